@@ -1,0 +1,164 @@
+package checker
+
+import (
+	"context"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// Defaults of Options.
+const (
+	DefaultSearch = 60 * time.Second
+	DefaultLimit  = 10 * time.Minute
+	DefaultMemory = 4 << 30
+	maxViolations = 20   // a property lists at most so many
+	maxVisualOps  = 1000 // operations in one visualization (about 0.3 MB of HTML)
+)
+
+// Options tune a check. The zero value is usable.
+type Options struct {
+	// Dir is the run's directory: visualizations are written below it, and the
+	// files named in violations are relative to it. "" writes none.
+	Dir string `json:"dir,omitempty"`
+	// Search is the time that all Porcupine searches together may take; what is
+	// not finished then is reported as unknown. Default DefaultSearch.
+	Search time.Duration `json:"search_ns,omitempty"`
+	// Limit is the time that a child process may take in all, reading included
+	// (CheckInChild only). Default DefaultLimit.
+	Limit time.Duration `json:"limit_ns,omitempty"`
+	// Memory is the memory that a child process may use, in bytes (CheckInChild
+	// only). Default DefaultMemory; negative: no limit.
+	Memory int64 `json:"memory_bytes,omitempty"`
+}
+
+func (o Options) withDefaults() Options {
+	if o.Search <= 0 {
+		o.Search = DefaultSearch
+	}
+	if o.Limit <= 0 {
+		o.Limit = DefaultLimit
+	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
+	return o
+}
+
+// check is one property's judgement of the analysis.
+type check struct {
+	id, title string
+	run       func(context.Context, *analysis, *Property)
+	// whole: a finding is conclusive only if the record has lost no events,
+	// since a lost renewal or release would look the same.
+	whole bool
+}
+
+// checks in order of id; all run, always: where fence and idempotency mask a
+// bug from end to end, only the lock-level properties show it.
+var checks = []check{
+	{"P1", "fencing tokens of a lock rise strictly", checkTokens, false},
+	{"P2", "the lock row is linearizable", checkLinearizable, false},
+	{"P3", "the sink accepts no token lower than one it has seen", checkSinkOrder, false},
+	{"P4", "every effect is applied at most once, none is lost", checkEffects, false},
+	{"P5", "every acknowledged job comes to an end", notJudged("the lock workload enqueues no jobs"), false},
+	{"P6", "every effect attempt cites a grant that the store made", checkCitations, true},
+	{"P7", "everything was decided before the holder's own deadline", checkDeadlines, true},
+	{"P8", "no two holders of a lock are entitled at once", checkExclusion, true},
+	{"P9", "only the owning attempt renews or releases", checkOwnership, false},
+	{"P10", "the sink refuses only what it must", checkRefusals, true},
+	{"P11", "orphaned locks are taken over in time", notJudged("takeover times are reported by the run, no bound on them is checked"), false},
+	{"P12", "nothing fires early or is missed", notJudged("the lock workload has no schedules"), false},
+	{"P13", "statements use the right consistency", notJudged("statement notes are recorded but not linted"), false},
+	{"P14", "the run could have shown a violation", checkValidity, false},
+}
+
+func notJudged(why string) func(context.Context, *analysis, *Property) {
+	return func(_ context.Context, _ *analysis, p *Property) {
+		p.Status, p.Detail = StatusNA, "not judged: "+why
+	}
+}
+
+// Check judges a history. It never panics on a history that the reader accepts;
+// a cancelled ctx ends the searches and leaves what they had to find unknown.
+func Check(ctx context.Context, h *history.History, o Options) *Result {
+	begin := time.Now()
+	a := analyse(h, o.withDefaults())
+	r := &Result{Version: 1}
+	if len(h.Headers) > 0 {
+		r.Run = h.Headers[0].Run
+	}
+	for _, c := range checks {
+		r.Properties = append(r.Properties, a.judge(ctx, c))
+	}
+	r.Counts = a.count()
+	r.Verdict = verdict(r.Properties)
+	r.Summary = summarize(r, a)
+	r.Millis = millis(begin)
+	return r
+}
+
+func (a *analysis) judge(ctx context.Context, c check) Property {
+	begin := time.Now()
+	p := Property{ID: c.id, Title: c.title}
+	if c.id != "P14" && !a.promised(c.id) {
+		p.Status, p.Detail = StatusNA, "not promised by the system under test"
+		return p
+	}
+	c.run(ctx, a, &p)
+	switch {
+	case p.Count == 0 || p.Status == StatusInvalid:
+	case c.whole && a.incomplete():
+		p.Status, p.Detail = StatusUnknown, "not conclusive, as the record has lost events (P14): "+p.Detail
+	default:
+		p.Status = StatusFail
+	}
+	if p.Status == "" {
+		p.Status = StatusPass
+	}
+	for i := range p.Violations {
+		for j := range p.Violations[i].Events {
+			ref := &p.Violations[i].Events[j]
+			ref.File = relative(a.opts.Dir, ref.File)
+		}
+	}
+	p.Millis = millis(begin)
+	return p
+}
+
+// incomplete says that the record provably lacks events.
+func (a *analysis) incomplete() bool { return len(a.gaps)+len(a.stray) > 0 }
+
+// promised says whether the system claims the property; no list means all.
+func (a *analysis) promised(id string) bool {
+	any := false
+	for _, head := range a.h.Headers {
+		for _, p := range head.Promises {
+			if p == id {
+				return true
+			}
+			any = true
+		}
+	}
+	return !any
+}
+
+// verdict: FAIL > INVALID > UNKNOWN > PASS.
+func verdict(ps []Property) Verdict {
+	v := Pass
+	for _, p := range ps {
+		switch p.Status {
+		case StatusFail:
+			return Fail
+		case StatusInvalid:
+			v = Invalid
+		case StatusUnknown:
+			if v == Pass {
+				v = Unknown
+			}
+		}
+	}
+	return v
+}
+
+func millis(since time.Time) float64 { return float64(time.Since(since).Microseconds()) / 1000 }

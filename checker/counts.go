@@ -1,0 +1,138 @@
+package checker
+
+import (
+	"maps"
+
+	"fencepost/harness/history"
+)
+
+// The reach points that the checker derives itself; see history.Expect.
+const (
+	pointTakeover  = "takeover"
+	pointStale     = "stale-refused"
+	pointSettled   = "unknown-settled"
+	pointLost      = "lease-lost"
+	pointResend    = "resend"
+	pointDuplicate = "duplicate"
+)
+
+// count sums up what the run exercised. It is computed once.
+func (a *analysis) count() Counts {
+	if a.counts != nil {
+		return *a.counts
+	}
+	c := Counts{
+		Events: len(a.h.Events), Operations: len(a.ops), Torn: a.h.Torn,
+		PhaseCycles: map[string]int{}, Points: maps.Clone(a.points),
+	}
+	for _, l := range a.lives {
+		if l.recording {
+			c.Procs++
+		}
+	}
+	for _, l := range a.locks {
+		if len(l.cas) > 0 {
+			c.Locks++
+		}
+		a.countLock(l, &c)
+	}
+	for _, s := range a.sinks {
+		countSink(s, &c)
+	}
+	for _, f := range a.h.Faults() {
+		c.Faults++
+		if f.Proven {
+			c.FaultsProven++
+		}
+	}
+	for i := range a.ops {
+		if o := &a.ops[i]; o.end != nil && len(o.end.Sends) > 1 {
+			c.Resends += len(o.end.Sends) - 1
+		}
+	}
+	a.countPhases(&c)
+	for point, n := range map[string]int{
+		pointTakeover: c.Takeovers, pointStale: c.StaleRefused, pointSettled: c.UnknownSettled,
+		pointLost: c.LeasesLost, pointResend: c.Resends, pointDuplicate: c.Duplicates,
+	} {
+		if n > 0 {
+			c.Points[point] += n
+		}
+	}
+	a.counts = &c
+	return c
+}
+
+func (a *analysis) countLock(l *lockLog, c *Counts) {
+	for _, x := range l.cas {
+		if x.kind() == history.OpRelease && x.outcome == history.OK {
+			c.Cycles++
+		}
+		if x.outcome == history.Unknown {
+			c.Unknowns++
+			if l.fate(x.w) != open {
+				c.UnknownSettled++
+			}
+		}
+	}
+	for _, w := range l.chain {
+		if m := w.main(); m.kind() == history.OpAcquire {
+			c.Grants++
+			if m.inv.Takeover {
+				c.Takeovers++
+			}
+		}
+	}
+	for _, e := range l.marks {
+		if e.Op == history.NoteLeaseLost {
+			c.LeasesLost++
+		}
+	}
+	for _, g := range l.grants {
+		c.LateSends += g.lateSends
+	}
+}
+
+func countSink(s *sinkLog, c *Counts) {
+	for _, e := range s.ledger {
+		if e.Kind == history.LedgerAccept {
+			c.Effects++
+		}
+	}
+	for _, o := range append(append([]*op{}, s.raises...), s.effects...) {
+		if o.outcome == history.Unknown {
+			c.Unknowns++
+			if s.settled(o) {
+				c.UnknownSettled++
+			}
+		}
+		if o.end == nil {
+			continue
+		}
+		switch o.end.Result {
+		case resultStale:
+			c.StaleRefused++
+		case resultDuplicate:
+			c.Duplicates++
+		}
+	}
+}
+
+func (a *analysis) countPhases(c *Counts) {
+	phases := a.h.Phases()
+	for _, ph := range phases {
+		c.PhaseCycles[ph.Name] += 0
+	}
+	for _, l := range a.locks {
+		for _, x := range l.cas {
+			if x.kind() != history.OpRelease || x.outcome != history.OK {
+				continue
+			}
+			for _, ph := range phases {
+				if x.end.TS >= ph.From && x.end.TS < ph.To {
+					c.PhaseCycles[ph.Name]++
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,29 @@
+// Package checker turns a history into a verdict: which of the properties P1 to
+// P14 (docs/properties.md) hold, and if one does not, the few events that show it.
+//
+// It needs nothing but the history. The order of a lock's grants comes from the
+// row itself: every compare-and-set records the whole version that it named and
+// the whole version that it set, versions are unique, and the run's last CAS
+// seals the row. So the writes that took effect are a chain that can be walked
+// back from the sealed row in linear time; being in it proves an operation whose
+// outcome was unknown, not being in it refutes it for ever. The order of the
+// side effects comes from the sink's ledger in the same way.
+//
+// The linear-time checks come first because they name the two events that
+// contradict each other. Porcupine runs beside them as a second, independent
+// oracle over what they do not look at, in two encodings of an unknown outcome:
+//
+//   - open: it may take effect at any later time. Never a false alarm, but blind
+//     to a write that its coordinator gave up and that surfaces later;
+//   - bounded: if the coordinator itself answered with a timeout, it took effect
+//     before that answer or never. True on linearizable Paxos variants, and what
+//     finds CASSANDRA-12126.
+//
+// Unknown outcomes are settled by the chain before Porcupine sees them, as about
+// a dozen of them in one failing partition exceed any budget. A check that does
+// not finish is never a pass: the verdict is then UNKNOWN. A history that could
+// not have shown a violation, or that has lost events, is INVALID (P14).
+//
+// [CheckInChild] runs the check in a process of its own with a limit on memory
+// and time, since the search can exceed either.
+package checker

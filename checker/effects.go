@@ -1,0 +1,226 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fencepost/harness/history"
+)
+
+// checkSinkOrder is P3, by the ledger alone.
+func checkSinkOrder(_ context.Context, a *analysis, p *Property) {
+	for _, s := range a.sinks {
+		p.Checked += len(s.ledger)
+		var top *entry
+		for i := range s.ledger {
+			e := &s.ledger[i]
+			if top == nil {
+				top = e
+				continue
+			}
+			events := append(append([]*history.Event{top.ev, e.ev}, first(top.by)...), first(e.by)...)
+			switch {
+			case e.Issuer != top.Issuer:
+				p.add(s.name, events, "ledger entry %d of %s is a token of %s; the resource belongs to %s, and tokens of two issuers cannot be compared", e.Seq, s.name, e.Issuer, top.Issuer)
+				continue
+			case e.Token < top.Token:
+				p.add(s.name, events, "the sink took token %d of %s (%s, entry %d) after it had seen token %d (entry %d)", e.Token, s.name, e.Kind, e.Seq, top.Token, top.Seq)
+				continue
+			}
+			if e.Token > top.Token {
+				top = e
+			}
+		}
+	}
+	p.Detail = "by the sink's ledger"
+}
+
+// first is the events of the first operation.
+func first(ops []*op) []*history.Event {
+	if len(ops) == 0 {
+		return nil
+	}
+	return both(ops[0])
+}
+
+// checkEffects is P4: ledger, recorded answers and values agree, and each key
+// was applied at most once.
+func checkEffects(ctx context.Context, a *analysis, p *Property) {
+	for _, s := range a.sinks {
+		p.Checked += len(s.effects)
+		s.checkOnce(p)
+		for _, o := range s.effects {
+			s.checkAnswer(o, p)
+		}
+		s.checkValues(p)
+		s.checkFinal(p)
+	}
+	p.Detail = "ledger, answers and values agree"
+	a.searchSinks(ctx, p)
+}
+
+func (s *sinkLog) checkOnce(p *Property) {
+	for _, key := range slices.Sorted(maps.Keys(s.accepts)) {
+		is := s.accepts[key]
+		if len(is) < 2 {
+			continue
+		}
+		var events []*history.Event
+		for _, i := range is {
+			events = append(events, s.ledger[i].ev)
+		}
+		p.add(s.name, append(events, first(s.ledger[is[0]].by)...), "effect %s was applied %d times (ledger entries %d and %d)", key, len(is), s.ledger[is[0]].Seq, s.ledger[is[1]].Seq)
+	}
+}
+
+// checkAnswer compares what the sink answered with what it did.
+func (s *sinkLog) checkAnswer(o *op, p *Property) {
+	if !s.read() {
+		return // P14
+	}
+	key := o.inv.EffectKey
+	i := s.entryOf(o)
+	if i < 0 {
+		if o.outcome == history.OK {
+			p.add(s.name, append(both(o), s.neighbour(o.end.Seq)), "effect %s was answered %s (entry %d), but the ledger of %s does not contain it: an acknowledged effect is lost", key, o.end.Result, o.end.Seq, s.name)
+		}
+		return
+	}
+	e := &s.ledger[i]
+	switch {
+	case o.outcome == history.Fail && len(e.by) == 1:
+		p.add(s.name, append(both(o), e.ev), "effect %s was reported as failed (%s), but the ledger of %s shows it as applied (entry %d)", key, why(o.end), s.name, e.Seq)
+	case e.Token != o.inv.Token && len(e.by) == 1, o.inv.Value != nil && e.Value != nil && *e.Value != *o.inv.Value && len(e.by) == 1:
+		p.add(s.name, append(both(o), e.ev), "effect %s was sent with token %d and value %s, but entry %d of the ledger has token %d and value %s", key, o.inv.Token, num(o.inv.Value), e.Seq, e.Token, num(e.Value))
+	case o.outcome == history.OK && o.end.Result == resultApplied && o.end.Seq != 0 && !s.hasSeq(key, o.end.Seq):
+		p.add(s.name, append(both(o), e.ev), "effect %s was answered applied as entry %d, but the ledger has it as entry %d", key, o.end.Seq, e.Seq)
+	}
+}
+
+func (s *sinkLog) hasSeq(key string, seq int64) bool {
+	for _, i := range s.accepts[key] {
+		if s.ledger[i].Seq == seq {
+			return true
+		}
+	}
+	return false
+}
+
+// neighbour is the ledger note at or after seq, to show what stands there instead.
+func (s *sinkLog) neighbour(seq int64) *history.Event {
+	for i := range s.ledger {
+		if s.ledger[i].Seq >= seq {
+			return s.ledger[i].ev
+		}
+	}
+	return nil
+}
+
+func why(e *history.Event) string {
+	if e.Result != "" {
+		return e.Result
+	}
+	return e.Error
+}
+
+func num(v *int64) string {
+	if v == nil {
+		return "none"
+	}
+	return fmt.Sprint(*v)
+}
+
+// checkValues: every effect wrote the value that the one before had left, plus
+// one. Otherwise its holder acted on a state that was no longer current.
+func (s *sinkLog) checkValues(p *Property) {
+	prev, seq, gap := int64(0), int64(0), false
+	var last *entry
+	for i := range s.ledger {
+		e := &s.ledger[i]
+		gap = gap || e.Seq != seq+1
+		seq = e.Seq
+		if e.Kind != history.LedgerAccept || e.Value == nil {
+			continue
+		}
+		if !gap && *e.Value != prev+1 {
+			events := append([]*history.Event{e.ev}, first(e.by)...)
+			if last != nil {
+				events = append(append(events, last.ev), first(last.by)...)
+			}
+			p.add(s.name, events, "lost update: effect %s (entry %d, token %d) wrote %d over %d, so it had read an older value", e.EffectKey, e.Seq, e.Token, *e.Value, prev)
+		}
+		prev, last, gap = *e.Value, e, false
+	}
+}
+
+// checkFinal compares the final value with the number of applied effects.
+func (s *sinkLog) checkFinal(p *Property) {
+	if s.final == nil || s.hole != "" {
+		return
+	}
+	n := int64(0)
+	var last *history.Event
+	for i := range s.ledger {
+		if s.ledger[i].Kind == history.LedgerAccept {
+			n, last = n+1, s.ledger[i].ev
+		}
+	}
+	if v := *s.final.end.Value; v != n {
+		p.add(s.name, append(both(s.final), last), "the final value of %s is %d after %d applied effects", s.name, v, n)
+	}
+}
+
+// checkRefusals is P10: every stale names a higher token that the sink had
+// really seen, every conflict a key that it had really applied.
+func checkRefusals(_ context.Context, a *analysis, p *Property) {
+	for _, s := range a.sinks {
+		if !s.read() {
+			continue // P14
+		}
+		for _, o := range append(slices.Clone(s.raises), s.effects...) {
+			if o.end == nil {
+				continue
+			}
+			switch o.end.Result {
+			case resultStale:
+				p.Checked++
+				s.checkStale(o, p)
+			case resultConflict:
+				p.Checked++
+				if len(s.accepts[o.inv.EffectKey]) == 0 {
+					p.add(s.name, both(o), "effect %s was refused as a conflict, but no effect with its key was ever applied", o.inv.EffectKey)
+				}
+			}
+		}
+	}
+	p.Detail = "every stale and conflict against the ledger"
+}
+
+func (s *sinkLog) checkStale(o *op, p *Property) {
+	token, seen := o.inv.Token, o.end.Seen
+	if seen <= token {
+		p.add(s.name, both(o), "%s with token %d was refused as stale although the sink had seen no higher token than %d", o.inv.Op, token, seen)
+		return
+	}
+	var found *entry
+	for i := range s.ledger {
+		e := &s.ledger[i]
+		if e.Token != seen || e.Issuer != o.inv.Issuer {
+			continue
+		}
+		found = e
+		for _, cause := range e.by {
+			if cause.inv.TS <= o.end.TS {
+				return
+			}
+		}
+	}
+	switch {
+	case found == nil:
+		p.add(s.name, both(o), "%s with token %d was refused as stale because of token %d, which the ledger does not show", o.inv.Op, token, seen)
+	case len(found.by) > 0:
+		p.add(s.name, append(both(o), first(found.by)...), "%s with token %d was refused as stale because of token %d, which was sent only %s later", o.inv.Op, token, seen, ms(found.by[0].inv.TS-o.end.TS))
+	}
+}

@@ -1,0 +1,253 @@
+package checker
+
+import (
+	"fmt"
+	"sort"
+
+	"fencepost/harness/history"
+)
+
+// grant is one acquisition of a lock, from the CAS that made it to its end.
+type grant struct {
+	lock *lockLog
+	acq  *cas
+	call *op   // the client's lock call that handed it out, or nil
+	fence int64 // what the CAS wrote
+	token int64 // what was handed out; the fence without a call
+	// confirmed is the first instant at which an answer told the holder that
+	// the grant is in the row; Forever if none did.
+	confirmed int64
+	renews    []*cas // of this attempt, acknowledged, by end
+	release   *cas   // the first release that was invoked, or nil
+	lost      *history.Event
+	// deadline is the holder's own, as derived from the recorded sends: never
+	// earlier than the one that the holder computed. margin was subtracted.
+	deadline, margin int64
+	lateSends        int
+}
+
+// from is when the holder's right to act begins: when it was told.
+func (g *grant) from() int64 {
+	t := g.confirmed
+	if g.call != nil {
+		t = min(t, g.call.end.TS)
+	}
+	return t
+}
+
+// until is when the right ends, with the event that ended it (nil: deadline).
+func (g *grant) until() (int64, *history.Event) {
+	t, by := g.deadline, (*history.Event)(nil)
+	if g.release != nil && g.release.inv.TS < t {
+		t, by = g.release.inv.TS, g.release.inv
+	}
+	if g.lost != nil && g.lost.TS < t {
+		t, by = g.lost.TS, g.lost
+	}
+	return t, by
+}
+
+// made says whether the store really made the grant; when its lock's record is
+// not whole, it may have.
+func (g *grant) made() bool {
+	f := g.lock.fate(g.acq.w)
+	return f == applied || f == open && g.acq.outcome != history.Fail
+}
+
+// buildGrants collects the acquisitions that took effect, were answered applied
+// or were handed out, and what became of them.
+func (a *analysis) buildGrants(l *lockLog) {
+	l.byToken = map[int64][]*grant{}
+	l.byAttempt = map[string]*grant{}
+	handed := l.matchCalls()
+	for _, c := range l.cas {
+		if c.kind() != history.OpAcquire {
+			continue
+		}
+		call := handed[c]
+		if call == nil && c.outcome != history.OK && (c.w.pos < 0 || c.w.main() != c) {
+			continue
+		}
+		g := &grant{lock: l, acq: c, call: call, fence: c.to.Fence, token: c.to.Fence, confirmed: history.Forever}
+		if call != nil && call.end.Token != 0 {
+			g.token = call.end.Token
+		}
+		l.grants = append(l.grants, g)
+		l.byToken[g.token] = append(l.byToken[g.token], g)
+		if g.fence != g.token {
+			l.byToken[g.fence] = append(l.byToken[g.fence], g)
+		}
+		if old := l.byAttempt[c.to.Attempt]; old == nil || c.outcome == history.OK {
+			l.byAttempt[c.to.Attempt] = g
+		}
+	}
+	l.attach()
+	for _, g := range l.grants {
+		a.derive(g)
+		if g.call != nil && g.acq.end == nil {
+			a.gaps = append(a.gaps, recordGap{history.Life(g.acq.inv.Proc), fmt.Sprintf("the record of %s has lost events: an acquire of %s (id %d) has no end although its lock call was answered", history.Life(g.acq.inv.Proc), l.name, g.acq.inv.ID), both(&g.acq.op, g.call)})
+		}
+	}
+}
+
+// matchCalls finds, for each lock call that handed out a token, the acquire in it.
+func (l *lockLog) matchCalls() map[*cas]*op {
+	byProc := map[string][]*cas{}
+	for _, c := range l.cas {
+		if c.kind() == history.OpAcquire {
+			byProc[c.inv.Proc] = append(byProc[c.inv.Proc], c)
+		}
+	}
+	rank := func(c *cas) int {
+		switch {
+		case c.outcome == history.OK:
+			return 3
+		case c.w.pos >= 0:
+			return 2
+		case c.outcome == history.Unknown:
+			return 1
+		}
+		return 0
+	}
+	out := map[*cas]*op{}
+	for _, call := range l.calls {
+		if call.outcome != history.OK {
+			continue
+		}
+		cs := byProc[call.inv.Proc] // in order of invocation
+		i := sort.Search(len(cs), func(i int) bool { return cs[i].inv.TS >= call.inv.TS })
+		var best *cas
+		for ; i < len(cs) && cs[i].inv.TS <= call.end.TS; i++ {
+			if best == nil || rank(cs[i]) >= rank(best) {
+				best = cs[i]
+			}
+		}
+		if best != nil {
+			out[best] = call
+		} else {
+			l.orphans = append(l.orphans, call)
+		}
+	}
+	return out
+}
+
+// attach files renewals, releases, confirmations and losses with their grants.
+func (l *lockLog) attach() {
+	confirm := func(v history.Version, proc string, at int64) {
+		if g := l.byAttempt[v.Attempt]; g != nil && g.acq.inv.Proc == proc {
+			g.confirmed = min(g.confirmed, at)
+		}
+	}
+	for _, c := range l.cas {
+		if c.end != nil {
+			if c.outcome == history.OK && c.kind() != history.OpRelease {
+				confirm(c.to, c.inv.Proc, c.end.TS)
+			}
+			if row, ok := observed(c.end); ok {
+				confirm(row, c.inv.Proc, c.end.TS)
+			}
+		}
+		g := l.byAttempt[c.from.Attempt]
+		if g == nil || c.inv.Proc != g.acq.inv.Proc {
+			continue
+		}
+		switch c.kind() {
+		case history.OpRenew:
+			if c.outcome == history.OK {
+				g.renews = append(g.renews, c)
+			}
+		case history.OpRelease:
+			if g.release == nil {
+				g.release = c
+			}
+		}
+	}
+	for _, r := range l.reads {
+		if row, ok := observed(r.end); ok {
+			confirm(row, r.inv.Proc, r.end.TS)
+		}
+	}
+	for _, e := range l.marks {
+		if e.Op == history.NoteLeaseLost {
+			if g := l.find(e.Token, e.Proc); g != nil && (g.lost == nil || e.TS < g.lost.TS) {
+				g.lost = e
+			}
+		}
+	}
+}
+
+// find returns the grant that proc shows token of: its own if there is one.
+func (l *lockLog) find(token int64, proc string) *grant {
+	gs := l.byToken[token]
+	for _, g := range gs {
+		if g.acq.inv.Proc == proc && g.made() {
+			return g
+		}
+	}
+	for _, g := range gs {
+		if g.acq.inv.Proc == proc {
+			return g
+		}
+	}
+	if len(gs) > 0 {
+		return gs[0]
+	}
+	return nil
+}
+
+// derive computes the deadline: the first send of the CAS that granted or last
+// renewed, plus the ttl, minus the margin. A renewal counts if it was answered
+// before the deadline of the time: a lapsed lease is never revived.
+func (a *analysis) derive(g *grant) {
+	head := a.lives[history.Life(g.acq.inv.Proc)].header
+	if head.Format == "" && len(a.h.Headers) > 0 {
+		head = a.h.Headers[0]
+	}
+	ttl := g.acq.to.TTLMS * 1e6
+	g.margin = int64(2*head.DriftBound*float64(ttl)) + head.MarginBaseMS*1e6
+	g.deadline = anchor(&g.acq.op) + ttl - g.margin
+	sort.SliceStable(g.renews, func(i, j int) bool { return g.renews[i].end.TS < g.renews[j].end.TS })
+	for _, r := range g.renews {
+		if r.end.TS <= g.deadline {
+			g.deadline = max(g.deadline, anchor(&r.op)+ttl-g.margin)
+		}
+	}
+}
+
+// anchor is the first send of an operation, or its invocation if its end is
+// lost: the process is dead then, and what it believed matters no more.
+func anchor(o *op) int64 {
+	if o.end != nil && len(o.end.Sends) > 0 {
+		return o.end.Sends[0]
+	}
+	return o.inv.TS
+}
+
+// decision is a start or an effect with the grant that it cites.
+type decision struct {
+	event *history.Event
+	grant *grant // nil: none has that token
+}
+
+// findDecisions collects what holders decided to do, in time order.
+func (a *analysis) findDecisions() {
+	for i := range a.h.Events {
+		e := &a.h.Events[i]
+		lock := e.Key
+		switch {
+		case e.Type == history.Note && e.Op == history.NoteStart:
+		case e.Type == history.Invoke && e.Op == history.OpEffect:
+			lock = e.Issuer
+		default:
+			continue
+		}
+		d := decision{event: e}
+		if l := a.lock[lock]; l != nil {
+			d.grant = l.find(e.Token, e.Proc)
+		}
+		if g := d.grant; g != nil && e.Op == history.OpEffect && e.TS > g.deadline && e.DecidedAt <= g.deadline {
+			g.lateSends++
+		}
+		a.decisions = append(a.decisions, d)
+	}
+}

@@ -1,0 +1,273 @@
+package checker
+
+import (
+	"sort"
+
+	"fencepost/harness/history"
+)
+
+// op is an operation: its invoke joined with its end. The events are the
+// history's own, not copies: a large history is held in memory once.
+type op struct {
+	inv, end *history.Event // end is nil without an end
+	outcome  history.Type
+}
+
+// ret is the instant by which the operation was over for its client, or Forever.
+func (o *op) ret() int64 {
+	if o.outcome == history.Unknown {
+		return history.Forever
+	}
+	return o.end.TS
+}
+
+// analysis is the history sorted by what the properties look at.
+type analysis struct {
+	h     *history.History
+	opts  Options
+	ops   []op
+	lives map[string]*life
+	locks []*lockLog // by name
+	sinks []*sinkLog // by name
+	lock  map[string]*lockLog
+	sink  map[string]*sinkLog
+
+	expects []*history.Event
+	crashes []*history.Event
+	points  map[string]int
+	// gaps are the process lives whose record lacks events; what is unexplained
+	// is then the record's fault and not the system's.
+	gaps []recordGap
+	// stray are versions and ledger entries that no recorded operation explains
+	// and that no known operation can have caused.
+	stray []stray
+	// attempts are the attempt ids that recorded operations wrote.
+	attempts map[string]bool
+	counts    *Counts
+	decisions []decision
+}
+
+// stray is something in the store that nobody recorded asking for.
+type stray struct {
+	key, message string
+	events       []*history.Event
+}
+
+// life is one process life's record.
+type life struct {
+	name      string
+	header    history.Header
+	invokes   []*history.Event
+	procs     map[string]bool
+	last      int64 // TS of its last event
+	exited    bool
+	crashed   bool
+	recording bool // it has operations
+}
+
+// lockLog is everything about one lock.
+type lockLog struct {
+	name  string
+	cas   []*cas
+	reads []*op // SERIAL reads that were answered
+	calls []*op // lock
+	marks []*history.Event
+	// chain state, see chain.go
+	writes   []*write
+	setBy    map[history.Version][]*write // by To
+	usedBy   map[history.Version][]*write // by From
+	chain    []*write                     // that took effect, in order
+	sealed   *write
+	whole    bool // the chain reaches from no row to the seal without a break
+	breaks   []chainBreak
+	grants   []*grant
+	byToken   map[int64][]*grant
+	byAttempt map[string]*grant
+	orphans   []*op // lock calls that handed out a token without an acquire
+}
+
+// cas is one compare-and-set on a lock row, all its resends included.
+type cas struct {
+	op
+	lock     *lockLog
+	from, to history.Version
+	w        *write
+}
+
+func (c *cas) kind() history.Op { return c.inv.Op }
+
+// analyse sorts the events, rebuilds the chains and settles what it can.
+func analyse(h *history.History, o Options) *analysis {
+	a := &analysis{
+		h: h, opts: o, lives: map[string]*life{}, lock: map[string]*lockLog{}, sink: map[string]*sinkLog{},
+		points: map[string]int{}, attempts: map[string]bool{},
+	}
+	for _, head := range h.Headers {
+		a.life(head.Proc).header = head
+	}
+	a.join()
+	for i := range a.ops {
+		a.sort(&a.ops[i])
+	}
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Type == history.Note {
+			a.note(e)
+		}
+	}
+	a.findGaps()
+	for _, l := range a.lock {
+		a.locks = append(a.locks, l)
+	}
+	sort.Slice(a.locks, func(i, j int) bool { return a.locks[i].name < a.locks[j].name })
+	for _, s := range a.sink {
+		a.sinks = append(a.sinks, s)
+	}
+	sort.Slice(a.sinks, func(i, j int) bool { return a.sinks[i].name < a.sinks[j].name })
+	for _, l := range a.locks {
+		a.buildChain(l)
+		a.buildGrants(l)
+	}
+	a.findDecisions()
+	for _, s := range a.sinks {
+		a.buildLedger(s)
+	}
+	return a
+}
+
+func (a *analysis) life(name string) *life {
+	l := a.lives[name]
+	if l == nil {
+		l = &life{name: name, procs: map[string]bool{}}
+		a.lives[name] = l
+	}
+	return l
+}
+
+// join pairs invokes with ends, per process life.
+func (a *analysis) join() {
+	n := 0
+	for i := range a.h.Events {
+		if a.h.Events[i].Type == history.Invoke {
+			n++
+		}
+	}
+	a.ops = make([]op, 0, n) // never grows: pointers into it stay valid
+	at := map[string]map[int64]int32{}
+	for i := range a.h.Events {
+		e := &a.h.Events[i]
+		if e.Op == history.NoteCrash {
+			continue // written by the harness about another life
+		}
+		name := history.Life(e.Proc)
+		l := a.life(name)
+		l.last = max(l.last, e.TS)
+		switch e.Type {
+		case history.Invoke:
+			byID := at[name]
+			if byID == nil {
+				byID = map[int64]int32{}
+				at[name] = byID
+			}
+			byID[e.ID] = int32(len(a.ops))
+			a.ops = append(a.ops, op{inv: e, outcome: history.Unknown})
+			l.invokes = append(l.invokes, e)
+			l.procs[e.Proc] = true
+			l.recording = true
+		case history.OK, history.Fail, history.Unknown:
+			if j, ok := at[name][e.ID]; ok && a.ops[j].end == nil {
+				a.ops[j].end, a.ops[j].outcome = e, e.Type
+			}
+		}
+	}
+}
+
+func (a *analysis) lockLog(name string) *lockLog {
+	l := a.lock[name]
+	if l == nil {
+		l = &lockLog{name: name}
+		a.lock[name] = l
+	}
+	return l
+}
+
+func (a *analysis) sinkLog(name string) *sinkLog {
+	s := a.sink[name]
+	if s == nil {
+		s = &sinkLog{name: name}
+		a.sink[name] = s
+	}
+	return s
+}
+
+// sort files one operation.
+func (a *analysis) sort(o *op) {
+	e := o.inv
+	switch e.Op {
+	case history.OpAcquire, history.OpRenew, history.OpRelease, history.OpSeal:
+		if e.From == nil || e.To == nil {
+			return // the reader refuses these
+		}
+		l := a.lockLog(e.Key)
+		l.cas = append(l.cas, &cas{op: *o, lock: l, from: plain(*e.From), to: plain(*e.To)})
+		a.attempts[e.To.Attempt] = true
+	case history.OpRead:
+		if o.outcome == history.OK && o.end.Row != nil {
+			l := a.lockLog(e.Key)
+			l.reads = append(l.reads, o)
+		}
+	case history.OpLock:
+		l := a.lockLog(e.Key)
+		l.calls = append(l.calls, o)
+	case history.OpRaise:
+		s := a.sinkLog(e.Key)
+		s.raises = append(s.raises, o)
+	case history.OpEffect:
+		s := a.sinkLog(e.Key)
+		s.effects = append(s.effects, o)
+	case history.OpGet:
+		s := a.sinkLog(e.Key)
+		s.gets = append(s.gets, o)
+	}
+}
+
+// note files one note.
+func (a *analysis) note(e *history.Event) {
+	switch e.Op {
+	case history.NoteStart, history.NoteLeaseLost:
+		l := a.lockLog(e.Key)
+		l.marks = append(l.marks, e)
+	case history.NoteLedger:
+		if e.Ledger != nil {
+			s := a.sinkLog(e.Key)
+			s.ledger = append(s.ledger, entry{LedgerEntry: *e.Ledger, ev: e})
+		}
+	case history.NoteExpect:
+		if e.Expect != nil {
+			a.expects = append(a.expects, e)
+		}
+	case history.NotePoint:
+		a.points[e.Point]++
+	case history.NoteCrash:
+		a.life(history.Life(e.Proc)).crashed = true
+		a.crashes = append(a.crashes, e)
+	case history.NoteExit:
+		a.life(history.Life(e.Proc)).exited = true
+	}
+}
+
+// plain is v in the one form that compares: all absent rows are equal.
+func plain(v history.Version) history.Version {
+	if v.Absent {
+		return history.Version{Absent: true}
+	}
+	return v
+}
+
+// observed is the row that an end shows, if it shows one. A fail for another
+// reason than a rejection (not sent, unavailable) names the reason and shows none.
+func observed(e *history.Event) (history.Version, bool) {
+	if e == nil || e.Row == nil || (e.Row.Absent && e.Error != "") {
+		return history.Version{}, false
+	}
+	return plain(*e.Row), true
+}

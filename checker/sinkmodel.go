@@ -1,0 +1,212 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+
+	"fencepost/harness/history"
+)
+
+// sinkState is a resource of the sink in the model: the highest token seen, the
+// value, and the number of the last decision.
+type sinkState struct{ seen, value, seq int64 }
+
+func hashSink(state any) uint64 {
+	s, ok := state.(sinkState)
+	if !ok {
+		return 0
+	}
+	return mix(uint64(s.seen)<<40 ^ uint64(s.value)<<20 ^ uint64(s.seq))
+}
+
+type sinkKind uint8
+
+const (
+	sinkRaise     sinkKind = iota
+	sinkApply              // an effect that was applied
+	sinkDuplicate          // an effect that had been applied by another call
+	sinkStale
+	sinkGet
+)
+
+// sinkStep is one call of the sink.
+type sinkStep struct {
+	of    *op
+	kind  sinkKind
+	token int64
+	value int64
+	seen  int64 // stale and get: what was answered; 0 is not compared by get
+	seq   int64 // by the ledger; 0 if it has no entry
+}
+
+func (s *sinkStep) apply(state any) (bool, any) {
+	st, ok := state.(sinkState)
+	if !ok { // the state is not known: what is observed defines it
+		return true, state
+	}
+	switch s.kind {
+	case sinkRaise:
+		if s.token < st.seen || s.token > st.seen && s.seq != 0 && s.seq <= st.seq {
+			return false, st
+		}
+		if s.token > st.seen && s.seq != 0 {
+			st.seq = s.seq
+		}
+		st.seen = s.token
+	case sinkApply:
+		if s.token < st.seen || s.seq != 0 && s.seq <= st.seq {
+			return false, st
+		}
+		st = sinkState{seen: s.token, value: s.value, seq: max(st.seq, s.seq)}
+	case sinkDuplicate:
+		if s.seq > st.seq {
+			return false, st
+		}
+		st.seen = max(st.seen, s.token)
+	case sinkStale:
+		return st.seen > s.token && st.seen == s.seen, st
+	case sinkGet:
+		return st.value == s.value && (s.seen == 0 || st.seen == s.seen), st
+	}
+	return true, st
+}
+
+func (s *sinkStep) hash(state any) uint64 { return hashSink(state) }
+func (s *sinkStep) source() *op           { return s.of }
+
+func (s *sinkStep) String() string {
+	proc := s.of.inv.Proc
+	switch s.kind {
+	case sinkRaise:
+		return fmt.Sprintf("%s: raise %d", proc, s.token)
+	case sinkApply:
+		return fmt.Sprintf("%s: token %d writes %d", proc, s.token, s.value)
+	case sinkDuplicate:
+		return fmt.Sprintf("%s: token %d, duplicate", proc, s.token)
+	case sinkStale:
+		return fmt.Sprintf("%s: token %d stale, seen %d", proc, s.token, s.seen)
+	}
+	return fmt.Sprintf("%s: get %d, seen %d", proc, s.value, s.seen)
+}
+
+// encode makes the partition of a resource. The ledger settles what is unknown.
+func (s *sinkLog) encode(clean bool) *partition {
+	by := s.bounds()
+	pt := &partition{
+		name: s.name, init: sinkState{}, clean: clean, hash: hashSink, stateAt: s.stateAt,
+		show: func(st any) string {
+			x := st.(sinkState)
+			return fmt.Sprintf("seen %d, value %d", x.seen, x.value)
+		},
+	}
+	for _, o := range s.raises {
+		s.encodeRaise(pt, o, by)
+	}
+	for _, o := range s.effects {
+		s.encodeEffect(pt, o, by)
+	}
+	for _, o := range s.gets {
+		if o.outcome == history.OK && o.end.Value != nil {
+			pt.add(&sinkStep{of: o, kind: sinkGet, value: *o.end.Value, seen: o.end.Seen}, o.inv.TS, o.end.TS, -1)
+		}
+	}
+	return pt
+}
+
+func (s *sinkLog) encodeRaise(pt *partition, o *op, by []int64) {
+	i := s.entryOf(o)
+	x := &sinkStep{of: o, kind: sinkRaise, token: o.inv.Token}
+	if i >= 0 {
+		x.seq = s.ledger[i].Seq
+	}
+	switch {
+	case o.outcome == history.OK:
+		pt.add(x, o.inv.TS, o.end.TS, i)
+	case o.outcome == history.Fail && o.end.Result == resultStale:
+		x.kind, x.seen = sinkStale, o.end.Seen
+		pt.add(x, o.inv.TS, o.end.TS, -1)
+	case o.outcome == history.Unknown && i >= 0 && len(s.ledger[i].by) == 1:
+		pt.add(x, o.inv.TS, by[i], i)
+	}
+}
+
+func (s *sinkLog) encodeEffect(pt *partition, o *op, by []int64) {
+	i := s.entryOf(o)
+	x := &sinkStep{of: o, kind: sinkApply, token: o.inv.Token}
+	if o.inv.Value != nil {
+		x.value = *o.inv.Value
+	}
+	if i >= 0 {
+		x.seq = s.ledger[i].Seq
+	}
+	switch {
+	case o.outcome == history.OK && o.end.Result == resultDuplicate && (i < 0 || len(s.ledger[i].by) > 1):
+		x.kind = sinkDuplicate
+		pt.add(x, o.inv.TS, o.end.TS, -1)
+	case o.outcome == history.OK:
+		pt.add(x, o.inv.TS, o.end.TS, i)
+	case o.outcome == history.Fail && o.end.Result == resultStale:
+		x.kind, x.seen = sinkStale, o.end.Seen
+		pt.add(x, o.inv.TS, o.end.TS, -1)
+	case o.outcome == history.Unknown && i >= 0 && len(s.ledger[i].by) == 1:
+		pt.add(x, o.inv.TS, by[i], i)
+	}
+}
+
+// bounds are, by ledger entry, the latest instant at which it can have been
+// made: before the answers about it and about all later entries.
+func (s *sinkLog) bounds() []int64 {
+	out := make([]int64, len(s.ledger))
+	t := int64(history.Forever)
+	for i := len(s.ledger) - 1; i >= 0; i-- {
+		for _, o := range s.ledger[i].by {
+			if o.outcome == history.OK && (o.inv.Op == history.OpRaise) == (s.ledger[i].Kind == history.LedgerRaise) {
+				t = min(t, o.end.TS)
+			}
+		}
+		out[i] = t
+	}
+	return out
+}
+
+// stateAt is the state after a ledger entry.
+func (s *sinkLog) stateAt(place int) any {
+	if s.states == nil {
+		s.states = make([]sinkState, len(s.ledger))
+		var st sinkState
+		for i, e := range s.ledger {
+			st.seen, st.seq = max(st.seen, e.Token), e.Seq
+			if e.Kind == history.LedgerAccept && e.Value != nil {
+				st.value = *e.Value
+			}
+			s.states[i] = st
+		}
+	}
+	if place < 0 {
+		return sinkState{}
+	}
+	return s.states[place]
+}
+
+// searchSinks runs Porcupine over the resources whose ledger is complete.
+func (a *analysis) searchSinks(ctx context.Context, p *Property) {
+	var parts []*partition
+	skipped := 0
+	for _, s := range a.sinks {
+		if s.hole != "" || !s.read() {
+			skipped++ // P14
+			continue
+		}
+		if pt := s.encode(!explained(p, s.name)); len(pt.ops) > 0 {
+			parts = append(parts, pt)
+		}
+	}
+	b := a.budget(ctx)
+	fs := searchAll(b, parts)
+	p.Encodings = map[string]string{"sink": string(worst(fs))}
+	if skipped > 0 {
+		p.Encodings["sink"] += fmt.Sprintf(" (%d without a complete ledger not searched)", skipped)
+	}
+	a.report(b, p, fs, "")
+	a.visualize(b, p, "sink", fs)
+}

@@ -1,0 +1,101 @@
+package checker
+
+import (
+	"context"
+	"sort"
+
+	"fencepost/harness/history"
+)
+
+// checkTokens is P1: in the order of the row's chain and in the order of real
+// time each grant has a higher token than the one before, and the token handed
+// out is the one that the row carries.
+func checkTokens(_ context.Context, a *analysis, p *Property) {
+	for _, l := range a.locks {
+		p.Checked += len(l.grants)
+		l.checkFences(p)
+		l.checkHandedOut(p)
+		l.checkTokenTimes(p)
+	}
+	p.Detail = "by the row's chain of versions and by real time"
+}
+
+// checkFences: the fence rises with every grant of the chain and never falls.
+func (l *lockLog) checkFences(p *Property) {
+	var last *write
+	for _, w := range l.chain {
+		c := w.main()
+		if last != nil {
+			switch granting := c.kind() == history.OpAcquire || c.kind() == history.OpSeal; {
+			case granting && w.to.Fence <= last.to.Fence:
+				p.add(l.name, both(&last.main().op, &c.op), "%s by %s took fence %d after fence %d had been used: tokens must rise strictly", c.kind(), c.inv.Proc, w.to.Fence, last.to.Fence)
+			case w.to.Fence < last.to.Fence:
+				p.add(l.name, both(&last.main().op, &c.op), "%s by %s set the fence back from %d to %d", c.kind(), c.inv.Proc, last.to.Fence, w.to.Fence)
+			}
+		}
+		if last == nil || w.to.Fence > last.to.Fence {
+			last = w
+		}
+	}
+}
+
+// checkHandedOut: tokens are the row's fences, in the chain's order.
+func (l *lockLog) checkHandedOut(p *Property) {
+	for _, g := range l.grants {
+		if g.token != g.fence {
+			p.add(l.name, both(&g.acq.op, g.call), "token %d was handed out to %s for a grant whose fence in the row is %d", g.token, g.acq.inv.Proc, g.fence)
+		}
+	}
+	var chained []*grant
+	for _, g := range l.grants {
+		if g.acq.w.pos >= 0 && g.acq.w.main() == g.acq {
+			chained = append(chained, g)
+		}
+	}
+	sort.Slice(chained, func(i, j int) bool { return chained[i].acq.w.pos < chained[j].acq.w.pos })
+	var top *grant
+	for _, g := range chained {
+		if top != nil && g.token <= top.token && (g.token != g.fence || top.token != top.fence) {
+			p.add(l.name, both(top.call, g.call, &top.acq.op, &g.acq.op), "token %d was handed out to %s after token %d to %s: tokens must rise strictly", g.token, g.acq.inv.Proc, top.token, top.acq.inv.Proc)
+		}
+		if top == nil || g.token > top.token {
+			top = g
+		}
+	}
+}
+
+// checkTokenTimes judges without the chain: equal tokens, and a grant that was
+// over before another was asked for but has the higher token.
+func (l *lockLog) checkTokenTimes(p *Property) {
+	var told []*grant // of which the client was told
+	for _, g := range l.grants {
+		if g.call != nil || g.acq.outcome == history.OK {
+			told = append(told, g)
+		}
+	}
+	sort.SliceStable(told, func(i, j int) bool { return told[i].asked() < told[j].asked() })
+	byEnd := append([]*grant(nil), told...)
+	sort.SliceStable(byEnd, func(i, j int) bool { return byEnd[i].from() < byEnd[j].from() })
+	first := map[int64]*grant{}
+	var top *grant
+	next := 0
+	for _, g := range told {
+		for next < len(byEnd) && byEnd[next].from() < g.asked() {
+			if top == nil || byEnd[next].token > top.token {
+				top = byEnd[next]
+			}
+			next++
+		}
+		if twin := first[g.token]; twin != nil {
+			p.add(l.name, both(&twin.acq.op, &g.acq.op, twin.call, g.call), "token %d was granted twice: to %s and to %s", g.token, twin.acq.inv.Proc, g.acq.inv.Proc)
+			continue
+		}
+		first[g.token] = g
+		if top != nil && top.token > g.token {
+			p.add(l.name, both(&top.acq.op, &g.acq.op, top.call, g.call), "token %d was granted to %s, which asked for it %s after %s had been granted token %d", g.token, g.acq.inv.Proc, ms(g.asked()-top.from()), top.acq.inv.Proc, top.token)
+		}
+	}
+}
+
+// asked is when the granting CAS was invoked.
+func (g *grant) asked() int64 { return g.acq.inv.TS }

@@ -1,0 +1,186 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"fencepost/harness/history"
+)
+
+// checkValidity is P14: the record is complete, and the run contained what its
+// scenario demands. What it finds makes the run INVALID, not failed.
+func checkValidity(_ context.Context, a *analysis, p *Property) {
+	a.checkRecord(p)
+	a.checkSealed(p)
+	a.checkLedgers(p)
+	counts := a.count()
+	p.Checked = counts.Operations
+	if counts.Operations == 0 {
+		p.add("", nil, "the history contains no operation")
+	} else if counts.Cycles == 0 {
+		p.add("", nil, "no lock cycle was completed (%s)", plural(counts.Operations, "operation"))
+	}
+	if len(a.expects) == 0 {
+		p.add("", nil, "the history has no expect note: nothing says what it must contain to count as a test")
+	}
+	for _, e := range a.expects {
+		a.checkExpect(e, counts, p)
+	}
+	if p.Count > 0 {
+		p.Status = StatusInvalid
+		return
+	}
+	p.Detail = fmt.Sprintf("%s, %d of %s proven, %s sealed, no gap in the record of %s",
+		plural(counts.Cycles, "cycle"), counts.FaultsProven, plural(counts.Faults, "fault"), plural(counts.Locks, "lock"), plural(counts.Procs, "process life"))
+}
+
+func (a *analysis) checkRecord(p *Property) {
+	for _, g := range a.gaps {
+		p.add(g.life, g.events, "%s", g.message)
+	}
+	for _, s := range a.stray {
+		p.add(s.key, s.events, "%s", s.message)
+	}
+	if bad := a.badSends(); len(bad) > 0 {
+		o := bad[0]
+		p.add(o.inv.Key, both(o), "%s with a send outside of its recorded interval (the first: %s by %s, id %d): invocations must be recorded before the request leaves",
+			plural(len(bad), "operation"), o.inv.Op, o.inv.Proc, o.inv.ID)
+	}
+}
+
+func (a *analysis) checkSealed(p *Property) {
+	for _, l := range a.locks {
+		if len(l.cas) > 0 && l.sealed == nil {
+			p.add(l.name, nil, "lock %s was not sealed after the run, so its unknown outcomes cannot be settled", l.name)
+		}
+	}
+}
+
+func (a *analysis) checkLedgers(p *Property) {
+	for _, s := range a.sinks {
+		if s.final == nil && len(s.raises)+len(s.effects)+len(s.ledger) > 0 {
+			p.add(s.name, nil, "the sink's final value of %s was not read after the run", s.name)
+		}
+		if s.hole != "" {
+			p.add(s.name, s.holeEvents, "the sink's ledger of %s is incomplete: %s", s.name, s.hole)
+		}
+	}
+}
+
+// checkExpect compares with the scenario's demands.
+func (a *analysis) checkExpect(e *history.Event, counts Counts, p *Property) {
+	want := e.Expect
+	for _, phase := range sortedKeys(want.MinCycles) {
+		if got, n := counts.PhaseCycles[phase], want.MinCycles[phase]; got < n {
+			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, plural(got, "lock cycle"), n)
+		}
+	}
+	faults := map[string]history.FaultWindow{}
+	for _, f := range a.h.Faults() {
+		faults[f.Fault.ID] = f
+	}
+	for _, id := range want.Faults {
+		f, injected := faults[id]
+		switch {
+		case !injected:
+			p.add(id, []*history.Event{e}, "fault %s was not injected", id)
+		case !f.Proven:
+			p.add(id, a.faultEvents(id), "fault %s (%s) is not proven to have bitten: %s", id, f.Fault.Name, evidence(f))
+		}
+	}
+	a.checkSuccess(e, p)
+	for _, point := range want.Must {
+		if counts.Points[point] == 0 {
+			p.add(point, []*history.Event{e}, "the scenario must reach %q, and the run did not", point)
+		}
+	}
+	if n := a.workers(); n < want.Workers {
+		p.add("", []*history.Event{e}, "%s recorded operations, the scenario has %d", plural(n, "worker"), want.Workers)
+	}
+}
+
+func evidence(f history.FaultWindow) string {
+	var texts []string
+	for _, e := range f.Evidence {
+		texts = append(texts, e.Fault.Text)
+	}
+	if len(texts) == 0 {
+		return "there is no evidence at all"
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (a *analysis) faultEvents(id string) []*history.Event {
+	var out []*history.Event
+	for i := range a.h.Events {
+		if e := &a.h.Events[i]; e.Op == history.NoteFault && e.Fault != nil && e.Fault.ID == id {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// checkSuccess judges the releases of groups of workers by phase.
+func (a *analysis) checkSuccess(e *history.Event, p *Property) {
+	phases := a.h.Phases()
+	for _, s := range e.Expect.Success {
+		if s.Want == history.Any {
+			continue
+		}
+		var found *op
+		known, n := false, 0
+		for _, ph := range phases {
+			if ph.Name != s.Phase {
+				continue
+			}
+			known = true
+			for _, l := range a.locks {
+				for _, c := range l.cas {
+					if c.kind() != history.OpRelease || c.outcome != history.OK || c.end.TS < ph.From || c.end.TS >= ph.To {
+						continue
+					}
+					if len(s.Workers) == 0 || slices.Contains(s.Workers, history.Worker(c.inv.Proc)) {
+						found, n = &c.op, n+1
+					}
+				}
+			}
+		}
+		group := "all workers"
+		if len(s.Workers) > 0 {
+			group = strings.Join(s.Workers, ", ")
+		}
+		switch {
+		case !known:
+			p.add(s.Phase, []*history.Event{e}, "the scenario expects something of phase %s, which the run did not have", s.Phase)
+		case s.Want == history.Some && n == 0:
+			p.add(s.Phase, []*history.Event{e}, "in phase %s no release of %s succeeded, the scenario demands some", s.Phase, group)
+		case s.Want == history.None && n > 0:
+			p.add(s.Phase, append(both(found), e), "in phase %s %s of %s succeeded, the scenario demands none: the fault did not cut them off", s.Phase, plural(n, "release"), group)
+		case s.Want != history.Some && s.Want != history.None:
+			p.add(s.Phase, []*history.Event{e}, "the expect note wants %q of phase %s; known are some, none and any", s.Want, s.Phase)
+		}
+	}
+}
+
+// workers counts the workers that recorded operations.
+func (a *analysis) workers() int {
+	seen := map[string]bool{}
+	for name, l := range a.lives {
+		if l.recording && name != harness {
+			seen[history.Worker(name)] = true
+		}
+	}
+	return len(seen)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,113 @@
+package checker
+
+import "fencepost/harness/history"
+
+// Verdict is the outcome of a run. Only Pass exits 0.
+type Verdict string
+
+// Verdicts, in the order in which they win: FAIL > INVALID > UNKNOWN > PASS.
+const (
+	Fail    Verdict = "FAIL"    // a property is violated
+	Invalid Verdict = "INVALID" // the run tested too little: a fault did not bite, too few operations
+	Unknown Verdict = "UNKNOWN" // a check did not finish
+	Pass    Verdict = "PASS"    // no violation found in a run that could have shown one
+)
+
+// ExitCode is the tool's exit code for the verdict.
+func (v Verdict) ExitCode() int {
+	switch v {
+	case Pass:
+		return 0
+	case Fail:
+		return 1
+	case Invalid:
+		return 3
+	}
+	return 4
+}
+
+// Status is the outcome of one property.
+type Status string
+
+// Statuses.
+const (
+	StatusPass    Status = "pass"
+	StatusFail    Status = "fail"
+	StatusUnknown Status = "unknown"
+	StatusInvalid Status = "invalid" // P14 only
+	StatusNA      Status = "n/a"     // not promised by the system, or not decidable from this history
+)
+
+// EventRef points at an event of the history and repeats it.
+type EventRef struct {
+	File  string        `json:"file"`
+	Line  int           `json:"line"`
+	Event history.Event `json:"event"`
+}
+
+// Violation is one counterexample, with the smallest set of events that shows it.
+type Violation struct {
+	Key     string     `json:"key,omitempty"` // the lock or resource
+	Message string     `json:"message"`       // one sentence with the numbers
+	Events  []EventRef `json:"events"`        // in time order; the shortest conflicting window
+	From    int64      `json:"from"`          // the window, as event TS
+	To      int64      `json:"to"`
+}
+
+// Property is the result of checking one property.
+type Property struct {
+	ID     string `json:"id"`    // "P1"
+	Title  string `json:"title"` // what it demands, in one line
+	Status Status `json:"status"`
+	// Detail says how it was checked, why it is n/a or unknown; one sentence.
+	Detail string `json:"detail,omitempty"`
+	// Checked is how many things (grants, effects …) were looked at.
+	Checked int `json:"checked"`
+	// Violations are at most 20; Count is how many there were.
+	Violations []Violation `json:"violations,omitempty"`
+	Count      int         `json:"count"`
+	// Encodings are the Porcupine encodings with their results (P2): open, bounded.
+	Encodings map[string]string `json:"encodings,omitempty"`
+	// Visualization is Porcupine's own HTML, relative to verdict.json.
+	Visualization string  `json:"visualization,omitempty"`
+	Millis        float64 `json:"millis"`
+}
+
+// Counts summarize what the run exercised: what PASS may claim.
+type Counts struct {
+	Events         int `json:"events"`
+	Operations     int `json:"operations"`
+	Cycles         int `json:"cycles"`    // releases that are ok
+	Grants         int `json:"grants"`    // acquires that took effect
+	Takeovers      int `json:"takeovers"` // of them, from another holder's lease
+	Effects        int `json:"effects"`   // effects applied
+	StaleRefused   int `json:"stale_refused"`
+	Duplicates     int `json:"duplicates"`
+	LeasesLost     int `json:"leases_lost"`
+	Unknowns       int `json:"unknowns"`        // operations recorded as unknown or without an end
+	UnknownSettled int `json:"unknown_settled"` // of them, decided by the final rows
+	Resends        int `json:"resends"`
+	LateSends      int `json:"late_sends"` // effects sent after the deadline though decided before it: allowed, counted
+	Locks          int `json:"locks"`
+	Procs          int `json:"procs"` // process lives
+	Faults         int `json:"faults"`
+	FaultsProven   int `json:"faults_proven"`
+	Torn           int `json:"torn"`
+	// PhaseCycles are the cycles by phase.
+	PhaseCycles map[string]int `json:"phase_cycles,omitempty"`
+	// Points are the reach points hit, with their number.
+	Points map[string]int `json:"points,omitempty"`
+}
+
+// Result is verdict.json.
+type Result struct {
+	Version int     `json:"version"` // of this format: 1
+	Run     string  `json:"run"`
+	Verdict Verdict `json:"verdict"`
+	// Summary says in a sentence or two what the verdict means for this run,
+	// with its numbers and with what the run could not have seen.
+	Summary    string     `json:"summary"`
+	Properties []Property `json:"properties"`
+	Counts     Counts     `json:"counts"`
+	Millis     float64    `json:"millis"`
+}

@@ -1,0 +1,135 @@
+package sink
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Result is a sink's decision.
+type Result int
+
+// The decisions.
+const (
+	// Applied: the effect was accepted by this call, or the token raised (or
+	// already known to be the highest).
+	Applied Result = iota + 1
+	// Duplicate: an effect with this key and intent was accepted before;
+	// Answer.FirstToken is the token that it carried.
+	Duplicate
+	// Stale: a higher token was seen before; Answer.Seen is the highest.
+	Stale
+	// Conflict: the key was used before for another intent.
+	Conflict
+)
+
+func (r Result) String() string {
+	switch r {
+	case Applied:
+		return "applied"
+	case Duplicate:
+		return "duplicate"
+	case Stale:
+		return "stale"
+	case Conflict:
+		return "conflict"
+	}
+	return fmt.Sprintf("result(%d)", int(r))
+}
+
+// Answer is the sink's answer to Raise or Accept.
+type Answer struct {
+	Result Result
+	// FirstToken is the token of the accepted effect (Applied, Duplicate, Conflict).
+	FirstToken int64
+	// Seen is the highest token that the sink knew when it answered.
+	Seen int64
+	// Seq is the ledger's sequence number of the decision: of the acceptance
+	// (Applied, Duplicate), of the raise, or the last one known (Stale, Conflict).
+	Seq int64
+}
+
+// Effect is a fenced write.
+type Effect struct {
+	// Key is the idempotency key: one effect is accepted for each key.
+	Key string
+	// Intent describes the operation and its arguments, never values computed
+	// from state that was read: a legitimate re-run computes other values. Two
+	// effects with one key and different intents are a Conflict.
+	Intent string
+	// Value is the resource's new value.
+	Value int64
+	// Payload is stored beside Value; nil is stored as empty.
+	Payload []byte
+}
+
+// State is what a holder reads before it acts.
+type State struct {
+	Value   int64
+	Payload []byte
+	// Seen is the highest token seen, Seq the last ledger sequence number.
+	Seen, Seq int64
+	// Issuer is the lock or shard whose tokens the resource accepts; "" while
+	// it was never used.
+	Issuer string
+	// Applied maps those of the asked keys that were accepted to the token of
+	// their acceptance.
+	Applied map[string]int64
+}
+
+// Kinds of ledger entries.
+const (
+	KindRaise  = "raise"
+	KindAccept = "accept"
+)
+
+// Entry is one line of a resource's ledger: the sink's decisions that changed
+// it, in the order in which they were made. Seq has no gaps.
+type Entry struct {
+	Seq    int64
+	Kind   string // KindRaise or KindAccept
+	Issuer string
+	Token  int64
+	Key    string // KindAccept only
+	Value  int64  // KindAccept only
+}
+
+// Sink accepts fenced side effects. Implementations are safe for concurrent
+// use. Errors are classified by store.OutcomeOf; an *IssuerError is a Fail. A
+// Stale answer that comes together with an error is unknown: an earlier copy
+// of the request may have been accepted.
+type Sink interface {
+	// Raise makes token the highest that the resource has seen, so that lower
+	// ones are refused from its return on. A holder calls it on grant and waits
+	// for it before it reads the state that it will act on.
+	Raise(ctx context.Context, resource, issuer string, token int64) (Answer, error)
+	// Accept raises the token and then, in the same atomic decision, accepts
+	// the effect or refuses it. It resends the identical request until it is
+	// answered or ctx ends; then the outcome is unknown, and the caller must
+	// settle it (call Accept again with the same effect) before its next Read
+	// under this token, or stop using the token.
+	Accept(ctx context.Context, resource, issuer string, token int64, e Effect) (Answer, error)
+	// Read returns the state and which of the keys were accepted. It is
+	// linearizable with Raise and Accept.
+	Read(ctx context.Context, resource string, keys ...string) (State, error)
+	// Ledger returns all entries in the order of Seq.
+	Ledger(ctx context.Context, resource string) ([]Entry, error)
+	// Forget drops the keys that were accepted before the instant and returns
+	// how many. It first raises the highest token by one, since a late copy of
+	// an accepted effect could otherwise be accepted again: a holder that is at
+	// work then gets Stale. Call it with an instant further back than the
+	// longest time for which anything may be retried.
+	Forget(ctx context.Context, resource string, before time.Time) (int, error)
+}
+
+// IssuerError is a token of another issuer than the one that the resource is
+// bound to. Tokens of different locks or shards are not comparable; to fence a
+// resource by another lock, use another resource.
+type IssuerError struct {
+	Resource    string
+	Bound, Used string
+}
+
+func (e *IssuerError) Error() string {
+	return fmt.Sprintf("sink: resource %q accepts tokens of issuer %q only, not of %q: give each issuer a resource of its own", e.Resource, e.Bound, e.Used)
+}

@@ -1,0 +1,104 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/gocql/gocql"
+
+	"fencepost/core/store"
+)
+
+// errCanceled marks a request that its own caller cancelled: the node is not to blame.
+var errCanceled = errors.New("cancelled by the caller")
+
+// errNoApplied is an answer to a conditional statement without its [applied] column.
+var errNoApplied = errors.New("the answer to a conditional statement has no [applied] column")
+
+// classify turns what the driver returned for a request that it may have sent
+// into an outcome. Certainty is an allow-list; what is not on it is Unknown.
+func classify(ctx context.Context, op string, err error) *store.Error {
+	e := &store.Error{Op: op, Outcome: store.Unknown, Cause: err}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		cause := context.Cause(ctx)
+		switch {
+		case cause == nil:
+		case errors.Is(cause, context.DeadlineExceeded):
+			e.Cause = cause
+		default:
+			e.Cause = errors.Join(errCanceled, cause)
+		}
+		return e
+	}
+	switch {
+	case notSent(err), refused(err):
+		e.Outcome = store.Fail
+	case serverTimeout(err):
+		e.ServerTimeout = true
+	}
+	return e
+}
+
+// notSent reports errors that the driver raises before a byte leaves.
+func notSent(err error) bool {
+	for _, known := range []error{
+		gocql.ErrNoConnections, gocql.ErrNoStreams, gocql.ErrSessionClosed,
+		gocql.ErrTooManyStmts, gocql.ErrQueryArgLength,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	var marshal gocql.MarshalError
+	return errors.As(err, &marshal) || argumentCount(err)
+}
+
+// argumentCount recognizes a wrong number of arguments, which has no type.
+func argumentCount(err error) bool {
+	s := err.Error()
+	return strings.HasPrefix(s, "gocql: expected ") && strings.Contains(s, " values send got ") ||
+		strings.HasPrefix(s, "gocql: batch statement ") && strings.Contains(s, " values send got ")
+}
+
+// refused reports answers by which a coordinator certainly did not begin.
+func refused(err error) bool {
+	// Unavailable before the first Paxos message carries the serial
+	// consistency; with another one it can come from the commit, after the
+	// proposal was accepted.
+	var unavailable *gocql.RequestErrUnavailable
+	if errors.As(err, &unavailable) {
+		return unavailable.Consistency == gocql.Consistency(gocql.Serial) ||
+			unavailable.Consistency == gocql.Consistency(gocql.LocalSerial)
+	}
+	switch code(err) {
+	case gocql.ErrCodeInvalid, gocql.ErrCodeSyntax, gocql.ErrCodeUnauthorized,
+		gocql.ErrCodeConfig, gocql.ErrCodeBootstrapping:
+		return true
+	}
+	return false
+}
+
+// serverTimeout reports the coordinator's own "ran out of time" and "do not know".
+func serverTimeout(err error) bool {
+	var write *gocql.RequestErrWriteTimeout
+	var read *gocql.RequestErrReadTimeout
+	var cas *gocql.RequestErrCASWriteUnknown
+	if errors.As(err, &write) || errors.As(err, &read) || errors.As(err, &cas) {
+		return true
+	}
+	switch code(err) {
+	case gocql.ErrCodeWriteTimeout, gocql.ErrCodeReadTimeout, gocql.ErrCodeCASWriteUnknown:
+		return true
+	}
+	return false
+}
+
+// code returns the protocol's error code, or -1 if err is not a server's answer.
+func code(err error) int {
+	var r gocql.RequestError
+	if errors.As(err, &r) {
+		return r.Code()
+	}
+	return -1
+}

@@ -1,0 +1,220 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gocql/gocql"
+
+	"fencepost/core/store"
+)
+
+// DB is a session with a cluster. It is safe for concurrent use.
+type DB struct {
+	cfg     Config
+	session *gocql.Session
+	policy  *coordinators
+
+	mu   sync.Mutex
+	seen map[StatementInfo]struct{}
+}
+
+// Open connects. It succeeds if one contact point answers; nodes that are down
+// are found within about a second of their return. A node that swallows
+// connections delays Open by up to about ConnectTimeout.
+func Open(ctx context.Context, cfg Config) (*DB, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	policy := newCoordinators(cfg)
+	type opened struct {
+		session *gocql.Session
+		err     error
+	}
+	// The driver takes no context here. If ctx ends first, the session is
+	// closed when it comes.
+	ch := make(chan opened, 1)
+	go func() {
+		s, err := cfg.cluster(&hostDialer{cfg}, policy).CreateSession()
+		ch <- opened{s, err}
+	}()
+	select {
+	case o := <-ch:
+		if o.err != nil {
+			return nil, &store.Error{Op: "connect to " + strings.Join(cfg.ContactPoints, ", "), Outcome: store.Fail, Cause: o.err}
+		}
+		return &DB{cfg: cfg, session: o.session, policy: policy, seen: map[StatementInfo]struct{}{}}, nil
+	case <-ctx.Done():
+		go func() {
+			if o := <-ch; o.session != nil {
+				o.session.Close()
+			}
+		}()
+		return nil, &store.Error{Op: "connect to " + strings.Join(cfg.ContactPoints, ", "), Outcome: store.Fail, Cause: context.Cause(ctx)}
+	}
+}
+
+// Close closes all connections. Requests in flight end unknown.
+func (db *DB) Close() { db.session.Close() }
+
+// Keyspace returns the session's keyspace.
+func (db *DB) Keyspace() string { return db.cfg.Keyspace }
+
+// RequestTimeout returns the time limit of a request whose context has none.
+func (db *DB) RequestTimeout() time.Duration { return db.cfg.RequestTimeout }
+
+// Exec runs a plain write or DDL; after DDL it waits until all live nodes agree
+// on the schema.
+func (db *DB) Exec(ctx context.Context, cql string, args ...any) error {
+	_, err := db.query(ctx, 0, db.cfg.consistency(), store.Statement{CQL: cql, Args: args})
+	if err == nil && isDDL(cql) {
+		return db.awaitSchema(ctx)
+	}
+	return err
+}
+
+// Query runs a read, all pages of it. A serial read is linearizable with
+// conditional statements and must be of one partition. Values have plain Go
+// types: string (text, uuid), int, int64, bool, []byte, time.Time …; null is nil.
+func (db *DB) Query(ctx context.Context, serial bool, cql string, args ...any) ([]map[string]any, error) {
+	return db.QueryBy(ctx, 0, serial, store.Statement{CQL: cql, Args: args})
+}
+
+// QueryBy is Query with the choice of the coordinator: copyNo n asks the n-th
+// replica of the partition.
+func (db *DB) QueryBy(ctx context.Context, copyNo int, serial bool, s store.Statement) ([]map[string]any, error) {
+	cons := db.cfg.consistency()
+	if serial {
+		cons = gocql.Consistency(db.cfg.serial())
+	}
+	return db.query(ctx, copyNo, cons, s)
+}
+
+// CAS runs one conditional statement, or several of one partition as a
+// conditional UNLOGGED batch. When it is not applied, rows are the rows that
+// were there instead: those that exist of the rows that carry conditions, in key
+// order, with the columns that the conditions name (all with IF NOT EXISTS). A
+// null column has its type's zero value there. copyNo n sends it through the
+// n-th replica of the partition, or the next that is up.
+func (db *DB) CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (applied bool, rows []map[string]any, err error) {
+	if len(stmts) == 0 {
+		return false, nil, &store.Error{Op: "cas", Outcome: store.Fail, Cause: errors.New("no statement")}
+	}
+	info := StatementInfo{CQL: shape(stmts), Consistency: db.cfg.Consistency, SerialConsistency: db.cfg.Serial}
+	err = db.do(ctx, copyNo, stmts[0], "cas", info, func(ctx context.Context) error {
+		var all []map[string]any
+		var err error
+		if len(stmts) == 1 {
+			q := db.session.Query(stmts[0].CQL, stmts[0].Args...).WithContext(ctx).
+				Consistency(db.cfg.consistency()).SerialConsistency(db.cfg.serial())
+			all, err = readRows(q.Iter(), nullZero)
+		} else {
+			b := db.session.NewBatch(gocql.UnloggedBatch).WithContext(ctx)
+			b.SetConsistency(db.cfg.consistency())
+			b.SerialConsistency(db.cfg.serial())
+			for _, s := range stmts {
+				b.Query(s.CQL, s.Args...)
+			}
+			all, err = executeBatch(db.session, b)
+		}
+		if err != nil {
+			return err
+		}
+		applied, rows, err = splitApplied(all)
+		return err
+	})
+	if err != nil {
+		return false, nil, err
+	}
+	return applied, rows, nil
+}
+
+func (db *DB) query(ctx context.Context, copyNo int, cons gocql.Consistency, s store.Statement) (rows []map[string]any, err error) {
+	info := StatementInfo{CQL: s.CQL, Consistency: cons.String()}
+	err = db.do(ctx, copyNo, s, "query", info, func(ctx context.Context) error {
+		q := db.session.Query(s.CQL, s.Args...).WithContext(ctx).Consistency(cons)
+		rows, err = readRows(q.Iter(), nullNil)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+// do runs one request with its time limit and coordinator, and classifies its end.
+func (db *DB) do(ctx context.Context, copyNo int, s store.Statement, op string, info StatementInfo, f func(context.Context) error) error {
+	if ctx.Err() != nil {
+		return &store.Error{Op: op, Outcome: store.Fail, Cause: fmt.Errorf("not sent: %w", context.Cause(ctx))}
+	}
+	key, err := partitionKey(s.Partition)
+	if err != nil {
+		return &store.Error{Op: op, Outcome: store.Fail, Cause: err}
+	}
+	db.report(info)
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, db.cfg.RequestTimeout)
+		defer cancel()
+	}
+	r := &route{copyNo: copyNo, key: key}
+	err = f(context.WithValue(ctx, routeKey{}, r))
+	if err == nil {
+		db.policy.answered(r)
+		return nil
+	}
+	e := classify(ctx, op, err)
+	db.policy.failed(r, e)
+	return e
+}
+
+// report tells OnStatement of a shape's first use.
+func (db *DB) report(info StatementInfo) {
+	if db.cfg.OnStatement == nil {
+		return
+	}
+	db.mu.Lock()
+	_, known := db.seen[info]
+	db.seen[info] = struct{}{}
+	db.mu.Unlock()
+	if !known {
+		db.cfg.OnStatement(info)
+	}
+}
+
+// shape is the text of a statement or batch without its arguments. Statements
+// that repeat in a batch count once: a batch of 7 inserts has the shape of one of 70.
+func shape(stmts []store.Statement) string {
+	if len(stmts) == 1 {
+		return stmts[0].CQL
+	}
+	var b strings.Builder
+	b.WriteString("BEGIN UNLOGGED BATCH ")
+	seen := map[string]bool{}
+	for _, s := range stmts {
+		if !seen[s.CQL] {
+			seen[s.CQL] = true
+			b.WriteString(s.CQL)
+			b.WriteString("; ")
+		}
+	}
+	b.WriteString("APPLY BATCH")
+	return b.String()
+}
+
+func isDDL(cql string) bool {
+	f := strings.Fields(cql)
+	if len(f) == 0 {
+		return false
+	}
+	switch strings.ToUpper(f[0]) {
+	case "CREATE", "ALTER", "DROP":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,35 @@
+// Package cassandra stores the scheduler core in Apache Cassandra by lightweight
+// transactions. It is the only package that knows the driver (gocql v1.7.0).
+//
+// # What deviates from the driver's defaults, and why
+//
+//   - No retry policy, nothing idempotent: this driver re-executes conditional
+//     statements under a retry policy, and a conditional statement executed twice
+//     answers "not applied" to the write that it made itself. Resends belong to
+//     the caller, who knows what they mean.
+//   - ReconnectInterval 1 s (60 s): after a partition between client and node no
+//     event tells that the node is back.
+//   - WriteCoalesceWaitTime 0 (200 µs): coalescing costs about a millisecond a
+//     sequential request.
+//   - Node status events off: a node that others cannot reach may well be
+//     reachable from here, and the reverse. The state of the own connections
+//     decides. Schema events off: nothing here changes its schema while it runs.
+//   - Every connection passes through one dialer that is keyed by the node's IP.
+//   - Client timestamps off: no wall clock of a client gets into the data.
+//   - Time limits are those of each request's context; the session's own limit is
+//     set generously above and only bounds what has none.
+//   - The wait for schema agreement is this package's own and counts live nodes only.
+//   - Protocol version 4 is set: negotiation costs connections and can fail.
+//
+// # Outcomes
+//
+// Every error is a *store.Error; classify holds the allow-list of what certainly
+// did not happen. An answer to a conditional statement that lacks [applied], for
+// which the driver panics, is an unknown outcome.
+//
+// # Coordinators
+//
+// First copies for one partition go through one node, its first replica that is
+// up; copy n goes through the n-th. Among the nodes, those that lately left a
+// request without an answer come last. See coordinators.
+package cassandra

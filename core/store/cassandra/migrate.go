@@ -1,0 +1,174 @@
+package cassandra
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"sort"
+	"strings"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/store"
+)
+
+//go:embed schema.cql
+var schema string
+
+// Schema returns the CQL of all tables.
+func Schema() string { return schema }
+
+// Replication of a keyspace.
+type Replication struct {
+	// Class is SimpleStrategy or NetworkTopologyStrategy (the default, and
+	// the one for production).
+	Class string
+	// Factor is the number of replicas: of SimpleStrategy, or of every data
+	// centre when DCs is empty. Default 3.
+	Factor int
+	// DCs is the number of replicas by data centre.
+	DCs map[string]int
+}
+
+func (r Replication) cql() (string, error) {
+	if r.Factor == 0 {
+		r.Factor = 3
+	}
+	switch r.Class {
+	case "SimpleStrategy":
+		if len(r.DCs) > 0 {
+			return "", errors.New("cassandra: SimpleStrategy takes no data centres: use NetworkTopologyStrategy")
+		}
+		return fmt.Sprintf("{'class': 'SimpleStrategy', 'replication_factor': %d}", r.Factor), nil
+	case "", "NetworkTopologyStrategy":
+		if len(r.DCs) == 0 {
+			return fmt.Sprintf("{'class': 'NetworkTopologyStrategy', 'replication_factor': %d}", r.Factor), nil
+		}
+		var dcs []string
+		for dc, n := range r.DCs {
+			if strings.ContainsAny(dc, "'\\") {
+				return "", fmt.Errorf("cassandra: data centre name %q", dc)
+			}
+			dcs = append(dcs, fmt.Sprintf("'%s': %d", dc, n))
+		}
+		sort.Strings(dcs)
+		return "{'class': 'NetworkTopologyStrategy', " + strings.Join(dcs, ", ") + "}", nil
+	}
+	return "", fmt.Errorf("cassandra: replication class %q: use NetworkTopologyStrategy or SimpleStrategy", r.Class)
+}
+
+// identifier is what a keyspace may be called; it is never quoted.
+var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`)
+
+// Migrate creates the keyspace and all tables if they do not exist, and waits
+// until all live nodes agree. It changes nothing that exists.
+func Migrate(ctx context.Context, cfg Config, r Replication) error {
+	repl, err := r.cql()
+	if err != nil {
+		return err
+	}
+	return ddl(ctx, cfg, func(db *DB, keyspace string) error {
+		create := fmt.Sprintf("CREATE KEYSPACE IF NOT EXISTS %s WITH replication = %s AND durable_writes = true", keyspace, repl)
+		if err := db.Exec(ctx, create); err != nil {
+			return fmt.Errorf("cassandra: create keyspace %s: %w", keyspace, err)
+		}
+		for _, stmt := range statements(schema) {
+			qualified := strings.Replace(stmt, "IF NOT EXISTS ", "IF NOT EXISTS "+keyspace+".", 1)
+			if err := db.Exec(ctx, qualified); err != nil {
+				return fmt.Errorf("cassandra: %.60q: %w", qualified, err)
+			}
+		}
+		return nil
+	})
+}
+
+// DropKeyspace removes the keyspace and everything in it.
+func DropKeyspace(ctx context.Context, cfg Config) error {
+	return ddl(ctx, cfg, func(db *DB, keyspace string) error {
+		return db.Exec(ctx, "DROP KEYSPACE IF EXISTS "+keyspace)
+	})
+}
+
+func ddl(ctx context.Context, cfg Config, f func(*DB, string) error) error {
+	keyspace := cfg.Keyspace
+	if !identifier.MatchString(keyspace) {
+		return fmt.Errorf("cassandra: keyspace %q: use a lower-case letter, then lower-case letters, digits and underscores, 48 at most", keyspace)
+	}
+	cfg.Keyspace = ""
+	// Schema changes take a second or two each on a busy cluster; the time
+	// limit of ordinary requests does not fit.
+	cfg.RequestTimeout = max(cfg.RequestTimeout, 30*time.Second)
+	db, err := Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return f(db, keyspace)
+}
+
+// statements splits CQL at semicolons and drops comments.
+func statements(cql string) []string {
+	var b strings.Builder
+	for line := range strings.Lines(cql) {
+		code, _, _ := strings.Cut(line, "--")
+		b.WriteString(strings.TrimRight(code, " \n"))
+		b.WriteByte('\n')
+	}
+	var out []string
+	for s := range strings.SplitSeq(b.String(), ";") {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// awaitSchema waits until all nodes that the session is connected to have the
+// same schema. The driver's own wait also counts nodes that are down, whose last
+// known version never changes, and so takes its full time limit when one is.
+func (db *DB) awaitSchema(ctx context.Context) error {
+	const pause = 50 * time.Millisecond
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(30*time.Second, db.cfg.RequestTimeout))
+		defer cancel()
+	}
+	for {
+		versions := map[string][]string{}
+		var last error
+		for _, ip := range db.policy.up() {
+			v, err := db.schemaVersion(ctx, ip)
+			if err != nil {
+				last = fmt.Errorf("ask %s: %w", ip, err)
+				v = "unknown"
+			}
+			versions[v] = append(versions[v], ip)
+		}
+		if len(versions) == 1 && last == nil {
+			return nil
+		}
+		if err := clock.Go().Sleep(ctx, pause); err != nil {
+			return &store.Error{Op: "wait for schema agreement", Outcome: store.Unknown,
+				Cause: errors.Join(fmt.Errorf("nodes by schema version: %v: %w", versions, err), last)}
+		}
+	}
+}
+
+func (db *DB) schemaVersion(ctx context.Context, ip string) (string, error) {
+	const cql = "SELECT schema_version FROM system.local WHERE key='local'"
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	r := &route{ip: ip}
+	q := db.session.Query(cql).WithContext(context.WithValue(ctx, routeKey{}, r)).Consistency(1)
+	rows, err := readRows(q.Iter(), nullZero)
+	if err != nil {
+		return "", err
+	}
+	if len(rows) != 1 {
+		return "", fmt.Errorf("%d rows in system.local", len(rows))
+	}
+	v, _ := rows[0]["schema_version"].(string)
+	return v, nil
+}

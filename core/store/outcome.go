@@ -1,0 +1,83 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Outcome says what is known of a request after it ended.
+type Outcome int
+
+// The outcomes. The zero value is Unknown: what nobody classified may have
+// happened.
+const (
+	Unknown Outcome = iota // may have happened, may happen later
+	OK                     // happened
+	Fail                   // certainly did not happen and never will
+)
+
+func (o Outcome) String() string {
+	switch o {
+	case OK:
+		return "ok"
+	case Fail:
+		return "fail"
+	case Unknown:
+		return "unknown"
+	}
+	return fmt.Sprintf("outcome(%d)", int(o))
+}
+
+// Error is a request that ended without its answer. It wraps the driver's error.
+type Error struct {
+	// Op names the request for people ("cas locks/l1 copy 0").
+	Op string
+	// Outcome is Fail or Unknown.
+	Outcome Outcome
+	// ServerTimeout: the coordinator itself answered that it ran into its own
+	// time limit or does not know. The attempt is over on the server's side,
+	// though its effect is unknown.
+	ServerTimeout bool
+	// Cause is the driver's or the context's error.
+	Cause error
+}
+
+func (e *Error) Error() string {
+	what := "outcome unknown"
+	switch {
+	case e.Outcome == Fail:
+		what = "not done"
+	case e.ServerTimeout:
+		what = "outcome unknown (server timeout)"
+	}
+	if e.Op == "" {
+		return fmt.Sprintf("store: %s: %v", what, e.Cause)
+	}
+	return fmt.Sprintf("store: %s: %s: %v", e.Op, what, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// OutcomeOf classifies an error: nil is OK, an *Error says it itself, anything
+// else is Unknown.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return OK
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		if e.Outcome == Fail {
+			return Fail
+		}
+		return Unknown
+	}
+	return Unknown
+}
+
+// IsServerTimeout reports whether err is the coordinator's own timeout or
+// "unknown" answer.
+func IsServerTimeout(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.ServerTimeout
+}

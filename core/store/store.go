@@ -1,0 +1,90 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Version is the whole content of a lock row that takes part in decisions. It
+// is comparable; two rows are the same version only if all fields agree. A row
+// that does not exist is a nil *Version.
+type Version struct {
+	// Fence is the fencing token of the current or last grant: it rises by one
+	// with every grant and never falls, as rows are never deleted.
+	Fence int64
+	// Beat counts the changes under one fence: renewals and the release.
+	Beat int64
+	// Attempt is the UUID of the try that made the grant, or of the release.
+	Attempt string
+	// Holder is the holder's name for people and logs; "" means free.
+	Holder string
+	// TTL is the grant's time to live, in whole milliseconds.
+	TTL time.Duration
+}
+
+// Free reports whether nobody holds the row.
+func (v *Version) Free() bool { return v == nil || v.Holder == "" }
+
+// Older reports whether v comes before w in the row's life. Fence and beat
+// alone order the versions of one row.
+func (v *Version) Older(w *Version) bool {
+	switch {
+	case w == nil:
+		return false
+	case v == nil:
+		return true
+	case v.Fence != w.Fence:
+		return v.Fence < w.Fence
+	}
+	return v.Beat < w.Beat
+}
+
+func (v *Version) String() string {
+	if v == nil {
+		return "absent"
+	}
+	return fmt.Sprintf("(fence %d, beat %d, holder %q, attempt %s, ttl %s)", v.Fence, v.Beat, v.Holder, v.Attempt, v.TTL)
+}
+
+// Same reports whether two row pointers stand for the same version.
+func Same(a, b *Version) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// CASResult is the answer to a compare-and-set.
+type CASResult struct {
+	// Applied: the row was the expected version and is now the new one.
+	Applied bool
+	// Row is the row that was there instead when Applied is false; nil if it
+	// does not exist.
+	Row *Version
+}
+
+// Locks is the store of lock rows. Implementations are safe for concurrent use.
+// Every error is classified by OutcomeOf. Requests end when their context does.
+type Locks interface {
+	// Read returns the row, or nil if it does not exist. A serial read is
+	// linearizable with CAS; the other kind may be late but sees everything
+	// that was committed before an earlier read of the same kind returned it.
+	Read(ctx context.Context, resource string, serial bool) (*Version, error)
+	// CAS sends one copy of a compare-and-set of the whole version; from nil
+	// means that the row must not exist. Copies of one operation are identical.
+	// copyNo 0 is the first; 1, 2, … are resends, each by another node if there
+	// is one. With a non-nil error the outcome is OutcomeOf(err).
+	CAS(ctx context.Context, resource string, from *Version, to Version, copyNo int) (CASResult, error)
+}
+
+// Statement is a CQL statement with its arguments.
+type Statement struct {
+	CQL  string
+	Args []any
+	// Partition holds the partition key's values in order (string, []byte,
+	// int32 or int64). With it a request is routed to the partition's replicas
+	// without asking the server how; without it the driver works it out from
+	// the prepared statement.
+	Partition []any
+}

@@ -1,0 +1,183 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// Paxos variants of Cassandra 5.0 (org.apache.cassandra.config.Config). Those
+// named "without" give up a guarantee: a checker must find what they do.
+const (
+	PaxosV1                   = "v1"
+	PaxosV1UnsafeReadsRejects = "v1_without_linearizable_reads_or_rejected_writes"
+	PaxosV2                   = "v2"
+	PaxosV2UnsafeReads        = "v2_without_linearizable_reads"
+	PaxosV2UnsafeReadsRejects = "v2_without_linearizable_reads_or_rejected_writes"
+)
+
+// PaxosVariants are the values that LocalConfig.PaxosVariant takes.
+func PaxosVariants() []string {
+	return []string{PaxosV1, PaxosV1UnsafeReadsRejects, PaxosV2, PaxosV2UnsafeReads, PaxosV2UnsafeReadsRejects}
+}
+
+const (
+	cqlPort       = 9042
+	internodePort = 7000
+	jmxPort       = 7199
+
+	minHeapMiB = 256
+	// beyondHeapMiB is what a node takes beside its heap: code cache, metaspace,
+	// threads, buffers (measured: 0.3 to 0.4 GB).
+	beyondHeapMiB = 400
+)
+
+// LocalConfig says what StartLocal starts. The zero value is three nodes of
+// Cassandra 5.0.6 with Paxos v2.
+type LocalConfig struct {
+	// Nodes is their number, 1 to 9; default 3.
+	Nodes int
+	// PaxosVariant is one of PaxosVariants; default v2 (the database's own default is v1).
+	PaxosVariant string
+	// HeapMiB is each node's heap; default 512, at least 256.
+	HeapMiB int
+	// CacheDir overrides CacheDir().
+	CacheDir string
+	// LogDir receives n1.log … (appended to); default: a new directory in the
+	// cache's logs/, of which the newest ten are kept.
+	LogDir string
+	// Seed seeds the links' random numbers.
+	Seed uint64
+	// Progress is told, in words for a person, what is going on; nil: nobody is.
+	Progress func(string)
+	// Logger receives what goes wrong later, e.g. a crash; default slog.Default().
+	Logger *slog.Logger
+}
+
+func (c LocalConfig) withDefaults() (LocalConfig, error) {
+	if c.Nodes == 0 {
+		c.Nodes = 3
+	}
+	if c.PaxosVariant == "" {
+		c.PaxosVariant = PaxosV2
+	}
+	if c.HeapMiB == 0 {
+		c.HeapMiB = 512
+	}
+	if c.Progress == nil {
+		c.Progress = func(string) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Nodes < 1 || c.Nodes > 9 {
+		return c, &ConfigError{"Nodes", fmt.Errorf("%d, want 1 to 9", c.Nodes)}
+	}
+	if !slices.Contains(PaxosVariants(), c.PaxosVariant) {
+		return c, &ConfigError{"PaxosVariant", fmt.Errorf("unknown variant %q, want one of %s", c.PaxosVariant, strings.Join(PaxosVariants(), ", "))}
+	}
+	if c.HeapMiB < minHeapMiB {
+		return c, &ConfigError{"HeapMiB", fmt.Errorf("%d, want at least %d", c.HeapMiB, minHeapMiB)}
+	}
+	if c.CacheDir == "" {
+		dir, err := CacheDir()
+		if err != nil {
+			return c, err
+		}
+		c.CacheDir = dir
+	}
+	return c, nil
+}
+
+func nodeName(i int) string { return "n" + strconv.Itoa(i+1) }
+func nodeIP(i int) string   { return "10.77.0." + strconv.Itoa(11+i) }
+
+// vnodes is the number of tokens a node.
+const vnodes = 8
+
+// tokens are node i's of n: the ring is cut evenly, and its ranges are dealt out in
+// turn. Fixed tokens let all nodes of a new cluster start at once, and make every
+// cluster's ring the same.
+func tokens(i, n int) string {
+	total := big.NewInt(int64(n * vnodes))
+	span := new(big.Int).Lsh(big.NewInt(1), 64)
+	low := new(big.Int).Neg(new(big.Int).Lsh(big.NewInt(1), 63))
+	out := make([]string, vnodes)
+	for k := range vnodes {
+		t := new(big.Int).Mul(span, big.NewInt(int64(k*n+i)))
+		t.Div(t, total)
+		// The lowest value is reserved for the ring's minimum token.
+		out[k] = t.Add(t, low).Add(t, big.NewInt(1)).String()
+	}
+	return strings.Join(out, ",")
+}
+
+// cassandraYAML differs from the shipped one where a small node for tests should:
+// small caches and segments, no snapshots. commitlog_sync stays periodic: what a
+// SIGKILL of the process leaves in the page cache survives.
+var cassandraYAML = template.Must(template.New("cassandra.yaml").Parse(`cluster_name: fencepost
+num_tokens: {{.VNodes}}
+initial_token: {{.Tokens}}
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+seed_provider:
+  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+    parameters:
+      - seeds: "{{.Seeds}}"
+listen_address: {{.IP}}
+rpc_address: {{.IP}}
+storage_port: 7000
+native_transport_port: 9042
+endpoint_snitch: SimpleSnitch
+data_file_directories: [{{.Data}}/data]
+commitlog_directory: {{.Data}}/commitlog
+saved_caches_directory: {{.Data}}/saved_caches
+hints_directory: {{.Data}}/hints
+cdc_raw_directory: {{.Data}}/cdc_raw
+commitlog_sync: periodic
+commitlog_sync_period: 10000ms
+commitlog_segment_size: 8MiB
+paxos_variant: {{.Paxos}}
+paxos_state_purging: repaired
+memtable_heap_space: 64MiB
+memtable_offheap_space: 64MiB
+file_cache_size: 32MiB
+key_cache_size: 8MiB
+networking_cache_size: 16MiB
+concurrent_reads: 16
+concurrent_writes: 16
+auto_snapshot: false
+hinted_handoff_enabled: true
+authenticator: AllowAllAuthenticator
+authorizer: AllowAllAuthorizer
+`))
+
+// logback prints to standard output only; the tool keeps that in the node's log.
+const logback = `<configuration>
+  <appender name="STDOUT" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%-5level %date{"yyyy-MM-dd'T'HH:mm:ss,SSS", UTC} [%thread] %F:%L - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="STDOUT"/></root>
+</configuration>
+`
+
+// yamlFor returns node i's cassandra.yaml with its data in dataDir.
+func (c LocalConfig) yamlFor(i int, dataDir string) (string, error) {
+	seeds := make([]string, c.Nodes)
+	for k := range seeds {
+		seeds[k] = nodeIP(k)
+	}
+	var b bytes.Buffer
+	err := cassandraYAML.Execute(&b, map[string]any{
+		"VNodes": vnodes, "Tokens": tokens(i, c.Nodes), "Seeds": strings.Join(seeds, ","),
+		"IP": nodeIP(i), "Data": dataDir, "Paxos": c.PaxosVariant,
+	})
+	if err != nil {
+		return "", fmt.Errorf("cluster: cassandra.yaml: %w", err)
+	}
+	return b.String(), nil
+}

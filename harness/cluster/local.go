@@ -1,0 +1,277 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"fencepost/harness/link"
+	"fencepost/harness/sandbox"
+)
+
+// closeTimeout bounds waiting for killed processes; SIGKILL takes milliseconds.
+const closeTimeout = 30 * time.Second
+
+// Local is a cluster of child processes in the sandbox.
+type Local struct {
+	config  LocalConfig
+	network *sandbox.Network
+	scratch *scratch
+	links   *link.Fabric
+	nodes   []*localNode
+	info    map[string]string
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ Cluster = (*Local)(nil)
+
+// StartLocal starts a cluster in the sandbox's network and returns when it is
+// healthy. It must run inside the sandbox. The first start on a machine also
+// bootstraps the template (about a minute). On error nothing is left running.
+// Errors that a person can mend say how: *[JavaError], *[JarsError],
+// *[MemoryError], *[ConfigError], *[ExitError].
+func StartLocal(ctx context.Context, network *sandbox.Network, config LocalConfig) (*Local, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	java, err := FindJava(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jars, err := CheckJars(config.CacheDir)
+	if err != nil {
+		return nil, err
+	}
+	have, need, err := Memory(config)
+	if err != nil {
+		return nil, err
+	}
+	if have < need {
+		return nil, &MemoryError{NeedMiB: need, AvailableMiB: have}
+	}
+	tmpl, err := ensureTemplate(ctx, network, config, java, jars)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	config.Progress(fmt.Sprintf("starting %d Cassandra %s nodes …", config.Nodes, CassandraVersion))
+	l, err := newLocal(network, config, java, jars, tmpl, cds{use: tmpl.archive})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.startAll(ctx); err == nil {
+		err = l.WaitHealthy(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close(context.WithoutCancel(ctx)))
+	}
+	config.Progress(fmt.Sprintf("%d nodes are ready after %.1f s", config.Nodes, time.Since(began).Seconds()))
+	return l, nil
+}
+
+// Memory returns the machine's available memory and what config's nodes need
+// (heap and what a JVM takes beside it), in MiB.
+func Memory(config LocalConfig) (available, needed int, err error) {
+	config, err = config.withDefaults()
+	if err != nil {
+		return 0, 0, err
+	}
+	available, err = availableMiB()
+	if err != nil {
+		return 0, 0, fmt.Errorf("cluster: %w", err)
+	}
+	return available, config.Nodes * (config.HeapMiB + beyondHeapMiB), nil
+}
+
+// newLocal prepares hosts, links, directories and command lines; no process yet.
+func newLocal(network *sandbox.Network, config LocalConfig, java Java, jars []string, tmpl *dataTemplate, archive cds) (_ *Local, err error) {
+	s, err := newScratch(config.CacheDir)
+	if err != nil {
+		return nil, err
+	}
+	l := &Local{
+		config: config, network: network, scratch: s, info: localInfo(config, java, archive),
+		links: link.NewFabric(link.Options{Logger: config.Logger}),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close(context.Background()))
+		}
+	}()
+	if config.LogDir == "" {
+		if l.config.LogDir, err = newLogDir(config.CacheDir, filepath.Base(s.dir)); err != nil {
+			return nil, err
+		}
+	} else if err = os.MkdirAll(config.LogDir, 0o755); err != nil {
+		return nil, fmt.Errorf("cluster: logs: %w", err)
+	}
+	for i := range config.Nodes {
+		n, err := l.prepareNode(i, java, jars, tmpl, archive)
+		if err != nil {
+			return nil, err
+		}
+		l.nodes = append(l.nodes, n)
+	}
+	if err := l.connect(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// connect makes a link for each ordered pair of nodes, and turns the first's
+// connections to the second through it.
+func (l *Local) connect() error {
+	for _, from := range l.nodes {
+		for _, to := range l.nodes {
+			if from == to {
+				continue
+			}
+			lk, err := l.links.Add(link.Spec{
+				From: from.name, To: to.name, Seed: l.config.Seed,
+				Listen:   net.JoinHostPort(sandbox.Gateway, "0"),
+				Upstream: net.JoinHostPort(to.ip, strconv.Itoa(internodePort)),
+			})
+			if err != nil {
+				return fmt.Errorf("cluster: link %s->%s: %w", from.name, to.name, err)
+			}
+			proxy, err := netip.ParseAddrPort(lk.Addr())
+			if err != nil {
+				return fmt.Errorf("cluster: link %s: %w", lk.Name(), err)
+			}
+			if err := from.host.Redirect(to.ip, internodePort, proxy.Addr().String(), int(proxy.Port())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate, archive cds) (*localNode, error) {
+	name, dir := nodeName(i), filepath.Join(l.scratch.dir, nodeName(i))
+	data := filepath.Join(dir, "data")
+	for _, d := range []string{dir, data, filepath.Join(dir, "tmp")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("cluster: %s: %w", name, err)
+		}
+	}
+	if tmpl != nil {
+		if err := copyTree(tmpl.data(name), data); err != nil {
+			return nil, fmt.Errorf("cluster: copy the template of %s: %w", name, err)
+		}
+	}
+	yaml, err := l.config.yamlFor(i, data)
+	if err != nil {
+		return nil, err
+	}
+	for file, text := range map[string]string{"cassandra.yaml": yaml, "logback.xml": logback} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			return nil, fmt.Errorf("cluster: %s: %w", name, err)
+		}
+	}
+	if i > 0 {
+		archive.dump = "" // one node's classes are every node's
+	}
+	args, err := jvmArgs(jars, l.config.HeapMiB, dir, archive)
+	if err != nil {
+		return nil, err
+	}
+	host, err := l.network.AddHost(name, nodeIP(i))
+	if err != nil {
+		return nil, err
+	}
+	return &localNode{
+		name: name, ip: nodeIP(i), host: host, java: java.Path, args: args, dir: dir,
+		logFile: filepath.Join(l.config.LogDir, name+".log"), local: l, state: Stopped,
+	}, nil
+}
+
+// startAll starts all nodes at once and waits for their CQL ports.
+func (l *Local) startAll(ctx context.Context) error {
+	return l.each(func(n *localNode) error { return n.Start(ctx) })
+}
+
+// each runs f for every node at the same time.
+func (l *Local) each(f func(*localNode) error) error {
+	errs := make([]error, len(l.nodes))
+	var wg sync.WaitGroup
+	for i, n := range l.nodes {
+		wg.Go(func() { errs[i] = f(n) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Nodes returns n1, n2, n3 …
+func (l *Local) Nodes() []Node {
+	out := make([]Node, len(l.nodes))
+	for i, n := range l.nodes {
+		out[i] = n
+	}
+	return out
+}
+
+// Node returns the node of that name.
+func (l *Local) Node(name string) (Node, bool) {
+	for _, n := range l.nodes {
+		if n.name == name {
+			return n, true
+		}
+	}
+	return nil, false
+}
+
+// Links holds the internode links.
+func (l *Local) Links() *link.Fabric { return l.links }
+
+// CQLPort is 9042.
+func (l *Local) CQLPort() int { return cqlPort }
+
+// Info describes the cluster: backend, cassandra, java, paxos_variant, nodes,
+// heap_mib, vnodes, cds (whether a class archive is used), logs.
+func (l *Local) Info() map[string]string { return maps.Clone(l.info) }
+
+func localInfo(config LocalConfig, java Java, archive cds) map[string]string {
+	shared := "no"
+	if archive.use != "" {
+		shared = "yes"
+	}
+	return map[string]string{
+		"backend": "local", "cassandra": CassandraVersion, "java": java.Version, "java_runtime": java.Runtime,
+		"paxos_variant": config.PaxosVariant, "nodes": strconv.Itoa(config.Nodes), "heap_mib": strconv.Itoa(config.HeapMiB),
+		"vnodes": strconv.Itoa(vnodes), "cds": shared, "cores": strconv.Itoa(runtime.NumCPU()),
+	}
+}
+
+// Close kills all nodes, removes hosts, links and data, and returns when every
+// process is gone. The logs stay.
+func (l *Local) Close(context.Context) error {
+	l.closeOnce.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		errs := []error{l.each(func(n *localNode) error {
+			if err := n.Kill(ctx); err != nil && !errors.Is(err, ErrState) {
+				return err
+			}
+			return nil
+		})}
+		for _, n := range l.nodes {
+			errs = append(errs, n.host.Close())
+		}
+		errs = append(errs, l.links.Close())
+		errs = append(errs, l.scratch.close())
+		l.closeErr = errors.Join(errs...)
+	})
+	return l.closeErr
+}

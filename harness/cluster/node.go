@@ -1,0 +1,264 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"fencepost/harness/sandbox"
+)
+
+// portPoll is how often a starting node's CQL port is tried.
+const portPoll = 20 * time.Millisecond
+
+// localNode is a Cassandra JVM on a sandbox host.
+type localNode struct {
+	name, ip string
+	host     *sandbox.Host
+	java     string
+	args     []string // of java
+	dir      string   // its working directory
+	logFile  string
+	local    *Local
+
+	mu    sync.Mutex
+	state State
+	proc  *process // nil without a process
+}
+
+// process is one life of a node.
+type process struct {
+	pid    int
+	logPos int64         // size of the log when it started
+	done   chan struct{} // closed when the process has been waited for
+	status string        // valid after done
+}
+
+var _ Node = (*localNode)(nil)
+
+func (n *localNode) Name() string    { return n.name }
+func (n *localNode) IP() string      { return n.ip }
+func (n *localNode) LogFile() string { return n.logFile }
+
+func (n *localNode) State() State {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state
+}
+
+func (n *localNode) PID() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proc == nil {
+		return 0
+	}
+	return n.proc.pid
+}
+
+func (n *localNode) ProcessState() string {
+	pid := n.PID()
+	if pid == 0 {
+		return ""
+	}
+	return processLetter(procDir(pid))
+}
+
+func (n *localNode) Start(ctx context.Context) error {
+	p, err := n.spawn()
+	if err != nil {
+		return err
+	}
+	if err := n.awaitPort(ctx, p); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proc == p && n.state == Starting {
+		n.state = Running
+	}
+	return nil
+}
+
+// spawn starts the process and the goroutine that waits for its end.
+func (n *localNode) spawn() (*process, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proc != nil {
+		return nil, &StateError{n.name, "start", n.state}
+	}
+	log, err := os.OpenFile(n.logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: log of %s: %w", n.name, err)
+	}
+	defer log.Close() // the process has its own descriptor
+	if _, err := fmt.Fprintf(log, "INFO  %s [fencepost] starting %s\n", time.Now().UTC().Format("2006-01-02T15:04:05,000"), n.name); err != nil {
+		return nil, fmt.Errorf("cluster: log of %s: %w", n.name, err)
+	}
+	info, err := log.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("cluster: log of %s: %w", n.name, err)
+	}
+	cmd := exec.Command(n.java, n.args...)
+	cmd.Dir = n.dir
+	cmd.Env = nodeEnv()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := n.host.Start(cmd); err != nil {
+		return nil, fmt.Errorf("cluster: start %s: %w", n.name, err)
+	}
+	p := &process{pid: cmd.Process.Pid, logPos: info.Size(), done: make(chan struct{})}
+	n.proc, n.state = p, Starting
+	go n.watch(cmd, p)
+	return p, nil
+}
+
+// nodeEnv is the environment of a node: options in the person's own must not
+// reach its JVM.
+func nodeEnv() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		switch name {
+		case "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH":
+		default:
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// watch waits for the process and tells a crash from an end that was asked for.
+func (n *localNode) watch(cmd *exec.Cmd, p *process) {
+	err := cmd.Wait()
+	p.status = "exit status 0"
+	if err != nil {
+		p.status = err.Error()
+	}
+	n.mu.Lock()
+	if n.proc == p {
+		n.proc = nil
+		if n.state != Killed && n.state != Stopped {
+			n.state = Crashed
+			n.local.config.Logger.Error("a Cassandra node ended by itself", "node", n.name, "status", p.status, "log", n.logFile)
+		}
+	}
+	n.mu.Unlock()
+	close(p.done)
+}
+
+// awaitPort returns when the node accepts connections on its CQL port.
+func (n *localNode) awaitPort(ctx context.Context, p *process) error {
+	addr := net.JoinHostPort(n.ip, strconv.Itoa(cqlPort))
+	tick := time.NewTicker(portPoll)
+	defer tick.Stop()
+	dialer := net.Dialer{Timeout: time.Second}
+	for {
+		conn, err := dialer.DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-p.done:
+			return n.exitError(p)
+		case <-ctx.Done():
+			return fmt.Errorf("cluster: %s does not answer on its CQL port yet (log: %s): %w", n.name, n.logFile, context.Cause(ctx))
+		}
+	}
+}
+
+// exitError says how the process ended, with the errors in its log.
+func (n *localNode) exitError(p *process) error {
+	e := &ExitError{Node: n.name, Status: p.status, LogFile: n.logFile}
+	f, err := os.Open(n.logFile)
+	if err != nil {
+		return e
+	}
+	defer f.Close()
+	if _, err := f.Seek(p.logPos, 0); err != nil {
+		return e
+	}
+	const most = 8
+	var all, bad []string
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		l := lines.Text()
+		all = append(all, l)
+		if strings.HasPrefix(l, "ERROR") || strings.Contains(l, "Exception") || strings.HasPrefix(l, "Error:") || strings.HasPrefix(l, "FATAL") {
+			bad = append(bad, l)
+		}
+	}
+	e.Tail = all[max(0, len(all)-most):]
+	if len(bad) > 0 {
+		e.Tail = bad[:min(most, len(bad))]
+	}
+	return e
+}
+
+func (n *localNode) Kill(ctx context.Context) error {
+	return n.end(ctx, "kill", Killed, syscall.SIGKILL)
+}
+
+func (n *localNode) Stop(ctx context.Context) error {
+	return n.end(ctx, "stop", Stopped, syscall.SIGTERM)
+}
+
+// end signals the process and waits until it is gone.
+func (n *localNode) end(ctx context.Context, op string, then State, sig syscall.Signal) error {
+	n.mu.Lock()
+	p := n.proc
+	if p == nil || n.state == Paused && sig != syscall.SIGKILL {
+		defer n.mu.Unlock()
+		return &StateError{n.name, op, n.state}
+	}
+	before := n.state
+	n.state = then
+	err := syscall.Kill(p.pid, sig)
+	if err != nil {
+		n.state = before
+	}
+	n.mu.Unlock()
+	if err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("cluster: %s %s: %w", op, n.name, err)
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("cluster: %s %s: the process %d has not ended yet: %w", op, n.name, p.pid, context.Cause(ctx))
+	}
+}
+
+func (n *localNode) Pause(ctx context.Context) error {
+	return n.freeze(ctx, "pause", Running, Paused, syscall.SIGSTOP)
+}
+
+func (n *localNode) Resume(ctx context.Context) error {
+	return n.freeze(ctx, "resume", Paused, Running, syscall.SIGCONT)
+}
+
+func (n *localNode) freeze(ctx context.Context, op string, from, to State, sig syscall.Signal) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != from || n.proc == nil {
+		return &StateError{n.name, op, n.state}
+	}
+	if err := syscall.Kill(n.proc.pid, sig); err != nil {
+		return fmt.Errorf("cluster: %s %s: %w", op, n.name, err)
+	}
+	// The signal is sent, so this is the state even if its effect is slow.
+	n.state = to
+	if err := awaitStopped(ctx, n.proc.pid, to == Paused); err != nil {
+		return fmt.Errorf("cluster: %s %s: %w", op, n.name, err)
+	}
+	return nil
+}

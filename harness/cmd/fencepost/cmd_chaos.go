@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/checker"
+	"fencepost/harness/cluster"
+	"fencepost/harness/kept"
+	"fencepost/harness/rundir"
+	"fencepost/harness/sandbox"
+	"fencepost/harness/scenario"
+	"fencepost/harness/system"
+	"fencepost/reports"
+)
+
+// chaosFlags are the flags of `fencepost chaos`.
+type chaosFlags struct {
+	seed     uint64
+	system   string
+	cluster  string
+	runs     string
+	keep     bool
+	override scenario.Overrides
+}
+
+const defaultNodes = 3
+
+func newChaosCmd() *cobra.Command {
+	var f chaosFlags
+	cmd := &cobra.Command{
+		Use:   "chaos SCENARIO[,SCENARIO…]|all",
+		Short: "Break something while workers compete for locks, and check that every promise held",
+		Long: `Runs scenarios (see "fencepost list", or give the path of a .yaml file) against real
+workers and a real Cassandra cluster, checks the recorded history and writes a report.
+Exit code: 0 PASS, 1 FAIL, 3 INVALID, 4 UNKNOWN, 64 bad input; the worst of several.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError(errors.New("chaos takes one argument: a scenario, several with commas between, or all (see: fencepost list)"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("seed") {
+				f.seed = rand.Uint64N(1_000_000)
+			}
+			return chaos(cmd, args[0], f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.Uint64Var(&f.seed, "seed", 0, "repeat the plan of this seed (default: a new one, printed)")
+	fl.StringVar(&f.system, "system", system.Core, "system under test: core, or broken/NAME")
+	fl.StringVar(&f.cluster, "cluster", "auto", "auto, local (three nodes in a sandbox), up (the cluster of \"fencepost up\")")
+	fl.StringVar(&f.runs, "runs", "runs", "directory for the runs' directories")
+	fl.BoolVar(&f.keep, "keep", false, "keep the run's keyspace in a cluster that is kept up")
+	fl.StringVar(&f.override.Contention, "contention", "", "low, medium or high (default: the scenario's)")
+	fl.IntVar(&f.override.Workers, "workers", 0, "number of worker processes (default: the scenario's)")
+	fl.IntVar(&f.override.Clients, "clients", 0, "number of clients a worker (default: the scenario's)")
+	fl.DurationVar(&f.override.TTL, "ttl", 0, "lease time (default: the scenario's)")
+	fl.DurationVar(&f.override.Duration, "duration", 0, "length of each of the phases before, fault, recover (default: the scenario's)")
+	return cmd
+}
+
+// job is one run to do.
+type job struct {
+	plan *scenario.Plan
+	sys  system.System
+}
+
+// jobs loads and checks everything before anything starts.
+func (f chaosFlags) jobs(names, dir string) ([]job, error) {
+	sys, err := system.Find(f.system)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	list := strings.Split(names, ",")
+	if names == "all" {
+		list = scenario.Names()
+	}
+	var jobs []job
+	for _, name := range list {
+		if strings.HasSuffix(name, ".yaml") && !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		spec, err := scenario.Load(name)
+		if err != nil {
+			return nil, usageError(err)
+		}
+		if err := spec.Apply(f.override); err != nil {
+			return nil, usageError(fmt.Errorf("%s: %w", spec.Name, err))
+		}
+		plan, err := scenario.NewPlan(*spec, f.seed, sys.Name, defaultNodes)
+		if err != nil {
+			return nil, usageError(err)
+		}
+		jobs = append(jobs, job{plan: plan, sys: sys})
+	}
+	return jobs, nil
+}
+
+// chaos decides where to run and runs.
+func chaos(cmd *cobra.Command, names string, f chaosFlags) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	dir := workDir(ctx)
+	jobs, err := f.jobs(names, dir)
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(f.runs) {
+		f.runs = filepath.Join(dir, f.runs)
+	}
+	if c, ok := keptCluster(ctx); ok {
+		return f.runAll(ctx, jobs, c, "up", out)
+	}
+	if sandbox.Inside() {
+		c, closeCluster, err := startLocal(ctx, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.runAll(ctx, jobs, c, "local", out), closeCluster())
+	}
+	where, why, err := chooseCluster(f.cluster)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "cluster: %s (%s)\n", where, why)
+	// The seed is drawn once, here, and handed on.
+	args := append(os.Args[1:], fmt.Sprintf("--seed=%d", f.seed))
+	if where == "up" {
+		return runInKept(ctx, args)
+	}
+	code, err := sandbox.Run(ctx, args)
+	if err != nil {
+		return err
+	}
+	return exitWith(code)
+}
+
+func exitWith(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return &exitError{code: code}
+}
+
+// chooseCluster resolves --cluster and says why.
+func chooseCluster(want string) (where, why string, err error) {
+	paths, err := kept.DefaultPaths()
+	if err != nil {
+		return "", "", err
+	}
+	up, err := kept.Held(paths)
+	if err != nil {
+		return "", "", err
+	}
+	switch want {
+	case "local", "auto":
+		if want == "auto" && up {
+			return "up", "a cluster is kept up by fencepost up", nil
+		}
+		if err := sandbox.Available(); err != nil {
+			return "", "", fmt.Errorf("the local cluster cannot run here: %w", err)
+		}
+		if want == "auto" {
+			return "local", "three Cassandra nodes in a sandbox of namespaces; no cluster is kept up", nil
+		}
+		return "local", "as asked", nil
+	case "up":
+		if !up {
+			return "", "", usageError(errors.New("no cluster is kept up: start one with fencepost up --background, or use --cluster=local"))
+		}
+		return "up", "as asked", nil
+	}
+	return "", "", usageError(fmt.Errorf("unknown cluster %q; there are auto, local, up", want))
+}
+
+// runAll does the jobs one after the other; the worst verdict decides the exit code.
+func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, backend string, out io.Writer) error {
+	worst := checker.Pass
+	for i, j := range jobs {
+		if ctx.Err() != nil {
+			break
+		}
+		if len(jobs) > 1 {
+			fmt.Fprintf(out, "\n[%d/%d] %s\n", i+1, len(jobs), j.plan.Spec.Name)
+		}
+		res, err := f.runOne(ctx, j, c, backend, out)
+		if err != nil {
+			return err
+		}
+		worst = checker.Worst(worst, res.Verdict)
+	}
+	return exitWith(worst.ExitCode())
+}
+
+// runOne runs, checks and reports one scenario.
+func (f chaosFlags) runOne(ctx context.Context, j job, c cluster.Cluster, backend string, out io.Writer) (*checker.Result, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(out, "scenario %s, seed %d, system %s, contention %s\n  %s\n", j.plan.Spec.Name, j.plan.Seed, j.sys.Name, j.plan.Spec.Workload.Contention, j.plan.Spec.About)
+	dir, runErr := scenario.Run(ctx, scenario.Options{
+		Plan: j.plan, System: j.sys, Cluster: c, Backend: backend, BinDir: filepath.Dir(exe),
+		RunsDir: f.runs, Out: out, Command: f.command(j), Versions: versions(c), Keep: f.keep,
+	})
+	if runErr != nil {
+		if dir != "" {
+			runErr = fmt.Errorf("%w\n  what was recorded is in %s; fencepost check %s judges it", runErr, dir, dir)
+		}
+		return nil, runErr
+	}
+	return checkAndReport(ctx, exe, dir, out)
+}
+
+// checkAndReport works from the run's files alone. It goes on when ctx was
+// cancelled: an interrupted run is checked too.
+func checkAndReport(ctx context.Context, exe, dir string, out io.Writer) (*checker.Result, error) {
+	ctx = context.WithoutCancel(ctx)
+	start := time.Now()
+	fmt.Fprintf(out, "checking …\n")
+	res, err := checker.CheckInChild(ctx, exe, dir)
+	if err != nil {
+		return nil, fmt.Errorf("check %s: %w", dir, err)
+	}
+	checked := time.Since(start)
+	path, err := reports.WriteRun(ctx, dir)
+	if err != nil {
+		return nil, fmt.Errorf("report of %s: %w", dir, err)
+	}
+	linkLatest(dir)
+	checker.Print(out, res)
+	info, err := rundir.ReadInfo(dir)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(out, "checked in %.1f s\nreport: %s\nrepeat: %s\n", checked.Seconds(), path, info.Command)
+	return res, nil
+}
+
+// command is what repeats the run.
+func (f chaosFlags) command(j job) string {
+	s := fmt.Sprintf("make chaos SCENARIO=%s SEED=%d CONTENTION=%s", j.plan.Spec.Name, j.plan.Seed, j.plan.Spec.Workload.Contention)
+	if j.sys.Name != system.Core {
+		s += " SYSTEM=" + j.sys.Name
+	}
+	if f.override.Workers > 0 {
+		s += fmt.Sprintf(" WORKERS=%d", f.override.Workers)
+	}
+	if f.override.TTL > 0 {
+		s += fmt.Sprintf(" TTL=%s", f.override.TTL)
+	}
+	if f.override.Duration > 0 {
+		s += fmt.Sprintf(" DURATION=%s", f.override.Duration)
+	}
+	return s
+}
+
+// linkLatest points runs/latest to dir; a convenience, so a failure is no error.
+func linkLatest(dir string) {
+	link := filepath.Join(filepath.Dir(dir), "latest")
+	tmp := link + ".tmp"
+	_ = os.Remove(tmp)
+	if os.Symlink(filepath.Base(dir), tmp) == nil {
+		_ = os.Rename(tmp, link)
+	}
+}

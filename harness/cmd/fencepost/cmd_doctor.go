@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"fencepost/harness/cluster"
+	"fencepost/harness/kept"
+	"fencepost/harness/sandbox"
+)
+
+// finding is one line of doctor's report.
+type finding struct {
+	name   string
+	detail string
+	// remedy is what to do about it; "" if all is well.
+	remedy string
+	// needed: without it the local cluster cannot run.
+	needed bool
+}
+
+func newDoctorCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this machine can run, and what to do about what it cannot",
+		Long: `Tries everything that the local cluster needs, and looks for the alternatives.
+Exits with 0 if the local cluster can run here, else with 1.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return doctor(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+}
+
+func doctor(ctx context.Context, out io.Writer) error {
+	cache, err := cluster.CacheDir()
+	if err != nil {
+		return err
+	}
+	findings := []finding{
+		checkSandbox(), checkJava(ctx), checkJars(cache), checkMaven(), checkMemory(), checkDisk(cache), checkCores(),
+		checkKept(), checkDocker(ctx),
+	}
+	can := true
+	for _, f := range findings {
+		mark := "ok     "
+		switch {
+		case f.remedy != "" && f.needed:
+			mark, can = "MISSING", false
+		case f.remedy != "":
+			mark = "note   "
+		}
+		fmt.Fprintf(out, "%s  %-11s %s\n", mark, f.name, f.detail)
+		for line := range strings.Lines(f.remedy) {
+			fmt.Fprintf(out, "         %-11s -> %s\n", "", strings.TrimSpace(line))
+		}
+	}
+	if !can {
+		fmt.Fprintln(out, "\nThe local cluster cannot run here yet: see MISSING above.")
+		return &exitError{code: 1}
+	}
+	fmt.Fprintln(out, "\nThe local cluster can run here.")
+	return nil
+}
+
+func checkSandbox() finding {
+	how := "in a user namespace, without root"
+	if os.Geteuid() == 0 {
+		how = "as root"
+	}
+	f := finding{name: "sandbox", needed: true, detail: "network, mount and PID namespaces, bridge and NAT work (" + how + ")"}
+	if sandbox.Inside() {
+		f.detail = "this is inside one"
+		return f
+	}
+	err := sandbox.Available()
+	var u *sandbox.UnavailableError
+	switch {
+	case errors.As(err, &u):
+		f.detail = fmt.Sprintf("%s: %v", u.Step, u.Cause)
+		f.remedy = strings.Join(u.Remedy, "\n")
+	case err != nil:
+		f.detail, f.remedy = err.Error(), "run as root, or use CLUSTER=docker or CLUSTER=external"
+	}
+	return f
+}
+
+func checkJava(ctx context.Context) finding {
+	f := finding{name: "java", needed: true}
+	java, err := cluster.FindJava(ctx)
+	var je *cluster.JavaError
+	switch {
+	case errors.As(err, &je):
+		f.detail = "no Java 17 found"
+		if len(je.Tried) > 0 {
+			f.detail += " (" + strings.Join(je.Tried, "; ") + ")"
+		}
+		f.remedy = "run scripts/ensure-tools, or set JAVA_HOME"
+	case err != nil:
+		f.detail, f.remedy = err.Error(), "run scripts/ensure-tools"
+	default:
+		f.detail = fmt.Sprintf("%s, version %s", java.Path, java.Version)
+	}
+	return f
+}
+
+func checkJars(cache string) finding {
+	f := finding{name: "cassandra", needed: true}
+	jars, err := cluster.CheckJars(cache)
+	if err != nil {
+		f.detail, f.remedy = err.Error(), "run scripts/fetch-cassandra"
+		return f
+	}
+	f.detail = fmt.Sprintf("%s: %d jars as listed in %s", cluster.CassandraVersion, len(jars), cluster.LibDir(cache))
+	return f
+}
+
+func checkMaven() finding {
+	path, err := exec.LookPath("mvn")
+	if err != nil {
+		return finding{name: "maven", detail: "mvn is not in PATH; only scripts/fetch-cassandra needs it", remedy: "run scripts/ensure-tools, unless the jars are there already"}
+	}
+	return finding{name: "maven", detail: path}
+}
+
+func checkMemory() finding {
+	f := finding{name: "memory", needed: true}
+	have, need, err := cluster.Memory(cluster.LocalConfig{})
+	switch {
+	case err != nil:
+		f.detail, f.remedy = err.Error(), "use CLUSTER=external"
+	case have < need:
+		f.detail = fmt.Sprintf("%d MiB available, three nodes need about %d MiB", have, need)
+		f.remedy = "end other programs, or use a smaller heap (`fencepost up --heap=256`) or CLUSTER=external"
+	default:
+		f.detail = fmt.Sprintf("%d MiB available, three nodes need about %d MiB", have, need)
+	}
+	return f
+}
+
+func checkDisk(cache string) finding {
+	const needMiB = 1024 // jars, template with class archive, three nodes' data, logs
+	f := finding{name: "disk", needed: true}
+	dir := cache
+	var fs unix.Statfs_t
+	for unix.Statfs(dir, &fs) != nil {
+		parent, _, ok := cutLast(dir)
+		if !ok {
+			f.detail, f.remedy = "cannot tell how much is free in "+cache, "set FENCEPOST_CACHE to a directory that exists"
+			return f
+		}
+		dir = parent
+	}
+	free := fs.Bavail * uint64(fs.Bsize) >> 20
+	f.detail = fmt.Sprintf("%d MiB free for %s, about %d MiB are used", free, cache, needMiB)
+	if free < needMiB {
+		f.remedy = "make room, or set FENCEPOST_CACHE to a larger disk"
+	}
+	return f
+}
+
+// cutLast cuts the last element off a path.
+func cutLast(path string) (parent, last string, ok bool) {
+	i := strings.LastIndexByte(strings.TrimRight(path, "/"), '/')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:max(i, 1)], path[i+1:], len(path) > 1
+}
+
+func checkCores() finding {
+	n := runtime.NumCPU()
+	f := finding{name: "cores", detail: fmt.Sprint(n)}
+	if n < 2 {
+		f.remedy = "it will run, but slowly; two or more are better"
+	}
+	return f
+}
+
+func checkKept() finding {
+	f := finding{name: "kept", detail: "no cluster is up"}
+	paths, err := kept.DefaultPaths()
+	if err != nil {
+		f.detail, f.remedy = err.Error(), "check FENCEPOST_CACHE and HOME"
+		return f
+	}
+	s, err := kept.Query(paths)
+	switch {
+	case err == nil:
+		var nodes []string
+		for _, n := range s.Nodes {
+			nodes = append(nodes, fmt.Sprintf("%s %s", n.Name, n.State))
+		}
+		f.detail = "a cluster is up: " + strings.Join(nodes, ", ")
+	case !errors.Is(err, kept.ErrNotUp):
+		f.detail, f.remedy = err.Error(), "`fencepost down` ends it"
+	}
+	return f
+}
+
+// checkDocker asks the daemon itself; the docker command line is not needed.
+func checkDocker(ctx context.Context) finding {
+	f := finding{name: "docker", remedy: "needed only for CLUSTER=docker: start the Docker daemon, or set DOCKER_HOST"}
+	host := os.Getenv("DOCKER_HOST")
+	if host == "" {
+		host = "unix:///var/run/docker.sock"
+	}
+	u, err := url.Parse(host)
+	if err != nil {
+		f.detail = "DOCKER_HOST: " + err.Error()
+		return f
+	}
+	network, addr := "tcp", u.Host
+	if u.Scheme == "unix" {
+		network, addr = "unix", u.Path
+	}
+	client := http.Client{
+		Timeout: 3 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, addr)
+		}},
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/_ping", nil)
+	if err != nil {
+		f.detail = err.Error()
+		return f
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		f.detail = fmt.Sprintf("no daemon answers at %s", host)
+		return f
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		f.detail = fmt.Sprintf("the daemon at %s answers %s", host, resp.Status)
+		return f
+	}
+	return finding{name: "docker", detail: fmt.Sprintf("daemon at %s, API %s", host, resp.Header.Get("Api-Version"))}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/harness/fault"
+	"fencepost/harness/scenario"
+	"fencepost/harness/system"
+)
+
+func newListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List scenarios, faults and systems under test",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "SCENARIO\tWHAT HAPPENS")
+			for _, name := range scenario.Names() {
+				s, err := scenario.Load(name)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(w, "%s\t%s\n", name, s.About)
+			}
+			fmt.Fprintln(w, "\t\nFAULT\tWHAT IT DOES")
+			for _, name := range fault.Names() {
+				fmt.Fprintf(w, "%s\t%s\n", name, fault.About(name))
+			}
+			fmt.Fprintln(w, "\t\nSYSTEM\tWHAT IT IS")
+			fmt.Fprintln(w, "core\tthe production lock client and fenced sink on Cassandra")
+			for _, s := range system.Broken() {
+				fmt.Fprintf(w, "%s\t%s; %s by %s under %s, %s contention\n", s.Name, s.About, s.Red.Verdict, strings.Join(s.Red.Properties, " or "), s.Red.Scenario, s.Red.Contention)
+			}
+			return w.Flush()
+		},
+	}
+}

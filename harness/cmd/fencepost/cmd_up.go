@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/harness/cluster"
+	"fencepost/harness/kept"
+	"fencepost/harness/sandbox"
+)
+
+// keptHandler carries out runs on a kept cluster, in the daemon's process; set
+// by the command that knows how.
+var keptHandler kept.Handler
+
+// upOptions are the flags of up.
+type upOptions struct {
+	background bool
+	inside     bool // this is the process inside the sandbox
+	paxos      string
+	heapMiB    int
+	seed       uint64
+}
+
+func newUpCmd() *cobra.Command {
+	var o upOptions
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a cluster and keep it for the following runs",
+		Long: `Starts three Cassandra nodes in a sandbox of their own and keeps them until
+"fencepost down" or Ctrl-C. Meanwhile "fencepost exec -- CMD" runs a command
+beside them, and runs with CLUSTER=up use them instead of starting their own.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case o.inside:
+				return upInside(cmd.Context(), o)
+			case o.background:
+				return upBackground(o)
+			default:
+				return upOutside(cmd.Context(), o)
+			}
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.background, "background", false, "return when the cluster is ready, and leave it running")
+	f.StringVar(&o.paxos, "paxos", cluster.PaxosV2, "paxos_variant: "+strings.Join(cluster.PaxosVariants(), ", "))
+	f.IntVar(&o.heapMiB, "heap", 512, "heap of a node, in MiB")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the links' random numbers")
+	f.BoolVar(&o.inside, "inside", false, "")
+	if err := f.MarkHidden("inside"); err != nil {
+		panic(err) // a misspelt name above
+	}
+	return cmd
+}
+
+// args are the arguments by which a re-executed up gets the same options.
+func (o upOptions) args(more ...string) []string {
+	return append([]string{"up", "--paxos=" + o.paxos, "--heap=" + strconv.Itoa(o.heapMiB), "--seed=" + strconv.FormatUint(o.seed, 10)}, more...)
+}
+
+// upOutside owns the kept cluster: it holds the lock as long as the sandbox lives.
+func upOutside(ctx context.Context, o upOptions) error {
+	paths, err := kept.DefaultPaths()
+	if err != nil {
+		return err
+	}
+	lock, err := kept.Lock(paths)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	code, err := sandbox.Run(ctx, o.args("--inside"))
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// upInside starts the cluster and serves until it is told to end.
+func upInside(ctx context.Context, o upOptions) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	paths, err := kept.DefaultPaths()
+	if err != nil {
+		return err
+	}
+	network, err := sandbox.NewNetwork()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, network.Close()) }()
+	began := time.Now()
+	say := func(s string) { fmt.Printf("%6.1fs  %s\n", time.Since(began).Seconds(), s) }
+	c, err := cluster.StartLocal(ctx, network, cluster.LocalConfig{
+		PaxosVariant: o.paxos, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say,
+	})
+	var bad *cluster.ConfigError
+	switch {
+	case errors.As(err, &bad):
+		return usageError(err)
+	case err != nil && ctx.Err() != nil:
+		return errors.New("interrupted before the cluster was up")
+	case err != nil:
+		return err
+	}
+	defer func() {
+		say("ending the cluster …")
+		err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+	}()
+	for _, n := range c.Nodes() {
+		say(fmt.Sprintf("%s  %s:%d  log %s", n.Name(), n.IP(), c.CQLPort(), n.LogFile()))
+	}
+	say("up. `fencepost exec -- CMD` runs a command beside it, `fencepost down` ends it")
+	return kept.Serve(ctx, paths, c, network, keptHandler, nil)
+}
+
+// upBackground starts up in a session of its own, and returns when it answers.
+func upBackground(o upOptions) error {
+	paths, err := kept.DefaultPaths()
+	if err != nil {
+		return err
+	}
+	if held, err := kept.Held(paths); err != nil {
+		return err
+	} else if held {
+		_, err := kept.Lock(paths) // says who holds it
+		return err
+	}
+	log, err := os.Create(paths.Log)
+	if err != nil {
+		return fmt.Errorf("log: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command("/proc/self/exe", o.args()...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start in the background: %w", err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	follow, err := os.Open(paths.Log)
+	if err != nil {
+		return fmt.Errorf("log: %w", err)
+	}
+	defer follow.Close()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := io.Copy(os.Stdout, follow); err != nil {
+			return fmt.Errorf("log: %w", err)
+		}
+		select {
+		case <-tick.C:
+			if _, err := kept.Query(paths); err == nil {
+				_, err := io.Copy(os.Stdout, follow)
+				return err
+			}
+		case <-exited:
+			_, _ = io.Copy(os.Stdout, follow)
+			return &exitError{code: max(1, cmd.ProcessState.ExitCode()), err: fmt.Errorf("the cluster did not come up; its log is %s", paths.Log)}
+		case s := <-signals:
+			// Not up yet: whoever interrupts does not want it any more.
+			_ = cmd.Process.Signal(s)
+		}
+	}
+}

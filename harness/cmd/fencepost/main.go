@@ -1,0 +1,84 @@
+// Command fencepost is the test harness's command line; `fencepost help` lists its commands.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/harness/sandbox"
+)
+
+// exitUsage is the exit code for bad input: flags, scenario files, histories
+// (EX_USAGE of sysexits.h).
+const exitUsage = 64
+
+// exitError carries an exit code to main; err may be nil when all was said.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// usageError marks err as bad input.
+func usageError(err error) error { return &exitError{code: exitUsage, err: err} }
+
+func newRootCmd() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "fencepost",
+		Short:         "Chaos tests and benchmarks for locks, leases and schedulers on Cassandra",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	root.AddCommand(
+		newChaosCmd(),
+		newCheckCmd(),
+		newReportCmd(),
+		newListCmd(),
+		newUpCmd(),
+		newDownCmd(),
+		newExecCmd(),
+		newDoctorCmd(),
+	)
+	return root
+}
+
+func main() {
+	sandbox.Init()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := newRootCmd().ExecuteContext(ctx)
+	stop()
+	os.Exit(exitCode(err, os.Stderr))
+}
+
+// exitCode prints err and returns the exit code that it stands for.
+func exitCode(err error, stderr io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	code := 1
+	var ee *exitError
+	if errors.As(err, &ee) {
+		code = ee.code
+		if ee.err == nil {
+			return code
+		}
+	}
+	fmt.Fprintln(stderr, "fencepost: "+err.Error())
+	return code
+}

@@ -1,0 +1,16 @@
+//go:build broken
+
+package main
+
+import (
+	"fencepost/harness/system/broken"
+	"fencepost/harness/workload"
+)
+
+// variant returns the hooks of a known-broken variant; "" has none.
+func variant(name string) (workload.Hooks, error) {
+	if name == "" {
+		return workload.Hooks{}, nil
+	}
+	return broken.Worker(name)
+}

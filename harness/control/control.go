@@ -1,0 +1,129 @@
+// Package control is the channel between the runner and a worker process: JSON
+// Lines over a socket pair that the worker inherits as file descriptor 3.
+//
+// Its purpose is faults triggered by events. The runner arms a point ("the
+// holder is inside its critical section", "a CAS is about to be sent"); the
+// first client of the worker that reaches it reports a hit and stands still
+// until the runner, having injected the fault, says go. So the fault is in place
+// when the client goes on, in every run and not by luck. A point that is not
+// armed costs one atomic load.
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// FD is the worker's end of the channel.
+const FD = 3
+
+// Point is a place in a client's life that can be armed.
+type Point string
+
+// The points. The -sent ones stand immediately before the first copy of the
+// request is handed to the driver, after its invocation was recorded and the
+// holder's clock was read.
+const (
+	Holding     Point = "holding"      // lock held, value read, effect not yet decided
+	AcquireSent Point = "acquire-sent" // an acquire's CAS
+	RenewSent   Point = "renew-sent"   // a renewal's CAS
+	ReleaseSent Point = "release-sent" // a release's CAS
+	EffectSent  Point = "effect-sent"  // decided to write, the write not yet sent
+)
+
+// Points lists all points with what they mean, for documentation and validation.
+var Points = map[Point]string{
+	Holding:     "a client holds the lock and has read the value, before it decides to write",
+	AcquireSent: "the CAS of an acquire is about to be sent",
+	RenewSent:   "the CAS of a renewal is about to be sent",
+	ReleaseSent: "the CAS of a release is about to be sent",
+	EffectSent:  "a client has decided to write to the sink; the write is not yet sent",
+}
+
+// Message is a line in either direction; Cmd says which fields are set.
+type Message struct {
+	Cmd   string        `json:"cmd"`
+	ID    int           `json:"id,omitempty"`
+	Point Point         `json:"point,omitempty"`
+	Hold  time.Duration `json:"hold_ns,omitempty"` // go: stay in the critical section for this long
+	Proc  string        `json:"proc,omitempty"`    // hit
+	Key   string        `json:"key,omitempty"`     // hit
+	Stats *Stats        `json:"stats,omitempty"`
+	Error string        `json:"error,omitempty"`
+}
+
+// Commands from the runner: arm, disarm, go, stop. From the worker: ready, hit,
+// stats, stopped, error.
+const (
+	CmdArm     = "arm"
+	CmdDisarm  = "disarm"
+	CmdGo      = "go"
+	CmdStop    = "stop"
+	CmdReady   = "ready"
+	CmdHit     = "hit"
+	CmdStats   = "stats"
+	CmdStopped = "stopped"
+	CmdError   = "error"
+)
+
+// Stats are a worker's running totals, for live progress only.
+type Stats struct {
+	Cycles     int64 `json:"cycles"`
+	Stale      int64 `json:"stale"`
+	Unknown    int64 `json:"unknown"`
+	LeasesLost int64 `json:"leases_lost"`
+}
+
+// Conn is one end of the channel. Send is safe for concurrent use.
+type Conn struct {
+	file *os.File
+	dec  *json.Decoder
+	mu   sync.Mutex
+}
+
+// Pair returns the runner's end and the file to hand to the worker.
+func Pair() (*Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("control: socketpair: %w", err)
+	}
+	return NewConn(os.NewFile(uintptr(fds[0]), "control")), os.NewFile(uintptr(fds[1]), "control-worker"), nil
+}
+
+// Inherited returns the worker's end.
+func Inherited() (*Conn, error) {
+	if err := unix.SetNonblock(FD, true); err != nil {
+		return nil, fmt.Errorf("control: file descriptor %d: %w (a worker is started by the runner)", FD, err)
+	}
+	return NewConn(os.NewFile(FD, "control")), nil
+}
+
+// NewConn wraps a file.
+func NewConn(f *os.File) *Conn { return &Conn{file: f, dec: json.NewDecoder(f)} }
+
+// Send writes one message.
+func (c *Conn) Send(m Message) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err = c.file.Write(append(b, '\n'))
+	return err
+}
+
+// Receive waits for a message; io.EOF when the other side is gone.
+func (c *Conn) Receive() (Message, error) {
+	var m Message
+	err := c.dec.Decode(&m)
+	return m, err
+}
+
+// Close closes this end.
+func (c *Conn) Close() error { return c.file.Close() }

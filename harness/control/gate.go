@@ -1,0 +1,92 @@
+package control
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// GoTimeout bounds how long a client stands at a point without a go. The runner
+// answers in milliseconds; a missing answer means that it is gone.
+const GoTimeout = 30 * time.Second
+
+// Gate is the worker's side of armed points.
+type Gate struct {
+	send  func(Message) error
+	armed atomic.Int32 // fast path: number of armed points
+	mu    sync.Mutex
+	by    map[Point][]int
+	wait  map[int]chan Message
+}
+
+// NewGate reports hits through send.
+func NewGate(send func(Message) error) *Gate {
+	return &Gate{send: send, by: map[Point][]int{}, wait: map[int]chan Message{}}
+}
+
+// Arm arms a point for one hit.
+func (g *Gate) Arm(id int, p Point) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.by[p] = append(g.by[p], id)
+	g.armed.Add(1)
+}
+
+// Disarm takes back what has not been hit.
+func (g *Gate) Disarm(id int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for p, ids := range g.by {
+		for i, have := range ids {
+			if have == id {
+				g.by[p] = append(ids[:i:i], ids[i+1:]...)
+				g.armed.Add(-1)
+				return
+			}
+		}
+	}
+}
+
+// Go lets the client that hit id go on.
+func (g *Gate) Go(m Message) {
+	g.mu.Lock()
+	ch := g.wait[m.ID]
+	delete(g.wait, m.ID)
+	g.mu.Unlock()
+	if ch != nil {
+		ch <- m // buffered, one message an id
+	}
+}
+
+// Reach is called by a client at a point. If the point is armed it reports the
+// hit and waits for go, whose Hold it returns; hit is false if it was not armed.
+func (g *Gate) Reach(ctx context.Context, p Point, proc, key string) (hold time.Duration, hit bool) {
+	if g == nil || g.armed.Load() == 0 {
+		return 0, false
+	}
+	g.mu.Lock()
+	ids := g.by[p]
+	if len(ids) == 0 {
+		g.mu.Unlock()
+		return 0, false
+	}
+	id := ids[0]
+	g.by[p] = ids[1:]
+	g.armed.Add(-1)
+	ch := make(chan Message, 1)
+	g.wait[id] = ch
+	g.mu.Unlock()
+	if g.send(Message{Cmd: CmdHit, ID: id, Point: p, Proc: proc, Key: key}) != nil {
+		return 0, false
+	}
+	timer := time.NewTimer(GoTimeout)
+	defer timer.Stop()
+	select {
+	case m := <-ch:
+		return m.Hold, true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return 0, true
+}

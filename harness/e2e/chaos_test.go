@@ -1,0 +1,145 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fencepost/checker"
+	"fencepost/harness/rundir"
+	"fencepost/harness/system"
+)
+
+// root is the repository, seen from this package's directory.
+const root = "../.."
+
+// runLimit bounds one run: 45 s of phases, and a busy machine.
+const runLimit = 3 * time.Minute
+
+// fencepost runs the tool and returns its exit code and output.
+func fencepost(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), runLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "fencepost"), args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	// Ctrl-C, so that the run ends in order and nothing stays behind.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("fencepost %s: %v\n%s", strings.Join(args, " "), err, out.String())
+	}
+	return cmd.ProcessState.ExitCode(), out.String()
+}
+
+// chaos makes one run and returns its exit code, verdict and output.
+func chaos(t *testing.T, args ...string) (int, checker.Result, string) {
+	t.Helper()
+	runs := t.TempDir()
+	code, out := fencepost(t, append([]string{"chaos", "--cluster=up", "--runs=" + runs}, args...)...)
+	var res checker.Result
+	b, err := os.ReadFile(filepath.Join(runs, "latest", rundir.VerdictFile))
+	if err != nil {
+		t.Fatalf("no verdict: %v\n%s", err, out)
+	}
+	if err := json.Unmarshal(b, &res); err != nil {
+		t.Fatal(err)
+	}
+	report, err := os.Stat(filepath.Join(runs, "latest", rundir.ReportFile))
+	if err != nil || report.Size() < 10_000 {
+		t.Errorf("no report, or an empty one: %v", err)
+	}
+	t.Logf("%s: %s", res.Verdict, res.Summary)
+	if t.Failed() || testing.Verbose() {
+		t.Log(out)
+	}
+	return code, res, out
+}
+
+// keep copies a run whose verdict was not the expected one to where it outlives the test.
+func keep(t *testing.T, out string) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		dir, ok := strings.CutPrefix(strings.TrimSpace(line), "report: ")
+		if !ok {
+			continue
+		}
+		dir = filepath.Dir(dir)
+		to, err := filepath.Abs(filepath.Join(root, "runs", "unexpected-"+filepath.Base(dir)))
+		if err == nil {
+			err = os.CopyFS(to, os.DirFS(dir))
+		}
+		t.Logf("the run is kept in %s (%v)", to, err)
+	}
+}
+
+// TestSound runs scenarios on the core: only PASS will do.
+func TestSound(t *testing.T) {
+	type run struct{ scenario, contention string }
+	runs := []run{{"partition", "medium"}, {"kill-worker", "medium"}}
+	// The rest takes turns, by the commit: every change sees two of them.
+	rest := []run{
+		{"steady", "high"}, {"partition-client", "high"}, {"pause-worker", "medium"}, {"kill-node", "medium"},
+		{"lost-replies", "high"}, {"partition", "high"}, {"kill-worker", "high"}, {"steady", "low"},
+	}
+	h := fnv.New32a()
+	h.Write([]byte(commit(t)))
+	at := int(h.Sum32() % uint32(len(rest)))
+	runs = append(runs, rest[at], rest[(at+len(rest)/2)%len(rest)])
+	for i, r := range runs {
+		t.Run(r.scenario+"-"+r.contention, func(t *testing.T) {
+			code, res, out := chaos(t, r.scenario, "--contention="+r.contention, fmt.Sprintf("--seed=%d", 100+i))
+			if code != 0 || res.Verdict != checker.Pass {
+				t.Errorf("exit code %d, verdict %s, want 0 and PASS\n%s", code, res.Verdict, out)
+				keep(t, out)
+			}
+		})
+	}
+}
+
+// TestKnownBroken runs each known-broken variant under its directed scenario: it
+// must turn red, in this one run, by the property named.
+func TestKnownBroken(t *testing.T) {
+	for _, s := range system.Broken() {
+		t.Run(strings.TrimPrefix(s.Name, "broken/"), func(t *testing.T) {
+			code, res, out := chaos(t, s.Red.Scenario, "--system="+s.Name, "--contention="+s.Red.Contention, "--seed=1")
+			if res.Verdict != s.Red.Verdict || code != s.Red.Verdict.ExitCode() {
+				t.Errorf("exit code %d, verdict %s, want %d and %s\n%s", code, res.Verdict, s.Red.Verdict.ExitCode(), s.Red.Verdict, out)
+				keep(t, out)
+			}
+			var fired []string
+			for _, p := range res.Properties {
+				if p.Status == checker.StatusFail || p.Status == checker.StatusInvalid {
+					fired = append(fired, p.ID)
+				}
+			}
+			if !slices.ContainsFunc(fired, func(id string) bool { return slices.Contains(s.Red.Properties, id) }) {
+				t.Errorf("%v fired, want one of %v\n%s", fired, s.Red.Properties, out)
+				keep(t, out)
+			}
+		})
+	}
+}
+
+func commit(t *testing.T) string {
+	out, err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD").Output()
+	if err != nil {
+		t.Logf("no commit to choose by: %v", err)
+	}
+	return string(out)
+}

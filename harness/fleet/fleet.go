@@ -1,0 +1,206 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"fencepost/harness/control"
+	"fencepost/harness/history"
+	"fencepost/harness/link"
+	"fencepost/harness/workload"
+)
+
+// SinkPurpose names a worker's links to the nodes as the sink's, not the lock store's.
+const SinkPurpose = "sink"
+
+// Node is where a worker's links lead.
+type Node struct {
+	Name string // "n1"
+	IP   string
+	Port int // CQL
+}
+
+// Config describes a fleet.
+type Config struct {
+	Binary string // the worker's executable
+	// Worker is the configuration of every worker; Worker, Life, History and
+	// the links are filled in.
+	Worker     workload.Config
+	Workers    int
+	Nodes      []Node
+	Links      *link.Fabric
+	ListenIP   string // where the links listen, default 127.0.0.1
+	HistoryDir string
+	LogDir     string
+	Recorder   *history.Recorder // for crash notes
+	// Unexpected is called when a worker process ends that nobody killed or stopped.
+	Unexpected func(worker string, err error)
+}
+
+// Hit is a client standing at an armed point.
+type Hit struct {
+	Worker string
+	Point  control.Point
+	Proc   string
+	Key    string
+	At     int64 // history.Now when the runner heard of it
+	// Go lets the client continue; hold > 0 keeps it in its critical section so long.
+	Go func(hold time.Duration) error
+}
+
+// Fleet is the workers of one run.
+type Fleet struct {
+	cfg     Config
+	workers []*Worker
+	mu      sync.Mutex
+	nextID  int
+	hits    map[int]*arming
+}
+
+type arming struct {
+	ch    chan Hit
+	hit   bool
+	lives []*life // the processes that are told; fixed before the first is
+}
+
+// New makes the links of every worker; Start starts the processes.
+func New(cfg Config) (*Fleet, error) {
+	if cfg.ListenIP == "" {
+		cfg.ListenIP = "127.0.0.1"
+	}
+	f := &Fleet{cfg: cfg, hits: map[int]*arming{}}
+	for i := range cfg.Workers {
+		w := &Worker{fleet: f, name: fmt.Sprintf("w%d", i+1), lock: map[string]string{}, sink: map[string]string{}}
+		for _, n := range cfg.Nodes {
+			for purpose, addrs := range map[string]map[string]string{"": w.lock, SinkPurpose: w.sink} {
+				l, err := cfg.Links.Add(link.Spec{
+					From: w.name, To: n.Name, Purpose: purpose,
+					Listen: cfg.ListenIP + ":0", Upstream: fmt.Sprintf("%s:%d", n.IP, n.Port), Seed: cfg.Worker.Seed,
+				})
+				if err != nil {
+					return nil, fmt.Errorf("link %s->%s: %w", w.name, n.Name, err)
+				}
+				addrs[n.IP] = l.Addr()
+			}
+		}
+		f.workers = append(f.workers, w)
+	}
+	return f, nil
+}
+
+// Start starts every worker and waits until all are ready.
+func (f *Fleet) Start(ctx context.Context) error {
+	errs := make([]error, len(f.workers))
+	var wg sync.WaitGroup
+	for i, w := range f.workers {
+		wg.Go(func() { errs[i] = w.Start(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Workers returns the workers in order.
+func (f *Fleet) Workers() []*Worker { return f.workers }
+
+// Worker returns a worker by name.
+func (f *Fleet) Worker(name string) (*Worker, bool) {
+	for _, w := range f.workers {
+		if w.name == name {
+			return w, true
+		}
+	}
+	return nil, false
+}
+
+// Arm arms a point in the named workers (none: in all that run) and returns a
+// channel that gets the one hit. Cancel takes the arming back.
+func (f *Fleet) Arm(p control.Point, workers ...string) (hits <-chan Hit, cancel func(), err error) {
+	a := &arming{ch: make(chan Hit, 1)}
+	for _, w := range f.workers {
+		if l := w.current(); l != nil && l.running() && (len(workers) == 0 || slices.Contains(workers, w.name)) {
+			a.lives = append(a.lives, l)
+		}
+	}
+	if len(a.lives) == 0 {
+		return nil, func() {}, fmt.Errorf("arm %s: no running worker of %v", p, workers)
+	}
+	f.mu.Lock()
+	f.nextID++
+	id := f.nextID
+	f.hits[id] = a
+	f.mu.Unlock()
+	for _, l := range a.lives {
+		if err := l.conn.Send(control.Message{Cmd: control.CmdArm, ID: id, Point: p}); err != nil && l.running() {
+			f.disarm(id, nil)
+			return nil, func() {}, fmt.Errorf("arm %s in %s: %w", p, l.name, err)
+		}
+	}
+	return a.ch, func() { f.disarm(id, nil) }, nil
+}
+
+// disarm takes an arming back everywhere but in except.
+func (f *Fleet) disarm(id int, except *life) {
+	f.mu.Lock()
+	a := f.hits[id]
+	delete(f.hits, id)
+	f.mu.Unlock()
+	if a == nil {
+		return
+	}
+	for _, l := range a.lives {
+		if l != except && l.running() {
+			_ = l.conn.Send(control.Message{Cmd: control.CmdDisarm, ID: id}) // a dead worker needs no disarming
+		}
+	}
+}
+
+// onHit passes the first hit of an arming on; a second worker that got there
+// before it was disarmed goes on at once.
+func (f *Fleet) onHit(l *life, m control.Message) {
+	goOn := func(hold time.Duration) error {
+		return l.conn.Send(control.Message{Cmd: control.CmdGo, ID: m.ID, Hold: hold})
+	}
+	f.mu.Lock()
+	a := f.hits[m.ID]
+	first := a != nil && !a.hit
+	if first {
+		a.hit = true
+	}
+	f.mu.Unlock()
+	if !first {
+		_ = goOn(0)
+		return
+	}
+	a.ch <- Hit{Worker: l.worker.name, Point: m.Point, Proc: m.Proc, Key: m.Key, At: history.Now(), Go: goOn}
+	f.disarm(m.ID, l)
+}
+
+// Stats sums the workers' totals.
+func (f *Fleet) Stats() control.Stats {
+	var sum control.Stats
+	for _, w := range f.workers {
+		add(&sum, w.stats())
+	}
+	return sum
+}
+
+// Stop ends all workers in an orderly way and kills those that do not end
+// before ctx does, or at all events none is left.
+func (f *Fleet) Stop(ctx context.Context) error {
+	errs := make([]error, len(f.workers))
+	var wg sync.WaitGroup
+	for i, w := range f.workers {
+		wg.Go(func() { errs[i] = w.Stop(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (f *Fleet) historyFile(life string) string {
+	return filepath.Join(f.cfg.HistoryDir, life+".jsonl")
+}

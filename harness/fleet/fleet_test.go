@@ -1,0 +1,251 @@
+package fleet
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"fencepost/harness/control"
+	"fencepost/harness/history"
+	"fencepost/harness/link"
+	"fencepost/harness/workload"
+)
+
+// TestMain doubles as the worker: started with a worker's configuration, the
+// test binary is one that reaches the point holding over and over.
+func TestMain(m *testing.M) {
+	if os.Getenv(workload.ConfigEnv) != "" {
+		os.Exit(testWorker())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func testWorker() int {
+	cfg, err := workload.ParseConfig(os.Getenv(workload.ConfigEnv))
+	if err != nil {
+		return 2
+	}
+	conn, err := control.Inherited()
+	if err != nil {
+		return 3
+	}
+	if cfg.Variant == "dies" {
+		_ = conn.Send(control.Message{Cmd: control.CmdError, Error: "as planned"})
+		return 5
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	gate := control.NewGate(conn.Send)
+	go func() {
+		defer stop()
+		for {
+			m, err := conn.Receive()
+			if err != nil {
+				return
+			}
+			switch m.Cmd {
+			case control.CmdArm:
+				gate.Arm(m.ID, m.Point)
+			case control.CmdDisarm:
+				gate.Disarm(m.ID)
+			case control.CmdGo:
+				gate.Go(m)
+			case control.CmdStop:
+				return
+			}
+		}
+	}()
+	_ = conn.Send(control.Message{Cmd: control.CmdReady})
+	n := int64(0)
+	for ctx.Err() == nil {
+		if hold, hit := gate.Reach(ctx, control.Holding, cfg.Life+"/c1", "lock-01"); hit {
+			_ = conn.Send(control.Message{Cmd: control.CmdStats, Stats: &control.Stats{Cycles: int64(hold)}})
+			n++
+		}
+		time.Sleep(time.Millisecond)
+	}
+	_ = conn.Send(control.Message{Cmd: control.CmdStopped, Stats: &control.Stats{Cycles: n}})
+	return 0
+}
+
+type rig struct {
+	*Fleet
+	dir        string
+	unexpected chan string
+}
+
+func newRig(t *testing.T, workers int, variant string) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	rec, err := history.NewRecorder(filepath.Join(dir, "harness.jsonl"), history.Header{Run: "r", Proc: "harness"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{dir: dir, unexpected: make(chan string, 10)}
+	links := link.NewFabric(link.Options{})
+	r.Fleet, err = New(Config{
+		Binary: exe, Workers: workers, Links: links, HistoryDir: dir, LogDir: dir, Recorder: rec,
+		Worker:     workload.Config{Run: "r", Variant: variant, Clients: 1, Locks: []string{"lock-01"}, TTL: time.Second},
+		Unexpected: func(life string, err error) { r.unexpected <- life + ": " + err.Error() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := r.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := links.Close(); err != nil {
+			t.Error(err)
+		}
+		rec.Close()
+	})
+	return r
+}
+
+// notes returns the harness's crash notes.
+func (r *rig) notes(t *testing.T) []history.Event {
+	t.Helper()
+	h, err := history.ReadFiles(filepath.Join(r.dir, "harness.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.Events
+}
+
+func TestKillAndNextLife(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2, "")
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w, _ := r.Worker("w2")
+	if w.Life() != "w2.1" || w.PID() == 0 {
+		t.Fatalf("life %q, pid %d", w.Life(), w.PID())
+	}
+	if err := w.Kill("the test"); err != nil {
+		t.Fatal(err)
+	}
+	if w.PID() != 0 || w.ProcessState() != "" {
+		t.Error("it still runs")
+	}
+	if err := w.Kill("the test"); err == nil {
+		t.Error("a dead worker can be killed")
+	}
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if w.Life() != "w2.2" {
+		t.Errorf("next life is %q", w.Life())
+	}
+	notes := r.notes(t)
+	if len(notes) != 1 || notes[0].Op != history.NoteCrash || notes[0].Proc != "w2.1" || !strings.Contains(notes[0].Error, "SIGKILL by the test") {
+		t.Errorf("notes %+v", notes)
+	}
+	if len(r.unexpected) != 0 {
+		t.Errorf("a planned death is called unexpected: %s", <-r.unexpected)
+	}
+}
+
+func TestPauseAndResume(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1, "")
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := r.Workers()[0]
+	if err := w.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.ProcessState(); s != "T" {
+		t.Errorf("paused, but in state %q", s)
+	}
+	if err := w.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.ProcessState(); s == "T" {
+		t.Error("resumed, but stopped")
+	}
+}
+
+// A paused worker does not end when asked to: it is killed at the deadline.
+func TestStopKillsWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1, "")
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := r.Workers()[0]
+	if err := w.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := r.Stop(ctx); err == nil || !strings.Contains(err.Error(), "was killed") {
+		t.Errorf("got %v", err)
+	}
+	if w.PID() != 0 {
+		t.Error("it still runs")
+	}
+}
+
+func TestArmedPointIsHitOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 3, "")
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	hits, cancel, err := r.Arm(control.Holding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cancel()
+	hit := <-hits
+	if hit.Point != control.Holding || hit.Key != "lock-01" || hit.Proc != hit.Worker+".1/c1" {
+		t.Errorf("hit %+v", hit)
+	}
+	if err := hit.Go(42); err != nil {
+		t.Fatal(err)
+	}
+	// The worker that stood reports the hold that it was given.
+	deadline := time.Now().Add(5 * time.Second)
+	for r.Stats().Cycles != 42 {
+		if time.Now().After(deadline) {
+			t.Fatalf("stats %+v: the client was not let go with its hold, or another hit the point", r.Stats())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case h := <-hits:
+		t.Errorf("second hit %+v", h)
+	default:
+	}
+	if _, _, err := r.Arm(control.Holding, "w9"); err == nil {
+		t.Error("a point can be armed in a worker that does not exist")
+	}
+}
+
+func TestUnexpectedDeathIsReported(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1, "dies")
+	err := r.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "as planned") || !strings.Contains(err.Error(), "w1.1.log") {
+		t.Errorf("got %v, want the worker's own words and its log", err)
+	}
+	if got := <-r.unexpected; !strings.Contains(got, "w1.1") {
+		t.Errorf("reported %q", got)
+	}
+	if n := r.notes(t); len(n) != 1 || n[0].Op != history.NoteCrash {
+		t.Errorf("notes %+v", n)
+	}
+}

@@ -1,0 +1,317 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"fencepost/harness/control"
+	"fencepost/harness/history"
+	"fencepost/harness/workload"
+)
+
+// readyTimeout bounds a worker's start: connecting two sessions to a busy cluster.
+const readyTimeout = 45 * time.Second
+
+// Worker is one worker over all its lives.
+type Worker struct {
+	fleet *Fleet
+	name  string
+	lock  map[string]string // node IP -> link address
+	sink  map[string]string
+
+	mu    sync.Mutex
+	lives int
+	cur   *life
+	past  control.Stats // of the lives that ended
+}
+
+// life is one process.
+type life struct {
+	worker *Worker
+	name   string
+	cmd    *exec.Cmd
+	conn   *control.Conn
+	log    *os.File
+	ready  chan struct{}
+	done   chan struct{} // closed when the process has been waited for
+	mu     sync.Mutex
+	stats  control.Stats
+	told   bool   // to stop
+	killed string // by whom
+	fault  string // the worker's own last words
+	err    error  // after done
+}
+
+// Name is "w1".
+func (w *Worker) Name() string { return w.name }
+
+// Life is the current life's name ("w1.2"), "" before the first.
+func (w *Worker) Life() string {
+	if l := w.current(); l != nil {
+		return l.name
+	}
+	return ""
+}
+
+// PID is the current life's process id, 0 if none runs.
+func (w *Worker) PID() int {
+	if l := w.current(); l != nil && l.running() {
+		return l.cmd.Process.Pid
+	}
+	return 0
+}
+
+// ProcessState is the letter of /proc/PID/stat: R, S, T (stopped) …, "" if none runs.
+func (w *Worker) ProcessState() string {
+	pid := w.PID()
+	if pid == 0 {
+		return ""
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	s := string(b)
+	if i := strings.LastIndexByte(s, ')'); i >= 0 && i+2 < len(s) {
+		return s[i+2 : i+3]
+	}
+	return ""
+}
+
+func (w *Worker) current() *life {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cur
+}
+
+func (w *Worker) stats() control.Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.past
+	if w.cur != nil {
+		add(&s, w.cur.totals())
+	}
+	return s
+}
+
+func (l *life) totals() control.Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stats
+}
+
+func add(sum *control.Stats, s control.Stats) {
+	sum.Cycles += s.Cycles
+	sum.Stale += s.Stale
+	sum.Unknown += s.Unknown
+	sum.LeasesLost += s.LeasesLost
+}
+
+func (l *life) running() bool {
+	select {
+	case <-l.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Start starts the worker's next life and waits until it is ready.
+func (w *Worker) Start(ctx context.Context) error {
+	if w.PID() != 0 {
+		return fmt.Errorf("%s runs already", w.name)
+	}
+	l, err := w.spawn()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", w.name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	select {
+	case <-l.ready:
+		return nil
+	case <-l.done:
+		return fmt.Errorf("%s ended before it was ready: %w%s (its log: %s)", l.name, l.err, l.lastWords(), l.log.Name())
+	case <-ctx.Done():
+		_ = w.Kill("runner")
+		return fmt.Errorf("%s was not ready within %s (its log: %s): %w", l.name, readyTimeout, l.log.Name(), ctx.Err())
+	}
+}
+
+func (l *life) lastWords() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fault == "" {
+		return ""
+	}
+	return ": " + l.fault
+}
+
+func (w *Worker) spawn() (*life, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cur != nil {
+		add(&w.past, w.cur.totals())
+	}
+	w.lives++
+	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), done: make(chan struct{})}
+	cfg := w.fleet.cfg.Worker
+	cfg.Worker, cfg.Life, cfg.LockNodes, cfg.SinkNodes = w.name, l.name, w.lock, w.sink
+	cfg.History = w.fleet.historyFile(l.name)
+	env, err := cfg.Encode()
+	if err != nil {
+		return nil, err
+	}
+	conn, theirs, err := control.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	if l.log, err = os.Create(filepath.Join(w.fleet.cfg.LogDir, l.name+".log")); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	l.conn = conn
+	l.cmd = exec.Command(w.fleet.cfg.Binary)
+	l.cmd.Env = append(os.Environ(), workload.ConfigEnv+"="+env)
+	l.cmd.Stdout, l.cmd.Stderr = l.log, l.log
+	l.cmd.ExtraFiles = []*os.File{theirs}
+	// A group of its own: Ctrl-C reaches the runner alone, which ends workers in order.
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := l.cmd.Start(); err != nil {
+		conn.Close()
+		l.log.Close()
+		return nil, err
+	}
+	w.cur = l
+	go l.listen()
+	go l.wait()
+	return l, nil
+}
+
+// listen handles what the worker says until its channel closes.
+func (l *life) listen() {
+	for {
+		m, err := l.conn.Receive()
+		if err != nil {
+			return // io.EOF or reset: the process ended; wait has the story
+		}
+		switch m.Cmd {
+		case control.CmdReady:
+			close(l.ready)
+		case control.CmdHit:
+			l.worker.fleet.onHit(l, m)
+		case control.CmdStats, control.CmdStopped:
+			if m.Stats != nil {
+				l.mu.Lock()
+				l.stats = *m.Stats
+				l.mu.Unlock()
+			}
+		case control.CmdError:
+			l.mu.Lock()
+			l.fault = m.Error
+			l.mu.Unlock()
+		}
+	}
+}
+
+// wait reaps the process and records a death that nobody asked for.
+func (l *life) wait() {
+	l.err = l.cmd.Wait()
+	close(l.done)
+	l.conn.Close()
+	l.log.Close()
+	l.mu.Lock()
+	killed, told := l.killed, l.told
+	l.mu.Unlock()
+	if killed != "" {
+		l.worker.fleet.cfg.Recorder.Record(history.Event{Proc: l.name, Type: history.Note, Op: history.NoteCrash, Error: "SIGKILL by " + killed})
+		return
+	}
+	if !told || l.err != nil {
+		err := l.err
+		if err == nil {
+			err = errors.New("it ended of itself")
+		}
+		err = fmt.Errorf("%w%s", err, l.lastWords())
+		l.worker.fleet.cfg.Recorder.Record(history.Event{Proc: l.name, Type: history.Note, Op: history.NoteCrash, Error: err.Error()})
+		if l.worker.fleet.cfg.Unexpected != nil {
+			l.worker.fleet.cfg.Unexpected(l.name, err)
+		}
+	}
+}
+
+// Kill sends SIGKILL and waits for the process to be gone. By is who asked, for the record.
+func (w *Worker) Kill(by string) error {
+	l := w.current()
+	if l == nil || !l.running() {
+		return fmt.Errorf("%s does not run", w.name)
+	}
+	l.mu.Lock()
+	l.killed = by
+	l.mu.Unlock()
+	if err := l.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill %s: %w", w.name, err)
+	}
+	<-l.done
+	return nil
+}
+
+// Pause sends SIGSTOP and verifies that the process stands still.
+func (w *Worker) Pause(ctx context.Context) error {
+	return w.signal(ctx, syscall.SIGSTOP, func(state string) bool { return state == "T" })
+}
+
+// Resume sends SIGCONT and verifies that the process goes on.
+func (w *Worker) Resume(ctx context.Context) error {
+	return w.signal(ctx, syscall.SIGCONT, func(state string) bool { return state != "T" && state != "" })
+}
+
+func (w *Worker) signal(ctx context.Context, sig syscall.Signal, want func(string) bool) error {
+	l := w.current()
+	if l == nil || !l.running() {
+		return fmt.Errorf("%s does not run", w.name)
+	}
+	if err := l.cmd.Process.Signal(sig); err != nil {
+		return fmt.Errorf("%s to %s: %w", sig, w.name, err)
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !want(w.ProcessState()) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s to %s had no effect, process state %q: %w", sig, w.name, w.ProcessState(), ctx.Err())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Stop asks the worker to finish its cycles and end; when ctx ends first it is killed.
+func (w *Worker) Stop(ctx context.Context) error {
+	l := w.current()
+	if l == nil || !l.running() {
+		return nil
+	}
+	l.mu.Lock()
+	l.told = true
+	l.mu.Unlock()
+	if err := l.conn.Send(control.Message{Cmd: control.CmdStop}); err != nil && !errors.Is(err, io.ErrClosedPipe) && l.running() {
+		return errors.Join(fmt.Errorf("stop %s: %w", w.name, err), w.Kill("runner: its control channel is gone"))
+	}
+	select {
+	case <-l.done:
+		return l.err
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("%s did not end in time and was killed: %w", w.name, ctx.Err()), w.Kill("runner: did not stop in time"))
+	}
+}

@@ -1,0 +1,244 @@
+package history
+
+// Type says which end of an operation an event is, or that it is a note.
+type Type string
+
+// The event types. An operation is one Invoke and at most one of OK, Fail and
+// Unknown with the same ID; an operation without an end (its process died)
+// counts as Unknown.
+const (
+	Invoke  Type = "invoke"  // about to be sent; written before the first byte leaves
+	OK      Type = "ok"      // certainly took effect (a read: certainly answered)
+	Fail    Type = "fail"    // certainly did not and never will take effect
+	Unknown Type = "unknown" // may have taken effect, or may do so later
+	Note    Type = "note"    // something that happened, not an operation
+)
+
+// Op names an operation or a note.
+type Op string
+
+// Operations on a lock row. Each is one compare-and-set (all its resends
+// included) or one SERIAL read.
+const (
+	OpAcquire Op = "acquire"
+	OpRenew   Op = "renew"
+	OpRelease Op = "release"
+	OpSeal    Op = "seal" // the harness's own last CAS: fence+1, no holder
+	OpRead    Op = "read" // SERIAL read of the lock row
+)
+
+// OpLock is a client's whole call, from asking for the lock to holding it (ok,
+// with Token) or giving up (fail, or unknown). It contains the acquire operations.
+const OpLock Op = "lock"
+
+// Operations on the sink.
+const (
+	OpRaise  Op = "raise"  // raise the highest token seen by a resource
+	OpGet    Op = "get"    // read a resource's value
+	OpEffect Op = "effect" // a fenced write
+)
+
+// Notes.
+const (
+	NoteStart     Op = "start"      // the critical section begins: Key (lock), Token, DecidedAt
+	NoteFinish    Op = "finish"     // the critical section ended
+	NoteLeaseLost Op = "lease-lost" // the holder's right ended before release: Key, Token, Error
+	NotePhase     Op = "phase"      // a phase of the run begins: Phase
+	NoteFault     Op = "fault"      // Fault says inject, heal or evidence
+	NotePoint     Op = "point"      // a reach point was passed: Point (and Key, Token)
+	NoteLedger    Op = "ledger"     // one row of the sink's ledger, read after the run: Ledger
+	NoteExpect    Op = "expect"     // what the scenario demands of the run: Expect
+	NoteStatement Op = "statement"  // first use of a CQL statement shape: Statement
+	NoteCrash     Op = "crash"      // a process was killed: Error says by what
+	NoteExit      Op = "exit"       // a process ended of itself
+)
+
+// Version is the whole version of a lock row: what a CAS names in its IF clause
+// and what it sets. The zero Version with Absent stands for a row that does not exist.
+type Version struct {
+	Absent  bool   `json:"absent,omitempty"`
+	Fence   int64  `json:"fence"`
+	Beat    int64  `json:"beat"`
+	Attempt string `json:"attempt"`
+	Holder  string `json:"holder"`
+	TTLMS   int64  `json:"ttl_ms"`
+}
+
+// Event is one line of a history file. Which fields are set depends on Op; the
+// format is documented in docs/history-format.md and history.schema.json.
+type Event struct {
+	// TS is the instant in ns on the host's CLOCK_MONOTONIC.
+	TS int64 `json:"ts"`
+	// Proc is the actor: one life of one process, a slash, and a client within
+	// it ("w1.2/c3": worker w1, second life, client 3), or "harness".
+	Proc string `json:"proc"`
+	// ID links an invoke with its end; unique within one process life.
+	ID   int64 `json:"id,omitempty"`
+	Type Type  `json:"type"`
+	Op   Op    `json:"op"`
+	// Key is the lock (lock operations, start, finish, lease-lost) or the
+	// sink's resource (raise, get, effect, ledger).
+	Key string `json:"key,omitempty"`
+
+	// Lock operations.
+	From     *Version `json:"from,omitempty"`     // invoke: the version that the CAS names
+	To       *Version `json:"to,omitempty"`       // invoke: the version that it sets
+	Row      *Version `json:"row,omitempty"`      // fail: the row that came back; read ok: the row
+	Takeover bool     `json:"takeover,omitempty"` // acquire: from another holder's lease that stood still
+	// Sends are the instants (as TS) at which a copy of the request was sent,
+	// the first one first; on ends only.
+	Sends []int64 `json:"sends,omitempty"`
+
+	// Sink operations, lock, start, finish, lease-lost.
+	Token     int64  `json:"token,omitempty"`      // the fencing token handed out or shown
+	Issuer    string `json:"issuer,omitempty"`     // the lock that issued the token
+	EffectKey string `json:"effect_key,omitempty"` // idempotency key
+	Value     *int64 `json:"value,omitempty"`      // effect: the value written; get ok: the value read
+	DecidedAt int64  `json:"decided_at,omitempty"` // when the holder last found its lease valid before acting, as TS
+	Result    string `json:"result,omitempty"`     // applied, duplicate, stale, conflict
+	Seen      int64  `json:"seen,omitempty"`       // the highest token that the sink knew when it answered
+	Seq       int64  `json:"seq,omitempty"`        // ledger sequence number
+
+	// Ends that are not ok.
+	Error string `json:"error,omitempty"`
+	// ServerTimeout: every copy sent was answered, the last by the coordinator's
+	// own timeout (the attempt is over on the server's side).
+	ServerTimeout bool `json:"server_timeout,omitempty"`
+
+	Phase     string       `json:"phase,omitempty"`
+	Point     string       `json:"point,omitempty"`
+	Fault     *Fault       `json:"fault,omitempty"`
+	Ledger    *LedgerEntry `json:"ledger,omitempty"`
+	Expect    *Expect      `json:"expect,omitempty"`
+	Statement *Statement   `json:"statement,omitempty"`
+
+	// File and Line say where the reader found the event; not part of the format.
+	File string `json:"-"`
+	Line int    `json:"-"`
+}
+
+// Fault actions.
+const (
+	ActionInject   = "inject"
+	ActionHeal     = "heal"
+	ActionEvidence = "evidence"
+)
+
+// Fault describes an injection, its end, or the proof that it bit.
+type Fault struct {
+	ID     string `json:"id"`     // "f1": one injection of one fault of the plan
+	Name   string `json:"name"`   // "partition", "kill-worker" …
+	Action string `json:"action"` // inject, heal, evidence
+	// Targets are nodes, workers or links.
+	Targets []string `json:"targets,omitempty"`
+	// Trigger tells what set it off: an instant of the plan, or an event.
+	Trigger string `json:"trigger,omitempty"`
+	// Proven (evidence only): the fault demonstrably did what its name says.
+	Proven bool `json:"proven,omitempty"`
+	// Text is the evidence in words with its numbers.
+	Text string `json:"text,omitempty"`
+}
+
+// Ledger entry kinds.
+const (
+	LedgerRaise  = "raise"
+	LedgerAccept = "accept"
+)
+
+// LedgerEntry is one decision of the sink, in its own order.
+type LedgerEntry struct {
+	Seq       int64  `json:"seq"`
+	Kind      string `json:"kind"` // raise, accept
+	Issuer    string `json:"issuer"`
+	Token     int64  `json:"token"`
+	EffectKey string `json:"effect_key,omitempty"`
+	Value     *int64 `json:"value,omitempty"`
+}
+
+// Statement is the shape of one database statement, for linting.
+type Statement struct {
+	CQL               string `json:"cql"`
+	Consistency       string `json:"consistency"`
+	SerialConsistency string `json:"serial_consistency,omitempty"`
+}
+
+// Expectations of success.
+const (
+	Some = "some" // at least one operation of the group must succeed in the phase
+	None = "none" // none may
+	Any  = "any"  // no demand
+)
+
+// Expect is what a run must contain to count as a test at all. A run that
+// misses any of it is INVALID.
+type Expect struct {
+	// MinCycles is the least number of lock cycles (releases that are ok) by phase.
+	MinCycles map[string]int `json:"min_cycles,omitempty" yaml:"min_cycles"`
+	// Faults are the ids that must have been injected and proven.
+	Faults []string `json:"faults,omitempty" yaml:"-"`
+	// Success says which group of workers must succeed in which phase.
+	Success []Success `json:"success,omitempty" yaml:"success"`
+	// Must are reach points each hit at least once: the point notes of the
+	// workers, and the ones the checker derives itself: takeover, stale-refused,
+	// unknown-settled, lease-lost, resend, duplicate.
+	Must []string `json:"must,omitempty" yaml:"must"`
+	// Workers is how many worker processes must have recorded operations.
+	Workers int `json:"workers,omitempty" yaml:"-"`
+}
+
+// Success is an expectation for the releases of a group of workers in a phase.
+type Success struct {
+	Phase   string   `json:"phase" yaml:"phase"`
+	Workers []string `json:"workers,omitempty" yaml:"workers"` // empty: all
+	Want    string   `json:"want" yaml:"want"`                 // some, none, any
+}
+
+// Format and FormatVersion identify a history file in its header line.
+const (
+	Format        = "fencepost-history"
+	FormatVersion = 1
+)
+
+// Header is the first line of every history file.
+type Header struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	Run     string `json:"run"`
+	// Proc is the process life that wrote the file ("w1.2", "harness").
+	Proc   string `json:"proc"`
+	PID    int    `json:"pid"`
+	Host   string `json:"host"`
+	BootID string `json:"boot_id"`
+	// WallTime (RFC 3339) and TS were read together, to date the monotonic clock.
+	WallTime string `json:"wall_time"`
+	TS       int64  `json:"ts"`
+	// DriftBound is the declared bound on clock-rate error (0.01 is 1 %), and
+	// MarginBaseMS the constant part of the lease margin:
+	// margin = 2 x DriftBound x ttl + MarginBaseMS.
+	DriftBound   float64 `json:"drift_bound"`
+	MarginBaseMS int64   `json:"margin_base_ms"`
+	// System is the system under test and Promises the properties that it
+	// claims; empty means all.
+	System   string   `json:"system,omitempty"`
+	Promises []string `json:"promises,omitempty"`
+}
+
+// Worker returns the worker ("w1") of a proc ("w1.2/c3").
+func Worker(proc string) string {
+	for i := 0; i < len(proc); i++ {
+		if proc[i] == '.' || proc[i] == '/' {
+			return proc[:i]
+		}
+	}
+	return proc
+}
+
+// Life returns the process life ("w1.2") of a proc ("w1.2/c3").
+func Life(proc string) string {
+	for i := 0; i < len(proc); i++ {
+		if proc[i] == '/' {
+			return proc[:i]
+		}
+	}
+	return proc
+}

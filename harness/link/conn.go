@@ -1,0 +1,159 @@
+package link
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// conn is one proxied connection.
+type conn struct {
+	link           *Link
+	id             uint64 // counts the link's connections from 0, in order of acceptance
+	client, server *net.TCPConn
+	flows          [2]*flow
+
+	dead     chan struct{} // closed when the link cuts the connection
+	gone     chan struct{} // closed when nothing of it is left
+	deadOnce sync.Once
+	undial   context.CancelFunc
+
+	// parts are the six ends that must come before the connection is gone: of each
+	// flow the reader, the pipe and the writer.
+	parts    atomic.Int32
+	finished atomic.Int32 // flows whose writer has ended
+}
+
+// serve gives an accepted client its upstream. Toxiproxy's own accept loop is
+// not used: it dials in the loop without a timeout, so that one unreachable
+// upstream stops the link for every client, and it keeps the sockets to itself, so
+// that neither a reset nor a half-close could be passed on.
+func (l *Link) serve(client *net.TCPConn) {
+	defer l.wg.Done()
+	ctx, cancel := context.WithTimeout(l.ctx, l.fab.opt.DialTimeout)
+	defer cancel()
+	c := l.arrive(client, cancel)
+	if c == nil {
+		reset(client)
+		return
+	}
+	var d net.Dialer
+	up, err := d.DialContext(ctx, "tcp", l.spec.Upstream)
+	if !l.open(c, up, err) {
+		reset(client)
+		if err == nil {
+			reset(up.(*net.TCPConn))
+		}
+		close(c.gone)
+		return
+	}
+	l.start(c)
+}
+
+// arrive registers a client, or returns nil if it is refused.
+func (l *Link) arrive(client *net.TCPConn, undial context.CancelFunc) *conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.totals.ConnsAccepted++
+	if l.refuses() {
+		l.totals.ConnsRefused++
+		return nil
+	}
+	c := &conn{
+		link: l, id: l.nextID, client: client, undial: undial,
+		dead: make(chan struct{}), gone: make(chan struct{}),
+	}
+	l.nextID++
+	l.dialing[c] = struct{}{}
+	return c
+}
+
+// open makes a connection of a client and its upstream, if there is one and
+// nothing was decided against it meanwhile.
+func (l *Link) open(c *conn, up net.Conn, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.dialing, c)
+	switch {
+	case l.refuses() || c.isDead():
+		l.totals.ConnsRefused++
+		return false
+	case err != nil:
+		l.totals.ConnsUnreachable++
+		l.fab.opt.Logger.Debug("link cannot reach its upstream", "link", l.name, "upstream", l.spec.Upstream, "error", err)
+		return false
+	}
+	c.server = up.(*net.TCPConn)
+	c.flows[Up] = newFlow(c, Up, c.client, c.server)
+	c.flows[Down] = newFlow(c, Down, c.server, c.client)
+	c.parts.Store(6)
+	l.conns[c] = struct{}{}
+	l.wg.Add(1)
+	l.totals.ConnsOpened++
+	if l.ctl[Up].load().swallows() || l.ctl[Down].load().swallows() {
+		l.totals.ConnsBlackholed++
+	}
+	return true
+}
+
+// refuses is called with l.mu held.
+func (l *Link) refuses() bool {
+	return l.closed || l.ctl[Up].load().Kind == Close || l.ctl[Down].load().Kind == Close
+}
+
+// cut ends the connection from the link's side: both peers get a reset. What is
+// inside is lost.
+func (c *conn) cut() {
+	c.deadOnce.Do(func() {
+		close(c.dead)
+		c.undial()
+		c.link.mu.Lock()
+		_, open := c.link.conns[c]
+		if open {
+			c.link.totals.ConnsCut++
+		}
+		c.link.mu.Unlock()
+		if open {
+			reset(c.client)
+			reset(c.server)
+		}
+	})
+}
+
+func (c *conn) isDead() bool {
+	select {
+	case <-c.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// part counts down the ends; the last one retires the connection.
+func (c *conn) part() {
+	if c.parts.Add(-1) > 0 {
+		return
+	}
+	l := c.link
+	l.mu.Lock()
+	c.tally(&l.totals)
+	l.totals.ConnsClosed++
+	delete(l.conns, c)
+	l.mu.Unlock()
+	close(c.gone)
+	l.wg.Done()
+}
+
+// tally adds the connection's bytes to sum.
+func (c *conn) tally(sum *Counters) {
+	sum.Up = sum.Up.Add(c.flows[Up].tally())
+	sum.Down = sum.Down.Add(c.flows[Down].tally())
+}
+
+// reset closes a connection so that its peer sees ECONNRESET and never takes the
+// loss of bytes for an orderly end.
+func reset(c *net.TCPConn) {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}

@@ -1,0 +1,180 @@
+package link
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+)
+
+// Defaults of Options.
+const (
+	DefaultWatchdog    = 10 * time.Second
+	DefaultDialTimeout = 5 * time.Second
+	// DefaultMaxHeld is Linux's default ceiling of a TCP send buffer: about what a
+	// sender can have under way before it blocks on a real network.
+	DefaultMaxHeld = 4 << 20
+)
+
+// Options of a fabric. Values of zero or less mean the default.
+type Options struct {
+	// Watchdog bounds every operation. Default DefaultWatchdog.
+	Watchdog time.Duration
+	// DialTimeout bounds connecting to an upstream. Default DefaultDialTimeout.
+	DialTimeout time.Duration
+	// MaxHeld is how much one direction of one connection keeps inside, in bytes,
+	// stalled or delayed, before the sender is held up. Default DefaultMaxHeld.
+	MaxHeld int
+	// Logger gets what goes wrong. Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+// Fabric is the set of links of a run. Its methods may be called concurrently.
+type Fabric struct {
+	opt    Options
+	server *toxiproxy.ApiServer
+
+	mu     sync.Mutex
+	links  map[string]*Link
+	closed bool
+}
+
+// NewFabric returns a fabric without links. Close it.
+func NewFabric(o Options) *Fabric {
+	if o.Watchdog <= 0 {
+		o.Watchdog = DefaultWatchdog
+	}
+	if o.DialTimeout <= 0 {
+		o.DialTimeout = DefaultDialTimeout
+	}
+	if o.MaxHeld <= 0 {
+		o.MaxHeld = DefaultMaxHeld
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	// The ApiServer is only the carrier of logger and metrics that links demand: its
+	// HTTP side is never started. Every log line of Toxiproxy on the path used here
+	// goes through this logger, so zerolog's global level need not be touched.
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	return &Fabric{opt: o, server: server, links: make(map[string]*Link)}
+}
+
+// Add creates the link and starts to listen. The error Is ErrSpec, ErrExists or
+// ErrClosed, or is the listener's.
+func (f *Fabric) Add(s Spec) (*Link, error) {
+	if err := s.Validate(); err != nil {
+		return nil, &OpError{Op: "add", Link: s.Name(), Err: err}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, &OpError{Op: "add", Link: s.Name(), Err: ErrClosed}
+	}
+	if _, ok := f.links[s.Name()]; ok {
+		return nil, &OpError{Op: "add", Link: s.Name(), Err: ErrExists}
+	}
+	l, err := newLink(f, s)
+	if err != nil {
+		return nil, &OpError{Op: "add", Link: s.Name(), Err: err}
+	}
+	f.links[s.Name()] = l
+	return l, nil
+}
+
+// Get finds a link by its name.
+func (f *Fabric) Get(name string) (*Link, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l, ok := f.links[name]
+	return l, ok
+}
+
+// ByAddr finds the link that listens at addr ("ip:port").
+func (f *Fabric) ByAddr(addr string) (*Link, bool) {
+	ls := f.where(func(l *Link) bool { return l.Addr() == addr })
+	if len(ls) == 0 {
+		return nil, false
+	}
+	return ls[0], true
+}
+
+// All returns every link, sorted by name, as do the other selectors.
+func (f *Fabric) All() []*Link { return f.where(func(*Link) bool { return true }) }
+
+// From returns the links whose connections node opens.
+func (f *Fabric) From(node string) []*Link {
+	return f.where(func(l *Link) bool { return l.From() == node })
+}
+
+// To returns the links whose connections node accepts.
+func (f *Fabric) To(node string) []*Link {
+	return f.where(func(l *Link) bool { return l.To() == node })
+}
+
+// Of returns the links that node has an end of.
+func (f *Fabric) Of(node string) []*Link {
+	return f.where(func(l *Link) bool { return l.From() == node || l.To() == node })
+}
+
+// Between returns the links whose connections from opens to to, of every
+// purpose. It is directed: see Flow for all that one node sends to another.
+func (f *Fabric) Between(from, to string) []*Link {
+	return f.where(func(l *Link) bool { return l.From() == from && l.To() == to })
+}
+
+// Flow returns everything that from sends to to: what it sends on connections
+// of its own (Up) and what it answers on theirs (Down). Cutting Flow(a, b) and not
+// Flow(b, a) is a one-way partition.
+func (f *Fabric) Flow(from, to string) []End {
+	return append(Ends(f.Between(from, to), Up), Ends(f.Between(to, from), Down)...)
+}
+
+func (f *Fabric) where(keep func(*Link) bool) []*Link {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*Link
+	for _, l := range f.links {
+		if keep(l) {
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Link) int { return cmp.Compare(a.Name(), b.Name()) })
+	return out
+}
+
+// Remove ends a link: listener and connections are closed and gone when it
+// returns nil. The error Is ErrUnknown or ErrWatchdog.
+func (f *Fabric) Remove(name string) error {
+	f.mu.Lock()
+	l, ok := f.links[name]
+	delete(f.links, name)
+	f.mu.Unlock()
+	if !ok {
+		return &OpError{Op: "remove", Link: name, Err: ErrUnknown}
+	}
+	l.shut()
+	return awaitAll(context.Background(), "remove", f.opt.Watchdog, []wait{l.ended()})
+}
+
+// Close ends all links; no goroutine is left when it returns nil. Closing again
+// does nothing.
+func (f *Fabric) Close() error {
+	f.mu.Lock()
+	f.closed = true
+	links := f.links
+	f.links = make(map[string]*Link)
+	f.mu.Unlock()
+
+	var waits []wait
+	for _, l := range links {
+		l.shut()
+		waits = append(waits, l.ended())
+	}
+	return awaitAll(context.Background(), "close", f.opt.Watchdog, waits)
+}

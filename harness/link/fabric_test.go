@@ -1,0 +1,237 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+func names(ls []*Link) string {
+	var out []string
+	for _, l := range ls {
+		out = append(out, l.Name())
+	}
+	return strings.Join(out, " ")
+}
+
+func TestSelectors(t *testing.T) {
+	t.Parallel()
+	f := newFabric(t, Options{})
+	s := newServer(t)
+	for _, sp := range []Spec{{From: "n1", To: "n2"}, {From: "n2", To: "n1"}, {From: "n1", To: "n3"}, {From: "w1", To: "n1"}, {From: "w1", To: "n1", Purpose: "sink"}} {
+		sp.Listen, sp.Upstream = "127.0.0.1:0", s.addr()
+		_, err := f.Add(sp)
+		must(t, err)
+	}
+	for _, tc := range []struct{ what, got, want string }{
+		{"All", names(f.All()), "n1->n2 n1->n3 n2->n1 w1->n1 w1->n1/sink"},
+		{"From n1", names(f.From("n1")), "n1->n2 n1->n3"},
+		{"To n1", names(f.To("n1")), "n2->n1 w1->n1 w1->n1/sink"},
+		{"Of n2", names(f.Of("n2")), "n1->n2 n2->n1"},
+		{"Between w1 n1", names(f.Between("w1", "n1")), "w1->n1 w1->n1/sink"},
+		{"Between n1 w1", names(f.Between("n1", "w1")), ""},
+		{"From nobody", names(f.From("n9")), ""},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.what, tc.got, tc.want)
+		}
+	}
+	var flow []string
+	for _, e := range f.Flow("n1", "n2") {
+		flow = append(flow, e.Link.Name()+" "+e.Dir.String())
+	}
+	if want := []string{"n1->n2 up", "n2->n1 down"}; !slices.Equal(flow, want) {
+		t.Errorf("Flow: %v, want %v", flow, want)
+	}
+	l, ok := f.Get("w1->n1/sink")
+	if !ok || l.Purpose() != "sink" || l.From() != "w1" || l.To() != "n1" {
+		t.Errorf("Get: %v %v", l, ok)
+	}
+	if by, ok := f.ByAddr(l.Addr()); !ok || by != l {
+		t.Errorf("ByAddr(%s): %v %v", l.Addr(), by, ok)
+	}
+	if _, ok := f.ByAddr("127.0.0.1:1"); ok {
+		t.Error("ByAddr finds what is not there")
+	}
+	if _, ok := f.Get("n3->n1"); ok {
+		t.Error("Get finds what is not there")
+	}
+}
+
+func TestSpecs(t *testing.T) {
+	t.Parallel()
+	f := newFabric(t, Options{})
+	good := Spec{From: "a", To: "b", Listen: "127.0.0.1:0", Upstream: "127.0.0.1:9042"}
+	_, err := f.Add(good)
+	must(t, err)
+	if _, err := f.Add(good); !errors.Is(err, ErrExists) {
+		t.Errorf("the same again: %v", err)
+	}
+	for what, change := range map[string]func(*Spec){
+		"no From":         func(s *Spec) { s.From = "" },
+		"no To":           func(s *Spec) { s.To = "" },
+		"an arrow inside": func(s *Spec) { s.From = "a->b" },
+		"no Listen":       func(s *Spec) { s.Listen = "" },
+		"no Upstream":     func(s *Spec) { s.Upstream = "" },
+		"a host name":     func(s *Spec) { s.Upstream = "localhost:9042" },
+		"upstream port 0": func(s *Spec) { s.Upstream = "127.0.0.1:0" },
+		"no port":         func(s *Spec) { s.Listen = "127.0.0.1:" },
+	} {
+		s := good
+		s.Purpose = "other"
+		change(&s)
+		var op *OpError
+		if _, err := f.Add(s); !errors.Is(err, ErrSpec) || !errors.As(err, &op) || op.Op != "add" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	taken := good
+	taken.From, taken.Listen = "c", f.All()[0].Addr()
+	if _, err := f.Add(taken); err == nil {
+		t.Error("two links listen at one address")
+	}
+	if _, ok := f.Get("c->b"); ok {
+		t.Error("a link that failed to listen is registered")
+	}
+}
+
+func TestRemoveAndClose(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{})
+	r.set(t, Up, Mode{Kind: Stall})
+	r.write(t, Up, "inside")
+	r.received(t, Up, 6)
+	addr := r.Addr()
+	must(t, r.fab.Remove(r.Name()))
+	if err := ended(t, r.recv[Down]); !wasReset(err) {
+		t.Errorf("the client sees %v, want a reset", err)
+	}
+	if c, err := net.Dial("tcp", addr); err == nil {
+		c.Close()
+		t.Error("a removed link still listens")
+	}
+	if c := r.Counters(); c.ConnsOpen != 0 || c.ConnsCut != 1 || c.Up.LostBytes != 6 {
+		t.Errorf("final counters: %+v", c)
+	}
+	if err := r.fab.Remove(r.Name()); !errors.Is(err, ErrUnknown) {
+		t.Errorf("remove again: %v", err)
+	}
+	if err := r.SetBoth(ctxOf(t), Mode{Kind: Pass}); !errors.Is(err, ErrClosed) {
+		t.Errorf("set on a removed link: %v", err)
+	}
+	// Name and address are free again.
+	l, err := r.fab.Add(Spec{From: "w1", To: "n1", Listen: addr, Upstream: r.srv.addr()})
+	must(t, err)
+	if l.Addr() != addr {
+		t.Errorf("listens at %s, want %s", l.Addr(), addr)
+	}
+	must(t, r.fab.Close())
+	must(t, r.fab.Close())
+	if _, err := r.fab.Add(Spec{From: "w1", To: "n1", Listen: addr, Upstream: r.srv.addr()}); !errors.Is(err, ErrClosed) {
+		t.Errorf("add to a closed fabric: %v", err)
+	}
+}
+
+// Sixty links with live traffic on each switch together.
+func TestSetOnManyLinks(t *testing.T) {
+	t.Parallel()
+	const n = 60
+	upstream := handle(t, echo)
+	f, g := newFabric(t, Options{}), newFabric(t, Options{})
+	var links []*Link
+	var conns []*net.TCPConn
+	for i := range n {
+		of := f
+		if i%2 == 1 {
+			of = g
+		}
+		l := addLink(t, of, fmt.Sprintf("w%d", i), "n1", upstream)
+		links = append(links, l)
+		c := dial(t, l)
+		_, err := c.Write([]byte("x"))
+		must(t, err)
+		expectOn(t, c, "x")
+		conns = append(conns, c)
+	}
+	w := NewWatch(links)
+	var worst time.Duration
+	for _, k := range []Kind{Stall, Pass, Stall, Pass, Stall} {
+		start := time.Now()
+		must(t, SetAll(ctxOf(t), links, Up, Mode{Kind: k}))
+		worst = max(worst, time.Since(start))
+	}
+	t.Logf("the slowest switch of %d links took %v", n, worst)
+	for _, c := range conns {
+		_, err := c.Write([]byte("held"))
+		must(t, err)
+	}
+	eventually(t, "all is held", func() bool { return w.Total().Up.HeldBytes == 4*n })
+	for name, c := range w.Delta() {
+		check(t, name, c.Up, DirCounters{ReceivedBytes: 4, PendingBytes: 4, HeldBytes: 4, HeldTotalBytes: 4})
+	}
+	freed, err := Flush(ctxOf(t), Ends(links, Up)...)
+	if freed != 4*n || err != nil {
+		t.Errorf("flush: %d, %v", freed, err)
+	}
+	for _, c := range conns {
+		expectOn(t, c, "held")
+	}
+	if d := w.Total(); d.Up.PassedBytes != 4*n || d.Up.HeldTotalBytes != 4*n || d.ConnsOpen != n || d.ConnsOpened != 0 {
+		t.Errorf("evidence: %+v", d)
+	}
+	must(t, f.Heal(ctxOf(t)))
+	for _, l := range f.All() {
+		if l.Mode(Up).Kind != Pass || l.Mode(Down).Kind != Pass {
+			t.Errorf("%s is not healed", l.Name())
+		}
+	}
+	if m := g.All()[0].Mode(Up); m.Kind != Stall {
+		t.Errorf("healing one fabric put another's link into %s", m)
+	}
+}
+
+func TestConnectionsIntoABlackHoleAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, k := range []Kind{Stall, Drop} {
+		forDirs(t, func(t *testing.T, d Dir) {
+			r := newRig(t, Options{})
+			r.set(t, d, Mode{Kind: k})
+			w := NewWatch([]*Link{r.Link})
+			dial(t, r.Link)
+			r.srv.next(t)
+			eventually(t, "it is counted", func() bool { return w.Total().ConnsBlackholed == 1 })
+		})
+	}
+}
+
+// Whatever else uses zerolog in this process keeps its level.
+func TestZerologIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	before := zerolog.GlobalLevel()
+	r := newRig(t, Options{})
+	r.write(t, Up, "x")
+	r.expect(t, Up, "x")
+	must(t, r.fab.Close())
+	if after := zerolog.GlobalLevel(); after != before {
+		t.Errorf("the global level went from %v to %v", before, after)
+	}
+}
+
+func echo(c *net.TCPConn) {
+	b := make([]byte, 32<<10)
+	for {
+		n, err := c.Read(b)
+		if err != nil {
+			return
+		}
+		if _, err := c.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}

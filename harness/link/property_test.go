@@ -1,0 +1,128 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Any sequence of modes without Drop and Close delivers every byte of both
+// directions in order and once, and the counters balance at each step.
+func TestModesLoseNothing(t *testing.T) {
+	t.Parallel()
+	f := newFabric(t, Options{MaxHeld: 64 << 10})
+	s := newServer(t)
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		l := addLink(t, f, fmt.Sprintf("w%d", n), "n1", s.addr())
+		defer func() { must(t, f.Remove(l.Name())) }()
+		client := dial(t, l)
+		defer client.Close()
+		server := s.next(t)
+		defer server.Close()
+		ends := [2]io.ReadWriter{client, server}
+
+		// Readers run all along, so that nothing but the modes holds bytes up; senders
+		// are goroutines, so that backpressure holds up nobody else.
+		var readers, senders sync.WaitGroup
+		var got [2][]byte
+		queue := [2]chan []byte{make(chan []byte, 64), make(chan []byte, 64)}
+		for _, d := range Dirs {
+			readers.Go(func() { got[d], _ = io.ReadAll(ends[1-d]) })
+			senders.Go(func() {
+				for b := range queue[d] {
+					if _, err := ends[d].Write(b); err != nil {
+						t.Errorf("write: %v", err)
+					}
+				}
+			})
+		}
+		var sent [2]int
+		ctx := context.Background()
+		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+			d := rapid.SampledFrom(Dirs[:]).Draw(rt, "dir")
+			switch rapid.IntRange(0, 4).Draw(rt, "op") {
+			case 0, 1:
+				size := rapid.OneOf(rapid.IntRange(1, 100), rapid.IntRange(1, 100_000)).Draw(rt, "size")
+				queue[d] <- pattern(sent[d], size)
+				sent[d] += size
+			case 2:
+				m := rapid.SampledFrom([]Mode{
+					{Kind: Pass}, {Kind: Stall}, {Kind: Stall},
+					{Kind: Latency, Latency: time.Millisecond, Jitter: time.Millisecond}, {Kind: Latency, Latency: time.Hour},
+				}).Draw(rt, "mode")
+				must(rt, l.Set(ctx, d, m))
+			case 3:
+				if l.Mode(d).Kind == Stall {
+					_, err := l.Flush(ctx, d)
+					must(rt, err)
+				}
+			case 4:
+				must(rt, l.SetBoth(ctx, Mode{Kind: Pass}))
+			}
+			c := l.Counters()
+			for _, d := range Dirs {
+				b := c.Dir(d)
+				if b.ReceivedBytes != b.PassedBytes+b.PendingBytes || b.HeldBytes > b.PendingBytes ||
+					b.HeldTotalBytes > b.ReceivedBytes || b.DelayedBytes > b.ReceivedBytes || b.DroppedBytes+b.LostBytes != 0 {
+					rt.Fatalf("%s does not balance: %+v", d, b)
+				}
+			}
+		}
+		must(rt, l.SetBoth(ctx, Mode{Kind: Pass}))
+		for _, d := range Dirs {
+			close(queue[d])
+		}
+		senders.Wait()
+		must(rt, client.CloseWrite())
+		must(rt, server.CloseWrite())
+		readers.Wait()
+		c := l.Counters()
+		for _, d := range Dirs {
+			if !bytes.Equal(got[d], pattern(0, sent[d])) {
+				rt.Errorf("%s: %d bytes arrived of %d, or not those", d, len(got[d]), sent[d])
+			}
+			if b := c.Dir(d); b.ReceivedBytes != int64(sent[d]) || b.PassedBytes != int64(sent[d]) {
+				rt.Errorf("%s: sent %d, counters %+v", d, sent[d], b)
+			}
+		}
+	})
+}
+
+// While a direction is stalled, not one byte passes, whatever is under way when
+// the stall begins.
+func TestStallIsComplete(t *testing.T) {
+	t.Parallel()
+	forDirs(t, func(t *testing.T, d Dir) {
+		r := newRig(t, Options{MaxHeld: 64 << 10})
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = io.Copy(io.Discard, r.recv[d]) })
+		wg.Go(func() {
+			b := make([]byte, 3000)
+			for {
+				if _, err := r.send[d].Write(b); err != nil {
+					return
+				}
+			}
+		})
+		for range 300 {
+			r.set(t, d, Mode{Kind: Stall})
+			w := NewWatch([]*Link{r.Link})
+			base := r.Counters().Dir(d).HeldTotalBytes
+			eventually(t, "bytes run into the stall", func() bool { return r.Counters().Dir(d).HeldBytes > 3000 })
+			if c := w.Total().Dir(d); c.PassedBytes != 0 || base == 0 && c.HeldTotalBytes == 0 {
+				t.Fatalf("during a stall: %+v", c)
+			}
+			r.set(t, d, Mode{Kind: Pass})
+		}
+		must(t, r.fab.Close())
+		wg.Wait()
+	})
+}

@@ -1,0 +1,184 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// End is one direction of one link.
+type End struct {
+	Link *Link
+	Dir  Dir
+}
+
+// Change is a mode for an end.
+type Change struct {
+	End
+	Mode Mode
+}
+
+// Ends pairs each link with each of the directions; none given means both.
+func Ends(links []*Link, dirs ...Dir) []End {
+	if len(dirs) == 0 {
+		dirs = Dirs[:]
+	}
+	out := make([]End, 0, len(links)*len(dirs))
+	for _, l := range links {
+		for _, d := range dirs {
+			out = append(out, End{l, d})
+		}
+	}
+	return out
+}
+
+// Set puts one direction of all the links into the mode: see Apply.
+func (f *Fabric) Set(ctx context.Context, links []*Link, d Dir, m Mode) error {
+	return SetEnds(ctx, Ends(links, d), m)
+}
+
+// SetBoth puts both directions of all the links into the mode: see Apply.
+func (f *Fabric) SetBoth(ctx context.Context, links []*Link, m Mode) error {
+	return SetEnds(ctx, Ends(links), m)
+}
+
+// Heal lets every link of the fabric pass.
+func (f *Fabric) Heal(ctx context.Context) error {
+	return SetEnds(ctx, Ends(f.All()), Mode{Kind: Pass})
+}
+
+// SetAll puts one direction of all the links, of whatever fabrics, into the mode:
+// see Apply.
+func SetAll(ctx context.Context, links []*Link, d Dir, m Mode) error {
+	return SetEnds(ctx, Ends(links, d), m)
+}
+
+// SetEnds puts all the ends, of whatever fabrics, into the mode: see Apply.
+func SetEnds(ctx context.Context, ends []End, m Mode) error {
+	changes := make([]Change, len(ends))
+	for i, e := range ends {
+		changes[i] = Change{e, m}
+	}
+	return Apply(ctx, changes...)
+}
+
+// switching makes the switches of one Apply contiguous among all.
+var switching sync.Mutex
+
+// Apply switches all the ends, of whatever fabrics: first every pointer
+// (microseconds for all of them), then it waits until every connection obeys. When
+// it returns nil, not one further byte reaches a receiver against the new modes,
+// and connections that the change ends are gone and counted.
+//
+// Nothing is switched if a change is invalid (ErrMode, ErrSpec) or its link is
+// closed (ErrClosed). Otherwise all is switched, even if ctx is over, so that
+// healing works during a shutdown; ctx only ends the wait. No changes are no error. A wait over the
+// smallest Options.Watchdog concerned returns a *WatchdogError.
+func Apply(ctx context.Context, changes ...Change) error {
+	for _, c := range changes {
+		if err := c.validate(); err != nil {
+			return err
+		}
+	}
+	switching.Lock()
+	for _, c := range changes {
+		c.Link.ctl[c.Dir].set(c.Mode)
+	}
+	switching.Unlock()
+
+	// Interrupt everything first and wait second, so that the waits overlap.
+	var waits []wait
+	limit := time.Duration(0)
+	for _, c := range changes {
+		waits = append(waits, c.Link.enforce(c.Dir)...)
+		limit = shorter(limit, c.Link.fab.opt.Watchdog)
+	}
+	return awaitAll(ctx, "set", limit, waits)
+}
+
+func (c Change) validate() error {
+	if err := c.End.validate("set"); err != nil {
+		return err
+	}
+	if err := c.Mode.Validate(); err != nil {
+		return &OpError{Op: "set", Link: c.Link.Name(), Err: err}
+	}
+	return nil
+}
+
+func (e End) validate(op string) error {
+	switch {
+	case e.Link == nil:
+		return &OpError{Op: op, Err: fmt.Errorf("%w: an end without a link", ErrSpec)}
+	case !e.Dir.valid():
+		return &OpError{Op: op, Link: e.Link.Name(), Err: fmt.Errorf("%w: no direction %d", ErrMode, int(e.Dir))}
+	case e.Link.isClosed():
+		return &OpError{Op: op, Link: e.Link.Name(), Err: ErrClosed}
+	}
+	return nil
+}
+
+// Flush delivers what the ends hold at this moment and goes on holding what
+// comes later: the bytes that were received by now, and the end of the stream if
+// it came. It returns how many bytes it set free, once they are written to their
+// receivers. The error Is ErrNotStalled, before anything is delivered, if an
+// end is in another mode than Stall, or is a *WatchdogError if a receiver does
+// not take its bytes.
+func Flush(ctx context.Context, ends ...End) (int64, error) {
+	for _, e := range ends {
+		if err := e.validate("flush"); err != nil {
+			return 0, err
+		}
+		if m := e.Link.Mode(e.Dir); m.Kind != Stall {
+			return 0, &OpError{Op: "flush", Link: e.Link.Name(), Err: fmt.Errorf("%w: %s is in mode %s", ErrNotStalled, e.Dir, m)}
+		}
+	}
+	var n int64
+	var waits []wait
+	limit := time.Duration(0)
+	for _, e := range ends {
+		freed, w := e.Link.flush(e.Dir)
+		n += freed
+		waits = append(waits, w...)
+		limit = shorter(limit, e.Link.fab.opt.Watchdog)
+	}
+	return n, awaitAll(ctx, "flush", limit, waits)
+}
+
+// wait is something that an operation has asked for and that must happen.
+type wait struct {
+	done    <-chan struct{}
+	link    string
+	waiting string // what that is, for the error
+}
+
+// awaitAll waits for everything, bounded by ctx and by the watchdog's limit.
+func awaitAll(ctx context.Context, op string, limit time.Duration, ws []wait) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrWatchdog)
+	defer cancel()
+	for _, w := range ws {
+		select {
+		case <-w.done: // even if ctx is over
+			continue
+		default:
+		}
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), ErrWatchdog) {
+				return &WatchdogError{Op: op, Link: w.link, Limit: limit, Waiting: w.waiting}
+			}
+			return &OpError{Op: op, Link: w.link, Err: fmt.Errorf("waiting for %s: %w", w.waiting, context.Cause(ctx))}
+		}
+	}
+	return nil
+}
+
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}

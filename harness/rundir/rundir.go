@@ -1,0 +1,79 @@
+// Package rundir is the layout of a run's directory and of run.json. The
+// directory holds all that is needed to check and report a run again:
+//
+//	plan.yaml       the scenario with every drawn value
+//	run.json        Info: versions, seed, command line, machine
+//	history/*.jsonl the record
+//	logs/           the output of every process
+//	verdict.json    the checker's Result
+//	report.html     and plots/, *.csv, report.json beside it
+package rundir
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Names of the files in a run's directory.
+const (
+	PlanFile    = "plan.yaml"
+	InfoFile    = "run.json"
+	HistoryDir  = "history"
+	LogDir      = "logs"
+	VerdictFile = "verdict.json"
+	ReportFile  = "report.html"
+)
+
+// Info is run.json.
+type Info struct {
+	Run        string        `json:"run"` // the directory's name
+	Scenario   string        `json:"scenario"`
+	About      string        `json:"about"` // the scenario in a sentence
+	Seed       uint64        `json:"seed"`
+	System     string        `json:"system"`     // core, broken/NAME
+	Cluster    string        `json:"cluster"`    // local, up
+	Contention string        `json:"contention"` // low, medium, high
+	Workers    int           `json:"workers"`
+	Clients    int           `json:"clients"` // a worker
+	Locks      int           `json:"locks"`
+	TTL        time.Duration `json:"ttl_ns"`
+	Hold       time.Duration `json:"hold_ns"`
+	Started    time.Time     `json:"started"`
+	Ended      time.Time     `json:"ended"`
+	// Command repeats the run.
+	Command string `json:"command"`
+	// Interrupted says why the run ended early ("" if it did not).
+	Interrupted string            `json:"interrupted,omitempty"`
+	Versions    map[string]string `json:"versions"` // fencepost (git commit), cassandra, go, paxos_variant …
+	Machine     map[string]string `json:"machine"`  // cores, memory, kernel, load
+}
+
+// WriteJSON writes v as indented JSON, atomically.
+func WriteJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// ReadInfo reads run.json of a run's directory.
+func ReadInfo(dir string) (Info, error) {
+	var info Info
+	path := filepath.Join(dir, InfoFile)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return info, err
+	}
+	if err := json.Unmarshal(b, &info); err != nil {
+		return info, fmt.Errorf("%s: %w", path, err)
+	}
+	return info, nil
+}

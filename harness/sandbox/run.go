@@ -1,0 +1,219 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// stageEnv tells a re-executed process which stage it is.
+	stageEnv   = "FENCEPOST_SANDBOX_STAGE"
+	stageInit  = "init"
+	stageProbe = "probe"
+	// insideEnv holds the identity of the sandbox's main network namespace.
+	insideEnv = "FENCEPOST_SANDBOX"
+
+	// killAfter is how long a tool may take to end after its context is over.
+	killAfter = 60 * time.Second
+	// signalFirst is how long a cancelled context waits for the signal that
+	// probably cancelled it, so that the tool hears of it only once.
+	signalFirst = 100 * time.Millisecond
+)
+
+// forwarded are the signals that the outer process and init hand on.
+var forwarded = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+
+// privileged reports whether this process has CAP_SYS_ADMIN, and so needs no
+// user namespace.
+func privileged() bool {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			caps, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+			return err == nil && os.Geteuid() == 0 && caps&(1<<unix.CAP_SYS_ADMIN) != 0
+		}
+	}
+	return false
+}
+
+// Available reports whether this machine can run the sandbox, by building one
+// with a bridge, a host and a redirect, and tearing it down (about 0.1 s; the
+// answer is kept for the life of the process). The error is an
+// *[UnavailableError]. The calling program must call [Init] first in main.
+func Available() error { return probeOnce() }
+
+var probeOnce = sync.OnceValue(func() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	code, err := reexec(ctx, stageProbe, nil)
+	if err == nil && code != 0 {
+		err = unavailable("probe", fmt.Errorf("exit code %d", code))
+	}
+	return err
+})
+
+// Run executes this program again, with args as its arguments, inside a new
+// sandbox, and returns its exit code (128+n if signal n ended it). Standard
+// input and output and the environment are the caller's. While it waits, it
+// hands on SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGUSR1/2. When ctx is over,
+// the tool gets SIGTERM, and after a minute SIGKILL. When Run returns, no
+// process of the sandbox is left. An error means that the sandbox could not be
+// built: *[UnavailableError] with the remedy.
+func Run(ctx context.Context, args []string) (int, error) {
+	return reexec(ctx, stageInit, args)
+}
+
+func reexec(ctx context.Context, stage string, args []string) (code int, err error) {
+	if Inside() {
+		return 0, errors.New("sandbox: already inside a sandbox")
+	}
+	done := make(chan struct{})
+	// The parent-death signal is sent when the forking *thread* ends: pin it,
+	// and let it end only after the child.
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		code, err = supervise(ctx, stage, args)
+	}()
+	<-done
+	return code, err
+}
+
+func supervise(ctx context.Context, stage string, args []string) (int, error) {
+	lifeR, lifeW, err := os.Pipe()
+	if err != nil {
+		return 0, fmt.Errorf("sandbox: %w", err)
+	}
+	defer lifeW.Close()
+	statusR, statusW, err := os.Pipe()
+	if err != nil {
+		lifeR.Close()
+		return 0, fmt.Errorf("sandbox: %w", err)
+	}
+	defer statusR.Close()
+
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), stageEnv+"="+stage)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{lifeR, statusW} // fds 3 and 4 in init
+	cmd.SysProcAttr = attributes()
+
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, forwarded...)
+	defer signal.Stop(signals)
+	err = cmd.Start()
+	lifeR.Close()
+	statusW.Close()
+	if err != nil {
+		return 0, unavailable("create namespaces", err)
+	}
+
+	setup := make(chan error, 1)
+	go func() { setup <- readStatus(statusR) }()
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	waitErr := forward(ctx, cmd.Process, signals, exited)
+	if err := <-setup; err != nil {
+		return 0, err
+	}
+	return exitCode(cmd.ProcessState, waitErr)
+}
+
+// attributes are those of the forked init.
+func attributes() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+		Pdeathsig:  syscall.SIGKILL,
+		Setsid:     true, // Ctrl-C goes to the outer process alone, see the package comment
+	}
+	if !privileged() {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	return attr
+}
+
+// forward hands on signals until the process has ended.
+func forward(ctx context.Context, p *os.Process, signals <-chan os.Signal, exited <-chan error) error {
+	var kill <-chan time.Time
+	heard := false
+	over := ctx.Done()
+	for {
+		select {
+		case err := <-exited:
+			return err
+		case s := <-signals:
+			heard = true
+			_ = p.Signal(s)
+		case <-over:
+			over = nil
+			kill = time.After(killAfter)
+			if !heard {
+				select {
+				case s := <-signals:
+					_ = p.Signal(s)
+				case <-time.After(signalFirst):
+					_ = p.Signal(syscall.SIGTERM)
+				}
+			}
+		case <-kill:
+			_ = p.Kill()
+		}
+	}
+}
+
+// readStatus returns what init said about its set-up: nothing, or an error.
+func readStatus(r io.Reader) error {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return fmt.Errorf("sandbox: status of init: %w", err)
+	}
+	var s setupStatus
+	if len(b) == 0 {
+		return nil // killed before it could say anything: the exit code tells
+	}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("sandbox: status of init %q: %w", b, err)
+	}
+	if s.Step != "" {
+		return unavailable(s.Step, errors.New(s.Err))
+	}
+	return nil
+}
+
+// setupStatus is what init writes to its status pipe.
+type setupStatus struct {
+	Step string `json:"step"` // that failed; "" if none
+	Err  string `json:"err"`
+}
+
+func exitCode(state *os.ProcessState, err error) (int, error) {
+	var ee *exec.ExitError
+	if err != nil && !errors.As(err, &ee) {
+		return 0, fmt.Errorf("sandbox: wait: %w", err)
+	}
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal()), nil
+	}
+	return state.ExitCode(), nil
+}

@@ -1,0 +1,150 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"fencepost/harness/fault"
+	"fencepost/harness/fleet"
+	"fencepost/harness/history"
+)
+
+// errNotTriggered: the event that should have set a fault off never came.
+var errNotTriggered = errors.New("the trigger never came")
+
+// runSteps carries out all steps, each by itself, and returns when all are
+// healed. Errors are recorded as missing evidence (the run is then INVALID), and
+// returned for the log. deadline bounds the wait for triggers.
+func (r *runner) runSteps(ctx context.Context, deadline time.Duration) []error {
+	errs := make(chan error, len(r.plan.Steps))
+	for i := range r.plan.Steps {
+		st := &r.plan.Steps[i]
+		go func() { errs <- r.runStep(ctx, st, deadline) }()
+	}
+	var out []error
+	for range r.plan.Steps {
+		if err := <-errs; err != nil {
+			out = append(out, err)
+		}
+	}
+	return out
+}
+
+func (r *runner) runStep(ctx context.Context, st *PlannedStep, deadline time.Duration) error {
+	f, err := fault.New(st.Spec)
+	if err != nil {
+		return err
+	}
+	if st.On == nil {
+		if err := pause(ctx, st.At.D()); err != nil {
+			return err
+		}
+	}
+	for _, id := range st.IDs {
+		if err := r.injectOnce(ctx, st, f, id, deadline); err != nil {
+			return fmt.Errorf("fault %s (%s on %s): %w", id, st.Fault, strings.Join(st.Targets, ", "), err)
+		}
+	}
+	return nil
+}
+
+// injectOnce is one injection: wait for the trigger, inject, let go, wait, probe, heal.
+func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault, id string, deadline time.Duration) error {
+	hit, err := r.awaitTrigger(ctx, st, deadline)
+	if err != nil {
+		return err
+	}
+	note := history.Fault{ID: id, Name: st.Fault, Targets: st.Targets, Trigger: "at " + st.At.D().String()}
+	if hit != nil {
+		note.Trigger = fmt.Sprintf("%s at point %s of %s", hit.Proc, hit.Point, hit.Key)
+	}
+	opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)
+	active, err := f.Inject(opCtx, r.env, st.Targets)
+	cancel()
+	if err != nil {
+		if hit != nil {
+			_ = hit.Go(0)
+		}
+		return fmt.Errorf("inject: %w", err)
+	}
+	r.fault(note, history.ActionInject, fault.Evidence{})
+	if hit != nil {
+		hold := time.Duration(0)
+		if st.On != nil {
+			hold = st.On.Hold.D()
+		}
+		// A killed worker cannot be told to go on; one that is stopped finds it later.
+		if err := hit.Go(hold); err != nil && !workerGone(r.env.Fleet, hit.Worker) {
+			err = fmt.Errorf("let %s go on: %w", hit.Proc, err)
+			return errors.Join(err, r.heal(active, note))
+		}
+	}
+	waitErr := pause(ctx, st.For.D())
+	if waitErr == nil {
+		opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)
+		ev := active.Probe(opCtx)
+		cancel()
+		r.fault(note, history.ActionEvidence, ev)
+	}
+	// Heal also when the run is interrupted: a paused worker must not stay so.
+	return errors.Join(waitErr, r.heal(active, note))
+}
+
+func workerGone(f *fleet.Fleet, name string) bool {
+	w, ok := f.Worker(name)
+	return !ok || w.PID() == 0
+}
+
+func (r *runner) heal(a fault.Active, note history.Fault) error {
+	ctx, cancel := context.WithTimeout(context.Background(), fault.RestartTimeout)
+	defer cancel()
+	err := a.Heal(ctx)
+	r.fault(note, history.ActionHeal, fault.Evidence{})
+	if err != nil {
+		return fmt.Errorf("heal: %w", err)
+	}
+	return nil
+}
+
+// awaitTrigger arms the step's point and waits for the hit; nil for a step at an instant.
+func (r *runner) awaitTrigger(ctx context.Context, st *PlannedStep, deadline time.Duration) (*fleet.Hit, error) {
+	if st.On == nil {
+		return nil, nil
+	}
+	hits, cancel, err := r.env.Fleet.Arm(st.On.Point, st.On.Worker)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	timer := time.NewTimer(deadline)
+	defer timer.Stop()
+	select {
+	case hit := <-hits:
+		return &hit, nil
+	case <-timer.C:
+		return nil, fmt.Errorf("%w within %s: %s in %s", errNotTriggered, deadline, st.On.Point, st.On.Worker)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// fault records a fault note and shows it.
+func (r *runner) fault(f history.Fault, action string, ev fault.Evidence) {
+	f.Action, f.Proven, f.Text = action, ev.Proven, ev.Text
+	r.rec.Record(history.Event{Proc: "harness", Type: history.Note, Op: history.NoteFault, Fault: &f})
+	r.progress.fault(f)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,71 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/link"
+)
+
+// realLinks switches links for real.
+type realLinks struct{}
+
+func (realLinks) Set(ctx context.Context, links []*link.Link, d link.Dir, m link.Mode) error {
+	return link.SetAll(ctx, links, d, m)
+}
+
+// inertLinks is the known-broken harness that only says so.
+type inertLinks struct{}
+
+func (inertLinks) Set(context.Context, []*link.Link, link.Dir, link.Mode) error { return nil }
+
+// probes are sessions pinned to one node each, opened when first needed.
+type probes struct {
+	base cassandra.Config
+	mu   sync.Mutex
+	open map[string]*cassandra.DB
+}
+
+// readThrough makes a SERIAL read with the named node as coordinator.
+func (r *runner) readThrough(ctx context.Context, node string) error {
+	n, ok := r.opt.Cluster.Node(node)
+	if !ok {
+		return fmt.Errorf("no node %s", node)
+	}
+	db, err := r.probes.session(ctx, n.IP())
+	if err != nil {
+		return err
+	}
+	_, err = cassandra.NewLocks(db).Read(ctx, r.plan.Locks[0], true)
+	return err
+}
+
+func (p *probes) session(ctx context.Context, ip string) (*cassandra.DB, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if db := p.open[ip]; db != nil {
+		return db, nil
+	}
+	cfg := p.base
+	cfg.ContactPoints, cfg.Pin = []string{ip}, ip
+	db, err := cassandra.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if p.open == nil {
+		p.open = map[string]*cassandra.DB{}
+	}
+	p.open[ip] = db
+	return db, nil
+}
+
+func (p *probes) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, db := range p.open {
+		db.Close()
+	}
+	p.open = nil
+}

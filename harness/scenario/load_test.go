@@ -1,0 +1,130 @@
+package scenario
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"fencepost/harness/system"
+)
+
+func TestBuiltInScenariosLoad(t *testing.T) {
+	t.Parallel()
+	if len(Names()) == 0 {
+		t.Fatal("no built-in scenarios")
+	}
+	for _, name := range Names() {
+		s, err := Load(name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if s.Name != name {
+			t.Errorf("%s.yaml is named %q", name, s.Name)
+		}
+		for _, c := range []string{Low, Medium, High} {
+			if len(s.Expect.MinCycles[c]) == 0 {
+				t.Errorf("%s demands no cycles at %s contention: it could pass without testing", name, c)
+			}
+		}
+	}
+}
+
+// Every known-broken variant names a scenario that exists.
+func TestVariantsNameScenarios(t *testing.T) {
+	t.Parallel()
+	for _, v := range system.Broken() {
+		if _, err := Load(v.Red.Scenario); err != nil {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	t.Parallel()
+	const head = "name: mine\nabout: mine\n"
+	for name, c := range map[string]struct{ body, want string }{
+		"misspelt key":       {"fauls: []\n", `f.yaml:3: unknown key "fauls"; known here: about, expect, faults`},
+		"misspelt deep key":  {"workload:\n  worker: 3\n", `f.yaml:4: unknown key "worker"`},
+		"misspelt step key":  {"faults:\n  - fault: partition\n    target: [n1]\n    for: 1s\n", `f.yaml:5: unknown key "target"`},
+		"misspelt trigger":   {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {piont: holding}\n", `f.yaml:7: unknown key "piont"`},
+		"unknown fault":      {"faults:\n  - fault: meteor\n    targets: [n1]\n    for: 1s\n", `f.yaml:4: unknown fault "meteor"; the faults are kill-node`},
+		"wrong target":       {"faults:\n  - fault: partition\n    targets: [w1]\n    for: 1s\n", `f.yaml:4: fault partition: target "w1" is not a node`},
+		"no target":          {"faults:\n  - fault: partition\n    for: 1s\n", `f.yaml:4: fault partition has no targets`},
+		"no such worker":     {"faults:\n  - fault: kill-worker\n    targets: [w9]\n    for: 1s\n", `f.yaml:4: there is no worker w9 among 4`},
+		"unknown mode":       {"faults:\n  - fault: partition\n    targets: [n1]\n    mode: melt\n    for: 1s\n", `f.yaml:4: unknown mode "melt"`},
+		"unknown point":      {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: lunch}\n", `f.yaml:4: unknown point "lunch"; the points are holding`},
+		"hold at no holding": {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: renew-sent, hold: 3s}\n", `f.yaml:4: hold needs the point "holding"`},
+		"at and on":          {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    at: 1s\n    on: {point: holding}\n", `f.yaml:4: a step has at or on`},
+		"no duration":        {"faults:\n  - fault: kill-worker\n    targets: [w1]\n", `f.yaml:4: fault kill-worker lasts no time`},
+		"negative duration":  {"phases:\n  before: -3s\n", `f.yaml:4: duration -3s is negative`},
+		"not a duration":     {"phases:\n  before: soon\n", `f.yaml:4: "soon" is not a duration`},
+		"not a number":       {"workload:\n  workers: many\n", `f.yaml:4: cannot unmarshal`},
+		"unknown contention": {"workload: {contention: extreme}\n", `f.yaml: workload: unknown contention "extreme"`},
+		"unknown must":       {"expect: {must: [luck]}\n", `f.yaml: expect: must: unknown point "luck"`},
+		"bad yaml":           {"phases: [\n", `f.yaml:`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Parse("f.yaml", []byte(head+c.body))
+			var in *InputError
+			if !errors.As(err, &in) || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("got %q\nwant %q …", err, c.want)
+			}
+		})
+	}
+}
+
+// A seed is a plan: the same one draws the same, another one something else.
+func TestPlanIsDrawnFromTheSeed(t *testing.T) {
+	t.Parallel()
+	s, err := Load("partition")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := func(seed uint64) *Plan {
+		p, err := NewPlan(*s, seed, "core", 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	drawn := map[string]bool{}
+	for seed := range uint64(30) {
+		a, b := plan(seed), plan(seed)
+		if !reflect.DeepEqual(a, b) {
+			t.Fatalf("seed %d gives two plans:\n%+v\n%+v", seed, a, b)
+		}
+		drawn[a.Steps[0].Targets[0]] = true
+	}
+	if len(drawn) != 3 {
+		t.Errorf("30 seeds cut off only %v", drawn)
+	}
+}
+
+func TestPlanNumbersInjections(t *testing.T) {
+	t.Parallel()
+	s, err := Load("lost-replies")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(*s, 1, "core", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, st := range p.Steps {
+		if len(st.IDs) != st.Repeat {
+			t.Errorf("%s: %d ids for %d repetitions", st.Fault, len(st.IDs), st.Repeat)
+		}
+		for _, id := range st.IDs {
+			if seen[id] {
+				t.Errorf("id %s twice", id)
+			}
+			seen[id] = true
+		}
+	}
+	if x := p.expectation(); len(x.Faults) != len(seen) || x.Workers != 4 {
+		t.Errorf("expectation %+v does not demand all %d injections of 4 workers", x, len(seen))
+	}
+}

@@ -1,0 +1,126 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"fencepost/harness/fault"
+	"fencepost/harness/workload"
+)
+
+// Plan is a scenario with every choice made.
+type Plan struct {
+	Seed   uint64        `yaml:"seed"`
+	System string        `yaml:"system"`
+	Spec   Spec          `yaml:"scenario"`
+	Steps  []PlannedStep `yaml:"steps"`
+	Locks  []string      `yaml:"locks"`
+}
+
+// PlannedStep is a Step with its targets and times drawn.
+type PlannedStep struct {
+	Step `yaml:",inline"`
+	// IDs are the ids of its injections in the history, one a repetition.
+	IDs []string `yaml:"ids"`
+}
+
+// Overrides change a scenario from the command line; zero values change nothing.
+type Overrides struct {
+	Contention string
+	Workers    int
+	Clients    int
+	TTL        time.Duration
+	Duration   time.Duration // of each of the phases before, fault, recover
+}
+
+// Apply checks and applies the overrides.
+func (s *Spec) Apply(o Overrides) error {
+	if o.Contention != "" {
+		if err := ValidContention(o.Contention); err != nil {
+			return err
+		}
+		s.Workload.Contention = o.Contention
+	}
+	if o.Workers < 0 || o.Clients < 0 || o.TTL < 0 || o.Duration < 0 {
+		return fmt.Errorf("workers, clients, ttl and duration must not be negative")
+	}
+	if o.Workers > 0 {
+		s.Workload.Workers = o.Workers
+	}
+	if o.Clients > 0 {
+		s.Workload.Clients = o.Clients
+	}
+	if o.TTL > 0 {
+		s.Workload.TTL = Duration(o.TTL)
+	}
+	if o.Duration > 0 {
+		d := Duration(o.Duration)
+		s.Phases.Before, s.Phases.Fault, s.Phases.Recover = d, d, d
+	}
+	return s.validate()
+}
+
+// NewPlan draws what is random in s from the seed. nodes are the cluster's.
+func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
+	p := &Plan{Seed: seed, System: system, Spec: s}
+	rng := workload.Rand(seed, "plan")
+	n := 0
+	for _, st := range s.Faults {
+		ps := PlannedStep{Step: st}
+		ps.Targets = nil
+		for _, t := range st.Targets {
+			ps.Targets = append(ps.Targets, draw(rng, t, nodes, s.Workload.Workers))
+		}
+		if st.On != nil {
+			on := *st.On
+			switch {
+			case on.Worker == "" && strings.HasPrefix(ps.Targets[0], "w"):
+				on.Worker = ps.Targets[0]
+			case on.Worker == "":
+				on.Worker = fault.RandomWorker
+			}
+			on.Worker = draw(rng, on.Worker, nodes, s.Workload.Workers)
+			ps.On = &on
+		}
+		for range st.Repeat {
+			n++
+			ps.IDs = append(ps.IDs, fmt.Sprintf("f%d", n))
+		}
+		p.Steps = append(p.Steps, ps)
+	}
+	count := mediumLocks
+	switch s.Workload.Contention {
+	case Low:
+		count = s.Workload.Workers * s.Workload.Clients
+	case High:
+		count = 1
+	}
+	for i := range count {
+		p.Locks = append(p.Locks, fmt.Sprintf("lock-%02d", i+1))
+	}
+	return p, nil
+}
+
+func draw(rng *rand.Rand, t string, nodes, workers int) string {
+	switch t {
+	case fault.RandomNode:
+		return fmt.Sprintf("n%d", 1+rng.IntN(nodes))
+	case fault.RandomWorker:
+		return fmt.Sprintf("w%d", 1+rng.IntN(workers))
+	}
+	return t
+}
+
+// Write stores the plan as YAML.
+func (p *Plan) Write(path string) error {
+	b, err := yaml.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
+}

@@ -1,0 +1,294 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"fencepost/core/lock"
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/cluster"
+	"fencepost/harness/fault"
+	"fencepost/harness/fleet"
+	"fencepost/harness/history"
+	"fencepost/harness/link"
+	"fencepost/harness/rundir"
+	"fencepost/harness/system"
+	"fencepost/harness/workload"
+)
+
+// Lease parameters of every run: the declared bound on clock-rate error and the
+// constant part of the margin (the lock client's own defaults).
+const (
+	driftBound = lock.DefaultDriftBound
+	marginBase = lock.DefaultMarginBase
+)
+
+// stopTimeout bounds the orderly end of the workers.
+const stopTimeout = 25 * time.Second
+
+// Options say how a plan is carried out.
+type Options struct {
+	Plan    *Plan
+	System  system.System
+	Cluster cluster.Cluster
+	// Backend names how the cluster was had: local, up.
+	Backend string
+	// BinDir holds the worker executables.
+	BinDir string
+	// RunsDir is where the run's directory is made (default "runs").
+	RunsDir string
+	// Out gets the live progress.
+	Out io.Writer
+	// Command is what a person types to repeat the run.
+	Command string
+	// Versions go into run.json.
+	Versions map[string]string
+	// Keep leaves the run's keyspace in the cluster.
+	Keep bool
+}
+
+type runner struct {
+	opt      Options
+	plan     *Plan
+	dir      string
+	info     rundir.Info
+	rec      *history.Recorder
+	env      *fault.Env
+	db       *cassandra.DB // the harness's own session, past all links
+	base     cassandra.Config
+	probes   probes
+	progress *progress
+}
+
+// Run carries out a plan and returns the run's directory. The history is on
+// disk when it returns, also when ctx was cancelled (the run ends early, in
+// order, and says so). An error means that the run could not be carried out.
+func Run(ctx context.Context, opt Options) (dir string, err error) {
+	r := &runner{opt: opt, plan: opt.Plan, progress: newProgress(opt.Out)}
+	defer r.progress.close()
+	if err := r.makeDir(); err != nil {
+		return "", err
+	}
+	defer func() {
+		r.info.Ended = time.Now().UTC()
+		err = errors.Join(err, rundir.WriteJSON(filepath.Join(r.dir, rundir.InfoFile), r.info))
+	}()
+	if err := r.setUp(ctx); err != nil {
+		return r.dir, errors.Join(err, r.tearDown())
+	}
+	runErr := r.phases(ctx)
+	return r.dir, errors.Join(runErr, r.tearDown())
+}
+
+var notIdent = regexp.MustCompile(`[^a-z0-9]+`)
+
+func (r *runner) makeDir() error {
+	s := r.plan.Spec
+	runs := r.opt.RunsDir
+	if runs == "" {
+		runs = "runs"
+	}
+	now := time.Now().UTC()
+	name := fmt.Sprintf("%s-%s-%d", now.Format("20060102-150405"), s.Name, r.plan.Seed)
+	dir, err := filepath.Abs(filepath.Join(runs, name))
+	if err != nil {
+		return err
+	}
+	for n := 2; ; n++ {
+		err := os.MkdirAll(filepath.Dir(dir), 0o755)
+		if err == nil {
+			err = os.Mkdir(dir, 0o755)
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, os.ErrExist) || n > 100 {
+			return fmt.Errorf("run directory: %w", err)
+		}
+		dir = filepath.Join(filepath.Dir(dir), fmt.Sprintf("%s-%d", name, n))
+	}
+	for _, sub := range []string{rundir.HistoryDir, rundir.LogDir} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			return err
+		}
+	}
+	r.dir = dir
+	r.info = rundir.Info{
+		Run: filepath.Base(dir), Scenario: s.Name, About: s.About, Seed: r.plan.Seed, System: r.opt.System.Name,
+		Cluster: r.opt.Backend, Contention: s.Workload.Contention, Workers: s.Workload.Workers, Clients: s.Workload.Clients,
+		Locks: len(r.plan.Locks), TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Started: now,
+		Command: r.opt.Command, Versions: r.opt.Versions, Machine: rundir.Machine(),
+	}
+	if err := r.plan.Write(filepath.Join(dir, rundir.PlanFile)); err != nil {
+		return err
+	}
+	return rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), r.info)
+}
+
+// setUp makes the keyspace, the links and the worker processes.
+func (r *runner) setUp(ctx context.Context) error {
+	s := r.plan.Spec
+	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
+		Run: r.info.Run, Proc: "harness", System: r.opt.System.Name, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
+	})
+	if err != nil {
+		return err
+	}
+	r.rec = rec
+	x := r.plan.expectation()
+	rec.Record(history.Event{Proc: "harness", Type: history.Note, Op: history.NoteExpect, Expect: &x})
+	r.progress.step("setting up: keyspace, links, %d workers", s.Workload.Workers)
+
+	var ips []string
+	var nodes []fleet.Node
+	for _, n := range r.opt.Cluster.Nodes() {
+		ips = append(ips, n.IP())
+		nodes = append(nodes, fleet.Node{Name: n.Name(), IP: n.IP(), Port: r.opt.Cluster.CQLPort()})
+	}
+	keyspace := "fp_" + notIdent.ReplaceAllString(strings.ToLower(r.info.Run), "_")
+	r.base = cassandra.Config{ContactPoints: ips, Port: r.opt.Cluster.CQLPort(), Keyspace: keyspace}
+	if err := cassandra.Migrate(ctx, r.base, cassandra.Replication{Class: "SimpleStrategy", Factor: min(3, len(ips))}); err != nil {
+		return fmt.Errorf("create keyspace: %w", err)
+	}
+	if r.db, err = cassandra.Open(ctx, r.base); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	links := link.NewFabric(link.Options{})
+	r.env = &fault.Env{Cluster: r.opt.Cluster, WorkerLinks: links, Links: realLinks{}}
+	if r.opt.System.LinksInert {
+		r.env.Links = inertLinks{}
+	}
+	r.probes.base = r.base
+	r.env.Read = r.readThrough
+	f, err := fleet.New(fleet.Config{
+		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers, Nodes: nodes, Links: links,
+		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir), Recorder: rec,
+		Unexpected: func(life string, err error) { r.progress.problem("worker %s ended unexpectedly: %v", life, err) },
+		Worker: workload.Config{
+			Run: r.info.Run, Variant: r.opt.System.Variant, Seed: r.plan.Seed, Clients: s.Workload.Clients,
+			Locks: r.plan.Locks, Own: s.Workload.Contention == Low,
+			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
+			DriftBound: driftBound, MarginBase: marginBase, Keyspace: keyspace, CQLPort: r.opt.Cluster.CQLPort(),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	r.env.Fleet = f
+	return f.Start(ctx)
+}
+
+// phases runs the clients through the scenario. An interrupted run goes on to
+// its orderly end.
+func (r *runner) phases(ctx context.Context) error {
+	p := r.plan.Spec.Phases
+	r.progress.watch(r.env.Fleet.Stats)
+	var problems []error
+	err := func() error {
+		for _, ph := range []struct {
+			name string
+			d    time.Duration
+		}{{PhaseWarmup, p.Warmup.D()}, {PhaseBefore, p.Before.D()}} {
+			r.phase(ph.name)
+			if err := pause(ctx, ph.d); err != nil {
+				return err
+			}
+		}
+		r.phase(PhaseFault)
+		done := make(chan []error, 1)
+		go func() { done <- r.runSteps(ctx, max(p.Fault.D(), 20*time.Second)) }()
+		err := pause(ctx, p.Fault.D())
+		problems = <-done
+		if err != nil {
+			return err
+		}
+		r.phase(PhaseHeal)
+		if len(r.plan.Steps) > 0 {
+			if err := r.healthy(ctx); err != nil {
+				return err
+			}
+		}
+		r.phase(PhaseRecover)
+		return pause(ctx, p.Recover.D())
+	}()
+	for _, e := range problems {
+		r.progress.problem("%v", e)
+	}
+	if errors.Is(err, context.Canceled) {
+		r.info.Interrupted = "stopped by a signal"
+		r.progress.problem("interrupted: ending in order, then checking what there is")
+		err = nil
+	}
+	return errors.Join(err, r.settle())
+}
+
+// healthy waits until the cluster and every worker are whole again.
+func (r *runner) healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, fault.RestartTimeout)
+	defer cancel()
+	if err := r.opt.Cluster.WaitHealthy(ctx); err != nil {
+		return fmt.Errorf("the cluster is not whole after healing: %w", err)
+	}
+	for _, w := range r.env.Fleet.Workers() {
+		if w.PID() == 0 {
+			return fmt.Errorf("worker %s does not run after healing (its log is in %s)", w.Name(), filepath.Join(r.dir, rundir.LogDir))
+		}
+	}
+	return nil
+}
+
+func (r *runner) phase(name string) {
+	r.rec.Record(history.Event{Proc: "harness", Type: history.Note, Op: history.NotePhase, Phase: name})
+	r.progress.phase(name)
+}
+
+// settle ends all worker processes and then seals what they left.
+func (r *runner) settle() error {
+	r.phase(PhaseSettle)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := r.env.Fleet.Stop(ctx); err != nil {
+		r.progress.problem("%v", err)
+	}
+	r.phase(PhaseSeal)
+	sealCtx, cancelSeal := context.WithTimeout(context.Background(), sealTimeout)
+	defer cancelSeal()
+	err := r.seal(sealCtx)
+	r.progress.unwatch()
+	return err
+}
+
+// tearDown leaves nothing but the run's directory.
+func (r *runner) tearDown() error {
+	var errs []error
+	if r.env != nil && r.env.Fleet != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		errs = append(errs, r.env.Fleet.Stop(ctx))
+		cancel()
+	}
+	if r.env != nil {
+		errs = append(errs, r.env.WorkerLinks.Close())
+	}
+	r.probes.close()
+	if r.db != nil {
+		r.db.Close()
+		if !r.opt.Keep {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			if err := cassandra.DropKeyspace(ctx, r.base); err != nil {
+				r.progress.problem("drop keyspace %s: %v", r.base.Keyspace, err)
+			}
+			cancel()
+		}
+	}
+	if r.rec != nil {
+		errs = append(errs, r.rec.Close())
+	}
+	return errors.Join(errs...)
+}

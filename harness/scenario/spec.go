@@ -1,0 +1,160 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"fencepost/harness/control"
+	"fencepost/harness/fault"
+	"fencepost/harness/history"
+)
+
+// Duration is a time.Duration written as "6s" or "250ms"; never negative.
+type Duration time.Duration
+
+// UnmarshalYAML reads a duration and refuses a negative one, with its line.
+func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
+	v, err := time.ParseDuration(n.Value)
+	if err != nil {
+		return lineErr(n, "%q is not a duration (such as 6s or 250ms)", n.Value)
+	}
+	if v < 0 {
+		return lineErr(n, "duration %s is negative", n.Value)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalYAML writes it as it is read.
+func (d Duration) MarshalYAML() (any, error) { return time.Duration(d).String(), nil }
+
+// D is the plain duration.
+func (d Duration) D() time.Duration { return time.Duration(d) }
+
+// lineError is an error at a line of a scenario file.
+type lineError struct {
+	line int
+	msg  string
+}
+
+func (e *lineError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.msg) }
+
+func lineErr(n *yaml.Node, format string, args ...any) error {
+	return &lineError{line: n.Line, msg: fmt.Sprintf(format, args...)}
+}
+
+// Spec is a scenario file.
+type Spec struct {
+	Name     string   `yaml:"name"`
+	About    string   `yaml:"about"` // one sentence: what happens and what must hold
+	Workload Workload `yaml:"workload"`
+	Phases   Phases   `yaml:"phases"`
+	Faults   []Step   `yaml:"faults"`
+	Expect   Expect   `yaml:"expect"`
+}
+
+// Contention levels: how many locks the clients compete for.
+const (
+	Low    = "low"    // a lock a client
+	Medium = "medium" // 10 locks
+	High   = "high"   // 1 lock
+)
+
+// mediumLocks is the number of locks at medium contention.
+const mediumLocks = 10
+
+// Workload describes the clients.
+type Workload struct {
+	Workers    int      `yaml:"workers"`    // processes; default 4
+	Clients    int      `yaml:"clients"`    // a worker; default 3
+	Contention string   `yaml:"contention"` // low, medium, high; default medium
+	TTL        Duration `yaml:"ttl"`        // default 6s
+	Hold       Duration `yaml:"hold"`       // mean time in the critical section; default 20ms
+	Think      Duration `yaml:"think"`      // mean pause between cycles; default 10ms
+}
+
+// Phases are the phases' lengths. A fault phase lasts until its faults are
+// healed if that is longer.
+type Phases struct {
+	Warmup  Duration `yaml:"warmup"`  // default 3s
+	Before  Duration `yaml:"before"`  // default 6s
+	Fault   Duration `yaml:"fault"`   // default 8s
+	Recover Duration `yaml:"recover"` // default 6s
+}
+
+// Step is one fault of a scenario with its time or trigger.
+type Step struct {
+	fault.Spec `yaml:",inline"`
+	// At is the start, from the beginning of the fault phase.
+	At Duration `yaml:"at"`
+	// On starts the fault when a client reaches a point instead.
+	On *Trigger `yaml:"on"`
+	// For is how long it lasts.
+	For Duration `yaml:"for"`
+	// Repeat is how often in all, one after the other; default 1. A triggered
+	// step waits for the next hit each time.
+	Repeat int `yaml:"repeat"`
+	line   int
+}
+
+// Trigger is an event that sets a fault off.
+type Trigger struct {
+	Point control.Point `yaml:"point"`
+	// Worker is the one to watch; default the step's first target if that is a
+	// worker, else a random one.
+	Worker string `yaml:"worker"`
+	// Hold keeps the client that hit in its critical section for so long
+	// (point holding only): a job that takes longer than planned.
+	Hold Duration `yaml:"hold"`
+}
+
+// Expect is what a run must contain to count; see history.Expect. MinCycles is
+// by contention, then by phase.
+type Expect struct {
+	MinCycles map[string]map[string]int `yaml:"min_cycles"`
+	Success   []history.Success         `yaml:"success"`
+	Must      []string                  `yaml:"must"`
+}
+
+// UnmarshalYAML keeps the line and checks the fault's name.
+func (s *Step) UnmarshalYAML(n *yaml.Node) error {
+	type plain Step
+	if err := decodeKnown(n, (*plain)(s)); err != nil {
+		return err
+	}
+	s.line = n.Line
+	if _, err := fault.New(s.Spec); err != nil {
+		return lineErr(n, "%v", err)
+	}
+	if s.Repeat < 0 {
+		return lineErr(n, "repeat %d is negative", s.Repeat)
+	}
+	if t := s.On; t != nil {
+		if _, ok := control.Points[t.Point]; !ok {
+			return lineErr(n, "unknown point %q; the points are %s", t.Point, pointNames())
+		}
+		if t.Hold > 0 && t.Point != control.Holding {
+			return lineErr(n, "hold needs the point %q", control.Holding)
+		}
+		if s.At > 0 {
+			return lineErr(n, "a step has at or on, not both")
+		}
+	}
+	return nil
+}
+
+func pointNames() string {
+	return strings.Join([]string{string(control.Holding), string(control.AcquireSent), string(control.RenewSent), string(control.ReleaseSent), string(control.EffectSent)}, ", ")
+}
+
+// decodeKnown decodes a node and refuses unknown keys with their line, which
+// yaml.Node.Decode alone does not.
+func decodeKnown(n *yaml.Node, v any) error {
+	if err := knownKeys(n, v); err != nil {
+		return err
+	}
+	return n.Decode(v)
+}

@@ -1,0 +1,155 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// Phase names, in order.
+const (
+	PhaseWarmup  = "warmup"
+	PhaseBefore  = "before"
+	PhaseFault   = "fault"
+	PhaseHeal    = "heal"
+	PhaseRecover = "recover"
+	PhaseSettle  = "settle"
+	PhaseSeal    = "seal"
+)
+
+var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseSettle, PhaseSeal}
+
+// points that a scenario may demand, beside the armed ones.
+var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate"}
+
+func orInt(v *int, def int) {
+	if *v == 0 {
+		*v = def
+	}
+}
+
+func orDur(v *Duration, def time.Duration) {
+	if *v == 0 {
+		*v = Duration(def)
+	}
+}
+
+func (s *Spec) defaults() {
+	w, p := &s.Workload, &s.Phases
+	orInt(&w.Workers, 4)
+	orInt(&w.Clients, 3)
+	if w.Contention == "" {
+		w.Contention = Medium
+	}
+	orDur(&w.TTL, 6*time.Second)
+	orDur(&w.Hold, 20*time.Millisecond)
+	orDur(&w.Think, 10*time.Millisecond)
+	orDur(&p.Warmup, 3*time.Second)
+	orDur(&p.Before, 6*time.Second)
+	orDur(&p.Fault, 8*time.Second)
+	orDur(&p.Recover, 6*time.Second)
+	for i := range s.Faults {
+		orInt(&s.Faults[i].Repeat, 1)
+	}
+}
+
+var nameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+
+// validate checks what single values cannot show.
+func (s *Spec) validate() error {
+	if !nameRule.MatchString(s.Name) {
+		return fmt.Errorf("name %q: lower-case letters, digits and - only", s.Name)
+	}
+	if s.About == "" {
+		return errors.New("about is missing: say in a sentence what happens and what must hold")
+	}
+	w := s.Workload
+	if w.Workers < 1 || w.Workers > 16 || w.Clients < 1 || w.Clients > 100 {
+		return fmt.Errorf("workload: workers %d (1 to 16) and clients %d (1 to 100) are out of range", w.Workers, w.Clients)
+	}
+	if err := ValidContention(w.Contention); err != nil {
+		return fmt.Errorf("workload: %w", err)
+	}
+	if w.TTL.D() < time.Second {
+		return fmt.Errorf("workload: ttl %s is below 1s, which is the resolution of a busy machine", w.TTL.D())
+	}
+	for _, st := range s.Faults {
+		if st.For == 0 {
+			return fmt.Errorf("line %d: fault %s lasts no time: give it a for", st.line, st.Fault)
+		}
+		for _, t := range st.Targets {
+			if strings.HasPrefix(t, "w") && t != "w" && atoi(t[1:]) > w.Workers {
+				return fmt.Errorf("line %d: there is no worker %s among %d", st.line, t, w.Workers)
+			}
+		}
+	}
+	return s.Expect.validate()
+}
+
+func atoi(s string) int {
+	n := 0
+	for _, c := range s {
+		if c < '0' || c > '9' {
+			return 0
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+// ValidContention says whether c is a contention level.
+func ValidContention(c string) error {
+	if c != Low && c != Medium && c != High {
+		return fmt.Errorf("unknown contention %q; the levels are low, medium, high", c)
+	}
+	return nil
+}
+
+func (e Expect) validate() error {
+	for c, phases := range e.MinCycles {
+		if err := ValidContention(c); err != nil {
+			return fmt.Errorf("expect: min_cycles: %w", err)
+		}
+		for p, n := range phases {
+			if !slices.Contains(phaseNames, p) || n < 0 {
+				return fmt.Errorf("expect: min_cycles: %q: %d: the phases are %s, the numbers not negative", p, n, strings.Join(phaseNames, ", "))
+			}
+		}
+	}
+	for _, s := range e.Success {
+		if s.Want != history.Some && s.Want != history.None && s.Want != history.Any {
+			return fmt.Errorf("expect: success: want %q; it is some, none or any", s.Want)
+		}
+		if !slices.Contains(phaseNames, s.Phase) && !faultID.MatchString(s.Phase) {
+			return fmt.Errorf("expect: success: phase %q; it is one of %s, or a fault's window (f1, f2 …)", s.Phase, strings.Join(phaseNames, ", "))
+		}
+	}
+	for _, m := range e.Must {
+		if !slices.Contains(mustPoints, m) {
+			return fmt.Errorf("expect: must: unknown point %q; the points are %s", m, strings.Join(mustPoints, ", "))
+		}
+	}
+	return nil
+}
+
+var faultID = regexp.MustCompile(`^f[0-9]+$`)
+
+// expectation is the history's note of what contention and plan demand.
+func (p *Plan) expectation() history.Expect {
+	x := history.Expect{
+		MinCycles: maps.Clone(p.Spec.Expect.MinCycles[p.Spec.Workload.Contention]),
+		Success:   p.Spec.Expect.Success,
+		Must:      p.Spec.Expect.Must,
+		Workers:   p.Spec.Workload.Workers,
+	}
+	for _, st := range p.Steps {
+		x.Faults = append(x.Faults, st.IDs...)
+	}
+	return x
+}

@@ -1,0 +1,9 @@
+// Package broken holds the known-broken variants of the system under test: each
+// plants one mistake that real systems have made, by decorating a part that the
+// workload uses through an interface. The core itself has no switch for them.
+//
+// They exist to turn checks red: a property that no variant can violate is a
+// property that nobody has tested. Package system says for each the scenario and
+// the property by which it must be found. The package is linked into
+// bin/worker-broken only (build tag broken).
+package broken

@@ -1,0 +1,66 @@
+package workload
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ConfigEnv is the environment variable that carries a worker's Config as JSON.
+const ConfigEnv = "FENCEPOST_WORKER"
+
+// Config is all that a worker process is told at its start.
+type Config struct {
+	Run     string `json:"run"`
+	Worker  string `json:"worker"` // "w1"
+	Life    string `json:"life"`   // "w1.2": its second life
+	Variant string `json:"variant,omitempty"`
+	Seed    uint64 `json:"seed"`
+	Clients int    `json:"clients"`
+	// Locks are the locks to compete for; with Own each client has the one of
+	// its own number and no contention.
+	Locks []string `json:"locks"`
+	Own   bool     `json:"own,omitempty"`
+
+	TTL            time.Duration `json:"ttl_ns"`
+	Hold           time.Duration `json:"hold_ns"`  // mean time in the critical section; drawn from 0.5 to 1.5 of it
+	Think          time.Duration `json:"think_ns"` // mean pause between cycles, drawn likewise
+	AcquireTimeout time.Duration `json:"acquire_timeout_ns"`
+	DriftBound     float64       `json:"drift_bound"`
+	MarginBase     time.Duration `json:"margin_base_ns"`
+	NoSingleFlight bool          `json:"no_single_flight,omitempty"`
+
+	Keyspace string `json:"keyspace"`
+	CQLPort  int    `json:"cql_port"`
+	// LockNodes and SinkNodes map a node's IP to the address of this worker's
+	// own link to it, for the lock store and for the sink.
+	LockNodes map[string]string `json:"lock_nodes"`
+	SinkNodes map[string]string `json:"sink_nodes"`
+	History   string            `json:"history"` // the file to create
+}
+
+// Encode returns the value for ConfigEnv.
+func (c Config) Encode() (string, error) {
+	b, err := json.Marshal(c)
+	return string(b), err
+}
+
+// ParseConfig is the inverse of Encode.
+func ParseConfig(s string) (Config, error) {
+	var c Config
+	if s == "" {
+		return c, fmt.Errorf("%s is not set: a worker is started by the runner (fencepost chaos), not by hand", ConfigEnv)
+	}
+	if err := json.Unmarshal([]byte(s), &c); err != nil {
+		return c, fmt.Errorf("%s: %w", ConfigEnv, err)
+	}
+	if c.Clients < 1 || len(c.Locks) == 0 || c.TTL <= 0 || c.Life == "" || c.History == "" {
+		return c, errors.New(ConfigEnv + ": clients, locks, ttl, life and history are required")
+	}
+	return c, nil
+}
+
+// Resource is the sink's resource that a lock protects: a resource is bound to
+// one issuer of tokens.
+func Resource(lock string) string { return "res-" + lock }

@@ -1,0 +1,80 @@
+package reports
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"fencepost/reports/measure"
+)
+
+// BenchVersion is the version of the BenchResult format.
+const BenchVersion = 1
+
+// BenchFile is the name of the JSON file that WriteBench writes and Results reads.
+const BenchFile = "bench.json"
+
+// BenchResult is a benchmark: arms that were run interleaved, in rounds, so that
+// arms can be compared round by round on a machine whose speed changes.
+type BenchResult struct {
+	Version int       `json:"version"` // BenchVersion; filled in by WriteBench if 0
+	Name    string    `json:"name"`    // of the result's directory
+	About   string    `json:"about,omitempty"`
+	Seed    uint64    `json:"seed"`
+	Cluster string    `json:"cluster"` // local, up
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended"`
+	// Command repeats the benchmark.
+	Command  string            `json:"command"`
+	Versions map[string]string `json:"versions,omitempty"`
+	Machine  map[string]string `json:"machine,omitempty"`
+	// Problems are reasons not to quote the numbers; empty if there are none.
+	Problems []string   `json:"problems,omitempty"`
+	Arms     []BenchArm `json:"arms"`
+}
+
+// BenchArm is one thing that is measured, with one setting.
+type BenchArm struct {
+	// ID is unique in the result; Ceiling refers to it.
+	ID string `json:"id"`
+	// Scenario is what a person calls the operation: "lock cycle", "bare LWT".
+	Scenario   string        `json:"scenario"`
+	About      string        `json:"about,omitempty"`
+	Contention string        `json:"contention"` // low, medium, high
+	Threads    int           `json:"threads"`    // concurrent clients
+	TTL        time.Duration `json:"ttl_ns"`     // 0: none
+	// Ceiling is the ID of the arm that bounds this one; "" if this is one itself.
+	Ceiling string `json:"ceiling,omitempty"`
+	// LWTsPerOp is how many lightweight transactions one operation takes (a
+	// lock cycle 2). The ratio to the ceiling is ops/s x LWTsPerOp of this arm by
+	// the same of the ceiling; 0 counts as 1.
+	LWTsPerOp float64      `json:"lwts_per_op,omitempty"`
+	Rounds    []BenchRound `json:"rounds"`
+}
+
+// BenchRound is one sample of an arm.
+type BenchRound struct {
+	Round   int     `json:"round"` // rounds of different arms with the same number ran side by side
+	Seconds float64 `json:"seconds"`
+	// OK, Fail and Unknown count operations by outcome; OK makes the rate.
+	OK      int64 `json:"ok"`
+	Fail    int64 `json:"fail,omitempty"`
+	Unknown int64 `json:"unknown,omitempty"`
+	// Latency holds the latencies of the ok operations in µs: EncodeHistogram of
+	// a NewHistogram.
+	Latency string `json:"latency,omitempty"`
+}
+
+// NewHistogram returns an empty latency histogram in µs (1 µs to 1 h, 3 digits).
+// Every histogram of the project has these bounds: merging others drops counts.
+func NewHistogram() *hdrhistogram.Histogram { return measure.NewHistogram() }
+
+// RecordLatency records d, rounded up to whole µs. The error says that it is out
+// of bounds, in which case nothing was recorded.
+func RecordLatency(h *hdrhistogram.Histogram, d time.Duration) error { return measure.Record(h, d) }
+
+// EncodeHistogram returns h in HdrHistogram's compressed V2 format, base64.
+func EncodeHistogram(h *hdrhistogram.Histogram) (string, error) {
+	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	return string(b), err
+}

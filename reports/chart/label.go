@@ -1,0 +1,146 @@
+package chart
+
+import (
+	"fmt"
+	"strings"
+
+	"fencepost/harness/history"
+)
+
+// EventText says in a few words what an event is: the operation with its tokens
+// and versions, or the note.
+func EventText(e history.Event) string {
+	if e.Type == history.Note {
+		return noteText(e)
+	}
+	return OperationText(history.Operation{Invoke: e, End: e, Outcome: e.Type})
+}
+
+// OperationText says what an operation did and how it ended.
+func OperationText(op history.Operation) string {
+	inv, end := op.Invoke, op.End
+	s := string(inv.Op)
+	switch inv.Op {
+	case history.OpAcquire, history.OpSeal:
+		if inv.To != nil {
+			s += fmt.Sprintf(" token %d", inv.To.Fence)
+		}
+		if inv.Takeover {
+			s += ", takeover"
+			if inv.From != nil {
+				s += fmt.Sprintf(" of %d", inv.From.Fence)
+			}
+		}
+	case history.OpRenew:
+		if inv.To != nil {
+			s += fmt.Sprintf(" token %d, beat %d", inv.To.Fence, inv.To.Beat)
+		}
+	case history.OpRelease:
+		if inv.From != nil {
+			s += fmt.Sprintf(" token %d", inv.From.Fence)
+		}
+	case history.OpRead:
+		if end.Row != nil {
+			s += " " + VersionText(end.Row)
+		}
+	case history.OpLock:
+		s = "lock wait"
+		if end.Token != 0 {
+			s += fmt.Sprintf(", token %d", end.Token)
+		}
+	case history.OpRaise:
+		s += fmt.Sprintf(" token %d", inv.Token)
+	case history.OpGet:
+		if end.Value != nil {
+			s += fmt.Sprintf(" = %d", *end.Value)
+		}
+	case history.OpEffect:
+		if inv.Value != nil {
+			s += fmt.Sprintf(" = %d", *inv.Value)
+		}
+		s += fmt.Sprintf(", token %d", inv.Token)
+	default:
+		if inv.Token != 0 {
+			s += fmt.Sprintf(" token %d", inv.Token)
+		}
+	}
+	return s + ending(op)
+}
+
+func ending(op history.Operation) string {
+	var parts []string
+	if r := op.End.Result; r != "" && r != "applied" {
+		parts = append(parts, r)
+		if op.End.Seen != 0 {
+			parts = append(parts, fmt.Sprintf("seen %d", op.End.Seen))
+		}
+	}
+	switch {
+	case op.Outcome == history.Fail && len(parts) == 0:
+		parts = append(parts, "fail")
+		if op.End.Row != nil {
+			parts = append(parts, "row is "+VersionText(op.End.Row))
+		}
+	case op.Outcome == history.Unknown && op.End.TS == 0:
+		parts = append(parts, "no answer")
+	case op.Outcome == history.Unknown:
+		parts = append(parts, "unknown")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// VersionText writes a version as token and beat.
+func VersionText(v *history.Version) string {
+	switch {
+	case v == nil:
+		return "?"
+	case v.Absent:
+		return "no row"
+	case v.Holder == "":
+		return fmt.Sprintf("%d.%d free", v.Fence, v.Beat)
+	}
+	return fmt.Sprintf("%d.%d of %s", v.Fence, v.Beat, v.Holder)
+}
+
+func noteText(e history.Event) string {
+	switch e.Op {
+	case history.NoteStart:
+		return fmt.Sprintf("starts, token %d", e.Token)
+	case history.NoteFinish:
+		return fmt.Sprintf("finishes, token %d", e.Token)
+	case history.NoteLeaseLost:
+		return fmt.Sprintf("lease lost, token %d", e.Token)
+	case history.NoteCrash:
+		return "killed"
+	case history.NoteExit:
+		return "exits"
+	case history.NotePoint:
+		return "at " + e.Point
+	case history.NotePhase:
+		return "phase " + e.Phase
+	case history.NoteFault:
+		if e.Fault != nil {
+			return e.Fault.Action + " " + e.Fault.ID + " " + e.Fault.Name
+		}
+	case history.NoteLedger:
+		if e.Ledger != nil {
+			return ledgerText(*e.Ledger)
+		}
+	case history.NoteStatement:
+		if e.Statement != nil {
+			return e.Statement.CQL
+		}
+	}
+	return string(e.Op)
+}
+
+func ledgerText(l history.LedgerEntry) string {
+	s := fmt.Sprintf("ledger %d: %s token %d", l.Seq, l.Kind, l.Token)
+	if l.Value != nil {
+		s += fmt.Sprintf(" = %d", *l.Value)
+	}
+	return s
+}

@@ -1,0 +1,233 @@
+package measure
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// PhaseFault and PhaseBefore are the phases that are compared: the one in which
+// the faults are in force and the undisturbed one before it.
+const (
+	PhaseBefore = "before"
+	PhaseFault  = "fault"
+)
+
+// Analysis is what a history says in numbers. All instants are TS of events.
+type Analysis struct {
+	// Start is the first phase's begin (or the first event); End is when the
+	// last client's operation ended, or the last event's instant without any.
+	Start, End int64
+	Ops        []history.Operation // by invocation
+	Phases     []history.Span      // within Start and End or touching them
+	Faults     []history.FaultWindow
+	Latencies  []Latency
+	Timeline   Timeline
+	Grants     []Grant // by lock, then in the order of granting
+	Takeovers  []Takeover
+
+	byID map[opRef]int
+}
+
+type opRef struct {
+	life string
+	id   int64
+}
+
+// Analyze measures h. An error means that numbers would be wrong (a latency out
+// of bounds), never that there are few.
+func Analyze(h *history.History) (*Analysis, error) {
+	a := &Analysis{Ops: h.Operations(), Phases: h.Phases(), Faults: h.Faults()}
+	a.byID = make(map[opRef]int, len(a.Ops))
+	for i, op := range a.Ops {
+		a.byID[opRef{history.Life(op.Invoke.Proc), op.Invoke.ID}] = i
+	}
+	a.bounds(h)
+	lat, err := latencies(a.Ops, a.Phases)
+	if err != nil {
+		return nil, err
+	}
+	a.Latencies = lat
+	a.Timeline = timeline(a)
+	a.Grants = grants(h, a.Ops, a.End)
+	a.Takeovers = takeovers(a.Grants)
+	return a, nil
+}
+
+// bounds sets Start and End. The set-up before the first phase and the reads
+// after the last client's operation are not part of what is plotted.
+func (a *Analysis) bounds(h *history.History) {
+	if len(h.Events) == 0 {
+		return
+	}
+	a.Start, a.End = h.Events[0].TS, h.Events[0].TS
+	if len(a.Phases) > 0 {
+		a.Start = a.Phases[0].From
+	}
+	clients := false
+	for _, op := range a.Ops {
+		if !Client(op.Invoke.Proc) {
+			continue
+		}
+		clients = true
+		a.End = max(a.End, op.Invoke.TS, op.End.TS)
+	}
+	for _, f := range a.Faults {
+		a.End = max(a.End, f.From)
+	}
+	if !clients {
+		a.End = h.Events[len(h.Events)-1].TS
+	}
+	a.End = max(a.End, a.Start)
+}
+
+// Client says whether proc is a client of the system under test, and not the harness.
+func Client(proc string) bool { return history.Worker(proc) != "harness" }
+
+// Operation finds the operation that event e is an end of, by e's process life
+// and id.
+func (a *Analysis) Operation(e history.Event) (history.Operation, bool) {
+	if e.ID == 0 {
+		return history.Operation{}, false
+	}
+	i, ok := a.byID[opRef{history.Life(e.Proc), e.ID}]
+	if !ok {
+		return history.Operation{}, false
+	}
+	return a.Ops[i], true
+}
+
+// PhaseAt returns the phase at ts, "" before the first.
+func (a *Analysis) PhaseAt(ts int64) string { return phaseAt(a.Phases, ts) }
+
+func phaseAt(phases []history.Span, ts int64) string {
+	i, exact := slices.BinarySearchFunc(phases, ts, func(s history.Span, ts int64) int {
+		switch {
+		case s.From < ts:
+			return -1
+		case s.From > ts:
+			return 1
+		}
+		return 0
+	})
+	if exact {
+		return phases[i].Name
+	}
+	if i == 0 {
+		return ""
+	}
+	return phases[i-1].Name
+}
+
+// PhaseNames returns the names of the phases in order, each once.
+func (a *Analysis) PhaseNames() []string {
+	var out []string
+	for _, p := range a.Phases {
+		if !slices.Contains(out, p.Name) {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+// order is how operations are listed; what it lacks follows by name.
+var order = []history.Op{
+	history.OpLock, history.OpAcquire, history.OpRenew, history.OpRelease,
+	history.OpRaise, history.OpGet, history.OpEffect, history.OpRead, history.OpSeal,
+}
+
+func compareOps(a, b history.Op) int {
+	ia, ib := slices.Index(order, a), slices.Index(order, b)
+	if ia < 0 {
+		ia = len(order)
+	}
+	if ib < 0 {
+		ib = len(order)
+	}
+	if ia != ib {
+		return ia - ib
+	}
+	return strings.Compare(string(a), string(b))
+}
+
+// OpTitle names an operation for a reader.
+func OpTitle(op history.Op) string {
+	if op == history.OpLock {
+		return "lock wait"
+	}
+	return string(op)
+}
+
+// OpAbout says in a few words what an operation is.
+func OpAbout(op history.Op) string {
+	switch op {
+	case history.OpLock:
+		return "from asking for the lock to holding it"
+	case history.OpAcquire:
+		return "one compare-and-set that takes the lock, with its resends"
+	case history.OpRenew:
+		return "one compare-and-set that extends the lease"
+	case history.OpRelease:
+		return "one compare-and-set that gives the lock back"
+	case history.OpRaise:
+		return "showing the token to the sink"
+	case history.OpGet:
+		return "reading the protected value"
+	case history.OpEffect:
+		return "the fenced write to the sink"
+	case history.OpRead:
+		return "one SERIAL read of the lock's row"
+	case history.OpSeal:
+		return "the harness's own last compare-and-set"
+	}
+	return ""
+}
+
+// FormatDuration writes a duration with three significant digits: "850 µs",
+// "12.4 ms", "3.05 s", "12 min 5 s".
+func FormatDuration(d time.Duration) string {
+	neg := ""
+	if d < 0 {
+		neg, d = "−", -d
+	}
+	switch {
+	case d == 0:
+		return "0"
+	case d < time.Microsecond:
+		return fmt.Sprintf("%s%d ns", neg, d)
+	case d < time.Millisecond:
+		return neg + digits3(float64(d)/float64(time.Microsecond)) + " µs"
+	case d < time.Second:
+		return neg + digits3(float64(d)/float64(time.Millisecond)) + " ms"
+	case d < 2*time.Minute:
+		return neg + digits3(d.Seconds()) + " s"
+	}
+	m := int(d / time.Minute)
+	s := int((d % time.Minute) / time.Second)
+	if m >= 120 {
+		return fmt.Sprintf("%s%d h %d min", neg, m/60, m%60)
+	}
+	if s == 0 {
+		return fmt.Sprintf("%s%d min", neg, m)
+	}
+	return fmt.Sprintf("%s%d min %d s", neg, m, s)
+}
+
+// digits3 writes v with three significant digits and no trailing zeros.
+func digits3(v float64) string {
+	prec := 0
+	switch {
+	case v < 10:
+		prec = 2
+	case v < 100:
+		prec = 1
+	}
+	s := fmt.Sprintf("%.*f", prec, v)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}

@@ -1,0 +1,135 @@
+package measure
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"fencepost/harness/history"
+)
+
+// AllPhases is the Phase of a row over the whole run.
+const AllPhases = "all"
+
+// Latency is one row of the latency table: an operation in a phase.
+type Latency struct {
+	Op    history.Op `json:"op"`
+	Phase string     `json:"phase"`
+	// OK, Fail and Unknown count the operations by outcome. The percentiles are
+	// over OK.
+	OK      int           `json:"ok"`
+	Fail    int           `json:"fail"`
+	Unknown int           `json:"unknown"`
+	P50     time.Duration `json:"p50_ns"`
+	P95     time.Duration `json:"p95_ns"`
+	P99     time.Duration `json:"p99_ns"`
+	Max     time.Duration `json:"max_ns"`
+}
+
+// Count is the number of operations of all outcomes.
+func (l Latency) Count() int { return l.OK + l.Fail + l.Unknown }
+
+// Few says that there are too few samples for P99 to differ from the maximum.
+func (l Latency) Few() bool { return l.OK < 100 }
+
+type cell struct {
+	hist              *hdrhistogram.Histogram
+	ok, fail, unknown int
+}
+
+// latencies makes the rows, by operation, then phase in order, then AllPhases.
+func latencies(ops []history.Operation, phases []history.Span) ([]Latency, error) {
+	type key struct {
+		op    history.Op
+		phase string
+	}
+	cells := map[key]*cell{}
+	var names []history.Op
+	for _, op := range ops {
+		k := key{op.Invoke.Op, phaseAt(phases, op.Invoke.TS)}
+		c := cells[k]
+		if c == nil {
+			c = &cell{hist: NewHistogram()}
+			cells[k] = c
+		}
+		if !slices.Contains(names, k.op) {
+			names = append(names, k.op)
+		}
+		switch op.Outcome {
+		case history.OK:
+			c.ok++
+			if err := Record(c.hist, time.Duration(op.End.TS-op.Invoke.TS)); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", op.End.File, op.End.Line, err)
+			}
+		case history.Fail:
+			c.fail++
+		default:
+			c.unknown++
+		}
+	}
+	slices.SortFunc(names, compareOps)
+	order := []string{""} // operations before the first phase
+	for _, p := range phases {
+		if !slices.Contains(order, p.Name) {
+			order = append(order, p.Name)
+		}
+	}
+	var out []Latency
+	for _, op := range names {
+		all := &cell{hist: NewHistogram()}
+		for _, phase := range order {
+			c := cells[key{op, phase}]
+			if c == nil {
+				continue
+			}
+			if err := Merge(all.hist, c.hist); err != nil {
+				return nil, err
+			}
+			all.ok, all.fail, all.unknown = all.ok+c.ok, all.fail+c.fail, all.unknown+c.unknown
+			out = append(out, c.row(op, phase))
+		}
+		out = append(out, all.row(op, AllPhases))
+	}
+	return out, nil
+}
+
+func (c *cell) row(op history.Op, phase string) Latency {
+	return Latency{
+		Op: op, Phase: phase, OK: c.ok, Fail: c.fail, Unknown: c.unknown,
+		P50: Quantile(c.hist, 50), P95: Quantile(c.hist, 95), P99: Quantile(c.hist, 99), Max: Quantile(c.hist, 100),
+	}
+}
+
+// Latency returns the row of an operation and phase.
+func (a *Analysis) Latency(op history.Op, phase string) (Latency, bool) {
+	for _, l := range a.Latencies {
+		if l.Op == op && l.Phase == phase {
+			return l, true
+		}
+	}
+	return Latency{}, false
+}
+
+// Headline compares the run's main operation before and during the faults: the
+// lock wait, or the acquire in a history without it. ok is false if either phase
+// has no latency of it.
+func (a *Analysis) Headline() (before, during Latency, ok bool) {
+	for _, op := range []history.Op{history.OpLock, history.OpAcquire} {
+		before, ok1 := a.Latency(op, PhaseBefore)
+		during, ok2 := a.Latency(op, PhaseFault)
+		if ok1 && ok2 && before.OK > 0 && during.OK > 0 {
+			return before, during, true
+		}
+	}
+	return Latency{}, Latency{}, false
+}
+
+// Ratio is b/a, 0 if a is 0.
+func Ratio(b, a time.Duration) float64 {
+	if a <= 0 {
+		return 0
+	}
+	return float64(b) / float64(a)
+}
