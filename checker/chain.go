@@ -224,7 +224,7 @@ func (a *analysis) explain(l *lockLog, b *chainBreak) {
 		return
 	}
 	known := b.version.Attempt == "" || a.attempts[b.version.Attempt]
-	if known && len(a.gaps) == 0 {
+	if known && len(a.gaps) == 0 && !a.doubt {
 		b.mixture = true
 		return
 	}

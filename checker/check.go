@@ -143,19 +143,13 @@ func (a *analysis) promised(id string) bool {
 	return !any
 }
 
-// verdict: FAIL > INVALID > UNKNOWN > PASS.
+// verdict is the worst of the properties'.
 func verdict(ps []Property) Verdict {
+	of := map[Status]Verdict{StatusFail: Fail, StatusInvalid: Invalid, StatusUnknown: Unknown}
 	v := Pass
 	for _, p := range ps {
-		switch p.Status {
-		case StatusFail:
-			return Fail
-		case StatusInvalid:
-			v = Invalid
-		case StatusUnknown:
-			if v == Pass {
-				v = Unknown
-			}
+		if w, bad := of[p.Status]; bad {
+			v = Worst(v, w)
 		}
 	}
 	return v

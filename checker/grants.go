@@ -9,9 +9,9 @@ import (
 
 // grant is one acquisition of a lock, from the CAS that made it to its end.
 type grant struct {
-	lock *lockLog
-	acq  *cas
-	call *op   // the client's lock call that handed it out, or nil
+	lock  *lockLog
+	acq   *cas
+	call  *op   // the client's lock call that handed it out, or nil
 	fence int64 // what the CAS wrote
 	token int64 // what was handed out; the fence without a call
 	// confirmed is the first instant at which an answer told the holder that
@@ -67,6 +67,9 @@ func (a *analysis) buildGrants(l *lockLog) {
 		call := handed[c]
 		if call == nil && c.outcome != history.OK && (c.w.pos < 0 || c.w.main() != c) {
 			continue
+		}
+		if call != nil && call.end.Token != c.to.Fence && len(a.gaps) > 0 {
+			call = nil // the acquire that it belongs to may be among what was lost
 		}
 		g := &grant{lock: l, acq: c, call: call, fence: c.to.Fence, token: c.to.Fence, confirmed: history.Forever}
 		if call != nil && call.end.Token != 0 {

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"sort"
+	"time"
 
 	"fencepost/harness/history"
 )
@@ -38,13 +39,16 @@ type analysis struct {
 	// gaps are the process lives whose record lacks events; what is unexplained
 	// is then the record's fault and not the system's.
 	gaps []recordGap
+	// doubt: ids are missing that the death of their process may explain.
+	doubt bool
 	// stray are versions and ledger entries that no recorded operation explains
 	// and that no known operation can have caused.
 	stray []stray
 	// attempts are the attempt ids that recorded operations wrote.
-	attempts map[string]bool
+	attempts  map[string]bool
 	counts    *Counts
 	decisions []decision
+	searchEnd time.Time // of all Porcupine searches; set by the first
 }
 
 // stray is something in the store that nobody recorded asking for.
@@ -73,14 +77,14 @@ type lockLog struct {
 	calls []*op // lock
 	marks []*history.Event
 	// chain state, see chain.go
-	writes   []*write
-	setBy    map[history.Version][]*write // by To
-	usedBy   map[history.Version][]*write // by From
-	chain    []*write                     // that took effect, in order
-	sealed   *write
-	whole    bool // the chain reaches from no row to the seal without a break
-	breaks   []chainBreak
-	grants   []*grant
+	writes    []*write
+	setBy     map[history.Version][]*write // by To
+	usedBy    map[history.Version][]*write // by From
+	chain     []*write                     // that took effect, in order
+	sealed    *write
+	whole     bool // the chain reaches from no row to the seal without a break
+	breaks    []chainBreak
+	grants    []*grant
 	byToken   map[int64][]*grant
 	byAttempt map[string]*grant
 	orphans   []*op // lock calls that handed out a token without an acquire

@@ -29,13 +29,14 @@ type sinkLog struct {
 	raises  []*op
 	effects []*op
 	gets    []*op
-	final   *op // the harness's last read
+	final   *op              // the harness's last read
 	accepts map[string][]int // by key, indices into ledger
 	raised  map[grantRef]int // by issuer and token, the first raise
 	// hole says what is missing from the ledger; "" if it is complete.
 	hole       string
 	holeEvents []*history.Event
 	top        map[string]int64 // highest token by issuer
+	states     []sinkState      // by entry; see stateAt
 }
 
 type grantRef struct {

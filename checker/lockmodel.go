@@ -37,7 +37,9 @@ const (
 func (s *lockStep) apply(state any) (bool, any) {
 	v := state.(int32)
 	switch {
-	case s.kind == kindWrite && s.optional:
+	case s.optional && s.kind != kindWrite:
+		return true, v
+	case s.optional:
 		if v == s.from {
 			return true, s.to
 		}
@@ -50,8 +52,14 @@ func (s *lockStep) apply(state any) (bool, any) {
 	return v == s.to || v == anyVersion, s.to
 }
 
-func (s *lockStep) hash(state any) uint64 { return hashVersion(state) }
-func (s *lockStep) source() *op           { return s.of }
+func (s *lockStep) source() *op    { return s.of }
+func (s *lockStep) observes() bool { return s.kind != kindWrite }
+
+func (s *lockStep) pending() step {
+	c := *s
+	c.optional = true
+	return &c
+}
 
 func hashVersion(state any) uint64 { return mix(uint64(state.(int32)) + 1) }
 
@@ -114,7 +122,7 @@ func (t *versions) show(n int32) string {
 func (l *lockLog) encode(bounded, clean bool) (pt *partition, timeouts int) {
 	t := newVersions()
 	pt = &partition{
-		name: l.name, init: int32(0), clean: clean, hash: hashVersion,
+		name: l.name, init: int32(0), any: anyVersion, clean: clean, hash: hashVersion,
 		show: func(s any) string { return t.show(s.(int32)) },
 		stateAt: func(place int) any {
 			if place < 0 {

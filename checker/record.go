@@ -16,7 +16,7 @@ type recordGap struct {
 
 // graceAtDeath: a killed process may have drawn an id without having recorded
 // the invocation; it then died at once, by the measure of this time.
-const graceAtDeath = int64(time.Second)
+const graceAtDeath = int64(100 * time.Millisecond)
 
 // findGaps looks for lost events in each life's record. A recorder numbers its
 // operations 1, 2, 3 …, so a missing number is a lost invocation.
@@ -34,7 +34,9 @@ func (a *analysis) findGaps() {
 		gap := func(events []*history.Event, format string, args ...any) {
 			a.gaps = append(a.gaps, recordGap{name, fmt.Sprintf("the record of %s has lost events: ", name) + fmt.Sprintf(format, args...), events})
 		}
-		l.missingIDs(gap)
+		if l.missingIDs(gap) > 0 {
+			a.doubt = true
+		}
 		if ops := lost[name]; len(ops) > 0 {
 			gap(both(ops[0]), "%s without an end although its client went on (the first: %s, id %d)", plural(len(ops), "operation"), ops[0].inv.Op, ops[0].inv.ID)
 		}
@@ -47,9 +49,10 @@ func (a *analysis) findGaps() {
 // harness is the proc of the runner's own operations.
 const harness = "harness"
 
-func (l *life) missingIDs(gap func([]*history.Event, string, ...any)) {
+// missingIDs returns how many missing ids the death of the process excuses.
+func (l *life) missingIDs(gap func([]*history.Event, string, ...any)) (excused int) {
 	sort.SliceStable(l.invokes, func(i, j int) bool { return l.invokes[i].ID < l.invokes[j].ID })
-	var missing, excused, twice int
+	var missing, twice int
 	var at, dup []*history.Event // around the first finding of each kind
 	prev := &history.Event{}
 	for _, e := range l.invokes {
@@ -77,6 +80,7 @@ func (l *life) missingIDs(gap func([]*history.Event, string, ...any)) {
 	if twice > 0 {
 		gap(dup, "id %d is used twice", dup[0].ID)
 	}
+	return excused
 }
 
 func are(n int) string {

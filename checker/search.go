@@ -26,19 +26,20 @@ const (
 // false if it cannot have happened in it. Steps are pure.
 type step interface {
 	apply(state any) (bool, any)
-	hash(state any) uint64
 	String() string
 	source() *op // nil for a pin
+	// observes: it changes nothing, so it can be left out of a counterexample.
+	observes() bool
+	// pending is the step as one whose answer is not known yet.
+	pending() step
 }
 
 // pin demands a state: it joins the epochs of a partition that was cut.
-type pin struct {
-	state any
-	sum   uint64
-}
+type pin struct{ state any }
 
 func (p pin) apply(state any) (bool, any) { return state == p.state, state }
-func (p pin) hash(any) uint64             { return p.sum }
+func (p pin) observes() bool              { return false }
+func (p pin) pending() step               { return p }
 func (p pin) String() string              { return fmt.Sprintf("end of epoch: %v", p.state) }
 func (p pin) source() *op                 { return nil }
 
@@ -46,6 +47,7 @@ func (p pin) source() *op                 { return nil }
 type partition struct {
 	name string
 	init any
+	any  any // the state of which nothing is known
 	ops  []porcupine.Operation
 	// after is, by operation, its place in the known order of the writes (chain
 	// or ledger), or -1 if it changes nothing.
@@ -195,7 +197,7 @@ func (pt *partition) epochs() []epoch {
 		if i-start >= epochOps && o.Call > quiet {
 			state := pt.stateAt(place)
 			ops := append(append([]porcupine.Operation(nil), pt.ops[start:i]...),
-				porcupine.Operation{Input: pin{state, pt.hash(state)}, Call: quiet + 1, Return: quiet + 1})
+				porcupine.Operation{Input: pin{state}, Call: quiet + 1, Return: quiet + 1})
 			out = append(out, epoch{init, ops})
 			init, start = state, i
 		}

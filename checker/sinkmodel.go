@@ -9,13 +9,17 @@ import (
 
 // sinkState is a resource of the sink in the model: the highest token seen, the
 // value, and the number of the last decision.
-type sinkState struct{ seen, value, seq int64 }
+type sinkState struct {
+	seen, value, seq int64
+	blank            bool // the value is not known (see anySink)
+}
+
+// anySink is the state of a model that starts in the middle of a history: what
+// is observed first defines it.
+var anySink = sinkState{seen: -1, blank: true}
 
 func hashSink(state any) uint64 {
-	s, ok := state.(sinkState)
-	if !ok {
-		return 0
-	}
+	s := state.(sinkState)
 	return mix(uint64(s.seen)<<40 ^ uint64(s.value)<<20 ^ uint64(s.seq))
 }
 
@@ -37,13 +41,20 @@ type sinkStep struct {
 	value int64
 	seen  int64 // stale and get: what was answered; 0 is not compared by get
 	seq   int64 // by the ledger; 0 if it has no entry
+	// optional: its answer is not known; see lockStep.
+	optional bool
 }
 
 func (s *sinkStep) apply(state any) (bool, any) {
-	st, ok := state.(sinkState)
-	if !ok { // the state is not known: what is observed defines it
-		return true, state
+	st := state.(sinkState)
+	ok, next := s.step(st)
+	if !ok && s.optional {
+		return true, st
 	}
+	return ok, next
+}
+
+func (s *sinkStep) step(st sinkState) (bool, sinkState) {
 	switch s.kind {
 	case sinkRaise:
 		if s.token < st.seen || s.token > st.seen && s.seq != 0 && s.seq <= st.seq {
@@ -59,20 +70,35 @@ func (s *sinkStep) apply(state any) (bool, any) {
 		}
 		st = sinkState{seen: s.token, value: s.value, seq: max(st.seq, s.seq)}
 	case sinkDuplicate:
-		if s.seq > st.seq {
+		if s.seq > st.seq && st.seen >= 0 {
 			return false, st
 		}
 		st.seen = max(st.seen, s.token)
 	case sinkStale:
+		if st.seen < 0 {
+			st.seen = s.seen
+		}
 		return st.seen > s.token && st.seen == s.seen, st
 	case sinkGet:
+		if st.seen < 0 && s.seen != 0 {
+			st.seen = s.seen
+		}
+		if st.blank {
+			st.blank, st.value = false, s.value
+		}
 		return st.value == s.value && (s.seen == 0 || st.seen == s.seen), st
 	}
 	return true, st
 }
 
-func (s *sinkStep) hash(state any) uint64 { return hashSink(state) }
-func (s *sinkStep) source() *op           { return s.of }
+func (s *sinkStep) source() *op    { return s.of }
+func (s *sinkStep) observes() bool { return s.kind >= sinkDuplicate }
+
+func (s *sinkStep) pending() step {
+	c := *s
+	c.optional = true
+	return &c
+}
 
 func (s *sinkStep) String() string {
 	proc := s.of.inv.Proc
@@ -93,7 +119,7 @@ func (s *sinkStep) String() string {
 func (s *sinkLog) encode(clean bool) *partition {
 	by := s.bounds()
 	pt := &partition{
-		name: s.name, init: sinkState{}, clean: clean, hash: hashSink, stateAt: s.stateAt,
+		name: s.name, init: sinkState{}, any: anySink, clean: clean, hash: hashSink, stateAt: s.stateAt,
 		show: func(st any) string {
 			x := st.(sinkState)
 			return fmt.Sprintf("seen %d, value %d", x.seen, x.value)

@@ -13,9 +13,6 @@ import (
 // checkValidity is P14: the record is complete, and the run contained what its
 // scenario demands. What it finds makes the run INVALID, not failed.
 func checkValidity(_ context.Context, a *analysis, p *Property) {
-	a.checkRecord(p)
-	a.checkSealed(p)
-	a.checkLedgers(p)
 	counts := a.count()
 	p.Checked = counts.Operations
 	if counts.Operations == 0 {
@@ -23,11 +20,17 @@ func checkValidity(_ context.Context, a *analysis, p *Property) {
 	} else if counts.Cycles == 0 {
 		p.add("", nil, "no lock cycle was completed (%s)", plural(counts.Operations, "operation"))
 	}
+	a.checkRecord(p)
 	if len(a.expects) == 0 {
 		p.add("", nil, "the history has no expect note: nothing says what it must contain to count as a test")
 	}
 	for _, e := range a.expects {
 		a.checkExpect(e, counts, p)
+	}
+	a.checkSealed(p)
+	a.checkLedgers(p)
+	for _, s := range a.stray { // last, as one lost event can leave many
+		p.add(s.key, s.events, "%s", s.message)
 	}
 	if p.Count > 0 {
 		p.Status = StatusInvalid
@@ -40,9 +43,6 @@ func checkValidity(_ context.Context, a *analysis, p *Property) {
 func (a *analysis) checkRecord(p *Property) {
 	for _, g := range a.gaps {
 		p.add(g.life, g.events, "%s", g.message)
-	}
-	for _, s := range a.stray {
-		p.add(s.key, s.events, "%s", s.message)
 	}
 	if bad := a.badSends(); len(bad) > 0 {
 		o := bad[0]

@@ -26,6 +26,16 @@ func (v Verdict) ExitCode() int {
 	return 4
 }
 
+// Worst returns the verdict that wins.
+func Worst(v, w Verdict) Verdict {
+	for _, x := range []Verdict{Fail, Invalid, Unknown} {
+		if v == x || w == x {
+			return x
+		}
+	}
+	return Pass
+}
+
 // Status is the outcome of one property.
 type Status string
 
@@ -110,4 +120,6 @@ type Result struct {
 	Properties []Property `json:"properties"`
 	Counts     Counts     `json:"counts"`
 	Millis     float64    `json:"millis"`
+
+	dir string // what the files named in it are relative to, for Print
 }

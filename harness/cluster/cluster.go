@@ -46,7 +46,7 @@ type Node interface {
 	// Stop sends SIGTERM, which makes Cassandra drain, and returns when the process is gone.
 	Stop(ctx context.Context) error
 	// Start starts a node that has no process, on its old data, and returns when
-	// its CQL port answers.
+	// its CQL port answers. If ctx is over before, the node goes on starting.
 	Start(ctx context.Context) error
 	// WaitReady returns when an LWT at QUORUM through this node works.
 	WaitReady(ctx context.Context) error

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"text/template"
+	"time"
 )
 
 // Paxos variants of Cassandra 5.0 (org.apache.cassandra.config.Config). Those
@@ -53,6 +55,9 @@ type LocalConfig struct {
 	LogDir string
 	// Seed seeds the links' random numbers.
 	Seed uint64
+	// StartTimeout bounds the start until the cluster is healthy, and separately
+	// the bootstrap of the template; default 3 minutes.
+	StartTimeout time.Duration
 	// Progress is told, in words for a person, what is going on; nil: nobody is.
 	Progress func(string)
 	// Logger receives what goes wrong later, e.g. a crash; default slog.Default().
@@ -68,6 +73,9 @@ func (c LocalConfig) withDefaults() (LocalConfig, error) {
 	}
 	if c.HeapMiB == 0 {
 		c.HeapMiB = 512
+	}
+	if c.StartTimeout == 0 {
+		c.StartTimeout = 3 * time.Minute
 	}
 	if c.Progress == nil {
 		c.Progress = func(string) {}
@@ -91,8 +99,13 @@ func (c LocalConfig) withDefaults() (LocalConfig, error) {
 		}
 		c.CacheDir = dir
 	}
+	if !plainPath.MatchString(c.CacheDir) {
+		return c, &ConfigError{"CacheDir", fmt.Errorf("%q: Java's options and Cassandra's configuration cannot hold such a path: set %s to an absolute one of letters, digits and . _ - + @ ~", c.CacheDir, CacheEnv)}
+	}
 	return c, nil
 }
+
+var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/@~+-]*$`)
 
 func nodeName(i int) string { return "n" + strconv.Itoa(i+1) }
 func nodeIP(i int) string   { return "10.77.0." + strconv.Itoa(11+i) }

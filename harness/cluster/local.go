@@ -21,6 +21,8 @@ import (
 // closeTimeout bounds waiting for killed processes; SIGKILL takes milliseconds.
 const closeTimeout = 30 * time.Second
 
+var errStartTimeout = errors.New("the cluster took too long to start; is the machine overloaded?")
+
 // Local is a cluster of child processes in the sandbox.
 type Local struct {
 	config  LocalConfig
@@ -71,8 +73,10 @@ func StartLocal(ctx context.Context, network *sandbox.Network, config LocalConfi
 	if err != nil {
 		return nil, err
 	}
-	if err := l.startAll(ctx); err == nil {
-		err = l.WaitHealthy(ctx)
+	startCtx, cancel := context.WithTimeoutCause(ctx, config.StartTimeout, errStartTimeout)
+	defer cancel()
+	if err = l.startAll(startCtx); err == nil {
+		err = l.WaitHealthy(startCtx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close(context.WithoutCancel(ctx)))
@@ -192,7 +196,7 @@ func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate,
 		return nil, err
 	}
 	return &localNode{
-		name: name, ip: nodeIP(i), host: host, java: java.Path, args: args, dir: dir,
+		name: name, ip: nodeIP(i), port: cqlPort, host: host, java: java.Path, args: args, dir: dir,
 		logFile: filepath.Join(l.config.LogDir, name+".log"), local: l, state: Stopped,
 	}, nil
 }

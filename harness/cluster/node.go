@@ -13,17 +13,23 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"fencepost/harness/sandbox"
 )
 
 // portPoll is how often a starting node's CQL port is tried.
 const portPoll = 20 * time.Millisecond
 
+// host starts processes; *sandbox.Host is one.
+type host interface {
+	Start(cmd *exec.Cmd) error
+	Redirect(dstIP string, dstPort int, toIP string, toPort int) error
+	Close() error
+}
+
 // localNode is a Cassandra JVM on a sandbox host.
 type localNode struct {
 	name, ip string
-	host     *sandbox.Host
+	port     int // of CQL
+	host     host
 	java     string
 	args     []string // of java
 	dir      string   // its working directory
@@ -80,12 +86,17 @@ func (n *localNode) Start(ctx context.Context) error {
 	if err := n.awaitPort(ctx, p); err != nil {
 		return err
 	}
+	n.answered(p)
+	return nil
+}
+
+// answered notes that this life of the node has answered.
+func (n *localNode) answered(p *process) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.proc == p && n.state == Starting {
 		n.state = Running
 	}
-	return nil
 }
 
 // spawn starts the process and the goroutine that waits for its end.
@@ -156,7 +167,7 @@ func (n *localNode) watch(cmd *exec.Cmd, p *process) {
 
 // awaitPort returns when the node accepts connections on its CQL port.
 func (n *localNode) awaitPort(ctx context.Context, p *process) error {
-	addr := net.JoinHostPort(n.ip, strconv.Itoa(cqlPort))
+	addr := net.JoinHostPort(n.ip, strconv.Itoa(n.port))
 	tick := time.NewTicker(portPoll)
 	defer tick.Stop()
 	dialer := net.Dialer{Timeout: time.Second}
@@ -248,16 +259,21 @@ func (n *localNode) Resume(ctx context.Context) error {
 
 func (n *localNode) freeze(ctx context.Context, op string, from, to State, sig syscall.Signal) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.state != from || n.proc == nil {
+	p := n.proc
+	if n.state != from || p == nil {
+		defer n.mu.Unlock()
 		return &StateError{n.name, op, n.state}
 	}
-	if err := syscall.Kill(n.proc.pid, sig); err != nil {
-		return fmt.Errorf("cluster: %s %s: %w", op, n.name, err)
+	err := syscall.Kill(p.pid, sig)
+	if err == nil {
+		// The signal is sent, so this is the state even if its effect is slow.
+		n.state = to
 	}
-	// The signal is sent, so this is the state even if its effect is slow.
-	n.state = to
-	if err := awaitStopped(ctx, n.proc.pid, to == Paused); err != nil {
+	n.mu.Unlock()
+	if err == nil {
+		err = awaitStopped(ctx, p.pid, to == Paused)
+	}
+	if err != nil {
 		return fmt.Errorf("cluster: %s %s: %w", op, n.name, err)
 	}
 	return nil

@@ -62,8 +62,11 @@ func (n *localNode) probe(ctx context.Context, what string, try func(context.Con
 		}
 	}()
 	for {
-		if s := n.State(); s != Running && s != Starting {
-			return fmt.Errorf("%s is not ready: %w", n.name, &StateError{n.name, "probe", s})
+		n.mu.Lock()
+		p, state := n.proc, n.state
+		n.mu.Unlock()
+		if state != Running && state != Starting {
+			return &StateError{n.name, "probe", state}
 		}
 		last = func() (err error) {
 			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -76,6 +79,7 @@ func (n *localNode) probe(ctx context.Context, what string, try func(context.Con
 			return try(ctx, db)
 		}()
 		if last == nil {
+			n.answered(p)
 			return nil
 		}
 		select {
@@ -90,7 +94,7 @@ func (n *localNode) probe(ctx context.Context, what string, try func(context.Con
 // open connects to this node alone, past all links.
 func (n *localNode) open(ctx context.Context) (*cassandra.DB, error) {
 	return cassandra.Open(ctx, cassandra.Config{
-		Pin: n.ip, Port: cqlPort, NumConns: 1,
+		Pin: n.ip, Port: n.port, NumConns: 1,
 		ConnectTimeout: probeTimeout, RequestTimeout: probeTimeout, Logger: n.local.config.Logger,
 	})
 }
@@ -103,16 +107,22 @@ func (l *Local) furnish(ctx context.Context) error {
 		return err
 	}
 	defer db.Close()
-	for _, cql := range []string{
-		fmt.Sprintf("CREATE KEYSPACE IF NOT EXISTS %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", readyKeyspace, min(3, len(l.nodes))),
-		"CREATE KEYSPACE IF NOT EXISTS " + reachKeyspace + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"CREATE TABLE IF NOT EXISTS " + readyKeyspace + ".rows (id text PRIMARY KEY, at bigint)",
-		"CREATE TABLE IF NOT EXISTS " + reachKeyspace + ".rows (id int PRIMARY KEY)",
-	} {
+	for _, cql := range furniture(len(l.nodes)) {
 		if err := db.Exec(ctx, cql); err != nil {
 			return fmt.Errorf("cluster: %s: %w", cql, err)
 		}
 	}
 	// Also warms the classes of the request path into the class archive.
 	return l.WaitHealthy(ctx)
+}
+
+// furniture are the statements of furnish, for a cluster of that many nodes.
+func furniture(nodes int) []string {
+	const create = "CREATE KEYSPACE IF NOT EXISTS %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}"
+	return []string{
+		fmt.Sprintf(create, readyKeyspace, min(3, nodes)),
+		fmt.Sprintf(create, reachKeyspace, 1),
+		"CREATE TABLE IF NOT EXISTS " + readyKeyspace + ".rows (id text PRIMARY KEY, at bigint)",
+		"CREATE TABLE IF NOT EXISTS " + reachKeyspace + ".rows (id int PRIMARY KEY)",
+	}
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"fencepost/harness/sandbox"
 	"fencepost/scripts"
 )
@@ -28,7 +30,11 @@ const (
 	logDirsKept = 10
 
 	archiveName = "classes.jsa"
+	// making ends the name of a template that is not finished.
+	making = ".making"
+
 	stopTimeout = 60 * time.Second
+	lockPoll    = 100 * time.Millisecond
 )
 
 // dataTemplate is a bootstrapped empty cluster in the cache.
@@ -57,7 +63,7 @@ func templateKey(config LocalConfig, java Java, jars []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintln(h, args)
+	fmt.Fprintln(h, args, furniture(config.Nodes))
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
@@ -72,9 +78,9 @@ func ensureTemplate(ctx context.Context, network *sandbox.Network, config LocalC
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, fmt.Errorf("cluster: templates: %w", err)
 	}
-	lock, err := lockFile(filepath.Join(root, "guard"), true)
+	lock, err := lockTemplates(ctx, root, config.Progress)
 	if err != nil {
-		return nil, fmt.Errorf("cluster: templates: %w", err)
+		return nil, err
 	}
 	defer lock.Close()
 	dir := filepath.Join(root, key)
@@ -99,6 +105,43 @@ func ensureTemplate(ctx context.Context, network *sandbox.Network, config LocalC
 	return t, nil
 }
 
+// lockTemplates waits until no other process makes a template, and removes what
+// one that died has left.
+func lockTemplates(ctx context.Context, root string, progress func(string)) (*os.File, error) {
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	for told := false; ; told = true {
+		lock, err := lockFile(filepath.Join(root, "guard"), false)
+		if err == nil {
+			return lock, removeUnfinished(root)
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("cluster: templates: %w", err)
+		}
+		if !told {
+			progress("another process is making a template: waiting for it …")
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("cluster: waiting for another process that is making a template: %w", context.Cause(ctx))
+		}
+	}
+}
+
+func removeUnfinished(root string) error {
+	found, err := filepath.Glob(filepath.Join(root, "*"+making))
+	if err != nil {
+		return fmt.Errorf("cluster: templates: %w", err)
+	}
+	for _, dir := range found {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("cluster: templates: %w", err)
+		}
+	}
+	return nil
+}
+
 // makeTemplate bootstraps a cluster, ends it in good order, and keeps its data
 // and the class archive under dir.
 func makeTemplate(ctx context.Context, network *sandbox.Network, config LocalConfig, java Java, jars []string, dir string) (err error) {
@@ -106,27 +149,26 @@ func makeTemplate(ctx context.Context, network *sandbox.Network, config LocalCon
 	config.LogDir = ""
 	began := time.Now()
 	// In the templates' own directory, so that the final rename stays on one file system.
-	making := dir + ".making"
-	if err := os.RemoveAll(making); err != nil {
-		return err
-	}
-	if err := os.Mkdir(making, 0o755); err != nil {
+	unfinished := dir + making
+	if err := os.Mkdir(unfinished, 0o755); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(making))
+			err = errors.Join(err, os.RemoveAll(unfinished))
 		}
 	}()
-	l, err := newLocal(network, config, java, jars, nil, cds{dump: filepath.Join(making, archiveName)})
+	l, err := newLocal(network, config, java, jars, nil, cds{dump: filepath.Join(unfinished, archiveName)})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
-	if err := l.startAll(ctx); err != nil {
+	startCtx, cancelStart := context.WithTimeoutCause(ctx, config.StartTimeout, errStartTimeout)
+	defer cancelStart()
+	if err := l.startAll(startCtx); err != nil {
 		return err
 	}
-	if err := l.furnish(ctx); err != nil {
+	if err := l.furnish(startCtx); err != nil {
 		return err
 	}
 	// In good order: memtables are flushed, and Java writes the archive.
@@ -136,11 +178,11 @@ func makeTemplate(ctx context.Context, network *sandbox.Network, config LocalCon
 		return err
 	}
 	for _, n := range l.nodes {
-		if err := copyTree(filepath.Join(n.dir, "data"), filepath.Join(making, n.name)); err != nil {
+		if err := copyTree(filepath.Join(n.dir, "data"), filepath.Join(unfinished, n.name)); err != nil {
 			return err
 		}
 	}
-	if err := os.Rename(making, dir); err != nil {
+	if err := os.Rename(unfinished, dir); err != nil {
 		return err
 	}
 	config.Progress(fmt.Sprintf("the template is ready after %.1f s", time.Since(began).Seconds()))
@@ -207,7 +249,7 @@ func keepNewest(root string, keep int) error {
 	var dirs []dir
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !e.IsDir() || strings.HasSuffix(e.Name(), ".making") {
+		if err != nil || !e.IsDir() || strings.HasSuffix(e.Name(), making) {
 			continue
 		}
 		dirs = append(dirs, dir{filepath.Join(root, e.Name()), info.ModTime()})

@@ -5,14 +5,18 @@ import (
 	"io"
 	"net"
 	"testing"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
 )
 
+var ways = []string{"direct", "toxiproxy", "link"}
+
 // BenchmarkRTT is a request and an answer of 64 bytes: the price of a link is
-// the difference of its two variants.
+// the difference to direct, of which most is that of any Toxiproxy.
 func BenchmarkRTT(b *testing.B) {
-	for _, proxied := range []bool{false, true} {
-		b.Run(fmt.Sprintf("link=%v", proxied), func(b *testing.B) {
-			c := benchConn(b, proxied, echo)
+	for _, way := range ways {
+		b.Run(way, func(b *testing.B) {
+			c := benchConn(b, way, echo)
 			buf := make([]byte, 64)
 			for b.Loop() {
 				if _, err := c.Write(buf); err != nil {
@@ -28,10 +32,10 @@ func BenchmarkRTT(b *testing.B) {
 
 // BenchmarkBulk is one way, in writes of 32 KiB.
 func BenchmarkBulk(b *testing.B) {
-	for _, proxied := range []bool{false, true} {
-		b.Run(fmt.Sprintf("link=%v", proxied), func(b *testing.B) {
+	for _, way := range ways {
+		b.Run(way, func(b *testing.B) {
 			done := make(chan struct{})
-			c := benchConn(b, proxied, func(c *net.TCPConn) {
+			c := benchConn(b, way, func(c *net.TCPConn) {
 				defer close(done)
 				_, _ = io.Copy(onlyWriter{io.Discard}, c)
 			})
@@ -71,11 +75,17 @@ func BenchmarkSet60(b *testing.B) {
 
 type onlyWriter struct{ io.Writer }
 
-func benchConn(b *testing.B, proxied bool, f func(*net.TCPConn)) *net.TCPConn {
+func benchConn(b *testing.B, way string, f func(*net.TCPConn)) *net.TCPConn {
 	b.Helper()
 	addr := handle(b, f)
-	if proxied {
+	switch way {
+	case "link":
 		addr = addLink(b, newFabric(b, Options{}), "w1", "n1", addr).Addr()
+	case "toxiproxy": // as it comes
+		p := toxiproxy.NewProxy(NewFabric(Options{}).server, "bare", "127.0.0.1:0", addr)
+		must(b, p.Start())
+		b.Cleanup(p.Stop)
+		addr = p.Listen
 	}
 	c, err := net.Dial("tcp", addr)
 	must(b, err)

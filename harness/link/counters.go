@@ -32,7 +32,9 @@ type Counters struct {
 type DirCounters struct {
 	// ReceivedBytes were read from the sender's socket.
 	ReceivedBytes int64
-	// PassedBytes were written to the receiver's socket.
+	// PassedBytes were written to the receiver's socket. They count when the write
+	// has returned, and are pending until then; what Apply and Flush have waited for
+	// is counted when they return.
 	PassedBytes int64
 	// DroppedBytes were discarded by Drop.
 	DroppedBytes int64

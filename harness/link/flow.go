@@ -234,6 +234,9 @@ func (f *flow) dropLocked(st *modeState, n int) {
 
 // drop discards n bytes if the mode says so.
 func (f *flow) drop(n int) bool {
+	if f.ctl.load().Kind != Drop {
+		return false
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	st := f.ctl.load()

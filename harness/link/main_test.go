@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -252,10 +253,35 @@ func wasReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// check compares the counters of a direction and its balance.
+// settles waits until the counters of a direction are as wanted: a receiver can
+// have read bytes before the write that delivered them has returned.
+func (r *rig) settles(t testing.TB, d Dir, want DirCounters) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for r.Counters().Dir(d) != want {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: got  %+v\nwant %+v", d, r.Counters().Dir(d), want)
+		}
+		runtime.Gosched()
+	}
+}
+
+// check compares the counters of a direction now.
 func check(t testing.TB, what string, got, want DirCounters) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got  %+v\nwant %+v", what, got, want)
 	}
+}
+
+// refused connects and returns how the link gets rid of the client. The reset may
+// come before connect has returned.
+func refused(t testing.TB, l *Link) error {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", l.Addr(), patience)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return ended(t, c.(*net.TCPConn))
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"testing"
 	"time"
 )
@@ -27,9 +26,9 @@ func TestPassCarriesBothWaysAndCounts(t *testing.T) {
 	r.expect(t, Up, "request")
 	r.write(t, Down, "an answer")
 	r.expect(t, Down, "an answer")
+	r.settles(t, Up, DirCounters{ReceivedBytes: 7, PassedBytes: 7})
+	r.settles(t, Down, DirCounters{ReceivedBytes: 9, PassedBytes: 9})
 	c := r.Counters()
-	check(t, "up", c.Up, DirCounters{ReceivedBytes: 7, PassedBytes: 7})
-	check(t, "down", c.Down, DirCounters{ReceivedBytes: 9, PassedBytes: 9})
 	if c.ConnsAccepted != 1 || c.ConnsOpened != 1 || c.ConnsOpen != 1 || c.ConnsClosed != 0 {
 		t.Errorf("connections: %+v", c)
 	}
@@ -63,7 +62,7 @@ func TestStallHoldsAndHealingDelivers(t *testing.T) {
 		r.set(t, d, Mode{Kind: Pass})
 		r.write(t, d, "after")
 		r.expect(t, d, "held after")
-		check(t, "healed", r.Counters().Dir(d), DirCounters{ReceivedBytes: 17, PassedBytes: 17, HeldTotalBytes: 5})
+		r.settles(t, d, DirCounters{ReceivedBytes: 17, PassedBytes: 17, HeldTotalBytes: 5})
 	})
 }
 
@@ -132,9 +131,11 @@ func TestStallBackpressureIsBoundedAndLossless(t *testing.T) {
 		if string(got) != string(pattern(0, len(got))) || len(got) < maxHeld {
 			t.Errorf("%d bytes arrived, not those sent", len(got))
 		}
-		if c := r.Counters().Dir(d); c.PassedBytes != int64(len(got)) || c.ReceivedBytes != c.PassedBytes {
-			t.Errorf("%d bytes arrived, counters %+v", len(got), c)
-		}
+		n := int64(len(got))
+		eventually(t, "all is counted", func() bool {
+			c := r.Counters().Dir(d)
+			return c.PassedBytes == n && c.ReceivedBytes == n
+		})
 	})
 }
 
@@ -282,7 +283,7 @@ func TestCloseResetsAndRefuses(t *testing.T) {
 			}
 		}
 		for range 3 {
-			if err := ended(t, dial(t, r.Link)); !wasReset(err) {
+			if err := refused(t, r.Link); !wasReset(err) {
 				t.Errorf("a new connection ends with %v, want a reset", err)
 			}
 		}
@@ -305,92 +306,6 @@ func TestCloseCountsWhatIsLost(t *testing.T) {
 	r.received(t, Up, 6)
 	r.set(t, Up, Mode{Kind: Close})
 	check(t, "closed", r.Counters().Up, DirCounters{ReceivedBytes: 6, LostBytes: 6, HeldTotalBytes: 6})
-}
-
-func TestLatencyDelaysEachChunkAndKeepsOrder(t *testing.T) {
-	t.Parallel()
-	forDirs(t, func(t *testing.T, d Dir) {
-		const n, latency, jitter = 100, 80 * time.Millisecond, 40 * time.Millisecond
-		r := newRig(t, Options{})
-		r.set(t, d, Mode{Kind: Latency, Latency: latency, Jitter: jitter, Seed: 3})
-		var want strings.Builder
-		start := time.Now()
-		for i := range n {
-			s := fmt.Sprintf("message %d;", i)
-			want.WriteString(s)
-			r.write(t, d, s)
-			// Separate chunks: the link has read one before the next is sent.
-			r.received(t, d, int64(want.Len()))
-		}
-		r.expect(t, d, want.String())
-		took := time.Since(start)
-		if took < latency-jitter {
-			t.Errorf("all arrived after %v, before the least delay", took)
-		}
-		// A delay served one after the other would take n times 80 ms.
-		if took > n*latency/2 {
-			t.Errorf("%d chunks took %v: the delays do not overlap", n, took)
-		}
-		total := int64(want.Len())
-		check(t, "delayed", r.Counters().Dir(d), DirCounters{ReceivedBytes: total, PassedBytes: total, DelayedBytes: total})
-	})
-}
-
-func TestLatencyEndsWithTheMode(t *testing.T) {
-	t.Parallel()
-	forDirs(t, func(t *testing.T, d Dir) {
-		for _, via := range []Mode{{Kind: Pass}, {Kind: Latency, Latency: time.Millisecond}, {Kind: Stall}} {
-			t.Run(via.String(), func(t *testing.T) {
-				r := newRig(t, Options{})
-				r.set(t, d, Mode{Kind: Latency, Latency: time.Hour})
-				r.write(t, d, "slow")
-				must(t, r.send[d].CloseWrite())
-				r.received(t, d, 4)
-				r.silent(t, d)
-				r.set(t, d, via)
-				if via.Kind == Stall {
-					r.silent(t, d)
-					check(t, "stalled", r.Counters().Dir(d), DirCounters{ReceivedBytes: 4, DelayedBytes: 4, PendingBytes: 4, HeldBytes: 4, HeldTotalBytes: 4})
-					r.set(t, d, Mode{Kind: Pass})
-				}
-				if b, err := io.ReadAll(r.recv[d]); string(b) != "slow" || err != nil {
-					t.Errorf("got %q, %v", b, err)
-				}
-			})
-		}
-	})
-}
-
-func TestJitterIsSeeded(t *testing.T) {
-	t.Parallel()
-	delays := func(name string, linkSeed, modeSeed, id uint64, d Dir) string {
-		l := &Link{seed: seedOf(Spec{From: name, To: "n1", Seed: linkSeed})}
-		f := &flow{conn: &conn{link: l, id: id}, dir: d, ctl: newControl()}
-		st := &modeState{Mode: Mode{Kind: Latency, Latency: 50 * time.Millisecond, Jitter: 20 * time.Millisecond, Seed: modeSeed}}
-		var out []string
-		var zero time.Time
-		for range 50 {
-			k := f.delayed(st, &chunk{}, zero)
-			at := k.due.Sub(zero)
-			if at < 30*time.Millisecond || at > 70*time.Millisecond {
-				t.Fatalf("delay %v out of 50±20 ms", at)
-			}
-			out = append(out, at.String())
-		}
-		return strings.Join(out, " ")
-	}
-	base := delays("w1", 1, 1, 0, Up)
-	if again := delays("w1", 1, 1, 0, Up); again != base {
-		t.Error("the same seeds give other delays")
-	}
-	for what, got := range map[string]string{
-		"link": delays("w2", 1, 1, 0, Up), "link seed": delays("w1", 2, 1, 0, Up), "mode seed": delays("w1", 1, 2, 0, Up),
-		"connection": delays("w1", 1, 1, 1, Up), "direction": delays("w1", 1, 1, 0, Down),
-	} {
-		if got == base {
-			t.Errorf("another %s gives the same delays", what)
-		}
-	}
 }
 
 func TestModeValidation(t *testing.T) {

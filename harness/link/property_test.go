@@ -126,3 +126,33 @@ func TestStallIsComplete(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// After a loss not one byte follows: what a receiver reads is always a prefix of
+// what was sent, however the end of a drop races with the sender.
+func TestNothingFollowsALoss(t *testing.T) {
+	t.Parallel()
+	forDirs(t, func(t *testing.T, d Dir) {
+		sent := pattern(0, 1<<20)
+		for range 150 {
+			r := newRig(t, Options{})
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for b := sent; len(b) > 0; b = b[1024:] {
+					if _, err := r.send[d].Write(b[:1024]); err != nil {
+						return
+					}
+				}
+			})
+			var got []byte
+			wg.Go(func() { got, _ = io.ReadAll(r.recv[d]) })
+			r.set(t, d, Mode{Kind: Drop})
+			eventually(t, "bytes are dropped", func() bool { return r.Counters().Dir(d).DroppedBytes > 0 })
+			r.set(t, d, Mode{Kind: Pass})
+			wg.Wait()
+			if !bytes.Equal(got, sent[:len(got)]) {
+				t.Fatalf("%d bytes arrived that are not the first ones sent", len(got))
+			}
+			must(t, r.fab.Close())
+		}
+	})
+}

@@ -112,7 +112,9 @@ func (f *flow) pipe(stub *toxics.ToxicStub) {
 		case <-stub.Interrupt:
 			return
 		}
-		timer.Stop()
+		if ring != nil {
+			timer.Stop()
+		}
 	}
 }
 

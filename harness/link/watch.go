@@ -11,7 +11,9 @@ type Watch struct {
 	base  map[string]Counters
 }
 
-// NewWatch starts to watch the links.
+// NewWatch starts to watch the links. Start it when Apply has returned: all
+// writes from before are counted then, so that a single byte passed under a cut is
+// a leak. A watch started earlier may show a write that was under way.
 func NewWatch(links []*Link) *Watch {
 	w := &Watch{since: time.Now(), links: links, base: make(map[string]Counters, len(links))}
 	for _, l := range links {

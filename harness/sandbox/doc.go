@@ -32,7 +32,8 @@
 //
 // Init runs in a session of its own. A Ctrl-C therefore reaches only the outer
 // process, which hands it on: the tool gets each signal exactly once, whether
-// it came from the keyboard, from kill(1) or from a process group signal.
+// it came from the keyboard, from kill(1) or from a process group signal. The
+// third SIGINT or SIGTERM kills the whole sandbox, for a tool that does not end.
 // Reading and writing the terminal still work; job control inside does not,
 // and Ctrl-Z stops only the outer process.
 //

@@ -27,8 +27,8 @@ const (
 	// insideEnv holds the identity of the sandbox's main network namespace.
 	insideEnv = "FENCEPOST_SANDBOX"
 
-	// killAfter is how long a tool may take to end after its context is over.
-	killAfter = 60 * time.Second
+	// patience is how many SIGINT and SIGTERM are handed on; the next one kills.
+	patience = 2
 	// signalFirst is how long a cancelled context waits for the signal that
 	// probably cancelled it, so that the tool hears of it only once.
 	signalFirst = 100 * time.Millisecond
@@ -72,9 +72,9 @@ var probeOnce = sync.OnceValue(func() error {
 // Run executes this program again, with args as its arguments, inside a new
 // sandbox, and returns its exit code (128+n if signal n ended it). Standard
 // input and output and the environment are the caller's. While it waits, it
-// hands on SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGUSR1/2. When ctx is over,
-// the tool gets SIGTERM, and after a minute SIGKILL. When Run returns, no
-// process of the sandbox is left. An error means that the sandbox could not be
+// hands on SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGUSR1/2; a third SIGINT or
+// SIGTERM kills the sandbox. When ctx is over, the tool gets SIGTERM, unless a
+// signal was just handed on. When Run returns, no process of the sandbox is left. An error means that the sandbox could not be
 // built: *[UnavailableError] with the remedy.
 func Run(ctx context.Context, args []string) (int, error) {
 	return reexec(ctx, stageInit, args)
@@ -155,29 +155,35 @@ func attributes() *syscall.SysProcAttr {
 
 // forward hands on signals until the process has ended.
 func forward(ctx context.Context, p *os.Process, signals <-chan os.Signal, exited <-chan error) error {
-	var kill <-chan time.Time
-	heard := false
+	asked := 0 // how often the tool was asked to end
+	hand := func(s os.Signal) {
+		if s == syscall.SIGINT || s == syscall.SIGTERM {
+			asked++
+		}
+		if asked > patience {
+			s = syscall.SIGKILL
+		}
+		// It fails only for a process that has ended, and then exited says so.
+		_ = p.Signal(s)
+	}
 	over := ctx.Done()
 	for {
 		select {
 		case err := <-exited:
 			return err
 		case s := <-signals:
-			heard = true
-			_ = p.Signal(s)
+			hand(s)
 		case <-over:
 			over = nil
-			kill = time.After(killAfter)
-			if !heard {
-				select {
-				case s := <-signals:
-					_ = p.Signal(s)
-				case <-time.After(signalFirst):
-					_ = p.Signal(syscall.SIGTERM)
-				}
+			if asked > 0 {
+				continue
 			}
-		case <-kill:
-			_ = p.Kill()
+			select {
+			case s := <-signals:
+				hand(s)
+			case <-time.After(signalFirst):
+				hand(syscall.SIGTERM)
+			}
 		}
 	}
 }

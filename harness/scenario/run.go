@@ -153,6 +153,7 @@ func (r *runner) setUp(ctx context.Context) error {
 		nodes = append(nodes, fleet.Node{Name: n.Name(), IP: n.IP(), Port: r.opt.Cluster.CQLPort()})
 	}
 	keyspace := "fp_" + notIdent.ReplaceAllString(strings.ToLower(r.info.Run), "_")
+	keyspace = keyspace[:min(len(keyspace), 48)] // the longest name that Cassandra takes
 	r.base = cassandra.Config{ContactPoints: ips, Port: r.opt.Cluster.CQLPort(), Keyspace: keyspace}
 	if err := cassandra.Migrate(ctx, r.base, cassandra.Replication{Class: "SimpleStrategy", Factor: min(3, len(ips))}); err != nil {
 		return fmt.Errorf("create keyspace: %w", err)

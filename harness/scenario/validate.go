@@ -126,8 +126,8 @@ func (e Expect) validate() error {
 		if s.Want != history.Some && s.Want != history.None && s.Want != history.Any {
 			return fmt.Errorf("expect: success: want %q; it is some, none or any", s.Want)
 		}
-		if !slices.Contains(phaseNames, s.Phase) && !faultID.MatchString(s.Phase) {
-			return fmt.Errorf("expect: success: phase %q; it is one of %s, or a fault's window (f1, f2 …)", s.Phase, strings.Join(phaseNames, ", "))
+		if !slices.Contains(phaseNames, s.Phase) {
+			return fmt.Errorf("expect: success: unknown phase %q; the phases are %s", s.Phase, strings.Join(phaseNames, ", "))
 		}
 	}
 	for _, m := range e.Must {
@@ -137,8 +137,6 @@ func (e Expect) validate() error {
 	}
 	return nil
 }
-
-var faultID = regexp.MustCompile(`^f[0-9]+$`)
 
 // expectation is the history's note of what contention and plan demand.
 func (p *Plan) expectation() history.Expect {

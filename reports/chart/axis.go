@@ -58,7 +58,8 @@ func timeTicks(from, to float64, n int) []tick {
 	step := timeStep(to-from, n)
 	var out []tick
 	for i := math.Ceil(from/step - 1e-9); i*step <= to+step*1e-9; i++ {
-		out = append(out, tick{i * step, clockLabel(i*step, step)})
+		at := i*step + 0 // no negative zero
+		out = append(out, tick{at, clockLabel(at, step)})
 		if len(out) > 200 {
 			break
 		}

@@ -9,11 +9,12 @@ import (
 )
 
 // Breaks of a time axis: at most so many, each so wide, for a gap of more than
-// this share of what is left.
+// this share of what is left, while the typical bar is narrower than wanted.
 const (
-	maxBreaks  = 6
-	breakWidth = 58.0
+	maxBreaks  = 4
+	breakWidth = 62.0
 	breakShare = 0.30
+	wantedBar  = 24.0
 )
 
 // brokenAxis is a time axis that leaves out long stretches in which nothing
@@ -32,8 +33,9 @@ type segment struct {
 	broken   bool
 }
 
-// newBrokenAxis spreads the instants at (unsorted) over x0 to x1.
-func newBrokenAxis(start int64, at []int64, x0, x1 float64) brokenAxis {
+// newBrokenAxis spreads the instants at (unsorted) over x0 to x1. typical is the
+// length of what should be wide enough to see; 0 if nothing has a length.
+func newBrokenAxis(start int64, at []int64, typical int64, x0, x1 float64) brokenAxis {
 	at = slices.Clone(at)
 	slices.Sort(at)
 	at = slices.Compact(at)
@@ -45,7 +47,7 @@ func newBrokenAxis(start int64, at []int64, x0, x1 float64) brokenAxis {
 	}
 	pad := max((at[len(at)-1]-at[0])/40, int64(50*time.Microsecond))
 	b := brokenAxis{start: start, x0: x0, x1: x1}
-	broken := longGaps(at)
+	broken := longGaps(at, typical, x1-x0)
 	rest := 2 * pad
 	for i := 1; i < len(at); i++ {
 		if broken[i] {
@@ -85,10 +87,13 @@ func newBrokenAxis(start int64, at []int64, x0, x1 float64) brokenAxis {
 
 // longGaps picks the gaps (by the index of their end) to leave out: again and
 // again the longest, while it is a large share of what would be drawn to scale.
-func longGaps(at []int64) map[int]bool {
+func longGaps(at []int64, typical int64, width float64) map[int]bool {
 	broken := map[int]bool{}
 	rest := at[len(at)-1] - at[0]
 	for len(broken) < maxBreaks && len(at) > 3 {
+		if scale := (width - float64(len(broken))*breakWidth) / float64(rest); float64(typical)*scale >= wantedBar {
+			break
+		}
 		best, gap := 0, int64(0)
 		for i := 1; i < len(at); i++ {
 			if !broken[i] && at[i]-at[i-1] > gap {
@@ -121,44 +126,41 @@ func (b brokenAxis) x(ts int64) float64 {
 
 func (b brokenAxis) clampX(ts int64) float64 { return b.x(min(max(ts, b.from()), b.to())) }
 
-// draw draws ticks and breaks between top and bottom.
+// draw draws the ticks between top and bottom. A label that would run into
+// another or into that of a break is left out.
 func (b brokenAxis) draw(d *drawing, top, bottom float64) {
 	var rest float64
+	var taken []float64 // middles of labels
 	for _, s := range b.segs {
-		if !s.broken {
+		if s.broken {
+			taken = append(taken, s.x+s.w/2)
+		} else {
 			rest += float64(s.to-s.from) / 1e9
 		}
 	}
+	free := func(x float64) bool {
+		return !slices.ContainsFunc(taken, func(t float64) bool { return math.Abs(t-x) < 66 })
+	}
 	step := niceStep(rest, 9)
-	lastX := -1e9
 	for _, s := range b.segs {
 		if s.broken {
 			continue
 		}
 		from, to := float64(s.from-b.start)/1e9, float64(s.to-b.start)/1e9
-		any := false
 		for i := math.Ceil(from / step); i*step <= to; i++ {
 			x := b.x(b.start + int64(i*step*1e9))
-			if x-lastX < 74 {
-				continue
+			d.line(x, top, x, bottom, "gr", "")
+			if lx := min(max(x, b.x0+20), b.x1-20); free(lx) {
+				d.text(lx, bottom+15, "m mid", clockLabel(i*step+0, min(step, 0.999)))
+				taken = append(taken, lx)
 			}
-			b.tick(d, x, i*step, step, top, bottom)
-			lastX, any = x, true
-		}
-		if mid := (from + to) / 2; !any && s.x+s.w/2-lastX >= 74 {
-			b.tick(d, s.x+s.w/2, mid, step/10, top, bottom)
-			lastX = s.x + s.w/2
 		}
 	}
 	d.line(b.x0, bottom, b.x1, bottom, "ax", "")
 }
 
-func (b brokenAxis) tick(d *drawing, x, seconds, step, top, bottom float64) {
-	d.line(x, top, x, bottom, "gr", "")
-	d.text(min(x, b.x1-22), bottom+15, "m mid", clockLabel(seconds, min(step, 0.999)))
-}
-
-// drawBreaks covers what lies in the breaks; it comes after all else.
+// drawBreaks covers what lies in the breaks. Labels come after it: a label may
+// stand over a break, a bar may not.
 func (b brokenAxis) drawBreaks(d *drawing, top, bottom float64) {
 	for _, s := range b.segs {
 		if !s.broken {
@@ -173,6 +175,6 @@ func (b brokenAxis) drawBreaks(d *drawing, top, bottom float64) {
 			}
 			d.path(zig, "brkline", "", "")
 		}
-		d.text(mid, bottom+15, "m mid s", "⋯ "+measure.FormatDuration(time.Duration(s.to-s.from)))
+		d.text(mid, bottom+15, "m mid s", measure.FormatDuration(time.Duration(s.to-s.from))+" cut")
 	}
 }

@@ -94,10 +94,15 @@ func Holders(a *measure.Analysis, name, title string, from, to int64) SVG {
 	t.drawPhases(&d, a.Phases, laneTop-6, bottom)
 	t.drawAxis(&d, bottom, bottom)
 	colors := holderColors(a.Grants)
+	var perLane [][]measure.Grant
+	for _, lock := range locks {
+		perLane = append(perLane, grantsOf(a.Grants, lock))
+	}
+	minSpan := narrowest(t, perLane)
 	for i, lock := range locks {
 		y := laneTop + float64(i)*(laneH+laneGap)
 		d.text(t.x0-8, y+laneH/2+4, "end", clip(lock, marginL-12, 11))
-		lane(&d, t, grantsOf(a.Grants, lock), y, colors)
+		lane(&d, t, perLane[i], y, minSpan, colors)
 	}
 	y := bottom + 34
 	d.text(t.x0, y, "m", "colour and name: worker")
@@ -189,9 +194,27 @@ func holderColors(gs []measure.Grant) map[string]Color {
 	return out
 }
 
-// minSpan is the width in drawing units below which neighbouring spans are drawn
-// as one: 50 000 boxes would be a page that no browser likes and nobody can read.
-const minSpan = 2.5
+// maxSpans bounds the boxes of one lane chart: more would be a page that no
+// browser likes and nobody can read.
+const maxSpans = 2500
+
+// narrowest is the width in drawing units below which neighbouring spans are
+// drawn as one: the least at which there are no more than maxSpans boxes.
+func narrowest(t timeAxis, lanes [][]measure.Grant) float64 {
+	for w := 0.8; ; w *= 1.5 {
+		n := 0
+		for _, gs := range lanes {
+			for _, g := range gs {
+				if t.visible(g.From, max(g.To, g.RowUntil)) && t.x(g.To)-t.x(g.From) >= w {
+					n++
+				}
+			}
+		}
+		if n <= maxSpans {
+			return w
+		}
+	}
+}
 
 // cluster is a run of spans that are too narrow to draw.
 type cluster struct {
@@ -200,7 +223,7 @@ type cluster struct {
 	first, last int64
 }
 
-func lane(d *drawing, t timeAxis, gs []measure.Grant, y float64, colors map[string]Color) {
+func lane(d *drawing, t timeAxis, gs []measure.Grant, y, minSpan float64, colors map[string]Color) {
 	var c cluster
 	flush := func() {
 		if c.n > 0 {
@@ -235,8 +258,11 @@ func span(d *drawing, t timeAxis, g measure.Grant, y, x0, x1, xr float64, tail b
 	if tail {
 		d.rect(x1, y+laneH/2-4, xr-x1, 8, "tail", "", title)
 	}
-	w := max(x1-x0, 1.5)
-	d.rect(x0, y+1, w, laneH-2, "", "fill:"+c.Var()+";stroke:var(--card);stroke-width:.6", title)
+	w := max(x1-x0, 1)
+	if w < 3 {
+		title = "" // nobody can point at it, and there may be thousands
+	}
+	d.rect(x0, y+1, w, laneH-2, "", "fill:var(--"+c.Name+")", title)
 	label := fmt.Sprintf("%s·%d", history.Worker(g.Proc), g.Token)
 	if textWidth(label, 10) > w-4 {
 		label = fmt.Sprint(g.Token)

@@ -25,8 +25,8 @@ func (c Color) rgba(alpha float64) color.Color {
 	return color.NRGBA{R: uint8(v >> 16), G: uint8(v >> 8), B: uint8(v), A: uint8(alpha*255 + 0.5)}
 }
 
-// The palette. Light values are unique, since they are how a drawn SVG's
-// colours are recognised.
+// The palette. Light values differ by more than rounding, since they are how a
+// drawn SVG's colours are recognised.
 var (
 	Page     = Color{"page", "#F4F5F8", "#0F131B"}
 	Card     = Color{"card", "#FFFFFF", "#171C27"}
@@ -113,13 +113,11 @@ var (
 // themed turns an SVG of gonum into one of the page: colours by variable, the
 // page's fonts, no fixed size.
 func themed(raw string, s SVG) SVG {
-	byHex := map[string]string{}
-	for _, c := range Palette() {
-		byHex[strings.ToUpper(c.Light)] = c.Var()
-	}
 	raw = hexColor.ReplaceAllStringFunc(raw, func(h string) string {
-		if v, ok := byHex[strings.ToUpper(h)]; ok {
-			return v
+		for _, c := range Palette() {
+			if near(h, c.Light) {
+				return c.Var()
+			}
 		}
 		return h
 	})
@@ -134,3 +132,22 @@ func themed(raw string, s SVG) SVG {
 	s.body = strings.ReplaceAll(raw, "\n\t", " ")
 	return s
 }
+
+// near says that two colours are the same but for rounding: a colour with an
+// alpha comes back from gonum off by one.
+func near(a, b string) bool {
+	x, errX := strconv.ParseUint(a[1:], 16, 32)
+	y, errY := strconv.ParseUint(b[1:], 16, 32)
+	if errX != nil || errY != nil {
+		return false
+	}
+	for shift := 0; shift <= 16; shift += 8 {
+		d := int(x>>shift&0xFF) - int(y>>shift&0xFF)
+		if d < -nearBy || d > nearBy {
+			return false
+		}
+	}
+	return true
+}
+
+const nearBy = 1

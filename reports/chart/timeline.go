@@ -228,7 +228,7 @@ func latency(a *measure.Analysis, line measure.OpLine, lo, hi float64) (SVG, err
 	}
 	f.line("p50", lineStyle(OKColor, 2), len(line.Cuts), at(func(c measure.Cut) time.Duration { return c.P50 }))
 	f.line("p99", lineStyle(Tail, 1.6, 5, 2), len(line.Cuts), at(func(c measure.Cut) time.Duration { return c.P99 }))
-	f.points("slowest 1 %", draw.GlyphStyle{Color: Tail.rgba(0.75), Radius: 2, Shape: draw.RingGlyph{}}, oks)
+	f.points("slowest 1 %", draw.GlyphStyle{Color: Tail.rgba(0.6), Radius: 1.9, Shape: draw.CircleGlyph{}}, oks)
 	f.points("unknown", draw.GlyphStyle{Color: UnkColor.rgba(1), Radius: 3, Shape: draw.CrossGlyph{}}, unknowns)
 	return f.draw(axis.frame(s))
 }

@@ -75,7 +75,7 @@ func Window(a *measure.Analysis, in WindowInput) SVG {
 	y := 4.0
 	if len(w.items) > 0 {
 		w.entitled(in)
-		w.axis = newBrokenAxis(a.Start, w.instants(in), windowL, Width-marginR)
+		w.axis = newBrokenAxis(a.Start, w.instants(in), w.typical(), windowL, Width-marginR)
 		w.context(in)
 		y = w.drawLanes()
 	}
@@ -167,15 +167,35 @@ func (w *lanes) family(events []history.Event) map[string]bool {
 	return keys
 }
 
-// entitled picks the grants of the lanes' processes in the window.
+// entitled picks the grants of the lanes' processes in the window whose tokens
+// the violation is about.
 func (w *lanes) entitled(in WindowInput) {
 	keys := w.family(in.Events)
+	tokens := tokensOf(in.Events)
 	from, to := w.span(in)
 	for _, g := range w.a.Grants {
-		if keys[g.Lock] && g.Held && g.To >= from && g.From <= to && slices.Contains(w.procs, g.Proc) && len(w.grants) < maxGrants {
+		if keys[g.Lock] && g.Held && g.To >= from && g.From <= to && slices.Contains(w.procs, g.Proc) &&
+			(tokens[g.Token] || len(tokens) == 0) && len(w.grants) < maxGrants {
 			w.grants = append(w.grants, g)
 		}
 	}
+}
+
+// tokensOf are the tokens that the events speak of.
+func tokensOf(events []history.Event) map[int64]bool {
+	out := map[int64]bool{}
+	for _, e := range events {
+		if e.Token != 0 {
+			out[e.Token] = true
+		}
+		if e.To != nil && e.Op != history.OpSeal {
+			out[e.To.Fence] = true
+		}
+		if e.Ledger != nil {
+			out[e.Ledger.Token] = true
+		}
+	}
+	return out
 }
 
 func (w *lanes) span(in WindowInput) (from, to int64) {
@@ -188,6 +208,21 @@ func (w *lanes) span(in WindowInput) (from, to int64) {
 		to = max(to, min(in.To, w.a.End)) // what is read after the run has no place in it
 	}
 	return from, to
+}
+
+// typical is the median length of the operations.
+func (w *lanes) typical() int64 {
+	var d []int64
+	for _, it := range w.items {
+		if it.to > it.from {
+			d = append(d, it.to-it.from)
+		}
+	}
+	if len(d) == 0 {
+		return 0
+	}
+	slices.Sort(d)
+	return d[len(d)/2]
 }
 
 // instants are what the axis must show: where anything begins or ends.

@@ -17,6 +17,14 @@ type laneBox struct {
 	grants      []measure.Grant
 }
 
+// rowsTop is where the lane's first row of items begins.
+func (b laneBox) rowsTop() float64 {
+	if len(b.grants) > 0 {
+		return b.top + lanePad + entH
+	}
+	return b.top + lanePad
+}
+
 // layout stacks the lanes from y on, each as high as it needs.
 func (w *lanes) layout(y float64) []laneBox {
 	var out []laneBox
@@ -51,24 +59,28 @@ func (w *lanes) drawLanes() float64 {
 	for _, b := range boxes {
 		d.rect(w.axis.x0, b.top, w.axis.x1-w.axis.x0, b.bottom-b.top, "lane", "", "")
 	}
+	w.axis.draw(d, windowTop, bottom)
 	w.drawFaults(windowTop-6, bottom)
-	w.axis.draw(d, windowTop-6, bottom)
-	w.drawClash(windowTop-6, bottom)
+	below := w.drawClash(windowTop-6, bottom)
 	for _, b := range boxes {
 		d.text(w.axis.x0-8, (b.top+b.bottom)/2+4, "end b", b.proc)
-		y := b.top + lanePad
-		if len(b.grants) > 0 {
-			for i, g := range b.grants {
-				w.drawGrant(g, i, y, b.bottom)
-			}
-			y += entH
+		for _, g := range b.grants {
+			w.drawGrant(g, b.top+lanePad, b.bottom)
 		}
 		for _, it := range b.items {
-			w.drawItem(it, y+float64(it.row)*rowH)
+			w.drawItem(it, b.rowsTop()+float64(it.row)*rowH)
 		}
 	}
 	w.axis.drawBreaks(d, windowTop-6, bottom)
-	return bottom + 26
+	for _, b := range boxes {
+		for i, g := range b.grants {
+			w.labelGrant(g, b.grants[i+1:], b.top+lanePad)
+		}
+		for _, it := range b.items {
+			w.labelItem(it, b.rowsTop()+float64(it.row)*rowH)
+		}
+	}
+	return bottom + 26 + below
 }
 
 func (w *lanes) drawFaults(top, bottom float64) {
@@ -87,8 +99,10 @@ func (w *lanes) drawFaults(top, bottom float64) {
 	}
 }
 
-// drawClash marks where two processes were entitled to one lock at once.
-func (w *lanes) drawClash(top, bottom float64) {
+// drawClash marks where two processes were entitled to one lock at once, and
+// returns the height of the line that says so below the axis. The first such
+// stretch is enough to see.
+func (w *lanes) drawClash(top, bottom float64) float64 {
 	for i, a := range w.grants {
 		for _, b := range w.grants[i+1:] {
 			from, to := max(a.From, b.From), min(a.To, b.To)
@@ -96,15 +110,20 @@ func (w *lanes) drawClash(top, bottom float64) {
 				continue
 			}
 			x0, x1 := w.axis.clampX(from), w.axis.clampX(to)
-			title := fmt.Sprintf("%s and %s both entitled to %s for %s", a.Proc, b.Proc, a.Lock, measure.FormatDuration(time.Duration(to-from)))
-			w.d.rect(x0, top, max(x1-x0, 2), bottom-top, "clash", "", title)
-			w.d.rect(x0, top, max(x1-x0, 2), bottom-top, "clashline", "stroke-dasharray:4 3", "")
-			return // one is enough to see
+			x1 = max(x1, x0+2)
+			text := fmt.Sprintf("both entitled to %s for %s", a.Lock, measure.FormatDuration(time.Duration(to-from)))
+			w.d.rect(x0, top, x1-x0, bottom-top, "clash", "", text)
+			w.d.rect(x0, top, x1-x0, bottom-top, "clashline", "stroke-dasharray:4 3", "")
+			w.d.path(fmt.Sprintf("M%s %sv4H%sv-4", num(x0), num(bottom+20), num(x1)), "clashline", "", "")
+			half := textWidth(text, 11) / 2
+			w.d.text(min(max((x0+x1)/2, half), Width-half), bottom+37, "bad b mid", text)
+			return 20
 		}
 	}
+	return 0
 }
 
-func (w *lanes) drawGrant(g measure.Grant, i int, y, bottom float64) {
+func (w *lanes) drawGrant(g measure.Grant, y, bottom float64) {
 	x0, x1 := w.axis.clampX(g.From), w.axis.clampX(g.To)
 	title := GrantText(g, w.axis.start)
 	w.d.rect(x0, y, max(x1-x0, 2), bottom-y-2, "entbg", "", title)
@@ -112,70 +131,69 @@ func (w *lanes) drawGrant(g measure.Grant, i int, y, bottom float64) {
 	if g.To <= w.axis.to() {
 		w.d.rect(x1-1.5, y+6, 3, 8, "ent", "", title)
 	}
+}
+
+// labelGrant names an entitlement, in the room before the next one of the lane.
+func (w *lanes) labelGrant(g measure.Grant, later []measure.Grant, y float64) {
+	x0 := w.axis.clampX(g.From)
 	label := fmt.Sprintf("entitled by token %d", g.Token)
 	if g.To <= w.axis.to() {
 		label += ", until " + g.EndedBy
 	}
 	next := w.axis.x1
-	if own := w.ownGrants(g.Proc); i+1 < len(own) {
-		next = w.axis.clampX(own[i+1].From)
+	if len(later) > 0 {
+		next = w.axis.clampX(later[0].From)
 	}
 	if l := clip(label, next-x0-4, 10); len([]rune(l)) > 8 || l == label {
 		w.d.text(x0+1, y+8, "m s halo", l)
 	}
 }
 
-func (w *lanes) ownGrants(proc string) []measure.Grant {
-	var out []measure.Grant
-	for _, g := range w.grants {
-		if g.Proc == proc {
-			out = append(out, g)
-		}
-	}
-	return out
-}
-
 func (w *lanes) drawItem(it *item, y float64) {
 	d := &w.d
-	x0, x1, left, inside := w.extent(it)
+	bx := w.axis.clampX(it.from)
 	if it.mark {
-		x := w.axis.clampX(it.from)
-		d.path(fmt.Sprintf("M%s %sl5 5l-5 5l-5 -5z", num(x), num(y+2)), it.class, "", it.title)
-		if left {
-			d.text(x-9, y+11, "end halo", it.label)
-		} else {
-			d.text(x+9, y+11, "halo", it.label)
-		}
+		d.path(fmt.Sprintf("M%s %sl5 5l-5 5l-5 -5z", num(bx), num(y+2)), it.class, "", it.title)
 		return
 	}
-	bx := w.axis.clampX(it.from)
-	bw := max(w.axis.clampX(it.to)-bx, 3)
 	class := "bar " + it.class
 	if it.context {
 		class += " ctx"
 	}
-	switch {
-	case it.open:
+	if it.open {
 		// No end: a solid beginning, then an open dashed bar to the edge.
-		bw = w.axis.x1 - bx
+		bw := w.axis.x1 - bx
 		d.rect(bx, y, min(bw, 10), barH, class, "", it.title)
 		d.rect(bx, y, bw, barH, "e-unknown", "", it.title)
-	default:
-		d.rect(bx, y, bw, barH, class, "", it.title)
-		if it.class == "o-fail" || it.class == "o-unknown" {
-			pattern(d, it.class, bx, y, bw)
-		}
+		return
 	}
+	bw := max(w.axis.clampX(it.to)-bx, 3)
+	d.rect(bx, y, bw, barH, class, "", it.title)
+	if it.class == "o-fail" || it.class == "o-unknown" {
+		pattern(d, it.class, bx, y, bw)
+	}
+}
+
+func (w *lanes) labelItem(it *item, y float64) {
+	if it.label == "" {
+		return
+	}
+	_, _, left, inside := w.extent(it)
+	x0 := w.axis.clampX(it.from)
+	x1 := max(w.axis.clampX(it.to), x0+3)
 	switch {
-	case it.label == "":
 	case inside && it.open:
-		d.text(bx+14, y+11, "halo", it.label)
+		w.d.text(x0+14, y+11, "halo", it.label)
 	case inside:
-		d.text(bx+4, y+11, "inbar", it.label)
+		w.d.text(x0+4, y+11, "inbar", it.label)
+	case it.mark && left:
+		w.d.text(x0-9, y+11, "end halo", it.label)
+	case it.mark:
+		w.d.text(x0+9, y+11, "halo", it.label)
 	case left:
-		d.text(bx-4, y+11, "end halo", it.label)
+		w.d.text(x0-4, y+11, "end halo", it.label)
 	default:
-		d.text(min(x0+bw, x1)+4, y+11, "halo", it.label)
+		w.d.text(x1+4, y+11, "halo", it.label)
 	}
 }
 
@@ -200,10 +218,10 @@ func pattern(d *drawing, class string, x, y, w float64) {
 	}
 }
 
-// ledgerBox is the size of a ledger entry's box.
+// Size of a ledger entry's box.
 const (
-	ledgerW = 172.0
-	ledgerH = 40.0
+	ledgerW = 178.0
+	ledgerH = 54.0
 )
 
 // drawLedger draws the sink's decisions in the sink's order. An entry that
@@ -222,37 +240,43 @@ func (w *lanes) drawLedger(y float64) float64 {
 		if x+ledgerW > Width {
 			x, y = 2, y+ledgerH+12
 		}
+		if i > 0 && x > 2 {
+			d.path(fmt.Sprintf("M%s %sh14m-4 -4l4 4l-4 4", num(x-22), num(y+ledgerH/2)), "lead", "", "")
+			if l.Seq > lastSeq+1 {
+				d.text(x-15, y+ledgerH/2-6, "m s mid", fmt.Sprintf("+%d", l.Seq-lastSeq))
+			}
+		}
 		why := ""
 		switch {
 		case l.Kind == history.LedgerAccept && l.Token < highest:
-			why = fmt.Sprintf("token below %d", highest)
+			why = fmt.Sprintf("✗ below token %d", highest)
 		case l.Kind == history.LedgerAccept && l.EffectKey != "" && keys[l.EffectKey]:
-			why = "key again"
+			why = "✗ this key again"
 		}
-		class := "box"
-		if why != "" {
-			class = "boxbad"
-		}
-		d.rect(x, y, ledgerW, ledgerH, class, "", ledgerText(l)+" "+l.EffectKey)
-		d.text(x+8, y+16, "b", fmt.Sprintf("#%d %s token %d", n.n, l.Kind, l.Token))
-		second := fmt.Sprintf("seq %d", l.Seq)
-		if l.Value != nil {
-			second += fmt.Sprintf(" · value %d", *l.Value)
-		}
-		if why != "" {
-			second += " · ✗ " + why
-		}
-		d.text(x+8, y+31, "m s", clip(second, ledgerW-12, 10))
-		if i > 0 && x > 2 {
-			sep := "M%s %sh8m-3 -3l3 3l-3 3"
-			d.path(fmt.Sprintf(sep, num(x-11), num(y+ledgerH/2)), "lead", "", "")
-			if l.Seq != lastSeq+1 {
-				d.path(fmt.Sprintf("M%s %sv8", num(x-8), num(y+ledgerH/2-4)), "lead", "", "entries left out")
-			}
-		}
+		w.ledgerEntry(x, y, n, why)
 		highest, lastSeq = max(highest, l.Token), l.Seq
 		keys[l.EffectKey] = keys[l.EffectKey] || l.Kind == history.LedgerAccept
-		x += ledgerW + 14
+		x += ledgerW + 30
 	}
 	return y + ledgerH + 6
+}
+
+func (w *lanes) ledgerEntry(x, y float64, n numbered, why string) {
+	l := *n.e.Ledger
+	class := "box"
+	if why != "" {
+		class = "boxbad"
+	}
+	w.d.rect(x, y, ledgerW, ledgerH, class, "", ledgerText(l)+" "+l.EffectKey)
+	w.d.text(x+9, y+16, "b", fmt.Sprintf("#%d %s token %d", n.n, l.Kind, l.Token))
+	second := fmt.Sprintf("seq %d", l.Seq)
+	if l.Value != nil {
+		second += fmt.Sprintf(", value %d", *l.Value)
+	}
+	w.d.text(x+9, y+31, "m s", clip(second, ledgerW-12, 10))
+	third, style := l.EffectKey, "m s"
+	if why != "" {
+		third, style = why, "b s bad"
+	}
+	w.d.text(x+9, y+46, style, clip(third, ledgerW-14, 10))
 }

@@ -2,33 +2,226 @@ package cassandrasink
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
 	"time"
 
+	"fencepost/core/clock"
 	"fencepost/core/sink"
+	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 )
 
 // Options configure a Sink.
 type Options struct {
+	// RequestTimeout bounds the wait for the answer to one copy of a request;
+	// then the identical request goes to another node. Default: the DB's.
 	RequestTimeout time.Duration
 }
 
-type Sink struct{}
+// Pauses between copies that were answered by an error before their time limit.
+const (
+	pauseMin = 20 * time.Millisecond
+	pauseMax = time.Second
+)
+
+// maxCached bounds the headers that a Sink remembers.
+const maxCached = 4096
+
+// Sink implements sink.Sink. Safe for concurrent use.
+type Sink struct {
+	db      *cassandra.DB
+	timeout time.Duration
+	now     func() time.Time
+
+	mu      sync.Mutex
+	headers map[string]header
+}
 
 var _ sink.Sink = (*Sink)(nil)
 
-func New(db *cassandra.DB, o Options) *Sink { return &Sink{} }
+// New returns a sink in db's keyspace; db stays the caller's to close. A process
+// that must reach its sink when it cannot reach its locks gives it a DB, and so
+// connections, of its own.
+func New(db *cassandra.DB, o Options) *Sink {
+	if o.RequestTimeout <= 0 {
+		o.RequestTimeout = db.RequestTimeout()
+	}
+	return &Sink{db: db, timeout: o.RequestTimeout, now: time.Now, headers: map[string]header{}}
+}
 
+// Raise implements sink.Sink. A token that is already the highest is Applied.
 func (s *Sink) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
-	return sink.Answer{}, nil
+	c, err := newCall(resource, issuer, token, nil)
+	if err != nil {
+		return sink.Answer{}, err
+	}
+	return s.decide(ctx, c)
 }
+
+// Accept implements sink.Sink.
 func (s *Sink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
-	return sink.Answer{}, nil
+	c, err := newCall(resource, issuer, token, &e)
+	if err != nil {
+		return sink.Answer{}, err
+	}
+	return s.decide(ctx, c)
 }
-func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
-	return sink.State{}, nil
+
+// decide makes decisions on what is known until one holds or ctx ends.
+func (s *Sink) decide(ctx context.Context, c *call) (sink.Answer, error) {
+	v, ok := s.cached(c.resource)
+	for {
+		if !ok {
+			var err error
+			if v, err = s.look(ctx, c, false); err != nil {
+				return sink.Answer{}, c.ended(ctx, err)
+			}
+		}
+		d := c.evaluate(v)
+		switch {
+		case d.needsSerial:
+			var err error
+			if v, err = s.look(ctx, c, true); err != nil {
+				return sink.Answer{}, c.ended(ctx, err)
+			}
+			ok = true
+			continue
+		case d.batch == nil:
+			s.remember(c.resource, v.header)
+			if d.err == nil && d.answer.Result == sink.Stale && c.uncertain > 0 {
+				d.err = &store.Error{Op: c.op(), Outcome: store.Unknown, Cause: sink.ErrStaleAfterUnknown}
+			}
+			return d.answer, d.err
+		}
+		rows, applied, err := s.send(ctx, c, d.batch.statements(c, s.now()))
+		if err != nil {
+			s.forget(c.resource)
+			return sink.Answer{}, err
+		}
+		if applied {
+			v = d.batch.after(c, v)
+		} else if v, err = viewOf(rows, c); err != nil {
+			return sink.Answer{}, c.ended(ctx, err)
+		}
+		v.serial, ok = true, true
+		s.remember(c.resource, v.header)
+	}
 }
-func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) { return nil, nil }
-func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (int, error) {
-	return 0, nil
+
+// send sends copies of one batch until one is answered. With an error, ctx ended.
+func (s *Sink) send(ctx context.Context, c *call, batch []store.Statement) (rows []map[string]any, applied bool, err error) {
+	pause := pauseMin
+	var last error
+	for copyNo := 0; ; copyNo++ {
+		if ctx.Err() != nil {
+			return nil, false, c.ended(ctx, last)
+		}
+		start := time.Now()
+		reqCtx, cancel := context.WithTimeout(ctx, s.timeout)
+		applied, rows, err = s.db.CAS(reqCtx, copyNo, batch...)
+		cancel()
+		if err == nil {
+			return rows, applied, nil
+		}
+		last = err
+		c.note(err)
+		if spent := time.Since(start); spent < s.timeout {
+			_ = clock.Go().Sleep(ctx, jitter(pause))
+			pause = min(2*pause, pauseMax)
+		}
+	}
+}
+
+// read runs a query, by one node after another, until it is answered or ctx ends.
+func (s *Sink) read(ctx context.Context, serial bool, stmt store.Statement) ([]map[string]any, error) {
+	pause := pauseMin
+	var last error
+	for copyNo := 0; ; copyNo++ {
+		if ctx.Err() != nil {
+			return nil, &store.Error{Op: "read sink", Outcome: store.Unknown, Cause: errors.Join(context.Cause(ctx), last)}
+		}
+		reqCtx, cancel := context.WithTimeout(ctx, s.timeout)
+		rows, err := s.db.QueryBy(reqCtx, copyNo, serial, stmt)
+		cancel()
+		if err == nil {
+			return rows, nil
+		}
+		last = err
+		_ = clock.Go().Sleep(ctx, jitter(pause))
+		pause = min(2*pause, pauseMax)
+	}
+}
+
+// look reads the header and the call's key.
+func (s *Sink) look(ctx context.Context, c *call, serial bool) (view, error) {
+	var keys []string
+	if c.effect != nil {
+		keys = []string{c.effect.Key}
+	}
+	rows, err := s.read(ctx, serial, selectRows(c.resource, keys))
+	if err != nil {
+		return view{}, err
+	}
+	v, err := viewOf(rows, c)
+	v.serial = serial
+	return v, err
+}
+
+func (s *Sink) cached(resource string) (view, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, ok := s.headers[resource]
+	if !ok {
+		return view{}, false
+	}
+	return view{header: &h}, true
+}
+
+func (s *Sink) remember(resource string, h *header) {
+	if h == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, ok := s.headers[resource]; ok && old.seq > h.seq {
+		return
+	}
+	if len(s.headers) >= maxCached {
+		for old := range s.headers { // any one: the cache only saves reads
+			delete(s.headers, old)
+			break
+		}
+	}
+	s.headers[resource] = *h
+}
+
+func (s *Sink) forget(resource string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.headers, resource)
+}
+
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+// ended is the error of a call whose context ended before it was answered.
+func (c *call) ended(ctx context.Context, last error) error {
+	e := &store.Error{Op: c.op(), Outcome: store.Fail, Cause: last}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(last, cause) {
+		e.Cause = errors.Join(cause, last)
+	}
+	if c.uncertain > 0 {
+		e.Outcome = store.Unknown
+		e.ServerTimeout = c.lastTimeout && !c.unanswered
+	}
+	return e
+}
+
+func (c *call) op() string {
+	if c.effect == nil {
+		return fmt.Sprintf("raise %s to %d", c.resource, c.token)
+	}
+	return fmt.Sprintf("accept %s on %s with token %d", c.effect.Key, c.resource, c.token)
 }

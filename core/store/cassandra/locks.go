@@ -96,7 +96,7 @@ func version(row map[string]any) (*store.Version, error) {
 	attempt, ok3 := row["attempt"].(string)
 	holder, ok4 := row["holder"].(string)
 	ttl, ok5 := row["ttl_ms"].(int64)
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || fence < 1 {
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || fence < 1 || ttl < 1 {
 		return nil, &store.Error{Op: "read a lock row", Outcome: store.Unknown,
 			Cause: fmt.Errorf("the row is malformed: %v: it was written by something else than this program", row)}
 	}

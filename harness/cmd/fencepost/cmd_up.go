@@ -20,10 +20,6 @@ import (
 	"fencepost/harness/sandbox"
 )
 
-// keptHandler carries out runs on a kept cluster, in the daemon's process; set
-// by the command that knows how.
-var keptHandler kept.Handler
-
 // upOptions are the flags of up.
 type upOptions struct {
 	background bool
@@ -126,7 +122,7 @@ func upInside(ctx context.Context, o upOptions) (err error) {
 		say(fmt.Sprintf("%s  %s:%d  log %s", n.Name(), n.IP(), c.CQLPort(), n.LogFile()))
 	}
 	say("up. `fencepost exec -- CMD` runs a command beside it, `fencepost down` ends it")
-	return kept.Serve(ctx, paths, c, network, keptHandler, nil)
+	return kept.Serve(ctx, paths, c, network, handleKept, nil)
 }
 
 // upBackground starts up in a session of its own, and returns when it answers.

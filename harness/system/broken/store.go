@@ -71,7 +71,7 @@ func (s uncheckedSink) Accept(ctx context.Context, resource, issuer string, toke
 				Args: []any{e.Value, seq, max(token, st.Seen), resource, st.Seq}, Partition: []any{resource},
 			},
 			store.Statement{
-				CQL:  `INSERT INTO sink (resource, kind, seq, key, issuer, token, value, entry, effect_key) VALUES (?, 2, ?, '', ?, ?, ?, 'accept', ?)`,
+				CQL:  `INSERT INTO sink (resource, kind, seq, key, issuer, fence, value, entry, effect_key) VALUES (?, 2, ?, '', ?, ?, ?, 'accept', ?)`,
 				Args: []any{resource, seq, issuer, token, e.Value, e.Key},
 			})
 		if err != nil {

@@ -1,0 +1,63 @@
+package checker
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" { // started by CheckInChild
+		os.Exit(ChildMain(os.Stdout))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func small(seed uint64) simConfig {
+	return simConfig{
+		seed: seed, workers: 3, clients: 2, locks: 2, ttl: 600 * time.Millisecond, length: 20 * time.Second,
+		noise: 0.1, pause: 0.1, crash: 0.7,
+	}
+}
+
+// TestLegalHistoriesPass is the false-alarm test: histories of the correct
+// protocol pass, whatever happened to them.
+func TestLegalHistoriesPass(t *testing.T) {
+	t.Parallel()
+	var sum Counts
+	for seed := range uint64(60) {
+		r := Check(context.Background(), simulate(small(seed)), Options{})
+		if r.Verdict != Pass {
+			for _, p := range r.Properties {
+				for _, v := range p.Violations {
+					t.Logf("%s: %s", p.ID, v.Message)
+				}
+				if p.Status == StatusUnknown {
+					t.Log(p.ID, p.Detail)
+				}
+			}
+			t.Fatalf("seed %d: %s: %s", seed, r.Verdict, r.Summary)
+		}
+		sum.Operations += r.Counts.Operations
+		sum.Takeovers += r.Counts.Takeovers
+		sum.StaleRefused += r.Counts.StaleRefused
+		sum.Unknowns += r.Counts.Unknowns
+		sum.UnknownSettled += r.Counts.UnknownSettled
+		sum.LeasesLost += r.Counts.LeasesLost
+		sum.LateSends += r.Counts.LateSends
+		sum.Duplicates += r.Counts.Duplicates
+		sum.Resends += r.Counts.Resends
+	}
+	t.Logf("%+v", sum)
+	for name, n := range map[string]int{
+		"takeovers": sum.Takeovers, "stale": sum.StaleRefused, "unknowns": sum.Unknowns, "settled": sum.UnknownSettled,
+		"lost": sum.LeasesLost, "late": sum.LateSends, "duplicates": sum.Duplicates, "resends": sum.Resends,
+	} {
+		if n == 0 {
+			t.Errorf("the simulation produced no %s", name)
+		}
+	}
+}

@@ -1,0 +1,458 @@
+package checker
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"fencepost/harness/history"
+)
+
+// mutation makes a legal history illegal in one way. do returns false if the
+// history has nothing to change.
+type mutation struct {
+	name string
+	want string   // the property that must fail
+	also []string // may fail beside it
+	do   func(*edit) bool
+}
+
+// porcupineOnly are seen by no linear-time check.
+var porcupineOnly = []string{"rejection shows an old row", "client reads an old value"}
+
+var mutations = []mutation{
+	{"token handed out twice", "P1", nil, func(e *edit) bool {
+		cs := e.cycles()
+		for i := len(cs) - 1; i > 0; i-- {
+			for j := range i {
+				if cs[j].acquire.inv.Key == cs[i].acquire.inv.Key {
+					cs[i].call.end.Token = cs[j].call.end.Token
+					return true
+				}
+			}
+		}
+		return false
+	}},
+	{"tokens from per-worker blocks", "P1", []string{"P3", "P4", "P10"}, func(e *edit) bool {
+		block := func(proc string, token int64) int64 {
+			return token + 1000*int64(len(history.Worker(proc))+int(history.Worker(proc)[1]-'0')%3)
+		}
+		for i := range e.h.Events {
+			if ev := &e.h.Events[i]; ev.Token != 0 {
+				ev.Token = block(ev.Proc, ev.Token)
+			}
+		}
+		return true
+	}},
+	{"refused acquire recorded as applied", "P2", []string{"P1", "P8"}, func(e *edit) bool {
+		for _, p := range e.all(history.OpAcquire, history.Fail) {
+			if p.end.Row != nil && p.end.Row.Attempt != p.inv.To.Attempt {
+				p.end.Type, p.end.Row = history.OK, nil
+				return true
+			}
+		}
+		return false
+	}},
+	{"applied acquire recorded as refused", "P2", []string{"P6"}, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		h.acquire.end.Type, h.acquire.end.Error = history.Fail, "unavailable"
+		return true
+	}},
+	{"applied release recorded as refused", "P2", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		h.release.end.Type, h.release.end.Error = history.Fail, "unavailable"
+		return true
+	}},
+	{"acknowledged release is lost", "P2", []string{"P9"}, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		// Whoever came next found the row as if it had not been released.
+		for _, p := range e.ops {
+			if p.inv.From != nil && *p.inv.From == *h.release.inv.To {
+				p.inv.From = ptr(*h.release.inv.From)
+			}
+		}
+		return true
+	}},
+	{"one write acknowledged twice", "P2", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		inv, end := *h.release.inv, *h.release.end
+		inv.ID = e.nextID(inv.Proc)
+		end.ID = inv.ID
+		inv.TS, end.TS, end.Sends = end.TS, end.TS+1, nil
+		e.insert(inv, end)
+		return true
+	}},
+	{"unknown recorded as applied", "P2", []string{"P1", "P8", "P9"}, func(e *edit) bool {
+		a := analyse(e.h, Options{}.withDefaults())
+		for _, l := range a.locks {
+			for _, c := range l.cas {
+				if c.outcome == history.Unknown && c.end != nil && l.fate(c.w) == never {
+					c.end.Type = history.OK
+					return true
+				}
+			}
+		}
+		return false
+	}},
+	{"stale SERIAL read", "P2", nil, func(e *edit) bool {
+		h := e.middle()
+		for _, p := range e.all(history.OpRead, history.OK) {
+			if h != nil && p.inv.Key == h.release.inv.Key {
+				p.end.Row = h.release.inv.To
+				return true
+			}
+		}
+		return false
+	}},
+	{"SERIAL read of a row that never was", "P2", nil, func(e *edit) bool {
+		for _, p := range e.all(history.OpRead, history.OK) {
+			row := *p.end.Row
+			row.Beat += 7
+			p.end.Row = &row
+			return true
+		}
+		return false
+	}},
+	{"write took effect before its invocation", "P2", []string{"P1", "P6", "P7", "P8", "P9"}, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		shift(h.acquire, h.release.end.TS-h.acquire.inv.TS+1_000_000)
+		e.index()
+		return true
+	}},
+	{"row mixed from two versions", "P2", []string{"P1", "P6", "P7", "P8", "P9"}, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		for _, p := range e.ops {
+			if p.inv.From != nil && *p.inv.From == *h.release.inv.To {
+				mixed := *p.inv.From
+				mixed.Beat += 3
+				p.inv.From = &mixed
+			}
+		}
+		return true
+	}},
+	{"rejection shows an old row", "P2", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		for _, p := range e.all(history.OpAcquire, history.Fail) {
+			if p.end.Row != nil && p.inv.Key == h.acquire.inv.Key && p.inv.TS > h.release.end.TS && p.inv.From != nil {
+				p.end.Row = ptr(*h.acquire.inv.To)
+				return true
+			}
+		}
+		return false
+	}},
+	{"ledger takes tokens out of order", "P3", []string{"P4", "P10"}, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		l := e.ledger(h.effect.inv.Key)
+		for i := 1; i < len(l); i++ {
+			if l[i].Ledger.Kind == history.LedgerRaise && l[i-1].Ledger.Kind == history.LedgerAccept {
+				l[i].Ledger.Seq, l[i-1].Ledger.Seq = l[i-1].Ledger.Seq, l[i].Ledger.Seq
+				return true
+			}
+		}
+		return false
+	}},
+	{"token of another lock accepted", "P3", []string{"P4", "P10"}, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		e.accept(h).Ledger.Issuer = "another"
+		return true
+	}},
+	{"effect applied twice", "P4", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		l := e.ledger(h.effect.inv.Key)
+		last, final := l[len(l)-1], e.final(h.effect.inv.Key)
+		again := *last
+		entry := *last.Ledger
+		entry.Seq++
+		entry.Kind, entry.EffectKey, entry.Value = history.LedgerAccept, h.effect.inv.EffectKey, ptr(*final.Value+1)
+		again.Ledger = &entry
+		final.Value, final.Seq = ptr(*final.Value+1), entry.Seq
+		e.insert(again)
+		return true
+	}},
+	{"acknowledged effect missing from the ledger", "P4", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		gone := *e.accept(h)
+		e.drop(func(ev *history.Event) bool {
+			return ev.Op == history.NoteLedger && ev.Key == gone.Key && ev.Ledger.Seq == gone.Ledger.Seq
+		})
+		return true
+	}},
+	{"applied effect recorded as failed", "P4", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		end := h.effect.end
+		end.Type, end.Result, end.Error = history.Fail, "", "unavailable"
+		return true
+	}},
+	{"lost update", "P4", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		v := *h.effect.inv.Value - 1
+		h.effect.inv.Value, e.accept(h).Ledger.Value = &v, &v
+		return true
+	}},
+	{"final value is not the number of effects", "P4", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		f := e.final(h.effect.inv.Key)
+		f.Value = ptr(*f.Value - 1)
+		return true
+	}},
+	{"sink wrote another value than asked", "P4", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		h.effect.inv.Value = ptr(*h.effect.inv.Value + 5)
+		return true
+	}},
+	{"client reads an old value", "P4", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil || *h.get.end.Value == 0 {
+			return false
+		}
+		h.get.end.Value = ptr(*h.get.end.Value - 1)
+		return true
+	}},
+	{"effect under a token never granted", "P6", []string{"P4", "P10"}, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		h.start.Token += 5000
+		return true
+	}},
+	{"work under another client's token", "P6", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		h.start.Proc = strings.Split(h.start.Proc, "/")[0] + "/c9"
+		return true
+	}},
+	{"token handed out by a call that acquired nothing", "P6", []string{"P1"}, func(e *edit) bool {
+		for _, p := range e.all(history.OpLock, history.Fail) {
+			if slices.ContainsFunc(e.ops, func(q pair) bool {
+				return q.inv.Op == history.OpAcquire && q.inv.Proc == p.inv.Proc && q.inv.TS >= p.inv.TS && q.inv.TS <= p.end.TS
+			}) {
+				continue
+			}
+			p.end.Type, p.end.Token = history.OK, 77_777
+			return true
+		}
+		return false
+	}},
+	{"acquire that was never confirmed", "P6", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		h.acquire.end.Type, h.acquire.end.Error = history.Unknown, "timeout"
+		return true
+	}},
+	{"effect decided after the deadline", "P7", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		h.effect.inv.DecidedAt = h.acquire.inv.TS + 20_000_000_000
+		return true
+	}},
+	{"work started after the release", "P7", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		h.start.DecidedAt = h.release.inv.TS + 1
+		return true
+	}},
+	{"two leases at once", "P8", nil, func(e *edit) bool {
+		// A ttl that the row did not have: the holder trusts for longer than
+		// the one who took over had to wait.
+		a := analyse(e.h, Options{}.withDefaults())
+		for _, l := range a.locks {
+			for i, w := range l.chain {
+				c := w.main()
+				if i > 0 && c.inv.Takeover && c.outcome == history.OK {
+					old := l.chain[i-1]
+					if g := l.byAttempt[old.to.Attempt]; g != nil && g.release == nil && g.lost == nil && g.acq.outcome == history.OK {
+						e.longerTTL(old.to.Attempt)
+						return true
+					}
+				}
+			}
+		}
+		return false
+	}},
+	{"released by another client", "P9", []string{"P8"}, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		other := strings.Split(h.release.inv.Proc, "/")[0] + "/c9"
+		h.release.inv.Proc, h.release.end.Proc = other, other
+		return true
+	}},
+	{"release that keeps the holder", "P9", []string{"P2"}, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		old := *h.release.inv.To
+		bad := old
+		bad.Holder = h.release.inv.Proc
+		for i := range e.h.Events {
+			for _, v := range []**history.Version{&e.h.Events[i].From, &e.h.Events[i].To, &e.h.Events[i].Row} {
+				if *v != nil && **v == old {
+					*v = &bad
+				}
+			}
+		}
+		return true
+	}},
+	{"refused without a higher token", "P10", []string{"P4"}, func(e *edit) bool {
+		for _, p := range e.all(history.OpEffect, history.Fail) {
+			if p.end.Result == resultStale {
+				p.end.Seen = p.inv.Token
+				return true
+			}
+		}
+		return false
+	}},
+	{"refused by a token that nobody raised", "P10", []string{"P4"}, func(e *edit) bool {
+		for _, p := range e.all(history.OpEffect, history.Fail) {
+			if p.end.Result == resultStale {
+				p.end.Seen += 10_000
+				return true
+			}
+		}
+		return false
+	}},
+	{"refused by a token raised only later", "P10", []string{"P4"}, func(e *edit) bool {
+		for _, p := range e.all(history.OpEffect, history.Fail) {
+			if f := e.final(p.inv.Key); p.end.Result == resultStale && f.Seen > p.end.Seen+3 {
+				p.end.Seen = f.Seen
+				return true
+			}
+		}
+		return false
+	}},
+	{"conflict without an effect of that key", "P10", nil, func(e *edit) bool {
+		for _, p := range e.all(history.OpEffect, history.Fail) {
+			if p.end.Result == resultStale {
+				p.end.Result = resultConflict
+				return true
+			}
+		}
+		return false
+	}},
+}
+
+// longerTTL gives a grant a ttl ten times as long.
+func (e *edit) longerTTL(attempt string) {
+	for i := range e.h.Events {
+		for _, v := range []**history.Version{&e.h.Events[i].From, &e.h.Events[i].To, &e.h.Events[i].Row} {
+			if *v != nil && (*v).Attempt == attempt {
+				long := **v
+				long.TTLMS *= 10
+				*v = &long
+			}
+		}
+	}
+}
+
+// TestMutationsAreFound: every directed change of a legal history fails the
+// property that it breaks and no unrelated one, whichever history it is made to.
+func TestMutationsAreFound(t *testing.T) {
+	t.Parallel()
+	for _, m := range mutations {
+		t.Run(m.want+" "+m.name, func(t *testing.T) {
+			t.Parallel()
+			done := 0
+			for seed := uint64(0); seed < 60 && done < 5; seed++ {
+				e := newEdit(simulate(small(seed)))
+				if !m.do(e) {
+					continue
+				}
+				done++
+				r := Check(context.Background(), e.h, Options{})
+				ids := failing(r)
+				if r.Verdict != Fail || !slices.Contains(ids, m.want) {
+					t.Fatalf("seed %d: %s, failing %v: %s", seed, r.Verdict, ids, r.Summary)
+				}
+				for _, id := range ids {
+					if id != m.want && !slices.Contains(m.also, id) {
+						t.Errorf("seed %d: %s fails too: %s", seed, id, firstViolation(r, id))
+					}
+				}
+				if done == 1 {
+					t.Logf("failing %v: %s", ids, firstViolation(r, m.want))
+				}
+				checkExplained(t, r)
+				if searched := strings.HasPrefix(firstViolation(r, m.want), "no order of the operations"); searched != slices.Contains(porcupineOnly, m.name) {
+					t.Errorf("found by Porcupine alone: %v", searched)
+				}
+			}
+			if done < 3 {
+				t.Errorf("applied to %d histories only", done)
+			}
+		})
+	}
+}
+
+// checkExplained: a violation has a message, events in order and their place.
+func checkExplained(t *testing.T, r *Result) {
+	t.Helper()
+	for _, p := range r.Properties {
+		for _, v := range p.Violations {
+			if v.Message == "" || len(v.Events) == 0 && p.Status == StatusFail || len(v.Events) > maxWindow {
+				t.Errorf("%s: %q with %d events", p.ID, v.Message, len(v.Events))
+			}
+			for i, ref := range v.Events {
+				if ref.File == "" || ref.Line == 0 || i > 0 && ref.Event.TS < v.Events[i-1].Event.TS {
+					t.Errorf("%s: event %d of %q: %s:%d, ts %d", p.ID, i, v.Message, ref.File, ref.Line, ref.Event.TS)
+				}
+			}
+		}
+	}
+}

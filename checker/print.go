@@ -1,0 +1,75 @@
+package checker
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"fencepost/harness/history"
+)
+
+// printed bounds the violations of a property that Print shows; verdict.json
+// has up to 20.
+const printed = 3
+
+// Print writes a result for people: the verdict, a table of the properties, and
+// the violations with their events as file:line.
+func Print(w io.Writer, r *Result) {
+	fmt.Fprintf(w, "%s  %s\n\n", r.Verdict, r.Summary)
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, p := range r.Properties {
+		status := strings.ToUpper(string(p.Status))
+		if p.Status == StatusPass || p.Status == StatusNA {
+			status = string(p.Status)
+		}
+		found := p.Detail
+		if p.Count > 0 {
+			found = plural(p.Count, "finding")
+		} else if p.Status == StatusPass {
+			found = fmt.Sprintf("%d checked", p.Checked)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", p.ID, status, p.Title, found)
+	}
+	t.Flush()
+	for _, p := range r.Properties {
+		printViolations(w, r, &p)
+	}
+	c := r.Counts
+	fmt.Fprintf(w, "\n%s in %s of %s: %d cycles, %d grants, %d takeovers, %d effects, %d stale refused, %d duplicates, %d unknown (%d settled), %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",
+		plural(c.Events, "event"), plural(c.Operations, "operation"), plural(c.Procs, "process life"),
+		c.Cycles, c.Grants, c.Takeovers, c.Effects, c.StaleRefused, c.Duplicates, c.Unknowns, c.UnknownSettled, c.Resends, c.LeasesLost, c.LateSends, c.FaultsProven, c.Faults, c.Torn)
+}
+
+func printViolations(w io.Writer, r *Result, p *Property) {
+	for i, v := range p.Violations {
+		if i == printed {
+			fmt.Fprintf(w, "\n%s: %d more\n", p.ID, p.Count-printed)
+			break
+		}
+		fmt.Fprintf(w, "\n%s: %s\n", p.ID, v.Message)
+		for _, e := range v.Events {
+			name := e.File
+			if r.dir != "" && !filepath.IsAbs(name) {
+				name = filepath.Join(r.dir, name)
+			}
+			fmt.Fprintf(w, "  %s:%d: +%.3f ms %s\n", name, e.Line, float64(e.Event.TS-v.From)/1e6, eventText(e.Event))
+		}
+	}
+	if p.Visualization != "" && p.Status != StatusPass {
+		fmt.Fprintf(w, "\n%s: see %s\n", p.ID, filepath.Join(r.dir, p.Visualization))
+	}
+}
+
+// eventText is an event's line without what is already said.
+func eventText(e history.Event) string {
+	ts := e.TS
+	e.TS = 0
+	b, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Sprint(ts)
+	}
+	return strings.Replace(string(b), `"ts":0,`, "", 1)
+}

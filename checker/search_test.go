@@ -1,0 +1,238 @@
+package checker
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// script builds a small history by hand: lock rows only.
+type script struct {
+	h    history.History
+	ids  map[string]int64
+	line int
+}
+
+func newScript() *script {
+	s := &script{ids: map[string]int64{}}
+	s.h.Headers = []history.Header{{Format: history.Format, Run: "script", Proc: "w1.1"}}
+	return s
+}
+
+func (s *script) event(ts int64, e history.Event) {
+	s.line++
+	e.TS, e.File, e.Line = ts, "script.jsonl", s.line
+	s.h.Events = append(s.h.Events, e)
+}
+
+// cas adds a CAS from invoke to end.
+func (s *script) cas(proc string, op history.Op, from, to history.Version, inv, end int64, outcome history.Type, server bool) {
+	life := history.Life(proc)
+	s.ids[life]++
+	e := history.Event{Proc: proc, ID: s.ids[life], Type: history.Invoke, Op: op, Key: "L", From: &from, To: &to}
+	s.event(inv, e)
+	s.event(end, history.Event{Proc: proc, ID: e.ID, Type: outcome, Op: op, Key: "L", ServerTimeout: server, Sends: []int64{inv}})
+}
+
+func (s *script) read(proc string, row history.Version, inv, end int64) {
+	life := history.Life(proc)
+	s.ids[life]++
+	e := history.Event{Proc: proc, ID: s.ids[life], Type: history.Invoke, Op: history.OpRead, Key: "L"}
+	s.event(inv, e)
+	e.Type, e.Row = history.OK, &row
+	s.event(end, e)
+}
+
+func (s *script) check(t *testing.T, dir string) *Result {
+	t.Helper()
+	s.event(s.h.Events[len(s.h.Events)-1].TS+1, history.Event{Proc: "w1.1", Type: history.Note, Op: history.NoteExit})
+	e := newEdit(&s.h) // sorts
+	return Check(context.Background(), e.h, Options{Dir: dir})
+}
+
+func property(r *Result, id string) Property {
+	for _, p := range r.Properties {
+		if p.ID == id {
+			return p
+		}
+	}
+	return Property{}
+}
+
+var (
+	noRow = history.Version{Absent: true}
+	heldA = history.Version{Fence: 1, Attempt: "a", Holder: "w1.1/c1", TTLMS: 1000}
+	freeA = history.Version{Fence: 1, Beat: 1, Attempt: "b"}
+	heldB = history.Version{Fence: 2, Attempt: "c", Holder: "w1.1/c2", TTLMS: 1000}
+	seal  = history.Version{Fence: 3, Attempt: "z"}
+)
+
+// TestResurrectedWrite is CASSANDRA-12126: a release times out at its
+// coordinator, a SERIAL read then sees the lock still held, and later the
+// release surfaces and lets another in. With open unknowns that is legal.
+func TestResurrectedWrite(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		server   bool // the coordinator answered with the timeout
+		readEnd  int64
+		readFrom int64
+		bounded  string
+	}{
+		{"coordinator's timeout, read after it", true, 60, 50, "Illegal"},
+		{"coordinator's timeout, read beside it", true, 60, 35, "Ok"},
+		{"client's timeout", false, 60, 50, "Ok"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScript()
+			s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.OK, false)
+			s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 30, 40, history.Unknown, tc.server)
+			s.read("w1.1/c1", heldA, tc.readFrom, tc.readEnd)
+			s.cas("w1.1/c2", history.OpAcquire, freeA, heldB, 70, 80, history.OK, false)
+			s.cas("harness", history.OpSeal, heldB, seal, 90, 95, history.OK, false)
+			dir := t.TempDir()
+			p := property(s.check(t, dir), "P2")
+			if p.Encodings["open"] != "Ok" || p.Encodings["bounded"] != tc.bounded {
+				t.Fatalf("encodings %v, want open Ok, bounded %s", p.Encodings, tc.bounded)
+			}
+			if tc.bounded == "Ok" {
+				if p.Status != StatusPass {
+					t.Fatalf("%s: %v", p.Status, p.Violations)
+				}
+				return
+			}
+			if p.Status != StatusFail || p.Count != 1 || !strings.Contains(p.Violations[0].Message, "bounded encoding") {
+				t.Fatalf("%s: %+v", p.Status, p.Violations)
+			}
+			// The window is the three operations that contradict each other.
+			if n := len(p.Violations[0].Events); n > 6 {
+				t.Errorf("%d events in the window", n)
+			}
+			if _, err := os.Stat(filepath.Join(dir, p.Visualization)); err != nil || p.Visualization == "" {
+				t.Errorf("visualization %q: %v", p.Visualization, err)
+			}
+		})
+	}
+}
+
+// TestResurrectionSeenByRejection: the same anomaly seen by a rejected CAS.
+func TestResurrectionSeenByRejection(t *testing.T) {
+	t.Parallel()
+	s := newScript()
+	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.Unknown, true)
+	s.ids["w1.1"]++
+	id := s.ids["w1.1"]
+	other := history.Version{Fence: 1, Attempt: "x", Holder: "w1.1/c3", TTLMS: 1000}
+	stale := history.Version{Fence: 9, Attempt: "q", Holder: "w1.1/c3", TTLMS: 1000}
+	s.event(50, history.Event{Proc: "w1.1/c3", ID: id, Type: history.Invoke, Op: history.OpAcquire, Key: "L", From: &stale, To: &other})
+	s.event(60, history.Event{Proc: "w1.1/c3", ID: id, Type: history.Fail, Op: history.OpAcquire, Key: "L", Row: &noRow})
+	s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 70, 75, history.OK, false)
+	s.cas("harness", history.OpSeal, freeA, seal, 90, 95, history.OK, false)
+	p := property(s.check(t, ""), "P2")
+	if p.Encodings["open"] != "Ok" || p.Encodings["bounded"] != "Illegal" {
+		t.Fatalf("encodings %v", p.Encodings)
+	}
+}
+
+// TestManyUnknowns: the chain settles them, so a wrong history with dozens of
+// unknown writes is still refuted, where Porcupine alone would time out.
+func TestManyUnknowns(t *testing.T) {
+	t.Parallel()
+	s := newScript()
+	row := noRow
+	for i := range int64(60) {
+		at := 100 * (i + 1)
+		next := history.Version{Fence: i + 1, Attempt: string(rune('A' + i)), Holder: "w1.1/c1", TTLMS: 1}
+		lost := history.Version{Fence: i + 1, Attempt: "lost" + string(rune('A'+i)), Holder: "w1.1/c2", TTLMS: 1}
+		outcome := history.OK
+		if i%2 == 0 {
+			outcome = history.Unknown
+		}
+		s.cas("w1.1/c2", history.OpAcquire, row, lost, at, at+10, history.Unknown, false)
+		s.cas("w1.1/c1", history.OpAcquire, row, next, at+20, at+30, outcome, false)
+		if i == 55 {
+			s.read("w1.1/c3", history.Version{Fence: 3, Attempt: "C", Holder: "w1.1/c1", TTLMS: 1}, at+40, at+50)
+		}
+		row = next
+	}
+	s.cas("harness", history.OpSeal, row, history.Version{Fence: 1000, Attempt: "z"}, 9000, 9001, history.OK, false)
+	begin := time.Now()
+	p := property(s.check(t, ""), "P2")
+	if p.Status != StatusFail || p.Encodings["open"] != "Illegal" || !strings.Contains(p.Violations[0].Message, "stale SERIAL read") {
+		t.Fatalf("%s %v %+v", p.Status, p.Encodings, p.Violations)
+	}
+	if d := time.Since(begin); d > 20*time.Second {
+		t.Errorf("took %s", d)
+	}
+}
+
+// TestEpochs: a partition that is cut gives the same answers as one that is not.
+func TestEpochs(t *testing.T) {
+	t.Parallel()
+	cfg := simConfig{seed: 5, workers: 2, clients: 1, locks: 1, ttl: 200 * time.Millisecond, length: 10 * time.Minute, maxEvents: 70_000, noise: 0.02}
+	h := simulate(cfg)
+	a := analyse(h, Options{}.withDefaults())
+	pt, _ := a.locks[0].encode(false, true)
+	if n := len(pt.epochs()); n < 3 {
+		t.Fatalf("%d operations in %d epochs", len(pt.ops), n)
+	}
+	if r := Check(context.Background(), h, Options{Dir: t.TempDir()}); r.Verdict != Pass {
+		t.Fatalf("%s: %s", r.Verdict, r.Summary)
+	}
+	// Only Porcupine sees these; both lie behind the first cut.
+	e := newEdit(h)
+	cs := e.cycles()
+	h1 := cs[len(cs)*9/10]
+	h1.get.end.Value = ptr(*h1.get.end.Value - 1)
+	for _, p := range e.all(history.OpAcquire, history.Fail) {
+		if p.end.Row != nil && p.inv.TS > h1.release.end.TS {
+			p.end.Row = h1.acquire.inv.To
+			break
+		}
+	}
+	dir := t.TempDir()
+	r := Check(context.Background(), e.h, Options{Dir: dir})
+	for _, id := range []string{"P2", "P4"} {
+		p := property(r, id)
+		if p.Status != StatusFail || p.Count != 1 || len(p.Violations[0].Events) == 0 {
+			t.Fatalf("%s: %s %v %+v", id, p.Status, p.Encodings, p.Violations)
+		}
+		t.Logf("%s %d events", p.Violations[0].Message, len(p.Violations[0].Events))
+		if info, err := os.Stat(filepath.Join(dir, p.Visualization)); err != nil || p.Visualization == "" || info.Size() > maxVisualKB<<10 {
+			t.Errorf("visualization %q: %v", p.Visualization, err)
+		}
+	}
+}
+
+// TestVisualization: a passing run has one page of each kind, of bounded size,
+// with the fault windows in it.
+func TestVisualization(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cfg := small(1)
+	cfg.length = 5 * time.Minute
+	r := Check(context.Background(), simulate(cfg), Options{Dir: dir})
+	if r.Verdict != Pass {
+		t.Fatalf("%s: %s", r.Verdict, r.Summary)
+	}
+	for _, id := range []string{"P2", "P4"} {
+		name := property(r, id).Visualization
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		t.Logf("%s: %s, %d KB", id, name, len(b)>>10)
+		if len(b) > 3<<20 || !strings.Contains(string(b), "f1 partition") {
+			t.Errorf("%s: %d bytes, fault window missing: %v", name, len(b), !strings.Contains(string(b), "f1 partition"))
+		}
+	}
+	if p := property(Check(context.Background(), simulate(small(1)), Options{}), "P2"); p.Visualization != "" {
+		t.Errorf("visualization %q without a directory", p.Visualization)
+	}
+}

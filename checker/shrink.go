@@ -1,0 +1,133 @@
+package checker
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"fencepost/harness/history"
+)
+
+// shrinkSearch bounds each search while a counterexample is made small.
+const shrinkSearch = 2 * time.Second
+
+// window is a small illegal part of a history.
+type window struct {
+	ops  []porcupine.Operation
+	init any
+	// last describes the operation whose answer no order explains.
+	last    string
+	culprit *op
+}
+
+// shrink finds the shortest illegal prefix of what was found illegal, then
+// leaves out what lies before the conflict, then the observations that it does
+// not need. What the time does not allow is left in.
+func shrink(b budget, f found) window {
+	illegal := func(init any, ops []porcupine.Operation) bool {
+		left := b.left(shrinkSearch)
+		return left > 0 && porcupine.CheckOperationsTimeout(f.part.model(init), ops, left) == porcupine.Illegal
+	}
+	returns := make([]int64, 0, len(f.ops))
+	for _, o := range f.ops {
+		if o.Return != history.Forever {
+			returns = append(returns, o.Return)
+		}
+	}
+	sort.Slice(returns, func(i, j int) bool { return returns[i] < returns[j] })
+	w := window{ops: f.ops, init: f.init}
+	end := int64(history.Forever)
+	i := sort.Search(len(returns), func(i int) bool { return illegal(f.init, prefix(f.ops, returns[i])) })
+	if i < len(returns) {
+		end = returns[i]
+		w.ops = prefix(f.ops, end)
+	}
+	for _, o := range w.ops {
+		if s := o.Input.(step); o.Return == end && s.source() != nil {
+			w.last, w.culprit = fmt.Sprintf("%q", s.String()), s.source()
+		}
+	}
+	if w.culprit == nil {
+		w.last = "all that was answered"
+	}
+	w.cutFront(f.part.any, illegal)
+	w.dropObservations(illegal)
+	return w
+}
+
+// prefix is the history as it was at an instant: what was called later is left
+// out, what was not answered yet may have happened or not.
+func prefix(ops []porcupine.Operation, at int64) []porcupine.Operation {
+	var out []porcupine.Operation
+	for _, o := range ops {
+		switch {
+		case o.Call > at:
+			continue
+		case o.Return > at:
+			s := o.Input.(step)
+			if s.observes() {
+				continue
+			}
+			o.Input, o.Return = s.pending(), history.Forever
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// cutFront drops all that was over at a quiet instant as late as possible; the
+// state there is then not known.
+func (w *window) cutFront(unknown any, illegal func(any, []porcupine.Operation) bool) {
+	var cuts []int
+	quiet := int64(0)
+	for i, o := range w.ops { // by call
+		if i > 0 && o.Call > quiet {
+			cuts = append(cuts, i)
+		}
+		if o.Return != history.Forever {
+			quiet = max(quiet, o.Return)
+		}
+	}
+	from := func(cut int) []porcupine.Operation {
+		var out []porcupine.Operation
+		for i, o := range w.ops {
+			if i >= cut || o.Return == history.Forever {
+				out = append(out, o)
+			}
+		}
+		return out
+	}
+	// The later the cut, the weaker the constraints: find the last illegal one.
+	n := sort.Search(len(cuts), func(i int) bool { return !illegal(unknown, from(cuts[i])) })
+	if n > 0 {
+		w.ops, w.init = from(cuts[n-1]), unknown
+	}
+}
+
+// dropObservations leaves out reads and refusals without which the window is
+// still illegal.
+func (w *window) dropObservations(illegal func(any, []porcupine.Operation) bool) {
+	if len(w.ops) > 64 {
+		return
+	}
+	for i := 0; i < len(w.ops); {
+		s := w.ops[i].Input.(step)
+		rest := append(append([]porcupine.Operation(nil), w.ops[:i]...), w.ops[i+1:]...)
+		if s.source() != w.culprit && s.observes() && illegal(w.init, rest) {
+			w.ops = rest
+			continue
+		}
+		i++
+	}
+}
+
+// events are the window's, the culprit's first, then the latest.
+func (w *window) events() []*history.Event {
+	out := both(w.culprit)
+	for i := len(w.ops) - 1; i >= 0; i-- {
+		out = append(out, both(w.ops[i].Input.(step).source())...)
+	}
+	return out
+}

@@ -1,0 +1,430 @@
+package checker
+
+import (
+	"fmt"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// simClient is one client of the simulation. It follows the lock protocol:
+// whole-version CAS, takeover by observation, trust from the first send.
+type simClient struct {
+	w      *world
+	f      *simFile
+	proc   string
+	paused int64 // stands still until then
+	grants int
+}
+
+// worker starts a process life; a crashed one is followed by another.
+func (w *world) worker(name string, life int, alive *int) {
+	f := w.file(fmt.Sprintf("%s.%d", name, life))
+	*alive++
+	left := w.cfg.clients
+	for i := range w.cfg.clients {
+		c := &simClient{w: w, f: f, proc: fmt.Sprintf("%s/c%d", f.header.Proc, i+1)}
+		task := w.coroutine(func(t *task) {
+			for !w.done && (w.cfg.maxEvents == 0 || w.n < w.cfg.maxEvents) {
+				c.cycle(t)
+				t.sleep(w.between(time.Millisecond, 20*time.Millisecond))
+			}
+			t.sleep(4 * w.cfg.ttl) // what it left in the background ends
+			if left--; left == 0 {
+				w.record(f, history.Event{Proc: f.header.Proc, Type: history.Note, Op: history.NoteExit})
+				*alive--
+			}
+		})
+		task.killed = func() bool { return f.dead }
+	}
+	if w.chance(w.cfg.crash) && life < 4 {
+		w.at(w.now+int64(w.between(w.cfg.length/20, w.cfg.length/2)), func() {
+			if w.done || left < w.cfg.clients {
+				return
+			}
+			f.dead = true
+			*alive--
+			w.record(w.host, history.Event{Proc: f.header.Proc, Type: history.Note, Op: history.NoteCrash, Error: "SIGKILL by f1"})
+			w.worker(name, life+1, alive)
+		})
+	}
+}
+
+// fate of one copy of a request, drawn before it is sent.
+type copyFate struct {
+	exec   time.Duration // after the send; negative: never
+	answer time.Duration // negative: none
+	server bool          // the answer is the coordinator's timeout
+	refuse bool          // certainly not executed, and the client is told so
+}
+
+func (w *world) copyFate(timeout time.Duration) copyFate {
+	quick := w.between(time.Millisecond, 8*time.Millisecond)
+	if !w.chance(w.cfg.noise) {
+		return copyFate{exec: quick / 2, answer: quick}
+	}
+	switch w.rng.IntN(7) {
+	case 0:
+		return copyFate{exec: -1, answer: -1} // request lost
+	case 1:
+		return copyFate{exec: quick, answer: -1} // answer lost
+	case 2:
+		return copyFate{exec: w.between(timeout, 3*timeout), answer: -1} // executed late
+	case 3:
+		return copyFate{exec: quick, answer: timeout - 1, server: true}
+	case 4:
+		return copyFate{exec: -1, answer: timeout - 1, server: true}
+	case 5:
+		return copyFate{exec: -1, answer: quick, refuse: true}
+	}
+	return copyFate{exec: timeout / 2, answer: timeout - 2} // slow
+}
+
+// request sends copies of one request until one is answered or tries are used up.
+type reply struct {
+	answered, refused, server bool
+	copies                    int
+	sends                     []int64
+	result                    any
+}
+
+func (c *simClient) request(t *task, tries int, timeout time.Duration, exec func() any) reply {
+	w := c.w
+	var r reply
+	silent := false // a copy without an answer may still be on its way
+	for r.copies < tries {
+		r.copies++
+		r.sends = append(r.sends, w.stamp())
+		fate := w.copyFate(timeout)
+		var result any
+		if fate.exec >= 0 {
+			w.at(w.now+int64(fate.exec), func() { result = exec() })
+		}
+		if fate.answer < 0 {
+			c.sleep(t, timeout)
+			silent = true
+			continue
+		}
+		c.sleep(t, fate.answer)
+		switch {
+		case fate.refuse:
+			if r.copies == 1 {
+				r.refused = true
+				return r
+			}
+			silent = true
+		case fate.server:
+			r.server = r.copies == 1 || !silent
+			if w.chance(0.5) {
+				return r
+			}
+		default:
+			r.answered, r.result, r.server = true, result, false
+			return r
+		}
+	}
+	r.server = r.server && !silent
+	return r
+}
+
+// sleep is the task's, prolonged by a pause of the whole client.
+func (c *simClient) sleep(t *task, d time.Duration) {
+	t.sleep(d)
+	for c.paused > c.w.now {
+		t.sleep(time.Duration(c.paused - c.w.now))
+	}
+}
+
+type casReply struct {
+	applied bool
+	row     history.Version
+}
+
+// cas is one compare-and-set by the rules of the protocol.
+func (c *simClient) cas(t *task, op history.Op, lock string, from, to history.Version, takeover bool) (history.Type, history.Version, int64) {
+	w := c.w
+	e := history.Event{Proc: c.proc, ID: c.f.id(), Type: history.Invoke, Op: op, Key: lock}
+	inv := e
+	inv.From, inv.To, inv.Takeover = &from, &to, takeover
+	w.record(c.f, inv)
+	r := c.request(t, 3, w.cfg.ttl/6, func() any {
+		row := w.rows[lock]
+		if row == from || w.cfg.bug == bugBlindRelease && op == history.OpRelease {
+			w.rows[lock] = to
+			return casReply{true, row}
+		}
+		return casReply{false, row}
+	})
+	e.Sends = r.sends
+	var row history.Version
+	switch {
+	case r.refused:
+		e.Type, e.Error = history.Fail, "not sent"
+	case !r.answered:
+		e.Type, e.Error, e.ServerTimeout = history.Unknown, "timeout", r.server
+	default:
+		x := r.result.(casReply)
+		row = x.row
+		e.Type = settle(op, from, to, x, r.copies == 1)
+		if e.Type == history.Fail {
+			e.Row = &row
+		}
+	}
+	if w.cfg.bug == bugUnknownFail && op == history.OpAcquire && e.Type == history.Unknown {
+		e.Type = history.Fail
+	}
+	w.record(c.f, e)
+	return e.Type, row, r.sends[0]
+}
+
+// settle reads an answer: a rejection of the sole copy is plain, after a resend
+// the row that came back decides.
+func settle(op history.Op, from, to history.Version, x casReply, sole bool) history.Type {
+	switch {
+	case x.applied:
+		return history.OK
+	case sole:
+		return history.Fail
+	}
+	row := x.row
+	switch op {
+	case history.OpAcquire:
+		switch {
+		case row.Attempt == to.Attempt && row.Holder == to.Holder:
+			return history.OK
+		case row.Fence == from.Fence || row.Fence == from.Fence+1 && row.Attempt != to.Attempt && row.Holder != "":
+			return history.Fail
+		}
+	case history.OpRenew, history.OpRelease:
+		if row == to {
+			return history.OK
+		}
+	}
+	return history.Unknown
+}
+
+// lease is a held lock.
+type lease struct {
+	row      history.Version
+	deadline int64
+	lost     bool
+	unsure   bool // an unknown renewal
+	closing  bool
+	renewing bool
+}
+
+func (c *simClient) trust(first int64) int64 {
+	ttl := c.w.cfg.ttl
+	return first + int64(ttl) - int64(2*simDrift*float64(ttl)) - int64(simMargin)
+}
+
+func (c *simClient) cycle(t *task) {
+	w := c.w
+	lock := fmt.Sprintf("lock-%d", w.rng.IntN(w.cfg.locks))
+	e := history.Event{Proc: c.proc, ID: c.f.id(), Type: history.Invoke, Op: history.OpLock, Key: lock}
+	w.record(c.f, e)
+	l := c.acquire(t, lock)
+	if l == nil {
+		e.Type, e.Error = history.Fail, "timeout"
+		w.record(c.f, e)
+		return
+	}
+	e.Type, e.Token = history.OK, l.row.Fence
+	w.record(c.f, e)
+	c.grants++
+	renewer := w.coroutine(func(rt *task) { c.renew(rt, lock, l) })
+	renewer.killed = func() bool { return c.f.dead }
+	c.critical(t, lock, l)
+	l.closing = true
+	for l.renewing {
+		c.sleep(t, time.Millisecond)
+	}
+	if !c.valid(lock, l) || l.unsure {
+		return
+	}
+	free := history.Version{Fence: l.row.Fence, Beat: l.row.Beat + 1, Attempt: w.uuid()}
+	l.deadline = 0
+	c.cas(t, history.OpRelease, lock, l.row, free, false)
+}
+
+// acquire tries for a few ttl. It watches a held lock until it has stood still
+// for the row's ttl.
+func (c *simClient) acquire(t *task, lock string) *lease {
+	w := c.w
+	end := w.now + 4*int64(w.cfg.ttl)
+	var seen history.Version
+	since := int64(-1)
+	for w.now < end {
+		c.sleep(t, w.between(time.Millisecond, 4*time.Millisecond))
+		row := w.rows[lock]
+		if row != seen || since < 0 {
+			seen, since = row, w.now
+		}
+		held := row.Holder != ""
+		if held && w.now-since < row.TTLMS*1e6 && w.cfg.bug != bugNoWait {
+			c.sleep(t, w.cfg.ttl/8)
+			continue
+		}
+		to := history.Version{Fence: row.Fence + 1, Attempt: w.uuid(), Holder: c.proc, TTLMS: w.cfg.ttl.Milliseconds()}
+		if w.cfg.bug == bugFenceKept && row.Fence > 0 {
+			to.Fence = row.Fence
+		}
+		outcome, _, first := c.cas(t, history.OpAcquire, lock, row, to, held)
+		l := &lease{row: to, deadline: c.trust(first)}
+		if w.cfg.bug == bugAnchorReply {
+			l.deadline = c.trust(w.now)
+		}
+		switch {
+		case outcome == history.OK && w.now < l.deadline,
+			outcome == history.Unknown && w.cfg.bug == bugUnknownOK:
+			return l
+		case outcome == history.OK: // known only after its deadline
+			c.lose(lock, l, "known too late")
+			free := history.Version{Fence: to.Fence, Beat: 1, Attempt: w.uuid()}
+			c.cas(t, history.OpRelease, lock, to, free, false)
+			return nil
+		case outcome == history.Unknown:
+			return nil
+		}
+	}
+	return nil
+}
+
+func (c *simClient) lose(lock string, l *lease, why string) {
+	if !l.lost {
+		l.lost = true
+		c.w.record(c.f, history.Event{Proc: c.proc, Type: history.Note, Op: history.NoteLeaseLost, Key: lock, Token: l.row.Fence, Error: why})
+	}
+}
+
+// valid is the holder's own look at its deadline.
+func (c *simClient) valid(lock string, l *lease) bool {
+	if !l.lost && c.w.now >= l.deadline && c.w.cfg.bug != bugRevive {
+		c.lose(lock, l, "deadline")
+	}
+	return !l.lost
+}
+
+func (c *simClient) renew(t *task, lock string, l *lease) {
+	w := c.w
+	for {
+		c.sleep(t, w.cfg.ttl/3)
+		if l.closing || !c.valid(lock, l) {
+			return
+		}
+		l.renewing = true
+		to := l.row
+		to.Beat++
+		if w.cfg.bug == bugRenewAttempt {
+			to.Attempt = w.uuid()
+		}
+		outcome, _, first := c.cas(t, history.OpRenew, lock, l.row, to, false)
+		l.renewing = false
+		switch outcome {
+		case history.OK:
+			l.row = to
+			if w.now < l.deadline || w.cfg.bug == bugRevive {
+				l.deadline = c.trust(first)
+				if w.cfg.bug == bugAnchorReply {
+					l.deadline = c.trust(w.now)
+				}
+			}
+		case history.Unknown:
+			l.unsure = true
+			return
+		}
+		if l.closing {
+			return
+		}
+	}
+}
+
+// critical is the protected section.
+func (c *simClient) critical(t *task, lock string, l *lease) {
+	w, res, token := c.w, "res-"+lock, l.row.Fence
+	if w.cfg.bug != bugNoRaise {
+		if r, ok := c.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: lock, Token: token}); !ok || r != resultApplied {
+			return
+		}
+	}
+	value, ok := c.get(t, res)
+	if !ok {
+		return
+	}
+	decided := w.stamp()
+	if !c.valid(lock, l) {
+		return
+	}
+	note := history.Event{Proc: c.proc, Type: history.Note, Op: history.NoteStart, Key: lock, Token: token, DecidedAt: decided}
+	w.record(c.f, note)
+	if w.chance(w.cfg.pause) {
+		c.paused = w.now + int64(w.between(w.cfg.ttl/2, 2*w.cfg.ttl))
+	}
+	c.sleep(t, w.between(time.Millisecond, w.cfg.ttl/4))
+	if w.chance(0.1) {
+		c.sleep(t, 2*w.cfg.ttl) // a long job, kept alive by renewals
+	}
+	decided = w.stamp()
+	if c.valid(lock, l) {
+		if w.chance(w.cfg.pause) {
+			c.paused = w.now + int64(w.between(w.cfg.ttl/2, 3*w.cfg.ttl))
+			c.sleep(t, 1)
+		}
+		value++
+		c.send(t, history.Event{
+			Op: history.OpEffect, Key: res, Issuer: lock, Token: token, DecidedAt: decided,
+			EffectKey: fmt.Sprintf("%s/%s#%d", lock, c.proc, c.grants), Value: &value,
+		})
+	}
+	w.record(c.f, history.Event{Proc: c.proc, Type: history.Note, Op: history.NoteFinish, Key: lock, Token: token})
+}
+
+// send makes a raise or an effect.
+func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
+	w := c.w
+	e.Proc, e.ID, e.Type = c.proc, c.f.id(), history.Invoke
+	w.record(c.f, e)
+	req := e
+	type answer struct {
+		result    string
+		seen, seq int64
+	}
+	r := c.request(t, 4, w.cfg.ttl/6, func() any {
+		result, seen, seq := w.sinks[req.Key].call(w.cfg.bug, req)
+		return answer{result, seen, seq}
+	})
+	e.DecidedAt, e.Value = 0, nil
+	switch {
+	case r.refused:
+		e.Type, e.Error = history.Fail, "not sent"
+	case !r.answered:
+		e.Type, e.Error, e.ServerTimeout = history.Unknown, "timeout", r.server
+	default:
+		a := r.result.(answer)
+		e.Type, e.Result, e.Seen, e.Seq = history.OK, a.result, a.seen, a.seq
+		if a.result == resultStale {
+			e.Type = history.Fail
+			if r.copies > 1 {
+				e.Type = history.Unknown
+			}
+		}
+	}
+	w.record(c.f, e)
+	return e.Result, e.Type == history.OK
+}
+
+func (c *simClient) get(t *task, res string) (int64, bool) {
+	w := c.w
+	e := history.Event{Proc: c.proc, ID: c.f.id(), Type: history.Invoke, Op: history.OpGet, Key: res}
+	w.record(c.f, e)
+	r := c.request(t, 2, w.cfg.ttl/6, func() any { return *w.sinks[res] })
+	if !r.answered {
+		e.Type, e.Error = history.Unknown, "timeout"
+		w.record(c.f, e)
+		return 0, false
+	}
+	s := r.result.(simSink)
+	e.Type, e.Value, e.Seen, e.Seq = history.OK, &s.value, s.seen, s.seq
+	w.record(c.f, e)
+	return s.value, true
+}

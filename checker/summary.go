@@ -1,0 +1,88 @@
+package checker
+
+import (
+	"fmt"
+	"strings"
+)
+
+// summarize says in a sentence or two what the verdict means.
+func summarize(r *Result, a *analysis) string {
+	switch r.Verdict {
+	case Fail:
+		return failSummary(r)
+	case Invalid:
+		for _, p := range r.Properties {
+			if p.Status == StatusInvalid {
+				return fmt.Sprintf("the run proves nothing, for %s: %s", plural(p.Count, "reason"), p.Violations[0].Message)
+			}
+		}
+	case Unknown:
+		var open []string
+		for _, p := range r.Properties {
+			if p.Status == StatusUnknown {
+				open = append(open, p.ID+": "+p.Detail)
+			}
+		}
+		return "no violation found, but not everything was checked: " + strings.Join(open, "; ")
+	}
+	c := r.Counts
+	return fmt.Sprintf("no violation in %s, %s, %s refused, %d of %s settled; this run could not have seen %s",
+		plural(c.Operations, "operation"), plural(c.Takeovers, "takeover"), plural(c.StaleRefused, "stale write"),
+		c.UnknownSettled, plural(c.Unknowns, "unknown outcome"), strings.Join(blindSpots(r, a), ", "))
+}
+
+func failSummary(r *Result) string {
+	var ids []string
+	total := 0
+	var first *Violation
+	for i := range r.Properties {
+		p := &r.Properties[i]
+		if p.Status != StatusFail {
+			continue
+		}
+		ids = append(ids, p.ID)
+		total += p.Count
+		if first == nil && len(p.Violations) > 0 {
+			first = &p.Violations[0]
+		}
+	}
+	s := fmt.Sprintf("%s of %s", plural(total, "violation"), strings.Join(ids, ", "))
+	if first != nil {
+		s += "; the first: " + first.Message
+	}
+	return s
+}
+
+// blindSpots are the bugs that a run without certain events cannot show.
+func blindSpots(r *Result, a *analysis) []string {
+	c := r.Counts
+	var out []string
+	blind := func(missing bool, what string) {
+		if missing {
+			out = append(out, what)
+		}
+	}
+	blind(c.Faults == 0, "what only happens under faults (none were injected)")
+	blind(c.Takeovers == 0, "a faulty takeover (there was none)")
+	blind(c.StaleRefused == 0, "a sink that accepts stale tokens (none arrived)")
+	blind(c.Unknowns == 0, "a wrongly settled unknown outcome (there was none)")
+	blind(c.Resends == 0, "a request applied twice (none was resent)")
+	blind(c.LeasesLost == 0, "work that goes on after a lost lease (none was lost)")
+	timeouts := 0
+	for _, l := range a.locks {
+		for _, x := range l.cas {
+			if x.end != nil && x.end.ServerTimeout {
+				timeouts++
+			}
+		}
+	}
+	blind(timeouts == 0, "a timed-out write that surfaces late (no coordinator timed out)")
+	var na []string
+	for _, p := range r.Properties {
+		if p.Status == StatusNA {
+			na = append(na, p.ID)
+		}
+	}
+	blind(len(na) > 0, "violations of "+strings.Join(na, ", ")+" (not judged)")
+	return append(out, "what needs more time, other faults or other timing")
+}

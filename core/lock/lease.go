@@ -1,0 +1,202 @@
+package lock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"fencepost/core/store"
+)
+
+// grant is a version of the row that is known to have been set by this process.
+type grant struct {
+	holder  string
+	version store.Version
+	// anchor is the own clock before the first send of the request whose
+	// effect the version is.
+	anchor time.Duration
+	// unsure: a renewal of the version was sent and never settled; the row may
+	// be one beat on.
+	unsure bool
+}
+
+// owns reports whether row is a version of this grant.
+func (g grant) owns(row *store.Version) bool {
+	return row != nil && row.Fence == g.version.Fence && row.Attempt == g.version.Attempt && row.Holder == g.holder
+}
+
+type leaseState int
+
+const (
+	leaseHeld leaseState = iota
+	leaseReleasing
+	leaseLost
+)
+
+// Lease is a held lock. Its holder may act while Valid, and shows Token to
+// whatever it changes. Safe for concurrent use.
+type Lease struct {
+	c      *Client
+	r      *resource
+	token  int64
+	margin time.Duration
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	// sem is held by who changes the row: one renewal or release at a time.
+	// pending, a renewal that its caller abandoned, belongs to it.
+	sem     chan struct{}
+	pending *operation
+
+	mu        sync.Mutex
+	g         grant
+	state     leaseState
+	reason    error // *LostError or ErrReleased, once not held
+	stopTimer func() bool
+	release   chan struct{} // closed when Release's work is done; nil before Release
+	relErr    error
+}
+
+// newLease starts a lease on a fresh grant, or returns nil if its deadline is past.
+func (c *Client) newLease(ctx context.Context, r *resource, g grant) *Lease {
+	l := &Lease{
+		c: c, r: r, g: g, token: g.version.Fence,
+		margin: Margin(g.version.TTL, c.opt.DriftBound, c.opt.MarginBase),
+		sem:    make(chan struct{}, 1),
+	}
+	if c.clock.Now() >= l.deadlineLocked() {
+		return nil
+	}
+	// The lease outlives the call that acquired it; the call's values stay.
+	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	c.mu.Lock()
+	c.work++ // until the lease has ended
+	c.leases[l] = struct{}{}
+	c.mu.Unlock()
+	c.hold(r)
+	r.granted(l)
+	l.mu.Lock()
+	l.armLocked()
+	l.mu.Unlock()
+	if !c.opt.NoAutoRenew {
+		c.fork()
+		go l.renewLoop()
+	}
+	if c.base.Err() != nil {
+		l.lose(ErrClosed)
+	}
+	return l
+}
+
+// Resource returns the lock's name.
+func (l *Lease) Resource() string { return l.r.name }
+
+// Holder returns the name that was given to Acquire.
+func (l *Lease) Holder() string { return l.g.holder }
+
+// Token returns the fencing token: greater than that of every earlier grant of
+// the resource to anyone.
+func (l *Lease) Token() int64 { return l.token }
+
+// TTL returns the lease's time to live.
+func (l *Lease) TTL() time.Duration { return l.g.version.TTL }
+
+// Context ends when the lease does: with a *LostError as cause when it is lost,
+// at its deadline at the latest, with ErrReleased when it is released. It is
+// not ended by the context that was given to Acquire. The end may come late, for
+// a stopped process or after a suspend: check Valid immediately before acting.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Deadline returns the instant on the client's clock up to which the holder may
+// trust the lease, unless it is renewed before.
+func (l *Lease) Deadline() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.deadlineLocked()
+}
+
+func (l *Lease) deadlineLocked() time.Duration {
+	return l.g.anchor + l.g.version.TTL - l.margin
+}
+
+// Valid reports whether the lease is held and its deadline is ahead, by the clock.
+func (l *Lease) Valid() bool { return l.err() == nil }
+
+// err returns nil while the lease is valid, and else why it is not.
+func (l *Lease) err() error {
+	l.mu.Lock()
+	if l.state == leaseHeld && l.c.clock.Now() < l.deadlineLocked() {
+		l.mu.Unlock()
+		return nil
+	}
+	held := l.state == leaseHeld
+	l.mu.Unlock()
+	if held {
+		l.lose(ErrDeadline)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reason
+}
+
+// armLocked sets the timer to the deadline.
+func (l *Lease) armLocked() {
+	if l.stopTimer != nil {
+		l.stopTimer()
+	}
+	l.stopTimer = l.c.clock.AfterFunc(l.deadlineLocked()-l.c.clock.Now(), l.onTimer)
+}
+
+func (l *Lease) onTimer() {
+	l.mu.Lock()
+	if l.state != leaseHeld {
+		l.mu.Unlock()
+		return
+	}
+	if l.c.clock.Now() < l.deadlineLocked() {
+		l.armLocked()
+		l.mu.Unlock()
+		return
+	}
+	l.mu.Unlock()
+	l.lose(ErrDeadline)
+}
+
+// lose ends a held lease against its holder's will.
+func (l *Lease) lose(reason error) {
+	err := &LostError{Resource: l.r.name, Token: l.token, Reason: reason}
+	l.mu.Lock()
+	if l.state != leaseHeld {
+		l.mu.Unlock()
+		return
+	}
+	l.state, l.reason = leaseLost, err
+	l.stopTimer()
+	l.mu.Unlock()
+	l.cancel(err)
+	l.c.obs.LeaseLost(l.r.name, l.g.holder, l.token, err)
+	l.c.log.Warn("lease lost", "resource", l.r.name, "holder", l.g.holder, "token", l.token, "reason", reason)
+	l.finish()
+}
+
+// finish lets the next caller of this process go on and the client close.
+func (l *Lease) finish() {
+	l.r.ended(l)
+	l.c.drop(l.r)
+	l.c.mu.Lock()
+	delete(l.c.leases, l)
+	l.c.mu.Unlock()
+	l.c.done()
+}
+
+// lock makes the caller the only one to change the row.
+func (l *Lease) lock(ctx context.Context) error {
+	select {
+	case l.sem <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *Lease) unlock() { <-l.sem }

@@ -1,0 +1,227 @@
+package lock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"fencepost/core/store"
+)
+
+// resource is what a process knows of one lock row, and its queue of callers.
+// Knowledge outlives calls: a cached row saves a read, and the time for which a
+// version has been seen to stand still counts for whoever is next. Stale
+// knowledge is harmless: the compare-and-set that rests on it is rejected, and
+// its answer is the newest knowledge there is.
+type resource struct {
+	name string
+
+	mu    sync.Mutex
+	known bool
+	row   *store.Version
+	// since is the return of the first look that showed row: from then on it
+	// has been seen to stand still.
+	since time.Duration
+	// lease is this process's own grant of the row, until it ends.
+	lease *Lease
+	// pending is open while an acquire that its caller abandoned is settled.
+	pending chan struct{}
+	queue   []chan struct{} // queue[0] has the turn
+	wake    chan struct{}   // capacity 1: news for who has the turn
+	// inRow counts grants to this process with no other's in between;
+	// foreignAt is when another's was last seen.
+	inRow     int
+	foreign   bool
+	foreignAt time.Duration
+
+	refs int // guarded by the client's mutex
+}
+
+func newResource(name string) *resource {
+	return &resource{name: name, wake: make(chan struct{}, 1)}
+}
+
+// look returns what is known.
+func (r *resource) look() (row *store.Version, since time.Duration, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.row, r.since, r.known
+}
+
+// source says where knowledge of a row comes from.
+type source int
+
+const (
+	plainRead source = iota // may be older than what is known
+	conditional
+	own // this process has just written it
+)
+
+// learn takes note of a row that was returned at the instant at.
+func (r *resource) learn(row *store.Version, at time.Duration, from source) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if from == plainRead && r.known && row.Older(r.row) {
+		return
+	}
+	if from != own && row != nil && row.Holder != "" && (!r.known || !store.Same(row, r.row)) {
+		r.inRow, r.foreign, r.foreignAt = 0, true, at
+	}
+	if r.known && store.Same(row, r.row) {
+		return
+	}
+	r.known, r.row, r.since = true, row, at
+	r.wakeLocked()
+}
+
+func (r *resource) wakeLocked() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// granted notes a grant to this process.
+func (r *resource) granted(l *Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lease = l
+	r.inRow++
+}
+
+// ended notes that a lease of this process is over and its row, as far as this
+// process is concerned, settled.
+func (r *resource) ended(l *Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lease == l {
+		r.lease = nil
+		r.wakeLocked()
+	}
+}
+
+func (r *resource) heldHere() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lease != nil
+}
+
+// busy reports whether a caller of this process holds the lock or queues for it.
+func (r *resource) busy() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lease != nil || len(r.queue) > 0
+}
+
+// enter queues and waits for the turn, first come, first served.
+func (r *resource) enter(ctx context.Context) error {
+	turn := make(chan struct{})
+	r.mu.Lock()
+	r.queue = append(r.queue, turn)
+	first := len(r.queue) == 1
+	r.mu.Unlock()
+	if first {
+		return nil
+	}
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+		r.remove(turn)
+		return context.Cause(ctx)
+	}
+}
+
+// leave passes the turn on.
+func (r *resource) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.popLocked()
+}
+
+func (r *resource) popLocked() {
+	r.queue = r.queue[1:]
+	if len(r.queue) > 0 {
+		close(r.queue[0])
+	}
+}
+
+// remove takes a waiter out; if it has just been given the turn, it passes it on.
+func (r *resource) remove(turn chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queue[0] == turn {
+		r.popLocked()
+		return
+	}
+	for i, t := range r.queue {
+		if t == turn {
+			r.queue = append(r.queue[:i:i], r.queue[i+1:]...)
+			return
+		}
+	}
+}
+
+// setPending notes an abandoned acquire; the returned function ends it.
+func (r *resource) setPending() (done func()) {
+	ch := make(chan struct{})
+	r.mu.Lock()
+	r.pending = ch
+	r.mu.Unlock()
+	return func() {
+		r.mu.Lock()
+		if r.pending == ch {
+			r.pending = nil
+		}
+		r.mu.Unlock()
+		close(ch)
+	}
+}
+
+// awaitPending waits until no abandoned acquire of this process is unsettled:
+// so a process has at most one of them a resource, however many callers give up
+// while the store does not answer.
+func (r *resource) awaitPending(ctx context.Context) error {
+	for {
+		r.mu.Lock()
+		ch := r.pending
+		r.mu.Unlock()
+		if ch == nil {
+			return nil
+		}
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Fairness between processes. A local successor needs no look at the row and so
+// nearly always beats the processes that poll it. After this many grants in a
+// row the process stands back once for about the shortest backoff, in which a
+// waiting process finds the lock free. Without any sign of another process the
+// step back is rarer, as it then only costs.
+const (
+	grantsWithOthers = 8
+	grantsAlone      = 64
+	othersMemory     = time.Minute
+)
+
+// standBack reports, and resets, that it is time to let others have a go.
+func (r *resource) standBack(now time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit := grantsAlone
+	switch {
+	case r.foreign && now-r.foreignAt < othersMemory:
+		limit = grantsWithOthers
+	case len(r.queue) < 2:
+		return false // nobody waits here, nobody was seen elsewhere
+	}
+	if r.inRow < limit {
+		return false
+	}
+	r.inRow = 0
+	return true
+}

@@ -1,0 +1,220 @@
+package cassandrasink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"strings"
+	"time"
+
+	"fencepost/core/sink"
+	"fencepost/core/store"
+)
+
+// Kinds of rows.
+const (
+	kindHeader = 0
+	kindKey    = 1
+	kindLedger = 2
+)
+
+// selectRows reads the header and the rows of keys in one statement. The number
+// of keys is padded to a power of two, so that there are few statement shapes.
+func selectRows(resource string, keys []string) store.Statement {
+	var b strings.Builder
+	b.WriteString("SELECT kind, key, issuer, highest, last_seq, value, payload, fence, fingerprint, attempt, entry_seq FROM sink WHERE resource = ? AND (kind, seq, key) IN ((0, 0, '')")
+	args := []any{resource}
+	if n := len(keys); n > 0 {
+		for i := range 1 << bits.Len(uint(n-1)) {
+			b.WriteString(", (1, 0, ?)")
+			args = append(args, keys[min(i, n-1)])
+		}
+	}
+	b.WriteString(")")
+	return store.Statement{CQL: b.String(), Args: args, Partition: []any{resource}}
+}
+
+// viewOf reads the rows of a look, or those that came back with a rejection.
+func viewOf(rows []map[string]any, c *call) (view, error) {
+	v := view{}
+	for _, row := range rows {
+		kind, ok := kindOf(row)
+		switch {
+		case !ok:
+			return view{}, malformed(row)
+		case kind == kindHeader:
+			h, err := headerOf(row)
+			if err != nil {
+				return view{}, err
+			}
+			v.header = &h
+		case kind == kindKey && c.effect != nil && row["key"] == c.effect.Key:
+			k, err := keyOf(row)
+			if err != nil {
+				return view{}, err
+			}
+			v.key = &k
+		}
+	}
+	return v, nil
+}
+
+// kindOf returns a row's kind. A rejected batch returns the whole key of each
+// row; a rejected single statement would not, and none is used here.
+func kindOf(row map[string]any) (int, bool) {
+	k, ok := row["kind"].(int8)
+	return int(k), ok
+}
+
+func headerOf(row map[string]any) (header, error) {
+	issuer, ok1 := row["issuer"].(string)
+	highest, ok2 := row["highest"].(int64)
+	seq, ok3 := row["last_seq"].(int64)
+	if !ok1 || !ok2 || !ok3 || issuer == "" || seq < 1 {
+		return header{}, malformed(row)
+	}
+	return header{issuer: issuer, highest: highest, seq: seq}, nil
+}
+
+func keyOf(row map[string]any) (keyRow, error) {
+	token, ok1 := row["fence"].(int64)
+	seq, ok2 := row["entry_seq"].(int64)
+	print, ok3 := row["fingerprint"].([]byte)
+	attempt, ok4 := row["attempt"].(string)
+	if !ok1 || !ok2 || !ok3 || !ok4 || attempt == "" {
+		return keyRow{}, malformed(row)
+	}
+	return keyRow{token: token, seq: seq, fingerprint: print, attempt: attempt}, nil
+}
+
+func malformed(row map[string]any) error {
+	return &store.Error{Op: "read sink", Outcome: store.Unknown,
+		Cause: fmt.Errorf("the row is malformed: %v: it was written by something else than this program", row)}
+}
+
+// Read implements sink.Sink by one SERIAL read.
+func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
+	rows, err := s.read(ctx, true, selectRows(resource, keys))
+	if err != nil {
+		return sink.State{}, err
+	}
+	st := sink.State{Applied: map[string]int64{}}
+	for _, row := range rows {
+		switch kind, _ := kindOf(row); kind {
+		case kindHeader:
+			h, err := headerOf(row)
+			if err != nil {
+				return sink.State{}, err
+			}
+			st.Issuer, st.Seen, st.Seq = h.issuer, h.highest, h.seq
+			st.Value, _ = row["value"].(int64)
+			st.Payload, _ = row["payload"].([]byte)
+			s.remember(resource, &h)
+		case kindKey:
+			k, err := keyOf(row)
+			if err != nil {
+				return sink.State{}, err
+			}
+			key, _ := row["key"].(string)
+			st.Applied[key] = k.token
+		}
+	}
+	return st, nil
+}
+
+const (
+	selectLedger = "SELECT seq, entry, issuer, fence, effect_key, value FROM sink WHERE resource = ? AND kind = 2"
+	selectKeys   = "SELECT key, attempt, at FROM sink WHERE resource = ? AND kind = 1"
+	deleteKey    = "DELETE FROM sink WHERE resource = ? AND kind = 1 AND seq = 0 AND key = ? IF attempt = ?"
+)
+
+// Ledger implements sink.Sink. A SERIAL read comes first, which completes any
+// decision that is half-way; then the ledger is read page by page.
+func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
+	st, err := s.Read(ctx, resource)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.db.QueryBy(ctx, 0, false, store.Statement{CQL: selectLedger, Args: []any{resource}, Partition: []any{resource}})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]sink.Entry, 0, len(rows))
+	for i, row := range rows {
+		e := sink.Entry{}
+		e.Seq, _ = row["seq"].(int64)
+		e.Kind, _ = row["entry"].(string)
+		e.Issuer, _ = row["issuer"].(string)
+		e.Token, _ = row["fence"].(int64)
+		e.Key, _ = row["effect_key"].(string)
+		e.Value, _ = row["value"].(int64)
+		if e.Seq != int64(i)+1 {
+			return nil, malformed(row)
+		}
+		out = append(out, e)
+	}
+	if int64(len(out)) < st.Seq {
+		return nil, &store.Error{Op: "read ledger of " + resource, Outcome: store.Unknown,
+			Cause: fmt.Errorf("%d entries, but the header counts %d", len(out), st.Seq)}
+	}
+	return out, nil
+}
+
+// forgetBatch is how many keys are dropped by one statement.
+const forgetBatch = 50
+
+// Forget implements sink.Sink. The ledger is kept.
+func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (int, error) {
+	rows, err := s.read(ctx, false, store.Statement{CQL: selectKeys, Args: []any{resource}, Partition: []any{resource}})
+	if err != nil {
+		return 0, err
+	}
+	var old []store.Statement
+	for _, row := range rows {
+		if at, ok := row["at"].(time.Time); ok && at.Before(before) {
+			old = append(old, store.Statement{CQL: deleteKey, Args: []any{resource, row["key"], row["attempt"]}, Partition: []any{resource}})
+		}
+	}
+	if len(old) == 0 {
+		return 0, nil
+	}
+	if err := s.seal(ctx, resource); err != nil {
+		return 0, err
+	}
+	dropped := 0
+	for len(old) > 0 {
+		n := min(forgetBatch, len(old))
+		c := &call{resource: resource}
+		_, applied, err := s.send(ctx, c, old[:n])
+		switch {
+		case err != nil:
+			return dropped, err
+		case !applied && c.uncertain == 0:
+			// Another call is dropping the same keys.
+			return dropped, &store.Error{Op: "forget keys of " + resource, Outcome: store.Fail,
+				Cause: errors.New("keys were dropped by someone else at the same time: call again for the rest")}
+		}
+		dropped += n
+		old = old[n:]
+	}
+	return dropped, nil
+}
+
+// seal raises the highest token by one, so that no copy of an accepted effect
+// that is still on its way can be accepted once its key is gone.
+func (s *Sink) seal(ctx context.Context, resource string) error {
+	st, err := s.Read(ctx, resource)
+	if err != nil {
+		return err
+	}
+	for {
+		a, err := s.Raise(ctx, resource, st.Issuer, st.Seen+1)
+		if err != nil {
+			return err
+		}
+		if a.Seen > st.Seen {
+			return nil
+		}
+	}
+}

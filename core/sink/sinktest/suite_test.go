@@ -1,0 +1,121 @@
+package sinktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"fencepost/core/sink"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	Run(t, "memory", func(*testing.T) sink.Sink { return NewMemory() })
+}
+
+type failures struct{ n int }
+
+func (f *failures) Helper()               {}
+func (f *failures) Errorf(string, ...any) { f.n++ }
+
+// broken changes single calls.
+type broken struct {
+	sink.Sink
+	raise  func(ctx context.Context, s sink.Sink, resource, issuer string, token int64) (sink.Answer, error)
+	accept func(ctx context.Context, s sink.Sink, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error)
+	forget func(ctx context.Context, s sink.Sink, resource string, before time.Time) (int, error)
+}
+
+func (b broken) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
+	if b.raise != nil {
+		return b.raise(ctx, b.Sink, resource, issuer, token)
+	}
+	return b.Sink.Raise(ctx, resource, issuer, token)
+}
+
+func (b broken) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	if b.accept != nil {
+		return b.accept(ctx, b.Sink, resource, issuer, token, e)
+	}
+	return b.Sink.Accept(ctx, resource, issuer, token, e)
+}
+
+func (b broken) Forget(ctx context.Context, resource string, before time.Time) (int, error) {
+	if b.forget != nil {
+		return b.forget(ctx, b.Sink, resource, before)
+	}
+	return b.Sink.Forget(ctx, resource, before)
+}
+
+// TestSuiteFindsBrokenSinks: the suite must fail on each of them.
+func TestSuiteFindsBrokenSinks(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string]broken{
+		"raise does nothing": {raise: func(_ context.Context, _ sink.Sink, _, _ string, token int64) (sink.Answer, error) {
+			return sink.Answer{Result: sink.Applied, Seen: token}, nil
+		}},
+		"tokens are not checked": {accept: func(ctx context.Context, s sink.Sink, r, i string, token int64, e sink.Effect) (sink.Answer, error) {
+			st, _ := s.Read(ctx, r)
+			return s.Accept(ctx, r, i, max(token, st.Seen), e)
+		}},
+		"keys are not checked": {accept: func(ctx context.Context, s sink.Sink, r, i string, token int64, e sink.Effect) (sink.Answer, error) {
+			e.Key += time.Now().String()
+			return s.Accept(ctx, r, i, token, e)
+		}},
+		"stale before duplicate": {accept: func(ctx context.Context, s sink.Sink, r, i string, token int64, e sink.Effect) (sink.Answer, error) {
+			if st, _ := s.Read(ctx, r); token < st.Seen {
+				return sink.Answer{Result: sink.Stale, Seen: st.Seen}, nil
+			}
+			return s.Accept(ctx, r, i, token, e)
+		}},
+		"values are part of the intent": {accept: func(ctx context.Context, s sink.Sink, r, i string, token int64, e sink.Effect) (sink.Answer, error) {
+			e.Intent += string(rune(e.Value))
+			return s.Accept(ctx, r, i, token, e)
+		}},
+		"conflicts pass as duplicates": {accept: func(ctx context.Context, s sink.Sink, r, i string, token int64, e sink.Effect) (sink.Answer, error) {
+			e.Intent = ""
+			return s.Accept(ctx, r, i, token, e)
+		}},
+		"the holder's own token is refused": {accept: func(ctx context.Context, s sink.Sink, r, i string, token int64, e sink.Effect) (sink.Answer, error) {
+			if st, _ := s.Read(ctx, r, e.Key); token == st.Seen && len(st.Applied) == 0 {
+				return sink.Answer{Result: sink.Stale, Seen: st.Seen}, nil
+			}
+			return s.Accept(ctx, r, i, token, e)
+		}},
+		"issuers are not checked": {accept: func(ctx context.Context, s sink.Sink, r, _ string, token int64, e sink.Effect) (sink.Answer, error) {
+			return s.Accept(ctx, r, issuer, token, e)
+		}},
+		"forget does not raise": {forget: func(ctx context.Context, s sink.Sink, r string, before time.Time) (int, error) {
+			m := s.(*Memory)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			n := len(m.resources[r].keys)
+			clear(m.resources[r].keys)
+			return n, nil
+		}},
+		"forget forgets the highest token": {forget: func(ctx context.Context, s sink.Sink, r string, before time.Time) (int, error) {
+			n, err := s.Forget(ctx, r, before)
+			s.(*Memory).resources[r].highest = 0
+			return n, err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b.Sink = NewMemory()
+			var f failures
+			for _, c := range Cases() {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				// A step of the suite may be in use by goroutines: count, then look.
+				c.Run(ctx, &f, b, c.Name)
+				cancel()
+			}
+			if f.n == 0 {
+				t.Error("the suite passes")
+			}
+		})
+	}
+}

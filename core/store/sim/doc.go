@@ -1,0 +1,13 @@
+// Package sim is a store of lock rows in memory whose network can lose requests
+// and replies, delay them, and deliver a request long after its sender gave up.
+//
+// It exists to run the lock client through thousands of seeded faults in
+// testing/synctest bubbles: all waiting is on Go timers, so virtual time works and
+// hours pass in milliseconds. The rows themselves are perfect: each compare-and-set
+// is one atomic step, and the store keeps the chain of all versions, the truth
+// that an outcome reported by a client is judged by.
+//
+// Every process has a Session with a random stream of its own, and every delay has
+// a random part in nanoseconds: wake-ups at one instant run in an order that no
+// seed determines, so none should coincide.
+package sim

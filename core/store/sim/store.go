@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"fencepost/core/store"
+)
+
+// Change is one compare-and-set that was applied.
+type Change struct {
+	Resource string
+	From     *store.Version
+	To       store.Version
+	Session  string
+	At       time.Time
+}
+
+// Store holds the rows. The exported fields replace its behaviour by a broken
+// one, to prove that a test would notice; set them before use.
+type Store struct {
+	// Match decides whether the row is the expected version; nil: it must be
+	// the same in every field.
+	Match func(row, from *store.Version) bool
+	// Write returns the row that takes the old one's place; nil: to itself.
+	Write func(row *store.Version, to store.Version) *store.Version
+	// Reject returns the row that a rejection shows; nil: the row.
+	Reject func(row, before *store.Version) *store.Version
+
+	mu      sync.Mutex
+	rows    map[string]*store.Version
+	before  map[string]*store.Version // the version before the current one
+	changes []Change
+}
+
+// New returns an empty store.
+func New() *Store {
+	return &Store{rows: map[string]*store.Version{}, before: map[string]*store.Version{}}
+}
+
+// Changes returns what was applied, in order.
+func (s *Store) Changes() []Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Change(nil), s.changes...)
+}
+
+// Row returns the current row.
+func (s *Store) Row(resource string) *store.Version {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return clone(s.rows[resource])
+}
+
+func (s *Store) cas(session, resource string, from *store.Version, to store.Version) store.CASResult {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row := s.rows[resource]
+	match := s.Match
+	if match == nil {
+		match = store.Same
+	}
+	if !match(row, from) {
+		if s.Reject != nil {
+			return store.CASResult{Row: clone(s.Reject(row, s.before[resource]))}
+		}
+		return store.CASResult{Row: clone(row)}
+	}
+	next := &to
+	if s.Write != nil {
+		next = s.Write(row, to)
+	}
+	s.before[resource] = row
+	s.rows[resource] = clone(next)
+	s.changes = append(s.changes, Change{Resource: resource, From: clone(row), To: to, Session: session, At: time.Now()})
+	return store.CASResult{Applied: true}
+}
+
+func (s *Store) read(resource string, stale bool) *store.Version {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stale {
+		return clone(s.before[resource])
+	}
+	return clone(s.rows[resource])
+}
+
+func clone(v *store.Version) *store.Version {
+	if v == nil {
+		return nil
+	}
+	c := *v
+	return &c
+}
+
+// Faults are the chances of each request. The zero value is a perfect network
+// without delay.
+type Faults struct {
+	// Latency is the mean of one way; each way takes half to one and a half of it.
+	Latency time.Duration
+	// LoseRequest: it never arrives. LoseReply: it is executed and never
+	// answered. Late: it is executed after up to LateBy and never answered.
+	LoseRequest, LoseReply, Late float64
+	LateBy                       time.Duration
+	// Refuse: answered as certainly not begun. ServerTimeout: answered with the
+	// coordinator's timeout, executed or not.
+	Refuse, ServerTimeout float64
+	// StaleRead: a plain read shows the version before the current one.
+	StaleRead float64
+}
+
+// Session is one process's connection. Safe for concurrent use.
+type Session struct {
+	store *Store
+	name  string
+
+	mu      sync.Mutex
+	rnd     *rand.Rand
+	faults  Faults
+	cut     bool
+	crashed chan struct{}
+}
+
+// Connect opens a session. Its faults are drawn from its own stream of seed.
+func (s *Store) Connect(name string, seed uint64) *Session {
+	var h uint64 = 14695981039346656037
+	for _, b := range []byte(name) {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return &Session{store: s, name: name, rnd: rand.New(rand.NewPCG(seed, h)), crashed: make(chan struct{})}
+}
+
+// SetFaults replaces the faults of requests that are sent from now on.
+func (p *Session) SetFaults(f Faults) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = f
+}
+
+// Cut makes every request lost from now on, or ends that.
+func (p *Session) Cut(cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = cut
+}
+
+// Crash ends the process: its calls return at once and its answers are lost.
+// What it has sent stays on its way.
+func (p *Session) Crash() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.crashed:
+	default:
+		close(p.crashed)
+	}
+}

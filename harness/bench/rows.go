@@ -1,0 +1,203 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"fencepost/harness/bench/stat"
+	"fencepost/reports/measure"
+)
+
+// fewForP99 is the number of latencies below which p99 rests on a handful.
+const fewForP99 = 1000
+
+// controlMargin is how far from 1 the whole interval of a control's ratio may
+// lie before the machine is too unsteady to compare anything.
+const controlMargin = 0.15
+
+// Quantile is a latency in ms: over all rounds together, and its range over rounds.
+type Quantile struct {
+	All float64 `json:"all"`
+	Min float64 `json:"min"`
+	Max float64 `json:"max"`
+}
+
+// Row is an arm's result.
+type Row struct {
+	Arm Arm
+	// Rate is the number of ok operations a second.
+	Rate          stat.Spread
+	P50, P95, P99 Quantile
+	// Few says that P99 rests on fewer than 1,000 latencies.
+	Few bool
+	// LWTs and Reads are the conditional requests and plain reads sent for
+	// each ok operation; Rejected is the part of the former that was refused.
+	LWTs, Reads stat.Spread
+	Rejected    float64
+	// Ratio is row changes a second by those of the ceiling, in the same round:
+	// see Kind.Changes. N is 0 for the ceiling itself.
+	Ratio stat.Estimate
+	// ToCopied is a control's rate by that of the arm that it copies.
+	ToCopied stat.Estimate
+	// OK, Fail and Unknown are over all rounds.
+	OK, Fail, Unknown int64
+	// Jain is the fairness between threads.
+	Jain stat.Spread
+	// CPU is how many cores the client process used.
+	CPU stat.Spread
+	// Oldest is the longest that an operation which no window counted had taken
+	// when its window ended.
+	Oldest time.Duration
+	// Error is one of those met.
+	Error string
+}
+
+// Rows are the results of all arms, in the plan's order.
+func (r *Result) Rows() ([]Row, error) {
+	rows := make([]Row, 0, len(r.Plan.Arms))
+	for _, a := range r.Plan.Arms {
+		row, err := r.row(a)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (r *Result) row(a Arm) (Row, error) {
+	row := Row{Arm: a}
+	samples := r.samples(a.ID)
+	var rates, lwts, reads, fair, cpu []float64
+	var sent, rejected int64
+	all := measure.NewHistogram()
+	for _, s := range samples {
+		rates, fair, cpu = append(rates, s.Rate()), append(fair, jain(s)), append(cpu, s.CPU)
+		if s.Done > 0 {
+			lwts, reads = append(lwts, s.LWTsPerOp()), append(reads, float64(s.Sent.Reads)/float64(s.Done))
+		}
+		sent, rejected = sent+s.Sent.LWTs, rejected+s.Sent.Rejected
+		row.OK, row.Fail, row.Unknown = row.OK+s.OK, row.Fail+s.Fail, row.Unknown+s.Unknown
+		row.Oldest = max(row.Oldest, s.Oldest)
+		if row.Error == "" {
+			row.Error = s.Error
+		}
+		if err := measure.Merge(all, s.Latency); err != nil {
+			return row, fmt.Errorf("%s: %w", a.ID, err)
+		}
+	}
+	row.Rate, row.LWTs, row.Reads, row.Jain, row.CPU = stat.SpreadOf(rates), stat.SpreadOf(lwts), stat.SpreadOf(reads), stat.SpreadOf(fair), stat.SpreadOf(cpu)
+	row.P50, row.P95, row.P99 = quantile(all, samples, 50), quantile(all, samples, 95), quantile(all, samples, 99)
+	row.Few = all.TotalCount() < fewForP99
+	if sent > 0 {
+		row.Rejected = float64(rejected) / float64(sent)
+	}
+	if a.Ceiling != "" {
+		row.Ratio = r.ratio(a.ID, a.Ceiling)
+	}
+	if a.Control != "" {
+		row.ToCopied = r.ratio(a.ID, a.Control)
+	}
+	return row, nil
+}
+
+func jain(s Sample) float64 { return stat.Jain(s.PerThread) }
+
+// ratio compares two arms' row changes a second round by round.
+func (r *Result) ratio(a, b string) stat.Estimate {
+	ratios, _ := stat.Ratios(r.changes(a), r.changes(b))
+	return stat.EstimateOf(ratios, r.Plan.Seed)
+}
+
+// changes is an arm's rate of row changes by round.
+func (r *Result) changes(id string) map[int]float64 {
+	out := map[int]float64{}
+	a, err := r.Plan.Arm(id)
+	if err != nil {
+		return out
+	}
+	for _, s := range r.samples(id) {
+		out[s.Round] = s.Rate() * a.Kind.Changes()
+	}
+	return out
+}
+
+func quantile(all *hdrhistogram.Histogram, samples []Sample, percent float64) Quantile {
+	ms := func(h *hdrhistogram.Histogram) float64 { return float64(h.ValueAtQuantile(percent)) / 1000 }
+	if all.TotalCount() == 0 {
+		return Quantile{}
+	}
+	var each []float64
+	for _, s := range samples {
+		if s.Latency.TotalCount() > 0 {
+			each = append(each, ms(s.Latency))
+		}
+	}
+	spread := stat.SpreadOf(each)
+	return Quantile{All: ms(all), Min: spread.Min, Max: spread.Max}
+}
+
+// judge adds what speaks against the numbers. It never changes one.
+func (r *Result) judge() error {
+	rows, err := r.Rows()
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		a := row.Arm
+		if row.OK == 0 {
+			r.problem("%s: not one operation ended ok within %d windows of %s (%d failed, %d unknown)%s", a.ID, row.Rate.N, r.Plan.Window, row.Fail, row.Unknown, because(row.Error))
+		} else if row.Rate.Min == 0 {
+			r.note("%s: in at least one round no operation ended within the window%s", a.ID, because(row.Error))
+		}
+		if row.Rate.N < MinRounds {
+			r.problem("%s: %d complete rounds, %d are needed", a.ID, row.Rate.N, MinRounds)
+		}
+		if a.Control == "" {
+			continue
+		}
+		e := row.ToCopied
+		text := fmt.Sprintf("A/A control with %d threads: %.2f of the arm that it copies, 95 %% CI [%.2f, %.2f], range %.2f to %.2f", a.Threads, e.Median, e.Low, e.High, e.Min, e.Max)
+		if e.Excludes(controlMargin) {
+			r.problem("%s: two equal things differ by more than %.0f %%, so the machine was too unsteady to compare different ones", text, 100*controlMargin)
+		} else {
+			r.note("%s: smaller differences between arms are noise", text)
+		}
+	}
+	return nil
+}
+
+func because(err string) string {
+	if err == "" {
+		return ""
+	}
+	return "; one error: " + err
+}
+
+func (r *Result) problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+func (r *Result) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// Exit codes of a benchmark.
+const (
+	ExitOK        = 0
+	ExitViolation = 1 // a lock broke its promise
+	ExitInvalid   = 3 // the numbers are not to be quoted
+)
+
+// ExitCode is what the result means to whoever waits for it.
+func (r *Result) ExitCode() int {
+	switch {
+	case len(r.Violations) > 0:
+		return ExitViolation
+	case len(r.Problems) > 0:
+		return ExitInvalid
+	}
+	return ExitOK
+}

@@ -1,0 +1,218 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/csv"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"fencepost/harness/bench/stat"
+	"fencepost/reports/measure"
+)
+
+// made returns a result with one number of threads whose arms have these rates
+// in each round, and latencies of exactly 10 ms.
+func made(t *testing.T, rates map[string][]int64) *Result {
+	t.Helper()
+	p, err := NewPlan(Config{Contention: High, Threads: []int{2}, TTLs: []time.Duration{6 * time.Second}, Rounds: 5, Window: time.Second, Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Result{Plan: p, WarmUp: WarmUp{Window: warmUpWindow, Rates: []float64{100, 200, 201, 199, 200}, Stable: true}}
+	for id, perRound := range rates {
+		for i, n := range perRound {
+			s := Sample{Arm: id, Round: i + 1, Seconds: 1, OK: n, Done: n, PerThread: []int64{n / 2, n - n/2}, Latency: measure.NewHistogram(), Sent: traffic{LWTs: 2 * n}}
+			for range n {
+				if err := measure.Record(s.Latency, 10*time.Millisecond); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.Samples = append(r.Samples, s)
+		}
+	}
+	return r
+}
+
+func steady() map[string][]int64 {
+	return map[string][]int64{
+		"C/2":     {100, 200, 100, 400, 100},
+		"W/2":     {300, 600, 300, 1200, 300},
+		"L/2/6s":  {40, 80, 50, 160, 30},
+		"L2/2/6s": {40, 80, 50, 160, 30},
+	}
+}
+
+func find(t *testing.T, rows []Row, id string) Row {
+	t.Helper()
+	for _, r := range rows {
+		if r.Arm.ID == id {
+			return r
+		}
+	}
+	t.Fatalf("no row %s", id)
+	return Row{}
+}
+
+func TestRows(t *testing.T) {
+	t.Parallel()
+	r := made(t, steady())
+	rows, err := r.Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := find(t, rows, "L/2/6s")
+	// Two row changes a cycle: 80/100, 160/200, 100/100, 320/400, 60/100.
+	want := stat.Estimate{Spread: stat.Spread{N: 5, Median: 0.8, Min: 0.6, Max: 1}, Low: 0.6, High: 1}
+	if lock.Ratio != want {
+		t.Errorf("share %+v, want %+v", lock.Ratio, want)
+	}
+	if got, want := lock.Rate, (stat.Spread{N: 5, Median: 50, Min: 30, Max: 160}); got != want {
+		t.Errorf("rate %+v, want %+v", got, want)
+	}
+	if lock.OK != 360 || !lock.Few || lock.LWTs.Median != 2 {
+		t.Errorf("%d ok, few %v, %v LWTs an operation; want 360, true, 2", lock.OK, lock.Few, lock.LWTs.Median)
+	}
+	// Three digits: 10 ms is recorded as 10.007 at most.
+	for _, q := range []Quantile{lock.P50, lock.P99} {
+		if math.Abs(q.All-10) > 0.01 || math.Abs(q.Min-10) > 0.01 || math.Abs(q.Max-10) > 0.01 {
+			t.Errorf("latency %+v, want 10 ms", q)
+		}
+	}
+	if w := find(t, rows, "W/2"); w.Ratio.Median != 3 || w.Ratio.Low != 3 || w.Few {
+		t.Errorf("plain writes %+v few %v, want 3 times the ceiling in every round", w.Ratio, w.Few)
+	}
+	if c := find(t, rows, "C/2"); c.Ratio.N != 0 {
+		t.Errorf("the ceiling has a share of itself: %+v", c.Ratio)
+	}
+	if c := find(t, rows, "L2/2/6s"); c.ToCopied.Median != 1 {
+		t.Errorf("control %+v, want 1", c.ToCopied)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	set := func(id string, rates ...int64) func(map[string][]int64) {
+		return func(m map[string][]int64) { m[id] = rates }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(map[string][]int64)
+		want   string // in the only problem; "" for none
+		code   int
+	}{
+		{"steady", func(map[string][]int64) {}, "", ExitOK},
+		{"control within the margin", set("L2/2/6s", 44, 88, 55, 176, 33), "", ExitOK},
+		{"control wild but around 1", set("L2/2/6s", 20, 160, 50, 320, 15), "", ExitOK},
+		{"control far off", set("L2/2/6s", 60, 120, 75, 240, 45), "two equal things differ", ExitInvalid},
+		{"control far below", set("L2/2/6s", 30, 60, 37, 120, 22), "two equal things differ", ExitInvalid},
+		{"an arm did nothing", set("W/2", 0, 0, 0, 0, 0), "not one operation ended ok", ExitInvalid},
+		{"one empty round", set("W/2", 300, 0, 300, 300, 300), "", ExitOK},
+		{"rounds missing", set("W/2", 300, 300), "2 complete rounds", ExitInvalid},
+	} {
+		rates := steady()
+		c.change(rates)
+		r := made(t, rates)
+		if err := r.judge(); err != nil {
+			t.Fatal(err)
+		}
+		if c.want == "" && len(r.Problems) > 0 || c.want != "" && (len(r.Problems) != 1 || !strings.Contains(r.Problems[0], c.want)) {
+			t.Errorf("%s: problems %q, want %q", c.name, r.Problems, c.want)
+		}
+		if got := r.ExitCode(); got != c.code {
+			t.Errorf("%s: exit code %d, want %d", c.name, got, c.code)
+		}
+	}
+}
+
+func TestViolationWins(t *testing.T) {
+	t.Parallel()
+	r := &Result{Problems: []string{"noisy"}, Violations: []string{"token 3 was handed out twice"}}
+	if got := r.ExitCode(); got != ExitViolation {
+		t.Errorf("exit code %d, want %d", got, ExitViolation)
+	}
+}
+
+func TestHistogramsMustAgree(t *testing.T) {
+	t.Parallel()
+	narrow := hdrhistogram.New(1, 1000, 3)
+	wide := measure.NewHistogram()
+	if err := measure.Record(wide, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		into, from *hdrhistogram.Histogram
+		ok         int64
+	}{
+		"an operation without a latency":  {measure.NewHistogram(), measure.NewHistogram(), 1},
+		"latencies that the target drops": {narrow, wide, 1},
+		"a latency that is nobody's ":     {measure.NewHistogram(), wide, 0},
+	} {
+		s := Sample{Arm: "x", Latency: c.into}
+		if err := s.add([]tally{{ok: c.ok, latency: c.from}}); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestStable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		rates []float64
+		want  bool
+	}{
+		{"none", nil, false},
+		{"too few", []float64{100, 100, 100}, false},
+		{"rising", []float64{100, 200, 300, 400, 500}, false},
+		{"level at last", []float64{100, 300, 500, 510, 495, 505}, true},
+		{"dropping", []float64{500, 500, 500, 400}, false},
+		{"nothing", []float64{0, 0, 0, 0}, false},
+	} {
+		if got := stable(c.rates); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestPrint(t *testing.T) {
+	t.Parallel()
+	r := made(t, steady())
+	r.Problems, r.Violations = []string{"the problem"}, []string{"the violation"}
+	var b bytes.Buffer
+	if err := Print(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"contention high (1 key)", "2 threads", "L   lock cycle", "50.0 [30.0..160]", "0.80 [0.60, 1.00]", "360/0/0", "INVALID  the problem", "VIOLATION  the violation", "~10.0"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the summary lacks %q:\n%s", want, &b)
+		}
+	}
+}
+
+func TestWriteRounds(t *testing.T) {
+	t.Parallel()
+	r := made(t, steady())
+	r.Samples[0].Error = `an error, with a comma and "quotes"`
+	dir := t.TempDir()
+	if err := r.WriteRounds(dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) != 1+4*5 {
+		t.Errorf("%d lines, want a head and one for each of 4 arms in 5 rounds", len(lines))
+	}
+}

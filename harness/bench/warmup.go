@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Warm-up: a JVM that has just started does a third to a fifth of what it does
+// some minutes later, while its code is compiled.
+const (
+	warmUpWindow = 3 * time.Second
+	warmUpLimit  = time.Minute
+	// stableWindows successive windows whose best and worst differ by less
+	// than stableWithin count as stable.
+	stableWindows = 4
+	stableWithin  = 0.12
+	// maxWarmUpThreads of each kind of arm: enough to use all processors.
+	maxWarmUpThreads = 12
+)
+
+// WarmUp is how the load before the first round went.
+type WarmUp struct {
+	Window time.Duration `json:"window_ns"`
+	// Rates of all operations together, a second, by window.
+	Rates  []float64 `json:"rates"`
+	Stable bool      `json:"stable"`
+}
+
+// Took is the length of the warm-up.
+func (w WarmUp) Took() time.Duration { return time.Duration(len(w.Rates)) * w.Window }
+
+func (w WarmUp) String() string {
+	rates := make([]string, len(w.Rates))
+	for i, r := range w.Rates {
+		rates[i] = fmt.Sprintf("%.0f", r)
+	}
+	s := fmt.Sprintf("warm-up %.0f s, operations/s by %.0f s: %s: ", w.Took().Seconds(), w.Window.Seconds(), strings.Join(rates, " "))
+	if w.Stable {
+		return s + fmt.Sprintf("the last %d within %.0f %%", stableWindows, 100*stableWithin)
+	}
+	return s + "not stable, so absolute numbers still rise from round to round; ratios within a round are what to read"
+}
+
+// stable reports whether the last windows are close enough.
+func stable(rates []float64) bool {
+	if len(rates) < stableWindows {
+		return false
+	}
+	last := rates[len(rates)-stableWindows:]
+	low := slices.Min(last)
+	return low > 0 && slices.Max(last)/low < 1+stableWithin
+}
+
+// warmUp runs all kinds of arms at once, each on keys of its own, until
+// throughput is stable or the limit is reached.
+func (b *bench) warmUp(ctx context.Context) error {
+	threads := min(slices.Max(b.plan.Threads), maxWarmUpThreads)
+	var arms []Arm
+	for _, kind := range []Kind{KindCAS, KindWrite, KindLock} {
+		a := Arm{ID: "warmup-" + string(kind), Kind: kind, Threads: threads, TTL: b.plan.TTLs[0]}
+		s, err := b.subject(a, 1<<16)
+		if err != nil {
+			return err
+		}
+		b.subjects[a.ID] = s
+		arms = append(arms, a)
+	}
+	w := &b.result.WarmUp
+	w.Window = warmUpWindow
+	for w.Took()+warmUpWindow <= warmUpLimit && !w.Stable {
+		rate, err := b.warmUpWindow(ctx, arms, len(w.Rates))
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		w.Rates = append(w.Rates, rate)
+		w.Stable = stable(w.Rates)
+		b.progress.status("warm-up: %.0f operations/s after %s", rate, w.Took())
+	}
+	for _, a := range arms {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
+		err := b.subjects[a.ID].close(closing)
+		cancel()
+		delete(b.subjects, a.ID)
+		if err != nil {
+			return err
+		}
+	}
+	b.progress.line("%s", w)
+	return nil
+}
+
+func (b *bench) warmUpWindow(ctx context.Context, arms []Arm, window int) (rate float64, err error) {
+	var wg sync.WaitGroup
+	samples := make([]Sample, len(arms))
+	errs := make([]error, len(arms))
+	for i, a := range arms {
+		wg.Go(func() {
+			samples[i], errs[i] = cell(ctx, b.subjects[a.ID], a, Low, window, warmUpWindow, b.plan.Seed)
+		})
+	}
+	wg.Wait()
+	for i := range arms {
+		if errs[i] != nil {
+			return 0, errs[i]
+		}
+		rate += samples[i].Rate()
+	}
+	return rate, nil
+}

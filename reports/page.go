@@ -1,0 +1,71 @@
+package reports
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+
+	"fencepost/reports/chart"
+)
+
+//go:embed templates/*.html templates/page.css templates/page.js
+var assets embed.FS
+
+var templates = template.Must(template.ParseFS(assets, "templates/*.html"))
+
+// css is the style of every page.
+func css() (template.HTML, error) {
+	b, err := assets.ReadFile("templates/page.css")
+	return template.HTML("<style>" + chart.CSS() + chart.PlotCSS() + string(b) + "</style>"), err //nolint:gosec // our own files
+}
+
+func js() (template.HTML, error) {
+	b, err := assets.ReadFile("templates/page.js")
+	return template.HTML("<script>" + string(b) + "</script>"), err //nolint:gosec // our own file
+}
+
+// runPage makes the view of a run.
+func (r *run) page(d drawn) (page, error) {
+	style, err := css()
+	if err != nil {
+		return page{}, err
+	}
+	script, err := js()
+	if err != nil {
+		return page{}, err
+	}
+	p := page{
+		CSS: style, JS: script, Run: r.info.Run, Verdict: verdictWords(r.word()), Problems: r.problems,
+		Facts: r.facts(), Tiles: r.tiles(), Unseen: r.unseen(), Todo: r.todo(), Command: r.info.Command,
+		Properties: r.properties(), Violations: r.violations(), Strip: svgHTML(d.strip), Rates: inline(d.rates),
+		Latencies: inline(d.latencies), Holders: svgHTML(d.holders), Slowest: r.slowest(), Faults: r.faults(),
+		Versions: facts(r.info.Versions), Machine: facts(r.info.Machine), Data: r.pointer(),
+	}
+	p.Title = fmt.Sprintf("%s – %s", p.Verdict.Word, r.info.Run)
+	p.Summary = p.Verdict.Means
+	if r.verdict != nil && r.verdict.Summary != "" {
+		p.Summary = r.verdict.Summary
+	}
+	if r.info.Interrupted != "" {
+		p.Problems = append(p.Problems, "the run ended early: "+r.info.Interrupted)
+	}
+	for _, z := range d.zooms {
+		p.Zooms = append(p.Zooms, zoomView{z.Title, z.Inline()})
+	}
+	p.Takeovers, p.MoreTakes = r.takeovers()
+	p.Table, p.Headers = r.latencyTable()
+	p.Files, p.Logs = r.files()
+	if len(r.analysis.Ops) == 0 {
+		p.Short = "The history holds no operations, so there is nothing to draw or to measure."
+	}
+	return p, nil
+}
+
+func render(name string, data any) ([]byte, error) {
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
+		return nil, fmt.Errorf("page %s: %w", name, err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,164 @@
+package reports
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"fencepost/checker"
+	"fencepost/harness/history"
+	"fencepost/reports/chart"
+	"fencepost/reports/measure"
+)
+
+// maxDrawn bounds the windows drawn a property; the others have their tables.
+const maxDrawn = 4
+
+type violationView struct {
+	ID, Property, Heading, Message string
+	Key, Window                    string
+	Drawing                        template.HTML
+	Visualization                  string
+	Rows                           []eventRow
+	Folded                         bool
+	More                           string // about violations that are not listed
+}
+
+type eventRow struct {
+	N                                       int
+	At, Since, Proc, Text, Detail, File, To string
+	Class, Outcome                          string
+}
+
+// violations makes the views, in the order of the properties.
+func (r *run) violations() []violationView {
+	if r.verdict == nil {
+		return nil
+	}
+	var out []violationView
+	for _, p := range r.verdict.Properties {
+		for i, v := range p.Violations {
+			view := r.violation(p, i, v)
+			if i == len(p.Violations)-1 && p.Count > len(p.Violations) {
+				view.More = fmt.Sprintf("%s has %s more that are not listed.", p.ID, count(p.Count-len(p.Violations)))
+			}
+			out = append(out, view)
+		}
+	}
+	return out
+}
+
+func (r *run) violation(p checker.Property, i int, v checker.Violation) violationView {
+	view := violationView{
+		ID: violationID(p.ID, i), Property: p.ID, Message: v.Message, Key: v.Key, Folded: i >= 2,
+		Heading: fmt.Sprintf("%s, violation %d of %s", p.ID, i+1, count(max(p.Count, len(p.Violations)))), Visualization: safeLink(p.Visualization),
+	}
+	if from, to := window(v); to > from {
+		view.Window = fmt.Sprintf("%s to %s of the run, %s long", r.clock(from), r.clock(to), measure.FormatDuration(time.Duration(to-from)))
+	}
+	var events []history.Event
+	var last int64
+	for n, ref := range v.Events {
+		e := ref.Event
+		e.File, e.Line = ref.File, ref.Line
+		events = append(events, e)
+		row := eventRow{
+			N: n + 1, At: r.clock(e.TS), Proc: e.Proc, Text: r.eventText(e), Detail: eventDetail(e),
+			File: fmt.Sprintf("%s:%d", relative(ref.File), ref.Line), To: relative(ref.File), Outcome: string(e.Type), Class: string(e.Type),
+		}
+		if e.Op == history.NoteLedger {
+			row.At = "after the run"
+		} else if last > 0 {
+			row.Since = "+" + measure.FormatDuration(time.Duration(e.TS-last))
+		}
+		last = e.TS
+		view.Rows = append(view.Rows, row)
+	}
+	if i < maxDrawn && r.history != nil {
+		view.Drawing = svgHTML(chart.Window(r.analysis, chart.WindowInput{
+			Name: view.ID, Title: fmt.Sprintf("%s: %s", view.Heading, v.Message), Events: events, From: v.From, To: v.To,
+		}))
+	}
+	return view
+}
+
+// window is the stretch of the run that a violation spans. The sink's ledger is
+// read after the run: its instants are no part of what happened.
+func window(v checker.Violation) (from, to int64) {
+	for _, ref := range v.Events {
+		if ref.Event.Op == history.NoteLedger {
+			continue
+		}
+		if from == 0 || ref.Event.TS < from {
+			from = ref.Event.TS
+		}
+		to = max(to, ref.Event.TS)
+	}
+	if from == 0 {
+		return v.From, v.To
+	}
+	return from, to
+}
+
+// eventText says what an event is; an end is told with what its invoke says.
+func (r *run) eventText(e history.Event) string {
+	switch e.Type {
+	case history.OK, history.Fail, history.Unknown:
+		if op, ok := r.analysis.Operation(e); ok {
+			op.End, op.Outcome = e, e.Type
+			return chart.OperationText(op)
+		}
+	}
+	return chart.EventText(e)
+}
+
+func svgHTML(s chart.SVG) template.HTML {
+	if s.Empty() {
+		return ""
+	}
+	return s.Inline()
+}
+
+// eventDetail is what an event says beyond its short text.
+func eventDetail(e history.Event) string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if e.Key != "" {
+		add("%s", e.Key)
+	}
+	if e.Issuer != "" && e.Issuer != e.Key {
+		add("issuer %s", e.Issuer)
+	}
+	if e.From != nil && e.To != nil {
+		add("if row is %s, set %s", chart.VersionText(e.From), chart.VersionText(e.To))
+	}
+	if e.Row != nil && e.Type != history.Fail {
+		add("row %s", chart.VersionText(e.Row))
+	}
+	if n := len(e.Sends); n > 1 {
+		add("sent %d times", n)
+	}
+	if e.EffectKey != "" {
+		add("key %s", e.EffectKey)
+	}
+	if e.Result != "" {
+		add("%s, seen %d", e.Result, e.Seen)
+	}
+	if l := e.Ledger; l != nil {
+		add("issuer %s", l.Issuer)
+		if l.EffectKey != "" {
+			add("key %s", l.EffectKey)
+		}
+	}
+	if e.DecidedAt > 0 && e.TS-e.DecidedAt >= int64(time.Millisecond) {
+		add("decided %s before", measure.FormatDuration(time.Duration(e.TS-e.DecidedAt)))
+	}
+	if e.ServerTimeout {
+		add("the server's own timeout")
+	}
+	if e.Error != "" {
+		add("%s", e.Error)
+	}
+	return strings.Join(parts, "; ")
+}
