@@ -2,15 +2,11 @@ package checker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
-
-	"fencepost/harness/history"
 )
 
 // benchHistory writes the files of a run of about so many events.
@@ -21,32 +17,7 @@ func benchHistory(b *testing.B, events, locks int) []string {
 		noise: 0.01, pause: 0.01, crash: 0.2,
 	}
 	h := simulate(cfg)
-	dir := b.TempDir()
-	var files []string
-	for _, head := range h.Headers {
-		name := filepath.Join(dir, head.Proc+".jsonl")
-		f, err := os.Create(name)
-		if err != nil {
-			b.Fatal(err)
-		}
-		enc := json.NewEncoder(f)
-		if err := enc.Encode(head); err != nil {
-			b.Fatal(err)
-		}
-		for _, e := range h.Events {
-			// A crash note is about a life and in the harness's file.
-			if own := history.Life(e.Proc); (own == head.Proc) != (e.Op == history.NoteCrash) && (own == head.Proc || head.Proc == harness) {
-				if err := enc.Encode(e); err != nil {
-					b.Fatal(err)
-				}
-			}
-		}
-		if err := f.Close(); err != nil {
-			b.Fatal(err)
-		}
-		files = append(files, name)
-	}
-	return files
+	return writeFiles(b, h, b.TempDir())
 }
 
 // BenchmarkCheck checks whole histories in a child, as the tool does: reading

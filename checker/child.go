@@ -197,12 +197,17 @@ func ChildMain(stdout io.Writer) int {
 	return 0
 }
 
+// gcPercent trades a little time for memory: most of what a check holds is the
+// history itself, which never becomes garbage.
+const gcPercent = 40
+
 // limitMemory makes this process's allocations fail beyond n bytes. The limit is
 // on private writable memory: unlike the address space, of which the runtime
 // reserves much more than it uses, that is what it has really asked for. The
 // collector works harder before it comes to that.
 func limitMemory(n int64) error {
 	debug.SetMemoryLimit(n / 10 * 8)
+	debug.SetGCPercent(gcPercent)
 	return unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)})
 }
 

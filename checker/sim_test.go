@@ -245,10 +245,7 @@ func (w *world) seal(t *task) {
 	}
 	sort.Strings(names)
 	for _, name := range names {
-		from := w.rows[name]
-		if from.Absent {
-			continue
-		}
+		from := w.rows[name] // absent: the seal is an insert
 		to := history.Version{Fence: from.Fence + 1, Attempt: w.uuid()}
 		e := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpSeal, Key: name, From: &from, To: &to}
 		w.record(w.host, e)

@@ -36,8 +36,8 @@ func checkValidity(_ context.Context, a *analysis, p *Property) {
 		p.Status = StatusInvalid
 		return
 	}
-	p.Detail = fmt.Sprintf("%s, %d of %s proven, %s sealed, no gap in the record of %s",
-		plural(counts.Cycles, "cycle"), counts.FaultsProven, plural(counts.Faults, "fault"), plural(counts.Locks, "lock"), plural(counts.Procs, "process life"))
+	p.Detail = fmt.Sprintf("%s, %d of %s proven, %s sealed, no gap in the records of %d process lives",
+		plural(counts.Cycles, "cycle"), counts.FaultsProven, plural(counts.Faults, "fault"), plural(counts.Locks, "lock"), counts.Procs)
 }
 
 func (a *analysis) checkRecord(p *Property) {
@@ -53,7 +53,7 @@ func (a *analysis) checkRecord(p *Property) {
 
 func (a *analysis) checkSealed(p *Property) {
 	for _, l := range a.locks {
-		if len(l.cas) > 0 && l.sealed == nil {
+		if l.sealed == nil && slices.ContainsFunc(l.writes, (*write).possible) {
 			p.add(l.name, nil, "lock %s was not sealed after the run, so its unknown outcomes cannot be settled", l.name)
 		}
 	}

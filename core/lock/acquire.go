@@ -89,6 +89,7 @@ type acquisition struct {
 	poll      time.Duration // next pause while the lock is held
 	pollFence int64
 	retry     time.Duration // next pause after a failure
+	looked    bool          // this call has seen the row itself
 	unsettled bool
 	last      error
 }
@@ -132,7 +133,11 @@ func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
 			}
 		case now-since < row.TTL:
 			if a.try {
-				return nil, a.fail(ErrHeld)
+				if a.looked {
+					return nil, a.fail(ErrHeld)
+				}
+				a.read(ctx) // what is remembered may be long past
+				continue
 			}
 			if a.await(ctx, min(a.pollPause(row), row.TTL-(now-since))) {
 				a.read(ctx)
@@ -189,7 +194,7 @@ func (a *acquisition) read(ctx context.Context) {
 	}
 	// The row stands still from the return of the look on, not from its start.
 	a.r.learn(row, a.c.clock.Now(), plainRead)
-	a.retry = 0
+	a.looked, a.retry = true, 0
 }
 
 // pause waits after a failure: 50 ms doubling to 2 s.
@@ -274,6 +279,7 @@ func (a *acquisition) note(o *operation) {
 
 // outcome turns a settled attempt into a lease.
 func (a *acquisition) outcome(ctx context.Context, o *operation) *Lease {
+	a.looked = a.looked || o.row != nil
 	if o.outcome != store.OK {
 		if o.err != nil && ctx.Err() == nil {
 			a.last = o.err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"golang.org/x/sys/unix"
 
 	"fencepost/core/store"
 	"fencepost/reports/measure"
@@ -38,8 +37,8 @@ type Sample struct {
 	// requests an operation takes are counted without cut edges.
 	Sent traffic
 	Done int64
-	// CPU is how many cores this process kept busy.
-	CPU float64
+	// Load is who kept the processors busy within the window.
+	Load load
 	// Error is one of the errors met, "" if there were none.
 	Error string
 }
@@ -67,8 +66,9 @@ type tally struct {
 // cell runs an arm for one window. Threads start together; each does one
 // operation after the other until the window is over, and then finishes the one
 // that it is at, so that nothing of it disturbs the next arm. Every key is used
-// once before the window begins: rows are there, caches are filled.
-func cell(ctx context.Context, s subject, arm Arm, c Contention, round int, window time.Duration, seed uint64) (Sample, error) {
+// once before the window begins: rows are there, caches are filled. pids are the
+// database's processes.
+func cell(ctx context.Context, s subject, arm Arm, c Contention, round int, window time.Duration, seed uint64, pids []int) (Sample, error) {
 	keys := make([]string, c.Keys(arm.Threads))
 	for i := range keys {
 		// Other keys in every round: which node leads a key's partition is drawn
@@ -83,7 +83,7 @@ func cell(ctx context.Context, s subject, arm Arm, c Contention, round int, wind
 
 	opCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), window+drainTimeout)
 	defer cancel()
-	before, cpu := s.traffic(), cpuTime()
+	before, sky := s.traffic(), readWeather(pids)
 	start := time.Now()
 	end := start.Add(window)
 	over := func() bool { return !time.Now().Before(end) || ctx.Err() != nil }
@@ -92,16 +92,16 @@ func cell(ctx context.Context, s subject, arm Arm, c Contention, round int, wind
 	for i, th := range threads {
 		wg.Go(func() { tallies[i] = loop(opCtx, s, th, c, keys, end, over) })
 	}
-	// The processor time is read at the window's end, not after draining.
+	// The load is that of the window, without draining.
 	timer := time.NewTimer(time.Until(end))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	busy := (cpuTime() - cpu).Seconds() / time.Since(start).Seconds()
+	busy := readWeather(pids).since(sky)
 	wg.Wait()
-	sample := Sample{Arm: arm.ID, Round: round, Started: start, Seconds: window.Seconds(), CPU: busy, Sent: s.traffic().minus(before), Latency: measure.NewHistogram()}
+	sample := Sample{Arm: arm.ID, Round: round, Started: start, Seconds: window.Seconds(), Load: busy, Sent: s.traffic().minus(before), Latency: measure.NewHistogram()}
 	return sample, sample.add(tallies)
 }
 
@@ -181,13 +181,4 @@ func prime(ctx context.Context, s subject, threads []*thread, keys []string) {
 		})
 	}
 	wg.Wait()
-}
-
-// cpuTime is what this process has used of the processors.
-func cpuTime() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

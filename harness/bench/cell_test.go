@@ -46,7 +46,7 @@ func (w *world) lock() subject {
 
 func (w *world) run(s subject, arm Arm, c Contention, window time.Duration) Sample {
 	w.t.Helper()
-	sample, err := cell(w.t.Context(), s, arm, c, 1, window, 1)
+	sample, err := cell(w.t.Context(), s, arm, c, 1, window, 1, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -45,8 +45,8 @@ type Row struct {
 	OK, Fail, Unknown int64
 	// Jain is the fairness between threads.
 	Jain stat.Spread
-	// CPU is how many cores the client process used.
-	CPU stat.Spread
+	// Client and Nodes are how many cores this process and the database used.
+	Client, Nodes stat.Spread
 	// Oldest is the longest that an operation which no window counted had taken
 	// when its window ended.
 	Oldest time.Duration
@@ -70,11 +70,12 @@ func (r *Result) Rows() ([]Row, error) {
 func (r *Result) row(a Arm) (Row, error) {
 	row := Row{Arm: a}
 	samples := r.samples(a.ID)
-	var rates, lwts, reads, fair, cpu []float64
+	var rates, lwts, reads, fair, client, nodes []float64
 	var sent, rejected int64
 	all := measure.NewHistogram()
 	for _, s := range samples {
-		rates, fair, cpu = append(rates, s.Rate()), append(fair, jain(s)), append(cpu, s.CPU)
+		rates, fair = append(rates, s.Rate()), append(fair, jain(s))
+		client, nodes = append(client, s.Load.Own), append(nodes, s.Load.Nodes)
 		if s.Done > 0 {
 			lwts, reads = append(lwts, s.LWTsPerOp()), append(reads, float64(s.Sent.Reads)/float64(s.Done))
 		}
@@ -88,7 +89,8 @@ func (r *Result) row(a Arm) (Row, error) {
 			return row, fmt.Errorf("%s: %w", a.ID, err)
 		}
 	}
-	row.Rate, row.LWTs, row.Reads, row.Jain, row.CPU = stat.SpreadOf(rates), stat.SpreadOf(lwts), stat.SpreadOf(reads), stat.SpreadOf(fair), stat.SpreadOf(cpu)
+	row.Rate, row.LWTs, row.Reads, row.Jain = stat.SpreadOf(rates), stat.SpreadOf(lwts), stat.SpreadOf(reads), stat.SpreadOf(fair)
+	row.Client, row.Nodes = stat.SpreadOf(client), stat.SpreadOf(nodes)
 	row.P50, row.P95, row.P99 = quantile(all, samples, 50), quantile(all, samples, 95), quantile(all, samples, 99)
 	row.Few = all.TotalCount() < fewForP99
 	if sent > 0 {
@@ -155,6 +157,9 @@ func (r *Result) judge() error {
 		if row.Rate.N < MinRounds {
 			r.problem("%s: %d complete rounds, %d are needed", a.ID, row.Rate.N, MinRounds)
 		}
+		if starved := r.starved(a); starved > 0 {
+			r.note("%s: in %d of %d windows a thread got nothing through from beginning to end; such waits are in no percentile", a.ID, starved, row.Rate.N)
+		}
 		if a.Control == "" {
 			continue
 		}
@@ -163,10 +168,52 @@ func (r *Result) judge() error {
 		if e.Excludes(controlMargin) {
 			r.problem("%s: two equal things differ by more than %.0f %%, so the machine was too unsteady to compare different ones", text, 100*controlMargin)
 		} else {
-			r.note("%s: smaller differences between arms are noise", text)
+			r.note("%s: %s", text, resolves(e))
 		}
 	}
+	r.judgeWeather()
 	return nil
+}
+
+// starved counts the windows in which a thread ended no operation at all.
+func (r *Result) starved(a Arm) (n int) {
+	for _, s := range r.samples(a.ID) {
+		if s.Oldest >= r.Plan.Window*99/100 {
+			n++
+		}
+	}
+	return n
+}
+
+// resolves says what a control's interval means for other comparisons.
+func resolves(e stat.Estimate) string {
+	if e.Low <= 0 || e.High/e.Low > 1.5 {
+		return "so little can be told at this number of threads; repeat it on a quieter machine or with more rounds"
+	}
+	return "smaller differences between arms are noise"
+}
+
+// otherCores is how many cores others may keep busy before a reader is told to
+// close them.
+const otherCores = 0.2
+
+// judgeWeather says what others did on the machine meanwhile.
+func (r *Result) judgeWeather() {
+	var other, stolen []float64
+	for _, s := range r.Samples {
+		if s.Load.Known {
+			other, stolen = append(other, s.Load.Other), append(stolen, s.Load.Stolen)
+		}
+	}
+	if len(other) == 0 {
+		return
+	}
+	o, t := stat.SpreadOf(other), stat.SpreadOf(stolen)
+	text := fmt.Sprintf("cores kept busy by other programs: median %.2f, most %.2f; taken by the machine below: median %.2f, most %.2f", o.Median, o.Max, t.Median, t.Max)
+	if o.Median > otherCores || t.Median > otherCores {
+		text += ": for steadier numbers run it alone"
+	}
+	r.note("%s", text)
 }
 
 func because(err string) string {

@@ -24,7 +24,7 @@ func made(t *testing.T, rates map[string][]int64) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Result{Plan: p, WarmUp: WarmUp{Window: warmUpWindow, Rates: []float64{100, 200, 201, 199, 200}, Stable: true}}
+	r := &Result{Plan: p, WarmUp: WarmUp{Took: 15 * time.Second, Window: warmUpWindow, Rates: []float64{100, 200, 201, 199, 200}, Stable: true}}
 	for id, perRound := range rates {
 		for i, n := range perRound {
 			s := Sample{Arm: id, Round: i + 1, Seconds: 1, OK: n, Done: n, PerThread: []int64{n / 2, n - n/2}, Latency: measure.NewHistogram(), Sent: traffic{LWTs: 2 * n}}
@@ -130,6 +130,29 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestStarvedIsNoted(t *testing.T) {
+	t.Parallel()
+	r := made(t, steady())
+	for i := range r.Samples {
+		switch s := &r.Samples[i]; {
+		case s.Arm == "C/2" && s.Round <= 3:
+			s.Waiting, s.Oldest = 1, r.Plan.Window
+		case s.Arm == "L/2/6s":
+			s.Waiting, s.Oldest = 2, r.Plan.Window/2 // long, but something got through
+		}
+	}
+	if err := r.judge(); err != nil {
+		t.Fatal(err)
+	}
+	notes := strings.Join(r.Notes, "\n")
+	if !strings.Contains(notes, "C/2: in 3 of 5 windows a thread got nothing through") || strings.Contains(notes, "L/2/6s: in") {
+		t.Errorf("notes:\n%s", notes)
+	}
+	if r.ExitCode() != ExitOK {
+		t.Errorf("starvation of a bare arm made the result invalid: %q", r.Problems)
+	}
+}
+
 func TestViolationWins(t *testing.T) {
 	t.Parallel()
 	r := &Result{Problems: []string{"noisy"}, Violations: []string{"token 3 was handed out twice"}}
@@ -168,11 +191,13 @@ func TestStable(t *testing.T) {
 		want  bool
 	}{
 		{"none", nil, false},
-		{"too few", []float64{100, 100, 100}, false},
+		{"too few", []float64{100, 100, 100, 100, 100}, false},
 		{"rising", []float64{100, 200, 300, 400, 500}, false},
-		{"level at last", []float64{100, 300, 500, 510, 495, 505}, true},
-		{"dropping", []float64{500, 500, 500, 400}, false},
-		{"nothing", []float64{0, 0, 0, 0}, false},
+		{"rising slowly", []float64{400, 410, 420, 430, 440, 450}, false},
+		{"level at last", []float64{100, 300, 500, 510, 495, 505, 500, 498}, true},
+		{"falling a little", []float64{510, 505, 500, 495, 490, 490}, true},
+		{"one window far off", []float64{500, 500, 400, 500, 500, 500}, false},
+		{"nothing", []float64{0, 0, 0, 0, 0, 0}, false},
 	} {
 		if got := stable(c.rates); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

@@ -18,6 +18,9 @@ type Options struct {
 	Plan *Plan
 	// DB names the nodes; its Keyspace is ignored.
 	DB cassandra.Config
+	// PIDs are the nodes' processes on this machine, if they are on it: the
+	// processor time of others is told apart from theirs.
+	PIDs []int
 	// Out gets the live progress; nil: none.
 	Out io.Writer
 }
@@ -44,6 +47,7 @@ const (
 
 type bench struct {
 	plan     *Plan
+	pids     []int
 	db       *cassandra.DB
 	locks    *cassandra.Locks
 	subjects map[string]subject // by arm ID
@@ -58,7 +62,7 @@ type bench struct {
 // problems. An error means that there is no result.
 func Run(ctx context.Context, opt Options) (res *Result, err error) {
 	b := &bench{
-		plan: opt.Plan, subjects: map[string]subject{}, changes: newAudit(), grants: newAudit(),
+		plan: opt.Plan, pids: opt.PIDs, subjects: map[string]subject{}, changes: newAudit(), grants: newAudit(),
 		progress: newProgress(opt.Out),
 		result:   &Result{Plan: opt.Plan, Started: time.Now().UTC()},
 	}
@@ -141,7 +145,7 @@ func (b *bench) measure(ctx context.Context) error {
 				return nil
 			}
 			arm := b.plan.Arms[i]
-			s, err := cell(ctx, b.subjects[arm.ID], arm, b.plan.Contention, round, window, b.plan.Seed)
+			s, err := cell(ctx, b.subjects[arm.ID], arm, b.plan.Contention, round, window, b.plan.Seed, b.pids)
 			switch {
 			case ctx.Err() != nil:
 				continue // a cut window is no sample

@@ -13,49 +13,58 @@ import (
 // some minutes later, while its code is compiled.
 const (
 	warmUpWindow = 3 * time.Second
-	warmUpLimit  = time.Minute
-	// stableWindows successive windows whose best and worst differ by less
-	// than stableWithin count as stable.
-	stableWindows = 4
-	stableWithin  = 0.12
+	// warmUpLimit bounds the whole of it, with what lies between the windows.
+	warmUpLimit = time.Minute
+	// Throughput is stable when, of the last stableWindows windows, the later
+	// half is better by less than stableGrowth, and best and worst differ by less
+	// than stableWithin.
+	stableWindows = 6
+	stableGrowth  = 0.05
+	stableWithin  = 0.15
 	// maxWarmUpThreads of each kind of arm: enough to use all processors.
 	maxWarmUpThreads = 12
 )
 
 // WarmUp is how the load before the first round went.
 type WarmUp struct {
+	Took   time.Duration `json:"took_ns"`
 	Window time.Duration `json:"window_ns"`
 	// Rates of all operations together, a second, by window.
 	Rates  []float64 `json:"rates"`
 	Stable bool      `json:"stable"`
 }
 
-// Took is the length of the warm-up.
-func (w WarmUp) Took() time.Duration { return time.Duration(len(w.Rates)) * w.Window }
-
 func (w WarmUp) String() string {
 	rates := make([]string, len(w.Rates))
 	for i, r := range w.Rates {
 		rates[i] = fmt.Sprintf("%.0f", r)
 	}
-	s := fmt.Sprintf("warm-up %.0f s, operations/s by %.0f s: %s: ", w.Took().Seconds(), w.Window.Seconds(), strings.Join(rates, " "))
+	s := fmt.Sprintf("warm-up %.0f s, operations/s by %.0f s: %s: ", w.Took.Seconds(), w.Window.Seconds(), strings.Join(rates, " "))
 	if w.Stable {
-		return s + fmt.Sprintf("the last %d within %.0f %%", stableWindows, 100*stableWithin)
+		return s + "stable at last"
 	}
-	return s + "not stable, so absolute numbers still rise from round to round; ratios within a round are what to read"
+	return s + "not stable yet, so absolute numbers still rise from round to round; read the ratios within a round"
 }
 
-// stable reports whether the last windows are close enough.
+// stable reports whether the last windows are close to each other and do not rise.
 func stable(rates []float64) bool {
 	if len(rates) < stableWindows {
 		return false
 	}
 	last := rates[len(rates)-stableWindows:]
+	var early, late float64
+	for i, r := range last {
+		if i < stableWindows/2 {
+			early += r
+		} else {
+			late += r
+		}
+	}
 	low := slices.Min(last)
-	return low > 0 && slices.Max(last)/low < 1+stableWithin
+	return low > 0 && slices.Max(last)/low < 1+stableWithin && late/early < 1+stableGrowth
 }
 
-// warmUp runs all kinds of arms at once, each on keys of its own, until
+// warmUp runs all kinds of arms at once, each on keys of its own and always the same, until
 // throughput is stable or the limit is reached.
 func (b *bench) warmUp(ctx context.Context) error {
 	threads := min(slices.Max(b.plan.Threads), maxWarmUpThreads)
@@ -71,8 +80,9 @@ func (b *bench) warmUp(ctx context.Context) error {
 	}
 	w := &b.result.WarmUp
 	w.Window = warmUpWindow
-	for w.Took()+warmUpWindow <= warmUpLimit && !w.Stable {
-		rate, err := b.warmUpWindow(ctx, arms, len(w.Rates))
+	begin := time.Now()
+	for !w.Stable && time.Since(begin)+warmUpWindow <= warmUpLimit {
+		rate, err := b.warmUpWindow(ctx, arms)
 		if err != nil {
 			return err
 		}
@@ -81,7 +91,8 @@ func (b *bench) warmUp(ctx context.Context) error {
 		}
 		w.Rates = append(w.Rates, rate)
 		w.Stable = stable(w.Rates)
-		b.progress.status("warm-up: %.0f operations/s after %s", rate, w.Took())
+		w.Took = time.Since(begin)
+		b.progress.status("warm-up: %.0f operations/s after %.0f s", rate, w.Took.Seconds())
 	}
 	for _, a := range arms {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
@@ -96,13 +107,13 @@ func (b *bench) warmUp(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) warmUpWindow(ctx context.Context, arms []Arm, window int) (rate float64, err error) {
+func (b *bench) warmUpWindow(ctx context.Context, arms []Arm) (rate float64, err error) {
 	var wg sync.WaitGroup
 	samples := make([]Sample, len(arms))
 	errs := make([]error, len(arms))
 	for i, a := range arms {
 		wg.Go(func() {
-			samples[i], errs[i] = cell(ctx, b.subjects[a.ID], a, Low, window, warmUpWindow, b.plan.Seed)
+			samples[i], errs[i] = cell(ctx, b.subjects[a.ID], a, Low, 0, warmUpWindow, b.plan.Seed, b.pids)
 		})
 	}
 	wg.Wait()

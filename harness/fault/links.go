@@ -107,17 +107,23 @@ func (a *activePartition) Probe(ctx context.Context) Evidence {
 			case err == nil && majority:
 				ev.Text += fmt.Sprintf("; a SERIAL read through %s is answered", node)
 			case err != nil && !majority:
-				ev.Text += fmt.Sprintf("; a SERIAL read through %s fails (%v)", node, err)
+				ev.Text += fmt.Sprintf("; a SERIAL read through %s fails (%s)", node, firstLine(err))
 			case err == nil:
 				ev.Proven = false
 				ev.Text += fmt.Sprintf("; yet a SERIAL read through %s, on a minority side, is answered", node)
 			default:
 				ev.Proven = false
-				ev.Text += fmt.Sprintf("; yet a SERIAL read through %s, on the majority side, fails (%v)", node, err)
+				ev.Text += fmt.Sprintf("; yet a SERIAL read through %s, on the majority side, fails (%s)", node, firstLine(err))
 			}
 		}
 	}
 	return ev
+}
+
+// firstLine keeps evidence to one line; the driver repeats the server's text.
+func firstLine(err error) string {
+	s, _, _ := strings.Cut(err.Error(), "\n")
+	return s
 }
 
 type clientPartition struct{ kind link.Kind }

@@ -138,7 +138,7 @@ func (a *activeKillNode) Probe(ctx context.Context) Evidence {
 	ev := Evidence{Proven: true, Text: fmt.Sprintf("SIGKILL ended %s; their CQL ports refuse connections", strings.Join(a.killed, ", "))}
 	for _, other := range a.env.others(names) {
 		if err := a.env.Read(ctx, other); err != nil {
-			ev.Text += fmt.Sprintf("; a SERIAL read through %s fails (%v)", other, err)
+			ev.Text += fmt.Sprintf("; a SERIAL read through %s fails (%s)", other, firstLine(err))
 		} else {
 			ev.Text += fmt.Sprintf("; a SERIAL read through %s is answered", other)
 		}

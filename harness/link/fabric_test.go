@@ -103,7 +103,7 @@ func TestSpecs(t *testing.T) {
 
 func TestRemoveAndClose(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, Options{})
+	r := newRigAt(t, "127.0.0.3:0", Options{})
 	r.set(t, Up, Mode{Kind: Stall})
 	r.write(t, Up, "inside")
 	r.received(t, Up, 6)

@@ -11,7 +11,7 @@ import (
 func TestLatencyDelaysEachChunkAndKeepsOrder(t *testing.T) {
 	t.Parallel()
 	forDirs(t, func(t *testing.T, d Dir) {
-		const n, latency, jitter = 100, 80 * time.Millisecond, 40 * time.Millisecond
+		const n, latency, jitter = 100, 300 * time.Millisecond, 150 * time.Millisecond
 		r := newRig(t, Options{})
 		r.set(t, d, Mode{Kind: Latency, Latency: latency, Jitter: jitter, Seed: 3})
 		var want strings.Builder
@@ -28,8 +28,8 @@ func TestLatencyDelaysEachChunkAndKeepsOrder(t *testing.T) {
 		if took < latency-jitter {
 			t.Errorf("all arrived after %v, before the least delay", took)
 		}
-		// A delay served one after the other would take n times 80 ms.
-		if took > n*latency/2 {
+		// Served one after the other the delays add up to more than this.
+		if took > n*(latency-jitter) {
 			t.Errorf("%d chunks took %v: the delays do not overlap", n, took)
 		}
 		total := int64(want.Len())

@@ -66,9 +66,13 @@ type server struct {
 	conns chan *net.TCPConn
 }
 
-func newServer(t testing.TB) *server {
+func newServer(t testing.TB) *server { return newServerAt(t, "127.0.0.1:0") }
+
+// newServerAt takes an address of its own, such as 127.0.0.2:0, for tests that
+// give a port up and want it back: no other test listens there meanwhile.
+func newServerAt(t testing.TB, addr string) *server {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", addr)
 	must(t, err)
 	s := &server{ln: ln, conns: make(chan *net.TCPConn, 1024)}
 	var wg sync.WaitGroup
@@ -181,11 +185,14 @@ type rig struct {
 	recv [2]*net.TCPConn
 }
 
-func newRig(t testing.TB, o Options) *rig {
+func newRig(t testing.TB, o Options) *rig { return newRigAt(t, "127.0.0.1:0", o) }
+
+func newRigAt(t testing.TB, listen string, o Options) *rig {
 	t.Helper()
 	s := newServer(t)
 	f := newFabric(t, o)
-	l := addLink(t, f, "w1", "n1", s.addr())
+	l, err := f.Add(Spec{From: "w1", To: "n1", Listen: listen, Upstream: s.addr(), Seed: 1})
+	must(t, err)
 	c := dial(t, l)
 	u := s.next(t)
 	eventually(t, "the link opens the connection", func() bool { return l.Counters().ConnsOpen == 1 })

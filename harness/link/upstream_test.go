@@ -10,7 +10,7 @@ import (
 
 func TestUpstreamThatRefuses(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
+	s := newServerAt(t, "127.0.0.2:0")
 	f := newFabric(t, Options{})
 	l := addLink(t, f, "w1", "n1", s.addr())
 	s.ln.Close()
@@ -48,7 +48,7 @@ func blackhole(t testing.TB) string {
 	must(t, err)
 	addr := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: sa.(*syscall.SockaddrInet4).Port}).String()
 	for range 16 {
-		c, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
+		c, err := net.DialTimeout("tcp", addr, 500*time.Millisecond)
 		if err != nil {
 			return addr
 		}
@@ -60,7 +60,7 @@ func blackhole(t testing.TB) string {
 
 func TestUpstreamThatSwallows(t *testing.T) {
 	t.Parallel()
-	const clients, timeout = 20, 300 * time.Millisecond
+	const clients, timeout = 20, time.Second
 	dead := blackhole(t)
 	s := newServer(t)
 	f := newFabric(t, Options{DialTimeout: timeout})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
 // ErrHostClosed is returned by a closed host.
@@ -59,8 +60,17 @@ func newHost(n *Network, name string, ip netip.Addr) (*Host, error) {
 // in another namespace, and children whose parent-death signal is tied to this
 // thread die exactly when the host is closed.
 func (h *Host) thread(started chan<- error) {
-	defer close(h.gone)
 	runtime.LockOSThread()
+	if unix.Gettid() == os.Getpid() {
+		// This is the process's main thread, which the runtime never ends. While it is
+		// locked here, another goroutine is certain to get another thread.
+		locked := make(chan error, 1)
+		go h.thread(locked)
+		started <- <-locked
+		runtime.UnlockOSThread()
+		return
+	}
+	defer close(h.gone)
 	ns, err := netns.New()
 	h.ns = ns
 	started <- err

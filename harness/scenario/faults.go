@@ -83,6 +83,10 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 		}
 	}
 	waitErr := pause(ctx, st.For.D())
+	if waitErr == nil && st.On == nil {
+		// The phase's cycles are meant to happen under the fault.
+		waitErr = r.enough(ctx, PhaseFault, st.For.D())
+	}
 	if waitErr == nil {
 		opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)
 		ev := active.Probe(opCtx)

@@ -65,6 +65,8 @@ type runner struct {
 	base     cassandra.Config
 	probes   probes
 	progress *progress
+	// cyclesBefore is the workers' total when the phase began.
+	cyclesBefore int64
 }
 
 // Run carries out a plan and returns the run's directory. The history is on
@@ -198,7 +200,7 @@ func (r *runner) phases(ctx context.Context) error {
 			d    time.Duration
 		}{{PhaseWarmup, p.Warmup.D()}, {PhaseBefore, p.Before.D()}} {
 			r.phase(ph.name)
-			if err := pause(ctx, ph.d); err != nil {
+			if err := r.last(ctx, ph.name, ph.d); err != nil {
 				return err
 			}
 		}
@@ -210,6 +212,9 @@ func (r *runner) phases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := r.enough(ctx, PhaseFault, p.Fault.D()); err != nil {
+			return err
+		}
 		r.phase(PhaseHeal)
 		if len(r.plan.Steps) > 0 {
 			if err := r.healthy(ctx); err != nil {
@@ -217,7 +222,7 @@ func (r *runner) phases(ctx context.Context) error {
 			}
 		}
 		r.phase(PhaseRecover)
-		return pause(ctx, p.Recover.D())
+		return r.last(ctx, PhaseRecover, p.Recover.D())
 	}()
 	for _, e := range problems {
 		r.progress.problem("%v", e)
@@ -245,7 +250,33 @@ func (r *runner) healthy(ctx context.Context) error {
 	return nil
 }
 
+// last lets a phase last for d, and on a slow machine longer: see enough.
+func (r *runner) last(ctx context.Context, phase string, d time.Duration) error {
+	if err := pause(ctx, d); err != nil {
+		return err
+	}
+	return r.enough(ctx, phase, d)
+}
+
+// stretch is by how many times its length a phase may be extended.
+const stretch = 3
+
+// enough waits until the phase has the cycles that the scenario demands, for
+// stretch times d at most: a busy machine then makes a run longer, not INVALID.
+func (r *runner) enough(ctx context.Context, phase string, d time.Duration) error {
+	want := int64(r.plan.expectation().MinCycles[phase])
+	want += want / 8 // the workers' totals come late, by up to 200 ms
+	deadline := time.Now().Add(stretch * d)
+	for r.env.Fleet.Stats().Cycles-r.cyclesBefore < want && time.Now().Before(deadline) {
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *runner) phase(name string) {
+	r.cyclesBefore = r.env.Fleet.Stats().Cycles
 	r.rec.Record(history.Event{Proc: "harness", Type: history.Note, Op: history.NotePhase, Phase: name})
 	r.progress.phase(name)
 }

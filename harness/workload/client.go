@@ -165,11 +165,9 @@ func (c *client) critical(lease Lease) {
 // a process has handed to its network stack leaves when the process is stopped
 // there and continued much later, and refusing that is the sink's work.
 func (c *client) write(lease Lease, res string, value, decided int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), sinkTimeout)
-	defer cancel()
 	name := lease.Resource()
 	ef := sink.Effect{Key: fmt.Sprintf("%s/%s#%d", name, c.proc, c.grants), Intent: "increment", Value: value}
-	a, err := c.sink.effect(ctx, res, name, lease.Token(), decided, ef, func() {
+	a, err := c.sink.effect(res, name, lease.Token(), decided, ef, func() {
 		c.gate.Reach(context.Background(), control.EffectSent, c.proc, name)
 	})
 	c.count(a, err)

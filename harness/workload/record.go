@@ -137,11 +137,14 @@ func (s *recordingSink) get(ctx context.Context, resource string) (sink.State, e
 }
 
 // effect records and makes a fenced write. beforeSend runs between the
-// recorded invocation and the send.
-func (s *recordingSink) effect(ctx context.Context, resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func()) (sink.Answer, error) {
+// recorded invocation and the send; the request's time limit begins after it, as
+// a process that is stopped there goes on to send whatever its clock says.
+func (s *recordingSink) effect(resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func()) (sink.Answer, error) {
 	e := history.Event{Proc: s.proc, ID: s.rec.NewID(), Type: history.Invoke, Op: history.OpEffect, Key: resource, Issuer: issuer, Token: token, EffectKey: ef.Key, Value: &ef.Value, DecidedAt: decidedAt}
 	s.rec.Record(e)
 	beforeSend()
+	ctx, cancel := context.WithTimeout(context.Background(), sinkTimeout)
+	defer cancel()
 	a, err := s.Sink.Accept(ctx, resource, issuer, token, ef)
 	s.end(e, a, err)
 	return a, err

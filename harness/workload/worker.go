@@ -182,9 +182,9 @@ func commands(conn *control.Conn, gate *control.Gate, stop func()) {
 	}
 }
 
-// report sends totals twice a second.
+// report sends totals five times a second.
 func report(ctx context.Context, conn *control.Conn, c *counters) {
-	t := time.NewTicker(500 * time.Millisecond)
+	t := time.NewTicker(200 * time.Millisecond)
 	defer t.Stop()
 	for {
 		select {

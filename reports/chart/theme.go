@@ -37,7 +37,7 @@ var (
 	Grid     = Color{"grid", "#E7EAF0", "#252C3A"}
 	Link     = Color{"link", "#1D5FC4", "#84B4FF"}
 	OKColor  = Color{"ok", "#2C6BD6", "#6FA8FF"}
-	UnkColor = Color{"unknown", "#B26A00", "#F0B24C"}
+	UnkColor = Color{"unknown", "#A35F00", "#F0B24C"}
 	BadColor = Color{"fail", "#CC2B5E", "#FF7FA5"}
 	Good     = Color{"good", "#17784A", "#4CCB8C"}
 	Tail     = Color{"tail", "#7A3FC4", "#BE9BFF"} // p99
@@ -49,7 +49,7 @@ var (
 	faultKill      = Color{"fault-kill", "#D64545", "#FF8A8A"}
 	faultPause     = Color{"fault-pause", "#6A5ACD", "#A79BFF"}
 	faultPartition = Color{"fault-cut", "#C98A00", "#F2C14E"}
-	faultLost      = Color{"fault-lost", "#0E9AA7", "#4FD3DF"}
+	faultLost      = Color{"fault-lost", "#0B8A96", "#4FD3DF"}
 	faultSlow      = Color{"fault-slow", "#4E8F2F", "#93D36F"}
 	faultOther     = Color{"fault-other", "#7D8596", "#A3ADBF"}
 )

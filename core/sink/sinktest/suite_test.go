@@ -2,6 +2,7 @@ package sinktest
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,10 +18,10 @@ func TestMemory(t *testing.T) {
 	Run(t, "memory", func(*testing.T) sink.Sink { return NewMemory() })
 }
 
-type failures struct{ n int }
+type failures struct{ n atomic.Int64 }
 
 func (f *failures) Helper()               {}
-func (f *failures) Errorf(string, ...any) { f.n++ }
+func (f *failures) Errorf(string, ...any) { f.n.Add(1) }
 
 // broken changes single calls.
 type broken struct {
@@ -99,7 +100,10 @@ func TestSuiteFindsBrokenSinks(t *testing.T) {
 		}},
 		"forget forgets the highest token": {forget: func(ctx context.Context, s sink.Sink, r string, before time.Time) (int, error) {
 			n, err := s.Forget(ctx, r, before)
-			s.(*Memory).resources[r].highest = 0
+			m := s.(*Memory)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.resources[r].highest = 0
 			return n, err
 		}},
 	} {
@@ -109,11 +113,10 @@ func TestSuiteFindsBrokenSinks(t *testing.T) {
 			var f failures
 			for _, c := range Cases() {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-				// A step of the suite may be in use by goroutines: count, then look.
 				c.Run(ctx, &f, b, c.Name)
 				cancel()
 			}
-			if f.n == 0 {
+			if f.n.Load() == 0 {
 				t.Error("the suite passes")
 			}
 		})

@@ -71,7 +71,7 @@ func (db *DB) RequestTimeout() time.Duration { return db.cfg.RequestTimeout }
 // Exec runs a plain write or DDL; after DDL it waits until all live nodes agree
 // on the schema.
 func (db *DB) Exec(ctx context.Context, cql string, args ...any) error {
-	_, err := db.query(ctx, 0, db.cfg.consistency(), store.Statement{CQL: cql, Args: args})
+	_, err := db.query(ctx, 0, db.cfg.consistency(), db.cfg.Consistency, store.Statement{CQL: cql, Args: args})
 	if err == nil && isDDL(cql) {
 		return db.awaitSchema(ctx)
 	}
@@ -88,11 +88,10 @@ func (db *DB) Query(ctx context.Context, serial bool, cql string, args ...any) (
 // QueryBy is Query with the choice of the coordinator: copyNo n asks the n-th
 // replica of the partition.
 func (db *DB) QueryBy(ctx context.Context, copyNo int, serial bool, s store.Statement) ([]map[string]any, error) {
-	cons := db.cfg.consistency()
 	if serial {
-		cons = gocql.Consistency(db.cfg.serial())
+		return db.query(ctx, copyNo, gocql.Consistency(db.cfg.serial()), db.cfg.Serial, s)
 	}
-	return db.query(ctx, copyNo, cons, s)
+	return db.query(ctx, copyNo, db.cfg.consistency(), db.cfg.Consistency, s)
 }
 
 // CAS runs one conditional statement, or several of one partition as a
@@ -134,8 +133,8 @@ func (db *DB) CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (ap
 	return applied, rows, nil
 }
 
-func (db *DB) query(ctx context.Context, copyNo int, cons gocql.Consistency, s store.Statement) (rows []map[string]any, err error) {
-	info := StatementInfo{CQL: s.CQL, Consistency: cons.String()}
+func (db *DB) query(ctx context.Context, copyNo int, cons gocql.Consistency, name string, s store.Statement) (rows []map[string]any, err error) {
+	info := StatementInfo{CQL: s.CQL, Consistency: name}
 	err = db.do(ctx, copyNo, s, "query", info, func(ctx context.Context) error {
 		q := db.session.Query(s.CQL, s.Args...).WithContext(ctx).Consistency(cons)
 		rows, err = readRows(q.Iter(), nullNil)

@@ -126,12 +126,11 @@ func (c *coordinators) Pick(q gocql.ExecutableQuery) gocql.NextHost {
 	if r == nil {
 		return c.HostSelectionPolicy.Pick(q)
 	}
-	var next gocql.NextHost
-	if r.key != nil {
-		next = c.HostSelectionPolicy.Pick(routed{q, r.key})
-	} else {
-		next = c.HostSelectionPolicy.Pick(q)
+	key := r.key
+	if key == nil {
+		key = routingKey(q)
 	}
+	next := c.HostSelectionPolicy.Pick(routed{q, key})
 	hosts := c.order(r, next)
 	return func() gocql.SelectedHost {
 		var h gocql.SelectedHost
@@ -232,6 +231,22 @@ type routed struct {
 }
 
 func (r routed) GetRoutingKey() ([]byte, error) { return r.key, nil }
+
+// routingKey asks the driver for the routing key, which panics when a statement
+// has fewer arguments than its partition key needs. Without one the request goes
+// to any node, where the driver then reports the wrong number of arguments.
+func routingKey(q gocql.ExecutableQuery) (key []byte) {
+	defer func() {
+		if recover() != nil {
+			key = nil
+		}
+	}()
+	key, err := q.GetRoutingKey()
+	if err != nil {
+		return nil
+	}
+	return key
+}
 
 // partitionKey serializes a partition key as the partitioner hashes it.
 func partitionKey(values []any) ([]byte, error) {

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,11 +26,11 @@ func TestConformance(t *testing.T) {
 }
 
 // failures counts what the suite finds in a store.
-type failures struct{ n int }
+type failures struct{ n atomic.Int64 }
 
-func (f *failures) Helper()                   {}
-func (f *failures) Logf(string, ...any)       {}
-func (f *failures) Errorf(_ string, _ ...any) { f.n++ }
+func (f *failures) Helper()               {}
+func (f *failures) Logf(string, ...any)   {}
+func (f *failures) Errorf(string, ...any) { f.n.Add(1) }
 
 // TestConformanceFindsBrokenStores: the suite must fail on stores that are not
 // what the protocol needs.
@@ -66,7 +67,7 @@ func TestConformanceFindsBrokenStores(t *testing.T) {
 			breakIt(s)
 			var f failures
 			storetest.RunAll(&f, s.Connect("p", 1), "broken", func(_ string, run func(storetest.T)) { run(&f) })
-			if f.n == 0 {
+			if f.n.Load() == 0 {
 				t.Error("the conformance suite passes")
 			}
 		})

@@ -147,13 +147,14 @@ func (f benchFlags) runAll(ctx context.Context, plans []*bench.Plan, c cluster.C
 // runOne measures one level of contention and writes the report.
 func (f benchFlags) runOne(ctx context.Context, p *bench.Plan, c cluster.Cluster, backend string, out io.Writer) (code int, err error) {
 	var ips []string
+	var pids []int
 	for _, n := range c.Nodes() {
-		ips = append(ips, n.IP())
+		ips, pids = append(ips, n.IP()), append(pids, n.PID())
 	}
 	machine := rundir.Machine()
 	fmt.Fprintf(out, "contention %s: %d arms in %d rounds of %s each, seed %d; about %s, after a warm-up of up to a minute\n",
 		p.Contention, len(p.Arms), p.Rounds, p.Window, p.Seed, p.Estimate().Round(10*time.Second))
-	res, err := bench.Run(ctx, bench.Options{Plan: p, DB: cassandra.Config{ContactPoints: ips, Port: c.CQLPort()}, Out: out})
+	res, err := bench.Run(ctx, bench.Options{Plan: p, DB: cassandra.Config{ContactPoints: ips, Port: c.CQLPort()}, PIDs: pids, Out: out})
 	if res == nil {
 		return 0, err
 	}
@@ -168,13 +169,13 @@ func (f benchFlags) runOne(ctx context.Context, p *bench.Plan, c cluster.Cluster
 	if err != nil {
 		return 0, err
 	}
-	if err := errors.Join(res.WriteRounds(dir), rundir.WriteJSON(filepath.Join(dir, reports.BenchFile), report)); err != nil {
+	if err := errors.Join(res.WriteRounds(dir), reports.WriteBench(dir, report)); err != nil {
 		return 0, fmt.Errorf("report in %s: %w", dir, err)
 	}
 	if err := bench.Print(out, res); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(out, "report: %s\nrepeat: %s\n", filepath.Join(dir, "bench.html"), report.Command)
+	fmt.Fprintf(out, "report: %s\nrepeat: %s\n", filepath.Join(dir, reports.BenchPage), report.Command)
 	return res.ExitCode(), problem
 }
 

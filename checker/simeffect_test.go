@@ -1,0 +1,97 @@
+package checker
+
+import (
+	"fmt"
+
+	"fencepost/harness/history"
+)
+
+// critical is the protected section.
+func (c *simClient) critical(t *task, lock string, l *lease) {
+	w, res, token := c.w, "res-"+lock, l.row.Fence
+	if w.cfg.bug != bugNoRaise {
+		if r, ok := c.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: lock, Token: token}); !ok || r != resultApplied {
+			return
+		}
+	}
+	value, ok := c.get(t, res)
+	if !ok {
+		return
+	}
+	decided := w.stamp()
+	if !c.valid(lock, l) {
+		return
+	}
+	note := history.Event{Proc: c.proc, Type: history.Note, Op: history.NoteStart, Key: lock, Token: token, DecidedAt: decided}
+	w.record(c.f, note)
+	if w.chance(w.cfg.pause) {
+		c.paused = w.now + int64(w.between(w.cfg.ttl/2, 2*w.cfg.ttl))
+	}
+	c.sleep(t, w.between(time.Millisecond, w.cfg.ttl/4))
+	if w.chance(0.1) {
+		c.sleep(t, 2*w.cfg.ttl) // a long job, kept alive by renewals
+	}
+	decided = w.stamp()
+	if c.valid(lock, l) {
+		if w.chance(w.cfg.pause) {
+			c.paused = w.now + int64(w.between(w.cfg.ttl/2, 3*w.cfg.ttl))
+			c.sleep(t, 1)
+		}
+		value++
+		c.send(t, history.Event{
+			Op: history.OpEffect, Key: res, Issuer: lock, Token: token, DecidedAt: decided,
+			EffectKey: fmt.Sprintf("%s/%s#%d", lock, c.proc, c.grants), Value: &value,
+		})
+	}
+	w.record(c.f, history.Event{Proc: c.proc, Type: history.Note, Op: history.NoteFinish, Key: lock, Token: token})
+}
+
+// send makes a raise or an effect.
+func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
+	w := c.w
+	e.Proc, e.ID, e.Type = c.proc, c.f.id(), history.Invoke
+	w.record(c.f, e)
+	req := e
+	type answer struct {
+		result    string
+		seen, seq int64
+	}
+	r := c.request(t, 4, w.cfg.ttl/6, func() any {
+		result, seen, seq := w.sinks[req.Key].call(w.cfg.bug, req)
+		return answer{result, seen, seq}
+	})
+	e.DecidedAt, e.Value = 0, nil
+	switch {
+	case r.refused:
+		e.Type, e.Error = history.Fail, "not sent"
+	case !r.answered:
+		e.Type, e.Error, e.ServerTimeout = history.Unknown, "timeout", r.server
+	default:
+		a := r.result.(answer)
+		e.Type, e.Result, e.Seen, e.Seq = history.OK, a.result, a.seen, a.seq
+		if a.result == resultStale {
+			e.Type = history.Fail
+			if r.copies > 1 {
+				e.Type = history.Unknown
+			}
+		}
+	}
+	w.record(c.f, e)
+	return e.Result, e.Type == history.OK
+}
+
+func (c *simClient) get(t *task, res string) (int64, bool) {
+	w := c.w
+	e := history.Event{Proc: c.proc, ID: c.f.id(), Type: history.Invoke, Op: history.OpGet, Key: res}
+	w.record(c.f, e)
+	r := c.request(t, 2, w.cfg.ttl/6, func() any { return *w.sinks[res] })
+	if !r.answered {
+		e.Type, e.Error = history.Unknown, "timeout"
+		w.record(c.f, e)
+		return 0, false
+	}
+	s := r.result.(simSink)
+	e.Type, e.Value, e.Seen, e.Seq = history.OK, &s.value, s.seen, s.seq
+	w.record(c.f, e)
+	return s.value, true
+}

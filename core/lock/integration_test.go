@@ -1,0 +1,209 @@
+//go:build integration
+
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"sort"
+	"testing"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/lock"
+	"fencepost/core/store/cassandra"
+	"fencepost/core/store/cassandra/cassandratest"
+)
+
+var measure = flag.Duration("measure", 0, "measure latency and throughput on the cluster, for this long each")
+
+func hostNow() int64 { return int64(clock.System().Now()) }
+
+// isHeld takes note of an unsettled request and reports whether err is ErrHeld.
+func isHeld(err error, r *report) bool {
+	var ae *lock.AcquireError
+	if errors.As(err, &ae) && ae.Unsettled {
+		r.Unsettled++
+	}
+	return errors.Is(err, lock.ErrHeld)
+}
+
+// TestOneWinnerOfAHundred: 100 callers in 4 processes, each contending alone,
+// try one lock at the same time. Each round has exactly one winner, with a
+// higher token than the last, and no request of unknown outcome is left.
+func TestOneWinnerOfAHundred(t *testing.T) {
+	cfg := cassandratest.NewKeyspace(t)
+	ps := startProcesses(t, 4, childConfig{Keyspace: cfg.Keyspace, Clients: 25, TTL: 30 * time.Second, NoSingleFlight: true})
+	total := map[string]int{}
+	last := int64(0)
+	for round := 1; round <= 20; round++ {
+		var winners []int64
+		for _, r := range ps.do(order{Round: round, Resource: "r"}) {
+			winners = append(winners, r.Winners...)
+			if r.Unsettled > 0 {
+				t.Errorf("round %d: %d requests unsettled", round, r.Unsettled)
+			}
+			for k, v := range r.Outcomes {
+				total[k] += v
+			}
+		}
+		if len(winners) != 1 {
+			t.Fatalf("round %d: winners %v", round, winners)
+		}
+		if winners[0] <= last {
+			t.Fatalf("round %d: token %d after %d", round, winners[0], last)
+		}
+		last = winners[0]
+		for _, r := range ps.do(order{Release: true}) {
+			for k, v := range r.Outcomes {
+				total[k] += v
+			}
+		}
+	}
+	t.Logf("requests: %v; last token %d", total, last)
+}
+
+// TestContention: processes with queues of their own share one lock; nobody is
+// entitled at the same time as another, and nobody starves.
+func TestContention(t *testing.T) {
+	cfg := cassandratest.NewKeyspace(t)
+	d := 10 * time.Second
+	if *measure > 0 {
+		d = *measure
+	}
+	ps := startProcesses(t, 4, childConfig{Keyspace: cfg.Keyspace, Clients: 3, TTL: 6 * time.Second})
+	ps.do(order{Contend: d / 2, Hold: 20 * time.Millisecond, Resource: "warm-up"})
+	var grants []grantTime
+	var waits []time.Duration
+	total := map[string]int{}
+	for i, r := range ps.do(order{Contend: d, Hold: 20 * time.Millisecond, Resource: "r"}) {
+		t.Logf("process %d: cycles %v", i, r.Cycles)
+		for c, n := range r.Cycles {
+			if n == 0 {
+				t.Errorf("process %d, client %d never got the lock", i, c)
+			}
+		}
+		grants = append(grants, r.Grants...)
+		waits = append(waits, r.Waits...)
+		for k, v := range r.Outcomes {
+			total[k] += v
+		}
+	}
+	sort.Slice(grants, func(i, j int) bool { return grants[i].Token < grants[j].Token })
+	for i := 1; i < len(grants); i++ {
+		a, b := grants[i-1], grants[i]
+		if a.Token == b.Token || a.To > b.From {
+			t.Errorf("held at once: %+v and %+v", a, b)
+		}
+	}
+	t.Logf("%d cycles in %s: %.1f/s; wait %s; requests %v", len(grants), d, float64(len(grants))/d.Seconds(), quantiles(waits), total)
+}
+
+// TestUncontended measures a lock that nobody else wants.
+func TestUncontended(t *testing.T) {
+	cfg := cassandratest.NewKeyspace(t)
+	db := cassandratest.Open(t, cfg)
+	counter := &outcomes{n: map[string]int{}}
+	c, err := lock.New(cassandra.NewLocks(db), lock.Options{TTL: 6 * time.Second, Observer: counter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	cycles := func(d time.Duration) (acquire, release []time.Duration) {
+		for i, end := 0, time.Now().Add(d); time.Now().Before(end); i++ {
+			start := time.Now()
+			l, err := c.Acquire(t.Context(), lock.Request{Resource: fmt.Sprintf("r%d", i%10), Holder: "h"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			acquire = append(acquire, time.Since(start))
+			start = time.Now()
+			if err := l.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			release = append(release, time.Since(start))
+		}
+		return acquire, release
+	}
+	d := max(*measure, 2*time.Second)
+	cycles(d)
+	counter.take()
+	a, r := cycles(d)
+	t.Logf("%d cycles; acquire %s; release %s; requests %v", len(a), quantiles(a), quantiles(r), counter.take())
+}
+
+// TestTakeover: a holder that is gone without a release loses the lock to a
+// contender of another process after its ttl.
+func TestTakeover(t *testing.T) {
+	cfg := cassandratest.NewKeyspace(t)
+	open := func() *lock.Client {
+		db := cassandratest.Open(t, cfg)
+		c, err := lock.New(cassandra.NewLocks(db), lock.Options{TTL: time.Second, NoAutoRenew: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			if err := c.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		return c
+	}
+	a, b := open(), open()
+	req := lock.Request{Resource: "r", Holder: "a"}
+	la, err := a.Acquire(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Holder = "b"
+	if _, err := b.TryAcquire(t.Context(), req); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("TryAcquire: %v", err)
+	}
+	start := time.Now()
+	lb, err := b.Acquire(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if la.Valid() {
+		t.Error("two leases are valid")
+	}
+	if lb.Token() != la.Token()+1 {
+		t.Errorf("tokens %d, %d", la.Token(), lb.Token())
+	}
+	t.Logf("taken over after %s", time.Since(start))
+	var lost *lock.LostError
+	if err := la.Renew(t.Context()); !errors.As(err, &lost) || !errors.Is(err, lock.ErrDeadline) {
+		t.Errorf("stale renew: %v", err)
+	}
+	if err := la.Release(t.Context()); !errors.As(err, &lost) {
+		t.Errorf("stale release: %v", err)
+	}
+	if !lb.Valid() {
+		t.Error("the stale release hurt the new holder")
+	}
+	if err := lb.Renew(t.Context()); err != nil {
+		t.Errorf("renew: %v", err)
+	}
+	if err := lb.Release(t.Context()); err != nil {
+		t.Errorf("release: %v", err)
+	}
+}
+
+func quantiles(d []time.Duration) string {
+	if len(d) == 0 {
+		return "none"
+	}
+	sort.Slice(d, func(i, j int) bool { return d[i] < d[j] })
+	at := func(q float64) time.Duration {
+		return d[min(len(d)-1, int(q*float64(len(d))))].Round(10 * time.Microsecond)
+	}
+	return fmt.Sprintf("p50 %s p95 %s p99 %s max %s", at(0.5), at(0.95), at(0.99), d[len(d)-1].Round(time.Millisecond))
+}

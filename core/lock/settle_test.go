@@ -1,0 +1,117 @@
+package lock
+
+import (
+	"testing"
+	"time"
+
+	"fencepost/core/store"
+)
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	const mine, other = "mine", "other"
+	v := func(fence, beat int64, attempt, holder string) store.Version {
+		return store.Version{Fence: fence, Beat: beat, Attempt: attempt, Holder: holder, TTL: time.Second}
+	}
+	free := v(4, 7, "release", "")
+	acq := v(5, 0, mine, "me")
+	held := v(5, 3, mine, "me")
+	renewed := v(5, 4, mine, "me")
+	released := v(5, 4, "my release", "")
+	first := v(1, 0, mine, "me")
+	type row = *store.Version
+	p := func(v store.Version) row { return &v }
+	for name, c := range map[string]struct {
+		kind OpKind
+		from row
+		to   store.Version
+		row  row
+		want store.Outcome
+	}{
+		"acquire: the row is mine":                        {Acquire, &free, acq, &acq, store.OK},
+		"acquire: another has this fence":                 {Acquire, &free, acq, p(v(5, 0, other, "you")), store.Fail},
+		"acquire: another had this fence":                 {Acquire, &free, acq, p(v(5, 9, other, "")), store.Fail},
+		"acquire: the old holder renewed":                 {Acquire, p(v(4, 7, other, "you")), acq, p(v(4, 8, other, "you")), store.Fail},
+		"acquire: the old holder released":                {Acquire, p(v(4, 7, other, "you")), acq, p(v(4, 8, "release", "")), store.Fail},
+		"acquire: two grants on":                          {Acquire, &free, acq, p(v(6, 0, other, "you")), store.Unknown},
+		"acquire: many grants on":                         {Acquire, &free, acq, p(v(60, 3, other, "")), store.Unknown},
+		"acquire: rejected on the named version":          {Acquire, &free, acq, &free, store.Unknown},
+		"acquire: the row is gone":                        {Acquire, &free, acq, nil, store.Unknown},
+		"acquire: the fence fell":                         {Acquire, &free, acq, p(v(3, 0, other, "you")), store.Unknown},
+		"first acquire: the row is mine":                  {Acquire, nil, first, &first, store.OK},
+		"first acquire: another was first":                {Acquire, nil, first, p(v(1, 2, other, "you")), store.Fail},
+		"first acquire: two grants on":                    {Acquire, nil, first, p(v(2, 0, other, "you")), store.Unknown},
+		"first acquire: still absent":                     {Acquire, nil, first, nil, store.Unknown},
+		"renew: the row is renewed":                       {Renew, &held, renewed, &renewed, store.OK},
+		"renew: the row is as before, with my attempt":    {Renew, &held, renewed, &held, store.Unknown},
+		"renew: taken over":                               {Renew, &held, renewed, p(v(6, 0, other, "you")), store.Unknown},
+		"renew: taken over twice":                         {Renew, &held, renewed, p(v(7, 0, other, "you")), store.Unknown},
+		"renew: the row is gone":                          {Renew, &held, renewed, nil, store.Unknown},
+		"release: the row has the release's attempt":      {Release, &held, released, &released, store.OK},
+		"release: still held":                             {Release, &held, released, &held, store.Unknown},
+		"release: taken over":                             {Release, &held, released, p(v(6, 0, other, "you")), store.Unknown},
+		"release: taken over, its attempt no longer seen": {Release, &held, released, p(v(6, 4, other, "")), store.Unknown},
+		"release: the row is gone":                        {Release, &held, released, nil, store.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := settle(c.kind, c.from, c.to, c.row, 1); got != c.want {
+				t.Errorf("after an earlier copy: %s, want %s", got, c.want)
+			}
+			if got := settle(c.kind, c.from, c.to, c.row, 0); got != store.Fail {
+				t.Errorf("sole copy: %s, want fail", got)
+			}
+		})
+	}
+}
+
+func TestMargin(t *testing.T) {
+	t.Parallel()
+	if got := Margin(30*time.Second, 0.01, 100*time.Millisecond); got != 700*time.Millisecond {
+		t.Errorf("margin %s", got)
+	}
+	// The margin is enough: the holder's clock at the slowest, the contender's
+	// at the fastest.
+	for _, drift := range []float64{0, 0.001, 0.01, 0.1, 0.2} {
+		ttl := 10 * time.Second
+		holder := float64(ttl-Margin(ttl, drift, 0)) / (1 - drift)
+		contender := float64(ttl) / (1 + drift)
+		if holder > contender+1 {
+			t.Errorf("drift %v: the holder trusts %v, the contender waits %v", drift, time.Duration(holder), time.Duration(contender))
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		o  Options
+		ok bool
+	}{
+		"zero":                 {Options{}, true},
+		"chaos":                {Options{TTL: 6 * time.Second}, true},
+		"ttl below the margin": {Options{TTL: 150 * time.Millisecond}, false},
+		"ttl with a fraction":  {Options{TTL: time.Second + time.Microsecond}, false},
+		"negative ttl":         {Options{TTL: -time.Second}, false},
+		"drift of a half":      {Options{DriftBound: 0.5}, false},
+		"negative drift":       {Options{DriftBound: -0.1}, false},
+		"negative base":        {Options{MarginBase: -1}, false},
+		"negative timeout":     {Options{RequestTimeout: -1}, false},
+		"backoff reversed":     {Options{Backoff: Backoff{Min: time.Second, Max: time.Millisecond}}, false},
+		"short ttl, no base":   {Options{TTL: 100 * time.Millisecond, MarginBase: time.Millisecond}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := c.o.withDefaults(); (err == nil) != c.ok {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	// The remedy that the error names must work.
+	for _, o := range []Options{{}, {DriftBound: 0.1}, {MarginBase: time.Second}} {
+		o, _ = o.withDefaults()
+		if err := o.checkTTL(minTTL(o.DriftBound, o.MarginBase)); err != nil {
+			t.Errorf("the least ttl: %v", err)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package history
+
+import (
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// everyEvent has an event of each operation, end and note, with all fields set
+// that belong to it, in the order in which they are recorded.
+func everyEvent(proc string) []Event {
+	v := func(fence, beat int64, holder string) *Version {
+		return &Version{Fence: fence, Beat: beat, Attempt: "0d9a6c1e-5f6b-4a39-8a3f-4d0a2f3c7b11", Holder: holder, TTLMS: 6000}
+	}
+	n, zero := int64(7), int64(0)
+	absent := &Version{Absent: true}
+	client := proc + "/c1"
+	return []Event{
+		{Proc: proc, Type: Note, Op: NoteExpect, Expect: &Expect{
+			MinCycles: map[string]int{"before": 3}, Faults: []string{"f1"}, Must: []string{"takeover"}, Workers: 2,
+			Success: []Success{{Phase: "fault", Workers: []string{"w1"}, Want: None}, {Phase: "heal", Want: Some}},
+		}},
+		{Proc: proc, Type: Note, Op: NotePhase, Phase: "warmup"},
+		{Proc: proc, Type: Note, Op: NoteStatement, Statement: &Statement{CQL: "UPDATE …", Consistency: "QUORUM", SerialConsistency: "SERIAL"}},
+		{Proc: client, ID: 1, Type: Invoke, Op: OpLock, Key: "l"},
+		{Proc: client, ID: 2, Type: Invoke, Op: OpAcquire, Key: "l", From: absent, To: v(1, 0, client), Takeover: true},
+		{Proc: client, ID: 2, Type: OK, Op: OpAcquire, Key: "l", Sends: []int64{5, 6}},
+		{Proc: client, ID: 1, Type: OK, Op: OpLock, Key: "l", Token: 1},
+		{Proc: client, ID: 3, Type: Invoke, Op: OpRaise, Key: "r", Issuer: "l", Token: 1},
+		{Proc: client, ID: 3, Type: OK, Op: OpRaise, Key: "r", Issuer: "l", Token: 1, Result: "applied", Seen: 1, Seq: 1},
+		{Proc: client, ID: 4, Type: Invoke, Op: OpGet, Key: "r"},
+		{Proc: client, ID: 4, Type: OK, Op: OpGet, Key: "r", Value: &zero, Seen: 1, Seq: 1},
+		{Proc: client, Type: Note, Op: NoteStart, Key: "l", Token: 1, DecidedAt: 9},
+		{Proc: client, Type: Note, Op: NotePoint, Point: "holding", Key: "l", Token: 1},
+		{Proc: client, ID: 5, Type: Invoke, Op: OpRenew, Key: "l", From: v(1, 0, client), To: v(1, 1, client)},
+		{Proc: client, ID: 5, Type: Unknown, Op: OpRenew, Key: "l", Sends: []int64{5}, Error: "timeout", ServerTimeout: true},
+		{Proc: client, ID: 6, Type: Invoke, Op: OpRead, Key: "l"},
+		{Proc: client, ID: 6, Type: OK, Op: OpRead, Key: "l", Row: v(1, 1, client), Sends: []int64{5}},
+		{Proc: client, ID: 7, Type: Invoke, Op: OpEffect, Key: "r", Issuer: "l", Token: 1, EffectKey: "k", Value: &n, DecidedAt: 9},
+		{Proc: client, ID: 7, Type: Fail, Op: OpEffect, Key: "r", Issuer: "l", Token: 1, EffectKey: "k", Result: "stale", Seen: 2},
+		{Proc: client, Type: Note, Op: NoteFinish, Key: "l", Token: 1},
+		{Proc: client, Type: Note, Op: NoteLeaseLost, Key: "l", Token: 1, Error: "deadline"},
+		{Proc: client, ID: 8, Type: Invoke, Op: OpRelease, Key: "l", From: v(1, 1, client), To: v(1, 2, "")},
+		{Proc: client, ID: 8, Type: Fail, Op: OpRelease, Key: "l", Row: v(2, 0, "w2.1/c1"), Sends: []int64{5}},
+		{Proc: proc, Type: Note, Op: NoteFault, Fault: &Fault{ID: "f1", Name: "partition", Action: ActionInject, Targets: []string{"n1"}, Trigger: "holding"}},
+		{Proc: proc, Type: Note, Op: NoteFault, Fault: &Fault{ID: "f1", Name: "partition", Action: ActionEvidence, Proven: true, Text: "3 requests held"}},
+		{Proc: proc, Type: Note, Op: NoteFault, Fault: &Fault{ID: "f1", Name: "partition", Action: ActionHeal}},
+		{Proc: "w9.1", Type: Note, Op: NoteCrash, Error: "SIGKILL by f1"},
+		{Proc: proc, ID: 9, Type: Invoke, Op: OpSeal, Key: "l", From: v(2, 0, "w2.1/c1"), To: v(3, 0, "")},
+		{Proc: proc, ID: 9, Type: OK, Op: OpSeal, Key: "l", Sends: []int64{5}},
+		{Proc: proc, Type: Note, Op: NoteLedger, Key: "r", Ledger: &LedgerEntry{Seq: 1, Kind: LedgerRaise, Issuer: "l", Token: 1}},
+		{Proc: proc, Type: Note, Op: NoteLedger, Key: "r", Ledger: &LedgerEntry{Seq: 2, Kind: LedgerAccept, Issuer: "l", Token: 1, EffectKey: "k", Value: &n}},
+		{Proc: proc, Type: Note, Op: NoteExit},
+	}
+}
+
+// record writes events with a real Recorder and returns the file.
+func record(t testing.TB, header Header, events []Event) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "history.jsonl")
+	r, err := NewRecorder(name, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		r.Record(e)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
