@@ -22,8 +22,8 @@ import (
 	"fencepost/harness/rundir"
 )
 
-// childEnv carries a child's orders as JSON.
-const childEnv = "FENCEPOST_CHECK_CHILD"
+// ChildEnv is the environment variable that carries a child's orders, as JSON.
+const ChildEnv = "FENCEPOST_CHECK_CHILD"
 
 // ChildArgs make the tool's executable a checking child; it then calls ChildMain.
 var ChildArgs = []string{"check", "--child"}
@@ -98,7 +98,7 @@ func (o Options) spawn(ctx context.Context, exe string, inputs []string) (*Resul
 	limited, cancel := context.WithTimeout(ctx, o.Limit)
 	defer cancel()
 	cmd := exec.CommandContext(limited, exe, ChildArgs...)
-	cmd.Env = append(os.Environ(), childEnv+"="+string(env))
+	cmd.Env = append(os.Environ(), ChildEnv+"="+string(env))
 	cmd.WaitDelay = time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var stdout bytes.Buffer
@@ -171,8 +171,8 @@ func (b *headBuffer) Write(p []byte) (int, error) {
 // its own limits, and prints its answer. It returns the exit code.
 func ChildMain(stdout io.Writer) int {
 	var do orders
-	if err := json.Unmarshal([]byte(os.Getenv(childEnv)), &do); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v (a checking child is started by the tool, not by hand)\n", childEnv, err)
+	if err := json.Unmarshal([]byte(os.Getenv(ChildEnv)), &do); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v (a checking child is started by the tool, not by hand)\n", ChildEnv, err)
 		return 2
 	}
 	if do.Options.Memory > 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" { // started by CheckInChild
+	if os.Getenv(ChildEnv) != "" { // started by CheckInChild
 		os.Exit(ChildMain(os.Stdout))
 	}
 	goleak.VerifyTestMain(m)

@@ -35,7 +35,10 @@ func Print(w io.Writer, r *Result) {
 	}
 	t.Flush()
 	for _, p := range r.Properties {
-		printViolations(w, r, &p)
+		// What is not conclusive is in verdict.json only.
+		if p.Status == StatusFail || p.Status == StatusInvalid {
+			printViolations(w, r, &p)
+		}
 	}
 	c := r.Counts
 	fmt.Fprintf(w, "\n%s in %s of %d process lives: %d cycles, %d grants, %d takeovers, %d effects, %d stale refused, %d duplicates, %d unknown (%d settled), %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",

@@ -175,7 +175,7 @@ func TestManyUnknowns(t *testing.T) {
 // TestEpochs: a partition that is cut gives the same answers as one that is not.
 func TestEpochs(t *testing.T) {
 	t.Parallel()
-	cfg := simConfig{seed: 5, workers: 2, clients: 1, locks: 1, ttl: 200 * time.Millisecond, length: 10 * time.Minute, maxEvents: 45_000, noise: 0.02}
+	cfg := simConfig{seed: 5, workers: 2, clients: 1, locks: 1, ttl: 200 * time.Millisecond, length: 6 * time.Minute, noise: 0.02}
 	h := simulate(cfg)
 	a := analyse(h, Options{}.withDefaults())
 	pt, _ := a.locks[0].encode(false, true)

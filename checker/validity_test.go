@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -308,6 +309,20 @@ func TestNotJudged(t *testing.T) {
 	for _, want := range []string{"no violation in", "takeovers", "stale writes refused", "settled", "could not have seen", "P13"} {
 		if !strings.Contains(r.Summary, want) {
 			t.Errorf("the summary lacks %q: %s", want, r.Summary)
+		}
+	}
+}
+
+// TestPropertiesAreDocumented: docs/properties.md lists what is checked.
+func TestPropertiesAreDocumented(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../docs/properties.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !strings.Contains(string(b), "| "+c.id+" | "+c.title+" |") {
+			t.Errorf("%s (%s) is not documented", c.id, c.title)
 		}
 	}
 }

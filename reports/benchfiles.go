@@ -15,7 +15,7 @@ func benchCharts(ns []armNumbers) ([]chart.SVG, error) {
 	var lines []chart.BenchLine
 	for _, n := range ns {
 		lines = append(lines, chart.BenchLine{
-			Label: n.label(), Rates: n.rates, Ratios: n.ratios, Median: n.ratio.median, Min: n.ratio.min, Max: n.ratio.max,
+			Label: n.label(ns), Rates: n.rates, Ratios: n.ratios, Median: n.ratio.median, Min: n.ratio.min, Max: n.ratio.max,
 			P50: n.quantile(50), P95: n.quantile(95), P99: n.quantile(99), Top: n.quantile(100),
 		})
 	}

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -127,8 +128,20 @@ func perOp(a BenchArm) float64 {
 	return 1
 }
 
-func (n armNumbers) label() string {
-	return fmt.Sprintf("%s, %s, %d %s", n.arm.Scenario, n.arm.Contention, n.arm.Threads, plural(n.arm.Threads, "client", "clients"))
+// label tells the arm from the others by what differs among them.
+func (n armNumbers) label(among []armNumbers) string {
+	differs := func(of func(BenchArm) any) bool {
+		return slices.ContainsFunc(among, func(o armNumbers) bool { return of(o.arm) != of(n.arm) })
+	}
+	s := n.arm.Scenario
+	if differs(func(a BenchArm) any { return a.Contention }) {
+		s += ", " + n.arm.Contention
+	}
+	// Arms without leases say nothing about whether several TTLs are compared.
+	if n.arm.TTL > 0 && differs(func(a BenchArm) any { return cmp.Or(a.TTL, n.arm.TTL) }) {
+		s += ", ttl " + measure.FormatDuration(n.arm.TTL)
+	}
+	return fmt.Sprintf("%s, %d %s", s, n.arm.Threads, plural(n.arm.Threads, "client", "clients"))
 }
 
 func (n armNumbers) quantile(p float64) time.Duration { return measure.Quantile(n.hist, p) }

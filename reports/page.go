@@ -43,10 +43,7 @@ func (r *run) page(d drawn) (page, error) {
 		Versions: facts(r.info.Versions), Machine: facts(r.info.Machine), Data: r.pointer(),
 	}
 	p.Title = fmt.Sprintf("%s – %s", p.Verdict.Word, r.info.Run)
-	p.Summary = p.Verdict.Means
-	if r.verdict != nil && r.verdict.Summary != "" {
-		p.Summary = r.verdict.Summary
-	}
+	p.Summary, _ = r.summary()
 	if r.info.Interrupted != "" {
 		p.Problems = append(p.Problems, "the run ended early: "+r.info.Interrupted)
 	}

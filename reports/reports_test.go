@@ -277,7 +277,7 @@ func TestSameRunSameBytes(t *testing.T) {
 
 func TestLargeRun(t *testing.T) {
 	t.Parallel()
-	dir := makeRun(t, reporttest.Options{Seed: 8, Fault: "pause-worker", Verdict: "PASS", Phase: 25 * time.Second, Workers: 8, Clients: 4, Locks: 32})
+	dir := makeRun(t, reporttest.Options{Seed: 8, Fault: "pause-worker", Verdict: "PASS", Phase: 12 * time.Second, Workers: 8, Clients: 4, Locks: 32})
 	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func Results(runDirs, benchFiles []string) (string, error) {
 	}
 	slices.SortFunc(runs, func(a, b resultRun) int {
 		return cmp.Or(cmp.Compare(a.info.Scenario, b.info.Scenario), cmp.Compare(contentionRank(a.info.Contention), contentionRank(b.info.Contention)),
-			cmp.Compare(a.info.TTL, b.info.TTL), cmp.Compare(a.info.Seed, b.info.Seed), cmp.Compare(a.info.Run, b.info.Run))
+			cmp.Compare(a.info.TTL, b.info.TTL), cmp.Compare(a.info.System, b.info.System), cmp.Compare(a.info.Seed, b.info.Seed), cmp.Compare(a.info.Run, b.info.Run))
 	})
 	var benches []BenchResult
 	for _, f := range benchFiles {
@@ -229,7 +229,7 @@ func coreTable(md *strings.Builder, runs []resultRun) {
 			g.p99(func(r resultRun) float64 { return measure.Ratio(r.during, r.before) }, times),
 		})
 	}
-	table(md, []string{"Scenario", "System", "Contention", "TTL", "Runs", "Seeds", "Verdicts", "Cycles", "Takeovers", "Stale writes refused", "Unknowns settled", "p99 before", "p99 in fault", "Ratio"}, rows)
+	table(md, []string{"Scenario", "System", "Contention", "TTL", "Runs", "Seeds", "Verdicts", "Cycles", "Takeovers", "Stale writes refused", "Unknowns settled", "p99 before", "p99 in fault phase", "Ratio"}, rows)
 }
 
 // brokenTable shows every known-broken variant, run or not, with what must catch

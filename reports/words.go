@@ -2,8 +2,11 @@ package reports
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"fencepost/checker"
 )
@@ -54,10 +57,11 @@ func statusWord(s checker.Status) verdictWord {
 func (r *run) todo() []string {
 	switch r.word() {
 	case checker.Pass:
-		return []string{
-			"One run is one sample: repeat it with other seeds, and at other contention, before relying on it.",
-			"Compare latency before and during the fault below: safe is not the same as usable.",
+		out := []string{"One run is one sample: repeat it with other seeds, and at other contention, before relying on it."}
+		if len(r.analysis.Faults) > 0 {
+			out = append(out, "Compare latency before and during the fault below: safe is not the same as usable.")
 		}
+		return out
 	case checker.Fail:
 		return []string{
 			"Start at the first violation below: its drawing is the shortest stretch of the history in which the rule is broken.",
@@ -112,10 +116,75 @@ func (r *run) unfinished() []string {
 	return out
 }
 
-// unseen lists what the run could not have shown, whatever its verdict.
+// unseenMark is where a verdict's summary turns from what was seen to what could
+// not have been.
+const unseenMark = "; this run could not have seen "
+
+// summary is the verdict's sentence, and the list into which its second half is
+// taken apart: a list is read, a sentence of ten clauses is not. Without that
+// half the list is nil.
+func (r *run) summary() (sentence string, unseen []string) {
+	if r.verdict == nil || r.verdict.Summary == "" {
+		return verdictWords(r.word()).Means, nil
+	}
+	seen, rest, found := strings.Cut(r.verdict.Summary, unseenMark)
+	if found {
+		for _, item := range clauses(rest) {
+			unseen = append(unseen, sentenceCase(item))
+		}
+	}
+	return sentenceCase(seen), unseen
+}
+
+// clauses splits a list at its commas, but not within brackets nor between the
+// ids of properties.
+func clauses(s string) []string {
+	var out []string
+	depth, start := 0, 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			rest := strings.TrimSpace(s[i+1:])
+			if depth > 0 || propertyID.MatchString(rest) || strings.HasPrefix(rest, "other ") {
+				continue
+			}
+			out = append(out, strings.TrimSpace(s[start:i]))
+			start = i + 1
+		}
+	}
+	return append(out, strings.TrimSpace(s[start:]))
+}
+
+var propertyID = regexp.MustCompile(`^P\d+\b`)
+
+// sentenceCase begins s with a capital and ends it with a full stop.
+func sentenceCase(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return ""
+	}
+	if c, n := utf8.DecodeRuneInString(s); unicode.IsLower(c) {
+		s = string(unicode.ToUpper(c)) + s[n:]
+	}
+	if !strings.ContainsAny(s[len(s)-1:], ".!?:)") || strings.HasSuffix(s, ")") {
+		s += "."
+	}
+	return s
+}
+
+// unseen lists what the run could not have shown: by the verdict if it says so,
+// else by the counts.
 func (r *run) unseen() []string {
 	if r.history == nil {
 		return []string{"Anything: its history could not be read."}
+	}
+	host := "Clocks and networks of several machines: all processes ran on one host."
+	if _, told := r.summary(); told != nil {
+		return append(told, host)
 	}
 	c := r.counts()
 	var out []string
@@ -170,7 +239,7 @@ func (r *run) unseen() []string {
 			out = append(out, fmt.Sprintf("Violations of %s: there was nothing to check.", join(empty)))
 		}
 	}
-	return append(out, "Clocks and networks of several machines: all processes ran on one host.")
+	return append(out, host)
 }
 
 func join(words []string) string {

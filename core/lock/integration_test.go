@@ -34,13 +34,13 @@ func isHeld(err error, r *report) bool {
 // try one lock at the same time. Each round has exactly one winner, with a
 // higher token than the last, and no request of unknown outcome is left.
 func TestOneWinnerOfAHundred(t *testing.T) {
-	cfg := cassandratest.NewKeyspace(t)
+	cfg := cassandratest.Keyspace(t)
 	ps := startProcesses(t, 4, childConfig{Keyspace: cfg.Keyspace, Clients: 25, TTL: 30 * time.Second, NoSingleFlight: true})
 	total := map[string]int{}
 	last := int64(0)
 	for round := 1; round <= 20; round++ {
 		var winners []int64
-		for _, r := range ps.do(order{Round: round, Resource: "r"}) {
+		for _, r := range ps.do(order{Round: round, Resource: "hundred"}) {
 			winners = append(winners, r.Winners...)
 			if r.Unsettled > 0 {
 				t.Errorf("round %d: %d requests unsettled", round, r.Unsettled)
@@ -68,17 +68,17 @@ func TestOneWinnerOfAHundred(t *testing.T) {
 // TestContention: processes with queues of their own share one lock; nobody is
 // entitled at the same time as another, and nobody starves.
 func TestContention(t *testing.T) {
-	cfg := cassandratest.NewKeyspace(t)
+	cfg := cassandratest.Keyspace(t)
 	d := 10 * time.Second
 	if *measure > 0 {
 		d = *measure
 	}
 	ps := startProcesses(t, 4, childConfig{Keyspace: cfg.Keyspace, Clients: 3, TTL: 6 * time.Second})
-	ps.do(order{Contend: d / 2, Hold: 20 * time.Millisecond, Resource: "warm-up"})
+	ps.do(order{Contend: d / 2, Hold: 20 * time.Millisecond, Resource: "contention-warm-up"})
 	var grants []grantTime
 	var waits []time.Duration
 	total := map[string]int{}
-	for i, r := range ps.do(order{Contend: d, Hold: 20 * time.Millisecond, Resource: "r"}) {
+	for i, r := range ps.do(order{Contend: d, Hold: 20 * time.Millisecond, Resource: "contention"}) {
 		t.Logf("process %d: cycles %v", i, r.Cycles)
 		for c, n := range r.Cycles {
 			if n == 0 {
@@ -103,7 +103,7 @@ func TestContention(t *testing.T) {
 
 // TestUncontended measures a lock that nobody else wants.
 func TestUncontended(t *testing.T) {
-	cfg := cassandratest.NewKeyspace(t)
+	cfg := cassandratest.Keyspace(t)
 	db := cassandratest.Open(t, cfg)
 	counter := &outcomes{n: map[string]int{}}
 	c, err := lock.New(cassandra.NewLocks(db), lock.Options{TTL: 6 * time.Second, Observer: counter})
@@ -118,7 +118,7 @@ func TestUncontended(t *testing.T) {
 	cycles := func(d time.Duration) (acquire, release []time.Duration) {
 		for i, end := 0, time.Now().Add(d); time.Now().Before(end); i++ {
 			start := time.Now()
-			l, err := c.Acquire(t.Context(), lock.Request{Resource: fmt.Sprintf("r%d", i%10), Holder: "h"})
+			l, err := c.Acquire(t.Context(), lock.Request{Resource: fmt.Sprintf("uncontended%d", i%10), Holder: "h"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,8 +140,8 @@ func TestUncontended(t *testing.T) {
 
 // TestTakeover: a holder that is gone without a release loses the lock to a
 // contender of another process after its ttl.
-func TestTakeover(t *testing.T) {
-	cfg := cassandratest.NewKeyspace(t)
+func TestTakeoverOnCluster(t *testing.T) {
+	cfg := cassandratest.Keyspace(t)
 	open := func() *lock.Client {
 		db := cassandratest.Open(t, cfg)
 		c, err := lock.New(cassandra.NewLocks(db), lock.Options{TTL: time.Second, NoAutoRenew: true})
@@ -158,7 +158,7 @@ func TestTakeover(t *testing.T) {
 		return c
 	}
 	a, b := open(), open()
-	req := lock.Request{Resource: "r", Holder: "a"}
+	req := lock.Request{Resource: "takeover", Holder: "a"}
 	la, err := a.Acquire(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)

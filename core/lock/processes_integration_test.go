@@ -72,6 +72,13 @@ func init() {
 		}
 		return true, 0
 	}
+	cleanup = func(code int) int {
+		if err := cassandratest.DropKeyspace(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return max(code, 1)
+		}
+		return code
+	}
 }
 
 func runChild(config string) error {

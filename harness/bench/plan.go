@@ -102,17 +102,30 @@ type Arm struct {
 	Ceiling string
 }
 
+// Letter is the arm's short name: C, W, L, L2.
+func (a Arm) Letter() string {
+	switch {
+	case a.Kind == KindCAS:
+		return "C"
+	case a.Kind == KindWrite:
+		return "W"
+	case a.Control != "":
+		return "L2"
+	}
+	return "L"
+}
+
 // Name is what a person calls the arm.
 func (a Arm) Name() string {
 	switch {
 	case a.Kind == KindCAS:
-		return "C   bare LWT"
+		return "bare LWT"
 	case a.Kind == KindWrite:
-		return "W   plain write"
+		return "plain write"
 	case a.Control != "":
-		return "L2  lock cycle, A/A"
+		return "lock cycle, A/A copy"
 	}
-	return "L   lock cycle"
+	return "lock cycle"
 }
 
 // Defaults of Config.

@@ -24,7 +24,7 @@ func Print(out io.Writer, r *Result) error {
 			threads = row.Arm.Threads
 			fmt.Fprintf(w, "\n%d %s\tttl\tops/s\tp50 ms\tp95 ms\tp99 ms\tLWT/op\tshare of C\tok/fail/unknown\tfair\n", threads, plural(threads, "thread", "threads"))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d/%d/%d\t%s\n", row.Arm.Name(), ttl(row.Arm), spread(row.Rate),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d/%d/%d\t%s\n", fmt.Sprintf("%-2s  %s", row.Arm.Letter(), row.Arm.Name()), ttl(row.Arm), spread(row.Rate),
 			latency(row.P50, false), latency(row.P95, false), latency(row.P99, row.Few), lwts(row), share(row.Ratio),
 			row.OK, row.Fail, row.Unknown, fairness(row))
 	}
@@ -32,7 +32,7 @@ func Print(out io.Writer, r *Result) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	for _, n := range r.Notes {
+	for _, n := range append(r.Headlines(), r.Notes...) {
 		fmt.Fprintln(out, "  "+n)
 	}
 	fmt.Fprintf(out, "  %s\n", r.WarmUp)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"fencepost/reports"
@@ -23,20 +25,15 @@ type About struct {
 
 // Report turns a result into what package reports writes.
 func (r *Result) Report(about About) (reports.BenchResult, error) {
-	rows, err := r.Rows()
-	if err != nil {
-		return reports.BenchResult{}, err
-	}
 	out := reports.BenchResult{
 		Version: reports.BenchVersion, Name: about.Name,
-		About: fmt.Sprintf("Contention %s. Closed loop on a warm cluster; all arms run in every one of %d rounds, %s each, in random order. %s.",
-			r.Plan.Contention, r.Plan.Rounds, r.Plan.Window, r.WarmUp),
-		Seed: r.Plan.Seed, Cluster: about.Cluster, Started: r.Started, Ended: r.Ended,
+		About: strings.Join(slices.Concat([]string{fmt.Sprintf("Contention %s, %d rounds of %s an arm", r.Plan.Contention, r.Plan.Rounds, r.Plan.Window)}, r.Headlines(), r.Notes, r.legend()), ". ") + ".",
+		Seed:  r.Plan.Seed, Cluster: about.Cluster, Started: r.Started, Ended: r.Ended,
 		Command: about.Command, Versions: about.Versions, Machine: about.Machine,
 		Problems: append(append([]string(nil), r.Violations...), r.Problems...),
 	}
-	for _, row := range rows {
-		arm, err := r.reportArm(row)
+	for _, a := range r.Plan.Arms {
+		arm, err := r.reportArm(a)
 		if err != nil {
 			return reports.BenchResult{}, err
 		}
@@ -45,10 +42,9 @@ func (r *Result) Report(about About) (reports.BenchResult, error) {
 	return out, nil
 }
 
-func (r *Result) reportArm(row Row) (reports.BenchArm, error) {
-	a := row.Arm
+func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 	out := reports.BenchArm{
-		ID: a.ID, Scenario: a.Name(), About: r.aboutArm(row), Contention: string(r.Plan.Contention), Threads: a.Threads, TTL: a.TTL,
+		ID: a.ID, Scenario: a.Name(), Contention: string(r.Plan.Contention), Threads: a.Threads, TTL: a.TTL,
 		Ceiling: a.Ceiling, LWTsPerOp: a.Kind.Changes(),
 	}
 	for _, s := range r.samples(a.ID) {
@@ -63,22 +59,14 @@ func (r *Result) reportArm(row Row) (reports.BenchArm, error) {
 	return out, nil
 }
 
-func (r *Result) aboutArm(row Row) string {
-	text := map[Kind]string{
-		KindCAS:   "the conditional update of a lock row without a lock client; rejected, it is tried again at once with the row that came back",
-		KindWrite: "a plain write at QUORUM of the same columns",
-		KindLock:  "acquire and release by core/lock, all threads through one client",
-	}[row.Arm.Kind]
-	if row.Arm.Control != "" {
-		text += "; a copy of " + row.Arm.Control + " that shows the noise"
+// legend says what the arms do.
+func (r *Result) legend() []string {
+	return []string{
+		"bare LWT: the conditional update of a lock row without a lock client; rejected, it is tried again at once with the row that came back, and its latency is that of the whole update",
+		"plain write: a write at QUORUM of the same columns, without a condition",
+		"lock cycle: acquire and release by core/lock, all threads through one client, nothing done in between; the A/A copy is the same once more and shows the noise",
+		r.WarmUp.String(),
 	}
-	if row.LWTs.N > 0 && row.Arm.Kind != KindWrite {
-		text += fmt.Sprintf("; LWTs sent an operation %s, %.0f %% of them rejected", spread(row.LWTs), 100*row.Rejected)
-	}
-	if row.Arm.Threads > 1 {
-		text += "; fairness " + fairness(row)
-	}
-	return text
 }
 
 // RoundsFile is the name of the file with every sample.

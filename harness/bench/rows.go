@@ -2,6 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -113,15 +116,21 @@ func (r *Result) ratio(a, b string) stat.Estimate {
 	return stat.EstimateOf(ratios, r.Plan.Seed)
 }
 
-// changes is an arm's rate of row changes by round.
-func (r *Result) changes(id string) map[int]float64 {
+// rates is an arm's rate by round, changes that of its row changes.
+func (r *Result) rates(id string) map[int]float64 {
 	out := map[int]float64{}
-	a, err := r.Plan.Arm(id)
-	if err != nil {
-		return out
-	}
 	for _, s := range r.samples(id) {
-		out[s.Round] = s.Rate() * a.Kind.Changes()
+		out[s.Round] = s.Rate()
+	}
+	return out
+}
+
+func (r *Result) changes(id string) map[int]float64 {
+	out := r.rates(id)
+	if a, err := r.Plan.Arm(id); err == nil {
+		for round := range out {
+			out[round] *= a.Kind.Changes()
+		}
 	}
 	return out
 }
@@ -139,6 +148,32 @@ func quantile(all *hdrhistogram.Histogram, samples []Sample, percent float64) Qu
 	}
 	spread := stat.SpreadOf(each)
 	return Quantile{All: ms(all), Min: spread.Min, Max: spread.Max}
+}
+
+// Headlines say in a sentence each what the greatest number of threads makes of
+// bare updates and of locks, compared round by round with one another and with
+// the least number of threads.
+func (r *Result) Headlines() []string {
+	few, many := slices.Min(r.Plan.Threads), slices.Max(r.Plan.Threads)
+	var out []string
+	for _, a := range r.Plan.Arms {
+		if a.Threads != many || a.Kind == KindWrite || a.Control != "" || a.Kind == KindLock && a.TTL != r.Plan.TTLs[0] {
+			continue
+		}
+		s := fmt.Sprintf("%s with %d %s: median %s/s", a.Name(), many, plural(many, "thread", "threads"), number(stat.Median(slices.Collect(maps.Values(r.rates(a.ID))))))
+		if a.Ceiling != "" {
+			s += fmt.Sprintf(", %s times the row changes of the bare LWT", factor(r.ratio(a.ID, a.Ceiling)))
+		}
+		if one := strings.Replace(a.ID, fmt.Sprintf("/%d", many), fmt.Sprintf("/%d", few), 1); one != a.ID {
+			s += fmt.Sprintf(", %s times its own rate with %d %s", factor(r.ratio(a.ID, one)), few, plural(few, "thread", "threads"))
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func factor(e stat.Estimate) string {
+	return fmt.Sprintf("%s [%s, %s]", number(e.Median), number(e.Low), number(e.High))
 }
 
 // judge adds what speaks against the numbers. It never changes one.

@@ -23,7 +23,7 @@ const RestartTimeout = 120 * time.Second
 type Spec struct {
 	// Fault is the name: see Names.
 	Fault string `yaml:"fault"`
-	// Targets are nodes (n1), workers (w1), random-node or random-worker.
+	// Targets are nodes (n1), workers (w1), random-node, random-worker or coordinator.
 	Targets []string `yaml:"targets"`
 	// Mode is how a cut treats bytes: stall (hold them and deliver at heal, as
 	// TCP does; default) or drop (discard, and close at heal).
@@ -35,6 +35,11 @@ const (
 	RandomNode   = "random-node"
 	RandomWorker = "random-worker"
 )
+
+// Coordinator as a target is the node through which the clients' requests for
+// the run's first lock go, found when the fault is injected: a fault of another
+// node may leave a single lock's clients untouched.
+const Coordinator = "coordinator"
 
 // Links switches links' modes. The fabric does it; a known-broken variant of the
 // harness does not.
@@ -155,7 +160,7 @@ func checkTarget(kind TargetKind, t string) error {
 	if kind == Worker {
 		prefix, random = "w", RandomWorker
 	}
-	if t == random || len(t) > 1 && strings.HasPrefix(t, prefix) && strings.Trim(t[1:], "0123456789") == "" {
+	if t == random || kind == Node && t == Coordinator || len(t) > 1 && strings.HasPrefix(t, prefix) && strings.Trim(t[1:], "0123456789") == "" {
 		return nil
 	}
 	return fmt.Errorf("target %q is not a %s (such as %s1, or %s)", t, kind, prefix, random)

@@ -249,3 +249,31 @@ func constants(t *testing.T, typ string) []string {
 	}
 	return out
 }
+
+// TestDocumentedExample: the example of docs/history-format.md is a history.
+func TestDocumentedExample(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../../docs/history-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), "```\n{")
+	example, _, found := strings.Cut("{"+rest, "```")
+	if !found {
+		t.Fatal("no example")
+	}
+	if h, err := Read(strings.NewReader(example), "example"); err != nil || len(h.Operations()) != 2 {
+		t.Errorf("%v", err)
+	}
+	schema := compileSchema(t)
+	for line := range strings.Lines(example) {
+		if err := schema.Validate(parse(t, []byte(line))); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	for _, op := range constants(t, "Op") {
+		if !strings.Contains(string(b), "`"+op+"`") {
+			t.Errorf("%q is not documented", op)
+		}
+	}
+}

@@ -37,6 +37,11 @@ func Run(ctx context.Context, p Paths, args []string) (int, error) {
 }
 
 func work(ctx context.Context, p Paths, op operation, args []string) (int, error) {
+	return workWith(ctx, p, op, args, []*os.File{os.Stdin, os.Stdout, os.Stderr})
+}
+
+// workWith is work with these standard files.
+func workWith(ctx context.Context, p Paths, op operation, args []string, files []*os.File) (int, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return 0, fmt.Errorf("kept: %w", err)
@@ -44,7 +49,7 @@ func work(ctx context.Context, p Paths, op operation, args []string) (int, error
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
-	conn, err := ask(p, hello{Op: op, Args: args, Dir: dir, Env: os.Environ()}, []*os.File{os.Stdin, os.Stdout, os.Stderr})
+	conn, err := ask(p, hello{Op: op, Args: args, Dir: dir, Env: os.Environ()}, files)
 	if err != nil {
 		return 0, err
 	}

@@ -169,13 +169,11 @@ func (d *daemon) do(ctx context.Context, h hello, files []*os.File, in *json.Dec
 	if len(files) != 3 || len(h.Args) == 0 {
 		return reply{}, fmt.Errorf("%s: incomplete request", h.Op)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if h.Op == opExec {
-		code, err := d.exec(ctx, cancel, h, files, in)
+		code, err := d.exec(ctx, h, files, in)
 		return reply{Code: code}, err
 	}
-	code, err := d.run(ctx, cancel, h, files, in)
+	code, err := d.run(ctx, h, files, in)
 	return reply{Code: code}, err
 }
 
@@ -190,8 +188,9 @@ func (d *daemon) status() *Status {
 	return s
 }
 
-// run calls the handler, with a whole cluster before and after.
-func (d *daemon) run(ctx context.Context, cancel context.CancelFunc, h hello, files []*os.File, in *json.Decoder) (int, error) {
+// run calls the handler, with a whole cluster before and after. The daemon's own
+// context is ctx; that of the run ends with its client too.
+func (d *daemon) run(ctx context.Context, h hello, files []*os.File, in *json.Decoder) (int, error) {
 	if d.handler == nil {
 		return 0, errors.New("the daemon cannot run commands in its process: this build has no handler for them")
 	}
@@ -203,13 +202,15 @@ func (d *daemon) run(ctx context.Context, cancel context.CancelFunc, h hello, fi
 		return 0, err
 	}
 	defer release()
+	runCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	go watchClient(in, cancel, func(syscall.Signal) { cancel() })
-	if err := d.restore(ctx); err != nil {
+	if err := d.restore(runCtx); err != nil {
 		return 0, fmt.Errorf("the cluster that is up is damaged, and could not be repaired: `fencepost down`, then `fencepost up`: %w", err)
 	}
 	r := Request{Args: h.Args, Dir: h.Dir, Env: h.Env, Stdin: files[0], Stdout: files[1], Stderr: files[2]}
-	code := d.handler(ctx, r, d.cluster, d.network)
-	if err := d.restore(context.WithoutCancel(ctx)); err != nil {
+	code := d.handler(runCtx, r, d.cluster, d.network)
+	if err := d.restore(ctx); err != nil && ctx.Err() == nil {
 		fmt.Fprintf(r.Stderr, "fencepost: the cluster that is up is not whole after this run: %v\n", err)
 		d.log.Error("the cluster is not whole after a run", "args", h.Args, "err", err)
 	}

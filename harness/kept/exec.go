@@ -20,7 +20,9 @@ const exitNotFound = 127
 const killGrace = 5 * time.Second
 
 // exec runs a command for a client.
-func (d *daemon) exec(ctx context.Context, cancel context.CancelFunc, h hello, files []*os.File, in *json.Decoder) (int, error) {
+func (d *daemon) exec(ctx context.Context, h hello, files []*os.File, in *json.Decoder) (int, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	env := d.environment(h.Env)
 	path, err := lookPath(h.Args[0], h.Dir, env)
 	if err != nil {

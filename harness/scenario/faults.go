@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"fencepost/harness/cluster"
 	"fencepost/harness/fault"
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
@@ -57,12 +59,19 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 	if err != nil {
 		return err
 	}
-	note := history.Fault{ID: id, Name: st.Fault, Targets: st.Targets, Trigger: "at " + st.At.D().String()}
+	targets, err := r.resolve(ctx, st.Targets)
+	if err != nil {
+		if hit != nil {
+			_ = hit.Go(0)
+		}
+		return err
+	}
+	note := history.Fault{ID: id, Name: st.Fault, Targets: targets, Trigger: "at " + st.At.D().String()}
 	if hit != nil {
 		note.Trigger = fmt.Sprintf("%s at point %s of %s", hit.Proc, hit.Point, hit.Key)
 	}
 	opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)
-	active, err := f.Inject(opCtx, r.env, st.Targets)
+	active, err := f.Inject(opCtx, r.env, targets)
 	cancel()
 	if err != nil {
 		if hit != nil {
@@ -95,6 +104,26 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 	}
 	// Heal also when the run is interrupted: a paused worker must not stay so.
 	return errors.Join(waitErr, r.heal(active, note))
+}
+
+// resolve replaces the target coordinator by the node that it is now.
+func (r *runner) resolve(ctx context.Context, targets []string) ([]string, error) {
+	out := slices.Clone(targets)
+	for i, t := range out {
+		if t != fault.Coordinator {
+			continue
+		}
+		ip, err := r.db.Coordinator(ctx, r.plan.Locks[0])
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(r.opt.Cluster.Nodes(), func(n cluster.Node) bool { return n.IP() == ip })
+		if at < 0 {
+			return nil, fmt.Errorf("the coordinator %s is not a node of this cluster", ip)
+		}
+		out[i] = r.opt.Cluster.Nodes()[at].Name()
+	}
+	return out, nil
 }
 
 func workerGone(f *fleet.Fleet, name string) bool {

@@ -78,7 +78,7 @@ func TestParseErrors(t *testing.T) {
 // A seed is a plan: the same one draws the same, another one something else.
 func TestPlanIsDrawnFromTheSeed(t *testing.T) {
 	t.Parallel()
-	s, err := Load("partition")
+	s, err := Load("kill-worker")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +97,8 @@ func TestPlanIsDrawnFromTheSeed(t *testing.T) {
 		}
 		drawn[a.Steps[0].Targets[0]] = true
 	}
-	if len(drawn) != 3 {
-		t.Errorf("30 seeds cut off only %v", drawn)
+	if len(drawn) != 4 {
+		t.Errorf("30 seeds kill only %v", drawn)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,7 +102,8 @@ func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
 		count = 1
 	}
 	for i := range count {
-		p.Locks = append(p.Locks, fmt.Sprintf("lock-%02d", i+1))
+		// The seed in the name spreads the runs' locks over the ring.
+		p.Locks = append(p.Locks, fmt.Sprintf("lock-%02d.%s", i+1, strconv.FormatUint(seed%(36*36*36), 36)))
 	}
 	return p, nil
 }

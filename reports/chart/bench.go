@@ -73,7 +73,7 @@ func BenchRatios(lines []BenchLine) SVG {
 	x := func(v float64) float64 { return benchL + v/top*(Width-benchL-60) }
 	bottom := 26 + float64(len(rows))*benchRow
 	var d drawing
-	d.text(2, 13, "b", s.Title)
+	d.text(2, 14, "t", s.Title)
 	for i := 0.0; i*step <= top+1e-9; i++ {
 		d.line(x(i*step), 22, x(i*step), bottom, "gr", "")
 		d.text(x(i*step), bottom+15, "m mid", trimFloat(i*step))
@@ -114,7 +114,7 @@ func BenchLatencies(lines []BenchLine) SVG {
 	}
 	bottom := 26 + float64(len(rows))*benchRow
 	var d drawing
-	d.text(2, 13, "b", s.Title)
+	d.text(2, 14, "t", s.Title)
 	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
 		for _, m := range []float64{1, 2, 5} {
 			if v := m * math.Pow(10, e); v >= lo*0.999 && v <= hi*1.001 {
@@ -151,7 +151,7 @@ func BenchRounds(lines []BenchLine) (SVG, error) {
 	if last < 2 {
 		return s, nil
 	}
-	f := newFigure(s.Title, Width, 220)
+	f := newFigure(s.Title, Width, 240).legendBelow()
 	f.plot.X.Min, f.plot.X.Max = 0.5, float64(last)+0.5
 	step := max(niceStep(float64(last), 20), 1)
 	for i := step; i <= float64(last); i += step {
@@ -179,7 +179,7 @@ func BenchScaling(curves []BenchCurve) (SVG, error) {
 	if most <= fewest {
 		return s, nil
 	}
-	f := newFigure(s.Title+" (bars: least to greatest round)", Width, 260)
+	f := newFigure(s.Title+" (bars: least to greatest round)", Width, 270).legendBelow()
 	pad := float64(most-fewest) * 0.05
 	f.plot.X.Min, f.plot.X.Max = float64(fewest)-pad, float64(most)+pad
 	seen := map[int]bool{}
@@ -208,4 +208,4 @@ func BenchScaling(curves []BenchCurve) (SVG, error) {
 	return f.draw(s)
 }
 
-func shortLabel(s string) string { return clip(s, 190, 11) }
+func shortLabel(s string) string { return clip(s, 185, 11) }

@@ -28,6 +28,7 @@ type figure struct {
 	xTicks   []tick
 	behind   []plot.Plotter
 	plotters []plot.Plotter
+	below    bool // the legend has a row of its own below the title
 }
 
 type legendItem struct {
@@ -40,12 +41,20 @@ type legendItem struct {
 const (
 	marginTop    = 34.0
 	marginBottom = 26.0
+	legendRow    = 20.0
 )
 
 func newFigure(title string, w, h float64) *figure {
 	f := &figure{plot: plot.New(), w: w, h: h, title: title}
 	f.canvas = vgsvg.NewWith(vgsvg.UseWH(vg.Length(w), vg.Length(h)))
 	f.data = draw.Crop(draw.New(f.canvas), marginL, -marginR, marginBottom, -marginTop)
+	return f
+}
+
+// legendBelow gives the legend a row of its own.
+func (f *figure) legendBelow() *figure {
+	f.below = true
+	f.data = draw.Crop(f.data, 0, 0, 0, -legendRow)
 	return f
 }
 
@@ -118,23 +127,36 @@ func (f *figure) drawHead() {
 	c := draw.New(f.canvas)
 	y := vg.Length(f.h - 13)
 	c.FillText(textStyle(12.5, Ink, true, draw.XLeft), vg.Point{X: 2, Y: y}, f.title)
-	x := vg.Length(f.w - marginR)
 	sty := textStyle(11, Muted, false, draw.XLeft)
-	for i := len(f.legend) - 1; i >= 0; i-- {
-		it := f.legend[i]
-		x -= sty.Width(it.label)
-		c.FillText(sty, vg.Point{X: x, Y: y}, it.label)
-		x -= 6
+	var width vg.Length
+	for _, it := range f.legend {
+		width += sty.Width(it.label) + it.mark() + legendGap
+	}
+	x := vg.Length(f.w-marginR) - width + legendGap
+	if f.below {
+		x, y = marginL, y-legendRow
+	}
+	for _, it := range f.legend {
 		if it.line != nil {
-			c.StrokeLine2(*it.line, x-20, y, x, y)
-			x -= 20
+			c.StrokeLine2(*it.line, x, y, x+20, y)
 		}
 		if it.glyph != nil {
-			c.DrawGlyph(*it.glyph, vg.Point{X: x - 5, Y: y})
-			x -= 10
+			c.DrawGlyph(*it.glyph, vg.Point{X: x + 5, Y: y})
 		}
-		x -= 16
+		x += it.mark()
+		c.FillText(sty, vg.Point{X: x, Y: y}, it.label)
+		x += sty.Width(it.label) + legendGap
 	}
+}
+
+const legendGap = 16
+
+// mark is the width of a legend's line or glyph with the space after it.
+func (it legendItem) mark() vg.Length {
+	if it.line != nil {
+		return 26
+	}
+	return 16
 }
 
 // line adds a curve that is broken where ok says there is no value; a value

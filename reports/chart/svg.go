@@ -46,7 +46,7 @@ func (s SVG) File() string {
 func PlotCSS() string {
 	return `.plot{font-family:` + fontStack + `;font-size:11px}` +
 		`.plot text{fill:var(--ink)}` +
-		`.plot .m{fill:var(--muted)}.plot .bad{fill:var(--fail)}.plot .b{font-weight:600}.plot .s{font-size:10px}` +
+		`.plot .m{fill:var(--muted)}.plot .bad{fill:var(--fail)}.plot .b{font-weight:600}.plot .s{font-size:10px}.plot .t{font-size:12.5px;font-weight:600}` +
 		`.plot .ax{stroke:var(--line);fill:none}.plot .gr{stroke:var(--grid);fill:none}` +
 		`.plot .ph{stroke:var(--muted);stroke-dasharray:2 3;fill:none}` +
 		`.plot .lane{fill:var(--sunken)}` +

@@ -39,7 +39,8 @@ type cell struct {
 	ok, fail, unknown int
 }
 
-// latencies makes the rows, by operation, then phase in order, then AllPhases.
+// latencies makes the rows of the clients' operations (the harness's own are no
+// measure of the system), by operation, then phase in order, then AllPhases.
 func latencies(ops []history.Operation, phases []history.Span) ([]Latency, error) {
 	type key struct {
 		op    history.Op
@@ -48,6 +49,9 @@ func latencies(ops []history.Operation, phases []history.Span) ([]Latency, error
 	cells := map[key]*cell{}
 	var names []history.Op
 	for _, op := range ops {
+		if !Client(op.Invoke.Proc) {
+			continue
+		}
 		k := key{op.Invoke.Op, phaseAt(phases, op.Invoke.TS)}
 		c := cells[k]
 		if c == nil {

@@ -116,7 +116,9 @@ func TestGrantEnds(t *testing.T) {
 			s.note(11*sec, "w1.2", history.Event{Op: history.NoteCrash, Error: "SIGKILL"})
 			s.note(30*sec, "harness", history.Event{Op: history.NotePhase})
 		}, deadline, EndedDeadline, 30 * sec},
-		{"the run ends first", func(s *script) { s.op(11*sec, 12*sec, history.OK, history.Event{Proc: "w9.1/c1", Op: history.OpGet, Key: "z"}) }, 12 * sec, EndedRun, 12 * sec},
+		{"the run ends first", func(s *script) {
+			s.op(11*sec, 12*sec, history.OK, history.Event{Proc: "w9.1/c1", Op: history.OpGet, Key: "z"})
+		}, 12 * sec, EndedRun, 12 * sec},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

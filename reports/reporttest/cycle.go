@@ -31,9 +31,8 @@ func (s *sim) cycle(c *clientState) {
 }
 
 func (s *sim) acquire(c *clientState, l *lockState, proc string, asked int64) (int64, bool) {
-	r := s.rec(history.Life(proc))
-	id := r.NewID()
-	r.Record(history.Event{TS: asked, Proc: proc, ID: id, Type: history.Invoke, Op: history.OpLock, Key: l.name})
+	id := s.newID(proc)
+	s.record(history.Event{TS: asked, Proc: proc, ID: id, Type: history.Invoke, Op: history.OpLock, Key: l.name})
 	at := max(asked+1e6, l.freeAt+int64(s.rng.IntN(20e6)))
 	if asked < l.freeAt && s.rng.Float64() < 0.3 { // a try that is refused, at once
 		from := history.Version{Fence: max(l.row.Fence-1, 0), Attempt: s.uuid(), TTLMS: s.o.TTL.Milliseconds()}
@@ -43,7 +42,7 @@ func (s *sim) acquire(c *clientState, l *lockState, proc string, asked int64) (i
 			history.Event{Type: history.Fail, Row: &row, Sends: []int64{asked + 2e6}})
 	}
 	if at >= s.end+int64(time.Second) || s.worker(c, at) {
-		r.Record(history.Event{TS: max(min(at, s.end), asked), Proc: proc, ID: id, Type: history.Fail, Op: history.OpLock, Key: l.name, Error: "timeout while the lock was held by another"})
+		s.record(history.Event{TS: max(min(at, s.end), asked), Proc: proc, ID: id, Type: history.Fail, Op: history.OpLock, Key: l.name, Error: "timeout while the lock was held by another"})
 		c.free = max(at, s.end)
 		if s.worker(c, at) {
 			c.free = s.fault.to + 3e6
@@ -62,7 +61,7 @@ func (s *sim) acquire(c *clientState, l *lockState, proc string, asked int64) (i
 		end = at + 1e9 + s.lwt(at) // the first answer was lost
 	}
 	s.op(at, end, history.Event{Proc: proc, Op: history.OpAcquire, Key: l.name, From: &from, To: &to, Takeover: l.takeover}, history.Event{Type: history.OK, Sends: sends})
-	r.Record(history.Event{TS: end + 20_000, Proc: proc, ID: id, Type: history.OK, Op: history.OpLock, Key: l.name, Token: to.Fence})
+	s.record(history.Event{TS: end + 20_000, Proc: proc, ID: id, Type: history.OK, Op: history.OpLock, Key: l.name, Token: to.Fence})
 	l.row, l.absent, l.takeover = to, false, false
 	s.grants++
 	return end + 20_000, true

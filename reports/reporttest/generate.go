@@ -64,6 +64,7 @@ type sim struct {
 	seen    map[string]int64
 	value   map[string]int64
 	grants  int
+	err     error
 }
 
 type lockState struct {
@@ -139,15 +140,32 @@ func scenarioName(o Options) string {
 	return o.Fault
 }
 
+// record writes an event to its process life's file. The first error sticks.
+func (s *sim) record(e history.Event) {
+	if r := s.rec(history.Life(e.Proc)); r != nil {
+		r.Record(e)
+	}
+}
+
+// newID returns an operation id of proc's life.
+func (s *sim) newID(proc string) int64 {
+	if r := s.rec(history.Life(proc)); r != nil {
+		return r.NewID()
+	}
+	return 0
+}
+
+// rec returns the recorder of a process life, nil after an error.
 func (s *sim) rec(life string) *history.Recorder {
-	if r, ok := s.recs[life]; ok {
+	if r, ok := s.recs[life]; ok || s.err != nil {
 		return r
 	}
 	r, err := history.NewRecorder(filepath.Join(s.dir, rundir.HistoryDir, life+".jsonl"), history.Header{
 		Run: "synthetic", Proc: life, System: s.system(), DriftBound: drift, MarginBaseMS: marginBase.Milliseconds(),
 	})
 	if err != nil {
-		panic(err) // a test's own temporary directory
+		s.err = err
+		return nil
 	}
 	s.recs[life] = r
 	return r
@@ -162,19 +180,18 @@ func (s *sim) system() string {
 
 func (s *sim) note(ts int64, proc string, e history.Event) {
 	e.TS, e.Proc, e.Type = ts, proc, history.Note
-	s.rec(history.Life(proc)).Record(e)
+	s.record(e)
 }
 
 // op records an invoke and, unless end is 0, its end; it returns the end.
 func (s *sim) op(from, end int64, inv, fin history.Event) int64 {
-	r := s.rec(history.Life(inv.Proc))
-	inv.TS, inv.Type, inv.ID = from, history.Invoke, r.NewID()
-	r.Record(inv)
+	inv.TS, inv.Type, inv.ID = from, history.Invoke, s.newID(inv.Proc)
+	s.record(inv)
 	if end == 0 {
 		return 0
 	}
 	fin.TS, fin.ID, fin.Proc, fin.Op, fin.Key = end, inv.ID, inv.Proc, inv.Op, inv.Key
-	r.Record(fin)
+	s.record(fin)
 	return end
 }
 
@@ -232,7 +249,7 @@ func (s *sim) run() error {
 	}
 	s.harnessNotes()
 	s.finish()
-	return nil
+	return s.err
 }
 
 // begin puts the fault in force at ts, if it is due and was not yet.

@@ -85,41 +85,40 @@ type decision struct {
 }
 
 // evaluate decides: the token is raised first, then an accepted key answers,
-// then a low token is stale, else the effect is accepted.
+// then a low token is stale, else the effect is accepted. An answer that changes
+// nothing must come from a linearizable look; a batch decides itself whether what
+// it rests on was true.
 func (c *call) evaluate(v view) decision {
+	d := c.onView(v)
+	if d.batch == nil && d.err == nil && !v.serial {
+		return decision{needsSerial: true}
+	}
+	return d
+}
+
+func (c *call) onView(v view) decision {
 	h := v.header
 	switch {
-	case h != nil && h.issuer != c.issuer:
+	case h != nil && h.issuer != c.issuer: // never changes
 		issuer := &sink.IssuerError{Resource: c.resource, Bound: h.issuer, Used: c.issuer}
 		return decision{err: &store.Error{Op: c.op(), Outcome: store.Fail, Cause: issuer}}
-	case c.effect == nil:
-		return c.evaluateRaise(h)
 	case v.key != nil && h == nil:
-		return decision{needsSerial: true} // the header was written first: a read of two halves
+		return decision{err: &store.Error{Op: c.op(), Outcome: store.Unknown,
+			Cause: errors.New("there is a row for the key but no header: the header was removed by something else than this program")}}
 	case v.key != nil && v.key.attempt == c.attempt:
 		return decision{answer: sink.Answer{Result: sink.Applied, FirstToken: c.token, Seen: h.highest, Seq: v.key.seq}}
-	case v.key != nil && h.highest < c.token:
-		return decision{batch: &batch{old: h}}
+	case h == nil || h.highest < c.token:
+		return decision{batch: &batch{old: h, accept: c.effect != nil && v.key == nil}}
+	case c.effect == nil && h.highest == c.token:
+		return decision{answer: sink.Answer{Result: sink.Applied, Seen: h.highest, Seq: h.seq}}
 	case v.key != nil && bytes.Equal(v.key.fingerprint, c.fingerprint):
 		return decision{answer: sink.Answer{Result: sink.Duplicate, FirstToken: v.key.token, Seen: h.highest, Seq: v.key.seq}}
 	case v.key != nil:
 		return decision{answer: sink.Answer{Result: sink.Conflict, FirstToken: v.key.token, Seen: h.highest, Seq: h.seq}}
-	case h != nil && c.token < h.highest && !v.serial:
-		return decision{needsSerial: true}
-	case h != nil && c.token < h.highest:
+	case c.token < h.highest:
 		return decision{answer: sink.Answer{Result: sink.Stale, Seen: h.highest, Seq: h.seq}}
 	}
 	return decision{batch: &batch{old: h, accept: true}}
-}
-
-func (c *call) evaluateRaise(h *header) decision {
-	switch {
-	case h == nil || h.highest < c.token:
-		return decision{batch: &batch{old: h}}
-	case h.highest == c.token:
-		return decision{answer: sink.Answer{Result: sink.Applied, Seen: h.highest, Seq: h.seq}}
-	}
-	return decision{answer: sink.Answer{Result: sink.Stale, Seen: h.highest, Seq: h.seq}}
 }
 
 // batch is one conditional change: a raise or an acceptance.

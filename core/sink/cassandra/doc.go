@@ -8,10 +8,9 @@
 // exist, the ledger entry is inserted. So of two decisions made on the same header
 // one is rejected, and its answer shows the header and the key's row as they are.
 //
-// Decisions that change nothing rest on facts that stay true: a key's row that was
-// read, a highest token that was read, stay. Only "stale" also needs that the key
-// was absent at that moment; it is answered from a rejected batch or a SERIAL read,
-// never from a plain read or the cache.
+// Decisions that change nothing (stale, duplicate, conflict, a token that is already
+// the highest) are answered from a rejected batch or a SERIAL read, never from a
+// plain read or what is remembered: another process may have raised the token since.
 //
 // After a lost answer the identical batch is sent again through another node. When
 // it is rejected, the header has moved past the condition, so that no copy can be

@@ -16,7 +16,7 @@ import (
 // call, whose memory of the resource is always old or empty.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	cfg := cassandratest.NewKeyspace(t)
+	cfg := cassandratest.Keyspace(t)
 	db, other := cassandratest.Open(t, cfg), cassandratest.Open(t, cfg)
 	one := cassandrasink.New(db, cassandrasink.Options{})
 	t.Run("all", func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 // TestManyKeysForgotten drops more keys than one statement can.
 func TestManyKeysForgotten(t *testing.T) {
 	t.Parallel()
-	s := cassandrasink.New(cassandratest.Open(t, cassandratest.NewKeyspace(t)), cassandrasink.Options{})
+	s := cassandrasink.New(cassandratest.Open(t, cassandratest.Keyspace(t)), cassandrasink.Options{})
 	const n = 120
 	for i := range n {
 		if _, err := s.Accept(t.Context(), "r", "i", 1, sink.Effect{Key: fmt.Sprint(i), Value: int64(i)}); err != nil {

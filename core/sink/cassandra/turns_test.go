@@ -3,15 +3,10 @@ package cassandrasink_test
 import (
 	"context"
 	"sync/atomic"
-	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"fencepost/core/sink"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var farFuture = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/gocql/gocql"
@@ -147,7 +149,7 @@ func (c Config) consistency() gocql.Consistency {
 
 // cluster translates to the driver's configuration. What deviates from its
 // defaults, and why, is in the package comment.
-func (c Config) cluster(dial *hostDialer, policy gocql.HostSelectionPolicy) *gocql.ClusterConfig {
+func (c Config) cluster(dial *hostDialer, policy gocql.HostSelectionPolicy, log *driverLog) *gocql.ClusterConfig {
 	g := gocql.NewCluster(c.ContactPoints...)
 	g.Port = c.Port
 	g.ProtoVersion = 4
@@ -170,7 +172,7 @@ func (c Config) cluster(dial *hostDialer, policy gocql.HostSelectionPolicy) *goc
 	g.Events.DisableSchemaEvents = true
 	g.HostDialer = dial
 	g.PoolConfig.HostSelectionPolicy = policy
-	g.Logger = driverLog{c.Logger}
+	g.Logger = log
 	if c.Username != "" {
 		g.Authenticator = gocql.PasswordAuthenticator{Username: c.Username, Password: c.Password}
 	}
@@ -182,9 +184,29 @@ func (c Config) cluster(dial *hostDialer, policy gocql.HostSelectionPolicy) *goc
 }
 
 // driverLog passes the driver's messages on at debug level: they tell of single
-// connections, which the core survives and reports by outcomes.
-type driverLog struct{ log *slog.Logger }
+// connections, which the core survives and reports by outcomes. The last one is
+// kept: the driver's error for a session that cannot be opened does not say why.
+type driverLog struct {
+	log *slog.Logger
 
-func (l driverLog) Print(v ...any)            { l.log.Debug(fmt.Sprint(v...), "from", "gocql") }
-func (l driverLog) Printf(f string, v ...any) { l.log.Debug(fmt.Sprintf(f, v...), "from", "gocql") }
-func (l driverLog) Println(v ...any)          { l.log.Debug(fmt.Sprint(v...), "from", "gocql") }
+	mu   sync.Mutex
+	last string
+}
+
+func (l *driverLog) Print(v ...any)            { l.add(fmt.Sprint(v...)) }
+func (l *driverLog) Printf(f string, v ...any) { l.add(fmt.Sprintf(f, v...)) }
+func (l *driverLog) Println(v ...any)          { l.add(fmt.Sprint(v...)) }
+
+func (l *driverLog) add(s string) {
+	s = strings.TrimSpace(s)
+	l.log.Debug(s, "from", "gocql")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = s
+}
+
+func (l *driverLog) lastMessage() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}

@@ -54,7 +54,7 @@ func TestDriverSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := cfg.cluster(&hostDialer{cfg}, newCoordinators(cfg))
+	g := cfg.cluster(&hostDialer{cfg}, newCoordinators(cfg), &driverLog{log: cfg.Logger})
 	if g.RetryPolicy != nil || g.DefaultIdempotence {
 		t.Error("the driver would execute conditional statements twice")
 	}

@@ -32,6 +32,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	policy := newCoordinators(cfg)
+	log := &driverLog{log: cfg.Logger}
 	type opened struct {
 		session *gocql.Session
 		err     error
@@ -40,13 +41,17 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	// closed when it comes.
 	ch := make(chan opened, 1)
 	go func() {
-		s, err := cfg.cluster(&hostDialer{cfg}, policy).CreateSession()
+		s, err := cfg.cluster(&hostDialer{cfg}, policy, log).CreateSession()
 		ch <- opened{s, err}
 	}()
 	select {
 	case o := <-ch:
 		if o.err != nil {
-			return nil, &store.Error{Op: "connect to " + strings.Join(cfg.ContactPoints, ", "), Outcome: store.Fail, Cause: o.err}
+			err := o.err
+			if last := log.lastMessage(); last != "" {
+				err = fmt.Errorf("%w; the driver's last message: %s", err, last)
+			}
+			return nil, &store.Error{Op: "connect to " + strings.Join(cfg.ContactPoints, ", "), Outcome: store.Fail, Cause: err}
 		}
 		return &DB{cfg: cfg, session: o.session, policy: policy, seen: map[StatementInfo]struct{}{}}, nil
 	case <-ctx.Done():
@@ -131,6 +136,17 @@ func (db *DB) CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (ap
 		return false, nil, err
 	}
 	return applied, rows, nil
+}
+
+// Coordinator returns the IP of the node to which requests for a partition go
+// first, by making one: a read of the lock row named.
+func (db *DB) Coordinator(ctx context.Context, resource string) (string, error) {
+	r := &route{key: []byte(resource)}
+	q := db.session.Query(readLock, resource).WithContext(context.WithValue(ctx, routeKey{}, r)).Consistency(db.cfg.consistency())
+	if _, err := readRows(q.Iter(), nullNil); err != nil {
+		return "", classify(ctx, "find the coordinator of "+resource, err)
+	}
+	return r.host.ConnectAddress().String(), nil
 }
 
 func (db *DB) query(ctx context.Context, copyNo int, cons gocql.Consistency, name string, s store.Statement) (rows []map[string]any, err error) {

@@ -24,7 +24,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	locks := cassandra.NewLocks(cassandratest.Open(t, cassandratest.NewKeyspace(t)))
+	locks := cassandra.NewLocks(cassandratest.Open(t, cassandratest.Keyspace(t)))
 	t.Run("cases", func(t *testing.T) {
 		storetest.RunAll(t, locks, "conformance", func(name string, f func(storetest.T)) {
 			t.Run(name, func(t *testing.T) { t.Parallel(); f(t) })
@@ -35,16 +35,16 @@ func TestConformance(t *testing.T) {
 // TestMigrateTwice: it changes nothing that exists.
 func TestMigrateTwice(t *testing.T) {
 	t.Parallel()
-	cfg := cassandratest.NewKeyspace(t)
+	cfg := cassandratest.Keyspace(t)
 	locks := cassandra.NewLocks(cassandratest.Open(t, cfg))
 	v := store.Version{Fence: 1, Attempt: uuid.NewString(), Holder: "h", TTL: time.Second}
-	if _, err := locks.CAS(t.Context(), "r", nil, v, 0); err != nil {
+	if _, err := locks.CAS(t.Context(), "migrate", nil, v, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := cassandra.Migrate(t.Context(), cfg, cassandra.Replication{Factor: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := locks.Read(t.Context(), "r", true); err != nil || !store.Same(got, &v) {
+	if got, err := locks.Read(t.Context(), "migrate", true); err != nil || !store.Same(got, &v) {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -64,10 +64,10 @@ func TestOpenWithoutKeyspace(t *testing.T) {
 // TestBatch: what a conditional batch does and what it returns.
 func TestBatch(t *testing.T) {
 	t.Parallel()
-	db := cassandratest.Open(t, cassandratest.NewKeyspace(t))
+	db := cassandratest.Open(t, cassandratest.Keyspace(t))
 	ctx := t.Context()
-	header := store.Statement{CQL: "INSERT INTO sink (resource, kind, seq, key, issuer, highest, last_seq) VALUES (?, 0, 0, '', 'i', 1, 1) IF NOT EXISTS", Args: []any{"r"}, Partition: []any{"r"}}
-	ledger := store.Statement{CQL: "INSERT INTO sink (resource, kind, seq, key, token) VALUES (?, 2, ?, '', 1)", Args: []any{"r", int64(1)}}
+	header := store.Statement{CQL: "INSERT INTO sink (resource, kind, seq, key, issuer, highest, last_seq) VALUES (?, 0, 0, '', 'i', 1, 1) IF NOT EXISTS", Args: []any{"batch"}, Partition: []any{"batch"}}
+	ledger := store.Statement{CQL: "INSERT INTO sink (resource, kind, seq, key, fence) VALUES (?, 2, ?, '', 1)", Args: []any{"batch", int64(1)}}
 	applied, rows, err := db.CAS(ctx, 0, header, ledger)
 	if err != nil || !applied || len(rows) != 0 {
 		t.Fatalf("first: applied %v, rows %v, %v", applied, rows, err)
@@ -79,8 +79,8 @@ func TestBatch(t *testing.T) {
 	if rows[0]["issuer"] != "i" || rows[0]["highest"] != int64(1) || rows[0]["kind"] != int8(0) || rows[0]["attempt"] != "" {
 		t.Errorf("row %v", rows[0])
 	}
-	got, err := db.Query(ctx, true, "SELECT kind, token, attempt FROM sink WHERE resource = ?", "r")
-	if err != nil || len(got) != 2 || got[1]["token"] != int64(1) || got[0]["token"] != nil || got[0]["attempt"] != nil {
+	got, err := db.Query(ctx, true, "SELECT kind, fence, attempt FROM sink WHERE resource = ?", "batch")
+	if err != nil || len(got) != 2 || got[1]["fence"] != int64(1) || got[0]["fence"] != nil || got[0]["attempt"] != nil {
 		t.Errorf("rows %v, %v", got, err)
 	}
 	// A condition that names a row that does not exist: no row comes back.
@@ -94,7 +94,7 @@ func TestBatch(t *testing.T) {
 // TestOutcomes: real answers are classified.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	db := cassandratest.Open(t, cassandratest.NewKeyspace(t))
+	db := cassandratest.Open(t, cassandratest.Keyspace(t))
 	for name, run := range map[string]func(ctx context.Context) error{
 		"syntax":         func(ctx context.Context) error { return db.Exec(ctx, "SELEKT") },
 		"unknown table":  func(ctx context.Context) error { return db.Exec(ctx, "INSERT INTO nowhere (a) VALUES (1)") },
@@ -134,7 +134,7 @@ func TestOutcomes(t *testing.T) {
 // TestStatements: every shape is reported once, with its consistencies.
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	cfg := cassandratest.NewKeyspace(t)
+	cfg := cassandratest.Keyspace(t)
 	var mu sync.Mutex
 	seen := map[string]cassandra.StatementInfo{}
 	cfg.OnStatement = func(s cassandra.StatementInfo) {
@@ -149,9 +149,9 @@ func TestStatements(t *testing.T) {
 	locks := cassandra.NewLocks(cassandratest.Open(t, cfg))
 	v := store.Version{Fence: 1, Attempt: uuid.NewString(), Holder: "h", TTL: time.Second}
 	for range 2 {
-		_, _ = locks.CAS(t.Context(), "r", nil, v, 0)
-		_, _ = locks.Read(t.Context(), "r", true)
-		_, _ = locks.Read(t.Context(), "r", false)
+		_, _ = locks.CAS(t.Context(), "statements", nil, v, 0)
+		_, _ = locks.Read(t.Context(), "statements", true)
+		_, _ = locks.Read(t.Context(), "statements", false)
 	}
 	var keys []string
 	for k := range seen {
@@ -181,7 +181,7 @@ func (d *dials) dial(ctx context.Context, ip string) (net.Conn, error) {
 // TestPin: a pinned session talks to its node only, and reports which it is.
 func TestPin(t *testing.T) {
 	t.Parallel()
-	cfg := cassandratest.NewKeyspace(t)
+	cfg := cassandratest.Keyspace(t)
 	for _, ip := range cfg.ContactPoints {
 		d := &dials{n: map[string]int{}, port: cfg.Port}
 		pinned := cfg
@@ -195,7 +195,7 @@ func TestPin(t *testing.T) {
 		}
 		locks := cassandra.NewLocks(db)
 		v := store.Version{Fence: 1, Attempt: uuid.NewString(), Holder: "h", TTL: time.Second}
-		if res, err := locks.CAS(t.Context(), "r-"+ip, nil, v, 0); err != nil || !res.Applied {
+		if res, err := locks.CAS(t.Context(), "pin-"+ip, nil, v, 0); err != nil || !res.Applied {
 			t.Errorf("pinned to %s: %+v, %v", ip, res, err)
 		}
 		if len(d.n) != 1 || d.n[ip] == 0 {
@@ -207,7 +207,7 @@ func TestPin(t *testing.T) {
 // TestCopiesByOtherNodes: copy n goes through replica n, the same for every session.
 func TestCopiesByOtherNodes(t *testing.T) {
 	t.Parallel()
-	cfg := cassandratest.NewKeyspace(t)
+	cfg := cassandratest.Keyspace(t)
 	if len(cfg.ContactPoints) < 3 {
 		t.Skip("needs three nodes")
 	}
@@ -252,7 +252,7 @@ func TestCopiesByOtherNodes(t *testing.T) {
 // swallows connections, works, and finds the nodes when they are back.
 func TestOneNodeUnreachable(t *testing.T) {
 	t.Parallel()
-	cfg := cassandratest.NewKeyspace(t)
+	cfg := cassandratest.Keyspace(t)
 	if len(cfg.ContactPoints) < 3 {
 		t.Skip("needs three nodes")
 	}
@@ -291,7 +291,7 @@ func TestOneNodeUnreachable(t *testing.T) {
 	locks := cassandra.NewLocks(db)
 	for i := range 10 {
 		v := store.Version{Fence: 1, Attempt: uuid.NewString(), Holder: "h", TTL: time.Second}
-		if res, err := locks.CAS(t.Context(), fmt.Sprintf("r%d", i), nil, v, i); err != nil || !res.Applied {
+		if res, err := locks.CAS(t.Context(), fmt.Sprintf("unreachable%d", i), nil, v, i); err != nil || !res.Applied {
 			t.Errorf("with one node: %+v, %v", res, err)
 		}
 	}
@@ -316,7 +316,7 @@ func TestOneNodeUnreachable(t *testing.T) {
 
 func TestIDs(t *testing.T) {
 	t.Parallel()
-	cfg := cassandratest.NewKeyspace(t)
+	cfg := cassandratest.Keyspace(t)
 	const processes, callers, each, block = 3, 4, 50, 7
 	var mu sync.Mutex
 	got := map[int64]int{}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,25 +52,39 @@ func Config(t testing.TB) cassandra.Config {
 	return cfg
 }
 
-// NewKeyspace creates a keyspace with all tables, on at most three replicas, and
-// drops it after the test.
-func NewKeyspace(t testing.TB) cassandra.Config {
+var shared struct {
+	once sync.Once
+	cfg  cassandra.Config
+	err  error
+}
+
+// Keyspace returns a keyspace with all tables, on at most three replicas, that
+// all tests of the package share: schema changes are slow. Tests keep apart by
+// the names of their resources. TestMain calls DropKeyspace at the end.
+func Keyspace(t testing.TB) cassandra.Config {
 	t.Helper()
-	cfg := Config(t)
-	cfg.Keyspace = fmt.Sprintf("it_%x", rand.Uint64())
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if err := cassandra.Migrate(ctx, cfg, cassandra.Replication{Factor: min(3, len(cfg.ContactPoints))}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	shared.once.Do(func() {
+		cfg := Config(t)
+		cfg.Keyspace = fmt.Sprintf("it_%x", rand.Uint64())
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		if err := cassandra.DropKeyspace(ctx, cfg); err != nil {
-			t.Errorf("drop keyspace: %v", err)
-		}
+		shared.cfg = cfg
+		shared.err = cassandra.Migrate(ctx, cfg, cassandra.Replication{Factor: min(3, len(cfg.ContactPoints))})
 	})
-	return cfg
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.cfg
+}
+
+// DropKeyspace drops the shared keyspace, if there is one.
+func DropKeyspace() error {
+	if shared.cfg.Keyspace == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return cassandra.DropKeyspace(ctx, shared.cfg)
 }
 
 // Open connects to a keyspace and closes the connection after the test.

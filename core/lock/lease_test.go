@@ -1,0 +1,238 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/lock"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+)
+
+func TestRenewalKeepsTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, _ := r.client("a")
+		l := r.acquire(c, "h")
+		before := l.Deadline()
+		time.Sleep(10 * testTTL)
+		if !l.Valid() || l.Deadline() <= before || l.Context().Err() != nil {
+			t.Error("the lease was not kept")
+		}
+		if beat := r.store.Row("r").Beat; beat < 29 || beat > 31 {
+			t.Errorf("%d renewals in 10 ttl, want one every third", beat)
+		}
+		r.release(l)
+		if err := context.Cause(l.Context()); !errors.Is(err, lock.ErrReleased) {
+			t.Errorf("cause %v", err)
+		}
+		var lost *lock.LostError
+		if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrReleased) || errors.As(err, &lost) {
+			t.Errorf("renew after release: %v", err)
+		}
+		if l.Valid() || l.Release(t.Context()) != nil {
+			t.Error("a second release")
+		}
+	})
+}
+
+// TestDeadline: without a renewal the lease ends a margin before its ttl from
+// the first send, and its context says why.
+func TestDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, _ := r.client("a", noRenew)
+		start := time.Now()
+		l := r.acquire(c, "h")
+		<-l.Context().Done()
+		want := testTTL - lock.Margin(testTTL, 0.01, 100*time.Millisecond)
+		if got := time.Since(start).Round(5 * time.Millisecond); got != want {
+			t.Errorf("lost after %s, want %s", got, want)
+		}
+		var lost *lock.LostError
+		if cause := context.Cause(l.Context()); !errors.As(cause, &lost) || !errors.Is(cause, lock.ErrDeadline) || lost.Token != 1 {
+			t.Errorf("cause %v", cause)
+		}
+		if l.Valid() {
+			t.Error("valid after its deadline")
+		}
+		if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrDeadline) {
+			t.Errorf("renew: %v", err)
+		}
+		if len(r.rec.lost) != 1 {
+			t.Errorf("reported lost %d times", len(r.rec.lost))
+		}
+		if err := l.Release(t.Context()); !errors.As(err, &lost) {
+			t.Errorf("release: %v", err)
+		}
+		r.ops("[acquire:ok/1 release:ok/1]") // no renewal was sent; the row is freed all the same
+	})
+}
+
+// TestValidLooksAtTheClock: after a suspend the timer has not fired yet.
+func TestValidLooksAtTheClock(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		jump := &jumpClock{Clock: clock.Go()}
+		c, _ := r.client("a", func(o *lock.Options) { o.Clock = jump })
+		l := r.acquire(c, "h")
+		jump.jump(time.Hour)
+		if l.Valid() {
+			t.Error("valid an hour later")
+		}
+		if !errors.Is(context.Cause(l.Context()), lock.ErrDeadline) {
+			t.Errorf("cause %v", context.Cause(l.Context()))
+		}
+	})
+}
+
+// jumpClock is a clock that went on while the machine slept; its timers did not.
+type jumpClock struct {
+	clock.Clock
+	mu  sync.Mutex
+	off time.Duration
+}
+
+func (c *jumpClock) Now() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Clock.Now() + c.off
+}
+
+func (c *jumpClock) jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off += d
+}
+
+// TestTakenOverIsNoticed: a renewal that is rejected ends the lease at once.
+func TestTakenOverIsNoticed(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		a, _ := r.client("a", noRenew)
+		l := r.acquire(a, "a")
+		thief := store.Version{Fence: 2, Attempt: "thief", Holder: "thief", TTL: time.Second}
+		if _, err := r.store.Connect("x", 1).CAS(t.Context(), "r", r.store.Row("r"), thief, 0); err != nil {
+			t.Fatal(err)
+		}
+		err := l.Renew(t.Context())
+		var lost *lock.LostError
+		if !errors.As(err, &lost) || !errors.Is(err, lock.ErrTakenOver) {
+			t.Errorf("renew: %v", err)
+		}
+		if l.Valid() || l.Context().Err() == nil {
+			t.Error("the lease lives on")
+		}
+		if err := l.Release(t.Context()); !errors.Is(err, lock.ErrTakenOver) {
+			t.Errorf("release: %v", err)
+		}
+		r.ops("[acquire:ok/1 renew:fail/1]") // the stale release sends nothing
+	})
+}
+
+// TestRenewalThroughRefusals: refusals do not end a renewal before its deadline.
+func TestRenewalThroughRefusals(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, s := r.client("a", noRenew)
+		l := r.acquire(c, "h")
+		s.SetFaults(sim.Faults{Latency: time.Millisecond, Refuse: 1})
+		time.AfterFunc(3*time.Second, func() { s.SetFaults(sim.Faults{Latency: time.Millisecond}) })
+		before := l.Deadline()
+		if err := l.Renew(t.Context()); err != nil {
+			t.Errorf("renew: %v", err)
+		}
+		// The trust counts from the first send, not from the copy that succeeded.
+		if moved := l.Deadline() - before; moved > 100*time.Millisecond {
+			t.Errorf("the deadline moved by %s", moved)
+		}
+	})
+}
+
+// TestServerTimeout: End says when no copy is on its way any more.
+func TestServerTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, s := r.client("a", noRenew)
+		l := r.acquire(c, "h")
+		s.SetFaults(sim.Faults{Latency: time.Millisecond, ServerTimeout: 1})
+		var lost *lock.LostError
+		if err := l.Renew(t.Context()); !errors.As(err, &lost) {
+			t.Errorf("renew: %v", err)
+		}
+		ops := r.rec.all()
+		if ops[len(ops)-2] != '!' {
+			t.Errorf("operations %s: the last should be known to be over", ops)
+		}
+	})
+	t.Run("a copy without an answer", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			c, s := r.client("a", noRenew)
+			l := r.acquire(c, "h")
+			s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseRequest: 1})
+			time.AfterFunc(500*time.Millisecond, func() { s.SetFaults(sim.Faults{Latency: time.Millisecond, ServerTimeout: 1}) })
+			_ = l.Renew(t.Context())
+			ops := r.rec.all()
+			if ops[len(ops)-2] == '!' {
+				t.Errorf("operations %s: the first copy may still be on its way", ops)
+			}
+		})
+	})
+}
+
+// TestPendingRenewal: a renewal that its caller abandoned is continued, not
+// repeated, and a release settles it first.
+func TestPendingRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, s := r.client("a", noRenew)
+		l := r.acquire(c, "h")
+		s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseReply: 1})
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		if err := l.Renew(ctx); store.OutcomeOf(err) != store.Unknown || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("renew: %v", err)
+		}
+		s.SetFaults(sim.Faults{Latency: time.Millisecond})
+		r.release(l)
+		r.ops("[acquire:ok/1 renew:ok/2 release:ok/1]")
+	})
+}
+
+// TestUnsettledAtTheDeadline: the row is freed by what a SERIAL read shows.
+func TestUnsettledAtTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, s := r.client("a", noRenew)
+		l := r.acquire(c, "h")
+		s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseReply: 1})
+		var lost *lock.LostError
+		if err := l.Renew(t.Context()); !errors.As(err, &lost) || !errors.Is(err, lock.ErrDeadline) {
+			t.Errorf("renew: %v", err)
+		}
+		s.SetFaults(sim.Faults{Latency: time.Millisecond})
+		if err := l.Release(t.Context()); !errors.As(err, &lost) {
+			t.Errorf("release: %v", err)
+		}
+		if row := r.store.Row("r"); row.Holder != "" || row.Fence != 1 {
+			t.Errorf("row %s", row)
+		}
+		r.ops("[acquire:ok/1 renew:unknown/6 read:ok/1 release:ok/1]")
+	})
+}
+
+func TestReleaseInTheBackground(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, s := r.client("a", noRenew)
+		l := r.acquire(c, "h")
+		s.Cut(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.Release(ctx); store.OutcomeOf(err) != store.Unknown || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("release: %v", err)
+		}
+		s.Cut(false)
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if row := r.store.Row("r"); row.Holder != "" {
+			t.Errorf("row %s", row)
+		}
+	})
+}

@@ -1,0 +1,251 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fencepost/scripts"
+)
+
+func TestCacheDir(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for _, tc := range []struct{ name, own, xdg, want string }{
+		{"own", "/own", "/xdg", "/own"},
+		{"XDG", "", "/xdg", "/xdg/fencepost"},
+		{"home", "", "", home + "/.cache/fencepost"},
+		{"relative", "own", "", ""},
+		{"relative XDG", "", "xdg", ""},
+	} {
+		t.Setenv(CacheEnv, tc.own)
+		t.Setenv("XDG_CACHE_HOME", tc.xdg)
+		got, err := CacheDir()
+		if got != tc.want || (err != nil) != (tc.want == "") {
+			t.Errorf("%s: %q, %v, want %q", tc.name, got, err, tc.want)
+		}
+	}
+}
+
+func TestScratchSparesTheLiving(t *testing.T) {
+	t.Parallel()
+	cache := t.TempDir()
+	alive, err := newScratch(cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, err := newScratch(cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*scratch{alive, dead} {
+		if err := os.WriteFile(filepath.Join(s.dir, "data"), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// As the kernel does when the owner dies.
+	if err := dead.lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	third, err := newScratch(cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{alive.dir: true, dead.dir: false, third.dir: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s exists: %t, want %t", dir, err == nil, want)
+		}
+	}
+	for _, s := range []*scratch{alive, third} {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}
+	left, err := os.ReadDir(filepath.Join(cache, "scratch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 1 || left[0].Name() != "guard" {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestTemplatesLock(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	unfinished := filepath.Join(root, "abc"+making)
+	if err := os.Mkdir(unfinished, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	first, err := lockTemplates(context.Background(), root, func(string) { t.Error("waits although nobody holds it") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(unfinished); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a dead maker has left is still there: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err = lockTemplates(ctx, root, func(string) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("while it is held: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := lockTemplates(context.Background(), root, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+}
+
+func TestKeepNewest(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for i, name := range []string{"oldest", "old", "new"} {
+		dir := filepath.Join(root, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(time.Duration(i-10) * time.Hour)
+		if err := os.Chtimes(dir, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "guard"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := keepNewest(root, 2); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if !slices.Equal(names, []string{"guard", "new", "old"}) {
+		t.Errorf("left: %v", names)
+	}
+}
+
+func TestCopyTree(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "to")
+	if err := os.MkdirAll(filepath.Join(from, "a", "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(from, "a", "b", "f"), []byte("text"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if err := copyTree(from, to); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(to, "a", "b", "f"))
+	if err != nil || string(b) != "text" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := copyTree(from, to); err == nil {
+		t.Error("a second copy over the first is not refused")
+	}
+	if err := os.Symlink("f", filepath.Join(from, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := copyTree(from, filepath.Join(t.TempDir(), "to")); err == nil {
+		t.Error("a symbolic link is copied silently")
+	}
+}
+
+func TestCheckJarsSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	cache := t.TempDir()
+	_, err := CheckJars(cache)
+	var je *JarsError
+	if !errors.As(err, &je) || len(je.Missing) != strings.Count(scripts.CassandraSums, "\n") {
+		t.Fatalf("an empty cache: %v", err)
+	}
+	if !strings.Contains(err.Error(), "run scripts/fetch-cassandra") {
+		t.Errorf("%q does not say what to run", err)
+	}
+	if err := os.MkdirAll(LibDir(cache), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	first := je.Missing[0]
+	for name, text := range map[string]string{first: "not a jar", "evil.jar": "x"} {
+		if err := os.WriteFile(filepath.Join(LibDir(cache), name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = CheckJars(cache)
+	if !errors.As(err, &je) || !slices.Equal(je.Damaged, []string{first}) || !slices.Equal(je.Extra, []string{"evil.jar"}) {
+		t.Errorf("a damaged and an unknown jar: %v", err)
+	}
+}
+
+// fakeJava writes a program that answers as `java -version` does.
+func fakeJava(t *testing.T, home, version string, exit string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(home, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text := "#!/bin/sh\necho 'openjdk version \"" + version + "\" 2025-04-15' >&2\necho 'OpenJDK 64-Bit Server VM (build " + version + ")' >&2\nexit " + exit + "\n"
+	if err := os.WriteFile(filepath.Join(home, "bin", "java"), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAskJava(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		version, exit string
+		good          bool
+		says          string
+	}{
+		{"17.0.15", "0", true, ""},
+		{"17", "0", true, ""},
+		{"11.0.2", "0", false, `version "11.0.2"`},
+		{"21.0.1", "0", false, `version "21.0.1"`},
+		{"170.1", "0", false, `version "170.1"`},
+		{"17.0.15", "1", false, "does not run"},
+	} {
+		home := t.TempDir()
+		fakeJava(t, home, tc.version, tc.exit)
+		java, err := askJava(context.Background(), filepath.Join(home, "bin", "java"))
+		if (err == nil) != tc.good || err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%+v: %v", tc, err)
+		}
+		if err == nil && (java.Version != tc.version || !strings.Contains(java.Runtime, "build "+tc.version)) {
+			t.Errorf("%+v", java)
+		}
+	}
+	if _, err := askJava(context.Background(), filepath.Join(t.TempDir(), "java")); err == nil {
+		t.Error("a missing java is found")
+	}
+}
+
+func TestFindJavaPrefersJavaHome(t *testing.T) {
+	home := t.TempDir()
+	fakeJava(t, home, "17.9.9", "0")
+	t.Setenv("JAVA_HOME", home)
+	java, err := FindJava(context.Background())
+	if err != nil || java.Version != "17.9.9" {
+		t.Errorf("%+v, %v", java, err)
+	}
+}
+
+func TestJavaErrorSaysWhatWasTried(t *testing.T) {
+	t.Parallel()
+	err := &JavaError{Tried: []string{`/usr/bin/java is version "11.0.2"`}}
+	for _, want := range []string{"no Java 17", "scripts/ensure-tools", "JAVA_HOME", `/usr/bin/java is version "11.0.2"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+	"pgregory.net/rapid"
+)
+
+func TestConfigDefaultsAndRefusals(t *testing.T) {
+	t.Parallel()
+	base := LocalConfig{CacheDir: "/cache"}
+	c, err := base.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Nodes != 3 || c.PaxosVariant != "v2" || c.HeapMiB != 512 || c.Progress == nil || c.Logger == nil {
+		t.Errorf("defaults: %+v", c)
+	}
+	for _, v := range PaxosVariants() {
+		if _, err := (LocalConfig{CacheDir: "/cache", PaxosVariant: v}).withDefaults(); err != nil {
+			t.Errorf("%s: %v", v, err)
+		}
+	}
+	for _, bad := range []struct {
+		field string
+		c     LocalConfig
+	}{
+		{"Nodes", LocalConfig{Nodes: -1}},
+		{"Nodes", LocalConfig{Nodes: 10}},
+		{"PaxosVariant", LocalConfig{PaxosVariant: "v3"}},
+		{"PaxosVariant", LocalConfig{PaxosVariant: "V2"}},
+		{"HeapMiB", LocalConfig{HeapMiB: 128}},
+		{"CacheDir", LocalConfig{CacheDir: "/a dir"}},
+		{"CacheDir", LocalConfig{CacheDir: "relative"}},
+		{"CacheDir", LocalConfig{CacheDir: "/a:b"}},
+	} {
+		if bad.c.CacheDir == "" {
+			bad.c.CacheDir = "/cache"
+		}
+		_, err := bad.c.withDefaults()
+		var ce *ConfigError
+		if !errors.As(err, &ce) || ce.Field != bad.field {
+			t.Errorf("%+v: %v, want a ConfigError of %s", bad.c, err, bad.field)
+		}
+	}
+}
+
+// TestTokens: over all nodes the tokens are distinct, evenly spaced, and dealt
+// out in turn, so that every node owns as much as every other.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		nodes := rapid.IntRange(1, 9).Draw(t, "nodes")
+		type owned struct {
+			token int64
+			node  int
+		}
+		var ring []owned
+		for i := range nodes {
+			for s := range strings.SplitSeq(tokens(i, nodes), ",") {
+				v, err := strconv.ParseInt(s, 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v == math.MinInt64 {
+					t.Fatal("the minimum token belongs to nobody")
+				}
+				ring = append(ring, owned{v, i})
+			}
+		}
+		if len(ring) != nodes*vnodes {
+			t.Fatalf("%d tokens, want %d", len(ring), nodes*vnodes)
+		}
+		slices.SortFunc(ring, func(a, b owned) int {
+			if a.token < b.token {
+				return -1
+			}
+			return 1
+		})
+		span := math.Pow(2, 64) / float64(len(ring))
+		for i := range ring {
+			if ring[i].node != i%nodes {
+				t.Fatalf("token %d belongs to node %d, want %d", i, ring[i].node, i%nodes)
+			}
+			if i > 0 {
+				if d := float64(ring[i].token) - float64(ring[i-1].token); math.Abs(d/span-1) > 1e-6 {
+					t.Fatalf("gap %g, want %g", d, span)
+				}
+			}
+		}
+	})
+}
+
+func TestYAML(t *testing.T) {
+	t.Parallel()
+	c, err := LocalConfig{CacheDir: "/cache", PaxosVariant: PaxosV2UnsafeReads}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.yamlFor(1, "/cache/scratch/x/n2/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := yaml.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]any{
+		"listen_address": "10.77.0.12", "rpc_address": "10.77.0.12", "paxos_variant": PaxosV2UnsafeReads,
+		"num_tokens": vnodes, "storage_port": internodePort, "native_transport_port": cqlPort,
+		"commitlog_directory": "/cache/scratch/x/n2/data/commitlog", "initial_token": tokens(1, 3),
+	} {
+		if got[key] != want {
+			t.Errorf("%s: %v, want %v", key, got[key], want)
+		}
+	}
+	if !strings.Contains(text, `seeds: "10.77.0.11,10.77.0.12,10.77.0.13"`) {
+		t.Error("not every node is a seed: they could not all start at once")
+	}
+}
+
+func TestJVMArgs(t *testing.T) {
+	t.Parallel()
+	jars := []string{"/lib/a.jar", "/lib/jamm-0.4.0.jar"}
+	args, err := jvmArgs(jars, 512, "/d", cds{use: "/t/classes.jsa"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"-Xmx512M", "-javaagent:/lib/jamm-0.4.0.jar", "-XX:SharedArchiveFile=/t/classes.jsa", "/lib/a.jar:/lib/jamm-0.4.0.jar"} {
+		if !slices.Contains(args, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if args[len(args)-1] != "org.apache.cassandra.service.CassandraDaemon" {
+		t.Errorf("the main class is %s", args[len(args)-1])
+	}
+	if _, err := jvmArgs([]string{"/lib/a.jar"}, 512, "/d", cds{}); err == nil {
+		t.Error("no error without the memory meter")
+	}
+	args, err = jvmArgs(jars, 512, "/d", cds{dump: "/t/new.jsa", use: "/t/old.jsa"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(args, "-XX:ArchiveClassesAtExit=/t/new.jsa") || slices.Contains(args, "-XX:SharedArchiveFile=/t/old.jsa") {
+		t.Error("one process both makes and uses an archive")
+	}
+}
+
+func TestTemplateKey(t *testing.T) {
+	t.Parallel()
+	jars := []string{"/lib/jamm-0.4.0.jar"}
+	java := Java{Path: "/java", Version: "17.0.1", Runtime: "VM 1"}
+	key := func(c LocalConfig, j Java) string {
+		c.CacheDir = "/cache"
+		c, err := c.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := templateKey(c, j, jars)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	base := key(LocalConfig{}, java)
+	for name, same := range map[string]string{
+		"again":         key(LocalConfig{}, java),
+		"paxos variant": key(LocalConfig{PaxosVariant: PaxosV1}, java),
+		"seed":          key(LocalConfig{Seed: 7}, java),
+	} {
+		if same != base {
+			t.Errorf("%s: another template", name)
+		}
+	}
+	for name, other := range map[string]string{
+		"nodes": key(LocalConfig{Nodes: 2}, java),
+		"heap":  key(LocalConfig{HeapMiB: 300}, java),
+		"java":  key(LocalConfig{}, Java{Path: "/java", Version: "17.0.2", Runtime: "VM 2"}),
+	} {
+		if other == base {
+			t.Errorf("%s: the same template", name)
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package reports
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fencepost/harness/system"
+	"fencepost/reports/reporttest"
+)
+
+// benchSample makes a benchmark in which a lock reaches share of its ceiling,
+// on a machine whose speed changes from round to round.
+func benchSample(t testing.TB, share float64) BenchResult {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(3, 4))
+	b := BenchResult{
+		Name: "20250102-030405-bench-high", About: "Contention high: all clients want one lock.", Seed: 3, Cluster: "local",
+		Started: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC), Ended: time.Date(2025, 1, 2, 3, 9, 5, 0, time.UTC),
+		Command: "fencepost bench --contention high --seed 3", Versions: map[string]string{"cassandra": "5.0.6", "fencepost": "4be0c11"},
+		Machine: map[string]string{"cores": "2"},
+	}
+	speed := make([]float64, 12)
+	for i := range speed {
+		speed[i] = 0.6 + 0.8*rng.Float64()
+	}
+	arm := func(id, scenario, ceiling string, threads int, lwts, rate float64, ttl time.Duration) {
+		a := BenchArm{ID: id, Scenario: scenario, About: "about " + scenario, Contention: "high", Threads: threads, TTL: ttl, Ceiling: ceiling, LWTsPerOp: lwts}
+		for i, s := range speed {
+			h := NewHistogram()
+			n := int64(rate * s * 2)
+			for range n {
+				if err := RecordLatency(h, time.Duration(float64(threads)/rate/s*(0.5+rng.ExpFloat64()/2)*float64(time.Second))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			enc, err := EncodeHistogram(h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Rounds = append(a.Rounds, BenchRound{Round: i + 1, Seconds: 2, OK: n, Fail: n / 10, Latency: enc})
+		}
+		b.Arms = append(b.Arms, a)
+	}
+	for _, n := range []int{1, 4, 16} {
+		rate := 80 / (1 + 0.1*float64(n))
+		arm(fmt.Sprintf("cas-%d", n), "bare LWT", "", n, 1, rate, 0)
+		arm(fmt.Sprintf("lock-%d", n), "lock cycle", fmt.Sprintf("cas-%d", n), n, 2, rate/2*share, 30*time.Second)
+		arm(fmt.Sprintf("lock-again-%d", n), "lock cycle, again", fmt.Sprintf("cas-%d", n), n, 2, rate/2*share, 30*time.Second)
+	}
+	return b
+}
+
+func TestWriteBench(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if *samples != "" {
+		dir = filepath.Join(*samples, "bench")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := benchSample(t, 0.9)
+	if err := WriteBench(dir, b); err != nil {
+		t.Fatal(err)
+	}
+	d := readPage(t, filepath.Join(dir, BenchPage))
+	d.selfContained()
+	if n := d.count("svg", "charts"); n != 4 {
+		t.Errorf("%d charts, want 4", n)
+	}
+	back, err := ReadBench(filepath.Join(dir, BenchFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.Version != BenchVersion || len(back.Arms) != len(b.Arms) || back.Arms[1].Rounds[3] != b.Arms[1].Rounds[3] {
+		t.Error("bench.json does not read back")
+	}
+	arms := readCSV(t, filepath.Join(dir, BenchCSV))
+	rounds := readCSV(t, filepath.Join(dir, BenchRoundsCSV))
+	if len(arms) != 10 || len(rounds) != 9*12+1 {
+		t.Errorf("%d arms and %d rounds in the CSV files", len(arms)-1, len(rounds)-1)
+	}
+	if strings.Contains(d.raw, "Do not quote") {
+		t.Error("a benchmark without problems is called unquotable")
+	}
+	b.Problems = []string{"the control differs <by> 20 %"}
+	if err := WriteBench(dir, b); err != nil {
+		t.Fatal(err)
+	}
+	if s := text(readPage(t, filepath.Join(dir, BenchPage)).root); !strings.Contains(s, "Do not quote these numbers") || !strings.Contains(s, "differs <by> 20 %") {
+		t.Error("the page does not tell the problems")
+	}
+	if *samples != "" {
+		if err := WriteBench(dir, benchSample(t, 0.9)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRatiosArePerRound: a machine whose speed changes between rounds does not
+// change the ratio, because both arms of a round see the same speed.
+func TestRatiosArePerRound(t *testing.T) {
+	t.Parallel()
+	for _, share := range []float64{0.5, 0.9} {
+		ns, err := benchSample(t, share).numbers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range ns {
+			if n.arm.Ceiling == "" {
+				if n.ratio.n != 0 {
+					t.Errorf("%s is a ceiling and has a ratio", n.arm.ID)
+				}
+				continue
+			}
+			if n.ratio.n != 12 || n.ratio.median < share*0.93 || n.ratio.median > share*1.07 {
+				t.Errorf("%s: ratio %+v, want about %.2f", n.arm.ID, n.ratio, share)
+			}
+			if n.rate.max < 1.3*n.rate.min {
+				t.Errorf("%s: rates %+v do not spread: the test shows nothing", n.arm.ID, n.rate)
+			}
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		in   []float64
+		want spread
+	}{
+		{nil, spread{}}, {[]float64{3}, spread{1, 3, 3, 3}}, {[]float64{9, 1, 2}, spread{3, 2, 1, 9}}, {[]float64{4, 1, 2, 9}, spread{4, 3, 1, 9}},
+	} {
+		if got := spreadOf(tc.in); got != tc.want {
+			t.Errorf("spreadOf(%v) = %+v, want %+v", tc.in, got, tc.want)
+		}
+	}
+}
+
+func TestMalformedBench(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(b *BenchResult){
+		"an id twice":         func(b *BenchResult) { b.Arms[1].ID = b.Arms[0].ID },
+		"no id":               func(b *BenchResult) { b.Arms[0].ID = "" },
+		"no such ceiling":     func(b *BenchResult) { b.Arms[1].Ceiling = "nothing" },
+		"its own ceiling":     func(b *BenchResult) { b.Arms[1].Ceiling = b.Arms[1].ID },
+		"not a histogram":     func(b *BenchResult) { b.Arms[1].Rounds[0].Latency = "!" },
+		"truncated histogram": func(b *BenchResult) { b.Arms[1].Rounds[0].Latency = b.Arms[1].Rounds[0].Latency[:20] },
+	} {
+		b := benchSample(t, 0.9)
+		spoil(&b)
+		if err := WriteBench(t.TempDir(), b); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	empty := BenchResult{Name: "e"}
+	dir := t.TempDir()
+	if err := WriteBench(dir, empty); err != nil {
+		t.Errorf("no arms: %v", err)
+	}
+	readPage(t, filepath.Join(dir, BenchPage)).selfContained()
+}
+
+func TestResults(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	var dirs []string
+	for _, o := range []reporttest.Options{
+		{Seed: 1, Fault: "pause-worker", Verdict: "PASS"},
+		{Seed: 2, Fault: "pause-worker", Verdict: "PASS"},
+		{Seed: 3, Verdict: "PASS", Locks: 1},
+		{Seed: 4, Fault: "pause-worker", Verdict: "INVALID", Unproven: true},
+		{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second},
+	} {
+		dir, err := reporttest.Write(filepath.Join(parent, fmt.Sprint(len(dirs))), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, dir)
+	}
+	// One has its report.json, the others are measured from their histories.
+	if _, err := WriteRun(context.Background(), dirs[0]); err != nil {
+		t.Fatal(err)
+	}
+	bench := t.TempDir()
+	if err := WriteBench(bench, benchSample(t, 0.9)); err != nil {
+		t.Fatal(err)
+	}
+	files := []string{filepath.Join(bench, BenchFile)}
+	md, err := Results(dirs, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reversed := []string{dirs[4], dirs[3], dirs[2], dirs[1], dirs[0]}
+	again, err := Results(reversed, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if md != again {
+		t.Error("the order of the arguments changes the results")
+	}
+	for _, want := range []string{
+		"| pause-worker | core | medium | 6 s | 3 | 1, 2, 4 | **1 INVALID**, 2 PASS |", "| steady | core | high | 6 s | 1 | 3 | 1 PASS |",
+		"| sink-no-token-check |", "P3 or P4 (FAIL) | 1 FAIL | P3 | 1 of 1 |", "not run", "| lock cycle | 16 | 30 s | high |", "ceiling",
+	} {
+		if !strings.Contains(md, want) {
+			t.Errorf("RESULTS.md lacks %q", want)
+		}
+	}
+	for _, v := range system.Broken() {
+		if !strings.Contains(md, strings.TrimPrefix(v.Name, "broken/")) {
+			t.Errorf("%s is not listed", v.Name)
+		}
+	}
+	for i, line := range strings.Split(md, "\n") {
+		if strings.HasPrefix(line, "|") && !strings.HasSuffix(line, "|") {
+			t.Errorf("line %d is a broken row: %s", i+1, line)
+		}
+	}
+	if *samples != "" {
+		write(t, *samples, "RESULTS.md", md)
+	}
+}
+
+func TestResultsRefusesWhatHasNoResult(t *testing.T) {
+	t.Parallel()
+	unchecked := makeRun(t, reporttest.Options{Seed: 1})
+	if _, err := Results([]string{unchecked}, nil); err == nil || !strings.Contains(err.Error(), "check it first") {
+		t.Errorf("an unchecked run: %v", err)
+	}
+	if _, err := Results([]string{t.TempDir()}, nil); err == nil {
+		t.Error("an empty directory passed for a run")
+	}
+	if _, err := Results(nil, []string{filepath.Join(t.TempDir(), "none.json")}); err == nil {
+		t.Error("a missing benchmark passed")
+	}
+	other := filepath.Join(t.TempDir(), BenchFile)
+	if err := os.WriteFile(other, []byte(`{"version":99}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Results(nil, []string{other}); err == nil || !strings.Contains(err.Error(), "version 99") {
+		t.Errorf("another format version: %v", err)
+	}
+	if md, err := Results(nil, nil); err != nil || !strings.Contains(md, "No run is kept") {
+		t.Errorf("nothing at all: %v", err)
+	}
+}
