@@ -26,7 +26,7 @@ type page struct {
 	Facts      []fact
 	Tiles      []tile
 	Unseen     []string
-	Todo       []string
+	Why, Todo  []string
 	Command    string
 	Properties []propertyView
 	Violations []violationView

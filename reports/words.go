@@ -69,11 +69,22 @@ func (r *run) todo() []string {
 			"Repeat the run with the same seed after a change; timing differs between runs, so repeat it several times before believing a PASS.",
 		}
 	case checker.Invalid:
-		return append(r.invalidReasons(), "Repeat the run. If it stays INVALID, give it more time or a quieter machine, and see the evidence of the faults below.")
+		return []string{"Repeat the run. If it stays INVALID, give it more time or a quieter machine, and see the evidence of the faults below."}
 	case checker.Unknown:
-		return append(r.unfinished(), "Check the run again with nothing else running on the machine. If it stays UNKNOWN, repeat it shorter or at lower contention: the search grows with what is undecided in one lock's history.")
+		return []string{"Check the run again with nothing else running on the machine. If it stays UNKNOWN, repeat it shorter or at lower contention: the search grows with what is undecided in one lock's history."}
 	}
 	return []string{"Check it: fencepost check " + r.dirName(), "Then make this report again: fencepost report " + r.dirName()}
+}
+
+// why says what made a verdict that is neither PASS nor FAIL.
+func (r *run) why() []string {
+	switch r.word() {
+	case checker.Invalid:
+		return r.invalidReasons()
+	case checker.Unknown:
+		return r.unfinished()
+	}
+	return nil
 }
 
 func (r *run) dirName() string {

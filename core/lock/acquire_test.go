@@ -215,7 +215,7 @@ func TestRefusal(t *testing.T) {
 		s.SetFaults(sim.Faults{Latency: time.Millisecond, Refuse: 1})
 		_, err := c.TryAcquire(t.Context(), lock.Request{Resource: "r", Holder: "h", Timeout: time.Second})
 		var ae *lock.AcquireError
-		if !errors.As(err, &ae) || ae.Unsettled || !errors.Is(err, sim.ErrRefused) {
+		if !errors.As(err, &ae) || !errors.Is(err, lock.ErrTimeout) || !errors.Is(err, sim.ErrRefused) {
 			t.Errorf("error %v", err)
 		}
 		if ops := r.rec.all(); ops[:len("[acquire:ok/1 release:ok/1 acquire:fail/3")] != "[acquire:ok/1 release:ok/1 acquire:fail/3" {

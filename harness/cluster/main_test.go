@@ -9,10 +9,16 @@ import (
 	"fencepost/harness/sandbox"
 )
 
+// acts are what this test binary does instead of running tests, by the
+// environment variable that asks for it; its value is the argument.
+var acts = map[string]func(string) int{fakeNodeEnv: fakeNode}
+
 func TestMain(m *testing.M) {
 	sandbox.Init()
-	if addr := os.Getenv(fakeNodeEnv); addr != "" {
-		os.Exit(fakeNode(addr))
+	for env, act := range acts {
+		if arg := os.Getenv(env); arg != "" {
+			os.Exit(act(arg))
+		}
 	}
 	goleak.VerifyTestMain(m)
 }

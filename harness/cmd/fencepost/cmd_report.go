@@ -14,8 +14,8 @@ import (
 	"fencepost/reports"
 )
 
-// reportCmd makes reports again from what is on disk.
-func reportCmd() *cobra.Command {
+// newReportCmd makes reports again from what is on disk.
+func newReportCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "report RUN_DIR…",
 		Short: "Make the report of a run or a benchmark again, from its files alone",

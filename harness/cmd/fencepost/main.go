@@ -47,8 +47,10 @@ func newRootCmd() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	root.AddCommand(
 		newChaosCmd(),
+		newBenchCmd(),
 		newCheckCmd(),
 		newReportCmd(),
+		newResultsCmd(),
 		newListCmd(),
 		newUpCmd(),
 		newDownCmd(),
