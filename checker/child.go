@@ -67,6 +67,9 @@ func (o Options) CheckInChild(ctx context.Context, exe string, inputs ...string)
 	if o.Dir == "" {
 		o.Dir = run
 	}
+	if run != "" {
+		removeVisuals(run) // of an earlier check
+	}
 	res, err := o.spawn(ctx, exe, inputs)
 	if err != nil {
 		return nil, err

@@ -69,12 +69,19 @@ func TestChildChecksARun(t *testing.T) {
 	t.Parallel()
 	h := simulate(small(4))
 	dir := writeRun(t, h)
+	old := filepath.Join(dir, "porcupine-lock-of-an-earlier-check.html")
+	if err := os.WriteFile(old, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	r, err := childOptions().CheckInChild(context.Background(), os.Args[0], dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Verdict != Pass || r.Run != "sim" || r.Counts.Events != len(h.Events) {
 		t.Errorf("%s %s, %d events of %d: %s", r.Verdict, r.Run, r.Counts.Events, len(h.Events), r.Summary)
+	}
+	if _, err := os.Stat(old); err == nil {
+		t.Error("a page of an earlier check is still there")
 	}
 	b, err := os.ReadFile(filepath.Join(dir, rundir.VerdictFile))
 	if err != nil {

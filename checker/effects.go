@@ -205,13 +205,9 @@ func (s *sinkLog) checkStale(o *op, p *Property) {
 		return
 	}
 	var found *entry
-	for i := range s.ledger {
-		e := &s.ledger[i]
-		if e.Token != seen || e.Issuer != o.inv.Issuer {
-			continue
-		}
-		found = e
-		for _, cause := range e.by {
+	for _, i := range s.tokens[grantRef{o.inv.Issuer, seen}] {
+		found = &s.ledger[i]
+		for _, cause := range found.by {
 			if cause.inv.TS <= o.end.TS {
 				return
 			}

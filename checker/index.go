@@ -14,14 +14,6 @@ type op struct {
 	outcome  history.Type
 }
 
-// ret is the instant by which the operation was over for its client, or Forever.
-func (o *op) ret() int64 {
-	if o.outcome == history.Unknown {
-		return history.Forever
-	}
-	return o.end.TS
-}
-
 // analysis is the history sorted by what the properties look at.
 type analysis struct {
 	h     *history.History

@@ -32,6 +32,7 @@ type sinkLog struct {
 	final   *op              // the harness's last read
 	accepts map[string][]int // by key, indices into ledger
 	raised  map[grantRef]int // by issuer and token, the first raise
+	tokens  map[grantRef][]int
 	// hole says what is missing from the ledger; "" if it is complete.
 	hole       string
 	holeEvents []*history.Event
@@ -52,9 +53,10 @@ func (a *analysis) buildLedger(s *sinkLog) {
 			s.final = g
 		}
 	}
-	s.accepts, s.raised, s.top = map[string][]int{}, map[grantRef]int{}, map[string]int64{}
+	s.accepts, s.raised, s.tokens, s.top = map[string][]int{}, map[grantRef]int{}, map[grantRef][]int{}, map[string]int64{}
 	for i := range s.ledger {
 		e := &s.ledger[i]
+		s.tokens[grantRef{e.Issuer, e.Token}] = append(s.tokens[grantRef{e.Issuer, e.Token}], i)
 		s.top[e.Issuer] = max(s.top[e.Issuer], e.Token)
 		if e.Kind == history.LedgerAccept {
 			s.accepts[e.EffectKey] = append(s.accepts[e.EffectKey], i)

@@ -42,7 +42,7 @@ func (a *analysis) visualize(b budget, p *Property, kind string, fs []found) {
 	}
 	names := map[string]int{}
 	for _, f := range show {
-		base := "porcupine-" + kind + "-" + fileName(f.part.name)
+		base := visualPrefix + kind + "-" + fileName(f.part.name)
 		if names[base]++; names[base] > 1 {
 			base = fmt.Sprintf("%s-%d", base, names[base])
 		}
@@ -53,6 +53,16 @@ func (a *analysis) visualize(b budget, p *Property, kind string, fs []found) {
 		if p.Visualization == "" {
 			p.Visualization = base + ".html"
 		}
+	}
+}
+
+// visualPrefix begins the name of every visualization.
+const visualPrefix = "porcupine-"
+
+func removeVisuals(dir string) {
+	old, _ := filepath.Glob(filepath.Join(dir, visualPrefix+"*.html"))
+	for _, name := range old {
+		os.Remove(name)
 	}
 }
 

@@ -123,7 +123,7 @@ func (r *run) operationsCSV() ([]byte, error) {
 			token = in.To.Fence
 		}
 		rows = append(rows, []string{
-			in.Proc, strconv.FormatInt(in.ID, 10), string(in.Op), in.Key, r.analysis.PhaseAt(in.TS),
+			in.Proc, strconv.FormatInt(in.ID, 10), string(in.Op), in.Key, r.analysis.Phase(op),
 			strconv.FormatFloat(float64(in.TS-r.analysis.Start)/1e9, 'f', 6, 64), lat, string(op.Outcome),
 			strconv.FormatInt(token, 10), end.Result, strconv.FormatBool(in.Takeover), strconv.Itoa(len(end.Sends)),
 			strconv.FormatBool(end.ServerTimeout), end.Error, relative(in.File), strconv.Itoa(in.Line),

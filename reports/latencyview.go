@@ -131,7 +131,7 @@ func (r *run) slowest() []slowView {
 	for _, e := range all[:min(len(all), maxSlowest)] {
 		in := e.op.Invoke
 		out = append(out, slowView{
-			At: r.clock(in.TS), Phase: r.analysis.PhaseAt(in.TS), Op: chart.OperationText(e.op), Proc: in.Proc, Key: in.Key,
+			At: r.clock(in.TS), Phase: r.analysis.Phase(e.op), Op: chart.OperationText(e.op), Proc: in.Proc, Key: in.Key,
 			Latency: measure.FormatDuration(e.d), Outcome: string(e.op.Outcome),
 			Where: fmt.Sprintf("%s:%d", relative(in.File), in.Line), Link: relative(in.File),
 		})

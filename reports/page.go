@@ -36,7 +36,7 @@ func (r *run) page(d drawn) (page, error) {
 		return page{}, err
 	}
 	p := page{
-		CSS: style, JS: script, Run: r.info.Run, Verdict: verdictWords(r.word()), Problems: r.problems,
+		CSS: style, JS: script, Run: r.info.Run, Verdict: verdictWords(r.word()), Problems: r.problems, Ended: r.info.Interrupted,
 		Facts: r.facts(), Tiles: r.tiles(), Unseen: r.unseen(), Why: r.why(), Todo: r.todo(), Command: r.info.Command,
 		Properties: r.properties(), Violations: r.violations(), Strip: svgHTML(d.strip), Rates: inline(d.rates),
 		Latencies: inline(d.latencies), Holders: svgHTML(d.holders), Slowest: r.slowest(), Faults: r.faults(),
@@ -44,9 +44,6 @@ func (r *run) page(d drawn) (page, error) {
 	}
 	p.Title = fmt.Sprintf("%s – %s", p.Verdict.Word, r.info.Run)
 	p.Summary, _ = r.summary()
-	if r.info.Interrupted != "" {
-		p.Problems = append(p.Problems, "the run ended early: "+r.info.Interrupted)
-	}
 	for _, z := range d.zooms {
 		p.Zooms = append(p.Zooms, zoomView{z.Title, z.Inline()})
 	}

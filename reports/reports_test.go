@@ -188,7 +188,7 @@ func TestRunPage(t *testing.T) {
 		{"steady", reporttest.Options{Seed: 2, Verdict: "PASS", Locks: 1}, "PASS", []string{"timeline"}, nil, []string{"This run injected no fault", "Faults other than steady."}},
 		{"fail", reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second, Verdict: "FAIL"}, "FAIL", []string{"violations", "violation-P3-1"}, nil,
 			[]string{"after it had seen token", "The sink's ledger", "broken/sink-no-token-check", "Start at the first violation"}},
-		{"invalid", reporttest.Options{Seed: 4, Fault: "pause-worker", Unproven: true, Verdict: "INVALID"}, "INVALID", nil, nil, []string{"is not proven to have taken hold", "not proven", "Repeat the run"}},
+		{"invalid", reporttest.Options{Seed: 4, Fault: "pause-worker", Unproven: true, Verdict: "INVALID"}, "INVALID", []string{"why"}, []string{"violations"}, []string{"is not proven to have taken hold", "not proven", "Repeat the run"}},
 		{"unknown", reporttest.Options{Seed: 5, Fault: "kill-worker", Verdict: "UNKNOWN"}, "UNKNOWN", nil, nil, []string{"P2 did not finish", "Porcupine’s view"}},
 		{"not checked", reporttest.Options{Seed: 7, Fault: "lost-replies"}, "NOT CHECKED", nil, []string{"violations"}, []string{"fencepost check runs/", "judge nothing", "no lease was taken over"}},
 	} {

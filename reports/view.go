@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"fencepost/checker"
 	"fencepost/harness/rundir"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
@@ -23,6 +24,7 @@ type page struct {
 	Verdict    verdictWord
 	Summary    string
 	Problems   []string
+	Ended      string // why the run ended early
 	Facts      []fact
 	Tiles      []tile
 	Unseen     []string
@@ -141,7 +143,10 @@ func (r *run) properties() []propertyView {
 			ID: p.ID, Title: p.Title, Detail: p.Detail, Status: statusWord(p.Status), Checked: count(p.Checked), Count: count(p.Count),
 			Visualization: safeLink(p.Visualization), Millis: measure.FormatDuration(time.Duration(p.Millis * float64(time.Millisecond)).Round(10 * time.Microsecond)),
 		}
-		if len(p.Violations) > 0 {
+		switch {
+		case p.Status == checker.StatusInvalid && len(r.why()) > 0:
+			v.Link = "#why"
+		case len(p.Violations) > 0:
 			v.Link = "#" + violationID(p.ID, 0)
 		}
 		for name, res := range p.Encodings {

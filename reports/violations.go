@@ -38,6 +38,9 @@ func (r *run) violations() []violationView {
 	}
 	var out []violationView
 	for _, p := range r.verdict.Properties {
+		if p.Status == checker.StatusInvalid {
+			continue // reasons for INVALID stand at the top of the page
+		}
 		for i, v := range p.Violations {
 			view := r.violation(p, i, v)
 			if i == len(p.Violations)-1 && p.Count > len(p.Violations) {

@@ -199,8 +199,8 @@ func TestLateGrant(t *testing.T) {
 		if l.Token() != 3 || !l.Valid() {
 			t.Errorf("token %d", l.Token())
 		}
-		if len(r.rec.lost) != 1 || !errors.Is(r.rec.lost[0], lock.ErrLateGrant) {
-			t.Errorf("lost %v", r.rec.lost)
+		if lost := r.rec.losses(); len(lost) != 1 || !errors.Is(lost[0], lock.ErrLateGrant) {
+			t.Errorf("lost %v", lost)
 		}
 		r.ops("[acquire:ok/1 release:ok/1 acquire:ok/5 release:ok/1 acquire:ok/1]")
 	})

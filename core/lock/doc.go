@@ -74,7 +74,7 @@
 // rejected request is itself a look.
 //
 // Between processes there is no queue. A process with its own queue would keep the
-// lock from pollers for long, so after 8 grants in a row (64 while no other process
+// lock from pollers for long, so after 4 grants in a row (64 while no other process
 // was seen for a minute) it stands back once, for about 50 ms.
 //
 // # Cost

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fencepost/core/clock"
@@ -61,8 +62,9 @@ func TestDeadline(t *testing.T) {
 		if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrDeadline) {
 			t.Errorf("renew: %v", err)
 		}
-		if len(r.rec.lost) != 1 {
-			t.Errorf("reported lost %d times", len(r.rec.lost))
+		synctest.Wait()
+		if lost := r.rec.losses(); len(lost) != 1 {
+			t.Errorf("reported lost %d times", len(lost))
 		}
 		if err := l.Release(t.Context()); !errors.As(err, &lost) {
 			t.Errorf("release: %v", err)

@@ -203,7 +203,7 @@ func (r *resource) awaitPending(ctx context.Context) error {
 // waiting process finds the lock free. Without any sign of another process the
 // step back is rarer, as it then only costs.
 const (
-	grantsWithOthers = 8
+	grantsWithOthers = 4
 	grantsAlone      = 64
 	othersMemory     = time.Minute
 )

@@ -35,6 +35,12 @@ func (r *recorder) LeaseLost(_, _ string, _ int64, cause error) {
 	r.lost = append(r.lost, cause)
 }
 
+func (r *recorder) losses() []error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]error(nil), r.lost...)
+}
+
 func (r *recorder) all() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

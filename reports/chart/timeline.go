@@ -229,8 +229,18 @@ func latency(a *measure.Analysis, line measure.OpLine, lo, hi float64) (SVG, err
 	f.line("p50", lineStyle(OKColor, 2), len(line.Cuts), at(func(c measure.Cut) time.Duration { return c.P50 }))
 	f.line("p99", lineStyle(Tail, 1.6, 5, 2), len(line.Cuts), at(func(c measure.Cut) time.Duration { return c.P99 }))
 	f.points("slowest 1 %", draw.GlyphStyle{Color: Tail.rgba(0.6), Radius: 1.9, Shape: draw.CircleGlyph{}}, oks)
-	f.points("unknown", draw.GlyphStyle{Color: UnkColor.rgba(1), Radius: 3, Shape: draw.CrossGlyph{}}, unknowns)
+	f.points("unknown", draw.GlyphStyle{Color: UnkColor.rgba(1), Radius: 3.2, Shape: boldCross{}}, unknowns)
 	return f.draw(axis.frame(s))
+}
+
+// boldCross is a cross that can be seen on a band; gonum's is a hair.
+type boldCross struct{}
+
+// DrawGlyph draws the cross.
+func (boldCross) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, p vg.Point) {
+	r, line := sty.Radius, draw.LineStyle{Color: sty.Color, Width: 1.8}
+	c.StrokeLine2(line, p.X-r, p.Y-r, p.X+r, p.Y+r)
+	c.StrokeLine2(line, p.X-r, p.Y+r, p.X+r, p.Y-r)
 }
 
 // fileName keeps what is safe in a file's name.

@@ -103,6 +103,25 @@ func (a *Analysis) Operation(e history.Event) (history.Operation, bool) {
 // PhaseAt returns the phase at ts, "" before the first.
 func (a *Analysis) PhaseAt(ts int64) string { return phaseAt(a.Phases, ts) }
 
+// Phase returns the phase that an operation counts for: the one in which it was
+// invoked, except that what was under way when the fault phase began counts for
+// that. A wait that a fault struck would else be the slowest of "before".
+func (a *Analysis) Phase(op history.Operation) string { return phaseOf(a.Phases, op) }
+
+func phaseOf(phases []history.Span, op history.Operation) string {
+	from := op.Invoke.TS
+	to := op.End.TS
+	if to == 0 {
+		to = history.Forever
+	}
+	for _, p := range phases {
+		if p.Name == PhaseFault && from < p.From && to > p.From {
+			return p.Name
+		}
+	}
+	return phaseAt(phases, from)
+}
+
 func phaseAt(phases []history.Span, ts int64) string {
 	i, exact := slices.BinarySearchFunc(phases, ts, func(s history.Span, ts int64) int {
 		switch {

@@ -5,6 +5,7 @@
 // reader of the numbers. Percentiles are over operations that ended ok, since an
 // operation that failed fast or never ended has no latency worth ranking; the
 // other outcomes are counted beside them. An operation belongs to the phase in
-// which it was invoked. And nothing is interpolated: a percentile is a latency
-// that was measured, to three digits.
+// which it was invoked, but what was under way when the fault phase began belongs
+// to the fault phase: the fault struck it. And nothing is interpolated: a
+// percentile is a latency that was measured, to three digits.
 package measure

@@ -52,7 +52,7 @@ func latencies(ops []history.Operation, phases []history.Span) ([]Latency, error
 		if !Client(op.Invoke.Proc) {
 			continue
 		}
-		k := key{op.Invoke.Op, phaseAt(phases, op.Invoke.TS)}
+		k := key{op.Invoke.Op, phaseOf(phases, op)}
 		c := cells[k]
 		if c == nil {
 			c = &cell{hist: NewHistogram()}

@@ -224,6 +224,23 @@ func TestLatenciesByPhaseAndOutcome(t *testing.T) {
 	}
 }
 
+func TestPhaseOfAnOperation(t *testing.T) {
+	t.Parallel()
+	phases := []history.Span{{Name: PhaseBefore, From: 10}, {Name: PhaseFault, From: 20}, {Name: "recover", From: 30}}
+	for _, tc := range []struct {
+		from, to int64
+		want     string
+	}{
+		{5, 9, ""}, {10, 19, PhaseBefore}, {19, 20, PhaseBefore}, {19, 21, PhaseFault}, {5, 40, PhaseFault}, {12, 0, PhaseFault},
+		{20, 21, PhaseFault}, {29, 99, PhaseFault}, {30, 31, "recover"}, {31, 0, "recover"},
+	} {
+		op := history.Operation{Invoke: history.Event{TS: tc.from}, End: history.Event{TS: tc.to}}
+		if got := phaseOf(phases, op); got != tc.want {
+			t.Errorf("%d to %d counts for %q, want %q", tc.from, tc.to, got, tc.want)
+		}
+	}
+}
+
 func TestEmptyHistory(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]*history.History{
