@@ -23,6 +23,7 @@ func benchHistory(b *testing.B, events, locks int) []string {
 // BenchmarkCheck checks whole histories in a child, as the tool does: reading
 // included, peak-MB is the child's largest resident memory.
 func BenchmarkCheck(b *testing.B) {
+	spent := int64(0)
 	for _, size := range []struct{ events, locks int }{{100_000, 10}, {100_000, 1}, {1_000_000, 1000}, {1_000_000, 10}} {
 		b.Run(fmt.Sprintf("%dk-events-%d-locks", size.events/1000, size.locks), func(b *testing.B) {
 			files := benchHistory(b, size.events, size.locks)
@@ -45,6 +46,8 @@ func BenchmarkCheck(b *testing.B) {
 				b.ReportMetric(whole.Seconds()-r.Millis/1000, "read-s")
 				b.ReportMetric(r.Millis/1000, "check-s")
 				b.ReportMetric(float64(usage.Maxrss)/1024, "peak-MB")
+				b.ReportMetric(time.Duration(usage.Utime.Nano()+usage.Stime.Nano()-spent).Seconds(), "cpu-s")
+				spent = usage.Utime.Nano() + usage.Stime.Nano()
 				for _, p := range r.Properties {
 					if p.Millis > 500 {
 						b.Logf("%s %.1f s %v", p.ID, p.Millis/1000, p.Encodings)

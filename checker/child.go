@@ -191,6 +191,7 @@ func ChildMain(stdout io.Writer) int {
 	case err != nil:
 		a.Error = err.Error()
 	default:
+		debug.FreeOSMemory() // reading needs about twice what it leaves
 		a.Result = Check(context.Background(), h, do.Options)
 	}
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {

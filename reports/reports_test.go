@@ -3,21 +3,15 @@ package reports
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
-	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/net/html"
 
-	"fencepost/checker"
 	"fencepost/harness/history"
 	"fencepost/harness/rundir"
 	"fencepost/reports/reporttest"
@@ -25,6 +19,12 @@ import (
 
 func makeRun(t *testing.T, o reporttest.Options) string {
 	t.Helper()
+	if o.Phase == 0 {
+		o.Phase = 3 * time.Second // enough of everything, and quick
+	}
+	if o.TTL == 0 {
+		o.TTL = 3 * time.Second
+	}
 	dir, err := reporttest.Write(t.TempDir(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -297,233 +297,4 @@ func TestLargeRun(t *testing.T) {
 		t.Errorf("the page has %d bytes, want less than 3 MB", st.Size())
 	}
 	t.Logf("%d events, %d bytes", len(h.Events), st.Size())
-}
-
-func TestIncompleteRuns(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name  string
-		spoil func(t *testing.T, dir string)
-		says  string
-	}{
-		{"no run.json", func(t *testing.T, dir string) { remove(t, dir, rundir.InfoFile) }, "what was run is not known"},
-		{"torn run.json", func(t *testing.T, dir string) { write(t, dir, rundir.InfoFile, "{") }, "run.json"},
-		{"torn verdict.json", func(t *testing.T, dir string) { write(t, dir, rundir.VerdictFile, "{") }, "the verdict cannot be read"},
-		{"malformed history", func(t *testing.T, dir string) { write(t, dir, "history/w1.1.jsonl", "nonsense\n") }, "w1.1.jsonl:1"},
-		{"no history", func(t *testing.T, dir string) {
-			if err := os.RemoveAll(filepath.Join(dir, rundir.HistoryDir)); err != nil {
-				t.Fatal(err)
-			}
-		}, "the history cannot be read"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			dir := makeRun(t, reporttest.Options{Seed: 4, Fault: "pause-worker", Verdict: "PASS"})
-			tc.spoil(t, dir)
-			path, err := WriteRun(context.Background(), dir)
-			var inc *IncompleteError
-			if !errors.As(err, &inc) || path == "" {
-				t.Fatalf("path %q, error %v, want a path and an *IncompleteError", path, err)
-			}
-			d := readPage(t, path)
-			d.selfContained()
-			if s := text(d.root); !strings.Contains(s, "This report is incomplete") || !strings.Contains(s, tc.says) {
-				t.Errorf("the page does not say %q", tc.says)
-			}
-			if strings.Contains(d.raw, filepath.Dir(dir)) {
-				t.Error("the page names a directory of this machine")
-			}
-		})
-	}
-}
-
-func remove(t *testing.T, dir, name string) {
-	t.Helper()
-	if err := os.Remove(filepath.Join(dir, name)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func write(t *testing.T, dir, name, s string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(s), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestNoRun(t *testing.T) {
-	t.Parallel()
-	if _, err := WriteRun(context.Background(), t.TempDir()); !errors.Is(err, ErrNoRun) {
-		t.Errorf("an empty directory: %v, want ErrNoRun", err)
-	}
-	if _, err := WriteRun(context.Background(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no directory: %v, want ErrNotExist", err)
-	}
-	file := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := WriteRun(context.Background(), file); err == nil {
-		t.Error("a file passed for a directory")
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := WriteRun(ctx, makeRun(t, reporttest.Options{Seed: 1})); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-}
-
-// TestShortHistories: a run that ended before anything happened has a page too.
-func TestShortHistories(t *testing.T) {
-	t.Parallel()
-	head := `{"format":"fencepost-history","version":1,"run":"r","proc":"harness","pid":1,"host":"h","boot_id":"b","wall_time":"2025-01-01T00:00:00Z","ts":1,"drift_bound":0.01,"margin_base_ms":100}` + "\n"
-	for name, body := range map[string]string{
-		"header only":  "",
-		"one phase":    `{"ts":5,"proc":"harness","type":"note","op":"phase","phase":"warmup"}` + "\n",
-		"one invoke":   `{"ts":5,"proc":"w1.1/c1","id":1,"type":"invoke","op":"get","key":"r"}` + "\n",
-		"one instant":  `{"ts":5,"proc":"w1.1/c1","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" + `{"ts":5,"proc":"w1.1/c1","id":1,"type":"ok","op":"get","key":"r"}` + "\n",
-		"one ns":       `{"ts":5,"proc":"w1.1/c1","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"ok","op":"get","key":"r"}` + "\n",
-		"a fault only": `{"ts":5,"proc":"harness","type":"note","op":"fault","fault":{"id":"f1","name":"partition","action":"inject"}}` + "\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			if err := os.Mkdir(filepath.Join(dir, rundir.HistoryDir), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			write(t, dir, "history/harness.jsonl", head+body)
-			if err := rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), rundir.Info{Run: "r"}); err != nil {
-				t.Fatal(err)
-			}
-			path, err := WriteRun(context.Background(), dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			readPage(t, path).selfContained()
-		})
-	}
-}
-
-// TestHostileText: whatever a file says, it stays text.
-func TestHostileText(t *testing.T) {
-	t.Parallel()
-	evil := `</script><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "`"
-	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second})
-	info, err := rundir.ReadInfo(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info.Scenario, info.Command, info.Run = evil, evil, evil
-	info.Versions = map[string]string{evil: evil}
-	if err := rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), info); err != nil {
-		t.Fatal(err)
-	}
-	var res checker.Result
-	b, err := os.ReadFile(filepath.Join(dir, rundir.VerdictFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &res); err != nil {
-		t.Fatal(err)
-	}
-	res.Summary = evil
-	for i := range res.Properties {
-		p := &res.Properties[i]
-		p.Title, p.Detail, p.Visualization, p.Encodings = evil, evil, "javascript:alert(3)", map[string]string{evil: evil}
-		for j := range p.Violations {
-			v := &p.Violations[j]
-			v.Message, v.Key = evil, evil
-			for k := range v.Events {
-				v.Events[k].File = "../../" + evil
-				v.Events[k].Event.Error, v.Events[k].Event.Proc = evil, evil
-			}
-		}
-	}
-	if err := rundir.WriteJSON(filepath.Join(dir, rundir.VerdictFile), res); err != nil {
-		t.Fatal(err)
-	}
-	path, err := WriteRun(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := readPage(t, path)
-	d.selfContained()
-	d.each("", func(n *html.Node) {
-		switch {
-		case n.Data == "img":
-			t.Error("an element was injected")
-		case n.Data == "script" && strings.Contains(text(n), "alert(1)") && attrOf(n, "type") == "":
-			t.Error("a script was injected")
-		}
-		for _, a := range n.Attr {
-			if strings.HasPrefix(a.Key, "on") {
-				t.Errorf("a handler was injected: %s", a.Key)
-			}
-		}
-	})
-}
-
-func TestCSVAndJSON(t *testing.T) {
-	t.Parallel()
-	dir := makeRun(t, reporttest.Options{Seed: 1, Fault: "pause-worker", Verdict: "PASS"})
-	if _, err := WriteRun(context.Background(), dir); err != nil {
-		t.Fatal(err)
-	}
-	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := readCSV(t, filepath.Join(dir, OperationsFile))
-	if want := len(h.Operations()); len(rows)-1 != want {
-		t.Errorf("%s has %d operations, want %d", OperationsFile, len(rows)-1, want)
-	}
-	var rep Report
-	b, err := os.ReadFile(filepath.Join(dir, JSONFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &rep); err != nil {
-		t.Fatal(err)
-	}
-	if rep.Verdict != checker.Pass || len(rep.Faults) != 1 || !rep.Faults[0].Proven || len(rep.Takeovers) == 0 {
-		t.Errorf("report.json: verdict %s, faults %+v, %d takeovers", rep.Verdict, rep.Faults, len(rep.Takeovers))
-	}
-	lat := readCSV(t, filepath.Join(dir, LatencyFile))
-	if len(lat)-1 != len(rep.Latencies) {
-		t.Errorf("%s has %d rows, report.json %d", LatencyFile, len(lat)-1, len(rep.Latencies))
-	}
-	cycles := 0
-	tl := readCSV(t, filepath.Join(dir, TimelineFile))
-	col := slices.Index(tl[0], "cycles")
-	for _, r := range tl[1:] {
-		var n int
-		if err := json.Unmarshal([]byte(r[col]), &n); err != nil {
-			t.Fatal(err)
-		}
-		cycles += n
-	}
-	if cycles != rep.Counts.Cycles {
-		t.Errorf("%s counts %d cycles, the checker %d", TimelineFile, cycles, rep.Counts.Cycles)
-	}
-}
-
-func readCSV(t *testing.T, path string) [][]string {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	r := csv.NewReader(f)
-	var out [][]string
-	for {
-		row, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, row)
-	}
 }

@@ -54,7 +54,7 @@ func (r *run) violations() []violationView {
 
 func (r *run) violation(p checker.Property, i int, v checker.Violation) violationView {
 	view := violationView{
-		ID: violationID(p.ID, i), Property: p.ID, Message: v.Message, Key: v.Key, Folded: i >= 2,
+		ID: violationID(p.ID, i), Property: p.ID, Message: sentenceCase(v.Message), Key: v.Key, Folded: i >= 2,
 		Heading: fmt.Sprintf("%s, violation %d of %s", p.ID, i+1, count(max(p.Count, len(p.Violations)))), Visualization: safeLink(p.Visualization),
 	}
 	if from, to := window(v); to > from {

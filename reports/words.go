@@ -108,10 +108,10 @@ func (r *run) invalidReasons() []string {
 			continue
 		}
 		for _, v := range p.Violations {
-			out = append(out, fmt.Sprintf("%s: %s", p.ID, v.Message))
+			out = append(out, sentenceCase(v.Message))
 		}
 		if len(p.Violations) == 0 && p.Detail != "" {
-			out = append(out, fmt.Sprintf("%s: %s", p.ID, p.Detail))
+			out = append(out, sentenceCase(p.Detail))
 		}
 	}
 	return out
@@ -172,16 +172,18 @@ func clauses(s string) []string {
 
 var propertyID = regexp.MustCompile(`^P\d+\b`)
 
-// sentenceCase begins s with a capital and ends it with a full stop.
+// sentenceCase begins s with a capital, unless its first word is a name such as
+// w1.2/c3 or P3, and ends it with a full stop.
 func sentenceCase(s string) string {
 	s = strings.TrimSpace(s)
 	if s == "" {
 		return ""
 	}
-	if c, n := utf8.DecodeRuneInString(s); unicode.IsLower(c) {
+	first, _, _ := strings.Cut(s, " ")
+	if c, n := utf8.DecodeRuneInString(s); unicode.IsLower(c) && !strings.ContainsFunc(first, unicode.IsDigit) {
 		s = string(unicode.ToUpper(c)) + s[n:]
 	}
-	if !strings.ContainsAny(s[len(s)-1:], ".!?:)") || strings.HasSuffix(s, ")") {
+	if !strings.ContainsAny(s[len(s)-1:], ".!?:") {
 		s += "."
 	}
 	return s

@@ -59,6 +59,7 @@ func TestGoInABubble(t *testing.T) {
 		if err := c.Sleep(t.Context(), 2*time.Hour); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // also for what the timer's goroutine wrote
 		if got := c.Now() - start; got != 2*time.Hour || fired != time.Hour {
 			t.Errorf("slept %s, the timer fired after %s", got, fired)
 		}
@@ -70,6 +71,7 @@ func TestGoInABubble(t *testing.T) {
 			t.Error("could not stop a timer")
 		}
 		time.Sleep(2 * time.Hour)
+		synctest.Wait()
 		if late {
 			t.Error("a stopped timer fired")
 		}

@@ -124,6 +124,16 @@ func (b brokenAxis) x(ts int64) float64 {
 	return b.x1
 }
 
+// breakAfter is the left edge of the first break beyond x.
+func (b brokenAxis) breakAfter(x float64) float64 {
+	for _, s := range b.segs {
+		if edge := s.x + s.w/2 - 10; s.broken && edge > x-20 {
+			return edge
+		}
+	}
+	return b.x1
+}
+
 func (b brokenAxis) clampX(ts int64) float64 { return b.x(min(max(ts, b.from()), b.to())) }
 
 // draw draws the ticks between top and bottom. A label that would run into

@@ -54,6 +54,7 @@ type lanes struct {
 	items  []*item
 	ledger []numbered
 	grants []measure.Grant
+	tokens map[int64]bool // that the violation is about
 	procs  []string
 }
 
@@ -167,18 +168,35 @@ func (w *lanes) family(events []history.Event) map[string]bool {
 	return keys
 }
 
-// entitled picks the grants of the lanes' processes in the window whose tokens
-// the violation is about.
+// entitled picks the grants of the lanes' processes whose tokens the violation is
+// about, also those that were over before it: what a holder does after its right
+// has ended is the usual story.
 func (w *lanes) entitled(in WindowInput) {
 	keys := w.family(in.Events)
-	tokens := tokensOf(in.Events)
+	w.tokens = tokensOf(in.Events)
 	from, to := w.span(in)
 	for _, g := range w.a.Grants {
-		if keys[g.Lock] && g.Held && g.To >= from && g.From <= to && slices.Contains(w.procs, g.Proc) &&
-			(tokens[g.Token] || len(tokens) == 0) && len(w.grants) < maxGrants {
+		about := w.tokens[g.Token] && g.From <= to
+		if len(w.tokens) == 0 {
+			about = g.To >= from && g.From <= to
+		}
+		if about && keys[g.Lock] && g.Held && slices.Contains(w.procs, g.Proc) && len(w.grants) < maxGrants {
 			w.grants = append(w.grants, g)
 		}
 	}
+}
+
+// clash is the first stretch in which two processes are entitled to one lock.
+func (w *lanes) clash() (from, to int64, lock string, ok bool) {
+	for i, a := range w.grants {
+		for _, b := range w.grants[i+1:] {
+			from, to := max(a.From, b.From), min(a.To, b.To)
+			if a.Lock == b.Lock && a.Proc != b.Proc && to > from {
+				return from, to, a.Lock, true
+			}
+		}
+	}
+	return 0, 0, "", false
 }
 
 // tokensOf are the tokens that the events speak of.
@@ -206,6 +224,12 @@ func (w *lanes) span(in WindowInput) (from, to int64) {
 	if in.From > 0 && len(w.ledger) == 0 {
 		from = min(from, in.From)
 		to = max(to, min(in.To, w.a.End)) // what is read after the run has no place in it
+	}
+	for _, g := range w.grants {
+		from = min(from, g.From)
+	}
+	if _, end, _, ok := w.clash(); ok {
+		to = max(to, end)
 	}
 	return from, to
 }
@@ -248,7 +272,8 @@ func (w *lanes) instants(in WindowInput) []int64 {
 	return at
 }
 
-// context adds what else the lanes' processes did to the same keys, pale.
+// context adds what else the lanes' processes did to the same keys by the same
+// tokens, or while they held one of them, pale.
 func (w *lanes) context(in WindowInput) {
 	keys := w.family(in.Events)
 	have := map[string]bool{}
@@ -258,8 +283,8 @@ func (w *lanes) context(in WindowInput) {
 	n := 0
 	for _, op := range w.a.Ops {
 		inv := op.Invoke
-		if inv.TS > w.axis.to() || op.End.TS != 0 && op.End.TS < w.axis.from() || !keys[inv.Key] || inv.Op == history.OpLock ||
-			!slices.Contains(w.procs, inv.Proc) || have[fmt.Sprint(inv.Proc, inv.TS)] || op.End.TS == 0 && inv.TS < w.axis.from() {
+		if inv.TS > w.axis.to() || inv.TS < w.axis.from() || !keys[inv.Key] || inv.Op == history.OpLock ||
+			!slices.Contains(w.procs, inv.Proc) || have[fmt.Sprint(inv.Proc, inv.TS)] || !w.related(inv) {
 			continue
 		}
 		if n++; n > maxContext {
@@ -269,6 +294,24 @@ func (w *lanes) context(in WindowInput) {
 		it.context, it.label = true, ""
 		w.items = append(w.items, it)
 	}
+}
+
+// related says that an operation belongs to one of the violation's tokens.
+func (w *lanes) related(inv history.Event) bool {
+	token := inv.Token
+	switch {
+	case token != 0:
+	case inv.Op == history.OpRelease && inv.From != nil:
+		token = inv.From.Fence
+	case inv.To != nil:
+		token = inv.To.Fence
+	}
+	if token != 0 && len(w.tokens) > 0 {
+		return w.tokens[token]
+	}
+	return slices.ContainsFunc(w.grants, func(g measure.Grant) bool {
+		return g.Proc == inv.Proc && inv.TS >= g.From && inv.TS <= g.To
+	})
 }
 
 // extent is the room that an item takes in its row, with its label; left says
@@ -287,7 +330,7 @@ func (w *lanes) extent(it *item) (x0, x1 float64, left, inside bool) {
 	}
 	lw := textWidth(it.label, 11) + 8
 	switch {
-	case !it.mark && x1-x0 > lw:
+	case !it.mark && min(x1, w.axis.breakAfter(x0))-x0 > lw: // text over a break cannot be read
 		return x0, x1, false, true
 	case x1+lw <= w.axis.x1+marginR:
 		return x0, x1 + lw, false, false

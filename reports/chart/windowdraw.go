@@ -3,6 +3,7 @@ package chart
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"fencepost/harness/history"
@@ -103,24 +104,19 @@ func (w *lanes) drawFaults(top, bottom float64) {
 // returns the height of the line that says so below the axis. The first such
 // stretch is enough to see.
 func (w *lanes) drawClash(top, bottom float64) float64 {
-	for i, a := range w.grants {
-		for _, b := range w.grants[i+1:] {
-			from, to := max(a.From, b.From), min(a.To, b.To)
-			if a.Lock != b.Lock || a.Proc == b.Proc || to <= from {
-				continue
-			}
-			x0, x1 := w.axis.clampX(from), w.axis.clampX(to)
-			x1 = max(x1, x0+2)
-			text := fmt.Sprintf("both entitled to %s for %s", a.Lock, measure.FormatDuration(time.Duration(to-from)))
-			w.d.rect(x0, top, x1-x0, bottom-top, "clash", "", text)
-			w.d.rect(x0, top, x1-x0, bottom-top, "clashline", "stroke-dasharray:4 3", "")
-			w.d.path(fmt.Sprintf("M%s %sv4H%sv-4", num(x0), num(bottom+20), num(x1)), "clashline", "", "")
-			half := textWidth(text, 11) / 2
-			w.d.text(min(max((x0+x1)/2, half), Width-half), bottom+37, "bad b mid", text)
-			return 20
-		}
+	from, to, lock, ok := w.clash()
+	if !ok {
+		return 0
 	}
-	return 0
+	x0 := w.axis.clampX(from)
+	x1 := max(w.axis.clampX(to), x0+2)
+	text := fmt.Sprintf("both entitled to %s for %s", lock, measure.FormatDuration(time.Duration(to-from)))
+	w.d.rect(x0, top, x1-x0, bottom-top, "clash", "", text)
+	w.d.rect(x0, top, x1-x0, bottom-top, "clashline", "stroke-dasharray:4 3", "")
+	w.d.path(fmt.Sprintf("M%s %sv4H%sv-4", num(x0), num(bottom+20), num(x1)), "clashline", "", "")
+	half := textWidth(text, 11) / 2
+	w.d.text(min(max((x0+x1)/2, half), Width-half), bottom+37, "bad b mid", text)
+	return 20
 }
 
 func (w *lanes) drawGrant(g measure.Grant, y, bottom float64) {
@@ -144,8 +140,11 @@ func (w *lanes) labelGrant(g measure.Grant, later []measure.Grant, y float64) {
 	if len(later) > 0 {
 		next = w.axis.clampX(later[0].From)
 	}
-	if l := clip(label, next-x0-4, 10); len([]rune(l)) > 8 || l == label {
+	switch l := clip(label, next-x0-4, 10); {
+	case l == label || len([]rune(l)) > 20:
 		w.d.text(x0+1, y+8, "m s halo", l)
+	case len(later) == 0 && x0-w.axis.x0 > textWidth(label, 10):
+		w.d.text(w.axis.x1, y+8, "m s halo end", label)
 	}
 }
 
@@ -169,8 +168,12 @@ func (w *lanes) drawItem(it *item, y float64) {
 	}
 	bw := max(w.axis.clampX(it.to)-bx, 3)
 	d.rect(bx, y, bw, barH, class, "", it.title)
+	skip := 0.0
+	if _, _, _, inside := w.extent(it); inside {
+		skip = textWidth(it.label, 11) + 10
+	}
 	if it.class == "o-fail" || it.class == "o-unknown" {
-		pattern(d, it.class, bx, y, bw)
+		pattern(d, it.class, bx+skip, y, bw-skip)
 	}
 }
 
@@ -197,24 +200,23 @@ func (w *lanes) labelItem(it *item, y float64) {
 	}
 }
 
-// pattern tells outcomes apart without colour: a slanted hatch for fail, dots of
-// card colour for unknown. It stays at the bar's foot, so that a label can be read.
+// pattern tells outcomes apart without colour, where no label stands: a slanted
+// hatch for fail, dots for unknown.
 func pattern(d *drawing, class string, x, y, w float64) {
-	if w < 6 {
-		return
-	}
-	data := ""
+	var b strings.Builder
+	style := "stroke:var(--card);stroke-width:1.3;fill:none;opacity:.75"
 	if class == "o-fail" {
-		for px := x + 3; px+4 < x+w && px < x+400; px += 7 {
-			data += fmt.Sprintf("M%s %sl4 -4", num(px), num(y+barH))
+		for px := x + 2; px+7 < x+w; px += 9 {
+			fmt.Fprintf(&b, "M%s %sl6 -%s", num(px), num(y+barH), num(barH))
 		}
 	} else {
-		for px := x + 3; px+2 < x+w && px < x+400; px += 6 {
-			data += fmt.Sprintf("M%s %sh2", num(px), num(y+barH-2))
+		style = "stroke:var(--card);stroke-width:2;stroke-linecap:round;fill:none"
+		for px := x + 4; px+4 < x+w; px += 8 {
+			fmt.Fprintf(&b, "M%s %sh.1", num(px), num(y+barH/2))
 		}
 	}
-	if data != "" {
-		d.path(data, "", "stroke:var(--card);stroke-width:1.4;fill:none", "")
+	if b.Len() > 0 {
+		d.path(b.String(), "", style, "")
 	}
 }
 

@@ -3,6 +3,7 @@ package reporttest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -64,6 +65,8 @@ type sim struct {
 	seen    map[string]int64
 	value   map[string]int64
 	grants  int
+	last    int64 // the latest event so far
+	crashed map[string]bool
 	err     error
 }
 
@@ -89,7 +92,7 @@ func (c *clientState) proc() string { return fmt.Sprintf("%s.%d/c%d", c.worker, 
 func Write(parent string, o Options) (dir string, err error) {
 	o = defaults(o)
 	s := &sim{
-		o: o, rng: rand.New(rand.NewPCG(o.Seed, 7)), recs: map[string]*history.Recorder{}, marks: map[string]int64{},
+		o: o, rng: rand.New(rand.NewPCG(o.Seed, 7)), recs: map[string]*history.Recorder{}, marks: map[string]int64{}, crashed: map[string]bool{},
 		ledger: map[string][]history.LedgerEntry{}, seen: map[string]int64{}, value: map[string]int64{}, start: 5000 * int64(time.Second),
 	}
 	name := fmt.Sprintf("20250102-030405-%s-%d", scenarioName(o), o.Seed)
@@ -142,6 +145,10 @@ func scenarioName(o Options) string {
 
 // record writes an event to its process life's file. The first error sticks.
 func (s *sim) record(e history.Event) {
+	s.last = max(s.last, e.TS)
+	if e.Op == history.NoteCrash {
+		s.crashed[e.Proc] = true
+	}
 	if r := s.rec(history.Life(e.Proc)); r != nil {
 		r.Record(e)
 	}
@@ -247,6 +254,12 @@ func (s *sim) run() error {
 		}
 		s.cycle(c)
 	}
+	for _, life := range slices.Sorted(maps.Keys(s.recs)) {
+		if !s.crashed[life] {
+			s.note(s.last+1e6, life, history.Event{Op: history.NoteExit})
+		}
+	}
+	s.marks["seal"] = max(s.marks["seal"], s.last+50e6) // when all clients are done
 	s.harnessNotes()
 	s.finish()
 	return s.err

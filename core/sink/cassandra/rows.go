@@ -136,7 +136,7 @@ func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.db.QueryBy(ctx, 0, false, store.Statement{CQL: selectLedger, Args: []any{resource}, Partition: []any{resource}})
+	rows, err := s.read(ctx, false, store.Statement{CQL: selectLedger, Args: []any{resource}, Partition: []any{resource}})
 	if err != nil {
 		return nil, err
 	}

@@ -30,9 +30,15 @@ const (
 // maxCached bounds the headers that a Sink remembers.
 const maxCached = 4096
 
+// database is what a Sink uses of a *cassandra.DB.
+type database interface {
+	CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (applied bool, rows []map[string]any, err error)
+	QueryBy(ctx context.Context, copyNo int, serial bool, s store.Statement) ([]map[string]any, error)
+}
+
 // Sink implements sink.Sink. Safe for concurrent use.
 type Sink struct {
-	db      *cassandra.DB
+	db      database
 	timeout time.Duration
 	now     func() time.Time
 
@@ -49,7 +55,11 @@ func New(db *cassandra.DB, o Options) *Sink {
 	if o.RequestTimeout <= 0 {
 		o.RequestTimeout = db.RequestTimeout()
 	}
-	return &Sink{db: db, timeout: o.RequestTimeout, now: time.Now, headers: map[string]header{}}
+	return newSink(db, o.RequestTimeout)
+}
+
+func newSink(db database, timeout time.Duration) *Sink {
+	return &Sink{db: db, timeout: timeout, now: time.Now, headers: map[string]header{}}
 }
 
 // Raise implements sink.Sink. A token that is already the highest is Applied.
@@ -141,9 +151,10 @@ func (s *Sink) read(ctx context.Context, serial bool, stmt store.Statement) ([]m
 	var last error
 	for copyNo := 0; ; copyNo++ {
 		if ctx.Err() != nil {
-			return nil, &store.Error{Op: "read sink", Outcome: store.Unknown, Cause: errors.Join(context.Cause(ctx), last)}
+			return nil, &store.Error{Op: "read sink", Outcome: store.Fail, Cause: errors.Join(context.Cause(ctx), last)}
 		}
-		reqCtx, cancel := context.WithTimeout(ctx, s.timeout)
+		// A long ledger has many pages: a read that timed out gets more time.
+		reqCtx, cancel := context.WithTimeout(ctx, s.timeout<<min(copyNo, 4))
 		rows, err := s.db.QueryBy(reqCtx, copyNo, serial, stmt)
 		cancel()
 		if err == nil {

@@ -29,11 +29,18 @@ const recentBlocks = 32
 // there are no gaps, since an allocation whose answer was lost is asked again
 // until it is settled. Safe for concurrent use.
 type IDs struct {
-	db    *DB
-	block int64
+	db      database
+	timeout time.Duration // of one copy of a request
+	block   int64
 
 	mu    sync.Mutex
 	names map[string]*block
+}
+
+// database is what IDs use of a *DB.
+type database interface {
+	CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (applied bool, rows []map[string]any, err error)
+	QueryBy(ctx context.Context, copyNo int, serial bool, s store.Statement) ([]map[string]any, error)
 }
 
 type block struct {
@@ -41,6 +48,7 @@ type block struct {
 	next    int64
 	end     int64       // first number after the block; next == end: empty
 	pending *allocation // sent, not settled
+	reader  int         // which replica to ask
 }
 
 // allocation is one conditional statement and its resends, all identical.
@@ -56,7 +64,7 @@ func NewIDs(db *DB, blockSize int64) *IDs {
 	if blockSize <= 0 {
 		blockSize = DefaultBlockSize
 	}
-	return &IDs{db: db, block: blockSize, names: map[string]*block{}}
+	return &IDs{db: db, timeout: db.cfg.RequestTimeout, block: blockSize, names: map[string]*block{}}
 }
 
 // Next returns a number that no other call for name returns, in any process.
@@ -123,14 +131,14 @@ func (i *IDs) fill(ctx context.Context, name string, b *block) error {
 // try sends one copy of the pending allocation, or of a new one.
 func (i *IDs) try(ctx context.Context, name string, b *block) (bool, error) {
 	if b.pending == nil {
-		rows, err := i.db.QueryBy(ctx, 0, false, store.Statement{CQL: readIDs, Args: []any{name}, Partition: []any{name}})
+		rows, err := i.read(ctx, name, b, false)
 		if err != nil {
 			return false, err
 		}
 		b.pending = i.plan(name, rows)
 	}
 	p := b.pending
-	reqCtx, cancel := context.WithTimeout(ctx, i.db.cfg.RequestTimeout)
+	reqCtx, cancel := context.WithTimeout(ctx, i.timeout)
 	applied, _, err := i.db.CAS(reqCtx, p.copies, p.stmt)
 	cancel()
 	switch {
@@ -153,11 +161,22 @@ func (i *IDs) try(ctx context.Context, name string, b *block) (bool, error) {
 	return i.settle(ctx, name, b)
 }
 
+// read asks one node for the row, after a failure another.
+func (i *IDs) read(ctx context.Context, name string, b *block, serial bool) ([]map[string]any, error) {
+	ctx, cancel := context.WithTimeout(ctx, i.timeout)
+	defer cancel()
+	rows, err := i.db.QueryBy(ctx, b.reader, serial, store.Statement{CQL: readIDs, Args: []any{name}, Partition: []any{name}})
+	if err != nil {
+		b.reader++
+	}
+	return rows, err
+}
+
 // settle looks whether an allocation that was rejected after an earlier copy of
 // it was lost from sight had been applied by that copy. The row has moved past
 // the condition, so no copy can be applied any more.
 func (i *IDs) settle(ctx context.Context, name string, b *block) (bool, error) {
-	rows, err := i.db.QueryBy(ctx, 0, true, store.Statement{CQL: readIDs, Args: []any{name}, Partition: []any{name}})
+	rows, err := i.read(ctx, name, b, true)
 	if err != nil {
 		return false, err
 	}

@@ -291,7 +291,17 @@ func TestOneNodeUnreachable(t *testing.T) {
 	locks := cassandra.NewLocks(db)
 	for i := range 10 {
 		v := store.Version{Fence: 1, Attempt: uuid.NewString(), Holder: "h", TTL: time.Second}
-		if res, err := locks.CAS(t.Context(), fmt.Sprintf("unreachable%d", i), nil, v, i); err != nil || !res.Applied {
+		var res store.CASResult
+		var err error
+		// A coordinator on a busy machine may run into its own time limit: the
+		// identical copy then settles it.
+		for n := range 5 {
+			res, err = locks.CAS(t.Context(), fmt.Sprintf("unreachable%d", i), nil, v, i+n)
+			if err == nil || !store.IsServerTimeout(err) {
+				break
+			}
+		}
+		if err != nil || !res.Applied && !store.Same(res.Row, &v) {
 			t.Errorf("with one node: %+v, %v", res, err)
 		}
 	}

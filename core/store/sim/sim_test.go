@@ -177,7 +177,7 @@ func TestReplay(t *testing.T) {
 		})
 		return out
 	}
-	if run(1) != run(1) {
+	if first, again := run(1), run(1); first != again {
 		t.Error("two runs of one seed differ")
 	}
 	if run(1) == run(2) {

@@ -1,3 +1,5 @@
+//go:build integration
+
 package cassandrasink_test
 
 import (

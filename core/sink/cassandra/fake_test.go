@@ -1,0 +1,234 @@
+package cassandrasink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fencepost/core/store"
+)
+
+// fakeDB executes exactly the statements of this package on partitions in
+// memory, over a network that loses requests and replies.
+type fakeDB struct {
+	mu      sync.Mutex
+	rnd     *rand.Rand
+	parts   map[string]*part
+	lose    float64 // of requests, of replies, of late copies: each
+	refuse  float64
+	stale   float64 // plain reads that show the partition before its last change
+	lateBy  time.Duration
+	latency time.Duration
+
+	// noHeaderCheck plants a bug: the header's condition is ignored.
+	noHeaderCheck bool
+	unexpected    error
+}
+
+type row = map[string]any
+
+type part struct {
+	header row
+	keys   map[string]row
+	ledger []row
+	before *part
+}
+
+func newFake(seed uint64) *fakeDB {
+	return &fakeDB{rnd: rand.New(rand.NewPCG(seed, 9)), parts: map[string]*part{}, latency: time.Millisecond}
+}
+
+func (f *fakeDB) part(resource string) *part {
+	p := f.parts[resource]
+	if p == nil {
+		p = &part{keys: map[string]row{}}
+		f.parts[resource] = p
+	}
+	return p
+}
+
+func (f *fakeDB) heal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lose, f.refuse, f.stale = 0, 0, 0
+}
+
+// call runs do at the database, whatever becomes of the caller.
+func (f *fakeDB) call(ctx context.Context, do func()) error {
+	if ctx.Err() != nil {
+		return &store.Error{Outcome: store.Fail, Cause: context.Cause(ctx)}
+	}
+	f.mu.Lock()
+	what, lose, refuse := f.rnd.Float64(), f.lose, f.refuse
+	there := f.latency + time.Duration(f.rnd.Int64N(1000))
+	back := f.latency + time.Duration(f.rnd.Int64N(1000))
+	late := time.Duration(f.rnd.Float64() * float64(f.lateBy))
+	f.mu.Unlock()
+	answer := make(chan error, 1)
+	run := func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		do()
+	}
+	switch {
+	case what < lose:
+	case what < 2*lose:
+		time.AfterFunc(there, run)
+	case what < 3*lose:
+		time.AfterFunc(there+late, run)
+	case what < 3*lose+refuse:
+		time.AfterFunc(there+back, func() { answer <- &store.Error{Outcome: store.Fail, Cause: errors.New("refused")} })
+	default:
+		time.AfterFunc(there, func() {
+			run()
+			time.AfterFunc(back, func() { answer <- nil })
+		})
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return &store.Error{Outcome: store.Unknown, Cause: context.Cause(ctx)}
+	}
+}
+
+func (f *fakeDB) CAS(ctx context.Context, _ int, stmts ...store.Statement) (bool, []map[string]any, error) {
+	// Not the results: a late copy writes them after the return.
+	var applied bool
+	var rows []map[string]any
+	err := f.call(ctx, func() { applied, rows = f.exec(stmts) })
+	if err != nil {
+		return false, nil, err
+	}
+	return applied, rows, nil
+}
+
+// exec checks all conditions and then, if they hold, does all changes.
+func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
+	var p *part
+	var rows []map[string]any
+	ok := true
+	var changes []func()
+	for _, s := range stmts {
+		a := s.Args
+		switch s.CQL {
+		case insertHeader:
+			p = f.part(a[0].(string))
+			ok = ok && p.header == nil
+			rows = appendRow(rows, p.header)
+			changes = append(changes, func() {
+				p.header = row{"kind": int8(0), "key": "", "issuer": a[1], "highest": a[2], "last_seq": a[3], "value": a[4], "payload": a[5]}
+			})
+		case raiseHeader, writeHeader:
+			n := len(a) - 4
+			p = f.part(a[n].(string))
+			h := p.header
+			ok = ok && h != nil && (f.noHeaderCheck || h["issuer"] == a[n+1] && h["highest"] == a[n+2] && h["last_seq"] == a[n+3])
+			rows = appendRow(rows, h)
+			changes = append(changes, func() {
+				p.header["highest"], p.header["last_seq"] = a[0], a[1]
+				if s.CQL == writeHeader {
+					p.header["value"], p.header["payload"] = a[2], a[3]
+				}
+			})
+		case insertKey:
+			k := p.keys[a[1].(string)]
+			ok = ok && k == nil
+			rows = appendRow(rows, k)
+			changes = append(changes, func() {
+				p.keys[a[1].(string)] = row{"kind": int8(1), "key": a[1], "fence": a[2], "fingerprint": a[3], "attempt": a[4], "entry_seq": a[5], "at": a[6]}
+			})
+		case insertRaise:
+			changes = append(changes, func() {
+				p.log(row{"seq": a[1], "entry": "raise", "issuer": a[2], "fence": a[3], "effect_key": nil, "value": nil})
+			})
+		case insertAccept:
+			changes = append(changes, func() {
+				p.log(row{"seq": a[1], "entry": "accept", "issuer": a[2], "fence": a[3], "effect_key": a[4], "value": a[5]})
+			})
+		case deleteKey:
+			p = f.part(a[0].(string))
+			k := p.keys[a[1].(string)]
+			ok = ok && k != nil && k["attempt"] == a[2]
+			rows = appendRow(rows, k)
+			changes = append(changes, func() { delete(p.keys, a[1].(string)) })
+		default:
+			f.unexpected = fmt.Errorf("statement %q", s.CQL)
+			return false, nil
+		}
+	}
+	if !ok {
+		return false, rows
+	}
+	p.before = p.copy()
+	for _, change := range changes {
+		change()
+	}
+	return true, nil
+}
+
+// log writes a ledger row; one with the same number is overwritten, as in a table.
+func (p *part) log(r row) {
+	for i, have := range p.ledger {
+		if have["seq"] == r["seq"] {
+			p.ledger[i] = r
+			return
+		}
+	}
+	p.ledger = append(p.ledger, r)
+}
+
+func (p *part) copy() *part {
+	c := &part{header: maps.Clone(p.header), keys: map[string]row{}, ledger: slices.Clone(p.ledger)}
+	for k, r := range p.keys {
+		c.keys[k] = maps.Clone(r)
+	}
+	return c
+}
+
+func appendRow(rows []map[string]any, r row) []map[string]any {
+	if r == nil {
+		return rows
+	}
+	return append(rows, maps.Clone(r))
+}
+
+func (f *fakeDB) QueryBy(ctx context.Context, _ int, serial bool, s store.Statement) ([]map[string]any, error) {
+	var rows []map[string]any
+	err := f.call(ctx, func() {
+		p := f.part(s.Args[0].(string))
+		if !serial && p.before != nil && f.rnd.Float64() < f.stale {
+			p = p.before
+		}
+		switch {
+		case s.CQL == selectLedger:
+			rows = slices.Clone(p.ledger)
+			slices.SortFunc(rows, func(a, b map[string]any) int { return int(a["seq"].(int64) - b["seq"].(int64)) })
+		case s.CQL == selectKeys:
+			for _, k := range p.keys {
+				rows = appendRow(rows, k)
+			}
+		case strings.HasPrefix(s.CQL, "SELECT kind, key, issuer"):
+			rows = appendRow(rows, p.header)
+			seen := map[any]bool{}
+			for _, k := range s.Args[1:] {
+				if !seen[k] {
+					seen[k] = true
+					rows = appendRow(rows, p.keys[k.(string)])
+				}
+			}
+		default:
+			f.unexpected = fmt.Errorf("statement %q", s.CQL)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}

@@ -1,0 +1,244 @@
+package cassandrasink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fencepost/core/sink"
+	"fencepost/core/sink/sinktest"
+	"fencepost/core/store"
+)
+
+// TestConformanceInMemory runs the suite on the statements, without a cluster.
+func TestConformanceInMemory(t *testing.T) {
+	t.Parallel()
+	f := newFake(1)
+	sinktest.Run(t, "fake", func(*testing.T) sink.Sink { return newSink(f, time.Second) })
+	t.Cleanup(func() {
+		if f.unexpected != nil {
+			t.Error(f.unexpected)
+		}
+	})
+}
+
+// sinkWorld is one simulated run: processes with sinks of their own take rising
+// tokens, as from a lock whose holders overlap, and add one to a value each.
+type sinkWorld struct {
+	seed   uint64
+	db     *fakeDB
+	tokens atomic.Int64
+
+	mu         sync.Mutex
+	violations []string
+	reports    []effectReport
+	counts     map[string]int
+	noRaise    bool
+	noAwait    bool
+}
+
+type effectReport struct {
+	key     string
+	token   int64
+	value   int64
+	outcome store.Outcome
+	answer  sink.Answer
+	calls   int
+}
+
+func (w *sinkWorld) violate(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violations = append(w.violations, fmt.Sprintf(format, args...))
+}
+
+func (w *sinkWorld) count(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what]++
+}
+
+const simResource, simIssuer = "r", "i"
+
+func runSinkSim(t *testing.T, seed uint64, change func(*sinkWorld)) *sinkWorld {
+	r := rand.New(rand.NewPCG(seed, 3))
+	w := &sinkWorld{seed: seed, db: newFake(seed), counts: map[string]int{}}
+	w.db.lose, w.db.refuse, w.db.stale = 0.12*r.Float64(), 0.1*r.Float64(), 0.3*r.Float64()
+	w.db.lateBy = time.Duration(r.Int64N(int64(20 * time.Second)))
+	change(w)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range 3 {
+			s := newSink(w.db, time.Second)
+			rnd := rand.New(rand.NewPCG(seed, uint64(i)+50))
+			wg.Go(func() { w.holder(ctx, s, rnd, i) })
+		}
+		wg.Wait()
+		time.Sleep(time.Minute) // the last copies land
+		w.db.heal()
+		w.judge(t)
+	})
+	if w.db.unexpected != nil {
+		w.violate("%v", w.db.unexpected)
+	}
+	return w
+}
+
+// holder is a process: each round is one grant.
+func (w *sinkWorld) holder(ctx context.Context, s *Sink, rnd *rand.Rand, id int) {
+	for n := 0; ctx.Err() == nil; n++ {
+		pause(ctx, rnd, 300*time.Millisecond)
+		token := w.tokens.Add(1)
+		if !w.noRaise {
+			call, cancel := context.WithTimeout(ctx, time.Duration(1+rnd.Int64N(int64(5*time.Second))))
+			a, err := s.Raise(call, simResource, simIssuer, token)
+			cancel()
+			w.count("raise-" + sink.OutcomeOf(a, err).String())
+			if !w.noAwait && (err != nil || a.Result != sink.Applied) {
+				continue // not entitled to act
+			}
+		}
+		st, err := s.Read(ctx, simResource)
+		if err != nil {
+			continue
+		}
+		pause(ctx, rnd, 500*time.Millisecond)
+		w.effect(ctx, s, rnd, token, sink.Effect{Key: fmt.Sprintf("p%d-%d", id, n), Intent: "add 1", Value: st.Value + 1})
+	}
+}
+
+func pause(ctx context.Context, rnd *rand.Rand, most time.Duration) {
+	d := time.NewTimer(time.Duration(rnd.Int64N(int64(most))))
+	defer d.Stop()
+	select {
+	case <-d.C:
+	case <-ctx.Done():
+	}
+}
+
+// effect calls Accept, and sometimes again after an unknown outcome.
+func (w *sinkWorld) effect(ctx context.Context, s *Sink, rnd *rand.Rand, token int64, e sink.Effect) {
+	r := effectReport{key: e.Key, token: token, value: e.Value}
+	for {
+		call, cancel := context.WithTimeout(ctx, time.Duration(1+rnd.Int64N(int64(5*time.Second))))
+		a, err := s.Accept(call, simResource, simIssuer, token, e)
+		cancel()
+		r.calls++
+		r.answer, r.outcome = a, sink.OutcomeOf(a, err)
+		w.count("accept-" + r.outcome.String())
+		if errors.Is(err, sink.ErrStaleAfterUnknown) {
+			w.count("stale-after-unknown")
+		}
+		if err == nil && a.Result == sink.Duplicate {
+			w.count("duplicate")
+		}
+		if r.outcome != store.Unknown || rnd.IntN(2) == 0 || ctx.Err() != nil {
+			break
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reports = append(w.reports, r)
+}
+
+// judge compares every report with the ledger.
+func (w *sinkWorld) judge(t *testing.T) {
+	s := newSink(w.db, time.Second)
+	ledger, err := s.Ledger(t.Context(), simResource)
+	if err != nil {
+		w.violate("ledger: %v", err)
+		return
+	}
+	accepted := map[string]sink.Entry{}
+	var highest, accepts, value int64
+	for _, e := range ledger {
+		if e.Token < highest {
+			w.violate("entry %d: token %d after %d", e.Seq, e.Token, highest)
+		}
+		highest = max(highest, e.Token)
+		if e.Kind != sink.KindAccept {
+			continue
+		}
+		if _, dup := accepted[e.Key]; dup {
+			w.violate("key %s accepted twice", e.Key)
+		}
+		accepted[e.Key] = e
+		accepts++
+		value = e.Value
+	}
+	for _, r := range w.reports {
+		e, in := accepted[r.key]
+		switch {
+		case r.outcome == store.OK && (!in || e.Token != r.token || e.Value != r.value || e.Seq != r.answer.Seq || r.answer.FirstToken != r.token):
+			w.violate("%+v was reported ok; ledger %+v", r, e)
+		case r.outcome == store.Fail && r.calls == 1 && in:
+			w.violate("%+v was reported fail; ledger %+v", r, e)
+		case r.outcome == store.Fail && r.answer.Result == sink.Stale && r.answer.Seen <= r.token:
+			w.violate("%+v is stale without a higher token", r)
+		}
+	}
+	st, err := s.Read(t.Context(), simResource)
+	switch {
+	case err != nil:
+		w.violate("read: %v", err)
+	case st.Value != accepts || value != accepts && accepts > 0:
+		w.violate("value %d after %d accepted additions: an update was lost", st.Value, accepts)
+	}
+}
+
+// TestSinkSimulation: no answer lies and no update is lost.
+func TestSinkSimulation(t *testing.T) {
+	t.Parallel()
+	seeds := uint64(800)
+	if testing.Short() {
+		seeds = 100
+	}
+	total := map[string]int{}
+	for seed := uint64(1); seed <= seeds; seed++ {
+		w := runSinkSim(t, seed, func(*sinkWorld) {})
+		for _, v := range w.violations {
+			t.Errorf("seed %d: %s", seed, v)
+		}
+		if t.Failed() {
+			return
+		}
+		for k, v := range w.counts {
+			total[k] += v
+		}
+	}
+	t.Logf("%d runs: %v", seeds, total)
+	for _, must := range []string{"raise-ok", "raise-fail", "raise-unknown", "accept-ok", "accept-fail", "accept-unknown", "stale-after-unknown", "duplicate"} {
+		if total[must] == 0 {
+			t.Errorf("no run met %q", must)
+		}
+	}
+}
+
+// TestSinkSimulationFindsPlantedBugs: each must break a rule within some seeds.
+func TestSinkSimulationFindsPlantedBugs(t *testing.T) {
+	t.Parallel()
+	for name, plant := range map[string]func(*sinkWorld){
+		"no raise on grant":                 func(w *sinkWorld) { w.noRaise = true },
+		"raise is not awaited":              func(w *sinkWorld) { w.noAwait = true },
+		"the header's condition is ignored": func(w *sinkWorld) { w.db.noHeaderCheck = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := uint64(1); seed <= 300; seed++ {
+				if w := runSinkSim(t, seed, plant); len(w.violations) > 0 {
+					t.Logf("found with seed %d: %s", seed, w.violations[0])
+					return
+				}
+			}
+			t.Error("not found within 300 seeds")
+		})
+	}
+}

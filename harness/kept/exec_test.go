@@ -1,0 +1,102 @@
+package kept
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExec(t *testing.T) {
+	t.Parallel()
+	p := keep(t, newStub(), nil)
+	for _, tc := range []struct {
+		name, in, script, out, err string
+		code                       int
+	}{
+		{"output and exit code", "", "echo out; echo err >&2; exit 7", "out\n", "err\n", 7},
+		{"input", "from the client", "cat", "from the client", "", 0},
+		{"addresses", "", `echo "$FENCEPOST_CONTACT_POINTS $FENCEPOST_CQL_PORT"`, "10.77.0.11,10.77.0.12,10.77.0.13 9042\n", "", 0},
+		{"a signal of its own", "", "kill -9 $$", "", "", 137},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errOut, err := call(context.Background(), t, p, opExec, tc.in, "sh", "-c", tc.script)
+			if err != nil || code != tc.code || out != tc.out || errOut != tc.err {
+				t.Errorf("code %d, out %q, err %q, %v", code, out, errOut, err)
+			}
+		})
+	}
+	t.Run("directory", func(t *testing.T) {
+		t.Parallel()
+		dir, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, out, _, err := call(context.Background(), t, p, opExec, "", "pwd"); err != nil || out != dir+"\n" {
+			t.Errorf("%q, %v, want %s", out, err, dir)
+		}
+	})
+	t.Run("unknown command", func(t *testing.T) {
+		t.Parallel()
+		code, _, errOut, err := call(context.Background(), t, p, opExec, "", "no-such-command")
+		if err != nil || code != exitNotFound || !strings.Contains(errOut, "no-such-command: command not found") {
+			t.Errorf("code %d, %q, %v", code, errOut, err)
+		}
+	})
+}
+
+func TestExecEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	p := keep(t, newStub(), nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	mark := filepath.Join(t.TempDir(), "started")
+	type result struct {
+		code int
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		code, _, _, err := call(ctx, t, p, opExec, "", "sh", "-c", "echo >"+mark+"; exec sleep 1000")
+		done <- result{code, err}
+	}()
+	await(t, func() bool { _, err := os.Stat(mark); return err == nil })
+	cancel()
+	if r := <-done; r.err != nil || r.code != 128+15 {
+		t.Errorf("%+v, want the exit code of SIGTERM", r)
+	}
+}
+
+func TestExecDiesWithItsClient(t *testing.T) {
+	t.Parallel()
+	p := keep(t, newStub(), nil)
+	mark := filepath.Join(t.TempDir(), "ended")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	script := "trap 'echo >" + mark + "; exit' TERM; echo ready; while :; do sleep 0.01; done"
+	conn, err := ask(p, hello{Op: opExec, Args: []string{"sh", "-c", script}, Dir: "/", Env: os.Environ()}, []*os.File{null, w, w})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(make([]byte, 6)); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close() // as when the client is killed
+	if _, err := io.ReadAll(r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(mark); err != nil {
+		t.Errorf("the command was not told to end: %v", err)
+	}
+}

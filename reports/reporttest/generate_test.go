@@ -1,0 +1,55 @@
+package reporttest
+
+import (
+	"path/filepath"
+	"testing"
+
+	"fencepost/harness/history"
+	"fencepost/harness/rundir"
+)
+
+// TestRunsAreWhatWasAsked: histories pass the real reader and hold what the
+// options promise; without the option they do not.
+func TestRunsAreWhatWasAsked(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name                    string
+		o                       Options
+		faults, takeovers, lost bool
+		violations              bool
+	}{
+		{"steady", Options{Seed: 1, Verdict: "PASS"}, false, false, false, false},
+		{"paused", Options{Seed: 1, Fault: "pause-worker", Verdict: "PASS"}, true, true, true, false},
+		{"killed", Options{Seed: 5, Fault: "kill-worker", Verdict: "PASS"}, true, true, false, false},
+		{"broken sink", Options{Seed: 2, Fault: "pause-worker", Broken: SinkNoTokenCheck, Verdict: "FAIL"}, true, true, true, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			dir, err := Write(t.TempDir(), tc.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var takeovers, lost bool
+			for _, e := range h.Events {
+				takeovers = takeovers || e.Takeover
+				lost = lost || e.Op == history.NoteLeaseLost
+			}
+			if got := len(h.Faults()) > 0; got != tc.faults {
+				t.Errorf("faults: %v", got)
+			}
+			if takeovers != tc.takeovers || lost != tc.lost {
+				t.Errorf("takeovers %v, leases lost %v; want %v, %v", takeovers, lost, tc.takeovers, tc.lost)
+			}
+			if got := len(staleAccepts(h)) > 0; got != tc.violations {
+				t.Errorf("stale accepts: %v, want %v", got, tc.violations)
+			}
+			if _, err := Write(filepath.Dir(dir), tc.o); err == nil {
+				t.Error("a run's directory was written twice")
+			}
+		})
+	}
+}
