@@ -70,6 +70,7 @@ func Read(r io.Reader, name string) (*History, error) {
 	h := &History{}
 	br := bufio.NewReaderSize(r, 1<<16)
 	open := map[int64]Event{}
+	names := interner{}
 	for n := 1; ; n++ {
 		line, whole, err := readLine(br)
 		if err == io.EOF {
@@ -107,6 +108,7 @@ func Read(r io.Reader, name string) (*History, error) {
 			return nil, bad("%v", err)
 		}
 		e.File, e.Line = name, n
+		names.intern(&e)
 		if err := validate(&e, open); err != nil {
 			return nil, bad("%v", err)
 		}
@@ -200,6 +202,11 @@ func validate(e *Event, open map[int64]Event) error {
 func Merge(hs ...*History) (*History, error) {
 	out := &History{}
 	procs := map[string]string{}
+	total := 0
+	for _, h := range hs {
+		total += len(h.Events)
+	}
+	out.Events = make([]Event, 0, total)
 	for _, h := range hs {
 		for _, head := range h.Headers {
 			if len(out.Headers) > 0 {
@@ -222,4 +229,25 @@ func Merge(hs ...*History) (*History, error) {
 	}
 	sort.SliceStable(out.Events, func(i, j int) bool { return out.Events[i].TS < out.Events[j].TS })
 	return out, nil
+}
+
+// interner keeps one copy of each name: a history repeats a few thousand of them.
+type interner map[string]string
+
+func (in interner) intern(e *Event) {
+	e.Proc, e.Key, e.Issuer, e.Result = in.one(e.Proc), in.one(e.Key), in.one(e.Issuer), in.one(e.Result)
+	e.Type, e.Op = Type(in.one(string(e.Type))), Op(in.one(string(e.Op)))
+	for _, v := range []*Version{e.From, e.To, e.Row} {
+		if v != nil {
+			v.Attempt, v.Holder = in.one(v.Attempt), in.one(v.Holder)
+		}
+	}
+}
+
+func (in interner) one(s string) string {
+	if t, ok := in[s]; ok {
+		return t
+	}
+	in[s] = s
+	return s
 }

@@ -95,7 +95,8 @@ func (s *lockSpan) Sending(copyNo int) {
 func (s *lockSpan) End(r lock.Result) {
 	e := s.event
 	e.Type, e.Sends, e.Error, e.ServerTimeout = endType(r.Outcome), s.sends, errText(r.Err), r.ServerTimeout
-	if e.Type == history.Fail || s.op.Kind == lock.Read && e.Type == history.OK {
+	// Without an answer there is no row to tell of, not an absent one.
+	if r.Err == nil && (e.Type == history.Fail || s.op.Kind == lock.Read && e.Type == history.OK) {
 		e.Row = Version(r.Row)
 	}
 	s.o.rec.Record(e)
