@@ -222,10 +222,15 @@ func (r *Result) starved(a Arm) (n int) {
 
 // resolves says what a control's interval means for other comparisons.
 func resolves(e stat.Estimate) string {
-	if e.Low <= 0 || e.High/e.Low > 1.5 {
-		return "so little can be told at this number of threads; repeat it on a quieter machine or with more rounds"
+	if e.Low <= 0 || e.High <= 0 {
+		return "nothing can be told at this number of threads"
 	}
-	return "smaller differences between arms are noise"
+	factor := max(e.High, 1/e.Low)
+	text := fmt.Sprintf("differences between arms of less than %.0f %% are noise", 100*(factor-1))
+	if factor > 1+2*controlMargin {
+		text += "; repeat it on a quieter machine or with more rounds"
+	}
+	return text
 }
 
 // otherCores is how many cores others may keep busy before a reader is told to

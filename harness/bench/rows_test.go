@@ -153,6 +153,24 @@ func TestStarvedIsNoted(t *testing.T) {
 	}
 }
 
+func TestResolves(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{
+		{0.95, 1.04, "less than 5 % are noise"},
+		{0.98, 1.10, "less than 10 % are noise"},
+		{1.10, 1.42, "less than 42 % are noise; repeat it"}, // two equal things that differ
+		{0.50, 1.20, "less than 100 % are noise; repeat it"},
+		{0, 1.20, "nothing can be told"},
+	} {
+		if got := resolves(stat.Estimate{Low: c.low, High: c.high}); !strings.Contains(got, c.want) {
+			t.Errorf("[%v, %v]: %q, want %q", c.low, c.high, got, c.want)
+		}
+	}
+}
+
 func TestViolationWins(t *testing.T) {
 	t.Parallel()
 	r := &Result{Problems: []string{"noisy"}, Violations: []string{"token 3 was handed out twice"}}
