@@ -30,6 +30,7 @@ type chaosFlags struct {
 	cluster  string
 	runs     string
 	keep     bool
+	bin      string
 	override scenario.Overrides
 }
 
@@ -61,6 +62,7 @@ Exit code: 0 PASS, 1 FAIL, 3 INVALID, 4 UNKNOWN, 64 bad input; the worst of seve
 	fl.StringVar(&f.system, "system", system.Core, "system under test: core, or broken/NAME")
 	fl.StringVar(&f.cluster, "cluster", "auto", "auto, local (three nodes in a sandbox), up (the cluster of \"fencepost up\")")
 	fl.StringVar(&f.runs, "runs", "runs", "directory for the runs' directories")
+	fl.StringVar(&f.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
 	fl.BoolVar(&f.keep, "keep", false, "keep the run's keyspace in a cluster that is kept up")
 	fl.StringVar(&f.override.Contention, "contention", "", "low, medium or high (default: the scenario's)")
 	fl.IntVar(&f.override.Workers, "workers", 0, "number of worker processes (default: the scenario's)")
@@ -117,6 +119,14 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) error {
 	}
 	if !filepath.IsAbs(f.runs) {
 		f.runs = filepath.Join(dir, f.runs)
+	}
+	switch exe, err := os.Executable(); {
+	case err != nil:
+		return err
+	case f.bin == "":
+		f.bin = filepath.Dir(exe)
+	case !filepath.IsAbs(f.bin):
+		f.bin = filepath.Join(dir, f.bin)
 	}
 	if c, ok := keptCluster(ctx); ok {
 		return f.runAll(ctx, jobs, c, "up", out)
@@ -210,7 +220,7 @@ func (f chaosFlags) runOne(ctx context.Context, j job, c cluster.Cluster, backen
 	}
 	fmt.Fprintf(out, "scenario %s, seed %d, system %s, contention %s\n  %s\n", j.plan.Spec.Name, j.plan.Seed, j.sys.Name, j.plan.Spec.Workload.Contention, j.plan.Spec.About)
 	dir, runErr := scenario.Run(ctx, scenario.Options{
-		Plan: j.plan, System: j.sys, Cluster: c, Backend: backend, BinDir: filepath.Dir(exe),
+		Plan: j.plan, System: j.sys, Cluster: c, Backend: backend, BinDir: f.bin,
 		RunsDir: f.runs, Out: out, Command: f.command(j), Versions: versions(c), Keep: f.keep,
 	})
 	if runErr != nil {
@@ -234,11 +244,15 @@ func checkAndReport(ctx context.Context, exe, dir string, out io.Writer) (*check
 	}
 	checked := time.Since(start)
 	path, err := reports.WriteRun(ctx, dir)
-	if err != nil {
-		return nil, fmt.Errorf("report of %s: %w", dir, err)
-	}
 	linkLatest(dir)
 	checker.Print(out, res)
+	var incomplete *reports.IncompleteError // there is a page, and it says what it lacks
+	if err != nil && !errors.As(err, &incomplete) {
+		return nil, fmt.Errorf("report of %s: %w", dir, err)
+	}
+	if incomplete != nil {
+		fmt.Fprintf(out, "! %v\n", incomplete)
+	}
 	info, err := rundir.ReadInfo(dir)
 	if err != nil {
 		return nil, err
