@@ -38,7 +38,8 @@ chaos: build deps ## Run a scenario: make chaos SCENARIO=partition
 
 .PHONY: bench
 bench: build deps ## Measure locks against the bare driver: make bench contention=high
-	@$(BIN)/fencepost bench --contention=$(or $(contention),$(CONTENTION),medium) $(if $(CLUSTER),--cluster=$(CLUSTER))
+	@$(BIN)/fencepost bench --contention=$(or $(contention),$(CONTENTION),medium) $(if $(CLUSTER),--cluster=$(CLUSTER)) \
+		$(if $(SEED),--seed=$(SEED)) $(if $(THREADS),--threads=$(THREADS)) $(if $(TTL),--ttl=$(TTL)) $(if $(ROUNDS),--rounds=$(ROUNDS))
 
 .PHONY: list
 list: build ## List scenarios, faults and systems under test
@@ -77,8 +78,8 @@ lint: ## gofmt, go vet, staticcheck
 	$(GO) tool staticcheck -tags broken,integration,e2e ./...
 
 .PHONY: results
-results: build ## Write RESULTS.md from the kept runs
-	@$(BIN)/fencepost results
+results: build ## Keep runs (RUNS="runs/…") in results/ and write RESULTS.md from all that are kept
+	@$(BIN)/fencepost results $(RUNS)
 
 .PHONY: clean
 clean: ## Remove bin/ (runs/ stays)

@@ -29,8 +29,10 @@ type BenchResult struct {
 	Versions map[string]string `json:"versions,omitempty"`
 	Machine  map[string]string `json:"machine,omitempty"`
 	// Problems are reasons not to quote the numbers; empty if there are none.
-	Problems []string   `json:"problems,omitempty"`
-	Arms     []BenchArm `json:"arms"`
+	Problems []string `json:"problems,omitempty"`
+	// Notes are what a reader should know and nothing is wrong with.
+	Notes []string   `json:"notes,omitempty"`
+	Arms  []BenchArm `json:"arms"`
 }
 
 // BenchArm is one thing that is measured, with one setting.
@@ -45,11 +47,15 @@ type BenchArm struct {
 	TTL        time.Duration `json:"ttl_ns"`     // 0: none
 	// Ceiling is the ID of the arm that bounds this one; "" if this is one itself.
 	Ceiling string `json:"ceiling,omitempty"`
-	// LWTsPerOp is how many lightweight transactions one operation takes (a
-	// lock cycle 2). The ratio to the ceiling is ops/s x LWTsPerOp of this arm by
-	// the same of the ceiling; 0 counts as 1.
-	LWTsPerOp float64      `json:"lwts_per_op,omitempty"`
-	Rounds    []BenchRound `json:"rounds"`
+	// LWTsPerOp is how many lightweight transactions one operation takes when
+	// nothing gets in its way (a lock cycle 2). The ratio to the ceiling is ops/s x
+	// LWTsPerOp of this arm by the same of the ceiling, that is of row changes that
+	// took effect; 0 counts as 1. How many were really sent is in the rounds.
+	LWTsPerOp float64 `json:"lwts_per_op,omitempty"`
+	// Control is the ID of the arm that this is a copy of, "" for none: their
+	// ratio is what the machine's noise makes of two equal things.
+	Control string       `json:"control,omitempty"`
+	Rounds  []BenchRound `json:"rounds"`
 }
 
 // BenchRound is one sample of an arm.
@@ -60,6 +66,15 @@ type BenchRound struct {
 	OK      int64 `json:"ok"`
 	Fail    int64 `json:"fail,omitempty"`
 	Unknown int64 `json:"unknown,omitempty"`
+	// LWTs counts the conditional requests sent, resends and rejected ones
+	// included, from the first operation until all had ended, and Done the
+	// operations that ended ok meanwhile, those after the window too; both 0 for
+	// an arm without LWTs.
+	LWTs int64 `json:"lwts,omitempty"`
+	Done int64 `json:"done,omitempty"`
+	// Fair is Jain's index of ok operations by client: 1 for equal shares, 1/n
+	// if one of n got all; 0: not known.
+	Fair float64 `json:"fair,omitempty"`
 	// Latency holds the latencies of the ok operations in µs: EncodeHistogram of
 	// a NewHistogram.
 	Latency string `json:"latency,omitempty"`

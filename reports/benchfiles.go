@@ -58,7 +58,7 @@ func writeBenchCSV(dir string, ns []armNumbers) error {
 	num := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 	arms := [][]string{{
 		"arm", "scenario", "threads", "ttl_ms", "contention", "ok", "fail", "unknown", "ops_per_s", "ops_per_s_min", "ops_per_s_max",
-		"p50_ms", "p95_ms", "p99_ms", "max_ms", "samples", "lwts_per_op", "ceiling", "ratio", "ratio_min", "ratio_max", "rounds",
+		"p50_ms", "p95_ms", "p99_ms", "max_ms", "samples", "lwts_per_op", "fairness", "ceiling", "ratio", "ratio_min", "ratio_max", "ratio_ci_low", "ratio_ci_high", "rounds",
 	}}
 	rounds := [][]string{{"arm", "round", "seconds", "ok", "fail", "unknown", "ops_per_s", "ratio"}}
 	for _, n := range ns {
@@ -71,11 +71,11 @@ func writeBenchCSV(dir string, ns []armNumbers) error {
 		} else {
 			row = append(row, "", "", "", "")
 		}
-		row = append(row, strconv.FormatInt(n.hist.TotalCount(), 10), num(perOp(n.arm)), n.arm.Ceiling)
-		if n.ratio.n > 0 {
-			row = append(row, num(n.ratio.median), num(n.ratio.min), num(n.ratio.max))
+		row = append(row, strconv.FormatInt(n.hist.TotalCount(), 10), num(n.lwts.median), num(n.fair.median), n.arm.Ceiling)
+		if e := n.ratioCI; e.N > 0 {
+			row = append(row, num(e.Median), num(e.Min), num(e.Max), num(e.Low), num(e.High))
 		} else {
-			row = append(row, "", "", "")
+			row = append(row, "", "", "", "", "")
 		}
 		arms = append(arms, append(row, strconv.Itoa(len(n.arm.Rounds))))
 		ratio := map[int]string{}

@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"fencepost/harness/bench/stat"
 	"fencepost/harness/rundir"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
@@ -48,6 +48,8 @@ func spreadOf(vs []float64) spread {
 type armNumbers struct {
 	arm               BenchArm
 	rate, ratio       spread
+	lwts, fair        spread
+	ratioCI           stat.Estimate
 	rates, ratios     []chart.RoundValue
 	ok, fail, unknown int64
 	hist              *hdrhistogram.Histogram
@@ -69,8 +71,14 @@ func (b BenchResult) numbers() ([]armNumbers, error) {
 	var out []armNumbers
 	for _, a := range b.Arms {
 		n := armNumbers{arm: a, hist: measure.NewHistogram()}
-		var rates []float64
+		var rates, lwts, fair []float64
 		for _, r := range a.Rounds {
+			if r.LWTs > 0 && r.Done > 0 {
+				lwts = append(lwts, float64(r.LWTs)/float64(r.Done))
+			}
+			if r.Fair > 0 {
+				fair = append(fair, r.Fair)
+			}
 			n.ok, n.fail, n.unknown = n.ok+r.OK, n.fail+r.Fail, n.unknown+r.Unknown
 			if r.Seconds > 0 {
 				v := float64(r.OK) / r.Seconds
@@ -88,7 +96,7 @@ func (b BenchResult) numbers() ([]armNumbers, error) {
 				return nil, fmt.Errorf("bench result: arm %s, round %d: %w", a.ID, r.Round, err)
 			}
 		}
-		n.rate = spreadOf(rates)
+		n.rate, n.lwts, n.fair = spreadOf(rates), spreadOf(lwts), spreadOf(fair)
 		out = append(out, n)
 	}
 	for i := range out {
@@ -97,7 +105,7 @@ func (b BenchResult) numbers() ([]armNumbers, error) {
 			if !ok || at == i {
 				return nil, fmt.Errorf("bench result: arm %s: there is no other arm %q to be its ceiling", out[i].arm.ID, c)
 			}
-			out[i].compare(out[at])
+			out[i].compare(out[at], b.Seed)
 		}
 	}
 	return out, nil
@@ -105,7 +113,7 @@ func (b BenchResult) numbers() ([]armNumbers, error) {
 
 // compare makes the ratios to the ceiling, round by round: what disturbs the
 // machine disturbs both arms of a round, and so cancels.
-func (n *armNumbers) compare(ceiling armNumbers) {
+func (n *armNumbers) compare(ceiling armNumbers, seed uint64) {
 	at := map[int]float64{}
 	for _, r := range ceiling.rates {
 		at[r.Round] = r.Value * perOp(ceiling.arm)
@@ -118,7 +126,7 @@ func (n *armNumbers) compare(ceiling armNumbers) {
 			n.ratios = append(n.ratios, chart.RoundValue{Round: r.Round, Value: v})
 		}
 	}
-	n.ratio = spreadOf(vs)
+	n.ratio, n.ratioCI = spreadOf(vs), stat.EstimateOf(vs, seed)
 }
 
 func perOp(a BenchArm) float64 {
@@ -150,7 +158,8 @@ func (n armNumbers) quantile(p float64) time.Duration { return measure.Quantile(
 type benchRow struct {
 	Scenario, About, Threads, TTL, Contention string
 	Rate, RateSpread, P50, P95, P99, Max      string
-	Ratio, RatioSpread, Outcomes, LWTs        string
+	Ratio, RatioSpread, RatioCI, Outcomes     string
+	LWTs, LWTsSpread, Fair, FairSpread        string
 	Few, Ceiling                              bool
 }
 
@@ -158,22 +167,25 @@ func (n armNumbers) row() benchRow {
 	r := benchRow{
 		Scenario: n.arm.Scenario, About: n.arm.About, Threads: fmt.Sprint(n.arm.Threads), TTL: "–", Contention: n.arm.Contention,
 		Rate: rateText(n.rate.median), RateSpread: rateText(n.rate.min) + "–" + rateText(n.rate.max),
-		P50: "–", P95: "–", P99: "–", Max: "–", Ratio: "–", Ceiling: n.arm.Ceiling == "", LWTs: "–",
+		P50: "–", P95: "–", P99: "–", Max: "–", Ratio: "–", Ceiling: n.arm.Ceiling == "", LWTs: "–", Fair: "–",
 		Outcomes: fmt.Sprintf("%s / %s / %s", count(n.ok), count(n.fail), count(n.unknown)),
 	}
 	if n.arm.TTL > 0 {
 		r.TTL = measure.FormatDuration(n.arm.TTL)
 	}
-	if n.arm.LWTsPerOp > 0 {
-		r.LWTs = strconv.FormatFloat(n.arm.LWTsPerOp, 'g', 3, 64)
+	if n.lwts.n > 0 {
+		r.LWTs, r.LWTsSpread = rateText(n.lwts.median), rateText(n.lwts.min)+"–"+rateText(n.lwts.max)
+	}
+	if n.fair.n > 0 && n.arm.Threads > 1 {
+		r.Fair, r.FairSpread = rateText(n.fair.median), rateText(n.fair.min)+"–"+rateText(n.fair.max)
 	}
 	if n.hist.TotalCount() > 0 {
 		r.P50, r.P95, r.P99, r.Max = measure.FormatDuration(n.quantile(50)), measure.FormatDuration(n.quantile(95)), measure.FormatDuration(n.quantile(99)), measure.FormatDuration(n.quantile(100))
 		r.Few = n.hist.TotalCount() < fewBench
 	}
-	if n.ratio.n > 0 {
-		r.Ratio = fmt.Sprintf("%.2f", n.ratio.median)
-		r.RatioSpread = fmt.Sprintf("%.2f–%.2f, %d %s", n.ratio.min, n.ratio.max, n.ratio.n, plural(n.ratio.n, "round", "rounds"))
+	if e := n.ratioCI; e.N > 0 {
+		r.Ratio, r.RatioCI = fmt.Sprintf("%.2f", e.Median), fmt.Sprintf("CI %.2f–%.2f", e.Low, e.High)
+		r.RatioSpread = fmt.Sprintf("%.2f–%.2f, %d %s", e.Min, e.Max, e.N, plural(e.N, "round", "rounds"))
 	}
 	return r
 }

@@ -310,7 +310,7 @@ func benchTables(md *strings.Builder, benches []BenchResult) error {
 		md.WriteString("No benchmark is kept.\n")
 		return nil
 	}
-	md.WriteString("Throughput is the median over the rounds. The ratio is an arm's lightweight transactions per second to its ceiling's in the same round, as median (least–greatest). Absolute numbers belong to the machine; ratios travel better. † fewer than 1000 samples.\n")
+	md.WriteString("Throughput is the median over the rounds. The ratio is an arm's row changes per second to its ceiling's in the same round, as median [95 % confidence interval of the median]. LWTs/op were counted. Fairness is Jain's index between threads. Absolute numbers belong to the machine; ratios travel better. † fewer than 1000 samples.\n")
 	for _, b := range benches {
 		ns, err := b.numbers()
 		if err != nil {
@@ -335,13 +335,19 @@ func benchTables(md *strings.Builder, benches []BenchResult) error {
 			ratio := "ceiling"
 			if !r.Ceiling {
 				ratio = r.Ratio
-				if n.ratio.n > 0 {
-					ratio = fmt.Sprintf("%.2f (%.2f–%.2f)", n.ratio.median, n.ratio.min, n.ratio.max)
+				if e := n.ratioCI; e.N > 0 {
+					ratio = fmt.Sprintf("%.2f [%.2f–%.2f]", e.Median, e.Low, e.High)
 				}
 			}
-			rows = append(rows, []string{r.Scenario, r.Threads, r.TTL, r.Contention, r.Rate, r.P50, r.P95, r.P99, ratio, fmt.Sprint(len(n.arm.Rounds))})
+			rows = append(rows, []string{r.Scenario, r.Threads, r.TTL, r.Contention, fmt.Sprintf("%s (%s)", r.Rate, r.RateSpread), r.P50, r.P95, r.P99, r.LWTs, ratio, r.Outcomes, r.Fair, fmt.Sprint(len(n.arm.Rounds))})
 		}
-		table(md, []string{"Scenario", "Threads", "TTL", "Contention", "ops/s", "p50", "p95", "p99", "Ratio to ceiling", "Rounds"}, rows)
+		table(md, []string{"Scenario", "Threads", "TTL", "Contention", "ops/s", "p50", "p95", "p99", "LWTs/op", "Ratio to ceiling", "ok / fail / unknown", "Fairness", "Rounds"}, rows)
+		if len(b.Notes) > 0 {
+			md.WriteString("\n")
+		}
+		for _, note := range b.Notes {
+			fmt.Fprintf(md, "- %s\n", cell(note))
+		}
 		where := append(pairs(b.Versions), pairs(b.Machine)...)
 		if len(where) > 0 {
 			fmt.Fprintf(md, "\n%s.\n", cell(strings.Join(where, ", ")))

@@ -27,7 +27,8 @@ type About struct {
 func (r *Result) Report(about About) (reports.BenchResult, error) {
 	out := reports.BenchResult{
 		Version: reports.BenchVersion, Name: about.Name,
-		About: strings.Join(slices.Concat([]string{fmt.Sprintf("Contention %s, %d rounds of %s an arm", r.Plan.Contention, r.Plan.Rounds, r.Plan.Window)}, r.Headlines(), r.Notes, r.legend()), ". ") + ".",
+		About: strings.Join(slices.Concat([]string{fmt.Sprintf("Contention %s, %d rounds of %s an arm", r.Plan.Contention, r.Plan.Rounds, r.Plan.Window)}, r.Headlines()), ". ") + ".",
+		Notes: append(r.legend(), r.Notes...),
 		Seed:  r.Plan.Seed, Cluster: about.Cluster, Started: r.Started, Ended: r.Ended,
 		Command: about.Command, Versions: about.Versions, Machine: about.Machine,
 		Problems: append(append([]string(nil), r.Violations...), r.Problems...),
@@ -45,7 +46,7 @@ func (r *Result) Report(about About) (reports.BenchResult, error) {
 func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 	out := reports.BenchArm{
 		ID: a.ID, Scenario: a.Name(), Contention: string(r.Plan.Contention), Threads: a.Threads, TTL: a.TTL,
-		Ceiling: a.Ceiling, LWTsPerOp: a.Kind.Changes(),
+		Ceiling: a.Ceiling, Control: a.Control, LWTsPerOp: a.Kind.Changes(),
 	}
 	for _, s := range r.samples(a.ID) {
 		latency, err := reports.EncodeHistogram(s.Latency)
@@ -54,6 +55,7 @@ func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 		}
 		out.Rounds = append(out.Rounds, reports.BenchRound{
 			Round: s.Round, Seconds: s.Seconds, OK: s.OK, Fail: s.Fail, Unknown: s.Unknown, Latency: latency,
+			LWTs: s.Sent.LWTs, Done: s.Done, Fair: jain(s),
 		})
 	}
 	return out, nil
