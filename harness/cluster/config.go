@@ -56,7 +56,7 @@ type LocalConfig struct {
 	// Seed seeds the links' random numbers.
 	Seed uint64
 	// StartTimeout bounds the start until the cluster is healthy, and separately
-	// the bootstrap of the template; default 3 minutes.
+	// the bootstrap of the template; default 5 minutes (idle, both take well under one).
 	StartTimeout time.Duration
 	// Progress is told, in words for a person, what is going on; nil: nobody is.
 	Progress func(string)
@@ -75,7 +75,7 @@ func (c LocalConfig) withDefaults() (LocalConfig, error) {
 		c.HeapMiB = 512
 	}
 	if c.StartTimeout == 0 {
-		c.StartTimeout = 3 * time.Minute
+		c.StartTimeout = 5 * time.Minute
 	}
 	if c.Progress == nil {
 		c.Progress = func(string) {}

@@ -309,6 +309,7 @@ func (r *runner) tearDown() error {
 		errs = append(errs, r.env.WorkerLinks.Close())
 	}
 	r.probes.close()
+	errs = append(errs, r.keepNodeLogs())
 	if r.db != nil {
 		r.db.Close()
 		if !r.opt.Keep {
