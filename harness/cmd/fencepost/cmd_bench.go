@@ -18,7 +18,6 @@ import (
 	"fencepost/harness/bench"
 	"fencepost/harness/cluster"
 	"fencepost/harness/rundir"
-	"fencepost/harness/sandbox"
 	"fencepost/reports"
 )
 
@@ -97,31 +96,9 @@ func runBench(cmd *cobra.Command, f benchFlags) error {
 	if !filepath.IsAbs(f.out) {
 		f.out = filepath.Join(workDir(ctx), f.out)
 	}
-	if c, ok := keptCluster(ctx); ok {
-		return f.runAll(ctx, plans, c, "up", out)
-	}
-	if sandbox.Inside() {
-		c, closeCluster, err := startLocal(ctx, cmd.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.runAll(ctx, plans, c, "local", out), closeCluster())
-	}
-	where, why, err := chooseCluster(f.cluster)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "cluster: %s (%s)\n", where, why)
-	// The seed is drawn once, here, and handed on.
-	args := append(slices.Clone(os.Args[1:]), fmt.Sprintf("--seed=%d", f.seed))
-	if where == "up" {
-		return runInKept(ctx, args)
-	}
-	code, err := sandbox.Run(ctx, args)
-	if err != nil {
-		return err
-	}
-	return exitWith(code)
+	return onCluster(cmd, f.cluster, f.seed, func(c cluster.Cluster, backend string) error {
+		return f.runAll(ctx, plans, c, backend, out)
+	})
 }
 
 // runAll measures one level of contention after the other; the worst result

@@ -15,9 +15,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/cluster"
-	"fencepost/harness/kept"
 	"fencepost/harness/rundir"
-	"fencepost/harness/sandbox"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
 	"fencepost/reports"
@@ -128,69 +126,9 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) error {
 	case !filepath.IsAbs(f.bin):
 		f.bin = filepath.Join(dir, f.bin)
 	}
-	if c, ok := keptCluster(ctx); ok {
-		return f.runAll(ctx, jobs, c, "up", out)
-	}
-	if sandbox.Inside() {
-		c, closeCluster, err := startLocal(ctx, cmd.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.runAll(ctx, jobs, c, "local", out), closeCluster())
-	}
-	where, why, err := chooseCluster(f.cluster)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "cluster: %s (%s)\n", where, why)
-	// The seed is drawn once, here, and handed on.
-	args := append(os.Args[1:], fmt.Sprintf("--seed=%d", f.seed))
-	if where == "up" {
-		return runInKept(ctx, args)
-	}
-	code, err := sandbox.Run(ctx, args)
-	if err != nil {
-		return err
-	}
-	return exitWith(code)
-}
-
-func exitWith(code int) error {
-	if code == 0 {
-		return nil
-	}
-	return &exitError{code: code}
-}
-
-// chooseCluster resolves --cluster and says why.
-func chooseCluster(want string) (where, why string, err error) {
-	paths, err := kept.DefaultPaths()
-	if err != nil {
-		return "", "", err
-	}
-	up, err := kept.Held(paths)
-	if err != nil {
-		return "", "", err
-	}
-	switch want {
-	case "local", "auto":
-		if want == "auto" && up {
-			return "up", "a cluster is kept up by fencepost up", nil
-		}
-		if err := sandbox.Available(); err != nil {
-			return "", "", fmt.Errorf("the local cluster cannot run here: %w", err)
-		}
-		if want == "auto" {
-			return "local", "three Cassandra nodes in a sandbox of namespaces; no cluster is kept up", nil
-		}
-		return "local", "as asked", nil
-	case "up":
-		if !up {
-			return "", "", usageError(errors.New("no cluster is kept up: start one with fencepost up --background, or use --cluster=local"))
-		}
-		return "up", "as asked", nil
-	}
-	return "", "", usageError(fmt.Errorf("unknown cluster %q; there are auto, local, up", want))
+	return onCluster(cmd, f.cluster, f.seed, func(c cluster.Cluster, backend string) error {
+		return f.runAll(ctx, jobs, c, backend, out)
+	})
 }
 
 // runAll does the jobs one after the other; the worst verdict decides the exit code.

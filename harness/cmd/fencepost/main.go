@@ -77,8 +77,8 @@ func exitCode(err error, stderr io.Writer) int {
 	var ee *exitError
 	if errors.As(err, &ee) {
 		code = ee.code
-		if ee.err == nil {
-			return code
+		if ee.err == nil && err == error(ee) {
+			return code // all was said
 		}
 	}
 	fmt.Fprintln(stderr, "fencepost: "+err.Error())

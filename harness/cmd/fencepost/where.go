@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
+
+	"github.com/spf13/cobra"
 
 	"fencepost/harness/cluster"
 	"fencepost/harness/kept"
@@ -49,6 +53,80 @@ func handleKept(ctx context.Context, req kept.Request, c cluster.Cluster, _ *san
 	root.SetErr(req.Stderr)
 	err := root.ExecuteContext(context.WithValue(ctx, keptKey{}, keptRun{cluster: c, dir: req.Dir}))
 	return exitCode(err, req.Stderr)
+}
+
+// onCluster does work on a cluster: at once, if this process has one (the kept
+// cluster's daemon, or the inside of a sandbox); else it chooses where, says why,
+// and has this command line carried out there. seed is handed on, as it may have
+// been drawn in this process.
+func onCluster(cmd *cobra.Command, want string, seed uint64, work func(c cluster.Cluster, backend string) error) error {
+	ctx := cmd.Context()
+	if c, ok := keptCluster(ctx); ok {
+		return work(c, "up")
+	}
+	if sandbox.Inside() {
+		c, closeCluster, err := startLocal(ctx, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		err = work(c, "local")
+		if closeErr := closeCluster(); closeErr != nil {
+			return errors.Join(err, closeErr)
+		}
+		return err
+	}
+	where, why, err := chooseCluster(want)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "cluster: %s (%s)\n", where, why)
+	args := append(slices.Clone(os.Args[1:]), fmt.Sprintf("--seed=%d", seed))
+	if where == "up" {
+		return runInKept(ctx, args)
+	}
+	code, err := sandbox.Run(ctx, args)
+	if err != nil {
+		return err
+	}
+	return exitWith(code)
+}
+
+func exitWith(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return &exitError{code: code}
+}
+
+// chooseCluster resolves --cluster and says why.
+func chooseCluster(want string) (where, why string, err error) {
+	paths, err := kept.DefaultPaths()
+	if err != nil {
+		return "", "", err
+	}
+	up, err := kept.Held(paths)
+	if err != nil {
+		return "", "", err
+	}
+	switch want {
+	case "local", "auto":
+		if want == "auto" && up {
+			return "up", "a cluster is kept up by fencepost up", nil
+		}
+		if err := sandbox.Available(); err != nil {
+			return "", "", fmt.Errorf("the local cluster cannot run here: %w", err)
+		}
+		if want == "auto" {
+			return "local", "three Cassandra nodes in a sandbox of namespaces; no cluster is kept up", nil
+		}
+		return "local", "as asked", nil
+	case "up":
+		if !up {
+			return "", "", usageError(errors.New("no cluster is kept up: start one with fencepost up --background, or use --cluster=local"))
+		}
+		return "up", "as asked", nil
+	}
+	return "", "", usageError(fmt.Errorf("unknown cluster %q; there are auto, local, up", want))
 }
 
 // runInKept hands this command line to the daemon.
