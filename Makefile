@@ -6,7 +6,9 @@ GO ?= go
 BIN := bin
 # Binaries that run under chaos are built without cgo and without -race, which
 # breaks deadlines.
-BUILD := CGO_ENABLED=0 $(GO) build -trimpath
+# The commit goes into every run's record.
+COMMIT := $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null || echo unknown)
+BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.builtFrom=$(COMMIT)'
 
 chaos_flags = $(if $(SEED),--seed=$(SEED)) $(if $(SYSTEM),--system=$(SYSTEM)) $(if $(CLUSTER),--cluster=$(CLUSTER)) \
 	$(if $(CONTENTION),--contention=$(CONTENTION)) $(if $(WORKERS),--workers=$(WORKERS)) $(if $(CLIENTS),--clients=$(CLIENTS)) \

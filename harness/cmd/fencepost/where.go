@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -173,22 +172,9 @@ func versions(c cluster.Cluster) map[string]string {
 	return v
 }
 
-// commit is the git commit that the tool was built from.
-func commit() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	rev, dirty := "unknown", ""
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			rev = s.Value[:min(12, len(s.Value))]
-		case "vcs.modified":
-			if s.Value == "true" {
-				dirty = "-dirty"
-			}
-		}
-	}
-	return rev + dirty
-}
+// builtFrom is the git commit, set by the Makefile.
+var builtFrom = "unknown"
+
+// commit is the git commit that the tool was built from, with -dirty for a
+// changed work tree.
+func commit() string { return builtFrom }
