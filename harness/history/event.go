@@ -51,6 +51,7 @@ const (
 	NoteStatement Op = "statement"  // first use of a CQL statement shape: Statement
 	NoteCrash     Op = "crash"      // a process was killed: Error says by what
 	NoteExit      Op = "exit"       // a process ended of itself
+	NoteClock     Op = "clock"      // a worker's clock was changed by a fault: Clock
 )
 
 // Version is the whole version of a lock row: what a CAS names in its IF clause
@@ -111,6 +112,7 @@ type Event struct {
 	Ledger    *LedgerEntry `json:"ledger,omitempty"`
 	Expect    *Expect      `json:"expect,omitempty"`
 	Statement *Statement   `json:"statement,omitempty"`
+	Clock     *Clock       `json:"clock,omitempty"`
 
 	// File and Line say where the reader found the event; not part of the format.
 	File string `json:"-"`
@@ -162,6 +164,18 @@ type Statement struct {
 	SerialConsistency string `json:"serial_consistency,omitempty"`
 }
 
+// Clock is the state of a worker's clocks from the note's instant on, as a fault
+// made it. What the worker records (TS, DecidedAt) stays on the true clock.
+type Clock struct {
+	// OffsetMS is by how much its wall clock is wrong.
+	OffsetMS int64 `json:"offset_ms,omitempty"`
+	// RatePPM is by how much its lease clock runs too fast, in parts per
+	// million (negative: too slow).
+	RatePPM int64 `json:"rate_ppm,omitempty"`
+	// Suspended: the machine sleeps. The lease clock goes on, timers stand still.
+	Suspended bool `json:"suspended,omitempty"`
+}
+
 // Expectations of success.
 const (
 	Some = "some" // at least one operation of the group must succeed in the phase
@@ -182,15 +196,30 @@ type Expect struct {
 	// workers, and the ones the checker derives itself: takeover, stale-refused,
 	// unknown-settled, lease-lost, resend, duplicate.
 	Must []string `json:"must,omitempty" yaml:"must"`
+	// Sometimes are reach points (of the same kind) that need not be hit in every
+	// run, but at least once in the last 20 kept runs of the scenario.
+	Sometimes []string `json:"sometimes,omitempty" yaml:"sometimes"`
 	// Workers is how many worker processes must have recorded operations.
 	Workers int `json:"workers,omitempty" yaml:"-"`
 }
 
-// Success is an expectation for the releases of a group of workers in a phase.
+// Groups of workers, relative to the faults of the plan.
+const (
+	GroupTargets = "targets" // the workers that the fault (any fault, by phase) is aimed at
+	GroupOthers  = "others"  // all other workers
+)
+
+// Success is an expectation for the releases of a group of workers in a phase,
+// or while a fault is in force.
 type Success struct {
-	Phase   string   `json:"phase" yaml:"phase"`
-	Workers []string `json:"workers,omitempty" yaml:"workers"` // empty: all
-	Want    string   `json:"want" yaml:"want"`                 // some, none, any
+	// Phase or Fault, not both. Fault is a fault's name ("partition-client") or id
+	// ("f1"): each of its windows from inject to heal counts.
+	Phase string `json:"phase,omitempty" yaml:"phase"`
+	Fault string `json:"fault,omitempty" yaml:"fault"`
+	// Workers or Group, not both; neither means all workers.
+	Workers []string `json:"workers,omitempty" yaml:"workers"`
+	Group   string   `json:"group,omitempty" yaml:"group"`
+	Want    string   `json:"want" yaml:"want"` // some, none, any
 }
 
 // Format and FormatVersion identify a history file in its header line.
