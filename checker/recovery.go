@@ -116,7 +116,7 @@ func checkRecovery(_ context.Context, a *analysis, p *Property) {
 	}
 	if len(times) > 0 {
 		sort.Float64s(times)
-		r.P50TTL, r.MaxTTL = times[len(times)/2], times[len(times)-1]
+		r.P50TTL, r.MaxTTL = times[(len(times)-1)/2], times[len(times)-1]
 	}
 	p.Checked = r.Judged + resumed
 	p.Detail = r.orphanText()
