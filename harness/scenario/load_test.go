@@ -55,7 +55,6 @@ func TestParseErrors(t *testing.T) {
 		"unknown mode":       {"faults:\n  - fault: partition\n    targets: [n1]\n    mode: melt\n    for: 1s\n", `f.yaml:4: unknown mode "melt"`},
 		"unknown point":      {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: lunch}\n", `f.yaml:4: unknown point "lunch"; the points are holding`},
 		"hold at no holding": {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: renew-sent, hold: 3s}\n", `f.yaml:4: hold needs the point "holding"`},
-		"at and on":          {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    at: 1s\n    on: {point: holding}\n", `f.yaml:4: a step has at or on`},
 		"no duration":        {"faults:\n  - fault: kill-worker\n    targets: [w1]\n", `f.yaml:4: fault kill-worker lasts no time`},
 		"negative duration":  {"phases:\n  before: -3s\n", `f.yaml:4: duration -3s is negative`},
 		"not a duration":     {"phases:\n  before: soon\n", `f.yaml:4: "soon" is not a duration`},
