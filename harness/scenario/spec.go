@@ -123,6 +123,9 @@ type Expect struct {
 	MinCycles map[string]map[string]int `yaml:"min_cycles"`
 	Success   []history.Success         `yaml:"success"`
 	Must      []string                  `yaml:"must"`
+	Sometimes []string                  `yaml:"sometimes"`
+
+	RecoveryBoundMS int64 `yaml:"recovery_bound_ms,omitempty"`
 }
 
 // UnmarshalYAML keeps the line and checks the fault's name.
