@@ -55,6 +55,9 @@ func (s *Spec) defaults() {
 	orDur(&p.Before, 6*time.Second)
 	orDur(&p.Fault, 8*time.Second)
 	orDur(&p.Recover, 6*time.Second)
+	if s.Swarm != nil {
+		orDur(&s.Swarm.For, 40*time.Second)
+	}
 	for i := range s.Faults {
 		orInt(&s.Faults[i].Repeat, 1)
 	}
