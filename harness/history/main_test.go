@@ -48,7 +48,7 @@ func everyEvent(proc string) []Event {
 		{Proc: proc, Type: Note, Op: NoteFault, Fault: &Fault{ID: "f1", Name: "partition", Action: ActionInject, Targets: []string{"n1"}, Trigger: "holding"}},
 		{Proc: proc, Type: Note, Op: NoteFault, Fault: &Fault{ID: "f1", Name: "partition", Action: ActionEvidence, Proven: true, Text: "3 requests held"}},
 		{Proc: proc, Type: Note, Op: NoteFault, Fault: &Fault{ID: "f1", Name: "partition", Action: ActionHeal}},
-		{Proc: "w9.1", Type: Note, Op: NoteCrash, Error: "SIGKILL by f1"},
+		{Proc: proc, Type: Note, Op: NoteCrash, Error: "SIGKILL by f1"},
 		{Proc: proc, ID: 9, Type: Invoke, Op: OpSeal, Key: "l", From: v(2, 0, "w2.1/c1"), To: v(3, 0, "")},
 		{Proc: proc, ID: 9, Type: OK, Op: OpSeal, Key: "l", Sends: []int64{5}},
 		{Proc: proc, Type: Note, Op: NoteLedger, Key: "r", Ledger: &LedgerEntry{Seq: 1, Kind: LedgerRaise, Issuer: "l", Token: 1}},
