@@ -37,13 +37,13 @@ func TestNewRefusesBadSpecs(t *testing.T) {
 
 type realLinks struct{}
 
-func (realLinks) Set(ctx context.Context, links []*link.Link, d link.Dir, m link.Mode) error {
-	return link.SetAll(ctx, links, d, m)
+func (realLinks) Set(ctx context.Context, ends []link.End, m link.Mode) error {
+	return link.SetEnds(ctx, ends, m)
 }
 
 type inertLinks struct{}
 
-func (inertLinks) Set(context.Context, []*link.Link, link.Dir, link.Mode) error { return nil }
+func (inertLinks) Set(context.Context, []link.End, link.Mode) error { return nil }
 
 // echoLink is a link to an echo server, with a connection through it.
 func echoLink(t *testing.T) (*link.Link, net.Conn) {
@@ -120,7 +120,7 @@ func TestCutMustProveItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, conn := echoLink(t)
-			cut, err := newCut(t.Context(), &Env{Links: c.links}, []*link.Link{l}, c.kind, link.Up, link.Down)
+			cut, err := newSwitched(t.Context(), &Env{Links: c.links}, link.Ends([]*link.Link{l}), link.Mode{Kind: c.kind})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func TestCutMustProveItself(t *testing.T) {
 func TestLostRepliesMustProveBoth(t *testing.T) {
 	t.Parallel()
 	l, conn := echoLink(t)
-	c, err := newCut(t.Context(), &Env{Links: realLinks{}}, []*link.Link{l}, link.Drop, link.Down)
+	c, err := newSwitched(t.Context(), &Env{Links: realLinks{}}, link.Ends([]*link.Link{l}, link.Down), link.Mode{Kind: link.Drop})
 	if err != nil {
 		t.Fatal(err)
 	}
