@@ -29,23 +29,28 @@ func (s uncheckedSink) Accept(ctx context.Context, resource, issuer string, toke
 		if err != nil {
 			return sink.Answer{}, err
 		}
-		seq := st.Seq + 1
-		applied, _, err := s.db.CAS(ctx, 0,
-			store.Statement{
-				CQL:  `UPDATE sink SET value = ?, last_seq = ?, highest = ? WHERE resource = ? AND kind = 0 AND seq = 0 AND key = '' IF last_seq = ?`,
-				Args: []any{e.Value, seq, max(token, st.Seen), resource, st.Seq}, Partition: []any{resource},
-			},
-			store.Statement{
-				CQL:  `INSERT INTO sink (resource, kind, seq, key, issuer, fence, value, entry, effect_key) VALUES (?, 2, ?, '', ?, ?, ?, 'accept', ?)`,
-				Args: []any{resource, seq, issuer, token, e.Value, e.Key},
-			})
-		if err != nil {
-			return sink.Answer{}, fmt.Errorf("unchecked accept: %w", err)
-		}
-		if applied {
-			return sink.Answer{Result: sink.Applied, FirstToken: token, Seen: max(token, st.Seen), Seq: seq}, nil
+		if a, applied, err := s.write(ctx, st, resource, issuer, token, e); err != nil || applied {
+			return a, err
 		}
 	}
+}
+
+// write accepts an effect if the ledger has not grown since st.
+func (s uncheckedSink) write(ctx context.Context, st sink.State, resource, issuer string, token int64, e sink.Effect) (a sink.Answer, applied bool, err error) {
+	seq, seen := st.Seq+1, max(token, st.Seen)
+	applied, _, err = s.db.CAS(ctx, 0,
+		store.Statement{
+			CQL:  `UPDATE sink SET value = ?, last_seq = ?, highest = ? WHERE resource = ? AND kind = 0 AND seq = 0 AND key = '' IF last_seq = ?`,
+			Args: []any{e.Value, seq, seen, resource, st.Seq}, Partition: []any{resource},
+		},
+		store.Statement{
+			CQL:  `INSERT INTO sink (resource, kind, seq, key, issuer, fence, value, entry, effect_key) VALUES (?, 2, ?, '', ?, ?, ?, 'accept', ?)`,
+			Args: []any{resource, seq, issuer, token, e.Value, e.Key},
+		})
+	if err != nil {
+		return a, false, fmt.Errorf("write to the sink: %w", err)
+	}
+	return sink.Answer{Result: sink.Applied, FirstToken: token, Seen: seen, Seq: seq}, applied, nil
 }
 
 // sinkRefusesEqual demands a token above the highest seen: a holder that has
@@ -171,28 +176,42 @@ func (s *raiselessSink) Read(ctx context.Context, resource string, keys ...strin
 // keyPerSend makes the copy's number part of the idempotency key: a copy whose
 // answer is lost and the next are two effects.
 func keyPerSend(cfg workload.Config, db *cassandra.DB, inner sink.Sink) sink.Sink {
-	return resendingSink{uncheckedSink{inner, db}, cfg.TTL / 6}
+	return &resendingSink{uncheckedSink: uncheckedSink{inner, db}, timeout: cfg.TTL / 12, seen: map[string]sink.State{}}
 }
 
 type resendingSink struct {
 	uncheckedSink
 	timeout time.Duration
+	mu      sync.Mutex
+	seen    map[string]sink.State // by resource, as its holder read it
 }
 
-func (s resendingSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+func (s *resendingSink) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
+	st, err := s.Sink.Read(ctx, resource, keys...)
+	if err == nil {
+		s.mu.Lock()
+		s.seen[resource] = st
+		s.mu.Unlock()
+	}
+	return st, err
+}
+
+func (s *resendingSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	s.mu.Lock()
+	st := s.seen[resource]
+	s.mu.Unlock()
 	for {
-		st, err := s.Read(ctx, resource)
-		if err != nil {
-			return sink.Answer{}, err
-		}
 		if token < st.Seen {
 			return sink.Answer{Result: sink.Stale, Seen: st.Seen, Seq: st.Seq}, nil
 		}
 		try, cancel := context.WithTimeout(ctx, s.timeout)
-		a, err := s.uncheckedSink.Accept(try, resource, issuer, token, e)
+		a, applied, err := s.write(try, st, resource, issuer, token, e)
 		cancel()
-		if err == nil || ctx.Err() != nil {
+		if applied || ctx.Err() != nil {
 			return a, err
+		}
+		if st, err = s.Read(ctx, resource); err != nil {
+			return sink.Answer{}, &store.Error{Op: "resend " + e.Key, Outcome: store.Unknown, Cause: err}
 		}
 	}
 }
