@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
+	"fencepost/harness/evidence"
 	"fencepost/harness/rundir"
 	"fencepost/reports"
 )
@@ -70,7 +71,11 @@ func (f resultsFlags) run(out io.Writer, args []string) error {
 	if err != nil {
 		return usageError(err)
 	}
-	text, err := reports.Results(runs, benches)
+	power, err := evidence.NewStore(filepath.Join(f.dir, powerSet)).All()
+	if err != nil {
+		return err
+	}
+	text, err := reports.Results(runs, benches, power...)
 	if err != nil {
 		return err
 	}
