@@ -38,6 +38,10 @@ var variants = []System{
 		Red: &Red{Scenario: "slow-job", Contention: "high", Verdict: checker.Fail, Properties: []string{"P8"}},
 	},
 	{
+		Name: broken + "takeover-never", About: "nobody takes over the lock of a dead holder",
+		Red: &Red{Scenario: "kill-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P11"}},
+	},
+	{
 		Name: broken + "wall-expiry", About: "a contender judges by its own wall clock whether a lease has expired",
 		Red: &Red{Scenario: "clock-skew", Contention: "high", Verdict: checker.Fail, Properties: []string{"P8"}},
 	},

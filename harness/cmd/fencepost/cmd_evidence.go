@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fencepost/checker"
 	"fencepost/harness/cluster"
 	"fencepost/harness/evidence"
 	"fencepost/harness/scenario"
@@ -114,7 +115,11 @@ func finish(out io.Writer, t evidence.Tally, total int, store *evidence.Store, e
 	}
 	if err != nil {
 		err = fmt.Errorf("%w\n  what was done is stored; the same command (without --fresh) goes on from there", err)
-		return &exitError{code: max(2, evidence.ExitCode(t.Worst)), err: err}
+		code := evidence.ExitCode(evidence.Error)
+		if t.Worst == checker.Fail {
+			code = t.Worst.ExitCode() // a violation outweighs that the set is not complete
+		}
+		return &exitError{code: code, err: err}
 	}
 	return exitWith(evidence.ExitCode(t.Worst))
 }

@@ -20,6 +20,7 @@ var variants = map[string]func() workload.Hooks{
 	// Taking over, renewing, releasing.
 	"takeover-plain-write":  only(workload.Hooks{Locks: takeoverPlainWrite}),
 	"takeover-ignores-beat": only(workload.Hooks{Locks: takeoverIgnoresBeat}),
+	"takeover-never":        only(workload.Hooks{Locks: takeoverNever}),
 	"wall-expiry":           wallExpiry,
 	"renew-unconditioned":   renewUnconditioned,
 	"release-anyone":        locksHook(lock.Release, releaseAnyone),
