@@ -171,7 +171,7 @@ func (r *runner) setUp(ctx context.Context) error {
 	r.probes.base = r.base
 	r.env.Read = r.readThrough
 	f, err := fleet.New(fleet.Config{
-		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers, Nodes: nodes, Links: links,
+		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links,
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir), Recorder: rec,
 		Unexpected: func(life string, err error) { r.progress.problem("worker %s ended unexpectedly: %v", life, err) },
 		Worker: workload.Config{

@@ -52,6 +52,7 @@ func newRootCmd() *cobra.Command {
 		newReportCmd(),
 		newResultsCmd(),
 		newEvidenceCmd(),
+		newPowerCmd(),
 		newSoakCmd(),
 		newRunsCmd(),
 		newListCmd(),
