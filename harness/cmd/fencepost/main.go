@@ -53,6 +53,7 @@ func newRootCmd() *cobra.Command {
 		newResultsCmd(),
 		newEvidenceCmd(),
 		newSoakCmd(),
+		newReplayCmd(),
 		newRunsCmd(),
 		newListCmd(),
 		newUpCmd(),
