@@ -106,7 +106,7 @@ prune: build ## Delete the directories of PASS runs but the newest KEEP
 
 .PHONY: nightly
 nightly: build deps ## Every set with new seeds; goes on where it was stopped (runs/nightly/DATE)
-	@scripts/nightly
+	@SEEDS=$(or $(SEEDS),20) scripts/nightly
 
 .PHONY: clean
 clean: ## Remove bin/ (runs/ stays)
