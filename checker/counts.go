@@ -40,7 +40,7 @@ func (a *analysis) count() Counts {
 	for _, s := range a.sinks {
 		countSink(s, &c)
 	}
-	for _, f := range a.h.Faults() {
+	for _, f := range a.faults() {
 		c.Faults++
 		if f.Proven {
 			c.FaultsProven++

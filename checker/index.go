@@ -42,7 +42,11 @@ type analysis struct {
 	attempts  map[string]bool
 	counts    *Counts
 	decisions []decision
-	searchEnd time.Time // of all Porcupine searches; set by the first
+	deaths    map[string]int64          // of crashed lives; see died
+	silent    map[string][]history.Span // see silences
+	recovered *Recovery
+	injected  []history.FaultWindow // see faults
+	searchEnd time.Time             // of all Porcupine searches; set by the first
 }
 
 // stray is something in the store that nobody recorded asking for.

@@ -112,7 +112,7 @@ func (a *analysis) windows(s history.Success) ([]stretchOfRun, error) {
 
 func (a *analysis) phaseWindows(s history.Success) ([]stretchOfRun, error) {
 	var aimed []string
-	for _, f := range a.h.Faults() {
+	for _, f := range a.faults() {
 		aimed = append(aimed, workersIn(f.Fault.Targets)...)
 	}
 	if s.Group != "" && len(aimed) == 0 {
@@ -132,7 +132,7 @@ func (a *analysis) phaseWindows(s history.Success) ([]stretchOfRun, error) {
 
 func (a *analysis) faultWindows(s history.Success) ([]stretchOfRun, error) {
 	var out []stretchOfRun
-	for _, f := range a.h.Faults() {
+	for _, f := range a.faults() {
 		if f.Fault.ID != s.Fault && f.Fault.Name != s.Fault {
 			continue
 		}

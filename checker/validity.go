@@ -79,7 +79,7 @@ func (a *analysis) checkExpect(e *history.Event, counts Counts, p *Property) {
 		}
 	}
 	faults := map[string]history.FaultWindow{}
-	for _, f := range a.h.Faults() {
+	for _, f := range a.faults() {
 		faults[f.Fault.ID] = f
 	}
 	for _, id := range want.Faults {

@@ -260,15 +260,18 @@ func (r *runner) last(ctx context.Context, phase string, d time.Duration) error 
 	return r.enough(ctx, phase, d)
 }
 
-// stretch is by how many times its length a phase may be extended.
-const stretch = 3
+// A phase may be extended by stretch times its length, and by leastStretch at all events.
+const (
+	stretch      = 3
+	leastStretch = time.Minute
+)
 
 // enough waits until the phase has the cycles that the scenario demands, for
-// stretch times d at most: a busy machine then makes a run longer, not INVALID.
+// max(stretch*d, leastStretch) at most: a busy machine then makes a run longer, not INVALID.
 func (r *runner) enough(ctx context.Context, phase string, d time.Duration) error {
 	want := int64(r.plan.expectation().MinCycles[phase])
 	want += want / 8 // the workers' totals come late, by up to 200 ms
-	deadline := time.Now().Add(stretch * d)
+	deadline := time.Now().Add(max(stretch*d, leastStretch))
 	for r.env.Fleet.Stats().Cycles-r.cyclesBefore < want && time.Now().Before(deadline) {
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err
