@@ -101,9 +101,17 @@ power: build deps ## Run every known-broken variant under its directed scenario;
 soak: build deps ## Random runs for HOURS, until one is not PASS
 	@$(BIN)/fencepost soak --hours=$(or $(HOURS),$(error HOURS is missing: make soak HOURS=8)) $(if $(SET),--set=$(SET)) $(if $(SEED),--seed=$(SEED)) $(if $(CLUSTER),--cluster=$(CLUSTER))
 
+.PHONY: replay
+replay: build deps ## Carry out a run's plan again: make replay RUN=runs/… [TIMES=10]
+	@$(BIN)/fencepost replay $(or $(RUN),$(error RUN is missing: make replay RUN=runs/latest)) $(if $(TIMES),--times=$(TIMES)) $(if $(CLUSTER),--cluster=$(CLUSTER))
+
+.PHONY: prune
+prune: build ## Delete the directories of PASS runs but the newest KEEP
+	@$(BIN)/fencepost runs prune $(if $(KEEP),--keep=$(KEEP)) $(if $(OLDER),--older=$(OLDER)) $(if $(DRY),--dry-run)
+
 .PHONY: nightly
 nightly: build deps ## Every set with new seeds; goes on where it was stopped (runs/nightly/DATE)
-	@scripts/nightly
+	@SEEDS=$(or $(SEEDS),20) scripts/nightly
 
 .PHONY: clean
 clean: ## Remove bin/ (runs/ stays)

@@ -54,6 +54,7 @@ func newRootCmd() *cobra.Command {
 		newEvidenceCmd(),
 		newPowerCmd(),
 		newSoakCmd(),
+		newReplayCmd(),
 		newRunsCmd(),
 		newListCmd(),
 		newUpCmd(),
