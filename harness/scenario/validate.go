@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fencepost/harness/history"
+	"fencepost/harness/paxos"
 )
 
 // Phase names, in order.
@@ -41,6 +42,9 @@ func orDur(v *Duration, def time.Duration) {
 }
 
 func (s *Spec) defaults() {
+	if s.Drill != "" {
+		return
+	}
 	w, p := &s.Workload, &s.Phases
 	orInt(&w.Workers, 4)
 	orInt(&w.Clients, 3)
@@ -68,6 +72,9 @@ func (s *Spec) validate() error {
 	}
 	if s.About == "" {
 		return errors.New("about is missing: say in a sentence what happens and what must hold")
+	}
+	if s.Drill != "" {
+		return s.validateDrill()
 	}
 	w := s.Workload
 	if w.Workers < 1 || w.Workers > 16 || w.Clients < 1 || w.Clients > 100 {
@@ -140,6 +147,9 @@ func (e Expect) validate() error {
 
 // expectation is the history's note of what contention and plan demand.
 func (p *Plan) expectation() history.Expect {
+	if p.Spec.Drill != "" {
+		return paxos.Expect()
+	}
 	x := history.Expect{
 		MinCycles: maps.Clone(p.Spec.Expect.MinCycles[p.Spec.Workload.Contention]),
 		Success:   p.Spec.Expect.Success,
