@@ -87,7 +87,7 @@ func (r *run) attempt(ctx context.Context, i int) (armed bool, err error) {
 	r.note(f, history.ActionInject, false, "")
 	armed, text := r.strike(ctx, a)
 	if err := r.scene.blind(ctx, a); err != nil {
-		armed, text = false, fmt.Sprintf("%s; %s did not answer while %s was cut off: %v", text, witness, victim, err)
+		armed, text = false, fmt.Sprintf("%s; %s did not answer while %s was cut off: %s", text, witness, victim, firstLine(err))
 	}
 	r.note(f, history.ActionEvidence, armed, text)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTimeout)
@@ -129,7 +129,7 @@ func (r *run) strike(ctx context.Context, a *attempt) (armed bool, text string) 
 	}
 	<-ended // within requestTimeout
 	if steerErr != nil {
-		return false, fmt.Sprintf("%v (the write: %s)", steerErr, res)
+		return false, fmt.Sprintf("%v (the write: %s)", steerErr, firstLine(res))
 	}
 	now, err := r.states(ctx, a.key)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
@@ -34,7 +35,7 @@ type paxosState struct {
 // states are the nodes' states by name.
 type states map[string]paxosState
 
-// read reads each node's state of a row. The table is local: what a node
+// states reads each node's state of a row. The table is local: what a node
 // answers needs no other node.
 func (r *run) states(ctx context.Context, key string) (states, error) {
 	out := states{}
@@ -83,9 +84,9 @@ func (s states) armed(before states, res result) (bool, string) {
 	}
 	switch {
 	case res.err == nil:
-		return false, fmt.Sprintf("the write was answered: %s", res)
+		return false, fmt.Sprintf("the write was answered: %s", firstLine(res))
 	case !store.IsServerTimeout(res.err):
-		return false, fmt.Sprintf("the write was not ended by its coordinator's timeout: %v", res.err)
+		return false, fmt.Sprintf("the write was not ended by its coordinator's timeout: %s", firstLine(res))
 	case accepted(victim) == "":
 		return false, fmt.Sprintf("%s has accepted no proposal", victim)
 	}
@@ -94,5 +95,11 @@ func (s states) armed(before states, res result) (bool, string) {
 			return false, fmt.Sprintf("%s has accepted or committed the proposal too", name)
 		}
 	}
-	return true, fmt.Sprintf("%s accepted proposal %s, %s and %s did not; %v", victim, accepted(victim), witness, third, res.err)
+	return true, fmt.Sprintf("%s accepted proposal %s, %s and %s did not; the coordinator answered: %s", victim, accepted(victim), witness, third, firstLine(res))
+}
+
+// firstLine keeps evidence to one line; the driver repeats the server's text.
+func firstLine(what any) string {
+	s, _, _ := strings.Cut(fmt.Sprint(what), "\n")
+	return s
 }
