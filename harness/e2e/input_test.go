@@ -29,7 +29,11 @@ func TestBadInput(t *testing.T) {
 		"negative duration": {func(t *testing.T) []string { return []string{"chaos", file(t, "phases: {before: -3s}\n")} }, `mine.yaml:3: duration -3s is negative`},
 		"unknown scenario":  {func(*testing.T) []string { return []string{"chaos", "no-such"} }, `unknown scenario "no-such"`},
 		"unknown system":    {func(*testing.T) []string { return []string{"chaos", "steady", "--system=broken/no-such"} }, `unknown system`},
-		"unknown flag":      {func(*testing.T) []string { return []string{"chaos", "steady", "--sede=3"} }, `unknown flag`},
+		"unknown variant":   {func(*testing.T) []string { return []string{"chaos", "steady", "--paxos=v3"} }, `unknown Paxos variant "v3"`},
+		"other variant": {func(*testing.T) []string {
+			return []string{"chaos", "paxos-lease", "--cluster=up", "--paxos=v1"}
+		}, `kept up has Paxos v2, not v1: use --cluster=local`},
+		"unknown flag": {func(*testing.T) []string { return []string{"chaos", "steady", "--sede=3"} }, `unknown flag`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out := fencepost(t, c.args(t)...)

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -43,6 +44,9 @@ type Overrides struct {
 
 // Apply checks and applies the overrides.
 func (s *Spec) Apply(o Overrides) error {
+	if s.Drill != "" && o != (Overrides{}) {
+		return errors.New("it has no workers and phases that contention, workers, clients, ttl or duration could change")
+	}
 	if o.Contention != "" {
 		if err := ValidContention(o.Contention); err != nil {
 			return err
@@ -71,6 +75,11 @@ func (s *Spec) Apply(o Overrides) error {
 // NewPlan draws what is random in s from the seed. nodes are the cluster's.
 func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
 	p := &Plan{Version: PlanVersion, Seed: seed, System: system, Spec: s}
+	if s.Drill != "" {
+		keys, err := drillKeys(s.Drill, seed)
+		p.Locks = keys
+		return p, err
+	}
 	rng := workload.Rand(seed, "plan")
 	steps := s.Faults
 	if s.Swarm != nil {

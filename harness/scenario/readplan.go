@@ -8,6 +8,8 @@ import (
 	"regexp"
 
 	"go.yaml.in/yaml/v3"
+
+	"fencepost/harness/paxos"
 )
 
 // PlanVersion is the version of plan.yaml that this tool writes and reads.
@@ -127,6 +129,13 @@ func (p *Plan) checkLocks() error {
 			return fmt.Errorf("the lock name %q is not usable or not unique", l)
 		}
 		seen[l] = true
+	}
+	if p.Spec.Drill != "" {
+		n, err := paxos.Attempts(p.Spec.Drill)
+		if err == nil && len(p.Locks) < n {
+			err = fmt.Errorf("%d rows, the drill %s needs %d", len(p.Locks), p.Spec.Drill, n)
+		}
+		return err
 	}
 	want := mediumLocks
 	switch p.Spec.Workload.Contention {

@@ -84,14 +84,24 @@ func Run(ctx context.Context, opt Options) (dir string, err error) {
 		r.info.Ended = time.Now().UTC()
 		err = errors.Join(err, rundir.WriteJSON(filepath.Join(r.dir, rundir.InfoFile), r.info))
 	}()
-	if err := r.setUp(ctx); err != nil {
+	setUp, phases := r.setUp, r.phases
+	if r.plan.Spec.Drill != "" {
+		setUp, phases = r.setUpDrill, r.drill
+	}
+	if err := setUp(ctx); err != nil {
 		return r.dir, errors.Join(err, r.tearDown())
 	}
-	runErr := r.phases(ctx)
+	runErr := phases(ctx)
 	return r.dir, errors.Join(runErr, r.tearDown())
 }
 
 var notIdent = regexp.MustCompile(`[^a-z0-9]+`)
+
+// keyspaceOf is the keyspace of a run.
+func keyspaceOf(run string) string {
+	keyspace := "fp_" + notIdent.ReplaceAllString(strings.ToLower(run), "_")
+	return keyspace[:min(len(keyspace), 48)] // the longest name that Cassandra takes
+}
 
 func (r *runner) makeDir() error {
 	s := r.plan.Spec
@@ -150,20 +160,12 @@ func (r *runner) setUp(ctx context.Context) error {
 	rec.Record(history.Event{Proc: "harness", Type: history.Note, Op: history.NoteExpect, Expect: &x})
 	r.progress.step("setting up: keyspace, links, %d workers", s.Workload.Workers)
 
-	var ips []string
 	var nodes []fleet.Node
 	for _, n := range r.opt.Cluster.Nodes() {
-		ips = append(ips, n.IP())
 		nodes = append(nodes, fleet.Node{Name: n.Name(), IP: n.IP(), Port: r.opt.Cluster.CQLPort()})
 	}
-	keyspace := "fp_" + notIdent.ReplaceAllString(strings.ToLower(r.info.Run), "_")
-	keyspace = keyspace[:min(len(keyspace), 48)] // the longest name that Cassandra takes
-	r.base = cassandra.Config{ContactPoints: ips, Port: r.opt.Cluster.CQLPort(), Keyspace: keyspace}
-	if err := cassandra.Migrate(ctx, r.base, cassandra.Replication{Class: "SimpleStrategy", Factor: min(3, len(ips))}); err != nil {
-		return fmt.Errorf("create keyspace: %w", err)
-	}
-	if r.db, err = cassandra.Open(ctx, r.base); err != nil {
-		return fmt.Errorf("connect: %w", err)
+	if err := r.openKeyspace(ctx); err != nil {
+		return err
 	}
 	links := link.NewFabric(link.Options{})
 	r.env = &fault.Env{Cluster: r.opt.Cluster, WorkerLinks: links, Links: realLinks{}}
@@ -180,7 +182,7 @@ func (r *runner) setUp(ctx context.Context) error {
 			Run: r.info.Run, Variant: r.opt.System.Variant, Seed: r.plan.Seed, Clients: s.Workload.Clients,
 			Locks: r.plan.Locks, Own: s.Workload.Contention == Low,
 			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
-			DriftBound: driftBound, MarginBase: marginBase, Keyspace: keyspace, CQLPort: r.opt.Cluster.CQLPort(),
+			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
 		},
 	})
 	if err != nil {

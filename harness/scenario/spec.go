@@ -55,6 +55,9 @@ type Spec struct {
 	Faults   []Step   `yaml:"faults"`
 	Swarm    *Swarm   `yaml:"swarm,omitempty"`
 	Expect   Expect   `yaml:"expect"`
+	// Drill is the name of a directed run without workers (see package paxos);
+	// workload, phases, faults and expect are then empty.
+	Drill string `yaml:"drill,omitempty"`
 }
 
 // Contention levels: how many locks the clients compete for.

@@ -11,6 +11,7 @@ import (
 
 	"fencepost/harness/fault"
 	"fencepost/harness/history"
+	"fencepost/harness/paxos"
 )
 
 // Phase names, in order.
@@ -42,6 +43,9 @@ func orDur(v *Duration, def time.Duration) {
 }
 
 func (s *Spec) defaults() {
+	if s.Drill != "" {
+		return
+	}
 	w, p := &s.Workload, &s.Phases
 	orInt(&w.Workers, 4)
 	orInt(&w.Clients, 3)
@@ -72,6 +76,9 @@ func (s *Spec) validate() error {
 	}
 	if s.About == "" {
 		return errors.New("about is missing: say in a sentence what happens and what must hold")
+	}
+	if s.Drill != "" {
+		return s.validateDrill()
 	}
 	w := s.Workload
 	if w.Workers < 1 || w.Workers > 16 || w.Clients < 1 || w.Clients > 100 {
@@ -204,6 +211,9 @@ func (s *Spec) validateSuccessFault(x history.Success) error {
 
 // expectation is the history's note of what contention and plan demand.
 func (p *Plan) expectation() history.Expect {
+	if p.Spec.Drill != "" {
+		return paxos.Expect()
+	}
 	x := history.Expect{
 		MinCycles: maps.Clone(p.Spec.Expect.MinCycles[p.Spec.Workload.Contention]),
 		Success:   p.Spec.Expect.Success,

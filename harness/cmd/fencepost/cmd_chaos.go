@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ type chaosFlags struct {
 	runs     string
 	keep     bool
 	bin      string
+	paxos    string
 	override scenario.Overrides
 }
 
@@ -59,6 +61,7 @@ Exit code: 0 PASS, 1 FAIL, 3 INVALID, 4 UNKNOWN, 64 bad input; the worst of seve
 	fl.Uint64Var(&f.seed, "seed", 0, "repeat the plan of this seed (default: a new one, printed)")
 	fl.StringVar(&f.system, "system", system.Core, "system under test: core, or broken/NAME")
 	fl.StringVar(&f.cluster, "cluster", "auto", "auto, local (three nodes in a sandbox), up (the cluster of \"fencepost up\")")
+	fl.StringVar(&f.paxos, "paxos", "", "Paxos variant of the cluster: "+strings.Join(cluster.PaxosVariants(), ", ")+" (default "+cluster.PaxosV2+", or what a kept cluster has)")
 	fl.StringVar(&f.runs, "runs", "runs", "directory for the runs' directories")
 	fl.StringVar(&f.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
 	fl.BoolVar(&f.keep, "keep", false, "keep the run's keyspace in a cluster that is kept up")
@@ -82,6 +85,9 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 	if err != nil {
 		return nil, usageError(err)
 	}
+	if f.paxos != "" && !slices.Contains(cluster.PaxosVariants(), f.paxos) {
+		return nil, usageError(fmt.Errorf("unknown Paxos variant %q; there are: %s", f.paxos, strings.Join(cluster.PaxosVariants(), ", ")))
+	}
 	list := strings.Split(names, ",")
 	if names == "all" {
 		list = scenario.Names()
@@ -95,7 +101,16 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		if err != nil {
 			return nil, usageError(err)
 		}
-		if err := spec.Apply(f.override); err != nil {
+		override := f.override
+		if spec.Drill != "" {
+			if sys.Variant != "" {
+				return nil, usageError(fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", spec.Name, sys.Name))
+			}
+			if names == "all" {
+				override = scenario.Overrides{} // they are meant for the others
+			}
+		}
+		if err := spec.Apply(override); err != nil {
 			return nil, usageError(fmt.Errorf("%s: %w", spec.Name, err))
 		}
 		plan, err := scenario.NewPlan(*spec, f.seed, sys.Name, defaultNodes)
@@ -119,7 +134,7 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) error {
 	if f.bin, err = binDir(ctx, f.bin); err != nil {
 		return err
 	}
-	return onCluster(cmd, f.cluster, f.seed, func(c cluster.Cluster, backend string) error {
+	return onCluster(cmd, f.cluster, f.paxos, f.seed, func(c cluster.Cluster, backend string) error {
 		return f.runAll(ctx, jobs, c, backend, out)
 	})
 }
@@ -162,7 +177,7 @@ func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, b
 
 // runOne runs, checks and reports one scenario.
 func (f chaosFlags) runOne(ctx context.Context, j job, c cluster.Cluster, backend string, out io.Writer) (*checker.Result, error) {
-	fmt.Fprintf(out, "scenario %s, seed %d, system %s, contention %s\n  %s\n", j.plan.Spec.Name, j.plan.Seed, j.sys.Name, j.plan.Spec.Workload.Contention, j.plan.Spec.About)
+	fmt.Fprintf(out, "scenario %s, seed %d, system %s, %s\n  %s\n", j.plan.Spec.Name, j.plan.Seed, j.sys.Name, setting(j.plan.Spec, c), j.plan.Spec.About)
 	_, res, err := carryOut(ctx, scenario.Options{
 		Plan: j.plan, System: j.sys, Cluster: c, Backend: backend, BinDir: f.bin,
 		RunsDir: f.runs, Out: out, Command: f.command(j), Versions: versions(c), Keep: f.keep,
@@ -186,6 +201,14 @@ func carryOut(ctx context.Context, opt scenario.Options) (string, *checker.Resul
 	}
 	res, err := checkAndReport(ctx, exe, dir, opt.Out)
 	return dir, res, err
+}
+
+// setting is what else tells one run of a scenario from another.
+func setting(s scenario.Spec, c cluster.Cluster) string {
+	if s.Drill != "" {
+		return "Paxos " + c.Info()["paxos_variant"]
+	}
+	return "contention " + s.Workload.Contention
 }
 
 // checkAndReport works from the run's files alone. It goes on when ctx was
@@ -219,7 +242,13 @@ func checkAndReport(ctx context.Context, exe, dir string, out io.Writer) (*check
 
 // command is what repeats the run.
 func (f chaosFlags) command(j job) string {
-	s := fmt.Sprintf("make chaos SCENARIO=%s SEED=%d CONTENTION=%s", j.plan.Spec.Name, j.plan.Seed, j.plan.Spec.Workload.Contention)
+	s := fmt.Sprintf("make chaos SCENARIO=%s SEED=%d", j.plan.Spec.Name, j.plan.Seed)
+	if c := j.plan.Spec.Workload.Contention; c != "" {
+		s += " CONTENTION=" + c
+	}
+	if f.paxos != "" {
+		s += " PAXOS=" + f.paxos
+	}
 	if j.sys.Name != system.Core {
 		s += " SYSTEM=" + j.sys.Name
 	}

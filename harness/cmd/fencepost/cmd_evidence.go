@@ -89,7 +89,7 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 	if _, err := store.All(); err != nil {
 		return usageError(err) // before a cluster is started for nothing
 	}
-	return onClusterWith(cmd, f.cluster, nil, func(c cluster.Cluster, backend string) error {
+	return onClusterWith(cmd, f.cluster, "", nil, func(c cluster.Cluster, backend string) error {
 		loop := &evidence.Loop{
 			Store: store, Out: out, Fresh: f.fresh, Retry: f.retry, Run: f.runOn(c, backend, out),
 			Heal: func(ctx context.Context) error { return heal(ctx, c) },
@@ -178,6 +178,10 @@ func catalog() ([]evidence.Scenario, error) {
 			return nil, err
 		}
 		e := evidence.Scenario{Name: name, Default: s.Workload.Contention}
+		if s.Drill != "" {
+			e.Default = scenario.High // each attempt has its one row
+			e.Contentions = []string{scenario.High}
+		}
 		for c := range s.Expect.MinCycles {
 			e.Contentions = append(e.Contentions, c)
 		}

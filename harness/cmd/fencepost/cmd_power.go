@@ -125,7 +125,7 @@ func (f powerFlags) run(cmd *cobra.Command) error {
 	if _, err := store.All(); err != nil {
 		return err
 	}
-	return onClusterWith(cmd, f.cluster, nil, func(c cluster.Cluster, backend string) error {
+	return onClusterWith(cmd, f.cluster, "", nil, func(c cluster.Cluster, backend string) error {
 		loop := &evidence.Loop{
 			Store: store, Out: out, Fresh: f.fresh, Run: timed(f.runOn(c, backend, out)),
 			Heal: func(ctx context.Context) error { return heal(ctx, c) },

@@ -108,7 +108,7 @@ func (f replayFlags) run(cmd *cobra.Command, arg string) error {
 	if f.bin, err = binDir(ctx, f.bin); err != nil {
 		return err
 	}
-	return onClusterWith(cmd, f.cluster, nil, func(c cluster.Cluster, backend string) error {
+	return onClusterWith(cmd, f.cluster, "", nil, func(c cluster.Cluster, backend string) error {
 		fmt.Fprintf(out, "replay of %s: scenario %s, seed %d, system %s, contention %s; it was %s\n", old.info.Run,
 			old.plan.Spec.Name, old.plan.Seed, old.sys.Name, old.plan.Spec.Workload.Contention, outcome(old.verdict))
 		var all []*checker.Result

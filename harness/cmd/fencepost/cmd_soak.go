@@ -67,7 +67,7 @@ func (f soakFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	store := evidence.NewStore(f.results)
-	return onCluster(cmd, f.cluster, f.seed, func(c cluster.Cluster, backend string) error {
+	return onCluster(cmd, f.cluster, "", f.seed, func(c cluster.Cluster, backend string) error {
 		loop := &evidence.Loop{
 			Store: store, Out: out, StopAtRed: true, Run: f.runOn(c, backend, out),
 			Heal: func(ctx context.Context) error { return heal(ctx, c) },

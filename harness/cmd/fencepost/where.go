@@ -56,20 +56,24 @@ func handleKept(ctx context.Context, req kept.Request, c cluster.Cluster, _ *san
 
 // onCluster does work on a cluster: at once, if this process has one (the kept
 // cluster's daemon, or the inside of a sandbox); else it chooses where, says why,
-// and has this command line carried out there. seed is handed on, as it may have
-// been drawn in this process.
-func onCluster(cmd *cobra.Command, want string, seed uint64, work func(c cluster.Cluster, backend string) error) error {
-	return onClusterWith(cmd, want, []string{fmt.Sprintf("--seed=%d", seed)}, work)
+// and has this command line carried out there. paxos is the variant that the cluster
+// must have; "" takes the default, or what a kept cluster has. seed is handed on, as
+// it may have been drawn in this process.
+func onCluster(cmd *cobra.Command, want, paxos string, seed uint64, work func(c cluster.Cluster, backend string) error) error {
+	return onClusterWith(cmd, want, paxos, []string{fmt.Sprintf("--seed=%d", seed)}, work)
 }
 
 // onClusterWith is onCluster with other arguments to hand on.
-func onClusterWith(cmd *cobra.Command, want string, more []string, work func(c cluster.Cluster, backend string) error) error {
+func onClusterWith(cmd *cobra.Command, want, paxos string, more []string, work func(c cluster.Cluster, backend string) error) error {
 	ctx := cmd.Context()
 	if c, ok := keptCluster(ctx); ok {
+		if has := c.Info()["paxos_variant"]; paxos != "" && has != paxos {
+			return usageError(fmt.Errorf("the cluster that is kept up has Paxos %s, not %s: use --cluster=local, or fencepost down and then fencepost up --paxos=%s", has, paxos, paxos))
+		}
 		return work(c, "up")
 	}
 	if sandbox.Inside() {
-		c, closeCluster, err := startLocal(ctx, cmd.ErrOrStderr())
+		c, closeCluster, err := startLocal(ctx, paxos, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -147,13 +151,14 @@ func runInKept(ctx context.Context, args []string) error {
 }
 
 // startLocal starts the local cluster inside the sandbox.
-func startLocal(ctx context.Context, progress io.Writer) (cluster.Cluster, func() error, error) {
+func startLocal(ctx context.Context, paxos string, progress io.Writer) (cluster.Cluster, func() error, error) {
 	network, err := sandbox.NewNetwork()
 	if err != nil {
 		return nil, nil, fmt.Errorf("sandbox network: %w", err)
 	}
 	c, err := cluster.StartLocal(ctx, network, cluster.LocalConfig{
-		Progress: func(s string) { fmt.Fprintln(progress, "  "+s) },
+		PaxosVariant: paxos,
+		Progress:     func(s string) { fmt.Fprintln(progress, "  "+s) },
 	})
 	if err != nil {
 		_ = network.Close()

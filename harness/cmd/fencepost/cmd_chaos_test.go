@@ -1,0 +1,50 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"fencepost/harness/scenario"
+)
+
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		names string
+		flags chaosFlags
+		want  string // in the error; "" for none
+	}{
+		"a drill":                     {"paxos-lease", chaosFlags{paxos: "v1"}, ""},
+		"a drill, links inert":        {"paxos-lease", chaosFlags{system: "broken/harness-links-inert"}, ""},
+		"all, overridden":             {"all", chaosFlags{override: scenario.Overrides{Contention: scenario.High}}, ""},
+		"unknown variant":             {"steady", chaosFlags{paxos: "v3"}, `unknown Paxos variant "v3"; there are: v1,`},
+		"a drill, overridden":         {"paxos-lease", chaosFlags{override: scenario.Overrides{TTL: time.Second}}, "paxos-lease: it has no workers"},
+		"a drill, broken worker":      {"steady,paxos-lease", chaosFlags{system: "broken/hilo-tokens"}, "paxos-lease: it has no workers"},
+		"one of several is not known": {"paxos-lease,nonsense", chaosFlags{}, `unknown scenario "nonsense"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			jobs, err := c.flags.jobs(c.names, ".")
+			switch {
+			case c.want == "" && (err != nil || len(jobs) == 0):
+				t.Errorf("%d jobs, %v", len(jobs), err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestCommandOfADrill(t *testing.T) {
+	t.Parallel()
+	f := chaosFlags{seed: 7, paxos: "v1"}
+	jobs, err := f.jobs("paxos-lease", ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "make chaos SCENARIO=paxos-lease SEED=7 PAXOS=v1"
+	if got := f.command(jobs[0]); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,224 @@
+package paxos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/cluster"
+	"fencepost/harness/history"
+)
+
+// The drills.
+const (
+	IncompleteRead = "paxos-incomplete-read"
+	RejectedCAS    = "paxos-rejected-cas"
+	Release        = "paxos-release"
+	Lease          = "paxos-lease"
+)
+
+// scene is what one drill does around the write that is made incomplete.
+type scene struct {
+	name     string
+	attempts int
+	// ttl: the rows are in the drill's own table, with a TTL on the holder.
+	ttl bool
+	// prepare brings the row to where the write begins; nil: there is no row.
+	prepare func(context.Context, *attempt) error
+	// write is the conditional write that n1 coordinates.
+	write func(context.Context, *attempt) result
+	// blind observes through n2 while n1 is cut off.
+	blind func(context.Context, *attempt) error
+	// after observes through n1 when all is healed.
+	after func(context.Context, *attempt) error
+}
+
+var scenes = []scene{
+	{name: IncompleteRead, attempts: 5, write: acquire, blind: readAtN2, after: readAtN1},
+	{name: RejectedCAS, attempts: 5, write: acquire, blind: rejectedAtN2, after: readAtN1},
+	{name: Release, attempts: 5, prepare: hold, write: release, blind: holderReadsAtN2, after: rivalAcquiresAtN1},
+	{name: Lease, attempts: 3, ttl: true, prepare: holdWithTTL, write: renew, blind: readExpiredAtN2, after: readAtN1},
+}
+
+// Names lists the drills.
+func Names() []string {
+	var out []string
+	for _, s := range scenes {
+		out = append(out, s.name)
+	}
+	return out
+}
+
+func find(name string) (*scene, error) {
+	i := slices.IndexFunc(scenes, func(s scene) bool { return s.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("unknown drill %q; there are: %s", name, strings.Join(Names(), ", "))
+	}
+	return &scenes[i], nil
+}
+
+// Attempts is the number of attempts of a drill, each on a key of its own; an
+// error names the drills that there are.
+func Attempts(name string) (int, error) {
+	s, err := find(name)
+	if err != nil {
+		return 0, err
+	}
+	return s.attempts, nil
+}
+
+// LeaseTTL is the time to live of the locks that drills write.
+const LeaseTTL = 6 * time.Second
+
+// Promises are the properties that a drill's history can violate.
+func Promises() []string { return []string{"P1", "P2", "P8", "P9"} }
+
+// Phases of a drill in which plain lock cycles go through every node.
+const (
+	phaseBefore  = "before"
+	phaseFault   = "fault"
+	phaseHeal    = "heal"
+	phaseRecover = "recover"
+	phaseSeal    = "seal"
+)
+
+// armedID is the fault that stands for all attempts.
+const armedID = "f1"
+
+// Expect is what a run must contain: a lock cycle through each node before and
+// after, and an attempt that was armed.
+func Expect() history.Expect {
+	return history.Expect{
+		MinCycles: map[string]int{phaseBefore: len(nodes), phaseRecover: len(nodes)},
+		Faults:    []string{armedID},
+	}
+}
+
+// Config is what a drill runs on.
+type Config struct {
+	Drill   string
+	Cluster cluster.Cluster
+	// Variant is the cluster's Paxos variant: the recipe differs.
+	Variant string
+	// DB is a session with the run's keyspace, Base its configuration.
+	DB   *cassandra.DB
+	Base cassandra.Config
+	// Keys are the rows: one an attempt, then one for the cycles before and after.
+	Keys []string
+	// Inert is the known-broken harness: links are never switched, only said to be.
+	Inert    bool
+	Recorder *history.Recorder
+	// Phase, Fault and Problem record what happens and show it.
+	Phase   func(name string)
+	Fault   func(history.Fault)
+	Problem func(format string, args ...any)
+}
+
+// healTimeout bounds what must happen also when a run is interrupted.
+const healTimeout = 2 * time.Minute
+
+// Run carries out a drill and seals its rows. When ctx ends it stops in order:
+// links pass, rows are sealed, and the context's error is returned.
+func Run(ctx context.Context, cfg Config) (err error) {
+	sc, err := find(cfg.Drill)
+	if err != nil {
+		return err
+	}
+	if len(cfg.Keys) != sc.attempts+1 {
+		return fmt.Errorf("drill %s: %d keys, want %d", sc.name, len(cfg.Keys), sc.attempts+1)
+	}
+	r := &run{Config: cfg, scene: sc}
+	defer r.close()
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	err = r.phases(ctx)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTimeout)
+	defer cancel()
+	cfg.Phase(phaseSeal)
+	return errors.Join(err, r.cut.heal(end), r.seal(end))
+}
+
+// run is a drill under way.
+type run struct {
+	Config
+	scene *scene
+	nodes map[string]*node
+	cut   *cut
+	table string // of the rows
+	id    string // of the table, as system.paxos names it
+}
+
+func (r *run) phases(ctx context.Context) error {
+	r.Phase(phaseBefore)
+	if err := r.cycles(ctx); err != nil {
+		return err
+	}
+	r.Phase(phaseFault)
+	whole := history.Fault{ID: armedID, Name: "incomplete-write", Targets: []string{victim}, Trigger: "step by step, as the write proceeds"}
+	r.note(whole, history.ActionInject, false, "")
+	armed := 0
+	for i := range r.scene.attempts {
+		ok, err := r.attempt(ctx, i)
+		if err != nil {
+			return err
+		}
+		if ok {
+			armed++
+		}
+	}
+	r.note(whole, history.ActionEvidence, armed > 0, fmt.Sprintf("%d of %d attempts armed on Paxos %s", armed, r.scene.attempts, r.Variant))
+	r.note(whole, history.ActionHeal, false, "")
+	r.Phase(phaseHeal)
+	if err := r.Cluster.WaitHealthy(ctx); err != nil {
+		return fmt.Errorf("the cluster is not whole after healing: %w", err)
+	}
+	r.Phase(phaseRecover)
+	return r.cycles(ctx)
+}
+
+func (r *run) note(f history.Fault, action string, proven bool, text string) {
+	f.Action, f.Proven, f.Text = action, proven, text
+	r.Fault(f)
+}
+
+// cycles makes a plain lock cycle through each node, on the last key.
+func (r *run) cycles(ctx context.Context) error {
+	key := r.Keys[len(r.Keys)-1]
+	for _, name := range nodes {
+		c := &client{proc: "harness/cycle", locks: cassandra.NewLocks(r.nodes[name].db), rec: r.Recorder}
+		row, err := c.read(ctx, key)
+		if err != nil {
+			return fmt.Errorf("read %s through %s: %w", key, name, err)
+		}
+		held := c.grant(row)
+		if res := c.cas(ctx, history.OpAcquire, key, row, held); !res.applied {
+			r.Problem("a plain acquire through %s did not succeed: %s", name, res)
+			continue
+		}
+		if res := c.cas(ctx, history.OpRelease, key, &held, freed(held)); !res.applied {
+			r.Problem("a plain release through %s did not succeed: %s", name, res)
+		}
+	}
+	return nil
+}
+
+// seal ends every row's history with a write of the harness.
+func (r *run) seal(ctx context.Context) error {
+	for i, key := range r.Keys {
+		var locks store.Locks = cassandra.NewLocks(r.DB)
+		if r.scene.ttl && i < r.scene.attempts {
+			locks = ttlLeases{r.DB}
+		}
+		c := &client{proc: "harness", locks: locks, rec: r.Recorder}
+		if err := c.seal(ctx, key); err != nil {
+			return fmt.Errorf("seal %s: %w", key, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/history"
+	"fencepost/harness/paxos"
+	"fencepost/harness/rundir"
+)
+
+// A drill is a scenario without workers, phases and faults of its own: package
+// paxos does it step by step, and the harness itself is the client.
+
+// empty also counts empty lists, which a plan that was written has.
+func (e Expect) empty() bool {
+	return len(e.MinCycles)+len(e.Success)+len(e.Must)+len(e.Sometimes) == 0 && e.RecoveryBoundMS == 0
+}
+
+func (s *Spec) validateDrill() error {
+	if _, err := paxos.Attempts(s.Drill); err != nil {
+		return fmt.Errorf("drill: %w", err)
+	}
+	if s.Workload != (Workload{}) || s.Phases != (Phases{}) || len(s.Faults) > 0 || !s.Expect.empty() {
+		return errors.New("a scenario with a drill has no workload, phases, faults or expect: the drill says what happens")
+	}
+	return nil
+}
+
+// drillKeys are the drill's rows: one an attempt and one more. The seed in the
+// name spreads the runs' rows over the ring.
+func drillKeys(drill string, seed uint64) ([]string, error) {
+	n, err := paxos.Attempts(drill)
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for i := range n + 1 {
+		keys = append(keys, fmt.Sprintf("row-%02d.%s", i+1, strconv.FormatUint(seed%(36*36*36), 36)))
+	}
+	return keys, nil
+}
+
+func (r *runner) setUpDrill(ctx context.Context) error {
+	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
+		Run: r.info.Run, Proc: harnessProc, System: r.opt.System.Name, Promises: paxos.Promises(),
+		DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
+	})
+	if err != nil {
+		return err
+	}
+	r.rec = rec
+	x := r.plan.expectation()
+	rec.Record(history.Event{Proc: harnessProc, Type: history.Note, Op: history.NoteExpect, Expect: &x})
+	r.progress.step("setting up: keyspace, a session with each node")
+	return r.openKeyspace(ctx)
+}
+
+// openKeyspace makes the run's keyspace and opens the harness's own session.
+func (r *runner) openKeyspace(ctx context.Context) error {
+	nodes := r.opt.Cluster.Nodes()
+	var ips []string
+	for _, n := range nodes {
+		ips = append(ips, n.IP())
+	}
+	r.base = cassandra.Config{ContactPoints: ips, Port: r.opt.Cluster.CQLPort(), Keyspace: keyspaceOf(r.info.Run)}
+	if err := cassandra.Migrate(ctx, r.base, cassandra.Replication{Class: "SimpleStrategy", Factor: min(3, len(ips))}); err != nil {
+		return fmt.Errorf("create keyspace: %w", err)
+	}
+	db, err := cassandra.Open(ctx, r.base)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	r.db = db
+	return nil
+}
+
+// drill carries the drill out. An interrupted one goes on to its orderly end.
+func (r *runner) drill(ctx context.Context) error {
+	err := paxos.Run(ctx, paxos.Config{
+		Drill: r.plan.Spec.Drill, Cluster: r.opt.Cluster, Variant: r.opt.Cluster.Info()["paxos_variant"],
+		DB: r.db, Base: r.base, Keys: r.plan.Locks, Inert: r.opt.System.LinksInert, Recorder: r.rec,
+		Phase: func(name string) {
+			r.rec.Record(history.Event{Proc: harnessProc, Type: history.Note, Op: history.NotePhase, Phase: name})
+			r.progress.phase(name)
+		},
+		Fault: func(f history.Fault) {
+			r.rec.Record(history.Event{Proc: harnessProc, Type: history.Note, Op: history.NoteFault, Fault: &f})
+			r.progress.fault(f)
+		},
+		Problem: r.progress.problem,
+	})
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		r.info.Interrupted = "stopped by a signal"
+		r.progress.problem("interrupted: ending in order, then checking what there is")
+		return nil
+	}
+	return err
+}
