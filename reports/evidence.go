@@ -254,7 +254,7 @@ func pointsOf(g []evidence.Result) (pointsRow, bool) {
 			checks = append(checks, *r.Check)
 		}
 	}
-	row.Runs, row.Missing = len(checks), missingSometimes(expect, checks)
+	row.Runs, row.Missing = len(checks), checker.MissingSometimes(expect, checks)
 	for _, e := range expect {
 		if slices.Contains(row.Missing, e) {
 			continue
@@ -272,17 +272,6 @@ func pointsOf(g []evidence.Result) (pointsRow, bool) {
 
 // lastRuns is over how many of the newest runs a point must be hit once.
 const lastRuns = 20
-
-// missingSometimes lists the points of expect that no result hit.
-func missingSometimes(expect []string, results []checker.Result) []string {
-	var out []string
-	for _, e := range expect {
-		if !slices.ContainsFunc(results, func(r checker.Result) bool { return r.Counts.Points[e] > 0 }) {
-			out = append(out, e)
-		}
-	}
-	return out
-}
 
 func numbersOf(g []evidence.Result) numbersRow {
 	t := totalOf(g)
@@ -321,8 +310,11 @@ func orphanText(v float64) string {
 }
 
 func hours(d time.Duration) string {
-	if d < time.Hour {
+	switch {
+	case d < 2*time.Minute:
 		return measure.FormatDuration(d.Round(time.Second))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
 	}
 	return fmt.Sprintf("%.1f h", d.Hours())
 }

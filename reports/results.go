@@ -23,8 +23,8 @@ import (
 // verdict.json, and its latencies from report.json, or from the history if there
 // is none. The text depends on the files alone, not on the order of the
 // arguments. A run that was not checked is an error: it has no result. sets are
-// the stored results of whole sets, by name.
-func Results(runDirs, benchFiles []string, sets map[string][]evidence.Result) (string, error) {
+// the stored results of whole sets, by name; power those of `fencepost power`.
+func Results(runDirs, benchFiles []string, sets map[string][]evidence.Result, power ...evidence.Result) (string, error) {
 	var runs []resultRun
 	for _, dir := range runDirs {
 		r, err := readResult(dir)
@@ -52,6 +52,7 @@ func Results(runDirs, benchFiles []string, sets map[string][]evidence.Result) (s
 	evidenceTable(&md, sets)
 	coreTable(&md, runs)
 	brokenTable(&md, runs)
+	powerTables(&md, Power(system.Broken(), power))
 	if err := benchTables(&md, benches); err != nil {
 		return "", err
 	}

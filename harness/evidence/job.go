@@ -108,11 +108,22 @@ type Result struct {
 	// before the fault and in the fault phase.
 	P99Before time.Duration `json:"p99_before_ns,omitempty"`
 	P99During time.Duration `json:"p99_during_ns,omitempty"`
+	// Detection is how fast a known-broken variant was found; nil for others.
+	Detection *Detection `json:"detection,omitempty"`
 	// Took is the time that all of it took, with the check.
 	Took time.Duration `json:"took_ns"`
 
 	// Dir is the run's directory; it is removed when a PASS is stored.
 	Dir string `json:"-"`
+}
+
+// Detection is counted from the begin of the run's load.
+type Detection struct {
+	// Violation is when the first event happened that contradicts an expected
+	// property (of those that the verdict lists); 0 if none fired.
+	Violation time.Duration `json:"violation_ns,omitempty"`
+	// Verdict is when the verdict was there.
+	Verdict time.Duration `json:"verdict_ns"`
 }
 
 // Fired lists the properties that are violated, or invalid.

@@ -266,16 +266,19 @@ func (a *activeClientPartition) Probe(context.Context) Evidence {
 	return ev
 }
 
-type lostReplies struct{}
+type lostReplies struct{ sink bool }
 
 func (lostReplies) Kind() TargetKind { return Worker }
 
-func (lostReplies) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	lock, _, err := env.workerLinks(targets)
+func (l lostReplies) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
+	links, sink, err := env.workerLinks(targets)
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSwitched(ctx, env, link.Ends(lock, link.Down), link.Mode{Kind: link.Drop})
+	if l.sink {
+		links = sink
+	}
+	s, err := newSwitched(ctx, env, link.Ends(links, link.Down), link.Mode{Kind: link.Drop})
 	if err != nil {
 		return nil, err
 	}

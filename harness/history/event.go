@@ -255,6 +255,9 @@ type Header struct {
 	Promises []string `json:"promises,omitempty"`
 }
 
+// Harness is the proc of the run itself: its phases, faults and last operations.
+const Harness = "harness"
+
 // Worker returns the worker ("w1") of a proc ("w1.2/c3").
 func Worker(proc string) string {
 	for i := 0; i < len(proc); i++ {

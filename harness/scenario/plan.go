@@ -17,11 +17,12 @@ import (
 
 // Plan is a scenario with every choice made.
 type Plan struct {
-	Seed   uint64        `yaml:"seed"`
-	System string        `yaml:"system"`
-	Spec   Spec          `yaml:"scenario"`
-	Steps  []PlannedStep `yaml:"steps"`
-	Locks  []string      `yaml:"locks"`
+	Version int           `yaml:"version"` // PlanVersion
+	Seed    uint64        `yaml:"seed"`
+	System  string        `yaml:"system"`
+	Spec    Spec          `yaml:"scenario"`
+	Steps   []PlannedStep `yaml:"steps"`
+	Locks   []string      `yaml:"locks"`
 }
 
 // PlannedStep is a Step with its targets and times drawn.
@@ -69,7 +70,7 @@ func (s *Spec) Apply(o Overrides) error {
 
 // NewPlan draws what is random in s from the seed. nodes are the cluster's.
 func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
-	p := &Plan{Seed: seed, System: system, Spec: s}
+	p := &Plan{Version: PlanVersion, Seed: seed, System: system, Spec: s}
 	rng := workload.Rand(seed, "plan")
 	steps := s.Faults
 	if s.Swarm != nil {

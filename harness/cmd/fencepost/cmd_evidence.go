@@ -87,7 +87,7 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 	}
 	store := evidence.NewStore(f.results)
 	if _, err := store.All(); err != nil {
-		return err // before a cluster is started for nothing
+		return usageError(err) // before a cluster is started for nothing
 	}
 	return onClusterWith(cmd, f.cluster, nil, func(c cluster.Cluster, backend string) error {
 		loop := &evidence.Loop{

@@ -73,11 +73,15 @@ func (f resultsFlags) run(out io.Writer, args []string) error {
 	if err != nil {
 		return usageError(err)
 	}
+	power, err := evidence.NewStore(filepath.Join(f.dir, powerSet)).All()
+	if err != nil {
+		return err
+	}
 	sets, err := f.sets()
 	if err != nil {
 		return err
 	}
-	text, err := reports.Results(runs, benches, sets)
+	text, err := reports.Results(runs, benches, sets, power...)
 	if err != nil {
 		return err
 	}
