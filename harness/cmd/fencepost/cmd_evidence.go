@@ -113,6 +113,9 @@ func finish(out io.Writer, t evidence.Tally, total int, store *evidence.Store, e
 	} else {
 		fmt.Fprintf(out, "%d runs: %s\n", t.Ran, t)
 	}
+	if total > 0 && t.Worst != checker.Pass {
+		fmt.Fprintln(out, "what is not PASS is explained on the page; --retry runs it again and keeps both results")
+	}
 	if err != nil {
 		err = fmt.Errorf("%w\n  what was done is stored; the same command (without --fresh) goes on from there", err)
 		code := evidence.ExitCode(evidence.Error)

@@ -113,10 +113,10 @@ func (f replayFlags) run(cmd *cobra.Command, arg string) error {
 			old.plan.Spec.Name, old.plan.Seed, old.sys.Name, old.plan.Spec.Workload.Contention, outcome(old.verdict))
 		var all []*checker.Result
 		for i := range f.times {
-			if ctx.Err() != nil {
-				break
-			}
 			res, err := f.once(ctx, old, c, backend, out, i+1)
+			if err == nil && ctx.Err() != nil {
+				err = evidence.ErrInterrupted // it was cut short and does not count
+			}
 			if err != nil {
 				return errors.Join(err, conclude(out, old.verdict, all))
 			}
