@@ -203,7 +203,7 @@ func ChildMain(stdout io.Writer) int {
 
 // gcPercent trades a little time for memory: most of what a check holds is the
 // history itself, which never becomes garbage.
-const gcPercent = 40
+const gcPercent = 20
 
 // limitMemory makes this process's allocations fail beyond n bytes. The limit is
 // on private writable memory: unlike the address space, of which the runtime
