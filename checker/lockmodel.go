@@ -247,7 +247,8 @@ func (a *analysis) report(b budget, p *Property, fs []found, encoding string) {
 			unfinished = append(unfinished, f.part.name+": illegal, but the record has lost events (P14)")
 		default:
 			w := shrink(b, f)
-			p.add(f.part.name, w.events(), "no order of the operations on %s explains %s%s; up to then there is one", f.part.name, w.last, encoding)
+			events, proof := a.proof(f.part.name, w)
+			p.add(f.part.name, append(w.events(), events...), "no order of the operations on %s explains %s%s; up to then there is one%s", f.part.name, w.last, encoding, proof)
 		}
 	}
 	if len(unfinished) > 0 {

@@ -83,7 +83,7 @@ func (r *run) facts() []fact {
 		{"system", orNone(i.System)},
 		{"cluster", orNone(i.Cluster)},
 		{"contention", fmt.Sprintf("%s (%d %s)", orNone(i.Contention), i.Locks, plural(i.Locks, "lock", "locks"))},
-		{"workers", fmt.Sprintf("%d × %d %s", i.Workers, i.Clients, plural(i.Clients, "client", "clients"))},
+		{"workers", workers(i)},
 		{"lease TTL", ms(i.TTL)},
 		{"hold time", ms(i.Hold)},
 	}
@@ -95,6 +95,13 @@ func (r *run) facts() []fact {
 		out = append(out, fact{"started", v})
 	}
 	return out
+}
+
+func workers(i rundir.Info) string {
+	if i.Workers == 0 {
+		return "none: the runner itself is the client"
+	}
+	return fmt.Sprintf("%d × %d %s", i.Workers, i.Clients, plural(i.Clients, "client", "clients"))
 }
 
 func (r *run) tiles() []tile {

@@ -80,7 +80,7 @@ const (
 	poll = 5 * time.Millisecond
 	// quiet is how long nothing more must have come for an answer to count as
 	// held as a whole. Gossip can begin the wait too early: hence the armed check.
-	quiet = 100 * time.Millisecond
+	quiet = 200 * time.Millisecond
 )
 
 // errNothingHeld: the write ended, or time was up, before an answer was held.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -166,6 +167,10 @@ func TestEncodings(t *testing.T) {
 					}
 					if fails := p.Status == checker.StatusFail; fails != (want != sound) {
 						t.Errorf("P2 is %s", p.Status)
+					}
+					// A write that nobody was told of needs the answer that shows it.
+					if want == seen && !strings.Contains(p.Violations[0].Message, "took effect is shown by the read of harness/") {
+						t.Errorf("the violation does not say why the write counts: %s", p.Violations[0].Message)
 					}
 				})
 			})

@@ -11,4 +11,7 @@
 // life (see package control). Every fault must prove that it bit; what it demands
 // of the run (cycles, proven faults, successes, reach points) is written into the
 // history as one expect note, and a run that misses any of it is INVALID.
+//
+// A scenario with a drill has none of this: package paxos does it step by step,
+// with the runner as the only client (drill.go).
 package scenario

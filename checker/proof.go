@@ -1,0 +1,50 @@
+package checker
+
+import (
+	"fmt"
+
+	"fencepost/harness/history"
+)
+
+// proof shows why a write of a counterexample must have taken effect although its
+// client was never told: what showed it later lies behind the counterexample, but
+// without it the counterexample explains nothing.
+func (a *analysis) proof(name string, w window) (events []*history.Event, text string) {
+	l := a.lock[name]
+	if l == nil {
+		return nil, "" // a resource: its ledger is the proof
+	}
+	for _, o := range w.ops {
+		s, ok := o.Input.(*lockStep)
+		if !ok || s.kind != kindWrite || s.optional || s.of.outcome != history.Unknown {
+			continue
+		}
+		if shown := l.shown(plain(*s.of.inv.To)); shown != nil {
+			events = append(events, both(shown)...)
+			text += fmt.Sprintf("; that %q took effect is shown by the %s of %s", s.String(), shown.inv.Op, shown.inv.Proc)
+		}
+	}
+	return events, text
+}
+
+// shown is the first answer that proves that the row was at v: a read of it, or a
+// write that applied to it.
+func (l *lockLog) shown(v history.Version) *op {
+	var first *op
+	earlier := func(o *op) {
+		if first == nil || o.end.TS < first.end.TS {
+			first = o
+		}
+	}
+	for _, r := range l.reads {
+		if row, _ := observed(r.end); row == v {
+			earlier(r)
+		}
+	}
+	for _, w := range l.usedBy[v] {
+		if c := w.ok(); c != nil {
+			earlier(&c.op)
+		}
+	}
+	return first
+}
