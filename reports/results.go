@@ -51,8 +51,9 @@ func Results(runDirs, benchFiles []string, sets map[string][]evidence.Result, po
 	md.WriteString("# Results\n\nGenerated from the files of kept runs; do not edit. How a verdict comes about and what the columns mean: docs/reading-a-report.md.\n")
 	evidenceTable(&md, sets)
 	coreTable(&md, runs)
-	brokenTable(&md, runs)
-	powerTables(&md, Power(system.Broken(), power))
+	rows := Power(system.Broken(), power)
+	brokenTable(&md, runs, rows)
+	powerTables(&md, rows)
 	if err := benchTables(&md, benches); err != nil {
 		return "", err
 	}
@@ -237,12 +238,15 @@ func coreTable(md *strings.Builder, runs []resultRun) {
 }
 
 // brokenTable shows every known-broken variant, run or not, with what must catch
-// it and what did.
-func brokenTable(md *strings.Builder, runs []resultRun) {
+// it and what did. One that only has runs of make power is in that table.
+func brokenTable(md *strings.Builder, runs []resultRun, power []PowerRow) {
 	md.WriteString("\n## Known-broken variants\n\nA checker that finds nothing in a broken system proves nothing. Each variant must turn red by one of the properties named; a variant is caught in a run if its verdict is the one expected and one of these properties fired.\n\n")
 	var rows [][]string
 	for _, v := range system.Broken() {
 		mine := slices.DeleteFunc(slices.Clone(runs), func(r resultRun) bool { return r.info.System != v.Name })
+		if len(mine) == 0 && slices.ContainsFunc(power, func(r PowerRow) bool { return r.System.Name == v.Name && r.Runs > 0 }) {
+			continue
+		}
 		if len(mine) == 0 {
 			rows = append(rows, []string{strings.TrimPrefix(v.Name, "broken/"), v.About, v.Red.Scenario, v.Red.Contention, "not run", expected(v), "–", "–", "–"})
 			continue
@@ -252,6 +256,9 @@ func brokenTable(md *strings.Builder, runs []resultRun) {
 				strings.TrimPrefix(v.Name, "broken/"), v.About, g.info.Scenario, g.info.Contention, g.seeds(), expected(v), g.verdicts(v.Red.Verdict), g.fired(), g.caught(v),
 			})
 		}
+	}
+	if len(rows) == 0 {
+		return // all of them are in the next table
 	}
 	table(md, []string{"Variant", "What is broken", "Scenario", "Contention", "Seeds", "Must turn red by", "Verdicts", "What fired", "Caught"}, rows)
 }
