@@ -21,6 +21,9 @@ help: ## Show what can be made
 	@echo
 	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|broken/NAME]'
 	@echo '             [CLUSTER=auto|local|up] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s] [PAXOS=v1|v2|…]'
+	@echo '  make evidence [SET=locks|smoke|paxos] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [RETRY=1] [FRESH=1]'
+	@echo '  make power [MUTANT=name,name] [RUNS=2] [SEEDS=1,2] [FRESH=1]'
+	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
 	@echo '  make bench contention=high [CLUSTER=auto|local|up]'
 
 .PHONY: build
@@ -83,6 +86,33 @@ lint: ## gofmt, go vet, staticcheck
 .PHONY: results
 results: build ## Keep runs (RUNS="runs/…") in results/ and write RESULTS.md from all that are kept
 	@$(BIN)/fencepost results $(RUNS)
+
+evidence_flags = $(if $(SEEDS),--seeds=$(SEEDS)) $(if $(FIRST),--first=$(FIRST)) $(if $(CONTENTION),--contention=$(CONTENTION)) \
+	$(if $(SCENARIOS),--scenarios=$(SCENARIOS)) $(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(FRESH),--fresh) $(if $(RETRY),--retry)
+
+.PHONY: evidence
+evidence: build deps ## Run a set at several contentions under many seeds; goes on where it was stopped
+	@$(BIN)/fencepost evidence --set=$(or $(SET),locks) $(evidence_flags)
+
+.PHONY: power
+power: build deps ## Run every known-broken variant under its directed scenario; goes on where it was stopped
+	@$(BIN)/fencepost power $(if $(MUTANT),--mutant=$(MUTANT)) $(if $(RUNS),--times=$(RUNS)) $(if $(SEEDS),--seeds=$(SEEDS)) $(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(FRESH),--fresh)
+
+.PHONY: soak
+soak: build deps ## Random runs for HOURS, until one is not PASS
+	@$(BIN)/fencepost soak --hours=$(or $(HOURS),$(error HOURS is missing: make soak HOURS=8)) $(if $(SET),--set=$(SET)) $(if $(SEED),--seed=$(SEED)) $(if $(CLUSTER),--cluster=$(CLUSTER))
+
+.PHONY: replay
+replay: build deps ## Carry out a run's plan again: make replay RUN=runs/… [TIMES=10]
+	@$(BIN)/fencepost replay $(or $(RUN),$(error RUN is missing: make replay RUN=runs/latest)) $(if $(TIMES),--times=$(TIMES)) $(if $(CLUSTER),--cluster=$(CLUSTER))
+
+.PHONY: prune
+prune: build ## Delete the directories of PASS runs but the newest KEEP
+	@$(BIN)/fencepost runs prune $(if $(KEEP),--keep=$(KEEP)) $(if $(OLDER),--older=$(OLDER)) $(if $(DRY),--dry-run)
+
+.PHONY: nightly
+nightly: build deps ## Every set with new seeds; goes on where it was stopped (runs/nightly/DATE)
+	@SEEDS=$(or $(SEEDS),20) scripts/nightly
 
 .PHONY: clean
 clean: ## Remove bin/ (runs/ stays)

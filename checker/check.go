@@ -67,9 +67,9 @@ var checks = []check{
 	{"P8", "no two holders of a lock are entitled at once", checkExclusion, true},
 	{"P9", "only the owning attempt renews or releases", checkOwnership, false},
 	{"P10", "the sink refuses only what it must", checkRefusals, true},
-	{"P11", "orphaned locks are taken over in time", notJudged("no bound on the time of a takeover is checked"), false},
+	{"P11", "orphaned locks are taken over in time", checkRecovery, true},
 	{"P12", "nothing fires early or is missed", notJudged("the lock workload has no schedules"), false},
-	{"P13", "statements use the right consistency", notJudged("statement notes are recorded but not linted"), false},
+	{"P13", "statements use the right consistency", checkStatements, false},
 	{"P14", "the run could have shown a violation", checkValidity, false},
 }
 
@@ -92,6 +92,7 @@ func Check(ctx context.Context, h *history.History, o Options) *Result {
 		r.Properties = append(r.Properties, a.judge(ctx, c))
 	}
 	r.Counts = a.count()
+	r.Recovery = a.recovery()
 	r.Verdict = verdict(r.Properties)
 	r.Summary = summarize(r, a)
 	r.Millis = millis(begin)

@@ -14,6 +14,7 @@ const (
 	pointLost      = "lease-lost"
 	pointResend    = "resend"
 	pointDuplicate = "duplicate"
+	pointLate      = "late-answer" // a grant or renewal confirmed after its deadline: what must not revive a lease
 )
 
 // count sums up what the run exercised. It is computed once.
@@ -39,7 +40,7 @@ func (a *analysis) count() Counts {
 	for _, s := range a.sinks {
 		countSink(s, &c)
 	}
-	for _, f := range a.h.Faults() {
+	for _, f := range a.faults() {
 		c.Faults++
 		if f.Proven {
 			c.FaultsProven++
@@ -54,6 +55,7 @@ func (a *analysis) count() Counts {
 	for point, n := range map[string]int{
 		pointTakeover: c.Takeovers, pointStale: c.StaleRefused, pointSettled: c.UnknownSettled,
 		pointLost: c.LeasesLost, pointResend: c.Resends, pointDuplicate: c.Duplicates,
+		pointLate: a.lateAnswers(),
 	} {
 		if n > 0 {
 			c.Points[point] += n
@@ -91,6 +93,25 @@ func (a *analysis) countLock(l *lockLog, c *Counts) {
 	for _, g := range l.grants {
 		c.LateSends += g.lateSends
 	}
+}
+
+// lateAnswers counts the answers that came when the lease that they granted or
+// renewed had run out.
+func (a *analysis) lateAnswers() int {
+	n := 0
+	for _, l := range a.locks {
+		for _, g := range l.grants {
+			for _, r := range g.renews {
+				if r.end.TS > g.deadline {
+					n++
+				}
+			}
+			if g.acq.outcome == history.OK && g.acq.end.TS > g.deadline {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func countSink(s *sinkLog, c *Counts) {

@@ -24,6 +24,9 @@ type grant struct {
 	// earlier than the one that the holder computed. margin was subtracted.
 	deadline, margin int64
 	lateSends        int
+	// clockBeyond: a fault made the holder's clock wrong by more than the declared
+	// bound; overtaken: such a one took the lock over. See clocks.go.
+	clockBeyond, overtaken bool
 }
 
 // from is when the holder's right to act begins: when it was told.
@@ -91,6 +94,7 @@ func (a *analysis) buildGrants(l *lockLog) {
 			a.gaps = append(a.gaps, recordGap{history.Life(g.acq.inv.Proc), fmt.Sprintf("the record of %s has lost events: an acquire of %s (id %d) has no end although its lock call was answered", history.Life(g.acq.inv.Proc), l.name, g.acq.inv.ID), both(&g.acq.op, g.call)})
 		}
 	}
+	l.excuseOvertaken()
 }
 
 // matchCalls finds, for each lock call that handed out a token, the acquire in it.
@@ -202,19 +206,17 @@ func (l *lockLog) find(token int64, proc string) *grant {
 // renewed, plus the ttl, minus the margin. A renewal counts if it was answered
 // before the deadline of the time: a lapsed lease is never revived.
 func (a *analysis) derive(g *grant) {
-	head := a.lives[history.Life(g.acq.inv.Proc)].header
-	if head.Format == "" && len(a.h.Headers) > 0 {
-		head = a.h.Headers[0]
-	}
+	head := a.headerOf(history.Life(g.acq.inv.Proc))
 	ttl := g.acq.to.TTLMS * 1e6
 	g.margin = int64(2*head.DriftBound*float64(ttl)) + head.MarginBaseMS*1e6
-	g.deadline = anchor(&g.acq.op) + ttl - g.margin
+	g.deadline = a.trustedUntil(g, anchor(&g.acq.op), ttl-g.margin)
 	sort.SliceStable(g.renews, func(i, j int) bool { return g.renews[i].end.TS < g.renews[j].end.TS })
 	for _, r := range g.renews {
 		if r.end.TS <= g.deadline {
-			g.deadline = max(g.deadline, anchor(&r.op)+ttl-g.margin)
+			g.deadline = max(g.deadline, a.trustedUntil(g, anchor(&r.op), ttl-g.margin))
 		}
 	}
+	a.judgeClock(g)
 }
 
 // anchor is the first send of an operation, or its invocation if its end is

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"fmt"
 	"sort"
 
 	"fencepost/harness/history"
@@ -69,11 +70,15 @@ func (a *analysis) checkCitation(e *history.Event, lock string, token int64, g *
 
 // checkDeadlines is P7.
 func checkDeadlines(_ context.Context, a *analysis, p *Property) {
-	undated := 0
+	undated, beyond := 0, 0
 	for _, d := range a.decisions {
 		e, g := d.event, d.grant
 		if g == nil || g.acq.inv.Proc != e.Proc {
 			continue // P6
+		}
+		if g.clockBeyond {
+			beyond++
+			continue
 		}
 		p.Checked++
 		if e.DecidedAt == 0 {
@@ -88,7 +93,7 @@ func checkDeadlines(_ context.Context, a *analysis, p *Property) {
 			p.add(g.lock.name, append(g.window(e), by), "%s by %s under token %d of %s was decided %s after its %s", e.Op, e.Proc, e.Token, g.lock.name, ms(e.DecidedAt-end), by.Op)
 		}
 	}
-	p.Detail = "deadlines derived from the recorded sends: first send + ttl - margin"
+	p.Detail = "deadlines derived from the recorded sends: first send + ttl - margin" + notJudgedClocks(beyond, "start or effect")
 	if undated > 0 && p.Count == 0 {
 		p.Status, p.Detail = StatusUnknown, plural(undated, "start or effect")+" without decided_at"
 	}
@@ -105,9 +110,14 @@ func (g *grant) window(e *history.Event) []*history.Event {
 
 // checkExclusion is P8: no two entitled intervals of a lock overlap.
 func checkExclusion(_ context.Context, a *analysis, p *Property) {
+	beyond := 0
 	for _, l := range a.locks {
 		var gs []*grant
 		for _, g := range l.grants {
+			if g.clockBeyond || g.overtaken {
+				beyond++
+				continue
+			}
 			if end, _ := g.until(); g.from() < end {
 				gs = append(gs, g)
 			}
@@ -127,7 +137,15 @@ func checkExclusion(_ context.Context, a *analysis, p *Property) {
 			}
 		}
 	}
-	p.Detail = "entitled: from the granting answer to the derived deadline, release or loss"
+	p.Detail = "entitled: from the granting answer to the derived deadline, release or loss" + notJudgedClocks(beyond, "grant")
+}
+
+// notJudgedClocks says how much was left out for clocks that are too wrong.
+func notJudgedClocks(n int, noun string) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; not judged: %s, clock rate beyond the declared bound", plural(n, noun))
 }
 
 func endOf(g *grant) int64 {

@@ -28,6 +28,8 @@ type analysis struct {
 	expects []*history.Event
 	crashes []*history.Event
 	points  map[string]int
+	clocks  map[string][]*history.Event // clock notes by life
+	shapes  []*history.Event            // statement notes
 	// gaps are the process lives whose record lacks events; what is unexplained
 	// is then the record's fault and not the system's.
 	gaps []recordGap
@@ -40,7 +42,11 @@ type analysis struct {
 	attempts  map[string]bool
 	counts    *Counts
 	decisions []decision
-	searchEnd time.Time // of all Porcupine searches; set by the first
+	deaths    map[string]int64          // of crashed lives; see died
+	silent    map[string][]history.Span // see silences
+	recovered *Recovery
+	injected  []history.FaultWindow // see faults
+	searchEnd time.Time             // of all Porcupine searches; set by the first
 }
 
 // stray is something in the store that nobody recorded asking for.
@@ -96,7 +102,7 @@ func (c *cas) kind() history.Op { return c.inv.Op }
 func analyse(h *history.History, o Options) *analysis {
 	a := &analysis{
 		h: h, opts: o, lives: map[string]*life{}, lock: map[string]*lockLog{}, sink: map[string]*sinkLog{},
-		points: map[string]int{}, attempts: map[string]bool{},
+		points: map[string]int{}, attempts: map[string]bool{}, clocks: map[string][]*history.Event{},
 	}
 	for _, head := range h.Headers {
 		a.life(head.Proc).header = head
@@ -243,6 +249,15 @@ func (a *analysis) note(e *history.Event) {
 		}
 	case history.NotePoint:
 		a.points[e.Point]++
+	case history.NoteClock:
+		if e.Clock != nil {
+			life := history.Life(e.Proc)
+			a.clocks[life] = append(a.clocks[life], e)
+		}
+	case history.NoteStatement:
+		if e.Statement != nil {
+			a.shapes = append(a.shapes, e)
+		}
 	case history.NoteCrash:
 		a.life(history.Life(e.Proc)).crashed = true
 		a.crashes = append(a.crashes, e)

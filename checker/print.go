@@ -44,6 +44,9 @@ func Print(w io.Writer, r *Result) {
 	fmt.Fprintf(w, "\n%s in %s of %d process lives: %d cycles, %d grants, %d takeovers, %d effects, %d stale refused, %d duplicates, %d unknown (%d settled), %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",
 		plural(c.Events, "event"), plural(c.Operations, "operation"), c.Procs,
 		c.Cycles, c.Grants, c.Takeovers, c.Effects, c.StaleRefused, c.Duplicates, c.Unknowns, c.UnknownSettled, c.Resends, c.LeasesLost, c.LateSends, c.FaultsProven, c.Faults, c.Torn)
+	if line := r.Recovery.Text(); line != "" {
+		fmt.Fprintf(w, "recovery: %s\n", line)
+	}
 }
 
 func printViolations(w io.Writer, r *Result, p *Property) {

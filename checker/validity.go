@@ -79,7 +79,7 @@ func (a *analysis) checkExpect(e *history.Event, counts Counts, p *Property) {
 		}
 	}
 	faults := map[string]history.FaultWindow{}
-	for _, f := range a.h.Faults() {
+	for _, f := range a.faults() {
 		faults[f.Fault.ID] = f
 	}
 	for _, id := range want.Faults {
@@ -97,7 +97,7 @@ func (a *analysis) checkExpect(e *history.Event, counts Counts, p *Property) {
 			p.add(point, []*history.Event{e}, "the scenario must reach %q, and the run did not", point)
 		}
 	}
-	if n := a.workers(); n < want.Workers {
+	if n := len(a.workerNames()); n < want.Workers {
 		p.add("", []*history.Event{e}, "%s recorded operations, the scenario has %d", plural(n, "worker"), want.Workers)
 	}
 }
@@ -121,59 +121,6 @@ func (a *analysis) faultEvents(id string) []*history.Event {
 		}
 	}
 	return out
-}
-
-// checkSuccess judges the releases of groups of workers by phase.
-func (a *analysis) checkSuccess(e *history.Event, p *Property) {
-	phases := a.h.Phases()
-	for _, s := range e.Expect.Success {
-		if s.Want == history.Any {
-			continue
-		}
-		var found *op
-		known, n := false, 0
-		for _, ph := range phases {
-			if ph.Name != s.Phase {
-				continue
-			}
-			known = true
-			for _, l := range a.locks {
-				for _, c := range l.cas {
-					if c.kind() != history.OpRelease || c.outcome != history.OK || c.end.TS < ph.From || c.end.TS >= ph.To {
-						continue
-					}
-					if len(s.Workers) == 0 || slices.Contains(s.Workers, history.Worker(c.inv.Proc)) {
-						found, n = &c.op, n+1
-					}
-				}
-			}
-		}
-		group := "all workers"
-		if len(s.Workers) > 0 {
-			group = strings.Join(s.Workers, ", ")
-		}
-		switch {
-		case !known:
-			p.add(s.Phase, []*history.Event{e}, "the scenario expects something of phase %s, which the run did not have", s.Phase)
-		case s.Want == history.Some && n == 0:
-			p.add(s.Phase, []*history.Event{e}, "in phase %s no release of %s succeeded, the scenario demands some", s.Phase, group)
-		case s.Want == history.None && n > 0:
-			p.add(s.Phase, append(both(found), e), "in phase %s %s of %s succeeded, the scenario demands none: the fault did not cut them off", s.Phase, plural(n, "release"), group)
-		case s.Want != history.Some && s.Want != history.None:
-			p.add(s.Phase, []*history.Event{e}, "the expect note wants %q of phase %s; known are some, none and any", s.Want, s.Phase)
-		}
-	}
-}
-
-// workers counts the workers that recorded operations.
-func (a *analysis) workers() int {
-	seen := map[string]bool{}
-	for name, l := range a.lives {
-		if l.recording && name != harness {
-			seen[history.Worker(name)] = true
-		}
-	}
-	return len(seen)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

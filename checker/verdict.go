@@ -119,6 +119,7 @@ type Result struct {
 	Summary    string     `json:"summary"`
 	Properties []Property `json:"properties"`
 	Counts     Counts     `json:"counts"`
+	Recovery   *Recovery  `json:"recovery,omitempty"`
 	Millis     float64    `json:"millis"`
 
 	dir string // what the files named in it are relative to, for Print

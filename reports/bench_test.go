@@ -193,12 +193,12 @@ func TestResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := []string{filepath.Join(bench, BenchFile)}
-	md, err := Results(dirs, files)
+	md, err := Results(dirs, files, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	reversed := []string{dirs[4], dirs[3], dirs[2], dirs[1], dirs[0]}
-	again, err := Results(reversed, files)
+	again, err := Results(reversed, files, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,23 +231,23 @@ func TestResults(t *testing.T) {
 func TestResultsRefusesWhatHasNoResult(t *testing.T) {
 	t.Parallel()
 	unchecked := makeRun(t, reporttest.Options{Seed: 1})
-	if _, err := Results([]string{unchecked}, nil); err == nil || !strings.Contains(err.Error(), "check it first") {
+	if _, err := Results([]string{unchecked}, nil, nil); err == nil || !strings.Contains(err.Error(), "check it first") {
 		t.Errorf("an unchecked run: %v", err)
 	}
-	if _, err := Results([]string{t.TempDir()}, nil); err == nil {
+	if _, err := Results([]string{t.TempDir()}, nil, nil); err == nil {
 		t.Error("an empty directory passed for a run")
 	}
-	if _, err := Results(nil, []string{filepath.Join(t.TempDir(), "none.json")}); err == nil {
+	if _, err := Results(nil, []string{filepath.Join(t.TempDir(), "none.json")}, nil); err == nil {
 		t.Error("a missing benchmark passed")
 	}
 	other := filepath.Join(t.TempDir(), BenchFile)
 	if err := os.WriteFile(other, []byte(`{"version":99}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Results(nil, []string{other}); err == nil || !strings.Contains(err.Error(), "version 99") {
+	if _, err := Results(nil, []string{other}, nil); err == nil || !strings.Contains(err.Error(), "version 99") {
 		t.Errorf("another format version: %v", err)
 	}
-	if md, err := Results(nil, nil); err != nil || !strings.Contains(md, "No run is kept") {
+	if md, err := Results(nil, nil, nil); err != nil || !strings.Contains(md, "No run is kept") {
 		t.Errorf("nothing at all: %v", err)
 	}
 }

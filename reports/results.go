@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fencepost/checker"
+	"fencepost/harness/evidence"
 	"fencepost/harness/history"
 	"fencepost/harness/rundir"
 	"fencepost/harness/system"
@@ -21,8 +22,9 @@ import (
 // variants set off, and of benchmarks. It reads each run's run.json and
 // verdict.json, and its latencies from report.json, or from the history if there
 // is none. The text depends on the files alone, not on the order of the
-// arguments. A run that was not checked is an error: it has no result.
-func Results(runDirs, benchFiles []string) (string, error) {
+// arguments. A run that was not checked is an error: it has no result. sets are
+// the stored results of whole sets, by name; power those of `fencepost power`.
+func Results(runDirs, benchFiles []string, sets map[string][]evidence.Result, power ...evidence.Result) (string, error) {
 	var runs []resultRun
 	for _, dir := range runDirs {
 		r, err := readResult(dir)
@@ -47,8 +49,10 @@ func Results(runDirs, benchFiles []string) (string, error) {
 
 	var md strings.Builder
 	md.WriteString("# Results\n\nGenerated from the files of kept runs; do not edit. How a verdict comes about and what the columns mean: docs/reading-a-report.md.\n")
+	evidenceTable(&md, sets)
 	coreTable(&md, runs)
 	brokenTable(&md, runs)
+	powerTables(&md, Power(system.Broken(), power))
 	if err := benchTables(&md, benches); err != nil {
 		return "", err
 	}

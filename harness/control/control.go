@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"fencepost/harness/history"
 )
 
 // FD is the worker's end of the channel.
@@ -55,10 +57,14 @@ type Message struct {
 	Key   string        `json:"key,omitempty"`     // hit
 	Stats *Stats        `json:"stats,omitempty"`
 	Error string        `json:"error,omitempty"`
+	// Clock is how the worker's clocks are to be from now on (to the worker; nil
+	// only asks), Reading what they then show (from it).
+	Clock   *history.Clock `json:"clock,omitempty"`
+	Reading *Reading       `json:"reading,omitempty"`
 }
 
-// Commands from the runner: arm, disarm, go, stop. From the worker: ready, hit,
-// stats, stopped, error.
+// Commands from the runner: arm, disarm, go, stop, clock. From the worker: ready,
+// hit, stats, stopped, error, and clock as the answer.
 const (
 	CmdArm     = "arm"
 	CmdDisarm  = "disarm"
@@ -69,6 +75,7 @@ const (
 	CmdStats   = "stats"
 	CmdStopped = "stopped"
 	CmdError   = "error"
+	CmdClock   = "clock"
 )
 
 // Stats are a worker's running totals, for live progress only.
@@ -77,6 +84,14 @@ type Stats struct {
 	Stale      int64 `json:"stale"`
 	Unknown    int64 `json:"unknown"`
 	LeasesLost int64 `json:"leases_lost"`
+}
+
+// Reading is what a worker's clocks show at one instant.
+type Reading struct {
+	At    int64         `json:"at"`       // the true clock, history.Now
+	Wall  int64         `json:"wall"`     // wall clock, Unix ns
+	Lease time.Duration `json:"lease_ns"` // lease clock
+	Awake time.Duration `json:"awake_ns"` // what timers go by
 }
 
 // Conn is one end of the channel. Send is safe for concurrent use.

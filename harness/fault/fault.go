@@ -19,32 +19,66 @@ const OpTimeout = 30 * time.Second
 // RestartTimeout bounds the restart of a node, which takes 10 s on an idle machine.
 const RestartTimeout = 120 * time.Second
 
-// Spec is a fault as scenario files write it.
+// Spec is a fault as scenario files write it. A parameter that a fault does not
+// take is an error.
 type Spec struct {
 	// Fault is the name: see Names.
 	Fault string `yaml:"fault"`
-	// Targets are nodes (n1), workers (w1), random-node, random-worker or coordinator.
+	// Targets are nodes (n1), workers (w1), random-node, random-worker, all-nodes,
+	// all-workers or coordinator.
 	Targets []string `yaml:"targets"`
 	// Mode is how a cut treats bytes: stall (hold them and deliver at heal, as
 	// TCP does; default) or drop (discard, and close at heal).
 	Mode string `yaml:"mode,omitempty"`
+	// Sense of a one-way partition: out (what the targets send is lost; default)
+	// or in (what they are sent).
+	Sense string `yaml:"sense,omitempty"`
+	// Latency is a one-way delay, Jitter the largest deviation from it.
+	Latency time.Duration `yaml:"latency,omitempty"`
+	Jitter  time.Duration `yaml:"jitter,omitempty"`
+	// Offset is by how much a wall clock is wrong, RatePPM by how many millionths
+	// a lease clock runs too fast; both may be negative.
+	Offset  time.Duration `yaml:"offset,omitempty"`
+	RatePPM int64         `yaml:"rate_ppm,omitempty"`
+	// Seed of what the fault draws itself; the plan sets it.
+	Seed uint64 `yaml:"seed,omitempty"`
 }
 
-// Random targets, resolved when the plan is made.
+// given names the parameters that are set.
+func (s Spec) given() []string {
+	var out []string
+	for _, p := range []struct {
+		name string
+		set  bool
+	}{
+		{"mode", s.Mode != ""}, {"sense", s.Sense != ""}, {"latency", s.Latency != 0}, {"jitter", s.Jitter != 0},
+		{"offset", s.Offset != 0}, {"rate_ppm", s.RatePPM != 0},
+	} {
+		if p.set {
+			out = append(out, p.name)
+		}
+	}
+	return out
+}
+
+// Targets that are resolved when the plan is made.
 const (
 	RandomNode   = "random-node"
 	RandomWorker = "random-worker"
+	AllNodes     = "all-nodes"
+	AllWorkers   = "all-workers"
 )
 
 // Coordinator as a target is the node through which the clients' requests for
 // the run's first lock go, found when the fault is injected: a fault of another
-// node may leave a single lock's clients untouched.
+// node may leave a single lock's clients untouched. A node that does not run is
+// passed over.
 const Coordinator = "coordinator"
 
 // Links switches links' modes. The fabric does it; a known-broken variant of the
 // harness does not.
 type Links interface {
-	Set(ctx context.Context, links []*link.Link, d link.Dir, m link.Mode) error
+	Set(ctx context.Context, ends []link.End, m link.Mode) error
 }
 
 // Env is what faults act on.
@@ -57,6 +91,8 @@ type Env struct {
 	// Read makes a SERIAL read with the node as coordinator, to see whether
 	// consensus is reachable through it.
 	Read func(ctx context.Context, node string) error
+
+	claims claims
 }
 
 // Evidence is what a probe found.
@@ -92,33 +128,35 @@ const (
 // entry is one row of the table of faults.
 type entry struct {
 	about string
+	takes []string // parameters
 	make  func(Spec) (Fault, error)
 }
 
 // table is all faults by name.
 var table = map[string]entry{
-	"partition": {"cut nodes off from the other nodes, both ways; clients still reach them", func(s Spec) (Fault, error) {
-		m, err := cutMode(s.Mode)
-		return partition{m}, err
-	}},
-	"partition-client": {"cut workers off from every node of the lock store, both ways; they still reach the sink", func(s Spec) (Fault, error) {
-		m, err := cutMode(s.Mode)
-		return clientPartition{m}, err
-	}},
-	"lost-replies": {"requests of workers to the lock store arrive and are executed, the answers are dropped", plain(lostReplies{})},
-	"kill-worker":  {"SIGKILL worker processes; started again as a new life at heal", plain(killWorker{})},
-	"pause-worker": {"SIGSTOP worker processes, SIGCONT at heal", plain(pauseWorker{})},
-	"kill-node":    {"SIGKILL Cassandra nodes; started again at heal", plain(killNode{})},
-	"slow-job":     {"a client stays in its critical section for the trigger's hold", plain(slowJob{})},
+	"partition":         {"cut nodes off from the other nodes, both ways; clients still reach them", []string{"mode"}, newPartition},
+	"partition-oneway":  {"cut one sense between nodes and the others: what the targets send is lost, or what they are sent", []string{"mode", "sense"}, newOneway},
+	"partition-bridge":  {"cut all nodes but the target off from each other: only the target sees every node", []string{"mode"}, newBridge},
+	"partition-ring":    {"cut the first worker off from the first node, the second from the second …: each sees another majority", []string{"mode"}, newRing},
+	"partition-client":  {"cut workers off from every node of the lock store, both ways; they still reach the sink", []string{"mode"}, newClientPartition},
+	"sink-outage":       {"cut workers off from the sink, both ways; they still reach the lock store", []string{"mode"}, newSinkOutage},
+	"lost-replies":      {"requests of workers to the lock store arrive and are executed, the answers are dropped", nil, plain(lostReplies{})},
+	"sink-lost-replies": {"requests of workers to the sink arrive and are executed, the answers are dropped", nil, plain(lostReplies{sink: true})},
+	"latency":           {"delay all that workers and nodes say to each other, each way", []string{"latency", "jitter"}, newLatency},
+	"slow-node":         {"delay all that nodes and their peers and clients say to each other, each way", []string{"latency", "jitter"}, newSlowNode},
+	"flaky-links":       {"workers' links stall, drop, close and slow down by turns, each for a fraction of a second", nil, func(s Spec) (Fault, error) { return flakyLinks{s.Seed}, nil }},
+	"kill-worker":       {"SIGKILL worker processes; started again as a new life at heal", nil, plain(killWorker{})},
+	"pause-worker":      {"SIGSTOP worker processes, SIGCONT at heal", nil, plain(pauseWorker{})},
+	"kill-node":         {"SIGKILL Cassandra nodes; started again at heal", nil, plain(killNode{})},
+	"pause-node":        {"SIGSTOP Cassandra nodes, SIGCONT at heal", nil, plain(pauseNode{})},
+	"restart-node":      {"end Cassandra nodes in order (SIGTERM: they drain); started again at heal", nil, plain(restartNode{})},
+	"clock":             {"set the wall clock of workers wrong by an offset, or the rate of their lease clock", []string{"offset", "rate_ppm"}, newClockFault},
+	"suspend":           {"the workers' machine sleeps: processes and timers stand still, the lease clock goes on", nil, plain(suspend{})},
+	"slow-job":          {"a client stays in its critical section for the trigger's hold", nil, plain(slowJob{})},
 }
 
 func plain(f Fault) func(Spec) (Fault, error) {
-	return func(s Spec) (Fault, error) {
-		if s.Mode != "" {
-			return nil, fmt.Errorf("fault %s has no mode", s.Fault)
-		}
-		return f, nil
-	}
+	return func(Spec) (Fault, error) { return f, nil }
 }
 
 // Names lists the faults.
@@ -140,9 +178,14 @@ func New(s Spec) (Fault, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown fault %q; the faults are %s", s.Fault, strings.Join(Names(), ", "))
 	}
+	for _, p := range s.given() {
+		if !slices.Contains(e.takes, p) {
+			return nil, fmt.Errorf("fault %s has no %s", s.Fault, p)
+		}
+	}
 	f, err := e.make(s)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("fault %s: %w", s.Fault, err)
 	}
 	if len(s.Targets) == 0 {
 		return nil, fmt.Errorf("fault %s has no targets", s.Fault)
@@ -156,24 +199,14 @@ func New(s Spec) (Fault, error) {
 }
 
 func checkTarget(kind TargetKind, t string) error {
-	prefix, random := "n", RandomNode
+	prefix, random, all := "n", RandomNode, AllNodes
 	if kind == Worker {
-		prefix, random = "w", RandomWorker
+		prefix, random, all = "w", RandomWorker, AllWorkers
 	}
-	if t == random || kind == Node && t == Coordinator || len(t) > 1 && strings.HasPrefix(t, prefix) && strings.Trim(t[1:], "0123456789") == "" {
+	if t == random || t == all || kind == Node && t == Coordinator || len(t) > 1 && strings.HasPrefix(t, prefix) && strings.Trim(t[1:], "0123456789") == "" {
 		return nil
 	}
 	return fmt.Errorf("target %q is not a %s (such as %s1, or %s)", t, kind, prefix, random)
-}
-
-func cutMode(mode string) (link.Kind, error) {
-	switch mode {
-	case "", "stall":
-		return link.Stall, nil
-	case "drop":
-		return link.Drop, nil
-	}
-	return link.Stall, fmt.Errorf("unknown mode %q; the modes are stall, drop", mode)
 }
 
 func (e *Env) nodes(names []string) ([]cluster.Node, error) {

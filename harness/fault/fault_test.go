@@ -22,6 +22,14 @@ func TestNewRefusesBadSpecs(t *testing.T) {
 		`target "random-node" is not a worker`: {Fault: "kill-worker", Targets: []string{RandomNode}},
 		`target "coordinator" is not a worker`: {Fault: "pause-worker", Targets: []string{Coordinator}},
 		`unknown mode "melt"`:                  {Fault: "partition", Targets: []string{"n1"}, Mode: "melt"},
+		"fault latency has no mode":            {Fault: "latency", Targets: []string{"w1"}, Latency: time.Second, Mode: "drop"},
+		"latency is missing":                   {Fault: "latency", Targets: []string{"w1"}},
+		"jitter 2s is not between":             {Fault: "slow-node", Targets: []string{"n1"}, Latency: time.Second, Jitter: 2 * time.Second},
+		`unknown sense "up"`:                   {Fault: "partition-oneway", Targets: []string{"n1"}, Sense: "up"},
+		"fault partition has no sense":         {Fault: "partition", Targets: []string{"n1"}, Sense: "in"},
+		"offset or rate_ppm is missing":        {Fault: "clock", Targets: []string{"w1"}},
+		"rate_ppm 2000000 is not within":       {Fault: "clock", Targets: []string{"w1"}, RatePPM: 2_000_000},
+		"fault suspend has no offset":          {Fault: "suspend", Targets: []string{"w1"}, Offset: time.Second},
 		"fault kill-node has no mode":          {Fault: "kill-node", Targets: []string{"n1"}, Mode: "drop"},
 	} {
 		if _, err := New(s); err == nil || !strings.Contains(err.Error(), want) {
@@ -37,13 +45,13 @@ func TestNewRefusesBadSpecs(t *testing.T) {
 
 type realLinks struct{}
 
-func (realLinks) Set(ctx context.Context, links []*link.Link, d link.Dir, m link.Mode) error {
-	return link.SetAll(ctx, links, d, m)
+func (realLinks) Set(ctx context.Context, ends []link.End, m link.Mode) error {
+	return link.SetEnds(ctx, ends, m)
 }
 
 type inertLinks struct{}
 
-func (inertLinks) Set(context.Context, []*link.Link, link.Dir, link.Mode) error { return nil }
+func (inertLinks) Set(context.Context, []link.End, link.Mode) error { return nil }
 
 // echoLink is a link to an echo server, with a connection through it.
 func echoLink(t *testing.T) (*link.Link, net.Conn) {
@@ -120,7 +128,7 @@ func TestCutMustProveItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, conn := echoLink(t)
-			cut, err := newCut(t.Context(), &Env{Links: c.links}, []*link.Link{l}, c.kind, link.Up, link.Down)
+			cut, err := newSwitched(t.Context(), &Env{Links: c.links}, link.Ends([]*link.Link{l}), link.Mode{Kind: c.kind})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +161,7 @@ func TestCutMustProveItself(t *testing.T) {
 func TestLostRepliesMustProveBoth(t *testing.T) {
 	t.Parallel()
 	l, conn := echoLink(t)
-	c, err := newCut(t.Context(), &Env{Links: realLinks{}}, []*link.Link{l}, link.Drop, link.Down)
+	c, err := newSwitched(t.Context(), &Env{Links: realLinks{}}, link.Ends([]*link.Link{l}, link.Down), link.Mode{Kind: link.Drop})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,5 +175,31 @@ func TestLostRepliesMustProveBoth(t *testing.T) {
 	await(t, l, "dropped", func(n link.Counters) bool { return n.Down.DroppedBytes == 4 })
 	if ev := a.Probe(t.Context()); !ev.Proven || !strings.Contains(ev.Text, "4 bytes of requests went through") {
 		t.Errorf("got %+v", ev)
+	}
+}
+
+// Two faults on one end of a link would heal each other.
+func TestLinksAreUnderOneFault(t *testing.T) {
+	t.Parallel()
+	l, _ := echoLink(t)
+	env := &Env{Links: realLinks{}}
+	a, err := newSwitched(t.Context(), env, link.Ends([]*link.Link{l}, link.Up), link.Mode{Kind: link.Stall})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newSwitched(t.Context(), env, link.Ends([]*link.Link{l}), link.Mode{Kind: link.Drop}); err == nil || !strings.Contains(err.Error(), "w1->n1 (up) is under another fault already") {
+		t.Errorf("the second fault: %v", err)
+	}
+	b, err := newSwitched(t.Context(), env, link.Ends([]*link.Link{l}, link.Down), link.Mode{Kind: link.Stall})
+	if err != nil {
+		t.Errorf("the other direction: %v", err)
+	}
+	for _, s := range []*switched{a, b} {
+		if err := s.Heal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := newSwitched(t.Context(), env, link.Ends([]*link.Link{l}), link.Mode{Kind: link.Pass}); err != nil {
+		t.Errorf("after healing: %v", err)
 	}
 }

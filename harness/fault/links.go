@@ -5,158 +5,156 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"fencepost/harness/link"
 )
 
-// cut is a set of links with their directions switched away from pass.
-type cut struct {
+// claims keeps two faults off one end of a link: the first to heal would end the
+// other's as well.
+type claims struct {
+	mu    sync.Mutex
+	taken map[link.End]bool
+}
+
+func (c *claims) take(ends []link.End) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range ends {
+		if c.taken[e] {
+			return fmt.Errorf("link %s (%s) is under another fault already: let the two follow each other", e.Link.Name(), e.Dir)
+		}
+	}
+	if c.taken == nil {
+		c.taken = map[link.End]bool{}
+	}
+	for _, e := range ends {
+		c.taken[e] = true
+	}
+	return nil
+}
+
+func (c *claims) free(ends []link.End) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range ends {
+		delete(c.taken, e)
+	}
+}
+
+// switched is ends of links switched away from pass.
+type switched struct {
 	env   *Env
-	links []*link.Link
-	dirs  []link.Dir
+	ends  []link.End
 	watch *link.Watch
 }
 
-func newCut(ctx context.Context, env *Env, links []*link.Link, kind link.Kind, dirs ...link.Dir) (*cut, error) {
-	if len(links) == 0 {
-		return nil, errors.New("no links to cut")
+// newSwitched puts the ends into the mode, and watches them and the links of also.
+func newSwitched(ctx context.Context, env *Env, ends []link.End, m link.Mode, also ...*link.Link) (*switched, error) {
+	if len(ends) == 0 {
+		return nil, errors.New("no links to switch")
 	}
-	c := &cut{env: env, links: links, dirs: dirs}
-	for _, d := range dirs {
-		if err := env.Links.Set(ctx, links, d, link.Mode{Kind: kind}); err != nil {
-			return nil, errors.Join(err, c.Heal(ctx))
+	if err := env.claims.take(ends); err != nil {
+		return nil, err
+	}
+	s := &switched{env: env, ends: ends}
+	if err := env.Links.Set(ctx, ends, m); err != nil {
+		return nil, errors.Join(err, s.Heal(ctx))
+	}
+	seen := map[*link.Link]bool{}
+	var links []*link.Link
+	for _, e := range ends {
+		if !seen[e.Link] {
+			seen[e.Link] = true
+			links = append(links, e.Link)
 		}
 	}
-	c.watch = link.NewWatch(links)
-	return c, nil
-}
-
-// Heal lets the links pass again.
-func (c *cut) Heal(ctx context.Context) error {
-	var errs []error
-	for _, d := range c.dirs {
-		errs = append(errs, c.env.Links.Set(ctx, c.links, d, link.Mode{Kind: link.Pass}))
+	for _, l := range also {
+		if !seen[l] {
+			seen[l] = true
+			links = append(links, l)
+		}
 	}
-	return errors.Join(errs...)
+	s.watch = link.NewWatch(links)
+	return s, nil
 }
 
-// stopped judges the watched directions: nothing passed, and something tried to.
-func (c *cut) stopped() Evidence {
+// Heal lets the ends pass again.
+func (s *switched) Heal(ctx context.Context) error {
+	err := s.env.Links.Set(ctx, s.ends, link.Mode{Kind: link.Pass})
+	s.env.claims.free(s.ends)
+	return err
+}
+
+// stopped judges the ends as a cut: nothing passed, and something tried to.
+func (s *switched) stopped() Evidence {
+	delta := s.watch.Delta()
 	var leaks []string
 	var blocked, tried int64
-	for name, n := range c.watch.Delta() {
-		for _, d := range c.dirs {
-			dc := n.Dir(d)
-			if dc.PassedBytes > 0 {
-				leaks = append(leaks, fmt.Sprintf("%s %s passed %d bytes", name, d, dc.PassedBytes))
-			}
-			blocked += dc.HeldTotalBytes + dc.DroppedBytes
+	links := map[string]bool{}
+	for _, e := range s.ends {
+		n := delta[e.Link.Name()]
+		c := n.Dir(e.Dir)
+		if c.PassedBytes > 0 {
+			leaks = append(leaks, fmt.Sprintf("%s %s passed %d bytes", e.Link.Name(), e.Dir, c.PassedBytes))
 		}
-		tried += n.ConnsBlackholed
+		blocked += c.HeldTotalBytes + c.DroppedBytes
+		if !links[e.Link.Name()] {
+			links[e.Link.Name()] = true
+			tried += n.ConnsBlackholed
+		}
 	}
 	if len(leaks) > 0 {
 		return Evidence{Text: "the cut leaks: " + strings.Join(leaks, "; ")}
 	}
 	if blocked == 0 {
-		return Evidence{Text: fmt.Sprintf("no byte was held or dropped on the %d links: nothing shows that the cut was in force", len(c.links))}
+		return Evidence{Text: fmt.Sprintf("no byte was held or dropped on the %d links: nothing shows that the cut was in force", len(links))}
 	}
-	return Evidence{Proven: true, Text: fmt.Sprintf("%d links passed 0 bytes; %d bytes held or dropped, %d new connections led nowhere", len(c.links), blocked, tried)}
+	return Evidence{Proven: true, Text: fmt.Sprintf("%d links passed 0 bytes; %d bytes held or dropped, %d new connections led nowhere", len(links), blocked, tried)}
 }
 
-type partition struct{ kind link.Kind }
-
-func (partition) Kind() TargetKind { return Node }
-
-func (p partition) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	if _, err := env.nodes(targets); err != nil {
-		return nil, err
+// passed is the bytes that the links passed in the directions that are not switched.
+func (s *switched) passed() int64 {
+	cut := map[string]bool{}
+	for _, e := range s.ends {
+		cut[e.Link.Name()+e.Dir.String()] = true
 	}
-	others := env.others(targets)
-	if len(others) == 0 {
-		return nil, errors.New("partition: no node is left on the other side")
-	}
-	var links []*link.Link
-	for _, a := range targets {
-		for _, b := range others {
-			links = append(links, env.Cluster.Links().Between(a, b)...)
-			links = append(links, env.Cluster.Links().Between(b, a)...)
-		}
-	}
-	c, err := newCut(ctx, env, links, p.kind, link.Up, link.Down)
-	if err != nil {
-		return nil, err
-	}
-	return &activePartition{cut: c, inside: targets, outside: others}, nil
-}
-
-type activePartition struct {
-	*cut
-	inside, outside []string
-}
-
-// Probe asks from both sides: consensus must be out of reach on the smaller
-// side and within reach on a majority.
-func (a *activePartition) Probe(ctx context.Context) Evidence {
-	ev := a.stopped()
-	total := len(a.inside) + len(a.outside)
-	for _, side := range [][]string{a.inside, a.outside} {
-		majority := len(side) > total/2
-		for _, node := range side {
-			err := a.env.Read(ctx, node)
-			switch {
-			case err == nil && majority:
-				ev.Text += fmt.Sprintf("; a SERIAL read through %s is answered", node)
-			case err != nil && !majority:
-				ev.Text += fmt.Sprintf("; a SERIAL read through %s fails (%s)", node, firstLine(err))
-			case err == nil:
-				ev.Proven = false
-				ev.Text += fmt.Sprintf("; yet a SERIAL read through %s, on a minority side, is answered", node)
-			default:
-				ev.Proven = false
-				ev.Text += fmt.Sprintf("; yet a SERIAL read through %s, on the majority side, fails (%s)", node, firstLine(err))
+	var n int64
+	for name, c := range s.watch.Delta() {
+		for _, d := range link.Dirs {
+			if !cut[name+d.String()] {
+				n += c.Dir(d).PassedBytes
 			}
 		}
 	}
-	return ev
+	return n
+}
+
+// also adds what else a fault demands to the evidence.
+func (ev *Evidence) also(holds bool, format string, args ...any) {
+	ev.Proven = ev.Proven && holds
+	ev.Text += "; " + fmt.Sprintf(format, args...)
+}
+
+// read asks for a SERIAL read through a node; want says whether it must be answered.
+func (ev *Evidence) read(ctx context.Context, env *Env, node string, want bool) {
+	err := env.Read(ctx, node)
+	switch {
+	case err == nil && want:
+		ev.also(true, "a SERIAL read through %s is answered", node)
+	case err == nil:
+		ev.also(false, "yet a SERIAL read through %s, which sees no majority, is answered", node)
+	case want:
+		ev.also(false, "yet a SERIAL read through %s, which sees a majority, fails (%s)", node, firstLine(err))
+	default:
+		ev.also(true, "a SERIAL read through %s fails (%s)", node, firstLine(err))
+	}
 }
 
 // firstLine keeps evidence to one line; the driver repeats the server's text.
 func firstLine(err error) string {
 	s, _, _ := strings.Cut(err.Error(), "\n")
 	return s
-}
-
-type clientPartition struct{ kind link.Kind }
-
-func (clientPartition) Kind() TargetKind { return Worker }
-
-func (p clientPartition) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	lock, sink, err := env.workerLinks(targets)
-	if err != nil {
-		return nil, err
-	}
-	sinkWatch := link.NewWatch(sink)
-	c, err := newCut(ctx, env, lock, p.kind, link.Up, link.Down)
-	if err != nil {
-		return nil, err
-	}
-	return &activeClientPartition{cut: c, sink: sinkWatch}, nil
-}
-
-type activeClientPartition struct {
-	*cut
-	sink *link.Watch
-}
-
-// Probe shows the lock store's links dead and the sink's alive.
-func (a *activeClientPartition) Probe(context.Context) Evidence {
-	ev := a.stopped()
-	var passed int64
-	for _, n := range a.sink.Delta() {
-		passed += n.Dir(link.Up).PassedBytes + n.Dir(link.Down).PassedBytes
-	}
-	ev.Text += fmt.Sprintf("; the sink's links passed %d bytes meanwhile", passed)
-	return ev
 }
 
 // workerLinks returns the workers' links to the lock store and to the sink.
@@ -176,36 +174,4 @@ func (e *Env) workerLinks(workers []string) (lock, sink []*link.Link, err error)
 		}
 	}
 	return lock, sink, nil
-}
-
-type lostReplies struct{}
-
-func (lostReplies) Kind() TargetKind { return Worker }
-
-func (lostReplies) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	lock, _, err := env.workerLinks(targets)
-	if err != nil {
-		return nil, err
-	}
-	c, err := newCut(ctx, env, lock, link.Drop, link.Down)
-	if err != nil {
-		return nil, err
-	}
-	return &activeLostReplies{c}, nil
-}
-
-type activeLostReplies struct{ *cut }
-
-// Probe demands requests that got through and answers that did not.
-func (a *activeLostReplies) Probe(context.Context) Evidence {
-	ev := a.stopped()
-	var up int64
-	for _, n := range a.watch.Delta() {
-		up += n.Dir(link.Up).PassedBytes
-	}
-	if up == 0 {
-		ev.Proven = false
-	}
-	ev.Text += fmt.Sprintf("; %d bytes of requests went through", up)
-	return ev
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"fencepost/harness/cluster"
@@ -123,11 +124,13 @@ type activeKillNode struct {
 	killed []string
 }
 
-// Probe dials the dead nodes; on success some node of the others still answers.
+// Probe dials the dead nodes.
 func (a *activeKillNode) Probe(ctx context.Context) Evidence {
-	var names []string
+	return a.gone(ctx, "SIGKILL ended "+strings.Join(a.killed, ", "))
+}
+
+func (a *activeKillNode) gone(ctx context.Context, text string) Evidence {
 	for _, n := range a.nodes {
-		names = append(names, n.Name())
 		addr := net.JoinHostPort(n.IP(), strconv.Itoa(a.env.Cluster.CQLPort()))
 		d := net.Dialer{Timeout: time.Second}
 		if conn, err := d.DialContext(ctx, "tcp", addr); err == nil {
@@ -135,21 +138,134 @@ func (a *activeKillNode) Probe(ctx context.Context) Evidence {
 			return Evidence{Text: n.Name() + " still accepts connections"}
 		}
 	}
-	ev := Evidence{Proven: true, Text: fmt.Sprintf("SIGKILL ended %s; their CQL ports refuse connections", strings.Join(a.killed, ", "))}
-	for _, other := range a.env.others(names) {
-		if err := a.env.Read(ctx, other); err != nil {
+	ev := Evidence{Proven: true, Text: text + "; their CQL ports refuse connections"}
+	ev.rest(ctx, a.env, a.nodes)
+	return ev
+}
+
+// rest tells whether the nodes that a fault leaves alone have a quorum.
+func (ev *Evidence) rest(ctx context.Context, env *Env, hit []cluster.Node) {
+	names := make([]string, len(hit))
+	for i, n := range hit {
+		names[i] = n.Name()
+	}
+	for _, other := range env.others(names) {
+		n, ok := env.Cluster.Node(other)
+		if !ok || n.State() != cluster.Running {
+			continue
+		}
+		if err := env.Read(ctx, other); err != nil {
 			ev.Text += fmt.Sprintf("; a SERIAL read through %s fails (%s)", other, firstLine(err))
 		} else {
 			ev.Text += fmt.Sprintf("; a SERIAL read through %s is answered", other)
 		}
 	}
-	return ev
 }
 
 func (a *activeKillNode) Heal(ctx context.Context) error {
+	errs := make([]error, len(a.nodes))
+	var wg sync.WaitGroup
+	for i, n := range a.nodes {
+		wg.Go(func() { errs[i] = n.Start(ctx) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, n := range a.nodes {
+		if err := a.ready(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready waits until consensus works through a node again, unless so many nodes
+// are still away that it cannot: the last fault to heal waits for all.
+func (a *activeKillNode) ready(ctx context.Context, n cluster.Node) error {
+	running := 0
+	for _, n := range a.env.Cluster.Nodes() {
+		if n.State() == cluster.Running {
+			running++
+		}
+	}
+	if 2*running <= len(a.env.Cluster.Nodes()) {
+		return nil
+	}
+	return n.WaitReady(ctx)
+}
+
+// restartNode ends nodes in order.
+type restartNode struct{}
+
+func (restartNode) Kind() TargetKind { return Node }
+
+func (restartNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
+	nodes, err := env.nodes(targets)
+	if err != nil {
+		return nil, err
+	}
+	a := &activeRestartNode{activeKillNode{env: env, nodes: nodes}}
+	for _, n := range nodes {
+		pid := n.PID()
+		if err := n.Stop(ctx); err != nil {
+			return nil, err
+		}
+		a.killed = append(a.killed, fmt.Sprintf("%s (pid %d)", n.Name(), pid))
+	}
+	return a, nil
+}
+
+type activeRestartNode struct{ activeKillNode }
+
+func (a *activeRestartNode) Probe(ctx context.Context) Evidence {
+	return a.gone(ctx, "SIGTERM ended "+strings.Join(a.killed, ", "))
+}
+
+// pauseNode stops nodes without ending them.
+type pauseNode struct{}
+
+func (pauseNode) Kind() TargetKind { return Node }
+
+func (pauseNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
+	nodes, err := env.nodes(targets)
+	if err != nil {
+		return nil, err
+	}
+	a := &activePauseNode{env: env, since: time.Now()}
+	for _, n := range nodes {
+		if err := n.Pause(ctx); err != nil {
+			return nil, errors.Join(err, a.Heal(ctx))
+		}
+		a.nodes = append(a.nodes, n)
+	}
+	return a, nil
+}
+
+type activePauseNode struct {
+	env   *Env
+	nodes []cluster.Node
+	since time.Time
+}
+
+// Probe looks at the processes and asks the others for a SERIAL read.
+func (a *activePauseNode) Probe(ctx context.Context) Evidence {
+	var states []string
+	for _, n := range a.nodes {
+		if state := n.ProcessState(); state != "T" {
+			return Evidence{Text: fmt.Sprintf("%s (pid %d) is in state %q, not stopped", n.Name(), n.PID(), state)}
+		}
+		states = append(states, fmt.Sprintf("%s (pid %d) in state T", n.Name(), n.PID()))
+	}
+	ev := Evidence{Proven: true, Text: fmt.Sprintf("%s after %.1f s", strings.Join(states, ", "), time.Since(a.since).Seconds())}
+	ev.rest(ctx, a.env, a.nodes)
+	return ev
+}
+
+func (a *activePauseNode) Heal(ctx context.Context) error {
 	var errs []error
 	for _, n := range a.nodes {
-		errs = append(errs, n.Start(ctx), n.WaitReady(ctx))
+		errs = append(errs, n.Resume(ctx))
 	}
 	return errors.Join(errs...)
 }

@@ -49,6 +49,7 @@ type life struct {
 	killed string // by whom
 	fault  string // the worker's own last words
 	err    error  // after done
+	clocks chan control.Reading
 }
 
 // Name is "w1".
@@ -163,7 +164,7 @@ func (w *Worker) spawn() (*life, error) {
 		add(&w.past, w.cur.totals())
 	}
 	w.lives++
-	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), done: make(chan struct{})}
+	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), done: make(chan struct{}), clocks: make(chan control.Reading, 1)}
 	cfg := w.fleet.cfg.Worker
 	cfg.Worker, cfg.Life, cfg.LockNodes, cfg.SinkNodes = w.name, l.name, w.lock, w.sink
 	cfg.History = w.fleet.historyFile(l.name)
@@ -215,6 +216,13 @@ func (l *life) listen() {
 				l.mu.Lock()
 				l.stats = *m.Stats
 				l.mu.Unlock()
+			}
+		case control.CmdClock:
+			if m.Reading != nil {
+				select {
+				case l.clocks <- *m.Reading:
+				default: // nobody waits for it any more
+				}
 			}
 		case control.CmdError:
 			l.mu.Lock()
@@ -294,6 +302,30 @@ func (w *Worker) signal(ctx context.Context, sig syscall.Signal, want func(strin
 		}
 	}
 	return nil
+}
+
+// Clock sets the worker's clocks (nil: leaves them) and returns what they show.
+// One call at a time.
+func (w *Worker) Clock(ctx context.Context, to *history.Clock) (control.Reading, error) {
+	l := w.current()
+	if l == nil || !l.running() {
+		return control.Reading{}, fmt.Errorf("%s does not run", w.name)
+	}
+	select {
+	case <-l.clocks: // the late answer to a call that gave up
+	default:
+	}
+	if err := l.conn.Send(control.Message{Cmd: control.CmdClock, Clock: to}); err != nil {
+		return control.Reading{}, fmt.Errorf("clock of %s: %w", w.name, err)
+	}
+	select {
+	case r := <-l.clocks:
+		return r, nil
+	case <-l.done:
+		return control.Reading{}, fmt.Errorf("clock of %s: the process ended", w.name)
+	case <-ctx.Done():
+		return control.Reading{}, fmt.Errorf("clock of %s: no answer: %w", w.name, ctx.Err())
+	}
 }
 
 // Stop asks the worker to finish its cycles and end; when ctx ends first it is killed.

@@ -194,13 +194,16 @@ type Expect struct {
 	Success []Success `json:"success,omitempty" yaml:"success"`
 	// Must are reach points each hit at least once: the point notes of the
 	// workers, and the ones the checker derives itself: takeover, stale-refused,
-	// unknown-settled, lease-lost, resend, duplicate.
+	// unknown-settled, lease-lost, resend, duplicate, late-answer.
 	Must []string `json:"must,omitempty" yaml:"must"`
 	// Sometimes are reach points (of the same kind) that need not be hit in every
 	// run, but at least once in the last 20 kept runs of the scenario.
 	Sometimes []string `json:"sometimes,omitempty" yaml:"sometimes"`
 	// Workers is how many worker processes must have recorded operations.
 	Workers int `json:"workers,omitempty" yaml:"-"`
+	// RecoveryBoundMS is what P11 allows beyond ttl + ttl/8 until an orphaned lock
+	// is taken over; 0: the checker's default, 5 s + ttl/2.
+	RecoveryBoundMS int64 `json:"recovery_bound_ms,omitempty" yaml:"recovery_bound_ms"`
 }
 
 // Groups of workers, relative to the faults of the plan.
@@ -251,6 +254,9 @@ type Header struct {
 	System   string   `json:"system,omitempty"`
 	Promises []string `json:"promises,omitempty"`
 }
+
+// Harness is the proc of the run itself: its phases, faults and last operations.
+const Harness = "harness"
 
 // Worker returns the worker ("w1") of a proc ("w1.2/c3").
 func Worker(proc string) string {

@@ -20,8 +20,8 @@ func everyEvent(proc string) []Event {
 	client := proc + "/c1"
 	return []Event{
 		{Proc: proc, Type: Note, Op: NoteExpect, Expect: &Expect{
-			MinCycles: map[string]int{"before": 3}, Faults: []string{"f1"}, Must: []string{"takeover"}, Workers: 2,
-			Success: []Success{{Phase: "fault", Workers: []string{"w1"}, Want: None}, {Phase: "heal", Want: Some}},
+			MinCycles: map[string]int{"before": 3}, Faults: []string{"f1"}, Must: []string{"takeover"}, Sometimes: []string{"duplicate"}, Workers: 2, RecoveryBoundMS: 4000,
+			Success: []Success{{Phase: "fault", Workers: []string{"w1"}, Want: None}, {Fault: "partition", Group: GroupOthers, Want: Some}, {Phase: "heal", Want: Some}},
 		}},
 		{Proc: proc, Type: Note, Op: NotePhase, Phase: "warmup"},
 		{Proc: proc, Type: Note, Op: NoteStatement, Statement: &Statement{CQL: "UPDATE …", Consistency: "QUORUM", SerialConsistency: "SERIAL"}},
@@ -48,7 +48,8 @@ func everyEvent(proc string) []Event {
 		{Proc: proc, Type: Note, Op: NoteFault, Fault: &Fault{ID: "f1", Name: "partition", Action: ActionInject, Targets: []string{"n1"}, Trigger: "holding"}},
 		{Proc: proc, Type: Note, Op: NoteFault, Fault: &Fault{ID: "f1", Name: "partition", Action: ActionEvidence, Proven: true, Text: "3 requests held"}},
 		{Proc: proc, Type: Note, Op: NoteFault, Fault: &Fault{ID: "f1", Name: "partition", Action: ActionHeal}},
-		{Proc: "w9.1", Type: Note, Op: NoteCrash, Error: "SIGKILL by f1"},
+		{Proc: proc, Type: Note, Op: NoteClock, Clock: &Clock{OffsetMS: -5000, RatePPM: -10_000, Suspended: true}},
+		{Proc: proc, Type: Note, Op: NoteCrash, Error: "SIGKILL by f1"},
 		{Proc: proc, ID: 9, Type: Invoke, Op: OpSeal, Key: "l", From: v(2, 0, "w2.1/c1"), To: v(3, 0, "")},
 		{Proc: proc, ID: 9, Type: OK, Op: OpSeal, Key: "l", Sends: []int64{5}},
 		{Proc: proc, Type: Note, Op: NoteLedger, Key: "r", Ledger: &LedgerEntry{Seq: 1, Kind: LedgerRaise, Issuer: "l", Token: 1}},

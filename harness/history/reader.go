@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"sort"
 )
@@ -48,31 +47,35 @@ func ReadDir(dir string) (*History, error) {
 
 // ReadFiles reads and merges the named files.
 func ReadFiles(files ...string) (*History, error) {
-	var all []*History
-	for _, name := range files {
-		f, err := os.Open(name)
+	parts := make([]*part, len(files))
+	for i, name := range files {
+		p, err := measure(name)
 		if err != nil {
 			return nil, err
 		}
-		h, err := Read(f, name)
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, h)
+		parts[i] = p
 	}
-	return Merge(all...)
+	return readParts(parts)
 }
 
 // Read reads one history file. A torn last line (no newline, not a whole
 // event) is dropped and counted; anything else malformed is a *FormatError.
 func Read(r io.Reader, name string) (*History, error) {
-	h := &History{}
+	return readInto(r, name, nil)
+}
+
+// readInto is Read with room for the events.
+func readInto(r io.Reader, name string, room []Event) (*History, error) {
+	h := &History{Events: room}
 	br := bufio.NewReaderSize(r, 1<<16)
-	open := map[int64]Event{}
+	dec := newLineDecoder()
+	open := map[int64]int{}
 	names := interner{}
+	var line []byte
 	for n := 1; ; n++ {
-		line, whole, err := readLine(br)
+		var whole bool
+		var err error
+		line, whole, err = readLine(br, line[:0])
 		if err == io.EOF {
 			break
 		}
@@ -84,7 +87,7 @@ func Read(r io.Reader, name string) (*History, error) {
 		}
 		if n == 1 {
 			var head Header
-			if err := strictDecode(line, &head); err != nil {
+			if err := dec.decode(line, &head); err != nil {
 				if !whole {
 					return nil, bad("torn header: the file holds no history")
 				}
@@ -96,23 +99,27 @@ func Read(r io.Reader, name string) (*History, error) {
 			if head.Version != FormatVersion {
 				return nil, bad("header: format version %d is not supported (this tool reads version %d)", head.Version, FormatVersion)
 			}
+			if head.Proc == "" || head.Proc != Life(head.Proc) {
+				return nil, bad("header: proc is %q, want a process life (w1.1, %s)", head.Proc, Harness)
+			}
 			h.Headers = append(h.Headers, head)
 			continue
 		}
-		var e Event
-		if err := strictDecode(line, &e); err != nil {
+		h.Events = append(h.Events, Event{})
+		e := &h.Events[len(h.Events)-1]
+		if err := dec.decode(line, e); err != nil {
 			if !whole {
 				h.Torn++
+				h.Events = h.Events[:len(h.Events)-1]
 				break
 			}
 			return nil, bad("%v", err)
 		}
 		e.File, e.Line = name, n
-		names.intern(&e)
-		if err := validate(&e, open); err != nil {
+		names.intern(e)
+		if err := h.validate(e, open); err != nil {
 			return nil, bad("%v", err)
 		}
-		h.Events = append(h.Events, e)
 	}
 	if len(h.Headers) == 0 {
 		return nil, &FormatError{File: name, Line: 1, Reason: "empty file: no header"}
@@ -120,8 +127,9 @@ func Read(r io.Reader, name string) (*History, error) {
 	return h, nil
 }
 
-// readLine returns a line without its newline and whether the newline was there.
-func readLine(br *bufio.Reader) (line []byte, whole bool, err error) {
+// readLine appends a line without its newline to line and says whether the
+// newline was there.
+func readLine(br *bufio.Reader, line []byte) (_ []byte, whole bool, err error) {
 	for {
 		part, err := br.ReadSlice('\n')
 		line = append(line, part...)
@@ -140,28 +148,55 @@ func readLine(br *bufio.Reader) (line []byte, whole bool, err error) {
 	}
 }
 
-// strictDecode refuses unknown fields and trailing data: a misspelt field would
-// otherwise be a fact silently lost.
-func strictDecode(line []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
+// lineDecoder decodes one line after the other. It refuses unknown fields and
+// trailing data: a misspelt field would otherwise be a fact silently lost. Its
+// first error is its last.
+type lineDecoder struct {
+	dec  *json.Decoder
+	line []byte // what the decoder has not fetched yet
+	fed  int64  // length of the lines before
+}
+
+func newLineDecoder() *lineDecoder {
+	d := &lineDecoder{}
+	d.dec = json.NewDecoder(d)
+	d.dec.DisallowUnknownFields()
+	return d
+}
+
+// Read gives the decoder the current line and no more.
+func (d *lineDecoder) Read(p []byte) (int, error) {
+	if len(d.line) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, d.line)
+	d.line = d.line[n:]
+	return n, nil
+}
+
+func (d *lineDecoder) decode(line []byte, v any) error {
+	d.line = line
+	if err := d.dec.Decode(v); err != nil {
 		return fmt.Errorf("not a valid event: %w", err)
 	}
-	if _, err := d.Token(); err != io.EOF {
+	if rest := line[d.dec.InputOffset()-d.fed:]; len(bytes.TrimSpace(rest)) > 0 {
 		return errors.New("data after the event")
 	}
+	d.fed += int64(len(line))
 	return nil
 }
 
-// validate checks what later stages rely on; open holds this file's operations
-// without an end.
-func validate(e *Event, open map[int64]Event) error {
+// validate checks what later stages rely on; open holds the places of this
+// file's operations without an end. e is the last event.
+func (h *History) validate(e *Event, open map[int64]int) error {
 	if e.TS <= 0 {
 		return errors.New("ts missing or not positive")
 	}
 	if e.Proc == "" || e.Op == "" {
 		return errors.New("proc or op missing")
+	}
+	if err := h.own(e); err != nil {
+		return err
 	}
 	switch e.Type {
 	case Note:
@@ -179,13 +214,14 @@ func validate(e *Event, open map[int64]Event) error {
 				return fmt.Errorf("%s invoke without from and to", e.Op)
 			}
 		}
-		open[e.ID] = *e
+		open[e.ID] = len(h.Events) - 1
 		return nil
 	case OK, Fail, Unknown:
-		inv, ok := open[e.ID]
+		i, ok := open[e.ID]
 		if !ok {
 			return fmt.Errorf("%s of id %d without its invoke before it", e.Type, e.ID)
 		}
+		inv := &h.Events[i]
 		if inv.Op != e.Op || inv.Key != e.Key || inv.Proc != e.Proc {
 			return fmt.Errorf("%s of id %d is (%s, %s, %s), its invoke on line %d was (%s, %s, %s)", e.Type, e.ID, e.Proc, e.Op, e.Key, inv.Line, inv.Proc, inv.Op, inv.Key)
 		}
@@ -198,37 +234,17 @@ func validate(e *Event, open map[int64]Event) error {
 	return fmt.Errorf("unknown type %q", e.Type)
 }
 
-// Merge puts the histories of several processes of one run together.
-func Merge(hs ...*History) (*History, error) {
-	out := &History{}
-	procs := map[string]string{}
-	total := 0
-	for _, h := range hs {
-		total += len(h.Events)
+// own refuses an event of another process life than the file's: ids are counted
+// by life, so it would be joined with operations that it has nothing to do with.
+// Only the harness writes about others: that they crashed, or what was done to
+// their clocks.
+func (h *History) own(e *Event) error {
+	life, file := Life(e.Proc), h.Headers[0].Proc
+	about := e.Type == Note && (e.Op == NoteCrash || e.Op == NoteClock)
+	if life == file || file == Harness && about {
+		return nil
 	}
-	out.Events = make([]Event, 0, total)
-	for _, h := range hs {
-		for _, head := range h.Headers {
-			if len(out.Headers) > 0 {
-				first := out.Headers[0]
-				if head.Run != first.Run {
-					return nil, fmt.Errorf("histories of different runs: %q and %q", first.Run, head.Run)
-				}
-				if head.BootID != first.BootID {
-					return nil, fmt.Errorf("histories of different boots or hosts (%s on %s, %s on %s): their monotonic clocks cannot be compared", first.BootID, first.Host, head.BootID, head.Host)
-				}
-			}
-			if prev, dup := procs[head.Proc]; dup {
-				return nil, fmt.Errorf("two histories claim the process life %q (%s)", head.Proc, prev)
-			}
-			procs[head.Proc] = head.Host
-			out.Headers = append(out.Headers, head)
-		}
-		out.Events = append(out.Events, h.Events...)
-		out.Torn += h.Torn
-	}
-	sort.SliceStable(out.Events, func(i, j int) bool { return out.Events[i].TS < out.Events[j].TS })
-	return out, nil
+	return fmt.Errorf("%s of %s in the file of %s: a file holds the events of one process life", e.Op, e.Proc, file)
 }
 
 // interner keeps one copy of each name: a history repeats a few thousand of them.

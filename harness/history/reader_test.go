@@ -70,6 +70,7 @@ func TestTornLastLine(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	good := string(encode(t, header("r", "w1.1", "b")))
+	run := string(encode(t, header("r", Harness, "b")))
 	note := `{"ts":5,"proc":"w1.1","type":"note","op":"exit"}` + "\n"
 	invoke := `{"ts":5,"proc":"w1.1/c1","id":1,"type":"invoke","op":"lock","key":"l"}` + "\n"
 	for _, tc := range []struct {
@@ -99,6 +100,15 @@ func TestMalformed(t *testing.T) {
 		{"end of another operation", good + invoke + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"ok","op":"get","key":"l"}` + "\n", 3, "its invoke on line 2"},
 		{"end of another proc", good + invoke + `{"ts":6,"proc":"w1.1/c2","id":1,"type":"ok","op":"lock","key":"l"}` + "\n", 3, "its invoke on line 2"},
 		{"end before its invoke", good + invoke + `{"ts":4,"proc":"w1.1/c1","id":1,"type":"ok","op":"lock","key":"l"}` + "\n", 3, "before its invoke"},
+		{"event of another worker", good + `{"ts":5,"proc":"w2.1/c1","id":1,"type":"invoke","op":"lock","key":"l"}` + "\n", 2, "lock of w2.1/c1 in the file of w1.1"},
+		{"event of another life", good + note + `{"ts":5,"proc":"w1.2/c1","id":1,"type":"invoke","op":"lock","key":"l"}` + "\n", 3, "w1.2/c1 in the file of w1.1"},
+		{"event of the harness", good + `{"ts":5,"proc":"harness","type":"note","op":"phase","phase":"warmup"}` + "\n", 2, "harness in the file of w1.1"},
+		{"crash of another worker", good + `{"ts":5,"proc":"w2.1","type":"note","op":"crash"}` + "\n", 2, "w2.1 in the file of w1.1"},
+		{"worker's exit in the harness's file", run + note, 2, "exit of w1.1 in the file of harness"},
+		{"worker's operation in the harness's file", run + invoke, 2, "lock of w1.1/c1 in the file of harness"},
+		{"operation named crash in the harness's file", run + `{"ts":5,"proc":"w1.1","id":1,"type":"invoke","op":"crash"}` + "\n", 2, "crash of w1.1 in the file of harness"},
+		{"header without proc", strings.Replace(good, `"proc":"w1.1"`, `"proc":""`, 1), 1, "proc"},
+		{"header of a client", strings.Replace(good, `"proc":"w1.1"`, `"proc":"w1.1/c1"`, 1), 1, "w1.1/c1"},
 		{"endless line", good + `{"ts":5,"error":"` + strings.Repeat("x", maxLine) + `"}` + "\n", 2, "longer than"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -115,6 +125,27 @@ func TestMalformed(t *testing.T) {
 				t.Errorf("%q does not begin with %q", err, want)
 			}
 		})
+	}
+}
+
+// TestWhoseEvents: the events of one life and its clients, and what only the
+// harness can know of others.
+func TestWhoseEvents(t *testing.T) {
+	t.Parallel()
+	note := func(proc string, op Op) Event { return Event{TS: 5, Proc: proc, Type: Note, Op: op} }
+	for _, tc := range []struct {
+		file  string
+		event Event
+	}{
+		{"w1.1", note("w1.1", NoteExit)},
+		{"w1.1", note("w1.1/c3", NoteFinish)},
+		{Harness, note(Harness, NotePhase)},
+		{Harness, note("w1.1", NoteCrash)},
+		{Harness, note("w1.1", NoteClock)},
+	} {
+		if _, err := Read(bytes.NewReader(encode(t, header("r", tc.file, "b"), tc.event)), "f"); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -246,42 +277,10 @@ func drawEvents(t *rapid.T) []Event {
 		default:
 			v := rapid.Int64().Draw(t, "value")
 			events = append(events, Event{
-				Proc: "harness", Type: Note, Op: NoteLedger, Key: rapid.String().Draw(t, "resource"),
+				Proc: "w1.1", Type: Note, Op: NoteLedger, Key: rapid.String().Draw(t, "resource"),
 				Ledger: &LedgerEntry{Seq: rapid.Int64().Draw(t, "seq"), Kind: LedgerAccept, Issuer: rapid.String().Draw(t, "issuer"), Token: rapid.Int64().Draw(t, "token"), Value: &v},
 			})
 		}
 	}
 	return events
-}
-
-// FuzzRead: any bytes give a history or an error that names the place, and what
-// is accepted can be joined, merged and written again to the same effect.
-func FuzzRead(f *testing.F) {
-	f.Add(encode(f, header("r", "w1.1", "b"), stamped(everyEvent("w1.1"))...))
-	f.Add([]byte(`{"format":"fencepost-history","version":1}` + "\n" + `{"ts":1,"proc":"w","type":"note","op":"fault"}`))
-	f.Add([]byte("\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		h, err := Read(bytes.NewReader(data), "f")
-		if err != nil {
-			var fe *FormatError
-			if !errors.As(err, &fe) || fe.File != "f" || fe.Line < 1 {
-				t.Fatalf("error without a place: %v", err)
-			}
-			return
-		}
-		for _, o := range h.Operations() {
-			if o.Outcome != Unknown && o.End.TS < o.Invoke.TS {
-				t.Fatalf("%+v", o)
-			}
-		}
-		h.Phases()
-		h.Faults()
-		again, err := Read(bytes.NewReader(encode(t, h.Headers[0], h.Events...)), "f")
-		if err != nil || len(again.Events) != len(h.Events) || again.Torn != 0 {
-			t.Fatalf("written again: %v", err)
-		}
-		if _, err := Merge(h); err != nil {
-			t.Fatal(err)
-		}
-	})
 }

@@ -118,6 +118,12 @@ func TestSchemaRefuses(t *testing.T) {
 		"start without decided_at":  `{"ts":1,"proc":"w1.1","type":"note","op":"start","key":"l","token":1}`,
 		"phase without its name":    `{"ts":1,"proc":"harness","type":"note","op":"phase"}`,
 		"fault without action":      `{"ts":1,"proc":"harness","type":"note","op":"fault","fault":{"id":"f1","name":"kill"}}`,
+		"clock without its state":   `{"ts":1,"proc":"w1.1","type":"note","op":"clock"}`,
+		"clock that stands still":   `{"ts":1,"proc":"w1.1","type":"note","op":"clock","clock":{"rate_ppm":-1000000}}`,
+		"success of nothing":        `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"want":"some"}]}}`,
+		"success of two windows":    `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"phase":"fault","fault":"f1","want":"some"}]}}`,
+		"success of two groups":     `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"phase":"fault","group":"targets","workers":["w1"],"want":"some"}]}}`,
+		"success of no known group": `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"phase":"fault","group":"all","want":"some"}]}}`,
 		"accept without key":        `{"ts":1,"proc":"harness","type":"note","op":"ledger","key":"r","ledger":{"seq":1,"kind":"accept","issuer":"l","token":1}}`,
 		"other format":              `{"format":"jepsen","version":1}`,
 		"later version":             `{"format":"fencepost-history","version":2,"run":"r","proc":"w1.1","pid":1,"host":"h","boot_id":"b","wall_time":"2025-01-02T03:04:05Z","ts":1,"drift_bound":0.01,"margin_base_ms":1}`,
@@ -142,7 +148,7 @@ func TestSchemaAndStructsAgree(t *testing.T) {
 	for name, typ := range map[string]reflect.Type{
 		"header": reflect.TypeFor[Header](), "event": reflect.TypeFor[Event](), "version": reflect.TypeFor[Version](),
 		"fault": reflect.TypeFor[Fault](), "ledger": reflect.TypeFor[LedgerEntry](), "expect": reflect.TypeFor[Expect](),
-		"success": reflect.TypeFor[Success](), "statement": reflect.TypeFor[Statement](),
+		"success": reflect.TypeFor[Success](), "statement": reflect.TypeFor[Statement](), "clock": reflect.TypeFor[Clock](),
 	} {
 		var all, always []string
 		for _, f := range reflect.VisibleFields(typ) {

@@ -45,6 +45,8 @@ type Info struct {
 	Ended      time.Time     `json:"ended"`
 	// Command repeats the run.
 	Command string `json:"command"`
+	// ReplayOf is the run whose plan was carried out again ("" for a new plan).
+	ReplayOf string `json:"replay_of,omitempty"`
 	// Interrupted says why the run ended early ("" if it did not).
 	Interrupted string            `json:"interrupted,omitempty"`
 	Versions    map[string]string `json:"versions"` // fencepost (git commit), cassandra, go, paxos_variant …

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"strconv"
 
 	"fencepost/core/store/cassandra"
@@ -21,7 +20,9 @@ func (s *Spec) validateDrill() error {
 	if _, err := paxos.Attempts(s.Drill); err != nil {
 		return fmt.Errorf("drill: %w", err)
 	}
-	if s.Workload != (Workload{}) || s.Phases != (Phases{}) || len(s.Faults) > 0 || !reflect.ValueOf(s.Expect).IsZero() {
+	x := s.Expect
+	demands := len(x.MinCycles) + len(x.Success) + len(x.Must) + len(x.Sometimes) + int(x.RecoveryBoundMS)
+	if s.Workload != (Workload{}) || s.Phases != (Phases{}) || len(s.Faults) > 0 || s.Swarm != nil || demands != 0 {
 		return errors.New("a scenario with a drill has no workload, phases, faults or expect: the drill says what happens")
 	}
 	return nil

@@ -17,17 +17,24 @@ import (
 // errNotTriggered: the event that should have set a fault off never came.
 var errNotTriggered = errors.New("the trigger never came")
 
-// runSteps carries out all steps, each by itself, and returns when all are
+// runSteps carries out all lanes of steps side by side and returns when all are
 // healed. Errors are recorded as missing evidence (the run is then INVALID), and
 // returned for the log. deadline bounds the wait for triggers.
 func (r *runner) runSteps(ctx context.Context, deadline time.Duration) []error {
-	errs := make(chan error, len(r.plan.Steps))
-	for i := range r.plan.Steps {
-		st := &r.plan.Steps[i]
-		go func() { errs <- r.runStep(ctx, st, deadline) }()
+	start := time.Now()
+	lanes := lanes(r.plan.Steps)
+	errs := make(chan error, len(lanes))
+	for _, lane := range lanes {
+		go func() {
+			var all []error
+			for _, st := range lane {
+				all = append(all, r.runStep(ctx, st, start, deadline))
+			}
+			errs <- errors.Join(all...)
+		}()
 	}
 	var out []error
-	for range r.plan.Steps {
+	for range lanes {
 		if err := <-errs; err != nil {
 			out = append(out, err)
 		}
@@ -35,31 +42,51 @@ func (r *runner) runSteps(ctx context.Context, deadline time.Duration) []error {
 	return out
 }
 
-func (r *runner) runStep(ctx context.Context, st *PlannedStep, deadline time.Duration) error {
+// lanes groups steps: a lane has one step, or all those that name it.
+func lanes(steps []PlannedStep) [][]*PlannedStep {
+	var out [][]*PlannedStep
+	named := map[string]int{}
+	for i := range steps {
+		st := &steps[i]
+		at, ok := named[st.Lane]
+		if st.Lane == "" || !ok {
+			named[st.Lane] = len(out)
+			out = append(out, []*PlannedStep{st})
+			continue
+		}
+		out[at] = append(out[at], st)
+	}
+	return out
+}
+
+func (r *runner) runStep(ctx context.Context, st *PlannedStep, start time.Time, deadline time.Duration) error {
 	f, err := fault.New(st.Spec)
 	if err != nil {
 		return err
 	}
-	if st.On == nil {
-		if err := pause(ctx, st.At.D()); err != nil {
-			return err
-		}
+	if err := pause(ctx, time.Until(start.Add(st.At.D()))); err != nil {
+		return err
 	}
-	for _, id := range st.IDs {
-		if err := r.injectOnce(ctx, st, f, id, deadline); err != nil {
-			return fmt.Errorf("fault %s (%s on %s): %w", id, st.Fault, strings.Join(st.Targets, ", "), err)
+	for i, id := range st.IDs {
+		targets := st.Targets
+		if st.InTurn {
+			at := i % len(targets)
+			targets = targets[at : at+1]
+		}
+		if err := r.injectOnce(ctx, st, f, id, targets, deadline); err != nil {
+			return fmt.Errorf("fault %s (%s on %s): %w", id, st.Fault, strings.Join(targets, ", "), err)
 		}
 	}
 	return nil
 }
 
 // injectOnce is one injection: wait for the trigger, inject, let go, wait, probe, heal.
-func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault, id string, deadline time.Duration) error {
+func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault, id string, targets []string, deadline time.Duration) error {
 	hit, err := r.awaitTrigger(ctx, st, deadline)
 	if err != nil {
 		return err
 	}
-	targets, err := r.resolve(ctx, st.Targets)
+	targets, err = r.resolve(ctx, targets)
 	if err != nil {
 		if hit != nil {
 			_ = hit.Go(0)
@@ -92,7 +119,7 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 		}
 	}
 	waitErr := pause(ctx, st.For.D())
-	if waitErr == nil && st.On == nil {
+	if waitErr == nil && st.On == nil && len(r.plan.Steps) == 1 && !st.InTurn {
 		// The phase's cycles are meant to happen under the fault.
 		waitErr = r.enough(ctx, PhaseFault, st.For.D())
 	}
@@ -121,7 +148,11 @@ func (r *runner) resolve(ctx context.Context, targets []string) ([]string, error
 		if at < 0 {
 			return nil, fmt.Errorf("the coordinator %s is not a node of this cluster", ip)
 		}
-		out[i] = r.opt.Cluster.Nodes()[at].Name()
+		nodes := r.opt.Cluster.Nodes()
+		for n := 0; n < len(nodes) && (nodes[at].State() != cluster.Running || slices.Contains(out, nodes[at].Name())); n++ {
+			at = (at + 1) % len(nodes)
+		}
+		out[i] = nodes[at].Name()
 	}
 	return out, nil
 }

@@ -12,14 +12,14 @@ import (
 // realLinks switches links for real.
 type realLinks struct{}
 
-func (realLinks) Set(ctx context.Context, links []*link.Link, d link.Dir, m link.Mode) error {
-	return link.SetAll(ctx, links, d, m)
+func (realLinks) Set(ctx context.Context, ends []link.End, m link.Mode) error {
+	return link.SetEnds(ctx, ends, m)
 }
 
 // inertLinks is the known-broken harness that only says so.
 type inertLinks struct{}
 
-func (inertLinks) Set(context.Context, []*link.Link, link.Dir, link.Mode) error { return nil }
+func (inertLinks) Set(context.Context, []link.End, link.Mode) error { return nil }
 
 // probes are sessions pinned to one node each, opened when first needed.
 type probes struct {

@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,19 +47,19 @@ func TestVariantsNameScenarios(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	t.Parallel()
 	const head = "name: mine\nabout: mine\n"
+	const oneFault = "faults: [{fault: kill-worker, targets: [w1], for: 1s}]\n"
 	for name, c := range map[string]struct{ body, want string }{
 		"misspelt key":       {"fauls: []\n", `f.yaml:3: unknown key "fauls"; known here: about, drill, expect, faults`},
 		"misspelt deep key":  {"workload:\n  worker: 3\n", `f.yaml:4: unknown key "worker"`},
 		"misspelt step key":  {"faults:\n  - fault: partition\n    target: [n1]\n    for: 1s\n", `f.yaml:5: unknown key "target"`},
 		"misspelt trigger":   {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {piont: holding}\n", `f.yaml:7: unknown key "piont"`},
-		"unknown fault":      {"faults:\n  - fault: meteor\n    targets: [n1]\n    for: 1s\n", `f.yaml:4: unknown fault "meteor"; the faults are kill-node`},
+		"unknown fault":      {"faults:\n  - fault: meteor\n    targets: [n1]\n    for: 1s\n", `f.yaml:4: unknown fault "meteor"; the faults are clock, flaky-links, kill-node`},
 		"wrong target":       {"faults:\n  - fault: partition\n    targets: [w1]\n    for: 1s\n", `f.yaml:4: fault partition: target "w1" is not a node`},
 		"no target":          {"faults:\n  - fault: partition\n    for: 1s\n", `f.yaml:4: fault partition has no targets`},
 		"no such worker":     {"faults:\n  - fault: kill-worker\n    targets: [w9]\n    for: 1s\n", `f.yaml:4: there is no worker w9 among 4`},
-		"unknown mode":       {"faults:\n  - fault: partition\n    targets: [n1]\n    mode: melt\n    for: 1s\n", `f.yaml:4: unknown mode "melt"`},
+		"unknown mode":       {"faults:\n  - fault: partition\n    targets: [n1]\n    mode: melt\n    for: 1s\n", `f.yaml:4: fault partition: unknown mode "melt"`},
 		"unknown point":      {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: lunch}\n", `f.yaml:4: unknown point "lunch"; the points are holding`},
 		"hold at no holding": {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: renew-sent, hold: 3s}\n", `f.yaml:4: hold needs the point "holding"`},
-		"at and on":          {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    at: 1s\n    on: {point: holding}\n", `f.yaml:4: a step has at or on`},
 		"no duration":        {"faults:\n  - fault: kill-worker\n    targets: [w1]\n", `f.yaml:4: fault kill-worker lasts no time`},
 		"negative duration":  {"phases:\n  before: -3s\n", `f.yaml:4: duration -3s is negative`},
 		"not a duration":     {"phases:\n  before: soon\n", `f.yaml:4: "soon" is not a duration`},
@@ -69,6 +70,19 @@ func TestParseErrors(t *testing.T) {
 		"drill and faults":   {"drill: paxos-lease\nfaults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n", `f.yaml: a scenario with a drill has no`},
 		"drill and workload": {"drill: paxos-lease\nworkload: {workers: 3}\n", `f.yaml: a scenario with a drill has no`},
 		"drill and expect":   {"drill: paxos-lease\nexpect: {must: [takeover]}\n", `f.yaml: a scenario with a drill has no`},
+		"unknown sometimes":  {"expect: {sometimes: [luck]}\n", `f.yaml: expect: sometimes: unknown point "luck"`},
+		"must and sometimes": {"expect: {must: [resend], sometimes: [resend]}\n", `f.yaml: expect: point "resend" is in must and in sometimes`},
+		"negative bound":     {"expect: {recovery_bound_ms: -1}\n", `f.yaml: expect: recovery_bound_ms -1 is negative`},
+		"success of nothing": {"expect: {success: [{want: some}]}\n", `f.yaml: expect: success: it names neither a phase nor a fault`},
+		"success, no want":   {"expect: {success: [{phase: fault, want: much}]}\n", `f.yaml: expect: success: want "much"`},
+		"success of a phase": {"expect: {success: [{phase: tea, want: some}]}\n", `f.yaml: expect: success: unknown phase "tea"`},
+		"success of both":    {oneFault + "expect: {success: [{phase: fault, fault: kill-worker, want: some}]}\n", `f.yaml: expect: success: it names phase "fault" and fault "kill-worker"`},
+		"success, fault":     {oneFault + "expect: {success: [{fault: partition, want: some}]}\n", `f.yaml: expect: success: the scenario has no fault "partition"; it has kill-worker`},
+		"success, no faults": {"expect: {success: [{fault: partition, want: some}]}\n", `f.yaml: expect: success: fault "partition": the scenario has no faults`},
+		"success, group":     {oneFault + "expect: {success: [{fault: kill-worker, group: all, want: some}]}\n", `f.yaml: expect: success: unknown group "all"`},
+		"success, two":       {oneFault + "expect: {success: [{fault: kill-worker, group: others, workers: [w1], want: some}]}\n", `f.yaml: expect: success: it names group "others" and workers`},
+		"success, worker":    {oneFault + "expect: {success: [{phase: fault, workers: [w9], want: some}]}\n", `f.yaml: expect: success: there is no worker w9 among 4`},
+		"success, node":      {"faults: [{fault: kill-node, targets: [n1], for: 1s}]\nexpect: {success: [{fault: kill-node, group: targets, want: none}]}\n", `f.yaml: expect: success: group "targets": no such fault`},
 		"bad yaml":           {"phases: [\n", `f.yaml:`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,5 +147,24 @@ func TestPlanNumbersInjections(t *testing.T) {
 	}
 	if x := p.expectation(); len(x.Faults) != len(seen) || x.Workers != 4 {
 		t.Errorf("expectation %+v does not demand all %d injections of 4 workers", x, len(seen))
+	}
+}
+
+// What a scenario demands reaches the history's expect note.
+func TestExpectation(t *testing.T) {
+	t.Parallel()
+	s, err := Parse("f.yaml", []byte("name: mine\nabout: mine\nfaults: [{fault: kill-worker, targets: [random-worker], for: 1s}]\n"+
+		"expect: {success: [{fault: kill-worker, group: targets, want: none}, {fault: kill-worker, group: others, want: some}, {phase: fault, workers: [w2], want: any}], must: [takeover], sometimes: [late-answer], recovery_bound_ms: 900}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(*s, 1, "core", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := p.expectation()
+	if len(x.Success) != 3 || x.Success[0].Fault != "kill-worker" || x.Success[1].Group != "others" || x.RecoveryBoundMS != 900 ||
+		!slices.Equal(x.Sometimes, []string{"late-answer"}) || !slices.Equal(x.Must, []string{"takeover"}) {
+		t.Errorf("%+v", x)
 	}
 }

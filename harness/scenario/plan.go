@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,11 +18,12 @@ import (
 
 // Plan is a scenario with every choice made.
 type Plan struct {
-	Seed   uint64        `yaml:"seed"`
-	System string        `yaml:"system"`
-	Spec   Spec          `yaml:"scenario"`
-	Steps  []PlannedStep `yaml:"steps"`
-	Locks  []string      `yaml:"locks"`
+	Version int           `yaml:"version"` // PlanVersion
+	Seed    uint64        `yaml:"seed"`
+	System  string        `yaml:"system"`
+	Spec    Spec          `yaml:"scenario"`
+	Steps   []PlannedStep `yaml:"steps"`
+	Locks   []string      `yaml:"locks"`
 }
 
 // PlannedStep is a Step with its targets and times drawn.
@@ -72,19 +74,24 @@ func (s *Spec) Apply(o Overrides) error {
 
 // NewPlan draws what is random in s from the seed. nodes are the cluster's.
 func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
-	p := &Plan{Seed: seed, System: system, Spec: s}
+	p := &Plan{Version: PlanVersion, Seed: seed, System: system, Spec: s}
 	if s.Drill != "" {
 		keys, err := drillKeys(s.Drill, seed)
 		p.Locks = keys
 		return p, err
 	}
 	rng := workload.Rand(seed, "plan")
+	steps := s.Faults
+	if s.Swarm != nil {
+		steps = append(slices.Clone(steps), s.Swarm.draw(workload.Rand(seed, "swarm"), nodes, s.Workload)...)
+		p.Spec.Phases.Fault = max(p.Spec.Phases.Fault, s.Swarm.For)
+	}
 	n := 0
-	for _, st := range s.Faults {
+	for _, st := range steps {
 		ps := PlannedStep{Step: st}
 		ps.Targets = nil
 		for _, t := range st.Targets {
-			ps.Targets = append(ps.Targets, draw(rng, t, nodes, s.Workload.Workers))
+			ps.Targets = append(ps.Targets, draw(rng, t, nodes, s.Workload.Workers)...)
 		}
 		if st.On != nil {
 			on := *st.On
@@ -94,10 +101,18 @@ func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
 			case on.Worker == "":
 				on.Worker = fault.RandomWorker
 			}
-			on.Worker = draw(rng, on.Worker, nodes, s.Workload.Workers)
+			on.Worker = draw(rng, on.Worker, nodes, s.Workload.Workers)[0]
 			ps.On = &on
 		}
-		for range st.Repeat {
+		if ps.Seed == 0 {
+			// From a stream of its own: the targets of older plans stay as they were.
+			ps.Seed = workload.Rand(seed, fmt.Sprintf("fault %d", len(p.Steps))).Uint64()
+		}
+		injections := st.Repeat
+		if st.InTurn {
+			injections *= len(ps.Targets)
+		}
+		for range injections {
 			n++
 			ps.IDs = append(ps.IDs, fmt.Sprintf("f%d", n))
 		}
@@ -117,14 +132,25 @@ func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
 	return p, nil
 }
 
-func draw(rng *rand.Rand, t string, nodes, workers int) string {
+func draw(rng *rand.Rand, t string, nodes, workers int) []string {
+	all := func(prefix string, n int) []string {
+		var out []string
+		for i := range n {
+			out = append(out, fmt.Sprintf("%s%d", prefix, i+1))
+		}
+		return out
+	}
 	switch t {
 	case fault.RandomNode:
-		return fmt.Sprintf("n%d", 1+rng.IntN(nodes))
+		return []string{fmt.Sprintf("n%d", 1+rng.IntN(nodes))}
 	case fault.RandomWorker:
-		return fmt.Sprintf("w%d", 1+rng.IntN(workers))
+		return []string{fmt.Sprintf("w%d", 1+rng.IntN(workers))}
+	case fault.AllNodes:
+		return all("n", nodes)
+	case fault.AllWorkers:
+		return all("w", workers)
 	}
-	return t
+	return []string{t}
 }
 
 // Write stores the plan as YAML.

@@ -48,6 +48,8 @@ type Options struct {
 	Out io.Writer
 	// Command is what a person types to repeat the run.
 	Command string
+	// ReplayOf is the run whose plan this is, "" for a new plan.
+	ReplayOf string
 	// Versions go into run.json.
 	Versions map[string]string
 	// Keep leaves the run's keyspace in the cluster.
@@ -136,7 +138,7 @@ func (r *runner) makeDir() error {
 		Run: filepath.Base(dir), Scenario: s.Name, About: s.About, Seed: r.plan.Seed, System: r.opt.System.Name,
 		Cluster: r.opt.Backend, Contention: s.Workload.Contention, Workers: s.Workload.Workers, Clients: s.Workload.Clients,
 		Locks: len(r.plan.Locks), TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Started: now,
-		Command: r.opt.Command, Versions: r.opt.Versions, Machine: rundir.Machine(),
+		Command: r.opt.Command, ReplayOf: r.opt.ReplayOf, Versions: r.opt.Versions, Machine: rundir.Machine(),
 	}
 	if err := r.plan.Write(filepath.Join(dir, rundir.PlanFile)); err != nil {
 		return err
@@ -173,7 +175,7 @@ func (r *runner) setUp(ctx context.Context) error {
 	r.probes.base = r.base
 	r.env.Read = r.readThrough
 	f, err := fleet.New(fleet.Config{
-		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers, Nodes: nodes, Links: links,
+		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links,
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir), Recorder: rec,
 		Unexpected: func(life string, err error) { r.progress.problem("worker %s ended unexpectedly: %v", life, err) },
 		Worker: workload.Config{
@@ -260,15 +262,18 @@ func (r *runner) last(ctx context.Context, phase string, d time.Duration) error 
 	return r.enough(ctx, phase, d)
 }
 
-// stretch is by how many times its length a phase may be extended.
-const stretch = 3
+// A phase may be extended by stretch times its length, and by leastStretch at all events.
+const (
+	stretch      = 3
+	leastStretch = time.Minute
+)
 
 // enough waits until the phase has the cycles that the scenario demands, for
-// stretch times d at most: a busy machine then makes a run longer, not INVALID.
+// max(stretch*d, leastStretch) at most: a busy machine then makes a run longer, not INVALID.
 func (r *runner) enough(ctx context.Context, phase string, d time.Duration) error {
 	want := int64(r.plan.expectation().MinCycles[phase])
 	want += want / 8 // the workers' totals come late, by up to 200 ms
-	deadline := time.Now().Add(stretch * d)
+	deadline := time.Now().Add(max(stretch*d, leastStretch))
 	for r.env.Fleet.Stats().Cycles-r.cyclesBefore < want && time.Now().Before(deadline) {
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err

@@ -53,6 +53,7 @@ type Spec struct {
 	Workload Workload `yaml:"workload"`
 	Phases   Phases   `yaml:"phases"`
 	Faults   []Step   `yaml:"faults"`
+	Swarm    *Swarm   `yaml:"swarm,omitempty"`
 	Expect   Expect   `yaml:"expect"`
 	// Drill is the name of a directed run without workers (see package paxos);
 	// workload, phases, faults and expect are then empty.
@@ -91,15 +92,20 @@ type Phases struct {
 // Step is one fault of a scenario with its time or trigger.
 type Step struct {
 	fault.Spec `yaml:",inline"`
+	// Lane orders steps: those of one lane follow each other, each not before its
+	// time. Steps without a lane run beside all others.
+	Lane string `yaml:"lane,omitempty"`
 	// At is the start, from the beginning of the fault phase.
 	At Duration `yaml:"at"`
-	// On starts the fault when a client reaches a point instead.
+	// On starts the fault when a client reaches a point, not before At.
 	On *Trigger `yaml:"on"`
 	// For is how long it lasts.
 	For Duration `yaml:"for"`
 	// Repeat is how often in all, one after the other; default 1. A triggered
 	// step waits for the next hit each time.
 	Repeat int `yaml:"repeat"`
+	// InTurn injects the fault into one target after the other instead of all at once.
+	InTurn bool `yaml:"in_turn,omitempty"`
 	line   int
 }
 
@@ -120,6 +126,9 @@ type Expect struct {
 	MinCycles map[string]map[string]int `yaml:"min_cycles"`
 	Success   []history.Success         `yaml:"success"`
 	Must      []string                  `yaml:"must"`
+	Sometimes []string                  `yaml:"sometimes"`
+
+	RecoveryBoundMS int64 `yaml:"recovery_bound_ms,omitempty"`
 }
 
 // UnmarshalYAML keeps the line and checks the fault's name.
@@ -141,9 +150,6 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 		}
 		if t.Hold > 0 && t.Point != control.Holding {
 			return lineErr(n, "hold needs the point %q", control.Holding)
-		}
-		if s.At > 0 {
-			return lineErr(n, "a step has at or on, not both")
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"fencepost/harness/fault"
 	"fencepost/harness/history"
 	"fencepost/harness/paxos"
 )
@@ -27,7 +28,7 @@ const (
 var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseSettle, PhaseSeal}
 
 // points that a scenario may demand, beside the armed ones.
-var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate"}
+var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer"}
 
 func orInt(v *int, def int) {
 	if *v == 0 {
@@ -58,6 +59,9 @@ func (s *Spec) defaults() {
 	orDur(&p.Before, 6*time.Second)
 	orDur(&p.Fault, 8*time.Second)
 	orDur(&p.Recover, 6*time.Second)
+	if s.Swarm != nil {
+		orDur(&s.Swarm.For, 40*time.Second)
+	}
 	for i := range s.Faults {
 		orInt(&s.Faults[i].Repeat, 1)
 	}
@@ -96,7 +100,7 @@ func (s *Spec) validate() error {
 			}
 		}
 	}
-	return s.Expect.validate()
+	return s.validateExpect()
 }
 
 func atoi(s string) int {
@@ -118,7 +122,8 @@ func ValidContention(c string) error {
 	return nil
 }
 
-func (e Expect) validate() error {
+func (s *Spec) validateExpect() error {
+	e := s.Expect
 	for c, phases := range e.MinCycles {
 		if err := ValidContention(c); err != nil {
 			return fmt.Errorf("expect: min_cycles: %w", err)
@@ -129,18 +134,77 @@ func (e Expect) validate() error {
 			}
 		}
 	}
-	for _, s := range e.Success {
-		if s.Want != history.Some && s.Want != history.None && s.Want != history.Any {
-			return fmt.Errorf("expect: success: want %q; it is some, none or any", s.Want)
-		}
-		if !slices.Contains(phaseNames, s.Phase) {
-			return fmt.Errorf("expect: success: unknown phase %q; the phases are %s", s.Phase, strings.Join(phaseNames, ", "))
+	for _, x := range e.Success {
+		if err := s.validateSuccess(x); err != nil {
+			return fmt.Errorf("expect: success: %w", err)
 		}
 	}
-	for _, m := range e.Must {
-		if !slices.Contains(mustPoints, m) {
-			return fmt.Errorf("expect: must: unknown point %q; the points are %s", m, strings.Join(mustPoints, ", "))
+	for _, list := range []struct {
+		name   string
+		points []string
+	}{{"must", e.Must}, {"sometimes", e.Sometimes}} {
+		for _, m := range list.points {
+			if !slices.Contains(mustPoints, m) {
+				return fmt.Errorf("expect: %s: unknown point %q; the points are %s", list.name, m, strings.Join(mustPoints, ", "))
+			}
 		}
+	}
+	for _, m := range e.Sometimes {
+		if slices.Contains(e.Must, m) {
+			return fmt.Errorf("expect: point %q is in must and in sometimes: a point of every run need not be in the second", m)
+		}
+	}
+	if e.RecoveryBoundMS < 0 {
+		return fmt.Errorf("expect: recovery_bound_ms %d is negative", e.RecoveryBoundMS)
+	}
+	return nil
+}
+
+// validateSuccess: exactly one of phase and fault, at most one of group and workers,
+// and nothing that the scenario does not have.
+func (s *Spec) validateSuccess(x history.Success) error {
+	if x.Want != history.Some && x.Want != history.None && x.Want != history.Any {
+		return fmt.Errorf("want %q; it is some, none or any", x.Want)
+	}
+	switch {
+	case x.Phase == "" && x.Fault == "":
+		return errors.New("it names neither a phase nor a fault")
+	case x.Phase != "" && x.Fault != "":
+		return fmt.Errorf("it names phase %q and fault %q: only one of them", x.Phase, x.Fault)
+	case x.Phase != "" && !slices.Contains(phaseNames, x.Phase):
+		return fmt.Errorf("unknown phase %q; the phases are %s", x.Phase, strings.Join(phaseNames, ", "))
+	case x.Group != "" && len(x.Workers) > 0:
+		return fmt.Errorf("it names group %q and workers: only one of them", x.Group)
+	case x.Group != "" && x.Group != history.GroupTargets && x.Group != history.GroupOthers:
+		return fmt.Errorf("unknown group %q; the groups are %s, %s", x.Group, history.GroupTargets, history.GroupOthers)
+	}
+	for _, w := range x.Workers {
+		if n := atoi(strings.TrimPrefix(w, "w")); !strings.HasPrefix(w, "w") || n < 1 || n > s.Workload.Workers {
+			return fmt.Errorf("there is no worker %s among %d", w, s.Workload.Workers)
+		}
+	}
+	return s.validateSuccessFault(x)
+}
+
+// validateSuccessFault: the fault is one of the scenario's by name, and a group
+// refers to a fault that is aimed at workers.
+func (s *Spec) validateSuccessFault(x history.Success) error {
+	var names []string
+	aimed := false
+	for _, st := range s.Faults {
+		names = append(names, st.Fault)
+		if x.Fault == "" || x.Fault == st.Fault {
+			aimed = aimed || slices.ContainsFunc(st.Targets, func(t string) bool { return t == fault.RandomWorker || strings.HasPrefix(t, "w") })
+		}
+	}
+	switch {
+	case x.Fault != "" && !slices.Contains(names, x.Fault):
+		if len(names) == 0 {
+			return fmt.Errorf("fault %q: the scenario has no faults", x.Fault)
+		}
+		return fmt.Errorf("the scenario has no fault %q; it has %s", x.Fault, strings.Join(names, ", "))
+	case x.Group != "" && !aimed:
+		return fmt.Errorf("group %q: no such fault of the scenario is aimed at a worker", x.Group)
 	}
 	return nil
 }
@@ -154,7 +218,10 @@ func (p *Plan) expectation() history.Expect {
 		MinCycles: maps.Clone(p.Spec.Expect.MinCycles[p.Spec.Workload.Contention]),
 		Success:   p.Spec.Expect.Success,
 		Must:      p.Spec.Expect.Must,
-		Workers:   p.Spec.Workload.Workers,
+		Sometimes: p.Spec.Expect.Sometimes,
+
+		RecoveryBoundMS: p.Spec.Expect.RecoveryBoundMS,
+		Workers:         p.Spec.Workload.Workers,
 	}
 	for _, st := range p.Steps {
 		x.Faults = append(x.Faults, st.IDs...)

@@ -23,6 +23,8 @@ import (
 // Hooks are where a known-broken variant takes hold; a nil hook changes
 // nothing. Each decorates a part that the workload uses through an interface.
 type Hooks struct {
+	// Clock is called first; what it returns is the lock client's clock.
+	Clock    func(Config, *Clock) clock.Clock
 	Locks    func(Config, *cassandra.DB, store.Locks) store.Locks
 	Locker   func(Config, *cassandra.DB, Locker) Locker
 	Observer func(Config, lock.Observer) lock.Observer
@@ -49,12 +51,17 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 		rec = hooks.Recorder(cfg, rec)
 	}
 
-	lockDB, err := open(ctx, cfg, cfg.LockNodes, rec)
+	clk := NewClock(clock.System())
+	leases := clock.Clock(clk)
+	if hooks.Clock != nil {
+		leases = hooks.Clock(cfg, clk)
+	}
+	lockDB, err := open(ctx, cfg, cfg.LockNodes, rec, clk)
 	if err != nil {
 		return fmt.Errorf("lock store: %w", err)
 	}
 	defer lockDB.Close()
-	sinkDB, err := open(ctx, cfg, cfg.SinkNodes, rec)
+	sinkDB, err := open(ctx, cfg, cfg.SinkNodes, rec, clk)
 	if err != nil {
 		return fmt.Errorf("sink: %w", err)
 	}
@@ -62,7 +69,7 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 
 	gate := control.NewGate(conn.Send)
 	counts := &counters{}
-	locker, err := newLocker(ctx, cfg, lockDB, rec, gate, counts, hooks, log)
+	locker, err := newLocker(ctx, cfg, lockDB, leases, rec, gate, counts, hooks, log)
 	if err != nil {
 		return err
 	}
@@ -73,7 +80,8 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 
 	runCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	go commands(conn, gate, stop)
+	set := func(to *history.Clock) error { return setClock(conn, clk, to, rec, cfg.Life) }
+	go commands(conn, gate, set, stop)
 	go report(runCtx, conn, counts)
 	if err := conn.Send(control.Message{Cmd: control.CmdReady}); err != nil {
 		return fmt.Errorf("control: %w", err)
@@ -111,7 +119,7 @@ func clientNumber(cfg Config, i int) int {
 	return (w-1)*cfg.Clients + i
 }
 
-func newLocker(ctx context.Context, cfg Config, db *cassandra.DB, rec Recorder, gate *control.Gate, counts *counters, hooks Hooks, log *slog.Logger) (Locker, error) {
+func newLocker(ctx context.Context, cfg Config, db *cassandra.DB, leases clock.Clock, rec Recorder, gate *control.Gate, counts *counters, hooks Hooks, log *slog.Logger) (Locker, error) {
 	locks := store.Locks(cassandra.NewLocks(db))
 	if hooks.Locks != nil {
 		locks = hooks.Locks(cfg, db, locks)
@@ -122,7 +130,7 @@ func newLocker(ctx context.Context, cfg Config, db *cassandra.DB, rec Recorder, 
 	}
 	c, err := lock.New(locks, lock.Options{
 		TTL: cfg.TTL, DriftBound: cfg.DriftBound, MarginBase: cfg.MarginBase,
-		Clock: clock.System(), Rand: Rand(cfg.Seed, cfg.Life+"/lock"),
+		Clock: leases, Rand: Rand(cfg.Seed, cfg.Life+"/lock"),
 		Observer: obs, NoSingleFlight: cfg.NoSingleFlight, Logger: log,
 	})
 	if err != nil {
@@ -137,13 +145,13 @@ func newLocker(ctx context.Context, cfg Config, db *cassandra.DB, rec Recorder, 
 
 // open connects through this worker's own links, one a node; a node without a
 // link cannot be reached at all.
-func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder) (*cassandra.DB, error) {
+func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder, clk *Clock) (*cassandra.DB, error) {
 	var ips []string
 	for ip := range links {
 		ips = append(ips, ip)
 	}
 	return cassandra.Open(ctx, cassandra.Config{
-		ContactPoints: ips, Port: cfg.CQLPort, Keyspace: cfg.Keyspace,
+		ContactPoints: ips, Port: cfg.CQLPort, Keyspace: cfg.Keyspace, Wall: clk.Wall,
 		Dial: func(ctx context.Context, ip string) (net.Conn, error) {
 			addr, ok := links[ip]
 			if !ok {
@@ -162,7 +170,7 @@ func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder
 
 // commands serves the runner until the channel closes; a worker whose runner is
 // gone stops.
-func commands(conn *control.Conn, gate *control.Gate, stop func()) {
+func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) error, stop func()) {
 	defer stop()
 	for {
 		m, err := conn.Receive()
@@ -176,10 +184,27 @@ func commands(conn *control.Conn, gate *control.Gate, stop func()) {
 			gate.Disarm(m.ID)
 		case control.CmdGo:
 			gate.Go(m)
+		case control.CmdClock:
+			if set(m.Clock) != nil {
+				return
+			}
 		case control.CmdStop:
 			stop()
 		}
 	}
+}
+
+// setClock changes the clocks (nil: leaves them), records it and answers what
+// they show. The note stands before the change: what a wrong clock did is then
+// never seen before the note that explains it.
+func setClock(conn *control.Conn, clk *Clock, to *history.Clock, rec Recorder, life string) error {
+	if to != nil {
+		rec.Record(history.Event{Proc: life, Type: history.Note, Op: history.NoteClock, Clock: to})
+		clk.Set(*to)
+	}
+	return conn.Send(control.Message{Cmd: control.CmdClock, Reading: &control.Reading{
+		At: history.Now(), Wall: clk.Wall().UnixNano(), Lease: clk.Now(), Awake: clk.Awake(),
+	}})
 }
 
 // report sends totals five times a second.

@@ -55,7 +55,9 @@ func New(db *cassandra.DB, o Options) *Sink {
 	if o.RequestTimeout <= 0 {
 		o.RequestTimeout = db.RequestTimeout()
 	}
-	return newSink(db, o.RequestTimeout)
+	s := newSink(db, o.RequestTimeout)
+	s.now = db.Wall
+	return s
 }
 
 func newSink(db database, timeout time.Duration) *Sink {

@@ -70,6 +70,9 @@ type Config struct {
 	OnStatement func(StatementInfo)
 	// Pin makes this node (IP) the only coordinator and the only contact point.
 	Pin string
+	// Wall is the wall clock for the columns that people read (granted_at,
+	// expires_hint, at); default time.Now. It decides nothing.
+	Wall func() time.Time
 	// Logger takes the driver's own messages at debug level; default slog.Default().
 	Logger *slog.Logger
 }
@@ -95,6 +98,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = DefaultRequestTimeout
+	}
+	if c.Wall == nil {
+		c.Wall = time.Now
 	}
 	if c.NumConns == 0 {
 		c.NumConns = DefaultNumConns

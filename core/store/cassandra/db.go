@@ -67,6 +67,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 // Close closes all connections. Requests in flight end unknown.
 func (db *DB) Close() { db.session.Close() }
 
+// Wall is the session's wall clock.
+func (db *DB) Wall() time.Time { return db.cfg.Wall() }
+
 // Keyspace returns the session's keyspace.
 func (db *DB) Keyspace() string { return db.cfg.Keyspace }
 

@@ -53,7 +53,7 @@ func (l *Locks) Read(ctx context.Context, resource string, serial bool) (*store.
 // CAS implements store.Locks. granted_at and expires_hint are by the local wall
 // clock, for people; nothing ever reads them.
 func (l *Locks) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
-	now := time.Now().UTC()
+	now := l.db.Wall().UTC()
 	expires := now.Add(to.TTL)
 	if to.Holder == "" {
 		expires = now

@@ -130,20 +130,30 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) error {
 	if err != nil {
 		return err
 	}
-	if !filepath.IsAbs(f.runs) {
-		f.runs = filepath.Join(dir, f.runs)
-	}
-	switch exe, err := os.Executable(); {
-	case err != nil:
+	f.runs = within(ctx, f.runs)
+	if f.bin, err = binDir(ctx, f.bin); err != nil {
 		return err
-	case f.bin == "":
-		f.bin = filepath.Dir(exe)
-	case !filepath.IsAbs(f.bin):
-		f.bin = filepath.Join(dir, f.bin)
 	}
 	return onCluster(cmd, f.cluster, f.paxos, f.seed, func(c cluster.Cluster, backend string) error {
 		return f.runAll(ctx, jobs, c, backend, out)
 	})
+}
+
+// binDir is where the worker executables are; "" means beside the tool.
+func binDir(ctx context.Context, bin string) (string, error) {
+	if bin != "" {
+		return within(ctx, bin), nil
+	}
+	exe, err := os.Executable()
+	return filepath.Dir(exe), err
+}
+
+// within makes a path that the user gave absolute.
+func within(ctx context.Context, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(workDir(ctx), path)
 }
 
 // runAll does the jobs one after the other; the worst verdict decides the exit code.
@@ -167,22 +177,30 @@ func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, b
 
 // runOne runs, checks and reports one scenario.
 func (f chaosFlags) runOne(ctx context.Context, j job, c cluster.Cluster, backend string, out io.Writer) (*checker.Result, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	fmt.Fprintf(out, "scenario %s, seed %d, system %s, %s\n  %s\n", j.plan.Spec.Name, j.plan.Seed, j.sys.Name, setting(j.plan.Spec, c), j.plan.Spec.About)
-	dir, runErr := scenario.Run(ctx, scenario.Options{
+	_, res, err := carryOut(ctx, scenario.Options{
 		Plan: j.plan, System: j.sys, Cluster: c, Backend: backend, BinDir: f.bin,
 		RunsDir: f.runs, Out: out, Command: f.command(j), Versions: versions(c), Keep: f.keep,
 	})
-	if runErr != nil {
-		if dir != "" {
-			runErr = fmt.Errorf("%w\n  what was recorded is in %s; fencepost check %s judges it", runErr, dir, dir)
-		}
-		return nil, runErr
+	return res, err
+}
+
+// carryOut runs a plan, checks and reports it. The directory is returned beside
+// an error too, if there is one.
+func carryOut(ctx context.Context, opt scenario.Options) (string, *checker.Result, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", nil, err
 	}
-	return checkAndReport(ctx, exe, dir, out)
+	dir, err := scenario.Run(ctx, opt)
+	if err != nil {
+		if dir != "" {
+			err = fmt.Errorf("%w\n  what was recorded is in %s; fencepost check %s judges it", err, dir, dir)
+		}
+		return dir, nil, err
+	}
+	res, err := checkAndReport(ctx, exe, dir, opt.Out)
+	return dir, res, err
 }
 
 // setting is what else tells one run of a scenario from another.

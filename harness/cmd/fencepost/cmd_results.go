@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
+	"fencepost/harness/evidence"
 	"fencepost/harness/rundir"
 	"fencepost/reports"
 )
@@ -48,6 +49,8 @@ can write it again. Without RUN it only does that. To forget a run, remove it fr
 const (
 	keptChaos = "chaos" // a directory a run: run.json, verdict.json, report.json
 	keptBench = "bench" // a file a benchmark
+	// keptEvidence has a directory a set, with a file a run.
+	keptEvidence = "evidence"
 )
 
 func (f resultsFlags) run(out io.Writer, args []string) error {
@@ -70,7 +73,15 @@ func (f resultsFlags) run(out io.Writer, args []string) error {
 	if err != nil {
 		return usageError(err)
 	}
-	text, err := reports.Results(runs, benches)
+	power, err := evidence.NewStore(filepath.Join(f.dir, powerSet)).All()
+	if err != nil {
+		return err
+	}
+	sets, err := f.sets()
+	if err != nil {
+		return err
+	}
+	text, err := reports.Results(runs, benches, sets, power...)
 	if err != nil {
 		return err
 	}
@@ -86,6 +97,31 @@ func (f resultsFlags) run(out io.Writer, args []string) error {
 	}
 	fmt.Fprintf(out, "%s: %d runs, %d benchmarks\n", f.file, len(runs), len(benches))
 	return nil
+}
+
+// sets reads the results of evidence and, unless it only checks, writes their pages.
+func (f resultsFlags) sets() (map[string][]evidence.Result, error) {
+	dirs, err := filepath.Glob(filepath.Join(f.dir, keptEvidence, "*"))
+	if err != nil {
+		return nil, usageError(err)
+	}
+	out := map[string][]evidence.Result{}
+	for _, dir := range dirs {
+		all, err := evidence.NewStore(dir).All()
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 0 {
+			continue
+		}
+		out[filepath.Base(dir)] = all
+		if !f.check {
+			if _, err := reports.WriteEvidence(dir, all); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
 }
 
 // compare reports a file that somebody edited or forgot to write.

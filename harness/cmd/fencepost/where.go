@@ -60,6 +60,11 @@ func handleKept(ctx context.Context, req kept.Request, c cluster.Cluster, _ *san
 // must have; "" takes the default, or what a kept cluster has. seed is handed on, as
 // it may have been drawn in this process.
 func onCluster(cmd *cobra.Command, want, paxos string, seed uint64, work func(c cluster.Cluster, backend string) error) error {
+	return onClusterWith(cmd, want, paxos, []string{fmt.Sprintf("--seed=%d", seed)}, work)
+}
+
+// onClusterWith is onCluster with other arguments to hand on.
+func onClusterWith(cmd *cobra.Command, want, paxos string, more []string, work func(c cluster.Cluster, backend string) error) error {
 	ctx := cmd.Context()
 	if c, ok := keptCluster(ctx); ok {
 		if has := c.Info()["paxos_variant"]; paxos != "" && has != paxos {
@@ -83,7 +88,7 @@ func onCluster(cmd *cobra.Command, want, paxos string, seed uint64, work func(c 
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "cluster: %s (%s)\n", where, why)
-	args := append(slices.Clone(os.Args[1:]), fmt.Sprintf("--seed=%d", seed))
+	args := append(slices.Clone(os.Args[1:]), more...)
 	if where == "up" {
 		return runInKept(ctx, args)
 	}

@@ -2,33 +2,68 @@ package broken
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"fencepost/core/lock"
 	"fencepost/harness/workload"
 )
 
-var variants = map[string]workload.Hooks{
-	"sink-no-token-check":   {Sink: sinkNoTokenCheck},
-	"hilo-tokens":           {Locker: hiloTokens},
-	"takeover-plain-write":  {Locks: takeoverPlainWrite},
-	"renew-failure-ignored": {Locker: renewFailureIgnored},
-	"recorder-drops":        {Recorder: recorderDrops},
+// variants make the hooks of a process; those of one variant may share state.
+var variants = map[string]func() workload.Hooks{
+	// Tokens.
+	"hilo-tokens": only(workload.Hooks{Locker: hiloTokens}),
+	"token-reset": locksHook(lock.Release, tokenReset),
+	"wall-tokens": only(workload.Hooks{Locker: wallTokens}),
+	"row-ttl":     locksHook(0, rowTTL),
+	// Taking over, renewing, releasing.
+	"takeover-plain-write":  only(workload.Hooks{Locks: takeoverPlainWrite}),
+	"takeover-ignores-beat": only(workload.Hooks{Locks: takeoverIgnoresBeat}),
+	"takeover-never":        only(workload.Hooks{Locks: takeoverNever}),
+	"wall-expiry":           wallExpiry,
+	"renew-unconditioned":   renewUnconditioned,
+	"release-anyone":        locksHook(lock.Release, releaseAnyone),
+	"release-plain-write":   locksHook(lock.Release, releasePlainWrite),
+	// What the holder believes.
+	"renew-failure-ignored": only(workload.Hooks{Locker: renewFailureIgnored}),
+	"heartbeat-dies":        heartbeatDies,
+	"trust-from-answer":     trustFromAnswer,
+	"wall-deadline":         only(workload.Hooks{Clock: wallDeadline}),
+	"awake-deadline":        only(workload.Hooks{Clock: awakeDeadline}),
+	"early-release":         only(workload.Hooks{Locker: earlyRelease}),
+	// Answers and their absence.
+	"unknown-acquire-ok":    locksHook(lock.Acquire, unknownAcquireOK),
+	"unknown-acquire-fails": locksHook(lock.Acquire, unknownAcquireFails),
+	"driver-reexecutes":     locksHook(0, driverReexecutes),
+	"applied-ignored":       locksHook(lock.Acquire, appliedIgnored),
+	// Statements.
+	"read-at-one":  readAtOne,
+	"local-serial": localSerial,
+	// The sink.
+	"sink-no-token-check":   only(workload.Hooks{Sink: sinkNoTokenCheck}),
+	"sink-refuses-equal":    only(workload.Hooks{Sink: sinkRefusesEqual}),
+	"sink-check-then-write": only(workload.Hooks{Sink: sinkCheckThenWrite}),
+	"sink-token-in-memory":  only(workload.Hooks{Sink: sinkTokenInMemory}),
+	"effect-key-per-send":   only(workload.Hooks{Sink: keyPerSend}),
+	"no-raise":              noRaise,
+	// The harness itself.
+	"recorder-drops":        only(workload.Hooks{Recorder: recorderDrops}),
+	"recorder-late-calls":   only(workload.Hooks{Recorder: lateCalls}),
+	"recorder-unknown-fail": only(workload.Hooks{Recorder: unknownAsFail}),
+	"harness-ledger-reset":  only(workload.Hooks{Sink: ledgerReset}),
 }
+
+// only is hooks without shared state.
+func only(h workload.Hooks) func() workload.Hooks { return func() workload.Hooks { return h } }
+
+// Names lists the variants of the worker.
+func Names() []string { return slices.Sorted(maps.Keys(variants)) }
 
 // Worker returns the hooks of a variant by its name without "broken/".
 func Worker(name string) (workload.Hooks, error) {
-	if name == "trust-from-answer" {
-		t := newAnswerTrust() // its two hooks share state
-		return workload.Hooks{Observer: t.observer, Locker: t.locker}, nil
-	}
 	if h, ok := variants[name]; ok {
-		return h, nil
+		return h(), nil
 	}
-	names := []string{"trust-from-answer"}
-	for n := range variants {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return workload.Hooks{}, fmt.Errorf("unknown variant %q; there are: %s", name, strings.Join(names, ", "))
+	return workload.Hooks{}, fmt.Errorf("unknown variant %q; there are: %s", name, strings.Join(Names(), ", "))
 }

@@ -1,0 +1,202 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fencepost/harness/history"
+)
+
+// stretchOfRun is a window in which a group of workers is expected to succeed or
+// not to.
+type stretchOfRun struct {
+	from, to int64
+	// inside: the whole operation must lie within it, not its end alone. For a
+	// fault's window: a release that was under way when the fault came or when it
+	// was healed says nothing about it.
+	inside bool
+	member func(worker string) bool
+}
+
+func (w stretchOfRun) has(o *op) bool {
+	if !w.member(history.Worker(o.inv.Proc)) {
+		return false
+	}
+	if w.inside {
+		return o.inv.TS > w.from && o.end.TS < w.to
+	}
+	return o.end.TS >= w.from && o.end.TS < w.to
+}
+
+// checkSuccess judges the releases of groups of workers by phase or fault.
+func (a *analysis) checkSuccess(e *history.Event, p *Property) {
+	for _, s := range e.Expect.Success {
+		where, key := "phase "+s.Phase, s.Phase
+		if s.Fault != "" {
+			where, key = "the windows of fault "+s.Fault, s.Fault
+		}
+		bad := func(format string, args ...any) {
+			p.add(key, []*history.Event{e}, format, args...)
+		}
+		if s.Want != history.Some && s.Want != history.None && s.Want != history.Any {
+			bad("the expect note wants %q of %s; known are some, none and any", s.Want, where)
+			continue
+		}
+		windows, err := a.windows(s)
+		if err != nil {
+			bad("%v", err)
+			continue
+		}
+		found, n := a.releases(windows)
+		switch {
+		case s.Want == history.Some && n == 0:
+			bad("in %s no release of %s succeeded, the scenario demands some", where, groupText(s))
+		case s.Want == history.None && n > 0:
+			p.add(key, append(both(found), e), "in %s %s of %s succeeded, the scenario demands none: the fault did not cut them off", where, plural(n, "release"), groupText(s))
+		}
+	}
+}
+
+func groupText(s history.Success) string {
+	switch {
+	case len(s.Workers) > 0:
+		return strings.Join(s.Workers, ", ")
+	case s.Group == history.GroupTargets:
+		return "the workers that it is aimed at"
+	case s.Group == history.GroupOthers:
+		return "the other workers"
+	}
+	return "all workers"
+}
+
+// releases counts the releases in the windows that are ok, and returns one.
+func (a *analysis) releases(windows []stretchOfRun) (found *op, n int) {
+	for _, l := range a.locks {
+		for _, c := range l.cas {
+			if c.kind() != history.OpRelease || c.outcome != history.OK {
+				continue
+			}
+			if slices.ContainsFunc(windows, func(w stretchOfRun) bool { return w.has(&c.op) }) {
+				found, n = &c.op, n+1
+			}
+		}
+	}
+	return found, n
+}
+
+// windows are what an expectation is about, or why it is about nothing.
+func (a *analysis) windows(s history.Success) ([]stretchOfRun, error) {
+	if (s.Phase == "") == (s.Fault == "") {
+		return nil, fmt.Errorf("an expectation of success names phase %q and fault %q: it must name one of them", s.Phase, s.Fault)
+	}
+	if len(s.Workers) > 0 && s.Group != "" {
+		return nil, fmt.Errorf("an expectation of success names workers and the group %q: only one of them may be named", s.Group)
+	}
+	switch s.Group {
+	case "", history.GroupTargets, history.GroupOthers:
+	default:
+		return nil, fmt.Errorf("an expectation of success is about the group %q; known are %s and %s", s.Group, history.GroupTargets, history.GroupOthers)
+	}
+	known := a.workerNames()
+	for _, w := range s.Workers {
+		if !known[w] {
+			return nil, fmt.Errorf("the scenario expects something of worker %s, which recorded nothing", w)
+		}
+	}
+	if s.Fault != "" {
+		return a.faultWindows(s)
+	}
+	return a.phaseWindows(s)
+}
+
+func (a *analysis) phaseWindows(s history.Success) ([]stretchOfRun, error) {
+	var aimed []string
+	for _, f := range a.faults() {
+		aimed = append(aimed, workersIn(f.Fault.Targets)...)
+	}
+	if s.Group != "" && len(aimed) == 0 {
+		return nil, fmt.Errorf("the scenario expects something of the group %q in phase %s, but no fault was aimed at a worker", s.Group, s.Phase)
+	}
+	var out []stretchOfRun
+	for _, ph := range a.h.Phases() {
+		if ph.Name == s.Phase {
+			out = append(out, stretchOfRun{from: ph.From, to: ph.To, member: members(s, aimed)})
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("the scenario expects something of phase %s, which the run did not have", s.Phase)
+	}
+	return out, nil
+}
+
+func (a *analysis) faultWindows(s history.Success) ([]stretchOfRun, error) {
+	var out []stretchOfRun
+	for _, f := range a.faults() {
+		if f.Fault.ID != s.Fault && f.Fault.Name != s.Fault {
+			continue
+		}
+		aimed := workersIn(f.Fault.Targets)
+		if s.Group != "" && len(aimed) == 0 {
+			return nil, fmt.Errorf("the scenario expects something of the group %q of fault %s, which was aimed at %s: at no worker", s.Group, s.Fault, strings.Join(f.Fault.Targets, ", "))
+		}
+		w := stretchOfRun{from: f.From, to: f.To, inside: true, member: members(s, aimed)}
+		if n := len(f.Evidence); s.Want == history.None && n > 0 {
+			// The heal note is written when healing is complete; until the proof
+			// was taken the fault was certainly in force.
+			w.to = f.Evidence[n-1].TS
+		}
+		out = append(out, w)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("the scenario expects something of fault %s, which was not injected", s.Fault)
+	}
+	return out, nil
+}
+
+// members says who belongs to the group, given whom the faults are aimed at.
+func members(s history.Success, aimed []string) func(string) bool {
+	switch {
+	case len(s.Workers) > 0:
+		return func(w string) bool { return slices.Contains(s.Workers, w) }
+	case s.Group == history.GroupTargets:
+		return func(w string) bool { return slices.Contains(aimed, w) }
+	case s.Group == history.GroupOthers:
+		return func(w string) bool { return w != harness && !slices.Contains(aimed, w) }
+	}
+	return func(string) bool { return true }
+}
+
+// workersIn finds the workers that targets name: a worker itself (w1), or a link
+// of it to a node (w1->n2).
+func workersIn(targets []string) []string {
+	var out []string
+	for _, t := range targets {
+		for _, part := range strings.FieldsFunc(t, func(r rune) bool { return !alphanumeric(r) }) {
+			if isWorker(part) && !slices.Contains(out, part) {
+				out = append(out, part)
+			}
+		}
+	}
+	return out
+}
+
+func alphanumeric(r rune) bool {
+	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+}
+
+// isWorker knows workers by their names: w and a number.
+func isWorker(name string) bool {
+	return len(name) > 1 && name[0] == 'w' && strings.Trim(name[1:], "0123456789") == ""
+}
+
+// workerNames are the workers that recorded operations.
+func (a *analysis) workerNames() map[string]bool {
+	out := map[string]bool{}
+	for name, l := range a.lives {
+		if l.recording && name != harness {
+			out[history.Worker(name)] = true
+		}
+	}
+	return out
+}

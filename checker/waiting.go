@@ -1,0 +1,138 @@
+package checker
+
+import (
+	"slices"
+	"sort"
+	"strings"
+
+	"fencepost/harness/history"
+)
+
+// wait is the time for which a client waited for a lock.
+type wait struct {
+	call     *op
+	life     string
+	from, to int64
+}
+
+// waiters are a lock's waits in the order of their beginning; longest[i] is the
+// latest end among the first i+1, so that a look back knows where to stop.
+type waiters struct {
+	waits   []wait
+	longest []int64
+}
+
+func (a *analysis) waiters(l *lockLog) waiters {
+	w := waiters{waits: make([]wait, 0, len(l.calls))}
+	for _, c := range l.calls { // in the order of invocation
+		life := history.Life(c.inv.Proc)
+		to := a.died(life)
+		if c.end != nil {
+			to = c.end.TS
+		}
+		if n := len(w.longest); n > 0 {
+			w.longest = append(w.longest, max(w.longest[n-1], to))
+		} else {
+			w.longest = append(w.longest, to)
+		}
+		w.waits = append(w.waits, wait{c, life, c.inv.TS, to})
+	}
+	return w
+}
+
+// during calls f for every wait that overlaps [from, to], until f returns false.
+func (w *waiters) during(from, to int64, f func(wait) bool) {
+	i := sort.Search(len(w.waits), func(i int) bool { return w.waits[i].from > to })
+	for i--; i >= 0 && w.longest[i] >= from; i-- {
+		if w.waits[i].to >= from && !f(w.waits[i]) {
+			return
+		}
+	}
+}
+
+// died is the last instant at which a life can have been waiting for anything.
+func (a *analysis) died(life string) int64 {
+	if a.deaths == nil {
+		a.deaths = map[string]int64{}
+		for _, e := range a.crashes {
+			a.deaths[history.Life(e.Proc)] = e.TS
+		}
+	}
+	if t, ok := a.deaths[life]; ok {
+		return t
+	}
+	return a.lives[life].last
+}
+
+// harmless are faults on workers that do not keep their clients from taking a lock.
+var harmless = []string{"slow-job"}
+
+// silences are the times in which a life cannot be expected to take a lock: a fault
+// is aimed at its worker, or at nothing that is known to be a worker, as then the
+// quorum or the node through which it asks may be away; or its clock is stopped, or
+// wrong by more than the declared bound. They are in order and do not overlap.
+func (a *analysis) silences(life string) []history.Span {
+	if s, known := a.silent[life]; known {
+		return s
+	}
+	var out []history.Span
+	for _, f := range a.faults() {
+		aimed := workersIn(f.Fault.Targets)
+		switch {
+		case len(aimed) == 0:
+		case !slices.Contains(aimed, history.Worker(life)) || slices.Contains(harmless, f.Fault.Name):
+			continue
+		case strings.Contains(f.Fault.Name, "clock"):
+			continue // the clock notes say how wrong it was
+		}
+		out = append(out, history.Span{Name: f.Fault.ID, From: f.From, To: f.To})
+	}
+	notes := a.clocks[life]
+	for i, e := range notes {
+		to := a.died(life)
+		if i+1 < len(notes) {
+			to = notes[i+1].TS
+		}
+		rate := float64(e.Clock.RatePPM) / 1e6
+		if e.Clock.Suspended || a.beyond(life, min(rate, 0), max(rate, 0)) {
+			out = append(out, history.Span{Name: "clock", From: e.TS, To: to})
+		}
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].From < out[j].From })
+	merged := out[:0]
+	for _, s := range out {
+		if n := len(merged); n > 0 && s.From <= merged[n-1].To {
+			merged[n-1].To = max(merged[n-1].To, s.To)
+			continue
+		}
+		merged = append(merged, s)
+	}
+	if a.silent == nil {
+		a.silent = map[string][]history.Span{}
+	}
+	a.silent[life] = merged
+	return merged
+}
+
+// begin moves the beginning of an observation of length d behind every silence that
+// falls into it, as long as that began before end.
+func begin(at, d, end int64, silences []history.Span) int64 {
+	for _, s := range silences {
+		if s.To <= at {
+			continue
+		}
+		if s.From >= min(at+d, end) {
+			break
+		}
+		at = s.To
+	}
+	return at
+}
+
+// faults are the run's injections; they are looked for once.
+func (a *analysis) faults() []history.FaultWindow {
+	if a.injected == nil {
+		a.injected = a.h.Faults()
+	}
+	return a.injected
+}

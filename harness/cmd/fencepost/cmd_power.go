@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/checker"
+	"fencepost/harness/cluster"
+	"fencepost/harness/evidence"
+	"fencepost/harness/history"
+	"fencepost/harness/rundir"
+	"fencepost/harness/system"
+	"fencepost/reports"
+)
+
+// powerFlags are the flags of `fencepost power`.
+type powerFlags struct {
+	runner
+	mutants, seeds string
+	times          int
+	fresh          bool
+}
+
+func newPowerCmd() *cobra.Command {
+	var f powerFlags
+	cmd := &cobra.Command{
+		Use:   "power",
+		Short: "Run every known-broken variant under its directed scenario: does it turn red, and by what",
+		Long: `Measures the power of the checks to detect. Each known-broken variant (see "fencepost
+list" and docs/known-broken.md) runs under the scenario that must expose it, under several
+seeds, on one cluster. A run counts as a kill only if the verdict is the one expected and
+one of the properties expected fired. Results go to results/power/; what is stored is not
+done again, so the same command goes on where it was stopped.
+Exit code: 0 if every variant named was killed in every run, 1 if not, 2 if a run could not
+be carried out, 64 bad input.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fl := cmd.Flags()
+	f.flags(cmd)
+	if err := fl.Set("results", "results"); err != nil {
+		panic(err) // a misspelt name above
+	}
+	fl.Lookup("results").DefValue = "results"
+	fl.StringVar(&f.mutants, "mutant", "", "only these variants, with commas between (default: all)")
+	fl.IntVar(&f.times, "times", 2, "runs of each variant, under the seeds 1, 2, …")
+	fl.StringVar(&f.seeds, "seeds", "", "these seeds instead, with commas between")
+	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; old results stay beside the new ones, which count")
+	return cmd
+}
+
+// powerSet is the store's directory under --results.
+const powerSet = "power"
+
+// jobs checks the flags.
+func (f powerFlags) jobs() ([]system.System, []evidence.Job, error) {
+	all := system.Broken()
+	mine := all
+	if f.mutants != "" {
+		mine = nil
+		for _, name := range strings.Split(f.mutants, ",") {
+			name = strings.TrimPrefix(name, "broken/")
+			i := slices.IndexFunc(all, func(s system.System) bool { return s.Name == "broken/"+name })
+			if i < 0 {
+				return nil, nil, fmt.Errorf("unknown variant %q; there are: %s", name, strings.Join(variantNames(all), ", "))
+			}
+			mine = append(mine, all[i])
+		}
+	}
+	if f.times < 1 || f.times > 1000 {
+		return nil, nil, fmt.Errorf("--times=%d: 1 to 1000", f.times)
+	}
+	var seeds []uint64
+	for i := range f.times {
+		seeds = append(seeds, uint64(i+1))
+	}
+	if f.seeds != "" {
+		seeds = nil
+		for _, s := range strings.Split(f.seeds, ",") {
+			n, err := strconv.ParseUint(s, 10, 64)
+			if err != nil {
+				return nil, nil, fmt.Errorf("--seeds: %q is not a seed", s)
+			}
+			seeds = append(seeds, n)
+		}
+	}
+	var jobs []evidence.Job
+	for _, seed := range seeds {
+		for _, s := range mine {
+			jobs = append(jobs, evidence.Job{Scenario: s.Red.Scenario, Contention: s.Red.Contention, Seed: seed, System: s.Name})
+		}
+	}
+	return mine, jobs, nil
+}
+
+func variantNames(all []system.System) []string {
+	var out []string
+	for _, s := range all {
+		out = append(out, strings.TrimPrefix(s.Name, "broken/"))
+	}
+	return out
+}
+
+func (f powerFlags) run(cmd *cobra.Command) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	mine, jobs, err := f.jobs()
+	if err != nil {
+		return usageError(err)
+	}
+	if err := f.resolve(ctx, powerSet); err != nil {
+		return err
+	}
+	store := evidence.NewStore(f.results)
+	if _, err := store.All(); err != nil {
+		return err
+	}
+	return onClusterWith(cmd, f.cluster, "", nil, func(c cluster.Cluster, backend string) error {
+		loop := &evidence.Loop{
+			Store: store, Out: out, Fresh: f.fresh, Run: timed(f.runOn(c, backend, out)),
+			Heal: func(ctx context.Context) error { return heal(ctx, c) },
+		}
+		fmt.Fprintf(out, "power: %d variants, %d runs; results in %s\n", len(mine), len(jobs), store.Dir())
+		_, loopErr := loop.Do(ctx, slices.Values(jobs), len(jobs))
+		all, err := store.All()
+		if err != nil {
+			return errors.Join(loopErr, err)
+		}
+		return judgePower(out, mine, all, loopErr)
+	})
+}
+
+// judgePower prints the tables and makes the exit code.
+func judgePower(out io.Writer, mine []system.System, all []evidence.Result, loopErr error) error {
+	rows := reports.Power(mine, all)
+	reports.PrintPower(out, rows)
+	if loopErr != nil {
+		return &exitError{code: 2, err: fmt.Errorf("%w\n  what was done is stored; the same command (without --fresh) goes on from there", loopErr)}
+	}
+	code := 0
+	for _, r := range rows {
+		switch {
+		case r.Errors > 0:
+			code = 2
+		case r.Kills < r.Runs || r.Runs == 0:
+			code = max(code, 1)
+		}
+	}
+	return exitWith(code)
+}
+
+// timed adds to a result how long the detection took.
+func timed(run func(context.Context, evidence.Job) (evidence.Result, error)) func(context.Context, evidence.Job) (evidence.Result, error) {
+	return func(ctx context.Context, j evidence.Job) (evidence.Result, error) {
+		res, err := run(ctx, j)
+		if err != nil {
+			return res, err
+		}
+		now := history.Now()
+		sys, err := system.Find(j.System)
+		if err != nil {
+			return res, err
+		}
+		res.Detection, err = detection(res.Dir, sys, now)
+		return res, err
+	}
+}
+
+// detection reads a checked run's directory.
+func detection(dir string, sys system.System, now int64) (*evidence.Detection, error) {
+	from, err := loadBegan(filepath.Join(dir, rundir.HistoryDir, "harness.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	var v checker.Result
+	if err := readJSON(filepath.Join(dir, rundir.VerdictFile), &v); err != nil {
+		return nil, err
+	}
+	d := &evidence.Detection{Verdict: time.Duration(now - from)}
+	for _, p := range v.Properties {
+		if !slices.Contains(sys.Red.Properties, p.ID) {
+			continue
+		}
+		for _, x := range p.Violations {
+			// A violation without a window, such as a demand on the whole run, has no instant.
+			if at := time.Duration(x.To - from); x.To > 0 && at > 0 && (d.Violation == 0 || at < d.Violation) {
+				d.Violation = at
+			}
+		}
+	}
+	return d, nil
+}
+
+// loadBegan is the instant of the record's first phase.
+func loadBegan(file string) (int64, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	dec := json.NewDecoder(f)
+	for {
+		var e history.Event
+		if err := dec.Decode(&e); err != nil {
+			return 0, fmt.Errorf("%s: no phase: %w", file, err)
+		}
+		if e.Op == history.NotePhase {
+			return e.TS, nil
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/harness/cluster"
+	"fencepost/harness/evidence"
+	"fencepost/harness/workload"
+)
+
+// soakFlags are the flags of `fencepost soak`.
+type soakFlags struct {
+	runner
+	set, scenarios, contention string
+	hours                      float64
+	seed                       uint64
+}
+
+func newSoakCmd() *cobra.Command {
+	var f soakFlags
+	cmd := &cobra.Command{
+		Use:   "soak --hours=N",
+		Short: "Run random scenarios with new seeds until the time is over or one is not PASS",
+		Long: `Runs one random scenario of a set after the other, at random contentions and with new
+seeds, on one cluster, until the time is over. The first run that is not PASS ends it; its
+directory stays. Results go to runs/soak/DATE. Each run can be repeated alone.
+Exit code: as of evidence.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("seed") {
+				f.seed = rand.Uint64N(1_000_000)
+			}
+			return f.run(cmd)
+		},
+	}
+	fl := cmd.Flags()
+	f.flags(cmd)
+	if err := fl.Set("results", "runs/soak"); err != nil {
+		panic(err) // a misspelt name above
+	}
+	fl.Lookup("results").DefValue = "runs/soak"
+	fl.StringVar(&f.set, "set", "locks", "the set to draw from: "+strings.Join(setNames(), ", "))
+	fl.StringVar(&f.scenarios, "scenarios", "", "of the set only these, with commas between")
+	fl.StringVar(&f.contention, "contention", "medium,high", "contentions to draw from, with commas between")
+	fl.Float64Var(&f.hours, "hours", 0, "how long; the last run may end later")
+	fl.Uint64Var(&f.seed, "seed", 0, "draw the same runs again (default: a new seed, printed)")
+	return cmd
+}
+
+func (f soakFlags) run(cmd *cobra.Command) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	scenarios, contentions, err := chosen(f.set, f.scenarios, f.contention)
+	if err != nil {
+		return usageError(err)
+	}
+	if !(f.hours > 0 && f.hours <= 24*365) || math.IsNaN(f.hours) {
+		return usageError(fmt.Errorf("--hours=%g: say how long, more than 0", f.hours))
+	}
+	if err := f.resolve(ctx, time.Now().UTC().Format("20060102-150405")); err != nil {
+		return err
+	}
+	store := evidence.NewStore(f.results)
+	return onCluster(cmd, f.cluster, "", f.seed, func(c cluster.Cluster, backend string) error {
+		loop := &evidence.Loop{
+			Store: store, Out: out, StopAtRed: true, Run: f.runOn(c, backend, out),
+			Heal: func(ctx context.Context) error { return heal(ctx, c) },
+		}
+		until := time.Now().Add(time.Duration(f.hours * float64(time.Hour)))
+		fmt.Fprintf(out, "soak: random runs of %d scenarios at %s until %s, seed %d; results in %s\n",
+			len(scenarios), strings.Join(contentions, ", "), until.Format("2006-01-02 15:04"), f.seed, store.Dir())
+		tally, err := loop.Do(ctx, evidence.Random(scenarios, contentions, workload.Rand(f.seed, "soak"), until, time.Now), 0)
+		return finish(out, tally, 0, store, err)
+	})
+}

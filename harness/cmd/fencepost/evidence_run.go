@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"fencepost/harness/cluster"
+	"fencepost/harness/evidence"
+	"fencepost/harness/history"
+	"fencepost/harness/rundir"
+	"fencepost/harness/scenario"
+	"fencepost/harness/system"
+	"fencepost/reports"
+	"fencepost/reports/measure"
+)
+
+// consoleFile keeps, in the directory of a run that stays, what the run printed.
+const consoleFile = "console.txt"
+
+// runOn returns the function that carries out one job on a cluster.
+func (r runner) runOn(c cluster.Cluster, backend string, out io.Writer) func(context.Context, evidence.Job) (evidence.Result, error) {
+	return func(ctx context.Context, j evidence.Job) (evidence.Result, error) {
+		var res evidence.Result
+		sys, err := system.Find(j.System)
+		if err != nil {
+			return res, err
+		}
+		spec, err := scenario.Load(j.Scenario)
+		if err != nil {
+			return res, err
+		}
+		override := scenario.Overrides{Contention: j.Contention}
+		if j.Contention == noContention {
+			override.Contention = ""
+		}
+		if err := spec.Apply(override); err != nil {
+			return res, fmt.Errorf("%s: %w", j.Scenario, err)
+		}
+		plan, err := scenario.NewPlan(*spec, j.Seed, sys.Name, len(c.Nodes()))
+		if err != nil {
+			return res, err
+		}
+		var console bytes.Buffer
+		to := io.Writer(&console)
+		if r.verbose {
+			to = out
+		}
+		f := chaosFlags{}
+		dir, verdict, err := carryOut(ctx, scenario.Options{
+			Plan: plan, System: sys, Cluster: c, Backend: backend, BinDir: r.bin, RunsDir: r.runs, Out: to,
+			Command: f.command(job{plan, sys}), Versions: versions(c),
+		})
+		res.Dir = dir
+		if dir != "" && console.Len() > 0 {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, rundir.LogDir, consoleFile), console.Bytes(), 0o644))
+		}
+		if dir != "" {
+			info, infoErr := rundir.ReadInfo(dir)
+			res.Info, err = info, errors.Join(err, infoErr)
+		}
+		if err != nil {
+			return res, err
+		}
+		res.Verdict, res.Check = verdict.Verdict, evidence.Condense(*verdict)
+		return res, measured(dir, &res)
+	}
+}
+
+// measured adds what the run's report and history say. A run without a report
+// has no such numbers; its page said why.
+func measured(dir string, res *evidence.Result) error {
+	var err error
+	if res.Sometimes, err = sometimes(dir); err != nil {
+		return err
+	}
+	var rep reports.Report
+	switch err := readJSON(filepath.Join(dir, reports.JSONFile), &rep); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	for _, t := range rep.Takeovers {
+		if t.TTLMS > 0 {
+			res.Orphan = max(res.Orphan, t.IdleMS/t.TTLMS)
+		}
+	}
+	if before, during, ok := (&measure.Analysis{Latencies: rep.Latencies}).Headline(); ok {
+		res.P99Before, res.P99During = before.P99, during.P99
+	}
+	return nil
+}
+
+// sometimes reads from the record what the scenario expects now and then.
+func sometimes(dir string) ([]string, error) {
+	f, err := os.Open(filepath.Join(dir, rundir.HistoryDir, "harness.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	for {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return nil, nil // the checker judged what the record lacks
+		}
+		var e history.Event
+		if json.Unmarshal(line, &e) == nil && e.Op == history.NoteExpect && e.Expect != nil {
+			return e.Expect.Sometimes, nil
+		}
+	}
+}
+
+// writeEvidencePage writes the set's page, "" if it has no results.
+func writeEvidencePage(store *evidence.Store) (string, error) {
+	all, err := store.All()
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	return reports.WriteEvidence(store.Dir(), all)
+}

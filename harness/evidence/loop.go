@@ -1,0 +1,203 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/checker"
+	"fencepost/harness/rundir"
+)
+
+// Loop carries out jobs one after the other and stores each result at once.
+type Loop struct {
+	Store *Store
+	// Run does a run. An error means that it could not be carried out or checked;
+	// the Result then holds what is known (Dir, Info).
+	Run func(ctx context.Context, j Job) (Result, error)
+	// Heal makes the cluster whole; it is called before a run that follows one
+	// that was not PASS. An error ends the loop: what comes after would not count.
+	Heal func(ctx context.Context) error
+	Out  io.Writer
+	// Fresh runs jobs again that have a result; an old PASS is then replaced.
+	Fresh bool
+	// Retry runs jobs again whose verdict is not PASS.
+	Retry bool
+	// StopAtRed ends the loop after the first run that is not PASS.
+	StopAtRed bool
+}
+
+// Tally is what a loop found, over stored and new results.
+type Tally struct {
+	Jobs, Done, Ran int
+	// Worst is the worst verdict of all jobs that have a result.
+	Worst checker.Verdict
+	// Verdicts counts jobs by their standing verdict.
+	Verdicts map[checker.Verdict]int
+}
+
+// ErrInterrupted: the loop was stopped; what was done is stored.
+var ErrInterrupted = errors.New("interrupted")
+
+func (t *Tally) count(v checker.Verdict) {
+	t.Done++
+	t.Worst = Worst(t.Worst, v)
+	t.Verdicts[v]++
+}
+
+// String says how many jobs have which verdict.
+func (t Tally) String() string {
+	var parts []string
+	for _, v := range []checker.Verdict{checker.Fail, Error, checker.Invalid, checker.Unknown, checker.Pass} {
+		if n := t.Verdicts[v]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	if len(parts) == 0 {
+		return "no results"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Do carries out the jobs that the store does not hold. total is their number
+// for the progress, 0 if nobody knows it. The tally is valid beside an error too.
+func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, error) {
+	t := Tally{Worst: checker.Pass, Verdicts: map[checker.Verdict]int{}}
+	all, err := l.Store.All()
+	if err != nil {
+		return t, err
+	}
+	have := map[Job][]Result{}
+	for _, r := range all {
+		have[r.Job] = append(have[r.Job], r)
+	}
+	e := eta{left: total}
+	healthy := true
+	for j := range jobs {
+		t.Jobs++
+		old := have[j]
+		if !l.wanted(old) {
+			t.count(Standing(old))
+			e.left--
+			continue
+		}
+		if ctx.Err() != nil {
+			return t, ErrInterrupted
+		}
+		if !healthy && l.Heal != nil {
+			if err := l.Heal(ctx); err != nil {
+				if ctx.Err() != nil {
+					return t, ErrInterrupted
+				}
+				return t, fmt.Errorf("before %s: the cluster is not whole, so no run after this would count: %w", j, err)
+			}
+		}
+		r, interrupted := l.one(ctx, j)
+		if interrupted && r.Verdict != checker.Fail {
+			// It was cut short and shows nothing; it is done again.
+			return t, errors.Join(ErrInterrupted, rundir.Remove(r.Dir))
+		}
+		if err := l.keep(r, old); err != nil {
+			return t, err
+		}
+		t.Ran++
+		t.count(Standing(append(slices.Clone(old), r)))
+		e.done(r.Took)
+		fmt.Fprintln(l.Out, line(t.Jobs, total, r, e))
+		healthy = r.Verdict == checker.Pass
+		switch {
+		case interrupted:
+			return t, ErrInterrupted
+		case l.StopAtRed && !healthy:
+			return t, nil
+		}
+	}
+	return t, nil
+}
+
+func (l *Loop) wanted(old []Result) bool {
+	return len(old) == 0 || l.Fresh || l.Retry && Standing(old) != checker.Pass
+}
+
+// one does a run; what goes wrong becomes part of the result.
+func (l *Loop) one(ctx context.Context, j Job) (r Result, interrupted bool) {
+	began := time.Now()
+	r, err := l.Run(ctx, j)
+	r.Job, r.Took = j, time.Since(began).Round(time.Millisecond)
+	if err != nil {
+		r.Verdict, r.Error, r.Check = Error, err.Error(), nil
+	}
+	return r, r.Info.Interrupted != "" || err != nil && ctx.Err() != nil
+}
+
+// keep stores the result; only then the directory of a PASS goes.
+func (l *Loop) keep(r Result, old []Result) error {
+	file, err := l.Store.Put(r)
+	if err != nil {
+		return fmt.Errorf("store the result of %s (its run is in %s): %w", r.Job, r.Dir, err)
+	}
+	if r.Verdict == checker.Pass {
+		return errors.Join(rundir.Remove(r.Dir), l.Store.replace(old))
+	}
+	fmt.Fprintf(l.Out, "  not PASS: %s is kept; stored as %s\n", orNone(r.Dir), file)
+	return nil
+}
+
+func orNone(dir string) string {
+	if dir == "" {
+		return "no run directory"
+	}
+	return dir
+}
+
+// line is one run's line of the progress.
+func line(n, total int, r Result, e eta) string {
+	at := fmt.Sprintf("[%d]", n)
+	if total > 0 {
+		at = fmt.Sprintf("[%d/%d]", n, total)
+	}
+	s := fmt.Sprintf("%s %s  %s  %s", at, r.Job, r.Verdict, r.Took.Round(time.Second))
+	if f := r.Fired(); len(f) > 0 {
+		s += "  by " + strings.Join(f, ", ")
+	}
+	if r.Error != "" {
+		first, _, _ := strings.Cut(r.Error, "\n")
+		s += "  " + first
+	}
+	if left := e.rest(); left > 0 {
+		s += "  (about " + left.String() + " left)"
+	}
+	return s
+}
+
+// eta estimates the rest from the mean of what was done.
+type eta struct {
+	left, ran int
+	took      time.Duration
+}
+
+func (e *eta) done(d time.Duration) { e.left, e.ran, e.took = e.left-1, e.ran+1, e.took+d }
+
+func (e eta) rest() time.Duration {
+	if e.left <= 0 || e.ran == 0 {
+		return 0
+	}
+	return (e.took / time.Duration(e.ran) * time.Duration(e.left)).Round(time.Minute)
+}
+
+// Commits lists the commits of which results were made, sorted.
+func Commits(rs []Result) []string {
+	seen := map[string]bool{}
+	for _, r := range rs {
+		if c := r.Info.Versions["fencepost"]; c != "" {
+			seen[c] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}

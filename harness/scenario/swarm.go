@@ -1,0 +1,156 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"fencepost/harness/control"
+	"fencepost/harness/fault"
+)
+
+// Swarm draws a plan's faults from its seed: two lanes, one of faults of nodes and
+// one of faults of workers, each a sequence of faults with pauses between. Which
+// kinds may come is itself drawn (swarm testing: Groce et al., ISSTA 2012): a run
+// with some kinds left out reaches states that one with all of them does not. In
+// the node lane at least one fault takes the quorum away from everybody and at
+// least one pause leaves the cluster whole.
+type Swarm struct {
+	// For is the time that the lanes have; default 40s.
+	For Duration `yaml:"for"`
+}
+
+// Lengths of the faults and of the pauses between them, in ms.
+const (
+	swarmFaultMin, swarmFaultMax = 2500, 8000
+	swarmPauseMin, swarmPauseMax = 500, 3000
+	// swarmQuorumLoss: short, as nobody makes progress.
+	swarmQuorumLoss = 4 * time.Second
+	// swarmRestart is kept free after a node was killed: it takes so long to start.
+	swarmRestart = 14 * time.Second
+)
+
+// kind is a fault that a swarm may draw.
+type kind struct {
+	name string
+	// params completes the spec.
+	params func(*rand.Rand, *fault.Spec)
+	// events it may be triggered by; nil: an instant.
+	points []control.Point
+	// restart: healing takes as long as a node needs to start.
+	restart bool
+}
+
+func mode(rng *rand.Rand, s *fault.Spec) {
+	s.Mode = []string{"stall", "drop"}[rng.IntN(2)]
+}
+
+func delay(rng *rand.Rand, s *fault.Spec) {
+	s.Latency = time.Duration(100+rng.IntN(900)) * time.Millisecond
+	s.Jitter = s.Latency / 2
+}
+
+var nodeKinds = []kind{
+	{name: "partition", params: mode},
+	{name: "partition-oneway", params: func(rng *rand.Rand, s *fault.Spec) {
+		s.Sense = []string{"out", "in"}[rng.IntN(2)]
+	}},
+	{name: "partition-bridge"},
+	{name: "pause-node"},
+	{name: "kill-node", restart: true},
+}
+
+var workerKinds = []kind{
+	{name: "partition-client", params: mode, points: []control.Point{control.Holding}},
+	{name: "partition-ring", params: mode},
+	{name: "sink-outage", params: mode},
+	{name: "lost-replies", points: []control.Point{control.AcquireSent, control.ReleaseSent}},
+	{name: "latency", params: delay},
+	{name: "flaky-links"},
+	{name: "kill-worker", points: []control.Point{control.Holding, control.AcquireSent, control.ReleaseSent, control.EffectSent}},
+	{name: "pause-worker", points: []control.Point{control.Holding, control.EffectSent}},
+	{name: "suspend", points: []control.Point{control.Holding}},
+	{name: "clock", params: func(rng *rand.Rand, s *fault.Spec) {
+		s.Offset = time.Duration(rng.IntN(1200)-600) * time.Second
+		s.RatePPM = int64(rng.IntN(16_000) - 8_000) // within the declared bound of 1 %
+		if s.RatePPM == 0 {
+			s.RatePPM = 8_000
+		}
+	}},
+}
+
+// draw returns the steps; node targets are named, so that a plan shows them.
+func (s *Swarm) draw(rng *rand.Rand, nodes int, w Workload) []Step {
+	steps := s.lane(rng, "nodes", subset(rng, nodeKinds, 2), func(k kind) []string {
+		return []string{fmt.Sprintf("n%d", 1+rng.IntN(nodes))}
+	}, &Step{
+		Spec: fault.Spec{Fault: "pause-node", Targets: majority(rng, nodes)},
+		For:  Duration(swarmQuorumLoss),
+	})
+	return append(steps, s.lane(rng, "workers", subset(rng, workerKinds, 3), func(k kind) []string {
+		if k.name == "partition-ring" {
+			return []string{fault.AllWorkers}
+		}
+		first := rng.IntN(w.Workers)
+		targets := []string{fmt.Sprintf("w%d", 1+first)}
+		if k.points == nil && w.Workers > 2 && rng.IntN(2) == 0 {
+			targets = append(targets, fmt.Sprintf("w%d", 1+(first+1)%w.Workers))
+		}
+		return targets
+	}, nil)...)
+}
+
+// subset leaves kinds out at random but keeps at least the given number.
+func subset(rng *rand.Rand, kinds []kind, least int) []kind {
+	out := make([]kind, len(kinds))
+	for i, at := range rng.Perm(len(kinds)) {
+		out[i] = kinds[at]
+	}
+	return out[:least+rng.IntN(len(kinds)-least+1)]
+}
+
+// majority is so many nodes that the rest is no quorum.
+func majority(rng *rand.Rand, nodes int) []string {
+	var out []string
+	for _, at := range rng.Perm(nodes)[:nodes/2+1] {
+		out = append(out, fmt.Sprintf("n%d", 1+at))
+	}
+	return out
+}
+
+// lane draws faults until the time is full. One of them, at a drawn place, is the
+// one that must come.
+func (s *Swarm) lane(rng *rand.Rand, name string, kinds []kind, targets func(kind) []string, must *Step) []Step {
+	var steps []Step
+	at, end := time.Duration(0), s.For.D()
+	mustAt := time.Duration(rng.Int64N(int64(end / 3)))
+	for n := 0; ; n++ {
+		at += time.Duration(swarmPauseMin+rng.IntN(swarmPauseMax-swarmPauseMin)) * time.Millisecond
+		if must != nil && at >= mustAt {
+			st := *must
+			must = nil
+			st.Lane, st.At, st.Repeat = name, Duration(at), 1
+			steps = append(steps, st)
+			at += st.For.D() + time.Second
+			continue
+		}
+		k := kinds[n%len(kinds)]
+		st := Step{Spec: fault.Spec{Fault: k.name, Targets: targets(k)}, Lane: name, Repeat: 1}
+		if k.params != nil {
+			k.params(rng, &st.Spec)
+		}
+		st.For = Duration(time.Duration(swarmFaultMin+rng.IntN(swarmFaultMax-swarmFaultMin)) * time.Millisecond)
+		st.At = Duration(at)
+		if k.points != nil {
+			st.On = &Trigger{Point: k.points[rng.IntN(len(k.points))]}
+		}
+		at += st.For.D()
+		if k.restart {
+			at += swarmRestart
+		}
+		if at > end {
+			return steps
+		}
+		steps = append(steps, st)
+	}
+}

@@ -1,0 +1,100 @@
+package scenario
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fencepost/harness/fault"
+)
+
+func swarmPlan(t *testing.T, seed uint64) *Plan {
+	t.Helper()
+	s, err := Load("swarm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(*s, seed, "core", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestSwarmPlans(t *testing.T) {
+	t.Parallel()
+	kinds := map[string]int{}
+	for seed := range uint64(200) {
+		p := swarmPlan(t, seed)
+		if !reflect.DeepEqual(p, swarmPlan(t, seed)) {
+			t.Fatalf("seed %d gives two plans", seed)
+		}
+		losses, ofRun := 0, map[string]bool{}
+		last := map[string]time.Duration{}
+		for _, st := range p.Steps {
+			if _, err := fault.New(st.Spec); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if st.Lane == "" || st.At.D() < last[st.Lane] {
+				t.Errorf("seed %d: %s at %s in lane %q overlaps what ends at %s", seed, st.Fault, st.At.D(), st.Lane, last[st.Lane])
+			}
+			last[st.Lane] = st.At.D() + st.For.D()
+			if last[st.Lane] > p.Spec.Phases.Fault.D() {
+				t.Errorf("seed %d: %s ends after the phase", seed, st.Fault)
+			}
+			if strings.HasPrefix(st.Targets[0], "n") && len(st.Targets) == 2 {
+				losses++
+			}
+			ofRun[st.Fault] = true
+		}
+		if losses != 1 {
+			t.Errorf("seed %d: the quorum is taken away %d times", seed, losses)
+		}
+		if len(p.Steps) < 6 {
+			t.Errorf("seed %d: %d faults only", seed, len(p.Steps))
+		}
+		for k := range ofRun {
+			kinds[k]++
+		}
+	}
+	for _, k := range slices.Concat(nodeKinds, workerKinds) {
+		if kinds[k.name] == 0 || kinds[k.name] == 200 && k.name != "pause-node" {
+			t.Errorf("%s is in %d of 200 plans: each kind must be in some and left out of some", k.name, kinds[k.name])
+		}
+	}
+	t.Log(slices.Sorted(maps.Keys(kinds)))
+}
+
+func TestLanesKeepOrder(t *testing.T) {
+	t.Parallel()
+	steps := []PlannedStep{{Step: Step{Lane: "a", Repeat: 1}}, {Step: Step{Repeat: 2}}, {Step: Step{Lane: "b", Repeat: 3}}, {Step: Step{Lane: "a", Repeat: 4}}, {Step: Step{Repeat: 5}}}
+	var got [][]int
+	for _, lane := range lanes(steps) {
+		var ids []int
+		for _, st := range lane {
+			ids = append(ids, st.Repeat)
+		}
+		got = append(got, ids)
+	}
+	if want := [][]int{{1, 4}, {2}, {3}, {5}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestInTurnHasAnInjectionEach(t *testing.T) {
+	t.Parallel()
+	s, err := Load("rolling-restart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(*s, 1, "core", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := p.Steps[0]; !reflect.DeepEqual(st.Targets, []string{"n1", "n2", "n3"}) || len(st.IDs) != 3 {
+		t.Errorf("targets %v, ids %v", st.Targets, st.IDs)
+	}
+}

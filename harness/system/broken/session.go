@@ -1,0 +1,157 @@
+package broken
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/gocql/gocql"
+
+	"fencepost/core/lock"
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/history"
+	"fencepost/harness/workload"
+)
+
+// ownSession is a second session to the lock store, for statements with other
+// settings than the core's. It is opened at its first use and ends with the
+// process; its statements are recorded like the core's.
+type ownSession struct {
+	cfg  workload.Config
+	rec  workload.Recorder
+	once sync.Once
+	err  error
+}
+
+func (o *ownSession) recorder(cfg workload.Config, inner workload.Recorder) workload.Recorder {
+	o.cfg, o.rec = cfg, inner
+	return inner
+}
+
+func (o *ownSession) ips() []string {
+	var ips []string
+	for ip := range o.cfg.LockNodes {
+		ips = append(ips, ip)
+	}
+	return ips
+}
+
+func (o *ownSession) dial(ctx context.Context, ip string) (net.Conn, error) {
+	addr, ok := o.cfg.LockNodes[ip]
+	if !ok {
+		return nil, fmt.Errorf("no link to node %s", ip)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", addr)
+}
+
+func (o *ownSession) note(cql, consistency, serial string) {
+	o.rec.Record(history.Event{Proc: o.cfg.Life, Type: history.Note, Op: history.NoteStatement, Statement: &history.Statement{
+		CQL: cql, Consistency: consistency, SerialConsistency: serial,
+	}})
+}
+
+func notOpened(err error) error {
+	return &store.Error{Op: "open a session", Outcome: store.Fail, Cause: err}
+}
+
+// localSerial releases with LOCAL_SERIAL while everything else is SERIAL: in two
+// data centres these are two agreements.
+func localSerial() workload.Hooks {
+	o := &ownSession{}
+	return workload.Hooks{
+		Recorder: o.recorder,
+		Locks: func(cfg workload.Config, db *cassandra.DB, inner store.Locks) store.Locks {
+			l := &localReleases{ownSession: o}
+			return casLocks{inner, db, cfg.TTL, lock.Release, l.do}
+		},
+	}
+}
+
+type localReleases struct {
+	*ownSession
+	locks *cassandra.Locks
+}
+
+func (l *localReleases) do(r casRequest) (store.CASResult, error) {
+	l.once.Do(func() {
+		db, err := cassandra.Open(context.Background(), cassandra.Config{
+			ContactPoints: l.ips(), Port: l.cfg.CQLPort, Keyspace: l.cfg.Keyspace, Dial: l.dial,
+			Serial: cassandra.LocalSerial, Consistency: cassandra.LocalQuorum,
+			OnStatement: func(s cassandra.StatementInfo) { l.note(s.CQL, s.Consistency, s.SerialConsistency) },
+		})
+		if l.err = err; err == nil {
+			l.locks = cassandra.NewLocks(db)
+		}
+	})
+	if l.err != nil {
+		return store.CASResult{}, notOpened(l.err)
+	}
+	r.inner = l.locks
+	return r.send()
+}
+
+// readAtOne looks at lock rows through a single replica.
+func readAtOne() workload.Hooks {
+	o := &ownSession{}
+	return workload.Hooks{
+		Recorder: o.recorder,
+		Locks: func(_ workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
+			return &oneReader{Locks: inner, ownSession: o}
+		},
+	}
+}
+
+type oneReader struct {
+	store.Locks
+	*ownSession
+	session *gocql.Session
+}
+
+const readOneCQL = `SELECT fence, beat, attempt, holder, ttl_ms FROM locks WHERE resource = ?`
+
+func (l *oneReader) open() {
+	c := gocql.NewCluster(l.ips()...)
+	c.Port, c.ProtoVersion, c.Keyspace, c.Consistency = l.cfg.CQLPort, 4, l.cfg.Keyspace, gocql.One
+	c.HostDialer = linkDialer{l.ownSession}
+	if l.session, l.err = c.CreateSession(); l.err == nil {
+		l.note(readOneCQL, "ONE", "")
+	}
+}
+
+func (l *oneReader) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
+	if serial {
+		return l.Locks.Read(ctx, resource, serial)
+	}
+	l.once.Do(l.open)
+	if l.err != nil {
+		return nil, notOpened(l.err)
+	}
+	var v store.Version
+	var attempt gocql.UUID
+	var ttl int64
+	err := l.session.Query(readOneCQL, resource).WithContext(ctx).Scan(&v.Fence, &v.Beat, &attempt, &v.Holder, &ttl)
+	switch {
+	case err == gocql.ErrNotFound:
+		return nil, nil
+	case err != nil:
+		return nil, &store.Error{Op: "read at ONE", Outcome: store.Fail, Cause: err}
+	}
+	v.Attempt, v.TTL = attempt.String(), time.Duration(ttl)*time.Millisecond
+	return &v, nil
+}
+
+// linkDialer takes every connection through the worker's own links.
+type linkDialer struct{ o *ownSession }
+
+func (d linkDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (*gocql.DialedHost, error) {
+	ip := host.ConnectAddress().String()
+	conn, err := d.o.dial(ctx, ip)
+	if err != nil {
+		return nil, err
+	}
+	return gocql.WrapTLS(ctx, conn, net.JoinHostPort(ip, fmt.Sprint(d.o.cfg.CQLPort)), nil)
+}

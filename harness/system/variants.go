@@ -1,0 +1,157 @@
+package system
+
+import "fencepost/checker"
+
+const broken = "broken/"
+
+// variants are the known-broken ones; docs/known-broken.md tells where real
+// systems have them.
+var variants = []System{
+	{
+		Name: broken + "sink-no-token-check", About: "the sink accepts an effect whatever its fencing token",
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P3", "P4"}},
+	},
+	// Tokens.
+	{
+		Name: broken + "hilo-tokens", About: "fencing tokens come from Hi/Lo id blocks of each process, not from the lock's row",
+		Red: &Red{Scenario: "kill-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P1"}},
+	},
+	{
+		Name: broken + "wall-tokens", About: "fencing tokens are the wall clock's milliseconds",
+		Red: &Red{Scenario: "clock-skew", Contention: "high", Verdict: checker.Fail, Properties: []string{"P1"}},
+	},
+	{
+		Name: broken + "token-reset", About: "a release leaves the row as new: its token counter starts again",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P1"}},
+	},
+	{
+		Name: broken + "row-ttl", About: "lock rows are written USING TTL: an expired row takes its token counter with it",
+		Red: &Red{Scenario: "kill-worker", Contention: "low", Verdict: checker.Fail, Properties: []string{"P1"}},
+	},
+	// Taking over, renewing, releasing.
+	{
+		Name: broken + "takeover-plain-write", About: "a takeover reads the row and then writes it without a condition",
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P1", "P2"}},
+	},
+	{
+		Name: broken + "takeover-ignores-beat", About: "a takeover does not look whether the lease was renewed",
+		Red: &Red{Scenario: "slow-job", Contention: "high", Verdict: checker.Fail, Properties: []string{"P8"}},
+	},
+	{
+		Name: broken + "takeover-never", About: "nobody takes over the lock of a dead holder",
+		Red: &Red{Scenario: "kill-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P11"}},
+	},
+	{
+		Name: broken + "wall-expiry", About: "a contender judges by its own wall clock whether a lease has expired",
+		Red: &Red{Scenario: "clock-skew", Contention: "high", Verdict: checker.Fail, Properties: []string{"P8"}},
+	},
+	{
+		Name: broken + "renew-unconditioned", About: "a renewal writes the row without asking whose it is",
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P9"}},
+	},
+	{
+		Name: broken + "release-anyone", About: "a release frees the row whoever holds it",
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P9"}},
+	},
+	{
+		Name: broken + "release-plain-write", About: "a release is a plain UPDATE of columns that lightweight transactions write",
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P9"}},
+	},
+	// What the holder believes.
+	{
+		Name: broken + "renew-failure-ignored", About: "a holder whose renewals fail goes on as if it still held the lock",
+		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7"}},
+	},
+	{
+		Name: broken + "heartbeat-dies", About: "renewing ends silently with the first renewal that is not answered; the holder goes on",
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7"}},
+	},
+	{
+		Name: broken + "trust-from-answer", About: "a holder counts its lease from the answer of the last resend instead of the first send",
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7", "P8"}},
+	},
+	{
+		Name: broken + "wall-deadline", About: "leases are measured by the wall clock, which can be set",
+		Red: &Red{Scenario: "clock-jump", Contention: "high", Verdict: checker.Fail, Properties: []string{"P7", "P8"}},
+	},
+	{
+		Name: broken + "awake-deadline", About: "leases are measured by a clock that stands still while the machine sleeps",
+		Red: &Red{Scenario: "suspend", Contention: "high", Verdict: checker.Fail, Properties: []string{"P7", "P8"}},
+	},
+	{
+		Name: broken + "early-release", About: "the lock is released when the work has begun, not when it is done",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7"}},
+	},
+	// Answers and their absence.
+	{
+		Name: broken + "unknown-acquire-ok", About: "an acquire without an answer counts as granted",
+		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P6"}},
+	},
+	{
+		Name: broken + "unknown-acquire-fails", About: "an acquire without an answer counts as refused; what it was granted is left behind",
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+	},
+	{
+		Name: broken + "driver-reexecutes", About: "the driver executes a request again when its answer is late and returns the second answer",
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+	},
+	{
+		Name: broken + "applied-ignored", About: "the answer [applied]=false of an acquire is not looked at",
+		Red: &Red{Scenario: "steady", Contention: "high", Verdict: checker.Fail, Properties: []string{"P2", "P6"}},
+	},
+	// Statements.
+	{
+		Name: broken + "read-at-one", About: "lock rows are read through one replica (consistency ONE)",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}},
+	},
+	{
+		Name: broken + "local-serial", About: "releases are LOCAL_SERIAL while everything else is SERIAL",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}},
+	},
+	// The sink.
+	{
+		Name: broken + "sink-refuses-equal", About: "the sink demands a token above the highest seen, so a holder is refused its own write",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P10"}},
+	},
+	{
+		Name: broken + "sink-check-then-write", About: "the sink checks the token and writes in two steps",
+		Red: &Red{Scenario: "pause-worker", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P3", "P4"}},
+	},
+	{
+		Name: broken + "sink-token-in-memory", About: "each process remembers the sink's highest token in its own memory",
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P3"}},
+	},
+	{
+		Name: broken + "effect-key-per-send", About: "the idempotency key contains the number of the send: a resend is another effect",
+		Red: &Red{Scenario: "sink-lost-replies", Contention: "high", Verdict: checker.Fail, Properties: []string{"P4"}},
+	},
+	{
+		Name: broken + "no-raise", About: "a holder does not raise its token before it reads what it acts on",
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P4"}},
+	},
+	// The harness itself.
+	{
+		Name: broken + "harness-links-inert", LinksInert: true, About: "the harness says that it cut links but never does",
+		Red: &Red{Scenario: "partition", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}},
+	},
+	{
+		Name: broken + "harness-worker-missing", MissingWorkers: 1, About: "the harness starts one worker fewer than the scenario says",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}},
+	},
+	{
+		Name: broken + "harness-ledger-reset", About: "the sink's ledger is emptied in the middle of the run",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4", "P14"}},
+	},
+	{
+		Name: broken + "recorder-drops", About: "the recorder loses every 50th operation",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}},
+	},
+	{
+		Name: broken + "recorder-late-calls", About: "the recorder dates calls of lock operations when their answers are there",
+		Red: &Red{Scenario: "steady", Contention: "low", Verdict: checker.Invalid, Properties: []string{"P14"}},
+	},
+	{
+		Name: broken + "recorder-unknown-fail", About: "the recorder writes down an unknown outcome as a failure",
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+	},
+}

@@ -1,0 +1,320 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/checker"
+	"fencepost/harness/evidence"
+	"fencepost/reports/measure"
+)
+
+// EvidencePage is the file that WriteEvidence writes.
+const EvidencePage = "index.html"
+
+// WriteEvidence writes the page of a set's results beside them, and returns its
+// path. The name of the directory is the set's.
+func WriteEvidence(dir string, all []evidence.Result) (string, error) {
+	p, err := newEvidencePage(filepath.Base(dir), all)
+	if err != nil {
+		return "", err
+	}
+	b, err := render("evidence.html", p)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, EvidencePage)
+	return path, writeFile(path, b)
+}
+
+// evidencePage is what the template shows.
+type evidencePage struct {
+	CSS, JS            template.HTML
+	Title, Set         string
+	Verdict            verdictWord
+	Lead               string
+	Tiles              []tile
+	Contentions        []string
+	Rows               []matrixRow
+	Red                []redView
+	Numbers            []numbersRow
+	Points             []pointsRow
+	Commits            []string
+	Facts              []fact
+	Versions, Machines []fact
+}
+
+// matrixRow is a scenario with a cell a contention.
+type matrixRow struct {
+	Scenario, About string
+	Cells           []matrixCell
+}
+
+// matrixCell holds the runs of a scenario at a contention.
+type matrixCell struct {
+	Runs []chip
+	Text string // 4 PASS, 1 FAIL; "" for no run
+	Bad  bool
+}
+
+// chip is one result: a coloured square.
+type chip struct {
+	Class, Letter, Title, Link string
+}
+
+// redView is a result that is not PASS.
+type redView struct {
+	ID, Job, Run, Fired, Text, Command, File string
+	Verdict                                  verdictWord
+	Later                                    string // verdicts of later attempts
+}
+
+type numbersRow struct {
+	Scenario, Contention, System, Verdicts                                    string
+	Runs, Operations, Cycles, Takeovers, Stale, Unknowns, Resends, Lost, Time string
+	Orphan, Before, During                                                    string
+	Bad                                                                       bool
+}
+
+// pointsRow is what a scenario expects now and then.
+type pointsRow struct {
+	Scenario string
+	Runs     int
+	Hit      []string
+	Missing  []string
+}
+
+func newEvidencePage(set string, all []evidence.Result) (*evidencePage, error) {
+	style, err := css()
+	if err != nil {
+		return nil, err
+	}
+	script, err := js()
+	if err != nil {
+		return nil, err
+	}
+	all = sortedResults(all)
+	t := totalOf(all)
+	p := &evidencePage{CSS: style, JS: script, Set: set, Verdict: evidenceWord(t.worst), Lead: t.sentence(), Tiles: t.tiles(), Commits: evidence.Commits(all)}
+	p.Title = fmt.Sprintf("%s – evidence %s", p.Verdict.Word, set)
+	for _, c := range []string{"low", "medium", "high"} {
+		if slices.ContainsFunc(all, func(r evidence.Result) bool { return r.Job.Contention == c }) {
+			p.Contentions = append(p.Contentions, c)
+		}
+	}
+	for _, g := range evidenceGroups(all, byScenario) {
+		p.Rows = append(p.Rows, matrixOf(g, p.Contentions))
+		if row, ok := pointsOf(g); ok {
+			p.Points = append(p.Points, row)
+		}
+	}
+	for _, g := range evidenceGroups(all, byLevel) {
+		p.Numbers = append(p.Numbers, numbersOf(g))
+	}
+	for i, r := range all {
+		if r.Verdict != checker.Pass {
+			p.Red = append(p.Red, redOf(r, all[i+1:]))
+		}
+	}
+	p.Facts = t.facts()
+	p.Versions, p.Machines = commonFacts(all)
+	return p, nil
+}
+
+// sortedResults puts what is shown together side by side.
+func sortedResults(all []evidence.Result) []evidence.Result {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b evidence.Result) int {
+		return cmp.Or(cmp.Compare(a.Job.Scenario, b.Job.Scenario), cmp.Compare(a.Job.System, b.Job.System), cmp.Compare(contentionRank(a.Job.Contention), contentionRank(b.Job.Contention)),
+			cmp.Compare(a.Job.Seed, b.Job.Seed), cmp.Compare(a.Attempt, b.Attempt))
+	})
+	return all
+}
+
+// evidenceWord is a verdict over many runs.
+func evidenceWord(v checker.Verdict) verdictWord {
+	if v == evidence.Error {
+		return verdictWord{"ERROR", "none", "dash", "A run could not be carried out."}
+	}
+	return verdictWords(v)
+}
+
+func byScenario(r evidence.Result) string { return r.Job.Scenario + "|" + r.Job.System }
+func byLevel(r evidence.Result) string    { return byScenario(r) + "|" + r.Job.Contention }
+
+// evidenceGroups joins neighbours with the same key.
+func evidenceGroups(all []evidence.Result, key func(evidence.Result) string) [][]evidence.Result {
+	var out [][]evidence.Result
+	for i, r := range all {
+		if i == 0 || key(all[i-1]) != key(r) {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], r)
+	}
+	return out
+}
+
+func matrixOf(g []evidence.Result, contentions []string) matrixRow {
+	row := matrixRow{Scenario: scenarioName(g[0].Job), About: g[0].Info.About}
+	for _, c := range contentions {
+		var mine []evidence.Result
+		for _, r := range g {
+			if r.Job.Contention == c {
+				mine = append(mine, r)
+			}
+		}
+		cell := matrixCell{Text: verdictsText(mine), Bad: worstOf(mine) != checker.Pass}
+		for _, r := range mine {
+			w := evidenceWord(r.Verdict)
+			ch := chip{Class: w.Class, Title: fmt.Sprintf("seed %d: %s", r.Job.Seed, w.Word)}
+			if r.Attempt > 1 {
+				ch.Title += fmt.Sprintf(" (attempt %d)", r.Attempt)
+			}
+			if r.Verdict != checker.Pass {
+				ch.Letter, ch.Link = w.Word[:1], "#"+redID(r)
+			}
+			cell.Runs = append(cell.Runs, ch)
+		}
+		row.Cells = append(row.Cells, cell)
+	}
+	return row
+}
+
+// scenarioName names the system too if it is not the core.
+func scenarioName(j evidence.Job) string {
+	if j.System == "core" {
+		return j.Scenario
+	}
+	return j.Scenario + ", " + j.System
+}
+
+func worstOf(rs []evidence.Result) checker.Verdict {
+	w := checker.Pass
+	for _, r := range rs {
+		w = evidence.Worst(w, r.Verdict)
+	}
+	return w
+}
+
+// verdictsText counts results by verdict: "4 PASS, 1 FAIL".
+func verdictsText(rs []evidence.Result) string {
+	var out []string
+	for _, v := range []checker.Verdict{checker.Fail, evidence.Error, checker.Invalid, checker.Unknown, checker.Pass} {
+		n := 0
+		for _, r := range rs {
+			if r.Verdict == v {
+				n++
+			}
+		}
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func redID(r evidence.Result) string {
+	return fmt.Sprintf("r-%s-%s-%s-%d-%d", r.Job.Scenario, strings.ReplaceAll(r.Job.System, "/", "_"), r.Job.Contention, r.Job.Seed, r.Attempt)
+}
+
+func redOf(r evidence.Result, later []evidence.Result) redView {
+	v := redView{
+		ID: redID(r), Job: r.Job.String(), Run: r.Info.Run, Fired: strings.Join(r.Fired(), ", "), Text: r.Error,
+		Command: r.Info.Command, Verdict: evidenceWord(r.Verdict),
+	}
+	if r.Check != nil {
+		v.Text = sentenceCase(r.Check.Summary)
+	}
+	var words []string
+	for _, l := range later {
+		if l.Job == r.Job {
+			words = append(words, string(l.Verdict))
+		}
+	}
+	v.Later = strings.Join(words, ", ")
+	return v
+}
+
+func pointsOf(g []evidence.Result) (pointsRow, bool) {
+	newest := slices.Clone(g)
+	slices.SortStableFunc(newest, func(a, b evidence.Result) int { return b.Info.Started.Compare(a.Info.Started) })
+	row := pointsRow{Scenario: scenarioName(g[0].Job)}
+	expect := newest[0].Sometimes
+	if len(expect) == 0 {
+		return row, false
+	}
+	var checks []checker.Result
+	for _, r := range newest {
+		if r.Check != nil && len(checks) < lastRuns {
+			checks = append(checks, *r.Check)
+		}
+	}
+	row.Runs, row.Missing = len(checks), checker.MissingSometimes(expect, checks)
+	for _, e := range expect {
+		if slices.Contains(row.Missing, e) {
+			continue
+		}
+		n := 0
+		for _, c := range checks {
+			if c.Counts.Points[e] > 0 {
+				n++
+			}
+		}
+		row.Hit = append(row.Hit, fmt.Sprintf("%s in %d", e, n))
+	}
+	return row, true
+}
+
+// lastRuns is over how many of the newest runs a point must be hit once.
+const lastRuns = 20
+
+func numbersOf(g []evidence.Result) numbersRow {
+	t := totalOf(g)
+	var before, during []float64
+	for _, r := range g {
+		if r.P99Before > 0 && r.P99During > 0 {
+			before, during = append(before, float64(r.P99Before)), append(during, float64(r.P99During))
+		}
+	}
+	p99 := func(vs []float64) string {
+		if len(vs) == 0 {
+			return "–"
+		}
+		return durationText(spreadOf(vs).median)
+	}
+	return numbersRow{
+		Scenario: g[0].Job.Scenario, Contention: g[0].Job.Contention, System: g[0].Job.System, Verdicts: verdictsText(g), Runs: count(len(g)),
+		Operations: count(t.c.Operations), Cycles: count(t.c.Cycles), Takeovers: count(t.c.Takeovers), Stale: count(t.c.StaleRefused),
+		Unknowns: unknownsText(t.c), Resends: count(t.c.Resends), Lost: count(t.c.LeasesLost),
+		Time: hours(t.took), Orphan: orphanText(t.orphan), Before: p99(before), During: p99(during), Bad: t.worst != checker.Pass,
+	}
+}
+
+func unknownsText(c checker.Counts) string {
+	if c.Unknowns == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%s of %s", count(c.UnknownSettled), count(c.Unknowns))
+}
+
+func orphanText(v float64) string {
+	if v == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f ttl", v)
+}
+
+func hours(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return measure.FormatDuration(d.Round(time.Second))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.1f h", d.Hours())
+}

@@ -1,0 +1,174 @@
+package reports
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"fencepost/checker"
+	"fencepost/harness/evidence"
+	"fencepost/harness/rundir"
+)
+
+// sample makes results of a few scenarios with one of each verdict.
+func sample() []evidence.Result {
+	var out []evidence.Result
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	add := func(scenario, contention string, seed uint64, attempt int, v checker.Verdict, points map[string]int) {
+		start = start.Add(time.Minute)
+		r := evidence.Result{
+			Version: 1, Job: evidence.Job{Scenario: scenario, Contention: contention, Seed: seed, System: "core"}, Attempt: attempt, Verdict: v,
+			Info: rundir.Info{
+				Run: fmt.Sprintf("20260102-%s-%d", scenario, seed), Scenario: scenario, About: "Something <b>happens</b>.", Seed: seed, Started: start, Ended: start.Add(50 * time.Second),
+				Command: "make chaos SCENARIO=" + scenario, Versions: map[string]string{"fencepost": "0123456789ab", "cassandra": "5.0.6"}, Machine: map[string]string{"cores": "2", "load": fmt.Sprint(seed)},
+			},
+			Took: 55 * time.Second, Sometimes: []string{"lease-lost", "takeover"}, Orphan: 1.07, P99Before: time.Second, P99During: 3 * time.Second,
+		}
+		if v == evidence.Error {
+			r.Error = "no worker came up"
+		} else {
+			status := checker.StatusPass
+			if v == checker.Fail {
+				status = checker.StatusFail
+			}
+			r.Check = &checker.Result{Verdict: v, Summary: "something in 1000 operations", Properties: []checker.Property{{ID: "P3", Status: status}},
+				Counts: checker.Counts{Operations: 1000, Cycles: 300, Takeovers: 2, StaleRefused: 1, Unknowns: 5, UnknownSettled: 4, Points: points}}
+		}
+		out = append(out, r)
+	}
+	for seed := range uint64(5) {
+		for _, c := range []string{"medium", "high"} {
+			add("kill-worker", c, seed+1, 1, checker.Pass, map[string]int{"takeover": 1})
+			add("partition", c, seed+1, 1, checker.Pass, map[string]int{"takeover": 1, "lease-lost": 1})
+		}
+	}
+	add("pause-worker", "medium", 1, 1, checker.Invalid, nil)
+	add("pause-worker", "medium", 1, 2, checker.Pass, nil)
+	add("pause-worker", "high", 1, 1, checker.Fail, nil)
+	add("pause-worker", "high", 2, 1, checker.Unknown, nil)
+	add("pause-worker", "high", 3, 1, evidence.Error, nil)
+	return out
+}
+
+func TestEvidencePage(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "locks")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path, err := WriteEvidence(dir, sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := readPage(t, path)
+	chips, links, ids := map[string]int{}, []string{}, map[string]bool{}
+	d.each("", func(n *html.Node) {
+		if c := attrOf(n, "class"); strings.HasPrefix(c, "chip v-") && attrOf(n, "title") != "" {
+			chips[strings.TrimPrefix(c, "chip v-")]++
+			if h := attrOf(n, "href"); h != "" {
+				links = append(links, h)
+			}
+		}
+		ids[attrOf(n, "id")] = true
+		for _, a := range []string{"src", "href"} {
+			if v := attrOf(n, a); v != "" && !strings.HasPrefix(v, "#") && !strings.HasPrefix(v, "data:") {
+				t.Errorf("the page loads or leads to %q", v)
+			}
+		}
+	})
+	if got, want := fmt.Sprint(chips), "map[fail:1 invalid:1 none:1 pass:21 unknown:1]"; got != want {
+		t.Errorf("squares %s, want %s", got, want)
+	}
+	for _, l := range links {
+		if !ids[strings.TrimPrefix(l, "#")] {
+			t.Errorf("%s leads nowhere", l)
+		}
+	}
+	if len(links) != 4 {
+		t.Errorf("%d squares lead to an explanation, want 4", len(links))
+	}
+	for _, want := range []string{"FAIL – evidence locks", "25 runs of 3 scenarios", "0123456789ab", "no worker came up", "by P3", "run again: PASS", "1.07 ttl", "20 of 25", "Something &lt;b&gt;happens"} {
+		if !strings.Contains(d.raw, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	again, err := WriteEvidence(dir, sample())
+	if err != nil || readPage(t, again).raw != d.raw {
+		t.Errorf("not the same bytes for the same results (%v)", err)
+	}
+}
+
+// What was INVALID and is PASS when run again does not redden the set; a
+// violation does, whatever came later.
+func TestEvidenceVerdict(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		first, then, want checker.Verdict
+	}{
+		{checker.Pass, checker.Pass, checker.Pass}, {checker.Invalid, checker.Pass, checker.Pass}, {checker.Fail, checker.Pass, checker.Fail},
+		{checker.Pass, checker.Invalid, checker.Invalid}, {evidence.Error, checker.Pass, checker.Pass}, {checker.Pass, evidence.Error, evidence.Error},
+	} {
+		job := evidence.Job{Scenario: "steady", Contention: "high", Seed: 1, System: "core"}
+		got := totalOf([]evidence.Result{{Job: job, Attempt: 1, Verdict: c.first}, {Job: job, Attempt: 2, Verdict: c.then}}).worst
+		if got != c.want {
+			t.Errorf("%s then %s: %s, want %s", c.first, c.then, got, c.want)
+		}
+	}
+}
+
+func TestEvidencePoints(t *testing.T) {
+	t.Parallel()
+	var kill []evidence.Result
+	for _, r := range sample() {
+		if r.Job.Scenario == "kill-worker" {
+			kill = append(kill, r)
+		}
+	}
+	row, ok := pointsOf(kill)
+	if !ok || row.Runs != 10 || fmt.Sprint(row.Hit) != "[takeover in 10]" || fmt.Sprint(row.Missing) != "[lease-lost]" {
+		t.Errorf("%+v", row)
+	}
+	// The only hit is older than the newest 20.
+	var long []evidence.Result
+	for i := range 21 {
+		r := kill[0]
+		r.Job.Seed, r.Info.Started = uint64(i), kill[0].Info.Started.Add(time.Duration(i)*time.Hour)
+		c := *r.Check
+		if c.Counts.Points = nil; i == 0 {
+			c.Counts.Points = map[string]int{"takeover": 1, "lease-lost": 3}
+		}
+		r.Check = &c
+		long = append(long, r)
+	}
+	if row, _ := pointsOf(long); row.Runs != 20 || len(row.Missing) != 2 {
+		t.Errorf("of 21 runs: %+v", row)
+	}
+	if row, _ := pointsOf(long[:20]); len(row.Missing) != 0 {
+		t.Errorf("of 20 runs: %+v", row)
+	}
+	kill[0].Sometimes = nil
+	if _, ok := pointsOf(kill[:1]); ok {
+		t.Error("a row for a scenario that expects nothing now and then")
+	}
+}
+
+func TestEvidenceTable(t *testing.T) {
+	t.Parallel()
+	md, err := Results(nil, nil, map[string][]evidence.Result{"locks": sample()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"### Set locks", "| kill-worker | medium | 5 | 5 | – | 5000 | 10 |", "**1 FAIL, 1 ERROR, 1 UNKNOWN**", "Commits: 0123456789ab"} {
+		if !strings.Contains(md, want) {
+			t.Errorf("it lacks %q:\n%s", want, md)
+		}
+	}
+	if md, err := Results(nil, nil, nil); err != nil || strings.Contains(md, "## Evidence") {
+		t.Errorf("a section without evidence (%v)", err)
+	}
+}

@@ -1,0 +1,204 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"fencepost/harness/evidence"
+	"fencepost/harness/system"
+)
+
+// PowerRow is what the runs of one known-broken variant showed.
+type PowerRow struct {
+	System system.System
+	Runs   int // that were carried out
+	Errors int // that could not be
+	// Kills are runs with the verdict expected and one of the properties
+	// expected fired.
+	Kills int
+	// EndToEnd are runs in which the effects alone showed the mistake (P4).
+	EndToEnd int
+	Fired    map[string]int // by property, in how many runs
+	// Violation and Verdict are medians over the kills, from the begin of the load.
+	Violation, Verdict time.Duration
+	Seeds              []uint64
+	Commits            []string
+}
+
+// EndToEndProperty is all that a check of effects alone would see: every effect
+// applied once, none lost, the final value right. It knows no locks and no tokens.
+const EndToEndProperty = "P4"
+
+// Power sums results up by variant, in the order of systems. Of a job with
+// several attempts the last counts. Results of another scenario than the
+// variant's own do not count.
+func Power(systems []system.System, all []evidence.Result) []PowerRow {
+	last := map[evidence.Job]evidence.Result{}
+	for _, r := range all {
+		if old, ok := last[r.Job]; !ok || r.Attempt > old.Attempt {
+			last[r.Job] = r
+		}
+	}
+	var rows []PowerRow
+	for _, s := range systems {
+		row := PowerRow{System: s, Fired: map[string]int{}}
+		var mine []evidence.Result
+		for j, r := range last {
+			if j.System == s.Name && j.Scenario == s.Red.Scenario && j.Contention == s.Red.Contention {
+				mine = append(mine, r)
+			}
+		}
+		slices.SortFunc(mine, func(a, b evidence.Result) int { return cmp.Compare(a.Job.Seed, b.Job.Seed) })
+		var violations, verdicts []float64
+		for _, r := range mine {
+			row.Seeds = append(row.Seeds, r.Job.Seed)
+			if r.Check == nil {
+				row.Errors++
+				continue
+			}
+			row.Runs++
+			fired := r.Fired()
+			for _, p := range fired {
+				row.Fired[p]++
+			}
+			if slices.Contains(fired, EndToEndProperty) {
+				row.EndToEnd++
+			}
+			if !killed(s, r) {
+				continue
+			}
+			row.Kills++
+			if d := r.Detection; d != nil {
+				verdicts = append(verdicts, float64(d.Verdict))
+				if d.Violation > 0 {
+					violations = append(violations, float64(d.Violation))
+				}
+			}
+		}
+		row.Commits = evidence.Commits(mine)
+		if len(violations) > 0 {
+			row.Violation = time.Duration(spreadOf(violations).median)
+		}
+		if len(verdicts) > 0 {
+			row.Verdict = time.Duration(spreadOf(verdicts).median)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// killed: the verdict is the one expected, and a property expected fired.
+func killed(s system.System, r evidence.Result) bool {
+	return r.Verdict == s.Red.Verdict && slices.ContainsFunc(r.Fired(), func(id string) bool { return slices.Contains(s.Red.Properties, id) })
+}
+
+// firedText lists what fired, with in how many of the runs where not in all.
+func (r PowerRow) firedText() string {
+	var ids []string
+	for id := range r.Fired {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	for i, id := range ids {
+		if n := r.Fired[id]; n < r.Runs {
+			ids[i] = fmt.Sprintf("%s (%d of %d)", id, n, r.Runs)
+		}
+	}
+	if len(ids) == 0 {
+		return "nothing"
+	}
+	return strings.Join(ids, ", ")
+}
+
+func (r PowerRow) name() string { return strings.TrimPrefix(r.System.Name, "broken/") }
+
+func (r PowerRow) expected() string { return strings.Join(r.System.Red.Properties, " or ") }
+
+func (r PowerRow) kills() string {
+	if r.Runs+r.Errors == 0 {
+		return "not run"
+	}
+	s := fmt.Sprintf("%d/%d", r.Kills, r.Runs)
+	if r.Errors > 0 {
+		s += fmt.Sprintf(" (%d not carried out)", r.Errors)
+	}
+	return s
+}
+
+// masked are the variants that did run and that the effects alone do not show in
+// every run.
+func masked(rows []PowerRow) (caughtEnd, caughtAll, ran int) {
+	for _, r := range rows {
+		if r.Runs == 0 {
+			continue
+		}
+		ran++
+		if r.EndToEnd == r.Runs {
+			caughtEnd++
+		}
+		if r.Kills == r.Runs {
+			caughtAll++
+		}
+	}
+	return caughtEnd, caughtAll, ran
+}
+
+// PrintPower prints the matrix and the masking table.
+func PrintPower(out io.Writer, rows []PowerRow) {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "\nVARIANT\tSCENARIO\tEXPECTED\tKILLS\tFIRST VIOLATION\tVERDICT\tEFFECTS ALONE\tFIRED")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s, %s\t%s\t%s\t%s\t%s\t%d/%d\t%s\n", r.name(), r.System.Red.Scenario, r.System.Red.Contention, r.expected(),
+			r.kills(), after(r.Violation), after(r.Verdict), r.EndToEnd, r.Runs, r.firedText())
+	}
+	_ = w.Flush()
+	end, all, ran := masked(rows)
+	fmt.Fprintf(out, "\n%d of %d variants caught in every run; %d of them by the effects alone (%s)\n", all, ran, end, EndToEndProperty)
+}
+
+func after(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f s", d.Seconds())
+}
+
+// powerTables writes the matrix and the masking table as Markdown.
+func powerTables(md *strings.Builder, rows []PowerRow) {
+	md.WriteString("\n### Power of the checks\n\n")
+	end, all, ran := masked(rows)
+	if ran == 0 {
+		md.WriteString("No run of `make power` is kept.\n")
+		return
+	}
+	commits := map[string]bool{}
+	var names []string
+	for _, r := range rows {
+		for _, c := range r.Commits {
+			if !commits[c] {
+				commits[c] = true
+				names = append(names, c)
+			}
+		}
+	}
+	slices.Sort(names)
+	fmt.Fprintf(md, "Each variant under its directed scenario, from `make power` (fencepost %s). A kill is a run with the verdict and one of the properties expected. First violation and verdict are counted from the begin of the load; medians over the kills.\n\n", strings.Join(names, ", "))
+	var cells [][]string
+	for _, r := range rows {
+		cells = append(cells, []string{r.name(), r.System.Red.Scenario + ", " + r.System.Red.Contention, expected(r.System), r.kills(), after(r.Violation), after(r.Verdict), r.firedText()})
+	}
+	table(md, []string{"Variant", "Scenario, contention", "Must turn red by", "Kills/runs", "First violation", "Verdict", "What fired"}, cells)
+	fmt.Fprintf(md, "\n**Masking.** In the same runs, what a check of the effects alone (%s: each applied once, none lost, the final value right) would have caught: %d of %d variants in every run, all properties together %d.\n\n", EndToEndProperty, end, ran, all)
+	cells = nil
+	for _, r := range rows {
+		if r.Runs > 0 {
+			cells = append(cells, []string{r.name(), fmt.Sprintf("%d/%d", r.EndToEnd, r.Runs), fmt.Sprintf("%d/%d", r.Kills, r.Runs)})
+		}
+	}
+	table(md, []string{"Variant", "By the effects alone", "By all properties"}, cells)
+}
