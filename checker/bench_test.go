@@ -14,7 +14,7 @@ import (
 	"fencepost/harness/history"
 )
 
-// benchHistory is a legal run of about so many events: a short one says how
+// benchHistory is a legal run of about so many events: two short ones say how
 // long it must be.
 func benchHistory(events, locks int) *history.History {
 	cfg := simConfig{
@@ -22,7 +22,9 @@ func benchHistory(events, locks int) *history.History {
 		noise: 0.01, pause: 0.01, crash: 0.2,
 	}
 	n := len(simulate(cfg).Events)
-	cfg.length = time.Duration(float64(cfg.length) * float64(events) / float64(n))
+	cfg.length *= 2
+	more := len(simulate(cfg).Events) - n // in 10 s, without beginning and end
+	cfg.length = time.Duration(float64(10*time.Second) * max(0.2, 1+float64(events-n)/float64(more)))
 	return simulate(cfg)
 }
 
