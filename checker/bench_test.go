@@ -1,59 +1,116 @@
 package checker
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
-	"syscall"
+	"os/exec"
+	"runtime"
 	"testing"
 	"time"
+
+	"fencepost/harness/history"
 )
 
-// benchHistory writes the files of a run of about so many events.
-func benchHistory(b *testing.B, events, locks int) []string {
-	b.Helper()
+// benchHistory is a legal run of about so many events: two short ones say how
+// long it must be.
+func benchHistory(events, locks int) *history.History {
 	cfg := simConfig{
-		seed: 1, workers: 8, clients: 8, locks: locks, ttl: 600 * time.Millisecond, length: time.Hour, maxEvents: events * 9 / 10,
+		seed: 1, workers: 8, clients: 8, locks: locks, ttl: 600 * time.Millisecond, length: 10 * time.Second,
 		noise: 0.01, pause: 0.01, crash: 0.2,
 	}
-	h := simulate(cfg)
-	return writeFiles(b, h, b.TempDir())
+	n := len(simulate(cfg).Events)
+	cfg.length *= 2
+	more := len(simulate(cfg).Events) - n // in 10 s, without beginning and end
+	cfg.length = time.Duration(float64(10*time.Second) * max(0.2, 1+float64(events-n)/float64(more)))
+	return simulate(cfg)
 }
 
-// BenchmarkCheck checks whole histories in a child, as the tool does: reading
-// included, peak-MB is the child's largest resident memory.
+// BenchmarkCheck checks whole histories on disk in a child with its limits, as
+// the tool does; peak-MB is the child's largest resident memory.
 func BenchmarkCheck(b *testing.B) {
-	spent := int64(0)
-	for _, size := range []struct{ events, locks int }{{100_000, 10}, {100_000, 1}, {1_000_000, 1000}, {1_000_000, 10}} {
+	for _, size := range []struct{ events, locks int }{{10_000, 10}, {100_000, 10}, {100_000, 1}, {1_000_000, 1000}, {1_000_000, 10}} {
 		b.Run(fmt.Sprintf("%dk-events-%d-locks", size.events/1000, size.locks), func(b *testing.B) {
-			files := benchHistory(b, size.events, size.locks)
+			files := writeFiles(b, benchHistory(size.events, size.locks), b.TempDir())
+			runtime.GC()
 			for b.Loop() {
 				begin := time.Now()
-				r, err := CheckInChild(context.Background(), os.Args[0], files...)
-				if err != nil {
-					b.Fatal(err)
-				}
-				whole := time.Since(begin)
-				if r.Verdict != Pass && r.Verdict != Invalid || len(failing(r)) > 0 {
+				a, cpu := benchChild(b, files)
+				whole := time.Since(begin).Seconds()
+				r := a.Result
+				if r.Verdict != Pass {
 					b.Fatalf("%s: %s", r.Verdict, r.Summary)
 				}
-				var usage syscall.Rusage
-				if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
+				b.ReportMetric(float64(r.Counts.Events), "events")
+				b.ReportMetric(float64(r.Counts.Events)/whole, "events/s")
+				b.ReportMetric(r.Millis/1000, "check-s")
+				b.ReportMetric(whole-r.Millis/1000, "read-s")
+				b.ReportMetric(float64(a.Peak)/1024, "peak-MB")
+				b.ReportMetric(cpu.Seconds(), "cpu-s")
+			}
+		})
+	}
+}
+
+// benchChild runs one checking child and returns its answer and its CPU
+// time, which CheckInChild does not tell.
+func benchChild(b *testing.B, files []string) (childAnswer, time.Duration) {
+	b.Helper()
+	env, err := json.Marshal(orders{Options{}.withDefaults(), files})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], ChildArgs...)
+	cmd.Env = append(os.Environ(), ChildEnv+"="+string(env))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		b.Fatal(err)
+	}
+	var a childAnswer
+	if err := json.Unmarshal(out.Bytes(), &a); err != nil || a.Result == nil {
+		b.Fatalf("%v: %s", err, out.Bytes())
+	}
+	return a, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}
+
+// BenchmarkStage measures reading, sorting and each property for itself.
+func BenchmarkStage(b *testing.B) {
+	for _, size := range []struct{ events, locks int }{{10_000, 10}, {100_000, 100}, {1_000_000, 1000}} {
+		b.Run(fmt.Sprintf("%dk-events", size.events/1000), func(b *testing.B) {
+			h := benchHistory(size.events, size.locks)
+			dir := b.TempDir()
+			writeFiles(b, h, dir)
+			stage := func(name string, run func()) {
+				b.Run(name, func(b *testing.B) {
+					b.ReportAllocs()
+					n := 0
+					for b.Loop() {
+						run()
+						n++
+					}
+					b.ReportMetric(float64(n*len(h.Events))/b.Elapsed().Seconds(), "events/s")
+				})
+			}
+			stage("read", func() {
+				if _, err := Read(dir); err != nil {
 					b.Fatal(err)
 				}
-				b.ReportMetric(float64(r.Counts.Events), "events")
-				b.ReportMetric(float64(r.Counts.Operations), "ops")
-				b.ReportMetric(whole.Seconds()-r.Millis/1000, "read-s")
-				b.ReportMetric(r.Millis/1000, "check-s")
-				b.ReportMetric(float64(usage.Maxrss)/1024, "peak-MB")
-				b.ReportMetric(time.Duration(usage.Utime.Nano()+usage.Stime.Nano()-spent).Seconds(), "cpu-s")
-				spent = usage.Utime.Nano() + usage.Stime.Nano()
-				for _, p := range r.Properties {
-					if p.Millis > 500 {
-						b.Logf("%s %.1f s %v", p.ID, p.Millis/1000, p.Encodings)
-					}
+			})
+			var a *analysis
+			stage("analyse", func() { a = analyse(h, Options{}.withDefaults()) })
+			for _, c := range checks {
+				if a == nil {
+					a = analyse(h, Options{}.withDefaults()) // -bench left the stage out
 				}
-				b.Log(r.Verdict, r.Summary)
+				stage(c.id, func() {
+					a.counts, a.searchEnd = nil, time.Time{} // as in a check of its own
+					if p := a.judge(context.Background(), c); p.Status == StatusUnknown {
+						b.Fatalf("%s: %s", p.ID, p.Detail)
+					}
+				})
 			}
 		})
 	}

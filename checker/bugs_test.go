@@ -41,6 +41,8 @@ func TestProtocolBugsAreFound(t *testing.T) {
 		{bugNoWait, "P8", []string{"P4"}, nil},
 		{bugRenewAttempt, "P9", []string{"P2", "P6", "P7", "P8"}, nil},
 		{bugRefuseEqual, "P10", []string{"P4"}, nil},
+		{bugSlowTakeover, "P11", nil, nil},
+		{bugNoTakeover, "P11", nil, nil},
 	} {
 		t.Run(tc.want+" "+string(tc.bug), func(t *testing.T) {
 			t.Parallel()

@@ -12,13 +12,15 @@ import (
 type edit struct {
 	h   *history.History
 	ops []pair
+	// draw picks one of n places.
+	draw func(n int) int
 }
 
 // pair is an operation's events; end is nil without one.
 type pair struct{ inv, end *history.Event }
 
 func newEdit(h *history.History) *edit {
-	e := &edit{h: h}
+	e := &edit{h: h, draw: func(n int) int { return n / 2 }}
 	e.index()
 	return e
 }
@@ -54,6 +56,16 @@ func (e *edit) all(op history.Op, outcome history.Type) []pair {
 		}
 	}
 	return out
+}
+
+// some is all from a drawn place on, the ones before it last.
+func (e *edit) some(op history.Op, outcome history.Type) []pair {
+	ps := e.all(op, outcome)
+	if len(ps) == 0 {
+		return nil
+	}
+	i := e.draw(len(ps))
+	return append(slices.Clone(ps[i:]), ps[:i]...)
 }
 
 func (e *edit) notes(op history.Op) []*history.Event {
@@ -143,7 +155,7 @@ func (e *edit) middle() *held {
 	if len(cs) < 8 {
 		return nil
 	}
-	return &cs[len(cs)/2]
+	return &cs[len(cs)/4+e.draw(len(cs)/2)]
 }
 
 // ledger returns the ledger notes of a resource in order.

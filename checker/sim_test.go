@@ -32,6 +32,8 @@ const (
 	bugNoDedupe     bug = "the sink does not know applied keys"
 	bugUnknownFail  bug = "an unknown acquire is recorded as failed"
 	bugForget       bug = "the sink loses its highest token"
+	bugSlowTakeover bug = "a contender waits for three ttl"
+	bugNoTakeover   bug = "nobody takes over"
 )
 
 type simConfig struct {
@@ -203,7 +205,7 @@ func (w *world) harness(t *task) {
 	}
 	note(history.Event{Op: history.NoteExpect, Expect: &history.Expect{
 		MinCycles: map[string]int{"before": 1, "recover": 1}, Faults: []string{"f1"}, Workers: w.cfg.workers,
-		Success: []history.Success{{Phase: "recover", Want: history.Some}},
+		Success: []history.Success{{Phase: "recover", Want: history.Some}}, RecoveryBoundMS: 1000,
 	}})
 	phase := func(name string) { note(history.Event{Op: history.NotePhase, Phase: name}) }
 	phase("warmup")

@@ -261,7 +261,16 @@ func (c *simClient) acquire(t *task, lock string) *lease {
 			seen, since = row, w.now
 		}
 		held := row.Holder != ""
-		if held && w.now-since < row.TTLMS*1e6 && w.cfg.bug != bugNoWait {
+		patience := row.TTLMS * 1e6
+		switch w.cfg.bug {
+		case bugNoWait:
+			patience = 0
+		case bugSlowTakeover:
+			patience *= 3
+		case bugNoTakeover:
+			patience *= 1000
+		}
+		if held && w.now-since < patience {
 			c.sleep(t, w.cfg.ttl/8)
 			continue
 		}

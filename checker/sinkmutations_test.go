@@ -4,7 +4,9 @@ import "fencepost/harness/history"
 
 // sinkMutations change the sink's ledger and answers.
 var sinkMutations = []mutation{
-	{"ledger takes tokens out of order", "P3", []string{"P4", "P10"}, func(e *edit) bool {
+	{"ledger takes tokens out of order", "P3", companions{
+		"P4": "the sink's answers named the numbers that the entries had",
+	}, func(e *edit) bool {
 		h := e.middle()
 		if h == nil {
 			return false
@@ -18,7 +20,7 @@ var sinkMutations = []mutation{
 		}
 		return false
 	}},
-	{"token of another lock accepted", "P3", []string{"P4", "P10"}, func(e *edit) bool {
+	{"token of another lock accepted", "P3", nil, func(e *edit) bool {
 		h := e.middle()
 		if h == nil {
 			return false
@@ -96,8 +98,10 @@ var sinkMutations = []mutation{
 		h.get.end.Value = ptr(*h.get.end.Value - 1)
 		return true
 	}},
-	{"refused without a higher token", "P10", []string{"P4"}, func(e *edit) bool {
-		for _, p := range e.all(history.OpEffect, history.Fail) {
+	{"refused without a higher token", "P10", companions{
+		"P4": "Porcupine finds no state of the sink that gives this answer",
+	}, func(e *edit) bool {
+		for _, p := range e.some(history.OpEffect, history.Fail) {
 			if p.end.Result == resultStale {
 				p.end.Seen = p.inv.Token
 				return true
@@ -105,8 +109,10 @@ var sinkMutations = []mutation{
 		}
 		return false
 	}},
-	{"refused by a token that nobody raised", "P10", []string{"P4"}, func(e *edit) bool {
-		for _, p := range e.all(history.OpEffect, history.Fail) {
+	{"refused by a token that nobody raised", "P10", companions{
+		"P4": "Porcupine finds no state of the sink that gives this answer",
+	}, func(e *edit) bool {
+		for _, p := range e.some(history.OpEffect, history.Fail) {
 			if p.end.Result == resultStale {
 				p.end.Seen += 10_000
 				return true
@@ -114,8 +120,10 @@ var sinkMutations = []mutation{
 		}
 		return false
 	}},
-	{"refused by a token raised only later", "P10", []string{"P4"}, func(e *edit) bool {
-		for _, p := range e.all(history.OpEffect, history.Fail) {
+	{"refused by a token raised only later", "P10", companions{
+		"P4": "Porcupine finds no state of the sink that gives this answer",
+	}, func(e *edit) bool {
+		for _, p := range e.some(history.OpEffect, history.Fail) {
 			if f := e.final(p.inv.Key); p.end.Result == resultStale && f.Seen > p.end.Seen+3 {
 				p.end.Seen = f.Seen
 				return true
@@ -124,7 +132,7 @@ var sinkMutations = []mutation{
 		return false
 	}},
 	{"conflict without an effect of that key", "P10", nil, func(e *edit) bool {
-		for _, p := range e.all(history.OpEffect, history.Fail) {
+		for _, p := range e.some(history.OpEffect, history.Fail) {
 			if p.end.Result == resultStale {
 				p.end.Result = resultConflict
 				return true

@@ -59,7 +59,7 @@ type matrixRow struct {
 type matrixCell struct {
 	Runs []chip
 	Text string // 4 PASS, 1 FAIL; "" for no run
-	Bad  bool
+	Bad  string // the class of the worst verdict, "" for PASS
 }
 
 // chip is one result: a coloured square.
@@ -168,7 +168,10 @@ func matrixOf(g []evidence.Result, contentions []string) matrixRow {
 				mine = append(mine, r)
 			}
 		}
-		cell := matrixCell{Text: verdictsText(mine), Bad: worstOf(mine) != checker.Pass}
+		cell := matrixCell{Text: verdictsText(mine)}
+		if w := worstOf(mine); w != checker.Pass {
+			cell.Bad = evidenceWord(w).Class
+		}
 		for _, r := range mine {
 			w := evidenceWord(r.Verdict)
 			ch := chip{Class: w.Class, Title: fmt.Sprintf("seed %d: %s", r.Job.Seed, w.Word)}

@@ -43,6 +43,7 @@ type page struct {
 	Headers    []string
 	Slowest    []slowView
 	Faults     []faultView
+	Recovery   recoveryView
 	Versions   []fact
 	Machine    []fact
 	Files      []fileView

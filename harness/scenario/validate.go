@@ -194,7 +194,9 @@ func (s *Spec) validateSuccessFault(x history.Success) error {
 	for _, st := range s.Faults {
 		names = append(names, st.Fault)
 		if x.Fault == "" || x.Fault == st.Fault {
-			aimed = aimed || slices.ContainsFunc(st.Targets, func(t string) bool { return t == fault.RandomWorker || strings.HasPrefix(t, "w") })
+			aimed = aimed || slices.ContainsFunc(st.Targets, func(t string) bool {
+				return t == fault.RandomWorker || t == fault.AllWorkers || strings.HasPrefix(t, "w")
+			})
 		}
 	}
 	switch {
