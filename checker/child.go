@@ -38,6 +38,9 @@ type childAnswer struct {
 	Result    *Result              `json:"result,omitempty"`
 	Malformed *history.FormatError `json:"malformed,omitempty"`
 	Error     string               `json:"error,omitempty"`
+	// Peak is the child's largest resident memory in kB. (The parent cannot ask
+	// the kernel: it counts the parent's own pages to a child that it starts.)
+	Peak int64 `json:"peak_kb,omitempty"`
 }
 
 // InputError is input that cannot be checked: no history, unreadable files,
@@ -194,11 +197,22 @@ func ChildMain(stdout io.Writer) int {
 		debug.FreeOSMemory() // reading needs about twice what it leaves
 		a.Result = Check(context.Background(), h, do.Options)
 	}
+	a.Peak = peakMemory()
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
 	return 0
+}
+
+// peakMemory is this process's largest resident memory so far in kB, 0 if
+// the kernel does not tell.
+func peakMemory() int64 {
+	b, _ := os.ReadFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(b), "VmHWM:")
+	var kb int64
+	fmt.Sscan(rest, &kb)
+	return kb
 }
 
 // gcPercent trades a little time for memory: most of what a check holds is the

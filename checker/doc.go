@@ -24,6 +24,11 @@
 // not finish is never a pass: the verdict is then UNKNOWN. A history that could
 // not have shown a violation, or that has lost events, is INVALID (P14).
 //
+// Recovery (P11) is judged against the clients that waited: only what certainly
+// stood still, under somebody who was certainly able to act, counts. So a noisy
+// machine cannot fail it, and what cannot be judged is counted with its reason.
+// Statements (P13) are linted by their tokens.
+//
 // [CheckInChild] runs the check in a process of its own with a limit on memory
 // and time, since the search can exceed either.
 package checker

@@ -82,7 +82,7 @@ func (r *run) facts() []fact {
 		{"seed", fmt.Sprint(i.Seed)},
 		{"system", orNone(i.System)},
 		{"cluster", orNone(i.Cluster)},
-		{"contention", fmt.Sprintf("%s (%d %s)", orNone(i.Contention), i.Locks, plural(i.Locks, "lock", "locks"))},
+		{"contention", fmt.Sprintf("%s (%d %s)", contention(i), i.Locks, plural(i.Locks, "lock", "locks"))},
 		{"workers", workers(i)},
 		{"lease TTL", ms(i.TTL)},
 		{"hold time", ms(i.Hold)},
@@ -95,6 +95,13 @@ func (r *run) facts() []fact {
 		out = append(out, fact{"started", v})
 	}
 	return out
+}
+
+func contention(i rundir.Info) string {
+	if i.Workers == 0 && i.Contention == "" {
+		return "none"
+	}
+	return orNone(i.Contention)
 }
 
 func workers(i rundir.Info) string {

@@ -16,16 +16,13 @@ import (
 // A drill is a scenario without workers, phases and faults of its own: package
 // paxos does it step by step, and the harness itself is the client.
 
-// empty also counts empty lists, which a plan that was written has.
-func (e Expect) empty() bool {
-	return len(e.MinCycles)+len(e.Success)+len(e.Must)+len(e.Sometimes) == 0 && e.RecoveryBoundMS == 0
-}
-
 func (s *Spec) validateDrill() error {
 	if _, err := paxos.Attempts(s.Drill); err != nil {
 		return fmt.Errorf("drill: %w", err)
 	}
-	if s.Workload != (Workload{}) || s.Phases != (Phases{}) || len(s.Faults) > 0 || !s.Expect.empty() {
+	x := s.Expect
+	demands := len(x.MinCycles) + len(x.Success) + len(x.Must) + len(x.Sometimes) + int(x.RecoveryBoundMS)
+	if s.Workload != (Workload{}) || s.Phases != (Phases{}) || len(s.Faults) > 0 || s.Swarm != nil || demands != 0 {
 		return errors.New("a scenario with a drill has no workload, phases, faults or expect: the drill says what happens")
 	}
 	return nil

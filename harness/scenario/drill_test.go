@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -28,6 +29,22 @@ func TestDrills(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		file := filepath.Join(t.TempDir(), "plan.yaml")
+		if err := p.Write(file); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadPlan(file, 3)
+		if err != nil || again.Spec.Drill != name || !slices.Equal(again.Locks, p.Locks) {
+			t.Errorf("%s: the plan was read back as %+v, %v", name, again, err)
+		}
+		p.Locks = p.Locks[1:]
+		if err := p.Write(file); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadPlan(file, 3); err == nil {
+			t.Errorf("%s: a plan without a row for each attempt was taken", name)
+		}
+		p.Locks = again.Locks
 		keys := slices.Compact(slices.Sorted(slices.Values(p.Locks)))
 		if len(keys) != n+1 || len(p.Locks) != n+1 {
 			t.Errorf("%s: rows %v for %d attempts and the cycles", name, p.Locks, n)

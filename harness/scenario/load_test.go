@@ -66,6 +66,10 @@ func TestParseErrors(t *testing.T) {
 		"not a number":       {"workload:\n  workers: many\n", `f.yaml:4: cannot unmarshal`},
 		"unknown contention": {"workload: {contention: extreme}\n", `f.yaml: workload: unknown contention "extreme"`},
 		"unknown must":       {"expect: {must: [luck]}\n", `f.yaml: expect: must: unknown point "luck"`},
+		"unknown drill":      {"drill: paxos-nonsense\n", `f.yaml: drill: unknown drill "paxos-nonsense"; there are: paxos-incomplete-read`},
+		"drill and faults":   {"drill: paxos-lease\nfaults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n", `f.yaml: a scenario with a drill has no`},
+		"drill and workload": {"drill: paxos-lease\nworkload: {workers: 3}\n", `f.yaml: a scenario with a drill has no`},
+		"drill and expect":   {"drill: paxos-lease\nexpect: {must: [takeover]}\n", `f.yaml: a scenario with a drill has no`},
 		"unknown sometimes":  {"expect: {sometimes: [luck]}\n", `f.yaml: expect: sometimes: unknown point "luck"`},
 		"must and sometimes": {"expect: {must: [resend], sometimes: [resend]}\n", `f.yaml: expect: point "resend" is in must and in sometimes`},
 		"negative bound":     {"expect: {recovery_bound_ms: -1}\n", `f.yaml: expect: recovery_bound_ms -1 is negative`},
@@ -79,10 +83,6 @@ func TestParseErrors(t *testing.T) {
 		"success, two":       {oneFault + "expect: {success: [{fault: kill-worker, group: others, workers: [w1], want: some}]}\n", `f.yaml: expect: success: it names group "others" and workers`},
 		"success, worker":    {oneFault + "expect: {success: [{phase: fault, workers: [w9], want: some}]}\n", `f.yaml: expect: success: there is no worker w9 among 4`},
 		"success, node":      {"faults: [{fault: kill-node, targets: [n1], for: 1s}]\nexpect: {success: [{fault: kill-node, group: targets, want: none}]}\n", `f.yaml: expect: success: group "targets": no such fault`},
-		"unknown drill":      {"drill: paxos-nonsense\n", `f.yaml: drill: unknown drill "paxos-nonsense"; there are: paxos-incomplete-read`},
-		"drill and faults":   {"drill: paxos-lease\nfaults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n", `f.yaml: a scenario with a drill has no`},
-		"drill and workload": {"drill: paxos-lease\nworkload: {workers: 3}\n", `f.yaml: a scenario with a drill has no`},
-		"drill and expect":   {"drill: paxos-lease\nexpect: {must: [takeover]}\n", `f.yaml: a scenario with a drill has no`},
 		"bad yaml":           {"phases: [\n", `f.yaml:`},
 	} {
 		t.Run(name, func(t *testing.T) {

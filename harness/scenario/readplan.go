@@ -131,9 +131,9 @@ func (p *Plan) checkLocks() error {
 		seen[l] = true
 	}
 	if p.Spec.Drill != "" {
-		n, err := paxos.Attempts(p.Spec.Drill)
-		if err == nil && len(p.Locks) < n {
-			err = fmt.Errorf("%d rows, the drill %s needs %d", len(p.Locks), p.Spec.Drill, n)
+		attempts, err := paxos.Attempts(p.Spec.Drill)
+		if want := attempts + 1; err == nil && len(p.Locks) != want {
+			err = fmt.Errorf("%d locks, drill %s needs %d", len(p.Locks), p.Spec.Drill, want)
 		}
 		return err
 	}

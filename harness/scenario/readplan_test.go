@@ -34,7 +34,7 @@ func TestPlanRoundTrip(t *testing.T) {
 		}
 		o := Overrides{Contention: rapid.SampledFrom([]string{Low, Medium, High}).Draw(t, "contention"), Clients: rapid.IntRange(0, 9).Draw(t, "clients")}
 		if spec.Drill != "" {
-			o = Overrides{} // it has nothing to override
+			o = Overrides{}
 		}
 		if err := spec.Apply(o); err != nil {
 			t.Fatal(err)

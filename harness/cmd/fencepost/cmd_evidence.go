@@ -113,9 +113,6 @@ func finish(out io.Writer, t evidence.Tally, total int, store *evidence.Store, e
 	} else {
 		fmt.Fprintf(out, "%d runs: %s\n", t.Ran, t)
 	}
-	if total > 0 && t.Worst != checker.Pass {
-		fmt.Fprintln(out, "what is not PASS is explained on the page; --retry runs it again and keeps both results")
-	}
 	if err != nil {
 		err = fmt.Errorf("%w\n  what was done is stored; the same command (without --fresh) goes on from there", err)
 		code := evidence.ExitCode(evidence.Error)
@@ -171,6 +168,9 @@ func chosen(setName, only, contention string) ([]evidence.Scenario, []string, er
 	return mine, contentions, nil
 }
 
+// noContention stands for the contention of a scenario that has no clients to compete.
+const noContention = "none"
+
 // catalog lists the built-in scenarios. One that states its least number of
 // cycles for some contentions was made for those.
 func catalog() ([]evidence.Scenario, error) {
@@ -182,8 +182,7 @@ func catalog() ([]evidence.Scenario, error) {
 		}
 		e := evidence.Scenario{Name: name, Default: s.Workload.Contention}
 		if s.Drill != "" {
-			e.Default = scenario.High // each attempt has its one row
-			e.Contentions = []string{scenario.High}
+			e.Default, e.Contentions = noContention, []string{noContention}
 		}
 		for c := range s.Expect.MinCycles {
 			e.Contentions = append(e.Contentions, c)

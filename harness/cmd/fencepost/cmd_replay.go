@@ -108,9 +108,10 @@ func (f replayFlags) run(cmd *cobra.Command, arg string) error {
 	if f.bin, err = binDir(ctx, f.bin); err != nil {
 		return err
 	}
-	return onClusterWith(cmd, f.cluster, "", nil, func(c cluster.Cluster, backend string) error {
-		fmt.Fprintf(out, "replay of %s: scenario %s, seed %d, system %s, contention %s; it was %s\n", old.info.Run,
-			old.plan.Spec.Name, old.plan.Seed, old.sys.Name, old.plan.Spec.Workload.Contention, outcome(old.verdict))
+	// On the same Paxos variant: what a drill shows depends on it.
+	return onClusterWith(cmd, f.cluster, old.info.Versions["paxos_variant"], nil, func(c cluster.Cluster, backend string) error {
+		fmt.Fprintf(out, "replay of %s: scenario %s, seed %d, system %s, %s; it was %s\n", old.info.Run,
+			old.plan.Spec.Name, old.plan.Seed, old.sys.Name, setting(old.plan.Spec, c), outcome(old.verdict))
 		var all []*checker.Result
 		for i := range f.times {
 			res, err := f.once(ctx, old, c, backend, out, i+1)

@@ -37,10 +37,12 @@ func (r runner) runOn(c cluster.Cluster, backend string, out io.Writer) func(con
 		if err != nil {
 			return res, err
 		}
-		if spec.Drill == "" {
-			if err := spec.Apply(scenario.Overrides{Contention: j.Contention}); err != nil {
-				return res, fmt.Errorf("%s: %w", j.Scenario, err)
-			}
+		override := scenario.Overrides{Contention: j.Contention}
+		if j.Contention == noContention {
+			override.Contention = ""
+		}
+		if err := spec.Apply(override); err != nil {
+			return res, fmt.Errorf("%s: %w", j.Scenario, err)
 		}
 		plan, err := scenario.NewPlan(*spec, j.Seed, sys.Name, len(c.Nodes()))
 		if err != nil {
