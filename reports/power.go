@@ -109,7 +109,10 @@ func (r PowerRow) firedText() string {
 			ids[i] = fmt.Sprintf("%s (%d of %d)", id, n, r.Runs)
 		}
 	}
-	if len(ids) == 0 {
+	switch {
+	case r.Runs == 0:
+		return "–"
+	case len(ids) == 0:
 		return "nothing"
 	}
 	return strings.Join(ids, ", ")
