@@ -45,12 +45,13 @@ type dataTemplate struct {
 
 func (t *dataTemplate) data(node string) string { return filepath.Join(t.dir, node) }
 
-// templateKey names everything that a template depends on. The Paxos variant is
-// not in it: it takes effect at run time and has no part in an empty ring.
+// templateKey names everything that a template depends on. The Paxos variant and
+// the commit log's mode are not in it: they take effect at run time and have no part
+// in an empty ring.
 func templateKey(config LocalConfig, java Java, jars []string) (string, error) {
 	h := sha256.New()
 	neutral := config
-	neutral.PaxosVariant = PaxosV2
+	neutral.PaxosVariant, neutral.CommitLog = PaxosV2, CommitLogBatch
 	fmt.Fprint(h, templateFormat, config.Nodes, java.Path, java.Runtime, strings.TrimSpace(scripts.CassandraSums), logback)
 	for i := range config.Nodes {
 		yaml, err := neutral.yamlFor(i, "DATA")
@@ -145,7 +146,7 @@ func removeUnfinished(root string) error {
 // makeTemplate bootstraps a cluster, ends it in good order, and keeps its data
 // and the class archive under dir.
 func makeTemplate(ctx context.Context, network *sandbox.Network, config LocalConfig, java Java, jars []string, dir string) (err error) {
-	config.PaxosVariant = PaxosV2
+	config.PaxosVariant, config.CommitLog = PaxosV2, CommitLogBatch
 	config.LogDir = ""
 	began := time.Now()
 	// In the templates' own directory, so that the final rename stays on one file system.

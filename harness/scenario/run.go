@@ -210,7 +210,7 @@ func (r *runner) phases(ctx context.Context) error {
 		}
 		r.phase(PhaseFault)
 		done := make(chan []error, 1)
-		go func() { done <- r.runSteps(ctx, max(p.Fault.D(), 20*time.Second)) }()
+		go func() { done <- r.runSteps(ctx, max(2*p.Fault.D(), leastTrigger)) }()
 		err := pause(ctx, p.Fault.D())
 		problems = <-done
 		if err != nil {
@@ -261,6 +261,10 @@ func (r *runner) last(ctx context.Context, phase string, d time.Duration) error 
 	}
 	return r.enough(ctx, phase, d)
 }
+
+// leastTrigger is for how long at least a step waits for its event: a worker of
+// twelve clients that queue for one lock may take long to reach a point.
+const leastTrigger = 45 * time.Second
 
 // A phase may be extended by stretch times its length, and by leastStretch at all events.
 const (

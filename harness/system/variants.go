@@ -31,7 +31,7 @@ var variants = []System{
 	// Taking over, renewing, releasing.
 	{
 		Name: broken + "takeover-plain-write", About: "a takeover reads the row and then writes it without a condition",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P1", "P2"}},
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P1", "P2", "P13"}},
 	},
 	{
 		Name: broken + "takeover-ignores-beat", About: "a takeover does not look whether the lease was renewed",

@@ -150,7 +150,8 @@ func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error
 		e.Key, _ = row["effect_key"].(string)
 		e.Value, _ = row["value"].(int64)
 		if e.Seq != int64(i)+1 {
-			return nil, malformed(row)
+			return nil, &store.Error{Op: "read ledger of " + resource, Outcome: store.Unknown,
+				Cause: fmt.Errorf("entry %d is missing although entry %d is there: the store has lost an acknowledged write", i+1, e.Seq)}
 		}
 		out = append(out, e)
 	}

@@ -21,6 +21,14 @@
 //   - The wait for schema agreement is this package's own and counts live nodes only.
 //   - Protocol version 4 is set: negotiation costs connections and can fail.
 //
+// # What the database must be set to
+//
+// A replica must not forget what it has acknowledged, or a conditional write that a
+// quorum took is gone: commitlog_sync batch or group. The database's own default,
+// periodic, answers first; a node that is killed then forgets up to
+// commitlog_sync_marker_period (100 ms), and one that loses power up to
+// commitlog_sync_period (10 s). No linearizable Paxos variant helps against that.
+//
 // # Outcomes
 //
 // Every error is a *store.Error; classify holds the allow-list of what certainly
