@@ -66,7 +66,7 @@ func (a *activeClock) Probe(ctx context.Context) Evidence {
 		}
 		var says []string
 		if a.to.OffsetMS != 0 {
-			off, want := time.Unix(0, r.Wall).Sub(time.Now()), time.Duration(a.to.OffsetMS)*time.Millisecond
+			off, want := time.Until(time.Unix(0, r.Wall)), time.Duration(a.to.OffsetMS)*time.Millisecond
 			ev.Proven = ev.Proven && (off-want).Abs() <= wallTolerance
 			says = append(says, fmt.Sprintf("wall clock is off by %s", off.Round(100*time.Millisecond)))
 		}
