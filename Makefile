@@ -73,7 +73,8 @@ RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
 .PHONY: test-unit
 test-unit: ## Unit and property tests and simulation, with -race if there is a C compiler: needs nothing but Go
 	@$(if $(RACE),,echo 'test-unit: NO RACE DETECTOR: it needs a C compiler (apt-get install gcc libc6-dev)')
-	$(GO) test $(RACE) ./...
+	$(GO) test -timeout 20m $(RACE) ./...
+	$(if $(RACE),$(GO) test -timeout 20m ./checker)
 
 .PHONY: test
 test: build deps test-unit ## Everything: unit, integration on a real cluster, chaos runs good and known-broken

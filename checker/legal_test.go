@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"flag"
 	"os"
 	"testing"
 	"time"
@@ -12,6 +13,13 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv(ChildEnv) != "" { // started by CheckInChild
 		os.Exit(ChildMain(os.Stdout))
+	}
+	if raceDetector {
+		// It makes everything ten times as slow and has little to find here; make
+		// test-unit runs this package in full without it as well.
+		if err := flag.Set("rapid.checks", "12"); err != nil {
+			panic(err)
+		}
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -28,7 +36,11 @@ func small(seed uint64) simConfig {
 func TestLegalHistoriesPass(t *testing.T) {
 	t.Parallel()
 	var sum Counts
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if raceDetector {
+		seeds = 10
+	}
+	for seed := range seeds {
 		r := Check(context.Background(), simulate(small(seed)), Options{})
 		if r.Verdict != Pass {
 			for _, p := range r.Properties {
