@@ -125,6 +125,10 @@ func statements(cql string) []string {
 	return out
 }
 
+// schemaWait is the time limit of awaitSchema: a node that missed a change, as after
+// a restart, asks the others for it only once a minute.
+const schemaWait = 90 * time.Second
+
 // awaitSchema waits until all nodes that the session is connected to have the
 // same schema. The driver's own wait also counts nodes that are down, whose last
 // known version never changes, and so takes its full time limit when one is.
@@ -132,7 +136,7 @@ func (db *DB) awaitSchema(ctx context.Context) error {
 	const pause = 50 * time.Millisecond
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, max(30*time.Second, db.cfg.RequestTimeout))
+		ctx, cancel = context.WithTimeout(ctx, max(schemaWait, db.cfg.RequestTimeout))
 		defer cancel()
 	}
 	for {
