@@ -67,9 +67,12 @@ func (p *Session) Call(ctx context.Context, name string, execute func()) error {
 }
 
 // EnsureQueue implements store.Shards.
-func (p *Session) EnsureQueue(ctx context.Context, queue string, shards int) (n int, err error) {
-	err = p.Call(ctx, "queue "+queue, func() { n = p.store.ensureQueue(queue, shards) })
-	return n, err
+func (p *Session) EnsureQueue(ctx context.Context, queue string, shards int) (int, error) {
+	n := 0
+	if err := p.Call(ctx, "queue "+queue, func() { n = p.store.ensureQueue(queue, shards) }); err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // Look implements store.Shards.
@@ -107,9 +110,9 @@ func (p *Session) Commit(ctx context.Context, s store.ShardID, b store.Batch, co
 }
 
 // Scan implements store.Shards.
-func (p *Session) Scan(ctx context.Context, s store.ShardID, r store.Range) (rows []store.Row, err error) {
+func (p *Session) Scan(ctx context.Context, s store.ShardID, r store.Range) ([]store.Row, error) {
 	var got []store.Row
-	err = p.Call(ctx, fmt.Sprintf("scan %s %d", s, r.Kind), func() { got = p.store.scan(s, r) })
+	err := p.Call(ctx, fmt.Sprintf("scan %s %d", s, r.Kind), func() { got = p.store.scan(s, r) })
 	if err != nil {
 		return nil, err
 	}

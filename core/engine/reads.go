@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// inboxState is what the owner knows of its shard's inbox.
+type inboxState struct {
+	next    time.Duration // when to look again
+	loading bool
+	// seen is the wall time, in ms, at which the last complete look began;
+	// holds are the jobs that it showed. 0: there was none yet.
+	seen  int64
+	holds map[string]bool
+	// copying are the rows whose jobs are on their way into the shard, or
+	// which are being deleted.
+	copying map[string]bool
+}
+
+// reads starts the reads that are wanted now.
+func (o *owner) reads() {
+	wall := o.wall()
+	if r, ok := o.m.runs(); ok {
+		o.scan(r, func(rows []store.Row, failed bool) { o.m.ranBefore(rows, failed, o.wall()) })
+	}
+	if r, ok := o.m.page(wall); ok {
+		o.scan(r, o.m.loaded)
+	}
+	if now := o.now(); now >= o.inbox.next && !o.inbox.loading {
+		o.inbox.next = now + o.e.o.InboxPoll
+		o.lookIntoInbox(wall)
+	}
+	if o.inbox.seen > 0 {
+		if r, ok := o.m.sweepRange(o.inbox.seen); ok {
+			holds := o.inbox.holds
+			o.scan(r, func(rows []store.Row, failed bool) { o.m.sweep(rows, failed, holds) })
+		}
+	}
+}
+
+// scan reads a page and posts it. A page that cannot be read is asked for again
+// by the next round, after a pause.
+func (o *owner) scan(r store.Range, then func(rows []store.Row, failed bool)) {
+	o.e.wg.Go(func() {
+		ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
+		defer stop()
+		rows, err := o.e.store.Scan(ctx, o.id, r)
+		if err != nil {
+			_ = o.e.o.Clock.Sleep(o.ctx, o.e.o.TTL/50)
+		}
+		o.post(func() { then(rows, err != nil) })
+	})
+}
+
+const inboxPage = 200
+
+// lookIntoInbox reads the whole inbox and takes what is new in it.
+func (o *owner) lookIntoInbox(wall int64) {
+	o.inbox.loading = true
+	o.e.wg.Go(func() {
+		var all []store.InboxRow
+		var err error
+		for after := ""; ; {
+			var rows []store.InboxRow
+			ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
+			rows, err = o.e.store.InboxScan(ctx, o.id, after, inboxPage)
+			stop()
+			all = append(all, rows...)
+			if err != nil || len(rows) < inboxPage {
+				break
+			}
+			after = rows[len(rows)-1].ID
+		}
+		o.post(func() { o.takeInbox(all, err == nil, wall) })
+	})
+}
+
+func (o *owner) takeInbox(rows []store.InboxRow, complete bool, wall int64) {
+	o.inbox.loading = false
+	if complete {
+		o.inbox.seen, o.inbox.holds = wall, map[string]bool{}
+	}
+	for _, row := range rows {
+		if complete {
+			o.inbox.holds[row.ID] = true
+		}
+		if o.inbox.copying[row.ID] || o.stopping {
+			continue
+		}
+		j, err := job.Decode(row.Body)
+		if err != nil || string(j.ID) != row.ID {
+			o.e.o.Logger.Error("a row in the inbox is not a job", "shard", o.id.String(), "job", row.ID, "error", err)
+			continue
+		}
+		o.inbox.copying[row.ID] = true
+		due := o.wall()
+		if !j.Due.IsZero() {
+			due = max(j.Due.UnixMilli(), 0)
+		}
+		o.m.enqueue(j, row.Body, due, nil, &row)
+	}
+}
+
+// deleteCopied removes a row whose job is in the shard for certain. If that fails
+// the next look finds the row, and copying it again finds its job.
+func (o *owner) deleteCopied(row store.InboxRow) {
+	o.e.wg.Go(func() {
+		ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
+		_, _ = o.e.store.InboxDelete(ctx, o.id, row.ID, row.Nonce, 0)
+		stop()
+		o.post(func() { delete(o.inbox.copying, row.ID) })
+	})
+}
+
+// InboxEnqueue puts a job into its shard's inbox, for when its owner cannot be
+// reached. shards is the queue's number of shards, nonce a new UUID. Copies are
+// sent until an answer settles it or ctx ends; each waits for timeout.
+func InboxEnqueue(ctx context.Context, s store.Shards, j job.Job, shards int, nonce string, timeout func(context.Context) (context.Context, func())) (Receipt, error) {
+	j = j.WithDefaults()
+	if err := j.Check(shards); err != nil {
+		return Receipt{}, err
+	}
+	body, err := j.Encode()
+	if err != nil {
+		return Receipt{}, &job.InvalidError{Field: "body", Reason: err.Error()}
+	}
+	n, _ := j.ID.Shard()
+	id, row := store.ShardID{Queue: j.Queue, Shard: n}, store.InboxRow{ID: string(j.ID), Nonce: nonce, Body: body}
+	unsure, refused := 0, 0
+	for copyNo := 0; ; copyNo++ {
+		rctx, stop := timeout(ctx)
+		applied, existing, err := s.InboxPut(rctx, id, row, copyNo)
+		stop()
+		switch {
+		case err == nil:
+			return Receipt{ID: j.ID, Duplicate: !applied && existing != nonce}, nil
+		case store.OutcomeOf(err) == store.Fail:
+			refused++
+		default:
+			unsure++
+		}
+		if ctx.Err() != nil || refused >= refusalsToBisect {
+			outcome := store.Fail
+			if unsure > 0 {
+				outcome = store.Unknown
+			}
+			return Receipt{}, &EnqueueError{Job: j.ID, Outcome: outcome, Cause: err}
+		}
+	}
+}
