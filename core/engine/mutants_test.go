@@ -2,9 +2,17 @@ package engine_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
 
+	"fencepost/core/engine"
+	"fencepost/core/job"
 	"fencepost/core/store"
+	"fencepost/core/store/sim"
 )
 
 var poisonText = []byte(base64.StdEncoding.EncodeToString([]byte("poison")))
@@ -17,4 +25,246 @@ func poisonous(b store.Batch) bool {
 		}
 	}
 	return false
+}
+
+// altered changes single calls of a store.
+type altered struct {
+	store.Shards
+	commit func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error)
+	scan   func(id store.ShardID, r store.Range) store.Range
+	scaned func(id store.ShardID, rows []store.Row) []store.Row
+	look   func(h *store.Header)
+}
+
+func (a altered) Commit(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+	if a.commit == nil {
+		return a.Shards.Commit(ctx, id, b, n)
+	}
+	return a.commit(ctx, id, b, n)
+}
+
+func (a altered) Look(ctx context.Context, id store.ShardID, serial bool) (*store.Header, error) {
+	h, err := a.Shards.Look(ctx, id, serial)
+	if a.look != nil && h != nil {
+		a.look(h)
+	}
+	return h, err
+}
+
+func (a altered) Scan(ctx context.Context, id store.ShardID, r store.Range) ([]store.Row, error) {
+	if a.scan != nil {
+		r = a.scan(id, r)
+	}
+	rows, err := a.Shards.Scan(ctx, id, r)
+	if a.scaned != nil {
+		rows = a.scaned(id, rows)
+	}
+	return rows, err
+}
+
+// mutant is a scheduler with one mistake, and the rules of which one must find it.
+type mutant struct {
+	name  string
+	rules []string
+	plant func(c *simConfig)
+}
+
+type planter func(w *world, p *process, s store.Shards, o engine.Options) (store.Shards, engine.Options)
+
+func with(f planter) func(*simConfig) { return func(c *simConfig) { c.plant = f } }
+
+var mutants = []mutant{
+	{"tick condition without the tick", []string{"chain"}, func(c *simConfig) {
+		c.setup = func(s *sim.Store) {
+			s.MatchStamp = func(row, from store.Stamp) bool { return row.Fence == from.Fence }
+		}
+	}},
+	{"new batch after an unknown", []string{"fail", "acked-lost", "claim"}, with(newBatchAfterUnknown)},
+	{"rescue of dead workers' runs only", []string{"liveness"}, with(rescueOfTheDead)},
+	{"run before the claim is settled", []string{"claim"}, with(earlyAnswers(func(_ *world, _ store.ShardID, b store.Batch) bool {
+		return has(b, func(op store.Op) bool { return op.Kind == store.Put && op.Row.Kind == store.KindRunning })
+	}))},
+	{"ack before the tick is settled", []string{"acked-lost"}, with(earlyAnswers(func(w *world, id store.ShardID, b store.Batch) bool {
+		return has(b, func(op store.Op) bool { return op.Kind == store.PutNew && !inInbox(w, id, op.Row.ID) })
+	}))},
+	{"inbox row deleted before its copy is settled", []string{"acked-lost"}, with(earlyAnswers(func(w *world, id store.ShardID, b store.Batch) bool {
+		return has(b, func(op store.Op) bool { return op.Kind == store.PutNew && inInbox(w, id, op.Row.ID) })
+	}))},
+	{"no dedupe", []string{"twice"}, with(noDedupe)},
+	{"all enqueues of a rejected batch taken as duplicates", []string{"acked-lost"}, with(allDuplicates)},
+	{"retry counter in memory", []string{"attempts"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, scaned: func(_ store.ShardID, rows []store.Row) []store.Row {
+			for n := range rows {
+				rows[n].Attempt = 0
+			}
+			return rows
+		}}, o
+	})},
+	{"hand-over before effects are drained", []string{"handover", "exclusive"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		o.Executor, o.DrainTimeout = &hasty{o.Executor}, time.Millisecond
+		return s, o
+	})},
+	{"job rows swept too early", []string{"sweep"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, scan: func(_ store.ShardID, r store.Range) store.Range {
+			if r.Kind == store.KindEnded {
+				r.UpTo = o.Wall().UnixMilli()
+			}
+			return r
+		}}, o
+	})},
+	{"trust counted from the answer", []string{"exclusive"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return s, o.WithAnchor(func(_, answered time.Duration) time.Duration { return answered })
+	})},
+	{"takeover settled without its nonce", []string{"owner"}, with(takeoverWithoutNonce)},
+	{"takeover without waiting", []string{"exclusive"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, look: func(h *store.Header) { h.TTL = 0 }}, o
+	})},
+	{"no margin", []string{"exclusive"}, func(c *simConfig) {
+		c.drift, c.rates = 0.0001, []float64{0.9, 1.1}
+	}},
+	{"insert at the due time, whatever the read mark", []string{"behind"}, with(insertAtDue)},
+}
+
+func has(b store.Batch, what func(store.Op) bool) bool {
+	for _, op := range b.Ops {
+		if what(op) {
+			return true
+		}
+	}
+	return false
+}
+
+func inInbox(w *world, id store.ShardID, job string) bool {
+	for _, r := range w.store.InboxRows(id) {
+		if r.ID == job {
+			return true
+		}
+	}
+	return false
+}
+
+// newBatchAfterUnknown takes an unanswered batch as not done.
+func newBatchAfterUnknown(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+	var mu sync.Mutex
+	given := map[string]bool{}
+	return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+		mu.Lock()
+		over := given[b.To.Nonce]
+		mu.Unlock()
+		not := &store.Error{Outcome: store.Fail, Cause: errors.New("taken as not done")}
+		if over {
+			return store.CommitResult{}, not
+		}
+		res, err := s.Commit(ctx, id, b, n)
+		if err == nil || store.OutcomeOf(err) == store.Fail {
+			return res, err
+		}
+		mu.Lock()
+		given[b.To.Nonce] = true
+		mu.Unlock()
+		return store.CommitResult{}, not
+	}}, o
+}
+
+// rescueOfTheDead leaves the runs of processes that seem alive alone.
+func rescueOfTheDead(w *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+	return altered{Shards: s, scaned: func(id store.ShardID, rows []store.Row) []store.Row {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var dead []store.Row
+		for _, r := range rows {
+			owner := w.owners[fmt.Sprintf("%s fence %d", id, job.RunID(r.Run).Fence())]
+			alive := false
+			for _, p := range w.live {
+				alive = alive || p.name == owner && !p.crashed
+			}
+			if r.Kind != store.KindRunning || !alive {
+				dead = append(dead, r)
+			}
+		}
+		return dead
+	}}, o
+}
+
+// earlyAnswers answers some batches as applied while they are on their way.
+func earlyAnswers(which func(*world, store.ShardID, store.Batch) bool) planter {
+	return func(w *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+			if n > 0 || !which(w, id, b) {
+				return s.Commit(ctx, id, b, n)
+			}
+			go func() {
+				ctx, cancel := context.WithTimeout(context.Background(), o.TTL)
+				defer cancel()
+				_, _ = s.Commit(ctx, id, b, n)
+			}()
+			return store.CommitResult{Applied: true}, nil
+		}}, o
+	}
+}
+
+func noDedupe(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+	return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+		ops := append([]store.Op(nil), b.Ops...)
+		for n := range ops {
+			if ops[n].Kind == store.PutNew {
+				ops[n].Kind = store.Put
+			}
+		}
+		b.Ops = ops
+		return s.Commit(ctx, id, b, n)
+	}}, o
+}
+
+func allDuplicates(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+	return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+		res, err := s.Commit(ctx, id, b, n)
+		if err == nil && !res.Applied && len(res.Exists) > 0 {
+			for _, op := range b.Ops {
+				if op.Kind == store.PutNew {
+					res.Exists = append(res.Exists, op.Row.Key)
+				}
+			}
+		}
+		return res, err
+	}}, o
+}
+
+// takeoverWithoutNonce takes the fence and tick that it wanted for its own.
+func takeoverWithoutNonce(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+	return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+		res, err := s.Commit(ctx, id, b, n)
+		if err == nil && !res.Applied && res.Stamp != nil && b.To.Fence == b.From.Fence+1 &&
+			res.Stamp.Fence == b.To.Fence && res.Stamp.Tick == b.To.Tick {
+			res.Stamp = &b.To.Stamp
+		}
+		return res, err
+	}}, o
+}
+
+// insertAtDue puts pending rows where they are due, though that may be behind the
+// read mark.
+func insertAtDue(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+	return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+		ops := append([]store.Op(nil), b.Ops...)
+		for n := range ops {
+			if ops[n].Kind == store.Put && ops[n].Row.Kind == store.KindPending {
+				ops[n].Row.At = ops[n].Row.Due
+			}
+		}
+		b.Ops = ops
+		return s.Commit(ctx, id, b, n)
+	}}, o
+}
+
+// hasty is an executor that reports a run as interrupted before its handler returned.
+type hasty struct{ engine.Executor }
+
+func (h *hasty) Start(ctx context.Context, x engine.Execution, done func(error)) {
+	var once sync.Once
+	stop := context.AfterFunc(ctx, func() { once.Do(func() { done(job.Interrupted) }) })
+	h.Executor.Start(ctx, x, func(err error) {
+		stop()
+		once.Do(func() { done(err) })
+	})
 }
