@@ -75,7 +75,9 @@ func (t *truth) header(s *shardTruth, c sim.ShardChange) {
 		return
 	}
 	for k := range s.rows {
-		if k.Kind == store.KindRunning {
+		// Runs of earlier owners may be left for the next one to rescue: their
+		// trust ended before this one could take the shard over.
+		if k.Kind == store.KindRunning && job.RunID(k.At).Fence() == c.To.Fence {
 			v("handover", "%s: handed over while run %d was at work", c.Shard, k.At)
 		}
 	}
