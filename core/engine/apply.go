@@ -130,7 +130,7 @@ func (m *machine) undo(p *plan, intents []*intent) {
 	}
 	var queued []*intent
 	for _, i := range intents {
-		if i.kind == doClaim {
+		if i.kind == doClaim && i.condemned == "" {
 			m.waiting.add(i.e)
 			continue
 		}
@@ -169,6 +169,10 @@ func (m *machine) condemn(i *intent, why error) {
 	switch {
 	case i.kind == doEnqueue && i.inbox == nil:
 		m.out = append(m.out, effect{kind: effAck, i: i, err: why})
+		return
+	case i.readable:
+		i.readable = false
+		m.groups = append(m.groups, []*intent{i})
 		return
 	case i.condemned != "" || i.kind == doSweep:
 		// Even the shortest form is refused; the row stays as it is, and a

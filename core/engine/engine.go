@@ -84,17 +84,9 @@ func (e *Engine) ensure(ctx context.Context, q Queue) error {
 	}
 }
 
-// errRequestTimeout is the cause of the end of a request that was not answered.
-var errRequestTimeout = errors.New("engine: no answer in time")
-
-// timeout is context.WithTimeout by the engine's own clock.
+// timeout bounds a request by the engine's own clock.
 func (e *Engine) timeout(ctx context.Context, d time.Duration) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := e.o.Clock.AfterFunc(d, func() { cancel(errRequestTimeout) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
+	return timeout(ctx, e.o.Clock, d)
 }
 
 func (e *Engine) step(s Step) {
@@ -126,7 +118,7 @@ type ack struct {
 }
 
 // Enqueue puts a job into its shard, which this process must own, else the error
-// is ErrNotOwner and InboxEnqueue is the way. It returns when the tick that carries
+// is ErrNotOwner and Submit or an Inbox is the way. It returns when the tick that carries
 // the job is settled. The error is an *EnqueueError, or a *job.InvalidError.
 func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 	j = j.WithDefaults()
@@ -134,12 +126,9 @@ func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 	if !ok {
 		return Receipt{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", j.Queue)}
 	}
-	if err := j.Check(shards); err != nil {
-		return Receipt{}, err
-	}
-	body, err := j.Encode()
+	body, err := encode(j, shards)
 	if err != nil {
-		return Receipt{}, &job.InvalidError{Field: "body", Reason: err.Error()}
+		return Receipt{}, err
 	}
 	n, _ := j.ID.Shard()
 	w := &waiter{done: make(chan ack, 1)}
@@ -152,6 +141,17 @@ func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 	case <-ctx.Done():
 		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Unknown, Cause: context.Cause(ctx)}
 	}
+}
+
+// Submit enqueues a job into its shard if this process owns it, else into the
+// shard's inbox, which takes an owner's look and a tick longer.
+func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
+	rec, err := e.Enqueue(ctx, j)
+	if !errors.Is(err, ErrNotOwner) || store.OutcomeOf(err) != store.Fail {
+		return rec, err
+	}
+	b := Inbox{Store: e.store, Timeout: e.o.RequestTimeout, Clock: e.o.Clock, NewID: e.o.NewID}
+	return b.Enqueue(ctx, j, e.queues[j.Queue])
 }
 
 // Owns reports whether this process owns the shard and trusts that.

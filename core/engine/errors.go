@@ -15,6 +15,9 @@ var (
 	// ErrTaken: the shard's header shows another owner, or an answer that
 	// cannot be told apart.
 	ErrTaken = errors.New("the shard was taken over")
+	// errUsedUp: 2^32 runs were claimed in one ownership; the next one has a
+	// fence of its own for more.
+	errUsedUp = errors.New("the run ids of this ownership are used up")
 	// ErrStopping: this process gives its shards away.
 	ErrStopping = errors.New("the engine stops")
 	// ErrNotOwner: this process does not own the job's shard.

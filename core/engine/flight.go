@@ -76,7 +76,7 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 	b := &f.plan.batch
 	o.e.step(Step{Kind: StepAnswer, Shard: o.id, Fence: b.To.Fence, Tick: b.To.Tick, Err: err})
 	f.answer.res, f.answer.err = res, err
-	switch o.e.o.rules.settle(f.answer) {
+	switch settle(f.answer) {
 	case applied:
 		o.applied(f)
 	case rejected:
@@ -125,7 +125,7 @@ func (o *owner) applied(f *flight) {
 	lapsed := now >= time.Duration(o.trustUntil.Load())
 	if !lapsed {
 		// A lapsed ownership is never revived, not even by a late answer.
-		trust := o.e.o.rules.anchor(f.first, now) + o.e.o.TTL - o.e.o.margin()
+		trust := o.e.o.anchor(f.first, now) + o.e.o.TTL - o.e.o.margin()
 		o.trustUntil.Store(max(o.trustUntil.Load(), int64(trust)))
 	}
 	o.flight = nil

@@ -91,6 +91,8 @@ type intent struct {
 	ended store.Row
 	// condemned: the store refuses this change; the job ends with that as its reason.
 	condemned string
+	// readable: the store takes the body, it is we who do not.
+	readable bool
 
 	// Set by the plan that it rides in: the row that it inserts, and the run
 	// that it claims.

@@ -73,6 +73,19 @@ type planter func(w *world, p *process, s store.Shards, o engine.Options) (store
 
 func with(f planter) func(*simConfig) { return func(c *simConfig) { c.plant = f } }
 
+// directed plants a mistake that shows under one kind of fault only, and makes that
+// fault frequent: many processes are struck, and many replies are lost.
+func directed(kind string, f planter) func(*simConfig) {
+	return func(c *simConfig) {
+		c.plant, c.drift, c.rates = f, 0.01, nil
+		c.faults = sim.Faults{Latency: time.Millisecond, LoseReply: 0.3}
+		c.events = nil
+		for n := range 9 {
+			c.events = append(c.events, event{at: time.Duration(n+1) * c.duration / 10, length: 2 * c.ttl, node: n % c.nodes, kind: kind})
+		}
+	}
+}
+
 var mutants = []mutant{
 	{"tick condition without the tick", []string{"chain"}, func(c *simConfig) {
 		c.setup = func(s *sim.Store) {
@@ -100,7 +113,7 @@ var mutants = []mutant{
 			return rows
 		}}, o
 	})},
-	{"hand-over before effects are drained", []string{"handover", "exclusive"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+	{"hand-over before effects are drained", []string{"handover", "exclusive"}, directed("stop", func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		o.Executor, o.DrainTimeout = &hasty{o.Executor}, time.Millisecond
 		return s, o
 	})},
@@ -112,14 +125,25 @@ var mutants = []mutant{
 			return r
 		}}, o
 	})},
-	{"trust counted from the answer", []string{"exclusive"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+	{"trust counted from the answer", []string{"exclusive"}, directed("cut", func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		return s, o.WithAnchor(func(_, answered time.Duration) time.Duration { return answered })
 	})},
-	{"takeover settled without its nonce", []string{"owner"}, with(takeoverWithoutNonce)},
+	{"takeover settled without its nonce", []string{"owner"}, with(misread(func(b store.Batch, s store.Stamp) bool {
+		return b.From.Fence < b.To.Fence && s.Fence == b.To.Fence && s.Tick == b.To.Tick
+	}))},
+	{"a takeover's tick read as one's own", []string{"ok"}, func(c *simConfig) {
+		directed("cut", misread(func(b store.Batch, s store.Stamp) bool {
+			return b.From.Fence == b.To.Fence && s.Tick == b.To.Tick
+		}))(c)
+		// While clocks are right the owner gives up before it can see this.
+		c.beyond, c.rates = true, []float64{0.4, 2, 1}
+	}},
+	{"a rejection by a row read as applied", []string{"acked-lost"}, with(misread(func(b store.Batch, s store.Stamp) bool { return s == b.From }))},
 	{"takeover without waiting", []string{"exclusive"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		return altered{Shards: s, look: func(h *store.Header) { h.TTL = 0 }}, o
 	})},
 	{"no margin", []string{"exclusive"}, func(c *simConfig) {
+		directed("cut", nil)(c)
 		c.drift, c.rates = 0.0001, []float64{0.9, 1.1}
 	}},
 	{"insert at the due time, whatever the read mark", []string{"behind"}, with(insertAtDue)},
@@ -230,16 +254,17 @@ func allDuplicates(_ *world, _ *process, s store.Shards, o engine.Options) (stor
 	}}, o
 }
 
-// takeoverWithoutNonce takes the fence and tick that it wanted for its own.
-func takeoverWithoutNonce(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-	return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
-		res, err := s.Commit(ctx, id, b, n)
-		if err == nil && !res.Applied && res.Stamp != nil && b.To.Fence == b.From.Fence+1 &&
-			res.Stamp.Fence == b.To.Fence && res.Stamp.Tick == b.To.Tick {
-			res.Stamp = &b.To.Stamp
-		}
-		return res, err
-	}}, o
+// misread takes some rejections for the word that the batch had been applied.
+func misread(which func(b store.Batch, shown store.Stamp) bool) planter {
+	return func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+			res, err := s.Commit(ctx, id, b, n)
+			if err == nil && !res.Applied && res.Stamp != nil && which(b, *res.Stamp) {
+				res.Stamp, res.Exists = &b.To.Stamp, nil
+			}
+			return res, err
+		}}, o
+	}
 }
 
 // insertAtDue puts pending rows where they are due, though that may be behind the

@@ -22,6 +22,7 @@ const (
 	DefaultMaxOps       = 100
 	DefaultMaxRunning   = 100
 	DefaultMaxWaiting   = 1000
+	DefaultMaxPending   = 100000
 	DefaultHorizon      = time.Minute
 	DefaultMaxLoaded    = 10000
 	DefaultDedupeWindow = 24 * time.Hour
@@ -90,6 +91,9 @@ type Options struct {
 	// MaxOps bounds a batch, MaxRunning the runs of a shard, MaxWaiting the
 	// enqueues that wait for a tick; more are refused with ErrBusy.
 	MaxOps, MaxRunning, MaxWaiting int
+	// MaxPending bounds the jobs of a shard that are in memory: with more,
+	// enqueues are refused with ErrBusy and the inbox is left as it is.
+	MaxPending int
 	// Horizon is how far ahead pending jobs are read, at most MaxLoaded of them.
 	Horizon   time.Duration
 	MaxLoaded int
@@ -110,7 +114,9 @@ type Options struct {
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 
-	rules rules
+	// anchor is the instant from which trust counts: the first send of the
+	// batch. Tests put a wrong one in its place.
+	anchor func(firstSend, answered time.Duration) time.Duration
 }
 
 func orDefault[T comparable](v *T, d T) {
@@ -128,6 +134,7 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.MaxOps, DefaultMaxOps)
 	orDefault(&o.MaxRunning, DefaultMaxRunning)
 	orDefault(&o.MaxWaiting, DefaultMaxWaiting)
+	orDefault(&o.MaxPending, DefaultMaxPending)
 	orDefault(&o.Horizon, DefaultHorizon)
 	orDefault(&o.MaxLoaded, DefaultMaxLoaded)
 	orDefault(&o.DedupeWindow, DefaultDedupeWindow)
@@ -152,8 +159,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.rules.settle == nil {
-		o.rules = soundRules()
+	if o.anchor == nil {
+		o.anchor = func(firstSend, _ time.Duration) time.Duration { return firstSend }
 	}
 	return o, o.check()
 }
@@ -178,8 +185,8 @@ func (o Options) check() error {
 		return bad("TTL %s leaves too little beside a margin of %s: use a longer TTL or a smaller MarginBase", o.TTL, o.margin())
 	case o.MaxOps < 4 || o.MaxOps > store.MaxOps:
 		return bad("MaxOps is %d: want 4 to %d", o.MaxOps, store.MaxOps)
-	case o.MaxRunning < 1 || o.MaxWaiting < 1 || o.MaxLoaded < 1:
-		return bad("MaxRunning, MaxWaiting and MaxLoaded must be at least 1")
+	case o.MaxRunning < 1 || o.MaxWaiting < 1 || o.MaxLoaded < 1 || o.MaxPending < 1:
+		return bad("MaxRunning, MaxWaiting, MaxPending and MaxLoaded must be at least 1")
 	case o.Horizon < 2*time.Millisecond || o.DedupeWindow < time.Millisecond:
 		return bad("Horizon and DedupeWindow must be some milliseconds at least")
 	}

@@ -141,6 +141,10 @@ func (o *owner) work() {
 	if o.flight != nil {
 		return
 	}
+	if o.m.seq == job.MaxSeq {
+		o.lose(errUsedUp)
+		return
+	}
 	wall := o.wall()
 	in := tickInput{wall: wall, owner: o.e.o.Name, addr: o.e.o.Addr, nonce: o.e.o.NewID(),
 		beat: o.now() >= o.lastSend+o.e.o.TTL/3 || o.m.probe}
@@ -256,19 +260,28 @@ func (o *owner) enqueue(j job.Job, body []byte, w *waiter) error {
 		return ErrBusy
 	}
 	ok := o.post(func() {
-		if o.stopping {
+		switch {
+		case o.stopping:
 			o.tell(w, ack{err: &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrStopping}})
-			return
+		case o.full():
+			o.tell(w, ack{err: &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrBusy}})
+		default:
+			o.m.enqueue(j, body, o.dueOf(j), w, nil)
 		}
-		due := o.wall()
-		if !j.Due.IsZero() {
-			due = max(j.Due.UnixMilli(), 0)
-		}
-		o.m.enqueue(j, body, due, w, nil)
 	})
 	if !ok {
 		o.queued.Add(-1)
 		return ErrNotOwner
 	}
 	return nil
+}
+
+// full: the shard has as many jobs in memory as it may.
+func (o *owner) full() bool { return len(o.m.jobs)+len(o.m.queue) >= o.e.o.MaxPending }
+
+func (o *owner) dueOf(j job.Job) int64 {
+	if j.Due.IsZero() {
+		return o.wall()
+	}
+	return max(j.Due.UnixMilli(), 0)
 }

@@ -106,7 +106,7 @@ func (m *machine) known(i *intent) bool {
 
 // claimable is how many of the ready entries may be claimed.
 func (m *machine) claimable(wall int64, free int) int {
-	return min(m.waiting.due(wall), free, m.cfg.maxRunning-m.running)
+	return min(m.waiting.due(wall), free, m.cfg.maxRunning-m.running, job.MaxSeq-int(m.seq))
 }
 
 // wanted is how many slots a plan could use now.
@@ -181,7 +181,11 @@ func (m *machine) enqueueOps(i *intent, wall int64) []store.Op {
 func (m *machine) claimOps(p *plan, i *intent, wall int64) []store.Op {
 	e := i.e
 	if i.condemned != "" {
-		return append(m.endOps(i, job.DLQ, e.attempt, e.run, i.condemned, nil, wall), remove(e.key))
+		var body []byte
+		if i.readable {
+			body = e.body
+		}
+		return append(m.endOps(i, job.DLQ, e.attempt, e.run, i.condemned, body, wall), remove(e.key))
 	}
 	m.seq++
 	p.slots++

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"time"
 
 	"fencepost/core/job"
@@ -88,7 +87,7 @@ func (o *owner) takeInbox(rows []store.InboxRow, complete bool, wall int64) {
 		if complete {
 			o.inbox.holds[row.ID] = true
 		}
-		if o.inbox.copying[row.ID] || o.stopping {
+		if o.inbox.copying[row.ID] || o.stopping || o.full() {
 			continue
 		}
 		j, err := job.Decode(row.Body)
@@ -97,11 +96,7 @@ func (o *owner) takeInbox(rows []store.InboxRow, complete bool, wall int64) {
 			continue
 		}
 		o.inbox.copying[row.ID] = true
-		due := o.wall()
-		if !j.Due.IsZero() {
-			due = max(j.Due.UnixMilli(), 0)
-		}
-		o.m.enqueue(j, row.Body, due, nil, &row)
+		o.m.enqueue(j, row.Body, o.dueOf(j), nil, &row)
 	}
 }
 
@@ -114,41 +109,4 @@ func (o *owner) deleteCopied(row store.InboxRow) {
 		stop()
 		o.post(func() { delete(o.inbox.copying, row.ID) })
 	})
-}
-
-// InboxEnqueue puts a job into its shard's inbox, for when its owner cannot be
-// reached. shards is the queue's number of shards, nonce a new UUID. Copies are
-// sent until an answer settles it or ctx ends; each waits for timeout.
-func InboxEnqueue(ctx context.Context, s store.Shards, j job.Job, shards int, nonce string, timeout func(context.Context) (context.Context, func())) (Receipt, error) {
-	j = j.WithDefaults()
-	if err := j.Check(shards); err != nil {
-		return Receipt{}, err
-	}
-	body, err := j.Encode()
-	if err != nil {
-		return Receipt{}, &job.InvalidError{Field: "body", Reason: err.Error()}
-	}
-	n, _ := j.ID.Shard()
-	id, row := store.ShardID{Queue: j.Queue, Shard: n}, store.InboxRow{ID: string(j.ID), Nonce: nonce, Body: body}
-	unsure, refused := 0, 0
-	for copyNo := 0; ; copyNo++ {
-		rctx, stop := timeout(ctx)
-		applied, existing, err := s.InboxPut(rctx, id, row, copyNo)
-		stop()
-		switch {
-		case err == nil:
-			return Receipt{ID: j.ID, Duplicate: !applied && existing != nonce}, nil
-		case store.OutcomeOf(err) == store.Fail:
-			refused++
-		default:
-			unsure++
-		}
-		if ctx.Err() != nil || refused >= refusalsToBisect {
-			outcome := store.Fail
-			if unsure > 0 {
-				outcome = store.Unknown
-			}
-			return Receipt{}, &EnqueueError{Job: j.ID, Outcome: outcome, Cause: err}
-		}
-	}
 }

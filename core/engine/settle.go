@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"time"
-
-	"fencepost/core/store"
-)
+import "fencepost/core/store"
 
 // verdict is what the owner of a shard concludes from the answer to a batch.
 type verdict int
@@ -32,18 +28,6 @@ type answer struct {
 	unsure int
 	// rows: the batch has PutNew operations.
 	rows bool
-}
-
-// rules are the two decisions of the owner that no decorator of a store or a
-// clock can reach; tests put wrong ones in their place.
-type rules struct {
-	settle func(a answer) verdict
-	// anchor is the instant from which trust counts.
-	anchor func(firstSend, answered time.Duration) time.Duration
-}
-
-func soundRules() rules {
-	return rules{settle: settle, anchor: func(firstSend, _ time.Duration) time.Duration { return firstSend }}
 }
 
 // settle reads an answer, the fence first: a takeover moves the tick too.

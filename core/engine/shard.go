@@ -118,7 +118,7 @@ func (s *shard) takeOver(ctx context.Context, h store.Header) *owner {
 		switch v := settleTakeover(a); {
 		case v == applied:
 			span.End(Result{Outcome: store.OK})
-			trust = max(trust, s.e.o.rules.anchor(first, now)+s.e.o.TTL-s.e.o.margin())
+			trust = max(trust, s.e.o.anchor(first, now)+s.e.o.TTL-s.e.o.margin())
 			if now >= trust {
 				return nil // too late to be trusted: the next one takes it over
 			}

@@ -142,10 +142,8 @@ func (w *world) enqueue(ctx context.Context, p *process, j *simJob, nonce string
 		return rec, err
 	}
 	w.count("inbox")
-	return engine.InboxEnqueue(ctx, p.session, j.job, w.cfg.shards, nonce, func(ctx context.Context) (context.Context, func()) {
-		ctx, cancel := context.WithTimeout(ctx, w.cfg.ttl/6+time.Duration(len(nonce)))
-		return ctx, cancel
-	})
+	b := engine.Inbox{Store: p.session, Timeout: w.cfg.ttl/6 + time.Duration(len(nonce)), Clock: p.clock, NewID: func() string { return nonce }}
+	return b.Enqueue(ctx, j.job, w.cfg.shards)
 }
 
 func (w *world) shardOf(id job.ID) store.ShardID {

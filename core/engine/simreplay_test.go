@@ -157,7 +157,8 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		}
 		j.states = append(j.states, next)
 		if next.Ended() {
-			j.ended = c.At
+			// By the owner's clock, when it planned the tick.
+			j.ended = time.UnixMilli(row.Ended)
 		}
 	}
 }

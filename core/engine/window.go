@@ -87,7 +87,7 @@ func (m *machine) loaded(rows []store.Row, failed bool) {
 		}
 		e, err := m.read(row)
 		if err != nil {
-			// Nothing that this code writes: leave it for a person to see.
+			m.unreadable(row, err)
 			continue
 		}
 		m.jobs[id] = e
@@ -102,6 +102,14 @@ func (m *machine) loaded(rows []store.Row, failed bool) {
 	default:
 		w.cursor = rows[len(rows)-1].Key
 	}
+}
+
+// unreadable sends a pending row that holds no job to the dead letter queue, body
+// and all: the low mark must not pass a live row.
+func (m *machine) unreadable(row store.Row, err error) {
+	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body, key: row.Key, due: row.Due, attempt: row.Attempt, run: job.RunID(row.Run)}
+	m.jobs[e.job.ID] = e
+	m.queue = append(m.queue, &intent{kind: doClaim, e: e, condemned: "its row cannot be read: " + note(err), readable: true})
 }
 
 // runs returns the next range of running rows to rescue, if there is one.
