@@ -17,8 +17,7 @@ type flight struct {
 	copies int
 	// refusals counts copies in a row that were refused with certainty.
 	refusals int
-	resendAt time.Duration // > 0: the next copy waits until then
-	pending  bool          // a copy is waiting for its answer
+	pending  bool // a copy is waiting for its answer
 	cancel   func()
 }
 
@@ -56,7 +55,7 @@ func (o *owner) send(f *flight) {
 	}
 	n := f.copies
 	f.copies++
-	f.resendAt, f.pending = 0, true
+	f.pending = true
 	f.span.Sending(n)
 	ctx, cancel := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
 	f.cancel = cancel
@@ -110,7 +109,6 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 // resendLater sends the identical batch again after a short pause.
 func (o *owner) resendLater(f *flight) {
 	pause := o.s.jittered(o.e.o.TTL / 100)
-	f.resendAt = o.now() + pause
 	o.e.o.Clock.AfterFunc(pause, func() {
 		o.post(func() {
 			if o.flight == f && !f.pending {

@@ -39,7 +39,9 @@ type owner struct {
 	drained  time.Duration // when interrupted at the latest
 	inbox    inboxState
 	queued   atomic.Int64 // enqueues that wait
-	retryAt  time.Duration
+	// short: the executor had fewer slots than there is to claim, at shortAt.
+	short   bool
+	shortAt time.Duration
 }
 
 func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
@@ -52,7 +54,7 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 		maxOps: opt.MaxOps, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
 		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, dedupe: millis(opt.DedupeWindow),
 	}, head, o.wall())
-	o.inbox.copying = map[string]bool{}
+	o.inbox.next, o.inbox.copying = o.now(), map[string]bool{}
 	return o
 }
 
@@ -167,15 +169,16 @@ func (o *owner) work() {
 	if in.free > used {
 		o.e.o.Executor.Release(in.free - used)
 	}
-	o.retryAt = 0
-	if wanted > in.free {
-		o.retryAt = o.now() + 50*time.Millisecond
-	}
+	o.short, o.shortAt = wanted > in.free, o.now()
 	o.effects()
 	if p != nil {
 		o.launch(kind, p)
 	}
 }
+
+// slotPoll is how often an executor without free slots is asked again: other
+// shards' runs free them too.
+const slotPoll = 50 * time.Millisecond
 
 // nextWake is when work must be called again if nothing is posted.
 func (o *owner) nextWake() time.Duration {
@@ -186,11 +189,9 @@ func (o *owner) nextWake() time.Duration {
 		if due, ok := o.m.waiting.next(); ok && !o.stopping {
 			at = min(at, now+time.Duration(max(due-o.wall(), 1))*time.Millisecond)
 		}
-		if o.retryAt > 0 {
-			at = min(at, o.retryAt)
+		if o.short {
+			at = min(at, o.shortAt+slotPoll)
 		}
-	} else if o.flight.resendAt > 0 {
-		at = min(at, o.flight.resendAt)
 	}
 	if !o.stopping && !o.inbox.loading {
 		at = min(at, o.inbox.next)
@@ -277,7 +278,13 @@ func (o *owner) enqueue(j job.Job, body []byte, w *waiter) error {
 }
 
 // full: the shard has as many jobs in memory as it may.
-func (o *owner) full() bool { return len(o.m.jobs)+len(o.m.queue) >= o.e.o.MaxPending }
+func (o *owner) full() bool {
+	n := len(o.m.jobs) + len(o.m.queue)
+	if o.flight != nil {
+		n += len(o.flight.plan.intents)
+	}
+	return n >= o.e.o.MaxPending
+}
 
 func (o *owner) dueOf(j job.Job) int64 {
 	if j.Due.IsZero() {
