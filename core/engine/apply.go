@@ -176,7 +176,11 @@ func (m *machine) condemn(i *intent, why error) {
 		return
 	case i.condemned != "" || i.kind == doSweep:
 		// Even the shortest form is refused; the row stays as it is, and a
-		// later owner will try again.
+		// later owner will try again. The marks still count it, the drain
+		// does not.
+		if i.kind == doFinish {
+			m.running--
+		}
 		m.out = append(m.out, effect{kind: effDone, i: i, err: why})
 		return
 	}

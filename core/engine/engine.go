@@ -132,13 +132,15 @@ func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 	}
 	n, _ := j.ID.Shard()
 	w := &waiter{done: make(chan ack, 1)}
-	if err := e.shards[store.ShardID{Queue: j.Queue, Shard: n}].enqueue(j, body, w); err != nil {
+	o, err := e.shards[store.ShardID{Queue: j.Queue, Shard: n}].enqueue(j, body, w)
+	if err != nil {
 		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: err}
 	}
 	select {
 	case a := <-w.done:
 		return Receipt{ID: j.ID, Duplicate: a.duplicate}, a.err
 	case <-ctx.Done():
+		o.post(func() { o.drop(w) }) // if it still can be
 		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Unknown, Cause: context.Cause(ctx)}
 	}
 }

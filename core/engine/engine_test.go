@@ -154,7 +154,7 @@ func TestStopWaitsForRuns(t *testing.T) {
 		if d := time.Since(begun); d < 20*time.Second || d > 21*time.Second {
 			t.Errorf("stopped after %s", d)
 		}
-		if len(causes) != 2 || causes[0] != nil || !errors.Is(causes[1], job.Interrupted) {
+		if len(causes) != 2 || causes[0] != nil || !errors.Is(causes[1], job.ErrInterrupted) {
 			t.Errorf("the runs ended by %v", causes)
 		}
 		_, rows := r.store.ShardRows(shard0)

@@ -63,4 +63,4 @@ func (e *EnqueueError) Unwrap() error {
 	return &store.Error{Op: "enqueue", Outcome: e.Outcome, Cause: e.Cause}
 }
 
-func isInterrupted(err error) bool { return errors.Is(err, job.Interrupted) }
+func isInterrupted(err error) bool { return errors.Is(err, job.ErrInterrupted) }

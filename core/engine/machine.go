@@ -48,6 +48,8 @@ type machineConfig struct {
 	// maxLoaded bounds how many it holds.
 	horizon   int64
 	maxLoaded int
+	// page is how many rows a read asks for.
+	page int
 	// dedupe is for how long job rows outlive their jobs, in ms.
 	dedupe int64
 }

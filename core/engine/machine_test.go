@@ -20,7 +20,7 @@ type machineRig struct {
 
 func newRig(t *testing.T, change ...func(*machineConfig)) *machineRig {
 	t.Helper()
-	cfg := machineConfig{maxOps: 12, maxRunning: 10, trimEvery: 1000, horizon: 1000, maxLoaded: 100, dedupe: 5000}
+	cfg := machineConfig{maxOps: 12, maxRunning: 10, trimEvery: 1000, horizon: 1000, maxLoaded: 100, page: 200, dedupe: 5000}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -203,6 +203,31 @@ func TestBisection(t *testing.T) {
 	}
 	if len(r.m.jobs) != 3 {
 		t.Errorf("%d jobs are in memory", len(r.m.jobs))
+	}
+}
+
+// TestAChangeThatIsRefusedInEveryForm: its row stays, the low mark below it, and the
+// shard can still be handed over.
+func TestAChangeThatIsRefusedInEveryForm(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.m.ranBefore(nil, false, r.wall)
+	r.enqueue(1, 0)
+	r.tick(1)
+	r.tick(1)
+	id := r.job(1).ID
+	run := r.m.jobs[id].run
+	r.m.finished(id, run, errors.New("x"), r.wall, 0)
+	for n := range 20 {
+		p := r.m.next(tickInput{wall: r.wall, owner: "w", nonce: fmt.Sprint("x", n), beat: true})
+		if p.jobs[id] {
+			r.m.refused(p, errors.New("too large"))
+		} else {
+			r.m.settled(p)
+		}
+	}
+	if !r.m.idle() || r.m.head.LowRunning >= int64(run) {
+		t.Errorf("idle %v, low mark %d, the row is at %d", r.m.idle(), r.m.head.LowRunning, run)
 	}
 }
 
@@ -413,9 +438,9 @@ func TestRetriesAndEnds(t *testing.T) {
 		"failure":              {errors.New("x"), 5, job.Pending},
 		"last failure":         {errors.New("x"), 1, job.DLQ},
 		"cancelled":            {job.Cancel(errors.New("x")), 5, job.Cancelled},
-		"interrupted":          {fmt.Errorf("%w: x", job.Interrupted), 5, job.Pending},
+		"interrupted":          {fmt.Errorf("%w: x", job.ErrInterrupted), 5, job.Pending},
 		"success on the last":  {nil, 1, job.Completed},
-		"interrupted, no more": {job.Interrupted, 1, job.DLQ},
+		"interrupted, no more": {job.ErrInterrupted, 1, job.DLQ},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,9 +1,7 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"sync"
@@ -14,18 +12,6 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 )
-
-var poisonText = []byte(base64.StdEncoding.EncodeToString([]byte("poison")))
-
-// poisonous marks batches with a row that holds poison: the store never takes them.
-func poisonous(b store.Batch) bool {
-	for _, op := range b.Ops {
-		if bytes.Contains(op.Row.Body, poisonText) {
-			return true
-		}
-	}
-	return false
-}
 
 // altered changes single calls of a store.
 type altered struct {
@@ -287,7 +273,7 @@ type hasty struct{ engine.Executor }
 
 func (h *hasty) Start(ctx context.Context, x engine.Execution, done func(error)) {
 	var once sync.Once
-	stop := context.AfterFunc(ctx, func() { once.Do(func() { done(job.Interrupted) }) })
+	stop := context.AfterFunc(ctx, func() { once.Do(func() { done(job.ErrInterrupted) }) })
 	h.Executor.Start(ctx, x, func(err error) {
 		stop()
 		once.Do(func() { done(err) })

@@ -97,13 +97,15 @@ type Options struct {
 	// Horizon is how far ahead pending jobs are read, at most MaxLoaded of them.
 	Horizon   time.Duration
 	MaxLoaded int
+	// PageSize is how many rows a read asks for; default 200.
+	PageSize int
 	// DedupeWindow is how long a job's id is remembered after its end. It must
 	// be longer than any request can stay on its way and any client retries.
 	DedupeWindow time.Duration
 	// InboxPoll is how often the inbox is read; default TTL/6.
 	InboxPoll time.Duration
 	// DrainTimeout is how long runs may go on when the engine stops, before
-	// their contexts end with job.Interrupted; default 30 s.
+	// their contexts end with job.ErrInterrupted; default 30 s.
 	DrainTimeout time.Duration
 	// TrimEvery is the number of deleted rows after which a range deletion
 	// follows, so that reads pass few tombstones; default 100.
@@ -141,6 +143,7 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.InboxPoll, o.TTL/6)
 	orDefault(&o.DrainTimeout, DefaultDrainTimeout)
 	orDefault(&o.TrimEvery, 100)
+	orDefault(&o.PageSize, 200)
 	if o.Clock == nil {
 		o.Clock = clock.System()
 	}
@@ -185,8 +188,8 @@ func (o Options) check() error {
 		return bad("TTL %s leaves too little beside a margin of %s: use a longer TTL or a smaller MarginBase", o.TTL, o.margin())
 	case o.MaxOps < 4 || o.MaxOps > store.MaxOps:
 		return bad("MaxOps is %d: want 4 to %d", o.MaxOps, store.MaxOps)
-	case o.MaxRunning < 1 || o.MaxWaiting < 1 || o.MaxLoaded < 1 || o.MaxPending < 1:
-		return bad("MaxRunning, MaxWaiting, MaxPending and MaxLoaded must be at least 1")
+	case o.MaxRunning < 1 || o.MaxWaiting < 1 || o.MaxLoaded < 1 || o.MaxPending < 1 || o.PageSize < 1:
+		return bad("MaxRunning, MaxWaiting, MaxPending, PageSize and MaxLoaded must be at least 1")
 	case o.Horizon < 2*time.Millisecond || o.DedupeWindow < time.Millisecond:
 		return bad("Horizon and DedupeWindow must be some milliseconds at least")
 	}

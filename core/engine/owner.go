@@ -52,7 +52,7 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 	opt := s.e.o
 	o.m = newMachine(machineConfig{
 		maxOps: opt.MaxOps, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
-		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, dedupe: millis(opt.DedupeWindow),
+		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, page: opt.PageSize, dedupe: millis(opt.DedupeWindow),
 	}, head, o.wall())
 	o.inbox.next, o.inbox.copying = o.now(), map[string]bool{}
 	return o
@@ -138,7 +138,7 @@ func (o *owner) work() {
 		o.reads()
 	}
 	if o.stopping && o.now() >= o.drained {
-		o.interrupt(job.Interrupted)
+		o.interrupt(job.ErrInterrupted)
 	}
 	if o.flight != nil {
 		return
@@ -252,6 +252,13 @@ func (o *owner) tell(w *waiter, a ack) {
 	if w != nil {
 		o.queued.Add(-1)
 		w.done <- a
+	}
+}
+
+// drop forgets an enqueue that nobody waits for any more, unless it rides already.
+func (o *owner) drop(w *waiter) {
+	if o.m.drop(w) {
+		o.queued.Add(-1)
 	}
 }
 

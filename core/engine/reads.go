@@ -55,8 +55,6 @@ func (o *owner) scan(r store.Range, then func(rows []store.Row, failed bool)) {
 	})
 }
 
-const inboxPage = 200
-
 // lookIntoInbox reads the whole inbox and takes what is new in it.
 func (o *owner) lookIntoInbox(wall int64) {
 	o.inbox.loading = true
@@ -66,10 +64,10 @@ func (o *owner) lookIntoInbox(wall int64) {
 		for after := ""; ; {
 			var rows []store.InboxRow
 			ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
-			rows, err = o.e.store.InboxScan(ctx, o.id, after, inboxPage)
+			rows, err = o.e.store.InboxScan(ctx, o.id, after, o.e.o.PageSize)
 			stop()
 			all = append(all, rows...)
-			if err != nil || len(rows) < inboxPage {
+			if err != nil || len(rows) < o.e.o.PageSize {
 				break
 			}
 			after = rows[len(rows)-1].ID

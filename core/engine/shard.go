@@ -154,10 +154,10 @@ func rejection(a answer) store.Outcome {
 	return store.Fail
 }
 
-func (s *shard) enqueue(j job.Job, body []byte, w *waiter) error {
+func (s *shard) enqueue(j job.Job, body []byte, w *waiter) (*owner, error) {
 	o := s.current()
 	if o == nil || !o.valid() {
-		return ErrNotOwner
+		return nil, ErrNotOwner
 	}
-	return o.enqueue(j, body, w)
+	return o, o.enqueue(j, body, w)
 }

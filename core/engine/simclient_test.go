@@ -25,7 +25,7 @@ type simJob struct {
 	length    time.Duration
 	keys      []string
 	stubborn  bool // ignores the end of its context
-	poison    bool
+	poison    string
 
 	// Guarded by world.mu.
 	acked    bool
@@ -55,9 +55,8 @@ func (w *world) makeJobs() {
 		j.job = job.Job{ID: job.KeyedID("q", fmt.Sprint("job", n), w.cfg.shards), Queue: "q", Kind: "sim", Key: fmt.Sprint("job", n),
 			Priority: r.IntN(3), MaxAttempts: 3 + r.IntN(6), MaxDuration: 4 * ttl,
 			Retry: job.Exponential(ttl/8, 2, ttl)}
-		due := 0 * ttl
 		if r.IntN(3) == 0 {
-			due = time.Duration(r.Int64N(int64(4 * ttl)))
+			due := time.Duration(r.Int64N(int64(4 * ttl)))
 			j.job.Due = simEpoch.Add(j.after + due).Truncate(time.Millisecond)
 		}
 		if r.IntN(4) == 0 {
@@ -81,9 +80,9 @@ func (w *world) makeJobs() {
 			j.keys = append(j.keys, fmt.Sprint("step", k))
 		}
 		j.stubborn = r.IntN(6) == 0
-		j.poison = w.cfg.poison && n%7 == 3
-		if j.poison {
-			j.job.Payload = []byte("poison")
+		if w.cfg.poison && n%5 < 3 {
+			j.poison = []string{poisonBody, poisonRun, poisonNote}[n%5]
+			j.job.Payload = []byte(j.poison)
 		}
 		w.jobs = append(w.jobs, j)
 		w.byID[j.job.ID] = j
@@ -167,7 +166,7 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 	w.mu.Lock()
 	if p.crashed {
 		w.mu.Unlock()
-		return sink0
+		return errCrashed
 	}
 	j.runs = append(j.runs, r)
 	w.mu.Unlock()
@@ -197,6 +196,8 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 		}
 	}
 	switch {
+	case j.poison == poisonNote:
+		return errPoison
 	case t.Run.Attempt <= j.failFirst:
 		return errors.New("as it should")
 	case j.cancel:
@@ -205,7 +206,7 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 	return nil
 }
 
-var sink0 = errors.New("crashed")
+var errCrashed = errors.New("crashed")
 
 // exclusive checks that at most one run of the job is entitled to work now.
 func (w *world) exclusive(j *simJob) {

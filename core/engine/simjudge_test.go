@@ -124,7 +124,7 @@ func (w *world) judgeEnd(j *simJob, t *jobTruth) {
 			bad("its policy is %s", j.job.Rescue)
 		}
 	case job.DLQ:
-		if t.attempt < j.job.MaxAttempts && !j.poison {
+		if t.attempt < j.job.MaxAttempts && j.poison == "" {
 			bad("after %d of %d attempts", t.attempt, j.job.MaxAttempts)
 		}
 	}

@@ -13,9 +13,10 @@ import (
 )
 
 var (
-	simSeeds = flag.Uint64("sim.seeds", 200, "number of simulated runs")
-	simFirst = flag.Uint64("sim.first", 1, "first seed: -sim.first N -sim.seeds 1 replays run N")
-	simLanes = flag.Int("sim.lanes", 2, "runs at once")
+	simSeeds  = flag.Uint64("sim.seeds", 200, "number of simulated runs")
+	simFirst  = flag.Uint64("sim.first", 1, "first seed: -sim.first N -sim.seeds 1 replays run N")
+	simShrink = flag.Int("sim.shrink", 100, "runs to spend on making a red run smaller")
+	simLanes  = flag.Int("sim.lanes", 2, "runs at once")
 )
 
 // configFor draws a run from its seed.
@@ -25,7 +26,7 @@ func configFor(seed uint64) simConfig {
 	ttl := time.Duration(500+r.IntN(1500)) * time.Millisecond
 	cfg := simConfig{
 		seed: seed, nodes: 3, shards: 1 + r.IntN(3), jobs: 8 + r.IntN(18), slots: 1 + r.IntN(6),
-		maxOps: 4 + r.IntN(30), maxLoaded: 3 + r.IntN(30),
+		maxOps: 4 + r.IntN(30), maxLoaded: 3 + r.IntN(30), page: 1 + r.IntN(10),
 		ttl: ttl, drift: drift, rates: []float64{1 - drift, 1 + drift, 1},
 		horizon: ttl/2 + time.Duration(r.Int64N(int64(3*ttl))), dedupe: 14 * ttl, duration: 12 * ttl,
 		skew:    []time.Duration{0, time.Duration(r.Int64N(int64(ttl))), -time.Duration(r.Int64N(int64(ttl)))},
@@ -96,12 +97,14 @@ func TestSimulation(t *testing.T) {
 	total := map[string]int{}
 	begun := time.Now()
 	sweepSeeds(*simFirst, seeds, *simLanes, func(seed uint64) bool {
-		r := runSim(t, configFor(seed))
+		cfg := configFor(seed)
+		r := runSim(t, cfg)
+		for rule, what := range r.violations {
+			t.Errorf("seed %d: %s: %s (replay: -run 'TestSimulation$' -sim.first %d -sim.seeds 1)\nsmallest run found: %s",
+				seed, rule, what, seed, shrink(t, cfg, rule, *simShrink).describe())
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		for rule, what := range r.violations {
-			t.Errorf("seed %d: %s: %s (replay: -run 'TestSimulation$' -sim.first %d -sim.seeds 1)", seed, rule, what, seed)
-		}
 		for k, v := range r.counts {
 			total[k] += v
 		}

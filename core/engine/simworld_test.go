@@ -26,7 +26,7 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 type simConfig struct {
 	seed                           uint64
 	nodes, shards, jobs, slots     int
-	maxOps, maxLoaded              int
+	maxOps, maxLoaded, page        int
 	ttl, horizon, dedupe, duration time.Duration
 	drift                          float64
 	rates                          []float64

@@ -57,8 +57,6 @@ func (w *window) scanned() int64 {
 	return w.cursor.At - 1
 }
 
-const pageSize = 200
-
 // page returns the next range of pending rows to read, if one is wanted.
 func (m *machine) page(wall int64) (store.Range, bool) {
 	w := &m.window
@@ -74,7 +72,7 @@ func (m *machine) page(wall int64) (store.Range, bool) {
 		w.read, w.complete = target, false
 	}
 	w.loading = true
-	return store.Range{Kind: store.KindPending, AfterAt: w.cursor.At, AfterID: w.cursor.ID, UpTo: w.read, Limit: pageSize}, true
+	return store.Range{Kind: store.KindPending, AfterAt: w.cursor.At, AfterID: w.cursor.ID, UpTo: w.read, Limit: m.cfg.page}, true
 }
 
 // loaded takes a page; failed: it could not be read.
@@ -97,7 +95,7 @@ func (m *machine) loaded(rows []store.Row, failed bool) {
 	clear(w.gone)
 	switch {
 	case failed:
-	case len(rows) < pageSize:
+	case len(rows) < m.cfg.page:
 		w.complete = true
 	default:
 		w.cursor = rows[len(rows)-1].Key
@@ -120,7 +118,7 @@ func (m *machine) runs() (store.Range, bool) {
 	}
 	w.runScan = true
 	return store.Range{Kind: store.KindRunning, AfterAt: w.runCursor.At, AfterID: w.runCursor.ID,
-		UpTo: int64(job.FirstRunID(m.head.Fence)) - 1, Limit: pageSize}, true
+		UpTo: int64(job.FirstRunID(m.head.Fence)) - 1, Limit: m.cfg.page}, true
 }
 
 // ranBefore takes a page of running rows.
@@ -132,7 +130,7 @@ func (m *machine) ranBefore(rows []store.Row, failed bool, wall int64) {
 	}
 	switch {
 	case failed:
-	case len(rows) < pageSize:
+	case len(rows) < m.cfg.page:
 		w.rescued = true
 	default:
 		w.runCursor = rows[len(rows)-1].Key
@@ -197,7 +195,7 @@ func (m *machine) sweepRange(inboxSeen int64) (store.Range, bool) {
 		return store.Range{}, false
 	}
 	s.loading, s.target = true, target
-	return store.Range{Kind: store.KindEnded, AfterAt: s.upTo, AfterID: afterAll, UpTo: target, Limit: pageSize}, true
+	return store.Range{Kind: store.KindEnded, AfterAt: s.upTo, AfterID: afterAll, UpTo: target, Limit: m.cfg.page}, true
 }
 
 // sweep takes ended rows. inInbox are the jobs that the inbox holds: such a row
@@ -208,7 +206,7 @@ func (m *machine) sweep(rows []store.Row, failed bool, inInbox map[string]bool) 
 	if failed {
 		return
 	}
-	s.more = len(rows) == pageSize
+	s.more = len(rows) == m.cfg.page
 	kept := false
 	for _, row := range rows {
 		if inInbox[row.ID] {

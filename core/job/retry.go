@@ -104,6 +104,6 @@ func IsCancel(err error) bool {
 	return errors.As(err, &c)
 }
 
-// Interrupted is the cause of the end of a run that was stopped with its worker.
+// ErrInterrupted is the cause of the end of a run that was stopped with its worker.
 // The job is tried again at once, if it has attempts left.
-var Interrupted = errors.New("job: interrupted: its worker stops")
+var ErrInterrupted = errors.New("job: interrupted: its worker stops")

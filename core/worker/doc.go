@@ -5,7 +5,7 @@
 // called, and is not begun when its shard is no longer trusted. Its context ends at
 // the first of: the end of the shard's trust (with the engine's *LostError as cause),
 // the job's own MaxDuration (ErrTooLong), and the end of the drain when the process
-// stops (job.Interrupted). A handler that goes on after that does no harm that the
+// stops (job.ErrInterrupted). A handler that goes on after that does no harm that the
 // sink cannot refuse; but its slot stays taken until it returns, and its result is
 // reported only then, since a run that has not returned is not over.
 //

@@ -107,8 +107,8 @@ func (p *Pool) run(ctx context.Context, x engine.Execution) error {
 		return err
 	}
 	err := p.call(ctx, h, t)
-	if err != nil && errors.Is(context.Cause(ctx), job.Interrupted) {
-		return fmt.Errorf("%w: %w", job.Interrupted, err)
+	if err != nil && errors.Is(context.Cause(ctx), job.ErrInterrupted) {
+		return fmt.Errorf("%w: %w", job.ErrInterrupted, err)
 	}
 	return err
 }

@@ -60,11 +60,11 @@ func TestResults(t *testing.T) {
 		"failure":         {handler: func(context.Context, *worker.Task) error { return io.EOF }, want: io.EOF},
 		"panic":           {handler: func(context.Context, *worker.Task) error { panic("oh") }, says: "panicked: oh"},
 		"too long":        {handler: wait, want: worker.ErrTooLong},
-		"interrupted":     {handler: wait, end: job.Interrupted, want: job.Interrupted},
+		"interrupted":     {handler: wait, end: job.ErrInterrupted, want: job.ErrInterrupted},
 		"lost":            {handler: wait, end: lost, want: engine.ErrExpired},
 		"not trusted":     {handler: wait, change: func(x *engine.Execution) { x.Begin = func() error { return lost } }, want: lost},
 		"unknown kind":    {change: func(x *engine.Execution) { x.Run.Job.Kind = "other" }, says: `"other"`},
-		"success, though": {handler: func(ctx context.Context, t *worker.Task) error { _ = wait(ctx, t); return nil }, end: job.Interrupted},
+		"success, though": {handler: func(ctx context.Context, t *worker.Task) error { _ = wait(ctx, t); return nil }, end: job.ErrInterrupted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
