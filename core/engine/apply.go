@@ -145,6 +145,10 @@ func (m *machine) freeSlots(p *plan) {
 	}
 }
 
+// strikesToCondemn is how often a change must be refused alone, each time after an
+// empty batch was applied: a store that is in trouble refuses now this, now that.
+const strikesToCondemn = 3
+
 // refused: the store has refused each of several copies of the plan with certainty.
 // Either it refuses everything at the moment, or a row in the plan is poison: an
 // empty batch that is applied tells them apart, and halving finds the row.
@@ -155,7 +159,14 @@ func (m *machine) refused(p *plan, why error) {
 		m.probe = true
 		return
 	case n == 1 && p.alone:
-		m.condemn(p.intents[0], why)
+		i := p.intents[0]
+		i.strikes++
+		if i.strikes < strikesToCondemn {
+			m.groups = append(m.groups, p.intents)
+			break
+		}
+		i.strikes = 0
+		m.condemn(i, why)
 	case n == 1:
 		m.groups = append(m.groups, p.intents)
 	default:

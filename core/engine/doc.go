@@ -93,8 +93,8 @@
 // A refusal is about the batch only if the store takes others. After three copies in
 // a row were refused, all with certainty, an empty batch is tried until one is
 // applied or trust ends; then halves of the batch, each alone, down to the one change
-// that is refused while the empty batch before it was applied. An enqueue fails with
-// that reason. A job that was acknowledged before ends in the dead letter queue with it.
+// that is refused three times, each time after an empty batch was applied. An enqueue
+// fails with that reason. A job that was acknowledged before ends in the dead letter queue with it.
 //
 // # Stopping
 //

@@ -93,6 +93,7 @@ type intent struct {
 	ended store.Row
 	// condemned: the store refuses this change; the job ends with that as its reason.
 	condemned string
+	strikes   int
 	// readable: the store takes the body, it is we who do not.
 	readable bool
 

@@ -218,7 +218,7 @@ func TestAChangeThatIsRefusedInEveryForm(t *testing.T) {
 	id := r.job(1).ID
 	run := r.m.jobs[id].run
 	r.m.finished(id, run, errors.New("x"), r.wall, 0)
-	for n := range 20 {
+	for n := range 40 {
 		p := r.m.next(tickInput{wall: r.wall, owner: "w", nonce: fmt.Sprint("x", n), beat: true})
 		if p.jobs[id] {
 			r.m.refused(p, errors.New("too large"))
