@@ -149,7 +149,9 @@ func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 // shard's inbox, which takes an owner's look and a tick longer.
 func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 	rec, err := e.Enqueue(ctx, j)
-	if !errors.Is(err, ErrNotOwner) || store.OutcomeOf(err) != store.Fail {
+	var lost *LostError
+	elsewhere := errors.Is(err, ErrNotOwner) || errors.Is(err, ErrStopping) || errors.As(err, &lost)
+	if !elsewhere || store.OutcomeOf(err) != store.Fail {
 		return rec, err
 	}
 	b := Inbox{Store: e.store, Timeout: e.o.RequestTimeout, Clock: e.o.Clock, NewID: e.o.NewID}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,8 +70,8 @@ var shard0 = store.ShardID{Queue: "q"}
 func TestAJobRunsOnceAndAKeyIsSafe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		runs := 0
-		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { runs++; return nil })
+		var runs atomic.Int64
+		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { runs.Add(1); return nil })
 		for n := range 3 {
 			rec, err := r.eng.Submit(t.Context(), aJob("a"))
 			if err != nil || rec.Duplicate != (n > 0) {
@@ -78,8 +79,8 @@ func TestAJobRunsOnceAndAKeyIsSafe(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		if runs != 1 {
-			t.Errorf("%d runs", runs)
+		if runs.Load() != 1 {
+			t.Errorf("%d runs", runs.Load())
 		}
 		r.end(t)
 		h, _ := r.store.ShardRows(shard0)
@@ -207,8 +208,8 @@ func TestNotTheOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New()
-		runs := 0
-		a := run(t, s, "a", func(context.Context, *worker.Task) error { runs++; return nil })
+		var runs atomic.Int64
+		a := run(t, s, "a", func(context.Context, *worker.Task) error { runs.Add(1); return nil })
 		b := run(t, s, "b", nil)
 		if _, err := b.eng.Enqueue(t.Context(), aJob("x")); !errors.Is(err, engine.ErrNotOwner) || store.OutcomeOf(err) != store.Fail {
 			t.Errorf("Enqueue: %v", err)
@@ -217,8 +218,8 @@ func TestNotTheOwner(t *testing.T) {
 			t.Errorf("Submit: %+v, %v", rec, err)
 		}
 		time.Sleep(10 * time.Second)
-		if runs != 1 || len(s.InboxRows(shard0)) != 0 {
-			t.Errorf("%d runs, inbox %v", runs, s.InboxRows(shard0))
+		if runs.Load() != 1 || len(s.InboxRows(shard0)) != 0 {
+			t.Errorf("%d runs, inbox %v", runs.Load(), s.InboxRows(shard0))
 		}
 		wrong := aJob("x")
 		wrong.Queue = "other"

@@ -125,6 +125,14 @@ var mutants = []mutant{
 		c.beyond, c.rates = true, []float64{0.4, 2, 1}
 	}},
 	{"a rejection by a row read as applied", []string{"acked-lost"}, with(misread(func(b store.Batch, s store.Stamp) bool { return s == b.From }))},
+	{"jobs fire when they are read", []string{"early"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, scaned: func(_ store.ShardID, rows []store.Row) []store.Row {
+			for n := range rows {
+				rows[n].Due = 0
+			}
+			return rows
+		}}, o
+	})},
 	{"takeover without waiting", []string{"exclusive"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		return altered{Shards: s, look: func(h *store.Header) { h.TTL = 0 }}, o
 	})},

@@ -297,5 +297,6 @@ func (o *owner) dueOf(j job.Job) int64 {
 	if j.Due.IsZero() {
 		return o.wall()
 	}
-	return max(j.Due.UnixMilli(), 0)
+	// Rounded up: never early.
+	return max(j.Due.Add(time.Millisecond-1).UnixMilli(), 0)
 }

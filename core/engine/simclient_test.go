@@ -57,7 +57,7 @@ func (w *world) makeJobs() {
 			Retry: job.Exponential(ttl/8, 2, ttl)}
 		if r.IntN(3) == 0 {
 			due := time.Duration(r.Int64N(int64(4 * ttl)))
-			j.job.Due = simEpoch.Add(j.after + due).Truncate(time.Millisecond)
+			j.job.Due = simEpoch.Add(j.after + due)
 		}
 		if r.IntN(4) == 0 {
 			j.job.Rescue = job.AtMostOnce
@@ -175,6 +175,9 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 		r.returned, r.err = time.Now(), err
 		w.mu.Unlock()
 	}()
+	if wall := time.Now().Add(w.cfg.skew[p.node%len(w.cfg.skew)]); wall.Before(j.job.Due) {
+		w.violate("early", "job %s: started %s before it was due, by %s's own clock", j.job.ID, j.job.Due.Sub(wall), p.name)
+	}
 	w.exclusive(j)
 	st, err := t.Open(ctx, j.keys...)
 	if err != nil {
