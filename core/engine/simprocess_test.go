@@ -84,7 +84,7 @@ func (w *world) start(n int) *process {
 		rate = w.cfg.rates[n%len(w.cfg.rates)]
 	}
 	p.clock = simClock{clock.Go(), rate, time.Now().Add(-time.Hour), p.session.Hold}
-	var snk sink.Sink = &simSink{w.sink, p.effects, p.clock, w.cfg.ttl / 6}
+	var snk sink.Sink = &simSink{w.sink, p.effects, p.clock, w.cfg.ttl / 6, w.cfg.deafSink}
 	p.pool = worker.New(worker.Options{
 		Slots: w.cfg.slots, Handlers: map[string]worker.Handler{"sim": p.handle}, Sink: snk, Clock: p.clock, Logger: quiet,
 	})
@@ -216,6 +216,7 @@ type simSink struct {
 	session *sim.Session
 	clock   clock.Clock
 	timeout time.Duration
+	deaf    bool
 }
 
 func (s *simSink) call(ctx context.Context, name string, f func()) error {
@@ -267,6 +268,9 @@ func (s *simSink) Raise(ctx context.Context, resource, issuer string, token int6
 }
 
 func (s *simSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	if s.deaf {
+		return sink.Answer{Result: sink.Applied}, nil
+	}
 	return s.repeat(ctx, fmt.Sprint("accept ", resource, token, e.Key), func() (sink.Answer, error) {
 		return s.m.Accept(context.Background(), resource, issuer, token, e)
 	})

@@ -38,6 +38,8 @@ type simConfig struct {
 	// beyond: clock rates are worse than declared, so only numbers protect.
 	beyond bool
 	poison bool
+	// deafSink says that it applied effects, and did not.
+	deafSink bool
 	// plant changes a correct process into a broken one, setup the store.
 	plant func(w *world, p *process, s store.Shards, o engine.Options) (store.Shards, engine.Options)
 	setup func(s *sim.Store)
