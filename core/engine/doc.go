@@ -121,6 +121,8 @@
 //   - Takeover loads after its batch is settled; to load between look and batch is
 //     safe too, and would be faster by one round.
 //   - A run that is interrupted by a stop spends its attempt.
+//   - The inbox is one partition a shard, read whole by each look. It is meant for
+//     minutes without an owner, not as the way for all jobs: its deletions are tombstones.
 //   - Rank delays a process that should not own a shard; nothing moves a shard that has
 //     an owner. Cancelling pending jobs and redriving dead ones are not built yet.
 //

@@ -40,7 +40,7 @@ func (m *machine) next(in tickInput) *plan {
 	h := &p.batch.To
 	h.Tick++
 	h.Nonce, h.Owner, h.Addr = in.nonce, in.owner, in.addr
-	m.marks(h)
+	seq := m.seq
 	switch {
 	case m.probe:
 	case len(m.groups) > 0 && m.groupFits(in.free):
@@ -59,6 +59,7 @@ func (m *machine) next(in tickInput) *plan {
 			return nil
 		}
 	}
+	m.marks(h, seq)
 	return p
 }
 

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"math"
-
 	"fencepost/core/job"
 	"fencepost/core/store"
 )
@@ -138,14 +136,17 @@ func (m *machine) ranBefore(rows []store.Row, failed bool, wall int64) {
 }
 
 // marks computes the header's marks from the state before a batch: rows that it
-// deletes still count, rows that it inserts lie above.
-func (m *machine) marks(h *store.Header) {
+// deletes still count, rows that it inserts lie above. seq is the last run's number
+// before it. Low marks may lag, so with many jobs they are computed now and then only.
+func (m *machine) marks(h *store.Header, seq uint32) {
+	const few, often = 1000, 32
 	h.Read = m.window.read
-	pending, running := m.window.scanned(), int64(math.MaxInt64)
+	if len(m.jobs) > few && h.Tick%often != 0 {
+		return
+	}
+	pending, running := m.window.scanned(), h.LowRunning
 	if m.window.rescued {
-		running = int64(job.NewRunID(m.head.Fence, m.seq))
-	} else {
-		running = h.LowRunning
+		running = int64(job.NewRunID(m.head.Fence, seq))
 	}
 	for _, e := range m.jobs {
 		if e.running {
