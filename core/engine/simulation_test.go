@@ -13,10 +13,11 @@ import (
 )
 
 var (
-	simSeeds  = flag.Uint64("sim.seeds", 200, "number of simulated runs")
-	simFirst  = flag.Uint64("sim.first", 1, "first seed: -sim.first N -sim.seeds 1 replays run N")
-	simShrink = flag.Int("sim.shrink", 100, "runs to spend on making a red run smaller")
-	simLanes  = flag.Int("sim.lanes", 2, "runs at once")
+	simSeeds   = flag.Uint64("sim.seeds", 200, "number of simulated runs")
+	simFirst   = flag.Uint64("sim.first", 1, "first seed: -sim.first N -sim.seeds 1 replays run N")
+	simReplays = flag.Uint64("sim.replays", 4, "seeds that are run ten times each, to the same history")
+	simShrink  = flag.Int("sim.shrink", 100, "runs to spend on making a red run smaller")
+	simLanes   = flag.Int("sim.lanes", 2, "runs at once")
 )
 
 // configFor draws a run from its seed.
@@ -144,7 +145,7 @@ var situations = []string{"crash", "stop", "pause", "cut", "resend", "duplicate"
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	hashes := map[string]bool{}
-	for seed := uint64(1); seed <= 4; seed++ {
+	for seed := uint64(1); seed <= *simReplays; seed++ {
 		first := runSim(t, configFor(seed)).hash
 		for n := range 9 {
 			if again := runSim(t, configFor(seed)).hash; again != first {
@@ -153,7 +154,7 @@ func TestReplay(t *testing.T) {
 		}
 		hashes[first] = true
 	}
-	if len(hashes) != 4 {
+	if len(hashes) != int(*simReplays) {
 		t.Error("two seeds have the same history")
 	}
 }
