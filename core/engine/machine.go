@@ -186,11 +186,12 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, wall int64, jitt
 			i.to, i.due = job.Pending, wall+millis(e.job.Retry.Delay(e.attempt, jitter))
 		}
 	}
+	i.due = max(i.due, e.due)
 	m.queue = append(m.queue, i)
 }
 
 // rescue takes a running row of an earlier ownership: every one of them, whoever
-// seems alive.
+// seems alive. It was due by that owner's clock; by this one's it may not be yet.
 func (m *machine) rescue(row store.Row, wall int64) {
 	if job.RunID(row.Run) >= job.FirstRunID(m.head.Fence) || m.jobs[job.ID(row.ID)] != nil {
 		return
@@ -202,7 +203,7 @@ func (m *machine) rescue(row store.Row, wall int64) {
 	e.running = true
 	m.jobs[e.job.ID] = e
 	m.running++
-	i := &intent{kind: doFinish, e: e, to: job.Pending, due: wall, rescue: true, note: "its owner lost the shard while it was running"}
+	i := &intent{kind: doFinish, e: e, to: job.Pending, due: max(wall, e.due), rescue: true, note: "its owner lost the shard while it was running"}
 	switch {
 	case err != nil:
 		i.to, i.note = job.DLQ, note(err)

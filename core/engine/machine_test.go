@@ -270,7 +270,7 @@ func TestRescue(t *testing.T) {
 			r := newRig(t)
 			j := r.job(1, c.change)
 			run := job.NewRunID(c.fence, 9)
-			row := store.Row{Key: store.Key{Kind: store.KindRunning, At: int64(run), ID: string(j.ID)}, Attempt: c.attempt, Run: int64(run), Body: r.body(j)}
+			row := store.Row{Key: store.Key{Kind: store.KindRunning, At: int64(run), ID: string(j.ID)}, Attempt: c.attempt, Run: int64(run), Due: r.wall + 300, Body: r.body(j)}
 			r.m.ranBefore([]store.Row{row}, false, r.wall)
 			if c.want == "" {
 				if p := r.next(1); p != nil {
@@ -289,6 +289,10 @@ func TestRescue(t *testing.T) {
 				t.Errorf("rescued to %q, want %q", got, c.want)
 			}
 			if c.want == job.Pending {
+				if early := r.next(1); early != nil {
+					t.Errorf("claimed before it is due: %+v", early.intents)
+				}
+				r.wall = row.Due
 				q := r.tick(1)
 				if len(q.intents) != 1 || q.intents[0].attempt != c.attempt+1 || q.intents[0].run <= run {
 					t.Errorf("claimed again as %+v", q.intents)
