@@ -174,11 +174,15 @@ func (o *owner) start(run job.Run) {
 	step := Step{Shard: o.id, Fence: o.fence, Job: run.Job.ID, Run: run.ID, Attempt: run.Attempt}
 	x := Execution{Run: run, Issuer: Issuer(o.id), Valid: o.valid, Begin: func() error {
 		s := step
-		s.Kind = StepStart
+		s.Kind = StepBegin
 		o.e.step(s)
-		if !o.valid() {
+		s.Until = time.Duration(o.trustUntil.Load())
+		s.Decided = o.now()
+		if s.Decided >= s.Until || o.ctx.Err() != nil {
 			return &LostError{Shard: o.id, Fence: o.fence, Cause: ErrExpired}
 		}
+		s.Kind = StepStart
+		o.e.step(s)
 		return nil
 	}}
 	jitter := o.s.rnd.Float64()

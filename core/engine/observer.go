@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"fencepost/core/job"
 	"fencepost/core/store"
 )
@@ -46,7 +48,8 @@ const (
 	StepEnqueue   StepKind = "enqueue"   // a job is in the shard
 	StepDuplicate StepKind = "duplicate" // it was there before
 	StepClaim     StepKind = "claim"
-	StepStart     StepKind = "start"
+	StepBegin     StepKind = "begin" // a run is about to look at the clock
+	StepStart     StepKind = "start" // it has looked, and its handler is called
 	StepFinish    StepKind = "finish"
 	StepComplete  StepKind = "complete"
 	StepRetry     StepKind = "retry"
@@ -69,6 +72,9 @@ type Step struct {
 	Run     job.RunID
 	Attempt int
 	Err     error
+	// Decided is when StepStart's look at the clock was, Until the trust
+	// deadline that it was compared with; both by the engine's clock.
+	Decided, Until time.Duration
 }
 
 // Observer watches an engine. Its methods are called from many goroutines and
