@@ -76,6 +76,10 @@ test-unit: ## Unit and property tests and simulation, with -race if there is a C
 	$(GO) test -timeout 20m $(RACE) ./...
 	$(if $(RACE),$(GO) test -timeout 20m ./checker)
 
+.PHONY: sim
+sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRST): make sim SEEDS=10000
+	$(GO) test ./core/engine -run 'TestSimulation$$' -count=1 -v -timeout 24h -sim.seeds $(or $(SEEDS),10000) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc)
+
 .PHONY: test
 test: build deps test-unit ## Everything: unit, integration on a real cluster, chaos runs good and known-broken
 	scripts/test-real

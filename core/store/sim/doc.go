@@ -1,4 +1,4 @@
-// Package sim is a store of lock rows in memory whose network can lose requests
+// Package sim is a store of lock rows and shards in memory whose network can lose requests
 // and replies, delay them, and deliver a request long after its sender gave up.
 //
 // It exists to run the lock client through thousands of seeded faults in
@@ -9,5 +9,7 @@
 //
 // Every process has a Session with a random stream of its own, and every delay has
 // a random part in nanoseconds: wake-ups at one instant run in an order that no
-// seed determines, so none should coincide.
+// seed determines, so none should coincide. Requests on shards draw their fate by
+// their name and number instead of from the stream, since an engine sends several at
+// one instant.
 package sim

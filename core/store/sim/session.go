@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"fencepost/core/store"
@@ -26,12 +27,16 @@ type fate struct {
 	stale             bool
 }
 
-// draw decides a request's fate. The number of draws is the same for every
-// request, so that the stream does not depend on the faults in force.
+// draw decides a request's fate by the session's stream.
 func (p *Session) draw() fate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f, r := p.faults, p.rnd
+	return p.faults.draw(p.rnd, p.cut)
+}
+
+// draw decides a request's fate. The number of draws is the same for every
+// request, so that the stream does not depend on the faults in force.
+func (f Faults) draw(r *rand.Rand, cut bool) fate {
 	way := func() time.Duration {
 		d := time.Duration(float64(f.Latency) * (0.5 + r.Float64()))
 		return d + time.Duration(1+r.Int64N(1000))
@@ -40,7 +45,7 @@ func (p *Session) draw() fate {
 	what, half, late, stale := r.Float64(), r.Float64(), r.Float64(), r.Float64()
 	out.stale = stale < f.StaleRead
 	switch {
-	case p.cut || what < f.LoseRequest:
+	case cut || what < f.LoseRequest:
 		out.arrives, out.answered = false, false
 	case what < f.LoseRequest+f.LoseReply:
 		out.answered = false

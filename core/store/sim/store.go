@@ -27,16 +27,23 @@ type Store struct {
 	Write func(row *store.Version, to store.Version) *store.Version
 	// Reject returns the row that a rejection shows; nil: the row.
 	Reject func(row, before *store.Version) *store.Version
+	// MatchStamp decides whether a header has the stamp that a batch names;
+	// nil: it must be the same in every field.
+	MatchStamp func(row, from store.Stamp) bool
+	// Refuses marks batches that the store will never take; nil: none.
+	Refuses func(b store.Batch) bool
 
 	mu      sync.Mutex
 	rows    map[string]*store.Version
 	before  map[string]*store.Version // the version before the current one
 	changes []Change
+	tables  tables
 }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{rows: map[string]*store.Version{}, before: map[string]*store.Version{}}
+	return &Store{rows: map[string]*store.Version{}, before: map[string]*store.Version{},
+		tables: tables{queues: map[string]int{}, shards: map[store.ShardID]*partition{}}}
 }
 
 // Changes returns what was applied, in order.
@@ -119,16 +126,27 @@ type Session struct {
 	rnd     *rand.Rand
 	faults  Faults
 	cut     bool
+	paused  time.Time
 	crashed chan struct{}
+
+	// Of requests whose fate is drawn by name.
+	seed uint64
+	sent map[string]uint64
 }
 
 // Connect opens a session. Its faults are drawn from its own stream of seed.
 func (s *Store) Connect(name string, seed uint64) *Session {
+	return &Session{store: s, name: name, rnd: rand.New(rand.NewPCG(seed, hash(name))), crashed: make(chan struct{}),
+		seed: seed, sent: map[string]uint64{}}
+}
+
+// hash is FNV-1a.
+func hash(name string) uint64 {
 	var h uint64 = 14695981039346656037
 	for _, b := range []byte(name) {
 		h = (h ^ uint64(b)) * 1099511628211
 	}
-	return &Session{store: s, name: name, rnd: rand.New(rand.NewPCG(seed, h)), crashed: make(chan struct{})}
+	return h
 }
 
 // SetFaults replaces the faults of requests that are sent from now on.

@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// settled takes the consequences of a plan that was applied.
+func (m *machine) settled(p *plan) {
+	m.head = p.batch.To
+	m.probe = false
+	for _, op := range p.trims {
+		m.trimmed[op.Row.Kind], m.deleted[op.Row.Kind] = op.Row.At, 0
+	}
+	for _, op := range p.batch.Ops {
+		if op.Kind == store.Delete {
+			m.deleted[op.Row.Kind]++
+		}
+	}
+	for _, i := range p.intents {
+		m.out = append(m.out, effect{kind: effDone, i: i, run: i.runOf()})
+		switch i.kind {
+		case doEnqueue:
+			if i.condemned == "" {
+				m.insert(p, i, i.e.due)
+			}
+			m.acknowledge(i, false)
+		case doClaim:
+			m.claimed(i)
+		case doFinish:
+			m.ended(p, i)
+		case doSweep:
+			m.swept(1)
+		}
+	}
+}
+
+func (i *intent) runOf() job.Run {
+	switch i.kind {
+	case doClaim:
+		return job.Run{Job: i.e.job, ID: i.run, Attempt: i.attempt}
+	case doSweep:
+		return job.Run{Job: job.Job{ID: job.ID(i.ended.ID)}}
+	}
+	return job.Run{Job: i.e.job, ID: i.e.run, Attempt: i.e.attempt}
+}
+
+// insert keeps a job whose pending row was inserted in memory, if it belongs there.
+// The scan may have brought it already.
+func (m *machine) insert(p *plan, i *intent, due int64) {
+	e := i.e
+	if m.jobs[e.job.ID] != nil {
+		return
+	}
+	if !m.window.holds(i.put.At, due, p.readAt) {
+		return
+	}
+	e.key, e.due = i.put, due
+	m.jobs[e.job.ID] = e
+	m.waiting.add(e)
+}
+
+func (m *machine) claimed(i *intent) {
+	e := i.e
+	if i.condemned != "" {
+		m.forget(e.job.ID)
+		return
+	}
+	e.key, e.attempt, e.run, e.running, e.started = i.put, i.attempt, i.run, true, true
+	m.running++
+	m.out = append(m.out, effect{kind: effStart, i: i, run: i.runOf()})
+}
+
+func (m *machine) ended(p *plan, i *intent) {
+	e := i.e
+	e.running, e.started = false, false
+	m.running--
+	m.forget(e.job.ID)
+	if i.to == job.Pending {
+		m.insert(p, i, i.due)
+	}
+}
+
+// acknowledge tells whoever asked for an enqueue that its job is in the shard.
+func (m *machine) acknowledge(i *intent, duplicate bool) {
+	switch {
+	case i.wait != nil:
+		m.out = append(m.out, effect{kind: effAck, i: i, duplicate: duplicate})
+	case i.inbox != nil:
+		m.out = append(m.out, effect{kind: effCopied, i: i, duplicate: duplicate})
+	}
+}
+
+// rejected: job rows that the plan wanted to insert exist, and nothing happened.
+// Only an enqueue whose own row came back is a duplicate. It reports false if no row
+// of the plan did, which no rejection can be like.
+func (m *machine) rejected(p *plan, exists []store.Key) bool {
+	dup := map[job.ID]bool{}
+	for _, k := range exists {
+		if k == jobKey(job.ID(k.ID)) {
+			dup[job.ID(k.ID)] = true
+		}
+	}
+	var left, duplicates []*intent
+	for _, i := range p.intents {
+		if i.kind == doEnqueue && dup[i.job()] {
+			duplicates = append(duplicates, i)
+		} else {
+			left = append(left, i)
+		}
+	}
+	if len(duplicates) == 0 {
+		return false
+	}
+	for _, i := range duplicates {
+		m.acknowledge(i, true)
+	}
+	m.undo(p, left)
+	return true
+}
+
+// undo puts intents of a plan that did not happen back to where they came from.
+func (m *machine) undo(p *plan, intents []*intent) {
+	m.freeSlots(p)
+	if p.alone {
+		if len(intents) > 0 {
+			m.groups = append([][]*intent{intents}, m.groups...)
+		}
+		return
+	}
+	var queued []*intent
+	for _, i := range intents {
+		if i.kind == doClaim && i.condemned == "" {
+			m.waiting.add(i.e)
+			continue
+		}
+		queued = append(queued, i)
+	}
+	m.queue = append(queued, m.queue...)
+}
+
+func (m *machine) freeSlots(p *plan) {
+	for range p.slots {
+		m.out = append(m.out, effect{kind: effSlot})
+	}
+}
+
+// strikesToCondemn is how often a change must be refused alone, each time after an
+// empty batch was applied: a store that is in trouble refuses now this, now that.
+const strikesToCondemn = 3
+
+// refused: the store has refused each of several copies of the plan with certainty.
+// Either it refuses everything at the moment, or a row in the plan is poison: an
+// empty batch that is applied tells them apart, and halving finds the row.
+func (m *machine) refused(p *plan, why error) {
+	m.freeSlots(p)
+	switch n := len(p.intents); {
+	case n == 0:
+		m.probe = true
+		return
+	case n == 1 && p.alone:
+		i := p.intents[0]
+		i.strikes++
+		if i.strikes < strikesToCondemn {
+			m.groups = append(m.groups, p.intents)
+			break
+		}
+		i.strikes = 0
+		m.condemn(i, why)
+	case n == 1:
+		m.groups = append(m.groups, p.intents)
+	default:
+		m.groups = append([][]*intent{p.intents[:n/2], p.intents[n/2:]}, m.groups...)
+	}
+	m.probe = true
+}
+
+// condemn ends what the store refuses though it takes other batches.
+func (m *machine) condemn(i *intent, why error) {
+	switch {
+	case i.kind == doEnqueue && i.inbox == nil:
+		m.out = append(m.out, effect{kind: effAck, i: i, err: why})
+		return
+	case i.readable:
+		i.readable = false
+		m.groups = append(m.groups, []*intent{i})
+		return
+	case i.condemned != "" || i.kind == doSweep:
+		// Even the shortest form is refused; the row stays as it is, and a
+		// later owner will try again. The marks still count it, the drain
+		// does not.
+		if i.kind == doFinish {
+			m.running--
+		}
+		m.out = append(m.out, effect{kind: effDone, i: i, err: why})
+		return
+	}
+	i.condemned = "the store refuses its row: " + note(why)
+	m.groups = append(m.groups, []*intent{i})
+}

@@ -1,0 +1,136 @@
+// Package engine owns shards of job queues and runs their jobs: many jobs for one
+// conditional batch.
+//
+// A process owns shards. It commits everything that happens to a shard's jobs
+// (enqueue, claim, completion, retry, rescue, sweep) in ticks: one conditional batch
+// on the shard's partition, of up to about a hundred operations, one in flight at a
+// time. A run executes in its shard owner's process, and only ticks change rows.
+//
+// # The header
+//
+// A shard's header row carries a stamp (fence, tick, nonce). A tick's condition names
+// the whole stamp that the owner last settled, and sets (fence, tick+1, a nonce that
+// no other batch has). So of all batches ever made from a stamp at most one is
+// applied, and at most once, however often and late its copies arrive: after it the
+// stamp is another and never returns. A takeover is such a batch too, with fence+1.
+// The header is never deleted.
+//
+// # Settling
+//
+// An answer is read by settle, the fence first, since a takeover moves the tick too:
+//
+//	applied                     it happened
+//	rejected, another fence     the shard is lost
+//	rejected, (f, t+1, mine)    an earlier copy had been applied
+//	rejected, (f, t, as named)  a row that must not exist does; nothing happened, and no
+//	                            copy that is on its way can be applied, as the row stays
+//	                            while the stamp does; rebuild without the offending job
+//	rejected, anything else     cannot be told apart: the shard is given up
+//	failed, every copy for sure nothing happened
+//	anything else               unknown: the identical batch is sent again, nothing else
+//
+// A shard that is given up is never loaded again in place: a claim that was
+// committed unknowingly carries the current fence, and no rescue would find it. It is
+// taken over again, with fence+1. What rode in a batch that is not settled by then is
+// reported unknown, never failed. A takeover is settled by its nonce alone: a faster
+// contender has set the same fence and tick.
+//
+// # Trust, and why runs do not overlap
+//
+// The tick is the heartbeat: an owner ticks at least every third of the ttl. It
+// trusts its shard until ttl minus a margin after the first send of the last batch
+// that was applied; resends and late answers do not move that. A contender takes over
+// after it has seen the stamp stand still for the header's ttl on its own clock,
+// counted from the return of the first look that showed it; its batch names the stamp
+// that it saw. The look was answered after the stamp was written, and the stamp was
+// written after its batch was first sent; so while clock rates are wrong by at most
+// the drift bound, the owner's trust ends before anyone else's begins. No wall clocks
+// are compared, and a plain read is good enough for a look: a stale one only delays.
+//
+// A run's context ends with its shard's trust, and a run is begun only after a look
+// at the clock. Beyond the drift bound, or after a pause between that look and the
+// handler's first instruction, two runs of a job may be at work at once; then the
+// fencing token alone protects: the run id, fence<<32 | seq, rises with every claim of
+// the shard, and the sink refuses what carries a lower one than it has seen.
+//
+// # What is never lost
+//
+// A job's row in the shard, with the state, is inserted IF NOT EXISTS and changed by
+// the same batch that moves its pending or running row, so a job is always in exactly
+// one place. An enqueue is acknowledged when its tick is settled as applied, or its own
+// row came back in a rejection: that alone makes it a duplicate, not the rejection. A
+// run starts when the tick that claims it is settled. After a takeover every running
+// row with a run id below fence<<32 is rescued, whoever seems alive: run again, or,
+// with the policy at_most_once, ended as abandoned. Attempts are read from the rows
+// and count claims.
+//
+// Without a reachable owner a job goes into the shard's inbox, one conditional insert
+// in another partition (type Inbox). The owner copies it in a tick and deletes it,
+// by the nonce of that insert, when the tick is settled. If the deletion is lost the
+// row is copied again, and its job row shows it to be a duplicate. Job rows outlive
+// their jobs by the dedupe window, which must be longer than anything can stay on
+// its way; a job row is swept only if the inbox, read completely after the window was
+// over, did not hold the job. Jobs in the dead letter queue are not swept.
+//
+// # Scan order, marks
+//
+// The place of a pending row, at, is scan order only; it fires when it is due by its
+// owner's wall clock. The owner has all pending rows up to its read mark in memory.
+// It raises the mark before it reads up to it, and inserts above it only: at = max(due,
+// mark+1). So what it reads is not written meanwhile; a row that is due but lies above
+// the mark is in its memory as it inserted it. The mark is in the header, as a later
+// owner must look that far at once. A job that leaves memory while a page is on its way
+// is remembered until the page has come, which may still show it.
+//
+// Low marks, one for each kind of row that comes and goes, are below every live row
+// and every later insert. A tick stores them; a later tick deletes the range up to
+// those that are stored, so that a scan from a low mark passes few tombstones.
+//
+// No batch touches a key twice: it carries at most one change for each job.
+//
+// # Batches that the store refuses
+//
+// A refusal is about the batch only if the store takes others. After three copies in
+// a row were refused, all with certainty, an empty batch is tried until one is
+// applied or trust ends; then halves of the batch, each alone, down to the one change
+// that is refused three times, each time after an empty batch was applied. An enqueue
+// fails with that reason. A job that was acknowledged before ends in the dead letter queue with it.
+//
+// # Stopping
+//
+// Run's context ends: nothing is claimed or taken any more, runs may go on for
+// DrainTimeout and are then interrupted, and when the last handler has returned and its
+// result is settled, one last tick sets the owner to "", after which a takeover
+// need not wait. A handler that does not return holds the hand-over up, ticks going
+// on, until the process is killed: handlers must heed their contexts.
+//
+// # Parts
+//
+// machine is the decision part: events in, the next batch and its consequences out,
+// without I/O, clock or randomness. owner is the runtime around it, one goroutine a
+// shard; shard contends; Engine holds them together. Decisions of this package where
+// its design left a choice:
+//
+//   - The body travels with the pending and running rows, and the job row, which
+//     outlives them, holds the state only: a takeover loads by scans alone, and a day
+//     of job rows costs no payload.
+//   - Job rows to sweep are found by an index row (KindEnded) that the ending tick
+//     writes, not by a scan over all job rows.
+//   - A rejection of the sole copy of a batch ends it as failed, as in core/lock; with
+//     another copy out of sight it is unknown.
+//   - Takeover loads after its batch is settled; to load between look and batch is
+//     safe too, and would be faster by one round.
+//   - A run that is interrupted by a stop spends its attempt.
+//   - The inbox is one partition a shard, read whole by each look. It is meant for
+//     minutes without an owner, not as the way for all jobs: its deletions are tombstones.
+//   - Rank delays a process that should not own a shard; nothing moves a shard that has
+//     an owner. Cancelling pending jobs and redriving dead ones are not built yet.
+//
+// # Simulation
+//
+// The tests run whole clusters in synctest bubbles over store/sim: lost and late
+// requests, crashes at every step of the Observer, pauses, cut links, clocks wrong
+// within and beyond the bound. The store's own history is replayed batch by batch and
+// judges what everybody reported. Each mutant in mutants_test.go is a scheduler with
+// one mistake that a named rule must find.
+package engine

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// Engine owns shards of queues, as many as fall to it.
+type Engine struct {
+	o      Options
+	store  store.Shards
+	queues map[string]int
+	shards map[store.ShardID]*shard
+	order  []*shard
+	wg     sync.WaitGroup
+}
+
+// New makes an engine; Run starts it.
+func New(s store.Shards, o Options) (*Engine, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{o: o, store: s, queues: map[string]int{}, shards: map[store.ShardID]*shard{}}
+	for _, q := range o.Queues {
+		e.queues[q.Name] = q.Shards
+		for i := range q.Shards {
+			id := store.ShardID{Queue: q.Name, Shard: i}
+			e.shards[id] = &shard{e: e, id: id, rnd: rand.New(rand.NewPCG(o.Rand.Uint64(), o.Rand.Uint64()))}
+			e.order = append(e.order, e.shards[id])
+		}
+	}
+	return e, nil
+}
+
+// ShardsError is a queue that was created with another number of shards.
+type ShardsError struct {
+	Queue        string
+	Stored, Used int
+}
+
+func (e *ShardsError) Error() string {
+	return fmt.Sprintf("engine: queue %q has %d shards and cannot be used with %d: jobs would not be found; set the number to %d, or use a new queue", e.Queue, e.Stored, e.Used, e.Stored)
+}
+
+// Run owns and contends for shards until ctx ends; then it lets runs end, hands its
+// shards over, and returns nil. It creates the queues that do not exist.
+func (e *Engine) Run(ctx context.Context) error {
+	for _, q := range e.o.Queues {
+		if err := e.ensure(ctx, q); err != nil {
+			return err
+		}
+	}
+	var shards sync.WaitGroup
+	for _, s := range e.order {
+		shards.Go(func() { s.run(ctx) })
+	}
+	shards.Wait()
+	e.wg.Wait()
+	return nil
+}
+
+func (e *Engine) ensure(ctx context.Context, q Queue) error {
+	for {
+		rctx, stop := e.timeout(ctx, e.o.RequestTimeout)
+		n, err := e.store.EnsureQueue(rctx, q.Name, q.Shards)
+		stop()
+		switch {
+		case err == nil && n != q.Shards:
+			return &ShardsError{Queue: q.Name, Stored: n, Used: q.Shards}
+		case err == nil:
+			return nil
+		}
+		if e.o.Clock.Sleep(ctx, e.o.TTL/8) != nil {
+			return fmt.Errorf("engine: creating queue %q: %w", q.Name, err)
+		}
+	}
+}
+
+// timeout bounds a request by the engine's own clock.
+func (e *Engine) timeout(ctx context.Context, d time.Duration) (context.Context, func()) {
+	return timeout(ctx, e.o.Clock, d)
+}
+
+func (e *Engine) step(s Step) {
+	if e.o.Observer != nil {
+		e.o.Observer.Step(s)
+	}
+}
+
+func (e *Engine) begin(op Op) Span {
+	if e.o.Observer == nil {
+		return noSpan{}
+	}
+	return e.o.Observer.Begin(op)
+}
+
+// Receipt is the acknowledgement of an enqueue.
+type Receipt struct {
+	ID job.ID
+	// Duplicate: the job existed before, in whatever state.
+	Duplicate bool
+}
+
+// waiter is a caller of Enqueue.
+type waiter struct{ done chan ack }
+
+type ack struct {
+	duplicate bool
+	err       error
+}
+
+// Enqueue puts a job into its shard, which this process must own, else the error
+// is ErrNotOwner and Submit or an Inbox is the way. It returns when the tick that carries
+// the job is settled. The error is an *EnqueueError, or a *job.InvalidError.
+func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
+	j = j.WithDefaults()
+	shards, ok := e.queues[j.Queue]
+	if !ok {
+		return Receipt{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", j.Queue)}
+	}
+	body, err := encode(j, shards)
+	if err != nil {
+		return Receipt{}, err
+	}
+	n, _ := j.ID.Shard()
+	w := &waiter{done: make(chan ack, 1)}
+	o, err := e.shards[store.ShardID{Queue: j.Queue, Shard: n}].enqueue(j, body, w)
+	if err != nil {
+		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: err}
+	}
+	select {
+	case a := <-w.done:
+		return Receipt{ID: j.ID, Duplicate: a.duplicate}, a.err
+	case <-ctx.Done():
+		o.post(func() { o.drop(w) }) // if it still can be
+		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Unknown, Cause: context.Cause(ctx)}
+	}
+}
+
+// Submit enqueues a job into its shard if this process owns it, else into the
+// shard's inbox, which takes an owner's look and a tick longer.
+func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
+	rec, err := e.Enqueue(ctx, j)
+	var lost *LostError
+	elsewhere := errors.Is(err, ErrNotOwner) || errors.Is(err, ErrStopping) || errors.As(err, &lost)
+	if !elsewhere || store.OutcomeOf(err) != store.Fail {
+		return rec, err
+	}
+	b := Inbox{Store: e.store, Timeout: e.o.RequestTimeout, Clock: e.o.Clock, NewID: e.o.NewID}
+	return b.Enqueue(ctx, j, e.queues[j.Queue])
+}
+
+// Owns reports whether this process owns the shard and trusts that.
+func (e *Engine) Owns(id store.ShardID) bool {
+	s := e.shards[id]
+	if s == nil {
+		return false
+	}
+	o := s.current()
+	return o != nil && o.valid()
+}

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// Causes of a LostError and of enqueues that were not done.
+var (
+	// ErrExpired: the trust deadline passed without an applied tick.
+	ErrExpired = errors.New("no tick was settled in time")
+	// ErrTaken: the shard's header shows another owner, or an answer that
+	// cannot be told apart.
+	ErrTaken = errors.New("the shard was taken over")
+	// errUsedUp: 2^32 runs were claimed in one ownership; the next one has a
+	// fence of its own for more.
+	errUsedUp = errors.New("the run ids of this ownership are used up")
+	// ErrStopping: this process gives its shards away.
+	ErrStopping = errors.New("the engine stops")
+	// ErrNotOwner: this process does not own the job's shard.
+	ErrNotOwner = errors.New("not the shard's owner")
+	// ErrBusy: too many enqueues wait already; try again later.
+	ErrBusy = errors.New("too many enqueues wait for a tick: try again later")
+)
+
+// LostError is the cause of the end of a shard's ownership, and of the contexts of
+// the runs under it.
+type LostError struct {
+	Shard store.ShardID
+	Fence int64
+	Cause error
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("engine: shard %s with fence %d is lost: %v", e.Shard, e.Fence, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *LostError) Unwrap() error { return e.Cause }
+
+// EnqueueError says that a job was not acknowledged. store.OutcomeOf tells
+// whether it certainly does not exist. The same job, with the same id, may be
+// enqueued again whatever the outcome.
+type EnqueueError struct {
+	Job     job.ID
+	Outcome store.Outcome // Fail or Unknown
+	Cause   error
+}
+
+func (e *EnqueueError) Error() string {
+	what := "may or may not have been enqueued: enqueue it again with the same id"
+	if e.Outcome == store.Fail {
+		what = "was not enqueued"
+	}
+	return fmt.Sprintf("engine: job %s %s: %v", e.Job, what, e.Cause)
+}
+
+// Unwrap returns the cause, wrapped so that store.OutcomeOf sees the outcome.
+func (e *EnqueueError) Unwrap() error {
+	return &store.Error{Op: "enqueue", Outcome: e.Outcome, Cause: e.Cause}
+}
+
+func isInterrupted(err error) bool { return errors.Is(err, job.ErrInterrupted) }

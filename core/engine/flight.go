@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"time"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// flight is the one batch that is on its way.
+type flight struct {
+	plan   *plan
+	kind   OpKind
+	span   Span
+	answer answer
+	first  time.Duration
+	copies int
+	// refusals counts copies in a row that were refused with certainty.
+	refusals int
+	pending  bool // a copy is waiting for its answer
+	cancel   func()
+}
+
+// left is the outcome of a batch that is given up now.
+func (f *flight) left() store.Outcome {
+	if f.pending || f.answer.unsure > 0 || f.answer.err != nil && store.OutcomeOf(f.answer.err) != store.Fail {
+		return store.Unknown
+	}
+	return store.Fail
+}
+
+// refusalsToBisect is how many copies in a row a store must refuse before its word
+// is about the batch.
+const refusalsToBisect = 3
+
+func (o *owner) launch(kind OpKind, p *plan) {
+	b := &p.batch
+	f := &flight{plan: p, kind: kind, cancel: func() {}}
+	f.answer.from, f.answer.to = b.From, b.To.Stamp
+	for _, op := range b.Ops {
+		f.answer.rows = f.answer.rows || op.Kind == store.PutNew
+	}
+	f.span = o.e.begin(Op{Kind: kind, Shard: o.id, From: b.From, To: b.To.Stamp, Rows: len(b.Ops)})
+	// Trust counts from before the first copy can be on its way.
+	f.first = o.now()
+	o.flight, o.lastSend = f, f.first
+	o.send(f)
+}
+
+func (o *owner) send(f *flight) {
+	b := &f.plan.batch
+	o.e.step(Step{Kind: StepSend, Shard: o.id, Fence: b.To.Fence, Tick: b.To.Tick})
+	if o.now() >= time.Duration(o.trustUntil.Load()) {
+		return // the loop gives the shard up
+	}
+	n := f.copies
+	f.copies++
+	f.pending = true
+	f.span.Sending(n)
+	ctx, cancel := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
+	f.cancel = cancel
+	o.e.wg.Go(func() {
+		res, err := o.e.store.Commit(ctx, o.id, *b, n)
+		cancel()
+		o.post(func() {
+			if o.flight == f {
+				f.pending = false
+				o.answered(f, res, err)
+			}
+		})
+	})
+}
+
+func (o *owner) answered(f *flight, res store.CommitResult, err error) {
+	b := &f.plan.batch
+	o.e.step(Step{Kind: StepAnswer, Shard: o.id, Fence: b.To.Fence, Tick: b.To.Tick, Err: err})
+	f.answer.res, f.answer.err = res, err
+	switch settle(f.answer) {
+	case applied:
+		o.applied(f)
+	case rejected:
+		if !o.m.rejected(f.plan, res.Exists) {
+			o.lose(ErrTaken)
+			return
+		}
+		o.flight = nil
+		f.span.End(Result{Outcome: rejection(f.answer), Stamp: res.Stamp})
+		o.effects()
+	case refused:
+		f.refusals++
+		if f.refusals < refusalsToBisect {
+			o.resendLater(f)
+			return
+		}
+		o.flight = nil
+		f.span.End(Result{Outcome: store.Fail, Err: err})
+		o.m.refused(f.plan, err)
+		o.effects()
+	case again:
+		if err != nil && store.OutcomeOf(err) != store.Fail {
+			f.answer.unsure++
+		}
+		o.resendLater(f)
+	default:
+		o.lose(ErrTaken)
+	}
+}
+
+// resendLater sends the identical batch again after a short pause.
+func (o *owner) resendLater(f *flight) {
+	pause := o.s.jittered(o.e.o.TTL / 100)
+	o.e.o.Clock.AfterFunc(pause, func() {
+		o.post(func() {
+			if o.flight == f && !f.pending {
+				o.send(f)
+			}
+		})
+	})
+}
+
+func (o *owner) applied(f *flight) {
+	now := o.now()
+	lapsed := now >= time.Duration(o.trustUntil.Load())
+	if !lapsed {
+		// A lapsed ownership is never revived, not even by a late answer.
+		trust := o.e.o.anchor(f.first, now) + o.e.o.TTL - o.e.o.margin()
+		o.trustUntil.Store(max(o.trustUntil.Load(), int64(trust)))
+	}
+	o.flight = nil
+	f.span.End(Result{Outcome: store.OK})
+	o.e.step(Step{Kind: StepSettled, Shard: o.id, Fence: o.fence, Tick: f.plan.batch.To.Tick})
+	o.m.settled(f.plan)
+	if f.kind == OpHandover {
+		o.over = true
+		o.cancel(&LostError{Shard: o.id, Fence: o.fence, Cause: ErrStopping})
+		o.e.step(Step{Kind: StepHanded, Shard: o.id, Fence: o.fence})
+		return
+	}
+	o.effects()
+}
+
+// effects carries out the machine's consequences.
+func (o *owner) effects() {
+	for _, x := range o.m.take() {
+		switch x.kind {
+		case effDone:
+			o.e.step(Step{Kind: stepOf(x.i), Shard: o.id, Fence: o.fence, Tick: o.m.head.Tick,
+				Job: x.run.Job.ID, Run: x.run.ID, Attempt: x.run.Attempt, Err: x.err})
+		case effAck:
+			if x.duplicate {
+				o.e.step(Step{Kind: StepDuplicate, Shard: o.id, Fence: o.fence, Tick: o.m.head.Tick, Job: x.i.job()})
+			}
+			a := ack{duplicate: x.duplicate}
+			if x.err != nil {
+				o.e.step(Step{Kind: StepRefused, Shard: o.id, Fence: o.fence, Job: x.i.job(), Err: x.err})
+				a.err = &EnqueueError{Job: x.i.job(), Outcome: store.Fail, Cause: x.err}
+			}
+			o.tell(x.i.wait, a)
+		case effSlot:
+			o.e.o.Executor.Release(1)
+		case effCopied:
+			o.e.step(Step{Kind: StepCopied, Shard: o.id, Fence: o.fence, Job: x.i.job()})
+			o.deleteCopied(*x.i.inbox)
+		case effStart:
+			o.start(x.run)
+		}
+	}
+}
+
+// Issuer is the name under which a shard's run ids are fencing tokens.
+func Issuer(id store.ShardID) string { return "shard/" + id.String() }
+
+func (o *owner) start(run job.Run) {
+	step := Step{Shard: o.id, Fence: o.fence, Job: run.Job.ID, Run: run.ID, Attempt: run.Attempt}
+	x := Execution{Run: run, Issuer: Issuer(o.id), Valid: o.valid, Begin: func() error {
+		s := step
+		s.Kind = StepBegin
+		o.e.step(s)
+		s.Until = time.Duration(o.trustUntil.Load())
+		s.Decided = o.now()
+		if s.Decided >= s.Until || o.ctx.Err() != nil {
+			return &LostError{Shard: o.id, Fence: o.fence, Cause: ErrExpired}
+		}
+		s.Kind = StepStart
+		o.e.step(s)
+		return nil
+	}}
+	jitter := o.s.rnd.Float64()
+	o.e.o.Executor.Start(o.runCtx, x, func(err error) {
+		s := step
+		s.Kind, s.Err = StepFinish, err
+		o.e.step(s)
+		o.post(func() { o.m.finished(run.Job.ID, run.ID, err, o.wall(), jitter) })
+	})
+}

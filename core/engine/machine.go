@@ -1,0 +1,248 @@
+package engine
+
+import (
+	"time"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// machine is the decision part of a shard's owner: events in, the next batch and
+// its consequences out. It does no I/O, reads no clock, draws no random numbers,
+// and does not depend on the order of maps. One goroutine uses it.
+type machine struct {
+	cfg machineConfig
+	// head is the header as the last settled batch left it.
+	head store.Header
+	seq  uint32
+	// jobs holds every job with a running row, and those with a pending row
+	// that belong into the window.
+	jobs    map[job.ID]*entry
+	waiting waiting
+	running int
+	// queue holds what waits for a batch, in order of arrival. Claims are not
+	// in it: they are made of the ready entries when a batch is planned.
+	queue []*intent
+	// groups are parts of a batch that was refused, each to be tried alone;
+	// probe asks for an empty batch first.
+	groups [][]*intent
+	probe  bool
+
+	window window
+	sweeps sweeps
+	// trimmed are the marks up to which ranges were deleted, deleted counts
+	// the rows deleted one by one since.
+	trimmed, deleted [kinds]int64
+
+	// out collects consequences until the runtime takes them.
+	out []effect
+}
+
+const kinds = 6
+
+type machineConfig struct {
+	// maxOps bounds a batch, maxRunning the runs of the shard, trimEvery is
+	// the number of deleted rows after which their range is deleted.
+	maxOps, maxRunning, trimEvery int
+	// horizon is how far the window of pending rows reaches ahead, in ms;
+	// maxLoaded bounds how many it holds.
+	horizon   int64
+	maxLoaded int
+	// page is how many rows a read asks for.
+	page int
+	// dedupe is for how long job rows outlive their jobs, in ms.
+	dedupe int64
+}
+
+// entry is a job in memory.
+type entry struct {
+	job     job.Job
+	body    []byte
+	key     store.Key // of its pending or running row
+	due     int64
+	attempt int
+	run     job.RunID
+	running bool
+	// started: the executor has it; a row of an earlier owner's run never is.
+	started bool
+}
+
+type intentKind int
+
+const (
+	doEnqueue intentKind = iota + 1
+	doClaim
+	doFinish
+	doSweep
+)
+
+// intent is one change that waits for a batch or rides in one. A batch holds at
+// most one for each job.
+type intent struct {
+	kind intentKind
+	e    *entry
+	// doEnqueue: who waits for it, or the inbox row that it copies.
+	wait  *waiter
+	inbox *store.InboxRow
+	// doFinish: where the job goes, and when it is due if that is pending.
+	to     job.State
+	due    int64
+	note   string
+	rescue bool
+	// doSweep
+	ended store.Row
+	// condemned: the store refuses this change; the job ends with that as its reason.
+	condemned string
+	strikes   int
+	// readable: the store takes the body, it is we who do not.
+	readable bool
+
+	// Set by the plan that it rides in: the row that it inserts, and the run
+	// that it claims.
+	put     store.Key
+	attempt int
+	run     job.RunID
+}
+
+func (i *intent) job() job.ID {
+	if i.kind == doSweep {
+		return job.ID(i.ended.ID)
+	}
+	return i.e.job.ID
+}
+
+type effectKind int
+
+const (
+	// effAck answers a waiter: duplicate, or err, or done.
+	effAck effectKind = iota + 1
+	// effStart hands a settled claim to the executor; effSlot gives a slot back.
+	effStart
+	effSlot
+	// effCopied: the inbox row's job is in the shard for certain.
+	effCopied
+	// effDone reports a settled change to the observer.
+	effDone
+)
+
+// effect is a consequence of a settled batch.
+type effect struct {
+	kind      effectKind
+	i         *intent
+	run       job.Run
+	duplicate bool
+	err       error
+}
+
+func newMachine(cfg machineConfig, head store.Header, wall int64) *machine {
+	m := &machine{cfg: cfg, head: head, jobs: map[job.ID]*entry{}, waiting: newWaiting()}
+	m.window.start(head, wall+cfg.horizon)
+	m.sweeps.upTo = head.LowEnded
+	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded] = head.LowPending, head.LowRunning, head.LowEnded
+	return m
+}
+
+func (m *machine) take() []effect {
+	out := m.out
+	m.out = nil
+	return out
+}
+
+// enqueue takes a job from a caller, or from the inbox.
+func (m *machine) enqueue(j job.Job, body []byte, due int64, wait *waiter, inbox *store.InboxRow) {
+	e := &entry{job: j, body: body, due: due}
+	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, wait: wait, inbox: inbox})
+}
+
+// drop removes an enqueue that nobody waits for any more, unless it rides in a
+// batch. It reports whether it did.
+func (m *machine) drop(w *waiter) bool {
+	for n, i := range m.queue {
+		if i.wait == w {
+			m.queue = append(m.queue[:n:n], m.queue[n+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// finished takes the end of a run that the executor had.
+func (m *machine) finished(id job.ID, run job.RunID, err error, wall int64, jitter float64) {
+	e := m.jobs[id]
+	if e == nil || !e.running || e.run != run {
+		return
+	}
+	i := &intent{kind: doFinish, e: e, to: job.Completed}
+	if err != nil {
+		i.note = note(err)
+		switch {
+		case job.IsCancel(err):
+			i.to = job.Cancelled
+		case e.attempt >= e.job.MaxAttempts:
+			i.to = job.DLQ
+		case isInterrupted(err):
+			i.to, i.due = job.Pending, wall
+		default:
+			i.to, i.due = job.Pending, wall+millis(e.job.Retry.Delay(e.attempt, jitter))
+		}
+	}
+	i.due = max(i.due, e.due)
+	m.queue = append(m.queue, i)
+}
+
+// rescue takes a running row of an earlier ownership: every one of them, whoever
+// seems alive. It was due by that owner's clock; by this one's it may not be yet.
+func (m *machine) rescue(row store.Row, wall int64) {
+	if job.RunID(row.Run) >= job.FirstRunID(m.head.Fence) || m.jobs[job.ID(row.ID)] != nil {
+		return
+	}
+	e, err := m.read(row)
+	if err != nil {
+		e = &entry{job: job.Job{ID: job.ID(row.ID), MaxAttempts: 1}, body: row.Body, key: row.Key, attempt: row.Attempt, run: job.RunID(row.Run)}
+	}
+	e.running = true
+	m.jobs[e.job.ID] = e
+	m.running++
+	i := &intent{kind: doFinish, e: e, to: job.Pending, due: max(wall, e.due), rescue: true, note: "its owner lost the shard while it was running"}
+	switch {
+	case err != nil:
+		i.to, i.note = job.DLQ, note(err)
+	case e.job.Rescue == job.AtMostOnce:
+		i.to = job.Abandoned
+	case e.attempt >= e.job.MaxAttempts:
+		i.to = job.DLQ
+	}
+	m.queue = append(m.queue, i)
+}
+
+// read makes an entry of a pending or running row.
+func (m *machine) read(row store.Row) (*entry, error) {
+	j, err := job.Decode(row.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &entry{job: j, body: row.Body, key: row.Key, due: row.Due, attempt: row.Attempt, run: job.RunID(row.Run)}, nil
+}
+
+// idle reports that nothing waits for a batch and nothing runs.
+func (m *machine) idle() bool {
+	return len(m.queue) == 0 && len(m.groups) == 0 && m.running == 0
+}
+
+// forget removes a job from memory.
+func (m *machine) forget(id job.ID) {
+	delete(m.jobs, id)
+	m.window.forgotten(id)
+}
+
+func millis(d time.Duration) int64 { return d.Milliseconds() }
+
+// note shortens an error to what a row holds.
+func note(err error) string {
+	const most = 500
+	s := err.Error()
+	if len(s) > most {
+		s = s[:most]
+	}
+	return s
+}

@@ -1,0 +1,117 @@
+package engine_test
+
+import (
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+)
+
+// mutant is a scheduler with one mistake, and the rules of which one must find it.
+type mutant struct {
+	name  string
+	rules []string
+	plant func(c *simConfig)
+}
+
+type planter func(w *world, p *process, s store.Shards, o engine.Options) (store.Shards, engine.Options)
+
+func with(f planter) func(*simConfig) { return func(c *simConfig) { c.plant = f } }
+
+var mutants = []mutant{
+	{"tick condition without the tick", []string{"chain"}, func(c *simConfig) {
+		c.setup = func(s *sim.Store) {
+			s.MatchStamp = func(row, from store.Stamp) bool { return row.Fence == from.Fence }
+		}
+	}},
+	{"new batch after an unknown", []string{"fail", "acked-lost", "claim"}, with(newBatchAfterUnknown)},
+	{"rescue of dead workers' runs only", []string{"liveness"}, with(rescueOfTheDead)},
+	{"run before the claim is settled", []string{"claim"}, with(earlyAnswers(func(_ *world, _ store.ShardID, b store.Batch) bool {
+		return has(b, func(op store.Op) bool { return op.Kind == store.Put && op.Row.Kind == store.KindRunning })
+	}))},
+	{"ack before the tick is settled", []string{"acked-lost"}, with(earlyAnswers(func(w *world, id store.ShardID, b store.Batch) bool {
+		return has(b, func(op store.Op) bool { return op.Kind == store.PutNew && !inInbox(w, id, op.Row.ID) })
+	}))},
+	{"inbox row deleted before its copy is settled", []string{"acked-lost"}, with(earlyAnswers(func(w *world, id store.ShardID, b store.Batch) bool {
+		return has(b, func(op store.Op) bool { return op.Kind == store.PutNew && inInbox(w, id, op.Row.ID) })
+	}))},
+	{"no dedupe", []string{"twice"}, with(noDedupe)},
+	{"all enqueues of a rejected batch taken as duplicates", []string{"acked-lost"}, with(allDuplicates)},
+	{"retry counter in memory", []string{"attempts"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, scaned: func(_ store.ShardID, rows []store.Row) []store.Row {
+			for n := range rows {
+				rows[n].Attempt = 0
+			}
+			return rows
+		}}, o
+	})},
+	{"hand-over before effects are drained", []string{"handover", "exclusive"}, directed("stop", func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		o.Executor, o.DrainTimeout = &hasty{o.Executor}, time.Millisecond
+		return s, o
+	})},
+	{"job rows swept too early", []string{"sweep"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, scan: func(_ store.ShardID, r store.Range) store.Range {
+			if r.Kind == store.KindEnded {
+				r.UpTo = o.Wall().UnixMilli()
+			}
+			return r
+		}}, o
+	})},
+	{"trust counted from the answer", []string{"exclusive"}, directed("cut", func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return s, o.WithAnchor(func(_, answered time.Duration) time.Duration { return answered })
+	})},
+	{"takeover settled without its nonce", []string{"owner"}, with(misread(func(b store.Batch, s store.Stamp) bool {
+		return b.From.Fence < b.To.Fence && s.Fence == b.To.Fence && s.Tick == b.To.Tick
+	}))},
+	{"a takeover's tick read as one's own", []string{"ok"}, func(c *simConfig) {
+		directed("cut", misread(func(b store.Batch, s store.Stamp) bool {
+			return b.From.Fence == b.To.Fence && s.Tick == b.To.Tick
+		}))(c)
+		// While clocks are right the owner gives up before it can see this.
+		c.beyond, c.rates = true, []float64{0.4, 2, 1}
+	}},
+	{"a rejection by a row read as applied", []string{"acked-lost"}, with(misread(func(b store.Batch, s store.Stamp) bool { return s == b.From }))},
+	{"jobs fire when they are read", []string{"early"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, scaned: func(_ store.ShardID, rows []store.Row) []store.Row {
+			for n := range rows {
+				rows[n].Due = 0
+			}
+			return rows
+		}}, o
+	})},
+	{"takeover without waiting", []string{"exclusive"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, look: func(h *store.Header) { h.TTL = 0 }}, o
+	})},
+	{"no margin", []string{"exclusive"}, func(c *simConfig) {
+		directed("cut", nil)(c)
+		c.drift, c.rates = 0.0001, []float64{0.9, 1.1}
+	}},
+	{"insert at the due time, whatever the read mark", []string{"behind"}, with(insertAtDue)},
+	{"a range deletion beyond the low mark", []string{"trim"}, with(rewrite(func(b *store.Batch, op *store.Op) {
+		if op.Kind == store.DeleteUpTo {
+			op.Row.At += 1 << 40
+		}
+	}))},
+	{"a mark that falls", []string{"marks"}, with(rewrite(func(b *store.Batch, _ *store.Op) { b.To.LowPending = -b.To.Tick }))},
+	{"a claim leaves its pending row", []string{"state"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
+		if op.Kind == store.Delete && op.Row.Kind == store.KindPending {
+			op.Row.ID = "none"
+		}
+	}))},
+	{"run ids without the fence", []string{"tokens"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
+		if op.Kind == store.Put {
+			op.Row.Run &= job.MaxSeq
+		}
+	}))},
+	{"every result is a success", []string{"end-state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		o.Executor = results{o.Executor, func(error) error { return nil }}
+		return s, o
+	})},
+	{"slots that are not given back", []string{"slots"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		o.Executor = miser{o.Executor}
+		return s, o
+	})},
+	{"effects that are not accepted", []string{"effects"}, func(c *simConfig) { c.deafSink = true }},
+}

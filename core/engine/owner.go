@@ -1,0 +1,302 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// owner is one ownership of a shard: the runtime around its machine. All of its
+// fields but those said otherwise are used by the loop's goroutine only; what
+// happens elsewhere is posted to the loop as a function.
+type owner struct {
+	e     *Engine
+	s     *shard
+	id    store.ShardID
+	fence int64
+	m     *machine
+
+	// ctx ends with the ownership, runCtx also when the drain is over.
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	runCtx     context.Context
+	interrupt  context.CancelCauseFunc
+	trustUntil atomic.Int64 // by the clock; for everybody
+
+	mu     sync.Mutex
+	box    []func()
+	closed bool
+	notify chan struct{}
+
+	flight   *flight
+	lastSend time.Duration
+	over     bool
+	stopping bool
+	drained  time.Duration // when interrupted at the latest
+	inbox    inboxState
+	queued   atomic.Int64 // enqueues that wait
+	// short: the executor had fewer slots than there is to claim, at shortAt.
+	short   bool
+	shortAt time.Duration
+}
+
+func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
+	o := &owner{e: s.e, s: s, id: s.id, fence: head.Fence, notify: make(chan struct{}, 1), lastSend: first}
+	o.ctx, o.cancel = context.WithCancelCause(context.Background())
+	o.runCtx, o.interrupt = context.WithCancelCause(o.ctx)
+	o.trustUntil.Store(int64(trust))
+	opt := s.e.o
+	o.m = newMachine(machineConfig{
+		maxOps: opt.MaxOps, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
+		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, page: opt.PageSize, dedupe: millis(opt.DedupeWindow),
+	}, head, o.wall())
+	o.inbox.next, o.inbox.copying = o.now(), map[string]bool{}
+	return o
+}
+
+func (o *owner) wall() int64 { return o.e.o.Wall().UnixMilli() }
+
+func (o *owner) now() time.Duration { return o.e.o.Clock.Now() }
+
+func (o *owner) valid() bool {
+	return o.ctx.Err() == nil && o.now() < time.Duration(o.trustUntil.Load())
+}
+
+// post hands f to the loop; false: the ownership has ended.
+func (o *owner) post(f func()) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return false
+	}
+	o.box = append(o.box, f)
+	o.wake()
+	return true
+}
+
+func (o *owner) wake() {
+	select {
+	case o.notify <- struct{}{}:
+	default:
+	}
+}
+
+func (o *owner) drainBox() {
+	o.mu.Lock()
+	box := o.box
+	o.box = nil
+	o.mu.Unlock()
+	for _, f := range box {
+		if !o.over {
+			f()
+		}
+	}
+}
+
+// loop ticks until the shard is lost or handed over.
+func (o *owner) loop(stop context.Context) {
+	defer context.AfterFunc(stop, func() { o.post(o.stop) })()
+	for {
+		o.drainBox()
+		if !o.over && o.now() >= time.Duration(o.trustUntil.Load()) {
+			o.lose(ErrExpired)
+		}
+		if o.over {
+			o.end()
+			return
+		}
+		o.work()
+		if o.over {
+			continue
+		}
+		unarm := o.e.o.Clock.AfterFunc(max(o.nextWake()-o.now(), 0)+1, o.wake)
+		<-o.notify
+		unarm()
+	}
+}
+
+// end closes the box; whoever posted too late is told.
+func (o *owner) end() {
+	o.mu.Lock()
+	o.closed = true
+	box := o.box
+	o.box = nil
+	o.mu.Unlock()
+	for _, f := range box {
+		f()
+	}
+	o.failWaiting()
+}
+
+// work starts whatever can be started now.
+func (o *owner) work() {
+	if !o.stopping {
+		o.reads()
+	}
+	if o.stopping && o.now() >= o.drained {
+		o.interrupt(job.ErrInterrupted)
+	}
+	if o.flight != nil {
+		return
+	}
+	if o.m.seq == job.MaxSeq {
+		o.lose(errUsedUp)
+		return
+	}
+	wall := o.wall()
+	in := tickInput{wall: wall, owner: o.e.o.Name, addr: o.e.o.Addr, nonce: o.e.o.NewID(),
+		beat: o.now() >= o.lastSend+o.e.o.TTL/3 || o.m.probe}
+	wanted := 0
+	if !o.stopping || len(o.m.groups) > 0 {
+		wanted = o.m.wanted(wall)
+	}
+	if wanted > 0 {
+		in.free = o.e.o.Executor.Reserve(wanted)
+	}
+	kind := OpTick
+	if o.stopping && o.m.idle() {
+		kind, in.beat, in.owner, in.addr = OpHandover, true, "", ""
+	}
+	p := o.m.next(in)
+	used := 0
+	if p != nil {
+		used = p.slots
+	}
+	if in.free > used {
+		o.e.o.Executor.Release(in.free - used)
+	}
+	o.short, o.shortAt = wanted > in.free, o.now()
+	o.effects()
+	if p != nil {
+		o.launch(kind, p)
+	}
+}
+
+// slotPoll is how often an executor without free slots is asked again: other
+// shards' runs free them too.
+const slotPoll = 50 * time.Millisecond
+
+// nextWake is when work must be called again if nothing is posted.
+func (o *owner) nextWake() time.Duration {
+	at := time.Duration(o.trustUntil.Load())
+	now := o.now()
+	if o.flight == nil {
+		at = min(at, o.lastSend+o.e.o.TTL/3)
+		if due, ok := o.m.waiting.next(); ok && !o.stopping {
+			at = min(at, now+time.Duration(max(due-o.wall(), 1))*time.Millisecond)
+		}
+		if o.short {
+			at = min(at, o.shortAt+slotPoll)
+		}
+	}
+	if !o.stopping && !o.inbox.loading {
+		at = min(at, o.inbox.next)
+	} else if o.stopping && now < o.drained {
+		at = min(at, o.drained)
+	}
+	return at
+}
+
+// stop begins the hand-over: no new claims, runs end, then one last tick.
+func (o *owner) stop() {
+	o.stopping = true
+	o.drained = o.now() + o.e.o.DrainTimeout
+	o.failQueue(ErrStopping)
+}
+
+// lose ends the ownership at once. What rode in an unsettled batch is unknown.
+func (o *owner) lose(cause error) {
+	err := &LostError{Shard: o.id, Fence: o.fence, Cause: cause}
+	o.over = true
+	o.cancel(err)
+	if f := o.flight; f != nil {
+		o.flight = nil
+		f.cancel()
+		outcome := f.left()
+		f.span.End(Result{Outcome: outcome, Err: err, Stamp: f.answer.res.Stamp})
+		o.e.o.Executor.Release(f.plan.slots)
+		for _, i := range f.plan.intents {
+			o.tell(i.wait, ack{err: &EnqueueError{Job: i.job(), Outcome: outcome, Cause: err}})
+		}
+	}
+	o.e.step(Step{Kind: StepLost, Shard: o.id, Fence: o.fence, Err: err})
+}
+
+// failQueue refuses the enqueues that wait and ride in nothing.
+func (o *owner) failQueue(cause error) {
+	fail := func(list []*intent) (left []*intent) {
+		for _, i := range list {
+			if i.kind != doEnqueue {
+				left = append(left, i)
+				continue
+			}
+			o.tell(i.wait, ack{err: &EnqueueError{Job: i.job(), Outcome: store.Fail, Cause: cause}})
+		}
+		return left
+	}
+	o.m.queue = fail(o.m.queue)
+	for n, g := range o.m.groups {
+		o.m.groups[n] = fail(g)
+	}
+}
+
+func (o *owner) failWaiting() {
+	o.failQueue(&LostError{Shard: o.id, Fence: o.fence, Cause: ErrNotOwner})
+}
+
+func (o *owner) tell(w *waiter, a ack) {
+	if w != nil {
+		o.queued.Add(-1)
+		w.done <- a
+	}
+}
+
+// drop forgets an enqueue that nobody waits for any more, unless it rides already.
+func (o *owner) drop(w *waiter) {
+	if o.m.drop(w) {
+		o.queued.Add(-1)
+	}
+}
+
+func (o *owner) enqueue(j job.Job, body []byte, w *waiter) error {
+	if o.queued.Add(1) > int64(o.e.o.MaxWaiting) {
+		o.queued.Add(-1)
+		return ErrBusy
+	}
+	ok := o.post(func() {
+		switch {
+		case o.stopping:
+			o.tell(w, ack{err: &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrStopping}})
+		case o.full():
+			o.tell(w, ack{err: &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrBusy}})
+		default:
+			o.m.enqueue(j, body, o.dueOf(j), w, nil)
+		}
+	})
+	if !ok {
+		o.queued.Add(-1)
+		return ErrNotOwner
+	}
+	return nil
+}
+
+// full: the shard has as many jobs in memory as it may.
+func (o *owner) full() bool {
+	n := len(o.m.jobs) + len(o.m.queue)
+	if o.flight != nil {
+		n += len(o.flight.plan.intents)
+	}
+	return n >= o.e.o.MaxPending
+}
+
+func (o *owner) dueOf(j job.Job) int64 {
+	if j.Due.IsZero() {
+		return o.wall()
+	}
+	// Rounded up: never early.
+	return max(j.Due.Add(time.Millisecond-1).UnixMilli(), 0)
+}

@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// tickInput is what a plan depends on beside the machine's state.
+type tickInput struct {
+	wall int64 // ms since 1970, by the owner's clock
+	// free is how many runs the executor has room for.
+	free int
+	// beat asks for a batch even if it is empty.
+	beat bool
+	// owner, addr and the ttl go into the header; owner "" hands the shard over.
+	owner, addr string
+	nonce       string
+}
+
+// plan is a batch with what it means.
+type plan struct {
+	batch   store.Batch
+	intents []*intent
+	// readAt is the read mark when the plan was made.
+	readAt int64
+	trims  []store.Op
+	// slots is how many of the executor's free slots its claims take.
+	slots int
+	// alone: it is a group of a batch that was refused.
+	alone bool
+
+	jobs map[job.ID]bool
+}
+
+// next plans a batch, or returns nil if there is nothing to do. Nothing else may
+// be planned until the plan ends in settled, rejected or refused.
+func (m *machine) next(in tickInput) *plan {
+	p := &plan{readAt: m.window.read, jobs: map[job.ID]bool{}}
+	p.batch.From, p.batch.To = m.head.Stamp, m.head
+	h := &p.batch.To
+	h.Tick++
+	h.Nonce, h.Owner, h.Addr = in.nonce, in.owner, in.addr
+	seq := m.seq
+	switch {
+	case m.probe:
+	case len(m.groups) > 0 && m.groupFits(in.free):
+		p.alone = true
+		for _, i := range m.groups[0] {
+			m.add(p, i, in.wall)
+		}
+		m.groups = m.groups[1:]
+	case len(m.groups) > 0:
+		if !in.beat {
+			return nil
+		}
+	default:
+		m.fill(p, in)
+		if len(p.batch.Ops) == 0 && !in.beat {
+			return nil
+		}
+	}
+	m.marks(h, seq)
+	return p
+}
+
+// groupFits reports whether the executor has room for the claims of the next group.
+func (m *machine) groupFits(free int) bool {
+	for _, i := range m.groups[0] {
+		if i.kind == doClaim {
+			free--
+		}
+	}
+	return free >= 0
+}
+
+// opsOf is the most operations that an intent makes.
+const opsOf = 3
+
+func (m *machine) fill(p *plan, in tickInput) {
+	room := func() bool { return len(p.batch.Ops)+opsOf <= m.cfg.maxOps }
+	var left []*intent
+	for _, i := range m.queue {
+		switch {
+		case m.known(i):
+			// The job is in memory, so its row exists: a duplicate.
+			m.acknowledge(i, true)
+		case !room() || p.jobs[i.job()]:
+			left = append(left, i)
+		default:
+			m.add(p, i, in.wall)
+		}
+	}
+	m.queue = left
+	for m.claimable(in.wall, in.free-p.slots) > 0 && room() {
+		e := m.waiting.pop()
+		m.add(p, &intent{kind: doClaim, e: e}, in.wall)
+	}
+	if room() {
+		p.trims = m.trims()
+		p.batch.Ops = append(p.batch.Ops, p.trims...)
+	}
+}
+
+func (m *machine) known(i *intent) bool {
+	return i.kind == doEnqueue && m.jobs[i.e.job.ID] != nil
+}
+
+// claimable is how many of the ready entries may be claimed.
+func (m *machine) claimable(wall int64, free int) int {
+	return min(m.waiting.due(wall), free, m.cfg.maxRunning-m.running, job.MaxSeq-int(m.seq))
+}
+
+// wanted is how many slots a plan could use now.
+func (m *machine) wanted(wall int64) int {
+	n := 0
+	if len(m.groups) > 0 {
+		for _, i := range m.groups[0] {
+			if i.kind == doClaim {
+				n++
+			}
+		}
+		return n
+	}
+	return max(0, m.claimable(wall, m.cfg.maxRunning))
+}
+
+func (m *machine) add(p *plan, i *intent, wall int64) {
+	p.jobs[i.job()] = true
+	p.intents = append(p.intents, i)
+	var ops []store.Op
+	switch i.kind {
+	case doEnqueue:
+		ops = m.enqueueOps(i, wall)
+	case doClaim:
+		ops = m.claimOps(p, i, wall)
+	case doFinish:
+		ops = m.finishOps(i, wall)
+	case doSweep:
+		ops = []store.Op{remove(i.ended.Key), remove(jobKey(job.ID(i.ended.ID)))}
+	}
+	p.batch.Ops = append(p.batch.Ops, ops...)
+}
+
+func jobKey(id job.ID) store.Key { return store.Key{Kind: store.KindJob, ID: string(id)} }
+
+func put(r store.Row) store.Op    { return store.Op{Kind: store.Put, Row: r} }
+func remove(k store.Key) store.Op { return store.Op{Kind: store.Delete, Row: store.Row{Key: k}} }
+
+// pendingRow places a job that is due then. Nothing is inserted at or behind the
+// read mark: a row there would never be read, and its range is deleted.
+func (m *machine) pendingRow(e *entry, due int64, attempt int, run job.RunID) store.Row {
+	key := store.Key{Kind: store.KindPending, At: max(due, m.window.read+1), ID: string(e.job.ID)}
+	return store.Row{Key: key, Due: due, Attempt: attempt, Run: int64(run), Body: e.body}
+}
+
+// endOps writes the state of a job that has ended, and its place in the index by
+// which it is swept, or in the dead letter queue, which is swept by people only.
+func (m *machine) endOps(i *intent, to job.State, attempt int, run job.RunID, why string, body []byte, wall int64) []store.Op {
+	at := max(wall, m.head.LowEnded+1, m.sweeps.target+1)
+	row := store.Row{Key: jobKey(i.e.job.ID), State: string(to), Attempt: attempt, Run: int64(run), Ended: at, Note: why}
+	index := store.Row{Key: store.Key{Kind: store.KindEnded, At: at, ID: string(i.e.job.ID)}}
+	if to == job.DLQ {
+		index.Kind, index.Attempt, index.Run, index.Note, index.Body = store.KindDLQ, attempt, int64(run), why, body
+	}
+	i.put = index.Key
+	return []store.Op{put(row), put(index)}
+}
+
+func (m *machine) enqueueOps(i *intent, wall int64) []store.Op {
+	if i.condemned != "" {
+		// Only a row of the inbox comes here: its job was acknowledged.
+		ops := m.endOps(i, job.DLQ, 0, 0, i.condemned, nil, wall)
+		ops[0].Kind = store.PutNew
+		return ops
+	}
+	row := m.pendingRow(i.e, i.e.due, 0, 0)
+	i.put = row.Key
+	state := store.Row{Key: jobKey(i.e.job.ID), State: string(job.Pending), Due: i.e.due}
+	return []store.Op{{Kind: store.PutNew, Row: state}, put(row)}
+}
+
+func (m *machine) claimOps(p *plan, i *intent, wall int64) []store.Op {
+	e := i.e
+	if i.condemned != "" {
+		var body []byte
+		if i.readable {
+			body = e.body
+		}
+		return append(m.endOps(i, job.DLQ, e.attempt, e.run, i.condemned, body, wall), remove(e.key))
+	}
+	m.seq++
+	p.slots++
+	i.attempt, i.run = e.attempt+1, job.NewRunID(m.head.Fence, m.seq)
+	i.put = store.Key{Kind: store.KindRunning, At: int64(i.run), ID: string(e.job.ID)}
+	return []store.Op{
+		remove(e.key),
+		put(store.Row{Key: i.put, Due: e.due, Attempt: i.attempt, Run: int64(i.run), Body: e.body}),
+		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Running), Due: e.due, Attempt: i.attempt, Run: int64(i.run)}),
+	}
+}
+
+func (m *machine) finishOps(i *intent, wall int64) []store.Op {
+	e, why, body := i.e, i.note, i.e.body
+	if i.condemned != "" {
+		// Its note or its body is what the store refuses.
+		why, body = i.condemned, nil
+		if i.to == job.Pending {
+			i.to = job.DLQ
+		}
+	}
+	if i.to != job.Pending {
+		return append(m.endOps(i, i.to, e.attempt, e.run, why, body, wall), remove(e.key))
+	}
+	row := m.pendingRow(e, i.due, e.attempt, e.run)
+	i.put = row.Key
+	return []store.Op{
+		remove(e.key), put(row),
+		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Pending), Due: i.due, Attempt: e.attempt, Run: int64(e.run), Note: why}),
+	}
+}

@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// shard is one shard as this process sees it: it contends, owns, and contends again.
+type shard struct {
+	e   *Engine
+	id  store.ShardID
+	rnd *rand.Rand // used by the shard's goroutine only
+
+	mu    sync.Mutex
+	owner *owner // nil unless this process owns the shard
+}
+
+func (s *shard) current() *owner {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owner
+}
+
+func (s *shard) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		h := s.observe(ctx)
+		if h == nil {
+			return
+		}
+		o := s.takeOver(ctx, *h)
+		if o == nil {
+			continue
+		}
+		s.mu.Lock()
+		s.owner = o
+		s.mu.Unlock()
+		o.loop(ctx)
+		s.mu.Lock()
+		s.owner = nil
+		s.mu.Unlock()
+	}
+}
+
+// observe looks at the header until its stamp has stood still for long enough by
+// this process's own clock, counted from the return of the first look that showed
+// it. It returns nil when ctx ends.
+func (s *shard) observe(ctx context.Context) *store.Header {
+	var seen store.Header
+	var since time.Duration
+	first := true
+	grace := time.Duration(s.e.o.Rank(s.id)) * s.e.o.TTL / 8
+	for {
+		h, err := s.look(ctx)
+		now := s.e.o.Clock.Now()
+		wait := s.e.o.TTL / 8
+		switch {
+		case err == nil && h != nil && (first || h.Stamp != seen.Stamp):
+			seen, since, first = *h, now, false
+		case err == nil && h != nil:
+			seen = *h
+		}
+		if err == nil && h != nil {
+			need := grace
+			if h.Owner != "" {
+				need += h.TTL
+			}
+			if now-since >= need {
+				return &seen
+			}
+			wait = min(wait, need-(now-since))
+		}
+		if s.e.o.Clock.Sleep(ctx, s.jittered(wait)) != nil {
+			return nil
+		}
+	}
+}
+
+// jittered lengthens d by up to an eighth.
+func (s *shard) jittered(d time.Duration) time.Duration {
+	return d + time.Duration(s.rnd.Int64N(int64(d/8)+1))
+}
+
+// look is a plain read: late at worst, and the conditional batch decides.
+func (s *shard) look(ctx context.Context) (*store.Header, error) {
+	rctx, stop := s.e.timeout(ctx, s.e.o.RequestTimeout)
+	defer stop()
+	return s.e.store.Look(rctx, s.id, false)
+}
+
+// takeOver tries to make the shard this process's own, from exactly the header
+// that was seen.
+func (s *shard) takeOver(ctx context.Context, h store.Header) *owner {
+	if h.Fence >= job.MaxFence {
+		s.e.o.Logger.Error("a shard's fences are used up", "shard", s.id.String(), "fence", h.Fence)
+		_ = s.e.o.Clock.Sleep(ctx, s.e.o.TTL)
+		return nil
+	}
+	to := h
+	to.Fence, to.Tick, to.Nonce = h.Fence+1, h.Tick+1, s.e.o.NewID()
+	to.Owner, to.Addr, to.TTL = s.e.o.Name, s.e.o.Addr, s.e.o.TTL
+	b := store.Batch{From: h.Stamp, To: to}
+	span := s.e.begin(Op{Kind: OpTakeover, Shard: s.id, From: b.From, To: to.Stamp})
+	a := answer{from: b.From, to: to.Stamp}
+	first := s.e.o.Clock.Now()
+	trust := first + s.e.o.TTL - s.e.o.margin()
+	for n := 0; ; n++ {
+		s.e.step(Step{Kind: StepSend, Shard: s.id, Fence: to.Fence, Tick: to.Tick})
+		span.Sending(n)
+		rctx, stop := s.e.timeout(ctx, s.e.o.RequestTimeout)
+		a.res, a.err = s.e.store.Commit(rctx, s.id, b, n)
+		stop()
+		now := s.e.o.Clock.Now()
+		switch v := settleTakeover(a); {
+		case v == applied:
+			span.End(Result{Outcome: store.OK})
+			trust = max(trust, s.e.o.anchor(first, now)+s.e.o.TTL-s.e.o.margin())
+			if now >= trust {
+				return nil // too late to be trusted: the next one takes it over
+			}
+			s.e.step(Step{Kind: StepOwn, Shard: s.id, Fence: to.Fence, Tick: to.Tick})
+			return newOwner(s, to, first, trust)
+		case v == lost:
+			// Only the sole copy's rejection says that it never happened.
+			span.End(Result{Outcome: rejection(a), Stamp: a.res.Stamp})
+			return nil
+		case v == again:
+			a.unsure++
+		}
+		if now >= trust || ctx.Err() != nil || a.unsure == 0 && n >= 2 {
+			outcome := store.Fail
+			if a.unsure > 0 {
+				outcome = store.Unknown
+			}
+			span.End(Result{Outcome: outcome, Err: a.err})
+			_ = s.e.o.Clock.Sleep(ctx, s.jittered(s.e.o.TTL/8))
+			return nil
+		}
+		if s.e.o.Clock.Sleep(ctx, s.jittered(s.e.o.TTL/100)) != nil {
+			continue // the next answer is "not sent", and ends it
+		}
+	}
+}
+
+// rejection is the outcome of a batch whose last copy was rejected for good.
+func rejection(a answer) store.Outcome {
+	if a.unsure > 0 {
+		return store.Unknown
+	}
+	return store.Fail
+}
+
+func (s *shard) enqueue(j job.Job, body []byte, w *waiter) (*owner, error) {
+	o := s.current()
+	if o == nil || !o.valid() {
+		return nil, ErrNotOwner
+	}
+	return o, o.enqueue(j, body, w)
+}

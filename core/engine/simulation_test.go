@@ -1,0 +1,160 @@
+package engine_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"sync"
+	"testing"
+	"time"
+
+	"fencepost/core/store/sim"
+)
+
+var (
+	simSeeds   = flag.Uint64("sim.seeds", 200, "number of simulated runs")
+	simFirst   = flag.Uint64("sim.first", 1, "first seed: -sim.first N -sim.seeds 1 replays run N")
+	simReplays = flag.Uint64("sim.replays", 4, "seeds that are run ten times each, to the same history")
+	simShrink  = flag.Int("sim.shrink", 100, "runs to spend on making a red run smaller")
+	simLanes   = flag.Int("sim.lanes", 2, "runs at once")
+)
+
+// configFor draws a run from its seed.
+func configFor(seed uint64) simConfig {
+	r := rand.New(rand.NewPCG(seed, 42))
+	drift := []float64{0.01, 0.05, 0.1}[r.IntN(3)]
+	ttl := time.Duration(500+r.IntN(1500)) * time.Millisecond
+	cfg := simConfig{
+		seed: seed, nodes: 3, shards: 1 + r.IntN(3), jobs: 8 + r.IntN(18), slots: 1 + r.IntN(6),
+		maxOps: 4 + r.IntN(30), maxLoaded: 3 + r.IntN(30), page: 1 + r.IntN(10),
+		ttl: ttl, drift: drift, rates: []float64{1 - drift, 1 + drift, 1},
+		horizon: ttl/2 + time.Duration(r.Int64N(int64(3*ttl))), dedupe: 14 * ttl, duration: 12 * ttl,
+		skew:    []time.Duration{0, time.Duration(r.Int64N(int64(ttl))), -time.Duration(r.Int64N(int64(ttl)))},
+		crashes: r.IntN(4),
+	}
+	cfg.faults = sim.Faults{
+		Latency:     time.Duration(1+r.IntN(10)) * time.Millisecond,
+		LoseRequest: 0.1 * r.Float64(), LoseReply: 0.15 * r.Float64(), Late: 0.1 * r.Float64(),
+		LateBy: time.Duration(r.Int64N(int64(3 * ttl))),
+		Refuse: 0.1 * r.Float64(), ServerTimeout: 0.1 * r.Float64(), StaleRead: 0.2 * r.Float64(),
+	}
+	if r.IntN(8) == 0 {
+		cfg.faults = sim.Faults{Latency: cfg.faults.Latency} // a quiet network
+	}
+	for range r.IntN(5) {
+		cfg.events = append(cfg.events, event{
+			at: time.Duration(r.Int64N(int64(cfg.duration))), length: time.Duration(r.Int64N(int64(3 * ttl))),
+			node: r.IntN(cfg.nodes), kind: []string{"crash", "stop", "pause", "cut"}[r.IntN(4)],
+		})
+	}
+	switch r.IntN(10) {
+	case 0: // clocks that are worse than declared: numbers alone protect
+		cfg.beyond, cfg.drift, cfg.rates = true, 0.001, []float64{0.6, 1.5, 1}
+	case 1:
+		cfg.poison = true
+		cfg.setup = func(s *sim.Store) { s.Refuses = poisonous }
+	}
+	return cfg
+}
+
+// sweepSeeds runs f for many seeds, some at once, and returns when all are done or
+// f reports that enough was seen.
+func sweepSeeds(first, n uint64, lanes int, f func(seed uint64) (enough bool)) {
+	var mu sync.Mutex
+	next, stop := first, false
+	var wg sync.WaitGroup
+	for range lanes {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				seed := next
+				next++
+				over := stop || seed >= first+n
+				mu.Unlock()
+				if over {
+					return
+				}
+				if f(seed) {
+					mu.Lock()
+					stop = true
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestSimulation: no seed may break a rule, and all together must have met
+// every situation that the rules are about.
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	seeds := *simSeeds
+	if testing.Short() {
+		seeds = min(seeds, 50)
+	}
+	var mu sync.Mutex
+	total := map[string]int{}
+	begun := time.Now()
+	sweepSeeds(*simFirst, seeds, *simLanes, func(seed uint64) bool {
+		cfg := configFor(seed)
+		r := runSim(t, cfg)
+		for rule, what := range r.violations {
+			t.Errorf("seed %d: %s: %s (replay: -run 'TestSimulation$' -sim.first %d -sim.seeds 1)\nsmallest run found: %s",
+				seed, rule, what, seed, shrink(t, cfg, rule, *simShrink).describe())
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for k, v := range r.counts {
+			total[k] += v
+		}
+		return t.Failed()
+	})
+	if t.Failed() {
+		return
+	}
+	t.Logf("%d runs, %.1f a second: %s", seeds, float64(seeds)/time.Since(begun).Seconds(), inOrder(total))
+	if seeds < 1000 { // the rarest is met once in some hundred runs
+		return
+	}
+	for _, must := range situations {
+		if total[must] == 0 {
+			t.Errorf("no run met %q: the simulation does not test it", must)
+		}
+	}
+}
+
+func inOrder(counts map[string]int) string {
+	var out []string
+	for k, v := range counts {
+		out = append(out, fmt.Sprintf("%s %d", k, v))
+	}
+	sort.Strings(out)
+	return fmt.Sprint(out)
+}
+
+var situations = []string{"crash", "stop", "pause", "cut", "resend", "duplicate", "inbox-insert", "swept",
+	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
+	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
+	"step-rescue", "step-retry", "step-copied", "step-sweep", "step-refused", "step-lost", "step-handed", "step-duplicate",
+	"crash-at-send", "crash-at-answer", "crash-at-settled", "crash-at-own", "crash-at-claim", "crash-at-start",
+	"crash-at-finish", "crash-at-complete", "crash-at-enqueue", "crash-at-copied"}
+
+// TestReplay: a seed's runs are the same to the nanosecond.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	hashes := map[string]bool{}
+	for seed := uint64(1); seed <= *simReplays; seed++ {
+		first := runSim(t, configFor(seed)).hash
+		for n := range 9 {
+			if again := runSim(t, configFor(seed)).hash; again != first {
+				t.Fatalf("seed %d: run %d has history %s, the first one %s", seed, n+2, again, first)
+			}
+		}
+		hashes[first] = true
+	}
+	if len(hashes) != int(*simReplays) {
+		t.Error("two seeds have the same history")
+	}
+}

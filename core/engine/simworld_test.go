@@ -1,0 +1,274 @@
+package engine_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/sink/sinktest"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+)
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// simConfig is one run.
+type simConfig struct {
+	seed                           uint64
+	nodes, shards, jobs, slots     int
+	maxOps, maxLoaded, page        int
+	ttl, horizon, dedupe, duration time.Duration
+	drift                          float64
+	rates                          []float64
+	skew                           []time.Duration
+	faults                         sim.Faults
+	// events are the faults of processes, in order of time.
+	events  []event
+	crashes int // at steps
+	// beyond: clock rates are worse than declared, so only numbers protect.
+	beyond bool
+	poison bool
+	// deafSink says that it applied effects, and did not.
+	deafSink bool
+	// plant changes a correct process into a broken one, setup the store.
+	plant func(w *world, p *process, s store.Shards, o engine.Options) (store.Shards, engine.Options)
+	setup func(s *sim.Store)
+}
+
+// event is a fault of one process at a time.
+type event struct {
+	at, length time.Duration
+	node       int
+	kind       string // crash, stop, pause, cut
+}
+
+// world is a run's state.
+type world struct {
+	cfg   simConfig
+	store *sim.Store
+	sink  *sinktest.Memory
+	begun time.Time
+
+	mu         sync.Mutex
+	rndCrash   *rand.Rand
+	crashes    int
+	lives      int
+	healed     bool
+	procs      []*process
+	live       []*process
+	ops        []*recordedOp
+	jobs       []*simJob
+	byID       map[job.ID]*simJob
+	owners     map[string]string
+	violations map[string]string
+	counts     map[string]int
+}
+
+func (w *world) violateLocked(rule, format string, args ...any) {
+	if _, ok := w.violations[rule]; !ok {
+		w.violations[rule] = fmt.Sprintf(format, args...)
+	}
+}
+
+func (w *world) violate(rule, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violateLocked(rule, format, args...)
+}
+
+func (w *world) count(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what]++
+}
+
+func (w *world) faults() sim.Faults {
+	if w.healed {
+		return sim.Faults{Latency: w.cfg.faults.Latency}
+	}
+	return w.cfg.faults
+}
+
+// result is what a run has shown.
+type result struct {
+	violations map[string]string
+	counts     map[string]int
+	hash       string
+}
+
+// runSim runs one seed in a bubble.
+func runSim(t *testing.T, cfg simConfig) result {
+	w := &world{cfg: cfg, store: sim.New(), sink: sinktest.NewMemory(), crashes: cfg.crashes,
+		rndCrash: rand.New(rand.NewPCG(cfg.seed, 7)), live: make([]*process, cfg.nodes),
+		byID: map[job.ID]*simJob{}, owners: map[string]string{}, violations: map[string]string{}, counts: map[string]int{}}
+	if cfg.setup != nil {
+		cfg.setup(w.store)
+	}
+	w.makeJobs()
+	synctest.Test(t, func(*testing.T) {
+		w.begun = time.Now()
+		for n := range cfg.nodes {
+			w.start(n)
+		}
+		w.faultPhase()
+		w.heal()
+		w.stopAll()
+		time.Sleep(cfg.faults.LateBy + time.Minute) // the last copies land
+	})
+	w.judge()
+	return result{w.violations, w.counts, w.hash()}
+}
+
+// hash is the same for two runs that changed the store alike at the same times.
+func (w *world) hash() string {
+	h := sha256.New()
+	for _, c := range w.store.ShardChanges() {
+		fmt.Fprintln(h, c.Session, c.At.Sub(w.begun), c.Shard, c.To.Fence, c.To.Tick, c.To.Read, c.To.LowPending)
+		for _, op := range c.Ops {
+			fmt.Fprintln(h, op.Kind, op.Row.Key, op.Row.State, op.Row.Attempt, op.Row.Run)
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:8])
+}
+
+func sleep(ctx context.Context, d time.Duration) { _ = clock.Go().Sleep(ctx, d) }
+
+// faultPhase runs the clients and the planned faults.
+func (w *world) faultPhase() {
+	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.duration)
+	defer cancel()
+	var wg sync.WaitGroup
+	for n, j := range w.jobs {
+		for c := range j.clients {
+			r := rand.New(rand.NewPCG(w.cfg.seed, uint64(1000+10*n+c)))
+			wg.Go(func() { w.client(ctx, j, r) })
+		}
+	}
+	for _, e := range w.cfg.events {
+		wg.Go(func() { w.strike(ctx, e) })
+	}
+	restarts, stop := context.WithCancel(ctx)
+	r := rand.New(rand.NewPCG(w.cfg.seed, 8))
+	wg.Go(func() {
+		// What crashed at a step comes back too.
+		for restarts.Err() == nil {
+			sleep(restarts, w.cfg.ttl/2+time.Duration(r.Int64N(int64(w.cfg.ttl))))
+			w.restartCrashed()
+		}
+	})
+	<-ctx.Done()
+	stop()
+	wg.Wait()
+}
+
+func (w *world) at(n int) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.live[n]
+}
+
+func (w *world) restartCrashed() {
+	for n := range w.cfg.nodes {
+		if p := w.at(n); p.isCrashed() {
+			w.start(n)
+		}
+	}
+}
+
+func (w *world) strike(ctx context.Context, e event) {
+	sleep(ctx, e.at)
+	if ctx.Err() != nil {
+		return
+	}
+	p := w.at(e.node)
+	switch e.kind {
+	case "crash":
+		if !p.isCrashed() {
+			p.crash()
+		}
+	case "stop":
+		w.count("stop")
+		w.mu.Lock()
+		p.stopping = true
+		w.mu.Unlock()
+		p.cancel()
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			return
+		}
+		if w.at(e.node) == p {
+			w.start(e.node)
+		}
+	case "pause":
+		w.count("pause")
+		p.pause(e.length)
+	case "cut":
+		w.count("cut")
+		p.session.Cut(true)
+		if e.length%2 == 0 { // else the zombie still reaches the sink
+			p.effects.Cut(true)
+		}
+		sleep(ctx, e.length)
+		p.session.Cut(false)
+		p.effects.Cut(false)
+	}
+}
+
+// heal ends all faults; every job must come to its end within a bound.
+func (w *world) heal() {
+	w.mu.Lock()
+	w.healed = true
+	w.crashes = 0
+	for _, p := range w.procs {
+		p.crashAt = 0
+		p.session.Cut(false)
+		p.effects.Cut(false)
+		p.session.SetFaults(w.faults())
+		p.effects.SetFaults(w.faults())
+	}
+	var gone []int
+	for n, p := range w.live {
+		if p.crashed || p.stopping {
+			gone = append(gone, n)
+		}
+	}
+	w.mu.Unlock()
+	for _, n := range gone {
+		w.start(n)
+	}
+	bound := time.Now().Add(w.bound())
+	for time.Now().Before(bound) {
+		time.Sleep(w.cfg.ttl + 17)
+		if w.allEnded() {
+			return
+		}
+	}
+	w.violate("liveness", "%s after healing: %s", w.bound(), w.unfinished())
+}
+
+// bound is how long after healing every job must have ended: the last pause, two
+// takeovers, the jobs' own delays and retries, and the wait for a lost run's slot.
+func (w *world) bound() time.Duration { return 30 * w.cfg.ttl }
+
+func (w *world) stopAll() {
+	for _, p := range w.procs {
+		p.cancel()
+	}
+	for _, p := range w.procs {
+		<-p.done
+		if !p.isCrashed() && p.pool.Free() != w.cfg.slots {
+			w.violate("slots", "%s: %d of %d slots are free at the end", p.name, p.pool.Free(), w.cfg.slots)
+		}
+	}
+}

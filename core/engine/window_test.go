@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"testing"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+func pendingOf(r *machineRig, n int, at, due int64) store.Row {
+	j := r.job(n)
+	return store.Row{Key: store.Key{Kind: store.KindPending, At: at, ID: string(j.ID)}, Due: due, Body: r.body(j)}
+}
+
+// TestAPageShowsWhatIsGone: a page that was on its way while a job was claimed and
+// ended must not bring it back.
+func TestAPageShowsWhatIsGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if _, ok := r.m.page(r.wall); !ok {
+		t.Fatal("no page is wanted")
+	}
+	r.enqueue(1, 0)
+	r.tick(1)
+	r.tick(1)
+	var run job.Run
+	for _, e := range r.m.take() {
+		if e.kind == effStart {
+			run = e.run
+		}
+	}
+	r.m.finished(run.Job.ID, run.ID, nil, r.wall, 0)
+	r.tick(0)
+	r.m.loaded([]store.Row{pendingOf(r, 1, 10_001, 0), pendingOf(r, 2, 9_500, 9_500)}, false)
+	p := r.tick(5)
+	if len(p.intents) != 1 || p.intents[0].job() != r.job(2).ID {
+		t.Errorf("claimed %v", p.intents)
+	}
+}
+
+// TestMarks: inserts lie above the read mark, the low mark below every live row, and
+// a range is deleted only up to a mark that is stored.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *machineConfig) { c.trimEvery = 1 })
+	rg, ok := r.m.page(r.wall)
+	if !ok || rg.AfterAt != 4000 || rg.UpTo != 11_000 {
+		t.Fatalf("the first page is %+v, %v", rg, ok)
+	}
+	r.enqueue(1, 0)
+	p := r.tick(0)
+	if at := p.batch.Ops[1].Row.At; at <= rg.UpTo || p.batch.To.Read != rg.UpTo || p.batch.To.LowPending != 4000 {
+		t.Errorf("inserted at %d, marks %+v", at, p.batch.To)
+	}
+	r.m.loaded([]store.Row{pendingOf(r, 2, 4500, 4500), pendingOf(r, 3, 10_900, 10_900)}, false)
+	r.m.ranBefore(nil, false, r.wall)
+	p = r.tick(9) // claims 1 and 2
+	if p.slots != 2 || p.batch.To.LowPending != 4499 || len(p.trims) != 0 {
+		t.Errorf("%d claims, marks %+v, trims %v", p.slots, p.batch.To, p.trims)
+	}
+	r.m.finished(r.job(2).ID, r.m.jobs[r.job(2).ID].run, nil, r.wall, 0)
+	p = r.tick(9)
+	if p.batch.To.LowPending != 10_899 || len(p.trims) != 1 || p.trims[0].Row.At != 4499 {
+		t.Errorf("marks %+v, trims %v", p.batch.To, p.trims)
+	}
+}
+
+// TestARangeThatIsBeingReadIsNotWritten: the read mark rises before the page is asked for.
+func TestARangeThatIsBeingReadIsNotWritten(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.m.page(r.wall)
+	r.m.loaded(nil, false)
+	r.enqueue(1, 11_400) // above the mark, not in memory
+	p := r.next(0)
+	r.wall += 800
+	rg, ok := r.m.page(r.wall)
+	if !ok || rg.UpTo != 11_800 {
+		t.Fatalf("the next page is %+v, %v", rg, ok)
+	}
+	r.m.loaded(nil, false) // read before the batch was applied
+	r.m.settled(p)
+	if r.m.jobs[r.job(1).ID] == nil {
+		t.Error("a job whose row fell into the range is not in memory")
+	}
+	r.enqueue(2, 11_500)
+	if at := r.next(0).batch.Ops[1].Row.At; at <= rg.UpTo {
+		t.Errorf("inserted at %d behind the read mark %d", at, rg.UpTo)
+	}
+}
+
+func TestUnreadableRowGoesToTheDeadLetterQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.m.page(r.wall)
+	row := pendingOf(r, 1, 5000, 5000)
+	row.Body = []byte("{")
+	r.m.loaded([]store.Row{row}, false)
+	p := r.tick(0)
+	var dlq *store.Row
+	for _, op := range p.batch.Ops {
+		if op.Row.Kind == store.KindDLQ {
+			dlq = &op.Row
+		}
+	}
+	if dlq == nil || string(dlq.Body) != "{" || dlq.Note == "" || p.slots != 0 {
+		t.Errorf("batch %+v", p.batch.Ops)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if rg, ok := r.m.sweepRange(4000); ok {
+		t.Fatalf("swept %+v before the window is over", rg)
+	}
+	rg, ok := r.m.sweepRange(9000)
+	if !ok || rg.UpTo != 4000 {
+		t.Fatalf("sweep %+v, %v", rg, ok)
+	}
+	a, b := r.job(1).ID, r.job(2).ID
+	rows := []store.Row{{Key: store.Key{Kind: store.KindEnded, At: 3000, ID: string(a)}}, {Key: store.Key{Kind: store.KindEnded, At: 3500, ID: string(b)}}}
+	r.m.sweep(rows, false, map[string]bool{string(b): true})
+	p := r.tick(0)
+	if len(p.intents) != 1 || p.intents[0].job() != a {
+		t.Errorf("swept %v; %s is in the inbox", p.intents, b)
+	}
+	if r.m.sweeps.upTo != 0 {
+		t.Errorf("the mark rose to %d over a row that was kept", r.m.sweeps.upTo)
+	}
+	r.m.sweepRange(9000)
+	r.m.sweep(rows[1:], false, nil)
+	r.tick(0)
+	if r.m.sweeps.upTo != 4000 {
+		t.Errorf("the mark is %d", r.m.sweeps.upTo)
+	}
+}

@@ -1,0 +1,31 @@
+// Package job holds the pure types of the scheduler: what a job is, where it
+// belongs, the states that it goes through, and when it is tried again. It does no
+// I/O, reads no clock and draws no random numbers.
+//
+// # Identity
+//
+// A job's id is chosen by whoever enqueues it, before the first request is sent,
+// so that a request without an answer can be repeated without making a second
+// job. With an idempotency key the id is a function of queue and key; without one
+// it is random. The id embeds its shard, "<shard>-<32 hex digits>", and the shard
+// is a hash of those digits: a job can be found by its id alone, and an id that
+// names another shard than its own is refused.
+//
+// # Runs and tokens
+//
+// Each claim of a job makes a Run with an id of its own, fence<<32 | seq: the fence
+// of the shard's ownership, and a number that rises within it. The id names the
+// attempt, and is the fencing token that its effects carry: it rises strictly in
+// each shard and so for each job. In JSON it is a decimal string, since it does not
+// fit into a double.
+//
+// # States
+//
+//	pending ──claim──> running ──> completed
+//	   ^                  │──────> dlq        attempts used up
+//	   └──retry, rescue───│──────> cancelled  the handler says that it will never work
+//	                      └──────> abandoned  rescued with policy at_most_once
+//
+// Attempts count claims, not starts: a run that was claimed and never started
+// because its owner died spent an attempt.
+package job

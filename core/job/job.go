@@ -1,0 +1,139 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Rescue says what becomes of a run whose owner lost its shard while it was running.
+type Rescue string
+
+// The policies.
+const (
+	// AtLeastOnce runs the job again; the sink makes a late original harmless.
+	AtLeastOnce Rescue = "at_least_once"
+	// AtMostOnce ends the job as abandoned: it may or may not have had its effect.
+	AtMostOnce Rescue = "at_most_once"
+)
+
+// Limits and defaults of a Job.
+const (
+	DefaultMaxAttempts = 5
+	DefaultMaxDuration = time.Minute
+	MaxAttemptsLimit   = 1000
+)
+
+// Job is what a client enqueues. It does not change after that.
+type Job struct {
+	ID    ID     `json:"id"`
+	Queue string `json:"queue"`
+	// Kind names the handler.
+	Kind string `json:"kind"`
+	// Key is the idempotency key, from which ID was made; "" for none.
+	Key     string `json:"key,omitempty"`
+	Payload []byte `json:"payload,omitempty"`
+	// Due is when the job may first run, in whole milliseconds; zero: at once.
+	Due time.Time `json:"due,omitzero"`
+	// Priority: of the jobs that are due, higher ones are claimed first.
+	Priority int `json:"priority,omitempty"`
+	// MaxAttempts bounds the claims; default 5.
+	MaxAttempts int `json:"max_attempts"`
+	// MaxDuration bounds one run, in nanoseconds in JSON; default 1 min.
+	MaxDuration time.Duration `json:"max_duration"`
+	// Rescue defaults to at_least_once.
+	Rescue Rescue `json:"rescue"`
+	// Retry defaults to DefaultRetry.
+	Retry RetryPolicy `json:"retry,omitzero"`
+}
+
+// WithDefaults fills in what is not set.
+func (j Job) WithDefaults() Job {
+	if j.MaxAttempts == 0 {
+		j.MaxAttempts = DefaultMaxAttempts
+	}
+	if j.MaxDuration == 0 {
+		j.MaxDuration = DefaultMaxDuration
+	}
+	if j.Rescue == "" {
+		j.Rescue = AtLeastOnce
+	}
+	return j
+}
+
+// Check reports what is wrong with a job in a queue of so many shards, as an
+// *InvalidError.
+func (j Job) Check(shards int) error {
+	if err := j.ID.Check(shards); err != nil {
+		return err
+	}
+	switch {
+	case j.Queue == "":
+		return &InvalidError{Field: "queue", Reason: "is empty"}
+	case j.Kind == "":
+		return &InvalidError{Field: "kind", Reason: "is empty: it names the handler"}
+	case j.MaxAttempts < 1 || j.MaxAttempts > MaxAttemptsLimit:
+		return &InvalidError{Field: "max_attempts", Reason: fmt.Sprintf("is %d: want 1 to %d", j.MaxAttempts, MaxAttemptsLimit)}
+	case j.MaxDuration <= 0:
+		return &InvalidError{Field: "max_duration", Reason: fmt.Sprintf("is %s: want more than 0", j.MaxDuration)}
+	case j.Rescue != AtLeastOnce && j.Rescue != AtMostOnce:
+		return &InvalidError{Field: "rescue", Reason: fmt.Sprintf("is %q: want %q or %q", j.Rescue, AtLeastOnce, AtMostOnce)}
+	case j.Key != "" && j.ID != KeyedID(j.Queue, j.Key, shards):
+		return &InvalidError{Field: "id", Reason: fmt.Sprintf("%q is not the id of key %q", j.ID, j.Key)}
+	}
+	return j.Retry.check()
+}
+
+// Encode returns the job as JSON.
+func (j Job) Encode() ([]byte, error) { return json.Marshal(j) }
+
+// Decode reads what Encode wrote.
+func Decode(body []byte) (Job, error) {
+	var j Job
+	if err := json.Unmarshal(body, &j); err != nil {
+		return Job{}, &InvalidError{Field: "body", Reason: err.Error()}
+	}
+	return j, nil
+}
+
+// Run is one claim of a job.
+type Run struct {
+	Job Job `json:"job"`
+	// ID is the fencing token.
+	ID RunID `json:"run_id"`
+	// Attempt counts the job's claims from 1.
+	Attempt int `json:"attempt"`
+}
+
+// State is where a job is in its life.
+type State string
+
+// The states.
+const (
+	Pending   State = "pending"
+	Running   State = "running"
+	Completed State = "completed"
+	DLQ       State = "dlq"
+	Cancelled State = "cancelled"
+	Abandoned State = "abandoned"
+)
+
+// Ended reports whether a job in this state will never run again by itself.
+func (s State) Ended() bool {
+	switch s {
+	case Completed, DLQ, Cancelled, Abandoned:
+		return true
+	}
+	return false
+}
+
+// Next reports whether a job may go from s to t.
+func (s State) Next(t State) bool {
+	switch s {
+	case Pending:
+		return t == Running || t == Cancelled || t == DLQ
+	case Running:
+		return t == Pending || t.Ended()
+	}
+	return false
+}

@@ -1,0 +1,109 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// RetryPolicy says how long to wait after a failed attempt. The zero value is
+// DefaultRetry.
+type RetryPolicy struct {
+	// Delays are used in turn after attempts 1, 2, …; the last one repeats.
+	// With none the wait is Base doubling (or times Factor) up to Max.
+	Delays []time.Duration `json:"delays,omitempty"`
+	Base   time.Duration   `json:"base,omitempty"`
+	Factor float64         `json:"factor,omitempty"` // default 2
+	Max    time.Duration   `json:"max,omitempty"`    // default 30 min
+	// Jitter is the part of the wait, in [0, 1], by which it varies either way.
+	Jitter float64 `json:"jitter,omitempty"`
+}
+
+// DefaultRetry waits 5 s, 15 s, 1 min, 5 min and then 30 min, each 10 % more or less.
+func DefaultRetry() RetryPolicy {
+	return RetryPolicy{
+		Delays: []time.Duration{5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute},
+		Jitter: 0.1,
+	}
+}
+
+// Exponential waits base after the first attempt and factor times as long after
+// each further one, up to limit.
+func Exponential(base time.Duration, factor float64, limit time.Duration) RetryPolicy {
+	return RetryPolicy{Base: base, Factor: factor, Max: limit, Jitter: 0.1}
+}
+
+// Delay is the wait after the attempt-th attempt failed; u in [0, 1) is the
+// jitter's random number.
+func (p RetryPolicy) Delay(attempt int, u float64) time.Duration {
+	if len(p.Delays) == 0 && p.Base == 0 {
+		p = DefaultRetry()
+	}
+	attempt = max(attempt, 1)
+	var d time.Duration
+	if n := len(p.Delays); n > 0 {
+		d = p.Delays[min(attempt, n)-1]
+	} else {
+		factor, limit := p.Factor, p.Max
+		if factor == 0 {
+			factor = 2
+		}
+		if limit == 0 {
+			limit = 30 * time.Minute
+		}
+		wait := float64(p.Base) * math.Pow(factor, float64(attempt-1))
+		d = time.Duration(min(wait, float64(limit)))
+	}
+	return time.Duration(float64(d) * (1 + p.Jitter*(2*u-1)))
+}
+
+func (p RetryPolicy) check() error {
+	bad := func(format string, args ...any) error {
+		return &InvalidError{Field: "retry", Reason: fmt.Sprintf(format, args...)}
+	}
+	for _, d := range p.Delays {
+		if d < 0 {
+			return bad("delay %s is negative", d)
+		}
+	}
+	switch {
+	case p.Base < 0 || p.Max < 0:
+		return bad("base %s and max %s must not be negative", p.Base, p.Max)
+	case p.Factor != 0 && !(p.Factor >= 1 && p.Factor <= 100):
+		return bad("factor is %v: want 1 to 100", p.Factor)
+	case !(p.Jitter >= 0 && p.Jitter <= 1):
+		return bad("jitter is %v: want 0 to 1", p.Jitter)
+	}
+	return nil
+}
+
+// InvalidError is a job that no store will take.
+type InvalidError struct{ Field, Reason string }
+
+func (e *InvalidError) Error() string { return "job: " + e.Field + " " + e.Reason }
+
+// cancelError is a handler's word that its job will never work.
+type cancelError struct{ cause error }
+
+func (e *cancelError) Error() string { return "job: cancelled by its handler: " + e.cause.Error() }
+func (e *cancelError) Unwrap() error { return e.cause }
+
+// Cancel makes an error that ends the job as cancelled when its handler returns it:
+// it is not tried again.
+func Cancel(cause error) error {
+	if cause == nil {
+		cause = errors.New("no reason given")
+	}
+	return &cancelError{cause}
+}
+
+// IsCancel reports whether err was made by Cancel.
+func IsCancel(err error) bool {
+	var c *cancelError
+	return errors.As(err, &c)
+}
+
+// ErrInterrupted is the cause of the end of a run that was stopped with its worker.
+// The job is tried again at once, if it has attempts left.
+var ErrInterrupted = errors.New("job: interrupted: its worker stops")

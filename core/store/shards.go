@@ -1,0 +1,190 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// ShardID names a partition of the shard table.
+type ShardID struct {
+	Queue string
+	Shard int
+}
+
+func (s ShardID) String() string { return fmt.Sprintf("%s/%d", s.Queue, s.Shard) }
+
+// Stamp is the part of a shard's header that every conditional batch names, and
+// all of the header that a rejection shows. It is comparable.
+type Stamp struct {
+	// Fence rises by one with every takeover.
+	Fence int64
+	// Tick rises by one with every applied batch, takeovers included.
+	Tick int64
+	// Nonce is the UUID of the batch that set this stamp.
+	Nonce string
+}
+
+func (s Stamp) String() string {
+	return fmt.Sprintf("(fence %d, tick %d, nonce %s)", s.Fence, s.Tick, s.Nonce)
+}
+
+// Header is a shard's header row. It is inserted when the queue is created and
+// never deleted.
+type Header struct {
+	Stamp
+	// Owner names the process that ticks, for people and logs; "" means that
+	// nobody does: never owned, or handed over.
+	Owner string
+	// Addr is where the owner takes enqueues.
+	Addr string
+	// TTL is how long a contender must see the stamp stand still, in whole
+	// milliseconds.
+	TTL time.Duration
+	// Read is the owner's read mark: pending rows up to it are in its memory,
+	// and no pending row is inserted at or below it.
+	Read int64
+	// Low marks: no live row of the kind is at or below its mark, and none will
+	// be inserted there.
+	LowPending, LowRunning, LowEnded int64
+}
+
+// Kind is a kind of row in a shard's partition.
+type Kind int8
+
+// The kinds. The header, kind 0, is not a Row.
+const (
+	KindPending Kind = 1 // At: scan order, not before the due time; the job's body
+	KindRunning Kind = 2 // At: the run id; the job's body
+	KindJob     Kind = 3 // At: 0, so that it is found by the id alone; the job's state
+	KindEnded   Kind = 4 // At: when the job ended; the index by which job rows are swept
+	KindDLQ     Kind = 5 // At: when the job ended; the job's body
+)
+
+// Key is a row's place in its partition.
+type Key struct {
+	Kind Kind
+	At   int64
+	ID   string // the job's id
+}
+
+func (k Key) String() string { return fmt.Sprintf("%d/%d/%s", k.Kind, k.At, k.ID) }
+
+// Less is the order of rows in a partition.
+func (k Key) Less(l Key) bool {
+	switch {
+	case k.Kind != l.Kind:
+		return k.Kind < l.Kind
+	case k.At != l.At:
+		return k.At < l.At
+	}
+	return k.ID < l.ID
+}
+
+// Row is a row of a shard's partition. Not every kind uses every field.
+type Row struct {
+	Key
+	State   string // KindJob
+	Attempt int    // claims so far
+	Run     int64  // id of the last run
+	Due     int64  // ms since 1970: when a pending row fires
+	Ended   int64  // KindJob: ms since 1970
+	Note    string // reason of the last failure
+	Body    []byte // the job
+}
+
+// OpKind is what an Op does.
+type OpKind int8
+
+// The operations of a batch.
+const (
+	// Put writes the whole row, whether it exists or not.
+	Put OpKind = iota + 1
+	// PutNew writes the row and makes the whole batch conditional on its absence.
+	PutNew
+	// Delete removes the row at Row.Key.
+	Delete
+	// DeleteUpTo removes all rows of Row.Kind at or below Row.At.
+	DeleteUpTo
+)
+
+// Op is one change of a batch. A batch must not touch one key twice: a deletion
+// and an insertion of one key in one batch carry the same timestamp, and the
+// deletion wins.
+type Op struct {
+	Kind OpKind
+	Row  Row
+}
+
+// Batch is a conditional batch on one shard: if the header's stamp is From, and
+// no PutNew row exists, the header becomes To and all Ops happen, in one atomic
+// step; else nothing does.
+type Batch struct {
+	From Stamp
+	To   Header
+	Ops  []Op
+}
+
+// MaxOps bounds the operations of a batch.
+const MaxOps = 128
+
+// CommitResult is the answer to a Batch.
+type CommitResult struct {
+	Applied bool
+	// Stamp is the header's stamp when Applied is false; nil if there is no header.
+	Stamp *Stamp
+	// Exists holds the keys of PutNew rows that exist, when Applied is false.
+	Exists []Key
+}
+
+// Range is a bounded scan: rows of Kind after the key (After.At, After.ID) and
+// with At <= UpTo, in order, at most Limit of them.
+type Range struct {
+	Kind    Kind
+	AfterAt int64
+	AfterID string
+	UpTo    int64
+	Limit   int
+}
+
+// InboxRow is a job that was enqueued without a reachable owner.
+type InboxRow struct {
+	ID string
+	// Nonce is the UUID of the insert: a deletion names it, so that it cannot
+	// hit a later insert of the same job.
+	Nonce string
+	Body  []byte
+}
+
+// Shards is the store of shard partitions and their inboxes. Rows are changed
+// by conditional requests only. Implementations are safe for concurrent use.
+// Every error is classified by OutcomeOf. Requests end when their context does.
+// Copies of one request are identical but for copyNo: 0 is the first, later
+// ones go to another node if there is one.
+type Shards interface {
+	// EnsureQueue stores the queue's number of shards unless it has one, and
+	// the headers of its shards, (0, 0) with no owner, unless they exist. It
+	// returns the number stored. It may be repeated.
+	EnsureQueue(ctx context.Context, queue string, shards int) (int, error)
+	// Look returns the header, or nil if it does not exist. A serial look is
+	// linearizable with Commit; the other kind may be late.
+	Look(ctx context.Context, s ShardID, serial bool) (*Header, error)
+	// Commit sends one copy of a batch. A request that the store will never
+	// take, such as a row that is too large, is a Fail.
+	Commit(ctx context.Context, s ShardID, b Batch, copyNo int) (CommitResult, error)
+	// Scan returns rows. It shows everything that was committed before the
+	// last applied Commit whose answer its caller has.
+	Scan(ctx context.Context, s ShardID, r Range) ([]Row, error)
+	// Row returns one row, or nil; as current as Scan.
+	Row(ctx context.Context, s ShardID, k Key) (*Row, error)
+
+	// InboxPut inserts the row unless one with its id exists; then existing is
+	// that row's nonce.
+	InboxPut(ctx context.Context, s ShardID, r InboxRow, copyNo int) (applied bool, existing string, err error)
+	// InboxDelete removes the row if its nonce is the named one. gone reports
+	// that no such row is there now, whoever removed it.
+	InboxDelete(ctx context.Context, s ShardID, id, nonce string, copyNo int) (gone bool, err error)
+	// InboxScan returns rows with ids after the given one, in order. It shows
+	// every insert that was acknowledged before it began.
+	InboxScan(ctx context.Context, s ShardID, after string, limit int) ([]InboxRow, error)
+}

@@ -1,0 +1,248 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+	"time"
+
+	"fencepost/core/store"
+)
+
+// ShardChange is one batch that was applied.
+type ShardChange struct {
+	Shard   store.ShardID
+	From    store.Stamp
+	To      store.Header
+	Ops     []store.Op
+	Session string
+	At      time.Time
+}
+
+// InboxChange is an insert or a deletion in an inbox that was applied.
+type InboxChange struct {
+	Shard   store.ShardID
+	Row     store.InboxRow
+	Deleted bool
+	At      time.Time
+}
+
+// partition is one shard's rows, and its inbox.
+type partition struct {
+	header store.Header
+	before store.Header // the header before the last change
+	rows   map[store.Key]store.Row
+	inbox  map[string]store.InboxRow
+}
+
+// tables holds all shards. It is guarded by Store.mu.
+type tables struct {
+	queues  map[string]int
+	shards  map[store.ShardID]*partition
+	changes []ShardChange
+	inbox   []InboxChange
+}
+
+func (s *Store) partition(id store.ShardID) *partition {
+	return s.tables.shards[id]
+}
+
+// ShardChanges returns the batches that were applied, in order.
+func (s *Store) ShardChanges() []ShardChange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]ShardChange(nil), s.tables.changes...)
+}
+
+// InboxChanges returns what was applied to inboxes, in order.
+func (s *Store) InboxChanges() []InboxChange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]InboxChange(nil), s.tables.inbox...)
+}
+
+// ShardRows returns a shard's header and rows as they are now, in order.
+func (s *Store) ShardRows(id store.ShardID) (store.Header, []store.Row) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.partition(id)
+	if p == nil {
+		return store.Header{}, nil
+	}
+	return p.header, p.sorted()
+}
+
+// InboxRows returns a shard's inbox as it is now.
+func (s *Store) InboxRows(id store.ShardID) []store.InboxRow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inboxScan(id, "", 1<<30)
+}
+
+func (p *partition) sorted() []store.Row {
+	rows := make([]store.Row, 0, len(p.rows))
+	for _, r := range p.rows {
+		rows = append(rows, cloneRow(r))
+	}
+	sort.Slice(rows, func(i, j int) bool { return rows[i].Key.Less(rows[j].Key) })
+	return rows
+}
+
+func cloneRow(r store.Row) store.Row {
+	r.Body = bytes.Clone(r.Body)
+	return r
+}
+
+func (s *Store) ensureQueue(queue string, shards int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n, ok := s.tables.queues[queue]; ok {
+		return n
+	}
+	s.tables.queues[queue] = shards
+	for i := range shards {
+		s.tables.shards[store.ShardID{Queue: queue, Shard: i}] = &partition{
+			rows: map[store.Key]store.Row{}, inbox: map[string]store.InboxRow{}}
+	}
+	return shards
+}
+
+func (s *Store) look(id store.ShardID, stale bool) *store.Header {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.partition(id)
+	if p == nil {
+		return nil
+	}
+	h := p.header
+	if stale {
+		h = p.before
+	}
+	return &h
+}
+
+func (s *Store) commit(session string, id store.ShardID, b store.Batch) store.CommitResult {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.partition(id)
+	if p == nil {
+		return store.CommitResult{}
+	}
+	match := p.header.Stamp == b.From
+	if s.MatchStamp != nil {
+		match = s.MatchStamp(p.header.Stamp, b.From)
+	}
+	var exists []store.Key
+	for _, op := range b.Ops {
+		if _, ok := p.rows[op.Row.Key]; ok && op.Kind == store.PutNew {
+			exists = append(exists, op.Row.Key)
+		}
+	}
+	if !match || len(exists) > 0 {
+		stamp := p.header.Stamp
+		return store.CommitResult{Stamp: &stamp, Exists: exists}
+	}
+	p.before, p.header = p.header, b.To
+	p.apply(b.Ops)
+	ops := append([]store.Op(nil), b.Ops...)
+	s.tables.changes = append(s.tables.changes, ShardChange{Shard: id, From: p.before.Stamp, To: b.To, Ops: ops, Session: session, At: time.Now()})
+	return store.CommitResult{Applied: true}
+}
+
+// apply changes the rows as one timestamp would: deletions win.
+func (p *partition) apply(ops []store.Op) {
+	for _, op := range ops {
+		if op.Kind == store.Put || op.Kind == store.PutNew {
+			p.rows[op.Row.Key] = cloneRow(op.Row)
+		}
+	}
+	for _, op := range ops {
+		switch op.Kind {
+		case store.Delete:
+			delete(p.rows, op.Row.Key)
+		case store.DeleteUpTo:
+			for k := range p.rows {
+				if k.Kind == op.Row.Kind && k.At <= op.Row.At {
+					delete(p.rows, k)
+				}
+			}
+		}
+	}
+}
+
+func (s *Store) scan(id store.ShardID, r store.Range) []store.Row {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.partition(id)
+	if p == nil {
+		return nil
+	}
+	after := store.Key{Kind: r.Kind, At: r.AfterAt, ID: r.AfterID}
+	var out []store.Row
+	for _, row := range p.sorted() {
+		if row.Key.Kind == r.Kind && after.Less(row.Key) && row.At <= r.UpTo && len(out) < r.Limit {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+func (s *Store) row(id store.ShardID, k store.Key) *store.Row {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.partition(id); p != nil {
+		if row, ok := p.rows[k]; ok {
+			row = cloneRow(row)
+			return &row
+		}
+	}
+	return nil
+}
+
+func (s *Store) inboxPut(id store.ShardID, r store.InboxRow) (applied bool, existing string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.partition(id)
+	if p == nil {
+		return false, "", fmt.Errorf("sim: no shard %s", id)
+	}
+	if old, ok := p.inbox[r.ID]; ok {
+		return false, old.Nonce, nil
+	}
+	r.Body = bytes.Clone(r.Body)
+	p.inbox[r.ID] = r
+	s.tables.inbox = append(s.tables.inbox, InboxChange{Shard: id, Row: r, At: time.Now()})
+	return true, "", nil
+}
+
+func (s *Store) inboxDelete(id store.ShardID, job, nonce string) (gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.partition(id)
+	if p == nil {
+		return true
+	}
+	row, ok := p.inbox[job]
+	if ok && row.Nonce == nonce {
+		delete(p.inbox, job)
+		s.tables.inbox = append(s.tables.inbox, InboxChange{Shard: id, Row: row, Deleted: true, At: time.Now()})
+		return true
+	}
+	return !ok
+}
+
+func (s *Store) inboxScan(id store.ShardID, after string, limit int) []store.InboxRow {
+	p := s.partition(id)
+	if p == nil {
+		return nil
+	}
+	var out []store.InboxRow
+	for _, r := range p.inbox {
+		if r.ID > after {
+			r.Body = bytes.Clone(r.Body)
+			out = append(out, r)
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
+	return out[:min(limit, len(out))]
+}

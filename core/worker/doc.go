@@ -1,0 +1,21 @@
+// Package worker runs claimed jobs with handlers.
+//
+// A Pool is the engine's executor: a fixed number of slots for all shards of a
+// process. A run begins with a look at the clock, immediately before its handler is
+// called, and is not begun when its shard is no longer trusted. Its context ends at
+// the first of: the end of the shard's trust (with the engine's *LostError as cause),
+// the job's own MaxDuration (ErrTooLong), and the end of the drain when the process
+// stops (job.ErrInterrupted). A handler that goes on after that does no harm that the
+// sink cannot refuse; but its slot stays taken until it returns, and its result is
+// reported only then, since a run that has not returned is not over.
+//
+// # Effects
+//
+// A Task carries the run id as fencing token. Its effects go to a sink resource of
+// the job's own, whose issuer is the job's shard, with a key for each step. Open
+// raises the token and waits for that before it reads what earlier runs did; after
+// it no earlier run of the job can have an effect any more. An effect whose outcome
+// is unknown must be settled, by the same effect again, before anything else is done
+// under the token: the Task refuses the rest until then. Effects on state that
+// several jobs share need a lease of core/lock on that state, and its token.
+package worker

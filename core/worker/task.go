@@ -1,0 +1,100 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fencepost/core/job"
+	"fencepost/core/sink"
+	"fencepost/core/store"
+)
+
+// Errors of a Task's effects.
+var (
+	// ErrNoSink: the pool was made without one.
+	ErrNoSink = errors.New("worker: the pool has no sink")
+	// ErrNotOpen: Apply was called before Open.
+	ErrNotOpen = errors.New("worker: call Open before Apply: an earlier run may still have effects")
+	// ErrUnsettled: an effect's outcome is unknown, and another was asked for.
+	ErrUnsettled = errors.New("worker: an effect is unsettled: apply the same one again first")
+	// ErrStale: a later run of the job has opened its effects.
+	ErrStale = errors.New("worker: a later run of the job is at work")
+)
+
+// Task is a run as its handler sees it. One goroutine uses it.
+type Task struct {
+	Run    job.Run
+	issuer string
+	sink   sink.Sink
+	valid  func() bool
+
+	open      bool
+	unsettled string
+}
+
+// Valid looks at the clock: whether the run's shard is still trusted. A handler that
+// does something that no sink protects asks immediately before.
+func (t *Task) Valid() bool { return t.valid() }
+
+// Token is the run's fencing token.
+func (t *Task) Token() int64 { return int64(t.Run.ID) }
+
+// Resource is the sink resource of the job's effects.
+func (t *Task) Resource() string { return Resource(t.Run.Job) }
+
+// Resource is the sink resource of a job's effects.
+func Resource(j job.Job) string { return "job/" + j.Queue + "/" + string(j.ID) }
+
+// Issuer is the issuer of the token.
+func (t *Task) Issuer() string { return t.issuer }
+
+// Open makes sure that no earlier run of the job has an effect from now on, and
+// returns what earlier runs did: of keys, those that were accepted.
+func (t *Task) Open(ctx context.Context, keys ...string) (sink.State, error) {
+	switch {
+	case t.sink == nil:
+		return sink.State{}, ErrNoSink
+	case t.unsettled != "":
+		return sink.State{}, fmt.Errorf("%w (%s)", ErrUnsettled, t.unsettled)
+	}
+	a, err := t.sink.Raise(ctx, t.Resource(), t.issuer, t.Token())
+	switch {
+	case err != nil:
+		return sink.State{}, err
+	case a.Result == sink.Stale:
+		return sink.State{}, fmt.Errorf("%w: token %d was seen", ErrStale, a.Seen)
+	}
+	st, err := t.sink.Read(ctx, t.Resource(), keys...)
+	if err == nil {
+		t.open = true
+	}
+	return st, err
+}
+
+// Apply makes one effect. A Duplicate is as good as Applied: an earlier run did it.
+func (t *Task) Apply(ctx context.Context, e sink.Effect) (sink.Answer, error) {
+	switch {
+	case t.sink == nil:
+		return sink.Answer{}, ErrNoSink
+	case !t.open:
+		return sink.Answer{}, ErrNotOpen
+	case t.unsettled != "" && t.unsettled != e.Key:
+		return sink.Answer{}, fmt.Errorf("%w (%s)", ErrUnsettled, t.unsettled)
+	}
+	a, err := t.sink.Accept(ctx, t.Resource(), t.issuer, t.Token(), e)
+	if err != nil && sink.OutcomeOf(a, err) == store.Unknown {
+		t.unsettled = e.Key
+		return a, err
+	}
+	t.unsettled = ""
+	switch {
+	case err != nil:
+		return a, err
+	case a.Result == sink.Stale:
+		return a, fmt.Errorf("%w: token %d was seen", ErrStale, a.Seen)
+	case a.Result == sink.Conflict:
+		return a, fmt.Errorf("worker: key %q was used for another effect", e.Key)
+	}
+	return a, nil
+}
