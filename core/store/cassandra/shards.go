@@ -10,11 +10,12 @@ import (
 	"fencepost/core/store"
 )
 
-// MaxBatchBytes bounds the rows of one batch, and of one inbox row. Cassandra
-// refuses a mutation of more than half a commit log segment (16 MiB with default
-// settings), and for a conditional one says so by a timeout, whose outcome is
-// unknown; so a large batch must be refused here. Paxos writes an update three
-// times, which is another reason to keep payloads small.
+// MaxBatchBytes bounds the rows of one batch, and of one inbox row. A mutation may
+// take half a commit log segment (16 MiB with Cassandra's defaults). Replicas refuse
+// a larger one, but the coordinator of a conditional batch then answers by a write
+// failure, whose outcome is unknown: the batch would be sent again and again. So
+// what is too large is refused here, with certainty and with room to spare: replicas
+// also store a proposal once more in their Paxos tables.
 const MaxBatchBytes = 1 << 20
 
 // Shards is the store of shard partitions in the tables queues, shards and inbox.
