@@ -25,7 +25,7 @@ var (
 )
 
 // fencedTables are fenced though a run may happen not to write them.
-var fencedTables = []string{"locks", "sink", "ids"}
+var fencedTables = []string{"locks", "sink", "ids", "queues", "shards", "inbox"}
 
 // checkStatements is P13, a lint of the shapes of all statements.
 func checkStatements(_ context.Context, a *analysis, p *Property) {

@@ -18,6 +18,10 @@ var real = []history.Statement{
 	{CQL: "SELECT seq, entry FROM sink WHERE resource = ? AND kind = 2", Consistency: "QUORUM"},
 	{CQL: "SELECT kind FROM sink WHERE resource = ? AND (kind, seq, key) IN ((0, 0, ''), (1, 0, ?))", Consistency: "SERIAL"},
 	{CQL: "UPDATE ids SET next_id = ?, recent = ? WHERE name = ? IF next_id = ?", Consistency: "QUORUM", SerialConsistency: "SERIAL"},
+	{CQL: "BEGIN UNLOGGED BATCH UPDATE shards SET tick = ? WHERE queue = ? AND shard = ? AND kind = 0 AND at = 0 AND id = '' IF fence = ? AND tick = ? AND nonce = ?; " +
+		"INSERT INTO shards (queue, shard, kind, at, id) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS; DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at <= ?; APPLY BATCH", Consistency: "QUORUM", SerialConsistency: "SERIAL"},
+	{CQL: "SELECT at, id FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND (at, id) > (?, ?) AND (at) <= (?) LIMIT ?", Consistency: "QUORUM"},
+	{CQL: "DELETE FROM inbox WHERE queue = ? AND shard = ? AND id = ? IF nonce = ?", Consistency: "QUORUM", SerialConsistency: "SERIAL"},
 }
 
 func statementsRun(stmts ...history.Statement) *history.History {
@@ -67,6 +71,8 @@ func TestStatements(t *testing.T) {
 		"plain update with a keyspace":   {plain(`UPDATE "Ks"."locks" SET a = 1 WHERE k = ?`, q), "an unconditional UPDATE"},
 		"plain update of a quoted name":  {plain(`UPDATE "Locks" SET a = 1 WHERE k = ?`, q), ""},
 		"plain insert":                   {plain("INSERT INTO ids (name) VALUES (?)", q), "an unconditional INSERT on the fenced table ids"},
+		"plain write of a job row":       {plain("INSERT INTO shards (queue, shard, kind, at, id) VALUES (?, ?, ?, ?, ?)", q), "an unconditional INSERT on the fenced table shards"},
+		"plain delete from an inbox":     {plain("DELETE FROM inbox WHERE queue = ? AND shard = ? AND id = ?", q), "an unconditional DELETE on the fenced table inbox"},
 		"plain delete":                   {plain("DELETE a FROM sink WHERE k = ?", q), "an unconditional DELETE on the fenced table sink"},
 		"truncate":                       {plain("TRUNCATE TABLE locks", q), "an unconditional TRUNCATE"},
 		"plain batch":                    {plain("BEGIN BATCH INSERT INTO sink (k) VALUES (?); INSERT INTO log (k) VALUES (?); APPLY BATCH;", q), "an unconditional INSERT"},

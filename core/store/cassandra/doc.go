@@ -35,6 +35,28 @@
 // did not happen. An answer to a conditional statement that lacks [applied], for
 // which the driver panics, is an unknown outcome.
 //
+// # Shards
+//
+// A shard is a partition of the table shards, a batch on it one conditional UNLOGGED
+// batch. The header's UPDATE comes first and names fence, tick and nonce in its
+// condition; rows follow, without conditions but for IF NOT EXISTS where a row must
+// be new. A batch that is rejected returns the header's stamp, and the whole of each
+// such row that exists; rows that nobody asked for, or a rejection although every
+// condition held, is an unknown outcome. So is a header or row that lacks a column.
+//
+// What Cassandra would refuse by an unknown outcome (a batch over MaxBatchBytes) or
+// take and lose (a key deleted and inserted in one batch: both get one timestamp, and
+// the deletion wins) is refused here.
+//
+// Scans are plain QUORUM reads: the next conditional batch of a partition, applied or
+// rejected, first brings to a quorum what was decided before it, and a batch is
+// answered after a quorum has it. Deleted rows are read over until gc_grace_seconds
+// (10 days) have passed, so scans of the table shards begin behind a mark. The inbox
+// has none, as its ids are in no order of time: about 100,000 rows deleted from one
+// shard's inbox within that time make Cassandra refuse to scan it
+// (tombstone_failure_threshold). It is for when owners cannot be reached, not for
+// every job.
+//
 // # Coordinators
 //
 // First copies for one partition go through one node, its first replica that is

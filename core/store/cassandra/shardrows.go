@@ -1,0 +1,209 @@
+package cassandra
+
+import (
+	"strings"
+	"time"
+
+	"fencepost/core/store"
+)
+
+const (
+	whereShard  = " WHERE queue = ? AND shard = ?"
+	whereHeader = whereShard + " AND kind = 0 AND at = 0 AND id = ''"
+	whereRow    = whereShard + " AND kind = ? AND at = ? AND id = ?"
+
+	readHeader = "SELECT fence, tick, nonce, owner, addr, ttl_ms, read_mark, low_pending, low_running, low_ended FROM shards" + whereHeader
+
+	insertShardHeader = "INSERT INTO shards (queue, shard, kind, at, id, fence, tick, nonce, owner, addr, ttl_ms, read_mark, low_pending, low_running, low_ended) " +
+		"VALUES (?, ?, 0, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
+
+	// The whole stamp is named: a rejected UPDATE returns only what it names, and
+	// a condition on less could hold again for a late copy.
+	updateShardHeader = "UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ?" +
+		whereHeader + " IF fence = ? AND tick = ? AND nonce = ?"
+
+	// All columns are written, so that nothing of an overwritten row shows through.
+	putShardRow = "INSERT INTO shards (queue, shard, kind, at, id, state, attempt, run, due, ended, note, body) " +
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	putNewShardRow  = putShardRow + " IF NOT EXISTS"
+	deleteShardRow  = "DELETE FROM shards" + whereRow
+	deleteShardUpTo = "DELETE FROM shards" + whereShard + " AND kind = ? AND at <= ?"
+
+	readRow   = "SELECT kind, at, id, state, attempt, run, due, ended, note, body FROM shards" + whereRow
+	readRange = "SELECT kind, at, id, state, attempt, run, due, ended, note, body FROM shards" + whereShard +
+		" AND kind = ? AND (at, id) > (?, ?) AND (at) <= (?) LIMIT ?"
+)
+
+// noNonce stands for the nonce "" of a header that no batch has changed: a
+// condition on null could not be told from one on an absent column.
+const noNonce = "00000000-0000-0000-0000-000000000000"
+
+func nonceArg(nonce string) string {
+	if nonce == "" {
+		return noNonce
+	}
+	return nonce
+}
+
+func partitionOf(id store.ShardID) []any { return []any{id.Queue, int32(id.Shard)} }
+
+// onShard is a statement whose first arguments are the partition's key.
+func onShard(id store.ShardID, cql string, args ...any) store.Statement {
+	return store.Statement{CQL: cql, Args: append([]any{id.Queue, id.Shard}, args...), Partition: partitionOf(id)}
+}
+
+func selectHeader(id store.ShardID) store.Statement { return onShard(id, readHeader) }
+
+func selectRow(id store.ShardID, k store.Key) store.Statement {
+	return onShard(id, readRow, int8(k.Kind), k.At, k.ID)
+}
+
+func selectRange(id store.ShardID, r store.Range) store.Statement {
+	return onShard(id, readRange, int8(r.Kind), r.AfterAt, r.AfterID, r.UpTo, r.Limit)
+}
+
+func headerArgs(h store.Header) []any {
+	return []any{h.Fence, h.Tick, nonceArg(h.Nonce), h.Owner, h.Addr, h.TTL.Milliseconds(), h.Read, h.LowPending, h.LowRunning, h.LowEnded}
+}
+
+func newHeader(id store.ShardID) store.Statement {
+	return onShard(id, insertShardHeader, headerArgs(store.Header{})...)
+}
+
+// batchOf is the statements of a batch. The header comes first: the driver routes
+// by it, and in a rejection its row is the first. The rest is ordered by
+// operation, so that there are few shapes; one timestamp holds for all of them.
+func batchOf(id store.ShardID, b store.Batch) []store.Statement {
+	args := append(headerArgs(b.To), id.Queue, id.Shard, b.From.Fence, b.From.Tick, nonceArg(b.From.Nonce))
+	out := make([]store.Statement, 1, 1+len(b.Ops))
+	out[0] = store.Statement{CQL: updateShardHeader, Args: args, Partition: partitionOf(id)}
+	for _, kind := range []store.OpKind{store.PutNew, store.Put, store.Delete, store.DeleteUpTo} {
+		for _, op := range b.Ops {
+			if op.Kind == kind {
+				out = append(out, change(id, op))
+			}
+		}
+	}
+	return out
+}
+
+func change(id store.ShardID, op store.Op) store.Statement {
+	r := op.Row
+	switch op.Kind {
+	case store.Delete:
+		return onShard(id, deleteShardRow, int8(r.Kind), r.At, r.ID)
+	case store.DeleteUpTo:
+		return onShard(id, deleteShardUpTo, int8(r.Kind), r.At)
+	}
+	cql := putShardRow
+	if op.Kind == store.PutNew {
+		cql = putNewShardRow
+	}
+	// A note is for people, and often cut from somebody's error message: bytes
+	// that are not UTF-8 would have the whole batch refused.
+	note := strings.ToValidUTF8(r.Note, "\uFFFD")
+	return onShard(id, cql, int8(r.Kind), r.At, r.ID, r.State, r.Attempt, r.Run, r.Due, r.Ended, note, blob(r.Body))
+}
+
+// blob: nil would be null, and null is a tombstone.
+func blob(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// rowOverhead is about what the key, the numbers and the names of a row take.
+const rowOverhead = 200
+
+func sizeOf(r store.Row) int {
+	return rowOverhead + len(r.ID) + len(r.State) + len(r.Note) + len(r.Body)
+}
+
+// rejection reads the rows that came back with a rejected batch: of those that it
+// names in a condition, the ones that exist, with their whole keys. A rejected
+// single statement returns the header without its key.
+func rejection(rows []map[string]any, b store.Batch) (store.CommitResult, bool) {
+	var res store.CommitResult
+	conditioned := map[store.Key]bool{}
+	for _, op := range b.Ops {
+		if op.Kind == store.PutNew {
+			conditioned[op.Row.Key] = true
+		}
+	}
+	for _, row := range rows {
+		k, hasKey := keyOf(row)
+		switch {
+		case !hasKey && len(b.Ops) > 0:
+			return res, false
+		case !hasKey, k == (store.Key{}):
+			stamp, ok := stampOf(row)
+			if !ok || res.Stamp != nil {
+				return res, false
+			}
+			res.Stamp = &stamp
+		case conditioned[k]:
+			res.Exists = append(res.Exists, k)
+		default:
+			return res, false
+		}
+	}
+	// With neither, every condition held.
+	if res.Stamp != nil && *res.Stamp == b.From && len(res.Exists) == 0 {
+		return res, false
+	}
+	return res, true
+}
+
+func keyOf(row map[string]any) (store.Key, bool) {
+	kind, ok1 := row["kind"].(int8)
+	at, ok2 := row["at"].(int64)
+	id, ok3 := row["id"].(string)
+	return store.Key{Kind: store.Kind(kind), At: at, ID: id}, ok1 && ok2 && ok3
+}
+
+func stampOf(row map[string]any) (store.Stamp, bool) {
+	fence, ok1 := row["fence"].(int64)
+	tick, ok2 := row["tick"].(int64)
+	nonce, ok3 := row["nonce"].(string)
+	if nonce == noNonce {
+		nonce = ""
+	}
+	return store.Stamp{Fence: fence, Tick: tick, Nonce: nonce}, ok1 && ok2 && ok3 && fence >= 0 && tick >= 0
+}
+
+func headerOf(row map[string]any) (*store.Header, bool) {
+	stamp, ok := stampOf(row)
+	h := &store.Header{Stamp: stamp}
+	for name, dest := range map[string]*string{"owner": &h.Owner, "addr": &h.Addr} {
+		v, is := row[name].(string)
+		*dest, ok = v, ok && is
+	}
+	var ttl int64
+	for name, dest := range map[string]*int64{"ttl_ms": &ttl, "read_mark": &h.Read,
+		"low_pending": &h.LowPending, "low_running": &h.LowRunning, "low_ended": &h.LowEnded} {
+		v, is := row[name].(int64)
+		*dest, ok = v, ok && is
+	}
+	h.TTL = time.Duration(ttl) * time.Millisecond
+	return h, ok
+}
+
+// rowOf reads a job's row. A row that a deletion and a partial write have left
+// without some of its columns is none.
+func rowOf(row map[string]any) (store.Row, bool) {
+	key, ok := keyOf(row)
+	r := store.Row{Key: key}
+	for name, dest := range map[string]*string{"state": &r.State, "note": &r.Note} {
+		v, is := row[name].(string)
+		*dest, ok = v, ok && is
+	}
+	for name, dest := range map[string]*int64{"run": &r.Run, "due": &r.Due, "ended": &r.Ended} {
+		v, is := row[name].(int64)
+		*dest, ok = v, ok && is
+	}
+	attempt, is1 := row["attempt"].(int)
+	body, is2 := row["body"].([]byte)
+	r.Attempt, r.Body = attempt, body
+	return r, ok && is1 && is2 && key.Kind >= store.KindPending
+}

@@ -1,0 +1,229 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"fencepost/core/store"
+)
+
+// MaxBatchBytes bounds the rows of one batch, and of one inbox row. A mutation may
+// take half a commit log segment (16 MiB with Cassandra's defaults). Replicas refuse
+// a larger one, but the coordinator of a conditional batch then answers by a write
+// failure, whose outcome is unknown: the batch would be sent again and again. So
+// what is too large is refused here, with certainty and with room to spare: replicas
+// also store a proposal once more in their Paxos tables.
+const MaxBatchBytes = 1 << 20
+
+// Shards is the store of shard partitions in the tables queues, shards and inbox.
+type Shards struct {
+	db database
+	// reader is the replica that reads ask; it moves on when one fails.
+	reader atomic.Int64
+}
+
+var _ store.Shards = (*Shards)(nil)
+
+// NewShards returns the shards of db's keyspace. db stays the caller's to close.
+func NewShards(db *DB) *Shards { return &Shards{db: db} }
+
+const (
+	readQueue   = "SELECT shards FROM queues WHERE queue = ?"
+	insertQueue = "INSERT INTO queues (queue, shards) VALUES (?, ?) IF NOT EXISTS"
+)
+
+// headersAtOnce is how many headers EnsureQueue creates at the same time.
+const headersAtOnce = 8
+
+// EnsureQueue implements store.Shards. Rows that exist are found by plain reads:
+// neither a queue nor a header is ever deleted.
+func (s *Shards) EnsureQueue(ctx context.Context, queue string, shards int) (int, error) {
+	op := "create queue " + queue
+	if queue == "" || shards < 1 {
+		return 0, failed(op, fmt.Errorf("%d shards of queue %q: a queue needs a name and at least one shard", shards, queue))
+	}
+	n, err := s.ensureQueue(ctx, op, queue, shards)
+	if err != nil {
+		return 0, err
+	}
+	errs := make([]error, min(headersAtOnce, n))
+	var wg sync.WaitGroup
+	for first := range errs {
+		wg.Go(func() {
+			for shard := first; shard < n && errs[first] == nil; shard += len(errs) {
+				errs[first] = s.ensureHeader(ctx, store.ShardID{Queue: queue, Shard: shard})
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+func (s *Shards) ensureQueue(ctx context.Context, op, queue string, shards int) (int, error) {
+	stmt := store.Statement{CQL: readQueue, Args: []any{queue}, Partition: []any{queue}}
+	rows, err := s.read(ctx, false, stmt)
+	if err != nil {
+		return 0, err
+	}
+	if len(rows) == 0 {
+		stmt.CQL, stmt.Args = insertQueue, []any{queue, shards}
+		var applied bool
+		applied, rows, err = s.db.CAS(ctx, int(s.reader.Load()), stmt)
+		if err != nil {
+			return 0, err
+		}
+		if applied {
+			return shards, nil
+		}
+	}
+	if len(rows) == 1 {
+		if n, ok := rows[0]["shards"].(int); ok && n > 0 {
+			return n, nil
+		}
+	}
+	return 0, malformed(op, rows)
+}
+
+func (s *Shards) ensureHeader(ctx context.Context, id store.ShardID) error {
+	h, err := s.Look(ctx, id, false)
+	if h != nil || err != nil {
+		return err
+	}
+	_, _, err = s.db.CAS(ctx, int(s.reader.Load()), newHeader(id))
+	return err
+}
+
+// Look implements store.Shards.
+func (s *Shards) Look(ctx context.Context, id store.ShardID, serial bool) (*store.Header, error) {
+	rows, err := s.read(ctx, serial, selectHeader(id))
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	h, ok := headerOf(rows[0])
+	if !ok || len(rows) > 1 {
+		return nil, malformed("look at shard "+id.String(), rows)
+	}
+	return h, nil
+}
+
+// Commit implements store.Shards: one conditional UNLOGGED batch.
+func (s *Shards) Commit(ctx context.Context, id store.ShardID, b store.Batch, copyNo int) (store.CommitResult, error) {
+	op := "commit " + id.String() + " " + b.To.Stamp.String()
+	if err := check(b); err != nil {
+		return store.CommitResult{}, failed(op, err)
+	}
+	applied, rows, err := s.db.CAS(ctx, copyNo, batchOf(id, b)...)
+	if err != nil || applied {
+		return store.CommitResult{Applied: applied}, err
+	}
+	res, ok := rejection(rows, b)
+	if !ok {
+		return store.CommitResult{}, malformed(op, rows)
+	}
+	return res, nil
+}
+
+// Scan implements store.Shards. A plain quorum read is enough: a conditional batch
+// is answered after a quorum has it, and the next batch of the partition, applied
+// or rejected, first brings what was decided before it to a quorum.
+func (s *Shards) Scan(ctx context.Context, id store.ShardID, r store.Range) ([]store.Row, error) {
+	if r.Limit < 1 {
+		return nil, nil
+	}
+	rows, err := s.read(ctx, false, selectRange(id, r))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]store.Row, 0, len(rows))
+	for _, row := range rows {
+		got, ok := rowOf(row)
+		if !ok || got.Kind != r.Kind {
+			return nil, malformed("scan shard "+id.String(), []map[string]any{row})
+		}
+		out = append(out, got)
+	}
+	return out, nil
+}
+
+// Row implements store.Shards.
+func (s *Shards) Row(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {
+	rows, err := s.read(ctx, false, selectRow(id, k))
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	row, ok := rowOf(rows[0])
+	if !ok || row.Key != k {
+		return nil, malformed("read row "+k.String()+" of shard "+id.String(), rows)
+	}
+	return &row, nil
+}
+
+// read asks one replica; after a failure the next call asks another.
+func (s *Shards) read(ctx context.Context, serial bool, stmt store.Statement) ([]map[string]any, error) {
+	replica := s.reader.Load()
+	rows, err := s.db.QueryBy(ctx, int(replica), serial, stmt)
+	if err != nil {
+		s.reader.CompareAndSwap(replica, replica+1)
+	}
+	return rows, err
+}
+
+// check reports a batch that Cassandra would refuse, or answer by an unknown
+// outcome, or apply as something else than its caller meant.
+func check(b store.Batch) error {
+	if len(b.Ops) > store.MaxOps {
+		return fmt.Errorf("%d operations: at most %d are allowed", len(b.Ops), store.MaxOps)
+	}
+	if b.To.Stamp == b.From {
+		return errors.New("the batch leaves the stamp as it is, so that its copies could be applied again and again")
+	}
+	size := 0
+	cleared := map[store.Kind]int64{}
+	touched := make(map[store.Key]bool, len(b.Ops))
+	for _, op := range b.Ops {
+		k := op.Row.Key
+		switch {
+		case k.Kind < store.KindPending:
+			return fmt.Errorf("row %s: kind %d is the header's or none", k, k.Kind)
+		case op.Kind == store.DeleteUpTo:
+			if at, ok := cleared[k.Kind]; !ok || k.At > at {
+				cleared[k.Kind] = k.At
+			}
+			continue
+		case op.Kind != store.Put && op.Kind != store.PutNew && op.Kind != store.Delete:
+			return fmt.Errorf("row %s: unknown operation %d", k, op.Kind)
+		case touched[k]:
+			return fmt.Errorf("row %s occurs twice: one timestamp holds for the whole batch, so that a deletion would win over an insertion", k)
+		}
+		touched[k] = true
+		size += sizeOf(op.Row)
+	}
+	if size > MaxBatchBytes {
+		return fmt.Errorf("%d bytes in %d operations: at most %d are allowed", size, len(b.Ops), MaxBatchBytes)
+	}
+	for _, op := range b.Ops {
+		at, ok := cleared[op.Row.Kind]
+		if ok && op.Row.At <= at && (op.Kind == store.Put || op.Kind == store.PutNew) {
+			return fmt.Errorf("row %s lies in the range that the batch deletes, up to %d", op.Row.Key, at)
+		}
+	}
+	return nil
+}
+
+func failed(op string, cause error) error {
+	return &store.Error{Op: op, Outcome: store.Fail, Cause: cause}
+}
+
+// malformed: nothing may be concluded from rows that this package did not write.
+func malformed(op string, rows []map[string]any) error {
+	return &store.Error{Op: op, Outcome: store.Unknown,
+		Cause: fmt.Errorf("malformed rows: %.300v: they were written by something else than this program", rows)}
+}
