@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"fencepost/core/job"
 	"fencepost/core/store"
@@ -237,12 +239,14 @@ func (m *machine) forget(id job.ID) {
 
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
-// note shortens an error to what a row holds.
+// note shortens an error to what a row holds: valid UTF-8, or the database refuses
+// the whole tick.
 func note(err error) string {
 	const most = 500
-	s := err.Error()
-	if len(s) > most {
-		s = s[:most]
+	s := strings.ToValidUTF8(err.Error(), "\uFFFD")
+	for len(s) > most {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
 	}
 	return s
 }

@@ -3,8 +3,10 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"fencepost/core/job"
 	"fencepost/core/store"
@@ -338,5 +340,19 @@ func TestRetriesAndEnds(t *testing.T) {
 				t.Errorf("%d are running", left)
 			}
 		})
+	}
+}
+
+// A note that is cut must stay text: the database refuses a tick with anything else.
+func TestNoteIsShortText(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"short", strings.Repeat("a", 499) + "é", strings.Repeat("語", 400), "broken \xff byte", strings.Repeat("\xff", 600)} {
+		got := note(errors.New(s))
+		if len(got) > 500 || !utf8.ValidString(got) {
+			t.Errorf("%d bytes, valid %t", len(got), utf8.ValidString(got))
+		}
+		if len(s) <= 400 && utf8.ValidString(s) && got != s {
+			t.Errorf("%q became %q", s, got)
+		}
 	}
 }
