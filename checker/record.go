@@ -47,7 +47,7 @@ func (a *analysis) findGaps() {
 }
 
 // harness is the proc of the runner's own operations.
-const harness = "harness"
+const harness = history.Harness
 
 // missingIDs returns how many missing ids the death of the process excuses.
 func (l *life) missingIDs(gap func([]*history.Event, string, ...any)) (excused int) {

@@ -107,10 +107,10 @@ func TestStatements(t *testing.T) {
 // whatever the order of the notes and whatever its name.
 func TestFencedTablesAreDerived(t *testing.T) {
 	t.Parallel()
-	plain := history.Statement{CQL: "UPDATE shards SET a = 1 WHERE k = ?", Consistency: "QUORUM"}
-	cas := history.Statement{CQL: "UPDATE ks.shards SET a = 1 WHERE k = ? IF a = 0", Consistency: "QUORUM", SerialConsistency: "SERIAL"}
+	plain := history.Statement{CQL: "UPDATE ledgers SET a = 1 WHERE k = ?", Consistency: "QUORUM"}
+	cas := history.Statement{CQL: "UPDATE ks.ledgers SET a = 1 WHERE k = ? IF a = 0", Consistency: "QUORUM", SerialConsistency: "SERIAL"}
 	tinyCheck(t, statementsRun(plain), "")
-	tinyCheck(t, statementsRun(plain, cas), "an unconditional UPDATE on the fenced table shards", "P13")
+	tinyCheck(t, statementsRun(plain, cas), "an unconditional UPDATE on the fenced table ledgers", "P13")
 }
 
 // TestNoStatements: n/a, unless the system promises P13 in so many words.

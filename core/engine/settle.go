@@ -30,15 +30,19 @@ type answer struct {
 	rows bool
 }
 
+// failed reads an error: "did not happen" is a property of the batch only if it is
+// one of every copy.
+func (a answer) failed() verdict {
+	if store.OutcomeOf(a.err) == store.Fail && a.unsure == 0 {
+		return refused
+	}
+	return again
+}
+
 // settle reads an answer, the fence first: a takeover moves the tick too.
 func settle(a answer) verdict {
 	if a.err != nil {
-		// "Did not happen" is a property of the batch only if it is one of
-		// every copy.
-		if store.OutcomeOf(a.err) == store.Fail && a.unsure == 0 {
-			return refused
-		}
-		return again
+		return a.failed()
 	}
 	if a.res.Applied {
 		return applied
@@ -59,10 +63,7 @@ func settle(a answer) verdict {
 // the same fence and tick.
 func settleTakeover(a answer) verdict {
 	if a.err != nil {
-		if store.OutcomeOf(a.err) == store.Fail && a.unsure == 0 {
-			return refused
-		}
-		return again
+		return a.failed()
 	}
 	if a.res.Applied || a.res.Stamp != nil && *a.res.Stamp == a.to {
 		return applied

@@ -94,6 +94,9 @@ func (c LocalConfig) withDefaults() (LocalConfig, error) {
 	if !slices.Contains(PaxosVariants(), c.PaxosVariant) {
 		return c, &ConfigError{"PaxosVariant", fmt.Errorf("unknown variant %q, want one of %s", c.PaxosVariant, strings.Join(PaxosVariants(), ", "))}
 	}
+	if !slices.Contains(CommitLogs(), c.CommitLog) {
+		return c, &ConfigError{"CommitLog", fmt.Errorf("unknown mode %q, want one of %s", c.CommitLog, strings.Join(CommitLogs(), ", "))}
+	}
 	if c.HeapMiB < minHeapMiB {
 		return c, &ConfigError{"HeapMiB", fmt.Errorf("%d, want at least %d", c.HeapMiB, minHeapMiB)}
 	}
@@ -146,8 +149,8 @@ const (
 	CommitLogPeriodic = "periodic"
 )
 
-// CommitLogs are the values of LocalConfig.CommitLog.
-var CommitLogs = []string{CommitLogBatch, CommitLogPeriodic}
+// CommitLogs are the values that LocalConfig.CommitLog takes.
+func CommitLogs() []string { return []string{CommitLogBatch, CommitLogPeriodic} }
 
 // cassandraYAML differs from the shipped one where a small node for tests should
 // (small caches and segments, no snapshots), and in commitlog_sync: see CommitLogs.

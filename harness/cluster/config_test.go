@@ -27,6 +27,14 @@ func TestConfigDefaultsAndRefusals(t *testing.T) {
 			t.Errorf("%s: %v", v, err)
 		}
 	}
+	if c.CommitLog != CommitLogBatch {
+		t.Errorf("commit log %q by default: a node killed would lose acknowledged writes", c.CommitLog)
+	}
+	for _, v := range CommitLogs() {
+		if _, err := (LocalConfig{CacheDir: "/cache", CommitLog: v}).withDefaults(); err != nil {
+			t.Errorf("%s: %v", v, err)
+		}
+	}
 	for _, bad := range []struct {
 		field string
 		c     LocalConfig
@@ -35,6 +43,7 @@ func TestConfigDefaultsAndRefusals(t *testing.T) {
 		{"Nodes", LocalConfig{Nodes: 10}},
 		{"PaxosVariant", LocalConfig{PaxosVariant: "v3"}},
 		{"PaxosVariant", LocalConfig{PaxosVariant: "V2"}},
+		{"CommitLog", LocalConfig{CommitLog: "group"}},
 		{"HeapMiB", LocalConfig{HeapMiB: 128}},
 		{"CacheDir", LocalConfig{CacheDir: "/a dir"}},
 		{"CacheDir", LocalConfig{CacheDir: "relative"}},

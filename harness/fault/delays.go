@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -25,13 +26,16 @@ func delayMode(s Spec) (link.Mode, error) {
 	return m, nil
 }
 
+// delaying makes a fault whose parameters are those of a delay.
+func delaying(make func(link.Mode) Fault) func(Spec) (Fault, error) {
+	return func(s Spec) (Fault, error) {
+		m, err := delayMode(s)
+		return make(m), err
+	}
+}
+
 // latency delays all that workers and nodes say to each other.
 type latency struct{ mode link.Mode }
-
-func newLatency(s Spec) (Fault, error) {
-	m, err := delayMode(s)
-	return latency{m}, err
-}
 
 func (latency) Kind() TargetKind { return Worker }
 
@@ -50,11 +54,6 @@ func (p latency) Inject(ctx context.Context, env *Env, targets []string) (Active
 // slowNode delays all that nodes say and hear.
 type slowNode struct{ mode link.Mode }
 
-func newSlowNode(s Spec) (Fault, error) {
-	m, err := delayMode(s)
-	return slowNode{m}, err
-}
-
 func (slowNode) Kind() TargetKind { return Node }
 
 func (p slowNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
@@ -65,9 +64,10 @@ func (p slowNode) Inject(ctx context.Context, env *Env, targets []string) (Activ
 	var through *link.Link
 	for i, t := range targets {
 		for _, l := range env.Cluster.Links().Of(t) {
-			if i == 0 || !containsAny(targets[:i], l.From(), l.To()) {
-				ends = append(ends, link.Ends([]*link.Link{l})...)
+			if taken := targets[:i]; slices.Contains(taken, l.From()) || slices.Contains(taken, l.To()) {
+				continue // a link between two targets has its delay already
 			}
+			ends = append(ends, link.Ends([]*link.Link{l})...)
 		}
 		clients := env.WorkerLinks.To(t)
 		if len(clients) == 0 {
@@ -81,17 +81,6 @@ func (p slowNode) Inject(ctx context.Context, env *Env, targets []string) (Activ
 		return nil, err
 	}
 	return &activeLatency{switched: s, mode: p.mode, through: through}, nil
-}
-
-func containsAny(list []string, names ...string) bool {
-	for _, l := range list {
-		for _, n := range names {
-			if l == n {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 type activeLatency struct {

@@ -134,16 +134,16 @@ type entry struct {
 
 // table is all faults by name.
 var table = map[string]entry{
-	"partition":         {"cut nodes off from the other nodes, both ways; clients still reach them", []string{"mode"}, newPartition},
+	"partition":         {"cut nodes off from the other nodes, both ways; clients still reach them", []string{"mode"}, cutting(func(m link.Mode) Fault { return partition{mode: m, out: true, in: true} })},
 	"partition-oneway":  {"cut one sense between nodes and the others: what the targets send is lost, or what they are sent", []string{"mode", "sense"}, newOneway},
-	"partition-bridge":  {"cut all nodes but the target off from each other: only the target sees every node", []string{"mode"}, newBridge},
-	"partition-ring":    {"cut the first worker off from the first node, the second from the second …: each sees another majority", []string{"mode"}, newRing},
-	"partition-client":  {"cut workers off from every node of the lock store, both ways; they still reach the sink", []string{"mode"}, newClientPartition},
-	"sink-outage":       {"cut workers off from the sink, both ways; they still reach the lock store", []string{"mode"}, newSinkOutage},
+	"partition-bridge":  {"cut all nodes but the target off from each other: only the target sees every node", []string{"mode"}, cutting(func(m link.Mode) Fault { return bridge{m} })},
+	"partition-ring":    {"cut the first worker off from the first node, the second from the second …: each sees another majority", []string{"mode"}, cutting(func(m link.Mode) Fault { return ring{m} })},
+	"partition-client":  {"cut workers off from every node of the lock store, both ways; they still reach the sink", []string{"mode"}, cutting(func(m link.Mode) Fault { return clientPartition{mode: m} })},
+	"sink-outage":       {"cut workers off from the sink, both ways; they still reach the lock store", []string{"mode"}, cutting(func(m link.Mode) Fault { return clientPartition{mode: m, sink: true} })},
 	"lost-replies":      {"requests of workers to the lock store arrive and are executed, the answers are dropped", nil, plain(lostReplies{})},
 	"sink-lost-replies": {"requests of workers to the sink arrive and are executed, the answers are dropped", nil, plain(lostReplies{sink: true})},
-	"latency":           {"delay all that workers and nodes say to each other, each way", []string{"latency", "jitter"}, newLatency},
-	"slow-node":         {"delay all that nodes and their peers and clients say to each other, each way", []string{"latency", "jitter"}, newSlowNode},
+	"latency":           {"delay all that workers and nodes say to each other, each way", []string{"latency", "jitter"}, delaying(func(m link.Mode) Fault { return latency{m} })},
+	"slow-node":         {"delay all that nodes and their peers and clients say to each other, each way", []string{"latency", "jitter"}, delaying(func(m link.Mode) Fault { return slowNode{m} })},
 	"flaky-links":       {"workers' links stall, drop, close and slow down by turns, each for a fraction of a second", nil, func(s Spec) (Fault, error) { return flakyLinks{s.Seed}, nil }},
 	"kill-worker":       {"SIGKILL worker processes; started again as a new life at heal", nil, plain(killWorker{})},
 	"pause-worker":      {"SIGSTOP worker processes, SIGCONT at heal", nil, plain(pauseWorker{})},

@@ -165,7 +165,7 @@ func TestLostRepliesMustProveBoth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &activeLostReplies{c}
+	a := repliesLost(c)
 	if ev := a.Probe(t.Context()); ev.Proven {
 		t.Errorf("proven without a request: %+v", ev)
 	}

@@ -18,12 +18,26 @@ func cutMode(mode string) (link.Mode, error) {
 	return link.Mode{}, fmt.Errorf("unknown mode %q; the modes are stall, drop", mode)
 }
 
-// partition cuts nodes off from the others.
-type partition struct{ mode link.Mode }
+// cutting makes a fault whose only parameter is the mode of its cut.
+func cutting(make func(link.Mode) Fault) func(Spec) (Fault, error) {
+	return func(s Spec) (Fault, error) {
+		m, err := cutMode(s.Mode)
+		return make(m), err
+	}
+}
 
-func newPartition(s Spec) (Fault, error) {
+// partition cuts nodes off from the others, in one sense or both.
+type partition struct {
+	mode    link.Mode
+	out, in bool // what the targets send, what they are sent
+}
+
+func newOneway(s Spec) (Fault, error) {
 	m, err := cutMode(s.Mode)
-	return partition{m}, err
+	if s.Sense != "" && s.Sense != "in" && s.Sense != "out" {
+		err = errors.Join(err, fmt.Errorf("unknown sense %q; the senses are out, in", s.Sense))
+	}
+	return partition{mode: m, out: s.Sense != "in", in: s.Sense == "in"}, err
 }
 
 func (partition) Kind() TargetKind { return Node }
@@ -36,15 +50,19 @@ func (p partition) Inject(ctx context.Context, env *Env, targets []string) (Acti
 	var ends []link.End
 	for _, a := range targets {
 		for _, b := range others {
-			ends = append(ends, env.Cluster.Links().Flow(a, b)...)
-			ends = append(ends, env.Cluster.Links().Flow(b, a)...)
+			if p.out {
+				ends = append(ends, env.Cluster.Links().Flow(a, b)...)
+			}
+			if p.in {
+				ends = append(ends, env.Cluster.Links().Flow(b, a)...)
+			}
 		}
 	}
 	s, err := newSwitched(ctx, env, ends, p.mode)
 	if err != nil {
 		return nil, err
 	}
-	return &activePartition{switched: s, inside: targets, outside: others}, nil
+	return &activePartition{switched: s, inside: targets, outside: others, oneway: p.out != p.in}, nil
 }
 
 // split returns the nodes on the other side of the targets.
@@ -62,15 +80,14 @@ func (e *Env) split(targets []string) ([]string, error) {
 type activePartition struct {
 	*switched
 	inside, outside []string
-	// reverse: bytes still pass the other way.
-	reverse bool
+	oneway          bool // bytes still pass the other way
 }
 
 // Probe asks from both sides: consensus must be out of reach on the smaller
 // side and within reach on a majority.
 func (a *activePartition) Probe(ctx context.Context) Evidence {
 	ev := a.stopped()
-	if a.reverse {
+	if a.oneway {
 		n := a.passed()
 		ev.also(n > 0, "%d bytes passed the other way", n)
 	}
@@ -83,51 +100,8 @@ func (a *activePartition) Probe(ctx context.Context) Evidence {
 	return ev
 }
 
-// oneway cuts one sense between nodes and the others.
-type oneway struct {
-	mode link.Mode
-	in   bool
-}
-
-func newOneway(s Spec) (Fault, error) {
-	m, err := cutMode(s.Mode)
-	if s.Sense != "" && s.Sense != "in" && s.Sense != "out" {
-		err = errors.Join(err, fmt.Errorf("unknown sense %q; the senses are out, in", s.Sense))
-	}
-	return oneway{m, s.Sense == "in"}, err
-}
-
-func (oneway) Kind() TargetKind { return Node }
-
-func (p oneway) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	others, err := env.split(targets)
-	if err != nil {
-		return nil, err
-	}
-	var ends []link.End
-	for _, a := range targets {
-		for _, b := range others {
-			if p.in {
-				ends = append(ends, env.Cluster.Links().Flow(b, a)...)
-			} else {
-				ends = append(ends, env.Cluster.Links().Flow(a, b)...)
-			}
-		}
-	}
-	s, err := newSwitched(ctx, env, ends, p.mode)
-	if err != nil {
-		return nil, err
-	}
-	return &activePartition{switched: s, inside: targets, outside: others, reverse: true}, nil
-}
-
 // bridge cuts all nodes but the target off from each other.
 type bridge struct{ mode link.Mode }
-
-func newBridge(s Spec) (Fault, error) {
-	m, err := cutMode(s.Mode)
-	return bridge{m}, err
-}
 
 func (bridge) Kind() TargetKind { return Node }
 
@@ -174,11 +148,6 @@ func (a *activeBridge) Probe(ctx context.Context) Evidence {
 // of nodes see all.
 type ring struct{ mode link.Mode }
 
-func newRing(s Spec) (Fault, error) {
-	m, err := cutMode(s.Mode)
-	return ring{m}, err
-}
-
 func (ring) Kind() TargetKind { return Worker }
 
 func (p ring) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
@@ -204,15 +173,20 @@ func (p ring) Inject(ctx context.Context, env *Env, targets []string) (Active, e
 	if err != nil {
 		return nil, err
 	}
-	return &activeRing{s}, nil
+	return &activeCut{switched: s, passes: "the links to the other nodes passed %d bytes", must: true}, nil
 }
 
-type activeRing struct{ *switched }
+// activeCut is a cut beside which something still passes.
+type activeCut struct {
+	*switched
+	passes string // says so, with a place for the number of bytes
+	must   bool   // without any the fault is not proven
+}
 
-func (a *activeRing) Probe(context.Context) Evidence {
+func (a *activeCut) Probe(context.Context) Evidence {
 	ev := a.stopped()
 	n := a.passed()
-	ev.also(n > 0, "the links to the other nodes passed %d bytes", n)
+	ev.also(!a.must || n > 0, a.passes, n)
 	return ev
 }
 
@@ -222,50 +196,25 @@ type clientPartition struct {
 	sink bool
 }
 
-func newClientPartition(s Spec) (Fault, error) {
-	m, err := cutMode(s.Mode)
-	return clientPartition{mode: m}, err
-}
-
-func newSinkOutage(s Spec) (Fault, error) {
-	m, err := cutMode(s.Mode)
-	return clientPartition{mode: m, sink: true}, err
-}
-
 func (clientPartition) Kind() TargetKind { return Worker }
 
 func (p clientPartition) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	cut, alive, err := env.workerLinks(targets)
+	lock, sink, err := env.workerLinks(targets)
 	if err != nil {
 		return nil, err
-	}
-	if p.sink {
-		cut, alive = alive, cut
-	}
-	s, err := newSwitched(ctx, env, link.Ends(cut), p.mode, alive...)
-	if err != nil {
-		return nil, err
-	}
-	return &activeClientPartition{switched: s, sink: p.sink}, nil
-}
-
-type activeClientPartition struct {
-	*switched
-	sink bool
-}
-
-// Probe shows the one kind of links dead and counts what passed on the other.
-func (a *activeClientPartition) Probe(context.Context) Evidence {
-	ev := a.stopped()
-	alive := "sink"
-	if a.sink {
-		alive = "lock store"
 	}
 	// A client that stands still in its job may have nothing to say to the sink.
-	ev.also(!a.sink || a.passed() > 0, "the links to the %s passed %d bytes meanwhile", alive, a.passed())
-	return ev
+	cut, alive, active := lock, sink, &activeCut{passes: "the links to the sink passed %d bytes meanwhile"}
+	if p.sink {
+		cut, alive, active = sink, lock, &activeCut{passes: "the links to the lock store passed %d bytes meanwhile", must: true}
+	}
+	if active.switched, err = newSwitched(ctx, env, link.Ends(cut), p.mode, alive...); err != nil {
+		return nil, err
+	}
+	return active, nil
 }
 
+// lostReplies lets requests through and drops the answers.
 type lostReplies struct{ sink bool }
 
 func (lostReplies) Kind() TargetKind { return Worker }
@@ -282,15 +231,10 @@ func (l lostReplies) Inject(ctx context.Context, env *Env, targets []string) (Ac
 	if err != nil {
 		return nil, err
 	}
-	return &activeLostReplies{s}, nil
+	return repliesLost(s), nil
 }
 
-type activeLostReplies struct{ *switched }
-
-// Probe demands requests that got through and answers that did not.
-func (a *activeLostReplies) Probe(context.Context) Evidence {
-	ev := a.stopped()
-	n := a.passed()
-	ev.also(n > 0, "%d bytes of requests went through", n)
-	return ev
+// repliesLost demands requests that got through as well as answers that did not.
+func repliesLost(s *switched) *activeCut {
+	return &activeCut{switched: s, passes: "%d bytes of requests went through", must: true}
 }

@@ -162,7 +162,7 @@ func TestSetOnManyLinks(t *testing.T) {
 	var worst time.Duration
 	for _, k := range []Kind{Stall, Pass, Stall, Pass, Stall} {
 		start := time.Now()
-		must(t, SetAll(ctxOf(t), links, Up, Mode{Kind: k}))
+		must(t, SetEnds(ctxOf(t), Ends(links, Up), Mode{Kind: k}))
 		worst = max(worst, time.Since(start))
 	}
 	w := NewWatch(links)

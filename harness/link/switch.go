@@ -49,12 +49,6 @@ func (f *Fabric) Heal(ctx context.Context) error {
 	return SetEnds(ctx, Ends(f.All()), Mode{Kind: Pass})
 }
 
-// SetAll puts one direction of all the links, of whatever fabrics, into the mode:
-// see Apply.
-func SetAll(ctx context.Context, links []*Link, d Dir, m Mode) error {
-	return SetEnds(ctx, Ends(links, d), m)
-}
-
 // SetEnds puts all the ends, of whatever fabrics, into the mode: see Apply.
 func SetEnds(ctx context.Context, ends []End, m Mode) error {
 	changes := make([]Change, len(ends))

@@ -215,7 +215,7 @@ func (r *run) seal(ctx context.Context) error {
 		if r.scene.ttl && i < r.scene.attempts {
 			locks = ttlLeases{r.DB}
 		}
-		c := &client{proc: "harness", locks: locks, rec: r.Recorder}
+		c := &client{proc: history.Harness, locks: locks, rec: r.Recorder}
 		if err := c.seal(ctx, key); err != nil {
 			return fmt.Errorf("seal %s: %w", key, err)
 		}

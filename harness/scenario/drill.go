@@ -44,7 +44,7 @@ func drillKeys(drill string, seed uint64) ([]string, error) {
 
 func (r *runner) setUpDrill(ctx context.Context) error {
 	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
-		Run: r.info.Run, Proc: harnessProc, System: r.opt.System.Name, Promises: paxos.Promises(),
+		Run: r.info.Run, Proc: history.Harness, System: r.opt.System.Name, Promises: paxos.Promises(),
 		DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
 	})
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *runner) setUpDrill(ctx context.Context) error {
 	}
 	r.rec = rec
 	x := r.plan.expectation()
-	rec.Record(history.Event{Proc: harnessProc, Type: history.Note, Op: history.NoteExpect, Expect: &x})
+	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Expect: &x})
 	r.progress.step("setting up: keyspace, a session with each node")
 	return r.openKeyspace(ctx)
 }
@@ -82,11 +82,11 @@ func (r *runner) drill(ctx context.Context) error {
 		Drill: r.plan.Spec.Drill, Cluster: r.opt.Cluster, Variant: r.opt.Cluster.Info()["paxos_variant"],
 		DB: r.db, Base: r.base, Keys: r.plan.Locks, Inert: r.opt.System.LinksInert, Recorder: r.rec,
 		Phase: func(name string) {
-			r.rec.Record(history.Event{Proc: harnessProc, Type: history.Note, Op: history.NotePhase, Phase: name})
+			r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Phase: name})
 			r.progress.phase(name)
 		},
 		Fault: func(f history.Fault) {
-			r.rec.Record(history.Event{Proc: harnessProc, Type: history.Note, Op: history.NoteFault, Fault: &f})
+			r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteFault, Fault: &f})
 			r.progress.fault(f)
 		},
 		Problem: r.progress.problem,

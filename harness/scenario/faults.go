@@ -48,13 +48,14 @@ func lanes(steps []PlannedStep) [][]*PlannedStep {
 	named := map[string]int{}
 	for i := range steps {
 		st := &steps[i]
-		at, ok := named[st.Lane]
-		if st.Lane == "" || !ok {
-			named[st.Lane] = len(out)
-			out = append(out, []*PlannedStep{st})
+		if at, ok := named[st.Lane]; ok {
+			out[at] = append(out[at], st)
 			continue
 		}
-		out[at] = append(out[at], st)
+		if st.Lane != "" {
+			named[st.Lane] = len(out)
+		}
+		out = append(out, []*PlannedStep{st})
 	}
 	return out
 }
@@ -198,7 +199,7 @@ func (r *runner) awaitTrigger(ctx context.Context, st *PlannedStep, deadline tim
 // fault records a fault note and shows it.
 func (r *runner) fault(f history.Fault, action string, ev fault.Evidence) {
 	f.Action, f.Proven, f.Text = action, ev.Proven, ev.Text
-	r.rec.Record(history.Event{Proc: "harness", Type: history.Note, Op: history.NoteFault, Fault: &f})
+	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteFault, Fault: &f})
 	r.progress.fault(f)
 }
 

@@ -150,14 +150,14 @@ func (r *runner) makeDir() error {
 func (r *runner) setUp(ctx context.Context) error {
 	s := r.plan.Spec
 	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
-		Run: r.info.Run, Proc: "harness", System: r.opt.System.Name, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
+		Run: r.info.Run, Proc: history.Harness, System: r.opt.System.Name, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
 	})
 	if err != nil {
 		return err
 	}
 	r.rec = rec
 	x := r.plan.expectation()
-	rec.Record(history.Event{Proc: "harness", Type: history.Note, Op: history.NoteExpect, Expect: &x})
+	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Expect: &x})
 	r.progress.step("setting up: keyspace, links, %d workers", s.Workload.Workers)
 
 	var nodes []fleet.Node
@@ -288,7 +288,7 @@ func (r *runner) enough(ctx context.Context, phase string, d time.Duration) erro
 
 func (r *runner) phase(name string) {
 	r.cyclesBefore = r.env.Fleet.Stats().Cycles
-	r.rec.Record(history.Event{Proc: "harness", Type: history.Note, Op: history.NotePhase, Phase: name})
+	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Phase: name})
 	r.progress.phase(name)
 }
 

@@ -18,8 +18,6 @@ import (
 // sealTimeout bounds the sealing of all locks and resources.
 const sealTimeout = 2 * time.Minute
 
-const harnessProc = "harness"
-
 // seal closes every lock with a CAS of its own (fence+1, no holder) after the
 // last worker is gone, and reads the row by a SERIAL read. From then on no
 // delayed copy of a request can apply, as each names an older version, so the
@@ -73,7 +71,7 @@ func (r *runner) sealLock(ctx context.Context, locks store.Locks, name string) (
 
 // sealOnce sends one CAS until its outcome is settled.
 func (r *runner) sealOnce(ctx context.Context, locks store.Locks, name string, from *store.Version, to store.Version) (bool, *store.Version, error) {
-	e := history.Event{Proc: harnessProc, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpSeal, Key: name, From: version(from), To: version(&to)}
+	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpSeal, Key: name, From: version(from), To: version(&to)}
 	r.rec.Record(e)
 	e.From, e.To = nil, nil
 	for n := 0; ; n++ {
@@ -114,7 +112,7 @@ func (r *runner) abandon(e history.Event, err error) error {
 
 func (r *runner) readSerial(ctx context.Context, locks store.Locks, name string) (*store.Version, error) {
 	for {
-		e := history.Event{Proc: harnessProc, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRead, Key: name}
+		e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRead, Key: name}
 		r.rec.Record(e)
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
 		row, err := locks.Read(try, name, true)
@@ -141,7 +139,7 @@ func (r *runner) sealResource(ctx context.Context, fenced *cassandrasink.Sink, n
 		return err
 	}
 	token = max(token, st.Seen+1)
-	e := history.Event{Proc: harnessProc, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRaise, Key: res, Issuer: name, Token: token}
+	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRaise, Key: res, Issuer: name, Token: token}
 	r.rec.Record(e)
 	a, err := fenced.Raise(ctx, res, name, token)
 	if err != nil {
@@ -150,7 +148,7 @@ func (r *runner) sealResource(ctx context.Context, fenced *cassandrasink.Sink, n
 	e.Type, e.Result, e.Seen, e.Seq = history.OK, a.Result.String(), a.Seen, a.Seq
 	r.rec.Record(e)
 
-	e = history.Event{Proc: harnessProc, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpGet, Key: res}
+	e = history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpGet, Key: res}
 	r.rec.Record(e)
 	if st, err = fenced.Read(ctx, res); err != nil {
 		return r.abandon(e, err)
@@ -167,7 +165,7 @@ func (r *runner) sealResource(ctx context.Context, fenced *cassandrasink.Sink, n
 		if en.Kind == history.LedgerAccept {
 			l.Value = &en.Value
 		}
-		r.rec.Record(history.Event{Proc: harnessProc, Type: history.Note, Op: history.NoteLedger, Key: res, Ledger: l})
+		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLedger, Key: res, Ledger: l})
 	}
 	return nil
 }

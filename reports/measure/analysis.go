@@ -85,7 +85,7 @@ func (a *Analysis) bounds(h *history.History) {
 }
 
 // Client says whether proc is a client of the system under test, and not the harness.
-func Client(proc string) bool { return history.Worker(proc) != "harness" }
+func Client(proc string) bool { return history.Worker(proc) != history.Harness }
 
 // Operation finds the operation that event e is an end of, by e's process life
 // and id.

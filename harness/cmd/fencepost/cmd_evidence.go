@@ -43,7 +43,7 @@ input; of all results of the set, old and new, the worst.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fl := cmd.Flags()
-	f.flags(cmd)
+	f.flags(cmd, filepath.Join("results", "evidence"))
 	fl.StringVar(&f.set, "set", "locks", "the set: "+strings.Join(setNames(), ", "))
 	fl.StringVar(&f.scenarios, "scenarios", "", "of the set only these, with commas between")
 	fl.StringVar(&f.contention, "contention", "medium,high", "contentions, with commas between; a scenario that was not made for them runs at its own")
@@ -90,10 +90,8 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 		return usageError(err) // before a cluster is started for nothing
 	}
 	return onClusterWith(cmd, f.cluster, "", nil, func(c cluster.Cluster, backend string) error {
-		loop := &evidence.Loop{
-			Store: store, Out: out, Fresh: f.fresh, Retry: f.retry, Run: f.runOn(c, backend, out),
-			Heal: func(ctx context.Context) error { return heal(ctx, c) },
-		}
+		loop := f.loop(store, c, backend, out)
+		loop.Fresh, loop.Retry = f.fresh, f.retry
 		fmt.Fprintf(out, "evidence %s: %d runs: %d scenarios at %s, %d seeds from %d; results in %s\n",
 			f.set, len(jobs), len(scenarios), strings.Join(contentions, ", "), f.seeds, f.first, store.Dir())
 		tally, err := loop.Do(ctx, slices.Values(jobs), len(jobs))
@@ -192,19 +190,28 @@ func catalog() ([]evidence.Scenario, error) {
 	return out, nil
 }
 
-// runner is what evidence and soak share.
+// runner is what evidence, power and soak share.
 type runner struct {
 	cluster, runs, results, bin string
 	verbose                     bool
 }
 
-func (r *runner) flags(cmd *cobra.Command) {
+// flags adds the flags; results is the default of --results.
+func (r *runner) flags(cmd *cobra.Command, results string) {
 	fl := cmd.Flags()
 	fl.StringVar(&r.cluster, "cluster", "auto", "auto, local (three nodes in a sandbox), up (the cluster of \"fencepost up\")")
 	fl.StringVar(&r.runs, "runs", "runs", "directory for the runs' directories")
-	fl.StringVar(&r.results, "results", filepath.Join("results", "evidence"), "directory of the results; each set has its own in it")
+	fl.StringVar(&r.results, "results", results, "directory of the results; each set has its own in it")
 	fl.StringVar(&r.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
 	fl.BoolVar(&r.verbose, "verbose", false, "show every run as chaos does")
+}
+
+// loop returns a loop that carries runs out on c and keeps it whole.
+func (r runner) loop(store *evidence.Store, c cluster.Cluster, backend string, out io.Writer) *evidence.Loop {
+	return &evidence.Loop{
+		Store: store, Out: out, Run: r.runOn(c, backend, out),
+		Heal: func(ctx context.Context) error { return heal(ctx, c) },
+	}
 }
 
 // resolve makes the paths absolute.

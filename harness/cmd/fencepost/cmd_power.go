@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -48,11 +46,7 @@ be carried out, 64 bad input.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fl := cmd.Flags()
-	f.flags(cmd)
-	if err := fl.Set("results", "results"); err != nil {
-		panic(err) // a misspelt name above
-	}
-	fl.Lookup("results").DefValue = "results"
+	f.flags(cmd, "results")
 	fl.StringVar(&f.mutants, "mutant", "", "only these variants, with commas between (default: all)")
 	fl.IntVar(&f.times, "times", 2, "runs of each variant, under the seeds 1, 2, …")
 	fl.StringVar(&f.seeds, "seeds", "", "these seeds instead, with commas between")
@@ -126,10 +120,8 @@ func (f powerFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	return onClusterWith(cmd, f.cluster, "", nil, func(c cluster.Cluster, backend string) error {
-		loop := &evidence.Loop{
-			Store: store, Out: out, Fresh: f.fresh, Run: timed(f.runOn(c, backend, out)),
-			Heal: func(ctx context.Context) error { return heal(ctx, c) },
-		}
+		loop := f.loop(store, c, backend, out)
+		loop.Fresh, loop.Run = f.fresh, timed(loop.Run)
 		fmt.Fprintf(out, "power: %d variants, %d runs; results in %s\n", len(mine), len(jobs), store.Dir())
 		_, loopErr := loop.Do(ctx, slices.Values(jobs), len(jobs))
 		all, err := store.All()
@@ -178,10 +170,14 @@ func timed(run func(context.Context, evidence.Job) (evidence.Result, error)) fun
 
 // detection reads a checked run's directory.
 func detection(dir string, sys system.System, now int64) (*evidence.Detection, error) {
-	from, err := loadBegan(filepath.Join(dir, rundir.HistoryDir, "harness.jsonl"))
+	began, err := harnessEvent(dir, func(e *history.Event) bool { return e.Op == history.NotePhase })
 	if err != nil {
 		return nil, err
 	}
+	if began == nil {
+		return nil, fmt.Errorf("%s: its record has no phase", dir)
+	}
+	from := began.TS
 	var v checker.Result
 	if err := readJSON(filepath.Join(dir, rundir.VerdictFile), &v); err != nil {
 		return nil, err
@@ -199,23 +195,4 @@ func detection(dir string, sys system.System, now int64) (*evidence.Detection, e
 		}
 	}
 	return d, nil
-}
-
-// loadBegan is the instant of the record's first phase.
-func loadBegan(file string) (int64, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	dec := json.NewDecoder(f)
-	for {
-		var e history.Event
-		if err := dec.Decode(&e); err != nil {
-			return 0, fmt.Errorf("%s: no phase: %w", file, err)
-		}
-		if e.Op == history.NotePhase {
-			return e.TS, nil
-		}
-	}
 }

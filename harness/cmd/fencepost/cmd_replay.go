@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -144,10 +143,7 @@ func (f replayFlags) once(ctx context.Context, old *replayed, c cluster.Cluster,
 		Plan: old.plan, System: old.sys, Cluster: c, Backend: backend, BinDir: f.bin, RunsDir: f.runs, Out: to,
 		Command: "make replay RUN=" + shorter(ctx, old.dir), ReplayOf: old.info.Run, Versions: versions(c),
 	})
-	if dir != "" && console.Len() > 0 {
-		err = errors.Join(err, os.WriteFile(filepath.Join(dir, rundir.LogDir, consoleFile), console.Bytes(), 0o644))
-	}
-	if err != nil {
+	if err := errors.Join(err, keepConsole(dir, &console)); err != nil {
 		return nil, err
 	}
 	if f.times > 1 {

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -41,11 +41,7 @@ Exit code: as of evidence.`,
 		},
 	}
 	fl := cmd.Flags()
-	f.flags(cmd)
-	if err := fl.Set("results", "runs/soak"); err != nil {
-		panic(err) // a misspelt name above
-	}
-	fl.Lookup("results").DefValue = "runs/soak"
+	f.flags(cmd, filepath.Join("runs", "soak"))
 	fl.StringVar(&f.set, "set", "locks", "the set to draw from: "+strings.Join(setNames(), ", "))
 	fl.StringVar(&f.scenarios, "scenarios", "", "of the set only these, with commas between")
 	fl.StringVar(&f.contention, "contention", "medium,high", "contentions to draw from, with commas between")
@@ -68,10 +64,8 @@ func (f soakFlags) run(cmd *cobra.Command) error {
 	}
 	store := evidence.NewStore(f.results)
 	return onCluster(cmd, f.cluster, "", f.seed, func(c cluster.Cluster, backend string) error {
-		loop := &evidence.Loop{
-			Store: store, Out: out, StopAtRed: true, Run: f.runOn(c, backend, out),
-			Heal: func(ctx context.Context) error { return heal(ctx, c) },
-		}
+		loop := f.loop(store, c, backend, out)
+		loop.StopAtRed = true
 		until := time.Now().Add(time.Duration(f.hours * float64(time.Hour)))
 		fmt.Fprintf(out, "soak: random runs of %d scenarios at %s until %s, seed %d; results in %s\n",
 			len(scenarios), strings.Join(contentions, ", "), until.Format("2006-01-02 15:04"), f.seed, store.Dir())

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -24,6 +23,14 @@ import (
 
 // consoleFile keeps, in the directory of a run that stays, what the run printed.
 const consoleFile = "console.txt"
+
+// keepConsole stores what a run printed; nothing if it has no directory or was silent.
+func keepConsole(dir string, console *bytes.Buffer) error {
+	if dir == "" || console.Len() == 0 {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(dir, rundir.LogDir, consoleFile), console.Bytes(), 0o644)
+}
 
 // runOn returns the function that carries out one job on a cluster.
 func (r runner) runOn(c cluster.Cluster, backend string, out io.Writer) func(context.Context, evidence.Job) (evidence.Result, error) {
@@ -59,9 +66,7 @@ func (r runner) runOn(c cluster.Cluster, backend string, out io.Writer) func(con
 			Command: f.command(job{plan, sys}), Versions: versions(c),
 		})
 		res.Dir = dir
-		if dir != "" && console.Len() > 0 {
-			err = errors.Join(err, os.WriteFile(filepath.Join(dir, rundir.LogDir, consoleFile), console.Bytes(), 0o644))
-		}
+		err = errors.Join(err, keepConsole(dir, &console))
 		if dir != "" {
 			info, infoErr := rundir.ReadInfo(dir)
 			res.Info, err = info, errors.Join(err, infoErr)
@@ -77,9 +82,12 @@ func (r runner) runOn(c cluster.Cluster, backend string, out io.Writer) func(con
 // measured adds what the run's report and history say. A run without a report
 // has no such numbers; its page said why.
 func measured(dir string, res *evidence.Result) error {
-	var err error
-	if res.Sometimes, err = sometimes(dir); err != nil {
+	x, err := harnessEvent(dir, func(e *history.Event) bool { return e.Op == history.NoteExpect && e.Expect != nil })
+	if err != nil {
 		return err
+	}
+	if x != nil { // without one the checker has judged what the record lacks
+		res.Sometimes = x.Expect.Sometimes
 	}
 	var rep reports.Report
 	switch err := readJSON(filepath.Join(dir, reports.JSONFile), &rep); {
@@ -99,22 +107,24 @@ func measured(dir string, res *evidence.Result) error {
 	return nil
 }
 
-// sometimes reads from the record what the scenario expects now and then.
-func sometimes(dir string) ([]string, error) {
+// harnessEvent is the first event of the harness's own record that is wanted; nil if
+// there is none.
+func harnessEvent(dir string, wanted func(*history.Event) bool) (*history.Event, error) {
 	f, err := os.Open(filepath.Join(dir, rundir.HistoryDir, "harness.jsonl"))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	r := bufio.NewReader(f)
+	dec := json.NewDecoder(f)
 	for {
-		line, err := r.ReadBytes('\n')
-		if err != nil {
-			return nil, nil // the checker judged what the record lacks
-		}
 		var e history.Event
-		if json.Unmarshal(line, &e) == nil && e.Op == history.NoteExpect && e.Expect != nil {
-			return e.Expect.Sometimes, nil
+		switch err := dec.Decode(&e); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // a torn last line is no event
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		case wanted(&e):
+			return &e, nil
 		}
 	}
 }
