@@ -40,7 +40,11 @@ func (o *owner) launch(kind OpKind, p *plan) {
 	for _, op := range b.Ops {
 		f.answer.rows = f.answer.rows || op.Kind == store.PutNew
 	}
-	f.span = o.e.begin(Op{Kind: kind, Shard: o.id, From: b.From, To: b.To.Stamp, Rows: len(b.Ops)})
+	op := Op{Kind: kind, Shard: o.id, From: b.From, To: b.To.Stamp, Rows: len(b.Ops)}
+	if o.e.o.Observer != nil {
+		op.Changes = p.changes()
+	}
+	f.span = o.e.begin(op)
 	// Trust counts from before the first copy can be on its way.
 	f.first = o.now()
 	o.flight, o.lastSend = f, f.first

@@ -23,6 +23,46 @@ type Op struct {
 	Shard    store.ShardID
 	From, To store.Stamp
 	Rows     int // operations beside the header
+	// Changes are what it does to jobs, made for an Observer only.
+	Changes []Change
+}
+
+// Change is what a batch does to one job.
+type Change struct {
+	// Kind is StepEnqueue, StepClaim, StepComplete, StepRetry, StepRescue, StepDLQ,
+	// StepCancel, StepAbandon or StepSweep.
+	Kind StepKind
+	Job  job.ID
+	// Run is the run that is claimed or has ended, and Attempt its number.
+	Run     job.RunID
+	Attempt int
+	// Due is when the job is due from now on, in ms since 1970 (StepEnqueue,
+	// StepRetry, StepRescue).
+	Due int64
+}
+
+// changes tells what a plan's batch does.
+func (p *plan) changes() []Change {
+	out := make([]Change, 0, len(p.intents))
+	for _, i := range p.intents {
+		c := Change{Kind: stepOf(i), Job: i.job()}
+		switch {
+		case i.kind == doSweep:
+		case i.kind == doEnqueue:
+			if c.Kind == StepEnqueue {
+				c.Due = i.e.due
+			}
+		case c.Kind == StepClaim:
+			c.Run, c.Attempt = i.run, i.attempt
+		default:
+			c.Run, c.Attempt = i.e.run, i.e.attempt
+			if c.Kind == StepRetry || c.Kind == StepRescue {
+				c.Due = i.due
+			}
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // Result is the end of an Op.

@@ -27,6 +27,18 @@ const (
 	OpRead    Op = "read" // SERIAL read of the lock row
 )
 
+// Operations on a shard's header row. Each is one conditional batch, all its
+// resends included, from one stamp to the next; OpSeal and OpRead are the harness's
+// last ones, as on a lock row.
+const (
+	OpTake     Op = "take"      // takes the shard over: fence+1
+	OpTick     Op = "tick"      // the owner's batch, with Changes
+	OpHandOver Op = "hand-over" // the owner's last batch
+)
+
+// OpEnqueue is a client's whole call that puts a job into its shard or inbox.
+const OpEnqueue Op = "enqueue"
+
 // OpLock is a client's whole call, from asking for the lock to holding it (ok,
 // with Token) or giving up (fail, or unknown). It contains the acquire operations.
 const OpLock Op = "lock"
@@ -40,13 +52,14 @@ const (
 
 // Notes.
 const (
-	NoteStart     Op = "start"      // the critical section begins: Key (lock), Token, DecidedAt
-	NoteFinish    Op = "finish"     // the critical section ended
+	NoteStart     Op = "start"      // a critical section or a job's run begins: Key (lock or job), Token, DecidedAt
+	NoteFinish    Op = "finish"     // it ended; of a run, Error says how if not well
 	NoteLeaseLost Op = "lease-lost" // the holder's right ended before release: Key, Token, Error
 	NotePhase     Op = "phase"      // a phase of the run begins: Phase
 	NoteFault     Op = "fault"      // Fault says inject, heal or evidence
 	NotePoint     Op = "point"      // a reach point was passed: Point (and Key, Token)
 	NoteLedger    Op = "ledger"     // one row of the sink's ledger, read after the run: Ledger
+	NoteRow       Op = "row"        // one row of a shard, read after the run: JobRow
 	NoteExpect    Op = "expect"     // what the scenario demands of the run: Expect
 	NoteStatement Op = "statement"  // first use of a CQL statement shape: Statement
 	NoteCrash     Op = "crash"      // a process was killed: Error says by what
@@ -56,6 +69,8 @@ const (
 
 // Version is the whole version of a lock row: what a CAS names in its IF clause
 // and what it sets. The zero Version with Absent stands for a row that does not exist.
+// Of a shard's header it is the stamp: Beat is the tick, Attempt the nonce, and
+// Holder and TTLMS are zero, as no condition names them.
 type Version struct {
 	Absent  bool   `json:"absent,omitempty"`
 	Fence   int64  `json:"fence"`
@@ -86,6 +101,9 @@ type Event struct {
 	To       *Version `json:"to,omitempty"`       // invoke: the version that it sets
 	Row      *Version `json:"row,omitempty"`      // fail: the row that came back; read ok: the row
 	Takeover bool     `json:"takeover,omitempty"` // acquire: from another holder's lease that stood still
+	// Shard operations. The key of a shard is the name of it as an issuer of tokens.
+	Changes []Change `json:"changes,omitempty"` // invoke: what the batch does to jobs
+	TTLMS   int64    `json:"ttl_ms,omitempty"`  // take: how long a contender must see the stamp stand still
 	// Sends are the instants (as TS) at which a copy of the request was sent,
 	// the first one first; on ends only.
 	Sends []int64 `json:"sends,omitempty"`
@@ -96,9 +114,16 @@ type Event struct {
 	EffectKey string `json:"effect_key,omitempty"` // idempotency key
 	Value     *int64 `json:"value,omitempty"`      // effect: the value written; get ok: the value read
 	DecidedAt int64  `json:"decided_at,omitempty"` // when the holder last found its lease valid before acting, as TS
-	Result    string `json:"result,omitempty"`     // applied, duplicate, stale, conflict
+	Result    string `json:"result,omitempty"`     // applied, duplicate, stale, conflict; enqueue ok: applied, duplicate, inbox
 	Seen      int64  `json:"seen,omitempty"`       // the highest token that the sink knew when it answered
 	Seq       int64  `json:"seq,omitempty"`        // ledger sequence number
+
+	// Jobs. A job's start and finish have Issuer, the shard whose token they show.
+	Job     *Job    `json:"job,omitempty"`     // enqueue invoke
+	Attempt int     `json:"attempt,omitempty"` // start: of the job's claims, from 1
+	DueMS   int64   `json:"due_ms,omitempty"`  // start: when the job was due, ms since 1970
+	WallMS  int64   `json:"wall_ms,omitempty"` // start: the worker's own wall clock at DecidedAt
+	JobRow  *JobRow `json:"job_row,omitempty"` // row
 
 	// Ends that are not ok.
 	Error string `json:"error,omitempty"`
@@ -117,6 +142,65 @@ type Event struct {
 	// File and Line say where the reader found the event; not part of the format.
 	File string `json:"-"`
 	Line int    `json:"-"`
+}
+
+// What a Change does to its job.
+const (
+	DoEnqueue  = "enqueue"  // puts it into the shard, pending
+	DoClaim    = "claim"    // pending to running, as Run, which is its Attempt-th
+	DoComplete = "complete" // running to completed
+	DoRetry    = "retry"    // running to pending, as its run failed
+	DoRescue   = "rescue"   // running to pending, as its run's owner lost the shard
+	DoDLQ      = "dlq"      // to the dead letter queue
+	DoCancel   = "cancel"   // to cancelled
+	DoAbandon  = "abandon"  // running to abandoned
+	DoSweep    = "sweep"    // forgets a job that ended
+)
+
+// Change is one job's change in a shard's batch.
+type Change struct {
+	Job string `json:"job"`
+	Do  string `json:"do"`
+	// Run is the run that is claimed or has ended, Attempt its number among the
+	// job's claims; 0 without one.
+	Run     int64 `json:"run,omitempty"`
+	Attempt int   `json:"attempt,omitempty"`
+	// DueMS is when the job is due from now on (enqueue, retry, rescue).
+	DueMS int64 `json:"due_ms,omitempty"`
+}
+
+// Job is what is enqueued, as far as it is checked.
+type Job struct {
+	Queue string `json:"queue"`
+	Shard string `json:"shard"` // its shard's key
+	Kind  string `json:"kind"`
+	// Resource is the sink resource of the job's effects, and Steps the keys of
+	// those that it has had exactly once when it is completed.
+	Resource    string   `json:"resource,omitempty"`
+	Steps       []string `json:"steps,omitempty"`
+	DueMS       int64    `json:"due_ms,omitempty"` // 0: at once
+	MaxAttempts int      `json:"max_attempts"`
+	AtMostOnce  bool     `json:"at_most_once,omitempty"`
+}
+
+// Kinds of rows of a shard.
+const (
+	RowPending = "pending"
+	RowRunning = "running"
+	RowJob     = "job"   // a job's state, found by its id
+	RowEnded   = "ended" // index by which job rows are swept
+	RowDLQ     = "dlq"
+	RowInbox   = "inbox"
+)
+
+// JobRow is a row of a shard when all processes have ended.
+type JobRow struct {
+	Kind    string `json:"kind"`
+	State   string `json:"state,omitempty"` // kind job: pending, running, completed, dlq, cancelled, abandoned
+	Attempt int    `json:"attempt,omitempty"`
+	Run     int64  `json:"run,omitempty"`
+	DueMS   int64  `json:"due_ms,omitempty"`
+	EndedMS int64  `json:"ended_ms,omitempty"`
 }
 
 // Fault actions.
@@ -186,7 +270,8 @@ const (
 // Expect is what a run must contain to count as a test at all. A run that
 // misses any of it is INVALID.
 type Expect struct {
-	// MinCycles is the least number of lock cycles (releases that are ok) by phase.
+	// MinCycles is the least number of lock cycles (releases that are ok) or of jobs
+	// completed, by phase.
 	MinCycles map[string]int `json:"min_cycles,omitempty" yaml:"min_cycles"`
 	// Faults are the ids that must have been injected and proven.
 	Faults []string `json:"faults,omitempty" yaml:"-"`
@@ -201,6 +286,9 @@ type Expect struct {
 	Sometimes []string `json:"sometimes,omitempty" yaml:"sometimes"`
 	// Workers is how many worker processes must have recorded operations.
 	Workers int `json:"workers,omitempty" yaml:"-"`
+	// DrainBoundMS is for how long the run waited, when nothing was enqueued any
+	// more, for every job to come to its end; 0: there are no jobs.
+	DrainBoundMS int64 `json:"drain_bound_ms,omitempty" yaml:"drain_bound_ms"`
 	// RecoveryBoundMS is what P11 allows beyond ttl + ttl/8 until an orphaned lock
 	// is taken over; 0: the checker's default, 5 s + ttl/2.
 	RecoveryBoundMS int64 `json:"recovery_bound_ms,omitempty" yaml:"recovery_bound_ms"`

@@ -20,7 +20,7 @@ func everyEvent(proc string) []Event {
 	client := proc + "/c1"
 	return []Event{
 		{Proc: proc, Type: Note, Op: NoteExpect, Expect: &Expect{
-			MinCycles: map[string]int{"before": 3}, Faults: []string{"f1"}, Must: []string{"takeover"}, Sometimes: []string{"duplicate"}, Workers: 2, RecoveryBoundMS: 4000,
+			MinCycles: map[string]int{"before": 3}, Faults: []string{"f1"}, Must: []string{"takeover"}, Sometimes: []string{"duplicate"}, Workers: 2, RecoveryBoundMS: 4000, DrainBoundMS: 30_000,
 			Success: []Success{{Phase: "fault", Workers: []string{"w1"}, Want: None}, {Fault: "partition", Group: GroupOthers, Want: Some}, {Phase: "heal", Want: Some}},
 		}},
 		{Proc: proc, Type: Note, Op: NotePhase, Phase: "warmup"},
@@ -54,6 +54,20 @@ func everyEvent(proc string) []Event {
 		{Proc: proc, ID: 9, Type: OK, Op: OpSeal, Key: "l", Sends: []int64{5}},
 		{Proc: proc, Type: Note, Op: NoteLedger, Key: "r", Ledger: &LedgerEntry{Seq: 1, Kind: LedgerRaise, Issuer: "l", Token: 1}},
 		{Proc: proc, Type: Note, Op: NoteLedger, Key: "r", Ledger: &LedgerEntry{Seq: 2, Kind: LedgerAccept, Issuer: "l", Token: 1, EffectKey: "k", Value: &n}},
+		{Proc: proc + "/q:0", ID: 10, Type: Invoke, Op: OpTake, Key: "shard/q/0", From: &Version{Attempt: "n0"}, To: &Version{Fence: 1, Beat: 1, Attempt: "n1"}, TTLMS: 6000},
+		{Proc: proc + "/q:0", ID: 10, Type: OK, Op: OpTake, Key: "shard/q/0", Sends: []int64{5}},
+		{Proc: proc + "/e1", ID: 11, Type: Invoke, Op: OpEnqueue, Key: "0-ab", Job: &Job{
+			Queue: "q", Shard: "shard/q/0", Kind: "effects", Resource: "job/q/0-ab", Steps: []string{"s1"}, DueMS: 1000, MaxAttempts: 5, AtMostOnce: true,
+		}},
+		{Proc: proc + "/q:0", ID: 12, Type: Invoke, Op: OpTick, Key: "shard/q/0", From: &Version{Fence: 1, Beat: 1, Attempt: "n1"}, To: &Version{Fence: 1, Beat: 2, Attempt: "n2"}, Changes: []Change{
+			{Job: "0-ab", Do: DoEnqueue, DueMS: 1000}, {Job: "0-cd", Do: DoClaim, Run: 1<<32 | 1, Attempt: 1}, {Job: "0-ef", Do: DoSweep},
+		}},
+		{Proc: proc + "/q:0", ID: 12, Type: Fail, Op: OpTick, Key: "shard/q/0", Row: &Version{Fence: 2, Beat: 2, Attempt: "n3"}, Sends: []int64{5}},
+		{Proc: proc + "/e1", ID: 11, Type: OK, Op: OpEnqueue, Key: "0-ab", Result: "inbox"},
+		{Proc: proc + "/r1", Type: Note, Op: NoteStart, Key: "0-cd", Issuer: "shard/q/0", Token: 1<<32 | 1, Attempt: 1, DueMS: 900, WallMS: 901, DecidedAt: 9},
+		{Proc: proc + "/r1", Type: Note, Op: NoteFinish, Key: "0-cd", Issuer: "shard/q/0", Token: 1<<32 | 1, Error: "it failed"},
+		{Proc: proc + "/q:0", ID: 13, Type: Invoke, Op: OpHandOver, Key: "shard/q/0", From: &Version{Fence: 1, Beat: 2, Attempt: "n2"}, To: &Version{Fence: 1, Beat: 3, Attempt: "n4"}},
+		{Proc: proc, Type: Note, Op: NoteRow, Key: "0-cd", Issuer: "shard/q/0", JobRow: &JobRow{Kind: RowJob, State: "completed", Attempt: 1, Run: 1<<32 | 1, DueMS: 900, EndedMS: 950}},
 		{Proc: proc, Type: Note, Op: NoteExit},
 	}
 }

@@ -209,9 +209,13 @@ func (h *History) validate(e *Event, open map[int64]int) error {
 			return fmt.Errorf("id %d is invoked twice", e.ID)
 		}
 		switch e.Op {
-		case OpAcquire, OpRenew, OpRelease, OpSeal:
+		case OpAcquire, OpRenew, OpRelease, OpSeal, OpTake, OpTick, OpHandOver:
 			if e.From == nil || e.To == nil {
 				return fmt.Errorf("%s invoke without from and to", e.Op)
+			}
+		case OpEnqueue:
+			if e.Job == nil {
+				return errors.New("enqueue invoke without its job")
 			}
 		}
 		open[e.ID] = len(h.Events) - 1
@@ -256,6 +260,16 @@ func (in interner) intern(e *Event) {
 	for _, v := range []*Version{e.From, e.To, e.Row} {
 		if v != nil {
 			v.Attempt, v.Holder = in.one(v.Attempt), in.one(v.Holder)
+		}
+	}
+	for i := range e.Changes {
+		c := &e.Changes[i]
+		c.Job, c.Do = in.one(c.Job), in.one(c.Do)
+	}
+	if j := e.Job; j != nil {
+		j.Queue, j.Shard, j.Kind, j.Resource = in.one(j.Queue), in.one(j.Shard), in.one(j.Kind), in.one(j.Resource)
+		for i := range j.Steps {
+			j.Steps[i] = in.one(j.Steps[i])
 		}
 	}
 }

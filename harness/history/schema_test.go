@@ -125,6 +125,14 @@ func TestSchemaRefuses(t *testing.T) {
 		"success of two groups":     `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"phase":"fault","group":"targets","workers":["w1"],"want":"some"}]}}`,
 		"success of no known group": `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"phase":"fault","group":"all","want":"some"}]}}`,
 		"accept without key":        `{"ts":1,"proc":"harness","type":"note","op":"ledger","key":"r","ledger":{"seq":1,"kind":"accept","issuer":"l","token":1}}`,
+		"take without ttl":          `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"take","key":"s","from":` + version + `,"to":` + version + `}`,
+		"tick without from":         `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"tick","key":"s","to":` + version + `}`,
+		"claim without its run":     `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"tick","key":"s","from":` + version + `,"to":` + version + `,"changes":[{"job":"j","do":"claim"}]}`,
+		"unknown change":            `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"tick","key":"s","from":` + version + `,"to":` + version + `,"changes":[{"job":"j","do":"lose"}]}`,
+		"enqueue without its job":   `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"enqueue","key":"j"}`,
+		"enqueue without a result":  `{"ts":1,"proc":"w1.1","id":1,"type":"ok","op":"enqueue","key":"j"}`,
+		"run without its attempt":   `{"ts":1,"proc":"w1.1","type":"note","op":"start","key":"j","issuer":"s","token":1,"decided_at":1,"due_ms":1,"wall_ms":1}`,
+		"job row without its state": `{"ts":1,"proc":"harness","type":"note","op":"row","key":"j","issuer":"s","job_row":{"kind":"job"}}`,
 		"other format":              `{"format":"jepsen","version":1}`,
 		"later version":             `{"format":"fencepost-history","version":2,"run":"r","proc":"w1.1","pid":1,"host":"h","boot_id":"b","wall_time":"2025-01-02T03:04:05Z","ts":1,"drift_bound":0.01,"margin_base_ms":1}`,
 		"header without boot":       `{"format":"fencepost-history","version":1,"run":"r","proc":"w1.1","pid":1,"host":"h","wall_time":"2025-01-02T03:04:05Z","ts":1,"drift_bound":0.01,"margin_base_ms":1}`,
@@ -149,6 +157,7 @@ func TestSchemaAndStructsAgree(t *testing.T) {
 		"header": reflect.TypeFor[Header](), "event": reflect.TypeFor[Event](), "version": reflect.TypeFor[Version](),
 		"fault": reflect.TypeFor[Fault](), "ledger": reflect.TypeFor[LedgerEntry](), "expect": reflect.TypeFor[Expect](),
 		"success": reflect.TypeFor[Success](), "statement": reflect.TypeFor[Statement](), "clock": reflect.TypeFor[Clock](),
+		"change": reflect.TypeFor[Change](), "job": reflect.TypeFor[Job](), "job_row": reflect.TypeFor[JobRow](),
 	} {
 		var all, always []string
 		for _, f := range reflect.VisibleFields(typ) {
