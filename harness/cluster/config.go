@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,7 +37,7 @@ const (
 	minHeapMiB = 256
 	// beyondHeapMiB is what a node takes beside its heap: code cache, metaspace,
 	// threads, buffers (measured: 0.3 to 0.4 GB).
-	beyondHeapMiB = 400
+	beyondHeapMiB = 400 + commitLogMiB
 )
 
 // LocalConfig says what StartLocal starts. The zero value is three nodes of
@@ -152,6 +153,18 @@ const (
 // CommitLogs are the values that LocalConfig.CommitLog takes.
 func CommitLogs() []string { return []string{CommitLogBatch, CommitLogPeriodic} }
 
+// The commit log is in memory (tmpfs), where it outlives its process as a file
+// does and syncing it costs nothing: this harness kills processes, not machines.
+// Its file system is twice as large as the log is allowed to be, which Cassandra
+// exceeds while it flushes.
+const (
+	commitLogMiB       = 128
+	commitLogMemoryMiB = 2 * commitLogMiB
+)
+
+// commitLogDir is the directory of the commit log below a node's data directory.
+func commitLogDir(data string) string { return filepath.Join(data, "commitlog") }
+
 // cassandraYAML differs from the shipped one where a small node for tests should
 // (small caches and segments, no snapshots), and in commitlog_sync: see CommitLogs.
 var cassandraYAML = template.Must(template.New("cassandra.yaml").Parse(`cluster_name: fencepost
@@ -168,7 +181,8 @@ storage_port: 7000
 native_transport_port: 9042
 endpoint_snitch: SimpleSnitch
 data_file_directories: [{{.Data}}/data]
-commitlog_directory: {{.Data}}/commitlog
+commitlog_directory: {{.CommitLogDir}}
+commitlog_total_space: {{.CommitLogMiB}}MiB
 saved_caches_directory: {{.Data}}/saved_caches
 hints_directory: {{.Data}}/hints
 cdc_raw_directory: {{.Data}}/cdc_raw
@@ -211,6 +225,7 @@ func (c LocalConfig) yamlFor(i int, dataDir string) (string, error) {
 	err := cassandraYAML.Execute(&b, map[string]any{
 		"VNodes": vnodes, "Tokens": tokens(i, c.Nodes), "Seeds": strings.Join(seeds, ","),
 		"IP": nodeIP(i), "Data": dataDir, "Paxos": c.PaxosVariant, "CommitLog": c.CommitLog,
+		"CommitLogDir": commitLogDir(dataDir), "CommitLogMiB": commitLogMiB,
 	})
 	if err != nil {
 		return "", fmt.Errorf("cluster: cassandra.yaml: %w", err)

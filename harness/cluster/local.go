@@ -162,13 +162,19 @@ func (l *Local) connect() error {
 	return nil
 }
 
+// dataDir is node i's data directory.
+func (l *Local) dataDir(i int) string { return filepath.Join(l.scratch.dir, nodeName(i), "data") }
+
 func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate, archive cds) (*localNode, error) {
-	name, dir := nodeName(i), filepath.Join(l.scratch.dir, nodeName(i))
-	data := filepath.Join(dir, "data")
-	for _, d := range []string{dir, data, filepath.Join(dir, "tmp")} {
+	name, data := nodeName(i), l.dataDir(i)
+	dir := filepath.Dir(data)
+	for _, d := range []string{commitLogDir(data), filepath.Join(dir, "tmp")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("cluster: %s: %w", name, err)
 		}
+	}
+	if err := sandbox.MountMemory(commitLogDir(data), commitLogMemoryMiB<<20); err != nil {
+		return nil, fmt.Errorf("cluster: commit log of %s: %w", name, err)
 	}
 	if tmpl != nil {
 		if err := copyTree(tmpl.data(name), data); err != nil {
@@ -243,7 +249,7 @@ func (l *Local) Links() *link.Fabric { return l.links }
 func (l *Local) CQLPort() int { return cqlPort }
 
 // Info describes the cluster: backend, cassandra, java, paxos_variant, nodes,
-// heap_mib, vnodes, cds (whether a class archive is used), logs.
+// heap_mib, vnodes, cds (whether a class archive is used), commit_log.
 func (l *Local) Info() map[string]string { return maps.Clone(l.info) }
 
 func localInfo(config LocalConfig, java Java, archive cds) map[string]string {
@@ -255,6 +261,7 @@ func localInfo(config LocalConfig, java Java, archive cds) map[string]string {
 		"backend": "local", "cassandra": CassandraVersion, "java": java.Version, "java_runtime": java.Runtime,
 		"paxos_variant": config.PaxosVariant, "nodes": strconv.Itoa(config.Nodes), "heap_mib": strconv.Itoa(config.HeapMiB),
 		"vnodes": strconv.Itoa(vnodes), "cds": shared, "cores": strconv.Itoa(runtime.NumCPU()),
+		"commit_log": config.CommitLog + ", in memory",
 	}
 }
 
@@ -272,6 +279,10 @@ func (l *Local) Close(context.Context) error {
 		})}
 		for _, n := range l.nodes {
 			errs = append(errs, n.host.Close())
+		}
+		for i := range l.config.Nodes {
+			// Also of nodes that were not made in the end.
+			errs = append(errs, sandbox.Unmount(commitLogDir(l.dataDir(i))))
 		}
 		errs = append(errs, l.links.Close())
 		errs = append(errs, l.scratch.close())

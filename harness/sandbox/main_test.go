@@ -66,6 +66,8 @@ func actAs(act string) int {
 		return say(tryNetwork())
 	case "process":
 		return say(tryProcess())
+	case "memory":
+		return say(tryMemory(arg))
 	}
 	return 97
 }
