@@ -38,7 +38,7 @@ func (m *machine) settled(p *plan) {
 func (i *intent) runOf() job.Run {
 	switch i.kind {
 	case doClaim:
-		return job.Run{Job: i.e.job, ID: i.run, Attempt: i.attempt}
+		return job.Run{Job: i.e.job, ID: i.run, Attempt: i.attempt, Due: i.e.due}
 	case doSweep:
 		return job.Run{Job: job.Job{ID: job.ID(i.ended.ID)}}
 	}

@@ -111,7 +111,9 @@ type Step struct {
 	Job     job.ID
 	Run     job.RunID
 	Attempt int
-	Err     error
+	// Due is when the run was due, in ms since 1970 (StepBegin, StepStart, StepFinish).
+	Due int64
+	Err error
 	// Decided is when StepStart's look at the clock was, Until the trust
 	// deadline that it was compared with; both by the engine's clock.
 	Decided, Until time.Duration

@@ -103,6 +103,8 @@ type Run struct {
 	ID RunID `json:"run_id"`
 	// Attempt counts the job's claims from 1.
 	Attempt int `json:"attempt"`
+	// Due is when this attempt was due, in ms since 1970.
+	Due int64 `json:"due_ms"`
 }
 
 // State is where a job is in its life.

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +39,25 @@ const (
 	EffectSent  Point = "effect-sent"  // decided to write, the write not yet sent
 )
 
+// The points of the job workload; Holding and EffectSent are reached by its
+// handlers too. The -sent ones stand before the first copy of a shard's batch that
+// carries such a change, the -settled ones when it is known to be applied and
+// nobody has been told.
+const (
+	TakeSent        Point = "take-sent"
+	TakeSettled     Point = "take-settled"
+	EnqueueSent     Point = "enqueue-sent"
+	EnqueueSettled  Point = "enqueue-settled"
+	ClaimSent       Point = "claim-sent"
+	ClaimSettled    Point = "claim-settled"
+	EffectDone      Point = "effect-done"
+	CompleteSent    Point = "complete-sent"
+	CompleteSettled Point = "complete-settled"
+	RetrySent       Point = "retry-sent"
+	DLQSent         Point = "dlq-sent"
+	HandOverSent    Point = "hand-over-sent"
+)
+
 // Points lists all points with what they mean, for documentation and validation.
 var Points = map[Point]string{
 	Holding:     "a client holds the lock and has read the value, before it decides to write",
@@ -45,7 +65,27 @@ var Points = map[Point]string{
 	RenewSent:   "the CAS of a renewal is about to be sent",
 	ReleaseSent: "the CAS of a release is about to be sent",
 	EffectSent:  "a client has decided to write to the sink; the write is not yet sent",
+
+	TakeSent:        "jobs: the takeover of a shard is about to be sent",
+	TakeSettled:     "jobs: a shard has been taken, nothing is read from it yet",
+	EnqueueSent:     "jobs: a batch that puts a job into a shard is about to be sent",
+	EnqueueSettled:  "jobs: a job is in its shard, its client does not know",
+	ClaimSent:       "jobs: a batch that claims a run is about to be sent",
+	ClaimSettled:    "jobs: a run is claimed and not yet begun",
+	EffectDone:      "jobs: a job has had its effects and is not yet completed",
+	CompleteSent:    "jobs: a batch that completes a job is about to be sent",
+	CompleteSettled: "jobs: a job is completed, its slot not yet free",
+	RetrySent:       "jobs: a batch that puts a failed job back is about to be sent",
+	DLQSent:         "jobs: a batch that moves a job to the dead letter queue is about to be sent",
+	HandOverSent:    "jobs: the batch that gives a shard away is about to be sent",
 }
+
+// OfLocks reports a point that only the lock workload reaches, OfJobs one that only
+// the job workload does.
+func OfLocks(p Point) bool { return p == AcquireSent || p == RenewSent || p == ReleaseSent }
+
+// OfJobs: see OfLocks.
+func OfJobs(p Point) bool { return strings.HasPrefix(Points[p], "jobs: ") }
 
 // Message is a line in either direction; Cmd says which fields are set.
 type Message struct {
@@ -63,12 +103,13 @@ type Message struct {
 	Reading *Reading       `json:"reading,omitempty"`
 }
 
-// Commands from the runner: arm, disarm, go, stop, clock. From the worker: ready,
+// Commands from the runner: arm, disarm, go, drain, stop, clock. From the worker: ready,
 // hit, stats, stopped, error, and clock as the answer.
 const (
 	CmdArm     = "arm"
 	CmdDisarm  = "disarm"
 	CmdGo      = "go"
+	CmdDrain   = "drain"
 	CmdStop    = "stop"
 	CmdReady   = "ready"
 	CmdHit     = "hit"
@@ -84,6 +125,8 @@ type Stats struct {
 	Stale      int64 `json:"stale"`
 	Unknown    int64 `json:"unknown"`
 	LeasesLost int64 `json:"leases_lost"`
+	// Enqueuing is how many enqueues are under way now.
+	Enqueuing int64 `json:"enqueuing,omitempty"`
 }
 
 // Reading is what a worker's clocks show at one instant.

@@ -189,6 +189,15 @@ func (f *Fleet) Stats() control.Stats {
 	return sum
 }
 
+// Drain tells all workers to bring no new work in.
+func (f *Fleet) Drain() {
+	for _, w := range f.workers {
+		if l := w.current(); l != nil && l.running() {
+			_ = l.conn.Send(control.Message{Cmd: control.CmdDrain}) // one that ends meanwhile needs no telling
+		}
+	}
+}
+
 // Stop ends all workers in an orderly way and kills those that do not end
 // before ctx does, or at all events none is left.
 func (f *Fleet) Stop(ctx context.Context) error {

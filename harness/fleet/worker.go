@@ -115,6 +115,7 @@ func add(sum *control.Stats, s control.Stats) {
 	sum.Stale += s.Stale
 	sum.Unknown += s.Unknown
 	sum.LeasesLost += s.LeasesLost
+	sum.Enqueuing += s.Enqueuing
 }
 
 func (l *life) running() bool {
@@ -162,6 +163,7 @@ func (w *Worker) spawn() (*life, error) {
 	defer w.mu.Unlock()
 	if w.cur != nil {
 		add(&w.past, w.cur.totals())
+		w.past.Enqueuing = 0 // what a dead process was about it is about no more
 	}
 	w.lives++
 	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), done: make(chan struct{}), clocks: make(chan control.Reading, 1)}

@@ -141,7 +141,7 @@ func (r *runner) resolve(ctx context.Context, targets []string) ([]string, error
 		if t != fault.Coordinator {
 			continue
 		}
-		ip, err := r.db.Coordinator(ctx, r.plan.Locks[0])
+		ip, err := r.coordinator(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -156,6 +156,14 @@ func (r *runner) resolve(ctx context.Context, targets []string) ([]string, error
 		out[i] = nodes[at].Name()
 	}
 	return out, nil
+}
+
+// coordinator is the IP of the node to which requests for the first lock or shard go.
+func (r *runner) coordinator(ctx context.Context) (string, error) {
+	if r.plan.Queue != "" {
+		return r.db.ShardCoordinator(ctx, r.plan.shards()[0])
+	}
+	return r.db.Coordinator(ctx, r.plan.Locks[0])
 }
 
 func workerGone(f *fleet.Fleet, name string) bool {

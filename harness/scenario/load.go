@@ -68,11 +68,36 @@ func Parse(file string, b []byte) (*Spec, error) {
 	if err := decodeKnown(doc.Content[0], &s); err != nil {
 		return nil, bad(err)
 	}
+	if err := s.extend(at(doc.Content[0], "extends")); err != nil {
+		return nil, bad(err)
+	}
 	s.defaults()
 	if err := s.validate(); err != nil {
 		return nil, bad(err)
 	}
 	return &s, nil
+}
+
+// extend fills in what the scenario takes from another one.
+func (s *Spec) extend(n *yaml.Node) error {
+	if s.Extends == "" {
+		return nil
+	}
+	base, err := Load(s.Extends)
+	if err != nil {
+		return lineErr(n, "extends: %v", err)
+	}
+	if base.Drill != "" {
+		return lineErr(n, "extends: %s is a drill: it has no phases and faults", s.Extends)
+	}
+	if s.Phases == (Phases{}) {
+		s.Phases = base.Phases
+	}
+	if len(s.Faults) == 0 && s.Swarm == nil {
+		s.Faults, s.Swarm = base.Faults, base.Swarm
+	}
+	s.Extends = ""
+	return nil
 }
 
 var lineOf = regexp.MustCompile(`(?s)^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): (.*)$`)

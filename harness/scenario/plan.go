@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"fencepost/core/store"
 	"fencepost/harness/fault"
 	"fencepost/harness/workload"
 )
@@ -24,6 +25,7 @@ type Plan struct {
 	Spec    Spec          `yaml:"scenario"`
 	Steps   []PlannedStep `yaml:"steps"`
 	Locks   []string      `yaml:"locks"`
+	Queue   string        `yaml:"queue,omitempty"` // of the job workload
 }
 
 // PlannedStep is a Step with its targets and times drawn.
@@ -118,18 +120,36 @@ func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
 		}
 		p.Steps = append(p.Steps, ps)
 	}
-	count := mediumLocks
-	switch s.Workload.Contention {
-	case Low:
-		count = s.Workload.Workers * s.Workload.Clients
-	case High:
-		count = 1
+	// The seed in the name spreads the runs' locks and shards over the ring.
+	place := strconv.FormatUint(seed%(36*36*36), 36)
+	if s.Workload.Jobs != nil {
+		p.Queue = "jobs." + place
+		return p, nil
 	}
-	for i := range count {
-		// The seed in the name spreads the runs' locks over the ring.
-		p.Locks = append(p.Locks, fmt.Sprintf("lock-%02d.%s", i+1, strconv.FormatUint(seed%(36*36*36), 36)))
+	for i := range s.Workload.locks() {
+		p.Locks = append(p.Locks, fmt.Sprintf("lock-%02d.%s", i+1, place))
 	}
 	return p, nil
+}
+
+// locks is how many locks the workload's clients compete for.
+func (w Workload) locks() int {
+	switch w.Contention {
+	case Low:
+		return w.Workers * w.Clients
+	case High:
+		return 1
+	}
+	return mediumLocks
+}
+
+// shards are the run's shards.
+func (p *Plan) shards() []store.ShardID {
+	out := make([]store.ShardID, p.Spec.Workload.Shards())
+	for i := range out {
+		out[i] = store.ShardID{Queue: p.Queue, Shard: i}
+	}
+	return out
 }
 
 func draw(rng *rand.Rand, t string, nodes, workers int) []string {

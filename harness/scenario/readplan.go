@@ -137,13 +137,13 @@ func (p *Plan) checkLocks() error {
 		}
 		return err
 	}
-	want := mediumLocks
-	switch p.Spec.Workload.Contention {
-	case Low:
-		want = p.Spec.Workload.Workers * p.Spec.Workload.Clients
-	case High:
-		want = 1
+	if p.Spec.Workload.Jobs != nil {
+		if len(p.Locks) > 0 || !lockRule.MatchString(p.Queue) {
+			return fmt.Errorf("%d locks and queue %q: the job workload has no locks, and a queue", len(p.Locks), p.Queue)
+		}
+		return nil
 	}
+	want := p.Spec.Workload.locks()
 	if len(p.Locks) != want {
 		return fmt.Errorf("%d locks, contention %s needs %d", len(p.Locks), p.Spec.Workload.Contention, want)
 	}

@@ -182,6 +182,7 @@ func (r *runner) setUp(ctx context.Context) error {
 			Run: r.info.Run, Variant: r.opt.System.Variant, Seed: r.plan.Seed, Clients: s.Workload.Clients,
 			Locks: r.plan.Locks, Own: s.Workload.Contention == Low,
 			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
+			Jobs:       r.plan.jobs(),
 			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
 		},
 	})
@@ -226,7 +227,10 @@ func (r *runner) phases(ctx context.Context) error {
 			}
 		}
 		r.phase(PhaseRecover)
-		return r.last(ctx, PhaseRecover, p.Recover.D())
+		if err := r.last(ctx, PhaseRecover, p.Recover.D()); err != nil || r.plan.Queue == "" {
+			return err
+		}
+		return r.drain(ctx)
 	}()
 	for _, e := range problems {
 		r.progress.problem("%v", e)

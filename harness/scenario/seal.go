@@ -24,15 +24,18 @@ const sealTimeout = 2 * time.Minute
 // row tells for every operation whose outcome is open whether it took effect.
 // The sink is sealed alike: raised above every token, then its ledger is read.
 func (r *runner) seal(ctx context.Context) error {
-	locks := cassandra.NewLocks(r.db)
 	fenced := cassandrasink.New(r.db, cassandrasink.Options{})
+	if r.plan.Queue != "" {
+		return r.sealShards(ctx, fenced)
+	}
+	locks := cassandra.NewLocks(r.db)
 	for i, name := range r.plan.Locks {
 		r.progress.detail("%d of %d locks sealed", i, len(r.plan.Locks))
 		fence, err := r.sealLock(ctx, locks, name)
 		if err != nil {
 			return fmt.Errorf("seal %s: %w", name, err)
 		}
-		if err := r.sealResource(ctx, fenced, name, fence); err != nil {
+		if err := r.sealResource(ctx, fenced, workload.Resource(name), name, fence); err != nil {
 			return fmt.Errorf("seal the sink's %s: %w", workload.Resource(name), err)
 		}
 	}
@@ -70,36 +73,48 @@ func (r *runner) sealLock(ctx context.Context, locks store.Locks, name string) (
 }
 
 // sealOnce sends one CAS until its outcome is settled.
-func (r *runner) sealOnce(ctx context.Context, locks store.Locks, name string, from *store.Version, to store.Version) (bool, *store.Version, error) {
-	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpSeal, Key: name, From: version(from), To: version(&to)}
+func (r *runner) sealOnce(ctx context.Context, locks store.Locks, name string, from *store.Version, to store.Version) (applied bool, row *store.Version, err error) {
+	e := history.Event{Key: name, From: version(from), To: version(&to)}
+	applied, err = r.sealing(ctx, e, func(ctx context.Context, n int) (bool, *history.Version, error) {
+		res, err := locks.CAS(ctx, name, from, to, n)
+		row = res.Row
+		return res.Applied || res.Row != nil && *res.Row == to, version(res.Row), err
+	})
+	return applied, row, err
+}
+
+// sealing records one conditional request of the runner's own and sends copies of it
+// until its outcome is settled; what a rejection showed is row.
+func (r *runner) sealing(ctx context.Context, e history.Event, send func(ctx context.Context, n int) (done bool, row *history.Version, err error)) (bool, error) {
+	e.Proc, e.ID, e.Type, e.Op = history.Harness, r.rec.NewID(), history.Invoke, history.OpSeal
 	r.rec.Record(e)
 	e.From, e.To = nil, nil
 	for n := 0; ; n++ {
 		e.Sends = append(e.Sends, history.Now())
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
-		res, err := locks.CAS(try, name, from, to, n)
+		done, row, err := send(try, n)
 		cancel()
 		switch {
-		case err == nil && (res.Applied || res.Row != nil && *res.Row == to):
+		case err == nil && done:
 			e.Type = history.OK
 		case err == nil && n == 0:
-			e.Type, e.Row = history.Fail, version(res.Row)
+			e.Type, e.Row = history.Fail, row
 		case err == nil:
 			// Rejected after a copy of unknown fate: that copy may have applied
 			// before something else did. Leave it open.
 			e.Type, e.Error = history.Unknown, "rejected after an unknown copy"
 		case store.OutcomeOf(err) == store.Fail && n == 0:
-			return false, nil, r.abandon(e, err)
+			return false, r.abandon(e, err)
 		case ctx.Err() != nil:
-			return false, nil, r.abandon(e, errors.Join(err, ctx.Err()))
+			return false, r.abandon(e, errors.Join(err, ctx.Err()))
 		default:
 			if err := pause(ctx, 200*time.Millisecond); err != nil {
-				return false, nil, r.abandon(e, err)
+				return false, r.abandon(e, err)
 			}
 			continue
 		}
 		r.rec.Record(e)
-		return e.Type == history.OK, res.Row, nil
+		return e.Type == history.OK, nil
 	}
 }
 
@@ -110,38 +125,46 @@ func (r *runner) abandon(e history.Event, err error) error {
 	return err
 }
 
-func (r *runner) readSerial(ctx context.Context, locks store.Locks, name string) (*store.Version, error) {
+func (r *runner) readSerial(ctx context.Context, locks store.Locks, name string) (row *store.Version, err error) {
+	err = r.reading(ctx, name, func(ctx context.Context) (*history.Version, error) {
+		row, err = locks.Read(ctx, name, true)
+		return version(row), err
+	})
+	return row, err
+}
+
+// reading records SERIAL reads until one is answered.
+func (r *runner) reading(ctx context.Context, key string, read func(context.Context) (*history.Version, error)) error {
 	for {
-		e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRead, Key: name}
+		e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRead, Key: key}
 		r.rec.Record(e)
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
-		row, err := locks.Read(try, name, true)
+		row, err := read(try)
 		cancel()
 		if err == nil {
-			e.Type, e.Row = history.OK, version(row)
+			e.Type, e.Row = history.OK, row
 			r.rec.Record(e)
-			return row, nil
+			return nil
 		}
 		_ = r.abandon(e, err)
 		if pauseErr := pause(ctx, 200*time.Millisecond); pauseErr != nil {
-			return nil, errors.Join(err, pauseErr)
+			return errors.Join(err, pauseErr)
 		}
 	}
 }
 
 // sealResource raises a resource above every token handed out, reads its value
 // and copies its ledger into the history.
-func (r *runner) sealResource(ctx context.Context, fenced *cassandrasink.Sink, name string, token int64) error {
-	res := workload.Resource(name)
+func (r *runner) sealResource(ctx context.Context, fenced *cassandrasink.Sink, res, issuer string, token int64) error {
 	// A system with tokens of its own may have raised higher than the lock's fence.
 	st, err := fenced.Read(ctx, res)
 	if err != nil {
 		return err
 	}
 	token = max(token, st.Seen+1)
-	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRaise, Key: res, Issuer: name, Token: token}
+	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRaise, Key: res, Issuer: issuer, Token: token}
 	r.rec.Record(e)
-	a, err := fenced.Raise(ctx, res, name, token)
+	a, err := fenced.Raise(ctx, res, issuer, token)
 	if err != nil {
 		return r.abandon(e, err)
 	}

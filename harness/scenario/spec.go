@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,8 +49,11 @@ func lineErr(n *yaml.Node, format string, args ...any) error {
 
 // Spec is a scenario file.
 type Spec struct {
-	Name     string   `yaml:"name"`
-	About    string   `yaml:"about"` // one sentence: what happens and what must hold
+	Name  string `yaml:"name"`
+	About string `yaml:"about"` // one sentence: what happens and what must hold
+	// Extends is another scenario whose phases and faults are this one's, unless it
+	// has its own; "" once they are filled in.
+	Extends  string   `yaml:"extends,omitempty"`
 	Workload Workload `yaml:"workload"`
 	Phases   Phases   `yaml:"phases"`
 	Faults   []Step   `yaml:"faults"`
@@ -60,15 +64,21 @@ type Spec struct {
 	Drill string `yaml:"drill,omitempty"`
 }
 
-// Contention levels: how many locks the clients compete for.
+// Contention levels: how many locks the clients compete for, or how many shards
+// the jobs are spread over.
 const (
-	Low    = "low"    // a lock a client
-	Medium = "medium" // 10 locks
-	High   = "high"   // 1 lock
+	Low    = "low"    // a lock a client; 32 shards
+	Medium = "medium" // 10 locks; 8 shards
+	High   = "high"   // 1 lock; 1 shard
 )
 
-// mediumLocks is the number of locks at medium contention.
-const mediumLocks = 10
+// mediumLocks is the number of locks at medium contention; lowShards and
+// mediumShards are numbers of shards.
+const (
+	mediumLocks  = 10
+	lowShards    = 32
+	mediumShards = 8
+)
 
 // Workload describes the clients.
 type Workload struct {
@@ -78,6 +88,34 @@ type Workload struct {
 	TTL        Duration `yaml:"ttl"`        // default 6s
 	Hold       Duration `yaml:"hold"`       // mean time in the critical section; default 20ms
 	Think      Duration `yaml:"think"`      // mean pause between cycles; default 10ms
+	// Jobs makes it the job workload instead of the lock workload; clients, hold
+	// and think then mean nothing.
+	Jobs *Jobs `yaml:"jobs,omitempty"`
+}
+
+// Jobs describes the job workload: every worker is a scheduler that enqueues too.
+type Jobs struct {
+	Rate        float64  `yaml:"rate"`         // jobs enqueued a second, by all workers, whatever the answers; default 40
+	Steps       int      `yaml:"steps"`        // effects a job; default 2
+	Length      Duration `yaml:"length"`       // mean time that a run takes; default 20ms
+	Flaky       float64  `yaml:"flaky"`        // part of the jobs whose first run fails
+	Poison      float64  `yaml:"poison"`       // part of the jobs whose every run fails
+	Ahead       Duration `yaml:"ahead"`        // jobs are due up to so far ahead; 0: at once
+	MaxAttempts int      `yaml:"max_attempts"` // default 8
+	Retry       Duration `yaml:"retry"`        // wait after the first failed run, doubling up to four times as long; default 500ms
+	Slots       int      `yaml:"slots"`        // runs at once in a worker; default 32
+	Drain       Duration `yaml:"drain"`        // bound on the time to the end of all jobs, when the enqueuing is over; default 60s
+}
+
+// Shards is the number of shards of the run's queue.
+func (w Workload) Shards() int {
+	switch w.Contention {
+	case Low:
+		return lowShards
+	case High:
+		return 1
+	}
+	return mediumShards
 }
 
 // Phases are the phases' lengths. A fault phase lasts until its faults are
@@ -156,7 +194,12 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 }
 
 func pointNames() string {
-	return strings.Join([]string{string(control.Holding), string(control.AcquireSent), string(control.RenewSent), string(control.ReleaseSent), string(control.EffectSent)}, ", ")
+	var names []string
+	for p := range control.Points {
+		names = append(names, string(p))
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // decodeKnown decodes a node and refuses unknown keys with their line, which

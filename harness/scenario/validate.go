@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"fencepost/core/job"
+	"fencepost/harness/control"
 	"fencepost/harness/fault"
 	"fencepost/harness/history"
 	"fencepost/harness/paxos"
@@ -21,14 +23,15 @@ const (
 	PhaseFault   = "fault"
 	PhaseHeal    = "heal"
 	PhaseRecover = "recover"
+	PhaseDrain   = "drain" // jobs only: nothing is enqueued any more, every job comes to its end
 	PhaseSettle  = "settle"
 	PhaseSeal    = "seal"
 )
 
-var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseSettle, PhaseSeal}
+var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseDrain, PhaseSettle, PhaseSeal}
 
 // points that a scenario may demand, beside the armed ones.
-var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer"}
+var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq"}
 
 func orInt(v *int, def int) {
 	if *v == 0 {
@@ -55,6 +58,17 @@ func (s *Spec) defaults() {
 	orDur(&w.TTL, 6*time.Second)
 	orDur(&w.Hold, 20*time.Millisecond)
 	orDur(&w.Think, 10*time.Millisecond)
+	if j := w.Jobs; j != nil {
+		orInt(&j.Steps, 2)
+		orInt(&j.MaxAttempts, 8)
+		orInt(&j.Slots, 32)
+		orDur(&j.Length, 20*time.Millisecond)
+		orDur(&j.Retry, 500*time.Millisecond)
+		orDur(&j.Drain, time.Minute)
+		if j.Rate == 0 {
+			j.Rate = 40
+		}
+	}
 	orDur(&p.Warmup, 3*time.Second)
 	orDur(&p.Before, 6*time.Second)
 	orDur(&p.Fault, 8*time.Second)
@@ -90,7 +104,13 @@ func (s *Spec) validate() error {
 	if w.TTL.D() < time.Second {
 		return fmt.Errorf("workload: ttl %s is below 1s, which is the resolution of a busy machine", w.TTL.D())
 	}
+	if err := w.validateJobs(); err != nil {
+		return fmt.Errorf("workload: jobs: %w", err)
+	}
 	for _, st := range s.Faults {
+		if st.On != nil && (control.OfJobs(st.On.Point) && w.Jobs == nil || control.OfLocks(st.On.Point) && w.Jobs != nil) {
+			return fmt.Errorf("line %d: point %s is never reached by this workload", st.line, st.On.Point)
+		}
 		if st.For == 0 {
 			return fmt.Errorf("line %d: fault %s lasts no time: give it a for", st.line, st.Fault)
 		}
@@ -101,6 +121,23 @@ func (s *Spec) validate() error {
 		}
 	}
 	return s.validateExpect()
+}
+
+func (w Workload) validateJobs() error {
+	j := w.Jobs
+	if j == nil {
+		return nil
+	}
+	part := func(f float64) bool { return f >= 0 && f <= 1 }
+	switch {
+	case j.Rate <= 0 || j.Rate > 100_000:
+		return fmt.Errorf("rate %v: jobs a second, up to 100000", j.Rate)
+	case j.Steps < 0 || j.Steps > 100 || j.Slots < 1 || j.MaxAttempts < 1 || j.MaxAttempts > job.MaxAttemptsLimit:
+		return fmt.Errorf("steps %d (0 to 100), slots %d (at least 1) and max_attempts %d (1 to %d) are out of range", j.Steps, j.Slots, j.MaxAttempts, job.MaxAttemptsLimit)
+	case !part(j.Flaky) || !part(j.Poison) || j.Flaky+j.Poison > 1:
+		return fmt.Errorf("flaky %v and poison %v: parts of the jobs, together at most 1", j.Flaky, j.Poison)
+	}
+	return nil
 }
 
 func atoi(s string) int {
@@ -224,6 +261,9 @@ func (p *Plan) expectation() history.Expect {
 
 		RecoveryBoundMS: p.Spec.Expect.RecoveryBoundMS,
 		Workers:         p.Spec.Workload.Workers,
+	}
+	if j := p.Spec.Workload.Jobs; j != nil {
+		x.DrainBoundMS = j.Drain.D().Milliseconds()
 	}
 	for _, st := range p.Steps {
 		x.Faults = append(x.Faults, st.IDs...)

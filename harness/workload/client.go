@@ -56,7 +56,7 @@ func Rand(seed uint64, actor string) *rand.Rand {
 }
 
 // counters are a worker's totals for live progress.
-type counters struct{ cycles, stale, unknown, lost atomic.Int64 }
+type counters struct{ cycles, stale, unknown, lost, enqueuing atomic.Int64 }
 
 // client is one competitor within a worker.
 type client struct {

@@ -31,6 +31,9 @@ type Config struct {
 	MarginBase     time.Duration `json:"margin_base_ns"`
 	NoSingleFlight bool          `json:"no_single_flight,omitempty"`
 
+	// Jobs makes it the job workload; Clients, Locks, Hold and Think then mean nothing.
+	Jobs *Jobs `json:"jobs,omitempty"`
+
 	Keyspace string `json:"keyspace"`
 	CQLPort  int    `json:"cql_port"`
 	// LockNodes and SinkNodes map a node's IP to the address of this worker's
@@ -38,6 +41,29 @@ type Config struct {
 	LockNodes map[string]string `json:"lock_nodes"`
 	SinkNodes map[string]string `json:"sink_nodes"`
 	History   string            `json:"history"` // the file to create
+}
+
+// Jobs describes the job workload of one worker: it owns shards and runs jobs as
+// the scheduler does, and enqueues at a rate whatever the answers (an open loop).
+type Jobs struct {
+	Queue   string `json:"queue"`
+	Shards  int    `json:"shards"`
+	Workers int    `json:"workers"` // of the run, for the shards' preferred owners
+	// Rate is how many jobs a second this worker enqueues.
+	Rate float64 `json:"rate"`
+	// Steps is the number of effects a job, Length the mean time that its handler
+	// takes; drawn from 0.5 to 1.5 of it.
+	Steps  int           `json:"steps"`
+	Length time.Duration `json:"length_ns"`
+	// Flaky is the part of the jobs whose first attempt fails, Poison that of those
+	// whose every attempt does.
+	Flaky  float64 `json:"flaky"`
+	Poison float64 `json:"poison"`
+	// Ahead: jobs are due at an instant up to so far ahead; 0: at once.
+	Ahead       time.Duration `json:"ahead_ns"`
+	MaxAttempts int           `json:"max_attempts"`
+	RetryBase   time.Duration `json:"retry_base_ns"`
+	Slots       int           `json:"slots"`
 }
 
 // Encode returns the value for ConfigEnv.
@@ -55,8 +81,11 @@ func ParseConfig(s string) (Config, error) {
 	if err := json.Unmarshal([]byte(s), &c); err != nil {
 		return c, fmt.Errorf("%s: %w", ConfigEnv, err)
 	}
-	if c.Clients < 1 || len(c.Locks) == 0 || c.TTL <= 0 || c.Life == "" || c.History == "" {
-		return c, errors.New(ConfigEnv + ": clients, locks, ttl, life and history are required")
+	if c.TTL <= 0 || c.Life == "" || c.History == "" {
+		return c, errors.New(ConfigEnv + ": ttl, life and history are required")
+	}
+	if c.Jobs == nil && (c.Clients < 1 || len(c.Locks) == 0) {
+		return c, errors.New(ConfigEnv + ": clients and locks are required, or jobs")
 	}
 	return c, nil
 }

@@ -124,10 +124,10 @@ func (s *recordingSink) raise(ctx context.Context, resource, issuer string, toke
 	return a, err
 }
 
-func (s *recordingSink) get(ctx context.Context, resource string) (sink.State, error) {
+func (s *recordingSink) get(ctx context.Context, resource string, keys ...string) (sink.State, error) {
 	e := history.Event{Proc: s.proc, ID: s.rec.NewID(), Type: history.Invoke, Op: history.OpGet, Key: resource}
 	s.rec.Record(e)
-	st, err := s.Sink.Read(ctx, resource)
+	st, err := s.Sink.Read(ctx, resource, keys...)
 	end := e
 	end.Type, end.Error = endType(store.OutcomeOf(err)), errText(err)
 	if err == nil {

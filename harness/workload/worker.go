@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fencepost/core/clock"
+	"fencepost/core/engine"
 	"fencepost/core/lock"
 	"fencepost/core/sink"
 	cassandrasink "fencepost/core/sink/cassandra"
@@ -30,14 +31,40 @@ type Hooks struct {
 	Observer func(Config, lock.Observer) lock.Observer
 	Sink     func(Config, *cassandra.DB, sink.Sink) sink.Sink
 	Recorder func(Config, Recorder) Recorder
+	// Shards and Engine are the job workload's.
+	Shards func(Config, *cassandra.DB, store.Shards) store.Shards
+	Engine func(Config, *engine.Options)
 }
 
 // drainTimeout bounds the end of a worker: finishing cycles and settling what
 // the lock client has in the background.
 const drainTimeout = 10 * time.Second
 
-// Run is the whole life of a worker process: connect, report ready, do cycles
-// until told to stop (or ctx ends), drain, report stopped.
+// process is what every workload is made of.
+type process struct {
+	cfg    Config
+	hooks  Hooks
+	rec    Recorder
+	clock  *Clock
+	leases clock.Clock
+	lockDB *cassandra.DB
+	sinkDB *cassandra.DB
+	sink   sink.Sink
+	gate   *control.Gate
+	counts *counters
+	log    *slog.Logger
+}
+
+// load is a workload. It works until ctx ends, then settles what it can and
+// returns; ready is called when it is about to begin. drain ends what brings new
+// work in.
+type load interface {
+	run(ctx context.Context, ready func() error) error
+	drain()
+}
+
+// Run is the whole life of a worker process: connect, report ready, work until
+// told to stop (or ctx ends), drain, report stopped.
 func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *slog.Logger) (err error) {
 	file, err := history.NewRecorder(cfg.History, history.Header{
 		Run: cfg.Run, Proc: cfg.Life, System: cfg.Variant, DriftBound: cfg.DriftBound, MarginBaseMS: cfg.MarginBase.Milliseconds(),
@@ -46,68 +73,90 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	rec := Recorder(file)
+	p := &process{cfg: cfg, hooks: hooks, rec: file, clock: NewClock(clock.System()), counts: &counters{}, gate: control.NewGate(conn.Send), log: log}
 	if hooks.Recorder != nil {
-		rec = hooks.Recorder(cfg, rec)
+		p.rec = hooks.Recorder(cfg, p.rec)
 	}
-
-	clk := NewClock(clock.System())
-	leases := clock.Clock(clk)
+	p.leases = p.clock
 	if hooks.Clock != nil {
-		leases = hooks.Clock(cfg, clk)
+		p.leases = hooks.Clock(cfg, p.clock)
 	}
-	lockDB, err := open(ctx, cfg, cfg.LockNodes, rec, clk)
-	if err != nil {
+	if p.lockDB, err = open(ctx, cfg, cfg.LockNodes, p.rec, p.clock); err != nil {
 		return fmt.Errorf("lock store: %w", err)
 	}
-	defer lockDB.Close()
-	sinkDB, err := open(ctx, cfg, cfg.SinkNodes, rec, clk)
-	if err != nil {
+	defer p.lockDB.Close()
+	if p.sinkDB, err = open(ctx, cfg, cfg.SinkNodes, p.rec, p.clock); err != nil {
 		return fmt.Errorf("sink: %w", err)
 	}
-	defer sinkDB.Close()
-
-	gate := control.NewGate(conn.Send)
-	counts := &counters{}
-	locker, err := newLocker(ctx, cfg, lockDB, leases, rec, gate, counts, hooks, log)
-	if err != nil {
-		return err
-	}
-	fenced := sink.Sink(cassandrasink.New(sinkDB, cassandrasink.Options{RequestTimeout: cfg.TTL / 6}))
+	defer p.sinkDB.Close()
+	p.sink = cassandrasink.New(p.sinkDB, cassandrasink.Options{RequestTimeout: cfg.TTL / 6})
 	if hooks.Sink != nil {
-		fenced = hooks.Sink(cfg, sinkDB, fenced)
+		p.sink = hooks.Sink(cfg, p.sinkDB, p.sink)
 	}
 
 	runCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	set := func(to *history.Clock) error { return setClock(conn, clk, to, rec, cfg.Life) }
-	go commands(conn, gate, set, stop)
-	go report(runCtx, conn, counts)
-	if err := conn.Send(control.Message{Cmd: control.CmdReady}); err != nil {
-		return fmt.Errorf("control: %w", err)
+	l, err := p.load(runCtx)
+	if err != nil {
+		return err
+	}
+	set := func(to *history.Clock) error { return setClock(conn, p.clock, to, p.rec, cfg.Life) }
+	go commands(conn, p.gate, set, l.drain, stop)
+	go report(runCtx, conn, p.counts)
+	ready := func() error {
+		if err := conn.Send(control.Message{Cmd: control.CmdReady}); err != nil {
+			return fmt.Errorf("control: %w", err)
+		}
+		return nil
+	}
+	if err := l.run(runCtx, ready); err != nil {
+		return err
+	}
+	p.rec.Record(history.Event{Proc: cfg.Life, Type: history.Note, Op: history.NoteExit})
+	if err := file.Err(); err != nil {
+		return err
+	}
+	return conn.Send(control.Message{Cmd: control.CmdStopped, Stats: p.counts.stats()})
+}
+
+func (p *process) load(ctx context.Context) (load, error) {
+	if p.cfg.Jobs != nil {
+		return p.newJobs(ctx)
+	}
+	locker, err := p.newLocker(ctx)
+	return &locks{process: p, locker: locker}, err
+}
+
+// locks is the lock workload.
+type locks struct {
+	*process
+	locker Locker
+}
+
+func (l *locks) drain() {}
+
+func (l *locks) run(ctx context.Context, ready func() error) error {
+	if err := ready(); err != nil {
+		return err
 	}
 	var wg sync.WaitGroup
-	for i := range cfg.Clients {
-		proc := fmt.Sprintf("%s/c%d", cfg.Life, i+1)
+	for i := range l.cfg.Clients {
+		proc := fmt.Sprintf("%s/c%d", l.cfg.Life, i+1)
 		c := &client{
-			cfg: cfg, proc: proc, rec: rec, gate: gate, locker: locker, counts: counts,
-			number: clientNumber(cfg, i),
-			sink:   &recordingSink{Sink: fenced, rec: rec, proc: proc},
-			rng:    Rand(cfg.Seed, proc),
+			cfg: l.cfg, proc: proc, rec: l.rec, gate: l.gate, locker: l.locker, counts: l.counts,
+			number: clientNumber(l.cfg, i),
+			sink:   &recordingSink{Sink: l.sink, rec: l.rec, proc: proc},
+			rng:    Rand(l.cfg.Seed, proc),
 		}
-		wg.Go(func() { c.run(runCtx) })
+		wg.Go(func() { c.run(ctx) })
 	}
 	wg.Wait()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	if err := locker.Close(closing); err != nil {
-		log.Warn("the lock client did not settle everything", "error", err)
+	if err := l.locker.Close(closing); err != nil {
+		l.log.Warn("the lock client did not settle everything", "error", err)
 	}
-	rec.Record(history.Event{Proc: cfg.Life, Type: history.Note, Op: history.NoteExit})
-	if err := file.Err(); err != nil {
-		return err
-	}
-	return conn.Send(control.Message{Cmd: control.CmdStopped, Stats: counts.stats()})
+	return nil
 }
 
 // clientNumber numbers clients across workers ("w2", client 0 -> after w1's).
@@ -119,26 +168,27 @@ func clientNumber(cfg Config, i int) int {
 	return (w-1)*cfg.Clients + i
 }
 
-func newLocker(ctx context.Context, cfg Config, db *cassandra.DB, leases clock.Clock, rec Recorder, gate *control.Gate, counts *counters, hooks Hooks, log *slog.Logger) (Locker, error) {
-	locks := store.Locks(cassandra.NewLocks(db))
+func (p *process) newLocker(ctx context.Context) (Locker, error) {
+	cfg, hooks := p.cfg, p.hooks
+	rows := store.Locks(cassandra.NewLocks(p.lockDB))
 	if hooks.Locks != nil {
-		locks = hooks.Locks(cfg, db, locks)
+		rows = hooks.Locks(cfg, p.lockDB, rows)
 	}
-	obs := lock.Observer(&lockObserver{ctx: ctx, rec: rec, gate: gate, lost: func() { counts.lost.Add(1) }})
+	obs := lock.Observer(&lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() { p.counts.lost.Add(1) }})
 	if hooks.Observer != nil {
 		obs = hooks.Observer(cfg, obs)
 	}
-	c, err := lock.New(locks, lock.Options{
+	c, err := lock.New(rows, lock.Options{
 		TTL: cfg.TTL, DriftBound: cfg.DriftBound, MarginBase: cfg.MarginBase,
-		Clock: leases, Rand: Rand(cfg.Seed, cfg.Life+"/lock"),
-		Observer: obs, NoSingleFlight: cfg.NoSingleFlight, Logger: log,
+		Clock: p.leases, Rand: Rand(cfg.Seed, cfg.Life+"/lock"),
+		Observer: obs, NoSingleFlight: cfg.NoSingleFlight, Logger: p.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	locker := Locker(coreLocker{c})
 	if hooks.Locker != nil {
-		locker = hooks.Locker(cfg, db, locker)
+		locker = hooks.Locker(cfg, p.lockDB, locker)
 	}
 	return locker, nil
 }
@@ -170,7 +220,7 @@ func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder
 
 // commands serves the runner until the channel closes; a worker whose runner is
 // gone stops.
-func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) error, stop func()) {
+func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) error, drain, stop func()) {
 	defer stop()
 	for {
 		m, err := conn.Receive()
@@ -188,6 +238,8 @@ func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) e
 			if set(m.Clock) != nil {
 				return
 			}
+		case control.CmdDrain:
+			drain()
 		case control.CmdStop:
 			stop()
 		}
@@ -224,5 +276,5 @@ func report(ctx context.Context, conn *control.Conn, c *counters) {
 }
 
 func (c *counters) stats() *control.Stats {
-	return &control.Stats{Cycles: c.cycles.Load(), Stale: c.stale.Load(), Unknown: c.unknown.Load(), LeasesLost: c.lost.Load()}
+	return &control.Stats{Cycles: c.cycles.Load(), Stale: c.stale.Load(), Unknown: c.unknown.Load(), LeasesLost: c.lost.Load(), Enqueuing: c.enqueuing.Load()}
 }

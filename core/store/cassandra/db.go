@@ -141,13 +141,26 @@ func (db *DB) CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (ap
 	return applied, rows, nil
 }
 
-// Coordinator returns the IP of the node to which requests for a partition go
-// first, by making one: a read of the lock row named.
+// Coordinator returns the IP of the node to which requests for a lock go first,
+// by making one: a read of its row.
 func (db *DB) Coordinator(ctx context.Context, resource string) (string, error) {
-	r := &route{key: []byte(resource)}
-	q := db.session.Query(readLock, resource).WithContext(context.WithValue(ctx, routeKey{}, r)).Consistency(db.cfg.consistency())
+	return db.coordinator(ctx, resource, store.Statement{CQL: readLock, Args: []any{resource}, Partition: []any{resource}})
+}
+
+// ShardCoordinator is Coordinator for a shard.
+func (db *DB) ShardCoordinator(ctx context.Context, id store.ShardID) (string, error) {
+	return db.coordinator(ctx, id.String(), selectHeader(id))
+}
+
+func (db *DB) coordinator(ctx context.Context, what string, s store.Statement) (string, error) {
+	key, err := partitionKey(s.Partition)
+	if err != nil {
+		return "", err
+	}
+	r := &route{key: key}
+	q := db.session.Query(s.CQL, s.Args...).WithContext(context.WithValue(ctx, routeKey{}, r)).Consistency(db.cfg.consistency())
 	if _, err := readRows(q.Iter(), nullNil); err != nil {
-		return "", classify(ctx, "find the coordinator of "+resource, err)
+		return "", classify(ctx, "find the coordinator of "+what, err)
 	}
 	return r.host.ConnectAddress().String(), nil
 }

@@ -1,0 +1,235 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	cassandrasink "fencepost/core/sink/cassandra"
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+	"fencepost/core/worker"
+	"fencepost/harness/history"
+	"fencepost/harness/workload"
+)
+
+// jobs is each worker's part of the job workload; nil for locks.
+func (p *Plan) jobs() *workload.Jobs {
+	w := p.Spec.Workload
+	j := w.Jobs
+	if j == nil {
+		return nil
+	}
+	return &workload.Jobs{
+		Queue: p.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
+		Steps: j.Steps, Length: j.Length.D(), Flaky: j.Flaky, Poison: j.Poison, Ahead: j.Ahead.D(),
+		MaxAttempts: j.MaxAttempts, RetryBase: j.Retry.D(), Slots: j.Slots,
+	}
+}
+
+// drain ends the enqueuing and waits until no job is left that may run, for as long
+// as the scenario says: what is left then is the checker's to judge.
+func (r *runner) drain(ctx context.Context) error {
+	r.phase(PhaseDrain)
+	r.env.Fleet.Drain()
+	ctx, cancel := context.WithTimeoutCause(ctx, r.plan.Spec.Workload.Jobs.Drain.D(), errDrained)
+	defer cancel()
+	err := r.drained(ctx)
+	if errors.Is(context.Cause(ctx), errDrained) {
+		r.progress.problem("not all jobs came to an end within %s", r.plan.Spec.Workload.Jobs.Drain.D())
+		return nil
+	}
+	return err
+}
+
+var errDrained = errors.New("the drain's time is over")
+
+// statsAge is how old a worker's totals may be; twice what they are sent after.
+const statsAge = 400 * time.Millisecond
+
+func (r *runner) drained(ctx context.Context) error {
+	if err := pause(ctx, statsAge); err != nil {
+		return err
+	}
+	shards := cassandra.NewShards(r.db)
+	for {
+		n := r.env.Fleet.Stats().Enqueuing
+		left, err := r.open(ctx, shards)
+		if n == 0 && !left && err == nil {
+			return nil
+		}
+		r.progress.detail("%d enqueues under way", n)
+		if err := pause(ctx, 250*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// open reports whether a job is pending, running or in an inbox.
+func (r *runner) open(ctx context.Context, shards store.Shards) (bool, error) {
+	for _, id := range r.plan.shards() {
+		h, err := shards.Look(ctx, id, false)
+		if err != nil || h == nil {
+			return true, err
+		}
+		for kind, low := range map[store.Kind]int64{store.KindPending: h.LowPending, store.KindRunning: h.LowRunning} {
+			rows, err := shards.Scan(ctx, id, store.Range{Kind: kind, AfterAt: low, AfterID: lastID, UpTo: math.MaxInt64, Limit: 1})
+			if err != nil || len(rows) > 0 {
+				return true, err
+			}
+		}
+		in, err := shards.InboxScan(ctx, id, "", 1)
+		if err != nil || len(in) > 0 {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// lastID is above every job's id.
+const lastID = "\U0010FFFF"
+
+// sealsAtOnce bounds the requests under way while a run is sealed.
+const sealsAtOnce = 16
+
+// sealShards seals every shard, as locks are sealed, then reads all of its rows,
+// and then seals the sink's resource of each job that was ever claimed.
+func (r *runner) sealShards(ctx context.Context, fenced *cassandrasink.Sink) error {
+	shards := cassandra.NewShards(r.db)
+	ids := r.plan.shards()
+	var claimed []claimedJob
+	for i, id := range ids {
+		r.progress.detail("%d of %d shards sealed", i, len(ids))
+		fence, err := r.sealShard(ctx, shards, id)
+		if err != nil {
+			return fmt.Errorf("seal shard %s: %w", id, err)
+		}
+		jobs, err := r.readShard(ctx, shards, id)
+		if err != nil {
+			return fmt.Errorf("read shard %s: %w", id, err)
+		}
+		for _, j := range jobs {
+			claimed = append(claimed, claimedJob{id, j, fence})
+		}
+	}
+	r.progress.detail("sealing the sink's %d resources", len(claimed))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(sealsAtOnce)
+	for _, c := range claimed {
+		g.Go(func() error {
+			res := worker.Resource(job.Job{Queue: c.shard.Queue, ID: c.id})
+			if err := r.sealResource(ctx, fenced, res, engine.Issuer(c.shard), int64(job.FirstRunID(c.fence+1))); err != nil {
+				return fmt.Errorf("seal the sink's %s: %w", res, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+type claimedJob struct {
+	shard store.ShardID
+	id    job.ID
+	fence int64 // that the shard was sealed with
+}
+
+func (r *runner) sealShard(ctx context.Context, shards store.Shards, id store.ShardID) (fence int64, err error) {
+	for {
+		head, err := r.lookSerial(ctx, shards, id)
+		if err != nil {
+			return 0, err
+		}
+		if head == nil {
+			return 0, errors.New("it has no header: the queue was never made")
+		}
+		to := *head
+		to.Fence, to.Tick, to.Nonce, to.Owner, to.Addr = head.Fence+1, head.Tick+1, uuid.NewString(), "", ""
+		e := history.Event{Key: engine.Issuer(id), From: workload.Stamp(head.Stamp), To: workload.Stamp(to.Stamp)}
+		applied, err := r.sealing(ctx, e, func(ctx context.Context, n int) (bool, *history.Version, error) {
+			res, err := shards.Commit(ctx, id, store.Batch{From: head.Stamp, To: to}, n)
+			if err != nil || res.Stamp == nil {
+				return res.Applied, nil, err
+			}
+			return res.Applied || *res.Stamp == to.Stamp, workload.Stamp(*res.Stamp), nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		if !applied {
+			continue // a late copy of some request came between: seal what it left
+		}
+		last, err := r.lookSerial(ctx, shards, id)
+		if err != nil {
+			return 0, err
+		}
+		if last == nil || last.Stamp != to.Stamp {
+			// Not for the runner to judge: the checker sees the read.
+			r.progress.problem("shard %s changed after it was sealed", id)
+		}
+		return to.Fence, nil
+	}
+}
+
+func (r *runner) lookSerial(ctx context.Context, shards store.Shards, id store.ShardID) (head *store.Header, err error) {
+	err = r.reading(ctx, engine.Issuer(id), func(ctx context.Context) (*history.Version, error) {
+		head, err = shards.Look(ctx, id, true)
+		if err != nil || head == nil {
+			return &history.Version{Absent: true}, err
+		}
+		return workload.Stamp(head.Stamp), nil
+	})
+	return head, err
+}
+
+var rowKinds = map[store.Kind]string{
+	store.KindPending: history.RowPending, store.KindRunning: history.RowRunning, store.KindJob: history.RowJob,
+	store.KindEnded: history.RowEnded, store.KindDLQ: history.RowDLQ,
+}
+
+// readShard writes every row of a sealed shard into the history and returns the
+// jobs that were ever claimed.
+func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.ShardID) (claimed []job.ID, err error) {
+	const page = 500
+	note := func(key string, row history.JobRow) {
+		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: key, Issuer: engine.Issuer(id), JobRow: &row})
+	}
+	for kind, name := range rowKinds {
+		next := store.Range{Kind: kind, AfterAt: math.MinInt64, UpTo: math.MaxInt64, Limit: page}
+		for {
+			rows, err := shards.Scan(ctx, id, next)
+			if err != nil {
+				return nil, err
+			}
+			for _, row := range rows {
+				note(row.ID, history.JobRow{Kind: name, State: row.State, Attempt: row.Attempt, Run: row.Run, DueMS: row.Due, EndedMS: row.Ended})
+				if kind == store.KindJob && row.Run > 0 {
+					claimed = append(claimed, job.ID(row.ID))
+				}
+			}
+			if len(rows) < page {
+				break
+			}
+			next.AfterAt, next.AfterID = rows[len(rows)-1].At, rows[len(rows)-1].ID
+		}
+	}
+	for after := ""; ; {
+		rows, err := shards.InboxScan(ctx, id, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			note(row.ID, history.JobRow{Kind: history.RowInbox})
+			after = row.ID
+		}
+		if len(rows) < page {
+			return claimed, nil
+		}
+	}
+}

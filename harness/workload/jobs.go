@@ -1,0 +1,172 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/scheduler"
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+	"fencepost/core/worker"
+	"fencepost/harness/control"
+	"fencepost/harness/history"
+)
+
+// dedupeWindow of a run: longer than it lasts, so that every job's end can be read
+// when it is over.
+const dedupeWindow = time.Hour
+
+// jobs is the job workload: the production scheduler with a recorder wired in, and
+// clients that enqueue.
+type jobs struct {
+	*process
+	scheduler *scheduler.Scheduler
+	lanes     *lanes
+	enqueuer  *enqueuer
+	stopping  context.CancelFunc // of the enqueuer
+	feed      context.Context
+}
+
+func (p *process) newJobs(ctx context.Context) (load, error) {
+	j := p.cfg.Jobs
+	w := &jobs{process: p, lanes: newLanes(p.cfg.Life)}
+	shards := store.Shards(cassandra.NewShards(p.lockDB))
+	if p.hooks.Shards != nil {
+		shards = p.hooks.Shards(p.cfg, p.lockDB, shards)
+	}
+	o := engine.Options{
+		Name: p.cfg.Life, Queues: []engine.Queue{{Name: j.Queue, Shards: j.Shards}},
+		TTL: p.cfg.TTL, DriftBound: p.cfg.DriftBound, MarginBase: p.cfg.MarginBase,
+		Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/engine"),
+		Rank: p.rank, DedupeWindow: dedupeWindow, DrainTimeout: drainTimeout / 2,
+		Observer: &shardObserver{ctx: ctx, process: p, lanes: w.lanes}, Logger: p.log,
+	}
+	if p.hooks.Engine != nil {
+		p.hooks.Engine(p.cfg, &o)
+	}
+	s, err := scheduler.New(scheduler.Options{
+		Shards: shards, Slots: j.Slots, Engine: o, Sink: &laneSink{Sink: p.sink, process: p},
+		Handlers: map[string]worker.Handler{JobKind: w.handle},
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.scheduler = s
+	w.enqueuer = newEnqueuer(p, s)
+	w.feed, w.stopping = context.WithCancel(ctx)
+	return w, nil
+}
+
+// rank is this worker's place among those of the run that should own the shard, by
+// rendezvous hashing.
+func (p *process) rank(s store.ShardID) int {
+	score := func(worker string) uint64 {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "%s %s", s, worker)
+		return h.Sum64()
+	}
+	rank, own := 0, score(p.cfg.Worker)
+	for i := range p.cfg.Jobs.Workers {
+		if score(fmt.Sprintf("w%d", i+1)) > own {
+			rank++
+		}
+	}
+	return rank
+}
+
+func (w *jobs) drain() { w.stopping() }
+
+func (w *jobs) run(ctx context.Context, ready func() error) error {
+	if err := ready(); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { w.enqueuer.run(w.feed) })
+	err := w.scheduler.Run(ctx)
+	w.stopping()
+	wg.Wait()
+	return err
+}
+
+// errOnPurpose is how a job fails that is meant to.
+var errOnPurpose = errors.New("fails on purpose")
+
+// handle is a job's run: open its effects, which shows what earlier runs did, take
+// its time, and do what is left of its steps.
+func (w *jobs) handle(ctx context.Context, t *worker.Task) error {
+	l := w.lanes.of(t.Run.ID)
+	if l == nil {
+		return errors.New("workload: a run that was never started")
+	}
+	p, err := decodePayload(t.Run.Job.Payload)
+	if err != nil {
+		return job.Cancel(err)
+	}
+	ctx = withLane(ctx, l)
+	opening, cancel := context.WithTimeout(ctx, sinkTimeout)
+	defer cancel()
+	st, err := t.Open(opening, p.Steps...)
+	if err != nil {
+		w.count(err)
+		return err
+	}
+	hold, hit := w.gate.Reach(ctx, control.Holding, l.proc, string(t.Run.Job.ID))
+	if !hit || hold == 0 {
+		hold = p.Length
+	}
+	if err := w.clock.Sleep(ctx, hold); err != nil {
+		return err
+	}
+	value := st.Value
+	for _, key := range p.Steps {
+		if _, done := st.Applied[key]; done {
+			continue
+		}
+		value++
+		if err := w.step(ctx, t, l, key, value); err != nil {
+			w.count(err)
+			return err
+		}
+		if t.Run.Attempt <= p.Fail {
+			return errOnPurpose // in the middle, if there is more than one step
+		}
+	}
+	if t.Run.Attempt <= p.Fail {
+		return errOnPurpose
+	}
+	w.gate.Reach(ctx, control.EffectDone, l.proc, string(t.Run.Job.ID))
+	return nil
+}
+
+func (w *jobs) count(err error) {
+	switch {
+	case errors.Is(err, worker.ErrStale):
+		w.counts.stale.Add(1)
+	case store.OutcomeOf(err) == store.Unknown:
+		w.counts.unknown.Add(1)
+	}
+}
+
+// step makes one effect. An unknown outcome is settled by the same effect again,
+// as nothing else may be done under the token before.
+func (w *jobs) step(ctx context.Context, t *worker.Task, l *lane, key string, value int64) error {
+	for {
+		l.decided = history.Now() // before Valid: never later than the check
+		if !t.Valid() || ctx.Err() != nil {
+			return fmt.Errorf("workload: the run ended before its step %s: %w", key, context.Cause(ctx))
+		}
+		err := w.apply(ctx, t, key, value)
+		if err == nil || store.OutcomeOf(err) != store.Unknown {
+			return err
+		}
+		if w.clock.Sleep(ctx, w.cfg.TTL/100) != nil {
+			return err
+		}
+	}
+}
