@@ -126,7 +126,7 @@ func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 	if !ok {
 		return Receipt{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", j.Queue)}
 	}
-	body, err := encode(j, shards)
+	body, err := encode(j, shards, e.o.MaxBytes)
 	if err != nil {
 		return Receipt{}, err
 	}

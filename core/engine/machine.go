@@ -29,6 +29,8 @@ type machine struct {
 	// probe asks for an empty batch first.
 	groups [][]*intent
 	probe  bool
+	// owed: claims found no room in the last batch.
+	owed bool
 
 	window window
 	sweeps sweeps
@@ -46,6 +48,8 @@ type machineConfig struct {
 	// maxOps bounds a batch, maxRunning the runs of the shard, trimEvery is
 	// the number of deleted rows after which their range is deleted.
 	maxOps, maxRunning, trimEvery int
+	// maxBytes bounds the rows of a batch.
+	maxBytes int
 	// horizon is how far the window of pending rows reaches ahead, in ms;
 	// maxLoaded bounds how many it holds.
 	horizon   int64
@@ -239,12 +243,15 @@ func (m *machine) forget(id job.ID) {
 
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
+// mostNote is how many bytes of an error's text are kept, and mostWhy what the
+// engine may put before it.
+const mostNote, mostWhy = 500, 60
+
 // note shortens an error to what a row holds: valid UTF-8, or the database refuses
 // the whole tick.
 func note(err error) string {
-	const most = 500
 	s := strings.ToValidUTF8(err.Error(), "\uFFFD")
-	for len(s) > most {
+	for len(s) > mostNote {
 		_, size := utf8.DecodeLastRuneInString(s)
 		s = s[:len(s)-size]
 	}

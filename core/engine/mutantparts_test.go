@@ -234,3 +234,27 @@ func (r results) Start(ctx context.Context, x engine.Execution, done func(error)
 type miser struct{ engine.Executor }
 
 func (miser) Release(int) {}
+
+// lied is an observer that is told something else than the batch does.
+type lied struct {
+	engine.Observer
+	keep func(*engine.Change) bool
+}
+
+func (l lied) Begin(op engine.Op) engine.Span {
+	var told []engine.Change
+	for _, c := range op.Changes {
+		if l.keep(&c) {
+			told = append(told, c)
+		}
+	}
+	op.Changes = told
+	return l.Observer.Begin(op)
+}
+
+func liar(keep func(*engine.Change) bool) planter {
+	return func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		o.Observer = lied{o.Observer, keep}
+		return s, o
+	}
+}

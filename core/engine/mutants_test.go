@@ -105,6 +105,25 @@ var mutants = []mutant{
 			op.Row.Run &= job.MaxSeq
 		}
 	}))},
+	{"batches of any size", []string{"bytes"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		o.MaxBytes = store.MaxBytes
+		return s, o
+	})},
+	{"an observer that is not told of sweeps", []string{"changes"}, with(liar(func(c *engine.Change) bool { return c.Kind != engine.StepSweep }))},
+	{"an observer that is told of a rescue as a retry", []string{"changes"}, with(liar(func(c *engine.Change) bool {
+		if c.Kind == engine.StepRescue {
+			c.Kind = engine.StepRetry
+		}
+		return true
+	}))},
+	{"an observer that is told of the attempt before", []string{"changes"}, with(liar(func(c *engine.Change) bool {
+		c.Attempt = max(c.Attempt-1, 0)
+		return true
+	}))},
+	{"an observer that is told another due time", []string{"changes"}, with(liar(func(c *engine.Change) bool {
+		c.Due = min(c.Due, 1)
+		return true
+	}))},
 	{"every result is a success", []string{"end-state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		o.Executor = results{o.Executor, func(error) error { return nil }}
 		return s, o

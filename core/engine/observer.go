@@ -145,7 +145,7 @@ func stepOf(i *intent) StepKind {
 	switch {
 	case i.kind == doSweep:
 		return StepSweep
-	case i.condemned != "":
+	case i.condemned != "" && i.kind != doFinish:
 		return StepDLQ
 	case i.kind == doEnqueue:
 		return StepEnqueue

@@ -51,7 +51,7 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 	o.trustUntil.Store(int64(trust))
 	opt := s.e.o
 	o.m = newMachine(machineConfig{
-		maxOps: opt.MaxOps, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
+		maxOps: opt.MaxOps, maxBytes: opt.MaxBytes, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
 		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, page: opt.PageSize, dedupe: millis(opt.DedupeWindow),
 	}, head, o.wall())
 	o.inbox.next, o.inbox.copying = o.now(), map[string]bool{}

@@ -53,6 +53,9 @@ func (w *waiting) due(now int64) int {
 	return len(w.ready.list)
 }
 
+// first is the next of the ready ones, of which there must be one.
+func (w *waiting) first() *entry { return w.ready.list[0] }
+
 func (w *waiting) pop() *entry { return heap.Pop(&w.ready).(*entry) }
 
 // next is when the first of those that are not due yet will be.

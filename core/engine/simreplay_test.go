@@ -15,6 +15,7 @@ type truth struct {
 	jobs   map[job.ID]*jobTruth
 	claims map[job.RunID]map[store.ShardID]time.Time
 	nonces map[string]int // batches applied by the nonce that they set
+	told   map[string]*recordedOp
 }
 
 type shardTruth struct {
@@ -42,7 +43,10 @@ func (j *jobTruth) state() job.State {
 
 func (w *world) replay() *truth {
 	t := &truth{w: w, shards: map[store.ShardID]*shardTruth{}, jobs: map[job.ID]*jobTruth{},
-		claims: map[job.RunID]map[store.ShardID]time.Time{}, nonces: map[string]int{}}
+		claims: map[job.RunID]map[store.ShardID]time.Time{}, nonces: map[string]int{}, told: map[string]*recordedOp{}}
+	for _, r := range w.ops {
+		t.told[r.op.To.Nonce] = r
+	}
 	for _, c := range w.store.ShardChanges() {
 		s := t.shards[c.Shard]
 		if s == nil {
@@ -51,6 +55,7 @@ func (w *world) replay() *truth {
 		}
 		t.nonces[c.To.Nonce]++
 		t.header(s, c)
+		t.changes(s, c)
 		t.apply(s, c)
 		t.consistent(s, c)
 		s.head = c.To

@@ -33,6 +33,7 @@ func configFor(seed uint64) simConfig {
 		skew:    []time.Duration{0, time.Duration(r.Int64N(int64(ttl))), -time.Duration(r.Int64N(int64(ttl)))},
 		crashes: r.IntN(4),
 	}
+	cfg.maxBytes = 4<<10 + int(seed%4)*(3<<10)
 	cfg.faults = sim.Faults{
 		Latency:     time.Duration(1+r.IntN(10)) * time.Millisecond,
 		LoseRequest: 0.1 * r.Float64(), LoseReply: 0.15 * r.Float64(), Late: 0.1 * r.Float64(),

@@ -27,6 +27,7 @@ type simConfig struct {
 	seed                           uint64
 	nodes, shards, jobs, slots     int
 	maxOps, maxLoaded, page        int
+	maxBytes                       int
 	ttl, horizon, dedupe, duration time.Duration
 	drift                          float64
 	rates                          []float64
