@@ -34,6 +34,9 @@ type machine struct {
 
 	window window
 	sweeps sweeps
+	// parked are cancellations that wait for the end of their job's run.
+	parked  []*intent
+	lookups map[job.ID]*lookup
 	// trimmed are the marks up to which ranges were deleted, deleted counts
 	// the rows deleted one by one since.
 	trimmed, deleted [kinds]int64
@@ -71,6 +74,9 @@ type entry struct {
 	running bool
 	// started: the executor has it; a row of an earlier owner's run never is.
 	started bool
+	// cancelled: its run was told to end.
+	cancelled bool
+	place     int // in the heap that it is in
 }
 
 type intentKind int
@@ -80,6 +86,8 @@ const (
 	doClaim
 	doFinish
 	doSweep
+	doCancel
+	doRedrive
 )
 
 // intent is one change that waits for a batch or rides in one. A batch holds at
@@ -87,7 +95,8 @@ const (
 type intent struct {
 	kind intentKind
 	e    *entry
-	// doEnqueue: who waits for it, or the inbox row that it copies.
+	// doEnqueue: who waits for it, or the inbox row that it copies. doCancel and
+	// doRedrive have a waiter too.
 	wait  *waiter
 	inbox *store.InboxRow
 	// doFinish: where the job goes, and when it is due if that is pending.
@@ -108,6 +117,8 @@ type intent struct {
 	put     store.Key
 	attempt int
 	run     job.RunID
+	// waited: it took its entry from those that wait for a claim.
+	waited bool
 }
 
 func (i *intent) job() job.ID {
@@ -129,6 +140,9 @@ const (
 	effCopied
 	// effDone reports a settled change to the observer.
 	effDone
+	// effCancel ends a run's context; effLookup asks for a job's rows.
+	effCancel
+	effLookup
 )
 
 // effect is a consequence of a settled batch.
@@ -138,10 +152,11 @@ type effect struct {
 	run       job.Run
 	duplicate bool
 	err       error
+	lookup    *lookup
 }
 
 func newMachine(cfg machineConfig, head store.Header, wall int64) *machine {
-	m := &machine{cfg: cfg, head: head, jobs: map[job.ID]*entry{}, waiting: newWaiting()}
+	m := &machine{cfg: cfg, head: head, jobs: map[job.ID]*entry{}, waiting: newWaiting(), lookups: map[job.ID]*lookup{}}
 	m.window.start(head, wall+cfg.horizon)
 	m.sweeps.upTo = head.LowEnded
 	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded] = head.LowPending, head.LowRunning, head.LowEnded
@@ -160,13 +175,15 @@ func (m *machine) enqueue(j job.Job, body []byte, due int64, wait *waiter, inbox
 	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, wait: wait, inbox: inbox})
 }
 
-// drop removes an enqueue that nobody waits for any more, unless it rides in a
-// batch. It reports whether it did.
+// drop removes what nobody waits for any more, unless it rides in a batch. It
+// reports whether it did.
 func (m *machine) drop(w *waiter) bool {
-	for n, i := range m.queue {
-		if i.wait == w {
-			m.queue = append(m.queue[:n:n], m.queue[n+1:]...)
-			return true
+	for _, list := range []*[]*intent{&m.queue, &m.parked} {
+		for n, i := range *list {
+			if i.wait == w {
+				*list = append((*list)[:n:n], (*list)[n+1:]...)
+				return true
+			}
 		}
 	}
 	return false
@@ -182,7 +199,7 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, wall int64, jitt
 	if err != nil {
 		i.note = note(err)
 		switch {
-		case job.IsCancel(err):
+		case e.cancelled, job.IsCancel(err):
 			i.to = job.Cancelled
 		case e.attempt >= e.job.MaxAttempts:
 			i.to = job.DLQ

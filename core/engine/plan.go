@@ -100,17 +100,25 @@ func (m *machine) takeQueue(p *plan, wall int64) {
 	for _, i := range m.queue {
 		// What waits behind a change that does not fit waits on, or a large
 		// one would never have its turn.
+		t := rides
 		switch {
 		case m.known(i):
 			// The job is in memory, so its row exists: a duplicate.
 			m.acknowledge(i, true)
+			t = over
 		case full || p.jobs[i.job()]:
-			left = append(left, i)
-		case !m.fits(p, i):
-			full = true
-			left = append(left, i)
-		default:
+			t = waits
+		case i.isCommand():
+			t = m.decide(i)
+		}
+		if t == rides && !m.fits(p, i) {
+			full, t = true, waits
+		}
+		switch t {
+		case rides:
 			m.add(p, i, wall)
+		case waits:
+			left = append(left, i)
 		}
 	}
 	m.queue = left
@@ -195,6 +203,10 @@ func (m *machine) add(p *plan, i *intent, wall int64) {
 		ops = m.claimOps(p, i, wall)
 	case doFinish:
 		ops = m.finishOps(i, wall)
+	case doCancel:
+		ops = m.cancelOps(i, wall)
+	case doRedrive:
+		ops = m.redriveOps(i, wall)
 	case doSweep:
 		ops = []store.Op{remove(i.ended.Key), remove(jobKey(job.ID(i.ended.ID)))}
 	}

@@ -25,12 +25,18 @@ type simJob struct {
 	length    time.Duration
 	keys      []string
 	stubborn  bool // ignores the end of its context
-	poison    string
+	// cancelAfter is when an operator cancels it, 0 for never; redriven: one looks
+	// for it in the dead letter queue.
+	cancelAfter time.Duration
+	redriven    bool
+	poison      string
 
 	// Guarded by world.mu.
 	acked    bool
 	outcomes []store.Outcome // of enqueues
 	runs     []*simRun
+	cancels  simCommand
+	redrives simCommand
 }
 
 // simRun is one start of a handler.
@@ -46,6 +52,7 @@ type simRun struct {
 
 func (w *world) makeJobs() {
 	r := rand.New(rand.NewPCG(w.cfg.seed, 3))
+	commands := rand.New(rand.NewPCG(w.cfg.seed, 4))
 	for n := range w.cfg.jobs {
 		j := &simJob{clients: 1, after: time.Duration(r.Int64N(int64(w.cfg.duration * 2 / 3)))}
 		if r.IntN(5) == 0 {
@@ -84,6 +91,7 @@ func (w *world) makeJobs() {
 			j.poison = []string{poisonBody, poisonRun, poisonNote}[n%5]
 			j.job.Payload = []byte(j.poison)
 		}
+		w.planCommands(j, commands)
 		w.jobs = append(w.jobs, j)
 		w.byID[j.job.ID] = j
 	}
@@ -201,12 +209,19 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 	switch {
 	case j.poison == poisonNote:
 		return errPoison
-	case t.Run.Attempt <= j.failFirst:
+	case t.Run.Attempt <= j.failFirst && !w.mended(j):
 		return errors.New("as it should")
 	case j.cancel:
 		return job.Cancel(errors.New("it will never work"))
 	}
 	return nil
+}
+
+// mended: whoever redrives a job has mended what made it fail.
+func (w *world) mended(j *simJob) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return j.redrives.ok > 0
 }
 
 var errCrashed = errors.New("crashed")

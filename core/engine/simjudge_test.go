@@ -95,6 +95,7 @@ func (w *world) judgeJob(j *simJob, t *jobTruth, all *truth) {
 	}
 	w.judgeEnd(j, t)
 	w.judgeRuns(j, all)
+	w.judgeCommands(j, t)
 	w.judgeEffects(j, t)
 }
 
@@ -116,8 +117,8 @@ func (w *world) judgeEnd(j *simJob, t *jobTruth) {
 			bad("its last run %d did not succeed", t.run)
 		}
 	case job.Cancelled:
-		if !cancelled {
-			bad("its last run %d did not cancel it", t.run)
+		if t.states[len(t.states)-2] == job.Running && (worked || !cancelled && j.cancels.asked == 0) {
+			bad("its last run %d did not cancel it; it succeeded: %v", t.run, worked)
 		}
 	case job.Abandoned:
 		if j.job.Rescue != job.AtMostOnce {

@@ -32,6 +32,9 @@ type jobTruth struct {
 	run      int64
 	ended    time.Time
 	swept    bool
+
+	insertedAt time.Time
+	redriven   int
 }
 
 func (j *jobTruth) state() job.State {
@@ -154,11 +157,16 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		switch {
 		case !there:
 			j.inserted++
+			j.insertedAt = c.At
 			if j.inserted > 1 {
 				v("twice", "job %s is inserted again, as %s; it was %v", row.ID, next, j.states)
 			}
 		case !j.state().Next(next):
 			v("twice", "job %s goes from %s to %s", row.ID, j.state(), next)
+		}
+		if j.state() == job.DLQ && next == job.Pending {
+			j.redriven++
+			j.claims, j.attempt = 0, 0
 		}
 		j.states = append(j.states, next)
 		if next.Ended() {

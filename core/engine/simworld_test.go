@@ -154,6 +154,7 @@ func (w *world) faultPhase() {
 			r := rand.New(rand.NewPCG(w.cfg.seed, uint64(1000+10*n+c)))
 			wg.Go(func() { w.client(ctx, j, r) })
 		}
+		wg.Go(func() { w.operators(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(100_000+n)))) })
 	}
 	for _, e := range w.cfg.events {
 		wg.Go(func() { w.strike(ctx, e) })
