@@ -187,6 +187,9 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 		w.violate("early", "job %s: started %s before it was due, by %s's own clock", j.job.ID, j.job.Due.Sub(wall), p.name)
 	}
 	w.exclusive(j)
+	if j.stubborn {
+		ctx = context.WithoutCancel(ctx)
+	}
 	st, err := t.Open(ctx, j.keys...)
 	if err != nil {
 		return err
@@ -194,7 +197,7 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 	pause := j.length / time.Duration(len(j.keys)+1)
 	for _, k := range j.keys {
 		if j.stubborn {
-			sleep(context.Background(), pause)
+			sleep(ctx, pause)
 		} else if err := p.clock.Sleep(ctx, pause+1); err != nil {
 			return err
 		}
