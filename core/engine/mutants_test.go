@@ -125,6 +125,28 @@ var mutants = []mutant{
 		c.Due = min(c.Due, 1)
 		return true
 	}))},
+	{"an unknown forward taken as failed", []string{"fail"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		send := o.Forward
+		o.Forward = func(ctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
+			rec, err := send(ctx, addr, j)
+			if err != nil {
+				err = &store.Error{Op: "forward", Outcome: store.Fail, Cause: err}
+			}
+			return rec, err
+		}
+		return s, o
+	})},
+	{"a forward that is not answered taken as done", []string{"acked-lost"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		send := o.Forward
+		o.Forward = func(ctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
+			rec, err := send(ctx, addr, j)
+			if store.OutcomeOf(err) == store.Unknown {
+				return engine.Receipt{ID: j.ID}, nil
+			}
+			return rec, err
+		}
+		return s, o
+	})},
 	{"a cancellation is told before it is settled", []string{"command"}, with(earlyAnswers(func(_ *world, _ store.ShardID, b store.Batch) bool {
 		return has(b, func(op store.Op) bool { return op.Kind == store.Put && op.Row.State == string(job.Cancelled) })
 	}))},

@@ -69,6 +69,12 @@ type Options struct {
 	Queues     []Queue
 	Executor   Executor
 
+	// Forward enqueues a job by the process at addr if that owns the job's shard
+	// (core/forward has one); nil: Submit goes to the inbox instead. The error says
+	// by store.OutcomeOf whether the job certainly was not enqueued. It is given
+	// RequestTimeout.
+	Forward func(ctx context.Context, addr string, j job.Job) (Receipt, error)
+
 	// TTL is how long a contender must see an owner's ticks stand still, in
 	// whole milliseconds; default 30 s. An owner ticks every third of it.
 	TTL time.Duration

@@ -144,6 +144,9 @@ func (w *world) outcome(j *simJob, o store.Outcome) {
 }
 
 func (w *world) enqueue(ctx context.Context, p *process, j *simJob, nonce string) (engine.Receipt, error) {
+	if len(nonce)%2 == 0 {
+		return p.eng.Submit(ctx, j.job)
+	}
 	rec, err := p.eng.Enqueue(ctx, j.job)
 	if !errors.Is(err, engine.ErrNotOwner) {
 		return rec, err

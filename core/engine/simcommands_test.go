@@ -31,7 +31,7 @@ func (w *world) planCommands(j *simJob, r *rand.Rand) {
 }
 
 // command gives one command until it is certain what has become of it.
-func (w *world) command(ctx context.Context, j *simJob, r *rand.Rand, c *simCommand, give func(*engine.Engine, context.Context, string, job.ID) error) {
+func (w *world) command(ctx context.Context, j *simJob, r *rand.Rand, c *simCommand, name string) {
 	for try := 0; ctx.Err() == nil && try < 12; try++ {
 		p := w.at(r.IntN(w.cfg.nodes))
 		if owner := w.ownerOf(j); owner != nil && r.IntN(8) > 0 {
@@ -42,13 +42,27 @@ func (w *world) command(ctx context.Context, j *simJob, r *rand.Rand, c *simComm
 		w.mu.Lock()
 		c.asked++
 		w.mu.Unlock()
-		err := give(p.eng, rctx, "q", j.job.ID)
+		err := p.command(rctx, name, j.job.ID)
 		stop()
 		if w.heard(p, c, begun, err) {
 			return
 		}
 		sleep(ctx, time.Duration(1+r.Int64N(int64(w.cfg.ttl/2))))
 	}
+}
+
+// command gives a command to whoever owns the shard, as far as this process knows.
+func (p *process) command(ctx context.Context, name string, id job.ID) error {
+	addr := p.eng.OwnerAddr(p.w.shardOf(id))
+	switch {
+	case name == "cancel" && addr == "":
+		return p.eng.Cancel(ctx, "q", id)
+	case name == "cancel":
+		return p.client.Cancel(ctx, addr, "q", id)
+	case addr == "":
+		return p.eng.Redrive(ctx, "q", id)
+	}
+	return p.client.Redrive(ctx, addr, "q", id)
 }
 
 // heard reports whether the answer is the last word.
@@ -80,14 +94,14 @@ func (w *world) operators(ctx context.Context, j *simJob, r *rand.Rand) {
 	sleep(ctx, j.after)
 	if j.cancelAfter > 0 {
 		sleep(ctx, j.cancelAfter)
-		w.command(ctx, j, r, &j.cancels, (*engine.Engine).Cancel)
+		w.command(ctx, j, r, &j.cancels, "cancel")
 	}
 	for range 2 {
 		if !j.redriven || ctx.Err() != nil {
 			return
 		}
 		sleep(ctx, time.Duration(1+r.Int64N(int64(3*w.cfg.ttl))))
-		w.command(ctx, j, r, &j.redrives, (*engine.Engine).Redrive)
+		w.command(ctx, j, r, &j.redrives, "redrive")
 	}
 }
 

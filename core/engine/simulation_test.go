@@ -138,7 +138,7 @@ func inOrder(counts map[string]int) string {
 var situations = []string{"crash", "stop", "pause", "cut", "resend", "duplicate", "inbox-insert", "swept",
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
-	"cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",
+	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",
 	"step-rescue", "step-retry", "step-copied", "step-sweep", "step-refused", "step-lost", "step-handed", "step-duplicate",
 	"crash-at-send", "crash-at-answer", "crash-at-settled", "crash-at-own", "crash-at-claim", "crash-at-start",
 	"crash-at-finish", "crash-at-complete", "crash-at-enqueue", "crash-at-copied"}

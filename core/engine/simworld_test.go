@@ -221,9 +221,13 @@ func (w *world) strike(ctx context.Context, e event) {
 		if e.length%2 == 0 { // else the zombie still reaches the sink
 			p.effects.Cut(true)
 		}
+		if e.length%3 == 0 {
+			p.peers.Cut(true)
+		}
 		sleep(ctx, e.length)
-		p.session.Cut(false)
-		p.effects.Cut(false)
+		for _, s := range p.networks() {
+			s.Cut(false)
+		}
 	}
 }
 
@@ -234,10 +238,10 @@ func (w *world) heal() {
 	w.crashes = 0
 	for _, p := range w.procs {
 		p.crashAt = 0
-		p.session.Cut(false)
-		p.effects.Cut(false)
-		p.session.SetFaults(w.faults())
-		p.effects.SetFaults(w.faults())
+		for _, s := range p.networks() {
+			s.Cut(false)
+			s.SetFaults(w.faults())
+		}
 	}
 	var gone []int
 	for n, p := range w.live {
