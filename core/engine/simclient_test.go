@@ -33,10 +33,16 @@ type simJob struct {
 
 	// Guarded by world.mu.
 	acked    bool
-	outcomes []store.Outcome // of enqueues
+	enqueues []simEnqueue
 	runs     []*simRun
 	cancels  simCommand
 	redrives simCommand
+}
+
+// simEnqueue is one call that enqueued a job.
+type simEnqueue struct {
+	begun   time.Time
+	outcome store.Outcome
 }
 
 // simRun is one start of a handler.
@@ -112,15 +118,16 @@ func (w *world) client(ctx context.Context, j *simJob, r *rand.Rand) {
 		}
 		limit := w.cfg.ttl/10 + time.Duration(r.Int64N(int64(2*w.cfg.ttl)))
 		rctx, cancel := context.WithTimeout(ctx, limit)
+		begun := time.Now()
 		nonce := fmt.Sprintf("%s/%d/%d", j.job.ID, try, r.Int64())
 		rec, err := w.enqueue(rctx, p, j, nonce)
 		cancel()
 		if p.isCrashed() {
-			w.outcome(j, store.Unknown) // nobody heard the answer
+			w.outcome(j, begun, store.Unknown) // nobody heard the answer
 			continue
 		}
 		if err == nil {
-			w.outcome(j, store.OK)
+			w.outcome(j, begun, store.OK)
 			if rec.Duplicate {
 				w.count("duplicate")
 			}
@@ -130,15 +137,15 @@ func (w *world) client(ctx context.Context, j *simJob, r *rand.Rand) {
 		if !errors.As(err, &ee) {
 			w.violate("error", "Enqueue returned %T: %v", err, err)
 		}
-		w.outcome(j, store.OutcomeOf(err))
+		w.outcome(j, begun, store.OutcomeOf(err))
 		sleep(ctx, time.Duration(r.Int64N(int64(w.cfg.ttl/2))))
 	}
 }
 
-func (w *world) outcome(j *simJob, o store.Outcome) {
+func (w *world) outcome(j *simJob, begun time.Time, o store.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	j.outcomes = append(j.outcomes, o)
+	j.enqueues = append(j.enqueues, simEnqueue{begun, o})
 	j.acked = j.acked || o == store.OK
 	w.counts["enqueue-"+o.String()]++
 }

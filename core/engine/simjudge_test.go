@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 
 	"fencepost/core/job"
@@ -83,12 +84,14 @@ func (w *world) judgeJob(j *simJob, t *jobTruth, all *truth) {
 		}
 		return
 	}
-	certainlyNot := !j.acked
-	for _, o := range j.outcomes {
-		certainlyNot = certainlyNot && o == store.Fail
+	first := t.insertedAt
+	for _, c := range w.store.InboxChanges() {
+		if c.Row.ID == string(id) && c.At.Before(first) {
+			first = c.At
+		}
 	}
-	if certainlyNot {
-		w.violate("fail", "job %s: every enqueue was reported fail, and it exists", id)
+	if !slices.ContainsFunc(j.enqueues, func(e simEnqueue) bool { return e.outcome != store.Fail && !e.begun.After(first) }) {
+		w.violate("fail", "job %s was in the store at %s, and every enqueue that had begun by then was reported fail", id, first.Sub(w.begun))
 	}
 	if !t.state().Ended() {
 		w.violate("acked-lost", "job %s ends as %s", id, t.state())
