@@ -19,6 +19,7 @@ func (m *machine) settled(p *plan) {
 	}
 	for _, i := range p.intents {
 		m.out = append(m.out, effect{kind: effDone, i: i, run: i.runOf()})
+		delete(m.lookups, i.job()) // it shows what was before
 		switch i.kind {
 		case doEnqueue:
 			if i.condemned == "" {
@@ -31,6 +32,12 @@ func (m *machine) settled(p *plan) {
 			m.ended(p, i)
 		case doSweep:
 			m.swept(1)
+		case doCancel:
+			m.forget(i.job())
+			m.acknowledge(i, false)
+		case doRedrive:
+			m.insert(p, i, i.due)
+			m.acknowledge(i, false)
 		}
 	}
 }
@@ -73,12 +80,13 @@ func (m *machine) claimed(i *intent) {
 
 func (m *machine) ended(p *plan, i *intent) {
 	e := i.e
-	e.running, e.started = false, false
+	e.running, e.started, e.cancelled = false, false, false
 	m.running--
 	m.forget(e.job.ID)
 	if i.to == job.Pending {
 		m.insert(p, i, i.due)
 	}
+	m.runEnded(e.job.ID, i.to)
 }
 
 // acknowledge tells whoever asked for an enqueue that its job is in the shard.
@@ -134,6 +142,7 @@ func (m *machine) undo(p *plan, intents []*intent) {
 			m.waiting.add(i.e)
 			continue
 		}
+		m.uncancel(i)
 		queued = append(queued, i)
 	}
 	m.queue = append(queued, m.queue...)
@@ -178,7 +187,8 @@ func (m *machine) refused(p *plan, why error) {
 // condemn ends what the store refuses though it takes other batches.
 func (m *machine) condemn(i *intent, why error) {
 	switch {
-	case i.kind == doEnqueue && i.inbox == nil:
+	case i.kind == doEnqueue && i.inbox == nil, i.isCommand():
+		m.uncancel(i)
 		m.out = append(m.out, effect{kind: effAck, i: i, err: why})
 		return
 	case i.readable:
@@ -191,6 +201,9 @@ func (m *machine) condemn(i *intent, why error) {
 		// does not.
 		if i.kind == doFinish {
 			m.running--
+			for _, c := range m.parkedFor(i.job()) {
+				m.refuse(c, why)
+			}
 		}
 		m.out = append(m.out, effect{kind: effDone, i: i, err: why})
 		return

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -126,7 +125,7 @@ func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 	if !ok {
 		return Receipt{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", j.Queue)}
 	}
-	body, err := encode(j, shards)
+	body, err := encode(j, shards, e.o.MaxBytes)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -143,19 +142,6 @@ func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 		o.post(func() { o.drop(w) }) // if it still can be
 		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Unknown, Cause: context.Cause(ctx)}
 	}
-}
-
-// Submit enqueues a job into its shard if this process owns it, else into the
-// shard's inbox, which takes an owner's look and a tick longer.
-func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
-	rec, err := e.Enqueue(ctx, j)
-	var lost *LostError
-	elsewhere := errors.Is(err, ErrNotOwner) || errors.Is(err, ErrStopping) || errors.As(err, &lost)
-	if !elsewhere || store.OutcomeOf(err) != store.Fail {
-		return rec, err
-	}
-	b := Inbox{Store: e.store, Timeout: e.o.RequestTimeout, Clock: e.o.Clock, NewID: e.o.NewID}
-	return b.Enqueue(ctx, j, e.queues[j.Queue])
 }
 
 // Owns reports whether this process owns the shard and trusts that.

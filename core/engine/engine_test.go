@@ -232,6 +232,44 @@ func TestNotTheOwner(t *testing.T) {
 	})
 }
 
+// TestATooLargeJobIsRefusedAtOnce: by whichever way it comes.
+func TestATooLargeJobIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil })
+		inbox := engine.Inbox{Store: r.session, Clock: clock.Go()}
+		ways := map[string]func(job.Job) error{
+			"Enqueue": func(j job.Job) error { _, err := r.eng.Enqueue(t.Context(), j); return err },
+			"Submit":  func(j job.Job) error { _, err := r.eng.Submit(t.Context(), j); return err },
+			"Inbox":   func(j job.Job) error { _, err := inbox.Enqueue(t.Context(), j, 1); return err },
+		}
+		for name, way := range ways {
+			j := aJob(name)
+			j.Payload = make([]byte, store.MaxBytes)
+			var invalid *job.InvalidError
+			if err := way(j); !errors.As(err, &invalid) || invalid.Field != "payload" {
+				t.Errorf("%s: %v", name, err)
+			}
+			j.Payload = make([]byte, store.MaxBytes/2)
+			if err := way(j); err != nil {
+				t.Errorf("%s of half the size: %v", name, err)
+			}
+		}
+		time.Sleep(time.Minute)
+		_, rows := r.store.ShardRows(shard0)
+		done := 0
+		for _, row := range rows {
+			if row.State == string(job.Completed) {
+				done++
+			}
+		}
+		if done != len(ways) {
+			t.Errorf("%d of %d jobs were completed", done, len(ways))
+		}
+		r.end(t)
+	})
+}
+
 func TestAnotherNumberOfShardsIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -267,6 +305,8 @@ func TestOptions(t *testing.T) {
 		"drift too large":   {func(o *engine.Options) { o.DriftBound = 0.25 }, "DriftBound"},
 		"batches too small": {func(o *engine.Options) { o.MaxOps = 3 }, "MaxOps"},
 		"batches too large": {func(o *engine.Options) { o.MaxOps = 1000 }, "MaxOps"},
+		"bytes too few":     {func(o *engine.Options) { o.MaxBytes = 100 }, "MaxBytes"},
+		"bytes too many":    {func(o *engine.Options) { o.MaxBytes = store.MaxBytes + 1 }, "MaxBytes"},
 		"nothing may run":   {func(o *engine.Options) { o.MaxRunning = -1 }, "MaxRunning"},
 		"no dedupe window":  {func(o *engine.Options) { o.DedupeWindow = 1 }, "DedupeWindow"},
 		"nothing may pend":  {func(o *engine.Options) { o.MaxPending = -1 }, "MaxPending"},

@@ -63,4 +63,56 @@ func (e *EnqueueError) Unwrap() error {
 	return &store.Error{Op: "enqueue", Outcome: e.Outcome, Cause: e.Cause}
 }
 
+// ErrUnknownJob: the job is not in its shard. It was never enqueued, or its id is
+// forgotten since its end, or it waits in the inbox, from which it comes soon.
+var ErrUnknownJob = errors.New("the job is not in its shard")
+
+// StateError is a command that the job's state does not allow.
+type StateError struct {
+	Job   job.ID
+	State job.State
+}
+
+func (e *StateError) Error() string { return fmt.Sprintf("job %s is %s", e.Job, e.State) }
+
+// CommandError says that a job was not cancelled, or not redriven. store.OutcomeOf
+// tells whether that is certain. Its cause is ErrNotOwner, ErrUnknownJob, a
+// *StateError, a *job.InvalidError (of a redrive whose job was not kept), or that of
+// an enqueue.
+type CommandError struct {
+	Command string // cancel, redrive
+	Job     job.ID
+	Outcome store.Outcome // Fail or Unknown
+	Cause   error
+}
+
+func (e *CommandError) Error() string {
+	what := "may or may not have been done"
+	if e.Outcome == store.Fail {
+		what = "was not done"
+	}
+	return fmt.Sprintf("engine: %s of job %s %s: %v", e.Command, e.Job, what, e.Cause)
+}
+
+// Unwrap returns the cause, wrapped so that store.OutcomeOf sees the outcome.
+func (e *CommandError) Unwrap() error {
+	return &store.Error{Op: e.Command, Outcome: e.Outcome, Cause: e.Cause}
+}
+
+// failed is what the caller is told of an intent that was not done.
+func (i *intent) failed(outcome store.Outcome, cause error) error {
+	if i.isCommand() {
+		return commandError(i.kind, i.job(), outcome, cause)
+	}
+	return &EnqueueError{Job: i.job(), Outcome: outcome, Cause: cause}
+}
+
+func commandError(kind intentKind, id job.ID, outcome store.Outcome, cause error) error {
+	name := "cancel"
+	if kind == doRedrive {
+		name = "redrive"
+	}
+	return &CommandError{Command: name, Job: id, Outcome: outcome, Cause: cause}
+}
+
 func isInterrupted(err error) bool { return errors.Is(err, job.ErrInterrupted) }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"fencepost/core/job"
@@ -156,8 +157,10 @@ func (o *owner) effects() {
 			}
 			a := ack{duplicate: x.duplicate}
 			if x.err != nil {
-				o.e.step(Step{Kind: StepRefused, Shard: o.id, Fence: o.fence, Job: x.i.job(), Err: x.err})
-				a.err = &EnqueueError{Job: x.i.job(), Outcome: store.Fail, Cause: x.err}
+				if !x.i.isCommand() {
+					o.e.step(Step{Kind: StepRefused, Shard: o.id, Fence: o.fence, Job: x.i.job(), Err: x.err})
+				}
+				a.err = x.i.failed(store.Fail, x.err)
 			}
 			o.tell(x.i.wait, a)
 		case effSlot:
@@ -167,6 +170,12 @@ func (o *owner) effects() {
 			o.deleteCopied(*x.i.inbox)
 		case effStart:
 			o.start(x.run)
+		case effCancel:
+			if end := o.runs[x.run.ID]; end != nil {
+				end(job.ErrCancelled)
+			}
+		case effLookup:
+			o.lookup(x.i.job(), x.lookup)
 		}
 	}
 }
@@ -190,10 +199,16 @@ func (o *owner) start(run job.Run) {
 		return nil
 	}}
 	jitter := o.s.rnd.Float64()
-	o.e.o.Executor.Start(o.runCtx, x, func(err error) {
+	ctx, end := context.WithCancelCause(o.runCtx)
+	o.runs[run.ID] = end
+	o.e.o.Executor.Start(ctx, x, func(err error) {
+		end(nil)
 		s := step
 		s.Kind, s.Err = StepFinish, err
 		o.e.step(s)
-		o.post(func() { o.m.finished(run.Job.ID, run.ID, err, o.wall(), jitter) })
+		o.post(func() {
+			delete(o.runs, run.ID)
+			o.m.finished(run.Job.ID, run.ID, err, o.wall(), jitter)
+		})
 	})
 }

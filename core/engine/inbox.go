@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,7 +37,7 @@ func (b Inbox) Enqueue(ctx context.Context, j job.Job, shards int) (Receipt, err
 		b.NewID = uuid.NewString
 	}
 	j = j.WithDefaults()
-	body, err := encode(j, shards)
+	body, err := encode(j, shards, store.MaxBytes)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -68,13 +69,19 @@ func (b Inbox) Enqueue(ctx context.Context, j job.Job, shards int) (Receipt, err
 	}
 }
 
-func encode(j job.Job, shards int) ([]byte, error) {
+// encode checks a job and returns its row's body. A job must fit into a batch of so
+// many bytes whatever becomes of it, so that no tick is ever too large for it.
+func encode(j job.Job, shards, most int) ([]byte, error) {
 	if err := j.Check(shards); err != nil {
 		return nil, err
 	}
 	body, err := j.Encode()
 	if err != nil {
 		return nil, &job.InvalidError{Field: "body", Reason: err.Error()}
+	}
+	if most -= frame(j.ID, mostNote+mostWhy); len(body) > most {
+		return nil, &job.InvalidError{Field: "payload", Reason: fmt.Sprintf(
+			"of %d bytes makes the job too large: %d bytes as JSON, at most %d fit into a batch; put what is large elsewhere and enqueue its name", len(j.Payload), len(body), most)}
 	}
 	return body, nil
 }

@@ -29,9 +29,14 @@ type machine struct {
 	// probe asks for an empty batch first.
 	groups [][]*intent
 	probe  bool
+	// owed: claims found no room in the last batch.
+	owed bool
 
 	window window
 	sweeps sweeps
+	// parked are cancellations that wait for the end of their job's run.
+	parked  []*intent
+	lookups map[job.ID]*lookup
 	// trimmed are the marks up to which ranges were deleted, deleted counts
 	// the rows deleted one by one since.
 	trimmed, deleted [kinds]int64
@@ -46,6 +51,8 @@ type machineConfig struct {
 	// maxOps bounds a batch, maxRunning the runs of the shard, trimEvery is
 	// the number of deleted rows after which their range is deleted.
 	maxOps, maxRunning, trimEvery int
+	// maxBytes bounds the rows of a batch.
+	maxBytes int
 	// horizon is how far the window of pending rows reaches ahead, in ms;
 	// maxLoaded bounds how many it holds.
 	horizon   int64
@@ -67,6 +74,9 @@ type entry struct {
 	running bool
 	// started: the executor has it; a row of an earlier owner's run never is.
 	started bool
+	// cancelled: its run was told to end.
+	cancelled bool
+	place     int // in the heap that it is in
 }
 
 type intentKind int
@@ -76,6 +86,8 @@ const (
 	doClaim
 	doFinish
 	doSweep
+	doCancel
+	doRedrive
 )
 
 // intent is one change that waits for a batch or rides in one. A batch holds at
@@ -83,7 +95,8 @@ const (
 type intent struct {
 	kind intentKind
 	e    *entry
-	// doEnqueue: who waits for it, or the inbox row that it copies.
+	// doEnqueue: who waits for it, or the inbox row that it copies. doCancel and
+	// doRedrive have a waiter too.
 	wait  *waiter
 	inbox *store.InboxRow
 	// doFinish: where the job goes, and when it is due if that is pending.
@@ -104,6 +117,8 @@ type intent struct {
 	put     store.Key
 	attempt int
 	run     job.RunID
+	// waited: it took its entry from those that wait for a claim.
+	waited bool
 }
 
 func (i *intent) job() job.ID {
@@ -125,6 +140,9 @@ const (
 	effCopied
 	// effDone reports a settled change to the observer.
 	effDone
+	// effCancel ends a run's context; effLookup asks for a job's rows.
+	effCancel
+	effLookup
 )
 
 // effect is a consequence of a settled batch.
@@ -134,10 +152,11 @@ type effect struct {
 	run       job.Run
 	duplicate bool
 	err       error
+	lookup    *lookup
 }
 
 func newMachine(cfg machineConfig, head store.Header, wall int64) *machine {
-	m := &machine{cfg: cfg, head: head, jobs: map[job.ID]*entry{}, waiting: newWaiting()}
+	m := &machine{cfg: cfg, head: head, jobs: map[job.ID]*entry{}, waiting: newWaiting(), lookups: map[job.ID]*lookup{}}
 	m.window.start(head, wall+cfg.horizon)
 	m.sweeps.upTo = head.LowEnded
 	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded] = head.LowPending, head.LowRunning, head.LowEnded
@@ -156,13 +175,15 @@ func (m *machine) enqueue(j job.Job, body []byte, due int64, wait *waiter, inbox
 	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, wait: wait, inbox: inbox})
 }
 
-// drop removes an enqueue that nobody waits for any more, unless it rides in a
-// batch. It reports whether it did.
+// drop removes what nobody waits for any more, unless it rides in a batch. It
+// reports whether it did.
 func (m *machine) drop(w *waiter) bool {
-	for n, i := range m.queue {
-		if i.wait == w {
-			m.queue = append(m.queue[:n:n], m.queue[n+1:]...)
-			return true
+	for _, list := range []*[]*intent{&m.queue, &m.parked} {
+		for n, i := range *list {
+			if i.wait == w {
+				*list = append((*list)[:n:n], (*list)[n+1:]...)
+				return true
+			}
 		}
 	}
 	return false
@@ -178,7 +199,7 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, wall int64, jitt
 	if err != nil {
 		i.note = note(err)
 		switch {
-		case job.IsCancel(err):
+		case e.cancelled, job.IsCancel(err):
 			i.to = job.Cancelled
 		case e.attempt >= e.job.MaxAttempts:
 			i.to = job.DLQ
@@ -239,12 +260,15 @@ func (m *machine) forget(id job.ID) {
 
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
+// mostNote is how many bytes of an error's text are kept, and mostWhy what the
+// engine may put before it.
+const mostNote, mostWhy = 500, 60
+
 // note shortens an error to what a row holds: valid UTF-8, or the database refuses
 // the whole tick.
 func note(err error) string {
-	const most = 500
 	s := strings.ToValidUTF8(err.Error(), "\uFFFD")
-	for len(s) > most {
+	for len(s) > mostNote {
 		_, size := utf8.DecodeLastRuneInString(s)
 		s = s[:len(s)-size]
 	}

@@ -20,6 +20,14 @@ type altered struct {
 	scan   func(id store.ShardID, r store.Range) store.Range
 	scaned func(id store.ShardID, rows []store.Row) []store.Row
 	look   func(h *store.Header)
+	row    func(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error)
+}
+
+func (a altered) Row(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {
+	if a.row == nil {
+		return a.Shards.Row(ctx, id, k)
+	}
+	return a.row(ctx, id, k)
 }
 
 func (a altered) Commit(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
@@ -234,3 +242,66 @@ func (r results) Start(ctx context.Context, x engine.Execution, done func(error)
 type miser struct{ engine.Executor }
 
 func (miser) Release(int) {}
+
+// lied is an observer that is told something else than the batch does.
+type lied struct {
+	engine.Observer
+	keep func(*engine.Change) bool
+}
+
+func (l lied) Begin(op engine.Op) engine.Span {
+	var told []engine.Change
+	for _, c := range op.Changes {
+		if l.keep(&c) {
+			told = append(told, c)
+		}
+	}
+	op.Changes = told
+	return l.Observer.Begin(op)
+}
+
+func liar(keep func(*engine.Change) bool) planter {
+	return func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		o.Observer = lied{o.Observer, keep}
+		return s, o
+	}
+}
+
+// redrives reports whether a batch takes a job out of the dead letter queue.
+func redrives(_ *world, _ store.ShardID, b store.Batch) bool {
+	return has(b, func(op store.Op) bool { return op.Kind == store.Delete && op.Row.Kind == store.KindDLQ })
+}
+
+// remembered answers every read of a row as the first one was.
+func remembered(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+	var mu sync.Mutex
+	rows := map[string]*store.Row{}
+	return altered{Shards: s, row: func(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {
+		name := id.String() + " " + k.String()
+		mu.Lock()
+		row := rows[name]
+		mu.Unlock()
+		if row != nil {
+			return row, nil
+		}
+		row, err := s.Row(ctx, id, k)
+		if err == nil && row != nil {
+			mu.Lock()
+			rows[name] = row
+			mu.Unlock()
+		}
+		return row, err
+	}}, o
+}
+
+// spoiler takes the success of a run that was told to end for a failure.
+type spoiler struct{ engine.Executor }
+
+func (s spoiler) Start(ctx context.Context, x engine.Execution, done func(error)) {
+	s.Executor.Start(ctx, x, func(err error) {
+		if err == nil && errors.Is(context.Cause(ctx), job.ErrCancelled) {
+			err = job.ErrCancelled
+		}
+		done(err)
+	})
+}

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"time"
 
 	"fencepost/core/engine"
@@ -105,6 +106,78 @@ var mutants = []mutant{
 			op.Row.Run &= job.MaxSeq
 		}
 	}))},
+	{"batches of any size", []string{"bytes"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		o.MaxBytes = store.MaxBytes
+		return s, o
+	})},
+	{"an observer that is not told of sweeps", []string{"changes"}, with(liar(func(c *engine.Change) bool { return c.Kind != engine.StepSweep }))},
+	{"an observer that is told of a rescue as a retry", []string{"changes"}, with(liar(func(c *engine.Change) bool {
+		if c.Kind == engine.StepRescue {
+			c.Kind = engine.StepRetry
+		}
+		return true
+	}))},
+	{"an observer that is told of the attempt before", []string{"changes"}, with(liar(func(c *engine.Change) bool {
+		c.Attempt = max(c.Attempt-1, 0)
+		return true
+	}))},
+	{"an observer that is told another due time", []string{"changes"}, with(liar(func(c *engine.Change) bool {
+		c.Due = min(c.Due, 1)
+		return true
+	}))},
+	{"an unknown forward taken as failed", []string{"fail"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		send := o.Forward
+		o.Forward = func(ctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
+			rec, err := send(ctx, addr, j)
+			if err != nil {
+				err = &store.Error{Op: "forward", Outcome: store.Fail, Cause: err}
+			}
+			return rec, err
+		}
+		return s, o
+	})},
+	{"a forward that is not answered taken as done", []string{"acked-lost"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		send := o.Forward
+		o.Forward = func(ctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
+			rec, err := send(ctx, addr, j)
+			if store.OutcomeOf(err) == store.Unknown {
+				return engine.Receipt{ID: j.ID}, nil
+			}
+			return rec, err
+		}
+		return s, o
+	})},
+	{"a cancellation is told before it is settled", []string{"command"}, with(earlyAnswers(func(_ *world, _ store.ShardID, b store.Batch) bool {
+		return has(b, func(op store.Op) bool { return op.Kind == store.Put && op.Row.State == string(job.Cancelled) })
+	}))},
+	{"a cancellation beats success", []string{"end-state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		o.Executor = spoiler{o.Executor}
+		return s, o
+	})},
+	{"a cancellation is told and forgotten", []string{"command"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
+		if op.Row.Kind == store.KindJob && op.Row.State == string(job.Cancelled) {
+			op.Row.State = string(job.Completed)
+		}
+	}))},
+	{"a redrive is told before it is settled", []string{"command"}, with(earlyAnswers(redrives))},
+	{"a redriven job keeps its attempts", []string{"attempts"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+			again := redrives(nil, id, b)
+			b.Ops = append([]store.Op(nil), b.Ops...)
+			for n := range b.Ops {
+				if again && b.Ops[n].Row.Kind == store.KindPending && b.Ops[n].Row.Attempt == 0 && b.Ops[n].Row.Run > 0 {
+					b.Ops[n].Row.Attempt = 2
+				}
+			}
+			return s.Commit(ctx, id, b, n)
+		}}, o
+	})},
+	{"a redriven job stays in the dead letter queue", []string{"state"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
+		if op.Kind == store.Delete && op.Row.Kind == store.KindDLQ {
+			op.Row.ID = "none"
+		}
+	}))},
+	{"rows are read once and remembered", []string{"twice", "command"}, with(remembered)},
 	{"every result is a success", []string{"end-state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		o.Executor = results{o.Executor, func(error) error { return nil }}
 		return s, o

@@ -30,14 +30,15 @@ type Op struct {
 // Change is what a batch does to one job.
 type Change struct {
 	// Kind is StepEnqueue, StepClaim, StepComplete, StepRetry, StepRescue, StepDLQ,
-	// StepCancel, StepAbandon or StepSweep.
+	// StepCancel, StepAbandon, StepRedrive or StepSweep.
 	Kind StepKind
 	Job  job.ID
-	// Run is the run that is claimed or has ended, and Attempt its number.
+	// Run is the run that is claimed or has ended, or of a job that ends while it
+	// is pending its last one, and Attempt its number; 0 if it had none.
 	Run     job.RunID
 	Attempt int
 	// Due is when the job is due from now on, in ms since 1970 (StepEnqueue,
-	// StepRetry, StepRescue).
+	// StepRetry, StepRescue, StepRedrive).
 	Due int64
 }
 
@@ -48,6 +49,8 @@ func (p *plan) changes() []Change {
 		c := Change{Kind: stepOf(i), Job: i.job()}
 		switch {
 		case i.kind == doSweep:
+		case i.kind == doRedrive:
+			c.Due = i.due
 		case i.kind == doEnqueue:
 			if c.Kind == StepEnqueue {
 				c.Due = i.e.due
@@ -97,6 +100,7 @@ const (
 	StepDLQ       StepKind = "dlq"
 	StepCancel    StepKind = "cancel"
 	StepAbandon   StepKind = "abandon"
+	StepRedrive   StepKind = "redrive"
 	StepSweep     StepKind = "sweep"
 	StepCopied    StepKind = "copied"  // an inbox row is about to be deleted
 	StepRefused   StepKind = "refused" // the store refuses a job's row
@@ -147,12 +151,16 @@ func stepOf(i *intent) StepKind {
 	switch {
 	case i.kind == doSweep:
 		return StepSweep
-	case i.condemned != "":
+	case i.condemned != "" && i.kind != doFinish:
 		return StepDLQ
 	case i.kind == doEnqueue:
 		return StepEnqueue
 	case i.kind == doClaim:
 		return StepClaim
+	case i.kind == doCancel:
+		return StepCancel
+	case i.kind == doRedrive:
+		return StepRedrive
 	}
 	switch i.to {
 	case job.Completed:

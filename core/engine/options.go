@@ -29,6 +29,9 @@ const (
 	DefaultDrainTimeout = 30 * time.Second
 )
 
+// minBytes is the least that leaves room for jobs.
+const minBytes = 4 << 10
+
 // Queue is a queue and its fixed number of shards.
 type Queue struct {
 	Name   string
@@ -66,6 +69,12 @@ type Options struct {
 	Queues     []Queue
 	Executor   Executor
 
+	// Forward enqueues a job by the process at addr if that owns the job's shard
+	// (core/forward has one); nil: Submit goes to the inbox instead. The error says
+	// by store.OutcomeOf whether the job certainly was not enqueued. It is given
+	// RequestTimeout.
+	Forward func(ctx context.Context, addr string, j job.Job) (Receipt, error)
+
 	// TTL is how long a contender must see an owner's ticks stand still, in
 	// whole milliseconds; default 30 s. An owner ticks every third of it.
 	TTL time.Duration
@@ -91,6 +100,10 @@ type Options struct {
 	// MaxOps bounds a batch, MaxRunning the runs of a shard, MaxWaiting the
 	// enqueues that wait for a tick; more are refused with ErrBusy.
 	MaxOps, MaxRunning, MaxWaiting int
+	// MaxBytes bounds the rows of a batch, as store.Batch measures them; default
+	// store.MaxBytes, which is also the most. A job that could not be in a batch
+	// alone is refused with a *job.InvalidError.
+	MaxBytes int
 	// MaxPending bounds the jobs of a shard that are in memory: with more,
 	// enqueues are refused with ErrBusy and the inbox is left as it is.
 	MaxPending int
@@ -134,6 +147,7 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.DriftBound, DefaultDriftBound)
 	orDefault(&o.MarginBase, DefaultMarginBase)
 	orDefault(&o.MaxOps, DefaultMaxOps)
+	orDefault(&o.MaxBytes, store.MaxBytes)
 	orDefault(&o.MaxRunning, DefaultMaxRunning)
 	orDefault(&o.MaxWaiting, DefaultMaxWaiting)
 	orDefault(&o.MaxPending, DefaultMaxPending)
@@ -188,6 +202,8 @@ func (o Options) check() error {
 		return bad("TTL %s leaves too little beside a margin of %s: use a longer TTL or a smaller MarginBase", o.TTL, o.margin())
 	case o.MaxOps < 4 || o.MaxOps > store.MaxOps:
 		return bad("MaxOps is %d: want 4 to %d", o.MaxOps, store.MaxOps)
+	case o.MaxBytes < minBytes || o.MaxBytes > store.MaxBytes:
+		return bad("MaxBytes is %d: want %d to %d", o.MaxBytes, minBytes, store.MaxBytes)
 	case o.MaxRunning < 1 || o.MaxWaiting < 1 || o.MaxLoaded < 1 || o.MaxPending < 1 || o.PageSize < 1:
 		return bad("MaxRunning, MaxWaiting, MaxPending, PageSize and MaxLoaded must be at least 1")
 	case o.Horizon < 2*time.Millisecond || o.DedupeWindow < time.Millisecond:

@@ -38,20 +38,22 @@ type owner struct {
 	stopping bool
 	drained  time.Duration // when interrupted at the latest
 	inbox    inboxState
-	queued   atomic.Int64 // enqueues that wait
+	queued   atomic.Int64 // callers that wait
+	runs     map[job.RunID]context.CancelCauseFunc
 	// short: the executor had fewer slots than there is to claim, at shortAt.
 	short   bool
 	shortAt time.Duration
 }
 
 func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
-	o := &owner{e: s.e, s: s, id: s.id, fence: head.Fence, notify: make(chan struct{}, 1), lastSend: first}
+	o := &owner{e: s.e, s: s, id: s.id, fence: head.Fence, notify: make(chan struct{}, 1), lastSend: first,
+		runs: map[job.RunID]context.CancelCauseFunc{}}
 	o.ctx, o.cancel = context.WithCancelCause(context.Background())
 	o.runCtx, o.interrupt = context.WithCancelCause(o.ctx)
 	o.trustUntil.Store(int64(trust))
 	opt := s.e.o
 	o.m = newMachine(machineConfig{
-		maxOps: opt.MaxOps, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
+		maxOps: opt.MaxOps, maxBytes: opt.MaxBytes, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
 		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, page: opt.PageSize, dedupe: millis(opt.DedupeWindow),
 	}, head, o.wall())
 	o.inbox.next, o.inbox.copying = o.now(), map[string]bool{}
@@ -220,21 +222,26 @@ func (o *owner) lose(cause error) {
 		f.span.End(Result{Outcome: outcome, Err: err, Stamp: f.answer.res.Stamp})
 		o.e.o.Executor.Release(f.plan.slots)
 		for _, i := range f.plan.intents {
-			o.tell(i.wait, ack{err: &EnqueueError{Job: i.job(), Outcome: outcome, Cause: err}})
+			o.tell(i.wait, ack{err: i.failed(outcome, err)})
+			if i.kind == doFinish {
+				for _, c := range o.m.parkedFor(i.job()) {
+					o.tell(c.wait, ack{err: c.failed(outcome, err)})
+				}
+			}
 		}
 	}
 	o.e.step(Step{Kind: StepLost, Shard: o.id, Fence: o.fence, Err: err})
 }
 
-// failQueue refuses the enqueues that wait and ride in nothing.
+// failQueue refuses the callers that wait for what rides in nothing.
 func (o *owner) failQueue(cause error) {
 	fail := func(list []*intent) (left []*intent) {
 		for _, i := range list {
-			if i.kind != doEnqueue {
+			if i.kind != doEnqueue && !i.isCommand() {
 				left = append(left, i)
 				continue
 			}
-			o.tell(i.wait, ack{err: &EnqueueError{Job: i.job(), Outcome: store.Fail, Cause: cause}})
+			o.tell(i.wait, ack{err: i.failed(store.Fail, cause)})
 		}
 		return left
 	}
@@ -245,7 +252,12 @@ func (o *owner) failQueue(cause error) {
 }
 
 func (o *owner) failWaiting() {
-	o.failQueue(&LostError{Shard: o.id, Fence: o.fence, Cause: ErrNotOwner})
+	why := &LostError{Shard: o.id, Fence: o.fence, Cause: ErrNotOwner}
+	o.failQueue(why)
+	for _, i := range o.m.parked {
+		o.tell(i.wait, ack{err: i.failed(store.Fail, why)})
+	}
+	o.m.parked = nil
 }
 
 func (o *owner) tell(w *waiter, a ack) {
@@ -255,7 +267,7 @@ func (o *owner) tell(w *waiter, a ack) {
 	}
 }
 
-// drop forgets an enqueue that nobody waits for any more, unless it rides already.
+// drop forgets what nobody waits for any more, unless it rides already.
 func (o *owner) drop(w *waiter) {
 	if o.m.drop(w) {
 		o.queued.Add(-1)
@@ -263,19 +275,28 @@ func (o *owner) drop(w *waiter) {
 }
 
 func (o *owner) enqueue(j job.Job, body []byte, w *waiter) error {
+	i := &intent{kind: doEnqueue, e: &entry{job: j, body: body}, wait: w}
+	return o.ask(i, func() {
+		if o.full() {
+			o.tell(w, ack{err: i.failed(store.Fail, ErrBusy)})
+			return
+		}
+		o.m.enqueue(j, body, o.dueOf(j), w, nil)
+	})
+}
+
+// ask hands what a caller waits for to the loop.
+func (o *owner) ask(i *intent, take func()) error {
 	if o.queued.Add(1) > int64(o.e.o.MaxWaiting) {
 		o.queued.Add(-1)
 		return ErrBusy
 	}
 	ok := o.post(func() {
-		switch {
-		case o.stopping:
-			o.tell(w, ack{err: &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrStopping}})
-		case o.full():
-			o.tell(w, ack{err: &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrBusy}})
-		default:
-			o.m.enqueue(j, body, o.dueOf(j), w, nil)
+		if o.stopping {
+			o.tell(i.wait, ack{err: i.failed(store.Fail, ErrStopping)})
+			return
 		}
+		take()
 	})
 	if !ok {
 		o.queued.Add(-1)
@@ -293,9 +314,11 @@ func (o *owner) full() bool {
 	return n >= o.e.o.MaxPending
 }
 
-func (o *owner) dueOf(j job.Job) int64 {
+func (o *owner) dueOf(j job.Job) int64 { return dueOf(j, o.wall()) }
+
+func dueOf(j job.Job, wall int64) int64 {
 	if j.Due.IsZero() {
-		return o.wall()
+		return wall
 	}
 	// Rounded up: never early.
 	return max(j.Due.Add(time.Millisecond-1).UnixMilli(), 0)

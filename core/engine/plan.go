@@ -28,6 +28,7 @@ type plan struct {
 	slots int
 	// alone: it is a group of a batch that was refused.
 	alone bool
+	bytes int
 
 	jobs map[job.ID]bool
 }
@@ -76,29 +77,96 @@ func (m *machine) groupFits(free int) bool {
 // opsOf is the most operations that an intent makes.
 const opsOf = 3
 
+// fill plans what waits, then claims. Claims that found no room go first the next
+// time, or under a constant stream of enqueues nothing would run.
 func (m *machine) fill(p *plan, in tickInput) {
-	room := func() bool { return len(p.batch.Ops)+opsOf <= m.cfg.maxOps }
+	if m.owed {
+		m.owed = false
+		m.takeClaims(p, in)
+		m.takeQueue(p, in.wall)
+	} else {
+		m.takeQueue(p, in.wall)
+		m.owed = !m.takeClaims(p, in)
+	}
+	if m.fits(p, nil) {
+		p.trims = m.trims()
+		p.put(p.trims)
+	}
+}
+
+func (m *machine) takeQueue(p *plan, wall int64) {
 	var left []*intent
+	full := false
 	for _, i := range m.queue {
+		// What waits behind a change that does not fit waits on, or a large
+		// one would never have its turn.
+		t := rides
 		switch {
 		case m.known(i):
 			// The job is in memory, so its row exists: a duplicate.
 			m.acknowledge(i, true)
-		case !room() || p.jobs[i.job()]:
+			t = over
+		case full || p.jobs[i.job()]:
+			t = waits
+		case i.isCommand():
+			t = m.decide(i)
+		}
+		if t == rides && !m.fits(p, i) {
+			full, t = true, waits
+		}
+		switch t {
+		case rides:
+			m.add(p, i, wall)
+		case waits:
 			left = append(left, i)
-		default:
-			m.add(p, i, in.wall)
 		}
 	}
 	m.queue = left
-	for m.claimable(in.wall, in.free-p.slots) > 0 && room() {
-		e := m.waiting.pop()
-		m.add(p, &intent{kind: doClaim, e: e}, in.wall)
+}
+
+// takeClaims reports whether there was room for all that may run now.
+func (m *machine) takeClaims(p *plan, in tickInput) bool {
+	for m.claimable(in.wall, in.free-p.slots) > 0 {
+		i := &intent{kind: doClaim, e: m.waiting.first()}
+		if !m.fits(p, i) {
+			return false
+		}
+		m.waiting.pop()
+		m.add(p, i, in.wall)
 	}
-	if room() {
-		p.trims = m.trims()
-		p.batch.Ops = append(p.batch.Ops, p.trims...)
+	return true
+}
+
+// fits reports whether a batch has room for one more intent, or for trims. A change
+// that is larger than a batch should be goes alone: its body was taken by a process
+// with another limit, and the store decides.
+func (m *machine) fits(p *plan, i *intent) bool {
+	return len(p.batch.Ops)+opsOf <= m.cfg.maxOps && (len(p.batch.Ops) == 0 || p.bytes+i.most() <= m.cfg.maxBytes)
+}
+
+// most is the most bytes that the operations of an intent take, whatever it comes to.
+func (i *intent) most() int {
+	switch {
+	case i == nil:
+		return opsOf * store.RowBytes
+	case i.kind == doSweep:
+		return opsOf * (store.RowBytes + len(i.ended.ID))
 	}
+	return frame(i.e.job.ID, max(len(i.note), len(i.condemned))) + len(i.e.body)
+}
+
+// frame is the most that a change of a job takes beside its body, with a note of so
+// many bytes in two of the rows.
+func frame(id job.ID, note int) int {
+	const state = len(job.Completed)
+	return opsOf*(store.RowBytes+len(id)+state) + 2*note
+}
+
+func (p *plan) put(ops []store.Op) {
+	for _, op := range ops {
+		p.bytes += op.Bytes()
+	}
+	p.batch.Ops = append(p.batch.Ops, ops...)
 }
 
 func (m *machine) known(i *intent) bool {
@@ -135,10 +203,14 @@ func (m *machine) add(p *plan, i *intent, wall int64) {
 		ops = m.claimOps(p, i, wall)
 	case doFinish:
 		ops = m.finishOps(i, wall)
+	case doCancel:
+		ops = m.cancelOps(i, wall)
+	case doRedrive:
+		ops = m.redriveOps(i, wall)
 	case doSweep:
 		ops = []store.Op{remove(i.ended.Key), remove(jobKey(job.ID(i.ended.ID)))}
 	}
-	p.batch.Ops = append(p.batch.Ops, ops...)
+	p.put(ops)
 }
 
 func jobKey(id job.ID) store.Key { return store.Key{Kind: store.KindJob, ID: string(id)} }

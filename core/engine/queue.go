@@ -10,13 +10,22 @@ type entryHeap struct {
 
 func (h *entryHeap) Len() int           { return len(h.list) }
 func (h *entryHeap) Less(i, j int) bool { return h.less(h.list[i], h.list[j]) }
-func (h *entryHeap) Swap(i, j int)      { h.list[i], h.list[j] = h.list[j], h.list[i] }
-func (h *entryHeap) Push(x any)         { h.list = append(h.list, x.(*entry)) }
+func (h *entryHeap) Push(x any) {
+	e := x.(*entry)
+	e.place = len(h.list)
+	h.list = append(h.list, e)
+}
 func (h *entryHeap) Pop() any {
 	last := h.list[len(h.list)-1]
 	h.list[len(h.list)-1] = nil
 	h.list = h.list[:len(h.list)-1]
 	return last
+}
+
+// Swap implements heap.Interface.
+func (h *entryHeap) Swap(i, j int) {
+	h.list[i], h.list[j] = h.list[j], h.list[i]
+	h.list[i].place, h.list[j].place = i, j
 }
 
 // waiting holds pending entries: those that are not due by their due time, those
@@ -53,7 +62,21 @@ func (w *waiting) due(now int64) int {
 	return len(w.ready.list)
 }
 
+// first is the next of the ready ones, of which there must be one.
+func (w *waiting) first() *entry { return w.ready.list[0] }
+
 func (w *waiting) pop() *entry { return heap.Pop(&w.ready).(*entry) }
+
+// remove takes an entry out, and reports whether it was there.
+func (w *waiting) remove(e *entry) bool {
+	for _, h := range []*entryHeap{&w.future, &w.ready} {
+		if e.place < len(h.list) && h.list[e.place] == e {
+			heap.Remove(h, e.place)
+			return true
+		}
+	}
+	return false
+}
 
 // next is when the first of those that are not due yet will be.
 func (w *waiting) next() (int64, bool) {

@@ -18,6 +18,7 @@ type shard struct {
 
 	mu    sync.Mutex
 	owner *owner // nil unless this process owns the shard
+	addr  string // where another owner takes enqueues; "" if not known
 }
 
 func (s *shard) current() *owner {
@@ -37,7 +38,7 @@ func (s *shard) run(ctx context.Context) {
 			continue
 		}
 		s.mu.Lock()
-		s.owner = o
+		s.owner, s.addr = o, ""
 		s.mu.Unlock()
 		o.loop(ctx)
 		s.mu.Lock()
@@ -61,6 +62,7 @@ func (s *shard) observe(ctx context.Context) *store.Header {
 		switch {
 		case err == nil && h != nil && (first || h.Stamp != seen.Stamp):
 			seen, since, first = *h, now, false
+			s.saw(seen)
 		case err == nil && h != nil:
 			seen = *h
 		}

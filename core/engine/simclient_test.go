@@ -25,12 +25,24 @@ type simJob struct {
 	length    time.Duration
 	keys      []string
 	stubborn  bool // ignores the end of its context
-	poison    string
+	// cancelAfter is when an operator cancels it, 0 for never; redriven: one looks
+	// for it in the dead letter queue.
+	cancelAfter time.Duration
+	redriven    bool
+	poison      string
 
 	// Guarded by world.mu.
 	acked    bool
-	outcomes []store.Outcome // of enqueues
+	enqueues []simEnqueue
 	runs     []*simRun
+	cancels  simCommand
+	redrives simCommand
+}
+
+// simEnqueue is one call that enqueued a job.
+type simEnqueue struct {
+	begun   time.Time
+	outcome store.Outcome
 }
 
 // simRun is one start of a handler.
@@ -46,6 +58,7 @@ type simRun struct {
 
 func (w *world) makeJobs() {
 	r := rand.New(rand.NewPCG(w.cfg.seed, 3))
+	commands := rand.New(rand.NewPCG(w.cfg.seed, 4))
 	for n := range w.cfg.jobs {
 		j := &simJob{clients: 1, after: time.Duration(r.Int64N(int64(w.cfg.duration * 2 / 3)))}
 		if r.IntN(5) == 0 {
@@ -84,6 +97,7 @@ func (w *world) makeJobs() {
 			j.poison = []string{poisonBody, poisonRun, poisonNote}[n%5]
 			j.job.Payload = []byte(j.poison)
 		}
+		w.planCommands(j, commands)
 		w.jobs = append(w.jobs, j)
 		w.byID[j.job.ID] = j
 	}
@@ -104,15 +118,16 @@ func (w *world) client(ctx context.Context, j *simJob, r *rand.Rand) {
 		}
 		limit := w.cfg.ttl/10 + time.Duration(r.Int64N(int64(2*w.cfg.ttl)))
 		rctx, cancel := context.WithTimeout(ctx, limit)
+		begun := time.Now()
 		nonce := fmt.Sprintf("%s/%d/%d", j.job.ID, try, r.Int64())
 		rec, err := w.enqueue(rctx, p, j, nonce)
 		cancel()
 		if p.isCrashed() {
-			w.outcome(j, store.Unknown) // nobody heard the answer
+			w.outcome(j, begun, store.Unknown) // nobody heard the answer
 			continue
 		}
 		if err == nil {
-			w.outcome(j, store.OK)
+			w.outcome(j, begun, store.OK)
 			if rec.Duplicate {
 				w.count("duplicate")
 			}
@@ -122,20 +137,23 @@ func (w *world) client(ctx context.Context, j *simJob, r *rand.Rand) {
 		if !errors.As(err, &ee) {
 			w.violate("error", "Enqueue returned %T: %v", err, err)
 		}
-		w.outcome(j, store.OutcomeOf(err))
+		w.outcome(j, begun, store.OutcomeOf(err))
 		sleep(ctx, time.Duration(r.Int64N(int64(w.cfg.ttl/2))))
 	}
 }
 
-func (w *world) outcome(j *simJob, o store.Outcome) {
+func (w *world) outcome(j *simJob, begun time.Time, o store.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	j.outcomes = append(j.outcomes, o)
+	j.enqueues = append(j.enqueues, simEnqueue{begun, o})
 	j.acked = j.acked || o == store.OK
 	w.counts["enqueue-"+o.String()]++
 }
 
 func (w *world) enqueue(ctx context.Context, p *process, j *simJob, nonce string) (engine.Receipt, error) {
+	if len(nonce)%2 == 0 {
+		return p.eng.Submit(ctx, j.job)
+	}
 	rec, err := p.eng.Enqueue(ctx, j.job)
 	if !errors.Is(err, engine.ErrNotOwner) {
 		return rec, err
@@ -179,6 +197,9 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 		w.violate("early", "job %s: started %s before it was due, by %s's own clock", j.job.ID, j.job.Due.Sub(wall), p.name)
 	}
 	w.exclusive(j)
+	if j.stubborn {
+		ctx = context.WithoutCancel(ctx)
+	}
 	st, err := t.Open(ctx, j.keys...)
 	if err != nil {
 		return err
@@ -186,7 +207,7 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 	pause := j.length / time.Duration(len(j.keys)+1)
 	for _, k := range j.keys {
 		if j.stubborn {
-			sleep(context.Background(), pause)
+			sleep(ctx, pause)
 		} else if err := p.clock.Sleep(ctx, pause+1); err != nil {
 			return err
 		}
@@ -201,12 +222,19 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 	switch {
 	case j.poison == poisonNote:
 		return errPoison
-	case t.Run.Attempt <= j.failFirst:
+	case t.Run.Attempt <= j.failFirst && !w.mended(j):
 		return errors.New("as it should")
 	case j.cancel:
 		return job.Cancel(errors.New("it will never work"))
 	}
 	return nil
+}
+
+// mended: whoever redrives a job has mended what made it fail.
+func (w *world) mended(j *simJob) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return j.redrives.ok > 0
 }
 
 var errCrashed = errors.New("crashed")

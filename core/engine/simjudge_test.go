@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 
 	"fencepost/core/job"
@@ -83,18 +84,21 @@ func (w *world) judgeJob(j *simJob, t *jobTruth, all *truth) {
 		}
 		return
 	}
-	certainlyNot := !j.acked
-	for _, o := range j.outcomes {
-		certainlyNot = certainlyNot && o == store.Fail
+	first := t.insertedAt
+	for _, c := range w.store.InboxChanges() {
+		if c.Row.ID == string(id) && c.At.Before(first) {
+			first = c.At
+		}
 	}
-	if certainlyNot {
-		w.violate("fail", "job %s: every enqueue was reported fail, and it exists", id)
+	if !slices.ContainsFunc(j.enqueues, func(e simEnqueue) bool { return e.outcome != store.Fail && !e.begun.After(first) }) {
+		w.violate("fail", "job %s was in the store at %s, and every enqueue that had begun by then was reported fail", id, first.Sub(w.begun))
 	}
 	if !t.state().Ended() {
 		w.violate("acked-lost", "job %s ends as %s", id, t.state())
 	}
 	w.judgeEnd(j, t)
 	w.judgeRuns(j, all)
+	w.judgeCommands(j, t)
 	w.judgeEffects(j, t)
 }
 
@@ -116,8 +120,8 @@ func (w *world) judgeEnd(j *simJob, t *jobTruth) {
 			bad("its last run %d did not succeed", t.run)
 		}
 	case job.Cancelled:
-		if !cancelled {
-			bad("its last run %d did not cancel it", t.run)
+		if t.states[len(t.states)-2] == job.Running && (worked || !cancelled && j.cancels.asked == 0) {
+			bad("its last run %d did not cancel it; it succeeded: %v", t.run, worked)
 		}
 	case job.Abandoned:
 		if j.job.Rescue != job.AtMostOnce {

@@ -9,6 +9,7 @@ import (
 
 	"fencepost/core/clock"
 	"fencepost/core/engine"
+	"fencepost/core/forward"
 	"fencepost/core/sink"
 	"fencepost/core/sink/sinktest"
 	"fencepost/core/store"
@@ -23,9 +24,11 @@ type process struct {
 	node    int
 	session *sim.Session // to the store
 	effects *sim.Session // to the sink
+	peers   *sim.Session // to other processes
 	clock   clock.Clock
 	eng     *engine.Engine
 	pool    *worker.Pool
+	client  *forward.Client
 	cancel  context.CancelFunc
 	done    chan struct{}
 
@@ -77,8 +80,11 @@ func (w *world) start(n int) *process {
 	w.mu.Unlock()
 	p.session = w.store.Connect(p.name, w.cfg.seed)
 	p.effects = w.store.Connect("sink/"+p.name, w.cfg.seed)
-	p.session.SetFaults(w.faults())
-	p.effects.SetFaults(w.faults())
+	p.client = forward.NewClient(&simNet{p})
+	p.peers = w.store.Connect("peer/"+p.name, w.cfg.seed)
+	for _, s := range p.networks() {
+		s.SetFaults(w.faults())
+	}
 	rate := 1.0
 	if len(w.cfg.rates) > 0 {
 		rate = w.cfg.rates[n%len(w.cfg.rates)]
@@ -96,9 +102,9 @@ func (w *world) start(n int) *process {
 		NewID: func() string { return fmt.Sprintf("%s/%d", p.name, p.ids.Add(1)) },
 		Rank:  func(s store.ShardID) int { return (s.Shard + n) % w.cfg.nodes },
 		// Small numbers, so that everything overflows now and then.
-		MaxOps: w.cfg.maxOps, MaxRunning: w.cfg.slots, MaxLoaded: w.cfg.maxLoaded, PageSize: w.cfg.page, TrimEvery: 5,
+		MaxOps: w.cfg.maxOps, MaxBytes: w.cfg.maxBytes, MaxRunning: w.cfg.slots, MaxLoaded: w.cfg.maxLoaded, PageSize: w.cfg.page, TrimEvery: 5,
 		Horizon: w.cfg.horizon, DedupeWindow: w.cfg.dedupe, InboxPoll: w.cfg.ttl / 3, DrainTimeout: w.cfg.ttl,
-		Observer: p, Logger: quiet,
+		Observer: p, Logger: quiet, Forward: p.forward,
 	}
 	var s store.Shards = p.session
 	if w.cfg.plant != nil {
@@ -136,14 +142,20 @@ func (p *process) crash() {
 	p.crashed = true
 	p.w.mu.Unlock()
 	p.w.count("crash")
-	p.session.Crash()
-	p.effects.Crash()
+	for _, s := range p.networks() {
+		s.Crash()
+	}
 	p.cancel()
 }
 
+func (p *process) networks() []*sim.Session {
+	return []*sim.Session{p.session, p.effects, p.peers}
+}
+
 func (p *process) pause(d time.Duration) {
-	p.session.Pause(d)
-	p.effects.Pause(d)
+	for _, s := range p.networks() {
+		s.Pause(d)
+	}
 }
 
 // Begin implements engine.Observer.

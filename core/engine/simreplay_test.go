@@ -15,6 +15,7 @@ type truth struct {
 	jobs   map[job.ID]*jobTruth
 	claims map[job.RunID]map[store.ShardID]time.Time
 	nonces map[string]int // batches applied by the nonce that they set
+	told   map[string]*recordedOp
 }
 
 type shardTruth struct {
@@ -31,6 +32,9 @@ type jobTruth struct {
 	run      int64
 	ended    time.Time
 	swept    bool
+
+	insertedAt time.Time
+	redriven   int
 }
 
 func (j *jobTruth) state() job.State {
@@ -42,7 +46,10 @@ func (j *jobTruth) state() job.State {
 
 func (w *world) replay() *truth {
 	t := &truth{w: w, shards: map[store.ShardID]*shardTruth{}, jobs: map[job.ID]*jobTruth{},
-		claims: map[job.RunID]map[store.ShardID]time.Time{}, nonces: map[string]int{}}
+		claims: map[job.RunID]map[store.ShardID]time.Time{}, nonces: map[string]int{}, told: map[string]*recordedOp{}}
+	for _, r := range w.ops {
+		t.told[r.op.To.Nonce] = r
+	}
 	for _, c := range w.store.ShardChanges() {
 		s := t.shards[c.Shard]
 		if s == nil {
@@ -51,6 +58,7 @@ func (w *world) replay() *truth {
 		}
 		t.nonces[c.To.Nonce]++
 		t.header(s, c)
+		t.changes(s, c)
 		t.apply(s, c)
 		t.consistent(s, c)
 		s.head = c.To
@@ -149,11 +157,16 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		switch {
 		case !there:
 			j.inserted++
+			j.insertedAt = c.At
 			if j.inserted > 1 {
 				v("twice", "job %s is inserted again, as %s; it was %v", row.ID, next, j.states)
 			}
 		case !j.state().Next(next):
 			v("twice", "job %s goes from %s to %s", row.ID, j.state(), next)
+		}
+		if j.state() == job.DLQ && next == job.Pending {
+			j.redriven++
+			j.claims, j.attempt = 0, 0
 		}
 		j.states = append(j.states, next)
 		if next.Ended() {

@@ -33,6 +33,7 @@ func configFor(seed uint64) simConfig {
 		skew:    []time.Duration{0, time.Duration(r.Int64N(int64(ttl))), -time.Duration(r.Int64N(int64(ttl)))},
 		crashes: r.IntN(4),
 	}
+	cfg.maxBytes = 4<<10 + int(seed%4)*(3<<10)
 	cfg.faults = sim.Faults{
 		Latency:     time.Duration(1+r.IntN(10)) * time.Millisecond,
 		LoseRequest: 0.1 * r.Float64(), LoseReply: 0.15 * r.Float64(), Late: 0.1 * r.Float64(),
@@ -137,6 +138,7 @@ func inOrder(counts map[string]int) string {
 var situations = []string{"crash", "stop", "pause", "cut", "resend", "duplicate", "inbox-insert", "swept",
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
+	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",
 	"step-rescue", "step-retry", "step-copied", "step-sweep", "step-refused", "step-lost", "step-handed", "step-duplicate",
 	"crash-at-send", "crash-at-answer", "crash-at-settled", "crash-at-own", "crash-at-claim", "crash-at-start",
 	"crash-at-finish", "crash-at-complete", "crash-at-enqueue", "crash-at-copied"}

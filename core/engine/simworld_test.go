@@ -27,6 +27,7 @@ type simConfig struct {
 	seed                           uint64
 	nodes, shards, jobs, slots     int
 	maxOps, maxLoaded, page        int
+	maxBytes                       int
 	ttl, horizon, dedupe, duration time.Duration
 	drift                          float64
 	rates                          []float64
@@ -153,6 +154,7 @@ func (w *world) faultPhase() {
 			r := rand.New(rand.NewPCG(w.cfg.seed, uint64(1000+10*n+c)))
 			wg.Go(func() { w.client(ctx, j, r) })
 		}
+		wg.Go(func() { w.operators(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(100_000+n)))) })
 	}
 	for _, e := range w.cfg.events {
 		wg.Go(func() { w.strike(ctx, e) })
@@ -219,9 +221,13 @@ func (w *world) strike(ctx context.Context, e event) {
 		if e.length%2 == 0 { // else the zombie still reaches the sink
 			p.effects.Cut(true)
 		}
+		if e.length%3 == 0 {
+			p.peers.Cut(true)
+		}
 		sleep(ctx, e.length)
-		p.session.Cut(false)
-		p.effects.Cut(false)
+		for _, s := range p.networks() {
+			s.Cut(false)
+		}
 	}
 }
 
@@ -232,10 +238,10 @@ func (w *world) heal() {
 	w.crashes = 0
 	for _, p := range w.procs {
 		p.crashAt = 0
-		p.session.Cut(false)
-		p.effects.Cut(false)
-		p.session.SetFaults(w.faults())
-		p.effects.SetFaults(w.faults())
+		for _, s := range p.networks() {
+			s.Cut(false)
+			s.SetFaults(w.faults())
+		}
 	}
 	var gone []int
 	for n, p := range w.live {

@@ -23,9 +23,12 @@
 //
 //	pending ──claim──> running ──> completed
 //	   ^                  │──────> dlq        attempts used up
-//	   └──retry, rescue───│──────> cancelled  the handler says that it will never work
+//	   └──retry, rescue───│──────> cancelled  by its handler, or from outside
 //	                      └──────> abandoned  rescued with policy at_most_once
 //
+// A pending job may also be cancelled, and a job in the dead letter queue redriven:
+// then it is pending again.
+//
 // Attempts count claims, not starts: a run that was claimed and never started
-// because its owner died spent an attempt.
+// because its owner died spent an attempt. After a redrive they are counted from 0.
 package job

@@ -120,7 +120,8 @@ const (
 	Abandoned State = "abandoned"
 )
 
-// Ended reports whether a job in this state will never run again by itself.
+// Ended reports whether a job in this state will never run again by itself. From
+// DLQ it may be redriven.
 func (s State) Ended() bool {
 	switch s {
 	case Completed, DLQ, Cancelled, Abandoned:
@@ -136,6 +137,8 @@ func (s State) Next(t State) bool {
 		return t == Running || t == Cancelled || t == DLQ
 	case Running:
 		return t == Pending || t.Ended()
+	case DLQ:
+		return t == Pending
 	}
 	return false
 }

@@ -138,7 +138,7 @@ func TestStates(t *testing.T) {
 	all := []job.State{job.Pending, job.Running, job.Completed, job.DLQ, job.Cancelled, job.Abandoned}
 	for _, s := range all {
 		for _, next := range all {
-			want := s == job.Pending && (next == job.Running || next == job.Cancelled || next == job.DLQ) || s == job.Running && next != job.Running
+			want := s == job.Pending && (next == job.Running || next == job.Cancelled || next == job.DLQ) || s == job.Running && next != job.Running || s == job.DLQ && next == job.Pending
 			if got := s.Next(next); got != want {
 				t.Errorf("from %s to %s: %v, want %v", s, next, got, want)
 			}

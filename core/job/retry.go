@@ -104,6 +104,10 @@ func IsCancel(err error) bool {
 	return errors.As(err, &c)
 }
 
+// ErrCancelled is the cause of the end of a run whose job was cancelled from outside.
+// Unless its handler succeeds all the same, the job ends as cancelled.
+var ErrCancelled = errors.New("job: cancelled while it was running")
+
 // ErrInterrupted is the cause of the end of a run that was stopped with its worker.
 // The job is tried again at once, if it has attempts left.
 var ErrInterrupted = errors.New("job: interrupted: its worker stops")

@@ -128,6 +128,31 @@ type Batch struct {
 // MaxOps bounds the operations of a batch.
 const MaxOps = 128
 
+// MaxBytes bounds the rows of one batch, and one inbox row, as Bytes measures them:
+// a store refuses what is larger with certainty. Cassandra's replicas take mutations
+// of up to half a commit log segment (16 MiB by default); they refuse a larger one
+// too, but the coordinator of a conditional batch then answers by a write failure,
+// whose outcome is unknown: the batch would be sent again and again. The rest is room
+// to spare, as replicas store a proposal once more in their Paxos tables.
+const MaxBytes = 1 << 20
+
+// RowBytes is about what the key, the numbers and the names of a row take.
+const RowBytes = 200
+
+// Bytes is about what the operation takes in its batch.
+func (o Op) Bytes() int {
+	return RowBytes + len(o.Row.ID) + len(o.Row.State) + len(o.Row.Note) + len(o.Row.Body)
+}
+
+// Bytes is what the operations of the batch take.
+func (b Batch) Bytes() int {
+	size := 0
+	for _, op := range b.Ops {
+		size += op.Bytes()
+	}
+	return size
+}
+
 // CommitResult is the answer to a Batch.
 type CommitResult struct {
 	Applied bool
@@ -155,6 +180,9 @@ type InboxRow struct {
 	Nonce string
 	Body  []byte
 }
+
+// Bytes is about what the row takes.
+func (r InboxRow) Bytes() int { return RowBytes + len(r.ID) + len(r.Nonce) + len(r.Body) }
 
 // Shards is the store of shard partitions and their inboxes. Rows are changed
 // by conditional requests only. Implementations are safe for concurrent use.

@@ -44,7 +44,7 @@
 // such row that exists; rows that nobody asked for, or a rejection although every
 // condition held, is an unknown outcome. So is a header or row that lacks a column.
 //
-// What Cassandra would refuse by an unknown outcome (a batch over MaxBatchBytes) or
+// What Cassandra would refuse by an unknown outcome (a batch over store.MaxBytes) or
 // take and lose (a key deleted and inserted in one batch: both get one timestamp, and
 // the deletion wins) is refused here.
 //

@@ -19,8 +19,8 @@ func (s *Shards) InboxPut(ctx context.Context, id store.ShardID, r store.InboxRo
 	switch {
 	case r.ID == "" || r.Nonce == "" || r.Nonce == noNonce:
 		return false, "", failed(op, fmt.Errorf("job %q, nonce %q: both are needed", r.ID, r.Nonce))
-	case len(r.Body)+rowOverhead > MaxBatchBytes:
-		return false, "", failed(op, fmt.Errorf("%d bytes: at most %d are allowed", len(r.Body), MaxBatchBytes-rowOverhead))
+	case r.Bytes() > store.MaxBytes:
+		return false, "", failed(op, fmt.Errorf("%d bytes: at most %d are allowed", r.Bytes(), store.MaxBytes))
 	}
 	applied, rows, err := s.db.CAS(ctx, copyNo, onShard(id, insertInbox, r.ID, r.Nonce, blob(r.Body)))
 	if err != nil || applied {

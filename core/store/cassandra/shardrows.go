@@ -113,13 +113,6 @@ func blob(b []byte) []byte {
 	return b
 }
 
-// rowOverhead is about what the key, the numbers and the names of a row take.
-const rowOverhead = 200
-
-func sizeOf(r store.Row) int {
-	return rowOverhead + len(r.ID) + len(r.State) + len(r.Note) + len(r.Body)
-}
-
 // rejection reads the rows that came back with a rejected batch: of those that it
 // names in a condition, the ones that exist, with their whole keys. A rejected
 // single statement returns the header without its key.

@@ -10,14 +10,6 @@ import (
 	"fencepost/core/store"
 )
 
-// MaxBatchBytes bounds the rows of one batch, and of one inbox row. A mutation may
-// take half a commit log segment (16 MiB with Cassandra's defaults). Replicas refuse
-// a larger one, but the coordinator of a conditional batch then answers by a write
-// failure, whose outcome is unknown: the batch would be sent again and again. So
-// what is too large is refused here, with certainty and with room to spare: replicas
-// also store a proposal once more in their Paxos tables.
-const MaxBatchBytes = 1 << 20
-
 // Shards is the store of shard partitions in the tables queues, shards and inbox.
 type Shards struct {
 	db database
@@ -185,7 +177,6 @@ func check(b store.Batch) error {
 	if b.To.Stamp == b.From {
 		return errors.New("the batch leaves the stamp as it is, so that its copies could be applied again and again")
 	}
-	size := 0
 	cleared := map[store.Kind]int64{}
 	touched := make(map[store.Key]bool, len(b.Ops))
 	for _, op := range b.Ops {
@@ -204,10 +195,9 @@ func check(b store.Batch) error {
 			return fmt.Errorf("row %s occurs twice: one timestamp holds for the whole batch, so that a deletion would win over an insertion", k)
 		}
 		touched[k] = true
-		size += sizeOf(op.Row)
 	}
-	if size > MaxBatchBytes {
-		return fmt.Errorf("%d bytes in %d operations: at most %d are allowed", size, len(b.Ops), MaxBatchBytes)
+	if size := b.Bytes(); size > store.MaxBytes {
+		return fmt.Errorf("%d bytes in %d operations: at most %d are allowed", size, len(b.Ops), store.MaxBytes)
 	}
 	for _, op := range b.Ops {
 		at, ok := cleared[op.Row.Kind]

@@ -129,7 +129,7 @@ func TestShardsLargestBatch(t *testing.T) {
 	for n := range store.MaxOps {
 		kind := []store.OpKind{store.Put, store.PutNew}[n%2]
 		op := keyed(kind, store.KindDLQ, int64(n), "j")
-		op.Row.Body = make([]byte, cassandra.MaxBatchBytes/store.MaxOps-300)
+		op.Row.Body = make([]byte, store.MaxBytes/store.MaxOps-300)
 		ops = append(ops, op)
 	}
 	if !r.commit(ops...) {
@@ -138,7 +138,7 @@ func TestShardsLargestBatch(t *testing.T) {
 	if got := len(strings.Fields(r.scan(store.KindDLQ))); got != store.MaxOps {
 		t.Errorf("%d rows", got)
 	}
-	ops[0].Row.Body = make([]byte, cassandra.MaxBatchBytes)
+	ops[0].Row.Body = make([]byte, store.MaxBytes)
 	_, err := r.s.Commit(t.Context(), r.id, store.Batch{From: r.at, To: store.Header{Stamp: store.Stamp{Tick: 99, Nonce: uuid.NewString()}}, Ops: ops}, 0)
 	if store.OutcomeOf(err) != store.Fail {
 		t.Errorf("a batch that is too large: %v", err)

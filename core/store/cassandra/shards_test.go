@@ -160,9 +160,9 @@ func TestCheckBatch(t *testing.T) {
 		"empty":                         {nil, ""},
 		"as many as allowed":            {many(store.MaxOps), ""},
 		"one too many":                  {many(store.MaxOps + 1), "129 operations"},
-		"as large as allowed":           {[]store.Op{sized(MaxBatchBytes - rowOverhead - 1)}, ""},
-		"too large":                     {[]store.Op{sized(MaxBatchBytes)}, "bytes"},
-		"too large together":            {[]store.Op{sized(MaxBatchBytes / 2), {Kind: store.Put, Row: store.Row{Key: jobRow, Note: strings.Repeat("x", MaxBatchBytes/2)}}}, "bytes"},
+		"as large as allowed":           {[]store.Op{sized(store.MaxBytes - store.RowBytes - 1)}, ""},
+		"too large":                     {[]store.Op{sized(store.MaxBytes)}, "bytes"},
+		"too large together":            {[]store.Op{sized(store.MaxBytes / 2), {Kind: store.Put, Row: store.Row{Key: jobRow, Note: strings.Repeat("x", store.MaxBytes/2)}}}, "bytes"},
 		"deletion and insertion":        {[]store.Op{op(store.Delete, pending), op(store.Put, pending)}, "occurs twice"},
 		"twice the same":                {[]store.Op{op(store.PutNew, jobRow), op(store.Put, jobRow)}, "occurs twice"},
 		"one id, two kinds":             {[]store.Op{op(store.Delete, pending), op(store.Put, jobRow)}, ""},
@@ -352,7 +352,7 @@ func TestRefusedArguments(t *testing.T) {
 		"no name":      queue("", 1),
 		"no job":       put(store.InboxRow{Nonce: stampA.Nonce}),
 		"no nonce":     put(store.InboxRow{ID: "j"}),
-		"a large body": put(store.InboxRow{ID: "j", Nonce: stampA.Nonce, Body: make([]byte, MaxBatchBytes)}),
+		"a large body": put(store.InboxRow{ID: "j", Nonce: stampA.Nonce, Body: make([]byte, store.MaxBytes)}),
 	} {
 		if store.OutcomeOf(err) != store.Fail {
 			t.Errorf("%s: %v", name, err)

@@ -93,6 +93,9 @@ func (p *Session) Commit(ctx context.Context, s store.ShardID, b store.Batch, co
 	if len(b.Ops) > store.MaxOps {
 		return store.CommitResult{}, &store.Error{Op: "commit", Outcome: store.Fail, Cause: fmt.Errorf("%d operations: %w", len(b.Ops), ErrInvalid)}
 	}
+	if size := b.Bytes(); size > store.MaxBytes {
+		return store.CommitResult{}, &store.Error{Op: "commit", Outcome: store.Fail, Cause: fmt.Errorf("%d bytes: %w", size, ErrInvalid)}
+	}
 	var res store.CommitResult
 	invalid := p.store.Refuses != nil && p.store.Refuses(b)
 	err := p.Call(ctx, fmt.Sprintf("commit %s %d-%d", s, b.To.Fence, b.To.Tick), func() {
@@ -130,6 +133,9 @@ func (p *Session) Row(ctx context.Context, s store.ShardID, k store.Key) (*store
 
 // InboxPut implements store.Shards.
 func (p *Session) InboxPut(ctx context.Context, s store.ShardID, r store.InboxRow, _ int) (bool, string, error) {
+	if size := r.Bytes(); size > store.MaxBytes {
+		return false, "", &store.Error{Op: "inbox put", Outcome: store.Fail, Cause: fmt.Errorf("%d bytes: %w", size, ErrInvalid)}
+	}
 	var applied bool
 	var existing string
 	var failed error

@@ -204,6 +204,29 @@ func bigBatch(r *shardRig) {
 	r.keys(store.KindPending, want...)
 }
 
+func tooLarge(r *shardRig) {
+	if !r.create() {
+		return
+	}
+	from := r.start()
+	half := putRow(store.KindPending, 10, "a")
+	half.Row.Body = make([]byte, store.MaxBytes/2)
+	other := half
+	other.Row.ID = "b"
+	_, err := r.s.Commit(r.ctx, r.id, store.Batch{From: from, To: after(from), Ops: []store.Op{half, other}}, 0)
+	if store.OutcomeOf(err) != store.Fail {
+		r.t.Errorf("a batch of more than %d bytes: %v (outcome %s), want fail", store.MaxBytes, err, store.OutcomeOf(err))
+	}
+	_, _, err = r.s.InboxPut(r.ctx, r.id, store.InboxRow{ID: "a", Nonce: uuid.NewString(), Body: make([]byte, store.MaxBytes)}, 0)
+	if store.OutcomeOf(err) != store.Fail {
+		r.t.Errorf("an inbox row of more than %d bytes: %v (outcome %s), want fail", store.MaxBytes, err, store.OutcomeOf(err))
+	}
+	r.keys(store.KindPending)
+	r.inbox("", 10)
+	s := r.apply(from, half)
+	r.apply(s, other)
+}
+
 func apart(r *shardRig) {
 	if !r.create() {
 		return

@@ -34,6 +34,7 @@ func ShardCases() []ShardCase {
 		{"copies of one batch apply once, by whatever node", batchCopies},
 		{"of many batches at once one applies", oneBatch},
 		{"a batch of a hundred operations applies", bigBatch},
+		{"what is too large is refused with certainty", tooLarge},
 		{"shards and queues are apart", apart},
 		{"an inbox takes a job once, and gives it back by its nonce only", inboxOnce},
 		{"an inbox is read in order", inboxScans},

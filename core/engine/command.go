@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// Cancel ends a job as cancelled. A pending job is in one tick. The run of a running
+// one is told to end (the cause of its context's end is job.ErrCancelled), and its job
+// is cancelled when it has ended, whatever it returned; but if it succeeded the job is
+// completed, and the error a *StateError that says so. It returns when that is
+// settled. Cancelling again after an unknown outcome is safe.
+//
+// This process must own the job's shard, else the cause is ErrNotOwner. The error is a
+// *CommandError, or a *job.InvalidError. If the shard is lost before the run has
+// ended, the job is rescued as if nobody had cancelled it, and the error says that.
+func (e *Engine) Cancel(ctx context.Context, queue string, id job.ID) error {
+	return e.command(ctx, doCancel, queue, id)
+}
+
+// Redrive makes a job in the dead letter queue pending again, at once, in one tick.
+// Its attempts are counted from 0, while its run ids go on to rise. A *StateError says
+// that the job is elsewhere, a *job.InvalidError that its row was not kept: the store
+// or this program could not take it.
+//
+// This process must own the job's shard, else the cause is ErrNotOwner. The error is a
+// *CommandError, or a *job.InvalidError.
+func (e *Engine) Redrive(ctx context.Context, queue string, id job.ID) error {
+	return e.command(ctx, doRedrive, queue, id)
+}
+
+func (e *Engine) command(ctx context.Context, kind intentKind, queue string, id job.ID) error {
+	shards, ok := e.queues[queue]
+	if !ok {
+		return &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", queue)}
+	}
+	if err := id.Check(shards); err != nil {
+		return err
+	}
+	n, _ := id.Shard()
+	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, wait: &waiter{done: make(chan ack, 1)}}
+	o := e.shards[store.ShardID{Queue: queue, Shard: n}].current()
+	if o == nil || !o.valid() {
+		return commandError(kind, id, store.Fail, ErrNotOwner)
+	}
+	if err := o.ask(i, func() { o.m.queue = append(o.m.queue, i) }); err != nil {
+		return commandError(kind, id, store.Fail, err)
+	}
+	select {
+	case a := <-i.wait.done:
+		return a.err
+	case <-ctx.Done():
+		o.post(func() { o.drop(i.wait) })
+		return commandError(kind, id, store.Unknown, context.Cause(ctx))
+	}
+}
+
+// lookup reads the rows of a job that is not in memory: its state, and its row in the
+// dead letter queue, or its pending row. That one lies where the job is due: only
+// rows that were due when they were inserted lie elsewhere, near the read mark, and
+// the window brings them.
+func (o *owner) lookup(id job.ID, l *lookup) {
+	o.e.wg.Go(func() {
+		read := func(k store.Key) (*store.Row, error) {
+			ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
+			defer stop()
+			return o.e.store.Row(ctx, o.id, k)
+		}
+		state, err := read(jobKey(id))
+		var row *store.Row
+		if err == nil && state != nil {
+			switch job.State(state.State) {
+			case job.Pending:
+				row, err = read(store.Key{Kind: store.KindPending, At: state.Due, ID: string(id)})
+			case job.DLQ:
+				row, err = read(store.Key{Kind: store.KindDLQ, At: state.Ended, ID: string(id)})
+			}
+		}
+		if err != nil || inconclusive(state, row) {
+			_ = o.e.o.Clock.Sleep(o.ctx, o.e.o.TTL/50)
+		}
+		o.post(func() { o.m.found(id, l, state, row, err != nil) })
+	})
+}

@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"slices"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// lookup is what was read about a job that is not in memory. It is void as soon as a
+// batch that touches the job is settled.
+type lookup struct {
+	done       bool
+	state, row *store.Row
+}
+
+// inconclusive: the job is running or pending and not in memory yet, but will be.
+func inconclusive(state, row *store.Row) bool {
+	if state == nil {
+		return false
+	}
+	s := job.State(state.State)
+	return s == job.Running || row == nil && (s == job.Pending || s == job.DLQ)
+}
+
+func (i *intent) isCommand() bool { return i.kind == doCancel || i.kind == doRedrive }
+
+// turn is what becomes of a waiting intent when a batch is planned.
+type turn int
+
+const (
+	rides turn = iota
+	waits
+	over // its caller has been answered, or will be when its job's run has ended
+)
+
+// decide looks at the job of a command when a batch is planned, so that nothing can
+// happen to it between the look and the batch.
+func (m *machine) decide(i *intent) turn {
+	id := i.job()
+	e := m.jobs[id]
+	switch {
+	case e == nil:
+		return m.decideByRows(i)
+	case i.kind == doRedrive:
+		return m.refuse(i, &StateError{Job: id, State: e.state()})
+	case e.running && e.started:
+		e.cancelled = true
+		m.parked = append(m.parked, i)
+		m.out = append(m.out, effect{kind: effCancel, i: i, run: job.Run{Job: e.job, ID: e.run}})
+		return over
+	case e.running:
+		return waits // to be rescued, which is ahead of this
+	}
+	i.e = e
+	return rides
+}
+
+func (e *entry) state() job.State {
+	if e.running {
+		return job.Running
+	}
+	return job.Pending
+}
+
+func (m *machine) decideByRows(i *intent) turn {
+	id := i.job()
+	l := m.lookups[id]
+	switch {
+	case l == nil:
+		l = &lookup{}
+		m.lookups[id] = l
+		m.out = append(m.out, effect{kind: effLookup, i: i, lookup: l})
+		return waits
+	case !l.done:
+		return waits
+	}
+	delete(m.lookups, id)
+	if l.state == nil {
+		return m.refuse(i, ErrUnknownJob)
+	}
+	state := job.State(l.state.State)
+	if i.kind == doCancel && state != job.Pending || i.kind == doRedrive && state != job.DLQ {
+		return m.refuse(i, &StateError{Job: id, State: state})
+	}
+	e, err := m.read(*l.row)
+	if err != nil {
+		return m.refuse(i, err)
+	}
+	if i.kind == doCancel {
+		// As if the window had brought it.
+		m.jobs[id] = e
+		m.waiting.add(e)
+	}
+	i.e = e
+	return rides
+}
+
+// found takes the rows of a job. Void ones are ignored, and what can still change by
+// itself is looked up again by the next plan.
+func (m *machine) found(id job.ID, l *lookup, state, row *store.Row, failed bool) {
+	if m.lookups[id] != l {
+		return
+	}
+	asked := slices.ContainsFunc(m.queue, func(i *intent) bool { return i.isCommand() && i.job() == id })
+	if failed || !asked || inconclusive(state, row) {
+		delete(m.lookups, id)
+		return
+	}
+	l.done, l.state, l.row = true, state, row
+}
+
+func (m *machine) refuse(i *intent, why error) turn {
+	m.out = append(m.out, effect{kind: effAck, i: i, err: why})
+	return over
+}
+
+// parkedFor takes out the cancellations that wait for the end of a job's run.
+func (m *machine) parkedFor(id job.ID) (out []*intent) {
+	m.parked = slices.DeleteFunc(m.parked, func(i *intent) bool {
+		if i.job() == id {
+			out = append(out, i)
+		}
+		return i.job() == id
+	})
+	return out
+}
+
+// runEnded answers the cancellations of a run by where its job has gone.
+func (m *machine) runEnded(id job.ID, to job.State) {
+	for _, i := range m.parkedFor(id) {
+		switch to {
+		case job.Cancelled:
+			m.acknowledge(i, false)
+		case job.Pending:
+			// Its result came before the cancellation.
+			m.queue = append(m.queue, i)
+		default:
+			m.refuse(i, &StateError{Job: id, State: to})
+		}
+	}
+}
+
+func (m *machine) cancelOps(i *intent, wall int64) []store.Op {
+	e := i.e
+	i.waited = m.waiting.remove(e) || i.waited
+	return append(m.endOps(i, job.Cancelled, e.attempt, e.run, "cancelled while it was pending", nil, wall), remove(e.key))
+}
+
+// uncancel gives the job of a cancellation that did not happen back to those that
+// wait for a claim.
+func (m *machine) uncancel(i *intent) {
+	if i.kind == doCancel && i.waited {
+		i.waited = false
+		m.waiting.add(i.e)
+	}
+}
+
+func (m *machine) redriveOps(i *intent, wall int64) []store.Op {
+	e := i.e
+	i.due, e.attempt = max(wall, dueOf(e.job, wall)), 0
+	row := m.pendingRow(e, i.due, 0, e.run)
+	i.put = row.Key
+	return []store.Op{
+		remove(e.key), put(row),
+		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Pending), Due: i.due, Run: int64(e.run), Note: "redriven"}),
+	}
+}

@@ -1,0 +1,141 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// simCommand is what the operators of one job were told.
+type simCommand struct {
+	asked, ok, unknown int
+	// states are those that refusals named.
+	states []job.State
+	// missing is when the first call began that did not find the job.
+	missing time.Time
+}
+
+// planCommands draws which jobs are cancelled and redriven, and when.
+func (w *world) planCommands(j *simJob, r *rand.Rand) {
+	if r.IntN(4) == 0 {
+		j.cancelAfter = 1 + time.Duration(r.Int64N(int64(2*w.cfg.ttl)))
+	}
+	j.redriven = r.IntN(3) > 0
+}
+
+// command gives one command until it is certain what has become of it.
+func (w *world) command(ctx context.Context, j *simJob, r *rand.Rand, c *simCommand, name string) {
+	for try := 0; ctx.Err() == nil && try < 12; try++ {
+		p := w.at(r.IntN(w.cfg.nodes))
+		if owner := w.ownerOf(j); owner != nil && r.IntN(8) > 0 {
+			p = owner
+		}
+		begun := time.Now()
+		rctx, stop := context.WithTimeout(ctx, w.cfg.ttl/10+time.Duration(r.Int64N(int64(3*w.cfg.ttl))))
+		w.mu.Lock()
+		c.asked++
+		w.mu.Unlock()
+		err := p.command(rctx, name, j.job.ID)
+		stop()
+		if w.heard(p, c, begun, err) {
+			return
+		}
+		sleep(ctx, time.Duration(1+r.Int64N(int64(w.cfg.ttl/2))))
+	}
+}
+
+// command gives a command to whoever owns the shard, as far as this process knows.
+func (p *process) command(ctx context.Context, name string, id job.ID) error {
+	addr := p.eng.OwnerAddr(p.w.shardOf(id))
+	switch {
+	case name == "cancel" && addr == "":
+		return p.eng.Cancel(ctx, "q", id)
+	case name == "cancel":
+		return p.client.Cancel(ctx, addr, "q", id)
+	case addr == "":
+		return p.eng.Redrive(ctx, "q", id)
+	}
+	return p.client.Redrive(ctx, addr, "q", id)
+}
+
+// heard reports whether the answer is the last word.
+func (w *world) heard(p *process, c *simCommand, begun time.Time, err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var se *engine.StateError
+	var ce *engine.CommandError
+	switch {
+	case p.crashed:
+		c.unknown++ // nobody heard the answer
+	case err == nil:
+		c.ok++
+		return true
+	case !errors.As(err, &ce):
+		w.violateLocked("error", "a command returned %T: %v", err, err)
+	case errors.As(err, &se):
+		c.states = append(c.states, se.State)
+		return ce.Command == "cancel"
+	case store.OutcomeOf(err) != store.Fail:
+		c.unknown++
+	case errors.Is(err, engine.ErrUnknownJob) && c.missing.IsZero():
+		c.missing = begun
+	}
+	return false
+}
+
+func (w *world) operators(ctx context.Context, j *simJob, r *rand.Rand) {
+	sleep(ctx, j.after)
+	if j.cancelAfter > 0 {
+		sleep(ctx, j.cancelAfter)
+		w.command(ctx, j, r, &j.cancels, "cancel")
+	}
+	for range 2 {
+		if !j.redriven || ctx.Err() != nil {
+			return
+		}
+		sleep(ctx, time.Duration(1+r.Int64N(int64(3*w.cfg.ttl))))
+		w.command(ctx, j, r, &j.redrives, "redrive")
+	}
+}
+
+// judgeCommands compares what operators were told with what has happened.
+func (w *world) judgeCommands(j *simJob, t *jobTruth) {
+	bad := func(format string, args ...any) {
+		w.violate("command", "job %s, %v: %s", j.job.ID, t.states, fmt.Sprintf(format, args...))
+	}
+	c := j.cancels
+	if c.ok > 0 {
+		w.counts["cancel-ok"]++
+		if t.state() != job.Cancelled {
+			bad("told that it was cancelled")
+		}
+	}
+	for _, s := range append(slices.Clone(c.states), j.redrives.states...) {
+		if !slices.Contains(t.states, s) {
+			bad("told that it was %s", s)
+		}
+	}
+	if n := len(t.states); t.state() == job.Cancelled && n > 1 {
+		w.counts["cancelled-"+string(t.states[n-2])]++
+		if t.states[n-2] == job.Pending && c.asked == 0 {
+			bad("cancelled while it was pending, and nobody asked for that")
+		}
+	}
+	d := j.redrives
+	if t.redriven < d.ok || t.redriven > d.ok+d.unknown {
+		bad("redriven %d times; told %d times that it was, %d times nothing", t.redriven, d.ok, d.unknown)
+	}
+	w.counts["redriven"] += t.redriven
+	for _, at := range []time.Time{c.missing, d.missing} {
+		if !at.IsZero() && t.insertedAt.Before(at) && !t.swept {
+			bad("not found at %s, it was inserted at %s", at.Sub(w.begun), t.insertedAt.Sub(w.begun))
+		}
+	}
+}

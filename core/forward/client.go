@@ -1,0 +1,126 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// DialTimeout bounds the attempt to connect: what stands in a header may be gone.
+const DialTimeout = time.Second
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 64 << 10
+
+// Client reaches the Handlers of other processes. Safe for concurrent use.
+type Client struct{ http *http.Client }
+
+// NewClient makes a client. Its requests are made by rt, or by a transport of its own
+// if that is nil: connections are kept, and proxies of the environment are not used.
+func NewClient(rt http.RoundTripper) *Client {
+	if rt == nil {
+		rt = &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: DialTimeout}).DialContext,
+			MaxIdleConnsPerHost: 16,
+			IdleConnTimeout:     90 * time.Second,
+		}
+	}
+	// Nobody who owns a shard sends elsewhere.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{&http.Client{Transport: rt, CheckRedirect: stay}}
+}
+
+// Close ends the connections that are idle.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Enqueue puts a job into its shard by the process at addr (host:port). The error is
+// an *engine.EnqueueError, or a *job.InvalidError.
+func (c *Client) Enqueue(ctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
+	body, err := j.Encode()
+	if err != nil {
+		return engine.Receipt{}, &job.InvalidError{Field: "body", Reason: err.Error()}
+	}
+	rec, certain, err := c.post(ctx, addr+pathEnqueue, j.ID, body)
+	var invalid *job.InvalidError
+	switch {
+	case err == nil:
+		return engine.Receipt{ID: rec.ID, Duplicate: rec.Duplicate}, nil
+	case errors.As(err, &invalid):
+		return engine.Receipt{}, invalid
+	}
+	return engine.Receipt{}, &engine.EnqueueError{Job: j.ID, Outcome: outcome(certain), Cause: err}
+}
+
+// Cancel cancels a job by the process at addr. The error is an *engine.CommandError.
+func (c *Client) Cancel(ctx context.Context, addr, queue string, id job.ID) error {
+	return c.command(ctx, "cancel", addr+pathCancel, queue, id)
+}
+
+// Redrive redrives a job by the process at addr. The error is an *engine.CommandError.
+func (c *Client) Redrive(ctx context.Context, addr, queue string, id job.ID) error {
+	return c.command(ctx, "redrive", addr+pathRedrive, queue, id)
+}
+
+func (c *Client) command(ctx context.Context, name, url, queue string, id job.ID) error {
+	body, err := json.Marshal(target{Queue: queue, ID: id})
+	certain := true
+	if err == nil {
+		_, certain, err = c.post(ctx, url, id, body)
+	}
+	if err == nil {
+		return nil
+	}
+	return &engine.CommandError{Command: name, Job: id, Outcome: outcome(certain), Cause: err}
+}
+
+func outcome(certain bool) store.Outcome {
+	if certain {
+		return store.Fail
+	}
+	return store.Unknown
+}
+
+// post makes one request for a job. With an error it tells whether it is certain that
+// nothing was done.
+func (c *Client) post(ctx context.Context, url string, id job.ID, body []byte) (rec receipt, certain bool, err error) {
+	if ctx.Err() != nil {
+		return rec, true, context.Cause(ctx)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+url, bytes.NewReader(body))
+	if err != nil {
+		return rec, true, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := c.http.Do(req)
+	if err != nil {
+		var op *net.OpError
+		return rec, errors.As(err, &op) && op.Op == "dial", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return rec, false, fmt.Errorf("the answer was cut: %w", err)
+	}
+	if res.StatusCode == http.StatusOK {
+		if json.Unmarshal(text, &rec) != nil || rec.ID != id {
+			return rec, false, fmt.Errorf("an answer that does not name job %s", id)
+		}
+		return rec, false, nil
+	}
+	var no refusal
+	if err := json.Unmarshal(text, &no); err != nil {
+		return rec, false, fmt.Errorf("%s instead of an answer", res.Status)
+	}
+	certain, err = no.cause(res.StatusCode, id)
+	return rec, certain, err
+}

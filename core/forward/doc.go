@@ -1,0 +1,31 @@
+// Package forward carries enqueues and commands to the process that owns a job's
+// shard, by HTTP/1.1 and JSON. Handler is the owner's side, Client the other one;
+// Client.Enqueue fits engine.Options.Forward.
+//
+//	POST /internal/v1/enqueue  the job, as job.Encode writes it
+//	POST /internal/v1/cancel   {"queue": …, "id": …}
+//	POST /internal/v1/redrive  {"queue": …, "id": …}
+//
+// 200 with {"id": …} means that it is done and settled; the answer to an enqueue may
+// have "duplicate": true. A refusal is {"code": …, "message": …} with the status of its code:
+//
+//	400 invalid    the request or the job is; with field and reason
+//	404 no-job     the job is not in its shard
+//	409 state      the job's state does not allow it; with state
+//	421 not-owner  this process does not own the shard (any more)
+//	422 not-kept   the job cannot be redriven; with field and reason
+//	429 busy       too many wait already
+//	500 unknown    it may have been done
+//	503 failed     not done for another reason
+//
+// # Outcomes
+//
+// What certainly did not happen is an allow-list: no connection was made, the context
+// was over before, or one of the answers above but 500, with its own code and status.
+// Everything else is unknown: a lost answer, one that was cut, any other server's or a
+// proxy's page. The handler never hands on what is forwarded to it, so that wrong
+// addresses cannot make a circle.
+//
+// There is no authentication here: the handler belongs on a network of the scheduler's
+// own processes.
+package forward

@@ -1,0 +1,286 @@
+package forward_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	"fencepost/core/engine"
+	"fencepost/core/forward"
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// stub is an engine with one answer for everything.
+type stub struct {
+	rec engine.Receipt
+	err error
+	got []any
+}
+
+func (s *stub) Enqueue(_ context.Context, j job.Job) (engine.Receipt, error) {
+	s.got = append(s.got, j)
+	return s.rec, s.err
+}
+
+func (s *stub) Cancel(_ context.Context, queue string, id job.ID) error {
+	s.got = append(s.got, "cancel", queue, id)
+	return s.err
+}
+
+func (s *stub) Redrive(_ context.Context, queue string, id job.ID) error {
+	s.got = append(s.got, "redrive", queue, id)
+	return s.err
+}
+
+func aJob() job.Job {
+	return job.Job{ID: job.KeyedID("q", "a", 1), Queue: "q", Kind: "k", Key: "a", Payload: []byte("<&>\x00")}.WithDefaults()
+}
+
+// serve starts a server, and returns a client and the server's address.
+func serve(t *testing.T, h http.Handler) (*forward.Client, string) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	c := forward.NewClient(nil)
+	t.Cleanup(func() {
+		c.Close()
+		s.Close()
+	})
+	return c, strings.TrimPrefix(s.URL, "http://")
+}
+
+func enqueueError(o store.Outcome, cause error) error {
+	return &engine.EnqueueError{Job: aJob().ID, Outcome: o, Cause: cause}
+}
+
+func commandError(o store.Outcome, cause error) error {
+	return &engine.CommandError{Command: "cancel", Job: aJob().ID, Outcome: o, Cause: cause}
+}
+
+// TestEnqueueErrors: every error of the owner arrives as what it was.
+func TestEnqueueErrors(t *testing.T) {
+	t.Parallel()
+	other := errors.New("something else")
+	lost := &engine.LostError{Cause: engine.ErrExpired}
+	for name, c := range map[string]struct {
+		err     error
+		outcome store.Outcome
+		is      error
+	}{
+		"done":              {nil, store.OK, nil},
+		"not the owner":     {enqueueError(store.Fail, engine.ErrNotOwner), store.Fail, engine.ErrNotOwner},
+		"stopping":          {enqueueError(store.Fail, engine.ErrStopping), store.Fail, engine.ErrNotOwner},
+		"lost":              {enqueueError(store.Fail, lost), store.Fail, engine.ErrNotOwner},
+		"lost in the tick":  {enqueueError(store.Unknown, lost), store.Unknown, nil},
+		"busy":              {enqueueError(store.Fail, engine.ErrBusy), store.Fail, engine.ErrBusy},
+		"refused":           {enqueueError(store.Fail, other), store.Fail, nil},
+		"nobody waited":     {enqueueError(store.Unknown, context.Canceled), store.Unknown, nil},
+		"unknown kind":      {other, store.Unknown, nil},
+		"busy, not certain": {enqueueError(store.Unknown, engine.ErrBusy), store.Unknown, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &stub{err: c.err, rec: engine.Receipt{ID: aJob().ID, Duplicate: name == "done"}}
+			client, addr := serve(t, forward.Handler(s))
+			rec, err := client.Enqueue(t.Context(), addr, aJob())
+			if store.OutcomeOf(err) != c.outcome || c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("%v arrived as %v, outcome %s", c.err, err, store.OutcomeOf(err))
+			}
+			var ee *engine.EnqueueError
+			if c.err == nil && rec != s.rec || c.err != nil && !errors.As(err, &ee) {
+				t.Errorf("%+v, %T", rec, err)
+			}
+			if len(s.got) != 1 || !reflect.DeepEqual(s.got[0], aJob()) {
+				t.Errorf("the job arrived as %+v", s.got)
+			}
+		})
+	}
+}
+
+func TestCommandErrors(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err     error
+		outcome store.Outcome
+		like    func(error) bool
+	}{
+		"done":           {nil, store.OK, func(err error) bool { return err == nil }},
+		"not the owner":  {commandError(store.Fail, engine.ErrNotOwner), store.Fail, func(err error) bool { return errors.Is(err, engine.ErrNotOwner) }},
+		"no such job":    {commandError(store.Fail, engine.ErrUnknownJob), store.Fail, func(err error) bool { return errors.Is(err, engine.ErrUnknownJob) }},
+		"completed":      {commandError(store.Fail, &engine.StateError{Job: aJob().ID, State: job.Completed}), store.Fail, func(err error) bool { return stateOf(err) == job.Completed }},
+		"not kept":       {commandError(store.Fail, &job.InvalidError{Field: "body", Reason: "gone"}), store.Fail, func(err error) bool { return fieldOf(err) == "body" }},
+		"invalid":        {&job.InvalidError{Field: "id", Reason: "odd"}, store.Fail, func(err error) bool { return fieldOf(err) == "id" }},
+		"unknown":        {commandError(store.Unknown, context.Canceled), store.Unknown, func(err error) bool { return stateOf(err) == "" }},
+		"not done, else": {commandError(store.Fail, errors.New("x")), store.Fail, func(err error) bool { return strings.Contains(err.Error(), "x") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &stub{err: c.err}
+			client, addr := serve(t, forward.Handler(s))
+			for _, err := range []error{
+				client.Cancel(t.Context(), addr, "q", aJob().ID),
+				client.Redrive(t.Context(), addr, "q", aJob().ID),
+			} {
+				if store.OutcomeOf(err) != c.outcome || !c.like(err) {
+					t.Errorf("%v arrived as %v, outcome %s", c.err, err, store.OutcomeOf(err))
+				}
+			}
+			want := []any{"cancel", "q", aJob().ID, "redrive", "q", aJob().ID}
+			if !reflect.DeepEqual(s.got, want) {
+				t.Errorf("asked for %v", s.got)
+			}
+		})
+	}
+}
+
+func stateOf(err error) job.State {
+	var se *engine.StateError
+	if errors.As(err, &se) {
+		return se.State
+	}
+	return ""
+}
+
+func fieldOf(err error) string {
+	var invalid *job.InvalidError
+	if errors.As(err, &invalid) {
+		return invalid.Field
+	}
+	return ""
+}
+
+// TestAnswersThatMeanNothing: what the handler did not write is an unknown outcome.
+func TestAnswersThatMeanNothing(t *testing.T) {
+	t.Parallel()
+	say := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(text))
+		}
+	}
+	for name, h := range map[string]http.HandlerFunc{
+		"lost": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"cut": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte(`{"code":"not-owner"`))
+		},
+		"another server's page":      say(404, "404 page not found"),
+		"a proxy's refusal":          say(503, "<html>"),
+		"another status":             say(200+221, `{"code":"busy"}`),
+		"no code":                    say(429, `{}`),
+		"an unheard-of code":         say(418, `{"code":"teapot"}`),
+		"done, without the job":      say(200, `{}`),
+		"done, of another job":       say(200, `{"id":"0-x"}`),
+		"done, but not in this form": say(200, `fine`),
+		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/internal/v1/other", http.StatusTemporaryRedirect)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, addr := serve(t, h)
+			if _, err := client.Enqueue(t.Context(), addr, aJob()); err == nil || store.OutcomeOf(err) != store.Unknown {
+				t.Errorf("Enqueue: %v, outcome %s", err, store.OutcomeOf(err))
+			}
+			if err := client.Cancel(t.Context(), addr, "q", aJob().ID); err == nil || store.OutcomeOf(err) != store.Unknown {
+				t.Errorf("Cancel: %v, outcome %s", err, store.OutcomeOf(err))
+			}
+		})
+	}
+}
+
+// TestNothingWasSent: then it is certain that nothing was done.
+func TestNothingWasSent(t *testing.T) {
+	t.Parallel()
+	s := &stub{}
+	client, addr := serve(t, forward.Handler(s))
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for name, err := range map[string]error{
+		"refused connection": second(client.Enqueue(t.Context(), strings.TrimPrefix(gone.URL, "http://"), aJob())),
+		"no address":         second(client.Enqueue(t.Context(), "%", aJob())),
+		"over before":        second(client.Enqueue(over, addr, aJob())),
+		"command":            client.Redrive(over, addr, "q", aJob().ID),
+	} {
+		if err == nil || store.OutcomeOf(err) != store.Fail {
+			t.Errorf("%s: %v, outcome %s", name, err, store.OutcomeOf(err))
+		}
+	}
+	if len(s.got) != 0 {
+		t.Errorf("asked for %v", s.got)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestTheClientStopsWaiting: then the outcome is unknown, and the owner's call ends.
+func TestTheClientStopsWaiting(t *testing.T) {
+	t.Parallel()
+	asked, ended := make(chan struct{}), make(chan error, 1)
+	client, addr := serve(t, forward.Handler(&slow{asked: asked, ended: ended}))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	if _, err := client.Enqueue(ctx, addr, aJob()); store.OutcomeOf(err) != store.Unknown || !errors.Is(err, context.Canceled) {
+		t.Errorf("Enqueue: %v, outcome %s", err, store.OutcomeOf(err))
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the owner's call ended by %v", err)
+	}
+}
+
+// slow is an engine that does not come to an end.
+type slow struct {
+	stub
+	asked chan struct{}
+	ended chan error
+}
+
+func (s *slow) Enqueue(ctx context.Context, j job.Job) (engine.Receipt, error) {
+	close(s.asked)
+	<-ctx.Done()
+	s.ended <- ctx.Err()
+	return engine.Receipt{}, enqueueError(store.Unknown, ctx.Err())
+}
+
+// TestHandlerRefuses what is no request of a Client.
+func TestHandlerRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		method, path, body string
+		status             int
+	}{
+		"half a job":          {"POST", "/internal/v1/enqueue", "{", 400},
+		"too large a job":     {"POST", "/internal/v1/enqueue", `{"payload":"` + strings.Repeat("A", store.MaxBytes) + `"}`, 400},
+		"half a command":      {"POST", "/internal/v1/cancel", "{", 400},
+		"too large a command": {"POST", "/internal/v1/redrive", `{"queue":"` + strings.Repeat("A", 5000) + `"}`, 400},
+		"another method":      {"GET", "/internal/v1/enqueue", "", 405},
+		"another version":     {"POST", "/internal/v2/enqueue", "{}", 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &stub{}
+			rec := httptest.NewRecorder()
+			forward.Handler(s).ServeHTTP(rec, httptest.NewRequest(c.method, c.path, strings.NewReader(c.body)))
+			if rec.Code != c.status || len(s.got) != 0 {
+				t.Errorf("status %d, want %d; asked for %v", rec.Code, c.status, s.got)
+			}
+		})
+	}
+}
+
+func TestServerHasLimits(t *testing.T) {
+	t.Parallel()
+	s := forward.NewServer(http.NotFoundHandler())
+	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 || s.WriteTimeout <= forward.HandlerTimeout {
+		t.Errorf("%+v", s)
+	}
+}

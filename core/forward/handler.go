@@ -1,0 +1,91 @@
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// Engine is the part of an *engine.Engine that is reached from elsewhere.
+type Engine interface {
+	Enqueue(ctx context.Context, j job.Job) (engine.Receipt, error)
+	Cancel(ctx context.Context, queue string, id job.ID) error
+	Redrive(ctx context.Context, queue string, id job.ID) error
+}
+
+// HandlerTimeout bounds a request, if its client waits that long.
+const HandlerTimeout = time.Minute
+
+// maxTarget bounds the body of a command, in bytes; a job's is bounded as its row is.
+const maxTarget = 4 << 10
+
+// Handler serves e to other processes.
+func Handler(e Engine) http.Handler {
+	mux := http.NewServeMux()
+	handle(mux, pathEnqueue, store.MaxBytes, job.Decode, func(ctx context.Context, j job.Job) (receipt, error) {
+		rec, err := e.Enqueue(ctx, j)
+		return receipt{ID: rec.ID, Duplicate: rec.Duplicate}, err
+	})
+	for path, do := range map[string]func(context.Context, string, job.ID) error{pathCancel: e.Cancel, pathRedrive: e.Redrive} {
+		handle(mux, path, maxTarget, decodeTarget, func(ctx context.Context, t target) (receipt, error) {
+			return receipt{ID: t.ID}, do(ctx, t.Queue, t.ID)
+		})
+	}
+	return mux
+}
+
+func decodeTarget(body []byte) (target, error) {
+	var t target
+	if err := json.Unmarshal(body, &t); err != nil {
+		return t, &job.InvalidError{Field: "body", Reason: err.Error()}
+	}
+	return t, nil
+}
+
+// handle serves one path: read, do, answer.
+func handle[T any](mux *http.ServeMux, path string, most int64, decode func([]byte) (T, error), do func(context.Context, T) (receipt, error)) {
+	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			err = &job.InvalidError{Field: "payload", Reason: tooLarge.Error()}
+		}
+		var in T
+		if err == nil {
+			in, err = decode(body)
+		}
+		var out any
+		if err == nil {
+			ctx, cancel := context.WithTimeout(r.Context(), HandlerTimeout)
+			defer cancel()
+			out, err = do(ctx, in)
+		}
+		status := http.StatusOK
+		if err != nil {
+			no := refusalOf(err)
+			out, status = no, statuses[no.Code]
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(out)
+	})
+}
+
+// NewServer is a server of h with limits on everything that a client can hold up.
+func NewServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      HandlerTimeout + 30*time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}
+}

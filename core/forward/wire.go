@@ -1,0 +1,113 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// Paths of the requests.
+const (
+	pathEnqueue = "/internal/v1/enqueue"
+	pathCancel  = "/internal/v1/cancel"
+	pathRedrive = "/internal/v1/redrive"
+)
+
+// target is the body of a command.
+type target struct {
+	Queue string `json:"queue"`
+	ID    job.ID `json:"id"`
+}
+
+// receipt is the answer to what was done.
+type receipt struct {
+	ID        job.ID `json:"id"`
+	Duplicate bool   `json:"duplicate,omitempty"`
+}
+
+// refusal is the answer to what was not done.
+type refusal struct {
+	Code    string    `json:"code"`
+	Message string    `json:"message"`
+	Field   string    `json:"field,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	State   job.State `json:"state,omitempty"`
+}
+
+// Codes of refusals.
+const (
+	codeInvalid  = "invalid"
+	codeNoJob    = "no-job"
+	codeState    = "state"
+	codeNotOwner = "not-owner"
+	codeNotKept  = "not-kept"
+	codeBusy     = "busy"
+	codeUnknown  = "unknown"
+	codeFailed   = "failed"
+)
+
+var statuses = map[string]int{
+	codeInvalid:  http.StatusBadRequest,
+	codeNoJob:    http.StatusNotFound,
+	codeState:    http.StatusConflict,
+	codeNotOwner: http.StatusMisdirectedRequest,
+	codeNotKept:  http.StatusUnprocessableEntity,
+	codeBusy:     http.StatusTooManyRequests,
+	codeUnknown:  http.StatusInternalServerError,
+	codeFailed:   http.StatusServiceUnavailable,
+}
+
+// refusalOf says an engine's error on the wire.
+func refusalOf(err error) refusal {
+	r := refusal{Code: codeUnknown, Message: err.Error()}
+	var invalid *job.InvalidError
+	if errors.As(err, &invalid) {
+		r.Field, r.Reason = invalid.Field, invalid.Reason
+	}
+	var command *engine.CommandError
+	var lost *engine.LostError
+	var state *engine.StateError
+	switch {
+	case invalid != nil && !errors.As(err, &command):
+		r.Code = codeInvalid
+	case store.OutcomeOf(err) != store.Fail:
+	case errors.Is(err, engine.ErrNotOwner), errors.Is(err, engine.ErrStopping), errors.As(err, &lost):
+		r.Code = codeNotOwner
+	case errors.Is(err, engine.ErrBusy):
+		r.Code = codeBusy
+	case errors.Is(err, engine.ErrUnknownJob):
+		r.Code = codeNoJob
+	case errors.As(err, &state):
+		r.Code, r.State = codeState, state.State
+	case invalid != nil:
+		r.Code = codeNotKept
+	default:
+		r.Code = codeFailed
+	}
+	return r
+}
+
+// cause is the error that a refusal of a job's request stands for; certain: nothing
+// was done.
+func (r refusal) cause(status int, id job.ID) (certain bool, err error) {
+	if want, ok := statuses[r.Code]; !ok || want != status {
+		return false, fmt.Errorf("status %d with code %q", status, r.Code)
+	}
+	switch r.Code {
+	case codeNotOwner:
+		return true, engine.ErrNotOwner
+	case codeBusy:
+		return true, engine.ErrBusy
+	case codeNoJob:
+		return true, engine.ErrUnknownJob
+	case codeState:
+		return true, &engine.StateError{Job: id, State: r.State}
+	case codeInvalid, codeNotKept:
+		return true, &job.InvalidError{Field: r.Field, Reason: r.Reason}
+	}
+	return r.Code == codeFailed, errors.New(r.Message)
+}
