@@ -6,8 +6,13 @@ package scheduler
 
 import (
 	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
 
 	"fencepost/core/engine"
+	"fencepost/core/forward"
 	"fencepost/core/job"
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -24,7 +29,11 @@ type Options struct {
 	Handlers map[string]worker.Handler
 	// Slots is how many runs may be at work at once; default 100.
 	Slots int
-	// Engine is the rest; its Executor is the scheduler's own.
+	// Listener is where other schedulers hand on what is enqueued for shards that
+	// this one owns (core/forward), and the engine's Addr how they reach it; nil:
+	// they use the inboxes. The scheduler closes it.
+	Listener net.Listener
+	// Engine is the rest; its Executor and Forward are the scheduler's own.
 	Engine engine.Options
 }
 
@@ -32,24 +41,51 @@ type Options struct {
 type Scheduler struct {
 	engine *engine.Engine
 	pool   *worker.Pool
+	client *forward.Client
+	server *http.Server
+	listen net.Listener
 }
 
 // New makes a scheduler; Run starts it.
 func New(o Options) (*Scheduler, error) {
 	pool := worker.New(worker.Options{Slots: o.Slots, Handlers: o.Handlers, Sink: o.Sink, Clock: o.Engine.Clock, Logger: o.Engine.Logger})
-	o.Engine.Executor = pool
+	client := forward.NewClient(nil)
+	o.Engine.Executor, o.Engine.Forward = pool, client.Enqueue
 	e, err := engine.New(o.Shards, o.Engine)
 	if err != nil {
 		return nil, err
 	}
-	return &Scheduler{engine: e, pool: pool}, nil
+	server := &http.Server{Handler: forward.Handler(e), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
+	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener}, nil
 }
+
+// Limits of the server for other schedulers.
+const (
+	headerTimeout   = 10 * time.Second
+	idleTimeout     = 2 * time.Minute
+	shutdownTimeout = 5 * time.Second
+)
 
 // Run works until ctx ends, then lets runs end, hands its shards over and returns
 // when no handler is at work any more.
 func (s *Scheduler) Run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() {
+		if s.listen == nil {
+			served <- nil
+			return
+		}
+		served <- s.server.Serve(s.listen)
+	}()
 	err := s.engine.Run(ctx)
 	s.pool.Wait()
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	err = errors.Join(err, s.server.Shutdown(stop))
+	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
+		err = errors.Join(err, e)
+	}
+	s.client.Close()
 	return err
 }
 

@@ -15,8 +15,15 @@ import (
 	"fencepost/harness/workload"
 )
 
-// SinkPurpose names a worker's links to the nodes as the sink's, not the lock store's.
-const SinkPurpose = "sink"
+// SinkPurpose names a worker's links to the nodes as the sink's, not the lock
+// store's; PeerPurpose the one link by which all other workers reach it.
+const (
+	SinkPurpose = "sink"
+	PeerPurpose = "peer"
+)
+
+// Peers is where the links between workers begin.
+const Peers = "peers"
 
 // Node is where a worker's links lead.
 type Node struct {
@@ -86,6 +93,11 @@ func New(cfg Config) (*Fleet, error) {
 					return nil, fmt.Errorf("link %s->%s: %w", w.name, n.Name, err)
 				}
 				addrs[n.IP] = l.Addr()
+			}
+		}
+		if cfg.Worker.Jobs != nil {
+			if err := w.listen(cfg); err != nil {
+				return nil, err
 			}
 		}
 		f.workers = append(f.workers, w)

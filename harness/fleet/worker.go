@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"fencepost/harness/control"
 	"fencepost/harness/history"
+	"fencepost/harness/link"
 	"fencepost/harness/workload"
 )
 
@@ -27,6 +29,9 @@ type Worker struct {
 	name  string
 	lock  map[string]string // node IP -> link address
 	sink  map[string]string
+	// serves is where the process listens for other workers, peers the link by
+	// which they reach it; "" for workers that none talk to.
+	serves, peers string
 
 	mu    sync.Mutex
 	lives int
@@ -50,6 +55,27 @@ type life struct {
 	fault  string // the worker's own last words
 	err    error  // after done
 	clocks chan control.Reading
+}
+
+// listen finds an address for the worker's processes, which all of its lives use
+// (nobody listens while none runs, so that others are refused), and makes the link to it.
+func (w *Worker) listen(cfg Config) error {
+	free, err := net.Listen("tcp", cfg.ListenIP+":0")
+	if err != nil {
+		return fmt.Errorf("an address for %s: %w", w.name, err)
+	}
+	w.serves = free.Addr().String()
+	if err := free.Close(); err != nil {
+		return fmt.Errorf("an address for %s: %w", w.name, err)
+	}
+	l, err := cfg.Links.Add(link.Spec{
+		From: Peers, To: w.name, Purpose: PeerPurpose, Listen: cfg.ListenIP + ":0", Upstream: w.serves, Seed: cfg.Worker.Seed,
+	})
+	if err != nil {
+		return fmt.Errorf("link %s->%s: %w", Peers, w.name, err)
+	}
+	w.peers = l.Addr()
+	return nil
 }
 
 // Name is "w1".
@@ -170,6 +196,11 @@ func (w *Worker) spawn() (*life, error) {
 	cfg := w.fleet.cfg.Worker
 	cfg.Worker, cfg.Life, cfg.LockNodes, cfg.SinkNodes = w.name, l.name, w.lock, w.sink
 	cfg.History = w.fleet.historyFile(l.name)
+	if cfg.Jobs != nil {
+		j := *cfg.Jobs
+		j.Listen, j.Advertise = w.serves, w.peers
+		cfg.Jobs = &j
+	}
 	env, err := cfg.Encode()
 	if err != nil {
 		return nil, err

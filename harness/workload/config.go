@@ -64,6 +64,10 @@ type Jobs struct {
 	MaxAttempts int           `json:"max_attempts"`
 	RetryBase   time.Duration `json:"retry_base_ns"`
 	Slots       int           `json:"slots"`
+	// Listen is where this worker takes what others enqueue for its shards,
+	// Advertise how they reach it: by its own link.
+	Listen    string `json:"listen"`
+	Advertise string `json:"advertise"`
 }
 
 // Encode returns the value for ConfigEnv.

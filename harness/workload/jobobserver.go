@@ -47,6 +47,7 @@ var changeNames = map[engine.StepKind]string{
 	engine.StepCancel:   history.DoCancel,
 	engine.StepAbandon:  history.DoAbandon,
 	engine.StepSweep:    history.DoSweep,
+	engine.StepRedrive:  history.DoRedrive,
 }
 
 // changePoints are reached before a batch with such a change is sent.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ func (p *process) newJobs(ctx context.Context) (load, error) {
 		shards = p.hooks.Shards(p.cfg, p.lockDB, shards)
 	}
 	o := engine.Options{
-		Name: p.cfg.Life, Queues: []engine.Queue{{Name: j.Queue, Shards: j.Shards}},
+		Name: p.cfg.Life, Addr: j.Advertise, Queues: []engine.Queue{{Name: j.Queue, Shards: j.Shards}},
 		TTL: p.cfg.TTL, DriftBound: p.cfg.DriftBound, MarginBase: p.cfg.MarginBase,
 		Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/engine"),
 		Rank: p.rank, DedupeWindow: dedupeWindow, DrainTimeout: drainTimeout / 2,
@@ -50,8 +51,13 @@ func (p *process) newJobs(ctx context.Context) (load, error) {
 	if p.hooks.Engine != nil {
 		p.hooks.Engine(p.cfg, &o)
 	}
+	listener, err := net.Listen("tcp", j.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for other workers: %w", err)
+	}
 	s, err := scheduler.New(scheduler.Options{
-		Shards: shards, Slots: j.Slots, Engine: o, Sink: &laneSink{Sink: p.sink, process: p},
+		Listener: listener,
+		Shards:   shards, Slots: j.Slots, Engine: o, Sink: &laneSink{Sink: p.sink, process: p},
 		Handlers: map[string]worker.Handler{JobKind: w.handle},
 	})
 	if err != nil {
