@@ -45,6 +45,22 @@ func TestMostIsAnUpperBound(t *testing.T) {
 	}
 }
 
+func TestMostOfCommands(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []intentKind{doCancel, doRedrive} {
+		r := newRig(t)
+		j := r.job(1, func(j *job.Job) { j.Payload = make([]byte, 1000) })
+		i := r.command(kind, j.ID)
+		r.next(0)
+		_, l := r.answers()
+		state, row := r.rowsOf(j, map[intentKind]job.State{doCancel: job.Pending, doRedrive: job.DLQ}[kind], 500)
+		r.m.found(j.ID, l, state, row, false)
+		if got := r.tick(0).batch.Bytes(); got > i.most() {
+			t.Errorf("%s: %d bytes, reckoned at %d", stepOf(i), got, i.most())
+		}
+	}
+}
+
 // TestBatchesStayBelowTheirLimit: nobody waits for ever, large or small, enqueue or
 // claim.
 func TestBatchesStayBelowTheirLimit(t *testing.T) {

@@ -1,346 +1,173 @@
-package engine
+package engine_test
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"fencepost/core/clock"
+	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/store"
+	"fencepost/core/store/sim"
+	"fencepost/core/worker"
 )
 
-// command gives the machine a command, plans, and returns the lookup that it asks for.
-func (r *machineRig) command(kind intentKind, id job.ID) *intent {
-	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, wait: &waiter{done: make(chan ack, 1)}}
-	r.m.queue = append(r.m.queue, i)
-	return i
-}
-
-// answers returns what callers were told since the last call, and the lookup asked for.
-func (r *machineRig) answers() (told string, l *lookup) {
-	for _, x := range r.m.take() {
-		var se *StateError
-		switch {
-		case x.kind == effLookup:
-			l = x.lookup
-		case x.kind == effCancel:
-			told += "interrupt "
-		case x.kind != effAck:
-		case x.err == nil:
-			told += "done "
-		case errors.As(x.err, &se):
-			told += string(se.State) + " "
-		default:
-			told += x.err.Error() + " "
+// state is a job's state by its row.
+func (r *rig) state(id job.ID) (state job.State, attempt int) {
+	_, rows := r.store.ShardRows(shard0)
+	for _, row := range rows {
+		if row.Kind == store.KindJob && row.ID == string(id) {
+			return job.State(row.State), row.Attempt
 		}
 	}
-	return told, l
+	return "", 0
 }
 
-func (r *machineRig) wantAnswers(want string) *lookup {
-	r.t.Helper()
-	told, l := r.answers()
-	if told != want {
-		r.t.Errorf("told %q, want %q", told, want)
-	}
-	return l
+// is reports whether err is a refusal that names the state.
+func is(err error, s job.State) bool {
+	var se *engine.StateError
+	var ce *engine.CommandError
+	return errors.As(err, &se) && se.State == s && errors.As(err, &ce) && store.OutcomeOf(err) == store.Fail
 }
 
-// jobRow is what the last batch wrote about a job.
-func jobRow(t *testing.T, p *plan, id job.ID) store.Row {
-	t.Helper()
-	for _, op := range p.batch.Ops {
-		if op.Row.Key == jobKey(id) && op.Kind != store.Delete {
-			return op.Row
-		}
-	}
-	t.Errorf("nothing is written about %s: %v", id, p.batch.Ops)
-	return store.Row{}
-}
-
-// rowsOf are the rows of a job in some state, as a lookup would show them.
-func (r *machineRig) rowsOf(j job.Job, s job.State, due int64) (state, row *store.Row) {
-	state = &store.Row{Key: jobKey(j.ID), State: string(s), Due: due, Ended: due, Attempt: 4, Run: 1<<32 | 7}
-	kind := store.KindPending
-	if s == job.DLQ {
-		kind = store.KindDLQ
-	}
-	return state, &store.Row{Key: store.Key{Kind: kind, At: due, ID: string(j.ID)}, Due: due, Attempt: 4, Run: 1<<32 | 7, Body: r.body(j)}
-}
-
-func TestCancelPending(t *testing.T) {
+func TestCancel(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	id := r.job(1).ID
-	r.enqueue(1, r.wall+100)
-	r.tick(1)
-	r.m.take()
-	r.command(doCancel, id)
-	p := r.next(1)
-	if m := r.m; m.waiting.due(r.wall+1000) != 0 {
-		t.Error("it can be claimed while its cancellation is on its way")
-	}
-	if !r.m.rejected(p, nil) { // as if another enqueue of the batch had been a duplicate
-		r.m.undo(p, p.intents)
-	}
-	if r.m.waiting.due(r.wall) != 0 || len(r.m.waiting.future.list) != 1 {
-		t.Error("it does not wait any more though its cancellation did not happen")
-	}
-	p = r.tick(0)
-	if row := jobRow(t, p, id); row.State != string(job.Cancelled) || p.changes()[0].Kind != StepCancel {
-		t.Errorf("%+v, %+v", row, p.changes())
-	}
-	r.wantAnswers("done ")
-	if len(r.m.jobs) != 0 || len(r.m.waiting.future.list) != 0 {
-		t.Error("it is still in memory")
-	}
-}
-
-func TestCancelRunning(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		before, result error // before: the result is there before the cancellation
-		early          bool
-		told           string
-		state          job.State
-	}{
-		"fails":                 {nil, errors.New("x"), false, "done ", job.Cancelled},
-		"heeds it":              {nil, job.ErrCancelled, false, "done ", job.Cancelled},
-		"is interrupted":        {nil, job.ErrInterrupted, false, "done ", job.Cancelled},
-		"succeeds":              {nil, nil, false, "completed ", job.Completed},
-		"had failed before":     {errors.New("x"), nil, true, "done ", job.Cancelled},
-		"had succeeded before":  {nil, nil, true, "completed ", job.Completed},
-		"had cancelled it then": {job.Cancel(nil), nil, true, "cancelled ", job.Cancelled},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, func(c *machineConfig) { c.horizon = 1e9 })
-			id := r.job(1).ID
-			r.enqueue(1, 0)
-			r.tick(1)
-			r.tick(1)
-			r.m.take()
-			run := r.m.jobs[id].run
-			var p *plan
-			if c.early {
-				// On its way when the cancellation comes.
-				r.m.finished(id, run, c.before, r.wall, 0)
-				p = r.next(0)
-				r.command(doCancel, id)
-				r.m.settled(p)
-				if q := r.next(0); q != nil {
-					p = q
-					r.m.settled(p)
-				}
-				told, l := r.answers()
-				if l != nil {
-					s, _ := r.rowsOf(r.job(1), c.state, 1)
-					r.m.found(id, l, s, nil, false)
-					r.next(0)
-					told, _ = r.answers()
-				}
-				if told != c.told {
-					t.Errorf("told %q, want %q", told, c.told)
-				}
-			} else {
-				r.command(doCancel, id)
-				if r.next(0) != nil {
-					t.Error("something was planned")
-				}
-				r.wantAnswers("interrupt ")
-				r.m.finished(id, run, c.result, r.wall, 0)
-				p = r.tick(0)
-				r.wantAnswers(c.told)
+	synctest.Test(t, func(t *testing.T) {
+		var causes []error
+		r := run(t, sim.New(), "w", func(ctx context.Context, k *worker.Task) error {
+			err := clock.Go().Sleep(ctx, 10*time.Second)
+			causes = append(causes, context.Cause(ctx))
+			if k.Run.Job.Key == "succeeds" {
+				return nil
 			}
-			if row := jobRow(t, p, id); row.State != string(c.state) {
-				t.Errorf("it is %s, want %s", row.State, c.state)
-			}
-			if len(r.m.parked) != 0 {
-				t.Error("somebody still waits")
-			}
+			return err
 		})
-	}
+		enqueue := func(key string, due time.Duration) job.ID {
+			j := aJob(key)
+			if due > 0 {
+				j.Due = time.Now().Add(due)
+			}
+			if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+			return j.ID
+		}
+		cancel := func(id job.ID) error { return r.eng.Cancel(t.Context(), "q", id) }
+
+		for name, due := range map[string]time.Duration{"soon": 30 * time.Second, "beyond the window": 10 * time.Minute} {
+			id := enqueue(name, due)
+			if err := cancel(id); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if err := cancel(id); !is(err, job.Cancelled) {
+				t.Errorf("%s, again: %v", name, err)
+			}
+		}
+		for key, want := range map[string]job.State{"fails": job.Cancelled, "succeeds": job.Completed} {
+			id := enqueue(key, 0)
+			time.Sleep(time.Second)
+			begun := time.Now()
+			err := cancel(id)
+			if want == job.Cancelled && err != nil || want == job.Completed && !is(err, job.Completed) {
+				t.Errorf("%s: %v", key, err)
+			}
+			if s, _ := r.state(id); s != want || time.Since(begun) > time.Second {
+				t.Errorf("%s is %s after %s", key, s, time.Since(begun))
+			}
+		}
+		if len(causes) != 2 || !errors.Is(causes[0], job.ErrCancelled) || !errors.Is(causes[1], job.ErrCancelled) {
+			t.Errorf("the runs' contexts ended by %v", causes)
+		}
+		if err := cancel(aJob("never seen").ID); !errors.Is(err, engine.ErrUnknownJob) || store.OutcomeOf(err) != store.Fail {
+			t.Errorf("an unknown job: %v", err)
+		}
+		var invalid *job.InvalidError
+		if err := cancel("7-x"); !errors.As(err, &invalid) {
+			t.Errorf("no id: %v", err)
+		}
+		if err := r.eng.Redrive(t.Context(), "other", aJob("a").ID); !errors.As(err, &invalid) {
+			t.Errorf("another queue: %v", err)
+		}
+		time.Sleep(11 * time.Minute)
+		if len(causes) != 2 {
+			t.Error("a cancelled job has run")
+		}
+		r.end(t)
+		if err := cancel(aJob("a").ID); !errors.Is(err, engine.ErrNotOwner) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
 }
 
-// TestCommandsByTheRows: of jobs that are not in memory.
-func TestCommandsByTheRows(t *testing.T) {
+// TestCancelThatNobodyWaitsFor: the outcome is unknown, and the job is cancelled.
+func TestCancelThatNobodyWaitsFor(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		kind  intentKind
-		state job.State
-		told  string
-	}{
-		"cancel pending":    {doCancel, job.Pending, "done "},
-		"cancel completed":  {doCancel, job.Completed, "completed "},
-		"cancel dead":       {doCancel, job.DLQ, "dlq "},
-		"cancel unknown":    {doCancel, "", ErrUnknownJob.Error() + " "},
-		"redrive dead":      {doRedrive, job.DLQ, "done "},
-		"redrive pending":   {doRedrive, job.Pending, "pending "},
-		"redrive cancelled": {doRedrive, job.Cancelled, "cancelled "},
-		"redrive unknown":   {doRedrive, "", ErrUnknownJob.Error() + " "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			j := r.job(1)
-			r.command(c.kind, j.ID)
-			r.next(0)
-			l := r.wantAnswers("")
-			if l == nil {
-				t.Fatal("the rows are not asked for")
-			}
-			state, row := r.rowsOf(j, c.state, r.wall+50_000)
-			if c.state == "" {
-				state, row = nil, nil
-			}
-			r.m.found(j.ID, l, state, row, false)
-			p := r.next(0)
-			if p != nil {
-				r.m.settled(p)
-			}
-			r.wantAnswers(c.told)
-			if (p != nil) != (c.told == "done ") || len(r.m.lookups) != 0 {
-				t.Errorf("planned %v, lookups %v", p, r.m.lookups)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, sim.New(), "w", func(ctx context.Context, _ *worker.Task) error {
+			<-ctx.Done()
+			time.Sleep(5 * time.Second) // it is slow to heed it
+			return ctx.Err()
 		})
-	}
+		j := aJob("a")
+		if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if err := r.eng.Cancel(ctx, "q", j.ID); store.OutcomeOf(err) != store.Unknown || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Cancel: %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if s, _ := r.state(j.ID); s != job.Cancelled {
+			t.Errorf("it is %s", s)
+		}
+		r.end(t)
+	})
 }
 
-// TestRedriveStartsAnew: attempts from 0, run ids above all earlier ones.
-func TestRedriveStartsAnew(t *testing.T) {
+func TestRedrive(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	j := r.job(1, func(j *job.Job) { j.MaxAttempts = 4 })
-	r.command(doRedrive, j.ID)
-	r.next(0)
-	l := r.wantAnswers("")
-	state, row := r.rowsOf(j, job.DLQ, 500)
-	r.m.found(j.ID, l, state, row, false)
-	r.command(doRedrive, j.ID) // a second one at the same time
-	p := r.tick(0)
-	if c := p.changes(); len(c) != 1 || c[0] != (Change{Kind: StepRedrive, Job: j.ID, Due: r.wall}) {
-		t.Errorf("changes %+v", c)
-	}
-	if got := jobRow(t, p, j.ID); got.Attempt != 0 || got.Run != row.Run || got.State != string(job.Pending) {
-		t.Errorf("the job's row is %+v", got)
-	}
-	p = r.tick(1)
-	r.wantAnswers("done pending ")
-	if got := jobRow(t, p, j.ID); got.Attempt != 1 || got.Run <= row.Run {
-		t.Errorf("claimed as %+v", got)
-	}
-	// The body was not kept: the store had refused it.
-	j = r.job(2)
-	r.command(doRedrive, j.ID)
-	r.next(0)
-	_, l = r.answers()
-	state, row = r.rowsOf(j, job.DLQ, 500)
-	row.Body = nil
-	r.m.found(j.ID, l, state, row, false)
-	r.next(0)
-	var invalid *job.InvalidError
-	if out := r.m.take(); len(out) != 1 || !errors.As(out[0].err, &invalid) {
-		t.Errorf("%+v", out)
-	}
-}
-
-// TestRowsThatWereReadBeforeAChangeAreVoid: the job has been loaded, run and completed
-// since; a cancellation by the old rows would take that back.
-func TestRowsThatWereReadBeforeAChangeAreVoid(t *testing.T) {
-	t.Parallel()
-	for _, when := range []string{"before the answer", "after the answer"} {
-		t.Run(when, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, func(c *machineConfig) { c.page = 1 })
-			j := r.job(1)
-			state, row := r.rowsOf(j, job.Pending, r.wall)
-			row.Attempt = 0
-			r.command(doCancel, j.ID)
-			r.next(0)
-			l := r.wantAnswers("")
-			if when == "after the answer" {
-				r.m.found(j.ID, l, state, row, false)
+	synctest.Test(t, func(t *testing.T) {
+		var runs []job.Run
+		mended := false
+		r := run(t, sim.New(), "w", func(_ context.Context, k *worker.Task) error {
+			runs = append(runs, k.Run)
+			if mended {
+				return nil
 			}
-			mine := r.m.queue
-			r.m.queue = nil // a group of a refused batch, say, is ahead
-			if _, ok := r.m.page(r.wall); !ok {
-				t.Fatal("no page is wanted")
-			}
-			r.m.loaded([]store.Row{*row}, false)
-			r.tick(1)
-			r.m.finished(j.ID, r.m.jobs[j.ID].run, nil, r.wall, 0)
-			r.tick(0)
-			r.m.take()
-			r.m.queue = mine
-			if when == "before the answer" {
-				r.m.found(j.ID, l, state, row, false)
-			}
-			if p := r.next(0); p != nil {
-				t.Fatalf("planned by rows that were void: %v", p.batch.Ops)
-			}
-			again := r.wantAnswers("")
-			if again == nil || again == l {
-				t.Fatal("the rows were not asked for again")
-			}
-			state.State = string(job.Completed)
-			r.m.found(j.ID, again, state, nil, false)
-			r.next(0)
-			r.wantAnswers("completed ")
+			return errors.New("broken")
 		})
-	}
-}
-
-// TestInconclusiveRowsAreReadAgain, and nobody's rows are kept.
-func TestInconclusiveRowsAreReadAgain(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	j := r.job(1)
-	i := r.command(doCancel, j.ID)
-	for n := range 4 {
-		if r.next(0) != nil {
-			t.Fatal("something was planned")
+		j := aJob("a")
+		j.MaxAttempts, j.Retry = 2, job.Exponential(time.Second, 1, time.Second)
+		redrive := func() error { return r.eng.Redrive(t.Context(), "q", j.ID) }
+		if err := redrive(); !errors.Is(err, engine.ErrUnknownJob) {
+			t.Errorf("before the job is there: %v", err)
 		}
-		l := r.wantAnswers("")
-		if l == nil {
-			t.Fatalf("round %d: the rows are not asked for", n)
+		if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
+			t.Fatal(err)
 		}
-		state, row := r.rowsOf(j, []job.State{job.Running, job.Pending, job.DLQ, job.Pending}[n], 5)
-		if n < 3 {
-			row = nil
+		if err := redrive(); !is(err, job.Pending) && !is(err, job.Running) {
+			t.Errorf("while it is at work: %v", err)
 		}
-		r.m.found(j.ID, l, state, row, n == 3)
-	}
-	r.next(0)
-	_, l := r.answers()
-	if !r.m.drop(i.wait) {
-		t.Error("not dropped")
-	}
-	r.m.found(j.ID, l, nil, nil, false)
-	if len(r.m.lookups) != 0 || len(r.m.queue) != 0 {
-		t.Error("something is left of a command that nobody waits for")
-	}
-}
-
-// TestCommandsThatTheStoreRefuses: the job stays as it was.
-func TestCommandsThatTheStoreRefuses(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.enqueue(1, 0)
-	r.tick(0)
-	r.m.take()
-	r.command(doCancel, r.job(1).ID)
-	told := ""
-	for n := range 20 {
-		p := r.m.next(tickInput{wall: r.wall, owner: "w", nonce: fmt.Sprint("x", n), beat: true})
-		if len(p.intents) > 0 {
-			r.m.refused(p, errors.New("no"))
-		} else {
-			r.m.settled(p)
+		time.Sleep(time.Minute)
+		if s, n := r.state(j.ID); s != job.DLQ || n != 2 {
+			t.Fatalf("it is %s after %d attempts", s, n)
 		}
-		more, _ := r.answers()
-		told += more
-	}
-	if told != "no " || r.m.waiting.due(r.wall) != 1 {
-		t.Errorf("told %q, %d wait", told, r.m.waiting.due(r.wall))
-	}
+		mended = true
+		if err := redrive(); err != nil {
+			t.Errorf("Redrive: %v", err)
+		}
+		time.Sleep(time.Second)
+		if s, n := r.state(j.ID); s != job.Completed || n != 1 || len(runs) != 3 || runs[2].Attempt != 1 || runs[2].ID <= runs[1].ID {
+			t.Errorf("it is %s after attempt %d; runs %+v", s, n, runs)
+		}
+		if err := redrive(); !is(err, job.Completed) {
+			t.Errorf("when it is completed: %v", err)
+		}
+		r.end(t)
+	})
 }

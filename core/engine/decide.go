@@ -34,6 +34,9 @@ const (
 	over // its caller has been answered, or will be when its job's run has ended
 )
 
+// notes are what commands leave in their jobs' rows.
+var notes = map[intentKind]string{doCancel: "cancelled while it was pending", doRedrive: "redriven"}
+
 // decide looks at the job of a command when a batch is planned, so that nothing can
 // happen to it between the look and the batch.
 func (m *machine) decide(i *intent) turn {
@@ -144,7 +147,7 @@ func (m *machine) runEnded(id job.ID, to job.State) {
 func (m *machine) cancelOps(i *intent, wall int64) []store.Op {
 	e := i.e
 	i.waited = m.waiting.remove(e) || i.waited
-	return append(m.endOps(i, job.Cancelled, e.attempt, e.run, "cancelled while it was pending", nil, wall), remove(e.key))
+	return append(m.endOps(i, job.Cancelled, e.attempt, e.run, i.note, nil, wall), remove(e.key))
 }
 
 // uncancel gives the job of a cancellation that did not happen back to those that
@@ -163,6 +166,6 @@ func (m *machine) redriveOps(i *intent, wall int64) []store.Op {
 	i.put = row.Key
 	return []store.Op{
 		remove(e.key), put(row),
-		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Pending), Due: i.due, Run: int64(e.run), Note: "redriven"}),
+		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Pending), Due: i.due, Run: int64(e.run), Note: i.note}),
 	}
 }

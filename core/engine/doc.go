@@ -2,9 +2,9 @@
 // conditional batch.
 //
 // A process owns shards. It commits everything that happens to a shard's jobs
-// (enqueue, claim, completion, retry, rescue, sweep) in ticks: one conditional batch
-// on the shard's partition, of up to about a hundred operations, one in flight at a
-// time. A run executes in its shard owner's process, and only ticks change rows.
+// (enqueue, claim, completion, retry, rescue, cancellation, redrive, sweep) in ticks:
+// one conditional batch on the shard's partition, of up to about a hundred operations,
+// one in flight at a time. A run executes in its shard owner's process, and only ticks change rows.
 //
 // # The header
 //
@@ -64,6 +64,13 @@
 // with the policy at_most_once, ended as abandoned. Attempts are read from the rows
 // and count claims.
 //
+// Submit enqueues by this process if it owns the shard, else by Options.Forward at the
+// address in the header that the shard's contender last saw (core/forward), else into
+// the inbox. A forward whose outcome is unknown is followed by the inbox too: both
+// carry the same job id, so whichever comes second is a duplicate. An address that
+// failed is not tried again until the header's stamp moves, which shows that its owner
+// lives.
+//
 // Without a reachable owner a job goes into the shard's inbox, one conditional insert
 // in another partition (type Inbox). The owner copies it in a tick and deletes it,
 // by the nonce of that insert, when the tick is settled. If the deletion is lost the
@@ -88,7 +95,30 @@
 //
 // No batch touches a key twice: it carries at most one change for each job.
 //
+// # Cancel, redrive
+//
+// Both are decided when a batch is planned, with no other one on its way, so that
+// nothing can happen to the job between the look at it and the batch. A job that is not
+// in memory is looked up first; what was read is void as soon as a batch that touches
+// the job is settled, and is read again.
+//
+// A pending job is cancelled in one tick. A running one is told to end, and when it has
+// ended its tick cancels it, whatever it returned; but success wins: its effects were
+// had. Nothing durable remembers a cancellation before that tick: if the shard is lost
+// until then the job is rescued, and the canceller is told that it was not done, or,
+// if its tick was on its way, that nobody knows.
+//
+// A redrive moves a job from the dead letter queue back to pending, due at once, in one
+// tick. Its attempts are counted from 0 again, so it has all of its MaxAttempts; a
+// (job, attempt) is thus unique between redrives, a run id always, as those come from
+// the fence and go on to rise. Effects stay keyed by the job: what an earlier life of
+// it did is not done again.
+//
 // # Batches that the store refuses
+//
+// A batch is planned to stay below MaxBytes: what does not fit waits for the next one,
+// in order, and a job that could not be in a batch alone, whatever becomes of it, is
+// refused when it is enqueued.
 //
 // A refusal is about the batch only if the store takes others. After three copies in
 // a row were refused, all with certainty, an empty batch is tried until one is
@@ -124,7 +154,11 @@
 //   - The inbox is one partition a shard, read whole by each look. It is meant for
 //     minutes without an owner, not as the way for all jobs: its deletions are tombstones.
 //   - Rank delays a process that should not own a shard; nothing moves a shard that has
-//     an owner. Cancelling pending jobs and redriving dead ones are not built yet.
+//     an owner.
+//   - Claims that found no room go before all else the next time: enqueues that fill
+//     every batch would keep all jobs from running.
+//   - Cancel and Redrive are asked of the owner, by its Engine or by core/forward, and
+//     take the queue's name: a job id names its shard, not its queue.
 //
 // # Simulation
 //

@@ -1,0 +1,122 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+)
+
+// TestSubmitForwards: by what the owner answers, the job goes into the inbox or not,
+// and the next Submit tries the address again or not.
+func TestSubmitForwards(t *testing.T) {
+	t.Parallel()
+	failed := func(cause error) error { return &engine.EnqueueError{Outcome: store.Fail, Cause: cause} }
+	for name, c := range map[string]struct {
+		answer  error
+		cancel  bool // nobody waits any more when the answer comes
+		outcome store.Outcome
+		inbox   bool
+		again   bool
+	}{
+		"done":                     {nil, false, store.OK, false, true},
+		"not the owner":            {failed(engine.ErrNotOwner), false, store.OK, true, false},
+		"refused connection":       {failed(errors.New("refused")), false, store.OK, true, false},
+		"busy":                     {failed(engine.ErrBusy), false, store.OK, true, true},
+		"unknown":                  {errors.New("lost"), false, store.OK, true, false},
+		"unknown, and no inbox":    {errors.New("lost"), true, store.Unknown, false, false},
+		"not done, and no inbox":   {failed(engine.ErrNotOwner), true, store.Fail, false, false},
+		"the owner finds it wrong": {&job.InvalidError{Field: "payload"}, false, store.Unknown, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := sim.New()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var asked []string
+				a := run(t, s, "a", nil, func(o *engine.Options) { o.Addr = "at a" })
+				b := run(t, s, "b", nil, func(o *engine.Options) {
+					o.Addr = "at b"
+					o.Forward = func(fctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
+						asked = append(asked, addr)
+						if c.cancel {
+							cancel()
+						}
+						if c.answer != nil {
+							return engine.Receipt{}, c.answer
+						}
+						return engine.Receipt{ID: j.ID, Duplicate: true}, nil
+					}
+				})
+				a.session.Crash() // its header stands still from now on
+				later := aJob("a")
+				later.Due = time.Now().Add(time.Hour)
+				rec, err := b.eng.Submit(ctx, later)
+				var ee *engine.EnqueueError
+				var invalid *job.InvalidError
+				if errors.As(err, &invalid) != errors.As(c.answer, &invalid) || invalid == nil && store.OutcomeOf(err) != c.outcome || invalid == nil && err != nil && !errors.As(err, &ee) {
+					t.Errorf("Submit: %v, outcome %s", err, store.OutcomeOf(err))
+				}
+				if err == nil && (rec.ID != later.ID || rec.Duplicate != (c.answer == nil)) {
+					t.Errorf("receipt %+v", rec)
+				}
+				if got := len(s.InboxRows(shard0)) == 1; got != c.inbox {
+					t.Errorf("in the inbox: %v", got)
+				}
+				_, _ = b.eng.Submit(t.Context(), aJob("b"))
+				if len(asked) != map[bool]int{true: 2, false: 1}[c.again] || asked[0] != "at a" {
+					t.Errorf("asked %v", asked)
+				}
+				// The address comes back with an owner that lives, but not one's own.
+				time.Sleep(20 * time.Second)
+				if !b.eng.Owns(shard0) || b.eng.OwnerAddr(shard0) != "" {
+					t.Errorf("b owns %v, sees %q", b.eng.Owns(shard0), b.eng.OwnerAddr(shard0))
+				}
+				a.end(t)
+				b.end(t)
+			})
+		})
+	}
+}
+
+// TestAddressComesBack: an owner that ticks is asked again, though it failed once.
+func TestAddressComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New()
+		a := run(t, s, "a", nil, func(o *engine.Options) { o.Addr = "at a" })
+		b := run(t, s, "b", nil, func(o *engine.Options) {
+			o.Forward = func(context.Context, string, job.Job) (engine.Receipt, error) {
+				return engine.Receipt{}, errors.New("lost")
+			}
+		})
+		far := aJob("a")
+		far.Due = time.Now().Add(time.Hour)
+		if _, err := b.eng.Submit(t.Context(), far); err != nil {
+			t.Error(err)
+		}
+		if addr := b.eng.OwnerAddr(shard0); addr != "" {
+			t.Errorf("%q is not forgotten", addr)
+		}
+		time.Sleep(4 * time.Second)
+		if addr := b.eng.OwnerAddr(shard0); addr != "at a" {
+			t.Errorf("%q, though the owner ticks", addr)
+		}
+		if addr := b.eng.OwnerAddr(store.ShardID{Queue: "other"}); addr != "" {
+			t.Errorf("an owner of nothing: %q", addr)
+		}
+		a.end(t)
+		time.Sleep(time.Second)
+		if addr := b.eng.OwnerAddr(shard0); addr != "" {
+			t.Errorf("%q, though b owns the shard", addr)
+		}
+		b.end(t)
+	})
+}
