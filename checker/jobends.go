@@ -164,9 +164,9 @@ func (a *analysis) checkInbox(j *jobLog, p *Property) {
 }
 
 // before says whether the job can have been enqueued before o was answered: by the
-// shard, or by another call.
+// shard, by another call, or by an earlier copy of this one.
 func (j *jobLog) before(o *op, first *op) bool {
-	if first != nil && first.inv.TS < o.end.TS {
+	if first != nil && first.inv.TS < o.end.TS || len(o.end.Sends) > 1 {
 		return true
 	}
 	for _, other := range j.calls {
