@@ -97,7 +97,12 @@ func (o *simOwner) own(t *task, head history.Version, first int64) {
 	o.head, o.over, o.seq, o.last, o.queue, o.finished, o.running = head, false, 0, first, nil, nil, map[string]bool{}
 	s.owner = o
 	o.rescue()
-	for w.now < o.deadline || w.cfg.bug == bugRevive {
+	for w.now < o.deadline || w.cfg.bug == bugRevive || w.cfg.bug == bugZombie {
+		if w.chance(w.cfg.pause / 20) {
+			o.paused = w.now + int64(w.between(w.cfg.ttl/2, 2*w.cfg.ttl))
+			o.sleep(t, 1)
+			continue
+		}
 		changes, riding := o.plan()
 		op := history.OpTick
 		switch {
@@ -295,7 +300,11 @@ func (o *simOwner) batch(t *task, op history.Op, from, to history.Version, chang
 		r = reply{refused: true, copies: 1, sends: []int64{w.stamp()}}
 		o.sleep(t, 2*time.Millisecond)
 	} else {
-		r = o.request(t, 3, w.cfg.ttl/6, func() any { return s.commit(w, op, from, to, changes) })
+		tries := 3
+		if op != history.OpTake {
+			tries = 5 // as long as there is trust
+		}
+		r = o.request(t, tries, w.cfg.ttl/6, func() any { return s.commit(w, op, from, to, changes) })
 	}
 	e.Sends = r.sends
 	var row history.Version
