@@ -89,8 +89,8 @@ type rowLog struct {
 	grants    []*grant
 	byToken   map[int64][]*grant
 	byAttempt map[string]*grant
-	orphans   []*op  // lock calls that handed out a token without an acquire
-	lives     *lives // of a shard's jobs
+	orphans   []*op        // lock calls that handed out a token without an acquire
+	replayed  *shardReplay // of a shard
 }
 
 // cas is one compare-and-set on a fenced row, all its resends included.

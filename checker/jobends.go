@@ -12,7 +12,7 @@ import (
 
 // judgeEnd is the part of P5 that a change decides: whether the job came to the
 // right end, or may be tried again.
-func (r *lives) judgeEnd(j *jobLog, was jobState, w *write, c *history.Change) {
+func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Change) {
 	if j.spec == nil {
 		return // reported by checkJobs
 	}
@@ -64,7 +64,7 @@ func (j *jobLog) started(run int64) bool {
 
 // poisoned says whether the store had refused a batch with the job before: not
 // because of another row, but the batch itself.
-func (r *lives) poisoned(j *jobLog, before int64) bool {
+func (r *shardReplay) poisoned(j *jobLog, before int64) bool {
 	if r.refusals == nil {
 		r.refusals = map[string]int64{}
 		for _, c := range r.l.cas {

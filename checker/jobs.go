@@ -168,8 +168,8 @@ func (j *jobLog) row(kind string) *history.Event {
 
 // claimOf is the claim of a run, or nil.
 func (l *rowLog) claimOf(run int64) *claim {
-	if l == nil || l.lives == nil {
+	if l == nil || l.replayed == nil {
 		return nil
 	}
-	return l.lives.claims[run]
+	return l.replayed.claims[run]
 }

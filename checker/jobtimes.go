@@ -10,7 +10,7 @@ import (
 
 // judgeDue is the part of P12 that a change decides: a job is never due earlier than
 // asked for, nor than it was before.
-func (r *lives) judgeDue(j *jobLog, was jobState, w *write, c *history.Change) {
+func (r *shardReplay) judgeDue(j *jobLog, was jobState, w *write, c *history.Change) {
 	switch c.Do {
 	case history.DoEnqueue:
 		if j.spec != nil && c.DueMS < j.spec.DueMS {

@@ -7,9 +7,9 @@ import (
 	"fencepost/harness/history"
 )
 
-// lives is the replay of one shard: its batches that took effect, in the chain's
+// shardReplay is the replay of one shard: its batches that took effect, in the chain's
 // order, are the life of every job in it. It is linear in the changes.
-type lives struct {
+type shardReplay struct {
 	a      *analysis
 	l      *rowLog
 	claims map[int64]*claim // by run
@@ -32,8 +32,8 @@ func (a *analysis) replay() {
 		}
 		a.jobs.of(l.name, "") // makes the maps
 		delete(a.jobs.at, jobRef{l.name, ""})
-		r := &lives{a: a, l: l, claims: map[int64]*claim{}, stretch: 1, refused: map[history.Version][]*cas{}}
-		l.lives = r
+		r := &shardReplay{a: a, l: l, claims: map[int64]*claim{}, stretch: 1, refused: map[history.Version][]*cas{}}
+		l.replayed = r
 		for _, c := range l.cas {
 			if row, ok := observed(c.end); ok && row == c.from && isRenewal(c.kind()) {
 				r.refused[row] = append(r.refused[row], c)
@@ -51,7 +51,7 @@ func (a *analysis) replay() {
 	a.jobs.findTwice()
 }
 
-func (r *lives) run() {
+func (r *shardReplay) run() {
 	broken := map[*write]bool{}
 	for _, b := range r.l.breaks {
 		broken[b.next] = true
@@ -66,7 +66,7 @@ func (r *lives) run() {
 	}
 }
 
-func (r *lives) batch(w *write) {
+func (r *shardReplay) batch(w *write) {
 	changes := w.main().inv.Changes
 	var seen map[string]bool
 	if len(changes) > 1 {
@@ -85,14 +85,14 @@ func (r *lives) batch(w *write) {
 }
 
 // bad reports a change that is against the rules.
-func (r *lives) bad(property string, j *jobLog, w *write, format string, args ...any) {
+func (r *shardReplay) bad(property string, j *jobLog, w *write, format string, args ...any) {
 	c := w.main()
 	events := both(&c.op, j.last())
 	r.a.jobs.add(property, j.id, events, "job %s: the %s of %s by %s to %s %s", j.id, c.kind(), r.l.name, c.inv.Proc, r.l.text(w.to), fmt.Sprintf(format, args...))
 }
 
 // change applies one change to its job.
-func (r *lives) change(j *jobLog, w *write, c *history.Change) {
+func (r *shardReplay) change(j *jobLog, w *write, c *history.Change) {
 	was := j.now
 	if known := j.sure == r.stretch || r.stretch == 1; known {
 		r.judge(j, was, w, c)
@@ -143,7 +143,7 @@ func (r *lives) change(j *jobLog, w *write, c *history.Change) {
 
 // claim files a claim. Run ids rise strictly in a shard, and carry the fence under
 // which they were made: that is what makes them fencing tokens.
-func (r *lives) claim(j *jobLog, was jobState, w *write, c *history.Change) {
+func (r *shardReplay) claim(j *jobLog, was jobState, w *write, c *history.Change) {
 	k := &claim{j, w, c, was}
 	twin := r.claims[c.Run]
 	switch {
@@ -178,7 +178,7 @@ var mayBe = map[string][]string{
 }
 
 // judge holds a change against the state in which it finds its job.
-func (r *lives) judge(j *jobLog, was jobState, w *write, c *history.Change) {
+func (r *shardReplay) judge(j *jobLog, was jobState, w *write, c *history.Change) {
 	states, known := mayBe[c.Do]
 	fence := w.to.Fence
 	switch {
@@ -214,7 +214,7 @@ func (s jobState) String() string {
 
 // judgeRefused: a batch that was rejected although the header was as it named
 // must have found the row of a job that it wanted to insert.
-func (r *lives) judgeRefused(at history.Version) {
+func (r *shardReplay) judgeRefused(at history.Version) {
 	for _, c := range r.refused[at] {
 		found := r.stretch > 1
 		for i := range c.inv.Changes {

@@ -109,7 +109,7 @@ func (o *simOwner) own(t *task, head history.Version, first int64) {
 		case w.done && len(o.running) == 0 && len(changes) == 0:
 			op = history.OpHandOver
 		case len(changes) == 0 && w.now < o.last+int64(w.cfg.ttl)/3:
-			o.sleep(t, 3*time.Millisecond)
+			o.sleep(t, 6*time.Millisecond)
 			continue
 		}
 		if !o.tick(t, op, changes, riding) {
@@ -208,7 +208,7 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 		case claimable && len(o.running) < 4:
 			add(o.claim(id, r))
 			o.running[id] = true
-		case r.state == stateCompleted && w.now-r.ended > 10*int64(w.cfg.ttl) && s.inbox[id] == 0:
+		case r.state == stateCompleted && w.now-r.ended > 5*int64(w.cfg.ttl) && s.inbox[id] == 0:
 			add(history.Change{Job: id, Do: history.DoSweep})
 		}
 	}
