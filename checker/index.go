@@ -46,6 +46,7 @@ type analysis struct {
 	decisions []decision
 	deaths    map[string]int64          // of crashed lives; see died
 	silent    map[string][]history.Span // see silences
+	contend   *waiters                  // see contenders
 	recovered *Recovery
 	injected  []history.FaultWindow // see faults
 	searchEnd time.Time             // of all Porcupine searches; set by the first
@@ -107,7 +108,7 @@ func (c *cas) kind() history.Op { return c.inv.Op }
 func analyse(h *history.History, o Options) *analysis {
 	a := &analysis{
 		h: h, opts: o, lives: map[string]*life{}, row: map[string]*rowLog{}, sink: map[string]*sinkLog{},
-		points: map[string]int{}, attempts: map[string]bool{}, clocks: map[string][]*history.Event{},
+		points: map[string]int{}, attempts: map[string]bool{}, clocks: map[string][]*history.Event{}, jobs: newJobs(),
 	}
 	for _, head := range h.Headers {
 		a.life(head.Proc).header = head

@@ -38,9 +38,9 @@ func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Cha
 	case history.DoRetry, history.DoCancel:
 		switch {
 		case finish == nil && j.started(c.Run), finish != nil && finish.TS > begun:
-			r.bad("P5", j, w, "does %s to it although run %d had not finished", c.Do, c.Run)
+			r.bad("P5", j, w, "%s it although run %d had not finished", does[c.Do], c.Run)
 		case finish != nil && finish.Error == "":
-			r.bad("P5", j, w, "does %s to it although run %d had finished well", c.Do, c.Run)
+			r.bad("P5", j, w, "%s it although run %d had finished well", does[c.Do], c.Run)
 		}
 	case history.DoRescue:
 		if j.spec.AtMostOnce {
@@ -106,7 +106,8 @@ func checkJobs(_ context.Context, a *analysis, p *Property) {
 		for _, why := range sortedKeys(open.why) {
 			texts = append(texts, fmt.Sprintf("%s: %s", plural(open.why[why], "job"), why))
 		}
-		p.Status, p.Detail = StatusUnknown, "not at an end and not judged: "+strings.Join(texts, "; ")
+		p.Detail = "not at an end and not judged: " + strings.Join(texts, "; ")
+		p.Status = StatusUnknown // if there is no violation
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"fencepost/harness/history"
 )
 
 func drawJobConfig(t *rapid.T) simConfig {
@@ -40,4 +42,53 @@ func TestNoFalseAlarmWithJobs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestMangledJobHistoriesAreJudged: events of any shape that the reader lets through
+// give a verdict, never a panic.
+func TestMangledJobHistoriesAreJudged(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		h := simulate(simConfig{
+			seed: rapid.Uint64Range(0, 1000).Draw(t, "seed"), workers: 2, clients: 1, shards: 2,
+			ttl: 300 * time.Millisecond, length: time.Second, noise: 0.3, pause: 0.2, crash: 0.5,
+		})
+		for range rapid.IntRange(1, 40).Draw(t, "changes") {
+			mangleJobs(t, h, &h.Events[rapid.IntRange(0, len(h.Events)-1).Draw(t, "event")])
+		}
+		r := Check(context.Background(), newEdit(h).h, Options{Search: time.Second})
+		if r.Verdict == "" || r.Summary == "" || len(r.Properties) != len(checks) {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+func mangleJobs(t *rapid.T, h *history.History, e *history.Event) {
+	other := h.Events[rapid.IntRange(0, len(h.Events)-1).Draw(t, "other")]
+	switch rapid.IntRange(0, 9).Draw(t, "change") {
+	case 0:
+		e.Changes = other.Changes
+	case 1:
+		e.Issuer = other.Issuer
+	case 2:
+		e.JobRow = other.JobRow
+	case 3:
+		if other.Job != nil && e.Job != nil {
+			e.Job = other.Job
+		}
+	case 4:
+		e.Attempt, e.DueMS, e.WallMS = other.Attempt, other.DueMS, other.WallMS
+	case 5:
+		e.TTLMS, e.DecidedAt = other.TTLMS, other.DecidedAt
+	case 6:
+		e.Token = other.Token
+	case 7:
+		for i := range e.Changes {
+			e.Changes[i].Do = rapid.SampledFrom([]string{history.DoClaim, history.DoSweep, history.DoDLQ, history.DoRescue, "dance"}).Draw(t, "do")
+		}
+	case 8:
+		e.Phase, e.Error = other.Phase, other.Error
+	case 9:
+		mangle(t, h, e)
+	}
 }

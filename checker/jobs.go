@@ -34,14 +34,13 @@ type jobLog struct {
 	// By the replay: what was done to it, in order, and where that led.
 	steps []jobStep
 	now   jobState
-	sure  int  // the stretch of the shard's chain in which now is known
-	dead  bool // it had ended when it was swept
-	end   string
+	sure  int    // the stretch of the shard's chain in which now is known
+	end   string // the state in which it ended, also when it is swept since
 }
 
 // jobState is a job's place at one point of its shard's chain.
 type jobState struct {
-	name    string // "" : not in the shard
+	name    string // "": not in the shard
 	attempt int
 	run     int64
 	due     int64
@@ -81,10 +80,11 @@ type finding struct {
 	events       []*history.Event
 }
 
+func newJobs() jobs {
+	return jobs{at: map[jobRef]*jobLog{}, rows: map[string]int{}, found: map[string][]finding{}}
+}
+
 func (x *jobs) of(shard, id string) *jobLog {
-	if x.at == nil {
-		x.at, x.rows, x.found = map[jobRef]*jobLog{}, map[string]int{}, map[string][]finding{}
-	}
 	r := jobRef{shard, id}
 	j := x.at[r]
 	if j == nil {
@@ -146,7 +146,7 @@ func (x *jobs) report(property string, p *Property) {
 }
 
 // any says whether the run is about jobs.
-func (x *jobs) any() bool { return len(x.at) > 0 }
+func (x *jobs) any() bool { return len(x.at)+x.n.Shards > 0 }
 
 // last is the operation that made the job what it is, or nil.
 func (j *jobLog) last() *op {

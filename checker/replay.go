@@ -30,8 +30,7 @@ func (a *analysis) replay() {
 		if !l.shard {
 			continue
 		}
-		a.jobs.of(l.name, "") // makes the maps
-		delete(a.jobs.at, jobRef{l.name, ""})
+		a.jobs.n.Shards++
 		r := &shardReplay{a: a, l: l, claims: map[int64]*claim{}, stretch: 1, refused: map[history.Version][]*cas{}}
 		l.replayed = r
 		for _, c := range l.cas {
@@ -42,11 +41,6 @@ func (a *analysis) replay() {
 		r.run()
 	}
 	a.jobs.list = a.jobs.sorted()
-	for _, l := range a.rows {
-		if l.shard {
-			a.jobs.n.Shards++
-		}
-	}
 	a.compareRows()
 	a.jobs.findTwice()
 }
@@ -76,7 +70,7 @@ func (r *shardReplay) batch(w *write) {
 		c := &changes[i]
 		j := r.a.jobs.of(r.l.name, c.Job)
 		if seen[c.Job] {
-			r.bad("P2", j, w, "does %s to a job that it changes twice", c.Do)
+			r.bad("P2", j, w, "%s it, and changes it twice", does[c.Do])
 		} else if seen != nil {
 			seen[c.Job] = true
 		}
@@ -177,6 +171,12 @@ var mayBe = map[string][]string{
 	history.DoSweep: {stateCompleted, stateCancelled, stateAbandoned},
 }
 
+// does says a change in words.
+var does = map[string]string{
+	history.DoEnqueue: "enqueues", history.DoClaim: "claims", history.DoComplete: "completes", history.DoRetry: "retries",
+	history.DoRescue: "rescues", history.DoCancel: "cancels", history.DoAbandon: "abandons", history.DoDLQ: "gives up", history.DoSweep: "sweeps",
+}
+
 // judge holds a change against the state in which it finds its job.
 func (r *shardReplay) judge(j *jobLog, was jobState, w *write, c *history.Change) {
 	states, known := mayBe[c.Do]
@@ -185,17 +185,17 @@ func (r *shardReplay) judge(j *jobLog, was jobState, w *write, c *history.Change
 	case !known:
 		r.bad("P2", j, w, "does %q to it, which is no change that a job can have", c.Do)
 	case !slices.Contains(states, was.name):
-		r.bad("P2", j, w, "does %s to it, but it was %s", c.Do, was)
+		r.bad("P2", j, w, "%s it, but it was %s", does[c.Do], was)
 	case c.Do == history.DoClaim && c.Attempt != was.attempt+1:
 		r.bad("P2", j, w, "claims it as attempt %d after attempt %d", c.Attempt, was.attempt)
 	case was.name == stateRunning && c.Do != history.DoDLQ && c.Run != was.run, c.Do == history.DoDLQ && c.Run != was.run:
-		r.bad("P2", j, w, "does %s to run %d of it, but it was %s", c.Do, c.Run, was)
+		r.bad("P2", j, w, "%s it after run %d, but it was %s", does[c.Do], c.Run, was)
 	case was.name == stateRunning && c.Attempt != was.attempt:
-		r.bad("P2", j, w, "does %s to attempt %d of it, but it was %s", c.Do, c.Attempt, was)
+		r.bad("P2", j, w, "%s it after attempt %d, but it was %s", does[c.Do], c.Attempt, was)
 	case slices.Contains([]string{history.DoComplete, history.DoRetry, history.DoCancel}, c.Do) && runFence(c.Run) != fence:
-		r.bad("P2", j, w, "does %s to run %d, whose fence is %d: only the owner under whom it ran may", c.Do, c.Run, runFence(c.Run))
+		r.bad("P2", j, w, "%s it after run %d, whose fence is %d: only the owner under whom it ran may", does[c.Do], c.Run, runFence(c.Run))
 	case slices.Contains([]string{history.DoRescue, history.DoAbandon}, c.Do) && runFence(c.Run) >= fence:
-		r.bad("P2", j, w, "does %s to run %d of its own fence: only runs of earlier owners are rescued", c.Do, c.Run)
+		r.bad("P2", j, w, "%s it after run %d of its own fence: only runs of earlier owners are rescued", does[c.Do], c.Run)
 	default:
 		r.judgeEnd(j, was, w, c)
 		r.judgeDue(j, was, w, c)

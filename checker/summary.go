@@ -72,6 +72,10 @@ func blindSpots(r *Result, a *analysis) []string {
 	blind(c.Unknowns == 0, "a wrongly settled unknown outcome (there was none)")
 	blind(c.Resends == 0, "a request applied twice (none was resent)")
 	blind(c.LeasesLost == 0, "work that goes on after a lost lease (none was lost)")
+	if c.Jobs != nil {
+		blind(c.Jobs.Rescued+c.Jobs.Abandoned == 0, "a faulty rescue (no run was cut short)")
+		blind(c.Jobs.Retried+c.Jobs.DLQ == 0, "a failed run that is forgotten (none failed)")
+	}
 	timeouts := 0
 	for _, l := range a.rows {
 		for _, x := range l.cas {

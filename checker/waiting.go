@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"strings"
@@ -54,6 +55,9 @@ func (w *waiters) add(x wait) {
 // event on, until it ends, hands a shard over, as it does only when it stops, or the run
 // tells its processes to stop.
 func (a *analysis) contenders() waiters {
+	if a.contend != nil {
+		return *a.contend
+	}
 	takes, stops := map[string]bool{}, map[string]int64{}
 	for _, l := range a.rows {
 		for _, c := range l.cas {
@@ -69,7 +73,7 @@ func (a *analysis) contenders() waiters {
 		}
 	}
 	stop := a.stopped()
-	var w waiters
+	var waits []wait
 	for name, l := range a.lives {
 		if !l.recording || !takes[history.Worker(name)] {
 			continue
@@ -78,17 +82,14 @@ func (a *analysis) contenders() waiters {
 		if t, known := stops[name]; known {
 			to = min(to, t)
 		}
-		w.waits = append(w.waits, wait{nil, name, name, l.first, to})
+		waits = append(waits, wait{nil, name, name, l.first, to})
 	}
-	sort.Slice(w.waits, func(i, j int) bool {
-		x, y := &w.waits[i], &w.waits[j]
-		return x.from < y.from || x.from == y.from && x.life < y.life
-	})
-	waits := w.waits
-	w.waits = nil
+	slices.SortFunc(waits, func(x, y wait) int { return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.life, y.life)) })
+	var w waiters
 	for _, x := range waits {
 		w.add(x)
 	}
+	a.contend = &w
 	return w
 }
 
