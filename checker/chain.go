@@ -6,7 +6,7 @@ import (
 	"fencepost/harness/history"
 )
 
-// write is one change of a lock row: all recorded CAS that would make it. There
+// write is one change of a fenced row: all recorded CAS that would make it. There
 // is one, as a rule; a CAS tried again after an outcome that was a definite fail
 // or unknown names and sets the same versions and can take effect only once.
 type write struct {
@@ -75,7 +75,7 @@ type chainBreak struct {
 
 // buildChain finds the writes that took effect, walking back from the sealed
 // row (or, without a seal, from the newest write that was acknowledged).
-func (a *analysis) buildChain(l *lockLog) {
+func (a *analysis) buildChain(l *rowLog) {
 	l.group()
 	tip := l.findSeal()
 	l.sealed = tip
@@ -106,7 +106,7 @@ func (a *analysis) buildChain(l *lockLog) {
 }
 
 // group puts CAS that make the same change together.
-func (l *lockLog) group() {
+func (l *rowLog) group() {
 	type change struct{ from, to history.Version }
 	at := make(map[change]*write, len(l.cas))
 	l.setBy = make(map[history.Version][]*write, len(l.cas))
@@ -127,7 +127,7 @@ func (l *lockLog) group() {
 
 // findSeal returns the harness's own last write: answered applied, or seen
 // afterwards by a SERIAL read.
-func (l *lockLog) findSeal() *write {
+func (l *rowLog) findSeal() *write {
 	var seal *write
 	better := func(w *write) {
 		if seal == nil || older(seal.to, w.to) {
@@ -152,7 +152,7 @@ func (l *lockLog) findSeal() *write {
 
 // newest returns the acknowledged write with the highest version that is not
 // yet in a chain and older than below (nil: any).
-func (l *lockLog) newest(below *history.Version) *write {
+func (l *rowLog) newest(below *history.Version) *write {
 	var best *write
 	for _, w := range l.writes {
 		if w.pos >= 0 || w.ok() == nil || below != nil && !older(w.to, *below) {
@@ -178,7 +178,7 @@ func older(x, y history.Version) bool {
 
 // walk goes back from tip to the absent row, newest first. It marks what it
 // passes with pos 0; the final places are given by the caller.
-func (l *lockLog) walk(tip *write) (segment []*write, broken *chainBreak) {
+func (l *rowLog) walk(tip *write) (segment []*write, broken *chainBreak) {
 	for w := tip; ; {
 		w.pos = 0
 		segment = append(segment, w)
@@ -195,7 +195,7 @@ func (l *lockLog) walk(tip *write) (segment []*write, broken *chainBreak) {
 
 // producer is the write that set v: preferably one that was acknowledged, then
 // one that may have taken effect, then one that was reported as failed.
-func (l *lockLog) producer(v history.Version) *write {
+func (l *rowLog) producer(v history.Version) *write {
 	var best *write
 	rank := func(w *write) int {
 		switch {
@@ -218,7 +218,7 @@ func (l *lockLog) producer(v history.Version) *write {
 // operations wrote, but never together, is a row that the store made up. A
 // version that nobody recorded writing means that the record lacks events or
 // that someone else writes the rows: nothing can then be concluded.
-func (a *analysis) explain(l *lockLog, b *chainBreak) {
+func (a *analysis) explain(l *rowLog, b *chainBreak) {
 	if len(l.setBy[b.version]) > 0 {
 		b.mixture = true // it comes round again: not a chain at all
 		return
@@ -230,7 +230,7 @@ func (a *analysis) explain(l *lockLog, b *chainBreak) {
 	}
 	a.stray = append(a.stray, stray{
 		key:     l.name,
-		message: fmt.Sprintf("the row of %s was at %s, which no recorded operation sets: the record lacks events, or something unrecorded writes the rows", l.name, text(b.version)),
+		message: fmt.Sprintf("the row of %s was at %s, which no recorded operation sets: the record lacks events, or something unrecorded writes the rows", l.name, l.text(b.version)),
 		events:  both(&b.next.main().op),
 	})
 }
@@ -246,7 +246,7 @@ const (
 
 // fate settles a write: in the chain it took effect; outside of it it never
 // will, if the chain is whole or the version that it names has been used.
-func (l *lockLog) fate(w *write) fate {
+func (l *rowLog) fate(w *write) fate {
 	switch {
 	case w.pos >= 0:
 		return applied
@@ -257,7 +257,7 @@ func (l *lockLog) fate(w *write) fate {
 }
 
 // successor is the chain's write that was applied to v, or nil.
-func (l *lockLog) successor(v history.Version) *write {
+func (l *rowLog) successor(v history.Version) *write {
 	for _, w := range l.usedBy[v] {
 		if w.pos >= 0 {
 			return w

@@ -72,16 +72,20 @@ func (a *analysis) judgeClock(g *grant) {
 	if len(a.clocks[life]) == 0 {
 		return
 	}
-	slow, fast := a.rates(life, g.acq.inv.TS-2*g.acq.from.TTLMS*1e6, g.deadline)
+	watched := g.acq.from.TTLMS * 1e6
+	if g.log.shard {
+		watched = g.acq.ttl() // a stamp does not say the ttl; it is the same for all owners
+	}
+	slow, fast := a.rates(life, g.acq.inv.TS-2*watched, g.deadline)
 	g.clockBeyond = a.beyond(life, slow, fast)
 }
 
 // excuseOvertaken marks the grants that were taken over by one whose clock is
 // beyond the bound: their holders may find others entitled beside them.
-func (l *lockLog) excuseOvertaken() {
+func (l *rowLog) excuseOvertaken() {
 	for _, g := range l.grants {
 		if g.clockBeyond && g.acq.inv.Takeover {
-			if old := l.byAttempt[g.acq.from.Attempt]; old != nil {
+			if old := l.under(g.acq.from, ""); old != nil {
 				old.overtaken = true
 			}
 		}

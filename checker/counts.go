@@ -31,11 +31,17 @@ func (a *analysis) count() Counts {
 			c.Procs++
 		}
 	}
-	for _, l := range a.locks {
-		if len(l.cas) > 0 {
+	for _, l := range a.rows {
+		if len(l.cas) > 0 && !l.shard {
 			c.Locks++
 		}
-		a.countLock(l, &c)
+		a.countRow(l, &c)
+	}
+	for _, s := range a.successes() {
+		c.Cycles += s.n
+	}
+	if a.jobs.any() {
+		a.countJobs(&c)
 	}
 	for _, s := range a.sinks {
 		countSink(s, &c)
@@ -65,11 +71,8 @@ func (a *analysis) count() Counts {
 	return c
 }
 
-func (a *analysis) countLock(l *lockLog, c *Counts) {
+func (a *analysis) countRow(l *rowLog, c *Counts) {
 	for _, x := range l.cas {
-		if x.kind() == history.OpRelease && x.outcome == history.OK {
-			c.Cycles++
-		}
 		if x.outcome == history.Unknown {
 			c.Unknowns++
 			if l.fate(x.w) != open {
@@ -78,11 +81,11 @@ func (a *analysis) countLock(l *lockLog, c *Counts) {
 		}
 	}
 	for _, w := range l.chain {
-		if m := w.main(); m.kind() == history.OpAcquire {
+		if isGrant(w.main().kind()) {
 			c.Grants++
-			if m.inv.Takeover {
-				c.Takeovers++
-			}
+		}
+		if l.takeover(w) {
+			c.Takeovers++
 		}
 	}
 	for _, e := range l.marks {
@@ -99,7 +102,7 @@ func (a *analysis) countLock(l *lockLog, c *Counts) {
 // renewed had run out.
 func (a *analysis) lateAnswers() int {
 	n := 0
-	for _, l := range a.locks {
+	for _, l := range a.rows {
 		for _, g := range l.grants {
 			for _, r := range g.renews {
 				if r.end.TS > g.deadline {
@@ -144,15 +147,10 @@ func (a *analysis) countPhases(c *Counts) {
 	for _, ph := range phases {
 		c.PhaseCycles[ph.Name] += 0
 	}
-	for _, l := range a.locks {
-		for _, x := range l.cas {
-			if x.kind() != history.OpRelease || x.outcome != history.OK {
-				continue
-			}
-			for _, ph := range phases {
-				if x.end.TS >= ph.From && x.end.TS < ph.To {
-					c.PhaseCycles[ph.Name]++
-				}
+	for _, s := range a.successes() {
+		for _, ph := range phases {
+			if at := s.op.end.TS; at >= ph.From && at < ph.To {
+				c.PhaseCycles[ph.Name] += s.n
 			}
 		}
 	}

@@ -57,6 +57,7 @@ func checkEffects(ctx context.Context, a *analysis, p *Property) {
 		s.checkValues(p)
 		s.checkFinal(p)
 	}
+	a.checkSteps(p)
 	p.Detail = "ledger, answers and values agree"
 	a.searchSinks(ctx, p)
 }

@@ -7,9 +7,9 @@ import (
 	"fencepost/harness/history"
 )
 
-// grant is one acquisition of a lock, from the CAS that made it to its end.
+// grant is one acquisition of a lock or shard, from the CAS that made it to its end.
 type grant struct {
-	lock  *lockLog
+	log   *rowLog
 	acq   *cas
 	call  *op   // the client's lock call that handed it out, or nil
 	fence int64 // what the CAS wrote
@@ -53,18 +53,18 @@ func (g *grant) until() (int64, *history.Event) {
 // made says whether the store really made the grant; when its lock's record is
 // not whole, it may have.
 func (g *grant) made() bool {
-	f := g.lock.fate(g.acq.w)
+	f := g.log.fate(g.acq.w)
 	return f == applied || f == open && g.acq.outcome != history.Fail
 }
 
 // buildGrants collects the acquisitions that took effect, were answered applied
 // or were handed out, and what became of them.
-func (a *analysis) buildGrants(l *lockLog) {
+func (a *analysis) buildGrants(l *rowLog) {
 	l.byToken = map[int64][]*grant{}
 	l.byAttempt = map[string]*grant{}
 	handed := l.matchCalls()
 	for _, c := range l.cas {
-		if c.kind() != history.OpAcquire {
+		if !isGrant(c.kind()) {
 			continue
 		}
 		call := handed[c]
@@ -74,7 +74,7 @@ func (a *analysis) buildGrants(l *lockLog) {
 		if call != nil && call.end.Token != c.to.Fence && len(a.gaps) > 0 {
 			call = nil // the acquire that it belongs to may be among what was lost
 		}
-		g := &grant{lock: l, acq: c, call: call, fence: c.to.Fence, token: c.to.Fence, confirmed: history.Forever}
+		g := &grant{log: l, acq: c, call: call, fence: c.to.Fence, token: c.to.Fence, confirmed: history.Forever}
 		if call != nil && call.end.Token != 0 {
 			g.token = call.end.Token
 		}
@@ -98,7 +98,7 @@ func (a *analysis) buildGrants(l *lockLog) {
 }
 
 // matchCalls finds, for each lock call that handed out a token, the acquire in it.
-func (l *lockLog) matchCalls() map[*cas]*op {
+func (l *rowLog) matchCalls() map[*cas]*op {
 	byProc := map[string][]*cas{}
 	for _, c := range l.cas {
 		if c.kind() == history.OpAcquire {
@@ -139,44 +139,40 @@ func (l *lockLog) matchCalls() map[*cas]*op {
 }
 
 // attach files renewals, releases, confirmations and losses with their grants.
-func (l *lockLog) attach() {
-	confirm := func(v history.Version, proc string, at int64) {
-		if g := l.byAttempt[v.Attempt]; g != nil && g.acq.inv.Proc == proc {
+func (l *rowLog) attach() {
+	confirm := func(g *grant, proc string, at int64) {
+		if g != nil && g.mine(proc) {
 			g.confirmed = min(g.confirmed, at)
 		}
 	}
 	for _, c := range l.cas {
 		if c.end != nil {
-			if c.outcome == history.OK && c.kind() != history.OpRelease {
-				confirm(c.to, c.inv.Proc, c.end.TS)
+			if c.outcome == history.OK && !isRelease(c.kind()) {
+				confirm(l.under(c.to, c.inv.Proc), c.inv.Proc, c.end.TS)
 			}
 			if row, ok := observed(c.end); ok {
-				confirm(row, c.inv.Proc, c.end.TS)
+				confirm(l.byAttempt[row.Attempt], c.inv.Proc, c.end.TS)
 			}
 		}
-		g := l.byAttempt[c.from.Attempt]
-		if g == nil || c.inv.Proc != g.acq.inv.Proc {
+		g := l.under(c.from, c.inv.Proc)
+		if g == nil || !g.mine(c.inv.Proc) {
 			continue
 		}
-		switch c.kind() {
-		case history.OpRenew:
-			if c.outcome == history.OK {
-				g.renews = append(g.renews, c)
-			}
-		case history.OpRelease:
-			if g.release == nil {
-				g.release = c
-			}
+		switch {
+		case isRenewal(c.kind()) && c.outcome == history.OK:
+			g.renews = append(g.renews, c)
+		case isRelease(c.kind()) && g.release == nil:
+			g.release = c
 		}
 	}
 	for _, r := range l.reads {
 		if row, ok := observed(r.end); ok {
-			confirm(row, r.inv.Proc, r.end.TS)
+			confirm(l.byAttempt[row.Attempt], r.inv.Proc, r.end.TS)
 		}
 	}
 	for _, e := range l.marks {
 		if e.Op == history.NoteLeaseLost {
-			if g := l.find(e.Token, e.Proc); g != nil && (g.lost == nil || e.TS < g.lost.TS) {
+			if g := l.find(l.fenceOf(e.Token), e.Proc); g != nil && (g.lost == nil || e.TS < g.lost.TS) {
 				g.lost = e
 			}
 		}
@@ -184,15 +180,15 @@ func (l *lockLog) attach() {
 }
 
 // find returns the grant that proc shows token of: its own if there is one.
-func (l *lockLog) find(token int64, proc string) *grant {
+func (l *rowLog) find(token int64, proc string) *grant {
 	gs := l.byToken[token]
 	for _, g := range gs {
-		if g.acq.inv.Proc == proc && g.made() {
+		if g.mine(proc) && g.made() {
 			return g
 		}
 	}
 	for _, g := range gs {
-		if g.acq.inv.Proc == proc {
+		if g.mine(proc) {
 			return g
 		}
 	}
@@ -207,7 +203,7 @@ func (l *lockLog) find(token int64, proc string) *grant {
 // before the deadline of the time: a lapsed lease is never revived.
 func (a *analysis) derive(g *grant) {
 	head := a.headerOf(history.Life(g.acq.inv.Proc))
-	ttl := g.acq.to.TTLMS * 1e6
+	ttl := g.acq.ttl()
 	g.margin = int64(2*head.DriftBound*float64(ttl)) + head.MarginBaseMS*1e6
 	g.deadline = a.trustedUntil(g, anchor(&g.acq.op), ttl-g.margin)
 	sort.SliceStable(g.renews, func(i, j int) bool { return g.renews[i].end.TS < g.renews[j].end.TS })
@@ -230,25 +226,28 @@ func anchor(o *op) int64 {
 
 // decision is a start or an effect with the grant that it cites.
 type decision struct {
-	event *history.Event
-	grant *grant // nil: none has that token
+	event  *history.Event
+	issuer string
+	grant  *grant // nil: none has that token
 }
 
 // findDecisions collects what holders decided to do, in time order.
 func (a *analysis) findDecisions() {
 	for i := range a.h.Events {
 		e := &a.h.Events[i]
-		lock := e.Key
+		lock := e.Issuer
 		switch {
 		case e.Type == history.Note && e.Op == history.NoteStart:
+			if lock == "" {
+				lock = e.Key
+			}
 		case e.Type == history.Invoke && e.Op == history.OpEffect:
-			lock = e.Issuer
 		default:
 			continue
 		}
-		d := decision{event: e}
-		if l := a.lock[lock]; l != nil {
-			d.grant = l.find(e.Token, e.Proc)
+		d := decision{event: e, issuer: lock}
+		if l := a.row[lock]; l != nil {
+			d.grant = l.find(l.fenceOf(e.Token), e.Proc)
 		}
 		if g := d.grant; g != nil && e.Op == history.OpEffect && e.TS > g.deadline && e.DecidedAt <= g.deadline {
 			g.lateSends++

@@ -12,7 +12,7 @@ import (
 // token shows a grant that the store really made, to it, before, and that it
 // could know of.
 func checkCitations(_ context.Context, a *analysis, p *Property) {
-	for _, l := range a.locks {
+	for _, l := range a.rows {
 		for _, call := range l.orphans {
 			p.Checked++
 			p.add(l.name, both(call), "token %d was handed out to %s by a lock call without any acquire", call.end.Token, call.inv.Proc)
@@ -24,11 +24,11 @@ func checkCitations(_ context.Context, a *analysis, p *Property) {
 		}
 	}
 	for _, d := range a.decisions {
-		lock := d.event.Issuer
-		if d.event.Op == history.NoteStart {
-			lock = d.event.Key
+		if l := a.row[d.issuer]; l != nil && l.shard {
+			a.checkClaim(d.event, l, p)
+			continue
 		}
-		a.checkCitation(d.event, lock, d.event.Token, d.grant, p)
+		a.checkCitation(d.event, d.issuer, d.event.Token, d.grant, p)
 	}
 	for _, s := range a.sinks {
 		for _, o := range s.raises {
@@ -36,12 +36,18 @@ func checkCitations(_ context.Context, a *analysis, p *Property) {
 				continue // its seal of the resource, after the last worker
 			}
 			var g *grant
-			if l := a.lock[o.inv.Issuer]; l != nil {
+			l := a.row[o.inv.Issuer]
+			if l != nil && l.shard {
+				a.checkClaim(o.inv, l, p)
+				continue
+			}
+			if l != nil {
 				g = l.find(o.inv.Token, o.inv.Proc)
 			}
 			a.checkCitation(o.inv, o.inv.Issuer, o.inv.Token, g, p)
 		}
 	}
+	a.jobs.report("P6", p)
 	p.Detail = "raises, starts, effects and handed-out tokens against the row's chain"
 }
 
@@ -73,7 +79,7 @@ func checkDeadlines(_ context.Context, a *analysis, p *Property) {
 	undated, beyond := 0, 0
 	for _, d := range a.decisions {
 		e, g := d.event, d.grant
-		if g == nil || g.acq.inv.Proc != e.Proc {
+		if g == nil || !g.mine(e.Proc) {
 			continue // P6
 		}
 		if g.clockBeyond {
@@ -88,9 +94,9 @@ func checkDeadlines(_ context.Context, a *analysis, p *Property) {
 		end, by := g.until()
 		switch {
 		case e.DecidedAt > g.deadline:
-			p.add(g.lock.name, g.window(e), "%s by %s under token %d of %s was decided %s after the holder's own deadline", e.Op, e.Proc, e.Token, g.lock.name, ms(e.DecidedAt-g.deadline))
+			p.add(g.log.name, g.window(e), "%s by %s under token %d of %s was decided %s after the holder's own deadline", e.Op, e.Proc, e.Token, g.log.name, ms(e.DecidedAt-g.deadline))
 		case e.DecidedAt > end:
-			p.add(g.lock.name, append(g.window(e), by), "%s by %s under token %d of %s was decided %s after its %s", e.Op, e.Proc, e.Token, g.lock.name, ms(e.DecidedAt-end), by.Op)
+			p.add(g.log.name, append(g.window(e), by), "%s by %s under token %d of %s was decided %s after its %s", e.Op, e.Proc, e.Token, g.log.name, ms(e.DecidedAt-end), by.Op)
 		}
 	}
 	p.Detail = "deadlines derived from the recorded sends: first send + ttl - margin" + notJudgedClocks(beyond, "start or effect")
@@ -111,7 +117,7 @@ func (g *grant) window(e *history.Event) []*history.Event {
 // checkExclusion is P8: no two entitled intervals of a lock overlap.
 func checkExclusion(_ context.Context, a *analysis, p *Property) {
 	beyond := 0
-	for _, l := range a.locks {
+	for _, l := range a.rows {
 		var gs []*grant
 		for _, g := range l.grants {
 			if g.clockBeyond || g.overtaken {
@@ -129,7 +135,7 @@ func checkExclusion(_ context.Context, a *analysis, p *Property) {
 			if longest != nil {
 				if end, by := longest.until(); g.from() < end {
 					events := append(longest.window(by), both(&g.acq.op, g.call)...)
-					p.add(l.name, events, "%s was entitled until %s after %s was granted the lock too (tokens %d and %d)", longest.acq.inv.Proc, ms(end-g.from()), g.acq.inv.Proc, longest.token, g.token)
+					p.add(l.name, events, "%s was entitled until %s after %s was granted the %s too (tokens %d and %d)", longest.acq.inv.Proc, ms(end-g.from()), g.acq.inv.Proc, l.noun(), longest.token, g.token)
 				}
 			}
 			if longest == nil || endOf(g) > endOf(longest) {
@@ -155,7 +161,7 @@ func endOf(g *grant) int64 {
 
 // checkOwnership is P9.
 func checkOwnership(_ context.Context, a *analysis, p *Property) {
-	for _, l := range a.locks {
+	for _, l := range a.rows {
 		taken := l.takenBy()
 		for _, c := range l.cas {
 			if c.w.pos < 0 && c.outcome != history.OK {
@@ -163,9 +169,9 @@ func checkOwnership(_ context.Context, a *analysis, p *Property) {
 			}
 			p.Checked++
 			l.checkOwner(c, p)
-			if c.kind() == history.OpRenew || c.kind() == history.OpRelease {
+			if isRenewal(c.kind()) || isRelease(c.kind()) {
 				if g := taken.before(c.inv.TS); g != nil && c.outcome == history.OK && g.fence > c.to.Fence {
-					p.add(l.name, both(&g.acq.op, &c.op), "%s by %s of fence %d was answered applied, but the lock had passed to %s with fence %d %s before", c.kind(), c.inv.Proc, c.to.Fence, g.acq.inv.Proc, g.fence, ms(c.inv.TS-g.acq.end.TS))
+					p.add(l.name, both(&g.acq.op, &c.op), "%s by %s of fence %d was answered applied, but the %s had passed to %s with fence %d %s before", c.kind(), c.inv.Proc, c.to.Fence, l.noun(), g.acq.inv.Proc, g.fence, ms(c.inv.TS-g.acq.end.TS))
 				}
 			}
 		}
@@ -173,10 +179,10 @@ func checkOwnership(_ context.Context, a *analysis, p *Property) {
 	p.Detail = "every renewal and release that took effect"
 }
 
-func (l *lockLog) checkOwner(c *cas, p *Property) {
+func (l *rowLog) checkOwner(c *cas, p *Property) {
 	bad := func(format string, args ...any) {
 		events := both(&c.op)
-		if g := l.byAttempt[c.from.Attempt]; g != nil {
+		if g := l.under(c.from, c.inv.Proc); g != nil {
 			events = append(both(&g.acq.op), events...)
 		}
 		p.add(l.name, events, "%s by %s "+format, append([]any{c.kind(), c.inv.Proc}, args...)...)
@@ -189,16 +195,29 @@ func (l *lockLog) checkOwner(c *cas, p *Property) {
 	case history.OpRenew:
 		switch {
 		case c.from.Holder != c.inv.Proc:
-			bad("renewed the lease of %s", text(c.from))
+			bad("renewed the lease of %s", l.text(c.from))
 		case c.to.Holder != c.from.Holder || c.to.Attempt != c.from.Attempt || c.to.Fence != c.from.Fence || c.to.Beat <= c.from.Beat:
-			bad("changed more than the beat: from %s to %s", text(c.from), text(c.to))
+			bad("changed more than the beat: from %s to %s", l.text(c.from), l.text(c.to))
+		}
+	case history.OpTake:
+		if c.to.Beat != c.from.Beat+1 {
+			bad("did not set the next tick: from %s to %s", l.text(c.from), l.text(c.to))
+		}
+	case history.OpTick, history.OpHandOver:
+		switch g := l.under(c.from, c.inv.Proc); {
+		case g == nil:
+			bad("is under fence %d, which nobody took", c.from.Fence)
+		case !g.mine(c.inv.Proc):
+			bad("is under fence %d, which %s took", c.from.Fence, g.acq.inv.Proc)
+		case c.to.Fence != c.from.Fence || c.to.Beat != c.from.Beat+1 || c.to.Attempt == c.from.Attempt:
+			bad("did not set the next tick of its fence: from %s to %s", l.text(c.from), l.text(c.to))
 		}
 	case history.OpRelease:
 		switch {
 		case c.from.Holder != c.inv.Proc:
-			bad("released the lease of %s", text(c.from))
+			bad("released the lease of %s", l.text(c.from))
 		case c.to.Holder != "" || c.to.Absent || c.to.Fence != c.from.Fence:
-			bad("did not leave the lock free with its fence: from %s to %s", text(c.from), text(c.to))
+			bad("did not leave the lock free with its fence: from %s to %s", l.text(c.from), l.text(c.to))
 		}
 	}
 }
@@ -209,7 +228,7 @@ type takeovers struct {
 	top  []*grant
 }
 
-func (l *lockLog) takenBy() takeovers {
+func (l *rowLog) takenBy() takeovers {
 	var t takeovers
 	gs := make([]*grant, 0, len(l.grants))
 	for _, g := range l.grants {

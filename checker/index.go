@@ -20,9 +20,9 @@ type analysis struct {
 	opts  Options
 	ops   []op
 	lives map[string]*life
-	locks []*lockLog // by name
+	rows  []*rowLog  // by name
 	sinks []*sinkLog // by name
-	lock  map[string]*lockLog
+	row   map[string]*rowLog
 	sink  map[string]*sinkLog
 
 	expects []*history.Event
@@ -40,10 +40,13 @@ type analysis struct {
 	stray []stray
 	// attempts are the attempt ids that recorded operations wrote.
 	attempts  map[string]bool
+	jobs      jobs
+	done      []success // see successes
 	counts    *Counts
 	decisions []decision
 	deaths    map[string]int64          // of crashed lives; see died
 	silent    map[string][]history.Span // see silences
+	contend   *waiters                  // see contenders
 	recovered *Recovery
 	injected  []history.FaultWindow // see faults
 	searchEnd time.Time             // of all Porcupine searches; set by the first
@@ -61,15 +64,17 @@ type life struct {
 	header    history.Header
 	invokes   []*history.Event
 	procs     map[string]bool
-	last      int64 // TS of its last event
+	first     int64 // TS of its first event
+	last      int64 // and of its last
 	exited    bool
 	crashed   bool
 	recording bool // it has operations
 }
 
-// lockLog is everything about one lock.
-type lockLog struct {
+// rowLog is everything about one fenced row: a lock's, or a shard's header.
+type rowLog struct {
 	name  string
+	shard bool
 	cas   []*cas
 	reads []*op // SERIAL reads that were answered
 	calls []*op // lock
@@ -85,13 +90,14 @@ type lockLog struct {
 	grants    []*grant
 	byToken   map[int64][]*grant
 	byAttempt map[string]*grant
-	orphans   []*op // lock calls that handed out a token without an acquire
+	orphans   []*op        // lock calls that handed out a token without an acquire
+	replayed  *shardReplay // of a shard
 }
 
-// cas is one compare-and-set on a lock row, all its resends included.
+// cas is one compare-and-set on a fenced row, all its resends included.
 type cas struct {
 	op
-	lock     *lockLog
+	log      *rowLog
 	from, to history.Version
 	w        *write
 }
@@ -101,8 +107,8 @@ func (c *cas) kind() history.Op { return c.inv.Op }
 // analyse sorts the events, rebuilds the chains and settles what it can.
 func analyse(h *history.History, o Options) *analysis {
 	a := &analysis{
-		h: h, opts: o, lives: map[string]*life{}, lock: map[string]*lockLog{}, sink: map[string]*sinkLog{},
-		points: map[string]int{}, attempts: map[string]bool{}, clocks: map[string][]*history.Event{},
+		h: h, opts: o, lives: map[string]*life{}, row: map[string]*rowLog{}, sink: map[string]*sinkLog{},
+		points: map[string]int{}, attempts: map[string]bool{}, clocks: map[string][]*history.Event{}, jobs: newJobs(),
 	}
 	for _, head := range h.Headers {
 		a.life(head.Proc).header = head
@@ -117,18 +123,19 @@ func analyse(h *history.History, o Options) *analysis {
 		}
 	}
 	a.findGaps()
-	for _, l := range a.lock {
-		a.locks = append(a.locks, l)
+	for _, l := range a.row {
+		a.rows = append(a.rows, l)
 	}
-	sort.Slice(a.locks, func(i, j int) bool { return a.locks[i].name < a.locks[j].name })
+	sort.Slice(a.rows, func(i, j int) bool { return a.rows[i].name < a.rows[j].name })
 	for _, s := range a.sink {
 		a.sinks = append(a.sinks, s)
 	}
 	sort.Slice(a.sinks, func(i, j int) bool { return a.sinks[i].name < a.sinks[j].name })
-	for _, l := range a.locks {
+	for _, l := range a.rows {
 		a.buildChain(l)
 		a.buildGrants(l)
 	}
+	a.replay()
 	a.findDecisions()
 	for _, s := range a.sinks {
 		a.buildLedger(s)
@@ -162,6 +169,9 @@ func (a *analysis) join() {
 		}
 		name := history.Life(e.Proc)
 		l := a.life(name)
+		if l.first == 0 {
+			l.first = e.TS
+		}
 		l.last = max(l.last, e.TS)
 		switch e.Type {
 		case history.Invoke:
@@ -183,11 +193,11 @@ func (a *analysis) join() {
 	}
 }
 
-func (a *analysis) lockLog(name string) *lockLog {
-	l := a.lock[name]
+func (a *analysis) rowLog(name string) *rowLog {
+	l := a.row[name]
 	if l == nil {
-		l = &lockLog{name: name}
-		a.lock[name] = l
+		l = &rowLog{name: name, shard: isShard(name)}
+		a.row[name] = l
 	}
 	return l
 }
@@ -205,21 +215,25 @@ func (a *analysis) sinkLog(name string) *sinkLog {
 func (a *analysis) sort(o *op) {
 	e := o.inv
 	switch e.Op {
-	case history.OpAcquire, history.OpRenew, history.OpRelease, history.OpSeal:
+	case history.OpAcquire, history.OpRenew, history.OpRelease, history.OpSeal, history.OpTake, history.OpTick, history.OpHandOver:
 		if e.From == nil || e.To == nil {
 			return // the reader refuses these
 		}
-		l := a.lockLog(e.Key)
-		l.cas = append(l.cas, &cas{op: *o, lock: l, from: plain(*e.From), to: plain(*e.To)})
+		l := a.rowLog(e.Key)
+		l.cas = append(l.cas, &cas{op: *o, log: l, from: plain(*e.From), to: plain(*e.To)})
 		a.attempts[e.To.Attempt] = true
 	case history.OpRead:
 		if o.outcome == history.OK && o.end.Row != nil {
-			l := a.lockLog(e.Key)
+			l := a.rowLog(e.Key)
 			l.reads = append(l.reads, o)
 		}
 	case history.OpLock:
-		l := a.lockLog(e.Key)
+		l := a.rowLog(e.Key)
 		l.calls = append(l.calls, o)
+	case history.OpEnqueue:
+		if e.Job != nil {
+			a.jobs.call(o)
+		}
 	case history.OpRaise:
 		s := a.sinkLog(e.Key)
 		s.raises = append(s.raises, o)
@@ -235,8 +249,12 @@ func (a *analysis) sort(o *op) {
 // note files one note.
 func (a *analysis) note(e *history.Event) {
 	switch e.Op {
-	case history.NoteStart, history.NoteLeaseLost:
-		l := a.lockLog(e.Key)
+	case history.NoteStart, history.NoteFinish, history.NoteRow:
+		if e.Issuer != "" {
+			a.jobs.note(e)
+		}
+	case history.NoteLeaseLost:
+		l := a.rowLog(e.Key)
 		l.marks = append(l.marks, e)
 	case history.NoteLedger:
 		if e.Ledger != nil {
@@ -266,9 +284,10 @@ func (a *analysis) note(e *history.Event) {
 	}
 }
 
-// plain is v in the one form that compares: all absent rows are equal.
+// plain is v in the one form that compares: all absent rows are equal, and so is a
+// header that no batch has changed.
 func plain(v history.Version) history.Version {
-	if v.Absent {
+	if v.Absent || v == (history.Version{Attempt: v.Attempt}) {
 		return history.Version{Absent: true}
 	}
 	return v

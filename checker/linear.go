@@ -9,10 +9,10 @@ import (
 // checkChain is the linear-time half of P2: the acknowledged writes of a lock
 // are exactly a chain, and the chain and the SERIAL reads agree with real time.
 // Given unique versions this decides linearizability of the writes and reads.
-func (a *analysis) checkChain(l *lockLog, p *Property) {
+func (a *analysis) checkChain(l *rowLog, p *Property) {
 	for _, b := range l.breaks {
 		if b.mixture {
-			p.add(l.name, both(&b.next.main().op), "the row of %s was at %s, a version that no operation ever set as a whole", l.name, text(b.version))
+			p.add(l.name, both(&b.next.main().op), "the row of %s was at %s, a version that no operation ever set as a whole", l.name, l.text(b.version))
 		}
 	}
 	for _, w := range l.writes {
@@ -23,14 +23,14 @@ func (a *analysis) checkChain(l *lockLog, p *Property) {
 	l.checkReads(p)
 }
 
-func (a *analysis) checkWrite(l *lockLog, w *write, p *Property) {
+func (a *analysis) checkWrite(l *rowLog, w *write, p *Property) {
 	c := w.main()
 	// Its second try, which took effect, may be what the record has lost.
 	if w.pos >= 0 && !w.possible() && len(a.gaps) == 0 {
-		p.add(l.name, both(&c.op), "%s by %s to %s was reported as failed, but it took effect: the row's chain contains it", c.kind(), c.inv.Proc, text(w.to))
+		p.add(l.name, both(&c.op), "%s by %s to %s was reported as failed, but it took effect: the row's chain contains it", c.kind(), c.inv.Proc, l.text(w.to))
 	}
 	if n := countOK(w); n > 1 {
-		p.add(l.name, okEvents(w), "%s to %s was answered applied %d times; a version can be left only once", c.kind(), text(w.to), n)
+		p.add(l.name, okEvents(w), "%s to %s was answered applied %d times; a version can be left only once", c.kind(), l.text(w.to), n)
 	}
 	if w.pos >= 0 || w.ok() == nil {
 		return
@@ -40,14 +40,14 @@ func (a *analysis) checkWrite(l *lockLog, w *write, p *Property) {
 	case next != nil:
 		n := next.main()
 		p.add(l.name, both(&c.op, &n.op), "two writes took effect on one version: from %s, %s by %s set %s and was answered applied, but the row's chain goes on with %s by %s to %s",
-			text(w.from), c.kind(), c.inv.Proc, text(w.to), n.kind(), n.inv.Proc, text(next.to))
+			l.text(w.from), c.kind(), c.inv.Proc, l.text(w.to), n.kind(), n.inv.Proc, l.text(next.to))
 	default:
 		events := both(&c.op)
 		if l.sealed != nil {
 			events = append(events, both(&l.sealed.main().op)...)
 		}
 		p.add(l.name, events, "%s by %s from %s to %s was answered applied, but the row's chain does not contain it: an acknowledged write is lost",
-			c.kind(), c.inv.Proc, text(w.from), text(w.to))
+			c.kind(), c.inv.Proc, l.text(w.from), l.text(w.to))
 	}
 }
 
@@ -72,7 +72,7 @@ func okEvents(w *write) []*history.Event {
 }
 
 // checkSetOnce finds versions that were reached twice from different ones.
-func (l *lockLog) checkSetOnce(p *Property) {
+func (l *rowLog) checkSetOnce(p *Property) {
 	for _, w := range l.writes {
 		others := l.setBy[w.to]
 		if len(others) < 2 || others[0] != w {
@@ -85,19 +85,19 @@ func (l *lockLog) checkSetOnce(p *Property) {
 			}
 		}
 		if len(acked) > 1 {
-			p.add(l.name, append(okEvents(acked[0]), okEvents(acked[1])...), "%s was set %d times, each time answered applied; a version must be set once", text(w.to), len(acked))
+			p.add(l.name, append(okEvents(acked[0]), okEvents(acked[1])...), "%s was set %d times, each time answered applied; a version must be set once", l.text(w.to), len(acked))
 		}
 	}
 }
 
 // checkWriteOrder: no write of the chain was invoked after a later one had ended.
-func (l *lockLog) checkWriteOrder(p *Property) {
+func (l *rowLog) checkWriteOrder(p *Property) {
 	var latest *write // of those so far, the one invoked last
 	for _, w := range l.chain {
 		if latest != nil && w.ret() < latest.call() {
 			c, o := w.main(), latest.main()
 			p.add(l.name, both(&c.op, &o.op), "%s to %s had been answered %s before %s to %s was invoked, yet in the row's chain it comes after it",
-				c.kind(), text(w.to), ms(latest.call()-w.ret()), o.kind(), text(latest.to))
+				c.kind(), l.text(w.to), ms(latest.call()-w.ret()), o.kind(), l.text(latest.to))
 		}
 		if latest == nil || w.call() > latest.call() {
 			latest = w
@@ -107,13 +107,13 @@ func (l *lockLog) checkWriteOrder(p *Property) {
 
 // checkReads: a SERIAL read returned a version of the chain, at a time when the
 // row can have held it, and reads do not go back.
-func (l *lockLog) checkReads(p *Property) {
+func (l *rowLog) checkReads(p *Property) {
 	reads := map[history.Version][]*op{}
 	for _, r := range l.reads {
 		row, _ := observed(r.end)
 		if !row.Absent && !l.inChain(row) {
 			if l.whole {
-				p.add(l.name, both(r), "a SERIAL read by %s returned %s, which the row never held", r.inv.Proc, text(row))
+				p.add(l.name, both(r), "a SERIAL read by %s returned %s, which the row never held", r.inv.Proc, l.text(row))
 			}
 			continue
 		}
@@ -142,26 +142,26 @@ func (l *lockLog) checkReads(p *Property) {
 	}
 }
 
-func (l *lockLog) checkRead(r *op, at history.Version, pos int, newest *write, later *op, p *Property) {
+func (l *rowLog) checkRead(r *op, at history.Version, pos int, newest *write, later *op, p *Property) {
 	if newest != nil && newest.call() > r.end.TS {
 		c := newest.main()
-		p.add(l.name, both(r, &c.op), "a SERIAL read by %s returned %s, %s before %s by %s to %s, which came before it, was invoked", r.inv.Proc, text(at), ms(newest.call()-r.end.TS), c.kind(), c.inv.Proc, text(newest.to))
+		p.add(l.name, both(r, &c.op), "a SERIAL read by %s returned %s, %s before %s by %s to %s, which came before it, was invoked", r.inv.Proc, l.text(at), ms(newest.call()-r.end.TS), c.kind(), c.inv.Proc, l.text(newest.to))
 		return
 	}
 	if next := l.endedBefore(pos+1, r.inv.TS); next != nil {
 		c := next.main()
-		p.add(l.name, both(r, &c.op), "stale SERIAL read: %s read %s, but %s by %s to %s had been answered applied %s before the read was invoked", r.inv.Proc, text(at), c.kind(), c.inv.Proc, text(next.to), ms(r.inv.TS-next.ret()))
+		p.add(l.name, both(r, &c.op), "stale SERIAL read: %s read %s, but %s by %s to %s had been answered applied %s before the read was invoked", r.inv.Proc, l.text(at), c.kind(), c.inv.Proc, l.text(next.to), ms(r.inv.TS-next.ret()))
 		return
 	}
 	if later != nil && later.inv.TS > r.end.TS {
 		row, _ := observed(later.end)
-		p.add(l.name, both(r, later), "SERIAL reads went back: %s was read by %s, and %s later a read that was invoked after its end returned the older %s", text(at), r.inv.Proc, ms(later.inv.TS-r.end.TS), text(row))
+		p.add(l.name, both(r, later), "SERIAL reads went back: %s was read by %s, and %s later a read that was invoked after its end returned the older %s", l.text(at), r.inv.Proc, ms(later.inv.TS-r.end.TS), l.text(row))
 	}
 }
 
 // endedBefore is a write at pos or later that had ended before t, or nil. by
 // rises along the chain, so one comparison decides and the scan is rare.
-func (l *lockLog) endedBefore(pos int, t int64) *write {
+func (l *rowLog) endedBefore(pos int, t int64) *write {
 	if pos >= len(l.chain) || l.chain[pos].by >= t {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (l *lockLog) endedBefore(pos int, t int64) *write {
 	return nil
 }
 
-func (l *lockLog) inChain(v history.Version) bool {
+func (l *rowLog) inChain(v history.Version) bool {
 	for _, w := range l.setBy[v] {
 		if w.pos >= 0 {
 			return true

@@ -21,6 +21,8 @@ type lockStep struct {
 	of       *op
 	kind     lockKind
 	from, to int32 // read and reject: from is not used, to is the row seen
+	// rows: its condition was not on the row alone; see jobs.rejected.
+	rows bool
 	// optional: outcome unknown. It is applied if its condition holds and left
 	// out otherwise; as it may be placed last, no other case is needed.
 	optional bool
@@ -46,7 +48,7 @@ func (s *lockStep) apply(state any) (bool, any) {
 		return true, v
 	case s.kind == kindWrite:
 		return v == s.from || v == anyVersion, s.to
-	case s.kind == kindReject && s.to == s.from:
+	case s.kind == kindReject && s.to == s.from && !s.rows:
 		return false, v // its condition held, and yet it was rejected
 	}
 	return v == s.to || v == anyVersion, s.to
@@ -80,12 +82,13 @@ func (s *lockStep) String() string {
 
 // versions numbers the versions of a lock row.
 type versions struct {
+	shard  bool
 	number map[history.Version]int32
 	list   []history.Version
 }
 
-func newVersions() *versions {
-	t := &versions{number: map[history.Version]int32{}}
+func newVersions(shard bool) *versions {
+	t := &versions{shard: shard, number: map[history.Version]int32{}}
 	t.of(history.Version{Absent: true})
 	return t
 }
@@ -109,7 +112,10 @@ func (t *versions) show(n int32) string {
 		return "no row"
 	}
 	holder := v.Holder
-	if holder == "" {
+	switch {
+	case t.shard:
+		holder = short(v.Attempt)
+	case holder == "":
 		holder = "free"
 	}
 	return fmt.Sprintf("f%d.b%d %s", v.Fence, v.Beat, holder)
@@ -119,8 +125,8 @@ func (t *versions) show(n int32) string {
 // unknown: it took effect before its successor, or never. bounded also ends a
 // write that the coordinator itself gave up with that answer; timeouts counts
 // the writes that this changes.
-func (l *lockLog) encode(bounded, clean bool) (pt *partition, timeouts int) {
-	t := newVersions()
+func (l *rowLog) encode(bounded, clean bool) (pt *partition, timeouts int) {
+	t := newVersions(l.shard)
 	pt = &partition{
 		name: l.name, init: int32(0), any: anyVersion, clean: clean, hash: hashVersion,
 		show: func(s any) string { return t.show(s.(int32)) },
@@ -141,10 +147,10 @@ func (l *lockLog) encode(bounded, clean bool) (pt *partition, timeouts int) {
 	return pt, timeouts
 }
 
-func (l *lockLog) encodeWrite(pt *partition, t *versions, w *write, bounded bool) (timeouts int) {
+func (l *rowLog) encodeWrite(pt *partition, t *versions, w *write, bounded bool) (timeouts int) {
 	for _, c := range w.ops {
 		if row, ok := observed(c.end); ok && c.outcome == history.Fail {
-			pt.add(&lockStep{table: t, of: &c.op, kind: kindReject, from: t.of(c.from), to: t.of(row)}, c.inv.TS, c.end.TS, -1)
+			pt.add(&lockStep{table: t, of: &c.op, kind: kindReject, rows: c.enqueues(), from: t.of(c.from), to: t.of(row)}, c.inv.TS, c.end.TS, -1)
 		}
 	}
 	if !w.possible() {
@@ -202,14 +208,15 @@ func (w *write) givenUp() (until int64, all bool) {
 // checkLinearizable is P2: first the chain, then Porcupine in both encodings.
 func checkLinearizable(ctx context.Context, a *analysis, p *Property) {
 	dirty := map[string]bool{}
-	for _, l := range a.locks {
+	for _, l := range a.rows {
 		before := p.Count
 		a.checkChain(l, p)
 		dirty[l.name] = p.Count > before || !l.whole
 		p.Checked += len(l.cas) + len(l.reads)
 	}
+	a.jobs.report("P2", p)
 	var open, bounded []*partition
-	for _, l := range a.locks {
+	for _, l := range a.rows {
 		pt, timeouts := l.encode(false, !dirty[l.name])
 		if len(pt.ops) == 0 {
 			continue
@@ -228,7 +235,7 @@ func checkLinearizable(ctx context.Context, a *analysis, p *Property) {
 	if p.Encodings["bounded"] == string(porcupine.Ok) {
 		p.Encodings["bounded"] = p.Encodings["open"]
 	}
-	p.Detail = fmt.Sprintf("chain of versions in linear time, Porcupine on %s, %d of them with timeouts of a coordinator", plural(len(open), "lock"), len(bounded))
+	p.Detail = fmt.Sprintf("chain of versions in linear time, Porcupine on %s, %d of them with timeouts of a coordinator%s", a.rowNouns(open), len(bounded), a.jobs.replayText())
 	a.report(budget, p, openFound, "")
 	a.report(budget, p, boundedFound, " (bounded encoding: a write that its coordinator answered with a timeout took effect before that answer or never)")
 	a.visualize(budget, p, "lock", append(openFound, boundedFound...))

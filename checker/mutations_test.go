@@ -113,7 +113,7 @@ var lockMutations = []mutation{
 		"P9": "a renewal or release of a lease that had passed on",
 	}, func(e *edit) bool {
 		a := analyse(e.h, Options{}.withDefaults())
-		for _, l := range a.locks {
+		for _, l := range a.rows {
 			for _, c := range l.cas {
 				if c.outcome == history.Unknown && c.end != nil && l.fate(c.w) == never {
 					c.end.Type = history.OK
@@ -239,7 +239,7 @@ var lockMutations = []mutation{
 		// A ttl that the row did not have: the holder trusts for longer than
 		// the one who took over had to wait.
 		a := analyse(e.h, Options{}.withDefaults())
-		for _, l := range a.locks {
+		for _, l := range a.rows {
 			for i, w := range l.chain {
 				c := w.main()
 				if i > 0 && c.inv.Takeover && c.outcome == history.OK {

@@ -44,6 +44,10 @@ func Print(w io.Writer, r *Result) {
 	fmt.Fprintf(w, "\n%s in %s of %d process lives: %d cycles, %d grants, %d takeovers, %d effects, %d stale refused, %d duplicates, %d unknown (%d settled), %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",
 		plural(c.Events, "event"), plural(c.Operations, "operation"), c.Procs,
 		c.Cycles, c.Grants, c.Takeovers, c.Effects, c.StaleRefused, c.Duplicates, c.Unknowns, c.UnknownSettled, c.Resends, c.LeasesLost, c.LateSends, c.FaultsProven, c.Faults, c.Torn)
+	if n := c.Jobs; n != nil {
+		fmt.Fprintf(w, "jobs: %s, %d cancelled, %d abandoned, %d open; %s, %d at once with another of the job, %d duplicate enqueues\n",
+			n.text(), n.Cancelled, n.Abandoned, n.Open, plural(n.Starts, "start"), n.Overlaps, n.Duplicates)
+	}
 	if line := r.Recovery.Text(); line != "" {
 		fmt.Fprintf(w, "recovery: %s\n", line)
 	}

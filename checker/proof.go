@@ -10,7 +10,7 @@ import (
 // client was never told: what showed it later lies behind the counterexample, but
 // without it the counterexample explains nothing.
 func (a *analysis) proof(name string, w window) (events []*history.Event, text string) {
-	l := a.lock[name]
+	l := a.row[name]
 	if l == nil {
 		return nil, "" // a resource: its ledger is the proof
 	}
@@ -29,7 +29,7 @@ func (a *analysis) proof(name string, w window) (events []*history.Event, text s
 
 // shown is the first answer that proves that the row was at v: a read of it, or a
 // write that applied to it.
-func (l *lockLog) shown(v history.Version) *op {
+func (l *rowLog) shown(v history.Version) *op {
 	var first *op
 	earlier := func(o *op) {
 		if first == nil || o.end.TS < first.end.TS {

@@ -3,6 +3,7 @@ package checker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -23,10 +24,13 @@ type Recovery struct {
 	P50TTL float64 `json:"p50_ttl,omitempty"`
 	// Faults are the faults that were healed, in order.
 	Faults []FaultRecovery `json:"faults,omitempty"`
+
+	work string // what a success is, for Text; "": a release
 }
 
 // FaultRecovery is what followed a heal: the time to the first release that was ok,
-// of any lock, and of the lock for which it took longest.
+// of any lock, and of the lock for which it took longest; in a run with jobs to the
+// first completed job, of any shard and of the slowest.
 type FaultRecovery struct {
 	ID          string  `json:"id"`
 	Name        string  `json:"name"`
@@ -65,7 +69,7 @@ func (a *analysis) within(ttl int64) int64 {
 // stand is the time for which a row certainly stood still: from an instant at which
 // w had taken effect to the earliest at which next can have.
 type stand struct {
-	l        *lockLog
+	l        *rowLog
 	w, next  *write // w is nil before the first write
 	from, to int64
 	ttl      int64
@@ -78,16 +82,17 @@ func checkRecovery(_ context.Context, a *analysis, p *Property) {
 	lastHeal := a.lastHeal()
 	var times []float64
 	resumed := 0
-	for _, l := range a.locks {
+	for _, l := range a.rows {
 		if !l.whole {
 			a.countBroken(l, r)
 			continue
 		}
-		ws := a.waiters(l)
+		ws := a.waiting(l)
 		again := false
 		for _, s := range l.stands() {
-			orphaned := s.held && s.next.main().kind() != history.OpRenew && s.next.main().kind() != history.OpRelease
-			if lastHeal > 0 && s.next.main().kind() == history.OpAcquire && s.next.by > lastHeal {
+			kind := s.next.main().kind()
+			orphaned := s.held && !isRenewal(kind) && !isRelease(kind)
+			if lastHeal > 0 && s.next.by > lastHeal && (isGrant(kind) || l.shard && isRenewal(kind)) {
 				again = true
 			}
 			if !s.held {
@@ -106,7 +111,7 @@ func checkRecovery(_ context.Context, a *analysis, p *Property) {
 			} else {
 				r.Judged++
 			}
-			if t := s.taken(); t > s.from && s.next.main().kind() == history.OpAcquire && s.ttl > 0 && why != whyAmbiguous {
+			if t := s.taken(); t > s.from && isGrant(kind) && s.ttl > 0 && why != whyAmbiguous {
 				times = append(times, float64(t-s.from)/float64(s.ttl))
 			}
 		}
@@ -121,7 +126,7 @@ func checkRecovery(_ context.Context, a *analysis, p *Property) {
 	p.Checked = r.Judged + resumed
 	p.Detail = r.orphanText()
 	if lastHeal > 0 {
-		p.Detail += fmt.Sprintf("; %s went on after the last heal", plural(resumed, "lock"))
+		p.Detail += fmt.Sprintf("; %s went on after the last heal", plural(resumed, a.rowNoun()))
 	}
 	if p.Checked == 0 && p.Count == 0 {
 		p.Status, p.Detail = StatusNA, "not judged: "+p.Detail
@@ -129,9 +134,9 @@ func checkRecovery(_ context.Context, a *analysis, p *Property) {
 }
 
 // countBroken counts the takeovers of a lock whose chain cannot be trusted.
-func (a *analysis) countBroken(l *lockLog, r *Recovery) {
+func (a *analysis) countBroken(l *rowLog, r *Recovery) {
 	for _, w := range l.chain {
-		if m := w.main(); m.kind() == history.OpAcquire && m.inv.Takeover {
+		if l.takeover(w) {
 			r.Orphans++
 			r.NotJudged[whyRecord]++
 		}
@@ -139,13 +144,14 @@ func (a *analysis) countBroken(l *lockLog, r *Recovery) {
 }
 
 // stands are the versions of the row with the times for which it had each.
-func (l *lockLog) stands() []stand {
+func (l *rowLog) stands() []stand {
 	seen := l.sightings()
 	longest := int64(0)
 	for _, w := range l.chain {
-		longest = max(longest, w.to.TTLMS*1e6)
+		longest = max(longest, w.main().ttl())
 	}
 	var out []stand
+	lease := int64(0) // the ttl of the last grant
 	for i, next := range l.chain {
 		s := stand{l: l, next: next, to: next.call(), ttl: longest}
 		if i > 0 {
@@ -154,9 +160,12 @@ func (l *lockLog) stands() []stand {
 			if t, ok := seen[s.w.to]; ok {
 				s.from = min(s.from, t)
 			}
-			s.held = s.w.to.Holder != ""
+			s.held = s.w.held()
+			if c := s.w.main(); isGrant(c.kind()) || !l.shard {
+				lease = c.ttl()
+			}
 			if s.held {
-				s.ttl = s.w.to.TTLMS * 1e6
+				s.ttl = lease
 			}
 		}
 		out = append(out, s)
@@ -166,7 +175,7 @@ func (l *lockLog) stands() []stand {
 
 // sightings are the first instants at which an answer showed versions whose own
 // write was not acknowledged.
-func (l *lockLog) sightings() map[history.Version]int64 {
+func (l *rowLog) sightings() map[history.Version]int64 {
 	unsure := map[history.Version]bool{}
 	for _, w := range l.chain {
 		if w.ok() == nil {
@@ -243,10 +252,10 @@ func (a *analysis) late(s stand, w wait, from int64, p *Property) {
 	if s.held {
 		m := s.w.main()
 		p.add(s.l.name, append(both(&m.op), events...), "%s stood still under %s for %s although %s waited and nothing kept it from taking over: at most %s are allowed (ttl %s + ttl/8 + bound)",
-			s.l.name, m.inv.Proc, ms(s.to-from), w.call.inv.Proc, ms(limit), ms(s.ttl))
+			s.l.name, m.inv.Proc, ms(s.to-from), w.who, ms(limit), ms(s.ttl))
 		return
 	}
-	p.add(s.l.name, events, "%s was free and nobody took it for %s after the last heal although %s waited and nothing kept it from taking it: at most %s are allowed", s.l.name, ms(s.to-from), w.call.inv.Proc, ms(limit))
+	p.add(s.l.name, events, "%s was free and nobody took it for %s after the last heal although %s waited and nothing kept it from taking it: at most %s are allowed", s.l.name, ms(s.to-from), w.who, ms(limit))
 }
 
 // lastHeal is the end of the last fault, 0 without any.
@@ -261,21 +270,24 @@ func (a *analysis) lastHeal() int64 {
 // recovery is the run's, computed as far as it does not need P11.
 func (a *analysis) recovery() *Recovery {
 	if a.recovered == nil {
-		a.recovered = &Recovery{NotJudged: map[string]int{}, Faults: a.afterHeals()}
+		a.recovered = &Recovery{NotJudged: map[string]int{}, Faults: a.afterHeals(), work: a.work()}
 	}
 	return a.recovered
 }
 
-// afterHeals finds the first releases after each heal.
+// afterHeals finds the first successes after each heal.
 func (a *analysis) afterHeals() []FaultRecovery {
-	ends := make([][]int64, len(a.locks)) // of releases, by lock, in order
-	for i, l := range a.locks {
-		for _, c := range l.cas {
-			if c.kind() == history.OpRelease && c.outcome == history.OK {
-				ends[i] = append(ends[i], c.end.TS)
-			}
-		}
-		sort.Slice(ends[i], func(j, k int) bool { return ends[i][j] < ends[i][k] })
+	ends := make([][]int64, len(a.rows)) // of successes, by row, in order
+	place := map[*rowLog]int{}
+	for i, l := range a.rows {
+		place[l] = i
+	}
+	for _, x := range a.successes() {
+		i := place[x.log]
+		ends[i] = append(ends[i], x.op.end.TS)
+	}
+	for _, ts := range ends {
+		slices.Sort(ts)
 	}
 	var out []FaultRecovery
 	for i := range a.h.Events {
@@ -284,7 +296,7 @@ func (a *analysis) afterHeals() []FaultRecovery {
 			continue
 		}
 		f := FaultRecovery{ID: e.Fault.ID, Name: e.Fault.Name}
-		for j, l := range a.locks {
+		for j, l := range a.rows {
 			k := sort.Search(len(ends[j]), func(k int) bool { return ends[j][k] >= e.TS })
 			if k == len(ends[j]) {
 				continue
@@ -338,8 +350,12 @@ func (r *Recovery) Text() string {
 		}
 	}
 	if first != nil {
-		out += fmt.Sprintf("; first release within %.0f ms of a heal (%s %s), of every lock that had one within %.0f ms (%s, %s)",
-			first.FirstMS, first.ID, first.Name, slowest.SlowestMS, slowest.ID, slowest.SlowestLock)
+		work, of := "release", "lock"
+		if r.work != "" && r.work != work {
+			work, of = r.work, "shard"
+		}
+		out += fmt.Sprintf("; first %s within %.0f ms of a heal (%s %s), of every %s that had one within %.0f ms (%s, %s)",
+			work, first.FirstMS, first.ID, first.Name, of, slowest.SlowestMS, slowest.ID, slowest.SlowestLock)
 	}
 	return out
 }

@@ -178,7 +178,7 @@ func TestEpochs(t *testing.T) {
 	cfg := simConfig{seed: 5, workers: 2, clients: 1, locks: 1, ttl: 200 * time.Millisecond, length: 6 * time.Minute, noise: 0.02}
 	h := simulate(cfg)
 	a := analyse(h, Options{}.withDefaults())
-	pt, _ := a.locks[0].encode(false, true)
+	pt, _ := a.rows[0].encode(false, true)
 	if n := len(pt.epochs()); n < 2 {
 		t.Fatalf("%d operations in %d epochs", len(pt.ops), n)
 	}

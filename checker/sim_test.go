@@ -39,6 +39,7 @@ const (
 type simConfig struct {
 	seed                    uint64
 	workers, clients, locks int
+	shards                  int // of jobs; the clients then enqueue and the workers run them
 	ttl                     time.Duration
 	length                  time.Duration // of the run; every client then finishes its cycle
 	maxEvents               int           // stops earlier; 0: no limit
@@ -92,7 +93,11 @@ type world struct {
 	sinks map[string]*simSink
 	host  *simFile
 	done  bool
-	n     int // events
+	// Of jobs; see simjob_test.go.
+	shards   []*simShard
+	jobs     map[string]*simJob
+	draining bool // nothing is enqueued any more
+	n        int  // events
 	// back is handed a token by a coroutine that sleeps or ends.
 	back chan struct{}
 }
@@ -109,6 +114,7 @@ func simulate(cfg simConfig) *history.History {
 		w.rows[name] = history.Version{Absent: true}
 		w.sinks["res-"+name] = &simSink{applied: map[string]int64{}}
 	}
+	w.setUpShards()
 	w.coroutine(w.harness)
 	for len(w.queue) > 0 {
 		t := heap.Pop(&w.queue).(timer)
@@ -122,6 +128,7 @@ func (w *world) file(life string) *simFile {
 	f := &simFile{header: history.Header{
 		Format: history.Format, Version: history.FormatVersion, Run: "sim", Proc: life, BootID: "sim",
 		DriftBound: simDrift, MarginBaseMS: simMargin.Milliseconds(),
+		WallTime: time.UnixMilli(simWall + w.now/1e6).UTC().Format(time.RFC3339Nano), TS: w.now,
 	}}
 	w.files = append(w.files, f)
 	return f
@@ -206,6 +213,7 @@ func (w *world) harness(t *task) {
 	note(history.Event{Op: history.NoteExpect, Expect: &history.Expect{
 		MinCycles: map[string]int{"before": 1, "recover": 1}, Faults: []string{"f1"}, Workers: w.cfg.workers,
 		Success: []history.Success{{Phase: "recover", Want: history.Some}}, RecoveryBoundMS: 1000,
+		DrainBoundMS: int64(w.cfg.shards) * 60_000,
 	}})
 	phase := func(name string) { note(history.Event{Op: history.NotePhase, Phase: name}) }
 	phase("warmup")
@@ -230,6 +238,10 @@ func (w *world) harness(t *task) {
 	note(history.Event{Op: history.NoteFault, Fault: &heal})
 	phase("recover")
 	t.sleep(4 * slice)
+	if w.cfg.shards > 0 {
+		phase("drain")
+		w.drain(t)
+	}
 	phase("settle")
 	w.done = true
 	for alive > 0 {
@@ -257,17 +269,9 @@ func (w *world) seal(t *task) {
 		w.record(w.host, r)
 		r.Type, r.Row = history.OK, &to
 		w.record(w.host, r)
-		res := "res-" + name
-		s := w.sinks[res]
-		g := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpGet, Key: res}
-		w.record(w.host, g)
-		value := s.value
-		g.Type, g.Value, g.Seen, g.Seq = history.OK, &value, s.seen, s.seq
-		w.record(w.host, g)
-		for i := range s.ledger {
-			w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteLedger, Key: res, Ledger: &s.ledger[i]})
-		}
+		w.finalRead("res-" + name)
 	}
+	w.sealShards()
 }
 
 func (w *world) uuid() string { return fmt.Sprintf("%016x", w.rng.Uint64()) }

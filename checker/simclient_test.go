@@ -22,18 +22,31 @@ func (w *world) worker(name string, life int, alive *int) {
 	f := w.file(fmt.Sprintf("%s.%d", name, life))
 	*alive++
 	left := w.cfg.clients
+	exit := func() {
+		if left--; left == 0 {
+			w.record(f, history.Event{Proc: f.header.Proc, Type: history.Note, Op: history.NoteExit})
+			*alive--
+		}
+	}
+	if w.cfg.shards > 0 {
+		left++
+		w.owners(f, exit)
+	}
 	for i := range w.cfg.clients {
 		c := &simClient{w: w, f: f, proc: fmt.Sprintf("%s/c%d", f.header.Proc, i+1)}
 		task := w.coroutine(func(t *task) {
-			for !w.done && (w.cfg.maxEvents == 0 || w.n < w.cfg.maxEvents) {
+			for w.cfg.shards == 0 && !w.done && (w.cfg.maxEvents == 0 || w.n < w.cfg.maxEvents) {
 				c.cycle(t)
 				t.sleep(w.between(time.Millisecond, 20*time.Millisecond))
 			}
-			t.sleep(4 * w.cfg.ttl) // what it left in the background ends
-			if left--; left == 0 {
-				w.record(f, history.Event{Proc: f.header.Proc, Type: history.Note, Op: history.NoteExit})
-				*alive--
+			if w.cfg.shards > 0 {
+				c.producer(t)
 			}
+			for !w.done {
+				t.sleep(w.cfg.ttl)
+			}
+			t.sleep(4 * w.cfg.ttl) // what it left in the background ends
+			exit()
 		})
 		task.killed = func() bool { return f.dead }
 	}

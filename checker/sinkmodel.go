@@ -151,7 +151,7 @@ func (s *sinkLog) encodeRaise(pt *partition, o *op, by []int64) {
 	case o.outcome == history.Fail && o.end.Result == resultStale:
 		x.kind, x.seen = sinkStale, o.end.Seen
 		pt.add(x, o.inv.TS, o.end.TS, -1)
-	case o.outcome == history.Unknown && i >= 0 && len(s.ledger[i].by) == 1:
+	case o.outcome == history.Unknown && i >= 0 && s.maker(i) == o:
 		pt.add(x, o.inv.TS, by[i], i)
 	}
 }
@@ -166,7 +166,7 @@ func (s *sinkLog) encodeEffect(pt *partition, o *op, by []int64) {
 		x.seq = s.ledger[i].Seq
 	}
 	switch {
-	case o.outcome == history.OK && o.end.Result == resultDuplicate && (i < 0 || len(s.ledger[i].by) > 1):
+	case o.outcome == history.OK && o.end.Result == resultDuplicate && (i < 0 || s.maker(i) != o):
 		x.kind = sinkDuplicate
 		pt.add(x, o.inv.TS, o.end.TS, -1)
 	case o.outcome == history.OK:
@@ -174,9 +174,31 @@ func (s *sinkLog) encodeEffect(pt *partition, o *op, by []int64) {
 	case o.outcome == history.Fail && o.end.Result == resultStale:
 		x.kind, x.seen = sinkStale, o.end.Seen
 		pt.add(x, o.inv.TS, o.end.TS, -1)
-	case o.outcome == history.Unknown && i >= 0 && len(s.ledger[i].by) == 1:
+	case o.outcome == history.Unknown && i >= 0 && s.maker(i) == o:
 		pt.add(x, o.inv.TS, by[i], i)
 	}
+}
+
+// maker is the call that stands for an entry that no answer explains: of those that
+// can have made it the first. Calls with one key are told apart by their tokens; if
+// they have one token too, the first can have done whatever any of them did. A duplicate
+// may be one of an earlier copy of the same call.
+func (s *sinkLog) maker(i int) *op {
+	e := &s.ledger[i]
+	if len(e.by) == 1 {
+		return e.by[0]
+	}
+	var first *op
+	for _, o := range e.by {
+		switch {
+		case o.inv.Token != e.Token || o.inv.Issuer != e.Issuer || o.outcome == history.Fail:
+		case o.outcome == history.OK && o.end.Result == resultApplied && (o.inv.Op == history.OpRaise) == (e.Kind == history.LedgerRaise):
+			return nil // its answer explains it
+		case first == nil || o.inv.TS < first.inv.TS:
+			first = o
+		}
+	}
+	return first
 }
 
 // bounds are, by ledger entry, the latest instant at which it can have been

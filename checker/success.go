@@ -29,7 +29,7 @@ func (w stretchOfRun) has(o *op) bool {
 	return o.end.TS >= w.from && o.end.TS < w.to
 }
 
-// checkSuccess judges the releases of groups of workers by phase or fault.
+// checkSuccess judges the successes of groups of workers by phase or fault.
 func (a *analysis) checkSuccess(e *history.Event, p *Property) {
 	for _, s := range e.Expect.Success {
 		where, key := "phase "+s.Phase, s.Phase
@@ -48,12 +48,12 @@ func (a *analysis) checkSuccess(e *history.Event, p *Property) {
 			bad("%v", err)
 			continue
 		}
-		found, n := a.releases(windows)
+		found, n := a.succeeded(windows)
 		switch {
 		case s.Want == history.Some && n == 0:
-			bad("in %s no release of %s succeeded, the scenario demands some", where, groupText(s))
+			bad("in %s no %s of %s succeeded, the scenario demands some", where, a.work(), groupText(s))
 		case s.Want == history.None && n > 0:
-			p.add(key, append(both(found), e), "in %s %s of %s succeeded, the scenario demands none: the fault did not cut them off", where, plural(n, "release"), groupText(s))
+			p.add(key, append(both(found), e), "in %s %s of %s succeeded, the scenario demands none: the fault did not cut them off", where, plural(n, a.work()), groupText(s))
 		}
 	}
 }
@@ -70,16 +70,11 @@ func groupText(s history.Success) string {
 	return "all workers"
 }
 
-// releases counts the releases in the windows that are ok, and returns one.
-func (a *analysis) releases(windows []stretchOfRun) (found *op, n int) {
-	for _, l := range a.locks {
-		for _, c := range l.cas {
-			if c.kind() != history.OpRelease || c.outcome != history.OK {
-				continue
-			}
-			if slices.ContainsFunc(windows, func(w stretchOfRun) bool { return w.has(&c.op) }) {
-				found, n = &c.op, n+1
-			}
+// succeeded counts the successes in the windows, and returns one.
+func (a *analysis) succeeded(windows []stretchOfRun) (found *op, n int) {
+	for _, s := range a.successes() {
+		if slices.ContainsFunc(windows, func(w stretchOfRun) bool { return w.has(s.op) }) {
+			found, n = s.op, n+s.n
 		}
 	}
 	return found, n

@@ -26,8 +26,12 @@ func summarize(r *Result, a *analysis) string {
 		return "no violation found, but not everything was checked: " + strings.Join(open, "; ")
 	}
 	c := r.Counts
-	return fmt.Sprintf("no violation in %s, %s, %s refused, %d of %s settled; this run could not have seen %s",
-		plural(c.Operations, "operation"), plural(c.Takeovers, "takeover"), plural(c.StaleRefused, "stale write"),
+	jobs := ""
+	if n := c.Jobs; n != nil {
+		jobs = fmt.Sprintf(", %s, %d starts for %d accepted effects", n.text(), n.Starts, c.Effects)
+	}
+	return fmt.Sprintf("no violation in %s%s, %s, %s refused, %d of %s settled; this run could not have seen %s",
+		plural(c.Operations, "operation"), jobs, plural(c.Takeovers, "takeover"), plural(c.StaleRefused, "stale write"),
 		c.UnknownSettled, plural(c.Unknowns, "unknown outcome"), strings.Join(blindSpots(r, a), ", "))
 }
 
@@ -68,8 +72,12 @@ func blindSpots(r *Result, a *analysis) []string {
 	blind(c.Unknowns == 0, "a wrongly settled unknown outcome (there was none)")
 	blind(c.Resends == 0, "a request applied twice (none was resent)")
 	blind(c.LeasesLost == 0, "work that goes on after a lost lease (none was lost)")
+	if c.Jobs != nil {
+		blind(c.Jobs.Rescued+c.Jobs.Abandoned == 0, "a faulty rescue (no run was cut short)")
+		blind(c.Jobs.Retried+c.Jobs.DLQ == 0, "a failed run that is forgotten (none failed)")
+	}
 	timeouts := 0
-	for _, l := range a.locks {
+	for _, l := range a.rows {
 		for _, x := range l.cas {
 			if x.end != nil && x.end.ServerTimeout {
 				timeouts++

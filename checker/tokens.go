@@ -11,22 +11,23 @@ import (
 // time each grant has a higher token than the one before, and the token handed
 // out is the one that the row carries.
 func checkTokens(_ context.Context, a *analysis, p *Property) {
-	for _, l := range a.locks {
+	for _, l := range a.rows {
 		p.Checked += len(l.grants)
 		l.checkFences(p)
 		l.checkHandedOut(p)
 		l.checkTokenTimes(p)
 	}
+	a.jobs.report("P1", p)
 	p.Detail = "by the row's chain of versions and by real time"
 }
 
 // checkFences: the fence rises with every grant of the chain and never falls.
-func (l *lockLog) checkFences(p *Property) {
+func (l *rowLog) checkFences(p *Property) {
 	var last *write
 	for _, w := range l.chain {
 		c := w.main()
 		if last != nil {
-			switch granting := c.kind() == history.OpAcquire || c.kind() == history.OpSeal; {
+			switch granting := isGrant(c.kind()) || c.kind() == history.OpSeal; {
 			case granting && w.to.Fence <= last.to.Fence:
 				p.add(l.name, both(&last.main().op, &c.op), "%s by %s took fence %d after fence %d had been used: tokens must rise strictly", c.kind(), c.inv.Proc, w.to.Fence, last.to.Fence)
 			case w.to.Fence < last.to.Fence:
@@ -40,7 +41,7 @@ func (l *lockLog) checkFences(p *Property) {
 }
 
 // checkHandedOut: tokens are the row's fences, in the chain's order.
-func (l *lockLog) checkHandedOut(p *Property) {
+func (l *rowLog) checkHandedOut(p *Property) {
 	for _, g := range l.grants {
 		if g.token != g.fence {
 			p.add(l.name, both(&g.acq.op, g.call), "token %d was handed out to %s for a grant whose fence in the row is %d", g.token, g.acq.inv.Proc, g.fence)
@@ -66,7 +67,7 @@ func (l *lockLog) checkHandedOut(p *Property) {
 
 // checkTokenTimes judges without the chain: equal tokens, and a grant that was
 // over before another was asked for but has the higher token.
-func (l *lockLog) checkTokenTimes(p *Property) {
+func (l *rowLog) checkTokenTimes(p *Property) {
 	var told []*grant // of which the client was told
 	for _, g := range l.grants {
 		if g.call != nil || g.acq.outcome == history.OK {

@@ -18,7 +18,7 @@ func checkValidity(_ context.Context, a *analysis, p *Property) {
 	if counts.Operations == 0 {
 		p.add("", nil, "the history contains no operation")
 	} else if counts.Cycles == 0 {
-		p.add("", nil, "no lock cycle was completed (%s)", plural(counts.Operations, "operation"))
+		p.add("", nil, "no %s was completed (%s)", strings.TrimPrefix(a.cycle(), "completed "), plural(counts.Operations, "operation"))
 	}
 	a.checkRecord(p)
 	if len(a.expects) == 0 {
@@ -36,8 +36,12 @@ func checkValidity(_ context.Context, a *analysis, p *Property) {
 		p.Status = StatusInvalid
 		return
 	}
+	sealed, cycle := plural(counts.Locks, "lock"), "cycle"
+	if counts.Jobs != nil {
+		sealed, cycle = a.countRows(counts.Locks, counts.Jobs.Shards), a.cycle()
+	}
 	p.Detail = fmt.Sprintf("%s, %d of %s proven, %s sealed, no gap in the records of %d process lives",
-		plural(counts.Cycles, "cycle"), counts.FaultsProven, plural(counts.Faults, "fault"), plural(counts.Locks, "lock"), counts.Procs)
+		plural(counts.Cycles, cycle), counts.FaultsProven, plural(counts.Faults, "fault"), sealed, counts.Procs)
 }
 
 func (a *analysis) checkRecord(p *Property) {
@@ -52,9 +56,9 @@ func (a *analysis) checkRecord(p *Property) {
 }
 
 func (a *analysis) checkSealed(p *Property) {
-	for _, l := range a.locks {
+	for _, l := range a.rows {
 		if l.sealed == nil && slices.ContainsFunc(l.writes, (*write).possible) {
-			p.add(l.name, nil, "lock %s was not sealed after the run, so its unknown outcomes cannot be settled", l.name)
+			p.add(l.name, nil, "%s %s was not sealed after the run, so its unknown outcomes cannot be settled", l.noun(), l.name)
 		}
 	}
 }
@@ -75,7 +79,7 @@ func (a *analysis) checkExpect(e *history.Event, counts Counts, p *Property) {
 	want := e.Expect
 	for _, phase := range sortedKeys(want.MinCycles) {
 		if got, n := counts.PhaseCycles[phase], want.MinCycles[phase]; got < n {
-			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, plural(got, "lock cycle"), n)
+			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, plural(got, a.cycle()), n)
 		}
 	}
 	faults := map[string]history.FaultWindow{}

@@ -87,8 +87,8 @@ type Property struct {
 type Counts struct {
 	Events         int `json:"events"`
 	Operations     int `json:"operations"`
-	Cycles         int `json:"cycles"`    // releases that are ok
-	Grants         int `json:"grants"`    // acquires that took effect
+	Cycles         int `json:"cycles"`    // releases that are ok; with jobs, jobs completed by a batch that is ok
+	Grants         int `json:"grants"`    // acquires, and takes of shards, that took effect
 	Takeovers      int `json:"takeovers"` // of them, from another holder's lease
 	Effects        int `json:"effects"`   // effects applied
 	StaleRefused   int `json:"stale_refused"`
@@ -105,6 +105,8 @@ type Counts struct {
 	Torn           int `json:"torn"`
 	// PhaseCycles are the cycles by phase.
 	PhaseCycles map[string]int `json:"phase_cycles,omitempty"`
+	// Jobs is nil without jobs.
+	Jobs *JobCounts `json:"jobs,omitempty"`
 	// Points are the reach points hit, with their number.
 	Points map[string]int `json:"points,omitempty"`
 }

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"strings"
@@ -10,7 +11,8 @@ import (
 
 // wait is the time for which a client waited for a lock.
 type wait struct {
-	call     *op
+	call     *op // nil: a life contends for shards without being asked
+	who      string
 	life     string
 	from, to int64
 }
@@ -22,7 +24,12 @@ type waiters struct {
 	longest []int64
 }
 
-func (a *analysis) waiters(l *lockLog) waiters {
+// waiting finds who waited for a row: the calls of a lock's clients, and for a shard
+// every process that contends.
+func (a *analysis) waiting(l *rowLog) waiters {
+	if l.shard {
+		return a.contenders()
+	}
 	w := waiters{waits: make([]wait, 0, len(l.calls))}
 	for _, c := range l.calls { // in the order of invocation
 		life := history.Life(c.inv.Proc)
@@ -30,15 +37,78 @@ func (a *analysis) waiters(l *lockLog) waiters {
 		if c.end != nil {
 			to = c.end.TS
 		}
-		if n := len(w.longest); n > 0 {
-			w.longest = append(w.longest, max(w.longest[n-1], to))
-		} else {
-			w.longest = append(w.longest, to)
-		}
-		w.waits = append(w.waits, wait{c, life, c.inv.TS, to})
+		w.add(wait{c, c.inv.Proc, life, c.inv.TS, to})
 	}
 	return w
 }
+
+func (w *waiters) add(x wait) {
+	longest := x.to
+	if n := len(w.longest); n > 0 {
+		longest = max(w.longest[n-1], x.to)
+	}
+	w.waits, w.longest = append(w.waits, x), append(w.longest, longest)
+}
+
+// contenders are the lives that take any shard that nobody keeps: those of the
+// workers that took one in any of their lives. Each contends from its first
+// event on, until it ends, hands a shard over, as it does only when it stops, or the run
+// tells its processes to stop.
+func (a *analysis) contenders() waiters {
+	if a.contend != nil {
+		return *a.contend
+	}
+	takes, stops := map[string]bool{}, map[string]int64{}
+	for _, l := range a.rows {
+		for _, c := range l.cas {
+			life := history.Life(c.inv.Proc)
+			switch c.kind() {
+			case history.OpTake:
+				takes[history.Worker(life)] = true
+			case history.OpHandOver:
+				if t, known := stops[life]; !known || c.inv.TS < t {
+					stops[life] = c.inv.TS
+				}
+			}
+		}
+	}
+	stop := a.stopped()
+	var waits []wait
+	for name, l := range a.lives {
+		if !l.recording || !takes[history.Worker(name)] {
+			continue
+		}
+		to := min(a.died(name), stop)
+		if t, known := stops[name]; known {
+			to = min(to, t)
+		}
+		waits = append(waits, wait{nil, name, name, l.first, to})
+	}
+	slices.SortFunc(waits, func(x, y wait) int { return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.life, y.life)) })
+	var w waiters
+	for _, x := range waits {
+		w.add(x)
+	}
+	a.contend = &w
+	return w
+}
+
+// stopped is when the run begins to stop its processes.
+func (a *analysis) stopped() int64 {
+	for _, ph := range a.h.Phases() {
+		if ph.Name == phaseSettle || ph.Name == phaseSeal {
+			return ph.From
+		}
+	}
+	return history.Forever
+}
+
+// Phases that mean something to the checks of jobs.
+const (
+	phaseDrain  = "drain"
+	phaseSettle = "settle"
+	phaseSeal   = "seal"
+)
 
 // during calls f for every wait that overlaps [from, to], until f returns false.
 func (w *waiters) during(from, to int64, f func(wait) bool) {

@@ -1,0 +1,72 @@
+package checker
+
+import (
+	"context"
+	"slices"
+	"testing"
+)
+
+// TestEngineBugsAreFound runs the simulation with one rule of the engine switched
+// off: the property that the rule serves must fail, and within few runs.
+func TestEngineBugsAreFound(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		bug  bug
+		want string   // must fail
+		also []string // may fail beside it
+		tune func(*simConfig)
+	}{
+		{bugReuseRuns, "P1", []string{"P2", "P3", "P4", "P5", "P6", "P7", "P10"}, nil},
+		{bugDoubleClaim, "P2", []string{"P5"}, nil},
+		{bugPlainComplete, "P2", []string{"P5"}, nil},
+		{bugOverwrite, "P2", []string{"P5"}, nil},
+		{bugNoToken, "P3", []string{"P4"}, func(c *simConfig) { c.noise, c.pause = 0.3, 0.3 }},
+		{bugFreshKeys, "P4", nil, nil},
+		{bugExtraEffect, "P4", nil, nil},
+		{bugNoEffect, "P4", nil, nil},
+		{bugAckEarly, "P5", nil, nil},
+		{bugInboxLost, "P5", nil, nil},
+		{bugDropFailed, "P5", nil, func(c *simConfig) { c.noise, c.pause, c.crash = 0, 0, 0 }}, // a takeover would heal it,
+		{bugNeverDLQ, "P5", nil, nil},
+		{bugNoRescue, "P5", nil, nil},
+		{bugTwoOnce, "P5", nil, nil},
+		{bugOtherToken, "P6", []string{"P4", "P10"}, nil},
+		{bugStartUnsettled, "P6", []string{"P2", "P4", "P5"}, nil},
+		{bugTwiceStarted, "P6", nil, nil},
+		{bugRevive, "P7", []string{"P8", "P9"}, nil},
+		{bugAnchorReply, "P7", []string{"P8"}, func(c *simConfig) { c.noise, c.pause = 0.4, 0.3 }},
+		{bugNoWait, "P8", []string{"P7"}, nil},
+		{bugZombie, "P9", []string{"P1", "P2", "P4", "P5", "P6", "P7", "P8", "P12"}, nil},
+		{bugRefuseEqual, "P10", []string{"P4"}, nil},
+		{bugSlowTakeover, "P11", nil, nil},
+		{bugNoTakeover, "P11", []string{"P5"}, nil},
+		{bugEarly, "P12", nil, nil},
+		{bugDueNow, "P12", nil, nil},
+	} {
+		t.Run(tc.want+" "+string(tc.bug), func(t *testing.T) {
+			t.Parallel()
+			const most = 20
+			for seed := range uint64(most) {
+				cfg := smallJobs(seed)
+				cfg.length /= 3
+				cfg.bug = tc.bug
+				if tc.tune != nil {
+					tc.tune(&cfg)
+				}
+				r := Check(context.Background(), simulate(cfg), Options{})
+				ids := failing(r)
+				for _, id := range ids {
+					if id != tc.want && !slices.Contains(tc.also, id) {
+						t.Fatalf("seed %d: %s failed too: %s", seed, id, firstViolation(r, id))
+					}
+				}
+				if slices.Contains(ids, tc.want) {
+					t.Logf("found with seed %d, failing %v: %s", seed, ids, firstViolation(r, tc.want))
+					checkExplained(t, r)
+					return
+				}
+			}
+			t.Fatalf("not found in %d runs", most)
+		})
+	}
+}

@@ -1,0 +1,175 @@
+package checker
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"fencepost/harness/history"
+)
+
+// JobCounts sum up what became of the jobs, by the batches that took effect.
+type JobCounts struct {
+	Shards    int `json:"shards"`
+	Enqueued  int `json:"enqueued"`
+	Claimed   int `json:"claimed"`
+	Completed int `json:"completed"`
+	Retried   int `json:"retried"` // pending again as their run failed
+	Rescued   int `json:"rescued"` // pending again as their run's owner lost the shard
+	DLQ       int `json:"dlq"`
+	Cancelled int `json:"cancelled"`
+	Abandoned int `json:"abandoned"`
+	Swept     int `json:"swept"`
+	Open      int `json:"open"` // not at an end when the run was over
+	Starts    int `json:"starts"`
+	// Overlaps are the starts of a job while another run of it was at work:
+	// allowed where a process was stopped, counted.
+	Overlaps int `json:"overlaps"`
+	// Duplicates are the enqueues that were told that their job was there.
+	Duplicates int `json:"duplicates"`
+	// Lateness is by how much runs started later than they were due, by their
+	// worker's wall clock and outside of faults, in ms.
+	Lateness *Spread `json:"lateness_ms,omitempty"`
+}
+
+func (n *JobCounts) text() string {
+	return fmt.Sprintf("%s enqueued, %d completed, %d retried, %d rescued, %d in the dead letter queue",
+		plural(n.Enqueued, "job"), n.Completed, n.Retried, n.Rescued, n.DLQ)
+}
+
+// Points of the life of jobs that the checker derives; see history.Expect.
+const (
+	pointRetry    = "retry"
+	pointRescue   = "rescue"
+	pointDLQ      = "dlq"
+	pointCancel   = "cancel"
+	pointAbandon  = "abandon"
+	pointSweep    = "sweep"
+	pointHandOver = "hand-over"
+	pointInbox    = "inbox"
+	pointOverlap  = "overlap"
+	resultInbox   = "inbox"
+)
+
+// countJobs completes what the replay has counted.
+func (a *analysis) countJobs(c *Counts) {
+	n := &a.jobs.n
+	inbox := 0
+	for _, j := range a.jobs.list {
+		n.Starts += len(j.starts)
+		n.Overlaps += a.overlaps(j)
+		for _, o := range j.calls {
+			switch {
+			case o.outcome == history.Unknown:
+				c.Unknowns++
+				if l := a.row[j.shard]; len(j.steps) > 0 || l != nil && l.whole && a.jobs.rows[j.shard] > 0 {
+					c.UnknownSettled++
+				}
+			case o.outcome == history.OK && o.end.Result == resultDuplicate:
+				n.Duplicates++
+			case o.outcome == history.OK && o.end.Result == resultInbox:
+				inbox++
+			}
+		}
+	}
+	c.Duplicates += n.Duplicates
+	handed := 0
+	for _, l := range a.rows {
+		for _, w := range l.chain {
+			if w.main().kind() == history.OpHandOver {
+				handed++
+			}
+		}
+	}
+	for point, hits := range map[string]int{
+		pointRetry: n.Retried, pointRescue: n.Rescued, pointDLQ: n.DLQ, pointCancel: n.Cancelled, pointAbandon: n.Abandoned,
+		pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps,
+	} {
+		if hits > 0 {
+			c.Points[point] += hits
+		}
+	}
+	c.Jobs = n
+}
+
+// overlaps counts the starts of a job while another run of it had not finished.
+func (a *analysis) overlaps(j *jobLog) int {
+	n, until := 0, int64(math.MinInt64)
+	starts := slices.Clone(j.starts)
+	sort.SliceStable(starts, func(i, k int) bool { return starts[i].TS < starts[k].TS })
+	for _, e := range starts {
+		if e.TS < until {
+			n++
+		}
+		end := a.died(history.Life(e.Proc))
+		if f := j.finishes[e.Token]; f != nil {
+			end = f.TS
+		}
+		until = max(until, end)
+	}
+	return n
+}
+
+// success is what a run counts as work done: the release of a lock, or, in a run
+// with jobs, a batch that completes n of them. It was acknowledged.
+type success struct {
+	log *rowLog
+	op  *op
+	n   int
+}
+
+// successes are the run's, by row.
+func (a *analysis) successes() []success {
+	if a.done != nil {
+		return a.done
+	}
+	a.done = []success{}
+	for _, l := range a.rows {
+		for _, c := range l.cas {
+			if c.outcome != history.OK {
+				continue
+			}
+			n := 0
+			switch {
+			case !a.jobs.any() && c.kind() == history.OpRelease:
+				n = 1
+			case a.jobs.any():
+				for i := range c.inv.Changes {
+					if c.inv.Changes[i].Do == history.DoComplete {
+						n++
+					}
+				}
+			}
+			if n > 0 {
+				a.done = append(a.done, success{l, &c.op, n})
+			}
+		}
+	}
+	return a.done
+}
+
+// cycle is what a success is called.
+func (a *analysis) cycle() string {
+	if a.jobs.any() {
+		return "completed job"
+	}
+	return "lock cycle"
+}
+
+// work is the same for groups of workers.
+func (a *analysis) work() string {
+	if a.jobs.any() {
+		return "completed job"
+	}
+	return "release"
+}
+
+// takeover says whether w of the chain took the row from somebody who had not left it.
+func (l *rowLog) takeover(w *write) bool {
+	c := w.main()
+	if c.kind() != history.OpTake {
+		return c.kind() == history.OpAcquire && c.inv.Takeover
+	}
+	return w.pos > 0 && l.chain[w.pos-1].held()
+}

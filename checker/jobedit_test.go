@@ -1,0 +1,168 @@
+package checker
+
+import (
+	"slices"
+
+	"fencepost/harness/history"
+)
+
+// jobEdit is an edit of a history with jobs, with what the checker knows of it. The
+// changes and events that it finds are the history's own.
+type jobEdit struct {
+	*edit
+	a *analysis
+}
+
+func (e *edit) jobs() *jobEdit { return &jobEdit{e, analyse(e.h, Options{}.withDefaults())} }
+
+// jobPlace is one step of a job.
+type jobPlace struct {
+	j *jobLog
+	i int // in its steps
+}
+
+func (p jobPlace) c() *history.Change  { return p.j.steps[p.i].c }
+func (p jobPlace) w() *write           { return p.j.steps[p.i].w }
+func (p jobPlace) inv() *history.Event { return p.w().main().inv }
+
+// later is the step after, or nil.
+func (p jobPlace) later() *history.Change {
+	if p.i+1 < len(p.j.steps) {
+		return p.j.steps[p.i+1].c
+	}
+	return nil
+}
+
+// step finds a change of a kind in a batch that was acknowledged, from a drawn place on.
+func (e *jobEdit) step(do string, fits func(jobPlace) bool) (jobPlace, bool) {
+	var all []jobPlace
+	for _, j := range e.a.jobs.list {
+		for i, s := range j.steps {
+			p := jobPlace{j, i}
+			if s.c.Do == do && s.w.ok() != nil && (fits == nil || fits(p)) {
+				all = append(all, p)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return jobPlace{}, false
+	}
+	return all[e.draw(len(all))], true
+}
+
+// once fits the places of a job that was claimed once, completed and not swept.
+func once(p jobPlace) bool {
+	return len(p.j.steps) == 3 && p.j.now.name == stateCompleted && p.j.spec != nil && len(p.j.starts) == 1 && len(p.j.calls) == 1 && p.j.calls[0].outcome == history.OK
+}
+
+// start is the start of the run that a place claims.
+func (p jobPlace) start() *history.Event {
+	for _, e := range p.j.starts {
+		if e.Token == p.c().Run {
+			return e
+		}
+	}
+	return nil
+}
+
+// tickAfter is an acknowledged batch of the shard that comes well after w.
+func (e *jobEdit) tickAfter(w *write) *write {
+	l := w.main().log
+	for _, x := range l.chain[min(w.pos+3, len(l.chain)):] {
+		if x.ok() != nil && x.main().kind() == history.OpTick && x.to.Fence == w.to.Fence {
+			return x
+		}
+	}
+	return nil
+}
+
+// extend adds a change to a batch.
+func extend(w *write, c history.Change) {
+	inv := w.main().inv
+	inv.Changes = append(slices.Clone(inv.Changes), c)
+}
+
+// remove takes a change out of its batch.
+func (p jobPlace) remove() {
+	inv := p.inv()
+	inv.Changes = slices.DeleteFunc(slices.Clone(inv.Changes), func(c history.Change) bool { return c.Job == p.j.id && c.Do == p.c().Do })
+}
+
+// rerun gives runs of a shard other numbers, wherever they are shown.
+func (e *jobEdit) rerun(shard string, to func(int64) int64) {
+	owner := map[string]string{}
+	for _, j := range e.a.jobs.list {
+		if j.spec != nil {
+			owner[j.spec.Resource] = j.shard
+		}
+	}
+	for i := range e.h.Events {
+		ev := &e.h.Events[i]
+		if ev.Key == shard {
+			ev.Changes = slices.Clone(ev.Changes)
+			for k := range ev.Changes {
+				ev.Changes[k].Run = to(ev.Changes[k].Run)
+			}
+		}
+		if ev.Issuer == shard {
+			ev.Token = to(ev.Token)
+			if ev.JobRow != nil {
+				r := *ev.JobRow
+				r.Run = to(r.Run)
+				ev.JobRow = &r
+			}
+		}
+		if ev.Ledger != nil && ev.Ledger.Issuer == shard {
+			l := *ev.Ledger
+			l.Token = to(l.Token)
+			ev.Ledger = &l
+		}
+		if ev.Seen != 0 && owner[ev.Key] == shard {
+			ev.Seen = to(ev.Seen)
+		}
+	}
+}
+
+// respec changes what a job was asked to be.
+func (j *jobLog) respec(change func(*history.Job)) {
+	for _, o := range j.calls {
+		spec := *o.inv.Job
+		spec.Steps = slices.Clone(spec.Steps)
+		change(&spec)
+		o.inv.Job = &spec
+	}
+}
+
+// rewrite changes a row that was left.
+func (j *jobLog) rewrite(kind string, change func(*history.JobRow)) bool {
+	e := j.row(kind)
+	if e == nil {
+		return false
+	}
+	r := *e.JobRow
+	change(&r)
+	e.JobRow = &r
+	return true
+}
+
+// otherLife is a life that took a shard and is not this one.
+func (e *jobEdit) otherLife(life string) string {
+	for _, head := range e.h.Headers {
+		if head.Proc != harness && head.Proc != life {
+			return head.Proc
+		}
+	}
+	return ""
+}
+
+// ask inserts an enqueue of a job like j under another name.
+func (e *jobEdit) ask(j *jobLog, id, result string) {
+	like := j.calls[0]
+	inv, end := *like.inv, *like.end
+	spec := *inv.Job
+	spec.Resource = "job/jobs/" + id
+	inv.Key, inv.ID, inv.Proc, inv.Job = id, e.nextID(inv.Proc), history.Life(inv.Proc)+"/e9", &spec
+	end.Key, end.ID, end.Proc, end.Type, end.Result, end.Error, end.Sends = id, inv.ID, inv.Proc, history.OK, result, "", nil
+	inv.TS, end.TS = inv.TS+1, inv.TS+2
+	e.insert(inv, end)
+}

@@ -1,0 +1,307 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// judgeEnd is the part of P5 that a change decides: whether the job came to the
+// right end, or may be tried again.
+func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Change) {
+	if j.spec == nil {
+		return // reported by checkJobs
+	}
+	most := j.spec.MaxAttempts
+	finish := j.finishes[c.Run]
+	begun := w.main().inv.TS
+	switch c.Do {
+	case history.DoEnqueue:
+		if first := j.calls[0]; begun < first.inv.TS {
+			r.bad("P5", j, w, "enqueues it %s before anybody asked for it", ms(first.inv.TS-begun))
+		}
+	case history.DoClaim:
+		if most > 0 && c.Attempt > most {
+			r.bad("P5", j, w, "claims it for attempt %d of at most %d", c.Attempt, most)
+		}
+	case history.DoComplete:
+		switch {
+		case finish == nil || finish.TS > begun:
+			r.bad("P5", j, w, "completes it although run %d had not finished", c.Run)
+		case finish.Error != "":
+			r.bad("P5", j, w, "completes it although run %d failed: %s", c.Run, finish.Error)
+		}
+	case history.DoRetry, history.DoCancel:
+		switch {
+		case finish == nil && j.started(c.Run), finish != nil && finish.TS > begun:
+			r.bad("P5", j, w, "%s it although run %d had not finished", does[c.Do], c.Run)
+		case finish != nil && finish.Error == "":
+			r.bad("P5", j, w, "%s it although run %d had finished well", does[c.Do], c.Run)
+		}
+	case history.DoRescue:
+		if j.spec.AtMostOnce {
+			r.bad("P5", j, w, "lets it run again after run %d was cut short: it may have at most one run that is", c.Run)
+		}
+	case history.DoAbandon:
+		if !j.spec.AtMostOnce {
+			r.bad("P5", j, w, "abandons it, but it must be run again")
+		}
+	case history.DoDLQ:
+		if was.attempt < most && !r.poisoned(j, begun) {
+			r.bad("P5", j, w, "gives it up after %d of %d attempts, and the store had never refused it", was.attempt, most)
+		}
+	}
+}
+
+// started: a run that is interrupted before it begins never is.
+func (j *jobLog) started(run int64) bool {
+	return slices.ContainsFunc(j.starts, func(e *history.Event) bool { return e.Token == run })
+}
+
+// poisoned says whether the store had refused a batch with the job before: not
+// because of another row, but the batch itself.
+func (r *shardReplay) poisoned(j *jobLog, before int64) bool {
+	if r.refusals == nil {
+		r.refusals = map[string]int64{}
+		for _, c := range r.l.cas {
+			if c.outcome != history.Fail || c.end.Error == "" || c.end.Row != nil {
+				continue
+			}
+			for i := range c.inv.Changes {
+				id := c.inv.Changes[i].Job
+				if t, known := r.refusals[id]; !known || c.end.TS < t {
+					r.refusals[id] = c.end.TS
+				}
+			}
+		}
+	}
+	t, ok := r.refusals[j.id]
+	return ok && t < before
+}
+
+// checkJobs is P5: what was acknowledged is in its shard and comes to an end.
+func checkJobs(_ context.Context, a *analysis, p *Property) {
+	if !a.jobs.any() {
+		p.Status, p.Detail = StatusNA, "not judged: the lock workload enqueues no jobs"
+		return
+	}
+	a.jobs.report("P5", p)
+	open := openJobs{drained: a.drained(), end: a.wallAt(a.endOfWork()), why: map[string]int{}}
+	for _, j := range a.jobs.list {
+		p.Checked++
+		a.checkCalls(j, p)
+		a.checkOpen(j, &open, p)
+	}
+	a.jobs.n.Open = open.n
+	p.Detail = "every job by the replay of its shard's batches"
+	if open.later > 0 {
+		p.Detail += fmt.Sprintf("; %s due after the end of the run", plural(open.later, "job"))
+	}
+	if len(open.why) > 0 {
+		var texts []string
+		for _, why := range sortedKeys(open.why) {
+			texts = append(texts, fmt.Sprintf("%s: %s", plural(open.why[why], "job"), why))
+		}
+		p.Detail = "not at an end and not judged: " + strings.Join(texts, "; ")
+		p.Status = StatusUnknown // if there is no violation
+	}
+}
+
+// checkCalls holds what clients were told against what is in the shard.
+func (a *analysis) checkCalls(j *jobLog, p *Property) {
+	first, entered := j.entered()
+	applied, possible := 0, false
+	for _, o := range j.calls {
+		possible = possible || o.outcome != history.Fail
+		if o.outcome == history.OK && o.end.Result == resultApplied {
+			applied++
+		}
+	}
+	switch l := a.row[j.shard]; {
+	case len(j.calls) == 0 && entered > 0:
+		p.add(j.id, both(first), "job %s is in %s, but nobody enqueued it", j.id, j.shard)
+	case len(j.calls) == 0:
+		return
+	case entered > 0 && !possible:
+		p.add(j.id, both(j.calls[0], first), "the enqueue of job %s was reported as failed (%s), but the job is in %s", j.id, j.calls[0].end.Error, j.shard)
+	case entered == 0 && l != nil && !l.whole:
+		return // P14
+	case applied > entered:
+		p.add(j.id, both(j.calls...), "the enqueue of job %s was acknowledged as applied %s, but its shard %s took it %s: an acknowledged job is lost", j.id, times(applied), j.shard, times(entered))
+	case entered == 0:
+		a.checkInbox(j, p)
+	}
+	for _, o := range j.calls {
+		if o.outcome == history.OK && o.end.Result == resultDuplicate && !j.before(o, first) {
+			p.add(j.id, both(o, first), "the enqueue of job %s was acknowledged as a duplicate, but nothing had been enqueued under its id before", j.id)
+		}
+	}
+}
+
+// entered counts how often the job came into its shard, and gives the first batch.
+func (j *jobLog) entered() (first *op, n int) {
+	for _, s := range j.steps {
+		if s.c.Do == history.DoEnqueue || s.c.Do == history.DoDLQ && s.c.Run == 0 && s.c.Attempt == 0 && n == 0 {
+			if n++; n == 1 {
+				first = &s.w.main().op
+			}
+		}
+	}
+	return first, n
+}
+
+// checkInbox: a job that was acknowledged and is in no shard must still be in its inbox.
+func (a *analysis) checkInbox(j *jobLog, p *Property) {
+	for _, o := range j.calls {
+		if o.outcome == history.OK && j.row(history.RowInbox) == nil && (o.end.Result == resultApplied || a.jobs.rows[j.shard] > 0) {
+			p.add(j.id, both(o), "the enqueue of job %s was acknowledged (%s), but neither its shard %s nor the inbox has it: an acknowledged job is lost", j.id, o.end.Result, j.shard)
+			return
+		}
+	}
+}
+
+// before says whether the job can have been enqueued before o was answered: by the
+// shard, by another call, or by an earlier copy of this one.
+func (j *jobLog) before(o *op, first *op) bool {
+	if first != nil && first.inv.TS < o.end.TS || len(o.end.Sends) > 1 {
+		return true
+	}
+	for _, other := range j.calls {
+		if other != o && other.outcome != history.Fail && other.inv.TS < o.end.TS {
+			return true
+		}
+	}
+	return false
+}
+
+func times(n int) string {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// openJobs are the jobs that have not come to an end.
+type openJobs struct {
+	drained  history.Span // From 0: the run had no such phase
+	end      int64        // of the work, ms since 1970; 0: not known
+	n, later int
+	why      map[string]int // why they cannot be judged
+}
+
+// checkOpen judges a job that has not come to an end: it may be due later, or the
+// run did not wait; else it is stuck.
+func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
+	l := a.row[j.shard]
+	inbox := j.row(history.RowInbox)
+	state, due := j.now.name, j.now.due
+	switch {
+	case ended(state), state == "" && (len(j.steps) > 0 || inbox == nil && !j.waits()):
+		return
+	case l != nil && !l.whole:
+		open.why["the record of its shard is not whole"]++
+		return
+	case state == "" && inbox == nil && a.jobs.rows[j.shard] == 0:
+		open.why["it was acknowledged by the inbox, and the rows of its shard were not read"]++
+		return
+	case state == "" && inbox == nil:
+		return // lost
+	case state == "":
+		state = "in the inbox"
+		if due = inbox.JobRow.DueMS; due == 0 && j.spec != nil {
+			due = j.spec.DueMS
+		}
+	}
+	open.n++
+	asked := int64(0) // when it was due first
+	if len(j.steps) > 0 {
+		asked = j.steps[0].c.DueMS
+	}
+	bound := a.drainBound()
+	switch {
+	case open.end > 0 && due > open.end:
+		open.later++
+	case open.drained.From == 0 || bound == 0:
+		open.why["the run has no phase in which it waited for its jobs"]++
+	case open.end > 0 && asked > a.wallAt(open.drained.From) && due+bound > a.wallAt(open.drained.To):
+		open.why["it was due too shortly before the end"]++
+	default:
+		events := both(j.last())
+		for _, o := range j.calls {
+			events = append(events, both(o)...)
+		}
+		p.add(j.id, append(events, inbox), "job %s is stuck: it is still %s at the end, %s after the last job was enqueued", j.id, stuckAs(j, state), ms(open.drained.To-open.drained.From))
+	}
+}
+
+func stuckAs(j *jobLog, state string) string {
+	if j.now.name != "" {
+		return j.now.String()
+	}
+	return state
+}
+
+// waits: a client was told that the job is in the inbox.
+func (j *jobLog) waits() bool {
+	for _, o := range j.calls {
+		if o.outcome == history.OK && o.end.Result == resultInbox {
+			return true
+		}
+	}
+	return false
+}
+
+// drained is the phase in which the run waited for its jobs; it counts if it
+// lasted for the bound, or ended before as there was nothing left to wait for.
+func (a *analysis) drained() history.Span {
+	phases := a.h.Phases()
+	for i, ph := range phases {
+		if ph.Name == phaseDrain && (i+1 < len(phases) || ph.To-ph.From >= a.drainBound()*1e6) {
+			return ph
+		}
+	}
+	return history.Span{}
+}
+
+// drainBound is in ms.
+func (a *analysis) drainBound() int64 {
+	bound := int64(0)
+	for _, e := range a.expects {
+		bound = max(bound, e.Expect.DrainBoundMS)
+	}
+	return bound
+}
+
+// endOfWork is when nothing was run any more.
+func (a *analysis) endOfWork() int64 {
+	if t := a.stopped(); t != history.Forever {
+		return t
+	}
+	if n := len(a.h.Events); n > 0 {
+		return a.h.Events[n-1].TS
+	}
+	return 0
+}
+
+// wallAt dates an instant by a header's pair of clocks: ms since 1970, 0 if no
+// header has one.
+func (a *analysis) wallAt(ts int64) int64 {
+	for _, name := range []string{harness, ""} {
+		for _, head := range a.h.Headers {
+			if name != "" && head.Proc != name {
+				continue
+			}
+			if t, err := time.Parse(time.RFC3339Nano, head.WallTime); err == nil && head.TS > 0 {
+				return t.UnixMilli() + (ts-head.TS)/1e6
+			}
+		}
+	}
+	return 0
+}

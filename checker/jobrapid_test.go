@@ -1,0 +1,94 @@
+package checker
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"fencepost/harness/history"
+)
+
+func drawJobConfig(t *rapid.T) simConfig {
+	return simConfig{
+		seed:    rapid.Uint64Range(0, 1<<32).Draw(t, "seed"),
+		workers: rapid.IntRange(1, 4).Draw(t, "workers"),
+		clients: rapid.IntRange(1, 2).Draw(t, "clients"),
+		shards:  rapid.IntRange(1, 3).Draw(t, "shards"),
+		ttl:     time.Duration(rapid.IntRange(200, 1000).Draw(t, "ttl ms")) * time.Millisecond,
+		length:  time.Duration(rapid.IntRange(500, 3000).Draw(t, "length ms")) * time.Millisecond,
+		noise:   rapid.Float64Range(0, 0.6).Draw(t, "noise"),
+		pause:   rapid.Float64Range(0, 0.4).Draw(t, "pause"),
+		crash:   rapid.Float64Range(0, 1).Draw(t, "crash"),
+	}
+}
+
+// TestNoFalseAlarmWithJobs: no history of the correct engine fails or stays unknown.
+// (It may be INVALID: a short run can miss what its expect note demands.)
+func TestNoFalseAlarmWithJobs(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r := Check(context.Background(), simulate(drawJobConfig(t)), Options{})
+		if r.Verdict == Fail || r.Verdict == Unknown {
+			t.Fatalf("%s: %s", r.Verdict, r.Summary)
+		}
+		for _, p := range r.Properties {
+			for _, v := range p.Violations {
+				if !strings.HasPrefix(v.Message, "phase") && !strings.HasPrefix(v.Message, "in phase") && !strings.HasPrefix(v.Message, "no job") {
+					t.Fatalf("%s: %s", p.ID, v.Message)
+				}
+			}
+		}
+	})
+}
+
+// TestMangledJobHistoriesAreJudged: events of any shape that the reader lets through
+// give a verdict, never a panic.
+func TestMangledJobHistoriesAreJudged(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		h := simulate(simConfig{
+			seed: rapid.Uint64Range(0, 1000).Draw(t, "seed"), workers: 2, clients: 1, shards: 2,
+			ttl: 300 * time.Millisecond, length: time.Second, noise: 0.3, pause: 0.2, crash: 0.5,
+		})
+		for range rapid.IntRange(1, 40).Draw(t, "changes") {
+			mangleJobs(t, h, &h.Events[rapid.IntRange(0, len(h.Events)-1).Draw(t, "event")])
+		}
+		r := Check(context.Background(), newEdit(h).h, Options{Search: time.Second})
+		if r.Verdict == "" || r.Summary == "" || len(r.Properties) != len(checks) {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+func mangleJobs(t *rapid.T, h *history.History, e *history.Event) {
+	other := h.Events[rapid.IntRange(0, len(h.Events)-1).Draw(t, "other")]
+	switch rapid.IntRange(0, 9).Draw(t, "change") {
+	case 0:
+		e.Changes = other.Changes
+	case 1:
+		e.Issuer = other.Issuer
+	case 2:
+		e.JobRow = other.JobRow
+	case 3:
+		if other.Job != nil && e.Job != nil {
+			e.Job = other.Job
+		}
+	case 4:
+		e.Attempt, e.DueMS, e.WallMS = other.Attempt, other.DueMS, other.WallMS
+	case 5:
+		e.TTLMS, e.DecidedAt = other.TTLMS, other.DecidedAt
+	case 6:
+		e.Token = other.Token
+	case 7:
+		for i := range e.Changes {
+			e.Changes[i].Do = rapid.SampledFrom([]string{history.DoClaim, history.DoSweep, history.DoDLQ, history.DoRescue, "dance"}).Draw(t, "do")
+		}
+	case 8:
+		e.Phase, e.Error = other.Phase, other.Error
+	case 9:
+		mangle(t, h, e)
+	}
+}

@@ -1,0 +1,121 @@
+package checker
+
+import (
+	"fmt"
+	"strings"
+
+	"fencepost/harness/history"
+)
+
+// compareRows holds the rows that were left against where the replay ends (P2): a
+// difference is an acknowledged write that is lost, or one that nobody made.
+func (a *analysis) compareRows() {
+	unread := map[string]bool{}
+	for _, j := range a.jobs.list {
+		l := a.row[j.shard]
+		switch {
+		case l == nil:
+			if j.left() {
+				a.jobs.add("P2", j.id, j.rows, "%s holds rows of job %s, but no operation on it is recorded", j.shard, j.id)
+			}
+			continue
+		case !l.whole:
+			continue // what is missing is P14's
+		case a.jobs.rows[j.shard] == 0:
+			if j.now.name != "" && !unread[j.shard] {
+				unread[j.shard] = true
+				a.jobs.unread = append(a.jobs.unread, j.shard)
+			}
+			continue
+		}
+		if why := j.differs(); why != "" {
+			a.jobs.add("P2", j.id, append(both(j.last()), j.rows...), "by the batches that took effect job %s is %s, but the rows of %s say otherwise: %s", j.id, j.now, j.shard, why)
+		}
+	}
+}
+
+// left says whether the partition of its shard has rows of the job.
+func (j *jobLog) left() bool {
+	for _, e := range j.rows {
+		if e.JobRow.Kind != history.RowInbox {
+			return true
+		}
+	}
+	return false
+}
+
+// placeOf is the kind of row that a job in a state has beside its job row.
+func placeOf(state string) string {
+	switch {
+	case state == statePending:
+		return history.RowPending
+	case state == stateRunning:
+		return history.RowRunning
+	case state == stateDLQ:
+		return history.RowDLQ
+	case ended(state):
+		return history.RowEnded
+	}
+	return ""
+}
+
+// differs says how the rows differ from the job's state, "" if they do not.
+func (j *jobLog) differs() string {
+	want := map[string]bool{placeOf(j.now.name): true}
+	if j.now.name != "" {
+		want[history.RowJob] = true
+	}
+	seen := map[string]int{}
+	for _, e := range j.rows {
+		kind := e.JobRow.Kind
+		if kind == history.RowInbox {
+			continue // a copy whose deletion is lost does no harm
+		}
+		if seen[kind]++; !want[kind] {
+			return fmt.Sprintf("there is a row of kind %s", kind)
+		}
+		if seen[kind] > 1 {
+			return fmt.Sprintf("there are two rows of kind %s", kind)
+		}
+		if why := j.rowDiffers(e.JobRow); why != "" {
+			return why
+		}
+	}
+	for _, kind := range sortedKeys(want) {
+		if kind != "" && seen[kind] == 0 {
+			return fmt.Sprintf("there is no row of kind %s", kind)
+		}
+	}
+	return ""
+}
+
+func (j *jobLog) rowDiffers(r *history.JobRow) string {
+	s := j.now
+	switch r.Kind {
+	case history.RowJob:
+		if r.State != s.name || r.Attempt != s.attempt || r.Run != s.run {
+			return fmt.Sprintf("its job row says %s, attempt %d, run %d; it should say %s, attempt %d, run %d", r.State, r.Attempt, r.Run, s.name, s.attempt, s.run)
+		}
+	case history.RowRunning:
+		if r.Run != s.run || r.Attempt != s.attempt {
+			return fmt.Sprintf("its running row is of run %d, attempt %d", r.Run, r.Attempt)
+		}
+	case history.RowPending:
+		if r.DueMS != s.due || r.Attempt != s.attempt {
+			return fmt.Sprintf("its pending row is of attempt %d and due at %d instead of attempt %d and %d", r.Attempt, r.DueMS, s.attempt, s.due)
+		}
+	}
+	return ""
+}
+
+// replayText says in P2's detail what was done about jobs, "" without jobs.
+func (x *jobs) replayText() string {
+	if !x.any() {
+		return ""
+	}
+	out := fmt.Sprintf("; the lives of %s replayed", plural(len(x.list), "job"))
+	if n := len(x.unread); n > 0 {
+		return out + fmt.Sprintf(", not compared with the rows of %s, which were not read", strings.Join(x.unread[:min(n, 3)], ", "))
+	}
+	return out + " and compared with the rows that were left"
+}

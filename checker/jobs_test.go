@@ -1,0 +1,184 @@
+package checker
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// TestJobVerdicts: what a change of a legal history with jobs makes of the verdict.
+func TestJobVerdicts(t *testing.T) {
+	t.Parallel()
+	expect := func(e *edit, change func(*history.Expect)) {
+		x := *e.notes(history.NoteExpect)[0].Expect
+		change(&x)
+		e.notes(history.NoteExpect)[0].Expect = &x
+	}
+	noDrain := func(e *edit) {
+		e.drop(func(ev *history.Event) bool { return ev.Op == history.NotePhase && ev.Phase == phaseDrain })
+	}
+	endless := func(e *edit) { // a job that never ends, in batches and rows
+		p, ok := e.jobs().step(history.DoComplete, func(p jobPlace) bool { return p.later() == nil })
+		if !ok {
+			panic("no job")
+		}
+		p.remove()
+		p.j.rewrite(history.RowJob, func(r *history.JobRow) { r.State = stateRunning })
+		p.j.rewrite(history.RowEnded, func(r *history.JobRow) { r.Kind = history.RowRunning })
+	}
+	// A job of the last batch with changes, left pending and due in so many ms.
+	pending := func(e *edit, in int64) {
+		x := e.jobs()
+		p, ok := x.step(history.DoClaim, once)
+		if !ok {
+			panic("no job")
+		}
+		due := p.c().DueMS + p.j.steps[0].c.DueMS + in
+		x.ask(p.j, "later", resultApplied)
+		x = e.jobs()
+		q, _ := x.step(history.DoComplete, func(q jobPlace) bool { return q.j.id == p.j.id })
+		extend(q.w(), history.Change{Job: "later", Do: history.DoEnqueue, DueMS: due})
+		row := history.Event{TS: e.h.Events[len(e.h.Events)-1].TS, Proc: harness, Type: history.Note, Op: history.NoteRow, Key: "later", Issuer: p.j.shard, File: "harness.jsonl", Line: 1}
+		row.JobRow = &history.JobRow{Kind: history.RowJob, State: statePending, DueMS: due}
+		other := row
+		other.JobRow = &history.JobRow{Kind: history.RowPending, DueMS: due}
+		e.insert(row, other)
+	}
+	for name, c := range map[string]struct {
+		change  func(*edit)
+		verdict Verdict
+		says    string // in a detail or a violation
+	}{
+		"nothing":                          {func(*edit) {}, Pass, "compared with the rows that were left"},
+		"a job that never ends":            {endless, Fail, "is stuck"},
+		"the same, and no drain":           {func(e *edit) { endless(e); noDrain(e) }, Unknown, "no phase in which it waited"},
+		"the same, and no bound":           {func(e *edit) { endless(e); expect(e, func(x *history.Expect) { x.DrainBoundMS = 0 }) }, Unknown, "no phase in which it waited"},
+		"a job that is due in a day":       {func(e *edit) { pending(e, 86_400_000) }, Pass, "1 job due after the end of the run"},
+		"a job that is due and is not run": {func(e *edit) { pending(e, 0) }, Fail, "job later is stuck: it is still pending"},
+		"no drain, all done":               {noDrain, Pass, ""},
+		"rows that were not read": {func(e *edit) {
+			e.drop(func(ev *history.Event) bool { return ev.Op == history.NoteRow })
+		}, Pass, "which were not read"},
+		"a job lost that nobody had acknowledged": {func(e *edit) {
+			x := e.jobs()
+			p, _ := x.step(history.DoClaim, once)
+			x.ask(p.j, "nowhere", "")
+			for _, q := range e.all(history.OpEnqueue, history.OK) {
+				if q.inv.Key == "nowhere" {
+					q.end.Type, q.end.Error = history.Unknown, "timeout"
+				}
+			}
+		}, Pass, ""},
+		"a start whose worker's clock was set back": {func(e *edit) {
+			p, _ := e.jobs().step(history.DoClaim, once)
+			start := p.start()
+			start.WallMS = start.DueMS - 50
+			e.insert(history.Event{TS: start.TS - 1, Proc: history.Life(start.Proc), Type: history.Note, Op: history.NoteClock, Clock: &history.Clock{OffsetMS: -100}, File: "x", Line: 1})
+		}, Pass, "clock was set meanwhile"},
+		"starts without times": {func(e *edit) {
+			for _, n := range e.notes(history.NoteStart) {
+				n.WallMS = 0
+			}
+		}, Unknown, "without due_ms or wall_ms"},
+		"too few completed jobs": {func(e *edit) {
+			expect(e, func(x *history.Expect) { x.MinCycles = map[string]int{"before": 100_000} })
+		}, Invalid, "completed jobs, the scenario demands 100000"},
+		"nobody may complete": {func(e *edit) {
+			expect(e, func(x *history.Expect) { x.Success = []history.Success{{Phase: "before", Want: history.None}} })
+		}, Invalid, "of all workers succeeded, the scenario demands none"},
+		"a point of the life of jobs": {func(e *edit) {
+			expect(e, func(x *history.Expect) { x.Must = []string{pointRetry, pointHandOver} })
+		}, Pass, ""},
+		"a point that was not reached": {func(e *edit) {
+			expect(e, func(x *history.Expect) { x.Must = []string{"redrive"} })
+		}, Invalid, `must reach "redrive"`},
+		"an enqueue without its end": {func(e *edit) {
+			end := *e.some(history.OpEnqueue, history.OK)[0].end
+			e.drop(func(ev *history.Event) bool { return ev.ID == end.ID && ev.Proc == end.Proc && ev.Type == history.OK })
+		}, Invalid, "without an end"},
+		"a tick that is lost from the record": {func(e *edit) {
+			e.dropOp(e.some(history.OpTick, history.OK)[0])
+		}, Invalid, "has lost events"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := smallJobs(3)
+			cfg.length /= 3
+			e := newEdit(simulate(cfg))
+			c.change(e)
+			r := Check(context.Background(), e.h, Options{})
+			said := c.says == ""
+			for _, p := range r.Properties {
+				said = said || strings.Contains(p.Detail, c.says)
+				for _, v := range p.Violations {
+					said = said || strings.Contains(v.Message, c.says)
+				}
+			}
+			if r.Verdict != c.verdict || !said {
+				logFindings(t, r)
+				t.Errorf("%s, want %s with %q: %s", r.Verdict, c.verdict, c.says, r.Summary)
+			}
+		})
+	}
+}
+
+// TestJobCounts: verdict.json has the numbers of the run's jobs.
+func TestJobCounts(t *testing.T) {
+	t.Parallel()
+	r := Check(context.Background(), simulate(smallJobs(1)), Options{})
+	n := r.Counts.Jobs
+	switch {
+	case n == nil:
+		t.Fatal("no counts of jobs")
+	case n.Enqueued == 0, n.Claimed < n.Completed, n.Completed != r.Counts.Cycles && n.Completed < r.Counts.Cycles, n.Starts > n.Claimed, n.Open != 0, n.Shards != 2, r.Counts.Locks != 0:
+		t.Errorf("%+v", n)
+	case n.Lateness == nil || n.Lateness.Max < n.Lateness.P99 || n.Lateness.P99 < n.Lateness.P50:
+		t.Errorf("lateness %+v", n.Lateness)
+	}
+	for _, want := range []string{"enqueued", "completed", "retried", "rescued", "dead letter queue", "accepted effects"} {
+		if !strings.Contains(r.Summary, want) {
+			t.Errorf("the summary lacks %q: %s", want, r.Summary)
+		}
+	}
+	if Check(context.Background(), simulate(small(1)), Options{}).Counts.Jobs != nil {
+		t.Error("a run without jobs has counts of them")
+	}
+}
+
+// TestManyUnknownTicks: hundreds of batches without a known outcome are settled by
+// the chain, and hide nothing.
+func TestManyUnknownTicks(t *testing.T) {
+	t.Parallel()
+	run := func() *edit {
+		return newEdit(simulate(simConfig{seed: 5, workers: 3, clients: 2, shards: 3, ttl: 300 * time.Millisecond, length: 10 * time.Second, noise: 0.75}))
+	}
+	e := run()
+	unknown, settled := 0, 0
+	for _, l := range e.jobs().a.rows {
+		for _, c := range l.cas {
+			if c.outcome == history.Unknown {
+				if unknown++; l.fate(c.w) != open {
+					settled++
+				}
+			}
+		}
+	}
+	r := Check(context.Background(), e.h, Options{})
+	if unknown < 200 || r.Verdict != Pass || settled != unknown {
+		logFindings(t, r)
+		t.Errorf("%d of %d unknown batches settled, %s: %s", settled, unknown, r.Verdict, r.Summary)
+	}
+	e = run()
+	p, ok := e.jobs().step(history.DoComplete, nil)
+	if !ok {
+		t.Fatal("no job was completed")
+	}
+	p.remove()
+	if r := Check(context.Background(), e.h, Options{}); !slices.Equal(failing(r), []string{"P2", "P5"}) && !slices.Equal(failing(r), []string{"P2"}) {
+		t.Errorf("a lost completion: %s, failing %v", r.Verdict, failing(r))
+	}
+}

@@ -1,0 +1,251 @@
+package checker
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// The rules of the job engine that a simulation can switch off.
+const (
+	bugDoubleClaim    bug = "a running job is claimed again"
+	bugPlainComplete  bug = "a completion is written outside of a batch"
+	bugAckEarly       bug = "an enqueue is acknowledged before its batch is settled"
+	bugDropFailed     bug = "a last failed attempt is forgotten"
+	bugNeverDLQ       bug = "a failed job is tried for ever"
+	bugOtherToken     bug = "the token of another shard"
+	bugFreshKeys      bug = "a key of its own for each run"
+	bugExtraEffect    bug = "an effect that the job does not list"
+	bugNoEffect       bug = "a run that ends without its effects"
+	bugEarly          bug = "jobs fire before they are due"
+	bugZombie         bug = "an owner goes on under the fence of the next"
+	bugReuseRuns      bug = "run ids without the fence"
+	bugStartUnsettled bug = "a run starts before its claim is settled"
+	bugInboxLost      bug = "an inbox row is deleted and not copied"
+	bugOverwrite      bug = "an enqueue overwrites the job that is there"
+	bugTwoOnce        bug = "a job that may run once is rescued"
+	bugNoRescue       bug = "running jobs of earlier owners are not rescued"
+	bugTwiceStarted   bug = "a run is started twice"
+	bugDueNow         bug = "a rescued job is due at once"
+)
+
+// simRow is a job's rows in a shard.
+type simRow struct {
+	state   string
+	attempt int
+	run     int64
+	due     int64
+	ended   int64
+}
+
+// simShard is a perfect shard: header, rows and inbox.
+type simShard struct {
+	name  string
+	head  history.Version
+	free  bool
+	rows  map[string]*simRow
+	inbox map[string]int64
+	owner *simOwner
+}
+
+// simJob is a job as it was asked for.
+type simJob struct {
+	history.Job
+	id     string
+	poison bool
+}
+
+const simWall = int64(1_700_000_000_000) // ms since 1970 when the clock stands at 0
+
+// wall is a life's wall clock; each worker's is a little wrong.
+func (w *world) wall(life string) int64 {
+	return simWall + w.now/1e6 + int64(life[1]-'0')*7
+}
+
+func (w *world) setUpShards() {
+	w.jobs = map[string]*simJob{}
+	for i := range w.cfg.shards {
+		w.shards = append(w.shards, &simShard{
+			name: fmt.Sprintf("shard/jobs/%d", i), free: true, rows: map[string]*simRow{}, inbox: map[string]int64{},
+			head: history.Version{Attempt: "00000000-0000-0000-0000-000000000000"},
+		})
+	}
+}
+
+// commit executes one copy of a batch.
+func (s *simShard) commit(w *world, op history.Op, from, to history.Version, changes []history.Change) casReply {
+	old := s.head
+	if old != from {
+		return casReply{false, old}
+	}
+	for _, c := range changes {
+		if c.Do == history.DoEnqueue && s.rows[c.Job] != nil && w.cfg.bug != bugOverwrite {
+			return casReply{false, old}
+		}
+	}
+	s.head, s.free = to, op == history.OpHandOver
+	for _, c := range changes {
+		s.apply(w, c)
+	}
+	return casReply{true, old}
+}
+
+func (s *simShard) apply(w *world, c history.Change) {
+	r := s.rows[c.Job]
+	end := func(state string) { r.state, r.ended = state, w.now }
+	switch c.Do {
+	case history.DoEnqueue:
+		s.rows[c.Job] = &simRow{state: statePending, due: c.DueMS}
+	case history.DoClaim:
+		r.state, r.run, r.attempt = stateRunning, c.Run, c.Attempt
+	case history.DoComplete:
+		end(stateCompleted)
+	case history.DoRetry, history.DoRescue:
+		r.state, r.due = statePending, c.DueMS
+	case history.DoDLQ:
+		end(stateDLQ)
+	case history.DoCancel:
+		end(stateCancelled)
+	case history.DoAbandon:
+		end(stateAbandoned)
+	case history.DoSweep:
+		delete(s.rows, c.Job)
+	}
+}
+
+// idle: nothing is left to do.
+func (s *simShard) idle() bool {
+	for _, r := range s.rows {
+		if !ended(r.state) {
+			return false
+		}
+	}
+	return len(s.inbox) == 0
+}
+
+// producer enqueues jobs until the run ends.
+func (c *simClient) producer(t *task) {
+	w := c.w
+	for !w.done && !w.draining && (w.cfg.maxEvents == 0 || w.n < w.cfg.maxEvents) {
+		c.enqueue(t, w.pick(history.Life(c.proc)))
+		c.sleep(t, w.between(10*time.Millisecond, 150*time.Millisecond))
+	}
+}
+
+// pick makes a job, or takes one that was enqueued before.
+func (w *world) pick(life string) *simJob {
+	if ids := slices.Sorted(maps.Keys(w.jobs)); len(ids) > 0 && w.chance(0.08) {
+		return w.jobs[ids[w.rng.IntN(len(ids))]]
+	}
+	j := &simJob{id: fmt.Sprintf("j%d", len(w.jobs)+1)}
+	j.Queue, j.Shard, j.Kind = "jobs", w.shards[w.rng.IntN(len(w.shards))].name, "count"
+	j.MaxAttempts = 1 + w.rng.IntN(4)
+	j.Resource = "job/jobs/" + j.id
+	for i := range 1 + w.rng.IntN(2) {
+		j.Steps = append(j.Steps, fmt.Sprintf("s%d", i+1))
+	}
+	if w.chance(0.4) {
+		j.DueMS = w.wall(life) + int64(w.rng.IntN(1500))
+	}
+	j.AtMostOnce, j.poison = w.chance(0.15), w.chance(0.03)
+	w.jobs[j.id] = j
+	w.sinks[j.Resource] = &simSink{applied: map[string]int64{}}
+	return j
+}
+
+// enqueue is a client's whole call: by the owner if there is one, else the inbox.
+func (c *simClient) enqueue(t *task, j *simJob) {
+	w := c.w
+	e := history.Event{Proc: c.proc, ID: c.f.id(), Type: history.Invoke, Op: history.OpEnqueue, Key: j.id}
+	inv := e
+	inv.Job = &j.Job
+	w.record(c.f, inv)
+	s := w.shard(j.Shard)
+	if o := s.owner; o != nil && o.valid() && !w.done && w.chance(0.85) {
+		q := &simEnqueue{j: j}
+		o.queue = append(o.queue, q)
+		until := w.now + 3*int64(w.cfg.ttl)
+		lost := w.chance(w.cfg.noise / 4)
+		for q.outcome == "" && w.now < until {
+			c.sleep(t, 2*time.Millisecond)
+		}
+		e.Type, e.Result = q.outcome, q.result
+		if q.outcome == "" || lost {
+			e.Type, e.Result, e.Error = history.Unknown, "", "no answer of the owner"
+		} else if q.outcome != history.OK {
+			e.Error = "shard lost"
+		}
+		w.record(c.f, e)
+		return
+	}
+	r := c.request(t, 3, w.cfg.ttl/6, func() any {
+		if _, there := s.inbox[j.id]; there {
+			return resultDuplicate
+		}
+		s.inbox[j.id] = j.DueMS
+		return resultInbox
+	})
+	e.Sends = r.sends
+	switch {
+	case r.refused:
+		e.Type, e.Error = history.Fail, "not sent"
+	case !r.answered:
+		e.Type, e.Error = history.Unknown, "timeout"
+	default:
+		e.Type, e.Result = history.OK, r.result.(string)
+	}
+	w.record(c.f, e)
+}
+
+func (w *world) shard(name string) *simShard {
+	for _, s := range w.shards {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// drain waits until every job has come to its end.
+func (w *world) drain(t *task) {
+	w.draining = true
+	for range 400 {
+		t.sleep(w.cfg.ttl / 4)
+		if !slices.ContainsFunc(w.shards, func(s *simShard) bool { return !s.idle() }) {
+			return
+		}
+	}
+}
+
+// sealShards is the harness's last look at shards and their jobs' resources.
+func (w *world) sealShards() {
+	for _, s := range w.shards {
+		from := s.head
+		to := history.Version{Fence: from.Fence + 1, Beat: from.Beat + 1, Attempt: w.uuid()}
+		e := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpSeal, Key: s.name, From: &from, To: &to}
+		w.record(w.host, e)
+		s.head = to
+		w.record(w.host, history.Event{Proc: harness, ID: e.ID, Type: history.OK, Op: history.OpSeal, Key: s.name})
+		r := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpRead, Key: s.name}
+		w.record(w.host, r)
+		r.Type, r.Row = history.OK, &to
+		w.record(w.host, r)
+		for _, id := range slices.Sorted(maps.Keys(s.rows)) {
+			r := s.rows[id]
+			row := func(x history.JobRow) {
+				w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, JobRow: &x})
+			}
+			row(history.JobRow{Kind: history.RowJob, State: r.state, Attempt: r.attempt, Run: r.run})
+			row(history.JobRow{Kind: placeOf(r.state), Attempt: r.attempt, Run: r.run, DueMS: r.due})
+		}
+		for _, id := range slices.Sorted(maps.Keys(s.inbox)) {
+			w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, JobRow: &history.JobRow{Kind: history.RowInbox, DueMS: s.inbox[id]}})
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
+		w.finalRead(w.jobs[id].Resource)
+	}
+}

@@ -1,0 +1,168 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// started hands the claims of a batch to workers.
+func (o *simOwner) started(changes []history.Change) {
+	for _, c := range changes {
+		if c.Do != history.DoClaim {
+			continue
+		}
+		r := o.s.rows[c.Job]
+		o.lanes++
+		due := int64(0)
+		if r != nil {
+			due = r.due
+		}
+		x := &simRun{simClient: simClient{w: o.w, f: o.f, proc: fmt.Sprintf("%s/r%d.%s", o.f.header.Proc, o.lanes, o.s.name[len("shard/"):])}, o: o, j: o.w.jobs[c.Job], c: c, due: due, fence: o.head.Fence}
+		t := o.w.coroutine(x.run)
+		t.killed = func() bool { return o.f.dead }
+	}
+}
+
+// simRun is one run of a job.
+type simRun struct {
+	simClient
+	o     *simOwner
+	j     *simJob
+	c     history.Change
+	due   int64
+	fence int64
+}
+
+func (x *simRun) valid() bool {
+	return x.o.head.Fence == x.fence && (x.o.valid() || x.w.cfg.bug == bugRevive)
+}
+
+func (x *simRun) token() int64 {
+	if x.w.cfg.bug == bugOtherToken && x.c.Run&0xffffffff%3 == 2 {
+		return x.c.Run + 2<<32
+	}
+	return x.c.Run
+}
+
+func (x *simRun) run(t *task) {
+	w := x.w
+	decided, wall := w.stamp(), w.wall(x.proc)
+	if !x.valid() {
+		return
+	}
+	start := history.Event{Proc: x.proc, Type: history.Note, Op: history.NoteStart, Key: x.j.id, Issuer: x.o.s.name, Token: x.c.Run, DecidedAt: decided, Attempt: x.c.Attempt, DueMS: x.due, WallMS: wall}
+	w.record(x.f, start)
+	if w.cfg.bug == bugTwiceStarted && w.chance(0.1) {
+		w.record(x.f, start)
+	}
+	if w.chance(w.cfg.pause) {
+		x.paused = w.now + int64(w.between(w.cfg.ttl/2, 2*w.cfg.ttl))
+	}
+	why := x.work(t)
+	w.record(x.f, history.Event{Proc: x.proc, Type: history.Note, Op: history.NoteFinish, Key: x.j.id, Issuer: x.o.s.name, Token: x.c.Run, Error: why})
+	x.done(why)
+}
+
+// work has the job's effects, each once.
+func (x *simRun) work(t *task) string {
+	w, res := x.w, x.j.Resource
+	if w.cfg.bug == bugNoEffect && w.chance(0.1) {
+		return ""
+	}
+	if r, ok := x.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: x.o.s.name, Token: x.token()}); !ok || r != resultApplied {
+		return "raise: " + r
+	}
+	value, ok := x.get(t, res)
+	if !ok {
+		return "get"
+	}
+	x.sleep(t, w.between(time.Millisecond, w.cfg.ttl/5))
+	if w.chance(0.08) {
+		return "the handler failed"
+	}
+	if w.chance(0.03) {
+		return "cancel"
+	}
+	steps := slices.Clone(x.j.Steps)
+	if w.cfg.bug == bugExtraEffect && w.chance(0.1) {
+		steps = append(steps, "s9")
+	}
+	for _, step := range steps {
+		if w.cfg.bug == bugFreshKeys {
+			step = fmt.Sprintf("%s#%d", step, x.c.Attempt)
+		}
+		if _, done := w.sinks[res].applied[step]; done {
+			continue
+		}
+		decided := w.stamp()
+		if !x.valid() {
+			return "the shard is lost"
+		}
+		if w.chance(w.cfg.pause) {
+			x.paused = w.now + int64(w.between(w.cfg.ttl/2, 3*w.cfg.ttl))
+			x.sleep(t, 1)
+		}
+		next := value + 1
+		for range 3 { // an unknown effect is settled by the same again
+			r, ok := x.send(t, history.Event{Op: history.OpEffect, Key: res, Issuer: x.o.s.name, Token: x.token(), DecidedAt: decided, EffectKey: step, Value: &next})
+			if ok {
+				value = next
+				break
+			}
+			if r != "" {
+				return "effect: " + r
+			}
+			if decided = w.stamp(); !x.valid() {
+				return "the shard is lost"
+			}
+		}
+		if value != next {
+			return "effect: unknown"
+		}
+	}
+	return ""
+}
+
+// done tells the owner how the run ended.
+func (x *simRun) done(why string) {
+	w, o := x.w, x.o
+	if o.head.Fence != x.fence || o.over {
+		return
+	}
+	c := history.Change{Job: x.j.id, Do: history.DoComplete, Run: x.c.Run, Attempt: x.c.Attempt}
+	switch {
+	case why == "cancel":
+		c.Do = history.DoCancel
+	case why != "" && x.c.Attempt >= x.j.MaxAttempts && w.cfg.bug != bugNeverDLQ:
+		c.Do = history.DoDLQ
+	case why != "":
+		c.Do, c.DueMS = history.DoRetry, max(x.due, w.wall(x.proc)+int64(w.rng.IntN(300)))
+	}
+	delete(o.running, x.j.id)
+	switch {
+	case w.cfg.bug == bugDropFailed && c.Do == history.DoDLQ:
+		return
+	case w.cfg.bug == bugPlainComplete && c.Do == history.DoComplete && w.chance(0.2):
+		if r := o.s.rows[x.j.id]; r != nil {
+			r.state, r.ended = stateCompleted, w.now
+		}
+		return
+	}
+	o.finished = append(o.finished, c)
+}
+
+// finalRead is the harness's last look at a resource.
+func (w *world) finalRead(res string) {
+	s := w.sinks[res]
+	g := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpGet, Key: res}
+	w.record(w.host, g)
+	value := s.value
+	g.Type, g.Value, g.Seen, g.Seq = history.OK, &value, s.seen, s.seq
+	w.record(w.host, g)
+	for i := range s.ledger {
+		w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteLedger, Key: res, Ledger: &s.ledger[i]})
+	}
+}
