@@ -45,7 +45,7 @@ func (m *machine) settled(p *plan) {
 func (i *intent) runOf() job.Run {
 	switch i.kind {
 	case doClaim:
-		return job.Run{Job: i.e.job, ID: i.run, Attempt: i.attempt, Due: i.e.due}
+		return job.Run{Job: i.e.job, ID: i.run, Attempt: i.attempt, Due: i.e.due, First: i.first}
 	case doSweep:
 		return job.Run{Job: job.Job{ID: job.ID(i.ended.ID)}}
 	}

@@ -32,7 +32,7 @@ func New(s store.Shards, o Options) (*Engine, error) {
 		e.queues[q.Name] = q.Shards
 		for i := range q.Shards {
 			id := store.ShardID{Queue: q.Name, Shard: i}
-			e.shards[id] = &shard{e: e, id: id, rnd: rand.New(rand.NewPCG(o.Rand.Uint64(), o.Rand.Uint64()))}
+			e.shards[id] = &shard{e: e, id: id, turn: make(chan struct{}, 1), rnd: rand.New(rand.NewPCG(o.Rand.Uint64(), o.Rand.Uint64()))}
 			e.order = append(e.order, e.shards[id])
 		}
 	}
@@ -106,6 +106,8 @@ type Receipt struct {
 	ID job.ID
 	// Duplicate: the job existed before, in whatever state.
 	Duplicate bool
+	// Inbox: it waits in the shard's inbox for an owner to copy it.
+	Inbox bool
 }
 
 // waiter is a caller of Enqueue.

@@ -116,6 +116,7 @@ type intent struct {
 	// that it claims.
 	put     store.Key
 	attempt int
+	first   bool // no run of the job was ever claimed before
 	run     job.RunID
 	// waited: it took its entry from those that wait for a claim.
 	waited bool

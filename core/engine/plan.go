@@ -262,7 +262,7 @@ func (m *machine) claimOps(p *plan, i *intent, wall int64) []store.Op {
 	}
 	m.seq++
 	p.slots++
-	i.attempt, i.run = e.attempt+1, job.NewRunID(m.head.Fence, m.seq)
+	i.attempt, i.run, i.first = e.attempt+1, job.NewRunID(m.head.Fence, m.seq), e.run == 0
 	i.put = store.Key{Kind: store.KindRunning, At: int64(i.run), ID: string(e.job.ID)}
 	return []store.Op{
 		remove(e.key),

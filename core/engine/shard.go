@@ -15,6 +15,8 @@ type shard struct {
 	e   *Engine
 	id  store.ShardID
 	rnd *rand.Rand // used by the shard's goroutine only
+	// turn is held by whoever inserts into the inbox.
+	turn chan struct{}
 
 	mu    sync.Mutex
 	owner *owner // nil unless this process owns the shard

@@ -28,17 +28,39 @@ func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 	}
 	rec, err = e.forward(ctx, j)
 	var invalid *job.InvalidError
-	if err == nil || errors.As(err, &invalid) {
+	if err == nil || errors.As(err, &invalid) || errors.Is(err, ErrBusy) {
 		return rec, err
 	}
 	unsure := store.OutcomeOf(err) != store.Fail
+	release, err := e.inboxTurn(ctx, j)
+	if err != nil {
+		if unsure {
+			err = &EnqueueError{Job: j.ID, Outcome: store.Unknown, Cause: err}
+		}
+		return Receipt{}, err
+	}
+	defer release()
 	b := Inbox{Store: e.store, Timeout: e.o.RequestTimeout, Clock: e.o.Clock, NewID: e.o.NewID}
 	rec, err = b.Enqueue(ctx, j, e.queues[j.Queue])
+	rec.Inbox = err == nil
 	var ee *EnqueueError
 	if unsure && errors.As(err, &ee) {
 		ee.Outcome = store.Unknown
 	}
 	return rec, err
+}
+
+// inboxTurn waits until this process has no other insert into the shard's inbox under
+// way: they are conditional, on one partition, and would keep each other from being done.
+func (e *Engine) inboxTurn(ctx context.Context, j job.Job) (release func(), err error) {
+	n, _ := j.ID.Shard()
+	turn := e.shards[store.ShardID{Queue: j.Queue, Shard: n}].turn
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: context.Cause(ctx)}
+	}
 }
 
 // errNowhere: no other process is known to own the shard.

@@ -3,14 +3,18 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"fencepost/core/clock"
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
+	"fencepost/core/worker"
 )
 
 // TestSubmitForwards: by what the owner answers, the job goes into the inbox or not,
@@ -28,7 +32,7 @@ func TestSubmitForwards(t *testing.T) {
 		"done":                     {nil, false, store.OK, false, true},
 		"not the owner":            {failed(engine.ErrNotOwner), false, store.OK, true, false},
 		"refused connection":       {failed(errors.New("refused")), false, store.OK, true, false},
-		"busy":                     {failed(engine.ErrBusy), false, store.OK, true, true},
+		"busy":                     {failed(engine.ErrBusy), false, store.Fail, false, true},
 		"unknown":                  {errors.New("lost"), false, store.OK, true, false},
 		"unknown, and no inbox":    {errors.New("lost"), true, store.Unknown, false, false},
 		"not done, and no inbox":   {failed(engine.ErrNotOwner), true, store.Fail, false, false},
@@ -118,5 +122,51 @@ func TestAddressComesBack(t *testing.T) {
 			t.Errorf("%q, though b owns the shard", addr)
 		}
 		b.end(t)
+	})
+}
+
+// crowded counts the inserts that are under way at once.
+type crowded struct {
+	store.Shards
+	now, most atomic.Int32
+}
+
+func (c *crowded) InboxPut(ctx context.Context, s store.ShardID, r store.InboxRow, copyNo int) (bool, string, error) {
+	n := c.now.Add(1)
+	defer c.now.Add(-1)
+	c.most.Store(max(c.most.Load(), n))
+	time.Sleep(time.Second) // of the bubble
+	return c.Shards.InboxPut(ctx, s, r, copyNo)
+}
+
+// TestInboxInTurn: inserts into one inbox wait for each other, and one whose turn
+// never comes certainly was not done.
+func TestInboxInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowded{Shards: sim.New().Connect("a", 1)}
+		e, err := engine.New(c, engine.Options{Name: "a", Queues: []engine.Queue{{Name: "q", Shards: 1}}, Executor: worker.New(worker.Options{}), TTL: 12 * time.Second, Clock: clock.Go()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.EnsureQueue(t.Context(), "q", 1); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+		defer cancel()
+		outcomes := make(chan store.Outcome, 8)
+		for i := range cap(outcomes) {
+			go func() {
+				_, err := e.Submit(ctx, aJob(fmt.Sprint(i)))
+				outcomes <- store.OutcomeOf(err)
+			}()
+		}
+		got := map[store.Outcome]int{}
+		for range cap(outcomes) {
+			got[<-outcomes]++
+		}
+		if got[store.OK] != 3 || got[store.Fail] < 4 || c.most.Load() != 1 {
+			t.Errorf("%v, %d at once", got, c.most.Load())
+		}
 	})
 }

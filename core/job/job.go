@@ -105,6 +105,9 @@ type Run struct {
 	Attempt int `json:"attempt"`
 	// Due is when this attempt was due, in ms since 1970.
 	Due int64 `json:"due_ms"`
+	// First: no run of the job was ever claimed before this one, not even before a
+	// redrive. So none can be at work or have had an effect.
+	First bool `json:"first"`
 }
 
 // State is where a job is in its life.

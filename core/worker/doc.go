@@ -14,7 +14,8 @@
 // A Task carries the run id as fencing token. Its effects go to a sink resource of
 // the job's own, whose issuer is the job's shard, with a key for each step. Open
 // raises the token and waits for that before it reads what earlier runs did; after
-// it no earlier run of the job can have an effect any more. An effect whose outcome
+// it no earlier run of the job can have an effect any more. (Before the first claim of
+// a job there was none; then Open has nothing to do.) An effect whose outcome
 // is unknown must be settled, by the same effect again, before anything else is done
 // under the token: the Task refuses the rest until then. Effects on state that
 // several jobs share need a lease of core/lock on that state, and its token.

@@ -50,13 +50,17 @@ func Resource(j job.Job) string { return "job/" + j.Queue + "/" + string(j.ID) }
 func (t *Task) Issuer() string { return t.issuer }
 
 // Open makes sure that no earlier run of the job has an effect from now on, and
-// returns what earlier runs did: of keys, those that were accepted.
+// returns what earlier runs did: of keys, those that were accepted. The first run of
+// a job has nothing to find and nobody to fence off: Open then asks nobody.
 func (t *Task) Open(ctx context.Context, keys ...string) (sink.State, error) {
 	switch {
 	case t.sink == nil:
 		return sink.State{}, ErrNoSink
 	case t.unsettled != "":
 		return sink.State{}, fmt.Errorf("%w (%s)", ErrUnsettled, t.unsettled)
+	case t.Run.First && !t.open:
+		t.open = true
+		return sink.State{Issuer: t.issuer, Applied: map[string]int64{}}, nil
 	}
 	a, err := t.sink.Raise(ctx, t.Resource(), t.issuer, t.Token())
 	switch {

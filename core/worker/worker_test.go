@@ -159,6 +159,53 @@ func TestEffects(t *testing.T) {
 	}
 }
 
+// counting counts the calls that Open makes.
+type counting struct {
+	sink.Sink
+	raises, reads int
+}
+
+func (c *counting) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
+	c.raises++
+	return c.Sink.Raise(ctx, resource, issuer, token)
+}
+
+func (c *counting) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
+	c.reads++
+	return c.Sink.Read(ctx, resource, keys...)
+}
+
+// TestFirstRunAsksNobody: there is nothing to find before a job's first run; what
+// follows it does ask, and so does the first run itself when it opens again.
+func TestFirstRunAsksNobody(t *testing.T) {
+	t.Parallel()
+	c := &counting{Sink: sinktest.NewMemory()}
+	x := claimed(5)
+	x.Run.First = true
+	err := start(t.Context(), pool(c, func(ctx context.Context, k *worker.Task) error {
+		if st, err := k.Open(ctx, "a"); err != nil || len(st.Applied) != 0 || c.raises+c.reads != 0 {
+			t.Errorf("first Open: %+v, %v, %d raises, %d reads", st, err, c.raises, c.reads)
+		}
+		if _, err := k.Apply(ctx, sink.Effect{Key: "a", Intent: "a", Value: 1}); err != nil {
+			return err
+		}
+		st, err := k.Open(ctx, "a")
+		if st.Value != 1 || st.Applied["a"] != 5 || c.raises != 1 || c.reads != 1 {
+			t.Errorf("second Open: %+v, %d raises, %d reads", st, c.raises, c.reads)
+		}
+		return err
+	}), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := task(t, c, 6, func(ctx context.Context, k *worker.Task) error {
+		_, err := k.Open(ctx)
+		return err
+	}); err != nil || c.raises != 2 || c.reads != 2 {
+		t.Errorf("a later run: %v, %d raises, %d reads", err, c.raises, c.reads)
+	}
+}
+
 // forgetful loses the answer to the first Accept.
 type forgetful struct {
 	sink.Sink

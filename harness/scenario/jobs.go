@@ -34,6 +34,19 @@ func (p *Plan) jobs() *workload.Jobs {
 	}
 }
 
+// makeQueue makes the run's queue, so that the workers find it.
+func (r *runner) makeQueue(ctx context.Context) error {
+	want := len(r.plan.shards())
+	n, err := cassandra.NewShards(r.db).EnsureQueue(ctx, r.plan.Queue, want)
+	if err == nil && n != want {
+		err = fmt.Errorf("it has %d shards, not %d", n, want)
+	}
+	if err != nil {
+		return fmt.Errorf("make queue %s: %w", r.plan.Queue, err)
+	}
+	return nil
+}
+
 // drain ends the enqueuing and waits until no job is left that may run, for as long
 // as the scenario says: what is left then is the checker's to judge.
 func (r *runner) drain(ctx context.Context) error {

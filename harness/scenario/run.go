@@ -167,6 +167,11 @@ func (r *runner) setUp(ctx context.Context) error {
 	if err := r.openKeyspace(ctx); err != nil {
 		return err
 	}
+	if r.plan.Queue != "" {
+		if err := r.makeQueue(ctx); err != nil {
+			return err
+		}
+	}
 	links := link.NewFabric(link.Options{})
 	r.env = &fault.Env{Cluster: r.opt.Cluster, WorkerLinks: links, Links: realLinks{}}
 	if r.opt.System.LinksInert {

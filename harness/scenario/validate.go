@@ -59,7 +59,7 @@ func (s *Spec) defaults() {
 	orDur(&w.Hold, 20*time.Millisecond)
 	orDur(&w.Think, 10*time.Millisecond)
 	if j := w.Jobs; j != nil {
-		orInt(&j.Steps, 2)
+		orInt(&j.Steps, 1)
 		orInt(&j.MaxAttempts, 8)
 		orInt(&j.Slots, 32)
 		orDur(&j.Length, 20*time.Millisecond)

@@ -179,9 +179,13 @@ func (e *enqueuer) once(ctx context.Context, proc string, j job.Job, p payload) 
 	r, err := e.scheduler.Submit(ctx, j)
 	ev.Type, ev.Error = endType(store.OutcomeOf(err)), errText(err)
 	if err == nil {
-		ev.Result = "applied"
-		if r.Duplicate {
+		switch {
+		case r.Duplicate:
 			ev.Result = "duplicate"
+		case r.Inbox:
+			ev.Result = "inbox"
+		default:
+			ev.Result = "applied"
 		}
 	}
 	e.rec.Record(ev)
