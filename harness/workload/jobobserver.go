@@ -135,19 +135,19 @@ func (o *shardObserver) Step(s engine.Step) {
 		reach(control.CompleteSettled)
 	case engine.StepBegin:
 		// Before the engine's own look at the clock: never later than it.
-		l := o.lanes.begin(s.Run)
+		l := o.lanes.begin(runKey{key, s.Run})
 		l.decided, l.wallMS = history.Now(), o.clock.Wall().UnixMilli()
 	case engine.StepStart:
-		l := o.lanes.of(s.Run)
+		l := o.lanes.of(runKey{key, s.Run})
 		l.started = true
 		o.rec.Record(history.Event{
 			Proc: l.proc, Type: history.Note, Op: history.NoteStart, Key: string(s.Job), Issuer: key, Token: int64(s.Run),
 			DecidedAt: l.decided, Attempt: s.Attempt, DueMS: s.Due, WallMS: l.wallMS,
 		})
 	case engine.StepFinish:
-		if l := o.lanes.of(s.Run); l != nil && l.started {
+		if l := o.lanes.of(runKey{key, s.Run}); l != nil && l.started {
 			o.rec.Record(history.Event{Proc: l.proc, Type: history.Note, Op: history.NoteFinish, Key: string(s.Job), Issuer: key, Token: int64(s.Run), Error: errText(s.Err)})
 		}
-		o.lanes.end(s.Run)
+		o.lanes.end(runKey{key, s.Run})
 	}
 }

@@ -106,7 +106,7 @@ var errOnPurpose = errors.New("fails on purpose")
 // handle is a job's run: open its effects, which shows what earlier runs did, take
 // its time, and do what is left of its steps.
 func (w *jobs) handle(ctx context.Context, t *worker.Task) error {
-	l := w.lanes.of(t.Run.ID)
+	l := w.lanes.of(runKey{t.Issuer(), t.Run.ID})
 	if l == nil {
 		return errors.New("workload: a run that was never started")
 	}

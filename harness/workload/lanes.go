@@ -24,12 +24,18 @@ type lanes struct {
 	mu   sync.Mutex
 	made int
 	free []string
-	runs map[job.RunID]*lane
+	runs map[runKey]*lane
 }
 
-func newLanes(life string) *lanes { return &lanes{life: life, runs: map[job.RunID]*lane{}} }
+// runKey names a run: ids are unique within their shard.
+type runKey struct {
+	issuer string
+	run    job.RunID
+}
 
-func (l *lanes) begin(run job.RunID) *lane {
+func newLanes(life string) *lanes { return &lanes{life: life, runs: map[runKey]*lane{}} }
+
+func (l *lanes) begin(run runKey) *lane {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := len(l.free); n > 0 {
@@ -43,14 +49,14 @@ func (l *lanes) begin(run job.RunID) *lane {
 }
 
 // of returns a run's lane, nil if it has not begun.
-func (l *lanes) of(run job.RunID) *lane {
+func (l *lanes) of(run runKey) *lane {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.runs[run]
 }
 
 // end gives a run's lane back, after its last event.
-func (l *lanes) end(run job.RunID) {
+func (l *lanes) end(run runKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at := l.runs[run]; at != nil {
