@@ -49,7 +49,7 @@ func TestParseErrors(t *testing.T) {
 	const head = "name: mine\nabout: mine\n"
 	const oneFault = "faults: [{fault: kill-worker, targets: [w1], for: 1s}]\n"
 	for name, c := range map[string]struct{ body, want string }{
-		"misspelt key":       {"fauls: []\n", `f.yaml:3: unknown key "fauls"; known here: about, drill, expect, faults`},
+		"misspelt key":       {"fauls: []\n", `f.yaml:3: unknown key "fauls"; known here: about, drill, expect, extends, faults`},
 		"misspelt deep key":  {"workload:\n  worker: 3\n", `f.yaml:4: unknown key "worker"`},
 		"misspelt step key":  {"faults:\n  - fault: partition\n    target: [n1]\n    for: 1s\n", `f.yaml:5: unknown key "target"`},
 		"misspelt trigger":   {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {piont: holding}\n", `f.yaml:7: unknown key "piont"`},
