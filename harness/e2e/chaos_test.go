@@ -89,18 +89,17 @@ func keep(t *testing.T, out string) {
 	}
 }
 
-// long are the scenarios that take more than 45 s, or are no lock scenarios: make
-// evidence runs them.
+// long are the scenarios that take more than 45 s: make evidence runs them.
 var long = []string{"kill-nodes", "latency-spike", "rolling-restart", "swarm"}
 
 type sound struct{ scenario, contention string }
 
-// soundRuns returns two fixed runs and two of the others, whose turn it is.
+// soundRuns returns three fixed runs and two of the other lock scenarios, whose turn it is.
 func soundRuns(commit string) []sound {
-	runs := []sound{{"partition", "medium"}, {"kill-worker", "medium"}}
+	runs := []sound{{"partition", "medium"}, {"kill-worker", "medium"}, {"jobs-kill-worker", "medium"}}
 	var rest []sound
 	for _, name := range scenario.Names() {
-		if slices.Contains(long, name) || strings.HasPrefix(name, "paxos-") {
+		if slices.Contains(long, name) || strings.HasPrefix(name, "paxos-") || strings.HasPrefix(name, "jobs-") {
 			continue
 		}
 		for _, c := range []string{"low", "medium", "high"} {

@@ -26,7 +26,8 @@ type Set struct {
 
 // Sets are the collections that there are.
 var Sets = []Set{
-	{Name: "locks", About: "every scenario of the lock workload", Except: []string{"soak", "paxos-*"}},
+	{Name: "locks", About: "every scenario of the lock workload", Except: []string{"soak", "paxos-*", "jobs-*"}},
+	{Name: "jobs", About: "every scenario of the job workload", Only: []string{"jobs-*"}},
 	{Name: "smoke", About: "three short ones, to see that all works", Only: []string{"steady", "kill-worker", "pause-worker"}},
 	{Name: "paxos", About: "the drills of the lock store's own consensus", Only: []string{"paxos-*"}},
 }

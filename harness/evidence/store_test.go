@@ -123,7 +123,7 @@ func TestSets(t *testing.T) {
 			t.Errorf("%s: %s, want %s", set, got, want)
 		}
 	}
-	if _, err := FindSet("no-such"); err == nil || !strings.Contains(err.Error(), "locks, smoke, paxos") {
+	if _, err := FindSet("no-such"); err == nil || !strings.Contains(err.Error(), "locks, jobs, smoke, paxos") {
 		t.Errorf("an unknown set: %v", err)
 	}
 	var got []string

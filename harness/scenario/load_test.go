@@ -58,7 +58,7 @@ func TestParseErrors(t *testing.T) {
 		"no target":          {"faults:\n  - fault: partition\n    for: 1s\n", `f.yaml:4: fault partition has no targets`},
 		"no such worker":     {"faults:\n  - fault: kill-worker\n    targets: [w9]\n    for: 1s\n", `f.yaml:4: there is no worker w9 among 4`},
 		"unknown mode":       {"faults:\n  - fault: partition\n    targets: [n1]\n    mode: melt\n    for: 1s\n", `f.yaml:4: fault partition: unknown mode "melt"`},
-		"unknown point":      {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: lunch}\n", `f.yaml:4: unknown point "lunch"; the points are holding`},
+		"unknown point":      {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: lunch}\n", `f.yaml:4: unknown point "lunch"; the points are acquire-sent, claim-sent`},
 		"hold at no holding": {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: renew-sent, hold: 3s}\n", `f.yaml:4: hold needs the point "holding"`},
 		"no duration":        {"faults:\n  - fault: kill-worker\n    targets: [w1]\n", `f.yaml:4: fault kill-worker lasts no time`},
 		"negative duration":  {"phases:\n  before: -3s\n", `f.yaml:4: duration -3s is negative`},
