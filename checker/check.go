@@ -57,17 +57,17 @@ type check struct {
 // checks in order of id; all run, always: where fence and idempotency mask a
 // bug from end to end, only the lock-level properties show it.
 var checks = []check{
-	{"P1", "fencing tokens of a lock rise strictly", checkTokens, false},
-	{"P2", "the lock row is linearizable", checkLinearizable, false},
+	{"P1", "fencing tokens of a lock or shard rise strictly", checkTokens, false},
+	{"P2", "lock rows and shards are linearizable", checkLinearizable, false},
 	{"P3", "the sink accepts no token lower than one it has seen", checkSinkOrder, false},
 	{"P4", "every effect is applied at most once, none is lost", checkEffects, false},
 	{"P5", "every acknowledged job comes to an end", checkJobs, true},
 	{"P6", "every effect attempt cites a grant that the store made", checkCitations, true},
 	{"P7", "everything was decided before the holder's own deadline", checkDeadlines, true},
-	{"P8", "no two holders of a lock are entitled at once", checkExclusion, true},
-	{"P9", "only the owning attempt renews or releases", checkOwnership, false},
+	{"P8", "no two holders of a lock or shard are entitled at once", checkExclusion, true},
+	{"P9", "only the owner renews or releases", checkOwnership, false},
 	{"P10", "the sink refuses only what it must", checkRefusals, true},
-	{"P11", "orphaned locks are taken over in time", checkRecovery, true},
+	{"P11", "orphaned locks and shards are taken over in time", checkRecovery, true},
 	{"P12", "nothing fires early or is missed", checkTimes, true},
 	{"P13", "statements use the right consistency", checkStatements, false},
 	{"P14", "the run could have shown a violation", checkValidity, false},

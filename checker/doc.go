@@ -9,6 +9,10 @@
 // outcome was unknown, not being in it refutes it for ever. The order of the
 // side effects comes from the sink's ledger in the same way.
 //
+// A shard's header is such a row too. What the batches of its chain say that they do
+// to jobs is replayed: the life of every job, which must be legal, lead to an end, and
+// be what the rows show that are left.
+//
 // The linear-time checks come first because they name the two events that
 // contradict each other. Porcupine runs beside them as a second, independent
 // oracle over what they do not look at, in two encodings of an unknown outcome:

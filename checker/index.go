@@ -46,7 +46,7 @@ type analysis struct {
 	decisions []decision
 	deaths    map[string]int64          // of crashed lives; see died
 	silent    map[string][]history.Span // see silences
-	contend   *waiters                  // see contenders
+	contend   []wait                    // see shardLives
 	recovered *Recovery
 	injected  []history.FaultWindow // see faults
 	searchEnd time.Time             // of all Porcupine searches; set by the first

@@ -2,6 +2,8 @@ package checker
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,4 +93,33 @@ func mangleJobs(t *rapid.T, h *history.History, e *history.Event) {
 	case 9:
 		mangle(t, h, e)
 	}
+}
+
+// TestLostLinesOfJobsAreNoticed is TestLostLinesAreNoticed for jobs: an enqueue's end
+// is a main line's, and what a row note said is missed by the replay.
+func TestLostLinesOfJobsAreNoticed(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := smallJobs(rapid.Uint64Range(0, 60).Draw(t, "seed"))
+		cfg.length = 2 * time.Second
+		base := newEdit(simulate(cfg))
+		files := toLines(base.h)
+		f := rapid.SampledFrom(files).Draw(t, "file")
+		at := rapid.IntRange(1, len(f.lines)-1).Draw(t, "line")
+		gone := f.lines[at]
+		f.lines = slices.Delete(slices.Clone(f.lines), at, at+1)
+		r, err := judgeLines(t, files)
+		if err != nil {
+			return // refused with file and line
+		}
+		var e history.Event
+		if err := json.Unmarshal(gone, &e); err != nil {
+			t.Fatal(err)
+		}
+		killed := slices.ContainsFunc(base.notes(history.NoteCrash), func(n *history.Event) bool { return n.Proc == history.Life(e.Proc) })
+		must := mustBeNoticed(e, killed) || e.Op == history.NoteRow || e.Op == history.OpEnqueue && e.Type != history.Invoke && !killed
+		if r.Verdict != Fail && r.Verdict != Invalid && must {
+			t.Fatalf("line %d of %s was lost (%s), and the verdict is %s", at+1, f.name, gone, r.Verdict)
+		}
+	})
 }

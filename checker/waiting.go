@@ -28,7 +28,7 @@ type waiters struct {
 // every process that contends.
 func (a *analysis) waiting(l *rowLog) waiters {
 	if l.shard {
-		return a.contenders()
+		return a.contenders(l)
 	}
 	w := waiters{waits: make([]wait, 0, len(l.calls))}
 	for _, c := range l.calls { // in the order of invocation
@@ -53,10 +53,39 @@ func (w *waiters) add(x wait) {
 // contenders are the lives that take any shard that nobody keeps: those of the
 // workers that took one in any of their lives. Each contends from its first
 // event on, until it ends, hands a shard over, as it does only when it stops, or the run
-// tells its processes to stop.
-func (a *analysis) contenders() waiters {
+// tells its processes to stop. A take that got no answer makes it begin anew.
+func (a *analysis) contenders(l *rowLog) waiters {
+	tries := map[string][]int64{} // ends of such takes, by life
+	for _, c := range l.cas {
+		if row, answered := observed(c.end); c.kind() == history.OpTake && c.end != nil && c.outcome != history.OK && (!answered || row == c.from) {
+			life := history.Life(c.inv.Proc)
+			tries[life] = append(tries[life], c.end.TS)
+		}
+	}
+	var waits []wait
+	for _, x := range a.shardLives() {
+		ends := tries[x.life]
+		slices.Sort(ends)
+		for _, t := range ends {
+			if t > x.from && t < x.to {
+				waits = append(waits, wait{who: x.who, life: x.life, from: x.from, to: t})
+				x.from = t
+			}
+		}
+		waits = append(waits, x)
+	}
+	slices.SortFunc(waits, func(x, y wait) int { return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.life, y.life)) })
+	var w waiters
+	for _, x := range waits {
+		w.add(x)
+	}
+	return w
+}
+
+// shardLives are the lives that contend for shards, with their times.
+func (a *analysis) shardLives() []wait {
 	if a.contend != nil {
-		return *a.contend
+		return a.contend
 	}
 	takes, stops := map[string]bool{}, map[string]int64{}
 	for _, l := range a.rows {
@@ -73,7 +102,7 @@ func (a *analysis) contenders() waiters {
 		}
 	}
 	stop := a.stopped()
-	var waits []wait
+	a.contend = []wait{}
 	for name, l := range a.lives {
 		if !l.recording || !takes[history.Worker(name)] {
 			continue
@@ -82,15 +111,9 @@ func (a *analysis) contenders() waiters {
 		if t, known := stops[name]; known {
 			to = min(to, t)
 		}
-		waits = append(waits, wait{nil, name, name, l.first, to})
+		a.contend = append(a.contend, wait{who: name, life: name, from: l.first, to: to})
 	}
-	slices.SortFunc(waits, func(x, y wait) int { return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.life, y.life)) })
-	var w waiters
-	for _, x := range waits {
-		w.add(x)
-	}
-	a.contend = &w
-	return w
+	return a.contend
 }
 
 // stopped is when the run begins to stop its processes.
