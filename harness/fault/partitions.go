@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"fencepost/harness/fleet"
 	"fencepost/harness/link"
 )
 
@@ -213,6 +214,30 @@ func (p clientPartition) Inject(ctx context.Context, env *Env, targets []string)
 	}
 	return active, nil
 }
+
+// peerPartition cuts the links by which other workers reach the targets.
+type peerPartition struct{ mode link.Mode }
+
+func (peerPartition) Kind() TargetKind { return Worker }
+
+func (p peerPartition) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
+	if _, err := env.workers(targets); err != nil {
+		return nil, err
+	}
+	var links []*link.Link
+	for _, w := range targets {
+		links = append(links, env.WorkerLinks.Between(fleet.Peers, w)...)
+	}
+	s, err := newSwitched(ctx, env, link.Ends(links), p.mode)
+	if err != nil {
+		return nil, err
+	}
+	return &activePeerPartition{s}, nil
+}
+
+type activePeerPartition struct{ *switched }
+
+func (a *activePeerPartition) Probe(context.Context) Evidence { return a.stopped() }
 
 // lostReplies lets requests through and drops the answers.
 type lostReplies struct{ sink bool }

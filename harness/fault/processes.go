@@ -56,6 +56,38 @@ func (a *activeKillWorker) Heal(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// stopWorker ends workers in order, as a deployment does.
+type stopWorker struct{}
+
+func (stopWorker) Kind() TargetKind { return Worker }
+
+func (stopWorker) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
+	workers, err := env.workers(targets)
+	if err != nil {
+		return nil, err
+	}
+	a := &activeStopWorker{activeKillWorker{workers: workers}}
+	for _, w := range workers {
+		life, pid := w.Life(), w.PID()
+		began := time.Now()
+		if err := w.Terminate(ctx); err != nil {
+			return nil, err
+		}
+		a.killed = append(a.killed, fmt.Sprintf("%s (pid %d) after %.1f s", life, pid, time.Since(began).Seconds()))
+	}
+	return a, nil
+}
+
+type activeStopWorker struct{ activeKillWorker }
+
+func (a *activeStopWorker) Probe(ctx context.Context) Evidence {
+	ev := a.activeKillWorker.Probe(ctx)
+	if ev.Proven {
+		ev.Text = "SIGTERM ended " + strings.Join(a.killed, ", ") + "; exit code 0"
+	}
+	return ev
+}
+
 type pauseWorker struct{}
 
 func (pauseWorker) Kind() TargetKind { return Worker }

@@ -373,6 +373,26 @@ func (w *Worker) Stop(ctx context.Context) error {
 	if err := l.conn.Send(control.Message{Cmd: control.CmdStop}); err != nil && !errors.Is(err, io.ErrClosedPipe) && l.running() {
 		return errors.Join(fmt.Errorf("stop %s: %w", w.name, err), w.Kill("runner: its control channel is gone"))
 	}
+	return w.ended(ctx, l)
+}
+
+// Terminate is Stop by SIGTERM, as a deployment ends a process.
+func (w *Worker) Terminate(ctx context.Context) error {
+	l := w.current()
+	if l == nil || !l.running() {
+		return fmt.Errorf("%s does not run", w.name)
+	}
+	l.mu.Lock()
+	l.told = true
+	l.mu.Unlock()
+	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("SIGTERM to %s: %w", w.name, err)
+	}
+	return w.ended(ctx, l)
+}
+
+// ended waits for a life that was told to stop, and kills it when ctx ends first.
+func (w *Worker) ended(ctx context.Context, l *life) error {
 	select {
 	case <-l.done:
 		return l.err

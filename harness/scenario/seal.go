@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"fencepost/core/sink"
 	cassandrasink "fencepost/core/sink/cassandra"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
@@ -156,24 +157,18 @@ func (r *runner) reading(ctx context.Context, key string, read func(context.Cont
 // sealResource raises a resource above every token handed out, reads its value
 // and copies its ledger into the history.
 func (r *runner) sealResource(ctx context.Context, fenced *cassandrasink.Sink, res, issuer string, token int64) error {
-	// A system with tokens of its own may have raised higher than the lock's fence.
-	st, err := fenced.Read(ctx, res)
+	a, err := r.sealRaise(ctx, fenced, res, issuer, token)
+	if err == nil && a.Result == sink.Stale {
+		// A system with tokens of its own has raised higher than its row's fence.
+		_, err = r.sealRaise(ctx, fenced, res, issuer, a.Seen+1)
+	}
 	if err != nil {
 		return err
 	}
-	token = max(token, st.Seen+1)
-	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRaise, Key: res, Issuer: issuer, Token: token}
+	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpGet, Key: res}
 	r.rec.Record(e)
-	a, err := fenced.Raise(ctx, res, issuer, token)
+	st, err := fenced.Read(ctx, res)
 	if err != nil {
-		return r.abandon(e, err)
-	}
-	e.Type, e.Result, e.Seen, e.Seq = history.OK, a.Result.String(), a.Seen, a.Seq
-	r.rec.Record(e)
-
-	e = history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpGet, Key: res}
-	r.rec.Record(e)
-	if st, err = fenced.Read(ctx, res); err != nil {
 		return r.abandon(e, err)
 	}
 	e.Type, e.Value, e.Seen, e.Seq = history.OK, &st.Value, st.Seen, st.Seq
@@ -191,6 +186,21 @@ func (r *runner) sealResource(ctx context.Context, fenced *cassandrasink.Sink, r
 		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLedger, Key: res, Ledger: l})
 	}
 	return nil
+}
+
+func (r *runner) sealRaise(ctx context.Context, fenced *cassandrasink.Sink, res, issuer string, token int64) (sink.Answer, error) {
+	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRaise, Key: res, Issuer: issuer, Token: token}
+	r.rec.Record(e)
+	a, err := fenced.Raise(ctx, res, issuer, token)
+	if err != nil {
+		return a, r.abandon(e, err)
+	}
+	e.Type, e.Result, e.Seen, e.Seq = history.OK, a.Result.String(), a.Seen, a.Seq
+	if a.Result == sink.Stale {
+		e.Type = history.Fail
+	}
+	r.rec.Record(e)
+	return a, nil
 }
 
 func version(v *store.Version) *history.Version { return workload.Version(v) }

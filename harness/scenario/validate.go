@@ -31,7 +31,7 @@ const (
 var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseDrain, PhaseSettle, PhaseSeal}
 
 // points that a scenario may demand, beside the armed ones.
-var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq"}
+var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "inbox", "hand-over"}
 
 func orInt(v *int, def int) {
 	if *v == 0 {
@@ -134,6 +134,8 @@ func (w Workload) validateJobs() error {
 		return fmt.Errorf("rate %v: jobs a second, up to 100000", j.Rate)
 	case j.Steps < 0 || j.Steps > 100 || j.Slots < 1 || j.MaxAttempts < 1 || j.MaxAttempts > job.MaxAttemptsLimit:
 		return fmt.Errorf("steps %d (0 to 100), slots %d (at least 1) and max_attempts %d (1 to %d) are out of range", j.Steps, j.Slots, j.MaxAttempts, job.MaxAttemptsLimit)
+	case j.Storm > 0 && j.Ahead > 0:
+		return fmt.Errorf("storm %s and ahead %s: jobs are due at once, or spread out", j.Storm.D(), j.Ahead.D())
 	case !part(j.Flaky) || !part(j.Poison) || j.Flaky+j.Poison > 1:
 		return fmt.Errorf("flaky %v and poison %v: parts of the jobs, together at most 1", j.Flaky, j.Poison)
 	}

@@ -60,7 +60,9 @@ type Jobs struct {
 	Flaky  float64 `json:"flaky"`
 	Poison float64 `json:"poison"`
 	// Ahead: jobs are due at an instant up to so far ahead; 0: at once.
-	Ahead       time.Duration `json:"ahead_ns"`
+	Ahead time.Duration `json:"ahead_ns"`
+	// Storm: jobs are due at the next multiple of it, all of them at once.
+	Storm       time.Duration `json:"storm_ns"`
 	MaxAttempts int           `json:"max_attempts"`
 	RetryBase   time.Duration `json:"retry_base_ns"`
 	Slots       int           `json:"slots"`

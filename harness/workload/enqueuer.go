@@ -135,7 +135,10 @@ func (e *enqueuer) job(n int) (job.Job, payload) {
 	body, _ := json.Marshal(p) // of plain fields
 	key := fmt.Sprintf("%s-%d", e.cfg.Life, n)
 	j := job.Job{ID: job.KeyedID(c.Queue, key, c.Shards), Queue: c.Queue, Kind: JobKind, Key: key, Payload: body, MaxAttempts: c.MaxAttempts, Retry: e.retry}
-	if c.Ahead > 0 {
+	switch {
+	case c.Storm > 0:
+		j.Due = e.clock.Wall().Truncate(c.Storm).Add(c.Storm)
+	case c.Ahead > 0:
 		j.Due = e.clock.Wall().Add(time.Duration(e.rng.Int64N(int64(c.Ahead)))).Truncate(time.Millisecond)
 	}
 	return j.WithDefaults(), p
