@@ -82,10 +82,12 @@ func (r *run) facts() []fact {
 		{"seed", fmt.Sprint(i.Seed)},
 		{"system", orNone(i.System)},
 		{"cluster", orNone(i.Cluster)},
-		{"contention", fmt.Sprintf("%s (%d %s)", contention(i), i.Locks, plural(i.Locks, "lock", "locks"))},
+		{"contention", contention(i)},
 		{"workers", workers(i)},
 		{"lease TTL", ms(i.TTL)},
-		{"hold time", ms(i.Hold)},
+	}
+	if i.Shards == 0 {
+		out = append(out, fact{"hold time", ms(i.Hold)})
 	}
 	if !i.Started.IsZero() {
 		v := i.Started.UTC().Format("2006-01-02 15:04:05 UTC")
@@ -101,12 +103,19 @@ func contention(i rundir.Info) string {
 	if i.Workers == 0 && i.Contention == "" {
 		return "none"
 	}
-	return orNone(i.Contention)
+	n, what := i.Locks, plural(i.Locks, "lock", "locks")
+	if i.Shards > 0 {
+		n, what = i.Shards, plural(i.Shards, "shard", "shards")
+	}
+	return fmt.Sprintf("%s (%d %s)", orNone(i.Contention), n, what)
 }
 
 func workers(i rundir.Info) string {
 	if i.Workers == 0 {
 		return "none: the runner itself is the client"
+	}
+	if i.Shards > 0 {
+		return fmt.Sprintf("%d %s, %g jobs/s", i.Workers, plural(i.Workers, "scheduler", "schedulers"), i.JobRate)
 	}
 	return fmt.Sprintf("%d × %d %s", i.Workers, i.Clients, plural(i.Clients, "client", "clients"))
 }
@@ -124,6 +133,12 @@ func (r *run) tiles() []tile {
 		unknown,
 		{Value: count(c.LeasesLost), Name: "leases lost", Note: "before their release"},
 		{Value: fmt.Sprintf("%d/%d", c.FaultsProven, c.Faults), Name: "faults proven", Note: "to have taken hold"},
+	}
+	if n := c.Jobs; n != nil {
+		out[0] = tile{Value: count(n.Completed), Name: "jobs completed", Note: fmt.Sprintf("of %s enqueued, %s retried, %s dead", count(n.Enqueued), count(n.Retried), count(n.DLQ))}
+		out[1].Note = fmt.Sprintf("of shards; %s runs rescued", count(n.Rescued))
+		out[4].Note = "trust in a shard that ended"
+		out = slices.Insert(out, 1, tile{Value: count(c.Effects), Name: "effects accepted", Note: fmt.Sprintf("%s starts, %s at once with another", count(n.Starts), count(n.Overlaps))})
 	}
 	if b, f, ok := r.analysis.Headline(); ok {
 		note := "before → fault phase, " + times(measure.Ratio(f.P99, b.P99))

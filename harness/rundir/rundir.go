@@ -41,8 +41,13 @@ type Info struct {
 	Locks      int           `json:"locks"`
 	TTL        time.Duration `json:"ttl_ns"`
 	Hold       time.Duration `json:"hold_ns"`
-	Started    time.Time     `json:"started"`
-	Ended      time.Time     `json:"ended"`
+	// Shards and JobRate (enqueued a second, by all workers) are of the job
+	// workload, which has no clients, locks and hold.
+	Shards  int     `json:"shards,omitempty"`
+	JobRate float64 `json:"job_rate,omitempty"`
+
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended"`
 	// Command repeats the run.
 	Command string `json:"command"`
 	// ReplayOf is the run whose plan was carried out again ("" for a new plan).

@@ -140,6 +140,10 @@ func (r *runner) makeDir() error {
 		Locks: len(r.plan.Locks), TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Started: now,
 		Command: r.opt.Command, ReplayOf: r.opt.ReplayOf, Versions: r.opt.Versions, Machine: rundir.Machine(),
 	}
+	if j := s.Workload.Jobs; j != nil {
+		r.info.Clients, r.info.Hold = 0, 0
+		r.info.Shards, r.info.JobRate = s.Workload.Shards(), j.Rate
+	}
 	if err := r.plan.Write(filepath.Join(dir, rundir.PlanFile)); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func Analyze(h *history.History) (*Analysis, error) {
 		a.byID[opRef{history.Life(op.Invoke.Proc), op.Invoke.ID}] = i
 	}
 	a.bounds(h)
-	lat, err := latencies(a.Ops, a.Phases)
+	lat, err := latencies(append(spans(h), a.Ops...), a.Phases)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +155,7 @@ func (a *Analysis) PhaseNames() []string {
 // order is how operations are listed; what it lacks follows by name.
 var order = []history.Op{
 	history.OpLock, history.OpAcquire, history.OpRenew, history.OpRelease,
+	history.OpEnqueue, OpStart, OpRun, history.OpTake, history.OpTick, history.OpHandOver,
 	history.OpRaise, history.OpGet, history.OpEffect, history.OpRead, history.OpSeal,
 }
 
@@ -191,6 +192,18 @@ func OpAbout(op history.Op) string {
 		return "one compare-and-set that extends the lease"
 	case history.OpRelease:
 		return "one compare-and-set that gives the lock back"
+	case history.OpEnqueue:
+		return "from asking for a job to its acknowledgement"
+	case OpStart:
+		return "from asking for a job that is due at once to its first run"
+	case OpRun:
+		return "one run of a job's handler, its effects included"
+	case history.OpTake:
+		return "one conditional batch that takes a shard over"
+	case history.OpTick:
+		return "one conditional batch of a shard's owner, with all its jobs and resends"
+	case history.OpHandOver:
+		return "an owner's last batch"
 	case history.OpRaise:
 		return "showing the token to the sink"
 	case history.OpGet:

@@ -117,10 +117,11 @@ func (a *Analysis) Latency(op history.Op, phase string) (Latency, bool) {
 }
 
 // Headline compares the run's main operation before and during the faults: the
-// lock wait, or the acquire in a history without it. ok is false if either phase
+// lock wait, or the acquire in a history without it, or the wait for a job's first
+// run. ok is false if either phase
 // has no latency of it.
 func (a *Analysis) Headline() (before, during Latency, ok bool) {
-	for _, op := range []history.Op{history.OpLock, history.OpAcquire} {
+	for _, op := range []history.Op{history.OpLock, history.OpAcquire, OpStart} {
 		before, ok1 := a.Latency(op, PhaseBefore)
 		during, ok2 := a.Latency(op, PhaseFault)
 		if ok1 && ok2 && before.OK > 0 && during.OK > 0 {
