@@ -154,6 +154,7 @@ const (
 	DoDLQ      = "dlq"      // to the dead letter queue
 	DoCancel   = "cancel"   // to cancelled
 	DoAbandon  = "abandon"  // running to abandoned
+	DoRedrive  = "redrive"  // dlq to pending; attempts are counted from 0 again
 	DoSweep    = "sweep"    // forgets a job that ended
 )
 
@@ -161,11 +162,12 @@ const (
 type Change struct {
 	Job string `json:"job"`
 	Do  string `json:"do"`
-	// Run is the run that is claimed or has ended, Attempt its number among the
-	// job's claims; 0 without one.
+	// Run is the run that is claimed or has ended, or of a job that ends while it
+	// is pending its last one, Attempt its number among the job's claims since it
+	// was enqueued or redriven; 0 without one.
 	Run     int64 `json:"run,omitempty"`
 	Attempt int   `json:"attempt,omitempty"`
-	// DueMS is when the job is due from now on (enqueue, retry, rescue).
+	// DueMS is when the job is due from now on (enqueue, retry, rescue, redrive).
 	DueMS int64 `json:"due_ms,omitempty"`
 }
 

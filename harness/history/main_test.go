@@ -60,7 +60,7 @@ func everyEvent(proc string) []Event {
 			Queue: "q", Shard: "shard/q/0", Kind: "effects", Resource: "job/q/0-ab", Steps: []string{"s1"}, DueMS: 1000, MaxAttempts: 5, AtMostOnce: true,
 		}},
 		{Proc: proc + "/q:0", ID: 12, Type: Invoke, Op: OpTick, Key: "shard/q/0", From: &Version{Fence: 1, Beat: 1, Attempt: "n1"}, To: &Version{Fence: 1, Beat: 2, Attempt: "n2"}, Changes: []Change{
-			{Job: "0-ab", Do: DoEnqueue, DueMS: 1000}, {Job: "0-cd", Do: DoClaim, Run: 1<<32 | 1, Attempt: 1}, {Job: "0-ef", Do: DoSweep},
+			{Job: "0-ab", Do: DoEnqueue, DueMS: 1000}, {Job: "0-cd", Do: DoClaim, Run: 1<<32 | 1, Attempt: 1}, {Job: "0-ef", Do: DoSweep}, {Job: "0-fa", Do: DoRedrive, DueMS: 2000},
 		}},
 		{Proc: proc + "/q:0", ID: 12, Type: Fail, Op: OpTick, Key: "shard/q/0", Row: &Version{Fence: 2, Beat: 2, Attempt: "n3"}, Sends: []int64{5}},
 		{Proc: proc + "/e1", ID: 11, Type: OK, Op: OpEnqueue, Key: "0-ab", Result: "inbox"},
