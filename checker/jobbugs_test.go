@@ -16,7 +16,7 @@ func TestEngineBugsAreFound(t *testing.T) {
 		also []string // may fail beside it
 		tune func(*simConfig)
 	}{
-		{bugReuseRuns, "P1", []string{"P2", "P3", "P4", "P5", "P6", "P7", "P10"}, nil},
+		{bugReuseRuns, "P1", []string{"P2", "P3", "P4", "P5", "P6", "P7", "P10", "P12"}, nil},
 		{bugDoubleClaim, "P2", []string{"P5"}, nil},
 		{bugPlainComplete, "P2", []string{"P5"}, nil},
 		{bugOverwrite, "P2", []string{"P5"}, nil},

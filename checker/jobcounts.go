@@ -20,6 +20,7 @@ type JobCounts struct {
 	DLQ       int `json:"dlq"`
 	Cancelled int `json:"cancelled"`
 	Abandoned int `json:"abandoned"`
+	Redriven  int `json:"redriven"` // from the dead letter queue
 	Swept     int `json:"swept"`
 	Open      int `json:"open"` // not at an end when the run was over
 	Starts    int `json:"starts"`
@@ -40,6 +41,7 @@ func (n *JobCounts) text() string {
 
 // Points of the life of jobs that the checker derives; see history.Expect.
 const (
+	pointRedrive  = "redrive"
 	pointRetry    = "retry"
 	pointRescue   = "rescue"
 	pointDLQ      = "dlq"
@@ -84,7 +86,7 @@ func (a *analysis) countJobs(c *Counts) {
 	}
 	for point, hits := range map[string]int{
 		pointRetry: n.Retried, pointRescue: n.Rescued, pointDLQ: n.DLQ, pointCancel: n.Cancelled, pointAbandon: n.Abandoned,
-		pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps,
+		pointRedrive: n.Redriven, pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps,
 	} {
 		if hits > 0 {
 			c.Points[point] += hits

@@ -37,6 +37,7 @@ func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Cha
 		}
 	case history.DoRetry, history.DoCancel:
 		switch {
+		case was.name == statePending: // cancelled from outside
 		case finish == nil && j.started(c.Run), finish != nil && finish.TS > begun:
 			r.bad("P5", j, w, "%s it although run %d had not finished", does[c.Do], c.Run)
 		case finish != nil && finish.Error == "":
@@ -230,7 +231,7 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 		open.later++
 	case open.drained.From == 0 || bound == 0:
 		open.why["the run has no phase in which it waited for its jobs"]++
-	case open.end > 0 && asked > a.wallAt(open.drained.From) && due+bound > a.wallAt(open.drained.To):
+	case open.end > 0 && a.tooLate(asked, due, open.drained):
 		open.why["it was due too shortly before the end"]++
 	default:
 		events := both(j.last())
@@ -239,6 +240,17 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 		}
 		p.add(j.id, append(events, inbox), "job %s is stuck: it is still %s at the end, %s after the last job was enqueued", j.id, stuckAs(j, state), ms(open.drained.To-open.drained.From))
 	}
+}
+
+// tooLate says whether the run cannot be expected to have ended a job that was first
+// due at asked and now is at due. A drain that ended before its time had found
+// nothing left; one that lasted gave its whole time to what was due when it began.
+func (a *analysis) tooLate(asked, due int64, drained history.Span) bool {
+	bound, end := a.drainBound(), a.wallAt(drained.To)
+	if drained.To-drained.From < bound*1e6 {
+		return due > end
+	}
+	return asked > a.wallAt(drained.From) && due+bound > end
 }
 
 func stuckAs(j *jobLog, state string) string {

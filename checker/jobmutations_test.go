@@ -1,8 +1,6 @@
 package checker
 
 import (
-	"slices"
-
 	"fencepost/harness/history"
 )
 
@@ -216,6 +214,35 @@ var jobMutations = []mutation{
 		}
 		return ok
 	}},
+	{"completed job redriven", "P2", companions{
+		"P5": "it is not run again",
+	}, func(e *edit) bool {
+		x := e.jobs()
+		p, ok := x.step(history.DoComplete, func(p jobPlace) bool { return p.later() == nil && x.tickAfter(p.w()) != nil })
+		if ok {
+			extend(x.tickAfter(p.w()), history.Change{Job: p.j.id, Do: history.DoRedrive, DueMS: p.j.now.due})
+		}
+		return ok
+	}},
+	{"attempts counted on after a redrive", "P2", companions{
+		"P5": "it may be one too many",
+		"P6": "the start says otherwise",
+	}, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoRedrive, func(p jobPlace) bool {
+			return p.i > 0 && p.j.steps[p.i-1].c.Attempt > 0 && p.later() != nil && p.later().Do == history.DoClaim
+		})
+		if ok {
+			p.later().Attempt += p.j.steps[p.i-1].c.Attempt
+		}
+		return ok
+	}},
+	{"pending job cancelled after another run", "P2", nil, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoCancel, func(p jobPlace) bool { return p.i > 0 && p.j.steps[p.i-1].c.Do != history.DoClaim })
+		if ok {
+			p.c().Run += 7
+		}
+		return ok
+	}},
 	{"applied tick recorded as refused", "P2", companions{
 		"P5": "the store seems to have refused its jobs",
 		"P6": "runs start that no answer allowed",
@@ -310,294 +337,3 @@ var jobMutations = []mutation{
 		return true
 	}},
 }
-
-// jobRunMutations are about who was told what, and about runs and their times.
-var jobRunMutations = []mutation{
-	{"acknowledged job that is in no shard", "P5", nil, func(e *edit) bool {
-		x := e.jobs()
-		p, ok := x.step(history.DoClaim, once)
-		if ok {
-			x.ask(p.j, "nowhere", resultApplied)
-		}
-		return ok
-	}},
-	{"acknowledged job that is in no inbox", "P5", nil, func(e *edit) bool {
-		x := e.jobs()
-		p, ok := x.step(history.DoClaim, once)
-		if ok {
-			x.ask(p.j, "nowhere", resultInbox)
-		}
-		return ok
-	}},
-	{"duplicate of a job that is nowhere", "P5", nil, func(e *edit) bool {
-		x := e.jobs()
-		p, ok := x.step(history.DoClaim, once)
-		if ok {
-			x.ask(p.j, "nowhere", resultDuplicate)
-		}
-		return ok
-	}},
-	{"duplicate before its job was enqueued", "P5", nil, func(e *edit) bool {
-		x := e.jobs()
-		p, ok := x.step(history.DoClaim, once)
-		if !ok {
-			return false
-		}
-		o := p.j.calls[0]
-		o.end.Result, o.end.Sends = resultDuplicate, nil
-		o.end.TS = min(o.end.TS, p.j.steps[0].w.main().inv.TS-1)
-		e.index()
-		return o.end.TS > o.inv.TS
-	}},
-	{"failed enqueue whose job exists", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, once)
-		if ok {
-			end := p.j.calls[0].end
-			end.Type, end.Result, end.Error = history.Fail, "", "busy"
-		}
-		return ok
-	}},
-	{"job that nobody enqueued", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, once)
-		if ok {
-			o := p.j.calls[0]
-			o.inv.Key, o.end.Key = "other", "other"
-		}
-		return ok
-	}},
-	{"job given up too early", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoDLQ, func(p jobPlace) bool { return p.c().Run > 0 && p.i > 0 && p.j.steps[p.i-1].c.Do == history.DoClaim })
-		if ok {
-			p.j.respec(func(j *history.Job) { j.MaxAttempts++ })
-		}
-		return ok
-	}},
-	{"job tried too often", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return p.c().Attempt > 1 })
-		if ok {
-			p.j.respec(func(j *history.Job) { j.MaxAttempts = 1 })
-		}
-		return ok
-	}},
-	{"job abandoned that must run", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoAbandon, nil)
-		if ok {
-			p.j.respec(func(j *history.Job) { j.AtMostOnce = false })
-		}
-		return ok
-	}},
-	{"job rescued that may run once", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoRescue, nil)
-		if ok {
-			p.j.respec(func(j *history.Job) { j.AtMostOnce = true })
-		}
-		return ok
-	}},
-	{"job completed before its run finished", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoComplete, nil)
-		if ok {
-			p.j.finishes[p.c().Run].TS = p.w().main().end.TS + 1
-			e.index()
-		}
-		return ok
-	}},
-	{"failed run completed", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoComplete, nil)
-		if ok {
-			p.j.finishes[p.c().Run].Error = "boom"
-		}
-		return ok
-	}},
-	{"job that never ends", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoComplete, func(p jobPlace) bool { return p.later() == nil })
-		if !ok {
-			return false
-		}
-		p.remove()
-		return p.j.rewrite(history.RowJob, func(r *history.JobRow) { r.State = stateRunning }) &&
-			p.j.rewrite(history.RowEnded, func(r *history.JobRow) { r.Kind = history.RowRunning })
-	}},
-	{"job that stays in the inbox", "P5", nil, func(e *edit) bool {
-		x := e.jobs()
-		p, ok := x.step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.row(history.RowJob) != nil })
-		if !ok {
-			return false
-		}
-		x.ask(p.j, "slow", resultInbox)
-		row := *p.j.row(history.RowJob)
-		row.Key, row.JobRow = "slow", &history.JobRow{Kind: history.RowInbox}
-		e.insert(row)
-		return true
-	}},
-	{"start of a run that nobody claimed", "P6", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, once)
-		if ok {
-			p.start().Token += 5000
-		}
-		return ok
-	}},
-	{"start of another job's run", "P6", nil, func(e *edit) bool {
-		x := e.jobs()
-		p, ok := x.step(history.DoClaim, once)
-		if !ok {
-			return false
-		}
-		q, ok := x.step(history.DoClaim, func(q jobPlace) bool {
-			return once(q) && q.j != p.j && q.j.shard == p.j.shard && q.w().to.Fence == p.w().to.Fence && q.w().pos > p.w().pos
-		})
-		if !ok {
-			return false
-		}
-		q.start().Token = p.c().Run
-		return true
-	}},
-	{"start by another process", "P6", nil, func(e *edit) bool {
-		x := e.jobs()
-		p, ok := x.step(history.DoClaim, once)
-		if ok {
-			p.start().Proc = x.otherLife(history.Life(p.start().Proc)) + "/r1"
-		}
-		return ok
-	}},
-	{"start before its claim is settled", "P6", companions{
-		"P12": "it was not due yet",
-	}, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, once)
-		if ok {
-			p.start().TS = p.inv().TS + 1
-			e.index()
-		}
-		return ok
-	}},
-	{"start as another attempt", "P6", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, once)
-		if ok {
-			p.start().Attempt++
-		}
-		return ok
-	}},
-	{"run started twice", "P6", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, once)
-		if ok {
-			twin := *p.start()
-			twin.TS++
-			e.insert(twin)
-		}
-		return ok
-	}},
-	{"claim that was never confirmed", "P6", companions{
-		"P7": "the deadline comes earlier",
-	}, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, once)
-		if ok {
-			end := p.w().ok().end
-			end.Type, end.Error = history.Unknown, "timeout"
-		}
-		return ok
-	}},
-	{"start decided after the deadline", "P7", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, once)
-		if ok {
-			p.start().DecidedAt += 120e9
-		}
-		return ok
-	}},
-	{"effect decided after the deadline", "P7", nil, func(e *edit) bool {
-		for _, p := range e.some(history.OpEffect, history.OK) {
-			p.inv.DecidedAt += 120e9
-			return true
-		}
-		return false
-	}},
-	{"two owners at once", "P8", nil, func(e *edit) bool {
-		for _, l := range e.jobs().a.rows {
-			for _, g := range l.grants {
-				next := slices.IndexFunc(l.grants, func(h *grant) bool {
-					return h.fence == g.fence+1 && h.confirmed != history.Forever && h.acq.w.pos >= 0
-				})
-				if g.release == nil && g.lost == nil && g.confirmed != history.Forever && g.acq.w.pos >= 0 && next >= 0 {
-					g.acq.inv.TTLMS *= 10
-					return true
-				}
-			}
-		}
-		return false
-	}},
-	{"tick by another process", "P9", companions{
-		"P6": "what it claims was run by the owner",
-		"P7": "the owner's deadline comes earlier",
-	}, func(e *edit) bool {
-		x := e.jobs()
-		for _, p := range e.some(history.OpTick, history.OK) {
-			other := x.otherLife(history.Life(p.inv.Proc))
-			if other == "" || len(p.inv.Changes) > 0 {
-				continue
-			}
-			id := e.nextID(other)
-			p.inv.Proc, p.end.Proc, p.inv.ID, p.end.ID = other+"/jobs:9", other+"/jobs:9", id, id
-			return true
-		}
-		return false
-	}},
-	{"tick that skips one", "P9", nil, func(e *edit) bool {
-		ps := e.some(history.OpTick, history.OK)
-		old := *ps[0].inv.To
-		for i := range e.h.Events {
-			ev := &e.h.Events[i]
-			for _, v := range []**history.Version{&ev.From, &ev.To, &ev.Row} {
-				if *v != nil && **v == old {
-					skipped := old
-					skipped.Beat += 2
-					*v = &skipped
-				}
-			}
-		}
-		return true
-	}},
-	{"run that starts early", "P12", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, once)
-		if ok {
-			p.start().WallMS = p.start().DueMS - 1
-		}
-		return ok
-	}},
-	{"run that was due at another time", "P12", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, once)
-		if ok {
-			p.start().DueMS -= 5
-		}
-		return ok
-	}},
-	{"enqueue that is due too early", "P12", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoEnqueue, nil)
-		if ok {
-			p.j.respec(func(j *history.Job) { j.DueMS = p.c().DueMS + 1 })
-		}
-		return ok
-	}},
-	{"retry that is due too early", "P12", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoRescue, nil)
-		if ok {
-			p.c().DueMS -= 10_000
-			for _, s := range p.j.starts {
-				if next := p.later(); next != nil && s.Token == next.Run {
-					s.DueMS = p.c().DueMS
-				}
-			}
-		}
-		return ok
-	}},
-	{"shard that was not sealed", "P14", nil, func(e *edit) bool {
-		ps := e.some(history.OpSeal, history.OK)
-		key := ps[0].inv.Key
-		ps[0].end.Type, ps[0].end.Error = history.Unknown, "timeout"
-		for _, r := range e.all(history.OpRead, history.OK) {
-			if r.inv.Key == key {
-				r.end.Type, r.end.Row = history.Unknown, nil
-			}
-		}
-		return true
-	}},
-}
-
-func mutationsOfJobs() []mutation { return slices.Concat(jobMutations, jobRunMutations) }

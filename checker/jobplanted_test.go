@@ -2,6 +2,7 @@ package checker
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -29,5 +30,16 @@ func TestJobMutationsAreFound(t *testing.T) {
 				t.Errorf("applied to no history")
 			}
 		})
+	}
+}
+
+// TestEveryJobPropertyHasAMutation: what jobs add to a property is tested by one; P3,
+// P10 and P11 are those of locks, and TestEngineBugsAreFound breaks them.
+func TestEveryJobPropertyHasAMutation(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"P1", "P2", "P4", "P5", "P6", "P7", "P8", "P9", "P12", "P14"} {
+		if !slices.ContainsFunc(mutationsOfJobs(), func(m mutation) bool { return m.want == id }) {
+			t.Errorf("no mutation breaks %s", id)
+		}
 	}
 }

@@ -105,6 +105,9 @@ func TestLostLinesOfJobsAreNoticed(t *testing.T) {
 		base := newEdit(simulate(cfg))
 		files := toLines(base.h)
 		f := rapid.SampledFrom(files).Draw(t, "file")
+		if len(f.lines) < 3 {
+			t.Skip("a life that did nothing")
+		}
 		at := rapid.IntRange(1, len(f.lines)-1).Draw(t, "line")
 		gone := f.lines[at]
 		f.lines = slices.Delete(slices.Clone(f.lines), at, at+1)

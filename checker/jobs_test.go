@@ -94,8 +94,8 @@ func TestJobVerdicts(t *testing.T) {
 			expect(e, func(x *history.Expect) { x.Must = []string{pointRetry, pointHandOver} })
 		}, Pass, ""},
 		"a point that was not reached": {func(e *edit) {
-			expect(e, func(x *history.Expect) { x.Must = []string{"redrive"} })
-		}, Invalid, `must reach "redrive"`},
+			expect(e, func(x *history.Expect) { x.Must = []string{"flood"} })
+		}, Invalid, `must reach "flood"`},
 		"an enqueue without its end": {func(e *edit) {
 			end := *e.some(history.OpEnqueue, history.OK)[0].end
 			e.drop(func(ev *history.Event) bool { return ev.ID == end.ID && ev.Proc == end.Proc && ev.Type == history.OK })

@@ -12,7 +12,7 @@ import (
 // asked for, nor than it was before.
 func (r *shardReplay) judgeDue(j *jobLog, was jobState, w *write, c *history.Change) {
 	switch c.Do {
-	case history.DoEnqueue:
+	case history.DoEnqueue, history.DoRedrive:
 		if j.spec != nil && c.DueMS < j.spec.DueMS {
 			r.bad("P12", j, w, "makes it due at %d, %d ms before it was asked to be", c.DueMS, j.spec.DueMS-c.DueMS)
 		}

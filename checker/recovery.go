@@ -95,6 +95,9 @@ func checkRecovery(_ context.Context, a *analysis, p *Property) {
 			if lastHeal > 0 && s.next.by > lastHeal && (isGrant(kind) || l.shard && isRenewal(kind)) {
 				again = true
 			}
+			if !s.held && l.shard && lastHeal == 0 {
+				continue // processes begin to contend at no known instant
+			}
 			if !s.held {
 				s.from = max(s.from, lastHeal) // progress resumes after healing
 			}

@@ -121,6 +121,9 @@ func (r *shardReplay) change(j *jobLog, w *write, c *history.Change) {
 	case history.DoAbandon:
 		next.name = stateAbandoned
 		n.Abandoned++
+	case history.DoRedrive:
+		next = jobState{name: statePending, run: was.run, due: c.DueMS}
+		n.Redriven++
 	case history.DoSweep:
 		next = jobState{}
 		n.Swept++
@@ -128,7 +131,7 @@ func (r *shardReplay) change(j *jobLog, w *write, c *history.Change) {
 	if ended(next.name) {
 		j.end = next.name
 	}
-	if c.Do == history.DoEnqueue {
+	if c.Do == history.DoEnqueue || c.Do == history.DoRedrive {
 		j.end = ""
 	}
 	j.now, j.sure = next, r.stretch
@@ -163,18 +166,19 @@ var mayBe = map[string][]string{
 	history.DoComplete: {stateRunning},
 	history.DoRetry:    {stateRunning},
 	history.DoRescue:   {stateRunning},
-	history.DoCancel:   {stateRunning},
+	history.DoCancel:   {statePending, stateRunning},
 	history.DoAbandon:  {stateRunning},
 	// A job whose row the store refuses goes to the dead letter queue from
 	// wherever it is, the inbox included.
-	history.DoDLQ:   {"", statePending, stateRunning},
-	history.DoSweep: {stateCompleted, stateCancelled, stateAbandoned},
+	history.DoDLQ:     {"", statePending, stateRunning},
+	history.DoRedrive: {stateDLQ},
+	history.DoSweep:   {stateCompleted, stateCancelled, stateAbandoned},
 }
 
 // does says a change in words.
 var does = map[string]string{
 	history.DoEnqueue: "enqueues", history.DoClaim: "claims", history.DoComplete: "completes", history.DoRetry: "retries",
-	history.DoRescue: "rescues", history.DoCancel: "cancels", history.DoAbandon: "abandons", history.DoDLQ: "gives up", history.DoSweep: "sweeps",
+	history.DoRescue: "rescues", history.DoCancel: "cancels", history.DoAbandon: "abandons", history.DoDLQ: "gives up", history.DoRedrive: "redrives", history.DoSweep: "sweeps",
 }
 
 // judge holds a change against the state in which it finds its job.
@@ -188,11 +192,11 @@ func (r *shardReplay) judge(j *jobLog, was jobState, w *write, c *history.Change
 		r.bad("P2", j, w, "%s it, but it was %s", does[c.Do], was)
 	case c.Do == history.DoClaim && c.Attempt != was.attempt+1:
 		r.bad("P2", j, w, "claims it as attempt %d after attempt %d", c.Attempt, was.attempt)
-	case was.name == stateRunning && c.Do != history.DoDLQ && c.Run != was.run, c.Do == history.DoDLQ && c.Run != was.run:
+	case shows(was, c) && c.Run != was.run:
 		r.bad("P2", j, w, "%s it after run %d, but it was %s", does[c.Do], c.Run, was)
-	case was.name == stateRunning && c.Attempt != was.attempt:
+	case shows(was, c) && c.Attempt != was.attempt:
 		r.bad("P2", j, w, "%s it after attempt %d, but it was %s", does[c.Do], c.Attempt, was)
-	case slices.Contains([]string{history.DoComplete, history.DoRetry, history.DoCancel}, c.Do) && runFence(c.Run) != fence:
+	case was.name == stateRunning && slices.Contains([]string{history.DoComplete, history.DoRetry, history.DoCancel}, c.Do) && runFence(c.Run) != fence:
 		r.bad("P2", j, w, "%s it after run %d, whose fence is %d: only the owner under whom it ran may", does[c.Do], c.Run, runFence(c.Run))
 	case slices.Contains([]string{history.DoRescue, history.DoAbandon}, c.Do) && runFence(c.Run) >= fence:
 		r.bad("P2", j, w, "%s it after run %d of its own fence: only runs of earlier owners are rescued", does[c.Do], c.Run)
@@ -200,6 +204,11 @@ func (r *shardReplay) judge(j *jobLog, was jobState, w *write, c *history.Change
 		r.judgeEnd(j, was, w, c)
 		r.judgeDue(j, was, w, c)
 	}
+}
+
+// shows says whether a change names the last run of the job that it finds.
+func shows(was jobState, c *history.Change) bool {
+	return was.name == stateRunning || c.Do == history.DoDLQ || c.Do == history.DoCancel
 }
 
 func (s jobState) String() string {

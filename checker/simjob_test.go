@@ -39,6 +39,8 @@ type simRow struct {
 	run     int64
 	due     int64
 	ended   int64
+	// redriven: once is enough, or the run would not end.
+	redriven bool
 }
 
 // simShard is a perfect shard: header, rows and inbox.
@@ -103,6 +105,8 @@ func (s *simShard) apply(w *world, c history.Change) {
 		r.state, r.run, r.attempt = stateRunning, c.Run, c.Attempt
 	case history.DoComplete:
 		end(stateCompleted)
+	case history.DoRedrive:
+		r.state, r.due, r.attempt, r.redriven = statePending, c.DueMS, 0, true
 	case history.DoRetry, history.DoRescue:
 		r.state, r.due = statePending, c.DueMS
 	case history.DoDLQ:
@@ -212,7 +216,7 @@ func (w *world) shard(name string) *simShard {
 // drain waits until every job has come to its end.
 func (w *world) drain(t *task) {
 	w.draining = true
-	for range 400 {
+	for range 4000 {
 		t.sleep(w.cfg.ttl / 4)
 		if !slices.ContainsFunc(w.shards, func(s *simShard) bool { return !s.idle() }) {
 			return

@@ -196,6 +196,10 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 		claimable := r.state == statePending && r.due <= wall+early || w.cfg.bug == bugDoubleClaim && r.state == stateRunning && w.chance(0.05)
 		switch {
 		case used[id]:
+		case r.state == stateDLQ && !w.draining && !r.redriven && !w.jobs[id].poison && w.chance(0.02):
+			add(history.Change{Job: id, Do: history.DoRedrive, DueMS: max(w.jobs[id].DueMS, wall)})
+		case r.state == statePending && r.due > wall+100 && w.chance(0.002):
+			add(history.Change{Job: id, Do: history.DoCancel, Run: r.run, Attempt: r.attempt})
 		case claimable && w.jobs[id].poison:
 			if o.refused[id] < 2 {
 				if len(changes) == 0 {

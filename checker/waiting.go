@@ -51,8 +51,8 @@ func (w *waiters) add(x wait) {
 }
 
 // contenders are the lives that take any shard that nobody keeps: those of the
-// workers that took one in any of their lives. Each contends from its first
-// event on, until it ends, hands a shard over, as it does only when it stops, or the run
+// workers that took one in any of their lives. Each contends from its first take, or
+// else its first event, until it ends, hands a shard over, as it does only when it stops, or the run
 // tells its processes to stop. A take that got no answer makes it begin anew.
 func (a *analysis) contenders(l *rowLog) waiters {
 	tries := map[string][]int64{} // ends of such takes, by life
@@ -87,17 +87,21 @@ func (a *analysis) shardLives() []wait {
 	if a.contend != nil {
 		return a.contend
 	}
-	takes, stops := map[string]bool{}, map[string]int64{}
+	takes, begins, stops := map[string]bool{}, map[string]int64{}, map[string]int64{}
+	first := func(m map[string]int64, life string, t int64) {
+		if old, known := m[life]; !known || t < old {
+			m[life] = t
+		}
+	}
 	for _, l := range a.rows {
 		for _, c := range l.cas {
 			life := history.Life(c.inv.Proc)
 			switch c.kind() {
 			case history.OpTake:
 				takes[history.Worker(life)] = true
+				first(begins, life, c.inv.TS)
 			case history.OpHandOver:
-				if t, known := stops[life]; !known || c.inv.TS < t {
-					stops[life] = c.inv.TS
-				}
+				first(stops, life, c.inv.TS)
 			}
 		}
 	}
@@ -107,11 +111,14 @@ func (a *analysis) shardLives() []wait {
 		if !l.recording || !takes[history.Worker(name)] {
 			continue
 		}
-		to := min(a.died(name), stop)
+		from, to := l.first, min(a.died(name), stop)
+		if t, known := begins[name]; known {
+			from = t
+		}
 		if t, known := stops[name]; known {
 			to = min(to, t)
 		}
-		a.contend = append(a.contend, wait{who: name, life: name, from: l.first, to: to})
+		a.contend = append(a.contend, wait{who: name, life: name, from: from, to: to})
 	}
 	return a.contend
 }
