@@ -172,6 +172,10 @@ var variants = []System{
 		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}},
 	},
 	{
+		Name: broken + "jobs-swept-early", About: "job rows are swept as soon as their jobs have ended: an enqueue that comes again runs the job again",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}},
+	},
+	{
 		Name: broken + "jobs-early-bird", About: "jobs fire by a clock that runs ahead of their worker's own",
 		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P12"}},
 	},

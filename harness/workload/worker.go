@@ -70,9 +70,13 @@ type load interface {
 // Run is the whole life of a worker process: connect, report ready, work until
 // told to stop (or ctx ends), drain, report stopped.
 func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *slog.Logger) (err error) {
-	file, err := history.NewRecorder(cfg.History, history.Header{
+	head := history.Header{
 		Run: cfg.Run, Proc: cfg.Life, System: cfg.Variant, DriftBound: cfg.DriftBound, MarginBaseMS: cfg.MarginBase.Milliseconds(),
-	})
+	}
+	if cfg.Jobs != nil {
+		head.DedupeMS = dedupeWindow.Milliseconds()
+	}
+	file, err := history.NewRecorder(cfg.History, head)
 	if err != nil {
 		return err
 	}

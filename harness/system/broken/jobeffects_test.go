@@ -183,6 +183,14 @@ func TestCompleteOutside(t *testing.T) {
 	}
 }
 
+func TestSweptEarly(t *testing.T) {
+	t.Parallel()
+	o := engine.Options{DedupeWindow: time.Hour}
+	if sweptEarly(config, &o); o.DedupeWindow != time.Millisecond {
+		t.Errorf("jobs are remembered for %s", o.DedupeWindow)
+	}
+}
+
 func TestEarlyBird(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)

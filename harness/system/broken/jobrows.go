@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/store"
 	"fencepost/harness/history"
@@ -86,6 +88,10 @@ func claimedTwice(_ workload.Config, inner store.Shards) store.Shards {
 		})
 	})}
 }
+
+// sweptEarly forgets jobs at once when they have ended: one that is enqueued again
+// runs again.
+func sweptEarly(_ workload.Config, o *engine.Options) { o.DedupeWindow = time.Millisecond }
 
 // behindTheMark puts pending rows where they are due, though their owner's marks,
 // from which the next owner reads on, may be past that. Ranges of pending rows are

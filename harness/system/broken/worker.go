@@ -59,6 +59,7 @@ var variants = map[string]func() workload.Hooks{
 	"jobs-retries-in-memory": shardsHook(retriesInMemory),
 	"jobs-claimed-twice":     shardsHook(claimedTwice),
 	"jobs-behind-the-mark":   shardsHook(behindTheMark),
+	"jobs-swept-early":       only(workload.Hooks{Engine: sweptEarly}),
 	"jobs-early-bird":        only(workload.Hooks{Engine: earlyBird}),
 	// Effects of jobs.
 	"jobs-ack-before-effect": only(workload.Hooks{Sink: ackBeforeEffect}),
