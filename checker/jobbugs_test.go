@@ -29,6 +29,7 @@ func TestEngineBugsAreFound(t *testing.T) {
 		{bugDropFailed, "P5", nil, func(c *simConfig) { c.noise, c.pause, c.crash = 0, 0, 0 }}, // a takeover would heal it,
 		{bugNeverDLQ, "P5", nil, nil},
 		{bugNoRescue, "P5", nil, nil},
+		{bugSweepEarly, "P5", nil, nil},
 		{bugTwoOnce, "P5", nil, nil},
 		{bugOtherToken, "P6", []string{"P4", "P10"}, nil},
 		{bugStartUnsettled, "P6", []string{"P2", "P4", "P5"}, nil},

@@ -51,10 +51,26 @@ func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Cha
 		if !j.spec.AtMostOnce {
 			r.bad("P5", j, w, "abandons it, but it must be run again")
 		}
+	case history.DoSweep:
+		r.judgeSweep(j, w)
 	case history.DoDLQ:
 		if was.attempt < most && !r.poisoned(j, begun) {
 			r.bad("P5", j, w, "gives it up after %d of %d attempts, and the store had never refused it", was.attempt, most)
 		}
+	}
+}
+
+// judgeSweep: a job's id is remembered for a declared time after its end, by its
+// owners' wall clocks, or an enqueue that comes again would run it again.
+func (r *shardReplay) judgeSweep(j *jobLog, w *write) {
+	end := j.last()
+	sweeper := history.Life(w.main().inv.Proc)
+	if end == nil || len(r.a.clocks[sweeper])+len(r.a.clocks[history.Life(end.inv.Proc)]) > 0 {
+		return
+	}
+	window := r.a.headerOf(sweeper).DedupeMS * 1e6
+	if after := w.by - end.inv.TS; after < window {
+		r.bad("P5", j, w, "forgets it at most %s after its end: its id must be remembered for %s", ms(after), ms(window))
 	}
 }
 

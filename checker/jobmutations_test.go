@@ -185,7 +185,9 @@ var jobMutations = []mutation{
 		e.insert(row)
 		return true
 	}},
-	{"job changed twice in a batch", "P2", nil, func(e *edit) bool {
+	{"job changed twice in a batch", "P2", companions{
+		"P5": "it is forgotten at its end",
+	}, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoComplete, func(p jobPlace) bool { return p.later() == nil })
 		if ok {
 			extend(p.w(), history.Change{Job: p.j.id, Do: history.DoSweep})

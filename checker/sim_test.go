@@ -51,6 +51,7 @@ type simConfig struct {
 const (
 	simDrift  = 0.01
 	simMargin = 20 * time.Millisecond
+	simDedupe = 5 // ttl
 )
 
 type timer struct {
@@ -127,7 +128,7 @@ func simulate(cfg simConfig) *history.History {
 func (w *world) file(life string) *simFile {
 	f := &simFile{header: history.Header{
 		Format: history.Format, Version: history.FormatVersion, Run: "sim", Proc: life, BootID: "sim",
-		DriftBound: simDrift, MarginBaseMS: simMargin.Milliseconds(),
+		DriftBound: simDrift, MarginBaseMS: simMargin.Milliseconds(), DedupeMS: simDedupe * w.cfg.ttl.Milliseconds(),
 		WallTime: time.UnixMilli(simWall + w.now/1e6).UTC().Format(time.RFC3339Nano), TS: w.now,
 	}}
 	w.files = append(w.files, f)

@@ -27,6 +27,7 @@ const (
 	bugInboxLost      bug = "an inbox row is deleted and not copied"
 	bugOverwrite      bug = "an enqueue overwrites the job that is there"
 	bugTwoOnce        bug = "a job that may run once is rescued"
+	bugSweepEarly     bug = "job rows are swept at once"
 	bugNoRescue       bug = "running jobs of earlier owners are not rescued"
 	bugTwiceStarted   bug = "a run is started twice"
 	bugDueNow         bug = "a rescued job is due at once"

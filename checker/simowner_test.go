@@ -212,7 +212,7 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 		case claimable && len(o.running) < 4:
 			add(o.claim(id, r))
 			o.running[id] = true
-		case r.state == stateCompleted && w.now-r.ended > 5*int64(w.cfg.ttl) && s.inbox[id] == 0:
+		case r.state == stateCompleted && (w.now-r.ended > simDedupe*int64(w.cfg.ttl) || w.cfg.bug == bugSweepEarly) && s.inbox[id] == 0:
 			add(history.Change{Job: id, Do: history.DoSweep})
 		}
 	}

@@ -339,6 +339,8 @@ type Header struct {
 	// margin = 2 x DriftBound x ttl + MarginBaseMS.
 	DriftBound   float64 `json:"drift_bound"`
 	MarginBaseMS int64   `json:"margin_base_ms"`
+	// DedupeMS is for how long a job's id is remembered after its end; 0: not said.
+	DedupeMS int64 `json:"dedupe_ms,omitempty"`
 	// System is the system under test and Promises the properties that it
 	// claims; empty means all.
 	System   string   `json:"system,omitempty"`

@@ -129,6 +129,73 @@ var variants = []System{
 		Name: broken + "no-raise", About: "a holder does not raise its token before it reads what it acts on",
 		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P4"}},
 	},
+	// Batches of shards.
+	{
+		Name: broken + "jobs-tick-blind", About: "a tick's condition names the fence and not the tick: a late copy of a batch is done again",
+		Red: &Red{Scenario: "jobs-lost-replies", Contention: "low", Verdict: checker.Fail, Properties: []string{"P2"}},
+	},
+	{
+		Name: broken + "jobs-unknown-means-no", About: "a batch without an answer counts as not done; another is built from the same stamp",
+		Red: &Red{Scenario: "jobs-lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2", "P5"}},
+	},
+	{
+		Name: broken + "jobs-plain-header", About: "a tick is a plain write to the shard's header and rows",
+		Red: &Red{Scenario: "jobs-late-batch", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2", "P13"}},
+	},
+	{
+		Name: broken + "jobs-complete-outside", About: "handlers write down that their job is completed, outside of a tick",
+		Red: &Red{Scenario: "jobs-late-finish", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2", "P13"}},
+	},
+	{
+		Name: broken + "jobs-early-hand-over", About: "a shard is handed over while its runs are at work",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P8"}},
+	},
+	// Rows of jobs.
+	{
+		Name: broken + "jobs-rescue-dead-only", About: "a takeover rescues only the runs of processes that are dead for sure",
+		Red: &Red{Scenario: "jobs-pause-worker", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}},
+	},
+	{
+		Name: broken + "jobs-dlq-lost", About: "a job that moves to the dead letter queue leaves its old place and never comes to the new one",
+		Red: &Red{Scenario: "jobs-poison", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+	},
+	{
+		Name: broken + "jobs-retries-in-memory", About: "attempts are counted in the owner's memory: the next owner begins at 0",
+		Red: &Red{Scenario: "jobs-poison", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+	},
+	{
+		Name: broken + "jobs-claimed-twice", About: "a claim leaves the job's pending row, to be claimed again",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+	},
+	{
+		Name: broken + "jobs-behind-the-mark", About: "jobs are inserted behind the mark from which the next owner reads on",
+		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}},
+	},
+	{
+		Name: broken + "jobs-swept-early", About: "job rows are swept as soon as their jobs have ended: an enqueue that comes again runs the job again",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}},
+	},
+	{
+		Name: broken + "jobs-early-bird", About: "jobs fire by a clock that runs ahead of their worker's own",
+		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P12"}},
+	},
+	// Effects of jobs.
+	{
+		Name: broken + "jobs-ack-before-effect", About: "effects are done in the background: a job is completed before them",
+		Red: &Red{Scenario: "jobs-kill-worker", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4"}},
+	},
+	{
+		Name: broken + "jobs-effect-no-key", About: "effects carry no idempotency key",
+		Red: &Red{Scenario: "jobs-late-finish", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4"}},
+	},
+	{
+		Name: broken + "jobs-key-with-attempt", About: "the idempotency key contains the attempt: what an earlier one did is done again",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4"}},
+	},
+	{
+		Name: broken + "jobs-wrong-issuer", About: "effects carry the highest run id of their process, of whatever shard",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P6"}},
+	},
 	// The harness itself.
 	{
 		Name: broken + "harness-links-inert", LinksInert: true, About: "the harness says that it cut links but never does",

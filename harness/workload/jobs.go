@@ -12,6 +12,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/scheduler"
+	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
@@ -51,14 +52,21 @@ func (p *process) newJobs(ctx context.Context) (load, error) {
 	if p.hooks.Engine != nil {
 		p.hooks.Engine(p.cfg, &o)
 	}
+	handler, tasks := worker.Handler(w.handle), sink.Sink(&laneSink{Sink: p.sink, process: p})
+	if p.hooks.Handler != nil {
+		handler = p.hooks.Handler(p.cfg, p.lockDB, handler)
+	}
+	if p.hooks.Tasks != nil {
+		tasks = p.hooks.Tasks(p.cfg, tasks)
+	}
 	listener, err := net.Listen("tcp", j.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for other workers: %w", err)
 	}
 	s, err := scheduler.New(scheduler.Options{
 		Listener: listener,
-		Shards:   shards, Slots: j.Slots, Engine: o, Sink: &laneSink{Sink: p.sink, process: p},
-		Handlers: map[string]worker.Handler{JobKind: w.handle},
+		Shards:   shards, Slots: j.Slots, Engine: o, Sink: tasks,
+		Handlers: map[string]worker.Handler{JobKind: handler},
 	})
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	cassandrasink "fencepost/core/sink/cassandra"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
+	"fencepost/core/worker"
 	"fencepost/harness/control"
 	"fencepost/harness/history"
 )
@@ -31,9 +32,12 @@ type Hooks struct {
 	Observer func(Config, lock.Observer) lock.Observer
 	Sink     func(Config, *cassandra.DB, sink.Sink) sink.Sink
 	Recorder func(Config, Recorder) Recorder
-	// Shards and Engine are the job workload's.
-	Shards func(Config, *cassandra.DB, store.Shards) store.Shards
-	Engine func(Config, *engine.Options)
+	// The rest is the job workload's. Tasks decorates what runs hand their effects
+	// to, where they are not recorded yet; Sink does so where they are.
+	Shards  func(Config, *cassandra.DB, store.Shards) store.Shards
+	Engine  func(Config, *engine.Options)
+	Handler func(Config, *cassandra.DB, worker.Handler) worker.Handler
+	Tasks   func(Config, sink.Sink) sink.Sink
 }
 
 // drainTimeout bounds the end of a worker: finishing cycles and settling what
@@ -66,9 +70,13 @@ type load interface {
 // Run is the whole life of a worker process: connect, report ready, work until
 // told to stop (or ctx ends), drain, report stopped.
 func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *slog.Logger) (err error) {
-	file, err := history.NewRecorder(cfg.History, history.Header{
+	head := history.Header{
 		Run: cfg.Run, Proc: cfg.Life, System: cfg.Variant, DriftBound: cfg.DriftBound, MarginBaseMS: cfg.MarginBase.Milliseconds(),
-	})
+	}
+	if cfg.Jobs != nil {
+		head.DedupeMS = dedupeWindow.Milliseconds()
+	}
+	file, err := history.NewRecorder(cfg.History, head)
 	if err != nil {
 		return err
 	}

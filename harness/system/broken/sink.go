@@ -20,7 +20,12 @@ func sinkNoTokenCheck(_ workload.Config, db *cassandra.DB, inner sink.Sink) sink
 
 type uncheckedSink struct {
 	sink.Sink
-	db *cassandra.DB
+	db conditional
+}
+
+// conditional is what a sink of another kind needs of the database.
+type conditional interface {
+	CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (applied bool, rows []map[string]any, err error)
 }
 
 func (s uncheckedSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {

@@ -47,6 +47,25 @@ var variants = map[string]func() workload.Hooks{
 	"sink-token-in-memory":  only(workload.Hooks{Sink: sinkTokenInMemory}),
 	"effect-key-per-send":   only(workload.Hooks{Sink: keyPerSend}),
 	"no-raise":              noRaise,
+	// Batches of shards.
+	"jobs-tick-blind":       shardsHook(tickBlind),
+	"jobs-unknown-means-no": shardsHook(unknownMeansNo),
+	"jobs-plain-header":     only(workload.Hooks{Shards: plainHeader}),
+	"jobs-complete-outside": only(workload.Hooks{Handler: completeOutside}),
+	"jobs-early-hand-over":  shardsHook(earlyHandOver),
+	// Rows of jobs.
+	"jobs-rescue-dead-only":  shardsHook(rescueDeadOnly),
+	"jobs-dlq-lost":          shardsHook(dlqLost),
+	"jobs-retries-in-memory": shardsHook(retriesInMemory),
+	"jobs-claimed-twice":     shardsHook(claimedTwice),
+	"jobs-behind-the-mark":   shardsHook(behindTheMark),
+	"jobs-swept-early":       only(workload.Hooks{Engine: sweptEarly}),
+	"jobs-early-bird":        only(workload.Hooks{Engine: earlyBird}),
+	// Effects of jobs.
+	"jobs-ack-before-effect": only(workload.Hooks{Sink: ackBeforeEffect}),
+	"jobs-effect-no-key":     only(workload.Hooks{Sink: effectNoKey}),
+	"jobs-key-with-attempt":  only(workload.Hooks{Sink: keyWithAttempt}),
+	"jobs-wrong-issuer":      only(workload.Hooks{Tasks: wrongIssuer}),
 	// The harness itself.
 	"recorder-drops":        only(workload.Hooks{Recorder: recorderDrops}),
 	"recorder-late-calls":   only(workload.Hooks{Recorder: lateCalls}),
