@@ -44,6 +44,8 @@ type jobState struct {
 	attempt int
 	run     int64
 	due     int64
+	// since is when the change that made it so was asked for.
+	since int64
 }
 
 // The names of states, as in a job's row.

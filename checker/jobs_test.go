@@ -78,7 +78,21 @@ func TestJobVerdicts(t *testing.T) {
 			start := p.start()
 			start.WallMS = start.DueMS - 50
 			e.insert(history.Event{TS: start.TS - 1, Proc: history.Life(start.Proc), Type: history.Note, Op: history.NoteClock, Clock: &history.Clock{OffsetMS: -100}, File: "x", Line: 1})
-		}, Pass, "clock was set meanwhile"},
+		}, Pass, "before their worker's clock was set back"},
+		"a clock set back before the job was due": {func(e *edit) {
+			p, _ := e.jobs().step(history.DoClaim, once)
+			start := p.start()
+			start.WallMS = start.DueMS - 150
+			e.insert(history.Event{TS: start.TS - 1, Proc: history.Life(start.Proc), Type: history.Note, Op: history.NoteClock, Clock: &history.Clock{OffsetMS: -100}, File: "x", Line: 1})
+		}, Fail, "before the job was due"},
+		"a clock that was ahead before anybody asked": {func(e *edit) {
+			p, _ := e.jobs().step(history.DoClaim, once)
+			start := p.start()
+			start.WallMS = start.DueMS - 50
+			for i, offset := range []int64{100_000, 0} {
+				e.insert(history.Event{TS: 2 + int64(i), Proc: history.Life(start.Proc), Type: history.Note, Op: history.NoteClock, Clock: &history.Clock{OffsetMS: offset}, File: "x", Line: 1})
+			}
+		}, Fail, "before the job was due"},
 		"starts without times": {func(e *edit) {
 			for _, n := range e.notes(history.NoteStart) {
 				n.WallMS = 0

@@ -134,6 +134,7 @@ func (r *shardReplay) change(j *jobLog, w *write, c *history.Change) {
 	if c.Do == history.DoEnqueue || c.Do == history.DoRedrive {
 		j.end = ""
 	}
+	next.since = w.main().inv.TS
 	j.now, j.sure = next, r.stretch
 	j.steps = append(j.steps, jobStep{w, c})
 }
