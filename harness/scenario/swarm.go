@@ -79,6 +79,17 @@ var workerKinds = []kind{
 	}},
 }
 
+// jobPoints are the points of the job workload that stand for those of locks.
+var jobPoints = map[control.Point]control.Point{control.AcquireSent: control.ClaimSent, control.ReleaseSent: control.CompleteSent}
+
+// point is a point that this workload reaches.
+func (w Workload) point(p control.Point) control.Point {
+	if of, ok := jobPoints[p]; ok && w.Jobs != nil {
+		return of
+	}
+	return p
+}
+
 // draw returns the steps; node targets are named, so that a plan shows them.
 func (s *Swarm) draw(rng *rand.Rand, nodes int, w Workload) []Step {
 	steps := s.lane(rng, "nodes", subset(rng, nodeKinds, 2), func(k kind) []string {
@@ -142,7 +153,7 @@ func (s *Swarm) lane(rng *rand.Rand, name string, kinds []kind, targets func(kin
 		st.For = Duration(time.Duration(swarmFaultMin+rng.IntN(swarmFaultMax-swarmFaultMin)) * time.Millisecond)
 		st.At = Duration(at)
 		if k.points != nil {
-			st.On = &Trigger{Point: k.points[rng.IntN(len(k.points))]}
+			st.On = &Trigger{Point: w.point(k.points[rng.IntN(len(k.points))])}
 		}
 		at += st.For.D()
 		if k.restart {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/harness/control"
 	"fencepost/harness/fault"
 )
 
@@ -22,6 +23,33 @@ func swarmPlan(t *testing.T, seed uint64) *Plan {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// TestSwarmOfJobs: the job workload reaches every point that is drawn for it.
+func TestSwarmOfJobs(t *testing.T) {
+	t.Parallel()
+	s, err := Load("jobs-swarm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := map[control.Point]bool{}
+	for seed := range uint64(200) {
+		p, err := NewPlan(*s, seed, "core", 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, st := range p.Steps {
+			if st.On != nil {
+				drawn[st.On.Point] = true
+				if control.OfLocks(st.On.Point) {
+					t.Fatalf("seed %d: %s waits for %s", seed, st.Fault, st.On.Point)
+				}
+			}
+		}
+	}
+	if !drawn[control.ClaimSent] || !drawn[control.CompleteSent] {
+		t.Errorf("drawn: %v", drawn)
+	}
 }
 
 func TestSwarmPlans(t *testing.T) {
