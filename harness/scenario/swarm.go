@@ -98,7 +98,7 @@ func (s *Swarm) draw(rng *rand.Rand, nodes int, w Workload) []Step {
 		Spec: fault.Spec{Fault: "pause-node", Targets: majority(rng, nodes)},
 		For:  Duration(swarmQuorumLoss),
 	})
-	return append(steps, s.lane(rng, "workers", subset(rng, workerKinds, 3), func(k kind) []string {
+	steps = append(steps, s.lane(rng, "workers", subset(rng, workerKinds, 3), func(k kind) []string {
 		if k.name == "partition-ring" {
 			return []string{fault.AllWorkers}
 		}
@@ -109,6 +109,12 @@ func (s *Swarm) draw(rng *rand.Rand, nodes int, w Workload) []Step {
 		}
 		return targets
 	}, nil)...)
+	for _, st := range steps {
+		if st.On != nil {
+			st.On.Point = w.point(st.On.Point)
+		}
+	}
+	return steps
 }
 
 // subset leaves kinds out at random but keeps at least the given number.
@@ -153,7 +159,7 @@ func (s *Swarm) lane(rng *rand.Rand, name string, kinds []kind, targets func(kin
 		st.For = Duration(time.Duration(swarmFaultMin+rng.IntN(swarmFaultMax-swarmFaultMin)) * time.Millisecond)
 		st.At = Duration(at)
 		if k.points != nil {
-			st.On = &Trigger{Point: w.point(k.points[rng.IntN(len(k.points))])}
+			st.On = &Trigger{Point: k.points[rng.IntN(len(k.points))]}
 		}
 		at += st.For.D()
 		if k.restart {
