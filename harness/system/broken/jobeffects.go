@@ -3,6 +3,7 @@ package broken
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,21 +19,42 @@ import (
 // ackBeforeEffect hands effects to a writer in the background, which takes its time:
 // a job is completed when its effects are still in its process's memory.
 func ackBeforeEffect(cfg workload.Config, _ *cassandra.DB, inner sink.Sink) sink.Sink {
-	return lazySink{inner, cfg.TTL / 3}
+	return &lazySink{Sink: inner, delay: cfg.TTL / 3}
 }
 
 type lazySink struct {
 	sink.Sink
 	delay time.Duration
+
+	mu      sync.Mutex
+	waiting []func() // in order
+	writing sync.Mutex
 }
 
-func (s lazySink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
-	time.AfterFunc(s.delay, func() {
+func (s *lazySink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		time.AfterFunc(s.delay, s.flush)
+	}
+	s.waiting = append(s.waiting, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.delay)
 		defer cancel()
 		_, _ = s.Sink.Accept(ctx, resource, issuer, token, e)
 	})
 	return sink.Answer{Result: sink.Applied, FirstToken: token, Seen: token}, nil
+}
+
+func (s *lazySink) flush() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	writes := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	for _, write := range writes {
+		write()
+	}
 }
 
 // effectNoKey accepts effects by their tokens alone: nothing tells the second time
