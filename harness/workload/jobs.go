@@ -2,9 +2,10 @@ package workload
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"sync"
 	"time"
@@ -81,9 +82,9 @@ func (p *process) newJobs(ctx context.Context) (load, error) {
 // rendezvous hashing.
 func (p *process) rank(s store.ShardID) int {
 	score := func(worker string) uint64 {
-		h := fnv.New64a()
-		fmt.Fprintf(h, "%s %s", s, worker)
-		return h.Sum64()
+		// A hash whose every bit depends on every byte: workers differ in their last.
+		h := sha256.Sum256([]byte(s.String() + " " + worker))
+		return binary.BigEndian.Uint64(h[:])
 	}
 	rank, own := 0, score(p.cfg.Worker)
 	for i := range p.cfg.Jobs.Workers {
