@@ -46,28 +46,35 @@ func TestProtocolBugsAreFound(t *testing.T) {
 	} {
 		t.Run(tc.want+" "+string(tc.bug), func(t *testing.T) {
 			t.Parallel()
-			const most = 40
-			for seed := range uint64(most) {
-				cfg := small(seed)
-				cfg.bug = tc.bug
-				if tc.tune != nil {
-					tc.tune(&cfg)
-				}
-				r := Check(context.Background(), simulate(cfg), Options{})
-				ids := failing(r)
-				for _, id := range ids {
-					if id != tc.want && !slices.Contains(tc.also, id) {
-						t.Fatalf("seed %d: %s failed too: %s", seed, id, firstViolation(r, id))
-					}
-				}
-				if slices.Contains(ids, tc.want) {
-					t.Logf("found with seed %d, failing %v: %s", seed, ids, firstViolation(r, tc.want))
-					return
-				}
-			}
-			t.Fatalf("not found in %d runs", most)
+			findBug(t, 40, small, tc.bug, tc.want, tc.also, tc.tune)
 		})
 	}
+}
+
+// findBug simulates a world with the bug until the property wanted fires, and
+// demands that until then no other does but those named.
+func findBug(t *testing.T, most uint64, world func(seed uint64) simConfig, b bug, want string, also []string, tune func(*simConfig)) *Result {
+	t.Helper()
+	for seed := range most {
+		cfg := world(seed)
+		cfg.bug = b
+		if tune != nil {
+			tune(&cfg)
+		}
+		r := Check(context.Background(), simulate(cfg), Options{})
+		ids := failing(r)
+		for _, id := range ids {
+			if id != want && !slices.Contains(also, id) {
+				t.Fatalf("seed %d: %s failed too: %s", seed, id, firstViolation(r, id))
+			}
+		}
+		if slices.Contains(ids, want) {
+			t.Logf("found with seed %d, failing %v: %s", seed, ids, firstViolation(r, want))
+			return r
+		}
+	}
+	t.Fatalf("not found in %d runs", most)
+	return nil
 }
 
 func firstViolation(r *Result, id string) string {

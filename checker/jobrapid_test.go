@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -31,19 +30,7 @@ func drawJobConfig(t *rapid.T) simConfig {
 // (It may be INVALID: a short run can miss what its expect note demands.)
 func TestNoFalseAlarmWithJobs(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		r := Check(context.Background(), simulate(drawJobConfig(t)), Options{})
-		if r.Verdict == Fail || r.Verdict == Unknown {
-			t.Fatalf("%s: %s", r.Verdict, r.Summary)
-		}
-		for _, p := range r.Properties {
-			for _, v := range p.Violations {
-				if !strings.HasPrefix(v.Message, "phase") && !strings.HasPrefix(v.Message, "in phase") && !strings.HasPrefix(v.Message, "no job") {
-					t.Fatalf("%s: %s", p.ID, v.Message)
-				}
-			}
-		}
-	})
+	noFalseAlarm(t, drawJobConfig)
 }
 
 // TestMangledJobHistoriesAreJudged: events of any shape that the reader lets through

@@ -73,25 +73,13 @@ func TestJobVerdicts(t *testing.T) {
 				}
 			}
 		}, Pass, ""},
-		"a start whose worker's clock was set back": {func(e *edit) {
-			p, _ := e.jobs().step(history.DoClaim, once)
-			start := p.start()
-			start.WallMS = start.DueMS - 50
-			e.insert(history.Event{TS: start.TS - 1, Proc: history.Life(start.Proc), Type: history.Note, Op: history.NoteClock, Clock: &history.Clock{OffsetMS: -100}, File: "x", Line: 1})
-		}, Pass, "before their worker's clock was set back"},
-		"a clock set back before the job was due": {func(e *edit) {
-			p, _ := e.jobs().step(history.DoClaim, once)
-			start := p.start()
-			start.WallMS = start.DueMS - 150
-			e.insert(history.Event{TS: start.TS - 1, Proc: history.Life(start.Proc), Type: history.Note, Op: history.NoteClock, Clock: &history.Clock{OffsetMS: -100}, File: "x", Line: 1})
-		}, Fail, "before the job was due"},
+		"a start whose worker's clock was set back": {clocked(-50, -100), Pass, "before their worker's clock was set back"},
+		"a clock set back before the job was due":   {clocked(-150, -100), Fail, "before the job was due"},
 		"a clock that was ahead before anybody asked": {func(e *edit) {
-			p, _ := e.jobs().step(history.DoClaim, once)
-			start := p.start()
+			start := firstStart(e)
 			start.WallMS = start.DueMS - 50
-			for i, offset := range []int64{100_000, 0} {
-				e.insert(history.Event{TS: 2 + int64(i), Proc: history.Life(start.Proc), Type: history.Note, Op: history.NoteClock, Clock: &history.Clock{OffsetMS: offset}, File: "x", Line: 1})
-			}
+			setClock(e, start, 2, 100_000)
+			setClock(e, start, 3, 0)
 		}, Fail, "before the job was due"},
 		"starts without times": {func(e *edit) {
 			for _, n := range e.notes(history.NoteStart) {
@@ -195,4 +183,23 @@ func TestManyUnknownTicks(t *testing.T) {
 	if r := Check(context.Background(), e.h, Options{}); !slices.Equal(failing(r), []string{"P2", "P5"}) && !slices.Equal(failing(r), []string{"P2"}) {
 		t.Errorf("a lost completion: %s, failing %v", r.Verdict, failing(r))
 	}
+}
+
+// clocked lets the first run start by a wall clock so many ms after the job was due,
+// which had been set wrong by an offset just before.
+func clocked(late, offset int64) func(*edit) {
+	return func(e *edit) {
+		start := firstStart(e)
+		start.WallMS = start.DueMS + late
+		setClock(e, start, start.TS-1, offset)
+	}
+}
+
+func firstStart(e *edit) *history.Event {
+	p, _ := e.jobs().step(history.DoClaim, once)
+	return p.start()
+}
+
+func setClock(e *edit, start *history.Event, at, offset int64) {
+	e.insert(history.Event{TS: at, Proc: history.Life(start.Proc), Type: history.Note, Op: history.NoteClock, Clock: &history.Clock{OffsetMS: offset}, File: "x", Line: 1})
 }
