@@ -1,0 +1,131 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/scheduler"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+	"fencepost/core/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const shards = 4
+
+// process is a scheduler with a listener, and how its Run ended.
+type process struct {
+	*scheduler.Scheduler
+	stop context.CancelFunc
+	end  chan error
+}
+
+// start runs a scheduler that prefers the shards whose numbers are 0 or 1 modulo 2,
+// and tells ran of each job.
+func start(t *testing.T, s *sim.Store, name string, prefers int, ran chan<- string) *process {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sch, err := scheduler.New(scheduler.Options{
+		Shards: s.Connect(name, 1), Listener: l,
+		Handlers: map[string]worker.Handler{"k": func(_ context.Context, k *worker.Task) error {
+			ran <- fmt.Sprintf("%s by %s", k.Run.Job.Key, name)
+			return nil
+		}},
+		Engine: engine.Options{
+			Name: name, Addr: l.Addr().String(), Queues: []engine.Queue{{Name: "q", Shards: shards}},
+			Rank:   func(id store.ShardID) int { return (id.Shard + prefers) % 2 * 8 },
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &process{Scheduler: sch, stop: cancel, end: make(chan error, 1)}
+	go func() { p.end <- sch.Run(ctx) }()
+	return p
+}
+
+// TestTwoSchedulers: whoever is asked, a job runs once, by whoever owns its shard; and
+// who stops gives its shards away.
+func TestTwoSchedulers(t *testing.T) {
+	t.Parallel()
+	s := sim.New()
+	ran := make(chan string, 100)
+	ps := []*process{start(t, s, "a", 0, ran), start(t, s, "b", 1, ran)}
+	const jobs = 20
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i := range jobs {
+		key := fmt.Sprint("job ", i)
+		j := job.Job{ID: job.KeyedID("q", key, shards), Queue: "q", Kind: "k", Key: key}
+		inbox := false
+		for n, p := range ps {
+			// Asked twice: the second one finds it, unless an inbox has it.
+			rec, err := p.Submit(ctx, j)
+			inbox = inbox || rec.Inbox
+			if err != nil || rec.Duplicate != (n > 0) && !inbox {
+				t.Fatalf("Submit %d of %s: %+v, %v", n, key, rec, err)
+			}
+		}
+	}
+	seen := map[string]bool{}
+	by := map[string]int{}
+	for range jobs {
+		select {
+		case r := <-ran:
+			var n int
+			var who string
+			if _, err := fmt.Sscanf(r, "job %d by %s", &n, &who); err != nil || seen[fmt.Sprint(n)] {
+				t.Fatalf("%q: %v, or twice", r, err)
+			}
+			seen[fmt.Sprint(n)] = true
+			by[who]++
+		case <-ctx.Done():
+			t.Fatalf("%d of %d jobs ran", len(seen), jobs)
+		}
+	}
+	for _, p := range ps {
+		p.stop()
+		if err := <-p.end; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	for i := range shards {
+		if h, _ := s.ShardRows(store.ShardID{Queue: "q", Shard: i}); h.Owner != "" {
+			t.Errorf("shard %d is still %s's", i, h.Owner)
+		}
+	}
+	if len(ran) > 0 {
+		t.Errorf("%q ran twice", <-ran)
+	}
+	t.Logf("by whom: %v", by)
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := scheduler.New(scheduler.Options{}); err == nil {
+		t.Error("a scheduler without a name was made")
+	}
+	p := start(t, sim.New(), "a", 0, nil)
+	var invalid *job.InvalidError
+	if _, err := p.Submit(t.Context(), job.Job{Queue: "other"}); !errors.As(err, &invalid) {
+		t.Errorf("a queue that is not its own: %v", err)
+	}
+	p.stop()
+	<-p.end // it may have had no time to make its queue
+}
