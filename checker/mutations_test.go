@@ -103,7 +103,8 @@ var lockMutations = []mutation{
 		inv, end := *h.release.inv, *h.release.end
 		inv.ID = e.nextID(inv.Proc)
 		end.ID = inv.ID
-		inv.TS, end.TS, end.Sends = end.TS, end.TS+1, nil
+		// Beside the first, not after it: the lock may have passed on before that was answered.
+		end.TS, end.Sends = end.TS+1, nil
 		e.insert(inv, end)
 		return true
 	}},
