@@ -91,10 +91,9 @@ func TestLostLinesOfJobsAreNoticed(t *testing.T) {
 		cfg.length = 2 * time.Second
 		base := newEdit(simulate(cfg))
 		files := toLines(base.h)
-		f := rapid.SampledFrom(files).Draw(t, "file")
-		if len(f.lines) < 3 {
-			t.Skip("a life that did nothing")
-		}
+		// Not of a life that did nothing: what it loses nobody misses.
+		busy := slices.DeleteFunc(slices.Clone(files), func(f *linesFile) bool { return len(f.lines) < 3 })
+		f := rapid.SampledFrom(busy).Draw(t, "file")
 		at := rapid.IntRange(1, len(f.lines)-1).Draw(t, "line")
 		gone := f.lines[at]
 		f.lines = slices.Delete(slices.Clone(f.lines), at, at+1)

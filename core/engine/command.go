@@ -40,9 +40,8 @@ func (e *Engine) command(ctx context.Context, kind intentKind, queue string, id 
 	if err := id.Check(shards); err != nil {
 		return err
 	}
-	n, _ := id.Shard()
 	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: notes[kind], wait: &waiter{done: make(chan ack, 1)}}
-	o := e.shards[store.ShardID{Queue: queue, Shard: n}].current()
+	o := e.shardOf(queue, id).current()
 	if o == nil || !o.valid() {
 		return commandError(kind, id, store.Fail, ErrNotOwner)
 	}

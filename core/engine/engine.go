@@ -131,9 +131,8 @@ func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	n, _ := j.ID.Shard()
 	w := &waiter{done: make(chan ack, 1)}
-	o, err := e.shards[store.ShardID{Queue: j.Queue, Shard: n}].enqueue(j, body, w)
+	o, err := e.shardOf(j.Queue, j.ID).enqueue(j, body, w)
 	if err != nil {
 		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: err}
 	}
@@ -144,6 +143,12 @@ func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 		o.post(func() { o.drop(w) }) // if it still can be
 		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Unknown, Cause: context.Cause(ctx)}
 	}
+}
+
+// shardOf is the shard of a job whose id has been checked against its queue.
+func (e *Engine) shardOf(queue string, id job.ID) *shard {
+	n, _ := id.Shard()
+	return e.shards[store.ShardID{Queue: queue, Shard: n}]
 }
 
 // Owns reports whether this process owns the shard and trusts that.

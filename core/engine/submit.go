@@ -32,17 +32,7 @@ func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 		return rec, err
 	}
 	unsure := store.OutcomeOf(err) != store.Fail
-	release, err := e.inboxTurn(ctx, j)
-	if err != nil {
-		if unsure {
-			err = &EnqueueError{Job: j.ID, Outcome: store.Unknown, Cause: err}
-		}
-		return Receipt{}, err
-	}
-	defer release()
-	b := Inbox{Store: e.store, Timeout: e.o.RequestTimeout, Clock: e.o.Clock, NewID: e.o.NewID}
-	rec, err = b.Enqueue(ctx, j, e.queues[j.Queue])
-	rec.Inbox = err == nil
+	rec, err = e.toInbox(ctx, j)
 	var ee *EnqueueError
 	if unsure && errors.As(err, &ee) {
 		ee.Outcome = store.Unknown
@@ -50,25 +40,28 @@ func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 	return rec, err
 }
 
-// inboxTurn waits until this process has no other insert into the shard's inbox under
-// way: they are conditional, on one partition, and would keep each other from being done.
-func (e *Engine) inboxTurn(ctx context.Context, j job.Job) (release func(), err error) {
-	n, _ := j.ID.Shard()
-	turn := e.shards[store.ShardID{Queue: j.Queue, Shard: n}].turn
+// toInbox inserts a job into its shard's inbox when this process has no other insert
+// there under way: they are conditional, on one partition, and would keep each other
+// from being done.
+func (e *Engine) toInbox(ctx context.Context, j job.Job) (Receipt, error) {
+	turn := e.shardOf(j.Queue, j.ID).turn
 	select {
 	case turn <- struct{}{}:
-		return func() { <-turn }, nil
+		defer func() { <-turn }()
 	case <-ctx.Done():
-		return nil, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: context.Cause(ctx)}
+		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: context.Cause(ctx)}
 	}
+	b := Inbox{Store: e.store, Timeout: e.o.RequestTimeout, Clock: e.o.Clock, NewID: e.o.NewID}
+	rec, err := b.Enqueue(ctx, j, e.queues[j.Queue])
+	rec.Inbox = err == nil
+	return rec, err
 }
 
 // errNowhere: no other process is known to own the shard.
 var errNowhere = &store.Error{Op: "forward", Outcome: store.Fail, Cause: ErrNotOwner}
 
 func (e *Engine) forward(ctx context.Context, j job.Job) (Receipt, error) {
-	n, _ := j.ID.Shard()
-	s := e.shards[store.ShardID{Queue: j.Queue, Shard: n}]
+	s := e.shardOf(j.Queue, j.ID)
 	addr := s.addrOfOwner()
 	if addr == "" || e.o.Forward == nil {
 		return Receipt{}, errNowhere

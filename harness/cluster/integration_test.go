@@ -78,27 +78,35 @@ func inSandbox(t *testing.T) bool {
 	return false
 }
 
+// startLocal starts a cluster that ends with the test.
+func startLocal(ctx context.Context, t *testing.T, config LocalConfig) *Local {
+	t.Helper()
+	network, err := sandbox.NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { network.Close() })
+	config.LogDir, config.Progress = t.TempDir(), func(s string) { t.Log(s) }
+	l, err := StartLocal(ctx, network, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
 func TestLocalCluster(t *testing.T) {
 	if !inSandbox(t) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
 	defer cancel()
-	network, err := sandbox.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer network.Close()
 	began := time.Now()
-	l, err := StartLocal(ctx, network, LocalConfig{LogDir: t.TempDir(), PaxosVariant: PaxosV2, Progress: func(s string) { t.Log(s) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := l.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
+	l := startLocal(ctx, t, LocalConfig{PaxosVariant: PaxosV2})
 	t.Logf("start: %s", time.Since(began))
 	one, two, three := l.nodes[0], l.nodes[1], l.nodes[2]
 
@@ -215,16 +223,7 @@ func TestPeriodicCommitLogLosesWrites(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
 	defer cancel()
-	network, err := sandbox.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer network.Close()
-	l, err := StartLocal(ctx, network, LocalConfig{LogDir: t.TempDir(), CommitLog: CommitLogPeriodic, Progress: func(s string) { t.Log(s) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close(ctx)
+	l := startLocal(ctx, t, LocalConfig{CommitLog: CommitLogPeriodic})
 	for range rounds {
 		if _, lost := l.killAfterWrites(ctx, t); lost > 0 {
 			return

@@ -53,17 +53,16 @@ type enqueuer struct {
 	rng       *rand.Rand // used by run only
 	retry     job.RetryPolicy
 
-	mu   sync.Mutex
-	free []string
-	done job.Job // one that was acknowledged
+	mu    sync.Mutex
+	names names
+	done  job.Job // one that was acknowledged
 }
 
 func newEnqueuer(p *process, s *scheduler.Scheduler) *enqueuer {
-	e := &enqueuer{process: p, scheduler: s, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"), retry: job.Exponential(p.cfg.Jobs.RetryBase, 2, 4*p.cfg.Jobs.RetryBase)}
-	for i := range maxEnqueuing {
-		e.free = append(e.free, fmt.Sprintf("%s/e%d", p.cfg.Life, maxEnqueuing-i))
+	return &enqueuer{
+		process: p, scheduler: s, names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
+		retry: job.Exponential(p.cfg.Jobs.RetryBase, 2, 4*p.cfg.Jobs.RetryBase),
 	}
-	return e
 }
 
 func (e *enqueuer) run(ctx context.Context) {
@@ -94,22 +93,20 @@ func (e *enqueuer) run(ctx context.Context) {
 	}
 }
 
+// take returns the proc of an enqueue, "" if as many as may be are under way.
 func (e *enqueuer) take() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	n := len(e.free)
-	if n == 0 {
+	if e.names.used() == maxEnqueuing {
 		return ""
 	}
-	proc := e.free[n-1]
-	e.free = e.free[:n-1]
-	return proc
+	return e.names.take()
 }
 
 func (e *enqueuer) give(proc string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.free = append(e.free, proc)
+	e.names.give(proc)
 }
 
 // job draws the n-th job, or takes one that was acknowledged.

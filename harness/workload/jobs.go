@@ -176,7 +176,7 @@ func (w *jobs) step(ctx context.Context, t *worker.Task, l *lane, key string, va
 		if !t.Valid() || ctx.Err() != nil {
 			return fmt.Errorf("workload: the run ended before its step %s: %w", key, context.Cause(ctx))
 		}
-		err := w.apply(ctx, t, key, value)
+		_, err := t.Apply(ctx, sink.Effect{Key: key, Intent: key, Value: value})
 		if err == nil || store.OutcomeOf(err) != store.Unknown {
 			return err
 		}

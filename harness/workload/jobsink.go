@@ -4,15 +4,8 @@ import (
 	"context"
 
 	"fencepost/core/sink"
-	"fencepost/core/worker"
 	"fencepost/harness/control"
 )
-
-// apply hands one effect to the task, which hands it to laneSink.
-func (w *jobs) apply(ctx context.Context, t *worker.Task, key string, value int64) error {
-	_, err := t.Apply(ctx, sink.Effect{Key: key, Intent: key, Value: value})
-	return err
-}
 
 // laneSink records the sink operations of runs, each in the lane that its context
 // carries.

@@ -17,14 +17,33 @@ type lane struct {
 	started         bool // its handler was called
 }
 
-// lanes hands out lanes, the names of free ones again, so that there are no more
-// of them than runs at once.
+// names hands out procs of a life, PREFIX1, PREFIX2 …, free ones again, so that there
+// are no more of them than are in use at once. Not safe for concurrent use.
+type names struct {
+	prefix string // "w1.1/r"
+	made   int
+	free   []string
+}
+
+func (n *names) take() string {
+	if last := len(n.free) - 1; last >= 0 {
+		name := n.free[last]
+		n.free = n.free[:last]
+		return name
+	}
+	n.made++
+	return fmt.Sprint(n.prefix, n.made)
+}
+
+func (n *names) give(name string) { n.free = append(n.free, name) }
+
+func (n *names) used() int { return n.made - len(n.free) }
+
+// lanes hands out lanes to runs.
 type lanes struct {
-	life string
-	mu   sync.Mutex
-	made int
-	free []string
-	runs map[runKey]*lane
+	mu    sync.Mutex
+	names names
+	runs  map[runKey]*lane
 }
 
 // runKey names a run: ids are unique within their shard.
@@ -33,18 +52,14 @@ type runKey struct {
 	run    job.RunID
 }
 
-func newLanes(life string) *lanes { return &lanes{life: life, runs: map[runKey]*lane{}} }
+func newLanes(life string) *lanes {
+	return &lanes{names: names{prefix: life + "/r"}, runs: map[runKey]*lane{}}
+}
 
 func (l *lanes) begin(run runKey) *lane {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := len(l.free); n > 0 {
-		l.runs[run] = &lane{proc: l.free[n-1]}
-		l.free = l.free[:n-1]
-		return l.runs[run]
-	}
-	l.made++
-	l.runs[run] = &lane{proc: fmt.Sprintf("%s/r%d", l.life, l.made)}
+	l.runs[run] = &lane{proc: l.names.take()}
 	return l.runs[run]
 }
 
@@ -61,7 +76,7 @@ func (l *lanes) end(run runKey) {
 	defer l.mu.Unlock()
 	if at := l.runs[run]; at != nil {
 		delete(l.runs, run)
-		l.free = append(l.free, at.proc)
+		l.names.give(at.proc)
 	}
 }
 
