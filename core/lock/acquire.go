@@ -126,8 +126,11 @@ func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
 				continue
 			}
 		case row.Free():
-			if !a.try && r.standBack(now) {
-				_ = c.clock.Sleep(ctx, c.jitter(c.opt.Backoff.Min))
+			if a.try || row == nil {
+				break // row == nil: never held by anyone
+			}
+			if d, ok := r.standBack(now, row.TTL, c.opt.Backoff); ok {
+				_ = c.clock.Sleep(ctx, d+c.jitter(c.opt.Backoff.Min))
 				a.read(ctx)
 				continue
 			}
@@ -164,8 +167,7 @@ func (a *acquisition) await(ctx context.Context, d time.Duration) (passed bool) 
 }
 
 // pollPause is the pause before the next look at a row that another holds:
-// 50 ms, doubling to 2 s and to an eighth of the row's ttl at most. It starts
-// anew with each new fence: a lock that changes hands quickly is looked at
+// 50 ms, doubling up to pollLimit. It starts anew with each new fence: a lock that changes hands quickly is looked at
 // often, one that is held for long is not.
 func (a *acquisition) pollPause(row *store.Version) time.Duration {
 	if a.poll == 0 || row.Fence != a.pollFence {
@@ -173,7 +175,7 @@ func (a *acquisition) pollPause(row *store.Version) time.Duration {
 	}
 	d := a.c.jitter(a.poll)
 	a.poll = min(2*a.poll, a.c.opt.Backoff.Max)
-	return min(d, row.TTL/8)
+	return min(d, pollLimit(row.TTL, a.c.opt.Backoff))
 }
 
 // read looks at the row by a plain read. A failure only delays: the row as

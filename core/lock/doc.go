@@ -74,8 +74,9 @@
 // rejected request is itself a look.
 //
 // Between processes there is no queue. A process with its own queue would keep the
-// lock from pollers for long, so after 4 grants in a row (64 while no other process
-// was seen for a minute) it stands back once, for about 50 ms.
+// lock from pollers for long, so after 4 grants or a ttl in a row (64 grants or 4 ttls
+// while no other process was seen for a minute) it stands back once: for 50 ms and as
+// long as the last grant lasted, but no longer than the pollers' longest pause.
 //
 // # Cost
 //

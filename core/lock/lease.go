@@ -74,7 +74,7 @@ func (c *Client) newLease(ctx context.Context, r *resource, g grant) *Lease {
 	c.leases[l] = struct{}{}
 	c.mu.Unlock()
 	c.hold(r)
-	r.granted(l)
+	r.granted(l, c.clock.Now())
 	l.mu.Lock()
 	l.armLocked()
 	l.mu.Unlock()
@@ -181,7 +181,7 @@ func (l *Lease) lose(reason error) {
 
 // finish lets the next caller of this process go on and the client close.
 func (l *Lease) finish() {
-	l.r.ended(l)
+	l.r.ended(l, l.c.clock.Now())
 	l.c.drop(l.r)
 	l.c.mu.Lock()
 	delete(l.c.leases, l)

@@ -28,11 +28,7 @@ type resource struct {
 	pending chan struct{}
 	queue   []chan struct{} // queue[0] has the turn
 	wake    chan struct{}   // capacity 1: news for who has the turn
-	// inRow counts grants to this process with no other's in between;
-	// foreignAt is when another's was last seen.
-	inRow     int
-	foreign   bool
-	foreignAt time.Duration
+	share   share
 
 	refs int // guarded by the client's mutex
 }
@@ -65,7 +61,7 @@ func (r *resource) learn(row *store.Version, at time.Duration, from source) {
 		return
 	}
 	if from != own && row != nil && row.Holder != "" && (!r.known || !store.Same(row, r.row)) {
-		r.inRow, r.foreign, r.foreignAt = 0, true, at
+		r.share.seenOther(at)
 	}
 	if r.known && store.Same(row, r.row) {
 		return
@@ -82,20 +78,21 @@ func (r *resource) wakeLocked() {
 }
 
 // granted notes a grant to this process.
-func (r *resource) granted(l *Lease) {
+func (r *resource) granted(l *Lease, now time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lease = l
-	r.inRow++
+	r.share.granted(now)
 }
 
 // ended notes that a lease of this process is over and its row, as far as this
 // process is concerned, settled.
-func (r *resource) ended(l *Lease) {
+func (r *resource) ended(l *Lease, now time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lease == l {
 		r.lease = nil
+		r.share.ended(now)
 		r.wakeLocked()
 	}
 }
@@ -197,31 +194,10 @@ func (r *resource) awaitPending(ctx context.Context) error {
 	}
 }
 
-// Fairness between processes. A local successor needs no look at the row and so
-// nearly always beats the processes that poll it. After this many grants in a
-// row the process stands back once for about the shortest backoff, in which a
-// waiting process finds the lock free. Without any sign of another process the
-// step back is rarer, as it then only costs.
-const (
-	grantsWithOthers = 4
-	grantsAlone      = 64
-	othersMemory     = time.Minute
-)
-
-// standBack reports, and resets, that it is time to let others have a go.
-func (r *resource) standBack(now time.Duration) bool {
+// standBack reports that it is time to let other processes have a go, and for
+// how long.
+func (r *resource) standBack(now, ttl time.Duration, backoff Backoff) (time.Duration, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	limit := grantsAlone
-	switch {
-	case r.foreign && now-r.foreignAt < othersMemory:
-		limit = grantsWithOthers
-	case len(r.queue) < 2:
-		return false // nobody waits here, nobody was seen elsewhere
-	}
-	if r.inRow < limit {
-		return false
-	}
-	r.inRow = 0
-	return true
+	return r.share.standBack(now, ttl, len(r.queue), backoff)
 }
