@@ -33,6 +33,10 @@ type BenchResult struct {
 	// Notes are what a reader should know and nothing is wrong with.
 	Notes []string   `json:"notes,omitempty"`
 	Arms  []BenchArm `json:"arms"`
+	// Steady are loads that went on for long, beside the rounds.
+	Steady []BenchSteady `json:"steady,omitempty"`
+	// Targets are what some of the numbers were meant to reach.
+	Targets []BenchTarget `json:"targets,omitempty"`
 }
 
 // BenchArm is one thing that is measured, with one setting.
@@ -42,9 +46,10 @@ type BenchArm struct {
 	// Scenario is what a person calls the operation: "lock cycle", "bare LWT".
 	Scenario   string        `json:"scenario"`
 	About      string        `json:"about,omitempty"`
-	Contention string        `json:"contention"` // low, medium, high
-	Threads    int           `json:"threads"`    // concurrent clients
+	Contention string        `json:"contention"` // low, medium, high; "": none
+	Threads    int           `json:"threads"`    // concurrent clients; of jobs: how many are open at once
 	TTL        time.Duration `json:"ttl_ns"`     // 0: none
+	Shards     int           `json:"shards,omitempty"`
 	// Ceiling is the ID of the arm that bounds this one; "" if this is one itself.
 	Ceiling string `json:"ceiling,omitempty"`
 	// LWTsPerOp is how many lightweight transactions one operation takes when
@@ -54,8 +59,19 @@ type BenchArm struct {
 	LWTsPerOp float64 `json:"lwts_per_op,omitempty"`
 	// Control is the ID of the arm that this is a copy of, "" for none: their
 	// ratio is what the machine's noise makes of two equal things.
-	Control string       `json:"control,omitempty"`
-	Rounds  []BenchRound `json:"rounds"`
+	Control string `json:"control,omitempty"`
+	// Baseline is the ID of the arm that does the same work in another way; ops/s are
+	// compared. "" for none.
+	Baseline string       `json:"baseline,omitempty"`
+	Rounds   []BenchRound `json:"rounds"`
+	// Parts are what the latency of an operation consists of.
+	Parts []BenchPart `json:"parts,omitempty"`
+}
+
+// BenchPart is a part of an arm's latency, over all rounds.
+type BenchPart struct {
+	Name    string `json:"name"`    // "enqueue to start"
+	Latency string `json:"latency"` // as in BenchRound
 }
 
 // BenchRound is one sample of an arm.
@@ -67,11 +83,13 @@ type BenchRound struct {
 	Fail    int64 `json:"fail,omitempty"`
 	Unknown int64 `json:"unknown,omitempty"`
 	// LWTs counts the conditional requests sent, resends and rejected ones
-	// included, from the first operation until all had ended, and Done the
-	// operations that ended ok meanwhile, those after the window too; both 0 for
-	// an arm without LWTs.
-	LWTs int64 `json:"lwts,omitempty"`
-	Done int64 `json:"done,omitempty"`
+	// included, and Done the operations that ended ok meanwhile: from the first
+	// operation until all had ended, those after the window too, or of an arm that was
+	// under load before and after its window, within it. Both are 0 for an arm without
+	// LWTs. SinkLWTs are the sink's, beside LWTs.
+	LWTs     int64 `json:"lwts,omitempty"`
+	SinkLWTs int64 `json:"sink_lwts,omitempty"`
+	Done     int64 `json:"done,omitempty"`
 	// Fair is Jain's index of ok operations by client: 1 for equal shares, 1/n
 	// if one of n got all; 0: not known.
 	Fair float64 `json:"fair,omitempty"`
@@ -87,6 +105,14 @@ func NewHistogram() *hdrhistogram.Histogram { return measure.NewHistogram() }
 // RecordLatency records d, rounded up to whole µs. The error says that it is out
 // of bounds, in which case nothing was recorded.
 func RecordLatency(h *hdrhistogram.Histogram, d time.Duration) error { return measure.Record(h, d) }
+
+// DecodeHistogram reads what EncodeHistogram wrote; nil for "".
+func DecodeHistogram(encoded string) (*hdrhistogram.Histogram, error) {
+	if encoded == "" {
+		return nil, nil
+	}
+	return hdrhistogram.Decode([]byte(encoded))
+}
 
 // EncodeHistogram returns h in HdrHistogram's compressed V2 format, base64.
 func EncodeHistogram(h *hdrhistogram.Histogram) (string, error) {

@@ -114,13 +114,13 @@ func TestRatiosArePerRound(t *testing.T) {
 		}
 		for _, n := range ns {
 			if n.arm.Ceiling == "" {
-				if n.ratio.n != 0 {
+				if n.ceiling.ci.N != 0 {
 					t.Errorf("%s is a ceiling and has a ratio", n.arm.ID)
 				}
 				continue
 			}
-			if n.ratio.n != 12 || n.ratio.median < share*0.93 || n.ratio.median > share*1.07 {
-				t.Errorf("%s: ratio %+v, want about %.2f", n.arm.ID, n.ratio, share)
+			if e := n.ceiling.ci; e.N != 12 || e.Median < share*0.93 || e.Median > share*1.07 {
+				t.Errorf("%s: ratio %+v, want about %.2f", n.arm.ID, e, share)
 			}
 			if n.rate.max < 1.3*n.rate.min {
 				t.Errorf("%s: rates %+v do not spread: the test shows nothing", n.arm.ID, n.rate)

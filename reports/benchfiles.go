@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
+	"fencepost/harness/bench/stat"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )
@@ -13,11 +15,11 @@ import (
 // benchCharts draws what the arms allow: a chart without data is left out.
 func benchCharts(ns []armNumbers) ([]chart.SVG, error) {
 	var lines []chart.BenchLine
+	var ceilings, baselines []chart.BenchRatio
 	for _, n := range ns {
-		lines = append(lines, chart.BenchLine{
-			Label: n.label(ns), Rates: n.rates, Ratios: n.ratios, Median: n.ratio.median, Min: n.ratio.min, Max: n.ratio.max,
-			P50: n.quantile(50), P95: n.quantile(95), P99: n.quantile(99), Top: n.quantile(100),
-		})
+		label := n.label(ns)
+		lines = append(lines, chart.BenchLine{Label: label, Rates: n.rates, P50: n.quantile(50), P95: n.quantile(95), P99: n.quantile(99), Top: n.quantile(100)})
+		ceilings, baselines = append(ceilings, n.ceiling.line(label)), append(baselines, n.baseline.line(label))
 	}
 	scaling, err := chart.BenchScaling(benchCurves(ns))
 	if err != nil {
@@ -27,16 +29,46 @@ func benchCharts(ns []armNumbers) ([]chart.SVG, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []chart.SVG{chart.BenchRatios(lines), scaling, chart.BenchLatencies(lines), rounds}
+	all := []chart.SVG{
+		chart.BenchRatios("ratios", "Ratio to the ceiling by round, with median and spread", "the ceiling", ceilings),
+		chart.BenchRatios("baselines", "Ratio to the baseline by round, with median and spread", "the baseline", baselines),
+		scaling, chart.BenchLatencies(lines), rounds,
+	}
 	return slices.DeleteFunc(all, chart.SVG.Empty), nil
 }
 
-// benchCurves groups arms that differ in the number of clients alone.
+func (c comparison) line(label string) chart.BenchRatio {
+	return chart.BenchRatio{Label: label, Rounds: c.ratios, Median: c.ci.Median, Min: c.ci.Min, Max: c.ci.Max}
+}
+
+// draw draws a load over time.
+func (s BenchSteady) draw() ([]chart.SVG, error) {
+	l := chart.SteadyLoad{ID: s.ID, Title: s.Scenario, Rate: s.Rate}
+	for _, b := range s.Buckets {
+		us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+		l.Buckets = append(l.Buckets, chart.SteadyBucket{Seconds: b.Seconds, Done: b.Done, P50: us(b.LateP50), P99: us(b.LateP99), Max: us(b.LateMax)})
+	}
+	rates, err := chart.SteadyRates(l)
+	if err != nil {
+		return nil, err
+	}
+	late, err := chart.SteadyLateness(l)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc([]chart.SVG{rates, late}, chart.SVG.Empty), nil
+}
+
+// benchCurves groups arms that differ in the number of clients alone. A queue's arms
+// have as many clients as its shards need.
 func benchCurves(ns []armNumbers) []chart.BenchCurve {
 	var out []chart.BenchCurve
 	at := map[string]int{}
 	for _, n := range ns {
-		label := n.arm.Scenario + ", " + n.arm.Contention
+		label := n.arm.Scenario
+		if n.arm.Contention != "" {
+			label += ", " + n.arm.Contention
+		}
 		if n.arm.TTL > 0 {
 			label += ", ttl " + measure.FormatDuration(n.arm.TTL)
 		}
@@ -54,16 +86,17 @@ func benchCurves(ns []armNumbers) []chart.BenchCurve {
 	return out
 }
 
-func writeBenchCSV(dir string, ns []armNumbers) error {
+func writeBenchCSV(dir string, ns []armNumbers, loads []BenchSteady) error {
 	num := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 	arms := [][]string{{
-		"arm", "scenario", "threads", "ttl_ms", "contention", "ok", "fail", "unknown", "ops_per_s", "ops_per_s_min", "ops_per_s_max",
-		"p50_ms", "p95_ms", "p99_ms", "max_ms", "samples", "lwts_per_op", "fairness", "ceiling", "ratio", "ratio_min", "ratio_max", "ratio_ci_low", "ratio_ci_high", "rounds",
+		"arm", "scenario", "threads", "ttl_ms", "contention", "shards", "ok", "fail", "unknown", "ops_per_s", "ops_per_s_min", "ops_per_s_max",
+		"p50_ms", "p95_ms", "p99_ms", "max_ms", "samples", "lwts_per_op", "lwts_per_op_with_sink", "fairness", "ceiling", "ratio", "ratio_min", "ratio_max", "ratio_ci_low", "ratio_ci_high",
+		"baseline", "by_baseline", "by_baseline_min", "by_baseline_max", "by_baseline_ci_low", "by_baseline_ci_high", "rounds",
 	}}
 	rounds := [][]string{{"arm", "round", "seconds", "ok", "fail", "unknown", "ops_per_s", "ratio"}}
 	for _, n := range ns {
 		row := []string{
-			n.arm.ID, n.arm.Scenario, strconv.Itoa(n.arm.Threads), num(millis(n.arm.TTL)), n.arm.Contention,
+			n.arm.ID, n.arm.Scenario, strconv.Itoa(n.arm.Threads), num(millis(n.arm.TTL)), n.arm.Contention, strconv.Itoa(n.arm.Shards),
 			strconv.FormatInt(n.ok, 10), strconv.FormatInt(n.fail, 10), strconv.FormatInt(n.unknown, 10), num(n.rate.median), num(n.rate.min), num(n.rate.max),
 		}
 		if n.hist.TotalCount() > 0 {
@@ -71,15 +104,20 @@ func writeBenchCSV(dir string, ns []armNumbers) error {
 		} else {
 			row = append(row, "", "", "", "")
 		}
-		row = append(row, strconv.FormatInt(n.hist.TotalCount(), 10), num(n.lwts.median), num(n.fair.median), n.arm.Ceiling)
-		if e := n.ratioCI; e.N > 0 {
-			row = append(row, num(e.Median), num(e.Min), num(e.Max), num(e.Low), num(e.High))
-		} else {
-			row = append(row, "", "", "", "", "")
+		row = append(row, strconv.FormatInt(n.hist.TotalCount(), 10), num(n.lwts.median), num(n.allLWTs.median), num(n.fair.median))
+		for _, c := range []struct {
+			of string
+			ci stat.Estimate
+		}{{n.arm.Ceiling, n.ceiling.ci}, {n.arm.Baseline, n.baseline.ci}} {
+			if e := c.ci; e.N > 0 {
+				row = append(row, c.of, num(e.Median), num(e.Min), num(e.Max), num(e.Low), num(e.High))
+			} else {
+				row = append(row, c.of, "", "", "", "", "")
+			}
 		}
 		arms = append(arms, append(row, strconv.Itoa(len(n.arm.Rounds))))
 		ratio := map[int]string{}
-		for _, r := range n.ratios {
+		for _, r := range n.ceiling.ratios {
 			ratio[r.Round] = num(r.Value)
 		}
 		for _, r := range n.arm.Rounds {
@@ -92,10 +130,17 @@ func writeBenchCSV(dir string, ns []armNumbers) error {
 			})
 		}
 	}
-	for _, f := range []struct {
+	files := []struct {
 		name string
 		rows [][]string
-	}{{BenchCSV, arms}, {BenchRoundsCSV, rounds}} {
+	}{{BenchCSV, arms}, {BenchRoundsCSV, rounds}}
+	if len(loads) > 0 {
+		files = append(files, struct {
+			name string
+			rows [][]string
+		}{BenchSteadyCSV, steadyLines(loads)})
+	}
+	for _, f := range files {
 		b, err := csvBytes(f.rows)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
@@ -105,4 +150,16 @@ func writeBenchCSV(dir string, ns []armNumbers) error {
 		}
 	}
 	return nil
+}
+
+func steadyLines(loads []BenchSteady) [][]string {
+	out := [][]string{{"load", "bucket", "seconds", "done", "done_per_s", "late_p50_ms", "late_p99_ms", "late_max_ms"}}
+	num := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+	for _, l := range loads {
+		for i, b := range l.Buckets {
+			out = append(out, []string{l.ID, strconv.Itoa(i + 1), num(b.Seconds), strconv.FormatInt(b.Done, 10), num(perSecond([]BenchBucket{b})),
+				num(float64(b.LateP50) / 1e3), num(float64(b.LateP99) / 1e3), num(float64(b.LateMax) / 1e3)})
+		}
+	}
+	return out
 }

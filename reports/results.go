@@ -315,61 +315,6 @@ func (g group) caught(v system.System) string {
 	return s
 }
 
-func benchTables(md *strings.Builder, benches []BenchResult) error {
-	md.WriteString("\n## Benchmarks\n\n")
-	if len(benches) == 0 {
-		md.WriteString("No benchmark is kept.\n")
-		return nil
-	}
-	md.WriteString("Throughput is the median over the rounds. The ratio is an arm's row changes per second to its ceiling's in the same round, as median [95 % confidence interval of the median]. LWTs/op were counted. Fairness is Jain's index between threads. Absolute numbers belong to the machine; ratios travel better. † fewer than 1000 samples.\n")
-	for _, b := range benches {
-		ns, err := b.numbers()
-		if err != nil {
-			return fmt.Errorf("benchmark %s: %w", b.Name, err)
-		}
-		fmt.Fprintf(md, "\n### %s\n\n", cell(b.Name))
-		if b.About != "" {
-			fmt.Fprintf(md, "%s\n\n", cell(b.About))
-		}
-		for _, p := range b.Problems {
-			fmt.Fprintf(md, "- **Do not quote:** %s\n", cell(p))
-		}
-		if len(b.Problems) > 0 {
-			md.WriteString("\n")
-		}
-		var rows [][]string
-		for _, n := range ns {
-			r := n.row()
-			if r.Few {
-				r.P99 += "†"
-			}
-			ratio := "ceiling"
-			if !r.Ceiling {
-				ratio = r.Ratio
-				if e := n.ratioCI; e.N > 0 {
-					ratio = fmt.Sprintf("%.2f [%.2f–%.2f]", e.Median, e.Low, e.High)
-				}
-			}
-			rows = append(rows, []string{r.Scenario, r.Threads, r.TTL, r.Contention, fmt.Sprintf("%s (%s)", r.Rate, r.RateSpread), r.P50, r.P95, r.P99, r.LWTs, ratio, r.Outcomes, r.Fair, fmt.Sprint(len(n.arm.Rounds))})
-		}
-		table(md, []string{"Scenario", "Threads", "TTL", "Contention", "ops/s", "p50", "p95", "p99", "LWTs/op", "Ratio to ceiling", "ok / fail / unknown", "Fairness", "Rounds"}, rows)
-		if len(b.Notes) > 0 {
-			md.WriteString("\n")
-		}
-		for _, note := range b.Notes {
-			fmt.Fprintf(md, "- %s\n", cell(note))
-		}
-		where := append(pairs(b.Versions), pairs(b.Machine)...)
-		if len(where) > 0 {
-			fmt.Fprintf(md, "\n%s.\n", cell(strings.Join(where, ", ")))
-		}
-		if b.Command != "" {
-			fmt.Fprintf(md, "\n    %s\n", strings.ReplaceAll(b.Command, "\n", " "))
-		}
-	}
-	return nil
-}
-
 func pairs(m map[string]string) []string {
 	var out []string
 	for _, f := range facts(m) {

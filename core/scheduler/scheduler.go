@@ -93,3 +93,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) Submit(ctx context.Context, j job.Job) (engine.Receipt, error) {
 	return s.engine.Submit(ctx, j)
 }
+
+// Owns reports whether this process owns the shard and trusts that; see
+// engine.Engine.Owns.
+func (s *Scheduler) Owns(id store.ShardID) bool { return s.engine.Owns(id) }

@@ -83,6 +83,11 @@ func TestTwoSchedulers(t *testing.T) {
 			}
 		}
 	}
+	for i := range shards {
+		if id := (store.ShardID{Queue: "q", Shard: i}); ps[0].Owns(id) && ps[1].Owns(id) {
+			t.Errorf("both own shard %d", i)
+		}
+	}
 	seen := map[string]bool{}
 	by := map[string]int{}
 	for range jobs {
@@ -106,6 +111,9 @@ func TestTwoSchedulers(t *testing.T) {
 		}
 	}
 	for i := range shards {
+		if id := (store.ShardID{Queue: "q", Shard: i}); ps[0].Owns(id) || ps[1].Owns(id) {
+			t.Errorf("a process that has stopped owns shard %d", i)
+		}
 		if h, _ := s.ShardRows(store.ShardID{Queue: "q", Shard: i}); h.Owner != "" {
 			t.Errorf("shard %d is still %s's", i, h.Owner)
 		}

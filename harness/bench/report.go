@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"fencepost/reports"
 	"fencepost/reports/measure"
 )
@@ -27,11 +29,12 @@ type About struct {
 func (r *Result) Report(about About) (reports.BenchResult, error) {
 	out := reports.BenchResult{
 		Version: reports.BenchVersion, Name: about.Name,
-		About: strings.Join(slices.Concat([]string{fmt.Sprintf("Contention %s, %d rounds of %s an arm", r.Plan.Contention, r.Plan.Rounds, r.Plan.Window)}, r.Headlines()), ". ") + ".",
-		Notes: append(r.legend(), r.Notes...),
+		About: strings.Join(slices.Concat([]string{upperFirst(r.setting())}, r.Suite.Headlines(r)), ". ") + ".",
+		Notes: slices.Concat(r.Suite.Legend(), []string{r.WarmUp.String()}, r.Notes),
 		Seed:  r.Plan.Seed, Cluster: about.Cluster, Started: r.Started, Ended: r.Ended,
 		Command: about.Command, Versions: about.Versions, Machine: about.Machine,
 		Problems: append(append([]string(nil), r.Violations...), r.Problems...),
+		Targets:  r.Targets, Steady: r.Steady,
 	}
 	for _, a := range r.Plan.Arms {
 		arm, err := r.reportArm(a)
@@ -43,32 +46,36 @@ func (r *Result) Report(about About) (reports.BenchResult, error) {
 	return out, nil
 }
 
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
 func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 	out := reports.BenchArm{
-		ID: a.ID, Scenario: a.Name(), Contention: string(r.Plan.Contention), Threads: a.Threads, TTL: a.TTL,
-		Ceiling: a.Ceiling, Control: a.Control, LWTsPerOp: a.Kind.Changes(),
+		ID: a.ID, Scenario: a.Name, Contention: a.Contention, Threads: a.Threads, TTL: a.TTL, Shards: a.Shards,
+		Ceiling: a.Ceiling, Control: a.Control, Baseline: a.Baseline, LWTsPerOp: a.Changes,
 	}
-	for _, s := range r.samples(a.ID) {
+	samples := r.samples(a.ID)
+	for _, s := range samples {
 		latency, err := reports.EncodeHistogram(s.Latency)
 		if err != nil {
 			return out, fmt.Errorf("%s, round %d: encode latencies: %w", a.ID, s.Round, err)
 		}
 		out.Rounds = append(out.Rounds, reports.BenchRound{
 			Round: s.Round, Seconds: s.Seconds, OK: s.OK, Fail: s.Fail, Unknown: s.Unknown, Latency: latency,
-			LWTs: s.Sent.LWTs, Done: s.Done, Fair: jain(s),
+			LWTs: s.Sent.LWTs, SinkLWTs: s.Sent.SinkLWTs, Done: s.Done, Fair: jain(s),
 		})
 	}
-	return out, nil
-}
-
-// legend says what the arms do.
-func (r *Result) legend() []string {
-	return []string{
-		"bare LWT: the conditional update of a lock row without a lock client; rejected, it is tried again at once with the row that came back, and its latency is that of the whole update",
-		"plain write: a write at QUORUM of the same columns, without a condition",
-		"lock cycle: acquire and release by core/lock, all threads through one client, nothing done in between; the A/A copy is the same once more and shows the noise",
-		r.WarmUp.String(),
+	for i, name := range a.Parts {
+		all, err := merged(samples, func(s Sample) *hdrhistogram.Histogram { return s.Parts[i] })
+		if err != nil {
+			return out, fmt.Errorf("%s, %s: %w", a.ID, name, err)
+		}
+		latency, err := reports.EncodeHistogram(all)
+		if err != nil {
+			return out, fmt.Errorf("%s, %s: encode latencies: %w", a.ID, name, err)
+		}
+		out.Parts = append(out.Parts, reports.BenchPart{Name: name, Latency: latency})
 	}
+	return out, nil
 }
 
 // RoundsFile is the name of the file with every sample.
@@ -83,8 +90,8 @@ func (r *Result) WriteRounds(dir string) error {
 	defer f.Close()
 	w := csv.NewWriter(f)
 	_ = w.Write([]string{
-		"round", "position", "arm", "kind", "threads", "ttl_s", "contention", "started", "seconds", "ok", "fail", "unknown", "ops_per_s",
-		"p50_ms", "p95_ms", "p99_ms", "max_ms", "lwts_sent", "lwts_rejected", "lwts_unknown", "plain_reads", "done", "lwts_per_op",
+		"round", "position", "arm", "kind", "threads", "ttl_s", "contention", "shards", "started", "seconds", "ok", "fail", "unknown", "ops_per_s",
+		"p50_ms", "p95_ms", "p99_ms", "max_ms", "lwts_sent", "lwts_rejected", "lwts_unknown", "sink_lwts", "plain_reads", "plain_writes", "done", "lwts_per_op",
 		"jain", "waiting", "oldest_waiting_ms", "client_cores", "node_cores", "other_cores", "stolen_cores", "error",
 	})
 	for _, s := range r.Samples {
@@ -109,10 +116,10 @@ func (r *Result) line(s Sample) []string {
 	ms := func(d time.Duration) string { return real(float64(d) / 1e6) }
 	quantile := func(q float64) string { return ms(measure.Quantile(s.Latency, q)) }
 	return []string{
-		strconv.Itoa(s.Round), strconv.Itoa(s.Position), s.Arm, string(a.Kind), strconv.Itoa(a.Threads), real(a.TTL.Seconds()), string(r.Plan.Contention),
+		strconv.Itoa(s.Round), strconv.Itoa(s.Position), s.Arm, a.Kind, strconv.Itoa(a.Threads), real(a.TTL.Seconds()), a.Contention, strconv.Itoa(a.Shards),
 		s.Started.UTC().Format(time.RFC3339Nano), real(s.Seconds), count(s.OK), count(s.Fail), count(s.Unknown), real(s.Rate()),
 		quantile(50), quantile(95), quantile(99), quantile(100),
-		count(s.Sent.LWTs), count(s.Sent.Rejected), count(s.Sent.Unknown), count(s.Sent.Reads), count(s.Done), real(s.LWTsPerOp()),
+		count(s.Sent.LWTs), count(s.Sent.Rejected), count(s.Sent.Unknown), count(s.Sent.SinkLWTs), count(s.Sent.Reads), count(s.Sent.Writes), count(s.Done), real(s.LWTsPerOp()),
 		real(jain(s)), strconv.Itoa(s.Waiting), ms(s.Oldest), real(s.Load.Own), real(s.Load.Nodes), real(s.Load.Other), real(s.Load.Stolen), s.Error,
 	}
 }

@@ -12,25 +12,54 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"fencepost/core/store"
 	"fencepost/harness/bench/stat"
 	"fencepost/reports/measure"
 )
+
+// suite is one whose samples are made up.
+type suite struct {
+	Suite
+	plan    *Plan
+	targets []Target
+}
+
+func (s *suite) Setting() string { return "setting" }
+
+func (s *suite) Headlines(r *Result) []string {
+	a, _ := s.plan.Arm("L/2/6s")
+	return []string{r.Headline(a, " with 2 threads")}
+}
+
+func (s *suite) Targets(*Result) ([]Target, error) { return s.targets, nil }
 
 // made returns a result with one number of threads whose arms have these rates
 // in each round, and latencies of exactly 10 ms.
 func made(t *testing.T, rates map[string][]int64) *Result {
 	t.Helper()
-	p, err := NewPlan(Config{Contention: High, Threads: []int{2}, TTLs: []time.Duration{6 * time.Second}, Rounds: 5, Window: time.Second, Seed: 3})
+	p, err := NewPlan(Config{Rounds: 5, Window: time.Second, Seed: 3}, [][]Arm{{
+		{ID: "C/2", Kind: "cas", Letter: "C", Name: "bare LWT", Threads: 2, Changes: 1},
+		{ID: "W/2", Kind: "write", Letter: "W", Name: "plain write", Threads: 2, Changes: 1, Ceiling: "C/2"},
+		{ID: "L/2/6s", Kind: "lock", Letter: "L", Name: "lock cycle", Threads: 2, TTL: 6 * time.Second, Changes: 2, Ceiling: "C/2", Baseline: "W/2", Parts: []string{"first half"}},
+		{ID: "L2/2/6s", Kind: "lock", Letter: "L2", Name: "lock cycle, A/A copy", Threads: 2, TTL: 6 * time.Second, Changes: 2, Ceiling: "C/2", Control: "L/2/6s"},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Result{Plan: p, WarmUp: WarmUp{Took: 15 * time.Second, Window: warmUpWindow, Rates: []float64{100, 200, 201, 199, 200}, Stable: true}}
+	r := &Result{Suite: &suite{plan: p}, Plan: p, WarmUp: WarmUp{Took: 15 * time.Second, Window: warmUpWindow, Rates: []float64{100, 200, 201, 199, 200}, Stable: true}}
 	for id, perRound := range rates {
 		for i, n := range perRound {
-			s := Sample{Arm: id, Round: i + 1, Seconds: 1, OK: n, Done: n, PerThread: []int64{n / 2, n - n/2}, Latency: measure.NewHistogram(), Sent: traffic{LWTs: 2 * n}}
+			s := Sample{Arm: id, Round: i + 1, Seconds: 1, OK: n, Done: n, PerThread: []int64{n / 2, n - n/2}, Latency: measure.NewHistogram(), Sent: Traffic{LWTs: 2 * n}}
+			if id == "L/2/6s" {
+				s.Sent.SinkLWTs, s.Parts = n, []*hdrhistogram.Histogram{measure.NewHistogram()}
+			}
 			for range n {
-				if err := measure.Record(s.Latency, 10*time.Millisecond); err != nil {
-					t.Fatal(err)
+				parts := make([]time.Duration, len(s.Parts))
+				for i := range parts {
+					parts[i] = 5 * time.Millisecond
+				}
+				if s.record(10*time.Millisecond, parts); s.Error != "" {
+					t.Fatal(s.Error)
 				}
 			}
 			r.Samples = append(r.Samples, s)
@@ -83,6 +112,12 @@ func TestRows(t *testing.T) {
 		if math.Abs(q.All-10) > 0.01 || math.Abs(q.Min-10) > 0.01 || math.Abs(q.Max-10) > 0.01 {
 			t.Errorf("latency %+v, want 10 ms", q)
 		}
+	}
+	if got := lock.ToBaseline; math.Abs(got.Median-50./300*1.) > 0.1 || got.N != 5 {
+		t.Errorf("by the baseline %+v", got)
+	}
+	if len(lock.Parts) != 1 || math.Abs(lock.Parts[0].P50.All-5) > 0.01 || lock.AllLWTs.Median != 3 {
+		t.Errorf("parts %+v, %v LWTs with the sink; want one of 5 ms, 3", lock.Parts, lock.AllLWTs.Median)
 	}
 	if w := find(t, rows, "W/2"); w.Ratio.Median != 3 || w.Ratio.Low != 3 || w.Few {
 		t.Errorf("plain writes %+v few %v, want 3 times the ceiling in every round", w.Ratio, w.Few)
@@ -179,24 +214,24 @@ func TestViolationWins(t *testing.T) {
 	}
 }
 
-func TestHistogramsMustAgree(t *testing.T) {
+func TestLatenciesMustBeThere(t *testing.T) {
 	t.Parallel()
-	narrow := hdrhistogram.New(1, 1000, 3)
-	wide := measure.NewHistogram()
-	if err := measure.Record(wide, time.Second); err != nil {
-		t.Fatal(err)
-	}
+	arm := Arm{ID: "x", Threads: 1, Parts: []string{"first half"}}
+	begin := time.Now()
 	for name, c := range map[string]struct {
-		into, from *hdrhistogram.Histogram
-		ok         int64
+		latency time.Duration
+		parts   []time.Duration
+		good    bool
 	}{
-		"an operation without a latency":  {measure.NewHistogram(), measure.NewHistogram(), 1},
-		"latencies that the target drops": {narrow, wide, 1},
-		"a latency that is nobody's ":     {measure.NewHistogram(), wide, 0},
+		"all":                    {time.Second, []time.Duration{time.Millisecond}, true},
+		"beyond what is kept":    {2 * time.Hour, []time.Duration{time.Millisecond}, false},
+		"a part is missing":      {time.Second, nil, false},
+		"a part is out of sight": {time.Second, []time.Duration{2 * time.Hour}, false},
 	} {
-		s := Sample{Arm: "x", Latency: c.into}
-		if err := s.add([]tally{{ok: c.ok, latency: c.from}}); err == nil {
-			t.Errorf("%s: accepted", name)
+		ta := newTally(arm, begin, begin.Add(3*time.Hour))
+		ta.add(&Thread{}, End{Outcome: store.OK, Parts: c.parts}, begin, begin.Add(c.latency))
+		if err := ta.sample.check(); (err == nil) != c.good {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -231,7 +266,7 @@ func TestPrint(t *testing.T) {
 	if err := Print(&b, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"contention high (1 key)", "2 threads", "L   lock cycle", "lock cycle with 2 threads: median 50.0/s, 0.80 [0.60, 1.00] times the row changes of the bare LWT", "50.0 [30.0..160]", "0.80 [0.60, 1.00]", "360/0/0", "INVALID  the problem", "VIOLATION  the violation", "~10.0"} {
+	for _, want := range []string{"setting, 5 rounds of 1s an arm", "L   lock cycle  ", "with sink", "by baseline", "L/2/6s, first half", "lock cycle with 2 threads: median 50.0/s, 0.80 [0.60, 1.00] times the row changes of the bare LWT", "50.0 [30.0..160]", "0.80 [0.60, 1.00]", "360/0/0", "INVALID  the problem", "VIOLATION  the violation", "~10.0"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, &b)
 		}

@@ -5,17 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"time"
 
-	"fencepost/core/store"
+	cassandrasink "fencepost/core/sink/cassandra"
 	"fencepost/core/store/cassandra"
+	"fencepost/reports"
 )
 
-// Options say where a plan is carried out.
+// Options say where a suite is measured.
 type Options struct {
-	Plan *Plan
+	Suite Suite
 	// DB names the nodes; its Keyspace is ignored.
 	DB cassandra.Config
 	// PIDs are the nodes' processes on this machine, if they are on it: the
@@ -25,13 +25,21 @@ type Options struct {
 	Out io.Writer
 }
 
+// Target is what a result is measured by.
+type Target = reports.BenchTarget
+
 // Result is what a benchmark measured.
 type Result struct {
+	Suite          Suite
 	Plan           *Plan
 	Started, Ended time.Time
 	WarmUp         WarmUp
 	Samples        []Sample // in the order in which they were taken
-	// Violations of the locks' promises; the numbers of an unsafe lock are void.
+	// Runs over time, beside the rounds.
+	Steady []reports.BenchSteady
+	// Targets, met or missed: neither changes the exit code.
+	Targets []Target
+	// Violations of what is promised; the numbers of what is unsafe are void.
 	Violations []string
 	// Problems are reasons not to quote the numbers.
 	Problems []string
@@ -42,57 +50,44 @@ type Result struct {
 // limits of steps that have no load behind them.
 const (
 	setUpTimeout = time.Minute
-	auditTimeout = time.Minute
+	closeTimeout = time.Minute
+	// auditTimeout is for a look at everything that was ever written.
+	auditTimeout = 10 * time.Minute
 )
 
 type bench struct {
+	suite    Suite
 	plan     *Plan
-	pids     []int
-	db       *cassandra.DB
-	locks    *cassandra.Locks
-	subjects map[string]subject // by arm ID
-	changes  *audit             // of bare updates
-	grants   *audit             // of locks
-	progress *progress
+	env      *Env
+	subjects map[string]Subject // by arm ID
+	progress *Progress
 	result   *Result
 }
 
-// Run carries out a plan in a keyspace of its own, which it drops at the end.
-// When ctx ends early it ends in order, and the result says so among its
-// problems. An error means that there is no result.
+// Run measures a suite in a keyspace of its own, which it drops at the end. When
+// ctx ends early it ends in order, and the result says so among its problems. An
+// error means that there is no result.
 func Run(ctx context.Context, opt Options) (res *Result, err error) {
-	b := &bench{
-		plan: opt.Plan, pids: opt.PIDs, subjects: map[string]subject{}, changes: newAudit(), grants: newAudit(),
-		progress: newProgress(opt.Out),
-		result:   &Result{Plan: opt.Plan, Started: time.Now().UTC()},
-	}
-	defer b.progress.clear()
+	p := NewProgress(opt.Out)
+	defer p.clear()
 	cfg := opt.DB
-	cfg.Keyspace = fmt.Sprintf("fp_bench_%s_%s", b.result.Started.Format("20060102_150405"), string(b.plan.Contention))
-	drop, err := b.setUp(ctx, cfg)
+	cfg.Keyspace = fmt.Sprintf("fp_bench_%s_%s", time.Now().UTC().Format("20060102_150405"), opt.Suite.Name())
+	p.Line("setting up keyspace %s", cfg.Keyspace)
+	env, drop, err := setUp(ctx, cfg)
 	defer func() { err = errors.Join(err, drop()) }()
 	if err != nil {
 		return nil, err
 	}
-	if err := b.measure(ctx); err != nil {
-		return nil, err
-	}
-	if err := b.finish(); err != nil {
-		return nil, err
-	}
-	b.result.Ended = time.Now().UTC()
-	return b.result, b.result.judge()
+	env.Seed, env.PIDs = opt.Suite.Plan().Seed, opt.PIDs
+	return Measure(ctx, opt.Suite, env, p)
 }
 
-// setUp makes the keyspace, one session for all arms, and the arms.
-func (b *bench) setUp(ctx context.Context, cfg cassandra.Config) (drop func() error, err error) {
-	b.progress.line("setting up keyspace %s", cfg.Keyspace)
-	drop = func() error { return nil }
-	setUp, cancel := context.WithTimeout(ctx, setUpTimeout)
-	defer cancel()
+// setUp makes the keyspace and the sessions.
+func setUp(ctx context.Context, cfg cassandra.Config) (env *Env, drop func() error, err error) {
+	var sessions []*cassandra.DB
 	drop = func() error {
-		if b.db != nil {
-			b.db.Close()
+		for _, db := range sessions {
+			db.Close()
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), setUpTimeout)
 		defer cancel()
@@ -101,51 +96,88 @@ func (b *bench) setUp(ctx context.Context, cfg cassandra.Config) (drop func() er
 		}
 		return nil
 	}
-	if err := cassandra.Migrate(setUp, cfg, cassandra.Replication{Class: "SimpleStrategy", Factor: min(3, len(cfg.ContactPoints))}); err != nil {
-		return drop, fmt.Errorf("create keyspace %s: %w", cfg.Keyspace, err)
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	if err := cassandra.Migrate(ctx, cfg, cassandra.Replication{Class: "SimpleStrategy", Factor: min(3, len(cfg.ContactPoints))}); err != nil {
+		return nil, drop, fmt.Errorf("create keyspace %s: %w", cfg.Keyspace, err)
 	}
-	if b.db, err = cassandra.Open(setUp, cfg); err != nil {
-		return drop, fmt.Errorf("connect: %w", err)
+	// The sink has a session of its own, as in production.
+	for range 2 {
+		db, err := cassandra.Open(ctx, cfg)
+		if err != nil {
+			return nil, drop, fmt.Errorf("connect: %w", err)
+		}
+		sessions = append(sessions, db)
 	}
-	if err := b.db.Exec(setUp, plainTable); err != nil {
-		return drop, fmt.Errorf("create the table for plain writes: %w", err)
+	rows, effects := sessions[0], sessions[1]
+	return &Env{
+		DB: rows, Locks: cassandra.NewLocks(rows), Shards: cassandra.NewShards(rows),
+		Sink:     cassandrasink.New(effects, cassandrasink.Options{}),
+		SinkLWTs: func() int64 { s := effects.Sent(); return s.Conditional + s.Serial },
+	}, drop, nil
+}
+
+// Measure measures a suite where env says; see Run.
+func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, error) {
+	b := &bench{
+		suite: suite, plan: suite.Plan(), env: env, subjects: map[string]Subject{}, progress: p,
+		result: &Result{Suite: suite, Plan: suite.Plan(), Started: time.Now().UTC()},
 	}
-	b.locks = cassandra.NewLocks(b.db)
-	for i, a := range b.plan.Arms {
-		if b.subjects[a.ID], err = b.subject(a, uint64(i)); err != nil {
-			return drop, err
+	if err := b.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.warmUp(ctx); err != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("warm-up: %w", err)
+	}
+	if err := b.rounds(ctx); err != nil {
+		return nil, err
+	}
+	if s, ok := suite.(Sequel); ok && ctx.Err() == nil {
+		if err := s.Then(ctx, b.result, p); err != nil {
+			return nil, err
 		}
 	}
-	return drop, nil
+	if err := b.finish(); err != nil {
+		return nil, err
+	}
+	b.result.Ended = time.Now().UTC()
+	return b.result, b.result.judge()
 }
 
-func (b *bench) subject(a Arm, stream uint64) (subject, error) {
-	switch a.Kind {
-	case KindCAS:
-		return &casSubject{meter: &meter{Locks: b.locks}, audit: b.changes, ttl: b.plan.TTLs[0]}, nil
-	case KindWrite:
-		return &writeSubject{db: b.db, ttl: b.plan.TTLs[0]}, nil
+func (b *bench) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	if err := b.suite.Open(ctx, b.env); err != nil {
+		return err
 	}
-	return newLockSubject(b.locks, a.TTL, b.grants, rand.New(rand.NewPCG(b.plan.Seed, 1<<32|stream)), nil)
+	for i, a := range b.plan.Arms {
+		s, err := b.suite.Subject(a, uint64(i))
+		if err != nil {
+			return err
+		}
+		b.subjects[a.ID] = s
+	}
+	return nil
 }
 
-// measure warms up and does the rounds.
-func (b *bench) measure(ctx context.Context) error {
-	if err := b.warmUp(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("warm-up: %w", err)
-	}
+func (b *bench) window(a Arm, round int, length time.Duration) Window {
+	return Window{Arm: a, Round: round, Lead: b.plan.Lead, Length: length, Seed: b.plan.Seed, PIDs: b.env.PIDs}
+}
+
+// rounds does the rehearsal and the rounds.
+func (b *bench) rounds(ctx context.Context) error {
 	for round, order := range b.plan.Order {
-		window := b.plan.Window
+		length := b.plan.Window
 		if round == 0 {
-			window /= rehearsal
+			length /= rehearsal
 		}
 		for position, i := range order {
 			if ctx.Err() != nil {
-				b.result.Problems = append(b.result.Problems, fmt.Sprintf("interrupted in round %d of %d", round, b.plan.Rounds))
+				b.result.Problem("interrupted in round %d of %d", round, b.plan.Rounds)
 				return nil
 			}
 			arm := b.plan.Arms[i]
-			s, err := cell(ctx, b.subjects[arm.ID], arm, b.plan.Contention, round, window, b.plan.Seed, b.pids)
+			s, err := b.subjects[arm.ID].Window(ctx, b.window(arm, round, length))
 			switch {
 			case ctx.Err() != nil:
 				continue // a cut window is no sample
@@ -158,39 +190,38 @@ func (b *bench) measure(ctx context.Context) error {
 				b.result.Samples = append(b.result.Samples, s)
 			}
 		}
-		b.progress.round(b.plan, round, b.result.Samples)
-		if found := b.grants.found(); len(found) > 0 {
-			b.progress.line("!  %s", found[0])
-		}
+		b.sayRound(round)
 	}
 	return nil
 }
 
-// finish settles what is in the background and looks at every row.
-func (b *bench) finish() error {
-	b.progress.line("looking at every row once more")
-	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
-	defer cancel()
-	for _, a := range b.plan.Arms {
-		if err := b.subjects[a.ID].close(ctx); err != nil {
-			b.result.Problems = append(b.result.Problems, fmt.Sprintf("%s: %v", a.ID, err))
+func (b *bench) sayRound(round int) {
+	if round == 0 {
+		b.progress.Line("rehearsal done, %d rounds follow", b.plan.Rounds)
+		return
+	}
+	var samples []Sample
+	for _, s := range b.result.Samples {
+		if s.Round == round {
+			samples = append(samples, s)
 		}
 	}
-	err := errors.Join(
-		b.grants.verifyRows(ctx, b.locks, func(v *store.Version) int64 { return v.Fence }),
-		b.changes.verifyRows(ctx, b.locks, func(v *store.Version) int64 { return v.Beat + 1 }),
-	)
-	if err != nil {
-		return err
+	b.progress.Line("round %d/%d  %s", round, b.plan.Rounds, b.suite.Round(samples))
+}
+
+// finish settles what is in the background and has the suite look at everything.
+func (b *bench) finish() error {
+	b.progress.Line("looking at every row once more")
+	for _, a := range b.plan.Arms {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		if err := b.subjects[a.ID].Close(ctx); err != nil {
+			b.result.Problem("%s: %v", a.ID, err)
+		}
+		cancel()
 	}
-	b.result.Violations = append(b.grants.found(), b.changes.found()...)
-	if len(b.result.Violations) == 0 {
-		rows, grants := b.grants.counts()
-		bare, updates := b.changes.counts()
-		b.result.Notes = append(b.result.Notes, fmt.Sprintf("checked: %d grants of %d locks, every token above the one before it, no two valid leases at once, no grant lost; %d bare updates of %d rows, none lost",
-			grants, rows, updates, bare))
-	}
-	return nil
+	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
+	defer cancel()
+	return b.suite.Finish(ctx, b.result)
 }
 
 // samples returns an arm's samples in the order of rounds.
@@ -203,4 +234,14 @@ func (r *Result) samples(arm string) []Sample {
 	}
 	slices.SortFunc(out, func(a, b Sample) int { return a.Round - b.Round })
 	return out
+}
+
+// Problem adds a reason not to quote the numbers.
+func (r *Result) Problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// Note adds what a reader should know.
+func (r *Result) Note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }

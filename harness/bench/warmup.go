@@ -21,8 +21,8 @@ const (
 	stableWindows = 6
 	stableGrowth  = 0.05
 	stableWithin  = 0.15
-	// maxWarmUpThreads of each kind of arm: enough to use all processors.
-	maxWarmUpThreads = 12
+	// WarmUpThreads of each kind of arm are enough to use all processors.
+	WarmUpThreads = 12
 )
 
 // WarmUp is how the load before the first round went.
@@ -64,25 +64,23 @@ func stable(rates []float64) bool {
 	return low > 0 && slices.Max(last)/low < 1+stableWithin && late/early < 1+stableGrowth
 }
 
-// warmUp runs all kinds of arms at once, each on keys of its own and always the same, until
-// throughput is stable or the limit is reached.
+// warmUp runs all kinds of arms at once until throughput is stable or the limit is
+// reached.
 func (b *bench) warmUp(ctx context.Context) error {
-	threads := min(slices.Max(b.plan.Threads), maxWarmUpThreads)
-	var arms []Arm
-	for _, kind := range []Kind{KindCAS, KindWrite, KindLock} {
-		a := Arm{ID: "warmup-" + string(kind), Kind: kind, Threads: threads, TTL: b.plan.TTLs[0]}
-		s, err := b.subject(a, 1<<16)
+	arms := b.suite.WarmUp()
+	subjects := make([]Subject, len(arms))
+	for i, a := range arms {
+		s, err := b.suite.Subject(a, 1<<16+uint64(i))
 		if err != nil {
 			return err
 		}
-		b.subjects[a.ID] = s
-		arms = append(arms, a)
+		subjects[i] = s
 	}
 	w := &b.result.WarmUp
 	w.Window = warmUpWindow
 	begin := time.Now()
-	for !w.Stable && time.Since(begin)+warmUpWindow <= warmUpLimit {
-		rate, err := b.warmUpWindow(ctx, arms)
+	for n := 0; !w.Stable && time.Since(begin)+warmUpWindow <= warmUpLimit; n++ {
+		rate, err := b.warmUpWindow(ctx, arms, subjects, n)
 		if err != nil {
 			return err
 		}
@@ -92,29 +90,28 @@ func (b *bench) warmUp(ctx context.Context) error {
 		w.Rates = append(w.Rates, rate)
 		w.Stable = stable(w.Rates)
 		w.Took = time.Since(begin)
-		b.progress.status("warm-up: %.0f operations/s after %.0f s", rate, w.Took.Seconds())
+		b.progress.Status("warm-up: %.0f operations/s after %.0f s", rate, w.Took.Seconds())
 	}
-	for _, a := range arms {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
-		err := b.subjects[a.ID].close(closing)
+	for _, s := range subjects {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		err := s.Close(closing)
 		cancel()
-		delete(b.subjects, a.ID)
 		if err != nil {
 			return err
 		}
 	}
-	b.progress.line("%s", w)
+	b.progress.Line("%s", w)
 	return nil
 }
 
-func (b *bench) warmUpWindow(ctx context.Context, arms []Arm) (rate float64, err error) {
+// warmUpWindow is the n-th window of the warm-up. Its number goes below those of the
+// rounds, so that what a round makes anew is made anew here too.
+func (b *bench) warmUpWindow(ctx context.Context, arms []Arm, subjects []Subject, n int) (rate float64, err error) {
 	var wg sync.WaitGroup
 	samples := make([]Sample, len(arms))
 	errs := make([]error, len(arms))
 	for i, a := range arms {
-		wg.Go(func() {
-			samples[i], errs[i] = cell(ctx, b.subjects[a.ID], a, Low, 0, warmUpWindow, b.plan.Seed, b.pids)
-		})
+		wg.Go(func() { samples[i], errs[i] = subjects[i].Window(ctx, b.window(a, -1-n, warmUpWindow)) })
 	}
 	wg.Wait()
 	for i := range arms {

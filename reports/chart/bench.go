@@ -14,11 +14,16 @@ import (
 type BenchLine struct {
 	Label string
 	Rates []RoundValue // ops/s
-	// Ratios to the ceiling, one a round in which both ran; empty for a ceiling.
-	Ratios           []RoundValue
-	Median, Min, Max float64 // of the ratios
 	// Latencies of the ok operations; all 0 if none were recorded.
 	P50, P95, P99, Top time.Duration
+}
+
+// BenchRatio is an arm by another, one value a round in which both ran; empty for
+// an arm that is compared with none.
+type BenchRatio struct {
+	Label            string
+	Rounds           []RoundValue
+	Median, Min, Max float64
 }
 
 // RoundValue is a value of one round.
@@ -53,14 +58,14 @@ var curveStyles = []struct {
 	{OKColor, nil}, {Tail, []float64{6, 3}}, {UnkColor, []float64{2, 2}}, {Good, []float64{8, 2, 2, 2}}, {BadColor, []float64{4, 2}}, {Entitled, []float64{1, 2}},
 }
 
-// BenchRatios draws each arm's ratio to its ceiling: a dot a round, a bar from
-// the least to the greatest, a tick at the median.
-func BenchRatios(lines []BenchLine) SVG {
-	s := SVG{Name: "ratios", Title: "Ratio to the ceiling by round, with median and spread", W: Width}
-	var rows []BenchLine
+// BenchRatios draws each arm's ratio to another, which one names: a dot a round, a
+// bar from the least to the greatest, a tick at the median.
+func BenchRatios(name, title, one string, lines []BenchRatio) SVG {
+	s := SVG{Name: name, Title: title, W: Width}
+	var rows []BenchRatio
 	top := 1.0
 	for _, l := range lines {
-		if len(l.Ratios) > 0 {
+		if len(l.Rounds) > 0 {
 			rows = append(rows, l)
 			top = max(top, l.Max)
 		}
@@ -79,12 +84,12 @@ func BenchRatios(lines []BenchLine) SVG {
 		d.text(x(i*step), bottom+15, "m mid", trimFloat(i*step))
 	}
 	d.line(x(1), 22, x(1), bottom, "ph", "stroke-dasharray:4 3")
-	d.text(x(1), bottom+28, "m mid s", "the ceiling")
+	d.text(x(1), bottom+28, "m mid s", one)
 	for i, l := range rows {
 		y := 26 + (float64(i)+0.5)*benchRow
 		d.text(benchL-12, y+4, "end", clip(l.Label, benchL-16, 11))
-		d.rect(x(l.Min), y-3, max(x(l.Max)-x(l.Min), 1), 6, "", "fill:var(--ok);opacity:.28", fmt.Sprintf("%s: median %.2f, %.2f to %.2f over %d rounds", l.Label, l.Median, l.Min, l.Max, len(l.Ratios)))
-		for _, r := range l.Ratios {
+		d.rect(x(l.Min), y-3, max(x(l.Max)-x(l.Min), 1), 6, "", "fill:var(--ok);opacity:.28", fmt.Sprintf("%s: median %.2f, %.2f to %.2f over %d rounds", l.Label, l.Median, l.Min, l.Max, len(l.Rounds)))
+		for _, r := range l.Rounds {
 			d.raw(fmt.Sprintf(`<circle cx="%s" cy="%s" r="2.4" class="o-ok"><title>round %d: %.3f</title></circle>`, num(x(r.Value)), num(y), r.Round, r.Value))
 		}
 		d.rect(x(l.Median)-1.5, y-9, 3, 18, "mark", "", "")

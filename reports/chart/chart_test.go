@@ -129,7 +129,7 @@ func TestChartsOfNothing(t *testing.T) {
 	if l, err := Latencies(a); err != nil || len(l) != 0 {
 		t.Errorf("latencies: %d, %v", len(l), err)
 	}
-	for _, s := range []SVG{Strip(a), Holders(a, "h", "t", 0, 0), Window(a, WindowInput{}), BenchRatios(nil), BenchLatencies(nil)} {
+	for _, s := range []SVG{Strip(a), Holders(a, "h", "t", 0, 0), Window(a, WindowInput{}), BenchRatios("r", "t", "o", nil), BenchLatencies(nil)} {
 		if !s.Empty() {
 			t.Errorf("%s is drawn out of nothing", s.Name)
 		}

@@ -21,6 +21,7 @@ type DB struct {
 
 	mu   sync.Mutex
 	seen map[StatementInfo]struct{}
+	sent Sent
 }
 
 // Open connects. It succeeds if one contact point answers; nodes that are down
@@ -187,6 +188,7 @@ func (db *DB) do(ctx context.Context, copyNo int, s store.Statement, op string, 
 	if err != nil {
 		return &store.Error{Op: op, Outcome: store.Fail, Cause: err}
 	}
+	db.count(info)
 	db.report(info)
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

@@ -1,4 +1,4 @@
-package bench
+package locks
 
 import (
 	"math"
@@ -11,6 +11,7 @@ import (
 	"fencepost/core/clock"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
+	"fencepost/harness/bench"
 	"fencepost/harness/bench/stat"
 )
 
@@ -32,21 +33,22 @@ func newWorld(t *testing.T, faults sim.Faults) *world {
 	return w
 }
 
-func (w *world) bare() subject {
-	return &casSubject{meter: &meter{Locks: w.session}, audit: w.audit, ttl: 6 * time.Second}
+func (w *world) bare() bench.Subject {
+	return (&Ceiling{locks: w.session, audit: w.audit, ttl: 6 * time.Second}).Subject()
 }
 
-func (w *world) lock() subject {
-	s, err := newLockSubject(w.session, 6*time.Second, w.audit, rand.New(rand.NewPCG(1, 1)), clock.Go())
+func (w *world) lock() bench.Subject {
+	s, err := newLocker(w.session, 6*time.Second, w.audit, rand.New(rand.NewPCG(1, 1)), clock.Go())
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return s
 }
 
-func (w *world) run(s subject, arm Arm, c Contention, window time.Duration) Sample {
+func (w *world) run(s bench.Subject, arm bench.Arm, c Contention, window time.Duration) bench.Sample {
 	w.t.Helper()
-	sample, err := cell(w.t.Context(), s, arm, c, 1, window, 1, nil)
+	arm.Contention = string(c)
+	sample, err := s.Window(w.t.Context(), bench.Window{Arm: arm, Round: 1, Length: window, Seed: 1})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -54,9 +56,9 @@ func (w *world) run(s subject, arm Arm, c Contention, window time.Duration) Samp
 }
 
 // end settles a subject and returns the violations of rows by count.
-func (w *world) end(s subject, count func(*store.Version) int64) []string {
+func (w *world) end(s bench.Subject, count func(*store.Version) int64) []string {
 	w.t.Helper()
-	if err := s.close(w.t.Context()); err != nil {
+	if err := s.Close(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 	w.session.SetFaults(sim.Faults{Latency: oneWay})
@@ -66,8 +68,7 @@ func (w *world) end(s subject, count func(*store.Version) int64) []string {
 	return w.audit.found()
 }
 
-func grants(v *store.Version) int64  { return v.Fence }
-func updates(v *store.Version) int64 { return v.Beat + 1 }
+func grants(v *store.Version) int64 { return v.Fence }
 
 func near(got, want, within float64) bool { return math.Abs(got-want) <= within*want }
 
@@ -76,7 +77,7 @@ func TestBareUncontended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, sim.Faults{})
 		s := w.bare()
-		got := w.run(s, Arm{ID: "C/4", Kind: KindCAS, Threads: 4}, Low, 2*time.Second)
+		got := w.run(s, bench.Arm{ID: "C/4", Kind: "cas", Threads: 4}, Low, 2*time.Second)
 		// A round trip takes 2 ms in the mean, so four threads do 2,000 a second.
 		if !near(got.Rate(), 2000, 0.05) || got.Fail != 0 || got.Unknown != 0 {
 			t.Errorf("%v/s, %d failed, %d unknown; want about 2000/s", got.Rate(), got.Fail, got.Unknown)
@@ -100,7 +101,7 @@ func TestBareContended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, sim.Faults{})
 		s := w.bare()
-		got := w.run(s, Arm{ID: "C/8", Kind: KindCAS, Threads: 8}, High, 2*time.Second)
+		got := w.run(s, bench.Arm{ID: "C/8", Kind: "cas", Threads: 8}, High, 2*time.Second)
 		if got.OK == 0 || got.LWTsPerOp() < 3 {
 			t.Errorf("%d updates with %v LWTs each; want many rejections", got.OK, got.LWTsPerOp())
 		}
@@ -127,7 +128,7 @@ func TestLockCycle(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, sim.Faults{})
 			s := w.lock()
-			got := w.run(s, Arm{ID: "L", Kind: KindLock, Threads: c.threads, TTL: 6 * time.Second}, c.contention, 2*time.Second)
+			got := w.run(s, bench.Arm{ID: "L", Kind: "lock", Threads: c.threads, TTL: 6 * time.Second}, c.contention, 2*time.Second)
 			if !near(got.Rate(), c.rate, 0.05) || got.Fail != 0 || got.Unknown != 0 {
 				t.Errorf("%s, %d threads: %v/s, %d failed, %d unknown; want about %v/s", c.contention, c.threads, got.Rate(), got.Fail, got.Unknown, c.rate)
 			}
@@ -146,7 +147,7 @@ func TestLockContended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, sim.Faults{})
 		s := w.lock()
-		got := w.run(s, Arm{ID: "L", Kind: KindLock, Threads: 8, TTL: 6 * time.Second}, High, 5*time.Second)
+		got := w.run(s, bench.Arm{ID: "L", Kind: "lock", Threads: 8, TTL: 6 * time.Second}, High, 5*time.Second)
 		if got.LWTsPerOp() > 2.05 || got.OK < 500 {
 			t.Errorf("%d cycles with %v LWTs each", got.OK, got.LWTsPerOp())
 		}
@@ -166,18 +167,18 @@ func TestLockContended(t *testing.T) {
 // and unknown ones may or may not be there.
 func TestUnknownOutcomes(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []Kind{KindCAS, KindLock} {
+	for _, kind := range []string{"cas", "lock"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, sim.Faults{LoseReply: 0.02, LoseRequest: 0.01, ServerTimeout: 0.02, Refuse: 0.02})
 			s, count := w.bare(), updates
-			if kind == KindLock {
+			if kind == "lock" {
 				s, count = w.lock(), grants
 			}
-			got := w.run(s, Arm{ID: string(kind), Kind: kind, Threads: 4, TTL: 6 * time.Second}, Medium, 20*time.Second)
+			got := w.run(s, bench.Arm{ID: kind, Kind: kind, Threads: 4, TTL: 6 * time.Second}, Medium, 20*time.Second)
 			if got.OK == 0 || got.Sent.Unknown == 0 {
 				t.Errorf("%s: %d ok, %d requests unknown; want both", kind, got.OK, got.Sent.Unknown)
 			}
-			if kind == KindCAS && (got.Fail == 0 || got.Unknown == 0) {
+			if kind == "cas" && (got.Fail == 0 || got.Unknown == 0) {
 				t.Errorf("%s: %d failed, %d unknown; want both", kind, got.Fail, got.Unknown)
 			}
 			if found := w.end(s, count); len(found) > 0 {
@@ -193,7 +194,7 @@ func TestUnsafeStoreIsFound(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		sabotage func(*sim.Store)
-		kind     Kind
+		kind     string
 		want     string
 	}{
 		{"tokens that do not rise", func(s *sim.Store) {
@@ -203,7 +204,7 @@ func TestUnsafeStoreIsFound(t *testing.T) {
 				}
 				return &to
 			}
-		}, KindLock, "was handed out twice"},
+		}, "lock", "was handed out twice"},
 		{"acknowledged updates that are lost", func(s *sim.Store) {
 			n := 0
 			s.Write = func(row *store.Version, to store.Version) *store.Version {
@@ -212,16 +213,16 @@ func TestUnsafeStoreIsFound(t *testing.T) {
 				}
 				return &to
 			}
-		}, KindCAS, "were acknowledged"},
+		}, "cas", "were acknowledged"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, sim.Faults{})
 			c.sabotage(w.store)
 			s, count := w.bare(), updates
-			if c.kind == KindLock {
+			if c.kind == "lock" {
 				s, count = w.lock(), grants
 			}
-			w.run(s, Arm{ID: "x", Kind: c.kind, Threads: 2, TTL: 6 * time.Second}, High, time.Second)
+			w.run(s, bench.Arm{ID: "x", Kind: c.kind, Threads: 2, TTL: 6 * time.Second}, High, time.Second)
 			if found := strings.Join(w.end(s, count), "\n"); !strings.Contains(found, c.want) {
 				t.Errorf("%s: found %q, want %q", c.name, found, c.want)
 			}
@@ -232,19 +233,19 @@ func TestUnsafeStoreIsFound(t *testing.T) {
 // A store that answers nothing gives no numbers, and says so.
 func TestNothingAnswers(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []Kind{KindCAS, KindLock} {
+	for _, kind := range []string{"cas", "lock"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, sim.Faults{})
 			w.session.Cut(true)
 			s := w.bare()
-			if kind == KindLock {
+			if kind == "lock" {
 				s = w.lock()
 			}
-			got := w.run(s, Arm{ID: "x", Kind: kind, Threads: 2, TTL: 6 * time.Second}, Low, 2*time.Second)
+			got := w.run(s, bench.Arm{ID: "x", Kind: kind, Threads: 2, TTL: 6 * time.Second}, Low, 2*time.Second)
 			if got.OK != 0 || got.Done != 0 || got.Waiting != 2 || got.Oldest < 2*time.Second-time.Millisecond {
 				t.Errorf("%s: %d ok, %d done, %d waiting for %s; want only two that waited all the time", kind, got.OK, got.Done, got.Waiting, got.Oldest)
 			}
-			if err := s.close(t.Context()); err != nil {
+			if err := s.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

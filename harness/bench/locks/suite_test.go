@@ -1,4 +1,4 @@
-package bench
+package locks
 
 import (
 	"reflect"
@@ -8,7 +8,18 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"fencepost/harness/bench"
 )
+
+// layout is the plan of a suite.
+func layout(c Config) (*bench.Plan, error) {
+	s, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.Plan(), nil
+}
 
 func TestParseContentions(t *testing.T) {
 	t.Parallel()
@@ -46,20 +57,20 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestNewPlanRefuses(t *testing.T) {
+func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]Config{
 		"no contention":   {},
-		"few rounds":      {Contention: Low, Rounds: 4},
-		"short window":    {Contention: Low, Window: time.Millisecond},
+		"few rounds":      {Contention: Low, Config: bench.Config{Rounds: 4}},
+		"short window":    {Contention: Low, Config: bench.Config{Window: time.Millisecond}},
 		"no threads":      {Contention: Low, Threads: []int{0}},
 		"threads twice":   {Contention: Low, Threads: []int{8, 8}},
 		"too many":        {Contention: Low, Threads: []int{5000}},
 		"short ttl":       {Contention: Low, TTLs: []time.Duration{time.Millisecond}},
 		"ttl twice":       {Contention: Low, TTLs: []time.Duration{6 * time.Second, 6 * time.Second}},
-		"negative rounds": {Contention: Low, Rounds: -1},
+		"negative rounds": {Contention: Low, Config: bench.Config{Rounds: -1}},
 	} {
-		if p, err := NewPlan(c); err == nil {
+		if p, err := layout(c); err == nil {
 			t.Errorf("%s: accepted as %+v", name, p.Config)
 		}
 	}
@@ -67,7 +78,7 @@ func TestNewPlanRefuses(t *testing.T) {
 
 func TestDefaultPlan(t *testing.T) {
 	t.Parallel()
-	p, err := NewPlan(Config{Contention: High, Seed: 7})
+	p, err := layout(Config{Contention: High, Config: bench.Config{Seed: 7}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +94,12 @@ func TestDefaultPlan(t *testing.T) {
 	if !slices.Equal(ids, want) {
 		t.Errorf("arms %v, want %v", ids, want)
 	}
-	if d := p.Estimate() + warmUpLimit; d > 6*time.Minute {
+	s, err := New(Config{Contention: High})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const warmUp = time.Minute
+	if d := s.Estimate() + warmUp; d > 6*time.Minute {
 		t.Errorf("the default plan takes %s with its warm-up: more than 6 minutes", d)
 	}
 }
@@ -97,14 +113,13 @@ func TestPlanProperties(t *testing.T) {
 			TTLs: rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) time.Duration {
 				return time.Duration(rapid.IntRange(1, 60).Draw(t, "s")) * time.Second
 			}), 1, 3, rapid.ID).Draw(t, "ttls"),
-			Rounds: rapid.IntRange(MinRounds, 12).Draw(t, "rounds"),
-			Seed:   rapid.Uint64().Draw(t, "seed"),
+			Config: bench.Config{Rounds: rapid.IntRange(bench.MinRounds, 12).Draw(t, "rounds"), Seed: rapid.Uint64().Draw(t, "seed")},
 		}
-		p, err := NewPlan(c)
+		p, err := layout(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, _ := NewPlan(c)
+		again, _ := layout(c)
 		if !reflect.DeepEqual(p, again) {
 			t.Fatal("the same seed gave another plan")
 		}
@@ -153,11 +168,11 @@ func TestPlanProperties(t *testing.T) {
 
 func TestOrderDiffersByRoundAndSeed(t *testing.T) {
 	t.Parallel()
-	a, err := NewPlan(Config{Contention: Low, Seed: 1})
+	a, err := layout(Config{Contention: Low, Config: bench.Config{Seed: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := NewPlan(Config{Contention: Low, Seed: 2})
+	b, err := layout(Config{Contention: Low, Config: bench.Config{Seed: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,220 @@
+package jobs
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"fencepost/core/job"
+)
+
+// book follows every job of a queue from the instant at which it is asked for to its
+// end. A job's id carries its number, so that nothing is looked up by name and a
+// million jobs take some tens of megabytes without a pointer.
+type book struct {
+	queue  string
+	shards int
+	begin  time.Time
+
+	mu      sync.Mutex
+	entries []entry
+	waiting map[int]chan struct{}
+	// ended counts completed jobs, lost ownerships that ended without a hand-over:
+	// after one a job may rightly run a second time.
+	ended, lost int
+	// strangers are ids that are nobody's.
+	strangers []job.ID
+}
+
+// entry is a job. Instants are since the book's begin; 0: not yet.
+type entry struct {
+	asked, started, finished, ended time.Duration
+	runs, failures, ends            uint8
+	reply                           reply
+	seen                            bool // its row was found at the end
+}
+
+// reply is what became of an enqueue.
+type reply uint8
+
+const (
+	none    reply = iota // no answer: it may or may not be there
+	acked                // acknowledged
+	refused              // certainly not done
+)
+
+func newBook(queue string, shards int) *book {
+	return &book{queue: queue, shards: shards, begin: time.Now(), waiting: map[int]chan struct{}{}}
+}
+
+// ask opens the entry of the next job. at is when it is meant to be asked for.
+func (b *book) ask(at time.Time) (n int, j job.Job) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n = len(b.entries)
+	b.entries = append(b.entries, entry{asked: at.Sub(b.begin)})
+	return n, job.Job{ID: b.id(n), Queue: b.queue, Kind: Kind}
+}
+
+// await returns what is closed when the job is completed. It is called before the job
+// is submitted.
+func (b *book) await(n int) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ch := make(chan struct{})
+	b.waiting[n] = ch
+	return ch
+}
+
+// replied notes what the enqueue of a job was answered.
+func (b *book) replied(n int, r reply) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entries[n].reply = r
+}
+
+// start, finish and end are reported by the scheduler: the handler was called, it
+// returned, the job is completed for good.
+func (b *book) start(id job.ID) {
+	b.update(id, func(_ int, e *entry, now time.Duration) {
+		e.started = now
+		e.runs++
+	})
+}
+
+func (b *book) finish(id job.ID, err error) {
+	b.update(id, func(_ int, e *entry, now time.Duration) {
+		e.finished = now
+		if err != nil {
+			e.failures++
+		}
+	})
+}
+
+func (b *book) end(id job.ID) {
+	b.update(id, func(n int, e *entry, now time.Duration) {
+		e.ended = now
+		e.ends++
+		b.ended++
+		if ch := b.waiting[n]; ch != nil {
+			delete(b.waiting, n)
+			close(ch)
+		}
+	})
+}
+
+func (b *book) update(id job.ID, f func(n int, e *entry, now time.Duration)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, ok := b.number(id)
+	if !ok {
+		b.strangers = append(b.strangers, id)
+		return
+	}
+	// Never 0, which is "not yet".
+	f(n, &b.entries[n], max(time.Since(b.begin), 1))
+}
+
+// lose notes that a shard was lost.
+func (b *book) lose() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lost++
+}
+
+// counts returns how many jobs were asked for and how many are completed.
+func (b *book) counts() (asked, ended int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.entries), b.ended
+}
+
+// parts are the latencies of which a completed job's consists, as partNames names them.
+func (b *book) parts(n int) []time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.entries[n]
+	return []time.Duration{e.started - e.asked, e.finished - e.started, e.ended - e.finished}
+}
+
+// id is the id of a job: 8 bytes that spread the jobs over the shards, and its number.
+func (b *book) id(n int) job.ID {
+	var raw [16]byte
+	binary.BigEndian.PutUint64(raw[:8], mix(uint64(n)))
+	binary.BigEndian.PutUint64(raw[8:], uint64(n))
+	return job.RandomID(raw, b.shards)
+}
+
+// number is the inverse of id, for ids of this book. The caller has the mutex.
+func (b *book) number(id job.ID) (int, bool) {
+	_, digits, _ := strings.Cut(string(id), "-")
+	raw, err := hex.DecodeString(digits)
+	if err != nil || len(raw) != 16 {
+		return 0, false
+	}
+	n := binary.BigEndian.Uint64(raw[8:])
+	if n >= uint64(len(b.entries)) || b.id(int(n)) != id {
+		return 0, false
+	}
+	return int(n), true
+}
+
+// mix is the finalizer of splitmix64: every bit of n moves every bit.
+func mix(n uint64) uint64 {
+	n += 0x9e3779b97f4a7c15
+	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
+	n = (n ^ n>>27) * 0x94d049bb133111eb
+	return n ^ n>>31
+}
+
+// maxFound bounds the violations of a queue that are named one by one.
+const maxFound = 5
+
+// findings collects violations.
+type findings struct {
+	queue string
+	list  []string
+	more  int
+}
+
+func (f *findings) add(format string, args ...any) {
+	if len(f.list) == maxFound {
+		f.more++
+		return
+	}
+	f.list = append(f.list, f.queue+": "+fmt.Sprintf(format, args...))
+}
+
+func (f *findings) all() []string {
+	if f.more == 0 {
+		return f.list
+	}
+	return append(f.list, fmt.Sprintf("%s: %d more", f.queue, f.more))
+}
+
+// judge compares what was acknowledged with what was done, when nothing is on its way
+// any more.
+func (b *book) judge(f *findings) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range b.strangers {
+		f.add("job %s was run or completed, and nobody enqueued it", id)
+	}
+	for n, e := range b.entries {
+		switch {
+		case e.ends > 1:
+			f.add("job %s was completed %d times", b.id(n), e.ends)
+		case e.reply == acked && e.ends == 0:
+			f.add("job %s was acknowledged and never completed (runs: %d)", b.id(n), e.runs)
+		case e.reply == refused && e.runs+e.ends > 0:
+			f.add("job %s was refused for certain, and yet ran", b.id(n))
+		case e.ends > 0 && e.runs == 0:
+			f.add("job %s was completed and never run", b.id(n))
+		case e.runs > e.failures+1 && b.lost == 0:
+			f.add("job %s ran %d times, of which %d failed, and no shard changed hands", b.id(n), e.runs, e.failures)
+		}
+	}
+}

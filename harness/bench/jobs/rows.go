@@ -1,0 +1,222 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/sink"
+	"fencepost/core/store"
+	"fencepost/core/worker"
+)
+
+// readTimeout bounds a read of the audit, readTries how often it is repeated: it has no
+// effect. pageRows are read at once, readers work at the same time.
+const (
+	readTimeout = 10 * time.Second
+	readTries   = 5
+	pageRows    = 1000
+	readers     = 16
+)
+
+// read repeats a read that failed.
+func read[T any](ctx context.Context, f func(context.Context) (T, error)) (out T, err error) {
+	for range readTries {
+		rctx, cancel := context.WithTimeout(ctx, readTimeout)
+		out, err = f(rctx)
+		cancel()
+		if err == nil || pause(ctx, 200*time.Millisecond) != nil {
+			return out, err
+		}
+	}
+	return out, err
+}
+
+// each calls f for 0 to n-1, some at a time, until one fails.
+func each(n int, f func(i int) error) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var first error
+	next := 0
+	take := func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		next++
+		return next - 1, next <= n && first == nil
+	}
+	for range min(readers, n) {
+		wg.Go(func() {
+			for {
+				i, ok := take()
+				if !ok {
+					return
+				}
+				if err := f(i); err != nil {
+					mu.Lock()
+					first = err
+					mu.Unlock()
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return first
+}
+
+// verifyRows reads all rows of the queue when its owner has stopped: each completed job
+// has its row and its place among the ended ones, and there is nothing else.
+func (b *book) verifyRows(ctx context.Context, s store.Shards, f *findings) error {
+	var mu sync.Mutex
+	doubts := 0 // jobs of which nobody knows whether they were enqueued
+	for _, e := range b.entries {
+		if e.reply == none && e.ends == 0 {
+			doubts++
+		}
+	}
+	err := each(b.shards, func(i int) error {
+		id := store.ShardID{Queue: b.queue, Shard: i}
+		h, err := read(ctx, func(ctx context.Context) (*store.Header, error) { return s.Look(ctx, id, true) })
+		if err != nil {
+			return fmt.Errorf("look at shard %s at the end: %w", id, err)
+		}
+		if h == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			f.add("shard %d has no header", i)
+			return nil
+		}
+		counts := map[store.Kind]int{}
+		for kind := store.KindPending; kind <= store.KindDLQ; kind++ {
+			err := scan(ctx, s, id, kind, lowMark(h, kind), func(r store.Row) {
+				mu.Lock()
+				defer mu.Unlock()
+				counts[kind]++
+				if kind == store.KindJob {
+					b.row(r, f)
+				}
+			})
+			if err != nil {
+				return fmt.Errorf("scan shard %s at the end: %w", id, err)
+			}
+		}
+		inbox, err := read(ctx, func(ctx context.Context) ([]store.InboxRow, error) { return s.InboxScan(ctx, id, "", pageRows) })
+		if err != nil {
+			return fmt.Errorf("read the inbox of shard %s at the end: %w", id, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if h.Owner != "" {
+			f.add("shard %d is still owned by %s, which has stopped", i, h.Owner)
+		}
+		open := counts[store.KindPending] + counts[store.KindRunning] + counts[store.KindDLQ]
+		if open+len(inbox) > doubts {
+			f.add("shard %d has %d pending, %d running, %d dead and %d unread jobs, and only %d may be left", i,
+				counts[store.KindPending], counts[store.KindRunning], counts[store.KindDLQ], len(inbox), doubts)
+		}
+		if counts[store.KindJob] != counts[store.KindEnded]+open {
+			f.add("shard %d has %d jobs: %d ended ones and %d others", i, counts[store.KindJob], counts[store.KindEnded], open)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for n, e := range b.entries {
+		if e.ends > 0 && !e.seen {
+			f.add("job %s was completed, and its row is gone", b.id(n))
+		}
+	}
+	return nil
+}
+
+// row compares a job's row with what was reported.
+func (b *book) row(r store.Row, f *findings) {
+	n, ok := b.number(job.ID(r.ID))
+	if !ok {
+		f.add("there is a row of job %s, which nobody enqueued", r.ID)
+		return
+	}
+	e := &b.entries[n]
+	e.seen = true
+	switch {
+	case e.reply == none && e.ends == 0:
+	case job.State(r.State) != job.Completed || e.ends == 0:
+		f.add("the row of job %s says %q, and it was reported completed %d times", r.ID, r.State, e.ends)
+	case r.Attempt != int(e.runs) && b.lost == 0:
+		f.add("the row of job %s counts %d attempts, and it ran %d times", r.ID, r.Attempt, e.runs)
+	}
+}
+
+// lowMark is where a later owner would begin to read: what lies before it are the
+// tombstones of all jobs that there ever were.
+func lowMark(h *store.Header, kind store.Kind) int64 {
+	switch kind {
+	case store.KindPending:
+		return h.LowPending
+	case store.KindRunning:
+		return h.LowRunning
+	case store.KindEnded:
+		return h.LowEnded
+	}
+	return -1
+}
+
+// afterAll is above any job's id.
+const afterAll = "\x7f"
+
+// scan reads all rows of a kind above a mark.
+func scan(ctx context.Context, s store.Shards, id store.ShardID, kind store.Kind, above int64, f func(store.Row)) error {
+	r := store.Range{Kind: kind, AfterAt: above, AfterID: afterAll, UpTo: math.MaxInt64, Limit: pageRows}
+	for {
+		rows, err := read(ctx, func(ctx context.Context) ([]store.Row, error) { return s.Scan(ctx, id, r) })
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			f(row)
+		}
+		if len(rows) < pageRows {
+			return nil
+		}
+		last := rows[len(rows)-1]
+		r.AfterAt, r.AfterID = last.At, last.ID
+	}
+}
+
+// verifyEffects reads the ledger of every completed job: its effect was accepted once.
+func (b *book) verifyEffects(ctx context.Context, s sink.Sink, f *findings) error {
+	var mu sync.Mutex
+	return each(len(b.entries), func(n int) error {
+		if b.entries[n].ends == 0 {
+			return nil
+		}
+		id := b.id(n)
+		resource := worker.Resource(job.Job{ID: id, Queue: b.queue})
+		ledger, err := read(ctx, func(ctx context.Context) ([]sink.Entry, error) { return s.Ledger(ctx, resource) })
+		if err != nil {
+			return fmt.Errorf("read the ledger of job %s: %w", id, err)
+		}
+		accepted := 0
+		for _, e := range ledger {
+			if e.Kind == sink.KindAccept {
+				accepted++
+			}
+		}
+		shard, _ := id.Shard()
+		issuer := engine.Issuer(store.ShardID{Queue: b.queue, Shard: shard})
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case accepted != 1:
+			f.add("the effect of job %s was accepted %d times", id, accepted)
+		case ledger[0].Issuer != issuer:
+			f.add("the effect of job %s was accepted by a token of %s", id, ledger[0].Issuer)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,27 @@
+// Package locks measures locks beside the bare driver.
+//
+// # The arms
+//
+//   - C, the ceiling: the lock row's own conditional update through the same
+//     session and the same statement as the lock client's, but with no lock client
+//     above it. Rejected, a thread tries again at once with the row that came back.
+//     Its latency is that of the whole update, retries included.
+//   - W: a plain write at QUORUM of the same columns.
+//   - L: acquire and release with core/lock, all threads of the process through one
+//     client, nothing held in between. Once for each ttl.
+//   - L2: a copy of L, the A/A control.
+//
+// A lock cycle changes its row twice, a bare update once, so ratios compare row
+// changes a second. The number of conditional requests that an operation really
+// took is counted (by the lock client's observer, and once more at the store; they
+// must agree) and shown beside it.
+//
+// Threads start on rows that exist. Each round uses rows of its own: which node leads
+// a partition is drawn anew.
+//
+// # The audit
+//
+// Every token is looked at as it is handed out, and every row is read once more
+// at the end: tokens must rise, no two leases may be valid at once, and each row
+// must show as many changes as were acknowledged.
+package locks

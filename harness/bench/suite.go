@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/sink"
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+)
+
+// Suite is what is measured: arms that are compared, and how each is run.
+type Suite interface {
+	// Name is short, and fit for a keyspace and a directory: "high", "jobs".
+	Name() string
+	// Setting says in some words what is measured: "contention high (1 key)".
+	Setting() string
+	// Plan is which arms are run in which order, Estimate about how long all takes.
+	Plan() *Plan
+	Estimate() time.Duration
+	// WarmUp are arms that together use every kind of code that the plan's do.
+	WarmUp() []Arm
+	// Open prepares what the arms share.
+	Open(ctx context.Context, env *Env) error
+	// Subject makes an arm; stream is that of its random numbers.
+	Subject(a Arm, stream uint64) (Subject, error)
+	// Finish looks at everything once more when all subjects are closed, and adds
+	// what it found to r: violations, problems, notes.
+	Finish(ctx context.Context, r *Result) error
+	// Round says in a line how the samples of a round went.
+	Round(samples []Sample) string
+	// Legend says what the arms do, Headlines in a sentence each what came out.
+	Legend() []string
+	Headlines(r *Result) []string
+}
+
+// Sequel is a Suite that measures something when the rounds are over.
+type Sequel interface {
+	Suite
+	// Then adds what it measured to r.
+	Then(ctx context.Context, r *Result, p *Progress) error
+}
+
+// Targeted is a Suite whose results have targets.
+type Targeted interface {
+	Suite
+	Targets(r *Result) ([]Target, error)
+}
+
+// Subject is an arm at work.
+type Subject interface {
+	// Window measures for a window.
+	Window(ctx context.Context, w Window) (Sample, error)
+	// Close settles what is in the background.
+	Close(ctx context.Context) error
+}
+
+// Window is an arm's turn in a round.
+type Window struct {
+	Arm    Arm
+	Round  int
+	Lead   time.Duration
+	Length time.Duration
+	Seed   uint64
+	// PIDs are the database's processes on this machine.
+	PIDs []int
+}
+
+// Env is where arms work.
+type Env struct {
+	Locks  store.Locks
+	Shards store.Shards
+	// Sink is a sink on connections of its own, SinkLWTs how many conditional
+	// requests and SERIAL reads it has sent.
+	Sink     sink.Sink
+	SinkLWTs func() int64
+	// DB is the session of Locks and Shards; nil if they are simulated.
+	DB *cassandra.DB
+	// Clock is that of leases, Logger takes what is written on the way; nil: those of
+	// the core.
+	Clock  clock.Clock
+	Logger *slog.Logger
+	// Seed is that of everything random.
+	Seed uint64
+	PIDs []int
+}
+
+// Rand is a stream of random numbers.
+func (e *Env) Rand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(e.Seed, 1<<32|stream)) }
+
+// Traffic counts requests.
+type Traffic struct {
+	LWTs     int64 // conditional requests sent, resends and SERIAL reads too
+	Rejected int64 // of them answered "not applied"
+	Unknown  int64 // of them without a certain answer
+	Reads    int64 // plain reads
+	Writes   int64 // plain writes
+	SinkLWTs int64 // conditional requests and SERIAL reads of the sink, beside LWTs
+}
+
+// Minus is what was sent since u.
+func (t Traffic) Minus(u Traffic) Traffic {
+	return Traffic{t.LWTs - u.LWTs, t.Rejected - u.Rejected, t.Unknown - u.Unknown, t.Reads - u.Reads, t.Writes - u.Writes, t.SinkLWTs - u.SinkLWTs}
+}
