@@ -2,7 +2,6 @@ package broken
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/system/unfenced"
 	"fencepost/harness/workload"
 )
 
@@ -20,12 +20,7 @@ func sinkNoTokenCheck(_ workload.Config, db *cassandra.DB, inner sink.Sink) sink
 
 type uncheckedSink struct {
 	sink.Sink
-	db conditional
-}
-
-// conditional is what a sink of another kind needs of the database.
-type conditional interface {
-	CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (applied bool, rows []map[string]any, err error)
+	db unfenced.Database
 }
 
 func (s uncheckedSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
@@ -42,20 +37,7 @@ func (s uncheckedSink) Accept(ctx context.Context, resource, issuer string, toke
 
 // write accepts an effect if the ledger has not grown since st.
 func (s uncheckedSink) write(ctx context.Context, st sink.State, resource, issuer string, token int64, e sink.Effect) (a sink.Answer, applied bool, err error) {
-	seq, seen := st.Seq+1, max(token, st.Seen)
-	applied, _, err = s.db.CAS(ctx, 0,
-		store.Statement{
-			CQL:  `UPDATE sink SET value = ?, last_seq = ?, highest = ? WHERE resource = ? AND kind = 0 AND seq = 0 AND key = '' IF last_seq = ?`,
-			Args: []any{e.Value, seq, seen, resource, st.Seq}, Partition: []any{resource},
-		},
-		store.Statement{
-			CQL:  `INSERT INTO sink (resource, kind, seq, key, issuer, fence, value, entry, effect_key) VALUES (?, 2, ?, '', ?, ?, ?, 'accept', ?)`,
-			Args: []any{resource, seq, issuer, token, e.Value, e.Key},
-		})
-	if err != nil {
-		return a, false, fmt.Errorf("write to the sink: %w", err)
-	}
-	return sink.Answer{Result: sink.Applied, FirstToken: token, Seen: seen, Seq: seq}, applied, nil
+	return unfenced.Write(ctx, s.db, st, resource, issuer, token, e)
 }
 
 // sinkRefusesEqual demands a token above the highest seen: a holder that has

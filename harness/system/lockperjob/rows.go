@@ -1,0 +1,176 @@
+package lockperjob
+
+import (
+	"context"
+	"fmt"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+)
+
+// Row is a job's row.
+type Row struct {
+	ID      job.ID
+	Body    []byte // the job, encoded
+	State   job.State
+	Attempt int
+	Run     job.RunID // the token of its last run, 0 if it had none
+	Due     int64     // ms since 1970
+	Ended   int64     // ms since 1970; 0 until it ended
+	Error   string    // of the last attempt
+}
+
+// Pending is the row of a job that waits.
+type Pending struct {
+	Bucket int
+	Due    int64 // ms since 1970
+	ID     job.ID
+}
+
+// run is a row of the history of runs.
+type run struct {
+	job            job.ID
+	id             job.RunID
+	attempt        int
+	holder         string
+	started, ended int64
+	err            string
+}
+
+// rows are the tables that plain statements read and write.
+type rows interface {
+	// due reads rows of a bucket that are due now, the earliest first.
+	due(ctx context.Context, bucket int, now int64, limit int) ([]Pending, error)
+	addPending(ctx context.Context, p Pending) error
+	removePending(ctx context.Context, p Pending) error
+	// job returns nil if there is no such row.
+	job(ctx context.Context, id job.ID) (*Row, error)
+	insert(ctx context.Context, r Row) error
+	// save writes all of a row but its body.
+	save(ctx context.Context, r Row) error
+	began(ctx context.Context, r run) error
+	ended(ctx context.Context, r run) error
+}
+
+// Rows are the jobs of one queue.
+type Rows struct {
+	db    *cassandra.DB
+	queue string
+}
+
+var _ rows = (*Rows)(nil)
+
+// NewRows returns the rows of a queue in db's keyspace.
+func NewRows(db *cassandra.DB, queue string) *Rows { return &Rows{db, queue} }
+
+const (
+	selectDue     = "SELECT due_ms, id FROM lpj_pending WHERE queue = ? AND bucket = ? AND due_ms <= ? LIMIT ?"
+	selectPending = "SELECT due_ms, id FROM lpj_pending WHERE queue = ? AND bucket = ?"
+	insertPending = "INSERT INTO lpj_pending (queue, bucket, due_ms, id) VALUES (?, ?, ?, ?)"
+	deletePending = "DELETE FROM lpj_pending WHERE queue = ? AND bucket = ? AND due_ms = ? AND id = ?"
+
+	selectJob  = "SELECT id, body, state, attempt, fence, due_ms, ended_ms, last_error FROM lpj_jobs WHERE id = ?"
+	selectJobs = "SELECT id, state, attempt, fence, due_ms, ended_ms FROM lpj_jobs"
+	insertJob  = "INSERT INTO lpj_jobs (id, body, state, attempt, fence, due_ms, ended_ms, last_error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+	updateJob  = "UPDATE lpj_jobs SET state = ?, attempt = ?, fence = ?, due_ms = ?, ended_ms = ?, last_error = ? WHERE id = ?"
+
+	insertRun = "INSERT INTO lpj_runs (job, fence, attempt, holder, started_ms) VALUES (?, ?, ?, ?, ?)"
+	updateRun = "UPDATE lpj_runs SET ended_ms = ?, error = ? WHERE job = ? AND fence = ?"
+)
+
+func (t *Rows) due(ctx context.Context, bucket int, now int64, limit int) ([]Pending, error) {
+	return t.pending(ctx, bucket, selectDue, t.queue, bucket, now, limit)
+}
+
+// Pending returns all rows of a bucket, whenever they are due.
+func (t *Rows) Pending(ctx context.Context, bucket int) ([]Pending, error) {
+	return t.pending(ctx, bucket, selectPending, t.queue, bucket)
+}
+
+func (t *Rows) pending(ctx context.Context, bucket int, cql string, args ...any) ([]Pending, error) {
+	found, err := t.db.Query(ctx, false, cql, args...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Pending, 0, len(found))
+	for _, row := range found {
+		due, ok1 := row["due_ms"].(int64)
+		id, ok2 := row["id"].(string)
+		if !ok1 || !ok2 {
+			return nil, malformed(row)
+		}
+		out = append(out, Pending{Bucket: bucket, Due: due, ID: job.ID(id)})
+	}
+	return out, nil
+}
+
+func (t *Rows) addPending(ctx context.Context, p Pending) error {
+	return t.db.Exec(ctx, insertPending, t.queue, p.Bucket, p.Due, string(p.ID))
+}
+
+func (t *Rows) removePending(ctx context.Context, p Pending) error {
+	return t.db.Exec(ctx, deletePending, t.queue, p.Bucket, p.Due, string(p.ID))
+}
+
+func (t *Rows) job(ctx context.Context, id job.ID) (*Row, error) {
+	found, err := t.db.Query(ctx, false, selectJob, string(id))
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	r, err := rowOf(found[0])
+	return &r, err
+}
+
+// Jobs returns all jobs of the keyspace, without their bodies and errors. It reads the
+// whole table: for when nobody works on it.
+func (t *Rows) Jobs(ctx context.Context) ([]Row, error) {
+	found, err := t.db.Query(ctx, false, selectJobs)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Row, len(found))
+	for i, row := range found {
+		if out[i], err = rowOf(row); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func rowOf(row map[string]any) (Row, error) {
+	id, ok1 := row["id"].(string)
+	state, ok2 := row["state"].(string)
+	attempt, ok3 := row["attempt"].(int)
+	fence, ok4 := row["fence"].(int64)
+	due, ok5 := row["due_ms"].(int64)
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 {
+		return Row{}, malformed(row)
+	}
+	r := Row{ID: job.ID(id), State: job.State(state), Attempt: attempt, Run: job.RunID(fence), Due: due}
+	r.Body, _ = row["body"].([]byte)
+	r.Ended, _ = row["ended_ms"].(int64)
+	r.Error, _ = row["last_error"].(string)
+	return r, nil
+}
+
+func (t *Rows) insert(ctx context.Context, r Row) error {
+	return t.db.Exec(ctx, insertJob, string(r.ID), r.Body, string(r.State), r.Attempt, int64(r.Run), r.Due, r.Ended, r.Error)
+}
+
+func (t *Rows) save(ctx context.Context, r Row) error {
+	return t.db.Exec(ctx, updateJob, string(r.State), r.Attempt, int64(r.Run), r.Due, r.Ended, r.Error, string(r.ID))
+}
+
+func (t *Rows) began(ctx context.Context, r run) error {
+	return t.db.Exec(ctx, insertRun, string(r.job), int64(r.id), r.attempt, r.holder, r.started)
+}
+
+func (t *Rows) ended(ctx context.Context, r run) error {
+	return t.db.Exec(ctx, updateRun, r.ended, r.err, string(r.job), int64(r.id))
+}
+
+func malformed(row map[string]any) error {
+	return &store.Error{Op: "read a job's row", Outcome: store.Unknown,
+		Cause: fmt.Errorf("the row is malformed: %v: it was written by something else than this program", row)}
+}

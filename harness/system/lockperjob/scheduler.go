@@ -1,0 +1,199 @@
+package lockperjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"fencepost/core/job"
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+	"fencepost/core/worker"
+)
+
+// Scheduler runs the jobs of a queue.
+type Scheduler struct {
+	o     Options
+	rows  rows
+	locks store.Locks
+	ids   ids
+	pool  *worker.Pool
+	slots []*slot
+	rng   *rand.Rand // of the poller
+	hand  *hand
+	work  chan Pending
+
+	// runs ends when runs have to, writes when nothing may be written any more.
+	runs, writes context.Context
+	interrupt    context.CancelCauseFunc
+	stopWriting  context.CancelCauseFunc
+}
+
+// ids are unique numbers; *cassandra.IDs has them in blocks.
+type ids interface {
+	Next(ctx context.Context, name string) (int64, error)
+}
+
+// slot is one of the places in which jobs are in progress.
+type slot struct {
+	holder string // of the locks that are taken in it
+	rng    *rand.Rand
+	log    *slog.Logger
+}
+
+// New makes a scheduler; Run starts it. Options.DB stays the caller's to close.
+func New(o Options) (*Scheduler, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if o.DB == nil {
+		return nil, errors.New("lockperjob: DB is missing")
+	}
+	return newScheduler(o, NewRows(o.DB, o.Queue), NewLocks(o.DB, o.TTL), cassandra.NewIDs(o.DB, o.BlockSize)), nil
+}
+
+func newScheduler(o Options, rows rows, locks store.Locks, ids ids) *Scheduler {
+	s := &Scheduler{o: o, rows: rows, locks: locks, ids: ids, rng: fork(o.Rand), hand: newHand(), work: make(chan Pending)}
+	s.runs, s.interrupt = context.WithCancelCause(context.Background())
+	s.writes, s.stopWriting = context.WithCancelCause(context.Background())
+	pool := worker.Options{Slots: o.Slots, Handlers: o.Handlers, Clock: o.Clock, Logger: o.Logger}
+	if o.Sink != nil {
+		pool.Sink = unraised{o.Sink}
+	}
+	s.pool = worker.New(pool)
+	for i := range o.Slots {
+		w := &slot{holder: fmt.Sprintf("%s/r%d", o.Name, i+1), rng: fork(o.Rand)}
+		w.log = o.Logger.With("holder", w.holder)
+		s.slots = append(s.slots, w)
+	}
+	return s
+}
+
+// fork is a stream of random numbers of its own.
+func fork(r *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), r.Uint64())) }
+
+// errStopped ends what a scheduler still writes when its time is over.
+var errStopped = errors.New("lockperjob: the scheduler stops")
+
+// lastWrites is for how long a scheduler writes down how its runs ended after they had
+// to end.
+const lastWrites = 5 * time.Second
+
+// Run works until ctx ends, then lets runs end for DrainTimeout, interrupts the rest,
+// and returns when no handler is at work any more. It is called once.
+func (s *Scheduler) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, w := range s.slots {
+		wg.Go(func() { s.serve(w) })
+	}
+	s.poll(ctx)
+	close(s.work)
+	defer s.o.Clock.AfterFunc(s.o.DrainTimeout, func() { s.interrupt(job.ErrInterrupted) })()
+	defer s.o.Clock.AfterFunc(s.o.DrainTimeout+lastWrites, func() { s.stopWriting(errStopped) })()
+	wg.Wait()
+	s.pool.Wait()
+	s.interrupt(job.ErrInterrupted)
+	s.stopWriting(errStopped)
+	return nil
+}
+
+// poll looks at all buckets again and again.
+func (s *Scheduler) poll(ctx context.Context) {
+	for ctx.Err() == nil {
+		more := false
+		for _, bucket := range s.rng.Perm(s.o.Buckets) {
+			more = s.look(ctx, bucket) || more
+		}
+		s.hand.forget(s.o.Wall().UnixMilli())
+		if !more {
+			_ = s.o.Clock.Sleep(ctx, s.o.Poll)
+		}
+	}
+}
+
+// look reads what is due in a bucket and hands it to the slots, for at most the time
+// of a poll: what was read before is what others may have done meanwhile. It reports
+// whether there is likely to be more.
+func (s *Scheduler) look(ctx context.Context, bucket int) (more bool) {
+	if ctx.Err() != nil {
+		return false
+	}
+	now := s.o.Wall().UnixMilli()
+	rctx, cancel := context.WithTimeout(ctx, s.o.RequestTimeout)
+	due, err := s.rows.due(rctx, bucket, now, s.o.Page)
+	cancel()
+	if err != nil {
+		if ctx.Err() == nil {
+			s.o.Logger.Warn("read a bucket", "bucket", bucket, "error", err)
+		}
+		return false
+	}
+	// All processes read the same rows: not in the same order, or they would compete
+	// for each.
+	s.rng.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+	old := make(chan struct{})
+	defer s.o.Clock.AfterFunc(s.o.Poll, func() { close(old) })()
+	for _, p := range due {
+		if !s.hand.take(p, now) {
+			continue
+		}
+		select {
+		case s.work <- p:
+			more = more || len(due) == s.o.Page
+			continue
+		case <-old:
+			more = true
+		case <-ctx.Done():
+		}
+		s.hand.drop(p)
+		break
+	}
+	return more
+}
+
+// serve takes up jobs in one slot.
+func (s *Scheduler) serve(w *slot) {
+	for p := range s.work {
+		if l := s.claim(w, p); l != nil {
+			stop := l.keep(w)
+			s.execute(w, p, l)
+			stop()
+			if err := l.release(); err != nil {
+				w.log.Warn("a lock was not released", "lock", l.name, "error", err)
+			}
+		}
+		s.hand.drop(p)
+	}
+}
+
+// Pauses between two tries of a write under a lock.
+const (
+	pauseMin = 50 * time.Millisecond
+	pauseMax = 2 * time.Second
+)
+
+// insist repeats a request until it is acknowledged; it fails only when the scheduler
+// stops. Plain writes can be repeated as they set what they set.
+func (s *Scheduler) insist(f func(context.Context) error) error {
+	pause, outcome := pauseMin, store.Fail
+	for {
+		ctx, cancel := context.WithTimeout(s.writes, s.o.RequestTimeout)
+		err := f(ctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if store.OutcomeOf(err) == store.Unknown {
+			outcome = store.Unknown
+		}
+		if stopped := s.o.Clock.Sleep(s.writes, pause); stopped != nil {
+			return &store.Error{Op: "write a job's rows", Outcome: outcome, Cause: errors.Join(stopped, err)}
+		}
+		pause = min(2*pause, pauseMax)
+	}
+}
