@@ -36,11 +36,11 @@ type Row struct {
 	Few bool
 	// Parts are those of the latency.
 	Parts []Part
-	// LWTs and Reads are the conditional requests and plain reads sent for
+	// LWTs and Plain are the conditional requests and others sent for
 	// each ok operation; Rejected is the part of the former that was refused. AllLWTs
 	// are with those of the sink.
 	LWTs, AllLWTs stat.Estimate
-	Reads         stat.Spread
+	Plain         stat.Spread
 	Rejected      float64
 	// Ratio is row changes a second by those of the ceiling, in the same round:
 	// see Arm.Changes. N is 0 for the ceiling itself. ToBaseline is operations a
@@ -50,7 +50,7 @@ type Row struct {
 	ToCopied stat.Estimate
 	// OK, Fail and Unknown are over all rounds.
 	OK, Fail, Unknown int64
-	// Jain is the fairness between threads.
+	// Jain is the fairness between thplain.
 	Jain stat.Spread
 	// Client and Nodes are how many cores this process and the database used.
 	Client, Nodes stat.Spread
@@ -77,13 +77,13 @@ func (r *Result) Rows() ([]Row, error) {
 func (r *Result) row(a Arm) (Row, error) {
 	row := Row{Arm: a}
 	samples := r.samples(a.ID)
-	var rates, lwts, all, reads, fair, client, nodes []float64
+	var rates, lwts, all, plain, fair, client, nodes []float64
 	var sent, rejected int64
 	for _, s := range samples {
 		rates, fair = append(rates, s.Rate()), append(fair, jain(s))
 		client, nodes = append(client, s.Load.Own), append(nodes, s.Load.Nodes)
 		if s.Done > 0 {
-			lwts, all, reads = append(lwts, s.LWTsPerOp()), append(all, s.AllLWTsPerOp()), append(reads, s.perOp(s.Sent.Reads))
+			lwts, all, plain = append(lwts, s.LWTsPerOp()), append(all, s.AllLWTsPerOp()), append(plain, s.perOp(s.Sent.Plain))
 		}
 		sent, rejected = sent+s.Sent.LWTs, rejected+s.Sent.Rejected
 		row.OK, row.Fail, row.Unknown = row.OK+s.OK, row.Fail+s.Fail, row.Unknown+s.Unknown
@@ -92,7 +92,7 @@ func (r *Result) row(a Arm) (Row, error) {
 			row.Error = s.Error
 		}
 	}
-	row.Rate, row.Reads, row.Jain = stat.SpreadOf(rates), stat.SpreadOf(reads), stat.SpreadOf(fair)
+	row.Rate, row.Plain, row.Jain = stat.SpreadOf(rates), stat.SpreadOf(plain), stat.SpreadOf(fair)
 	row.LWTs, row.AllLWTs = stat.EstimateOf(lwts, r.Plan.Seed), stat.EstimateOf(all, r.Plan.Seed)
 	row.Client, row.Nodes = stat.SpreadOf(client), stat.SpreadOf(nodes)
 	if sent > 0 {

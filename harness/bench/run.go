@@ -101,17 +101,25 @@ func setUp(ctx context.Context, cfg cassandra.Config) (env *Env, drop func() err
 	if err := cassandra.Migrate(ctx, cfg, cassandra.Replication{Class: "SimpleStrategy", Factor: min(3, len(cfg.ContactPoints))}); err != nil {
 		return nil, drop, fmt.Errorf("create keyspace %s: %w", cfg.Keyspace, err)
 	}
-	// The sink has a session of its own, as in production.
-	for range 2 {
+	open := func(ctx context.Context) (*cassandra.DB, error) {
 		db, err := cassandra.Open(ctx, cfg)
 		if err != nil {
-			return nil, drop, fmt.Errorf("connect: %w", err)
+			return nil, fmt.Errorf("connect: %w", err)
 		}
 		sessions = append(sessions, db)
+		return db, nil
 	}
-	rows, effects := sessions[0], sessions[1]
+	rows, err := open(ctx)
+	if err != nil {
+		return nil, drop, err
+	}
+	// The sink has a session of its own, as in production.
+	effects, err := open(ctx)
+	if err != nil {
+		return nil, drop, err
+	}
 	return &Env{
-		DB: rows, Locks: cassandra.NewLocks(rows), Shards: cassandra.NewShards(rows),
+		DB: rows, Session: open, Locks: cassandra.NewLocks(rows), Shards: cassandra.NewShards(rows),
 		Sink:     cassandrasink.New(effects, cassandrasink.Options{}),
 		SinkLWTs: func() int64 { s := effects.Sent(); return s.Conditional + s.Serial },
 	}, drop, nil

@@ -77,8 +77,10 @@ type Env struct {
 	// requests and SERIAL reads it has sent.
 	Sink     sink.Sink
 	SinkLWTs func() int64
-	// DB is the session of Locks and Shards; nil if they are simulated.
-	DB *cassandra.DB
+	// DB is the session of Locks and Shards, Session opens another one that is closed
+	// in the end; nil if the stores are simulated.
+	DB      *cassandra.DB
+	Session func(context.Context) (*cassandra.DB, error)
 	// Clock is that of leases, Logger takes what is written on the way; nil: those of
 	// the core.
 	Clock  clock.Clock
@@ -96,12 +98,11 @@ type Traffic struct {
 	LWTs     int64 // conditional requests sent, resends and SERIAL reads too
 	Rejected int64 // of them answered "not applied"
 	Unknown  int64 // of them without a certain answer
-	Reads    int64 // plain reads
-	Writes   int64 // plain writes
+	Plain    int64 // requests without a condition, where they are counted
 	SinkLWTs int64 // conditional requests and SERIAL reads of the sink, beside LWTs
 }
 
 // Minus is what was sent since u.
 func (t Traffic) Minus(u Traffic) Traffic {
-	return Traffic{t.LWTs - u.LWTs, t.Rejected - u.Rejected, t.Unknown - u.Unknown, t.Reads - u.Reads, t.Writes - u.Writes, t.SinkLWTs - u.SinkLWTs}
+	return Traffic{t.LWTs - u.LWTs, t.Rejected - u.Rejected, t.Unknown - u.Unknown, t.Plain - u.Plain, t.SinkLWTs - u.SinkLWTs}
 }

@@ -16,6 +16,7 @@ import (
 // million jobs take some tens of megabytes without a pointer.
 type book struct {
 	queue  string
+	tag    uint32 // in the ids: no two books have the same ones
 	shards int
 	begin  time.Time
 
@@ -46,8 +47,8 @@ const (
 	refused              // certainly not done
 )
 
-func newBook(queue string, shards int) *book {
-	return &book{queue: queue, shards: shards, begin: time.Now(), waiting: map[int]chan struct{}{}}
+func newBook(queue string, tag uint32, shards int) *book {
+	return &book{queue: queue, tag: tag, shards: shards, begin: time.Now(), waiting: map[int]chan struct{}{}}
 }
 
 // ask opens the entry of the next job. at is when it is meant to be asked for.
@@ -140,26 +141,45 @@ func (b *book) parts(n int) []time.Duration {
 	return []time.Duration{e.started - e.asked, e.finished - e.started, e.ended - e.finished}
 }
 
-// id is the id of a job: 8 bytes that spread the jobs over the shards, and its number.
+// id is the id of a job: 8 bytes that spread the jobs over the shards, the book's tag,
+// and the job's number.
 func (b *book) id(n int) job.ID {
+	low := uint64(b.tag)<<32 | uint64(n)
 	var raw [16]byte
-	binary.BigEndian.PutUint64(raw[:8], mix(uint64(n)))
-	binary.BigEndian.PutUint64(raw[8:], uint64(n))
+	binary.BigEndian.PutUint64(raw[:8], mix(low))
+	binary.BigEndian.PutUint64(raw[8:], low)
 	return job.RandomID(raw, b.shards)
+}
+
+// tagOf is the tag of the book to which an id belongs, 0 for none.
+func tagOf(id job.ID) uint32 {
+	raw := rawOf(id)
+	if raw == nil {
+		return 0
+	}
+	return binary.BigEndian.Uint32(raw[8:])
+}
+
+func rawOf(id job.ID) []byte {
+	_, digits, _ := strings.Cut(string(id), "-")
+	raw, err := hex.DecodeString(digits)
+	if err != nil || len(raw) != 16 {
+		return nil
+	}
+	return raw
 }
 
 // number is the inverse of id, for ids of this book. The caller has the mutex.
 func (b *book) number(id job.ID) (int, bool) {
-	_, digits, _ := strings.Cut(string(id), "-")
-	raw, err := hex.DecodeString(digits)
-	if err != nil || len(raw) != 16 {
+	raw := rawOf(id)
+	if raw == nil {
 		return 0, false
 	}
-	n := binary.BigEndian.Uint64(raw[8:])
-	if n >= uint64(len(b.entries)) || b.id(int(n)) != id {
+	n := int(binary.BigEndian.Uint32(raw[12:]))
+	if n >= len(b.entries) || b.id(n) != id {
 		return 0, false
 	}
-	return int(n), true
+	return n, true
 }
 
 // mix is the finalizer of splitmix64: every bit of n moves every bit.

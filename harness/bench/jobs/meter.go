@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"fencepost/core/engine"
 	"fencepost/core/store"
 	"fencepost/harness/bench"
 )
@@ -80,40 +79,5 @@ func (m *meter) InboxScan(ctx context.Context, s store.ShardID, after string, li
 }
 
 func (m *meter) traffic() bench.Traffic {
-	return bench.Traffic{LWTs: m.lwts.Load(), Rejected: m.rejected.Load(), Unknown: m.unknown.Load(), Reads: m.reads.Load()}
+	return bench.Traffic{LWTs: m.lwts.Load(), Rejected: m.rejected.Load(), Unknown: m.unknown.Load(), Plain: m.reads.Load()}
 }
-
-// watch is the engine's observer: it keeps the book and counts batches by the engine's
-// own account.
-type watch struct {
-	book *book
-	sent atomic.Int64
-}
-
-var _ engine.Observer = (*watch)(nil)
-
-// Begin implements engine.Observer.
-func (w *watch) Begin(engine.Op) engine.Span { return (*span)(w) }
-
-// Step implements engine.Observer.
-func (w *watch) Step(s engine.Step) {
-	switch s.Kind {
-	case engine.StepLost:
-		w.book.lose()
-	case engine.StepStart:
-		w.book.start(s.Job)
-	case engine.StepFinish:
-		w.book.finish(s.Job, s.Err)
-	case engine.StepComplete:
-		w.book.end(s.Job)
-	}
-}
-
-// span counts the copies of a batch.
-type span watch
-
-// Sending implements engine.Span.
-func (s *span) Sending(int) { s.sent.Add(1) }
-
-// End implements engine.Span.
-func (*span) End(engine.Result) {}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -72,12 +71,7 @@ func each(n int, f func(i int) error) error {
 // has its row and its place among the ended ones, and there is nothing else.
 func (b *book) verifyRows(ctx context.Context, s store.Shards, f *findings) error {
 	var mu sync.Mutex
-	doubts := 0 // jobs of which nobody knows whether they were enqueued
-	for _, e := range b.entries {
-		if e.reply == none && e.ends == 0 {
-			doubts++
-		}
-	}
+	doubts := b.doubts()
 	err := each(b.shards, func(i int) error {
 		id := store.ShardID{Queue: b.queue, Shard: i}
 		h, err := read(ctx, func(ctx context.Context) (*store.Header, error) { return s.Look(ctx, id, true) })
@@ -97,7 +91,7 @@ func (b *book) verifyRows(ctx context.Context, s store.Shards, f *findings) erro
 				defer mu.Unlock()
 				counts[kind]++
 				if kind == store.KindJob {
-					b.row(r, f)
+					b.row(job.ID(r.ID), job.State(r.State), r.Attempt, f)
 				}
 			})
 			if err != nil {
@@ -126,29 +120,44 @@ func (b *book) verifyRows(ctx context.Context, s store.Shards, f *findings) erro
 	if err != nil {
 		return err
 	}
-	for n, e := range b.entries {
-		if e.ends > 0 && !e.seen {
-			f.add("job %s was completed, and its row is gone", b.id(n))
-		}
-	}
+	b.unseen(f)
 	return nil
 }
 
+// doubts counts the jobs of which nobody knows whether they were enqueued.
+func (b *book) doubts() (n int) {
+	for _, e := range b.entries {
+		if e.reply == none && e.ends == 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // row compares a job's row with what was reported.
-func (b *book) row(r store.Row, f *findings) {
-	n, ok := b.number(job.ID(r.ID))
+func (b *book) row(id job.ID, state job.State, attempt int, f *findings) {
+	n, ok := b.number(id)
 	if !ok {
-		f.add("there is a row of job %s, which nobody enqueued", r.ID)
+		f.add("there is a row of job %s, which nobody enqueued", id)
 		return
 	}
 	e := &b.entries[n]
 	e.seen = true
 	switch {
 	case e.reply == none && e.ends == 0:
-	case job.State(r.State) != job.Completed || e.ends == 0:
-		f.add("the row of job %s says %q, and it was reported completed %d times", r.ID, r.State, e.ends)
-	case r.Attempt != int(e.runs) && b.lost == 0:
-		f.add("the row of job %s counts %d attempts, and it ran %d times", r.ID, r.Attempt, e.runs)
+	case state != job.Completed || e.ends == 0:
+		f.add("the row of job %s says %q, and it was reported completed %d times", id, state, e.ends)
+	case attempt != int(e.runs) && b.lost == 0:
+		f.add("the row of job %s counts %d attempts, and it ran %d times", id, attempt, e.runs)
+	}
+}
+
+// unseen reports completed jobs that have no row.
+func (b *book) unseen(f *findings) {
+	for n, e := range b.entries {
+		if e.ends > 0 && !e.seen {
+			f.add("job %s was completed, and its row is gone", b.id(n))
+		}
 	}
 }
 
@@ -189,7 +198,7 @@ func scan(ctx context.Context, s store.Shards, id store.ShardID, kind store.Kind
 }
 
 // verifyEffects reads the ledger of every completed job: its effect was accepted once.
-func (b *book) verifyEffects(ctx context.Context, s sink.Sink, f *findings) error {
+func (b *book) verifyEffects(ctx context.Context, s sink.Sink, issuer func(job.ID) string, f *findings) error {
 	var mu sync.Mutex
 	return each(len(b.entries), func(n int) error {
 		if b.entries[n].ends == 0 {
@@ -207,14 +216,12 @@ func (b *book) verifyEffects(ctx context.Context, s sink.Sink, f *findings) erro
 				accepted++
 			}
 		}
-		shard, _ := id.Shard()
-		issuer := engine.Issuer(store.ShardID{Queue: b.queue, Shard: shard})
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
 		case accepted != 1:
 			f.add("the effect of job %s was accepted %d times", id, accepted)
-		case ledger[0].Issuer != issuer:
+		case ledger[0].Issuer != issuer(id):
 			f.add("the effect of job %s was accepted by a token of %s", id, ledger[0].Issuer)
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"fencepost/harness/bench"
 	"fencepost/harness/bench/locks"
+	"fencepost/harness/system/lockperjob"
 )
 
 // Defaults of Config.
@@ -36,6 +37,8 @@ type Config struct {
 	Rate   float64
 	// NoRounds leaves the rounds out.
 	NoRounds bool
+	// withoutRival leaves out what needs a database.
+	withoutRival bool
 }
 
 // Limits of Config.
@@ -80,12 +83,21 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Kinds of arms.
+// Kinds of arms, beside the ceiling's.
 const (
-	kindCAS     = "cas"
-	kindJobs    = "jobs"
-	kindEffects = "jobs+effect"
+	kindJobs        = "jobs"
+	kindEffects     = "jobs+effect"
+	kindRival       = "lock per job"
+	kindRivalEffect = "lock per job+effect"
 )
+
+// kinds say what they do.
+var kinds = map[string]struct{ rival, effects bool }{
+	kindJobs:        {},
+	kindEffects:     {effects: true},
+	kindRival:       {rival: true},
+	kindRivalEffect: {rival: true, effects: true},
+}
 
 // ceilingThreads are enough for the bare updates to use all processors.
 const ceilingThreads = 32
@@ -99,9 +111,10 @@ type Suite struct {
 	plan    *bench.Plan
 	env     *bench.Env
 	ceiling *locks.Ceiling
+	rivals  *rivals
 
 	mu    sync.Mutex
-	books []audited
+	books []kept
 }
 
 var (
@@ -109,10 +122,10 @@ var (
 	_ bench.Targeted = (*Suite)(nil)
 )
 
-// audited is a book to look at in the end.
-type audited struct {
+// kept is a book to look at in the end.
+type kept struct {
 	*book
-	effects bool
+	kind string
 }
 
 // New lays out the arms: those that work as fast as they can are a group, those that
@@ -136,6 +149,9 @@ func New(c Config) (*Suite, error) {
 
 func (s *Suite) groups() [][]bench.Arm {
 	busy := []bench.Arm{locks.CeilingArm(ceilingThreads, locks.Low)}
+	if !s.withoutRival {
+		busy = append(busy, s.rival(kindRival))
+	}
 	for _, n := range s.Shards {
 		busy = append(busy, s.arm(kindJobs, n))
 	}
@@ -143,19 +159,26 @@ func (s *Suite) groups() [][]bench.Arm {
 	control.Control = control.ID
 	control.ID, control.Letter, control.Name = fmt.Sprintf("J2/%d", s.Shards[0]), "J2", "jobs, A/A copy"
 	busy = append(busy, control)
+	if !s.withoutRival {
+		busy = append(busy, s.rival(kindRivalEffect))
+	}
 	for _, n := range s.Shards {
 		busy = append(busy, s.arm(kindEffects, n))
 	}
 	return [][]bench.Arm{busy, {locks.CeilingArm(1, locks.Low), s.single()}}
 }
 
+// arm is the production scheduler's with so many shards.
 func (s *Suite) arm(kind string, shards int) bench.Arm {
 	a := bench.Arm{
 		ID: fmt.Sprintf("J/%d", shards), Kind: kind, Letter: "J", Name: "jobs",
-		Threads: s.InFlight * shards, Shards: shards, Parts: partNames, Ceiling: ceilingID(ceilingThreads),
+		Threads: s.InFlight * shards, Shards: shards, Parts: partNames, Ceiling: ceilingID(ceilingThreads), Baseline: rivalID(kindRival),
 	}
 	if kind == kindEffects {
-		a.ID, a.Letter, a.Name = fmt.Sprintf("JS/%d", shards), "JS", "jobs with a fenced effect"
+		a.ID, a.Letter, a.Name, a.Baseline = fmt.Sprintf("JS/%d", shards), "JS", "jobs with a fenced effect", rivalID(kindRivalEffect)
+	}
+	if s.withoutRival {
+		a.Baseline = ""
 	}
 	return a
 }
@@ -163,8 +186,28 @@ func (s *Suite) arm(kind string, shards int) bench.Arm {
 // single is one job at a time.
 func (s *Suite) single() bench.Arm {
 	a := s.arm(kindJobs, s.Shards[0])
-	a.ID, a.Letter, a.Name, a.Threads, a.Ceiling = fmt.Sprintf("J1/%d", s.Shards[0]), "J1", "one job at a time", 1, ceilingID(1)
+	a.ID, a.Letter, a.Name, a.Threads = fmt.Sprintf("J1/%d", s.Shards[0]), "J1", "one job at a time", 1
+	a.Ceiling, a.Baseline = ceilingID(1), ""
 	return a
+}
+
+// rival is the arm of the scheduler that takes a lock for every job.
+func (s *Suite) rival(kind string) bench.Arm {
+	a := bench.Arm{
+		ID: rivalID(kind), Kind: kind, Letter: "P", Name: "lock per job",
+		Threads: rivalInFlight, Shards: lockperjob.DefaultBuckets, Parts: partNames, Ceiling: ceilingID(ceilingThreads),
+	}
+	if kind == kindRivalEffect {
+		a.Letter, a.Name = "PS", "lock per job with an unfenced effect"
+	}
+	return a
+}
+
+func rivalID(kind string) string {
+	if kinds[kind].effects {
+		return "PS"
+	}
+	return "P"
 }
 
 func ceilingID(threads int) string { return locks.CeilingArm(threads, locks.Low).ID }
@@ -189,8 +232,10 @@ func (s *Suite) Estimate() time.Duration {
 // WarmUp implements bench.Suite.
 func (s *Suite) WarmUp() []bench.Arm {
 	cas := locks.CeilingArm(bench.WarmUpThreads, locks.Low)
-	jobs, effects := s.arm(kindJobs, s.Shards[0]), s.arm(kindEffects, s.Shards[0])
-	out := []bench.Arm{cas, jobs, effects}
+	out := []bench.Arm{cas, s.arm(kindJobs, s.Shards[0]), s.arm(kindEffects, s.Shards[0])}
+	if !s.withoutRival {
+		out = append(out, s.rival(kindRival), s.rival(kindRivalEffect))
+	}
 	for i := range out {
 		out[i].ID = "warmup-" + out[i].Letter
 	}
@@ -198,96 +243,28 @@ func (s *Suite) WarmUp() []bench.Arm {
 }
 
 // Open implements bench.Suite.
-func (s *Suite) Open(_ context.Context, env *bench.Env) error {
+func (s *Suite) Open(ctx context.Context, env *bench.Env) (err error) {
 	const unused = time.Minute // a lease time that nobody looks at
 	s.env, s.ceiling = env, locks.NewCeiling(env.Locks, unused)
-	return nil
+	if !s.withoutRival {
+		s.rivals, err = newRivals(ctx, env)
+	}
+	return err
 }
 
 // Subject implements bench.Suite.
 func (s *Suite) Subject(a bench.Arm, stream uint64) (bench.Subject, error) {
-	if a.Kind == kindCAS {
+	if _, ok := kinds[a.Kind]; !ok {
 		return s.ceiling.Subject(), nil
 	}
 	return &arm{suite: s, Arm: a, stream: stream}, nil
 }
 
-// audit takes a book to look at in the end.
-func (s *Suite) audit(b *book, effects bool) {
+// open opens a book, to be looked at in the end.
+func (s *Suite) open(a bench.Arm, queue string) *book {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.books = append(s.books, audited{b, effects})
+	b := newBook(queue, uint32(len(s.books))+1, a.Shards)
+	s.books = append(s.books, kept{b, a.Kind})
+	return b
 }
-
-// Finish implements bench.Suite: every job of every queue is accounted for.
-func (s *Suite) Finish(ctx context.Context, r *bench.Result) error {
-	violations, bare, err := s.ceiling.Verify(ctx)
-	if err != nil {
-		return err
-	}
-	r.Violations = append(r.Violations, violations...)
-	completed, effects, lost := 0, 0, 0
-	for _, b := range s.books {
-		f := &findings{queue: b.queue}
-		b.judge(f)
-		if err := b.verifyRows(ctx, s.env.Shards, f); err != nil {
-			return err
-		}
-		if b.effects {
-			if err := b.verifyEffects(ctx, s.env.Sink, f); err != nil {
-				return err
-			}
-			effects += b.ended
-		}
-		completed, lost = completed+b.ended, lost+b.lost
-		r.Violations = append(r.Violations, f.all()...)
-	}
-	if lost > 0 {
-		r.Note("%d times a shard was lost while it was measured: its jobs were rescued, and some ran twice", lost)
-	}
-	if len(r.Violations) == 0 {
-		r.Note("checked: %d jobs of %d queues, every one that was acknowledged completed once and by its row, %d effects accepted once each; %s", completed, len(s.books), effects, bare)
-	}
-	return nil
-}
-
-// arm runs the production scheduler, a new one on a new queue in every round.
-type arm struct {
-	bench.Arm
-	suite  *Suite
-	stream uint64
-	// miscounts are reported when the arm is closed.
-	miscounts error
-}
-
-// Window implements bench.Subject.
-func (a *arm) Window(ctx context.Context, w bench.Window) (bench.Sample, error) {
-	p, err := a.start(ctx, fmt.Sprintf("%s_%d", a.ID, w.Round))
-	if err != nil {
-		return bench.Sample{}, err
-	}
-	sample, err := w.Loop(ctx, &operator{book: p.book, submit: p.submit, traffic: p.traffic})
-	return sample, errors.Join(err, a.stop(p))
-}
-
-func (a *arm) start(ctx context.Context, queue string) (*process, error) {
-	p, err := start(ctx, a.suite.env, queue, a.Shards, a.Kind == kindEffects, a.stream)
-	if err == nil {
-		a.suite.audit(p.book, a.Kind == kindEffects)
-	}
-	return p, err
-}
-
-// stop ends a process. A wrong count is no reason to measure nothing else.
-func (a *arm) stop(p *process) error {
-	err := p.close()
-	var wrong *miscount
-	if errors.As(err, &wrong) {
-		a.miscounts = errors.Join(a.miscounts, err)
-		return nil
-	}
-	return err
-}
-
-// Close implements bench.Subject.
-func (a *arm) Close(context.Context) error { return a.miscounts }

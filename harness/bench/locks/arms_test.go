@@ -132,8 +132,8 @@ func TestLockCycle(t *testing.T) {
 			if !near(got.Rate(), c.rate, 0.05) || got.Fail != 0 || got.Unknown != 0 {
 				t.Errorf("%s, %d threads: %v/s, %d failed, %d unknown; want about %v/s", c.contention, c.threads, got.Rate(), got.Fail, got.Unknown, c.rate)
 			}
-			if got.LWTsPerOp() != 2 || got.Sent.Reads != 0 {
-				t.Errorf("%s, %d threads: %v LWTs and %d reads; want 2 LWTs a cycle and no reads", c.contention, c.threads, got.LWTsPerOp(), got.Sent.Reads)
+			if got.LWTsPerOp() != 2 || got.Sent.Plain != 0 {
+				t.Errorf("%s, %d threads: %v LWTs and %d reads; want 2 LWTs a cycle and no reads", c.contention, c.threads, got.LWTsPerOp(), got.Sent.Plain)
 			}
 			if found := w.end(s, grants); len(found) > 0 {
 				t.Error(found)

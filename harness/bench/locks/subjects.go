@@ -46,7 +46,7 @@ func (m *meter) Read(ctx context.Context, resource string, serial bool) (*store.
 
 // Traffic is what passed so far.
 func (m *meter) Traffic() bench.Traffic {
-	return bench.Traffic{LWTs: m.lwts.Load(), Rejected: m.rejected.Load(), Unknown: m.unknown.Load(), Reads: m.reads.Load()}
+	return bench.Traffic{LWTs: m.lwts.Load(), Rejected: m.rejected.Load(), Unknown: m.unknown.Load(), Plain: m.reads.Load()}
 }
 
 // plainTable has the columns of a lock row and is only ever written plainly:
