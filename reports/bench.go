@@ -86,10 +86,13 @@ type BenchRound struct {
 	// included, and Done the operations that ended ok meanwhile: from the first
 	// operation until all had ended, those after the window too, or of an arm that was
 	// under load before and after its window, within it. Both are 0 for an arm without
-	// LWTs. SinkLWTs are the sink's, beside LWTs.
-	LWTs     int64 `json:"lwts,omitempty"`
+	// LWTs.
+	LWTs int64 `json:"lwts,omitempty"`
+	Done int64 `json:"done,omitempty"`
+	// SinkLWTs are the sink's, beside LWTs, and Ended the operations that ended ok,
+	// always from the first until all had ended.
 	SinkLWTs int64 `json:"sink_lwts,omitempty"`
-	Done     int64 `json:"done,omitempty"`
+	Ended    int64 `json:"ended,omitempty"`
 	// Fair is Jain's index of ok operations by client: 1 for equal shares, 1/n
 	// if one of n got all; 0: not known.
 	Fair float64 `json:"fair,omitempty"`

@@ -110,7 +110,11 @@ func (a BenchArm) numbers() (armNumbers, error) {
 	var rates, lwts, all, fair []float64
 	for _, r := range a.Rounds {
 		if r.LWTs > 0 && r.Done > 0 {
-			lwts, all = append(lwts, float64(r.LWTs)/float64(r.Done)), append(all, float64(r.LWTs+r.SinkLWTs)/float64(r.Done))
+			own, sinks := float64(r.LWTs)/float64(r.Done), 0.0
+			if r.Ended > 0 {
+				sinks = float64(r.SinkLWTs) / float64(r.Ended)
+			}
+			lwts, all = append(lwts, own), append(all, own+sinks)
 		}
 		if r.Fair > 0 {
 			fair = append(fair, r.Fair)

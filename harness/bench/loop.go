@@ -73,6 +73,9 @@ type Sample struct {
 	// With a lead it is the window itself: the arm was steady before and after it.
 	Sent Traffic
 	Done int64
+	// SinkLWTs is what the sink sent, and Ended how many operations ended ok, from the
+	// first until all had ended, always: an effect takes as many at any load.
+	SinkLWTs, Ended int64
 	// Load is who kept the processors busy within the window.
 	Load load
 	// Error is one of the errors met, "" if there were none.
@@ -95,7 +98,12 @@ func (s Sample) perOp(n int64) float64 {
 func (s Sample) LWTsPerOp() float64 { return s.perOp(s.Sent.LWTs) }
 
 // AllLWTsPerOp is LWTsPerOp with those of the sink.
-func (s Sample) AllLWTsPerOp() float64 { return s.perOp(s.Sent.LWTs + s.Sent.SinkLWTs) }
+func (s Sample) AllLWTsPerOp() float64 {
+	if s.Ended == 0 {
+		return s.LWTsPerOp()
+	}
+	return s.LWTsPerOp() + float64(s.SinkLWTs)/float64(s.Ended)
+}
 
 // Loop runs an operator for the window. Threads start together, a lead before it; each
 // does one operation after the other until the window is over, and then finishes the
@@ -121,10 +129,11 @@ func (w Window) Loop(ctx context.Context, op Operator) (Sample, error) {
 	wg.Wait()
 	s := t.sample
 	s.Arm, s.Round, s.Started, s.Seconds, s.Load = w.Arm.ID, w.Round, start, w.Length.Seconds(), busy
+	total := op.Traffic().Minus(first)
+	s.SinkLWTs, s.Done = total.SinkLWTs, s.Ended
+	s.Sent = total
 	if w.Lead > 0 {
 		s.Sent, s.Done = after.Minus(before), s.OK
-	} else {
-		s.Sent = op.Traffic().Minus(first)
 	}
 	return s, s.check()
 }
@@ -174,7 +183,7 @@ func (t *tally) add(th *Thread, e End, began, now time.Time) bool {
 	s := &t.sample
 	s.note(e.Err)
 	if !e.GaveUp && e.Outcome == store.OK {
-		s.Done++
+		s.Ended++
 	}
 	switch {
 	case e.GaveUp || now.After(t.end):

@@ -61,7 +61,7 @@ func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 		}
 		out.Rounds = append(out.Rounds, reports.BenchRound{
 			Round: s.Round, Seconds: s.Seconds, OK: s.OK, Fail: s.Fail, Unknown: s.Unknown, Latency: latency,
-			LWTs: s.Sent.LWTs, SinkLWTs: s.Sent.SinkLWTs, Done: s.Done, Fair: jain(s),
+			LWTs: s.Sent.LWTs, Done: s.Done, Fair: jain(s), SinkLWTs: s.SinkLWTs, Ended: s.Ended,
 		})
 	}
 	for i, name := range a.Parts {
@@ -91,7 +91,7 @@ func (r *Result) WriteRounds(dir string) error {
 	w := csv.NewWriter(f)
 	_ = w.Write([]string{
 		"round", "position", "arm", "kind", "threads", "ttl_s", "contention", "shards", "started", "seconds", "ok", "fail", "unknown", "ops_per_s",
-		"p50_ms", "p95_ms", "p99_ms", "max_ms", "lwts_sent", "lwts_rejected", "lwts_unknown", "sink_lwts", "plain_requests", "done", "lwts_per_op",
+		"p50_ms", "p95_ms", "p99_ms", "max_ms", "lwts_sent", "lwts_rejected", "lwts_unknown", "plain_requests", "done", "lwts_per_op", "sink_lwts", "ended",
 		"jain", "waiting", "oldest_waiting_ms", "client_cores", "node_cores", "other_cores", "stolen_cores", "error",
 	})
 	for _, s := range r.Samples {
@@ -119,7 +119,7 @@ func (r *Result) line(s Sample) []string {
 		strconv.Itoa(s.Round), strconv.Itoa(s.Position), s.Arm, a.Kind, strconv.Itoa(a.Threads), real(a.TTL.Seconds()), a.Contention, strconv.Itoa(a.Shards),
 		s.Started.UTC().Format(time.RFC3339Nano), real(s.Seconds), count(s.OK), count(s.Fail), count(s.Unknown), real(s.Rate()),
 		quantile(50), quantile(95), quantile(99), quantile(100),
-		count(s.Sent.LWTs), count(s.Sent.Rejected), count(s.Sent.Unknown), count(s.Sent.SinkLWTs), count(s.Sent.Plain), count(s.Done), real(s.LWTsPerOp()),
+		count(s.Sent.LWTs), count(s.Sent.Rejected), count(s.Sent.Unknown), count(s.Sent.Plain), count(s.Done), real(s.LWTsPerOp()), count(s.SinkLWTs), count(s.Ended),
 		real(jain(s)), strconv.Itoa(s.Waiting), ms(s.Oldest), real(s.Load.Own), real(s.Load.Nodes), real(s.Load.Other), real(s.Load.Stolen), s.Error,
 	}
 }

@@ -51,7 +51,7 @@ func made(t *testing.T, rates map[string][]int64) *Result {
 		for i, n := range perRound {
 			s := Sample{Arm: id, Round: i + 1, Seconds: 1, OK: n, Done: n, PerThread: []int64{n / 2, n - n/2}, Latency: measure.NewHistogram(), Sent: Traffic{LWTs: 2 * n}}
 			if id == "L/2/6s" {
-				s.Sent.SinkLWTs, s.Parts = n, []*hdrhistogram.Histogram{measure.NewHistogram()}
+				s.SinkLWTs, s.Ended, s.Parts = n, n, []*hdrhistogram.Histogram{measure.NewHistogram()}
 			}
 			for range n {
 				parts := make([]time.Duration, len(s.Parts))
@@ -113,7 +113,7 @@ func TestRows(t *testing.T) {
 			t.Errorf("latency %+v, want 10 ms", q)
 		}
 	}
-	if got := lock.ToBaseline; math.Abs(got.Median-50./300*1.) > 0.1 || got.N != 5 {
+	if got := lock.ToBaseline; math.Abs(got.Median-40./300) > 1e-9 || got.N != 5 {
 		t.Errorf("by the baseline %+v", got)
 	}
 	if len(lock.Parts) != 1 || math.Abs(lock.Parts[0].P50.All-5) > 0.01 || lock.AllLWTs.Median != 3 {

@@ -16,6 +16,8 @@ import (
 
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/bench"
+	"fencepost/harness/bench/jobs"
+	"fencepost/harness/bench/locks"
 	"fencepost/harness/cluster"
 	"fencepost/harness/rundir"
 	"fencepost/reports"
@@ -23,27 +25,41 @@ import (
 
 // benchFlags are the flags of `fencepost bench`.
 type benchFlags struct {
+	subject string
+	cluster string
+	rounds  int
+	arm     time.Duration
+	seed    uint64
+	out     string
+	// of locks
 	contention string
-	cluster    string
 	threads    []int
 	ttls       []time.Duration
-	rounds     int
-	arm        time.Duration
-	seed       uint64
-	out        string
+	// of jobs
+	shards   []int
+	inFlight int
+	steady   time.Duration
+	rate     float64
 }
 
 func newBenchCmd() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure locks beside the bare driver, in interleaved rounds of one run",
-		Long: `Measures acquire and release of a lock at several numbers of threads and lease times,
-beside bare conditional updates (the ceiling) and plain writes, on a warm cluster. All
-arms run in every round, in random order, so that they can be compared on a machine
-whose speed changes; a copy of the lock arm shows how large the noise is.
-Exit code: 0; 1 if a lock broke a promise; 3 if the numbers are not to be quoted
-(the control differs from its original, or an arm did nothing); 64 bad input.`,
+		Short: "Measure locks or jobs beside the bare driver, in interleaved rounds of one run",
+		Long: `Measures what --subject says beside bare conditional updates (the ceiling) on a warm
+cluster. All arms run in every round, in random order, so that they can be compared on a
+machine whose speed changes; a copy of one arm shows how large the noise is.
+
+locks: acquire and release at several numbers of threads and lease times, and plain writes.
+jobs: the job scheduler at several numbers of shards, without and with a fenced effect a
+job, one job at a time, and a scheduler that takes a lock for every job. With --steady
+also a load at --rate and one at saturation, for as long, and how late and how steadily
+their jobs are done; with --rounds=0 nothing else.
+
+Exit code: 0; 1 if what is measured broke a promise; 3 if the numbers are not to be quoted
+(the control differs from its original, or an arm did nothing); 64 bad input. A target
+that is missed is said, and changes none.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError(fmt.Errorf("bench takes no argument, only flags: %q (did you mean --contention=%s?)", args[0], args[0]))
@@ -54,42 +70,157 @@ Exit code: 0; 1 if a lock broke a promise; 3 if the numbers are not to be quoted
 			if !cmd.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1_000_000)
 			}
+			if err := f.belong(cmd); err != nil {
+				return err
+			}
 			return runBench(cmd, f)
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.contention, "contention", string(bench.Medium), "low (a key a thread), medium (10 keys), high (one key), or several with commas")
+	fl.StringVar(&f.subject, "subject", subjectLocks, "locks or jobs")
 	fl.StringVar(&f.cluster, "cluster", "auto", "auto, local (three nodes in a sandbox), up (the cluster of \"fencepost up\")")
-	fl.IntSliceVar(&f.threads, "threads", bench.DefaultThreads, "numbers of concurrent clients")
-	fl.DurationSliceVar(&f.ttls, "ttl", bench.DefaultTTLs, "lease times; the control copies the first")
-	fl.IntVar(&f.rounds, "rounds", bench.DefaultRounds, fmt.Sprintf("number of rounds, at least %d", bench.MinRounds))
+	fl.IntVar(&f.rounds, "rounds", bench.DefaultRounds, fmt.Sprintf("number of rounds, at least %d; of jobs also 0", bench.MinRounds))
 	fl.DurationVar(&f.arm, "arm", bench.DefaultWindow, "how long each arm runs in each round")
 	fl.Uint64Var(&f.seed, "seed", 0, "order of arms and choice of keys (default: a new one, printed)")
 	fl.StringVar(&f.out, "out", "runs", "directory for the results' directories")
+	fl.StringVar(&f.contention, "contention", string(locks.Medium), "locks: low (a key a thread), medium (10 keys), high (one key), or several with commas")
+	fl.IntSliceVar(&f.threads, "threads", locks.DefaultThreads, "locks: numbers of concurrent clients")
+	fl.DurationSliceVar(&f.ttls, "ttl", locks.DefaultTTLs, "locks: lease times; the control copies the first")
+	fl.IntSliceVar(&f.shards, "shards", jobs.DefaultShards, "jobs: numbers of shards; the control, the single job and the loads over time have as many as the first")
+	fl.IntVar(&f.inFlight, "in-flight", jobs.DefaultInFlight, "jobs: how many are enqueued and not completed at a time, for each shard")
+	fl.DurationVar(&f.steady, "steady", 0, "jobs: how long each load over time goes on (default: there is none)")
+	fl.Float64Var(&f.rate, "rate", jobs.DefaultRate, "jobs: jobs a second of the first load over time")
 	return cmd
 }
 
-// plans checks everything before anything starts.
-func (f benchFlags) plans() ([]*bench.Plan, error) {
-	levels, err := bench.ParseContentions(f.contention)
+// subjects of a benchmark, with the flags that are theirs alone.
+const (
+	subjectLocks = "locks"
+	subjectJobs  = "jobs"
+)
+
+var subjectFlags = map[string][]string{
+	subjectLocks: {"contention", "threads", "ttl"},
+	subjectJobs:  {"shards", "in-flight", "steady", "rate"},
+}
+
+// belong refuses flags of another subject: they would change nothing.
+func (f benchFlags) belong(cmd *cobra.Command) error {
+	for subject, names := range subjectFlags {
+		for _, name := range names {
+			if subject != f.subject && cmd.Flags().Changed(name) {
+				return usageError(fmt.Errorf("--%s is a flag of --subject=%s", name, subject))
+			}
+		}
+	}
+	return nil
+}
+
+// benchSuite is a suite, and what repeats it.
+type benchSuite struct {
+	bench.Suite
+	command string
+}
+
+// suites checks everything before anything starts.
+func (f benchFlags) suites() ([]benchSuite, error) {
+	var out []benchSuite
+	var err error
+	switch f.subject {
+	case subjectLocks:
+		out, err = f.lockSuites()
+	case subjectJobs:
+		out, err = f.jobSuites()
+	default:
+		err = fmt.Errorf("unknown subject %q; there are %s and %s", f.subject, subjectLocks, subjectJobs)
+	}
 	if err != nil {
 		return nil, usageError(err)
 	}
-	var plans []*bench.Plan
-	for _, c := range levels {
-		p, err := bench.NewPlan(bench.Config{Contention: c, Threads: f.threads, TTLs: f.ttls, Rounds: f.rounds, Window: f.arm, Seed: f.seed})
-		if err != nil {
-			return nil, usageError(err)
-		}
-		plans = append(plans, p)
+	return out, nil
+}
+
+func (f benchFlags) config() bench.Config {
+	return bench.Config{Rounds: f.rounds, Window: f.arm, Seed: f.seed}
+}
+
+func (f benchFlags) lockSuites() ([]benchSuite, error) {
+	levels, err := locks.ParseContentions(f.contention)
+	if err != nil {
+		return nil, err
 	}
-	return plans, nil
+	if f.rounds == 0 {
+		return nil, errors.New("no rounds: there is nothing else to measure of locks")
+	}
+	var out []benchSuite
+	for _, c := range levels {
+		s, err := locks.New(locks.Config{Config: f.config(), Contention: c, Threads: f.threads, TTLs: f.ttls})
+		if err != nil {
+			return nil, err
+		}
+		command := fmt.Sprintf("bin/fencepost bench --contention=%s --seed=%d", string(c), s.Seed)
+		if !slices.Equal(s.Threads, locks.DefaultThreads) {
+			command += " --threads=" + list(s.Threads)
+		}
+		if !slices.Equal(s.TTLs, locks.DefaultTTLs) {
+			command += " --ttl=" + list(s.TTLs)
+		}
+		out = append(out, benchSuite{s, command + roundFlags(s.Config.Config)})
+	}
+	return out, nil
+}
+
+func (f benchFlags) jobSuites() ([]benchSuite, error) {
+	if f.inFlight == 0 || f.rate == 0 {
+		return nil, errors.New("--in-flight and --rate must be more than 0")
+	}
+	s, err := jobs.New(jobs.Config{
+		Config: f.config(), Shards: f.shards, InFlight: f.inFlight, Steady: f.steady, Rate: f.rate, NoRounds: f.rounds == 0,
+	})
+	if err != nil {
+		return nil, err
+	}
+	command := fmt.Sprintf("bin/fencepost bench --subject=jobs --seed=%d", s.Seed)
+	if !slices.Equal(s.Shards, jobs.DefaultShards) {
+		command += " --shards=" + list(s.Shards)
+	}
+	if s.InFlight != jobs.DefaultInFlight {
+		command += fmt.Sprintf(" --in-flight=%d", s.InFlight)
+	}
+	if s.Steady != 0 {
+		command += fmt.Sprintf(" --steady=%s", s.Steady)
+	}
+	if s.Rate != jobs.DefaultRate {
+		command += fmt.Sprintf(" --rate=%g", s.Rate)
+	}
+	if s.NoRounds {
+		command += " --rounds=0"
+	}
+	return []benchSuite{{s, command + roundFlags(s.Config.Config)}}, nil
+}
+
+func roundFlags(c bench.Config) (s string) {
+	if c.Rounds != bench.DefaultRounds {
+		s += fmt.Sprintf(" --rounds=%d", c.Rounds)
+	}
+	if c.Window != bench.DefaultWindow {
+		s += fmt.Sprintf(" --arm=%s", c.Window)
+	}
+	return s
+}
+
+func list[T any](values []T) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = fmt.Sprint(v)
+	}
+	return strings.Join(words, ",")
 }
 
 // runBench decides where to run and runs.
 func runBench(cmd *cobra.Command, f benchFlags) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	plans, err := f.plans()
+	suites, err := f.suites()
 	if err != nil {
 		return err
 	}
@@ -97,19 +228,18 @@ func runBench(cmd *cobra.Command, f benchFlags) error {
 		f.out = filepath.Join(workDir(ctx), f.out)
 	}
 	return onCluster(cmd, f.cluster, "", f.seed, func(c cluster.Cluster, backend string) error {
-		return f.runAll(ctx, plans, c, backend, out)
+		return f.runAll(ctx, suites, c, backend, out)
 	})
 }
 
-// runAll measures one level of contention after the other; the worst result
-// decides the exit code.
-func (f benchFlags) runAll(ctx context.Context, plans []*bench.Plan, c cluster.Cluster, backend string, out io.Writer) error {
+// runAll measures one suite after the other; the worst result decides the exit code.
+func (f benchFlags) runAll(ctx context.Context, suites []benchSuite, c cluster.Cluster, backend string, out io.Writer) error {
 	worst := bench.ExitOK
-	for _, p := range plans {
+	for _, s := range suites {
 		if ctx.Err() != nil {
 			break
 		}
-		code, err := f.runOne(ctx, p, c, backend, out)
+		code, err := f.runOne(ctx, s, c, backend, out)
 		if err != nil {
 			return err
 		}
@@ -121,27 +251,28 @@ func (f benchFlags) runAll(ctx context.Context, plans []*bench.Plan, c cluster.C
 	return exitWith(worst)
 }
 
-// runOne measures one level of contention and writes the report.
-func (f benchFlags) runOne(ctx context.Context, p *bench.Plan, c cluster.Cluster, backend string, out io.Writer) (code int, err error) {
+// runOne measures a suite and writes the report.
+func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster, backend string, out io.Writer) (code int, err error) {
 	var ips []string
 	var pids []int
 	for _, n := range c.Nodes() {
 		ips, pids = append(ips, n.IP()), append(pids, n.PID())
 	}
 	machine := rundir.Machine()
-	fmt.Fprintf(out, "contention %s: %d arms in %d rounds of %s each, seed %d; about %s, after a warm-up of up to a minute\n",
-		p.Contention, len(p.Arms), p.Rounds, p.Window, p.Seed, p.Estimate().Round(10*time.Second))
-	res, err := bench.Run(ctx, bench.Options{Plan: p, DB: cassandra.Config{ContactPoints: ips, Port: c.CQLPort()}, PIDs: pids, Out: out})
+	p := s.Plan()
+	fmt.Fprintf(out, "%s: %d arms in %d rounds of %s each, seed %d; about %s, after a warm-up of up to a minute\n",
+		s.Setting(), len(p.Arms), p.Rounds, p.Window, p.Seed, s.Estimate().Round(10*time.Second))
+	res, err := bench.Run(ctx, bench.Options{Suite: s.Suite, DB: cassandra.Config{ContactPoints: ips, Port: c.CQLPort()}, PIDs: pids, Out: out})
 	if res == nil {
 		return 0, err
 	}
 	problem := err // the result is there, the keyspace may be left
-	dir, err := benchDir(f.out, p.Contention)
+	dir, err := benchDir(f.out, s.Name())
 	if err != nil {
 		return 0, err
 	}
 	report, err := res.Report(bench.About{
-		Name: filepath.Base(dir), Cluster: backend, Command: f.command(p), Versions: versions(c), Machine: machine,
+		Name: filepath.Base(dir), Cluster: backend, Command: s.command, Versions: versions(c), Machine: machine,
 	})
 	if err != nil {
 		return 0, err
@@ -156,38 +287,12 @@ func (f benchFlags) runOne(ctx context.Context, p *bench.Plan, c cluster.Cluster
 	return res.ExitCode(), problem
 }
 
-// command is what repeats the measurement.
-func (f benchFlags) command(p *bench.Plan) string {
-	s := fmt.Sprintf("bin/fencepost bench --contention=%s --seed=%d", string(p.Contention), p.Seed)
-	if !slices.Equal(p.Threads, bench.DefaultThreads) {
-		s += " --threads=" + list(p.Threads)
-	}
-	if !slices.Equal(p.TTLs, bench.DefaultTTLs) {
-		s += " --ttl=" + list(p.TTLs)
-	}
-	if p.Rounds != bench.DefaultRounds {
-		s += fmt.Sprintf(" --rounds=%d", p.Rounds)
-	}
-	if p.Window != bench.DefaultWindow {
-		s += fmt.Sprintf(" --arm=%s", p.Window)
-	}
-	return s
-}
-
-func list[T any](values []T) string {
-	words := make([]string, len(values))
-	for i, v := range values {
-		words[i] = fmt.Sprint(v)
-	}
-	return strings.Join(words, ",")
-}
-
 // benchDir makes the result's directory.
-func benchDir(runs string, c bench.Contention) (string, error) {
+func benchDir(runs, name string) (string, error) {
 	if err := os.MkdirAll(runs, 0o755); err != nil {
 		return "", fmt.Errorf("result directory: %w", err)
 	}
-	base := filepath.Join(runs, fmt.Sprintf("%s-bench-%s", time.Now().UTC().Format("20060102-150405"), string(c)))
+	base := filepath.Join(runs, fmt.Sprintf("%s-bench-%s", time.Now().UTC().Format("20060102-150405"), name))
 	dir := base
 	for n := 2; ; n++ {
 		err := os.Mkdir(dir, 0o755)

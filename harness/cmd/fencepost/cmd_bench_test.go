@@ -4,11 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
-
-	"fencepost/harness/bench"
 )
 
 func TestBenchUsage(t *testing.T) {
@@ -23,6 +20,22 @@ func TestBenchUsage(t *testing.T) {
 		{"--ttl=10ms"},
 		{"--arm=1ms"},
 		{"--cluster=moon"},
+		{"--rounds=0"},
+		{"--subject=orders"},
+		{"--subject=jobs", "--contention=high"},
+		{"--subject=jobs", "--threads=8"},
+		{"--subject=jobs", "--shards=0"},
+		{"--subject=jobs", "--shards=4,4"},
+		{"--subject=jobs", "--in-flight=-1"},
+		{"--subject=jobs", "--rate=0.1"},
+		{"--subject=jobs", "--rate=-1"},
+		{"--subject=jobs", "--rate=0"},
+		{"--subject=jobs", "--in-flight=0"},
+		{"--subject=jobs", "--steady=10s"},
+		{"--subject=jobs", "--rounds=0"},
+		{"--subject=jobs", "--rounds=3"},
+		{"--steady=5m"},
+		{"--shards=4"},
 	} {
 		root := &cobra.Command{SilenceUsage: true, SilenceErrors: true}
 		root.SetFlagErrorFunc(newRootCmd().FlagErrorFunc())
@@ -36,42 +49,47 @@ func TestBenchUsage(t *testing.T) {
 	}
 }
 
+// benchFlagsOf parses a command line as newBenchCmd does.
+func benchFlagsOf(t *testing.T, line string) benchFlags {
+	t.Helper()
+	cmd := newBenchCmd()
+	if err := cmd.ParseFlags(strings.Fields(line)[2:]); err != nil {
+		t.Fatal(err)
+	}
+	var f benchFlags
+	fl := cmd.Flags()
+	f.subject, _ = fl.GetString("subject")
+	f.contention, _ = fl.GetString("contention")
+	f.threads, _ = fl.GetIntSlice("threads")
+	f.ttls, _ = fl.GetDurationSlice("ttl")
+	f.shards, _ = fl.GetIntSlice("shards")
+	f.inFlight, _ = fl.GetInt("in-flight")
+	f.steady, _ = fl.GetDuration("steady")
+	f.rate, _ = fl.GetFloat64("rate")
+	f.rounds, _ = fl.GetInt("rounds")
+	f.arm, _ = fl.GetDuration("arm")
+	f.seed, _ = fl.GetUint64("seed")
+	if err := f.belong(cmd); err != nil {
+		t.Errorf("%q: %v", line, err)
+	}
+	return f
+}
+
 func TestBenchCommandRepeats(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		f    benchFlags
-		want string
-	}{
-		{benchFlags{contention: "high", seed: 7}, "bin/fencepost bench --contention=high --seed=7"},
-		{
-			benchFlags{contention: "low", seed: 1, threads: []int{1, 4}, ttls: []time.Duration{6 * time.Second}, rounds: 5, arm: time.Second},
-			"bin/fencepost bench --contention=low --seed=1 --threads=1,4 --ttl=6s --rounds=5 --arm=1s",
-		},
+	for _, line := range []string{
+		"bin/fencepost bench --contention=high --seed=7",
+		"bin/fencepost bench --contention=low --seed=1 --threads=1,4 --ttl=6s --rounds=5 --arm=1s",
+		"bin/fencepost bench --subject=jobs --seed=7",
+		"bin/fencepost bench --subject=jobs --seed=8 --shards=2 --in-flight=50 --steady=5m0s --rate=500 --rounds=6 --arm=1s",
+		"bin/fencepost bench --subject=jobs --seed=9 --steady=1m0s --rounds=0",
 	} {
-		plans, err := c.f.plans()
+		suites, err := benchFlagsOf(t, line).suites()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%q: %v", line, err)
 		}
-		got := c.f.command(plans[0])
-		if got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
-		// It is read back to the same plan.
-		cmd := newBenchCmd()
-		if err := cmd.ParseFlags(strings.Fields(got)[2:]); err != nil {
-			t.Fatal(err)
-		}
-		threads, _ := cmd.Flags().GetIntSlice("threads")
-		ttls, _ := cmd.Flags().GetDurationSlice("ttl")
-		rounds, _ := cmd.Flags().GetInt("rounds")
-		arm, _ := cmd.Flags().GetDuration("arm")
-		seed, _ := cmd.Flags().GetUint64("seed")
-		again, err := bench.NewPlan(bench.Config{Contention: plans[0].Contention, Threads: threads, TTLs: ttls, Rounds: rounds, Window: arm, Seed: seed})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(again.Arms) != len(plans[0].Arms) || again.Rounds != plans[0].Rounds || again.Window != plans[0].Window {
-			t.Errorf("%q gives %+v, want %+v", got, again.Config, plans[0].Config)
+		if len(suites) != 1 || suites[0].command != line {
+			t.Errorf("%q is repeated by %q", line, suites[0].command)
 		}
 	}
 }
