@@ -80,11 +80,23 @@ func (s *Store) InboxRows(id store.ShardID) []store.InboxRow {
 }
 
 func (p *partition) sorted() []store.Row {
-	rows := make([]store.Row, 0, len(p.rows))
-	for _, r := range p.rows {
-		rows = append(rows, cloneRow(r))
+	return p.pick(func(store.Key) bool { return true }, len(p.rows))
+}
+
+// pick returns the first rows that are wanted, in order.
+func (p *partition) pick(wanted func(store.Key) bool, limit int) []store.Row {
+	var keys []store.Key
+	for k := range p.rows {
+		if wanted(k) {
+			keys = append(keys, k)
+		}
 	}
-	sort.Slice(rows, func(i, j int) bool { return rows[i].Key.Less(rows[j].Key) })
+	sort.Slice(keys, func(i, j int) bool { return keys[i].Less(keys[j]) })
+	keys = keys[:min(limit, len(keys))]
+	rows := make([]store.Row, len(keys))
+	for i, k := range keys {
+		rows[i] = cloneRow(p.rows[k])
+	}
 	return rows
 }
 
@@ -178,13 +190,7 @@ func (s *Store) scan(id store.ShardID, r store.Range) []store.Row {
 		return nil
 	}
 	after := store.Key{Kind: r.Kind, At: r.AfterAt, ID: r.AfterID}
-	var out []store.Row
-	for _, row := range p.sorted() {
-		if row.Key.Kind == r.Kind && after.Less(row.Key) && row.At <= r.UpTo && len(out) < r.Limit {
-			out = append(out, row)
-		}
-	}
-	return out
+	return p.pick(func(k store.Key) bool { return k.Kind == r.Kind && after.Less(k) && k.At <= r.UpTo }, max(r.Limit, 0))
 }
 
 func (s *Store) row(id store.ShardID, k store.Key) *store.Row {

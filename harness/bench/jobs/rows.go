@@ -68,60 +68,80 @@ func each(n int, f func(i int) error) error {
 }
 
 // verifyRows reads all rows of the queue when its owner has stopped: each completed job
-// has its row and its place among the ended ones, and there is nothing else.
+// has its row and its place among the ended ones, what is not completed can be found by
+// a later owner, and there is nothing else.
 func (b *book) verifyRows(ctx context.Context, s store.Shards, f *findings) error {
 	var mu sync.Mutex
 	doubts := b.doubts()
 	err := each(b.shards, func(i int) error {
 		id := store.ShardID{Queue: b.queue, Shard: i}
-		h, err := read(ctx, func(ctx context.Context) (*store.Header, error) { return s.Look(ctx, id, true) })
+		rows, err := readShard(ctx, s, id)
 		if err != nil {
-			return fmt.Errorf("look at shard %s at the end: %w", id, err)
-		}
-		if h == nil {
-			mu.Lock()
-			defer mu.Unlock()
-			f.add("shard %d has no header", i)
-			return nil
-		}
-		counts := map[store.Kind]int{}
-		for kind := store.KindPending; kind <= store.KindDLQ; kind++ {
-			err := scan(ctx, s, id, kind, lowMark(h, kind), func(r store.Row) {
-				mu.Lock()
-				defer mu.Unlock()
-				counts[kind]++
-				if kind == store.KindJob {
-					b.row(job.ID(r.ID), job.State(r.State), r.Attempt, f)
-				}
-			})
-			if err != nil {
-				return fmt.Errorf("scan shard %s at the end: %w", id, err)
-			}
-		}
-		inbox, err := read(ctx, func(ctx context.Context) ([]store.InboxRow, error) { return s.InboxScan(ctx, id, "", pageRows) })
-		if err != nil {
-			return fmt.Errorf("read the inbox of shard %s at the end: %w", id, err)
+			return fmt.Errorf("read shard %s at the end: %w", id, err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if h.Owner != "" {
-			f.add("shard %d is still owned by %s, which has stopped", i, h.Owner)
-		}
-		open := counts[store.KindPending] + counts[store.KindRunning] + counts[store.KindDLQ]
-		if open+len(inbox) > doubts {
-			f.add("shard %d has %d pending, %d running, %d dead and %d unread jobs, and only %d may be left", i,
-				counts[store.KindPending], counts[store.KindRunning], counts[store.KindDLQ], len(inbox), doubts)
-		}
-		if counts[store.KindJob] != counts[store.KindEnded]+open {
-			f.add("shard %d has %d jobs: %d ended ones and %d others", i, counts[store.KindJob], counts[store.KindEnded], open)
-		}
+		b.shard(i, rows, doubts, f)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
 	b.unseen(f)
-	return nil
+	return err
+}
+
+// shardRows are a shard's rows at the end.
+type shardRows struct {
+	header *store.Header
+	counts map[store.Kind]int
+	jobs   []store.Row
+	inbox  []store.InboxRow
+}
+
+func readShard(ctx context.Context, s store.Shards, id store.ShardID) (out shardRows, err error) {
+	out.counts = map[store.Kind]int{}
+	if out.header, err = read(ctx, func(ctx context.Context) (*store.Header, error) { return s.Look(ctx, id, true) }); err != nil || out.header == nil {
+		return out, err
+	}
+	for kind := store.KindPending; kind <= store.KindDLQ; kind++ {
+		err := scan(ctx, s, id, kind, lowMark(out.header, kind), func(r store.Row) {
+			out.counts[kind]++
+			if kind == store.KindJob {
+				out.jobs = append(out.jobs, r)
+			}
+		})
+		if err != nil {
+			return out, err
+		}
+	}
+	out.inbox, err = read(ctx, func(ctx context.Context) ([]store.InboxRow, error) { return s.InboxScan(ctx, id, "", pageRows) })
+	return out, err
+}
+
+// shard compares a shard with what was reported.
+func (b *book) shard(number int, r shardRows, doubts int, f *findings) {
+	if r.header == nil {
+		f.add("shard %d has no header", number)
+		return
+	}
+	if r.header.Owner != "" && b.lost == 0 {
+		f.add("shard %d is still owned by %s, which has stopped", number, r.header.Owner)
+	}
+	before := b.unfinished
+	for _, row := range r.jobs {
+		b.row(job.ID(row.ID), job.State(row.State), row.Attempt, f)
+	}
+	for _, row := range r.inbox {
+		b.row(job.ID(row.ID), job.Pending, 0, f)
+	}
+	c := r.counts
+	open := c[store.KindPending] + c[store.KindRunning] + c[store.KindDLQ]
+	found, must := open+len(r.inbox), b.unfinished-before
+	if found < must || found > must+doubts {
+		f.add("shard %d has %d pending, %d running, %d dead and %d unread jobs: there must be %d, and %d more at most", number,
+			c[store.KindPending], c[store.KindRunning], c[store.KindDLQ], len(r.inbox), must, doubts)
+	}
+	if c[store.KindJob] != c[store.KindEnded]+open {
+		f.add("shard %d has %d jobs: %d ended ones and %d others", number, c[store.KindJob], c[store.KindEnded], open)
+	}
 }
 
 // doubts counts the jobs of which nobody knows whether they were enqueued.
@@ -143,8 +163,13 @@ func (b *book) row(id job.ID, state job.State, attempt int, f *findings) {
 	}
 	e := &b.entries[n]
 	e.seen = true
+	waits := state == job.Pending || state == job.Running
 	switch {
-	case e.reply == none && e.ends == 0:
+	case e.ends == 0 && e.reply == none:
+	case e.ends == 0 && e.reply == acked && waits:
+		b.unfinished++
+	case e.ends == 0 && state == job.Completed && b.lost > 0:
+		// The answer to the tick that completed it never came.
 	case state != job.Completed || e.ends == 0:
 		f.add("the row of job %s says %q, and it was reported completed %d times", id, state, e.ends)
 	case attempt != int(e.runs) && b.lost == 0:
@@ -152,11 +177,11 @@ func (b *book) row(id job.ID, state job.State, attempt int, f *findings) {
 	}
 }
 
-// unseen reports completed jobs that have no row.
+// unseen reports jobs that must have a row and have none.
 func (b *book) unseen(f *findings) {
 	for n, e := range b.entries {
-		if e.ends > 0 && !e.seen {
-			f.add("job %s was completed, and its row is gone", b.id(n))
+		if !e.seen && (e.ends > 0 || e.reply == acked) {
+			f.add("job %s was acknowledged, and completed %d times, and its row is gone", b.id(n), e.ends)
 		}
 	}
 }

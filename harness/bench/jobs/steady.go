@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,36 +22,44 @@ const bucket = 10 * time.Second
 // drainLimit bounds the wait for what is open when an offered load ends.
 const drainLimit = time.Minute
 
+// load is what goes on over time.
+type load func(context.Context, *process, *bench.Result) (reports.BenchSteady, error)
+
 // Then implements bench.Sequel: a load at a rate, and one at saturation.
 func (s *Suite) Then(ctx context.Context, r *bench.Result, p *bench.Progress) error {
 	if s.Steady == 0 {
 		return nil
 	}
-	for i, load := range []func(context.Context, *process, *bench.Result) (reports.BenchSteady, error){s.offered, s.saturated} {
-		a := &arm{suite: s, Arm: s.arm(kindJobs, s.Shards[0]), stream: 1<<20 + uint64(i)}
-		pr, err := a.start(ctx, fmt.Sprintf("steady_%d", i+1))
-		if err != nil {
+	for i, l := range []load{s.offered, s.saturated} {
+		if err := s.carry(ctx, r, p, fmt.Sprintf("steady_%d", i+1), l); err != nil {
 			return err
 		}
-		quiet := follow(p, pr.book)
-		out, err := load(ctx, pr, r)
-		quiet()
-		if e := a.stop(pr); err == nil {
-			err = e
-		}
-		switch {
-		case ctx.Err() != nil:
-			r.Problem("interrupted in the load over time")
-			return nil
-		case err != nil:
-			return err
-		}
-		if a.miscounts != nil {
-			r.Problem("%v", a.miscounts)
-		}
-		out.Shards, out.For, out.Bucket = s.Shards[0], s.Steady, bucket
-		r.Steady = append(r.Steady, out)
 	}
+	return nil
+}
+
+// carry has a scheduler of its own carry a load.
+func (s *Suite) carry(ctx context.Context, r *bench.Result, p *bench.Progress, queue string, l load) error {
+	a := &arm{suite: s, Arm: s.arm(kindJobs, s.Shards[0]), stream: 1 << 20}
+	pr, err := a.start(ctx, queue)
+	if err != nil {
+		return err
+	}
+	quiet := follow(p, pr.book)
+	out, err := l(ctx, pr, r)
+	quiet()
+	if err := errors.Join(err, a.stop(pr)); err != nil && ctx.Err() == nil {
+		return err
+	}
+	if a.miscounts != nil {
+		r.Problem("%v", a.miscounts)
+	}
+	if ctx.Err() != nil {
+		r.Problem("interrupted in the load over time")
+		return nil
+	}
+	out.Shards, out.For, out.Bucket = s.Shards[0], s.Steady, bucket
+	r.Steady = append(r.Steady, out)
 	return nil
 }
 

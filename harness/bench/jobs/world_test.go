@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// oneWay is the mean way of a request or an answer.
+// oneWay is the mean way of a request or an answer, unless a test has another.
 const oneWay = 20 * time.Millisecond
 
 // countedSink takes as long as a store does, and counts calls as requests.
@@ -38,21 +38,21 @@ func (s *countedSink) Accept(ctx context.Context, resource, issuer string, token
 
 // world is a simulated cluster in a bubble of virtual time.
 type world struct {
-	store *sim.Store
-	env   *bench.Env
+	session *sim.Session
+	env     *bench.Env
 }
 
 func newWorld(faults sim.Faults) *world {
-	w := &world{store: sim.New()}
-	session := w.store.Connect("bench", 1)
-	faults.Latency = oneWay
+	session := sim.New().Connect("bench", 1)
+	if faults.Latency == 0 {
+		faults.Latency = oneWay
+	}
 	session.SetFaults(faults)
 	effects := &countedSink{Sink: sinktest.NewMemory()}
-	w.env = &bench.Env{
+	return &world{session: session, env: &bench.Env{
 		Locks: session, Shards: session, Sink: effects, SinkLWTs: effects.sent.Load,
 		Clock: clock.Go(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Seed: 1,
-	}
-	return w
+	}}
 }
 
 // newSuite returns a small suite without a rival, which needs a database.
