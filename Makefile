@@ -24,7 +24,8 @@ help: ## Show what can be made
 	@echo '  make evidence [SET=locks|smoke|paxos] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [RETRY=1] [FRESH=1]'
 	@echo '  make power [MUTANT=name,name] [RUNS=2] [SEEDS=1,2] [FRESH=1]'
 	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
-	@echo '  make bench contention=high [CLUSTER=auto|local|up]'
+	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [ROUNDS=8] [CLUSTER=auto|local|up]'
+	@echo '  make bench subject=jobs [SHARDS=4,1,16] [STEADY=5m] [RATE=1000] [ROUNDS=8|0]'
 
 .PHONY: build
 build: ## Build the tools into bin/
@@ -42,10 +43,13 @@ deps: ## Find or install Java and Maven, fetch Cassandra into the user's cache
 chaos: build deps ## Run a scenario: make chaos SCENARIO=partition
 	@$(BIN)/fencepost chaos $(or $(SCENARIO),$(error SCENARIO is missing: make chaos SCENARIO=partition; bin/fencepost list shows all)) $(chaos_flags)
 
+bench_flags = $(if $(or $(subject),$(SUBJECT)),--subject=$(or $(subject),$(SUBJECT))) $(if $(or $(contention),$(CONTENTION)),--contention=$(or $(contention),$(CONTENTION))) \
+	$(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(SEED),--seed=$(SEED)) $(if $(ROUNDS),--rounds=$(ROUNDS)) \
+	$(if $(THREADS),--threads=$(THREADS)) $(if $(TTL),--ttl=$(TTL)) $(if $(SHARDS),--shards=$(SHARDS)) $(if $(STEADY),--steady=$(STEADY)) $(if $(RATE),--rate=$(RATE))
+
 .PHONY: bench
-bench: build deps ## Measure locks against the bare driver: make bench contention=high
-	@$(BIN)/fencepost bench --contention=$(or $(contention),$(CONTENTION),medium) $(if $(CLUSTER),--cluster=$(CLUSTER)) \
-		$(if $(SEED),--seed=$(SEED)) $(if $(THREADS),--threads=$(THREADS)) $(if $(TTL),--ttl=$(TTL)) $(if $(ROUNDS),--rounds=$(ROUNDS))
+bench: build deps ## Measure locks or jobs against the bare driver: make bench contention=high, make bench subject=jobs
+	@$(BIN)/fencepost bench $(bench_flags)
 
 .PHONY: bench-checker
 bench-checker: ## Check a million events over 1,000 locks in a child: events/s, CPU seconds, peak memory

@@ -76,12 +76,12 @@ var benchColumns = []benchColumn{
 		return c
 	}},
 	{Head: "max", Number: true, of: quantileCell(100)},
-	{Head: "LWTs/op", Number: true, of: func(n armNumbers) benchCell { return spreadCell(n.lwts) }},
-	{Head: "LWTs/op with the sink", Number: true, of: func(n armNumbers) benchCell {
-		if n.allLWTs == n.lwts {
-			return none
+	{Head: "LWTs/op", Number: true, of: func(n armNumbers) benchCell {
+		c := spreadCell(n.lwts)
+		if n.allLWTs != n.lwts {
+			c.Beside = fmt.Sprintf("(%s with the sink)", rateText(n.allLWTs.median))
 		}
-		return spreadCell(n.allLWTs)
+		return c
 	}},
 	{Head: "Ratio to ceiling", Number: true, Main: true, of: func(n armNumbers) benchCell {
 		if n.arm.Ceiling == "" {
@@ -151,7 +151,7 @@ func ratioCell(e stat.Estimate) benchCell {
 	}
 	return benchCell{
 		Text: fmt.Sprintf("%.2f", e.Median), Beside: fmt.Sprintf("[%.2f–%.2f]", e.Low, e.High),
-		Below: []string{fmt.Sprintf("%.2f–%.2f, %d %s", e.Min, e.Max, e.N, plural(e.N, "round", "rounds"))},
+		Below: []string{fmt.Sprintf("%.2f–%.2f", e.Min, e.Max)},
 	}
 }
 

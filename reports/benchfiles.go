@@ -43,6 +43,11 @@ func (c comparison) line(label string) chart.BenchRatio {
 
 // draw draws a load over time.
 func (s BenchSteady) draw() ([]chart.SVG, error) {
+	for _, encoded := range []string{s.Late, s.Ended} {
+		if _, err := DecodeHistogram(encoded); err != nil {
+			return nil, fmt.Errorf("bench result: load %s: lateness: %w", s.ID, err)
+		}
+	}
 	l := chart.SteadyLoad{ID: s.ID, Title: s.Scenario, Rate: s.Rate}
 	for _, b := range s.Buckets {
 		us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -185,12 +185,12 @@ func (n armNumbers) label(among []armNumbers) string {
 	if n.arm.Contention != "" && differs(func(a BenchArm) any { return cmp.Or(a.Contention, n.arm.Contention) }) {
 		s += ", " + n.arm.Contention
 	}
-	if n.arm.Shards > 0 {
-		s += fmt.Sprintf(", %d %s", n.arm.Shards, plural(n.arm.Shards, "shard", "shards"))
-	}
 	// Arms without leases say nothing about whether several TTLs are compared.
 	if n.arm.TTL > 0 && differs(func(a BenchArm) any { return cmp.Or(a.TTL, n.arm.TTL) }) {
 		s += ", ttl " + measure.FormatDuration(n.arm.TTL)
+	}
+	if n.arm.Shards > 0 { // which say how many clients there are
+		return fmt.Sprintf("%s, %d %s", s, n.arm.Shards, plural(n.arm.Shards, "shard", "shards"))
 	}
 	return fmt.Sprintf("%s, %d %s", s, n.arm.Threads, plural(n.arm.Threads, "client", "clients"))
 }
@@ -205,6 +205,8 @@ func rateText(v float64) string {
 		return fmt.Sprintf("%.0f", v)
 	case v >= 10:
 		return fmt.Sprintf("%.1f", v)
+	case v >= 0.2 || v == 0:
+		return fmt.Sprintf("%.2f", v)
 	}
-	return fmt.Sprintf("%.2f", v)
+	return fmt.Sprintf("%.3f", v)
 }

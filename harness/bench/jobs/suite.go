@@ -217,7 +217,7 @@ func (s *Suite) Name() string { return "jobs" }
 
 // Setting implements bench.Suite.
 func (s *Suite) Setting() string {
-	return fmt.Sprintf("jobs, %d open at once for each shard", s.InFlight)
+	return fmt.Sprintf("jobs, %d in flight for each shard", s.InFlight)
 }
 
 // Plan implements bench.Suite.

@@ -8,6 +8,7 @@ import (
 	"fencepost/harness/bench"
 	"fencepost/harness/bench/locks"
 	"fencepost/harness/bench/stat"
+	"fencepost/harness/system/lockperjob"
 	"fencepost/reports"
 	"fencepost/reports/measure"
 )
@@ -116,8 +117,9 @@ func (s *Suite) Round(samples []bench.Sample) string {
 func (s *Suite) Legend() []string {
 	return []string{
 		locks.LegendCeiling,
-		fmt.Sprintf("jobs: the production scheduler in one process, a new one on a new queue in every round, its handler does nothing; %d jobs are open at once for each shard, and the next is enqueued when one is completed; the A/A copy is the same once more and shows the noise", s.InFlight),
+		fmt.Sprintf("jobs: the production scheduler in one process, a new one on a new queue in every round, its handler does nothing; %d jobs are in flight for each shard, and the next is enqueued when one is completed; the A/A copy is the same once more and shows the noise", s.InFlight),
 		"jobs with a fenced effect: the handler has one effect in the Cassandra sink",
+		fmt.Sprintf("lock per job: a scheduler that takes a lock in the database for every job, %d slots in one process, %d jobs in flight in %d buckets (its shards here); its effects carry a token that nobody compares", rivalSlots, rivalInFlight, lockperjob.DefaultBuckets),
 		"one job at a time: the next is enqueued when the last is completed",
 		fmt.Sprintf("an arm is under load for %s before its window; its requests are counted within it, once by the store and once by the engine, which must agree", s.Lead),
 		"job rows outlive their jobs by the dedupe window (24 h); forgetting them takes two more of a batch's changes for each job, which is in no number here",
