@@ -128,6 +128,24 @@ func TestWriteBenchOfJobs(t *testing.T) {
 	if len(back.Steady) != 2 || back.Steady[0].Buckets[7] != b.Steady[0].Buckets[7] || len(back.Targets) != 2 || back.Arms[2].Parts[1] != b.Arms[2].Parts[1] {
 		t.Error("bench.json does not read back")
 	}
+	ns, err := b.numbers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range ns {
+		for what, c := range map[string]struct {
+			of   string
+			got  float64
+			want float64
+		}{"ceiling": {n.arm.Ceiling, n.ceiling.ci.Median, 1500}, "baseline": {n.arm.Baseline, n.baseline.ci.Median, 180}} {
+			if c.of == "" {
+				continue
+			}
+			if want := n.rate.median / c.want; c.got < 0.85*want || c.got > 1.15*want {
+				t.Errorf("%s by its %s: %v, want about %v", n.arm.ID, what, c.got, want)
+			}
+		}
+	}
 	md, err := Results(nil, []string{filepath.Join(dir, BenchFile)}, nil)
 	if err != nil {
 		t.Fatal(err)

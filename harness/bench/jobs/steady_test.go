@@ -153,3 +153,36 @@ func TestTooMuchIsSaid(t *testing.T) {
 		}
 	})
 }
+
+// TestNeverStarted: what has not begun in the end is as late as that.
+func TestNeverStarted(t *testing.T) {
+	t.Parallel()
+	b := newBook("q", 1, 1)
+	const s = time.Second
+	b.entries = []entry{
+		{asked: 1 * s, started: 2 * s, ended: 3 * s},
+		{asked: 12 * s, started: 14 * s}, // not completed
+		{asked: 15 * s},                  // not begun
+	}
+	out := reports.BenchSteady{Buckets: b.buckets(0, 20*s)}
+	if err := b.lateness(&out, 0, 100*s); err != nil {
+		t.Fatal(err)
+	}
+	near := func(what string, got, want time.Duration) {
+		if got < want || got > want+want/100 {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	near("least lateness", lateness(t, out, 1), 1*s)
+	near("most lateness", lateness(t, out, 100), 85*s)
+	h, err := reports.DecodeHistogram(out.Ended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near("most until completed", measure.Quantile(h, 100), 88*s)
+	near("lateness in the first bucket", time.Duration(out.Buckets[0].LateMax)*time.Microsecond, 1*s)
+	near("lateness in the second bucket", time.Duration(out.Buckets[1].LateMax)*time.Microsecond, 85*s)
+	if out.Buckets[0].Done != 1 || out.Buckets[1].Done != 0 {
+		t.Errorf("%d and %d done, want 1 and none", out.Buckets[0].Done, out.Buckets[1].Done)
+	}
+}
