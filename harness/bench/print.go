@@ -173,7 +173,7 @@ func share(e stat.Estimate) string {
 }
 
 func fairness(row Row) string {
-	if row.Arm.Threads == 1 || row.Jain.N == 0 {
+	if !row.Arm.compete() || row.Jain.N == 0 {
 		return nothing
 	}
 	return fmt.Sprintf("%.2f [%.2f..%.2f]", row.Jain.Median, row.Jain.Min, row.Jain.Max)

@@ -59,10 +59,14 @@ func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 		if err != nil {
 			return out, fmt.Errorf("%s, round %d: encode latencies: %w", a.ID, s.Round, err)
 		}
-		out.Rounds = append(out.Rounds, reports.BenchRound{
+		round := reports.BenchRound{
 			Round: s.Round, Seconds: s.Seconds, OK: s.OK, Fail: s.Fail, Unknown: s.Unknown, Latency: latency,
-			LWTs: s.Sent.LWTs, Done: s.Done, Fair: jain(s), SinkLWTs: s.SinkLWTs, Ended: s.Ended,
-		})
+			LWTs: s.Sent.LWTs, Done: s.Done, SinkLWTs: s.SinkLWTs, Ended: s.Ended,
+		}
+		if a.compete() {
+			round.Fair = jain(s)
+		}
+		out.Rounds = append(out.Rounds, round)
 	}
 	for i, name := range a.Parts {
 		all, err := merged(samples, func(s Sample) *hdrhistogram.Histogram { return s.Parts[i] })

@@ -162,6 +162,10 @@ func merged(samples []Sample, of func(Sample) *hdrhistogram.Histogram) (*hdrhist
 
 func jain(s Sample) float64 { return stat.Jain(s.PerThread) }
 
+// compete: the arm's threads compete with each other, so that fairness means something.
+// Those of a queue of jobs only keep it full.
+func (a Arm) compete() bool { return a.Threads > 1 && a.Shards == 0 }
+
 // Ratio compares a value of two arms round by round.
 func (r *Result) Ratio(a, b string, of func(Sample) float64) stat.Estimate {
 	return r.RatioOf(a, of, b, of)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"fencepost/core/engine"
 	"fencepost/core/worker"
 	"fencepost/harness/bench"
 )
@@ -30,6 +31,19 @@ func (a *arm) Window(ctx context.Context, w bench.Window) (bench.Sample, error) 
 	return sample, errors.Join(err, a.stop(p))
 }
 
+// Slots of the production scheduler. With fewer than its shards may claim at once its
+// batches are not full; but so many effects on their way at once are more than the
+// database answers in time.
+const maxEffects = 400
+
+func slots(shards int, effects bool) int {
+	n := shards * engine.DefaultMaxRunning
+	if effects {
+		n = min(n, maxEffects)
+	}
+	return n
+}
+
 func (a *arm) start(ctx context.Context, queue string) (*process, error) {
 	s, does := a.suite, kinds[a.Kind]
 	handler := worker.Handler(nothing)
@@ -40,7 +54,7 @@ func (a *arm) start(ctx context.Context, queue string) (*process, error) {
 	if does.rival {
 		return s.rivals.start(ctx, s.env, b, handler, does.effects, a.stream)
 	}
-	return startEngine(ctx, s.env, b, handler, a.stream)
+	return startEngine(ctx, s.env, b, handler, slots(a.Shards, does.effects), a.stream)
 }
 
 func (a *arm) stop(p *process) error {

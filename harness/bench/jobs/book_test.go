@@ -144,7 +144,7 @@ func TestRows(t *testing.T) {
 				if state == job.Completed {
 					attempt = 1
 				}
-				r.jobs = append(r.jobs, store.Row{Key: store.Key{Kind: store.KindJob, ID: string(ids[i])}, State: string(state), Attempt: attempt})
+				r.jobs = append(r.jobs, jobRow{ids[i], state, attempt})
 			}
 		}
 		if c.rows.inbox {

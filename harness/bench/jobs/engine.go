@@ -18,14 +18,13 @@ import (
 // ownTimeout bounds the wait for shards that nobody else wants.
 const ownTimeout = 30 * time.Second
 
-// startEngine starts the production scheduler and waits until it owns all shards.
-func startEngine(ctx context.Context, env *bench.Env, b *book, handler worker.Handler, stream uint64) (*process, error) {
+// startEngine starts the production scheduler with so many slots and waits until it owns
+// all shards.
+func startEngine(ctx context.Context, env *bench.Env, b *book, handler worker.Handler, slots int, stream uint64) (*process, error) {
 	m := &meter{Shards: env.Shards}
 	w := &watch{book: b}
 	s, err := scheduler.New(scheduler.Options{
-		Shards: m, Sink: env.Sink, Handlers: map[string]worker.Handler{Kind: handler},
-		// With fewer slots than its shards may claim, a process claims in small batches.
-		Slots: b.shards * engine.DefaultMaxRunning,
+		Shards: m, Sink: env.Sink, Handlers: map[string]worker.Handler{Kind: handler}, Slots: slots,
 		Engine: engine.Options{
 			Name: "bench-" + b.queue, Queues: []engine.Queue{{Name: b.queue, Shards: b.shards}},
 			Clock: env.Clock, Rand: env.Rand(stream), Observer: w, Logger: env.Logger,

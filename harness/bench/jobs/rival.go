@@ -115,7 +115,7 @@ func (r *rivals) verify(ctx context.Context, books map[uint32]*book, found map[u
 	for _, row := range rows {
 		tag := tagOf(row.ID)
 		if b := books[tag]; b != nil {
-			b.row(row.ID, row.State, row.Attempt, found[tag])
+			b.row(jobRow{row.ID, row.State, row.Attempt}, found[tag])
 		}
 	}
 	for tag, b := range books {

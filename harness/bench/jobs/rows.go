@@ -92,8 +92,15 @@ func (b *book) verifyRows(ctx context.Context, s store.Shards, f *findings) erro
 type shardRows struct {
 	header *store.Header
 	counts map[store.Kind]int
-	jobs   []store.Row
+	jobs   []jobRow
 	inbox  []store.InboxRow
+}
+
+// jobRow is what is kept of a job's row; there may be a million of them.
+type jobRow struct {
+	id      job.ID
+	state   job.State
+	attempt int
 }
 
 func readShard(ctx context.Context, s store.Shards, id store.ShardID) (out shardRows, err error) {
@@ -105,7 +112,7 @@ func readShard(ctx context.Context, s store.Shards, id store.ShardID) (out shard
 		err := scan(ctx, s, id, kind, lowMark(out.header, kind), func(r store.Row) {
 			out.counts[kind]++
 			if kind == store.KindJob {
-				out.jobs = append(out.jobs, r)
+				out.jobs = append(out.jobs, jobRow{job.ID(r.ID), job.State(r.State), r.Attempt})
 			}
 		})
 		if err != nil {
@@ -127,10 +134,10 @@ func (b *book) shard(number int, r shardRows, doubts int, f *findings) {
 	}
 	before := b.unfinished
 	for _, row := range r.jobs {
-		b.row(job.ID(row.ID), job.State(row.State), row.Attempt, f)
+		b.row(row, f)
 	}
 	for _, row := range r.inbox {
-		b.row(job.ID(row.ID), job.Pending, 0, f)
+		b.row(jobRow{id: job.ID(row.ID), state: job.Pending}, f)
 	}
 	c := r.counts
 	open := c[store.KindPending] + c[store.KindRunning] + c[store.KindDLQ]
@@ -155,25 +162,25 @@ func (b *book) doubts() (n int) {
 }
 
 // row compares a job's row with what was reported.
-func (b *book) row(id job.ID, state job.State, attempt int, f *findings) {
-	n, ok := b.number(id)
+func (b *book) row(r jobRow, f *findings) {
+	n, ok := b.number(r.id)
 	if !ok {
-		f.add("there is a row of job %s, which nobody enqueued", id)
+		f.add("there is a row of job %s, which nobody enqueued", r.id)
 		return
 	}
 	e := &b.entries[n]
 	e.seen = true
-	waits := state == job.Pending || state == job.Running
+	waits := r.state == job.Pending || r.state == job.Running
 	switch {
 	case e.ends == 0 && e.reply == none:
 	case e.ends == 0 && e.reply == acked && waits:
 		b.unfinished++
-	case e.ends == 0 && state == job.Completed && b.lost > 0:
+	case e.ends == 0 && r.state == job.Completed && b.lost > 0:
 		// The answer to the tick that completed it never came.
-	case state != job.Completed || e.ends == 0:
-		f.add("the row of job %s says %q, and it was reported completed %d times", id, state, e.ends)
-	case attempt != int(e.runs) && b.lost == 0:
-		f.add("the row of job %s counts %d attempts, and it ran %d times", id, attempt, e.runs)
+	case r.state != job.Completed || e.ends == 0:
+		f.add("the row of job %s says %q, and it was reported completed %d times", r.id, r.state, e.ends)
+	case r.attempt != int(e.runs) && b.lost == 0:
+		f.add("the row of job %s counts %d attempts, and it ran %d times", r.id, r.attempt, e.runs)
 	}
 }
 

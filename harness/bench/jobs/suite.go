@@ -225,16 +225,20 @@ func (s *Suite) Plan() *bench.Plan { return s.plan }
 
 // Estimate implements bench.Suite.
 func (s *Suite) Estimate() time.Duration {
-	const startAndStop = time.Second
-	return s.plan.Estimate(startAndStop) + 2*s.Steady
+	const startAndDrain = 2 * time.Second
+	return s.plan.Estimate(startAndDrain) + 2*s.Steady
 }
 
-// WarmUp implements bench.Suite.
+// WarmUp implements bench.Suite: every kind of arm at once, so with little in flight each.
 func (s *Suite) WarmUp() []bench.Arm {
-	cas := locks.CeilingArm(bench.WarmUpThreads, locks.Low)
-	out := []bench.Arm{cas, s.arm(kindJobs, s.Shards[0]), s.arm(kindEffects, s.Shards[0])}
+	out := []bench.Arm{locks.CeilingArm(bench.WarmUpThreads, locks.Low), s.arm(kindJobs, s.Shards[0]), s.arm(kindEffects, s.Shards[0])}
+	out[1].Threads, out[2].Threads = DefaultInFlight, bench.WarmUpThreads
 	if !s.withoutRival {
-		out = append(out, s.rival(kindRival), s.rival(kindRivalEffect))
+		for _, kind := range []string{kindRival, kindRivalEffect} {
+			a := s.rival(kind)
+			a.Threads = bench.WarmUpThreads
+			out = append(out, a)
+		}
 	}
 	for i := range out {
 		out[i].ID = "warmup-" + out[i].Letter

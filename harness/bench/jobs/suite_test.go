@@ -70,7 +70,7 @@ func TestDefaultPlan(t *testing.T) {
 			t.Errorf("round %d: C/1 and J1/4 are %d apart", n, d)
 		}
 	}
-	if d := s.Estimate(); d > 8*time.Minute {
+	if d := s.Estimate(); d > 10*time.Minute {
 		t.Errorf("the default plan takes %s", d)
 	}
 }
@@ -162,6 +162,13 @@ func written(t *testing.T, r *bench.Result) {
 	}
 	if _, err := reports.ReadBench(filepath.Join(dir, reports.BenchFile)); err != nil {
 		t.Error(err)
+	}
+	for _, a := range report.Arms {
+		for _, round := range a.Rounds {
+			if (round.Fair > 0) != (a.ID == "C/32") {
+				t.Fatalf("%s has a fairness of %v", a.ID, round.Fair)
+			}
+		}
 	}
 	var out bytes.Buffer
 	if err := bench.Print(&out, r); err != nil {

@@ -74,13 +74,3 @@ func newSuite(t *testing.T, c Config) *Suite {
 	}
 	return s
 }
-
-// measure runs a whole benchmark.
-func (w *world) measure(t *testing.T, s *Suite) *bench.Result {
-	t.Helper()
-	r, err := bench.Measure(t.Context(), s, w.env, bench.NewProgress(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}

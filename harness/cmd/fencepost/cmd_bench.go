@@ -259,9 +259,11 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 		ips, pids = append(ips, n.IP()), append(pids, n.PID())
 	}
 	machine := rundir.Machine()
-	p := s.Plan()
-	fmt.Fprintf(out, "%s: %d arms in %d rounds of %s each, seed %d; about %s, after a warm-up of up to a minute\n",
-		s.Setting(), len(p.Arms), p.Rounds, p.Window, p.Seed, s.Estimate().Round(10*time.Second))
+	p, rounds := s.Plan(), ""
+	if len(p.Arms) > 0 {
+		rounds = fmt.Sprintf("%d arms in %d rounds of %s each, ", len(p.Arms), p.Rounds, p.Window)
+	}
+	fmt.Fprintf(out, "%s: %sseed %d; about %s, after a warm-up of up to a minute\n", s.Setting(), rounds, p.Seed, s.Estimate().Round(10*time.Second))
 	res, err := bench.Run(ctx, bench.Options{Suite: s.Suite, DB: cassandra.Config{ContactPoints: ips, Port: c.CQLPort()}, PIDs: pids, Out: out})
 	if res == nil {
 		return 0, err
