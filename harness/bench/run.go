@@ -65,8 +65,9 @@ type bench struct {
 }
 
 // Run measures a suite in a keyspace of its own, which it drops at the end. When
-// ctx ends early it ends in order, and the result says so among its problems. An
-// error means that there is no result.
+// ctx ends early it ends in order, and the result says so among its problems, as it
+// does of what could not be measured or looked at. An error means that there is no
+// result.
 func Run(ctx context.Context, opt Options) (res *Result, err error) {
 	p := NewProgress(opt.Out)
 	defer p.clear()
@@ -137,17 +138,13 @@ func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, 
 	if err := b.warmUp(ctx); err != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("warm-up: %w", err)
 	}
-	if err := b.rounds(ctx); err != nil {
-		return nil, err
-	}
+	b.rounds(ctx)
 	if s, ok := suite.(Sequel); ok && ctx.Err() == nil {
 		if err := s.Then(ctx, b.result, p); err != nil {
-			return nil, err
+			b.result.Problem("after the rounds: %v", err)
 		}
 	}
-	if err := b.finish(); err != nil {
-		return nil, err
-	}
+	b.finish()
 	b.result.Ended = time.Now().UTC()
 	return b.result, b.result.judge()
 }
@@ -173,7 +170,7 @@ func (b *bench) window(a Arm, round int, length time.Duration) Window {
 }
 
 // rounds does the rehearsal and the rounds.
-func (b *bench) rounds(ctx context.Context) error {
+func (b *bench) rounds(ctx context.Context) {
 	for round, order := range b.plan.Order {
 		length := b.plan.Window
 		if round == 0 {
@@ -182,7 +179,7 @@ func (b *bench) rounds(ctx context.Context) error {
 		for position, i := range order {
 			if ctx.Err() != nil {
 				b.result.Problem("interrupted in round %d of %d", round, b.plan.Rounds)
-				return nil
+				return
 			}
 			arm := b.plan.Arms[i]
 			s, err := b.subjects[arm.ID].Window(ctx, b.window(arm, round, length))
@@ -190,7 +187,9 @@ func (b *bench) rounds(ctx context.Context) error {
 			case ctx.Err() != nil:
 				continue // a cut window is no sample
 			case err != nil:
-				return fmt.Errorf("%s, round %d: %w", arm.ID, round, err)
+				b.result.Problem("%s, round %d: %v", arm.ID, round, err)
+				b.progress.Line("%s, round %d: %v", arm.ID, round, err)
+				continue
 			}
 			s.Position = position
 			b.progress.sample(b.plan, arm, s)
@@ -200,7 +199,6 @@ func (b *bench) rounds(ctx context.Context) error {
 		}
 		b.sayRound(round)
 	}
-	return nil
 }
 
 func (b *bench) sayRound(round int) {
@@ -218,7 +216,7 @@ func (b *bench) sayRound(round int) {
 }
 
 // finish settles what is in the background and has the suite look at everything.
-func (b *bench) finish() error {
+func (b *bench) finish() {
 	b.progress.Line("looking at every row once more")
 	for _, a := range b.plan.Arms {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -229,7 +227,9 @@ func (b *bench) finish() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
 	defer cancel()
-	return b.suite.Finish(ctx, b.result)
+	if err := b.suite.Finish(ctx, b.result); err != nil {
+		b.result.Problem("not everything could be looked at in the end: %v", err)
+	}
 }
 
 // samples returns an arm's samples in the order of rounds.

@@ -111,6 +111,8 @@ func TestRows(t *testing.T) {
 		{"not answered, not there", none, rows{first: job.Completed, ended: 1}, ""},
 		{"not answered, waits", none, rows{first: job.Completed, second: job.Pending, pending: 1, ended: 1}, ""},
 		{"not answered, in the inbox", none, rows{first: job.Completed, inbox: true, ended: 1}, ""},
+		{"waits, and still in the inbox", acked, rows{first: job.Completed, second: job.Pending, pending: 1, inbox: true, ended: 1}, ""},
+		{"refused, and in the inbox", refused, rows{first: job.Completed, inbox: true, ended: 1}, `says "pending"`},
 		{"lost", acked, rows{first: job.Completed, ended: 1}, "row is gone"},
 		{"waits where nobody looks", acked, rows{first: job.Completed, second: job.Pending, ended: 2}, "there must be 1, and 0 more"},
 		{"dead", acked, rows{first: job.Completed, second: job.DLQ, ended: 1, dlq: 1}, `says "dlq"`},
