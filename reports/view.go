@@ -136,7 +136,10 @@ func (r *run) tiles() []tile {
 	}
 	if n := c.Jobs; n != nil {
 		out[0] = tile{Value: count(n.Completed), Name: "jobs completed", Note: fmt.Sprintf("of %s enqueued, %s retried, %s dead", count(n.Enqueued), count(n.Retried), count(n.DLQ))}
-		out[1].Note = fmt.Sprintf("of shards; %s runs rescued, trust lost %s times", count(n.Rescued), count(c.LeasesLost))
+		out[1].Note = fmt.Sprintf("of %s grants", count(c.Grants))
+		if n.Shards > 0 {
+			out[1].Note = fmt.Sprintf("of shards; %s runs rescued, trust lost %s times", count(n.Rescued), count(c.LeasesLost))
+		}
 		out = slices.Delete(out, 4, 5) // leases lost
 		out = slices.Insert(out, 1, tile{Value: count(c.Effects), Name: "effects accepted", Note: fmt.Sprintf("%s starts, %s at once with another", count(n.Starts), count(n.Overlaps))})
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fencepost/harness/system"
+	"fencepost/harness/system/lockperjob"
 )
 
 func TestBuiltInScenariosLoad(t *testing.T) {
@@ -34,13 +35,46 @@ func TestBuiltInScenariosLoad(t *testing.T) {
 	}
 }
 
-// Every known-broken variant names a scenario that exists.
+// Every known-broken variant, and every hole of a design, names a scenario that exists
+// and that it can be run by; no two have the same runs.
 func TestVariantsNameScenarios(t *testing.T) {
 	t.Parallel()
-	for _, v := range system.Broken() {
-		if _, err := Load(v.Red.Scenario); err != nil {
-			t.Errorf("%s: %v", v.Name, err)
+	for _, v := range system.Directed() {
+		s, err := Load(v.Red.Scenario)
+		if err == nil {
+			err = s.Suits(v)
 		}
+		if err != nil {
+			t.Errorf("%s: %v", v.Label(), err)
+		}
+		if found, _ := system.FindDirected(v.Name, v.Red.Scenario, v.Red.Contention); found.Label() != v.Label() {
+			t.Errorf("the runs of %s are those of %s", v.Label(), found.Label())
+		}
+	}
+}
+
+// The scheduler that a system names is the one that workers know, and what it does
+// not come to are points that a scenario may demand.
+func TestLockPerJob(t *testing.T) {
+	t.Parallel()
+	s, err := system.Find(lockperjob.Name)
+	if err != nil || s.Scheduler != lockperjob.Name || s.Binary != "worker" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, point := range s.Unreached {
+		if !slices.Contains(mustPoints, point) {
+			t.Errorf("%q is no point that a scenario can demand", point)
+		}
+	}
+	steady, err := Load("steady")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := steady.Suits(s); err == nil {
+		t.Error("it runs locks")
+	}
+	if _, err := Run(t.Context(), Options{Plan: &Plan{Spec: *steady}, System: s}); err == nil || !strings.Contains(err.Error(), "has no jobs") {
+		t.Errorf("Run: %v", err)
 	}
 }
 

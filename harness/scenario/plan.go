@@ -14,6 +14,7 @@ import (
 
 	"fencepost/core/store"
 	"fencepost/harness/fault"
+	"fencepost/harness/system"
 	"fencepost/harness/workload"
 )
 
@@ -72,6 +73,17 @@ func (s *Spec) Apply(o Overrides) error {
 		s.Phases.Before, s.Phases.Fault, s.Phases.Recover = d, d, d
 	}
 	return s.validate()
+}
+
+// Suits says why a system cannot be run by the scenario, nil if it can.
+func (s *Spec) Suits(sys system.System) error {
+	switch {
+	case s.Drill != "" && sys.Variant != "":
+		return fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", s.Name, sys.Name)
+	case sys.Scheduler != "" && s.Workload.Jobs == nil:
+		return fmt.Errorf("%s: it has no jobs, and system %s runs nothing else: take one of jobs-…", s.Name, sys.Name)
+	}
+	return nil
 }
 
 // NewPlan draws what is random in s from the seed. nodes are the cluster's.

@@ -16,8 +16,12 @@ type Config struct {
 	Worker  string `json:"worker"` // "w1"
 	Life    string `json:"life"`   // "w1.2": its second life
 	Variant string `json:"variant,omitempty"`
-	Seed    uint64 `json:"seed"`
-	Clients int    `json:"clients"`
+	// Scheduler is what the job workload runs, "" for the core's (or
+	// lockperjob.Name); Promises are the properties that it claims, none for all.
+	Scheduler string   `json:"scheduler,omitempty"`
+	Promises  []string `json:"promises,omitempty"`
+	Seed      uint64   `json:"seed"`
+	Clients   int      `json:"clients"`
 	// Locks are the locks to compete for; with Own each client has the one of
 	// its own number and no contention.
 	Locks []string `json:"locks"`
@@ -43,11 +47,11 @@ type Config struct {
 	History   string            `json:"history"` // the file to create
 }
 
-// Jobs describes the job workload of one worker: it owns shards and runs jobs as
-// the scheduler does, and enqueues at a rate whatever the answers (an open loop).
+// Jobs describes the job workload of one worker: it runs jobs as a scheduler does,
+// and enqueues at a rate whatever the answers (an open loop).
 type Jobs struct {
 	Queue   string `json:"queue"`
-	Shards  int    `json:"shards"`
+	Shards  int    `json:"shards"`  // or buckets, of a scheduler without shards
 	Workers int    `json:"workers"` // of the run, for the shards' preferred owners
 	// Rate is how many jobs a second this worker enqueues.
 	Rate float64 `json:"rate"`

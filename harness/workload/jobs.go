@@ -19,26 +19,60 @@ import (
 	"fencepost/core/worker"
 	"fencepost/harness/control"
 	"fencepost/harness/history"
+	"fencepost/harness/system/lockperjob"
 )
 
 // dedupeWindow of a run: longer than it lasts, so that every job's end can be read
 // when it is over.
 const dedupeWindow = time.Hour
 
-// jobs is the job workload: the production scheduler with a recorder wired in, and
-// clients that enqueue.
+// jobs is the job workload: a scheduler with a recorder wired in, and clients that
+// enqueue.
 type jobs struct {
 	*process
-	scheduler *scheduler.Scheduler
+	scheduler jobScheduler
 	lanes     *lanes
 	enqueuer  *enqueuer
 	stopping  context.CancelFunc // of the enqueuer
 	feed      context.Context
 }
 
+// jobScheduler is what the job workload runs.
+type jobScheduler interface {
+	Run(ctx context.Context) error
+	Submit(ctx context.Context, j job.Job) (engine.Receipt, error)
+}
+
 func (p *process) newJobs(ctx context.Context) (load, error) {
-	j := p.cfg.Jobs
 	w := &jobs{process: p, lanes: newLanes(p.cfg.Life)}
+	var err error
+	issuer := shardIssuer
+	switch p.cfg.Scheduler {
+	case "":
+		w.scheduler, err = w.shardScheduler(ctx)
+	case lockperjob.Name:
+		issuer = lockIssuer
+		w.scheduler, err = w.lockScheduler(ctx)
+	default:
+		err = fmt.Errorf("unknown scheduler %q", p.cfg.Scheduler)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.enqueuer = newEnqueuer(p, w.scheduler, issuer)
+	w.feed, w.stopping = context.WithCancel(ctx)
+	return w, nil
+}
+
+// shardIssuer is who issues the tokens of a job's runs: its shard.
+func shardIssuer(j job.Job) (string, error) {
+	n, err := j.ID.Shard()
+	return engine.Issuer(store.ShardID{Queue: j.Queue, Shard: n}), err
+}
+
+// shardScheduler is the production scheduler.
+func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
+	p, j := w.process, w.cfg.Jobs
 	shards := store.Shards(cassandra.NewShards(p.lockDB))
 	if p.hooks.Shards != nil {
 		shards = p.hooks.Shards(p.cfg, p.lockDB, shards)
@@ -64,18 +98,11 @@ func (p *process) newJobs(ctx context.Context) (load, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for other workers: %w", err)
 	}
-	s, err := scheduler.New(scheduler.Options{
+	return scheduler.New(scheduler.Options{
 		Listener: listener,
 		Shards:   shards, Slots: j.Slots, Engine: o, Sink: tasks,
 		Handlers: map[string]worker.Handler{JobKind: handler},
 	})
-	if err != nil {
-		return nil, err
-	}
-	w.scheduler = s
-	w.enqueuer = newEnqueuer(p, s)
-	w.feed, w.stopping = context.WithCancel(ctx)
-	return w, nil
 }
 
 // rank is this worker's place among those of the run that should own the shard, by
