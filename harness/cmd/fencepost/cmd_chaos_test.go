@@ -24,6 +24,7 @@ func TestJobs(t *testing.T) {
 		"a lock for each job":         {"jobs-steady", chaosFlags{system: "lock-per-job"}, ""},
 		"a lock for each job, all":    {"all", chaosFlags{system: "lock-per-job"}, ""},
 		"a lock for each job, locks":  {"steady", chaosFlags{system: "lock-per-job"}, "steady: it has no jobs"},
+		"a lock for each job, peers":  {"jobs-owner-unreachable", chaosFlags{system: "lock-per-job"}, "has nothing to cut"},
 		"a lock for each job, drill":  {"paxos-lease", chaosFlags{system: "lock-per-job"}, "paxos-lease: it has no jobs"},
 		"one of several is not known": {"paxos-lease,nonsense", chaosFlags{}, `unknown scenario "nonsense"`},
 	} {
