@@ -128,7 +128,7 @@ func TestJobLockRecord(t *testing.T) {
 	if !slices.Equal(hits, wantHits) {
 		t.Errorf("stopped at %q, want %q", hits, wantHits)
 	}
-	if lanes.of(runKey{name, 7}) != nil || lanes.names.made != 0 {
+	if lanes.of(runKey{name, 7}) != nil || lanes.names.used() != 0 {
 		t.Error("the lane has not ended, or a name was made for it")
 	}
 }

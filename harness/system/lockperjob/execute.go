@@ -20,7 +20,7 @@ func (s *Scheduler) execute(w *slot, p Pending, l *lease) {
 	}); err != nil {
 		return
 	}
-	u := Update{Lock: l.name, Holder: w.holder, Job: p.ID, Run: job.RunID(l.at.Fence)}
+	u := Update{Lock: l.name, Holder: w.holder, Job: p.ID, Run: l.run}
 	if r != nil && !r.State.Ended() {
 		s.o.Observer.Step(Step{Kind: StepClaimed, Lock: l.name, Holder: w.holder, Job: p.ID, Run: u.Run})
 	}
