@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"fencepost/core/clock"
 	"fencepost/core/job"
 	"fencepost/core/sink/sinktest"
@@ -21,8 +19,6 @@ import (
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
