@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/harness/history"
 	"fencepost/harness/system"
 	"fencepost/harness/system/lockperjob"
 )
@@ -65,6 +66,14 @@ func TestLockPerJob(t *testing.T) {
 		if !slices.Contains(mustPoints, point) {
 			t.Errorf("%q is no point that a scenario can demand", point)
 		}
+	}
+	all := history.Expect{Must: []string{"retry", "rescue", "dlq"}, Sometimes: []string{"resend", "duplicate"}, Workers: 4}
+	if x := demanded(all, s); !slices.Equal(x.Must, []string{"retry", "dlq"}) || !slices.Equal(x.Sometimes, []string{"duplicate"}) || x.Workers != 4 {
+		t.Errorf("demanded of it: %+v", x)
+	}
+	core, err := system.Find(system.Core)
+	if x := demanded(all, core); err != nil || !reflect.DeepEqual(x, all) {
+		t.Errorf("demanded of the core: %+v, %v", x, err)
 	}
 	steady, err := Load("steady")
 	if err != nil {

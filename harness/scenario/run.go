@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -165,9 +164,7 @@ func (r *runner) setUp(ctx context.Context) error {
 		return err
 	}
 	r.rec = rec
-	x := r.plan.expectation()
-	unreached := func(point string) bool { return slices.Contains(r.opt.System.Unreached, point) }
-	x.Must, x.Sometimes = slices.DeleteFunc(slices.Clone(x.Must), unreached), slices.DeleteFunc(slices.Clone(x.Sometimes), unreached)
+	x := demanded(r.plan.expectation(), r.opt.System)
 	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Expect: &x})
 	r.progress.step("setting up: keyspace, links, %d workers", s.Workload.Workers)
 

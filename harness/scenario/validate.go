@@ -14,6 +14,7 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/history"
 	"fencepost/harness/paxos"
+	"fencepost/harness/system"
 )
 
 // Phase names, in order.
@@ -248,6 +249,13 @@ func (s *Spec) validateSuccessFault(x history.Success) error {
 		return fmt.Errorf("group %q: no such fault of the scenario is aimed at a worker", x.Group)
 	}
 	return nil
+}
+
+// demanded leaves out the points that a system does not come to, by design.
+func demanded(x history.Expect, sys system.System) history.Expect {
+	unreached := func(point string) bool { return slices.Contains(sys.Unreached, point) }
+	x.Must, x.Sometimes = slices.DeleteFunc(slices.Clone(x.Must), unreached), slices.DeleteFunc(slices.Clone(x.Sometimes), unreached)
+	return x
 }
 
 // expectation is the history's note of what contention and plan demand.
