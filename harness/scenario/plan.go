@@ -75,9 +75,6 @@ func (s *Spec) Apply(o Overrides) error {
 	return s.validate()
 }
 
-// peersFault cuts workers off from each other.
-const peersFault = "partition-peers"
-
 // Suits says why a system cannot be run by the scenario, nil if it can.
 func (s *Spec) Suits(sys system.System) error {
 	switch {
@@ -85,8 +82,12 @@ func (s *Spec) Suits(sys system.System) error {
 		return fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", s.Name, sys.Name)
 	case sys.Scheduler != "" && s.Workload.Jobs == nil:
 		return fmt.Errorf("%s: it has no jobs, and system %s runs nothing else: take one of jobs-…", s.Name, sys.Name)
-	case sys.Scheduler != "" && slices.ContainsFunc(s.Faults, func(st Step) bool { return st.Fault == peersFault }):
-		return fmt.Errorf("%s: its fault %s has nothing to cut, as the processes of system %s do not talk to each other", s.Name, peersFault, sys.Name)
+	case sys.Scheduler != "":
+		for _, st := range s.Faults {
+			if fault.NeedsJobs(st.Fault) {
+				return fmt.Errorf("%s: its fault %s has nothing to cut, as the processes of system %s know nothing of each other", s.Name, st.Fault, sys.Name)
+			}
+		}
 	}
 	return nil
 }
