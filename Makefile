@@ -19,7 +19,7 @@ chaos_flags = $(if $(SEED),--seed=$(SEED)) $(if $(SYSTEM),--system=$(SYSTEM)) $(
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@echo
-	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|broken/NAME]'
+	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME]'
 	@echo '             [CLUSTER=auto|local|up] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s] [PAXOS=v1|v2|…]'
 	@echo '  make evidence [SET=locks|smoke|paxos] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [RETRY=1] [FRESH=1]'
 	@echo '  make power [MUTANT=name,name] [RUNS=2] [SEEDS=1,2] [FRESH=1]'

@@ -170,13 +170,20 @@ func checkOwnership(_ context.Context, a *analysis, p *Property) {
 			p.Checked++
 			l.checkOwner(c, p)
 			if isRenewal(c.kind()) || isRelease(c.kind()) {
-				if g := taken.before(c.inv.TS); g != nil && c.outcome == history.OK && g.fence > c.to.Fence {
+				if g := taken.before(c.inv.TS); g != nil && c.outcome == history.OK && g.fence > c.to.Fence && !l.laterGrant(c, g) {
 					p.add(l.name, both(&g.acq.op, &c.op), "%s by %s of fence %d was answered applied, but the %s had passed to %s with fence %d %s before", c.kind(), c.inv.Proc, c.to.Fence, l.noun(), g.acq.inv.Proc, g.fence, ms(c.inv.TS-g.acq.end.TS))
 				}
 			}
 		}
 	}
 	p.Detail = "every renewal and release that took effect"
+}
+
+// laterGrant says whether c is under a grant that came after g in the row's chain, in
+// spite of its lower fence (P1): then the lock had not passed on from it.
+func (l *rowLog) laterGrant(c *cas, g *grant) bool {
+	own := l.under(c.from, c.inv.Proc)
+	return own != nil && own.acq.w.pos > g.acq.w.pos && g.acq.w.pos >= 0
 }
 
 func (l *rowLog) checkOwner(c *cas, p *Property) {

@@ -234,6 +234,8 @@ func (a *analysis) sort(o *op) {
 		if e.Job != nil {
 			a.jobs.call(o)
 		}
+	case history.OpUpdate:
+		a.jobs.update(o)
 	case history.OpRaise:
 		s := a.sinkLog(e.Key)
 		s.raises = append(s.raises, o)

@@ -63,6 +63,11 @@ func (a *analysis) countJobs(c *Counts) {
 		n.Overlaps += a.overlaps(j)
 		for _, o := range j.calls {
 			switch {
+			case o.outcome == history.Unknown && j.locked():
+				c.Unknowns++
+				if a.jobs.lockedRows > 0 {
+					c.UnknownSettled++
+				}
 			case o.outcome == history.Unknown:
 				c.Unknowns++
 				if l := a.row[j.shard]; len(j.steps) > 0 || l != nil && l.whole && a.jobs.rows[j.shard] > 0 {
@@ -72,6 +77,13 @@ func (a *analysis) countJobs(c *Counts) {
 				n.Duplicates++
 			case o.outcome == history.OK && o.end.Result == resultInbox:
 				inbox++
+			}
+		}
+	}
+	for _, j := range a.jobs.list {
+		for _, o := range j.updates {
+			if o.outcome == history.Unknown {
+				c.Unknowns++
 			}
 		}
 	}
@@ -116,7 +128,7 @@ func (a *analysis) overlaps(j *jobLog) int {
 // success is what a run counts as work done: the release of a lock, or, in a run
 // with jobs, a batch that completes n of them. It was acknowledged.
 type success struct {
-	log *rowLog
+	log *rowLog // nil: of a job with a lock of its own
 	op  *op
 	n   int
 }
@@ -145,6 +157,13 @@ func (a *analysis) successes() []success {
 			}
 			if n > 0 {
 				a.done = append(a.done, success{l, &c.op, n})
+			}
+		}
+	}
+	for _, j := range a.jobs.list {
+		for _, o := range j.updates {
+			if o.outcome == history.OK && o.inv.Changes[0].Do == history.DoComplete {
+				a.done = append(a.done, success{nil, o, 1})
 			}
 		}
 	}

@@ -110,11 +110,19 @@ func checkJobs(_ context.Context, a *analysis, p *Property) {
 	open := openJobs{drained: a.drained(), end: a.wallAt(a.endOfWork()), why: map[string]int{}}
 	for _, j := range a.jobs.list {
 		p.Checked++
-		a.checkCalls(j, p)
+		if j.locked() {
+			a.checkLockedCalls(j, &open, p)
+		} else {
+			a.checkCalls(j, p)
+		}
+		j.checkDuplicates(p)
 		a.checkOpen(j, &open, p)
 	}
 	a.jobs.n.Open = open.n
 	p.Detail = "every job by the replay of its shard's batches"
+	if a.jobs.locked > 0 {
+		p.Detail = "every acknowledged job by the row that it has at the end" + a.jobs.lockedText()
+	}
 	if open.later > 0 {
 		p.Detail += fmt.Sprintf("; %s due after the end of the run", plural(open.later, "job"))
 	}
@@ -152,6 +160,11 @@ func (a *analysis) checkCalls(j *jobLog, p *Property) {
 	case entered == 0:
 		a.checkInbox(j, p)
 	}
+}
+
+// checkDuplicates: there must have been something that the call is a duplicate of.
+func (j *jobLog) checkDuplicates(p *Property) {
+	first, _ := j.entered()
 	for _, o := range j.calls {
 		if o.outcome == history.OK && o.end.Result == resultDuplicate && !j.before(o, first) {
 			p.add(j.id, both(o, first), "the enqueue of job %s was acknowledged as a duplicate, but nothing had been enqueued under its id before", j.id)
@@ -222,6 +235,10 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 	switch {
 	case ended(state), state == "" && (len(j.steps) > 0 || inbox == nil && !j.waits()):
 		return
+	case j.locked():
+		if j.acknowledged() == nil {
+			return // nobody was promised anything
+		}
 	case l != nil && !l.whole:
 		open.why["the record of its shard is not whole"]++
 		return
@@ -237,10 +254,7 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 		}
 	}
 	open.n++
-	asked := int64(0) // when it was due first
-	if len(j.steps) > 0 {
-		asked = j.steps[0].c.DueMS
-	}
+	asked := j.dueAt()
 	bound := a.drainBound()
 	switch {
 	case open.end > 0 && due > open.end:
@@ -254,7 +268,7 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 		for _, o := range j.calls {
 			events = append(events, both(o)...)
 		}
-		p.add(j.id, append(events, inbox), "job %s is stuck: it is still %s at the end, %s after the last job was enqueued", j.id, stuckAs(j, state), ms(open.drained.To-open.drained.From))
+		p.add(j.id, append(events, inbox, j.row(history.RowJob)), "job %s is stuck: it is still %s at the end, %s after the last job was enqueued", j.id, stuckAs(j, state), ms(open.drained.To-open.drained.From))
 	}
 }
 

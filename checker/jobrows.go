@@ -14,6 +14,8 @@ func (a *analysis) compareRows() {
 	for _, j := range a.jobs.list {
 		l := a.row[j.shard]
 		switch {
+		case j.locked():
+			continue // its state is what its row says
 		case l == nil:
 			if j.left() {
 				a.jobs.add("P2", j.id, j.rows, "%s holds rows of job %s, but no operation on it is recorded", j.shard, j.id)
@@ -112,6 +114,9 @@ func (j *jobLog) rowDiffers(r *history.JobRow) string {
 func (x *jobs) replayText() string {
 	if !x.any() {
 		return ""
+	}
+	if x.locked == len(x.list) {
+		return x.lockedText()
 	}
 	out := fmt.Sprintf("; the lives of %s replayed", plural(len(x.list), "job"))
 	if n := len(x.unread); n > 0 {

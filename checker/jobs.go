@@ -19,14 +19,17 @@ type jobs struct {
 	// unread are the shards with jobs whose rows were not noted.
 	unread []string
 	n      JobCounts
+	// locked counts the jobs that have a lock each, lockedRows the notes of their rows.
+	locked, lockedRows int
 }
 
 type jobRef struct{ shard, id string }
 
 // jobLog is everything about one job.
 type jobLog struct {
-	jobRef
+	jobRef                // shard is its lock, if it has one of its own; see lockedjobs.go
 	calls    []*op        // enqueues
+	updates  []*op        // of a job with a lock of its own
 	spec     *history.Job // as first asked for; nil if nobody did
 	starts   []*history.Event
 	finishes map[int64]*history.Event // by run
@@ -123,7 +126,10 @@ func (x *jobs) note(e *history.Event) {
 			return
 		}
 		j.rows = append(j.rows, e)
-		if e.JobRow.Kind != history.RowInbox {
+		switch {
+		case j.locked():
+			x.lockedRows++
+		case e.JobRow.Kind != history.RowInbox:
 			x.rows[e.Issuer]++
 		}
 	}
@@ -154,6 +160,9 @@ func (x *jobs) any() bool { return len(x.at)+x.n.Shards > 0 }
 func (j *jobLog) last() *op {
 	if n := len(j.steps); n > 0 {
 		return &j.steps[n-1].w.main().op
+	}
+	if n := len(j.updates); n > 0 {
+		return j.updates[n-1]
 	}
 	return nil
 }

@@ -56,22 +56,21 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 	undated, moved := 0, 0
 	for _, j := range a.jobs.list {
 		for _, e := range j.starts {
-			k := a.row[j.shard].claimOf(e.Token)
+			since, due, exact, events, ok := a.dueOf(j, e)
 			switch {
-			case k == nil || k.j != j:
+			case !ok:
 				continue // P6
 			case e.WallMS == 0 || e.DueMS == 0:
 				undated++
 				continue
-			case e.WallMS < e.DueMS && a.highestWall(e, k.at.since-clockSlack) >= e.DueMS:
+			case e.WallMS < e.DueMS && a.highestWall(e, since-clockSlack) >= e.DueMS:
 				moved++
 				continue
 			}
 			p.Checked++
-			events := append(both(&k.w.main().op), e)
-			switch known := k.at.name == statePending; {
-			case known && e.DueMS != k.at.due:
-				p.add(j.id, events, "run %d of job %s started as due at %d, but the job was due at %d", e.Token, j.id, e.DueMS, k.at.due)
+			switch {
+			case exact && e.DueMS != due, e.DueMS < due:
+				p.add(j.id, events, "run %d of job %s started as due at %d, but the job was due at %d", e.Token, j.id, e.DueMS, due)
 			case e.WallMS < e.DueMS:
 				p.add(j.id, events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.id, e.DueMS-e.WallMS)
 			case !a.faultDuring(e.TS-(e.WallMS-e.DueMS)*1e6, e.TS):
@@ -90,6 +89,27 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 	if undated > 0 && p.Count == 0 {
 		p.Status, p.Detail = StatusUnknown, plural(undated, "start")+" without due_ms or wall_ms"
 	}
+}
+
+// dueOf is when the job of a start was due at the earliest (exact: and at no other
+// time), and since when; with the events that say so. ok is false if nothing does.
+func (a *analysis) dueOf(j *jobLog, start *history.Event) (since, due int64, exact bool, events []*history.Event, ok bool) {
+	if j.locked() {
+		if len(j.calls) == 0 {
+			return 0, 0, false, nil, false // P5
+		}
+		asked := j.calls[0]
+		return asked.inv.TS, j.dueAt(), false, append(both(asked), start), true
+	}
+	k := a.row[j.shard].claimOf(start.Token)
+	if k == nil || k.j != j {
+		return 0, 0, false, nil, false
+	}
+	events = append(both(&k.w.main().op), start)
+	if k.at.name != statePending {
+		return k.at.since, 0, false, events, true
+	}
+	return k.at.since, k.at.due, true, events, true
 }
 
 // highestWall is the highest reading of the wall clock of a start's worker from an

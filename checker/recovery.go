@@ -26,6 +26,8 @@ type Recovery struct {
 	Faults []FaultRecovery `json:"faults,omitempty"`
 
 	work string // what a success is, for Text; "": a release
+	// uncounted: the system does not promise P11, so nobody looked for orphans.
+	uncounted bool
 }
 
 // FaultRecovery is what followed a heal: the time to the first release that was ok,
@@ -273,21 +275,20 @@ func (a *analysis) lastHeal() int64 {
 // recovery is the run's, computed as far as it does not need P11.
 func (a *analysis) recovery() *Recovery {
 	if a.recovered == nil {
-		a.recovered = &Recovery{NotJudged: map[string]int{}, Faults: a.afterHeals(), work: a.work()}
+		a.recovered = &Recovery{NotJudged: map[string]int{}, Faults: a.afterHeals(), work: a.work(), uncounted: !a.promised("P11")}
 	}
 	return a.recovered
 }
 
 // afterHeals finds the first successes after each heal.
 func (a *analysis) afterHeals() []FaultRecovery {
-	ends := make([][]int64, len(a.rows)) // of successes, by row, in order
-	place := map[*rowLog]int{}
-	for i, l := range a.rows {
-		place[l] = i
-	}
+	ends := map[string][]int64{} // of successes, by row, in order; "": of locks that are a job's each
 	for _, x := range a.successes() {
-		i := place[x.log]
-		ends[i] = append(ends[i], x.op.end.TS)
+		name := ""
+		if x.log != nil {
+			name = x.log.name
+		}
+		ends[name] = append(ends[name], x.op.end.TS)
 	}
 	for _, ts := range ends {
 		slices.Sort(ts)
@@ -299,17 +300,18 @@ func (a *analysis) afterHeals() []FaultRecovery {
 			continue
 		}
 		f := FaultRecovery{ID: e.Fault.ID, Name: e.Fault.Name}
-		for j, l := range a.rows {
-			k := sort.Search(len(ends[j]), func(k int) bool { return ends[j][k] >= e.TS })
-			if k == len(ends[j]) {
+		for _, name := range sortedKeys(ends) {
+			ts := ends[name]
+			k := sort.Search(len(ts), func(k int) bool { return ts[k] >= e.TS })
+			if k == len(ts) {
 				continue
 			}
-			took := float64(ends[j][k]-e.TS) / 1e6
+			took := float64(ts[k]-e.TS) / 1e6
 			if f.Locks == 0 || took < f.FirstMS {
 				f.FirstMS = took
 			}
 			if f.Locks == 0 || took > f.SlowestMS {
-				f.SlowestMS, f.SlowestLock = took, l.name
+				f.SlowestMS, f.SlowestLock = took, name
 			}
 			f.Locks++
 		}
@@ -319,6 +321,9 @@ func (a *analysis) afterHeals() []FaultRecovery {
 }
 
 func (r *Recovery) orphanText() string {
+	if r.uncounted {
+		return "orphaned leases not looked for"
+	}
 	out := fmt.Sprintf("%s, %d judged", plural(r.Orphans, "orphaned lease"), r.Judged)
 	var why []string
 	for _, reason := range sortedKeys(r.NotJudged) {
@@ -357,8 +362,10 @@ func (r *Recovery) Text() string {
 		if r.work != "" && r.work != work {
 			work, of = r.work, "shard"
 		}
-		out += fmt.Sprintf("; first %s within %.0f ms of a heal (%s %s), of every %s that had one within %.0f ms (%s, %s)",
-			work, first.FirstMS, first.ID, first.Name, of, slowest.SlowestMS, slowest.ID, slowest.SlowestLock)
+		out += fmt.Sprintf("; first %s within %.0f ms of a heal (%s %s)", work, first.FirstMS, first.ID, first.Name)
+		if slowest.SlowestLock != "" {
+			out += fmt.Sprintf(", of every %s that had one within %.0f ms (%s, %s)", of, slowest.SlowestMS, slowest.ID, slowest.SlowestLock)
+		}
 	}
 	return out
 }

@@ -41,6 +41,12 @@ func (a *analysis) replay() {
 		r.run()
 	}
 	a.jobs.list = a.jobs.sorted()
+	for _, j := range a.jobs.list {
+		if j.locked() {
+			a.jobs.locked++
+			a.jobs.settle(j)
+		}
+	}
 	a.compareRows()
 	a.jobs.findTwice()
 }

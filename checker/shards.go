@@ -81,7 +81,7 @@ func (w *write) held() bool {
 
 // rowNoun is what the run's fenced rows are called.
 func (a *analysis) rowNoun() string {
-	if a.jobs.any() {
+	if a.jobs.n.Shards > 0 {
 		return "shard"
 	}
 	return "lock"

@@ -31,6 +31,11 @@ func TestJobRun(t *testing.T) {
 			"medium (8 shards)|4 schedulers, 40 jobs/s|5 jobs completed of 6 enqueued|7 effects accepted 9 starts|1 runs rescued, trust lost 2 times", "hold time|lock cycles|leases lost",
 		},
 		{
+			rundir.Info{System: "lock-per-job", Workers: 4, Contention: "medium", Shards: 8, JobRate: 40, TTL: time.Second},
+			checker.Counts{Takeovers: 2, Grants: 8, Effects: 7, Jobs: &checker.JobCounts{Completed: 5, Enqueued: 6, Starts: 9}},
+			"medium (8 buckets)|4 schedulers, 40 jobs/s|5 jobs completed of 6 enqueued|2 takeovers of 8 grants", "shard|rescued",
+		},
+		{
 			rundir.Info{Workers: 4, Clients: 3, Contention: "high", Locks: 1, TTL: time.Second},
 			checker.Counts{Cycles: 3, LeasesLost: 2}, "high (1 lock)|4 × 3 clients|hold time|3 lock cycles|2 leases lost", "shards|jobs",
 		},

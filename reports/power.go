@@ -13,7 +13,8 @@ import (
 	"fencepost/harness/system"
 )
 
-// PowerRow is what the runs of one known-broken variant showed.
+// PowerRow is what the runs of one known-broken variant, or of one hole of a design,
+// showed.
 type PowerRow struct {
 	System system.System
 	Runs   int // that were carried out
@@ -118,7 +119,7 @@ func (r PowerRow) firedText() string {
 	return strings.Join(ids, ", ")
 }
 
-func (r PowerRow) name() string { return strings.TrimPrefix(r.System.Name, "broken/") }
+func (r PowerRow) name() string { return r.System.Label() }
 
 func (r PowerRow) expected() string { return strings.Join(r.System.Red.Properties, " or ") }
 

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,7 +41,7 @@ func (r *run) recovery() recoveryView {
 	for _, f := range rec.Faults {
 		row := recoveryRow{ID: f.ID, Name: f.Name, First: "none followed", Slowest: "–", Lock: "–", Locks: fmt.Sprint(f.Locks)}
 		if f.Locks > 0 {
-			row.First, row.Slowest, row.Lock = duration(f.FirstMS), duration(f.SlowestMS), f.SlowestLock
+			row.First, row.Slowest, row.Lock = duration(f.FirstMS), duration(f.SlowestMS), cmp.Or(f.SlowestLock, "–")
 		}
 		v.Rows = append(v.Rows, row)
 	}

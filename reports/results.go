@@ -51,7 +51,7 @@ func Results(runDirs, benchFiles []string, sets map[string][]evidence.Result, po
 	md.WriteString("# Results\n\nGenerated from the files of kept runs; do not edit. How a verdict comes about and what the columns mean: docs/reading-a-report.md.\n")
 	evidenceTable(&md, sets)
 	coreTable(&md, runs)
-	rows := Power(system.Broken(), power)
+	rows := Power(system.Directed(), power)
 	brokenTable(&md, runs, rows)
 	powerTables(&md, rows)
 	if err := benchTables(&md, benches); err != nil {
@@ -242,18 +242,20 @@ func coreTable(md *strings.Builder, runs []resultRun) {
 func brokenTable(md *strings.Builder, runs []resultRun, power []PowerRow) {
 	md.WriteString("\n## Known-broken variants\n\nA checker that finds nothing in a broken system proves nothing. Each variant must turn red by one of the properties named; a variant is caught in a run if its verdict is the one expected and one of these properties fired.\n\n")
 	var rows [][]string
-	for _, v := range system.Broken() {
-		mine := slices.DeleteFunc(slices.Clone(runs), func(r resultRun) bool { return r.info.System != v.Name })
-		if len(mine) == 0 && slices.ContainsFunc(power, func(r PowerRow) bool { return r.System.Name == v.Name && r.Runs > 0 }) {
+	for _, v := range system.Directed() {
+		mine := slices.DeleteFunc(slices.Clone(runs), func(r resultRun) bool {
+			return r.info.System != v.Name || v.Case != "" && (r.info.Scenario != v.Red.Scenario || r.info.Contention != v.Red.Contention)
+		})
+		if len(mine) == 0 && slices.ContainsFunc(power, func(r PowerRow) bool { return r.name() == v.Label() && r.Runs > 0 }) {
 			continue
 		}
 		if len(mine) == 0 {
-			rows = append(rows, []string{strings.TrimPrefix(v.Name, "broken/"), v.About, v.Red.Scenario, v.Red.Contention, "not run", expected(v), "–", "–", "–"})
+			rows = append(rows, []string{v.Label(), v.About, v.Red.Scenario, v.Red.Contention, "not run", expected(v), "–", "–", "–"})
 			continue
 		}
 		for _, g := range groups(mine, func(i rundir.Info) string { return i.Scenario + "|" + i.Contention }) {
 			rows = append(rows, []string{
-				strings.TrimPrefix(v.Name, "broken/"), v.About, g.info.Scenario, g.info.Contention, g.seeds(), expected(v), g.verdicts(v.Red.Verdict), g.fired(), g.caught(v),
+				v.Label(), v.About, g.info.Scenario, g.info.Contention, g.seeds(), expected(v), g.verdicts(v.Red.Verdict), g.fired(), g.caught(v),
 			})
 		}
 	}

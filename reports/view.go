@@ -11,6 +11,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/rundir"
+	"fencepost/harness/system"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )
@@ -106,6 +107,9 @@ func contention(i rundir.Info) string {
 	n, what := i.Locks, plural(i.Locks, "lock", "locks")
 	if i.Shards > 0 {
 		n, what = i.Shards, plural(i.Shards, "shard", "shards")
+		if i.System == system.LockPerJob {
+			what = plural(i.Shards, "bucket", "buckets")
+		}
 	}
 	return fmt.Sprintf("%s (%d %s)", orNone(i.Contention), n, what)
 }
@@ -136,7 +140,9 @@ func (r *run) tiles() []tile {
 	}
 	if n := c.Jobs; n != nil {
 		out[0] = tile{Value: count(n.Completed), Name: "jobs completed", Note: fmt.Sprintf("of %s enqueued, %s retried, %s dead", count(n.Enqueued), count(n.Retried), count(n.DLQ))}
-		out[1].Note = fmt.Sprintf("of shards; %s runs rescued, trust lost %s times", count(n.Rescued), count(c.LeasesLost))
+		if r.info.System != system.LockPerJob { // it has no shards
+			out[1].Note = fmt.Sprintf("of shards; %s runs rescued, trust lost %s times", count(n.Rescued), count(c.LeasesLost))
+		}
 		out = slices.Delete(out, 4, 5) // leases lost
 		out = slices.Insert(out, 1, tile{Value: count(c.Effects), Name: "effects accepted", Note: fmt.Sprintf("%s starts, %s at once with another", count(n.Starts), count(n.Overlaps))})
 	}

@@ -14,6 +14,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/job"
+	"fencepost/core/member"
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/worker"
@@ -33,6 +34,9 @@ type Options struct {
 	// this one owns (core/forward), and the engine's Addr how they reach it; nil:
 	// they use the inboxes. The scheduler closes it.
 	Listener net.Listener
+	// Members tells who else is there, by whom the engine's Rank is made; nil: Rank
+	// is as the engine's options have it. The scheduler runs it.
+	Members *member.Group
 	// Engine is the rest; its Executor and Forward are the scheduler's own.
 	Engine engine.Options
 }
@@ -44,6 +48,7 @@ type Scheduler struct {
 	client *forward.Client
 	server *http.Server
 	listen net.Listener
+	group  *member.Group
 }
 
 // New makes a scheduler; Run starts it.
@@ -51,12 +56,15 @@ func New(o Options) (*Scheduler, error) {
 	pool := worker.New(worker.Options{Slots: o.Slots, Handlers: o.Handlers, Sink: o.Sink, Clock: o.Engine.Clock, Logger: o.Engine.Logger})
 	client := forward.NewClient(nil)
 	o.Engine.Executor, o.Engine.Forward = pool, client.Enqueue
+	if o.Members != nil {
+		o.Engine.Rank = func(s store.ShardID) int { return o.Members.Rank(s.String()) }
+	}
 	e, err := engine.New(o.Shards, o.Engine)
 	if err != nil {
 		return nil, err
 	}
 	server := &http.Server{Handler: forward.Handler(e), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
-	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener}, nil
+	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, group: o.Members}, nil
 }
 
 // Limits of the server for other schedulers.
@@ -77,7 +85,17 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 		served <- s.server.Serve(s.listen)
 	}()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		if s.group != nil {
+			// It leaves when the stop begins: what is handed over then is preferred
+			// by others at once.
+			s.group.Run(ctx)
+		}
+	}()
 	err := s.engine.Run(ctx)
+	<-left
 	s.pool.Wait()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()

@@ -36,8 +36,13 @@ const (
 	OpHandOver Op = "hand-over" // the owner's last batch
 )
 
-// OpEnqueue is a client's whole call that puts a job into its shard or inbox.
+// OpEnqueue is a client's whole call that puts a job into its shard or inbox, or
+// writes its rows where it has none.
 const OpEnqueue Op = "enqueue"
+
+// OpUpdate is what a system without shards writes down about a job that it has locked,
+// by plain writes: one change, with all that is written for it. Key is the job's lock.
+const OpUpdate Op = "update"
 
 // OpLock is a client's whole call, from asking for the lock to holding it (ok,
 // with Token) or giving up (fail, or unknown). It contains the acquire operations.
@@ -65,6 +70,12 @@ const (
 	NoteCrash     Op = "crash"      // a process was killed: Error says by what
 	NoteExit      Op = "exit"       // a process ended of itself
 	NoteClock     Op = "clock"      // a worker's clock was changed by a fault: Clock
+)
+
+// Points that are noted by schedulers of each other; Key is the member.
+const (
+	PointMemberGone = "member-gone" // its heartbeats have stood still for a ttl
+	PointMemberCame = "member-came"
 )
 
 // Version is the whole version of a lock row: what a CAS names in its IF clause
@@ -102,7 +113,7 @@ type Event struct {
 	Row      *Version `json:"row,omitempty"`      // fail: the row that came back; read ok: the row
 	Takeover bool     `json:"takeover,omitempty"` // acquire: from another holder's lease that stood still
 	// Shard operations. The key of a shard is the name of it as an issuer of tokens.
-	Changes []Change `json:"changes,omitempty"` // invoke: what the batch does to jobs
+	Changes []Change `json:"changes,omitempty"` // invoke: what the batch (or update) does to jobs
 	TTLMS   int64    `json:"ttl_ms,omitempty"`  // take: how long a contender must see the stamp stand still
 	// Sends are the instants (as TS) at which a copy of the request was sent,
 	// the first one first; on ends only.
@@ -118,7 +129,7 @@ type Event struct {
 	Seen      int64  `json:"seen,omitempty"`       // the highest token that the sink knew when it answered
 	Seq       int64  `json:"seq,omitempty"`        // ledger sequence number
 
-	// Jobs. A job's start and finish have Issuer, the shard whose token they show.
+	// Jobs. A job's start and finish have Issuer, the shard (or lock) whose token they show.
 	Job     *Job    `json:"job,omitempty"`     // enqueue invoke
 	Attempt int     `json:"attempt,omitempty"` // start: of the job's claims, from 1
 	DueMS   int64   `json:"due_ms,omitempty"`  // start: when the job was due, ms since 1970
@@ -174,7 +185,9 @@ type Change struct {
 // Job is what is enqueued, as far as it is checked.
 type Job struct {
 	Queue string `json:"queue"`
-	Shard string `json:"shard"` // its shard's key
+	// Shard is the key of what issues the tokens of its runs: its shard, or its lock
+	// where each job has one.
+	Shard string `json:"shard"`
 	Kind  string `json:"kind"`
 	// Resource is the sink resource of the job's effects, and Steps the keys of
 	// those that it has had exactly once when it is completed.
@@ -195,7 +208,8 @@ const (
 	RowInbox   = "inbox"
 )
 
-// JobRow is a row of a shard when all processes have ended.
+// JobRow is a row of a shard, or of a job with a lock of its own (kinds pending and
+// job), when all processes have ended.
 type JobRow struct {
 	Kind    string `json:"kind"`
 	State   string `json:"state,omitempty"` // kind job: pending, running, completed, dlq, cancelled, abandoned

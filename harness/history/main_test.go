@@ -68,6 +68,8 @@ func everyEvent(proc string) []Event {
 		{Proc: proc + "/r1", Type: Note, Op: NoteFinish, Key: "0-cd", Issuer: "shard/q/0", Token: 1<<32 | 1, Error: "it failed"},
 		{Proc: proc + "/q:0", ID: 13, Type: Invoke, Op: OpHandOver, Key: "shard/q/0", From: &Version{Fence: 1, Beat: 2, Attempt: "n2"}, To: &Version{Fence: 1, Beat: 3, Attempt: "n4"}},
 		{Proc: proc, Type: Note, Op: NoteRow, Key: "0-cd", Issuer: "shard/q/0", JobRow: &JobRow{Kind: RowJob, State: "completed", Attempt: 1, Run: 1<<32 | 1, DueMS: 900, EndedMS: 950}},
+		{Proc: proc + "/r2", ID: 14, Type: Invoke, Op: OpUpdate, Key: "lock/q/0-ab", Changes: []Change{{Job: "0-ab", Do: DoComplete, Run: 7, Attempt: 1}}},
+		{Proc: proc + "/r2", ID: 14, Type: OK, Op: OpUpdate, Key: "lock/q/0-ab"},
 		{Proc: proc, Type: Note, Op: NoteExit},
 	}
 }

@@ -217,6 +217,10 @@ func (h *History) validate(e *Event, open map[int64]int) error {
 			if e.Job == nil {
 				return errors.New("enqueue invoke without its job")
 			}
+		case OpUpdate:
+			if e.Key == "" || len(e.Changes) != 1 || e.Changes[0].Job == "" {
+				return errors.New("update invoke without its key or its one change")
+			}
 		}
 		open[e.ID] = len(h.Events) - 1
 		return nil

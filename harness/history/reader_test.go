@@ -95,6 +95,7 @@ func TestMalformed(t *testing.T) {
 		{"unknown type", good + `{"ts":5,"proc":"w1.1","type":"maybe","op":"exit"}` + "\n", 2, `unknown type "maybe"`},
 		{"invoke without id", good + `{"ts":5,"proc":"w1.1","type":"invoke","op":"lock"}` + "\n", 2, "without an id"},
 		{"id invoked twice", good + invoke + invoke, 3, "invoked twice"},
+		{"update of nothing", good + `{"ts":5,"proc":"w1.1","id":1,"type":"invoke","op":"update","key":"l","changes":[]}` + "\n", 2, "without its key or its one change"},
 		{"CAS without versions", good + `{"ts":5,"proc":"w1.1","id":1,"type":"invoke","op":"renew","key":"l"}` + "\n", 2, "without from and to"},
 		{"end without invoke", good + `{"ts":5,"proc":"w1.1","id":1,"type":"ok","op":"lock","key":"l"}` + "\n", 2, "without its invoke"},
 		{"end of another operation", good + invoke + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"ok","op":"get","key":"l"}` + "\n", 3, "its invoke on line 2"},

@@ -131,6 +131,8 @@ func TestSchemaRefuses(t *testing.T) {
 		"unknown change":            `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"tick","key":"s","from":` + version + `,"to":` + version + `,"changes":[{"job":"j","do":"lose"}]}`,
 		"enqueue without its job":   `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"enqueue","key":"j"}`,
 		"enqueue without a result":  `{"ts":1,"proc":"w1.1","id":1,"type":"ok","op":"enqueue","key":"j"}`,
+		"update without a change":   `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"update","key":"l"}`,
+		"update of two jobs":        `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"update","key":"l","changes":[{"job":"j","do":"dlq"},{"job":"k","do":"dlq"}]}`,
 		"run without its attempt":   `{"ts":1,"proc":"w1.1","type":"note","op":"start","key":"j","issuer":"s","token":1,"decided_at":1,"due_ms":1,"wall_ms":1}`,
 		"job row without its state": `{"ts":1,"proc":"harness","type":"note","op":"row","key":"j","issuer":"s","job_row":{"kind":"job"}}`,
 		"other format":              `{"format":"jepsen","version":1}`,

@@ -161,7 +161,7 @@ func (r *runner) resolve(ctx context.Context, targets []string) ([]string, error
 // coordinator is the IP of the node to which requests for the first lock or shard go.
 func (r *runner) coordinator(ctx context.Context) (string, error) {
 	if r.plan.Queue != "" {
-		return r.db.ShardCoordinator(ctx, r.plan.shards()[0])
+		return r.backlog().coordinator(ctx)
 	}
 	return r.db.Coordinator(ctx, r.plan.Locks[0])
 }

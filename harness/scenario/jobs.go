@@ -17,6 +17,7 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
 	"fencepost/harness/history"
+	"fencepost/harness/system/lockperjob"
 	"fencepost/harness/workload"
 )
 
@@ -34,17 +35,40 @@ func (p *Plan) jobs() *workload.Jobs {
 	}
 }
 
-// makeQueue makes the run's queue, so that the workers find it.
-func (r *runner) makeQueue(ctx context.Context) error {
+// backlog is the run's queue as its system keeps it.
+type backlog interface {
+	// make makes the queue, so that the workers find it.
+	make(ctx context.Context) error
+	// open reports whether a job is left that may run, or runs.
+	open(ctx context.Context) (bool, error)
+	// coordinator is the IP of a node through which requests for it go first.
+	coordinator(ctx context.Context) (string, error)
+	// seal sees to it that no late request changes anything any more, and writes what
+	// is left into the history.
+	seal(ctx context.Context, fenced *cassandrasink.Sink) error
+}
+
+func (r *runner) backlog() backlog {
+	if r.opt.System.Scheduler == lockperjob.Name {
+		return jobsByLock{r}
+	}
+	return jobsByShard{r}
+}
+
+// jobsByShard is a queue of the core.
+type jobsByShard struct{ *runner }
+
+func (r jobsByShard) make(ctx context.Context) error {
 	want := len(r.plan.shards())
 	n, err := cassandra.NewShards(r.db).EnsureQueue(ctx, r.plan.Queue, want)
 	if err == nil && n != want {
 		err = fmt.Errorf("it has %d shards, not %d", n, want)
 	}
-	if err != nil {
-		return fmt.Errorf("make queue %s: %w", r.plan.Queue, err)
-	}
-	return nil
+	return err
+}
+
+func (r jobsByShard) coordinator(ctx context.Context) (string, error) {
+	return r.db.ShardCoordinator(ctx, r.plan.shards()[0])
 }
 
 // drain ends the enqueuing and waits until no job is left that may run, for as long
@@ -71,10 +95,9 @@ func (r *runner) drained(ctx context.Context) error {
 	if err := pause(ctx, statsAge); err != nil {
 		return err
 	}
-	shards := cassandra.NewShards(r.db)
 	for {
 		n := r.env.Fleet.Stats().Enqueuing
-		left, err := r.open(ctx, shards)
+		left, err := r.backlog().open(ctx)
 		if n == 0 && !left && err == nil {
 			return nil
 		}
@@ -86,7 +109,8 @@ func (r *runner) drained(ctx context.Context) error {
 }
 
 // open reports whether a job is pending, running or in an inbox.
-func (r *runner) open(ctx context.Context, shards store.Shards) (bool, error) {
+func (r jobsByShard) open(ctx context.Context) (bool, error) {
+	shards := cassandra.NewShards(r.db)
 	for _, id := range r.plan.shards() {
 		h, err := shards.Look(ctx, id, false)
 		if err != nil || h == nil {
@@ -112,9 +136,9 @@ const lastID = "\U0010FFFF"
 // sealsAtOnce bounds the requests under way while a run is sealed.
 const sealsAtOnce = 16
 
-// sealShards seals every shard, as locks are sealed, then reads all of its rows,
-// and then seals the sink's resource of each job that was ever claimed.
-func (r *runner) sealShards(ctx context.Context, fenced *cassandrasink.Sink) error {
+// seal seals every shard, as locks are sealed, then reads all of its rows, and then
+// seals the sink's resource of each job that was ever claimed.
+func (r jobsByShard) seal(ctx context.Context, fenced *cassandrasink.Sink) error {
 	shards := cassandra.NewShards(r.db)
 	ids := r.plan.shards()
 	var claimed []claimedJob

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/harness/history"
 	"fencepost/harness/system"
+	"fencepost/harness/system/lockperjob"
 )
 
 func TestBuiltInScenariosLoad(t *testing.T) {
@@ -34,13 +36,54 @@ func TestBuiltInScenariosLoad(t *testing.T) {
 	}
 }
 
-// Every known-broken variant names a scenario that exists.
+// Every known-broken variant, and every hole of a design, names a scenario that exists
+// and that it can be run by; no two have the same runs.
 func TestVariantsNameScenarios(t *testing.T) {
 	t.Parallel()
-	for _, v := range system.Broken() {
-		if _, err := Load(v.Red.Scenario); err != nil {
-			t.Errorf("%s: %v", v.Name, err)
+	for _, v := range system.Directed() {
+		s, err := Load(v.Red.Scenario)
+		if err == nil {
+			err = s.Suits(v)
 		}
+		if err != nil {
+			t.Errorf("%s: %v", v.Label(), err)
+		}
+		if found, _ := system.FindDirected(v.Name, v.Red.Scenario, v.Red.Contention); found.Label() != v.Label() {
+			t.Errorf("the runs of %s are those of %s", v.Label(), found.Label())
+		}
+	}
+}
+
+// The scheduler that a system names is the one that workers know, and what it does
+// not come to are points that a scenario may demand.
+func TestLockPerJob(t *testing.T) {
+	t.Parallel()
+	s, err := system.Find(lockperjob.Name)
+	if err != nil || s.Scheduler != lockperjob.Name || s.Binary != "worker" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, point := range s.Unreached {
+		if !slices.Contains(mustPoints, point) {
+			t.Errorf("%q is no point that a scenario can demand", point)
+		}
+	}
+	all := history.Expect{Must: []string{"retry", "rescue", "dlq"}, Sometimes: []string{"resend", "duplicate"}, Workers: 4}
+	if x := demanded(all, s); !slices.Equal(x.Must, []string{"retry", "dlq"}) || !slices.Equal(x.Sometimes, []string{"duplicate"}) || x.Workers != 4 {
+		t.Errorf("demanded of it: %+v", x)
+	}
+	core, err := system.Find(system.Core)
+	if x := demanded(all, core); err != nil || !reflect.DeepEqual(x, all) {
+		t.Errorf("demanded of the core: %+v, %v", x, err)
+	}
+	steady, err := Load("steady")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := steady.Suits(s); err == nil {
+		t.Error("it runs locks")
+	}
+	if _, err := Run(t.Context(), Options{Plan: &Plan{Spec: *steady}, System: s}); err == nil || !strings.Contains(err.Error(), "has no jobs") {
+		t.Errorf("Run: %v", err)
 	}
 }
 
@@ -53,13 +96,14 @@ func TestParseErrors(t *testing.T) {
 		"misspelt deep key":  {"workload:\n  worker: 3\n", `f.yaml:4: unknown key "worker"`},
 		"misspelt step key":  {"faults:\n  - fault: partition\n    target: [n1]\n    for: 1s\n", `f.yaml:5: unknown key "target"`},
 		"misspelt trigger":   {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {piont: holding}\n", `f.yaml:7: unknown key "piont"`},
-		"unknown fault":      {"faults:\n  - fault: meteor\n    targets: [n1]\n    for: 1s\n", `f.yaml:4: unknown fault "meteor"; the faults are clock, flaky-links, kill-node`},
+		"unknown fault":      {"faults:\n  - fault: meteor\n    targets: [n1]\n    for: 1s\n", `f.yaml:4: unknown fault "meteor"; the faults are clock, flaky-links, heartbeat-loss, kill-node`},
 		"wrong target":       {"faults:\n  - fault: partition\n    targets: [w1]\n    for: 1s\n", `f.yaml:4: fault partition: target "w1" is not a node`},
 		"no target":          {"faults:\n  - fault: partition\n    for: 1s\n", `f.yaml:4: fault partition has no targets`},
 		"no such worker":     {"faults:\n  - fault: kill-worker\n    targets: [w9]\n    for: 1s\n", `f.yaml:4: there is no worker w9 among 4`},
 		"unknown mode":       {"faults:\n  - fault: partition\n    targets: [n1]\n    mode: melt\n    for: 1s\n", `f.yaml:4: fault partition: unknown mode "melt"`},
 		"unknown point":      {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: lunch}\n", `f.yaml:4: unknown point "lunch"; the points are acquire-sent, claim-sent`},
 		"hold at no holding": {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: renew-sent, hold: 3s}\n", `f.yaml:4: hold needs the point "holding"`},
+		"fault of jobs":      {"faults:\n  - fault: heartbeat-loss\n    targets: [w1]\n    for: 1s\n", `f.yaml:4: fault heartbeat-loss is one of jobs`},
 		"no duration":        {"faults:\n  - fault: kill-worker\n    targets: [w1]\n", `f.yaml:4: fault kill-worker lasts no time`},
 		"negative duration":  {"phases:\n  before: -3s\n", `f.yaml:4: duration -3s is negative`},
 		"not a duration":     {"phases:\n  before: soon\n", `f.yaml:4: "soon" is not a duration`},

@@ -14,6 +14,7 @@ import (
 
 	"fencepost/core/store"
 	"fencepost/harness/fault"
+	"fencepost/harness/system"
 	"fencepost/harness/workload"
 )
 
@@ -72,6 +73,23 @@ func (s *Spec) Apply(o Overrides) error {
 		s.Phases.Before, s.Phases.Fault, s.Phases.Recover = d, d, d
 	}
 	return s.validate()
+}
+
+// Suits says why a system cannot be run by the scenario, nil if it can.
+func (s *Spec) Suits(sys system.System) error {
+	switch {
+	case s.Drill != "" && sys.Variant != "":
+		return fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", s.Name, sys.Name)
+	case sys.Scheduler != "" && s.Workload.Jobs == nil:
+		return fmt.Errorf("%s: it has no jobs, and system %s runs nothing else: take one of jobs-…", s.Name, sys.Name)
+	case sys.Scheduler != "":
+		for _, st := range s.Faults {
+			if fault.NeedsJobs(st.Fault) {
+				return fmt.Errorf("%s: its fault %s has nothing to cut, as the processes of system %s know nothing of each other", s.Name, st.Fault, sys.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // NewPlan draws what is random in s from the seed. nodes are the cluster's.

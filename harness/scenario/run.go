@@ -77,6 +77,9 @@ type runner struct {
 func Run(ctx context.Context, opt Options) (dir string, err error) {
 	r := &runner{opt: opt, plan: opt.Plan, progress: newProgress(opt.Out)}
 	defer r.progress.close()
+	if err := r.plan.Spec.Suits(opt.System); err != nil {
+		return "", err
+	}
 	if err := r.makeDir(); err != nil {
 		return "", err
 	}
@@ -155,12 +158,13 @@ func (r *runner) setUp(ctx context.Context) error {
 	s := r.plan.Spec
 	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
 		Run: r.info.Run, Proc: history.Harness, System: r.opt.System.Name, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
+		Promises: r.opt.System.Promises,
 	})
 	if err != nil {
 		return err
 	}
 	r.rec = rec
-	x := r.plan.expectation()
+	x := demanded(r.plan.expectation(), r.opt.System)
 	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Expect: &x})
 	r.progress.step("setting up: keyspace, links, %d workers", s.Workload.Workers)
 
@@ -172,8 +176,8 @@ func (r *runner) setUp(ctx context.Context) error {
 		return err
 	}
 	if r.plan.Queue != "" {
-		if err := r.makeQueue(ctx); err != nil {
-			return err
+		if err := r.backlog().make(ctx); err != nil {
+			return fmt.Errorf("make queue %s: %w", r.plan.Queue, err)
 		}
 	}
 	links := link.NewFabric(link.Options{})
@@ -188,7 +192,7 @@ func (r *runner) setUp(ctx context.Context) error {
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir), Recorder: rec,
 		Unexpected: func(life string, err error) { r.progress.problem("worker %s ended unexpectedly: %v", life, err) },
 		Worker: workload.Config{
-			Run: r.info.Run, Variant: r.opt.System.Variant, Seed: r.plan.Seed, Clients: s.Workload.Clients,
+			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises, Seed: r.plan.Seed, Clients: s.Workload.Clients,
 			Locks: r.plan.Locks, Own: s.Workload.Contention == Low,
 			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
 			Jobs:       r.plan.jobs(),

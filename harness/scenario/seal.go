@@ -27,12 +27,12 @@ const sealTimeout = 2 * time.Minute
 func (r *runner) seal(ctx context.Context) error {
 	fenced := cassandrasink.New(r.db, cassandrasink.Options{})
 	if r.plan.Queue != "" {
-		return r.sealShards(ctx, fenced)
+		return r.backlog().seal(ctx, fenced)
 	}
 	locks := cassandra.NewLocks(r.db)
 	for i, name := range r.plan.Locks {
 		r.progress.detail("%d of %d locks sealed", i, len(r.plan.Locks))
-		fence, err := r.sealLock(ctx, locks, name)
+		fence, err := r.sealLock(ctx, locks, name, r.nextGrant)
 		if err != nil {
 			return fmt.Errorf("seal %s: %w", name, err)
 		}
@@ -43,16 +43,23 @@ func (r *runner) seal(ctx context.Context) error {
 	return nil
 }
 
-func (r *runner) sealLock(ctx context.Context, locks store.Locks, name string) (fence int64, err error) {
+// nextGrant is the version that seals a lock: the next grant, to nobody.
+func (r *runner) nextGrant(from *store.Version) store.Version {
+	to := store.Version{Fence: 1, Attempt: uuid.NewString(), TTL: r.plan.Spec.Workload.TTL.D()}
+	if from != nil {
+		to.Fence, to.TTL = from.Fence+1, from.TTL
+	}
+	return to
+}
+
+// sealLock writes the version that next makes of the last one.
+func (r *runner) sealLock(ctx context.Context, locks store.Locks, name string, next func(from *store.Version) store.Version) (fence int64, err error) {
 	from, err := r.readSerial(ctx, locks, name)
 	if err != nil {
 		return 0, err
 	}
 	for {
-		to := store.Version{Fence: 1, Attempt: uuid.NewString(), TTL: r.plan.Spec.Workload.TTL.D()}
-		if from != nil {
-			to.Fence, to.TTL = from.Fence+1, from.TTL
-		}
+		to := next(from)
 		applied, row, err := r.sealOnce(ctx, locks, name, from, to)
 		if err != nil {
 			return 0, err

@@ -14,6 +14,7 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/history"
 	"fencepost/harness/paxos"
+	"fencepost/harness/system"
 )
 
 // Phase names, in order.
@@ -31,7 +32,8 @@ const (
 var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseDrain, PhaseSettle, PhaseSeal}
 
 // points that a scenario may demand, beside the armed ones.
-var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "inbox", "hand-over"}
+var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "inbox", "hand-over",
+	history.PointMemberGone, history.PointMemberCame}
 
 func orInt(v *int, def int) {
 	if *v == 0 {
@@ -110,6 +112,9 @@ func (s *Spec) validate() error {
 	for _, st := range s.Faults {
 		if st.On != nil && (control.OfJobs(st.On.Point) && w.Jobs == nil || control.OfLocks(st.On.Point) && w.Jobs != nil) {
 			return fmt.Errorf("line %d: point %s is never reached by this workload", st.line, st.On.Point)
+		}
+		if w.Jobs == nil && fault.NeedsJobs(st.Fault) {
+			return fmt.Errorf("line %d: fault %s is one of jobs: this workload has none", st.line, st.Fault)
 		}
 		if st.For == 0 {
 			return fmt.Errorf("line %d: fault %s lasts no time: give it a for", st.line, st.Fault)
@@ -248,6 +253,13 @@ func (s *Spec) validateSuccessFault(x history.Success) error {
 		return fmt.Errorf("group %q: no such fault of the scenario is aimed at a worker", x.Group)
 	}
 	return nil
+}
+
+// demanded leaves out the points that a system does not come to, by design.
+func demanded(x history.Expect, sys system.System) history.Expect {
+	unreached := func(point string) bool { return slices.Contains(sys.Unreached, point) }
+	x.Must, x.Sometimes = slices.DeleteFunc(slices.Clone(x.Must), unreached), slices.DeleteFunc(slices.Clone(x.Sometimes), unreached)
+	return x
 }
 
 // expectation is the history's note of what contention and plan demand.

@@ -1,5 +1,5 @@
-// Package system lists the systems under test: the production core and its
-// known-broken variants, with the scenario and the property by which each of
-// these must turn red. The variants' code is in package broken and is compiled
-// into bin/worker-broken only.
+// Package system lists the systems under test: the production core, the scheduler that
+// it is compared with, and known-broken variants of the core, with the scenarios and
+// the properties by which what is wrong with them must turn red. The variants' code is
+// in package broken and is compiled into bin/worker-broken only.
 package system

@@ -11,14 +11,26 @@ import (
 // Core is the production lock client and sink.
 const Core = "core"
 
+// LockPerJob is the scheduler with a lock for each job (harness/system/lockperjob).
+const LockPerJob = "lock-per-job"
+
 // System is what a run drives.
 type System struct {
-	Name  string // core, broken/NAME
+	Name  string // core, lock-per-job, broken/NAME
 	About string
+	// Case names one of several directed runs of a system, "" if it has one or none.
+	Case string
 	// Binary is the worker's executable, beside the tool's own.
 	Binary string
 	// Variant is the known-broken variant that the worker takes on, "" for none.
 	Variant string
+	// Scheduler is what its workers run jobs with, "" for the core's. It has no locks
+	// to run without jobs.
+	Scheduler string
+	// Promises are the properties that it claims; none means all. The rest is n/a.
+	Promises []string
+	// Unreached are the points of scenarios that it does not come to, by design.
+	Unreached []string
 	// LinksInert (a broken harness): faults on links are never put in force.
 	LinksInert bool
 	// MissingWorkers (a broken harness): so many workers of the scenario are not
@@ -28,7 +40,16 @@ type System struct {
 	Red *Red
 }
 
-// Red is the directed run that must expose a variant.
+// Label is the name in tables and on the command line: of a known-broken variant
+// without its prefix, of a case with it.
+func (s System) Label() string {
+	if s.Case != "" {
+		return s.Name + "/" + s.Case
+	}
+	return strings.TrimPrefix(s.Name, broken)
+}
+
+// Red is the directed run that must expose a variant, or a hole in a design.
 type Red struct {
 	Scenario   string
 	Contention string
@@ -52,18 +73,46 @@ func Broken() []System {
 	return out
 }
 
+// Directed lists everything that a directed run must find: the known-broken variants,
+// and each known hole of lock-per-job as a case of it.
+func Directed() []System {
+	out := Broken()
+	for _, h := range holes {
+		s := lockPerJob
+		s.Case, s.About, s.Red = h.name, h.about, &h.red
+		out = append(out, s)
+	}
+	return out
+}
+
+// FindDirected returns what a run of a system under a scenario must find.
+func FindDirected(name, scenario, contention string) (System, bool) {
+	for _, s := range Directed() {
+		if s.Name == name && s.Red.Scenario == scenario && s.Red.Contention == contention {
+			return s, true
+		}
+	}
+	return System{}, false
+}
+
+// Designs lists the systems that are whole designs, not variants of one.
+func Designs() []System { return []System{core, lockPerJob} }
+
 // Find returns a system by name.
 func Find(name string) (System, error) {
-	if name == "" || name == Core {
+	switch name {
+	case "", Core:
 		return core, nil
+	case LockPerJob:
+		return lockPerJob, nil
 	}
-	names := []string{Core}
+	names := []string{Core, LockPerJob}
 	for _, v := range Broken() {
 		if v.Name == name {
 			return v, nil
 		}
 		names = append(names, v.Name)
 	}
-	sort.Strings(names[1:])
+	sort.Strings(names[2:])
 	return System{}, fmt.Errorf("unknown system %q; there are: %s", name, strings.Join(names, ", "))
 }

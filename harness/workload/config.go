@@ -16,8 +16,12 @@ type Config struct {
 	Worker  string `json:"worker"` // "w1"
 	Life    string `json:"life"`   // "w1.2": its second life
 	Variant string `json:"variant,omitempty"`
-	Seed    uint64 `json:"seed"`
-	Clients int    `json:"clients"`
+	// Scheduler is what the job workload runs, "" for the core's (or
+	// lockperjob.Name); Promises are the properties that it claims, none for all.
+	Scheduler string   `json:"scheduler,omitempty"`
+	Promises  []string `json:"promises,omitempty"`
+	Seed      uint64   `json:"seed"`
+	Clients   int      `json:"clients"`
 	// Locks are the locks to compete for; with Own each client has the one of
 	// its own number and no contention.
 	Locks []string `json:"locks"`
@@ -36,19 +40,21 @@ type Config struct {
 
 	Keyspace string `json:"keyspace"`
 	CQLPort  int    `json:"cql_port"`
-	// LockNodes and SinkNodes map a node's IP to the address of this worker's
-	// own link to it, for the lock store and for the sink.
+	// LockNodes, SinkNodes and BeatNodes map a node's IP to the address of this
+	// worker's own link to it, for the lock store, for the sink, and with jobs for
+	// heartbeats.
 	LockNodes map[string]string `json:"lock_nodes"`
 	SinkNodes map[string]string `json:"sink_nodes"`
+	BeatNodes map[string]string `json:"beat_nodes,omitempty"`
 	History   string            `json:"history"` // the file to create
 }
 
-// Jobs describes the job workload of one worker: it owns shards and runs jobs as
-// the scheduler does, and enqueues at a rate whatever the answers (an open loop).
+// Jobs describes the job workload of one worker: it runs jobs as a scheduler does,
+// and enqueues at a rate whatever the answers (an open loop).
 type Jobs struct {
 	Queue   string `json:"queue"`
-	Shards  int    `json:"shards"`
-	Workers int    `json:"workers"` // of the run, for the shards' preferred owners
+	Shards  int    `json:"shards"`  // or buckets, of a scheduler without shards
+	Workers int    `json:"workers"` // of the run, which expect each other
 	// Rate is how many jobs a second this worker enqueues.
 	Rate float64 `json:"rate"`
 	// Steps is the number of effects a job, Length the mean time that its handler

@@ -11,7 +11,6 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
-	"fencepost/core/scheduler"
 	"fencepost/core/store"
 	"fencepost/core/worker"
 	"fencepost/harness/history"
@@ -49,8 +48,9 @@ const (
 // enqueuer enqueues at a rate whatever the answers: an open loop.
 type enqueuer struct {
 	*process
-	scheduler *scheduler.Scheduler
-	rng       *rand.Rand // used by run only
+	scheduler jobScheduler
+	issuer    func(job.Job) (string, error) // of a job's tokens
+	rng       *rand.Rand                    // used by run only
 	retry     job.RetryPolicy
 
 	mu    sync.Mutex
@@ -58,9 +58,9 @@ type enqueuer struct {
 	done  job.Job // one that was acknowledged
 }
 
-func newEnqueuer(p *process, s *scheduler.Scheduler) *enqueuer {
+func newEnqueuer(p *process, s jobScheduler, issuer func(job.Job) (string, error)) *enqueuer {
 	return &enqueuer{
-		process: p, scheduler: s, names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
+		process: p, scheduler: s, issuer: issuer, names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
 		retry: job.Exponential(p.cfg.Jobs.RetryBase, 2, 4*p.cfg.Jobs.RetryBase),
 	}
 }
@@ -160,14 +160,14 @@ func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job, p payloa
 }
 
 func (e *enqueuer) once(ctx context.Context, proc string, j job.Job, p payload) error {
-	n, err := j.ID.Shard()
+	issuer, err := e.issuer(j)
 	if err != nil {
 		return err
 	}
 	ev := history.Event{Proc: proc, ID: e.rec.NewID(), Type: history.Invoke, Op: history.OpEnqueue, Key: string(j.ID)}
 	inv := ev
 	inv.Job = &history.Job{
-		Queue: j.Queue, Shard: engine.Issuer(store.ShardID{Queue: j.Queue, Shard: n}), Kind: j.Kind,
+		Queue: j.Queue, Shard: issuer, Kind: j.Kind,
 		Resource: worker.Resource(j), Steps: p.Steps, MaxAttempts: j.MaxAttempts, AtMostOnce: j.Rescue == job.AtMostOnce,
 	}
 	if !j.Due.IsZero() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"fencepost/core/engine"
+	"fencepost/core/job"
 	"fencepost/core/store"
 	"fencepost/harness/control"
 	"fencepost/harness/history"
@@ -135,19 +136,32 @@ func (o *shardObserver) Step(s engine.Step) {
 		reach(control.CompleteSettled)
 	case engine.StepBegin:
 		// Before the engine's own look at the clock: never later than it.
-		l := o.lanes.begin(runKey{key, s.Run})
-		l.decided, l.wallMS = history.Now(), o.clock.Wall().UnixMilli()
+		o.look(o.lanes.begin(runKey{key, s.Run}))
 	case engine.StepStart:
-		l := o.lanes.of(runKey{key, s.Run})
-		l.started = true
-		o.rec.Record(history.Event{
-			Proc: l.proc, Type: history.Note, Op: history.NoteStart, Key: string(s.Job), Issuer: key, Token: int64(s.Run),
-			DecidedAt: l.decided, Attempt: s.Attempt, DueMS: s.Due, WallMS: l.wallMS,
-		})
+		o.start(o.lanes.of(runKey{key, s.Run}), runKey{key, s.Run}, s.Job, s.Attempt, s.Due)
 	case engine.StepFinish:
-		if l := o.lanes.of(runKey{key, s.Run}); l != nil && l.started {
-			o.rec.Record(history.Event{Proc: l.proc, Type: history.Note, Op: history.NoteFinish, Key: string(s.Job), Issuer: key, Token: int64(s.Run), Error: errText(s.Err)})
-		}
-		o.lanes.end(runKey{key, s.Run})
+		o.finish(o.lanes, runKey{key, s.Run}, s.Job, s.Err)
 	}
+}
+
+// look dates a run's decision to start.
+func (p *process) look(l *lane) {
+	l.decided, l.wallMS = history.Now(), p.clock.Wall().UnixMilli()
+}
+
+// start records that a run's handler is called.
+func (p *process) start(l *lane, k runKey, id job.ID, attempt int, due int64) {
+	l.started = true
+	p.rec.Record(history.Event{
+		Proc: l.proc, Type: history.Note, Op: history.NoteStart, Key: string(id), Issuer: k.issuer, Token: int64(k.run),
+		DecidedAt: l.decided, Attempt: attempt, DueMS: due, WallMS: l.wallMS,
+	})
+}
+
+// finish records that it has returned, if it was called, and ends the run's lane.
+func (p *process) finish(lanes *lanes, k runKey, id job.ID, err error) {
+	if l := lanes.of(k); l != nil && l.started {
+		p.rec.Record(history.Event{Proc: l.proc, Type: history.Note, Op: history.NoteFinish, Key: string(id), Issuer: k.issuer, Token: int64(k.run), Error: errText(err)})
+	}
+	lanes.end(k)
 }

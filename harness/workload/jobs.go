@@ -2,8 +2,6 @@ package workload
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +10,7 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/member"
 	"fencepost/core/scheduler"
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -19,26 +18,61 @@ import (
 	"fencepost/core/worker"
 	"fencepost/harness/control"
 	"fencepost/harness/history"
+	"fencepost/harness/system/lockperjob"
 )
 
 // dedupeWindow of a run: longer than it lasts, so that every job's end can be read
 // when it is over.
 const dedupeWindow = time.Hour
 
-// jobs is the job workload: the production scheduler with a recorder wired in, and
-// clients that enqueue.
+// jobs is the job workload: a scheduler with a recorder wired in, and clients that
+// enqueue.
 type jobs struct {
 	*process
-	scheduler *scheduler.Scheduler
+	scheduler jobScheduler
 	lanes     *lanes
 	enqueuer  *enqueuer
+	beatDB    *cassandra.DB      // of a scheduler with heartbeats
 	stopping  context.CancelFunc // of the enqueuer
 	feed      context.Context
 }
 
+// jobScheduler is what the job workload runs.
+type jobScheduler interface {
+	Run(ctx context.Context) error
+	Submit(ctx context.Context, j job.Job) (engine.Receipt, error)
+}
+
 func (p *process) newJobs(ctx context.Context) (load, error) {
-	j := p.cfg.Jobs
 	w := &jobs{process: p, lanes: newLanes(p.cfg.Life)}
+	var err error
+	issuer := shardIssuer
+	switch p.cfg.Scheduler {
+	case "":
+		w.scheduler, err = w.shardScheduler(ctx)
+	case lockperjob.Name:
+		issuer = lockIssuer
+		w.scheduler, err = w.lockScheduler(ctx)
+	default:
+		err = fmt.Errorf("unknown scheduler %q", p.cfg.Scheduler)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.enqueuer = newEnqueuer(p, w.scheduler, issuer)
+	w.feed, w.stopping = context.WithCancel(ctx)
+	return w, nil
+}
+
+// shardIssuer is who issues the tokens of a job's runs: its shard.
+func shardIssuer(j job.Job) (string, error) {
+	n, err := j.ID.Shard()
+	return engine.Issuer(store.ShardID{Queue: j.Queue, Shard: n}), err
+}
+
+// shardScheduler is the production scheduler.
+func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
+	p, j := w.process, w.cfg.Jobs
 	shards := store.Shards(cassandra.NewShards(p.lockDB))
 	if p.hooks.Shards != nil {
 		shards = p.hooks.Shards(p.cfg, p.lockDB, shards)
@@ -47,7 +81,7 @@ func (p *process) newJobs(ctx context.Context) (load, error) {
 		Name: p.cfg.Life, Addr: j.Advertise, Queues: []engine.Queue{{Name: j.Queue, Shards: j.Shards}},
 		TTL: p.cfg.TTL, DriftBound: p.cfg.DriftBound, MarginBase: p.cfg.MarginBase,
 		Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/engine"),
-		Rank: p.rank, DedupeWindow: dedupeWindow, DrainTimeout: drainTimeout / 2,
+		DedupeWindow: dedupeWindow, DrainTimeout: drainTimeout / 2,
 		Observer: &shardObserver{ctx: ctx, process: p, lanes: w.lanes}, Logger: p.log,
 	}
 	if p.hooks.Engine != nil {
@@ -64,40 +98,47 @@ func (p *process) newJobs(ctx context.Context) (load, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for other workers: %w", err)
 	}
-	s, err := scheduler.New(scheduler.Options{
-		Listener: listener,
-		Shards:   shards, Slots: j.Slots, Engine: o, Sink: tasks,
-		Handlers: map[string]worker.Handler{JobKind: handler},
-	})
+	if w.beatDB, err = open(ctx, p.cfg, p.cfg.BeatNodes, p.rec, p.clock); err != nil {
+		return nil, fmt.Errorf("heartbeats: %w", err)
+	}
+	members, err := p.newMembers(w.beatDB)
 	if err != nil {
 		return nil, err
 	}
-	w.scheduler = s
-	w.enqueuer = newEnqueuer(p, s)
-	w.feed, w.stopping = context.WithCancel(ctx)
-	return w, nil
+	return scheduler.New(scheduler.Options{
+		Listener: listener, Members: members,
+		Shards: shards, Slots: j.Slots, Engine: o, Sink: tasks,
+		Handlers: map[string]worker.Handler{JobKind: handler},
+	})
 }
 
-// rank is this worker's place among those of the run that should own the shard, by
-// rendezvous hashing.
-func (p *process) rank(s store.ShardID) int {
-	score := func(worker string) uint64 {
-		// A hash whose every bit depends on every byte: workers differ in their last.
-		h := sha256.Sum256([]byte(s.String() + " " + worker))
-		return binary.BigEndian.Uint64(h[:])
-	}
-	rank, own := 0, score(p.cfg.Worker)
+// newMembers takes part in the heartbeats of the run's workers.
+func (p *process) newMembers(db *cassandra.DB) (*member.Group, error) {
+	var expected []string
 	for i := range p.cfg.Jobs.Workers {
-		if score(fmt.Sprintf("w%d", i+1)) > own {
-			rank++
-		}
+		expected = append(expected, fmt.Sprintf("w%d", i+1))
 	}
-	return rank
+	return member.New(member.Options{
+		Store: cassandra.NewMembers(db), Cell: p.cfg.Jobs.Queue, Name: p.cfg.Worker, Expected: expected,
+		TTL: p.cfg.TTL, Clock: p.leases, Logger: p.log,
+		Changed: func(came, went []string) {
+			point := func(point string, names []string) {
+				for _, name := range names {
+					p.rec.Record(history.Event{Proc: p.cfg.Life, Type: history.Note, Op: history.NotePoint, Point: point, Key: name})
+				}
+			}
+			point(history.PointMemberCame, came)
+			point(history.PointMemberGone, went)
+		},
+	})
 }
 
 func (w *jobs) drain() { w.stopping() }
 
 func (w *jobs) run(ctx context.Context, ready func() error) error {
+	if w.beatDB != nil {
+		defer w.beatDB.Close()
+	}
 	if err := ready(); err != nil {
 		return err
 	}

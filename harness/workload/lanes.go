@@ -15,6 +15,7 @@ type lane struct {
 	// decided to act, wallMS what the worker's wall clock showed at its begin.
 	decided, wallMS int64
 	started         bool // its handler was called
+	lent            bool // proc is somebody else's to hand out
 }
 
 // names hands out procs of a life, PREFIX1, PREFIX2 …, free ones again, so that there
@@ -63,6 +64,14 @@ func (l *lanes) begin(run runKey) *lane {
 	return l.runs[run]
 }
 
+// enter gives a run the lane of a proc that the scheduler has named itself.
+func (l *lanes) enter(run runKey, proc string) *lane {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs[run] = &lane{proc: proc, lent: true}
+	return l.runs[run]
+}
+
 // of returns a run's lane, nil if it has not begun.
 func (l *lanes) of(run runKey) *lane {
 	l.mu.Lock()
@@ -76,7 +85,9 @@ func (l *lanes) end(run runKey) {
 	defer l.mu.Unlock()
 	if at := l.runs[run]; at != nil {
 		delete(l.runs, run)
-		l.names.give(at.proc)
+		if !at.lent {
+			l.names.give(at.proc)
+		}
 	}
 }
 

@@ -22,7 +22,12 @@ func TestLanes(t *testing.T) {
 	if lc := l.begin(c); lc.proc != la.proc || lc.started {
 		t.Errorf("the free lane is not used, or not new: %+v", lc)
 	}
-	if d := l.begin(a); d.proc == la.proc || d.proc == lb.proc {
+	lent := runKey{"lock/q/j", 7}
+	if e := l.enter(lent, "w1.1/x"); e.proc != "w1.1/x" || l.of(lent) != e {
+		t.Errorf("a lane that the scheduler names: %+v", e)
+	}
+	l.end(lent)
+	if d := l.begin(a); d.proc == la.proc || d.proc == lb.proc || d.proc == "w1.1/x" {
 		t.Errorf("a lane was free twice: %+v", d)
 	}
 }

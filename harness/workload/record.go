@@ -35,12 +35,14 @@ func endType(o store.Outcome) history.Type {
 	return history.Unknown
 }
 
-// lockObserver records the lock client's operations and stops at armed points.
+// lockObserver records operations on lock rows and stops at armed points.
 type lockObserver struct {
 	ctx  context.Context
 	rec  Recorder
 	gate *control.Gate
 	lost func()
+	// points are reached before the first copy of a request is sent.
+	points map[lock.OpKind]control.Point
 }
 
 var _ lock.Observer = (*lockObserver)(nil)
@@ -87,7 +89,7 @@ func (s *lockSpan) Sending(copyNo int) {
 	// own clock was read before it too, and a copy sent later than its date only
 	// makes the derived deadline earlier than the truth, never later.
 	s.sends = append(s.sends, history.Now())
-	if p, ok := sentPoints[s.op.Kind]; ok && copyNo == 0 {
+	if p, ok := s.o.points[s.op.Kind]; ok && copyNo == 0 {
 		s.o.gate.Reach(s.o.ctx, p, s.op.Holder, s.op.Resource)
 	}
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"fencepost/core/worker"
 	"fencepost/harness/control"
 	"fencepost/harness/history"
+	"fencepost/harness/system/lockperjob"
 )
 
 // Hooks are where a known-broken variant takes hold; a nil hook changes
@@ -71,9 +73,10 @@ type load interface {
 // told to stop (or ctx ends), drain, report stopped.
 func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *slog.Logger) (err error) {
 	head := history.Header{
-		Run: cfg.Run, Proc: cfg.Life, System: cfg.Variant, DriftBound: cfg.DriftBound, MarginBaseMS: cfg.MarginBase.Milliseconds(),
+		Run: cfg.Run, Proc: cfg.Life, System: cmp.Or(cfg.Variant, cfg.Scheduler), DriftBound: cfg.DriftBound, MarginBaseMS: cfg.MarginBase.Milliseconds(),
+		Promises: cfg.Promises,
 	}
-	if cfg.Jobs != nil {
+	if cfg.Jobs != nil && cfg.Scheduler == "" {
 		head.DedupeMS = dedupeWindow.Milliseconds()
 	}
 	file, err := history.NewRecorder(cfg.History, head)
@@ -98,6 +101,9 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 	}
 	defer p.sinkDB.Close()
 	p.sink = cassandrasink.New(p.sinkDB, cassandrasink.Options{RequestTimeout: cfg.TTL / 6})
+	if cfg.Scheduler == lockperjob.Name {
+		p.sink = lockperjob.NewSink(p.sinkDB, cfg.TTL/6)
+	}
 	if hooks.Sink != nil {
 		p.sink = hooks.Sink(cfg, p.sinkDB, p.sink)
 	}
@@ -128,8 +134,11 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 }
 
 func (p *process) load(ctx context.Context) (load, error) {
-	if p.cfg.Jobs != nil {
+	switch {
+	case p.cfg.Jobs != nil:
 		return p.newJobs(ctx)
+	case p.cfg.Scheduler != "":
+		return nil, fmt.Errorf("scheduler %q has only jobs to run, no locks", p.cfg.Scheduler)
 	}
 	locker, err := p.newLocker(ctx)
 	return &locks{process: p, locker: locker}, err
@@ -182,7 +191,7 @@ func (p *process) newLocker(ctx context.Context) (Locker, error) {
 	if hooks.Locks != nil {
 		rows = hooks.Locks(cfg, p.lockDB, rows)
 	}
-	obs := lock.Observer(&lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() { p.counts.lost.Add(1) }})
+	obs := lock.Observer(&lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() { p.counts.lost.Add(1) }, points: sentPoints})
 	if hooks.Observer != nil {
 		obs = hooks.Observer(cfg, obs)
 	}

@@ -155,7 +155,7 @@ func (a *Analysis) PhaseNames() []string {
 // order is how operations are listed; what it lacks follows by name.
 var order = []history.Op{
 	history.OpLock, history.OpAcquire, history.OpRenew, history.OpRelease,
-	history.OpEnqueue, OpStart, OpRun, history.OpTake, history.OpTick, history.OpHandOver,
+	history.OpEnqueue, OpStart, OpRun, history.OpUpdate, history.OpTake, history.OpTick, history.OpHandOver,
 	history.OpRaise, history.OpGet, history.OpEffect, history.OpRead, history.OpSeal,
 }
 
@@ -198,6 +198,8 @@ func OpAbout(op history.Op) string {
 		return "from asking for a job that is due at once to its first run"
 	case OpRun:
 		return "one run of a job's handler, its effects included"
+	case history.OpUpdate:
+		return "the plain writes that say what becomes of a job"
 	case history.OpTake:
 		return "one conditional batch that takes a shard over"
 	case history.OpTick:

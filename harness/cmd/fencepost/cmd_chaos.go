@@ -59,7 +59,7 @@ Exit code: 0 PASS, 1 FAIL, 3 INVALID, 4 UNKNOWN, 64 bad input; the worst of seve
 	}
 	fl := cmd.Flags()
 	fl.Uint64Var(&f.seed, "seed", 0, "repeat the plan of this seed (default: a new one, printed)")
-	fl.StringVar(&f.system, "system", system.Core, "system under test: core, or broken/NAME")
+	fl.StringVar(&f.system, "system", system.Core, "system under test: core, lock-per-job, or broken/NAME (see: fencepost list)")
 	fl.StringVar(&f.cluster, "cluster", "auto", "auto, local (three nodes in a sandbox), up (the cluster of \"fencepost up\")")
 	fl.StringVar(&f.paxos, "paxos", "", "Paxos variant of the cluster: "+strings.Join(cluster.PaxosVariants(), ", ")+" (default "+cluster.PaxosV2+", or what a kept cluster has)")
 	fl.StringVar(&f.runs, "runs", "runs", "directory for the runs' directories")
@@ -101,14 +101,15 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		if err != nil {
 			return nil, usageError(err)
 		}
+		if err := spec.Suits(sys); err != nil {
+			if names == "all" && sys.Scheduler != "" {
+				continue
+			}
+			return nil, usageError(err)
+		}
 		override := f.override
-		if spec.Drill != "" {
-			if sys.Variant != "" {
-				return nil, usageError(fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", spec.Name, sys.Name))
-			}
-			if names == "all" {
-				override = scenario.Overrides{} // they are meant for the others
-			}
+		if spec.Drill != "" && names == "all" {
+			override = scenario.Overrides{} // they are meant for the others
 		}
 		if err := spec.Apply(override); err != nil {
 			return nil, usageError(fmt.Errorf("%s: %w", spec.Name, err))

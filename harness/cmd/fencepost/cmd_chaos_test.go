@@ -21,6 +21,11 @@ func TestJobs(t *testing.T) {
 		"unknown variant":             {"steady", chaosFlags{paxos: "v3"}, `unknown Paxos variant "v3"; there are: v1,`},
 		"a drill, overridden":         {"paxos-lease", chaosFlags{override: scenario.Overrides{TTL: time.Second}}, "paxos-lease: it has no workers"},
 		"a drill, broken worker":      {"steady,paxos-lease", chaosFlags{system: "broken/hilo-tokens"}, "paxos-lease: it has no workers"},
+		"a lock for each job":         {"jobs-steady", chaosFlags{system: "lock-per-job"}, ""},
+		"a lock for each job, all":    {"all", chaosFlags{system: "lock-per-job"}, ""},
+		"a lock for each job, locks":  {"steady", chaosFlags{system: "lock-per-job"}, "steady: it has no jobs"},
+		"a lock for each job, peers":  {"jobs-owner-unreachable", chaosFlags{system: "lock-per-job"}, "has nothing to cut"},
+		"a lock for each job, drill":  {"paxos-lease", chaosFlags{system: "lock-per-job"}, "paxos-lease: it has no jobs"},
 		"one of several is not known": {"paxos-lease,nonsense", chaosFlags{}, `unknown scenario "nonsense"`},
 	} {
 		t.Run(name, func(t *testing.T) {

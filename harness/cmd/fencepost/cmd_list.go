@@ -32,9 +32,15 @@ func newListCmd() *cobra.Command {
 				fmt.Fprintf(w, "%s\t%s\n", name, fault.About(name))
 			}
 			fmt.Fprintln(w, "\t\nSYSTEM\tWHAT IT IS")
-			fmt.Fprintln(w, "core\tthe production lock client and fenced sink on Cassandra")
-			for _, s := range system.Broken() {
-				fmt.Fprintf(w, "%s\t%s; %s by %s under %s, %s contention\n", s.Name, s.About, s.Red.Verdict, strings.Join(s.Red.Properties, " or "), s.Red.Scenario, s.Red.Contention)
+			for _, s := range system.Designs() {
+				fmt.Fprintf(w, "%s\t%s\n", s.Name, s.About)
+			}
+			for _, s := range system.Directed() {
+				name := s.Name
+				if s.Case != "" {
+					name += ": " + s.Case
+				}
+				fmt.Fprintf(w, "%s\t%s; %s by %s under %s, %s contention\n", name, s.About, s.Red.Verdict, strings.Join(s.Red.Properties, " or "), s.Red.Scenario, s.Red.Contention)
 			}
 			return w.Flush()
 		},

@@ -35,8 +35,9 @@ func newPowerCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "power",
 		Short: "Run every known-broken variant under its directed scenario: does it turn red, and by what",
-		Long: `Measures the power of the checks to detect. Each known-broken variant (see "fencepost
-list" and docs/known-broken.md) runs under the scenario that must expose it, under several
+		Long: `Measures the power of the checks to detect. Each known-broken variant, and each known hole
+of system lock-per-job (see "fencepost list", docs/known-broken.md and
+docs/lock-per-job.md), runs under the scenario that must expose it, under several
 seeds, on one cluster. A run counts as a kill only if the verdict is the one expected and
 one of the properties expected fired. Results go to results/power/; what is stored is not
 done again, so the same command goes on where it was stopped.
@@ -59,13 +60,13 @@ const powerSet = "power"
 
 // jobs checks the flags.
 func (f powerFlags) jobs() ([]system.System, []evidence.Job, error) {
-	all := system.Broken()
+	all := system.Directed()
 	mine := all
 	if f.mutants != "" {
 		mine = nil
 		for _, name := range strings.Split(f.mutants, ",") {
 			name = strings.TrimPrefix(name, "broken/")
-			i := slices.IndexFunc(all, func(s system.System) bool { return s.Name == "broken/"+name })
+			i := slices.IndexFunc(all, func(s system.System) bool { return s.Label() == name })
 			if i < 0 {
 				return nil, nil, fmt.Errorf("unknown variant %q; there are: %s", name, strings.Join(variantNames(all), ", "))
 			}
@@ -101,7 +102,7 @@ func (f powerFlags) jobs() ([]system.System, []evidence.Job, error) {
 func variantNames(all []system.System) []string {
 	var out []string
 	for _, s := range all {
-		out = append(out, strings.TrimPrefix(s.Name, "broken/"))
+		out = append(out, s.Label())
 	}
 	return out
 }
@@ -159,9 +160,9 @@ func timed(run func(context.Context, evidence.Job) (evidence.Result, error)) fun
 			return res, err
 		}
 		now := history.Now()
-		sys, err := system.Find(j.System)
-		if err != nil {
-			return res, err
+		sys, ok := system.FindDirected(j.System, j.Scenario, j.Contention)
+		if !ok {
+			return res, fmt.Errorf("%s: nothing says what must be found in it", j)
 		}
 		res.Detection, err = detection(res.Dir, sys, now)
 		return res, err

@@ -22,7 +22,9 @@ func TestPowerJobs(t *testing.T) {
 		jobs int
 		want string // in the error
 	}{
-		"all twice":       {powerFlags{times: 2}, 2 * len(system.Broken()), ""},
+		"all twice":       {powerFlags{times: 2}, 2 * len(system.Directed()), ""},
+		"a hole":          {powerFlags{times: 1, mutants: "lock-per-job/job-lost"}, 1, ""},
+		"a whole design":  {powerFlags{times: 1, mutants: "lock-per-job"}, 0, `unknown variant "lock-per-job"`},
 		"some":            {powerFlags{times: 1, mutants: "hilo-tokens,broken/row-ttl"}, 2, ""},
 		"seeds":           {powerFlags{times: 2, mutants: "hilo-tokens", seeds: "7,8,9"}, 3, ""},
 		"unknown variant": {powerFlags{times: 1, mutants: "hilo"}, 0, `unknown variant "hilo"`},

@@ -3,9 +3,11 @@ package lockperjob
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/store"
 )
 
 // execute runs a locked job and writes down how it ended. What it does after the
@@ -18,7 +20,7 @@ func (s *Scheduler) execute(w *slot, p Pending, l *lease) {
 	}); err != nil {
 		return
 	}
-	u := Update{Lock: l.name, Holder: w.holder, Job: p.ID, Run: job.RunID(l.at.Fence)}
+	u := Update{Lock: l.name, Holder: w.holder, Job: p.ID, Run: l.run}
 	if r != nil && !r.State.Ended() {
 		s.o.Observer.Step(Step{Kind: StepClaimed, Lock: l.name, Holder: w.holder, Job: p.ID, Run: u.Run})
 	}
@@ -108,15 +110,20 @@ func (s *Scheduler) end(w *slot, r Row, u Update, j job.Job, err error) {
 	}
 }
 
-// update makes the writes of one change, one after the other.
+// update makes the writes of one change, one after the other. With some of them made
+// nobody can say that it was not done.
 func (s *Scheduler) update(u Update, do Do, writes ...func(context.Context) error) error {
 	u.Do = do
 	over := s.o.Observer.Update(u)
 	var err error
-	for _, write := range writes {
-		if err = s.insist(write); err != nil {
-			break
+	for i, write := range writes {
+		if err = s.insist(write); err == nil {
+			continue
 		}
+		if i > 0 {
+			err = &store.Error{Op: fmt.Sprintf("%s %s", do, u.Job), Outcome: store.Unknown, Cause: err}
+		}
+		break
 	}
 	over(err)
 	return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"fencepost/core/job"
 	"fencepost/core/lock"
 	"fencepost/core/store"
 )
@@ -14,7 +15,8 @@ import (
 type lease struct {
 	s    *Scheduler
 	name string
-	at   store.Version // the row as last known; Holder and Fence stay
+	run  job.RunID     // the token
+	at   store.Version // the row as last known; its keeper's while it is kept
 }
 
 // tokenName is the counter of fencing tokens, of all queues.
@@ -31,7 +33,7 @@ func (s *Scheduler) claim(w *slot, p Pending) *lease {
 		w.log.Warn("no token", "job", p.ID, "error", err)
 		return nil
 	}
-	l := &lease{s: s, name: LockName(s.o.Queue, p.ID)}
+	l := &lease{s: s, name: LockName(s.o.Queue, p.ID), run: job.RunID(token)}
 	l.at = Version(w.holder, token, s.expiry(), s.o.TTL)
 	res, err := s.cas(lock.Op{Kind: lock.Acquire, Resource: l.name, Holder: w.holder, To: l.at})
 	if err == nil && !res.Applied && res.Row != nil && s.free(ctx, w, p, res.Row) {

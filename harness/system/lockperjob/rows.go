@@ -138,6 +138,24 @@ func (t *Rows) Jobs(ctx context.Context) ([]Row, error) {
 	return out, nil
 }
 
+// TopToken is above every token that was given out. (The counter's row holds the first
+// number that no block contains; see cassandra.IDs.)
+func TopToken(ctx context.Context, db *cassandra.DB) (int64, error) {
+	const cql, name = "SELECT next_id FROM ids WHERE name = ?", "id/" + tokenName
+	found, err := db.QueryBy(ctx, 0, true, store.Statement{CQL: cql, Args: []any{name}, Partition: []any{name}})
+	if err != nil {
+		return 0, err
+	}
+	if len(found) == 0 {
+		return 1, nil
+	}
+	next, ok := found[0]["next_id"].(int64)
+	if !ok {
+		return 0, malformed(found[0])
+	}
+	return next, nil
+}
+
 func rowOf(row map[string]any) (Row, error) {
 	id, ok1 := row["id"].(string)
 	state, ok2 := row["state"].(string)

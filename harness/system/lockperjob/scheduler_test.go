@@ -60,7 +60,10 @@ func TestEnds(t *testing.T) {
 			runs    int
 		}{
 			"fails once": {func(_ context.Context, k *worker.Task) error {
-				if k.Run.Attempt == 1 {
+				if k.Run.First != (k.Run.Attempt == 1) {
+					return job.Cancel(io.EOF)
+				}
+				if k.Run.First {
 					return io.EOF
 				}
 				return nil
@@ -167,6 +170,11 @@ func TestSubmitOutcomes(t *testing.T) {
 			t.Errorf("its pending row may be there: %v", err)
 		}
 		p.cutOff(false)
+		time.AfterFunc(1500*time.Microsecond, func() { p.refuse(true) })
+		if _, err := p.Submit(t.Context(), newJob("v")); store.OutcomeOf(err) != store.Unknown {
+			t.Errorf("its row is there, its pending row is not: %v", err)
+		}
+		p.refuse(false)
 		p.stop()
 	})
 }
@@ -192,6 +200,20 @@ func TestTakeover(t *testing.T) {
 		if r, _ := w.row(id); r.State != job.Completed {
 			t.Errorf("%+v: nobody took the lock over", r)
 		}
+		// A job that is over, whose release was lost and whose pending row came late.
+		over := newJob("k").ID
+		w.mu.Lock()
+		w.jobs[over] = Row{ID: over, Body: w.jobs[id].Body, State: job.Completed, Run: 5}
+		w.wait[Pending{Bucket: 0, Due: 1, ID: over}] = true
+		w.mu.Unlock()
+		v = Version("dead/r2", 1_000_001, time.Now(), testTTL)
+		if res, err := a.locks.CAS(t.Context(), LockName("q", over), nil, v, 0); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		sleep(time.Second)
+		if _, waiting := w.row(over); waiting != 0 || len(w.runs(over)) != 0 || w.locks.Row(LockName("q", over)).Holder != "" {
+			t.Errorf("a job that is over: %d pending rows, runs %v, lock %s", waiting, w.runs(over), w.locks.Row(LockName("q", over)))
+		}
 		a.stop()
 	})
 }
@@ -215,6 +237,9 @@ func TestStop(t *testing.T) {
 			t.Errorf("quick: %+v", r)
 		}
 		r, waiting := w.row(slow)
+		if ago := time.Now().UnixMilli() - r.Due; ago < 0 {
+			t.Errorf("slow is due in %d ms only", -ago)
+		}
 		if lock := w.locks.Row(LockName("q", slow)); r.State != job.Pending || waiting != 1 || lock.Holder != "" {
 			t.Errorf("slow: %+v, %d pending rows, lock %s", r, waiting, lock)
 		}

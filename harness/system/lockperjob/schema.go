@@ -7,6 +7,9 @@ import (
 	"fencepost/core/store/cassandra"
 )
 
+// Name is the name of this scheduler as a system under test.
+const Name = "lock-per-job"
+
 // tables of the scheduler, beside those of core/store/cassandra, of which it uses ids
 // for its tokens. Pending rows come and go fast, so their tombstones are kept for a
 // minute only.

@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"fencepost/core/clock"
 	"fencepost/core/job"
 	"fencepost/core/sink/sinktest"
@@ -21,8 +19,6 @@ import (
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
@@ -59,6 +55,7 @@ type process struct {
 	mu     sync.Mutex
 	offset time.Duration // of its wall clock
 	cut    bool          // its plain requests are not answered
+	busy   bool          // or are refused
 	tokens []int64       // of its block, that are left
 }
 
@@ -121,8 +118,11 @@ var errCut = errors.New("no answer")
 // request is one plain request to the store: f is done unless the process is cut off.
 func (p *process) request(ctx context.Context, f func()) error {
 	p.mu.Lock()
-	cut := p.cut
+	cut, busy := p.cut, p.busy
 	p.mu.Unlock()
+	if busy {
+		return &store.Error{Op: "write", Outcome: store.Fail, Cause: errCut}
+	}
 	if cut {
 		<-ctx.Done()
 		return &store.Error{Op: "write", Outcome: store.Unknown, Cause: errCut}
@@ -146,6 +146,12 @@ func (p *process) cutOff(cut bool) {
 	p.cut = cut
 	p.mu.Unlock()
 	p.locks.Cut(cut)
+}
+
+func (p *process) refuse(busy bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.busy = busy
 }
 
 func (p *process) due(ctx context.Context, bucket int, now int64, limit int) (out []Pending, err error) {
