@@ -8,17 +8,38 @@ import (
 	"fencepost/harness/history"
 )
 
-// judgeDue is the part of P12 that a change decides: a job is never due earlier than
-// asked for, nor than it was before.
+// ownMS is the job's own time, 0 if it was asked for at once.
+func (j *jobLog) ownMS() int64 {
+	if j.spec == nil {
+		return 0
+	}
+	return j.spec.DueMS
+}
+
+// judgeDue is the part of P12 that a change decides. A job is never due before its own
+// time. Else an owner keeps to what it said itself, unless its clock was set; what
+// another said it may take for earlier, as that one's clock may have been ahead.
 func (r *shardReplay) judgeDue(j *jobLog, was jobState, w *write, c *history.Change) {
+	own := j.ownMS()
+	set := len(r.a.clocks[history.Life(w.main().inv.Proc)]) > 0
 	switch c.Do {
-	case history.DoEnqueue, history.DoRedrive:
-		if j.spec != nil && c.DueMS < j.spec.DueMS {
-			r.bad("P12", j, w, "makes it due at %d, %d ms before it was asked to be", c.DueMS, j.spec.DueMS-c.DueMS)
-		}
-	case history.DoRetry, history.DoRescue:
-		if c.DueMS < was.due {
+	case history.DoEnqueue, history.DoRedrive, history.DoRescue, history.DoRetry:
+		switch {
+		case c.DueMS < own:
+			r.bad("P12", j, w, "makes it due at %d, %d ms before it was asked to be", c.DueMS, own-c.DueMS)
+		case c.Do == history.DoRetry && c.DueMS < was.due && !set:
 			r.bad("P12", j, w, "makes it due at %d, %d ms before it was due in the first place", c.DueMS, was.due-c.DueMS)
+		}
+	case history.DoClaim:
+		said := j.steps[len(j.steps)-1].w.to.Fence
+		switch {
+		case c.DueMS == 0 || c.DueMS == was.due: // 0: it is not said
+		case c.DueMS > was.due:
+			r.bad("P12", j, w, "claims it as due at %d, but it was due at %d", c.DueMS, was.due)
+		case c.DueMS < own:
+			r.bad("P12", j, w, "claims it as due at %d, %d ms before it was asked to be", c.DueMS, own-c.DueMS)
+		case said == w.to.Fence && !set:
+			r.bad("P12", j, w, "claims it as due at %d, %d ms before its owner itself had said", c.DueMS, was.due-c.DueMS)
 		}
 	}
 }
@@ -44,6 +65,14 @@ func spread(xs []float64) *Spread {
 // wall clock.
 const clockSlack = int64(1e9)
 
+// dueMS is when the job of a claim was due.
+func (k *claim) dueMS() int64 {
+	if k.c.DueMS > 0 {
+		return k.c.DueMS
+	}
+	return k.at.due
+}
+
 // checkTimes is P12: no run starts before its job was due by the wall clock of
 // the worker that started it.
 func checkTimes(_ context.Context, a *analysis, p *Property) {
@@ -63,15 +92,17 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 			case e.WallMS == 0 || e.DueMS == 0:
 				undated++
 				continue
-			case e.WallMS < e.DueMS && a.highestWall(e, k.at.since-clockSlack) >= e.DueMS:
+			case e.WallMS < e.DueMS && a.wasDue(e, k):
 				moved++
 				continue
 			}
 			p.Checked++
 			events := append(both(&k.w.main().op), e)
 			switch known := k.at.name == statePending; {
-			case known && e.DueMS != k.at.due:
-				p.add(j.id, events, "run %d of job %s started as due at %d, but the job was due at %d", e.Token, j.id, e.DueMS, k.at.due)
+			case known && e.DueMS != k.dueMS():
+				p.add(j.id, events, "run %d of job %s started as due at %d, but the job was due at %d", e.Token, j.id, e.DueMS, k.dueMS())
+			case e.WallMS < j.ownMS():
+				p.add(j.id, events, "run %d of job %s started %d ms before its own time, by its worker's own clock", e.Token, j.id, j.ownMS()-e.WallMS)
 			case e.WallMS < e.DueMS:
 				p.add(j.id, events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.id, e.DueMS-e.WallMS)
 			case !a.faultDuring(e.TS-(e.WallMS-e.DueMS)*1e6, e.TS):
@@ -92,11 +123,24 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 	}
 }
 
+// wasDue says whether a run that starts before it is due by its worker's wall clock had
+// been due, as a fault has set that clock back since the job became pending: its own
+// time had come by it, and what it had to wait for had passed by the lease clock.
+func (a *analysis) wasDue(start *history.Event, k *claim) bool {
+	since, own := k.at.since-clockSlack, k.j.ownMS()
+	top, unset := a.highestWall(start, since)
+	if own > 0 && k.at.run == 0 {
+		return top >= max(start.DueMS, own)
+	}
+	_, fast := a.rates(history.Life(start.Proc), since, start.TS)
+	return top >= own && unset+int64(fast*float64(start.TS-since)/1e6) >= start.DueMS
+}
+
 // highestWall is the highest reading of the wall clock of a start's worker from an
-// instant on until the start, in ms: what was due by it once stays due when a fault
-// sets it back.
-func (a *analysis) highestWall(start *history.Event, from int64) int64 {
-	best, next, offset := start.WallMS, start.TS, int64(0)
+// instant on until the start, in ms, and what it would read at the start if it had not
+// been set back since the highest setting.
+func (a *analysis) highestWall(start *history.Event, from int64) (top, unset int64) {
+	next, offset := start.TS, int64(0)
 	notes := a.clocks[history.Life(start.Proc)] // by TS
 	last := len(notes) - 1
 	for last >= 0 && notes[last].TS > start.TS {
@@ -105,6 +149,7 @@ func (a *analysis) highestWall(start *history.Event, from int64) int64 {
 	if last >= 0 {
 		offset = notes[last].Clock.OffsetMS
 	}
+	top, unset = start.WallMS, start.WallMS
 	right := start.WallMS - offset // by a right clock, at the start
 	for ; last >= 0 && next >= from; last-- {
 		next, offset = notes[last].TS, 0
@@ -112,10 +157,20 @@ func (a *analysis) highestWall(start *history.Event, from int64) int64 {
 			offset = notes[last-1].Clock.OffsetMS
 		}
 		if next >= from {
-			best = max(best, right-(start.TS-next)/1e6+offset)
+			top, unset = max(top, right-(start.TS-next)/1e6+offset), max(unset, right+offset)
 		}
 	}
-	return best
+	return top, unset
+}
+
+// offsetAt is by how much a fault had made a life's wall clock wrong, in ms.
+func (a *analysis) offsetAt(life string, ts int64) (offset int64) {
+	for _, e := range a.clocks[life] { // by TS
+		if e.TS <= ts {
+			offset = e.Clock.OffsetMS
+		}
+	}
+	return offset
 }
 
 func (a *analysis) faultDuring(from, to int64) bool {

@@ -58,9 +58,7 @@ func (e *Engine) command(ctx context.Context, kind intentKind, queue string, id 
 }
 
 // lookup reads the rows of a job that is not in memory: its state, and its row in the
-// dead letter queue, or its pending row. That one lies where the job is due: only
-// rows that were due when they were inserted lie elsewhere, near the read mark, and
-// the window brings them.
+// dead letter queue, or its pending row.
 func (o *owner) lookup(id job.ID, l *lookup) {
 	o.e.wg.Go(func() {
 		read := func(k store.Key) (*store.Row, error) {
@@ -73,9 +71,9 @@ func (o *owner) lookup(id job.ID, l *lookup) {
 		if err == nil && state != nil {
 			switch job.State(state.State) {
 			case job.Pending:
-				row, err = read(store.Key{Kind: store.KindPending, At: state.Due, ID: string(id)})
+				row, err = read(store.Key{Kind: store.KindPending, At: state.Place, ID: string(id)})
 			case job.DLQ:
-				row, err = read(store.Key{Kind: store.KindDLQ, At: state.Ended, ID: string(id)})
+				row, err = read(store.Key{Kind: store.KindDLQ, At: state.Place, ID: string(id)})
 			}
 		}
 		if err != nil || inconclusive(state, row) {

@@ -39,12 +39,12 @@ var notes = map[intentKind]string{doCancel: "cancelled while it was pending", do
 
 // decide looks at the job of a command when a batch is planned, so that nothing can
 // happen to it between the look and the batch.
-func (m *machine) decide(i *intent) turn {
+func (m *machine) decide(i *intent, now moment) turn {
 	id := i.job()
 	e := m.jobs[id]
 	switch {
 	case e == nil:
-		return m.decideByRows(i)
+		return m.decideByRows(i, now)
 	case i.kind == doRedrive:
 		return m.refuse(i, &StateError{Job: id, State: e.state()})
 	case e.running && e.started:
@@ -66,7 +66,7 @@ func (e *entry) state() job.State {
 	return job.Pending
 }
 
-func (m *machine) decideByRows(i *intent) turn {
+func (m *machine) decideByRows(i *intent, now moment) turn {
 	id := i.job()
 	l := m.lookups[id]
 	switch {
@@ -86,7 +86,7 @@ func (m *machine) decideByRows(i *intent) turn {
 	if i.kind == doCancel && state != job.Pending || i.kind == doRedrive && state != job.DLQ {
 		return m.refuse(i, &StateError{Job: id, State: state})
 	}
-	e, err := m.read(*l.row)
+	e, err := m.read(*l.row, now)
 	if err != nil {
 		return m.refuse(i, err)
 	}
@@ -144,10 +144,10 @@ func (m *machine) runEnded(id job.ID, to job.State) {
 	}
 }
 
-func (m *machine) cancelOps(i *intent, wall int64) []store.Op {
+func (m *machine) cancelOps(i *intent, now moment) []store.Op {
 	e := i.e
 	i.waited = m.waiting.remove(e) || i.waited
-	return append(m.endOps(i, job.Cancelled, e.attempt, e.run, i.note, nil, wall), remove(e.key))
+	return append(m.endOps(i, job.Cancelled, e.attempt, e.run, i.note, nil, now), remove(e.key))
 }
 
 // uncancel gives the job of a cancellation that did not happen back to those that
@@ -159,13 +159,8 @@ func (m *machine) uncancel(i *intent) {
 	}
 }
 
-func (m *machine) redriveOps(i *intent, wall int64) []store.Op {
+func (m *machine) redriveOps(i *intent, now moment) []store.Op {
 	e := i.e
-	i.due, e.attempt = max(wall, dueOf(e.job, wall)), 0
-	row := m.pendingRow(e, i.due, 0, e.run)
-	i.put = row.Key
-	return []store.Op{
-		remove(e.key), put(row),
-		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Pending), Due: i.due, Run: int64(e.run), Note: i.note}),
-	}
+	i.then, e.attempt = now.after(0, ownTime(e.job)), 0
+	return append(m.pendingRows(i, i.then, 0, e.run, i.note), remove(e.key))
 }

@@ -60,7 +60,7 @@ func jobRow(t *testing.T, p *plan, id job.ID) store.Row {
 
 // rowsOf are the rows of a job in some state, as a lookup would show them.
 func (r *machineRig) rowsOf(j job.Job, s job.State, due int64) (state, row *store.Row) {
-	state = &store.Row{Key: jobKey(j.ID), State: string(s), Due: due, Ended: due, Attempt: 4, Run: 1<<32 | 7}
+	state = &store.Row{Key: jobKey(j.ID), State: string(s), Due: due, Place: due, Attempt: 4, Run: 1<<32 | 7}
 	kind := store.KindPending
 	if s == job.DLQ {
 		kind = store.KindDLQ
@@ -72,18 +72,18 @@ func TestCancelPending(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	id := r.job(1).ID
-	r.enqueue(1, r.wall+100)
+	r.enqueue(1, r.now.wall+100)
 	r.tick(1)
 	r.m.take()
 	r.command(doCancel, id)
 	p := r.next(1)
-	if m := r.m; m.waiting.due(r.wall+1000) != 0 {
+	if m := r.m; m.waiting.due(moment{r.now.wall + 1000, r.now.mono + 1000}) != 0 {
 		t.Error("it can be claimed while its cancellation is on its way")
 	}
 	if !r.m.rejected(p, nil) { // as if another enqueue of the batch had been a duplicate
 		r.m.undo(p, p.intents)
 	}
-	if r.m.waiting.due(r.wall) != 0 || len(r.m.waiting.future.list) != 1 {
+	if r.m.waiting.due(r.now) != 0 || len(r.m.waiting.dated.list) != 1 {
 		t.Error("it does not wait any more though its cancellation did not happen")
 	}
 	p = r.tick(0)
@@ -91,7 +91,7 @@ func TestCancelPending(t *testing.T) {
 		t.Errorf("%+v, %+v", row, p.changes())
 	}
 	r.wantAnswers("done ")
-	if len(r.m.jobs) != 0 || len(r.m.waiting.future.list) != 0 {
+	if len(r.m.jobs) != 0 || len(r.m.waiting.dated.list)+len(r.m.waiting.resting.list) != 0 {
 		t.Error("it is still in memory")
 	}
 }
@@ -124,7 +124,7 @@ func TestCancelRunning(t *testing.T) {
 			var p *plan
 			if c.early {
 				// On its way when the cancellation comes.
-				r.m.finished(id, run, c.before, r.wall, 0)
+				r.m.finished(id, run, c.before, r.now, 0)
 				p = r.next(0)
 				r.command(doCancel, id)
 				r.m.settled(p)
@@ -148,7 +148,7 @@ func TestCancelRunning(t *testing.T) {
 					t.Error("something was planned")
 				}
 				r.wantAnswers("interrupt ")
-				r.m.finished(id, run, c.result, r.wall, 0)
+				r.m.finished(id, run, c.result, r.now, 0)
 				p = r.tick(0)
 				r.wantAnswers(c.told)
 			}
@@ -189,7 +189,7 @@ func TestCommandsByTheRows(t *testing.T) {
 			if l == nil {
 				t.Fatal("the rows are not asked for")
 			}
-			state, row := r.rowsOf(j, c.state, r.wall+50_000)
+			state, row := r.rowsOf(j, c.state, r.now.wall+50_000)
 			if c.state == "" {
 				state, row = nil, nil
 			}
@@ -218,7 +218,7 @@ func TestRedriveStartsAnew(t *testing.T) {
 	r.m.found(j.ID, l, state, row, false)
 	r.command(doRedrive, j.ID) // a second one at the same time
 	p := r.tick(0)
-	if c := p.changes(); len(c) != 1 || c[0] != (Change{Kind: StepRedrive, Job: j.ID, Due: r.wall}) {
+	if c := p.changes(); len(c) != 1 || c[0] != (Change{Kind: StepRedrive, Job: j.ID, Due: r.now.wall}) {
 		t.Errorf("changes %+v", c)
 	}
 	if got := jobRow(t, p, j.ID); got.Attempt != 0 || got.Run != row.Run || got.State != string(job.Pending) {
@@ -253,7 +253,7 @@ func TestRowsThatWereReadBeforeAChangeAreVoid(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, func(c *machineConfig) { c.page = 1 })
 			j := r.job(1)
-			state, row := r.rowsOf(j, job.Pending, r.wall)
+			state, row := r.rowsOf(j, job.Pending, r.now.wall)
 			row.Attempt = 0
 			r.command(doCancel, j.ID)
 			r.next(0)
@@ -263,12 +263,12 @@ func TestRowsThatWereReadBeforeAChangeAreVoid(t *testing.T) {
 			}
 			mine := r.m.queue
 			r.m.queue = nil // a group of a refused batch, say, is ahead
-			if _, ok := r.m.page(r.wall); !ok {
+			if _, ok := r.m.page(r.now); !ok {
 				t.Fatal("no page is wanted")
 			}
-			r.m.loaded([]store.Row{*row}, false)
+			r.m.loaded([]store.Row{*row}, false, r.now)
 			r.tick(1)
-			r.m.finished(j.ID, r.m.jobs[j.ID].run, nil, r.wall, 0)
+			r.m.finished(j.ID, r.m.jobs[j.ID].run, nil, r.now, 0)
 			r.tick(0)
 			r.m.take()
 			r.m.queue = mine
@@ -331,7 +331,7 @@ func TestCommandsThatTheStoreRefuses(t *testing.T) {
 	r.command(doCancel, r.job(1).ID)
 	told := ""
 	for n := range 20 {
-		p := r.m.next(tickInput{wall: r.wall, owner: "w", nonce: fmt.Sprint("x", n), beat: true})
+		p := r.m.next(tickInput{now: r.now, owner: "w", nonce: fmt.Sprint("x", n), beat: true})
 		if len(p.intents) > 0 {
 			r.m.refused(p, errors.New("no"))
 		} else {
@@ -340,7 +340,7 @@ func TestCommandsThatTheStoreRefuses(t *testing.T) {
 		more, _ := r.answers()
 		told += more
 	}
-	if told != "no " || r.m.waiting.due(r.wall) != 1 {
-		t.Errorf("told %q, %d wait", told, r.m.waiting.due(r.wall))
+	if told != "no " || r.m.waiting.due(r.now) != 1 {
+		t.Errorf("told %q, %d wait", told, r.m.waiting.due(r.now))
 	}
 }

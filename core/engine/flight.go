@@ -208,7 +208,7 @@ func (o *owner) start(run job.Run) {
 		o.e.step(s)
 		o.post(func() {
 			delete(o.runs, run.ID)
-			o.m.finished(run.Job.ID, run.ID, err, o.wall(), jitter)
+			o.m.finished(run.Job.ID, run.ID, err, o.moment(), jitter)
 		})
 	})
 }

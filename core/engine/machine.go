@@ -32,6 +32,7 @@ type machine struct {
 	// owed: claims found no room in the last batch.
 	owed bool
 
+	past   reckoning
 	window window
 	sweeps sweeps
 	// parked are cancellations that wait for the end of their job's run.
@@ -65,10 +66,10 @@ type machineConfig struct {
 
 // entry is a job in memory.
 type entry struct {
-	job     job.Job
-	body    []byte
-	key     store.Key // of its pending or running row
-	due     int64
+	job  job.Job
+	body []byte
+	key  store.Key // of its pending or running row
+	timing
 	attempt int
 	run     job.RunID
 	running bool
@@ -76,7 +77,9 @@ type entry struct {
 	started bool
 	// cancelled: its run was told to end.
 	cancelled bool
-	place     int // in the heap that it is in
+	// scanned: a page brought it, and it was not claimed since.
+	scanned bool
+	place   int // in the heap that it is in
 }
 
 type intentKind int
@@ -99,9 +102,9 @@ type intent struct {
 	// doRedrive have a waiter too.
 	wait  *waiter
 	inbox *store.InboxRow
-	// doFinish: where the job goes, and when it is due if that is pending.
+	// doFinish: where the job goes. then: when it may run, if that is pending.
 	to     job.State
-	due    int64
+	then   timing
 	note   string
 	rescue bool
 	// doSweep
@@ -156,9 +159,10 @@ type effect struct {
 	lookup    *lookup
 }
 
-func newMachine(cfg machineConfig, head store.Header, wall int64) *machine {
+func newMachine(cfg machineConfig, head store.Header, now moment) *machine {
 	m := &machine{cfg: cfg, head: head, jobs: map[job.ID]*entry{}, waiting: newWaiting(), lookups: map[job.ID]*lookup{}}
-	m.window.start(head, wall+cfg.horizon)
+	m.reckon(now, job.FirstRunID(head.Fence))
+	m.window.start(head, m.reach(now))
 	m.sweeps.upTo = head.LowEnded
 	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded] = head.LowPending, head.LowRunning, head.LowEnded
 	return m
@@ -171,8 +175,8 @@ func (m *machine) take() []effect {
 }
 
 // enqueue takes a job from a caller, or from the inbox.
-func (m *machine) enqueue(j job.Job, body []byte, due int64, wait *waiter, inbox *store.InboxRow) {
-	e := &entry{job: j, body: body, due: due}
+func (m *machine) enqueue(j job.Job, body []byte, now moment, wait *waiter, inbox *store.InboxRow) {
+	e := &entry{job: j, body: body, timing: now.asked(ownTime(j))}
 	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, wait: wait, inbox: inbox})
 }
 
@@ -191,7 +195,7 @@ func (m *machine) drop(w *waiter) bool {
 }
 
 // finished takes the end of a run that the executor had.
-func (m *machine) finished(id job.ID, run job.RunID, err error, wall int64, jitter float64) {
+func (m *machine) finished(id job.ID, run job.RunID, err error, now moment, jitter float64) {
 	e := m.jobs[id]
 	if e == nil || !e.running || e.run != run {
 		return
@@ -205,29 +209,30 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, wall int64, jitt
 		case e.attempt >= e.job.MaxAttempts:
 			i.to = job.DLQ
 		case isInterrupted(err):
-			i.to, i.due = job.Pending, wall
+			i.to, i.then = job.Pending, now.after(0, ownTime(e.job))
 		default:
-			i.to, i.due = job.Pending, wall+millis(e.job.Retry.Delay(e.attempt, jitter))
+			i.to, i.then = job.Pending, now.after(millis(e.job.Retry.Delay(e.attempt, jitter)), ownTime(e.job))
 		}
+		i.then.own = 0 // it had come
 	}
-	i.due = max(i.due, e.due)
 	m.queue = append(m.queue, i)
 }
 
 // rescue takes a running row of an earlier ownership: every one of them, whoever
-// seems alive. It was due by that owner's clock; by this one's it may not be yet.
-func (m *machine) rescue(row store.Row, wall int64) {
+// seems alive. Its job's own time had come by that owner's clock; by this one's it may
+// not have.
+func (m *machine) rescue(row store.Row, now moment) {
 	if job.RunID(row.Run) >= job.FirstRunID(m.head.Fence) || m.jobs[job.ID(row.ID)] != nil {
 		return
 	}
-	e, err := m.read(row)
+	e, err := m.read(row, now)
 	if err != nil {
 		e = &entry{job: job.Job{ID: job.ID(row.ID), MaxAttempts: 1}, body: row.Body, key: row.Key, attempt: row.Attempt, run: job.RunID(row.Run)}
 	}
 	e.running = true
 	m.jobs[e.job.ID] = e
 	m.running++
-	i := &intent{kind: doFinish, e: e, to: job.Pending, due: max(wall, e.due), rescue: true, note: "its owner lost the shard while it was running"}
+	i := &intent{kind: doFinish, e: e, to: job.Pending, then: now.after(0, ownTime(e.job)), rescue: true, note: "its owner lost the shard while it was running"}
 	switch {
 	case err != nil:
 		i.to, i.note = job.DLQ, note(err)
@@ -240,12 +245,12 @@ func (m *machine) rescue(row store.Row, wall int64) {
 }
 
 // read makes an entry of a pending or running row.
-func (m *machine) read(row store.Row) (*entry, error) {
+func (m *machine) read(row store.Row, now moment) (*entry, error) {
 	j, err := job.Decode(row.Body)
 	if err != nil {
 		return nil, err
 	}
-	return &entry{job: j, body: row.Body, key: row.Key, due: row.Due, attempt: row.Attempt, run: job.RunID(row.Run)}, nil
+	return &entry{job: j, body: row.Body, key: row.Key, timing: m.resumed(row, j, now), attempt: row.Attempt, run: job.RunID(row.Run)}, nil
 }
 
 // idle reports that nothing waits for a batch and nothing runs.
@@ -255,8 +260,19 @@ func (m *machine) idle() bool {
 
 // forget removes a job from memory.
 func (m *machine) forget(id job.ID) {
+	if e := m.jobs[id]; e != nil {
+		m.leaves(e)
+	}
 	delete(m.jobs, id)
 	m.window.forgotten(id)
+}
+
+// leaves: an entry is not one of those that pages brought any more.
+func (m *machine) leaves(e *entry) {
+	if e.scanned {
+		e.scanned = false
+		m.window.scanned--
+	}
 }
 
 func millis(d time.Duration) int64 { return d.Milliseconds() }

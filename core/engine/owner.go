@@ -55,12 +55,14 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 	o.m = newMachine(machineConfig{
 		maxOps: opt.MaxOps, maxBytes: opt.MaxBytes, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
 		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, page: opt.PageSize, dedupe: millis(opt.DedupeWindow),
-	}, head, o.wall())
+	}, head, o.moment())
 	o.inbox.next, o.inbox.copying = o.now(), map[string]bool{}
 	return o
 }
 
-func (o *owner) wall() int64 { return o.e.o.Wall().UnixMilli() }
+func (o *owner) moment() moment {
+	return moment{wall: o.e.o.Wall().UnixMilli(), mono: millis(o.now())}
+}
 
 func (o *owner) now() time.Duration { return o.e.o.Clock.Now() }
 
@@ -136,6 +138,7 @@ func (o *owner) end() {
 
 // work starts whatever can be started now.
 func (o *owner) work() {
+	o.m.see(o.moment())
 	if !o.stopping {
 		o.reads()
 	}
@@ -149,12 +152,12 @@ func (o *owner) work() {
 		o.lose(errUsedUp)
 		return
 	}
-	wall := o.wall()
-	in := tickInput{wall: wall, owner: o.e.o.Name, addr: o.e.o.Addr, nonce: o.e.o.NewID(),
+	now := o.moment()
+	in := tickInput{now: now, owner: o.e.o.Name, addr: o.e.o.Addr, nonce: o.e.o.NewID(),
 		beat: o.now() >= o.lastSend+o.e.o.TTL/3 || o.m.probe}
 	wanted := 0
 	if !o.stopping || len(o.m.groups) > 0 {
-		wanted = o.m.wanted(wall)
+		wanted = o.m.wanted(now)
 	}
 	if wanted > 0 {
 		in.free = o.e.o.Executor.Reserve(wanted)
@@ -188,8 +191,8 @@ func (o *owner) nextWake() time.Duration {
 	now := o.now()
 	if o.flight == nil {
 		at = min(at, o.lastSend+o.e.o.TTL/3)
-		if due, ok := o.m.waiting.next(); ok && !o.stopping {
-			at = min(at, now+time.Duration(max(due-o.wall(), 1))*time.Millisecond)
+		if left, ok := o.m.waiting.next(o.moment()); ok && !o.stopping {
+			at = min(at, now+time.Duration(max(left, 1))*time.Millisecond)
 		}
 		if o.short {
 			at = min(at, o.shortAt+slotPoll)
@@ -281,7 +284,7 @@ func (o *owner) enqueue(j job.Job, body []byte, w *waiter) error {
 			o.tell(w, ack{err: i.failed(store.Fail, ErrBusy)})
 			return
 		}
-		o.m.enqueue(j, body, o.dueOf(j), w, nil)
+		o.m.enqueue(j, body, o.moment(), w, nil)
 	})
 }
 
@@ -312,14 +315,4 @@ func (o *owner) full() bool {
 		n += len(o.flight.plan.intents)
 	}
 	return n >= o.e.o.MaxPending
-}
-
-func (o *owner) dueOf(j job.Job) int64 { return dueOf(j, o.wall()) }
-
-func dueOf(j job.Job, wall int64) int64 {
-	if j.Due.IsZero() {
-		return wall
-	}
-	// Rounded up: never early.
-	return max(j.Due.Add(time.Millisecond-1).UnixMilli(), 0)
 }

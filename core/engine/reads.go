@@ -22,16 +22,16 @@ type inboxState struct {
 
 // reads starts the reads that are wanted now.
 func (o *owner) reads() {
-	wall := o.wall()
+	now := o.moment()
 	if r, ok := o.m.runs(); ok {
-		o.scan(r, func(rows []store.Row, failed bool) { o.m.ranBefore(rows, failed, o.wall()) })
+		o.scan(r, func(rows []store.Row, failed bool) { o.m.ranBefore(rows, failed, o.moment()) })
 	}
-	if r, ok := o.m.page(wall); ok {
-		o.scan(r, o.m.loaded)
+	if r, ok := o.m.page(now); ok {
+		o.scan(r, func(rows []store.Row, failed bool) { o.m.loaded(rows, failed, o.moment()) })
 	}
-	if now := o.now(); now >= o.inbox.next && !o.inbox.loading {
-		o.inbox.next = now + o.e.o.InboxPoll
-		o.lookIntoInbox(wall)
+	if at := o.now(); at >= o.inbox.next && !o.inbox.loading {
+		o.inbox.next = at + o.e.o.InboxPoll
+		o.lookIntoInbox(now.wall)
 	}
 	if o.inbox.seen > 0 {
 		if r, ok := o.m.sweepRange(o.inbox.seen); ok {
@@ -94,7 +94,7 @@ func (o *owner) takeInbox(rows []store.InboxRow, complete bool, wall int64) {
 			continue
 		}
 		o.inbox.copying[row.ID] = true
-		o.m.enqueue(j, row.Body, o.dueOf(j), nil, &row)
+		o.m.enqueue(j, row.Body, o.moment(), nil, &row)
 	}
 }
 

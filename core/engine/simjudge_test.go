@@ -12,22 +12,26 @@ import (
 	"fencepost/core/worker"
 )
 
-// allEnded reports whether every job that is or may be in the store has ended, by
-// the store's own rows.
-func (w *world) allEnded() bool { return w.unfinished() == "" }
-
-func (w *world) unfinished() string {
+// unfinished names jobs of those asked about that are or may be in the store and have
+// not ended, by the store's own rows.
+func (w *world) unfinished(asked func(*simJob) bool) string {
 	var out []string
+	about := func(id string) bool {
+		j := w.byID[job.ID(id)]
+		return j == nil || asked(j)
+	}
 	for n := range w.cfg.shards {
 		id := store.ShardID{Queue: "q", Shard: n}
 		_, rows := w.store.ShardRows(id)
 		for _, r := range rows {
-			if r.Kind == store.KindPending || r.Kind == store.KindRunning {
+			if (r.Kind == store.KindPending || r.Kind == store.KindRunning) && about(r.ID) {
 				out = append(out, fmt.Sprintf("%s %s", id, r.Key))
 			}
 		}
 		for _, r := range w.store.InboxRows(id) {
-			out = append(out, fmt.Sprintf("%s inbox %s", id, r.ID))
+			if about(r.ID) {
+				out = append(out, fmt.Sprintf("%s inbox %s", id, r.ID))
+			}
 		}
 	}
 	sort.Strings(out)

@@ -139,7 +139,7 @@ func rowEdges(r *shardRig) {
 	}
 	rows := []store.Row{
 		{Key: key(store.KindPending, 0, "0-ü 'quoted' \"x\""), Note: "wörds \n\t\x00", Body: []byte{0, 255}},
-		{Key: key(store.KindRunning, 1<<62, "1"), Attempt: 1 << 30, Run: 1<<63 - 1, Due: -1, Ended: 1 << 62, Body: big},
+		{Key: key(store.KindRunning, 1<<62, "1"), Attempt: 1 << 30, Run: 1<<63 - 1, Due: -1, Wait: 1 << 61, Place: 1 << 62, Body: big},
 		{Key: key(store.KindDLQ, 5, "2")},
 	}
 	s := r.start()
