@@ -62,8 +62,16 @@ func spread(xs []float64) *Spread {
 }
 
 // clockSlack is how long before a batch is recorded its owner can have looked at its
-// wall clock.
-const clockSlack = int64(1e9)
+// wall clock: as long as it may have another one on its way.
+func (l *rowLog) clockSlack() int64 {
+	slack := int64(1e9)
+	for _, c := range l.cas {
+		if c.kind() == history.OpTake {
+			slack = max(slack, c.ttl())
+		}
+	}
+	return slack
+}
 
 // dueMS is when the job of a claim was due.
 func (k *claim) dueMS() int64 {
@@ -127,7 +135,7 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 // been due, as a fault has set that clock back since the job became pending: its own
 // time had come by it, and what it had to wait for had passed by the lease clock.
 func (a *analysis) wasDue(start *history.Event, k *claim) bool {
-	since, own := k.at.since-clockSlack, k.j.ownMS()
+	since, own := k.at.since-k.w.main().log.clockSlack(), k.j.ownMS()
 	top, unset := a.highestWall(start, since)
 	if own > 0 && k.at.run == 0 {
 		return top >= max(start.DueMS, own)
