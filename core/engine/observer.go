@@ -142,6 +142,28 @@ type Span interface {
 	End(Result)
 }
 
+// Watch returns an observer that tells step of every step before o, which may be nil.
+func Watch(o Observer, step func(Step)) Observer { return watch{o, step} }
+
+type watch struct {
+	o    Observer
+	step func(Step)
+}
+
+func (w watch) Begin(op Op) Span {
+	if w.o == nil {
+		return noSpan{}
+	}
+	return w.o.Begin(op)
+}
+
+func (w watch) Step(s Step) {
+	w.step(s)
+	if w.o != nil {
+		w.o.Step(s)
+	}
+}
+
 type noSpan struct{}
 
 func (noSpan) Sending(int) {}

@@ -9,11 +9,13 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/job"
+	"fencepost/core/runlog"
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/worker"
@@ -33,6 +35,8 @@ type Options struct {
 	// this one owns (core/forward), and the engine's Addr how they reach it; nil:
 	// they use the inboxes. The scheduler closes it.
 	Listener net.Listener
+	// Runs takes a history of runs, for people (core/runlog); nil: none is kept.
+	Runs store.Runs
 	// Engine is the rest; its Executor and Forward are the scheduler's own.
 	Engine engine.Options
 }
@@ -44,6 +48,7 @@ type Scheduler struct {
 	client *forward.Client
 	server *http.Server
 	listen net.Listener
+	runs   *runlog.Log // nil: none
 }
 
 // New makes a scheduler; Run starts it.
@@ -51,12 +56,17 @@ func New(o Options) (*Scheduler, error) {
 	pool := worker.New(worker.Options{Slots: o.Slots, Handlers: o.Handlers, Sink: o.Sink, Clock: o.Engine.Clock, Logger: o.Engine.Logger})
 	client := forward.NewClient(nil)
 	o.Engine.Executor, o.Engine.Forward = pool, client.Enqueue
+	var runs *runlog.Log
+	if o.Runs != nil {
+		runs = runlog.New(runlog.Options{Store: o.Runs, Worker: o.Engine.Name, Clock: o.Engine.Clock, Wall: o.Engine.Wall, Logger: o.Engine.Logger})
+		o.Engine.Observer = engine.Watch(o.Engine.Observer, runs.Step)
+	}
 	e, err := engine.New(o.Shards, o.Engine)
 	if err != nil {
 		return nil, err
 	}
 	server := &http.Server{Handler: forward.Handler(e), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
-	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener}, nil
+	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs}, nil
 }
 
 // Limits of the server for other schedulers.
@@ -77,8 +87,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 		served <- s.server.Serve(s.listen)
 	}()
+	logged := s.startLog()
 	err := s.engine.Run(ctx)
 	s.pool.Wait()
+	logged()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	err = errors.Join(err, s.server.Shutdown(stop))
@@ -87,6 +99,29 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	s.client.Close()
 	return err
+}
+
+// startLog writes the history of runs until the function that it returns is called,
+// which waits for the last of it.
+func (s *Scheduler) startLog() (stop func()) {
+	if s.runs == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.runs.Run(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// RunStats counts the rows of the history of runs; zeros without one.
+func (s *Scheduler) RunStats() runlog.Stats {
+	if s.runs == nil {
+		return runlog.Stats{}
+	}
+	return s.runs.Stats()
 }
 
 // Submit enqueues a job; see engine.Engine.Submit.

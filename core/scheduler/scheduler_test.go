@@ -39,8 +39,9 @@ func start(t *testing.T, s *sim.Store, name string, prefers int, ran chan<- stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	session := s.Connect(name, 1)
 	sch, err := scheduler.New(scheduler.Options{
-		Shards: s.Connect(name, 1), Listener: l,
+		Shards: session, Runs: session, Listener: l,
 		Handlers: map[string]worker.Handler{"k": func(_ context.Context, k *worker.Task) error {
 			ran <- fmt.Sprintf("%s by %s", k.Run.Job.Key, name)
 			return nil
@@ -104,6 +105,9 @@ func TestTwoSchedulers(t *testing.T) {
 		if err := <-p.end; err != nil {
 			t.Errorf("Run: %v", err)
 		}
+	}
+	if n := ps[0].RunStats().Written + ps[1].RunStats().Written; n != jobs {
+		t.Errorf("the history has %d runs", n)
 	}
 	for i := range shards {
 		if h, _ := s.ShardRows(store.ShardID{Queue: "q", Shard: i}); h.Owner != "" {

@@ -66,7 +66,7 @@ func (p *process) newJobs(ctx context.Context) (load, error) {
 	}
 	s, err := scheduler.New(scheduler.Options{
 		Listener: listener,
-		Shards:   shards, Slots: j.Slots, Engine: o, Sink: tasks,
+		Shards:   shards, Slots: j.Slots, Engine: o, Sink: tasks, Runs: cassandra.NewRuns(p.lockDB),
 		Handlers: map[string]worker.Handler{JobKind: handler},
 	})
 	if err != nil {

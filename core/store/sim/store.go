@@ -38,11 +38,12 @@ type Store struct {
 	before  map[string]*store.Version // the version before the current one
 	changes []Change
 	tables  tables
+	runs    map[store.RunsDay]map[runKey]store.RunRow
 }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{rows: map[string]*store.Version{}, before: map[string]*store.Version{},
+	return &Store{rows: map[string]*store.Version{}, before: map[string]*store.Version{}, runs: map[store.RunsDay]map[runKey]store.RunRow{},
 		tables: tables{queues: map[string]int{}, shards: map[store.ShardID]*partition{}}}
 }
 
