@@ -55,7 +55,9 @@ type Log struct {
 	rows   []waitingRow
 	kept   int // rows, and those that are being written
 	stats  Stats
-	warned time.Duration // when last, by the clock; 0: never
+	// warned: somebody was told at warnedAt of rows that were dropped.
+	warned   bool
+	warnedAt time.Duration
 }
 
 // Stats counts rows.
@@ -206,10 +208,10 @@ const warnEvery = time.Minute
 func (l *Log) drop(n int, why error) {
 	l.stats.Dropped += int64(n)
 	now := l.o.Clock.Now()
-	if l.warned > 0 && now-l.warned < warnEvery {
+	if l.warned && now-l.warnedAt < warnEvery {
 		return
 	}
-	l.warned = max(now, 1)
+	l.warned, l.warnedAt = true, now
 	l.o.Logger.Warn("rows of the run history are dropped: the store does not keep up", "dropped", l.stats.Dropped, "waiting", l.kept, "error", why)
 }
 

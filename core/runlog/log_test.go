@@ -206,8 +206,8 @@ func TestWhatTheStoreDoesNotTakeIsDropped(t *testing.T) {
 			t.Errorf("%+v, said %q", s, said.String())
 		}
 		time.Sleep(5 * time.Minute)
-		if s := r.log.Stats(); s.Dropped != 80 || s.Written != 40 {
-			t.Errorf("%+v", s)
+		if s, n := r.log.Stats(), strings.Count(said.String(), "dropped:"); s.Dropped != 80 || s.Written != 40 || n != 1 {
+			t.Errorf("%+v, said %d times", s, n)
 		}
 		r.finish(1, 100) // there is room again
 		time.Sleep(2 * time.Second)
@@ -216,6 +216,11 @@ func TestWhatTheStoreDoesNotTakeIsDropped(t *testing.T) {
 		}
 		r.finish(0, 30)
 		begun := time.Now()
+		defer func() {
+			if n := strings.Count(said.String(), "dropped:"); n != 2 { // a minute later
+				t.Errorf("said %d times", n)
+			}
+		}()
 		r.stop()
 		if s, took := r.log.Stats(), time.Since(begun); s.Dropped != 110 || took > 6*time.Second {
 			t.Errorf("at the end: %+v after %s", s, took)
