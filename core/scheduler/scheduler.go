@@ -7,6 +7,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -35,6 +36,9 @@ type Options struct {
 	// this one owns (core/forward), and the engine's Addr how they reach it; nil:
 	// they use the inboxes. The scheduler closes it.
 	Listener net.Listener
+	// Secret is shown to other schedulers and asked of them (core/forward); all of them
+	// need the same one, of at least 16 bytes. "": none is asked for.
+	Secret string
 	// Runs takes a history of runs, for people (core/runlog); nil: none is kept.
 	Runs store.Runs
 	// Engine is the rest; its Executor and Forward are the scheduler's own.
@@ -54,7 +58,10 @@ type Scheduler struct {
 // New makes a scheduler; Run starts it.
 func New(o Options) (*Scheduler, error) {
 	pool := worker.New(worker.Options{Slots: o.Slots, Handlers: o.Handlers, Sink: o.Sink, Clock: o.Engine.Clock, Logger: o.Engine.Logger})
-	client := forward.NewClient(nil)
+	if o.Secret != "" && len(o.Secret) < leastSecret {
+		return nil, fmt.Errorf("scheduler: the secret has %d bytes: want at least %d, or none", len(o.Secret), leastSecret)
+	}
+	client := forward.NewClient(nil).WithSecret(o.Secret)
 	o.Engine.Executor, o.Engine.Forward = pool, client.Enqueue
 	var runs *runlog.Log
 	if o.Runs != nil {
@@ -65,15 +72,15 @@ func New(o Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{Handler: forward.Handler(e), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
+	server := forward.NewServer(forward.Guard(o.Secret, forward.Handler(e)))
 	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs}, nil
 }
 
-// Limits of the server for other schedulers.
 const (
-	headerTimeout   = 10 * time.Second
-	idleTimeout     = 2 * time.Minute
+	// shutdownTimeout bounds the wait for requests of other schedulers.
 	shutdownTimeout = 5 * time.Second
+	// leastSecret is in bytes.
+	leastSecret = 16
 )
 
 // Run works until ctx ends, then lets runs end, hands its shards over and returns
