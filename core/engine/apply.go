@@ -63,7 +63,7 @@ func (m *machine) insert(p *plan, i *intent, t timing) {
 		return
 	}
 	e.key, e.timing = i.put, t
-	m.jobs[e.job.ID] = e
+	m.keep(e)
 	m.waiting.add(e)
 }
 
@@ -92,6 +92,7 @@ func (m *machine) ended(p *plan, i *intent) {
 
 // acknowledge tells whoever asked for an enqueue that its job is in the shard.
 func (m *machine) acknowledge(i *intent, duplicate bool) {
+	m.over(i)
 	switch {
 	case i.wait != nil:
 		m.out = append(m.out, effect{kind: effAck, i: i, duplicate: duplicate})
@@ -190,6 +191,7 @@ func (m *machine) condemn(i *intent, why error) {
 	switch {
 	case i.kind == doEnqueue && i.inbox == nil, i.isCommand():
 		m.uncancel(i)
+		m.over(i)
 		m.out = append(m.out, effect{kind: effAck, i: i, err: why})
 		return
 	case i.readable:
@@ -206,6 +208,7 @@ func (m *machine) condemn(i *intent, why error) {
 				m.refuse(c, why)
 			}
 		}
+		m.over(i)
 		m.out = append(m.out, effect{kind: effDone, i: i, err: why})
 		return
 	}

@@ -92,7 +92,7 @@ func (m *machine) decideByRows(i *intent, now moment) turn {
 	}
 	if i.kind == doCancel {
 		// As if the window had brought it.
-		m.jobs[id] = e
+		m.keep(e)
 		m.waiting.add(e)
 	}
 	i.e = e

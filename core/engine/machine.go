@@ -22,6 +22,8 @@ type machine struct {
 	jobs    map[job.ID]*entry
 	waiting waiting
 	running int
+	// bytes is what the bodies take of jobs, and of enqueues that wait or ride.
+	bytes int
 	// queue holds what waits for a batch, in order of arrival. Claims are not
 	// in it: they are made of the ready entries when a batch is planned.
 	queue []*intent
@@ -58,8 +60,10 @@ type machineConfig struct {
 	// maxLoaded bounds how many it holds.
 	horizon   int64
 	maxLoaded int
-	// page is how many rows a read asks for.
+	// page is the most rows that a read asks for.
 	page int
+	// full reports whether memory is.
+	full func() bool
 	// dedupe is for how long job rows outlive their jobs, in ms.
 	dedupe int64
 }
@@ -162,7 +166,7 @@ type effect struct {
 func newMachine(cfg machineConfig, head store.Header, now moment) *machine {
 	m := &machine{cfg: cfg, head: head, jobs: map[job.ID]*entry{}, waiting: newWaiting(), lookups: map[job.ID]*lookup{}}
 	m.reckon(now, job.FirstRunID(head.Fence))
-	m.window.start(head, m.reach(now))
+	m.window.start(head, m.reach(now), cfg.page)
 	m.sweeps.upTo = head.LowEnded
 	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded] = head.LowPending, head.LowRunning, head.LowEnded
 	return m
@@ -177,7 +181,23 @@ func (m *machine) take() []effect {
 // enqueue takes a job from a caller, or from the inbox.
 func (m *machine) enqueue(j job.Job, body []byte, now moment, wait *waiter, inbox *store.InboxRow) {
 	e := &entry{job: j, body: body, timing: now.asked(ownTime(j))}
+	m.bytes += len(body)
 	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, wait: wait, inbox: inbox})
+}
+
+// refuseRow takes a row of the inbox that holds no job: it goes to the dead letter
+// queue, body and all.
+func (m *machine) refuseRow(row store.InboxRow, why error) {
+	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body}
+	m.bytes += len(row.Body)
+	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, inbox: &row, condemned: "its row in the inbox is no job: " + note(why), readable: true})
+}
+
+// over: an enqueue does not wait or ride any more.
+func (m *machine) over(i *intent) {
+	if i.kind == doEnqueue {
+		m.bytes -= len(i.e.body)
+	}
 }
 
 // drop removes what nobody waits for any more, unless it rides in a batch. It
@@ -187,6 +207,7 @@ func (m *machine) drop(w *waiter) bool {
 		for n, i := range *list {
 			if i.wait == w {
 				*list = append((*list)[:n:n], (*list)[n+1:]...)
+				m.over(i)
 				return true
 			}
 		}
@@ -230,7 +251,7 @@ func (m *machine) rescue(row store.Row, now moment) {
 		e = &entry{job: job.Job{ID: job.ID(row.ID), MaxAttempts: 1}, body: row.Body, key: row.Key, attempt: row.Attempt, run: job.RunID(row.Run)}
 	}
 	e.running = true
-	m.jobs[e.job.ID] = e
+	m.keep(e)
 	m.running++
 	i := &intent{kind: doFinish, e: e, to: job.Pending, then: now.after(0, ownTime(e.job)), rescue: true, note: "its owner lost the shard while it was running"}
 	switch {
@@ -258,10 +279,20 @@ func (m *machine) idle() bool {
 	return len(m.queue) == 0 && len(m.groups) == 0 && m.running == 0
 }
 
+// keep takes a job into memory.
+func (m *machine) keep(e *entry) {
+	m.jobs[e.job.ID] = e
+	m.bytes += len(e.body)
+}
+
+// full reports whether memory is; a machine alone has no bound.
+func (m *machine) full() bool { return m.cfg.full != nil && m.cfg.full() }
+
 // forget removes a job from memory.
 func (m *machine) forget(id job.ID) {
 	if e := m.jobs[id]; e != nil {
 		m.leaves(e)
+		m.bytes -= len(e.body)
 	}
 	delete(m.jobs, id)
 	m.window.forgotten(id)

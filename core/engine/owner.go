@@ -39,6 +39,10 @@ type owner struct {
 	drained  time.Duration // when interrupted at the latest
 	inbox    inboxState
 	queued   atomic.Int64 // callers that wait
+	counted  int          // of the machine's bytes, in the engine's
+	// warned: somebody was told at warnedAt of what goes wrong.
+	warned   bool
+	warnedAt time.Duration
 	runs     map[job.RunID]context.CancelCauseFunc
 	// short: the executor had fewer slots than there is to claim, at shortAt.
 	short   bool
@@ -55,8 +59,9 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 	o.m = newMachine(machineConfig{
 		maxOps: opt.MaxOps, maxBytes: opt.MaxBytes, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
 		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, page: opt.PageSize, dedupe: millis(opt.DedupeWindow),
+		full: func() bool { return o.bytes() >= int64(opt.MaxPendingBytes) },
 	}, head, o.moment())
-	o.inbox.next, o.inbox.copying = o.now(), map[string]bool{}
+	o.inbox = newInboxState(o.now(), opt.PageSize)
 	return o
 }
 
@@ -134,10 +139,28 @@ func (o *owner) end() {
 		f()
 	}
 	o.failWaiting()
+	o.e.bytes.Add(-int64(o.counted))
+}
+
+// bytes is what the bodies of jobs take that the engine has in memory.
+func (o *owner) bytes() int64 { return o.e.bytes.Load() + int64(o.m.bytes-o.counted) }
+
+func (o *owner) count() {
+	o.e.bytes.Add(int64(o.m.bytes - o.counted))
+	o.counted = o.m.bytes
+}
+
+// warn tells of what goes wrong again and again, once a ttl.
+func (o *owner) warn(what string, err error) {
+	if now := o.now(); !o.warned || now-o.warnedAt >= o.e.o.TTL {
+		o.warned, o.warnedAt = true, now
+		o.e.o.Logger.Warn(what, "shard", o.id.String(), "fence", o.fence, "error", err)
+	}
 }
 
 // work starts whatever can be started now.
 func (o *owner) work() {
+	o.count()
 	o.m.see(o.moment())
 	if !o.stopping {
 		o.reads()
@@ -156,7 +179,7 @@ func (o *owner) work() {
 	in := tickInput{now: now, owner: o.e.o.Name, addr: o.e.o.Addr, nonce: o.e.o.NewID(),
 		beat: o.now() >= o.lastSend+o.e.o.TTL/3 || o.m.probe}
 	wanted := 0
-	if !o.stopping || len(o.m.groups) > 0 {
+	if !o.stopping {
 		wanted = o.m.wanted(now)
 	}
 	if wanted > 0 {
@@ -244,6 +267,7 @@ func (o *owner) failQueue(cause error) {
 				left = append(left, i)
 				continue
 			}
+			o.m.over(i)
 			o.tell(i.wait, ack{err: i.failed(store.Fail, cause)})
 		}
 		return left
@@ -308,11 +332,11 @@ func (o *owner) ask(i *intent, take func()) error {
 	return nil
 }
 
-// full: the shard has as many jobs in memory as it may.
+// full: the shard has as many jobs in memory as it may, or the engine as many bytes.
 func (o *owner) full() bool {
 	n := len(o.m.jobs) + len(o.m.queue)
 	if o.flight != nil {
 		n += len(o.flight.plan.intents)
 	}
-	return n >= o.e.o.MaxPending
+	return n >= o.e.o.MaxPending || o.m.full()
 }

@@ -42,18 +42,17 @@ func (m *machine) next(in tickInput) *plan {
 	h.Tick++
 	h.Nonce, h.Owner, h.Addr = in.nonce, in.owner, in.addr
 	seq := m.seq
+	if !m.probe {
+		m.giveBack(in.free)
+	}
 	switch {
 	case m.probe:
-	case len(m.groups) > 0 && m.groupFits(in.free):
+	case len(m.groups) > 0:
 		p.alone = true
 		for _, i := range m.groups[0] {
 			m.add(p, i, in.now)
 		}
 		m.groups = m.groups[1:]
-	case len(m.groups) > 0:
-		if !in.beat {
-			return nil
-		}
 	default:
 		m.fill(p, in)
 		if len(p.batch.Ops) == 0 && !in.beat {
@@ -65,14 +64,35 @@ func (m *machine) next(in tickInput) *plan {
 	return p
 }
 
-// groupFits reports whether the executor has room for the claims of the next group.
-func (m *machine) groupFits(free int) bool {
-	for _, i := range m.groups[0] {
-		if i.kind == doClaim {
-			free--
+// needsSlot: it is a claim that starts a run.
+func (i *intent) needsSlot() bool { return i.kind == doClaim && i.condemned == "" }
+
+// giveBack takes the claims for which the executor has no room out of the groups that
+// are next. Nothing may wait behind them: who has the slots may keep them for hours.
+func (m *machine) giveBack(free int) {
+	for len(m.groups) > 0 && count(m.groups[0]) > free {
+		var left []*intent
+		for _, i := range m.groups[0] {
+			if i.needsSlot() {
+				m.waiting.add(i.e)
+			} else {
+				left = append(left, i)
+			}
+		}
+		if m.groups[0] = left; len(left) == 0 {
+			m.groups = m.groups[1:]
 		}
 	}
-	return free >= 0
+}
+
+// count is how many of a group need a slot.
+func count(group []*intent) (n int) {
+	for _, i := range group {
+		if i.needsSlot() {
+			n++
+		}
+	}
+	return n
 }
 
 // opsOf is the most operations that an intent makes.
@@ -181,14 +201,8 @@ func (m *machine) claimable(now moment, free int) int {
 
 // wanted is how many slots a plan could use now.
 func (m *machine) wanted(now moment) int {
-	n := 0
 	if len(m.groups) > 0 {
-		for _, i := range m.groups[0] {
-			if i.kind == doClaim {
-				n++
-			}
-		}
-		return n
+		return count(m.groups[0])
 	}
 	return max(0, m.claimable(now, m.cfg.maxRunning))
 }
@@ -245,7 +259,11 @@ func (m *machine) endOps(i *intent, to job.State, attempt int, run job.RunID, wh
 func (m *machine) enqueueOps(i *intent, now moment) []store.Op {
 	if i.condemned != "" {
 		// Only a row of the inbox comes here: its job was acknowledged.
-		ops := m.endOps(i, job.DLQ, 0, 0, i.condemned, nil, now)
+		var body []byte
+		if i.readable {
+			body = i.e.body
+		}
+		ops := m.endOps(i, job.DLQ, 0, 0, i.condemned, body, now)
 		ops[0].Kind = store.PutNew
 		return ops
 	}

@@ -31,9 +31,31 @@ type window struct {
 	rescued   bool
 	runCursor store.Key
 	runScan   bool
+	// pending and running are how many rows of the kind are asked for at once.
+	pending, running pageSize
 }
 
-func (w *window) start(head store.Header, target int64) {
+// pageSize is how many rows a read asks for: fewer after one that failed, as it may
+// have been too much to be answered in time.
+type pageSize struct{ now, most int }
+
+func newPageSize(most int) pageSize { return pageSize{most, most} }
+
+// read takes the end of a read, and reports whether it was the last one.
+func (p *pageSize) read(rows int, failed bool) (last bool) {
+	switch {
+	case failed:
+		p.now = max(p.now/2, 1)
+	case rows < p.now:
+		return true
+	default:
+		p.now = min(2*p.now, p.most)
+	}
+	return false
+}
+
+func (w *window) start(head store.Header, target int64, page int) {
+	w.pending, w.running = newPageSize(page), newPageSize(page)
 	// The earlier owner's inserts that were due lie directly above its mark.
 	w.read = max(head.Read+1, target)
 	w.cursor = store.Key{Kind: store.KindPending, At: head.LowPending, ID: afterAll}
@@ -99,10 +121,11 @@ func (m *machine) reach(now moment) int64 {
 	return now.wall + m.cfg.horizon + m.past.lead
 }
 
-// page returns the next range of pending rows to read, if one is wanted.
+// page returns the next range of pending rows to read, if one is wanted. When memory
+// is full none is, unless nothing in it is due: what is may lie behind.
 func (m *machine) page(now moment) (store.Range, bool) {
 	w := &m.window
-	if w.loading || w.scanned >= m.cfg.maxLoaded {
+	if w.loading || w.scanned >= m.cfg.maxLoaded || m.full() && m.waiting.due(now) > 0 {
 		return store.Range{}, false
 	}
 	if soon := m.cfg.horizon / 2; w.complete {
@@ -120,7 +143,7 @@ func (m *machine) page(now moment) (store.Range, bool) {
 		w.complete = false
 	}
 	w.loading = true
-	return store.Range{Kind: store.KindPending, AfterAt: w.cursor.At, AfterID: w.cursor.ID, UpTo: w.read, Limit: m.cfg.page}, true
+	return store.Range{Kind: store.KindPending, AfterAt: w.cursor.At, AfterID: w.cursor.ID, UpTo: w.read, Limit: w.pending.now}, true
 }
 
 // loaded takes a page; failed: it could not be read.
@@ -138,7 +161,7 @@ func (m *machine) loaded(rows []store.Row, failed bool, now moment) {
 		case !e.within(now, m.cfg.horizon):
 			m.leave(row.At, e.timing, now)
 		default:
-			m.jobs[id] = e
+			m.keep(e)
 			m.waiting.add(e)
 			e.scanned = true
 			w.scanned++
@@ -146,11 +169,10 @@ func (m *machine) loaded(rows []store.Row, failed bool, now moment) {
 	}
 	w.loading = false
 	clear(w.gone)
-	switch {
-	case failed:
-	case len(rows) < m.cfg.page:
+	switch last := w.pending.read(len(rows), failed); {
+	case last:
 		w.complete = true
-	default:
+	case !failed:
 		w.cursor = rows[len(rows)-1].Key
 	}
 }
@@ -159,7 +181,7 @@ func (m *machine) loaded(rows []store.Row, failed bool, now moment) {
 // and all: the low mark must not pass a live row.
 func (m *machine) unreadable(row store.Row, err error) {
 	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body, key: row.Key, timing: timing{due: row.Due}, attempt: row.Attempt, run: job.RunID(row.Run)}
-	m.jobs[e.job.ID] = e
+	m.keep(e)
 	m.queue = append(m.queue, &intent{kind: doClaim, e: e, condemned: "its row cannot be read: " + note(err), readable: true})
 }
 
@@ -171,7 +193,7 @@ func (m *machine) runs() (store.Range, bool) {
 	}
 	w.runScan = true
 	return store.Range{Kind: store.KindRunning, AfterAt: w.runCursor.At, AfterID: w.runCursor.ID,
-		UpTo: int64(job.FirstRunID(m.head.Fence)) - 1, Limit: m.cfg.page}, true
+		UpTo: int64(job.FirstRunID(m.head.Fence)) - 1, Limit: w.running.now}, true
 }
 
 // ranBefore takes a page of running rows.
@@ -181,11 +203,10 @@ func (m *machine) ranBefore(rows []store.Row, failed bool, now moment) {
 	for _, row := range rows {
 		m.rescue(row, now)
 	}
-	switch {
-	case failed:
-	case len(rows) < m.cfg.page:
+	switch last := w.running.read(len(rows), failed); {
+	case last:
 		w.rescued = true
-	default:
+	case !failed:
 		w.runCursor = rows[len(rows)-1].Key
 	}
 }
@@ -240,6 +261,9 @@ type sweeps struct {
 	target int64
 	left   int
 	more   bool
+	// asked is the look into the inbox by which was swept last, waits the one that
+	// showed jobs which must stay: only a later one can say otherwise.
+	asked, waits int64
 }
 
 // sweepRange returns the ended rows to sweep next: those whose window was over
@@ -247,10 +271,10 @@ type sweeps struct {
 func (m *machine) sweepRange(inboxSeen int64) (store.Range, bool) {
 	s := &m.sweeps
 	target := inboxSeen - m.cfg.dedupe
-	if s.loading || s.left > 0 || target <= s.upTo || len(m.groups) > 0 {
+	if s.loading || s.left > 0 || target <= s.upTo || len(m.groups) > 0 || inboxSeen == s.waits {
 		return store.Range{}, false
 	}
-	s.loading, s.target = true, target
+	s.loading, s.target, s.asked = true, target, inboxSeen
 	return store.Range{Kind: store.KindEnded, AfterAt: s.upTo, AfterID: afterAll, UpTo: target, Limit: m.cfg.page}, true
 }
 
@@ -272,7 +296,9 @@ func (m *machine) sweep(rows []store.Row, failed bool, inInbox map[string]bool) 
 		s.left++
 		m.queue = append(m.queue, &intent{kind: doSweep, ended: row})
 	}
-	s.more = s.more || kept
+	if kept {
+		s.more, s.waits = true, s.asked
+	}
 	m.swept(0)
 }
 

@@ -128,10 +128,15 @@ func TestSweep(t *testing.T) {
 	if r.m.sweeps.upTo != 0 {
 		t.Errorf("the mark rose to %d over a row that was kept", r.m.sweeps.upTo)
 	}
-	r.m.sweepRange(9000)
+	if rg, ok := r.m.sweepRange(9000); ok {
+		t.Errorf("%+v is swept again by the look that showed what must stay", rg)
+	}
+	if rg, ok := r.m.sweepRange(9001); !ok || rg.UpTo != 4001 {
+		t.Errorf("after the next look: %+v, %v", rg, ok)
+	}
 	r.m.sweep(rows[1:], false, nil)
 	r.tick(0)
-	if r.m.sweeps.upTo != 4000 {
+	if r.m.sweeps.upTo != 4001 {
 		t.Errorf("the mark is %d", r.m.sweeps.upTo)
 	}
 }
