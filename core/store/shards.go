@@ -216,6 +216,8 @@ type Shards interface {
 	// InboxDelete removes the row if its nonce is the named one. gone reports
 	// that no such row is there now, whoever removed it.
 	InboxDelete(ctx context.Context, s ShardID, id, nonce string, copyNo int) (gone bool, err error)
+	// InboxRow returns the row with an id, or nil; as current as InboxScan.
+	InboxRow(ctx context.Context, s ShardID, id string) (*InboxRow, error)
 	// InboxScan returns rows with ids after the given one, in order. It shows
 	// every insert that was acknowledged before it began.
 	InboxScan(ctx context.Context, s ShardID, after string, limit int) ([]InboxRow, error)

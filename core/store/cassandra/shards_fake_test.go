@@ -207,6 +207,10 @@ func (f *fakeShards) QueryBy(ctx context.Context, copyNo int, _ bool, s store.St
 				take(k)
 			}
 		}
+	case readInboxRow:
+		if row := p.inbox[a[2].(string)]; row != nil {
+			out = append(out, maps.Clone(row))
+		}
 	case scanInbox:
 		for _, id := range slices.Sorted(maps.Keys(p.inbox)) {
 			if id > a[2].(string) && len(out) < a[3].(int) {
