@@ -55,7 +55,7 @@ func TestMostOfCommands(t *testing.T) {
 		r.next(0)
 		_, l := r.answers()
 		state, row := r.rowsOf(j, map[intentKind]job.State{doCancel: job.Pending, doRedrive: job.DLQ}[kind], 500)
-		r.m.found(j.ID, l, state, row, false)
+		r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 		if got := r.tick(0).batch.Bytes(); got > i.most() {
 			t.Errorf("%s: %d bytes, reckoned at %d", stepOf(i), got, i.most())
 		}

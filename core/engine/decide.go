@@ -10,8 +10,11 @@ import (
 // lookup is what was read about a job that is not in memory. It is void as soon as a
 // batch that touches the job is settled.
 type lookup struct {
-	done       bool
+	done bool
+	// state and row are the job's rows in the shard. Only if there is none was its
+	// row in the inbox read.
 	state, row *store.Row
+	inbox      *store.InboxRow
 }
 
 // inconclusive: the job is running or pending and not in memory yet, but will be.
@@ -79,7 +82,13 @@ func (m *machine) decideByRows(i *intent, now moment) turn {
 		return waits
 	}
 	delete(m.lookups, id)
-	if l.state == nil {
+	switch {
+	case l.state != nil:
+	case l.inbox != nil:
+		// It is copied first, and looked for again.
+		m.out = append(m.out, effect{kind: effCopy, i: i, inbox: l.inbox})
+		return waits
+	default:
 		return m.refuse(i, ErrUnknownJob)
 	}
 	state := job.State(l.state.State)
@@ -101,16 +110,21 @@ func (m *machine) decideByRows(i *intent, now moment) turn {
 
 // found takes the rows of a job. Void ones are ignored, and what can still change by
 // itself is looked up again by the next plan.
-func (m *machine) found(id job.ID, l *lookup, state, row *store.Row, failed bool) {
+func (m *machine) found(id job.ID, l, got *lookup, failed bool) {
 	if m.lookups[id] != l {
 		return
 	}
-	asked := slices.ContainsFunc(m.queue, func(i *intent) bool { return i.isCommand() && i.job() == id })
-	if failed || !asked || inconclusive(state, row) {
+	if failed || !m.asked(id) || inconclusive(got.state, got.row) {
 		delete(m.lookups, id)
 		return
 	}
-	l.done, l.state, l.row = true, state, row
+	*l = *got
+	l.done = true
+}
+
+// asked reports whether a command about the job waits.
+func (m *machine) asked(id job.ID) bool {
+	return slices.ContainsFunc(m.queue, func(i *intent) bool { return i.isCommand() && i.job() == id })
 }
 
 func (m *machine) refuse(i *intent, why error) turn {

@@ -135,7 +135,7 @@ func TestCancelRunning(t *testing.T) {
 				told, l := r.answers()
 				if l != nil {
 					s, _ := r.rowsOf(r.job(1), c.state, 1)
-					r.m.found(id, l, s, nil, false)
+					r.m.found(id, l, &lookup{state: s}, false)
 					r.next(0)
 					told, _ = r.answers()
 				}
@@ -193,7 +193,7 @@ func TestCommandsByTheRows(t *testing.T) {
 			if c.state == "" {
 				state, row = nil, nil
 			}
-			r.m.found(j.ID, l, state, row, false)
+			r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 			p := r.next(0)
 			if p != nil {
 				r.m.settled(p)
@@ -215,7 +215,7 @@ func TestRedriveStartsAnew(t *testing.T) {
 	r.next(0)
 	l := r.wantAnswers("")
 	state, row := r.rowsOf(j, job.DLQ, 500)
-	r.m.found(j.ID, l, state, row, false)
+	r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 	r.command(doRedrive, j.ID) // a second one at the same time
 	p := r.tick(0)
 	if c := p.changes(); len(c) != 1 || c[0] != (Change{Kind: StepRedrive, Job: j.ID, Due: r.now.wall}) {
@@ -236,7 +236,7 @@ func TestRedriveStartsAnew(t *testing.T) {
 	_, l = r.answers()
 	state, row = r.rowsOf(j, job.DLQ, 500)
 	row.Body = nil
-	r.m.found(j.ID, l, state, row, false)
+	r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 	r.next(0)
 	var invalid *job.InvalidError
 	if out := r.m.take(); len(out) != 1 || !errors.As(out[0].err, &invalid) {
@@ -259,7 +259,7 @@ func TestRowsThatWereReadBeforeAChangeAreVoid(t *testing.T) {
 			r.next(0)
 			l := r.wantAnswers("")
 			if when == "after the answer" {
-				r.m.found(j.ID, l, state, row, false)
+				r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 			}
 			mine := r.m.queue
 			r.m.queue = nil // a group of a refused batch, say, is ahead
@@ -273,7 +273,7 @@ func TestRowsThatWereReadBeforeAChangeAreVoid(t *testing.T) {
 			r.m.take()
 			r.m.queue = mine
 			if when == "before the answer" {
-				r.m.found(j.ID, l, state, row, false)
+				r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 			}
 			if p := r.next(0); p != nil {
 				t.Fatalf("planned by rows that were void: %v", p.batch.Ops)
@@ -283,7 +283,7 @@ func TestRowsThatWereReadBeforeAChangeAreVoid(t *testing.T) {
 				t.Fatal("the rows were not asked for again")
 			}
 			state.State = string(job.Completed)
-			r.m.found(j.ID, again, state, nil, false)
+			r.m.found(j.ID, again, &lookup{state: state}, false)
 			r.next(0)
 			r.wantAnswers("completed ")
 		})
@@ -308,17 +308,54 @@ func TestInconclusiveRowsAreReadAgain(t *testing.T) {
 		if n < 3 {
 			row = nil
 		}
-		r.m.found(j.ID, l, state, row, n == 3)
+		r.m.found(j.ID, l, &lookup{state: state, row: row}, n == 3)
 	}
 	r.next(0)
 	_, l := r.answers()
 	if !r.m.drop(i.wait) {
 		t.Error("not dropped")
 	}
-	r.m.found(j.ID, l, nil, nil, false)
+	r.m.found(j.ID, l, &lookup{}, false)
 	if len(r.m.lookups) != 0 || len(r.m.queue) != 0 {
 		t.Error("something is left of a command that nobody waits for")
 	}
+	// Nor of one whose answer has come.
+	i = r.command(doCancel, j.ID)
+	r.next(0)
+	_, l = r.answers()
+	r.m.found(j.ID, l, &lookup{}, false)
+	if !r.m.drop(i.wait) || len(r.m.lookups) != 0 {
+		t.Error("what was read for a command is left when nobody waits for that any more")
+	}
+}
+
+// TestACommandTakesItsJobFromTheInbox, and the job is there before the command is.
+func TestACommandTakesItsJobFromTheInbox(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	j := r.job(1)
+	row := &store.InboxRow{ID: string(j.ID), Nonce: "n", Body: r.body(j)}
+	r.command(doCancel, j.ID)
+	r.next(0)
+	l := r.wantAnswers("")
+	r.m.found(j.ID, l, &lookup{inbox: row}, false)
+	if p := r.next(0); p != nil {
+		t.Fatalf("planned %v", p.batch.Ops)
+	}
+	out := r.m.take()
+	if len(out) != 1 || out[0].kind != effCopy || out[0].inbox != row {
+		t.Fatalf("consequences %+v", out)
+	}
+	r.m.enqueue(j, row.Body, r.now, nil, row)
+	p := r.tick(0)
+	if got := jobRow(t, p, j.ID); got.State != string(job.Pending) || len(p.intents) != 1 {
+		t.Errorf("%+v, %d changes", got, len(p.intents))
+	}
+	p = r.tick(0)
+	if got := jobRow(t, p, j.ID); got.State != string(job.Cancelled) {
+		t.Errorf("%+v", got)
+	}
+	r.wantAnswers("done ")
 }
 
 // TestCommandsThatTheStoreRefuses: the job stays as it was.

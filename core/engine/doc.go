@@ -115,6 +115,9 @@
 // nothing can happen to the job between the look at it and the batch. A job that is not
 // in memory is looked up first; what was read is void as soon as a batch that touches
 // the job is settled, and is read again.
+// A job that only the inbox holds was acknowledged, so it is not unknown: it is copied
+// into the shard, whatever the inbox's turn, and the command then finds the copy. If
+// the shard has no room for it the answer is ErrBusy.
 //
 // A pending job is cancelled in one tick. A running one is told to end, and when it has
 // ended its tick cancels it, whatever it returned; but success wins: its effects were

@@ -176,6 +176,12 @@ func (o *owner) effects() {
 			}
 		case effLookup:
 			o.lookup(x.i.job(), x.lookup)
+		case effCopy:
+			if err := o.copyRow(*x.inbox); err == nil {
+				o.wake()
+			} else if o.m.drop(x.i.wait) {
+				o.tell(x.i.wait, ack{err: x.i.failed(store.Fail, err)})
+			}
 		}
 	}
 }

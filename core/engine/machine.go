@@ -148,9 +148,11 @@ const (
 	effCopied
 	// effDone reports a settled change to the observer.
 	effDone
-	// effCancel ends a run's context; effLookup asks for a job's rows.
+	// effCancel ends a run's context; effLookup asks for a job's rows, effCopy to
+	// take its row from the inbox.
 	effCancel
 	effLookup
+	effCopy
 )
 
 // effect is a consequence of a settled batch.
@@ -161,6 +163,7 @@ type effect struct {
 	duplicate bool
 	err       error
 	lookup    *lookup
+	inbox     *store.InboxRow
 }
 
 func newMachine(cfg machineConfig, head store.Header, now moment) *machine {
@@ -208,6 +211,9 @@ func (m *machine) drop(w *waiter) bool {
 			if i.wait == w {
 				*list = append((*list)[:n:n], (*list)[n+1:]...)
 				m.over(i)
+				if !m.asked(i.job()) {
+					delete(m.lookups, i.job())
+				}
 				return true
 			}
 		}

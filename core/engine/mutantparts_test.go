@@ -20,6 +20,15 @@ type altered struct {
 	scaned func(id store.ShardID, rows []store.Row) []store.Row
 	look   func(h *store.Header)
 	row    func(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error)
+	inbox  func(*store.InboxRow) *store.InboxRow
+}
+
+func (a altered) InboxRow(ctx context.Context, id store.ShardID, job string) (*store.InboxRow, error) {
+	row, err := a.Shards.InboxRow(ctx, id, job)
+	if a.inbox != nil {
+		row = a.inbox(row)
+	}
+	return row, err
 }
 
 func (a altered) Row(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {

@@ -202,6 +202,9 @@ var mutants = []mutant{
 			op.Row.ID = "none"
 		}
 	}))},
+	{"a command that does not look into the inbox", []string{"command"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, inbox: func(*store.InboxRow) *store.InboxRow { return nil }}, o
+	})},
 	{"rows are read once and remembered", []string{"twice", "command"}, with(remembered)},
 	{"every result is a success", []string{"end-state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		o.Executor = results{o.Executor, func(error) error { return nil }}

@@ -88,12 +88,7 @@ func (w *world) judgeJob(j *simJob, t *jobTruth, all *truth) {
 		}
 		return
 	}
-	first := t.insertedAt
-	for _, c := range w.store.InboxChanges() {
-		if c.Row.ID == string(id) && c.At.Before(first) {
-			first = c.At
-		}
-	}
+	first := w.firstSeen(id, t)
 	if !slices.ContainsFunc(j.enqueues, func(e simEnqueue) bool { return e.outcome != store.Fail && !e.begun.After(first) }) {
 		w.violate("fail", "job %s was in the store at %s, and every enqueue that had begun by then was reported fail", id, first.Sub(w.begun))
 	}

@@ -11,7 +11,7 @@
 //
 //	400 invalid    the request or the job is; with field and reason
 //	401 secret     the request did not show the secret
-//	404 no-job     the job is not in its shard
+//	404 no-job     the job is neither in its shard nor in the inbox
 //	409 state      the job's state does not allow it; with state
 //	421 not-owner  this process does not own the shard (any more)
 //	422 not-kept   the job cannot be redriven; with field and reason
