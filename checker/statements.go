@@ -28,7 +28,7 @@ var (
 var fencedTables = []string{"locks", "sink", "ids", "queues", "shards", "inbox"}
 
 // plainTables are written plainly and by nothing else; their rows may expire.
-var plainTables = []string{"runs"}
+var plainTables = []string{"runs", "members"}
 
 // checkStatements is P13, a lint of the shapes of all statements.
 func checkStatements(_ context.Context, a *analysis, p *Property) {

@@ -170,8 +170,8 @@
 //   - A run that is interrupted by a stop spends its attempt.
 //   - The inbox is one partition a shard, read whole by each look. It is meant for
 //     minutes without an owner, not as the way for all jobs: its deletions are tombstones.
-//   - Rank delays a process that should not own a shard; nothing moves a shard that has
-//     an owner.
+//   - Rank, from heartbeats (core/member), delays a process that should not own a shard;
+//     nothing moves a shard that has an owner.
 //   - Claims that found no room go before all else the next time: enqueues that fill
 //     every batch would keep all jobs from running.
 //   - Cancel and Redrive are asked of the owner, by its Engine or by core/forward, and

@@ -94,8 +94,8 @@ type Options struct {
 	// NewID returns globally unique nonces; default: random UUIDs.
 	NewID func() string
 	// Rank is this process's place among those that should own the shard, from
-	// 0: it waits that many eighths of the ttl longer. It is advice only.
-	// Default: 0 everywhere.
+	// 0: it waits that many eighths of the ttl longer. It is advice only, and may
+	// change at any time. Default: 0 everywhere.
 	Rank func(store.ShardID) int
 
 	// MaxOps bounds a batch, MaxRunning the runs of a shard, MaxWaiting the

@@ -56,7 +56,6 @@ func (s *shard) observe(ctx context.Context) *store.Header {
 	var seen store.Header
 	var since time.Duration
 	first := true
-	grace := time.Duration(s.e.o.Rank(s.id)) * s.e.o.TTL / 8
 	for {
 		h, err := s.look(ctx)
 		now := s.e.o.Clock.Now()
@@ -69,7 +68,7 @@ func (s *shard) observe(ctx context.Context) *store.Header {
 			seen = *h
 		}
 		if err == nil && h != nil {
-			need := grace
+			need := time.Duration(s.e.o.Rank(s.id)) * s.e.o.TTL / 8
 			if h.Owner != "" {
 				need += h.TTL
 			}

@@ -16,6 +16,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/job"
+	"fencepost/core/member"
 	"fencepost/core/runlog"
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -41,6 +42,9 @@ type Options struct {
 	Secret string
 	// Runs takes a history of runs, for people (core/runlog); nil: none is kept.
 	Runs store.Runs
+	// Members tells who else is there, by whom the engine's Rank is made; nil: Rank
+	// is as the engine's options have it. The scheduler runs it.
+	Members *member.Group
 	// Engine is the rest; its Executor and Forward are the scheduler's own.
 	Engine engine.Options
 }
@@ -53,6 +57,7 @@ type Scheduler struct {
 	server *http.Server
 	listen net.Listener
 	runs   *runlog.Log // nil: none
+	group  *member.Group
 }
 
 // New makes a scheduler; Run starts it.
@@ -68,12 +73,15 @@ func New(o Options) (*Scheduler, error) {
 		runs = runlog.New(runlog.Options{Store: o.Runs, Worker: o.Engine.Name, Clock: o.Engine.Clock, Wall: o.Engine.Wall, Logger: o.Engine.Logger})
 		o.Engine.Observer = engine.Watch(o.Engine.Observer, runs.Step)
 	}
+	if o.Members != nil {
+		o.Engine.Rank = func(s store.ShardID) int { return o.Members.Rank(s.String()) }
+	}
 	e, err := engine.New(o.Shards, o.Engine)
 	if err != nil {
 		return nil, err
 	}
 	server := forward.NewServer(forward.Guard(o.Secret, forward.Handler(e)))
-	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs}, nil
+	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs, group: o.Members}, nil
 }
 
 const (
@@ -95,7 +103,17 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		served <- s.server.Serve(s.listen)
 	}()
 	logged := s.startLog()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		if s.group != nil {
+			// It leaves when the stop begins: what is handed over then is preferred
+			// by others at once.
+			s.group.Run(ctx)
+		}
+	}()
 	err := s.engine.Run(ctx)
+	<-left
 	s.pool.Wait()
 	logged()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)

@@ -40,15 +40,15 @@ type latency struct{ mode link.Mode }
 func (latency) Kind() TargetKind { return Worker }
 
 func (p latency) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	lock, sink, err := env.workerLinks(targets)
+	links, err := env.workerLinks(targets)
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSwitched(ctx, env, link.Ends(append(lock, sink...)), p.mode)
+	s, err := newSwitched(ctx, env, link.Ends(links.all()), p.mode)
 	if err != nil {
 		return nil, err
 	}
-	return &activeLatency{switched: s, mode: p.mode, through: lock[0]}, nil
+	return &activeLatency{switched: s, mode: p.mode, through: links.lock[0]}, nil
 }
 
 // slowNode delays all that nodes say and hear.
@@ -158,11 +158,11 @@ var flakyModes = []link.Mode{
 const flakyPause = 150 * time.Millisecond
 
 func (p flakyLinks) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	lock, sink, err := env.workerLinks(targets)
+	of, err := env.workerLinks(targets)
 	if err != nil {
 		return nil, err
 	}
-	links := append(lock, sink...)
+	links := of.all()
 	// Pass is no change, but takes the ends and starts the watch.
 	s, err := newSwitched(ctx, env, link.Ends(links), link.Mode{Kind: link.Pass})
 	if err != nil {

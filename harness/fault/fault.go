@@ -132,6 +132,12 @@ type entry struct {
 	make  func(Spec) (Fault, error)
 }
 
+// jobsOnly are the faults of what only workers with jobs have.
+var jobsOnly = []string{"partition-peers", "heartbeat-loss"}
+
+// NeedsJobs reports whether the fault is one of job scenarios only.
+func NeedsJobs(name string) bool { return slices.Contains(jobsOnly, name) }
+
 // table is all faults by name.
 var table = map[string]entry{
 	"partition":         {"cut nodes off from the other nodes, both ways; clients still reach them", []string{"mode"}, cutting(func(m link.Mode) Fault { return partition{mode: m, out: true, in: true} })},
@@ -140,6 +146,7 @@ var table = map[string]entry{
 	"partition-ring":    {"cut the first worker off from the first node, the second from the second …: each sees another majority", []string{"mode"}, cutting(func(m link.Mode) Fault { return ring{m} })},
 	"partition-client":  {"cut workers off from every node of the lock store, both ways; they still reach the sink", []string{"mode"}, cutting(func(m link.Mode) Fault { return clientPartition{mode: m} })},
 	"partition-peers":   {"cut workers off from what other workers enqueue for their shards (job scenarios)", []string{"mode"}, cutting(func(m link.Mode) Fault { return peerPartition{m} })},
+	"heartbeat-loss":    {"cut the heartbeats of workers, by which they see each other, and nothing else (job scenarios)", []string{"mode"}, cutting(func(m link.Mode) Fault { return heartbeatLoss{m} })},
 	"sink-outage":       {"cut workers off from the sink, both ways; they still reach the lock store", []string{"mode"}, cutting(func(m link.Mode) Fault { return clientPartition{mode: m, sink: true} })},
 	"lost-replies":      {"requests of workers to the lock store arrive and are executed, the answers are dropped", nil, plain(lostReplies{})},
 	"sink-lost-replies": {"requests of workers to the sink arrive and are executed, the answers are dropped", nil, plain(lostReplies{sink: true})},

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
+	"fencepost/harness/fleet"
 	"fencepost/harness/link"
 )
 
@@ -164,21 +166,32 @@ func firstLine(err error) string {
 	return s
 }
 
-// workerLinks returns the workers' links to the lock store and to the sink.
-func (e *Env) workerLinks(workers []string) (lock, sink []*link.Link, err error) {
+// workerLinks are links of workers to nodes by what they are for.
+type workerLinks struct{ lock, sink, beat []*link.Link }
+
+// store is what leads to the lock store: heartbeats go there too.
+func (l workerLinks) store() []*link.Link { return slices.Concat(l.lock, l.beat) }
+
+func (l workerLinks) all() []*link.Link { return slices.Concat(l.lock, l.beat, l.sink) }
+
+// workerLinks returns the workers' links to the nodes.
+func (e *Env) workerLinks(workers []string) (out workerLinks, err error) {
 	if _, err := e.workers(workers); err != nil {
-		return nil, nil, err
+		return out, err
 	}
 	for _, w := range workers {
 		for _, n := range e.Cluster.Nodes() {
 			for _, l := range e.WorkerLinks.Between(w, n.Name()) {
-				if l.Purpose() == "" {
-					lock = append(lock, l)
-				} else {
-					sink = append(sink, l)
+				switch l.Purpose() {
+				case fleet.SinkPurpose:
+					out.sink = append(out.sink, l)
+				case fleet.BeatPurpose:
+					out.beat = append(out.beat, l)
+				default:
+					out.lock = append(out.lock, l)
 				}
 			}
 		}
 	}
-	return lock, sink, nil
+	return out, nil
 }

@@ -200,19 +200,37 @@ type clientPartition struct {
 func (clientPartition) Kind() TargetKind { return Worker }
 
 func (p clientPartition) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	lock, sink, err := env.workerLinks(targets)
+	links, err := env.workerLinks(targets)
 	if err != nil {
 		return nil, err
 	}
 	// A client that stands still in its job may have nothing to say to the sink.
-	cut, alive, active := lock, sink, &activeCut{passes: "the links to the sink passed %d bytes meanwhile"}
+	cut, alive, active := links.store(), links.sink, &activeCut{passes: "the links to the sink passed %d bytes meanwhile"}
 	if p.sink {
-		cut, alive, active = sink, lock, &activeCut{passes: "the links to the lock store passed %d bytes meanwhile", must: true}
+		cut, alive, active = links.sink, links.store(), &activeCut{passes: "the links to the lock store passed %d bytes meanwhile", must: true}
 	}
 	if active.switched, err = newSwitched(ctx, env, link.Ends(cut), p.mode, alive...); err != nil {
 		return nil, err
 	}
 	return active, nil
+}
+
+// heartbeatLoss cuts the heartbeats of workers, and what they see of others', and
+// nothing else: they keep what they own.
+type heartbeatLoss struct{ mode link.Mode }
+
+func (heartbeatLoss) Kind() TargetKind { return Worker }
+
+func (h heartbeatLoss) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
+	links, err := env.workerLinks(targets)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSwitched(ctx, env, link.Ends(links.beat), h.mode, links.lock...)
+	if err != nil {
+		return nil, err
+	}
+	return &activeCut{switched: s, passes: "the links to the shards passed %d bytes meanwhile", must: true}, nil
 }
 
 // peerPartition cuts the links by which other workers reach the targets.
@@ -245,14 +263,15 @@ type lostReplies struct{ sink bool }
 func (lostReplies) Kind() TargetKind { return Worker }
 
 func (l lostReplies) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	links, sink, err := env.workerLinks(targets)
+	links, err := env.workerLinks(targets)
 	if err != nil {
 		return nil, err
 	}
+	silent := links.store()
 	if l.sink {
-		links = sink
+		silent = links.sink
 	}
-	s, err := newSwitched(ctx, env, link.Ends(links, link.Down), link.Mode{Kind: link.Drop})
+	s, err := newSwitched(ctx, env, link.Ends(silent, link.Down), link.Mode{Kind: link.Drop})
 	if err != nil {
 		return nil, err
 	}

@@ -16,9 +16,11 @@ import (
 )
 
 // SinkPurpose names a worker's links to the nodes as the sink's, not the lock
-// store's; PeerPurpose the one link by which all other workers reach it.
+// store's, BeatPurpose as those of its heartbeats; PeerPurpose the one link by which
+// all other workers reach it.
 const (
 	SinkPurpose = "sink"
+	BeatPurpose = "heartbeat"
 	PeerPurpose = "peer"
 )
 
@@ -82,9 +84,13 @@ func New(cfg Config) (*Fleet, error) {
 	}
 	f := &Fleet{cfg: cfg, hits: map[int]*arming{}}
 	for i := range cfg.Workers {
-		w := &Worker{fleet: f, name: fmt.Sprintf("w%d", i+1), lock: map[string]string{}, sink: map[string]string{}}
+		w := &Worker{fleet: f, name: fmt.Sprintf("w%d", i+1), lock: map[string]string{}, sink: map[string]string{}, beat: map[string]string{}}
+		purposes := map[string]map[string]string{"": w.lock, SinkPurpose: w.sink}
+		if cfg.Worker.Jobs != nil {
+			purposes[BeatPurpose] = w.beat
+		}
 		for _, n := range cfg.Nodes {
-			for purpose, addrs := range map[string]map[string]string{"": w.lock, SinkPurpose: w.sink} {
+			for purpose, addrs := range purposes {
 				l, err := cfg.Links.Add(link.Spec{
 					From: w.name, To: n.Name, Purpose: purpose,
 					Listen: cfg.ListenIP + ":0", Upstream: fmt.Sprintf("%s:%d", n.IP, n.Port), Seed: cfg.Worker.Seed,

@@ -28,6 +28,7 @@ type Worker struct {
 	name  string
 	lock  map[string]string // node IP -> link address
 	sink  map[string]string
+	beat  map[string]string // empty without jobs
 	// serves is where the process listens for other workers, peers the link by
 	// which they reach it; "" for workers that none talk to.
 	serves, peers string
@@ -201,7 +202,7 @@ func (w *Worker) spawn() (*life, error) {
 	w.lives++
 	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), done: make(chan struct{}), clocks: make(chan control.Reading, 1)}
 	cfg := w.fleet.cfg.Worker
-	cfg.Worker, cfg.Life, cfg.LockNodes, cfg.SinkNodes = w.name, l.name, w.lock, w.sink
+	cfg.Worker, cfg.Life, cfg.LockNodes, cfg.SinkNodes, cfg.BeatNodes = w.name, l.name, w.lock, w.sink, w.beat
 	cfg.History = w.fleet.historyFile(l.name)
 	if cfg.Jobs != nil {
 		j := *cfg.Jobs

@@ -67,6 +67,12 @@ const (
 	NoteClock     Op = "clock"      // a worker's clock was changed by a fault: Clock
 )
 
+// Points that are noted by schedulers of each other; Key is the member.
+const (
+	PointMemberGone = "member-gone" // its heartbeats have stood still for a ttl
+	PointMemberCame = "member-came"
+)
+
 // Version is the whole version of a lock row: what a CAS names in its IF clause
 // and what it sets. The zero Version with Absent stands for a row that does not exist.
 // Of a shard's header it is the stamp: Beat is the tick, Attempt the nonce, and

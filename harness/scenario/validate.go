@@ -31,7 +31,8 @@ const (
 var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseDrain, PhaseSettle, PhaseSeal}
 
 // points that a scenario may demand, beside the armed ones.
-var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "inbox", "hand-over"}
+var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "inbox", "hand-over",
+	history.PointMemberGone, history.PointMemberCame}
 
 func orInt(v *int, def int) {
 	if *v == 0 {
@@ -110,6 +111,9 @@ func (s *Spec) validate() error {
 	for _, st := range s.Faults {
 		if st.On != nil && (control.OfJobs(st.On.Point) && w.Jobs == nil || control.OfLocks(st.On.Point) && w.Jobs != nil) {
 			return fmt.Errorf("line %d: point %s is never reached by this workload", st.line, st.On.Point)
+		}
+		if w.Jobs == nil && fault.NeedsJobs(st.Fault) {
+			return fmt.Errorf("line %d: fault %s is one of jobs: this workload has none", st.line, st.Fault)
 		}
 		if st.For == 0 {
 			return fmt.Errorf("line %d: fault %s lasts no time: give it a for", st.line, st.Fault)

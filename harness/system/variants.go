@@ -150,6 +150,10 @@ var variants = []System{
 		Name: broken + "jobs-early-hand-over", About: "a shard is handed over while its runs are at work",
 		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P8"}},
 	},
+	{
+		Name: broken + "jobs-silent-is-dead", About: "shards are taken from an owner whose heartbeats are not seen, though its ticks are",
+		Red: &Red{Scenario: "jobs-heartbeat-loss", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P8"}},
+	},
 	// Rows of jobs.
 	{
 		Name: broken + "jobs-rescue-dead-only", About: "a takeover rescues only the runs of processes that are dead for sure",

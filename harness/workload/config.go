@@ -36,10 +36,12 @@ type Config struct {
 
 	Keyspace string `json:"keyspace"`
 	CQLPort  int    `json:"cql_port"`
-	// LockNodes and SinkNodes map a node's IP to the address of this worker's
-	// own link to it, for the lock store and for the sink.
+	// LockNodes, SinkNodes and BeatNodes map a node's IP to the address of this
+	// worker's own link to it, for the lock store, for the sink, and with jobs for
+	// heartbeats.
 	LockNodes map[string]string `json:"lock_nodes"`
 	SinkNodes map[string]string `json:"sink_nodes"`
+	BeatNodes map[string]string `json:"beat_nodes,omitempty"`
 	History   string            `json:"history"` // the file to create
 }
 
@@ -48,7 +50,7 @@ type Config struct {
 type Jobs struct {
 	Queue   string `json:"queue"`
 	Shards  int    `json:"shards"`
-	Workers int    `json:"workers"` // of the run, for the shards' preferred owners
+	Workers int    `json:"workers"` // of the run, which expect each other
 	// Rate is how many jobs a second this worker enqueues.
 	Rate float64 `json:"rate"`
 	// Steps is the number of effects a job, Length the mean time that its handler

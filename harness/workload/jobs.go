@@ -2,8 +2,6 @@ package workload
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +10,7 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/member"
 	"fencepost/core/scheduler"
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -32,6 +31,7 @@ type jobs struct {
 	scheduler *scheduler.Scheduler
 	lanes     *lanes
 	enqueuer  *enqueuer
+	beatDB    *cassandra.DB
 	stopping  context.CancelFunc // of the enqueuer
 	feed      context.Context
 }
@@ -47,7 +47,7 @@ func (p *process) newJobs(ctx context.Context) (load, error) {
 		Name: p.cfg.Life, Addr: j.Advertise, Queues: []engine.Queue{{Name: j.Queue, Shards: j.Shards}},
 		TTL: p.cfg.TTL, DriftBound: p.cfg.DriftBound, MarginBase: p.cfg.MarginBase,
 		Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/engine"),
-		Rank: p.rank, DedupeWindow: dedupeWindow, DrainTimeout: drainTimeout / 2,
+		DedupeWindow: dedupeWindow, DrainTimeout: drainTimeout / 2,
 		Observer: &shardObserver{ctx: ctx, process: p, lanes: w.lanes}, Logger: p.log,
 	}
 	if p.hooks.Engine != nil {
@@ -64,9 +64,16 @@ func (p *process) newJobs(ctx context.Context) (load, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for other workers: %w", err)
 	}
+	if w.beatDB, err = open(ctx, p.cfg, p.cfg.BeatNodes, p.rec, p.clock); err != nil {
+		return nil, fmt.Errorf("heartbeats: %w", err)
+	}
+	members, err := p.newMembers(w.beatDB)
+	if err != nil {
+		return nil, err
+	}
 	s, err := scheduler.New(scheduler.Options{
-		Listener: listener,
-		Shards:   shards, Slots: j.Slots, Engine: o, Sink: tasks, Runs: cassandra.NewRuns(p.lockDB),
+		Listener: listener, Members: members,
+		Shards: shards, Slots: j.Slots, Engine: o, Sink: tasks, Runs: cassandra.NewRuns(p.lockDB),
 		Handlers: map[string]worker.Handler{JobKind: handler},
 	})
 	if err != nil {
@@ -78,26 +85,31 @@ func (p *process) newJobs(ctx context.Context) (load, error) {
 	return w, nil
 }
 
-// rank is this worker's place among those of the run that should own the shard, by
-// rendezvous hashing.
-func (p *process) rank(s store.ShardID) int {
-	score := func(worker string) uint64 {
-		// A hash whose every bit depends on every byte: workers differ in their last.
-		h := sha256.Sum256([]byte(s.String() + " " + worker))
-		return binary.BigEndian.Uint64(h[:])
-	}
-	rank, own := 0, score(p.cfg.Worker)
+// newMembers takes part in the heartbeats of the run's workers.
+func (p *process) newMembers(db *cassandra.DB) (*member.Group, error) {
+	var expected []string
 	for i := range p.cfg.Jobs.Workers {
-		if score(fmt.Sprintf("w%d", i+1)) > own {
-			rank++
-		}
+		expected = append(expected, fmt.Sprintf("w%d", i+1))
 	}
-	return rank
+	return member.New(member.Options{
+		Store: cassandra.NewMembers(db), Cell: p.cfg.Jobs.Queue, Name: p.cfg.Worker, Expected: expected,
+		TTL: p.cfg.TTL, Clock: p.leases, Logger: p.log,
+		Changed: func(came, went []string) {
+			point := func(point string, names []string) {
+				for _, name := range names {
+					p.rec.Record(history.Event{Proc: p.cfg.Life, Type: history.Note, Op: history.NotePoint, Point: point, Key: name})
+				}
+			}
+			point(history.PointMemberCame, came)
+			point(history.PointMemberGone, went)
+		},
+	})
 }
 
 func (w *jobs) drain() { w.stopping() }
 
 func (w *jobs) run(ctx context.Context, ready func() error) error {
+	defer w.beatDB.Close()
 	if err := ready(); err != nil {
 		return err
 	}

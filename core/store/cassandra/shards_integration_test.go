@@ -27,6 +27,11 @@ func TestShardsConformance(t *testing.T) {
 	})
 }
 
+func TestMembersConformance(t *testing.T) {
+	t.Parallel()
+	storetest.RunMembers(t, cassandra.NewMembers(cassandratest.Open(t, cassandratest.Keyspace(t))), "conformance")
+}
+
 // patient sends copies of a batch for as long as coordinators run into their own time
 // limit, as they do on a busy machine. A copy that is rejected because an earlier one
 // was applied, is reported as applied.

@@ -39,11 +39,13 @@ type Store struct {
 	changes []Change
 	tables  tables
 	runs    map[store.RunsDay]map[runKey]store.RunRow
+	members map[memberKey]beat
 }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{rows: map[string]*store.Version{}, before: map[string]*store.Version{}, runs: map[store.RunsDay]map[runKey]store.RunRow{},
+	return &Store{rows: map[string]*store.Version{}, before: map[string]*store.Version{},
+		runs: map[store.RunsDay]map[runKey]store.RunRow{}, members: map[memberKey]beat{},
 		tables: tables{queues: map[string]int{}, shards: map[store.ShardID]*partition{}}}
 }
 

@@ -124,7 +124,10 @@ func (p *play) start(variant, name string, rank int) (e *engine.Engine, s *sim.S
 		if h.Engine != nil {
 			h.Engine(config, &o)
 		}
-		if h.Shards != nil {
+		switch {
+		case variant == "jobs-silent-is-dead": // nobody beats here
+			shards = silentIsDead(config, s, "cell", s)
+		case h.Shards != nil:
 			shards = h.Shards(config, nil, s)
 		}
 	}
@@ -165,7 +168,11 @@ func (p *play) enqueue(kind, key string, due time.Duration, es ...*engine.Engine
 
 func (p *play) run(variant string) {
 	a, session, stopA := p.start(variant, "w1.1", 0)
-	b, _, stopB := p.start(variant, "w2.1", 1)
+	rank := 1
+	if variant == "jobs-silent-is-dead" {
+		rank = 0 // it believes to be alone
+	}
+	b, _, stopB := p.start(variant, "w2.1", rank)
 	time.Sleep(time.Second)
 	for i := range 40 {
 		kind, due := "ok", time.Duration(0)
@@ -251,6 +258,7 @@ func TestVariantsOfTheEngine(t *testing.T) {
 		"jobs-tick-blind":        "rows",
 		"jobs-unknown-means-no":  "told failed",
 		"jobs-early-hand-over":   "overlap",
+		"jobs-silent-is-dead":    "overlap",
 		"jobs-rescue-dead-only":  "stuck",
 		"jobs-dlq-lost":          "rows",
 		"jobs-retries-in-memory": "attempts",

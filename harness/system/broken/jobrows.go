@@ -1,6 +1,7 @@
 package broken
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,15 +42,16 @@ func lifeNumber(life string) int {
 	return number
 }
 
-func (w *witness) looked(id store.ShardID, h store.Header) {
+func (w *witness) looked(_ context.Context, id store.ShardID, h store.Header) store.Header {
 	if h.Owner == "" {
-		return
+		return h
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.owner[reign{id, h.Fence}] = h.Owner
 	worker := history.Worker(h.Owner)
 	w.newest[worker] = max(w.newest[worker], lifeNumber(h.Owner))
+	return h
 }
 
 func (w *witness) scanned(id store.ShardID, rows []store.Row) []store.Row {

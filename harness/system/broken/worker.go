@@ -53,6 +53,7 @@ var variants = map[string]func() workload.Hooks{
 	"jobs-plain-header":     only(workload.Hooks{Shards: plainHeader}),
 	"jobs-complete-outside": only(workload.Hooks{Handler: completeOutside}),
 	"jobs-early-hand-over":  shardsHook(earlyHandOver),
+	"jobs-silent-is-dead":   only(workload.Hooks{Shards: silentIsDeadOn}),
 	// Rows of jobs.
 	"jobs-rescue-dead-only":  shardsHook(rescueDeadOnly),
 	"jobs-dlq-lost":          shardsHook(dlqLost),
