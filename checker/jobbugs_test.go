@@ -39,6 +39,7 @@ func TestEngineBugsAreFound(t *testing.T) {
 		{bugNoTakeover, "P11", []string{"P5"}, nil},
 		{bugEarly, "P12", nil, nil},
 		{bugDueNow, "P12", nil, nil},
+		{bugNoOwnTime, "P12", nil, nil},
 	} {
 		t.Run(tc.want+" "+string(tc.bug), func(t *testing.T) {
 			t.Parallel()

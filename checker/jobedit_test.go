@@ -33,6 +33,22 @@ func (p jobPlace) later() *history.Change {
 	return nil
 }
 
+// said is the fence of the owner that said when the job was due.
+func (p jobPlace) said() int64 { return p.j.steps[p.i-1].w.to.Fence }
+
+// redate makes the job due at another time, as the run that follows shows it too.
+func (p jobPlace) redate(due int64) {
+	p.c().DueMS = due
+	if next := p.later(); next != nil && next.Do == history.DoClaim {
+		next.DueMS = due
+		for _, s := range p.j.starts {
+			if s.Token == next.Run {
+				s.DueMS = due
+			}
+		}
+	}
+}
+
 // step finds a change of a kind in a batch that was acknowledged, from a drawn place on.
 func (e *jobEdit) step(do string, fits func(jobPlace) bool) (jobPlace, bool) {
 	var all []jobPlace

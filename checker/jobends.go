@@ -254,7 +254,13 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 		}
 	}
 	open.n++
-	asked := j.dueAt()
+	asked := int64(0) // when it was due first
+	switch n := len(j.steps); {
+	case j.locked():
+		asked = j.ownMS()
+	case n > 0:
+		asked, due = a.dueBy(j, j.steps[0].w, j.steps[0].c.DueMS), a.dueBy(j, j.steps[n-1].w, due)
+	}
 	bound := a.drainBound()
 	switch {
 	case open.end > 0 && due > open.end:
@@ -270,6 +276,14 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 		}
 		p.add(j.id, append(events, inbox, j.row(history.RowJob)), "job %s is stuck: it is still %s at the end, %s after the last job was enqueued", j.id, stuckAs(j, state), ms(open.drained.To-open.drained.From))
 	}
+}
+
+// dueBy is when a job is due as its owner said, by a right wall clock: that an owner's
+// was ahead is no excuse for a job that is not run. Its own time is by the clock of
+// whoever runs it.
+func (a *analysis) dueBy(j *jobLog, said *write, due int64) int64 {
+	inv := said.main().inv
+	return max(due-max(a.offsetAt(history.Life(inv.Proc), inv.TS), 0), j.ownMS())
 }
 
 // tooLate says whether the run cannot be expected to have ended a job that was first

@@ -19,7 +19,9 @@ func TestLegalJobHistoriesPass(t *testing.T) {
 	t.Parallel()
 	points := map[string]int{}
 	for seed := range uint64(8) {
-		r := Check(context.Background(), simulate(smallJobs(seed)), Options{})
+		cfg := smallJobs(seed)
+		cfg.apart = time.Duration(seed%2) * 700 * time.Millisecond
+		r := Check(context.Background(), simulate(cfg), Options{})
 		if r.Verdict != Pass {
 			logFindings(t, r)
 			t.Fatalf("seed %d: %s: %s", seed, r.Verdict, r.Summary)

@@ -23,6 +23,7 @@ func drawJobConfig(t *rapid.T) simConfig {
 		noise:   rapid.Float64Range(0, 0.6).Draw(t, "noise"),
 		pause:   rapid.Float64Range(0, 0.4).Draw(t, "pause"),
 		crash:   rapid.Float64Range(0, 1).Draw(t, "crash"),
+		apart:   time.Duration(rapid.IntRange(0, 1000).Draw(t, "apart ms")) * time.Millisecond,
 	}
 }
 

@@ -271,14 +271,40 @@ var jobRunMutations = []mutation{
 		return ok
 	}},
 	{"retry that is due too early", "P12", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoRescue, nil)
+		p, ok := e.jobs().step(history.DoRetry, nil)
 		if ok {
-			p.c().DueMS -= 10_000
-			for _, s := range p.j.starts {
-				if next := p.later(); next != nil && s.Token == next.Run {
-					s.DueMS = p.c().DueMS
-				}
-			}
+			p.redate(p.c().DueMS - 10_000)
+		}
+		return ok
+	}},
+	{"rescue that is due before the job's own time", "P12", nil, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoRescue, func(p jobPlace) bool { return p.j.spec.DueMS > 0 })
+		if ok {
+			p.redate(p.j.spec.DueMS - 1)
+		}
+		return ok
+	}},
+	{"claim that is due at another time than its owner said", "P12", nil, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.c().Attempt == 1 && p.said() == p.w().to.Fence })
+		if ok {
+			p.c().DueMS--
+			p.start().DueMS--
+		}
+		return ok
+	}},
+	{"claim that is due later than was said", "P12", nil, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoClaim, once)
+		if ok {
+			p.c().DueMS++
+			p.start().DueMS, p.start().WallMS = p.c().DueMS, p.start().WallMS+1
+		}
+		return ok
+	}},
+	{"claim that is due before the job's own time", "P12", nil, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.spec.DueMS > 0 && p.said() != p.w().to.Fence })
+		if ok {
+			p.c().DueMS = p.j.spec.DueMS - 1
+			p.start().DueMS = p.c().DueMS
 		}
 		return ok
 	}},

@@ -30,18 +30,22 @@ func TestJobVerdicts(t *testing.T) {
 		p.j.rewrite(history.RowJob, func(r *history.JobRow) { r.State = stateRunning })
 		p.j.rewrite(history.RowEnded, func(r *history.JobRow) { r.Kind = history.RowRunning })
 	}
-	// A job of the last batch with changes, left pending and due in so many ms.
-	pending := func(e *edit, in int64) {
+	// A job of the last batch with changes, left pending and due in so many ms, by a wall
+	// clock that is ahead by so much.
+	pending := func(e *edit, in, ahead int64) {
 		x := e.jobs()
 		p, ok := x.step(history.DoClaim, once)
 		if !ok {
 			panic("no job")
 		}
-		due := p.c().DueMS + p.j.steps[0].c.DueMS + in
+		due := p.j.steps[0].c.DueMS + in
 		x.ask(p.j, "later", resultApplied)
 		x = e.jobs()
 		q, _ := x.step(history.DoComplete, func(q jobPlace) bool { return q.j.id == p.j.id })
 		extend(q.w(), history.Change{Job: "later", Do: history.DoEnqueue, DueMS: due})
+		if ahead > 0 {
+			setClock(e, q.w().main().inv, q.w().main().inv.TS-1, ahead)
+		}
 		row := history.Event{TS: e.h.Events[len(e.h.Events)-1].TS, Proc: harness, Type: history.Note, Op: history.NoteRow, Key: "later", Issuer: p.j.shard, File: "harness.jsonl", Line: 1}
 		row.JobRow = &history.JobRow{Kind: history.RowJob, State: statePending, DueMS: due}
 		other := row
@@ -57,9 +61,10 @@ func TestJobVerdicts(t *testing.T) {
 		"a job that never ends":            {endless, Fail, "is stuck"},
 		"the same, and no drain":           {func(e *edit) { endless(e); noDrain(e) }, Unknown, "no phase in which it waited"},
 		"the same, and no bound":           {func(e *edit) { endless(e); expect(e, func(x *history.Expect) { x.DrainBoundMS = 0 }) }, Unknown, "no phase in which it waited"},
-		"a job that is due in a day":       {func(e *edit) { pending(e, 86_400_000) }, Pass, "1 job due after the end of the run"},
-		"a job that is due and is not run": {func(e *edit) { pending(e, 0) }, Fail, "job later is stuck: it is still pending"},
-		"no drain, all done":               {noDrain, Pass, ""},
+		"a job that is due in a day":       {func(e *edit) { pending(e, 86_400_000, 0) }, Pass, "1 job due after the end of the run"},
+		"a job that is due and is not run": {func(e *edit) { pending(e, 0, 0) }, Fail, "job later is stuck: it is still pending"},
+		"a job that is due in a day, as its owner's clock is ahead": {func(e *edit) { pending(e, 86_400_000, 86_400_000) }, Fail, "job later is stuck: it is still pending"},
+		"no drain, all done": {noDrain, Pass, ""},
 		"rows that were not read": {func(e *edit) {
 			e.drop(func(ev *history.Event) bool { return ev.Op == history.NoteRow })
 		}, Pass, "which were not read"},
@@ -75,6 +80,24 @@ func TestJobVerdicts(t *testing.T) {
 		}, Pass, ""},
 		"a start whose worker's clock was set back": {clocked(-50, -100), Pass, "before their worker's clock was set back"},
 		"a clock set back before the job was due":   {clocked(-150, -100), Fail, "before the job was due"},
+		"a clock set back before a retry was due": {func(e *edit) {
+			start := startOf(e, true)
+			start.WallMS = start.DueMS - 150
+			setClock(e, start, start.TS-1e9, 1000)
+			setClock(e, start, start.TS-5e8, -100)
+		}, Pass, "before their worker's clock was set back"},
+		"a retry before it was due": {func(e *edit) {
+			start := startOf(e, true)
+			start.WallMS = start.DueMS - 150
+			setClock(e, start, start.TS-1e9, 50)
+			setClock(e, start, start.TS-5e8, -50)
+		}, Fail, "before the job was due"},
+		"a job with a time of its own, its clock set back before that": {func(e *edit) {
+			start := startOf(e, false)
+			start.WallMS = start.DueMS - 150
+			setClock(e, start, start.TS-1e9, 1000)
+			setClock(e, start, start.TS-1e9+1, -100)
+		}, Fail, "before its own time"},
 		"a clock that was ahead before anybody asked": {func(e *edit) {
 			start := firstStart(e)
 			start.WallMS = start.DueMS - 50
@@ -193,6 +216,21 @@ func clocked(late, offset int64) func(*edit) {
 		start.WallMS = start.DueMS + late
 		setClock(e, start, start.TS-1, offset)
 	}
+}
+
+// startOf is the start of a retry, or the first one of a job with a time of its own,
+// that came some time after the job was made pending.
+func startOf(e *edit, retry bool) *history.Event {
+	p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool {
+		if retry {
+			return p.j.spec.DueMS == 0 && p.j.steps[p.i-1].c.Do == history.DoRetry && p.start() != nil
+		}
+		return once(p) && p.j.spec.DueMS > 0
+	})
+	if !ok {
+		panic("no such start")
+	}
+	return p.start()
 }
 
 func firstStart(e *edit) *history.Event {

@@ -8,17 +8,38 @@ import (
 	"fencepost/harness/history"
 )
 
-// judgeDue is the part of P12 that a change decides: a job is never due earlier than
-// asked for, nor than it was before.
+// ownMS is the job's own time, 0 if it was asked for at once.
+func (j *jobLog) ownMS() int64 {
+	if j.spec == nil {
+		return 0
+	}
+	return j.spec.DueMS
+}
+
+// judgeDue is the part of P12 that a change decides. A job is never due before its own
+// time. Else an owner keeps to what it said itself, unless its clock was set; what
+// another said it may take for earlier, as that one's clock may have been ahead.
 func (r *shardReplay) judgeDue(j *jobLog, was jobState, w *write, c *history.Change) {
+	own := j.ownMS()
+	set := len(r.a.clocks[history.Life(w.main().inv.Proc)]) > 0
 	switch c.Do {
-	case history.DoEnqueue, history.DoRedrive:
-		if j.spec != nil && c.DueMS < j.spec.DueMS {
-			r.bad("P12", j, w, "makes it due at %d, %d ms before it was asked to be", c.DueMS, j.spec.DueMS-c.DueMS)
-		}
-	case history.DoRetry, history.DoRescue:
-		if c.DueMS < was.due {
+	case history.DoEnqueue, history.DoRedrive, history.DoRescue, history.DoRetry:
+		switch {
+		case c.DueMS < own:
+			r.bad("P12", j, w, "makes it due at %d, %d ms before it was asked to be", c.DueMS, own-c.DueMS)
+		case c.Do == history.DoRetry && c.DueMS < was.due && !set:
 			r.bad("P12", j, w, "makes it due at %d, %d ms before it was due in the first place", c.DueMS, was.due-c.DueMS)
+		}
+	case history.DoClaim:
+		said := j.steps[len(j.steps)-1].w.to.Fence
+		switch {
+		case c.DueMS == 0 || c.DueMS == was.due: // 0: it is not said
+		case c.DueMS > was.due:
+			r.bad("P12", j, w, "claims it as due at %d, but it was due at %d", c.DueMS, was.due)
+		case c.DueMS < own:
+			r.bad("P12", j, w, "claims it as due at %d, %d ms before it was asked to be", c.DueMS, own-c.DueMS)
+		case said == w.to.Fence && !set:
+			r.bad("P12", j, w, "claims it as due at %d, %d ms before its owner itself had said", c.DueMS, was.due-c.DueMS)
 		}
 	}
 }
@@ -40,9 +61,29 @@ func spread(xs []float64) *Spread {
 	return &Spread{len(xs), at(50), at(99), xs[len(xs)-1]}
 }
 
-// clockSlack is how long before a batch is recorded its owner can have looked at its
-// wall clock.
-const clockSlack = int64(1e9)
+// leastSlack is how long before what it does is recorded a worker can at least have
+// looked at its wall clock.
+const leastSlack = int64(1e9)
+
+// clockSlack is leastSlack for a batch: as long as its owner may have another one on its
+// way.
+func (l *rowLog) clockSlack() int64 {
+	slack := leastSlack
+	for _, c := range l.cas {
+		if c.kind() == history.OpTake {
+			slack = max(slack, c.ttl())
+		}
+	}
+	return slack
+}
+
+// dueMS is when the job of a claim was due.
+func (k *claim) dueMS() int64 {
+	if k.c.DueMS > 0 {
+		return k.c.DueMS
+	}
+	return k.at.due
+}
 
 // checkTimes is P12: no run starts before its job was due by the wall clock of
 // the worker that started it.
@@ -56,23 +97,25 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 	undated, moved := 0, 0
 	for _, j := range a.jobs.list {
 		for _, e := range j.starts {
-			since, due, exact, events, ok := a.dueOf(j, e)
+			x, ok := a.dueOf(j, e)
 			switch {
 			case !ok:
 				continue // P6
 			case e.WallMS == 0 || e.DueMS == 0:
 				undated++
 				continue
-			case e.WallMS < e.DueMS && a.highestWall(e, since-clockSlack) >= e.DueMS:
+			case e.WallMS < e.DueMS && x.wasDue():
 				moved++
 				continue
 			}
 			p.Checked++
 			switch {
-			case exact && e.DueMS != due, e.DueMS < due:
-				p.add(j.id, events, "run %d of job %s started as due at %d, but the job was due at %d", e.Token, j.id, e.DueMS, due)
+			case x.exact && e.DueMS != x.due, e.DueMS < x.due:
+				p.add(j.id, x.events, "run %d of job %s started as due at %d, but the job was due at %d", e.Token, j.id, e.DueMS, x.due)
+			case e.WallMS < j.ownMS():
+				p.add(j.id, x.events, "run %d of job %s started %d ms before its own time, by its worker's own clock", e.Token, j.id, j.ownMS()-e.WallMS)
 			case e.WallMS < e.DueMS:
-				p.add(j.id, events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.id, e.DueMS-e.WallMS)
+				p.add(j.id, x.events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.id, e.DueMS-e.WallMS)
 			case !a.faultDuring(e.TS-(e.WallMS-e.DueMS)*1e6, e.TS):
 				late = append(late, float64(e.WallMS-e.DueMS))
 			}
@@ -91,32 +134,57 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 	}
 }
 
-// dueOf is when the job of a start was due at the earliest (exact: and at no other
-// time), and since when; with the events that say so. ok is false if nothing does.
-func (a *analysis) dueOf(j *jobLog, start *history.Event) (since, due int64, exact bool, events []*history.Event, ok bool) {
+// dueness is what the record says of when the job of a start was due.
+type dueness struct {
+	due    int64            // at the earliest, in ms; 0: nothing is said
+	exact  bool             // and at no other time
+	events []*history.Event // that say so
+	// wasDue says whether it had been due by its worker's wall clock, which a fault has
+	// set back since.
+	wasDue func() bool
+}
+
+// dueOf is when the job of a start was due; ok is false if nothing says so.
+func (a *analysis) dueOf(j *jobLog, start *history.Event) (x dueness, ok bool) {
 	if j.locked() {
 		if len(j.calls) == 0 {
-			return 0, 0, false, nil, false // P5
+			return x, false // P5
 		}
 		asked := j.calls[0]
-		return asked.inv.TS, j.dueAt(), false, append(both(asked), start), true
+		return dueness{due: j.ownMS(), events: append(both(asked), start), wasDue: func() bool {
+			top, _ := a.highestWall(start, asked.inv.TS-leastSlack)
+			return top >= start.DueMS
+		}}, true
 	}
 	k := a.row[j.shard].claimOf(start.Token)
 	if k == nil || k.j != j {
-		return 0, 0, false, nil, false
+		return x, false
 	}
-	events = append(both(&k.w.main().op), start)
-	if k.at.name != statePending {
-		return k.at.since, 0, false, events, true
+	x = dueness{events: append(both(&k.w.main().op), start), wasDue: func() bool { return a.wasDue(start, k) }}
+	if k.at.name == statePending {
+		x.due, x.exact = k.dueMS(), true
 	}
-	return k.at.since, k.at.due, true, events, true
+	return x, true
+}
+
+// wasDue says whether a run that starts before it is due by its worker's wall clock had
+// been due, as a fault has set that clock back since the job became pending: its own
+// time had come by it, and what it had to wait for had passed by the lease clock.
+func (a *analysis) wasDue(start *history.Event, k *claim) bool {
+	since, own := k.at.since-k.w.main().log.clockSlack(), k.j.ownMS()
+	top, unset := a.highestWall(start, since)
+	if own > 0 && k.at.run == 0 {
+		return top >= max(start.DueMS, own)
+	}
+	_, fast := a.rates(history.Life(start.Proc), since, start.TS)
+	return top >= own && unset+int64(fast*float64(start.TS-since)/1e6) >= start.DueMS
 }
 
 // highestWall is the highest reading of the wall clock of a start's worker from an
-// instant on until the start, in ms: what was due by it once stays due when a fault
-// sets it back.
-func (a *analysis) highestWall(start *history.Event, from int64) int64 {
-	best, next, offset := start.WallMS, start.TS, int64(0)
+// instant on until the start, in ms, and what it would read at the start if it had not
+// been set back since the highest setting.
+func (a *analysis) highestWall(start *history.Event, from int64) (top, unset int64) {
+	next, offset := start.TS, int64(0)
 	notes := a.clocks[history.Life(start.Proc)] // by TS
 	last := len(notes) - 1
 	for last >= 0 && notes[last].TS > start.TS {
@@ -125,6 +193,7 @@ func (a *analysis) highestWall(start *history.Event, from int64) int64 {
 	if last >= 0 {
 		offset = notes[last].Clock.OffsetMS
 	}
+	top, unset = start.WallMS, start.WallMS
 	right := start.WallMS - offset // by a right clock, at the start
 	for ; last >= 0 && next >= from; last-- {
 		next, offset = notes[last].TS, 0
@@ -132,10 +201,20 @@ func (a *analysis) highestWall(start *history.Event, from int64) int64 {
 			offset = notes[last-1].Clock.OffsetMS
 		}
 		if next >= from {
-			best = max(best, right-(start.TS-next)/1e6+offset)
+			top, unset = max(top, right-(start.TS-next)/1e6+offset), max(unset, right+offset)
 		}
 	}
-	return best
+	return top, unset
+}
+
+// offsetAt is by how much a fault had made a life's wall clock wrong, in ms.
+func (a *analysis) offsetAt(life string, ts int64) (offset int64) {
+	for _, e := range a.clocks[life] { // by TS
+		if e.TS <= ts {
+			offset = e.Clock.OffsetMS
+		}
+	}
+	return offset
 }
 
 func (a *analysis) faultDuring(from, to int64) bool {

@@ -82,17 +82,6 @@ func (a *analysis) checkLockedCalls(j *jobLog, open *openJobs, p *Property) {
 	}
 }
 
-// dueAt is when a job was first asked to be due.
-func (j *jobLog) dueAt() int64 {
-	switch {
-	case len(j.steps) > 0:
-		return j.steps[0].c.DueMS
-	case j.locked() && j.spec != nil:
-		return j.spec.DueMS
-	}
-	return 0
-}
-
 // lockedText says in P2's and P5's details what could not be done about jobs that have
 // locks of their own, "" if there are none.
 func (x *jobs) lockedText() string {

@@ -108,6 +108,9 @@ func (r *shardReplay) change(j *jobLog, w *write, c *history.Change) {
 	case history.DoClaim:
 		r.claim(j, was, w, c)
 		next.name = stateRunning
+		if c.DueMS > 0 {
+			next.due = c.DueMS
+		}
 		n.Claimed++
 	case history.DoComplete:
 		next.name = stateCompleted

@@ -45,6 +45,7 @@ type simConfig struct {
 	maxEvents               int           // stops earlier; 0: no limit
 	noise                   float64       // share of requests that something happens to
 	pause, crash            float64       // share of cycles with a pause; crashes a worker
+	apart                   time.Duration // between the wall clocks of two workers
 	bug                     bug
 }
 

@@ -30,7 +30,8 @@ const (
 	bugSweepEarly     bug = "job rows are swept at once"
 	bugNoRescue       bug = "running jobs of earlier owners are not rescued"
 	bugTwiceStarted   bug = "a run is started twice"
-	bugDueNow         bug = "a rescued job is due at once"
+	bugDueNow         bug = "a rescued job is due before its time"
+	bugNoOwnTime      bug = "a job's own time is forgotten when its shard passes on"
 )
 
 // simRow is a job's rows in a shard.
@@ -39,6 +40,7 @@ type simRow struct {
 	attempt int
 	run     int64
 	due     int64
+	by      int64 // under which fence that was said
 	ended   int64
 	// redriven: once is enough, or the run would not end.
 	redriven bool
@@ -63,9 +65,9 @@ type simJob struct {
 
 const simWall = int64(1_700_000_000_000) // ms since 1970 when the clock stands at 0
 
-// wall is a life's wall clock; each worker's is a little wrong.
+// wall is a life's wall clock; each worker's is a little wrong, or more.
 func (w *world) wall(life string) int64 {
-	return simWall + w.now/1e6 + int64(life[1]-'0')*7
+	return simWall + w.now/1e6 + int64(life[1]-'0')*(7+w.cfg.apart.Milliseconds())
 }
 
 func (w *world) setUpShards() {
@@ -92,6 +94,9 @@ func (s *simShard) commit(w *world, op history.Op, from, to history.Version, cha
 	s.head, s.free = to, op == history.OpHandOver
 	for _, c := range changes {
 		s.apply(w, c)
+		if r := s.rows[c.Job]; r != nil && r.state == statePending {
+			r.by = to.Fence
+		}
 	}
 	return casReply{true, old}
 }

@@ -139,14 +139,14 @@ func (o *simOwner) rescue() {
 		if r.state != stateRunning || runFence(r.run) >= o.head.Fence || o.w.cfg.bug == bugNoRescue {
 			continue
 		}
-		c := history.Change{Job: id, Do: history.DoRescue, Run: r.run, Attempt: r.attempt, DueMS: max(r.due, o.w.wall(o.proc))}
+		c := history.Change{Job: id, Do: history.DoRescue, Run: r.run, Attempt: r.attempt, DueMS: max(j.DueMS, o.w.wall(o.proc))}
 		switch {
 		case j.AtMostOnce && o.w.cfg.bug != bugTwoOnce:
 			c.Do, c.DueMS = history.DoAbandon, 0
 		case r.attempt >= j.MaxAttempts:
 			c.Do, c.DueMS = history.DoDLQ, 0
-		case o.w.cfg.bug == bugDueNow:
-			c.DueMS = r.due - 1
+		case o.w.cfg.bug == bugDueNow && j.DueMS > 0:
+			c.DueMS = j.DueMS - 1
 		}
 		o.finished = append(o.finished, c)
 	}
@@ -193,7 +193,7 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 		if w.cfg.bug == bugEarly {
 			early = 400
 		}
-		claimable := r.state == statePending && r.due <= wall+early || w.cfg.bug == bugDoubleClaim && r.state == stateRunning && w.chance(0.05)
+		claimable := r.state == statePending && o.due(w.jobs[id], r) <= wall+early || w.cfg.bug == bugDoubleClaim && r.state == stateRunning && w.chance(0.05)
 		switch {
 		case used[id]:
 		case r.state == stateDLQ && !w.draining && !r.redriven && !w.jobs[id].poison && w.chance(0.02):
@@ -225,7 +225,20 @@ func (o *simOwner) claim(id string, r *simRow) history.Change {
 	if o.w.cfg.bug == bugReuseRuns {
 		run = 1<<32 | o.seq
 	}
-	return history.Change{Job: id, Do: history.DoClaim, Run: run, Attempt: r.attempt + 1}
+	return history.Change{Job: id, Do: history.DoClaim, Run: run, Attempt: r.attempt + 1, DueMS: o.due(o.w.jobs[id], r)}
+}
+
+// due is when a job is due for this owner: what another's clock said counts for
+// nothing, but for the job's own time.
+func (o *simOwner) due(j *simJob, r *simRow) int64 {
+	if r.by == o.head.Fence {
+		return r.due
+	}
+	own := j.DueMS
+	if o.w.cfg.bug == bugNoOwnTime {
+		own = 0
+	}
+	return max(min(r.due, o.w.wall(o.proc)), own)
 }
 
 // tick commits a batch and carries out what follows; false: the shard is lost.

@@ -14,13 +14,8 @@ func (o *simOwner) started(changes []history.Change) {
 		if c.Do != history.DoClaim {
 			continue
 		}
-		r := o.s.rows[c.Job]
 		o.lanes++
-		due := int64(0)
-		if r != nil {
-			due = r.due
-		}
-		x := &simRun{simClient: simClient{w: o.w, f: o.f, proc: fmt.Sprintf("%s/r%d.%s", o.f.header.Proc, o.lanes, o.s.name[len("shard/"):])}, o: o, j: o.w.jobs[c.Job], c: c, due: due, fence: o.head.Fence}
+		x := &simRun{simClient: simClient{w: o.w, f: o.f, proc: fmt.Sprintf("%s/r%d.%s", o.f.header.Proc, o.lanes, o.s.name[len("shard/"):])}, o: o, j: o.w.jobs[c.Job], c: c, due: c.DueMS, fence: o.head.Fence}
 		t := o.w.coroutine(x.run)
 		t.killed = func() bool { return o.f.dead }
 	}

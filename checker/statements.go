@@ -27,6 +27,9 @@ var (
 // fencedTables are fenced though a run may happen not to write them.
 var fencedTables = []string{"locks", "sink", "ids", "queues", "shards", "inbox"}
 
+// plainTables are written plainly and by nothing else; their rows may expire.
+var plainTables = []string{"runs", "members"}
+
 // checkStatements is P13, a lint of the shapes of all statements.
 func checkStatements(_ context.Context, a *analysis, p *Property) {
 	if len(a.shapes) == 0 {
@@ -53,7 +56,7 @@ func checkStatements(_ context.Context, a *analysis, p *Property) {
 		s := &shape{ev: e, stmts: stmts, conditional: stmts[0].conditional}
 		shapes = append(shapes, s)
 		for _, st := range stmts {
-			fenced[st.table] = fenced[st.table] || s.conditional && st.table != ""
+			fenced[st.table] = fenced[st.table] || s.conditional && st.table != "" && !slices.Contains(plainTables, st.table)
 		}
 	}
 	serialOf := map[string]*shape{}
@@ -95,6 +98,9 @@ func (s *shape) lint(fenced map[string]bool, p *Property) {
 			if !slices.Contains(quorums, s.consistency()) {
 				bad(st, "a conditional statement commits at "+orNone(s.consistency())+": a later read at QUORUM may miss it")
 			}
+		}
+		if s.conditional && slices.Contains(plainTables, st.table) {
+			bad(st, "a conditional statement on the table "+st.table+", whose rows are written plainly: neither would see the other")
 		}
 		if !fenced[st.table] {
 			continue

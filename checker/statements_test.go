@@ -22,6 +22,9 @@ var real = []history.Statement{
 		"INSERT INTO shards (queue, shard, kind, at, id) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS; DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at <= ?; APPLY BATCH", Consistency: "QUORUM", SerialConsistency: "SERIAL"},
 	{CQL: "SELECT at, id FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND (at, id) > (?, ?) AND (at) <= (?) LIMIT ?", Consistency: "QUORUM"},
 	{CQL: "DELETE FROM inbox WHERE queue = ? AND shard = ? AND id = ? IF nonce = ?", Consistency: "QUORUM", SerialConsistency: "SERIAL"},
+	{CQL: "BEGIN UNLOGGED BATCH INSERT INTO runs (queue, shard, day, job, run) VALUES (?, ?, ?, ?, ?); APPLY BATCH", Consistency: "QUORUM"},
+	{CQL: "INSERT INTO members (cell, name, nonce) VALUES (?, ?, ?) USING TTL ?", Consistency: "QUORUM"},
+	{CQL: "DELETE FROM members WHERE cell = ? AND name = ?", Consistency: "QUORUM"},
 }
 
 func statementsRun(stmts ...history.Statement) *history.History {
@@ -73,6 +76,10 @@ func TestStatements(t *testing.T) {
 		"plain insert":                   {plain("INSERT INTO ids (name) VALUES (?)", q), "an unconditional INSERT on the fenced table ids"},
 		"plain write of a job row":       {plain("INSERT INTO shards (queue, shard, kind, at, id) VALUES (?, ?, ?, ?, ?)", q), "an unconditional INSERT on the fenced table shards"},
 		"plain delete from an inbox":     {plain("DELETE FROM inbox WHERE queue = ? AND shard = ? AND id = ?", q), "an unconditional DELETE on the fenced table inbox"},
+		"conditional write of a run":     {cas("INSERT INTO runs (queue) VALUES (?) IF NOT EXISTS"), "whose rows are written plainly"},
+		"conditional heartbeat":          {cas("INSERT INTO members (cell) VALUES (?) IF NOT EXISTS"), "whose rows are written plainly"},
+		"a run in a conditional batch":   {cas("BEGIN UNLOGGED BATCH UPDATE shards SET tick = ? WHERE queue = ? IF tick = ?; INSERT INTO runs (queue) VALUES (?); APPLY BATCH"), "whose rows are written plainly"},
+		"runs that expire, read at one":  {plain("BEGIN BATCH USING TTL 5 INSERT INTO runs (queue) VALUES (?); APPLY BATCH", "ONE"), ""},
 		"plain delete":                   {plain("DELETE a FROM sink WHERE k = ?", q), "an unconditional DELETE on the fenced table sink"},
 		"truncate":                       {plain("TRUNCATE TABLE locks", q), "an unconditional TRUNCATE"},
 		"plain batch":                    {plain("BEGIN BATCH INSERT INTO sink (k) VALUES (?); INSERT INTO log (k) VALUES (?); APPLY BATCH;", q), "an unconditional INSERT"},

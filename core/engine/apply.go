@@ -23,7 +23,7 @@ func (m *machine) settled(p *plan) {
 		switch i.kind {
 		case doEnqueue:
 			if i.condemned == "" {
-				m.insert(p, i, i.e.due)
+				m.insert(p, i, i.e.timing)
 			}
 			m.acknowledge(i, false)
 		case doClaim:
@@ -36,7 +36,7 @@ func (m *machine) settled(p *plan) {
 			m.forget(i.job())
 			m.acknowledge(i, false)
 		case doRedrive:
-			m.insert(p, i, i.due)
+			m.insert(p, i, i.then)
 			m.acknowledge(i, false)
 		}
 	}
@@ -54,16 +54,16 @@ func (i *intent) runOf() job.Run {
 
 // insert keeps a job whose pending row was inserted in memory, if it belongs there.
 // The scan may have brought it already.
-func (m *machine) insert(p *plan, i *intent, due int64) {
+func (m *machine) insert(p *plan, i *intent, t timing) {
 	e := i.e
 	if m.jobs[e.job.ID] != nil {
 		return
 	}
-	if !m.window.holds(i.put.At, due, p.readAt) {
+	if !m.window.holds(i.put.At, t.due, p.readAt) {
 		return
 	}
-	e.key, e.due = i.put, due
-	m.jobs[e.job.ID] = e
+	e.key, e.timing = i.put, t
+	m.keep(e)
 	m.waiting.add(e)
 }
 
@@ -73,6 +73,7 @@ func (m *machine) claimed(i *intent) {
 		m.forget(e.job.ID)
 		return
 	}
+	m.leaves(e)
 	e.key, e.attempt, e.run, e.running, e.started = i.put, i.attempt, i.run, true, true
 	m.running++
 	m.out = append(m.out, effect{kind: effStart, i: i, run: i.runOf()})
@@ -84,13 +85,14 @@ func (m *machine) ended(p *plan, i *intent) {
 	m.running--
 	m.forget(e.job.ID)
 	if i.to == job.Pending {
-		m.insert(p, i, i.due)
+		m.insert(p, i, i.then)
 	}
 	m.runEnded(e.job.ID, i.to)
 }
 
 // acknowledge tells whoever asked for an enqueue that its job is in the shard.
 func (m *machine) acknowledge(i *intent, duplicate bool) {
+	m.over(i)
 	switch {
 	case i.wait != nil:
 		m.out = append(m.out, effect{kind: effAck, i: i, duplicate: duplicate})
@@ -189,6 +191,7 @@ func (m *machine) condemn(i *intent, why error) {
 	switch {
 	case i.kind == doEnqueue && i.inbox == nil, i.isCommand():
 		m.uncancel(i)
+		m.over(i)
 		m.out = append(m.out, effect{kind: effAck, i: i, err: why})
 		return
 	case i.readable:
@@ -205,6 +208,7 @@ func (m *machine) condemn(i *intent, why error) {
 				m.refuse(c, why)
 			}
 		}
+		m.over(i)
 		m.out = append(m.out, effect{kind: effDone, i: i, err: why})
 		return
 	}

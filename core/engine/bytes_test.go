@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"fencepost/core/job"
 	"fencepost/core/store"
@@ -26,7 +27,7 @@ func TestMostIsAnUpperBound(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			j := r.job(1, func(j *job.Job) { j.MaxAttempts, j.Payload = c.max, make([]byte, 1000) })
-			r.m.enqueue(j, r.body(j), 0, nil, nil)
+			r.m.enqueue(j, r.body(j), r.now, nil, nil)
 			measure := func(p *plan) {
 				t.Helper()
 				i := p.intents[0]
@@ -36,7 +37,7 @@ func TestMostIsAnUpperBound(t *testing.T) {
 			}
 			measure(r.tick(1))
 			measure(r.tick(1))
-			r.m.finished(j.ID, r.m.jobs[j.ID].run, c.err, r.wall, 0)
+			r.m.finished(j.ID, r.m.jobs[j.ID].run, c.err, r.now, 0)
 			if c.condemn {
 				r.m.queue[0].condemned = "the store refuses its row: " + note(long)
 			}
@@ -54,7 +55,7 @@ func TestMostOfCommands(t *testing.T) {
 		r.next(0)
 		_, l := r.answers()
 		state, row := r.rowsOf(j, map[intentKind]job.State{doCancel: job.Pending, doRedrive: job.DLQ}[kind], 500)
-		r.m.found(j.ID, l, state, row, false)
+		r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 		if got := r.tick(0).batch.Bytes(); got > i.most() {
 			t.Errorf("%s: %d bytes, reckoned at %d", stepOf(i), got, i.most())
 		}
@@ -70,14 +71,15 @@ func TestBatchesStayBelowTheirLimit(t *testing.T) {
 	sizes := []int{10, 4000, 20, 3000, 3000, 30, 20000, 40}
 	for n, size := range sizes {
 		j := r.job(n, func(j *job.Job) { j.Payload = make([]byte, size) })
-		r.m.enqueue(j, r.body(j), 0, nil, nil)
+		r.m.enqueue(j, r.body(j), r.now, nil, nil)
 	}
 	started, alone := 0, 0
 	for n := 0; n < 40 && started < len(sizes); n++ {
 		// More comes than a batch holds.
 		for k := range 3 {
 			extra := r.job(1000+10*n+k, func(j *job.Job) { j.Payload, j.Priority = make([]byte, 2000), -1 })
-			r.m.enqueue(extra, r.body(extra), r.wall+1<<40, nil, nil)
+			extra.Due = time.UnixMilli(r.now.wall + 1<<40)
+			r.m.enqueue(extra, r.body(extra), r.now, nil, nil)
 		}
 		p := r.tick(100)
 		if got := p.batch.Bytes(); got > limit {

@@ -14,6 +14,8 @@ import (
 // completed, and the error a *StateError that says so. It returns when that is
 // settled. Cancelling again after an unknown outcome is safe.
 //
+// A job that waits in the inbox is taken from there first.
+//
 // This process must own the job's shard, else the cause is ErrNotOwner. The error is a
 // *CommandError, or a *job.InvalidError. If the shard is lost before the run has
 // ended, the job is rescued as if nobody had cancelled it, and the error says that.
@@ -58,29 +60,39 @@ func (e *Engine) command(ctx context.Context, kind intentKind, queue string, id 
 }
 
 // lookup reads the rows of a job that is not in memory: its state, and its row in the
-// dead letter queue, or its pending row. That one lies where the job is due: only
-// rows that were due when they were inserted lie elsewhere, near the read mark, and
-// the window brings them.
+// dead letter queue, or its pending row; or, if there is none, its row in the inbox.
 func (o *owner) lookup(id job.ID, l *lookup) {
 	o.e.wg.Go(func() {
-		read := func(k store.Key) (*store.Row, error) {
-			ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
-			defer stop()
-			return o.e.store.Row(ctx, o.id, k)
-		}
-		state, err := read(jobKey(id))
-		var row *store.Row
-		if err == nil && state != nil {
-			switch job.State(state.State) {
-			case job.Pending:
-				row, err = read(store.Key{Kind: store.KindPending, At: state.Due, ID: string(id)})
-			case job.DLQ:
-				row, err = read(store.Key{Kind: store.KindDLQ, At: state.Ended, ID: string(id)})
-			}
-		}
-		if err != nil || inconclusive(state, row) {
+		got, err := o.rowsOf(id)
+		if err != nil || inconclusive(got.state, got.row) {
 			_ = o.e.o.Clock.Sleep(o.ctx, o.e.o.TTL/50)
 		}
-		o.post(func() { o.m.found(id, l, state, row, err != nil) })
+		o.post(func() { o.m.found(id, l, &got, err != nil) })
 	})
+}
+
+func (o *owner) rowsOf(id job.ID) (got lookup, err error) {
+	read := func(k store.Key) (*store.Row, error) {
+		ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
+		defer stop()
+		return o.e.store.Row(ctx, o.id, k)
+	}
+	if got.state, err = read(jobKey(id)); err != nil {
+		return got, err
+	}
+	if got.state == nil {
+		// Its copy would be settled by this owner, which voids what was read: so if
+		// the inbox does not have it now, it had not before.
+		ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
+		defer stop()
+		got.inbox, err = o.e.store.InboxRow(ctx, o.id, string(id))
+		return got, err
+	}
+	switch job.State(got.state.State) {
+	case job.Pending:
+		got.row, err = read(store.Key{Kind: store.KindPending, At: got.state.Place, ID: string(id)})
+	case job.DLQ:
+		got.row, err = read(store.Key{Kind: store.KindDLQ, At: got.state.Place, ID: string(id)})
+	}
+	return got, err
 }

@@ -171,3 +171,56 @@ func TestRedrive(t *testing.T) {
 		r.end(t)
 	})
 }
+
+// TestCancelOfAJobInTheInbox: it was acknowledged, so nobody is told that it is not
+// known; nor does it run.
+func TestCancelOfAJobInTheInbox(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ran := false
+		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { ran = true; return nil },
+			func(o *engine.Options) { o.InboxPoll, o.MaxPending = time.Hour, 3 })
+		inbox := engine.Inbox{Store: r.session, Clock: clock.Go()}
+		put := func(key string) job.ID {
+			j := aJob(key)
+			j.Due = time.Now().Add(time.Second)
+			if _, err := inbox.Enqueue(t.Context(), j, 1); err != nil {
+				t.Fatal(err)
+			}
+			return j.ID
+		}
+		a := put("a")
+		if err := r.eng.Redrive(t.Context(), "q", a); !is(err, job.Pending) {
+			t.Errorf("Redrive: %v", err)
+		}
+		b := put("b")
+		if err := r.eng.Cancel(t.Context(), "q", b); err != nil {
+			t.Errorf("Cancel: %v", err)
+		}
+		if err := r.eng.Cancel(t.Context(), "q", a); err != nil {
+			t.Errorf("Cancel: %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		for _, id := range []job.ID{a, b} {
+			if s, _ := r.state(id); s != job.Cancelled {
+				t.Errorf("%s is %q", id, s)
+			}
+		}
+		if rows := r.store.InboxRows(shard0); ran || len(rows) != 0 {
+			t.Errorf("ran: %t, in the inbox: %v", ran, rows)
+		}
+		// With no room for it the answer is that, and no other.
+		for _, key := range []string{"x", "y", "z"} {
+			j := aJob(key)
+			j.Due = time.Now().Add(30 * time.Second)
+			if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := put("c")
+		if err := r.eng.Cancel(t.Context(), "q", c); !errors.Is(err, engine.ErrBusy) || store.OutcomeOf(err) != store.Fail {
+			t.Errorf("with a full shard: %v", err)
+		}
+		r.end(t)
+	})
+}

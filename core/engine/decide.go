@@ -10,8 +10,11 @@ import (
 // lookup is what was read about a job that is not in memory. It is void as soon as a
 // batch that touches the job is settled.
 type lookup struct {
-	done       bool
+	done bool
+	// state and row are the job's rows in the shard. Only if there is none was its
+	// row in the inbox read.
 	state, row *store.Row
+	inbox      *store.InboxRow
 }
 
 // inconclusive: the job is running or pending and not in memory yet, but will be.
@@ -39,12 +42,12 @@ var notes = map[intentKind]string{doCancel: "cancelled while it was pending", do
 
 // decide looks at the job of a command when a batch is planned, so that nothing can
 // happen to it between the look and the batch.
-func (m *machine) decide(i *intent) turn {
+func (m *machine) decide(i *intent, now moment) turn {
 	id := i.job()
 	e := m.jobs[id]
 	switch {
 	case e == nil:
-		return m.decideByRows(i)
+		return m.decideByRows(i, now)
 	case i.kind == doRedrive:
 		return m.refuse(i, &StateError{Job: id, State: e.state()})
 	case e.running && e.started:
@@ -66,7 +69,7 @@ func (e *entry) state() job.State {
 	return job.Pending
 }
 
-func (m *machine) decideByRows(i *intent) turn {
+func (m *machine) decideByRows(i *intent, now moment) turn {
 	id := i.job()
 	l := m.lookups[id]
 	switch {
@@ -79,20 +82,26 @@ func (m *machine) decideByRows(i *intent) turn {
 		return waits
 	}
 	delete(m.lookups, id)
-	if l.state == nil {
+	switch {
+	case l.state != nil:
+	case l.inbox != nil:
+		// It is copied first, and looked for again.
+		m.out = append(m.out, effect{kind: effCopy, i: i, inbox: l.inbox})
+		return waits
+	default:
 		return m.refuse(i, ErrUnknownJob)
 	}
 	state := job.State(l.state.State)
 	if i.kind == doCancel && state != job.Pending || i.kind == doRedrive && state != job.DLQ {
 		return m.refuse(i, &StateError{Job: id, State: state})
 	}
-	e, err := m.read(*l.row)
+	e, err := m.read(*l.row, now)
 	if err != nil {
 		return m.refuse(i, err)
 	}
 	if i.kind == doCancel {
 		// As if the window had brought it.
-		m.jobs[id] = e
+		m.keep(e)
 		m.waiting.add(e)
 	}
 	i.e = e
@@ -101,16 +110,21 @@ func (m *machine) decideByRows(i *intent) turn {
 
 // found takes the rows of a job. Void ones are ignored, and what can still change by
 // itself is looked up again by the next plan.
-func (m *machine) found(id job.ID, l *lookup, state, row *store.Row, failed bool) {
+func (m *machine) found(id job.ID, l, got *lookup, failed bool) {
 	if m.lookups[id] != l {
 		return
 	}
-	asked := slices.ContainsFunc(m.queue, func(i *intent) bool { return i.isCommand() && i.job() == id })
-	if failed || !asked || inconclusive(state, row) {
+	if failed || !m.asked(id) || inconclusive(got.state, got.row) {
 		delete(m.lookups, id)
 		return
 	}
-	l.done, l.state, l.row = true, state, row
+	*l = *got
+	l.done = true
+}
+
+// asked reports whether a command about the job waits.
+func (m *machine) asked(id job.ID) bool {
+	return slices.ContainsFunc(m.queue, func(i *intent) bool { return i.isCommand() && i.job() == id })
 }
 
 func (m *machine) refuse(i *intent, why error) turn {
@@ -144,10 +158,10 @@ func (m *machine) runEnded(id job.ID, to job.State) {
 	}
 }
 
-func (m *machine) cancelOps(i *intent, wall int64) []store.Op {
+func (m *machine) cancelOps(i *intent, now moment) []store.Op {
 	e := i.e
 	i.waited = m.waiting.remove(e) || i.waited
-	return append(m.endOps(i, job.Cancelled, e.attempt, e.run, i.note, nil, wall), remove(e.key))
+	return append(m.endOps(i, job.Cancelled, e.attempt, e.run, i.note, nil, now), remove(e.key))
 }
 
 // uncancel gives the job of a cancellation that did not happen back to those that
@@ -159,13 +173,8 @@ func (m *machine) uncancel(i *intent) {
 	}
 }
 
-func (m *machine) redriveOps(i *intent, wall int64) []store.Op {
+func (m *machine) redriveOps(i *intent, now moment) []store.Op {
 	e := i.e
-	i.due, e.attempt = max(wall, dueOf(e.job, wall)), 0
-	row := m.pendingRow(e, i.due, 0, e.run)
-	i.put = row.Key
-	return []store.Op{
-		remove(e.key), put(row),
-		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Pending), Due: i.due, Run: int64(e.run), Note: i.note}),
-	}
+	i.then, e.attempt = now.after(0, ownTime(e.job)), 0
+	return append(m.pendingRows(i, i.then, 0, e.run, i.note), remove(e.key))
 }

@@ -60,7 +60,7 @@ func jobRow(t *testing.T, p *plan, id job.ID) store.Row {
 
 // rowsOf are the rows of a job in some state, as a lookup would show them.
 func (r *machineRig) rowsOf(j job.Job, s job.State, due int64) (state, row *store.Row) {
-	state = &store.Row{Key: jobKey(j.ID), State: string(s), Due: due, Ended: due, Attempt: 4, Run: 1<<32 | 7}
+	state = &store.Row{Key: jobKey(j.ID), State: string(s), Due: due, Place: due, Attempt: 4, Run: 1<<32 | 7}
 	kind := store.KindPending
 	if s == job.DLQ {
 		kind = store.KindDLQ
@@ -72,18 +72,18 @@ func TestCancelPending(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	id := r.job(1).ID
-	r.enqueue(1, r.wall+100)
+	r.enqueue(1, r.now.wall+100)
 	r.tick(1)
 	r.m.take()
 	r.command(doCancel, id)
 	p := r.next(1)
-	if m := r.m; m.waiting.due(r.wall+1000) != 0 {
+	if m := r.m; m.waiting.due(moment{r.now.wall + 1000, r.now.mono + 1000}) != 0 {
 		t.Error("it can be claimed while its cancellation is on its way")
 	}
 	if !r.m.rejected(p, nil) { // as if another enqueue of the batch had been a duplicate
 		r.m.undo(p, p.intents)
 	}
-	if r.m.waiting.due(r.wall) != 0 || len(r.m.waiting.future.list) != 1 {
+	if r.m.waiting.due(r.now) != 0 || len(r.m.waiting.dated.list) != 1 {
 		t.Error("it does not wait any more though its cancellation did not happen")
 	}
 	p = r.tick(0)
@@ -91,7 +91,7 @@ func TestCancelPending(t *testing.T) {
 		t.Errorf("%+v, %+v", row, p.changes())
 	}
 	r.wantAnswers("done ")
-	if len(r.m.jobs) != 0 || len(r.m.waiting.future.list) != 0 {
+	if len(r.m.jobs) != 0 || len(r.m.waiting.dated.list)+len(r.m.waiting.resting.list) != 0 {
 		t.Error("it is still in memory")
 	}
 }
@@ -124,7 +124,7 @@ func TestCancelRunning(t *testing.T) {
 			var p *plan
 			if c.early {
 				// On its way when the cancellation comes.
-				r.m.finished(id, run, c.before, r.wall, 0)
+				r.m.finished(id, run, c.before, r.now, 0)
 				p = r.next(0)
 				r.command(doCancel, id)
 				r.m.settled(p)
@@ -135,7 +135,7 @@ func TestCancelRunning(t *testing.T) {
 				told, l := r.answers()
 				if l != nil {
 					s, _ := r.rowsOf(r.job(1), c.state, 1)
-					r.m.found(id, l, s, nil, false)
+					r.m.found(id, l, &lookup{state: s}, false)
 					r.next(0)
 					told, _ = r.answers()
 				}
@@ -148,7 +148,7 @@ func TestCancelRunning(t *testing.T) {
 					t.Error("something was planned")
 				}
 				r.wantAnswers("interrupt ")
-				r.m.finished(id, run, c.result, r.wall, 0)
+				r.m.finished(id, run, c.result, r.now, 0)
 				p = r.tick(0)
 				r.wantAnswers(c.told)
 			}
@@ -189,11 +189,11 @@ func TestCommandsByTheRows(t *testing.T) {
 			if l == nil {
 				t.Fatal("the rows are not asked for")
 			}
-			state, row := r.rowsOf(j, c.state, r.wall+50_000)
+			state, row := r.rowsOf(j, c.state, r.now.wall+50_000)
 			if c.state == "" {
 				state, row = nil, nil
 			}
-			r.m.found(j.ID, l, state, row, false)
+			r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 			p := r.next(0)
 			if p != nil {
 				r.m.settled(p)
@@ -215,10 +215,10 @@ func TestRedriveStartsAnew(t *testing.T) {
 	r.next(0)
 	l := r.wantAnswers("")
 	state, row := r.rowsOf(j, job.DLQ, 500)
-	r.m.found(j.ID, l, state, row, false)
+	r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 	r.command(doRedrive, j.ID) // a second one at the same time
 	p := r.tick(0)
-	if c := p.changes(); len(c) != 1 || c[0] != (Change{Kind: StepRedrive, Job: j.ID, Due: r.wall}) {
+	if c := p.changes(); len(c) != 1 || c[0] != (Change{Kind: StepRedrive, Job: j.ID, Due: r.now.wall}) {
 		t.Errorf("changes %+v", c)
 	}
 	if got := jobRow(t, p, j.ID); got.Attempt != 0 || got.Run != row.Run || got.State != string(job.Pending) {
@@ -236,7 +236,7 @@ func TestRedriveStartsAnew(t *testing.T) {
 	_, l = r.answers()
 	state, row = r.rowsOf(j, job.DLQ, 500)
 	row.Body = nil
-	r.m.found(j.ID, l, state, row, false)
+	r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 	r.next(0)
 	var invalid *job.InvalidError
 	if out := r.m.take(); len(out) != 1 || !errors.As(out[0].err, &invalid) {
@@ -253,27 +253,27 @@ func TestRowsThatWereReadBeforeAChangeAreVoid(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, func(c *machineConfig) { c.page = 1 })
 			j := r.job(1)
-			state, row := r.rowsOf(j, job.Pending, r.wall)
+			state, row := r.rowsOf(j, job.Pending, r.now.wall)
 			row.Attempt = 0
 			r.command(doCancel, j.ID)
 			r.next(0)
 			l := r.wantAnswers("")
 			if when == "after the answer" {
-				r.m.found(j.ID, l, state, row, false)
+				r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 			}
 			mine := r.m.queue
 			r.m.queue = nil // a group of a refused batch, say, is ahead
-			if _, ok := r.m.page(r.wall); !ok {
+			if _, ok := r.m.page(r.now); !ok {
 				t.Fatal("no page is wanted")
 			}
-			r.m.loaded([]store.Row{*row}, false)
+			r.m.loaded([]store.Row{*row}, false, r.now)
 			r.tick(1)
-			r.m.finished(j.ID, r.m.jobs[j.ID].run, nil, r.wall, 0)
+			r.m.finished(j.ID, r.m.jobs[j.ID].run, nil, r.now, 0)
 			r.tick(0)
 			r.m.take()
 			r.m.queue = mine
 			if when == "before the answer" {
-				r.m.found(j.ID, l, state, row, false)
+				r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 			}
 			if p := r.next(0); p != nil {
 				t.Fatalf("planned by rows that were void: %v", p.batch.Ops)
@@ -283,7 +283,7 @@ func TestRowsThatWereReadBeforeAChangeAreVoid(t *testing.T) {
 				t.Fatal("the rows were not asked for again")
 			}
 			state.State = string(job.Completed)
-			r.m.found(j.ID, again, state, nil, false)
+			r.m.found(j.ID, again, &lookup{state: state}, false)
 			r.next(0)
 			r.wantAnswers("completed ")
 		})
@@ -308,17 +308,54 @@ func TestInconclusiveRowsAreReadAgain(t *testing.T) {
 		if n < 3 {
 			row = nil
 		}
-		r.m.found(j.ID, l, state, row, n == 3)
+		r.m.found(j.ID, l, &lookup{state: state, row: row}, n == 3)
 	}
 	r.next(0)
 	_, l := r.answers()
 	if !r.m.drop(i.wait) {
 		t.Error("not dropped")
 	}
-	r.m.found(j.ID, l, nil, nil, false)
+	r.m.found(j.ID, l, &lookup{}, false)
 	if len(r.m.lookups) != 0 || len(r.m.queue) != 0 {
 		t.Error("something is left of a command that nobody waits for")
 	}
+	// Nor of one whose answer has come.
+	i = r.command(doCancel, j.ID)
+	r.next(0)
+	_, l = r.answers()
+	r.m.found(j.ID, l, &lookup{}, false)
+	if !r.m.drop(i.wait) || len(r.m.lookups) != 0 {
+		t.Error("what was read for a command is left when nobody waits for that any more")
+	}
+}
+
+// TestACommandTakesItsJobFromTheInbox, and the job is there before the command is.
+func TestACommandTakesItsJobFromTheInbox(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	j := r.job(1)
+	row := &store.InboxRow{ID: string(j.ID), Nonce: "n", Body: r.body(j)}
+	r.command(doCancel, j.ID)
+	r.next(0)
+	l := r.wantAnswers("")
+	r.m.found(j.ID, l, &lookup{inbox: row}, false)
+	if p := r.next(0); p != nil {
+		t.Fatalf("planned %v", p.batch.Ops)
+	}
+	out := r.m.take()
+	if len(out) != 1 || out[0].kind != effCopy || out[0].inbox != row {
+		t.Fatalf("consequences %+v", out)
+	}
+	r.m.enqueue(j, row.Body, r.now, nil, row)
+	p := r.tick(0)
+	if got := jobRow(t, p, j.ID); got.State != string(job.Pending) || len(p.intents) != 1 {
+		t.Errorf("%+v, %d changes", got, len(p.intents))
+	}
+	p = r.tick(0)
+	if got := jobRow(t, p, j.ID); got.State != string(job.Cancelled) {
+		t.Errorf("%+v", got)
+	}
+	r.wantAnswers("done ")
 }
 
 // TestCommandsThatTheStoreRefuses: the job stays as it was.
@@ -331,7 +368,7 @@ func TestCommandsThatTheStoreRefuses(t *testing.T) {
 	r.command(doCancel, r.job(1).ID)
 	told := ""
 	for n := range 20 {
-		p := r.m.next(tickInput{wall: r.wall, owner: "w", nonce: fmt.Sprint("x", n), beat: true})
+		p := r.m.next(tickInput{now: r.now, owner: "w", nonce: fmt.Sprint("x", n), beat: true})
 		if len(p.intents) > 0 {
 			r.m.refused(p, errors.New("no"))
 		} else {
@@ -340,7 +377,7 @@ func TestCommandsThatTheStoreRefuses(t *testing.T) {
 		more, _ := r.answers()
 		told += more
 	}
-	if told != "no " || r.m.waiting.due(r.wall) != 1 {
-		t.Errorf("told %q, %d wait", told, r.m.waiting.due(r.wall))
+	if told != "no " || r.m.waiting.due(r.now) != 1 {
+		t.Errorf("told %q, %d wait", told, r.m.waiting.due(r.now))
 	}
 }

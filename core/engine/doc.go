@@ -81,8 +81,8 @@
 //
 // # Scan order, marks
 //
-// The place of a pending row, at, is scan order only; it fires when it is due by its
-// owner's wall clock. The owner has all pending rows up to its read mark in memory.
+// The place of a pending row, at, is scan order only. The owner has all pending rows up
+// to its read mark in memory, but those that are not due within the horizon.
 // It raises the mark before it reads up to it, and inserts above it only: at = max(due,
 // mark+1). So what it reads is not written meanwhile; a row that is due but lies above
 // the mark is in its memory as it inserted it. The mark is in the header, as a later
@@ -95,12 +95,29 @@
 //
 // No batch touches a key twice: it carries at most one change for each job.
 //
+// # Clocks
+//
+// A job with a time of its own runs when that has come by its owner's wall clock;
+// nothing else goes by it. What is asked for at once is due at once, and a retry when
+// its wait has passed by the owner's monotonic clock, whatever the wall clock does
+// meanwhile: what was due stays due when it is set back. A pending row says for how
+// long its job had to wait, beside when that is over by its writer's clock: after a
+// takeover, what was due at once is due, and a retry waits no longer than that from
+// then on. The header has the highest reading of any owner's wall clock; the scan
+// reaches as much further ahead as that is ahead of this owner's, as rows lie where
+// their writers' clocks put them. Rows that it brings and that are not due soon are
+// left in the store and read again in time. A wall clock that is set back begins a new
+// reckoning, as a takeover does.
+//
 // # Cancel, redrive
 //
 // Both are decided when a batch is planned, with no other one on its way, so that
 // nothing can happen to the job between the look at it and the batch. A job that is not
 // in memory is looked up first; what was read is void as soon as a batch that touches
 // the job is settled, and is read again.
+// A job that only the inbox holds was acknowledged, so it is not unknown: it is copied
+// into the shard, whatever the inbox's turn, and the command then finds the copy. If
+// the shard has no room for it the answer is ErrBusy.
 //
 // A pending job is cancelled in one tick. A running one is told to end, and when it has
 // ended its tick cancels it, whatever it returned; but success wins: its effects were

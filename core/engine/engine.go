@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fencepost/core/job"
@@ -19,6 +20,8 @@ type Engine struct {
 	shards map[store.ShardID]*shard
 	order  []*shard
 	wg     sync.WaitGroup
+	// bytes is what the bodies of jobs take that are in memory.
+	bytes atomic.Int64
 }
 
 // New makes an engine; Run starts it.
@@ -77,6 +80,7 @@ func (e *Engine) ensure(ctx context.Context, q Queue) error {
 		case err == nil:
 			return nil
 		}
+		e.o.Logger.Warn("a queue cannot be created yet", "queue", q.Name, "error", err)
 		if e.o.Clock.Sleep(ctx, e.o.TTL/8) != nil {
 			return fmt.Errorf("engine: creating queue %q: %w", q.Name, err)
 		}

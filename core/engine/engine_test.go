@@ -21,6 +21,7 @@ import (
 type rig struct {
 	store   *sim.Store
 	session *sim.Session
+	shards  store.Shards // the session, or what stands before it
 	pool    *worker.Pool
 	eng     *engine.Engine
 	stop    context.CancelFunc
@@ -34,15 +35,25 @@ func options(name string, pool *worker.Pool) engine.Options {
 // run starts an engine whose jobs are handled by h, and waits until it owns its shard.
 func run(t *testing.T, s *sim.Store, name string, h worker.Handler, change ...func(*engine.Options)) *rig {
 	t.Helper()
+	var both []func(*rig, *engine.Options)
+	for _, c := range change {
+		both = append(both, func(_ *rig, o *engine.Options) { c(o) })
+	}
+	return runOver(t, s, name, h, both...)
+}
+
+func runOver(t *testing.T, s *sim.Store, name string, h worker.Handler, change ...func(*rig, *engine.Options)) *rig {
+	t.Helper()
 	r := &rig{store: s, session: s.Connect(name, 1), result: make(chan error, 1)}
 	r.session.SetFaults(sim.Faults{Latency: time.Millisecond})
+	r.shards = r.session
 	r.pool = worker.New(worker.Options{Slots: 2, Handlers: map[string]worker.Handler{"k": h}, Clock: clock.Go(), Logger: quiet})
 	o := options(name, r.pool)
 	for _, c := range change {
-		c(&o)
+		c(r, &o)
 	}
 	var err error
-	if r.eng, err = engine.New(r.session, o); err != nil {
+	if r.eng, err = engine.New(r.shards, o); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -298,6 +309,8 @@ func TestOptions(t *testing.T) {
 		"no name":           {func(o *engine.Options) { o.Name = "" }, "Name"},
 		"no executor":       {func(o *engine.Options) { o.Executor = nil }, "Executor"},
 		"no shards":         {func(o *engine.Options) { o.Queues[0].Shards = 0 }, "shard"},
+		"a queue twice":     {func(o *engine.Options) { o.Queues = append(o.Queues, o.Queues[0]) }, "twice"},
+		"no bytes":          {func(o *engine.Options) { o.MaxPendingBytes = -1 }, "MaxPendingBytes"},
 		"no queue name":     {func(o *engine.Options) { o.Queues[0].Name = "" }, "name"},
 		"negative ttl":      {func(o *engine.Options) { o.TTL = -time.Second }, "TTL"},
 		"broken ttl":        {func(o *engine.Options) { o.TTL += time.Microsecond }, "whole milliseconds"},

@@ -63,9 +63,9 @@ func (e *EnqueueError) Unwrap() error {
 	return &store.Error{Op: "enqueue", Outcome: e.Outcome, Cause: e.Cause}
 }
 
-// ErrUnknownJob: the job is not in its shard. It was never enqueued, or its id is
-// forgotten since its end, or it waits in the inbox, from which it comes soon.
-var ErrUnknownJob = errors.New("the job is not in its shard")
+// ErrUnknownJob: the job is neither in its shard nor in the inbox. It was never
+// enqueued, or its id is forgotten since its end.
+var ErrUnknownJob = errors.New("the job is not known")
 
 // StateError is a command that the job's state does not allow.
 type StateError struct {

@@ -176,6 +176,12 @@ func (o *owner) effects() {
 			}
 		case effLookup:
 			o.lookup(x.i.job(), x.lookup)
+		case effCopy:
+			if err := o.copyRow(*x.inbox); err == nil {
+				o.wake()
+			} else if o.m.drop(x.i.wait) {
+				o.tell(x.i.wait, ack{err: x.i.failed(store.Fail, err)})
+			}
 		}
 	}
 }
@@ -208,7 +214,7 @@ func (o *owner) start(run job.Run) {
 		o.e.step(s)
 		o.post(func() {
 			delete(o.runs, run.ID)
-			o.m.finished(run.Job.ID, run.ID, err, o.wall(), jitter)
+			o.m.finished(run.Job.ID, run.ID, err, o.moment(), jitter)
 		})
 	})
 }

@@ -22,6 +22,8 @@ type machine struct {
 	jobs    map[job.ID]*entry
 	waiting waiting
 	running int
+	// bytes is what the bodies take of jobs, and of enqueues that wait or ride.
+	bytes int
 	// queue holds what waits for a batch, in order of arrival. Claims are not
 	// in it: they are made of the ready entries when a batch is planned.
 	queue []*intent
@@ -32,6 +34,7 @@ type machine struct {
 	// owed: claims found no room in the last batch.
 	owed bool
 
+	past   reckoning
 	window window
 	sweeps sweeps
 	// parked are cancellations that wait for the end of their job's run.
@@ -57,18 +60,20 @@ type machineConfig struct {
 	// maxLoaded bounds how many it holds.
 	horizon   int64
 	maxLoaded int
-	// page is how many rows a read asks for.
+	// page is the most rows that a read asks for.
 	page int
+	// full reports whether memory is.
+	full func() bool
 	// dedupe is for how long job rows outlive their jobs, in ms.
 	dedupe int64
 }
 
 // entry is a job in memory.
 type entry struct {
-	job     job.Job
-	body    []byte
-	key     store.Key // of its pending or running row
-	due     int64
+	job  job.Job
+	body []byte
+	key  store.Key // of its pending or running row
+	timing
 	attempt int
 	run     job.RunID
 	running bool
@@ -76,7 +81,9 @@ type entry struct {
 	started bool
 	// cancelled: its run was told to end.
 	cancelled bool
-	place     int // in the heap that it is in
+	// scanned: a page brought it, and it was not claimed since.
+	scanned bool
+	place   int // in the heap that it is in
 }
 
 type intentKind int
@@ -99,9 +106,9 @@ type intent struct {
 	// doRedrive have a waiter too.
 	wait  *waiter
 	inbox *store.InboxRow
-	// doFinish: where the job goes, and when it is due if that is pending.
+	// doFinish: where the job goes. then: when it may run, if that is pending.
 	to     job.State
-	due    int64
+	then   timing
 	note   string
 	rescue bool
 	// doSweep
@@ -141,9 +148,11 @@ const (
 	effCopied
 	// effDone reports a settled change to the observer.
 	effDone
-	// effCancel ends a run's context; effLookup asks for a job's rows.
+	// effCancel ends a run's context; effLookup asks for a job's rows, effCopy to
+	// take its row from the inbox.
 	effCancel
 	effLookup
+	effCopy
 )
 
 // effect is a consequence of a settled batch.
@@ -154,11 +163,13 @@ type effect struct {
 	duplicate bool
 	err       error
 	lookup    *lookup
+	inbox     *store.InboxRow
 }
 
-func newMachine(cfg machineConfig, head store.Header, wall int64) *machine {
+func newMachine(cfg machineConfig, head store.Header, now moment) *machine {
 	m := &machine{cfg: cfg, head: head, jobs: map[job.ID]*entry{}, waiting: newWaiting(), lookups: map[job.ID]*lookup{}}
-	m.window.start(head, wall+cfg.horizon)
+	m.reckon(now, job.FirstRunID(head.Fence))
+	m.window.start(head, m.reach(now), cfg.page)
 	m.sweeps.upTo = head.LowEnded
 	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded] = head.LowPending, head.LowRunning, head.LowEnded
 	return m
@@ -171,9 +182,25 @@ func (m *machine) take() []effect {
 }
 
 // enqueue takes a job from a caller, or from the inbox.
-func (m *machine) enqueue(j job.Job, body []byte, due int64, wait *waiter, inbox *store.InboxRow) {
-	e := &entry{job: j, body: body, due: due}
+func (m *machine) enqueue(j job.Job, body []byte, now moment, wait *waiter, inbox *store.InboxRow) {
+	e := &entry{job: j, body: body, timing: now.asked(ownTime(j))}
+	m.bytes += len(body)
 	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, wait: wait, inbox: inbox})
+}
+
+// refuseRow takes a row of the inbox that holds no job: it goes to the dead letter
+// queue, body and all.
+func (m *machine) refuseRow(row store.InboxRow, why error) {
+	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body}
+	m.bytes += len(row.Body)
+	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, inbox: &row, condemned: "its row in the inbox is no job: " + note(why), readable: true})
+}
+
+// over: an enqueue does not wait or ride any more.
+func (m *machine) over(i *intent) {
+	if i.kind == doEnqueue {
+		m.bytes -= len(i.e.body)
+	}
 }
 
 // drop removes what nobody waits for any more, unless it rides in a batch. It
@@ -183,6 +210,10 @@ func (m *machine) drop(w *waiter) bool {
 		for n, i := range *list {
 			if i.wait == w {
 				*list = append((*list)[:n:n], (*list)[n+1:]...)
+				m.over(i)
+				if !m.asked(i.job()) {
+					delete(m.lookups, i.job())
+				}
 				return true
 			}
 		}
@@ -191,7 +222,7 @@ func (m *machine) drop(w *waiter) bool {
 }
 
 // finished takes the end of a run that the executor had.
-func (m *machine) finished(id job.ID, run job.RunID, err error, wall int64, jitter float64) {
+func (m *machine) finished(id job.ID, run job.RunID, err error, now moment, jitter float64) {
 	e := m.jobs[id]
 	if e == nil || !e.running || e.run != run {
 		return
@@ -205,29 +236,30 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, wall int64, jitt
 		case e.attempt >= e.job.MaxAttempts:
 			i.to = job.DLQ
 		case isInterrupted(err):
-			i.to, i.due = job.Pending, wall
+			i.to, i.then = job.Pending, now.after(0, ownTime(e.job))
 		default:
-			i.to, i.due = job.Pending, wall+millis(e.job.Retry.Delay(e.attempt, jitter))
+			i.to, i.then = job.Pending, now.after(millis(e.job.Retry.Delay(e.attempt, jitter)), ownTime(e.job))
 		}
+		i.then.own = 0 // it had come
 	}
-	i.due = max(i.due, e.due)
 	m.queue = append(m.queue, i)
 }
 
 // rescue takes a running row of an earlier ownership: every one of them, whoever
-// seems alive. It was due by that owner's clock; by this one's it may not be yet.
-func (m *machine) rescue(row store.Row, wall int64) {
+// seems alive. Its job's own time had come by that owner's clock; by this one's it may
+// not have.
+func (m *machine) rescue(row store.Row, now moment) {
 	if job.RunID(row.Run) >= job.FirstRunID(m.head.Fence) || m.jobs[job.ID(row.ID)] != nil {
 		return
 	}
-	e, err := m.read(row)
+	e, err := m.read(row, now)
 	if err != nil {
 		e = &entry{job: job.Job{ID: job.ID(row.ID), MaxAttempts: 1}, body: row.Body, key: row.Key, attempt: row.Attempt, run: job.RunID(row.Run)}
 	}
 	e.running = true
-	m.jobs[e.job.ID] = e
+	m.keep(e)
 	m.running++
-	i := &intent{kind: doFinish, e: e, to: job.Pending, due: max(wall, e.due), rescue: true, note: "its owner lost the shard while it was running"}
+	i := &intent{kind: doFinish, e: e, to: job.Pending, then: now.after(0, ownTime(e.job)), rescue: true, note: "its owner lost the shard while it was running"}
 	switch {
 	case err != nil:
 		i.to, i.note = job.DLQ, note(err)
@@ -240,12 +272,12 @@ func (m *machine) rescue(row store.Row, wall int64) {
 }
 
 // read makes an entry of a pending or running row.
-func (m *machine) read(row store.Row) (*entry, error) {
+func (m *machine) read(row store.Row, now moment) (*entry, error) {
 	j, err := job.Decode(row.Body)
 	if err != nil {
 		return nil, err
 	}
-	return &entry{job: j, body: row.Body, key: row.Key, due: row.Due, attempt: row.Attempt, run: job.RunID(row.Run)}, nil
+	return &entry{job: j, body: row.Body, key: row.Key, timing: m.resumed(row, j, now), attempt: row.Attempt, run: job.RunID(row.Run)}, nil
 }
 
 // idle reports that nothing waits for a batch and nothing runs.
@@ -253,10 +285,31 @@ func (m *machine) idle() bool {
 	return len(m.queue) == 0 && len(m.groups) == 0 && m.running == 0
 }
 
+// keep takes a job into memory.
+func (m *machine) keep(e *entry) {
+	m.jobs[e.job.ID] = e
+	m.bytes += len(e.body)
+}
+
+// full reports whether memory is; a machine alone has no bound.
+func (m *machine) full() bool { return m.cfg.full != nil && m.cfg.full() }
+
 // forget removes a job from memory.
 func (m *machine) forget(id job.ID) {
+	if e := m.jobs[id]; e != nil {
+		m.leaves(e)
+		m.bytes -= len(e.body)
+	}
 	delete(m.jobs, id)
 	m.window.forgotten(id)
+}
+
+// leaves: an entry is not one of those that pages brought any more.
+func (m *machine) leaves(e *entry) {
+	if e.scanned {
+		e.scanned = false
+		m.window.scanned--
+	}
 }
 
 func millis(d time.Duration) int64 { return d.Milliseconds() }

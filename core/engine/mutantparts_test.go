@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -21,6 +20,15 @@ type altered struct {
 	scaned func(id store.ShardID, rows []store.Row) []store.Row
 	look   func(h *store.Header)
 	row    func(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error)
+	inbox  func(*store.InboxRow) *store.InboxRow
+}
+
+func (a altered) InboxRow(ctx context.Context, id store.ShardID, job string) (*store.InboxRow, error) {
+	row, err := a.Shards.InboxRow(ctx, id, job)
+	if a.inbox != nil {
+		row = a.inbox(row)
+	}
+	return row, err
 }
 
 func (a altered) Row(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {
@@ -117,7 +125,7 @@ func rescueOfTheDead(w *world, _ *process, s store.Shards, o engine.Options) (st
 		defer w.mu.Unlock()
 		var dead []store.Row
 		for _, r := range rows {
-			owner := w.owners[fmt.Sprintf("%s fence %d", id, job.RunID(r.Run).Fence())]
+			owner := w.owners[reign(id, job.RunID(r.Run).Fence())]
 			alive := false
 			for _, p := range w.live {
 				alive = alive || p.name == owner && !p.crashed
@@ -200,6 +208,20 @@ func insertAtDue(_ *world, _ *process, s store.Shards, o engine.Options) (store.
 		b.Ops = ops
 		return s.Commit(ctx, id, b, n)
 	}}, o
+}
+
+// undated takes a job's own time out of its row.
+func undated(body []byte) []byte {
+	j, err := job.Decode(body)
+	if err != nil {
+		return body
+	}
+	j.Due = time.Time{}
+	out, err := j.Encode()
+	if err != nil {
+		return body
+	}
+	return out
 }
 
 // hasty is an executor that reports a run as interrupted before its handler returned.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"fencepost/core/engine"
@@ -20,6 +21,14 @@ type mutant struct {
 type planter func(w *world, p *process, s store.Shards, o engine.Options) (store.Shards, engine.Options)
 
 func with(f planter) func(*simConfig) { return func(c *simConfig) { c.plant = f } }
+
+// apart plants a mistake that shows when wall clocks are far apart.
+func apart(f planter) func(*simConfig) {
+	return func(c *simConfig) {
+		c.plant = f
+		c.wrongClocks(rand.New(rand.NewPCG(c.seed, 5)))
+	}
+}
 
 var mutants = []mutant{
 	{"tick condition without the tick", []string{"chain"}, func(c *simConfig) {
@@ -77,11 +86,27 @@ var mutants = []mutant{
 	{"jobs fire when they are read", []string{"early"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		return altered{Shards: s, scaned: func(_ store.ShardID, rows []store.Row) []store.Row {
 			for n := range rows {
-				rows[n].Due = 0
+				rows[n].Due, rows[n].Body = 0, undated(rows[n].Body)
 			}
 			return rows
 		}}, o
 	})},
+	{"due times of other clocks taken as they are", []string{"liveness"}, apart(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, scaned: func(_ store.ShardID, rows []store.Row) []store.Row {
+			for n := range rows {
+				rows[n].Wait = 1 << 40
+			}
+			return rows
+		}}, o
+	})},
+	{"nobody knows how far clocks were ahead", []string{"liveness"}, apart(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, look: func(h *store.Header) { h.Wall = 0 }}, o
+	})},
+	{"retries without their waits", []string{"liveness"}, apart(rewrite(func(_ *store.Batch, op *store.Op) {
+		if op.Row.Wait > 0 {
+			op.Row.Wait <<= 20
+		}
+	}))},
 	{"takeover without waiting", []string{"exclusive"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		return altered{Shards: s, look: func(h *store.Header) { h.TTL = 0 }}, o
 	})},
@@ -177,6 +202,9 @@ var mutants = []mutant{
 			op.Row.ID = "none"
 		}
 	}))},
+	{"a command that does not look into the inbox", []string{"command"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, inbox: func(*store.InboxRow) *store.InboxRow { return nil }}, o
+	})},
 	{"rows are read once and remembered", []string{"twice", "command"}, with(remembered)},
 	{"every result is a success", []string{"end-state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		o.Executor = results{o.Executor, func(error) error { return nil }}

@@ -38,7 +38,8 @@ type Change struct {
 	Run     job.RunID
 	Attempt int
 	// Due is when the job is due from now on, in ms since 1970 (StepEnqueue,
-	// StepRetry, StepRescue, StepRedrive).
+	// StepRetry, StepRescue, StepRedrive), or when it was (StepClaim): earlier than
+	// said before, if it was said by a clock that is ahead.
 	Due int64
 }
 
@@ -50,17 +51,17 @@ func (p *plan) changes() []Change {
 		switch {
 		case i.kind == doSweep:
 		case i.kind == doRedrive:
-			c.Due = i.due
+			c.Due = i.then.due
 		case i.kind == doEnqueue:
 			if c.Kind == StepEnqueue {
 				c.Due = i.e.due
 			}
 		case c.Kind == StepClaim:
-			c.Run, c.Attempt = i.run, i.attempt
+			c.Run, c.Attempt, c.Due = i.run, i.attempt, i.e.due
 		default:
 			c.Run, c.Attempt = i.e.run, i.e.attempt
 			if c.Kind == StepRetry || c.Kind == StepRescue {
-				c.Due = i.due
+				c.Due = i.then.due
 			}
 		}
 		out = append(out, c)
@@ -139,6 +140,28 @@ type Span interface {
 	Sending(copyNo int)
 	// End is called once, when the outcome is settled or given up.
 	End(Result)
+}
+
+// Watch returns an observer that tells step of every step before o, which may be nil.
+func Watch(o Observer, step func(Step)) Observer { return watch{o, step} }
+
+type watch struct {
+	o    Observer
+	step func(Step)
+}
+
+func (w watch) Begin(op Op) Span {
+	if w.o == nil {
+		return noSpan{}
+	}
+	return w.o.Begin(op)
+}
+
+func (w watch) Step(s Step) {
+	w.step(s)
+	if w.o != nil {
+		w.o.Step(s)
+	}
 }
 
 type noSpan struct{}

@@ -23,6 +23,7 @@ const (
 	DefaultMaxRunning   = 100
 	DefaultMaxWaiting   = 1000
 	DefaultMaxPending   = 100000
+	DefaultPendingBytes = 256 << 20
 	DefaultHorizon      = time.Minute
 	DefaultMaxLoaded    = 10000
 	DefaultDedupeWindow = 24 * time.Hour
@@ -107,10 +108,15 @@ type Options struct {
 	// MaxPending bounds the jobs of a shard that are in memory: with more,
 	// enqueues are refused with ErrBusy and the inbox is left as it is.
 	MaxPending int
+	// MaxPendingBytes bounds the bodies of the jobs that are in memory, of all shards
+	// together, likewise; default 256 MiB. What runs and what was asked for when
+	// memory was full may come on top.
+	MaxPendingBytes int
 	// Horizon is how far ahead pending jobs are read, at most MaxLoaded of them.
 	Horizon   time.Duration
 	MaxLoaded int
-	// PageSize is how many rows a read asks for; default 200.
+	// PageSize is the most rows that a read asks for; default 200. After a read that
+	// failed the next one asks for half as many.
 	PageSize int
 	// DedupeWindow is how long a job's id is remembered after its end. It must
 	// be longer than any request can stay on its way and any client retries.
@@ -151,6 +157,7 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.MaxRunning, DefaultMaxRunning)
 	orDefault(&o.MaxWaiting, DefaultMaxWaiting)
 	orDefault(&o.MaxPending, DefaultMaxPending)
+	orDefault(&o.MaxPendingBytes, DefaultPendingBytes)
 	orDefault(&o.Horizon, DefaultHorizon)
 	orDefault(&o.MaxLoaded, DefaultMaxLoaded)
 	orDefault(&o.DedupeWindow, DefaultDedupeWindow)
@@ -184,10 +191,15 @@ func (o Options) withDefaults() (Options, error) {
 
 func (o Options) check() error {
 	bad := func(format string, args ...any) error { return fmt.Errorf("engine: "+format, args...) }
+	named := map[string]bool{}
 	for _, q := range o.Queues {
 		if q.Name == "" || q.Shards < 1 {
 			return bad("queue %q with %d shards: a queue needs a name and at least one shard", q.Name, q.Shards)
 		}
+		if named[q.Name] {
+			return bad("queue %q is named twice: it would contend with itself", q.Name)
+		}
+		named[q.Name] = true
 	}
 	switch {
 	case o.Name == "":
@@ -204,8 +216,8 @@ func (o Options) check() error {
 		return bad("MaxOps is %d: want 4 to %d", o.MaxOps, store.MaxOps)
 	case o.MaxBytes < minBytes || o.MaxBytes > store.MaxBytes:
 		return bad("MaxBytes is %d: want %d to %d", o.MaxBytes, minBytes, store.MaxBytes)
-	case o.MaxRunning < 1 || o.MaxWaiting < 1 || o.MaxLoaded < 1 || o.MaxPending < 1 || o.PageSize < 1:
-		return bad("MaxRunning, MaxWaiting, MaxPending, PageSize and MaxLoaded must be at least 1")
+	case o.MaxRunning < 1 || o.MaxWaiting < 1 || o.MaxLoaded < 1 || o.MaxPending < 1 || o.MaxPendingBytes < 1 || o.PageSize < 1:
+		return bad("MaxRunning, MaxWaiting, MaxPending, MaxPendingBytes, PageSize and MaxLoaded must be at least 1")
 	case o.Horizon < 2*time.Millisecond || o.DedupeWindow < time.Millisecond:
 		return bad("Horizon and DedupeWindow must be some milliseconds at least")
 	}

@@ -39,6 +39,10 @@ type owner struct {
 	drained  time.Duration // when interrupted at the latest
 	inbox    inboxState
 	queued   atomic.Int64 // callers that wait
+	counted  int          // of the machine's bytes, in the engine's
+	// warned: somebody was told at warnedAt of what goes wrong.
+	warned   bool
+	warnedAt time.Duration
 	runs     map[job.RunID]context.CancelCauseFunc
 	// short: the executor had fewer slots than there is to claim, at shortAt.
 	short   bool
@@ -55,12 +59,15 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 	o.m = newMachine(machineConfig{
 		maxOps: opt.MaxOps, maxBytes: opt.MaxBytes, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
 		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, page: opt.PageSize, dedupe: millis(opt.DedupeWindow),
-	}, head, o.wall())
-	o.inbox.next, o.inbox.copying = o.now(), map[string]bool{}
+		full: func() bool { return o.bytes() >= int64(opt.MaxPendingBytes) },
+	}, head, o.moment())
+	o.inbox = newInboxState(o.now(), opt.PageSize)
 	return o
 }
 
-func (o *owner) wall() int64 { return o.e.o.Wall().UnixMilli() }
+func (o *owner) moment() moment {
+	return moment{wall: o.e.o.Wall().UnixMilli(), mono: millis(o.now())}
+}
 
 func (o *owner) now() time.Duration { return o.e.o.Clock.Now() }
 
@@ -132,10 +139,29 @@ func (o *owner) end() {
 		f()
 	}
 	o.failWaiting()
+	o.e.bytes.Add(-int64(o.counted))
+}
+
+// bytes is what the bodies of jobs take that the engine has in memory.
+func (o *owner) bytes() int64 { return o.e.bytes.Load() + int64(o.m.bytes-o.counted) }
+
+func (o *owner) count() {
+	o.e.bytes.Add(int64(o.m.bytes - o.counted))
+	o.counted = o.m.bytes
+}
+
+// warn tells of what goes wrong again and again, once a ttl.
+func (o *owner) warn(what string, err error) {
+	if now := o.now(); !o.warned || now-o.warnedAt >= o.e.o.TTL {
+		o.warned, o.warnedAt = true, now
+		o.e.o.Logger.Warn(what, "shard", o.id.String(), "fence", o.fence, "error", err)
+	}
 }
 
 // work starts whatever can be started now.
 func (o *owner) work() {
+	o.count()
+	o.m.see(o.moment())
 	if !o.stopping {
 		o.reads()
 	}
@@ -149,12 +175,12 @@ func (o *owner) work() {
 		o.lose(errUsedUp)
 		return
 	}
-	wall := o.wall()
-	in := tickInput{wall: wall, owner: o.e.o.Name, addr: o.e.o.Addr, nonce: o.e.o.NewID(),
+	now := o.moment()
+	in := tickInput{now: now, owner: o.e.o.Name, addr: o.e.o.Addr, nonce: o.e.o.NewID(),
 		beat: o.now() >= o.lastSend+o.e.o.TTL/3 || o.m.probe}
 	wanted := 0
-	if !o.stopping || len(o.m.groups) > 0 {
-		wanted = o.m.wanted(wall)
+	if !o.stopping {
+		wanted = o.m.wanted(now)
 	}
 	if wanted > 0 {
 		in.free = o.e.o.Executor.Reserve(wanted)
@@ -188,8 +214,8 @@ func (o *owner) nextWake() time.Duration {
 	now := o.now()
 	if o.flight == nil {
 		at = min(at, o.lastSend+o.e.o.TTL/3)
-		if due, ok := o.m.waiting.next(); ok && !o.stopping {
-			at = min(at, now+time.Duration(max(due-o.wall(), 1))*time.Millisecond)
+		if left, ok := o.m.waiting.next(o.moment()); ok && !o.stopping {
+			at = min(at, now+time.Duration(max(left, 1))*time.Millisecond)
 		}
 		if o.short {
 			at = min(at, o.shortAt+slotPoll)
@@ -241,6 +267,7 @@ func (o *owner) failQueue(cause error) {
 				left = append(left, i)
 				continue
 			}
+			o.m.over(i)
 			o.tell(i.wait, ack{err: i.failed(store.Fail, cause)})
 		}
 		return left
@@ -281,7 +308,7 @@ func (o *owner) enqueue(j job.Job, body []byte, w *waiter) error {
 			o.tell(w, ack{err: i.failed(store.Fail, ErrBusy)})
 			return
 		}
-		o.m.enqueue(j, body, o.dueOf(j), w, nil)
+		o.m.enqueue(j, body, o.moment(), w, nil)
 	})
 }
 
@@ -305,21 +332,11 @@ func (o *owner) ask(i *intent, take func()) error {
 	return nil
 }
 
-// full: the shard has as many jobs in memory as it may.
+// full: the shard has as many jobs in memory as it may, or the engine as many bytes.
 func (o *owner) full() bool {
 	n := len(o.m.jobs) + len(o.m.queue)
 	if o.flight != nil {
 		n += len(o.flight.plan.intents)
 	}
-	return n >= o.e.o.MaxPending
-}
-
-func (o *owner) dueOf(j job.Job) int64 { return dueOf(j, o.wall()) }
-
-func dueOf(j job.Job, wall int64) int64 {
-	if j.Due.IsZero() {
-		return wall
-	}
-	// Rounded up: never early.
-	return max(j.Due.Add(time.Millisecond-1).UnixMilli(), 0)
+	return n >= o.e.o.MaxPending || o.m.full()
 }

@@ -7,7 +7,7 @@ import (
 
 // tickInput is what a plan depends on beside the machine's state.
 type tickInput struct {
-	wall int64 // ms since 1970, by the owner's clock
+	now moment
 	// free is how many runs the executor has room for.
 	free int
 	// beat asks for a batch even if it is empty.
@@ -42,18 +42,17 @@ func (m *machine) next(in tickInput) *plan {
 	h.Tick++
 	h.Nonce, h.Owner, h.Addr = in.nonce, in.owner, in.addr
 	seq := m.seq
+	if !m.probe {
+		m.giveBack(in.free)
+	}
 	switch {
 	case m.probe:
-	case len(m.groups) > 0 && m.groupFits(in.free):
+	case len(m.groups) > 0:
 		p.alone = true
 		for _, i := range m.groups[0] {
-			m.add(p, i, in.wall)
+			m.add(p, i, in.now)
 		}
 		m.groups = m.groups[1:]
-	case len(m.groups) > 0:
-		if !in.beat {
-			return nil
-		}
 	default:
 		m.fill(p, in)
 		if len(p.batch.Ops) == 0 && !in.beat {
@@ -61,17 +60,39 @@ func (m *machine) next(in tickInput) *plan {
 		}
 	}
 	m.marks(h, seq)
+	h.Wall = max(h.Wall, in.now.wall)
 	return p
 }
 
-// groupFits reports whether the executor has room for the claims of the next group.
-func (m *machine) groupFits(free int) bool {
-	for _, i := range m.groups[0] {
-		if i.kind == doClaim {
-			free--
+// needsSlot: it is a claim that starts a run.
+func (i *intent) needsSlot() bool { return i.kind == doClaim && i.condemned == "" }
+
+// giveBack takes the claims for which the executor has no room out of the groups that
+// are next. Nothing may wait behind them: who has the slots may keep them for hours.
+func (m *machine) giveBack(free int) {
+	for len(m.groups) > 0 && count(m.groups[0]) > free {
+		var left []*intent
+		for _, i := range m.groups[0] {
+			if i.needsSlot() {
+				m.waiting.add(i.e)
+			} else {
+				left = append(left, i)
+			}
+		}
+		if m.groups[0] = left; len(left) == 0 {
+			m.groups = m.groups[1:]
 		}
 	}
-	return free >= 0
+}
+
+// count is how many of a group need a slot.
+func count(group []*intent) (n int) {
+	for _, i := range group {
+		if i.needsSlot() {
+			n++
+		}
+	}
+	return n
 }
 
 // opsOf is the most operations that an intent makes.
@@ -83,9 +104,9 @@ func (m *machine) fill(p *plan, in tickInput) {
 	if m.owed {
 		m.owed = false
 		m.takeClaims(p, in)
-		m.takeQueue(p, in.wall)
+		m.takeQueue(p, in.now)
 	} else {
-		m.takeQueue(p, in.wall)
+		m.takeQueue(p, in.now)
 		m.owed = !m.takeClaims(p, in)
 	}
 	if m.fits(p, nil) {
@@ -94,7 +115,7 @@ func (m *machine) fill(p *plan, in tickInput) {
 	}
 }
 
-func (m *machine) takeQueue(p *plan, wall int64) {
+func (m *machine) takeQueue(p *plan, now moment) {
 	var left []*intent
 	full := false
 	for _, i := range m.queue {
@@ -109,14 +130,14 @@ func (m *machine) takeQueue(p *plan, wall int64) {
 		case full || p.jobs[i.job()]:
 			t = waits
 		case i.isCommand():
-			t = m.decide(i)
+			t = m.decide(i, now)
 		}
 		if t == rides && !m.fits(p, i) {
 			full, t = true, waits
 		}
 		switch t {
 		case rides:
-			m.add(p, i, wall)
+			m.add(p, i, now)
 		case waits:
 			left = append(left, i)
 		}
@@ -126,13 +147,13 @@ func (m *machine) takeQueue(p *plan, wall int64) {
 
 // takeClaims reports whether there was room for all that may run now.
 func (m *machine) takeClaims(p *plan, in tickInput) bool {
-	for m.claimable(in.wall, in.free-p.slots) > 0 {
+	for m.claimable(in.now, in.free-p.slots) > 0 {
 		i := &intent{kind: doClaim, e: m.waiting.first()}
 		if !m.fits(p, i) {
 			return false
 		}
 		m.waiting.pop()
-		m.add(p, i, in.wall)
+		m.add(p, i, in.now)
 	}
 	return true
 }
@@ -174,39 +195,33 @@ func (m *machine) known(i *intent) bool {
 }
 
 // claimable is how many of the ready entries may be claimed.
-func (m *machine) claimable(wall int64, free int) int {
-	return min(m.waiting.due(wall), free, m.cfg.maxRunning-m.running, job.MaxSeq-int(m.seq))
+func (m *machine) claimable(now moment, free int) int {
+	return min(m.waiting.due(now), free, m.cfg.maxRunning-m.running, job.MaxSeq-int(m.seq))
 }
 
 // wanted is how many slots a plan could use now.
-func (m *machine) wanted(wall int64) int {
-	n := 0
+func (m *machine) wanted(now moment) int {
 	if len(m.groups) > 0 {
-		for _, i := range m.groups[0] {
-			if i.kind == doClaim {
-				n++
-			}
-		}
-		return n
+		return count(m.groups[0])
 	}
-	return max(0, m.claimable(wall, m.cfg.maxRunning))
+	return max(0, m.claimable(now, m.cfg.maxRunning))
 }
 
-func (m *machine) add(p *plan, i *intent, wall int64) {
+func (m *machine) add(p *plan, i *intent, now moment) {
 	p.jobs[i.job()] = true
 	p.intents = append(p.intents, i)
 	var ops []store.Op
 	switch i.kind {
 	case doEnqueue:
-		ops = m.enqueueOps(i, wall)
+		ops = m.enqueueOps(i, now)
 	case doClaim:
-		ops = m.claimOps(p, i, wall)
+		ops = m.claimOps(p, i, now)
 	case doFinish:
-		ops = m.finishOps(i, wall)
+		ops = m.finishOps(i, now)
 	case doCancel:
-		ops = m.cancelOps(i, wall)
+		ops = m.cancelOps(i, now)
 	case doRedrive:
-		ops = m.redriveOps(i, wall)
+		ops = m.redriveOps(i, now)
 	case doSweep:
 		ops = []store.Op{remove(i.ended.Key), remove(jobKey(job.ID(i.ended.ID)))}
 	}
@@ -218,18 +233,21 @@ func jobKey(id job.ID) store.Key { return store.Key{Kind: store.KindJob, ID: str
 func put(r store.Row) store.Op    { return store.Op{Kind: store.Put, Row: r} }
 func remove(k store.Key) store.Op { return store.Op{Kind: store.Delete, Row: store.Row{Key: k}} }
 
-// pendingRow places a job that is due then. Nothing is inserted at or behind the
-// read mark: a row there would never be read, and its range is deleted.
-func (m *machine) pendingRow(e *entry, due int64, attempt int, run job.RunID) store.Row {
-	key := store.Key{Kind: store.KindPending, At: max(due, m.window.read+1), ID: string(e.job.ID)}
-	return store.Row{Key: key, Due: due, Attempt: attempt, Run: int64(run), Body: e.body}
+// pendingRows are the state of a job that waits, and its place. Nothing is inserted at
+// or behind the read mark: a row there would never be read, and its range is deleted.
+func (m *machine) pendingRows(i *intent, t timing, attempt int, run job.RunID, why string) []store.Op {
+	i.put = store.Key{Kind: store.KindPending, At: max(t.due, m.window.read+1), ID: string(i.e.job.ID)}
+	return []store.Op{
+		put(store.Row{Key: jobKey(i.e.job.ID), State: string(job.Pending), Due: t.due, Place: i.put.At, Attempt: attempt, Run: int64(run), Note: why}),
+		put(store.Row{Key: i.put, Due: t.due, Wait: t.wait, Attempt: attempt, Run: int64(run), Body: i.e.body}),
+	}
 }
 
 // endOps writes the state of a job that has ended, and its place in the index by
 // which it is swept, or in the dead letter queue, which is swept by people only.
-func (m *machine) endOps(i *intent, to job.State, attempt int, run job.RunID, why string, body []byte, wall int64) []store.Op {
-	at := max(wall, m.head.LowEnded+1, m.sweeps.target+1)
-	row := store.Row{Key: jobKey(i.e.job.ID), State: string(to), Attempt: attempt, Run: int64(run), Ended: at, Note: why}
+func (m *machine) endOps(i *intent, to job.State, attempt int, run job.RunID, why string, body []byte, now moment) []store.Op {
+	at := max(now.wall, m.head.LowEnded+1, m.sweeps.target+1)
+	row := store.Row{Key: jobKey(i.e.job.ID), State: string(to), Attempt: attempt, Run: int64(run), Place: at, Note: why}
 	index := store.Row{Key: store.Key{Kind: store.KindEnded, At: at, ID: string(i.e.job.ID)}}
 	if to == job.DLQ {
 		index.Kind, index.Attempt, index.Run, index.Note, index.Body = store.KindDLQ, attempt, int64(run), why, body
@@ -238,27 +256,30 @@ func (m *machine) endOps(i *intent, to job.State, attempt int, run job.RunID, wh
 	return []store.Op{put(row), put(index)}
 }
 
-func (m *machine) enqueueOps(i *intent, wall int64) []store.Op {
+func (m *machine) enqueueOps(i *intent, now moment) []store.Op {
 	if i.condemned != "" {
 		// Only a row of the inbox comes here: its job was acknowledged.
-		ops := m.endOps(i, job.DLQ, 0, 0, i.condemned, nil, wall)
+		var body []byte
+		if i.readable {
+			body = i.e.body
+		}
+		ops := m.endOps(i, job.DLQ, 0, 0, i.condemned, body, now)
 		ops[0].Kind = store.PutNew
 		return ops
 	}
-	row := m.pendingRow(i.e, i.e.due, 0, 0)
-	i.put = row.Key
-	state := store.Row{Key: jobKey(i.e.job.ID), State: string(job.Pending), Due: i.e.due}
-	return []store.Op{{Kind: store.PutNew, Row: state}, put(row)}
+	ops := m.pendingRows(i, i.e.timing, 0, 0, "")
+	ops[0].Kind = store.PutNew
+	return ops
 }
 
-func (m *machine) claimOps(p *plan, i *intent, wall int64) []store.Op {
+func (m *machine) claimOps(p *plan, i *intent, now moment) []store.Op {
 	e := i.e
 	if i.condemned != "" {
 		var body []byte
 		if i.readable {
 			body = e.body
 		}
-		return append(m.endOps(i, job.DLQ, e.attempt, e.run, i.condemned, body, wall), remove(e.key))
+		return append(m.endOps(i, job.DLQ, e.attempt, e.run, i.condemned, body, now), remove(e.key))
 	}
 	m.seq++
 	p.slots++
@@ -267,11 +288,11 @@ func (m *machine) claimOps(p *plan, i *intent, wall int64) []store.Op {
 	return []store.Op{
 		remove(e.key),
 		put(store.Row{Key: i.put, Due: e.due, Attempt: i.attempt, Run: int64(i.run), Body: e.body}),
-		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Running), Due: e.due, Attempt: i.attempt, Run: int64(i.run)}),
+		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Running), Due: e.due, Place: i.put.At, Attempt: i.attempt, Run: int64(i.run)}),
 	}
 }
 
-func (m *machine) finishOps(i *intent, wall int64) []store.Op {
+func (m *machine) finishOps(i *intent, now moment) []store.Op {
 	e, why, body := i.e, i.note, i.e.body
 	if i.condemned != "" {
 		// Its note or its body is what the store refuses.
@@ -281,12 +302,7 @@ func (m *machine) finishOps(i *intent, wall int64) []store.Op {
 		}
 	}
 	if i.to != job.Pending {
-		return append(m.endOps(i, i.to, e.attempt, e.run, why, body, wall), remove(e.key))
+		return append(m.endOps(i, i.to, e.attempt, e.run, why, body, now), remove(e.key))
 	}
-	row := m.pendingRow(e, i.due, e.attempt, e.run)
-	i.put = row.Key
-	return []store.Op{
-		remove(e.key), put(row),
-		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Pending), Due: i.due, Attempt: e.attempt, Run: int64(e.run), Note: why}),
-	}
+	return append(m.pendingRows(i, i.then, e.attempt, e.run, why), remove(e.key))
 }

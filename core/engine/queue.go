@@ -1,6 +1,9 @@
 package engine
 
-import "container/heap"
+import (
+	"container/heap"
+	"math"
+)
 
 // entryHeap orders entries; each knows its place, so that it can be removed.
 type entryHeap struct {
@@ -28,18 +31,22 @@ func (h *entryHeap) Swap(i, j int) {
 	h.list[i].place, h.list[j].place = i, j
 }
 
-// waiting holds pending entries: those that are not due by their due time, those
-// that are by priority.
-type waiting struct{ future, ready entryHeap }
+// waiting holds pending entries: those that wait by when that is over, those whose
+// own time has not come by that, those that are due by priority.
+type waiting struct{ resting, dated, ready entryHeap }
 
 func newWaiting() waiting {
-	return waiting{
-		future: entryHeap{less: func(a, b *entry) bool {
-			if a.due != b.due {
-				return a.due < b.due
+	by := func(at func(*entry) int64) entryHeap {
+		return entryHeap{less: func(a, b *entry) bool {
+			if at(a) != at(b) {
+				return at(a) < at(b)
 			}
 			return a.job.ID < b.job.ID
-		}},
+		}}
+	}
+	return waiting{
+		resting: by(func(e *entry) int64 { return e.ripe }),
+		dated:   by(func(e *entry) int64 { return e.own }),
 		ready: entryHeap{less: func(a, b *entry) bool {
 			switch {
 			case a.job.Priority != b.job.Priority:
@@ -52,12 +59,17 @@ func newWaiting() waiting {
 	}
 }
 
-func (w *waiting) add(e *entry) { heap.Push(&w.future, e) }
+func (w *waiting) add(e *entry) { heap.Push(&w.resting, e) }
 
 // due moves what is due by now to the ready ones and returns how many those are.
-func (w *waiting) due(now int64) int {
-	for len(w.future.list) > 0 && w.future.list[0].due <= now {
-		heap.Push(&w.ready, heap.Pop(&w.future))
+func (w *waiting) due(now moment) int {
+	for len(w.resting.list) > 0 && w.resting.list[0].ripe <= now.mono {
+		heap.Push(&w.dated, heap.Pop(&w.resting))
+	}
+	for len(w.dated.list) > 0 && w.dated.list[0].within(now, 0) {
+		e := heap.Pop(&w.dated).(*entry)
+		e.own = 0
+		heap.Push(&w.ready, e)
 	}
 	return len(w.ready.list)
 }
@@ -69,7 +81,7 @@ func (w *waiting) pop() *entry { return heap.Pop(&w.ready).(*entry) }
 
 // remove takes an entry out, and reports whether it was there.
 func (w *waiting) remove(e *entry) bool {
-	for _, h := range []*entryHeap{&w.future, &w.ready} {
+	for _, h := range []*entryHeap{&w.resting, &w.dated, &w.ready} {
 		if e.place < len(h.list) && h.list[e.place] == e {
 			heap.Remove(h, e.place)
 			return true
@@ -78,10 +90,14 @@ func (w *waiting) remove(e *entry) bool {
 	return false
 }
 
-// next is when the first of those that are not due yet will be.
-func (w *waiting) next() (int64, bool) {
-	if len(w.future.list) == 0 {
-		return 0, false
+// next is in how many ms something may have to be moved.
+func (w *waiting) next(now moment) (left int64, ok bool) {
+	left = math.MaxInt64
+	if len(w.resting.list) > 0 {
+		left = w.resting.list[0].ripe - now.mono
 	}
-	return w.future.list[0].due, true
+	if len(w.dated.list) > 0 {
+		left = min(left, w.dated.list[0].own-now.wall)
+	}
+	return left, left < math.MaxInt64
 }

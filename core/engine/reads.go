@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"fencepost/core/job"
@@ -16,22 +17,28 @@ type inboxState struct {
 	seen  int64
 	holds map[string]bool
 	// copying are the rows whose jobs are on their way into the shard, or
-	// which are being deleted.
+	// which are being deleted; copied are these, in order.
 	copying map[string]bool
+	copied  []store.InboxRow
+	size    pageSize
+}
+
+func newInboxState(now time.Duration, page int) inboxState {
+	return inboxState{next: now, copying: map[string]bool{}, size: newPageSize(page)}
 }
 
 // reads starts the reads that are wanted now.
 func (o *owner) reads() {
-	wall := o.wall()
+	now := o.moment()
 	if r, ok := o.m.runs(); ok {
-		o.scan(r, func(rows []store.Row, failed bool) { o.m.ranBefore(rows, failed, o.wall()) })
+		o.scan(r, func(rows []store.Row, failed bool) { o.m.ranBefore(rows, failed, o.moment()) })
 	}
-	if r, ok := o.m.page(wall); ok {
-		o.scan(r, o.m.loaded)
+	if r, ok := o.m.page(now); ok {
+		o.scan(r, func(rows []store.Row, failed bool) { o.m.loaded(rows, failed, o.moment()) })
 	}
-	if now := o.now(); now >= o.inbox.next && !o.inbox.loading {
-		o.inbox.next = now + o.e.o.InboxPoll
-		o.lookIntoInbox(wall)
+	if at := o.now(); at >= o.inbox.next && !o.inbox.loading {
+		o.inbox.next = at + o.e.o.InboxPoll
+		o.lookIntoInbox(now.wall)
 	}
 	if o.inbox.seen > 0 {
 		if r, ok := o.m.sweepRange(o.inbox.seen); ok {
@@ -51,60 +58,135 @@ func (o *owner) scan(r store.Range, then func(rows []store.Row, failed bool)) {
 		if err != nil {
 			_ = o.e.o.Clock.Sleep(o.ctx, o.e.o.TTL/50)
 		}
-		o.post(func() { then(rows, err != nil) })
+		o.post(func() {
+			if err != nil {
+				o.warn("rows of the shard cannot be read", err)
+			}
+			then(rows, err != nil)
+		})
 	})
 }
 
-// lookIntoInbox reads the whole inbox and takes what is new in it.
+// lookIntoInbox reads the whole inbox, page by page, and takes what is new in it. What
+// finds no room stays where it is: only the ids of all of it are kept.
 func (o *owner) lookIntoInbox(wall int64) {
 	o.inbox.loading = true
+	size := o.inbox.size
 	o.e.wg.Go(func() {
-		var all []store.InboxRow
-		var err error
-		for after := ""; ; {
-			var rows []store.InboxRow
-			ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
-			rows, err = o.e.store.InboxScan(ctx, o.id, after, o.e.o.PageSize)
-			stop()
-			all = append(all, rows...)
-			if err != nil || len(rows) < o.e.o.PageSize {
-				break
+		holds := map[string]bool{}
+		err := o.readInbox(&size, func(rows []store.InboxRow) {
+			for _, row := range rows {
+				holds[row.ID] = true
 			}
-			after = rows[len(rows)-1].ID
-		}
-		o.post(func() { o.takeInbox(all, err == nil, wall) })
+		})
+		o.post(func() {
+			o.inbox.loading, o.inbox.size = false, size
+			switch {
+			case err != nil:
+				o.warn("the inbox cannot be read", err)
+			case len(holds) <= o.e.o.MaxPending:
+				o.inbox.seen, o.inbox.holds = wall, holds
+			}
+		})
 	})
 }
 
-func (o *owner) takeInbox(rows []store.InboxRow, complete bool, wall int64) {
-	o.inbox.loading = false
-	if complete {
-		o.inbox.seen, o.inbox.holds = wall, map[string]bool{}
-	}
-	for _, row := range rows {
-		if complete {
-			o.inbox.holds[row.ID] = true
-		}
-		if o.inbox.copying[row.ID] || o.stopping || o.full() {
+// readInbox hands each page to the loop, and waits until that has taken it.
+func (o *owner) readInbox(size *pageSize, seen func([]store.InboxRow)) error {
+	for after := ""; ; {
+		ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
+		rows, err := o.e.store.InboxScan(ctx, o.id, after, size.now)
+		stop()
+		tooMuch := size.now > 1
+		last := size.read(len(rows), err != nil)
+		switch {
+		case err != nil && !tooMuch:
+			return err
+		case err != nil:
+			if o.e.o.Clock.Sleep(o.ctx, o.e.o.TTL/50) != nil {
+				return err
+			}
 			continue
 		}
-		j, err := job.Decode(row.Body)
-		if err != nil || string(j.ID) != row.ID {
-			o.e.o.Logger.Error("a row in the inbox is not a job", "shard", o.id.String(), "job", row.ID, "error", err)
-			continue
+		seen(rows)
+		taken := make(chan struct{})
+		if !o.post(func() {
+			for _, row := range rows {
+				_ = o.copyRow(row) // what cannot be copied now may be by the next look
+			}
+			close(taken)
+		}) {
+			return ErrNotOwner
 		}
-		o.inbox.copying[row.ID] = true
-		o.m.enqueue(j, row.Body, o.dueOf(j), nil, &row)
+		select {
+		case <-taken:
+		case <-o.ctx.Done():
+			return ErrNotOwner
+		}
+		if last {
+			return nil
+		}
+		after = rows[len(rows)-1].ID
 	}
 }
 
-// deleteCopied removes a row whose job is in the shard for certain. If that fails
-// the next look finds the row, and copying it again finds its job.
+// copyRow takes a job from the inbox, unless that is under way. What is no job of this
+// shard goes to the dead letter queue: it was acknowledged.
+func (o *owner) copyRow(row store.InboxRow) error {
+	switch {
+	case o.inbox.copying[row.ID]:
+		return nil
+	case o.stopping:
+		return ErrStopping
+	case o.full():
+		return ErrBusy
+	}
+	o.inbox.copying[row.ID] = true
+	j, err := o.decode(row)
+	if err != nil {
+		o.m.refuseRow(row, err)
+		return nil
+	}
+	o.m.enqueue(j, row.Body, o.moment(), nil, &row)
+	return nil
+}
+
+func (o *owner) decode(row store.InboxRow) (job.Job, error) {
+	j, err := job.Decode(row.Body)
+	switch {
+	case err != nil:
+		return j, err
+	case string(j.ID) != row.ID:
+		return j, &job.InvalidError{Field: "id", Reason: fmt.Sprintf("%q is in the row of %q", j.ID, row.ID)}
+	case j.Queue != o.id.Queue:
+		return j, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not %q", j.Queue, o.id.Queue)}
+	}
+	return j, j.Check(o.e.queues[o.id.Queue])
+}
+
+// deleteCopied removes a row whose job is in the shard for certain, after those before
+// it: deletions are conditional, on one partition, and at once they would keep each
+// other from being done. If one fails the next look finds the row, and copying it
+// again finds its job.
 func (o *owner) deleteCopied(row store.InboxRow) {
+	row.Body = nil
+	o.inbox.copied = append(o.inbox.copied, row)
+	if len(o.inbox.copied) == 1 {
+		o.deleteNext()
+	}
+}
+
+func (o *owner) deleteNext() {
+	row := o.inbox.copied[0]
 	o.e.wg.Go(func() {
 		ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
 		_, _ = o.e.store.InboxDelete(ctx, o.id, row.ID, row.Nonce, 0)
 		stop()
-		o.post(func() { delete(o.inbox.copying, row.ID) })
+		o.post(func() {
+			delete(o.inbox.copying, row.ID)
+			if o.inbox.copied = o.inbox.copied[1:]; len(o.inbox.copied) > 0 {
+				o.deleteNext()
+			}
+		})
 	})
 }

@@ -55,7 +55,7 @@ func changeOf(before store.Row, there bool, op store.Op, fence int64) engine.Cha
 	}
 	switch job.State(row.State) {
 	case job.Running:
-		out.Kind = engine.StepClaim
+		out.Kind, out.Due = engine.StepClaim, row.Due
 	case job.Completed:
 		out.Kind = engine.StepComplete
 	case job.DLQ:

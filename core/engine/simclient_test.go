@@ -67,7 +67,7 @@ func (w *world) makeJobs() {
 		ttl := w.cfg.ttl
 		j.job = job.Job{ID: job.KeyedID("q", fmt.Sprint("job", n), w.cfg.shards), Queue: "q", Kind: "sim", Key: fmt.Sprint("job", n),
 			Priority: r.IntN(3), MaxAttempts: 3 + r.IntN(6), MaxDuration: 4 * ttl,
-			Retry: job.Exponential(ttl/8, 2, ttl)}
+			Retry: w.cfg.retry}
 		if r.IntN(3) == 0 {
 			due := time.Duration(r.Int64N(int64(4 * ttl)))
 			j.job.Due = simEpoch.Add(j.after + due)
@@ -193,7 +193,7 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 		r.returned, r.err = time.Now(), err
 		w.mu.Unlock()
 	}()
-	if wall := time.Now().Add(w.cfg.skew[p.node%len(w.cfg.skew)]); wall.Before(j.job.Due) {
+	if wall := w.highestWall(p.node, w.ownedSince(w.shardOf(j.job.ID), t.Run.ID)); wall.Before(j.job.Due) {
 		w.violate("early", "job %s: started %s before it was due, by %s's own clock", j.job.ID, j.job.Due.Sub(wall), p.name)
 	}
 	w.exclusive(j)
@@ -263,10 +263,21 @@ func (w *world) exclusive(j *simJob) {
 	}
 }
 
+// reign names an ownership.
+func reign(s store.ShardID, fence int64) string { return fmt.Sprintf("%s fence %d", s, fence) }
+
+// ownedSince is when the ownership under which a run was claimed began, at the latest.
+func (w *world) ownedSince(s store.ShardID, run job.RunID) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.began[reign(s, run.Fence())]
+}
+
 // owns checks a new owner.
 func (w *world) owns(p *process, s engine.Step) {
-	name := fmt.Sprintf("%s fence %d", s.Shard, s.Fence)
+	name := reign(s.Shard, s.Fence)
 	w.mu.Lock()
+	w.began[name] = time.Now()
 	if other, ok := w.owners[name]; ok {
 		w.violateLocked("owner", "%s: owned by %s and %s", name, other, p.name)
 	}

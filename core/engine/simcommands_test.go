@@ -18,7 +18,7 @@ type simCommand struct {
 	asked, ok, unknown int
 	// states are those that refusals named.
 	states []job.State
-	// missing is when the first call began that did not find the job.
+	// missing is when the last call began that did not find the job.
 	missing time.Time
 }
 
@@ -84,7 +84,7 @@ func (w *world) heard(p *process, c *simCommand, begun time.Time, err error) boo
 		return ce.Command == "cancel"
 	case store.OutcomeOf(err) != store.Fail:
 		c.unknown++
-	case errors.Is(err, engine.ErrUnknownJob) && c.missing.IsZero():
+	case errors.Is(err, engine.ErrUnknownJob):
 		c.missing = begun
 	}
 	return false
@@ -133,9 +133,21 @@ func (w *world) judgeCommands(j *simJob, t *jobTruth) {
 		bad("redriven %d times; told %d times that it was, %d times nothing", t.redriven, d.ok, d.unknown)
 	}
 	w.counts["redriven"] += t.redriven
+	known := w.firstSeen(j.job.ID, t)
 	for _, at := range []time.Time{c.missing, d.missing} {
-		if !at.IsZero() && t.insertedAt.Before(at) && !t.swept {
-			bad("not found at %s, it was inserted at %s", at.Sub(w.begun), t.insertedAt.Sub(w.begun))
+		if !at.IsZero() && known.Before(at) && !t.swept {
+			bad("not found at %s, it was in the shard or its inbox at %s", at.Sub(w.begun), known.Sub(w.begun))
 		}
 	}
+}
+
+// firstSeen is when a job was first in its shard, or in the inbox.
+func (w *world) firstSeen(id job.ID, t *jobTruth) time.Time {
+	first := t.insertedAt
+	for _, c := range w.store.InboxChanges() {
+		if c.Row.ID == string(id) && c.At.Before(first) {
+			first = c.At
+		}
+	}
+	return first
 }

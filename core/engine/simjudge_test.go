@@ -12,22 +12,26 @@ import (
 	"fencepost/core/worker"
 )
 
-// allEnded reports whether every job that is or may be in the store has ended, by
-// the store's own rows.
-func (w *world) allEnded() bool { return w.unfinished() == "" }
-
-func (w *world) unfinished() string {
+// unfinished names jobs of those asked about that are or may be in the store and have
+// not ended, by the store's own rows.
+func (w *world) unfinished(asked func(*simJob) bool) string {
 	var out []string
+	about := func(id string) bool {
+		j := w.byID[job.ID(id)]
+		return j == nil || asked(j)
+	}
 	for n := range w.cfg.shards {
 		id := store.ShardID{Queue: "q", Shard: n}
 		_, rows := w.store.ShardRows(id)
 		for _, r := range rows {
-			if r.Kind == store.KindPending || r.Kind == store.KindRunning {
+			if (r.Kind == store.KindPending || r.Kind == store.KindRunning) && about(r.ID) {
 				out = append(out, fmt.Sprintf("%s %s", id, r.Key))
 			}
 		}
 		for _, r := range w.store.InboxRows(id) {
-			out = append(out, fmt.Sprintf("%s inbox %s", id, r.ID))
+			if about(r.ID) {
+				out = append(out, fmt.Sprintf("%s inbox %s", id, r.ID))
+			}
 		}
 	}
 	sort.Strings(out)
@@ -84,12 +88,7 @@ func (w *world) judgeJob(j *simJob, t *jobTruth, all *truth) {
 		}
 		return
 	}
-	first := t.insertedAt
-	for _, c := range w.store.InboxChanges() {
-		if c.Row.ID == string(id) && c.At.Before(first) {
-			first = c.At
-		}
-	}
+	first := w.firstSeen(id, t)
 	if !slices.ContainsFunc(j.enqueues, func(e simEnqueue) bool { return e.outcome != store.Fail && !e.begun.After(first) }) {
 		w.violate("fail", "job %s was in the store at %s, and every enqueue that had begun by then was reported fail", id, first.Sub(w.begun))
 	}

@@ -97,7 +97,7 @@ func (w *world) start(n int) *process {
 	o := engine.Options{
 		Name: p.name, Addr: p.name, Queues: []engine.Queue{{Name: "q", Shards: w.cfg.shards}}, Executor: p.pool,
 		TTL: w.cfg.ttl, DriftBound: w.cfg.drift, MarginBase: 10 * time.Millisecond,
-		Clock: p.clock, Wall: func() time.Time { return time.Now().Add(w.cfg.skew[n%len(w.cfg.skew)]) },
+		Clock: p.clock, Wall: func() time.Time { return w.wall(n) },
 		Rand:  rand.New(rand.NewPCG(w.cfg.seed, uint64(life)+100)),
 		NewID: func() string { return fmt.Sprintf("%s/%d", p.name, p.ids.Add(1)) },
 		Rank:  func(s store.ShardID) int { return (s.Shard + n) % w.cfg.nodes },

@@ -171,7 +171,7 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		j.states = append(j.states, next)
 		if next.Ended() {
 			// By the owner's clock, when it planned the tick.
-			j.ended = time.UnixMilli(row.Ended)
+			j.ended = time.UnixMilli(row.Place)
 		}
 	}
 }
@@ -182,15 +182,6 @@ func (t *truth) sweep(s *shardTruth, c sim.ShardChange, k store.Key) {
 	if !j.state().Ended() || c.At.Sub(j.ended) < t.w.cfg.dedupe-t.w.spread() {
 		t.w.violate("sweep", "%s: %s is swept %s after its end, as %s", c.Shard, k.ID, c.At.Sub(j.ended), j.state())
 	}
-}
-
-// spread is how far the wall clocks of two processes are apart.
-func (w *world) spread() time.Duration {
-	var lo, hi time.Duration
-	for _, s := range w.cfg.skew {
-		lo, hi = min(lo, s), max(hi, s)
-	}
-	return hi - lo + time.Millisecond
 }
 
 // consistent checks the jobs that a batch touched: each has exactly the rows that

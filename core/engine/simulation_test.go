@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/core/job"
 	"fencepost/core/store/sim"
 )
 
@@ -31,7 +32,7 @@ func configFor(seed uint64) simConfig {
 		ttl: ttl, drift: drift, rates: []float64{1 - drift, 1 + drift, 1},
 		horizon: ttl/2 + time.Duration(r.Int64N(int64(3*ttl))), dedupe: 14 * ttl, duration: 12 * ttl,
 		skew:    []time.Duration{0, time.Duration(r.Int64N(int64(ttl))), -time.Duration(r.Int64N(int64(ttl)))},
-		crashes: r.IntN(4),
+		crashes: r.IntN(4), retry: job.Exponential(ttl/8, 2, ttl),
 	}
 	cfg.maxBytes = 4<<10 + int(seed%4)*(3<<10)
 	cfg.faults = sim.Faults{
@@ -55,6 +56,8 @@ func configFor(seed uint64) simConfig {
 	case 1:
 		cfg.poison = true
 		cfg.setup = func(s *sim.Store) { s.Refuses = poisonous }
+	case 2, 3:
+		cfg.wrongClocks(r)
 	}
 	return cfg
 }
@@ -135,7 +138,7 @@ func inOrder(counts map[string]int) string {
 	return fmt.Sprint(out)
 }
 
-var situations = []string{"crash", "stop", "pause", "cut", "resend", "duplicate", "inbox-insert", "swept",
+var situations = []string{"crash", "stop", "pause", "cut", "clock", "resend", "duplicate", "inbox-insert", "swept",
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
 	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",

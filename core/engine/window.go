@@ -1,13 +1,18 @@
 package engine
 
 import (
+	"math"
+	"time"
+
 	"fencepost/core/job"
 	"fencepost/core/store"
 )
 
 // window is the part of the pending rows that is in memory. Rows up to the read
 // mark are loaded page by page; what the owner inserts lies above the mark, and is
-// kept in memory at once if it is due within the window.
+// kept in memory at once if it is due within the window. Rows up to the mark that are
+// not due soon, as an earlier owner's clock was ahead of this one's, are left where
+// they are, and read again when the first of them is.
 type window struct {
 	// read is the read mark; it is raised before the scan up to it begins, so
 	// that no insert can fall into a range that is being read.
@@ -19,18 +24,64 @@ type window struct {
 	// it was asked for: it may still show their rows.
 	loading bool
 	gone    map[job.ID]bool
+	// scanned is how many pages brought that were not claimed since.
+	scanned int
+	left    leftRows
 	// rescued: all running rows of earlier owners are known.
 	rescued   bool
 	runCursor store.Key
 	runScan   bool
+	// pending and running are how many rows of the kind are asked for at once.
+	pending, running pageSize
 }
 
-func (w *window) start(head store.Header, target int64) {
+// pageSize is how many rows a read asks for: fewer after one that failed, as it may
+// have been too much to be answered in time.
+type pageSize struct{ now, most int }
+
+func newPageSize(most int) pageSize { return pageSize{most, most} }
+
+// read takes the end of a read, and reports whether it was the last one.
+func (p *pageSize) read(rows int, failed bool) (last bool) {
+	switch {
+	case failed:
+		p.now = max(p.now/2, 1)
+	case rows < p.now:
+		return true
+	default:
+		p.now = min(2*p.now, p.most)
+	}
+	return false
+}
+
+func (w *window) start(head store.Header, target int64, page int) {
+	w.pending, w.running = newPageSize(page), newPageSize(page)
 	// The earlier owner's inserts that were due lie directly above its mark.
 	w.read = max(head.Read+1, target)
 	w.cursor = store.Key{Kind: store.KindPending, At: head.LowPending, ID: afterAll}
 	w.runCursor = store.Key{Kind: store.KindRunning, At: head.LowRunning, ID: afterAll}
 	w.gone = map[job.ID]bool{}
+	w.left = noneLeft
+}
+
+// leftRows are rows up to the cursor that were left in the store: at is the first
+// place, then when the first wait ends and when the first own time comes.
+type leftRows struct {
+	at   int64
+	then moment
+}
+
+var noneLeft = leftRows{math.MaxInt64, moment{math.MaxInt64, math.MaxInt64}}
+
+// leave notes a row that is not due soon.
+func (m *machine) leave(at int64, t timing, now moment) {
+	l := &m.window.left
+	l.at = min(l.at, at)
+	if t.ripe > now.mono+m.cfg.horizon {
+		l.then.mono = min(l.then.mono, t.ripe)
+	} else {
+		l.then.wall = min(l.then.wall, t.own)
+	}
 }
 
 // afterAll is above any job id.
@@ -47,55 +98,81 @@ func (w *window) forgotten(id job.ID) {
 	}
 }
 
-// scanned is the mark up to which every pending row is in memory.
-func (w *window) scanned() int64 {
+// known is the mark up to which every pending row is in memory.
+func (w *window) known() int64 {
 	if w.complete {
-		return w.read
+		return min(w.read, w.left.at-1)
 	}
-	return w.cursor.At - 1
+	return min(w.cursor.At, w.left.at) - 1
 }
 
-// page returns the next range of pending rows to read, if one is wanted.
-func (m *machine) page(wall int64) (store.Range, bool) {
+// longestWait is for how long, in ms, an owner reads as far ahead as the clocks of
+// earlier ones were ahead of its own: retries that have to wait longer may be found
+// late.
+const longestWait = int64(time.Hour / time.Millisecond)
+
+// reach is how far, in scan order, pending rows are to be in memory. The waits of
+// earlier owners lie where those would have been due by clocks that may have been
+// ahead.
+func (m *machine) reach(now moment) int64 {
+	if now.mono-m.past.at.mono > longestWait {
+		return now.wall + m.cfg.horizon
+	}
+	return now.wall + m.cfg.horizon + m.past.lead
+}
+
+// page returns the next range of pending rows to read, if one is wanted. When memory
+// is full none is, unless nothing in it is due: what is may lie behind.
+func (m *machine) page(now moment) (store.Range, bool) {
 	w := &m.window
-	if w.loading || len(m.jobs) >= m.cfg.maxLoaded {
+	if w.loading || w.scanned >= m.cfg.maxLoaded || m.full() && m.waiting.due(now) > 0 {
 		return store.Range{}, false
 	}
-	if w.complete {
-		target := wall + m.cfg.horizon
-		if target-w.read < m.cfg.horizon/2 {
+	if soon := m.cfg.horizon / 2; w.complete {
+		target := m.reach(now)
+		switch l := w.left; {
+		case l.then.mono <= now.mono+soon || l.then.wall <= now.wall+soon:
+			w.cursor = store.Key{Kind: store.KindPending, At: l.at - 1, ID: afterAll}
+			w.left = noneLeft
+		case target-w.read >= soon:
+			w.cursor = store.Key{Kind: store.KindPending, At: w.read, ID: afterAll}
+			w.read = target
+		default:
 			return store.Range{}, false
 		}
-		w.cursor = store.Key{Kind: store.KindPending, At: w.read, ID: afterAll}
-		w.read, w.complete = target, false
+		w.complete = false
 	}
 	w.loading = true
-	return store.Range{Kind: store.KindPending, AfterAt: w.cursor.At, AfterID: w.cursor.ID, UpTo: w.read, Limit: m.cfg.page}, true
+	return store.Range{Kind: store.KindPending, AfterAt: w.cursor.At, AfterID: w.cursor.ID, UpTo: w.read, Limit: w.pending.now}, true
 }
 
 // loaded takes a page; failed: it could not be read.
-func (m *machine) loaded(rows []store.Row, failed bool) {
+func (m *machine) loaded(rows []store.Row, failed bool, now moment) {
 	w := &m.window
 	for _, row := range rows {
 		id := job.ID(row.ID)
 		if m.jobs[id] != nil || w.gone[id] {
 			continue
 		}
-		e, err := m.read(row)
-		if err != nil {
+		e, err := m.read(row, now)
+		switch {
+		case err != nil:
 			m.unreadable(row, err)
-			continue
+		case !e.within(now, m.cfg.horizon):
+			m.leave(row.At, e.timing, now)
+		default:
+			m.keep(e)
+			m.waiting.add(e)
+			e.scanned = true
+			w.scanned++
 		}
-		m.jobs[id] = e
-		m.waiting.add(e)
 	}
 	w.loading = false
 	clear(w.gone)
-	switch {
-	case failed:
-	case len(rows) < m.cfg.page:
+	switch last := w.pending.read(len(rows), failed); {
+	case last:
 		w.complete = true
-	default:
+	case !failed:
 		w.cursor = rows[len(rows)-1].Key
 	}
 }
@@ -103,8 +180,8 @@ func (m *machine) loaded(rows []store.Row, failed bool) {
 // unreadable sends a pending row that holds no job to the dead letter queue, body
 // and all: the low mark must not pass a live row.
 func (m *machine) unreadable(row store.Row, err error) {
-	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body, key: row.Key, due: row.Due, attempt: row.Attempt, run: job.RunID(row.Run)}
-	m.jobs[e.job.ID] = e
+	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body, key: row.Key, timing: timing{due: row.Due}, attempt: row.Attempt, run: job.RunID(row.Run)}
+	m.keep(e)
 	m.queue = append(m.queue, &intent{kind: doClaim, e: e, condemned: "its row cannot be read: " + note(err), readable: true})
 }
 
@@ -116,21 +193,20 @@ func (m *machine) runs() (store.Range, bool) {
 	}
 	w.runScan = true
 	return store.Range{Kind: store.KindRunning, AfterAt: w.runCursor.At, AfterID: w.runCursor.ID,
-		UpTo: int64(job.FirstRunID(m.head.Fence)) - 1, Limit: m.cfg.page}, true
+		UpTo: int64(job.FirstRunID(m.head.Fence)) - 1, Limit: w.running.now}, true
 }
 
 // ranBefore takes a page of running rows.
-func (m *machine) ranBefore(rows []store.Row, failed bool, wall int64) {
+func (m *machine) ranBefore(rows []store.Row, failed bool, now moment) {
 	w := &m.window
 	w.runScan = false
 	for _, row := range rows {
-		m.rescue(row, wall)
+		m.rescue(row, now)
 	}
-	switch {
-	case failed:
-	case len(rows) < m.cfg.page:
+	switch last := w.running.read(len(rows), failed); {
+	case last:
 		w.rescued = true
-	default:
+	case !failed:
 		w.runCursor = rows[len(rows)-1].Key
 	}
 }
@@ -144,7 +220,7 @@ func (m *machine) marks(h *store.Header, seq uint32) {
 	if len(m.jobs) > few && h.Tick%often != 0 {
 		return
 	}
-	pending, running := m.window.scanned(), h.LowRunning
+	pending, running := m.window.known(), h.LowRunning
 	if m.window.rescued {
 		running = int64(job.NewRunID(m.head.Fence, seq))
 	}
@@ -185,6 +261,9 @@ type sweeps struct {
 	target int64
 	left   int
 	more   bool
+	// asked is the look into the inbox by which was swept last, waits the one that
+	// showed jobs which must stay: only a later one can say otherwise.
+	asked, waits int64
 }
 
 // sweepRange returns the ended rows to sweep next: those whose window was over
@@ -192,10 +271,10 @@ type sweeps struct {
 func (m *machine) sweepRange(inboxSeen int64) (store.Range, bool) {
 	s := &m.sweeps
 	target := inboxSeen - m.cfg.dedupe
-	if s.loading || s.left > 0 || target <= s.upTo || len(m.groups) > 0 {
+	if s.loading || s.left > 0 || target <= s.upTo || len(m.groups) > 0 || inboxSeen == s.waits {
 		return store.Range{}, false
 	}
-	s.loading, s.target = true, target
+	s.loading, s.target, s.asked = true, target, inboxSeen
 	return store.Range{Kind: store.KindEnded, AfterAt: s.upTo, AfterID: afterAll, UpTo: target, Limit: m.cfg.page}, true
 }
 
@@ -217,7 +296,9 @@ func (m *machine) sweep(rows []store.Row, failed bool, inInbox map[string]bool) 
 		s.left++
 		m.queue = append(m.queue, &intent{kind: doSweep, ended: row})
 	}
-	s.more = s.more || kept
+	if kept {
+		s.more, s.waits = true, s.asked
+	}
 	m.swept(0)
 }
 

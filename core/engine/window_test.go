@@ -7,9 +7,9 @@ import (
 	"fencepost/core/store"
 )
 
-func pendingOf(r *machineRig, n int, at, due int64) store.Row {
-	j := r.job(n)
-	return store.Row{Key: store.Key{Kind: store.KindPending, At: at, ID: string(j.ID)}, Due: due, Body: r.body(j)}
+func pendingOf(r *machineRig, n int, place, due int64) store.Row {
+	j := r.job(n, at(due))
+	return store.Row{Key: store.Key{Kind: store.KindPending, At: place, ID: string(j.ID)}, Due: due, Body: r.body(j)}
 }
 
 // TestAPageShowsWhatIsGone: a page that was on its way while a job was claimed and
@@ -17,7 +17,7 @@ func pendingOf(r *machineRig, n int, at, due int64) store.Row {
 func TestAPageShowsWhatIsGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	if _, ok := r.m.page(r.wall); !ok {
+	if _, ok := r.m.page(r.now); !ok {
 		t.Fatal("no page is wanted")
 	}
 	r.enqueue(1, 0)
@@ -29,9 +29,9 @@ func TestAPageShowsWhatIsGone(t *testing.T) {
 			run = e.run
 		}
 	}
-	r.m.finished(run.Job.ID, run.ID, nil, r.wall, 0)
+	r.m.finished(run.Job.ID, run.ID, nil, r.now, 0)
 	r.tick(0)
-	r.m.loaded([]store.Row{pendingOf(r, 1, 10_001, 0), pendingOf(r, 2, 9_500, 9_500)}, false)
+	r.m.loaded([]store.Row{pendingOf(r, 1, 10_001, 0), pendingOf(r, 2, 9_500, 9_500)}, false, r.now)
 	p := r.tick(5)
 	if len(p.intents) != 1 || p.intents[0].job() != r.job(2).ID {
 		t.Errorf("claimed %v", p.intents)
@@ -43,7 +43,7 @@ func TestAPageShowsWhatIsGone(t *testing.T) {
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *machineConfig) { c.trimEvery = 1 })
-	rg, ok := r.m.page(r.wall)
+	rg, ok := r.m.page(r.now)
 	if !ok || rg.AfterAt != 4000 || rg.UpTo != 11_000 {
 		t.Fatalf("the first page is %+v, %v", rg, ok)
 	}
@@ -52,13 +52,13 @@ func TestMarks(t *testing.T) {
 	if at := p.batch.Ops[1].Row.At; at <= rg.UpTo || p.batch.To.Read != rg.UpTo || p.batch.To.LowPending != 4000 {
 		t.Errorf("inserted at %d, marks %+v", at, p.batch.To)
 	}
-	r.m.loaded([]store.Row{pendingOf(r, 2, 4500, 4500), pendingOf(r, 3, 10_900, 10_900)}, false)
-	r.m.ranBefore(nil, false, r.wall)
+	r.m.loaded([]store.Row{pendingOf(r, 2, 4500, 4500), pendingOf(r, 3, 10_900, 10_900)}, false, r.now)
+	r.m.ranBefore(nil, false, r.now)
 	p = r.tick(9) // claims 1 and 2
 	if p.slots != 2 || p.batch.To.LowPending != 4499 || len(p.trims) != 0 {
 		t.Errorf("%d claims, marks %+v, trims %v", p.slots, p.batch.To, p.trims)
 	}
-	r.m.finished(r.job(2).ID, r.m.jobs[r.job(2).ID].run, nil, r.wall, 0)
+	r.m.finished(r.job(2).ID, r.m.jobs[r.job(2).ID].run, nil, r.now, 0)
 	p = r.tick(9)
 	if p.batch.To.LowPending != 10_899 || len(p.trims) != 1 || p.trims[0].Row.At != 4499 {
 		t.Errorf("marks %+v, trims %v", p.batch.To, p.trims)
@@ -69,16 +69,16 @@ func TestMarks(t *testing.T) {
 func TestARangeThatIsBeingReadIsNotWritten(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.m.page(r.wall)
-	r.m.loaded(nil, false)
+	r.m.page(r.now)
+	r.m.loaded(nil, false, r.now)
 	r.enqueue(1, 11_400) // above the mark, not in memory
 	p := r.next(0)
-	r.wall += 800
-	rg, ok := r.m.page(r.wall)
+	r.pass(800)
+	rg, ok := r.m.page(r.now)
 	if !ok || rg.UpTo != 11_800 {
 		t.Fatalf("the next page is %+v, %v", rg, ok)
 	}
-	r.m.loaded(nil, false) // read before the batch was applied
+	r.m.loaded(nil, false, r.now) // read before the batch was applied
 	r.m.settled(p)
 	if r.m.jobs[r.job(1).ID] == nil {
 		t.Error("a job whose row fell into the range is not in memory")
@@ -92,10 +92,10 @@ func TestARangeThatIsBeingReadIsNotWritten(t *testing.T) {
 func TestUnreadableRowGoesToTheDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.m.page(r.wall)
+	r.m.page(r.now)
 	row := pendingOf(r, 1, 5000, 5000)
 	row.Body = []byte("{")
-	r.m.loaded([]store.Row{row}, false)
+	r.m.loaded([]store.Row{row}, false, r.now)
 	p := r.tick(0)
 	var dlq *store.Row
 	for _, op := range p.batch.Ops {
@@ -128,10 +128,15 @@ func TestSweep(t *testing.T) {
 	if r.m.sweeps.upTo != 0 {
 		t.Errorf("the mark rose to %d over a row that was kept", r.m.sweeps.upTo)
 	}
-	r.m.sweepRange(9000)
+	if rg, ok := r.m.sweepRange(9000); ok {
+		t.Errorf("%+v is swept again by the look that showed what must stay", rg)
+	}
+	if rg, ok := r.m.sweepRange(9001); !ok || rg.UpTo != 4001 {
+		t.Errorf("after the next look: %+v, %v", rg, ok)
+	}
 	r.m.sweep(rows[1:], false, nil)
 	r.tick(0)
-	if r.m.sweeps.upTo != 4000 {
+	if r.m.sweeps.upTo != 4001 {
 		t.Errorf("the mark is %d", r.m.sweeps.upTo)
 	}
 }

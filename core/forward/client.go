@@ -23,7 +23,10 @@ const DialTimeout = time.Second
 const maxAnswer = 64 << 10
 
 // Client reaches the Handlers of other processes. Safe for concurrent use.
-type Client struct{ http *http.Client }
+type Client struct {
+	http   *http.Client
+	secret string
+}
 
 // NewClient makes a client. Its requests are made by rt, or by a transport of its own
 // if that is nil: connections are kept, and proxies of the environment are not used.
@@ -37,8 +40,11 @@ func NewClient(rt http.RoundTripper) *Client {
 	}
 	// Nobody who owns a shard sends elsewhere.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{&http.Client{Transport: rt, CheckRedirect: stay}}
+	return &Client{http: &http.Client{Transport: rt, CheckRedirect: stay}}
 }
+
+// WithSecret returns a client that shows the secret for which Guard asks.
+func (c *Client) WithSecret(secret string) *Client { return &Client{c.http, secret} }
 
 // Close ends the connections that are idle.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -101,6 +107,9 @@ func (c *Client) post(ctx context.Context, url string, id job.ID, body []byte) (
 		return rec, true, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if c.secret != "" {
+		req.Header.Set("Authorization", bearer+c.secret)
+	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		var op *net.OpError

@@ -10,7 +10,8 @@
 // have "duplicate": true. A refusal is {"code": …, "message": …} with the status of its code:
 //
 //	400 invalid    the request or the job is; with field and reason
-//	404 no-job     the job is not in its shard
+//	401 secret     the request did not show the secret
+//	404 no-job     the job is neither in its shard nor in the inbox
 //	409 state      the job's state does not allow it; with state
 //	421 not-owner  this process does not own the shard (any more)
 //	422 not-kept   the job cannot be redriven; with field and reason
@@ -26,6 +27,12 @@
 // proxy's page. The handler never hands on what is forwarded to it, so that wrong
 // addresses cannot make a circle.
 //
-// There is no authentication here: the handler belongs on a network of the scheduler's
-// own processes.
+// # Who may ask
+//
+// With a secret (Guard, Client.WithSecret), every request has the header Authorization:
+// Bearer SECRET, and one that has not is refused before anything of it is read. All
+// processes need the same one; while it is changed, those that differ use the inbox.
+// It keeps out who can reach the port but is none of them. It does not hide anything:
+// it goes in the clear, as the jobs do, so that the network still must be the processes'
+// own. Without a secret anybody who reaches the port may enqueue, cancel and redrive.
 package forward

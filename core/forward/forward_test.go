@@ -61,6 +61,43 @@ func commandError(o store.Outcome, cause error) error {
 	return &engine.CommandError{Command: "cancel", Job: aJob().ID, Outcome: o, Cause: cause}
 }
 
+// TestSecret: without it nothing reaches the engine, and nothing was done.
+func TestSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "a secret of some length"
+	for name, c := range map[string]struct {
+		shown string
+		ok    bool
+	}{
+		"the secret":  {secret, true},
+		"another":     {secret + "x", false},
+		"a part":      {secret[:5], false},
+		"none at all": {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &stub{rec: engine.Receipt{ID: aJob().ID}}
+			client, addr := serve(t, forward.Guard(secret, forward.Handler(s)))
+			client = client.WithSecret(c.shown)
+			_, err := client.Enqueue(t.Context(), addr, aJob())
+			cancelled := client.Cancel(t.Context(), addr, "q", aJob().ID)
+			for _, err := range []error{err, cancelled} {
+				if c.ok && err != nil || !c.ok && (!errors.Is(err, forward.ErrSecret) || store.OutcomeOf(err) != store.Fail) {
+					t.Errorf("%v", err)
+				}
+			}
+			if (len(s.got) > 0) != c.ok {
+				t.Errorf("the engine was asked %v", s.got)
+			}
+		})
+	}
+	s := &stub{rec: engine.Receipt{ID: aJob().ID}}
+	client, addr := serve(t, forward.Guard("", forward.Handler(s)))
+	if _, err := client.WithSecret("any").Enqueue(t.Context(), addr, aJob()); err != nil {
+		t.Errorf("with a secret that nobody asks for: %v", err)
+	}
+}
+
 // TestEnqueueErrors: every error of the owner arrives as what it was.
 func TestEnqueueErrors(t *testing.T) {
 	t.Parallel()

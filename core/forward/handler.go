@@ -2,6 +2,8 @@ package forward
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"io"
@@ -61,20 +63,42 @@ func handle[T any](mux *http.ServeMux, path string, most int64, decode func([]by
 		if err == nil {
 			in, err = decode(body)
 		}
-		var out any
+		var out receipt
 		if err == nil {
 			ctx, cancel := context.WithTimeout(r.Context(), HandlerTimeout)
 			defer cancel()
 			out, err = do(ctx, in)
 		}
-		status := http.StatusOK
 		if err != nil {
-			no := refusalOf(err)
-			out, status = no, statuses[no.Code]
+			refuse(w, refusalOf(err))
+			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(out)
+		answer(w, http.StatusOK, out)
+	})
+}
+
+func refuse(w http.ResponseWriter, no refusal) { answer(w, statuses[no.Code], no) }
+
+func answer(w http.ResponseWriter, status int, out any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+// Guard lets requests through to h that show the secret; with an empty one, all.
+func Guard(secret string, h http.Handler) http.Handler {
+	if secret == "" {
+		return h
+	}
+	want := sha256.Sum256([]byte(bearer + secret))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Of one length, so that the time tells nothing.
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			refuse(w, refusal{Code: codeSecret, Message: ErrSecret.Error()})
+			return
+		}
+		h.ServeHTTP(w, r)
 	})
 }
 

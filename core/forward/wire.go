@@ -48,7 +48,14 @@ const (
 	codeBusy     = "busy"
 	codeUnknown  = "unknown"
 	codeFailed   = "failed"
+	codeSecret   = "secret"
 )
+
+// bearer goes before the secret in the header Authorization.
+const bearer = "Bearer "
+
+// ErrSecret: the other process asks for another secret, or for one at all.
+var ErrSecret = errors.New("forward: the other process does not know this one's secret: all of them need the same one")
 
 var statuses = map[string]int{
 	codeInvalid:  http.StatusBadRequest,
@@ -59,6 +66,7 @@ var statuses = map[string]int{
 	codeBusy:     http.StatusTooManyRequests,
 	codeUnknown:  http.StatusInternalServerError,
 	codeFailed:   http.StatusServiceUnavailable,
+	codeSecret:   http.StatusUnauthorized,
 }
 
 // refusalOf says an engine's error on the wire.
@@ -106,6 +114,8 @@ func (r refusal) cause(status int, id job.ID) (certain bool, err error) {
 		return true, engine.ErrUnknownJob
 	case codeState:
 		return true, &engine.StateError{Job: id, State: r.State}
+	case codeSecret:
+		return true, ErrSecret
 	case codeInvalid, codeNotKept:
 		return true, &job.InvalidError{Field: r.Field, Reason: r.Reason}
 	}

@@ -39,6 +39,8 @@ func TestCheck(t *testing.T) {
 		"too many attempts":   {func(j *job.Job) { j.MaxAttempts = 1001 }, "max_attempts"},
 		"negative duration":   {func(j *job.Job) { j.MaxDuration = -1 }, "max_duration"},
 		"unknown policy":      {func(j *job.Job) { j.Rescue = "twice" }, "rescue"},
+		"delay of a century":  {func(j *job.Job) { j.Retry.Delays = []time.Duration{time.Hour, 1 << 62} }, "retry"},
+		"limit of a century":  {func(j *job.Job) { j.Retry = job.Exponential(1, 2, 1<<62) }, "retry"},
 		"negative delay":      {func(j *job.Job) { j.Retry.Delays = []time.Duration{-1} }, "retry"},
 		"factor below one":    {func(j *job.Job) { j.Retry = job.Exponential(1, 0.5, 1) }, "retry"},
 		"factor not a number": {func(j *job.Job) { j.Retry = job.Exponential(1, math.NaN(), 1) }, "retry"},

@@ -58,18 +58,21 @@ func (p RetryPolicy) Delay(attempt int, u float64) time.Duration {
 	return time.Duration(float64(d) * (1 + p.Jitter*(2*u-1)))
 }
 
+// MaxDelay is the longest wait that a policy may ask for.
+const MaxDelay = 10 * 365 * 24 * time.Hour
+
 func (p RetryPolicy) check() error {
 	bad := func(format string, args ...any) error {
 		return &InvalidError{Field: "retry", Reason: fmt.Sprintf(format, args...)}
 	}
 	for _, d := range p.Delays {
-		if d < 0 {
-			return bad("delay %s is negative", d)
+		if d < 0 || d > MaxDelay {
+			return bad("delay %s: want 0 to %s", d, MaxDelay)
 		}
 	}
 	switch {
-	case p.Base < 0 || p.Max < 0:
-		return bad("base %s and max %s must not be negative", p.Base, p.Max)
+	case p.Base < 0 || p.Max < 0 || p.Base > MaxDelay || p.Max > MaxDelay:
+		return bad("base %s and max %s: want 0 to %s", p.Base, p.Max, MaxDelay)
 	case p.Factor != 0 && !(p.Factor >= 1 && p.Factor <= 100):
 		return bad("factor is %v: want 1 to 100", p.Factor)
 	case !(p.Jitter >= 0 && p.Jitter <= 1):

@@ -7,14 +7,17 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/job"
 	"fencepost/core/member"
+	"fencepost/core/runlog"
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/worker"
@@ -34,6 +37,11 @@ type Options struct {
 	// this one owns (core/forward), and the engine's Addr how they reach it; nil:
 	// they use the inboxes. The scheduler closes it.
 	Listener net.Listener
+	// Secret is shown to other schedulers and asked of them (core/forward); all of them
+	// need the same one, of at least 16 bytes. "": none is asked for.
+	Secret string
+	// Runs takes a history of runs, for people (core/runlog); nil: none is kept.
+	Runs store.Runs
 	// Members tells who else is there, by whom the engine's Rank is made; nil: Rank
 	// is as the engine's options have it. The scheduler runs it.
 	Members *member.Group
@@ -48,14 +56,23 @@ type Scheduler struct {
 	client *forward.Client
 	server *http.Server
 	listen net.Listener
+	runs   *runlog.Log // nil: none
 	group  *member.Group
 }
 
 // New makes a scheduler; Run starts it.
 func New(o Options) (*Scheduler, error) {
 	pool := worker.New(worker.Options{Slots: o.Slots, Handlers: o.Handlers, Sink: o.Sink, Clock: o.Engine.Clock, Logger: o.Engine.Logger})
-	client := forward.NewClient(nil)
+	if o.Secret != "" && len(o.Secret) < leastSecret {
+		return nil, fmt.Errorf("scheduler: the secret has %d bytes: want at least %d, or none", len(o.Secret), leastSecret)
+	}
+	client := forward.NewClient(nil).WithSecret(o.Secret)
 	o.Engine.Executor, o.Engine.Forward = pool, client.Enqueue
+	var runs *runlog.Log
+	if o.Runs != nil {
+		runs = runlog.New(runlog.Options{Store: o.Runs, Worker: o.Engine.Name, Clock: o.Engine.Clock, Wall: o.Engine.Wall, Logger: o.Engine.Logger})
+		o.Engine.Observer = engine.Watch(o.Engine.Observer, runs.Step)
+	}
 	if o.Members != nil {
 		o.Engine.Rank = func(s store.ShardID) int { return o.Members.Rank(s.String()) }
 	}
@@ -63,15 +80,15 @@ func New(o Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{Handler: forward.Handler(e), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
-	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, group: o.Members}, nil
+	server := forward.NewServer(forward.Guard(o.Secret, forward.Handler(e)))
+	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs, group: o.Members}, nil
 }
 
-// Limits of the server for other schedulers.
 const (
-	headerTimeout   = 10 * time.Second
-	idleTimeout     = 2 * time.Minute
+	// shutdownTimeout bounds the wait for requests of other schedulers.
 	shutdownTimeout = 5 * time.Second
+	// leastSecret is in bytes.
+	leastSecret = 16
 )
 
 // Run works until ctx ends, then lets runs end, hands its shards over and returns
@@ -85,6 +102,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 		served <- s.server.Serve(s.listen)
 	}()
+	logged := s.startLog()
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -97,6 +115,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	err := s.engine.Run(ctx)
 	<-left
 	s.pool.Wait()
+	logged()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	err = errors.Join(err, s.server.Shutdown(stop))
@@ -105,6 +124,29 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	s.client.Close()
 	return err
+}
+
+// startLog writes the history of runs until the function that it returns is called,
+// which waits for the last of it.
+func (s *Scheduler) startLog() (stop func()) {
+	if s.runs == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.runs.Run(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// RunStats counts the rows of the history of runs; zeros without one.
+func (s *Scheduler) RunStats() runlog.Stats {
+	if s.runs == nil {
+		return runlog.Stats{}
+	}
+	return s.runs.Stats()
 }
 
 // Submit enqueues a job; see engine.Engine.Submit.

@@ -33,14 +33,15 @@ type process struct {
 
 // start runs a scheduler that prefers the shards whose numbers are 0 or 1 modulo 2,
 // and tells ran of each job.
-func start(t *testing.T, s *sim.Store, name string, prefers int, ran chan<- string) *process {
+func start(t *testing.T, s *sim.Store, name string, prefers int, ran chan<- string, change ...func(*scheduler.Options)) *process {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sch, err := scheduler.New(scheduler.Options{
-		Shards: s.Connect(name, 1), Listener: l,
+	session := s.Connect(name, 1)
+	o := scheduler.Options{
+		Shards: session, Runs: session, Listener: l,
 		Handlers: map[string]worker.Handler{"k": func(_ context.Context, k *worker.Task) error {
 			ran <- fmt.Sprintf("%s by %s", k.Run.Job.Key, name)
 			return nil
@@ -50,7 +51,11 @@ func start(t *testing.T, s *sim.Store, name string, prefers int, ran chan<- stri
 			Rank:   func(id store.ShardID) int { return (id.Shard + prefers) % 2 * 8 },
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		},
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	sch, err := scheduler.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,6 +115,9 @@ func TestTwoSchedulers(t *testing.T) {
 			t.Errorf("Run: %v", err)
 		}
 	}
+	if n := ps[0].RunStats().Written + ps[1].RunStats().Written; n != jobs {
+		t.Errorf("the history has %d runs", n)
+	}
 	for i := range shards {
 		if id := (store.ShardID{Queue: "q", Shard: i}); ps[0].Owns(id) || ps[1].Owns(id) {
 			t.Errorf("a process that has stopped owns shard %d", i)
@@ -122,6 +130,49 @@ func TestTwoSchedulers(t *testing.T) {
 		t.Errorf("%q ran twice", <-ran)
 	}
 	t.Logf("by whom: %v", by)
+}
+
+// TestSecrets: with one secret they hand jobs on to each other, with two they use the
+// inboxes; in either case every job runs.
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	for name, secrets := range map[string][]string{"one": {"0123456789abcdef", "0123456789abcdef"}, "two": {"0123456789abcdef", "fedcba9876543210"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, ran := sim.New(), make(chan string, 100)
+			var ps []*process
+			for n, secret := range secrets {
+				ps = append(ps, start(t, s, fmt.Sprint(name, n), n, ran, func(o *scheduler.Options) { o.Secret = secret }))
+			}
+			inbox, forwarded := 0, 0
+			for i := 0; i < 40 && (i < 20 || inbox+forwarded == 0); i++ {
+				key := fmt.Sprint("job ", i)
+				rec, err := ps[i%2].Submit(t.Context(), job.Job{ID: job.KeyedID("q", key, shards), Queue: "q", Kind: "k", Key: key})
+				if err != nil {
+					t.Fatal(err)
+				}
+				by := <-ran
+				switch {
+				case rec.Inbox:
+					inbox++
+				case by != fmt.Sprintf("%s by %s%d", key, name, i%2):
+					forwarded++
+				}
+			}
+			if name == "one" && forwarded == 0 || name == "two" && (forwarded > 0 || inbox == 0) {
+				t.Errorf("%d jobs were handed on, %d went by an inbox", forwarded, inbox)
+			}
+			for _, p := range ps {
+				p.stop()
+				if err := <-p.end; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	if _, err := scheduler.New(scheduler.Options{Secret: "short"}); err == nil {
+		t.Error("a short secret was taken")
+	}
 }
 
 func TestRefused(t *testing.T) {

@@ -1,7 +1,8 @@
 // Package store is the narrow interface between the scheduler core and its
 // database: a lock row that is changed only by compare-and-set (Locks), a shard's
-// partition that is changed only by conditional batches (Shards), and the three
-// outcomes that any request can have.
+// partition that is changed only by conditional batches (Shards), a history of runs that
+// is written plainly as nothing rests on it (Runs), and the three outcomes that any
+// request can have.
 //
 // The outcome is the heart of it. A request to a distributed store that ends in
 // an error may have happened, and may yet happen: the request can sit in a

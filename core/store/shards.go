@@ -47,6 +47,9 @@ type Header struct {
 	// Low marks: no live row of the kind is at or below its mark, and none will
 	// be inserted there.
 	LowPending, LowRunning, LowEnded int64
+	// Wall is the highest reading of any owner's wall clock, in ms since 1970: how
+	// far ahead the clocks were by which the rows were placed.
+	Wall int64
 }
 
 // Kind is a kind of row in a shard's partition.
@@ -87,8 +90,9 @@ type Row struct {
 	State   string // KindJob
 	Attempt int    // claims so far
 	Run     int64  // id of the last run
-	Due     int64  // ms since 1970: when a pending row fires
-	Ended   int64  // KindJob: ms since 1970
+	Due     int64  // ms since 1970, by the wall clock of the owner that wrote it: when a pending row fires
+	Wait    int64  // KindPending: for how long the job had to wait when the row was written, in ms; 0: not at all, but for its own time
+	Place   int64  // KindJob: At of the job's other row, by which it is found
 	Note    string // reason of the last failure
 	Body    []byte // the job
 }
@@ -212,6 +216,8 @@ type Shards interface {
 	// InboxDelete removes the row if its nonce is the named one. gone reports
 	// that no such row is there now, whoever removed it.
 	InboxDelete(ctx context.Context, s ShardID, id, nonce string, copyNo int) (gone bool, err error)
+	// InboxRow returns the row with an id, or nil; as current as InboxScan.
+	InboxRow(ctx context.Context, s ShardID, id string) (*InboxRow, error)
 	// InboxScan returns rows with ids after the given one, in order. It shows
 	// every insert that was acknowledged before it began.
 	InboxScan(ctx context.Context, s ShardID, after string, limit int) ([]InboxRow, error)

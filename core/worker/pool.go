@@ -88,11 +88,17 @@ func (p *Pool) Wait() { p.wg.Wait() }
 // Start implements engine.Executor.
 func (p *Pool) Start(ctx context.Context, x engine.Execution, done func(error)) {
 	p.wg.Go(func() {
-		err := p.run(ctx, x)
-		p.Release(1)
-		done(err)
+		err := errGone
+		defer func() {
+			p.Release(1)
+			done(err)
+		}()
+		err = p.run(ctx, x)
 	})
 }
+
+// errGone: the handler's goroutine ended without returning (runtime.Goexit).
+var errGone = errors.New("worker: the handler ended its goroutine instead of returning")
 
 func (p *Pool) run(ctx context.Context, x engine.Execution) error {
 	ctx, cancel := context.WithCancelCause(ctx)

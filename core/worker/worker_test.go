@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -63,6 +64,7 @@ func TestResults(t *testing.T) {
 		"interrupted":     {handler: wait, end: job.ErrInterrupted, want: job.ErrInterrupted},
 		"lost":            {handler: wait, end: lost, want: engine.ErrExpired},
 		"not trusted":     {handler: wait, change: func(x *engine.Execution) { x.Begin = func() error { return lost } }, want: lost},
+		"goroutine ended": {handler: func(context.Context, *worker.Task) error { runtime.Goexit(); return nil }, says: "ended its goroutine"},
 		"unknown kind":    {change: func(x *engine.Execution) { x.Run.Job.Kind = "other" }, says: `"other"`},
 		"success, though": {handler: func(ctx context.Context, t *worker.Task) error { _ = wait(ctx, t); return nil }, end: job.ErrInterrupted},
 	} {

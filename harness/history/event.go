@@ -178,7 +178,8 @@ type Change struct {
 	// was enqueued or redriven; 0 without one.
 	Run     int64 `json:"run,omitempty"`
 	Attempt int   `json:"attempt,omitempty"`
-	// DueMS is when the job is due from now on (enqueue, retry, rescue, redrive).
+	// DueMS is when the job is due from now on (enqueue, retry, rescue, redrive), or
+	// when it was (claim): earlier than said before, if another wall clock said that.
 	DueMS int64 `json:"due_ms,omitempty"`
 }
 

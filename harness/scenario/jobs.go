@@ -245,7 +245,11 @@ func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.Sh
 				return nil, err
 			}
 			for _, row := range rows {
-				note(row.ID, history.JobRow{Kind: name, State: row.State, Attempt: row.Attempt, Run: row.Run, DueMS: row.Due, EndedMS: row.Ended})
+				x := history.JobRow{Kind: name, State: row.State, Attempt: row.Attempt, Run: row.Run, DueMS: row.Due}
+				if job.State(row.State).Ended() {
+					x.EndedMS = row.Place
+				}
+				note(row.ID, x)
 				if kind == store.KindJob && row.Run > 0 {
 					claimed = append(claimed, job.ID(row.ID))
 				}

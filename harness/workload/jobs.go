@@ -107,7 +107,7 @@ func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
 	}
 	return scheduler.New(scheduler.Options{
 		Listener: listener, Members: members,
-		Shards: shards, Slots: j.Slots, Engine: o, Sink: tasks,
+		Shards: shards, Slots: j.Slots, Engine: o, Sink: tasks, Runs: cassandra.NewRuns(p.lockDB),
 		Handlers: map[string]worker.Handler{JobKind: handler},
 	})
 }

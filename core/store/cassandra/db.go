@@ -122,12 +122,8 @@ func (db *DB) CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (ap
 				Consistency(db.cfg.consistency()).SerialConsistency(db.cfg.serial())
 			all, err = readRows(q.Iter(), nullZero)
 		} else {
-			b := db.session.NewBatch(gocql.UnloggedBatch).WithContext(ctx)
-			b.SetConsistency(db.cfg.consistency())
+			b := db.batch(ctx, stmts)
 			b.SerialConsistency(db.cfg.serial())
-			for _, s := range stmts {
-				b.Query(s.CQL, s.Args...)
-			}
 			all, err = executeBatch(db.session, b)
 		}
 		if err != nil {
@@ -140,6 +136,31 @@ func (db *DB) CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (ap
 		return false, nil, err
 	}
 	return applied, rows, nil
+}
+
+// Write runs statements of one partition without conditions: one plain write, or one
+// UNLOGGED batch. It is for tables that no conditional statement touches.
+func (db *DB) Write(ctx context.Context, stmts ...store.Statement) error {
+	if len(stmts) == 0 {
+		return &store.Error{Op: "write", Outcome: store.Fail, Cause: errors.New("no statement")}
+	}
+	info := StatementInfo{CQL: shape(stmts), Consistency: db.cfg.Consistency}
+	return db.do(ctx, 0, stmts[0], "write", info, func(ctx context.Context) error {
+		if len(stmts) == 1 {
+			return db.session.Query(stmts[0].CQL, stmts[0].Args...).WithContext(ctx).Consistency(db.cfg.consistency()).Exec()
+		}
+		return db.session.ExecuteBatch(db.batch(ctx, stmts))
+	})
+}
+
+// batch is an UNLOGGED batch at the session's consistency.
+func (db *DB) batch(ctx context.Context, stmts []store.Statement) *gocql.Batch {
+	b := db.session.NewBatch(gocql.UnloggedBatch).WithContext(ctx)
+	b.SetConsistency(db.cfg.consistency())
+	for _, s := range stmts {
+		b.Query(s.CQL, s.Args...)
+	}
+	return b
 }
 
 // Coordinator returns the IP of the node to which requests for a lock go first,

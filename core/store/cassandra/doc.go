@@ -57,6 +57,13 @@
 // (tombstone_failure_threshold). It is for when owners cannot be reached, not for
 // every job.
 //
+// # Runs
+//
+// The table runs is for people, and the only one that is written plainly: no condition
+// ever touches it, as a plain write does not see what a conditional one decides, nor
+// the reverse. Its rows expire by the table's own time to live of two weeks, and are compacted by
+// days, so that whole files are dropped.
+//
 // # Coordinators
 //
 // First copies for one partition go through one node, its first replica that is

@@ -8,9 +8,11 @@ import (
 )
 
 const (
-	insertInbox = "INSERT INTO inbox (queue, shard, id, nonce, body) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS"
-	deleteInbox = "DELETE FROM inbox" + whereShard + " AND id = ? IF nonce = ?"
-	scanInbox   = "SELECT id, nonce, body FROM inbox" + whereShard + " AND id > ? LIMIT ?"
+	insertInbox  = "INSERT INTO inbox (queue, shard, id, nonce, body) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS"
+	deleteInbox  = "DELETE FROM inbox" + whereShard + " AND id = ? IF nonce = ?"
+	readInbox    = "SELECT id, nonce, body FROM inbox" + whereShard
+	readInboxRow = readInbox + " AND id = ?"
+	scanInbox    = readInbox + " AND id > ? LIMIT ?"
 )
 
 // InboxPut implements store.Shards.
@@ -52,12 +54,25 @@ func (s *Shards) InboxDelete(ctx context.Context, id store.ShardID, job, nonce s
 	return false, malformed(op, rows)
 }
 
+// InboxRow implements store.Shards.
+func (s *Shards) InboxRow(ctx context.Context, id store.ShardID, job string) (*store.InboxRow, error) {
+	rows, err := s.readInbox(ctx, id, onShard(id, readInboxRow, job))
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[0], nil
+}
+
 // InboxScan implements store.Shards by a plain quorum read, see Scan.
 func (s *Shards) InboxScan(ctx context.Context, id store.ShardID, after string, limit int) ([]store.InboxRow, error) {
 	if limit < 1 {
 		return nil, nil
 	}
-	rows, err := s.read(ctx, false, onShard(id, scanInbox, after, limit))
+	return s.readInbox(ctx, id, onShard(id, scanInbox, after, limit))
+}
+
+func (s *Shards) readInbox(ctx context.Context, id store.ShardID, stmt store.Statement) ([]store.InboxRow, error) {
+	rows, err := s.read(ctx, false, stmt)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +82,7 @@ func (s *Shards) InboxScan(ctx context.Context, id store.ShardID, after string, 
 		nonce, ok2 := row["nonce"].(string)
 		body, ok3 := row["body"].([]byte)
 		if !ok1 || !ok2 || !ok3 || nonce == "" {
-			return nil, malformed("scan the inbox of "+id.String(), []map[string]any{row})
+			return nil, malformed("read the inbox of "+id.String(), []map[string]any{row})
 		}
 		out = append(out, store.InboxRow{ID: job, Nonce: nonce, Body: body})
 	}

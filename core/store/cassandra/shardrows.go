@@ -12,25 +12,25 @@ const (
 	whereHeader = whereShard + " AND kind = 0 AND at = 0 AND id = ''"
 	whereRow    = whereShard + " AND kind = ? AND at = ? AND id = ?"
 
-	readHeader = "SELECT fence, tick, nonce, owner, addr, ttl_ms, read_mark, low_pending, low_running, low_ended FROM shards" + whereHeader
+	readHeader = "SELECT fence, tick, nonce, owner, addr, ttl_ms, read_mark, low_pending, low_running, low_ended, wall FROM shards" + whereHeader
 
-	insertShardHeader = "INSERT INTO shards (queue, shard, kind, at, id, fence, tick, nonce, owner, addr, ttl_ms, read_mark, low_pending, low_running, low_ended) " +
-		"VALUES (?, ?, 0, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
+	insertShardHeader = "INSERT INTO shards (queue, shard, kind, at, id, fence, tick, nonce, owner, addr, ttl_ms, read_mark, low_pending, low_running, low_ended, wall) " +
+		"VALUES (?, ?, 0, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
 
 	// The whole stamp is named: a rejected UPDATE returns only what it names, and
 	// a condition on less could hold again for a late copy.
-	updateShardHeader = "UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ?" +
+	updateShardHeader = "UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ?, wall = ?" +
 		whereHeader + " IF fence = ? AND tick = ? AND nonce = ?"
 
 	// All columns are written, so that nothing of an overwritten row shows through.
-	putShardRow = "INSERT INTO shards (queue, shard, kind, at, id, state, attempt, run, due, ended, note, body) " +
-		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	putShardRow = "INSERT INTO shards (queue, shard, kind, at, id, state, attempt, run, due, wait, place, note, body) " +
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	putNewShardRow  = putShardRow + " IF NOT EXISTS"
 	deleteShardRow  = "DELETE FROM shards" + whereRow
 	deleteShardUpTo = "DELETE FROM shards" + whereShard + " AND kind = ? AND at <= ?"
 
-	readRow   = "SELECT kind, at, id, state, attempt, run, due, ended, note, body FROM shards" + whereRow
-	readRange = "SELECT kind, at, id, state, attempt, run, due, ended, note, body FROM shards" + whereShard +
+	readRow   = "SELECT kind, at, id, state, attempt, run, due, wait, place, note, body FROM shards" + whereRow
+	readRange = "SELECT kind, at, id, state, attempt, run, due, wait, place, note, body FROM shards" + whereShard +
 		" AND kind = ? AND (at, id) > (?, ?) AND (at) <= (?) LIMIT ?"
 )
 
@@ -63,7 +63,7 @@ func selectRange(id store.ShardID, r store.Range) store.Statement {
 }
 
 func headerArgs(h store.Header) []any {
-	return []any{h.Fence, h.Tick, nonceArg(h.Nonce), h.Owner, h.Addr, h.TTL.Milliseconds(), h.Read, h.LowPending, h.LowRunning, h.LowEnded}
+	return []any{h.Fence, h.Tick, nonceArg(h.Nonce), h.Owner, h.Addr, h.TTL.Milliseconds(), h.Read, h.LowPending, h.LowRunning, h.LowEnded, h.Wall}
 }
 
 func newHeader(id store.ShardID) store.Statement {
@@ -102,7 +102,7 @@ func change(id store.ShardID, op store.Op) store.Statement {
 	// A note is for people, and often cut from somebody's error message: bytes
 	// that are not UTF-8 would have the whole batch refused.
 	note := strings.ToValidUTF8(r.Note, "\uFFFD")
-	return onShard(id, cql, int8(r.Kind), r.At, r.ID, r.State, r.Attempt, r.Run, r.Due, r.Ended, note, blob(r.Body))
+	return onShard(id, cql, int8(r.Kind), r.At, r.ID, r.State, r.Attempt, r.Run, r.Due, r.Wait, r.Place, note, blob(r.Body))
 }
 
 // blob: nil would be null, and null is a tombstone.
@@ -174,7 +174,7 @@ func headerOf(row map[string]any) (*store.Header, bool) {
 	}
 	var ttl int64
 	for name, dest := range map[string]*int64{"ttl_ms": &ttl, "read_mark": &h.Read,
-		"low_pending": &h.LowPending, "low_running": &h.LowRunning, "low_ended": &h.LowEnded} {
+		"low_pending": &h.LowPending, "low_running": &h.LowRunning, "low_ended": &h.LowEnded, "wall": &h.Wall} {
 		v, is := row[name].(int64)
 		*dest, ok = v, ok && is
 	}
@@ -191,7 +191,7 @@ func rowOf(row map[string]any) (store.Row, bool) {
 		v, is := row[name].(string)
 		*dest, ok = v, ok && is
 	}
-	for name, dest := range map[string]*int64{"run": &r.Run, "due": &r.Due, "ended": &r.Ended} {
+	for name, dest := range map[string]*int64{"run": &r.Run, "due": &r.Due, "wait": &r.Wait, "place": &r.Place} {
 		v, is := row[name].(int64)
 		*dest, ok = v, ok && is
 	}

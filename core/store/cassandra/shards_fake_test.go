@@ -58,7 +58,7 @@ func (f *fakeShards) begin(ctx context.Context, copyNo int) error {
 // headerRow makes a header's columns of the arguments that begin with the fence.
 func headerRow(a []any) map[string]any {
 	row := map[string]any{"kind": int8(0), "at": int64(0), "id": ""}
-	for n, name := range []string{"fence", "tick", "nonce", "owner", "addr", "ttl_ms", "read_mark", "low_pending", "low_running", "low_ended"} {
+	for n, name := range []string{"fence", "tick", "nonce", "owner", "addr", "ttl_ms", "read_mark", "low_pending", "low_running", "low_ended", "wall"} {
 		row[name] = a[n]
 	}
 	row["nonce"] = stored(a[2].(string))
@@ -79,7 +79,8 @@ func fakeKey(a []any) store.Key {
 
 func fakeRow(a []any) map[string]any {
 	return map[string]any{"kind": a[0].(int8), "at": a[1].(int64), "id": a[2].(string), "state": a[3].(string), "attempt": a[4].(int),
-		"run": a[5].(int64), "due": a[6].(int64), "ended": a[7].(int64), "note": a[8].(string), "body": a[9].([]byte)}
+		"run": a[5].(int64), "due": a[6].(int64), "wait": a[7].(int64), "place": a[8].(int64),
+		"note": a[9].(string), "body": a[10].([]byte)}
 }
 
 func (f *fakeShards) CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (bool, []map[string]any, error) {
@@ -135,9 +136,9 @@ func (f *fakeShards) exec(s store.Statement) (holds bool, row map[string]any, is
 		row = maps.Clone(p.rows[store.Key{}])
 		return row == nil, row, false, func() { p.rows[store.Key{}] = headerRow(a[2:]) }
 	case updateShardHeader:
-		p := f.part(a[10], a[11])
+		p := f.part(a[11], a[12])
 		row = maps.Clone(p.rows[store.Key{}])
-		holds = row != nil && row["fence"] == a[12] && row["tick"] == a[13] && row["nonce"] == stored(a[14].(string))
+		holds = row != nil && row["fence"] == a[13] && row["tick"] == a[14] && row["nonce"] == stored(a[15].(string))
 		return holds, row, false, func() { p.rows[store.Key{}] = headerRow(a) }
 	case putShardRow, putNewShardRow:
 		p, k := f.part(a[0], a[1]), fakeKey(a[2:])
@@ -205,6 +206,10 @@ func (f *fakeShards) QueryBy(ctx context.Context, copyNo int, _ bool, s store.St
 			if k.Kind == after.Kind && after.Less(k) && k.At <= a[5].(int64) && len(out) < a[6].(int) {
 				take(k)
 			}
+		}
+	case readInboxRow:
+		if row := p.inbox[a[2].(string)]; row != nil {
+			out = append(out, maps.Clone(row))
 		}
 	case scanInbox:
 		for _, id := range slices.Sorted(maps.Keys(p.inbox)) {

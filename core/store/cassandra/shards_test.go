@@ -74,14 +74,14 @@ func TestBatchOf(t *testing.T) {
 	run := store.Key{Kind: store.KindRunning, At: 4<<32 | 1, ID: "j"}
 	ops := []store.Op{op(store.DeleteUpTo, store.Key{Kind: store.KindPending, At: 5}), op(store.Delete, pending), op(store.Put, run), op(store.PutNew, jobRow)}
 	ops[2].Row.Note = "cut \xc3"
-	stmts := batchOf(shardA, store.Batch{From: store.Stamp{}, To: store.Header{Stamp: stampB, Owner: "w", Addr: "a:1", TTL: 6e9, Read: 1, LowPending: 2, LowRunning: 3, LowEnded: 4}, Ops: ops})
+	stmts := batchOf(shardA, store.Batch{From: store.Stamp{}, To: store.Header{Stamp: stampB, Owner: "w", Addr: "a:1", TTL: 6e9, Read: 1, LowPending: 2, LowRunning: 3, LowEnded: 4, Wall: 5}, Ops: ops})
 	want := []struct {
 		cql  string
 		args []any
 	}{
-		{updateShardHeader, []any{int64(4), int64(8), stampB.Nonce, "w", "a:1", int64(6000), int64(1), int64(2), int64(3), int64(4), "q", 3, int64(0), int64(0), noNonce}},
-		{putNewShardRow, []any{"q", 3, int8(3), int64(0), "j", "", 0, int64(0), int64(0), int64(0), "", []byte{}}},
-		{putShardRow, []any{"q", 3, int8(2), run.At, "j", "", 0, int64(0), int64(0), int64(0), "cut \uFFFD", []byte{}}},
+		{updateShardHeader, []any{int64(4), int64(8), stampB.Nonce, "w", "a:1", int64(6000), int64(1), int64(2), int64(3), int64(4), int64(5), "q", 3, int64(0), int64(0), noNonce}},
+		{putNewShardRow, []any{"q", 3, int8(3), int64(0), "j", "", 0, int64(0), int64(0), int64(0), int64(0), "", []byte{}}},
+		{putShardRow, []any{"q", 3, int8(2), run.At, "j", "", 0, int64(0), int64(0), int64(0), int64(0), "cut \uFFFD", []byte{}}},
 		{deleteShardRow, []any{"q", 3, int8(1), int64(10), "j"}},
 		{deleteShardUpTo, []any{"q", 3, int8(1), int64(5)}},
 	}

@@ -237,6 +237,18 @@ func (s *Store) inboxDelete(id store.ShardID, job, nonce string) (gone bool) {
 	return !ok
 }
 
+func (s *Store) inboxRow(id store.ShardID, job string) *store.InboxRow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.partition(id); p != nil {
+		if row, ok := p.inbox[job]; ok {
+			row.Body = bytes.Clone(row.Body)
+			return &row
+		}
+	}
+	return nil
+}
+
 func (s *Store) inboxScan(id store.ShardID, after string, limit int) []store.InboxRow {
 	p := s.partition(id)
 	if p == nil {

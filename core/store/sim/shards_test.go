@@ -108,6 +108,9 @@ func TestShardConformanceFindsBrokenStores(t *testing.T) {
 			})
 		},
 		"the owner is not stored":                  func(_ *sim.Store, b *brokenShards) { b.batch = func(b *store.Batch) { b.To.Owner = "" } },
+		"waits are not stored":                     func(_ *sim.Store, b *brokenShards) { b.batch = ops(func(o *store.Op) { o.Row.Wait = 0 }) },
+		"places are not stored":                    func(_ *sim.Store, b *brokenShards) { b.batch = ops(func(o *store.Op) { o.Row.Place = 0 }) },
+		"the highest clock is not stored":          func(_ *sim.Store, b *brokenShards) { b.batch = func(b *store.Batch) { b.To.Wall = 0 } },
 		"marks are not stored":                     func(_ *sim.Store, b *brokenShards) { b.batch = func(b *store.Batch) { b.To.LowRunning = 0 } },
 		"scans are not limited":                    func(_ *sim.Store, b *brokenShards) { b.rng = func(r *store.Range) { r.Limit = 1000 } },
 		"scans have no end":                        func(_ *sim.Store, b *brokenShards) { b.rng = func(r *store.Range) { r.UpTo = 1 << 62 } },

@@ -158,6 +158,15 @@ func (p *Session) InboxDelete(ctx context.Context, s store.ShardID, id, nonce st
 	return gone, nil
 }
 
+// InboxRow implements store.Shards.
+func (p *Session) InboxRow(ctx context.Context, s store.ShardID, id string) (*store.InboxRow, error) {
+	var got *store.InboxRow
+	if err := p.Call(ctx, "inbox row "+id, func() { got = p.store.inboxRow(s, id) }); err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
 // InboxScan implements store.Shards.
 func (p *Session) InboxScan(ctx context.Context, s store.ShardID, after string, limit int) ([]store.InboxRow, error) {
 	var got []store.InboxRow

@@ -38,12 +38,14 @@ type Store struct {
 	before  map[string]*store.Version // the version before the current one
 	changes []Change
 	tables  tables
+	runs    map[store.RunsDay]map[runKey]store.RunRow
 	members map[memberKey]beat
 }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{rows: map[string]*store.Version{}, before: map[string]*store.Version{}, members: map[memberKey]beat{},
+	return &Store{rows: map[string]*store.Version{}, before: map[string]*store.Version{},
+		runs: map[store.RunsDay]map[runKey]store.RunRow{}, members: map[memberKey]beat{},
 		tables: tables{queues: map[string]int{}, shards: map[store.ShardID]*partition{}}}
 }
 

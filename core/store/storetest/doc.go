@@ -1,4 +1,4 @@
-// Package storetest holds the conformance suites of store.Locks and store.Shards:
+// Package storetest holds the conformance suites of store.Locks, store.Shards and store.Runs:
 // what the protocols of the lock and of the engine rest on, checked against any
 // implementation, in memory or real.
 //

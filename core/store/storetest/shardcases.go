@@ -139,7 +139,7 @@ func rowEdges(r *shardRig) {
 	}
 	rows := []store.Row{
 		{Key: key(store.KindPending, 0, "0-ü 'quoted' \"x\""), Note: "wörds \n\t\x00", Body: []byte{0, 255}},
-		{Key: key(store.KindRunning, 1<<62, "1"), Attempt: 1 << 30, Run: 1<<63 - 1, Due: -1, Ended: 1 << 62, Body: big},
+		{Key: key(store.KindRunning, 1<<62, "1"), Attempt: 1 << 30, Run: 1<<63 - 1, Due: -1, Wait: 1 << 61, Place: 1 << 62, Body: big},
 		{Key: key(store.KindDLQ, 5, "2")},
 	}
 	s := r.start()
@@ -271,6 +271,7 @@ func inboxOnce(r *shardRig) {
 	remove(first.Nonce, true)
 	remove(first.Nonce, true)
 	r.inbox("", 10)
+	r.inboxRow("a", nil)
 	put(second, true, "")
 	remove(first.Nonce, false)
 	r.inbox("", 10, second)
@@ -285,6 +286,17 @@ func (r *shardRig) inbox(from string, limit int, want ...store.InboxRow) {
 	}
 	if !same {
 		r.t.Errorf("InboxScan(%q, %d) = %v, %v, want %v", from, limit, got, err, want)
+	}
+	for _, w := range want {
+		r.inboxRow(w.ID, &w)
+	}
+}
+
+func (r *shardRig) inboxRow(id string, want *store.InboxRow) {
+	r.t.Helper()
+	got, err := r.s.InboxRow(r.ctx, r.id, id)
+	if err != nil || (got == nil) != (want == nil) || got != nil && (got.ID != want.ID || got.Nonce != want.Nonce || string(got.Body) != string(want.Body)) {
+		r.t.Errorf("InboxRow(%q) = %v, %v, want %v", id, got, err, want)
 	}
 }
 
@@ -307,6 +319,8 @@ func inboxScans(r *shardRig) {
 	other := *r
 	other.id.Shard = 1
 	other.inbox("", 10)
+	other.inboxRow("a", nil)
+	r.inboxRow("aa", nil)
 }
 
 func shardNotSent(r *shardRig) {

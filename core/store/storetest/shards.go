@@ -72,7 +72,7 @@ func (r *shardRig) create() bool {
 
 // after is a header one tick later.
 func after(h store.Stamp) store.Header {
-	return store.Header{Stamp: store.Stamp{Fence: h.Fence, Tick: h.Tick + 1, Nonce: uuid.NewString()}, Owner: "w1", Addr: "host:1", TTL: 6 * time.Second, Read: 7, LowPending: 1, LowRunning: 2, LowEnded: 3}
+	return store.Header{Stamp: store.Stamp{Fence: h.Fence, Tick: h.Tick + 1, Nonce: uuid.NewString()}, Owner: "w1", Addr: "host:1", TTL: 6 * time.Second, Read: 7, LowPending: 1, LowRunning: 2, LowEnded: 3, Wall: 4}
 }
 
 func (r *shardRig) commit(from store.Stamp, to store.Header, ops ...store.Op) store.CommitResult {
@@ -121,7 +121,7 @@ func key(kind store.Kind, at int64, id string) store.Key {
 }
 
 func putRow(kind store.Kind, at int64, id string) store.Op {
-	return store.Op{Kind: store.Put, Row: store.Row{Key: key(kind, at, id), State: "pending", Attempt: 1, Run: 2, Due: 3, Ended: 4, Note: "note", Body: []byte("body")}}
+	return store.Op{Kind: store.Put, Row: store.Row{Key: key(kind, at, id), State: "pending", Attempt: 1, Run: 2, Due: 3, Wait: 5, Place: 4, Note: "note", Body: []byte("body")}}
 }
 
 func newRow(id string) store.Op {
@@ -136,7 +136,7 @@ func sameRow(a, b store.Row) bool {
 	if !bytes.Equal(a.Body, b.Body) {
 		return false
 	}
-	return a.Key == b.Key && a.State == b.State && a.Attempt == b.Attempt && a.Run == b.Run && a.Due == b.Due && a.Ended == b.Ended && a.Note == b.Note
+	return a.Key == b.Key && a.State == b.State && a.Attempt == b.Attempt && a.Run == b.Run && a.Due == b.Due && a.Wait == b.Wait && a.Place == b.Place && a.Note == b.Note
 }
 
 func (r *shardRig) row(k store.Key, want *store.Row) {

@@ -13,8 +13,8 @@ import (
 type writeFunc func(context.Context, store.ShardID, *store.Header, []store.Op) error
 
 const (
-	plainHeaderCQL = `UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ? WHERE queue = ? AND shard = ? AND kind = 0 AND at = 0 AND id = ''`
-	plainPutCQL    = `INSERT INTO shards (queue, shard, kind, at, id, state, attempt, run, due, ended, note, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	plainHeaderCQL = `UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ?, wall = ? WHERE queue = ? AND shard = ? AND kind = 0 AND at = 0 AND id = ''`
+	plainPutCQL    = `INSERT INTO shards (queue, shard, kind, at, id, state, attempt, run, due, wait, place, note, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	plainDeleteCQL = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at = ? AND id = ?`
 	plainTrimCQL   = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at <= ?`
 )
@@ -33,7 +33,7 @@ func plainBatch(id store.ShardID, h *store.Header, ops []store.Op) (string, []an
 	var args []any
 	add := func(cql string, a ...any) { stmts, args = append(stmts, cql), append(args, a...) }
 	if h != nil {
-		add(plainHeaderCQL, h.Fence, h.Tick, h.Nonce, h.Owner, h.Addr, h.TTL.Milliseconds(), h.Read, h.LowPending, h.LowRunning, h.LowEnded, id.Queue, id.Shard)
+		add(plainHeaderCQL, h.Fence, h.Tick, h.Nonce, h.Owner, h.Addr, h.TTL.Milliseconds(), h.Read, h.LowPending, h.LowRunning, h.LowEnded, h.Wall, id.Queue, id.Shard)
 	}
 	for _, op := range ops {
 		r := op.Row
@@ -43,7 +43,7 @@ func plainBatch(id store.ShardID, h *store.Header, ops []store.Op) (string, []an
 		case store.DeleteUpTo:
 			add(plainTrimCQL, id.Queue, id.Shard, int8(r.Kind), r.At)
 		default:
-			add(plainPutCQL, id.Queue, id.Shard, int8(r.Kind), r.At, r.ID, r.State, r.Attempt, r.Run, r.Due, r.Ended, r.Note, append([]byte{}, r.Body...))
+			add(plainPutCQL, id.Queue, id.Shard, int8(r.Kind), r.At, r.ID, r.State, r.Attempt, r.Run, r.Due, r.Wait, r.Place, r.Note, append([]byte{}, r.Body...))
 		}
 	}
 	return "BEGIN UNLOGGED BATCH " + strings.Join(stmts, "; ") + "; APPLY BATCH", args
