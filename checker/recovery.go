@@ -39,6 +39,9 @@ type FaultRecovery struct {
 	SlowestLock string  `json:"slowest_lock,omitempty"`
 	// Locks is how many locks had such a release; of 0 the times mean nothing.
 	Locks int `json:"locks"`
+
+	healed  int64    // the instant
+	without []string // locks that had successes before and none after
 }
 
 // Why an orphan is not judged.
@@ -298,10 +301,13 @@ func (a *analysis) afterHeals() []FaultRecovery {
 		if e.Op != history.NoteFault || e.Fault == nil || e.Fault.Action != history.ActionHeal {
 			continue
 		}
-		f := FaultRecovery{ID: e.Fault.ID, Name: e.Fault.Name}
+		f := FaultRecovery{ID: e.Fault.ID, Name: e.Fault.Name, healed: e.TS}
 		for j, l := range a.rows {
 			k := sort.Search(len(ends[j]), func(k int) bool { return ends[j][k] >= e.TS })
 			if k == len(ends[j]) {
+				if k > 0 {
+					f.without = append(f.without, l.name)
+				}
 				continue
 			}
 			took := float64(ends[j][k]-e.TS) / 1e6
