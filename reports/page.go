@@ -48,6 +48,7 @@ func (r *run) page(d drawn) (page, error) {
 		p.Zooms = append(p.Zooms, zoomView{z.Title, z.Inline()})
 	}
 	p.Takeovers, p.MoreTakes = r.takeovers()
+	p.Thresholds = r.thresholds()
 	p.Table, p.Headers = r.latencyTable()
 	p.Files, p.Logs = r.files()
 	if len(r.analysis.Ops) == 0 {
