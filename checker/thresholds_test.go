@@ -85,7 +85,7 @@ func TestThresholds(t *testing.T) {
 		"answers that are lost": {100, 1, lock("p99", "fault", 9000), unanswered(2, history.Unknown), StatusFail, "longer than anybody waited, of 102 operations, 2 without success"},
 		"calls given up":        {100, 1, lock("p99", "fault", 9000), unanswered(2, history.Fail), StatusFail, "2 without success"},
 		"one given up of many":  {100, 1, lock("p99", "fault", 100), unanswered(1, history.Fail), StatusPass, "100.0 ms, of 101 operations, 1 without success"},
-		"what never ended":      {100, 1, lock("max", "fault", 100), func(y *tiny) {
+		"what never ended": {100, 1, lock("max", "fault", 100), func(y *tiny) {
 			y.lock(30_000, 0, "w2.1/c1", "", 0)
 			y.note(30_001, "w2.1", history.Event{Op: history.NoteCrash})
 		}, StatusPass, "of 100 operations"},
