@@ -85,6 +85,7 @@ func (g GateRun) section(md *strings.Builder) {
 	}
 	fmt.Fprintf(md, "\n%s\n", cell(g.Result.Summary))
 	g.findings(md)
+	g.causes(md)
 	var rows [][]string
 	for _, p := range g.Result.Properties {
 		found := p.Detail
@@ -124,6 +125,29 @@ func (g GateRun) findings(md *strings.Builder) {
 				md.WriteString("\n")
 			}
 			fmt.Fprintf(md, "- **%s** %s\n", p.ID, cell(v.Message))
+		}
+	}
+}
+
+// causes are the mechanisms that fit best, with their evidence.
+func (g GateRun) causes(md *strings.Builder) {
+	if g.Report == nil || g.Report.Explanation == nil {
+		return
+	}
+	for i, c := range g.Report.Explanation.Causes {
+		if c.Rank > 1 {
+			break
+		}
+		if i == 0 {
+			md.WriteString("\n### Likely cause\n\n")
+		}
+		fmt.Fprintf(md, "- **%s** (%s)", cell(sentenceCase(c.Statement)), c.Mechanism)
+		if len(c.Alternatives) > 0 {
+			fmt.Fprintf(md, " This history cannot tell it from %s.", join(c.Alternatives))
+		}
+		md.WriteString("\n")
+		for _, e := range c.Evidence {
+			fmt.Fprintf(md, "  - %s\n", cell(e))
 		}
 	}
 }

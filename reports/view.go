@@ -31,6 +31,7 @@ type page struct {
 	Why, Todo  []string
 	Command    string
 	Properties []propertyView
+	Cause      *explanationView // nil: there is nothing to explain
 	Violations []violationView
 	Strip      template.HTML
 	Rates      []template.HTML

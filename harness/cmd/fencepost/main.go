@@ -53,6 +53,7 @@ func newRootCmd() *cobra.Command {
 		newChaosCmd(),
 		newBenchCmd(),
 		newCheckCmd(),
+		newExplainCmd(),
 		newReportCmd(),
 		newResultsCmd(),
 		newEvidenceCmd(),
