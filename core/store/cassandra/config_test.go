@@ -152,7 +152,7 @@ func TestReplicationCQL(t *testing.T) {
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	stmts := statements(Schema())
-	if len(stmts) != 6 {
+	if len(stmts) != 7 {
 		t.Fatalf("%d statements", len(stmts))
 	}
 	for _, s := range stmts {

@@ -84,11 +84,35 @@ func Migrate(ctx context.Context, cfg Config, r Replication) error {
 	})
 }
 
-// DropKeyspace removes the keyspace and everything in it.
+// DropKeyspace removes the keyspace and everything in it, by a request to each node
+// that is up. One node would do if all of them could be relied on to hear of it; one
+// that comes from a partition may not, and then, with what it believes to be there,
+// stays of its own opinion for minutes. To drop what is gone changes nothing.
 func DropKeyspace(ctx context.Context, cfg Config) error {
 	return ddl(ctx, cfg, func(db *DB, keyspace string) error {
-		return db.Exec(ctx, "DROP KEYSPACE IF EXISTS "+keyspace)
+		nodes := db.policy.up()
+		var errs []error
+		for _, ip := range nodes {
+			if err := db.execOn(ctx, ip, "DROP KEYSPACE IF EXISTS "+keyspace); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if len(errs) == len(nodes) {
+			return errors.Join(errs...)
+		}
+		return db.awaitSchema(ctx)
 	})
+}
+
+// execOn runs a statement with the named node as coordinator.
+func (db *DB) execOn(ctx context.Context, ip, cql string) error {
+	ctx, cancel := context.WithTimeout(ctx, db.cfg.RequestTimeout)
+	defer cancel()
+	err := db.session.Query(cql).WithContext(context.WithValue(ctx, routeKey{}, &route{ip: ip})).Exec()
+	if err != nil {
+		return classify(ctx, cql+" on "+ip, err)
+	}
+	return nil
 }
 
 func ddl(ctx context.Context, cfg Config, f func(*DB, string) error) error {
