@@ -13,7 +13,9 @@ BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.b
 chaos_flags = $(if $(SEED),--seed=$(SEED)) $(if $(SYSTEM),--system=$(SYSTEM)) $(if $(CLUSTER),--cluster=$(CLUSTER)) \
 	$(if $(CONTENTION),--contention=$(CONTENTION)) $(if $(WORKERS),--workers=$(WORKERS)) $(if $(CLIENTS),--clients=$(CLIENTS)) \
 	$(if $(TTL),--ttl=$(TTL)) $(if $(DURATION),--duration=$(DURATION)) $(if $(KEEP),--keep) \
-	$(if $(PAXOS),--paxos=$(PAXOS))
+	$(if $(PAXOS),--paxos=$(PAXOS)) $(gate_flags)
+# What a CI system is told: docs/ci.md.
+gate_flags = $(if $(JUNIT),--junit=$(JUNIT)) $(if $(SUMMARY),--summary=$(SUMMARY))
 
 .PHONY: help
 help: ## Show what can be made
@@ -21,6 +23,7 @@ help: ## Show what can be made
 	@echo
 	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME]'
 	@echo '             [CLUSTER=auto|local|up] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s] [PAXOS=v1|v2|…]'
+	@echo '             [JUNIT=junit.xml] [SUMMARY=auto|FILE]     (of evidence too: docs/ci.md)'
 	@echo '  make evidence [SET=locks|smoke|paxos] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [RETRY=1] [FRESH=1]'
 	@echo '  make power [MUTANT=name,name] [RUNS=2] [SEEDS=1,2] [FRESH=1]'
 	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
@@ -101,7 +104,7 @@ results: build ## Keep runs (RUNS="runs/…") in results/ and write RESULTS.md f
 	@$(BIN)/fencepost results $(RUNS)
 
 evidence_flags = $(if $(SEEDS),--seeds=$(SEEDS)) $(if $(FIRST),--first=$(FIRST)) $(if $(CONTENTION),--contention=$(CONTENTION)) \
-	$(if $(SCENARIOS),--scenarios=$(SCENARIOS)) $(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(FRESH),--fresh) $(if $(RETRY),--retry)
+	$(if $(SCENARIOS),--scenarios=$(SCENARIOS)) $(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(FRESH),--fresh) $(if $(RETRY),--retry) $(gate_flags)
 
 .PHONY: evidence
 evidence: build deps ## Run a set at several contentions under many seeds; goes on where it was stopped

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"fencepost/harness/history"
@@ -71,7 +72,12 @@ var checks = []check{
 	{"P12", "nothing fires early or is missed", checkTimes, true},
 	{"P13", "statements use the right consistency", checkStatements, false},
 	{"P14", "the run could have shown a violation", checkValidity, false},
+	{"P15", "the run stayed within the scenario's thresholds", checkThresholds, true},
 }
+
+// demanded are the properties that the scenario demands of the run: no system
+// promises them, and they always count.
+var demanded = []string{"P14", "P15"}
 
 // Check judges a history. It never panics on a history that the reader accepts;
 // a cancelled ctx ends the searches and leaves what they had to find unknown.
@@ -87,6 +93,7 @@ func Check(ctx context.Context, h *history.History, o Options) *Result {
 	}
 	r.Counts = a.count()
 	r.Recovery = a.recovery()
+	r.Thresholds = a.bounds
 	r.Verdict = verdict(r.Properties)
 	r.Summary = summarize(r, a)
 	r.Millis = millis(begin)
@@ -96,7 +103,7 @@ func Check(ctx context.Context, h *history.History, o Options) *Result {
 func (a *analysis) judge(ctx context.Context, c check) Property {
 	begin := time.Now()
 	p := Property{ID: c.id, Title: c.title}
-	if c.id != "P14" && !a.promised(c.id) {
+	if !slices.Contains(demanded, c.id) && !a.promised(c.id) {
 		p.Status, p.Detail = StatusNA, "not promised by the system under test"
 		return p
 	}

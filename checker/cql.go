@@ -10,11 +10,13 @@ import (
 // tokens, not by a grammar: a statement that is not understood is reported, never
 // passed over.
 type statement struct {
-	verb        string // SELECT, INSERT, UPDATE, DELETE, TRUNCATE, or a verb of DDL
-	table       string // without keyspace; lower case unless quoted
-	conditional bool   // IF
-	using       string // TTL or TIMESTAMP, "" for neither
-	filtering   bool   // ALLOW FILTERING
+	verb        string   // SELECT, INSERT, UPDATE, DELETE, TRUNCATE, or a verb of DDL
+	table       string   // without keyspace; lower case unless quoted
+	conditional bool     // IF
+	using       string   // TTL or TIMESTAMP, "" for neither
+	filtering   bool     // ALLOW FILTERING
+	sets        []string // columns that it writes, in order
+	names       []string // columns that its condition names, in order
 }
 
 // ddl are the verbs that change no rows.
@@ -143,12 +145,22 @@ func parseStatement(toks []cqlToken) (statement, error) {
 		return s, fmt.Errorf("no table is found in this %s", s.verb)
 	}
 	s.table = table
-	for i, t := range toks[from+1:] {
+	toks = toks[from+1:]
+	setting := false // in the list of what is written
+	for i, t := range toks {
 		next := cqlToken{}
-		if j := from + 2 + i; j < len(toks) {
-			next = toks[j]
+		if i+1 < len(toks) {
+			next = toks[i+1]
 		}
 		switch {
+		case t.is("SET"), t.text == "(" && s.verb == "INSERT" && s.sets == nil:
+			setting = true
+		case t.is("WHERE"), t.is("VALUES"):
+			setting = false
+		case setting && t.name && !t.is("IF") && (s.verb == "INSERT" || next.text == "="):
+			s.sets = append(s.sets, t.text)
+		case s.conditional && t.name && slices.Contains([]string{"=", "<", ">", "!"}, next.text):
+			s.names = append(s.names, t.text)
 		case t.is("IF") && s.verb != "SELECT":
 			s.conditional = true
 		case t.is("ALLOW") && next.is("FILTERING"):

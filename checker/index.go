@@ -48,6 +48,7 @@ type analysis struct {
 	silent    map[string][]history.Span // see silences
 	contend   []wait                    // see shardLives
 	recovered *Recovery
+	bounds    []Bound               // see checkThresholds
 	injected  []history.FaultWindow // see faults
 	searchEnd time.Time             // of all Porcupine searches; set by the first
 }

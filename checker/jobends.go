@@ -270,6 +270,7 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 	case open.end > 0 && a.tooLate(asked, due, open.drained):
 		open.why["it was due too shortly before the end"]++
 	default:
+		a.jobs.stuck = append(a.jobs.stuck, j)
 		events := both(j.last())
 		for _, o := range j.calls {
 			events = append(events, both(o)...)

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,6 +42,9 @@ type FaultRecovery struct {
 	SlowestLock string  `json:"slowest_lock,omitempty"`
 	// Locks is how many locks had such a release; of 0 the times mean nothing.
 	Locks int `json:"locks"`
+
+	healed  int64    // the instant
+	without []string // locks that had successes before and none after
 }
 
 // Why an orphan is not judged.
@@ -299,11 +303,12 @@ func (a *analysis) afterHeals() []FaultRecovery {
 		if e.Op != history.NoteFault || e.Fault == nil || e.Fault.Action != history.ActionHeal {
 			continue
 		}
-		f := FaultRecovery{ID: e.Fault.ID, Name: e.Fault.Name}
+		f := FaultRecovery{ID: e.Fault.ID, Name: e.Fault.Name, healed: e.TS}
 		for _, name := range sortedKeys(ends) {
 			ts := ends[name]
 			k := sort.Search(len(ts), func(k int) bool { return ts[k] >= e.TS })
 			if k == len(ts) {
+				f.without = append(f.without, cmp.Or(name, "the jobs' locks"))
 				continue
 			}
 			took := float64(ts[k]-e.TS) / 1e6

@@ -72,6 +72,18 @@ var (
 	seal  = history.Version{Fence: 3, Attempt: "z"}
 )
 
+// resurrected is a release that is given up, a read that does not show it, and an acquire
+// that finds it all the same.
+func resurrected(server bool, readFrom, readEnd int64) *script {
+	s := newScript()
+	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.OK, false)
+	s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 30, 40, history.Unknown, server)
+	s.read("w1.1/c1", heldA, readFrom, readEnd)
+	s.cas("w1.1/c2", history.OpAcquire, freeA, heldB, 70, 80, history.OK, false)
+	s.cas("harness", history.OpSeal, heldB, seal, 90, 95, history.OK, false)
+	return s
+}
+
 // TestResurrectedWrite is CASSANDRA-12126: a release times out at its
 // coordinator, a SERIAL read then sees the lock still held, and later the
 // release surfaces and lets another in. With open unknowns that is legal.
@@ -90,12 +102,7 @@ func TestResurrectedWrite(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			s := newScript()
-			s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.OK, false)
-			s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 30, 40, history.Unknown, tc.server)
-			s.read("w1.1/c1", heldA, tc.readFrom, tc.readEnd)
-			s.cas("w1.1/c2", history.OpAcquire, freeA, heldB, 70, 80, history.OK, false)
-			s.cas("harness", history.OpSeal, heldB, seal, 90, 95, history.OK, false)
+			s := resurrected(tc.server, tc.readFrom, tc.readEnd)
 			dir := t.TempDir()
 			p := property(s.check(t, dir), "P2")
 			if p.Encodings["open"] != "Ok" || p.Encodings["bounded"] != tc.bounded {

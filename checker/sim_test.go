@@ -47,6 +47,7 @@ type simConfig struct {
 	pause, crash            float64       // share of cycles with a pause; crashes a worker
 	apart                   time.Duration // between the wall clocks of two workers
 	bug                     bug
+	noted                   bool // plain statements are noted
 }
 
 const (
@@ -82,6 +83,7 @@ type simFile struct {
 	events []history.Event
 	lastID int64
 	dead   bool
+	asleep int64 // its machine sleeps until then
 }
 
 type world struct {
@@ -100,6 +102,7 @@ type world struct {
 	jobs     map[string]*simJob
 	draining bool // nothing is enqueued any more
 	n        int  // events
+	planted  planted
 	// back is handed a token by a coroutine that sleeps or ends.
 	back chan struct{}
 }
@@ -108,7 +111,7 @@ type world struct {
 func simulate(cfg simConfig) *history.History {
 	w := &world{
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.seed, 1)), now: int64(time.Hour),
-		rows: map[string]history.Version{}, sinks: map[string]*simSink{}, back: make(chan struct{}),
+		rows: map[string]history.Version{}, sinks: map[string]*simSink{}, back: make(chan struct{}), planted: newPlanted(),
 	}
 	w.host = w.file(harness)
 	for i := range cfg.locks {
@@ -230,6 +233,7 @@ func (w *world) harness(t *task) {
 	phase("fault")
 	fault := history.Fault{ID: "f1", Name: "partition", Action: history.ActionInject, Targets: []string{"n1"}}
 	note(history.Event{Op: history.NoteFault, Fault: &fault})
+	w.disturb(true)
 	t.sleep(2 * slice)
 	proof := fault
 	proof.Action, proof.Proven, proof.Text = history.ActionEvidence, true, "12 requests were held"
@@ -237,6 +241,7 @@ func (w *world) harness(t *task) {
 	phase("heal")
 	heal := fault
 	heal.Action = history.ActionHeal
+	w.disturb(false)
 	note(history.Event{Op: history.NoteFault, Fault: &heal})
 	phase("recover")
 	t.sleep(4 * slice)
@@ -261,7 +266,7 @@ func (w *world) seal(t *task) {
 	}
 	sort.Strings(names)
 	for _, name := range names {
-		from := w.rows[name] // absent: the seal is an insert
+		from := w.row(name) // absent: the seal is an insert
 		to := history.Version{Fence: from.Fence + 1, Attempt: w.uuid()}
 		e := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpSeal, Key: name, From: &from, To: &to}
 		w.record(w.host, e)
@@ -297,6 +302,7 @@ type simSink struct {
 	seen, value, seq int64
 	applied          map[string]int64
 	ledger           []history.LedgerEntry
+	read, sent       map[string]int64 // by life: the highest token read last, and sent
 }
 
 func (s *simSink) log(e history.LedgerEntry) int64 {
@@ -311,10 +317,24 @@ func (s *simSink) call(b bug, req history.Event) (result string, seen, seq int64
 	if b == bugForget && s.seq > 0 && s.seq%7 == 0 {
 		s.seen = 0
 	}
-	if _, dup := s.applied[req.EffectKey]; dup && b != bugNoDedupe {
+	if _, dup := s.applied[effectKey(b, req)]; dup && b != bugNoDedupe && b != bugNoKey {
 		return resultDuplicate, s.seen, s.seq
 	}
+	if b == bugSilentRaise && req.EffectKey == "" {
+		return resultApplied, req.Token, s.seq
+	}
 	stale := req.Token < s.seen || b == bugRefuseEqual && req.EffectKey != "" && req.Token <= s.seen
+	life := history.Life(req.Proc)
+	switch {
+	case b == bugCheckRead && req.EffectKey != "":
+		stale = req.Token < s.read[life]
+	case b == bugProcessMemory && req.EffectKey != "":
+		stale = req.Token < s.sent[life]
+	}
+	if s.sent == nil {
+		s.sent, s.read = map[string]int64{}, map[string]int64{}
+	}
+	s.sent[life] = max(s.sent[life], req.Token)
 	if stale && b != bugNoToken {
 		return resultStale, s.seen, 0
 	}
@@ -328,6 +348,6 @@ func (s *simSink) call(b bug, req history.Event) (result string, seen, seq int64
 	}
 	s.value = *req.Value
 	s.log(history.LedgerEntry{Kind: history.LedgerAccept, Issuer: req.Issuer, Token: req.Token, EffectKey: req.EffectKey, Value: req.Value})
-	s.applied[req.EffectKey] = req.Token
+	s.applied[effectKey(b, req)] = req.Token
 	return resultApplied, s.seen, s.seq
 }

@@ -102,6 +102,11 @@ type reply struct {
 }
 
 func (c *simClient) request(t *task, tries int, timeout time.Duration, exec func() any) reply {
+	return c.requestOf(t, tries, timeout, false, exec)
+}
+
+// requestOf is request, of a lock's row or of something else.
+func (c *simClient) requestOf(t *task, tries int, timeout time.Duration, onRow bool, exec func() any) reply {
 	w := c.w
 	var r reply
 	silent := false // a copy without an answer may still be on its way
@@ -109,6 +114,9 @@ func (c *simClient) request(t *task, tries int, timeout time.Duration, exec func
 		r.copies++
 		r.sends = append(r.sends, w.stamp())
 		fate := w.copyFate(timeout)
+		if onRow && w.planted.cut != "" && w.planted.cut == history.Worker(c.proc) {
+			fate = copyFate{exec: -1, answer: -1}
+		}
 		var result any
 		if fate.exec >= 0 {
 			w.at(w.now+int64(fate.exec), func() { result = exec() })
@@ -143,8 +151,8 @@ func (c *simClient) request(t *task, tries int, timeout time.Duration, exec func
 // sleep is the task's, prolonged by a pause of the whole client.
 func (c *simClient) sleep(t *task, d time.Duration) {
 	t.sleep(d)
-	for c.paused > c.w.now {
-		t.sleep(time.Duration(c.paused - c.w.now))
+	for until := max(c.paused, c.f.asleep); until > c.w.now; until = max(c.paused, c.f.asleep) {
+		t.sleep(time.Duration(until - c.w.now))
 	}
 }
 
@@ -160,14 +168,23 @@ func (c *simClient) cas(t *task, op history.Op, lock string, from, to history.Ve
 	inv := e
 	inv.From, inv.To, inv.Takeover = &from, &to, takeover
 	w.record(c.f, inv)
-	r := c.request(t, 3, w.cfg.ttl/6, func() any {
-		row := w.rows[lock]
-		if row == from || w.cfg.bug == bugBlindRelease && op == history.OpRelease {
-			w.rows[lock] = to
-			return casReply{true, row}
-		}
-		return casReply{false, row}
+	tries, sent := 3, 0
+	switch b := w.cfg.bug; {
+	case op == history.OpAcquire && (b == bugUnknownFail || b == bugUnknownGranted), op == history.OpRenew && b == bugHeartbeatDies:
+		tries = 1
+	case takeover && b == bugPlainTakeover:
+		c.sleep(t, w.cfg.ttl/7)
+	}
+	r := c.requestOf(t, tries, w.cfg.ttl/6, true, func() any {
+		sent++
+		return c.execute(op, lock, from, to, sent == 1)
 	})
+	if op == history.OpRenew && w.cfg.bug == bugHeartbeatDies && !r.answered && !r.refused {
+		for range 3 { // what is recorded as sent again is not
+			r.sends = append(r.sends, w.stamp())
+			c.sleep(t, w.cfg.ttl/6)
+		}
+	}
 	e.Sends = r.sends
 	var row history.Version
 	switch {
@@ -185,6 +202,9 @@ func (c *simClient) cas(t *task, op history.Op, lock string, from, to history.Ve
 	}
 	if w.cfg.bug == bugUnknownFail && op == history.OpAcquire && e.Type == history.Unknown {
 		e.Type = history.Fail
+	}
+	if op == history.OpAcquire && (w.cfg.bug == bugUnknownGranted && e.Type == history.Unknown || w.cfg.bug == bugAppliedIgnored && e.Row != nil) {
+		e.Type, e.Row, e.Error, e.ServerTimeout = history.OK, nil, "", false
 	}
 	w.record(c.f, e)
 	return e.Type, row, r.sends[0]
@@ -219,11 +239,15 @@ func settle(op history.Op, from, to history.Version, x casReply, sole bool) hist
 // lease is a held lock.
 type lease struct {
 	row      history.Version
+	token    int64
+	since    int64 // its anchor
+	offset   int64 // of its holder's wall clock then, in ms
 	deadline int64
 	lost     bool
 	unsure   bool // an unknown renewal
 	closing  bool
 	renewing bool
+	released bool
 }
 
 func (c *simClient) trust(first int64) int64 {
@@ -242,7 +266,8 @@ func (c *simClient) cycle(t *task) {
 		w.record(c.f, e)
 		return
 	}
-	e.Type, e.Token = history.OK, l.row.Fence
+	l.token = c.token(l.row)
+	e.Type, e.Token = history.OK, l.token
 	w.record(c.f, e)
 	c.grants++
 	renewer := w.coroutine(func(rt *task) { c.renew(rt, lock, l) })
@@ -252,7 +277,7 @@ func (c *simClient) cycle(t *task) {
 	for l.renewing {
 		c.sleep(t, time.Millisecond)
 	}
-	if !c.valid(lock, l) || l.unsure {
+	if (!c.valid(lock, l) || l.unsure || l.lost) && w.cfg.bug != bugReleaseAnyone || l.released {
 		return
 	}
 	free := history.Version{Fence: l.row.Fence, Beat: l.row.Beat + 1, Attempt: w.uuid()}
@@ -269,30 +294,24 @@ func (c *simClient) acquire(t *task, lock string) *lease {
 	since := int64(-1)
 	for w.now < end {
 		c.sleep(t, w.between(time.Millisecond, 4*time.Millisecond))
-		row := w.rows[lock]
+		row := w.row(lock)
 		if row != seen || since < 0 {
 			seen, since = row, w.now
 		}
 		held := row.Holder != ""
-		patience := row.TTLMS * 1e6
-		switch w.cfg.bug {
-		case bugNoWait:
-			patience = 0
-		case bugSlowTakeover:
-			patience *= 3
-		case bugNoTakeover:
-			patience *= 1000
-		}
-		if held && w.now-since < patience {
-			c.sleep(t, w.cfg.ttl/8)
-			continue
+		if held {
+			wait := false
+			if row, wait = c.waits(lock, row, since); wait {
+				c.sleep(t, w.cfg.ttl/8)
+				continue
+			}
 		}
 		to := history.Version{Fence: row.Fence + 1, Attempt: w.uuid(), Holder: c.proc, TTLMS: w.cfg.ttl.Milliseconds()}
 		if w.cfg.bug == bugFenceKept && row.Fence > 0 {
 			to.Fence = row.Fence
 		}
 		outcome, _, first := c.cas(t, history.OpAcquire, lock, row, to, held)
-		l := &lease{row: to, deadline: c.trust(first)}
+		l := &lease{row: to, deadline: c.trust(first), since: first, offset: w.planted.offset[history.Worker(c.proc)]}
 		if w.cfg.bug == bugAnchorReply {
 			l.deadline = c.trust(w.now)
 		}
@@ -315,24 +334,30 @@ func (c *simClient) acquire(t *task, lock string) *lease {
 func (c *simClient) lose(lock string, l *lease, why string) {
 	if !l.lost {
 		l.lost = true
-		c.w.record(c.f, history.Event{Proc: c.proc, Type: history.Note, Op: history.NoteLeaseLost, Key: lock, Token: l.row.Fence, Error: why})
+		c.w.record(c.f, history.Event{Proc: c.proc, Type: history.Note, Op: history.NoteLeaseLost, Key: lock, Token: l.token, Error: why})
 	}
 }
 
 // valid is the holder's own look at its deadline.
 func (c *simClient) valid(lock string, l *lease) bool {
 	if !l.lost && c.w.now >= l.deadline && c.w.cfg.bug != bugRevive {
+		if c.believes(l) && c.w.cfg.bug != bugIgnoreLoss && c.w.cfg.bug != bugHeartbeatDies {
+			return true
+		}
 		c.lose(lock, l, "deadline")
 	}
-	return !l.lost
+	return !l.lost || c.believes(l)
 }
 
 func (c *simClient) renew(t *task, lock string, l *lease) {
 	w := c.w
 	for {
 		c.sleep(t, w.cfg.ttl/3)
-		if l.closing || !c.valid(lock, l) {
+		if l.closing || !c.valid(lock, l) && w.cfg.bug != bugPlainRenew {
 			return
+		}
+		if w.cfg.bug == bugWallLease && w.planted.offset[history.Worker(c.proc)] != l.offset {
+			continue // by that clock it is not time yet
 		}
 		l.renewing = true
 		to := l.row
@@ -344,7 +369,7 @@ func (c *simClient) renew(t *task, lock string, l *lease) {
 		l.renewing = false
 		switch outcome {
 		case history.OK:
-			l.row = to
+			l.row, l.since = to, first
 			if w.now < l.deadline || w.cfg.bug == bugRevive {
 				l.deadline = c.trust(first)
 				if w.cfg.bug == bugAnchorReply {

@@ -9,7 +9,7 @@ import (
 
 // critical is the protected section.
 func (c *simClient) critical(t *task, lock string, l *lease) {
-	w, res, token := c.w, "res-"+lock, l.row.Fence
+	w, res, token := c.w, "res-"+lock, l.token
 	if w.cfg.bug != bugNoRaise {
 		if r, ok := c.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: lock, Token: token}); !ok || r != resultApplied {
 			return
@@ -29,6 +29,17 @@ func (c *simClient) critical(t *task, lock string, l *lease) {
 		c.paused = w.now + int64(w.between(w.cfg.ttl/2, 2*w.cfg.ttl))
 	}
 	c.sleep(t, w.between(time.Millisecond, w.cfg.ttl/4))
+	if long := c.stays(); long > 0 {
+		c.sleep(t, long)
+	}
+	if w.cfg.bug == bugEarlyRelease {
+		l.closing, l.released = true, true
+		for l.renewing {
+			c.sleep(t, time.Millisecond)
+		}
+		free := history.Version{Fence: l.row.Fence, Beat: l.row.Beat + 1, Attempt: w.uuid()}
+		c.cas(t, history.OpRelease, lock, l.row, free, false)
+	}
 	if w.chance(0.1) {
 		c.sleep(t, 2*w.cfg.ttl) // a long job, kept alive by renewals
 	}
@@ -52,12 +63,20 @@ func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
 	w := c.w
 	e.Proc, e.ID, e.Type = c.proc, c.f.id(), history.Invoke
 	w.record(c.f, e)
+	if w.cfg.bug == bugAckEffect && e.Op == history.OpEffect {
+		c.lazily(e)
+		return resultApplied, true
+	}
+	tries := 4
+	if w.cfg.bug == bugNoKey {
+		tries = 1
+	}
 	req := e
 	type answer struct {
 		result    string
 		seen, seq int64
 	}
-	r := c.request(t, 4, w.cfg.ttl/6, func() any {
+	r := c.request(t, tries, w.cfg.ttl/6, func() any {
 		result, seen, seq := w.sinks[req.Key].call(w.cfg.bug, req)
 		return answer{result, seen, seq}
 	})
@@ -92,6 +111,9 @@ func (c *simClient) get(t *task, res string) (int64, bool) {
 		return 0, false
 	}
 	s := r.result.(simSink)
+	if at := w.sinks[res]; at.read != nil {
+		at.read[history.Life(c.proc)] = s.seen
+	}
 	e.Type, e.Value, e.Seen, e.Seq = history.OK, &s.value, s.seen, s.seq
 	w.record(c.f, e)
 	return s.value, true

@@ -40,10 +40,12 @@ type simRow struct {
 	attempt int
 	run     int64
 	due     int64
-	by      int64 // under which fence that was said
+	said    int64 // under which fence that was said
 	ended   int64
 	// redriven: once is enough, or the run would not end.
 	redriven bool
+	by       *simOwner // who changed it last
+	ghost    bool      // its pending row is still there
 }
 
 // simShard is a perfect shard: header, rows and inbox.
@@ -54,6 +56,7 @@ type simShard struct {
 	rows  map[string]*simRow
 	inbox map[string]int64
 	owner *simOwner
+	actor *simOwner // whose batch is being done
 }
 
 // simJob is a job as it was asked for.
@@ -83,7 +86,10 @@ func (w *world) setUpShards() {
 // commit executes one copy of a batch.
 func (s *simShard) commit(w *world, op history.Op, from, to history.Version, changes []history.Change) casReply {
 	old := s.head
-	if old != from {
+	tick := op == history.OpTick
+	switch b := w.cfg.bug; {
+	case old == from, tick && b == bugTickBlind && old.Fence == from.Fence, tick && b == bugPlainTick:
+	default:
 		return casReply{false, old}
 	}
 	for _, c := range changes {
@@ -91,11 +97,14 @@ func (s *simShard) commit(w *world, op history.Op, from, to history.Version, cha
 			return casReply{false, old}
 		}
 	}
-	s.head, s.free = to, op == history.OpHandOver
+	if tick && w.cfg.bug == bugPlainTick && w.cfg.noted {
+		s.actor.plainStatement("BEGIN UNLOGGED BATCH UPDATE shards SET fence = ?, tick = ? WHERE queue = ? AND shard = ?; INSERT INTO shards (queue, id) VALUES (?, ?); APPLY BATCH")
+	}
+	s.head, s.free = to, op == history.OpHandOver || s.actor != nil && s.actor.left
 	for _, c := range changes {
 		s.apply(w, c)
 		if r := s.rows[c.Job]; r != nil && r.state == statePending {
-			r.by = to.Fence
+			r.said = to.Fence
 		}
 	}
 	return casReply{true, old}
@@ -103,12 +112,18 @@ func (s *simShard) commit(w *world, op history.Op, from, to history.Version, cha
 
 func (s *simShard) apply(w *world, c history.Change) {
 	r := s.rows[c.Job]
+	if r == nil && c.Do != history.DoEnqueue {
+		return // of a batch that is done twice
+	}
+	if r != nil {
+		defer func() { r.by = s.actor }()
+	}
 	end := func(state string) { r.state, r.ended = state, w.now }
 	switch c.Do {
 	case history.DoEnqueue:
-		s.rows[c.Job] = &simRow{state: statePending, due: c.DueMS}
+		s.rows[c.Job] = &simRow{state: statePending, due: c.DueMS, by: s.actor}
 	case history.DoClaim:
-		r.state, r.run, r.attempt = stateRunning, c.Run, c.Attempt
+		r.state, r.run, r.attempt, r.ghost = stateRunning, c.Run, c.Attempt, w.cfg.bug == bugClaimLeaves && !r.ghost
 	case history.DoComplete:
 		end(stateCompleted)
 	case history.DoRedrive:
@@ -116,6 +131,10 @@ func (s *simShard) apply(w *world, c history.Change) {
 	case history.DoRetry, history.DoRescue:
 		r.state, r.due = statePending, c.DueMS
 	case history.DoDLQ:
+		if w.cfg.bug == bugDLQLost {
+			r.run, r.attempt = 1<<32, 0 // so that nobody rescues it
+			return
+		}
 		end(stateDLQ)
 	case history.DoCancel:
 		end(stateCancelled)

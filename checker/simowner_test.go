@@ -23,6 +23,7 @@ type simOwner struct {
 	running  map[string]bool
 	lanes    int
 	refused  map[string]int
+	left     bool // it has given the shard away
 }
 
 type simEnqueue struct {
@@ -58,7 +59,7 @@ func (o *simOwner) contend(t *task) {
 	for {
 		patience := int64(w.cfg.ttl)
 		switch {
-		case s.free:
+		case s.free, w.cfg.bug == bugSilentDead && s.actor != nil && history.Worker(s.actor.proc) == w.planted.gone && w.planted.gone != history.Worker(o.proc):
 			patience = 0
 		case w.cfg.bug == bugNoWait:
 			patience /= 4
@@ -115,6 +116,12 @@ func (o *simOwner) own(t *task, head history.Version, first int64) {
 		if !o.tick(t, op, changes, riding) {
 			break
 		}
+		if o.left {
+			s.owner = nil
+			o.sleep(t, time.Duration(o.deadline-w.now))
+			o.over, o.left = true, false
+			return
+		}
 		if op == history.OpHandOver {
 			o.over = true
 			break
@@ -139,7 +146,10 @@ func (o *simOwner) rescue() {
 		if r.state != stateRunning || runFence(r.run) >= o.head.Fence || o.w.cfg.bug == bugNoRescue {
 			continue
 		}
-		c := history.Change{Job: id, Do: history.DoRescue, Run: r.run, Attempt: r.attempt, DueMS: max(j.DueMS, o.w.wall(o.proc))}
+		c := history.Change{Job: id, Do: history.DoRescue, Run: r.run, Attempt: o.counts(r), DueMS: max(j.DueMS, o.w.wall(o.proc))}
+		if o.w.cfg.bug == bugDLQLost && r.run == 1<<32 {
+			continue
+		}
 		switch {
 		case j.AtMostOnce && o.w.cfg.bug != bugTwoOnce:
 			c.Do, c.DueMS = history.DoAbandon, 0
@@ -195,7 +205,10 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 		}
 		claimable := r.state == statePending && o.due(w.jobs[id], r) <= wall+early || w.cfg.bug == bugDoubleClaim && r.state == stateRunning && w.chance(0.05)
 		switch {
-		case used[id]:
+		case used[id], w.cfg.bug == bugBehindMark && r.by != nil && r.by != o && r.state == statePending && w.jobs[id].DueMS > 0:
+		case r.ghost && r.state != stateRunning && w.chance(0.02):
+			add(o.claim(id, &simRow{}))
+			o.running[id] = true
 		case r.state == stateDLQ && !w.draining && !r.redriven && !w.jobs[id].poison && w.chance(0.02):
 			add(history.Change{Job: id, Do: history.DoRedrive, DueMS: max(w.jobs[id].DueMS, wall)})
 		case r.state == statePending && r.due > wall+100 && w.chance(0.002):
@@ -225,13 +238,13 @@ func (o *simOwner) claim(id string, r *simRow) history.Change {
 	if o.w.cfg.bug == bugReuseRuns {
 		run = 1<<32 | o.seq
 	}
-	return history.Change{Job: id, Do: history.DoClaim, Run: run, Attempt: r.attempt + 1, DueMS: o.due(o.w.jobs[id], r)}
+	return history.Change{Job: id, Do: history.DoClaim, Run: run, Attempt: o.counts(r) + 1, DueMS: o.due(o.w.jobs[id], r)}
 }
 
 // due is when a job is due for this owner: what another's clock said counts for
 // nothing, but for the job's own time.
 func (o *simOwner) due(j *simJob, r *simRow) int64 {
-	if r.by == o.head.Fence {
+	if r.said == o.head.Fence {
 		return r.due
 	}
 	own := j.DueMS
@@ -241,6 +254,14 @@ func (o *simOwner) due(j *simJob, r *simRow) int64 {
 	return max(min(r.due, o.w.wall(o.proc)), own)
 }
 
+// counts is how many attempts of a job its owner knows of.
+func (o *simOwner) counts(r *simRow) int {
+	if o.w.cfg.bug == bugAttempts && r.by != nil && r.by != o {
+		return 0
+	}
+	return r.attempt
+}
+
 // tick commits a batch and carries out what follows; false: the shard is lost.
 func (o *simOwner) tick(t *task, op history.Op, changes []history.Change, riding []*simEnqueue) bool {
 	w := o.w
@@ -248,8 +269,10 @@ func (o *simOwner) tick(t *task, op history.Op, changes []history.Change, riding
 		o.started(changes)
 	}
 	to := history.Version{Fence: o.head.Fence, Beat: o.head.Beat + 1, Attempt: w.uuid()}
+	o.left = w.cfg.bug == bugEarlyHandOver && len(o.running) > 1 && w.chance(0.05)
 	outcome, row, first := o.batch(t, op, o.head, to, changes)
 	o.last = first
+	o.left = o.left && outcome == history.OK
 	switch {
 	case outcome == history.OK:
 		o.head = to
@@ -321,13 +344,21 @@ func (o *simOwner) batch(t *task, op history.Op, from, to history.Version, chang
 		if op != history.OpTake {
 			tries = 5 // as long as there is trust
 		}
-		r = o.request(t, tries, w.cfg.ttl/6, func() any { return s.commit(w, op, from, to, changes) })
+		if w.cfg.bug == bugBatchFail {
+			tries = 1
+		}
+		r = o.request(t, tries, w.cfg.ttl/6, func() any {
+			s.actor = o
+			return s.commit(w, op, from, to, changes)
+		})
 	}
 	e.Sends = r.sends
 	var row history.Version
 	switch {
 	case r.refused:
 		e.Type, e.Error = history.Fail, "refused"
+	case !r.answered && w.cfg.bug == bugBatchFail:
+		e.Type, e.Error = history.Fail, "no answer"
 	case !r.answered:
 		e.Type, e.Error, e.ServerTimeout = history.Unknown, "timeout", r.server
 	default:

@@ -39,6 +39,11 @@ func (x *simRun) token() int64 {
 	if x.w.cfg.bug == bugOtherToken && x.c.Run&0xffffffff%3 == 2 {
 		return x.c.Run + 2<<32
 	}
+	if top := x.w.planted.top; x.w.cfg.bug == bugOneToken {
+		life := history.Life(x.proc)
+		top[life] = max(top[life], x.c.Run)
+		return top[life]
+	}
 	return x.c.Run
 }
 
@@ -89,7 +94,7 @@ func (x *simRun) work(t *task) string {
 		if w.cfg.bug == bugFreshKeys {
 			step = fmt.Sprintf("%s#%d", step, x.c.Attempt)
 		}
-		if _, done := w.sinks[res].applied[step]; done {
+		if _, done := w.sinks[res].applied[step]; done && w.cfg.bug != bugNoKey {
 			continue
 		}
 		decided := w.stamp()
@@ -143,6 +148,9 @@ func (x *simRun) done(why string) {
 	case w.cfg.bug == bugPlainComplete && c.Do == history.DoComplete && w.chance(0.2):
 		if r := o.s.rows[x.j.id]; r != nil {
 			r.state, r.ended = stateCompleted, w.now
+			if w.cfg.noted {
+				x.plainStatement("BEGIN UNLOGGED BATCH INSERT INTO shards (queue, shard, id, state) VALUES (?, ?, ?, ?); DELETE FROM shards WHERE queue = ? AND shard = ? AND id = ?; APPLY BATCH")
+			}
 		}
 		return
 	}

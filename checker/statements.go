@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -30,12 +31,43 @@ var fencedTables = []string{"locks", "sink", "ids", "queues", "shards", "inbox"}
 // plainTables are written plainly and by nothing else; their rows may expire.
 var plainTables = []string{"runs", "members"}
 
+// Kinds of what the lint finds.
+const (
+	lintUnparsed   = "not understood"
+	lintFiltering  = "filtering"
+	lintSerial     = "serial"
+	lintCommit     = "commit"
+	lintUsing      = "using"
+	lintWeakRead   = "weak read"
+	lintPlainWrite = "plain write"
+	lintMixed      = "mixed"
+)
+
+// lintFinding is one thing that is wrong with a shape.
+type lintFinding struct {
+	kind    string
+	table   string
+	message string
+	shape   *shape
+	events  []*history.Event
+}
+
 // checkStatements is P13, a lint of the shapes of all statements.
 func checkStatements(_ context.Context, a *analysis, p *Property) {
 	if len(a.shapes) == 0 {
 		a.noStatements(p)
 		return
 	}
+	found, shapes := a.lint()
+	for _, f := range found {
+		p.add(f.table, f.events, "%s", f.message)
+	}
+	p.Checked = shapes
+	p.Detail = plural(p.Checked, "statement shape") + ": consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
+}
+
+// lint judges all shapes, each once, and says how many there are.
+func (a *analysis) lint() (out []lintFinding, n int) {
 	var shapes []*shape
 	fenced := map[string]bool{}
 	for _, t := range fencedTables {
@@ -47,10 +79,10 @@ func checkStatements(_ context.Context, a *analysis, p *Property) {
 			continue // every process notes its own first use
 		}
 		seen[*e.Statement] = true
-		p.Checked++
+		n++
 		stmts, err := parseCQL(e.Statement.CQL)
 		if err != nil {
-			p.add("", []*history.Event{e}, "a statement is not understood, so it cannot be judged: %v: %s", err, e.Statement.CQL)
+			out = append(out, lintFinding{kind: lintUnparsed, message: fmt.Sprintf("a statement is not understood, so it cannot be judged: %v: %s", err, e.Statement.CQL), events: []*history.Event{e}})
 			continue
 		}
 		s := &shape{ev: e, stmts: stmts, conditional: stmts[0].conditional}
@@ -61,10 +93,9 @@ func checkStatements(_ context.Context, a *analysis, p *Property) {
 	}
 	serialOf := map[string]*shape{}
 	for _, s := range shapes {
-		s.lint(fenced, p)
-		s.lintMixing(serialOf, p)
+		out = append(append(out, s.lint(fenced)...), s.lintMixing(serialOf)...)
 	}
-	p.Detail = plural(p.Checked, "statement shape") + ": consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
+	return out, n
 }
 
 // noStatements: a foreign system need not record its statements. One that says in
@@ -79,50 +110,51 @@ func (a *analysis) noStatements(p *Property) {
 }
 
 // lint judges one shape by itself. Each statement of a batch counts, a rule once.
-func (s *shape) lint(fenced map[string]bool, p *Property) {
+func (s *shape) lint(fenced map[string]bool) (out []lintFinding) {
 	said := map[string]bool{}
-	bad := func(st statement, what string) {
+	bad := func(kind string, st statement, what string) {
 		if !said[what] {
 			said[what] = true
-			p.add(st.table, []*history.Event{s.ev}, "%s: %s", what, s.ev.Statement.CQL)
+			out = append(out, lintFinding{kind, st.table, what + ": " + s.ev.Statement.CQL, s, []*history.Event{s.ev}})
 		}
 	}
 	for _, st := range s.stmts {
 		if st.filtering {
-			bad(st, "a read with ALLOW FILTERING, which may scan every node")
+			bad(lintFiltering, st, "a read with ALLOW FILTERING, which may scan every node")
 		}
 		if s.conditional {
 			if !slices.Contains(serials, s.serial()) {
-				bad(st, "a conditional statement with serial consistency "+orNone(s.serial())+" instead of SERIAL or LOCAL_SERIAL")
+				bad(lintSerial, st, "a conditional statement with serial consistency "+orNone(s.serial())+" instead of SERIAL or LOCAL_SERIAL")
 			}
 			if !slices.Contains(quorums, s.consistency()) {
-				bad(st, "a conditional statement commits at "+orNone(s.consistency())+": a later read at QUORUM may miss it")
+				bad(lintCommit, st, "a conditional statement commits at "+orNone(s.consistency())+": a later read at QUORUM may miss it")
 			}
 		}
 		if s.conditional && slices.Contains(plainTables, st.table) {
-			bad(st, "a conditional statement on the table "+st.table+", whose rows are written plainly: neither would see the other")
+			bad(lintMixed, st, "a conditional statement on the table "+st.table+", whose rows are written plainly: neither would see the other")
 		}
 		if !fenced[st.table] {
 			continue
 		}
 		if st.using != "" {
-			bad(st, "a statement on the fenced table "+st.table+" uses a "+st.using+": its rows must neither expire nor be ordered by a client's clock")
+			bad(lintUsing, st, "a statement on the fenced table "+st.table+" uses a "+st.using+": its rows must neither expire nor be ordered by a client's clock")
 		}
 		switch st.verb {
 		case "SELECT":
 			if !slices.Contains(quorums, s.consistency()) && !slices.Contains(serials, s.consistency()) {
-				bad(st, "a read of the fenced table "+st.table+" at "+orNone(s.consistency())+", which may miss what was decided")
+				bad(lintWeakRead, st, "a read of the fenced table "+st.table+" at "+orNone(s.consistency())+", which may miss what was decided")
 			}
 		case "INSERT", "UPDATE", "DELETE", "TRUNCATE":
 			if !s.conditional {
-				bad(st, "an unconditional "+st.verb+" on the fenced table "+st.table+": it overwrites what conditional statements decide")
+				bad(lintPlainWrite, st, "an unconditional "+st.verb+" on the fenced table "+st.table+": it overwrites what conditional statements decide")
 			}
 		}
 	}
+	return out
 }
 
 // lintMixing: SERIAL and LOCAL_SERIAL are two different consensus groups.
-func (s *shape) lintMixing(serialOf map[string]*shape, p *Property) {
+func (s *shape) lintMixing(serialOf map[string]*shape) []lintFinding {
 	for _, st := range s.stmts {
 		mine := s.serialUse(st)
 		if mine == "" {
@@ -135,11 +167,12 @@ func (s *shape) lintMixing(serialOf map[string]*shape, p *Property) {
 		}
 		for _, o := range other.stmts {
 			if o.table == st.table && other.serialUse(o) != mine {
-				p.add(st.table, []*history.Event{other.ev, s.ev}, "table %s is used at %s and at %s in one run: they do not see each other's undecided rounds", st.table, other.serialUse(o), mine)
-				return
+				message := fmt.Sprintf("table %s is used at %s and at %s in one run: they do not see each other's undecided rounds", st.table, other.serialUse(o), mine)
+				return []lintFinding{{lintMixed, st.table, message, s, []*history.Event{other.ev, s.ev}}}
 			}
 		}
 	}
+	return nil
 }
 
 // serialUse is the serial consistency at which a statement of the shape takes part

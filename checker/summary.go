@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -87,7 +88,7 @@ func blindSpots(r *Result, a *analysis) []string {
 	blind(timeouts == 0, "a timed-out write that surfaces late (no coordinator timed out)")
 	var na []string
 	for _, p := range r.Properties {
-		if p.Status == StatusNA {
+		if p.Status == StatusNA && !slices.Contains(demanded, p.ID) {
 			na = append(na, p.ID)
 		}
 	}

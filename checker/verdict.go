@@ -44,7 +44,7 @@ const (
 	StatusPass    Status = "pass"
 	StatusFail    Status = "fail"
 	StatusUnknown Status = "unknown"
-	StatusInvalid Status = "invalid" // P14 only
+	StatusInvalid Status = "invalid" // P14 and P15 only
 	StatusNA      Status = "n/a"     // not promised by the system, or not decidable from this history
 )
 
@@ -122,7 +122,9 @@ type Result struct {
 	Properties []Property `json:"properties"`
 	Counts     Counts     `json:"counts"`
 	Recovery   *Recovery  `json:"recovery,omitempty"`
-	Millis     float64    `json:"millis"`
+	// Thresholds are the scenario's, in its order, as P15 found them.
+	Thresholds []Bound `json:"thresholds,omitempty"`
+	Millis     float64 `json:"millis"`
 
 	dir string // what the files named in it are relative to, for Print
 }

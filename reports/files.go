@@ -40,6 +40,8 @@ type Report struct {
 	Latencies []measure.Latency `json:"latencies"`
 	Faults    []ReportFault     `json:"faults"`
 	Takeovers []ReportTakeover  `json:"takeovers"`
+	// Explanation is why the run is not PASS; nil if there is nothing to explain.
+	Explanation *checker.Explanation `json:"explanation,omitempty"`
 }
 
 // ReportFault is one injection; times are seconds of the run.
@@ -72,7 +74,7 @@ func (r *run) report() Report {
 	a := r.analysis
 	out := Report{
 		Version: 1, Info: r.info, Verdict: r.word(), Counts: r.counts(), Problems: r.problems, Latencies: a.Latencies,
-		Faults: []ReportFault{}, Takeovers: []ReportTakeover{},
+		Faults: []ReportFault{}, Takeovers: []ReportTakeover{}, Explanation: r.explanation,
 	}
 	if out.Latencies == nil {
 		out.Latencies = []measure.Latency{}

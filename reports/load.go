@@ -40,6 +40,8 @@ type run struct {
 	expect   history.Expect
 	analysis *measure.Analysis
 	problems []string
+
+	explanation *checker.Explanation // nil: PASS, not checked, or no history
 }
 
 // loadRun reads a run's directory.
@@ -57,7 +59,7 @@ func loadRun(dir string) (*run, error) {
 	if errors.Is(infoErr, fs.ErrNotExist) && r.history == nil && noHistory(dir) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrNoRun)
 	}
-	for _, err := range []error{infoErr, r.loadVerdict(), histErr} {
+	for _, err := range []error{infoErr, r.loadVerdict(), histErr, r.explain()} {
 		if err != nil {
 			r.problems = append(r.problems, strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
 		}

@@ -38,7 +38,7 @@ func (r *run) page(d drawn) (page, error) {
 	p := page{
 		CSS: style, JS: script, Run: r.info.Run, Verdict: verdictWords(r.word()), Problems: r.problems, Ended: r.info.Interrupted,
 		Facts: r.facts(), Tiles: r.tiles(), Unseen: r.unseen(), Why: r.why(), Todo: r.todo(), Command: r.info.Command,
-		Properties: r.properties(), Violations: r.violations(), Strip: svgHTML(d.strip), Rates: inline(d.rates),
+		Properties: r.properties(), Cause: r.cause(), Violations: r.violations(), Strip: svgHTML(d.strip), Rates: inline(d.rates),
 		Latencies: inline(d.latencies), Holders: svgHTML(d.holders), Slowest: r.slowest(), Faults: r.faults(), Recovery: r.recovery(),
 		Versions: facts(r.info.Versions), Machine: facts(r.info.Machine), Data: r.pointer(),
 	}
@@ -48,6 +48,7 @@ func (r *run) page(d drawn) (page, error) {
 		p.Zooms = append(p.Zooms, zoomView{z.Title, z.Inline()})
 	}
 	p.Takeovers, p.MoreTakes = r.takeovers()
+	p.Thresholds = r.thresholds()
 	p.Table, p.Headers = r.latencyTable()
 	p.Files, p.Logs = r.files()
 	if len(r.analysis.Ops) == 0 {

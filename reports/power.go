@@ -25,6 +25,9 @@ type PowerRow struct {
 	// EndToEnd are runs in which the effects alone showed the mistake (P4).
 	EndToEnd int
 	Fired    map[string]int // by property, in how many runs
+	// Explained are the kills whose explanation is stored, Named those of them that name
+	// the planted mechanism.
+	Explained, Named int
 	// Violation and Verdict are medians over the kills, from the begin of the load.
 	Violation, Verdict time.Duration
 	Seeds              []uint64
@@ -70,12 +73,18 @@ func Power(systems []system.System, all []evidence.Result) []PowerRow {
 			if slices.Contains(fired, EndToEndProperty) {
 				row.EndToEnd++
 			}
-			if !killed(s, r) {
+			if !Killed(s, r) {
 				continue
 			}
 			row.Kills++
 			if d := r.Detection; d != nil {
 				verdicts = append(verdicts, float64(d.Verdict))
+				if d.Causes != nil {
+					row.Explained++
+				}
+				if slices.Contains(d.Causes, s.Red.Mechanism) {
+					row.Named++
+				}
 				if d.Violation > 0 {
 					violations = append(violations, float64(d.Violation))
 				}
@@ -93,8 +102,8 @@ func Power(systems []system.System, all []evidence.Result) []PowerRow {
 	return rows
 }
 
-// killed: the verdict is the one expected, and a property expected fired.
-func killed(s system.System, r evidence.Result) bool {
+// Killed reports whether a result is the red that a variant must show: the verdict is the one expected, and a property expected fired.
+func Killed(s system.System, r evidence.Result) bool {
 	return r.Verdict == s.Red.Verdict && slices.ContainsFunc(r.Fired(), func(id string) bool { return slices.Contains(s.Red.Properties, id) })
 }
 
@@ -134,6 +143,14 @@ func (r PowerRow) kills() string {
 	return s
 }
 
+// named says in how many kills the planted mechanism was named.
+func (r PowerRow) named() string {
+	if r.Explained == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d/%d", r.Named, r.Explained)
+}
+
 // masked are the variants that did run and that the effects alone do not show in
 // every run.
 func masked(rows []PowerRow) (caughtEnd, caughtAll, ran int) {
@@ -155,10 +172,10 @@ func masked(rows []PowerRow) (caughtEnd, caughtAll, ran int) {
 // PrintPower prints the matrix and the masking table.
 func PrintPower(out io.Writer, rows []PowerRow) {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "\nVARIANT\tSCENARIO\tEXPECTED\tKILLS\tFIRST VIOLATION\tVERDICT\tEFFECTS ALONE\tFIRED")
+	fmt.Fprintln(w, "\nVARIANT\tSCENARIO\tEXPECTED\tKILLS\tFIRST VIOLATION\tVERDICT\tEFFECTS ALONE\tNAMED\tFIRED")
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s, %s\t%s\t%s\t%s\t%s\t%d/%d\t%s\n", r.name(), r.System.Red.Scenario, r.System.Red.Contention, r.expected(),
-			r.kills(), after(r.Violation), after(r.Verdict), r.EndToEnd, r.Runs, r.firedText())
+		fmt.Fprintf(w, "%s\t%s, %s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", r.name(), r.System.Red.Scenario, r.System.Red.Contention, r.expected(),
+			r.kills(), after(r.Violation), after(r.Verdict), r.EndToEnd, r.Runs, r.named(), r.firedText())
 	}
 	_ = w.Flush()
 	end, all, ran := masked(rows)
@@ -191,12 +208,12 @@ func powerTables(md *strings.Builder, rows []PowerRow) {
 		}
 	}
 	slices.Sort(names)
-	fmt.Fprintf(md, "Each variant under its directed scenario, from `make power` (fencepost %s). A kill is a run with the verdict and one of the properties expected. First violation and verdict are counted from the begin of the load; medians over the kills.\n\n", strings.Join(names, ", "))
+	fmt.Fprintf(md, "Each variant under its directed scenario, from `make power` (fencepost %s). A kill is a run with the verdict and one of the properties expected. First violation and verdict are counted from the begin of the load; medians over the kills. Named: in how many kills the explanation, which knows the history alone, names the planted mechanism first.\n\n", strings.Join(names, ", "))
 	var cells [][]string
 	for _, r := range rows {
-		cells = append(cells, []string{r.name(), r.System.Red.Scenario + ", " + r.System.Red.Contention, expected(r.System), r.kills(), after(r.Violation), after(r.Verdict), r.firedText()})
+		cells = append(cells, []string{r.name(), r.System.Red.Scenario + ", " + r.System.Red.Contention, expected(r.System), r.kills(), after(r.Violation), after(r.Verdict), r.named(), r.firedText()})
 	}
-	table(md, []string{"Variant", "Scenario, contention", "Must turn red by", "Kills/runs", "First violation", "Verdict", "What fired"}, cells)
+	table(md, []string{"Variant", "Scenario, contention", "Must turn red by", "Kills/runs", "First violation", "Verdict", "Named", "What fired"}, cells)
 	fmt.Fprintf(md, "\n**Masking.** In the same runs, what a check of the effects alone (%s: each applied once, none lost, the final value right) would have caught: %d of %d variants in every run, all properties together %d.\n\n", EndToEndProperty, end, ran, all)
 	cells = nil
 	for _, r := range rows {

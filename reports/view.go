@@ -32,6 +32,7 @@ type page struct {
 	Why, Todo  []string
 	Command    string
 	Properties []propertyView
+	Cause      *explanationView // nil: there is nothing to explain
 	Violations []violationView
 	Strip      template.HTML
 	Rates      []template.HTML
@@ -40,6 +41,7 @@ type page struct {
 	Zooms      []zoomView
 	Takeovers  []takeoverView
 	MoreTakes  int
+	Thresholds []thresholdView
 	Table      []opView
 	Headers    []string
 	Slowest    []slowView
@@ -204,6 +206,21 @@ func safeLink(p string) string {
 
 func violationID(property string, i int) string {
 	return fmt.Sprintf("violation-%s-%d", property, i+1)
+}
+
+type thresholdView struct {
+	Name, Detail string
+	Status       verdictWord
+}
+
+func (r *run) thresholds() (out []thresholdView) {
+	if r.verdict == nil {
+		return nil
+	}
+	for _, b := range r.verdict.Thresholds {
+		out = append(out, thresholdView{b.Name, sentenceCase(b.Detail), statusWord(b.Status)})
+	}
+	return out
 }
 
 type takeoverView struct {

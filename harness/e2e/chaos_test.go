@@ -73,21 +73,38 @@ func chaos(t *testing.T, args ...string) (int, checker.Result, string) {
 	return code, res, out
 }
 
+// runDir is the directory of the run that the tool's output speaks of.
+func runDir(t *testing.T, out string) string {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		if report, ok := strings.CutPrefix(strings.TrimSpace(line), "report: "); ok {
+			return filepath.Dir(report)
+		}
+	}
+	t.Fatalf("the output names no report:\n%s", out)
+	return ""
+}
+
 // keep copies a run whose verdict was not the expected one to where it outlives the test.
 func keep(t *testing.T, out string) {
 	t.Helper()
-	for line := range strings.Lines(out) {
-		dir, ok := strings.CutPrefix(strings.TrimSpace(line), "report: ")
-		if !ok {
-			continue
-		}
-		dir = filepath.Dir(dir)
-		to, err := filepath.Abs(filepath.Join(root, "runs", "unexpected-"+filepath.Base(dir)))
-		if err == nil {
-			err = os.CopyFS(to, os.DirFS(dir))
-		}
-		t.Logf("the run is kept in %s (%v)", to, err)
+	dir := runDir(t, out)
+	to, err := filepath.Abs(filepath.Join(root, "runs", "unexpected-"+filepath.Base(dir)))
+	if err == nil {
+		err = os.CopyFS(to, os.DirFS(dir))
 	}
+	t.Logf("the run is kept in %s (%v)", to, err)
+}
+
+// explained returns the mechanisms that fencepost explain names first for a run.
+func explained(t *testing.T, out string) []string {
+	t.Helper()
+	code, text := fencepost(t, "explain", "--json", runDir(t, out))
+	var e checker.Explanation
+	if err := json.Unmarshal([]byte(text), &e); err != nil || code != 0 {
+		t.Fatalf("fencepost explain: exit code %d, %v:\n%s", code, err, text)
+	}
+	return e.Best()
 }
 
 // long are the scenarios that take more than 45 s: make evidence runs them.
@@ -161,7 +178,8 @@ func chosen(all []system.System, commit string) []system.System {
 }
 
 // TestKnownBroken runs known-broken variants under their directed scenarios: each
-// must turn red, in this one run, by the property named.
+// must turn red, in this one run, by the property named, and the explanation, which
+// knows the history alone, must name the mistake that was planted.
 func TestKnownBroken(t *testing.T) {
 	variants := chosen(system.Directed(), commit(t))
 	if len(variants) != len(canaries)+rotating+1 {
@@ -182,6 +200,10 @@ func TestKnownBroken(t *testing.T) {
 			}
 			if !slices.ContainsFunc(fired, func(id string) bool { return slices.Contains(s.Red.Properties, id) }) {
 				t.Errorf("%v fired, want one of %v\n%s", fired, s.Red.Properties, out)
+				keep(t, out)
+			}
+			if got := explained(t, out); !slices.Contains(got, s.Red.Mechanism) {
+				t.Errorf("explained by %v, want %s among them", got, s.Red.Mechanism)
 				keep(t, out)
 			}
 		})

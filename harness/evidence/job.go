@@ -124,6 +124,9 @@ type Detection struct {
 	Violation time.Duration `json:"violation_ns,omitempty"`
 	// Verdict is when the verdict was there.
 	Verdict time.Duration `json:"verdict_ns"`
+	// Causes are the mechanisms that the explanation names first; nil in results that
+	// are older than explanations, and of a PASS.
+	Causes []string `json:"causes,omitempty"`
 }
 
 // Fired lists the properties that are violated, or invalid.

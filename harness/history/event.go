@@ -309,6 +309,8 @@ type Expect struct {
 	// RecoveryBoundMS is what P11 allows beyond ttl + ttl/8 until an orphaned lock
 	// is taken over; 0: the checker's default, 5 s + ttl/2.
 	RecoveryBoundMS int64 `json:"recovery_bound_ms,omitempty" yaml:"recovery_bound_ms"`
+	// Thresholds are bounds on the run's numbers (P15).
+	Thresholds []Threshold `json:"thresholds,omitempty" yaml:"-"`
 }
 
 // Groups of workers, relative to the faults of the plan.

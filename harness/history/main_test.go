@@ -21,7 +21,8 @@ func everyEvent(proc string) []Event {
 	return []Event{
 		{Proc: proc, Type: Note, Op: NoteExpect, Expect: &Expect{
 			MinCycles: map[string]int{"before": 3}, Faults: []string{"f1"}, Must: []string{"takeover"}, Sometimes: []string{"duplicate"}, Workers: 2, RecoveryBoundMS: 4000, DrainBoundMS: 30_000,
-			Success: []Success{{Phase: "fault", Workers: []string{"w1"}, Want: None}, {Fault: "partition", Group: GroupOthers, Want: Some}, {Phase: "heal", Want: Some}},
+			Thresholds: []Threshold{{Latency: "lock", Quantile: "p99", Phase: "fault", TimesBefore: 2.5}, {Recovery: "slowest", MaxMS: 900}, {Lateness: "p99", MaxMS: 1}},
+			Success:    []Success{{Phase: "fault", Workers: []string{"w1"}, Want: None}, {Fault: "partition", Group: GroupOthers, Want: Some}, {Phase: "heal", Want: Some}},
 		}},
 		{Proc: proc, Type: Note, Op: NotePhase, Phase: "warmup"},
 		{Proc: proc, Type: Note, Op: NoteStatement, Statement: &Statement{CQL: "UPDATE …", Consistency: "QUORUM", SerialConsistency: "SERIAL"}},

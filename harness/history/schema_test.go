@@ -124,6 +124,10 @@ func TestSchemaRefuses(t *testing.T) {
 		"success of two windows":    `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"phase":"fault","fault":"f1","want":"some"}]}}`,
 		"success of two groups":     `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"phase":"fault","group":"targets","workers":["w1"],"want":"some"}]}}`,
 		"success of no known group": `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"phase":"fault","group":"all","want":"some"}]}}`,
+		"threshold of nothing":      `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"thresholds":[{"max_ms":5}]}}`,
+		"threshold of two":          `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"thresholds":[{"recovery":"first","lateness":"p99","max_ms":5}]}}`,
+		"threshold without a bound": `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"thresholds":[{"recovery":"first"}]}}`,
+		"latency without a phase":   `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"thresholds":[{"latency":"lock","quantile":"p99","max_ms":5}]}}`,
 		"accept without key":        `{"ts":1,"proc":"harness","type":"note","op":"ledger","key":"r","ledger":{"seq":1,"kind":"accept","issuer":"l","token":1}}`,
 		"take without ttl":          `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"take","key":"s","from":` + version + `,"to":` + version + `}`,
 		"tick without from":         `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"tick","key":"s","to":` + version + `}`,
@@ -159,7 +163,7 @@ func TestSchemaAndStructsAgree(t *testing.T) {
 		"header": reflect.TypeFor[Header](), "event": reflect.TypeFor[Event](), "version": reflect.TypeFor[Version](),
 		"fault": reflect.TypeFor[Fault](), "ledger": reflect.TypeFor[LedgerEntry](), "expect": reflect.TypeFor[Expect](),
 		"success": reflect.TypeFor[Success](), "statement": reflect.TypeFor[Statement](), "clock": reflect.TypeFor[Clock](),
-		"change": reflect.TypeFor[Change](), "job": reflect.TypeFor[Job](), "job_row": reflect.TypeFor[JobRow](),
+		"change": reflect.TypeFor[Change](), "job": reflect.TypeFor[Job](), "job_row": reflect.TypeFor[JobRow](), "threshold": reflect.TypeFor[Threshold](),
 	} {
 		var all, always []string
 		for _, f := range reflect.VisibleFields(typ) {

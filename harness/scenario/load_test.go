@@ -117,6 +117,16 @@ func TestParseErrors(t *testing.T) {
 		"unknown sometimes":  {"expect: {sometimes: [luck]}\n", `f.yaml: expect: sometimes: unknown point "luck"`},
 		"must and sometimes": {"expect: {must: [resend], sometimes: [resend]}\n", `f.yaml: expect: point "resend" is in must and in sometimes`},
 		"negative bound":     {"expect: {recovery_bound_ms: -1}\n", `f.yaml: expect: recovery_bound_ms -1 is negative`},
+		"threshold, key":     {"expect:\n  thresholds:\n    - {latency: lock, phase: fault, most: 3s}\n", `f.yaml:5: unknown key "most"; known here: latency, lateness, max`},
+		"threshold, nothing": {"expect:\n  thresholds:\n    - {max: 3s}\n", `f.yaml:5: a threshold bounds one of latency, recovery and lateness`},
+		"threshold, no max":  {"expect:\n  thresholds:\n    - {latency: lock, phase: fault}\n", `f.yaml:5: a threshold needs a max`},
+		"threshold, fine":    {"expect:\n  thresholds:\n    - {latency: lock, phase: fault, max: 1500us}\n", `f.yaml:5: max 1.5ms is not a number of whole milliseconds`},
+		"threshold, unknown": {"expect:\n  thresholds:\n    - {latency: lunch, phase: fault, max: 1s}\n", `f.yaml:5: latency of "lunch"`},
+		"threshold, phase":   {"expect:\n  thresholds:\n    - {latency: lock, phase: tea, max: 1s}\n", `f.yaml:5: threshold: unknown phase "tea"`},
+		"threshold, jobs":    {"expect:\n  thresholds:\n    - {lateness: p99, max: 1s}\n", `f.yaml:5: threshold: p99 of lateness is a number of jobs`},
+		"threshold, locks":   {"workload: {jobs: {}}\nexpect:\n  thresholds:\n    - {latency: lock, phase: fault, max: 1s}\n", `f.yaml:6: threshold: p99 of lock in phase fault is a number of locks`},
+		"threshold, faults":  {"expect:\n  thresholds:\n    - {recovery: first, max: 1s}\n", `f.yaml:5: threshold: recovery follows a fault`},
+		"drill, threshold":   {"drill: paxos-lease\nexpect: {thresholds: [{latency: lock, phase: fault, max: 1s}]}\n", `f.yaml: a scenario with a drill has no`},
 		"success of nothing": {"expect: {success: [{want: some}]}\n", `f.yaml: expect: success: it names neither a phase nor a fault`},
 		"success, no want":   {"expect: {success: [{phase: fault, want: much}]}\n", `f.yaml: expect: success: want "much"`},
 		"success of a phase": {"expect: {success: [{phase: tea, want: some}]}\n", `f.yaml: expect: success: unknown phase "tea"`},
@@ -198,7 +208,8 @@ func TestPlanNumbersInjections(t *testing.T) {
 func TestExpectation(t *testing.T) {
 	t.Parallel()
 	s, err := Parse("f.yaml", []byte("name: mine\nabout: mine\nfaults: [{fault: kill-worker, targets: [random-worker], for: 1s}]\n"+
-		"expect: {success: [{fault: kill-worker, group: targets, want: none}, {fault: kill-worker, group: others, want: some}, {phase: fault, workers: [w2], want: any}], must: [takeover], sometimes: [late-answer], recovery_bound_ms: 900}\n"))
+		"expect: {success: [{fault: kill-worker, group: targets, want: none}, {fault: kill-worker, group: others, want: some}, {phase: fault, workers: [w2], want: any}], must: [takeover], sometimes: [late-answer], recovery_bound_ms: 900, "+
+		"thresholds: [{latency: lock, phase: fault, times_before: 20}, {recovery: slowest, max: 8s}]}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,5 +221,8 @@ func TestExpectation(t *testing.T) {
 	if len(x.Success) != 3 || x.Success[0].Fault != "kill-worker" || x.Success[1].Group != "others" || x.RecoveryBoundMS != 900 ||
 		!slices.Equal(x.Sometimes, []string{"late-answer"}) || !slices.Equal(x.Must, []string{"takeover"}) {
 		t.Errorf("%+v", x)
+	}
+	if want := []history.Threshold{{Latency: "lock", Quantile: "p99", Phase: "fault", TimesBefore: 20}, {Recovery: "slowest", MaxMS: 8000}}; !slices.Equal(x.Thresholds, want) {
+		t.Errorf("thresholds %+v, want %+v", x.Thresholds, want)
 	}
 }

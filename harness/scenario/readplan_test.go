@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
@@ -35,6 +36,8 @@ func TestPlanRoundTrip(t *testing.T) {
 		o := Overrides{Contention: rapid.SampledFrom([]string{Low, Medium, High}).Draw(t, "contention"), Clients: rapid.IntRange(0, 9).Draw(t, "clients")}
 		if spec.Drill != "" {
 			o = Overrides{}
+		} else if rapid.Bool().Draw(t, "thresholds") {
+			spec.Expect.Thresholds = []Threshold{{Latency: "effect", Quantile: "p95", Phase: PhaseFault, TimesBefore: 1.5}, {Latency: "get", Quantile: "max", Phase: PhaseBefore, Max: Duration(1500 * time.Millisecond)}}
 		}
 		if err := spec.Apply(o); err != nil {
 			t.Fatal(err)
@@ -53,7 +56,7 @@ func TestPlanRoundTrip(t *testing.T) {
 		if again != first {
 			t.Fatalf("the plan changed:\n%s\nwas\n%s", again, first)
 		}
-		if len(read.Steps) != len(p.Steps) || len(read.Locks) != len(p.Locks) || read.Seed != p.Seed || read.System != p.System {
+		if len(read.expectation().Thresholds) != len(spec.Expect.Thresholds) || len(read.Steps) != len(p.Steps) || len(read.Locks) != len(p.Locks) || read.Seed != p.Seed || read.System != p.System {
 			t.Fatalf("read %+v, written %+v", read, p)
 		}
 		for i, st := range read.Steps {

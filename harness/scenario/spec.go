@@ -168,6 +168,8 @@ type Expect struct {
 	Sometimes []string                  `yaml:"sometimes"`
 
 	RecoveryBoundMS int64 `yaml:"recovery_bound_ms,omitempty"`
+	// Thresholds are bounds on the run's numbers; one beyond them fails P15.
+	Thresholds []Threshold `yaml:"thresholds,omitempty"`
 }
 
 // UnmarshalYAML keeps the line and checks the fault's name.

@@ -201,7 +201,7 @@ func (s *Spec) validateExpect() error {
 	if e.RecoveryBoundMS < 0 {
 		return fmt.Errorf("expect: recovery_bound_ms %d is negative", e.RecoveryBoundMS)
 	}
-	return nil
+	return s.validateThresholds()
 }
 
 // validateSuccess: exactly one of phase and fault, at most one of group and workers,
@@ -275,6 +275,9 @@ func (p *Plan) expectation() history.Expect {
 
 		RecoveryBoundMS: p.Spec.Expect.RecoveryBoundMS,
 		Workers:         p.Spec.Workload.Workers,
+	}
+	for _, t := range p.Spec.Expect.Thresholds {
+		x.Thresholds = append(x.Thresholds, t.noted())
 	}
 	if j := p.Spec.Workload.Jobs; j != nil {
 		x.DrainBoundMS = j.Drain.D().Milliseconds()

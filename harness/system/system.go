@@ -56,6 +56,8 @@ type Red struct {
 	Verdict    checker.Verdict
 	// Properties: at least one of them must fail (be invalid, for INVALID).
 	Properties []string
+	// Mechanism is what the explanation of such a run must name; see checker.Mechanisms.
+	Mechanism string
 }
 
 var core = System{Name: Core, About: "the production lock client and fenced sink on Cassandra", Binary: "worker"}

@@ -9,220 +9,220 @@ const broken = "broken/"
 var variants = []System{
 	{
 		Name: broken + "sink-no-token-check", About: "the sink accepts an effect whatever its fencing token",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P3", "P4"}},
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P3", "P4"}, Mechanism: "sink-checks-no-token"},
 	},
 	// Tokens.
 	{
 		Name: broken + "hilo-tokens", About: "fencing tokens come from Hi/Lo id blocks of each process, not from the lock's row",
-		Red: &Red{Scenario: "kill-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P1"}},
+		Red: &Red{Scenario: "kill-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P1"}, Mechanism: "tokens-from-blocks"},
 	},
 	{
 		Name: broken + "wall-tokens", About: "fencing tokens are the wall clock's milliseconds",
-		Red: &Red{Scenario: "clock-skew", Contention: "high", Verdict: checker.Fail, Properties: []string{"P1"}},
+		Red: &Red{Scenario: "clock-skew", Contention: "high", Verdict: checker.Fail, Properties: []string{"P1"}, Mechanism: "tokens-from-wall-clock"},
 	},
 	{
 		Name: broken + "token-reset", About: "a release leaves the row as new: its token counter starts again",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P1"}},
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P1"}, Mechanism: "release-resets-counter"},
 	},
 	{
 		Name: broken + "row-ttl", About: "lock rows are written USING TTL: an expired row takes its token counter with it",
-		Red: &Red{Scenario: "kill-worker", Contention: "low", Verdict: checker.Fail, Properties: []string{"P1"}},
+		Red: &Red{Scenario: "kill-worker", Contention: "low", Verdict: checker.Fail, Properties: []string{"P1"}, Mechanism: "rows-expire"},
 	},
 	// Taking over, renewing, releasing.
 	{
 		Name: broken + "takeover-plain-write", About: "a takeover reads the row and then writes it without a condition",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P1", "P2", "P13"}},
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P1", "P2", "P13"}, Mechanism: "unconditional-takeover"},
 	},
 	{
 		Name: broken + "takeover-ignores-beat", About: "a takeover does not look whether the lease was renewed",
-		Red: &Red{Scenario: "slow-job", Contention: "high", Verdict: checker.Fail, Properties: []string{"P8"}},
+		Red: &Red{Scenario: "slow-job", Contention: "high", Verdict: checker.Fail, Properties: []string{"P8"}, Mechanism: "takeover-ignores-renewals"},
 	},
 	{
 		Name: broken + "takeover-never", About: "nobody takes over the lock of a dead holder",
-		Red: &Red{Scenario: "kill-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P11"}},
+		Red: &Red{Scenario: "kill-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P11"}, Mechanism: "no-takeover"},
 	},
 	{
 		Name: broken + "wall-expiry", About: "a contender judges by its own wall clock whether a lease has expired",
-		Red: &Red{Scenario: "clock-skew", Contention: "high", Verdict: checker.Fail, Properties: []string{"P8"}},
+		Red: &Red{Scenario: "clock-skew", Contention: "high", Verdict: checker.Fail, Properties: []string{"P8"}, Mechanism: "expiry-by-wall-clock"},
 	},
 	{
 		Name: broken + "renew-unconditioned", About: "a renewal writes the row without asking whose it is",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P9"}},
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P9"}, Mechanism: "unconditional-renewal"},
 	},
 	{
 		Name: broken + "release-anyone", About: "a release frees the row whoever holds it",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P9"}},
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P9"}, Mechanism: "release-without-owner"},
 	},
 	{
 		Name: broken + "release-plain-write", About: "a release is a plain UPDATE of columns that lightweight transactions write",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P9", "P13"}},
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P9", "P13"}, Mechanism: "unconditional-release"},
 	},
 	// What the holder believes.
 	{
 		Name: broken + "renew-failure-ignored", About: "a holder whose renewals fail goes on as if it still held the lock",
-		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7"}},
+		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7"}, Mechanism: "loss-ignored"},
 	},
 	{
 		Name: broken + "heartbeat-dies", About: "renewing ends silently with the first renewal that is not answered; the holder goes on",
-		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7"}},
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7"}, Mechanism: "keep-alive-died"},
 	},
 	{
 		Name: broken + "trust-from-answer", About: "a holder counts its lease from the answer of the last resend instead of the first send",
-		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7", "P8"}},
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7", "P8"}, Mechanism: "lease-counted-from-answer"},
 	},
 	{
 		Name: broken + "wall-deadline", About: "leases are measured by the wall clock, which can be set",
-		Red: &Red{Scenario: "clock-jump", Contention: "high", Verdict: checker.Fail, Properties: []string{"P7", "P8"}},
+		Red: &Red{Scenario: "clock-jump", Contention: "high", Verdict: checker.Fail, Properties: []string{"P7", "P8"}, Mechanism: "lease-by-wall-clock"},
 	},
 	{
 		Name: broken + "awake-deadline", About: "leases are measured by a clock that stands still while the machine sleeps",
-		Red: &Red{Scenario: "suspend", Contention: "high", Verdict: checker.Fail, Properties: []string{"P7", "P8"}},
+		Red: &Red{Scenario: "suspend", Contention: "high", Verdict: checker.Fail, Properties: []string{"P7", "P8"}, Mechanism: "lease-by-awake-clock"},
 	},
 	{
 		Name: broken + "early-release", About: "the lock is released when the work has begun, not when it is done",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7"}},
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7"}, Mechanism: "released-before-done"},
 	},
 	// Answers and their absence.
 	{
 		Name: broken + "unknown-acquire-ok", About: "an acquire without an answer counts as granted",
-		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P6"}},
+		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P6"}, Mechanism: "unknown-granted"},
 	},
 	{
 		Name: broken + "unknown-acquire-fails", About: "an acquire without an answer counts as refused; what it was granted is left behind",
-		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}, Mechanism: "unknown-refused"},
 	},
 	{
 		Name: broken + "driver-reexecutes", About: "the driver executes a request again when its answer is late and returns the second answer",
-		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}, Mechanism: "request-executed-again"},
 	},
 	{
 		Name: broken + "applied-ignored", About: "the answer [applied]=false of an acquire is not looked at",
-		Red: &Red{Scenario: "steady", Contention: "high", Verdict: checker.Fail, Properties: []string{"P2", "P6"}},
+		Red: &Red{Scenario: "steady", Contention: "high", Verdict: checker.Fail, Properties: []string{"P2", "P6"}, Mechanism: "refusal-granted"},
 	},
 	// Statements.
 	{
 		Name: broken + "read-at-one", About: "lock rows are read through one replica (consistency ONE)",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}},
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}, Mechanism: "weak-read"},
 	},
 	{
 		Name: broken + "local-serial", About: "releases are LOCAL_SERIAL while everything else is SERIAL",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}},
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}, Mechanism: "mixed-serial"},
 	},
 	// The sink.
 	{
 		Name: broken + "sink-refuses-equal", About: "the sink demands a token above the highest seen, so a holder is refused its own write",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P10"}},
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P10"}, Mechanism: "sink-refuses-equal"},
 	},
 	{
 		Name: broken + "sink-check-then-write", About: "the sink compares the token with what the holder read before, and then writes without a condition",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P3", "P4"}},
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P3", "P4"}, Mechanism: "sink-checks-what-was-read"},
 	},
 	{
 		Name: broken + "sink-token-in-memory", About: "each process remembers the sink's highest token in its own memory",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P3"}},
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P3"}, Mechanism: "sink-remembers-per-process"},
 	},
 	{
 		Name: broken + "effect-key-per-send", About: "the idempotency key contains the number of the send: a resend is another effect",
-		Red: &Red{Scenario: "sink-lost-replies", Contention: "high", Verdict: checker.Fail, Properties: []string{"P4"}},
+		Red: &Red{Scenario: "sink-lost-replies", Contention: "high", Verdict: checker.Fail, Properties: []string{"P4"}, Mechanism: "resend-is-another-effect"},
 	},
 	{
 		Name: broken + "no-raise", About: "a holder does not raise its token before it reads what it acts on",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P4"}},
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P4"}, Mechanism: "raise-not-done"},
 	},
 	// Batches of shards.
 	{
 		Name: broken + "jobs-tick-blind", About: "a tick's condition names the fence and not the tick: a late copy of a batch is done again",
-		Red: &Red{Scenario: "jobs-lost-replies", Contention: "low", Verdict: checker.Fail, Properties: []string{"P2"}},
+		Red: &Red{Scenario: "jobs-lost-replies", Contention: "low", Verdict: checker.Fail, Properties: []string{"P2"}, Mechanism: "late-copy-done-again"},
 	},
 	{
 		Name: broken + "jobs-unknown-means-no", About: "a batch without an answer counts as not done; another is built from the same stamp",
-		Red: &Red{Scenario: "jobs-lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2", "P5"}},
+		Red: &Red{Scenario: "jobs-lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2", "P5"}, Mechanism: "batch-taken-for-lost"},
 	},
 	{
 		Name: broken + "jobs-plain-header", About: "a tick is a plain write to the shard's header and rows",
-		Red: &Red{Scenario: "jobs-late-batch", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2", "P13"}},
+		Red: &Red{Scenario: "jobs-late-batch", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2", "P13"}, Mechanism: "unconditional-tick"},
 	},
 	{
 		Name: broken + "jobs-complete-outside", About: "handlers write down that their job is completed, outside of a tick",
-		Red: &Red{Scenario: "jobs-late-finish", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2", "P13"}},
+		Red: &Red{Scenario: "jobs-late-finish", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2", "P13"}, Mechanism: "write-beside-the-tick"},
 	},
 	{
 		Name: broken + "jobs-early-hand-over", About: "a shard is handed over while its runs are at work",
-		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P8"}},
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P8"}, Mechanism: "given-away-with-runs"},
 	},
 	{
 		Name: broken + "jobs-silent-is-dead", About: "shards are taken from an owner whose heartbeats are not seen, though its ticks are",
-		Red: &Red{Scenario: "jobs-heartbeat-loss", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P8"}},
+		Red: &Red{Scenario: "jobs-heartbeat-loss", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P8"}, Mechanism: "silent-owner-is-dead"},
 	},
 	// Rows of jobs.
 	{
 		Name: broken + "jobs-rescue-dead-only", About: "a takeover rescues only the runs of processes that are dead for sure",
-		Red: &Red{Scenario: "jobs-pause-worker", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}},
+		Red: &Red{Scenario: "jobs-pause-worker", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}, Mechanism: "rescue-left-out"},
 	},
 	{
 		Name: broken + "jobs-dlq-lost", About: "a job that moves to the dead letter queue leaves its old place and never comes to the new one",
-		Red: &Red{Scenario: "jobs-poison", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+		Red: &Red{Scenario: "jobs-poison", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}, Mechanism: "dlq-move-lost"},
 	},
 	{
 		Name: broken + "jobs-retries-in-memory", About: "attempts are counted in the owner's memory: the next owner begins at 0",
-		Red: &Red{Scenario: "jobs-poison", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+		Red: &Red{Scenario: "jobs-poison", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}, Mechanism: "attempts-in-memory"},
 	},
 	{
 		Name: broken + "jobs-claimed-twice", About: "a claim leaves the job's pending row, to be claimed again",
-		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}, Mechanism: "claim-leaves-row"},
 	},
 	{
 		Name: broken + "jobs-behind-the-mark", About: "jobs are inserted behind the mark from which the next owner reads on",
-		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}},
+		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}, Mechanism: "row-behind-the-mark"},
 	},
 	{
 		Name: broken + "jobs-swept-early", About: "job rows are swept as soon as their jobs have ended: an enqueue that comes again runs the job again",
-		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}},
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}, Mechanism: "forgotten-too-early"},
 	},
 	{
 		Name: broken + "jobs-early-bird", About: "jobs fire by a clock that runs ahead of their worker's own",
-		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P12"}},
+		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P12"}, Mechanism: "fires-by-a-fast-clock"},
 	},
 	// Effects of jobs.
 	{
 		Name: broken + "jobs-ack-before-effect", About: "effects are done in the background: a job is completed before them",
-		Red: &Red{Scenario: "jobs-kill-worker", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4"}},
+		Red: &Red{Scenario: "jobs-kill-worker", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4"}, Mechanism: "acknowledged-before-done"},
 	},
 	{
 		Name: broken + "jobs-effect-no-key", About: "effects carry no idempotency key",
-		Red: &Red{Scenario: "jobs-late-finish", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4"}},
+		Red: &Red{Scenario: "jobs-late-finish", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4"}, Mechanism: "effects-without-key"},
 	},
 	{
 		Name: broken + "jobs-key-with-attempt", About: "the idempotency key contains the attempt: what an earlier one did is done again",
-		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4"}},
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4"}, Mechanism: "key-of-the-attempt"},
 	},
 	{
 		Name: broken + "jobs-wrong-issuer", About: "effects carry the highest run id of their process, of whatever shard",
-		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P6"}},
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P6"}, Mechanism: "one-token-for-all-shards"},
 	},
 	// The harness itself.
 	{
 		Name: broken + "harness-links-inert", LinksInert: true, About: "the harness says that it cut links but never does",
-		Red: &Red{Scenario: "partition", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}},
+		Red: &Red{Scenario: "partition", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "links-not-cut"},
 	},
 	{
 		Name: broken + "harness-worker-missing", MissingWorkers: 1, About: "the harness starts one worker fewer than the scenario says",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}},
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "worker-missing"},
 	},
 	{
 		Name: broken + "harness-ledger-reset", About: "a resource of the sink is emptied, ledger and all, in the middle of the run",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4"}},
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P4"}, Mechanism: "ledger-emptied"},
 	},
 	{
 		Name: broken + "recorder-drops", About: "the recorder loses every 50th operation",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}},
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "calls-missing"},
 	},
 	{
 		Name: broken + "recorder-late-calls", About: "the recorder dates calls of lock operations when their answers are there",
-		Red: &Red{Scenario: "steady", Contention: "low", Verdict: checker.Invalid, Properties: []string{"P14"}},
+		Red: &Red{Scenario: "steady", Contention: "low", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "calls-dated-late"},
 	},
 	{
 		Name: broken + "recorder-unknown-fail", About: "the recorder writes down an unknown outcome as a failure",
-		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}},
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}, Mechanism: "unknown-recorded-as-failed"},
 	},
 }

@@ -12,8 +12,8 @@ import (
 // PhaseFault and PhaseBefore are the phases that are compared: the one in which
 // the faults are in force and the undisturbed one before it.
 const (
-	PhaseBefore = "before"
-	PhaseFault  = "fault"
+	PhaseBefore = history.PhaseBefore
+	PhaseFault  = history.PhaseFault
 )
 
 // Analysis is what a history says in numbers. All instants are TS of events.
@@ -46,7 +46,7 @@ func Analyze(h *history.History) (*Analysis, error) {
 		a.byID[opRef{history.Life(op.Invoke.Proc), op.Invoke.ID}] = i
 	}
 	a.bounds(h)
-	lat, err := latencies(append(spans(h), a.Ops...), a.Phases)
+	lat, err := latencies(append(h.JobSpans(), a.Ops...), a.Phases)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (a *Analysis) Operation(e history.Event) (history.Operation, bool) {
 }
 
 // PhaseAt returns the phase at ts, "" before the first.
-func (a *Analysis) PhaseAt(ts int64) string { return phaseAt(a.Phases, ts) }
+func (a *Analysis) PhaseAt(ts int64) string { return history.PhaseAt(a.Phases, ts) }
 
 // Phase returns the phase that an operation counts for: the one in which it was
 // invoked, except that what was under way when the fault phase began counts for
@@ -109,36 +109,7 @@ func (a *Analysis) PhaseAt(ts int64) string { return phaseAt(a.Phases, ts) }
 func (a *Analysis) Phase(op history.Operation) string { return phaseOf(a.Phases, op) }
 
 func phaseOf(phases []history.Span, op history.Operation) string {
-	from := op.Invoke.TS
-	to := op.End.TS
-	if to == 0 {
-		to = history.Forever
-	}
-	for _, p := range phases {
-		if p.Name == PhaseFault && from < p.From && to > p.From {
-			return p.Name
-		}
-	}
-	return phaseAt(phases, from)
-}
-
-func phaseAt(phases []history.Span, ts int64) string {
-	i, exact := slices.BinarySearchFunc(phases, ts, func(s history.Span, ts int64) int {
-		switch {
-		case s.From < ts:
-			return -1
-		case s.From > ts:
-			return 1
-		}
-		return 0
-	})
-	if exact {
-		return phases[i].Name
-	}
-	if i == 0 {
-		return ""
-	}
-	return phases[i-1].Name
+	return history.PhaseOf(phases, op.Invoke.TS, op.End.TS)
 }
 
 // PhaseNames returns the names of the phases in order, each once.

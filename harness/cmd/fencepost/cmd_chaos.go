@@ -32,6 +32,7 @@ type chaosFlags struct {
 	bin      string
 	paxos    string
 	override scenario.Overrides
+	gate     gateFlags
 }
 
 const defaultNodes = 3
@@ -43,7 +44,8 @@ func newChaosCmd() *cobra.Command {
 		Short: "Break something while workers compete for locks, and check that every promise held",
 		Long: `Runs scenarios (see "fencepost list", or give the path of a .yaml file) against real
 workers and a real Cassandra cluster, checks the recorded history and writes a report.
-Exit code: 0 PASS, 1 FAIL, 3 INVALID, 4 UNKNOWN, 64 bad input; the worst of several.`,
+Exit code: 0 PASS, 1 FAIL, 2 a run could not be carried out, 3 INVALID, 4 UNKNOWN, 64 bad
+input; the worst of several (docs/ci.md).`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError(errors.New("chaos takes one argument: a scenario, several with commas between, or all (see: fencepost list)"))
@@ -69,6 +71,7 @@ Exit code: 0 PASS, 1 FAIL, 3 INVALID, 4 UNKNOWN, 64 bad input; the worst of seve
 	fl.IntVar(&f.override.Workers, "workers", 0, "number of worker processes (default: the scenario's)")
 	fl.IntVar(&f.override.Clients, "clients", 0, "number of clients a worker (default: the scenario's)")
 	fl.DurationVar(&f.override.TTL, "ttl", 0, "lease time (default: the scenario's)")
+	f.gate.flags(fl)
 	fl.DurationVar(&f.override.Duration, "duration", 0, "length of each of the phases before, fault, recover (default: the scenario's)")
 	return cmd
 }
@@ -135,7 +138,16 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) error {
 	if f.bin, err = binDir(ctx, f.bin); err != nil {
 		return err
 	}
-	return onCluster(cmd, f.cluster, f.paxos, f.seed, func(c cluster.Cluster, backend string) error {
+	if err := f.gate.resolve(ctx, out); err != nil {
+		return err
+	}
+	var todo []string
+	for _, j := range jobs {
+		todo = append(todo, j.plan.Spec.Name)
+	}
+	// The seed may have been drawn in this process.
+	more := []string{fmt.Sprintf("--seed=%d", f.seed)}
+	return f.gate.onCluster(cmd, f.cluster, f.paxos, more, todo, func(c cluster.Cluster, backend string) ([]reports.GateRun, error) {
 		return f.runAll(ctx, jobs, c, backend, out)
 	})
 }
@@ -157,33 +169,52 @@ func within(ctx context.Context, path string) string {
 	return filepath.Join(workDir(ctx), path)
 }
 
+// errNotRun is why a run was not carried out when the command was stopped before.
+var errNotRun = errors.New("not carried out: the command was interrupted before")
+
 // runAll does the jobs one after the other; the worst verdict decides the exit code.
-func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, backend string, out io.Writer) error {
+// After a run that could not be carried out none follows. All jobs are told of.
+func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, backend string, out io.Writer) (told []reports.GateRun, err error) {
 	worst := checker.Pass
 	for i, j := range jobs {
-		if ctx.Err() != nil {
-			break
+		if err == nil && ctx.Err() != nil {
+			err = errNotRun
+		}
+		if err != nil {
+			told = append(told, reports.GateRun{Name: j.plan.Spec.Name, Err: errNotRun.Error()})
+			continue
 		}
 		if len(jobs) > 1 {
 			fmt.Fprintf(out, "\n[%d/%d] %s\n", i+1, len(jobs), j.plan.Spec.Name)
 		}
-		res, err := f.runOne(ctx, j, c, backend, out)
-		if err != nil {
-			return err
+		var run reports.GateRun
+		if run, err = f.runOne(ctx, j, c, backend, out); err != nil {
+			run = reports.GateRun{Name: j.plan.Spec.Name, Err: err.Error()}
+		} else {
+			worst = checker.Worst(worst, run.Result.Verdict)
 		}
-		worst = checker.Worst(worst, res.Verdict)
+		told = append(told, run)
 	}
-	return exitWith(worst.ExitCode())
+	if err != nil && worst != checker.Fail { // a violation outweighs that not all was run
+		return told, err
+	}
+	if err != nil {
+		return told, &exitError{code: worst.ExitCode(), err: err}
+	}
+	return told, exitWith(worst.ExitCode())
 }
 
 // runOne runs, checks and reports one scenario.
-func (f chaosFlags) runOne(ctx context.Context, j job, c cluster.Cluster, backend string, out io.Writer) (*checker.Result, error) {
+func (f chaosFlags) runOne(ctx context.Context, j job, c cluster.Cluster, backend string, out io.Writer) (reports.GateRun, error) {
 	fmt.Fprintf(out, "scenario %s, seed %d, system %s, %s\n  %s\n", j.plan.Spec.Name, j.plan.Seed, j.sys.Name, setting(j.plan.Spec, c), j.plan.Spec.About)
-	_, res, err := carryOut(ctx, scenario.Options{
+	dir, res, err := carryOut(ctx, scenario.Options{
 		Plan: j.plan, System: j.sys, Cluster: c, Backend: backend, BinDir: f.bin,
 		RunsDir: f.runs, Out: out, Command: f.command(j), Versions: versions(c), Keep: f.keep,
 	})
-	return res, err
+	if err != nil {
+		return reports.GateRun{}, err
+	}
+	return readGateRun(ctx, dir, res)
 }
 
 // carryOut runs a plan, checks and reports it. The directory is returned beside

@@ -12,6 +12,7 @@ import (
 	"fencepost/checker"
 	"fencepost/harness/history"
 	"fencepost/harness/rundir"
+	"fencepost/reports"
 )
 
 // newCheckCmd judges what is recorded, again or for the first time.
@@ -20,17 +21,18 @@ func newCheckCmd() *cobra.Command {
 	var memoryMB int64
 	var asJSON, child bool
 	var out string
+	var gate gateFlags
 	cmd := &cobra.Command{
 		Use:   "check RUN_DIR | FILE…",
 		Short: "Judge a recorded history",
-		Long: `Judge a recorded history: the properties P1 to P14 of docs/properties.md.
+		Long: `Judge a recorded history: the properties P1 to P15 of docs/properties.md.
 
 RUN_DIR is a run's directory (runs/latest), or a directory of *.jsonl files;
 FILE… are the history files of one run. Of a run's directory verdict.json and
 Porcupine's visualizations are written anew.
 
-Exit codes: 0 PASS, 1 FAIL, 3 INVALID (the run tested too little), 4 UNKNOWN (a
-check did not finish), 64 malformed input.`,
+Exit codes: 0 PASS, 1 FAIL, 2 it could not be checked, 3 INVALID (the run tested too
+little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && !child {
 				return usageError(errors.New("check what? Name a run's directory (runs/latest) or history files"))
@@ -45,6 +47,9 @@ check did not finish), 64 malformed input.`,
 			if err != nil {
 				return err
 			}
+			if err := gate.resolve(cmd.Context(), cmd.ErrOrStderr()); err != nil {
+				return err
+			}
 			for i, name := range args {
 				if !filepath.IsAbs(name) {
 					args[i] = relativeTo(workDir(cmd.Context()), name)
@@ -55,7 +60,7 @@ check did not finish), 64 malformed input.`,
 			}
 			res, err := opts.CheckInChild(cmd.Context(), exe, args...)
 			if err != nil {
-				return checkError(err)
+				return gate.end([]reports.GateRun{{Name: filepath.Base(args[0]), Err: err.Error()}}, checkError(err))
 			}
 			if out != "" {
 				if err := rundir.WriteJSON(relativeTo(workDir(cmd.Context()), out), res); err != nil {
@@ -71,7 +76,13 @@ check did not finish), 64 malformed input.`,
 			} else {
 				checker.Print(cmd.OutOrStdout(), res)
 			}
-			return exitWith(res.Verdict.ExitCode())
+			run := reports.GateRun{Name: filepath.Base(args[0]), Result: res}
+			if dir := checker.RunDir(args...); dir != "" && gate.asked() {
+				if run, err = readGateRun(cmd.Context(), dir, res); err != nil {
+					return err
+				}
+			}
+			return gate.end([]reports.GateRun{run}, exitWith(res.Verdict.ExitCode()))
 		},
 	}
 	f := cmd.Flags()
@@ -80,6 +91,7 @@ check did not finish), 64 malformed input.`,
 	f.DurationVar(&opts.Search, "search", checker.DefaultSearch, "time for all linearizability searches; what is not finished then is UNKNOWN")
 	f.DurationVar(&opts.Limit, "limit", checker.DefaultLimit, "time for the whole check")
 	f.Int64Var(&memoryMB, "memory", checker.DefaultMemory>>20, "memory for the check in MB; 0: no limit")
+	gate.flags(f)
 	f.BoolVar(&child, "child", false, "be the process that checks")
 	_ = f.MarkHidden("child")
 	return cmd

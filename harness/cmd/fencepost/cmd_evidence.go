@@ -16,6 +16,7 @@ import (
 	"fencepost/harness/cluster"
 	"fencepost/harness/evidence"
 	"fencepost/harness/scenario"
+	"fencepost/reports"
 )
 
 // evidenceFlags are the flags of `fencepost evidence`.
@@ -25,6 +26,7 @@ type evidenceFlags struct {
 	seeds                      int
 	first                      uint64
 	fresh, retry               bool
+	gate                       gateFlags
 }
 
 func newEvidenceCmd() *cobra.Command {
@@ -51,6 +53,7 @@ input; of all results of the set, old and new, the worst.`,
 	fl.Uint64Var(&f.first, "first", 1, "the first seed")
 	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; a stored PASS is replaced, anything else stays beside the new result")
 	fl.BoolVar(&f.retry, "retry", false, "run again what is not PASS; the old result stays beside the new one")
+	f.gate.flags(fl)
 	return cmd
 }
 
@@ -89,14 +92,47 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 	if _, err := store.All(); err != nil {
 		return usageError(err) // before a cluster is started for nothing
 	}
-	return onClusterWith(cmd, f.cluster, "", nil, func(c cluster.Cluster, backend string) error {
+	if err := f.gate.resolve(ctx, out); err != nil {
+		return err
+	}
+	var todo []string
+	for _, j := range jobs {
+		todo = append(todo, j.String())
+	}
+	return f.gate.onCluster(cmd, f.cluster, "", nil, todo, func(c cluster.Cluster, backend string) ([]reports.GateRun, error) {
 		loop := f.loop(store, c, backend, out)
 		loop.Fresh, loop.Retry = f.fresh, f.retry
 		fmt.Fprintf(out, "evidence %s: %d runs: %d scenarios at %s, %d seeds from %d; results in %s\n",
 			f.set, len(jobs), len(scenarios), strings.Join(contentions, ", "), f.seeds, f.first, store.Dir())
 		tally, err := loop.Do(ctx, slices.Values(jobs), len(jobs))
-		return finish(out, tally, len(jobs), store, err)
+		err = finish(out, tally, len(jobs), store, err)
+		all, readErr := store.All()
+		if readErr != nil {
+			err = errors.Join(err, readErr)
+		}
+		return standing(jobs, all), err
 	})
+}
+
+// standing is what a CI system is told of each job: the attempt that decides its
+// standing verdict.
+func standing(jobs []evidence.Job, all []evidence.Result) []reports.GateRun {
+	attempts := map[evidence.Job][]evidence.Result{}
+	for _, r := range all {
+		attempts[r.Job] = append(attempts[r.Job], r)
+	}
+	var out []reports.GateRun
+	for _, j := range jobs {
+		run := reports.GateRun{Name: j.String(), Err: errNotRun.Error()}
+		verdict := evidence.Standing(attempts[j])
+		for _, r := range attempts[j] { // the last that has it
+			if r.Verdict == verdict {
+				run.Result, run.Err, run.Info = r.Check, r.Error, r.Info
+			}
+		}
+		out = append(out, run)
+	}
+	return out
 }
 
 // finish says what came out and makes it the exit code.

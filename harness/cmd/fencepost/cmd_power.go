@@ -27,7 +27,7 @@ type powerFlags struct {
 	runner
 	mutants, seeds string
 	times          int
-	fresh          bool
+	fresh, explain bool
 }
 
 func newPowerCmd() *cobra.Command {
@@ -41,8 +41,13 @@ docs/lock-per-job.md), runs under the scenario that must expose it, under severa
 seeds, on one cluster. A run counts as a kill only if the verdict is the one expected and
 one of the properties expected fired. Results go to results/power/; what is stored is not
 done again, so the same command goes on where it was stopped.
+
+With --explain nothing is run: every kept run of a variant under --runs that is red as it
+must be is explained ("fencepost explain"), and counted is in how many the mechanism that
+was planted is named. The explanation knows the history alone.
 Exit code: 0 if every variant named was killed in every run, 1 if not, 2 if a run could not
-be carried out, 64 bad input.`,
+be carried out, 64 bad input; with --explain 0 if nine of ten are named, 1 if not, 2 if
+there is no such run.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -51,6 +56,7 @@ be carried out, 64 bad input.`,
 	fl.StringVar(&f.mutants, "mutant", "", "only these variants, with commas between (default: all)")
 	fl.IntVar(&f.times, "times", 2, "runs of each variant, under the seeds 1, 2, …")
 	fl.StringVar(&f.seeds, "seeds", "", "these seeds instead, with commas between")
+	fl.BoolVar(&f.explain, "explain", false, "run nothing; say how well the kept red runs of the variants are explained")
 	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; old results stay beside the new ones, which count")
 	return cmd
 }
@@ -115,6 +121,9 @@ func (f powerFlags) run(cmd *cobra.Command) error {
 	}
 	if err := f.resolve(ctx, powerSet); err != nil {
 		return err
+	}
+	if f.explain {
+		return explainPower(out, mine, f.runs)
 	}
 	store := evidence.NewStore(f.results)
 	if _, err := store.All(); err != nil {
@@ -183,7 +192,11 @@ func detection(dir string, sys system.System, now int64) (*evidence.Detection, e
 	if err := readJSON(filepath.Join(dir, rundir.VerdictFile), &v); err != nil {
 		return nil, err
 	}
-	d := &evidence.Detection{Verdict: time.Duration(now - from)}
+	e, err := explain(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &evidence.Detection{Verdict: time.Duration(now - from), Causes: e.Best()}
 	for _, p := range v.Properties {
 		if !slices.Contains(sys.Red.Properties, p.ID) {
 			continue

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/evidence"
+	"fencepost/harness/history"
 	"fencepost/harness/rundir"
 	"fencepost/harness/system"
 )
@@ -82,7 +84,7 @@ func TestDetection(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const header = `{"fencepost":1}` + "\n"
+	header := fmt.Sprintf(`{"format":%q,"version":%d,"run":"r","proc":"harness","pid":1,"host":"h","boot_id":"b","wall_time":"2026-01-02T03:04:05Z","ts":1}`+"\n", history.Format, history.FormatVersion)
 	if err := os.WriteFile(file, []byte(header), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ func TestDetection(t *testing.T) {
 	if _, err := detection(dir, s, 0); err == nil || !strings.Contains(err.Error(), "no phase") {
 		t.Errorf("a record without phases: %v", err)
 	}
-	if err := os.WriteFile(file, []byte(header+`{"ts":1000000000,"op":"phase","phase":"warmup"}`+"\n"+`{"ts":9000000000,"op":"phase","phase":"before"}`+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(header+`{"ts":1000000000,"proc":"harness","type":"note","op":"phase","phase":"warmup"}`+"\n"+`{"ts":9000000000,"proc":"harness","type":"note","op":"phase","phase":"before"}`+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	v := checker.Result{Properties: []checker.Property{

@@ -27,7 +27,7 @@ report.json; for a benchmark bench.html, plots/*.svg, bench.csv and bench_rounds
 Nothing is judged again: that is "fencepost check". How to read a report:
 docs/reading-a-report.md.
 
-Exit codes: 0, whatever the verdict; 1 if a file of the run cannot be read (the report
+Exit codes: 0, whatever the verdict; 2 if a file of the run cannot be read (the report
 is there and says which); 64 if RUN_DIR is neither a run's nor a benchmark's.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -19,6 +19,10 @@ import (
 // (EX_USAGE of sysexits.h).
 const exitUsage = 64
 
+// exitNotDone is the exit code if a command could not do its work. It is not a
+// verdict's: 1 says that a property is violated, and nothing else.
+const exitNotDone = 2
+
 // exitError carries an exit code to main; err may be nil when all was said.
 type exitError struct {
 	code int
@@ -49,6 +53,7 @@ func newRootCmd() *cobra.Command {
 		newChaosCmd(),
 		newBenchCmd(),
 		newCheckCmd(),
+		newExplainCmd(),
 		newReportCmd(),
 		newResultsCmd(),
 		newEvidenceCmd(),
@@ -78,7 +83,7 @@ func exitCode(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	code := 1
+	code := exitNotDone
 	var ee *exitError
 	if errors.As(err, &ee) {
 		code = ee.code

@@ -1,0 +1,319 @@
+package checker
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// editedCase is a history that was changed after it was made, and the mechanism that
+// must be named for it.
+type editedCase struct {
+	name, want string
+	also       []string
+	jobs       bool
+	tune       func(*simConfig)
+	do         func(*edit) bool // false: the history has nothing to change
+}
+
+// planned takes a mutation of the checker's own tests by its name.
+func planned(name, want string, also ...string) editedCase {
+	i := slices.IndexFunc(mutations(), func(m mutation) bool { return m.name == name })
+	if i >= 0 {
+		return editedCase{name: name, want: want, also: also, do: mutations()[i].do}
+	}
+	i = slices.IndexFunc(mutationsOfJobs(), func(m mutation) bool { return m.name == name })
+	return editedCase{name: name, want: want, also: also, jobs: true, do: mutationsOfJobs()[i].do}
+}
+
+// statement notes a statement of a life, within an operation if there is one.
+func (e *edit) statement(at int64, life string, st history.Statement) {
+	e.insert(history.Event{TS: at, Proc: life, Type: history.Note, Op: history.NoteStatement, Statement: &st, File: life + ".jsonl", Line: 1 << 20})
+}
+
+// lint is a legal run with one statement that is not.
+func lint(want, cql, consistency, serial string) editedCase {
+	return editedCase{name: cql, want: want, do: func(e *edit) bool {
+		e.statement(e.h.Events[5].TS, "w1.1", history.Statement{CQL: "UPDATE locks SET a = 1 WHERE k = ? IF a = 0", Consistency: "QUORUM", SerialConsistency: "SERIAL"})
+		e.statement(e.h.Events[6].TS, "w1.1", history.Statement{CQL: cql, Consistency: consistency, SerialConsistency: serial})
+		return true
+	}}
+}
+
+func (e *edit) expected(change func(*history.Expect)) bool {
+	n := e.notes(history.NoteExpect)[0]
+	x := *n.Expect
+	change(&x)
+	n.Expect = &x
+	return true
+}
+
+// fault changes the notes of the run's one fault.
+func (e *edit) fault(change func(*history.Fault)) bool {
+	for _, n := range e.notes(history.NoteFault) {
+		f := *n.Fault
+		change(&f)
+		n.Fault = &f
+	}
+	return true
+}
+
+var editedCases = []editedCase{
+	// What a broken recorder writes.
+	{name: "every 25th operation is lost", want: "calls-missing", tune: quiet, do: func(e *edit) bool {
+		e.drop(func(ev *history.Event) bool { return ev.ID > 0 && ev.ID%25 == 0 && ev.Proc != harness })
+		return true
+	}},
+	{name: "calls are dated when their answers are there", want: "calls-dated-late", tune: quiet, do: func(e *edit) bool {
+		for _, p := range e.ops {
+			if p.end != nil && len(p.end.Sends) > 0 && p.inv.Proc != harness {
+				p.inv.TS = p.end.TS - 1
+			}
+		}
+		e.index()
+		return true
+	}},
+	{name: "unknown outcomes are recorded as failures", want: "unknown-recorded-as-failed", do: func(e *edit) bool {
+		n := 0
+		for _, p := range e.ops {
+			if p.end != nil && p.end.Type == history.Unknown {
+				p.end.Type, p.end.ServerTimeout, p.end.Row = history.Fail, false, nil
+				n++
+			}
+		}
+		return n > 0
+	}},
+	planned("end of a process life missing", "record-cut-off"),
+	// What a broken or idle harness does.
+	{name: "a worker that is not there", want: "worker-missing", do: func(e *edit) bool {
+		return e.expected(func(x *history.Expect) { x.Workers++ })
+	}},
+	{name: "a cut that was none", want: "links-not-cut", tune: quiet, do: func(e *edit) bool {
+		return e.fault(func(f *history.Fault) { f.Proven = false })
+	}},
+	{name: "a pause that was none", want: "fault-did-not-bite", tune: quiet, do: func(e *edit) bool {
+		return e.fault(func(f *history.Fault) { f.Proven, f.Name = false, "pause-worker" })
+	}},
+	{name: "a fault that never came", want: "fault-never-came", do: func(e *edit) bool {
+		return e.expected(func(x *history.Expect) { x.Faults = append(slices.Clone(x.Faults), "f9") })
+	}},
+	{name: "too few cycles", want: "too-little-work", do: func(e *edit) bool {
+		return e.expected(func(x *history.Expect) { x.MinCycles = map[string]int{"fault": 1 << 20} })
+	}},
+	{name: "a point that was not reached", want: "point-not-reached", do: func(e *edit) bool {
+		return e.expected(func(x *history.Expect) { x.Must = []string{"nowhere"} })
+	}},
+	{name: "a threshold that is exceeded", want: "threshold-exceeded", do: func(e *edit) bool {
+		return e.expected(func(x *history.Expect) {
+			x.Thresholds = []history.Threshold{{Latency: "effect", Quantile: "max", Phase: "before", MaxMS: 1}}
+		})
+	}},
+	{name: "a threshold that is not measured", want: "threshold-not-measured", do: func(e *edit) bool {
+		return e.expected(func(x *history.Expect) {
+			x.Thresholds = []history.Threshold{{Latency: "effect", Quantile: "max", Phase: "tea", MaxMS: 1}}
+		})
+	}},
+	planned("no expectation", "no-expectation"),
+	planned("shard that was not sealed", "end-not-read"),
+	{name: "a ledger that is emptied", want: "ledger-emptied", do: func(e *edit) bool {
+		res := "res-lock-0"
+		all := e.ledger(res)
+		half := all[len(all)/2]
+		seq, value := half.Ledger.Seq, int64(0)
+		e.drop(func(ev *history.Event) bool {
+			return ev.Op == history.NoteLedger && ev.Key == res && ev.Ledger.Seq <= seq
+		})
+		for _, n := range e.ledger(res) {
+			n.Ledger.Seq -= seq
+			if n.Ledger.Value != nil {
+				value++
+				n.Ledger.Value = ptr(value)
+			}
+		}
+		f := e.final(res)
+		f.Seq, f.Value = f.Seq-seq, ptr(value)
+		return true
+	}},
+	// Statements.
+	lint("rows-expire", "UPDATE locks USING TTL 60 SET a = 1 WHERE k = ? IF a = 0", "QUORUM", "SERIAL"),
+	lint("client-timestamps", "UPDATE locks USING TIMESTAMP ? SET a = 1 WHERE k = ? IF a = 0", "QUORUM", "SERIAL"),
+	lint("weak-read", "SELECT a FROM locks WHERE k = ?", "ONE", ""),
+	lint("mixed-serial", "UPDATE locks SET b = 1 WHERE k = ? IF a = 0", "QUORUM", "LOCAL_SERIAL"),
+	lint("weak-condition", "UPDATE locks SET b = 1 WHERE k = ? IF a = 0", "ONE", "SERIAL"),
+	lint("statement-unfit", "SELECT a FROM locks ALLOW FILTERING", "QUORUM", ""),
+	lint("ledger-emptied", "DELETE FROM sink WHERE resource = ?", "QUORUM", ""),
+	lint("unconditional-write", "UPDATE ids SET next = 1 WHERE name = ?", "QUORUM", ""),
+	// Rows and answers.
+	{name: "tokens from nowhere", want: "tokens-not-from-row", do: func(e *edit) bool {
+		n := 0
+		for _, p := range e.all(history.OpLock, history.OK) {
+			n++
+			p.end.Token += int64(n * n * 1000)
+		}
+		return true
+	}},
+	{name: "a row that is deleted", want: "row-deleted", tune: quiet, do: func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		for _, p := range e.ops {
+			if p.inv.From != nil && p.inv.Op == history.OpAcquire && *p.inv.From == *h.release.inv.To {
+				p.inv.From = &history.Version{Absent: true}
+			}
+		}
+		return true
+	}},
+	{name: "a resend whose refusal is believed", want: "resend-misread", tune: quiet, do: func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		end := h.release.end
+		end.Type, end.Row, end.Sends = history.Fail, h.release.inv.To, []int64{h.release.inv.TS + 1, h.release.inv.TS + 2}
+		return true
+	}},
+	planned("released by another client", "foreign-writer", "takeover-without-waiting"),
+	planned("refused by a token that nobody raised", "sink-refuses-wrongly"),
+	// Jobs.
+	planned("job row of an earlier state", "rows-differ"),
+	planned("job that never ends", "job-never-ends"),
+	planned("job completed before its run finished", "completed-before-finish"),
+	planned("job tried too often", "tried-too-often"),
+	planned("acknowledged job that is in no shard", "acknowledged-and-lost"),
+	planned("claim that was never confirmed", "run-not-settled"),
+	planned("effect that a completed job lacks", "step-left-out"),
+}
+
+func (c editedCase) history(seed uint64) (*history.History, bool) {
+	cfg := small(seed)
+	if c.jobs {
+		cfg = smallJobs(seed)
+		cfg.length /= 3
+	}
+	if c.tune != nil {
+		c.tune(&cfg)
+	}
+	e := newEdit(simulate(cfg))
+	e.draw = rand.New(rand.NewPCG(seed, 2)).IntN
+	return e.h, c.do(e)
+}
+
+// TestEditedHistoriesAreExplained: each change of a legal history is named for what it is.
+func TestEditedHistoriesAreExplained(t *testing.T) {
+	t.Parallel()
+	var sum score
+	t.Run("change", func(t *testing.T) {
+		for _, c := range editedCases {
+			t.Run(c.want+" "+c.name, func(t *testing.T) {
+				t.Parallel()
+				done, named, alone := 0, 0, 0
+				for seed := uint64(1); seed < 20 && done < 2; seed++ {
+					h, ok := c.history(seed)
+					if !ok {
+						continue
+					}
+					done++
+					r := Check(context.Background(), h, Options{})
+					e := Explain(h, r, Options{})
+					got := e.Best()
+					if slices.Contains(got, c.want) {
+						named++
+					}
+					if precise(got, c.want, c.also) {
+						alone++
+					} else {
+						t.Logf("seed %d: %s by %v: %v", seed, r.Verdict, failing(r), got)
+					}
+					checkChains(t, h, e)
+				}
+				sum.add(t, done, named, alone)
+			})
+		}
+	})
+	sum.check(t)
+}
+
+// TestUnfinishedIsExplained: what was not checked is said.
+func TestUnfinishedIsExplained(t *testing.T) {
+	t.Parallel()
+	h := simulate(small(1))
+	r := Check(context.Background(), h, Options{Search: time.Nanosecond})
+	if e := Explain(h, r, Options{}); r.Verdict != Unknown || !slices.Equal(e.Best(), []string{"check-unfinished"}) {
+		t.Errorf("%s: %v", r.Verdict, e.Best())
+	}
+}
+
+// TestSurfacingWriteIsExplained: of the search alone, with one encoding and not the other.
+func TestSurfacingWriteIsExplained(t *testing.T) {
+	t.Parallel()
+	s := resurrected(true, 50, 60)
+	r := s.check(t, "")
+	e := Explain(&s.h, r, Options{})
+	if r.Verdict != Fail || !slices.Equal(e.Best(), []string{"given-up-write-surfaces"}) {
+		t.Errorf("%s: %v", r.Verdict, e.Best())
+	}
+	checkChains(t, &s.h, e)
+}
+
+// TestEveryMechanismIsNamed: no mechanism is listed that no test has a history for, and
+// each says what it is.
+func TestEveryMechanismIsNamed(t *testing.T) {
+	t.Parallel()
+	named := map[string]bool{"check-unfinished": true, "given-up-write-surfaces": true}
+	for _, c := range plantedCases {
+		named[c.want] = true
+	}
+	for _, c := range editedCases {
+		named[c.want] = true
+	}
+	for id, m := range mechanisms {
+		if !named[id] {
+			t.Errorf("no test names %s", id)
+		}
+		if m.statement == "" || len(m.accounts) == 0 || strings.ToLower(id) != id {
+			t.Errorf("%s: %+v", id, m)
+		}
+		for _, p := range m.accounts {
+			if !slices.ContainsFunc(checks, func(c check) bool { return c.id == p }) {
+				t.Errorf("%s: there is no property %s", id, p)
+			}
+		}
+	}
+	for id := range named {
+		if _, known := mechanisms[id]; !known {
+			t.Errorf("a test wants %s, which is none", id)
+		}
+	}
+}
+
+// TestExplanationKnowsNoNames: neither the system's name nor the run's plays a part, nor
+// does the order of anything that has none.
+func TestExplanationKnowsNoNames(t *testing.T) {
+	t.Parallel()
+	for _, b := range []bug{bugNoToken, bugHiLo, bugTickBlind} {
+		cfg := small(3)
+		if b == bugTickBlind {
+			cfg = smallJobs(3)
+			cfg.noise = 0.2
+		}
+		cfg.bug = b
+		h := simulate(cfg)
+		r := Check(context.Background(), h, Options{})
+		plain := Explain(h, r, Options{})
+		for range 3 {
+			for i := range h.Headers {
+				h.Headers[i].System, h.Headers[i].Run = "broken/something-else", "sim"
+			}
+			if again := Explain(h, r, Options{}); !reflect.DeepEqual(plain, again) {
+				t.Fatalf("%s: %+v\nand with another name: %+v", b, plain, again)
+			}
+		}
+	}
+}

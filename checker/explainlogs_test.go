@@ -1,0 +1,117 @@
+package checker
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"fencepost/harness/history"
+	"fencepost/harness/rundir"
+)
+
+// logRun is a run whose clock stood at 10 s when it was 2025-01-02T03:04:05Z; the cause
+// is at 20 s, in w1.1 and w2.1.
+func logRun(t *testing.T, logs map[string]string) (*Explanation, error) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, rundir.LogDir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range logs {
+		if err := os.WriteFile(filepath.Join(dir, rundir.LogDir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &history.History{
+		Headers: []history.Header{{Proc: harness, WallTime: "2025-01-02T03:04:05Z", TS: 10e9}},
+		Events:  []history.Event{{TS: 12e9, Proc: harness, Type: history.Note, Op: history.NotePhase, Phase: "before"}},
+	}
+	e := &Explanation{Causes: []Cause{{at: 20e9, procs: []string{"w1.1", "w2.1"}}, {}}}
+	return e, e.AddLogs(dir, h)
+}
+
+func TestAddLogs(t *testing.T) {
+	t.Parallel()
+	long := "time=2025-01-02T03:04:15.500Z msg=" + strings.Repeat("x", 400) + "\n"
+	e, err := logRun(t, map[string]string{
+		"w1.1.log": "time=2025-01-02T03:04:12.999Z msg=early\ntime=2025-01-02T03:04:13.001Z msg=first\nno date\ntime=2025-01-02T03:04:16+00:00 msg=undated\n" + long,
+		"w3.1.log": "time=2025-01-02T03:04:15Z msg=\"not of it\"\ntime=2025-01-02T03:04:15.1Z msg=\"not of it\"\n",
+		"n1.log":   "INFO  2025-01-02T03:04:15,000 [main] fine\nWARN  2025-01-02T03:04:15,250 [main] slow\nERROR 2025-01-02T03:04:17,001 [main] late\n",
+		"w2.1.log": "",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range e.Causes[0].Logs {
+		text := l.Text
+		got = append(got, l.File+":"+string(rune('0'+l.Line))+" "+text[:min(len(text), 45)])
+	}
+	want := []string{
+		"logs/w1.1.log:2 time=2025-01-02T03:04:13.001Z msg=first", "logs/n1.log:2 WARN  2025-01-02T03:04:15,250 [main] slow", "logs/w1.1.log:5 " + long[:45],
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if l := e.Causes[0].Logs[1]; l.At < 8.24 || l.At > 8.26 {
+		t.Errorf("at %f s of the run, want 8.25", l.At)
+	}
+	if n := len(e.Causes[0].Logs[2].Text); n > maxLogLine+4 {
+		t.Errorf("a line of %d bytes", n)
+	}
+	if len(e.Causes[1].Logs) != 0 {
+		t.Error("a cause without an instant has log lines")
+	}
+}
+
+// Of many lines the nearest stay.
+func TestManyLogLines(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for ms := range 20 {
+		b.WriteString("time=2025-01-02T03:04:1")
+		b.WriteString([]string{"4.0", "4.1", "4.2", "4.3", "4.4", "4.5", "4.6", "4.7", "4.8", "4.9", "5.0", "5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "5.8", "5.9"}[ms])
+		b.WriteString("Z\n")
+	}
+	e, err := logRun(t, map[string]string{"w1.1.log": b.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := e.Causes[0].Logs
+	if len(logs) != maxLogs || !slices.IsSortedFunc(logs, func(a, b LogLine) int { return a.Line - b.Line }) || logs[0].Line < 5 || logs[maxLogs-1].Line > 17 {
+		t.Errorf("%+v", logs)
+	}
+}
+
+func TestUnreadableLog(t *testing.T) {
+	t.Parallel()
+	if _, err := logRun(t, map[string]string{"w1.1.log": strings.Repeat("y", 5<<20)}); err == nil || !strings.Contains(err.Error(), "w1.1.log") {
+		t.Errorf("a line of 5 MB: %v", err)
+	}
+}
+
+// TestPrintExplanation: what a person reads names mechanism, evidence, chain with places,
+// and what is not explained.
+func TestPrintExplanation(t *testing.T) {
+	t.Parallel()
+	e := &Explanation{
+		Verdict: Fail, Summary: "it did this", Unexplained: []string{"P3: odd"}, Lacks: []string{"no takeover"},
+		Causes: []Cause{
+			{Mechanism: "a", Rank: 1, Statement: "it did this", Evidence: []string{"seen here"}, Properties: []string{"P1", "P2"}, Count: 3, Key: "lock-1", Alternatives: []string{"b"}, Apart: "c would rule it out",
+				Chain: []Step{{Role: RoleMistake, At: 1.5, Text: "here", File: "history/w1.1.jsonl", Line: 7}}, Logs: []LogLine{{File: "logs/w1.1.log", Line: 9, At: 1.25, Text: "warned"}}},
+			{Mechanism: "d", Rank: 2, Statement: "or that", Properties: []string{"P4"}, Count: 1},
+		},
+	}
+	var b strings.Builder
+	PrintExplanation(&b, e, "runs/x")
+	for _, want := range []string{
+		"FAIL  it did this\n", "1. It did this\n", "[a] accounts for P1, P2; seen 3 times; the case below is of lock-1", "- seen here", "cannot tell it from: b. C would rule it out.",
+		"+1.500 s  mistake  here  runs/x/history/w1.1.jsonl:7", "+1.250 s  runs/x/logs/w1.1.log:9: warned", "2. Or that\n   [d] with less evidence; accounts for P4; seen once\n", "Not explained: P3: odd", "also lacks: no takeover",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("it lacks %q:\n%s", want, b.String())
+		}
+	}
+}

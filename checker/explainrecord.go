@@ -1,0 +1,253 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fencepost/harness/history"
+)
+
+// record looks for mistakes of whoever wrote the history.
+func (x *inquiry) record() {
+	x.missingCalls()
+	if bad := x.a.badSends(); len(bad) > 0 {
+		o := bad[0]
+		early := int64(0)
+		for _, s := range o.end.Sends {
+			early = max(early, o.inv.TS-s)
+		}
+		s := x.suspect("calls-dated-late", written, len(bad), "%s with a send outside of its recorded interval; the first was sent %s before it was recorded", plural(len(bad), "operation"), ms(early))
+		s.show(o.inv.Key, o.inv.TS, []string{o.inv.Proc},
+			x.instant(RoleBefore, o.end.Sends[0], "%s sends %s", o.inv.Proc, o.inv.Op),
+			x.step(RoleMistake, o.inv, "only now the call is recorded (id %d)", o.inv.ID), x.step(RoleHarm, o.end, "its answer: %s", o.end.Type))
+	}
+	have := x.a.workerNames()
+	for _, e := range x.a.expects {
+		if n := e.Expect.Workers; len(have) < n {
+			var missing []string
+			for i := range n {
+				if w := fmt.Sprintf("w%d", i+1); !have[w] {
+					missing = append(missing, w)
+				}
+			}
+			s := x.suspect("worker-missing", shown, n-len(have), "%s of %d recorded operations; there is nothing of %s", plural(len(have), "worker"), n, strings.Join(missing, ", "))
+			s.show("", e.TS, nil, x.step(RoleMistake, e, "the scenario has %s", plural(n, "worker")))
+		}
+	}
+}
+
+// missingCalls finds the ids that each life's record lacks: a recorder numbers its
+// operations without gaps.
+func (x *inquiry) missingCalls() {
+	lost, total, every := 0, 0, map[int64]int{}
+	var at *history.Event
+	gaps := map[string]bool{}
+	for _, g := range x.a.gaps {
+		gaps[g.life] = true
+	}
+	for _, name := range sortedKeys(gaps) {
+		l := x.a.lives[name]
+		total += len(l.invokes)
+		prev, last := int64(0), int64(0)
+		for _, e := range l.invokes { // by id, since findGaps
+			for id := prev + 1; id < e.ID; id++ {
+				if lost++; last > 0 {
+					every[id-last]++
+				}
+				last = id
+				if at == nil {
+					at = e
+				}
+			}
+			prev = max(prev, e.ID)
+		}
+	}
+	if lost == 0 {
+		for _, g := range x.a.gaps {
+			s := x.suspect("record-cut-off", shown, len(x.a.gaps), "%s", g.message)
+			if len(g.events) > 0 && g.events[0] != nil {
+				s.show(g.life, g.events[0].TS, []string{g.life}, x.step(RoleMistake, g.events[0], "the last that is known to have been recorded about it in order"))
+			}
+		}
+		return
+	}
+	s := x.suspect("calls-missing", written, lost, "%s missing in the records of %s (%s of operations)", plural(lost, "number")+are(lost), strings.Join(sortedKeys(gaps), ", "), plural(total, "number"))
+	for step, n := range every {
+		if n > 2 && n > lost*3/4 {
+			x.suspect("calls-missing", written, lost, "they are every %d numbers: nothing that happens to a process is so regular", step)
+		}
+	}
+	s.show(history.Life(at.Proc), at.TS, []string{at.Proc}, x.step(RoleMistake, at, "the first number after a missing one: %s by %s, id %d", at.Op, at.Proc, at.ID))
+}
+
+// linkFaults begin the names of faults that are about links and not about processes.
+var linkFaults = []string{"partition", "lost-replies", "sink-", "latency", "slow-node", "flaky-", "heartbeat-loss"}
+
+// demands looks for what the scenario demanded of the run and did not get.
+func (x *inquiry) demands() {
+	x.faultsOfThePlan()
+	counts := x.a.count()
+	for _, e := range x.a.expects {
+		for _, point := range e.Expect.Must {
+			if counts.Points[point] == 0 {
+				s := x.suspect("point-not-reached", possible, 1, "the scenario must reach %q, and the run did not", point)
+				s.show("", e.TS, nil, x.step(RoleMistake, e, "the scenario demands %q", point))
+			}
+		}
+		for _, phase := range sortedKeys(e.Expect.MinCycles) {
+			if got, n := counts.PhaseCycles[phase], e.Expect.MinCycles[phase]; got < n {
+				x.tooLittle(e, fmt.Sprintf("phase %s has %s of the %d demanded", phase, plural(got, x.a.cycle()), n), x.stretches(phase)...)
+			}
+		}
+	}
+	p := &Property{}
+	for _, e := range x.a.expects {
+		x.a.checkSuccess(e, p)
+	}
+	for _, v := range p.Violations {
+		x.tooLittle(x.a.expects[0], v.Message)
+	}
+	if counts.Operations == 0 || counts.Cycles == 0 {
+		x.tooLittle(nil, fmt.Sprintf("of %s nothing came to an end", plural(counts.Operations, "operation")))
+	}
+	if len(x.a.expects) == 0 {
+		x.suspect("no-expectation", shown, 1, "the history has no expect note")
+	}
+	open := &Property{}
+	x.a.checkSealed(open)
+	x.a.checkLedgers(open)
+	for _, v := range open.Violations[:min(len(open.Violations), printed)] {
+		x.suspect("end-not-read", fits, open.Count, "%s", v.Message)
+	}
+	x.thresholds()
+	for _, p := range x.res.Properties {
+		if p.Status == StatusUnknown && x.failed(p.ID) {
+			x.suspect("check-unfinished", shown, 1, "%s: %s", p.ID, p.Detail)
+		}
+	}
+}
+
+func (x *inquiry) tooLittle(e *history.Event, what string, more ...Step) {
+	s := x.suspect("too-little-work", fits, 1, "%s", what)
+	if e != nil {
+		at := e.TS
+		if len(more) > 0 {
+			at = more[0].TS
+		}
+		s.show("", at, nil, append(more, x.step(RoleMistake, e, "%s", what))...)
+	}
+}
+
+// stretches are where a phase's time went: the longest stretch in which nothing succeeded,
+// or that the run ended before.
+func (x *inquiry) stretches(phase string) []Step {
+	phases := x.a.h.Phases()
+	for _, ph := range phases {
+		if ph.Name != phase {
+			continue
+		}
+		last, longest, from := ph.From, int64(0), ph.From
+		var ends []int64
+		for _, s := range x.a.successes() {
+			if at := s.op.end.TS; at >= ph.From && at < ph.To {
+				ends = append(ends, at)
+			}
+		}
+		slices.Sort(ends)
+		for _, at := range append(ends, ph.To) {
+			if at-last > longest {
+				longest, from = at-last, last
+			}
+			last = at
+		}
+		return []Step{x.instant(RoleBefore, ph.From, "phase %s begins, for %s", phase, ms(ph.To-ph.From)), x.instant(RoleBefore, from, "for %s no %s succeeds, the longest such stretch of the phase", ms(longest), x.a.work())}
+	}
+	if n := len(phases); n > 0 {
+		return []Step{x.instant(RoleBefore, phases[n-1].To, "the run ends in phase %s: it never came to phase %s", phases[n-1].Name, phase)}
+	}
+	return nil
+}
+
+// faultsOfThePlan finds the faults that never came and those that did nothing. Of
+// links that were not disturbed the requests tell too: they went on as before.
+func (x *inquiry) faultsOfThePlan() {
+	have := map[string]history.FaultWindow{}
+	for _, f := range x.a.faults() {
+		have[f.Fault.ID] = f
+	}
+	for _, e := range x.a.expects {
+		for _, id := range e.Expect.Faults {
+			f, came := have[id]
+			switch {
+			case !came:
+				s := x.suspect("fault-never-came", shown, 1, "fault %s was not injected", id)
+				s.show(id, e.TS, nil, x.step(RoleMistake, e, "the plan has %s, and nothing in the history injects it", strings.Join(e.Expect.Faults, ", ")))
+			case !f.Proven:
+				x.unproven(f)
+			}
+		}
+	}
+}
+
+func (x *inquiry) unproven(f history.FaultWindow) {
+	notes := x.a.faultEvents(f.Fault.ID)
+	id, w := "fault-did-not-bite", shown
+	done, undecided := x.traffic(f)
+	if slices.ContainsFunc(linkFaults, func(p string) bool { return strings.HasPrefix(f.Fault.Name, p) }) && done > 0 && undecided*100 <= done {
+		id, w = "links-not-cut", written
+		x.suspect(id, w, 1, "while %s was said to be in force %s were answered at once and %d were not", f.Fault.ID, plural(done, "operation"), undecided)
+	}
+	s := x.suspect(id, w, 1, "%s (%s): %s", f.Fault.ID, f.Fault.Name, evidence(f))
+	var chain []Step
+	for _, e := range notes {
+		role := RoleBefore
+		if e.Fault.Action == history.ActionEvidence {
+			role = RoleMistake
+		}
+		chain = append(chain, x.step(role, e, "%s %s: %s", e.Fault.ID, e.Fault.Action, orNone(e.Fault.Text)))
+	}
+	s.show(f.Fault.ID, f.From, f.Fault.Targets, chain...)
+}
+
+// traffic counts the clients' operations that were wholly within a fault's window, by
+// whether their outcome was known at once.
+func (x *inquiry) traffic(f history.FaultWindow) (done, undecided int) {
+	for i := range x.a.ops {
+		o := &x.a.ops[i]
+		if o.inv.Proc == harness || o.end == nil || o.inv.TS < f.From || o.end.TS > f.To {
+			continue
+		}
+		if o.outcome == history.Unknown || len(o.end.Sends) > 1 {
+			undecided++
+		} else {
+			done++
+		}
+	}
+	return done, undecided
+}
+
+// thresholds are those that P15 found exceeded or not measured.
+func (x *inquiry) thresholds() {
+	for _, b := range x.res.Thresholds {
+		switch b.Status {
+		case StatusFail:
+			s := x.suspect("threshold-exceeded", shown, 1, "%s: %s", b.Name, b.Detail)
+			var chain []Step
+			for _, p := range x.res.Properties {
+				for _, v := range p.Violations {
+					if p.ID == "P15" && strings.HasPrefix(v.Message, b.Name+":") && len(v.Events) > 0 {
+						for _, ref := range v.Events {
+							e := ref.Event
+							e.File, e.Line = ref.File, ref.Line
+							chain = append(chain, x.step(RoleMistake, &e, "%s %s %s by %s", e.Op, e.Type, e.Key, e.Proc))
+						}
+						s.show(b.Name, v.To, nil, chain...)
+					}
+				}
+			}
+		case StatusInvalid:
+			x.suspect("threshold-not-measured", shown, 1, "%s: %s", b.Name, b.Detail)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package checker
+
+import (
+	"slices"
+	"strings"
+
+	"fencepost/harness/history"
+)
+
+// statements takes what the statements' texts say. Which operation a statement is of
+// shows where it is first used: within the operations that were under way then.
+func (x *inquiry) statements() {
+	found, _ := x.a.lint()
+	for _, f := range found {
+		id := map[string]string{
+			lintUsing: "rows-expire", lintWeakRead: "weak-read", lintMixed: "mixed-serial", lintSerial: "weak-condition", lintCommit: "weak-condition",
+			lintFiltering: "statement-unfit", lintUnparsed: "statement-unfit",
+		}[f.kind]
+		switch {
+		case f.kind == lintPlainWrite:
+			x.plainWrite(f)
+			continue
+		case f.kind == lintUsing && !slices.ContainsFunc(f.shape.stmts, func(s statement) bool { return s.using == "TTL" }):
+			id = "client-timestamps"
+		}
+		s := x.suspect(id, written, 1, "%s", f.message)
+		var chain []Step
+		for _, e := range f.events {
+			chain = append(chain, x.step(RoleMistake, e, "%s uses this statement for the first time", history.Life(e.Proc)))
+		}
+		s.show(f.table, f.events[0].TS, nil, chain...)
+	}
+}
+
+// plainWrite says whose an unconditional write is.
+func (x *inquiry) plainWrite(f lintFinding) {
+	st := f.shape.stmts[slices.IndexFunc(f.shape.stmts, func(s statement) bool { return s.table == f.table })]
+	ids := []string{"unconditional-write"}
+	switch f.table {
+	case "sink":
+		if st.verb == "DELETE" || st.verb == "TRUNCATE" {
+			ids = []string{"ledger-emptied"}
+		}
+	case "shards":
+		ids = []string{"write-beside-the-tick"}
+		if x.setsFence(f.shape.stmts) {
+			ids = []string{"unconditional-tick"}
+		}
+	default:
+		if kinds := x.kindsBehind(f); len(kinds) > 0 {
+			ids = kinds
+		}
+	}
+	for _, id := range ids {
+		s := x.suspect(id, written, 1, "%s", f.message)
+		if len(ids) > 1 {
+			s.group = "plain " + f.table
+		}
+		x.showPlain(s, id, f)
+	}
+}
+
+// setsFence says whether a statement writes a column that the conditions on its table name.
+func (x *inquiry) setsFence(stmts []statement) bool {
+	names := map[string]bool{}
+	for _, e := range x.a.shapes {
+		parsed, err := parseCQL(e.Statement.CQL)
+		if err != nil {
+			continue
+		}
+		for _, st := range parsed {
+			for _, n := range st.names {
+				names[st.table+"."+n] = true
+			}
+		}
+	}
+	return slices.ContainsFunc(stmts, func(st statement) bool {
+		return slices.ContainsFunc(st.sets, func(c string) bool { return names[st.table+"."+c] })
+	})
+}
+
+// plainKinds are the mechanisms of plain writes to a lock's row.
+var plainKinds = map[string]history.Op{"unconditional-takeover": history.OpAcquire, "unconditional-renewal": history.OpRenew, "unconditional-release": history.OpRelease}
+
+// kindsBehind are the mechanisms whose operations were under way at every first use of
+// a statement. If they are several, those that contradict the row's chain count.
+func (x *inquiry) kindsBehind(f lintFinding) []string {
+	var left []string
+	first := true
+	for _, e := range x.a.shapes {
+		if *e.Statement != *f.shape.ev.Statement {
+			continue
+		}
+		var here []string
+		for _, id := range sortedKeys(plainKinds) {
+			if (first || slices.Contains(left, id)) && x.underWay(history.Life(e.Proc), plainKinds[id], e.TS) {
+				here = append(here, id)
+			}
+		}
+		left, first = here, false
+	}
+	var bad []string
+	for _, id := range left {
+		if earlier, _ := x.overwritten(plainKinds[id]); earlier != nil {
+			bad = append(bad, id)
+		}
+	}
+	if len(bad) > 0 {
+		return bad
+	}
+	return left
+}
+
+// underWay says whether a life had an operation of a kind on a lock's row in flight;
+// of acquires, a takeover.
+func (x *inquiry) underWay(life string, kind history.Op, at int64) bool {
+	for _, l := range x.a.rows {
+		for _, c := range l.cas {
+			if c.kind() != kind || kind == history.OpAcquire && !c.inv.Takeover || history.Life(c.inv.Proc) != life || c.inv.TS > at {
+				continue
+			}
+			if c.end == nil || c.end.TS >= at {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// overwritten finds an acknowledged write of a kind that cannot have found the version
+// that it names: the grant that had come between, and the write.
+func (x *inquiry) overwritten(kind history.Op) (earlier *grant, c *cas) {
+	for _, l := range x.a.rows {
+		if l.shard {
+			continue
+		}
+		taken := l.takenBy()
+		for _, c := range l.cas {
+			if c.kind() != kind || c.outcome != history.OK {
+				continue
+			}
+			limit := c.inv.TS
+			if kind == history.OpAcquire {
+				limit = c.end.TS
+			}
+			if g := taken.before(limit); g != nil && g.acq != c && (g.fence > c.to.Fence || kind == history.OpAcquire && g.fence == c.to.Fence) {
+				return g, c
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (x *inquiry) showPlain(s *suspect, id string, f lintFinding) {
+	e := f.events[0]
+	note := x.step(RoleBefore, e, "%s uses a statement without a condition for the first time: %s", history.Life(e.Proc), shorten(e.Statement.CQL))
+	if kind, ok := plainKinds[id]; ok {
+		if g, c := x.overwritten(kind); g != nil {
+			s.show(g.log.name, c.end.TS, []string{g.acq.inv.Proc, c.inv.Proc}, note, x.granted(RoleBefore, g),
+				x.step(RoleMistake, c.end, "%s by %s to %s was applied all the same, %s", c.kind(), c.inv.Proc, g.log.text(c.to), sent(&c.op)))
+			return
+		}
+	}
+	note.Role = RoleMistake
+	s.show(f.table, e.TS, []string{e.Proc}, note)
+}
+
+// shorten keeps the beginning of a statement.
+func shorten(cql string) string {
+	cql = strings.Join(strings.Fields(cql), " ")
+	if r := []rune(cql); len(r) > 120 {
+		return string(r[:120]) + " …"
+	}
+	return cql
+}

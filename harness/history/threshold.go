@@ -1,0 +1,117 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Threshold is a bound on a number of the run; a run beyond it fails P15.
+// Exactly one of Latency, Recovery and Lateness names the number.
+type Threshold struct {
+	// Latency is an operation (lock, acquire, renew, release, enqueue, take, tick,
+	// raise, get, effect), start (the wait for a job's first run) or run (a run of a
+	// job); bounded is its Quantile in Phase, by MaxMS or by TimesBefore.
+	Latency  string `json:"latency,omitempty"`
+	Quantile string `json:"quantile,omitempty"` // p50, p95, p99, max
+	Phase    string `json:"phase,omitempty"`
+	// Recovery is the time from each heal to the first success of any lock or shard
+	// ("first"), or of each ("slowest").
+	Recovery string `json:"recovery,omitempty"`
+	// Lateness is a quantile (p50, p99, max) of how late runs started outside of faults.
+	Lateness string `json:"lateness,omitempty"`
+	// MaxMS is the most that is allowed, in ms.
+	MaxMS int64 `json:"max_ms,omitempty"`
+	// TimesBefore is the most that is allowed, in multiples of the same quantile of
+	// the same operation in phase before.
+	TimesBefore float64 `json:"times_before,omitempty"`
+}
+
+// Recoveries that can be bounded.
+const (
+	RecoveryFirst   = "first"
+	RecoverySlowest = "slowest"
+)
+
+// timed are the operations whose latency can be bounded, as thresholds call them.
+var timed = map[string]Op{
+	"lock": OpLock, "acquire": OpAcquire, "renew": OpRenew, "release": OpRelease,
+	"enqueue": OpEnqueue, "take": OpTake, "tick": OpTick, "start": SpanStart, "run": SpanRun,
+	"raise": OpRaise, "get": OpGet, "effect": OpEffect,
+}
+
+// ofJobs and ofLocks are those of one workload only.
+var (
+	ofJobs  = []string{"enqueue", "take", "tick", "start", "run"}
+	ofLocks = []string{"lock", "acquire", "renew", "release"}
+)
+
+var (
+	quantiles  = []string{"p50", "p95", "p99", "max"}
+	ofLateness = []string{"p50", "p99", "max"}
+)
+
+// Op is the operation or span whose latency is bounded.
+func (t Threshold) Op() Op { return timed[t.Latency] }
+
+// NeedsJobs and NeedsLocks say that only runs with jobs, or with locks, have the number.
+func (t Threshold) NeedsJobs() bool {
+	return t.Lateness != "" || slices.Contains(ofJobs, t.Latency)
+}
+
+// NeedsLocks is the opposite of NeedsJobs; both are false for operations on the sink.
+func (t Threshold) NeedsLocks() bool { return slices.Contains(ofLocks, t.Latency) }
+
+// Check says what is wrong with the threshold itself.
+func (t Threshold) Check() error {
+	named := 0
+	for _, s := range []string{t.Latency, t.Recovery, t.Lateness} {
+		if s != "" {
+			named++
+		}
+	}
+	switch {
+	case named != 1:
+		return errors.New("a threshold bounds one of latency, recovery and lateness")
+	case t.Recovery != "" && t.Recovery != RecoveryFirst && t.Recovery != RecoverySlowest:
+		return fmt.Errorf("recovery %q; it is %s or %s", t.Recovery, RecoveryFirst, RecoverySlowest)
+	case t.Lateness != "" && !slices.Contains(ofLateness, t.Lateness):
+		return fmt.Errorf("lateness %q; it is one of %s", t.Lateness, strings.Join(ofLateness, ", "))
+	case t.Latency == "" && (t.Quantile != "" || t.Phase != "" || t.TimesBefore != 0):
+		return errors.New("quantile, phase and times_before belong to latency")
+	case t.MaxMS < 0 || t.TimesBefore < 0 || (t.MaxMS > 0) == (t.TimesBefore > 0):
+		return errors.New("a threshold needs a max of at least 1ms, or for latency times_before above 0 instead")
+	case t.Latency != "":
+		return t.checkLatency()
+	}
+	return nil
+}
+
+func (t Threshold) checkLatency() error {
+	switch {
+	case timed[t.Latency] == "":
+		return fmt.Errorf("latency of %q; it is one of %s", t.Latency, strings.Join(slices.Sorted(maps.Keys(timed)), ", "))
+	case !slices.Contains(quantiles, t.Quantile):
+		return fmt.Errorf("quantile %q; it is one of %s", t.Quantile, strings.Join(quantiles, ", "))
+	case t.Phase == "":
+		return errors.New("latency needs a phase")
+	case t.TimesBefore > 0 && t.Phase == PhaseBefore:
+		return errors.New("phase before cannot be compared with itself")
+	}
+	return nil
+}
+
+// String names the number: "p99 of lock in phase fault".
+func (t Threshold) String() string {
+	switch {
+	case t.Recovery == RecoveryFirst:
+		return "recovery of the first"
+	case t.Recovery != "":
+		return "recovery of the slowest"
+	case t.Lateness != "":
+		return t.Lateness + " of lateness"
+	}
+	return fmt.Sprintf("%s of %s in phase %s", t.Quantile, t.Latency, t.Phase)
+}

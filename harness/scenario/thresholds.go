@@ -1,0 +1,73 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"fencepost/harness/history"
+)
+
+// Threshold is a bound on a number of the run; see history.Threshold.
+type Threshold struct {
+	Latency     string   `yaml:"latency,omitempty"`
+	Quantile    string   `yaml:"quantile,omitempty"` // default p99, with latency
+	Phase       string   `yaml:"phase,omitempty"`
+	Recovery    string   `yaml:"recovery,omitempty"`
+	Lateness    string   `yaml:"lateness,omitempty"`
+	Max         Duration `yaml:"max,omitempty"`          // whole ms
+	TimesBefore float64  `yaml:"times_before,omitempty"` // instead of max, with latency
+	line        int
+}
+
+// UnmarshalYAML keeps the line and checks what the threshold itself can show.
+func (t *Threshold) UnmarshalYAML(n *yaml.Node) error {
+	type plain Threshold
+	if err := decodeKnown(n, (*plain)(t)); err != nil {
+		return err
+	}
+	t.line = n.Line
+	if t.Latency != "" && t.Quantile == "" {
+		t.Quantile = "p99"
+	}
+	if t.Max.D()%time.Millisecond != 0 {
+		return lineErr(n, "max %s is not a number of whole milliseconds", t.Max.D())
+	}
+	if err := t.noted().Check(); err != nil {
+		return lineErr(n, "%v", err)
+	}
+	return nil
+}
+
+// noted is the threshold as the history's expect note has it.
+func (t Threshold) noted() history.Threshold {
+	return history.Threshold{
+		Latency: t.Latency, Quantile: t.Quantile, Phase: t.Phase, Recovery: t.Recovery, Lateness: t.Lateness,
+		MaxMS: t.Max.D().Milliseconds(), TimesBefore: t.TimesBefore,
+	}
+}
+
+// validateThresholds refuses numbers that a run of this scenario does not have.
+func (s *Spec) validateThresholds() error {
+	for _, t := range s.Expect.Thresholds {
+		bad := func(format string, args ...any) error {
+			return &lineError{t.line, fmt.Sprintf("threshold: "+format, args...)}
+		}
+		x := t.noted()
+		jobs := s.Workload.Jobs != nil
+		switch {
+		case x.NeedsJobs() && !jobs:
+			return bad("%s is a number of jobs: this workload has none", x)
+		case x.NeedsLocks() && jobs:
+			return bad("%s is a number of locks: this workload has none", x)
+		case x.Phase != "" && !slices.Contains(phaseNames, x.Phase):
+			return bad("unknown phase %q; the phases are %s", x.Phase, strings.Join(phaseNames, ", "))
+		case x.Recovery != "" && len(s.Faults) == 0 && s.Swarm == nil:
+			return bad("recovery follows a fault: the scenario has none")
+		}
+	}
+	return nil
+}

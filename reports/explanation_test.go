@@ -1,0 +1,57 @@
+package reports
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fencepost/checker"
+	"fencepost/reports/reporttest"
+)
+
+// The page, report.json and the summary of a red run name the cause, with its chain.
+func TestCauseOnThePage(t *testing.T) {
+	t.Parallel()
+	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Verdict: "FAIL"})
+	page, err := WriteRun(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := readPage(t, page).raw
+	for _, want := range []string{`<section id="cause"`, "The sink accepted an effect with a token lower than one it had seen", "sink-checks-no-token", `<li class="r-mistake">`, `<li class="r-fault">`, `href="#violation-P3-1"`, "cannot tell it from"} {
+		if !strings.Contains(raw, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, JSONFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rep Report
+	if err := json.Unmarshal(b, &rep); err != nil || rep.Explanation == nil || len(rep.Explanation.Causes) == 0 {
+		t.Fatalf("report.json: %v, %+v", err, rep.Explanation)
+	}
+	for _, s := range rep.Explanation.Causes[0].Chain {
+		if s.File != "" {
+			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(s.File))); err != nil {
+				t.Errorf("%+v: %v", s, err)
+			}
+		}
+	}
+	g, err := ReadGateRun(dir, &checker.Result{Verdict: checker.Fail})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := summaryOf(t, g); !strings.Contains(got, "### Likely cause") || !strings.Contains(got, "(sink-checks-no-token)") {
+		t.Errorf("the summary lacks the cause:\n%s", got)
+	}
+	good := makeRun(t, reporttest.Options{Seed: 1, Verdict: "PASS"})
+	if page, err = WriteRun(t.Context(), good); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(readPage(t, page).raw, `id="cause"`) {
+		t.Error("a PASS is explained")
+	}
+}
