@@ -237,6 +237,10 @@ func (a *analysis) sort(o *op) {
 		}
 	case history.OpUpdate:
 		a.jobs.update(o)
+	case history.OpSchedule:
+		if e.Schedule != nil {
+			a.jobs.command(o)
+		}
 	case history.OpRaise:
 		s := a.sinkLog(e.Key)
 		s.raises = append(s.raises, o)

@@ -22,7 +22,9 @@ type JobCounts struct {
 	Abandoned int `json:"abandoned"`
 	Redriven  int `json:"redriven"` // from the dead letter queue
 	Swept     int `json:"swept"`
-	Open      int `json:"open"` // not at an end when the run was over
+	Fired     int `json:"fired,omitempty"`  // nominal times of schedules that got a job
+	Missed    int `json:"missed,omitempty"` // that were passed over, as they came too late
+	Open      int `json:"open"`             // not at an end when the run was over
 	Starts    int `json:"starts"`
 	// Overlaps are the starts of a job while another run of it was at work:
 	// allowed where a process was stopped, counted.
@@ -50,6 +52,7 @@ const (
 	pointSweep    = "sweep"
 	pointHandOver = "hand-over"
 	pointInbox    = "inbox"
+	pointFire     = "fire"
 	pointOverlap  = "overlap"
 	resultInbox   = "inbox"
 )
@@ -98,7 +101,7 @@ func (a *analysis) countJobs(c *Counts) {
 	}
 	for point, hits := range map[string]int{
 		pointRetry: n.Retried, pointRescue: n.Rescued, pointDLQ: n.DLQ, pointCancel: n.Cancelled, pointAbandon: n.Abandoned,
-		pointRedrive: n.Redriven, pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps,
+		pointRedrive: n.Redriven, pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps, pointFire: n.Fired,
 	} {
 		if hits > 0 {
 			c.Points[point] += hits

@@ -21,8 +21,8 @@ func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Cha
 	begun := w.main().inv.TS
 	switch c.Do {
 	case history.DoEnqueue:
-		if first := j.calls[0]; begun < first.inv.TS {
-			r.bad("P5", j, w, "enqueues it %s before anybody asked for it", ms(first.inv.TS-begun))
+		if len(j.calls) > 0 && begun < j.calls[0].inv.TS {
+			r.bad("P5", j, w, "enqueues it %s before anybody asked for it", ms(j.calls[0].inv.TS-begun))
 		}
 	case history.DoClaim:
 		if most > 0 && c.Attempt > most {
@@ -147,6 +147,8 @@ func (a *analysis) checkCalls(j *jobLog, p *Property) {
 		}
 	}
 	switch l := a.row[j.shard]; {
+	case j.of != nil && len(j.calls) == 0:
+		return // P12
 	case len(j.calls) == 0 && entered > 0:
 		p.add(j.id, both(first), "job %s is in %s, but nobody enqueued it", j.id, j.shard)
 	case len(j.calls) == 0:

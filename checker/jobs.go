@@ -16,6 +16,8 @@ type jobs struct {
 	list  []*jobLog      // by shard and id, when all is read
 	rows  map[string]int // by shard: row notes of its partition
 	found map[string][]finding
+	// schedules by shard and key.
+	schedules map[jobRef]*scheduleLog
 	// unread are the shards with jobs whose rows were not noted.
 	unread []string
 	stuck  []*jobLog // as checkJobs finds them
@@ -32,6 +34,7 @@ type jobLog struct {
 	calls    []*op        // enqueues
 	updates  []*op        // of a job with a lock of its own
 	spec     *history.Job // as first asked for; nil if nobody did
+	of       *scheduleLog // the schedule that enqueued it, or nil
 	starts   []*history.Event
 	finishes map[int64]*history.Event // by run
 	rows     []*history.Event
@@ -87,7 +90,7 @@ type finding struct {
 }
 
 func newJobs() jobs {
-	return jobs{at: map[jobRef]*jobLog{}, rows: map[string]int{}, found: map[string][]finding{}}
+	return jobs{at: map[jobRef]*jobLog{}, rows: map[string]int{}, found: map[string][]finding{}, schedules: map[jobRef]*scheduleLog{}}
 }
 
 func (x *jobs) of(shard, id string) *jobLog {

@@ -92,6 +92,7 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 		p.Status, p.Detail = StatusNA, "not judged: the lock workload has no schedules"
 		return
 	}
+	others := a.checkSchedules(p)
 	a.jobs.report("P12", p)
 	var late []float64
 	undated, moved := 0, 0
@@ -128,6 +129,12 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 	}
 	if moved > 0 {
 		p.Detail += fmt.Sprintf("; %s of jobs that had been due before their worker's clock was set back", plural(moved, "start"))
+	}
+	if n := len(a.jobs.schedules); n > 0 {
+		p.Detail += fmt.Sprintf("; %s of %s replayed, %d missed", plural(a.jobs.n.Fired, "fired nominal time"), plural(n, "schedule"), a.jobs.n.Missed)
+	}
+	if others > 0 && p.Count == 0 {
+		p.Status, p.Detail = StatusUnknown, plural(others, "schedule")+" put in more than one form: which one counts is not known"
 	}
 	if undated > 0 && p.Count == 0 {
 		p.Status, p.Detail = StatusUnknown, plural(undated, "start")+" without due_ms or wall_ms"

@@ -90,7 +90,7 @@ func are(n int) string {
 	return " are"
 }
 
-// lostEnds finds operations of a client's main line (lock, enqueue, update, raise, get,
+// lostEnds finds operations of a client's main line (lock, enqueue, update, schedule, raise, get,
 // effect: one at a time) that have no end although the client went on or its process
 // ended in order. A client records an end for each, if only an unknown one.
 func (a *analysis) lostEnds() map[string][]*op {
@@ -99,7 +99,7 @@ func (a *analysis) lostEnds() map[string][]*op {
 	for i := range a.ops {
 		o := &a.ops[i]
 		switch o.inv.Op {
-		case history.OpLock, history.OpEnqueue, history.OpUpdate, history.OpRaise, history.OpGet, history.OpEffect:
+		case history.OpLock, history.OpEnqueue, history.OpUpdate, history.OpSchedule, history.OpRaise, history.OpGet, history.OpEffect:
 		default:
 			continue
 		}

@@ -72,8 +72,13 @@ func (r *shardReplay) batch(w *write) {
 	if len(changes) > 1 {
 		seen = make(map[string]bool, len(changes))
 	}
+	fired := r.fires(changes)
 	for i := range changes {
 		c := &changes[i]
+		if c.Job == "" {
+			r.recur(w, c, fired)
+			continue
+		}
 		j := r.a.jobs.of(r.l.name, c.Job)
 		if seen[c.Job] {
 			r.bad("P2", j, w, "%s it, and changes it twice", does[c.Do])
@@ -82,6 +87,7 @@ func (r *shardReplay) batch(w *write) {
 		}
 		r.change(j, w, c)
 	}
+	r.unfired(w, fired)
 }
 
 // bad reports a change that is against the rules.

@@ -38,12 +38,17 @@ func (m *machine) settled(p *plan) {
 		case doRedrive:
 			m.insert(p, i, i.then)
 			m.acknowledge(i, false)
+		case doSchedule:
+			m.acknowledge(i, false)
 		}
+		m.recurred(p, i)
 	}
 }
 
 func (i *intent) runOf() job.Run {
 	switch i.kind {
+	case doFire, doSchedule:
+		return job.Run{}
 	case doClaim:
 		return job.Run{Job: i.e.job, ID: i.run, Attempt: i.attempt, Due: i.e.due, First: i.first}
 	case doSweep:
@@ -102,7 +107,8 @@ func (m *machine) acknowledge(i *intent, duplicate bool) {
 }
 
 // rejected: job rows that the plan wanted to insert exist, and nothing happened.
-// Only an enqueue whose own row came back is a duplicate. It reports false if no row
+// Only an enqueue whose own row came back is a duplicate, and only what wanted to
+// enqueue it is planned differently. It reports false if no row
 // of the plan did, which no rejection can be like.
 func (m *machine) rejected(p *plan, exists []store.Key) bool {
 	dup := map[job.ID]bool{}
@@ -112,14 +118,20 @@ func (m *machine) rejected(p *plan, exists []store.Key) bool {
 		}
 	}
 	var left, duplicates []*intent
+	hit := false
 	for _, i := range p.intents {
 		if i.kind == doEnqueue && dup[i.job()] {
 			duplicates = append(duplicates, i)
-		} else {
+			hit = true
+			continue
+		}
+		one, again := m.existing(i, dup)
+		hit = hit || one
+		if again {
 			left = append(left, i)
 		}
 	}
-	if len(duplicates) == 0 {
+	if !hit {
 		return false
 	}
 	for _, i := range duplicates {
@@ -140,9 +152,12 @@ func (m *machine) undo(p *plan, intents []*intent) {
 	}
 	var queued []*intent
 	for _, i := range intents {
-		if i.kind == doClaim && i.condemned == "" {
+		switch {
+		case i.kind == doClaim && i.condemned == "":
 			m.waiting.add(i.e)
 			continue
+		case i.kind == doFire:
+			continue // it is still due
 		}
 		m.uncancel(i)
 		queued = append(queued, i)
@@ -193,6 +208,11 @@ func (m *machine) condemn(i *intent, why error) {
 		m.uncancel(i)
 		m.over(i)
 		m.out = append(m.out, effect{kind: effAck, i: i, err: why})
+		return
+	case i.kind == doFire:
+		// It is left as it is, for another definition or a later owner.
+		m.schedules.stop(i.r)
+		m.out = append(m.out, effect{kind: effLate, late: Lateness{Schedule: i.r.name(), Err: why}})
 		return
 	case i.readable:
 		i.readable = false

@@ -43,19 +43,25 @@ func (e *Engine) command(ctx context.Context, kind intentKind, queue string, id 
 		return err
 	}
 	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: notes[kind], wait: &waiter{done: make(chan ack, 1)}}
-	o := e.shardOf(queue, id).current()
+	_, err := e.ask(ctx, e.shardOf(queue, id), i)
+	return err
+}
+
+// ask has a command carried out by the shard's owner, if that is this process.
+func (e *Engine) ask(ctx context.Context, s *shard, i *intent) (ack, error) {
+	o := s.current()
 	if o == nil || !o.valid() {
-		return commandError(kind, id, store.Fail, ErrNotOwner)
+		return ack{}, i.failed(store.Fail, ErrNotOwner)
 	}
 	if err := o.ask(i, func() { o.m.queue = append(o.m.queue, i) }); err != nil {
-		return commandError(kind, id, store.Fail, err)
+		return ack{}, i.failed(store.Fail, err)
 	}
 	select {
 	case a := <-i.wait.done:
-		return a.err
+		return a, a.err
 	case <-ctx.Done():
 		o.post(func() { o.drop(i.wait) })
-		return commandError(kind, id, store.Unknown, context.Cause(ctx))
+		return ack{}, i.failed(store.Unknown, context.Cause(ctx))
 	}
 }
 

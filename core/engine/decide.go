@@ -26,7 +26,9 @@ func inconclusive(state, row *store.Row) bool {
 	return s == job.Running || row == nil && (s == job.Pending || s == job.DLQ)
 }
 
-func (i *intent) isCommand() bool { return i.kind == doCancel || i.kind == doRedrive }
+func (i *intent) isCommand() bool {
+	return i.kind == doCancel || i.kind == doRedrive || i.kind == doSchedule
+}
 
 // turn is what becomes of a waiting intent when a batch is planned.
 type turn int
@@ -161,6 +163,7 @@ func (m *machine) runEnded(id job.ID, to job.State) {
 func (m *machine) cancelOps(i *intent, now moment) []store.Op {
 	e := i.e
 	i.waited = m.waiting.remove(e) || i.waited
+	m.ending(i, job.Cancelled, now)
 	return append(m.endOps(i, job.Cancelled, e.attempt, e.run, i.note, nil, now), remove(e.key))
 }
 

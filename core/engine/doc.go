@@ -1,8 +1,9 @@
-// Package engine owns shards of job queues and runs their jobs: many jobs for one
-// conditional batch.
+// Package engine owns shards of job queues, runs their jobs and fires their schedules:
+// many jobs for one conditional batch.
 //
 // A process owns shards. It commits everything that happens to a shard's jobs
-// (enqueue, claim, completion, retry, rescue, cancellation, redrive, sweep) in ticks:
+// (enqueue, claim, completion, retry, rescue, cancellation, redrive, sweep) and
+// schedules in ticks:
 // one conditional batch on the shard's partition, of up to about a hundred operations,
 // one in flight at a time. A run executes in its shard owner's process, and only ticks change rows.
 //
@@ -131,6 +132,33 @@
 // the fence and go on to rise. Effects stay keyed by the job: what an earlier life of
 // it did is not done again.
 //
+// # Schedules, sequences
+//
+// A schedule has two rows in the shard of its key, the definition and the state
+// (core/schedule); its owner has them in memory. What they mean is decided there; here
+// it is made so that each nominal time is decided once. The batch that writes a state,
+// which says up to where nominal times are decided, inserts the jobs of those that it
+// fires: it happens as a whole or not at all, and names the stamp that the state before
+// it was read under. The ids of those jobs are made from schedule and nominal time, in
+// the schedule's shard, and are inserted IF NOT EXISTS: a schedule that was removed and
+// put again fires no time twice while its job is remembered. A time whose job exists
+// is decided, and enqueues nothing.
+//
+// An occurrence is fired when its nominal time has come by the owner's wall clock, and
+// its job is due at once, for whatever owner: what was due stays due. The end of an
+// occurrence that its schedule waits for rides with the end of its job. So no end is
+// planned before all schedules are read after a takeover, and a batch carries at most
+// one change for each schedule. The same batch that ends a job inserts the one that
+// follows it; one that goes on after a failed job leaves that in the dead letter queue
+// without what follows it.
+//
+// Fires take at most a third of a batch. Before hundreds that are due at once, or a
+// long list to make up for, ends and enqueues have room.
+//
+// Commands on schedules are decided when a batch is planned, like those on jobs. Each
+// may be repeated: putting what is there, or a trigger with a name that was used, does
+// nothing. Without a reachable owner they fail; there is no inbox for them.
+//
 // # Batches that the store refuses
 //
 // A batch is planned to stay below MaxBytes: what does not fit waits for the next one,
@@ -142,6 +170,8 @@
 // applied or trust ends; then halves of the batch, each alone, down to the one change
 // that is refused three times, each time after an empty batch was applied. An enqueue
 // fails with that reason. A job that was acknowledged before ends in the dead letter queue with it.
+// A schedule whose jobs are refused stops, and Options.Late is told: it is tried again
+// by the next owner, or when it is put anew.
 //
 // # Stopping
 //
@@ -176,6 +206,12 @@
 //     every batch would keep all jobs from running.
 //   - Cancel and Redrive are asked of the owner, by its Engine or by core/forward, and
 //     take the queue's name: a job id names its shard, not its queue.
+//   - A schedule's rows are in one shard, and so are all of its jobs: the price of one
+//     batch for both. A queue with one busy schedule has one busy shard.
+//   - The state is a row of its own, as it is written with each occurrence, and the
+//     definition may be large.
+//   - A schedule that has nothing to fire any more stays until it is removed: to put
+//     it again, as one does after an unknown outcome, must not fire it again.
 //
 // # Simulation
 //

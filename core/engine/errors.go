@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 )
 
@@ -75,15 +76,17 @@ type StateError struct {
 
 func (e *StateError) Error() string { return fmt.Sprintf("job %s is %s", e.Job, e.State) }
 
-// CommandError says that a job was not cancelled, or not redriven. store.OutcomeOf
-// tells whether that is certain. Its cause is ErrNotOwner, ErrUnknownJob, a
-// *StateError, a *job.InvalidError (of a redrive whose job was not kept), or that of
-// an enqueue.
+// CommandError says that a job was not cancelled, or not redriven, or that a command
+// on a schedule was not carried out. store.OutcomeOf tells whether that is certain.
+// Its cause is ErrNotOwner, ErrUnknownJob, a *StateError, a *job.InvalidError (of a
+// redrive whose job was not kept), one that Engine.Schedule names, or that of an
+// enqueue.
 type CommandError struct {
-	Command string // cancel, redrive
-	Job     job.ID
-	Outcome store.Outcome // Fail or Unknown
-	Cause   error
+	Command  string        // cancel, redrive; put, remove, enable, disable, trigger
+	Job      job.ID        // "" of a command on a schedule
+	Schedule string        // its key
+	Outcome  store.Outcome // Fail or Unknown
+	Cause    error
 }
 
 func (e *CommandError) Error() string {
@@ -91,7 +94,11 @@ func (e *CommandError) Error() string {
 	if e.Outcome == store.Fail {
 		what = "was not done"
 	}
-	return fmt.Sprintf("engine: %s of job %s %s: %v", e.Command, e.Job, what, e.Cause)
+	whose := "job " + string(e.Job)
+	if e.Schedule != "" {
+		whose = "schedule " + e.Schedule
+	}
+	return fmt.Sprintf("engine: %s of %s %s: %v", e.Command, whose, what, e.Cause)
 }
 
 // Unwrap returns the cause, wrapped so that store.OutcomeOf sees the outcome.
@@ -101,18 +108,19 @@ func (e *CommandError) Unwrap() error {
 
 // failed is what the caller is told of an intent that was not done.
 func (i *intent) failed(outcome store.Outcome, cause error) error {
-	if i.isCommand() {
-		return commandError(i.kind, i.job(), outcome, cause)
+	switch i.kind {
+	case doCancel:
+		return &CommandError{Command: "cancel", Job: i.job(), Outcome: outcome, Cause: cause}
+	case doRedrive:
+		return &CommandError{Command: "redrive", Job: i.job(), Outcome: outcome, Cause: cause}
+	case doSchedule:
+		var invalid *schedule.InvalidError
+		if errors.As(cause, &invalid) {
+			return invalid
+		}
+		return &CommandError{Command: string(i.command.Verb), Schedule: i.command.Key, Outcome: outcome, Cause: cause}
 	}
 	return &EnqueueError{Job: i.job(), Outcome: outcome, Cause: cause}
-}
-
-func commandError(kind intentKind, id job.ID, outcome store.Outcome, cause error) error {
-	name := "cancel"
-	if kind == doRedrive {
-		name = "redrive"
-	}
-	return &CommandError{Command: name, Job: id, Outcome: outcome, Cause: cause}
 }
 
 func isInterrupted(err error) bool { return errors.Is(err, job.ErrInterrupted) }

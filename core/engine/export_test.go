@@ -1,6 +1,16 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"fencepost/core/schedule"
+)
+
+// WithDecide puts another decision in the place of a schedule's.
+func (o Options) WithDecide(decide func(s *schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision) Options {
+	o.decide = decide
+	return o
+}
 
 // WithAnchor makes an owner count its trust from another instant than it should,
 // to prove that the simulation notices.

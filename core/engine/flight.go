@@ -41,7 +41,7 @@ func (o *owner) launch(kind OpKind, p *plan) {
 	for _, op := range b.Ops {
 		f.answer.rows = f.answer.rows || op.Kind == store.PutNew
 	}
-	op := Op{Kind: kind, Shard: o.id, From: b.From, To: b.To.Stamp, Rows: len(b.Ops)}
+	op := Op{Kind: kind, Shard: o.id, From: b.From, To: b.To.Stamp, Rows: len(b.Ops), Wall: p.wall}
 	if o.e.o.Observer != nil {
 		op.Changes = p.changes()
 	}
@@ -150,7 +150,7 @@ func (o *owner) effects() {
 		switch x.kind {
 		case effDone:
 			o.e.step(Step{Kind: stepOf(x.i), Shard: o.id, Fence: o.fence, Tick: o.m.head.Tick,
-				Job: x.run.Job.ID, Run: x.run.ID, Attempt: x.run.Attempt, Err: x.err})
+				Job: x.run.Job.ID, Run: x.run.ID, Attempt: x.run.Attempt, Schedule: x.i.scheduleKey(), Err: x.err})
 		case effAck:
 			if x.duplicate {
 				o.e.step(Step{Kind: StepDuplicate, Shard: o.id, Fence: o.fence, Tick: o.m.head.Tick, Job: x.i.job()})
@@ -182,6 +182,9 @@ func (o *owner) effects() {
 			} else if o.m.drop(x.i.wait) {
 				o.tell(x.i.wait, ack{err: x.i.failed(store.Fail, err)})
 			}
+		case effLate:
+			x.late.Shard = o.id
+			o.e.o.Late(x.late)
 		}
 	}
 }

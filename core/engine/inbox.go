@@ -75,13 +75,16 @@ func encode(j job.Job, shards, most int) ([]byte, error) {
 	if err := j.Check(shards); err != nil {
 		return nil, err
 	}
+	if !j.Occurrence.IsZero() || j.After != "" {
+		return nil, &job.InvalidError{Field: "occurrence", Reason: "and after are set by the scheduler: leave them out"}
+	}
 	body, err := j.Encode()
 	if err != nil {
 		return nil, &job.InvalidError{Field: "body", Reason: err.Error()}
 	}
-	if most -= frame(j.ID, mostNote+mostWhy); len(body) > most {
+	if size := room(j, len(body), mostNote+mostWhy); size > most {
 		return nil, &job.InvalidError{Field: "payload", Reason: fmt.Sprintf(
-			"of %d bytes makes the job too large: %d bytes as JSON, at most %d fit into a batch; put what is large elsewhere and enqueue its name", len(j.Payload), len(body), most)}
+			"of %d bytes makes the job too large: changes of up to %d bytes, at most %d fit into a batch; put what is large elsewhere and enqueue its name", len(j.Payload), size, most)}
 	}
 	return body, nil
 }

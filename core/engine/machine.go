@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 )
 
@@ -31,12 +32,13 @@ type machine struct {
 	// probe asks for an empty batch first.
 	groups [][]*intent
 	probe  bool
-	// owed: claims found no room in the last batch.
-	owed bool
+	// turn is what the next batch plans first.
+	turn turnOf
 
-	past   reckoning
-	window window
-	sweeps sweeps
+	past      reckoning
+	window    window
+	sweeps    sweeps
+	schedules schedules
 	// parked are cancellations that wait for the end of their job's run.
 	parked  []*intent
 	lookups map[job.ID]*lookup
@@ -48,7 +50,7 @@ type machine struct {
 	out []effect
 }
 
-const kinds = 6
+const kinds = 7
 
 type machineConfig struct {
 	// maxOps bounds a batch, maxRunning the runs of the shard, trimEvery is
@@ -66,6 +68,11 @@ type machineConfig struct {
 	full func() bool
 	// dedupe is for how long job rows outlive their jobs, in ms.
 	dedupe int64
+	// shards is how many the queue has. lateAfter is how late, in ms, an occurrence
+	// is told of. decide is the schedule's own Decide.
+	shards    int
+	lateAfter int64
+	decide    func(s *schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision
 }
 
 // entry is a job in memory.
@@ -95,6 +102,8 @@ const (
 	doSweep
 	doCancel
 	doRedrive
+	doFire
+	doSchedule
 )
 
 // intent is one change that waits for a batch or rides in one. A batch holds at
@@ -102,15 +111,17 @@ const (
 type intent struct {
 	kind intentKind
 	e    *entry
-	// doEnqueue: who waits for it, or the inbox row that it copies. doCancel and
-	// doRedrive have a waiter too.
+	// doEnqueue: who waits for it, or the inbox row that it copies. Commands have a
+	// waiter too.
 	wait  *waiter
 	inbox *store.InboxRow
-	// doFinish: where the job goes. then: when it may run, if that is pending.
-	to     job.State
-	then   timing
-	note   string
-	rescue bool
+	// doFinish: where the job goes. then: when it may run, if that is pending. endedAt:
+	// when its run did, by the wall clock.
+	to      job.State
+	then    timing
+	endedAt int64
+	note    string
+	rescue  bool
 	// doSweep
 	ended store.Row
 	// condemned: the store refuses this change; the job ends with that as its reason.
@@ -127,11 +138,21 @@ type intent struct {
 	run     job.RunID
 	// waited: it took its entry from those that wait for a claim.
 	waited bool
+
+	// doSchedule
+	command *scheduleCommand
+	recurrence
 }
 
+// job is the id of the job that it changes, or of the schedule.
 func (i *intent) job() job.ID {
-	if i.kind == doSweep {
+	switch i.kind {
+	case doSweep:
 		return job.ID(i.ended.ID)
+	case doFire:
+		return i.r.id
+	case doSchedule:
+		return i.command.id
 	}
 	return i.e.job.ID
 }
@@ -153,6 +174,8 @@ const (
 	effCancel
 	effLookup
 	effCopy
+	// effLate reports what a schedule did not do in time.
+	effLate
 )
 
 // effect is a consequence of a settled batch.
@@ -164,10 +187,11 @@ type effect struct {
 	err       error
 	lookup    *lookup
 	inbox     *store.InboxRow
+	late      Lateness
 }
 
 func newMachine(cfg machineConfig, head store.Header, now moment) *machine {
-	m := &machine{cfg: cfg, head: head, jobs: map[job.ID]*entry{}, waiting: newWaiting(), lookups: map[job.ID]*lookup{}}
+	m := &machine{cfg: cfg, head: head, jobs: map[job.ID]*entry{}, waiting: newWaiting(), lookups: map[job.ID]*lookup{}, schedules: newSchedules()}
 	m.reckon(now, job.FirstRunID(head.Fence))
 	m.window.start(head, m.reach(now), cfg.page)
 	m.sweeps.upTo = head.LowEnded
@@ -227,7 +251,7 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, now moment, jitt
 	if e == nil || !e.running || e.run != run {
 		return
 	}
-	i := &intent{kind: doFinish, e: e, to: job.Completed}
+	i := &intent{kind: doFinish, e: e, to: job.Completed, endedAt: now.wall}
 	if err != nil {
 		i.note = note(err)
 		switch {
@@ -259,7 +283,7 @@ func (m *machine) rescue(row store.Row, now moment) {
 	e.running = true
 	m.keep(e)
 	m.running++
-	i := &intent{kind: doFinish, e: e, to: job.Pending, then: now.after(0, ownTime(e.job)), rescue: true, note: "its owner lost the shard while it was running"}
+	i := &intent{kind: doFinish, e: e, to: job.Pending, then: now.after(0, ownTime(e.job)), endedAt: now.wall, rescue: true, note: "its owner lost the shard while it was running"}
 	switch {
 	case err != nil:
 		i.to, i.note = job.DLQ, note(err)
@@ -313,6 +337,8 @@ func (m *machine) leaves(e *entry) {
 }
 
 func millis(d time.Duration) int64 { return d.Milliseconds() }
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // mostNote is how many bytes of an error's text are kept, and mostWhy what the
 // engine may put before it.

@@ -22,13 +22,14 @@ type machineRig struct {
 
 func newRig(t *testing.T, change ...func(*machineConfig)) *machineRig {
 	t.Helper()
-	cfg := machineConfig{maxOps: 12, maxBytes: 1 << 20, maxRunning: 10, trimEvery: 1000, horizon: 1000, maxLoaded: 100, page: 200, dedupe: 5000}
+	cfg := machineConfig{maxOps: 12, maxBytes: 1 << 20, maxRunning: 10, trimEvery: 1000, horizon: 1000, maxLoaded: 100, page: 200, dedupe: 5000, shards: 1}
 	for _, c := range change {
 		c(&cfg)
 	}
 	r := &machineRig{t: t, now: moment{wall: 10_000, mono: 70_000}}
 	head := store.Header{Stamp: store.Stamp{Fence: 3, Tick: 5, Nonce: "n0"}, Read: 9000, LowPending: 4000, LowRunning: 1 << 32}
 	r.m = newMachine(cfg, head, r.now)
+	r.m.schedulesRead(nil, false) // there are none
 	return r
 }
 

@@ -23,16 +23,21 @@ type Op struct {
 	Shard    store.ShardID
 	From, To store.Stamp
 	Rows     int // operations beside the header
-	// Changes are what it does to jobs, made for an Observer only.
+	// Wall is what the owner's wall clock showed when a tick was planned, in ms since
+	// 1970.
+	Wall int64
+	// Changes are what it does to jobs and schedules, made for an Observer only.
 	Changes []Change
 }
 
-// Change is what a batch does to one job.
+// Change is what a batch does to one job, or to one schedule. It is comparable.
 type Change struct {
 	// Kind is StepEnqueue, StepClaim, StepComplete, StepRetry, StepRescue, StepDLQ,
-	// StepCancel, StepAbandon, StepRedrive or StepSweep.
+	// StepCancel, StepAbandon, StepRedrive or StepSweep; of a schedule StepPut,
+	// StepRemove, StepEnable, StepDisable, StepTrigger, StepFire or StepOver.
 	Kind StepKind
-	Job  job.ID
+	// Job is "" if a schedule is changed.
+	Job job.ID
 	// Run is the run that is claimed or has ended, or of a job that ends while it
 	// is pending its last one, and Attempt its number; 0 if it had none.
 	Run     job.RunID
@@ -41,32 +46,78 @@ type Change struct {
 	// StepRetry, StepRescue, StepRedrive), or when it was (StepClaim): earlier than
 	// said before, if it was said by a clock that is ahead.
 	Due int64
+	// After is the job before it in its sequence (StepEnqueue).
+	After job.ID
+	// Occurrence is the one that the job stands for (StepEnqueue), that is triggered
+	// (StepTrigger) or that has ended (StepOver). Of other changes of a schedule it
+	// has the schedule's key only.
+	Occurrence job.Occurrence
+	// Last is up to where the schedule's nominal times are decided from now on, in ms
+	// since 1970; Missed and Skipped are how many of them the batch passes over, and
+	// Waiting how many occurrences wait for the end of another one after it.
+	Last            int64
+	Missed, Skipped int64
+	Waiting         int
 }
 
 // changes tells what a plan's batch does.
 func (p *plan) changes() []Change {
 	out := make([]Change, 0, len(p.intents))
 	for _, i := range p.intents {
-		c := Change{Kind: stepOf(i), Job: i.job()}
-		switch {
-		case i.kind == doSweep:
-		case i.kind == doRedrive:
-			c.Due = i.then.due
-		case i.kind == doEnqueue:
-			if c.Kind == StepEnqueue {
-				c.Due = i.e.due
-			}
-		case c.Kind == StepClaim:
-			c.Run, c.Attempt, c.Due = i.run, i.attempt, i.e.due
-		default:
-			c.Run, c.Attempt = i.e.run, i.e.attempt
-			if c.Kind == StepRetry || c.Kind == StepRescue {
-				c.Due = i.then.due
-			}
+		if i.kind != doFire && i.kind != doSchedule {
+			out = append(out, i.change())
 		}
-		out = append(out, c)
+		for _, c := range i.enqueues {
+			out = append(out, c.change())
+		}
+		if i.r != nil {
+			out = append(out, i.scheduleChange())
+		}
 	}
 	return out
+}
+
+// change is what an intent does to its job.
+func (i *intent) change() Change {
+	c := Change{Kind: stepOf(i), Job: i.job()}
+	switch {
+	case i.kind == doSweep:
+	case i.kind == doRedrive:
+		c.Due = i.then.due
+	case i.kind == doEnqueue:
+		if c.Kind == StepEnqueue {
+			c.Due, c.After, c.Occurrence = i.e.due, i.e.job.After, i.e.job.Occurrence
+		}
+	case c.Kind == StepClaim:
+		c.Run, c.Attempt, c.Due = i.run, i.attempt, i.e.due
+	default:
+		c.Run, c.Attempt = i.e.run, i.e.attempt
+		if c.Kind == StepRetry || c.Kind == StepRescue {
+			c.Due = i.then.due
+		}
+	}
+	return c
+}
+
+// scheduleChange is what an intent does to its schedule.
+func (i *intent) scheduleChange() Change {
+	c := Change{Kind: StepOver, Occurrence: job.Occurrence{Schedule: i.r.name()}}
+	switch {
+	case i.kind == doSchedule && i.command.Verb == RemoveSchedule:
+		c.Kind = StepRemove
+		return c
+	case i.kind == doSchedule:
+		c.Kind = scheduleSteps[i.command.Verb]
+		if c.Kind == StepTrigger {
+			c.Occurrence = job.Occurrence{Schedule: i.r.name(), Nominal: i.wall, Trigger: i.command.Trigger}
+		}
+	case i.kind == doFire:
+		c.Kind = StepFire
+	default:
+		c.Occurrence = i.r.state.Active
+	}
+	c.Last, c.Missed, c.Skipped, c.Waiting = i.step.State.Last, i.step.Missed, i.step.Skipped, len(i.step.State.Queue)
+	return c
 }
 
 // Result is the end of an Op.
@@ -105,7 +156,18 @@ const (
 	StepSweep     StepKind = "sweep"
 	StepCopied    StepKind = "copied"  // an inbox row is about to be deleted
 	StepRefused   StepKind = "refused" // the store refuses a job's row
+
+	StepPut     StepKind = "put-schedule"
+	StepRemove  StepKind = "remove-schedule"
+	StepEnable  StepKind = "enable"
+	StepDisable StepKind = "disable"
+	StepTrigger StepKind = "trigger"
+	StepFire    StepKind = "fire" // nominal times are decided
+	StepOver    StepKind = "over" // an occurrence has ended, for which its schedule waits
 )
+
+var scheduleSteps = map[Verb]StepKind{PutSchedule: StepPut, RemoveSchedule: StepRemove, EnableSchedule: StepEnable,
+	DisableSchedule: StepDisable, TriggerSchedule: StepTrigger}
 
 // Step is a point that was reached.
 type Step struct {
@@ -116,6 +178,8 @@ type Step struct {
 	Job     job.ID
 	Run     job.RunID
 	Attempt int
+	// Schedule is the key of the schedule that was changed.
+	Schedule string
 	// Due is when the run was due, in ms since 1970 (StepBegin, StepStart, StepFinish).
 	Due int64
 	Err error
@@ -172,6 +236,10 @@ func (noSpan) End(Result)  {}
 // stepOf names what a settled intent did.
 func stepOf(i *intent) StepKind {
 	switch {
+	case i.kind == doFire:
+		return StepFire
+	case i.kind == doSchedule:
+		return scheduleSteps[i.command.Verb]
 	case i.kind == doSweep:
 		return StepSweep
 	case i.condemned != "" && i.kind != doFinish:

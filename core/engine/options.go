@@ -11,6 +11,7 @@ import (
 
 	"fencepost/core/clock"
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 )
 
@@ -28,10 +29,14 @@ const (
 	DefaultMaxLoaded    = 10000
 	DefaultDedupeWindow = 24 * time.Hour
 	DefaultDrainTimeout = 30 * time.Second
+	DefaultLateAfter    = 4 * time.Second
 )
 
-// minBytes is the least that leaves room for jobs.
-const minBytes = 4 << 10
+// minBytes and minOps are the least that leave room for jobs.
+const (
+	minBytes = 4 << 10
+	minOps   = 8
+)
 
 // Queue is a queue and its fixed number of shards.
 type Queue struct {
@@ -130,6 +135,12 @@ type Options struct {
 	// follows, so that reads pass few tombstones; default 100.
 	TrimEvery int
 
+	// Late, if set, is told of what schedules did not do in time, when that is settled.
+	// It must not block. An occurrence is late that is fired LateAfter after its
+	// nominal time; default 4 s.
+	Late      func(Lateness)
+	LateAfter time.Duration
+
 	// Observer, if set, is told of every batch and every step.
 	Observer Observer
 	// Logger defaults to slog.Default().
@@ -138,6 +149,8 @@ type Options struct {
 	// anchor is the instant from which trust counts: the first send of the
 	// batch. Tests put a wrong one in its place.
 	anchor func(firstSend, answered time.Duration) time.Duration
+	// decide is what a schedule does; the same.
+	decide func(s *schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision
 }
 
 func orDefault[T comparable](v *T, d T) {
@@ -164,6 +177,7 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.InboxPoll, o.TTL/6)
 	orDefault(&o.DrainTimeout, DefaultDrainTimeout)
 	orDefault(&o.TrimEvery, 100)
+	orDefault(&o.LateAfter, DefaultLateAfter)
 	orDefault(&o.PageSize, 200)
 	if o.Clock == nil {
 		o.Clock = clock.System()
@@ -182,6 +196,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Late == nil {
+		o.Late = func(Lateness) {}
+	}
+	if o.decide == nil {
+		o.decide = (*schedule.Schedule).Decide
 	}
 	if o.anchor == nil {
 		o.anchor = func(firstSend, _ time.Duration) time.Duration { return firstSend }
@@ -212,8 +232,8 @@ func (o Options) check() error {
 		return bad("DriftBound is %v: it must be in [0, 0.25)", o.DriftBound)
 	case o.margin() > o.TTL/2 || o.MarginBase < 0:
 		return bad("TTL %s leaves too little beside a margin of %s: use a longer TTL or a smaller MarginBase", o.TTL, o.margin())
-	case o.MaxOps < 4 || o.MaxOps > store.MaxOps:
-		return bad("MaxOps is %d: want 4 to %d", o.MaxOps, store.MaxOps)
+	case o.MaxOps < minOps || o.MaxOps > store.MaxOps:
+		return bad("MaxOps is %d: want %d to %d", o.MaxOps, minOps, store.MaxOps)
 	case o.MaxBytes < minBytes || o.MaxBytes > store.MaxBytes:
 		return bad("MaxBytes is %d: want %d to %d", o.MaxBytes, minBytes, store.MaxBytes)
 	case o.MaxRunning < 1 || o.MaxWaiting < 1 || o.MaxLoaded < 1 || o.MaxPending < 1 || o.MaxPendingBytes < 1 || o.PageSize < 1:

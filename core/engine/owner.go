@@ -59,7 +59,8 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 	o.m = newMachine(machineConfig{
 		maxOps: opt.MaxOps, maxBytes: opt.MaxBytes, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
 		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, page: opt.PageSize, dedupe: millis(opt.DedupeWindow),
-		full: func() bool { return o.bytes() >= int64(opt.MaxPendingBytes) },
+		full:   func() bool { return o.bytes() >= int64(opt.MaxPendingBytes) },
+		shards: s.e.queues[s.id.Queue], lateAfter: millis(opt.LateAfter), decide: opt.decide,
 	}, head, o.moment())
 	o.inbox = newInboxState(o.now(), opt.PageSize)
 	return o
@@ -162,6 +163,9 @@ func (o *owner) warn(what string, err error) {
 func (o *owner) work() {
 	o.count()
 	o.m.see(o.moment())
+	if r, ok := o.m.scheduleRange(); ok {
+		o.scan(r, o.m.schedulesRead)
+	}
 	if !o.stopping {
 		o.reads()
 	}
@@ -177,7 +181,7 @@ func (o *owner) work() {
 	}
 	now := o.moment()
 	in := tickInput{now: now, owner: o.e.o.Name, addr: o.e.o.Addr, nonce: o.e.o.NewID(),
-		beat: o.now() >= o.lastSend+o.e.o.TTL/3 || o.m.probe}
+		beat: o.now() >= o.lastSend+o.e.o.TTL/3 || o.m.probe, fires: !o.stopping && !o.full()}
 	wanted := 0
 	if !o.stopping {
 		wanted = o.m.wanted(now)
@@ -220,6 +224,7 @@ func (o *owner) nextWake() time.Duration {
 		if o.short {
 			at = min(at, o.shortAt+slotPoll)
 		}
+		at = min(at, now+o.untilFire())
 	}
 	if !o.stopping && !o.inbox.loading {
 		at = min(at, o.inbox.next)
@@ -227,6 +232,18 @@ func (o *owner) nextWake() time.Duration {
 		at = min(at, o.drained)
 	}
 	return at
+}
+
+// untilFire is how long no schedule fires.
+func (o *owner) untilFire() time.Duration {
+	left := o.m.schedules.wake() - o.moment().wall
+	switch {
+	case o.stopping || left > millis(time.Hour):
+		return time.Hour
+	case o.full():
+		return slotPoll
+	}
+	return ms(max(left, 1))
 }
 
 // stop begins the hand-over: no new claims, runs end, then one last tick.

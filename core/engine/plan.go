@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 )
 
@@ -12,6 +13,8 @@ type tickInput struct {
 	free int
 	// beat asks for a batch even if it is empty.
 	beat bool
+	// fires: schedules may fire.
+	fires bool
 	// owner, addr and the ttl go into the header; owner "" hands the shard over.
 	owner, addr string
 	nonce       string
@@ -23,7 +26,9 @@ type plan struct {
 	intents []*intent
 	// readAt is the read mark when the plan was made.
 	readAt int64
-	trims  []store.Op
+	// wall is what the owner's wall clock showed then.
+	wall  int64
+	trims []store.Op
 	// slots is how many of the executor's free slots its claims take.
 	slots int
 	// alone: it is a group of a batch that was refused.
@@ -36,7 +41,7 @@ type plan struct {
 // next plans a batch, or returns nil if there is nothing to do. Nothing else may
 // be planned until the plan ends in settled, rejected or refused.
 func (m *machine) next(in tickInput) *plan {
-	p := &plan{readAt: m.window.read, jobs: map[job.ID]bool{}}
+	p := &plan{readAt: m.window.read, wall: in.now.wall, jobs: map[job.ID]bool{}}
 	p.batch.From, p.batch.To = m.head.Stamp, m.head
 	h := &p.batch.To
 	h.Tick++
@@ -50,7 +55,9 @@ func (m *machine) next(in tickInput) *plan {
 	case len(m.groups) > 0:
 		p.alone = true
 		for _, i := range m.groups[0] {
-			m.add(p, i, in.now)
+			if m.again(p, i, in.now) {
+				m.add(p, i, in.now)
+			}
 		}
 		m.groups = m.groups[1:]
 	default:
@@ -95,74 +102,32 @@ func count(group []*intent) (n int) {
 	return n
 }
 
-// opsOf is the most operations that an intent makes.
-const opsOf = 3
-
-// fill plans what waits, then claims. Claims that found no room go first the next
-// time, or under a constant stream of enqueues nothing would run.
-func (m *machine) fill(p *plan, in tickInput) {
-	if m.owed {
-		m.owed = false
-		m.takeClaims(p, in)
-		m.takeQueue(p, in.now)
-	} else {
-		m.takeQueue(p, in.now)
-		m.owed = !m.takeClaims(p, in)
-	}
-	if m.fits(p, nil) {
-		p.trims = m.trims()
-		p.put(p.trims)
-	}
-}
-
-func (m *machine) takeQueue(p *plan, now moment) {
-	var left []*intent
-	full := false
-	for _, i := range m.queue {
-		// What waits behind a change that does not fit waits on, or a large
-		// one would never have its turn.
-		t := rides
-		switch {
-		case m.known(i):
-			// The job is in memory, so its row exists: a duplicate.
-			m.acknowledge(i, true)
-			t = over
-		case full || p.jobs[i.job()]:
-			t = waits
-		case i.isCommand():
-			t = m.decide(i, now)
-		}
-		if t == rides && !m.fits(p, i) {
-			full, t = true, waits
-		}
-		switch t {
-		case rides:
-			m.add(p, i, now)
-		case waits:
-			left = append(left, i)
-		}
-	}
-	m.queue = left
-}
-
-// takeClaims reports whether there was room for all that may run now.
-func (m *machine) takeClaims(p *plan, in tickInput) bool {
-	for m.claimable(in.now, in.free-p.slots) > 0 {
-		i := &intent{kind: doClaim, e: m.waiting.first()}
-		if !m.fits(p, i) {
-			return false
-		}
-		m.waiting.pop()
-		m.add(p, i, in.now)
+// again decides anew about a change of a schedule that was refused, and reports
+// whether there is still one to make.
+func (m *machine) again(p *plan, i *intent, now moment) bool {
+	switch i.kind {
+	case doFire:
+		m.decideFire(i, now, 1)
+	case doSchedule:
+		return m.decideSchedule(p, i, now) == rides
 	}
 	return true
 }
 
-// fits reports whether a batch has room for one more intent, or for trims. A change
-// that is larger than a batch should be goes alone: its body was taken by a process
-// with another limit, and the store decides.
-func (m *machine) fits(p *plan, i *intent) bool {
-	return len(p.batch.Ops)+opsOf <= m.cfg.maxOps && (len(p.batch.Ops) == 0 || p.bytes+i.most() <= m.cfg.maxBytes)
+// opsOf is the most operations that an intent makes on its own job's rows, or on its
+// schedule's.
+const opsOf = 3
+
+// ops is the most operations that an intent makes, whatever it comes to.
+func (i *intent) ops() int {
+	switch {
+	case i == nil || i.e == nil:
+	case len(i.e.job.Then) > 0:
+		return opsOf + 2
+	case mayRecur(i.e.job):
+		return opsOf + 1
+	}
+	return opsOf
 }
 
 // most is the most bytes that the operations of an intent take, whatever it comes to.
@@ -172,9 +137,28 @@ func (i *intent) most() int {
 		return opsOf * store.RowBytes
 	case i.kind == doSweep:
 		return opsOf * (store.RowBytes + len(i.ended.ID))
+	case i.kind == doSchedule:
+		return i.command.most(i.r)
 	}
-	return frame(i.e.job.ID, max(len(i.note), len(i.condemned))) + len(i.e.body)
+	return room(i.e.job, len(i.e.body), max(len(i.note), len(i.condemned)))
 }
+
+// room is the most that a change of a job takes, with a body and a note of so many
+// bytes: its own rows, and the job that follows it or its schedule.
+func room(j job.Job, body, note int) int {
+	n := frame(j.ID, note) + body
+	if len(j.Then) > 0 {
+		n += enqueueBytes(j.ID, body+followRoom+len(j.Queue))
+	}
+	if !j.Occurrence.IsZero() {
+		n += stateRoom(j.Occurrence.Schedule, schedule.MaxQueue)
+	}
+	return n
+}
+
+// followRoom is the most by which the body of a job that follows is longer than
+// that of the job before it: ids, and defaults that its template does not have.
+const followRoom = 300
 
 // frame is the most that a change of a job takes beside its body, with a note of so
 // many bytes in two of the rows.
@@ -188,10 +172,6 @@ func (p *plan) put(ops []store.Op) {
 		p.bytes += op.Bytes()
 	}
 	p.batch.Ops = append(p.batch.Ops, ops...)
-}
-
-func (m *machine) known(i *intent) bool {
-	return i.kind == doEnqueue && m.jobs[i.e.job.ID] != nil
 }
 
 // claimable is how many of the ready entries may be claimed.
@@ -222,10 +202,11 @@ func (m *machine) add(p *plan, i *intent, now moment) {
 		ops = m.cancelOps(i, now)
 	case doRedrive:
 		ops = m.redriveOps(i, now)
+	case doFire, doSchedule:
 	case doSweep:
 		ops = []store.Op{remove(i.ended.Key), remove(jobKey(job.ID(i.ended.ID)))}
 	}
-	p.put(ops)
+	p.put(append(ops, m.recurrenceOps(p, i, now)...))
 }
 
 func jobKey(id job.ID) store.Key { return store.Key{Kind: store.KindJob, ID: string(id)} }
@@ -279,6 +260,7 @@ func (m *machine) claimOps(p *plan, i *intent, now moment) []store.Op {
 		if i.readable {
 			body = e.body
 		}
+		m.ending(i, job.DLQ, now)
 		return append(m.endOps(i, job.DLQ, e.attempt, e.run, i.condemned, body, now), remove(e.key))
 	}
 	m.seq++
@@ -302,7 +284,18 @@ func (m *machine) finishOps(i *intent, now moment) []store.Op {
 		}
 	}
 	if i.to != job.Pending {
+		m.ending(i, i.to, now)
+		if i.to == job.DLQ && (len(i.enqueues) > 0 || i.followed) {
+			body = alone(e.job) // or a redrive would have it followed once more
+		}
 		return append(m.endOps(i, i.to, e.attempt, e.run, why, body, now), remove(e.key))
 	}
 	return append(m.pendingRows(i, i.then, e.attempt, e.run, why), remove(e.key))
+}
+
+// alone is the body of a job that nothing follows.
+func alone(j job.Job) []byte {
+	j.Then = nil
+	body, _ := j.Encode()
+	return body
 }

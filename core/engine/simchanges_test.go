@@ -20,7 +20,16 @@ func (t *truth) changes(s *shardTruth, c sim.ShardChange) {
 		return
 	}
 	told := map[job.ID]engine.Change{}
+	bodies := map[string][]byte{}
+	for _, op := range c.Ops {
+		if op.Kind == store.Put && op.Row.Kind == store.KindPending {
+			bodies[op.Row.ID] = op.Row.Body
+		}
+	}
 	for _, x := range r.op.Changes {
+		if x.Job == "" {
+			continue // of a schedule
+		}
 		if _, twice := told[x.Job]; twice {
 			v("changes", "%s at %s: job %s is told of twice", c.Shard, c.To.Stamp, x.Job)
 		}
@@ -33,6 +42,9 @@ func (t *truth) changes(s *shardTruth, c sim.ShardChange) {
 		id := job.ID(op.Row.ID)
 		before, there := s.rows[op.Row.Key]
 		want := changeOf(before, there, op, c.To.Fence)
+		if j, err := job.Decode(bodies[op.Row.ID]); err == nil && want.Kind == engine.StepEnqueue {
+			want.After, want.Occurrence = j.After, j.Occurrence
+		}
 		if got := told[id]; got != want {
 			v("changes", "%s at %s: told %+v, and the batch does %+v", c.Shard, c.To.Stamp, got, want)
 		}

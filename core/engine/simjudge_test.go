@@ -13,13 +13,10 @@ import (
 )
 
 // unfinished names jobs of those asked about that are or may be in the store and have
-// not ended, by the store's own rows.
+// not ended, by the store's own rows. Asked about nil it is about schedules' jobs.
 func (w *world) unfinished(asked func(*simJob) bool) string {
 	var out []string
-	about := func(id string) bool {
-		j := w.byID[job.ID(id)]
-		return j == nil || asked(j)
-	}
+	about := func(id string) bool { return asked(w.byID[job.ID(id)]) }
 	for n := range w.cfg.shards {
 		id := store.ShardID{Queue: "q", Shard: n}
 		_, rows := w.store.ShardRows(id)
@@ -52,6 +49,9 @@ func (w *world) judge() {
 	}
 	for _, j := range w.jobs {
 		w.judgeJob(j, t.jobs[j.job.ID], t)
+	}
+	for _, s := range w.schedules {
+		w.judgeTold(s, t.stepsOf(s.key))
 	}
 	for _, c := range w.store.InboxChanges() {
 		if !c.Deleted {

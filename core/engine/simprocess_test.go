@@ -92,7 +92,7 @@ func (w *world) start(n int) *process {
 	p.clock = simClock{clock.Go(), rate, time.Now().Add(-time.Hour), p.session.Hold}
 	var snk sink.Sink = &simSink{w.sink, p.effects, p.clock, w.cfg.ttl / 6, w.cfg.deafSink}
 	p.pool = worker.New(worker.Options{
-		Slots: w.cfg.slots, Handlers: map[string]worker.Handler{"sim": p.handle}, Sink: snk, Clock: p.clock, Logger: quiet,
+		Slots: w.cfg.slots, Handlers: map[string]worker.Handler{"sim": p.handle, "recurring": p.recur}, Sink: snk, Clock: p.clock, Logger: quiet,
 	})
 	o := engine.Options{
 		Name: p.name, Addr: p.name, Queues: []engine.Queue{{Name: "q", Shards: w.cfg.shards}}, Executor: p.pool,

@@ -16,6 +16,8 @@ type truth struct {
 	claims map[job.RunID]map[store.ShardID]time.Time
 	nonces map[string]int // batches applied by the nonce that they set
 	told   map[string]*recordedOp
+	bodies map[string][]byte // of jobs, as last written
+	steps  map[string][]appliedStep
 }
 
 type shardTruth struct {
@@ -46,7 +48,7 @@ func (j *jobTruth) state() job.State {
 
 func (w *world) replay() *truth {
 	t := &truth{w: w, shards: map[store.ShardID]*shardTruth{}, jobs: map[job.ID]*jobTruth{},
-		claims: map[job.RunID]map[store.ShardID]time.Time{}, nonces: map[string]int{}, told: map[string]*recordedOp{}}
+		claims: map[job.RunID]map[store.ShardID]time.Time{}, nonces: map[string]int{}, told: map[string]*recordedOp{}, bodies: map[string][]byte{}, steps: map[string][]appliedStep{}}
 	for _, r := range w.ops {
 		t.told[r.op.To.Nonce] = r
 	}
@@ -59,6 +61,7 @@ func (w *world) replay() *truth {
 		t.nonces[c.To.Nonce]++
 		t.header(s, c)
 		t.changes(s, c)
+		t.recurrences(s, c)
 		t.apply(s, c)
 		t.consistent(s, c)
 		s.head = c.To

@@ -28,7 +28,7 @@ func configFor(seed uint64) simConfig {
 	ttl := time.Duration(500+r.IntN(1500)) * time.Millisecond
 	cfg := simConfig{
 		seed: seed, nodes: 3, shards: 1 + r.IntN(3), jobs: 8 + r.IntN(18), slots: 1 + r.IntN(6),
-		maxOps: 4 + r.IntN(30), maxLoaded: 3 + r.IntN(30), page: 1 + r.IntN(10),
+		maxOps: 8 + r.IntN(26), maxLoaded: 3 + r.IntN(30), page: 1 + r.IntN(10),
 		ttl: ttl, drift: drift, rates: []float64{1 - drift, 1 + drift, 1},
 		horizon: ttl/2 + time.Duration(r.Int64N(int64(3*ttl))), dedupe: 14 * ttl, duration: 12 * ttl,
 		skew:    []time.Duration{0, time.Duration(r.Int64N(int64(ttl))), -time.Duration(r.Int64N(int64(ttl)))},
@@ -58,6 +58,10 @@ func configFor(seed uint64) simConfig {
 		cfg.setup = func(s *sim.Store) { s.Refuses = poisonous }
 	case 2, 3:
 		cfg.wrongClocks(r)
+	}
+	cfg.schedules = rand.New(rand.NewPCG(seed, 43)).IntN(4)
+	if cfg.schedules > 0 {
+		cfg.maxBytes = max(cfg.maxBytes, 10<<10)
 	}
 	return cfg
 }
@@ -144,7 +148,9 @@ var situations = []string{"crash", "stop", "pause", "cut", "clock", "resend", "d
 	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",
 	"step-rescue", "step-retry", "step-copied", "step-sweep", "step-refused", "step-lost", "step-handed", "step-duplicate",
 	"crash-at-send", "crash-at-answer", "crash-at-settled", "crash-at-own", "crash-at-claim", "crash-at-start",
-	"crash-at-finish", "crash-at-complete", "crash-at-enqueue", "crash-at-copied"}
+	"crash-at-finish", "crash-at-complete", "crash-at-enqueue", "crash-at-copied", "crash-at-fire",
+	"judged-put-schedule", "judged-remove-schedule", "judged-enable", "judged-disable", "judged-trigger", "judged-fire", "judged-over",
+	"misfire", "missed", "skipped", "queued", "overlap", "void", "followed-completed", "followed-dlq", "followed-abandoned", "stopped-dlq"}
 
 // TestReplay: a seed's runs are the same to the nanosecond.
 func TestReplay(t *testing.T) {

@@ -40,8 +40,9 @@ type simConfig struct {
 	// clocksHeal: wrong wall clocks are set right with all else.
 	clocksHeal bool
 	// beyond: clock rates are worse than declared, so only numbers protect.
-	beyond bool
-	poison bool
+	beyond    bool
+	poison    bool
+	schedules int
 	// deafSink says that it applied effects, and did not.
 	deafSink bool
 	// plant changes a correct process into a broken one, setup the store.
@@ -73,7 +74,9 @@ type world struct {
 	ops        []*recordedOp
 	jobs       []*simJob
 	byID       map[job.ID]*simJob
-	owners     map[string]string // by reign
+	schedules  []*simSchedule
+	firstRows  map[string]store.Row // of a mutant
+	owners     map[string]string    // by reign
 	began      map[string]time.Time
 	clocks     []wallClock // by node
 	violations map[string]string
@@ -116,11 +119,12 @@ type result struct {
 func runSim(t *testing.T, cfg simConfig) result {
 	w := &world{cfg: cfg, store: sim.New(), sink: sinktest.NewMemory(), crashes: cfg.crashes,
 		rndCrash: rand.New(rand.NewPCG(cfg.seed, 7)), live: make([]*process, cfg.nodes),
-		byID: map[job.ID]*simJob{}, owners: map[string]string{}, began: map[string]time.Time{}, clocks: make([]wallClock, cfg.nodes), violations: map[string]string{}, counts: map[string]int{}}
+		byID: map[job.ID]*simJob{}, owners: map[string]string{}, began: map[string]time.Time{}, firstRows: map[string]store.Row{}, clocks: make([]wallClock, cfg.nodes), violations: map[string]string{}, counts: map[string]int{}}
 	if cfg.setup != nil {
 		cfg.setup(w.store)
 	}
 	w.makeJobs()
+	w.makeSchedules()
 	synctest.Test(t, func(*testing.T) {
 		w.begun = time.Now()
 		for n := range cfg.nodes {
@@ -161,6 +165,9 @@ func (w *world) faultPhase() {
 			wg.Go(func() { w.client(ctx, j, r) })
 		}
 		wg.Go(func() { w.operators(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(100_000+n)))) })
+	}
+	for n, s := range w.schedules {
+		wg.Go(func() { w.planner(ctx, s, rand.New(rand.NewPCG(w.cfg.seed, uint64(200_000+n)))) })
 	}
 	for _, e := range w.cfg.events {
 		wg.Go(func() { w.strike(ctx, e) })
@@ -273,13 +280,20 @@ func (w *world) heal() {
 		passed := time.Since(begun)
 		late := w.unfinished(func(j *simJob) bool {
 			// What has a time of its own waits for its owner's clock.
+			if j == nil {
+				return passed >= w.scheduleBound()+w.bound()
+			}
 			return j.job.Due.IsZero() || passed >= w.bound()+w.wrong()
 		})
+		schedules := w.unfinishedSchedules()
+		if passed >= w.scheduleBound() {
+			late += schedules
+		}
 		switch {
 		case passed >= w.bound() && late != "":
 			w.violate("liveness", "%s after healing: %s", passed, late)
 			return
-		case w.unfinished(func(*simJob) bool { return true }) == "":
+		case w.unfinished(func(*simJob) bool { return true }) == "" && schedules == "":
 			return
 		}
 	}
@@ -288,6 +302,10 @@ func (w *world) heal() {
 // bound is how long after healing every job must have ended: the last pause, two
 // takeovers, the jobs' own delays and retries, and the wait for a lost run's slot.
 func (w *world) bound() time.Duration { return 30 * w.cfg.ttl }
+
+// scheduleBound is when schedules must have come to their end: they go by clocks that
+// were wrong once, and a queue of occurrences is worked off one by one.
+func (w *world) scheduleBound() time.Duration { return 4*w.bound() + w.spread() }
 
 func (w *world) stopAll() {
 	for _, p := range w.procs {

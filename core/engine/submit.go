@@ -86,6 +86,16 @@ func (e *Engine) OwnerAddr(id store.ShardID) string {
 	return s.addrOfOwner()
 }
 
+// OwnerOfSchedule is OwnerAddr of the shard of a command's schedule; "" too if the
+// command is not a valid one.
+func (e *Engine) OwnerOfSchedule(c ScheduleCommand) string {
+	checked, err := e.check(c)
+	if err != nil {
+		return ""
+	}
+	return e.shardOf(checked.Queue, checked.id).addrOfOwner()
+}
+
 // saw remembers where another process that owns the shard can be reached.
 func (s *shard) saw(h store.Header) {
 	addr := h.Addr

@@ -13,6 +13,7 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 )
 
@@ -56,7 +57,7 @@ func (c *Client) Enqueue(ctx context.Context, addr string, j job.Job) (engine.Re
 	if err != nil {
 		return engine.Receipt{}, &job.InvalidError{Field: "body", Reason: err.Error()}
 	}
-	rec, certain, err := c.post(ctx, addr+pathEnqueue, j.ID, body)
+	rec, certain, err := c.post(ctx, addr+pathEnqueue, j.ID, body, names(j.ID))
 	var invalid *job.InvalidError
 	switch {
 	case err == nil:
@@ -81,12 +82,31 @@ func (c *Client) command(ctx context.Context, name, url, queue string, id job.ID
 	body, err := json.Marshal(target{Queue: queue, ID: id})
 	certain := true
 	if err == nil {
-		_, certain, err = c.post(ctx, url, id, body)
+		_, certain, err = c.post(ctx, url, id, body, names(id))
 	}
 	if err == nil {
 		return nil
 	}
 	return &engine.CommandError{Command: name, Job: id, Outcome: outcome(certain), Cause: err}
+}
+
+// Schedule gives a command on a schedule by the process at addr. The error is an
+// *engine.CommandError, or a *schedule.InvalidError or *job.InvalidError.
+func (c *Client) Schedule(ctx context.Context, addr string, cmd engine.ScheduleCommand) (engine.Receipt, error) {
+	body, err := json.Marshal(cmd)
+	if err != nil {
+		return engine.Receipt{}, &schedule.InvalidError{Field: "body", Reason: err.Error()}
+	}
+	rec, certain, err := c.post(ctx, addr+pathSchedule, "", body, func(r receipt) bool { return r.Schedule == cmd.Name() })
+	var invalid *job.InvalidError
+	var badSchedule *schedule.InvalidError
+	switch {
+	case err == nil:
+		return engine.Receipt{ID: rec.ID, Duplicate: rec.Duplicate}, nil
+	case errors.As(err, &invalid), errors.As(err, &badSchedule):
+		return engine.Receipt{}, err
+	}
+	return engine.Receipt{}, &engine.CommandError{Command: string(cmd.Verb), Schedule: cmd.Name(), Outcome: outcome(certain), Cause: err}
 }
 
 func outcome(certain bool) store.Outcome {
@@ -96,9 +116,13 @@ func outcome(certain bool) store.Outcome {
 	return store.Unknown
 }
 
-// post makes one request for a job. With an error it tells whether it is certain that
-// nothing was done.
-func (c *Client) post(ctx context.Context, url string, id job.ID, body []byte) (rec receipt, certain bool, err error) {
+// names is the check of a receipt for a job.
+func names(id job.ID) func(receipt) bool { return func(r receipt) bool { return r.ID == id } }
+
+// post makes one request, for a job if id is one. meant reports whether a receipt is
+// that of the request. With an error it tells whether it is certain that nothing was
+// done.
+func (c *Client) post(ctx context.Context, url string, id job.ID, body []byte, meant func(receipt) bool) (rec receipt, certain bool, err error) {
 	if ctx.Err() != nil {
 		return rec, true, context.Cause(ctx)
 	}
@@ -121,8 +145,8 @@ func (c *Client) post(ctx context.Context, url string, id job.ID, body []byte) (
 		return rec, false, fmt.Errorf("the answer was cut: %w", err)
 	}
 	if res.StatusCode == http.StatusOK {
-		if json.Unmarshal(text, &rec) != nil || rec.ID != id {
-			return rec, false, fmt.Errorf("an answer that does not name job %s", id)
+		if json.Unmarshal(text, &rec) != nil || !meant(rec) {
+			return rec, false, errors.New("an answer to another request")
 		}
 		return rec, false, nil
 	}

@@ -1,23 +1,28 @@
-// Package forward carries enqueues and commands to the process that owns a job's
-// shard, by HTTP/1.1 and JSON. Handler is the owner's side, Client the other one;
+// Package forward carries enqueues and commands to the process that owns a job's or a
+// schedule's shard, by HTTP/1.1 and JSON. Handler is the owner's side, Client the other one;
 // Client.Enqueue fits engine.Options.Forward.
 //
 //	POST /internal/v1/enqueue  the job, as job.Encode writes it
 //	POST /internal/v1/cancel   {"queue": …, "id": …}
 //	POST /internal/v1/redrive  {"queue": …, "id": …}
+//	POST /internal/v1/schedule {"verb": …, "queue": …, "key": …}, an engine.ScheduleCommand
 //
-// 200 with {"id": …} means that it is done and settled; the answer to an enqueue may
-// have "duplicate": true. A refusal is {"code": …, "message": …} with the status of its code:
+// 200 with {"id": …} means that it is done and settled; the answer may have
+// "duplicate": true, and of a schedule has its "schedule": key. A refusal is {"code": …, "message": …} with the status of its code:
 //
-//	400 invalid    the request or the job is; with field and reason
-//	401 secret     the request did not show the secret
-//	404 no-job     the job is neither in its shard nor in the inbox
-//	409 state      the job's state does not allow it; with state
-//	421 not-owner  this process does not own the shard (any more)
-//	422 not-kept   the job cannot be redriven; with field and reason
-//	429 busy       too many wait already
-//	500 unknown    it may have been done
-//	503 failed     not done for another reason
+//	400 invalid           the request or the job is; with field and reason
+//	400 invalid-schedule  the schedule or its command is; with field and reason
+//	401 secret            the request did not show the secret
+//	404 no-job            the job is neither in its shard nor in the inbox
+//	404 no-schedule       there is no such schedule
+//	409 state             the job's state does not allow it; with state
+//	409 overlap           an occurrence of the schedule has not ended
+//	421 not-owner         this process does not own the shard (any more)
+//	422 not-kept          the job cannot be redriven; with field and reason
+//	422 broken-schedule   the schedule cannot be read; with reason
+//	429 busy              too many wait already
+//	500 unknown           it may have been done
+//	503 failed            not done for another reason
 //
 // # Outcomes
 //

@@ -16,6 +16,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
@@ -97,6 +98,18 @@ func TestForwarding(t *testing.T) {
 		}
 		if err := client.Redrive(t.Context(), "a:80", "q", j.ID); stateOf(err) != job.Cancelled {
 			t.Errorf("redriven: %v", err)
+		}
+
+		d := schedule.Definition{Queue: "q", Key: "s", Timing: schedule.Timing{Kind: schedule.Cron, Cron: "@daily"}, Job: job.Job{Kind: "k"}}
+		put := engine.ScheduleCommand{Verb: engine.PutSchedule, Definition: &d}
+		if rec, err := client.Schedule(t.Context(), b.eng.OwnerAddr(shard), put); err != nil || rec.ID != job.ScheduleID("q", "s", 1) || rec.Duplicate {
+			t.Errorf("put by a: %+v, %v", rec, err)
+		}
+		if _, err := client.Schedule(t.Context(), "b:80", put); !errors.Is(err, engine.ErrNotOwner) {
+			t.Errorf("put by b: %v", err)
+		}
+		if d, _, err := b.eng.ReadSchedule(t.Context(), "q", "s"); err != nil || d.Key != "s" {
+			t.Errorf("read by b: %+v, %v", d, err)
 		}
 
 		// The owner is gone, and nobody knows yet.

@@ -12,6 +12,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 )
 
@@ -35,6 +36,11 @@ func (s *stub) Cancel(_ context.Context, queue string, id job.ID) error {
 func (s *stub) Redrive(_ context.Context, queue string, id job.ID) error {
 	s.got = append(s.got, "redrive", queue, id)
 	return s.err
+}
+
+func (s *stub) Schedule(_ context.Context, c engine.ScheduleCommand) (engine.Receipt, error) {
+	s.got = append(s.got, c)
+	return s.rec, s.err
 }
 
 func aJob() job.Job {
@@ -169,6 +175,48 @@ func TestCommandErrors(t *testing.T) {
 			want := []any{"cancel", "q", aJob().ID, "redrive", "q", aJob().ID}
 			if !reflect.DeepEqual(s.got, want) {
 				t.Errorf("asked for %v", s.got)
+			}
+		})
+	}
+}
+
+func TestScheduleErrors(t *testing.T) {
+	t.Parallel()
+	failed := func(o store.Outcome, cause error) error {
+		return &engine.CommandError{Command: "put", Schedule: "s", Outcome: o, Cause: cause}
+	}
+	d := schedule.Definition{Queue: "q", Key: "s", Timing: schedule.Timing{Kind: schedule.Cron, Cron: "@daily", Zone: "Asia/Ho_Chi_Minh"}, Job: job.Job{Kind: "k"}}
+	for name, c := range map[string]struct {
+		err  error
+		like func(error) bool
+	}{
+		"done":          {nil, func(err error) bool { return err == nil }},
+		"not the owner": {failed(store.Fail, engine.ErrNotOwner), func(err error) bool { return errors.Is(err, engine.ErrNotOwner) }},
+		"none":          {failed(store.Fail, engine.ErrUnknownSchedule), func(err error) bool { return errors.Is(err, engine.ErrUnknownSchedule) }},
+		"overlap":       {failed(store.Fail, schedule.ErrOverlap), func(err error) bool { return errors.Is(err, schedule.ErrOverlap) }},
+		"broken": {failed(store.Fail, &engine.BrokenError{Schedule: "s", Cause: errors.New("x")}), func(err error) bool {
+			var broken *engine.BrokenError
+			return errors.As(err, &broken) && broken.Schedule == "s" && strings.Contains(err.Error(), "x")
+		}},
+		"invalid": {&schedule.InvalidError{Field: "cron", Reason: "is odd"}, func(err error) bool {
+			var invalid *schedule.InvalidError
+			return errors.As(err, &invalid) && invalid.Field == "cron"
+		}},
+		"invalid job":  {&job.InvalidError{Field: "kind", Reason: "is empty"}, func(err error) bool { return fieldOf(err) == "kind" }},
+		"unknown":      {failed(store.Unknown, context.Canceled), func(err error) bool { return store.OutcomeOf(err) == store.Unknown }},
+		"unknown kind": {errors.New("something else"), func(err error) bool { return store.OutcomeOf(err) == store.Unknown }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &stub{err: c.err, rec: engine.Receipt{ID: job.ScheduleID("q", "s", 1), Duplicate: name == "done"}}
+			client, addr := serve(t, forward.Handler(s))
+			cmd := engine.ScheduleCommand{Verb: engine.PutSchedule, Definition: &d}
+			rec, err := client.Schedule(t.Context(), addr, cmd)
+			if !c.like(err) || c.err == nil && rec != s.rec {
+				t.Errorf("%v arrived as %v, %+v", c.err, err, rec)
+			}
+			if len(s.got) != 1 || !reflect.DeepEqual(s.got[0], cmd) {
+				t.Errorf("the command arrived as %+v", s.got)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 )
 
@@ -20,6 +21,7 @@ type Engine interface {
 	Enqueue(ctx context.Context, j job.Job) (engine.Receipt, error)
 	Cancel(ctx context.Context, queue string, id job.ID) error
 	Redrive(ctx context.Context, queue string, id job.ID) error
+	Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error)
 }
 
 // HandlerTimeout bounds a request, if its client waits that long.
@@ -40,6 +42,10 @@ func Handler(e Engine) http.Handler {
 			return receipt{ID: t.ID}, do(ctx, t.Queue, t.ID)
 		})
 	}
+	handle(mux, pathSchedule, store.MaxBytes, decodeCommand, func(ctx context.Context, c engine.ScheduleCommand) (receipt, error) {
+		rec, err := e.Schedule(ctx, c)
+		return receipt{ID: rec.ID, Schedule: c.Name(), Duplicate: rec.Duplicate}, err
+	})
 	return mux
 }
 
@@ -49,6 +55,14 @@ func decodeTarget(body []byte) (target, error) {
 		return t, &job.InvalidError{Field: "body", Reason: err.Error()}
 	}
 	return t, nil
+}
+
+func decodeCommand(body []byte) (engine.ScheduleCommand, error) {
+	var c engine.ScheduleCommand
+	if err := json.Unmarshal(body, &c); err != nil {
+		return c, &schedule.InvalidError{Field: "body", Reason: err.Error()}
+	}
+	return c, nil
 }
 
 // handle serves one path: read, do, answer.

@@ -7,14 +7,16 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 )
 
 // Paths of the requests.
 const (
-	pathEnqueue = "/internal/v1/enqueue"
-	pathCancel  = "/internal/v1/cancel"
-	pathRedrive = "/internal/v1/redrive"
+	pathEnqueue  = "/internal/v1/enqueue"
+	pathCancel   = "/internal/v1/cancel"
+	pathRedrive  = "/internal/v1/redrive"
+	pathSchedule = "/internal/v1/schedule"
 )
 
 // target is the body of a command.
@@ -26,6 +28,7 @@ type target struct {
 // receipt is the answer to what was done.
 type receipt struct {
 	ID        job.ID `json:"id"`
+	Schedule  string `json:"schedule,omitempty"`
 	Duplicate bool   `json:"duplicate,omitempty"`
 }
 
@@ -40,15 +43,19 @@ type refusal struct {
 
 // Codes of refusals.
 const (
-	codeInvalid  = "invalid"
-	codeNoJob    = "no-job"
-	codeState    = "state"
-	codeNotOwner = "not-owner"
-	codeNotKept  = "not-kept"
-	codeBusy     = "busy"
-	codeUnknown  = "unknown"
-	codeFailed   = "failed"
-	codeSecret   = "secret"
+	codeInvalid         = "invalid"
+	codeInvalidSchedule = "invalid-schedule"
+	codeNoJob           = "no-job"
+	codeNoSchedule      = "no-schedule"
+	codeState           = "state"
+	codeOverlap         = "overlap"
+	codeNotOwner        = "not-owner"
+	codeNotKept         = "not-kept"
+	codeBroken          = "broken-schedule"
+	codeBusy            = "busy"
+	codeUnknown         = "unknown"
+	codeFailed          = "failed"
+	codeSecret          = "secret"
 )
 
 // bearer goes before the secret in the header Authorization.
@@ -58,15 +65,19 @@ const bearer = "Bearer "
 var ErrSecret = errors.New("forward: the other process does not know this one's secret: all of them need the same one")
 
 var statuses = map[string]int{
-	codeInvalid:  http.StatusBadRequest,
-	codeNoJob:    http.StatusNotFound,
-	codeState:    http.StatusConflict,
-	codeNotOwner: http.StatusMisdirectedRequest,
-	codeNotKept:  http.StatusUnprocessableEntity,
-	codeBusy:     http.StatusTooManyRequests,
-	codeUnknown:  http.StatusInternalServerError,
-	codeFailed:   http.StatusServiceUnavailable,
-	codeSecret:   http.StatusUnauthorized,
+	codeInvalid:         http.StatusBadRequest,
+	codeInvalidSchedule: http.StatusBadRequest,
+	codeNoJob:           http.StatusNotFound,
+	codeNoSchedule:      http.StatusNotFound,
+	codeState:           http.StatusConflict,
+	codeOverlap:         http.StatusConflict,
+	codeNotOwner:        http.StatusMisdirectedRequest,
+	codeNotKept:         http.StatusUnprocessableEntity,
+	codeBroken:          http.StatusUnprocessableEntity,
+	codeBusy:            http.StatusTooManyRequests,
+	codeUnknown:         http.StatusInternalServerError,
+	codeFailed:          http.StatusServiceUnavailable,
+	codeSecret:          http.StatusUnauthorized,
 }
 
 // refusalOf says an engine's error on the wire.
@@ -79,7 +90,11 @@ func refusalOf(err error) refusal {
 	var command *engine.CommandError
 	var lost *engine.LostError
 	var state *engine.StateError
+	var badSchedule *schedule.InvalidError
+	var broken *engine.BrokenError
 	switch {
+	case errors.As(err, &badSchedule):
+		r.Code, r.Field, r.Reason = codeInvalidSchedule, badSchedule.Field, badSchedule.Reason
 	case invalid != nil && !errors.As(err, &command):
 		r.Code = codeInvalid
 	case store.OutcomeOf(err) != store.Fail:
@@ -91,6 +106,12 @@ func refusalOf(err error) refusal {
 		r.Code = codeNoJob
 	case errors.As(err, &state):
 		r.Code, r.State = codeState, state.State
+	case errors.Is(err, engine.ErrUnknownSchedule):
+		r.Code = codeNoSchedule
+	case errors.Is(err, schedule.ErrOverlap):
+		r.Code = codeOverlap
+	case errors.As(err, &broken):
+		r.Code, r.Field, r.Reason = codeBroken, broken.Schedule, broken.Cause.Error()
 	case invalid != nil:
 		r.Code = codeNotKept
 	default:
@@ -99,8 +120,8 @@ func refusalOf(err error) refusal {
 	return r
 }
 
-// cause is the error that a refusal of a job's request stands for; certain: nothing
-// was done.
+// cause is the error that a refusal stands for, of a job's request with its id;
+// certain: nothing was done.
 func (r refusal) cause(status int, id job.ID) (certain bool, err error) {
 	if want, ok := statuses[r.Code]; !ok || want != status {
 		return false, fmt.Errorf("status %d with code %q", status, r.Code)
@@ -116,6 +137,14 @@ func (r refusal) cause(status int, id job.ID) (certain bool, err error) {
 		return true, &engine.StateError{Job: id, State: r.State}
 	case codeSecret:
 		return true, ErrSecret
+	case codeNoSchedule:
+		return true, engine.ErrUnknownSchedule
+	case codeOverlap:
+		return true, schedule.ErrOverlap
+	case codeBroken:
+		return true, &engine.BrokenError{Schedule: r.Field, Cause: errors.New(r.Reason)}
+	case codeInvalidSchedule:
+		return true, &schedule.InvalidError{Field: r.Field, Reason: r.Reason}
 	case codeInvalid, codeNotKept:
 		return true, &job.InvalidError{Field: r.Field, Reason: r.Reason}
 	}

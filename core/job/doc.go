@@ -29,6 +29,17 @@
 // A pending job may also be cancelled, and a job in the dead letter queue redriven:
 // then it is pending again.
 //
+// # Sequences
+//
+// A job may name the jobs that follow it, Job1 -> Job2 -> Job3. The next one is
+// enqueued by the very step that ends the one before it, with an id made from that
+// one's, so there is exactly one. It follows a completed job, and a failed one (dlq,
+// abandoned) if that says go_on. It does not follow a cancelled one: that is how a
+// sequence is ended. A job in the dead letter queue that stopped its sequence resumes
+// it when it is redriven and completes; one whose sequence went on does not again.
+//
+// # Attempts
+//
 // Attempts count claims, not starts: a run that was claimed and never started
 // because its owner died spent an attempt. After a redrive they are counted from 0.
 package job

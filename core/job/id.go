@@ -24,6 +24,23 @@ func KeyedID(queue, key string, shards int) ID {
 // RandomID makes an id of 16 random bytes.
 func RandomID(random [16]byte, shards int) ID { return makeID(random[:], shards) }
 
+// Child is the id of what a name stands for beside the job: the same for everybody,
+// and in the same shard. It is "" if id is not one of a queue of so many shards.
+func (id ID) Child(name string, shards int) ID {
+	shard, err := id.Shard()
+	if err != nil || id.Check(shards) != nil {
+		return ""
+	}
+	for n := 0; ; n++ { // as many tries as there are shards, on average
+		h := sha256.New()
+		fmt.Fprintf(h, "child %s %d %s", id, n, name)
+		child := makeID(h.Sum(nil)[:16], shards)
+		if s, err := child.Shard(); err == nil && s == shard {
+			return child
+		}
+	}
+}
+
 func makeID(raw []byte, shards int) ID {
 	digits := hex.EncodeToString(raw)
 	return ID(strconv.Itoa(shardOf(digits, shards)) + "-" + digits)

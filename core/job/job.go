@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -26,8 +27,8 @@ const (
 
 // Job is what a client enqueues. It does not change after that.
 type Job struct {
-	ID    ID     `json:"id"`
-	Queue string `json:"queue"`
+	ID    ID     `json:"id,omitempty"`
+	Queue string `json:"queue,omitempty"`
 	// Kind names the handler.
 	Kind string `json:"kind"`
 	// Key is the idempotency key, from which ID was made; "" for none.
@@ -45,6 +46,17 @@ type Job struct {
 	Rescue Rescue `json:"rescue"`
 	// Retry defaults to DefaultRetry.
 	Retry RetryPolicy `json:"retry,omitzero"`
+
+	// Then are the jobs that follow this one, each when the one before it has ended:
+	// at most MaxThen templates, jobs without ID, Queue, Key, Due and Then.
+	Then []Job `json:"then,omitempty"`
+	// OnFailure says whether the sequence goes on when this job fails; default stop.
+	OnFailure OnFailure `json:"on_failure,omitempty"`
+
+	// Occurrence is the time of a schedule that the job stands for, and After the job
+	// before it in its sequence. The scheduler sets them, with ID and Key.
+	Occurrence Occurrence `json:"occurrence,omitzero"`
+	After      ID         `json:"after,omitempty"`
 }
 
 // WithDefaults fills in what is not set.
@@ -78,10 +90,34 @@ func (j Job) Check(shards int) error {
 		return &InvalidError{Field: "max_duration", Reason: fmt.Sprintf("is %s: want more than 0", j.MaxDuration)}
 	case j.Rescue != AtLeastOnce && j.Rescue != AtMostOnce:
 		return &InvalidError{Field: "rescue", Reason: fmt.Sprintf("is %q: want %q or %q", j.Rescue, AtLeastOnce, AtMostOnce)}
-	case j.Key != "" && j.ID != KeyedID(j.Queue, j.Key, shards):
-		return &InvalidError{Field: "id", Reason: fmt.Sprintf("%q is not the id of key %q", j.ID, j.Key)}
+	case j.OnFailure != "" && j.OnFailure != Stop && j.OnFailure != GoOn:
+		return &InvalidError{Field: "on_failure", Reason: fmt.Sprintf("is %q: want %q or %q", j.OnFailure, Stop, GoOn)}
 	}
-	return j.Retry.check()
+	if err := j.Retry.check(); err != nil {
+		return err
+	}
+	if err := j.checkIdentity(shards); err != nil {
+		return err
+	}
+	return j.checkThen(shards)
+}
+
+// checkIdentity reports an id that is not the one that the job's key, occurrence or
+// predecessor gives.
+func (j Job) checkIdentity(shards int) error {
+	want, of := j.ID, ""
+	switch {
+	case j.After != "":
+		want, of = j.After.follower(shards), "the job after "+string(j.After)
+	case !j.Occurrence.IsZero():
+		want, of = j.Occurrence.ID(j.Queue, shards), "occurrence "+j.Occurrence.Key()
+	case j.Key != "":
+		want, of = KeyedID(j.Queue, j.Key, shards), "key "+strconv.Quote(j.Key)
+	}
+	if j.ID != want {
+		return &InvalidError{Field: "id", Reason: fmt.Sprintf("%q is not the id of %s", j.ID, of)}
+	}
+	return nil
 }
 
 // Encode returns the job as JSON.

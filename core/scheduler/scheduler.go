@@ -154,6 +154,20 @@ func (s *Scheduler) Submit(ctx context.Context, j job.Job) (engine.Receipt, erro
 	return s.engine.Submit(ctx, j)
 }
 
+// Schedule carries a command on a schedule out, here or by the process that owns the
+// schedule's shard; see engine.Engine.Schedule. It fails if none is known to.
+func (s *Scheduler) Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error) {
+	rec, err := s.engine.Schedule(ctx, c)
+	if !errors.Is(err, engine.ErrNotOwner) {
+		return rec, err
+	}
+	addr := s.engine.OwnerOfSchedule(c)
+	if addr == "" {
+		return rec, err
+	}
+	return s.client.Schedule(ctx, addr, c)
+}
+
 // Owns reports whether this process owns the shard and trusts that; see
 // engine.Engine.Owns.
 func (s *Scheduler) Owns(id store.ShardID) bool { return s.engine.Owns(id) }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/scheduler"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
@@ -63,6 +65,62 @@ func start(t *testing.T, s *sim.Store, name string, prefers int, ran chan<- stri
 	p := &process{Scheduler: sch, stop: cancel, end: make(chan error, 1)}
 	go func() { p.end <- sch.Run(ctx) }()
 	return p
+}
+
+// TestScheduleByWhoever: a command on a schedule is carried out by whoever owns its
+// shard, whoever is asked, and its jobs run.
+func TestScheduleByWhoever(t *testing.T) {
+	t.Parallel()
+	s := sim.New()
+	ran := make(chan string, 100)
+	ps := []*process{start(t, s, "a", 0, ran), start(t, s, "b", 1, ran)}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	do := func(p *process, c engine.ScheduleCommand) engine.Receipt {
+		t.Helper()
+		for {
+			rec, err := p.Schedule(ctx, c)
+			if err == nil {
+				return rec
+			}
+			if !errors.Is(err, engine.ErrNotOwner) || ctx.Err() != nil { // as long as nobody owns the shard
+				t.Fatalf("%s: %v", c.Verb, err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	for n := range 8 {
+		d := schedule.Definition{Queue: "q", Key: fmt.Sprint("s", n), Timing: schedule.Timing{Kind: schedule.Now}, Job: job.Job{Kind: "k"}}
+		for m, p := range ps {
+			if rec := do(p, engine.ScheduleCommand{Verb: engine.PutSchedule, Definition: &d}); rec.Duplicate != (m > 0) || rec.ID != job.ScheduleID("q", d.Key, shards) {
+				t.Errorf("%s by %d: %+v", d.Key, m, rec)
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for range 8 {
+		select {
+		case r := <-ran:
+			key, _, _ := strings.Cut(r, "@")
+			if seen[key] {
+				t.Errorf("%s fires twice", key)
+			}
+			seen[key] = true
+		case <-ctx.Done():
+			t.Fatalf("ran: %v", seen)
+		}
+	}
+	bad := engine.ScheduleCommand{Verb: engine.RemoveSchedule, Queue: "other", Key: "s"}
+	var invalid *schedule.InvalidError
+	if _, err := ps[0].Schedule(ctx, bad); !errors.As(err, &invalid) {
+		t.Errorf("a queue that nobody has: %v", err)
+	}
+	for _, p := range ps {
+		p.stop()
+		if err := <-p.end; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
 }
 
 // TestTwoSchedulers: whoever is asked, a job runs once, by whoever owns its shard; and

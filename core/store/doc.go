@@ -11,7 +11,7 @@
 // code that sees an error it does not know treats it as Unknown. Nothing above
 // this package looks at a driver's error.
 //
-// A shard is one partition: a header row, and rows of jobs ordered by (kind, at,
+// A shard is one partition: a header row, and rows of jobs and schedules ordered by (kind, at,
 // id). A batch names the header's stamp (fence, tick and the nonce of the batch that
 // set it) in its condition and sets a new one, so that each batch is applied at most
 // once however often it is sent, and a rejection tells what has become of it. Only

@@ -62,6 +62,9 @@ const (
 	KindJob     Kind = 3 // At: 0, so that it is found by the id alone; the job's state
 	KindEnded   Kind = 4 // At: when the job ended; the index by which job rows are swept
 	KindDLQ     Kind = 5 // At: when the job ended; the job's body
+	// KindSchedule has two rows for each schedule, whose ID is the schedule's: the
+	// definition with At 0, the state with At 1, both in Body.
+	KindSchedule Kind = 6
 )
 
 // Key is a row's place in its partition.

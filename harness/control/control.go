@@ -56,6 +56,8 @@ const (
 	RetrySent       Point = "retry-sent"
 	DLQSent         Point = "dlq-sent"
 	HandOverSent    Point = "hand-over-sent"
+	FireSent        Point = "fire-sent"
+	FireSettled     Point = "fire-settled"
 )
 
 // Points lists all points with what they mean, for documentation and validation.
@@ -78,6 +80,8 @@ var Points = map[Point]string{
 	RetrySent:       "jobs: a batch that puts a failed job back is about to be sent",
 	DLQSent:         "jobs: a batch that moves a job to the dead letter queue is about to be sent",
 	HandOverSent:    "jobs: the batch that gives a shard away is about to be sent",
+	FireSent:        "jobs: a batch that fires a schedule is about to be sent",
+	FireSettled:     "jobs: a schedule has fired, its job is not yet claimed",
 }
 
 // OfLocks reports a point that only the lock workload reaches, OfJobs one that only

@@ -44,6 +44,9 @@ const OpEnqueue Op = "enqueue"
 // by plain writes: one change, with all that is written for it. Key is the job's lock.
 const OpUpdate Op = "update"
 
+// OpSchedule is a client's whole call that puts or disables a recurring schedule.
+const OpSchedule Op = "schedule"
+
 // OpLock is a client's whole call, from asking for the lock to holding it (ok,
 // with Token) or giving up (fail, or unknown). It contains the acquire operations.
 const OpLock Op = "lock"
@@ -130,11 +133,12 @@ type Event struct {
 	Seq       int64  `json:"seq,omitempty"`        // ledger sequence number
 
 	// Jobs. A job's start and finish have Issuer, the shard (or lock) whose token they show.
-	Job     *Job    `json:"job,omitempty"`     // enqueue invoke
-	Attempt int     `json:"attempt,omitempty"` // start: of the job's claims, from 1
-	DueMS   int64   `json:"due_ms,omitempty"`  // start: when the job was due, ms since 1970
-	WallMS  int64   `json:"wall_ms,omitempty"` // start: the worker's own wall clock at DecidedAt
-	JobRow  *JobRow `json:"job_row,omitempty"` // row
+	Job      *Job      `json:"job,omitempty"`      // enqueue invoke
+	Schedule *Schedule `json:"schedule,omitempty"` // schedule invoke
+	Attempt  int       `json:"attempt,omitempty"`  // start: of the job's claims, from 1
+	DueMS    int64     `json:"due_ms,omitempty"`   // start: when the job was due, ms since 1970
+	WallMS   int64     `json:"wall_ms,omitempty"`  // start: the worker's own wall clock at DecidedAt; tick invoke: when it was planned
+	JobRow   *JobRow   `json:"job_row,omitempty"`  // row
 
 	// Ends that are not ok.
 	Error string `json:"error,omitempty"`
@@ -153,71 +157,6 @@ type Event struct {
 	// File and Line say where the reader found the event; not part of the format.
 	File string `json:"-"`
 	Line int    `json:"-"`
-}
-
-// What a Change does to its job.
-const (
-	DoEnqueue  = "enqueue"  // puts it into the shard, pending
-	DoClaim    = "claim"    // pending to running, as Run, which is its Attempt-th
-	DoComplete = "complete" // running to completed
-	DoRetry    = "retry"    // running to pending, as its run failed
-	DoRescue   = "rescue"   // running to pending, as its run's owner lost the shard
-	DoDLQ      = "dlq"      // to the dead letter queue
-	DoCancel   = "cancel"   // to cancelled
-	DoAbandon  = "abandon"  // running to abandoned
-	DoRedrive  = "redrive"  // dlq to pending; attempts are counted from 0 again
-	DoSweep    = "sweep"    // forgets a job that ended
-)
-
-// Change is one job's change in a shard's batch.
-type Change struct {
-	Job string `json:"job"`
-	Do  string `json:"do"`
-	// Run is the run that is claimed or has ended, or of a job that ends while it
-	// is pending its last one, Attempt its number among the job's claims since it
-	// was enqueued or redriven; 0 without one.
-	Run     int64 `json:"run,omitempty"`
-	Attempt int   `json:"attempt,omitempty"`
-	// DueMS is when the job is due from now on (enqueue, retry, rescue, redrive), or
-	// when it was (claim): earlier than said before, if another wall clock said that.
-	DueMS int64 `json:"due_ms,omitempty"`
-}
-
-// Job is what is enqueued, as far as it is checked.
-type Job struct {
-	Queue string `json:"queue"`
-	// Shard is the key of what issues the tokens of its runs: its shard, or its lock
-	// where each job has one.
-	Shard string `json:"shard"`
-	Kind  string `json:"kind"`
-	// Resource is the sink resource of the job's effects, and Steps the keys of
-	// those that it has had exactly once when it is completed.
-	Resource    string   `json:"resource,omitempty"`
-	Steps       []string `json:"steps,omitempty"`
-	DueMS       int64    `json:"due_ms,omitempty"` // 0: at once
-	MaxAttempts int      `json:"max_attempts"`
-	AtMostOnce  bool     `json:"at_most_once,omitempty"`
-}
-
-// Kinds of rows of a shard.
-const (
-	RowPending = "pending"
-	RowRunning = "running"
-	RowJob     = "job"   // a job's state, found by its id
-	RowEnded   = "ended" // index by which job rows are swept
-	RowDLQ     = "dlq"
-	RowInbox   = "inbox"
-)
-
-// JobRow is a row of a shard, or of a job with a lock of its own (kinds pending and
-// job), when all processes have ended.
-type JobRow struct {
-	Kind    string `json:"kind"`
-	State   string `json:"state,omitempty"` // kind job: pending, running, completed, dlq, cancelled, abandoned
-	Attempt int    `json:"attempt,omitempty"`
-	Run     int64  `json:"run,omitempty"`
-	DueMS   int64  `json:"due_ms,omitempty"`
-	EndedMS int64  `json:"ended_ms,omitempty"`
 }
 
 // Fault actions.

@@ -69,8 +69,15 @@ func everyEvent(proc string) []Event {
 		{Proc: proc + "/r1", Type: Note, Op: NoteFinish, Key: "0-cd", Issuer: "shard/q/0", Token: 1<<32 | 1, Error: "it failed"},
 		{Proc: proc + "/q:0", ID: 13, Type: Invoke, Op: OpHandOver, Key: "shard/q/0", From: &Version{Fence: 1, Beat: 2, Attempt: "n2"}, To: &Version{Fence: 1, Beat: 3, Attempt: "n4"}},
 		{Proc: proc, Type: Note, Op: NoteRow, Key: "0-cd", Issuer: "shard/q/0", JobRow: &JobRow{Kind: RowJob, State: "completed", Attempt: 1, Run: 1<<32 | 1, DueMS: 900, EndedMS: 950}},
-		{Proc: proc + "/r2", ID: 14, Type: Invoke, Op: OpUpdate, Key: "lock/q/0-ab", Changes: []Change{{Job: "0-ab", Do: DoComplete, Run: 7, Attempt: 1}}},
-		{Proc: proc + "/r2", ID: 14, Type: OK, Op: OpUpdate, Key: "lock/q/0-ab"},
+		{Proc: proc + "/r2", ID: 16, Type: Invoke, Op: OpUpdate, Key: "lock/q/0-ab", Changes: []Change{{Job: "0-ab", Do: DoComplete, Run: 7, Attempt: 1}}},
+		{Proc: proc + "/r2", ID: 16, Type: OK, Op: OpUpdate, Key: "lock/q/0-ab"},
+		{Proc: proc + "/s1", ID: 14, Type: Invoke, Op: OpSchedule, Key: "every", Schedule: &Schedule{
+			Queue: "q", Shard: "shard/q/0", Do: DoPut, EveryMS: 1000, WindowMS: 60_000, Job: &Job{Queue: "q", Shard: "shard/q/0", Kind: "effects", MaxAttempts: 5},
+		}},
+		{Proc: proc + "/q:0", ID: 15, Type: Invoke, Op: OpTick, Key: "shard/q/0", From: &Version{Fence: 1, Beat: 3, Attempt: "n4"}, To: &Version{Fence: 1, Beat: 4, Attempt: "n5"}, WallMS: 5000, Changes: []Change{
+			{Do: DoPut, Schedule: "every", LastMS: 999}, {Job: "0-ab", Do: DoEnqueue, DueMS: 1000, Schedule: "every", NominalMS: 1000}, {Do: DoFire, Schedule: "other", LastMS: 4000, Missed: 2}, {Do: DoDisable, Schedule: "third", LastMS: 7},
+		}},
+		{Proc: proc + "/s1", ID: 14, Type: OK, Op: OpSchedule, Key: "every", Result: "applied"},
 		{Proc: proc, Type: Note, Op: NoteExit},
 	}
 }

@@ -221,6 +221,10 @@ func (h *History) validate(e *Event, open map[int64]int) error {
 			if e.Key == "" || len(e.Changes) != 1 || e.Changes[0].Job == "" {
 				return errors.New("update invoke without its key or its one change")
 			}
+		case OpSchedule:
+			if e.Schedule == nil {
+				return errors.New("schedule invoke without its schedule")
+			}
 		}
 		open[e.ID] = len(h.Events) - 1
 		return nil
@@ -268,7 +272,7 @@ func (in interner) intern(e *Event) {
 	}
 	for i := range e.Changes {
 		c := &e.Changes[i]
-		c.Job, c.Do = in.one(c.Job), in.one(c.Do)
+		c.Job, c.Do, c.Schedule = in.one(c.Job), in.one(c.Do), in.one(c.Schedule)
 	}
 	if j := e.Job; j != nil {
 		j.Queue, j.Shard, j.Kind, j.Resource = in.one(j.Queue), in.one(j.Shard), in.one(j.Kind), in.one(j.Resource)

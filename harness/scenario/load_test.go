@@ -109,6 +109,8 @@ func TestParseErrors(t *testing.T) {
 		"not a duration":     {"phases:\n  before: soon\n", `f.yaml:4: "soon" is not a duration`},
 		"not a number":       {"workload:\n  workers: many\n", `f.yaml:4: cannot unmarshal`},
 		"unknown contention": {"workload: {contention: extreme}\n", `f.yaml: workload: unknown contention "extreme"`},
+		"too often":          {"workload: {jobs: {every: 200ms}}\n", `f.yaml: workload: jobs: every 200ms: at least 1s`},
+		"a part of a ms":     {"workload: {jobs: {every: 1000500us}}\n", `f.yaml: workload: jobs: every 1.0005s: at least 1s, in whole milliseconds`},
 		"unknown must":       {"expect: {must: [luck]}\n", `f.yaml: expect: must: unknown point "luck"`},
 		"unknown drill":      {"drill: paxos-nonsense\n", `f.yaml: drill: unknown drill "paxos-nonsense"; there are: paxos-incomplete-read`},
 		"drill and faults":   {"drill: paxos-lease\nfaults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n", `f.yaml: a scenario with a drill has no`},

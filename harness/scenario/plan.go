@@ -82,6 +82,8 @@ func (s *Spec) Suits(sys system.System) error {
 		return fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", s.Name, sys.Name)
 	case sys.Scheduler != "" && s.Workload.Jobs == nil:
 		return fmt.Errorf("%s: it has no jobs, and system %s runs nothing else: take one of jobs-…", s.Name, sys.Name)
+	case sys.Scheduler != "" && s.Workload.Jobs.Every > 0:
+		return fmt.Errorf("%s: it has recurring schedules, and system %s has none", s.Name, sys.Name)
 	case sys.Scheduler != "":
 		for _, st := range s.Faults {
 			if fault.NeedsJobs(st.Fault) {

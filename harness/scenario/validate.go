@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/harness/control"
 	"fencepost/harness/fault"
 	"fencepost/harness/history"
@@ -32,7 +33,7 @@ const (
 var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseDrain, PhaseSettle, PhaseSeal}
 
 // points that a scenario may demand, beside the armed ones.
-var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "inbox", "hand-over",
+var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "inbox", "hand-over", "fire",
 	history.PointMemberGone, history.PointMemberCame}
 
 func orInt(v *int, def int) {
@@ -141,6 +142,8 @@ func (w Workload) validateJobs() error {
 		return fmt.Errorf("steps %d (0 to 100), slots %d (at least 1) and max_attempts %d (1 to %d) are out of range", j.Steps, j.Slots, j.MaxAttempts, job.MaxAttemptsLimit)
 	case j.Storm > 0 && j.Ahead > 0:
 		return fmt.Errorf("storm %s and ahead %s: jobs are due at once, or spread out", j.Storm.D(), j.Ahead.D())
+	case j.Every > 0 && j.Every.D() < schedule.MinEvery || j.Every.D()%time.Millisecond != 0:
+		return fmt.Errorf("every %s: at least %s, in whole milliseconds", j.Every.D(), schedule.MinEvery)
 	case !part(j.Flaky) || !part(j.Poison) || j.Flaky+j.Poison > 1:
 		return fmt.Errorf("flaky %v and poison %v: parts of the jobs, together at most 1", j.Flaky, j.Poison)
 	}

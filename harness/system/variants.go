@@ -183,6 +183,11 @@ var variants = []System{
 		Name: broken + "jobs-early-bird", About: "jobs fire by a clock that runs ahead of their worker's own",
 		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P12"}, Mechanism: "fires-by-a-fast-clock"},
 	},
+	// Schedules.
+	{
+		Name: broken + "jobs-mark-first", About: "a schedule is marked as fired with one tick, and its job is enqueued with the next",
+		Red: &Red{Scenario: "jobs-leader-crash", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P12"}},
+	},
 	// Effects of jobs.
 	{
 		Name: broken + "jobs-ack-before-effect", About: "effects are done in the background: a job is completed before them",

@@ -68,7 +68,9 @@ type Jobs struct {
 	// Ahead: jobs are due at an instant up to so far ahead; 0: at once.
 	Ahead time.Duration `json:"ahead_ns"`
 	// Storm: jobs are due at the next multiple of it, all of them at once.
-	Storm       time.Duration `json:"storm_ns"`
+	Storm time.Duration `json:"storm_ns"`
+	// Every is the distance of the times of a recurring schedule on each shard; 0: none.
+	Every       time.Duration `json:"every_ns,omitempty"`
 	MaxAttempts int           `json:"max_attempts"`
 	RetryBase   time.Duration `json:"retry_base_ns"`
 	Slots       int           `json:"slots"`

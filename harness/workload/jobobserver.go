@@ -49,6 +49,9 @@ var changeNames = map[engine.StepKind]string{
 	engine.StepAbandon:  history.DoAbandon,
 	engine.StepSweep:    history.DoSweep,
 	engine.StepRedrive:  history.DoRedrive,
+	engine.StepPut:      history.DoPut,
+	engine.StepFire:     history.DoFire,
+	engine.StepDisable:  history.DoDisable,
 }
 
 // changePoints are reached before a batch with such a change is sent.
@@ -58,6 +61,7 @@ var changePoints = map[engine.StepKind]control.Point{
 	engine.StepComplete: control.CompleteSent,
 	engine.StepRetry:    control.RetrySent,
 	engine.StepDLQ:      control.DLQSent,
+	engine.StepFire:     control.FireSent,
 }
 
 // Begin records the invocation; the batch is sent after it returns.
@@ -76,13 +80,25 @@ func (o *shardObserver) Begin(op engine.Op) engine.Span {
 		inv.TTLMS = o.cfg.TTL.Milliseconds()
 	}
 	for _, c := range op.Changes {
-		inv.Changes = append(inv.Changes, history.Change{Job: string(c.Job), Do: changeNames[c.Kind], Run: int64(c.Run), Attempt: c.Attempt, DueMS: c.Due})
+		inv.Changes = append(inv.Changes, change(c))
+		if c.Job == "" {
+			inv.WallMS = op.Wall
+		}
 		if p, ok := changePoints[c.Kind]; ok {
 			s.points = append(s.points, p)
 		}
 	}
 	o.rec.Record(inv)
 	return s
+}
+
+// change is what a batch does, as the history writes it.
+func change(c engine.Change) history.Change {
+	out := history.Change{Job: string(c.Job), Do: changeNames[c.Kind], Run: int64(c.Run), Attempt: c.Attempt, DueMS: c.Due, LastMS: c.Last, Missed: c.Missed}
+	if c.After == "" {
+		out.Schedule, out.NominalMS = c.Occurrence.Schedule, c.Occurrence.Nominal
+	}
+	return out
 }
 
 type shardSpan struct {
@@ -129,6 +145,8 @@ func (o *shardObserver) Step(s engine.Step) {
 		o.rec.Record(history.Event{Proc: o.proc(s.Shard), Type: history.Note, Op: history.NoteLeaseLost, Key: key, Token: s.Fence, Error: errText(s.Err)})
 	case engine.StepEnqueue:
 		reach(control.EnqueueSettled)
+	case engine.StepFire:
+		reach(control.FireSettled)
 	case engine.StepClaim:
 		reach(control.ClaimSettled)
 	case engine.StepComplete:

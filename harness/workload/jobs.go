@@ -32,6 +32,7 @@ type jobs struct {
 	scheduler jobScheduler
 	lanes     *lanes
 	enqueuer  *enqueuer
+	recurring *recurrence        // of a scheduler with schedules
 	beatDB    *cassandra.DB      // of a scheduler with heartbeats
 	stopping  context.CancelFunc // of the enqueuer
 	feed      context.Context
@@ -105,11 +106,16 @@ func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return scheduler.New(scheduler.Options{
+	s, err := scheduler.New(scheduler.Options{
 		Listener: listener, Members: members,
 		Shards: shards, Slots: j.Slots, Engine: o, Sink: tasks, Runs: cassandra.NewRuns(p.lockDB),
 		Handlers: map[string]worker.Handler{JobKind: handler},
 	})
+	if err != nil {
+		return nil, err
+	}
+	w.recurring = newRecurrence(p, s)
+	return s, nil
 }
 
 // newMembers takes part in the heartbeats of the run's workers.
@@ -144,6 +150,9 @@ func (w *jobs) run(ctx context.Context, ready func() error) error {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { w.enqueuer.run(w.feed) })
+	if w.recurring != nil {
+		wg.Go(func() { w.recurring.run(ctx, w.feed) })
+	}
 	err := w.scheduler.Run(ctx)
 	w.stopping()
 	wg.Wait()

@@ -126,7 +126,7 @@ func (a *Analysis) PhaseNames() []string {
 // order is how operations are listed; what it lacks follows by name.
 var order = []history.Op{
 	history.OpLock, history.OpAcquire, history.OpRenew, history.OpRelease,
-	history.OpEnqueue, OpStart, OpRun, history.OpUpdate, history.OpTake, history.OpTick, history.OpHandOver,
+	history.OpEnqueue, history.OpSchedule, OpStart, OpRun, history.OpUpdate, history.OpTake, history.OpTick, history.OpHandOver,
 	history.OpRaise, history.OpGet, history.OpEffect, history.OpRead, history.OpSeal,
 }
 
@@ -165,6 +165,8 @@ func OpAbout(op history.Op) string {
 		return "one compare-and-set that gives the lock back"
 	case history.OpEnqueue:
 		return "from asking for a job to its acknowledgement"
+	case history.OpSchedule:
+		return "from giving a command on a schedule to its acknowledgement"
 	case OpStart:
 		return "from asking for a job that is due at once to its first run"
 	case OpRun:

@@ -69,7 +69,7 @@ func (w *world) apply(s store.Shards, id store.ShardID, b store.Batch) {
 
 // rows are the shard's rows in short: "running/5/a".
 func (w *world) rows(id store.ShardID) string {
-	names := map[store.Kind]string{store.KindPending: "pending", store.KindRunning: "running", store.KindJob: "job", store.KindEnded: "ended", store.KindDLQ: "dlq"}
+	names := map[store.Kind]string{store.KindPending: "pending", store.KindRunning: "running", store.KindJob: "job", store.KindEnded: "ended", store.KindDLQ: "dlq", store.KindSchedule: "schedule"}
 	_, rows := w.store.ShardRows(id)
 	var out []string
 	for _, r := range rows {

@@ -62,6 +62,8 @@ var variants = map[string]func() workload.Hooks{
 	"jobs-behind-the-mark":   shardsHook(behindTheMark),
 	"jobs-swept-early":       only(workload.Hooks{Engine: sweptEarly}),
 	"jobs-early-bird":        only(workload.Hooks{Engine: earlyBird}),
+	// Schedules.
+	"jobs-mark-first": shardsHook(markFirst),
 	// Effects of jobs.
 	"jobs-ack-before-effect": only(workload.Hooks{Sink: ackBeforeEffect}),
 	"jobs-effect-no-key":     only(workload.Hooks{Sink: effectNoKey}),

@@ -1,0 +1,213 @@
+package checker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// recurringStory is a history written by hand: a schedule on one shard fires each
+// second from 20 on; its owner is killed at 2500, and another takes the shard over,
+// fires what has come due since then, and goes on until the schedule is disabled. Its
+// jobs stay pending. Times are in ms.
+type recurringStory struct {
+	*tiny
+	head history.Version
+	n    int
+	pend []history.Change // enqueued
+	skip func(history.Change) bool
+	// asked and window are what clients say of the schedule.
+	asked  string
+	window int64
+	// change is applied to each batch's changes and wall clock, by when it is sent.
+	change func(at int64, e *history.Event)
+}
+
+const (
+	storyShard = "shard/jobs/0"
+	storyKey   = "every-0"
+	storyFirst = 20 // of the nominal times
+)
+
+func storyWall(at int64) int64 { return simWall + at }
+
+// batch is one that takes effect.
+func (y *recurringStory) batch(at int64, proc string, op history.Op, changes ...history.Change) {
+	from := y.head
+	y.n++
+	to := history.Version{Fence: from.Fence, Beat: from.Beat + 1, Attempt: fmt.Sprint("n", y.n)}
+	e := history.Event{Op: op, Key: storyShard, From: &from, To: &to, Changes: changes}
+	if op == history.OpTake {
+		to.Fence++
+		e.TTLMS = tinyTTL
+	}
+	if len(changes) > 0 {
+		e.WallMS = storyWall(at)
+	}
+	if y.change != nil {
+		y.change(at, &e)
+	}
+	for _, c := range e.Changes {
+		if c.Do == history.DoEnqueue {
+			y.pend = append(y.pend, c)
+		}
+	}
+	y.op(at, at+5, proc+"/jobs:0", history.OK, e, history.Event{Sends: []int64{(at+1)*1e6 + 1e9}})
+	y.head = to
+}
+
+// fire is what a batch does that fires the n-th nominal times.
+func fire(ns ...int64) (out []history.Change) {
+	var last int64
+	for _, n := range ns {
+		last = storyWall(storyFirst + 1000*n)
+		out = append(out, history.Change{Job: fmt.Sprint("0-", n), Do: history.DoEnqueue, DueMS: last, Schedule: storyKey, NominalMS: last})
+	}
+	return append(out, history.Change{Do: history.DoFire, Schedule: storyKey, LastMS: last})
+}
+
+// command is a client's call that is answered.
+func (y *recurringStory) command(from, to int64, do, result string) {
+	s := &history.Schedule{Queue: "jobs", Shard: storyShard, Do: do}
+	if do == history.DoPut {
+		s.EveryMS, s.WindowMS = 1000, y.window
+		s.Job = &history.Job{Queue: "jobs", Shard: storyShard, Kind: "k", Resource: "job/jobs/", MaxAttempts: 3}
+	}
+	y.op(from, to, fmt.Sprintf("w2.1/s%d", from), history.OK, history.Event{Op: history.OpSchedule, Key: y.asked, Schedule: s}, history.Event{Result: result})
+}
+
+func (y *recurringStory) tell() *history.History {
+	y.batch(1, "w1.1", history.OpTake)
+	y.command(10, 30, history.DoPut, resultApplied)
+	y.batch(storyFirst, "w1.1", history.OpTick, history.Change{Do: history.DoPut, Schedule: storyKey, LastMS: storyWall(storyFirst) - 1})
+	y.command(40, 50, history.DoPut, resultDuplicate)
+	y.batch(60, "w1.1", history.OpTick, fire(0)...)
+	y.batch(1025, "w1.1", history.OpTick, fire(1)...)
+	y.batch(2022, "w1.1", history.OpTick, fire(2)...)
+	y.note(2500, harness, history.Event{Op: history.NoteCrash, Error: "SIGKILL"})
+	y.h.Events[len(y.h.Events)-1].Proc = "w1.1"
+	y.batch(3500, "w2.1", history.OpTake)
+	y.batch(4100, "w2.1", history.OpTick, fire(3, 4)...)
+	y.batch(5030, "w2.1", history.OpTick, fire(5)...)
+	y.command(5500, 5520, history.DoDisable, resultApplied)
+	y.batch(5510, "w2.1", history.OpTick, history.Change{Do: history.DoDisable, Schedule: storyKey, LastMS: storyWall(5020)})
+	y.batch(5600, "w2.1", history.OpHandOver)
+	y.note(5700, "w2.1", history.Event{Op: history.NoteExit})
+	from, to := y.head, history.Version{Fence: y.head.Fence + 1, Beat: y.head.Beat + 1, Attempt: "seal"}
+	y.op(5800, 5810, harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
+	y.op(5820, 5830, harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
+	for _, c := range y.pend {
+		if y.skip != nil && y.skip(c) {
+			continue
+		}
+		for _, row := range []history.JobRow{{Kind: history.RowJob, State: statePending, DueMS: c.DueMS}, {Kind: history.RowPending, DueMS: c.DueMS}} {
+			y.note(5840, harness, history.Event{Op: history.NoteRow, Key: c.Job, Issuer: storyShard, JobRow: &row})
+		}
+	}
+	slices.SortStableFunc(y.h.Events, func(a, b history.Event) int { return int(a.TS - b.TS) })
+	for i := range y.h.Events {
+		y.h.Events[i].File, y.h.Events[i].Line = "tiny.jsonl", i+2
+	}
+	return y.h
+}
+
+func newStory() *recurringStory {
+	y := &recurringStory{tiny: newTiny("w1.1", "w2.1"), head: history.Version{Attempt: "n0"}, asked: storyKey, window: 60_000}
+	for i := range y.h.Headers {
+		y.h.Headers[i].TS, y.h.Headers[i].WallTime = 1e9, time.UnixMilli(simWall).UTC().Format(time.RFC3339Nano)
+	}
+	return y
+}
+
+// edited changes what the batch of an instant does.
+func edited(when int64, f func(e *history.Event)) func(*recurringStory) {
+	return func(y *recurringStory) {
+		y.change = func(at int64, e *history.Event) {
+			if at == when {
+				f(e)
+			}
+		}
+	}
+}
+
+// TestScheduleTimes: P12 passes what a schedule did right, and says what it did wrong.
+func TestScheduleTimes(t *testing.T) {
+	t.Parallel()
+	last := func(f func(c *history.Change)) func(e *history.Event) {
+		return func(e *history.Event) { f(&e.Changes[len(e.Changes)-1]) }
+	}
+	for name, c := range map[string]struct {
+		change func(*recurringStory)
+		says   string // "": all is well
+	}{
+		"as it should be":                        {func(*recurringStory) {}, ""},
+		"an owner whose clock is a little ahead": {edited(1025, func(e *history.Event) { e.WallMS += 500 }), ""},
+		"late by less than the window":           {edited(4100, func(e *history.Event) { e.WallMS -= 70 }), ""},
+		"missed, too late for the window": {func(y *recurringStory) {
+			edited(4100, func(e *history.Event) {
+				e.Changes = fire(4)
+				e.Changes[1].Missed = 1
+			})(y)
+			y.window = 500
+		}, ""},
+		"a nominal time that is left out":    {edited(4100, func(e *history.Event) { e.Changes = fire(4) }), "has 2 nominal times"},
+		"missed in time":                     {edited(4100, func(e *history.Event) { e.Changes = fire(4); e.Changes[1].Missed = 1 }), "misses its nominal time"},
+		"more missed than there are":         {edited(4100, func(e *history.Event) { e.Changes = fire(3, 4); e.Changes[2].Missed = 90 }), "misses its nominal time"},
+		"fired by a clock that is far ahead": {edited(2022, func(e *history.Event) { e.WallMS += 1500 }), "was planned when its owner's clock showed"},
+		"fired before its time":              {edited(2022, func(e *history.Event) { e.WallMS -= 10 }), "8 ms early by its owner's own clock"},
+		"a time between two":                 {edited(1025, func(e *history.Event) { e.Changes[0].NominalMS -= 300 }), "the next one is"},
+		"the same times by the next owner":   {edited(4100, func(e *history.Event) { e.Changes = fire(2, 3, 4) }), "again, which had job 0-2"},
+		"one time with two jobs": {edited(1025, func(e *history.Event) {
+			e.Changes = append([]history.Change{{Job: "0-x", Do: history.DoEnqueue, DueMS: 1, Schedule: storyKey, NominalMS: storyWall(1020)}}, e.Changes...)
+		}), "has 1 nominal times"},
+		"a mark that goes back":          {edited(1025, last(func(c *history.Change) { c.LastMS -= 2000 })), "goes back from"},
+		"a mark beyond what is fired":    {edited(2022, last(func(c *history.Change) { c.LastMS += 1 })), ""},
+		"a job without the mark":         {edited(2022, func(e *history.Event) { e.Changes = e.Changes[:1] }), "does not change, but its nominal time"},
+		"a mark without its job":         {edited(2022, func(e *history.Event) { e.Changes = e.Changes[1:] }), "has 1 nominal times"},
+		"a job that is not in the shard": {func(y *recurringStory) { y.skip = func(c history.Change) bool { return c.Job == "0-2" } }, "has no job: 0-2"},
+		"a schedule that nobody put":     {func(y *recurringStory) { y.asked = "other" }, "is one that nobody put"},
+		"put again": {edited(1025, func(e *history.Event) {
+			e.Changes = []history.Change{{Do: history.DoPut, Schedule: storyKey, LastMS: e.WallMS - 1}}
+		}), "is put, though it is there"},
+		"a change that there is not": {edited(1025, last(func(c *history.Change) { c.Do = "melt" })), "by \"melt\", which"},
+		"begins late":                {edited(storyFirst, last(func(c *history.Change) { c.LastMS++ })), "but was put at"},
+		"fired when it is disabled": {edited(5030, func(e *history.Event) {
+			e.Changes = append([]history.Change{{Do: history.DoDisable, Schedule: storyKey, LastMS: storyWall(4020)}}, e.Changes...)
+		}), "though it is disabled"},
+		"disabled with another mark":             {edited(5510, last(func(c *history.Change) { c.LastMS += 1000 })), "but stood at"},
+		"a put that was acknowledged and is not": {func(y *recurringStory) { y.command(100, 110, history.DoPut, resultApplied) }, "what it asks for is lost"},
+		"a schedule that stands still": {func(y *recurringStory) {
+			y.change = func(at int64, e *history.Event) {
+				if at == 4100 || at == 5030 {
+					e.Changes = nil
+				} else if at == 5510 {
+					e.Changes[0].LastMS, e.WallMS = storyWall(2020), e.WallMS+900
+				}
+			}
+			y.expect(history.Expect{RecoveryBoundMS: 10})
+		}, "was never fired"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newStory()
+			c.change(y)
+			r := Check(context.Background(), y.tell(), Options{})
+			p := property(r, "P12")
+			said := c.says == ""
+			for _, v := range p.Violations {
+				said = said || strings.Contains(v.Message, c.says)
+			}
+			if want := map[bool]Status{true: StatusPass, false: StatusFail}[c.says == ""]; p.Status != want || !said {
+				t.Errorf("P12 is %s, want %s saying %q: %s %+v", p.Status, want, c.says, p.Detail, p.Violations)
+			}
+			if c.says == "" && len(failing(r)) > 0 {
+				t.Errorf("%v fail: %s", failing(r), r.Summary)
+			}
+		})
+	}
+}

@@ -1,0 +1,252 @@
+package engine
+
+import (
+	"container/heap"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"fencepost/core/job"
+	"fencepost/core/schedule"
+	"fencepost/core/store"
+)
+
+// recurring is a schedule in memory, as the last settled batch left it.
+type recurring struct {
+	id    job.ID
+	def   *schedule.Schedule // nil: broken says why
+	body  []byte             // the definition's row
+	state schedule.State
+	// next is when to decide about it, in ms since 1970.
+	next   int64
+	broken error
+	// exists are occurrences that are not to be fired: their jobs were there before.
+	exists map[job.Occurrence]bool
+	// fireBytes is the most that one occurrence takes in a batch, stateBytes the
+	// state.
+	fireBytes, stateBytes int
+	place                 int // in the heap
+}
+
+// schedules are those of a shard.
+type schedules struct {
+	byID  map[job.ID]*recurring
+	wakes recurringHeap
+	// loaded: every row has been read. Nothing that concerns a schedule is planned
+	// before.
+	loaded, loading bool
+	cursor          store.Key
+}
+
+// Places of a schedule's rows.
+const (
+	atDefinition = 0
+	atState      = 1
+)
+
+func newSchedules() schedules {
+	return schedules{byID: map[job.ID]*recurring{}, cursor: store.Key{Kind: store.KindSchedule, At: -1, ID: afterAll}}
+}
+
+// newRecurring makes a schedule of its definition's row.
+func newRecurring(id job.ID, def *schedule.Schedule, body []byte) *recurring {
+	return &recurring{id: id, def: def, body: body, next: schedule.Never, exists: map[job.Occurrence]bool{},
+		fireBytes: enqueueBytes(id, len(longestBody(def))), stateBytes: stateRoom(def.Key, mayWait(def))}
+}
+
+// longestBody is a job of the schedule whose encoding is as long as any. What was
+// decoded, or encoded before, can be encoded.
+func longestBody(def *schedule.Schedule) []byte {
+	body, _ := longestJob(def).Encode()
+	return body
+}
+
+func longestJob(def *schedule.Schedule) job.Job {
+	return def.JobOf(job.Occurrence{Schedule: def.Key, Nominal: 1000*lastSecond + 999, Trigger: strings.Repeat("t", schedule.MaxTrigger)})
+}
+
+// lastSecond is in the last year that can be written in four digits.
+const lastSecond = 253402300799
+
+func readRecurring(row store.Row, shards int) *recurring {
+	broken := func(err error) *recurring {
+		return &recurring{id: job.ID(row.ID), body: row.Body, broken: err, next: schedule.Never}
+	}
+	d, err := schedule.Decode(row.Body)
+	if err != nil {
+		return broken(err)
+	}
+	def, err := schedule.New(d, shards)
+	if err != nil {
+		return broken(err)
+	}
+	if def.ID() != job.ID(row.ID) {
+		return broken(fmt.Errorf("it is the row of %s and holds schedule %q", row.ID, d.Key))
+	}
+	return newRecurring(def.ID(), def, row.Body)
+}
+
+func (r *recurring) keyAt(at int64) store.Key {
+	return store.Key{Kind: store.KindSchedule, At: at, ID: string(r.id)}
+}
+
+// stateOp writes a state, whose encoding cannot fail.
+func (r *recurring) stateOp(st schedule.State) store.Op {
+	body, _ := json.Marshal(st)
+	return put(store.Row{Key: r.keyAt(atState), Body: body})
+}
+
+// stateRoom is the most bytes that the state of a schedule takes, of which so many
+// occurrences may wait.
+func stateRoom(key string, waiting int) int {
+	const id, numbers, names = 40, 300, 70
+	quoted, _ := json.Marshal(key)
+	return store.RowBytes + id + numbers + (1+waiting)*(names+len(quoted)+schedule.MaxTrigger)
+}
+
+func mayWait(def *schedule.Schedule) int {
+	if def.Overlap == schedule.OverlapQueue {
+		return schedule.MaxQueue
+	}
+	return 0
+}
+
+// scheduleRange returns the next range of schedule rows to read, if there is one.
+func (m *machine) scheduleRange() (store.Range, bool) {
+	s := &m.schedules
+	if s.loaded || s.loading {
+		return store.Range{}, false
+	}
+	s.loading = true
+	return store.Range{Kind: store.KindSchedule, AfterAt: s.cursor.At, AfterID: s.cursor.ID, UpTo: atState, Limit: m.cfg.page}, true
+}
+
+var errNoState = errors.New("its state is missing")
+
+// schedulesRead takes a page: all definitions come before all states.
+func (m *machine) schedulesRead(rows []store.Row, failed bool) {
+	s := &m.schedules
+	s.loading = false
+	for _, row := range rows {
+		r := s.byID[job.ID(row.ID)]
+		if row.At == atDefinition {
+			r = readRecurring(row, m.cfg.shards)
+			if r.def != nil {
+				r.broken = errNoState
+			}
+			s.byID[r.id] = r
+		} else if r != nil && r.def != nil {
+			r.broken = json.Unmarshal(row.Body, &r.state)
+		}
+	}
+	switch {
+	case failed:
+		return
+	case len(rows) == m.cfg.page:
+		s.cursor = rows[len(rows)-1].Key
+		return
+	}
+	s.loaded = true
+	for _, r := range s.byID {
+		s.add(r)
+		if r.broken != nil {
+			m.out = append(m.out, effect{kind: effLate, late: Lateness{Schedule: r.name(), Err: r.broken}})
+		}
+	}
+}
+
+// name is the schedule's key, or its id if that cannot be read.
+func (r *recurring) name() string {
+	if r.def == nil {
+		return string(r.id)
+	}
+	return r.def.Key
+}
+
+// add takes a schedule in the place of the one that it replaces.
+func (s *schedules) add(r *recurring) {
+	s.remove(s.byID[r.id])
+	r.next = schedule.Never
+	if r.broken == nil {
+		r.next = r.def.Next(r.state, 0)
+	}
+	s.byID[r.id] = r
+	heap.Push(&s.wakes, r)
+}
+
+func (s *schedules) remove(r *recurring) {
+	if r == nil {
+		return
+	}
+	delete(s.byID, r.id)
+	if r.place < len(s.wakes) && s.wakes[r.place] == r {
+		heap.Remove(&s.wakes, r.place)
+	}
+}
+
+// stop keeps a schedule from being decided by itself, until something else changes
+// it.
+func (s *schedules) stop(r *recurring) {
+	r.next = schedule.Never
+	if r.place < len(s.wakes) && s.wakes[r.place] == r {
+		heap.Fix(&s.wakes, r.place)
+	}
+}
+
+// due takes out the schedules that are to be decided by now, the longest due first,
+// while take wants more.
+func (s *schedules) due(now int64, take func(*recurring) bool) {
+	var out []*recurring
+	for len(s.wakes) > 0 && s.wakes[0].next <= now {
+		r := heap.Pop(&s.wakes).(*recurring)
+		out = append(out, r)
+		if !take(r) {
+			break
+		}
+	}
+	for _, r := range out {
+		heap.Push(&s.wakes, r)
+	}
+}
+
+// wake is when the next decision is due.
+func (s *schedules) wake() int64 {
+	if !s.loaded || len(s.wakes) == 0 {
+		return schedule.Never
+	}
+	return s.wakes[0].next
+}
+
+// recurringHeap orders schedules by when they are to be decided.
+type recurringHeap []*recurring
+
+func (h recurringHeap) Len() int { return len(h) }
+
+func (h recurringHeap) Less(i, j int) bool {
+	if h[i].next != h[j].next {
+		return h[i].next < h[j].next
+	}
+	return h[i].id < h[j].id
+}
+
+// Swap implements heap.Interface.
+func (h recurringHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+// Push implements heap.Interface.
+func (h *recurringHeap) Push(x any) {
+	r := x.(*recurring)
+	r.place = len(*h)
+	*h = append(*h, r)
+}
+
+// Pop implements heap.Interface.
+func (h *recurringHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	(*h)[len(*h)-1] = nil
+	*h = (*h)[:len(*h)-1]
+	return last
+}
