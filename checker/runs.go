@@ -118,6 +118,9 @@ func (a *analysis) checkSteps(p *Property) {
 func (s *sinkLog) checkListed(owners []*jobLog, p *Property) {
 	listed := map[string]bool{}
 	for _, j := range owners {
+		for _, step := range j.spec.Steps { // asked for by a schedule
+			listed[step] = true
+		}
 		for _, o := range j.calls {
 			for _, step := range o.inv.Job.Steps {
 				listed[step] = true

@@ -211,3 +211,17 @@ func TestScheduleTimes(t *testing.T) {
 		})
 	}
 }
+
+// TestStepsOfAScheduledJob: what a schedule asks for is listed though nobody enqueued the
+// job by itself.
+func TestStepsOfAScheduledJob(t *testing.T) {
+	t.Parallel()
+	for step, want := range map[string]int{"s1": 0, "s2": 1} {
+		s := &sinkLog{name: "job/q/1", accepts: map[string][]int{"s1": {0}}, ledger: []entry{{ev: &history.Event{}}}}
+		p := &Property{}
+		s.checkListed([]*jobLog{{spec: &history.Job{Steps: []string{step}}}}, p)
+		if p.Count != want {
+			t.Errorf("a job of step %s: %d findings, want %d: %+v", step, p.Count, want, p.Violations)
+		}
+	}
+}
