@@ -45,6 +45,8 @@ type Group struct {
 	mu      sync.Mutex
 	watch   *Watch
 	present []string
+	keys    []string
+	shares  map[string]string // of keys, by the present; nil: to be computed
 }
 
 // New returns a group; Run takes part in it.
@@ -104,8 +106,11 @@ func (g *Group) look(ctx context.Context) error {
 	g.watch.Saw(nonces, g.o.Clock.Now())
 	was, is := g.present, g.watch.Present()
 	g.present = is
-	g.mu.Unlock()
 	came, went := without(is, was), without(was, is)
+	if len(came)+len(went) > 0 {
+		g.shares = nil
+	}
+	g.mu.Unlock()
 	if len(came)+len(went) > 0 {
 		g.o.Logger.Info("members changed", "cell", g.o.Cell, "came", came, "went", went)
 		if g.o.Changed != nil {
@@ -127,5 +132,31 @@ func (g *Group) Present() []string {
 	return slices.Clone(g.present)
 }
 
-// Rank is this process's place, from 0, among those that should own what is called key.
-func (g *Group) Rank(key string) int { return Rank(key, g.o.Name, g.Present()) }
+// Divide says what there is to own, so that everybody has an even share of it.
+func (g *Group) Divide(keys []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.keys, g.shares = slices.Clone(keys), nil
+}
+
+// Rank is this process's place, from 0, among those that should own what is called key:
+// first who has it as its share of what there is to own (Divide), then by Rank.
+func (g *Group) Rank(key string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shares == nil {
+		names := g.present
+		if !slices.Contains(names, g.o.Name) {
+			names = append(slices.Clone(names), g.o.Name)
+		}
+		g.shares = Share(g.keys, names)
+	}
+	first, ok := g.shares[key]
+	switch {
+	case first == g.o.Name:
+		return 0
+	case !ok:
+		return Rank(key, g.o.Name, g.present)
+	}
+	return 1 + Rank(key, g.o.Name, without(g.present, []string{first}))
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -85,6 +86,41 @@ func TestRank(t *testing.T) {
 	}
 }
 
+// TestShare: everybody's share is as large as anybody's, whoever computes it, and each key
+// has an owner.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	for i := range 8 {
+		keys = append(keys, fmt.Sprint("q/", i))
+	}
+	for n, want := range map[int][]int{1: {8}, 3: {2, 3, 3}, 4: {2, 2, 2, 2}, 5: {1, 1, 2, 2, 2}, 9: {0, 1, 1, 1, 1, 1, 1, 1, 1}} {
+		names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}[:n]
+		shares := member.Share(keys, names)
+		count := map[string]int{}
+		for _, name := range shares {
+			count[name]++
+		}
+		var got []int
+		for _, name := range names {
+			got = append(got, count[name])
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) || len(shares) != len(keys) {
+			t.Errorf("%d names: shares of %v, want %v", n, got, want)
+		}
+		slices.Reverse(names)
+		turned := slices.Clone(keys)
+		slices.Reverse(turned)
+		if !maps.Equal(member.Share(turned, names), shares) {
+			t.Errorf("%d names: another order, other shares", n)
+		}
+	}
+	if member.Share(keys, nil) != nil {
+		t.Error("nobody has a share")
+	}
+}
+
 // events are what a group told of.
 type events struct {
 	mu   sync.Mutex
@@ -160,12 +196,25 @@ func TestGroup(t *testing.T) {
 		if got := b.Present(); !slices.Equal(got, []string{"a", "b"}) {
 			t.Errorf("b, cut off, sees %v", got)
 		}
+		keys := []string{"u", "v", "w", "x"}
+		a.Divide(keys)
+		b.Divide(keys)
 		if a.Rank("x") != 0 || a.Rank("y") != 0 {
 			t.Error("a is alone and not the first")
 		}
 		sb.Cut(false)
 		time.Sleep(ttl)
 		expect(&ea, "a", "+b")
+		mine := 0
+		for _, key := range keys {
+			if a.Rank(key)+b.Rank(key) != 1 {
+				t.Errorf("%s: ranks %d and %d", key, a.Rank(key), b.Rank(key))
+			}
+			mine += b.Rank(key)
+		}
+		if mine != 2 {
+			t.Errorf("a is first for %d of 4", mine)
+		}
 		stopA()
 		stopB()
 	})

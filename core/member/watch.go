@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -76,6 +77,35 @@ func Rank(key, self string, present []string) int {
 		}
 	}
 	return rank
+}
+
+// Share divides keys among names as evenly as it can be done: each key, in sorted order,
+// goes to the first in its order of names (see Rank) who has not got its share yet
+// (consistent hashing with bounded loads: Mirrokni, Thorup and Zadimoghaddam, 2018).
+// The result is the same for everybody who knows the same keys and names.
+func Share(keys, names []string) map[string]string {
+	if len(names) == 0 {
+		return nil
+	}
+	left := make(map[string]int, len(names)) // what each may still take
+	for i, name := range slices.Sorted(slices.Values(names)) {
+		left[name] = len(keys) / len(names)
+		if i < len(keys)%len(names) {
+			left[name]++
+		}
+	}
+	out := make(map[string]string, len(keys))
+	for _, key := range slices.Sorted(slices.Values(keys)) {
+		order := slices.SortedFunc(slices.Values(names), func(a, b string) int { return cmp.Compare(score(key, b), score(key, a)) })
+		for _, name := range order {
+			if left[name] > 0 {
+				left[name]--
+				out[key] = name
+				break
+			}
+		}
+	}
+	return out
 }
 
 // score needs a hash whose every bit depends on every byte: names differ in their last.

@@ -74,6 +74,13 @@ func New(o Options) (*Scheduler, error) {
 		o.Engine.Observer = engine.Watch(o.Engine.Observer, runs.Step)
 	}
 	if o.Members != nil {
+		var shards []string
+		for _, q := range o.Engine.Queues {
+			for n := range q.Shards {
+				shards = append(shards, store.ShardID{Queue: q.Name, Shard: n}.String())
+			}
+		}
+		o.Members.Divide(shards)
 		o.Engine.Rank = func(s store.ShardID) int { return o.Members.Rank(s.String()) }
 	}
 	e, err := engine.New(o.Shards, o.Engine)
