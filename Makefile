@@ -81,7 +81,7 @@ RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
 test-unit: ## Unit and property tests and simulation, with -race if there is a C compiler: needs nothing but Go
 	@$(if $(RACE),,echo 'test-unit: NO RACE DETECTOR: it needs a C compiler (apt-get install gcc libc6-dev)')
 	$(GO) test -timeout 20m $(RACE) ./...
-	$(if $(RACE),$(GO) test -timeout 20m ./checker)
+	$(if $(RACE),$(GO) test -timeout 20m ./checker ./core/engine)
 
 .PHONY: sim
 sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRST): make sim SEEDS=10000

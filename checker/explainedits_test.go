@@ -207,6 +207,9 @@ func (c editedCase) history(seed uint64) (*history.History, bool) {
 
 // TestEditedHistoriesAreExplained: each change of a legal history is named for what it is.
 func TestEditedHistoriesAreExplained(t *testing.T) {
+	if raceDetector {
+		t.Skip("minutes with the race detector, which has nothing to find in it: make test-unit runs it without")
+	}
 	t.Parallel()
 	var sum score
 	t.Run("change", func(t *testing.T) {

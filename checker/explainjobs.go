@@ -100,7 +100,7 @@ func (x *inquiry) jobStates() {
 
 // jobRows: rows that were left and are not what the batches made of them.
 func (x *inquiry) jobRows() {
-	dlq, beside, other := 0, 0, 0
+	dlq, ahead, beside, other := 0, 0, 0, 0
 	for _, j := range x.a.jobs.list {
 		l := x.a.row[j.shard]
 		if l == nil || !l.whole || x.a.jobs.rows[j.shard] == 0 {
@@ -115,6 +115,8 @@ func (x *inquiry) jobRows() {
 		switch {
 		case j.now.name == stateDLQ && (row == nil || row.JobRow.State != stateDLQ || j.row(history.RowDLQ) == nil):
 			id, n, w = "dlq-move-lost", &dlq, shown
+		case j.neverCame():
+			id, n, w = "schedule-ahead-of-job", &ahead, shown
 		case row != nil && row.JobRow.Run != 0 && runFence(row.JobRow.Run) < runFence(j.now.run):
 			id, n, w = "write-beside-the-tick", &beside, fits // an earlier owner's doing
 		}
@@ -135,6 +137,11 @@ func (x *inquiry) jobRows() {
 	}
 }
 
+// neverCame: a schedule fired the job, and its row is not there.
+func (j *jobLog) neverCame() bool {
+	return j.of != nil && j.now.name == statePending && j.row(history.RowJob) == nil
+}
+
 // stuckJobs: jobs that never ended, by where they were left.
 func (x *inquiry) stuckJobs() {
 	if !x.failed("P5") {
@@ -146,6 +153,7 @@ func (x *inquiry) stuckJobs() {
 	for _, j := range x.a.jobs.stuck {
 		l := x.a.row[j.shard]
 		switch {
+		case x.a.jobs.rows[j.shard] > 0 && j.neverCame(): // jobRows
 		case j.now.name == stateRunning && x.takenSince(l, j) != nil:
 			left++
 			g := x.takenSince(l, j)

@@ -99,6 +99,7 @@ var mechanisms = map[string]mechanism{
 	"dlq-move-lost":            {"a job that moves to the dead letter queue leaves its old place and does not come to the new one", ofJobs, ""},
 	"rows-differ":              {"rows of jobs are not what the batches that took effect made of them", ofJobs, ""},
 	"rescue-left-out":          {"a takeover leaves runs of the owner before alone: their jobs stay running for ever", []string{"P5"}, ""},
+	"schedule-ahead-of-job":    {"a schedule is marked as fired, and the job of that nominal time is not in its shard: one batch does not do both", append([]string{"P12"}, ofJobs...), ""},
 	"row-behind-the-mark":      {"a job's row lies behind the mark from which its owner reads on: it is never seen", []string{"P5"}, ""},
 	"job-never-ends":           {"a job that was acknowledged does not come to an end", []string{"P5"}, ""},
 	"forgotten-too-early":      {"a job's id is forgotten before its time: an enqueue that comes again runs it again", ofJobs, ""},

@@ -99,7 +99,7 @@ func sweepSeeds(first, n uint64, lanes int, f func(seed uint64) (enough bool)) {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	seeds := *simSeeds
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		seeds = min(seeds, 50)
 	}
 	var mu sync.Mutex

@@ -175,6 +175,7 @@ func TestOneRequestForManyRows(t *testing.T) {
 		}
 		r.finish(1, 80) // some of which are the same runs again
 		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
 		if got := fmt.Sprint(c.sizes); got != "[70 100 50 70]" {
 			t.Errorf("requests of %s rows", got)
 		}

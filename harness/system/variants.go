@@ -186,7 +186,7 @@ var variants = []System{
 	// Schedules.
 	{
 		Name: broken + "jobs-mark-first", About: "a schedule is marked as fired with one tick, and its job is enqueued with the next",
-		Red: &Red{Scenario: "jobs-leader-crash", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P12"}},
+		Red: &Red{Scenario: "jobs-leader-crash", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P12"}, Mechanism: "schedule-ahead-of-job"},
 	},
 	// Effects of jobs.
 	{
