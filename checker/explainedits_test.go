@@ -265,11 +265,25 @@ func TestSurfacingWriteIsExplained(t *testing.T) {
 	checkChains(t, &s.h, e)
 }
 
+// TestScheduleAheadOfItsJobIsExplained: the mark of a nominal time is there, its job is not.
+func TestScheduleAheadOfItsJobIsExplained(t *testing.T) {
+	t.Parallel()
+	y := newStory()
+	y.skip = func(c history.Change) bool { return c.Job == "0-2" }
+	h := y.tell()
+	r := Check(context.Background(), h, Options{})
+	e := Explain(h, r, Options{})
+	if r.Verdict != Fail || !slices.Contains(e.Best(), "schedule-ahead-of-job") {
+		t.Errorf("%s: %v", r.Verdict, e.Best())
+	}
+	checkChains(t, h, e)
+}
+
 // TestEveryMechanismIsNamed: no mechanism is listed that no test has a history for, and
 // each says what it is.
 func TestEveryMechanismIsNamed(t *testing.T) {
 	t.Parallel()
-	named := map[string]bool{"check-unfinished": true, "given-up-write-surfaces": true}
+	named := map[string]bool{"check-unfinished": true, "given-up-write-surfaces": true, "schedule-ahead-of-job": true}
 	for _, c := range plantedCases {
 		named[c.want] = true
 	}

@@ -123,8 +123,12 @@ func (x *inquiry) jobRows() {
 		*n++
 		s := x.suspect(id, x.ofJob(j, w), *n, "job %s is %s by its batches, and its rows say otherwise: %s", j.id, j.now, why)
 		var chain []Step
+		role := RoleBefore
+		if j.neverCame() {
+			role = RoleMistake // the batch that did one of two things
+		}
 		for _, st := range j.steps[max(0, len(j.steps)-3):] {
-			chain = append(chain, x.change(RoleBefore, st))
+			chain = append(chain, x.change(role, st))
 		}
 		for _, e := range j.rows {
 			chain = append(chain, x.step(RoleMistake, e, "after the run there is a row of kind %s: %s, attempt %d, run %d", e.JobRow.Kind, orNone(e.JobRow.State), e.JobRow.Attempt, e.JobRow.Run))

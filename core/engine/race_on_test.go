@@ -1,6 +1,6 @@
 //go:build race
 
-package engine
+package engine_test
 
 // raceDetector makes a simulation several times as slow.
 const raceDetector = true
