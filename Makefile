@@ -10,10 +10,21 @@ BIN := bin
 COMMIT := $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null || echo unknown)
 BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.builtFrom=$(COMMIT)'
 
-chaos_flags = $(if $(SEED),--seed=$(SEED)) $(if $(SYSTEM),--system=$(SYSTEM)) $(if $(CLUSTER),--cluster=$(CLUSTER)) \
+cluster_flags = $(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(IMAGE),--image=$(IMAGE))
+# What a run needs: containers bring Java and Cassandra, and a cluster of somebody else has them.
+run_deps = build $(if $(filter docker external,$(CLUSTER)),,deps)
+
+chaos_flags = $(if $(SEED),--seed=$(SEED)) $(if $(SYSTEM),'--system=$(SYSTEM)') $(cluster_flags) \
 	$(if $(CONTENTION),--contention=$(CONTENTION)) $(if $(WORKERS),--workers=$(WORKERS)) $(if $(CLIENTS),--clients=$(CLIENTS)) \
 	$(if $(TTL),--ttl=$(TTL)) $(if $(DURATION),--duration=$(DURATION)) $(if $(KEEP),--keep) \
-	$(if $(PAXOS),--paxos=$(PAXOS)) $(gate_flags)
+	$(if $(PAXOS),--paxos=$(PAXOS)) $(external_flags) $(gate_flags)
+# Where a cluster is that somebody else runs: docs/external-cluster.md. USERNAME counts
+# on the command line only: many systems have it in the environment. The password is in
+# FENCEPOST_PASSWORD or a file.
+external_flags = $(if $(filter external,$(CLUSTER)),$(if $(CONTACT_POINTS),--contact-points=$(CONTACT_POINTS)) $(if $(DATACENTER),--datacenter=$(DATACENTER)) \
+	$(if $(findstring command,$(origin USERNAME)),--username=$(USERNAME)) $(if $(PASSWORD_FILE),--password-file=$(PASSWORD_FILE)) \
+	$(if $(TLS),--tls) $(if $(TLS_CA),--tls-ca=$(TLS_CA)) $(if $(TLS_CERT),--tls-cert=$(TLS_CERT)) $(if $(TLS_KEY),--tls-key=$(TLS_KEY)) \
+	$(if $(TLS_SERVER_NAME),--tls-server-name=$(TLS_SERVER_NAME)) $(if $(TLS_INSECURE),--tls-insecure))
 # What a CI system is told: docs/ci.md.
 gate_flags = $(if $(JUNIT),--junit=$(JUNIT)) $(if $(SUMMARY),--summary=$(SUMMARY))
 
@@ -21,13 +32,15 @@ gate_flags = $(if $(JUNIT),--junit=$(JUNIT)) $(if $(SUMMARY),--summary=$(SUMMARY
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@echo
-	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME]'
-	@echo '             [CLUSTER=auto|local|up] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s] [PAXOS=v1|v2|…]'
+	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME|exec:CMD]'
+	@echo '             [CLUSTER=auto|local|docker|up|external] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s] [PAXOS=v1|v2|…]'
+	@echo '             [IMAGE=cassandra:5.0.6]     (of CLUSTER=docker: docs/docker.md)'
+	@echo '             [CONTACT_POINTS=host,host:port USERNAME= PASSWORD_FILE= DATACENTER= TLS=1 TLS_CA= …]     (of CLUSTER=external: docs/external-cluster.md)'
 	@echo '             [JUNIT=junit.xml] [SUMMARY=auto|FILE]     (of evidence too: docs/ci.md)'
 	@echo '  make evidence [SET=locks|smoke|paxos] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [RETRY=1] [FRESH=1]'
 	@echo '  make power [MUTANT=name,name] [RUNS=2] [SEEDS=1,2] [FRESH=1]'
 	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
-	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [ROUNDS=8] [CLUSTER=auto|local|up]'
+	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [ROUNDS=8] [CLUSTER=auto|local|docker|up]'
 	@echo '  make bench subject=jobs [SHARDS=4,1,16] [STEADY=5m] [RATE=1000] [ROUNDS=8|0]'
 
 .PHONY: build
@@ -35,6 +48,7 @@ build: ## Build the tools into bin/
 	@mkdir -p $(BIN)
 	$(BUILD) -o $(BIN)/fencepost ./harness/cmd/fencepost
 	$(BUILD) -o $(BIN)/worker ./harness/cmd/worker
+	$(BUILD) -o $(BIN)/schedulerd ./core/cmd/schedulerd
 	$(BUILD) -tags broken -o $(BIN)/worker-broken ./harness/cmd/worker
 
 .PHONY: deps
@@ -43,15 +57,15 @@ deps: ## Find or install Java and Maven, fetch Cassandra into the user's cache
 	@scripts/fetch-cassandra
 
 .PHONY: chaos
-chaos: build deps ## Run a scenario: make chaos SCENARIO=partition
+chaos: $(run_deps) ## Run a scenario: make chaos SCENARIO=partition
 	@$(BIN)/fencepost chaos $(or $(SCENARIO),$(error SCENARIO is missing: make chaos SCENARIO=partition; bin/fencepost list shows all)) $(chaos_flags)
 
 bench_flags = $(if $(or $(subject),$(SUBJECT)),--subject=$(or $(subject),$(SUBJECT))) $(if $(or $(contention),$(CONTENTION)),--contention=$(or $(contention),$(CONTENTION))) \
-	$(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(SEED),--seed=$(SEED)) $(if $(ROUNDS),--rounds=$(ROUNDS)) \
+	$(cluster_flags) $(external_flags) $(if $(SEED),--seed=$(SEED)) $(if $(ROUNDS),--rounds=$(ROUNDS)) \
 	$(if $(THREADS),--threads=$(THREADS)) $(if $(TTL),--ttl=$(TTL)) $(if $(SHARDS),--shards=$(SHARDS)) $(if $(STEADY),--steady=$(STEADY)) $(if $(RATE),--rate=$(RATE))
 
 .PHONY: bench
-bench: build deps ## Measure locks or jobs against the bare driver: make bench contention=high, make bench subject=jobs
+bench: $(run_deps) ## Measure locks or jobs against the bare driver: make bench contention=high, make bench subject=jobs
 	@$(BIN)/fencepost bench $(bench_flags)
 
 .PHONY: bench-checker
@@ -62,65 +76,92 @@ bench-checker: ## Check a million events over 1,000 locks in a child: events/s, 
 list: build ## List scenarios, faults and systems under test
 	@$(BIN)/fencepost list
 
+.PHONY: docs
+docs: build ## Write docs/scenarios.md from the scenarios and the known-broken variants
+	@$(BIN)/fencepost list --markdown > docs/scenarios.md.tmp
+	@mv docs/scenarios.md.tmp docs/scenarios.md
+
 .PHONY: up
-up: build deps ## Start a cluster and keep it up for further runs
-	@$(BIN)/fencepost up --background
+up: $(run_deps) ## Start a cluster and keep it up for further runs
+	@$(BIN)/fencepost up --background $(cluster_flags)
 
 .PHONY: down
 down: ## Stop the cluster that is kept up
 	@$(BIN)/fencepost down
+
+.PHONY: serve
+serve: build ## Show the runs in a browser, those that go on as they go on
+	@$(BIN)/fencepost serve
 
 .PHONY: doctor
 doctor: build ## Say what this machine can run, and the remedy for what it cannot
 	@$(BIN)/fencepost doctor
 
 # The race detector needs cgo and so a C compiler; everything else needs only Go.
+# Packages with tests that skip or do less there, and run again without it (internal/race).
+HEAVY = $(patsubst %/,./%,$(sort $(dir $(shell grep -rl --include='*_test.go' '"fencepost/internal/race"' *))))
 RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
 
 .PHONY: test-unit
 test-unit: ## Unit and property tests and simulation, with -race if there is a C compiler: needs nothing but Go
 	@$(if $(RACE),,echo 'test-unit: NO RACE DETECTOR: it needs a C compiler (apt-get install gcc libc6-dev)')
 	$(GO) test -timeout 20m $(RACE) ./...
-	$(if $(RACE),$(GO) test -timeout 20m ./checker ./core/engine)
+	$(if $(RACE),$(GO) test -timeout 20m $(HEAVY))
 
 .PHONY: sim
 sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRST): make sim SEEDS=10000
 	$(GO) test ./core/engine -run 'TestSimulation$$' -count=1 -v -timeout 24h -sim.seeds $(or $(SEEDS),10000) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc)
 
+.PHONY: test-browser
+test-browser: ## The pages in headless Chromium (FENCEPOST_NO_BROWSER=1: do without if there is none)
+	@if [ "$$FENCEPOST_NO_BROWSER" = 1 ]; then echo "SKIPPED: no page is opened in a browser (FENCEPOST_NO_BROWSER=1)"; else scripts/ensure-tools --browser; fi
+	$(GO) test -tags browser -count=1 -timeout 5m ./internal/pagetest ./reports/browser ./harness/serve
+
 .PHONY: test
-test: build deps test-unit ## Everything: unit, integration on a real cluster, chaos runs good and known-broken
+test: build deps test-unit test-browser ## Everything: unit, pages in a browser, integration on a real cluster, chaos runs good and known-broken
 	scripts/test-real
+
+.PHONY: test-docker
+test-docker: build deps ## Runs on containers, where a Docker daemon can be had; says so where not
+	@scripts/test-docker
+
+.PHONY: screenshots
+screenshots: build ## Make the pictures in docs/img from a run's report: make screenshots RUN=runs/…
+	@scripts/screenshots $(or $(RUN),$(error RUN is missing: make screenshots RUN=runs/latest))
+
+# Of tests that need more than Go, and of known-broken variants.
+TAGS := broken,integration,e2e,docker,browser
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags broken,integration,e2e ./...
+	$(GO) vet -tags $(TAGS) ./...
 	$(GO) tool staticcheck ./...
-	$(GO) tool staticcheck -tags broken,integration,e2e ./...
+	$(GO) tool staticcheck -tags $(TAGS) ./...
 
 .PHONY: results
 results: build ## Keep runs (RUNS="runs/…") in results/ and write RESULTS.md from all that are kept
 	@$(BIN)/fencepost results $(RUNS)
 
 evidence_flags = $(if $(SEEDS),--seeds=$(SEEDS)) $(if $(FIRST),--first=$(FIRST)) $(if $(CONTENTION),--contention=$(CONTENTION)) \
-	$(if $(SCENARIOS),--scenarios=$(SCENARIOS)) $(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(FRESH),--fresh) $(if $(RETRY),--retry) $(gate_flags)
+	$(if $(SCENARIOS),--scenarios=$(SCENARIOS)) $(cluster_flags) $(if $(FRESH),--fresh) $(if $(RETRY),--retry) $(gate_flags)
 
 .PHONY: evidence
-evidence: build deps ## Run a set at several contentions under many seeds; goes on where it was stopped
+evidence: $(run_deps) ## Run a set at several contentions under many seeds; goes on where it was stopped
 	@$(BIN)/fencepost evidence --set=$(or $(SET),locks) $(evidence_flags)
 
 .PHONY: power
-power: build deps ## Run every known-broken variant under its directed scenario; goes on where it was stopped
-	@$(BIN)/fencepost power $(if $(MUTANT),--mutant=$(MUTANT)) $(if $(RUNS),--times=$(RUNS)) $(if $(SEEDS),--seeds=$(SEEDS)) $(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(FRESH),--fresh)
+power: $(run_deps) ## Run every known-broken variant under its directed scenario; goes on where it was stopped
+	@$(BIN)/fencepost power $(if $(MUTANT),--mutant=$(MUTANT)) $(if $(RUNS),--times=$(RUNS)) $(if $(SEEDS),--seeds=$(SEEDS)) $(cluster_flags) $(if $(FRESH),--fresh)
 
 .PHONY: soak
-soak: build deps ## Random runs for HOURS, until one is not PASS
-	@$(BIN)/fencepost soak --hours=$(or $(HOURS),$(error HOURS is missing: make soak HOURS=8)) $(if $(SET),--set=$(SET)) $(if $(SEED),--seed=$(SEED)) $(if $(CLUSTER),--cluster=$(CLUSTER))
+soak: $(run_deps) ## Random runs for HOURS, until one is not PASS
+	@$(BIN)/fencepost soak --hours=$(or $(HOURS),$(error HOURS is missing: make soak HOURS=8)) $(if $(SET),--set=$(SET)) $(if $(SEED),--seed=$(SEED)) $(cluster_flags)
 
 .PHONY: replay
-replay: build deps ## Carry out a run's plan again: make replay RUN=runs/… [TIMES=10]
-	@$(BIN)/fencepost replay $(or $(RUN),$(error RUN is missing: make replay RUN=runs/latest)) $(if $(TIMES),--times=$(TIMES)) $(if $(CLUSTER),--cluster=$(CLUSTER))
+replay: $(run_deps) ## Carry out a run's plan again: make replay RUN=runs/… [TIMES=10]
+	@$(BIN)/fencepost replay $(or $(RUN),$(error RUN is missing: make replay RUN=runs/latest)) $(if $(TIMES),--times=$(TIMES)) $(cluster_flags) $(external_flags)
 
 .PHONY: prune
 prune: build ## Delete the directories of PASS runs but the newest KEEP

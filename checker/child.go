@@ -96,20 +96,31 @@ func RunDir(inputs ...string) string {
 	return inputs[0]
 }
 
+// command is a child with these orders, which dies with the thread that starts it, and
+// the head of what it says on standard error.
+func (d orders) command(ctx context.Context, exe string, args []string) (*exec.Cmd, *headBuffer, error) {
+	env, err := json.Marshal(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.CommandContext(ctx, exe, args...)
+	cmd.Env = append(os.Environ(), ChildEnv+"="+string(env))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr := &headBuffer{max: 16 << 10}
+	cmd.Stderr = stderr
+	return cmd, stderr, nil
+}
+
 func (o Options) spawn(ctx context.Context, exe string, inputs []string) (*Result, error) {
-	env, err := json.Marshal(orders{o, inputs})
+	limited, cancel := context.WithTimeout(ctx, o.Limit)
+	defer cancel()
+	cmd, stderr, err := orders{o, inputs}.command(limited, exe, ChildArgs)
 	if err != nil {
 		return nil, err
 	}
-	limited, cancel := context.WithTimeout(ctx, o.Limit)
-	defer cancel()
-	cmd := exec.CommandContext(limited, exe, ChildArgs...)
-	cmd.Env = append(os.Environ(), ChildEnv+"="+string(env))
 	cmd.WaitDelay = time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var stdout bytes.Buffer
-	stderr := &headBuffer{max: 16 << 10}
-	cmd.Stdout, cmd.Stderr = &stdout, stderr
+	cmd.Stdout = &stdout
 	// The kernel sends the death signal when the thread that forked ends, so
 	// that thread is kept until the child is gone.
 	runtime.LockOSThread()

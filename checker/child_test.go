@@ -13,6 +13,7 @@ import (
 
 	"fencepost/harness/history"
 	"fencepost/harness/rundir"
+	"fencepost/internal/race"
 )
 
 // writeRun writes a history as a run directory.
@@ -59,7 +60,7 @@ func writeFiles(t testing.TB, h *history.History, dir string) []string {
 
 // childOptions leaves out the memory limit where it cannot work.
 func childOptions() Options {
-	if raceDetector {
+	if race.Enabled {
 		return Options{Memory: -1}
 	}
 	return Options{}
@@ -182,7 +183,7 @@ func TestChildThatDies(t *testing.T) {
 	}
 	dir := writeRun(t, simulate(small(4)))
 	large := dir
-	if !raceDetector {
+	if !race.Enabled {
 		cfg := small(4)
 		cfg.length, cfg.maxEvents, cfg.locks = time.Hour, 60_000, 10
 		large = writeRun(t, simulate(cfg))
@@ -202,7 +203,7 @@ func TestChildThatDies(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if tc.needsLimit && raceDetector {
+			if tc.needsLimit && race.Enabled {
 				t.Skip("the race detector's memory exceeds any limit")
 			}
 			copied := t.TempDir()

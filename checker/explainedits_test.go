@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fencepost/harness/history"
+	"fencepost/internal/race"
 )
 
 // editedCase is a history that was changed after it was made, and the mechanism that
@@ -207,36 +208,22 @@ func (c editedCase) history(seed uint64) (*history.History, bool) {
 
 // TestEditedHistoriesAreExplained: each change of a legal history is named for what it is.
 func TestEditedHistoriesAreExplained(t *testing.T) {
-	if raceDetector {
-		t.Skip("minutes with the race detector, which has nothing to find in it: make test-unit runs it without")
-	}
+	race.Skip(t)
 	t.Parallel()
 	var sum score
 	t.Run("change", func(t *testing.T) {
 		for _, c := range editedCases {
 			t.Run(c.want+" "+c.name, func(t *testing.T) {
 				t.Parallel()
-				done, named, alone := 0, 0, 0
-				for seed := uint64(1); seed < 20 && done < 2; seed++ {
+				var n tally
+				for seed := uint64(1); seed < 20 && n.red < 2; seed++ {
 					h, ok := c.history(seed)
 					if !ok {
 						continue
 					}
-					done++
-					r := Check(context.Background(), h, Options{})
-					e := Explain(h, r, Options{})
-					got := e.Best()
-					if slices.Contains(got, c.want) {
-						named++
-					}
-					if precise(got, c.want, c.also) {
-						alone++
-					} else {
-						t.Logf("seed %d: %s by %v: %v", seed, r.Verdict, failing(r), got)
-					}
-					checkChains(t, h, e)
+					n.explain(t, seed, h, Check(context.Background(), h, Options{}), c.want, c.also)
 				}
-				sum.add(t, done, named, alone)
+				sum.add(t, n)
 			})
 		}
 	})

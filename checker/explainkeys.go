@@ -61,7 +61,7 @@ func (x *inquiry) lostEffects() {
 	if numbered == 0 {
 		w = shown
 	}
-	sus := x.suspect("acknowledged-before-done", w, len(undone), "%s answered as applied and never in the ledger; the processes of %d of them died afterwards", plural(len(undone), "effect")+" was", died)
+	sus := x.suspect("acknowledged-before-done", w, len(undone), "%s answered as applied and never in the ledger; the processes of %d of them died afterwards", were(len(undone), "effect"), died)
 	if numbered == 0 {
 		x.suspect("acknowledged-before-done", w, len(undone), "none of %s names its entry in the ledger: it was not there yet", plural(answered, "answer"))
 	}
@@ -111,21 +111,21 @@ func (x *inquiry) repeatedEffects() {
 		}
 	}
 	if oneSend > 0 {
-		s := x.suspect("resend-is-another-effect", shown, oneSend, "%s applied twice under one token by one recorded request", plural(oneSend, "effect")+" was")
+		s := x.suspect("resend-is-another-effect", shown, oneSend, "%s applied twice under one token by one recorded request", were(oneSend, "effect"))
 		x.showRepeat(s, firstSend)
 	}
 	if oneToken > 0 {
-		s := x.suspect("effects-without-key", shown, oneToken, "%s applied twice under one token: not even a request that is sent again is known", plural(oneToken, "effect")+" was")
+		s := x.suspect("effects-without-key", shown, oneToken, "%s applied twice under one token: not even a request that is sent again is known", were(oneToken, "effect"))
 		x.showRepeat(s, firstToken)
 	}
 	if attempts == 0 || oneToken > 0 {
 		return
 	}
 	text := "%s applied under several tokens, each time by another run; %d repetitions under one token were answered as duplicates"
-	s := x.suspect("key-of-the-attempt", fits, attempts, text, plural(attempts, "effect")+" was", duplicates)
+	s := x.suspect("key-of-the-attempt", fits, attempts, text, were(attempts, "effect"), duplicates)
 	x.showRepeat(s, firstAttempt)
 	if duplicates == 0 {
-		other := x.suspect("effects-without-key", fits, attempts, text, plural(attempts, "effect")+" was", duplicates)
+		other := x.suspect("effects-without-key", fits, attempts, text, were(attempts, "effect"), duplicates)
 		s.group, other.group = "keys", "keys"
 		x.showRepeat(other, firstAttempt)
 	}

@@ -62,7 +62,7 @@ func (x *inquiry) lateDecisions() {
 		}
 		best = b.weight
 		d := first
-		s := x.suspect(b.id, max(b.weight, fits), n, "%s decided when their right was over, the first by %s; this explains %d", plural(len(late), "start or effect")+" was", ms(d.event.DecidedAt-d.end), n)
+		s := x.suspect(b.id, max(b.weight, fits), n, "%s decided when their right was over, the first by %s; this explains %d", were(len(late), "start or effect"), ms(d.event.DecidedAt-d.end), n)
 		s.group = "beliefs"
 		chain := append([]Step{x.granted(RoleBefore, d.grant), x.instant(RoleBefore, d.end, "%s", x.endText(*d))}, steps...)
 		chain = append(chain, x.step(RoleMistake, d.event, "%s decides on its %s, %s later", d.event.Proc, d.event.Op, ms(d.event.DecidedAt-d.end)))

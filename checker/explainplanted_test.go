@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fencepost/harness/history"
+	"fencepost/internal/race"
 )
 
 // plantedCase is a mistake and the mechanism that must be named for it.
@@ -91,19 +92,19 @@ type score struct {
 	named, alone float64
 }
 
-// add counts one mistake: its red histories, in how many it is named, in how many precisely.
-func (s *score) add(t *testing.T, red, named, alone int) {
+// add counts one mistake.
+func (s *score) add(t *testing.T, n tally) {
 	t.Helper()
-	t.Logf("named in %d of %d, with nothing beside it but what the history cannot rule out in %d", named, red, alone)
-	if red == 0 {
+	t.Logf("named in %d of %d, with nothing beside it but what the history cannot rule out in %d", n.named, n.red, n.alone)
+	if n.red == 0 {
 		t.Error("no history is red")
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n++
-	s.named += float64(named) / float64(red)
-	s.alone += float64(alone) / float64(red)
+	s.named += float64(n.named) / float64(n.red)
+	s.alone += float64(n.alone) / float64(n.red)
 }
 
 // check: nine of ten must be named, and three of four precisely.
@@ -119,6 +120,26 @@ func (s *score) check(t *testing.T) {
 	}
 }
 
+// tally is how well one mistake is explained, over several histories.
+type tally struct{ red, named, alone int }
+
+// explain explains one history, and counts whether the mistake is named, and precisely.
+func (n *tally) explain(t *testing.T, seed uint64, h *history.History, r *Result, want string, also []string) {
+	t.Helper()
+	e := Explain(h, r, Options{})
+	got := e.Best()
+	n.red++
+	if slices.Contains(got, want) {
+		n.named++
+	}
+	if precise(got, want, also) {
+		n.alone++
+	} else {
+		t.Logf("seed %d: %s by %v: %v", seed, r.Verdict, failing(r), got)
+	}
+	checkChains(t, h, e)
+}
+
 // precise says whether nothing is named but the mistake and what may stand beside it.
 func precise(got []string, want string, also []string) bool {
 	return slices.Contains(got, want) && !slices.ContainsFunc(got, func(id string) bool { return id != want && !slices.Contains(also, id) })
@@ -127,36 +148,23 @@ func precise(got []string, want string, also []string) bool {
 // TestPlantedMistakesAreNamed: for histories of systems with one known mistake the
 // explanation names it first.
 func TestPlantedMistakesAreNamed(t *testing.T) {
-	if raceDetector {
-		t.Skip("minutes with the race detector, which has nothing to find in it: make test-unit runs it without")
-	}
+	race.Skip(t)
 	t.Parallel()
 	var sum score
 	t.Run("mistake", func(t *testing.T) {
 		for _, c := range plantedCases {
 			t.Run(fmt.Sprintf("%s %s", c.want, c.bug), func(t *testing.T) {
 				t.Parallel()
-				red, named, alone := 0, 0, 0
-				for seed := uint64(0); seed < 40 && red < 4; seed++ {
+				var n tally
+				for seed := uint64(0); seed < 40 && n.red < 4; seed++ {
 					h := simulate(c.config(seed))
 					r := Check(context.Background(), h, Options{})
 					if r.Verdict != Fail {
 						continue
 					}
-					red++
-					e := Explain(h, r, Options{})
-					got := e.Best()
-					if slices.Contains(got, c.want) {
-						named++
-					}
-					if precise(got, c.want, c.also) {
-						alone++
-					} else {
-						t.Logf("seed %d, failing %v: %v", seed, failing(r), got)
-					}
-					checkChains(t, h, e)
+					n.explain(t, seed, h, r, c.want, c.also)
 				}
-				sum.add(t, red, named, alone)
+				sum.add(t, n)
 			})
 		}
 	})

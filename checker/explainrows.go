@@ -194,10 +194,10 @@ func (x *inquiry) falseFailures() {
 	}
 	if len(again) > 0 {
 		c := again[0]
-		show(x.suspect("request-executed-again", shown, len(again), "%s sent once and refused, though it had taken effect: it was refused by what it had done itself", plural(len(again), "request")+" was"), c, "it is refused, and the row that comes back is its own or a later one")
+		show(x.suspect("request-executed-again", shown, len(again), "%s sent once and refused, though it had taken effect: it was refused by what it had done itself", were(len(again), "request")), c, "it is refused, and the row that comes back is its own or a later one")
 	}
 	if len(misread) > 0 {
-		show(x.suspect("resend-misread", fits, len(misread), "%s sent several times, refused, and had taken effect", plural(len(misread), "request")+" was"), misread[0], "it is taken for failed")
+		show(x.suspect("resend-misread", fits, len(misread), "%s sent several times, refused, and had taken effect", were(len(misread), "request")), misread[0], "it is taken for failed")
 	}
 	if len(lost) == 0 {
 		return
@@ -219,7 +219,7 @@ func (x *inquiry) falseFailures() {
 	for _, k := range sortedKeys(kinds) {
 		names = append(names, fmt.Sprintf("%d %s", kinds[k], k))
 	}
-	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s", plural(len(lost), "operation")+" was", strings.Join(names, ", "))
+	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s", were(len(lost), "operation"), strings.Join(names, ", "))
 	var ids []string
 	alone := len(kinds) == 1 && resent == 0
 	switch {

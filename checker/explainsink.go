@@ -71,7 +71,7 @@ func (x *inquiry) acceptedTokens() {
 			continue
 		}
 		v := vs[0]
-		s := x.suspect(t.id, fits, len(vs), "%s accepted with a token lower than one in the ledger before it, such as %d after %d; %s refused as stale in the run", plural(len(vs), "effect")+" was", v.e.Token, v.top.Token, plural(refused, "effect")+" was")
+		s := x.suspect(t.id, fits, len(vs), "%s accepted with a token lower than one in the ledger before it, such as %d after %d; %s refused as stale in the run", were(len(vs), "effect"), v.e.Token, v.top.Token, were(refused, "effect"))
 		s.group = "what the sink compares with"
 		x.showInversion(s, v)
 	}

@@ -81,12 +81,12 @@ func (x *inquiry) earlyLocks(es []early) {
 				break
 			}
 		}
-		s := x.suspect("expiry-by-wall-clock", shown, len(es), "%s taken over after less than their ttl, each by a worker whose wall clock was ahead of the holder's by at least what was missing", plural(len(es), "lease")+" was")
+		s := x.suspect("expiry-by-wall-clock", shown, len(es), "%s taken over after less than their ttl, each by a worker whose wall clock was ahead of the holder's by at least what was missing", were(len(es), "lease"))
 		x.suspect("expiry-by-wall-clock", shown, len(es), "the first stood still for at most %s of %s; the taker's wall clock was %d ms ahead", ms(first.stood), ms(first.ttl), x.ahead(first))
 		x.showEarly(s, first, x.clocksOf(first)...)
 		return
 	}
-	s := x.suspect("takeover-without-waiting", fits, len(es), "%s taken over after at most %s (ttl %s), and no clock explains it", plural(len(es), "lease")+" was", ms(first.stood), ms(first.ttl))
+	s := x.suspect("takeover-without-waiting", fits, len(es), "%s taken over after at most %s (ttl %s), and no clock explains it", were(len(es), "lease"), ms(first.stood), ms(first.ttl))
 	x.showEarly(s, first)
 }
 
@@ -159,10 +159,10 @@ func (x *inquiry) earlyShards(es []early) {
 		s := x.suspect("silent-owner-is-dead", shown, gone, "%d of %d shards that were taken too soon had an owner that the taker had noted as gone, while it ticked", gone, n)
 		x.showEarly(s, *firstGone, x.step(RoleBefore, note, "%s no longer sees the heartbeats of %s", history.Life(note.Proc), note.Key))
 	case 2*given >= n:
-		s := x.suspect("given-away-with-runs", fits, given, "%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards", plural(given, "shard")+" was")
+		s := x.suspect("given-away-with-runs", fits, given, "%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards", were(given, "shard"))
 		x.showEarly(s, *firstGiven, x.step(RoleBefore, runs, "%s begins run %d of job %s, which is at work after the owner's last batch", runs.Proc, runs.Token, runs.Key))
 	default:
-		s := x.suspect("takeover-without-waiting", fits, n, "%s taken over after at most %s (ttl %s)", plural(n, "shard")+" was", ms(es[0].stood), ms(es[0].ttl))
+		s := x.suspect("takeover-without-waiting", fits, n, "%s taken over after at most %s (ttl %s)", were(n, "shard"), ms(es[0].stood), ms(es[0].ttl))
 		x.showEarly(s, es[0])
 	}
 }

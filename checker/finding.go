@@ -84,3 +84,11 @@ func plural(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// were says "1 gap was", "2 gaps were".
+func were(n int, noun string) string {
+	if n == 1 {
+		return plural(n, noun) + " was"
+	}
+	return plural(n, noun) + " were"
+}

@@ -139,6 +139,9 @@ func analyse(h *history.History, o Options) *analysis {
 	a.replay()
 	a.findDecisions()
 	for _, s := range a.sinks {
+		if o.soFar {
+			s.fromAnswers()
+		}
 		a.buildLedger(s)
 	}
 	return a

@@ -1,10 +1,15 @@
 package checker
 
-import "testing"
+import (
+	"testing"
+
+	"fencepost/internal/race"
+)
 
 // TestEngineBugsAreFound runs the simulation with one rule of the engine switched
 // off: the property that the rule serves must fail, and within few runs.
 func TestEngineBugsAreFound(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	for _, tc := range []struct {
 		bug  bug

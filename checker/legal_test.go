@@ -4,17 +4,23 @@ import (
 	"context"
 	"flag"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"fencepost/internal/race"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(ChildEnv) != "" { // started by CheckInChild
+	if os.Getenv(ChildEnv) != "" { // started by CheckInChild or Watch
+		if slices.Contains(os.Args, WatchArgs[1]) {
+			os.Exit(WatchMain(os.Stdout))
+		}
 		os.Exit(ChildMain(os.Stdout))
 	}
-	if raceDetector {
+	if race.Enabled {
 		// It makes everything ten times as slow and has little to find here; make
 		// test-unit runs this package in full without it as well.
 		if err := flag.Set("rapid.checks", "12"); err != nil {
@@ -37,7 +43,7 @@ func TestLegalHistoriesPass(t *testing.T) {
 	t.Parallel()
 	var sum Counts
 	seeds := uint64(60)
-	if raceDetector {
+	if race.Enabled {
 		seeds = 10
 	}
 	for seed := range seeds {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime"
 	"testing"
+
+	"fencepost/internal/race"
 )
 
 // Bounds on bytes an event, a quarter above what is measured. A million events
@@ -17,7 +19,7 @@ const (
 // TestMemoryPerEvent bounds what reading and checking allocate. It does not run
 // beside other tests, whose allocations would count.
 func TestMemoryPerEvent(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector changes what is allocated")
 	}
 	dir := t.TempDir()

@@ -18,7 +18,13 @@ const printed = 3
 // Print writes a result for people: the verdict, a table of the properties, and
 // the violations with their events as file:line.
 func Print(w io.Writer, r *Result) {
-	fmt.Fprintf(w, "%s  %s\n\n", r.Verdict, r.Summary)
+	PrintPainted(w, r, func(_, text string) string { return text })
+}
+
+// PrintPainted is Print with texts painted as the verdict or status says. What paint
+// adds must be of one length, or the table is not straight.
+func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string) {
+	fmt.Fprintf(w, "%s  %s\n\n", paint(string(r.Verdict), string(r.Verdict)), r.Summary)
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, p := range r.Properties {
 		status := strings.ToUpper(string(p.Status))
@@ -31,13 +37,13 @@ func Print(w io.Writer, r *Result) {
 		} else if p.Status == StatusPass {
 			found = fmt.Sprintf("%d checked", p.Checked)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", p.ID, status, p.Title, found)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", p.ID, paint(string(p.Status), status), p.Title, found)
 	}
 	t.Flush()
 	for _, p := range r.Properties {
 		// What is not conclusive is in verdict.json only.
 		if p.Status == StatusFail || p.Status == StatusInvalid {
-			printViolations(w, r, &p)
+			printViolations(w, r, &p, paint)
 		}
 	}
 	c := r.Counts
@@ -53,13 +59,13 @@ func Print(w io.Writer, r *Result) {
 	}
 }
 
-func printViolations(w io.Writer, r *Result, p *Property) {
+func printViolations(w io.Writer, r *Result, p *Property, paint func(status, text string) string) {
 	for i, v := range p.Violations {
 		if i == printed {
 			fmt.Fprintf(w, "\n%s: %d more\n", p.ID, p.Count-printed)
 			break
 		}
-		fmt.Fprintf(w, "\n%s: %s\n", p.ID, v.Message)
+		fmt.Fprintf(w, "\n%s: %s\n", paint(string(p.Status), p.ID), v.Message)
 		for _, e := range v.Events {
 			name := e.File
 			if r.dir != "" && !filepath.IsAbs(name) {

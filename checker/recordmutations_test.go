@@ -33,7 +33,7 @@ var recordMutations = []mutation{
 		e.dropEvent(*[]pair{h.raise, h.get, h.effect, h.call}[e.draw(4)].end)
 		return true
 	}},
-	{"raise missing from the ledger", "P14", nil, func(e *edit) bool {
+	{"raise missing from the ledger", "P14", companions{"P10": "what it made stale was refused for no reason"}, func(e *edit) bool {
 		var raises []*history.Event
 		for _, n := range e.notes(history.NoteLedger) {
 			if n.Ledger.Kind == history.LedgerRaise {

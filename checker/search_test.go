@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fencepost/harness/history"
+	"fencepost/internal/race"
 )
 
 // script builds a small history by hand: lock rows only.
@@ -181,6 +182,7 @@ func TestManyUnknowns(t *testing.T) {
 
 // TestEpochs: a partition that is cut gives the same answers as one that is not.
 func TestEpochs(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	cfg := simConfig{seed: 5, workers: 2, clients: 1, locks: 1, ttl: 200 * time.Millisecond, length: 6 * time.Minute, noise: 0.02}
 	h := simulate(cfg)
@@ -227,6 +229,7 @@ func TestEpochs(t *testing.T) {
 // TestVisualization: a passing run has one page of each kind, of bounded size,
 // with the fault windows in it.
 func TestVisualization(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	dir := t.TempDir()
 	cfg := small(1)

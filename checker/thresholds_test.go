@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"fencepost/harness/history"
+	"fencepost/internal/race"
 )
 
 // measured is a run of one client that waits for the lock n times in each of the
@@ -155,6 +156,7 @@ func TestThresholdsTogether(t *testing.T) {
 
 // Lateness is what P12 measured, and the waits for jobs are measured too.
 func TestThresholdsOfJobs(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	judge := func(th ...history.Threshold) Property {
 		e := newEdit(simulate(smallJobs(3)))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fencepost/harness/history"
+	"fencepost/internal/race"
 )
 
 // storm builds a legal history in which a chosen number of operations on the
@@ -156,6 +157,7 @@ func (s *storm) finish() *history.History {
 // them on one lock. One planted bug is found and named, within the child's
 // limits of memory and within seconds; without it the run passes.
 func TestManyUnknownsHideNothing(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	const lock = "lock-0"
 	for _, tc := range []struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fencepost/harness/history"
+	"fencepost/internal/race"
 )
 
 // TestInvalidRuns: a run that could not have shown a violation, or whose record
@@ -186,6 +187,7 @@ func (e *edit) renumber(life string) {
 
 // TestManyLossesAreInvalid: whatever a recorder loses, the system is not blamed.
 func TestManyLossesAreInvalid(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	for seed := range uint64(40) {
 		e := newEdit(simulate(small(seed)))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fencepost/harness/system"
+	"fencepost/internal/race"
 	"fencepost/reports/reporttest"
 )
 
@@ -144,6 +145,7 @@ func TestSpread(t *testing.T) {
 }
 
 func TestMalformedBench(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	for name, spoil := range map[string]func(b *BenchResult){
 		"an id twice":         func(b *BenchResult) { b.Arms[1].ID = b.Arms[0].ID },
@@ -168,6 +170,7 @@ func TestMalformedBench(t *testing.T) {
 }
 
 func TestResults(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	parent := t.TempDir()
 	var dirs []string

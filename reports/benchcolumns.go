@@ -97,7 +97,7 @@ var benchColumns = []benchColumn{
 		return spreadCell(n.fair)
 	}},
 	{Head: "ok / fail / unknown", Number: true, of: func(n armNumbers) benchCell {
-		return benchCell{Text: fmt.Sprintf("%s / %s / %s", count(n.ok), count(n.fail), count(n.unknown)), Muted: true}
+		return benchCell{Text: fmt.Sprintf("%s / %s / %s", measure.FormatCount(n.ok), measure.FormatCount(n.fail), measure.FormatCount(n.unknown)), Muted: true}
 	}},
 	{Head: "Rounds", Number: true, of: func(n armNumbers) benchCell { return whole(len(n.arm.Rounds)) }},
 }

@@ -200,7 +200,7 @@ func (n armNumbers) quantile(p float64) time.Duration { return measure.Quantile(
 func rateText(v float64) string {
 	switch {
 	case v >= 1000:
-		return count(int64(v + 0.5))
+		return measure.FormatCount(int64(v + 0.5))
 	case v >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case v >= 10:

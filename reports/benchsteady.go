@@ -89,7 +89,7 @@ func (s BenchSteady) Text() string {
 			measure.FormatDuration(measure.Quantile(h, 95)), measure.FormatDuration(measure.Quantile(h, 99)), measure.FormatDuration(measure.Quantile(h, 100))))
 	}
 	if s.Rate > 0 {
-		parts = append(parts, fmt.Sprintf("%s jobs open at its end, %s", count(s.Backlog), s.drained()))
+		parts = append(parts, fmt.Sprintf("%s jobs open at its end, %s", measure.FormatCount(s.Backlog), s.drained()))
 	}
 	return strings.Join(parts, ", ")
 }

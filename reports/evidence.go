@@ -291,9 +291,9 @@ func numbersOf(g []evidence.Result) numbersRow {
 		return durationText(spreadOf(vs).median)
 	}
 	return numbersRow{
-		Scenario: g[0].Job.Scenario, Contention: g[0].Job.Contention, System: g[0].Job.System, Verdicts: verdictsText(g), Runs: count(len(g)),
-		Operations: count(t.c.Operations), Cycles: count(t.c.Cycles), Takeovers: count(t.c.Takeovers), Stale: count(t.c.StaleRefused),
-		Unknowns: unknownsText(t.c), Resends: count(t.c.Resends), Lost: count(t.c.LeasesLost),
+		Scenario: g[0].Job.Scenario, Contention: g[0].Job.Contention, System: g[0].Job.System, Verdicts: verdictsText(g), Runs: measure.FormatCount(len(g)),
+		Operations: measure.FormatCount(t.c.Operations), Cycles: measure.FormatCount(t.c.Cycles), Takeovers: measure.FormatCount(t.c.Takeovers), Stale: measure.FormatCount(t.c.StaleRefused),
+		Unknowns: unknownsText(t.c), Resends: measure.FormatCount(t.c.Resends), Lost: measure.FormatCount(t.c.LeasesLost),
 		Time: hours(t.took), Orphan: orphanText(t.orphan), Before: p99(before), During: p99(during), Bad: t.worst != checker.Pass,
 	}
 }
@@ -302,7 +302,7 @@ func unknownsText(c checker.Counts) string {
 	if c.Unknowns == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%s of %s", count(c.UnknownSettled), count(c.Unknowns))
+	return fmt.Sprintf("%s of %s", measure.FormatCount(c.UnknownSettled), measure.FormatCount(c.Unknowns))
 }
 
 func orphanText(v float64) string {

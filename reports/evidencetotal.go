@@ -62,17 +62,17 @@ func totalOf(rs []evidence.Result) total {
 
 func (t total) sentence() string {
 	return fmt.Sprintf("%s %s of %d %s under %d %s: %s. %s operations were recorded and checked, %s of %s faults proven.",
-		count(t.runs), plural(t.runs, "run", "runs"), t.scenarios, plural(t.scenarios, "scenario", "scenarios"),
-		t.seeds, plural(t.seeds, "seed", "seeds"), t.verdicts, count(t.c.Operations), count(t.c.FaultsProven), count(t.c.Faults))
+		measure.FormatCount(t.runs), plural(t.runs, "run", "runs"), t.scenarios, plural(t.scenarios, "scenario", "scenarios"),
+		t.seeds, plural(t.seeds, "seed", "seeds"), t.verdicts, measure.FormatCount(t.c.Operations), measure.FormatCount(t.c.FaultsProven), measure.FormatCount(t.c.Faults))
 }
 
 func (t total) tiles() []tile {
 	return []tile{
-		{Value: count(t.runs), Name: "runs", Note: t.verdicts},
-		{Value: count(t.c.Operations), Name: "operations", Note: count(t.c.Cycles) + " lock cycles"},
-		{Value: count(t.c.Takeovers), Name: "takeovers", Note: count(t.c.LeasesLost) + " leases lost"},
-		{Value: count(t.c.StaleRefused), Name: "stale writes refused", Note: "by the sink"},
-		{Value: count(t.c.UnknownSettled), Name: "unknowns settled", Note: "of " + count(t.c.Unknowns)},
+		{Value: measure.FormatCount(t.runs), Name: "runs", Note: t.verdicts},
+		{Value: measure.FormatCount(t.c.Operations), Name: "operations", Note: measure.FormatCount(t.c.Cycles) + " lock cycles"},
+		{Value: measure.FormatCount(t.c.Takeovers), Name: "takeovers", Note: measure.FormatCount(t.c.LeasesLost) + " leases lost"},
+		{Value: measure.FormatCount(t.c.StaleRefused), Name: "stale writes refused", Note: "by the sink"},
+		{Value: measure.FormatCount(t.c.UnknownSettled), Name: "unknowns settled", Note: "of " + measure.FormatCount(t.c.Unknowns)},
 		{Value: orphanText(t.orphan), Name: "longest orphan time", Note: "no sign of life until taken over"},
 		{Value: hours(t.took), Name: "of running", Note: "checks included"},
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"fencepost/checker"
+	"fencepost/reports/measure"
 )
 
 // explanationView is why the run is not PASS.
@@ -80,7 +81,7 @@ func (r *run) cause() *explanationView {
 func (r *run) causeView(c checker.Cause) causeView {
 	v := causeView{Statement: sentenceCase(c.Statement), Mechanism: c.Mechanism, Key: c.Key, Weaker: c.Rank > 1, Evidence: sentences(c.Evidence), Seen: "seen once"}
 	if c.Count > 1 {
-		v.Seen = fmt.Sprintf("seen %s times", count(c.Count))
+		v.Seen = fmt.Sprintf("seen %s times", measure.FormatCount(c.Count))
 	}
 	if len(c.Alternatives) > 0 {
 		v.Apart = fmt.Sprintf("This history cannot tell it from %s. %s", join(c.Alternatives), sentenceCase(c.Apart))

@@ -73,7 +73,7 @@ func worthShowing(rows []latencyView) []latencyView {
 
 func (r *run) latencyRow(l measure.Latency, at func(time.Duration) float64) latencyView {
 	v := latencyView{
-		Phase: l.Phase, N: l.Count(), Fault: l.Phase == measure.PhaseFault && len(r.analysis.Faults) > 0, OK: count(l.OK), Fail: count(l.Fail), Unknown: count(l.Unknown),
+		Phase: l.Phase, N: l.Count(), Fault: l.Phase == measure.PhaseFault && len(r.analysis.Faults) > 0, OK: measure.FormatCount(l.OK), Fail: measure.FormatCount(l.Fail), Unknown: measure.FormatCount(l.Unknown),
 		P50: "–", P95: "–", P99: "–", Max: "–", Ratio: "", All: l.Phase == measure.AllPhases,
 	}
 	switch l.Phase {

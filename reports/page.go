@@ -3,13 +3,15 @@ package reports
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"html/template"
+	"strings"
 
 	"fencepost/reports/chart"
 )
 
-//go:embed templates/*.html templates/page.css templates/page.js
+//go:embed templates/*.html templates/*.css templates/*.js templates/uplot
 var assets embed.FS
 
 var templates = template.Must(template.ParseFS(assets, "templates/*.html"))
@@ -25,6 +27,26 @@ func js() (template.HTML, error) {
 	return template.HTML("<script>" + string(b) + "</script>"), err //nolint:gosec // our own file
 }
 
+// timelineAssets are what the interactive time line needs: styles for the page's
+// head, scripts for its end.
+func timelineAssets() (styles, scripts template.HTML, err error) {
+	read := func(names ...string) string {
+		var b strings.Builder
+		for _, name := range names {
+			f, readErr := assets.ReadFile("templates/" + name)
+			err = errors.Join(err, readErr)
+			b.Write(f)
+			b.WriteByte('\n')
+		}
+		return b.String()
+	}
+	css := read("uplot/uPlot.min.css", "timeline.css")
+	js := "/*!\n" + read("uplot/LICENSE") + "*/\n" +
+		read("uplot/uPlot.iife.min.js", "timeline-data.js", "timeline-draw.js", "timeline-charts.js", "timeline-words.js",
+			"timeline-violations.js", "timeline.js")
+	return template.HTML("<style>" + css + "</style>"), template.HTML("<script>" + js + "</script>"), err //nolint:gosec // our own files and a vendored one
+}
+
 // runPage makes the view of a run.
 func (r *run) page(d drawn) (page, error) {
 	style, err := css()
@@ -37,7 +59,7 @@ func (r *run) page(d drawn) (page, error) {
 	}
 	p := page{
 		CSS: style, JS: script, Run: r.info.Run, Verdict: verdictWords(r.word()), Problems: r.problems, Ended: r.info.Interrupted,
-		Facts: r.facts(), Tiles: r.tiles(), Unseen: r.unseen(), Why: r.why(), Todo: r.todo(), Command: r.info.Command,
+		Facts: r.facts(), Tiles: r.tiles(), Unseen: r.unseen(), Notes: r.notes(), Why: r.why(), Todo: r.todo(), Command: r.info.Command,
 		Properties: r.properties(), Cause: r.cause(), Violations: r.violations(), Strip: svgHTML(d.strip), Rates: inline(d.rates),
 		Latencies: inline(d.latencies), Holders: svgHTML(d.holders), Slowest: r.slowest(), Faults: r.faults(), Recovery: r.recovery(),
 		Versions: facts(r.info.Versions), Machine: facts(r.info.Machine), Data: r.pointer(),
@@ -51,6 +73,14 @@ func (r *run) page(d drawn) (page, error) {
 	p.Thresholds = r.thresholds()
 	p.Table, p.Headers = r.latencyTable()
 	p.Files, p.Logs = r.files()
+	if data, ok := r.timeline(); ok {
+		styles, scripts, err := timelineAssets()
+		if err != nil {
+			return page{}, err
+		}
+		p.CSS, p.JS, p.Interactive = p.CSS+styles, p.JS+scripts, &data
+	}
+	p.Jumps = r.jumps()
 	if len(r.analysis.Ops) == 0 {
 		p.Short = "The history holds no operations, so there is nothing to draw or to measure."
 	}

@@ -14,6 +14,7 @@ import (
 
 	"fencepost/harness/history"
 	"fencepost/harness/rundir"
+	"fencepost/internal/race"
 	"fencepost/reports/reporttest"
 )
 
@@ -108,6 +109,8 @@ func (d doc) count(tag string, within string) int {
 	return n
 }
 
+var scripts = regexp.MustCompile(`(?s)<script\b.*?</script>`)
+
 // selfContained fails the test if the page needs anything but itself and files
 // beside it, or lacks what makes it usable by everybody.
 func (d doc) selfContained() {
@@ -166,8 +169,9 @@ func (d doc) selfContained() {
 	if h1 != 1 {
 		d.t.Errorf("%d h1, want 1", h1)
 	}
+	told := scripts.ReplaceAllString(d.raw, "") // scripts and their data may say anything
 	for _, bad := range []string{"NaN", "%!", "ZgotmplZ", "<no value>", "@import", "url(http"} {
-		if strings.Contains(d.raw, bad) {
+		if strings.Contains(told, bad) {
 			d.t.Errorf("the page contains %q", bad)
 		}
 	}
@@ -276,6 +280,7 @@ func TestSameRunSameBytes(t *testing.T) {
 }
 
 func TestLargeRun(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	dir := makeRun(t, reporttest.Options{Seed: 8, Fault: "pause-worker", Verdict: "PASS", Phase: 13 * time.Second, Workers: 8, Clients: 4, Locks: 32})
 	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))

@@ -29,6 +29,7 @@ type page struct {
 	Facts      []fact
 	Tiles      []tile
 	Unseen     []string
+	Notes      []string // what weakens the verdict, of a cluster that is not the harness's own
 	Why, Todo  []string
 	Command    string
 	Properties []propertyView
@@ -52,7 +53,10 @@ type page struct {
 	Files      []fileView
 	Logs       []fileView
 	Data       any
-	Short      string // why there are no charts, "" if there are
+	// Interactive is the time line that scripts draw; nil: there is nothing to draw.
+	Interactive *timelineData
+	Jumps       []jump // from the verdict to the violations
+	Short       string // why there are no charts, "" if there are
 }
 
 type fact struct{ Name, Value string }
@@ -128,25 +132,25 @@ func workers(i rundir.Info) string {
 
 func (r *run) tiles() []tile {
 	c := r.counts()
-	unknown := tile{Value: count(c.Unknowns), Name: "unknown outcomes", Note: "not checked, so none decided"}
+	unknown := tile{Value: measure.FormatCount(c.Unknowns), Name: "unknown outcomes", Note: "not checked, so none decided"}
 	if r.verdict != nil {
-		unknown = tile{Value: count(c.UnknownSettled), Name: "unknowns settled", Note: fmt.Sprintf("of %s, by the final rows", count(c.Unknowns))}
+		unknown = tile{Value: measure.FormatCount(c.UnknownSettled), Name: "unknowns settled", Note: fmt.Sprintf("of %s, by the final rows", measure.FormatCount(c.Unknowns))}
 	}
 	out := []tile{
-		{Value: count(c.Cycles), Name: "lock cycles", Note: fmt.Sprintf("%s operations", count(c.Operations))},
-		{Value: count(c.Takeovers), Name: "takeovers", Note: fmt.Sprintf("of %s grants", count(max(c.Grants, len(r.analysis.Grants))))},
-		{Value: count(c.StaleRefused), Name: "stale writes refused", Note: "by their fencing token"},
+		{Value: measure.FormatCount(c.Cycles), Name: "lock cycles", Note: fmt.Sprintf("%s operations", measure.FormatCount(c.Operations))},
+		{Value: measure.FormatCount(c.Takeovers), Name: "takeovers", Note: fmt.Sprintf("of %s grants", measure.FormatCount(max(c.Grants, len(r.analysis.Grants))))},
+		{Value: measure.FormatCount(c.StaleRefused), Name: "stale writes refused", Note: "by their fencing token"},
 		unknown,
-		{Value: count(c.LeasesLost), Name: "leases lost", Note: "before their release"},
+		{Value: measure.FormatCount(c.LeasesLost), Name: "leases lost", Note: "before their release"},
 		{Value: fmt.Sprintf("%d/%d", c.FaultsProven, c.Faults), Name: "faults proven", Note: "to have taken hold"},
 	}
 	if n := c.Jobs; n != nil {
-		out[0] = tile{Value: count(n.Completed), Name: "jobs completed", Note: fmt.Sprintf("of %s enqueued, %s retried, %s dead", count(n.Enqueued), count(n.Retried), count(n.DLQ))}
+		out[0] = tile{Value: measure.FormatCount(n.Completed), Name: "jobs completed", Note: fmt.Sprintf("of %s enqueued, %s retried, %s dead", measure.FormatCount(n.Enqueued), measure.FormatCount(n.Retried), measure.FormatCount(n.DLQ))}
 		if r.info.System != system.LockPerJob { // it has no shards
-			out[1].Note = fmt.Sprintf("of shards; %s runs rescued, trust lost %s times", count(n.Rescued), count(c.LeasesLost))
+			out[1].Note = fmt.Sprintf("of shards; %s runs rescued, trust lost %s times", measure.FormatCount(n.Rescued), measure.FormatCount(c.LeasesLost))
 		}
 		out = slices.Delete(out, 4, 5) // leases lost
-		out = slices.Insert(out, 1, tile{Value: count(c.Effects), Name: "effects accepted", Note: fmt.Sprintf("%s starts, %s at once with another", count(n.Starts), count(n.Overlaps))})
+		out = slices.Insert(out, 1, tile{Value: measure.FormatCount(c.Effects), Name: "effects accepted", Note: fmt.Sprintf("%s starts, %s at once with another", measure.FormatCount(n.Starts), measure.FormatCount(n.Overlaps))})
 	}
 	if b, f, ok := r.analysis.Headline(); ok {
 		note := "before → fault phase, " + times(measure.Ratio(f.P99, b.P99))
@@ -178,7 +182,7 @@ func (r *run) properties() []propertyView {
 	var out []propertyView
 	for _, p := range r.verdict.Properties {
 		v := propertyView{
-			ID: p.ID, Title: p.Title, Detail: p.Detail, Status: statusWord(p.Status), Checked: count(p.Checked), Count: count(p.Count),
+			ID: p.ID, Title: p.Title, Detail: p.Detail, Status: statusWord(p.Status), Checked: measure.FormatCount(p.Checked), Count: measure.FormatCount(p.Count),
 			Visualization: safeLink(p.Visualization), Millis: measure.FormatDuration(time.Duration(p.Millis * float64(time.Millisecond)).Round(10 * time.Microsecond)),
 		}
 		switch {
@@ -303,7 +307,7 @@ func (r *run) files() (data, logs []fileView) {
 		if err != nil || st.IsDir() {
 			return
 		}
-		*to = append(*to, fileView{path, about, size(st.Size())})
+		*to = append(*to, fileView{path, about, measure.FormatSize(st.Size())})
 	}
 	for _, f := range []fileView{
 		{rundir.PlanFile, "the scenario with every drawn value", ""},
@@ -326,16 +330,6 @@ func (r *run) files() (data, logs []fileView) {
 		}
 	}
 	return data, logs
-}
-
-func size(n int64) string {
-	switch {
-	case n < 1000:
-		return fmt.Sprintf("%d B", n)
-	case n < 1000_000:
-		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
-	}
-	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
 func facts(m map[string]string) []fact {

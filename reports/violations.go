@@ -31,6 +31,23 @@ type eventRow struct {
 	Class, Outcome                          string
 }
 
+// jump leads from the verdict to a property's first violation.
+type jump struct{ ID, Text string }
+
+func (r *run) jumps() (out []jump) {
+	if r.verdict == nil {
+		return nil
+	}
+	for _, p := range r.verdict.Properties {
+		if p.Status == checker.StatusInvalid || len(p.Violations) == 0 {
+			continue
+		}
+		n := max(p.Count, len(p.Violations))
+		out = append(out, jump{violationID(p.ID, 0), fmt.Sprintf("%s: %s %s", p.ID, measure.FormatCount(n), plural(n, "violation", "violations"))})
+	}
+	return out
+}
+
 // violations makes the views, in the order of the properties.
 func (r *run) violations() []violationView {
 	if r.verdict == nil {
@@ -44,7 +61,7 @@ func (r *run) violations() []violationView {
 		for i, v := range p.Violations {
 			view := r.violation(p, i, v)
 			if i == len(p.Violations)-1 && p.Count > len(p.Violations) {
-				view.More = fmt.Sprintf("%s has %s more that are not listed.", p.ID, count(p.Count-len(p.Violations)))
+				view.More = fmt.Sprintf("%s has %s more that are not listed.", p.ID, measure.FormatCount(p.Count-len(p.Violations)))
 			}
 			out = append(out, view)
 		}
@@ -55,7 +72,7 @@ func (r *run) violations() []violationView {
 func (r *run) violation(p checker.Property, i int, v checker.Violation) violationView {
 	view := violationView{
 		ID: violationID(p.ID, i), Property: p.ID, Message: sentenceCase(v.Message), Key: v.Key, Folded: i >= 2,
-		Heading: fmt.Sprintf("%s, violation %d of %s", p.ID, i+1, count(max(p.Count, len(p.Violations)))), Visualization: safeLink(p.Visualization),
+		Heading: violationHeading(p, i), Visualization: safeLink(p.Visualization),
 	}
 	if from, to := window(v); to > from {
 		view.Window = fmt.Sprintf("%s to %s of the run, %s long", r.clock(from), r.clock(to), measure.FormatDuration(time.Duration(to-from)))
@@ -84,6 +101,10 @@ func (r *run) violation(p checker.Property, i int, v checker.Violation) violatio
 		}))
 	}
 	return view
+}
+
+func violationHeading(p checker.Property, i int) string {
+	return fmt.Sprintf("%s, violation %d of %s", p.ID, i+1, measure.FormatCount(max(p.Count, len(p.Violations))))
 }
 
 // window is the stretch of the run that a violation spans. The sink's ledger is

@@ -189,6 +189,15 @@ func sentenceCase(s string) string {
 	return s
 }
 
+// notes are those of the cluster, as sentences.
+func (r *run) notes() []string {
+	var out []string
+	for _, n := range r.info.Notes {
+		out = append(out, sentenceCase(n))
+	}
+	return out
+}
+
 // unseen lists what the run could not have shown: by the verdict if it says so,
 // else by the counts.
 func (r *run) unseen() []string {
@@ -196,6 +205,9 @@ func (r *run) unseen() []string {
 		return []string{"Anything: its history could not be read."}
 	}
 	host := "Clocks and networks of several machines: all processes ran on one host."
+	if r.info.Cluster == "external" {
+		host = "Clocks and networks of several machines between workers: all of them ran on one host."
+	}
 	if _, told := r.summary(); told != nil {
 		return append(told, host)
 	}
@@ -271,19 +283,6 @@ func plural(n int, one, many string) string {
 		return one
 	}
 	return many
-}
-
-// count writes n with thin spaces between thousands.
-func count[T int | int64](n T) string {
-	s := fmt.Sprint(n)
-	neg := ""
-	if strings.HasPrefix(s, "-") {
-		neg, s = "−", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
-	}
-	return neg + s
 }
 
 // times writes a ratio: ×0.94, ×3.2, ×27.

@@ -7,6 +7,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/history"
+	"fencepost/harness/rundir"
 	"fencepost/reports/measure"
 )
 
@@ -34,10 +35,18 @@ func TestSummaryIsTakenApart(t *testing.T) {
 	}
 }
 
+func TestNotesOfTheCluster(t *testing.T) {
+	t.Parallel()
+	r := &run{info: rundir.Info{Notes: []string{"the nodes are not under control"}}}
+	if got := r.notes(); !slices.Equal(got, []string{"The nodes are not under control."}) {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1\u202f000", 1234567: "1\u202f234\u202f567", -1000: "−1\u202f000"} {
-		if got := count(n); got != want {
+		if got := measure.FormatCount(n); got != want {
 			t.Errorf("count(%d) = %q, want %q", n, got, want)
 		}
 	}

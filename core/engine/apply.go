@@ -79,6 +79,7 @@ func (m *machine) claimed(i *intent) {
 		return
 	}
 	m.leaves(e)
+	e.suspect, e.strikes = false, 0
 	e.key, e.attempt, e.run, e.running, e.started = i.put, i.attempt, i.run, true, true
 	m.running++
 	m.out = append(m.out, effect{kind: effStart, i: i, run: i.runOf()})
@@ -186,12 +187,13 @@ func (m *machine) refused(p *plan, why error) {
 		return
 	case n == 1 && p.alone:
 		i := p.intents[0]
-		i.strikes++
-		if i.strikes < strikesToCondemn {
+		strikes := i.counter()
+		*strikes++
+		if *strikes < strikesToCondemn {
 			m.groups = append(m.groups, p.intents)
 			break
 		}
-		i.strikes = 0
+		*strikes = 0
 		m.condemn(i, why)
 	case n == 1:
 		m.groups = append(m.groups, p.intents)
@@ -199,6 +201,14 @@ func (m *machine) refused(p *plan, why error) {
 		m.groups = append([][]*intent{p.intents[:n/2], p.intents[n/2:]}, m.groups...)
 	}
 	m.probe = true
+}
+
+// counter is of strikes. A claim's outlives it: it may lose its slot between two of them.
+func (i *intent) counter() *int {
+	if i.kind == doClaim {
+		return &i.e.strikes
+	}
+	return &i.strikes
 }
 
 // condemn ends what the store refuses though it takes other batches.

@@ -110,6 +110,13 @@
 // left in the store and read again in time. A wall clock that is set back begins a new
 // reckoning, as a takeover does.
 //
+// # Slots
+//
+// All shards of a process claim from one number of free slots. Whoever asks for some
+// leaves one for each other shard that asked in vain, and who has waited longest is
+// served first: the shard whose run ends knows first that there is a slot, and a backlog
+// would have them all. Shards whose batch is on its way are not waited for.
+//
 // # Cancel, redrive
 //
 // Both are decided when a batch is planned, with no other one on its way, so that

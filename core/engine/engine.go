@@ -22,6 +22,7 @@ type Engine struct {
 	wg     sync.WaitGroup
 	// bytes is what the bodies of jobs take that are in memory.
 	bytes atomic.Int64
+	slots slots
 }
 
 // New makes an engine; Run starts it.

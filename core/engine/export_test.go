@@ -3,11 +3,12 @@ package engine
 import (
 	"time"
 
+	"fencepost/core/job"
 	"fencepost/core/schedule"
 )
 
 // WithDecide puts another decision in the place of a schedule's.
-func (o Options) WithDecide(decide func(s *schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision) Options {
+func (o Options) WithDecide(decide func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision) Options {
 	o.decide = decide
 	return o
 }

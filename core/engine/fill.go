@@ -104,10 +104,11 @@ func (m *machine) duplicate(i *intent) bool {
 func (m *machine) takeClaims(p *plan, in tickInput, most int) {
 	for m.claimable(in.now, in.free-p.slots) > 0 {
 		i := &intent{kind: doClaim, e: m.waiting.first()}
-		if !m.fits(p, i, most) {
+		if !m.fits(p, i, most) || i.e.suspect && len(p.batch.Ops) > 0 {
 			return
 		}
 		m.waiting.pop()
+		p.alone = i.e.suspect
 		m.add(p, i, in.now)
 	}
 }
@@ -116,5 +117,5 @@ func (m *machine) takeClaims(p *plan, in tickInput, most int) {
 // intent, or for trims. A change that is larger than a batch should be goes alone: its
 // body was taken by a process with another limit, and the store decides.
 func (m *machine) fits(p *plan, i *intent, most int) bool {
-	return len(p.batch.Ops)+i.ops() <= min(most, m.cfg.maxOps) && (len(p.batch.Ops) == 0 || p.bytes+i.most() <= m.cfg.maxBytes)
+	return !p.alone && len(p.batch.Ops)+i.ops() <= min(most, m.cfg.maxOps) && (len(p.batch.Ops) == 0 || p.bytes+i.most() <= m.cfg.maxBytes)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 
 	"fencepost/core/job"
@@ -58,13 +59,7 @@ func (m *machine) takeFires(p *plan, now moment) bool {
 
 // decideFire decides what a schedule fires now.
 func (m *machine) decideFire(i *intent, now moment, limit int) {
-	d := m.cfg.decide(i.r.def, i.r.state, now.wall, limit)
-	for _, o := range d.Fire {
-		if i.r.exists[o] {
-			d = i.r.def.Void(d, o)
-		}
-	}
-	m.decided(i, d, now)
+	m.decided(i, m.cfg.decide(i.r.def, i.r.state, now.wall, limit, slices.Collect(maps.Keys(i.r.exists))...), now)
 }
 
 // decided takes a step for an intent, and makes the jobs that it enqueues.
@@ -142,9 +137,9 @@ func (m *machine) recurrenceOps(p *plan, i *intent, now moment) (ops []store.Op)
 	switch {
 	case i.r == nil:
 	case i.kind == doSchedule && i.command.Verb == RemoveSchedule:
-		ops = []store.Op{remove(i.r.keyAt(atDefinition)), remove(i.r.keyAt(atState))}
+		ops = []store.Op{remove(i.r.keyAt(AtDefinition)), remove(i.r.keyAt(AtState))}
 	case i.kind == doSchedule && i.command.Verb == PutSchedule:
-		ops = []store.Op{put(store.Row{Key: i.r.keyAt(atDefinition), Body: i.r.body}), i.r.stateOp(i.step.State)}
+		ops = []store.Op{put(store.Row{Key: i.r.keyAt(AtDefinition), Body: i.r.body}), i.r.stateOp(i.step.State)}
 	default:
 		ops = []store.Op{i.r.stateOp(i.step.State)}
 	}
@@ -173,10 +168,11 @@ func (m *machine) ending(i *intent, to job.State, now moment) {
 	}
 }
 
-// at is when the job has ended.
+// at is when the job has ended: not in the future, as the wall clock may have been set
+// back since.
 func (i *intent) at(now moment) int64 {
 	if i.endedAt > 0 {
-		return i.endedAt
+		return min(i.endedAt, now.wall)
 	}
 	return now.wall
 }

@@ -72,7 +72,7 @@ type machineConfig struct {
 	// is told of. decide is the schedule's own Decide.
 	shards    int
 	lateAfter int64
-	decide    func(s *schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision
+	decide    func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision
 }
 
 // entry is a job in memory.
@@ -90,6 +90,10 @@ type entry struct {
 	cancelled bool
 	// scanned: a page brought it, and it was not claimed since.
 	scanned bool
+	// suspect: it is among claims that the store refused, and lost its slot before it
+	// was tried alone. strikes is how often its claim was refused alone.
+	suspect bool
+	strikes int
 	place   int // in the heap that it is in
 }
 
@@ -126,7 +130,7 @@ type intent struct {
 	ended store.Row
 	// condemned: the store refuses this change; the job ends with that as its reason.
 	condemned string
-	strikes   int
+	strikes   int // of a claim the entry's count
 	// readable: the store takes the body, it is we who do not.
 	readable bool
 

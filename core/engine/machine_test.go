@@ -224,6 +224,33 @@ func TestBisection(t *testing.T) {
 	}
 }
 
+// TestAClaimThatAlwaysLosesItsSlot before it is tried alone, as other shards want slots
+// too, is found all the same, and what is claimed after it is not lost.
+func TestAClaimThatAlwaysLosesItsSlot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.enqueue(1, 0)
+	r.pass(1)
+	r.enqueue(2, 0)
+	r.tick(0)
+	bad, good := r.job(1).ID, r.job(2).ID
+	for n := range 40 {
+		free := 1
+		if len(r.m.groups) > 0 {
+			free = 0
+		}
+		p := r.m.next(tickInput{now: r.now, free: free, owner: "w", nonce: fmt.Sprint("x", n), beat: true})
+		if p.jobs[bad] && !strings.Contains(what(p), "dlq") {
+			r.m.refused(p, errors.New("too large"))
+		} else {
+			r.m.settled(p)
+		}
+	}
+	if r.m.jobs[bad] != nil || r.m.jobs[good] == nil || !r.m.jobs[good].running {
+		t.Errorf("in memory: %v", r.m.jobs)
+	}
+}
+
 // TestAChangeThatIsRefusedInEveryForm: its row stays, the low mark below it, and the
 // shard can still be handed over.
 func TestAChangeThatIsRefusedInEveryForm(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"slices"
 	"testing"
+
+	"fencepost/internal/race"
 )
 
 var mutantSeeds = flag.Uint64("sim.mutant-seeds", 300, "seeds within which each known-broken variant must be found")
@@ -11,9 +13,7 @@ var mutantSeeds = flag.Uint64("sim.mutant-seeds", 300, "seeds within which each 
 // TestSimulationFindsMutants: a test that cannot fail proves nothing. Each broken
 // variant must be found, by a rule that is about its mistake.
 func TestSimulationFindsMutants(t *testing.T) {
-	if raceDetector {
-		t.Skip("minutes with the race detector, which TestSimulation runs with: make test-unit runs it without")
-	}
+	race.Skip(t)
 	t.Parallel()
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {

@@ -22,9 +22,9 @@ func recurring(f planter) func(*simConfig) {
 }
 
 // deciding plants another decision of schedules.
-func deciding(f func(s schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision) func(*simConfig) {
+func deciding(f func(s schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision) func(*simConfig) {
 	return recurring(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return s, o.WithDecide(func(s *schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision {
+		return s, o.WithDecide(func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision {
 			return f(*s, st, now, limit)
 		})
 	})
@@ -69,15 +69,15 @@ var scheduleMutants = []mutant{
 		return ok && j.After == "" && fires(b) && (op.Row.Kind == store.KindJob || op.Row.Kind == store.KindPending)
 	})},
 	{"an occurrence without the advance", []string{"schedule"}, without(func(b store.Batch, op store.Op) bool { return isState(op) && fires(b) })},
-	{"a rate counted from now", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision {
-		d := s.Decide(st, now, limit)
+	{"a rate counted from now", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision {
+		d := s.Decide(st, now, limit, void...)
 		if n := len(d.Fire); n > 0 && s.Kind == schedule.FixedRate {
 			d.State.Created = now
 		}
 		return d
 	})},
-	{"an occurrence by the time it is fired", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision {
-		d := s.Decide(st, now, limit)
+	{"an occurrence by the time it is fired", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision {
+		d := s.Decide(st, now, limit, void...)
 		for n := range d.Fire {
 			d.Fire[n].Nominal = now
 		}
@@ -87,35 +87,35 @@ var scheduleMutants = []mutant{
 		recurring(noDedupe)(c)
 		c.setup = func(s *sim.Store) { s.MatchStamp = func(_, _ store.Stamp) bool { return true } }
 	}},
-	{"no misfire is too late", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision {
+	{"no misfire is too late", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision {
 		s.Misfire, s.Window = schedule.MisfireAll, schedule.MaxSpan
-		return s.Decide(st, now, limit)
+		return s.Decide(st, now, limit, void...)
 	})},
-	{"a window of half its length", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision {
+	{"a window of half its length", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision {
 		s.Window, s.Grace = s.Window/2, s.Grace/2
-		return s.Decide(st, now, limit)
+		return s.Decide(st, now, limit, void...)
 	})},
-	{"misfires are dropped", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision {
+	{"misfires are dropped", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision {
 		s.Misfire = schedule.MisfireSkip
-		return s.Decide(st, now, limit)
+		return s.Decide(st, now, limit, void...)
 	})},
-	{"misses that are not counted", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision {
-		d := s.Decide(st, now, limit)
+	{"misses that are not counted", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision {
+		d := s.Decide(st, now, limit, void...)
 		d.State.Missed, d.Missed = st.Missed, 0
 		return d
 	})},
-	{"occurrences overlap", []string{"schedule", "overlap"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision {
+	{"occurrences overlap", []string{"schedule", "overlap"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision {
 		s.Overlap = schedule.OverlapAllow
-		return s.Decide(st, now, limit)
+		return s.Decide(st, now, limit, void...)
 	})},
-	{"what should wait is skipped", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision {
+	{"what should wait is skipped", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision {
 		if s.Overlap == schedule.OverlapQueue && len(st.Queue) == 0 {
 			s.Overlap = schedule.OverlapSkip
 		}
-		return s.Decide(st, now, limit)
+		return s.Decide(st, now, limit, void...)
 	})},
-	{"half a second early", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision {
-		return s.Decide(st, now+500, limit)
+	{"half a second early", []string{"schedule"}, deciding(func(s schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision {
+		return s.Decide(st, now+500, limit, void...)
 	})},
 	{"the end of an occurrence is forgotten", []string{"schedule"}, without(func(b store.Batch, op store.Op) bool {
 		return isState(op) && !fires(b) && has(b, func(op store.Op) bool { return op.Kind == store.Delete && op.Row.Kind == store.KindRunning })

@@ -150,7 +150,7 @@ type Options struct {
 	// batch. Tests put a wrong one in its place.
 	anchor func(firstSend, answered time.Duration) time.Duration
 	// decide is what a schedule does; the same.
-	decide func(s *schedule.Schedule, st schedule.State, now int64, limit int) schedule.Decision
+	decide func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision
 }
 
 func orDefault[T comparable](v *T, d T) {

@@ -44,6 +44,8 @@ type owner struct {
 	warned   bool
 	warnedAt time.Duration
 	runs     map[job.RunID]context.CancelCauseFunc
+	// ready: it could use slots now, as no batch of its own is on its way.
+	ready atomic.Bool
 	// short: the executor had fewer slots than there is to claim, at shortAt.
 	short   bool
 	shortAt time.Duration
@@ -66,8 +68,14 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 	return o
 }
 
+// moment reads the clocks for the machine, which has to know first if the wall clock
+// was set back: what it is given with this reading may be rows from before.
 func (o *owner) moment() moment {
-	return moment{wall: o.e.o.Wall().UnixMilli(), mono: millis(o.now())}
+	now := moment{wall: o.e.o.Wall().UnixMilli(), mono: millis(o.now())}
+	if o.m != nil {
+		o.m.see(now)
+	}
+	return now
 }
 
 func (o *owner) now() time.Duration { return o.e.o.Clock.Now() }
@@ -140,6 +148,7 @@ func (o *owner) end() {
 		f()
 	}
 	o.failWaiting()
+	o.e.reserve(o, 0)
 	o.e.bytes.Add(-int64(o.counted))
 }
 
@@ -162,7 +171,6 @@ func (o *owner) warn(what string, err error) {
 // work starts whatever can be started now.
 func (o *owner) work() {
 	o.count()
-	o.m.see(o.moment())
 	if r, ok := o.m.scheduleRange(); ok {
 		o.scan(r, o.m.schedulesRead)
 	}
@@ -186,9 +194,7 @@ func (o *owner) work() {
 	if !o.stopping {
 		wanted = o.m.wanted(now)
 	}
-	if wanted > 0 {
-		in.free = o.e.o.Executor.Reserve(wanted)
-	}
+	in.free = o.e.reserve(o, wanted)
 	kind := OpTick
 	if o.stopping && o.m.idle() {
 		kind, in.beat, in.owner, in.addr = OpHandover, true, "", ""

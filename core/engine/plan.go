@@ -31,7 +31,7 @@ type plan struct {
 	trims []store.Op
 	// slots is how many of the executor's free slots its claims take.
 	slots int
-	// alone: it is a group of a batch that was refused.
+	// alone: it is a part of a batch that was refused.
 	alone bool
 	bytes int
 
@@ -76,11 +76,13 @@ func (i *intent) needsSlot() bool { return i.kind == doClaim && i.condemned == "
 
 // giveBack takes the claims for which the executor has no room out of the groups that
 // are next. Nothing may wait behind them: who has the slots may keep them for hours.
+// When there are slots again each is tried alone.
 func (m *machine) giveBack(free int) {
 	for len(m.groups) > 0 && count(m.groups[0]) > free {
 		var left []*intent
 		for _, i := range m.groups[0] {
 			if i.needsSlot() {
+				i.e.suspect = true
 				m.waiting.add(i.e)
 			} else {
 				left = append(left, i)

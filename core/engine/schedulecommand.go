@@ -182,7 +182,7 @@ func (e *Engine) ReadSchedule(ctx context.Context, queue, key string) (schedule.
 		return d, st, &schedule.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", queue)}
 	}
 	id := job.ScheduleID(queue, key, shards)
-	at := store.Key{Kind: store.KindSchedule, At: atDefinition, ID: string(id)}
+	at := store.Key{Kind: store.KindSchedule, At: AtDefinition, ID: string(id)}
 	n, _ := id.Shard()
 	rctx, stop := e.timeout(ctx, e.o.RequestTimeout)
 	defer stop()
@@ -191,16 +191,26 @@ func (e *Engine) ReadSchedule(ctx context.Context, queue, key string) (schedule.
 	if err != nil || def == nil {
 		return d, st, err
 	}
-	at.At = atState
+	at.At = AtState
 	state, err := e.store.Row(rctx, shard, at)
 	if err != nil || state == nil {
 		return d, st, err
 	}
+	return DecodeSchedule(*def, state)
+}
+
+// DecodeSchedule reads the rows of a schedule. One that cannot be read, or whose state
+// is missing (nil), is a *BrokenError.
+func DecodeSchedule(def store.Row, state *store.Row) (d schedule.Definition, st schedule.State, err error) {
+	name := def.ID
 	if d, err = schedule.Decode(def.Body); err == nil {
+		name, err = d.Key, errNoState
+	}
+	if state != nil && errors.Is(err, errNoState) {
 		err = json.Unmarshal(state.Body, &st)
 	}
 	if err != nil {
-		return d, st, &BrokenError{Schedule: key, Cause: err}
+		return d, st, &BrokenError{Schedule: name, Cause: err}
 	}
 	return d, st, nil
 }

@@ -39,10 +39,10 @@ type schedules struct {
 	cursor          store.Key
 }
 
-// Places of a schedule's rows.
+// Places of a schedule's rows (store.Key.At).
 const (
-	atDefinition = 0
-	atState      = 1
+	AtDefinition = 0
+	AtState      = 1
 )
 
 func newSchedules() schedules {
@@ -94,7 +94,7 @@ func (r *recurring) keyAt(at int64) store.Key {
 // stateOp writes a state, whose encoding cannot fail.
 func (r *recurring) stateOp(st schedule.State) store.Op {
 	body, _ := json.Marshal(st)
-	return put(store.Row{Key: r.keyAt(atState), Body: body})
+	return put(store.Row{Key: r.keyAt(AtState), Body: body})
 }
 
 // stateRoom is the most bytes that the state of a schedule takes, of which so many
@@ -119,7 +119,7 @@ func (m *machine) scheduleRange() (store.Range, bool) {
 		return store.Range{}, false
 	}
 	s.loading = true
-	return store.Range{Kind: store.KindSchedule, AfterAt: s.cursor.At, AfterID: s.cursor.ID, UpTo: atState, Limit: m.cfg.page}, true
+	return store.Range{Kind: store.KindSchedule, AfterAt: s.cursor.At, AfterID: s.cursor.ID, UpTo: AtState, Limit: m.cfg.page}, true
 }
 
 var errNoState = errors.New("its state is missing")
@@ -130,7 +130,7 @@ func (m *machine) schedulesRead(rows []store.Row, failed bool) {
 	s.loading = false
 	for _, row := range rows {
 		r := s.byID[job.ID(row.ID)]
-		if row.At == atDefinition {
+		if row.At == AtDefinition {
 			r = readRecurring(row, m.cfg.shards)
 			if r.def != nil {
 				r.broken = errNoState

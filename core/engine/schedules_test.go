@@ -72,7 +72,7 @@ func what(p *plan) string {
 	var out []string
 	for _, op := range p.batch.Ops {
 		name := verbs[op.Kind] + kinds[op.Row.Kind]
-		if op.Row.Kind == store.KindSchedule && op.Row.At == atState {
+		if op.Row.Kind == store.KindSchedule && op.Row.At == AtState {
 			name = verbs[op.Kind] + "state"
 		}
 		out = append(out, name)
@@ -160,6 +160,24 @@ func TestAFireWhoseJobExists(t *testing.T) {
 	}
 }
 
+// TestARunDoesNotEndInTheFuture when the clock is set back before its end is settled: a
+// schedule that counts from there would stand still.
+func TestARunDoesNotEndInTheFuture(t *testing.T) {
+	t.Parallel()
+	r := newScheduleRig(t)
+	s := r.put(r.every("s", func(d *schedule.Definition) { d.Kind, d.Overlap = schedule.FixedDelay, schedule.OverlapSkip }))
+	r.pass(1000)
+	r.m.settled(r.fires(0))
+	run := r.runs(1)[0]
+	r.m.finished(run.Job.ID, run.ID, nil, r.now, 0.5)
+	r.now.wall -= 10 * minutes
+	r.m.see(r.now)
+	r.m.settled(r.next(0))
+	if s.state.Ended != r.now.wall {
+		t.Errorf("it ended %d ms from now", s.state.Ended-r.now.wall)
+	}
+}
+
 func TestATriggerThatFiredBefore(t *testing.T) {
 	t.Parallel()
 	r := newScheduleRig(t)
@@ -240,14 +258,14 @@ func TestReadingSchedules(t *testing.T) {
 		}
 		id := job.ScheduleID("q", key, 1)
 		if key != "stray" {
-			row(id, atDefinition, d)
+			row(id, AtDefinition, d)
 		}
 		if key != "without state" {
-			row(id, atState, schedule.State{Last: r.now.wall + 1000})
+			row(id, AtState, schedule.State{Last: r.now.wall + 1000})
 		}
 	}
-	row("garbage", atDefinition, "what?")
-	row(job.ScheduleID("q", "other", 1), atDefinition, r.every("another"))
+	row("garbage", AtDefinition, "what?")
+	row(job.ScheduleID("q", "other", 1), AtDefinition, r.every("another"))
 	slices.SortFunc(rows, func(a, b store.Row) int {
 		if a.Key.Less(b.Key) {
 			return -1

@@ -92,7 +92,7 @@ func (w *world) start(n int) *process {
 	p.clock = simClock{clock.Go(), rate, time.Now().Add(-time.Hour), p.session.Hold}
 	var snk sink.Sink = &simSink{w.sink, p.effects, p.clock, w.cfg.ttl / 6, w.cfg.deafSink}
 	p.pool = worker.New(worker.Options{
-		Slots: w.cfg.slots, Handlers: map[string]worker.Handler{"sim": p.handle, "recurring": p.recur}, Sink: snk, Clock: p.clock, Logger: quiet,
+		Slots: w.cfg.slots, Handlers: map[string]worker.Handler{"sim": p.timed(p.handle), "recurring": p.timed(p.recur)}, Sink: snk, Clock: p.clock, Logger: quiet,
 	})
 	o := engine.Options{
 		Name: p.name, Addr: p.name, Queues: []engine.Queue{{Name: "q", Shards: w.cfg.shards}}, Executor: p.pool,
@@ -128,6 +128,19 @@ func (w *world) start(n int) *process {
 		p.pool.Wait()
 	}()
 	return p
+}
+
+// timed adds up for how long handlers are at work.
+func (p *process) timed(h worker.Handler) worker.Handler {
+	return func(ctx context.Context, t *worker.Task) error {
+		begun := time.Now()
+		defer func() {
+			p.w.mu.Lock()
+			defer p.w.mu.Unlock()
+			p.w.worked += time.Since(begun)
+		}()
+		return h(ctx, t)
+	}
 }
 
 func (p *process) isCrashed() bool {

@@ -3,8 +3,10 @@ package engine_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
+	"sync"
 	"time"
 
 	"fencepost/core/engine"
@@ -58,20 +60,11 @@ func (s *scheduleStep) bad(format string, args ...any) {
 // recurrences checks what a batch does to schedules and to jobs' sequences. The rows
 // are those before it.
 func (t *truth) recurrences(s *shardTruth, c sim.ShardChange) {
-	after := map[store.Key]store.Row{}
-	for k, r := range s.rows {
-		after[k] = r
-	}
+	after := sync.OnceValue(func() map[store.Key]store.Row { return afterwards(s.rows, c.Ops) })
 	touched := map[string]bool{}
 	inserted := map[string][]job.Occurrence{}
 	bodies := map[string][]byte{}
 	for _, op := range c.Ops {
-		switch {
-		case op.Kind == store.Delete:
-			delete(after, op.Row.Key)
-		case op.Kind == store.Put, op.Kind == store.PutNew:
-			after[op.Row.Key] = op.Row
-		}
 		switch op.Row.Kind {
 		case store.KindSchedule:
 			touched[op.Row.ID] = true
@@ -101,7 +94,7 @@ func (t *truth) recurrences(s *shardTruth, c sim.ShardChange) {
 	for id := range touched {
 		step := &scheduleStep{t: t, at: c, rows: s.rows, inserted: inserted[id]}
 		step.old, step.had = t.scheduleIn(s.rows, id)
-		step.new, step.has = t.scheduleIn(after, id)
+		step.new, step.has = t.scheduleIn(after(), id)
 		if told == nil {
 			return
 		}
@@ -121,9 +114,23 @@ func (t *truth) recurrences(s *shardTruth, c sim.ShardChange) {
 		}
 		step.judge()
 		t.steps[id] = append(t.steps[id], appliedStep{at: c.At, kind: step.change.Kind, trigger: step.change.Occurrence.Trigger,
-			has: step.has, body: string(after[scheduleKey(id, 0)].Body), disabled: step.new.state.Disabled})
+			has: step.has, body: string(after()[scheduleKey(id, 0)].Body), disabled: step.new.state.Disabled})
 	}
 	t.sequences(s, c, after)
+}
+
+// afterwards are the rows after a batch.
+func afterwards(rows map[store.Key]store.Row, ops []store.Op) map[store.Key]store.Row {
+	rows = maps.Clone(rows)
+	for _, op := range ops {
+		switch op.Kind {
+		case store.Delete:
+			delete(rows, op.Row.Key)
+		case store.Put, store.PutNew:
+			rows[op.Row.Key] = op.Row
+		}
+	}
+	return rows
 }
 
 // judge checks one step by its kind.

@@ -8,7 +8,7 @@ import (
 
 // sequences checks that the next job of a sequence is inserted by the very batch that
 // ends the one before it, and that a schedule is told of the end of what it waits for.
-func (t *truth) sequences(s *shardTruth, c sim.ShardChange, after map[store.Key]store.Row) {
+func (t *truth) sequences(s *shardTruth, c sim.ShardChange, after func() map[store.Key]store.Row) {
 	v := t.w.violate
 	follows := map[job.ID]bool{}
 	for _, op := range c.Ops {
@@ -45,7 +45,7 @@ func (t *truth) sequences(s *shardTruth, c sim.ShardChange, after map[store.Key]
 			continue
 		}
 		id := string(job.ScheduleID("q", j.Occurrence.Schedule, t.w.cfg.shards))
-		if r, ok := t.scheduleIn(after, id); ok && r.state.Active == j.Occurrence {
+		if r, ok := t.scheduleIn(after(), id); ok && r.state.Active == j.Occurrence {
 			v("schedule", "%s: %s has ended and its schedule still waits for it", c.To.Stamp, j.Key)
 		}
 	}

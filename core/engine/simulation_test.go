@@ -11,6 +11,7 @@ import (
 
 	"fencepost/core/job"
 	"fencepost/core/store/sim"
+	"fencepost/internal/race"
 )
 
 var (
@@ -99,7 +100,7 @@ func sweepSeeds(first, n uint64, lanes int, f func(seed uint64) (enough bool)) {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	seeds := *simSeeds
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		seeds = min(seeds, 50)
 	}
 	var mu sync.Mutex
@@ -129,6 +130,22 @@ func TestSimulation(t *testing.T) {
 	for _, must := range situations {
 		if total[must] == 0 {
 			t.Errorf("no run met %q: the simulation does not test it", must)
+		}
+	}
+}
+
+// TestSeedsThatFoundSomething: each of them broke a rule once.
+func TestSeedsThatFoundSomething(t *testing.T) {
+	t.Parallel()
+	for seed, what := range map[uint64]string{
+		3973: "a backlog in one shard had all slots of the process",
+		492:  "claims that the store refuses lost their slots to other shards before they were tried alone",
+		6960: "what waited behind an occurrence whose job existed was fired a step later than it could be",
+		9157: "a page that came between the setting back of a clock and the next plan was read by the old reckoning",
+		9821: "a run ended in the future, as the clock was set back before that was settled",
+	} {
+		for rule, violation := range runSim(t, configFor(seed)).violations {
+			t.Errorf("seed %d, where once %s: %s: %s", seed, what, rule, violation)
 		}
 	}
 }

@@ -78,7 +78,8 @@ type world struct {
 	firstRows  map[string]store.Row // of a mutant
 	owners     map[string]string    // by reign
 	began      map[string]time.Time
-	clocks     []wallClock // by node
+	clocks     []wallClock   // by node
+	worked     time.Duration // by all handlers together
 	violations map[string]string
 	counts     map[string]int
 }
@@ -251,6 +252,7 @@ func (w *world) strike(ctx context.Context, e event) {
 func (w *world) heal() {
 	w.mu.Lock()
 	w.healed = true
+	w.worked = 0
 	w.crashes = 0
 	for _, p := range w.procs {
 		p.crashAt = 0
@@ -300,8 +302,14 @@ func (w *world) heal() {
 }
 
 // bound is how long after healing every job must have ended: the last pause, two
-// takeovers, the jobs' own delays and retries, and the wait for a lost run's slot.
-func (w *world) bound() time.Duration { return 30 * w.cfg.ttl }
+// takeovers, the jobs' own delays and retries, the wait for a lost run's slot, and the
+// work that was done since: schedules may have asked for more than the slots could do,
+// and one process may own all shards.
+func (w *world) bound() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return 30*w.cfg.ttl + w.worked/time.Duration(w.cfg.slots)
+}
 
 // scheduleBound is when schedules must have come to their end: they go by clocks that
 // were wrong once, and a queue of occurrences is worked off one by one.

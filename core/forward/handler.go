@@ -104,16 +104,21 @@ func Guard(secret string, h http.Handler) http.Handler {
 	if secret == "" {
 		return h
 	}
-	want := sha256.Sum256([]byte(bearer + secret))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Of one length, so that the time tells nothing.
-		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
-		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		if !Shows(r, secret) {
 			refuse(w, refusal{Code: codeSecret, Message: ErrSecret.Error()})
 			return
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// Shows reports whether a request has the secret: Authorization: Bearer SECRET. What is
+// compared has one length, so that the time tells nothing.
+func Shows(r *http.Request, secret string) bool {
+	want := sha256.Sum256([]byte(bearer + secret))
+	got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
 // NewServer is a server of h with limits on everything that a client can hold up.

@@ -42,6 +42,8 @@ type Decision struct {
 	Missed, Skipped int64
 	// Next is State's Next. It may be past, if there was more to fire than the limit.
 	Next int64
+
+	void []job.Occurrence // they do not fire
 }
 
 // ErrOverlap refuses a manual trigger, as an occurrence has not ended yet, and no
@@ -97,9 +99,10 @@ func (s *Schedule) Disable(st State, now int64) Decision {
 }
 
 // Decide is what a schedule in a state does now: at most limit occurrences, at least
-// one, fire at once.
-func (s *Schedule) Decide(st State, now int64, limit int) Decision {
-	d := Decision{State: st}
+// one, fire at once. The void ones do not fire when it is their turn, as their jobs
+// exist already, and nothing waits for them.
+func (s *Schedule) Decide(st State, now int64, limit int, void ...job.Occurrence) Decision {
+	d := Decision{State: st, void: void}
 	for len(d.State.Queue) > 0 && !s.busy(d.State) && len(d.Fire) < limit {
 		o := d.State.Queue[0]
 		d.State.Queue = d.State.Queue[1:]
@@ -151,16 +154,6 @@ func (s *Schedule) Trigger(st State, trigger string, now int64) (Decision, error
 	}
 	d.Next = s.Next(d.State, now)
 	return d, nil
-}
-
-// Void takes an occurrence back that is not to be fired, as its job exists already.
-func (s *Schedule) Void(d Decision, o job.Occurrence) Decision {
-	d.Fire = slices.DeleteFunc(slices.Clone(d.Fire), func(p job.Occurrence) bool { return p == o })
-	d.State.Fired--
-	if d.State.Active == o {
-		d.State.Active = job.Occurrence{}
-	}
-	return d
 }
 
 // exclusive: an occurrence begins when the one before it has ended.
@@ -219,6 +212,9 @@ func (s *Schedule) misfires(d *Decision, now int64) {
 }
 
 func (s *Schedule) fire(d *Decision, o job.Occurrence) {
+	if slices.Contains(d.void, o) {
+		return
+	}
 	d.Fire = append(d.Fire, o)
 	d.State.Fired++
 	if s.exclusive() {

@@ -235,12 +235,32 @@ func TestVoid(t *testing.T) {
 	t.Parallel()
 	s := mustNew(t, Definition{Timing: Timing{Kind: FixedRate, Every: time.Second}})
 	d := s.Decide(s.Start(0), 0, 5)
-	v := s.Void(d, d.Fire[0])
-	if len(v.Fire) != 0 || len(d.Fire) != 1 || v.State.Fired != 0 || !v.State.Active.IsZero() || v.State.Last != 0 {
+	v := s.Decide(s.Start(0), 0, 5, d.Fire...)
+	if len(v.Fire) != 0 || v.State.Fired != 0 || !v.State.Active.IsZero() || v.State.Last != 0 {
 		t.Errorf("%+v became %+v", d, v)
 	}
 	if n := s.Decide(v.State, 1000, 5); len(n.Fire) != 1 || n.Fire[0].Nominal != 1000 {
 		t.Errorf("after it: %+v", n)
+	}
+}
+
+// TestNothingWaitsForAVoidOne, neither what is queued nor what is due.
+func TestNothingWaitsForAVoidOne(t *testing.T) {
+	t.Parallel()
+	s := mustNew(t, Definition{Timing: Timing{Kind: FixedRate, Every: time.Second}, Overlap: OverlapQueue, Misfire: MisfireAll})
+	busy := s.Decide(s.Start(0), 0, 5)
+	waits := s.Decide(busy.State, 2000, 5)
+	over := s.Ended(waits.State, waits.State.Active, 2500)
+	if len(over.State.Queue) != 2 {
+		t.Fatalf("%+v", over)
+	}
+	d := s.Decide(over.State, 2500, 5, over.State.Queue[0])
+	if len(d.Fire) != 1 || d.Fire[0] != over.State.Queue[1] || len(d.State.Queue) != 0 {
+		t.Errorf("the first that waits is void: %+v", d)
+	}
+	d = s.Decide(over.State, 3000, 5, over.State.Queue...)
+	if len(d.Fire) != 1 || d.Fire[0].Nominal != 3000 {
+		t.Errorf("both that wait are void: %+v", d)
 	}
 }
 

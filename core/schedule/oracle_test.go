@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"fencepost/internal/race"
 )
 
 // expression is a cron expression and what it means, made together: the oracle does
@@ -128,6 +130,7 @@ func nearChange(t *rapid.T, zone *time.Location) int64 {
 // TestAgainstBruteForce: nothing is skipped, nothing is added, times rise, and the
 // numbers are those of the list.
 func TestAgainstBruteForce(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		e := expressions().Draw(t, "expression")

@@ -165,14 +165,47 @@ func (s *Scheduler) Submit(ctx context.Context, j job.Job) (engine.Receipt, erro
 // schedule's shard; see engine.Engine.Schedule. It fails if none is known to.
 func (s *Scheduler) Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error) {
 	rec, err := s.engine.Schedule(ctx, c)
+	if addr := s.elsewhere(err, func() string { return s.engine.OwnerOfSchedule(c) }); addr != "" {
+		return s.client.Schedule(ctx, addr, c)
+	}
+	return rec, err
+}
+
+// Cancel ends a job as cancelled, here or by the process that owns its shard; see
+// engine.Engine.Cancel. It fails if none is known to.
+func (s *Scheduler) Cancel(ctx context.Context, queue string, id job.ID) error {
+	err := s.engine.Cancel(ctx, queue, id)
+	if addr := s.elsewhere(err, func() string { return s.ownerOf(queue, id) }); addr != "" {
+		return s.client.Cancel(ctx, addr, queue, id)
+	}
+	return err
+}
+
+// Redrive makes a job in the dead letter queue pending again, here or by the process
+// that owns its shard; see engine.Engine.Redrive. It fails if none is known to.
+func (s *Scheduler) Redrive(ctx context.Context, queue string, id job.ID) error {
+	err := s.engine.Redrive(ctx, queue, id)
+	if addr := s.elsewhere(err, func() string { return s.ownerOf(queue, id) }); addr != "" {
+		return s.client.Redrive(ctx, addr, queue, id)
+	}
+	return err
+}
+
+// elsewhere is where to ask for what this process did not do as it does not own the
+// shard; "" for nowhere.
+func (s *Scheduler) elsewhere(err error, owner func() string) string {
 	if !errors.Is(err, engine.ErrNotOwner) {
-		return rec, err
+		return ""
 	}
-	addr := s.engine.OwnerOfSchedule(c)
-	if addr == "" {
-		return rec, err
+	return owner()
+}
+
+func (s *Scheduler) ownerOf(queue string, id job.ID) string {
+	n, err := id.Shard()
+	if err != nil {
+		return ""
 	}
-	return s.client.Schedule(ctx, addr, c)
+	return s.engine.OwnerAddr(store.ShardID{Queue: queue, Shard: n})
 }
 
 // Owns reports whether this process owns the shard and trusts that; see

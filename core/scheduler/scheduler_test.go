@@ -203,7 +203,8 @@ func TestSecrets(t *testing.T) {
 				ps = append(ps, start(t, s, fmt.Sprint(name, n), n, ran, func(o *scheduler.Options) { o.Secret = secret }))
 			}
 			inbox, forwarded := 0, 0
-			for i := 0; i < 40 && (i < 20 || inbox+forwarded == 0); i++ {
+			// Each that goes by an inbox waits for its owner's next look at that.
+			for i := 0; i < 40 && inbox < 3 && (i < 20 || inbox+forwarded == 0); i++ {
 				key := fmt.Sprint("job ", i)
 				rec, err := ps[i%2].Submit(t.Context(), job.Job{ID: job.KeyedID("q", key, shards), Queue: "q", Kind: "k", Key: key})
 				if err != nil {
@@ -245,4 +246,64 @@ func TestRefused(t *testing.T) {
 	}
 	p.stop()
 	<-p.end // it may have had no time to make its queue
+}
+
+// TestCommandsByWhoever: a job is cancelled and redriven by whoever owns its shard,
+// whoever is asked.
+func TestCommandsByWhoever(t *testing.T) {
+	t.Parallel()
+	s, ran := sim.New(), make(chan string, 100)
+	broken := func(o *scheduler.Options) {
+		o.Handlers["broken"] = func(_ context.Context, k *worker.Task) error {
+			ran <- k.Run.Job.Key
+			return errors.New("on purpose")
+		}
+	}
+	ps := []*process{start(t, s, "a", 0, ran, broken), start(t, s, "b", 1, ran, broken)}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	do := func(f func() error) {
+		t.Helper()
+		for {
+			err := f()
+			var state *engine.StateError
+			// As long as nobody owns the shard, or the run has not ended.
+			wait := errors.Is(err, engine.ErrNotOwner) || errors.Is(err, engine.ErrUnknownJob) || errors.As(err, &state) && state.State == job.Running
+			if err == nil {
+				return
+			}
+			if !wait || ctx.Err() != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	for i := range 6 {
+		p, other := ps[i%2], ps[(i+1)%2]
+		later := job.Job{Queue: "q", Kind: "k", Key: fmt.Sprint("later", i), Due: time.Now().Add(time.Hour).Truncate(time.Millisecond)}
+		later.ID = job.KeyedID("q", later.Key, shards)
+		dead := job.Job{Queue: "q", Kind: "broken", Key: fmt.Sprint("dead", i), MaxAttempts: 1}
+		dead.ID = job.KeyedID("q", dead.Key, shards)
+		for _, j := range []job.Job{later, dead} {
+			if _, err := p.Submit(ctx, j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		do(func() error { return other.Cancel(ctx, "q", later.ID) })
+		<-ran
+		do(func() error { return other.Redrive(ctx, "q", dead.ID) })
+		if got := <-ran; got != dead.Key {
+			t.Errorf("%q ran, want %q again", got, dead.Key)
+		}
+	}
+	var invalid *job.InvalidError
+	if err := ps[0].Cancel(ctx, "q", "x"); !errors.As(err, &invalid) {
+		t.Errorf("cancel of no id: %v", err)
+	}
+	for _, p := range ps {
+		p.stop()
+		if err := <-p.end; err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -2,57 +2,33 @@ package bench
 
 import (
 	"fmt"
-	"io"
-	"os"
-	"time"
 
-	"golang.org/x/term"
+	"fencepost/harness/progress"
 )
 
-// Progress shows a benchmark while it runs: a line a round, and on a terminal
-// one more below it that is redrawn after every arm.
-type Progress struct {
-	out      io.Writer
-	terminal bool
-	start    time.Time
-	drawn    bool
+// Progress tells how a benchmark goes on: a step a round, and each arm's window as
+// it is over.
+type Progress struct{ log *progress.Log }
+
+// NewProgress tells it to a log; nil: to nobody.
+func NewProgress(log *progress.Log) *Progress {
+	if log == nil {
+		log = progress.New(nil)
+	}
+	return &Progress{log}
 }
 
-// NewProgress shows it on out; nil: nowhere.
-func NewProgress(out io.Writer) *Progress {
-	if out == nil {
-		out = io.Discard
-	}
-	p := &Progress{out: out, start: time.Now()}
-	if f, ok := out.(*os.File); ok {
-		p.terminal = term.IsTerminal(int(f.Fd()))
-	}
-	return p
-}
+// Line tells what was done, or is done next.
+func (p *Progress) Line(format string, args ...any) { p.log.Step(format, args...) }
 
-// Line prints an event above the live line.
-func (p *Progress) Line(format string, args ...any) {
-	p.clear()
-	fmt.Fprintf(p.out, "%6.1fs  %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
-}
-
-// Status redraws the live line.
-func (p *Progress) Status(format string, args ...any) {
-	if !p.terminal {
-		return
-	}
-	p.clear()
-	fmt.Fprintf(p.out, "%6.1fs  %s", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
-	p.drawn = true
-}
-
-func (p *Progress) clear() {
-	if p.drawn {
-		fmt.Fprint(p.out, "\r\x1b[2K")
-		p.drawn = false
-	}
+// window tells of one that is over.
+func (p *Progress) window(w progress.Window) {
+	p.log.Emit(progress.Event{Kind: progress.KindWindow, Window: &w})
 }
 
 func (p *Progress) sample(plan *Plan, a Arm, s Sample) {
-	p.Status("round %d/%d  %s, %d threads: %.0f/s, %d failed, %d unknown", s.Round, plan.Rounds, a.Name, a.Threads, s.Rate(), s.Fail, s.Unknown)
+	p.window(progress.Window{
+		Round: s.Round, Rounds: plan.Rounds, Arm: a.Name, Threads: a.Threads, PerSecond: s.Rate(), Failed: int64(s.Fail), Unknown: int64(s.Unknown),
+		Text: fmt.Sprintf("round %d/%d  %s, %d threads: %.0f/s, %d failed, %d unknown", s.Round, plan.Rounds, a.Name, a.Threads, s.Rate(), s.Fail, s.Unknown),
+	})
 }

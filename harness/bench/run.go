@@ -4,25 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
 	cassandrasink "fencepost/core/sink/cassandra"
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/cluster"
+	"fencepost/harness/progress"
 	"fencepost/reports"
 )
 
 // Options say where a suite is measured.
 type Options struct {
 	Suite Suite
-	// DB names the nodes; its Keyspace is ignored.
-	DB cassandra.Config
+	// Access says how the nodes are reached.
+	Access cluster.Access
 	// PIDs are the nodes' processes on this machine, if they are on it: the
 	// processor time of others is told apart from theirs.
 	PIDs []int
-	// Out gets the live progress; nil: none.
-	Out io.Writer
+	// Progress is told how it goes on; its owner closes it. nil: nobody is told.
+	Progress *progress.Log
 }
 
 // Target is what a result is measured by.
@@ -69,26 +70,33 @@ type bench struct {
 // does of what could not be measured or looked at. An error means that there is no
 // result.
 func Run(ctx context.Context, opt Options) (res *Result, err error) {
-	p := NewProgress(opt.Out)
-	defer p.clear()
-	cfg := opt.DB
+	p := NewProgress(opt.Progress)
+	cfg := opt.Access.Config
 	cfg.Keyspace = fmt.Sprintf("fp_bench_%s_%s", time.Now().UTC().Format("20060102_150405"), opt.Suite.Name())
 	p.Line("setting up keyspace %s", cfg.Keyspace)
-	env, drop, err := setUp(ctx, cfg)
+	env, drop, err := setUp(ctx, cfg, opt.Access)
 	defer func() { err = errors.Join(err, drop()) }()
 	if err != nil {
 		return nil, err
 	}
 	env.Seed, env.PIDs = opt.Suite.Plan().Seed, opt.PIDs
-	return Measure(ctx, opt.Suite, env, p)
+	res, err = Measure(ctx, opt.Suite, env, p)
+	if res != nil {
+		res.Notes = append(res.Notes, opt.Access.Notes...)
+	}
+	return res, err
 }
 
 // setUp makes the keyspace and the sessions.
-func setUp(ctx context.Context, cfg cassandra.Config) (env *Env, drop func() error, err error) {
+func setUp(ctx context.Context, cfg cassandra.Config, access cluster.Access) (env *Env, drop func() error, err error) {
 	var sessions []*cassandra.DB
+	taken := false // the keyspace is somebody else's
 	drop = func() error {
 		for _, db := range sessions {
 			db.Close()
+		}
+		if taken {
+			return nil
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), setUpTimeout)
 		defer cancel()
@@ -99,7 +107,12 @@ func setUp(ctx context.Context, cfg cassandra.Config) (env *Env, drop func() err
 	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	if err := cassandra.Migrate(ctx, cfg, cassandra.Replication{Class: "SimpleStrategy", Factor: min(3, len(cfg.ContactPoints))}); err != nil {
+	create := cassandra.Migrate
+	if access.Shared {
+		create = cassandra.Create
+	}
+	if err := create(ctx, cfg, access.Replication); err != nil {
+		taken = cassandra.Refused(err) == cassandra.Exists
 		return nil, drop, fmt.Errorf("create keyspace %s: %w", cfg.Keyspace, err)
 	}
 	open := func(ctx context.Context) (*cassandra.DB, error) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"fencepost/harness/progress"
 )
 
 // Warm-up: a JVM that has just started does a third to a fifth of what it does
@@ -90,7 +92,10 @@ func (b *bench) warmUp(ctx context.Context) error {
 		w.Rates = append(w.Rates, rate)
 		w.Stable = stable(w.Rates)
 		w.Took = time.Since(begin)
-		b.progress.Status("warm-up: %.0f operations/s after %.0f s", rate, w.Took.Seconds())
+		b.progress.window(progress.Window{
+			Rounds: b.plan.Rounds, Arm: "warm-up", PerSecond: rate,
+			Text: fmt.Sprintf("warm-up: %.0f operations/s after %.0f s", rate, w.Took.Seconds()),
+		})
 	}
 	for _, s := range subjects {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)

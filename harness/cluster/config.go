@@ -12,6 +12,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"fencepost/harness/login"
 )
 
 // Paxos variants of Cassandra 5.0 (org.apache.cassandra.config.Config). Those
@@ -49,6 +51,10 @@ type LocalConfig struct {
 	PaxosVariant string
 	// CommitLog is one of CommitLogs; default batch (the database's own default is periodic).
 	CommitLog string
+	// Auth: clients log in and need permissions; Superuser is there from the start.
+	Auth bool
+	// ClientTLS: clients must speak TLS and show a certificate; nil: they do neither.
+	ClientTLS *ClientTLS
 	// HeapMiB is each node's heap; default 512, at least 256.
 	HeapMiB int
 	// CacheDir overrides CacheDir().
@@ -65,6 +71,38 @@ type LocalConfig struct {
 	Progress func(string)
 	// Logger receives what goes wrong later, e.g. a crash; default slog.Default().
 	Logger *slog.Logger
+}
+
+// Superuser is the name, and the password, of the role that a cluster with Auth has
+// from the start.
+const Superuser = "cassandra"
+
+// ClientTLS is the material of clients' connections, in PEM files.
+type ClientTLS struct {
+	// Keystore has the nodes' key (PKCS #8) and certificate, Truststore the authority
+	// of clients' certificates.
+	Keystore, Truststore string
+	// Own is what the harness's own probes show.
+	Own login.TLS
+}
+
+// login is what clients have to show.
+func (c LocalConfig) login() login.Login {
+	var l login.Login
+	if c.Auth {
+		l.Username, l.Password = Superuser, Superuser
+	}
+	if c.ClientTLS != nil {
+		l.TLS = &c.ClientTLS.Own
+	}
+	return l
+}
+
+// neutral is the configuration by which a template is made and named: what takes
+// effect at run time and has no part in an empty ring has its default.
+func (c LocalConfig) neutral() LocalConfig {
+	c.PaxosVariant, c.CommitLog, c.Auth, c.ClientTLS = PaxosV2, CommitLogBatch, false, nil
+	return c
 }
 
 func (c LocalConfig) withDefaults() (LocalConfig, error) {
@@ -208,12 +246,23 @@ concurrent_reads: 16
 concurrent_writes: 16
 auto_snapshot: false
 hinted_handoff_enabled: true
-authenticator: AllowAllAuthenticator
-authorizer: AllowAllAuthorizer
+authenticator: {{if .Auth}}PasswordAuthenticator{{else}}AllowAllAuthenticator{{end}}
+authorizer: {{if .Auth}}CassandraAuthorizer{{else}}AllowAllAuthorizer{{end}}
+{{- with .TLS}}
+client_encryption_options:
+  enabled: true
+  optional: false
+  require_client_auth: true
+  keystore: {{.Keystore}}
+  truststore: {{.Truststore}}
+  ssl_context_factory:
+    class_name: org.apache.cassandra.security.PEMBasedSslContextFactory
+{{- end}}
 `))
 
-// logback prints to standard output only; the tool keeps that in the node's log.
-const logback = `<configuration>
+// Logback is a node's logback.xml. It prints to standard output only; the tool keeps
+// that in the node's log.
+const Logback = `<configuration>
   <appender name="STDOUT" class="ch.qos.logback.core.ConsoleAppender">
     <encoder><pattern>%-5level %date{"yyyy-MM-dd'T'HH:mm:ss,SSS", UTC} [%thread] %F:%L - %msg%n</pattern></encoder>
   </appender>
@@ -223,15 +272,33 @@ const logback = `<configuration>
 
 // yamlFor returns node i's cassandra.yaml with its data in dataDir.
 func (c LocalConfig) yamlFor(i int, dataDir string) (string, error) {
-	seeds := make([]string, c.Nodes)
-	for k := range seeds {
-		seeds[k] = nodeIP(k)
+	ips := make([]string, c.Nodes)
+	for k := range ips {
+		ips[k] = nodeIP(k)
 	}
+	return NodeYAML{
+		IPs: ips, Index: i, Data: dataDir, Paxos: c.PaxosVariant, CommitLog: c.CommitLog, Auth: c.Auth, ClientTLS: c.ClientTLS,
+	}.Text()
+}
+
+// NodeYAML is what a node's cassandra.yaml depends on, whatever the node runs in.
+type NodeYAML struct {
+	IPs       []string // of all nodes
+	Index     int      // which of them this is, from 0
+	Data      string   // directory; the commit log is in its commitlog
+	Paxos     string   // one of PaxosVariants
+	CommitLog string   // one of CommitLogs
+	Auth      bool     // clients log in
+	ClientTLS *ClientTLS
+}
+
+// Text returns the file.
+func (n NodeYAML) Text() (string, error) {
 	var b bytes.Buffer
 	err := cassandraYAML.Execute(&b, map[string]any{
-		"VNodes": vnodes, "Tokens": tokens(i, c.Nodes), "Seeds": strings.Join(seeds, ","),
-		"IP": nodeIP(i), "Data": dataDir, "Paxos": c.PaxosVariant, "CommitLog": c.CommitLog,
-		"CommitLogDir": commitLogDir(dataDir), "CommitLogMiB": commitLogMiB,
+		"VNodes": vnodes, "Tokens": tokens(n.Index, len(n.IPs)), "Seeds": strings.Join(n.IPs, ","),
+		"IP": n.IPs[n.Index], "Data": n.Data, "Paxos": n.Paxos, "CommitLog": n.CommitLog,
+		"CommitLogDir": commitLogDir(n.Data), "CommitLogMiB": commitLogMiB, "Auth": n.Auth, "TLS": n.ClientTLS,
 	})
 	if err != nil {
 		return "", fmt.Errorf("cluster: cassandra.yaml: %w", err)

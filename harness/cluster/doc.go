@@ -4,7 +4,10 @@
 //
 // [Cluster] and [Node] are what scenarios and faults see; they do not tell where
 // the nodes run. The backend in this package, [StartLocal], runs them as child
-// processes inside the sandbox (package sandbox):
+// processes inside the sandbox (package sandbox); package docker, below this one, runs
+// them in containers, and package external connects to a cluster that is there already.
+// How clients reach a cluster, and what they have to show to it, is [Access]. The local
+// backend:
 //
 //   - a node is one JVM on a sandbox host of its own, with the address
 //     10.77.0.11, .12, .13 and the ordinary ports;

@@ -29,7 +29,7 @@ type Local struct {
 	network *sandbox.Network
 	scratch *scratch
 	links   *link.Fabric
-	nodes   []*localNode
+	nodes   NodeSet[*localNode]
 	info    map[string]string
 
 	closeOnce sync.Once
@@ -115,7 +115,7 @@ func newLocal(network *sandbox.Network, config LocalConfig, java Java, jars []st
 		}
 	}()
 	if config.LogDir == "" {
-		if l.config.LogDir, err = newLogDir(config.CacheDir, filepath.Base(s.dir)); err != nil {
+		if l.config.LogDir, err = NewLogDir(config.CacheDir, filepath.Base(s.dir)); err != nil {
 			return nil, err
 		}
 	} else if err = os.MkdirAll(config.LogDir, 0o755); err != nil {
@@ -185,7 +185,7 @@ func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate,
 	if err != nil {
 		return nil, err
 	}
-	for file, text := range map[string]string{"cassandra.yaml": yaml, "logback.xml": logback} {
+	for file, text := range map[string]string{"cassandra.yaml": yaml, "logback.xml": Logback} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 			return nil, fmt.Errorf("cluster: %s: %w", name, err)
 		}
@@ -196,6 +196,10 @@ func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate,
 	args, err := jvmArgs(jars, l.config.HeapMiB, dir, archive)
 	if err != nil {
 		return nil, err
+	}
+	if l.config.Auth {
+		// Else the first role is there only after 10 s.
+		args = append([]string{"-Dcassandra.superuser_setup_delay_ms=0"}, args...)
 	}
 	host, err := l.network.AddHost(name, nodeIP(i))
 	if err != nil {
@@ -209,38 +213,14 @@ func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate,
 
 // startAll starts all nodes at once and waits for their CQL ports.
 func (l *Local) startAll(ctx context.Context) error {
-	return l.each(func(n *localNode) error { return n.Start(ctx) })
-}
-
-// each runs f for every node at the same time.
-func (l *Local) each(f func(*localNode) error) error {
-	errs := make([]error, len(l.nodes))
-	var wg sync.WaitGroup
-	for i, n := range l.nodes {
-		wg.Go(func() { errs[i] = f(n) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return l.nodes.Each(func(n *localNode) error { return n.Start(ctx) })
 }
 
 // Nodes returns n1, n2, n3 …
-func (l *Local) Nodes() []Node {
-	out := make([]Node, len(l.nodes))
-	for i, n := range l.nodes {
-		out[i] = n
-	}
-	return out
-}
+func (l *Local) Nodes() []Node { return l.nodes.All() }
 
 // Node returns the node of that name.
-func (l *Local) Node(name string) (Node, bool) {
-	for _, n := range l.nodes {
-		if n.name == name {
-			return n, true
-		}
-	}
-	return nil, false
-}
+func (l *Local) Node(name string) (Node, bool) { return l.nodes.Named(name) }
 
 // Links holds the internode links.
 func (l *Local) Links() *link.Fabric { return l.links }
@@ -271,7 +251,7 @@ func (l *Local) Close(context.Context) error {
 	l.closeOnce.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		errs := []error{l.each(func(n *localNode) error {
+		errs := []error{l.nodes.Each(func(n *localNode) error {
 			if err := n.Kill(ctx); err != nil && !errors.Is(err, ErrState) {
 				return err
 			}

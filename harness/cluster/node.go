@@ -75,7 +75,7 @@ func (n *localNode) ProcessState() string {
 	if pid == 0 {
 		return ""
 	}
-	return processLetter(procDir(pid))
+	return ProcessLetter(pid)
 }
 
 func (n *localNode) Start(ctx context.Context) error {
@@ -167,35 +167,31 @@ func (n *localNode) watch(cmd *exec.Cmd, p *process) {
 
 // awaitPort returns when the node accepts connections on its CQL port.
 func (n *localNode) awaitPort(ctx context.Context, p *process) error {
-	addr := net.JoinHostPort(n.ip, strconv.Itoa(n.port))
-	tick := time.NewTicker(portPoll)
-	defer tick.Stop()
-	dialer := net.Dialer{Timeout: time.Second}
-	for {
-		conn, err := dialer.DialContext(ctx, "tcp", addr)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-tick.C:
-		case <-p.done:
-			return n.exitError(p)
-		case <-ctx.Done():
-			return fmt.Errorf("cluster: %s does not answer on its CQL port yet (log: %s): %w", n.name, n.logFile, context.Cause(ctx))
-		}
+	err := AwaitPort(ctx, net.JoinHostPort(n.ip, strconv.Itoa(n.port)), p.done)
+	if errors.Is(err, ErrEnded) {
+		return n.exitError(p)
 	}
+	if err != nil {
+		return fmt.Errorf("cluster: %s does not answer on its CQL port yet (log: %s): %w", n.name, n.logFile, err)
+	}
+	return nil
 }
 
 // exitError says how the process ended, with the errors in its log.
 func (n *localNode) exitError(p *process) error {
-	e := &ExitError{Node: n.name, Status: p.status, LogFile: n.logFile}
-	f, err := os.Open(n.logFile)
+	return &ExitError{Node: n.name, Status: p.status, LogFile: n.logFile, Tail: Complaints(n.logFile, p.logPos)}
+}
+
+// Complaints returns what a node's log says went wrong since the byte from: a few
+// lines that look like errors, else its last lines. A log that cannot be read has none.
+func Complaints(logFile string, from int64) []string {
+	f, err := os.Open(logFile)
 	if err != nil {
-		return e
+		return nil
 	}
 	defer f.Close()
-	if _, err := f.Seek(p.logPos, 0); err != nil {
-		return e
+	if _, err := f.Seek(from, 0); err != nil {
+		return nil
 	}
 	const most = 8
 	var all, bad []string
@@ -208,11 +204,10 @@ func (n *localNode) exitError(p *process) error {
 			bad = append(bad, l)
 		}
 	}
-	e.Tail = all[max(0, len(all)-most):]
 	if len(bad) > 0 {
-		e.Tail = bad[:min(most, len(bad))]
+		return bad[:min(most, len(bad))]
 	}
-	return e
+	return all[max(0, len(all)-most):]
 }
 
 func (n *localNode) Kill(ctx context.Context) error {
@@ -271,7 +266,7 @@ func (n *localNode) freeze(ctx context.Context, op string, from, to State, sig s
 	}
 	n.mu.Unlock()
 	if err == nil {
-		err = awaitStopped(ctx, p.pid, to == Paused)
+		err = AwaitStopped(ctx, p.pid, to == Paused)
 	}
 	if err != nil {
 		return fmt.Errorf("cluster: %s %s: %w", op, n.name, err)

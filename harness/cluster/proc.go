@@ -30,11 +30,14 @@ func processLetter(path string) string {
 	return string(b[i+2])
 }
 
+// ProcessLetter is the state letter of a process (R, S, T …), "" if there is none.
+func ProcessLetter(pid int) string { return processLetter(procDir(pid)) }
+
 func procDir(pid int) string { return filepath.Join("/proc", strconv.Itoa(pid)) }
 
-// awaitStopped returns when every thread (want true), or no thread (want false),
+// AwaitStopped returns when every thread (want true), or no thread (want false),
 // of the process is in state T.
-func awaitStopped(ctx context.Context, pid int, want bool) error {
+func AwaitStopped(ctx context.Context, pid int, want bool) error {
 	tick := time.NewTicker(statePoll)
 	defer tick.Stop()
 	for {

@@ -45,14 +45,11 @@ type dataTemplate struct {
 
 func (t *dataTemplate) data(node string) string { return filepath.Join(t.dir, node) }
 
-// templateKey names everything that a template depends on. The Paxos variant and
-// the commit log's mode are not in it: they take effect at run time and have no part
-// in an empty ring.
+// templateKey names everything that a template depends on.
 func templateKey(config LocalConfig, java Java, jars []string) (string, error) {
 	h := sha256.New()
-	neutral := config
-	neutral.PaxosVariant, neutral.CommitLog = PaxosV2, CommitLogBatch
-	fmt.Fprint(h, templateFormat, config.Nodes, java.Path, java.Runtime, strings.TrimSpace(scripts.CassandraSums), logback)
+	neutral := config.neutral()
+	fmt.Fprint(h, templateFormat, config.Nodes, java.Path, java.Runtime, strings.TrimSpace(scripts.CassandraSums), Logback)
 	for i := range config.Nodes {
 		yaml, err := neutral.yamlFor(i, "DATA")
 		if err != nil {
@@ -146,7 +143,7 @@ func removeUnfinished(root string) error {
 // makeTemplate bootstraps a cluster, ends it in good order, and keeps its data
 // and the class archive under dir.
 func makeTemplate(ctx context.Context, network *sandbox.Network, config LocalConfig, java Java, jars []string, dir string) (err error) {
-	config.PaxosVariant, config.CommitLog = PaxosV2, CommitLogBatch
+	config = config.neutral()
 	config.LogDir = ""
 	began := time.Now()
 	// In the templates' own directory, so that the final rename stays on one file system.
@@ -175,7 +172,7 @@ func makeTemplate(ctx context.Context, network *sandbox.Network, config LocalCon
 	// In good order: memtables are flushed, and Java writes the archive.
 	stopCtx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	if err := l.each(func(n *localNode) error { return n.Stop(stopCtx) }); err != nil {
+	if err := l.nodes.Each(func(n *localNode) error { return n.Stop(stopCtx) }); err != nil {
 		return err
 	}
 	for _, n := range l.nodes {
@@ -227,8 +224,8 @@ func copyFile(from, to string) (err error) {
 	return err
 }
 
-// newLogDir makes a log directory in the cache and removes the oldest ones.
-func newLogDir(cacheDir, id string) (string, error) {
+// NewLogDir makes a log directory in the cache and removes the oldest ones.
+func NewLogDir(cacheDir, id string) (string, error) {
 	root := filepath.Join(cacheDir, "logs")
 	dir := filepath.Join(root, id)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

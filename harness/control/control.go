@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fencepost/harness/history"
+	"fencepost/harness/login"
 )
 
 // FD is the worker's end of the channel.
@@ -105,11 +106,15 @@ type Message struct {
 	// only asks), Reading what they then show (from it).
 	Clock   *history.Clock `json:"clock,omitempty"`
 	Reading *Reading       `json:"reading,omitempty"`
+	// Login is what the worker has to show to the cluster; the first message to a
+	// worker whose configuration says that it comes.
+	Login *login.Login `json:"login,omitempty"`
 }
 
-// Commands from the runner: arm, disarm, go, drain, stop, clock. From the worker: ready,
+// Commands from the runner: login, arm, disarm, go, drain, stop, clock. From the worker: ready,
 // hit, stats, stopped, error, and clock as the answer.
 const (
+	CmdLogin   = "login"
 	CmdArm     = "arm"
 	CmdDisarm  = "disarm"
 	CmdGo      = "go"
@@ -131,6 +136,9 @@ type Stats struct {
 	LeasesLost int64 `json:"leases_lost"`
 	// Enqueuing is how many enqueues are under way now.
 	Enqueuing int64 `json:"enqueuing,omitempty"`
+	// Operations is how many operations were recorded; only programs of users' own
+	// tell it.
+	Operations int64 `json:"operations,omitempty"`
 }
 
 // Reading is what a worker's clocks show at one instant.

@@ -29,6 +29,8 @@ func TestBadInput(t *testing.T) {
 		"negative duration": {func(t *testing.T) []string { return []string{"chaos", file(t, "phases: {before: -3s}\n")} }, `mine.yaml:3: duration -3s is negative`},
 		"unknown scenario":  {func(*testing.T) []string { return []string{"chaos", "no-such"} }, `unknown scenario "no-such"`},
 		"unknown system":    {func(*testing.T) []string { return []string{"chaos", "steady", "--system=broken/no-such"} }, `unknown system`},
+		"no such program":   {func(*testing.T) []string { return []string{"chaos", "steady", "--system=exec:./no-such --fast"} }, `exec:./no-such --fast: the program cannot be started`},
+		"clocks of others":  {func(*testing.T) []string { return []string{"chaos", "clock-jump", "--system=exec:sh mine"} }, `its fault clock changes the clocks`},
 		"unknown variant":   {func(*testing.T) []string { return []string{"chaos", "steady", "--paxos=v3"} }, `unknown Paxos variant "v3"`},
 		"other variant": {func(*testing.T) []string {
 			return []string{"chaos", "paxos-lease", "--cluster=up", "--paxos=v1"}

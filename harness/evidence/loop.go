@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"fencepost/checker"
+	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
 )
 
@@ -24,7 +24,8 @@ type Loop struct {
 	// Heal makes the cluster whole; it is called before a run that follows one
 	// that was not PASS. An error ends the loop: what comes after would not count.
 	Heal func(ctx context.Context) error
-	Out  io.Writer
+	// Show is told of each run that was done; nil: nobody.
+	Show func(progress.Event)
 	// Fresh runs jobs again that have a result; an old PASS is then replaced.
 	Fresh bool
 	// Retry runs jobs again whose verdict is not PASS.
@@ -103,13 +104,16 @@ func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, er
 			// It was cut short and shows nothing; it is done again.
 			return t, errors.Join(ErrInterrupted, rundir.Remove(r.Dir))
 		}
-		if err := l.keep(r, old); err != nil {
+		file, err := l.keep(r, old)
+		if err != nil {
 			return t, err
 		}
 		t.Ran++
 		t.count(Standing(append(slices.Clone(old), r)))
 		e.done(r.Took)
-		fmt.Fprintln(l.Out, line(t.Jobs, total, r, e))
+		if l.Show != nil {
+			l.Show(progress.Event{Kind: progress.KindResult, Result: told(t.Jobs, total, r, file, e)})
+		}
 		healthy = r.Verdict == checker.Pass
 		switch {
 		case interrupted:
@@ -136,44 +140,29 @@ func (l *Loop) one(ctx context.Context, j Job) (r Result, interrupted bool) {
 	return r, r.Info.Interrupted != "" || err != nil && ctx.Err() != nil
 }
 
-// keep stores the result; only then the directory of a PASS goes.
-func (l *Loop) keep(r Result, old []Result) error {
+// keep stores the result, in a file that it names; only then the directory of a PASS
+// goes.
+func (l *Loop) keep(r Result, old []Result) (string, error) {
 	file, err := l.Store.Put(r)
 	if err != nil {
-		return fmt.Errorf("store the result of %s (its run is in %s): %w", r.Job, r.Dir, err)
+		return "", fmt.Errorf("store the result of %s (its run is in %s): %w", r.Job, r.Dir, err)
 	}
 	if r.Verdict == checker.Pass {
-		return errors.Join(rundir.Remove(r.Dir), l.Store.replace(old))
+		return file, errors.Join(rundir.Remove(r.Dir), l.Store.replace(old))
 	}
-	fmt.Fprintf(l.Out, "  not PASS: %s is kept; stored as %s\n", orNone(r.Dir), file)
-	return nil
+	return file, nil
 }
 
-func orNone(dir string) string {
-	if dir == "" {
-		return "no run directory"
+// told is one run of the progress.
+func told(n, total int, r Result, file string, e eta) *progress.Result {
+	p := &progress.Result{
+		N: n, Total: total, Name: r.Job.String(), Verdict: string(r.Verdict), Fired: r.Fired(), Error: r.Error,
+		Took: r.Took.Seconds(), Left: e.rest().Seconds(), File: file,
 	}
-	return dir
-}
-
-// line is one run's line of the progress.
-func line(n, total int, r Result, e eta) string {
-	at := fmt.Sprintf("[%d]", n)
-	if total > 0 {
-		at = fmt.Sprintf("[%d/%d]", n, total)
+	if r.Verdict != checker.Pass {
+		p.Dir = r.Dir
 	}
-	s := fmt.Sprintf("%s %s  %s  %s", at, r.Job, r.Verdict, r.Took.Round(time.Second))
-	if f := r.Fired(); len(f) > 0 {
-		s += "  by " + strings.Join(f, ", ")
-	}
-	if r.Error != "" {
-		first, _, _ := strings.Cut(r.Error, "\n")
-		s += "  " + first
-	}
-	if left := e.rest(); left > 0 {
-		s += "  (about " + left.String() + " left)"
-	}
-	return s
+	return p
 }
 
 // eta estimates the rest from the mean of what was done.

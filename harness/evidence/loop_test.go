@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +11,9 @@ import (
 	"testing"
 
 	"fencepost/checker"
+	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
+	"fencepost/harness/terminal"
 )
 
 // runs is a stand-in for real runs: it makes a run's directory each time.
@@ -85,7 +86,7 @@ func TestInterruptedLoopDoesOnlyTheRest(t *testing.T) {
 	r := newRuns(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop, r.stopAt = cancel, 3
-	l := &Loop{Store: store, Run: r.run, Out: io.Discard}
+	l := &Loop{Store: store, Run: r.run}
 	tally, err := l.Do(ctx, slices.Values(jobs(5)), 5)
 	if !errors.Is(err, ErrInterrupted) || tally.Done != 2 {
 		t.Fatalf("done %d, error %v, want 2 and interrupted", tally.Done, err)
@@ -111,7 +112,7 @@ func TestInterruptedFailIsStored(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop, r.stopAt, r.verdicts[2] = cancel, 2, checker.Fail
 	store := NewStore(t.TempDir())
-	tally, err := (&Loop{Store: store, Run: r.run, Out: io.Discard}).Do(ctx, slices.Values(jobs(3)), 3)
+	tally, err := (&Loop{Store: store, Run: r.run}).Do(ctx, slices.Values(jobs(3)), 3)
 	if !errors.Is(err, ErrInterrupted) || tally.Worst != checker.Fail || len(r.dirs()) != 1 {
 		t.Errorf("worst %s, error %v, directories %v", tally.Worst, err, r.dirs())
 	}
@@ -138,7 +139,7 @@ func TestRedResultsStay(t *testing.T) {
 			t.Parallel()
 			store, r := NewStore(t.TempDir()), newRuns(t)
 			r.verdicts[1] = c.first
-			l := &Loop{Store: store, Run: r.run, Out: io.Discard}
+			l := &Loop{Store: store, Run: r.run}
 			if _, err := l.Do(t.Context(), slices.Values(jobs(1)), 1); err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +176,7 @@ func TestErrorsAreStoredAndTheSetGoesOn(t *testing.T) {
 	r.fail[2] = errors.New("no worker came up\nmore")
 	healed := 0
 	var out strings.Builder
-	l := &Loop{Store: store, Run: r.run, Out: &out, Heal: func(context.Context) error { healed++; return nil }}
+	l := &Loop{Store: store, Run: r.run, Show: progress.NewText(&out, terminal.Style{}).Show, Heal: func(context.Context) error { healed++; return nil }}
 	tally, err := l.Do(t.Context(), slices.Values(jobs(3)), 3)
 	if err != nil || tally.Done != 3 || tally.Worst != Error || ExitCode(tally.Worst) != 2 || healed != 1 {
 		t.Errorf("tally %+v, healed %d times, error %v", tally, healed, err)
@@ -193,7 +194,7 @@ func TestClusterThatCannotBeHealedEndsTheLoop(t *testing.T) {
 	t.Parallel()
 	r := newRuns(t)
 	r.verdicts[1] = checker.Invalid
-	l := &Loop{Store: NewStore(t.TempDir()), Run: r.run, Out: io.Discard, Heal: func(context.Context) error { return errors.New("n2 is dead") }}
+	l := &Loop{Store: NewStore(t.TempDir()), Run: r.run, Heal: func(context.Context) error { return errors.New("n2 is dead") }}
 	tally, err := l.Do(t.Context(), slices.Values(jobs(3)), 3)
 	if err == nil || !strings.Contains(err.Error(), "n2 is dead") || tally.Ran != 1 {
 		t.Errorf("tally %+v, error %v", tally, err)
@@ -204,7 +205,7 @@ func TestStopAtRed(t *testing.T) {
 	t.Parallel()
 	r := newRuns(t)
 	r.verdicts[2] = checker.Unknown
-	l := &Loop{Store: NewStore(t.TempDir()), Run: r.run, Out: io.Discard, StopAtRed: true}
+	l := &Loop{Store: NewStore(t.TempDir()), Run: r.run, StopAtRed: true}
 	if tally, err := l.Do(t.Context(), slices.Values(jobs(4)), 0); err != nil || tally.Ran != 2 || tally.Worst != checker.Unknown {
 		t.Errorf("tally %+v, error %v", tally, err)
 	}

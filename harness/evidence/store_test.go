@@ -2,7 +2,6 @@ package evidence
 
 import (
 	"errors"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -63,7 +62,7 @@ func TestBadFileIsReportedNotSkipped(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := newRuns(t)
-			_, err = (&Loop{Store: store, Run: r.run, Out: io.Discard}).Do(t.Context(), slices.Values(jobs(2)), 2)
+			_, err = (&Loop{Store: store, Run: r.run}).Do(t.Context(), slices.Values(jobs(2)), 2)
 			var bad *FileError
 			if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), name) || len(r.did) > 0 {
 				t.Errorf("error %v, runs %v, want %q", err, r.did, c.want)

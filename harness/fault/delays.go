@@ -2,15 +2,16 @@ package fault
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
+	"fencepost/harness/cluster"
 	"fencepost/harness/link"
 	"fencepost/harness/workload"
 )
@@ -100,29 +101,42 @@ func (a *activeLatency) Probe(ctx context.Context) Evidence {
 		return Evidence{Text: "no byte was delayed"}
 	}
 	ev := Evidence{Proven: true, Text: fmt.Sprintf("%d bytes delayed by %s ± %s each way", delayed, a.mode.Latency, a.mode.Jitter)}
-	slow, err := cqlRoundTrip(ctx, a.through.Addr())
+	n, known := a.env.Cluster.Node(a.through.To())
+	if !known {
+		ev.also(false, "no node %s", a.through.To())
+		return ev
+	}
+	slow, err := a.env.cqlRoundTrip(ctx, a.through.Addr(), n)
 	if err != nil {
 		ev.also(false, "a probe through %s failed: %s", a.through.Name(), firstLine(err))
 		return ev
 	}
 	least := 2 * (a.mode.Latency - a.mode.Jitter)
 	ev.also(slow >= least, "a round trip through %s took %d ms, at least %d are due", a.through.Name(), slow.Milliseconds(), least.Milliseconds())
-	if n, ok := a.env.Cluster.Node(a.through.To()); ok {
-		if fast, err := cqlRoundTrip(ctx, net.JoinHostPort(n.IP(), strconv.Itoa(a.env.Cluster.CQLPort()))); err == nil {
-			ev.Text += fmt.Sprintf(", one past it %d ms", fast.Milliseconds())
-		}
+	if fast, err := a.env.cqlRoundTrip(ctx, cluster.AddrOf(a.env.Cluster, n), n); err == nil {
+		ev.Text += fmt.Sprintf(", one past it %d ms", fast.Milliseconds())
 	}
 	return ev
 }
 
-// cqlRoundTrip sends OPTIONS, which needs no login, and awaits the answer's header.
-func cqlRoundTrip(ctx context.Context, addr string) (time.Duration, error) {
+// cqlRoundTrip sends OPTIONS, which needs no login, to the node by way of addr and
+// awaits the answer's header.
+func (e *Env) cqlRoundTrip(ctx context.Context, addr string, n cluster.Node) (time.Duration, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close()
+	defer func() { conn.Close() }()
+	if e.TLS != nil {
+		if t := e.TLS(n.IP()); t != nil {
+			secured := tls.Client(conn, t)
+			if err := secured.HandshakeContext(ctx); err != nil {
+				return 0, err
+			}
+			conn = secured
+		}
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
 			return 0, err

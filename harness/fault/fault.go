@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"sort"
@@ -91,6 +92,9 @@ type Env struct {
 	// Read makes a SERIAL read with the node as coordinator, to see whether
 	// consensus is reachable through it.
 	Read func(ctx context.Context, node string) error
+	// TLS is the configuration of a connection to the node with this IP; nil, or a nil
+	// result: no TLS.
+	TLS func(ip string) *tls.Config
 
 	claims claims
 }
@@ -134,6 +138,10 @@ type entry struct {
 
 // jobsOnly are the faults of what only workers with jobs have.
 var jobsOnly = []string{"partition-peers", "heartbeat-loss"}
+
+// NeedsClocks reports whether the fault changes clocks of fencepost's own workers, which
+// no other program reads.
+func NeedsClocks(name string) bool { return name == "clock" || name == "suspend" }
 
 // NeedsJobs reports whether the fault is one of job scenarios only.
 func NeedsJobs(name string) bool { return slices.Contains(jobsOnly, name) }

@@ -85,6 +85,9 @@ func echoLink(t *testing.T) (*link.Link, net.Conn) {
 	}
 	t.Cleanup(func() { conn.Close() })
 	roundTrip(t, conn)
+	// An echo can be here before the write that carried its request has returned,
+	// which is when the request counts.
+	await(t, l, "at rest", func(n link.Counters) bool { return n.Up.PassedBytes == 4 && n.Down.PassedBytes == 4 })
 	return l, conn
 }
 

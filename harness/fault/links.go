@@ -174,12 +174,13 @@ func (l workerLinks) store() []*link.Link { return slices.Concat(l.lock, l.beat)
 
 func (l workerLinks) all() []*link.Link { return slices.Concat(l.lock, l.beat, l.sink) }
 
-// workerLinks returns the workers' links to the nodes.
+// workerLinks returns the workers' links to the nodes, and to a sink that is on none of them.
 func (e *Env) workerLinks(workers []string) (out workerLinks, err error) {
 	if _, err := e.workers(workers); err != nil {
 		return out, err
 	}
 	for _, w := range workers {
+		out.sink = append(out.sink, e.WorkerLinks.Between(w, fleet.SinkHost)...)
 		for _, n := range e.Cluster.Nodes() {
 			for _, l := range e.WorkerLinks.Between(w, n.Name()) {
 				switch l.Purpose() {

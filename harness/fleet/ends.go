@@ -21,7 +21,7 @@ func (w *Worker) Kill(by string) error {
 	l.mu.Lock()
 	l.killed = by
 	l.mu.Unlock()
-	if err := l.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := l.signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill %s: %w", w.name, err)
 	}
 	<-l.done
@@ -43,7 +43,7 @@ func (w *Worker) signal(ctx context.Context, sig syscall.Signal, want func(strin
 	if err != nil {
 		return err
 	}
-	if err := l.cmd.Process.Signal(sig); err != nil {
+	if err := l.signal(sig); err != nil {
 		return fmt.Errorf("%s to %s: %w", sig, w.name, err)
 	}
 	tick := time.NewTicker(time.Millisecond)
@@ -64,6 +64,9 @@ func (w *Worker) Stop(ctx context.Context) error {
 	if l == nil || !l.running() {
 		return nil
 	}
+	if l.agent != nil {
+		return w.Terminate(ctx)
+	}
 	l.mu.Lock()
 	l.told = true
 	l.mu.Unlock()
@@ -82,7 +85,7 @@ func (w *Worker) Terminate(ctx context.Context) error {
 	l.mu.Lock()
 	l.told = true
 	l.mu.Unlock()
-	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := l.signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("SIGTERM to %s: %w", w.name, err)
 	}
 	return w.ended(ctx, l)
@@ -92,8 +95,15 @@ func (w *Worker) Terminate(ctx context.Context) error {
 func (w *Worker) ended(ctx context.Context, l *life) error {
 	select {
 	case <-l.done:
+		if l.err != nil && l.agent != nil {
+			return fmt.Errorf("%s was told to end (SIGTERM) and did so with %w, not with exit code 0%s", l.name, l.err, l.lastWords())
+		}
 		return l.err
 	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("%s did not end in time and was killed: %w", w.name, ctx.Err()), w.Kill("runner: did not stop in time"))
+		err := fmt.Errorf("%s did not end in time and was killed: %w", w.name, ctx.Err())
+		if l.agent != nil {
+			err = fmt.Errorf("%s did not end in time after SIGTERM and was killed: %w%s", l.name, ctx.Err(), l.lastWords())
+		}
+		return errors.Join(err, w.Kill("runner: did not stop in time"))
 	}
 }

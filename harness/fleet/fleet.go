@@ -4,14 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"fencepost/harness/control"
 	"fencepost/harness/history"
 	"fencepost/harness/link"
+	"fencepost/harness/login"
+	"fencepost/harness/own"
 	"fencepost/harness/workload"
 )
 
@@ -27,11 +33,24 @@ const (
 // Peers is where the links between workers begin.
 const Peers = "peers"
 
+// SinkHost is where the sink link of a user's own program leads; the sink of fencepost's
+// own workers is on the nodes.
+const SinkHost = "sink"
+
 // Node is where a worker's links lead.
 type Node struct {
 	Name string // "n1"
 	IP   string
 	Port int // CQL
+	// Addr is host:port where it is reached; "" for IP and Port.
+	Addr string
+}
+
+func (n Node) addr() string {
+	if n.Addr != "" {
+		return n.Addr
+	}
+	return net.JoinHostPort(n.IP, strconv.Itoa(n.Port))
 }
 
 // Config describes a fleet.
@@ -46,9 +65,24 @@ type Config struct {
 	ListenIP   string // where the links listen, default 127.0.0.1
 	HistoryDir string
 	LogDir     string
-	Recorder   *history.Recorder // for crash notes
+	// Login is what every worker is given to show to the cluster; nil: nothing.
+	Login    *login.Login
+	Recorder *history.Recorder // for crash notes
 	// Unexpected is called when a worker process ends that nobody killed or stopped.
 	Unexpected func(worker string, err error)
+	// Own is a user's program that is run instead of Binary; nil: none.
+	Own *Own
+	// ReadyTimeout bounds a worker's start. Default DefaultReadyTimeout.
+	ReadyTimeout time.Duration
+}
+
+// Own is a user's program as the worker of a fleet.
+type Own struct {
+	Name    string // of the system
+	Program own.Program
+	Control *own.Control
+	Offer   own.Offer
+	Sink    string // where the HTTP sink listens, "ip:port"
 }
 
 // Hit is a client standing at an armed point.
@@ -82,10 +116,19 @@ func New(cfg Config) (*Fleet, error) {
 	if cfg.ListenIP == "" {
 		cfg.ListenIP = "127.0.0.1"
 	}
+	if cfg.ReadyTimeout <= 0 {
+		cfg.ReadyTimeout = DefaultReadyTimeout
+	}
 	f := &Fleet{cfg: cfg, hits: map[int]*arming{}}
 	for i := range cfg.Workers {
 		w := &Worker{fleet: f, name: fmt.Sprintf("w%d", i+1), lock: map[string]string{}, sink: map[string]string{}, beat: map[string]string{}}
 		purposes := map[string]map[string]string{"": w.lock, SinkPurpose: w.sink}
+		if cfg.Own != nil {
+			delete(purposes, SinkPurpose)
+			if err := w.linkSink(cfg); err != nil {
+				return nil, err
+			}
+		}
 		if cfg.Worker.Jobs != nil {
 			purposes[BeatPurpose] = w.beat
 		}
@@ -93,7 +136,7 @@ func New(cfg Config) (*Fleet, error) {
 			for purpose, addrs := range purposes {
 				l, err := cfg.Links.Add(link.Spec{
 					From: w.name, To: n.Name, Purpose: purpose,
-					Listen: cfg.ListenIP + ":0", Upstream: fmt.Sprintf("%s:%d", n.IP, n.Port), Seed: cfg.Worker.Seed,
+					Listen: cfg.ListenIP + ":0", Upstream: n.addr(), Seed: cfg.Worker.Seed,
 				})
 				if err != nil {
 					return nil, fmt.Errorf("link %s->%s: %w", w.name, n.Name, err)
@@ -102,7 +145,7 @@ func New(cfg Config) (*Fleet, error) {
 			}
 		}
 		if cfg.Worker.Jobs != nil {
-			if err := w.listen(cfg); err != nil {
+			if err := w.listen(cfg, i+1); err != nil {
 				return nil, err
 			}
 		}
@@ -113,6 +156,13 @@ func New(cfg Config) (*Fleet, error) {
 
 // Start starts every worker and waits until all are ready.
 func (f *Fleet) Start(ctx context.Context) error {
+	if f.cfg.Own != nil { // what ails one ails all: the first error tells it
+		g, ctx := errgroup.WithContext(ctx)
+		for _, w := range f.workers {
+			g.Go(func() error { return w.Start(ctx) })
+		}
+		return g.Wait()
+	}
 	errs := make([]error, len(f.workers))
 	var wg sync.WaitGroup
 	for i, w := range f.workers {

@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,12 +15,16 @@ import (
 	"fencepost/harness/control"
 	"fencepost/harness/history"
 	"fencepost/harness/link"
+	"fencepost/harness/login"
 	"fencepost/harness/workload"
 )
 
 // TestMain doubles as the worker: started with a worker's configuration, the
-// test binary is one that reaches the point holding over and over.
+// test binary is one that reaches the point holding over and over, or a user's own program.
 func TestMain(m *testing.M) {
+	if os.Getenv("FENCEPOST_TASK") != "" {
+		os.Exit(ownProgram())
+	}
 	if os.Getenv(workload.ConfigEnv) != "" {
 		os.Exit(testWorker())
 	}
@@ -37,6 +43,15 @@ func testWorker() int {
 	if cfg.Variant == "dies" {
 		_ = conn.Send(control.Message{Cmd: control.CmdError, Error: "as planned"})
 		return 5
+	}
+	if cfg.AwaitLogin != (cfg.Variant == "wants a login") {
+		return 6
+	}
+	if cfg.AwaitLogin {
+		m, err := conn.Receive()
+		if err != nil || m.Cmd != control.CmdLogin || m.Login == nil || m.Login.Password != "s3cret-enough-to-find" {
+			return 7
+		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	gate := control.NewGate(conn.Send)
@@ -121,6 +136,35 @@ func (r *rig) notes(t *testing.T) []history.Event {
 		t.Fatal(err)
 	}
 	return h.Events
+}
+
+// A login comes to every life of a worker, by the control channel and no other way.
+func TestLoginIsHandedOver(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cret-enough-to-find"
+	r := newRig(t, 1, "wants a login")
+	r.cfg.Login = &login.Login{Username: "u", Password: secret}
+	w := r.Workers()[0]
+	for range 2 {
+		if err := w.Start(t.Context()); err != nil { // it says so only when it has the right one
+			t.Fatal(err)
+		}
+		for _, what := range []string{"environ", "cmdline"} {
+			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", w.PID(), what))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if what == "environ" && !strings.Contains(string(b), workload.ConfigEnv) {
+				t.Fatal("the environment is not the worker's")
+			}
+			if strings.Contains(string(b), secret) {
+				t.Errorf("%s shows the password", what)
+			}
+		}
+		if err := w.Kill("the test"); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestKillAndNextLife(t *testing.T) {
@@ -247,5 +291,21 @@ func TestUnexpectedDeathIsReported(t *testing.T) {
 	}
 	if n := r.notes(t); len(n) != 1 || n[0].Op != history.NoteCrash {
 		t.Errorf("notes %+v", n)
+	}
+}
+
+// TestEveryWorkerListensAtAnAddressOfItsOwn, where no outgoing connection has a port.
+func TestEveryWorkerListensAtAnAddressOfItsOwn(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{"127.0.0.1": true}
+	for n := 1; n <= 16; n++ {
+		ip := ownIP("127.0.0.1", n)
+		if seen[ip] || !net.ParseIP(ip).IsLoopback() {
+			t.Errorf("worker %d: %s", n, ip)
+		}
+		seen[ip] = true
+	}
+	if got := ownIP("10.1.2.3", 1); got != "10.1.2.3" {
+		t.Errorf("not on loopback: %s", got)
 	}
 }

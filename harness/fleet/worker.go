@@ -16,11 +16,12 @@ import (
 	"fencepost/harness/control"
 	"fencepost/harness/history"
 	"fencepost/harness/link"
+	"fencepost/harness/own"
 	"fencepost/harness/workload"
 )
 
-// readyTimeout bounds a worker's start: connecting two sessions to a busy cluster.
-const readyTimeout = 45 * time.Second
+// DefaultReadyTimeout bounds a worker's start: connecting two sessions to a busy cluster.
+const DefaultReadyTimeout = 45 * time.Second
 
 // Worker is one worker over all its lives.
 type Worker struct {
@@ -32,6 +33,7 @@ type Worker struct {
 	// serves is where the process listens for other workers, peers the link by
 	// which they reach it; "" for workers that none talk to.
 	serves, peers string
+	httpSink      string // of a user's own program: its link to the sink
 
 	mu    sync.Mutex
 	lives int
@@ -45,6 +47,7 @@ type life struct {
 	name   string
 	cmd    *exec.Cmd
 	conn   *control.Conn
+	agent  *own.Agent // of a user's own program; nil for fencepost's worker
 	log    *os.File
 	ready  chan struct{}
 	done   chan struct{} // closed when the process has been waited for
@@ -59,8 +62,8 @@ type life struct {
 
 // listen finds an address for the worker's processes, which all of its lives use
 // (nobody listens while none runs, so that others are refused), and makes the link to it.
-func (w *Worker) listen(cfg Config) error {
-	free, err := net.Listen("tcp", cfg.ListenIP+":0")
+func (w *Worker) listen(cfg Config, number int) error {
+	free, err := net.Listen("tcp", ownIP(cfg.ListenIP, number)+":0")
 	if err != nil {
 		return fmt.Errorf("an address for %s: %w", w.name, err)
 	}
@@ -76,6 +79,16 @@ func (w *Worker) listen(cfg Config) error {
 	}
 	w.peers = l.Addr()
 	return nil
+}
+
+// ownIP is the address at which the worker of a number listens. On the one from which
+// everybody connects, an outgoing connection may be given the worker's port while none
+// of its lives holds it; on loopback there are enough for one each.
+func ownIP(listen string, number int) string {
+	if listen == "127.0.0.1" && number < 255 {
+		return fmt.Sprintf("127.0.1.%d", number)
+	}
+	return listen
 }
 
 // Name is "w1".
@@ -128,6 +141,9 @@ func (w *Worker) current() *life {
 	return w.cur
 }
 
+// Stats are the worker's totals.
+func (w *Worker) Stats() control.Stats { return w.stats() }
+
 func (w *Worker) stats() control.Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,6 +166,7 @@ func add(sum *control.Stats, s control.Stats) {
 	sum.Unknown += s.Unknown
 	sum.LeasesLost += s.LeasesLost
 	sum.Enqueuing += s.Enqueuing
+	sum.Operations += s.Operations
 }
 
 func (l *life) running() bool {
@@ -170,26 +187,45 @@ func (w *Worker) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", w.name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	if shown := w.fleet.cfg.Login; shown != nil {
+		if err := l.conn.Send(control.Message{Cmd: control.CmdLogin, Login: shown}); err != nil && l.running() {
+			return fmt.Errorf("start %s: hand its login over: %w", w.name, errors.Join(err, w.Kill("runner")))
+		}
+	}
+	limit := w.fleet.cfg.ReadyTimeout
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	select {
 	case <-l.ready:
 		return nil
 	case <-l.done:
-		return fmt.Errorf("%s ended before it was ready: %w%s (its log: %s)", l.name, l.err, l.lastWords(), l.log.Name())
+		return fmt.Errorf("%s ended before it was ready: %w%s", l.name, l.ending(), l.lastWords())
 	case <-ctx.Done():
 		_ = w.Kill("runner")
-		return fmt.Errorf("%s was not ready within %s (its log: %s): %w", l.name, readyTimeout, l.log.Name(), ctx.Err())
+		return fmt.Errorf("%s was not ready within %s: %w%s", l.name, limit, ctx.Err(), l.lastWords())
 	}
 }
 
+// lastWords is what a worker said of its end, and where there is more.
 func (l *life) lastWords() string {
+	if l.agent != nil {
+		return own.LastWords(l.log.Name())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.fault == "" {
-		return ""
+	words := ""
+	if l.fault != "" {
+		words = ": " + l.fault
 	}
-	return ": " + l.fault
+	return fmt.Sprintf("%s (its log: %s)", words, l.log.Name())
+}
+
+// ending is how a process ended that was not to.
+func (l *life) ending() error {
+	if l.err != nil {
+		return l.err
+	}
+	return errors.New("it ended of itself, with exit code 0")
 }
 
 func (w *Worker) spawn() (*life, error) {
@@ -203,33 +239,25 @@ func (w *Worker) spawn() (*life, error) {
 	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), done: make(chan struct{}), clocks: make(chan control.Reading, 1)}
 	cfg := w.fleet.cfg.Worker
 	cfg.Worker, cfg.Life, cfg.LockNodes, cfg.SinkNodes, cfg.BeatNodes = w.name, l.name, w.lock, w.sink, w.beat
-	cfg.History = w.fleet.historyFile(l.name)
+	cfg.History, cfg.AwaitLogin = w.fleet.historyFile(l.name), w.fleet.cfg.Login != nil
 	if cfg.Jobs != nil {
 		j := *cfg.Jobs
 		j.Listen, j.Advertise = w.serves, w.peers
 		cfg.Jobs = &j
 	}
-	env, err := cfg.Encode()
-	if err != nil {
-		return nil, err
-	}
 	conn, theirs, err := control.Pair()
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
 	if l.log, err = os.Create(filepath.Join(w.fleet.cfg.LogDir, l.name+".log")); err != nil {
-		conn.Close()
-		return nil, err
+		return nil, errors.Join(err, conn.Close(), theirs.Close())
 	}
 	l.conn = conn
-	l.cmd = exec.Command(w.fleet.cfg.Binary)
-	l.cmd.Env = append(os.Environ(), workload.ConfigEnv+"="+env)
-	l.cmd.Stdout, l.cmd.Stderr = l.log, l.log
-	l.cmd.ExtraFiles = []*os.File{theirs}
-	// A group of its own: Ctrl-C reaches the runner alone, which ends workers in order.
-	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := l.cmd.Start(); err != nil {
+	start := l.startWorker
+	if w.fleet.cfg.Own != nil {
+		start = l.startOwn
+	}
+	if err := start(cfg, theirs); err != nil {
 		conn.Close()
 		l.log.Close()
 		return nil, err
@@ -238,6 +266,22 @@ func (w *Worker) spawn() (*life, error) {
 	go l.listen()
 	go l.wait()
 	return l, nil
+}
+
+// startWorker starts fencepost's own worker, which inherits its end of the channel.
+func (l *life) startWorker(cfg workload.Config, theirs *os.File) error {
+	defer theirs.Close()
+	env, err := cfg.Encode()
+	if err != nil {
+		return err
+	}
+	l.cmd = exec.Command(l.worker.fleet.cfg.Binary)
+	l.cmd.Env = append(os.Environ(), workload.ConfigEnv+"="+env)
+	l.cmd.Stdout, l.cmd.Stderr = l.log, l.log
+	l.cmd.ExtraFiles = []*os.File{theirs}
+	// A group of its own: Ctrl-C reaches the runner alone, which ends workers in order.
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return l.cmd.Start()
 }
 
 // listen handles what the worker says until its channel closes.
@@ -276,6 +320,9 @@ func (l *life) listen() {
 // wait reaps the process and records a death that nobody asked for.
 func (l *life) wait() {
 	l.err = l.cmd.Wait()
+	if l.agent != nil {
+		l.endOwn()
+	}
 	close(l.done)
 	l.conn.Close()
 	l.log.Close()
@@ -287,11 +334,7 @@ func (l *life) wait() {
 		return
 	}
 	if !told || l.err != nil {
-		err := l.err
-		if err == nil {
-			err = errors.New("it ended of itself")
-		}
-		err = fmt.Errorf("%w%s", err, l.lastWords())
+		err := fmt.Errorf("%w%s", l.ending(), l.lastWords())
 		l.worker.fleet.cfg.Recorder.Record(history.Event{Proc: l.name, Type: history.Note, Op: history.NoteCrash, Error: err.Error()})
 		if l.worker.fleet.cfg.Unexpected != nil {
 			l.worker.fleet.cfg.Unexpected(l.name, err)

@@ -71,7 +71,7 @@ func (p *part) fill() {
 		return
 	}
 	defer f.Close()
-	p.read, p.err = readInto(io.LimitReader(f, p.size), p.name, p.room)
+	p.read, p.err = readInto(io.LimitReader(f, p.size), p.name, p.room, nil)
 }
 
 // readParts reads the files into one slice of events, several files at a time,

@@ -61,70 +61,108 @@ func ReadFiles(files ...string) (*History, error) {
 // Read reads one history file. A torn last line (no newline, not a whole
 // event) is dropped and counted; anything else malformed is a *FormatError.
 func Read(r io.Reader, name string) (*History, error) {
-	return readInto(r, name, nil)
+	return readInto(r, name, nil, nil)
 }
 
-// readInto is Read with room for the events.
-func readInto(r io.Reader, name string, room []Event) (*History, error) {
-	h := &History{Events: room}
+// Follow reads one history file like Read, and hands on each event as it comes: r may
+// be a file that is being written.
+func Follow(r io.Reader, name string, each func(*Event)) error {
+	_, err := readInto(r, name, nil, each)
+	return err
+}
+
+// readInto is Read with room for the events; each, if not nil, gets every event.
+func readInto(r io.Reader, name string, room []Event, each func(*Event)) (*History, error) {
+	lr := newLineReader(name, room)
 	br := bufio.NewReaderSize(r, 1<<16)
-	dec := newLineDecoder()
-	open := map[int64]int{}
-	names := interner{}
 	var line []byte
-	for n := 1; ; n++ {
+	for {
 		var whole bool
 		var err error
 		line, whole, err = readLine(br, line[:0])
 		if err == io.EOF {
 			break
 		}
-		bad := func(format string, args ...any) error {
-			return &FormatError{File: name, Line: n, Reason: fmt.Sprintf(format, args...)}
-		}
 		if err != nil {
-			return nil, bad("%v", err)
+			lr.n++
+			return nil, lr.bad("%v", err)
 		}
-		if n == 1 {
-			var head Header
-			if err := dec.decode(line, &head); err != nil {
-				if !whole {
-					return nil, bad("torn header: the file holds no history")
-				}
-				return nil, bad("header: %v", err)
-			}
-			if head.Format != Format {
-				return nil, bad("header: format is %q, want %q", head.Format, Format)
-			}
-			if head.Version != FormatVersion {
-				return nil, bad("header: format version %d is not supported (this tool reads version %d)", head.Version, FormatVersion)
-			}
-			if head.Proc == "" || head.Proc != Life(head.Proc) {
-				return nil, bad("header: proc is %q, want a process life (w1.1, %s)", head.Proc, Harness)
-			}
-			h.Headers = append(h.Headers, head)
-			continue
+		had := len(lr.h.Events)
+		if err := lr.add(line, whole); err != nil {
+			return nil, err
 		}
-		h.Events = append(h.Events, Event{})
-		e := &h.Events[len(h.Events)-1]
-		if err := dec.decode(line, e); err != nil {
-			if !whole {
-				h.Torn++
-				h.Events = h.Events[:len(h.Events)-1]
-				break
-			}
-			return nil, bad("%v", err)
-		}
-		e.File, e.Line = name, n
-		names.intern(e)
-		if err := h.validate(e, open); err != nil {
-			return nil, bad("%v", err)
+		if each != nil && len(lr.h.Events) > had {
+			each(&lr.h.Events[had])
 		}
 	}
-	if len(h.Headers) == 0 {
+	if len(lr.h.Headers) == 0 {
 		return nil, &FormatError{File: name, Line: 1, Reason: "empty file: no header"}
 	}
-	return h, nil
+	return lr.h, nil
+}
+
+// lineReader makes a history of a file's lines.
+type lineReader struct {
+	name  string
+	h     *History
+	n     int // lines so far
+	dec   *lineDecoder
+	open  map[int64]int
+	names interner
+}
+
+func newLineReader(name string, room []Event) *lineReader {
+	return &lineReader{name: name, h: &History{Events: room}, dec: newLineDecoder(), open: map[int64]int{}, names: interner{}}
+}
+
+func (r *lineReader) bad(format string, args ...any) error {
+	return &FormatError{File: r.name, Line: r.n, Reason: fmt.Sprintf(format, args...)}
+}
+
+// add reads one line. One that is not whole (without its newline) is the last.
+func (r *lineReader) add(line []byte, whole bool) error {
+	r.n++
+	if r.n == 1 {
+		return r.header(line, whole)
+	}
+	h := r.h
+	h.Events = append(h.Events, Event{})
+	e := &h.Events[len(h.Events)-1]
+	if err := r.dec.decode(line, e); err != nil {
+		if !whole {
+			h.Torn++
+			h.Events = h.Events[:len(h.Events)-1]
+			return nil
+		}
+		return r.bad("%v", err)
+	}
+	e.File, e.Line = r.name, r.n
+	r.names.intern(e)
+	if err := h.validate(e, r.open); err != nil {
+		return r.bad("%v", err)
+	}
+	return nil
+}
+
+func (r *lineReader) header(line []byte, whole bool) error {
+	var head Header
+	if err := r.dec.decode(line, &head); err != nil {
+		if !whole {
+			return r.bad("torn header: the file holds no history")
+		}
+		return r.bad("header: %v", err)
+	}
+	if head.Format != Format {
+		return r.bad("header: format is %q, want %q", head.Format, Format)
+	}
+	if head.Version != FormatVersion {
+		return r.bad("header: format version %d is not supported (this tool reads version %d)", head.Version, FormatVersion)
+	}
+	if head.Proc == "" || head.Proc != Life(head.Proc) {
+		return r.bad("header: proc is %q, want a process life (w1.1, %s)", head.Proc, Harness)
+	}
+	r.h.Headers = append(r.h.Headers, head)
+	return nil
 }
 
 // readLine appends a line without its newline to line and says whether the

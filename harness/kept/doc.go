@@ -14,6 +14,8 @@
 //	status says what is up
 //	down   ends everything
 //
+// A cluster on containers is kept without a sandbox; all the rest is the same.
+//
 // A client hands its standard input, output and error over as file descriptors
 // (SCM_RIGHTS) and then only waits: bytes are never copied. Signals that the
 // client gets are sent on as messages; if the connection ends, the work ends.

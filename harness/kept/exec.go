@@ -72,13 +72,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 		}
 		return name, executable(name)
 	}
-	search := ""
-	for _, e := range env {
-		if v, ok := strings.CutPrefix(e, "PATH="); ok {
-			search = v
-		}
-	}
-	for _, d := range filepath.SplitList(search) {
+	for _, d := range filepath.SplitList(Getenv(env)("PATH")) {
 		if !filepath.IsAbs(d) {
 			d = filepath.Join(dir, d)
 		}
@@ -98,4 +92,16 @@ func executable(path string) error {
 		return fmt.Errorf("%s: %w", path, os.ErrPermission)
 	}
 	return nil
+}
+
+// Getenv is os.Getenv for another process's environment.
+func Getenv(env []string) func(string) string {
+	return func(name string) (value string) {
+		for _, e := range env {
+			if v, ok := strings.CutPrefix(e, name+"="); ok {
+				value = v // the last one counts, as for os/exec
+			}
+		}
+		return value
+	}
 }

@@ -4,6 +4,7 @@
 //	plan.yaml       the scenario with every drawn value
 //	run.json        Info: versions, seed, command line, machine
 //	history/*.jsonl the record
+//	progress.jsonl  how the run went on
 //	logs/           the output of every process
 //	verdict.json    the checker's Result
 //	report.html     and plots/, *.csv, report.json beside it
@@ -25,6 +26,8 @@ const (
 	LogDir      = "logs"
 	VerdictFile = "verdict.json"
 	ReportFile  = "report.html"
+	// ProgressFile is how the run went on (package progress).
+	ProgressFile = "progress.jsonl"
 )
 
 // Info is run.json.
@@ -56,6 +59,9 @@ type Info struct {
 	Interrupted string            `json:"interrupted,omitempty"`
 	Versions    map[string]string `json:"versions"` // fencepost (git commit), cassandra, go, paxos_variant …
 	Machine     map[string]string `json:"machine"`  // cores, memory, kernel, load
+	// Notes are what weakens the verdict and is no fault of the run's: of a cluster
+	// that is not the harness's own.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // WriteJSON writes v as indented JSON, atomically.

@@ -31,20 +31,48 @@ func (h *Host) Redirect(dstIP string, dstPort int, toIP string, toPort int) erro
 	if err != nil {
 		return fmt.Errorf("sandbox: redirect on %s: nftables: %w", h.name, err)
 	}
+	if err := addRedirect(conn, !h.nft, dst, uint16(dstPort), to, uint16(toPort)); err != nil {
+		return fmt.Errorf("sandbox: redirect on %s of %s:%d: %w", h.name, dstIP, dstPort, err)
+	}
+	h.nft = true
+	return nil
+}
+
+// RedirectHere is [Host.Redirect] for the network namespace that this process is
+// in. It needs CAP_NET_ADMIN there; first makes the table that the others join.
+func RedirectHere(first bool, dstIP string, dstPort int, toIP string, toPort int) error {
+	dst, err := ipv4(dstIP, dstPort)
+	if err != nil {
+		return fmt.Errorf("sandbox: redirect: %w", err)
+	}
+	to, err := ipv4(toIP, toPort)
+	if err != nil {
+		return fmt.Errorf("sandbox: redirect: %w", err)
+	}
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("sandbox: redirect: nftables: %w", err)
+	}
+	if err := addRedirect(conn, first, dst, uint16(dstPort), to, uint16(toPort)); err != nil {
+		return fmt.Errorf("sandbox: redirect of %s:%d: %w", dstIP, dstPort, err)
+	}
+	return nil
+}
+
+func addRedirect(conn *nftables.Conn, first bool, dst [4]byte, dstPort uint16, to [4]byte, toPort uint16) error {
 	table := &nftables.Table{Name: tableName, Family: nftables.TableFamilyIPv4}
 	chain := &nftables.Chain{
 		Name: "out", Table: table, Type: nftables.ChainTypeNAT,
 		Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityNATDest,
 	}
-	if !h.nft {
+	if first {
 		conn.AddTable(table)
 		conn.AddChain(chain)
 	}
-	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: dnat(dst, uint16(dstPort), to, uint16(toPort))})
+	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: dnat(dst, dstPort, to, toPort)})
 	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("sandbox: redirect on %s of %s:%d: nftables NAT rule: %w", h.name, dstIP, dstPort, err)
+		return fmt.Errorf("nftables NAT rule: %w", err)
 	}
-	h.nft = true
 	return nil
 }
 

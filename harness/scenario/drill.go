@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/cluster"
 	"fencepost/harness/history"
 	"fencepost/harness/paxos"
 	"fencepost/harness/rundir"
@@ -59,14 +60,17 @@ func (r *runner) setUpDrill(ctx context.Context) error {
 
 // openKeyspace makes the run's keyspace and opens the harness's own session.
 func (r *runner) openKeyspace(ctx context.Context) error {
-	nodes := r.opt.Cluster.Nodes()
-	var ips []string
-	for _, n := range nodes {
-		ips = append(ips, n.IP())
+	access := cluster.AccessTo(r.opt.Cluster)
+	r.base = access.Config
+	r.base.Keyspace = keyspaceOf(r.info.Run)
+	create := cassandra.Migrate
+	if access.Shared {
+		create = cassandra.Create
 	}
-	r.base = cassandra.Config{ContactPoints: ips, Port: r.opt.Cluster.CQLPort(), Keyspace: keyspaceOf(r.info.Run)}
-	if err := cassandra.Migrate(ctx, r.base, cassandra.Replication{Class: "SimpleStrategy", Factor: min(3, len(ips))}); err != nil {
-		return fmt.Errorf("create keyspace: %w", err)
+	err := create(ctx, r.base, access.Replication)
+	r.made = cassandra.Refused(err) != cassandra.Exists
+	if err != nil {
+		return fmt.Errorf("create keyspace %s: %w", r.base.Keyspace, err)
 	}
 	db, err := cassandra.Open(ctx, r.base)
 	if err != nil {
@@ -83,7 +87,7 @@ func (r *runner) drill(ctx context.Context) error {
 		DB: r.db, Base: r.base, Keys: r.plan.Locks, Inert: r.opt.System.LinksInert, Recorder: r.rec,
 		Phase: func(name string) {
 			r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Phase: name})
-			r.progress.phase(name)
+			r.progress.begins(name)
 		},
 		Fault: func(f history.Fault) {
 			r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteFault, Fault: &f})

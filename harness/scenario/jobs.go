@@ -101,7 +101,7 @@ func (r *runner) drained(ctx context.Context) error {
 		if n == 0 && !left && err == nil {
 			return nil
 		}
-		r.progress.detail("%d enqueues under way", n)
+		r.progress.at("%d enqueues under way", n)
 		if err := pause(ctx, 250*time.Millisecond); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (r jobsByShard) seal(ctx context.Context, fenced *cassandrasink.Sink) error
 	ids := r.plan.shards()
 	var claimed []claimedJob
 	for i, id := range ids {
-		r.progress.detail("%d of %d shards sealed", i, len(ids))
+		r.progress.at("%d of %d shards sealed", i, len(ids))
 		fence, err := r.sealShard(ctx, shards, id)
 		if err != nil {
 			return fmt.Errorf("seal shard %s: %w", id, err)
@@ -156,7 +156,7 @@ func (r jobsByShard) seal(ctx context.Context, fenced *cassandrasink.Sink) error
 			claimed = append(claimed, claimedJob{id, j, fence})
 		}
 	}
-	r.progress.detail("sealing the sink's %d resources", len(claimed))
+	r.progress.at("sealing the sink's %d resources", len(claimed))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(sealsAtOnce)
 	for _, c := range claimed {

@@ -65,7 +65,7 @@ func (r jobsByLock) seal(ctx context.Context, fenced *cassandrasink.Sink) error 
 	if err != nil {
 		return fmt.Errorf("read the jobs' rows: %w", err)
 	}
-	r.progress.detail("sealing %d jobs", len(jobs))
+	r.progress.at("sealing %d jobs", len(jobs))
 	ttl := r.plan.Spec.Workload.TTL.D()
 	locks := lockperjob.NewLocks(r.db, ttl)
 	next := func(*store.Version) store.Version { return lockperjob.Version("", top, time.UnixMilli(0), ttl) }

@@ -2,170 +2,125 @@ package scenario
 
 import (
 	"fmt"
-	"io"
-	"os"
-	"strings"
+	"math"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/term"
-
 	"fencepost/harness/control"
 	"fencepost/harness/history"
+	"fencepost/harness/progress"
+	"fencepost/harness/rundir"
 )
 
-// progress shows a run while it goes on: on a terminal one line that is redrawn
-// twice a second below the events, elsewhere a plain line every 5 s.
-type progress struct {
-	out      io.Writer
-	terminal bool
-	start    time.Time
+// ratesEvery is how often a run tells its rates.
+const ratesEvery = time.Second
+
+// teller tells a run's progress: it adds to the events what they have to be
+// understood by, such as the phase and the faults in force.
+type teller struct {
+	log *progress.Log
 
 	mu     sync.Mutex
-	name   string // phase
-	more   string
+	phase  string
+	detail string
 	active []string
 	stats  func() control.Stats
 	last   control.Stats
 	lastAt time.Time
-	drawn  bool
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-func newProgress(out io.Writer) *progress {
-	if out == nil {
-		out = io.Discard
+func newTeller(log *progress.Log) *teller {
+	if log == nil {
+		log = progress.New(nil)
 	}
-	p := &progress{out: out, start: time.Now()}
-	if f, ok := out.(*os.File); ok {
-		p.terminal = term.IsTerminal(int(f.Fd()))
-	}
-	return p
+	return &teller{log: log}
 }
 
-// line prints an event above the live line.
-func (p *progress) line(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clear()
-	fmt.Fprintf(p.out, "%6.1fs  %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
+// begin makes the run's file.
+func (t *teller) begin(dir string, info rundir.Info) error {
+	return t.log.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{
+		Name: info.Run, Scenario: info.Scenario, About: info.About, Seed: info.Seed, System: info.System,
+		Contention: info.Contention, Backend: info.Cluster, Paxos: info.Versions["paxos_variant"], Dir: dir, Command: info.Command, ReplayOf: info.ReplayOf,
+	})
 }
 
-func (p *progress) step(format string, args ...any) { p.line(format, args...) }
+func (t *teller) step(format string, args ...any)    { t.log.Step(format, args...) }
+func (t *teller) problem(format string, args ...any) { t.log.Problem(format, args...) }
 
-func (p *progress) problem(format string, args ...any) { p.line("!  "+format, args...) }
-
-func (p *progress) phase(name string) {
-	p.mu.Lock()
-	p.name, p.more = name, ""
-	p.mu.Unlock()
-	p.line("%-8s", name)
+func (t *teller) violation(v progress.Violation) {
+	t.log.Emit(progress.Event{Kind: progress.KindViolation, Violation: &v})
 }
 
-func (p *progress) detail(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.more = fmt.Sprintf(format, args...)
+func (t *teller) begins(phase string) {
+	t.mu.Lock()
+	t.phase, t.detail = phase, ""
+	t.mu.Unlock()
+	t.log.Emit(progress.Event{Kind: progress.KindPhase, Phase: phase})
 }
 
-func (p *progress) fault(f history.Fault) {
-	label := f.Name + " " + strings.Join(f.Targets, ",")
-	p.mu.Lock()
+// at says what the phase is at.
+func (t *teller) at(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.detail = fmt.Sprintf(format, args...)
+}
+
+func (t *teller) fault(f history.Fault) {
+	label := progress.FaultLabel(&f)
+	t.mu.Lock()
 	switch f.Action {
 	case history.ActionInject:
-		p.active = append(p.active, label)
+		t.active = append(slices.Clone(t.active), label)
 	case history.ActionHeal:
-		for i, a := range p.active {
-			if a == label {
-				p.active = append(p.active[:i:i], p.active[i+1:]...)
-				break
-			}
+		if i := slices.Index(t.active, label); i >= 0 {
+			t.active = slices.Concat(t.active[:i], t.active[i+1:])
 		}
 	}
-	p.mu.Unlock()
-	switch f.Action {
-	case history.ActionInject:
-		p.line("   %s inject  %s (%s)", f.ID, label, f.Trigger)
-	case history.ActionHeal:
-		p.line("   %s heal    %s", f.ID, label)
-	case history.ActionEvidence:
-		word := "PROVEN"
-		if !f.Proven {
-			word = "NOT PROVEN"
-		}
-		p.line("   %s %s: %s", f.ID, word, f.Text)
-	}
+	t.mu.Unlock()
+	t.log.Emit(progress.Event{Kind: progress.KindFault, Fault: &f})
 }
 
-// watch starts the live line.
-func (p *progress) watch(stats func() control.Stats) {
-	p.mu.Lock()
-	p.stats, p.lastAt = stats, time.Now()
-	p.stop, p.done = make(chan struct{}), make(chan struct{})
-	p.mu.Unlock()
-	every := 5 * time.Second
-	if p.terminal {
-		every = 500 * time.Millisecond
-	}
+// watch starts telling the rates.
+func (t *teller) watch(stats func() control.Stats) {
+	t.stats, t.lastAt = stats, time.Now()
+	t.stop, t.done = make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(p.done)
-		t := time.NewTicker(every)
-		defer t.Stop()
+		defer close(t.done)
+		tick := time.NewTicker(ratesEvery)
+		defer tick.Stop()
 		for {
 			select {
-			case <-p.stop:
+			case <-t.stop:
 				return
-			case <-t.C:
-				p.draw()
+			case <-tick.C:
+				t.rates()
 			}
 		}
 	}()
 }
 
-func (p *progress) draw() {
-	s := p.stats()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	rate := float64(s.Cycles-p.last.Cycles) / time.Since(p.lastAt).Seconds()
-	p.last, p.lastAt = s, time.Now()
-	text := fmt.Sprintf("%6.1fs  %-8s %5d cycles  %5.0f/s  %d leases lost  %d stale refused  %d unknown", time.Since(p.start).Seconds(), p.name, s.Cycles, max(rate, 0), s.LeasesLost, s.Stale, s.Unknown)
-	if len(p.active) > 0 {
-		text += "  [" + strings.Join(p.active, "; ") + "]"
+func (t *teller) rates() {
+	s, now := t.stats(), time.Now()
+	rate := float64(s.Cycles-t.last.Cycles) / now.Sub(t.lastAt).Seconds()
+	t.last, t.lastAt = s, now
+	t.mu.Lock()
+	r := &progress.Rates{
+		Phase: t.phase, Cycles: s.Cycles, PerSecond: math.Round(max(rate, 0)*10) / 10, LeasesLost: s.LeasesLost, Refused: s.Stale,
+		Unknown: s.Unknown, Enqueuing: s.Enqueuing, Active: t.active, Detail: t.detail,
 	}
-	if p.more != "" {
-		text += "  " + p.more
-	}
-	if p.terminal {
-		p.clear()
-		fmt.Fprint(p.out, text)
-		p.drawn = true
-		return
-	}
-	fmt.Fprintln(p.out, text)
+	t.mu.Unlock()
+	t.log.Emit(progress.Event{Kind: progress.KindRates, Rates: r})
 }
 
-// clear wipes the live line; p.mu is held.
-func (p *progress) clear() {
-	if p.drawn {
-		fmt.Fprint(p.out, "\r\x1b[2K")
-		p.drawn = false
+// unwatch ends what watch began. It may be called again, and without watch.
+func (t *teller) unwatch() {
+	if t.stop != nil {
+		close(t.stop)
+		<-t.done
+		t.stop = nil
 	}
 }
-
-// unwatch ends the live line.
-func (p *progress) unwatch() {
-	p.mu.Lock()
-	stop := p.stop
-	p.stop = nil
-	p.mu.Unlock()
-	if stop != nil {
-		close(stop)
-		<-p.done
-	}
-	p.mu.Lock()
-	p.clear()
-	p.mu.Unlock()
-}
-
-func (p *progress) close() { p.unwatch() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +17,7 @@ import (
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
 	"fencepost/harness/link"
+	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
 	"fencepost/harness/system"
 	"fencepost/harness/workload"
@@ -38,14 +38,19 @@ type Options struct {
 	Plan    *Plan
 	System  system.System
 	Cluster cluster.Cluster
-	// Backend names how the cluster was had: local, up.
+	// Backend names how the cluster was had: local, up, external.
 	Backend string
 	// BinDir holds the worker executables.
 	BinDir string
 	// RunsDir is where the run's directory is made (default "runs").
 	RunsDir string
-	// Out gets the live progress.
-	Out io.Writer
+	// Progress is told how the run goes on, and writes it into the run's directory. Its
+	// owner closes it; nil: nobody is told.
+	Progress *progress.Log
+	// Watch looks at the history in the run's directory until ctx is over, and tells what
+	// it finds violated, from one goroutine; nil: nobody looks. Its error and its
+	// processor time are told as progress, and neither changes the run.
+	Watch func(ctx context.Context, dir string, found func(progress.Violation)) (time.Duration, error)
 	// Command is what a person types to repeat the run.
 	Command string
 	// ReplayOf is the run whose plan this is, "" for a new plan.
@@ -54,6 +59,8 @@ type Options struct {
 	Versions map[string]string
 	// Keep leaves the run's keyspace in the cluster.
 	Keep bool
+	// Dir is where a user's own program is started (default: the process's own).
+	Dir string
 }
 
 type runner struct {
@@ -64,9 +71,12 @@ type runner struct {
 	rec      *history.Recorder
 	env      *fault.Env
 	db       *cassandra.DB // the harness's own session, past all links
+	made     bool          // the keyspace, or some of it
 	base     cassandra.Config
+	own      *ownRun     // nil for fencepost's own workers
+	abort    func(error) // ends the run: what it drives cannot be gone on with
 	probes   probes
-	progress *progress
+	progress *teller
 	// cyclesBefore is the workers' total when the phase began.
 	cyclesBefore int64
 }
@@ -75,14 +85,17 @@ type runner struct {
 // disk when it returns, also when ctx was cancelled (the run ends early, in
 // order, and says so). An error means that the run could not be carried out.
 func Run(ctx context.Context, opt Options) (dir string, err error) {
-	r := &runner{opt: opt, plan: opt.Plan, progress: newProgress(opt.Out)}
-	defer r.progress.close()
+	r := &runner{opt: opt, plan: opt.Plan, progress: newTeller(opt.Progress)}
+	defer r.progress.unwatch()
 	if err := r.plan.Spec.Suits(opt.System); err != nil {
 		return "", err
 	}
 	if err := r.makeDir(); err != nil {
 		return "", err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r.abort = cancel
 	defer func() {
 		r.info.Ended = time.Now().UTC()
 		err = errors.Join(err, rundir.WriteJSON(filepath.Join(r.dir, rundir.InfoFile), r.info))
@@ -142,6 +155,7 @@ func (r *runner) makeDir() error {
 		Cluster: r.opt.Backend, Contention: s.Workload.Contention, Workers: s.Workload.Workers, Clients: s.Workload.Clients,
 		Locks: len(r.plan.Locks), TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Started: now,
 		Command: r.opt.Command, ReplayOf: r.opt.ReplayOf, Versions: r.opt.Versions, Machine: rundir.Machine(),
+		Notes: cluster.AccessTo(r.opt.Cluster).Notes,
 	}
 	if j := s.Workload.Jobs; j != nil {
 		r.info.Clients, r.info.Hold = 0, 0
@@ -150,7 +164,10 @@ func (r *runner) makeDir() error {
 	if err := r.plan.Write(filepath.Join(dir, rundir.PlanFile)); err != nil {
 		return err
 	}
-	return rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), r.info)
+	if err := rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), r.info); err != nil {
+		return err
+	}
+	return r.progress.begin(dir, r.info)
 }
 
 // setUp makes the keyspace, the links and the worker processes.
@@ -170,7 +187,7 @@ func (r *runner) setUp(ctx context.Context) error {
 
 	var nodes []fleet.Node
 	for _, n := range r.opt.Cluster.Nodes() {
-		nodes = append(nodes, fleet.Node{Name: n.Name(), IP: n.IP(), Port: r.opt.Cluster.CQLPort()})
+		nodes = append(nodes, fleet.Node{Name: n.Name(), IP: n.IP(), Addr: cluster.AddrOf(r.opt.Cluster, n)})
 	}
 	if err := r.openKeyspace(ctx); err != nil {
 		return err
@@ -181,15 +198,36 @@ func (r *runner) setUp(ctx context.Context) error {
 		}
 	}
 	links := link.NewFabric(link.Options{})
-	r.env = &fault.Env{Cluster: r.opt.Cluster, WorkerLinks: links, Links: realLinks{}}
+	r.env = &fault.Env{Cluster: r.opt.Cluster, WorkerLinks: links, Links: realLinks{}, TLS: r.base.TLSFor}
 	if r.opt.System.LinksInert {
 		r.env.Links = inertLinks{}
 	}
 	r.probes.base = r.base
 	r.env.Read = r.readThrough
-	f, err := fleet.New(fleet.Config{
-		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links,
-		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir), Recorder: rec,
+	cfg := r.fleetConfig(nodes, links)
+	if r.opt.System.Command != nil {
+		if cfg.Own, err = r.setUpOwn(ctx, cfg.Worker); err != nil {
+			return err
+		}
+		cfg.Unexpected = func(life string, err error) { r.abort(&ownError{fmt.Errorf("%s: %w", life, err)}) }
+	}
+	f, err := fleet.New(cfg)
+	if err != nil {
+		return err
+	}
+	r.env.Fleet = f
+	err = f.Start(ctx)
+	if broken := broken(ctx); broken != nil {
+		return broken
+	}
+	return err
+}
+
+func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Config {
+	s := r.plan.Spec
+	return fleet.Config{
+		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, Login: cluster.AccessTo(r.opt.Cluster).Login,
+		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir), Recorder: r.rec,
 		Unexpected: func(life string, err error) { r.progress.problem("worker %s ended unexpectedly: %v", life, err) },
 		Worker: workload.Config{
 			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises, Seed: r.plan.Seed, Clients: s.Workload.Clients,
@@ -198,12 +236,7 @@ func (r *runner) setUp(ctx context.Context) error {
 			Jobs:       r.plan.jobs(),
 			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
 		},
-	})
-	if err != nil {
-		return err
 	}
-	r.env.Fleet = f
-	return f.Start(ctx)
 }
 
 // phases runs the clients through the scenario. An interrupted run goes on to
@@ -211,6 +244,7 @@ func (r *runner) setUp(ctx context.Context) error {
 func (r *runner) phases(ctx context.Context) error {
 	p := r.plan.Spec.Phases
 	r.progress.watch(r.env.Fleet.Stats)
+	unwatched := r.watch()
 	var problems []error
 	err := func() error {
 		for _, ph := range []struct {
@@ -219,6 +253,9 @@ func (r *runner) phases(ctx context.Context) error {
 		}{{PhaseWarmup, p.Warmup.D()}, {PhaseBefore, p.Before.D()}} {
 			r.phase(ph.name)
 			if err := r.last(ctx, ph.name, ph.d); err != nil {
+				return err
+			}
+			if err := r.records(ctx, firstRecord); err != nil {
 				return err
 			}
 		}
@@ -245,6 +282,9 @@ func (r *runner) phases(ctx context.Context) error {
 		}
 		return r.drain(ctx)
 	}()
+	if broken := broken(ctx); broken != nil {
+		return broken
+	}
 	for _, e := range problems {
 		r.progress.problem("%v", e)
 	}
@@ -253,7 +293,7 @@ func (r *runner) phases(ctx context.Context) error {
 		r.progress.problem("interrupted: ending in order, then checking what there is")
 		err = nil
 	}
-	return errors.Join(err, r.settle())
+	return errors.Join(err, r.settle(ctx, unwatched))
 }
 
 // healthy waits until the cluster and every worker are whole again.
@@ -306,17 +346,48 @@ func (r *runner) enough(ctx context.Context, phase string, d time.Duration) erro
 func (r *runner) phase(name string) {
 	r.cyclesBefore = r.env.Fleet.Stats().Cycles
 	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Phase: name})
-	r.progress.phase(name)
+	r.progress.begins(name)
 }
 
-// settle ends all worker processes and then seals what they left.
-func (r *runner) settle() error {
-	r.phase(PhaseSettle)
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
-	defer cancel()
-	if err := r.env.Fleet.Stop(ctx); err != nil {
-		r.progress.problem("%v", err)
+// watch has the history looked at until the function that it returns is called.
+func (r *runner) watch() (stop func()) {
+	if r.opt.Watch == nil {
+		return func() {}
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		took, err := r.opt.Watch(ctx, r.dir, r.progress.violation)
+		if err != nil {
+			r.progress.problem("no more violations are told before the verdict: %v", err)
+			return
+		}
+		r.progress.step("looking for violations so far took %.2f s of processor time", took.Seconds())
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// settle ends all worker processes and then seals what they left. Nobody looks at
+// the history any more when the sinks' ledgers come into it.
+func (r *runner) settle(ctx context.Context, unwatched func()) error {
+	r.phase(PhaseSettle)
+	stopCtx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	stopErr := r.env.Fleet.Stop(stopCtx)
+	if broken := broken(ctx); broken != nil {
+		return broken
+	}
+	switch {
+	case stopErr != nil && r.own != nil: // it broke off in the middle of something, or did not care
+		return stopErr
+	case stopErr != nil:
+		r.progress.problem("%v", stopErr)
+	}
+	unwatched()
 	r.phase(PhaseSeal)
 	sealCtx, cancelSeal := context.WithTimeout(context.Background(), sealTimeout)
 	defer cancelSeal()
@@ -330,8 +401,13 @@ func (r *runner) tearDown() error {
 	var errs []error
 	if r.env != nil && r.env.Fleet != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		errs = append(errs, r.env.Fleet.Stop(ctx))
+		if err := r.env.Fleet.Stop(ctx); r.own == nil { // a user's program is killed without more words
+			errs = append(errs, err)
+		}
 		cancel()
+	}
+	if r.own != nil {
+		errs = append(errs, r.own.close())
 	}
 	if r.env != nil {
 		errs = append(errs, r.env.WorkerLinks.Close())
@@ -340,6 +416,8 @@ func (r *runner) tearDown() error {
 	errs = append(errs, r.keepNodeLogs())
 	if r.db != nil {
 		r.db.Close()
+	}
+	if r.made {
 		if !r.opt.Keep {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			if err := cassandra.DropKeyspace(ctx, r.base); err != nil {

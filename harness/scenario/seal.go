@@ -25,13 +25,16 @@ const sealTimeout = 2 * time.Minute
 // row tells for every operation whose outcome is open whether it took effect.
 // The sink is sealed alike: raised above every token, then its ledger is read.
 func (r *runner) seal(ctx context.Context) error {
+	if r.own != nil {
+		return r.own.seal(ctx)
+	}
 	fenced := cassandrasink.New(r.db, cassandrasink.Options{})
 	if r.plan.Queue != "" {
 		return r.backlog().seal(ctx, fenced)
 	}
 	locks := cassandra.NewLocks(r.db)
 	for i, name := range r.plan.Locks {
-		r.progress.detail("%d of %d locks sealed", i, len(r.plan.Locks))
+		r.progress.at("%d of %d locks sealed", i, len(r.plan.Locks))
 		fence, err := r.sealLock(ctx, locks, name, r.nextGrant)
 		if err != nil {
 			return fmt.Errorf("seal %s: %w", name, err)
@@ -164,6 +167,27 @@ func (r *runner) reading(ctx context.Context, key string, read func(context.Cont
 // sealResource raises a resource above every token handed out, reads its value
 // and copies its ledger into the history.
 func (r *runner) sealResource(ctx context.Context, fenced *cassandrasink.Sink, res, issuer string, token int64) error {
+	if err := r.closeResource(ctx, fenced, res, issuer, token); err != nil {
+		return err
+	}
+	entries, err := fenced.Ledger(ctx, res)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	for _, en := range entries {
+		r.noteLedger(res, en)
+	}
+	return nil
+}
+
+// closable is what the end of a run needs of a sink.
+type closable interface {
+	Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error)
+	Read(ctx context.Context, resource string, keys ...string) (sink.State, error)
+}
+
+// closeResource raises a resource and reads its value.
+func (r *runner) closeResource(ctx context.Context, fenced closable, res, issuer string, token int64) error {
 	a, err := r.sealRaise(ctx, fenced, res, issuer, token)
 	if err == nil && a.Result == sink.Stale {
 		// A system with tokens of its own has raised higher than its row's fence.
@@ -180,22 +204,19 @@ func (r *runner) sealResource(ctx context.Context, fenced *cassandrasink.Sink, r
 	}
 	e.Type, e.Value, e.Seen, e.Seq = history.OK, &st.Value, st.Seen, st.Seq
 	r.rec.Record(e)
-
-	entries, err := fenced.Ledger(ctx, res)
-	if err != nil {
-		return fmt.Errorf("ledger: %w", err)
-	}
-	for _, en := range entries {
-		l := &history.LedgerEntry{Seq: en.Seq, Kind: string(en.Kind), Issuer: en.Issuer, Token: en.Token, EffectKey: en.Key}
-		if en.Kind == history.LedgerAccept {
-			l.Value = &en.Value
-		}
-		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLedger, Key: res, Ledger: l})
-	}
 	return nil
 }
 
-func (r *runner) sealRaise(ctx context.Context, fenced *cassandrasink.Sink, res, issuer string, token int64) (sink.Answer, error) {
+// noteLedger writes one entry of the sink's ledger into the history.
+func (r *runner) noteLedger(res string, en sink.Entry) {
+	l := &history.LedgerEntry{Seq: en.Seq, Kind: en.Kind, Issuer: en.Issuer, Token: en.Token, EffectKey: en.Key}
+	if en.Kind == history.LedgerAccept {
+		l.Value = &en.Value
+	}
+	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLedger, Key: res, Ledger: l})
+}
+
+func (r *runner) sealRaise(ctx context.Context, fenced closable, res, issuer string, token int64) (sink.Answer, error) {
 	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRaise, Key: res, Issuer: issuer, Token: token}
 	r.rec.Record(e)
 	a, err := fenced.Raise(ctx, res, issuer, token)

@@ -95,7 +95,7 @@ type Workload struct {
 
 // Jobs describes the job workload: every worker is a scheduler that enqueues too.
 type Jobs struct {
-	Rate        float64  `yaml:"rate"`         // jobs enqueued a second, by all workers, whatever the answers; default 40
+	Rate        float64  `yaml:"rate"`         // jobs enqueued a second, by all workers, whatever the answers; default 60
 	Steps       int      `yaml:"steps"`        // effects a job; default 1
 	Length      Duration `yaml:"length"`       // mean time that a run takes; default 20ms
 	Flaky       float64  `yaml:"flaky"`        // part of the jobs whose first run fails

@@ -69,7 +69,7 @@ func (s *Spec) defaults() {
 		orDur(&j.Retry, 500*time.Millisecond)
 		orDur(&j.Drain, time.Minute)
 		if j.Rate == 0 {
-			j.Rate = 40
+			j.Rate = 60
 		}
 	}
 	orDur(&p.Warmup, 3*time.Second)
@@ -167,6 +167,16 @@ func ValidContention(c string) error {
 		return fmt.Errorf("unknown contention %q; the levels are low, medium, high", c)
 	}
 	return nil
+}
+
+// Contentions are the levels that a scenario was made for, the least first: those for
+// which it states its least number of cycles, all if it states none.
+func (s *Spec) Contentions() []string {
+	levels := []string{Low, Medium, High}
+	if len(s.Expect.MinCycles) == 0 {
+		return levels
+	}
+	return slices.DeleteFunc(levels, func(c string) bool { return s.Expect.MinCycles[c] == nil })
 }
 
 func (s *Spec) validateExpect() error {

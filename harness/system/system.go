@@ -14,9 +14,12 @@ const Core = "core"
 // LockPerJob is the scheduler with a lock for each job (harness/system/lockperjob).
 const LockPerJob = "lock-per-job"
 
+// Exec is what the names of users' own programs begin with: exec:CMD.
+const Exec = "exec:"
+
 // System is what a run drives.
 type System struct {
-	Name  string // core, lock-per-job, broken/NAME
+	Name  string // core, lock-per-job, broken/NAME, exec:CMD
 	About string
 	// Case names one of several directed runs of a system, "" if it has one or none.
 	Case string
@@ -27,6 +30,9 @@ type System struct {
 	// Scheduler is what its workers run jobs with, "" for the core's. It has no locks
 	// to run without jobs.
 	Scheduler string
+	// Command is a user's own program, which is run instead of a worker (package own); nil
+	// for fencepost's. Its promises it makes itself.
+	Command []string
 	// Promises are the properties that it claims; none means all. The rest is n/a.
 	Promises []string
 	// Unreached are the points of scenarios that it does not come to, by design.
@@ -108,6 +114,13 @@ func Find(name string) (System, error) {
 	case LockPerJob:
 		return lockPerJob, nil
 	}
+	if line, own := strings.CutPrefix(name, Exec); own {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			return System{}, fmt.Errorf("%sCMD: no program is named, such as exec:python3 examples/python-lock/locker.py", Exec)
+		}
+		return System{Name: Exec + strings.Join(words, " "), About: "a program of your own", Command: words}, nil
+	}
 	names := []string{Core, LockPerJob}
 	for _, v := range Broken() {
 		if v.Name == name {
@@ -116,5 +129,5 @@ func Find(name string) (System, error) {
 		names = append(names, v.Name)
 	}
 	sort.Strings(names[2:])
-	return System{}, fmt.Errorf("unknown system %q; there are: %s", name, strings.Join(names, ", "))
+	return System{}, fmt.Errorf("unknown system %q; there are: %s, and %sCMD", name, strings.Join(names, ", "), Exec)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"fencepost/harness/login"
 )
 
 // ConfigEnv is the environment variable that carries a worker's Config as JSON.
@@ -40,6 +42,10 @@ type Config struct {
 
 	Keyspace string `json:"keyspace"`
 	CQLPort  int    `json:"cql_port"`
+	// AwaitLogin: what to show to the cluster comes as the first message on the
+	// control channel, and is then in Login; secrets are in no environment.
+	AwaitLogin bool         `json:"await_login,omitempty"`
+	Login      *login.Login `json:"-"`
 	// LockNodes, SinkNodes and BeatNodes map a node's IP to the address of this
 	// worker's own link to it, for the lock store, for the sink, and with jobs for
 	// heartbeats.

@@ -21,6 +21,7 @@ import (
 	"fencepost/core/worker"
 	"fencepost/harness/control"
 	"fencepost/harness/history"
+	"fencepost/harness/login"
 	"fencepost/harness/system/lockperjob"
 )
 
@@ -72,6 +73,11 @@ type load interface {
 // Run is the whole life of a worker process: connect, report ready, work until
 // told to stop (or ctx ends), drain, report stopped.
 func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *slog.Logger) (err error) {
+	if cfg.AwaitLogin {
+		if cfg.Login, err = awaitLogin(conn); err != nil {
+			return err
+		}
+	}
 	head := history.Header{
 		Run: cfg.Run, Proc: cfg.Life, System: cmp.Or(cfg.Variant, cfg.Scheduler), DriftBound: cfg.DriftBound, MarginBaseMS: cfg.MarginBase.Milliseconds(),
 		Promises: cfg.Promises,
@@ -161,7 +167,7 @@ func (l *locks) run(ctx context.Context, ready func() error) error {
 		proc := fmt.Sprintf("%s/c%d", l.cfg.Life, i+1)
 		c := &client{
 			cfg: l.cfg, proc: proc, rec: l.rec, gate: l.gate, locker: l.locker, counts: l.counts,
-			number: clientNumber(l.cfg, i),
+			number: ClientNumber(l.cfg, i),
 			sink:   &recordingSink{Sink: l.sink, rec: l.rec, proc: proc},
 			rng:    Rand(l.cfg.Seed, proc),
 		}
@@ -176,8 +182,8 @@ func (l *locks) run(ctx context.Context, ready func() error) error {
 	return nil
 }
 
-// clientNumber numbers clients across workers ("w2", client 0 -> after w1's).
-func clientNumber(cfg Config, i int) int {
+// ClientNumber numbers clients across workers ("w2", client 0 -> after w1's).
+func ClientNumber(cfg Config, i int) int {
 	var w int
 	if _, err := fmt.Sscanf(cfg.Worker, "w%d", &w); err != nil || w < 1 {
 		w = 1
@@ -217,7 +223,7 @@ func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder
 	for ip := range links {
 		ips = append(ips, ip)
 	}
-	return cassandra.Open(ctx, cassandra.Config{
+	c := cassandra.Config{
 		ContactPoints: ips, Port: cfg.CQLPort, Keyspace: cfg.Keyspace, Wall: clk.Wall,
 		Dial: func(ctx context.Context, ip string) (net.Conn, error) {
 			addr, ok := links[ip]
@@ -232,7 +238,31 @@ func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder
 				CQL: s.CQL, Consistency: s.Consistency, SerialConsistency: s.SerialConsistency,
 			}})
 		},
-	})
+	}
+	if err := cfg.Introduce(&c); err != nil {
+		return nil, err
+	}
+	return cassandra.Open(ctx, c)
+}
+
+// Introduce adds what the cluster wants to be shown to a session's configuration.
+func (c Config) Introduce(db *cassandra.Config) error {
+	if c.Login == nil {
+		return nil
+	}
+	return c.Login.Apply(db)
+}
+
+// awaitLogin takes the login from the control channel.
+func awaitLogin(conn *control.Conn) (*login.Login, error) {
+	m, err := conn.Receive()
+	if err != nil {
+		return nil, fmt.Errorf("control: no login came: %w", err)
+	}
+	if m.Cmd != control.CmdLogin || m.Login == nil {
+		return nil, fmt.Errorf("control: %q came, want %s first", m.Cmd, control.CmdLogin)
+	}
+	return m.Login, nil
 }
 
 // commands serves the runner until the channel closes; a worker whose runner is

@@ -189,7 +189,7 @@ func workers(gs []measure.Grant) []string {
 func holderColors(gs []measure.Grant) map[string]Color {
 	out := map[string]Color{}
 	for i, w := range workers(gs) {
-		out[w] = holders[i%len(holders)]
+		out[w] = HolderColor(i)
 	}
 	return out
 }

@@ -66,6 +66,9 @@ var holders = []Color{
 	{"holder-8", "#D4C4B5", "#605247"},
 }
 
+// HolderColor is the colour of the i-th worker.
+func HolderColor(i int) Color { return holders[i%len(holders)] }
+
 // Palette is every colour.
 func Palette() []Color {
 	out := []Color{

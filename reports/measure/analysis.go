@@ -28,6 +28,7 @@ type Analysis struct {
 	Timeline   Timeline
 	Grants     []Grant // by lock, then in the order of granting
 	Takeovers  []Takeover
+	Owners     []Grant // of shards, in the same order
 
 	byID map[opRef]int
 }
@@ -52,7 +53,8 @@ func Analyze(h *history.History) (*Analysis, error) {
 	}
 	a.Latencies = lat
 	a.Timeline = timeline(a)
-	a.Grants = grants(h, a.Ops, a.End)
+	a.Grants = grants(h, a.Ops, a.End, lockLease)
+	a.Owners = grants(h, a.Ops, a.End, shardLease)
 	a.Takeovers = takeovers(a.Grants)
 	return a, nil
 }
@@ -130,7 +132,8 @@ var order = []history.Op{
 	history.OpRaise, history.OpGet, history.OpEffect, history.OpRead, history.OpSeal,
 }
 
-func compareOps(a, b history.Op) int {
+// CompareOps orders operations as they are listed.
+func CompareOps(a, b history.Op) int {
 	ia, ib := slices.Index(order, a), slices.Index(order, b)
 	if ia < 0 {
 		ia = len(order)
@@ -221,6 +224,30 @@ func FormatDuration(d time.Duration) string {
 		return fmt.Sprintf("%s%d min", neg, m)
 	}
 	return fmt.Sprintf("%s%d min %d s", neg, m, s)
+}
+
+// FormatCount writes n with thin spaces between thousands.
+func FormatCount[T int | int64](n T) string {
+	s := fmt.Sprint(n)
+	neg := ""
+	if strings.HasPrefix(s, "-") {
+		neg, s = "−", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return neg + s
+}
+
+// FormatSize writes a number of bytes: "850 B", "12.4 kB", "3.1 MB".
+func FormatSize(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprintf("%d B", n)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
 // digits3 writes v with three significant digits and no trailing zeros.

@@ -18,9 +18,9 @@ const (
 	EndedRun      = "end of run"
 )
 
-// Grant is one holding of a lock: an acquire that took effect.
+// Grant is one holding of a lock (or of a shard): an acquire (or a take) that took effect.
 type Grant struct {
-	Lock     string
+	Lock     string // or the shard
 	Proc     string
 	Token    int64
 	Attempt  string
@@ -80,15 +80,34 @@ type holding struct {
 	token      int64
 }
 
-// grants finds every acquire that took effect and how long it entitled its holder.
-func grants(h *history.History, ops []history.Operation, end int64) []Grant {
+// lease names the operations on a kind of fenced row.
+type lease struct {
+	take, extend, give history.Op
+	// shared says that a holding is a process's, whichever part of it acts.
+	shared bool
+}
+
+var (
+	lockLease  = lease{take: history.OpAcquire, extend: history.OpRenew, give: history.OpRelease}
+	shardLease = lease{take: history.OpTake, extend: history.OpTick, give: history.OpHandOver, shared: true}
+)
+
+func (l lease) same(a, b string) bool {
+	if l.shared {
+		return history.Life(a) == history.Life(b)
+	}
+	return a == b
+}
+
+// grants finds every taking of a row that took effect and how long it entitled its holder.
+func grants(h *history.History, ops []history.Operation, end int64, l lease) []Grant {
 	seen := provenAttempts(ops)
 	m := headerMargins(h)
 	var out []Grant
 	at := map[holding][]int{}
 	for _, op := range ops {
 		inv := op.Invoke
-		if inv.Op != history.OpAcquire || inv.To == nil || op.Outcome == history.Fail {
+		if inv.Op != l.take || inv.To == nil || op.Outcome == history.Fail {
 			continue
 		}
 		held := op.Outcome == history.OK
@@ -97,7 +116,7 @@ func grants(h *history.History, ops []history.Operation, end int64) []Grant {
 		}
 		g := Grant{
 			Lock: inv.Key, Proc: inv.Proc, Token: inv.To.Fence, Attempt: inv.To.Attempt, Takeover: inv.Takeover,
-			TTL: time.Duration(inv.To.TTLMS) * time.Millisecond, Held: held, Acquire: op,
+			TTL: time.Duration(inv.To.TTLMS+inv.TTLMS) * time.Millisecond, Held: held, Acquire: op,
 			From: op.End.TS, LastBeat: op.End.TS, RowUntil: end, EndedBy: EndedRun,
 		}
 		if op.End.TS == 0 {
@@ -108,9 +127,14 @@ func grants(h *history.History, ops []history.Operation, end int64) []Grant {
 		at[k] = append(at[k], len(out))
 		out = append(out, g)
 	}
-	changes(out, at, ops, m)
-	stops(out, at, h, end)
+	changes(out, at, ops, m, l)
+	stops(out, at, h, end, l)
 	finish(out)
+	if l.shared { // a take does not say whether it is a takeover
+		for i := 1; i < len(out); i++ {
+			out[i].Takeover = out[i].Lock == out[i-1].Lock && out[i-1].EndedBy != EndedRelease
+		}
+	}
 	return out
 }
 
@@ -140,19 +164,19 @@ func firstSend(op history.Operation) int64 {
 }
 
 // changes applies renewals and releases to the grants.
-func changes(gs []Grant, at map[holding][]int, ops []history.Operation, m margins) {
+func changes(gs []Grant, at map[holding][]int, ops []history.Operation, m margins, l lease) {
 	for _, op := range ops {
 		inv := op.Invoke
-		if inv.From == nil || inv.Op != history.OpRenew && inv.Op != history.OpRelease {
+		if inv.From == nil || inv.Op != l.extend && inv.Op != l.give {
 			continue
 		}
 		for _, i := range at[holding{history.Life(inv.Proc), inv.Key, inv.From.Fence}] {
 			g := &gs[i]
-			if g.Proc != inv.Proc {
+			if !l.same(g.Proc, inv.Proc) {
 				continue
 			}
 			switch {
-			case inv.Op == history.OpRelease:
+			case inv.Op == l.give:
 				if g.To == 0 || inv.TS < g.To {
 					g.To, g.EndedBy = inv.TS, EndedRelease
 				}
@@ -171,7 +195,7 @@ func changes(gs []Grant, at map[holding][]int, ops []history.Operation, m margin
 }
 
 // stops applies what ends a right besides a release.
-func stops(gs []Grant, at map[holding][]int, h *history.History, end int64) {
+func stops(gs []Grant, at map[holding][]int, h *history.History, end int64, l lease) {
 	gone := map[string]history.Event{}
 	for _, e := range h.Events {
 		if e.Type != history.Note {
@@ -180,7 +204,7 @@ func stops(gs []Grant, at map[holding][]int, h *history.History, end int64) {
 		switch e.Op {
 		case history.NoteLeaseLost:
 			for _, i := range at[holding{history.Life(e.Proc), e.Key, e.Token}] {
-				if g := &gs[i]; g.Proc == e.Proc && (g.To == 0 || e.TS < g.To) {
+				if g := &gs[i]; l.same(g.Proc, e.Proc) && (g.To == 0 || e.TS < g.To) {
 					g.To, g.EndedBy = e.TS, EndedLost
 				}
 			}

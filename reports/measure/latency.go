@@ -73,7 +73,7 @@ func latencies(ops []history.Operation, phases []history.Span) ([]Latency, error
 			c.unknown++
 		}
 	}
-	slices.SortFunc(names, compareOps)
+	slices.SortFunc(names, CompareOps)
 	order := []string{""} // operations before the first phase
 	for _, p := range phases {
 		if !slices.Contains(order, p.Name) {

@@ -130,7 +130,7 @@ func TestGrantEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			end := h.Events[len(h.Events)-1].TS
-			gs := grants(h, h.Operations(), end)
+			gs := grants(h, h.Operations(), end, lockLease)
 			if len(gs) != 1 {
 				t.Fatalf("%d grants, want 1", len(gs))
 			}

@@ -100,7 +100,7 @@ func timeline(a *Analysis) Timeline {
 	for op := range byOp {
 		names = append(names, op)
 	}
-	slices.SortFunc(names, compareOps)
+	slices.SortFunc(names, CompareOps)
 	for _, op := range names {
 		line := OpLine{Op: op, Cuts: make([]Cut, n)}
 		samples := make([][]time.Duration, n)

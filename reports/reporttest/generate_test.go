@@ -6,11 +6,13 @@ import (
 
 	"fencepost/harness/history"
 	"fencepost/harness/rundir"
+	"fencepost/internal/race"
 )
 
 // TestRunsAreWhatWasAsked: histories pass the real reader and hold what the
 // options promise; without the option they do not.
 func TestRunsAreWhatWasAsked(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	for _, tc := range []struct {
 		name                    string
@@ -51,5 +53,31 @@ func TestRunsAreWhatWasAsked(t *testing.T) {
 				t.Error("a run's directory was written twice")
 			}
 		})
+	}
+}
+
+// TestJobs: the shards of the scheduler that is killed are taken over.
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	dir, err := WriteJobs(t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, op := range h.Operations() {
+		if op.Invoke.Op == history.OpTake && op.Invoke.To.Fence > 1 {
+			n["takeover"]++
+		}
+		n[string(op.Invoke.Op)]++
+	}
+	for _, op := range h.JobSpans() {
+		n[string(op.Invoke.Op)+" "+string(op.Outcome)]++
+	}
+	if n["takeover"] != 1 || n["enqueue"] < 100 || n["run ok"] < 100 || n["run fail"] == 0 || len(h.Faults()) != 1 {
+		t.Errorf("%v", n)
 	}
 }

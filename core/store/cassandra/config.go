@@ -45,7 +45,12 @@ type Config struct {
 	// LocalDC restricts coordinators to one data centre; "" for no restriction.
 	LocalDC            string
 	Username, Password string
-	TLS                *tls.Config
+	// TLS, if set, is spoken on every connection. What is verified is the node's name
+	// in TLSNames, else its IP (not the address that Dial leads to); TLS.ServerName
+	// overrides both.
+	TLS *tls.Config
+	// TLSNames are the names in nodes' certificates, by IP.
+	TLSNames map[string]string
 	// ConnectTimeout bounds a dial, and each step of a connection's set-up;
 	// default 2 s. A node that swallows connections delays Open, and the
 	// return of other nodes after a failure, by about this.
@@ -137,6 +142,20 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// TLSFor is the configuration of a connection to the node with this IP, nil for none.
+func (c Config) TLSFor(ip string) *tls.Config {
+	name := c.TLSNames[ip]
+	if name == "" {
+		name = ip
+	}
+	if c.TLS == nil || c.TLS.ServerName != "" {
+		return c.TLS
+	}
+	t := c.TLS.Clone()
+	t.ServerName = name
+	return t
 }
 
 func (c Config) serial() gocql.SerialConsistency {

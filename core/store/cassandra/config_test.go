@@ -139,7 +139,7 @@ func TestReplicationCQL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := c.r.cql()
+			got, err := c.r.CQL()
 			if (err == nil) != c.ok || got != c.want {
 				t.Errorf("%q, %v", got, err)
 			}

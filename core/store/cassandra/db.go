@@ -22,6 +22,8 @@ type DB struct {
 	mu   sync.Mutex
 	seen map[StatementInfo]struct{}
 	sent Sent
+	// waited: definer has waited for the nodes.
+	waited bool
 }
 
 // Open connects. It succeeds if one contact point answers; nodes that are down

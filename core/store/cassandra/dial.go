@@ -27,7 +27,7 @@ func (d *hostDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (*gocql
 		conn.Close()
 		return nil, fmt.Errorf("cassandra: the connection to %s has a remote address of type %T; the driver needs TCP", ip, conn.RemoteAddr())
 	}
-	return gocql.WrapTLS(ctx, conn, net.JoinHostPort(ip, strconv.Itoa(d.cfg.Port)), d.cfg.TLS)
+	return gocql.WrapTLS(ctx, conn, net.JoinHostPort(ip, strconv.Itoa(d.cfg.Port)), d.cfg.TLSFor(ip))
 }
 
 func (d *hostDialer) dial(ctx context.Context, ip string) (net.Conn, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -32,7 +33,8 @@ type Replication struct {
 	DCs map[string]int
 }
 
-func (r Replication) cql() (string, error) {
+// CQL is the value of the keyspace's replication option.
+func (r Replication) CQL() (string, error) {
 	if r.Factor == 0 {
 		r.Factor = 3
 	}
@@ -65,23 +67,75 @@ var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`)
 // Migrate creates the keyspace and all tables if they do not exist, and waits
 // until all live nodes agree. It changes nothing that exists.
 func Migrate(ctx context.Context, cfg Config, r Replication) error {
-	repl, err := r.cql()
+	return migrate(ctx, cfg, r, "CREATE KEYSPACE IF NOT EXISTS ")
+}
+
+// Create is Migrate for a keyspace that must not exist yet: where others have
+// keyspaces too, one that is there may be theirs ([Refused] is then Exists).
+func Create(ctx context.Context, cfg Config, r Replication) error {
+	return migrate(ctx, cfg, r, "CREATE KEYSPACE ")
+}
+
+func migrate(ctx context.Context, cfg Config, r Replication, create string) error {
+	repl, err := r.CQL()
 	if err != nil {
 		return err
 	}
 	return ddl(ctx, cfg, func(db *DB, keyspace string) error {
-		create := fmt.Sprintf("CREATE KEYSPACE IF NOT EXISTS %s WITH replication = %s AND durable_writes = true", keyspace, repl)
-		if err := db.Exec(ctx, create); err != nil {
+		if err := db.define(ctx, fmt.Sprintf("%s%s WITH replication = %s AND durable_writes = true", create, keyspace, repl)); err != nil {
 			return fmt.Errorf("cassandra: create keyspace %s: %w", keyspace, err)
 		}
-		for _, stmt := range statements(schema) {
-			qualified := strings.Replace(stmt, "IF NOT EXISTS ", "IF NOT EXISTS "+keyspace+".", 1)
-			if err := db.Exec(ctx, qualified); err != nil {
-				return fmt.Errorf("cassandra: %.60q: %w", qualified, err)
-			}
-		}
-		return nil
+		return db.createTables(ctx, keyspace, schema)
 	})
+}
+
+func (db *DB) createTables(ctx context.Context, keyspace, cql string) error {
+	for _, stmt := range statements(cql) {
+		qualified := strings.Replace(stmt, "IF NOT EXISTS ", "IF NOT EXISTS "+keyspace+".", 1)
+		if err := db.define(ctx, qualified); err != nil {
+			return fmt.Errorf("cassandra: %.60q: %w", qualified, err)
+		}
+	}
+	return nil
+}
+
+// define runs DDL by one node, and waits until all agree.
+func (db *DB) define(ctx context.Context, cql string) error {
+	node, err := db.definer(ctx)
+	if err != nil {
+		return err
+	}
+	if err := db.execOn(ctx, node, cql); err != nil {
+		return err
+	}
+	return db.awaitSchema(ctx)
+}
+
+// definerWait is for how long a session that was just opened may lack nodes.
+const definerWait = 2 * time.Second
+
+// definer is the node for DDL, the one with the lowest address: two processes that create
+// the same table by two nodes at once would make two of it. A session that was just
+// opened does not have all nodes yet; those that are down are waited for once.
+func (db *DB) definer(ctx context.Context) (string, error) {
+	peers, err := db.Query(ctx, false, "SELECT peer FROM system.peers")
+	if err != nil {
+		return "", err
+	}
+	db.mu.Lock()
+	waited := db.waited
+	db.waited = true
+	db.mu.Unlock()
+	nodes, err := db.awaitUp(ctx)
+	for end := time.Now().Add(definerWait); !waited && err == nil && len(nodes) <= len(peers) && time.Now().Before(end); {
+		if err = clock.Go().Sleep(ctx, 20*time.Millisecond); err == nil {
+			nodes, err = db.awaitUp(ctx)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return slices.Min(nodes), nil
 }
 
 // DropKeyspace removes the keyspace and everything in it, by a request to each node
@@ -90,7 +144,10 @@ func Migrate(ctx context.Context, cfg Config, r Replication) error {
 // stays of its own opinion for minutes. To drop what is gone changes nothing.
 func DropKeyspace(ctx context.Context, cfg Config) error {
 	return ddl(ctx, cfg, func(db *DB, keyspace string) error {
-		nodes := db.policy.up()
+		nodes, err := db.awaitUp(ctx)
+		if err != nil {
+			return err
+		}
 		var errs []error
 		for _, ip := range nodes {
 			if err := db.execOn(ctx, ip, "DROP KEYSPACE IF EXISTS "+keyspace); err != nil {
@@ -102,6 +159,22 @@ func DropKeyspace(ctx context.Context, cfg Config) error {
 		}
 		return db.awaitSchema(ctx)
 	})
+}
+
+// awaitUp returns the IPs of the nodes that the session is connected to, at least one:
+// the driver tells of its first connections only after it has opened the session.
+func (db *DB) awaitUp(ctx context.Context) ([]string, error) {
+	const pause = 10 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, db.cfg.RequestTimeout)
+	defer cancel()
+	for {
+		if nodes := db.policy.up(); len(nodes) > 0 {
+			return nodes, nil
+		}
+		if err := clock.Go().Sleep(ctx, pause); err != nil {
+			return nil, &store.Error{Op: "wait for a connection", Outcome: store.Fail, Cause: err}
+		}
+	}
 }
 
 // execOn runs a statement with the named node as coordinator.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fencepost/core/clock"
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/scheduler"
@@ -49,7 +50,7 @@ func startEngine(ctx context.Context, env *bench.Env, b *book, handler worker.Ha
 	for i := range b.shards {
 		id := store.ShardID{Queue: b.queue, Shard: i}
 		for !s.Owns(id) {
-			if err := pause(ctx, 2*time.Millisecond); err != nil {
+			if err := clock.Go().Sleep(ctx, 2*time.Millisecond); err != nil {
 				return nil, errors.Join(fmt.Errorf("shard %s is not owned: %w", id, err), p.stop())
 			}
 		}

@@ -39,17 +39,6 @@ func run(ctx context.Context, f func(context.Context) error) (stop func() error)
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // nothing is a handler that does nothing, effect one that has one fenced effect.
 func nothing(context.Context, *worker.Task) error { return nil }
 

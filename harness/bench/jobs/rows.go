@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"fencepost/core/clock"
 	"fencepost/core/job"
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -28,7 +29,7 @@ func read[T any](ctx context.Context, f func(context.Context) (T, error)) (out T
 		rctx, cancel := context.WithTimeout(ctx, readTimeout)
 		out, err = f(rctx)
 		cancel()
-		if err == nil || pause(ctx, 200*time.Millisecond) != nil {
+		if err == nil || clock.Go().Sleep(ctx, 200*time.Millisecond) != nil {
 			return out, err
 		}
 	}

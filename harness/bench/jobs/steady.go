@@ -9,6 +9,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"fencepost/core/clock"
+	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/store"
 	"fencepost/harness/bench"
@@ -104,34 +106,38 @@ func (s *Suite) saturated(ctx context.Context, p *process, _ *bench.Result) (rep
 // up: the scheduler is then so far behind that waiting shows nothing else.
 const maxOpenSeconds = 60
 
+// senders is how many enqueues are under way at a time when a load is offered: as many
+// as a shard lets wait. What comes on top waits in the order in which it was asked for.
+// A goroutine for every job that insisted on its own would be a storm of refusals that
+// leaves the machine to nothing else.
+const senders = engine.DefaultMaxWaiting
+
+// wish is a job that is to be enqueued, and its number in the book.
+type wish struct {
+	n int
+	j job.Job
+}
+
 // offered asks for jobs at a rate, whatever becomes of them. Every job is one that a
 // client wants: when it is refused for the time being it is asked for again, and is
 // late from the instant at which it was first meant to be asked for.
 func (s *Suite) offered(ctx context.Context, p *process, r *bench.Result) (reports.BenchSteady, error) {
 	out := reports.BenchSteady{ID: fmt.Sprintf("rate-%g", s.Rate), Scenario: fmt.Sprintf("%g jobs/s offered", s.Rate), Rate: s.Rate}
-	lag := measure.NewHistogram()
 	first := p.traffic()
 	begin := time.Now()
 	asking, cancel := context.WithTimeout(ctx, s.Steady+drainLimit)
 	defer cancel()
+	wishes := make(chan wish, int(s.Rate*s.Steady.Seconds()))
 	var wg sync.WaitGroup
-	total := int(s.Rate * s.Steady.Seconds())
-	for n := range total {
-		at := begin.Add(time.Duration(float64(n) / s.Rate * float64(time.Second)))
-		if bench.Until(ctx, at); ctx.Err() != nil {
-			break
-		}
-		asked, ended := p.book.counts()
-		if float64(asked-ended) > maxOpenSeconds*s.Rate {
-			r.Problem("%s: given up after %s with %d jobs open: the scheduler cannot keep up", out.ID, time.Since(begin).Round(time.Second), asked-ended)
-			break
-		}
-		if err := measure.Record(lag, max(time.Since(at), 0)); err != nil {
-			return out, err
-		}
-		k, j := p.book.ask(at)
-		wg.Go(func() { p.insist(asking, k, j) })
+	for range senders {
+		wg.Go(func() {
+			for w := range wishes {
+				p.insist(asking, w)
+			}
+		})
 	}
+	err := s.offer(ctx, p, r, begin, wishes)
+	close(wishes)
 	if ctx.Err() == nil {
 		bench.Until(ctx, begin.Add(s.Steady))
 	}
@@ -145,32 +151,53 @@ func (s *Suite) offered(ctx context.Context, p *process, r *bench.Result) (repor
 	for _, b := range out.Buckets {
 		out.Done += b.Done
 	}
-	r.Note("%s: jobs were sent p50 %s, p99 %s after they were meant to; their lateness counts from then", out.ID,
-		measure.FormatDuration(measure.Quantile(lag, 50)), measure.FormatDuration(measure.Quantile(lag, 99)))
-	return out, p.book.lateness(&out, begin.Sub(p.book.begin), over.Sub(p.book.begin))
+	return out, errors.Join(err, p.book.lateness(&out, begin.Sub(p.book.begin), over.Sub(p.book.begin)))
+}
+
+// offer puts jobs into wishes at the rate, until the load has gone on for as long as it
+// is to, is given up, or ctx ends.
+func (s *Suite) offer(ctx context.Context, p *process, r *bench.Result, begin time.Time, wishes chan<- wish) error {
+	lag := measure.NewHistogram()
+	for n := range cap(wishes) {
+		at := begin.Add(time.Duration(float64(n) / s.Rate * float64(time.Second)))
+		if bench.Until(ctx, at); ctx.Err() != nil {
+			break
+		}
+		asked, ended := p.book.counts()
+		if float64(asked-ended) > maxOpenSeconds*s.Rate {
+			r.Problem("%g jobs/s offered: given up after %s with %d jobs open: the scheduler cannot keep up", s.Rate, time.Since(begin).Round(time.Second), asked-ended)
+			break
+		}
+		if err := measure.Record(lag, max(time.Since(at), 0)); err != nil {
+			return err
+		}
+		k, j := p.book.ask(at)
+		wishes <- wish{k, j}
+	}
+	r.Note("%g jobs/s offered: jobs were asked for p50 %s, p99 %s after they were meant to be, and at most %d enqueues were under way at a time; lateness counts from when they were meant to be asked for", s.Rate,
+		measure.FormatDuration(measure.Quantile(lag, 50)), measure.FormatDuration(measure.Quantile(lag, 99)), senders)
+	return nil
 }
 
 // insistPause is between two tries of an enqueue that was not acknowledged.
 const insistPause = 50 * time.Millisecond
 
 // insist asks for a job until it is acknowledged or ctx ends. The same id makes that safe.
-func (p *process) insist(ctx context.Context, n int, j job.Job) {
+func (p *process) insist(ctx context.Context, w wish) {
 	doubt := false
-	for {
-		err := p.submit(ctx, j)
+	for ctx.Err() == nil {
+		err := p.submit(ctx, w.j)
 		switch {
 		case err == nil:
-			p.book.replied(n, acked)
+			p.book.replied(w.n, acked)
 			return
 		case store.OutcomeOf(err) != store.Fail:
 			doubt = true
 		}
-		if pause(ctx, insistPause) != nil {
-			if !doubt {
-				p.book.replied(n, refused)
-			}
-			return
-		}
+		_ = clock.Go().Sleep(ctx, insistPause)
+	}
+	if !doubt {
+		p.book.replied(w.n, refused)
 	}
 }
 
@@ -182,7 +209,7 @@ func (p *process) drain(ctx context.Context) time.Duration {
 		if asked, ended := p.book.counts(); ended >= asked {
 			return time.Since(begin)
 		}
-		if pause(ctx, 10*time.Millisecond) != nil {
+		if clock.Go().Sleep(ctx, 10*time.Millisecond) != nil {
 			return -1
 		}
 	}

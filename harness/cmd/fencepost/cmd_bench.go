@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,11 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fencepost/core/store/cassandra"
+	"fencepost/checker"
 	"fencepost/harness/bench"
 	"fencepost/harness/bench/jobs"
 	"fencepost/harness/bench/locks"
 	"fencepost/harness/cluster"
+	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
 	"fencepost/reports"
 )
@@ -40,6 +40,7 @@ type benchFlags struct {
 	inFlight int
 	steady   time.Duration
 	rate     float64
+	repeat   string // the flags that lead to the same external cluster again
 }
 
 func newBenchCmd() *cobra.Command {
@@ -73,12 +74,16 @@ that is missed is said, and changes none.`,
 			if err := f.belong(cmd); err != nil {
 				return err
 			}
+			f.repeat = toolExternal(cmd.Flags(), f.cluster)
 			return runBench(cmd, f)
 		},
 	}
 	fl := cmd.Flags()
+	jsonOutput(fl)
 	fl.StringVar(&f.subject, "subject", subjectLocks, "locks or jobs")
-	fl.StringVar(&f.cluster, "cluster", "auto", "auto, local (three nodes in a sandbox), up (the cluster of \"fencepost up\")")
+	fl.StringVar(&f.cluster, "cluster", "auto", clusterUsage+externalUsage)
+	dockerFlags(fl)
+	addExternalFlags(fl)
 	fl.IntVar(&f.rounds, "rounds", bench.DefaultRounds, fmt.Sprintf("number of rounds, at least %d; of jobs also 0", bench.MinRounds))
 	fl.DurationVar(&f.arm, "arm", bench.DefaultWindow, "how long each arm runs in each round")
 	fl.Uint64Var(&f.seed, "seed", 0, "order of arms and choice of keys (default: a new one, printed)")
@@ -219,7 +224,7 @@ func list[T any](values []T) string {
 
 // runBench decides where to run and runs.
 func runBench(cmd *cobra.Command, f benchFlags) error {
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	ctx, out := cmd.Context(), outputOf(cmd)
 	suites, err := f.suites()
 	if err != nil {
 		return err
@@ -233,7 +238,7 @@ func runBench(cmd *cobra.Command, f benchFlags) error {
 }
 
 // runAll measures one suite after the other; the worst result decides the exit code.
-func (f benchFlags) runAll(ctx context.Context, suites []benchSuite, c cluster.Cluster, backend string, out io.Writer) error {
+func (f benchFlags) runAll(ctx context.Context, suites []benchSuite, c cluster.Cluster, backend string, out *output) error {
 	worst := bench.ExitOK
 	for _, s := range suites {
 		if ctx.Err() != nil {
@@ -252,29 +257,37 @@ func (f benchFlags) runAll(ctx context.Context, suites []benchSuite, c cluster.C
 }
 
 // runOne measures a suite and writes the report.
-func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster, backend string, out io.Writer) (code int, err error) {
-	var ips []string
+func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster, backend string, out *output) (code int, err error) {
 	var pids []int
 	for _, n := range c.Nodes() {
-		ips, pids = append(ips, n.IP()), append(pids, n.PID())
+		if n.PID() != 0 {
+			pids = append(pids, n.PID())
+		}
 	}
 	machine := rundir.Machine()
 	p, rounds := s.Plan(), ""
 	if len(p.Arms) > 0 {
 		rounds = fmt.Sprintf("%d arms in %d rounds of %s each, ", len(p.Arms), p.Rounds, p.Window)
 	}
-	fmt.Fprintf(out, "%s: %sseed %d; about %s, after a warm-up of up to a minute\n", s.Setting(), rounds, p.Seed, s.Estimate().Round(10*time.Second))
-	res, err := bench.Run(ctx, bench.Options{Suite: s.Suite, DB: cassandra.Config{ContactPoints: ips, Port: c.CQLPort()}, PIDs: pids, Out: out})
-	if res == nil {
-		return 0, err
-	}
-	problem := err // the result is there, the keyspace may be left
 	dir, err := benchDir(f.out, s.Name())
 	if err != nil {
 		return 0, err
 	}
+	log := progress.New(out.show)
+	defer func() { err = errors.Join(ended(log, err), log.Close()) }()
+	if err := log.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{
+		Name: filepath.Base(dir), Bench: s.Name(), Seed: p.Seed, Backend: backend, Dir: dir, Command: s.command,
+		About: fmt.Sprintf("%s: %sseed %d; about %s, after a warm-up of up to a minute", s.Setting(), rounds, p.Seed, s.Estimate().Round(10*time.Second)),
+	}); err != nil {
+		return 0, err
+	}
+	res, err := bench.Run(ctx, bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), PIDs: pids, Progress: log})
+	if res == nil {
+		return 0, err
+	}
+	problem := err // the result is there, the keyspace may be left
 	report, err := res.Report(bench.About{
-		Name: filepath.Base(dir), Cluster: backend, Command: s.command, Versions: versions(c), Machine: machine,
+		Name: filepath.Base(dir), Cluster: backend, Command: s.command + f.repeat, Versions: versions(c), Machine: machine,
 	})
 	if err != nil {
 		return 0, err
@@ -282,11 +295,26 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 	if err := errors.Join(res.WriteRounds(dir), reports.WriteBench(dir, report)); err != nil {
 		return 0, fmt.Errorf("report in %s: %w", dir, err)
 	}
-	if err := bench.Print(out, res); err != nil {
-		return 0, err
+	page := filepath.Join(dir, reports.BenchPage)
+	log.Emit(progress.Event{Kind: progress.KindVerdict, Verdict: &progress.Verdict{Verdict: benchVerdict(res.ExitCode()), Report: page}})
+	if out.text != nil {
+		if err := bench.Print(out, res); err != nil {
+			return 0, err
+		}
+		fmt.Fprintf(out, "report: %s\nrepeat: %s\n", page, report.Command)
 	}
-	fmt.Fprintf(out, "report: %s\nrepeat: %s\n", filepath.Join(dir, reports.BenchPage), report.Command)
 	return res.ExitCode(), problem
+}
+
+// benchVerdict is the verdict that a benchmark's exit code stands for.
+func benchVerdict(code int) string {
+	switch code {
+	case bench.ExitOK:
+		return string(checker.Pass)
+	case bench.ExitViolation:
+		return string(checker.Fail)
+	}
+	return string(checker.Invalid)
 }
 
 // benchDir makes the result's directory.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/cluster"
+	"fencepost/harness/own"
+	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
@@ -33,6 +34,8 @@ type chaosFlags struct {
 	paxos    string
 	override scenario.Overrides
 	gate     gateFlags
+	// repeat is what make needs beside all this to go to the same external cluster.
+	repeat string
 }
 
 const defaultNodes = 3
@@ -56,30 +59,35 @@ input; the worst of several (docs/ci.md).`,
 			if !cmd.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1_000_000)
 			}
+			f.repeat = makeExternal(cmd.Flags(), f.cluster)
 			return chaos(cmd, args[0], f)
 		},
 	}
 	fl := cmd.Flags()
 	fl.Uint64Var(&f.seed, "seed", 0, "repeat the plan of this seed (default: a new one, printed)")
-	fl.StringVar(&f.system, "system", system.Core, "system under test: core, lock-per-job, or broken/NAME (see: fencepost list)")
-	fl.StringVar(&f.cluster, "cluster", "auto", "auto, local (three nodes in a sandbox), up (the cluster of \"fencepost up\")")
+	fl.StringVar(&f.system, "system", system.Core, "system under test: core, lock-per-job, broken/NAME (see: fencepost list), or exec:CMD, a program of your own (docs/own-system.md)")
+	fl.StringVar(&f.cluster, "cluster", "auto", clusterUsage+externalUsage)
+	dockerFlags(fl)
+	addExternalFlags(fl)
 	fl.StringVar(&f.paxos, "paxos", "", "Paxos variant of the cluster: "+strings.Join(cluster.PaxosVariants(), ", ")+" (default "+cluster.PaxosV2+", or what a kept cluster has)")
 	fl.StringVar(&f.runs, "runs", "runs", "directory for the runs' directories")
 	fl.StringVar(&f.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
-	fl.BoolVar(&f.keep, "keep", false, "keep the run's keyspace in a cluster that is kept up")
+	fl.BoolVar(&f.keep, "keep", false, "keep the run's keyspace in a cluster that is kept up, or external")
 	fl.StringVar(&f.override.Contention, "contention", "", "low, medium or high (default: the scenario's)")
 	fl.IntVar(&f.override.Workers, "workers", 0, "number of worker processes (default: the scenario's)")
 	fl.IntVar(&f.override.Clients, "clients", 0, "number of clients a worker (default: the scenario's)")
 	fl.DurationVar(&f.override.TTL, "ttl", 0, "lease time (default: the scenario's)")
 	f.gate.flags(fl)
+	jsonOutput(fl)
 	fl.DurationVar(&f.override.Duration, "duration", 0, "length of each of the phases before, fault, recover (default: the scenario's)")
 	return cmd
 }
 
 // job is one run to do.
 type job struct {
-	plan *scenario.Plan
-	sys  system.System
+	given string // the scenario as it was asked for: a name, or a path
+	plan  *scenario.Plan
+	sys   system.System
 }
 
 // jobs loads and checks everything before anything starts.
@@ -95,8 +103,14 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 	if names == "all" {
 		list = scenario.Names()
 	}
+	if sys.Command != nil {
+		if err := (own.Program{Words: sys.Command, Dir: dir}).Look(); err != nil {
+			return nil, usageError(err)
+		}
+	}
 	var jobs []job
-	for _, name := range list {
+	for _, given := range list {
+		name := given
 		if strings.HasSuffix(name, ".yaml") && !filepath.IsAbs(name) {
 			name = filepath.Join(dir, name)
 		}
@@ -105,7 +119,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 			return nil, usageError(err)
 		}
 		if err := spec.Suits(sys); err != nil {
-			if names == "all" && sys.Scheduler != "" {
+			if names == "all" && (sys.Scheduler != "" || sys.Command != nil) {
 				continue
 			}
 			return nil, usageError(err)
@@ -121,18 +135,23 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		if err != nil {
 			return nil, usageError(err)
 		}
-		jobs = append(jobs, job{plan: plan, sys: sys})
+		jobs = append(jobs, job{given: given, plan: plan, sys: sys})
 	}
 	return jobs, nil
 }
 
 // chaos decides where to run and runs.
 func chaos(cmd *cobra.Command, names string, f chaosFlags) error {
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	ctx, out := cmd.Context(), outputOf(cmd)
 	dir := workDir(ctx)
 	jobs, err := f.jobs(names, dir)
 	if err != nil {
 		return err
+	}
+	if f.cluster == clusterExternal {
+		if jobs, err = withoutControl(jobs, names == "all", out); err != nil {
+			return err
+		}
 	}
 	f.runs = within(ctx, f.runs)
 	if f.bin, err = binDir(ctx, f.bin); err != nil {
@@ -174,7 +193,7 @@ var errNotRun = errors.New("not carried out: the command was interrupted before"
 
 // runAll does the jobs one after the other; the worst verdict decides the exit code.
 // After a run that could not be carried out none follows. All jobs are told of.
-func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, backend string, out io.Writer) (told []reports.GateRun, err error) {
+func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, backend string, out *output) (told []reports.GateRun, err error) {
 	worst := checker.Pass
 	for i, j := range jobs {
 		if err == nil && ctx.Err() != nil {
@@ -205,34 +224,56 @@ func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, b
 }
 
 // runOne runs, checks and reports one scenario.
-func (f chaosFlags) runOne(ctx context.Context, j job, c cluster.Cluster, backend string, out io.Writer) (reports.GateRun, error) {
-	fmt.Fprintf(out, "scenario %s, seed %d, system %s, %s\n  %s\n", j.plan.Spec.Name, j.plan.Seed, j.sys.Name, setting(j.plan.Spec, c), j.plan.Spec.About)
+func (f chaosFlags) runOne(ctx context.Context, j job, c cluster.Cluster, backend string, out *output) (reports.GateRun, error) {
+	command := f.command(j)
+	if backend == "docker" {
+		command += dockerAgain(c)
+	}
 	dir, res, err := carryOut(ctx, scenario.Options{
 		Plan: j.plan, System: j.sys, Cluster: c, Backend: backend, BinDir: f.bin,
-		RunsDir: f.runs, Out: out, Command: f.command(j), Versions: versions(c), Keep: f.keep,
-	})
+		RunsDir: f.runs, Command: command, Versions: versions(c), Keep: f.keep, Dir: workDir(ctx),
+	}, out)
+	if in := (*scenario.InputError)(nil); errors.As(err, &in) {
+		err = usageError(in)
+	}
 	if err != nil {
 		return reports.GateRun{}, err
 	}
 	return readGateRun(ctx, dir, res)
 }
 
-// carryOut runs a plan, checks and reports it. The directory is returned beside
-// an error too, if there is one.
-func carryOut(ctx context.Context, opt scenario.Options) (string, *checker.Result, error) {
+// carryOut runs a plan, checks and reports it, and tells out. The directory is
+// returned beside an error too, if there is one.
+func carryOut(ctx context.Context, opt scenario.Options, out *output) (dir string, res *checker.Result, err error) {
+	log := progress.New(out.show)
+	defer func() { err = errors.Join(ended(log, err), log.Close()) }()
 	exe, err := os.Executable()
 	if err != nil {
 		return "", nil, err
 	}
-	dir, err := scenario.Run(ctx, opt)
+	opt.Progress = log
+	opt.Watch = func(ctx context.Context, dir string, found func(progress.Violation)) (time.Duration, error) {
+		return checker.Watch(ctx, exe, dir, func(f checker.Finding) { found(soFar(f)) })
+	}
+	dir, err = scenario.Run(ctx, opt)
 	if err != nil {
 		if dir != "" {
 			err = fmt.Errorf("%w\n  what was recorded is in %s; fencepost check %s judges it", err, dir, dir)
 		}
 		return dir, nil, err
 	}
-	res, err := checkAndReport(ctx, exe, dir, opt.Out)
+	res, err = checkAndReport(ctx, exe, dir, log, out)
 	return dir, res, err
+}
+
+// ended tells a run's end, or why it has none, and returns that.
+func ended(log *progress.Log, err error) error {
+	e := progress.Event{Kind: progress.KindEnd}
+	if err != nil {
+		e = progress.Event{Kind: progress.KindError, Text: err.Error()}
+	}
+	log.Emit(e)
+	return err
 }
 
 // setting is what else tells one run of a scenario from another.
@@ -245,10 +286,10 @@ func setting(s scenario.Spec, c cluster.Cluster) string {
 
 // checkAndReport works from the run's files alone. It goes on when ctx was
 // cancelled: an interrupted run is checked too.
-func checkAndReport(ctx context.Context, exe, dir string, out io.Writer) (*checker.Result, error) {
+func checkAndReport(ctx context.Context, exe, dir string, log *progress.Log, out *output) (*checker.Result, error) {
 	ctx = context.WithoutCancel(ctx)
 	start := time.Now()
-	fmt.Fprintf(out, "checking …\n")
+	log.Emit(progress.Event{Kind: progress.KindChecking})
 	res, err := checker.CheckInChild(ctx, exe, dir)
 	if err != nil {
 		return nil, fmt.Errorf("check %s: %w", dir, err)
@@ -256,32 +297,60 @@ func checkAndReport(ctx context.Context, exe, dir string, out io.Writer) (*check
 	checked := time.Since(start)
 	path, err := reports.WriteRun(ctx, dir)
 	linkLatest(dir)
-	checker.Print(out, res)
+	out.verdict(res)
+	log.Emit(progress.Event{Kind: progress.KindVerdict, Verdict: condensed(res, path, checked)})
 	var incomplete *reports.IncompleteError // there is a page, and it says what it lacks
 	if err != nil && !errors.As(err, &incomplete) {
 		return nil, fmt.Errorf("report of %s: %w", dir, err)
 	}
 	if incomplete != nil {
-		fmt.Fprintf(out, "! %v\n", incomplete)
+		log.Problem("%v", incomplete)
 	}
 	info, err := rundir.ReadInfo(dir)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(out, "checked in %.1f s\nreport: %s\nrepeat: %s\n", checked.Seconds(), path, info.Command)
+	if out.text != nil {
+		fmt.Fprintf(out, "checked in %.1f s\nreport: %s\nrepeat: %s\n", checked.Seconds(), path, info.Command)
+	}
 	return res, nil
+}
+
+// soFar is a finding as its event has it. What contradicts the rest comes last.
+func soFar(f checker.Finding) progress.Violation {
+	v := progress.Violation{Property: f.Property, Title: f.Title, Text: f.Violation.Message, Key: f.Violation.Key}
+	if n := len(f.Violation.Events); n > 0 {
+		v.File, v.Line = f.Violation.Events[n-1].File, f.Violation.Events[n-1].Line
+	}
+	return v
+}
+
+// condensed is a verdict as its event has it.
+func condensed(res *checker.Result, report string, checked time.Duration) *progress.Verdict {
+	v := &progress.Verdict{Verdict: string(res.Verdict), Summary: res.Summary, Report: report, Checked: checked.Seconds()}
+	for _, p := range res.Properties {
+		x := progress.Property{ID: p.ID, Title: p.Title, Status: string(p.Status), Checked: p.Checked, Findings: p.Count, Detail: p.Detail}
+		if len(p.Violations) > 0 {
+			x.First = p.Violations[0].Message
+		}
+		v.Properties = append(v.Properties, x)
+	}
+	return v
 }
 
 // command is what repeats the run.
 func (f chaosFlags) command(j job) string {
-	s := fmt.Sprintf("make chaos SCENARIO=%s SEED=%d", j.plan.Spec.Name, j.plan.Seed)
+	s := fmt.Sprintf("make chaos SCENARIO=%s SEED=%d", j.given, j.plan.Seed)
 	if c := j.plan.Spec.Workload.Contention; c != "" {
 		s += " CONTENTION=" + c
 	}
 	if f.paxos != "" {
 		s += " PAXOS=" + f.paxos
 	}
-	if j.sys.Name != system.Core {
+	switch {
+	case j.sys.Command != nil:
+		s += " SYSTEM='" + j.sys.Name + "'"
+	case j.sys.Name != system.Core:
 		s += " SYSTEM=" + j.sys.Name
 	}
 	if f.override.Workers > 0 {
@@ -293,7 +362,7 @@ func (f chaosFlags) command(j job) string {
 	if f.override.Duration > 0 {
 		s += fmt.Sprintf(" DURATION=%s", f.override.Duration)
 	}
-	return s
+	return s + f.repeat
 }
 
 // linkLatest points runs/latest to dir; a convenience, so a failure is no error.

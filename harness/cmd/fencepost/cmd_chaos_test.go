@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,15 +43,28 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-func TestCommandOfADrill(t *testing.T) {
+// TestCommand: what repeats a run names the scenario as it was asked for.
+func TestCommand(t *testing.T) {
 	t.Parallel()
-	f := chaosFlags{seed: 7, paxos: "v1"}
-	jobs, err := f.jobs("paxos-lease", ".")
-	if err != nil {
+	dir := t.TempDir()
+	own := "name: own-one\nabout: Own.\nextends: steady\n"
+	if err := os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte(own), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	const want = "make chaos SCENARIO=paxos-lease SEED=7 PAXOS=v1"
-	if got := f.command(jobs[0]); got != want {
-		t.Errorf("%q, want %q", got, want)
+	for _, c := range []struct {
+		names string
+		flags chaosFlags
+		want  string
+	}{
+		{"paxos-lease", chaosFlags{seed: 7, paxos: "v1"}, "make chaos SCENARIO=paxos-lease SEED=7 PAXOS=v1"},
+		{"mine.yaml", chaosFlags{seed: 8}, "make chaos SCENARIO=mine.yaml SEED=8 CONTENTION=medium"},
+	} {
+		jobs, err := c.flags.jobs(c.names, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.flags.command(jobs[0]); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 func newCheckCmd() *cobra.Command {
 	var opts checker.Options
 	var memoryMB int64
-	var asJSON, child bool
+	var asJSON, child, watch bool
 	var out string
 	var gate gateFlags
 	cmd := &cobra.Command{
@@ -34,7 +34,7 @@ Porcupine's visualizations are written anew.
 Exit codes: 0 PASS, 1 FAIL, 2 it could not be checked, 3 INVALID (the run tested too
 little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && !child {
+			if len(args) == 0 && !child && !watch {
 				return usageError(errors.New("check what? Name a run's directory (runs/latest) or history files"))
 			}
 			return nil
@@ -42,6 +42,9 @@ little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if child {
 				return exitWith(checker.ChildMain(cmd.OutOrStdout()))
+			}
+			if watch {
+				return exitWith(checker.WatchMain(cmd.OutOrStdout()))
 			}
 			exe, err := os.Executable()
 			if err != nil {
@@ -94,6 +97,8 @@ little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 	gate.flags(f)
 	f.BoolVar(&child, "child", false, "be the process that checks")
 	_ = f.MarkHidden("child")
+	f.BoolVar(&watch, "watch", false, "be the process that looks at a run while it goes on")
+	_ = f.MarkHidden("watch")
 	return cmd
 }
 

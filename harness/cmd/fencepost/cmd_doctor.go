@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -209,45 +205,4 @@ func checkKept() finding {
 		f.detail, f.remedy = err.Error(), "`fencepost down` ends it"
 	}
 	return f
-}
-
-// checkDocker asks the daemon itself; the docker command line is not needed.
-func checkDocker(ctx context.Context) finding {
-	f := finding{name: "docker", remedy: "needed only for CLUSTER=docker: start the Docker daemon, or set DOCKER_HOST"}
-	host := os.Getenv("DOCKER_HOST")
-	if host == "" {
-		host = "unix:///var/run/docker.sock"
-	}
-	u, err := url.Parse(host)
-	if err != nil {
-		f.detail = "DOCKER_HOST: " + err.Error()
-		return f
-	}
-	network, addr := "tcp", u.Host
-	if u.Scheme == "unix" {
-		network, addr = "unix", u.Path
-	}
-	client := http.Client{
-		Timeout: 3 * time.Second,
-		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, network, addr)
-		}},
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://docker/_ping", nil)
-	if err != nil {
-		f.detail = err.Error()
-		return f
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		f.detail = fmt.Sprintf("no daemon answers at %s", host)
-		return f
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		f.detail = fmt.Sprintf("the daemon at %s answers %s", host, resp.Status)
-		return f
-	}
-	return finding{name: "docker", detail: fmt.Sprintf("daemon at %s, API %s", host, resp.Header.Get("Api-Version"))}
 }

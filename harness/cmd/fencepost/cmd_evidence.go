@@ -76,7 +76,7 @@ func setsText() string {
 
 // run checks everything, and then works where the cluster is.
 func (f evidenceFlags) run(cmd *cobra.Command) error {
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	ctx, out := cmd.Context(), outputOf(cmd)
 	scenarios, contentions, err := chosen(f.set, f.scenarios, f.contention)
 	if err != nil {
 		return usageError(err)
@@ -205,8 +205,7 @@ func chosen(setName, only, contention string) ([]evidence.Scenario, []string, er
 // noContention stands for the contention of a scenario that has no clients to compete.
 const noContention = "none"
 
-// catalog lists the built-in scenarios. One that states its least number of
-// cycles for some contentions was made for those.
+// catalog lists the built-in scenarios.
 func catalog() ([]evidence.Scenario, error) {
 	var out []evidence.Scenario
 	for _, name := range scenario.Names() {
@@ -214,12 +213,9 @@ func catalog() ([]evidence.Scenario, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := evidence.Scenario{Name: name, Default: s.Workload.Contention}
+		e := evidence.Scenario{Name: name, Default: s.Workload.Contention, Contentions: s.Contentions()}
 		if s.Drill != "" {
 			e.Default, e.Contentions = noContention, []string{noContention}
-		}
-		for c := range s.Expect.MinCycles {
-			e.Contentions = append(e.Contentions, c)
 		}
 		out = append(out, e)
 	}
@@ -235,17 +231,19 @@ type runner struct {
 // flags adds the flags; results is the default of --results.
 func (r *runner) flags(cmd *cobra.Command, results string) {
 	fl := cmd.Flags()
-	fl.StringVar(&r.cluster, "cluster", "auto", "auto, local (three nodes in a sandbox), up (the cluster of \"fencepost up\")")
+	fl.StringVar(&r.cluster, "cluster", "auto", clusterUsage)
+	dockerFlags(fl)
 	fl.StringVar(&r.runs, "runs", "runs", "directory for the runs' directories")
 	fl.StringVar(&r.results, "results", results, "directory of the results; each set has its own in it")
 	fl.StringVar(&r.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
+	jsonOutput(fl)
 	fl.BoolVar(&r.verbose, "verbose", false, "show every run as chaos does")
 }
 
 // loop returns a loop that carries runs out on c and keeps it whole.
-func (r runner) loop(store *evidence.Store, c cluster.Cluster, backend string, out io.Writer) *evidence.Loop {
+func (r runner) loop(store *evidence.Store, c cluster.Cluster, backend string, out *output) *evidence.Loop {
 	return &evidence.Loop{
-		Store: store, Out: out, Run: r.runOn(c, backend, out),
+		Store: store, Show: out.show, Run: r.runOn(c, backend, out),
 		Heal: func(ctx context.Context) error { return heal(ctx, c) },
 	}
 }

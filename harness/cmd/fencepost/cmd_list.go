@@ -13,11 +13,15 @@ import (
 )
 
 func newListCmd() *cobra.Command {
-	return &cobra.Command{
+	var markdown bool
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List scenarios, faults and systems under test",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if markdown {
+				return writeScenarios(cmd.OutOrStdout())
+			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "SCENARIO\tWHAT HAPPENS")
 			for _, name := range scenario.Names() {
@@ -42,7 +46,18 @@ func newListCmd() *cobra.Command {
 				}
 				fmt.Fprintf(w, "%s\t%s; %s by %s under %s, %s contention\n", name, s.About, s.Red.Verdict, strings.Join(s.Red.Properties, " or "), s.Red.Scenario, s.Red.Contention)
 			}
-			return w.Flush()
+			fmt.Fprintf(w, "%sCMD\ta program of your own, in whatever language (docs/own-system.md)\n", system.Exec)
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			names, err := scenario.WithoutControl()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nOn an external cluster (--cluster=external) run: %s\n", strings.Join(names, ", "))
+			return err
 		},
 	}
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the page docs/scenarios.md: the scenarios, their faults, and what turns them red")
+	return cmd
 }

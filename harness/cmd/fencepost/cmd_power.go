@@ -114,7 +114,7 @@ func variantNames(all []system.System) []string {
 }
 
 func (f powerFlags) run(cmd *cobra.Command) error {
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	ctx, out := cmd.Context(), outputOf(cmd)
 	mine, jobs, err := f.jobs()
 	if err != nil {
 		return usageError(err)

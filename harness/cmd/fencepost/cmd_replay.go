@@ -17,9 +17,11 @@ import (
 	"fencepost/checker"
 	"fencepost/harness/cluster"
 	"fencepost/harness/evidence"
+	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
+	"fencepost/harness/terminal"
 )
 
 // replayFlags are the flags of `fencepost replay`.
@@ -49,8 +51,11 @@ Exit code: as of chaos; the worst of several.`,
 	}
 	fl := cmd.Flags()
 	fl.IntVar(&f.times, "times", 1, "how often")
-	fl.StringVar(&f.cluster, "cluster", "auto", "auto, local (three nodes in a sandbox), up (the cluster of \"fencepost up\")")
+	fl.StringVar(&f.cluster, "cluster", "auto", clusterUsage+externalUsage)
+	dockerFlags(fl)
+	addExternalFlags(fl)
 	fl.StringVar(&f.runs, "runs", "runs", "directory for the replays' directories")
+	jsonOutput(fl)
 	fl.StringVar(&f.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
 	return cmd
 }
@@ -95,13 +100,18 @@ func loadReplayed(dir string) (*replayed, error) {
 }
 
 func (f replayFlags) run(cmd *cobra.Command, arg string) error {
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	ctx, out := cmd.Context(), outputOf(cmd)
 	if f.times < 1 || f.times > 1000 {
 		return usageError(fmt.Errorf("--times=%d: 1 to 1000", f.times))
 	}
 	old, err := loadReplayed(within(ctx, arg))
 	if err != nil {
 		return err
+	}
+	if f.cluster == clusterExternal {
+		if _, err := withoutControl([]job{{plan: old.plan, sys: old.sys}}, false, out); err != nil {
+			return err
+		}
 	}
 	f.runs = within(ctx, f.runs)
 	if f.bin, err = binDir(ctx, f.bin); err != nil {
@@ -132,22 +142,25 @@ func (f replayFlags) run(cmd *cobra.Command, arg string) error {
 }
 
 // once does one replay. One alone is shown as it goes on, several as a line each.
-func (f replayFlags) once(ctx context.Context, old *replayed, c cluster.Cluster, backend string, out io.Writer, n int) (*checker.Result, error) {
+func (f replayFlags) once(ctx context.Context, old *replayed, c cluster.Cluster, backend string, out *output, n int) (*checker.Result, error) {
 	var console bytes.Buffer
 	to := out
 	if f.times > 1 {
-		to = &console
+		to = textOutput(&console, terminal.Style{})
 	}
 	began := time.Now()
 	dir, res, err := carryOut(ctx, scenario.Options{
-		Plan: old.plan, System: old.sys, Cluster: c, Backend: backend, BinDir: f.bin, RunsDir: f.runs, Out: to,
-		Command: "make replay RUN=" + shorter(ctx, old.dir), ReplayOf: old.info.Run, Versions: versions(c),
-	})
+		Plan: old.plan, System: old.sys, Cluster: c, Backend: backend, BinDir: f.bin, RunsDir: f.runs,
+		Command: "make replay RUN=" + shorter(ctx, old.dir), ReplayOf: old.info.Run, Versions: versions(c), Dir: workDir(ctx),
+	}, to)
 	if err := errors.Join(err, keepConsole(dir, &console)); err != nil {
 		return nil, err
 	}
 	if f.times > 1 {
-		fmt.Fprintf(out, "[%d/%d] %s  %s  %s\n", n, f.times, outcome(res), time.Since(began).Round(time.Second), dir)
+		out.show(progress.Event{Kind: progress.KindResult, Result: &progress.Result{
+			N: n, Total: f.times, Name: "replay", Verdict: string(res.Verdict), Fired: (evidence.Result{Check: res}).Fired(),
+			Took: time.Since(began).Seconds(), Dir: dir,
+		}})
 	}
 	return res, nil
 }

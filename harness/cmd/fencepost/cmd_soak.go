@@ -51,7 +51,7 @@ Exit code: as of evidence.`,
 }
 
 func (f soakFlags) run(cmd *cobra.Command) error {
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	ctx, out := cmd.Context(), outputOf(cmd)
 	scenarios, contentions, err := chosen(f.set, f.scenarios, f.contention)
 	if err != nil {
 		return usageError(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/harness/cluster"
+	"fencepost/harness/cluster/docker"
 	"fencepost/harness/kept"
 	"fencepost/harness/sandbox"
 )
@@ -27,6 +28,8 @@ type upOptions struct {
 	paxos      string
 	heapMiB    int
 	seed       uint64
+	cluster    string
+	image      string
 }
 
 func newUpCmd() *cobra.Command {
@@ -36,14 +39,20 @@ func newUpCmd() *cobra.Command {
 		Short: "Start a cluster and keep it for the following runs",
 		Long: `Starts three Cassandra nodes in a sandbox of their own and keeps them until
 "fencepost down" or Ctrl-C. Meanwhile "fencepost exec -- CMD" runs a command
-beside them, and runs with CLUSTER=up use them instead of starting their own.`,
+beside them, and runs with CLUSTER=up use them instead of starting their own. With
+--cluster=docker the nodes are containers, and there is no sandbox.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.image = imageOf(cmd)
 			switch {
+			case o.cluster != "auto" && o.cluster != "local" && o.cluster != "docker":
+				return usageError(fmt.Errorf("unknown cluster %q; what can be kept up is local (as is auto) and docker", o.cluster))
 			case o.inside:
 				return upInside(cmd.Context(), o)
 			case o.background:
 				return upBackground(o)
+			case o.cluster == "docker":
+				return upDocker(cmd.Context(), o)
 			default:
 				return upOutside(cmd.Context(), o)
 			}
@@ -54,6 +63,8 @@ beside them, and runs with CLUSTER=up use them instead of starting their own.`,
 	f.StringVar(&o.paxos, "paxos", cluster.PaxosV2, "paxos_variant: "+strings.Join(cluster.PaxosVariants(), ", "))
 	f.IntVar(&o.heapMiB, "heap", 512, "heap of a node, in MiB")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the links' random numbers")
+	f.StringVar(&o.cluster, "cluster", "auto", "local (three nodes in a sandbox; so does auto), docker (three containers)")
+	dockerFlags(f)
 	f.BoolVar(&o.inside, "inside", false, "")
 	if err := f.MarkHidden("inside"); err != nil {
 		panic(err) // a misspelt name above
@@ -63,7 +74,7 @@ beside them, and runs with CLUSTER=up use them instead of starting their own.`,
 
 // args are the arguments by which a re-executed up gets the same options.
 func (o upOptions) args(more ...string) []string {
-	return append([]string{"up", "--paxos=" + o.paxos, "--heap=" + strconv.Itoa(o.heapMiB), "--seed=" + strconv.FormatUint(o.seed, 10)}, more...)
+	return append([]string{"up", "--paxos=" + o.paxos, "--heap=" + strconv.Itoa(o.heapMiB), "--seed=" + strconv.FormatUint(o.seed, 10), "--cluster=" + o.cluster, "--image=" + o.image}, more...)
 }
 
 // upOutside owns the kept cluster: it holds the lock as long as the sandbox lives.
@@ -100,8 +111,7 @@ func upInside(ctx context.Context, o upOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
-	began := time.Now()
-	say := func(s string) { fmt.Printf("%6.1fs  %s\n", time.Since(began).Seconds(), s) }
+	say := sayer()
 	c, err := cluster.StartLocal(ctx, network, cluster.LocalConfig{
 		PaxosVariant: o.paxos, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say,
 	})
@@ -114,6 +124,38 @@ func upInside(ctx context.Context, o upOptions) (err error) {
 	case err != nil:
 		return err
 	}
+	return upServe(ctx, paths, c, network, say)
+}
+
+// upDocker owns and serves a kept cluster of containers. There is no sandbox around it.
+func upDocker(ctx context.Context, o upOptions) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	paths, err := kept.DefaultPaths()
+	if err != nil {
+		return err
+	}
+	lock, err := kept.Lock(paths)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	say := sayer()
+	c, _, err := startDocker(ctx, docker.Config{Image: o.image, PaxosVariant: o.paxos, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say}, os.Stdout)
+	if err != nil {
+		return err
+	}
+	return upServe(ctx, paths, c, nil, say)
+}
+
+// sayer tells a person what goes on, with the seconds since now.
+func sayer() func(string) {
+	began := time.Now()
+	return func(s string) { fmt.Printf("%6.1fs  %s\n", time.Since(began).Seconds(), s) }
+}
+
+// upServe serves the cluster until it is told to end, and ends it.
+func upServe(ctx context.Context, paths kept.Paths, c cluster.Cluster, network *sandbox.Network, say func(string)) (err error) {
 	defer func() {
 		say("ending the cluster …")
 		err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
@@ -168,8 +210,11 @@ func upBackground(o upOptions) error {
 		select {
 		case <-tick.C:
 			if _, err := kept.Query(paths); err == nil {
-				_, err := io.Copy(os.Stdout, follow)
-				return err
+				if _, err := io.Copy(os.Stdout, follow); err != nil {
+					return fmt.Errorf("log: %w", err)
+				}
+				fmt.Println("`fencepost serve` shows runs on it in a browser while they go on")
+				return nil
 			}
 		case <-exited:
 			_, _ = io.Copy(os.Stdout, follow)

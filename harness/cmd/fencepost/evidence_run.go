@@ -17,6 +17,7 @@ import (
 	"fencepost/harness/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
+	"fencepost/harness/terminal"
 	"fencepost/reports"
 	"fencepost/reports/measure"
 )
@@ -33,7 +34,7 @@ func keepConsole(dir string, console *bytes.Buffer) error {
 }
 
 // runOn returns the function that carries out one job on a cluster.
-func (r runner) runOn(c cluster.Cluster, backend string, out io.Writer) func(context.Context, evidence.Job) (evidence.Result, error) {
+func (r runner) runOn(c cluster.Cluster, backend string, out *output) func(context.Context, evidence.Job) (evidence.Result, error) {
 	return func(ctx context.Context, j evidence.Job) (evidence.Result, error) {
 		var res evidence.Result
 		sys, err := system.Find(j.System)
@@ -56,15 +57,15 @@ func (r runner) runOn(c cluster.Cluster, backend string, out io.Writer) func(con
 			return res, err
 		}
 		var console bytes.Buffer
-		to := io.Writer(&console)
+		to := textOutput(&console, terminal.Style{})
 		if r.verbose {
 			to = out
 		}
 		f := chaosFlags{}
 		dir, verdict, err := carryOut(ctx, scenario.Options{
-			Plan: plan, System: sys, Cluster: c, Backend: backend, BinDir: r.bin, RunsDir: r.runs, Out: to,
-			Command: f.command(job{plan, sys}), Versions: versions(c),
-		})
+			Plan: plan, System: sys, Cluster: c, Backend: backend, BinDir: r.bin, RunsDir: r.runs,
+			Command: f.command(job{plan.Spec.Name, plan, sys}), Versions: versions(c),
+		}, to)
 		res.Dir = dir
 		err = errors.Join(err, keepConsole(dir, &console))
 		if dir != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fencepost/harness/cluster/docker"
 	"fencepost/harness/sandbox"
 )
 
@@ -53,6 +54,7 @@ func newRootCmd() *cobra.Command {
 		newChaosCmd(),
 		newBenchCmd(),
 		newCheckCmd(),
+		newLintCmd(),
 		newExplainCmd(),
 		newReportCmd(),
 		newResultsCmd(),
@@ -61,16 +63,19 @@ func newRootCmd() *cobra.Command {
 		newSoakCmd(),
 		newReplayCmd(),
 		newRunsCmd(),
+		newServeCmd(),
 		newListCmd(),
 		newUpCmd(),
 		newDownCmd(),
 		newExecCmd(),
 		newDoctorCmd(),
 	)
+	complete(root)
 	return root
 }
 
 func main() {
+	docker.Init()
 	sandbox.Init()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := newRootCmd().ExecuteContext(ctx)

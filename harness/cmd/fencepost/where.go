@@ -21,6 +21,7 @@ import (
 type keptRun struct {
 	cluster cluster.Cluster
 	dir     string
+	env     []string // the client's
 }
 
 type keptKey struct{}
@@ -50,7 +51,7 @@ func handleKept(ctx context.Context, req kept.Request, c cluster.Cluster, _ *san
 	root.SetIn(req.Stdin)
 	root.SetOut(req.Stdout)
 	root.SetErr(req.Stderr)
-	err := root.ExecuteContext(context.WithValue(ctx, keptKey{}, keptRun{cluster: c, dir: req.Dir}))
+	err := root.ExecuteContext(context.WithValue(ctx, keptKey{}, keptRun{cluster: c, dir: req.Dir, env: req.Env}))
 	return exitCode(err, req.Stderr)
 }
 
@@ -66,6 +67,12 @@ func onCluster(cmd *cobra.Command, want, paxos string, seed uint64, work func(c 
 // onClusterWith is onCluster with other arguments to hand on.
 func onClusterWith(cmd *cobra.Command, want, paxos string, more []string, work func(c cluster.Cluster, backend string) error) error {
 	ctx := cmd.Context()
+	if want == clusterExternal {
+		return onExternal(cmd, paxos, work)
+	}
+	if err := noExternalFlags(cmd, want); err != nil {
+		return err
+	}
 	if c, ok := keptCluster(ctx); ok {
 		if has := c.Info()["paxos_variant"]; paxos != "" && has != paxos {
 			return usageError(fmt.Errorf("the cluster that is kept up has Paxos %s, not %s: use --cluster=local, or fencepost down and then fencepost up --paxos=%s", has, paxos, paxos))
@@ -73,6 +80,9 @@ func onClusterWith(cmd *cobra.Command, want, paxos string, more []string, work f
 		return work(c, "up")
 	}
 	if sandbox.Inside() {
+		if want == "docker" {
+			return usageError(errors.New("no container can be reached from inside the sandbox: use --cluster=docker outside of it"))
+		}
 		c, closeCluster, err := startLocal(ctx, paxos, cmd.ErrOrStderr())
 		if err != nil {
 			return err
@@ -83,11 +93,14 @@ func onClusterWith(cmd *cobra.Command, want, paxos string, more []string, work f
 		}
 		return err
 	}
-	where, why, err := chooseCluster(want)
+	where, why, err := chooseCluster(ctx, want)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "cluster: %s (%s)\n", where, why)
+	fmt.Fprintf(outputOf(cmd), "cluster: %s (%s)\n", where, why)
+	if where == "docker" {
+		return onDocker(cmd, paxos, work)
+	}
 	args := append(slices.Clone(os.Args[1:]), more...)
 	if where == "up" {
 		return runInKept(ctx, args)
@@ -107,7 +120,7 @@ func exitWith(code int) error {
 }
 
 // chooseCluster resolves --cluster and says why.
-func chooseCluster(want string) (where, why string, err error) {
+func chooseCluster(ctx context.Context, want string) (where, why string, err error) {
 	paths, err := kept.DefaultPaths()
 	if err != nil {
 		return "", "", err
@@ -122,19 +135,21 @@ func chooseCluster(want string) (where, why string, err error) {
 			return "up", "a cluster is kept up by fencepost up", nil
 		}
 		if err := sandbox.Available(); err != nil {
-			return "", "", fmt.Errorf("the local cluster cannot run here: %w", err)
+			return insteadOfLocal(ctx, want, err)
 		}
 		if want == "auto" {
 			return "local", "three Cassandra nodes in a sandbox of namespaces; no cluster is kept up", nil
 		}
 		return "local", "as asked", nil
+	case "docker":
+		return "docker", "as asked", nil
 	case "up":
 		if !up {
 			return "", "", usageError(errors.New("no cluster is kept up: start one with fencepost up --background, or use --cluster=local"))
 		}
 		return "up", "as asked", nil
 	}
-	return "", "", usageError(fmt.Errorf("unknown cluster %q; there are auto, local, up", want))
+	return "", "", usageError(fmt.Errorf("unknown cluster %q; there are auto, local, docker, up, external", want))
 }
 
 // runInKept hands this command line to the daemon.

@@ -78,11 +78,15 @@ type localReleases struct {
 
 func (l *localReleases) do(r casRequest) (store.CASResult, error) {
 	l.once.Do(func() {
-		db, err := cassandra.Open(context.Background(), cassandra.Config{
+		c := cassandra.Config{
 			ContactPoints: l.ips(), Port: l.cfg.CQLPort, Keyspace: l.cfg.Keyspace, Dial: l.dial,
 			Serial: cassandra.LocalSerial, Consistency: cassandra.LocalQuorum,
 			OnStatement: func(s cassandra.StatementInfo) { l.note(s.CQL, s.Consistency, s.SerialConsistency) },
-		})
+		}
+		if l.err = l.cfg.Introduce(&c); l.err != nil {
+			return
+		}
+		db, err := cassandra.Open(context.Background(), c)
 		if l.err = err; err == nil {
 			l.locks = cassandra.NewLocks(db)
 		}
@@ -116,7 +120,14 @@ const readOneCQL = `SELECT fence, beat, attempt, holder, ttl_ms FROM locks WHERE
 func (l *oneReader) open() {
 	c := gocql.NewCluster(l.ips()...)
 	c.Port, c.ProtoVersion, c.Keyspace, c.Consistency = l.cfg.CQLPort, 4, l.cfg.Keyspace, gocql.One
-	c.HostDialer = linkDialer{l.ownSession}
+	var shown cassandra.Config
+	if l.err = l.cfg.Introduce(&shown); l.err != nil {
+		return
+	}
+	if shown.Username != "" {
+		c.Authenticator = gocql.PasswordAuthenticator{Username: shown.Username, Password: shown.Password}
+	}
+	c.HostDialer = linkDialer{l.ownSession, shown}
 	if l.session, l.err = c.CreateSession(); l.err == nil {
 		l.note(readOneCQL, "ONE", "")
 	}
@@ -145,7 +156,10 @@ func (l *oneReader) Read(ctx context.Context, resource string, serial bool) (*st
 }
 
 // linkDialer takes every connection through the worker's own links.
-type linkDialer struct{ o *ownSession }
+type linkDialer struct {
+	o     *ownSession
+	shown cassandra.Config // login and TLS
+}
 
 func (d linkDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (*gocql.DialedHost, error) {
 	ip := host.ConnectAddress().String()
@@ -153,5 +167,5 @@ func (d linkDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (*gocql.
 	if err != nil {
 		return nil, err
 	}
-	return gocql.WrapTLS(ctx, conn, net.JoinHostPort(ip, fmt.Sprint(d.o.cfg.CQLPort)), nil)
+	return gocql.WrapTLS(ctx, conn, net.JoinHostPort(ip, fmt.Sprint(d.o.cfg.CQLPort)), d.shown.TLSFor(ip))
 }

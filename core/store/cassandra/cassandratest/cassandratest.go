@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"fencepost/core/store/cassandra"
 )
 
@@ -60,7 +62,7 @@ var shared struct {
 
 // Keyspace returns a keyspace with all tables, on at most three replicas, that
 // all tests of the package share: schema changes are slow. Tests keep apart by
-// the names of their resources. TestMain calls DropKeyspace at the end.
+// the names of their resources. TestMain calls Main.
 func Keyspace(t testing.TB) cassandra.Config {
 	t.Helper()
 	shared.once.Do(func() {
@@ -75,6 +77,17 @@ func Keyspace(t testing.TB) cassandra.Config {
 		t.Fatal(shared.err)
 	}
 	return shared.cfg
+}
+
+// Main runs a package's tests, drops what they created and then looks for goroutines left.
+func Main(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := DropKeyspace(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+		os.Exit(code)
+	}))
 }
 
 // DropKeyspace drops the shared keyspace, if there is one.

@@ -1,6 +1,0 @@
-//go:build race
-
-package checker
-
-// raceDetector: its shadow memory exceeds any sensible limit.
-const raceDetector = true

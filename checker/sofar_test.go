@@ -1,0 +1,111 @@
+package checker
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"fencepost/harness/history"
+	"fencepost/internal/race"
+)
+
+// until is what a look at a history saw at an instant of it: part 0 to 1.
+func until(h *history.History, part float64) *history.History {
+	first, last := h.Events[0].TS, h.Events[len(h.Events)-1].TS
+	cut := first + int64(part*float64(last-first))
+	out := &history.History{Headers: h.Headers}
+	for _, e := range h.Events {
+		if e.TS <= cut {
+			out.Events = append(out.Events, e)
+		}
+	}
+	return out
+}
+
+// seenBefore looks at a history at five instants and returns what was found, by
+// property.
+func seenBefore(h *history.History) map[string]string {
+	out := map[string]string{}
+	for i := range 5 {
+		for _, p := range SoFar(context.Background(), until(h, float64(i+1)/5.2), Options{}) {
+			out[p.ID] = p.Violations[0].Message
+		}
+	}
+	return out
+}
+
+// TestWhatIsSeenBeforeTheEndIsTheVerdictsToo: with a rule switched off, what is found
+// in the history so far is found in the whole of it; and some of it is found so.
+func TestWhatIsSeenBeforeTheEndIsTheVerdictsToo(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	for _, tc := range []struct {
+		bug  bug
+		seen string // "": nothing need be
+	}{
+		{"", ""},
+		{bugFenceKept, "P1"}, {bugNoToken, "P3"}, {bugForget, "P3"}, {bugNoRaise, "P4"},
+		{bugBlindRelease, "P9"}, {bugRenewAttempt, "P9"},
+		// Applied twice by a resend: the operation has one answer, the ledger tells.
+		{bugNoDedupe, ""},
+		{bugUnknownFail, ""}, {bugUnknownOK, ""}, {bugRevive, ""}, {bugAnchorReply, ""}, {bugNoWait, ""}, {bugRefuseEqual, ""},
+	} {
+		t.Run(string(tc.bug), func(t *testing.T) {
+			t.Parallel()
+			seen := false
+			for seed := uint64(0); seed < 40 && !(seed >= 3 && (seen || tc.seen == "")); seed++ {
+				cfg := small(seed)
+				cfg.bug = tc.bug
+				h := simulate(cfg)
+				live := seenBefore(h)
+				if len(live) == 0 {
+					continue
+				}
+				ids := failing(Check(context.Background(), h, Options{}))
+				for id, message := range live {
+					seen = seen || id == tc.seen
+					if !slices.Contains(ids, id) {
+						t.Errorf("seed %d: %s was seen before the end, and the verdict has %v: %s", seed, id, ids, message)
+					}
+				}
+			}
+			if tc.seen != "" && !seen {
+				t.Errorf("%s was never seen before the end", tc.seen)
+			}
+		})
+	}
+}
+
+// TestNothingIsSeenInTheMidstOfLegalRuns: no prefix of a legal history looks wrong,
+// of locks or of jobs.
+func TestNothingIsSeenInTheMidstOfLegalRuns(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	for seed := range uint64(3) {
+		for _, cfg := range []simConfig{small(seed), smallJobs(seed)} {
+			h := simulate(cfg)
+			for id, message := range seenBefore(h) {
+				t.Errorf("seed %d: %s: %s", seed, id, message)
+			}
+		}
+	}
+}
+
+// TestWhatIsSeenBeforeTheEndIsNeverAPass is the same for a history with one planted
+// defect: some are lies of the record, which the end may lay at another door.
+func TestWhatIsSeenBeforeTheEndIsNeverAPass(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	for _, m := range mutations() {
+		e := newEdit(simulate(small(7)))
+		e.draw = rand.New(rand.NewPCG(7, 2)).IntN
+		if !m.do(e) {
+			continue
+		}
+		seen := seenBefore(e.h)
+		if len(seen) > 0 && Check(context.Background(), e.h, Options{}).Verdict == Pass {
+			t.Errorf("%s: seen before the end of a PASS: %v", m.name, seen)
+		}
+	}
+}

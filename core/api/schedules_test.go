@@ -1,0 +1,115 @@
+package api_test
+
+import (
+	"testing"
+	"time"
+)
+
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		const body = `{"timing": {"kind": "cron", "cron": "*/10 * * * * *", "zone": "Asia/Ho_Chi_Minh"}, "job": {"kind": "log", "payload": 7, "then": [{"kind": "log"}]}, "overlap": "allow"}`
+		put := w.do("PUT", "/api/v1/schedules/nightly", body).want(w.T, 200)
+		if put.body["schedule"] != "nightly" || put.body["duplicate"] != false {
+			t.Errorf("%s", put.text)
+		}
+		if a := w.do("PUT", "/api/v1/schedules/nightly", body).want(w.T, 200); a.body["duplicate"] != true {
+			t.Errorf("%s", a.text)
+		}
+		time.Sleep(35 * time.Second)
+		a := w.do("GET", "/api/v1/schedules/nightly", "").want(w.T, 200)
+		fired, _ := a.at("fired").(float64)
+		if fired < 3 || fired > 4 || a.body["enabled"] != true || a.at("timing", "zone") != "Asia/Ho_Chi_Minh" || a.at("job", "payload") != 7.0 || a.text1("next") == "" {
+			t.Errorf("%s", a.text)
+		}
+		// By its id it is a job.
+		a = w.do("GET", "/jobs/"+put.text1("id"), "").want(w.T, 200)
+		if a.body["state"] != "scheduled" || a.at("schedule", "key") != "nightly" || a.body["kind"] != "log" {
+			t.Errorf("%s", a.text)
+		}
+		w.do("POST", "/api/v1/schedules/nightly/disable", "").want(w.T, 200)
+		time.Sleep(time.Minute)
+		if a := w.do("GET", "/jobs/"+put.text1("id"), ""); a.body["state"] != "disabled" || a.text1("due") != "" {
+			t.Errorf("%s", a.text)
+		}
+		one := w.do("POST", "/api/v1/schedules/nightly/trigger", "", "Idempotency-Key: t1").want(w.T, 200)
+		time.Sleep(time.Second)
+		two := w.do("POST", "/jobs/"+put.text1("id")+"/run", "", "Idempotency-Key: t1").want(w.T, 200)
+		three := w.do("POST", "/jobs/"+put.text1("id")+"/run", "").want(w.T, 200)
+		if one.body["id"] != two.body["id"] || two.body["duplicate"] != true || three.body["id"] == two.body["id"] || three.body["duplicate"] != false {
+			t.Errorf("%s %s %s", one.text, two.text, three.text)
+		}
+		time.Sleep(time.Second)
+		w.do("GET", "/jobs/"+three.text1("id"), "").want(w.T, 200)
+		w.do("POST", "/api/v1/schedules/nightly/trigger", "", "Idempotency-Key: not a name").want(w.T, 400, "invalid")
+		w.do("POST", "/api/v1/schedules/nightly/enable", "").want(w.T, 200)
+		if list := w.do("GET", "/api/v1/schedules?limit=1", "").want(w.T, 200); list.at("items", 0, "key") != "nightly" || list.at("items", 0, "enabled") != true {
+			t.Errorf("%s", list.text)
+		}
+		w.do("DELETE", "/api/v1/schedules/nightly", "").want(w.T, 200)
+		w.do("GET", "/api/v1/schedules/nightly", "").want(w.T, 404, "no-schedule")
+		w.do("POST", "/api/v1/schedules/nightly/enable", "").want(w.T, 404, "no-schedule")
+		w.do("GET", "/jobs/"+put.text1("id"), "").want(w.T, 404, "no-job")
+	})
+}
+
+// TestScheduleByJob: an enqueue with a cron expression makes a schedule.
+func TestScheduleByJob(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		for _, body := range []string{
+			`{"taskId": "log", "cron": "*/5 * * * * *", "params": {}}`,
+			`{"kind": "log", "schedule": "*/5 * * * * *", "zone": "Europe/Berlin"}`,
+			`{"kind": "log", "schedule": "@every 5s", "idempotency_key": "mine"}`,
+			`{"kind": "log", "cron": "@hourly"}`,
+		} {
+			a := w.do("POST", "/api/v1/jobs", body).want(w.T, 201)
+			if got := w.do("GET", a.header.Get("Location"), "").want(w.T, 200); got.body["state"] != "scheduled" || got.text1("due") == "" {
+				t.Errorf("%s", got.text)
+			}
+		}
+		w.do("GET", "/api/v1/schedules/mine", "").want(w.T, 200)
+		time.Sleep(21 * time.Second)
+		fired := 0.0
+		list := w.do("GET", "/api/v1/schedules", "").want(w.T, 200)
+		for n := 0; list.at("items", n) != nil; n++ {
+			f, _ := list.at("items", n, "fired").(float64)
+			fired += f
+		}
+		if fired < 12 || fired > 15 {
+			t.Errorf("%v occurrences in 21 s: %s", fired, list.text)
+		}
+	})
+}
+
+func TestBadSchedules(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		for body, field := range map[string]string{
+			`{"job": {"kind": "log"}}`: "timing.kind",
+			`{"timing": {"kind": "cron", "cron": "61 * * * *"}, "job": {"kind": "log"}}`:                                  "timing.cron",
+			`{"timing": {"kind": "cron", "cron": "* * * * *", "zone": "Mars"}, "job": {"kind": "log"}}`:                   "timing.zone",
+			`{"timing": {"kind": "fixed_rate", "every_seconds": 0.5}, "job": {"kind": "log"}}`:                            "timing.every_seconds",
+			`{"timing": {"kind": "at"}, "job": {"kind": "log"}}`:                                                          "timing.at",
+			`{"timing": {"kind": "now"}, "job": {"kind": "none"}}`:                                                        "job.kind",
+			`{"timing": {"kind": "now"}, "job": {"kind": "log", "then": [{}]}}`:                                           "job.then[0].kind",
+			`{"timing": {"kind": "now"}, "job": {"kind": "log", "key": "k"}}`:                                             "job.key",
+			`{"timing": {"kind": "now"}, "job": {"kind": "log", "max_attempts": 1001}}`:                                   "job.max_attempts",
+			`{"timing": {"kind": "now"}, "job": {"kind": "log"}, "grace_seconds": -1}`:                                    "grace_seconds",
+			`{"timing": {"kind": "now"}, "job": {"kind": "log"}, "misfire": "never"}`:                                     "misfire",
+			`{"timing": {"kind": "now"}, "job": {"kind": "log"}, "queue": "none"}`:                                        "queue",
+			`{"timing": {"kind": "at", "at": "tomorrow"}, "job": {"kind": "log"}}`:                                        "timing.at",
+			`{"timing": {"kind": "now"}, "job": {"kind": "log", "retry": {"base_seconds": 1, "factor": 0.1}}}`:            "job.retry",
+			`{"timing": {"kind": "now"}, "job": {"kind": "log", "then": [{"kind": "log", "max_duration_seconds": 1e9}]}}`: "",
+		} {
+			a := w.do("PUT", "/api/v1/schedules/s", body)
+			if field == "" {
+				a.want(w.T, 200)
+				continue
+			}
+			if a.want(w.T, 400, "invalid"); a.text1("errors", 0, "field") != field {
+				t.Errorf("%s: %s, want field %s", body, a.text, field)
+			}
+		}
+	})
+}

@@ -1,0 +1,132 @@
+// Command schedulerd is the scheduler as a service: it owns shards of queues on Cassandra,
+// runs their jobs, fires their schedules, and serves the HTTP API of core/api. Any number
+// of them share a keyspace. docs/core.md tells how to run it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitFailed = 1
+	exitUsage  = 64 // EX_USAGE of sysexits.h
+)
+
+// usageError is a configuration that cannot be used.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+}
+
+func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	root := newRootCmd(getenv, stderr)
+	root.SetArgs(append([]string{}, args...)) // of nil it would take the process's own
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "schedulerd: %v\nschedulerd --help shows all settings.\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "schedulerd: %v\n", err)
+	return exitFailed
+}
+
+func newRootCmd(getenv func(string) string, logs io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "schedulerd",
+		Short:         "A scheduler on Cassandra: jobs and schedules by HTTP, each effect once",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	var c config
+	s := &settings{flags: root.PersistentFlags()}
+	s.flags.SortFlags = false
+	c.define(s)
+	root.Long = "A scheduler on Cassandra: jobs and schedules by HTTP, each effect once.\n\n" +
+		"Every setting is a flag or a variable of the environment, named behind it; a flag wins.\n" +
+		"Secrets have no flags:\n" + s.secretsHelp()
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	load := func() (checked, *slog.Logger, error) {
+		err := s.read(getenv)
+		named := s.flags.Changed("name")
+		got, wrong := c.check(named)
+		if err = errors.Join(err, wrong); err != nil {
+			return got, nil, usageError{fmt.Errorf("the settings cannot be used:\n%w", err)}
+		}
+		log := slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: got.level})).With("worker", got.name)
+		for _, name := range s.unknown(os.Environ()) {
+			log.Warn("this variable of the environment is no setting, and has no effect", "name", name)
+		}
+		return got, log, nil
+	}
+	root.RunE = func(*cobra.Command, []string) error {
+		cfg, log, err := load()
+		if err != nil {
+			return err
+		}
+		ctx, stop := stopOnSignal(log)
+		defer stop()
+		return serve(ctx, cfg, log)
+	}
+	root.AddCommand(&cobra.Command{
+		Use: "migrate", Short: "Create the keyspace and its tables, or check them, and end", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, log, err := load()
+			if err != nil {
+				return err
+			}
+			ctx, stop := stopOnSignal(log)
+			defer stop()
+			_, _, err = prepare(ctx, cfg, log)
+			return err
+		},
+	}, &cobra.Command{
+		Use: "settings", Short: "Write all settings as a table in Markdown", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) { s.table(cmd.OutOrStdout()) },
+	})
+	return root
+}
+
+// stopOnSignal returns a context that SIGTERM or SIGINT ends. A second one ends the
+// process, at once: its shards are taken over when their ttl is over.
+func stopOnSignal(log *slog.Logger) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	done := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case sig := <-signals:
+				if n > 0 {
+					log.Error("a second signal: it ends at once, and its shards are taken over when their ttl is over", "signal", sig.String())
+					os.Exit(exitFailed)
+				}
+				log.Info("it stops: nothing is claimed any more, runs may end, then the shards are handed over", "signal", sig.String())
+				cancel()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(done); cancel() }
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"fencepost/core/api"
+	"fencepost/core/engine"
+	"fencepost/core/forward"
+	"fencepost/core/handlers"
+	"fencepost/core/member"
+	"fencepost/core/metrics"
+	"fencepost/core/query"
+	"fencepost/core/scheduler"
+	"fencepost/core/store/cassandra"
+)
+
+// lastAnswers is for how long requests may go on when all else has stopped.
+const lastAnswers = 5 * time.Second
+
+// serve runs the scheduler and its API until ctx ends and everything is handed over.
+func serve(ctx context.Context, c checked, log *slog.Logger) error {
+	cfg, agreed, err := prepare(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	if c.replicas == 1 {
+		log.Warn("a keyspace with one replica loses jobs with that replica's disk: for trying out only")
+	}
+	db, err := cassandra.Open(ctx, cfg)
+	if err != nil {
+		return explain(ctx, cfg, err)
+	}
+	defer db.Close()
+	web, err := net.Listen("tcp", net.JoinHostPort(c.httpHost, strconv.Itoa(c.httpPort)))
+	if err != nil {
+		return fmt.Errorf("the API cannot be served: %w; see WORKER_HTTP_PORT", err)
+	}
+	m := metrics.New(nil)
+	kinds := handlers.New(&handlers.HTTP{Target: c.target, Hosts: c.hosts}, log)
+	s, err := newScheduler(c, cfg, db, agreed.PeerSecret, m, kinds, log)
+	if err != nil {
+		return errors.Join(err, web.Close())
+	}
+	reader := query.New(query.Options{Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Queues: c.queueList})
+	server := forward.NewServer(api.Handler(api.Options{
+		Scheduler: s, Reader: reader, Check: kinds.Check, MaxAttempts: c.maxAttempts, Retry: c.retry, Token: c.token,
+		Rate: c.rate, Burst: c.burst, MaxBody: c.maxBody, Metrics: m.Handler(), Observe: m.Request, Logger: log,
+		Ready: func() error {
+			if ctx.Err() != nil {
+				return errors.New("this process stops")
+			}
+			return nil
+		},
+	}))
+	servers := []*http.Server{server}
+	failed := make(chan error, 2)
+	go func() { failed <- server.Serve(web) }()
+	if c.pprofAddr != "" {
+		p, err := profiles(c.pprofAddr, log)
+		if err != nil {
+			return errors.Join(err, server.Close())
+		}
+		servers = append(servers, p)
+	}
+	log.Info("it serves", "api", web.Addr().String(), "queues", c.queues, "keyspace", c.keyspace)
+	run, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(run) }()
+	select {
+	case err = <-ended:
+	case err = <-failed:
+		stop()
+		err = errors.Join(err, <-ended)
+	}
+	// The API answers until the shards are handed over; then what is on its way may end.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
+	defer cancel()
+	for _, server := range servers {
+		if server.Shutdown(last) != nil {
+			_ = server.Close()
+		}
+	}
+	log.Info("it has stopped", "error", err)
+	return err
+}
+
+// newScheduler wires the engine to the cluster.
+func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret string, m *metrics.Metrics, kinds *handlers.Set, log *slog.Logger) (*scheduler.Scheduler, error) {
+	group, err := member.New(member.Options{Store: cassandra.NewMembers(db), Cell: "schedulers", Name: c.name, TTL: ms(c.ttl), Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	var peers net.Listener
+	addr := ""
+	if c.peerPort > 0 {
+		if peers, err = net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(c.peerPort))); err != nil {
+			return nil, fmt.Errorf("other schedulers cannot be served: %w; see WORKER_PEER_PORT", err)
+		}
+		if addr = c.advertise; addr == "" {
+			addr = net.JoinHostPort(ownAddress(cfg), strconv.Itoa(c.peerPort))
+		}
+		log.Info("others reach it", "at", addr)
+	}
+	s, err := scheduler.New(scheduler.Options{
+		Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Members: group, Listener: peers, Secret: secret,
+		Handlers: kinds.Handlers(), Slots: c.maxInProgress,
+		Engine: engine.Options{
+			Name: c.name + "." + uuid.NewString()[:8], Addr: addr, Queues: c.queueList, TTL: ms(c.ttl), DrainTimeout: ms(c.drain),
+			DedupeWindow: ms(c.dedupe), InboxPoll: ms(c.poll), MaxRunning: c.maxInProgress, Observer: m, Logger: log,
+			Late: func(l engine.Lateness) {
+				m.Late(l)
+				log.Warn("a schedule is late", "shard", l.Shard.String(), "schedule", l.Schedule, "late", len(l.Late), "by_ms", l.By.Milliseconds(), "missed", l.Missed, "skipped", l.Skipped, "error", l.Err)
+			},
+		},
+	})
+	if err != nil && peers != nil {
+		_ = peers.Close()
+	}
+	return s, err
+}
+
+// ownAddress is the address by which this machine reaches Cassandra: others that reach
+// it too are likely to reach this machine there. Nothing is sent.
+func ownAddress(cfg cassandra.Config) string {
+	conn, err := net.Dial("udp", net.JoinHostPort(cfg.ContactPoints[0], strconv.Itoa(cfg.Port)))
+	if err != nil {
+		return "127.0.0.1"
+	}
+	defer func() { _ = conn.Close() }()
+	host, _, _ := net.SplitHostPort(conn.LocalAddr().String())
+	return host
+}
+
+// profiles serves net/http/pprof, at an address of its own.
+func profiles(addr string, log *slog.Logger) (*http.Server, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("profiles cannot be served: %w; see WORKER_PPROF_ADDR", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = s.Serve(l) }()
+	log.Warn("profiles are served to whoever reaches this address", "addr", l.Addr().String())
+	return s, nil
+}

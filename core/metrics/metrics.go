@@ -1,0 +1,246 @@
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// Metrics is an engine.Observer. Safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	now      func() time.Time
+
+	processed                                     *prometheus.CounterVec
+	inProgress, owned                             prometheus.Gauge
+	enqueued, dlq                                 prometheus.Counter
+	duration, lateness                            prometheus.Histogram
+	acquire, acquired, takenOver                  prometheus.Counter
+	renewed, notRenewed, released, unreleased     prometheus.Counter
+	lost                                          prometheus.Counter
+	lwt                                           *prometheus.HistogramVec
+	copies                                        *prometheus.CounterVec
+	scheduleLate, scheduleMissed, scheduleSkipped prometheus.Counter
+	requests                                      *prometheus.CounterVec
+	requestTime                                   *prometheus.HistogramVec
+
+	mu sync.Mutex
+	// running are the starts of runs that are at work; mine the shards that are owned.
+	running map[runKey]time.Time
+	mine    map[store.ShardID]bool
+}
+
+type runKey struct {
+	shard store.ShardID
+	run   job.RunID
+}
+
+var _ engine.Observer = (*Metrics)(nil)
+
+// Buckets, in seconds.
+var (
+	latencies  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	durations  = []float64{.005, .01, .05, .1, .5, 1, 5, 15, 60, 300, 900, 3600}
+	latenesses = []float64{.01, .05, .1, .25, .5, 1, 2, 4, 8, 15, 60, 300, 3600}
+)
+
+// New makes metrics in a registry of their own, with those of the process. Now is the
+// wall clock, time.Now if it is nil.
+func New(now func() time.Time) *Metrics {
+	if now == nil {
+		now = time.Now
+	}
+	m := &Metrics{registry: prometheus.NewRegistry(), now: now, running: map[runKey]time.Time{}, mine: map[store.ShardID]bool{}}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		m.registry.MustRegister(c)
+		return c
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+		m.registry.MustRegister(g)
+		return g
+	}
+	histograms := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		m.registry.MustRegister(h)
+		return h
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		return histograms(name, help, buckets).WithLabelValues().(prometheus.Histogram)
+	}
+
+	m.processed = counters("jobs_processed_total", "Ends of runs, and of jobs that were pending, by what became of the job: completed, retry, rescue, dlq, cancelled, abandoned.", "status")
+	for _, status := range statuses {
+		m.processed.WithLabelValues(status)
+	}
+	m.inProgress = gauge("jobs_in_progress", "Handlers that are at work.")
+	m.duration = histogram("job_duration_seconds", "From the call of a handler to its return.", durations)
+	m.lateness = histogram("job_lateness_seconds", "From when an attempt was due to the call of its handler, by this process's wall clock.", latenesses)
+	m.dlq = counter("jobs_dlq_total", "Jobs that went to the dead letter queue.")
+	m.enqueued = counter("jobs_enqueued_total", "Jobs that this process put into its shards, those of schedules and sequences included.")
+	m.acquire = counter("lock_acquire_attempt_total", "Takeovers of shards that were tried.")
+	m.acquired = counter("lock_acquire_success_total", "Takeovers of shards that were done.")
+	m.takenOver = counter("lock_takeover_success_total", "Takeovers of shards that had had an owner before, whether it had given them away or not.")
+	m.renewed = counter("lock_renew_success_total", "Ticks of shards that were applied.")
+	m.notRenewed = counter("lock_renew_failure_total", "Ticks of shards that were rejected, failed, or whose outcome is not known.")
+	m.released = counter("lock_release_success_total", "Shards that were handed over.")
+	m.unreleased = counter("lock_release_failure_total", "Hand-overs that were rejected, failed, or whose outcome is not known.")
+	m.lost = counter("shards_lost_total", "Ownerships that ended without a hand-over.")
+	m.owned = gauge("shards_owned", "Shards that this process owns.")
+	m.lwt = histograms("lwt_latency_seconds", "From the first copy of a conditional batch until its outcome is settled, by what it is: tick, takeover, handover.", latencies, "op")
+	m.copies = counters("lwt_copies_total", "Copies of conditional batches that were sent.", "op")
+	for _, op := range []engine.OpKind{engine.OpTick, engine.OpTakeover, engine.OpHandover} {
+		m.lwt.WithLabelValues(string(op))
+		m.copies.WithLabelValues(string(op))
+	}
+	m.scheduleLate = counter("schedule_late_total", "Occurrences of schedules that were fired late.")
+	m.scheduleMissed = counter("schedule_missed_total", "Nominal times that were passed over as they came too late.")
+	m.scheduleSkipped = counter("schedule_skipped_total", "Nominal times that were passed over as the occurrence before had not ended.")
+	m.requests = counters("http_requests_total", "Requests to the API, by route and status.", "route", "code")
+	m.requestTime = histograms("http_request_duration_seconds", "From a request to its answer, by route.", latencies, "route")
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// Gatherer gives the metrics to other registries and to tests.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
+// Request counts a request to the API; it fits api.Options.Observe.
+func (m *Metrics) Request(_, route string, status int, took time.Duration) {
+	if route == "" {
+		route = "none"
+	}
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.requestTime.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// Late counts what schedules did not do in time; it fits engine.Options.Late.
+func (m *Metrics) Late(l engine.Lateness) {
+	m.scheduleLate.Add(float64(len(l.Late)))
+	m.scheduleMissed.Add(float64(l.Missed))
+	m.scheduleSkipped.Add(float64(l.Skipped))
+}
+
+// statuses of jobs_processed_total, by step.
+var statuses = map[engine.StepKind]string{
+	engine.StepComplete: "completed", engine.StepRetry: "retry", engine.StepRescue: "rescue", engine.StepDLQ: "dlq",
+	engine.StepCancel: "cancelled", engine.StepAbandon: "abandoned",
+}
+
+// Step implements engine.Observer.
+func (m *Metrics) Step(s engine.Step) {
+	if status, ok := statuses[s.Kind]; ok {
+		m.processed.WithLabelValues(status).Inc()
+	}
+	switch s.Kind {
+	case engine.StepDLQ:
+		m.dlq.Inc()
+	case engine.StepEnqueue:
+		m.enqueued.Inc()
+	case engine.StepOwn:
+		m.own(s.Shard, true)
+	case engine.StepLost:
+		m.lost.Inc()
+		m.own(s.Shard, false)
+	case engine.StepHanded:
+		m.own(s.Shard, false)
+	case engine.StepStart:
+		now := m.now()
+		m.lateness.Observe(max(0, now.Sub(time.UnixMilli(s.Due)).Seconds()))
+		m.mu.Lock()
+		m.running[runKey{s.Shard, s.Run}] = now
+		m.inProgress.Set(float64(len(m.running)))
+		m.mu.Unlock()
+	case engine.StepFinish:
+		m.finish(runKey{s.Shard, s.Run})
+	}
+}
+
+// finish ends a run, if it was begun: a run may finish that was not.
+func (m *Metrics) finish(k runKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	began, ok := m.running[k]
+	if !ok {
+		return
+	}
+	delete(m.running, k)
+	m.inProgress.Set(float64(len(m.running)))
+	m.duration.Observe(m.now().Sub(began).Seconds())
+}
+
+func (m *Metrics) own(s store.ShardID, mine bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if mine {
+		m.mine[s] = true
+	} else {
+		delete(m.mine, s)
+	}
+	m.owned.Set(float64(len(m.mine)))
+}
+
+// Begin implements engine.Observer.
+func (m *Metrics) Begin(op engine.Op) engine.Span {
+	if op.Kind == engine.OpTakeover {
+		m.acquire.Inc()
+	}
+	return &span{m: m, op: op}
+}
+
+type span struct {
+	m     *Metrics
+	op    engine.Op
+	began time.Time
+}
+
+// Sending implements engine.Span.
+func (s *span) Sending(copyNo int) {
+	if copyNo == 0 {
+		s.began = s.m.now()
+	}
+	s.m.copies.WithLabelValues(string(s.op.Kind)).Inc()
+}
+
+// End implements engine.Span.
+func (s *span) End(r engine.Result) {
+	m, done := s.m, r.Outcome == store.OK
+	if !s.began.IsZero() {
+		m.lwt.WithLabelValues(string(s.op.Kind)).Observe(max(0, m.now().Sub(s.began).Seconds()))
+	}
+	switch {
+	case s.op.Kind == engine.OpTakeover && done:
+		m.acquired.Inc()
+		if s.op.From.Fence > 0 {
+			m.takenOver.Inc()
+		}
+	case s.op.Kind == engine.OpTick && done:
+		m.renewed.Inc()
+	case s.op.Kind == engine.OpTick:
+		m.notRenewed.Inc()
+	case s.op.Kind == engine.OpHandover && done:
+		m.released.Inc()
+	case s.op.Kind == engine.OpHandover:
+		m.unreleased.Inc()
+	}
+}

@@ -1,0 +1,276 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/schedule"
+	"fencepost/core/store"
+)
+
+// Options configure a Reader. Shards and Queues are needed.
+type Options struct {
+	Shards store.Shards
+	// Runs has the history of runs; nil: there is none.
+	Runs store.Runs
+	// Queues are those that can be asked for, with their numbers of shards.
+	Queues []engine.Queue
+	// Timeout bounds one request to the store; default 5 s.
+	Timeout time.Duration
+}
+
+// Reader reads. Safe for concurrent use.
+type Reader struct {
+	o      Options
+	shards map[string]int
+}
+
+// New makes a reader.
+func New(o Options) *Reader {
+	if o.Timeout <= 0 {
+		o.Timeout = 5 * time.Second
+	}
+	r := &Reader{o: o, shards: map[string]int{}}
+	for _, q := range o.Queues {
+		r.shards[q.Name] = q.Shards
+	}
+	return r
+}
+
+// ErrNone: there is no such job or schedule, or it is forgotten.
+var ErrNone = errors.New("query: there is none")
+
+// Job is what is known of a job.
+type Job struct {
+	ID    job.ID
+	Queue string
+	State job.State
+	// Inbox: it waits in its shard's inbox for an owner to copy it.
+	Inbox bool
+	// Job is what was enqueued, with Body set if that is still there: of jobs that
+	// are pending, running or in the dead letter queue.
+	Job  job.Job
+	Body bool
+	// Attempts counts the claims so far, since the last redrive; Run is the last one.
+	Attempts int
+	Run      job.RunID
+	// Due is when it is or was due, Ended when it ended; zero: not known, not ended.
+	Due, Ended time.Time
+	// Note is why the last attempt failed, or what was done to the job.
+	Note string
+}
+
+// queue returns the number of a queue's shards.
+func (r *Reader) queue(name string) (int, error) {
+	n, ok := r.shards[name]
+	if !ok {
+		return 0, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this scheduler's", name)}
+	}
+	return n, nil
+}
+
+// shardOf is where a job, or a schedule, of a queue is.
+func (r *Reader) shardOf(queue string, id job.ID) (store.ShardID, error) {
+	n, err := r.queue(queue)
+	if err == nil {
+		err = id.Check(n)
+	}
+	if err != nil {
+		return store.ShardID{}, err
+	}
+	s, err := id.Shard()
+	return store.ShardID{Queue: queue, Shard: s}, err
+}
+
+func (r *Reader) row(ctx context.Context, s store.ShardID, k store.Key) (*store.Row, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+	defer cancel()
+	return r.o.Shards.Row(ctx, s, k)
+}
+
+// looks is how often a job that moves is looked at.
+const looks = 3
+
+// Job reads a job. The error is ErrNone, a *job.InvalidError of the queue or the id, or
+// the store's.
+func (r *Reader) Job(ctx context.Context, queue string, id job.ID) (Job, error) {
+	s, err := r.shardOf(queue, id)
+	if err != nil {
+		return Job{}, err
+	}
+	var out Job
+	for n := range looks {
+		state, err := r.row(ctx, s, store.Key{Kind: store.KindJob, ID: string(id)})
+		if err != nil {
+			return Job{}, err
+		}
+		if state == nil {
+			in, err := r.inbox(ctx, s, id)
+			if err != nil {
+				return Job{}, err
+			}
+			if in != nil {
+				return *in, nil
+			}
+			if n > 0 { // it was not copied between the two looks
+				return Job{}, ErrNone
+			}
+			continue
+		}
+		out = ofState(s, *state)
+		key, ok := bodyKey(*state)
+		if !ok {
+			return out, nil
+		}
+		row, err := r.row(ctx, s, key)
+		if err != nil {
+			return Job{}, err
+		}
+		if row != nil {
+			out.take(*row)
+			return out, nil
+		}
+	}
+	if out.ID == "" {
+		return Job{}, ErrNone
+	}
+	return out, nil
+}
+
+func (r *Reader) inbox(ctx context.Context, s store.ShardID, id job.ID) (*Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+	defer cancel()
+	row, err := r.o.Shards.InboxRow(ctx, s, string(id))
+	if err != nil || row == nil {
+		return nil, err
+	}
+	out := &Job{ID: id, Queue: s.Queue, State: job.Pending, Inbox: true}
+	out.decode(row.Body)
+	out.Due = out.Job.Due
+	return out, nil
+}
+
+// ofState is a job as its state's row shows it.
+func ofState(s store.ShardID, row store.Row) Job {
+	j := Job{ID: job.ID(row.ID), Queue: s.Queue, State: job.State(row.State), Attempts: row.Attempt, Run: job.RunID(row.Run), Note: row.Note}
+	if j.State.Ended() {
+		j.Ended = time.UnixMilli(row.Place)
+	} else {
+		j.Due = time.UnixMilli(row.Due)
+	}
+	return j
+}
+
+// bodyKey is where the body of a job is, if there is one.
+func bodyKey(row store.Row) (store.Key, bool) {
+	kind, ok := map[job.State]store.Kind{job.Pending: store.KindPending, job.Running: store.KindRunning, job.DLQ: store.KindDLQ}[job.State(row.State)]
+	return store.Key{Kind: kind, At: row.Place, ID: row.ID}, ok
+}
+
+// take adds what the row beside the state says.
+func (j *Job) take(row store.Row) {
+	if row.Note != "" {
+		j.Note = row.Note
+	}
+	j.decode(row.Body)
+}
+
+// decode: what cannot be read is shown without its body.
+func (j *Job) decode(body []byte) {
+	got, err := job.Decode(body)
+	j.Body = err == nil && len(body) > 0
+	if j.Body {
+		j.Job = got
+	}
+}
+
+// Schedule is what is known of a schedule.
+type Schedule struct {
+	ID         job.ID
+	Definition schedule.Definition
+	State      schedule.State
+	// Broken: it cannot be read, and fires nothing.
+	Broken error
+}
+
+// ScheduleID is the id of the schedule with a key.
+func (r *Reader) ScheduleID(queue, key string) (job.ID, error) {
+	n, err := r.queue(queue)
+	return job.ScheduleID(queue, key, n), err
+}
+
+// Schedule reads a schedule by its id. The error is ErrNone, a *job.InvalidError of
+// the queue or the id, or the store's.
+func (r *Reader) Schedule(ctx context.Context, queue string, id job.ID) (Schedule, error) {
+	s, err := r.shardOf(queue, id)
+	if err != nil {
+		return Schedule{}, err
+	}
+	key := store.Key{Kind: store.KindSchedule, At: engine.AtDefinition, ID: string(id)}
+	def, err := r.row(ctx, s, key)
+	if err != nil {
+		return Schedule{}, err
+	}
+	if def == nil {
+		return Schedule{}, ErrNone
+	}
+	key.At = engine.AtState
+	state, err := r.row(ctx, s, key)
+	if err != nil {
+		return Schedule{}, err
+	}
+	return ofRows(*def, state), nil
+}
+
+func ofRows(def store.Row, state *store.Row) Schedule {
+	out := Schedule{ID: job.ID(def.ID)}
+	out.Definition, out.State, out.Broken = engine.DecodeSchedule(def, state)
+	return out
+}
+
+// Shard is what a shard's header shows.
+type Shard struct {
+	Shard int
+	// Owner is the process that ticks, "" if nobody does; Fence its fencing token, Tick
+	// the number of its batches so far, over all owners.
+	Owner, Addr string
+	Fence, Tick int64
+}
+
+// ShardsOf reads the headers of a queue.
+func (r *Reader) ShardsOf(ctx context.Context, queue string) ([]Shard, error) {
+	n, err := r.queue(queue)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Shard, n)
+	err = each(n, func(i int) error {
+		h, err := r.header(ctx, store.ShardID{Queue: queue, Shard: i})
+		out[i] = Shard{Shard: i, Owner: h.Owner, Addr: h.Addr, Fence: h.Fence, Tick: h.Tick}
+		return err
+	})
+	return out, err
+}
+
+func (r *Reader) header(ctx context.Context, s store.ShardID) (store.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+	defer cancel()
+	h, err := r.o.Shards.Look(ctx, s, false)
+	if err != nil || h == nil {
+		return store.Header{}, err
+	}
+	return *h, nil
+}
+
+// Queues are those that can be asked for.
+func (r *Reader) Queues() []engine.Queue { return r.o.Queues }
+
+// Ping asks the store for one row, by a quorum.
+func (r *Reader) Ping(ctx context.Context) error {
+	_, err := r.header(ctx, store.ShardID{Queue: r.o.Queues[0].Name})
+	return err
+}

@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"net"
+	"strconv"
+
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/login"
+)
+
+// Access is how the harness reaches a cluster, and how it makes keyspaces there.
+type Access struct {
+	// Config is a session's past all links, without a keyspace.
+	Config cassandra.Config
+	// Login is what workers have to show; nil if nobody asks.
+	Login *login.Login
+	// Replication is that of a keyspace of the harness's own.
+	Replication cassandra.Replication
+	// Shared: others have keyspaces there too, so one that exists is not ours.
+	Shared bool
+	// Notes are what weakens a verdict that is found there.
+	Notes []string
+}
+
+// accessible is a Cluster that is not simply reached at its nodes' IPs.
+type accessible interface {
+	Access() Access
+	Addr(node string) string
+}
+
+// AccessTo says how a cluster is reached.
+func AccessTo(c Cluster) Access {
+	if a, ok := c.(accessible); ok {
+		return a.Access()
+	}
+	var ips []string
+	for _, n := range c.Nodes() {
+		ips = append(ips, n.IP())
+	}
+	return Access{
+		Config:      cassandra.Config{ContactPoints: ips, Port: c.CQLPort()},
+		Replication: cassandra.Replication{Class: "SimpleStrategy", Factor: min(3, len(ips))},
+	}
+}
+
+// AddrOf is host:port at which a node's native protocol is reached.
+func AddrOf(c Cluster, n Node) string {
+	if a, ok := c.(accessible); ok {
+		return a.Addr(n.Name())
+	}
+	return net.JoinHostPort(n.IP(), strconv.Itoa(c.CQLPort()))
+}

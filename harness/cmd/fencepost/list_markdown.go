@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/checker"
+	"fencepost/harness/cluster"
+	"fencepost/harness/scenario"
+	"fencepost/harness/system"
+)
+
+const pageHead = `# Scenarios and properties
+
+Generated from [the scenario files](../scenarios) and the list of known-broken variants by ` + "`make docs`" + `; do not edit.
+
+Each scenario can be run alone, at each contention that it was made for, on the core and on the other systems that suit it. What the fields of a
+scenario file mean is told in the [tutorial](tutorial.md#6-a-scenario-of-your-own); the systems named here are explained in [known-broken.md](known-broken.md)
+and [lock-per-job.md](lock-per-job.md), the properties in [properties.md](properties.md).
+
+*Red by* names the systems with a known mistake that a run of the scenario must expose, with the verdict and the property: what shows that a green run of it
+means something. Where it says "–" no mistake is directed at the scenario; what it adds then is another way to come to states that the checks are proven on elsewhere.
+Read the other way round, [by property](#properties), it is what shows that each check can fail.
+
+`
+
+// group is a section of the page.
+type group struct {
+	title, about string
+	has          func(*scenario.Spec) bool
+}
+
+var groups = []group{
+	{"Locks", "Clients take locks, do their work under them, and write its effect to the fenced sink. Contention is the number of locks: low one for each client, medium 10, high 1.",
+		func(s *scenario.Spec) bool { return s.Drill == "" && s.Workload.Jobs == nil }},
+	{"Jobs", "Every worker is a scheduler that enqueues too. Contention is the number of shards: low 32, medium 8, high 1.",
+		func(s *scenario.Spec) bool { return s.Drill == "" && s.Workload.Jobs != nil }},
+	{"The lock store's own consensus", "Drills without workers, which find a real bug of Cassandra's unsafe Paxos variants ([paxos.md](paxos.md)).",
+		func(s *scenario.Spec) bool { return s.Drill != "" }},
+}
+
+// writeScenarios writes docs/scenarios.md: all built-in scenarios, and what proves
+// that each can turn red.
+func writeScenarios(w io.Writer) error {
+	var specs []*scenario.Spec
+	for _, name := range scenario.Names() {
+		s, err := scenario.Load(name)
+		if err != nil {
+			return err
+		}
+		specs = append(specs, s)
+	}
+	var b strings.Builder
+	b.WriteString(pageHead)
+	for _, g := range groups {
+		of := slices.DeleteFunc(slices.Clone(specs), func(s *scenario.Spec) bool { return !g.has(s) })
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n| scenario | faults | red by |\n|---|---|---|\n", g.title, g.about)
+		for _, s := range of {
+			fmt.Fprintf(&b, "| [%s](#%[1]s) | %s | %s |\n", s.Name, orDash(faultNames(s), ", "), orDash(redLabels(s), ", "))
+		}
+		for _, s := range of {
+			writeScenario(&b, s)
+		}
+		b.WriteByte('\n')
+	}
+	writeProperties(&b, specs)
+	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
+	return err
+}
+
+func orDash(of []string, sep string) string {
+	if len(of) == 0 {
+		return "–"
+	}
+	return strings.Join(of, sep)
+}
+
+// faultNames are the faults of a scenario, each once, in the order of the file.
+func faultNames(s *scenario.Spec) []string {
+	if s.Swarm != nil {
+		return []string{"drawn from the seed"}
+	}
+	var out []string
+	for _, st := range s.Faults {
+		if !slices.Contains(out, st.Fault) {
+			out = append(out, st.Fault)
+		}
+	}
+	return out
+}
+
+// redRun is one run of a scenario that must turn red.
+type redRun struct {
+	label, options, found string
+}
+
+// redRuns are those of all systems; of a drill the Paxos variant that it is for.
+func redRuns(s *scenario.Spec) []redRun {
+	if s.Drill != "" {
+		v := cluster.PaxosV2UnsafeReadsRejects
+		return []redRun{{"Paxos " + v, "PAXOS=" + v, fmt.Sprintf("%s by P2", checker.Fail)}}
+	}
+	var out []redRun
+	for _, d := range system.Directed() {
+		if d.Red.Scenario != s.Name {
+			continue
+		}
+		out = append(out, redRun{d.Label(), "SYSTEM=" + d.Name + " CONTENTION=" + d.Red.Contention,
+			fmt.Sprintf("%s by %s: %s", d.Red.Verdict, strings.Join(d.Red.Properties, " or "), d.About)})
+	}
+	return out
+}
+
+func redLabels(s *scenario.Spec) []string {
+	var out []string
+	for _, r := range redRuns(s) {
+		out = append(out, r.label)
+	}
+	return out
+}
+
+func writeScenario(b *strings.Builder, s *scenario.Spec) {
+	fmt.Fprintf(b, "\n### %s\n\n%s\n\n```console\n", s.Name, s.About)
+	fmt.Fprintf(b, "$ make chaos SCENARIO=%s\n", s.Name)
+	for _, r := range redRuns(s) {
+		fmt.Fprintf(b, "$ make chaos SCENARIO=%s %s   # %s\n", s.Name, r.options, r.found)
+	}
+	b.WriteString("```\n")
+	if s.Drill != "" {
+		return
+	}
+	fmt.Fprintf(b, "\n- load: %s\n- contention: %s; %s unless another is asked for\n", load(s.Workload), strings.Join(s.Contentions(), ", "), s.Workload.Contention)
+	switch {
+	case s.Swarm != nil:
+		fmt.Fprintf(b, "- faults: drawn from the seed, for %s\n", s.Swarm.For.D())
+	case len(s.Faults) == 0:
+		b.WriteString("- faults: none\n")
+	}
+	for _, st := range s.Faults {
+		fmt.Fprintf(b, "- fault: %s\n", stepText(st))
+	}
+	for _, l := range []struct {
+		name   string
+		points []string
+	}{{"must reach", s.Expect.Must}, {"sometimes reaches", s.Expect.Sometimes}} {
+		if len(l.points) > 0 {
+			fmt.Fprintf(b, "- %s: %s\n", l.name, strings.Join(l.points, ", "))
+		}
+	}
+}
+
+func load(w scenario.Workload) string {
+	j := w.Jobs
+	if j == nil {
+		return fmt.Sprintf("%d workers with %d clients each, ttl %s", w.Workers, w.Clients, w.TTL.D())
+	}
+	out := []string{fmt.Sprintf("%d workers, %v jobs a second, effects of a job: %d, ttl %s", w.Workers, j.Rate, j.Steps, w.TTL.D())}
+	for _, part := range []struct {
+		format string
+		of     float64
+	}{{"%v of them fail once", j.Flaky}, {"%v of them fail always", j.Poison}} {
+		if part.of > 0 {
+			out = append(out, fmt.Sprintf(part.format, part.of))
+		}
+	}
+	for _, d := range []struct {
+		format string
+		of     scenario.Duration
+	}{{"due up to %s ahead", j.Ahead}, {"all due at the next multiple of %s", j.Storm}, {"a schedule that fires every %s in each shard", j.Every}} {
+		if d.of > 0 {
+			out = append(out, fmt.Sprintf(d.format, d.of.D()))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// stepText says what a step does, to whom and when.
+func stepText(st scenario.Step) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, of %s", st.Fault, strings.Join(st.Targets, ", "))
+	if st.InTurn {
+		b.WriteString(" in turn")
+	}
+	for _, p := range []struct{ name, value string }{{"mode", st.Mode}, {"sense", st.Sense}, {"latency", span(st.Latency)},
+		{"jitter", span(st.Jitter)}, {"offset", span(st.Offset)}} {
+		if p.value != "" {
+			fmt.Fprintf(&b, ", %s %s", p.name, p.value)
+		}
+	}
+	if st.RatePPM != 0 {
+		fmt.Fprintf(&b, ", rate %+d ppm", st.RatePPM)
+	}
+	if t := st.On; t != nil {
+		fmt.Fprintf(&b, ", when a client is at `%s`", t.Point)
+		if t.Worker != "" {
+			fmt.Fprintf(&b, " in %s", t.Worker)
+		}
+		if t.Hold > 0 {
+			fmt.Fprintf(&b, " (and stays there for %s)", t.Hold.D())
+		}
+	}
+	if st.At > 0 || st.On == nil {
+		fmt.Fprintf(&b, ", at %s", st.At.D())
+	}
+	fmt.Fprintf(&b, ", for %s", st.For.D())
+	if st.Repeat > 1 {
+		fmt.Fprintf(&b, ", %d times", st.Repeat)
+	}
+	if st.Lane != "" {
+		fmt.Fprintf(&b, ", in lane %s", st.Lane)
+	}
+	return b.String()
+}
+
+// span is a duration that may not be given, "" then.
+func span(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fencepost/checker"
+	"fencepost/harness/scenario"
+	"fencepost/harness/system"
+)
+
+const propertiesHead = `## Properties
+
+What is checked in every run, how it is decided ([properties.md](properties.md)), and which systems with a known mistake it must be red for: alone, or
+beside another property that may be the first to show the same mistake. (The drills named paxos-… are red with Cassandra's own unsafe Paxos variant.) P15 is about thresholds, which a scenario file sets and unit tests exceed.
+
+| id | property | must be red for |
+|---|---|---|
+`
+
+// writeProperties writes the properties, each with what proves that it can fail.
+func writeProperties(b *strings.Builder, specs []*scenario.Spec) {
+	b.WriteString(propertiesHead)
+	for _, p := range checker.Catalogue() {
+		var alone, beside []string
+		for _, s := range system.Directed() {
+			link := fmt.Sprintf("[%s](#%s)", s.Label(), s.Red.Scenario)
+			switch {
+			case !slices.Contains(s.Red.Properties, p.ID):
+			case len(s.Red.Properties) == 1:
+				alone = append(alone, link)
+			default:
+				beside = append(beside, link)
+			}
+		}
+		if p.ID == "P2" {
+			for _, s := range specs {
+				if s.Drill != "" {
+					alone = append(alone, fmt.Sprintf("[%s](#%[1]s)", s.Name))
+				}
+			}
+		}
+		if len(beside) > 0 {
+			alone = append(alone, "perhaps "+strings.Join(beside, ", "))
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", p.ID, p.Title, orDash(alone, ", "))
+	}
+	b.WriteByte('\n')
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"fencepost/checker"
+	"fencepost/harness/kept"
+	"fencepost/harness/progress"
+	"fencepost/harness/terminal"
+)
+
+// output is where a command of runs tells what it does: text for people or, with
+// --json, events alone. What is written to it is a line of text, or a step event.
+type output struct {
+	io.Writer
+	show func(progress.Event)
+	text *progress.Text // nil with --json
+}
+
+const jsonFlag = "json"
+
+// jsonOutput adds --json to a command of runs.
+func jsonOutput(fl *pflag.FlagSet) {
+	fl.Bool(jsonFlag, false, "print how it goes on as JSON, one event a line (docs/cli.md), and no text")
+}
+
+// outputOf is a command's output on its standard output.
+func outputOf(cmd *cobra.Command) *output {
+	out := cmd.OutOrStdout()
+	if asked, err := cmd.Flags().GetBool(jsonFlag); err == nil && asked {
+		show := progress.JSON(out)
+		return &output{Writer: stepWriter{show}, show: show}
+	}
+	return textOutput(out, terminal.Of(out, environment(cmd.Context())))
+}
+
+// textOutput is for people.
+func textOutput(out io.Writer, s terminal.Style) *output {
+	t := progress.NewText(out, s)
+	return &output{Writer: t, show: t.Show, text: t}
+}
+
+// verdict prints what the event of a verdict is too short for.
+func (o *output) verdict(res *checker.Result) {
+	if o.text != nil {
+		checker.PrintPainted(o.text, res, o.text.Style().Verdict)
+	}
+}
+
+// stepWriter shows lines of text as events.
+type stepWriter struct{ show func(progress.Event) }
+
+func (w stepWriter) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		if line = strings.TrimSpace(line); line != "" {
+			w.show(progress.Step(line))
+		}
+	}
+	return len(p), nil
+}
+
+// environment is the environment of whoever typed the command: in the kept cluster's
+// daemon it is not the process's own.
+func environment(ctx context.Context) func(string) string {
+	if k, ok := ctx.Value(keptKey{}).(keptRun); ok {
+		return kept.Getenv(k.env)
+	}
+	return os.Getenv
+}

@@ -1,0 +1,31 @@
+package fault
+
+import (
+	"testing"
+
+	"fencepost/harness/cluster"
+	"fencepost/harness/fleet"
+	"fencepost/harness/link"
+)
+
+// noNodes is a cluster as far as links of workers are concerned.
+type noNodes struct{ cluster.Cluster }
+
+func (noNodes) Nodes() []cluster.Node { return nil }
+
+// Faults of the sink act on the one link by which a user's own program reaches it.
+func TestSinkLinkOfOwnProgram(t *testing.T) {
+	t.Parallel()
+	links := link.NewFabric(link.Options{})
+	f, err := fleet.New(fleet.Config{Own: &fleet.Own{Sink: "127.0.0.1:9"}, Workers: 2, Links: links})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := (&Env{Cluster: noNodes{}, Fleet: f, WorkerLinks: links}).workerLinks([]string{"w2"})
+	if err != nil || len(of.sink) != 1 || of.sink[0].Name() != "w2->sink/sink" || len(of.lock)+len(of.beat) > 0 {
+		t.Errorf("%+v, %v", of, err)
+	}
+	if err := links.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"fencepost/harness/history"
+	"fencepost/harness/link"
+	"fencepost/harness/own"
+	"fencepost/harness/workload"
+)
+
+// linkSink makes the link by which a user's own program reaches the sink.
+func (w *Worker) linkSink(cfg Config) error {
+	l, err := cfg.Links.Add(link.Spec{
+		From: w.name, To: SinkHost, Purpose: SinkPurpose, Listen: cfg.ListenIP + ":0", Upstream: cfg.Own.Sink, Seed: cfg.Worker.Seed,
+	})
+	if err != nil {
+		return fmt.Errorf("link %s->%s: %w", w.name, SinkHost, err)
+	}
+	w.httpSink = "http://" + l.Addr()
+	return nil
+}
+
+// startOwn starts a user's own program. Its history has its header, and its end of the
+// control channel is an agent's, before it runs.
+func (l *life) startOwn(cfg workload.Config, theirs *os.File) error {
+	w, prog := l.worker, l.worker.fleet.cfg.Own
+	if err := w.writeHeader(cfg); err != nil {
+		theirs.Close()
+		return err
+	}
+	at := own.Places{Sink: w.httpSink, Control: prog.Control.URL(l.name)}
+	for _, n := range w.fleet.cfg.Nodes {
+		at.Nodes = append(at.Nodes, w.lock[n.IP])
+	}
+	if cfg.Own { // each of its clients has one
+		first := workload.ClientNumber(cfg, 0)
+		cfg.Locks = cfg.Locks[first : first+cfg.Clients]
+	}
+	cmd, err := prog.Program.Command(own.Variables(own.Work, cfg, at))
+	if err != nil {
+		theirs.Close()
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = l.log, l.log
+	l.cmd = cmd
+	l.agent, err = prog.Control.Attach(l.name, cfg.History, prog.Offer.Points, theirs, func(err error) {
+		if w.fleet.cfg.Unexpected != nil {
+			w.fleet.cfg.Unexpected(l.name, fmt.Errorf("its history is malformed: %w%s", err, own.LastWords(l.log.Name())))
+		}
+	})
+	if err != nil {
+		theirs.Close()
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		l.conn.Close()
+		l.agent.Close()
+		return err
+	}
+	return nil
+}
+
+// writeHeader makes a life's history file with its header.
+func (w *Worker) writeHeader(cfg workload.Config) error {
+	rec, err := history.NewRecorder(cfg.History, history.Header{
+		Run: cfg.Run, Proc: cfg.Life, System: w.fleet.cfg.Own.Name, DriftBound: cfg.DriftBound, MarginBaseMS: cfg.MarginBase.Milliseconds(), Promises: w.fleet.cfg.Own.Offer.Promises,
+	})
+	if err != nil {
+		return err
+	}
+	return rec.Close()
+}
+
+// endOwn ends what a program that is gone has left behind, and waits until all that it
+// wrote is read.
+func (l *life) endOwn() {
+	_ = own.SignalGroup(l.cmd.Process.Pid, syscall.SIGKILL) // as a rule nobody is there
+	l.conn.Close()
+	l.agent.Close()
+}
+
+// signal signals the process, of a user's own program its whole group.
+func (l *life) signal(sig syscall.Signal) error {
+	if l.agent == nil {
+		return l.cmd.Process.Signal(sig)
+	}
+	if !l.running() {
+		return os.ErrProcessDone
+	}
+	return own.SignalGroup(l.cmd.Process.Pid, sig)
+}

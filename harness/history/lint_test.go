@@ -1,0 +1,115 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// soundLife is a life of one cycle as it should be, a line an event.
+func soundLife() []string {
+	v := func(fence, beat int, attempt, holder string) string {
+		return fmt.Sprintf(`{"fence":%d,"beat":%d,"attempt":%q,"holder":%q,"ttl_ms":6000}`, fence, beat, attempt, holder)
+	}
+	c := `"proc":"w1.1/c1"`
+	held, free := v(1, 0, "a1", "w1.1/c1"), v(1, 1, "a2", "")
+	return []string{
+		`{"ts":10,` + c + `,"id":1,"type":"invoke","op":"lock","key":"l"}`,
+		`{"ts":11,` + c + `,"id":2,"type":"invoke","op":"acquire","key":"l","from":{"absent":true,"fence":0,"beat":0,"attempt":"","holder":"","ttl_ms":0},"to":` + held + `}`,
+		`{"ts":13,` + c + `,"id":2,"type":"ok","op":"acquire","key":"l","sends":[12]}`,
+		`{"ts":14,` + c + `,"id":1,"type":"ok","op":"lock","key":"l","token":1}`,
+		`{"ts":15,` + c + `,"id":3,"type":"invoke","op":"raise","key":"r","issuer":"l","token":1}`,
+		`{"ts":16,` + c + `,"id":3,"type":"ok","op":"raise","key":"r","result":"applied","seen":1,"seq":1}`,
+		`{"ts":17,` + c + `,"id":4,"type":"invoke","op":"get","key":"r"}`,
+		`{"ts":18,` + c + `,"id":4,"type":"ok","op":"get","key":"r","value":0,"seen":1,"seq":1}`,
+		`{"ts":20,` + c + `,"type":"note","op":"start","key":"l","token":1,"decided_at":19}`,
+		`{"ts":22,` + c + `,"id":5,"type":"invoke","op":"effect","key":"r","issuer":"l","token":1,"effect_key":"k","value":1,"decided_at":21}`,
+		`{"ts":23,` + c + `,"id":5,"type":"ok","op":"effect","key":"r","result":"applied","seen":1,"seq":2}`,
+		`{"ts":24,` + c + `,"type":"note","op":"finish","key":"l","token":1}`,
+		`{"ts":25,` + c + `,"id":6,"type":"invoke","op":"release","key":"l","from":` + held + `,"to":` + free + `}`,
+		`{"ts":26,` + c + `,"id":6,"type":"unknown","op":"release","key":"l","sends":[25]}`,
+		`{"ts":27,` + c + `,"id":7,"type":"invoke","op":"release","key":"l","from":` + held + `,"to":` + free + `}`,
+		`{"ts":28,` + c + `,"id":7,"type":"ok","op":"release","key":"l","sends":[27]}`,
+		`{"ts":29,"proc":"w1.1","type":"note","op":"exit"}`,
+	}
+}
+
+func lintText(t *testing.T, lines []string) string {
+	t.Helper()
+	head := `{"format":"fencepost-history","version":1,"run":"r","proc":"w1.1","pid":1,"host":"h","boot_id":"b","wall_time":"2025-01-02T03:04:05Z","ts":5,"drift_bound":0.01,"margin_base_ms":100}`
+	h, err := Read(strings.NewReader(strings.Join(append([]string{head}, lines...), "\n")+"\n"), "w1.1.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, r := range Lint(h) {
+		out = append(out, r.String())
+	}
+	return strings.Join(out, "\n")
+}
+
+// Each mistake is remarked, once, with its line; the life without one is not.
+func TestLint(t *testing.T) {
+	t.Parallel()
+	if got := lintText(t, soundLife()); got != "" {
+		t.Errorf("a sound life: %s", got)
+	}
+	for name, c := range map[string]struct{ old, new, want string }{
+		"wall clock":       {`{"ts":20,`, `{"ts":1735787045000000000,`, "w1.1.jsonl:10: ts 1735787045000000000 is not within a week"},
+		"no client":        {`"w1.1/c1","id":4`, `"w1.1","id":4`, `w1.1.jsonl:8: proc "w1.1" is no client of the life`},
+		"attempt again":    {`"attempt":"a2"`, `"attempt":"a1"`, `w1.1.jsonl:14: release sets attempt "a1", which line 3 sets already`},
+		"other holder":     {`"holder":"w1.1/c1"`, `"holder":"me"`, `acquire sets holder "me"`},
+		"no sends":         {`,"sends":[12]`, ``, "w1.1.jsonl:4: acquire is ok without sends"},
+		"no token":         {`"op":"lock","key":"l","token":1`, `"op":"lock","key":"l"`, "w1.1.jsonl:5: a lock call is ok without its token"},
+		"no issuer":        {`"op":"raise","key":"r","issuer":"l",`, `"op":"raise","key":"r",`, "w1.1.jsonl:6: raise without issuer"},
+		"no key":           {`"effect_key":"k",`, ``, "w1.1.jsonl:11: effect without effect_key and value"},
+		"no seq":           {`"seen":1,"seq":2`, `"seen":1`, "effect is ok without the seq"},
+		"no value":         {`"value":0,`, ``, "a get is ok without its value"},
+		"undated start":    {`,"decided_at":19`, ``, "w1.1.jsonl:10: start without decided_at"},
+		"decided later":    {`"decided_at":21`, `"decided_at":99`, "w1.1.jsonl:11: effect was decided at 99, after"},
+		"gap":              {`"id":7,`, `"id":9,`, "w1.1.jsonl:16: id 9 follows id 6"},
+		"no end":           {`{"ts":18,"proc":"w1.1/c1","id":4,"type":"ok","op":"get","key":"r","value":0,"seen":1,"seq":1}`, `{"ts":18,"proc":"w1.1","type":"note","op":"point","point":"x"}`, "w1.1.jsonl:8: get (id 4) has no end"},
+		"no exit":          {`"op":"exit"`, `"op":"point","point":"x"`, "w1.1.jsonl: no exit note"},
+		"nothing released": {`"type":"ok","op":"release"`, `"type":"fail","op":"release"`, "w1.1.jsonl: no release is ok"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := strings.Join(soundLife(), "\n")
+			if !strings.Contains(text, c.old) {
+				t.Fatalf("nothing to change: %s", c.old)
+			}
+			got := lintText(t, strings.Split(strings.ReplaceAll(text, c.old, c.new), "\n"))
+			if !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	if got := lintText(t, nil); !strings.Contains(got, "w1.1: no operation") {
+		t.Errorf("an empty life: %q", got)
+	}
+}
+
+// One of a kind is shown, the others are counted; a killed life may end anywhere.
+func TestLintCounts(t *testing.T) {
+	t.Parallel()
+	lines := soundLife()
+	for i, l := range lines {
+		lines[i] = strings.ReplaceAll(strings.ReplaceAll(l, `,"decided_at":19`, ""), `,"sends":[12]`, "")
+	}
+	again := `{"ts":20,"proc":"w1.1/c1","type":"note","op":"start","key":"l","token":1}`
+	if got := lintText(t, append(lines[:len(lines)-1:len(lines)-1], again, again, lines[len(lines)-1])); !strings.Contains(got, "start without decided_at, when the lease was last looked at: P7 cannot be judged (and 2 more)") {
+		t.Errorf("%s", got)
+	}
+	killed := &History{Headers: []Header{{Proc: "w1.1"}}, Events: []Event{
+		{TS: 1, Proc: "w1.1/c1", ID: 1, Type: Invoke, Op: OpRelease, From: &Version{}, To: &Version{}},
+		{TS: 2, Proc: "w1.1/c1", ID: 1, Type: OK, Op: OpRelease},
+		{TS: 3, Proc: "w1.1/c1", ID: 2, Type: Invoke, Op: OpLock},
+		{TS: 4, Proc: "w1.1", Type: Note, Op: NoteCrash},
+	}}
+	if got := Lint(killed); len(got) != 0 {
+		t.Errorf("a killed life: %v", got)
+	}
+	if got := Tally(killed, "w1.1"); got != "lock 1 unknown, release 1 ok" {
+		t.Errorf("tally %q", got)
+	}
+}

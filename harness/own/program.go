@@ -1,0 +1,88 @@
+package own
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Program is a user's command line. Its words are separated by blanks; there is no shell.
+type Program struct {
+	Words []string
+	// Dir is where it is started; relative paths in Words are meant from there.
+	Dir string
+}
+
+// Parse splits a command line into its words.
+func Parse(line string) (Program, error) {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return Program{}, errors.New("no program is named: exec:CMD, such as exec:python3 mine.py")
+	}
+	return Program{Words: words}, nil
+}
+
+// Look says whether the program can be started at all.
+func (p Program) Look() error {
+	_, err := p.path()
+	return err
+}
+
+func (p Program) path() (string, error) {
+	name := p.Words[0]
+	if strings.ContainsRune(name, filepath.Separator) && !filepath.IsAbs(name) {
+		name = filepath.Join(p.Dir, name)
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("exec:%s: the program cannot be started: %w", strings.Join(p.Words, " "), err)
+	}
+	return path, nil
+}
+
+// Command is the program with the variables of its task, in a process group of its own:
+// Ctrl-C reaches the harness alone, and signals reach what a wrapper has started.
+func (p Program) Command(vars []string) (*exec.Cmd, error) {
+	path, err := p.path()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, p.Words[1:]...)
+	cmd.Args[0] = p.Words[0]
+	cmd.Dir = p.Dir
+	cmd.Env = append(os.Environ(), vars...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd, nil
+}
+
+// SignalGroup signals a program started by Command and all that it started in turn.
+func SignalGroup(pid int, sig syscall.Signal) error {
+	if err := syscall.Kill(-pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	return nil
+}
+
+// Words of a log that an error quotes.
+const (
+	quotedLines = 6
+	quotedBytes = 2 << 10
+)
+
+// LastWords is the end of a program's log, as the end of an error's text.
+func LastWords(log string) string {
+	b, err := os.ReadFile(log)
+	if err != nil {
+		return fmt.Sprintf(" (its log cannot be read: %v)", err)
+	}
+	text := strings.TrimSpace(string(b[max(0, len(b)-quotedBytes):]))
+	if text == "" {
+		return fmt.Sprintf(" (its log %s is empty)", log)
+	}
+	lines := strings.Split(text, "\n")
+	return fmt.Sprintf("\n  the end of its log %s:\n    %s", log, strings.Join(lines[max(0, len(lines)-quotedLines):], "\n    "))
+}

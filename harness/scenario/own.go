@@ -1,0 +1,250 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/harness/cluster"
+	"fencepost/harness/control"
+	"fencepost/harness/fault"
+	"fencepost/harness/fleet"
+	"fencepost/harness/history"
+	"fencepost/harness/httpsink"
+	"fencepost/harness/own"
+	"fencepost/harness/rundir"
+	"fencepost/harness/system"
+	"fencepost/harness/workload"
+)
+
+// ownRun is what a run of a user's own program has beside others: the sink and the
+// control address that it is given, and tasks of its own at the beginning and the end.
+type ownRun struct {
+	*runner
+	program  own.Program
+	settings workload.Config
+	control  *own.Control
+	sink     *httpsink.Server
+}
+
+// ownError is why a user's program cannot be gone on with.
+type ownError struct{ error }
+
+func (e *ownError) Unwrap() error { return e.error }
+
+// broken is the error of a user's program that ended the run, or nil.
+func broken(ctx context.Context) error {
+	var e *ownError
+	if errors.As(context.Cause(ctx), &e) {
+		return e
+	}
+	return nil
+}
+
+// suitsOwn is Suits for users' own programs.
+func (s *Spec) suitsOwn(sys system.System) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %s, so system %s cannot be run by it", s.Name, fmt.Sprintf(format, args...), sys.Name)
+	}
+	if s.Drill != "" {
+		return refuse("it has no workers")
+	}
+	if s.Workload.Jobs != nil {
+		return refuse("it has jobs, and a program of your own competes for locks")
+	}
+	for _, st := range s.Faults {
+		if fault.NeedsClocks(st.Fault) {
+			return refuse("its fault %s changes the clocks that fencepost's own workers read, and no others", st.Fault)
+		}
+	}
+	if s.Swarm != nil {
+		return refuse("it draws its faults from all, those of clocks among them")
+	}
+	return nil
+}
+
+// setUpOwn runs the program's task setup and makes what its workers need.
+func (r *runner) setUpOwn(ctx context.Context, settings workload.Config) (*fleet.Own, error) {
+	if cluster.AccessTo(r.opt.Cluster).Login != nil {
+		return nil, &InputError{fmt.Sprintf("the cluster asks for a login or TLS, which %s would not be given: take a cluster without (--cluster=local)", r.opt.System.Name)}
+	}
+	o := &ownRun{runner: r, program: own.Program{Words: r.opt.System.Command, Dir: r.opt.Dir}, settings: settings}
+	r.own = o
+	offer, err := o.program.RunSetup(ctx, own.Variables(own.Setup, settings, o.direct()), filepath.Join(r.dir, rundir.LogDir))
+	if err != nil {
+		return nil, err
+	}
+	if err := r.plan.offered(offer, r.opt.System); err != nil {
+		return nil, err
+	}
+	if o.control, err = own.NewControl("127.0.0.1"); err != nil {
+		return nil, err
+	}
+	if o.sink, err = httpsink.Listen(httpsink.New(r.noteLedger), "127.0.0.1"); err != nil {
+		return nil, err
+	}
+	return &fleet.Own{Name: r.opt.System.Name, Program: o.program, Control: o.control, Offer: offer, Sink: o.sink.Addr()}, nil
+}
+
+// offered refuses a plan with points at which the program does not ask.
+func (p *Plan) offered(o own.Offer, sys system.System) error {
+	for _, st := range p.Steps {
+		if st.On == nil || slices.Contains(o.Points, st.On.Point) {
+			continue
+		}
+		offers := "no points at all"
+		if len(o.Points) > 0 {
+			offers = fmt.Sprintf("only %s", strings.Join(pointWords(o.Points), ", "))
+		}
+		return &InputError{fmt.Sprintf("%s: its fault %s comes when a client stands at the point %q, and the setup of %s offers %s: "+
+			"let its clients ask there (docs/own-system.md), or take a scenario whose faults come at instants", p.Spec.Name, st.Fault, st.On.Point, sys.Name, offers)}
+	}
+	return nil
+}
+
+func pointWords(points []control.Point) []string {
+	var out []string
+	for _, p := range points {
+		out = append(out, string(p))
+	}
+	return out
+}
+
+// direct are the places of the tasks setup and seal: the nodes themselves.
+func (o *ownRun) direct() own.Places {
+	var at own.Places
+	for _, n := range o.opt.Cluster.Nodes() {
+		at.Nodes = append(at.Nodes, cluster.AddrOf(o.opt.Cluster, n))
+	}
+	return at
+}
+
+// firstRecord is for how long a worker that is ready may record nothing.
+const firstRecord = 20 * time.Second
+
+// records waits until every worker of a user's own program has recorded an operation, for
+// limit: a program that writes nothing is found in seconds, not after all phases.
+func (r *runner) records(ctx context.Context, limit time.Duration) error {
+	if r.own == nil {
+		return nil
+	}
+	deadline := time.Now().Add(limit)
+	for _, w := range r.env.Fleet.Workers() {
+		for w.Stats().Operations == 0 {
+			if time.Now().After(deadline) {
+				log := filepath.Join(r.dir, rundir.LogDir, w.Life()+".log")
+				return fmt.Errorf("%s has been ready for more than %s and has recorded no operation: its file %s has nothing but the header%s",
+					w.Life(), limit, filepath.Join(r.dir, rundir.HistoryDir, w.Life()+".jsonl"), own.LastWords(log))
+			}
+			if err := pause(ctx, 50*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// seal lets the program seal its rows, and closes the sink. No worker is left.
+func (o *ownRun) seal(ctx context.Context) error {
+	if err := o.sink.Close(); err != nil { // what was on its way to it is refused
+		return err
+	}
+	fences, err := o.sealRows(ctx)
+	if err != nil {
+		return err
+	}
+	h, err := history.ReadDir(filepath.Join(o.dir, rundir.HistoryDir))
+	if err != nil {
+		return err
+	}
+	// The highest token that anybody can have sent, by issuer.
+	issuers := map[string]string{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Type == history.Invoke && (e.Op == history.OpRaise || e.Op == history.OpEffect) {
+			issuers[e.Key] = e.Issuer
+			fences[e.Issuer] = max(fences[e.Issuer], e.Token+1)
+		}
+	}
+	for _, res := range o.sink.Resources() { // recorded or not
+		st, err := o.sink.Read(ctx, res)
+		if err != nil {
+			return err
+		}
+		issuers[res] = st.Issuer
+	}
+	for _, res := range slices.Sorted(maps.Keys(issuers)) {
+		if err := o.closeResource(ctx, o.sink, res, issuers[res], max(fences[issuers[res]], 1)); err != nil {
+			return fmt.Errorf("close the sink's %s: %w", res, err)
+		}
+	}
+	return nil
+}
+
+// sealRows runs the task seal and copies what it did into the harness's own file, as it
+// acts for the harness. It returns the fences of the seals.
+func (o *ownRun) sealRows(ctx context.Context) (map[string]int64, error) {
+	logs := filepath.Join(o.dir, rundir.LogDir)
+	c := o.settings
+	c.Life, c.History = history.Harness, filepath.Join(logs, "seal.jsonl")
+	rec, err := history.NewRecorder(c.History, history.Header{Run: c.Run, Proc: c.Life, System: o.opt.System.Name, DriftBound: c.DriftBound, MarginBaseMS: c.MarginBase.Milliseconds()})
+	if err != nil {
+		return nil, err
+	}
+	if err := rec.Close(); err != nil {
+		return nil, err
+	}
+	if err := o.program.RunSeal(ctx, own.Variables(own.Seal, c, o.direct()), logs); err != nil {
+		return nil, err
+	}
+	h, err := history.ReadFiles(c.History)
+	if err != nil {
+		return nil, err
+	}
+	return copySeals(h, o.rec)
+}
+
+// copySeals records the seals and reads of a task seal under ids of the harness's own.
+func copySeals(h *history.History, rec *history.Recorder) (fences map[string]int64, err error) {
+	fences = map[string]int64{}
+	ids := map[int64]int64{}
+	for i := range h.Events {
+		e := h.Events[i]
+		switch {
+		case e.Type == history.Note && e.Op == history.NoteExit:
+			continue // of the task, not of the run
+		case e.Type == history.Note && e.Op == history.NoteStatement:
+		case e.Op == history.OpSeal || e.Op == history.OpRead:
+			if e.Type == history.Invoke {
+				ids[e.ID] = rec.NewID()
+				if e.To != nil {
+					fences[e.Key] = max(fences[e.Key], e.To.Fence)
+				}
+			}
+			e.ID = ids[e.ID]
+		default:
+			return nil, fmt.Errorf("%s:%d: the task seal recorded %q: it has only seal, read and the notes statement and exit", e.File, e.Line, e.Op)
+		}
+		rec.Record(e)
+	}
+	return fences, nil
+}
+
+// close leaves nothing behind.
+func (o *ownRun) close() error {
+	var errs []error
+	if o.control != nil {
+		errs = append(errs, o.control.Close())
+	}
+	if o.sink != nil {
+		errs = append(errs, o.sink.Close())
+	}
+	return errors.Join(errs...)
+}
+
+var _ closable = (*httpsink.Sink)(nil)
