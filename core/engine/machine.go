@@ -261,7 +261,7 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, now moment, jitt
 		switch {
 		case e.cancelled, job.IsCancel(err):
 			i.to = job.Cancelled
-		case e.attempt >= e.job.MaxAttempts:
+		case e.attempt >= e.job.MaxAttempts, job.IsPermanent(err):
 			i.to = job.DLQ
 		case isInterrupted(err):
 			i.to, i.then = job.Pending, now.after(0, ownTime(e.job))

@@ -365,6 +365,8 @@ func TestRetriesAndEnds(t *testing.T) {
 		"interrupted":          {fmt.Errorf("%w: x", job.ErrInterrupted), 5, job.Pending},
 		"success on the last":  {nil, 1, job.Completed},
 		"interrupted, no more": {job.ErrInterrupted, 1, job.DLQ},
+		"permanent":            {fmt.Errorf("y: %w", job.Permanent(errors.New("x"))), 5, job.DLQ},
+		"permanent, cancelled": {job.Cancel(job.Permanent(errors.New("x"))), 5, job.Cancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,7 @@
 // # States
 //
 //	pending ──claim──> running ──> completed
-//	   ^                  │──────> dlq        attempts used up
+//	   ^                  │──────> dlq        attempts used up, or an error made by Permanent
 //	   └──retry, rescue───│──────> cancelled  by its handler, or from outside
 //	                      └──────> abandoned  rescued with policy at_most_once
 //

@@ -152,4 +152,7 @@ func TestStates(t *testing.T) {
 	if err := job.Cancel(io.EOF); !job.IsCancel(err) || !errors.Is(err, io.EOF) || job.IsCancel(io.EOF) || !job.IsCancel(job.Cancel(nil)) {
 		t.Error("Cancel")
 	}
+	if err := job.Permanent(io.EOF); !job.IsPermanent(err) || !errors.Is(err, io.EOF) || job.IsPermanent(io.EOF) || !job.IsPermanent(job.Permanent(nil)) || job.IsCancel(err) {
+		t.Error("Permanent")
+	}
 }

@@ -107,6 +107,28 @@ func IsCancel(err error) bool {
 	return errors.As(err, &c)
 }
 
+// permanentError is a handler's word that another attempt will not work either.
+type permanentError struct{ cause error }
+
+func (e *permanentError) Error() string { return "not to be tried again: " + e.cause.Error() }
+func (e *permanentError) Unwrap() error { return e.cause }
+
+// Permanent makes an error that ends the job in the dead letter queue when its handler
+// returns it, whatever attempts are left. It can be redriven from there, as when the
+// program that could not run it was mended; what is not to be kept ends by Cancel.
+func Permanent(cause error) error {
+	if cause == nil {
+		cause = errors.New("no reason given")
+	}
+	return &permanentError{cause}
+}
+
+// IsPermanent reports whether err was made by Permanent.
+func IsPermanent(err error) bool {
+	var p *permanentError
+	return errors.As(err, &p)
+}
+
 // ErrCancelled is the cause of the end of a run whose job was cancelled from outside.
 // Unless its handler succeeds all the same, the job ends as cancelled.
 var ErrCancelled = errors.New("job: cancelled while it was running")

@@ -1,7 +1,3 @@
-// Package scheduler is a whole scheduler process without its network face: an
-// engine that owns shards (core/engine), the pool that runs its jobs (core/worker),
-// and the fenced sink of their effects (core/sink). Whatever hosts it, a daemon or a
-// process under test, brings the stores, the handlers and the clock.
 package scheduler
 
 import (
@@ -13,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
+	"fencepost/core/clock"
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/job"
@@ -29,8 +28,8 @@ type Options struct {
 	Shards store.Shards
 	// Sink takes the handlers' effects; nil if none has any.
 	Sink sink.Sink
-	// Handlers by kind of job.
-	Handlers map[string]worker.Handler
+	// Handlers by kind of job; Kind.Register adds typed ones.
+	Handlers Handlers
 	// Slots is how many runs may be at work at once; default 100.
 	Slots int
 	// Listener is where other schedulers hand on what is enqueued for shards that
@@ -58,6 +57,11 @@ type Scheduler struct {
 	listen net.Listener
 	runs   *runlog.Log // nil: none
 	group  *member.Group
+
+	queues []engine.Queue
+	newID  func() string
+	clock  clock.Clock
+	pause  time.Duration // before what was not done, or is not known to be, is asked for again
 }
 
 // New makes a scheduler; Run starts it.
@@ -88,7 +92,18 @@ func New(o Options) (*Scheduler, error) {
 		return nil, err
 	}
 	server := forward.NewServer(forward.Guard(o.Secret, forward.Handler(e)))
-	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs, group: o.Members}, nil
+	s := &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs, group: o.Members,
+		queues: o.Engine.Queues, newID: o.Engine.NewID, clock: o.Engine.Clock, pause: o.Engine.TTL / 100}
+	if s.newID == nil {
+		s.newID = uuid.NewString
+	}
+	if s.clock == nil {
+		s.clock = clock.System()
+	}
+	if s.pause <= 0 {
+		s.pause = engine.DefaultTTL / 100
+	}
+	return s, nil
 }
 
 const (
@@ -156,7 +171,7 @@ func (s *Scheduler) RunStats() runlog.Stats {
 	return s.runs.Stats()
 }
 
-// Submit enqueues a job; see engine.Engine.Submit.
+// Submit enqueues a job that has its id and queue; see engine.Engine.Submit, and Enqueue.
 func (s *Scheduler) Submit(ctx context.Context, j job.Job) (engine.Receipt, error) {
 	return s.engine.Submit(ctx, j)
 }

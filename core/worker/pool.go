@@ -17,8 +17,8 @@ import (
 // ErrTooLong is the cause of the end of a run that reached its job's MaxDuration.
 var ErrTooLong = errors.New("worker: the run took longer than its job's max duration")
 
-// Handler runs a job. An error means another attempt, or the dead letter queue if
-// none is left; one made by job.Cancel means neither.
+// Handler runs a job. An error means another attempt, or the dead letter queue if none
+// is left or it was made by job.Permanent; one made by job.Cancel means neither.
 type Handler func(ctx context.Context, t *Task) error
 
 // Options configure a Pool.

@@ -76,6 +76,19 @@ func (t *Task) Open(ctx context.Context, keys ...string) (sink.State, error) {
 	return st, err
 }
 
+// Do makes one effect, at most once over all runs of the job: it opens the task if that
+// was not done yet, and applies. If it fails, so should the handler, with that error:
+// the next run asks again, and what was accepted meanwhile is a duplicate.
+func (t *Task) Do(ctx context.Context, e sink.Effect) error {
+	if !t.open {
+		if _, err := t.Open(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := t.Apply(ctx, e)
+	return err
+}
+
 // Apply makes one effect. A Duplicate is as good as Applied: an earlier run did it.
 func (t *Task) Apply(ctx context.Context, e sink.Effect) (sink.Answer, error) {
 	switch {

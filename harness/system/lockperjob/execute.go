@@ -85,7 +85,7 @@ func (s *Scheduler) end(w *slot, r Row, u Update, j job.Job, err error) {
 		r.State, r.Ended = job.Completed, now
 	case job.IsCancel(err):
 		do, r.State, r.Ended = DoCancel, job.Cancelled, now
-	case r.Attempt < j.MaxAttempts:
+	case r.Attempt < j.MaxAttempts && !job.IsPermanent(err):
 		do, r.State, r.Due = DoRetry, job.Pending, now
 		if !errors.Is(err, job.ErrInterrupted) {
 			r.Due += j.Retry.Delay(r.Attempt, w.rng.Float64()).Milliseconds()

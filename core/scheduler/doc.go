@@ -1,0 +1,51 @@
+// Package scheduler is a whole scheduler process without its network face: an
+// engine that owns shards (core/engine), the pool that runs its jobs (core/worker),
+// and the fenced sink of their effects (core/sink). Whatever hosts it, a daemon, a
+// process under test or a program of yours, brings the stores, the handlers and the clock.
+//
+// # In a program of yours
+//
+// A Kind is the name of a sort of jobs together with the type of their arguments. Who
+// enqueues such jobs and who runs them share it:
+//
+//	const SendInvoice scheduler.Kind[Invoice] = "send-invoice"
+//
+// The program opens a store, registers a handler for each kind that it runs, makes a
+// scheduler and lets it run until it is to stop:
+//
+//	cfg := cassandra.Config{ContactPoints: []string{"10.0.0.1"}, Keyspace: "billing"}
+//	_, err := cassandra.Prepare(ctx, cfg, cassandra.Replication{Factor: 3})
+//	db, err := cassandra.Open(ctx, cfg)
+//	handlers := scheduler.Handlers{}
+//	err = SendInvoice.Register(handlers, sendInvoice)
+//	s, err := scheduler.New(scheduler.Options{
+//		Shards:   cassandra.NewShards(db),
+//		Sink:     cassandrasink.New(db, cassandrasink.Options{}),
+//		Handlers: handlers,
+//		Engine:   engine.Options{Name: name, Queues: []engine.Queue{{Name: "invoices", Shards: 8}}},
+//	})
+//	go s.Run(ctx)
+//	_, err = SendInvoice.Enqueue(ctx, s, Invoice{Customer: "acme", Cents: 1999}, scheduler.Key("invoice-17"))
+//
+// examples/embedded is such a program, whole. Every process of a queue registers all of the
+// queue's kinds, as any of them may own any of its shards; a process that only enqueues
+// asks one of these (core/api), or is one.
+//
+// # What a handler does
+//
+// It returns nil, and the job is completed; or an error, and the job is tried again, as
+// its retry policy says, until it ends in the dead letter queue. An error made by
+// job.Permanent sends it there at once, one made by job.Cancel ends it for good. Its
+// context ends when the right to run is lost, when the job's max duration is over, or
+// when the process stops: then it returns soon.
+//
+// A job runs at least once, and in rare cases two of its runs are at work at once. What
+// must not happen twice is done through the task: Task.Do has an effect accepted at most
+// once over all runs, by a sink that refuses a run that was overtaken. A handler that
+// writes elsewhere shows the job's id, the same in every run, or Task.Token, which rises.
+//
+// # Tests
+//
+// Package schedulertest runs a real scheduler over a store in memory, on a clock that
+// the test advances, and crashes it where the test wants.
+package scheduler

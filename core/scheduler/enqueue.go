@@ -1,0 +1,158 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/schedule"
+	"fencepost/core/store"
+)
+
+// Option changes a job before it is enqueued. Its error is a *job.InvalidError.
+type Option func(*job.Job) error
+
+// with makes an option that cannot fail.
+func with(f func(*job.Job)) Option {
+	return func(j *job.Job) error { f(j); return nil }
+}
+
+// Key gives the job an idempotency key: there is one job for it in its queue, however
+// often it is enqueued, until it is forgotten, engine.Options.DedupeWindow after its end.
+func Key(key string) Option { return with(func(j *job.Job) { j.Key = key }) }
+
+// Queue names the job's queue; default: the scheduler's first one.
+func Queue(name string) Option { return with(func(j *job.Job) { j.Queue = name }) }
+
+// At lets the job run from an instant on, by the wall clock; rounded up to milliseconds.
+func At(t time.Time) Option {
+	return with(func(j *job.Job) { j.Due = t.Add(time.Millisecond - 1).Truncate(time.Millisecond) })
+}
+
+// Delay is At that long from now.
+func Delay(d time.Duration) Option {
+	return func(j *job.Job) error { return At(time.Now().Add(d))(j) }
+}
+
+// Priority lets the job run before others that are due in its shard and have a lower
+// one; default 0.
+func Priority(n int) Option { return with(func(j *job.Job) { j.Priority = n }) }
+
+// Retry sets when the job is tried again; default job.DefaultRetry.
+func Retry(p job.RetryPolicy) Option { return with(func(j *job.Job) { j.Retry = p }) }
+
+// MaxAttempts bounds how often it is tried, the first time included; default 5.
+func MaxAttempts(n int) Option { return with(func(j *job.Job) { j.MaxAttempts = n }) }
+
+// MaxDuration bounds one run, whose context then ends; default 1 min.
+func MaxDuration(d time.Duration) Option { return with(func(j *job.Job) { j.MaxDuration = d }) }
+
+// AtMostOnce lets a job end as abandoned whose process died or lost its shard while it
+// ran, of which nobody knows how far it came. Failed attempts are still tried again.
+func AtMostOnce() Option { return with(func(j *job.Job) { j.Rescue = job.AtMostOnce }) }
+
+// Then lets another job follow when this one has completed; a second Then, one that
+// follows that, and so on. They are in this one's queue.
+func Then[Args any](k Kind[Args], args Args, options ...Option) Option {
+	return func(j *job.Job) error {
+		next, err := k.Job(args, options...)
+		if err != nil {
+			return fmt.Errorf("job %d of a sequence: %w", len(j.Then)+2, err)
+		}
+		j.Then = append(j.Then, next)
+		return nil
+	}
+}
+
+// GoOn lets what follows the job follow it too if it ends in the dead letter queue or
+// as abandoned; default: the sequence stops there.
+func GoOn() Option { return with(func(j *job.Job) { j.OnFailure = job.GoOn }) }
+
+// Enqueue enqueues a job, in the scheduler's first queue if it names none, with an id
+// that is made here if it has none. When it returns without an error the job will
+// not be lost.
+//
+// While nobody knows whether it was enqueued it is asked for again, with the same id,
+// until that is known or ctx ends. Then the error is an *engine.EnqueueError whose
+// Outcome is store.Unknown; a job with a Key may be enqueued again all the same. Whatever
+// else fails certainly was not done: a *job.InvalidError, or engine.ErrBusy, when
+// there is too much to do already and the caller should wait.
+func (s *Scheduler) Enqueue(ctx context.Context, j job.Job) (engine.Receipt, error) {
+	q, err := s.queueOf(j.Queue)
+	if err != nil {
+		return engine.Receipt{}, err
+	}
+	j.Queue = q.Name
+	own := false // only copies of this one have its id
+	switch {
+	case j.ID != "":
+	case j.Key != "":
+		j.ID = job.KeyedID(q.Name, j.Key, q.Shards)
+	default:
+		sum := sha256.Sum256([]byte(s.newID()))
+		j.ID, own = job.RandomID([16]byte(sum[:]), q.Shards), true
+	}
+	rec, err := again(ctx, s, func() (engine.Receipt, error) { return s.Submit(ctx, j) }, unknown)
+	rec.Duplicate = rec.Duplicate && !own
+	return rec, err
+}
+
+// PutSchedule creates or changes a schedule, in the scheduler's first queue if it names
+// none. Putting what is there already does nothing, so a program may put its schedules
+// whenever it starts. While no owner of the schedule's shard is known or nobody knows
+// whether it was done, as when a process has just started, it is asked for again until
+// ctx ends. Other commands: Schedule.
+func (s *Scheduler) PutSchedule(ctx context.Context, d schedule.Definition) (engine.Receipt, error) {
+	q, err := s.queueOf(d.Queue)
+	if err != nil {
+		return engine.Receipt{}, err
+	}
+	d.Queue = q.Name
+	put := func() (engine.Receipt, error) {
+		return s.Schedule(ctx, engine.ScheduleCommand{Verb: engine.PutSchedule, Definition: &d})
+	}
+	return again(ctx, s, put, func(err error) bool { return unknown(err) || errors.Is(err, engine.ErrNotOwner) })
+}
+
+func (s *Scheduler) queueOf(name string) (engine.Queue, error) {
+	for n, q := range s.queues {
+		if q.Name == name || name == "" && n == 0 {
+			return q, nil
+		}
+	}
+	if name == "" {
+		return engine.Queue{}, &job.InvalidError{Field: "queue", Reason: "is empty, and this scheduler has none"}
+	}
+	return engine.Queue{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this scheduler's", name)}
+}
+
+// unknown reports an error after which nobody knows whether a request was carried out.
+func unknown(err error) bool {
+	var invalidJob *job.InvalidError
+	var invalid *schedule.InvalidError
+	return !errors.As(err, &invalidJob) && !errors.As(err, &invalid) && store.OutcomeOf(err) == store.Unknown
+}
+
+// again repeats a request that may be repeated, after a pause, while it fails in such a
+// way and ctx lasts. After an unknown outcome only success is known: another copy that
+// is refused says nothing about the one before.
+func again(ctx context.Context, s *Scheduler, ask func() (engine.Receipt, error), when func(error) bool) (engine.Receipt, error) {
+	var unsure error
+	for {
+		rec, err := ask()
+		if err != nil && unknown(err) {
+			unsure = err
+		}
+		if err == nil || unsure == nil && !when(err) {
+			return rec, err
+		}
+		if s.clock.Sleep(ctx, s.pause) != nil {
+			return engine.Receipt{}, cmp.Or(unsure, err)
+		}
+	}
+}
