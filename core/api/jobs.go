@@ -131,8 +131,8 @@ func (s *server) getJob(r *http.Request) (reply, error) {
 	return reply{body: viewOf(j)}, nil
 }
 
-// runJob runs what an id names now, as far as that can be: a schedule is triggered, a
-// job in the dead letter queue redriven, and one that is due runs anyway.
+// runJob runs what an id names now: a schedule is triggered, a job in the dead letter
+// queue redriven, a pending one brought forward; one that is due runs anyway.
 func (s *server) runJob(r *http.Request) (reply, error) {
 	queue, _, err := s.target(r)
 	if err != nil {
@@ -147,13 +147,22 @@ func (s *server) runJob(r *http.Request) (reply, error) {
 		return s.trigger(r, queue, sc.Definition.Key)
 	case j.State == job.DLQ:
 		return s.redrive(r, queue, id)
-	case j.State == job.Running, j.State == job.Pending && !j.Due.After(s.o.Now()):
+	case j.State == job.Running:
 		return reply{body: receipt{ID: id, Queue: queue, Duplicate: true}}, nil
 	case j.State == job.Pending:
-		return reply{}, problem{Status: http.StatusConflict, Code: "state", State: j.State,
-			Detail: fmt.Sprintf("the job is pending until %s, and cannot be brought forward: cancel it and enqueue another one", stamp(j.Due))}
+		return s.hasten(r, queue, id)
 	}
 	return reply{}, &engine.StateError{Job: id, State: j.State}
+}
+
+// hasten brings a pending job forward; one that has been claimed meanwhile runs anyway.
+func (s *server) hasten(r *http.Request, queue string, id job.ID) (reply, error) {
+	rec, err := s.o.Scheduler.Hasten(r.Context(), queue, id)
+	var state *engine.StateError
+	if errors.As(err, &state) && state.State == job.Running {
+		rec.Duplicate, err = true, nil
+	}
+	return reply{body: receipt{ID: id, Queue: queue, Duplicate: rec.Duplicate}}, err
 }
 
 func (s *server) cancelJob(r *http.Request) (reply, error) {

@@ -28,7 +28,6 @@ func TestJobLife(t *testing.T) {
 			if a.body["state"] != "pending" || a.body["due"] != "2000-01-01T02:00:00Z" || a.text1("payload", "n", 2) != "ü" || a.body["kind"] != "log" || a.at("max_duration_seconds") != 60.0 {
 				t.Errorf("%s", a.text)
 			}
-			w.do("POST", path+"/"+later+"/run", "").want(w.T, 409, "state")
 			w.do("POST", "/api/v1/jobs/"+later+"/cancel", "").want(w.T, 200)
 			w.do("POST", "/api/v1/jobs/"+later+"/cancel", "").want(w.T, 409, "state")
 			w.do("POST", path+"/"+later+"/run", "").want(w.T, 409, "state")
@@ -39,6 +38,29 @@ func TestJobLife(t *testing.T) {
 			if runs.at("items", 0, "outcome") != "completed" || runs.at("items", 0, "worker") != "a" || runs.at("items", 1) != nil {
 				t.Errorf("%s", runs.text)
 			}
+		}
+	})
+}
+
+// TestRunNow: what waits for its time, or for its next attempt, runs at once.
+func TestRunNow(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		for _, path := range []string{"/jobs", "/api/v1/jobs"} {
+			dated := w.do("POST", path, `{"kind": "log", "schedule": "2030-01-01T00:00:00Z"}`).want(w.T, 201).text1("id")
+			retried := w.do("POST", path, `{"kind": "bad", "max_attempts": 2, "retry": {"delays_seconds": [3600]}}`).want(w.T, 201).text1("id")
+			time.Sleep(time.Second)
+			for id, state := range map[string]string{dated: "completed", retried: "dlq"} {
+				if a := w.do("POST", path+"/"+id+"/run", "").want(w.T, 200); a.body["duplicate"] != false || a.body["id"] != id {
+					t.Errorf("%s", a.text)
+				}
+				time.Sleep(time.Second)
+				if a := w.do("GET", path+"/"+id, "").want(w.T, 200); a.body["state"] != state {
+					t.Errorf("%s, want %s", a.text, state)
+				}
+			}
+			w.do("POST", path+"/"+dated+"/run", "").want(w.T, 409, "state")
+			w.do("POST", path+"/"+dated[:len(dated)-1]+"/run", "").want(w.T, 404, "no-job")
 		}
 	})
 }

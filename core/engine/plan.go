@@ -204,6 +204,8 @@ func (m *machine) add(p *plan, i *intent, now moment) {
 		ops = m.cancelOps(i, now)
 	case doRedrive:
 		ops = m.redriveOps(i, now)
+	case doHasten:
+		ops = m.hastenOps(i, now)
 	case doFire, doSchedule:
 	case doSweep:
 		ops = []store.Op{remove(i.ended.Key), remove(jobKey(job.ID(i.ended.ID)))}

@@ -37,6 +37,7 @@ type jobTruth struct {
 
 	insertedAt time.Time
 	redriven   int
+	hastened   []time.Time
 }
 
 func (j *jobTruth) state() job.State {
@@ -164,6 +165,10 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 			if j.inserted > 1 {
 				v("twice", "job %s is inserted again, as %s; it was %v", row.ID, next, j.states)
 			}
+		case j.state() == job.Pending && next == job.Pending:
+			j.hastened = append(j.hastened, c.At)
+			t.w.counts[map[bool]string{true: "hastened-retry", false: "hastened-dated"}[row.Attempt > 0]]++
+			return
 		case !j.state().Next(next):
 			v("twice", "job %s goes from %s to %s", row.ID, j.state(), next)
 		}

@@ -25,7 +25,8 @@ const (
 	MaxAttemptsLimit   = 1000
 )
 
-// Job is what a client enqueues. It does not change after that.
+// Job is what a client enqueues. It does not change after that, but that one which is
+// brought forward loses its Due.
 type Job struct {
 	ID    ID     `json:"id,omitempty"`
 	Queue string `json:"queue,omitempty"`
