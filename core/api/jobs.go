@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -49,9 +50,7 @@ func (s *server) createJob(r *http.Request) (reply, error) {
 	if recurring != nil {
 		out, err = s.put(r, schedule.Definition{Queue: j.Queue, Key: s.keyOr(j.Key), Timing: *recurring, Job: j})
 	} else {
-		var rec engine.Receipt
-		rec, err = s.o.Scheduler.Submit(r.Context(), s.identify(j))
-		out = receipt{ID: rec.ID, Queue: j.Queue, Duplicate: rec.Duplicate, Inbox: rec.Inbox}
+		out, err = s.submit(r, s.identify(j))
 	}
 	if err != nil {
 		return reply{}, err
@@ -64,6 +63,30 @@ func (s *server) createJob(r *http.Request) (reply, error) {
 		status = http.StatusOK
 	}
 	return reply{status: status, body: out, location: r.URL.Path + "/" + string(out.ID) + "?queue=" + url.QueryEscape(out.Queue)}, nil
+}
+
+func (s *server) submit(r *http.Request, j job.Job) (receipt, error) {
+	rec, err := s.o.Scheduler.Submit(r.Context(), j)
+	if err == nil && (rec.Duplicate || rec.Inbox) {
+		err = s.compare(r, j, rec)
+	}
+	return receipt{ID: rec.ID, Queue: j.Queue, Duplicate: rec.Duplicate, Inbox: rec.Inbox}, err
+}
+
+// compare reports a job that is another one than what its key stands for already.
+func (s *server) compare(r *http.Request, j job.Job, rec engine.Receipt) error {
+	if len(j.Request) == 0 {
+		return nil
+	}
+	there, err := s.o.Reader.Job(r.Context(), j.Queue, j.ID)
+	switch {
+	case err != nil && rec.Duplicate && !errors.Is(err, query.ErrNone):
+		return err
+	case err == nil && len(there.Request) > 0 && !bytes.Equal(there.Request, j.Request):
+		return problem{Status: http.StatusUnprocessableEntity, Code: "key-reused", Job: j.ID,
+			Detail: "the idempotency key stands for another request: nothing was done, repeat that one, or use another key"}
+	}
+	return nil
 }
 
 // read makes a job of a request: with its queue, key and time, without an id, or with
@@ -86,6 +109,9 @@ func (s *server) read(in *jobRequest, header string) (job.Job, *schedule.Timing,
 	}
 	j.Queue, j.Due = queue, due
 	j.Key, err = key(header, in.IdempotencyKey)
+	if j.Key != "" && err == nil && recurring == nil {
+		j.Request, err = in.digest(due)
+	}
 	return j, recurring, err
 }
 

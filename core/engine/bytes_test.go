@@ -26,12 +26,14 @@ func TestMostIsAnUpperBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			j := r.job(1, func(j *job.Job) { j.MaxAttempts, j.Payload = c.max, make([]byte, 1000) })
+			j := r.job(1, func(j *job.Job) {
+				j.MaxAttempts, j.Payload, j.Request = c.max, make([]byte, 1000), make([]byte, job.MaxRequest)
+			})
 			r.m.enqueue(j, r.body(j), r.now, nil, nil)
 			measure := func(p *plan) {
 				t.Helper()
 				i := p.intents[0]
-				if got := p.batch.Bytes(); got > i.most() || got != p.bytes || i.most() > frame(j.ID, mostNote+mostWhy)+len(r.body(j)) {
+				if got := p.batch.Bytes(); got > i.most() || got != p.bytes || i.most() > frame(j.ID, mostNote+mostWhy)+len(r.body(j))+job.MaxRequest {
 					t.Errorf("%s: %d bytes, counted %d, reckoned at %d", stepOf(i), got, p.bytes, i.most())
 				}
 			}

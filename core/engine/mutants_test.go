@@ -223,6 +223,11 @@ var mutants = []mutant{
 		return altered{Shards: s, inbox: func(*store.InboxRow) *store.InboxRow { return nil }}, o
 	})},
 	{"rows are read once and remembered", []string{"twice", "command"}, with(remembered)},
+	{"a claim forgets what was asked for", []string{"request"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
+		if op.Row.Kind == store.KindJob && op.Row.State == string(job.Running) {
+			op.Row.Body = nil
+		}
+	}))},
 	{"every result is a success", []string{"end-state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		o.Executor = results{o.Executor, func(error) error { return nil }}
 		return s, o

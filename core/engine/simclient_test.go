@@ -71,7 +71,7 @@ func (w *world) makeJobs() {
 		ttl := w.cfg.ttl
 		j.job = job.Job{ID: job.KeyedID("q", fmt.Sprint("job", n), w.cfg.shards), Queue: "q", Kind: "sim", Key: fmt.Sprint("job", n),
 			Priority: r.IntN(3), MaxAttempts: 3 + r.IntN(6), MaxDuration: 4 * ttl,
-			Retry: w.cfg.retry}
+			Retry: w.cfg.retry, Request: []byte{byte(n), 'r'}}
 		if r.IntN(3) == 0 {
 			due := time.Duration(r.Int64N(int64(4 * ttl)))
 			j.job.Due = simEpoch.Add(j.after + due)

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"time"
 
 	"fencepost/core/job"
@@ -156,6 +157,9 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		}
 		j.attempt = row.Attempt
 	case store.KindJob:
+		if asked := t.w.byID[job.ID(row.ID)]; asked != nil && !bytes.Equal(row.Body, asked.job.Request) {
+			v("request", "job %s: its %s row has request %q, it was asked for by %q", row.ID, row.State, row.Body, asked.job.Request)
+		}
 		next := job.State(row.State)
 		_, there := s.rows[row.Key]
 		switch {
