@@ -20,7 +20,8 @@ type JobCounts struct {
 	DLQ       int `json:"dlq"`
 	Cancelled int `json:"cancelled"`
 	Abandoned int `json:"abandoned"`
-	Redriven  int `json:"redriven"` // from the dead letter queue
+	Redriven  int `json:"redriven"`           // from the dead letter queue
+	Hastened  int `json:"hastened,omitempty"` // brought forward while they were pending
 	Swept     int `json:"swept"`
 	Fired     int `json:"fired,omitempty"`  // nominal times of schedules that got a job
 	Missed    int `json:"missed,omitempty"` // that were passed over, as they came too late
@@ -44,6 +45,7 @@ func (n *JobCounts) text() string {
 // Points of the life of jobs that the checker derives; see history.Expect.
 const (
 	pointRedrive  = "redrive"
+	pointHasten   = "hasten"
 	pointRetry    = "retry"
 	pointRescue   = "rescue"
 	pointDLQ      = "dlq"
@@ -101,7 +103,7 @@ func (a *analysis) countJobs(c *Counts) {
 	}
 	for point, hits := range map[string]int{
 		pointRetry: n.Retried, pointRescue: n.Rescued, pointDLQ: n.DLQ, pointCancel: n.Cancelled, pointAbandon: n.Abandoned,
-		pointRedrive: n.Redriven, pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps, pointFire: n.Fired,
+		pointRedrive: n.Redriven, pointHasten: n.Hastened, pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps, pointFire: n.Fired,
 	} {
 		if hits > 0 {
 			c.Points[point] += hits

@@ -286,7 +286,7 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 // whoever runs it.
 func (a *analysis) dueBy(j *jobLog, said *write, due int64) int64 {
 	inv := said.main().inv
-	return max(due-max(a.offsetAt(history.Life(inv.Proc), inv.TS), 0), j.ownMS())
+	return max(due-max(a.offsetAt(history.Life(inv.Proc), inv.TS), 0), j.ownIn(j.now))
 }
 
 // tooLate says whether the run cannot be expected to have ended a job that was first

@@ -36,7 +36,7 @@ func TestLegalJobHistoriesPass(t *testing.T) {
 	t.Log(points)
 	for _, point := range []string{
 		pointTakeover, pointStale, pointSettled, pointLost, pointResend, pointDuplicate,
-		pointRetry, pointRescue, pointDLQ, pointCancel, pointAbandon, pointRedrive, pointSweep, pointHandOver, pointInbox, pointOverlap,
+		pointRetry, pointRescue, pointDLQ, pointCancel, pointAbandon, pointRedrive, pointHasten, pointSweep, pointHandOver, pointInbox, pointOverlap,
 	} {
 		if points[point] == 0 {
 			t.Errorf("the simulation never reached %q", point)

@@ -238,6 +238,27 @@ var jobMutations = []mutation{
 		}
 		return ok
 	}},
+	{"running job brought forward", "P2", companions{
+		"P5": "it is not claimed again",
+	}, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.steps[2].w.pos > p.w().pos+1 })
+		if !ok {
+			return false
+		}
+		w := p.w().main().log.chain[p.w().pos+1]
+		if w.ok() == nil {
+			return false
+		}
+		extend(w, history.Change{Job: p.j.id, Do: history.DoHasten, Run: p.c().Run, Attempt: 1, DueMS: p.c().DueMS})
+		return true
+	}},
+	{"job brought forward after another run", "P2", nil, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoHasten, nil)
+		if ok {
+			p.c().Run += 7
+		}
+		return ok
+	}},
 	{"pending job cancelled after another run", "P2", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoCancel, func(p jobPlace) bool { return p.i > 0 && p.j.steps[p.i-1].c.Do != history.DoClaim })
 		if ok {

@@ -308,6 +308,27 @@ var jobRunMutations = []mutation{
 		}
 		return ok
 	}},
+	{"run before its time that was not brought forward", "P12", companions{
+		"P2": "a row may show it",
+	}, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoHasten, func(p jobPlace) bool { return p.later() != nil && p.later().Do == history.DoClaim })
+		if ok {
+			p.remove()
+		}
+		return ok
+	}},
+	{"job brought forward to a later time", "P12", nil, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoHasten, func(p jobPlace) bool {
+			return p.later() != nil && p.later().Do == history.DoClaim && p.said() == p.w().to.Fence
+		})
+		if ok {
+			p.redate(p.c().DueMS + 60_000)
+			for _, s := range p.j.starts {
+				s.WallMS = max(s.WallMS, s.DueMS)
+			}
+		}
+		return ok
+	}},
 	{"shard that was not sealed", "P14", nil, func(e *edit) bool {
 		ps := e.some(history.OpSeal, history.OK)
 		key := ps[0].inv.Key

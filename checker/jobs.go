@@ -53,6 +53,8 @@ type jobState struct {
 	due     int64
 	// since is when the change that made it so was asked for.
 	since int64
+	// hastened: it was brought forward, and has no time of its own any more.
+	hastened bool
 }
 
 // The names of states, as in a job's row.

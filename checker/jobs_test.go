@@ -233,8 +233,9 @@ func startOf(e *edit, retry bool) *history.Event {
 	return p.start()
 }
 
+// firstStart is the only one of a job that was asked for at once.
 func firstStart(e *edit) *history.Event {
-	p, _ := e.jobs().step(history.DoClaim, once)
+	p, _ := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.spec.DueMS == 0 })
 	return p.start()
 }
 

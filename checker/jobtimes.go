@@ -16,11 +16,22 @@ func (j *jobLog) ownMS() int64 {
 	return j.spec.DueMS
 }
 
+// ownIn is the job's own time in a state that it was in.
+func (j *jobLog) ownIn(s jobState) int64 {
+	if s.hastened {
+		return 0
+	}
+	return j.ownMS()
+}
+
+// saidBy is the fence of the owner that said last when the job is due.
+func (j *jobLog) saidBy() int64 { return j.steps[len(j.steps)-1].w.to.Fence }
+
 // judgeDue is the part of P12 that a change decides. A job is never due before its own
 // time. Else an owner keeps to what it said itself, unless its clock was set; what
 // another said it may take for earlier, as that one's clock may have been ahead.
 func (r *shardReplay) judgeDue(j *jobLog, was jobState, w *write, c *history.Change) {
-	own := j.ownMS()
+	own := j.ownIn(was)
 	set := len(r.a.clocks[history.Life(w.main().inv.Proc)]) > 0
 	switch c.Do {
 	case history.DoEnqueue, history.DoRedrive, history.DoRescue, history.DoRetry:
@@ -30,8 +41,12 @@ func (r *shardReplay) judgeDue(j *jobLog, was jobState, w *write, c *history.Cha
 		case c.Do == history.DoRetry && c.DueMS < was.due && !set:
 			r.bad("P12", j, w, "makes it due at %d, %d ms before it was due in the first place", c.DueMS, was.due-c.DueMS)
 		}
+	case history.DoHasten:
+		if c.DueMS > was.due+readingSlack && j.saidBy() == w.to.Fence && !set {
+			r.bad("P12", j, w, "brings it forward to %d, but it was due at %d", c.DueMS, was.due)
+		}
 	case history.DoClaim:
-		said := j.steps[len(j.steps)-1].w.to.Fence
+		said := j.saidBy()
 		switch {
 		case c.DueMS == 0 || c.DueMS == was.due: // 0: it is not said
 		case c.DueMS > was.due:
@@ -113,8 +128,8 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 			switch {
 			case x.exact && e.DueMS != x.due, e.DueMS < x.due:
 				p.add(j.id, x.events, "run %d of job %s started as due at %d, but the job was due at %d", e.Token, j.id, e.DueMS, x.due)
-			case e.WallMS < j.ownMS():
-				p.add(j.id, x.events, "run %d of job %s started %d ms before its own time, by its worker's own clock", e.Token, j.id, j.ownMS()-e.WallMS)
+			case e.WallMS < x.own:
+				p.add(j.id, x.events, "run %d of job %s started %d ms before its own time, by its worker's own clock", e.Token, j.id, x.own-e.WallMS)
 			case e.WallMS < e.DueMS:
 				p.add(j.id, x.events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.id, e.DueMS-e.WallMS)
 			case !a.faultDuring(e.TS-(e.WallMS-e.DueMS)*1e6, e.TS):
@@ -144,6 +159,7 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 // dueness is what the record says of when the job of a start was due.
 type dueness struct {
 	due    int64            // at the earliest, in ms; 0: nothing is said
+	own    int64            // the job's own time; 0: it has none
 	exact  bool             // and at no other time
 	events []*history.Event // that say so
 	// wasDue says whether it had been due by its worker's wall clock, which a fault has
@@ -158,7 +174,7 @@ func (a *analysis) dueOf(j *jobLog, start *history.Event) (x dueness, ok bool) {
 			return x, false // P5
 		}
 		asked := j.calls[0]
-		return dueness{due: j.ownMS(), events: append(both(asked), start), wasDue: func() bool {
+		return dueness{due: j.ownMS(), own: j.ownMS(), events: append(both(asked), start), wasDue: func() bool {
 			top, _ := a.highestWall(start, asked.inv.TS-leastSlack)
 			return top >= start.DueMS
 		}}, true
@@ -167,7 +183,7 @@ func (a *analysis) dueOf(j *jobLog, start *history.Event) (x dueness, ok bool) {
 	if k == nil || k.j != j {
 		return x, false
 	}
-	x = dueness{events: append(both(&k.w.main().op), start), wasDue: func() bool { return a.wasDue(start, k) }}
+	x = dueness{own: j.ownIn(k.at), events: append(both(&k.w.main().op), start), wasDue: func() bool { return a.wasDue(start, k) }}
 	if k.at.name == statePending {
 		x.due, x.exact = k.dueMS(), true
 	}
@@ -178,7 +194,7 @@ func (a *analysis) dueOf(j *jobLog, start *history.Event) (x dueness, ok bool) {
 // been due, as a fault has set that clock back since the job became pending: its own
 // time had come by it, and what it had to wait for had passed by the lease clock.
 func (a *analysis) wasDue(start *history.Event, k *claim) bool {
-	since, own := k.at.since-k.w.main().log.clockSlack(), k.j.ownMS()
+	since, own := k.at.since-k.w.main().log.clockSlack(), k.j.ownIn(k.at)
 	top, unset := a.highestWall(start, since)
 	if own > 0 && k.at.run == 0 {
 		return top >= max(start.DueMS, own)

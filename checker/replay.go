@@ -106,7 +106,7 @@ func (r *shardReplay) change(j *jobLog, w *write, c *history.Change) {
 		was = jobState{name: "?"} // whatever it was
 	}
 	n := &r.a.jobs.n
-	next := jobState{name: was.name, attempt: c.Attempt, run: c.Run, due: was.due}
+	next := jobState{name: was.name, attempt: c.Attempt, run: c.Run, due: was.due, hastened: was.hastened}
 	switch c.Do {
 	case history.DoEnqueue:
 		next = jobState{name: statePending, due: c.DueMS}
@@ -137,8 +137,11 @@ func (r *shardReplay) change(j *jobLog, w *write, c *history.Change) {
 		next.name = stateAbandoned
 		n.Abandoned++
 	case history.DoRedrive:
-		next = jobState{name: statePending, run: was.run, due: c.DueMS}
+		next = jobState{name: statePending, run: was.run, due: c.DueMS, hastened: was.hastened}
 		n.Redriven++
+	case history.DoHasten:
+		next = jobState{name: statePending, attempt: was.attempt, run: was.run, due: c.DueMS, hastened: true}
+		n.Hastened++
 	case history.DoSweep:
 		next = jobState{}
 		n.Swept++
@@ -188,13 +191,14 @@ var mayBe = map[string][]string{
 	// wherever it is, the inbox included.
 	history.DoDLQ:     {"", statePending, stateRunning},
 	history.DoRedrive: {stateDLQ},
+	history.DoHasten:  {statePending},
 	history.DoSweep:   {stateCompleted, stateCancelled, stateAbandoned},
 }
 
 // does says a change in words.
 var does = map[string]string{
 	history.DoEnqueue: "enqueues", history.DoClaim: "claims", history.DoComplete: "completes", history.DoRetry: "retries",
-	history.DoRescue: "rescues", history.DoCancel: "cancels", history.DoAbandon: "abandons", history.DoDLQ: "gives up", history.DoRedrive: "redrives", history.DoSweep: "sweeps",
+	history.DoRescue: "rescues", history.DoCancel: "cancels", history.DoAbandon: "abandons", history.DoDLQ: "gives up", history.DoRedrive: "redrives", history.DoHasten: "brings forward", history.DoSweep: "sweeps",
 }
 
 // judge holds a change against the state in which it finds its job.
@@ -224,7 +228,7 @@ func (r *shardReplay) judge(j *jobLog, was jobState, w *write, c *history.Change
 
 // shows says whether a change names the last run of the job that it finds.
 func shows(was jobState, c *history.Change) bool {
-	return was.name == stateRunning || c.Do == history.DoDLQ || c.Do == history.DoCancel
+	return was.name == stateRunning || c.Do == history.DoDLQ || c.Do == history.DoCancel || c.Do == history.DoHasten
 }
 
 func (s jobState) String() string {

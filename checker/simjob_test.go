@@ -44,8 +44,17 @@ type simRow struct {
 	ended   int64
 	// redriven: once is enough, or the run would not end.
 	redriven bool
+	hastened bool
 	by       *simOwner // who changed it last
 	ghost    bool      // its pending row is still there
+}
+
+// own is the time of its own that the job still has.
+func (r *simRow) own(j *simJob) int64 {
+	if r.hastened {
+		return 0
+	}
+	return j.DueMS
 }
 
 // simShard is a perfect shard: header, rows and inbox.
@@ -128,6 +137,8 @@ func (s *simShard) apply(w *world, c history.Change) {
 		end(stateCompleted)
 	case history.DoRedrive:
 		r.state, r.due, r.attempt, r.redriven = statePending, c.DueMS, 0, true
+	case history.DoHasten:
+		r.due, r.hastened = c.DueMS, true
 	case history.DoRetry, history.DoRescue:
 		r.state, r.due = statePending, c.DueMS
 	case history.DoDLQ:

@@ -146,7 +146,7 @@ func (o *simOwner) rescue() {
 		if r.state != stateRunning || runFence(r.run) >= o.head.Fence || o.w.cfg.bug == bugNoRescue {
 			continue
 		}
-		c := history.Change{Job: id, Do: history.DoRescue, Run: r.run, Attempt: o.counts(r), DueMS: max(j.DueMS, o.w.wall(o.proc))}
+		c := history.Change{Job: id, Do: history.DoRescue, Run: r.run, Attempt: o.counts(r), DueMS: max(r.own(j), o.w.wall(o.proc))}
 		if o.w.cfg.bug == bugDLQLost && r.run == 1<<32 {
 			continue
 		}
@@ -155,7 +155,7 @@ func (o *simOwner) rescue() {
 			c.Do, c.DueMS = history.DoAbandon, 0
 		case r.attempt >= j.MaxAttempts:
 			c.Do, c.DueMS = history.DoDLQ, 0
-		case o.w.cfg.bug == bugDueNow && j.DueMS > 0:
+		case o.w.cfg.bug == bugDueNow && r.own(j) > 0:
 			c.DueMS = j.DueMS - 1
 		}
 		o.finished = append(o.finished, c)
@@ -210,9 +210,11 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 			add(o.claim(id, &simRow{}))
 			o.running[id] = true
 		case r.state == stateDLQ && !w.draining && !r.redriven && !w.jobs[id].poison && w.chance(0.02):
-			add(history.Change{Job: id, Do: history.DoRedrive, DueMS: max(w.jobs[id].DueMS, wall)})
+			add(history.Change{Job: id, Do: history.DoRedrive, DueMS: max(r.own(w.jobs[id]), wall)})
 		case r.state == statePending && r.due > wall+100 && w.chance(0.002):
 			add(history.Change{Job: id, Do: history.DoCancel, Run: r.run, Attempt: r.attempt})
+		case r.state == statePending && r.due > wall+100 && w.chance(0.004):
+			add(history.Change{Job: id, Do: history.DoHasten, Run: r.run, Attempt: r.attempt, DueMS: wall})
 		case claimable && w.jobs[id].poison:
 			if o.refused[id] < 2 {
 				if len(changes) == 0 {
@@ -247,7 +249,7 @@ func (o *simOwner) due(j *simJob, r *simRow) int64 {
 	if r.said == o.head.Fence {
 		return r.due
 	}
-	own := j.DueMS
+	own := r.own(j)
 	if o.w.cfg.bug == bugNoOwnTime {
 		own = 0
 	}

@@ -19,6 +19,7 @@ type Scheduler interface {
 	Submit(ctx context.Context, j job.Job) (engine.Receipt, error)
 	Cancel(ctx context.Context, queue string, id job.ID) error
 	Redrive(ctx context.Context, queue string, id job.ID) error
+	Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error)
 	Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error)
 }
 

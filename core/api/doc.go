@@ -16,7 +16,12 @@
 //
 // The header Idempotency-Key, or idempotency_key in the body, is the engine's own key: the
 // job's id is made of it and the queue, so that there is one job for it until its id
-// is forgotten, the dedupe window after its end. What else the body says is not compared.
+// is forgotten, the dedupe window after its end. A digest of the request is kept with the
+// job's state: with the same key another request is refused (422, key-reused). It is what
+// the client said that is compared, not what this process adds, so that other settings do
+// not make another request of it. Of an enqueue by the inbox (202) it is compared with what is
+// known then; if its key was used for another one at the same time, that one stays. The
+// key of a schedule is its name: with it the schedule is changed.
 //
 // # Limits
 //

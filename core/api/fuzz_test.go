@@ -37,6 +37,9 @@ func (c checks) Schedule(_ context.Context, cmd engine.ScheduleCommand) (engine.
 
 func (checks) Cancel(context.Context, string, job.ID) error  { return nil }
 func (checks) Redrive(context.Context, string, job.ID) error { return nil }
+func (checks) Hasten(context.Context, string, job.ID) (engine.Receipt, error) {
+	return engine.Receipt{}, nil
+}
 
 // FuzzBodies: whatever the body, the answer is in the document, and so is the request
 // if it was not refused; nothing is an error of the server.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -49,9 +50,7 @@ func (s *server) createJob(r *http.Request) (reply, error) {
 	if recurring != nil {
 		out, err = s.put(r, schedule.Definition{Queue: j.Queue, Key: s.keyOr(j.Key), Timing: *recurring, Job: j})
 	} else {
-		var rec engine.Receipt
-		rec, err = s.o.Scheduler.Submit(r.Context(), s.identify(j))
-		out = receipt{ID: rec.ID, Queue: j.Queue, Duplicate: rec.Duplicate, Inbox: rec.Inbox}
+		out, err = s.submit(r, s.identify(j))
 	}
 	if err != nil {
 		return reply{}, err
@@ -64,6 +63,30 @@ func (s *server) createJob(r *http.Request) (reply, error) {
 		status = http.StatusOK
 	}
 	return reply{status: status, body: out, location: r.URL.Path + "/" + string(out.ID) + "?queue=" + url.QueryEscape(out.Queue)}, nil
+}
+
+func (s *server) submit(r *http.Request, j job.Job) (receipt, error) {
+	rec, err := s.o.Scheduler.Submit(r.Context(), j)
+	if err == nil && (rec.Duplicate || rec.Inbox) {
+		err = s.compare(r, j, rec)
+	}
+	return receipt{ID: rec.ID, Queue: j.Queue, Duplicate: rec.Duplicate, Inbox: rec.Inbox}, err
+}
+
+// compare reports a job that is another one than what its key stands for already.
+func (s *server) compare(r *http.Request, j job.Job, rec engine.Receipt) error {
+	if len(j.Request) == 0 {
+		return nil
+	}
+	there, err := s.o.Reader.Job(r.Context(), j.Queue, j.ID)
+	switch {
+	case err != nil && rec.Duplicate && !errors.Is(err, query.ErrNone):
+		return err
+	case err == nil && len(there.Request) > 0 && !bytes.Equal(there.Request, j.Request):
+		return problem{Status: http.StatusUnprocessableEntity, Code: "key-reused", Job: j.ID,
+			Detail: "the idempotency key stands for another request: nothing was done, repeat that one, or use another key"}
+	}
+	return nil
 }
 
 // read makes a job of a request: with its queue, key and time, without an id, or with
@@ -86,6 +109,9 @@ func (s *server) read(in *jobRequest, header string) (job.Job, *schedule.Timing,
 	}
 	j.Queue, j.Due = queue, due
 	j.Key, err = key(header, in.IdempotencyKey)
+	if j.Key != "" && err == nil && recurring == nil {
+		j.Request, err = in.digest(due)
+	}
 	return j, recurring, err
 }
 
@@ -131,8 +157,8 @@ func (s *server) getJob(r *http.Request) (reply, error) {
 	return reply{body: viewOf(j)}, nil
 }
 
-// runJob runs what an id names now, as far as that can be: a schedule is triggered, a
-// job in the dead letter queue redriven, and one that is due runs anyway.
+// runJob runs what an id names now: a schedule is triggered, a job in the dead letter
+// queue redriven, a pending one brought forward; one that is due runs anyway.
 func (s *server) runJob(r *http.Request) (reply, error) {
 	queue, _, err := s.target(r)
 	if err != nil {
@@ -147,13 +173,22 @@ func (s *server) runJob(r *http.Request) (reply, error) {
 		return s.trigger(r, queue, sc.Definition.Key)
 	case j.State == job.DLQ:
 		return s.redrive(r, queue, id)
-	case j.State == job.Running, j.State == job.Pending && !j.Due.After(s.o.Now()):
+	case j.State == job.Running:
 		return reply{body: receipt{ID: id, Queue: queue, Duplicate: true}}, nil
 	case j.State == job.Pending:
-		return reply{}, problem{Status: http.StatusConflict, Code: "state", State: j.State,
-			Detail: fmt.Sprintf("the job is pending until %s, and cannot be brought forward: cancel it and enqueue another one", stamp(j.Due))}
+		return s.hasten(r, queue, id)
 	}
 	return reply{}, &engine.StateError{Job: id, State: j.State}
+}
+
+// hasten brings a pending job forward; one that has been claimed meanwhile runs anyway.
+func (s *server) hasten(r *http.Request, queue string, id job.ID) (reply, error) {
+	rec, err := s.o.Scheduler.Hasten(r.Context(), queue, id)
+	var state *engine.StateError
+	if errors.As(err, &state) && state.State == job.Running {
+		rec.Duplicate, err = true, nil
+	}
+	return reply{body: receipt{ID: id, Queue: queue, Duplicate: rec.Duplicate}}, err
 }
 
 func (s *server) cancelJob(r *http.Request) (reply, error) {

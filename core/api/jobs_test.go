@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,6 @@ func TestJobLife(t *testing.T) {
 			if a.body["state"] != "pending" || a.body["due"] != "2000-01-01T02:00:00Z" || a.text1("payload", "n", 2) != "ü" || a.body["kind"] != "log" || a.at("max_duration_seconds") != 60.0 {
 				t.Errorf("%s", a.text)
 			}
-			w.do("POST", path+"/"+later+"/run", "").want(w.T, 409, "state")
 			w.do("POST", "/api/v1/jobs/"+later+"/cancel", "").want(w.T, 200)
 			w.do("POST", "/api/v1/jobs/"+later+"/cancel", "").want(w.T, 409, "state")
 			w.do("POST", path+"/"+later+"/run", "").want(w.T, 409, "state")
@@ -43,6 +43,29 @@ func TestJobLife(t *testing.T) {
 	})
 }
 
+// TestRunNow: what waits for its time, or for its next attempt, runs at once.
+func TestRunNow(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		for _, path := range []string{"/jobs", "/api/v1/jobs"} {
+			dated := w.do("POST", path, `{"kind": "log", "schedule": "2030-01-01T00:00:00Z"}`).want(w.T, 201).text1("id")
+			retried := w.do("POST", path, `{"kind": "bad", "max_attempts": 2, "retry": {"delays_seconds": [3600]}}`).want(w.T, 201).text1("id")
+			time.Sleep(time.Second)
+			for id, state := range map[string]string{dated: "completed", retried: "dlq"} {
+				if a := w.do("POST", path+"/"+id+"/run", "").want(w.T, 200); a.body["duplicate"] != false || a.body["id"] != id {
+					t.Errorf("%s", a.text)
+				}
+				time.Sleep(time.Second)
+				if a := w.do("GET", path+"/"+id, "").want(w.T, 200); a.body["state"] != state {
+					t.Errorf("%s, want %s", a.text, state)
+				}
+			}
+			w.do("POST", path+"/"+dated+"/run", "").want(w.T, 409, "state")
+			w.do("POST", path+"/"+dated[:len(dated)-1]+"/run", "").want(w.T, 404, "no-job")
+		}
+	})
+}
+
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -50,7 +73,7 @@ func TestIdempotency(t *testing.T) {
 		time.Sleep(time.Second)
 		for _, again := range []answer{
 			w.do("POST", "/jobs", `{"kind": "log", "idempotency_key": "k"}`),
-			w.do("POST", "/api/v1/jobs", `{"kind": "bad", "idempotency_key": "k"}`, "Idempotency-Key: k"),
+			w.do("POST", "/api/v1/jobs", `{"idempotency_key": "k", "taskId": "log", "queue": "main", "schedule": "now"}`, "Idempotency-Key: k"),
 		} {
 			again.want(w.T, 200)
 			if again.body["id"] != first.body["id"] || again.body["duplicate"] != true {
@@ -66,6 +89,58 @@ func TestIdempotency(t *testing.T) {
 		if a, b := w.do("POST", "/jobs", `{"kind": "log"}`), w.do("POST", "/jobs", `{"kind": "log"}`); a.body["id"] == b.body["id"] {
 			t.Error("two jobs without keys are one")
 		}
+	})
+}
+
+// TestKeyReused: a key stands for one request, in whatever state its job is.
+func TestKeyReused(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		const request = `{"kind": "%s", "payload": {"a": 1, "b": {"c": 12345678901234567890, "d": []}}, "max_attempts": %d, "schedule": "%s"}`
+		for key, kind := range map[string]string{"done": "log", "dead": "bad", "runs": "slow", "waits": "log", "cancelled": "log"} {
+			due := "2000-01-01T00:00:00Z"
+			if key == "waits" || key == "cancelled" {
+				due = "2030-01-01T00:00:00Z"
+			}
+			header := "Idempotency-Key: " + key
+			body := fmt.Sprintf(request, kind, 1, due)
+			id := w.do("POST", "/jobs", body, header).want(w.T, 201).text1("id")
+			if key == "cancelled" {
+				w.do("POST", "/api/v1/jobs/"+id+"/cancel", "").want(w.T, 200)
+			}
+			time.Sleep(time.Second)
+			same := []string{body, fmt.Sprintf(`{"params": {"b": {"d": [], "c": 12345678901234567890}, "a": 1}, "max_attempts": 1, "schedule": "%s", "kind": "%s"}`,
+				strings.Replace(due, "00:00:00Z", "01:00:00+01:00", 1), kind)}
+			for _, body := range same {
+				if a := w.do("POST", "/api/v1/jobs", body, header).want(w.T, 200); a.body["id"] != id || a.body["duplicate"] != true {
+					t.Errorf("%s: %s", key, a.text)
+				}
+			}
+			for _, other := range []string{
+				fmt.Sprintf(request, kind, 2, due),
+				fmt.Sprintf(request, kind, 1, "2031-01-01T00:00:00Z"),
+				strings.Replace(body, "67890", "67891", 1),
+				fmt.Sprintf(`{"kind": "%s"}`, kind),
+				strings.Replace(body, `"max_`, `"then": [{"kind": "log"}], "max_`, 1),
+			} {
+				if a := w.do("POST", "/jobs", other, header).want(w.T, 422, "key-reused"); a.body["job_id"] != id {
+					t.Errorf("%s: %s", key, a.text)
+				}
+			}
+		}
+		close(w.gate)
+	})
+}
+
+// TestKeyReusedInTheInbox: what only the inbox has counts too.
+func TestKeyReusedInTheInbox(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.stop()
+		const body = `{"kind": "log", "idempotency_key": "k"}`
+		w.do("POST", "/jobs", body).want(w.T, 202)
+		w.do("POST", "/jobs", body).want(w.T, 202)
+		w.do("POST", "/jobs", `{"kind": "bad", "idempotency_key": "k"}`).want(w.T, 422, "key-reused")
 	})
 }
 

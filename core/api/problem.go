@@ -22,8 +22,8 @@ type problem struct {
 	Code string `json:"code"`
 	// Errors name the fields of the request that are wrong.
 	Errors []fieldError `json:"errors,omitempty"`
-	// Job is the id under which an enqueue may have been done, State that of a job
-	// that does not allow a command.
+	// Job is the id under which an enqueue may have been done, or of the job that its key
+	// stands for; State is that of a job that does not allow a command.
 	Job       job.ID    `json:"job_id,omitempty"`
 	State     job.State `json:"state,omitempty"`
 	RequestID string    `json:"request_id"`

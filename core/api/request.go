@@ -1,15 +1,20 @@
 package api
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"fencepost/core/job"
 	"fencepost/core/schedule"
 )
+
+// digestBytes are enough for no two requests to be taken for one.
+const digestBytes = 16
 
 // maxKey bounds an idempotency key, in bytes.
 const maxKey = 255
@@ -170,6 +175,16 @@ func (r *jobRequest) names() error {
 		return invalid("cron", "says the same as schedule: use one of them")
 	}
 	return nil
+}
+
+// digest is the same for requests that ask for the same: it does not depend on the
+// order of names in the body, nor on what this process adds.
+func (r *jobRequest) digest(due time.Time) ([]byte, error) {
+	said := *r
+	said.Queue, said.IdempotencyKey, said.TaskID, said.Params, said.Schedule = "", "", nil, nil, stamp(due)
+	body, err := json.Marshal(said, jsontext.ReorderRawObjects(true))
+	sum := sha256.Sum256(body)
+	return sum[:digestBytes], err
 }
 
 // timing reads when the job runs: a time of its own (zero: at once), or again and again.

@@ -56,6 +56,8 @@ type world struct {
 	log     *bytes.Buffer
 	// gate holds the runs of kind slow.
 	gate chan struct{}
+	// stop ends the scheduler before its time.
+	stop func()
 }
 
 var queues = []engine.Queue{{Name: "main", Shards: 3}, {Name: "other", Shards: 1}}
@@ -97,11 +99,14 @@ func inWorld(t *testing.T, f func(*world), change ...func(*api.Options)) {
 		end := make(chan error, 1)
 		go func() { end <- s.Run(ctx) }()
 		time.Sleep(time.Minute)
+		w.stop = sync.OnceFunc(func() {
+			stop()
+			if err := <-end; err != nil {
+				t.Error(err)
+			}
+		})
 		f(w)
-		stop()
-		if err := <-end; err != nil {
-			t.Error(err)
-		}
+		w.stop()
 	})
 }
 

@@ -38,6 +38,9 @@ func (m *machine) settled(p *plan) {
 		case doRedrive:
 			m.insert(p, i, i.then)
 			m.acknowledge(i, false)
+		case doHasten:
+			m.hastened(p, i)
+			m.acknowledge(i, false)
 		case doSchedule:
 			m.acknowledge(i, false)
 		}
@@ -160,7 +163,7 @@ func (m *machine) undo(p *plan, intents []*intent) {
 		case i.kind == doFire:
 			continue // it is still due
 		}
-		m.uncancel(i)
+		m.putBack(i)
 		queued = append(queued, i)
 	}
 	m.queue = append(queued, m.queue...)
@@ -215,7 +218,7 @@ func (i *intent) counter() *int {
 func (m *machine) condemn(i *intent, why error) {
 	switch {
 	case i.kind == doEnqueue && i.inbox == nil, i.isCommand():
-		m.uncancel(i)
+		m.putBack(i)
 		m.over(i)
 		m.out = append(m.out, effect{kind: effAck, i: i, err: why})
 		return

@@ -26,12 +26,14 @@ func TestMostIsAnUpperBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
-			j := r.job(1, func(j *job.Job) { j.MaxAttempts, j.Payload = c.max, make([]byte, 1000) })
+			j := r.job(1, func(j *job.Job) {
+				j.MaxAttempts, j.Payload, j.Request = c.max, make([]byte, 1000), make([]byte, job.MaxRequest)
+			})
 			r.m.enqueue(j, r.body(j), r.now, nil, nil)
 			measure := func(p *plan) {
 				t.Helper()
 				i := p.intents[0]
-				if got := p.batch.Bytes(); got > i.most() || got != p.bytes || i.most() > frame(j.ID, mostNote+mostWhy)+len(r.body(j)) {
+				if got := p.batch.Bytes(); got > i.most() || got != p.bytes || i.most() > frame(j.ID, mostNote+mostWhy)+len(r.body(j))+job.MaxRequest {
 					t.Errorf("%s: %d bytes, counted %d, reckoned at %d", stepOf(i), got, p.bytes, i.most())
 				}
 			}
@@ -48,13 +50,13 @@ func TestMostIsAnUpperBound(t *testing.T) {
 
 func TestMostOfCommands(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []intentKind{doCancel, doRedrive} {
+	for _, kind := range []intentKind{doCancel, doRedrive, doHasten} {
 		r := newRig(t)
-		j := r.job(1, func(j *job.Job) { j.Payload = make([]byte, 1000) })
+		j := r.job(1, at(r.now.wall+5000), func(j *job.Job) { j.Payload = make([]byte, 1000) })
 		i := r.command(kind, j.ID)
 		r.next(0)
 		_, l := r.answers()
-		state, row := r.rowsOf(j, map[intentKind]job.State{doCancel: job.Pending, doRedrive: job.DLQ}[kind], 500)
+		state, row := r.rowsOf(j, finds[kind], r.now.wall+5000)
 		r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 		if got := r.tick(0).batch.Bytes(); got > i.most() {
 			t.Errorf("%s: %d bytes, reckoned at %d", stepOf(i), got, i.most())

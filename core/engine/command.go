@@ -34,17 +34,38 @@ func (e *Engine) Redrive(ctx context.Context, queue string, id job.ID) error {
 	return e.command(ctx, doRedrive, queue, id)
 }
 
+// Hasten makes a pending job due at once, in one tick: it need not wait any more for a
+// time of its own, or for its next attempt. Attempts count on. The receipt is a
+// Duplicate if the job was due already: nothing was done. A *StateError says that the
+// job is elsewhere. Hastening again after an unknown outcome is safe.
+//
+// A job that waits in the inbox is taken from there first.
+//
+// This process must own the job's shard, else the cause is ErrNotOwner. The error is a
+// *CommandError, or a *job.InvalidError.
+func (e *Engine) Hasten(ctx context.Context, queue string, id job.ID) (Receipt, error) {
+	a, err := e.commandAck(ctx, doHasten, queue, id)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{ID: id, Duplicate: a.duplicate}, nil
+}
+
 func (e *Engine) command(ctx context.Context, kind intentKind, queue string, id job.ID) error {
+	_, err := e.commandAck(ctx, kind, queue, id)
+	return err
+}
+
+func (e *Engine) commandAck(ctx context.Context, kind intentKind, queue string, id job.ID) (ack, error) {
 	shards, ok := e.queues[queue]
 	if !ok {
-		return &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", queue)}
+		return ack{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", queue)}
 	}
 	if err := id.Check(shards); err != nil {
-		return err
+		return ack{}, err
 	}
 	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: notes[kind], wait: &waiter{done: make(chan ack, 1)}}
-	_, err := e.ask(ctx, e.shardOf(queue, id), i)
-	return err
+	return e.ask(ctx, e.shardOf(queue, id), i)
 }
 
 // ask has a command carried out by the shard's owner, if that is this process.

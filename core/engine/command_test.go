@@ -224,3 +224,60 @@ func TestCancelOfAJobInTheInbox(t *testing.T) {
 		r.end(t)
 	})
 }
+
+func TestHasten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var runs []job.Run
+		r := run(t, sim.New(), "w", func(_ context.Context, k *worker.Task) error {
+			runs = append(runs, k.Run)
+			if k.Run.Job.Key == "fails" && k.Run.Attempt == 1 {
+				return errors.New("once")
+			}
+			return nil
+		}, func(o *engine.Options) { o.InboxPoll = time.Hour })
+		begun := time.Now()
+		hasten := func(j job.Job, duplicate bool) {
+			t.Helper()
+			if rec, err := r.eng.Hasten(t.Context(), "q", j.ID); err != nil || rec.ID != j.ID || rec.Duplicate != duplicate {
+				t.Errorf("%s: %+v, %v", j.Key, rec, err)
+			}
+			time.Sleep(time.Second)
+			if s, _ := r.state(j.ID); s != job.Completed {
+				t.Errorf("%s is %s", j.Key, s)
+			}
+			if _, err := r.eng.Hasten(t.Context(), "q", j.ID); !is(err, job.Completed) {
+				t.Errorf("%s, again: %v", j.Key, err)
+			}
+		}
+		soon, far, fails, inbox := aJob("soon"), aJob("far"), aJob("fails"), aJob("inbox")
+		soon.Due, far.Due, inbox.Due = begun.Add(30*time.Second), begun.Add(1000*time.Hour), begun.Add(time.Hour)
+		fails.Retry = job.Exponential(time.Hour, 1, time.Hour)
+		for _, j := range []job.Job{soon, far, fails} {
+			if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := (engine.Inbox{Store: r.session, Clock: clock.Go()}).Enqueue(t.Context(), inbox, 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		for _, j := range []job.Job{soon, far, fails, inbox} {
+			hasten(j, false)
+		}
+		if len(runs) != 5 || time.Since(begun) > 20*time.Second {
+			t.Errorf("%d runs within %s", len(runs), time.Since(begun))
+		}
+		if _, err := r.eng.Hasten(t.Context(), "q", aJob("none").ID); !errors.Is(err, engine.ErrUnknownJob) {
+			t.Errorf("an unknown job: %v", err)
+		}
+		var invalid *job.InvalidError
+		if _, err := r.eng.Hasten(t.Context(), "other", soon.ID); !errors.As(err, &invalid) {
+			t.Errorf("another queue: %v", err)
+		}
+		r.end(t)
+		if _, err := r.eng.Hasten(t.Context(), "q", soon.ID); !errors.Is(err, engine.ErrNotOwner) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"time"
 
 	"fencepost/core/job"
 	"fencepost/core/store"
@@ -27,7 +28,7 @@ func inconclusive(state, row *store.Row) bool {
 }
 
 func (i *intent) isCommand() bool {
-	return i.kind == doCancel || i.kind == doRedrive || i.kind == doSchedule
+	return i.kind == doCancel || i.kind == doRedrive || i.kind == doHasten || i.kind == doSchedule
 }
 
 // turn is what becomes of a waiting intent when a batch is planned.
@@ -40,7 +41,10 @@ const (
 )
 
 // notes are what commands leave in their jobs' rows.
-var notes = map[intentKind]string{doCancel: "cancelled while it was pending", doRedrive: "redriven"}
+var notes = map[intentKind]string{doCancel: "cancelled while it was pending", doRedrive: "redriven", doHasten: "brought forward"}
+
+// finds are the states in which commands find their jobs.
+var finds = map[intentKind]job.State{doCancel: job.Pending, doRedrive: job.DLQ, doHasten: job.Pending}
 
 // decide looks at the job of a command when a batch is planned, so that nothing can
 // happen to it between the look and the batch.
@@ -52,6 +56,10 @@ func (m *machine) decide(i *intent, now moment) turn {
 		return m.decideByRows(i, now)
 	case i.kind == doRedrive:
 		return m.refuse(i, &StateError{Job: id, State: e.state()})
+	case e.job.Kind == "":
+		return waits // cannot be read: it goes to the dead letter queue first
+	case i.kind == doHasten && e.started:
+		return m.refuse(i, &StateError{Job: id, State: job.Running})
 	case e.running && e.started:
 		e.cancelled = true
 		m.parked = append(m.parked, i)
@@ -60,7 +68,16 @@ func (m *machine) decide(i *intent, now moment) turn {
 	case e.running:
 		return waits // to be rescued, which is ahead of this
 	}
+	return m.pending(i, e, now)
+}
+
+// pending decides a command on a pending job: one that is due is not hastened.
+func (m *machine) pending(i *intent, e *entry, now moment) turn {
 	i.e = e
+	if i.kind == doHasten && e.within(now, 0) {
+		m.acknowledge(i, true)
+		return over
+	}
 	return rides
 }
 
@@ -94,20 +111,24 @@ func (m *machine) decideByRows(i *intent, now moment) turn {
 		return m.refuse(i, ErrUnknownJob)
 	}
 	state := job.State(l.state.State)
-	if i.kind == doCancel && state != job.Pending || i.kind == doRedrive && state != job.DLQ {
+	if state != finds[i.kind] {
 		return m.refuse(i, &StateError{Job: id, State: state})
 	}
 	e, err := m.read(*l.row, now)
 	if err != nil {
 		return m.refuse(i, err)
 	}
-	if i.kind == doCancel {
+	if i.kind == doRedrive {
+		i.e = e
+		return rides
+	}
+	t := m.pending(i, e, now)
+	if t == rides {
 		// As if the window had brought it.
 		m.keep(e)
 		m.waiting.add(e)
 	}
-	i.e = e
-	return rides
+	return t
 }
 
 // found takes the rows of a job. Void ones are ignored, and what can still change by
@@ -167,10 +188,10 @@ func (m *machine) cancelOps(i *intent, now moment) []store.Op {
 	return append(m.endOps(i, job.Cancelled, e.attempt, e.run, i.note, nil, now), remove(e.key))
 }
 
-// uncancel gives the job of a cancellation that did not happen back to those that
-// wait for a claim.
-func (m *machine) uncancel(i *intent) {
-	if i.kind == doCancel && i.waited {
+// putBack gives the job of a command that did not happen back to those that wait for
+// a claim.
+func (m *machine) putBack(i *intent) {
+	if i.waited {
 		i.waited = false
 		m.waiting.add(i.e)
 	}
@@ -180,4 +201,34 @@ func (m *machine) redriveOps(i *intent, now moment) []store.Op {
 	e := i.e
 	i.then, e.attempt = now.after(0, ownTime(e.job)), 0
 	return append(m.pendingRows(i, i.then, 0, e.run, i.note), remove(e.key))
+}
+
+// hastenOps: what the job waited for is over for whoever owns the shard from now on, so
+// that its body has no time of its own any more.
+func (m *machine) hastenOps(i *intent, now moment) []store.Op {
+	e := i.e
+	i.waited = m.waiting.remove(e) || i.waited
+	i.then = now.asked(0)
+	ops := m.pendingRows(i, i.then, e.attempt, e.run, i.note)
+	ops[1].Row.Body = undated(e.job)
+	if i.put == e.key {
+		return ops // it is due elsewhere, not placed
+	}
+	return append(ops, remove(e.key))
+}
+
+// hastened takes the consequences.
+func (m *machine) hastened(p *plan, i *intent) {
+	e := i.e
+	m.forget(i.job())
+	e.body = undated(e.job)
+	e.job.Due = time.Time{}
+	m.insert(p, i, i.then)
+}
+
+// undated is the body of a job without its own time.
+func undated(j job.Job) []byte {
+	j.Due = time.Time{}
+	body, _ := j.Encode() // as it was before
+	return body
 }

@@ -2,7 +2,7 @@
 // many jobs for one conditional batch.
 //
 // A process owns shards. It commits everything that happens to a shard's jobs
-// (enqueue, claim, completion, retry, rescue, cancellation, redrive, sweep) and
+// (enqueue, claim, completion, retry, rescue, cancellation, redrive, haste, sweep) and
 // schedules in ticks:
 // one conditional batch on the shard's partition, of up to about a hundred operations,
 // one in flight at a time. A run executes in its shard owner's process, and only ticks change rows.
@@ -117,9 +117,9 @@
 // served first: the shard whose run ends knows first that there is a slot, and a backlog
 // would have them all. Shards whose batch is on its way are not waited for.
 //
-// # Cancel, redrive
+// # Cancel, redrive, hasten
 //
-// Both are decided when a batch is planned, with no other one on its way, so that
+// They are decided when a batch is planned, with no other one on its way, so that
 // nothing can happen to the job between the look at it and the batch. A job that is not
 // in memory is looked up first; what was read is void as soon as a batch that touches
 // the job is settled, and is read again.
@@ -138,6 +138,11 @@
 // (job, attempt) is thus unique between redrives, a run id always, as those come from
 // the fence and go on to rise. Effects stay keyed by the job: what an earlier life of
 // it did is not done again.
+//
+// To hasten a pending job is to make it due at once, in one tick; its attempts count on.
+// Its rows have no time of its own any more from then on, so that whoever owns the shard
+// later, with whatever clock, does not wait for it again. For one that is due nothing is
+// done, and nothing is written down: an owner whose clock is behind may wait for its time.
 //
 // # Schedules, sequences
 //
@@ -211,7 +216,7 @@
 //     nothing moves a shard that has an owner.
 //   - Claims that found no room go before all else the next time: enqueues that fill
 //     every batch would keep all jobs from running.
-//   - Cancel and Redrive are asked of the owner, by its Engine or by core/forward, and
+//   - Cancel, Redrive and Hasten are asked of the owner, by its Engine or by core/forward, and
 //     take the queue's name: a job id names its shard, not its queue.
 //   - A schedule's rows are in one shard, and so are all of its jobs: the price of one
 //     batch for both. A queue with one busy schedule has one busy shard.

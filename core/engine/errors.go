@@ -76,13 +76,13 @@ type StateError struct {
 
 func (e *StateError) Error() string { return fmt.Sprintf("job %s is %s", e.Job, e.State) }
 
-// CommandError says that a job was not cancelled, or not redriven, or that a command
+// CommandError says that a job was not cancelled, redriven or hastened, or that a command
 // on a schedule was not carried out. store.OutcomeOf tells whether that is certain.
 // Its cause is ErrNotOwner, ErrUnknownJob, a *StateError, a *job.InvalidError (of a
 // redrive whose job was not kept), one that Engine.Schedule names, or that of an
 // enqueue.
 type CommandError struct {
-	Command  string        // cancel, redrive; put, remove, enable, disable, trigger
+	Command  string        // cancel, redrive, hasten; put, remove, enable, disable, trigger
 	Job      job.ID        // "" of a command on a schedule
 	Schedule string        // its key
 	Outcome  store.Outcome // Fail or Unknown
@@ -113,6 +113,8 @@ func (i *intent) failed(outcome store.Outcome, cause error) error {
 		return &CommandError{Command: "cancel", Job: i.job(), Outcome: outcome, Cause: cause}
 	case doRedrive:
 		return &CommandError{Command: "redrive", Job: i.job(), Outcome: outcome, Cause: cause}
+	case doHasten:
+		return &CommandError{Command: "hasten", Job: i.job(), Outcome: outcome, Cause: cause}
 	case doSchedule:
 		var invalid *schedule.InvalidError
 		if errors.As(cause, &invalid) {

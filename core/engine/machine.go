@@ -106,6 +106,7 @@ const (
 	doSweep
 	doCancel
 	doRedrive
+	doHasten
 	doFire
 	doSchedule
 )

@@ -327,3 +327,36 @@ func (s spoiler) Start(ctx context.Context, x engine.Execution, done func(error)
 		done(err)
 	})
 }
+
+// hastened are the jobs that a batch brings forward, by the note that it leaves.
+func hastened(b store.Batch) map[string]bool {
+	ids := map[string]bool{}
+	for _, op := range b.Ops {
+		if op.Kind == store.Put && op.Row.Kind == store.KindJob && op.Row.State == string(job.Pending) && op.Row.Note == "brought forward" {
+			ids[op.Row.ID] = true
+		}
+	}
+	return ids
+}
+
+func hastens(_ *world, _ store.ShardID, b store.Batch) bool { return len(hastened(b)) > 0 }
+
+// eachOf changes the operations of a batch on some jobs.
+func eachOf(b store.Batch, ids map[string]bool, f func(*store.Op)) store.Batch {
+	b.Ops = append([]store.Op(nil), b.Ops...)
+	for n := range b.Ops {
+		if ids[b.Ops[n].Row.ID] {
+			f(&b.Ops[n])
+		}
+	}
+	return b
+}
+
+// keepsItsTime leaves jobs that are brought forward the time that they had.
+func keepsItsTime(w *world, p *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+	return rewrite(func(_ *store.Batch, op *store.Op) {
+		if j := w.byID[job.ID(op.Row.ID)]; j != nil && op.Row.Body != nil {
+			op.Row.Body, _ = j.job.Encode()
+		}
+	})(w, p, s, o)
+}

@@ -184,6 +184,23 @@ var mutants = []mutant{
 			op.Row.State = string(job.Completed)
 		}
 	}))},
+	{"a job that is brought forward is told so before it is settled", []string{"command"}, with(earlyAnswers(hastens))},
+	{"a job that is brought forward keeps its own time", []string{"liveness"}, apart(keepsItsTime)},
+	{"a job that is brought forward begins anew", []string{"attempts", "changes"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+			return s.Commit(ctx, id, eachOf(b, hastened(b), func(op *store.Op) { op.Row.Attempt = 0 }), n)
+		}}, o
+	})},
+	{"a job that is brought forward waits twice", []string{"state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+			return s.Commit(ctx, id, eachOf(b, hastened(b), func(op *store.Op) {
+				if op.Kind == store.Delete {
+					op.Row.ID = "none"
+				}
+			}), n)
+		}}, o
+	})},
+	{"an observer that is not told what is brought forward", []string{"changes"}, with(liar(func(c *engine.Change) bool { return c.Kind != engine.StepHasten }))},
 	{"a redrive is told before it is settled", []string{"command"}, with(earlyAnswers(redrives))},
 	{"a redriven job keeps its attempts", []string{"attempts"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
@@ -206,6 +223,11 @@ var mutants = []mutant{
 		return altered{Shards: s, inbox: func(*store.InboxRow) *store.InboxRow { return nil }}, o
 	})},
 	{"rows are read once and remembered", []string{"twice", "command"}, with(remembered)},
+	{"a claim forgets what was asked for", []string{"request"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
+		if op.Row.Kind == store.KindJob && op.Row.State == string(job.Running) {
+			op.Row.Body = nil
+		}
+	}))},
 	{"every result is a success", []string{"end-state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		o.Executor = results{o.Executor, func(error) error { return nil }}
 		return s, o

@@ -33,17 +33,17 @@ type Op struct {
 // Change is what a batch does to one job, or to one schedule. It is comparable.
 type Change struct {
 	// Kind is StepEnqueue, StepClaim, StepComplete, StepRetry, StepRescue, StepDLQ,
-	// StepCancel, StepAbandon, StepRedrive or StepSweep; of a schedule StepPut,
+	// StepCancel, StepAbandon, StepRedrive, StepHasten or StepSweep; of a schedule StepPut,
 	// StepRemove, StepEnable, StepDisable, StepTrigger, StepFire or StepOver.
 	Kind StepKind
 	// Job is "" if a schedule is changed.
 	Job job.ID
-	// Run is the run that is claimed or has ended, or of a job that ends while it
-	// is pending its last one, and Attempt its number; 0 if it had none.
+	// Run is the run that is claimed or has ended, or of a job that ends or is
+	// hastened while it is pending its last one, and Attempt its number; 0 if it had none.
 	Run     job.RunID
 	Attempt int
 	// Due is when the job is due from now on, in ms since 1970 (StepEnqueue,
-	// StepRetry, StepRescue, StepRedrive), or when it was (StepClaim): earlier than
+	// StepRetry, StepRescue, StepRedrive, StepHasten), or when it was (StepClaim): earlier than
 	// said before, if it was said by a clock that is ahead.
 	Due int64
 	// After is the job before it in its sequence (StepEnqueue).
@@ -92,7 +92,7 @@ func (i *intent) change() Change {
 		c.Run, c.Attempt, c.Due = i.run, i.attempt, i.e.due
 	default:
 		c.Run, c.Attempt = i.e.run, i.e.attempt
-		if c.Kind == StepRetry || c.Kind == StepRescue {
+		if c.Kind == StepRetry || c.Kind == StepRescue || c.Kind == StepHasten {
 			c.Due = i.then.due
 		}
 	}
@@ -153,6 +153,7 @@ const (
 	StepCancel    StepKind = "cancel"
 	StepAbandon   StepKind = "abandon"
 	StepRedrive   StepKind = "redrive"
+	StepHasten    StepKind = "hasten" // a pending job is due at once
 	StepSweep     StepKind = "sweep"
 	StepCopied    StepKind = "copied"  // an inbox row is about to be deleted
 	StepRefused   StepKind = "refused" // the store refuses a job's row
@@ -252,6 +253,8 @@ func stepOf(i *intent) StepKind {
 		return StepCancel
 	case i.kind == doRedrive:
 		return StepRedrive
+	case i.kind == doHasten:
+		return StepHasten
 	}
 	switch i.to {
 	case job.Completed:

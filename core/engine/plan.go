@@ -148,7 +148,7 @@ func (i *intent) most() int {
 // room is the most that a change of a job takes, with a body and a note of so many
 // bytes: its own rows, and the job that follows it or its schedule.
 func room(j job.Job, body, note int) int {
-	n := frame(j.ID, note) + body
+	n := frame(j.ID, note) + body + len(j.Request)
 	if len(j.Then) > 0 {
 		n += enqueueBytes(j.ID, body+followRoom+len(j.Queue))
 	}
@@ -204,6 +204,8 @@ func (m *machine) add(p *plan, i *intent, now moment) {
 		ops = m.cancelOps(i, now)
 	case doRedrive:
 		ops = m.redriveOps(i, now)
+	case doHasten:
+		ops = m.hastenOps(i, now)
 	case doFire, doSchedule:
 	case doSweep:
 		ops = []store.Op{remove(i.ended.Key), remove(jobKey(job.ID(i.ended.ID)))}
@@ -221,7 +223,7 @@ func remove(k store.Key) store.Op { return store.Op{Kind: store.Delete, Row: sto
 func (m *machine) pendingRows(i *intent, t timing, attempt int, run job.RunID, why string) []store.Op {
 	i.put = store.Key{Kind: store.KindPending, At: max(t.due, m.window.read+1), ID: string(i.e.job.ID)}
 	return []store.Op{
-		put(store.Row{Key: jobKey(i.e.job.ID), State: string(job.Pending), Due: t.due, Place: i.put.At, Attempt: attempt, Run: int64(run), Note: why}),
+		put(store.Row{Key: jobKey(i.e.job.ID), State: string(job.Pending), Due: t.due, Place: i.put.At, Attempt: attempt, Run: int64(run), Note: why, Body: i.e.job.Request}),
 		put(store.Row{Key: i.put, Due: t.due, Wait: t.wait, Attempt: attempt, Run: int64(run), Body: i.e.body}),
 	}
 }
@@ -230,7 +232,7 @@ func (m *machine) pendingRows(i *intent, t timing, attempt int, run job.RunID, w
 // which it is swept, or in the dead letter queue, which is swept by people only.
 func (m *machine) endOps(i *intent, to job.State, attempt int, run job.RunID, why string, body []byte, now moment) []store.Op {
 	at := max(now.wall, m.head.LowEnded+1, m.sweeps.target+1)
-	row := store.Row{Key: jobKey(i.e.job.ID), State: string(to), Attempt: attempt, Run: int64(run), Place: at, Note: why}
+	row := store.Row{Key: jobKey(i.e.job.ID), State: string(to), Attempt: attempt, Run: int64(run), Place: at, Note: why, Body: i.e.job.Request}
 	index := store.Row{Key: store.Key{Kind: store.KindEnded, At: at, ID: string(i.e.job.ID)}}
 	if to == job.DLQ {
 		index.Kind, index.Attempt, index.Run, index.Note, index.Body = store.KindDLQ, attempt, int64(run), why, body
@@ -272,7 +274,7 @@ func (m *machine) claimOps(p *plan, i *intent, now moment) []store.Op {
 	return []store.Op{
 		remove(e.key),
 		put(store.Row{Key: i.put, Due: e.due, Attempt: i.attempt, Run: int64(i.run), Body: e.body}),
-		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Running), Due: e.due, Place: i.put.At, Attempt: i.attempt, Run: int64(i.run)}),
+		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Running), Due: e.due, Place: i.put.At, Attempt: i.attempt, Run: int64(i.run), Body: e.job.Request}),
 	}
 }
 

@@ -81,6 +81,8 @@ func changeOf(before store.Row, there bool, op store.Op, fence int64) engine.Cha
 		switch {
 		case !there:
 			out.Kind = engine.StepEnqueue
+		case before.State == string(job.Pending):
+			out.Kind = engine.StepHasten
 		case before.State == string(job.DLQ):
 			return engine.Change{Kind: engine.StepRedrive, Job: out.Job, Due: row.Due}
 		case job.RunID(before.Run).Fence() < fence:

@@ -16,6 +16,7 @@ import (
 // simCommand is what the operators of one job were told.
 type simCommand struct {
 	asked, ok, unknown int
+	duplicates         int // of ok: nothing had to be done
 	// states are those that refusals named.
 	states []job.State
 	// missing is when the last call began that did not find the job.
@@ -30,6 +31,21 @@ func (w *world) planCommands(j *simJob, r *rand.Rand) {
 	j.redriven = r.IntN(3) > 0
 }
 
+// planHaste draws which jobs are brought forward, and when: most of those that wait.
+func (w *world) planHaste(j *simJob, r *rand.Rand) {
+	if after := r.Int64N(int64(3 * w.cfg.ttl)); r.IntN(3) == 0 && (!j.job.Due.IsZero() || j.failFirst > 0) {
+		j.hasteAfter = 1 + time.Duration(after)
+	}
+}
+
+// hurry brings a job forward.
+func (w *world) hurry(ctx context.Context, j *simJob, r *rand.Rand) {
+	if j.hasteAfter > 0 {
+		sleep(ctx, j.after+j.hasteAfter)
+		w.command(ctx, j, r, &j.hastes, "hasten")
+	}
+}
+
 // command gives one command until it is certain what has become of it.
 func (w *world) command(ctx context.Context, j *simJob, r *rand.Rand, c *simCommand, name string) {
 	for try := 0; ctx.Err() == nil && try < 12; try++ {
@@ -42,9 +58,9 @@ func (w *world) command(ctx context.Context, j *simJob, r *rand.Rand, c *simComm
 		w.mu.Lock()
 		c.asked++
 		w.mu.Unlock()
-		err := p.command(rctx, name, j.job.ID)
+		duplicate, err := p.command(rctx, name, j.job.ID)
 		stop()
-		if w.heard(p, c, begun, err, p.answered()) {
+		if w.heard(c, begun, duplicate, p.answered(), err) {
 			return
 		}
 		sleep(ctx, time.Duration(1+r.Int64N(int64(w.cfg.ttl/2))))
@@ -52,21 +68,28 @@ func (w *world) command(ctx context.Context, j *simJob, r *rand.Rand, c *simComm
 }
 
 // command gives a command to whoever owns the shard, as far as this process knows.
-func (p *process) command(ctx context.Context, name string, id job.ID) error {
+func (p *process) command(ctx context.Context, name string, id job.ID) (duplicate bool, err error) {
 	addr := p.eng.OwnerAddr(p.w.shardOf(id))
+	var rec engine.Receipt
 	switch {
 	case name == "cancel" && addr == "":
-		return p.eng.Cancel(ctx, "q", id)
+		err = p.eng.Cancel(ctx, "q", id)
 	case name == "cancel":
-		return p.client.Cancel(ctx, addr, "q", id)
+		err = p.client.Cancel(ctx, addr, "q", id)
+	case name == "hasten" && addr == "":
+		rec, err = p.eng.Hasten(ctx, "q", id)
+	case name == "hasten":
+		rec, err = p.client.Hasten(ctx, addr, "q", id)
 	case addr == "":
-		return p.eng.Redrive(ctx, "q", id)
+		err = p.eng.Redrive(ctx, "q", id)
+	default:
+		err = p.client.Redrive(ctx, addr, "q", id)
 	}
-	return p.client.Redrive(ctx, addr, "q", id)
+	return rec.Duplicate, err
 }
 
 // heard reports whether the answer is the last word.
-func (w *world) heard(p *process, c *simCommand, begun time.Time, err error, answered bool) bool {
+func (w *world) heard(c *simCommand, begun time.Time, duplicate, answered bool, err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var se *engine.StateError
@@ -76,12 +99,15 @@ func (w *world) heard(p *process, c *simCommand, begun time.Time, err error, ans
 		c.unknown++ // nobody heard the answer
 	case err == nil:
 		c.ok++
+		if duplicate {
+			c.duplicates++
+		}
 		return true
 	case !errors.As(err, &ce):
 		w.violateLocked("error", "a command returned %T: %v", err, err)
 	case errors.As(err, &se):
 		c.states = append(c.states, se.State)
-		return ce.Command == "cancel"
+		return ce.Command != "redrive"
 	case store.OutcomeOf(err) != store.Fail:
 		c.unknown++
 	case errors.Is(err, engine.ErrUnknownJob):
@@ -117,7 +143,7 @@ func (w *world) judgeCommands(j *simJob, t *jobTruth) {
 			bad("told that it was cancelled")
 		}
 	}
-	for _, s := range append(slices.Clone(c.states), j.redrives.states...) {
+	for _, s := range slices.Concat(c.states, j.redrives.states, j.hastes.states) {
 		if !slices.Contains(t.states, s) {
 			bad("told that it was %s", s)
 		}
@@ -133,8 +159,14 @@ func (w *world) judgeCommands(j *simJob, t *jobTruth) {
 		bad("redriven %d times; told %d times that it was, %d times nothing", t.redriven, d.ok, d.unknown)
 	}
 	w.counts["redriven"] += t.redriven
+	h, done := j.hastes, len(t.hastened)
+	if sure := h.ok - h.duplicates; done < sure || done > sure+h.unknown {
+		bad("brought forward %d times; told %d times that it was, %d times nothing", done, sure, h.unknown)
+	}
+	w.counts["hastened"] += done
+	w.counts["hasten-due"] += h.duplicates
 	known := w.firstSeen(j.job.ID, t)
-	for _, at := range []time.Time{c.missing, d.missing} {
+	for _, at := range []time.Time{c.missing, d.missing, h.missing} {
 		if !at.IsZero() && known.Before(at) && !t.swept {
 			bad("not found at %s, it was in the shard or its inbox at %s", at.Sub(w.begun), known.Sub(w.begun))
 		}

@@ -139,7 +139,11 @@ func (w *world) judgeEnd(j *simJob, t *jobTruth) {
 // judgeRuns checks that handlers ran under committed claims, one a claim.
 func (w *world) judgeRuns(j *simJob, t *truth) {
 	started := map[job.RunID]bool{}
+	hastened := t.jobs[j.job.ID].hastened
 	for _, r := range j.runs {
+		if r.early > 0 && (len(hastened) == 0 || hastened[0].After(r.begun)) {
+			w.violate("early", "job %s: started %s before it was due, by %s's own clock", j.job.ID, r.early, r.p.name)
+		}
 		at, ok := t.claims[r.run][w.shardOf(j.job.ID)]
 		if !ok || at.After(r.begun) {
 			w.violate("claim", "job %s: run %s started before its claim was committed", j.job.ID, r.run)

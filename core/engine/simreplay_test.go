@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"time"
 
 	"fencepost/core/job"
@@ -37,6 +38,7 @@ type jobTruth struct {
 
 	insertedAt time.Time
 	redriven   int
+	hastened   []time.Time
 }
 
 func (j *jobTruth) state() job.State {
@@ -155,6 +157,9 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		}
 		j.attempt = row.Attempt
 	case store.KindJob:
+		if asked := t.w.byID[job.ID(row.ID)]; asked != nil && !bytes.Equal(row.Body, asked.job.Request) {
+			v("request", "job %s: its %s row has request %q, it was asked for by %q", row.ID, row.State, row.Body, asked.job.Request)
+		}
 		next := job.State(row.State)
 		_, there := s.rows[row.Key]
 		switch {
@@ -164,6 +169,10 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 			if j.inserted > 1 {
 				v("twice", "job %s is inserted again, as %s; it was %v", row.ID, next, j.states)
 			}
+		case j.state() == job.Pending && next == job.Pending:
+			j.hastened = append(j.hastened, c.At)
+			t.w.counts[map[bool]string{true: "hastened-retry", false: "hastened-dated"}[row.Attempt > 0]]++
+			return
 		case !j.state().Next(next):
 			v("twice", "job %s goes from %s to %s", row.ID, j.state(), next)
 		}

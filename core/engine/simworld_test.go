@@ -166,6 +166,7 @@ func (w *world) faultPhase() {
 			wg.Go(func() { w.client(ctx, j, r) })
 		}
 		wg.Go(func() { w.operators(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(100_000+n)))) })
+		wg.Go(func() { w.hurry(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(300_000+n)))) })
 	}
 	for n, s := range w.schedules {
 		wg.Go(func() { w.planner(ctx, s, rand.New(rand.NewPCG(w.cfg.seed, uint64(200_000+n)))) })
@@ -286,7 +287,7 @@ func (w *world) heal() {
 			if j == nil {
 				return passed >= w.scheduleBound()+w.bound()
 			}
-			return j.job.Due.IsZero() || passed >= w.bound()+w.wrong()
+			return j.job.Due.IsZero() || j.hastes.ok > j.hastes.duplicates || passed >= w.bound()+w.wrong()
 		})
 		schedules := w.unfinishedSchedules()
 		if passed >= w.scheduleBound() {

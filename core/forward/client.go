@@ -70,24 +70,33 @@ func (c *Client) Enqueue(ctx context.Context, addr string, j job.Job) (engine.Re
 
 // Cancel cancels a job by the process at addr. The error is an *engine.CommandError.
 func (c *Client) Cancel(ctx context.Context, addr, queue string, id job.ID) error {
-	return c.command(ctx, "cancel", addr+pathCancel, queue, id)
+	_, err := c.command(ctx, "cancel", addr+pathCancel, queue, id)
+	return err
 }
 
 // Redrive redrives a job by the process at addr. The error is an *engine.CommandError.
 func (c *Client) Redrive(ctx context.Context, addr, queue string, id job.ID) error {
-	return c.command(ctx, "redrive", addr+pathRedrive, queue, id)
+	_, err := c.command(ctx, "redrive", addr+pathRedrive, queue, id)
+	return err
 }
 
-func (c *Client) command(ctx context.Context, name, url, queue string, id job.ID) error {
+// Hasten makes a pending job due by the process at addr. The error is an
+// *engine.CommandError.
+func (c *Client) Hasten(ctx context.Context, addr, queue string, id job.ID) (engine.Receipt, error) {
+	rec, err := c.command(ctx, "hasten", addr+pathHasten, queue, id)
+	return engine.Receipt{ID: rec.ID, Duplicate: rec.Duplicate}, err
+}
+
+func (c *Client) command(ctx context.Context, name, url, queue string, id job.ID) (rec receipt, err error) {
 	body, err := json.Marshal(target{Queue: queue, ID: id})
 	certain := true
 	if err == nil {
-		_, certain, err = c.post(ctx, url, id, body, names(id))
+		rec, certain, err = c.post(ctx, url, id, body, names(id))
 	}
 	if err == nil {
-		return nil
+		return rec, nil
 	}
-	return &engine.CommandError{Command: name, Job: id, Outcome: outcome(certain), Cause: err}
+	return receipt{}, &engine.CommandError{Command: name, Job: id, Outcome: outcome(certain), Cause: err}
 }
 
 // Schedule gives a command on a schedule by the process at addr. The error is an

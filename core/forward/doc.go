@@ -5,6 +5,7 @@
 //	POST /internal/v1/enqueue  the job, as job.Encode writes it
 //	POST /internal/v1/cancel   {"queue": …, "id": …}
 //	POST /internal/v1/redrive  {"queue": …, "id": …}
+//	POST /internal/v1/hasten   {"queue": …, "id": …}
 //	POST /internal/v1/schedule {"verb": …, "queue": …, "key": …}, an engine.ScheduleCommand
 //
 // 200 with {"id": …} means that it is done and settled; the answer may have
@@ -39,5 +40,5 @@
 // processes need the same one; while it is changed, those that differ use the inbox.
 // It keeps out who can reach the port but is none of them. It does not hide anything:
 // it goes in the clear, as the jobs do, so that the network still must be the processes'
-// own. Without a secret anybody who reaches the port may enqueue, cancel and redrive.
+// own. Without a secret anybody who reaches the port may do all of this.
 package forward

@@ -38,6 +38,11 @@ func (s *stub) Redrive(_ context.Context, queue string, id job.ID) error {
 	return s.err
 }
 
+func (s *stub) Hasten(_ context.Context, queue string, id job.ID) (engine.Receipt, error) {
+	s.got = append(s.got, "hasten", queue, id)
+	return s.rec, s.err
+}
+
 func (s *stub) Schedule(_ context.Context, c engine.ScheduleCommand) (engine.Receipt, error) {
 	s.got = append(s.got, c)
 	return s.rec, s.err
@@ -167,12 +172,13 @@ func TestCommandErrors(t *testing.T) {
 			for _, err := range []error{
 				client.Cancel(t.Context(), addr, "q", aJob().ID),
 				client.Redrive(t.Context(), addr, "q", aJob().ID),
+				second(client.Hasten(t.Context(), addr, "q", aJob().ID)),
 			} {
 				if store.OutcomeOf(err) != c.outcome || !c.like(err) {
 					t.Errorf("%v arrived as %v, outcome %s", c.err, err, store.OutcomeOf(err))
 				}
 			}
-			want := []any{"cancel", "q", aJob().ID, "redrive", "q", aJob().ID}
+			want := []any{"cancel", "q", aJob().ID, "redrive", "q", aJob().ID, "hasten", "q", aJob().ID}
 			if !reflect.DeepEqual(s.got, want) {
 				t.Errorf("asked for %v", s.got)
 			}

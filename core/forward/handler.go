@@ -21,6 +21,7 @@ type Engine interface {
 	Enqueue(ctx context.Context, j job.Job) (engine.Receipt, error)
 	Cancel(ctx context.Context, queue string, id job.ID) error
 	Redrive(ctx context.Context, queue string, id job.ID) error
+	Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error)
 	Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error)
 }
 
@@ -42,6 +43,10 @@ func Handler(e Engine) http.Handler {
 			return receipt{ID: t.ID}, do(ctx, t.Queue, t.ID)
 		})
 	}
+	handle(mux, pathHasten, maxTarget, decodeTarget, func(ctx context.Context, t target) (receipt, error) {
+		rec, err := e.Hasten(ctx, t.Queue, t.ID)
+		return receipt{ID: t.ID, Duplicate: rec.Duplicate}, err
+	})
 	handle(mux, pathSchedule, store.MaxBytes, decodeCommand, func(ctx context.Context, c engine.ScheduleCommand) (receipt, error) {
 		rec, err := e.Schedule(ctx, c)
 		return receipt{ID: rec.ID, Schedule: c.Name(), Duplicate: rec.Duplicate}, err

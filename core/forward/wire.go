@@ -16,6 +16,7 @@ const (
 	pathEnqueue  = "/internal/v1/enqueue"
 	pathCancel   = "/internal/v1/cancel"
 	pathRedrive  = "/internal/v1/redrive"
+	pathHasten   = "/internal/v1/hasten"
 	pathSchedule = "/internal/v1/schedule"
 )
 

@@ -23,16 +23,22 @@ const (
 	DefaultMaxAttempts = 5
 	DefaultMaxDuration = time.Minute
 	MaxAttemptsLimit   = 1000
+	MaxRequest         = 32
 )
 
-// Job is what a client enqueues. It does not change after that.
+// Job is what a client enqueues. It does not change after that, but that one which is
+// brought forward loses its Due.
 type Job struct {
 	ID    ID     `json:"id,omitempty"`
 	Queue string `json:"queue,omitempty"`
 	// Kind names the handler.
 	Kind string `json:"kind"`
 	// Key is the idempotency key, from which ID was made; "" for none.
-	Key     string `json:"key,omitempty"`
+	Key string `json:"key,omitempty"`
+	// Request is a digest of what was asked for under Key, of MaxRequest bytes at most:
+	// it is kept with the job's state, so that another request with the same key can be
+	// told from the same one (core/query). Empty: it cannot.
+	Request []byte `json:"request,omitempty"`
 	Payload []byte `json:"payload,omitempty"`
 	// Due is when the job may first run, in whole milliseconds; zero: at once.
 	Due time.Time `json:"due,omitzero"`
@@ -90,6 +96,8 @@ func (j Job) Check(shards int) error {
 		return &InvalidError{Field: "max_duration", Reason: fmt.Sprintf("is %s: want more than 0", j.MaxDuration)}
 	case j.Rescue != AtLeastOnce && j.Rescue != AtMostOnce:
 		return &InvalidError{Field: "rescue", Reason: fmt.Sprintf("is %q: want %q or %q", j.Rescue, AtLeastOnce, AtMostOnce)}
+	case len(j.Request) > MaxRequest:
+		return &InvalidError{Field: "request", Reason: fmt.Sprintf("has %d bytes: want %d at most", len(j.Request), MaxRequest)}
 	case j.OnFailure != "" && j.OnFailure != Stop && j.OnFailure != GoOn:
 		return &InvalidError{Field: "on_failure", Reason: fmt.Sprintf("is %q: want %q or %q", j.OnFailure, Stop, GoOn)}
 	}

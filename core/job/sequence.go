@@ -66,8 +66,8 @@ func (j Job) CheckTemplate(queue string, shards int) error {
 
 func (j Job) checkTemplate(queue string, shards int) error {
 	switch {
-	case j.ID != "" || j.Queue != "" || j.Key != "" || !j.Due.IsZero() || j.After != "" || !j.Occurrence.IsZero():
-		return &InvalidError{Field: "template", Reason: "has an id, a queue, a key, a due time, an occurrence or a predecessor: the scheduler sets those"}
+	case j.ID != "" || j.Queue != "" || j.Key != "" || len(j.Request) > 0 || !j.Due.IsZero() || j.After != "" || !j.Occurrence.IsZero():
+		return &InvalidError{Field: "template", Reason: "has an id, a queue, a key, a request, a due time, an occurrence or a predecessor: the scheduler sets those"}
 	case len(j.Then) > 0:
 		return &InvalidError{Field: "then", Reason: "is nested: list all following jobs in the first one"}
 	}

@@ -86,6 +86,7 @@ func TestTemplates(t *testing.T) {
 		"with queue":   {job.Job{Kind: "a", Queue: "q"}, "template"},
 		"with key":     {job.Job{Kind: "a", Key: "k"}, "template"},
 		"with due":     {job.Job{Kind: "a", Due: time.UnixMilli(1)}, "template"},
+		"with request": {job.Job{Kind: "a", Request: []byte{1}}, "template"},
 		"occurrence":   {job.Job{Kind: "a", Occurrence: job.Occurrence{Nominal: 1}}, "template"},
 		"after":        {job.Job{Kind: "a", After: "x"}, "template"},
 		"bad follower": {job.Job{Kind: "a", Then: []job.Job{{Kind: "b"}, {}}}, "then[1].kind"},
@@ -99,7 +100,7 @@ func TestTemplates(t *testing.T) {
 			t.Errorf("%s: %v, want field %q", name, err, c.field)
 		}
 		j := c.template
-		j.ID, j.Queue, j.Key, j.Due, j.Occurrence, j.After = job.RandomID([16]byte{}, 4), "q", "", time.Time{}, job.Occurrence{}, ""
+		j.ID, j.Queue, j.Key, j.Request, j.Due, j.Occurrence, j.After = job.RandomID([16]byte{}, 4), "q", "", nil, time.Time{}, job.Occurrence{}, ""
 		err = j.WithDefaults().Check(4)
 		if strings.HasPrefix(c.field, "then") != (err != nil) && c.field != "kind" && c.field != "on_failure" {
 			t.Errorf("%s, as a job: %v", name, err)

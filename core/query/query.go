@@ -55,6 +55,9 @@ type Job struct {
 	// are pending, running or in the dead letter queue.
 	Job  job.Job
 	Body bool
+	// Request is a digest of what was asked for, as long as the job is known, if its
+	// client gave one.
+	Request []byte
 	// Attempts counts the claims so far, since the last redrive; Run is the last one.
 	Attempts int
 	Run      job.RunID
@@ -150,13 +153,13 @@ func (r *Reader) inbox(ctx context.Context, s store.ShardID, id job.ID) (*Job, e
 	}
 	out := &Job{ID: id, Queue: s.Queue, State: job.Pending, Inbox: true}
 	out.decode(row.Body)
-	out.Due = out.Job.Due
+	out.Due, out.Request = out.Job.Due, out.Job.Request
 	return out, nil
 }
 
 // ofState is a job as its state's row shows it.
 func ofState(s store.ShardID, row store.Row) Job {
-	j := Job{ID: job.ID(row.ID), Queue: s.Queue, State: job.State(row.State), Attempts: row.Attempt, Run: job.RunID(row.Run), Note: row.Note}
+	j := Job{ID: job.ID(row.ID), Queue: s.Queue, State: job.State(row.State), Attempts: row.Attempt, Run: job.RunID(row.Run), Note: row.Note, Request: row.Body}
 	if j.State.Ended() {
 		j.Ended = time.UnixMilli(row.Place)
 	} else {

@@ -206,6 +206,16 @@ func (s *Scheduler) Redrive(ctx context.Context, queue string, id job.ID) error 
 	return err
 }
 
+// Hasten makes a pending job due at once, here or by the process that owns its shard;
+// see engine.Engine.Hasten. It fails if none is known to.
+func (s *Scheduler) Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error) {
+	rec, err := s.engine.Hasten(ctx, queue, id)
+	if addr := s.elsewhere(err, func() string { return s.ownerOf(queue, id) }); addr != "" {
+		return s.client.Hasten(ctx, addr, queue, id)
+	}
+	return rec, err
+}
+
 // elsewhere is where to ask for what this process did not do as it does not own the
 // shard; "" for nowhere.
 func (s *Scheduler) elsewhere(err error, owner func() string) string {

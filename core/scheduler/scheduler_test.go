@@ -284,7 +284,10 @@ func TestCommandsByWhoever(t *testing.T) {
 		later.ID = job.KeyedID("q", later.Key, shards)
 		dead := job.Job{Queue: "q", Kind: "broken", Key: fmt.Sprint("dead", i), MaxAttempts: 1}
 		dead.ID = job.KeyedID("q", dead.Key, shards)
-		for _, j := range []job.Job{later, dead} {
+		waits := later
+		waits.Key = fmt.Sprint("waits", i)
+		waits.ID = job.KeyedID("q", waits.Key, shards)
+		for _, j := range []job.Job{later, dead, waits} {
 			if _, err := p.Submit(ctx, j); err != nil {
 				t.Fatal(err)
 			}
@@ -294,6 +297,10 @@ func TestCommandsByWhoever(t *testing.T) {
 		do(func() error { return other.Redrive(ctx, "q", dead.ID) })
 		if got := <-ran; got != dead.Key {
 			t.Errorf("%q ran, want %q again", got, dead.Key)
+		}
+		do(func() error { _, err := other.Hasten(ctx, "q", waits.ID); return err })
+		if got := <-ran; !strings.HasPrefix(got, waits.Key+" by ") {
+			t.Errorf("%q ran, want %q now", got, waits.Key)
 		}
 	}
 	var invalid *job.InvalidError

@@ -97,7 +97,7 @@ type Row struct {
 	Wait    int64  // KindPending: for how long the job had to wait when the row was written, in ms; 0: not at all, but for its own time
 	Place   int64  // KindJob: At of the job's other row, by which it is found
 	Note    string // reason of the last failure
-	Body    []byte // the job
+	Body    []byte // the job; of KindJob its job.Job.Request
 }
 
 // OpKind is what an Op does.

@@ -11,6 +11,7 @@ const (
 	DoCancel   = "cancel"   // to cancelled
 	DoAbandon  = "abandon"  // running to abandoned
 	DoRedrive  = "redrive"  // dlq to pending; attempts are counted from 0 again
+	DoHasten   = "hasten"   // pending to pending: due at once, its own time is over
 	DoSweep    = "sweep"    // forgets a job that ended
 )
 
@@ -26,12 +27,12 @@ type Change struct {
 	// Job is "" if a schedule is changed.
 	Job string `json:"job,omitempty"`
 	Do  string `json:"do"`
-	// Run is the run that is claimed or has ended, or of a job that ends while it
-	// is pending its last one, Attempt its number among the job's claims since it
+	// Run is the run that is claimed or has ended, or of a job that ends or is
+	// hastened while it is pending its last one, Attempt its number among the job's claims since it
 	// was enqueued or redriven; 0 without one.
 	Run     int64 `json:"run,omitempty"`
 	Attempt int   `json:"attempt,omitempty"`
-	// DueMS is when the job is due from now on (enqueue, retry, rescue, redrive), or
+	// DueMS is when the job is due from now on (enqueue, retry, rescue, redrive, hasten), or
 	// when it was (claim): earlier than said before, if another wall clock said that.
 	DueMS int64 `json:"due_ms,omitempty"`
 	// Schedule is the key of the schedule that is changed, or whose job is enqueued, for

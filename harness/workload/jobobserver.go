@@ -49,6 +49,7 @@ var changeNames = map[engine.StepKind]string{
 	engine.StepAbandon:  history.DoAbandon,
 	engine.StepSweep:    history.DoSweep,
 	engine.StepRedrive:  history.DoRedrive,
+	engine.StepHasten:   history.DoHasten,
 	engine.StepPut:      history.DoPut,
 	engine.StepFire:     history.DoFire,
 	engine.StepDisable:  history.DoDisable,
