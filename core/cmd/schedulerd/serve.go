@@ -54,7 +54,7 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 	reader := query.New(query.Options{Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Queues: c.queueList})
 	server := forward.NewServer(api.Handler(api.Options{
 		Scheduler: s, Reader: reader, Check: kinds.Check, MaxAttempts: c.maxAttempts, Retry: c.retry, Token: c.token,
-		Rate: c.rate, Burst: c.burst, MaxBody: c.maxBody, Metrics: m.Handler(), Observe: m.Request, Logger: log,
+		Rate: c.rate, Burst: c.burst, MaxBody: c.maxBody, Metrics: m.Handler(), Observe: m.Request, Why: cassandra.Why, Logger: log,
 		Ready: func() error {
 			if ctx.Err() != nil {
 				return errors.New("this process stops")
