@@ -52,6 +52,9 @@ type Options struct {
 	Timeout time.Duration
 	// Ready reports why this process should be given no requests; nil: it always should.
 	Ready func() error
+	// Why says what the database failed of, for whoever may ask for the probes; "": not
+	// said. Nil: it never is.
+	Why func(error) string
 	// Metrics, if set, is served at /metrics.
 	Metrics http.Handler
 	// Observe, if set, is told of each request that was answered; route is its pattern,
@@ -72,6 +75,7 @@ type server struct {
 	shards map[string]int
 	queue  string // of requests that name none
 	limit  *rate.Limiter
+	pulse  *pulse
 	// quiet are the patterns of open routes, which are asked for all the time.
 	quiet map[string]bool
 }
@@ -114,10 +118,13 @@ func Handler(o Options) http.Handler {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
+	if o.Why == nil {
+		o.Why = func(error) string { return "" }
+	}
 	if o.Metrics == nil {
 		o.Metrics = http.NotFoundHandler()
 	}
-	s := &server{o: o, shards: map[string]int{}, quiet: map[string]bool{}}
+	s := &server{o: o, shards: map[string]int{}, quiet: map[string]bool{}, pulse: &pulse{ask: o.Reader.Ping}}
 	for n, q := range o.Reader.Queues() {
 		if n == 0 {
 			s.queue = q.Name

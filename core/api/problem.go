@@ -28,7 +28,8 @@ type problem struct {
 	State     job.State `json:"state,omitempty"`
 	RequestID string    `json:"request_id"`
 
-	retryAfter int // seconds
+	retryAfter int   // seconds
+	cause      error // for the log
 }
 
 type fieldError struct {
@@ -38,6 +39,8 @@ type fieldError struct {
 
 // Error makes it an error of a handler.
 func (p problem) Error() string { return p.Code + ": " + p.Detail }
+
+func (p problem) Unwrap() error { return p.cause }
 
 // invalid is a request that cannot be carried out as it is.
 func invalid(field, reason string) problem {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -97,7 +98,7 @@ func (s *server) serve(rt route) http.Handler {
 		if err != nil {
 			p := problemOf(err)
 			if p.Status >= http.StatusInternalServerError {
-				s.o.Logger.Warn("a request failed", "request_id", requestID(r), "route", r.Pattern, "code", p.Code, "error", err)
+				s.o.Logger.Warn("a request failed", "request_id", requestID(r), "route", r.Pattern, "code", p.Code, "error", cmp.Or(p.cause, err))
 			}
 			s.refuse(w, r, p)
 			return

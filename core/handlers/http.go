@@ -40,7 +40,7 @@ type HTTP struct {
 	// Hosts are those that jobs may name in their URLs, as host or host:port, in lower
 	// case; AnyHost for all.
 	Hosts []string
-	// Client makes the requests; default: one that follows no redirects.
+	// Client makes the requests; default: NewClient's.
 	Client *http.Client
 }
 
@@ -167,11 +167,16 @@ func (h *HTTP) head(req *http.Request, r request, run job.Run, resource string) 
 	}
 }
 
-// stay is a client that goes nowhere else than where it is sent. The environment's
-// proxies are not used.
-var stay = &http.Client{
-	Transport:     &http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+// stay goes nowhere else than where it is sent.
+var stay = NewClient(func(rt http.RoundTripper) http.RoundTripper { return rt })
+
+// NewClient is a client that follows no redirects. The environment's proxies are not
+// used. Wrap may watch its requests.
+func NewClient(wrap func(http.RoundTripper) http.RoundTripper) *http.Client {
+	return &http.Client{
+		Transport:     wrap(&http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true}),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 func (h *HTTP) client() *http.Client {

@@ -63,6 +63,10 @@ type Job struct {
 	// before it in its sequence. The scheduler sets them, with ID and Key.
 	Occurrence Occurrence `json:"occurrence,omitzero"`
 	After      ID         `json:"after,omitempty"`
+
+	// Trace is the span of the enqueue (W3C traceparent), which the job's others follow
+	// (core/tracing); "" for none. It decides nothing.
+	Trace string `json:"trace,omitempty"`
 }
 
 // WithDefaults fills in what is not set.

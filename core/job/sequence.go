@@ -29,6 +29,7 @@ func (j Job) Next(s State, shards int) (Job, bool) {
 	next := j.Then[0].WithDefaults()
 	next.Then = j.Then[1:]
 	next.ID, next.After, next.Queue, next.Occurrence = j.ID.follower(shards), j.ID, j.Queue, j.Occurrence
+	next.Trace = j.Trace
 	if !j.Occurrence.IsZero() {
 		next.Key = j.Key
 	}

@@ -19,6 +19,7 @@ import (
 	"fencepost/core/job"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
+	"fencepost/core/tracing"
 )
 
 // config is what a process is told, as it was given.
@@ -32,6 +33,7 @@ type config struct {
 	burst                            int
 	maxBody                          int64
 	pprofAddr, logLevel              string
+	otlpEndpoint, otlpProtocol       string
 	queues                           []string
 	buckets, maxInProgress           int
 	maxAttempts                      int
@@ -47,6 +49,9 @@ type config struct {
 	tls, insecure                    bool
 	ca, cert, key, serverName        string
 }
+
+// otlpProtocol is OpenTelemetry's name of the only way in which traces are sent.
+const otlpProtocol = "http/protobuf"
 
 // define defines all settings.
 func (c *config) define(s *settings) {
@@ -75,6 +80,8 @@ func (c *config) define(s *settings) {
 	s.list(&c.hosts, "http-hosts", "WORKER_HTTP_HOSTS", nil, "hosts that jobs of kind http may name, as host or host:port; * for all")
 	s.text(&c.logLevel, "log-level", "WORKER_LOG_LEVEL", "info", "debug, info, warn or error")
 	s.text(&c.pprofAddr, "pprof-addr", "WORKER_PPROF_ADDR", "", "host:port of profiles (net/http/pprof); empty: off")
+	s.text(&c.otlpEndpoint, "otlp-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "base URL of a collector of traces, such as http://localhost:4318; empty: none are made")
+	s.text(&c.otlpProtocol, "otlp-protocol", "OTEL_EXPORTER_OTLP_PROTOCOL", otlpProtocol, "how traces are sent; no other way is known")
 	s.list(&c.contact, "cassandra-contact-point", "CASSANDRA_CONTACT_POINT", []string{"127.0.0.1"}, "nodes, as IP addresses or names; one that answers is enough")
 	s.int(&c.port, "cassandra-port", "CASSANDRA_PORT", cassandra.DefaultPort, "CQL port of all nodes")
 	s.text(&c.keyspace, "cassandra-keyspace", "CASSANDRA_KEYSPACE", "scheduler", "keyspace, created if it does not exist")
@@ -179,6 +186,14 @@ func (c config) check(named bool) (checked, error) {
 	}
 	if err := out.level.UnmarshalText([]byte(c.logLevel)); err != nil {
 		bad("log-level", "is %q: want debug, info, warn or error", c.logLevel)
+	}
+	if c.otlpEndpoint != "" {
+		if err := tracing.CheckEndpoint(c.otlpEndpoint); err != nil {
+			bad("otlp-endpoint", "%v", err)
+		}
+		if c.otlpProtocol != otlpProtocol {
+			bad("otlp-protocol", "is %q: want %s, at a port of the collector that takes it (4318 as a rule)", c.otlpProtocol, otlpProtocol)
+		}
 	}
 	out.token = secret(bad, "api-token-file", c.tokenFile, c.token)
 	out.password = secret(bad, "cassandra-password-file", c.passwordFile, c.password)

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +68,49 @@ func TestSettings(t *testing.T) {
 
 func isDefault(p job.RetryPolicy) bool { return len(p.Delays) == 0 && p.Base == 0 }
 
+// TestEachSetting: every one can be given by the environment and by a flag, both mean
+// the same, the flag wins, and an empty variable is none.
+func TestEachSetting(t *testing.T) {
+	t.Parallel()
+	read := func(env map[string]string, args ...string) config {
+		t.Helper()
+		var c config
+		s := &settings{flags: pflag.NewFlagSet("test", pflag.ContinueOnError)}
+		c.define(s)
+		if err := errors.Join(s.flags.Parse(args), s.read(func(name string) string { return env[name] })); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	values := map[string][2]string{"string": {"one", "two"}, "int": {"41", "42"}, "int64": {"41", "42"}, "float64": {"0.5", "1.5"}, "bool": {"true", "false"}, "stringSlice": {"a,b", "c"}}
+	none := read(nil)
+	var c config
+	s := &settings{flags: pflag.NewFlagSet("test", pflag.ContinueOnError)}
+	c.define(s)
+	for _, x := range s.all {
+		kind := "string"
+		if x.flag != "" {
+			kind = s.flags.Lookup(x.flag).Value.Type()
+		}
+		v, ok := values[kind]
+		if !ok {
+			t.Fatalf("%s is of type %s", x.env, kind)
+		}
+		byEnv := read(map[string]string{x.env: v[0]})
+		if reflect.DeepEqual(byEnv, none) || !reflect.DeepEqual(read(map[string]string{x.env: ""}), none) {
+			t.Errorf("%s=%s changes nothing, or an empty one does", x.env, v[0])
+		}
+		if x.flag == "" {
+			continue
+		}
+		byFlag := read(nil, "--"+x.flag+"="+v[0])
+		both := read(map[string]string{x.env: v[1]}, "--"+x.flag+"="+v[0])
+		if !reflect.DeepEqual(byFlag, byEnv) || !reflect.DeepEqual(both, byFlag) {
+			t.Errorf("%s: by the environment %+v, by the flag %+v, by both %+v", x.env, byEnv, byFlag, both)
+		}
+	}
+}
+
 // TestBadSettings: everything that is wrong is said at once, each with its name.
 func TestBadSettings(t *testing.T) {
 	t.Parallel()
@@ -74,6 +119,7 @@ func TestBadSettings(t *testing.T) {
 		"max-body-bytes": "99999999", "backoff-max-ms": "5", "poll-interval-ms": "0", "lease-ttl-ms": "1", "drain-ms": "0", "dedupe-window-ms": "1", "queues": "a=0",
 		"advertise": "nowhere", "http-target": "ftp://x", "http-hosts": "http://x/", "log-level": "loud", "api-token-file": "/does/not/exist",
 		"cassandra-password-file": "/does/not/exist", "cassandra-tls-ca": "/does/not/exist", "replication-factor": "0",
+		"otlp-endpoint": "collector:4317", "otlp-protocol": "grpc",
 	}
 	var args []string
 	for flag, v := range bad {

@@ -22,6 +22,8 @@ import (
 	"fencepost/core/query"
 	"fencepost/core/scheduler"
 	"fencepost/core/store/cassandra"
+	"fencepost/core/tracing"
+	"fencepost/core/worker"
 )
 
 // lastAnswers is for how long requests may go on when all else has stopped.
@@ -46,22 +48,26 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 		return fmt.Errorf("the API cannot be served: %w; see WORKER_HTTP_PORT", err)
 	}
 	m := metrics.New(nil)
-	kinds := handlers.New(&handlers.HTTP{Target: c.target, Hosts: c.hosts}, log)
-	s, err := newScheduler(c, cfg, db, agreed.PeerSecret, m, kinds, log)
+	traces, err := openTraces(ctx, c, log)
+	if err != nil {
+		return errors.Join(err, web.Close())
+	}
+	kinds := handlers.New(&handlers.HTTP{Target: c.target, Hosts: c.hosts, Client: handlers.NewClient(traces.Transport)}, log)
+	s, err := newScheduler(c, cfg, db, agreed.PeerSecret, traces.Observer(m), m.Late, traces.Handlers(kinds.Handlers()), log)
 	if err != nil {
 		return errors.Join(err, web.Close())
 	}
 	reader := query.New(query.Options{Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Queues: c.queueList})
-	server := forward.NewServer(api.Handler(api.Options{
-		Scheduler: s, Reader: reader, Check: kinds.Check, MaxAttempts: c.maxAttempts, Retry: c.retry, Token: c.token,
-		Rate: c.rate, Burst: c.burst, MaxBody: c.maxBody, Metrics: m.Handler(), Observe: m.Request, Logger: log,
+	server := forward.NewServer(traces.Requests(api.Handler(api.Options{
+		Scheduler: traces.Scheduler(s), Reader: reader, Check: kinds.Check, MaxAttempts: c.maxAttempts, Retry: c.retry, Token: c.token,
+		Rate: c.rate, Burst: c.burst, MaxBody: c.maxBody, Metrics: m.Handler(), Observe: m.Request, Why: cassandra.Why, Logger: log,
 		Ready: func() error {
 			if ctx.Err() != nil {
 				return errors.New("this process stops")
 			}
 			return nil
 		},
-	}))
+	})))
 	servers := []*http.Server{server}
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(web) }()
@@ -91,12 +97,27 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 			_ = server.Close()
 		}
 	}
+	if e := traces.Close(last); e != nil {
+		log.Warn("the last traces could not be sent", "error", e)
+	}
 	log.Info("it has stopped", "error", err)
 	return err
 }
 
+// openTraces makes the tracer; nil, which makes no traces, without an endpoint.
+func openTraces(ctx context.Context, c checked, log *slog.Logger) (*tracing.Tracer, error) {
+	if c.otlpEndpoint == "" {
+		return nil, nil
+	}
+	t, err := tracing.Open(ctx, tracing.Options{Endpoint: c.otlpEndpoint, Instance: c.name, Logger: log})
+	if err == nil {
+		log.Info("traces are sent", "endpoint", c.otlpEndpoint)
+	}
+	return t, err
+}
+
 // newScheduler wires the engine to the cluster.
-func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret string, m *metrics.Metrics, kinds *handlers.Set, log *slog.Logger) (*scheduler.Scheduler, error) {
+func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret string, o engine.Observer, late func(engine.Lateness), by map[string]worker.Handler, log *slog.Logger) (*scheduler.Scheduler, error) {
 	group, err := member.New(member.Options{Store: cassandra.NewMembers(db), Cell: "schedulers", Name: c.name, TTL: ms(c.ttl), Logger: log})
 	if err != nil {
 		return nil, err
@@ -114,12 +135,12 @@ func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret stri
 	}
 	s, err := scheduler.New(scheduler.Options{
 		Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Members: group, Listener: peers, Secret: secret,
-		Handlers: kinds.Handlers(), Slots: c.maxInProgress,
+		Handlers: by, Slots: c.maxInProgress,
 		Engine: engine.Options{
 			Name: c.name + "." + uuid.NewString()[:8], Addr: addr, Queues: c.queueList, TTL: ms(c.ttl), DrainTimeout: ms(c.drain),
-			DedupeWindow: ms(c.dedupe), InboxPoll: ms(c.poll), MaxRunning: c.maxInProgress, Observer: m, Logger: log,
+			DedupeWindow: ms(c.dedupe), InboxPoll: ms(c.poll), MaxRunning: c.maxInProgress, Observer: o, Logger: log,
 			Late: func(l engine.Lateness) {
-				m.Late(l)
+				late(l)
 				log.Warn("a schedule is late", "shard", l.Shard.String(), "schedule", l.Schedule, "late", len(l.Late), "by_ms", l.By.Milliseconds(), "missed", l.Missed, "skipped", l.Skipped, "error", l.Err)
 			},
 		},

@@ -23,6 +23,9 @@ type setting struct {
 }
 
 func (s *settings) add(flag, env, help string) string {
+	if strings.HasSuffix(flag, "-ms") {
+		help = "in ms: " + help
+	}
 	s.all = append(s.all, setting{flag: flag, env: env, help: help})
 	return help + " [" + env + "]"
 }
