@@ -266,11 +266,25 @@ func TestScheduleAheadOfItsJobIsExplained(t *testing.T) {
 	checkChains(t, h, e)
 }
 
+// TestScheduleCountedAnewIsExplained: the next owner passes over what came before it.
+func TestScheduleCountedAnewIsExplained(t *testing.T) {
+	t.Parallel()
+	y := newStory()
+	edited(4100, func(e *history.Event) { e.Changes = fire(4) })(y)
+	h := y.tell()
+	r := Check(context.Background(), h, Options{})
+	e := Explain(h, r, Options{})
+	if r.Verdict != Fail || !slices.Contains(e.Best(), "schedule-counted-anew") {
+		t.Errorf("%s: %v", r.Verdict, e.Best())
+	}
+	checkChains(t, h, e)
+}
+
 // TestEveryMechanismIsNamed: no mechanism is listed that no test has a history for, and
 // each says what it is.
 func TestEveryMechanismIsNamed(t *testing.T) {
 	t.Parallel()
-	named := map[string]bool{"check-unfinished": true, "given-up-write-surfaces": true, "schedule-ahead-of-job": true}
+	named := map[string]bool{"check-unfinished": true, "given-up-write-surfaces": true, "schedule-ahead-of-job": true, "end-ahead-of-next": true, "schedule-counted-anew": true}
 	for _, c := range plantedCases {
 		named[c.want] = true
 	}

@@ -3,6 +3,7 @@ package checker
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"fencepost/harness/history"
@@ -100,7 +101,7 @@ func (x *inquiry) jobStates() {
 
 // jobRows: rows that were left and are not what the batches made of them.
 func (x *inquiry) jobRows() {
-	dlq, ahead, beside, other := 0, 0, 0, 0
+	dlq, ahead, next, beside, other := 0, 0, 0, 0, 0
 	for _, j := range x.a.jobs.list {
 		l := x.a.row[j.shard]
 		if l == nil || !l.whole || x.a.jobs.rows[j.shard] == 0 {
@@ -115,7 +116,9 @@ func (x *inquiry) jobRows() {
 		switch {
 		case j.now.name == stateDLQ && (row == nil || row.JobRow.State != stateDLQ || j.row(history.RowDLQ) == nil):
 			id, n, w = "dlq-move-lost", &dlq, shown
-		case j.neverCame():
+		case j.neverCame(x.a) && j.after != nil:
+			id, n, w = "end-ahead-of-next", &next, shown
+		case j.neverCame(x.a) && j.now.name == statePending:
 			id, n, w = "schedule-ahead-of-job", &ahead, shown
 		case row != nil && row.JobRow.Run != 0 && runFence(row.JobRow.Run) < runFence(j.now.run):
 			id, n, w = "write-beside-the-tick", &beside, fits // an earlier owner's doing
@@ -124,7 +127,7 @@ func (x *inquiry) jobRows() {
 		s := x.suspect(id, x.ofJob(j, w), *n, "job %s is %s by its batches, and its rows say otherwise: %s", j.id, j.now, why)
 		var chain []Step
 		role := RoleBefore
-		if j.neverCame() {
+		if j.neverCame(x.a) {
 			role = RoleMistake // the batch that did one of two things
 		}
 		for _, st := range j.steps[max(0, len(j.steps)-3):] {
@@ -141,11 +144,6 @@ func (x *inquiry) jobRows() {
 	}
 }
 
-// neverCame: a schedule fired the job, and its row is not there.
-func (j *jobLog) neverCame() bool {
-	return j.of != nil && j.now.name == statePending && j.row(history.RowJob) == nil
-}
-
 // stuckJobs: jobs that never ended, by where they were left.
 func (x *inquiry) stuckJobs() {
 	if !x.failed("P5") {
@@ -157,7 +155,7 @@ func (x *inquiry) stuckJobs() {
 	for _, j := range x.a.jobs.stuck {
 		l := x.a.row[j.shard]
 		switch {
-		case x.a.jobs.rows[j.shard] > 0 && j.neverCame(): // jobRows
+		case j.neverCame(x.a): // jobRows
 		case j.now.name == stateRunning && x.takenSince(l, j) != nil:
 			left++
 			g := x.takenSince(l, j)
@@ -213,6 +211,23 @@ func (x *inquiry) passedOver(l *rowLog, j *jobLog) *claim {
 		}
 	}
 	return best
+}
+
+// scheduleGaps: nominal times that the first batch of another owner passes over.
+func (x *inquiry) scheduleGaps() {
+	n := 0
+	for _, s := range slices.SortedFunc(maps.Values(x.a.jobs.schedules), func(s, t *scheduleLog) int { return cmp.Compare(s.shard, t.shard) }) {
+		for _, g := range s.gaps {
+			if g.by == nil || g.by.to.Fence == g.w.to.Fence || !x.sound(x.a.row[s.shard]) {
+				continue
+			}
+			n++
+			inv, before := g.w.main().inv, g.by.main().inv
+			sus := x.suspect("schedule-counted-anew", shown, n, "the owner of fence %d passes over %s of schedule %s, from %d on, and counts none of them as missed; the one of fence %d had stood before them", g.w.to.Fence, plural(int(g.n), "nominal time"), s.key, g.from, g.by.to.Fence)
+			sus.show(s.key, inv.TS, []string{before.Proc, inv.Proc}, x.step(RoleBefore, before, "%s decides the nominal times of schedule %s up to %d", before.Proc, s.key, g.from-1),
+				x.step(RoleMistake, inv, "%s, who took the shard over, goes on from %d: %s between them have no job", inv.Proc, g.until, plural(int(g.n), "nominal time")))
+		}
+	}
 }
 
 // jobTimes: jobs that fire or are forgotten before their time.

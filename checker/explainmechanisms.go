@@ -100,6 +100,8 @@ var mechanisms = map[string]mechanism{
 	"rows-differ":              {"rows of jobs are not what the batches that took effect made of them", ofJobs, ""},
 	"rescue-left-out":          {"a takeover leaves runs of the owner before alone: their jobs stay running for ever", []string{"P5"}, ""},
 	"schedule-ahead-of-job":    {"a schedule is marked as fired, and the job of that nominal time is not in its shard: one batch does not do both", append([]string{"P12"}, ofJobs...), ""},
+	"schedule-counted-anew":    {"whoever takes a shard over counts the times of its schedules from then on: those that came before are forgotten", []string{"P12"}, ""},
+	"end-ahead-of-next":        {"a job of a sequence has ended, and the one that follows it is not in its shard: one batch does not do both", ofJobs, ""},
 	"row-behind-the-mark":      {"a job's row lies behind the mark from which its owner reads on: it is never seen", []string{"P5"}, ""},
 	"job-never-ends":           {"a job that was acknowledged does not come to an end", []string{"P5"}, ""},
 	"forgotten-too-early":      {"a job's id is forgotten before its time: an enqueue that comes again runs it again", ofJobs, ""},

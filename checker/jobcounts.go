@@ -24,8 +24,12 @@ type JobCounts struct {
 	Swept     int `json:"swept"`
 	Fired     int `json:"fired,omitempty"`  // nominal times of schedules that got a job
 	Missed    int `json:"missed,omitempty"` // that were passed over, as they came too late
-	Open      int `json:"open"`             // not at an end when the run was over
-	Starts    int `json:"starts"`
+	// Followed are the jobs that followed another, Stopped the sequences that ended with a
+	// failure.
+	Followed int `json:"followed,omitempty"`
+	Stopped  int `json:"stopped,omitempty"`
+	Open     int `json:"open"` // not at an end when the run was over
+	Starts   int `json:"starts"`
 	// Overlaps are the starts of a job while another run of it was at work:
 	// allowed where a process was stopped, counted.
 	Overlaps int `json:"overlaps"`
@@ -53,6 +57,9 @@ const (
 	pointHandOver = "hand-over"
 	pointInbox    = "inbox"
 	pointFire     = "fire"
+	pointMissed   = "missed"
+	pointFollow   = "follow"
+	pointStop     = "stop"
 	pointOverlap  = "overlap"
 	resultInbox   = "inbox"
 )
@@ -101,7 +108,7 @@ func (a *analysis) countJobs(c *Counts) {
 	}
 	for point, hits := range map[string]int{
 		pointRetry: n.Retried, pointRescue: n.Rescued, pointDLQ: n.DLQ, pointCancel: n.Cancelled, pointAbandon: n.Abandoned,
-		pointRedrive: n.Redriven, pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps, pointFire: n.Fired,
+		pointRedrive: n.Redriven, pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps, pointFire: n.Fired, pointMissed: n.Missed, pointFollow: n.Followed, pointStop: n.Stopped,
 	} {
 		if hits > 0 {
 			c.Points[point] += hits

@@ -115,6 +115,7 @@ func checkJobs(_ context.Context, a *analysis, p *Property) {
 		} else {
 			a.checkCalls(j, p)
 		}
+		a.checkNext(j, p)
 		j.checkDuplicates(p)
 		a.checkOpen(j, &open, p)
 	}
@@ -123,6 +124,7 @@ func checkJobs(_ context.Context, a *analysis, p *Property) {
 	if a.jobs.locked > 0 {
 		p.Detail = "every acknowledged job by the row that it has at the end" + a.jobs.lockedText()
 	}
+	p.Detail += a.jobs.n.sequenceText()
 	if open.later > 0 {
 		p.Detail += fmt.Sprintf("; %s due after the end of the run", plural(open.later, "job"))
 	}
@@ -147,8 +149,8 @@ func (a *analysis) checkCalls(j *jobLog, p *Property) {
 		}
 	}
 	switch l := a.row[j.shard]; {
-	case j.of != nil && len(j.calls) == 0:
-		return // P12
+	case (j.of != nil || j.after != nil) && len(j.calls) == 0:
+		return // P12, or checkNext
 	case len(j.calls) == 0 && entered > 0:
 		p.add(j.id, both(first), "job %s is in %s, but nobody enqueued it", j.id, j.shard)
 	case len(j.calls) == 0:

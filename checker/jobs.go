@@ -30,14 +30,16 @@ type jobRef struct{ shard, id string }
 
 // jobLog is everything about one job.
 type jobLog struct {
-	jobRef                // shard is its lock, if it has one of its own; see lockedjobs.go
-	calls    []*op        // enqueues
-	updates  []*op        // of a job with a lock of its own
-	spec     *history.Job // as first asked for; nil if nobody did
-	of       *scheduleLog // the schedule that enqueued it, or nil
-	starts   []*history.Event
-	finishes map[int64]*history.Event // by run
-	rows     []*history.Event
+	jobRef               // shard is its lock, if it has one of its own; see lockedjobs.go
+	calls   []*op        // enqueues
+	updates []*op        // of a job with a lock of its own
+	spec    *history.Job // as first asked for; nil if nobody did
+	of      *scheduleLog // the schedule that enqueued it, or nil
+	// after is the job that it follows in a sequence, next the one that follows it.
+	after, next *jobLog
+	starts      []*history.Event
+	finishes    map[int64]*history.Event // by run
+	rows        []*history.Event
 	// By the replay: what was done to it, in order, and where that led.
 	steps []jobStep
 	now   jobState

@@ -73,6 +73,7 @@ func (r *shardReplay) batch(w *write) {
 		seen = make(map[string]bool, len(changes))
 	}
 	fired := r.fires(changes)
+	r.follows(changes)
 	for i := range changes {
 		c := &changes[i]
 		if c.Job == "" {
@@ -88,6 +89,7 @@ func (r *shardReplay) batch(w *write) {
 		r.change(j, w, c)
 	}
 	r.unfired(w, fired)
+	r.sequences(w, changes)
 }
 
 // bad reports a change that is against the rules.

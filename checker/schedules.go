@@ -21,8 +21,17 @@ type scheduleLog struct {
 	first, last int64
 	sure        int            // the stretch of the shard's chain in which that is known
 	done        map[string]int // batches that changed it, by what they did
-	by          *write         // the last of them
+	gaps        []scheduleGap
+	by          *write // the last of them
 	jobs        map[int64]*jobLog
+}
+
+// scheduleGap is a batch that passes over nominal times without counting them as missed.
+type scheduleGap struct {
+	w           *write
+	by          *write // the batch before, that changed the schedule
+	from, until int64  // in ms since 1970
+	n           int64
 }
 
 func (x *jobs) scheduleOf(shard, key string) *scheduleLog {
@@ -169,7 +178,13 @@ func (r *shardReplay) judgeFire(s *scheduleLog, w *write, c *history.Change, lis
 	case c.Missed > 0 && wall-s.next(c.Missed-1) <= s.spec.WindowMS:
 		r.badTime(s, w, "misses its nominal time %d, which was late by %d ms only", s.next(c.Missed-1), wall-s.next(c.Missed-1))
 	case int64(len(list))+c.Missed != all:
+		if left := all - int64(len(list)) - c.Missed; left > 0 {
+			s.gaps = append(s.gaps, scheduleGap{w, s.by, s.next(0), c.LastMS, left})
+		}
 		r.badTime(s, w, "has %d nominal times from %d to %d, of which it fires %d and misses %d", all, s.last+1, c.LastMS, len(list), c.Missed)
+	}
+	if len(list) > 0 && wall-list[0].NominalMS > s.spec.WindowMS {
+		r.badTime(s, w, "fires its nominal time %d, which was late by %d ms: more than %d are to be missed", list[0].NominalMS, wall-list[0].NominalMS, s.spec.WindowMS)
 	}
 	for i, x := range list {
 		if want := s.next(c.Missed + int64(i)); x.NominalMS != want {
@@ -218,10 +233,22 @@ func (a *analysis) shownAt(w *write) int64 {
 func (a *analysis) judgeLeft(s *scheduleLog, end int64) {
 	l := a.row[s.shard]
 	late := end - s.next(0)
-	if len(a.clocks) > 0 || late*1e6 <= a.within(l.clockSlack()) {
+	if a.wallsSet() || late*1e6 <= a.within(l.clockSlack()) {
 		return
 	}
 	a.jobs.add("P12", s.key, both(&s.by.main().op), "the nominal time %d of schedule %s was never fired, and it was %d ms ago when the schedule or the run ended", s.next(0), s.key, late)
+}
+
+// wallsSet says whether a fault set any wall clock.
+func (a *analysis) wallsSet() bool {
+	for _, notes := range a.clocks {
+		for _, n := range notes {
+			if n.Clock.OffsetMS != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // checkSchedules is the part of P12 that is about whole schedules: what was put is
@@ -248,7 +275,7 @@ func (a *analysis) checkSchedules(p *Property) (others int) {
 			a.judgeLeft(s, a.wallAt(end))
 		}
 		for _, t := range slices.Sorted(maps.Keys(s.jobs)) {
-			if j := s.jobs[t]; a.jobs.rows[s.shard] > 0 && j.now.name != "" && j.row(history.RowJob) == nil {
+			if j := s.jobs[t]; j.neverCame(a) {
 				a.jobs.add("P12", s.key, both(j.last()), "the nominal time %d of schedule %s has no job: %s was fired by a batch that took effect, and is not in %s", t, s.key, j.id, s.shard)
 			}
 		}

@@ -155,6 +155,7 @@ func TestScheduleTimes(t *testing.T) {
 			})(y)
 			y.window = 500
 		}, ""},
+		"fired too late for the window":      {func(y *recurringStory) { y.window = 500 }, "more than 500 are to be missed"},
 		"a nominal time that is left out":    {edited(4100, func(e *history.Event) { e.Changes = fire(4) }), "has 2 nominal times"},
 		"missed in time":                     {edited(4100, func(e *history.Event) { e.Changes = fire(4); e.Changes[1].Missed = 1 }), "misses its nominal time"},
 		"more missed than there are":         {edited(4100, func(e *history.Event) { e.Changes = fire(3, 4); e.Changes[2].Missed = 90 }), "misses its nominal time"},

@@ -59,6 +59,8 @@ const (
 	HandOverSent    Point = "hand-over-sent"
 	FireSent        Point = "fire-sent"
 	FireSettled     Point = "fire-settled"
+	FollowSent      Point = "follow-sent"
+	FollowSettled   Point = "follow-settled"
 )
 
 // Points lists all points with what they mean, for documentation and validation.
@@ -83,6 +85,8 @@ var Points = map[Point]string{
 	HandOverSent:    "jobs: the batch that gives a shard away is about to be sent",
 	FireSent:        "jobs: a batch that fires a schedule is about to be sent",
 	FireSettled:     "jobs: a schedule has fired, its job is not yet claimed",
+	FollowSent:      "jobs: a batch that ends a job of a sequence and enqueues the next is about to be sent",
+	FollowSettled:   "jobs: a job of a sequence has ended and the next is enqueued, nobody has been told",
 }
 
 // OfLocks reports a point that only the lock workload reaches, OfJobs one that only

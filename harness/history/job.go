@@ -38,6 +38,8 @@ type Change struct {
 	// its nominal time NominalMS.
 	Schedule  string `json:"schedule,omitempty"`
 	NominalMS int64  `json:"nominal_ms,omitempty"`
+	// After is the job whose end enqueues this one, in its sequence; the same batch ends it.
+	After string `json:"after,omitempty"`
 	// LastMS is up to where the nominal times of the schedule are decided from now on, and
 	// Missed how many of them the batch passes over.
 	LastMS int64 `json:"last_ms,omitempty"`
@@ -73,6 +75,11 @@ type Job struct {
 	DueMS       int64    `json:"due_ms,omitempty"` // 0: at once
 	MaxAttempts int      `json:"max_attempts"`
 	AtMostOnce  bool     `json:"at_most_once,omitempty"`
+	// Then are the jobs that follow it, one after the other, each when the one before has
+	// ended; their Resource is the beginning of theirs, which ends with the job's id. The
+	// next one follows a completed job, and with GoOn also one that has failed.
+	Then []Job `json:"then,omitempty"`
+	GoOn bool  `json:"go_on,omitempty"`
 }
 
 // Kinds of rows of a shard.

@@ -75,7 +75,7 @@ func everyEvent(proc string) []Event {
 			Queue: "q", Shard: "shard/q/0", Do: DoPut, EveryMS: 1000, WindowMS: 60_000, Job: &Job{Queue: "q", Shard: "shard/q/0", Kind: "effects", MaxAttempts: 5},
 		}},
 		{Proc: proc + "/q:0", ID: 15, Type: Invoke, Op: OpTick, Key: "shard/q/0", From: &Version{Fence: 1, Beat: 3, Attempt: "n4"}, To: &Version{Fence: 1, Beat: 4, Attempt: "n5"}, WallMS: 5000, Changes: []Change{
-			{Do: DoPut, Schedule: "every", LastMS: 999}, {Job: "0-ab", Do: DoEnqueue, DueMS: 1000, Schedule: "every", NominalMS: 1000}, {Do: DoFire, Schedule: "other", LastMS: 4000, Missed: 2}, {Do: DoDisable, Schedule: "third", LastMS: 7},
+			{Do: DoPut, Schedule: "every", LastMS: 999}, {Job: "0-ab", Do: DoEnqueue, DueMS: 1000, Schedule: "every", NominalMS: 1000}, {Job: "0-cd", Do: DoEnqueue, DueMS: 1000, After: "0-ab"}, {Do: DoFire, Schedule: "other", LastMS: 4000, Missed: 2}, {Do: DoDisable, Schedule: "third", LastMS: 7},
 		}},
 		{Proc: proc + "/s1", ID: 14, Type: OK, Op: OpSchedule, Key: "every", Result: "applied"},
 		{Proc: proc, Type: Note, Op: NoteExit},

@@ -103,6 +103,8 @@ type Jobs struct {
 	Ahead       Duration `yaml:"ahead"`        // jobs are due up to so far ahead; 0: at once
 	Storm       Duration `yaml:"storm"`        // jobs are due at the next multiple of it on the wall clock, all at once; not with ahead
 	Every       Duration `yaml:"every"`        // each shard has a recurring schedule that fires so often; 0: none
+	Window      Duration `yaml:"window"`       // how late an occurrence of it may be and still fires; default 1h: none is missed
+	Sequence    int      `yaml:"sequence"`     // jobs that follow each, one after the other; every other sequence goes on when one of them fails
 	MaxAttempts int      `yaml:"max_attempts"` // default 8
 	Retry       Duration `yaml:"retry"`        // wait after the first failed run, doubling up to four times as long; default 500ms
 	Slots       int      `yaml:"slots"`        // runs at once in a worker; default 32

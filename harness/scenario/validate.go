@@ -33,7 +33,7 @@ const (
 var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseDrain, PhaseSettle, PhaseSeal}
 
 // points that a scenario may demand, beside the armed ones.
-var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "inbox", "hand-over", "fire",
+var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "inbox", "hand-over", "fire", "missed", "follow", "stop",
 	history.PointMemberGone, history.PointMemberCame}
 
 func orInt(v *int, def int) {
@@ -68,6 +68,7 @@ func (s *Spec) defaults() {
 		orDur(&j.Length, 20*time.Millisecond)
 		orDur(&j.Retry, 500*time.Millisecond)
 		orDur(&j.Drain, time.Minute)
+		orDur(&j.Window, time.Hour)
 		if j.Rate == 0 {
 			j.Rate = 60
 		}
@@ -144,6 +145,10 @@ func (w Workload) validateJobs() error {
 		return fmt.Errorf("storm %s and ahead %s: jobs are due at once, or spread out", j.Storm.D(), j.Ahead.D())
 	case j.Every > 0 && j.Every.D() < schedule.MinEvery || j.Every.D()%time.Millisecond != 0:
 		return fmt.Errorf("every %s: at least %s, in whole milliseconds", j.Every.D(), schedule.MinEvery)
+	case j.Window.D()%time.Millisecond != 0 || j.Window.D() > schedule.MaxSpan:
+		return fmt.Errorf("window %s: at most %s, in whole milliseconds", j.Window.D(), schedule.MaxSpan)
+	case j.Sequence < 0 || j.Sequence > job.MaxThen:
+		return fmt.Errorf("sequence %d: 0 to %d jobs", j.Sequence, job.MaxThen)
 	case !part(j.Flaky) || !part(j.Poison) || j.Flaky+j.Poison > 1:
 		return fmt.Errorf("flaky %v and poison %v: parts of the jobs, together at most 1", j.Flaky, j.Poison)
 	}

@@ -188,6 +188,22 @@ var variants = []System{
 		Name: broken + "jobs-mark-first", About: "a schedule is marked as fired with one tick, and its job is enqueued with the next",
 		Red: &Red{Scenario: "jobs-leader-crash", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P12"}, Mechanism: "schedule-ahead-of-job"},
 	},
+	{
+		Name: broken + "jobs-counts-from-start", About: "each owner counts the times of its schedules from its own start: what came while nobody was there is forgotten",
+		Red: &Red{Scenario: "jobs-outage", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P12"}, Mechanism: "schedule-counted-anew"},
+	},
+	{
+		Name: broken + "jobs-clock-read-once", About: "a scheduler reads the wall clock at its start and counts on: it does not see that the clock is set",
+		Red: &Red{Scenario: "jobs-clock-jump", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P12"}, Mechanism: "fires-by-a-fast-clock"},
+	},
+	{
+		Name: broken + "jobs-awake-deadline", About: "shards are trusted by a clock that stands still while the machine sleeps",
+		Red: &Red{Scenario: "jobs-suspend", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7"}, Mechanism: "lease-by-awake-clock"},
+	},
+	{
+		Name: broken + "jobs-follow-later", About: "a job of a sequence ends with one tick, and the one that follows it is enqueued with the next",
+		Red: &Red{Scenario: "jobs-sequence", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}, Mechanism: "end-ahead-of-next"},
+	},
 	// Effects of jobs.
 	{
 		Name: broken + "jobs-ack-before-effect", About: "effects are done in the background: a job is completed before them",

@@ -76,7 +76,11 @@ type Jobs struct {
 	// Storm: jobs are due at the next multiple of it, all of them at once.
 	Storm time.Duration `json:"storm_ns"`
 	// Every is the distance of the times of a recurring schedule on each shard; 0: none.
-	Every       time.Duration `json:"every_ns,omitempty"`
+	// Window is how late one of them may be and still fires.
+	Every  time.Duration `json:"every_ns,omitempty"`
+	Window time.Duration `json:"window_ns,omitempty"`
+	// Sequence is how many jobs follow each, one after the other.
+	Sequence    int           `json:"sequence,omitempty"`
 	MaxAttempts int           `json:"max_attempts"`
 	RetryBase   time.Duration `json:"retry_base_ns"`
 	Slots       int           `json:"slots"`

@@ -51,7 +51,6 @@ type enqueuer struct {
 	scheduler jobScheduler
 	issuer    func(job.Job) (string, error) // of a job's tokens
 	rng       *rand.Rand                    // used by run only
-	retry     job.RetryPolicy
 
 	mu    sync.Mutex
 	names names
@@ -61,7 +60,6 @@ type enqueuer struct {
 func newEnqueuer(p *process, s jobScheduler, issuer func(job.Job) (string, error)) *enqueuer {
 	return &enqueuer{
 		process: p, scheduler: s, issuer: issuer, names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
-		retry: job.Exponential(p.cfg.Jobs.RetryBase, 2, 4*p.cfg.Jobs.RetryBase),
 	}
 }
 
@@ -79,7 +77,7 @@ func (e *enqueuer) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		j, p := e.job(n)
+		j := e.job(n)
 		proc := e.take()
 		if proc == "" {
 			continue
@@ -88,7 +86,7 @@ func (e *enqueuer) run(ctx context.Context) {
 			e.counts.enqueuing.Add(1)
 			defer e.counts.enqueuing.Add(-1)
 			defer e.give(proc)
-			e.enqueue(context.WithoutCancel(ctx), proc, j, p)
+			e.enqueue(context.WithoutCancel(ctx), proc, j)
 		})
 	}
 }
@@ -110,41 +108,77 @@ func (e *enqueuer) give(proc string) {
 }
 
 // job draws the n-th job, or takes one that was acknowledged.
-func (e *enqueuer) job(n int) (job.Job, payload) {
+func (e *enqueuer) job(n int) job.Job {
 	c := e.cfg.Jobs
 	e.mu.Lock()
 	done := e.done
 	e.mu.Unlock()
 	if e.rng.IntN(again) == 0 && done.ID != "" {
-		p, _ := decodePayload(done.Payload)
-		return done, p
+		return done
 	}
-	p := payload{Length: time.Duration((0.5 + e.rng.Float64()) * float64(c.Length))}
-	for i := range c.Steps {
-		p.Steps = append(p.Steps, fmt.Sprintf("s%d", i+1))
-	}
-	switch u := e.rng.Float64(); {
-	case u < c.Poison:
-		p.Fail = job.MaxAttemptsLimit
-	case u < c.Poison+c.Flaky:
-		p.Fail = 1
-	}
-	body, _ := json.Marshal(p) // of plain fields
 	key := fmt.Sprintf("%s-%d", e.cfg.Life, n)
-	j := job.Job{ID: job.KeyedID(c.Queue, key, c.Shards), Queue: c.Queue, Kind: JobKind, Key: key, Payload: body, MaxAttempts: c.MaxAttempts, Retry: e.retry}
+	onFailure := job.Stop
+	if c.Sequence > 0 && e.rng.IntN(2) == 0 {
+		onFailure = job.GoOn
+	}
+	j := c.template(e.draw(), onFailure)
+	j.ID, j.Queue, j.Key = job.KeyedID(c.Queue, key, c.Shards), c.Queue, key
+	for range c.Sequence {
+		j.Then = append(j.Then, c.template(e.draw(), onFailure))
+	}
 	switch {
 	case c.Storm > 0:
 		j.Due = e.clock.Wall().Truncate(c.Storm).Add(c.Storm)
 	case c.Ahead > 0:
 		j.Due = e.clock.Wall().Add(time.Duration(e.rng.Int64N(int64(c.Ahead)))).Truncate(time.Millisecond)
 	}
-	return j.WithDefaults(), p
+	return j.WithDefaults()
+}
+
+// draw draws what a job does.
+func (e *enqueuer) draw() payload {
+	c := e.cfg.Jobs
+	p := payload{Length: time.Duration((0.5 + e.rng.Float64()) * float64(c.Length)), Steps: c.steps()}
+	switch u := e.rng.Float64(); {
+	case u < c.Poison:
+		p.Fail = job.MaxAttemptsLimit
+	case u < c.Poison+c.Flaky:
+		p.Fail = 1
+	}
+	return p
+}
+
+// steps are the keys of a job's effects.
+func (j *Jobs) steps() (keys []string) {
+	for i := range j.Steps {
+		keys = append(keys, fmt.Sprintf("s%d", i+1))
+	}
+	return keys
+}
+
+// template is a job that does p.
+func (j *Jobs) template(p payload, onFailure job.OnFailure) job.Job {
+	body, _ := json.Marshal(p) // of plain fields
+	return job.Job{Kind: JobKind, Payload: body, MaxAttempts: j.MaxAttempts, Retry: job.Exponential(j.RetryBase, 2, 4*j.RetryBase), OnFailure: onFailure}
+}
+
+// specOf is what the history says of a job, and of those that follow it.
+func specOf(j job.Job, issuer, queue string) history.Job {
+	p, _ := decodePayload(j.Payload) // encoded by template
+	out := history.Job{
+		Queue: queue, Shard: issuer, Kind: j.Kind, Resource: worker.Resource(job.Job{Queue: queue, ID: j.ID}),
+		Steps: p.Steps, MaxAttempts: j.WithDefaults().MaxAttempts, AtMostOnce: j.Rescue == job.AtMostOnce, GoOn: j.OnFailure == job.GoOn,
+	}
+	for _, t := range j.Then {
+		out.Then = append(out.Then, specOf(t, issuer, queue))
+	}
+	return out
 }
 
 // enqueue asks until the outcome is known or patience is over.
-func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job, p payload) {
+func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job) {
 	for range enqueueTries {
-		err := e.once(ctx, proc, j, p)
+		err := e.once(ctx, proc, j)
 		if err == nil {
 			e.mu.Lock()
 			e.done = j
@@ -159,17 +193,15 @@ func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job, p payloa
 	}
 }
 
-func (e *enqueuer) once(ctx context.Context, proc string, j job.Job, p payload) error {
+func (e *enqueuer) once(ctx context.Context, proc string, j job.Job) error {
 	issuer, err := e.issuer(j)
 	if err != nil {
 		return err
 	}
 	ev := history.Event{Proc: proc, ID: e.rec.NewID(), Type: history.Invoke, Op: history.OpEnqueue, Key: string(j.ID)}
 	inv := ev
-	inv.Job = &history.Job{
-		Queue: j.Queue, Shard: issuer, Kind: j.Kind,
-		Resource: worker.Resource(j), Steps: p.Steps, MaxAttempts: j.MaxAttempts, AtMostOnce: j.Rescue == job.AtMostOnce,
-	}
+	spec := specOf(j, issuer, j.Queue)
+	inv.Job = &spec
 	if !j.Due.IsZero() {
 		inv.Job.DueMS = j.Due.UnixMilli()
 	}

@@ -87,6 +87,9 @@ func (o *shardObserver) Begin(op engine.Op) engine.Span {
 		if p, ok := changePoints[c.Kind]; ok {
 			s.points = append(s.points, p)
 		}
+		if c.After != "" && !s.follows {
+			s.points, s.follows = append(s.points, control.FollowSent), true
+		}
 	}
 	o.rec.Record(inv)
 	return s
@@ -94,7 +97,7 @@ func (o *shardObserver) Begin(op engine.Op) engine.Span {
 
 // change is what a batch does, as the history writes it.
 func change(c engine.Change) history.Change {
-	out := history.Change{Job: string(c.Job), Do: changeNames[c.Kind], Run: int64(c.Run), Attempt: c.Attempt, DueMS: c.Due, LastMS: c.Last, Missed: c.Missed}
+	out := history.Change{Job: string(c.Job), Do: changeNames[c.Kind], Run: int64(c.Run), Attempt: c.Attempt, DueMS: c.Due, After: string(c.After), LastMS: c.Last, Missed: c.Missed}
 	if c.After == "" {
 		out.Schedule, out.NominalMS = c.Occurrence.Schedule, c.Occurrence.Nominal
 	}
@@ -106,6 +109,8 @@ type shardSpan struct {
 	event  history.Event
 	points []control.Point
 	sends  []int64
+	// follows: the batch enqueues a job that follows another.
+	follows bool
 }
 
 // Sending dates the copy before an armed point may stop the shard, as the owner's
@@ -131,6 +136,9 @@ func (s *shardSpan) End(r engine.Result) {
 		e.Row = Stamp(*r.Stamp)
 	}
 	s.o.rec.Record(e)
+	if s.follows && e.Type == history.OK {
+		s.o.gate.Reach(s.o.ctx, control.FollowSettled, s.event.Proc, s.event.Key)
+	}
 }
 
 // Step records the runs and the end of ownerships, and stops at armed points.

@@ -2,17 +2,14 @@ package workload
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
-	"time"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/schedule"
 	"fencepost/core/scheduler"
 	"fencepost/core/store"
-	"fencepost/core/worker"
 	"fencepost/harness/history"
 )
 
@@ -32,21 +29,17 @@ func newRecurrence(p *process, s *scheduler.Scheduler) *recurrence {
 	return &recurrence{process: p, scheduler: s, names: names{prefix: p.cfg.Life + "/s"}}
 }
 
-// window is how late an occurrence may be and still fires: longer than a run lasts, so
-// that none may be missed.
-const window = time.Hour
-
 // definition is the same for every worker and life, so that it is put once.
 func (j *Jobs) definition(key string) schedule.Definition {
-	p := payload{Length: j.Length}
-	for i := range j.Steps {
-		p.Steps = append(p.Steps, fmt.Sprintf("s%d", i+1))
+	template := j.template(payload{Length: j.Length, Steps: j.steps()}, job.Stop)
+	first := template
+	for range j.Sequence {
+		first.Then = append(first.Then, template)
 	}
-	body, _ := json.Marshal(p) // of plain fields
 	return schedule.Definition{
 		Queue: j.Queue, Key: key, Timing: schedule.Timing{Kind: schedule.FixedRate, Every: j.Every},
-		Misfire: schedule.MisfireAll, Window: window, Overlap: schedule.OverlapAllow,
-		Job: job.Job{Kind: JobKind, Payload: body, MaxAttempts: j.MaxAttempts, Retry: job.Exponential(j.RetryBase, 2, 4*j.RetryBase)},
+		Misfire: schedule.MisfireAll, Window: j.Window, Grace: min(j.Window, schedule.DefaultGrace), Overlap: schedule.OverlapAllow,
+		Job: first,
 	}
 }
 
@@ -134,10 +127,7 @@ func (j *Jobs) asked(verb engine.Verb, key string) *history.Schedule {
 	}
 	d := j.definition(key)
 	s.EveryMS, s.WindowMS = d.Every.Milliseconds(), d.Window.Milliseconds()
-	p, _ := decodePayload(d.Job.Payload) // encoded above
-	s.Job = &history.Job{
-		Queue: j.Queue, Shard: s.Shard, Kind: d.Job.Kind, Steps: p.Steps, MaxAttempts: d.Job.WithDefaults().MaxAttempts,
-		Resource: worker.Resource(job.Job{Queue: j.Queue}),
-	}
+	spec := specOf(d.Job, s.Shard, j.Queue)
+	s.Job = &spec
 	return s
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func recurringJobs(shards int) *Jobs {
-	return &Jobs{Queue: "q", Shards: shards, Every: time.Second, Steps: 2, Length: 20 * time.Millisecond, MaxAttempts: 5, RetryBase: time.Second}
+	return &Jobs{Queue: "q", Shards: shards, Every: time.Second, Steps: 2, Length: 20 * time.Millisecond, MaxAttempts: 5, RetryBase: time.Second, Window: 10 * time.Second, Sequence: 2}
 }
 
 // TestScheduleKeys: each shard has one schedule, the same for every worker.
@@ -43,8 +43,11 @@ func TestScheduleAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := s.JobOf(job.Occurrence{Schedule: key, Nominal: 5000})
+	if s.Grace > s.Window || s.Window != j.Window {
+		t.Errorf("its grace is %s, its window %s", s.Grace, s.Window)
+	}
 	a := j.asked(engine.PutSchedule, key)
-	if a.Do != history.DoPut || a.Shard != "shard/q/3" || a.EveryMS != 1000 || a.WindowMS != window.Milliseconds() {
+	if a.Do != history.DoPut || a.Shard != "shard/q/3" || a.EveryMS != 1000 || a.WindowMS != 10_000 {
 		t.Errorf("it is asked for %+v", a)
 	}
 	if got := a.Job.Resource + string(made.ID); got != worker.Resource(made) {
@@ -52,6 +55,10 @@ func TestScheduleAsked(t *testing.T) {
 	}
 	if !slices.Equal(a.Job.Steps, []string{"s1", "s2"}) || a.Job.MaxAttempts != made.MaxAttempts || a.Job.Kind != made.Kind {
 		t.Errorf("its jobs are %+v, and the history says %+v", made, a.Job)
+	}
+	next, ok := made.Next(job.Completed, j.Shards)
+	if len(a.Job.Then) != 2 || !ok || !slices.Equal(a.Job.Then[0].Steps, []string{"s1", "s2"}) || a.Job.Then[0].Resource+string(next.ID) != worker.Resource(next) {
+		t.Errorf("what follows is %+v, and the history says %+v", next, a.Job.Then)
 	}
 	if d := j.asked(engine.DisableSchedule, key); d.Do != history.DoDisable || d.Job != nil || d.Shard != a.Shard {
 		t.Errorf("to disable it is %+v", d)
@@ -69,7 +76,7 @@ func TestScheduleChanges(t *testing.T) {
 	}{
 		"fire":         {engine.Change{Kind: engine.StepFire, Occurrence: job.Occurrence{Schedule: "k"}, Last: 5000, Missed: 2}, history.Change{Do: history.DoFire, Schedule: "k", LastMS: 5000, Missed: 2}},
 		"its job":      {engine.Change{Kind: engine.StepEnqueue, Job: "0-a", Due: 5000, Occurrence: o}, history.Change{Job: "0-a", Do: history.DoEnqueue, DueMS: 5000, Schedule: "k", NominalMS: 5000}},
-		"what follows": {engine.Change{Kind: engine.StepEnqueue, Job: "0-b", Due: 7, After: "0-a", Occurrence: o}, history.Change{Job: "0-b", Do: history.DoEnqueue, DueMS: 7}},
+		"what follows": {engine.Change{Kind: engine.StepEnqueue, Job: "0-b", Due: 7, After: "0-a", Occurrence: o}, history.Change{Job: "0-b", Do: history.DoEnqueue, DueMS: 7, After: "0-a"}},
 	} {
 		if got := change(c.in); got != c.want {
 			t.Errorf("%s: %+v", name, got)

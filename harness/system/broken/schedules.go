@@ -1,10 +1,14 @@
 package broken
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
+	"time"
 
+	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 	"fencepost/harness/workload"
 )
@@ -12,11 +16,24 @@ import (
 // markFirst writes down with one tick that a schedule has fired, and the jobs with the
 // next one: who is killed in between has fired without them.
 func markFirst(_ workload.Config, inner store.Shards) store.Shards {
-	m := &marker{split: map[string]splitBatch{}, owed: map[reign][]store.Op{}}
+	return splitter(inner, func(j job.Job) bool { return !j.Occurrence.IsZero() && j.After == "" })
+}
+
+// followLater ends a job of a sequence with one tick, and enqueues the one that follows it
+// with the next one: who is killed in between leaves the sequence where it is.
+func followLater(_ workload.Config, inner store.Shards) store.Shards {
+	return splitter(inner, func(j job.Job) bool { return j.After != "" })
+}
+
+// splitter takes the rows of some jobs that the engine makes out of the batch that makes
+// them.
+func splitter(inner store.Shards, later func(job.Job) bool) store.Shards {
+	m := &marker{later: later, split: map[string]splitBatch{}, owed: map[reign][]store.Op{}}
 	return shards{Shards: inner, commit: m.do}
 }
 
 type marker struct {
+	later func(job.Job) bool
 	mu    sync.Mutex
 	split map[string]splitBatch // by nonce: all copies of a batch are alike
 	owed  map[reign][]store.Op  // what applied batches have left to the next one
@@ -33,7 +50,7 @@ func (m *marker) do(r commitRequest) (store.CommitResult, error) {
 	m.mu.Lock()
 	s, known := m.split[nonce]
 	if !known {
-		s = splitFires(r.batch.Ops)
+		s = m.take(r.batch.Ops)
 		s.now = overwrite(m.owed[at], s.now)
 		m.split[nonce] = s
 	}
@@ -49,18 +66,18 @@ func (m *marker) do(r commitRequest) (store.CommitResult, error) {
 	return res, err
 }
 
-// splitFires takes the rows of the jobs that schedules enqueue out of a batch.
-func splitFires(ops []store.Op) (s splitBatch) {
-	fired := map[string]bool{}
+// take takes the rows of the jobs that come later out of a batch.
+func (m *marker) take(ops []store.Op) (s splitBatch) {
+	later := map[string]bool{}
 	for _, op := range ops {
 		if op.Kind == store.Put && op.Row.Kind == store.KindPending {
 			j, err := job.Decode(op.Row.Body)
-			fired[op.Row.ID] = err == nil && !j.Occurrence.IsZero()
+			later[op.Row.ID] = err == nil && m.later(j)
 		}
 	}
 	for _, op := range ops {
 		isNew := slices.ContainsFunc(ops, func(o store.Op) bool { return o.Kind == store.PutNew && o.Row.ID == op.Row.ID })
-		if fired[op.Row.ID] && isNew {
+		if later[op.Row.ID] && isNew {
 			s.later = append(s.later, op)
 		} else {
 			s.now = append(s.now, op)
@@ -75,4 +92,28 @@ func overwrite(old, with []store.Op) []store.Op {
 		return slices.ContainsFunc(with, func(w store.Op) bool { return w.Kind != store.DeleteUpTo && w.Row.Key == o.Row.Key })
 	})
 	return append(left, with...)
+}
+
+// countsFromStart has each owner count the times of its schedules from when it took their
+// shard, as a scheduler does that has them in memory: what came before is nobody's.
+func countsFromStart(_ workload.Config, inner store.Shards) store.Shards {
+	return shards{Shards: inner, scanned: func(_ store.ShardID, rows []store.Row) []store.Row {
+		now := time.Now().UnixMilli()
+		for i, r := range rows {
+			var st schedule.State
+			if r.Kind != store.KindSchedule || r.At != engine.AtState || json.Unmarshal(r.Body, &st) != nil {
+				continue
+			}
+			st.Last = max(st.Last, now)
+			rows[i].Body, _ = json.Marshal(st) // of what was decoded
+		}
+		return rows
+	}}
+}
+
+// clockReadOnce reads the wall clock when the process begins and counts on from there, as
+// timers do: it does not see that the clock is set.
+func clockReadOnce(_ workload.Config, o *engine.Options) {
+	began, from := o.Wall(), o.Clock.Now()
+	o.Wall = func() time.Time { return began.Add(o.Clock.Now() - from) }
 }

@@ -63,7 +63,11 @@ var variants = map[string]func() workload.Hooks{
 	"jobs-swept-early":       only(workload.Hooks{Engine: sweptEarly}),
 	"jobs-early-bird":        only(workload.Hooks{Engine: earlyBird}),
 	// Schedules.
-	"jobs-mark-first": shardsHook(markFirst),
+	"jobs-mark-first":        shardsHook(markFirst),
+	"jobs-counts-from-start": shardsHook(countsFromStart),
+	"jobs-clock-read-once":   only(workload.Hooks{Engine: clockReadOnce}),
+	"jobs-awake-deadline":    only(workload.Hooks{Clock: awakeDeadline}),
+	"jobs-follow-later":      shardsHook(followLater),
 	// Effects of jobs.
 	"jobs-ack-before-effect": only(workload.Hooks{Sink: ackBeforeEffect}),
 	"jobs-effect-no-key":     only(workload.Hooks{Sink: effectNoKey}),
