@@ -1,6 +1,4 @@
-//go:build integration
-
-package cassandrasink_test
+package sinktest
 
 import (
 	"context"
@@ -10,15 +8,14 @@ import (
 	"fencepost/core/sink"
 )
 
-var farFuture = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+// Turns returns a sink that sends each call to the next of several on one storage, as
+// several processes do: what each remembers of a resource is always old.
+func Turns(sinks ...sink.Sink) sink.Sink { return &turns{sinks: sinks} }
 
-// turns sends each call to the next of several sinks on one storage.
 type turns struct {
 	sinks []sink.Sink
 	n     atomic.Int64
 }
-
-func newTurns(sinks ...sink.Sink) *turns { return &turns{sinks: sinks} }
 
 func (s *turns) next() sink.Sink { return s.sinks[int(s.n.Add(1))%len(s.sinks)] }
 

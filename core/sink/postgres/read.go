@@ -1,0 +1,176 @@
+package postgressink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"fencepost/core/clock"
+	"fencepost/core/sink"
+	"fencepost/core/store"
+)
+
+// Each read is one statement, so of one instant.
+const (
+	selectState = `SELECT pg_is_in_recovery(), s.issuer, s.highest, s.last_seq, s.value, s.payload, k.key, k.token
+		FROM (VALUES (1)) one LEFT JOIN fencepost_sink s ON s.resource = $1
+		LEFT JOIN fencepost_sink_keys k ON k.resource = s.resource AND k.key = ANY ($2)`
+	selectLedger = `SELECT pg_is_in_recovery(), s.last_seq, l.seq, l.kind, l.issuer, l.token, l.key, l.value
+		FROM (VALUES (1)) one LEFT JOIN fencepost_sink s ON s.resource = $1
+		LEFT JOIN fencepost_sink_ledger l ON l.resource = s.resource ORDER BY l.seq`
+)
+
+// origin is the first column of a read: a standby may be behind.
+type origin struct{ Standby bool }
+
+func (o origin) fromStandby() bool { return o.Standby }
+
+// stateRow is a row of selectState: nil where there is nothing.
+type stateRow struct {
+	origin
+	Issuer           *string
+	Seen, Seq, Value *int64
+	Payload          []byte
+	Key              *string
+	Token            *int64
+}
+
+type ledgerRow struct {
+	origin
+	Last, Seq    *int64
+	Kind, Issuer *string
+	Token        *int64
+	Key          *string
+	Value        *int64
+}
+
+var errStandby = errors.New("a standby answered, which may be behind: add target_session_attrs=read-write to the connection string")
+
+// read queries until it is answered or ctx ends.
+func read[R interface{ fromStandby() bool }](ctx context.Context, s *Sink, op, query string, args ...any) ([]R, error) {
+	pause := pauseMin
+	var last error
+	for n := 0; ; n++ {
+		if ctx.Err() != nil {
+			return nil, &store.Error{Op: op, Outcome: store.Fail, Cause: errors.Join(context.Cause(ctx), last)}
+		}
+		// A long ledger takes its time: a read that timed out gets more.
+		tryCtx, cancel := context.WithTimeout(ctx, s.timeout<<min(n, 4))
+		rows, err := readOnce[R](tryCtx, s, query, args)
+		cancel()
+		if err == nil {
+			return rows, nil
+		}
+		if !passing(err) {
+			return nil, &store.Error{Op: op, Outcome: store.Fail, Cause: err}
+		}
+		last = err
+		_ = clock.Go().Sleep(ctx, jitter(pause))
+		pause = min(2*pause, pauseMax)
+	}
+}
+
+func readOnce[R interface{ fromStandby() bool }](ctx context.Context, s *Sink, query string, args []any) (rows []R, err error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		leave(ctx, conn.Conn(), err)
+		conn.Release()
+	}()
+	found, err := conn.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	rows, err = pgx.CollectRows(found, pgx.RowToStructByPos[R])
+	if err == nil && len(rows) > 0 && rows[0].fromStandby() {
+		err = errStandby
+	}
+	return rows, err
+}
+
+// Read implements sink.Sink.
+func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
+	rows, err := read[stateRow](ctx, s, "read "+resource, selectState, resource, keys)
+	if err != nil {
+		return sink.State{}, err
+	}
+	st := sink.State{Applied: map[string]int64{}}
+	for _, r := range rows {
+		if r.Issuer == nil { // never used
+			break
+		}
+		st.Issuer, st.Seen, st.Seq, st.Value, st.Payload = *r.Issuer, *r.Seen, *r.Seq, *r.Value, r.Payload
+		if r.Key != nil {
+			st.Applied[*r.Key] = *r.Token
+		}
+	}
+	return st, nil
+}
+
+// Ledger implements sink.Sink.
+func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
+	op := "read ledger of " + resource
+	rows, err := read[ledgerRow](ctx, s, op, selectLedger, resource)
+	if err != nil || len(rows) == 0 || rows[0].Last == nil {
+		return nil, err
+	}
+	out := make([]sink.Entry, 0, len(rows))
+	for i, r := range rows {
+		if r.Seq == nil || *r.Seq != int64(i)+1 {
+			return nil, incomplete(op, "entry %d is missing", i+1)
+		}
+		out = append(out, sink.Entry{Seq: *r.Seq, Kind: *r.Kind, Issuer: *r.Issuer, Token: *r.Token, Key: *r.Key, Value: *r.Value})
+	}
+	if last := *rows[0].Last; int64(len(out)) != last {
+		return nil, incomplete(op, "%d entries, but the header counts %d", len(out), last)
+	}
+	return out, nil
+}
+
+func incomplete(op, format string, args ...any) error {
+	cause := fmt.Errorf(format+": the tables were changed by something else than this program", args...)
+	return &store.Error{Op: op, Outcome: store.Unknown, Cause: cause}
+}
+
+const (
+	countKeys  = `SELECT count(*) FROM fencepost_sink_keys WHERE resource = $1 AND at < $2`
+	deleteKeys = `DELETE FROM fencepost_sink_keys WHERE resource = $1 AND at < $2`
+)
+
+// Forget implements sink.Sink: in one transaction. The instant is compared with the
+// server's clock at the acceptance. The ledger is kept.
+func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (int, error) {
+	c := &call{resource: resource, forget: true}
+	dropped := 0
+	err := s.try(ctx, c, func(ctx context.Context, tx pgx.Tx) (change bool, err error) {
+		h, _, err := c.look(ctx, tx, s.timeout)
+		if err != nil {
+			return false, err
+		}
+		var n int
+		if err := tx.QueryRow(ctx, countKeys, resource, before).Scan(&n); err != nil {
+			return false, err
+		}
+		if n > 0 || c.uncertain == 0 { // else the COMMIT without an answer has dropped them
+			dropped = n
+		}
+		if n == 0 {
+			return false, nil
+		}
+		c.issuer, c.token = h.issuer, h.highest+1
+		if err := c.write(ctx, tx, h, decision{raise: true}); err != nil {
+			return false, err
+		}
+		_, err = tx.Exec(ctx, deleteKeys, resource, before)
+		return true, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return dropped, nil
+}

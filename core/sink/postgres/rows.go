@@ -1,0 +1,89 @@
+package postgressink
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"fencepost/core/sink"
+)
+
+const (
+	// The limits of this transaction: a lock that is waited for, a statement, and
+	// silence in between, in ms. A commit must not be told before it is on disk.
+	setLimits = `SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $1, true),
+		set_config('idle_in_transaction_session_timeout', $1, true),
+		set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
+	insertHeader = `INSERT INTO fencepost_sink (resource, issuer, highest, last_seq, value, payload) VALUES ($1, $2, 0, 0, 0, '') ON CONFLICT (resource) DO NOTHING`
+	lockHeader   = `SELECT issuer, highest, last_seq FROM fencepost_sink WHERE resource = $1 FOR UPDATE`
+	selectKey    = `SELECT token, seq, fingerprint, attempt FROM fencepost_sink_keys WHERE resource = $1 AND key = $2`
+	raiseHeader  = `UPDATE fencepost_sink SET highest = $2, last_seq = $3 WHERE resource = $1`
+	writeHeader  = `UPDATE fencepost_sink SET highest = $2, last_seq = $3, value = $4, payload = $5 WHERE resource = $1`
+	insertKey    = `INSERT INTO fencepost_sink_keys (resource, key, token, seq, fingerprint, attempt, at) VALUES ($1, $2, $3, $4, $5, $6, now())`
+	insertLedger = `INSERT INTO fencepost_sink_ledger (resource, seq, kind, issuer, token, key, value, at) VALUES ($1, $2, $3, $4, $5, $6, $7, now())`
+)
+
+// look takes the header's lock and reads what is then committed: of a later
+// statement, since the lock's own sees the key as it was before the wait.
+func (c *call) look(ctx context.Context, tx pgx.Tx, limit time.Duration) (h header, k *keyRow, err error) {
+	for {
+		found := false
+		b := &pgx.Batch{}
+		b.Queue(setLimits, strconv.FormatInt(max(limit.Milliseconds(), 1), 10))
+		b.Queue(lockHeader, c.resource).QueryRow(func(row pgx.Row) error {
+			err := row.Scan(&h.issuer, &h.highest, &h.seq)
+			found = err == nil
+			return ignoreNone(err)
+		})
+		if c.effect != nil {
+			b.Queue(selectKey, c.resource, c.effect.Key).QueryRow(func(row pgx.Row) error {
+				var r keyRow
+				err := row.Scan(&r.token, &r.seq, &r.fingerprint, &r.attempt)
+				if err == nil {
+					k = &r
+				}
+				return ignoreNone(err)
+			})
+		}
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return h, nil, err
+		}
+		if found || c.forget {
+			return h, k, nil
+		}
+		// Waits for another that is about to make it.
+		if _, err := tx.Exec(ctx, insertHeader, c.resource, c.issuer); err != nil {
+			return h, nil, err
+		}
+	}
+}
+
+func ignoreNone(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	return err
+}
+
+// write carries a decision out.
+func (c *call) write(ctx context.Context, tx pgx.Tx, h header, d decision) error {
+	b := &pgx.Batch{}
+	seq := h.seq + 1
+	if d.accept {
+		e := c.effect
+		payload := e.Payload
+		if payload == nil {
+			payload = []byte{}
+		}
+		b.Queue(writeHeader, c.resource, c.token, seq, e.Value, payload)
+		b.Queue(insertKey, c.resource, e.Key, c.token, seq, c.fingerprint, c.attempt)
+		b.Queue(insertLedger, c.resource, seq, sink.KindAccept, c.issuer, c.token, e.Key, e.Value)
+	} else {
+		b.Queue(raiseHeader, c.resource, c.token, seq)
+		b.Queue(insertLedger, c.resource, seq, sink.KindRaise, c.issuer, c.token, "", int64(0))
+	}
+	return tx.SendBatch(ctx, b).Close()
+}

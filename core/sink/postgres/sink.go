@@ -1,0 +1,232 @@
+package postgressink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"fencepost/core/clock"
+	"fencepost/core/sink"
+	"fencepost/core/store"
+)
+
+// DefaultRequestTimeout is the RequestTimeout of a Sink that is given none.
+const DefaultRequestTimeout = 5 * time.Second
+
+// Options configure a Sink.
+type Options struct {
+	// RequestTimeout bounds one try of a transaction, the function of ApplyTx
+	// included, on both sides: then the program tries again on another connection,
+	// and the server ends what the program left behind, so that its row lock is free
+	// again. Default: DefaultRequestTimeout; at least 1 ms.
+	RequestTimeout time.Duration
+}
+
+// Pauses between tries.
+const (
+	pauseMin = 20 * time.Millisecond
+	pauseMax = time.Second
+)
+
+// Sink implements sink.Sink. Safe for concurrent use.
+type Sink struct {
+	pool    *pgxpool.Pool
+	timeout time.Duration
+	own     bool // the pool
+}
+
+var _ sink.Sink = (*Sink)(nil)
+
+// New returns a sink in pool's database; pool stays the caller's to close. The
+// tables must be there (Migrate).
+func New(pool *pgxpool.Pool, o Options) *Sink {
+	if o.RequestTimeout <= 0 {
+		o.RequestTimeout = DefaultRequestTimeout
+	}
+	return &Sink{pool: pool, timeout: max(o.RequestTimeout, time.Millisecond)}
+}
+
+// Open connects by a connection string, a URL (postgres://user@host:5432/db) or
+// key=value pairs, checks the tables and returns a sink with connections of its own;
+// Close it. A string can say all that libpq's can, among it login (user, password,
+// PGPASSFILE), TLS (sslmode=verify-full, sslrootcert, sslcert, sslkey), the schema
+// (search_path) and several hosts (target_session_attrs=read-write); pool_max_conns
+// bounds the connections (default: 4, or the number of processors if that is more).
+// What is wrong is told at once: the login, the database, missing or foreign tables
+// (*[SchemaError]).
+func Open(ctx context.Context, conn string, o Options) (*Sink, error) {
+	pool, err := pgxpool.New(ctx, conn)
+	if err != nil {
+		return nil, fmt.Errorf("sink: %w", err)
+	}
+	if err := checkVersion(ctx, pool); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("sink: open: %w", err)
+	}
+	s := New(pool, o)
+	s.own = true
+	return s, nil
+}
+
+// Close closes the connections of a sink that Open made, after the calls that are
+// under way. It does nothing to one that New made.
+func (s *Sink) Close() {
+	if s.own {
+		s.pool.Close()
+	}
+}
+
+// Raise implements sink.Sink. A token that is already the highest is Applied.
+func (s *Sink) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
+	c, err := newCall(resource, issuer, token, nil)
+	if err != nil {
+		return sink.Answer{}, err
+	}
+	return s.decide(ctx, c, nil)
+}
+
+// Accept implements sink.Sink.
+func (s *Sink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	return s.ApplyTx(ctx, resource, issuer, token, e, nil)
+}
+
+// ApplyTx is Accept with changes of the caller's own: if and only if the effect is
+// accepted, what apply does in tx is committed with it. It is not called for an
+// effect that is refused or was accepted before.
+//
+// apply may be called again, after a connection was lost or the server asked for it
+// (deadlock, serialization failure): at most one call's work is committed. So it only
+// talks to the database, by tx, is done well within RequestTimeout, and does not
+// commit or roll back itself. Its error rolls everything back, the raise of the token
+// too, and comes back wrapped in a *store.Error whose outcome is fail.
+func (s *Sink) ApplyTx(ctx context.Context, resource, issuer string, token int64, e sink.Effect, apply func(ctx context.Context, tx pgx.Tx) error) (sink.Answer, error) {
+	c, err := newCall(resource, issuer, token, &e)
+	if err != nil {
+		return sink.Answer{}, err
+	}
+	return s.decide(ctx, c, apply)
+}
+
+// decide tries until there is an answer or ctx ends.
+func (s *Sink) decide(ctx context.Context, c *call, apply func(context.Context, pgx.Tx) error) (sink.Answer, error) {
+	var d decision
+	err := s.try(ctx, c, func(ctx context.Context, tx pgx.Tx) (change bool, err error) {
+		h, k, err := c.look(ctx, tx, s.timeout)
+		if err != nil {
+			return false, err
+		}
+		if d = c.decide(h, k); !d.changes() {
+			return false, nil
+		}
+		if err := c.write(ctx, tx, h, d); err != nil {
+			return false, err
+		}
+		if d.accept && apply != nil {
+			if err := apply(ctx, callersTx{tx}); err != nil {
+				return false, c.applyError(tx, err)
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return sink.Answer{}, err
+	}
+	return d.answer, d.err
+}
+
+// finalError is an error after which there is no further try.
+type finalError struct{ error }
+
+// applyError is the error of the caller's function: final, unless it comes from a
+// connection that was lost or a transaction that the server wants to see again.
+func (c *call) applyError(tx pgx.Tx, err error) error {
+	if _, sent := sqlstate(err); sent && passing(err) || tx.Conn().IsClosed() {
+		return err
+	}
+	return finalError{c.refused(err)}
+}
+
+// work is what one try does in its transaction; it tells whether there is something
+// to commit.
+type work func(ctx context.Context, tx pgx.Tx) (change bool, err error)
+
+// try runs transactions until one is answered, or ends in a final error, or ctx ends.
+func (s *Sink) try(ctx context.Context, c *call, do work) error {
+	pause := pauseMin
+	var last error
+	for {
+		if ctx.Err() != nil {
+			return c.ended(ctx, last)
+		}
+		tryCtx, cancel := context.WithTimeout(ctx, s.timeout)
+		outcome, err := s.once(tryCtx, do)
+		cancel()
+		var final finalError
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &final):
+			return final.error
+		case outcome == store.Unknown:
+			c.uncertain++
+		case !passing(err):
+			return c.ended(ctx, err)
+		}
+		last = err
+		_ = clock.Go().Sleep(ctx, jitter(pause))
+		pause = min(2*pause, pauseMax)
+	}
+}
+
+// once runs one transaction. With an error, the outcome is the transaction's: what
+// goes wrong before the COMMIT is sent is a fail.
+func (s *Sink) once(ctx context.Context, do work) (out store.Outcome, err error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return store.Fail, err
+	}
+	defer func() {
+		leave(ctx, conn.Conn(), err)
+		conn.Release()
+	}()
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return store.Fail, err
+	}
+	change, err := do(ctx, tx)
+	if err != nil || !change {
+		// Without a change the answer rests on committed rows under the lock.
+		return store.Fail, err
+	}
+	err = tx.Commit(ctx)
+	return commitOutcome(err), err
+}
+
+// leave ends what a transaction left open. A connection that showed an error which
+// may pass is closed: it may lead to a server that is a standby by now.
+func leave(ctx context.Context, conn *pgx.Conn, err error) {
+	var final finalError
+	sound := err == nil || errors.As(err, &final)
+	if sound && conn.PgConn().TxStatus() != 'I' {
+		_, err := conn.Exec(ctx, "rollback")
+		sound = err == nil
+	}
+	if !sound {
+		_ = conn.Close(ctx) // which rolls back
+	}
+}
+
+// callersTx is the transaction as the caller's function gets it.
+type callersTx struct{ pgx.Tx }
+
+var errNotYours = errors.New("sink: the transaction is the sink's to end: return nil to commit it, an error to roll it back")
+
+func (callersTx) Commit(context.Context) error   { return errNotYours }
+func (callersTx) Rollback(context.Context) error { return errNotYours }
+
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
