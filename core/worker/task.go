@@ -91,6 +91,19 @@ func (t *Task) Do(ctx context.Context, e sink.Effect) error {
 
 // Apply makes one effect. A Duplicate is as good as Applied: an earlier run did it.
 func (t *Task) Apply(ctx context.Context, e sink.Effect) (sink.Answer, error) {
+	if t.sink == nil {
+		return sink.Answer{}, ErrNoSink
+	}
+	return t.ApplyBy(ctx, e, t.sink.Accept)
+}
+
+// Accept is a call by which a sink accepts an effect: sink.Sink's own, or one that does
+// more in the same decision.
+type Accept func(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error)
+
+// ApplyBy is Apply by another call of the pool's sink, such as one that changes the
+// caller's own tables in the transaction that accepts the effect.
+func (t *Task) ApplyBy(ctx context.Context, e sink.Effect, accept Accept) (sink.Answer, error) {
 	switch {
 	case t.sink == nil:
 		return sink.Answer{}, ErrNoSink
@@ -99,7 +112,7 @@ func (t *Task) Apply(ctx context.Context, e sink.Effect) (sink.Answer, error) {
 	case t.unsettled != "" && t.unsettled != e.Key:
 		return sink.Answer{}, fmt.Errorf("%w (%s)", ErrUnsettled, t.unsettled)
 	}
-	a, err := t.sink.Accept(ctx, t.Resource(), t.issuer, t.Token(), e)
+	a, err := accept(ctx, t.Resource(), t.issuer, t.Token(), e)
 	if err != nil && sink.OutcomeOf(a, err) == store.Unknown {
 		t.unsettled = e.Key
 		return a, err
