@@ -77,9 +77,10 @@ list: build ## List scenarios, faults and systems under test
 	@$(BIN)/fencepost list
 
 .PHONY: docs
-docs: build ## Write docs/scenarios.md from the scenarios and the known-broken variants
+docs: build ## Write docs/scenarios.md from the scenarios and the known-broken variants, and the costs in docs/core.md
 	@$(BIN)/fencepost list --markdown > docs/scenarios.md.tmp
 	@mv docs/scenarios.md.tmp docs/scenarios.md
+	@$(GO) test -count=1 ./harness/sizing -run '^TestPage$$' -update
 
 .PHONY: up
 up: $(run_deps) ## Start a cluster and keep it up for further runs
