@@ -235,6 +235,9 @@ func (s *scheduleStep) judgeTrigger() {
 // nominal are the times that are to be decided, in (after, upTo].
 func (s *scheduleStep) nominal(st schedule.State, after, upTo int64) []int64 {
 	d := s.old.def
+	if c := s.t.w.calendar; c != nil && d.Kind == schedule.Cron {
+		return c.in(s.t.w, d, after, upTo)
+	}
 	if d.Kind != schedule.FixedDelay {
 		return nominal(d, st.Created, after, upTo)
 	}
@@ -368,7 +371,7 @@ func (w *world) unfinishedSchedules() string {
 				continue
 			}
 			s, _ := t.scheduleIn(rows, r.ID)
-			step := scheduleStep{old: s}
+			step := scheduleStep{t: t, old: s}
 			st := s.state
 			if !st.Active.IsZero() || len(st.Queue) > 0 || !st.Disabled && len(step.nominal(st, st.Last, st.Last+time.Hour.Milliseconds())) > 0 {
 				out = append(out, fmt.Sprintf("%s %+v", s.def.Key, st))
