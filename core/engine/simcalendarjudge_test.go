@@ -77,7 +77,7 @@ func (w *world) judgeCalendar(t *truth) {
 				}
 				l := logs[string(job.ScheduleID("q", j.Occurrence.Schedule, w.cfg.shards))]
 				l.got[j.Occurrence.Nominal]++
-				if top := w.highestWall(told.p.node, time.Time{}).UnixMilli(); j.Occurrence.Nominal > top {
+				if top := w.shownBy(told.p.node, c.At).UnixMilli(); j.Occurrence.Nominal > top {
 					w.violate("calendar", "%s: a job %d ms before its time", j.Key, j.Occurrence.Nominal-top)
 				}
 			}

@@ -109,8 +109,8 @@ func (t *truth) recurrences(s *shardTruth, c sim.ShardChange) {
 			t.w.violate("changes", "%s: schedule %s changes and nobody was told", c.To.Stamp, key)
 			continue
 		}
-		if top := t.w.highestWall(told.p.node, time.Time{}).UnixMilli(); step.wall > top {
-			step.bad("its owner's clock has never shown more than %d", top)
+		if top := t.w.shownBy(told.p.node, c.At).UnixMilli(); step.wall > top {
+			step.bad("its owner's clock had never shown more than %d", top)
 		}
 		step.judge()
 		t.steps[id] = append(t.steps[id], appliedStep{at: c.At, kind: step.change.Kind, trigger: step.change.Occurrence.Trigger,
