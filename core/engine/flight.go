@@ -170,6 +170,7 @@ func (o *owner) effects() {
 			o.e.step(Step{Kind: StepCopied, Shard: o.id, Fence: o.fence, Job: x.i.job()})
 			o.deleteCopied(*x.i.inbox)
 		case effStart:
+			o.lateStart(x.i, x.run)
 			o.start(x.run)
 		case effCancel:
 			if end := o.runs[x.run.ID]; end != nil {
@@ -186,6 +187,9 @@ func (o *owner) effects() {
 		case effLate:
 			x.late.Shard = o.id
 			o.e.o.Late(x.late)
+		case effLateJob:
+			x.lateJob.Shard = o.id
+			o.e.o.LateJob(x.lateJob)
 		}
 	}
 }

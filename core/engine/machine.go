@@ -72,7 +72,9 @@ type machineConfig struct {
 	// is told of. decide is the schedule's own Decide.
 	shards    int
 	lateAfter int64
-	decide    func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision
+	// lateJobs: jobs that wait for longer than that are told of too.
+	lateJobs bool
+	decide   func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision
 }
 
 // entry is a job in memory.
@@ -88,6 +90,8 @@ type entry struct {
 	started bool
 	// cancelled: its run was told to end.
 	cancelled bool
+	// toldLate: somebody was told that it has waited for too long.
+	toldLate bool
 	// scanned: a page brought it, and it was not claimed since.
 	scanned bool
 	// suspect: it is among claims that the store refused, and lost its slot before it
@@ -181,6 +185,8 @@ const (
 	effCopy
 	// effLate reports what a schedule did not do in time.
 	effLate
+	// effLateJob reports a job that has waited for too long.
+	effLateJob
 )
 
 // effect is a consequence of a settled batch.
@@ -193,10 +199,12 @@ type effect struct {
 	lookup    *lookup
 	inbox     *store.InboxRow
 	late      Lateness
+	lateJob   LateJob
 }
 
 func newMachine(cfg machineConfig, head store.Header, now moment) *machine {
 	m := &machine{cfg: cfg, head: head, jobs: map[job.ID]*entry{}, waiting: newWaiting(), lookups: map[job.ID]*lookup{}, schedules: newSchedules()}
+	m.waiting.watched = cfg.lateJobs
 	m.reckon(now, job.FirstRunID(head.Fence))
 	m.window.start(head, m.reach(now), cfg.page)
 	m.sweeps.upTo = head.LowEnded

@@ -140,6 +140,11 @@ type Options struct {
 	// nominal time; default 4 s.
 	Late      func(Lateness)
 	LateAfter time.Duration
+	// LateJob, if set, is told of each attempt of a job that is late by LateAfter, once: as
+	// it still waits, or as its run starts. It must not block. An owner knows nothing of
+	// what the one before has told (core/late tells once a process). A job that waits is
+	// noticed with its shard's next batch, within TTL/3.
+	LateJob func(LateJob)
 
 	// Observer, if set, is told of every batch and every step.
 	Observer Observer

@@ -62,7 +62,7 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 		maxOps: opt.MaxOps, maxBytes: opt.MaxBytes, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
 		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, page: opt.PageSize, dedupe: millis(opt.DedupeWindow),
 		full:   func() bool { return o.bytes() >= int64(opt.MaxPendingBytes) },
-		shards: s.e.queues[s.id.Queue], lateAfter: millis(opt.LateAfter), decide: opt.decide,
+		shards: s.e.queues[s.id.Queue], lateAfter: millis(opt.LateAfter), lateJobs: opt.LateJob != nil, decide: opt.decide,
 	}, head, o.moment())
 	o.inbox = newInboxState(o.now(), opt.PageSize)
 	return o
@@ -208,6 +208,7 @@ func (o *owner) work() {
 		o.e.o.Executor.Release(in.free - used)
 	}
 	o.short, o.shortAt = wanted > in.free, o.now()
+	o.m.lateWaiting(now)
 	o.effects()
 	if p != nil {
 		o.launch(kind, p)

@@ -33,7 +33,13 @@ func (h *entryHeap) Swap(i, j int) {
 
 // waiting holds pending entries: those that wait by when that is over, those whose
 // own time has not come by that, those that are due by priority.
-type waiting struct{ resting, dated, ready entryHeap }
+type waiting struct {
+	resting, dated, ready entryHeap
+	// ripened are those that became due, in that order, if somebody wants to know how long
+	// they wait then; some may be claimed since.
+	ripened []*entry
+	watched bool
+}
 
 func newWaiting() waiting {
 	by := func(at func(*entry) int64) entryHeap {
@@ -70,6 +76,9 @@ func (w *waiting) due(now moment) int {
 		e := heap.Pop(&w.dated).(*entry)
 		e.own = 0
 		heap.Push(&w.ready, e)
+		if w.watched {
+			w.ripened = append(w.ripened, e)
+		}
 	}
 	return len(w.ready.list)
 }

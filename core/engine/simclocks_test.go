@@ -65,6 +65,24 @@ func (w *world) highestWall(node int, since time.Time) time.Time {
 	return best
 }
 
+// shownBy is the most that a node's wall clock had shown by an instant.
+func (w *world) shownBy(node int, at time.Time) time.Time {
+	var best time.Time
+	for n, c := range w.clocks[node] {
+		if c.from.After(at) {
+			break
+		}
+		until := at
+		if rest := w.clocks[node][n+1:]; len(rest) > 0 && rest[0].from.Before(at) {
+			until = rest[0].from
+		}
+		if shown := until.Add(c.offset); shown.After(best) {
+			best = shown
+		}
+	}
+	return best
+}
+
 // wrong is by how much clocks stay wrong beyond what the bound has room for.
 func (w *world) wrong() time.Duration {
 	if s := w.spread(); !w.cfg.clocksHeal && s > 10*w.cfg.ttl {

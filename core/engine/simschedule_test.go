@@ -46,6 +46,10 @@ type simTold struct {
 }
 
 func (w *world) makeSchedules() {
+	if w.cfg.days > 0 {
+		w.makeCalendar()
+		return
+	}
 	r := rand.New(rand.NewPCG(w.cfg.seed, 11))
 	for n := range w.cfg.schedules {
 		s := &simSchedule{key: fmt.Sprint("s", n), runs: map[job.ID][]*simRun{}}

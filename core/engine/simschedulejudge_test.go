@@ -109,8 +109,8 @@ func (t *truth) recurrences(s *shardTruth, c sim.ShardChange) {
 			t.w.violate("changes", "%s: schedule %s changes and nobody was told", c.To.Stamp, key)
 			continue
 		}
-		if top := t.w.highestWall(told.p.node, time.Time{}).UnixMilli(); step.wall > top {
-			step.bad("its owner's clock has never shown more than %d", top)
+		if top := t.w.shownBy(told.p.node, c.At).UnixMilli(); step.wall > top {
+			step.bad("its owner's clock had never shown more than %d", top)
 		}
 		step.judge()
 		t.steps[id] = append(t.steps[id], appliedStep{at: c.At, kind: step.change.Kind, trigger: step.change.Occurrence.Trigger,
@@ -235,6 +235,9 @@ func (s *scheduleStep) judgeTrigger() {
 // nominal are the times that are to be decided, in (after, upTo].
 func (s *scheduleStep) nominal(st schedule.State, after, upTo int64) []int64 {
 	d := s.old.def
+	if c := s.t.w.calendar; c != nil && d.Kind == schedule.Cron {
+		return c.in(s.t.w, d, after, upTo)
+	}
 	if d.Kind != schedule.FixedDelay {
 		return nominal(d, st.Created, after, upTo)
 	}
@@ -368,7 +371,7 @@ func (w *world) unfinishedSchedules() string {
 				continue
 			}
 			s, _ := t.scheduleIn(rows, r.ID)
-			step := scheduleStep{old: s}
+			step := scheduleStep{t: t, old: s}
 			st := s.state
 			if !st.Active.IsZero() || len(st.Queue) > 0 || !st.Disabled && len(step.nominal(st, st.Last, st.Last+time.Hour.Milliseconds())) > 0 {
 				out = append(out, fmt.Sprintf("%s %+v", s.def.Key, st))

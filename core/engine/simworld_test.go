@@ -43,6 +43,11 @@ type simConfig struct {
 	beyond    bool
 	poison    bool
 	schedules int
+	// days: a run of days from epoch on, with so many schedules, in these time zones; see
+	// configForDays.
+	days  int
+	epoch time.Time
+	zones []string
 	// deafSink says that it applied effects, and did not.
 	deafSink bool
 	// plant changes a correct process into a broken one, setup the store.
@@ -54,7 +59,7 @@ type simConfig struct {
 type event struct {
 	at, length time.Duration
 	node       int
-	kind       string // crash, stop, pause, cut; clock: length is by how much the wall clock is wrong from now on
+	kind       string // crash, stop, pause, cut, outage; clock: length is by how much the wall clock is wrong from now on
 }
 
 // world is a run's state.
@@ -75,6 +80,8 @@ type world struct {
 	jobs       []*simJob
 	byID       map[job.ID]*simJob
 	schedules  []*simSchedule
+	calendar   *calendar            // of a run of many days
+	downUntil  time.Time            // in an outage no process starts
 	firstRows  map[string]store.Row // of a mutant
 	owners     map[string]string    // by reign
 	began      map[string]time.Time
@@ -127,6 +134,7 @@ func runSim(t *testing.T, cfg simConfig) result {
 	w.makeJobs()
 	w.makeSchedules()
 	synctest.Test(t, func(*testing.T) {
+		time.Sleep(time.Until(cfg.epoch))
 		w.begun = time.Now()
 		for n := range cfg.nodes {
 			w.setClock(n, cfg.skew[n%len(cfg.skew)])
@@ -196,6 +204,9 @@ func (w *world) at(n int) *process {
 }
 
 func (w *world) restartCrashed() {
+	if w.isDown() {
+		return
+	}
 	for n := range w.cfg.nodes {
 		if p := w.at(n); p.isCrashed() {
 			w.start(n)
@@ -231,6 +242,8 @@ func (w *world) strike(ctx context.Context, e event) {
 	case "clock":
 		w.count("clock")
 		w.setClock(e.node, e.length)
+	case "outage":
+		w.outage(e.length)
 	case "pause":
 		w.count("pause")
 		p.pause(e.length)
