@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
+
+	"github.com/google/uuid"
 
 	"fencepost/core/store/cassandra"
 )
@@ -52,47 +56,76 @@ func prepare(ctx context.Context, c checked, log *slog.Logger) (cassandra.Config
 	}
 	got, err := cassandra.Prepare(ctx, cfg, c.replication())
 	if err != nil {
-		return cfg, got, explain(ctx, cfg, err)
+		return cfg, got, c.explain(ctx, cfg, err)
 	}
 	if got.Created {
-		log.Info("the keyspace and its tables are created", "keyspace", c.keyspace, "schema_version", cassandra.SchemaVersion)
+		log.Info("the keyspace and its tables are created or upgraded", "keyspace", c.keyspace, "schema_version", got.Version)
 	} else {
-		log.Info("the keyspace and its tables are there", "keyspace", c.keyspace, "schema_version", cassandra.SchemaVersion)
+		log.Info("the keyspace and its tables are there", "keyspace", c.keyspace, "schema_version", got.Version, "known_version", cassandra.SchemaVersion)
 	}
 	return cfg, got, nil
 }
 
+// mayWrite reports a role that may not. All else that can go wrong passes, as the
+// scheduler waits until it is over.
+func mayWrite(ctx context.Context, db *cassandra.DB, c checked) error {
+	err := cassandra.NewMembers(db).Beat(ctx, "start", c.name, uuid.NewString(), time.Minute)
+	if cassandra.Refused(err) == cassandra.Unauthorized {
+		return err
+	}
+	return nil
+}
+
 // explain says what to do about a connection that was not made, or a request that was
 // refused.
-func explain(ctx context.Context, cfg cassandra.Config, err error) error {
-	hint := func(err error) string {
-		switch {
-		case cassandra.NeedsLogin(err):
-			return "the cluster wants a login: set CASSANDRA_USERNAME and CASSANDRA_PASSWORD_FILE"
-		case cassandra.Refused(err) == cassandra.Credentials:
-			return "the user name or the password is wrong: see CASSANDRA_USERNAME and CASSANDRA_PASSWORD_FILE"
-		case cassandra.Refused(err) == cassandra.Unauthorized:
-			return "the role lacks a permission: grant it CREATE, SELECT and MODIFY on the keyspace, or run schedulerd migrate with one that has them"
-		case cassandra.Refused(err) == cassandra.NoQuorum:
-			return "too few replicas answer: see nodetool status, and --replication-factor when the keyspace was created"
-		}
-		return ""
-	}
-	if h := hint(err); h != "" {
-		return fmt.Errorf("%s (%w)", h, err)
-	}
+func (c checked) explain(ctx context.Context, cfg cassandra.Config, err error) error {
 	// The driver's error for a session that cannot be opened does not say why.
-	for _, ip := range cfg.ContactPoints {
-		one := cfg
-		one.ContactPoints, one.Keyspace = []string{ip}, ""
-		_, why := cassandra.Discover(ctx, one)
-		if h := hint(why); why != nil && h != "" {
-			return fmt.Errorf("%s (%w)", h, why)
+	if cassandra.Refused(err) == cassandra.Other {
+		for _, ip := range cfg.ContactPoints {
+			one := cfg
+			one.ContactPoints, one.Keyspace = []string{ip}, ""
+			if _, why := cassandra.Discover(ctx, one); why != nil {
+				if h := c.connecting(why); h != "" {
+					return fmt.Errorf("no session with Cassandra at %s, port %d: %s (%w)", ip, cfg.Port, h, why)
+				}
+			}
 		}
-		var dial *net.OpError
-		if errors.As(why, &dial) {
-			return fmt.Errorf("no connection to Cassandra at %s, port %d: see CASSANDRA_CONTACT_POINT and CASSANDRA_PORT (%w)", ip, cfg.Port, why)
-		}
+	}
+	switch cassandra.Refused(err) {
+	case cassandra.Unauthorized:
+		role := cmp.Or(c.username, "anonymous")
+		return fmt.Errorf("the role %s lacks a permission: as a superuser GRANT SELECT, MODIFY, CREATE, ALTER ON KEYSPACE %s TO %s; or run schedulerd migrate with a role that may create, and grant %s SELECT and MODIFY (%w)", role, c.keyspace, role, role, err)
+	case cassandra.NoQuorum:
+		return fmt.Errorf("too few replicas answer: see nodetool status, and --replication-factor when the keyspace was created (%w)", err)
 	}
 	return err
+}
+
+// connecting is what is wrong with a connection, and the remedy; "" if that is not known.
+func (c checked) connecting(err error) string {
+	switch cassandra.Diagnose(err, c.tls) {
+	case cassandra.Unreachable:
+		return "it cannot be reached: see CASSANDRA_CONTACT_POINT and CASSANDRA_PORT, that the node runs, and firewalls between here and there"
+	case cassandra.WantsLogin:
+		return "it wants a login: set CASSANDRA_USERNAME and CASSANDRA_PASSWORD_FILE"
+	case cassandra.WrongLogin:
+		return "the user name or the password is wrong: see CASSANDRA_USERNAME and CASSANDRA_PASSWORD_FILE"
+	case cassandra.MayNotLogin:
+		return "the role " + c.username + " may not log in: as a superuser ALTER ROLE " + c.username + " WITH LOGIN = true"
+	case cassandra.NotTrusted:
+		return "its certificate is signed by an authority that is not trusted: name the file with the authority's certificate (PEM) by CASSANDRA_TLS_CA"
+	case cassandra.OtherName:
+		return "its certificate is for another name: name one that is in it in CASSANDRA_CONTACT_POINT, or the one that all nodes' certificates have by CASSANDRA_TLS_SERVER_NAME"
+	case cassandra.BadCertificate:
+		return "its certificate does not hold: renew it, or see this machine's clock"
+	case cassandra.SpeaksNoTLS, cassandra.EndsTLS:
+		return "it speaks no TLS at this port: leave CASSANDRA_TLS away, or name the port for TLS by CASSANDRA_PORT"
+	case cassandra.RefusesTLS:
+		return "it refuses the TLS connection: it may want a client's certificate that it trusts, CASSANDRA_TLS_CERT and CASSANDRA_TLS_KEY"
+	case cassandra.SpeaksNoCQL:
+		return "it takes the connection, but does not answer in its protocol: it may want TLS (CASSANDRA_TLS=true), or this is the port of something else"
+	case cassandra.OtherProtocol:
+		return "it does not speak version 4 of the native protocol: use Cassandra 4.0 or later"
+	}
+	return ""
 }

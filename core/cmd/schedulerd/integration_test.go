@@ -4,11 +4,9 @@ package main_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -204,23 +202,11 @@ func (d *daemon) stop() error {
 // TestTwo walks through what docs/core.md promises, with two processes on a real
 // cluster.
 func TestTwo(t *testing.T) {
-	cfg := cassandratest.Config(t)
-	cfg.Keyspace = fmt.Sprintf("it_schedulerd_%x", rand.Uint32())
-	t.Cleanup(func() {
-		if err := cassandra.DropKeyspace(context.Background(), cfg); err != nil {
-			t.Error(err)
-		}
-	})
+	const shards = 4
+	cfg, env := onCluster(t, "WORKER_BUCKETS="+strconv.Itoa(shards), "WORKER_LEASE_TTL_MS=3000", "WORKER_POLL_INTERVAL_MS=500", "WORKER_HTTP_HOSTS=127.0.0.1")
 	bin, r := build(t), newReceiver(t)
 	began := time.Now()
 	phase := func(name string) { t.Logf("%5.1f s: %s", time.Since(began).Seconds(), name) }
-	const shards = 4
-	env := []string{"CASSANDRA_CONTACT_POINT=" + os.Getenv(cassandratest.ContactPointsEnv), "CASSANDRA_KEYSPACE=" + cfg.Keyspace,
-		"CASSANDRA_REPLICATION_FACTOR=" + strconv.Itoa(min(3, len(cfg.ContactPoints))), "WORKER_BUCKETS=" + strconv.Itoa(shards), "WORKER_LEASE_TTL_MS=3000",
-		"WORKER_POLL_INTERVAL_MS=500", "WORKER_HTTP_HOSTS=127.0.0.1", "WORKER_API_TOKEN="}
-	if p := os.Getenv(cassandratest.PortEnv); p != "" {
-		env = append(env, "CASSANDRA_PORT="+p)
-	}
 	migrate := exec.Command(bin, "migrate")
 	migrate.Env = append(os.Environ(), env...)
 	if out, err := migrate.CombinedOutput(); err != nil {

@@ -40,9 +40,12 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 	}
 	db, err := cassandra.Open(ctx, cfg)
 	if err != nil {
-		return explain(ctx, cfg, err)
+		return c.explain(ctx, cfg, err)
 	}
 	defer db.Close()
+	if err := mayWrite(ctx, db, c); err != nil {
+		return c.explain(ctx, cfg, err)
+	}
 	web, err := net.Listen("tcp", net.JoinHostPort(c.httpHost, strconv.Itoa(c.httpPort)))
 	if err != nil {
 		return fmt.Errorf("the API cannot be served: %w; see WORKER_HTTP_PORT", err)

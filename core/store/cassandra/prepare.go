@@ -14,10 +14,6 @@ import (
 	"fencepost/core/store"
 )
 
-// SchemaVersion is the version of the tables that this program uses. It rises when a
-// program that knows only an older one could not use them any more.
-const SchemaVersion = 1
-
 // settingsTable has what all processes of a keyspace must agree on. It is no part of
 // Schema: only Prepare uses it.
 const settingsTable = `CREATE TABLE IF NOT EXISTS settings (
@@ -28,6 +24,7 @@ const settingsTable = `CREATE TABLE IF NOT EXISTS settings (
 // Names of settings.
 const (
 	settingVersion   = "schema_version"
+	settingOldest    = "schema_oldest"
 	settingAgreement = "agreement"
 	settingSecret    = "peer_secret"
 )
@@ -39,16 +36,23 @@ type Settings struct {
 	// PeerSecret is what processes show each other (core/forward): whoever may read
 	// this keyspace is one of them.
 	PeerSecret string
+	// Version is that of the tables: SchemaVersion, or a newer one that programs which
+	// know this one can still use.
+	Version int
 }
 
-// VersionError is a keyspace that a newer program has prepared.
+// VersionError is a keyspace that a newer program has prepared in a way that this one
+// cannot use.
 type VersionError struct {
 	Keyspace string
-	Found    string
+	// Found is its version, Oldest the one that a program must know at least, and Known
+	// the one that this program knows.
+	Found, Oldest string
+	Known         int
 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("cassandra: keyspace %s has schema version %s, and this program knows versions up to %d only: use a newer program, or another keyspace", e.Keyspace, e.Found, SchemaVersion)
+	return fmt.Sprintf("cassandra: keyspace %s has schema version %s, for programs that know version %s at least, and this one knows versions up to %d only: use a newer program, or another keyspace", e.Keyspace, e.Found, e.Oldest, e.Known)
 }
 
 // AgreementError is a keyspace whose processes agree in another way: conditional writes
@@ -74,15 +78,21 @@ func (e *ReplicasError) Error() string {
 }
 
 // Prepare makes a keyspace ready for schedulers: it creates the keyspace and the tables
-// unless they are there, and settles what all processes must agree on. If all is as it
-// should be it only reads. The error may be a *VersionError, an *AgreementError or a
-// *ReplicasError; with each of them nothing was changed.
+// unless they are there, upgrades those of an older version, and settles what all
+// processes must agree on. If all is as it should be it only reads; what was left half
+// done is done by whoever is next, and any number may be at it at once. The error may be
+// a *VersionError, an *AgreementError or a *ReplicasError; with each of them nothing was
+// changed.
 func Prepare(ctx context.Context, cfg Config, r Replication) (Settings, error) {
+	return prepare(ctx, cfg, r, known)
+}
+
+func prepare(ctx context.Context, cfg Config, r Replication, k knowledge) (Settings, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return Settings{}, err
 	}
-	own := map[string]string{settingVersion: strconv.Itoa(SchemaVersion), settingAgreement: agreement(cfg)}
+	own := map[string]string{settingVersion: strconv.Itoa(k.version()), settingAgreement: agreement(cfg)}
 	var found map[string]string
 	err = ddl(ctx, cfg, func(db *DB, keyspace string) error {
 		if found, err = db.settings(ctx, keyspace); err != nil || found[settingVersion] != "" {
@@ -93,14 +103,17 @@ func Prepare(ctx context.Context, cfg Config, r Replication) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
-	if err := agree(cfg.Keyspace, found, own); err != nil {
+	if err := k.agree(cfg.Keyspace, found, own); err != nil {
 		return Settings{}, err
 	}
-	if found[settingVersion] == own[settingVersion] && found[settingAgreement] != "" && found[settingSecret] != "" {
-		return Settings{PeerSecret: found[settingSecret]}, nil
+	version := number(found[settingVersion])
+	if version >= k.version() && found[settingAgreement] != "" && found[settingSecret] != "" {
+		return Settings{PeerSecret: found[settingSecret], Version: version}, nil
 	}
-	if err := Migrate(ctx, cfg, r); err != nil {
-		return Settings{}, err
+	if version == 0 {
+		if err := Migrate(ctx, cfg, r); err != nil {
+			return Settings{}, err
+		}
 	}
 	// Whatever the processes agree by, these rows are agreed on by all data centres.
 	cfg.Serial, cfg.Consistency = Serial, Quorum
@@ -109,14 +122,21 @@ func Prepare(ctx context.Context, cfg Config, r Replication) (Settings, error) {
 		if err := db.createTables(ctx, keyspace, settingsTable); err != nil {
 			return err
 		}
+		if err := db.upgrade(ctx, keyspace, version, k); err != nil {
+			return err
+		}
 		for _, name := range slices.Sorted(maps.Keys(own)) {
 			if found[name], err = db.setOnce(ctx, keyspace, name, own[name]); err != nil {
 				return err
 			}
 		}
-		return agree(keyspace, found, own)
+		if err := k.agree(keyspace, found, own); err != nil {
+			return err
+		}
+		version, err = db.raise(ctx, keyspace, settingVersion, k.version())
+		return err
 	})
-	return Settings{Created: true, PeerSecret: found[settingSecret]}, err
+	return Settings{Created: true, PeerSecret: found[settingSecret], Version: version}, err
 }
 
 // agreement is by which quorum conditional writes are decided.
@@ -128,10 +148,14 @@ func agreement(cfg Config) string {
 }
 
 // agree compares what was found with what this process would do.
-func agree(keyspace string, found, own map[string]string) error {
+func (k knowledge) agree(keyspace string, found, own map[string]string) error {
 	if v := found[settingVersion]; v != "" {
-		if n, err := strconv.Atoi(v); err != nil || n > SchemaVersion {
-			return &VersionError{keyspace, v}
+		oldest := found[settingOldest]
+		if oldest == "" {
+			oldest = "1"
+		}
+		if number(v) == 0 || number(oldest) == 0 || number(oldest) > k.version() {
+			return &VersionError{Keyspace: keyspace, Found: v, Oldest: oldest, Known: k.version()}
 		}
 	}
 	if a := found[settingAgreement]; a != "" && a != own[settingAgreement] {

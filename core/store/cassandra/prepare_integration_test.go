@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/store/cassandra/cassandratest"
 )
@@ -63,11 +65,103 @@ func TestPrepare(t *testing.T) {
 	if _, err := cassandra.Prepare(ctx, local, factor); !errors.As(err, &disagree) {
 		t.Errorf("another agreement: %v", err)
 	}
-	if err := db.Exec(ctx, "UPDATE settings SET value = '2' WHERE name = 'schema_version'"); err != nil {
-		t.Fatal(err)
+	for _, cql := range []string{"UPDATE settings SET value = '7' WHERE name = 'schema_version'", "INSERT INTO settings (name, value) VALUES ('schema_oldest', '7')"} {
+		if err := db.Exec(ctx, cql); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var newer *cassandra.VersionError
-	if _, err := cassandra.Prepare(ctx, cfg, factor); !errors.As(err, &newer) || newer.Found != "2" {
+	if _, err := cassandra.Prepare(ctx, cfg, factor); !errors.As(err, &newer) || newer.Found != "7" {
 		t.Errorf("a newer version: %v", err)
+	}
+}
+
+// TestUpgrade leads a keyspace with rows in it from the version before to the next, by
+// two processes at once; programs of both versions use it side by side, until an upgrade
+// comes that the older one cannot live with.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	cfg := cassandratest.Config(t)
+	factor := cassandra.Replication{Factor: min(3, len(cfg.ContactPoints))}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	keyspace := func() cassandra.Config {
+		cfg := cfg
+		cfg.Keyspace = fmt.Sprintf("it_upgrade_%x", rand.Uint32())
+		t.Cleanup(func() {
+			if err := cassandra.DropKeyspace(context.Background(), cfg); err != nil {
+				t.Error(err)
+			}
+		})
+		return cfg
+	}
+	old, base := keyspace(), cassandra.SchemaVersion
+	adds, breaks := cassandra.Upgrade("queues", "colour", "text", false), cassandra.Upgrade("queues", "shape", "frozen<list<int>>", true)
+	before, err := cassandra.Prepare(ctx, old, factor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := cassandratest.Open(t, old)
+	if n, err := cassandra.NewShards(db).EnsureQueue(ctx, "q", 3); err != nil || n != 3 {
+		t.Fatal(n, err)
+	}
+	both := func(want int, more ...cassandra.AnUpgrade) {
+		t.Helper()
+		var got [2]cassandra.Settings
+		var errs [2]error
+		var wg sync.WaitGroup
+		for n := range got {
+			wg.Go(func() { got[n], errs[n] = cassandra.PrepareKnowing(ctx, old, factor, more...) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs[:]...); err != nil || got[0].Version != want || got[1].Version != want || !got[0].Created && !got[1].Created || got[0].PeerSecret != before.PeerSecret {
+			t.Fatalf("%+v, %v, want version %d", got, err, want)
+		}
+		if again, err := cassandra.PrepareKnowing(ctx, old, factor, more...); err != nil || again.Created || again.Version != want {
+			t.Errorf("again: %+v, %v", again, err)
+		}
+	}
+	both(base+1, adds)
+	if err := db.Exec(ctx, "UPDATE queues SET colour = 'red' WHERE queue = 'q'"); err != nil {
+		t.Error(err)
+	}
+	// The older program goes on, and starts, too.
+	if got, err := cassandra.Prepare(ctx, old, factor); err != nil || got.Created || got.Version != base+1 {
+		t.Errorf("the older program: %+v, %v", got, err)
+	}
+	if n, err := cassandra.NewShards(cassandratest.Open(t, old)).EnsureQueue(ctx, "q", 3); err != nil || n != 3 {
+		t.Errorf("the older program: %d, %v", n, err)
+	}
+	both(base+2, adds, breaks)
+	var newer *cassandra.VersionError
+	for n, more := range [][]cassandra.AnUpgrade{nil, {adds}} {
+		_, err := cassandra.PrepareKnowing(ctx, old, factor, more...)
+		if !errors.As(err, &newer) || newer.Known != base+n || newer.Oldest != strconv.Itoa(base+2) {
+			t.Errorf("a program of version %d: %v", base+n, err)
+		}
+	}
+	// One that was interrupted between the tables and the version is done by the next.
+	if err := db.Exec(ctx, "ALTER TABLE queues DROP shape"); err != nil {
+		t.Fatal(err)
+	}
+	if applied, _, err := db.CAS(ctx, 0, store.Statement{CQL: fmt.Sprintf("UPDATE settings SET value = '%d' WHERE name = 'schema_version' IF EXISTS", base+1), Partition: []any{"schema_version"}}); err != nil || !applied {
+		t.Fatal(applied, err)
+	}
+	both(base+2, adds, breaks)
+	// A keyspace that is made anew by two programs of different versions has it all.
+	fresh := keyspace()
+	var errs [2]error
+	var wg sync.WaitGroup
+	wg.Go(func() { _, errs[0] = cassandra.Prepare(ctx, fresh, factor) })
+	wg.Go(func() { _, errs[1] = cassandra.PrepareKnowing(ctx, fresh, factor, adds) })
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := cassandra.Prepare(ctx, fresh, factor); err != nil || got.Version != base+1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if rows, err := db.Query(ctx, false, "SELECT column_name FROM system_schema.columns WHERE keyspace_name = ? AND table_name = 'queues'", fresh.Keyspace); err != nil || len(rows) != 3 {
+		t.Errorf("%v, %v", rows, err)
 	}
 }

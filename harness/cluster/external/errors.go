@@ -1,14 +1,10 @@
 package external
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
-	"syscall"
 
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/cluster"
@@ -57,41 +53,34 @@ func (e *ControlError) Is(target error) bool { return target == cluster.ErrState
 // point, not where its peers say.
 func connecting(where string, l login.Login, named bool, err error) *Error {
 	e := &Error{Where: where, Cause: cause(err)}
-	var unknown x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var verify *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var op *net.OpError
-	text := err.Error()
-	isOp := errors.As(err, &op)
-	switch {
-	case errors.As(err, &unknown):
+	switch cassandra.Diagnose(err, l.TLS != nil) {
+	case cassandra.NotTrusted:
 		e.Problem, e.Remedy = "its certificate is signed by an authority that is not trusted here", "name the file with the authority's certificate (PEM) by --tls-ca"
-	case errors.As(err, &host):
+	case cassandra.OtherName:
 		e.Problem, e.Remedy = "its certificate is for another name", "name it in --contact-points by a name that is in its certificate, or give the name that all nodes' certificates have by --tls-server-name"
-	case errors.As(err, &verify):
+	case cassandra.BadCertificate:
 		e.Problem, e.Remedy = "its certificate does not hold", "renew the certificate, or check this machine's clock; --tls-insecure goes without any verification"
-	case errors.As(err, &record):
+	case cassandra.SpeaksNoTLS:
 		e.Problem, e.Remedy = "it does not speak TLS on this port", "leave --tls away, or name the port for TLS in --contact-points (host:port)"
-	case strings.Contains(text, "remote error: tls:"):
+	case cassandra.RefusesTLS:
 		e.Problem, e.Remedy = "it refuses the TLS connection", "it may want a client's certificate that it trusts: --tls-cert and --tls-key"
-	case cassandra.NeedsLogin(err):
+	case cassandra.WantsLogin:
 		e.Problem, e.Remedy = "it asks for a login", "--username, and the password in "+PasswordEnv+" or a file named by --password-file"
-	case cassandra.Refused(err) == cassandra.Credentials:
+	case cassandra.WrongLogin:
 		e.Problem, e.Remedy = "it refuses user "+l.Username, "check --username, and the password in "+PasswordEnv+" or --password-file"
-	case cassandra.Refused(err) == cassandra.Unauthorized:
+	case cassandra.MayNotLogin:
 		e.Problem, e.Remedy = "user "+l.Username+" may not log in here", "as a superuser: ALTER ROLE "+quoted(l.Username)+" WITH LOGIN = true; and see whether the role may use this data centre"
-	case cassandra.Refused(err) == cassandra.Invalid:
+	case cassandra.OtherProtocol:
 		e.Problem, e.Remedy = "it does not speak version 4 of the native protocol", "fencepost needs "+minVersion
-	case isOp && op.Op == "dial":
+	case cassandra.Unreachable:
 		e.Problem = "it cannot be reached"
 		e.Remedy = "check host and port in --contact-points, that the node runs, and firewalls between here and there"
 		if !named {
 			e.Remedy = "this is the address that the cluster announces for it: if it has another one from here, name that in --contact-points too (host:port)"
 		}
-	case l.TLS == nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || strings.Contains(text, "no response to connection startup")):
+	case cassandra.SpeaksNoCQL:
 		e.Problem, e.Remedy = "it takes the connection but does not answer in the native protocol", "it may want TLS: --tls; or this is the port of something else"
-	case l.TLS != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+	case cassandra.EndsTLS:
 		e.Problem, e.Remedy = "it ends the connection before TLS is agreed on", "leave --tls away, or check that the port is one for TLS; it may also want a client's certificate: --tls-cert and --tls-key"
 	default:
 		e.Problem, e.Remedy = "no connection", "see that cqlsh connects from this machine with the same address, user and certificates"

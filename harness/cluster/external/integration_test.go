@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -131,6 +132,11 @@ func TestLocalClusterSecured(t *testing.T) {
 		return
 	}
 
+	t.Run("schedulerd", func(t *testing.T) { schedulerd(ctx, t, super, ip, truststore, dir, ownCert, ownKey, other) })
+	if t.Failed() {
+		return
+	}
+
 	// The remedy is what it says.
 	must(strings.TrimSuffix(Grant(user), ";"))
 	must(strings.TrimSuffix(GrantSettings(user), ";"))
@@ -190,6 +196,64 @@ func TestLocalClusterSecured(t *testing.T) {
 		t.Errorf("keyspaces before the run %v, after it %v", before, after)
 	}
 	t.Logf("all: %s", time.Since(began))
+}
+
+// schedulerd is refused by the same cluster, each time with the remedy, and runs with it.
+func schedulerd(ctx context.Context, t *testing.T, super *cassandra.DB, ip, ca, dir string, cert, key []byte, other *authority) {
+	role, other2 := "runner", write(t, dir, "other.pem", other.pem)
+	must := func(cql string) {
+		t.Helper()
+		if err := super.Exec(ctx, cql); err != nil {
+			t.Fatalf("%s: %v", cql, err)
+		}
+	}
+	must("CREATE ROLE " + role + " WITH PASSWORD = '" + password + "' AND LOGIN = true")
+	env := func(more ...string) []string {
+		return append([]string{"CASSANDRA_CONTACT_POINT=" + ip, "CASSANDRA_KEYSPACE=daemon", "CASSANDRA_REPLICATION_FACTOR=1", "CASSANDRA_USERNAME=" + role, "CASSANDRA_PASSWORD=" + password,
+			"CASSANDRA_TLS=true", "CASSANDRA_TLS_CA=" + ca, "CASSANDRA_TLS_CERT=" + write(t, dir, "runner.pem", cert), "CASSANDRA_TLS_KEY=" + write(t, dir, "runner-key.pem", key)}, more...)
+	}
+	do := func(wait time.Duration, env []string, args ...string) (int, string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, filepath.Join("..", "..", "..", "bin", "schedulerd"), args...)
+		cmd.Env, cmd.WaitDelay = append(os.Environ(), env...), 20*time.Second
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		out, _ := cmd.CombinedOutput()
+		if bytes.Contains(out, []byte(password)) || bytes.Contains(out, []byte("wrong-one")) {
+			t.Errorf("it shows the password: %s", out)
+		}
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	refused := func(env []string, want string, args ...string) {
+		t.Helper()
+		code, out := do(30*time.Second, env, args...)
+		if _, said, _ := strings.Cut(out, "schedulerd: "); code != 1 || !strings.Contains(said, want) {
+			t.Errorf("exit code %d, want 1 and %q: %s", code, want, out)
+		} else {
+			t.Log(strings.TrimSpace(said))
+		}
+	}
+	refused(env("CASSANDRA_PASSWORD=wrong-one"), "see CASSANDRA_USERNAME and CASSANDRA_PASSWORD_FILE")
+	refused(env("CASSANDRA_USERNAME=", "CASSANDRA_PASSWORD="), "it wants a login: set CASSANDRA_USERNAME")
+	refused(env("CASSANDRA_TLS_CA="+other2), "an authority that is not trusted: name the file")
+	refused(env("CASSANDRA_TLS_SERVER_NAME=elsewhere.example"), "CASSANDRA_TLS_SERVER_NAME")
+	refused(env("CASSANDRA_TLS_CERT=", "CASSANDRA_TLS_KEY="), "CASSANDRA_TLS_CERT and CASSANDRA_TLS_KEY")
+	refused(append(env("CASSANDRA_TLS=", "CASSANDRA_TLS_CA=", "CASSANDRA_TLS_CERT=", "CASSANDRA_TLS_KEY="), "x=y"), "it may want TLS (CASSANDRA_TLS=true)")
+	refused(env(), "the role runner lacks a permission", "migrate")
+	// Somebody else migrates; the role may read only; then it gets what the remedy says.
+	if code, out := do(time.Minute, env("CASSANDRA_USERNAME="+cluster.Superuser, "CASSANDRA_PASSWORD="+cluster.Superuser), "migrate"); code != 0 {
+		t.Fatalf("migrate: exit code %d: %s", code, out)
+	}
+	defer must("DROP KEYSPACE daemon")
+	must("GRANT SELECT ON KEYSPACE daemon TO " + role)
+	time.Sleep(3 * time.Second) // permissions are cached, for 2 s
+	refused(env(), "grant runner SELECT and MODIFY")
+	must("GRANT MODIFY ON KEYSPACE daemon TO " + role)
+	time.Sleep(3 * time.Second)
+	if code, out := do(5*time.Second, env()); code != 0 || !strings.Contains(out, "it serves") || !strings.Contains(out, "it has stopped") {
+		t.Errorf("with all permissions: exit code %d: %s", code, out)
+	}
 }
 
 // run makes a run by the tool, which must be PASS and show its password nowhere.
