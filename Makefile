@@ -14,7 +14,7 @@ cluster_flags = $(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(IMAGE),--image=$(IM
 # What a run needs: containers bring Java and Cassandra, and a cluster of somebody else has them.
 run_deps = build $(if $(filter docker external,$(CLUSTER)),,deps)
 
-chaos_flags = $(if $(SEED),--seed=$(SEED)) $(if $(SYSTEM),'--system=$(SYSTEM)') $(cluster_flags) \
+chaos_flags = $(if $(SEED),--seed=$(SEED)) $(if $(SYSTEM),'--system=$(SYSTEM)') $(if $(SINK),--sink=$(SINK)) $(cluster_flags) \
 	$(if $(CONTENTION),--contention=$(CONTENTION)) $(if $(WORKERS),--workers=$(WORKERS)) $(if $(CLIENTS),--clients=$(CLIENTS)) \
 	$(if $(TTL),--ttl=$(TTL)) $(if $(DURATION),--duration=$(DURATION)) $(if $(KEEP),--keep) \
 	$(if $(PAXOS),--paxos=$(PAXOS)) $(external_flags) $(gate_flags)
@@ -32,13 +32,13 @@ gate_flags = $(if $(JUNIT),--junit=$(JUNIT)) $(if $(SUMMARY),--summary=$(SUMMARY
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@echo
-	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME|exec:CMD]'
+	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME|exec:CMD] [SINK=cassandra]'
 	@echo '             [CLUSTER=auto|local|docker|up|external] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s] [PAXOS=v1|v2|…]'
 	@echo '             [IMAGE=cassandra:5.0.6]     (of CLUSTER=docker: docs/docker.md)'
 	@echo '             [CONTACT_POINTS=host,host:port USERNAME= PASSWORD_FILE= DATACENTER= TLS=1 TLS_CA= …]     (of CLUSTER=external: docs/external-cluster.md)'
 	@echo '             [JUNIT=junit.xml] [SUMMARY=auto|FILE]     (of evidence too: docs/ci.md)'
-	@echo '  make evidence [SET=locks|smoke|paxos] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [RETRY=1] [FRESH=1]'
-	@echo '  make power [MUTANT=name,name] [RUNS=2] [SEEDS=1,2] [FRESH=1]'
+	@echo '  make evidence [SET=locks|smoke|paxos] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [SINK=] [RETRY=1] [FRESH=1]'
+	@echo '  make power [MUTANT=name,name] [SINK=] [RUNS=2] [SEEDS=1,2] [FRESH=1]'
 	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
 	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [ROUNDS=8] [CLUSTER=auto|local|docker|up]'
 	@echo '  make bench subject=jobs [SHARDS=4,1,16] [STEADY=5m] [RATE=1000] [ROUNDS=8|0]'
@@ -145,7 +145,7 @@ results: build ## Keep runs (RUNS="runs/…") in results/ and write RESULTS.md f
 	@$(BIN)/fencepost results $(RUNS)
 
 evidence_flags = $(if $(SEEDS),--seeds=$(SEEDS)) $(if $(FIRST),--first=$(FIRST)) $(if $(CONTENTION),--contention=$(CONTENTION)) \
-	$(if $(SCENARIOS),--scenarios=$(SCENARIOS)) $(cluster_flags) $(if $(FRESH),--fresh) $(if $(RETRY),--retry) $(gate_flags)
+	$(if $(SCENARIOS),--scenarios=$(SCENARIOS)) $(if $(SINK),--sink=$(SINK)) $(cluster_flags) $(if $(FRESH),--fresh) $(if $(RETRY),--retry) $(gate_flags)
 
 .PHONY: evidence
 evidence: $(run_deps) ## Run a set at several contentions under many seeds; goes on where it was stopped
@@ -153,7 +153,7 @@ evidence: $(run_deps) ## Run a set at several contentions under many seeds; goes
 
 .PHONY: power
 power: $(run_deps) ## Run every known-broken variant under its directed scenario; goes on where it was stopped
-	@$(BIN)/fencepost power $(if $(MUTANT),--mutant=$(MUTANT)) $(if $(RUNS),--times=$(RUNS)) $(if $(SEEDS),--seeds=$(SEEDS)) $(cluster_flags) $(if $(FRESH),--fresh)
+	@$(BIN)/fencepost power $(if $(MUTANT),--mutant=$(MUTANT)) $(if $(SINK),--sink=$(SINK)) $(if $(RUNS),--times=$(RUNS)) $(if $(SEEDS),--seeds=$(SEEDS)) $(cluster_flags) $(if $(FRESH),--fresh)
 
 .PHONY: soak
 soak: $(run_deps) ## Random runs for HOURS, until one is not PASS

@@ -130,7 +130,7 @@ func newEvidencePage(set string, all []evidence.Result) (*evidencePage, error) {
 func sortedResults(all []evidence.Result) []evidence.Result {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b evidence.Result) int {
-		return cmp.Or(cmp.Compare(a.Job.Scenario, b.Job.Scenario), cmp.Compare(a.Job.System, b.Job.System), cmp.Compare(contentionRank(a.Job.Contention), contentionRank(b.Job.Contention)),
+		return cmp.Or(cmp.Compare(a.Job.Scenario, b.Job.Scenario), cmp.Compare(a.Job.System, b.Job.System), cmp.Compare(a.Job.Sink, b.Job.Sink), cmp.Compare(contentionRank(a.Job.Contention), contentionRank(b.Job.Contention)),
 			cmp.Compare(a.Job.Seed, b.Job.Seed), cmp.Compare(a.Attempt, b.Attempt))
 	})
 	return all
@@ -144,8 +144,10 @@ func evidenceWord(v checker.Verdict) verdictWord {
 	return verdictWords(v)
 }
 
-func byScenario(r evidence.Result) string { return r.Job.Scenario + "|" + r.Job.System }
-func byLevel(r evidence.Result) string    { return byScenario(r) + "|" + r.Job.Contention }
+func byScenario(r evidence.Result) string {
+	return r.Job.Scenario + "|" + r.Job.System + "|" + r.Job.Sink
+}
+func byLevel(r evidence.Result) string { return byScenario(r) + "|" + r.Job.Contention }
 
 // evidenceGroups joins neighbours with the same key.
 func evidenceGroups(all []evidence.Result, key func(evidence.Result) string) [][]evidence.Result {
@@ -188,12 +190,24 @@ func matrixOf(g []evidence.Result, contentions []string) matrixRow {
 	return row
 }
 
-// scenarioName names the system too if it is not the core.
+// scenarioName names the system too if it is not the core, and the sink if one was chosen.
 func scenarioName(j evidence.Job) string {
-	if j.System == "core" {
-		return j.Scenario
+	name := j.Scenario
+	if j.System != "core" {
+		name += ", " + j.System
 	}
-	return j.Scenario + ", " + j.System
+	if j.Sink != "" {
+		name += ", sink " + j.Sink
+	}
+	return name
+}
+
+// systemName is the system, with the sink if one was chosen.
+func systemName(j evidence.Job) string {
+	if j.Sink == "" {
+		return j.System
+	}
+	return j.System + ", sink " + j.Sink
 }
 
 func worstOf(rs []evidence.Result) checker.Verdict {
@@ -222,7 +236,7 @@ func verdictsText(rs []evidence.Result) string {
 }
 
 func redID(r evidence.Result) string {
-	return fmt.Sprintf("r-%s-%s-%s-%d-%d", r.Job.Scenario, strings.ReplaceAll(r.Job.System, "/", "_"), r.Job.Contention, r.Job.Seed, r.Attempt)
+	return fmt.Sprintf("r-%s-%s%s-%s-%d-%d", r.Job.Scenario, strings.ReplaceAll(r.Job.System, "/", "_"), r.Job.Sink, r.Job.Contention, r.Job.Seed, r.Attempt)
 }
 
 func redOf(r evidence.Result, later []evidence.Result) redView {
@@ -291,7 +305,7 @@ func numbersOf(g []evidence.Result) numbersRow {
 		return durationText(spreadOf(vs).median)
 	}
 	return numbersRow{
-		Scenario: g[0].Job.Scenario, Contention: g[0].Job.Contention, System: g[0].Job.System, Verdicts: verdictsText(g), Runs: measure.FormatCount(len(g)),
+		Scenario: g[0].Job.Scenario, Contention: g[0].Job.Contention, System: systemName(g[0].Job), Verdicts: verdictsText(g), Runs: measure.FormatCount(len(g)),
 		Operations: measure.FormatCount(t.c.Operations), Cycles: measure.FormatCount(t.c.Cycles), Takeovers: measure.FormatCount(t.c.Takeovers), Stale: measure.FormatCount(t.c.StaleRefused),
 		Unknowns: unknownsText(t.c), Resends: measure.FormatCount(t.c.Resends), Lost: measure.FormatCount(t.c.LeasesLost),
 		Time: hours(t.took), Orphan: orphanText(t.orphan), Before: p99(before), During: p99(during), Bad: t.worst != checker.Pass,

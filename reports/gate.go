@@ -69,7 +69,7 @@ func (g GateRun) setting() string {
 	if i.Contention != "" {
 		parts = append(parts, i.Contention+" contention")
 	}
-	return strings.Join(append(parts, fmt.Sprintf("seed %d", i.Seed), "system "+i.System), ", ")
+	return strings.Join(append(parts, fmt.Sprintf("seed %d", i.Seed), "system "+i.SystemText()), ", ")
 }
 
 // fired lists the properties that are not well.

@@ -93,7 +93,7 @@ func (g GateRun) suite() (s junitSuite, took float64) {
 	if i := g.Info; i.Scenario != "" {
 		class += "." + i.Scenario
 		s.Properties = &junitFacts{[]junitFact{
-			{"scenario", i.Scenario}, {"seed", fmt.Sprint(i.Seed)}, {"system", i.System}, {"contention", i.Contention}, {"command", i.Command},
+			{"scenario", i.Scenario}, {"seed", fmt.Sprint(i.Seed)}, {"system", i.System}, {"sink", i.Sink}, {"contention", i.Contention}, {"command", i.Command},
 		}}
 		if g.Page != "" {
 			s.Properties.Facts = append(s.Properties.Facts, junitFact{"report", g.Page})

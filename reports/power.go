@@ -40,8 +40,8 @@ const EndToEndProperty = "P4"
 
 // Power sums results up by variant, in the order of systems. Of a job with
 // several attempts the last counts. Results of another scenario than the
-// variant's own do not count.
-func Power(systems []system.System, all []evidence.Result) []PowerRow {
+// variant's own, or with another sink than the named one ("": the default), do not count.
+func Power(systems []system.System, sink string, all []evidence.Result) []PowerRow {
 	last := map[evidence.Job]evidence.Result{}
 	for _, r := range all {
 		if old, ok := last[r.Job]; !ok || r.Attempt > old.Attempt {
@@ -53,7 +53,7 @@ func Power(systems []system.System, all []evidence.Result) []PowerRow {
 		row := PowerRow{System: s, Fired: map[string]int{}}
 		var mine []evidence.Result
 		for j, r := range last {
-			if j.System == s.Name && j.Scenario == s.Red.Scenario && j.Contention == s.Red.Contention {
+			if j.System == s.Name && j.Sink == sink && j.Scenario == s.Red.Scenario && j.Contention == s.Red.Contention {
 				mine = append(mine, r)
 			}
 		}

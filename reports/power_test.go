@@ -38,7 +38,7 @@ func TestPowerCountsKills(t *testing.T) {
 	failed := powerResult("two", 2, evidence.Error)
 	failed.Check, failed.Detection = nil, nil
 	rows := Power([]system.System{powerSystem("one", checker.Fail, "P7", "P8"), powerSystem("two", checker.Invalid, "P14"), powerSystem("three", checker.Fail, "P1")},
-		[]evidence.Result{
+		"", []evidence.Result{
 			powerResult("one", 1, checker.Fail, "P4", "P8"), // a kill
 			powerResult("one", 2, checker.Fail, "P4"),       // red by something else
 			old, again, // the last attempt counts
@@ -66,7 +66,7 @@ func TestPowerCountsKills(t *testing.T) {
 		}
 	}
 	md.Reset()
-	powerTables(&md, Power([]system.System{powerSystem("one", checker.Fail, "P7")}, nil))
+	powerTables(&md, Power([]system.System{powerSystem("one", checker.Fail, "P7")}, "", nil))
 	if !strings.Contains(md.String(), "No run") {
 		t.Errorf("without runs: %s", md.String())
 	}

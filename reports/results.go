@@ -35,7 +35,7 @@ func Results(runDirs, benchFiles []string, sets map[string][]evidence.Result, po
 	}
 	slices.SortFunc(runs, func(a, b resultRun) int {
 		return cmp.Or(cmp.Compare(a.info.Scenario, b.info.Scenario), cmp.Compare(contentionRank(a.info.Contention), contentionRank(b.info.Contention)),
-			cmp.Compare(a.info.TTL, b.info.TTL), cmp.Compare(a.info.System, b.info.System), cmp.Compare(a.info.Seed, b.info.Seed), cmp.Compare(a.info.Run, b.info.Run))
+			cmp.Compare(a.info.TTL, b.info.TTL), cmp.Compare(a.info.SystemText(), b.info.SystemText()), cmp.Compare(a.info.Seed, b.info.Seed), cmp.Compare(a.info.Run, b.info.Run))
 	})
 	var benches []BenchResult
 	for _, f := range benchFiles {
@@ -51,7 +51,7 @@ func Results(runDirs, benchFiles []string, sets map[string][]evidence.Result, po
 	md.WriteString("# Results\n\nGenerated from the files of kept runs; do not edit. How a verdict comes about and what the columns mean: docs/reading-a-report.md.\n")
 	evidenceTable(&md, sets)
 	coreTable(&md, runs)
-	rows := Power(system.Directed(), power)
+	rows := Power(system.Directed(), "", power)
 	brokenTable(&md, runs, rows)
 	powerTables(&md, rows)
 	if err := benchTables(&md, benches); err != nil {
@@ -224,10 +224,10 @@ func coreTable(md *strings.Builder, runs []resultRun) {
 	md.WriteString("Sums are over the runs of a row. Latencies are the p99 of waiting for a lock: the median over the runs, in brackets the least and the greatest.\n\n")
 	var rows [][]string
 	for _, g := range groups(runs, func(i rundir.Info) string {
-		return fmt.Sprint(i.Scenario, "|", i.Contention, "|", i.TTL, "|", i.System)
+		return fmt.Sprint(i.Scenario, "|", i.Contention, "|", i.TTL, "|", i.SystemText())
 	}) {
 		rows = append(rows, []string{
-			g.info.Scenario, g.info.System, g.info.Contention, measure.FormatDuration(g.info.TTL), fmt.Sprint(len(g.runs)), g.seeds(), g.verdicts(checker.Pass),
+			g.info.Scenario, g.info.SystemText(), g.info.Contention, measure.FormatDuration(g.info.TTL), fmt.Sprint(len(g.runs)), g.seeds(), g.verdicts(checker.Pass),
 			g.sum(func(c checker.Counts) int { return c.Cycles }), g.sum(func(c checker.Counts) int { return c.Takeovers }),
 			g.sum(func(c checker.Counts) int { return c.StaleRefused }), g.sum(func(c checker.Counts) int { return c.UnknownSettled }),
 			g.p99(func(r resultRun) float64 { return float64(r.before) }, durationText), g.p99(func(r resultRun) float64 { return float64(r.during) }, durationText),
@@ -333,7 +333,7 @@ func runList(md *strings.Builder, runs []resultRun) {
 	var rows [][]string
 	for _, r := range runs {
 		rows = append(rows, []string{
-			r.info.Run, r.info.System, string(r.verdict.Verdict), fmt.Sprint(r.verdict.Counts.Operations),
+			r.info.Run, r.info.SystemText(), string(r.verdict.Verdict), fmt.Sprint(r.verdict.Counts.Operations),
 			r.info.Versions["fencepost"], r.info.Versions["cassandra"], "`" + strings.ReplaceAll(r.info.Command, "`", "'") + "`",
 		})
 	}

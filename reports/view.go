@@ -88,6 +88,7 @@ func (r *run) facts() []fact {
 		{"scenario", orNone(i.Scenario)},
 		{"seed", fmt.Sprint(i.Seed)},
 		{"system", orNone(i.System)},
+		{"sink", orNone(i.Sink)},
 		{"cluster", orNone(i.Cluster)},
 		{"contention", contention(i)},
 		{"workers", workers(i)},

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fencepost/harness/osproc"
 	"fmt"
 	"net"
 	"os"
@@ -75,7 +76,7 @@ func (n *localNode) ProcessState() string {
 	if pid == 0 {
 		return ""
 	}
-	return ProcessLetter(pid)
+	return osproc.Letter(pid)
 }
 
 func (n *localNode) Start(ctx context.Context) error {
@@ -266,7 +267,7 @@ func (n *localNode) freeze(ctx context.Context, op string, from, to State, sig s
 	}
 	n.mu.Unlock()
 	if err == nil {
-		err = AwaitStopped(ctx, p.pid, to == Paused)
+		err = osproc.AwaitStopped(ctx, p.pid, to == Paused)
 	}
 	if err != nil {
 		return fmt.Errorf("cluster: %s %s: %w", op, n.name, err)

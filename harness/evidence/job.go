@@ -19,6 +19,8 @@ type Job struct {
 	Seed       uint64 `json:"seed"`
 	// System is the system under test: core, broken/NAME.
 	System string `json:"system"`
+	// Sink is what takes the effects, "" for the system's own.
+	Sink string `json:"sink,omitempty"`
 }
 
 // core is the system whose name is left out of file names and texts.
@@ -29,6 +31,9 @@ func (j Job) String() string {
 	if j.System != core {
 		s += " " + j.System
 	}
+	if j.Sink != "" {
+		s += " sink " + j.Sink
+	}
 	return s
 }
 
@@ -38,6 +43,9 @@ func (j Job) name() string {
 	if j.System != core {
 		s += "-" + strings.ReplaceAll(j.System, "/", "_")
 	}
+	if j.Sink != "" {
+		s += "-sink_" + j.Sink
+	}
 	return s
 }
 
@@ -45,7 +53,11 @@ var part = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
 // check refuses a job whose name could not be a file's.
 func (j Job) check() error {
-	for _, s := range append([]string{j.Scenario, j.Contention}, strings.Split(j.System, "/")...) {
+	parts := append([]string{j.Scenario, j.Contention}, strings.Split(j.System, "/")...)
+	if j.Sink != "" {
+		parts = append(parts, j.Sink)
+	}
+	for _, s := range parts {
 		if !part.MatchString(s) {
 			return fmt.Errorf("job %q: %q must be lower-case letters, digits and -", j, s)
 		}
@@ -53,10 +65,10 @@ func (j Job) check() error {
 	return nil
 }
 
-// compare sorts by scenario, contention, system, seed.
+// compare sorts by scenario, contention, system, sink, seed.
 func compare(a, b Job) int {
 	return cmp.Or(cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(rank(a.Contention), rank(b.Contention)), cmp.Compare(a.Contention, b.Contention),
-		cmp.Compare(a.System, b.System), cmp.Compare(a.Seed, b.Seed))
+		cmp.Compare(a.System, b.System), cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Seed, b.Seed))
 }
 
 func rank(contention string) int { return slices.Index([]string{"low", "medium", "high"}, contention) }

@@ -33,8 +33,7 @@ const (
 // Peers is where the links between workers begin.
 const Peers = "peers"
 
-// SinkHost is where the sink link of a user's own program leads; the sink of fencepost's
-// own workers is on the nodes.
+// SinkHost is where a worker's link to a sink leads that is a service, and not on the nodes.
 const SinkHost = "sink"
 
 // Node is where a worker's links lead.
@@ -66,7 +65,9 @@ type Config struct {
 	HistoryDir string
 	LogDir     string
 	// Login is what every worker is given to show to the cluster; nil: nothing.
-	Login    *login.Login
+	Login *login.Login
+	// Sink is where a sink that is a service listens, "ip:port"; "" for one on the nodes.
+	Sink     string
 	Recorder *history.Recorder // for crash notes
 	// Unexpected is called when a worker process ends that nobody killed or stopped.
 	Unexpected func(worker string, err error)
@@ -82,7 +83,6 @@ type Own struct {
 	Program own.Program
 	Control *own.Control
 	Offer   own.Offer
-	Sink    string // where the HTTP sink listens, "ip:port"
 }
 
 // Hit is a client standing at an armed point.
@@ -123,7 +123,7 @@ func New(cfg Config) (*Fleet, error) {
 	for i := range cfg.Workers {
 		w := &Worker{fleet: f, name: fmt.Sprintf("w%d", i+1), lock: map[string]string{}, sink: map[string]string{}, beat: map[string]string{}}
 		purposes := map[string]map[string]string{"": w.lock, SinkPurpose: w.sink}
-		if cfg.Own != nil {
+		if cfg.Sink != "" {
 			delete(purposes, SinkPurpose)
 			if err := w.linkSink(cfg); err != nil {
 				return nil, err

@@ -6,22 +6,10 @@ import (
 	"syscall"
 
 	"fencepost/harness/history"
-	"fencepost/harness/link"
+	"fencepost/harness/osproc"
 	"fencepost/harness/own"
 	"fencepost/harness/workload"
 )
-
-// linkSink makes the link by which a user's own program reaches the sink.
-func (w *Worker) linkSink(cfg Config) error {
-	l, err := cfg.Links.Add(link.Spec{
-		From: w.name, To: SinkHost, Purpose: SinkPurpose, Listen: cfg.ListenIP + ":0", Upstream: cfg.Own.Sink, Seed: cfg.Worker.Seed,
-	})
-	if err != nil {
-		return fmt.Errorf("link %s->%s: %w", w.name, SinkHost, err)
-	}
-	w.httpSink = "http://" + l.Addr()
-	return nil
-}
 
 // startOwn starts a user's own program. Its history has its header, and its end of the
 // control channel is an agent's, before it runs.
@@ -31,7 +19,7 @@ func (l *life) startOwn(cfg workload.Config, theirs *os.File) error {
 		theirs.Close()
 		return err
 	}
-	at := own.Places{Sink: w.httpSink, Control: prog.Control.URL(l.name)}
+	at := own.Places{Sink: "http://" + w.service, Control: prog.Control.URL(l.name)}
 	for _, n := range w.fleet.cfg.Nodes {
 		at.Nodes = append(at.Nodes, w.lock[n.IP])
 	}
@@ -48,7 +36,7 @@ func (l *life) startOwn(cfg workload.Config, theirs *os.File) error {
 	l.cmd = cmd
 	l.agent, err = prog.Control.Attach(l.name, cfg.History, prog.Offer.Points, theirs, func(err error) {
 		if w.fleet.cfg.Unexpected != nil {
-			w.fleet.cfg.Unexpected(l.name, fmt.Errorf("its history is malformed: %w%s", err, own.LastWords(l.log.Name())))
+			w.fleet.cfg.Unexpected(l.name, fmt.Errorf("its history is malformed: %w%s", err, osproc.LastWords(l.log.Name())))
 		}
 	})
 	if err != nil {
@@ -77,7 +65,7 @@ func (w *Worker) writeHeader(cfg workload.Config) error {
 // endOwn ends what a program that is gone has left behind, and waits until all that it
 // wrote is read.
 func (l *life) endOwn() {
-	_ = own.SignalGroup(l.cmd.Process.Pid, syscall.SIGKILL) // as a rule nobody is there
+	_ = osproc.SignalGroup(l.cmd.Process.Pid, syscall.SIGKILL) // as a rule nobody is there
 	l.conn.Close()
 	l.agent.Close()
 }
@@ -90,5 +78,5 @@ func (l *life) signal(sig syscall.Signal) error {
 	if !l.running() {
 		return os.ErrProcessDone
 	}
-	return own.SignalGroup(l.cmd.Process.Pid, sig)
+	return osproc.SignalGroup(l.cmd.Process.Pid, sig)
 }

@@ -138,7 +138,8 @@ func newOwnRig(t *testing.T, workers int, how string, tune func(*Config)) *rig {
 	r := &rig{dir: dir, unexpected: make(chan string, 10)}
 	links := link.NewFabric(link.Options{})
 	cfg := Config{
-		Own:     &Own{Name: "exec:test", Program: own.Program{Words: []string{exe, how}, Dir: dir}, Control: desk, Offer: own.Offer{Points: []control.Point{control.Holding}, Promises: []string{"P1", "P2"}}, Sink: effects.Addr()},
+		Own:     &Own{Name: "exec:test", Program: own.Program{Words: []string{exe, how}, Dir: dir}, Control: desk, Offer: own.Offer{Points: []control.Point{control.Holding}, Promises: []string{"P1", "P2"}}},
+		Sink:    effects.Addr(),
 		Workers: workers, Links: links, HistoryDir: dir, LogDir: dir, Recorder: rec,
 		Worker:     workload.Config{Run: "r", Clients: 1, Locks: []string{"l"}, TTL: time.Second},
 		Unexpected: func(life string, err error) { r.unexpected <- life + ": " + err.Error() },

@@ -16,6 +16,7 @@ import (
 	"fencepost/harness/control"
 	"fencepost/harness/history"
 	"fencepost/harness/link"
+	"fencepost/harness/osproc"
 	"fencepost/harness/own"
 	"fencepost/harness/workload"
 )
@@ -33,7 +34,7 @@ type Worker struct {
 	// serves is where the process listens for other workers, peers the link by
 	// which they reach it; "" for workers that none talk to.
 	serves, peers string
-	httpSink      string // of a user's own program: its link to the sink
+	service       string // its link to a sink that is one; "" if the sink is on the nodes
 
 	mu    sync.Mutex
 	lives int
@@ -78,6 +79,18 @@ func (w *Worker) listen(cfg Config, number int) error {
 		return fmt.Errorf("link %s->%s: %w", Peers, w.name, err)
 	}
 	w.peers = l.Addr()
+	return nil
+}
+
+// linkSink makes the worker's link to a sink that is a service.
+func (w *Worker) linkSink(cfg Config) error {
+	l, err := cfg.Links.Add(link.Spec{
+		From: w.name, To: SinkHost, Purpose: SinkPurpose, Listen: cfg.ListenIP + ":0", Upstream: cfg.Sink, Seed: cfg.Worker.Seed,
+	})
+	if err != nil {
+		return fmt.Errorf("link %s->%s: %w", w.name, SinkHost, err)
+	}
+	w.service = l.Addr()
 	return nil
 }
 
@@ -209,7 +222,7 @@ func (w *Worker) Start(ctx context.Context) error {
 // lastWords is what a worker said of its end, and where there is more.
 func (l *life) lastWords() string {
 	if l.agent != nil {
-		return own.LastWords(l.log.Name())
+		return osproc.LastWords(l.log.Name())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +251,7 @@ func (w *Worker) spawn() (*life, error) {
 	w.lives++
 	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), done: make(chan struct{}), clocks: make(chan control.Reading, 1)}
 	cfg := w.fleet.cfg.Worker
-	cfg.Worker, cfg.Life, cfg.LockNodes, cfg.SinkNodes, cfg.BeatNodes = w.name, l.name, w.lock, w.sink, w.beat
+	cfg.Worker, cfg.Life, cfg.LockNodes, cfg.SinkNodes, cfg.SinkAddr, cfg.BeatNodes = w.name, l.name, w.lock, w.sink, w.service, w.beat
 	cfg.History, cfg.AwaitLogin = w.fleet.historyFile(l.name), w.fleet.cfg.Login != nil
 	if cfg.Jobs != nil {
 		j := *cfg.Jobs

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"fencepost/harness/control"
+	"fencepost/harness/osproc"
 )
 
 // TaskTimeout bounds the tasks setup and seal.
@@ -94,7 +95,7 @@ func (p Program) RunSetup(ctx context.Context, vars []string, logDir string) (Of
 	}
 	o, err := parseOffer(out)
 	if err != nil {
-		return o, fmt.Errorf("task setup of %s: %w%s", p.Words[0], err, LastWords(log))
+		return o, fmt.Errorf("task setup of %s: %w%s", p.Words[0], err, osproc.LastWords(log))
 	}
 	return o, nil
 }
@@ -124,13 +125,13 @@ func (p Program) run(ctx context.Context, t Task, vars []string, logDir string) 
 	if err := cmd.Start(); err != nil {
 		return nil, "", fmt.Errorf("task %s: %w", t, err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = SignalGroup(cmd.Process.Pid, syscall.SIGKILL) })
+	stop := context.AfterFunc(ctx, func() { _ = osproc.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) })
 	err = cmd.Wait()
 	inTime := stop()
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil
 	}
-	_ = SignalGroup(cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+	_ = osproc.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) // what it left behind
 	switch {
 	case !inTime && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("it did not end within %s and was killed", TaskTimeout)
@@ -138,7 +139,7 @@ func (p Program) run(ctx context.Context, t Task, vars []string, logDir string) 
 		return nil, "", ctx.Err()
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("task %s of %s: %w%s", t, strings.Join(p.Words, " "), err, LastWords(log.Name()))
+		return nil, "", fmt.Errorf("task %s of %s: %w%s", t, strings.Join(p.Words, " "), err, osproc.LastWords(log.Name()))
 	}
 	return out.Bytes(), log.Name(), nil
 }

@@ -70,6 +70,7 @@ type Run struct {
 	About      string `json:"about,omitempty"`    // the scenario in a sentence
 	Seed       uint64 `json:"seed"`
 	System     string `json:"system,omitempty"`
+	Sink       string `json:"sink,omitempty"`       // what takes the effects; "" for a drill
 	Contention string `json:"contention,omitempty"` // "" for a drill
 	Paxos      string `json:"paxos,omitempty"`      // variant of the cluster
 	Backend    string `json:"backend"`              // of the cluster: local, up

@@ -165,6 +165,9 @@ func runText(r *Run) string {
 	if r.Contention == "" {
 		setting = "Paxos " + r.Paxos
 	}
+	if r.Sink != "" {
+		setting = "sink " + r.Sink + ", " + setting
+	}
 	return fmt.Sprintf("scenario %s, seed %d, system %s, %s\n  %s\n", r.Scenario, r.Seed, r.System, setting, r.About)
 }
 

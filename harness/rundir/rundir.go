@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -36,9 +37,10 @@ type Info struct {
 	Scenario   string        `json:"scenario"`
 	About      string        `json:"about"` // the scenario in a sentence
 	Seed       uint64        `json:"seed"`
-	System     string        `json:"system"`     // core, broken/NAME
-	Cluster    string        `json:"cluster"`    // local, up
-	Contention string        `json:"contention"` // low, medium, high
+	System     string        `json:"system"`         // core, broken/NAME
+	Sink       string        `json:"sink,omitempty"` // what takes the effects: cassandra …; "" in older runs, and of drills
+	Cluster    string        `json:"cluster"`        // local, up
+	Contention string        `json:"contention"`     // low, medium, high
 	Workers    int           `json:"workers"`
 	Clients    int           `json:"clients"` // a worker
 	Locks      int           `json:"locks"`
@@ -62,6 +64,14 @@ type Info struct {
 	// Notes are what weakens the verdict and is no fault of the run's: of a cluster
 	// that is not the harness's own.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// SystemText is the system with the sink, if that is another than it has by itself.
+func (i Info) SystemText() string {
+	if i.Sink == "" || i.Sink == "cassandra" || strings.HasPrefix(i.System, "exec:") {
+		return i.System
+	}
+	return i.System + ", sink " + i.Sink
 }
 
 // WriteJSON writes v as indented JSON, atomically.

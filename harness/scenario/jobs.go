@@ -12,7 +12,7 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
-	cassandrasink "fencepost/core/sink/cassandra"
+	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
@@ -45,7 +45,7 @@ type backlog interface {
 	coordinator(ctx context.Context) (string, error)
 	// seal sees to it that no late request changes anything any more, and writes what
 	// is left into the history.
-	seal(ctx context.Context, fenced *cassandrasink.Sink) error
+	seal(ctx context.Context, fenced sink.Sink) error
 }
 
 func (r *runner) backlog() backlog {
@@ -138,7 +138,7 @@ const sealsAtOnce = 16
 
 // seal seals every shard, as locks are sealed, then reads all of its rows, and then
 // seals the sink's resource of each job that was ever claimed.
-func (r jobsByShard) seal(ctx context.Context, fenced *cassandrasink.Sink) error {
+func (r jobsByShard) seal(ctx context.Context, fenced sink.Sink) error {
 	shards := cassandra.NewShards(r.db)
 	ids := r.plan.shards()
 	var claimed []claimedJob

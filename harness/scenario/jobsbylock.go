@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fencepost/core/job"
-	cassandrasink "fencepost/core/sink/cassandra"
+	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/worker"
 	"fencepost/harness/history"
@@ -56,7 +56,7 @@ func (r jobsByLock) open(ctx context.Context) (bool, error) {
 
 // seal writes all rows into the history, and then seals each job's lock and the sink's
 // resource of its effects. Tokens do not rise here: the seal's is above all of them.
-func (r jobsByLock) seal(ctx context.Context, fenced *cassandrasink.Sink) error {
+func (r jobsByLock) seal(ctx context.Context, fenced sink.Sink) error {
 	top, err := lockperjob.TopToken(ctx, r.db)
 	if err != nil {
 		return fmt.Errorf("read the counter of tokens: %w", err)

@@ -16,6 +16,7 @@ import (
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
 	"fencepost/harness/httpsink"
+	"fencepost/harness/osproc"
 	"fencepost/harness/own"
 	"fencepost/harness/rundir"
 	"fencepost/harness/system"
@@ -32,14 +33,15 @@ type ownRun struct {
 	sink     *httpsink.Server
 }
 
-// ownError is why a user's program cannot be gone on with.
-type ownError struct{ error }
+// brokenError is why a run cannot be gone on with: its user's program, or its sink, is
+// broken.
+type brokenError struct{ error }
 
-func (e *ownError) Unwrap() error { return e.error }
+func (e *brokenError) Unwrap() error { return e.error }
 
-// broken is the error of a user's program that ended the run, or nil.
+// broken is what broke and ended the run, or nil.
 func broken(ctx context.Context) error {
-	var e *ownError
+	var e *brokenError
 	if errors.As(context.Cause(ctx), &e) {
 		return e
 	}
@@ -88,7 +90,7 @@ func (r *runner) setUpOwn(ctx context.Context, settings workload.Config) (*fleet
 	if o.sink, err = httpsink.Listen(httpsink.New(r.noteLedger), "127.0.0.1"); err != nil {
 		return nil, err
 	}
-	return &fleet.Own{Name: r.opt.System.Name, Program: o.program, Control: o.control, Offer: offer, Sink: o.sink.Addr()}, nil
+	return &fleet.Own{Name: r.opt.System.Name, Program: o.program, Control: o.control, Offer: offer}, nil
 }
 
 // offered refuses a plan with points at which the program does not ask.
@@ -139,7 +141,7 @@ func (r *runner) records(ctx context.Context, limit time.Duration) error {
 			if time.Now().After(deadline) {
 				log := filepath.Join(r.dir, rundir.LogDir, w.Life()+".log")
 				return fmt.Errorf("%s has been ready for more than %s and has recorded no operation: its file %s has nothing but the header%s",
-					w.Life(), limit, filepath.Join(r.dir, rundir.HistoryDir, w.Life()+".jsonl"), own.LastWords(log))
+					w.Life(), limit, filepath.Join(r.dir, rundir.HistoryDir, w.Life()+".jsonl"), osproc.LastWords(log))
 			}
 			if err := pause(ctx, 50*time.Millisecond); err != nil {
 				return err

@@ -144,7 +144,7 @@ func TestBroken(t *testing.T) {
 	if broken(ctx) != nil {
 		t.Error("it is not over")
 	}
-	cancel(&ownError{errors.New("w1.1: exit status 3")})
+	cancel(&brokenError{errors.New("w1.1: exit status 3")})
 	if err := broken(ctx); err == nil || err.Error() != "w1.1: exit status 3" {
 		t.Errorf("%v", err)
 	}
@@ -178,7 +178,7 @@ func TestMuteProgram(t *testing.T) {
 	}
 	links := link.NewFabric(link.Options{})
 	f, err := fleet.New(fleet.Config{
-		Own:     &fleet.Own{Program: own.Program{Words: []string{exe}, Dir: dir}, Control: desk, Sink: effects.Addr()},
+		Own: &fleet.Own{Program: own.Program{Words: []string{exe}, Dir: dir}, Control: desk}, Sink: effects.Addr(),
 		Workers: 1, Links: links, HistoryDir: filepath.Join(dir, rundir.HistoryDir), LogDir: filepath.Join(dir, rundir.LogDir),
 		Worker: workload.Config{Run: "r", Clients: 1, Locks: []string{"l"}, TTL: time.Second},
 	})

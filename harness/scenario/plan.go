@@ -14,6 +14,7 @@ import (
 
 	"fencepost/core/store"
 	"fencepost/harness/fault"
+	"fencepost/harness/sinks"
 	"fencepost/harness/system"
 	"fencepost/harness/workload"
 )
@@ -42,13 +43,14 @@ type Overrides struct {
 	Workers    int
 	Clients    int
 	TTL        time.Duration
+	Sink       string        // see package sinks
 	Duration   time.Duration // of each of the phases before, fault, recover
 }
 
 // Apply checks and applies the overrides.
 func (s *Spec) Apply(o Overrides) error {
 	if s.Drill != "" && o != (Overrides{}) {
-		return errors.New("it has no workers and phases that contention, workers, clients, ttl or duration could change")
+		return errors.New("it has no workers and phases that contention, workers, clients, ttl, sink or duration could change")
 	}
 	if o.Contention != "" {
 		if err := ValidContention(o.Contention); err != nil {
@@ -68,6 +70,12 @@ func (s *Spec) Apply(o Overrides) error {
 	if o.TTL > 0 {
 		s.Workload.TTL = Duration(o.TTL)
 	}
+	if o.Sink != "" {
+		if _, err := sinks.Find(o.Sink); err != nil {
+			return err
+		}
+		s.Workload.Sink = o.Sink
+	}
 	if o.Duration > 0 {
 		d := Duration(o.Duration)
 		s.Phases.Before, s.Phases.Fault, s.Phases.Recover = d, d, d
@@ -77,6 +85,11 @@ func (s *Spec) Apply(o Overrides) error {
 
 // Suits says why a system cannot be run by the scenario, nil if it can.
 func (s *Spec) Suits(sys system.System) error {
+	if s.Drill == "" {
+		if _, err := sinks.Of(s.Workload.Sink, sys); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
 	switch {
 	case s.Drill != "" && sys.Variant != "":
 		return fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", s.Name, sys.Name)
@@ -94,6 +107,12 @@ func (s *Spec) Suits(sys system.System) error {
 		}
 	}
 	return nil
+}
+
+// sinkName is the sink that a run of a system has.
+func (s *Spec) sinkName(sys system.System) string {
+	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
+	return k.Name
 }
 
 // NewPlan draws what is random in s from the seed. nodes are the cluster's.

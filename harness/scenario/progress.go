@@ -43,7 +43,7 @@ func newTeller(log *progress.Log) *teller {
 // begin makes the run's file.
 func (t *teller) begin(dir string, info rundir.Info) error {
 	return t.log.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{
-		Name: info.Run, Scenario: info.Scenario, About: info.About, Seed: info.Seed, System: info.System,
+		Name: info.Run, Scenario: info.Scenario, About: info.About, Seed: info.Seed, System: info.System, Sink: info.Sink,
 		Contention: info.Contention, Backend: info.Cluster, Paxos: info.Versions["paxos_variant"], Dir: dir, Command: info.Command, ReplayOf: info.ReplayOf,
 	})
 }

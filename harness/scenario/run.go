@@ -73,6 +73,7 @@ type runner struct {
 	db       *cassandra.DB // the harness's own session, past all links
 	made     bool          // the keyspace, or some of it
 	base     cassandra.Config
+	sink     runSink
 	own      *ownRun     // nil for fencepost's own workers
 	abort    func(error) // ends the run: what it drives cannot be gone on with
 	probes   probes
@@ -157,6 +158,9 @@ func (r *runner) makeDir() error {
 		Command: r.opt.Command, ReplayOf: r.opt.ReplayOf, Versions: r.opt.Versions, Machine: rundir.Machine(),
 		Notes: cluster.AccessTo(r.opt.Cluster).Notes,
 	}
+	if s.Drill == "" {
+		r.info.Sink = s.sinkName(r.opt.System)
+	}
 	if j := s.Workload.Jobs; j != nil {
 		r.info.Clients, r.info.Hold = 0, 0
 		r.info.Shards, r.info.JobRate = s.Workload.Shards(), j.Rate
@@ -204,12 +208,18 @@ func (r *runner) setUp(ctx context.Context) error {
 	}
 	r.probes.base = r.base
 	r.env.Read = r.readThrough
+	if r.opt.System.Command == nil {
+		if err := r.startSink(ctx); err != nil {
+			return err
+		}
+	}
 	cfg := r.fleetConfig(nodes, links)
 	if r.opt.System.Command != nil {
 		if cfg.Own, err = r.setUpOwn(ctx, cfg.Worker); err != nil {
 			return err
 		}
-		cfg.Unexpected = func(life string, err error) { r.abort(&ownError{fmt.Errorf("%s: %w", life, err)}) }
+		cfg.Sink = r.own.sink.Addr()
+		cfg.Unexpected = func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) }
 	}
 	f, err := fleet.New(cfg)
 	if err != nil {
@@ -226,14 +236,14 @@ func (r *runner) setUp(ctx context.Context) error {
 func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Config {
 	s := r.plan.Spec
 	return fleet.Config{
-		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, Login: cluster.AccessTo(r.opt.Cluster).Login,
+		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir), Recorder: r.rec,
 		Unexpected: func(life string, err error) { r.progress.problem("worker %s ended unexpectedly: %v", life, err) },
 		Worker: workload.Config{
 			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises, Seed: r.plan.Seed, Clients: s.Workload.Clients,
 			Locks: r.plan.Locks, Own: s.Workload.Contention == Low,
 			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
-			Jobs:       r.plan.jobs(),
+			Jobs: r.plan.jobs(), Sink: r.sink.kind.Name,
 			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
 		},
 	}
@@ -412,6 +422,7 @@ func (r *runner) tearDown() error {
 	if r.env != nil {
 		errs = append(errs, r.env.WorkerLinks.Close())
 	}
+	errs = append(errs, r.sink.close())
 	r.probes.close()
 	errs = append(errs, r.keepNodeLogs())
 	if r.db != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"fencepost/core/sink"
-	cassandrasink "fencepost/core/sink/cassandra"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/history"
@@ -28,7 +27,7 @@ func (r *runner) seal(ctx context.Context) error {
 	if r.own != nil {
 		return r.own.seal(ctx)
 	}
-	fenced := cassandrasink.New(r.db, cassandrasink.Options{})
+	fenced := sink.Sink(r.sink.client)
 	if r.plan.Queue != "" {
 		return r.backlog().seal(ctx, fenced)
 	}
@@ -166,7 +165,7 @@ func (r *runner) reading(ctx context.Context, key string, read func(context.Cont
 
 // sealResource raises a resource above every token handed out, reads its value
 // and copies its ledger into the history.
-func (r *runner) sealResource(ctx context.Context, fenced *cassandrasink.Sink, res, issuer string, token int64) error {
+func (r *runner) sealResource(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) error {
 	if err := r.closeResource(ctx, fenced, res, issuer, token); err != nil {
 		return err
 	}

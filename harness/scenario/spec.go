@@ -88,6 +88,8 @@ type Workload struct {
 	TTL        Duration `yaml:"ttl"`        // default 6s
 	Hold       Duration `yaml:"hold"`       // mean time in the critical section; default 20ms
 	Think      Duration `yaml:"think"`      // mean pause between cycles; default 10ms
+	// Sink is what takes the effects (package sinks): "" is the system's own, cassandra.
+	Sink string `yaml:"sink,omitempty"`
 	// Jobs makes it the job workload instead of the lock workload; clients, hold
 	// and think then mean nothing.
 	Jobs *Jobs `yaml:"jobs,omitempty"`

@@ -15,6 +15,7 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/history"
 	"fencepost/harness/paxos"
+	"fencepost/harness/sinks"
 	"fencepost/harness/system"
 )
 
@@ -106,6 +107,9 @@ func (s *Spec) validate() error {
 	}
 	if w.TTL.D() < time.Second {
 		return fmt.Errorf("workload: ttl %s is below 1s, which is the resolution of a busy machine", w.TTL.D())
+	}
+	if _, err := sinks.Find(w.Sink); err != nil {
+		return fmt.Errorf("workload: %w", err)
 	}
 	if err := w.validateJobs(); err != nil {
 		return fmt.Errorf("workload: jobs: %w", err)

@@ -208,7 +208,7 @@ func (e *Entry) told() []setting {
 		rate = fmt.Sprintf("%g jobs/s", i.JobRate)
 	}
 	return []setting{
-		{"scenario", i.Scenario}, {"system", i.System}, {"seed", strconv.FormatUint(i.Seed, 10)}, {"contention", i.Contention}, {"cluster", i.Cluster},
+		{"scenario", i.Scenario}, {"system", i.System}, {"sink", i.Sink}, {"seed", strconv.FormatUint(i.Seed, 10)}, {"contention", i.Contention}, {"cluster", i.Cluster},
 		{"workers", num(i.Workers)}, {"clients a worker", num(i.Clients)}, {"locks", num(i.Locks)}, {"shards", num(i.Shards)}, {"jobs enqueued", rate},
 		{"lease TTL", dur(i.TTL)}, {"hold time", dur(i.Hold)}, {"replay of", i.ReplayOf}, {"interrupted", i.Interrupted},
 	}

@@ -33,6 +33,7 @@ var filters = []filter{
 	{"verdict", "Verdict", func(e *Entry) string { return string(e.State) }},
 	{"scenario", "Scenario", func(e *Entry) string { return e.Info.Scenario }},
 	{"system", "System", func(e *Entry) string { return e.Info.System }},
+	{"sink", "Sink", func(e *Entry) string { return e.Info.Sink }},
 	{"contention", "Contention", func(e *Entry) string { return e.Info.Contention }},
 	{"backend", "Cluster", func(e *Entry) string { return e.Info.Cluster }},
 	{"commit", "Commit", (*Entry).Commit},
@@ -204,7 +205,7 @@ func (q Query) Narrowed() bool {
 func (e *Entry) words() string {
 	i := e.Info
 	parts := []string{
-		e.Name, string(e.State), i.Scenario, i.About, i.System, i.Contention, i.Cluster, fmt.Sprintf("seed=%d", i.Seed), i.Command, i.ReplayOf,
+		e.Name, string(e.State), i.Scenario, i.About, i.System, i.Sink, i.Contention, i.Cluster, fmt.Sprintf("seed=%d", i.Seed), i.Command, i.ReplayOf,
 		e.Summary, e.Commit(), e.Problem, strings.Join(e.Failed, " "), strings.Join(e.Problems, " "),
 	}
 	return strings.ToLower(strings.Join(parts, "\n"))

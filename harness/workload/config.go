@@ -46,11 +46,15 @@ type Config struct {
 	// control channel, and is then in Login; secrets are in no environment.
 	AwaitLogin bool         `json:"await_login,omitempty"`
 	Login      *login.Login `json:"-"`
+	// Sink is the kind of the sink (package sinks), "" for the default.
+	Sink string `json:"sink,omitempty"`
+	// SinkAddr is this worker's own link to a sink that is a service, "" for one on the nodes.
+	SinkAddr string `json:"sink_addr,omitempty"`
 	// LockNodes, SinkNodes and BeatNodes map a node's IP to the address of this
-	// worker's own link to it, for the lock store, for the sink, and with jobs for
-	// heartbeats.
+	// worker's own link to it, for the lock store, for a sink on the nodes, and with
+	// jobs for heartbeats.
 	LockNodes map[string]string `json:"lock_nodes"`
-	SinkNodes map[string]string `json:"sink_nodes"`
+	SinkNodes map[string]string `json:"sink_nodes,omitempty"`
 	BeatNodes map[string]string `json:"beat_nodes,omitempty"`
 	History   string            `json:"history"` // the file to create
 }

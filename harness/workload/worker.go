@@ -15,14 +15,15 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/lock"
 	"fencepost/core/sink"
-	cassandrasink "fencepost/core/sink/cassandra"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
 	"fencepost/harness/control"
 	"fencepost/harness/history"
 	"fencepost/harness/login"
+	"fencepost/harness/sinks"
 	"fencepost/harness/system/lockperjob"
+	"fencepost/harness/system/unfenced"
 )
 
 // Hooks are where a known-broken variant takes hold; a nil hook changes
@@ -33,7 +34,7 @@ type Hooks struct {
 	Locks    func(Config, *cassandra.DB, store.Locks) store.Locks
 	Locker   func(Config, *cassandra.DB, Locker) Locker
 	Observer func(Config, lock.Observer) lock.Observer
-	Sink     func(Config, *cassandra.DB, sink.Sink) sink.Sink
+	Sink     func(Config, unfenced.Writer, sink.Sink) sink.Sink
 	Recorder func(Config, Recorder) Recorder
 	// The rest is the job workload's. Tasks decorates what runs hand their effects
 	// to, where they are not recorded yet; Sink does so where they are.
@@ -55,7 +56,6 @@ type process struct {
 	clock  *Clock
 	leases clock.Clock
 	lockDB *cassandra.DB
-	sinkDB *cassandra.DB
 	sink   sink.Sink
 	gate   *control.Gate
 	counts *counters
@@ -102,16 +102,13 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 		return fmt.Errorf("lock store: %w", err)
 	}
 	defer p.lockDB.Close()
-	if p.sinkDB, err = open(ctx, cfg, cfg.SinkNodes, p.rec, p.clock); err != nil {
+	effects, err := p.openSink(ctx)
+	if err != nil {
 		return fmt.Errorf("sink: %w", err)
 	}
-	defer p.sinkDB.Close()
-	p.sink = cassandrasink.New(p.sinkDB, cassandrasink.Options{RequestTimeout: cfg.TTL / 6})
-	if cfg.Scheduler == lockperjob.Name {
-		p.sink = lockperjob.NewSink(p.sinkDB, cfg.TTL/6)
-	}
+	defer effects.Close()
 	if hooks.Sink != nil {
-		p.sink = hooks.Sink(cfg, p.sinkDB, p.sink)
+		p.sink = hooks.Sink(cfg, effects, p.sink)
 	}
 
 	runCtx, stop := context.WithCancel(ctx)
@@ -137,6 +134,29 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 		return err
 	}
 	return conn.Send(control.Message{Cmd: control.CmdStopped, Stats: p.counts.stats()})
+}
+
+// openSink connects to the sink by this worker's own links.
+func (p *process) openSink(ctx context.Context) (sinks.Client, error) {
+	kind, err := sinks.Find(p.cfg.Sink)
+	if err != nil {
+		return nil, err
+	}
+	timeout := p.cfg.TTL / 6
+	c, err := kind.Open(ctx, sinks.Place{
+		Nodes: func(ctx context.Context) (*cassandra.DB, error) {
+			return open(ctx, p.cfg, p.cfg.SinkNodes, p.rec, p.clock)
+		},
+		Addr: p.cfg.SinkAddr, Timeout: timeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.sink = c
+	if nodes, ok := c.(*sinks.OnNodes); ok && p.cfg.Scheduler == lockperjob.Name {
+		p.sink = lockperjob.NewSink(nodes.DB, timeout)
+	}
+	return c, nil
 }
 
 func (p *process) load(ctx context.Context) (load, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"fencepost/harness/cluster"
+	"fencepost/harness/osproc"
 )
 
 const (
@@ -174,7 +175,7 @@ func (n *node) ProcessState() string {
 // letter is the state of the process, from /proc or from the daemon's ps.
 func (n *node) letter(ctx context.Context, l *life) (string, error) {
 	if l.visible {
-		return cluster.ProcessLetter(l.pid), nil
+		return osproc.Letter(l.pid), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -198,7 +199,7 @@ func topLetter(rows [][]string, pid int) (string, error) {
 // awaitStopped returns when the process is stopped (want true), or is not.
 func (n *node) awaitStopped(ctx context.Context, l *life, want bool) error {
 	if l.visible {
-		return cluster.AwaitStopped(ctx, l.pid, want)
+		return osproc.AwaitStopped(ctx, l.pid, want)
 	}
 	tick := time.NewTicker(statePoll)
 	defer tick.Stop()

@@ -19,6 +19,7 @@ import (
 	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
 	"fencepost/harness/scenario"
+	"fencepost/harness/sinks"
 	"fencepost/harness/system"
 	"fencepost/reports"
 )
@@ -39,6 +40,9 @@ type chaosFlags struct {
 }
 
 const defaultNodes = 3
+
+// sinkUsage is the help of --sink, of whatever command has it.
+var sinkUsage = "what takes the effects: " + strings.Join(sinks.Names(), ", ") + " (default: the scenario's, or the system's own, " + sinks.Names()[0] + ")"
 
 func newChaosCmd() *cobra.Command {
 	var f chaosFlags
@@ -77,6 +81,7 @@ input; the worst of several (docs/ci.md).`,
 	fl.IntVar(&f.override.Workers, "workers", 0, "number of worker processes (default: the scenario's)")
 	fl.IntVar(&f.override.Clients, "clients", 0, "number of clients a worker (default: the scenario's)")
 	fl.DurationVar(&f.override.TTL, "ttl", 0, "lease time (default: the scenario's)")
+	fl.StringVar(&f.override.Sink, "sink", "", sinkUsage)
 	f.gate.flags(fl)
 	jsonOutput(fl)
 	fl.DurationVar(&f.override.Duration, "duration", 0, "length of each of the phases before, fault, recover (default: the scenario's)")
@@ -118,18 +123,18 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		if err != nil {
 			return nil, usageError(err)
 		}
-		if err := spec.Suits(sys); err != nil {
-			if names == "all" && (sys.Scheduler != "" || sys.Command != nil) {
-				continue
-			}
-			return nil, usageError(err)
-		}
 		override := f.override
 		if spec.Drill != "" && names == "all" {
 			override = scenario.Overrides{} // they are meant for the others
 		}
 		if err := spec.Apply(override); err != nil {
 			return nil, usageError(fmt.Errorf("%s: %w", spec.Name, err))
+		}
+		if err := spec.Suits(sys); err != nil {
+			if names == "all" && (sys.Scheduler != "" || sys.Command != nil) {
+				continue
+			}
+			return nil, usageError(err)
 		}
 		plan, err := scenario.NewPlan(*spec, f.seed, sys.Name, defaultNodes)
 		if err != nil {
@@ -352,6 +357,9 @@ func (f chaosFlags) command(j job) string {
 		s += " SYSTEM='" + j.sys.Name + "'"
 	case j.sys.Name != system.Core:
 		s += " SYSTEM=" + j.sys.Name
+	}
+	if sink := j.plan.Spec.Workload.Sink; sink != "" {
+		s += " SINK=" + sink
 	}
 	if f.override.Workers > 0 {
 		s += fmt.Sprintf(" WORKERS=%d", f.override.Workers)

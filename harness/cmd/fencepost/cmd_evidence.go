@@ -16,6 +16,7 @@ import (
 	"fencepost/harness/cluster"
 	"fencepost/harness/evidence"
 	"fencepost/harness/scenario"
+	"fencepost/harness/system"
 	"fencepost/reports"
 )
 
@@ -23,6 +24,7 @@ import (
 type evidenceFlags struct {
 	runner
 	set, scenarios, contention string
+	sink                       string
 	seeds                      int
 	first                      uint64
 	fresh, retry               bool
@@ -49,6 +51,7 @@ input; of all results of the set, old and new, the worst.`,
 	fl.StringVar(&f.set, "set", "locks", "the set: "+strings.Join(setNames(), ", "))
 	fl.StringVar(&f.scenarios, "scenarios", "", "of the set only these, with commas between")
 	fl.StringVar(&f.contention, "contention", "medium,high", "contentions, with commas between; a scenario that was not made for them runs at its own")
+	fl.StringVar(&f.sink, "sink", "", sinkUsage)
 	fl.IntVar(&f.seeds, "seeds", 5, "number of seeds")
 	fl.Uint64Var(&f.first, "first", 1, "the first seed")
 	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; a stored PASS is replaced, anything else stays beside the new result")
@@ -84,7 +87,13 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 	if f.seeds < 1 || f.seeds > 100_000 {
 		return usageError(fmt.Errorf("--seeds=%d: 1 to 100000", f.seeds))
 	}
+	if scenarios, err = withSink(scenarios, f.sink, f.scenarios != ""); err != nil {
+		return usageError(err)
+	}
 	jobs := evidence.Jobs(scenarios, contentions, f.first, f.seeds)
+	for i := range jobs {
+		jobs[i].Sink = f.sink
+	}
 	if err := f.resolve(ctx, f.set); err != nil {
 		return err
 	}
@@ -200,6 +209,43 @@ func chosen(setName, only, contention string) ([]evidence.Scenario, []string, er
 		}
 	}
 	return mine, contentions, nil
+}
+
+// withSink leaves out the scenarios that cannot have a sink ("": their own); those that
+// somebody named have to.
+func withSink(all []evidence.Scenario, sink string, named bool) ([]evidence.Scenario, error) {
+	if sink == "" {
+		return all, nil
+	}
+	core, err := system.Find(system.Core)
+	if err != nil {
+		return nil, err
+	}
+	var out []evidence.Scenario
+	var first error
+	for _, e := range all {
+		s, err := scenario.Load(e.Name)
+		if err != nil {
+			return nil, err
+		}
+		if err = s.Apply(scenario.Overrides{Sink: sink}); err != nil {
+			err = fmt.Errorf("%s: %w", s.Name, err)
+		} else {
+			err = s.Suits(core)
+		}
+		switch {
+		case err == nil:
+			out = append(out, e)
+		case named:
+			return nil, err
+		case first == nil:
+			first = err
+		}
+	}
+	if len(out) == 0 {
+		return nil, first
+	}
+	return out, nil
 }
 
 // noContention stands for the contention of a scenario that has no clients to compete.

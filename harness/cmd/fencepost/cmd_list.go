@@ -9,6 +9,7 @@ import (
 
 	"fencepost/harness/fault"
 	"fencepost/harness/scenario"
+	"fencepost/harness/sinks"
 	"fencepost/harness/system"
 )
 
@@ -16,7 +17,7 @@ func newListCmd() *cobra.Command {
 	var markdown bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List scenarios, faults and systems under test",
+		Short: "List scenarios, faults, systems under test and sinks",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if markdown {
@@ -47,6 +48,10 @@ func newListCmd() *cobra.Command {
 				fmt.Fprintf(w, "%s\t%s; %s by %s under %s, %s contention\n", name, s.About, s.Red.Verdict, strings.Join(s.Red.Properties, " or "), s.Red.Scenario, s.Red.Contention)
 			}
 			fmt.Fprintf(w, "%sCMD\ta program of your own, in whatever language (docs/own-system.md)\n", system.Exec)
+			fmt.Fprintln(w, "\t\nSINK\tWHAT TAKES THE EFFECTS")
+			for _, k := range sinks.Kinds() {
+				fmt.Fprintf(w, "%s\t%s\n", k.Name, k.About)
+			}
 			if err := w.Flush(); err != nil {
 				return err
 			}

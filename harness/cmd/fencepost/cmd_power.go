@@ -18,6 +18,7 @@ import (
 	"fencepost/harness/evidence"
 	"fencepost/harness/history"
 	"fencepost/harness/rundir"
+	"fencepost/harness/sinks"
 	"fencepost/harness/system"
 	"fencepost/reports"
 )
@@ -26,6 +27,7 @@ import (
 type powerFlags struct {
 	runner
 	mutants, seeds string
+	sink           string
 	times          int
 	fresh, explain bool
 }
@@ -56,6 +58,7 @@ there is no such run.`,
 	fl.StringVar(&f.mutants, "mutant", "", "only these variants, with commas between (default: all)")
 	fl.IntVar(&f.times, "times", 2, "runs of each variant, under the seeds 1, 2, …")
 	fl.StringVar(&f.seeds, "seeds", "", "these seeds instead, with commas between")
+	fl.StringVar(&f.sink, "sink", "", sinkUsage)
 	fl.BoolVar(&f.explain, "explain", false, "run nothing; say how well the kept red runs of the variants are explained")
 	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; old results stay beside the new ones, which count")
 	return cmd
@@ -79,6 +82,15 @@ func (f powerFlags) jobs() ([]system.System, []evidence.Job, error) {
 			mine = append(mine, all[i])
 		}
 	}
+	var whole []system.System
+	for _, s := range mine {
+		if _, err := sinks.Of(f.sink, s); err == nil {
+			whole = append(whole, s)
+		} else if _, unknown := sinks.Find(f.sink); f.mutants != "" || unknown != nil {
+			return nil, nil, err
+		}
+	}
+	mine = whole
 	if f.times < 1 || f.times > 1000 {
 		return nil, nil, fmt.Errorf("--times=%d: 1 to 1000", f.times)
 	}
@@ -99,7 +111,7 @@ func (f powerFlags) jobs() ([]system.System, []evidence.Job, error) {
 	var jobs []evidence.Job
 	for _, seed := range seeds {
 		for _, s := range mine {
-			jobs = append(jobs, evidence.Job{Scenario: s.Red.Scenario, Contention: s.Red.Contention, Seed: seed, System: s.Name})
+			jobs = append(jobs, evidence.Job{Scenario: s.Red.Scenario, Contention: s.Red.Contention, Seed: seed, System: s.Name, Sink: f.sink})
 		}
 	}
 	return mine, jobs, nil
@@ -138,13 +150,13 @@ func (f powerFlags) run(cmd *cobra.Command) error {
 		if err != nil {
 			return errors.Join(loopErr, err)
 		}
-		return judgePower(out, mine, all, loopErr)
+		return judgePower(out, mine, f.sink, all, loopErr)
 	})
 }
 
 // judgePower prints the tables and makes the exit code.
-func judgePower(out io.Writer, mine []system.System, all []evidence.Result, loopErr error) error {
-	rows := reports.Power(mine, all)
+func judgePower(out io.Writer, mine []system.System, sink string, all []evidence.Result, loopErr error) error {
+	rows := reports.Power(mine, sink, all)
 	reports.PrintPower(out, rows)
 	if loopErr != nil {
 		return &exitError{code: 2, err: fmt.Errorf("%w\n  what was done is stored; the same command (without --fresh) goes on from there", loopErr)}

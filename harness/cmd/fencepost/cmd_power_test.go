@@ -65,7 +65,7 @@ func TestJudgePower(t *testing.T) {
 		"the loop was stopped": {[]evidence.Result{result(s.Red.Verdict, s.Red.Properties[0])}, evidence.ErrInterrupted, 2},
 	} {
 		var out bytes.Buffer
-		err := judgePower(&out, []system.System{s}, c.all, c.loopErr)
+		err := judgePower(&out, []system.System{s}, "", c.all, c.loopErr)
 		code := 0
 		var exit *exitError
 		if errors.As(err, &exit) {

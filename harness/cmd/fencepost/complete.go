@@ -12,6 +12,7 @@ import (
 	"fencepost/harness/evidence"
 	"fencepost/harness/rundir"
 	"fencepost/harness/scenario"
+	"fencepost/harness/sinks"
 	"fencepost/harness/system"
 )
 
@@ -27,6 +28,7 @@ var completedFlags = map[string]words{
 	"set":        setWords,
 	"scenarios":  severalOf(scenarioWords),
 	"mutant":     severalOf(oneOf(variantNames(system.Directed())...)),
+	"sink":       oneOf(sinks.Names()...),
 	"subject":    oneOf(subjectLocks, subjectJobs),
 }
 

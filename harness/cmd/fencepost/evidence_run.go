@@ -45,7 +45,7 @@ func (r runner) runOn(c cluster.Cluster, backend string, out *output) func(conte
 		if err != nil {
 			return res, err
 		}
-		override := scenario.Overrides{Contention: j.Contention}
+		override := scenario.Overrides{Contention: j.Contention, Sink: j.Sink}
 		if j.Contention == noContention {
 			override.Contention = ""
 		}

@@ -13,12 +13,13 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
+	"fencepost/harness/system/unfenced"
 	"fencepost/harness/workload"
 )
 
 // ackBeforeEffect hands effects to a writer in the background, which takes its time:
 // a job is completed when its effects are still in its process's memory.
-func ackBeforeEffect(cfg workload.Config, _ *cassandra.DB, inner sink.Sink) sink.Sink {
+func ackBeforeEffect(cfg workload.Config, _ unfenced.Writer, inner sink.Sink) sink.Sink {
 	return &lazySink{Sink: inner, delay: cfg.TTL / 3}
 }
 
@@ -59,14 +60,14 @@ func (s *lazySink) flush() {
 
 // effectNoKey accepts effects by their tokens alone: nothing tells the second time
 // that it is the second.
-func effectNoKey(_ workload.Config, db *cassandra.DB, inner sink.Sink) sink.Sink {
-	return keylessSink{uncheckedSink{inner, db}, func(sink.Entry, int64, string) bool { return false }}
+func effectNoKey(_ workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
+	return keylessSink{uncheckedSink{inner, past}, func(sink.Entry, int64, string) bool { return false }}
 }
 
 // keyWithAttempt makes the attempt part of the idempotency key: a resend is known,
 // what an earlier attempt did is not. The run id stands for the attempt's number.
-func keyWithAttempt(_ workload.Config, db *cassandra.DB, inner sink.Sink) sink.Sink {
-	return keylessSink{uncheckedSink{inner, db}, func(e sink.Entry, token int64, key string) bool {
+func keyWithAttempt(_ workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
+	return keylessSink{uncheckedSink{inner, past}, func(e sink.Entry, token int64, key string) bool {
 		return e.Kind == sink.KindAccept && e.Token == token && e.Key == key
 	}}
 }

@@ -13,6 +13,7 @@ import (
 	"fencepost/core/sink/sinktest"
 	"fencepost/core/store"
 	"fencepost/core/worker"
+	"fencepost/harness/system/unfenced"
 )
 
 func TestAckBeforeEffect(t *testing.T) {
@@ -67,6 +68,8 @@ func (l *ledgerSink) Read(context.Context, string, ...string) (sink.State, error
 
 func (l *ledgerSink) Ledger(context.Context, string) ([]sink.Entry, error) { return l.entries, nil }
 
+func (*ledgerSink) Exec(context.Context, string, ...any) error { return nil }
+
 func (l *ledgerSink) CAS(_ context.Context, _ int, stmts ...store.Statement) (bool, []map[string]any, error) {
 	head, row := stmts[0].Args, stmts[1].Args
 	if head[len(head)-1] != l.st.Seq {
@@ -95,7 +98,7 @@ func TestKeys(t *testing.T) {
 			t.Parallel()
 			l := &ledgerSink{unknown: true}
 			s := c.make(l)
-			s.db = l
+			s.past = unfenced.Rows(l)
 			accept := func(token int64) (sink.Answer, error) {
 				return s.Accept(t.Context(), "r", "shard/q/0", token, sink.Effect{Key: "s1", Value: 1})
 			}

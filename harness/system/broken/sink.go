@@ -8,19 +8,18 @@ import (
 
 	"fencepost/core/sink"
 	"fencepost/core/store"
-	"fencepost/core/store/cassandra"
 	"fencepost/harness/system/unfenced"
 	"fencepost/harness/workload"
 )
 
 // sinkNoTokenCheck records tokens like the real sink but accepts every effect.
-func sinkNoTokenCheck(_ workload.Config, db *cassandra.DB, inner sink.Sink) sink.Sink {
-	return uncheckedSink{inner, db}
+func sinkNoTokenCheck(_ workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
+	return uncheckedSink{inner, past}
 }
 
 type uncheckedSink struct {
 	sink.Sink
-	db unfenced.Database
+	past unfenced.Writer // the sink's rules
 }
 
 func (s uncheckedSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
@@ -37,12 +36,12 @@ func (s uncheckedSink) Accept(ctx context.Context, resource, issuer string, toke
 
 // write accepts an effect if the ledger has not grown since st.
 func (s uncheckedSink) write(ctx context.Context, st sink.State, resource, issuer string, token int64, e sink.Effect) (a sink.Answer, applied bool, err error) {
-	return unfenced.Write(ctx, s.db, st, resource, issuer, token, e)
+	return s.past.WriteUnfenced(ctx, st, resource, issuer, token, e)
 }
 
 // sinkRefusesEqual demands a token above the highest seen: a holder that has
 // raised its token is refused its own write.
-func sinkRefusesEqual(_ workload.Config, _ *cassandra.DB, inner sink.Sink) sink.Sink {
+func sinkRefusesEqual(_ workload.Config, _ unfenced.Writer, inner sink.Sink) sink.Sink {
 	return strictSink{inner}
 }
 
@@ -61,8 +60,8 @@ func (s strictSink) Accept(ctx context.Context, resource, issuer string, token i
 
 // sinkCheckThenWrite compares the token with the state that the holder has read
 // before, and then writes without a condition: between the two others may write.
-func sinkCheckThenWrite(_ workload.Config, db *cassandra.DB, inner sink.Sink) sink.Sink {
-	return &gapSink{uncheckedSink: uncheckedSink{inner, db}, seen: map[string]int64{}}
+func sinkCheckThenWrite(_ workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
+	return &gapSink{uncheckedSink: uncheckedSink{inner, past}, seen: map[string]int64{}}
 }
 
 type gapSink struct {
@@ -92,8 +91,8 @@ func (s *gapSink) Accept(ctx context.Context, resource, issuer string, token int
 }
 
 // sinkTokenInMemory knows only the tokens that came through its own process.
-func sinkTokenInMemory(_ workload.Config, db *cassandra.DB, inner sink.Sink) sink.Sink {
-	return &memorySink{uncheckedSink: uncheckedSink{inner, db}, top: map[string]int64{}}
+func sinkTokenInMemory(_ workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
+	return &memorySink{uncheckedSink: uncheckedSink{inner, past}, top: map[string]int64{}}
 }
 
 type memorySink struct {
@@ -128,7 +127,7 @@ func noRaise() workload.Hooks {
 	t := newTracker()
 	return workload.Hooks{
 		Observer: t.observer,
-		Sink: func(cfg workload.Config, _ *cassandra.DB, inner sink.Sink) sink.Sink {
+		Sink: func(cfg workload.Config, _ unfenced.Writer, inner sink.Sink) sink.Sink {
 			return &raiselessSink{Sink: inner, t: t, pause: cfg.TTL * 7 / 8, slow: map[string]bool{}}
 		},
 	}
@@ -169,8 +168,8 @@ func (s *raiselessSink) Read(ctx context.Context, resource string, keys ...strin
 
 // keyPerSend makes the copy's number part of the idempotency key: a copy whose
 // answer is lost and the next are two effects.
-func keyPerSend(cfg workload.Config, db *cassandra.DB, inner sink.Sink) sink.Sink {
-	return &resendingSink{uncheckedSink: uncheckedSink{inner, db}, timeout: cfg.TTL / 12, seen: map[string]sink.State{}}
+func keyPerSend(cfg workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
+	return &resendingSink{uncheckedSink: uncheckedSink{inner, past}, timeout: cfg.TTL / 12, seen: map[string]sink.State{}}
 }
 
 type resendingSink struct {
@@ -212,16 +211,16 @@ func (s *resendingSink) Accept(ctx context.Context, resource, issuer string, tok
 
 // ledgerReset has one worker empty a resource of the sink in the middle of the
 // run, as a harness does that cleans up between phases.
-func ledgerReset(cfg workload.Config, db *cassandra.DB, inner sink.Sink) sink.Sink {
+func ledgerReset(cfg workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
 	if cfg.Worker != "w1" {
 		return inner
 	}
-	return &resetSink{Sink: inner, db: db}
+	return &resetSink{Sink: inner, past: past}
 }
 
 type resetSink struct {
 	sink.Sink
-	db    *cassandra.DB
+	past  unfenced.Writer
 	after atomic.Int64
 }
 
@@ -231,7 +230,7 @@ const resetAfter = 50
 func (s *resetSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
 	a, err := s.Sink.Accept(ctx, resource, issuer, token, e)
 	if err == nil && a.Result == sink.Applied && s.after.Add(1) == resetAfter {
-		err = s.db.Exec(ctx, `DELETE FROM sink WHERE resource = ?`, resource)
+		err = s.past.Empty(ctx, resource)
 	}
 	return a, err
 }

@@ -13,11 +13,11 @@ type noNodes struct{ cluster.Cluster }
 
 func (noNodes) Nodes() []cluster.Node { return nil }
 
-// Faults of the sink act on the one link by which a user's own program reaches it.
-func TestSinkLinkOfOwnProgram(t *testing.T) {
+// Faults of the sink act on the one link by which a worker reaches a sink that is a service.
+func TestSinkLinkOfService(t *testing.T) {
 	t.Parallel()
 	links := link.NewFabric(link.Options{})
-	f, err := fleet.New(fleet.Config{Own: &fleet.Own{Sink: "127.0.0.1:9"}, Workers: 2, Links: links})
+	f, err := fleet.New(fleet.Config{Sink: "127.0.0.1:9", Workers: 2, Links: links})
 	if err != nil {
 		t.Fatal(err)
 	}

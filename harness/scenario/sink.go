@@ -1,0 +1,68 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/osproc"
+	"fencepost/harness/rundir"
+	"fencepost/harness/sinks"
+)
+
+// sinkLog is what a sink that is a service prints, in the run's logs.
+const sinkLog = "sink.log"
+
+// runSink is the sink of a run: its service, if it is one, and the runner's own
+// connection, past all links.
+type runSink struct {
+	kind    sinks.Kind
+	service *osproc.Service // nil: on the nodes
+	client  sinks.Client
+}
+
+// startSink starts the sink and connects to it.
+func (r *runner) startSink(ctx context.Context) error {
+	kind, err := sinks.Of(r.plan.Spec.Workload.Sink, r.opt.System)
+	if err != nil {
+		return &InputError{err.Error()}
+	}
+	r.sink.kind = kind
+	at := sinks.Place{Nodes: func(ctx context.Context) (*cassandra.DB, error) { return cassandra.Open(ctx, r.base) }}
+	if kind.Start != nil {
+		r.progress.step("starting the sink: %s", kind.Name)
+		r.sink.service, err = kind.Start(ctx, sinks.Options{
+			BinDir: r.opt.BinDir, Log: filepath.Join(r.dir, rundir.LogDir, sinkLog),
+			Unfenced: r.opt.System.Variant != "" || r.opt.System.Command != nil,
+			Ended:    func(err error) { r.abort(&brokenError{err}) },
+		})
+		if err != nil {
+			return fmt.Errorf("the sink %s cannot be had: %w", kind.Name, err)
+		}
+		at.Addr = r.sink.service.Addr()
+	}
+	if r.sink.client, err = kind.Open(ctx, at); err != nil {
+		return fmt.Errorf("connect to the sink %s: %w", kind.Name, err)
+	}
+	return nil
+}
+
+// addr is where workers' links to a service lead, "" if the sink is on the nodes.
+func (s *runSink) addr() string {
+	if s.service == nil {
+		return ""
+	}
+	return s.service.Addr()
+}
+
+// close leaves nothing behind.
+func (s *runSink) close() error {
+	if s.client != nil {
+		s.client.Close()
+	}
+	if s.service != nil {
+		return s.service.Close()
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+
+	cassandrasink "fencepost/core/sink/cassandra"
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/system/unfenced"
+)
+
+// OnNodes is the sink that is on the run's nodes.
+type OnNodes struct {
+	*cassandrasink.Sink
+	unfenced.Writer
+	DB *cassandra.DB
+}
+
+func openCassandra(ctx context.Context, at Place) (Client, error) {
+	db, err := at.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &OnNodes{Sink: cassandrasink.New(db, cassandrasink.Options{RequestTimeout: at.Timeout}), Writer: unfenced.Rows(db), DB: db}, nil
+}
+
+// Resources implements Client: a table's partitions are not listed.
+func (*OnNodes) Resources(context.Context) ([]string, error) {
+	return nil, errors.New("the sink on the nodes does not list its resources")
+}
+
+// Close implements Client.
+func (c *OnNodes) Close() { c.DB.Close() }

@@ -1,0 +1,104 @@
+package sinks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"fencepost/core/sink"
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/osproc"
+	"fencepost/harness/system"
+	"fencepost/harness/system/lockperjob"
+	"fencepost/harness/system/unfenced"
+)
+
+// Names of the kinds.
+const (
+	Cassandra = "cassandra"
+)
+
+// Kind is a sink that a run can have.
+type Kind struct {
+	Name, About string
+	// Start starts the service that the sink is; nil if the sink is on the run's nodes.
+	Start func(ctx context.Context, o Options) (*osproc.Service, error)
+	// Open connects a process to the sink: a worker by its own link, the runner directly.
+	Open func(ctx context.Context, at Place) (Client, error)
+}
+
+// Options are what a service needs to start.
+type Options struct {
+	BinDir string // of the tool's executables
+	Log    string // the file for what its processes print
+	// Unfenced: a known-broken variant, or a program of a user's own, will write past its
+	// rules; a service that has to be built for that is started in that build.
+	Unfenced bool
+	// Ended is called when a process ends that nobody ended.
+	Ended func(error)
+}
+
+// Place is where a process finds the sink.
+type Place struct {
+	// Nodes opens a session with the run's nodes by this process's links, for a sink that
+	// is on them. The session is the client's from then on.
+	Nodes func(ctx context.Context) (*cassandra.DB, error)
+	// Addr is that of the service, or of the link to it: "ip:port".
+	Addr string
+	// Timeout bounds the wait for the answer to one copy of a request. Default: the sink's.
+	Timeout time.Duration
+}
+
+// Client is a process's connection to the sink.
+type Client interface {
+	sink.Sink
+	// Unfenced is how a known-broken variant writes past the sink's rules.
+	unfenced.Writer
+	// Resources are the names of those that were ever called, for sinks that can tell;
+	// of the others an error.
+	Resources(ctx context.Context) ([]string, error)
+	Close()
+}
+
+var kinds = []Kind{
+	{Name: Cassandra, About: "rows beside the locks, by lightweight transactions; workers reach it by links of its own to the nodes", Open: openCassandra},
+}
+
+// Kinds are all there are, the default first.
+func Kinds() []Kind { return kinds }
+
+// Names are those of the kinds, the default first.
+func Names() []string {
+	var out []string
+	for _, k := range kinds {
+		out = append(out, k.Name)
+	}
+	return out
+}
+
+// Find returns a kind by name; "" is the default.
+func Find(name string) (Kind, error) {
+	if name == "" {
+		return kinds[0], nil
+	}
+	for _, k := range kinds {
+		if k.Name == name {
+			return k, nil
+		}
+	}
+	return Kind{}, fmt.Errorf("unknown sink %q; there are: %s", name, strings.Join(Names(), ", "))
+}
+
+// Of returns the sink that a run of a system has: the named one, or if none is named the
+// system's own. A system that cannot have it is an error.
+func Of(name string, sys system.System) (Kind, error) {
+	k, err := Find(name)
+	if err != nil {
+		return k, err
+	}
+	if sys.Scheduler == lockperjob.Name && k.Name != Cassandra {
+		return k, fmt.Errorf("system %s writes its effects into rows of the sink %s itself, so it cannot have the sink %s", sys.Name, Cassandra, k.Name)
+	}
+	return k, nil
+}
