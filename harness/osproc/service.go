@@ -143,7 +143,10 @@ func (p *Service) spawn() (*serviceLife, error) {
 	}
 	cmd := p.Command()
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 	l := &serviceLife{done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
@@ -200,7 +203,7 @@ func (p *Service) end(sig syscall.Signal, limit time.Duration) error {
 // Kill ends it by SIGKILL, with all that it has started.
 func (p *Service) Kill() error { return p.end(syscall.SIGKILL, endTimeout) }
 
-// Pause stops it (SIGSTOP) and returns when it stands still.
+// Pause stops it (SIGSTOP), with all that it has started, and returns when they stand still.
 func (p *Service) Pause(ctx context.Context) error { return p.stopped(ctx, syscall.SIGSTOP, true) }
 
 // Resume lets it go on (SIGCONT) and returns when it does.
@@ -211,10 +214,10 @@ func (p *Service) stopped(ctx context.Context, sig syscall.Signal, want bool) er
 	if l == nil {
 		return fmt.Errorf("%s does not run", p.Name)
 	}
-	if err := SignalGroup(l.pid, sig); err != nil {
+	if err := signalTree(ctx, l.pid, sig, want); err != nil {
 		return fmt.Errorf("%s to %s: %w", sig, p.Name, err)
 	}
-	return AwaitStopped(ctx, l.pid, want)
+	return nil
 }
 
 // Close ends it in order, or by force if that takes too long, and removes Dir.
