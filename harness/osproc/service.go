@@ -38,6 +38,10 @@ type Service struct {
 	Ready func(ctx context.Context) error
 	// Dir holds what it stores and is removed by Close.
 	Dir string
+	// Secret is a file with what is shown to it at a login, "" for none.
+	Secret string
+	// Closed is called at the end of Close; nil: nothing is.
+	Closed func() error
 	// EndSignal asks it to end in order. Default SIGTERM.
 	EndSignal syscall.Signal
 	// Log is the file that its output is appended to.
@@ -230,5 +234,9 @@ func (p *Service) Close() error {
 	if err != nil {
 		err = errors.Join(err, p.Kill())
 	}
-	return errors.Join(err, os.RemoveAll(p.Dir))
+	err = errors.Join(err, os.RemoveAll(p.Dir))
+	if p.Closed != nil {
+		err = errors.Join(err, p.Closed())
+	}
+	return err
 }

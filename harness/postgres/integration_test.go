@@ -33,7 +33,7 @@ func start(t *testing.T) *Server {
 // connect opens a pool by an address of the server or of a link to it.
 func connect(t *testing.T, s *Server, addr string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), ConnString(addr, s.Pass))
+	pool, err := pgxpool.New(t.Context(), ConnString(addr, s.Secret))
 	if err != nil {
 		t.Fatal(err)
 	}

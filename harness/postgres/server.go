@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
@@ -28,12 +29,9 @@ type Options struct {
 
 // Server is a PostgreSQL server with an empty database of its own.
 type Server struct {
+	// Secret is a password file of libpq's.
 	*osproc.Service
 	Program Program
-	// Pass is the file with the password, in the format of libpq's password file.
-	Pass    string
-	scratch *cluster.Scratch
-	closed  bool
 }
 
 // Start finds a server, gives it a copy of the template and returns when it answers.
@@ -53,20 +51,20 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Program: program}
-	if s.scratch, err = cluster.NewScratch(o.CacheDir); err != nil {
+	scratch, err := cluster.NewScratch(o.CacheDir)
+	if err != nil {
 		return nil, err
 	}
+	closed := sync.OnceValue(scratch.Close)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Close())
+			err = errors.Join(err, closed())
 		}
 	}()
-	dir := filepath.Join(s.scratch.Dir, "postgres")
+	dir := filepath.Join(scratch.Dir, "postgres")
 	if err := cluster.CopyTree(template, dir); err != nil {
 		return nil, fmt.Errorf("copy the template of a PostgreSQL database: %w", err)
 	}
-	s.Pass = filepath.Join(dir, passName)
 	addr, err := osproc.FreeAddr()
 	if err != nil {
 		return nil, err
@@ -79,22 +77,26 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Service = &osproc.Service{
-		Name: "PostgreSQL", Address: addr, Dir: dir, Log: o.Log, Ended: o.Ended,
+	secret := filepath.Join(dir, passName)
+	service := &osproc.Service{
+		Name: "PostgreSQL", Address: addr, Dir: dir, Secret: secret, Closed: closed, Log: o.Log, Ended: o.Ended,
 		EndSignal: syscall.SIGINT, // ends sessions; SIGTERM would wait for them
 		Command: func() *exec.Cmd {
 			cmd := exec.Command(program.path("postgres"), "-D", filepath.Join(dir, dataName), "-h", host, "-p", port)
 			cmd.SysProcAttr, cmd.Env = attr, environ()
 			return cmd
 		},
-		Ready: s.ready,
+		Ready: func(ctx context.Context) error { return ready(ctx, ConnString(addr, secret)) },
 	}
-	return s, s.Service.Start(ctx)
+	if err := service.Start(ctx); err != nil {
+		return nil, errors.Join(err, service.Close())
+	}
+	return &Server{Service: service, Program: program}, nil
 }
 
 // ready asks for an answer to a query.
-func (s *Server) ready(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, ConnString(s.Addr(), s.Pass))
+func ready(ctx context.Context, to string) error {
+	conn, err := pgx.Connect(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -102,23 +104,10 @@ func (s *Server) ready(ctx context.Context) error {
 	return conn.Ping(ctx)
 }
 
-// Close ends the server and removes its data. The log stays. Closing again does nothing.
-func (s *Server) Close() error {
-	if s.closed {
-		return nil
-	}
-	s.closed = true
-	var err error
-	if s.Service != nil {
-		err = s.Service.Close()
-	}
-	return errors.Join(err, s.scratch.Close())
-}
-
 // ConnString is how a program connects to a server, by its own address or that of a
-// link to it; pass is the server's password file.
-func ConnString(addr, pass string) string {
+// link to it; secret is the server's.
+func ConnString(addr, secret string) string {
 	u := url.URL{Scheme: "postgres", User: url.User(Role), Host: addr, Path: Database,
-		RawQuery: url.Values{"passfile": {pass}, "sslmode": {"disable"}}.Encode()}
+		RawQuery: url.Values{"passfile": {secret}, "sslmode": {"disable"}}.Encode()}
 	return u.String()
 }

@@ -33,7 +33,7 @@ const (
 const settings = `
 unix_socket_directories = ''
 password_encryption = scram-sha-256
-max_connections = 200
+max_connections = 300
 shared_buffers = 32MB
 dynamic_shared_memory_type = sysv
 max_wal_size = 256MB

@@ -17,6 +17,7 @@ import (
 // Names of the kinds.
 const (
 	Cassandra = "cassandra"
+	Postgres  = "postgres"
 )
 
 // Kind is a sink that a run can have.
@@ -46,6 +47,8 @@ type Place struct {
 	Nodes func(ctx context.Context) (*cassandra.DB, error)
 	// Addr is that of the service, or of the link to it: "ip:port".
 	Addr string
+	// Secret is the service's (osproc.Service).
+	Secret string
 	// Timeout bounds the wait for the answer to one copy of a request. Default: the sink's.
 	Timeout time.Duration
 }
@@ -63,6 +66,7 @@ type Client interface {
 
 var kinds = []Kind{
 	{Name: Cassandra, About: "rows beside the locks, by lightweight transactions; workers reach it by links of its own to the nodes", Open: openCassandra},
+	{Name: Postgres, About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own", Start: startPostgres, Open: openPostgres},
 }
 
 // Kinds are all there are, the default first.
