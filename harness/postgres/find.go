@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"fencepost/scripts"
 )
 
 // oldest is the oldest major version that works: the oldest that its makers still mended
@@ -44,8 +46,10 @@ func (e *MissingError) Error() string {
 // debianDirs is where Debian and its kin keep each major version.
 const debianDirs = "/usr/lib/postgresql/*/bin"
 
-// Fetched is where scripts/fetch-postgres puts its version.
-const Fetched = "postgres/17.6.0/bin"
+// Fetched is where scripts/fetch-postgres puts its server.
+func Fetched(cacheDir string) string {
+	return filepath.Join(cacheDir, "postgres", scripts.PostgresVersion, "bin")
+}
 
 // Find finds a server: in PATH, where Debian keeps it (the newest), in the cache. The
 // error is a *[MissingError].
@@ -59,7 +63,7 @@ func Find(ctx context.Context, cacheDir string) (Program, error) {
 		return Program{}, err
 	}
 	slices.SortFunc(debian, func(a, b string) int { return majorOf(b) - majorOf(a) })
-	dirs = append(append(dirs, debian...), filepath.Join(cacheDir, filepath.FromSlash(Fetched)))
+	dirs = append(append(dirs, debian...), Fetched(cacheDir))
 	missing := &MissingError{}
 	for _, dir := range dirs {
 		p, err := look(ctx, dir)
