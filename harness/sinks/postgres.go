@@ -92,9 +92,3 @@ func (c *inPostgres) Empty(ctx context.Context, resource string) error {
 	}
 	return nil
 }
-
-// Resources implements Client.
-func (c *inPostgres) Resources(ctx context.Context) (names []string, err error) {
-	err = c.pool.QueryRow(ctx, "SELECT array_agg(resource ORDER BY resource) FROM fencepost_sink").Scan(&names)
-	return names, err
-}
