@@ -17,6 +17,7 @@ import (
 // Names of the kinds.
 const (
 	Cassandra = "cassandra"
+	Postgres  = "postgres"
 	HTTP      = "http"
 )
 
@@ -47,6 +48,8 @@ type Place struct {
 	Nodes func(ctx context.Context) (*cassandra.DB, error)
 	// Addr is that of the service, or of the link to it: "ip:port".
 	Addr string
+	// Secret is the service's (osproc.Service).
+	Secret string
 	// Timeout bounds the wait for the answer to one copy of a request. Default: the sink's.
 	Timeout time.Duration
 }
@@ -61,6 +64,7 @@ type Client interface {
 
 var kinds = []Kind{
 	{Name: Cassandra, About: "rows beside the locks, by lightweight transactions; workers reach it by links of their own to the nodes", Open: openCassandra},
+	{Name: Postgres, About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own", Start: startPostgres, Open: openPostgres},
 	{Name: HTTP, About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http), a process of its own", Start: startHTTP, Open: openHTTP},
 }
 
