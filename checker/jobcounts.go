@@ -23,6 +23,7 @@ type JobCounts struct {
 	Redriven  int `json:"redriven"`           // from the dead letter queue
 	Hastened  int `json:"hastened,omitempty"` // brought forward while they were pending
 	Swept     int `json:"swept"`
+	Pauses    int `json:"pauses,omitempty"` // of shards
 	Fired     int `json:"fired,omitempty"`  // nominal times of schedules that got a job
 	Missed    int `json:"missed,omitempty"` // that were passed over, as they came too late
 	Open      int `json:"open"`             // not at an end when the run was over
@@ -46,6 +47,7 @@ func (n *JobCounts) text() string {
 const (
 	pointRedrive  = "redrive"
 	pointHasten   = "hasten"
+	pointPause    = "pause"
 	pointRetry    = "retry"
 	pointRescue   = "rescue"
 	pointDLQ      = "dlq"
@@ -103,7 +105,7 @@ func (a *analysis) countJobs(c *Counts) {
 	}
 	for point, hits := range map[string]int{
 		pointRetry: n.Retried, pointRescue: n.Rescued, pointDLQ: n.DLQ, pointCancel: n.Cancelled, pointAbandon: n.Abandoned,
-		pointRedrive: n.Redriven, pointHasten: n.Hastened, pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps, pointFire: n.Fired,
+		pointRedrive: n.Redriven, pointHasten: n.Hastened, pointPause: n.Pauses, pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps, pointFire: n.Fired,
 	} {
 		if hits > 0 {
 			c.Points[point] += hits

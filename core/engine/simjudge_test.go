@@ -53,6 +53,7 @@ func (w *world) judge() {
 	for _, s := range w.schedules {
 		w.judgeTold(s, t.stepsOf(s.key))
 	}
+	w.judgePauses(t)
 	for _, c := range w.store.InboxChanges() {
 		if !c.Deleted {
 			w.counts["inbox-insert"]++

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -36,7 +37,8 @@ func (n *simNet) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	var about struct {
-		ID string `json:"id"`
+		ID    string `json:"id"`
+		Shard int    `json:"shard"`
 	}
 	if err := json.Unmarshal(body, &about); err != nil {
 		return nil, err
@@ -44,7 +46,7 @@ func (n *simNet) RoundTrip(r *http.Request) (*http.Response, error) {
 	to := w.named(r.URL.Host)
 	w.count("forward")
 	var answer *http.Response
-	err = n.p.peers.Call(r.Context(), r.URL.Path+" "+about.ID, func() {
+	err = n.p.peers.Call(r.Context(), fmt.Sprint(r.URL.Path, " ", about.ID, about.Shard), func() {
 		if to == nil || to.isCrashed() {
 			return
 		}

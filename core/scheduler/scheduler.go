@@ -52,6 +52,7 @@ type Options struct {
 // Scheduler runs jobs.
 type Scheduler struct {
 	engine *engine.Engine
+	queues []engine.Queue
 	pool   *worker.Pool
 	client *forward.Client
 	server *http.Server
@@ -88,7 +89,7 @@ func New(o Options) (*Scheduler, error) {
 		return nil, err
 	}
 	server := forward.NewServer(forward.Guard(o.Secret, forward.Handler(e)))
-	return &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs, group: o.Members}, nil
+	return &Scheduler{engine: e, queues: o.Engine.Queues, pool: pool, client: client, server: server, listen: o.Listener, runs: runs, group: o.Members}, nil
 }
 
 const (
