@@ -45,6 +45,7 @@ func TestEngineBugsAreFound(t *testing.T) {
 		{bugEarly, "P12", nil, nil},
 		{bugDueNow, "P12", nil, nil},
 		{bugNoOwnTime, "P12", nil, nil},
+		{bugClaimPaused, "P12", nil, func(c *simConfig) { c.pauses, c.crash = true, 1 }},
 	} {
 		t.Run(tc.want+" "+string(tc.bug), func(t *testing.T) {
 			t.Parallel()

@@ -23,6 +23,7 @@ type JobCounts struct {
 	Redriven  int `json:"redriven"`           // from the dead letter queue
 	Hastened  int `json:"hastened,omitempty"` // brought forward while they were pending
 	Swept     int `json:"swept"`
+	Pauses    int `json:"pauses,omitempty"` // of shards
 	Fired     int `json:"fired,omitempty"`  // nominal times of schedules that got a job
 	Missed    int `json:"missed,omitempty"` // that were passed over, as they came too late
 	// Followed are the jobs that followed another, Stopped the sequences that ended with a
@@ -50,6 +51,7 @@ func (n *JobCounts) text() string {
 const (
 	pointRedrive  = "redrive"
 	pointHasten   = "hasten"
+	pointPause    = "pause"
 	pointRetry    = "retry"
 	pointRescue   = "rescue"
 	pointDLQ      = "dlq"
@@ -110,7 +112,7 @@ func (a *analysis) countJobs(c *Counts) {
 	}
 	for point, hits := range map[string]int{
 		pointRetry: n.Retried, pointRescue: n.Rescued, pointDLQ: n.DLQ, pointCancel: n.Cancelled, pointAbandon: n.Abandoned,
-		pointRedrive: n.Redriven, pointHasten: n.Hastened, pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps, pointFire: n.Fired, pointMissed: n.Missed, pointFollow: n.Followed, pointStop: n.Stopped,
+		pointRedrive: n.Redriven, pointHasten: n.Hastened, pointPause: n.Pauses, pointSweep: n.Swept, pointHandOver: handed, pointInbox: inbox, pointOverlap: n.Overlaps, pointFire: n.Fired, pointMissed: n.Missed, pointFollow: n.Followed, pointStop: n.Stopped,
 	} {
 		if hits > 0 {
 			c.Points[point] += hits

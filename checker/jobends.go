@@ -128,6 +128,9 @@ func checkJobs(_ context.Context, a *analysis, p *Property) {
 	if open.later > 0 {
 		p.Detail += fmt.Sprintf("; %s due after the end of the run", plural(open.later, "job"))
 	}
+	if open.paused > 0 {
+		p.Detail += fmt.Sprintf("; %s in shards that are paused at the end", plural(open.paused, "job"))
+	}
 	if len(open.why) > 0 {
 		var texts []string
 		for _, why := range sortedKeys(open.why) {
@@ -227,6 +230,7 @@ type openJobs struct {
 	drained  history.Span // From 0: the run had no such phase
 	end      int64        // of the work, ms since 1970; 0: not known
 	n, later int
+	paused   int            // that wait in shards which are paused
 	why      map[string]int // why they cannot be judged
 }
 
@@ -265,8 +269,14 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 	case n > 0:
 		asked, due = a.dueBy(j, j.steps[0].w, j.steps[0].c.DueMS), a.dueBy(j, j.steps[n-1].w, due)
 	}
+	resumed, lasts := a.resumedAt(j)
+	if resumed > 0 {
+		asked, due = max(asked, a.wallAt(resumed)), max(due, a.wallAt(resumed))
+	}
 	bound := a.drainBound()
 	switch {
+	case lasts && j.now.name == statePending:
+		open.paused++
 	case open.end > 0 && due > open.end:
 		open.later++
 	case open.drained.From == 0 || bound == 0:

@@ -9,7 +9,7 @@ import (
 func smallJobs(seed uint64) simConfig {
 	return simConfig{
 		seed: seed, workers: 3, clients: 1, shards: 2, ttl: 600 * time.Millisecond, length: 10 * time.Second,
-		noise: 0.1, pause: 0.05, crash: 0.7,
+		noise: 0.1, pause: 0.05, crash: 0.7, pauses: seed%3 == 2,
 	}
 }
 
@@ -36,7 +36,7 @@ func TestLegalJobHistoriesPass(t *testing.T) {
 	t.Log(points)
 	for _, point := range []string{
 		pointTakeover, pointStale, pointSettled, pointLost, pointResend, pointDuplicate,
-		pointRetry, pointRescue, pointDLQ, pointCancel, pointAbandon, pointRedrive, pointHasten, pointSweep, pointHandOver, pointInbox, pointOverlap,
+		pointRetry, pointRescue, pointDLQ, pointCancel, pointAbandon, pointRedrive, pointHasten, pointPause, pointSweep, pointHandOver, pointInbox, pointOverlap,
 	} {
 		if points[point] == 0 {
 			t.Errorf("the simulation never reached %q", point)

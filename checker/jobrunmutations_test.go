@@ -278,7 +278,10 @@ var jobRunMutations = []mutation{
 		return ok
 	}},
 	{"rescue that is due before the job's own time", "P12", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoRescue, func(p jobPlace) bool { return p.j.spec.DueMS > 0 })
+		p, ok := e.jobs().step(history.DoRescue, func(p jobPlace) bool {
+			hastened := slices.ContainsFunc(p.j.steps, func(s jobStep) bool { return s.c.Do == history.DoHasten })
+			return p.j.spec.DueMS > 0 && !hastened
+		})
 		if ok {
 			p.redate(p.j.spec.DueMS - 1)
 		}
@@ -328,6 +331,20 @@ var jobRunMutations = []mutation{
 			}
 		}
 		return ok
+	}},
+	{"run claimed while its shard is paused", "P12", nil, func(e *edit) bool {
+		x := e.jobs()
+		p, ok := x.step(history.DoClaim, once)
+		if !ok || p.w().pos == 0 {
+			return false
+		}
+		before, after := p.w().main().log.chain[p.w().pos-1], x.tickAfter(p.w())
+		if before.ok() == nil || before.main().kind() != history.OpTick || after == nil || len(p.w().main().log.replayed.pauses) > 0 {
+			return false
+		}
+		extend(before, history.Change{Do: history.DoPause})
+		extend(after, history.Change{Do: history.DoResume})
+		return true
 	}},
 	{"shard that was not sealed", "P14", nil, func(e *edit) bool {
 		ps := e.some(history.OpSeal, history.OK)

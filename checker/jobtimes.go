@@ -132,6 +132,7 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 				p.add(j.id, x.events, "run %d of job %s started %d ms before its own time, by its worker's own clock", e.Token, j.id, x.own-e.WallMS)
 			case e.WallMS < e.DueMS:
 				p.add(j.id, x.events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.id, e.DueMS-e.WallMS)
+			case a.pausedDuring(j, e.TS-(e.WallMS-e.DueMS)*1e6, e.TS):
 			case !a.faultDuring(e.TS-(e.WallMS-e.DueMS)*1e6, e.TS):
 				late = append(late, float64(e.WallMS-e.DueMS))
 			}

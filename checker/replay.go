@@ -17,6 +17,7 @@ type shardReplay struct {
 	// stretch counts the breaks of the chain so far: what a job was before one
 	// is not known after it.
 	stretch int
+	pauses  []pauseStep // in the chain's order
 	// refusals are when the store first refused a batch with a job, by job; see poisoned.
 	refusals map[string]int64
 	// refused are the batches that a row in the shard kept from happening, by the
@@ -74,8 +75,12 @@ func (r *shardReplay) batch(w *write) {
 	}
 	fired := r.fires(changes)
 	r.follows(changes)
+	r.pause(w)
 	for i := range changes {
 		c := &changes[i]
+		if pauses(c) {
+			continue
+		}
 		if c.Job == "" {
 			r.recur(w, c, fired)
 			continue
@@ -102,6 +107,7 @@ func (r *shardReplay) bad(property string, j *jobLog, w *write, format string, a
 // change applies one change to its job.
 func (r *shardReplay) change(j *jobLog, w *write, c *history.Change) {
 	was := j.now
+	r.judgePaused(j, w, c)
 	if known := j.sure == r.stretch || r.stretch == 1; known {
 		r.judge(j, was, w, c)
 	} else if was.name == "" {

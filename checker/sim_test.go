@@ -48,6 +48,7 @@ type simConfig struct {
 	apart                   time.Duration // between the wall clocks of two workers
 	bug                     bug
 	noted                   bool // plain statements are noted
+	pauses                  bool // shards are paused now and then
 }
 
 const (

@@ -31,6 +31,7 @@ const (
 	bugNoRescue       bug = "running jobs of earlier owners are not rescued"
 	bugTwiceStarted   bug = "a run is started twice"
 	bugDueNow         bug = "a rescued job is due before its time"
+	bugClaimPaused    bug = "an owner does not know of the pause of the one before"
 	bugNoOwnTime      bug = "a job's own time is forgotten when its shard passes on"
 )
 
@@ -59,13 +60,16 @@ func (r *simRow) own(j *simJob) int64 {
 
 // simShard is a perfect shard: header, rows and inbox.
 type simShard struct {
-	name  string
-	head  history.Version
-	free  bool
-	rows  map[string]*simRow
-	inbox map[string]int64
-	owner *simOwner
-	actor *simOwner // whose batch is being done
+	name string
+	head history.Version
+	free bool
+	// paused: no run is claimed; since under which fence.
+	paused   bool
+	pausedBy int64
+	rows     map[string]*simRow
+	inbox    map[string]int64
+	owner    *simOwner
+	actor    *simOwner // whose batch is being done
 }
 
 // simJob is a job as it was asked for.
@@ -120,6 +124,10 @@ func (s *simShard) commit(w *world, op history.Op, from, to history.Version, cha
 }
 
 func (s *simShard) apply(w *world, c history.Change) {
+	if pauses(&c) {
+		s.paused, s.pausedBy = c.Do == history.DoPause, s.head.Fence
+		return
+	}
 	r := s.rows[c.Job]
 	if r == nil && c.Do != history.DoEnqueue {
 		return // of a batch that is done twice

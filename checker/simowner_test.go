@@ -197,6 +197,19 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 	if w.done {
 		return changes, riding
 	}
+	paused := s.paused
+	switch beat := o.head.Beat % 64; {
+	case !w.cfg.pauses:
+	case !paused && beat == 20 && !w.draining, paused && (beat == 40 || w.draining):
+		if paused = !paused; paused {
+			changes = append(changes, history.Change{Do: history.DoPause})
+		} else {
+			changes = append(changes, history.Change{Do: history.DoResume})
+		}
+	}
+	if w.cfg.bug == bugClaimPaused && s.pausedBy != o.head.Fence {
+		paused = false
+	}
 	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
 		r := s.rows[id]
 		early := int64(0)
@@ -224,6 +237,7 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 			} else {
 				add(history.Change{Job: id, Do: history.DoDLQ, Run: r.run, Attempt: r.attempt})
 			}
+		case paused:
 		case claimable && len(o.running) < 4:
 			add(o.claim(id, r))
 			o.running[id] = true

@@ -21,6 +21,7 @@ type Scheduler interface {
 	Redrive(ctx context.Context, queue string, id job.ID) error
 	Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error)
 	Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error)
+	SetPaused(ctx context.Context, queue string, on bool) (duplicate bool, err error)
 }
 
 // Defaults of Options.
@@ -172,6 +173,9 @@ func (s *server) routes() []route {
 		{method: "POST", path: v1 + "/schedules/{key}/trigger", id: "triggerSchedule", do: s.command(engine.TriggerSchedule)},
 
 		{method: "GET", path: v1 + "/queues", id: "listQueues", do: s.listQueues},
+		{method: "GET", path: v1 + "/queues/{queue}", id: "getQueue", do: s.getQueue},
+		{method: "POST", path: v1 + "/queues/{queue}/pause", id: "pauseQueue", do: s.setPaused(true)},
+		{method: "POST", path: v1 + "/queues/{queue}/resume", id: "resumeQueue", do: s.setPaused(false)},
 
 		{method: "GET", path: "/healthz", id: "health", open: true, do: s.health},
 		{method: "GET", path: "/readyz", id: "ready", open: true, do: s.ready},

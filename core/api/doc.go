@@ -10,7 +10,9 @@
 // the inbox (202: whether it is a duplicate is decided when it is copied). A problem
 // with code outcome-unknown (504) means that it may have been done: asking again is safe
 // for whatever names what it does, an enqueue with an idempotency key, a trigger with
-// one, every command. Every other problem means that nothing was done.
+// one, every command. A pause of a queue that not all shards' owners heard of is a problem
+// with code partly (503), which names the others; asking again is safe. Every other
+// problem means that nothing was done.
 //
 // # Idempotency
 //

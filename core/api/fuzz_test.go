@@ -41,6 +41,8 @@ func (checks) Hasten(context.Context, string, job.ID) (engine.Receipt, error) {
 	return engine.Receipt{}, nil
 }
 
+func (checks) SetPaused(context.Context, string, bool) (bool, error) { return false, nil }
+
 // FuzzBodies: whatever the body, the answer is in the document, and so is the request
 // if it was not refused; nothing is an error of the server.
 func FuzzBodies(f *testing.F) {

@@ -9,6 +9,7 @@ import (
 	"fencepost/core/job"
 	"fencepost/core/query"
 	"fencepost/core/schedule"
+	"fencepost/core/scheduler"
 	"fencepost/core/store"
 )
 
@@ -24,9 +25,11 @@ type problem struct {
 	Errors []fieldError `json:"errors,omitempty"`
 	// Job is the id under which an enqueue may have been done, or of the job that its key
 	// stands for; State is that of a job that does not allow a command.
-	Job       job.ID    `json:"job_id,omitempty"`
-	State     job.State `json:"state,omitempty"`
-	RequestID string    `json:"request_id"`
+	Job   job.ID    `json:"job_id,omitempty"`
+	State job.State `json:"state,omitempty"`
+	// Shards are those of a queue that could not be reached.
+	Shards    []int  `json:"shards,omitempty"`
+	RequestID string `json:"request_id"`
 
 	retryAfter int   // seconds
 	cause      error // for the log
@@ -81,10 +84,14 @@ func problemOf(err error) problem {
 	var badJob *job.InvalidError
 	var badSchedule *schedule.InvalidError
 	var page *query.PageError
+	var partly *scheduler.PartlyError
 	change := errors.As(err, &enqueue) || errors.As(err, &command)
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &partly):
+		return problem{Status: http.StatusServiceUnavailable, Code: "partly", Shards: partly.Shards, retryAfter: 2,
+			Detail: "some shards' owners could not be reached, or did not answer: the others are as was asked, ask again for the rest"}
 	case errors.As(err, &page):
 		return invalid(page.Field, page.Reason)
 	case errors.As(err, &badSchedule):

@@ -41,6 +41,9 @@ func (m *machine) settled(p *plan) {
 		case doHasten:
 			m.hastened(p, i)
 			m.acknowledge(i, false)
+		case doPause:
+			m.paused()
+			m.acknowledge(i, false)
 		case doSchedule:
 			m.acknowledge(i, false)
 		}
@@ -50,7 +53,7 @@ func (m *machine) settled(p *plan) {
 
 func (i *intent) runOf() job.Run {
 	switch i.kind {
-	case doFire, doSchedule:
+	case doFire, doSchedule, doPause:
 		return job.Run{}
 	case doClaim:
 		return job.Run{Job: i.e.job, ID: i.run, Attempt: i.attempt, Due: i.e.due, First: i.first}
@@ -61,10 +64,10 @@ func (i *intent) runOf() job.Run {
 }
 
 // insert keeps a job whose pending row was inserted in memory, if it belongs there.
-// The scan may have brought it already.
+// The scan may have brought it already. While the shard is paused none does.
 func (m *machine) insert(p *plan, i *intent, t timing) {
 	e := i.e
-	if m.jobs[e.job.ID] != nil {
+	if m.jobs[e.job.ID] != nil || m.head.Pause.On {
 		return
 	}
 	if !m.window.holds(i.put.At, t.due, p.readAt) {

@@ -28,7 +28,7 @@ func inconclusive(state, row *store.Row) bool {
 }
 
 func (i *intent) isCommand() bool {
-	return i.kind == doCancel || i.kind == doRedrive || i.kind == doHasten || i.kind == doSchedule
+	return i.kind == doCancel || i.kind == doRedrive || i.kind == doHasten || i.kind == doPause || i.kind == doSchedule
 }
 
 // turn is what becomes of a waiting intent when a batch is planned.

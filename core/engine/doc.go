@@ -144,6 +144,19 @@
 // later, with whatever clock, does not wait for it again. For one that is due nothing is
 // done, and nothing is written down: an owner whose clock is behind may wait for its time.
 //
+// # Pause
+//
+// A shard's pause is in its header: it is set and ended by a batch, as all else, and every
+// later batch carries it on, that of a takeover too. So the batch that an owner claims by
+// names a stamp under which it knew whether the shard is paused. Claims neither ride with
+// the batch that pauses nor come after it; what was claimed before runs.
+//
+// While it lasts pending jobs are left in the store and not in memory, or a queue that is
+// paused for a day would use up the room of all others. When it is over the read mark is
+// raised and everything is read again from the low mark on, as after a takeover. The header
+// says when the last pause began and for how long it was, so that what waited is not
+// called late.
+//
 // # Schedules, sequences
 //
 // A schedule has two rows in the shard of its key, the definition and the state
@@ -216,6 +229,8 @@
 //     nothing moves a shard that has an owner.
 //   - Claims that found no room go before all else the next time: enqueues that fill
 //     every batch would keep all jobs from running.
+//   - A queue is paused shard by shard, each by its owner: there is no state of a whole
+//     queue that its shards would have to agree on.
 //   - Cancel, Redrive and Hasten are asked of the owner, by its Engine or by core/forward, and
 //     take the queue's name: a job id names its shard, not its queue.
 //   - A schedule's rows are in one shard, and so are all of its jobs: the price of one

@@ -77,14 +77,15 @@ type StateError struct {
 func (e *StateError) Error() string { return fmt.Sprintf("job %s is %s", e.Job, e.State) }
 
 // CommandError says that a job was not cancelled, redriven or hastened, or that a command
-// on a schedule was not carried out. store.OutcomeOf tells whether that is certain.
+// on a schedule or a shard was not carried out. store.OutcomeOf tells whether that is certain.
 // Its cause is ErrNotOwner, ErrUnknownJob, a *StateError, a *job.InvalidError (of a
 // redrive whose job was not kept), one that Engine.Schedule names, or that of an
 // enqueue.
 type CommandError struct {
-	Command  string        // cancel, redrive, hasten; put, remove, enable, disable, trigger
-	Job      job.ID        // "" of a command on a schedule
+	Command  string        // cancel, redrive, hasten; put, remove, enable, disable, trigger; pause, resume
+	Job      job.ID        // "" of a command on a schedule or a shard
 	Schedule string        // its key
+	Shard    string        // that was to be paused or resumed
 	Outcome  store.Outcome // Fail or Unknown
 	Cause    error
 }
@@ -97,6 +98,8 @@ func (e *CommandError) Error() string {
 	whose := "job " + string(e.Job)
 	if e.Schedule != "" {
 		whose = "schedule " + e.Schedule
+	} else if e.Shard != "" {
+		whose = "shard " + e.Shard
 	}
 	return fmt.Sprintf("engine: %s of %s %s: %v", e.Command, whose, what, e.Cause)
 }
@@ -115,6 +118,8 @@ func (i *intent) failed(outcome store.Outcome, cause error) error {
 		return &CommandError{Command: "redrive", Job: i.job(), Outcome: outcome, Cause: cause}
 	case doHasten:
 		return &CommandError{Command: "hasten", Job: i.job(), Outcome: outcome, Cause: cause}
+	case doPause:
+		return &CommandError{Command: pauseName(i.pause), Shard: i.shard.String(), Outcome: outcome, Cause: cause}
 	case doSchedule:
 		var invalid *schedule.InvalidError
 		if errors.As(cause, &invalid) {

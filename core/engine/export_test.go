@@ -19,3 +19,6 @@ func (o Options) WithAnchor(anchor func(firstSend, answered time.Duration) time.
 	o.anchor = anchor
 	return o
 }
+
+// BytesInMemory is what the bodies of jobs take.
+func (e *Engine) BytesInMemory() int64 { return e.bytes.Load() }

@@ -16,6 +16,7 @@ const (
 // and each is first by turns, so that what is too large to go with others has its
 // time: under a flood of enqueues jobs run and end, and the other way round.
 func (m *machine) fill(p *plan, in tickInput) {
+	m.takePause(p, in.now)
 	var ends, rest share
 	for _, i := range m.queue {
 		if i.kind == doFinish {
@@ -102,7 +103,7 @@ func (m *machine) duplicate(i *intent) bool {
 
 // takeClaims plans claims of what may run now, until the batch has so many operations.
 func (m *machine) takeClaims(p *plan, in tickInput, most int) {
-	for m.claimable(in.now, in.free-p.slots) > 0 {
+	for !p.batch.To.Pause.On && m.claimable(in.now, in.free-p.slots) > 0 {
 		i := &intent{kind: doClaim, e: m.waiting.first()}
 		if !m.fits(p, i, most) || i.e.suspect && len(p.batch.Ops) > 0 {
 			return

@@ -198,7 +198,7 @@ func (o *owner) effects() {
 func Issuer(id store.ShardID) string { return "shard/" + id.String() }
 
 func (o *owner) start(run job.Run) {
-	step := Step{Shard: o.id, Fence: o.fence, Job: run.Job.ID, Run: run.ID, Attempt: run.Attempt, Due: run.Due}
+	step := Step{Shard: o.id, Fence: o.fence, Job: run.Job.ID, Run: run.ID, Attempt: run.Attempt, Due: run.Due, Held: held(o.m.head.Pause, run.Due)}
 	x := Execution{Run: run, Issuer: Issuer(o.id), Valid: o.valid, Begin: func() error {
 		s := step
 		s.Kind = StepBegin

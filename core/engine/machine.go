@@ -111,6 +111,7 @@ const (
 	doCancel
 	doRedrive
 	doHasten
+	doPause
 	doFire
 	doSchedule
 )
@@ -148,6 +149,10 @@ type intent struct {
 	// waited: it took its entry from those that wait for a claim.
 	waited bool
 
+	// doPause: whether the shard is to be paused.
+	pause bool
+	shard store.ShardID
+
 	// doSchedule
 	command *scheduleCommand
 	recurrence
@@ -162,6 +167,8 @@ func (i *intent) job() job.ID {
 		return i.r.id
 	case doSchedule:
 		return i.command.id
+	case doPause:
+		return "" // of no job: one a batch
 	}
 	return i.e.job.ID
 }

@@ -34,7 +34,8 @@ type Op struct {
 type Change struct {
 	// Kind is StepEnqueue, StepClaim, StepComplete, StepRetry, StepRescue, StepDLQ,
 	// StepCancel, StepAbandon, StepRedrive, StepHasten or StepSweep; of a schedule StepPut,
-	// StepRemove, StepEnable, StepDisable, StepTrigger, StepFire or StepOver.
+	// StepRemove, StepEnable, StepDisable, StepTrigger, StepFire or StepOver; of the
+	// whole shard StepPause or StepResume.
 	Kind StepKind
 	// Job is "" if a schedule is changed.
 	Job job.ID
@@ -81,7 +82,7 @@ func (p *plan) changes() []Change {
 func (i *intent) change() Change {
 	c := Change{Kind: stepOf(i), Job: i.job()}
 	switch {
-	case i.kind == doSweep:
+	case i.kind == doSweep, i.kind == doPause:
 	case i.kind == doRedrive:
 		c.Due = i.then.due
 	case i.kind == doEnqueue:
@@ -154,6 +155,8 @@ const (
 	StepAbandon   StepKind = "abandon"
 	StepRedrive   StepKind = "redrive"
 	StepHasten    StepKind = "hasten" // a pending job is due at once
+	StepPause     StepKind = "pause"  // no run of the shard is claimed any more
+	StepResume    StepKind = "resume"
 	StepSweep     StepKind = "sweep"
 	StepCopied    StepKind = "copied"  // an inbox row is about to be deleted
 	StepRefused   StepKind = "refused" // the store refuses a job's row
@@ -183,7 +186,12 @@ type Step struct {
 	Schedule string
 	// Due is when the run was due, in ms since 1970 (StepBegin, StepStart, StepFinish).
 	Due int64
-	Err error
+	// Held is for how much of the time since then the shard was paused, in ms: for that
+	// the run is not late.
+	Held int64
+	// Paused: the shard is, as it is taken (StepOwn).
+	Paused bool
+	Err    error
 	// Decided is when StepStart's look at the clock was, Until the trust
 	// deadline that it was compared with; both by the engine's clock.
 	Decided, Until time.Duration
@@ -243,6 +251,10 @@ func stepOf(i *intent) StepKind {
 		return scheduleSteps[i.command.Verb]
 	case i.kind == doSweep:
 		return StepSweep
+	case i.kind == doPause && i.pause:
+		return StepPause
+	case i.kind == doPause:
+		return StepResume
 	case i.condemned != "" && i.kind != doFinish:
 		return StepDLQ
 	case i.kind == doEnqueue:

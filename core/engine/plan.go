@@ -62,7 +62,7 @@ func (m *machine) next(in tickInput) *plan {
 		m.groups = m.groups[1:]
 	default:
 		m.fill(p, in)
-		if len(p.batch.Ops) == 0 && !in.beat {
+		if len(p.intents) == 0 && len(p.batch.Ops) == 0 && !in.beat {
 			return nil
 		}
 	}
@@ -137,6 +137,8 @@ func (i *intent) most() int {
 	switch {
 	case i == nil:
 		return opsOf * store.RowBytes
+	case i.kind == doPause:
+		return 0
 	case i.kind == doSweep:
 		return opsOf * (store.RowBytes + len(i.ended.ID))
 	case i.kind == doSchedule:
@@ -178,6 +180,9 @@ func (p *plan) put(ops []store.Op) {
 
 // claimable is how many of the ready entries may be claimed.
 func (m *machine) claimable(now moment, free int) int {
+	if m.head.Pause.On {
+		return 0
+	}
 	return min(m.waiting.due(now), free, m.cfg.maxRunning-m.running, job.MaxSeq-int(m.seq))
 }
 
@@ -206,6 +211,8 @@ func (m *machine) add(p *plan, i *intent, now moment) {
 		ops = m.redriveOps(i, now)
 	case doHasten:
 		ops = m.hastenOps(i, now)
+	case doPause:
+		p.batch.To.Pause = i.after(m.head.Pause, now)
 	case doFire, doSchedule:
 	case doSweep:
 		ops = []store.Op{remove(i.ended.Key), remove(jobKey(job.ID(i.ended.ID)))}

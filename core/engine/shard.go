@@ -125,7 +125,7 @@ func (s *shard) takeOver(ctx context.Context, h store.Header) *owner {
 			if now >= trust {
 				return nil // too late to be trusted: the next one takes it over
 			}
-			s.e.step(Step{Kind: StepOwn, Shard: s.id, Fence: to.Fence, Tick: to.Tick})
+			s.e.step(Step{Kind: StepOwn, Shard: s.id, Fence: to.Fence, Tick: to.Tick, Paused: to.Pause.On})
 			return newOwner(s, to, first, trust)
 		case v == lost:
 			// Only the sole copy's rejection says that it never happened.

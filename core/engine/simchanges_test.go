@@ -28,7 +28,7 @@ func (t *truth) changes(s *shardTruth, c sim.ShardChange) {
 	}
 	for _, x := range r.op.Changes {
 		if x.Job == "" {
-			continue // of a schedule
+			continue // of a schedule, or of the shard
 		}
 		if _, twice := told[x.Job]; twice {
 			v("changes", "%s at %s: job %s is told of twice", c.Shard, c.To.Stamp, x.Job)

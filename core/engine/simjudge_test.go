@@ -56,6 +56,7 @@ func (w *world) judge() {
 	if w.calendar != nil {
 		w.judgeCalendar(t)
 	}
+	w.judgePauses(t)
 	for _, c := range w.store.InboxChanges() {
 		if !c.Deleted {
 			w.counts["inbox-insert"]++

@@ -44,7 +44,7 @@ func (n *simNet) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	what := about.ID
-	if what == "" { // about a schedule
+	if what == "" { // about a schedule or a shard
 		what = fmt.Sprintf("%x", sha256.Sum256(body))
 	}
 	to := w.named(r.URL.Host)

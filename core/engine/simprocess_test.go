@@ -241,6 +241,9 @@ func (p *process) Step(s engine.Step) {
 	if s.Kind == engine.StepStart && (s.Until <= 0 || s.Decided >= s.Until) {
 		w.violate("start", "%s: run %s was begun at %s, trusted until %s", p.name, s.Run, s.Decided, s.Until)
 	}
+	if s.Kind == engine.StepStart && s.Held > 0 {
+		w.count("held")
+	}
 	if s.Kind == engine.StepOwn {
 		w.owns(p, s)
 	}

@@ -22,8 +22,9 @@ type truth struct {
 }
 
 type shardTruth struct {
-	head store.Header
-	rows map[store.Key]store.Row
+	pauses []appliedPause
+	head   store.Header
+	rows   map[store.Key]store.Row
 }
 
 // jobTruth is one job's life.
@@ -63,6 +64,7 @@ func (w *world) replay() *truth {
 		t.nonces[c.To.Nonce]++
 		t.header(s, c)
 		t.changes(s, c)
+		t.pause(s, c)
 		t.recurrences(s, c)
 		t.apply(s, c)
 		t.consistent(s, c)

@@ -61,6 +61,7 @@ func configFor(seed uint64) simConfig {
 		cfg.wrongClocks(r)
 	}
 	cfg.schedules = rand.New(rand.NewPCG(seed, 43)).IntN(4)
+	cfg.pauses = rand.New(rand.NewPCG(seed, 44)).IntN(3) == 0
 	if cfg.schedules > 0 {
 		cfg.maxBytes = max(cfg.maxBytes, 10<<10)
 	}
@@ -163,6 +164,7 @@ var situations = []string{"crash", "stop", "pause", "cut", "clock", "resend", "d
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
 	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",
+	"judged-pause", "judged-resume", "pause-ok", "pause-fail", "pause-unknown", "taken-paused", "enqueued-paused", "held",
 	"hastened", "hasten-due", "step-hasten", "hastened-dated", "hastened-retry",
 	"step-rescue", "step-retry", "step-copied", "step-sweep", "step-refused", "step-lost", "step-handed", "step-duplicate",
 	"crash-at-send", "crash-at-answer", "crash-at-settled", "crash-at-own", "crash-at-claim", "crash-at-start",

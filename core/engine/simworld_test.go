@@ -48,6 +48,8 @@ type simConfig struct {
 	days  int
 	epoch time.Time
 	zones []string
+	// pauses: shards are paused and resumed.
+	pauses bool
 	// deafSink says that it applied effects, and did not.
 	deafSink bool
 	// plant changes a correct process into a broken one, setup the store.
@@ -80,8 +82,9 @@ type world struct {
 	jobs       []*simJob
 	byID       map[job.ID]*simJob
 	schedules  []*simSchedule
-	calendar   *calendar            // of a run of many days
-	downUntil  time.Time            // in an outage no process starts
+	calendar   *calendar // of a run of many days
+	downUntil  time.Time // in an outage no process starts
+	pauses     []simPause
 	firstRows  map[string]store.Row // of a mutant
 	owners     map[string]string    // by reign
 	began      map[string]time.Time
@@ -178,6 +181,13 @@ func (w *world) faultPhase() {
 	}
 	for n, s := range w.schedules {
 		wg.Go(func() { w.planner(ctx, s, rand.New(rand.NewPCG(w.cfg.seed, uint64(200_000+n)))) })
+	}
+	for n := range w.cfg.shards {
+		if w.cfg.pauses {
+			wg.Go(func() {
+				w.pauser(ctx, store.ShardID{Queue: "q", Shard: n}, rand.New(rand.NewPCG(w.cfg.seed, uint64(400_000+n))))
+			})
+		}
 	}
 	for _, e := range w.cfg.events {
 		wg.Go(func() { w.strike(ctx, e) })
@@ -291,6 +301,7 @@ func (w *world) heal() {
 	for _, n := range gone {
 		w.start(n)
 	}
+	w.resumeAll()
 	begun := time.Now()
 	for {
 		time.Sleep(w.cfg.ttl + 17)

@@ -24,6 +24,9 @@ type window struct {
 	// it was asked for: it may still show their rows.
 	loading bool
 	gone    map[job.ID]bool
+	// void: that page is of what was left since. behind: rows were inserted above the
+	// read mark that are due and not in memory, so that it has to rise first.
+	void, behind bool
 	// scanned is how many pages brought that were not claimed since.
 	scanned int
 	left    leftRows
@@ -125,8 +128,11 @@ func (m *machine) reach(now moment) int64 {
 // is full none is, unless nothing in it is due: what is may lie behind.
 func (m *machine) page(now moment) (store.Range, bool) {
 	w := &m.window
-	if w.loading || w.scanned >= m.cfg.maxLoaded || m.full() && m.waiting.due(now) > 0 {
+	if m.head.Pause.On || w.loading || w.scanned >= m.cfg.maxLoaded || m.full() && m.waiting.due(now) > 0 {
 		return store.Range{}, false
+	}
+	if w.behind {
+		w.read, w.behind = max(w.read+1, m.reach(now)), false
 	}
 	if soon := m.cfg.horizon / 2; w.complete {
 		target := m.reach(now)
@@ -149,6 +155,11 @@ func (m *machine) page(now moment) (store.Range, bool) {
 // loaded takes a page; failed: it could not be read.
 func (m *machine) loaded(rows []store.Row, failed bool, now moment) {
 	w := &m.window
+	if w.void {
+		w.void, w.loading = false, false
+		clear(w.gone)
+		return
+	}
 	for _, row := range rows {
 		id := job.ID(row.ID)
 		if m.jobs[id] != nil || w.gone[id] {

@@ -140,3 +140,84 @@ func TestSweep(t *testing.T) {
 		t.Errorf("the mark is %d", r.m.sweeps.upTo)
 	}
 }
+
+// TestPauseLeavesWhatWaits: memory is empty while a shard is paused, the marks stay below
+// what was left, a page that was on its way is void, and afterwards all is read again.
+func TestPauseLeavesWhatWaits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	pause := func(on bool) *plan {
+		r.m.queue = append(r.m.queue, &intent{kind: doPause, pause: on, wait: &waiter{done: make(chan ack, 1)}})
+		return r.tick(5)
+	}
+	r.m.page(r.now)
+	r.m.loaded(nil, false, r.now)
+	r.enqueue(1, 0)
+	r.enqueue(2, r.now.wall+500)
+	first := r.tick(0)
+	r.m.window.loading = true // a page is on its way
+	low := r.m.head.LowPending
+	r.m.turn = claimsFirst
+	if p := pause(true); len(p.intents) != 1 || p.changes()[0].Kind != StepPause || !p.batch.To.Pause.On || p.batch.To.Pause.Since != r.now.wall {
+		t.Errorf("%+v, %+v", p.batch, p.changes())
+	}
+	if len(r.m.jobs)+r.m.bytes+len(r.m.waiting.dated.list) != 0 {
+		t.Errorf("in memory: %v", r.m.jobs)
+	}
+	r.enqueue(3, 0)
+	later := r.tick(5)
+	r.m.loaded([]store.Row{{Key: store.Key{Kind: store.KindPending, At: 1 << 40, ID: "x"}}}, false, r.now)
+	if _, ok := r.m.page(r.now); ok || len(r.m.jobs) != 0 || r.m.wanted(r.now) != 0 {
+		t.Errorf("paused, and it reads on, or has %v", r.m.jobs)
+	}
+	if got := r.m.head.LowPending; got < low || got >= first.batch.Ops[1].Row.At {
+		t.Errorf("the low mark is %d", got)
+	}
+	r.pass(2000)
+	if p := pause(false); p.changes()[0].Kind != StepResume || p.batch.To.Pause != (store.Pause{Since: r.now.wall - 2000, Lasted: 2000}) {
+		t.Errorf("%+v, %+v", p.batch.To, p.changes())
+	}
+	rng, ok := r.m.page(r.now)
+	var left []store.Row
+	for _, p := range []*plan{first, later} {
+		for _, op := range p.batch.Ops {
+			if op.Kind == store.Put && op.Row.Kind == store.KindPending {
+				if !ok || op.Row.At <= rng.AfterAt || op.Row.At > rng.UpTo {
+					t.Errorf("%s is not in %+v", op.Row.Key, rng)
+				}
+				left = append(left, op.Row)
+			}
+		}
+	}
+	r.m.loaded(left, false, r.now)
+	if n := r.m.waiting.due(r.now); n != 3 {
+		t.Errorf("%d jobs are due", n)
+	}
+	for due, want := range map[int64]int64{r.now.wall - 5000: 2000, r.now.wall - 500: 500, r.now.wall + 1: 0} {
+		if got := held(r.m.head.Pause, due); got != want {
+			t.Errorf("of the time since %d %d ms were paused, want %d", due, got, want)
+		}
+	}
+}
+
+// TestPauseThatDoesNotHappen: it is planned again, or refused.
+func TestPauseThatDoesNotHappen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	w := &waiter{done: make(chan ack, 1)}
+	r.m.queue = append(r.m.queue, &intent{kind: doPause, pause: true, wait: w}, &intent{kind: doPause, pause: false, wait: w})
+	p := r.next(0)
+	r.m.undo(p, p.intents)
+	if p = r.tick(0); len(p.intents) != 1 || !r.m.head.Pause.On {
+		t.Errorf("%+v", p.batch.To)
+	}
+	if r.tick(0); r.m.head.Pause.On {
+		t.Error("it was not resumed")
+	}
+	i := &intent{kind: doPause, pause: true, wait: w}
+	r.m.take()
+	r.m.condemn(i, ErrBusy)
+	if e := r.m.take(); len(e) != 1 || e[0].err == nil || i.failed(store.Fail, e[0].err).Error() == "" {
+		t.Errorf("%+v", e)
+	}
+}

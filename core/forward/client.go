@@ -118,6 +118,25 @@ func (c *Client) Schedule(ctx context.Context, addr string, cmd engine.ScheduleC
 	return engine.Receipt{}, &engine.CommandError{Command: string(cmd.Verb), Schedule: cmd.Name(), Outcome: outcome(certain), Cause: err}
 }
 
+// SetPaused pauses or resumes a shard by the process at addr. The error is an
+// *engine.CommandError.
+func (c *Client) SetPaused(ctx context.Context, addr string, id store.ShardID, on bool) (duplicate bool, err error) {
+	name := "resume"
+	if on {
+		name = "pause"
+	}
+	body, err := json.Marshal(pauseCommand{Queue: id.Queue, Shard: id.Shard, Paused: on})
+	var rec receipt
+	certain := true
+	if err == nil {
+		rec, certain, err = c.post(ctx, addr+pathPause, "", body, func(r receipt) bool { return r.Shard == id.String() })
+	}
+	if err != nil {
+		return false, &engine.CommandError{Command: name, Shard: id.String(), Outcome: outcome(certain), Cause: err}
+	}
+	return rec.Duplicate, nil
+}
+
 func outcome(certain bool) store.Outcome {
 	if certain {
 		return store.Fail

@@ -7,9 +7,11 @@
 //	POST /internal/v1/redrive  {"queue": …, "id": …}
 //	POST /internal/v1/hasten   {"queue": …, "id": …}
 //	POST /internal/v1/schedule {"verb": …, "queue": …, "key": …}, an engine.ScheduleCommand
+//	POST /internal/v1/pause    {"queue": …, "shard": 0, "paused": true}, or false to resume it
 //
 // 200 with {"id": …} means that it is done and settled; the answer may have
-// "duplicate": true, and of a schedule has its "schedule": key. A refusal is {"code": …, "message": …} with the status of its code:
+// "duplicate": true, and of a schedule has its "schedule": key, of a shard
+// its "shard": queue/number. A refusal is {"code": …, "message": …} with the status of its code:
 //
 //	400 invalid           the request or the job is; with field and reason
 //	400 invalid-schedule  the schedule or its command is; with field and reason

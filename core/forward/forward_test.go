@@ -43,6 +43,11 @@ func (s *stub) Hasten(_ context.Context, queue string, id job.ID) (engine.Receip
 	return s.rec, s.err
 }
 
+func (s *stub) SetPaused(_ context.Context, id store.ShardID, on bool) (bool, error) {
+	s.got = append(s.got, "pause", id, on)
+	return s.rec.Duplicate, s.err
+}
+
 func (s *stub) Schedule(_ context.Context, c engine.ScheduleCommand) (engine.Receipt, error) {
 	s.got = append(s.got, c)
 	return s.rec, s.err
@@ -51,6 +56,8 @@ func (s *stub) Schedule(_ context.Context, c engine.ScheduleCommand) (engine.Rec
 func aJob() job.Job {
 	return job.Job{ID: job.KeyedID("q", "a", 1), Queue: "q", Kind: "k", Key: "a", Payload: []byte("<&>\x00")}.WithDefaults()
 }
+
+var aShard = store.ShardID{Queue: "q", Shard: 3}
 
 // serve starts a server, and returns a client and the server's address.
 func serve(t *testing.T, h http.Handler) (*forward.Client, string) {
@@ -173,12 +180,13 @@ func TestCommandErrors(t *testing.T) {
 				client.Cancel(t.Context(), addr, "q", aJob().ID),
 				client.Redrive(t.Context(), addr, "q", aJob().ID),
 				second(client.Hasten(t.Context(), addr, "q", aJob().ID)),
+				second(client.SetPaused(t.Context(), addr, aShard, true)),
 			} {
 				if store.OutcomeOf(err) != c.outcome || !c.like(err) {
 					t.Errorf("%v arrived as %v, outcome %s", c.err, err, store.OutcomeOf(err))
 				}
 			}
-			want := []any{"cancel", "q", aJob().ID, "redrive", "q", aJob().ID, "hasten", "q", aJob().ID}
+			want := []any{"cancel", "q", aJob().ID, "redrive", "q", aJob().ID, "hasten", "q", aJob().ID, "pause", aShard, true}
 			if !reflect.DeepEqual(s.got, want) {
 				t.Errorf("asked for %v", s.got)
 			}

@@ -23,6 +23,7 @@ type Engine interface {
 	Redrive(ctx context.Context, queue string, id job.ID) error
 	Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error)
 	Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error)
+	SetPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error)
 }
 
 // HandlerTimeout bounds a request, if its client waits that long.
@@ -39,11 +40,11 @@ func Handler(e Engine) http.Handler {
 		return receipt{ID: rec.ID, Duplicate: rec.Duplicate}, err
 	})
 	for path, do := range map[string]func(context.Context, string, job.ID) error{pathCancel: e.Cancel, pathRedrive: e.Redrive} {
-		handle(mux, path, maxTarget, decodeTarget, func(ctx context.Context, t target) (receipt, error) {
+		handle(mux, path, maxTarget, decode[target], func(ctx context.Context, t target) (receipt, error) {
 			return receipt{ID: t.ID}, do(ctx, t.Queue, t.ID)
 		})
 	}
-	handle(mux, pathHasten, maxTarget, decodeTarget, func(ctx context.Context, t target) (receipt, error) {
+	handle(mux, pathHasten, maxTarget, decode[target], func(ctx context.Context, t target) (receipt, error) {
 		rec, err := e.Hasten(ctx, t.Queue, t.ID)
 		return receipt{ID: t.ID, Duplicate: rec.Duplicate}, err
 	})
@@ -51,11 +52,15 @@ func Handler(e Engine) http.Handler {
 		rec, err := e.Schedule(ctx, c)
 		return receipt{ID: rec.ID, Schedule: c.Name(), Duplicate: rec.Duplicate}, err
 	})
+	handle(mux, pathPause, maxTarget, decode[pauseCommand], func(ctx context.Context, c pauseCommand) (receipt, error) {
+		duplicate, err := e.SetPaused(ctx, c.id(), c.Paused)
+		return receipt{Shard: c.id().String(), Duplicate: duplicate}, err
+	})
 	return mux
 }
 
-func decodeTarget(body []byte) (target, error) {
-	var t target
+func decode[T any](body []byte) (T, error) {
+	var t T
 	if err := json.Unmarshal(body, &t); err != nil {
 		return t, &job.InvalidError{Field: "body", Reason: err.Error()}
 	}

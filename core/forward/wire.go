@@ -18,6 +18,7 @@ const (
 	pathRedrive  = "/internal/v1/redrive"
 	pathHasten   = "/internal/v1/hasten"
 	pathSchedule = "/internal/v1/schedule"
+	pathPause    = "/internal/v1/pause"
 )
 
 // target is the body of a command.
@@ -26,10 +27,20 @@ type target struct {
 	ID    job.ID `json:"id"`
 }
 
+// pauseCommand is the body of a command on a shard.
+type pauseCommand struct {
+	Queue  string `json:"queue"`
+	Shard  int    `json:"shard"`
+	Paused bool   `json:"paused"`
+}
+
+func (c pauseCommand) id() store.ShardID { return store.ShardID{Queue: c.Queue, Shard: c.Shard} }
+
 // receipt is the answer to what was done.
 type receipt struct {
 	ID        job.ID `json:"id"`
 	Schedule  string `json:"schedule,omitempty"`
+	Shard     string `json:"shard,omitempty"`
 	Duplicate bool   `json:"duplicate,omitempty"`
 }
 

@@ -21,7 +21,7 @@ type Metrics struct {
 	now      func() time.Time
 
 	processed                                     *prometheus.CounterVec
-	inProgress, owned                             prometheus.Gauge
+	inProgress, owned, paused                     prometheus.Gauge
 	enqueued, dlq                                 prometheus.Counter
 	duration, lateness                            prometheus.Histogram
 	acquire, acquired, takenOver                  prometheus.Counter
@@ -36,7 +36,7 @@ type Metrics struct {
 	mu sync.Mutex
 	// running are the starts of runs that are at work; mine the shards that are owned.
 	running map[runKey]time.Time
-	mine    map[store.ShardID]bool
+	mine    map[store.ShardID]bool // whether they are paused
 }
 
 type runKey struct {
@@ -90,7 +90,7 @@ func New(now func() time.Time) *Metrics {
 	}
 	m.inProgress = gauge("jobs_in_progress", "Handlers that are at work.")
 	m.duration = histogram("job_duration_seconds", "From the call of a handler to its return.", durations)
-	m.lateness = histogram("job_lateness_seconds", "From when an attempt was due to the call of its handler, by this process's wall clock.", latenesses)
+	m.lateness = histogram("job_lateness_seconds", "From when an attempt was due to the call of its handler, by this process's wall clock; without the time for which its shard was paused.", latenesses)
 	m.dlq = counter("jobs_dlq_total", "Jobs that went to the dead letter queue.")
 	m.enqueued = counter("jobs_enqueued_total", "Jobs that this process put into its shards, those of schedules and sequences included.")
 	m.acquire = counter("lock_acquire_attempt_total", "Takeovers of shards that were tried.")
@@ -102,6 +102,7 @@ func New(now func() time.Time) *Metrics {
 	m.unreleased = counter("lock_release_failure_total", "Hand-overs that were rejected, failed, or whose outcome is not known.")
 	m.lost = counter("shards_lost_total", "Ownerships that ended without a hand-over.")
 	m.owned = gauge("shards_owned", "Shards that this process owns.")
+	m.paused = gauge("shards_paused", "Of these, shards that are paused.")
 	m.lwt = histograms("lwt_latency_seconds", "From the first copy of a conditional batch until its outcome is settled, by what it is: tick, takeover, handover.", latencies, "op")
 	m.copies = counters("lwt_copies_total", "Copies of conditional batches that were sent.", "op")
 	for _, op := range []engine.OpKind{engine.OpTick, engine.OpTakeover, engine.OpHandover} {
@@ -158,15 +159,17 @@ func (m *Metrics) Step(s engine.Step) {
 	case engine.StepEnqueue:
 		m.enqueued.Inc()
 	case engine.StepOwn:
-		m.own(s.Shard, true)
+		m.own(s.Shard, s.Paused)
+	case engine.StepPause, engine.StepResume:
+		m.own(s.Shard, s.Kind == engine.StepPause)
 	case engine.StepLost:
 		m.lost.Inc()
-		m.own(s.Shard, false)
+		m.disown(s.Shard)
 	case engine.StepHanded:
-		m.own(s.Shard, false)
+		m.disown(s.Shard)
 	case engine.StepStart:
 		now := m.now()
-		m.lateness.Observe(max(0, now.Sub(time.UnixMilli(s.Due)).Seconds()))
+		m.lateness.Observe(max(0, now.Sub(time.UnixMilli(s.Due+s.Held)).Seconds()))
 		m.mu.Lock()
 		m.running[runKey{s.Shard, s.Run}] = now
 		m.inProgress.Set(float64(len(m.running)))
@@ -189,15 +192,29 @@ func (m *Metrics) finish(k runKey) {
 	m.duration.Observe(m.now().Sub(began).Seconds())
 }
 
-func (m *Metrics) own(s store.ShardID, mine bool) {
+func (m *Metrics) own(s store.ShardID, paused bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if mine {
-		m.mine[s] = true
-	} else {
-		delete(m.mine, s)
+	m.mine[s] = paused
+	m.countShards()
+}
+
+func (m *Metrics) disown(s store.ShardID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.mine, s)
+	m.countShards()
+}
+
+func (m *Metrics) countShards() {
+	paused := 0
+	for _, p := range m.mine {
+		if p {
+			paused++
+		}
 	}
 	m.owned.Set(float64(len(m.mine)))
+	m.paused.Set(float64(paused))
 }
 
 // Begin implements engine.Observer.

@@ -70,7 +70,19 @@ func TestMetrics(t *testing.T) {
 		}
 		expect("# HELP jobs_in_progress Handlers that are at work.\n# TYPE jobs_in_progress gauge\njobs_in_progress 2\n" +
 			"# HELP shards_owned Shards that this process owns.\n# TYPE shards_owned gauge\nshards_owned 2\n")
+		if _, err := s.SetPaused(ctx, "q", true); err != nil {
+			t.Error(err)
+		}
+		enqueue("d", "good")
 		time.Sleep(time.Minute)
+		expect("# HELP shards_paused Of these, shards that are paused.\n# TYPE shards_paused gauge\nshards_paused 2\n")
+		if _, err := s.SetPaused(ctx, "q", false); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if late := m.LateBy(); late > 1 {
+			t.Errorf("late by %f s, a minute of it paused", late)
+		}
 		stop()
 		if err := <-end; err != nil {
 			t.Error(err)
@@ -80,7 +92,7 @@ func TestMetrics(t *testing.T) {
 # TYPE jobs_processed_total counter
 jobs_processed_total{status="abandoned"} 0
 jobs_processed_total{status="cancelled"} 0
-jobs_processed_total{status="completed"} 2
+jobs_processed_total{status="completed"} 3
 jobs_processed_total{status="dlq"} 1
 jobs_processed_total{status="rescue"} 0
 jobs_processed_total{status="retry"} 1
@@ -92,7 +104,7 @@ jobs_in_progress 0
 jobs_dlq_total 1
 # HELP jobs_enqueued_total Jobs that this process put into its shards, those of schedules and sequences included.
 # TYPE jobs_enqueued_total counter
-jobs_enqueued_total 3
+jobs_enqueued_total 4
 # HELP lock_acquire_attempt_total Takeovers of shards that were tried.
 # TYPE lock_acquire_attempt_total counter
 lock_acquire_attempt_total 2
@@ -108,6 +120,9 @@ lock_renew_failure_total 0
 # HELP shards_owned Shards that this process owns.
 # TYPE shards_owned gauge
 shards_owned 0
+# HELP shards_paused Of these, shards that are paused.
+# TYPE shards_paused gauge
+shards_paused 0
 `)
 		if n := testutil.CollectAndCount(m.Duration(), "job_duration_seconds"); n != 1 {
 			t.Errorf("%d series", n)

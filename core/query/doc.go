@@ -24,4 +24,7 @@
 //	                                state is left, and that for the dedupe window
 //
 // A job in an inbox is in no list until the shard's owner has copied it.
+//
+// Nothing counts the jobs of a queue as they come and go: its depth is counted by reading
+// keys, up to MaxDepth of each state in each shard.
 package query

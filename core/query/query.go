@@ -235,30 +235,6 @@ func ofRows(def store.Row, state *store.Row) Schedule {
 	return out
 }
 
-// Shard is what a shard's header shows.
-type Shard struct {
-	Shard int
-	// Owner is the process that ticks, "" if nobody does; Fence its fencing token, Tick
-	// the number of its batches so far, over all owners.
-	Owner, Addr string
-	Fence, Tick int64
-}
-
-// ShardsOf reads the headers of a queue.
-func (r *Reader) ShardsOf(ctx context.Context, queue string) ([]Shard, error) {
-	n, err := r.queue(queue)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Shard, n)
-	err = each(n, func(i int) error {
-		h, err := r.header(ctx, store.ShardID{Queue: queue, Shard: i})
-		out[i] = Shard{Shard: i, Owner: h.Owner, Addr: h.Addr, Fence: h.Fence, Tick: h.Tick}
-		return err
-	})
-	return out, err
-}
-
 func (r *Reader) header(ctx context.Context, s store.ShardID) (store.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
 	defer cancel()
@@ -268,9 +244,6 @@ func (r *Reader) header(ctx context.Context, s store.ShardID) (store.Header, err
 	}
 	return *h, nil
 }
-
-// Queues are those that can be asked for.
-func (r *Reader) Queues() []engine.Queue { return r.o.Queues }
 
 // Ping asks the store for one row, by a quorum.
 func (r *Reader) Ping(ctx context.Context) error {

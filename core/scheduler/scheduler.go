@@ -51,6 +51,7 @@ type Options struct {
 // Scheduler runs jobs.
 type Scheduler struct {
 	engine *engine.Engine
+	queues []engine.Queue
 	pool   *worker.Pool
 	client *forward.Client
 	server *http.Server
@@ -58,10 +59,9 @@ type Scheduler struct {
 	runs   *runlog.Log // nil: none
 	group  *member.Group
 
-	queues []engine.Queue
-	newID  func() string
-	clock  clock.Clock
-	pause  time.Duration // before what was not done, or is not known to be, is asked for again
+	newID func() string
+	clock clock.Clock
+	pause time.Duration // before what was not done, or is not known to be, is asked for again
 }
 
 // New makes a scheduler; Run starts it.

@@ -314,3 +314,63 @@ func TestCommandsByWhoever(t *testing.T) {
 		}
 	}
 }
+
+// TestPauseByWhoever: a queue whose shards two processes own is paused and resumed by
+// either of them.
+func TestPauseByWhoever(t *testing.T) {
+	t.Parallel()
+	s, ran := sim.New(), make(chan string, 100)
+	ps := []*process{start(t, s, "a", 0, ran), start(t, s, "b", 1, ran)}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	set := func(p *process, on, duplicate bool) {
+		t.Helper()
+		for {
+			got, err := p.SetPaused(ctx, "q", on)
+			var partly *scheduler.PartlyError
+			switch {
+			case err == nil && got == duplicate:
+				return
+			case err == nil:
+				t.Fatalf("paused %v: duplicate %v", on, got)
+			case !errors.As(err, &partly) || len(partly.Shards) == 0 || ctx.Err() != nil:
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Millisecond) // nobody owns some shard yet
+		}
+	}
+	set(ps[0], false, true)
+	for n, p := range ps {
+		set(p, true, false)
+		set(ps[1-n], true, true)
+		for i := range 8 {
+			j := job.Job{Queue: "q", Kind: "k", Key: fmt.Sprint(n, i)}
+			j.ID = job.KeyedID("q", j.Key, shards)
+			if _, err := ps[i%2].Submit(ctx, j); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+		if len(ran) > 0 {
+			t.Fatalf("%s ran while the queue was paused", <-ran)
+		}
+		set(ps[1-n], false, false)
+		for range 8 {
+			select {
+			case <-ran:
+			case <-ctx.Done():
+				t.Fatal("what waited does not run")
+			}
+		}
+	}
+	var invalid *job.InvalidError
+	if _, err := ps[0].SetPaused(ctx, "other", true); !errors.As(err, &invalid) {
+		t.Errorf("another queue: %v", err)
+	}
+	for _, p := range ps {
+		p.stop()
+		if err := <-p.end; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -50,6 +50,17 @@ type Header struct {
 	// Wall is the highest reading of any owner's wall clock, in ms since 1970: how
 	// far ahead the clocks were by which the rows were placed.
 	Wall int64
+	// Pause is the shard's last pause.
+	Pause Pause
+}
+
+// Pause is a time in which a shard's owner claims no runs.
+type Pause struct {
+	// On: it lasts.
+	On bool
+	// Since is when it began, in ms since 1970 by its owner's wall clock, and Lasted for
+	// how long it was, in ms; zeros: there was none.
+	Since, Lasted int64
 }
 
 // Kind is a kind of row in a shard's partition.
@@ -210,6 +221,8 @@ type Shards interface {
 	// Scan returns rows. It shows everything that was committed before the
 	// last applied Commit whose answer its caller has.
 	Scan(ctx context.Context, s ShardID, r Range) ([]Row, error)
+	// Count returns how many rows Scan would, at most Limit.
+	Count(ctx context.Context, s ShardID, r Range) (int, error)
 	// Row returns one row, or nil; as current as Scan.
 	Row(ctx context.Context, s ShardID, k Key) (*Row, error)
 

@@ -22,9 +22,16 @@ const (
 	DoDisable = "disable" // it fires no more
 )
 
-// Change is one job's or one schedule's change in a shard's batch, or in an update.
+// What a Change does to its shard.
+const (
+	DoPause  = "pause"  // no run is claimed from now on, by this batch or a later one
+	DoResume = "resume" // runs are claimed again
+)
+
+// Change is one job's or one schedule's change in a shard's batch, or in an update, or
+// one of the shard itself.
 type Change struct {
-	// Job is "" if a schedule is changed.
+	// Job is "" if a schedule is changed, or the shard itself.
 	Job string `json:"job,omitempty"`
 	Do  string `json:"do"`
 	// Run is the run that is claimed or has ended, or of a job that ends or is

@@ -136,6 +136,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"fire of a job":             `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"tick","key":"s","from":` + version + `,"to":` + version + `,"changes":[{"job":"j","do":"fire","schedule":"k","last_ms":1}]}`,
 		"fire up to nowhere":        `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"tick","key":"s","from":` + version + `,"to":` + version + `,"changes":[{"do":"fire","schedule":"k"}]}`,
 		"enqueue of no job":         `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"tick","key":"s","from":` + version + `,"to":` + version + `,"changes":[{"do":"enqueue","schedule":"k"}]}`,
+		"pause of a job":            `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"tick","key":"s","from":` + version + `,"to":` + version + `,"changes":[{"do":"pause","job":"j"}]}`,
 		"schedule of nothing":       `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"schedule","key":"k"}`,
 		"put without a distance":    `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"schedule","key":"k","schedule":{"queue":"q","shard":"s","do":"put"}}`,
 		"enqueue without its job":   `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"enqueue","key":"j"}`,

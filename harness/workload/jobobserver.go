@@ -50,6 +50,8 @@ var changeNames = map[engine.StepKind]string{
 	engine.StepSweep:    history.DoSweep,
 	engine.StepRedrive:  history.DoRedrive,
 	engine.StepHasten:   history.DoHasten,
+	engine.StepPause:    history.DoPause,
+	engine.StepResume:   history.DoResume,
 	engine.StepPut:      history.DoPut,
 	engine.StepFire:     history.DoFire,
 	engine.StepDisable:  history.DoDisable,

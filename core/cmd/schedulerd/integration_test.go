@@ -264,6 +264,36 @@ func TestTwo(t *testing.T) {
 		both[n%2].state(id, "cancelled")
 	}
 	phase("cancelled")
+	// Brought forward by whoever.
+	for n := range 4 {
+		id := both[n%2].must(201, "POST", "/jobs", job("/ok", `, "schedule": "2100-01-01T00:00:00Z"`))["id"].(string)
+		both[(n+1)%2].must(200, "POST", "/jobs/"+id+"/run", "")
+		both[n%2].state(id, "completed")
+	}
+	phase("brought forward")
+	// A key stands for one request, for either.
+	a.must(422, "POST", "/jobs", job("/other", ""), "Idempotency-Key: k0")
+	b.must(422, "POST", "/jobs", job("/other", ""), "Idempotency-Key: k0")
+	// Paused by one, resumed by the other.
+	a.must(200, "POST", "/api/v1/queues/default/pause", "")
+	var waiting []string
+	for n := range 4 {
+		waiting = append(waiting, both[n%2].must(201, "POST", "/jobs", job("/ok", ""))["id"].(string))
+	}
+	eventually(t, "paused queue with what waits", func() (bool, any) {
+		_, got := b.ask("GET", "/api/v1/queues/default", "")
+		return got["state"] == "paused" && strings.Contains(fmt.Sprint(got["depth"]), "pending:map[jobs:4 "), got
+	})
+	for _, id := range waiting {
+		if n := r.times(id); n != 0 {
+			t.Errorf("%s came %d times while the queue was paused", id, n)
+		}
+	}
+	b.must(200, "POST", "/api/v1/queues/default/resume", "")
+	for _, id := range waiting {
+		a.state(id, "completed")
+	}
+	phase("paused and resumed")
 	// To the dead letter queue and back.
 	dead := a.must(201, "POST", "/jobs", job("/broken", `, "max_attempts": 1`))["id"].(string)
 	b.state(dead, "dlq")

@@ -10,16 +10,17 @@ import (
 const (
 	whereShard  = " WHERE queue = ? AND shard = ?"
 	whereHeader = whereShard + " AND kind = 0 AND at = 0 AND id = ''"
+	whereRange  = whereShard + " AND kind = ? AND (at, id) > (?, ?) AND (at) <= (?) LIMIT ?"
 	whereRow    = whereShard + " AND kind = ? AND at = ? AND id = ?"
 
-	readHeader = "SELECT fence, tick, nonce, owner, addr, ttl_ms, read_mark, low_pending, low_running, low_ended, wall FROM shards" + whereHeader
+	readHeader = "SELECT fence, tick, nonce, owner, addr, ttl_ms, read_mark, low_pending, low_running, low_ended, wall, state, due, wait FROM shards" + whereHeader
 
-	insertShardHeader = "INSERT INTO shards (queue, shard, kind, at, id, fence, tick, nonce, owner, addr, ttl_ms, read_mark, low_pending, low_running, low_ended, wall) " +
-		"VALUES (?, ?, 0, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
+	insertShardHeader = "INSERT INTO shards (queue, shard, kind, at, id, fence, tick, nonce, owner, addr, ttl_ms, read_mark, low_pending, low_running, low_ended, wall, state, due, wait) " +
+		"VALUES (?, ?, 0, 0, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
 
 	// The whole stamp is named: a rejected UPDATE returns only what it names, and
 	// a condition on less could hold again for a late copy.
-	updateShardHeader = "UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ?, wall = ?" +
+	updateShardHeader = "UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ?, wall = ?, state = ?, due = ?, wait = ?" +
 		whereHeader + " IF fence = ? AND tick = ? AND nonce = ?"
 
 	// All columns are written, so that nothing of an overwritten row shows through.
@@ -30,8 +31,8 @@ const (
 	deleteShardUpTo = "DELETE FROM shards" + whereShard + " AND kind = ? AND at <= ?"
 
 	readRow   = "SELECT kind, at, id, state, attempt, run, due, wait, place, note, body FROM shards" + whereRow
-	readRange = "SELECT kind, at, id, state, attempt, run, due, wait, place, note, body FROM shards" + whereShard +
-		" AND kind = ? AND (at, id) > (?, ?) AND (at) <= (?) LIMIT ?"
+	readCount = "SELECT at FROM shards" + whereRange
+	readRange = "SELECT kind, at, id, state, attempt, run, due, wait, place, note, body FROM shards" + whereRange
 )
 
 // noNonce stands for the nonce "" of a header that no batch has changed: a
@@ -58,12 +59,31 @@ func selectRow(id store.ShardID, k store.Key) store.Statement {
 	return onShard(id, readRow, int8(k.Kind), k.At, k.ID)
 }
 
-func selectRange(id store.ShardID, r store.Range) store.Statement {
-	return onShard(id, readRange, int8(r.Kind), r.AfterAt, r.AfterID, r.UpTo, r.Limit)
+func selectRange(id store.ShardID, cql string, r store.Range) store.Statement {
+	return onShard(id, cql, int8(r.Kind), r.AfterAt, r.AfterID, r.UpTo, r.Limit)
 }
 
 func headerArgs(h store.Header) []any {
-	return []any{h.Fence, h.Tick, nonceArg(h.Nonce), h.Owner, h.Addr, h.TTL.Milliseconds(), h.Read, h.LowPending, h.LowRunning, h.LowEnded, h.Wall}
+	return []any{h.Fence, h.Tick, nonceArg(h.Nonce), h.Owner, h.Addr, h.TTL.Milliseconds(), h.Read, h.LowPending, h.LowRunning, h.LowEnded, h.Wall, pauseState(h.Pause), h.Pause.Since, h.Pause.Lasted}
+}
+
+// statePaused is a header's state while its shard is paused; else it is ”.
+const statePaused = "paused"
+
+func pauseState(p store.Pause) string {
+	if p.On {
+		return statePaused
+	}
+	return ""
+}
+
+// pauseOf reads a header's pause. One that an older program wrote says nothing of it.
+func pauseOf(row map[string]any) (p store.Pause, ok bool) {
+	state, ok1 := row["state"].(string)
+	p.Since, _ = row["due"].(int64)
+	p.Lasted, _ = row["wait"].(int64)
+	p.On = state == statePaused
+	return p, (ok1 || row["state"] == nil) && state == pauseState(p)
 }
 
 func newHeader(id store.ShardID) store.Statement {
@@ -179,7 +199,9 @@ func headerOf(row map[string]any) (*store.Header, bool) {
 		*dest, ok = v, ok && is
 	}
 	h.TTL = time.Duration(ttl) * time.Millisecond
-	return h, ok
+	var known bool
+	h.Pause, known = pauseOf(row)
+	return h, ok && known
 }
 
 // rowOf reads a job's row. A row that a deletion and a partial write have left

@@ -130,7 +130,7 @@ func (s *Shards) Scan(ctx context.Context, id store.ShardID, r store.Range) ([]s
 	if r.Limit < 1 {
 		return nil, nil
 	}
-	rows, err := s.read(ctx, false, selectRange(id, r))
+	rows, err := s.read(ctx, false, selectRange(id, readRange, r))
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +143,15 @@ func (s *Shards) Scan(ctx context.Context, id store.ShardID, r store.Range) ([]s
 		out = append(out, got)
 	}
 	return out, nil
+}
+
+// Count implements store.Shards.
+func (s *Shards) Count(ctx context.Context, id store.ShardID, r store.Range) (int, error) {
+	if r.Limit < 1 {
+		return 0, nil
+	}
+	rows, err := s.read(ctx, false, selectRange(id, readCount, r))
+	return len(rows), err
 }
 
 // Row implements store.Shards.

@@ -58,7 +58,7 @@ func (f *fakeShards) begin(ctx context.Context, copyNo int) error {
 // headerRow makes a header's columns of the arguments that begin with the fence.
 func headerRow(a []any) map[string]any {
 	row := map[string]any{"kind": int8(0), "at": int64(0), "id": ""}
-	for n, name := range []string{"fence", "tick", "nonce", "owner", "addr", "ttl_ms", "read_mark", "low_pending", "low_running", "low_ended", "wall"} {
+	for n, name := range []string{"fence", "tick", "nonce", "owner", "addr", "ttl_ms", "read_mark", "low_pending", "low_running", "low_ended", "wall", "state", "due", "wait"} {
 		row[name] = a[n]
 	}
 	row["nonce"] = stored(a[2].(string))
@@ -136,9 +136,9 @@ func (f *fakeShards) exec(s store.Statement) (holds bool, row map[string]any, is
 		row = maps.Clone(p.rows[store.Key{}])
 		return row == nil, row, false, func() { p.rows[store.Key{}] = headerRow(a[2:]) }
 	case updateShardHeader:
-		p := f.part(a[11], a[12])
+		p := f.part(a[14], a[15])
 		row = maps.Clone(p.rows[store.Key{}])
-		holds = row != nil && row["fence"] == a[13] && row["tick"] == a[14] && row["nonce"] == stored(a[15].(string))
+		holds = row != nil && row["fence"] == a[16] && row["tick"] == a[17] && row["nonce"] == stored(a[18].(string))
 		return holds, row, false, func() { p.rows[store.Key{}] = headerRow(a) }
 	case putShardRow, putNewShardRow:
 		p, k := f.part(a[0], a[1]), fakeKey(a[2:])
@@ -194,7 +194,7 @@ func (f *fakeShards) QueryBy(ctx context.Context, copyNo int, _ bool, s store.St
 		take(store.Key{})
 	case readRow:
 		take(fakeKey(a[2:]))
-	case readRange:
+	case readRange, readCount:
 		after := store.Key{Kind: store.Kind(a[2].(int8)), At: a[3].(int64), ID: a[4].(string)}
 		keys := slices.SortedFunc(maps.Keys(p.rows), func(k, l store.Key) int {
 			if k.Less(l) {

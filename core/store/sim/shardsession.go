@@ -122,6 +122,12 @@ func (p *Session) Scan(ctx context.Context, s store.ShardID, r store.Range) ([]s
 	return got, nil
 }
 
+// Count implements store.Shards.
+func (p *Session) Count(ctx context.Context, s store.ShardID, r store.Range) (int, error) {
+	rows, err := p.Scan(ctx, s, r)
+	return len(rows), err
+}
+
 // Row implements store.Shards.
 func (p *Session) Row(ctx context.Context, s store.ShardID, k store.Key) (*store.Row, error) {
 	var got *store.Row

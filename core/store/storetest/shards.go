@@ -72,7 +72,8 @@ func (r *shardRig) create() bool {
 
 // after is a header one tick later.
 func after(h store.Stamp) store.Header {
-	return store.Header{Stamp: store.Stamp{Fence: h.Fence, Tick: h.Tick + 1, Nonce: uuid.NewString()}, Owner: "w1", Addr: "host:1", TTL: 6 * time.Second, Read: 7, LowPending: 1, LowRunning: 2, LowEnded: 3, Wall: 4}
+	return store.Header{Stamp: store.Stamp{Fence: h.Fence, Tick: h.Tick + 1, Nonce: uuid.NewString()}, Owner: "w1", Addr: "host:1", TTL: 6 * time.Second, Read: 7, LowPending: 1, LowRunning: 2, LowEnded: 3, Wall: 4,
+		Pause: store.Pause{On: h.Tick%2 == 0, Since: 5, Lasted: 6}}
 }
 
 func (r *shardRig) commit(from store.Stamp, to store.Header, ops ...store.Op) store.CommitResult {
@@ -162,6 +163,9 @@ func (r *shardRig) scan(rg store.Range, want ...store.Key) {
 	}
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		r.t.Errorf("Scan(%+v) = %v, %v, want %v", rg, got, err, want)
+	}
+	if n, err := r.s.Count(r.ctx, r.id, rg); err != nil || n != len(want) {
+		r.t.Errorf("Count(%+v) = %d, %v, want %d", rg, n, err, len(want))
 	}
 }
 

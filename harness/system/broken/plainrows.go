@@ -13,7 +13,7 @@ import (
 type writeFunc func(context.Context, store.ShardID, *store.Header, []store.Op) error
 
 const (
-	plainHeaderCQL = `UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ?, wall = ? WHERE queue = ? AND shard = ? AND kind = 0 AND at = 0 AND id = ''`
+	plainHeaderCQL = `UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ?, wall = ?, state = ?, due = ?, wait = ? WHERE queue = ? AND shard = ? AND kind = 0 AND at = 0 AND id = ''`
 	plainPutCQL    = `INSERT INTO shards (queue, shard, kind, at, id, state, attempt, run, due, wait, place, note, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	plainDeleteCQL = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at = ? AND id = ?`
 	plainTrimCQL   = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at <= ?`
@@ -33,7 +33,11 @@ func plainBatch(id store.ShardID, h *store.Header, ops []store.Op) (string, []an
 	var args []any
 	add := func(cql string, a ...any) { stmts, args = append(stmts, cql), append(args, a...) }
 	if h != nil {
-		add(plainHeaderCQL, h.Fence, h.Tick, h.Nonce, h.Owner, h.Addr, h.TTL.Milliseconds(), h.Read, h.LowPending, h.LowRunning, h.LowEnded, h.Wall, id.Queue, id.Shard)
+		paused := ""
+		if h.Pause.On {
+			paused = "paused"
+		}
+		add(plainHeaderCQL, h.Fence, h.Tick, h.Nonce, h.Owner, h.Addr, h.TTL.Milliseconds(), h.Read, h.LowPending, h.LowRunning, h.LowEnded, h.Wall, paused, h.Pause.Since, h.Pause.Lasted, id.Queue, id.Shard)
 	}
 	for _, op := range ops {
 		r := op.Row

@@ -1,0 +1,104 @@
+package query
+
+import (
+	"context"
+	"math"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+)
+
+// MaxDepth bounds what is counted of one state in one shard.
+const MaxDepth = 1000
+
+// Queue is what is known of a queue.
+type Queue struct {
+	Name string
+	// Depth counts the jobs that are pending, running and in the dead letter queue. Those
+	// in inboxes are not counted.
+	Depth map[job.State]Depth
+	// Shards are in order.
+	Shards []Shard
+}
+
+// Depth is how many jobs there are.
+type Depth struct {
+	Jobs int
+	// More: in some shard there are MaxDepth, and maybe more.
+	More bool
+}
+
+// Shard is what a shard's header shows.
+type Shard struct {
+	Shard int
+	// Owner is the process that ticks, "" if nobody does; Fence its fencing token, Tick
+	// the number of its batches so far, over all owners.
+	Owner, Addr string
+	Fence, Tick int64
+	Pause       store.Pause
+}
+
+// Paused counts the shards that are paused.
+func (q Queue) Paused() (n int) {
+	for _, s := range q.Shards {
+		if s.Pause.On {
+			n++
+		}
+	}
+	return n
+}
+
+// Queue reads the headers of a queue's shards, and counts its jobs. The error is a
+// *job.InvalidError of the queue, or the store's.
+func (r *Reader) Queue(ctx context.Context, name string) (Queue, error) {
+	n, err := r.queue(name)
+	if err != nil {
+		return Queue{}, err
+	}
+	out := Queue{Name: name, Depth: map[job.State]Depth{}, Shards: make([]Shard, n)}
+	counts := make([][len(depths)]int, n)
+	err = each(n, func(i int) error {
+		id := store.ShardID{Queue: name, Shard: i}
+		h, err := r.header(ctx, id)
+		if err != nil {
+			return err
+		}
+		out.Shards[i] = Shard{Shard: i, Owner: h.Owner, Addr: h.Addr, Fence: h.Fence, Tick: h.Tick, Pause: h.Pause}
+		for k, d := range depths {
+			if counts[i][k], err = r.count(ctx, id, store.Range{Kind: d.kind, AfterAt: d.low(h), AfterID: afterAll, UpTo: math.MaxInt64, Limit: MaxDepth}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for k, d := range depths {
+		var depth Depth
+		for i := range counts {
+			depth.Jobs += counts[i][k]
+			depth.More = depth.More || counts[i][k] == MaxDepth
+		}
+		out.Depth[d.state] = depth
+	}
+	return out, err
+}
+
+// depths are the states that are counted, by the rows that they have.
+var depths = [...]struct {
+	state job.State
+	kind  store.Kind
+	low   func(store.Header) int64
+}{
+	{job.Pending, store.KindPending, func(h store.Header) int64 { return h.LowPending }},
+	{job.Running, store.KindRunning, func(h store.Header) int64 { return h.LowRunning }},
+	{job.DLQ, store.KindDLQ, func(store.Header) int64 { return -1 }},
+}
+
+func (r *Reader) count(ctx context.Context, s store.ShardID, rng store.Range) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+	defer cancel()
+	return r.o.Shards.Count(ctx, s, rng)
+}
+
+// Queues are those that can be asked for.
+func (r *Reader) Queues() []engine.Queue { return r.o.Queues }
