@@ -17,6 +17,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/handlers"
+	"fencepost/core/livepage"
 	"fencepost/core/member"
 	"fencepost/core/metrics"
 	"fencepost/core/query"
@@ -47,12 +48,14 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 	}
 	m := metrics.New(nil)
 	kinds := handlers.New(&handlers.HTTP{Target: c.target, Hosts: c.hosts}, log)
-	s, err := newScheduler(c, cfg, db, agreed.PeerSecret, m, kinds, log)
+	live := livepage.NewRecorder(c.name+"."+uuid.NewString()[:8], nil)
+	s, err := newScheduler(c, cfg, db, agreed.PeerSecret, m, live, kinds, log)
 	if err != nil {
 		return errors.Join(err, web.Close())
 	}
 	reader := query.New(query.Options{Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Queues: c.queueList})
-	server := forward.NewServer(api.Handler(api.Options{
+	page := livepage.New(livepage.Options{Recorder: live, Reader: livepage.Stored(reader), Secret: agreed.PeerSecret, Token: c.token, Stop: ctx})
+	server := forward.NewServer(page.Before(api.Handler(api.Options{
 		Scheduler: s, Reader: reader, Check: kinds.Check, MaxAttempts: c.maxAttempts, Retry: c.retry, Token: c.token,
 		Rate: c.rate, Burst: c.burst, MaxBody: c.maxBody, Metrics: m.Handler(), Observe: m.Request, Logger: log,
 		Ready: func() error {
@@ -61,7 +64,7 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 			}
 			return nil
 		},
-	}))
+	})))
 	servers := []*http.Server{server}
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(web) }()
@@ -96,7 +99,7 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 }
 
 // newScheduler wires the engine to the cluster.
-func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret string, m *metrics.Metrics, kinds *handlers.Set, log *slog.Logger) (*scheduler.Scheduler, error) {
+func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret string, m *metrics.Metrics, live *livepage.Recorder, kinds *handlers.Set, log *slog.Logger) (*scheduler.Scheduler, error) {
 	group, err := member.New(member.Options{Store: cassandra.NewMembers(db), Cell: "schedulers", Name: c.name, TTL: ms(c.ttl), Logger: log})
 	if err != nil {
 		return nil, err
@@ -113,11 +116,11 @@ func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret stri
 		log.Info("others reach it", "at", addr)
 	}
 	s, err := scheduler.New(scheduler.Options{
-		Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Members: group, Listener: peers, Secret: secret,
+		Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Members: group, Listener: peers, Secret: secret, Beside: live.Peer(),
 		Handlers: kinds.Handlers(), Slots: c.maxInProgress,
 		Engine: engine.Options{
-			Name: c.name + "." + uuid.NewString()[:8], Addr: addr, Queues: c.queueList, TTL: ms(c.ttl), DrainTimeout: ms(c.drain),
-			DedupeWindow: ms(c.dedupe), InboxPoll: ms(c.poll), MaxRunning: c.maxInProgress, Observer: m, Logger: log,
+			Name: live.Name(), Addr: addr, Queues: c.queueList, TTL: ms(c.ttl), DrainTimeout: ms(c.drain),
+			DedupeWindow: ms(c.dedupe), InboxPoll: ms(c.poll), MaxRunning: c.maxInProgress, Observer: engine.Watch(m, live.Step), Logger: log,
 			Late: func(l engine.Lateness) {
 				m.Late(l)
 				log.Warn("a schedule is late", "shard", l.Shard.String(), "schedule", l.Schedule, "late", len(l.Late), "by_ms", l.By.Milliseconds(), "missed", l.Missed, "skipped", l.Skipped, "error", l.Err)
