@@ -118,12 +118,17 @@ test-browser: ## The pages in headless Chromium (FENCEPOST_NO_BROWSER=1: do with
 	$(GO) test -tags browser -count=1 -timeout 5m ./core/livepage ./internal/pagetest ./reports/browser ./harness/serve
 
 .PHONY: test
-test: build deps test-unit test-browser ## Everything: unit, pages in a browser, integration on a real cluster, chaos runs good and known-broken
+test: build deps test-tools test-unit test-browser ## Everything: unit, pages in a browser, integration on a real cluster, chaos runs good and known-broken
 	scripts/test-real
+
+.PHONY: test-tools
+test-tools:
+	@scripts/ensure-tools --prometheus || echo 'test: NOT TESTED: alerts and dashboard, as Prometheus is missing (the reason is above)'
 
 .PHONY: test-docker
 test-docker: build deps ## Runs on containers, where a Docker daemon can be had; says so where not
 	@scripts/test-docker
+	@scripts/with-dockerd "$(GO)" test -tags docker -count=1 -timeout 5m -v -run '^TestImage$$' ./compose; code=$$?; [ $$code = 69 ] || exit $$code
 
 .PHONY: screenshots
 screenshots: build ## Make the pictures in docs/img from a run's report: make screenshots RUN=runs/…

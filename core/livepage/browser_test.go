@@ -45,7 +45,7 @@ func TestBrowser(t *testing.T) {
 				}
 				real(b, n, became, err)
 			}
-			p.Until(`document.querySelectorAll('#runs .o-dlq').length === 2 && document.querySelectorAll('#c-bars rect').length >= 2`)
+			p.Until(`document.querySelectorAll('#runs .o-dlq').length === 3 && document.querySelectorAll('#c-bars rect').length >= 2`)
 			p.Until(`document.querySelectorAll('#processes tr').length === 3 && document.querySelector('#processes .gone').textContent.includes('WORKER_PEER_PORT')`)
 			p.Until(`document.querySelectorAll('#shards li').length === 8 && document.querySelector('#shards .nobody').textContent === '2 nobody'`)
 			p.Until(`document.getElementById('n-dlq').textContent === '1' && document.getElementById('n-pending').textContent === '12'`)

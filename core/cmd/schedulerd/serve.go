@@ -47,6 +47,11 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 		return fmt.Errorf("the API cannot be served: %w; see WORKER_HTTP_PORT", err)
 	}
 	m := metrics.New(nil)
+	shards := 0
+	for _, q := range c.queueList {
+		shards += q.Shards
+	}
+	m.Shards(shards)
 	kinds := handlers.New(&handlers.HTTP{Target: c.target, Hosts: c.hosts}, log)
 	live := livepage.NewRecorder(c.name+"."+uuid.NewString()[:8], nil)
 	s, err := newScheduler(c, cfg, db, agreed.PeerSecret, m, live, kinds, log)
