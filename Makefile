@@ -85,11 +85,11 @@ docs: build ## Write docs/scenarios.md from the scenarios and the known-broken v
 	@$(GO) test -count=1 ./harness/sizing -run '^TestPage$$' -update
 
 .PHONY: up
-up: $(run_deps) ## Start a cluster and keep it up for further runs
-	@$(BIN)/fencepost up --background $(cluster_flags)
+up: $(run_deps) ## Start a cluster and three schedulers on it, and keep them up: make up [SCHEDULERS=0] [PORT=8080]
+	@$(BIN)/fencepost up --background --schedulers=$(or $(SCHEDULERS),3) $(if $(PORT),--port=$(PORT)) $(cluster_flags)
 
 .PHONY: down
-down: ## Stop the cluster that is kept up
+down: ## Stop the cluster that is kept up, and what runs beside it
 	@$(BIN)/fencepost down
 
 .PHONY: serve
@@ -118,15 +118,20 @@ sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRS
 .PHONY: test-browser
 test-browser: ## The pages in headless Chromium (FENCEPOST_NO_BROWSER=1: do without if there is none)
 	@if [ "$$FENCEPOST_NO_BROWSER" = 1 ]; then echo "SKIPPED: no page is opened in a browser (FENCEPOST_NO_BROWSER=1)"; else scripts/ensure-tools --browser; fi
-	$(GO) test -tags browser -count=1 -timeout 5m ./internal/pagetest ./reports/browser ./harness/serve
+	$(GO) test -tags browser -count=1 -timeout 5m ./core/livepage ./internal/pagetest ./reports/browser ./harness/serve
 
 .PHONY: test
-test: build deps test-unit test-browser ## Everything: unit, pages in a browser, integration on a real cluster, chaos runs good and known-broken
+test: build deps test-tools test-unit test-browser ## Everything: unit, pages in a browser, integration on a real cluster, chaos runs good and known-broken
 	scripts/test-real
+
+.PHONY: test-tools
+test-tools:
+	@scripts/ensure-tools --prometheus || echo 'test: NOT TESTED: alerts and dashboard, as Prometheus is missing (the reason is above)'
 
 .PHONY: test-docker
 test-docker: build deps ## Runs on containers, where a Docker daemon can be had; says so where not
 	@scripts/test-docker
+	@scripts/with-dockerd "$(GO)" test -tags docker -count=1 -timeout 5m -v -run '^TestImage$$' ./compose; code=$$?; [ $$code = 69 ] || exit $$code
 
 .PHONY: screenshots
 screenshots: build ## Make the pictures in docs/img from a run's report: make screenshots RUN=runs/…

@@ -21,7 +21,7 @@ type Metrics struct {
 	now      func() time.Time
 
 	processed                                     *prometheus.CounterVec
-	inProgress, owned, paused                     prometheus.Gauge
+	inProgress, owned, paused, configured         prometheus.Gauge
 	enqueued, dlq                                 prometheus.Counter
 	duration, lateness                            prometheus.Histogram
 	acquire, acquired, takenOver                  prometheus.Counter
@@ -103,6 +103,7 @@ func New(now func() time.Time) *Metrics {
 	m.lost = counter("shards_lost_total", "Ownerships that ended without a hand-over.")
 	m.owned = gauge("shards_owned", "Shards that this process owns.")
 	m.paused = gauge("shards_paused", "Of these, shards that are paused.")
+	m.configured = gauge("shards_configured", "Shards of all queues, whoever owns them.")
 	m.lwt = histograms("lwt_latency_seconds", "From the first copy of a conditional batch until its outcome is settled, by what it is: tick, takeover, handover.", latencies, "op")
 	m.copies = counters("lwt_copies_total", "Copies of conditional batches that were sent.", "op")
 	for _, op := range []engine.OpKind{engine.OpTick, engine.OpTakeover, engine.OpHandover} {
@@ -117,6 +118,9 @@ func New(now func() time.Time) *Metrics {
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
+
+// Shards says how many shards the queues have.
+func (m *Metrics) Shards(n int) { m.configured.Set(float64(n)) }
 
 // Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {

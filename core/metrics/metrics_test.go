@@ -142,7 +142,7 @@ shards_paused 0
 		}
 		for _, name := range []string{"jobs_processed_total", "jobs_in_progress", "job_duration_seconds", "jobs_dlq_total", "lock_acquire_attempt_total",
 			"lock_acquire_success_total", "lock_takeover_success_total", "lock_renew_success_total", "lock_renew_failure_total",
-			"lock_release_success_total", "lock_release_failure_total", "lwt_latency_seconds", "job_lateness_seconds", "lwt_copies_total"} {
+			"lock_release_success_total", "lock_release_failure_total", "lwt_latency_seconds", "job_lateness_seconds", "lwt_copies_total", "shards_configured"} {
 			if !have[name] {
 				t.Errorf("%s is missing", name)
 			}

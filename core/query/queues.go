@@ -64,7 +64,7 @@ func (r *Reader) Queue(ctx context.Context, name string) (Queue, error) {
 		if err != nil {
 			return err
 		}
-		out.Shards[i] = Shard{Shard: i, Owner: h.Owner, Addr: h.Addr, Fence: h.Fence, Tick: h.Tick, Pause: h.Pause}
+		out.Shards[i] = shardView(i, h)
 		for k, d := range depths {
 			if counts[i][k], err = r.count(ctx, id, store.Range{Kind: d.kind, AfterAt: d.low(h), AfterID: afterAll, UpTo: math.MaxInt64, Limit: MaxDepth}); err != nil {
 				return err
@@ -81,6 +81,25 @@ func (r *Reader) Queue(ctx context.Context, name string) (Queue, error) {
 		out.Depth[d.state] = depth
 	}
 	return out, err
+}
+
+// ShardsOf reads the headers of a queue's shards only, without its depth. The error is
+// as of Queue.
+func (r *Reader) ShardsOf(ctx context.Context, name string) ([]Shard, error) {
+	n, err := r.queue(name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Shard, n)
+	return out, each(n, func(i int) error {
+		h, err := r.header(ctx, store.ShardID{Queue: name, Shard: i})
+		out[i] = shardView(i, h)
+		return err
+	})
+}
+
+func shardView(n int, h store.Header) Shard {
+	return Shard{Shard: n, Owner: h.Owner, Addr: h.Addr, Fence: h.Fence, Tick: h.Tick, Pause: h.Pause}
 }
 
 // depths are the states that are counted, by the rows that they have.

@@ -39,6 +39,9 @@ type Options struct {
 	// Secret is shown to other schedulers and asked of them (core/forward); all of them
 	// need the same one, of at least 16 bytes. "": none is asked for.
 	Secret string
+	// Beside, if set, is served to other schedulers beside core/forward, at whatever
+	// paths that does not use, to those that show the secret.
+	Beside http.Handler
 	// Runs takes a history of runs, for people (core/runlog); nil: none is kept.
 	Runs store.Runs
 	// Members tells who else is there, by whom the engine's Rank is made; nil: Rank
@@ -91,7 +94,12 @@ func New(o Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := forward.NewServer(forward.Guard(o.Secret, forward.Handler(e)))
+	peers := http.NewServeMux()
+	peers.Handle("/internal/v1/", forward.Handler(e))
+	if o.Beside != nil {
+		peers.Handle("/", o.Beside)
+	}
+	server := forward.NewServer(forward.Guard(o.Secret, peers))
 	s := &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs, group: o.Members,
 		queues: o.Engine.Queues, newID: o.Engine.NewID, clock: o.Engine.Clock, pause: o.Engine.TTL / 100}
 	if s.newID == nil {

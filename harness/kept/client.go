@@ -30,6 +30,13 @@ func Exec(ctx context.Context, p Paths, args []string) (int, error) {
 	return work(ctx, p, opExec, args)
 }
 
+// ExecWith is Exec for a command that also gets extra files, as descriptors 3 and up,
+// at most [MaxExtra]: listeners, say, of the network that this process is in. The
+// caller closes them.
+func ExecWith(ctx context.Context, p Paths, args []string, extra ...*os.File) (int, error) {
+	return workWith(ctx, p, opExec, args, append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, extra...))
+}
+
 // Run has the daemon carry out args in its own process, see [Handler]. Beside
 // the errors of [Exec], it returns *[StaleError] and *[BusyError].
 func Run(ctx context.Context, p Paths, args []string) (int, error) {
@@ -40,7 +47,7 @@ func work(ctx context.Context, p Paths, op operation, args []string) (int, error
 	return workWith(ctx, p, op, args, []*os.File{os.Stdin, os.Stdout, os.Stderr})
 }
 
-// workWith is work with these standard files.
+// workWith is work with these standard files, and what more the command gets.
 func workWith(ctx context.Context, p Paths, op operation, args []string, files []*os.File) (int, error) {
 	dir, err := os.Getwd()
 	if err != nil {

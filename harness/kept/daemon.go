@@ -166,7 +166,7 @@ func (d *daemon) do(ctx context.Context, h hello, files []*os.File, in *json.Dec
 	default:
 		return reply{}, fmt.Errorf("unknown operation %q", h.Op)
 	}
-	if len(files) != 3 || len(h.Args) == 0 {
+	if len(files) < 3 || h.Op == opRun && len(files) > 3 || len(h.Args) == 0 {
 		return reply{}, fmt.Errorf("%s: incomplete request", h.Op)
 	}
 	if h.Op == opExec {

@@ -8,7 +8,8 @@
 //
 //	exec   runs any command inside, with the client's terminal, directory and
 //	       environment, and the cluster's addresses in FENCEPOST_CONTACT_POINTS
-//	       and FENCEPOST_CQL_PORT
+//	       and FENCEPOST_CQL_PORT, and with more files of the client's, such as
+//	       listeners in the network outside
 //	run    runs one of the tool's own commands in the daemon's process, which
 //	       holds the node processes and the links (a [Handler]); one at a time
 //	status says what is up

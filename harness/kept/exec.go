@@ -16,8 +16,9 @@ import (
 // exitNotFound is a shell's exit code for a command that does not exist.
 const exitNotFound = 127
 
-// killGrace is how long a cancelled command may take to end.
-const killGrace = 5 * time.Second
+// killGrace is how long a cancelled command may take to end: schedulers drain and
+// hand over first.
+const killGrace = 20 * time.Second
 
 // exec runs a command for a client.
 func (d *daemon) exec(ctx context.Context, h hello, files []*os.File, in *json.Decoder) (int, error) {
@@ -31,7 +32,7 @@ func (d *daemon) exec(ctx context.Context, h hello, files []*os.File, in *json.D
 	}
 	cmd := &exec.Cmd{
 		Path: path, Args: h.Args, Dir: h.Dir, Env: env,
-		Stdin: files[0], Stdout: files[1], Stderr: files[2],
+		Stdin: files[0], Stdout: files[1], Stderr: files[2], ExtraFiles: files[3:],
 		// A group of its own, so that a signal reaches its children as Ctrl-C would.
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}

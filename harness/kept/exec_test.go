@@ -48,6 +48,35 @@ func TestExec(t *testing.T) {
 	})
 }
 
+// TestExecWithFiles: a command gets the client's other files, in their order.
+func TestExecWithFiles(t *testing.T) {
+	t.Parallel()
+	p := keep(t, newStub(), nil)
+	dir := t.TempDir()
+	var files []*os.File
+	for _, name := range []string{"in", "out", "err", "a", "b"} {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	code, err := workWith(context.Background(), p, opExec, []string{"sh", "-c", "echo third >&3; echo fourth >&4"}, files)
+	if err != nil || code != 0 {
+		t.Fatalf("code %d, %v", code, err)
+	}
+	for name, want := range map[string]string{"a": "third\n", "b": "fourth\n", "err": ""} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+	// A run is the daemon's own: it has no use for more, and must not lose them.
+	if _, err := workWith(context.Background(), p, opRun, []string{"chaos"}, files); err == nil {
+		t.Error("a run took more files")
+	}
+}
+
 func TestExecEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	p := keep(t, newStub(), nil)

@@ -14,7 +14,10 @@ import (
 )
 
 // protocolVersion is raised when messages change their meaning.
-const protocolVersion = 1
+const protocolVersion = 2
+
+// MaxExtra is how many files a command may get beside its standard ones.
+const MaxExtra = 32
 
 // maxMessage bounds a message; an environment may be large.
 const maxMessage = 16 << 20
@@ -29,7 +32,7 @@ const (
 )
 
 // hello opens a connection, after one byte that carries the descriptors of
-// standard input, output and error (exec and run only).
+// standard input, output and error (exec and run only), and of exec's extra files.
 type hello struct {
 	Version int       `json:"version"`
 	Op      operation `json:"op"`
@@ -106,7 +109,7 @@ func sendFiles(c *net.UnixConn, files []*os.File) error {
 
 // receiveFiles is the other side of sendFiles. The caller closes the files.
 func receiveFiles(c *net.UnixConn) ([]*os.File, error) {
-	buf, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(3*4))
+	buf, oob := make([]byte, 1), make([]byte, unix.CmsgSpace((3+MaxExtra)*4))
 	n, oobn, flags, _, err := c.ReadMsgUnix(buf, oob)
 	if err != nil {
 		return nil, fmt.Errorf("kept: receive descriptors: %w", err)
@@ -122,14 +125,14 @@ func receiveFiles(c *net.UnixConn) ([]*os.File, error) {
 			closeAll(files)
 			return nil, fmt.Errorf("kept: receive descriptors: %w", err)
 		}
-		for i, fd := range fds {
+		for _, fd := range fds {
 			unix.CloseOnExec(fd)
-			files = append(files, os.NewFile(uintptr(fd), [...]string{"stdin", "stdout", "stderr"}[i%3]))
+			files = append(files, os.NewFile(uintptr(fd), "file of a client"))
 		}
 	}
-	if n != 1 || flags&unix.MSG_CTRUNC != 0 || len(files) != 0 && len(files) != 3 {
+	if n != 1 || flags&unix.MSG_CTRUNC != 0 || len(files) != 0 && len(files) < 3 {
 		closeAll(files)
-		return nil, fmt.Errorf("kept: receive descriptors: got %d, want 3 or none", len(files))
+		return nil, fmt.Errorf("kept: receive descriptors: got %d, want none, or 3 to %d", len(files), 3+MaxExtra)
 	}
 	return files, nil
 }

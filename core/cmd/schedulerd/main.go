@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // authorities of HTTPS, where the system has none
 )
 
 // Exit codes.
@@ -36,7 +37,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 	root.SetArgs(append([]string{}, args...)) // of nil it would take the process's own
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.Execute()
+	err := root.ExecuteContext(context.Background())
 	var usage usageError
 	switch {
 	case err == nil:
@@ -98,6 +99,15 @@ func newRootCmd(getenv func(string) string, logs io.Writer) *cobra.Command {
 			defer stop()
 			_, _, err = prepare(ctx, cfg, log)
 			return err
+		},
+	}, &cobra.Command{
+		Use: "probe", Short: "Ask the process with these settings on this machine whether it is ready", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, _, err := load()
+			if err != nil {
+				return err
+			}
+			return probe(cmd.Context(), cfg)
 		},
 	}, &cobra.Command{
 		Use: "settings", Short: "Write all settings as a table in Markdown", Args: cobra.NoArgs,

@@ -17,6 +17,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/handlers"
+	"fencepost/core/livepage"
 	"fencepost/core/member"
 	"fencepost/core/metrics"
 	"fencepost/core/query"
@@ -55,13 +56,20 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 	if err != nil {
 		return errors.Join(err, web.Close())
 	}
+	shards := 0
+	for _, q := range c.queueList {
+		shards += q.Shards
+	}
+	m.Shards(shards)
 	kinds := handlers.New(&handlers.HTTP{Target: c.target, Hosts: c.hosts, Client: handlers.NewClient(traces.Transport)}, log)
-	s, err := newScheduler(c, cfg, db, agreed.PeerSecret, traces.Observer(m), m.Late, traces.Handlers(kinds.Handlers()), log)
+	live := livepage.NewRecorder(c.name+"."+uuid.NewString()[:8], nil)
+	s, err := newScheduler(c, cfg, db, agreed.PeerSecret, traces.Observer(engine.Watch(m, live.Step)), live, m.Late, traces.Handlers(kinds.Handlers()), log)
 	if err != nil {
 		return errors.Join(err, web.Close())
 	}
 	reader := query.New(query.Options{Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Queues: c.queueList})
-	server := forward.NewServer(traces.Requests(api.Handler(api.Options{
+	page := livepage.New(livepage.Options{Recorder: live, Reader: livepage.Stored(reader), Secret: agreed.PeerSecret, Token: c.token, Stop: ctx})
+	server := forward.NewServer(traces.Requests(page.Before(api.Handler(api.Options{
 		Scheduler: traces.Scheduler(s), Reader: reader, Check: kinds.Check, MaxAttempts: c.maxAttempts, Retry: c.retry, Token: c.token,
 		Rate: c.rate, Burst: c.burst, MaxBody: c.maxBody, Metrics: m.Handler(), Observe: m.Request, Why: cassandra.Why, Logger: log,
 		Ready: func() error {
@@ -70,7 +78,7 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 			}
 			return nil
 		},
-	})))
+	}))))
 	servers := []*http.Server{server}
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(web) }()
@@ -120,7 +128,7 @@ func openTraces(ctx context.Context, c checked, log *slog.Logger) (*tracing.Trac
 }
 
 // newScheduler wires the engine to the cluster.
-func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret string, o engine.Observer, late func(engine.Lateness), by map[string]worker.Handler, log *slog.Logger) (*scheduler.Scheduler, error) {
+func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret string, o engine.Observer, live *livepage.Recorder, late func(engine.Lateness), by map[string]worker.Handler, log *slog.Logger) (*scheduler.Scheduler, error) {
 	group, err := member.New(member.Options{Store: cassandra.NewMembers(db), Cell: "schedulers", Name: c.name, TTL: ms(c.ttl), Logger: log})
 	if err != nil {
 		return nil, err
@@ -137,10 +145,10 @@ func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret stri
 		log.Info("others reach it", "at", addr)
 	}
 	s, err := scheduler.New(scheduler.Options{
-		Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Members: group, Listener: peers, Secret: secret,
+		Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Members: group, Listener: peers, Secret: secret, Beside: live.Peer(),
 		Handlers: by, Slots: c.maxInProgress,
 		Engine: engine.Options{
-			Name: c.name + "." + uuid.NewString()[:8], Addr: addr, Queues: c.queueList, TTL: ms(c.ttl), DrainTimeout: ms(c.drain),
+			Name: live.Name(), Addr: addr, Queues: c.queueList, TTL: ms(c.ttl), DrainTimeout: ms(c.drain),
 			DedupeWindow: ms(c.dedupe), InboxPoll: ms(c.poll), MaxRunning: c.maxInProgress, Observer: o, Logger: log,
 			Late: func(l engine.Lateness) {
 				late(l)

@@ -30,6 +30,7 @@ type upOptions struct {
 	seed       uint64
 	cluster    string
 	image      string
+	schedulers schedulersOptions
 }
 
 func newUpCmd() *cobra.Command {
@@ -40,10 +41,14 @@ func newUpCmd() *cobra.Command {
 		Long: `Starts three Cassandra nodes in a sandbox of their own and keeps them until
 "fencepost down" or Ctrl-C. Meanwhile "fencepost exec -- CMD" runs a command
 beside them, and runs with CLUSTER=up use them instead of starting their own. With
---cluster=docker the nodes are containers, and there is no sandbox.`,
+--cluster=docker the nodes are containers, and there is no sandbox. With --schedulers=3
+three schedulers run beside it, as "fencepost schedulers" would run them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.image = imageOf(cmd)
+			if err := o.schedulers.check("schedulers", 0); err != nil {
+				return err
+			}
 			switch {
 			case o.cluster != "auto" && o.cluster != "local" && o.cluster != "docker":
 				return usageError(fmt.Errorf("unknown cluster %q; what can be kept up is local (as is auto) and docker", o.cluster))
@@ -65,6 +70,7 @@ beside them, and runs with CLUSTER=up use them instead of starting their own. Wi
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the links' random numbers")
 	f.StringVar(&o.cluster, "cluster", "auto", "local (three nodes in a sandbox; so does auto), docker (three containers)")
 	dockerFlags(f)
+	o.schedulers.flags(f, "schedulers", "how many schedulers run beside it", 0)
 	f.BoolVar(&o.inside, "inside", false, "")
 	if err := f.MarkHidden("inside"); err != nil {
 		panic(err) // a misspelt name above
@@ -74,7 +80,11 @@ beside them, and runs with CLUSTER=up use them instead of starting their own. Wi
 
 // args are the arguments by which a re-executed up gets the same options.
 func (o upOptions) args(more ...string) []string {
-	return append([]string{"up", "--paxos=" + o.paxos, "--heap=" + strconv.Itoa(o.heapMiB), "--seed=" + strconv.FormatUint(o.seed, 10), "--cluster=" + o.cluster, "--image=" + o.image}, more...)
+	args := []string{"up", "--paxos=" + o.paxos, "--heap=" + strconv.Itoa(o.heapMiB), "--seed=" + strconv.FormatUint(o.seed, 10), "--cluster=" + o.cluster, "--image=" + o.image}
+	if o.schedulers.count > 0 {
+		args = append(args, "--schedulers="+strconv.Itoa(o.schedulers.count), "--port="+strconv.Itoa(o.schedulers.port))
+	}
+	return append(args, more...)
 }
 
 // upOutside owns the kept cluster: it holds the lock as long as the sandbox lives.
@@ -88,14 +98,42 @@ func upOutside(ctx context.Context, o upOptions) error {
 		return err
 	}
 	defer lock.Close()
-	code, err := sandbox.Run(ctx, o.args("--inside"))
+	return beside(ctx, paths, o.schedulers, func(ctx context.Context) error {
+		code, err := sandbox.Run(ctx, o.args("--inside"))
+		if err == nil && code != 0 {
+			err = &exitError{code: code}
+		}
+		return err
+	})
+}
+
+// beside keeps a cluster by keep, with schedulers beside it. If they cannot run, neither
+// does the cluster.
+func beside(ctx context.Context, paths kept.Paths, o schedulersOptions, keep func(context.Context) error) error {
+	if o.count == 0 {
+		return keep(ctx)
+	}
+	files, err := o.listen() // before the cluster takes its half a minute
 	if err != nil {
 		return err
 	}
-	if code != 0 {
-		return &exitError{code: code}
+	defer closeFiles(files)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		err := upSchedulers(ctx, paths, o, files)
+		if err != nil {
+			cancel()
+		}
+		ended <- err
+	}()
+	err = keep(ctx)
+	cancel()
+	if failed := <-ended; failed != nil {
+		return failed // the cause of the other, if there is one
 	}
-	return nil
+	return err
 }
 
 // upInside starts the cluster and serves until it is told to end.
@@ -140,12 +178,14 @@ func upDocker(ctx context.Context, o upOptions) (err error) {
 		return err
 	}
 	defer lock.Close()
-	say := sayer()
-	c, _, err := startDocker(ctx, docker.Config{Image: o.image, PaxosVariant: o.paxos, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say}, os.Stdout)
-	if err != nil {
-		return err
-	}
-	return upServe(ctx, paths, c, nil, say)
+	return beside(ctx, paths, o.schedulers, func(ctx context.Context) error {
+		say := sayer()
+		c, _, err := startDocker(ctx, docker.Config{Image: o.image, PaxosVariant: o.paxos, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say}, os.Stdout)
+		if err != nil {
+			return err
+		}
+		return upServe(ctx, paths, c, nil, say)
+	})
 }
 
 // sayer tells a person what goes on, with the seconds since now.
@@ -209,11 +249,14 @@ func upBackground(o upOptions) error {
 		}
 		select {
 		case <-tick.C:
-			if _, err := kept.Query(paths); err == nil {
+			if _, err := kept.Query(paths); err == nil && o.schedulers.ready() {
 				if _, err := io.Copy(os.Stdout, follow); err != nil {
 					return fmt.Errorf("log: %w", err)
 				}
 				fmt.Println("`fencepost serve` shows runs on it in a browser while they go on")
+				if o.schedulers.count > 0 {
+					fmt.Println("schedulers: " + o.schedulers.urls())
+				}
 				return nil
 			}
 		case <-exited:

@@ -66,6 +66,7 @@ func newRootCmd() *cobra.Command {
 		newServeCmd(),
 		newListCmd(),
 		newUpCmd(),
+		newSchedulersCmd(),
 		newDownCmd(),
 		newExecCmd(),
 		newDoctorCmd(),

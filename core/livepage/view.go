@@ -1,0 +1,275 @@
+package livepage
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fencepost/core/job"
+	"fencepost/core/query"
+)
+
+const (
+	// lookEvery is how often processes are asked while somebody looks, readEvery the
+	// shards' headers read, and countEvery jobs counted in the store.
+	lookEvery  = time.Second
+	readEvery  = 2 * time.Second
+	countEvery = 5 * time.Second
+	// askTimeout bounds a question to a process, readTimeout all reads of a kind.
+	askTimeout  = 800 * time.Millisecond
+	readTimeout = 5 * time.Second
+	// countUpTo bounds what is counted of a state in a queue.
+	countUpTo = 200
+	// maxAnswer bounds a process's answer, in bytes.
+	maxAnswer = 1 << 20
+)
+
+// View is what a page shows.
+type View struct {
+	At        int64          `json:"at"` // ms since 1970
+	Self      string         `json:"self"`
+	Processes []ProcessView  `json:"processes"`
+	Queues    []QueueView    `json:"queues"`
+	States    map[string]int `json:"states"` // pending, running, dlq
+	// UpTo is how far those were counted: a state that has as many may have more.
+	UpTo    int      `json:"up_to"`
+	Seconds []Second `json:"seconds"` // the last minute without the second that is not over
+	Runs    []Run    `json:"runs"`
+	// Problems is what could not be read.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// ProcessView is a process that owns shards, or that is asked.
+type ProcessView struct {
+	Name    string `json:"name"`
+	Since   int64  `json:"since,omitempty"`
+	Running int    `json:"running"`
+	Totals  Counts `json:"totals"`
+	Late    int64  `json:"late"` // the worst of the last minute, in ms
+	// Unknown is why it could not be asked.
+	Unknown string `json:"unknown,omitempty"`
+	Shards  int    `json:"shards"`
+}
+
+// QueueView is a queue with the owner of each shard, "" for nobody.
+type QueueView struct {
+	Name   string   `json:"name"`
+	Owners []string `json:"owners"`
+}
+
+// Reader is what is read from the store (a *query.Reader).
+type Reader interface {
+	QueueNames() []string
+	ShardsOf(ctx context.Context, queue string) ([]query.Shard, error)
+	Count(ctx context.Context, queue string, state job.State, most int) (int, error)
+}
+
+// collector makes views.
+type collector struct {
+	self   *Recorder
+	reader Reader
+	secret string
+	now    func() time.Time
+	client *http.Client
+
+	queues  []QueueView
+	addrs   map[string]string // of owners
+	readAt  time.Time
+	readErr error
+	states  map[string]int
+	countAt time.Time
+	countEr error
+}
+
+// view looks at everything whose time has come.
+func (c *collector) view(ctx context.Context) View {
+	now := c.now()
+	if now.Sub(c.readAt) >= readEvery {
+		c.readErr, c.readAt = c.read(ctx), now
+	}
+	if now.Sub(c.countAt) >= countEvery {
+		c.countEr, c.countAt = c.count(ctx), now
+	}
+	v := View{At: now.UnixMilli(), Self: c.self.Name(), Queues: c.queues, States: c.states, UpTo: countUpTo}
+	if c.readErr != nil {
+		v.Problems = append(v.Problems, "The shards could not be read: "+c.readErr.Error())
+	}
+	if c.countEr != nil {
+		v.Problems = append(v.Problems, "Jobs could not be counted: "+c.countEr.Error())
+	}
+	known := c.ask(ctx)
+	merge(&v, known, now.Unix())
+	return v
+}
+
+// read reads who owns what.
+func (c *collector) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var queues []QueueView
+	addrs := map[string]string{}
+	for _, name := range c.reader.QueueNames() {
+		shards, err := c.reader.ShardsOf(ctx, name)
+		if err != nil {
+			return err
+		}
+		q := QueueView{Name: name}
+		for _, s := range shards {
+			q.Owners = append(q.Owners, s.Owner)
+			if s.Owner != "" {
+				addrs[s.Owner] = s.Addr
+			}
+		}
+		queues = append(queues, q)
+	}
+	c.queues, c.addrs = queues, addrs
+	return nil
+}
+
+// count counts jobs by state.
+func (c *collector) count(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	states := map[string]int{}
+	for _, name := range c.reader.QueueNames() {
+		for _, state := range []job.State{job.Pending, job.Running, job.DLQ} {
+			n, err := c.reader.Count(ctx, name, state, countUpTo)
+			if err != nil {
+				return err
+			}
+			states[string(state)] += n
+		}
+	}
+	c.states = states
+	return nil
+}
+
+// answer is a process's, or why there is none.
+type answer struct {
+	Process
+	err error
+}
+
+// ask asks all owners at once, and this process.
+func (c *collector) ask(ctx context.Context) []answer {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	self := c.self.Now()
+	out := []answer{{Process: self}}
+	for name := range c.addrs {
+		if name != self.Name {
+			out = append(out, answer{Process: Process{Name: name}})
+		}
+	}
+	var all sync.WaitGroup
+	for i := 1; i < len(out); i++ {
+		all.Go(func() {
+			name := out[i].Name
+			p, err := c.fetch(ctx, c.addrs[name])
+			if err == nil && p.Name != name {
+				err = fmt.Errorf("another process is at its address: %s", p.Name)
+			}
+			if err != nil {
+				out[i].err = err
+				return
+			}
+			out[i].Process = p
+		})
+	}
+	all.Wait()
+	return out
+}
+
+func (c *collector) fetch(ctx context.Context, addr string) (p Process, err error) {
+	if addr == "" {
+		return p, errors.New("it has no address for other processes (WORKER_PEER_PORT=0)")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+PeerPath, nil)
+	if err != nil {
+		return p, err
+	}
+	if c.secret != "" {
+		req.Header.Set("Authorization", "Bearer "+c.secret)
+	}
+	res, err := c.client.Do(req)
+	if err != nil {
+		return p, errors.New("it does not answer")
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return p, fmt.Errorf("it answers with status %d", res.StatusCode)
+	}
+	return p, json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&p)
+}
+
+// merge adds up what processes said.
+func merge(v *View, known []answer, now int64) {
+	shards := map[string]int{}
+	for _, q := range v.Queues {
+		for _, owner := range q.Owners {
+			shards[owner]++
+		}
+	}
+	seconds := map[int64]*Second{}
+	for at := now - span + 1; at < now; at++ {
+		seconds[at] = &Second{At: at}
+	}
+	for _, k := range known {
+		p := ProcessView{Name: k.Name, Since: k.Since, Running: k.Running, Totals: k.Totals, Shards: shards[k.Name]}
+		if k.err != nil {
+			p.Unknown = k.err.Error()
+		}
+		for _, s := range k.Seconds {
+			p.Late = max(p.Late, s.Late)
+			if sum := seconds[s.At]; sum != nil {
+				sum.add(s)
+			}
+		}
+		v.Processes = append(v.Processes, p)
+		v.Runs = append(v.Runs, k.Runs...)
+	}
+	slices.SortFunc(v.Processes, func(a, b ProcessView) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(v.Runs, func(a, b Run) int {
+		return cmp.Or(cmp.Compare(b.Ended, a.Ended), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Attempt, b.Attempt))
+	})
+	v.Runs = v.Runs[:min(len(v.Runs), lastRuns)]
+	for at := now - span + 1; at < now; at++ {
+		v.Seconds = append(v.Seconds, *seconds[at])
+	}
+}
+
+func validUTF8(s string) string { return strings.ToValidUTF8(s, "") }
+
+// stored reads by core/query.
+type stored struct{ *query.Reader }
+
+// Stored is what a query.Reader reads.
+func Stored(r *query.Reader) Reader { return stored{r} }
+
+func (s stored) QueueNames() (out []string) {
+	for _, q := range s.Queues() {
+		out = append(out, q.Name)
+	}
+	return out
+}
+
+// Count walks pages until there are most.
+func (s stored) Count(ctx context.Context, queue string, state job.State, most int) (n int, err error) {
+	page := query.Page{Limit: most}
+	for {
+		jobs, next, err := s.Jobs(ctx, queue, state, page)
+		n += len(jobs)
+		if err != nil || next == "" || n >= most {
+			return min(n, most), err
+		}
+		page.After = next
+	}
+}
