@@ -32,7 +32,7 @@ gate_flags = $(if $(JUNIT),--junit=$(JUNIT)) $(if $(SUMMARY),--summary=$(SUMMARY
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@echo
-	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME|exec:CMD] [SINK=cassandra]'
+	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME|exec:CMD] [SINK=cassandra|http]'
 	@echo '             [CLUSTER=auto|local|docker|up|external] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s] [PAXOS=v1|v2|…]'
 	@echo '             [IMAGE=cassandra:5.0.6]     (of CLUSTER=docker: docs/docker.md)'
 	@echo '             [CONTACT_POINTS=host,host:port USERNAME= PASSWORD_FILE= DATACENTER= TLS=1 TLS_CA= …]     (of CLUSTER=external: docs/external-cluster.md)'
@@ -49,6 +49,8 @@ build: ## Build the tools into bin/
 	$(BUILD) -o $(BIN)/fencepost ./harness/cmd/fencepost
 	$(BUILD) -o $(BIN)/worker ./harness/cmd/worker
 	$(BUILD) -o $(BIN)/schedulerd ./core/cmd/schedulerd
+	$(BUILD) -o $(BIN)/httpsinkd ./core/cmd/httpsinkd
+	$(BUILD) -o $(BIN)/httpsinkd-lab ./harness/cmd/httpsinkd-lab
 	$(BUILD) -tags broken -o $(BIN)/worker-broken ./harness/cmd/worker
 
 .PHONY: deps

@@ -7,6 +7,9 @@ import _ "embed"
 // CassandraVersion is the release that scripts/fetch-cassandra fetches.
 const CassandraVersion = "5.0.6"
 
+// PostgresVersion is the release that scripts/fetch-postgres fetches.
+const PostgresVersion = "17.6.0"
+
 // CassandraSums is the list of that release's jars, in the format of sha256sum:
 // a line a jar, hex digest, two spaces, file name.
 //

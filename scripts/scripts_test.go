@@ -54,11 +54,13 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, dir: t.TempDir()}
 	b.cache, b.network, b.repository = filepath.Join(b.dir, "cache"), filepath.Join(b.dir, "network"), filepath.Join(b.dir, "repository")
 	b.script = filepath.Join(b.dir, "scripts", "fetch-cassandra")
-	text, err := os.ReadFile("fetch-cassandra")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"fetch-cassandra", "cache.bash"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.write(filepath.Join(b.dir, "scripts", name), string(text), 0o755)
 	}
-	b.write(b.script, string(text), 0o755)
 	b.write(filepath.Join(b.dir, "scripts", "cassandra-pom.xml"), "<project/>", 0o644)
 	b.write(filepath.Join(b.dir, "mvn"), fakeMaven, 0o755)
 	var sums strings.Builder
@@ -253,5 +255,20 @@ func TestSumsAreWellFormed(t *testing.T) {
 	}
 	if !strings.Contains(string(pom), "<version>"+CassandraVersion+"</version>") {
 		t.Error("the pom asks for another version")
+	}
+}
+
+// TestPostgres: the script, its list and its pom name one version.
+func TestPostgres(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{
+		"fetch-postgres":                          "\nversion=" + PostgresVersion + "\n",
+		"postgres-pom.xml":                        "<version>" + PostgresVersion + "</version>",
+		"postgres-" + PostgresVersion + ".sha256": "-linux-amd64-" + PostgresVersion + ".jar\n",
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s has no %q (%v)", file, want, err)
+		}
 	}
 }

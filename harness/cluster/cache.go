@@ -32,17 +32,18 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "fencepost"), nil
 }
 
-// scratch is a directory for one cluster's data. A lock on a file beside it
-// tells that its owner lives; the kernel drops the lock however the owner dies.
-type scratch struct {
-	dir  string
+// Scratch is a directory for the data of one cluster or one server. A lock
+// on a file beside it tells that its owner lives; the kernel drops the lock however
+// the owner dies.
+type Scratch struct {
+	Dir  string
 	lock *os.File
 }
 
 const lockSuffix = ".lock"
 
-// newScratch removes what dead owners have left and makes a new directory.
-func newScratch(cacheDir string) (*scratch, error) {
+// NewScratch removes what dead owners have left and makes a new directory.
+func NewScratch(cacheDir string) (*Scratch, error) {
 	root := filepath.Join(cacheDir, "scratch")
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fmt.Errorf("cluster: scratch: %w", err)
@@ -68,12 +69,12 @@ func newScratch(cacheDir string) (*scratch, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: scratch: %w", err), os.Remove(lock.Name()), lock.Close())
 	}
-	return &scratch{dir: dir, lock: lock}, nil
+	return &Scratch{Dir: dir, lock: lock}, nil
 }
 
-// close removes the directory, its lock last.
-func (s *scratch) close() error {
-	err := os.RemoveAll(s.dir)
+// Close removes the directory, its lock last.
+func (s *Scratch) Close() error {
+	err := os.RemoveAll(s.Dir)
 	return errors.Join(err, os.Remove(s.lock.Name()), s.lock.Close())
 }
 

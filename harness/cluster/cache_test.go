@@ -35,16 +35,16 @@ func TestCacheDir(t *testing.T) {
 func TestScratchSparesTheLiving(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()
-	alive, err := newScratch(cache)
+	alive, err := NewScratch(cache)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead, err := newScratch(cache)
+	dead, err := NewScratch(cache)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*scratch{alive, dead} {
-		if err := os.WriteFile(filepath.Join(s.dir, "data"), []byte("x"), 0o600); err != nil {
+	for _, s := range []*Scratch{alive, dead} {
+		if err := os.WriteFile(filepath.Join(s.Dir, "data"), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,17 +52,17 @@ func TestScratchSparesTheLiving(t *testing.T) {
 	if err := dead.lock.Close(); err != nil {
 		t.Fatal(err)
 	}
-	third, err := newScratch(cache)
+	third, err := NewScratch(cache)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]bool{alive.dir: true, dead.dir: false, third.dir: true} {
+	for dir, want := range map[string]bool{alive.Dir: true, dead.Dir: false, third.Dir: true} {
 		if _, err := os.Stat(dir); (err == nil) != want {
 			t.Errorf("%s exists: %t, want %t", dir, err == nil, want)
 		}
 	}
-	for _, s := range []*scratch{alive, third} {
-		if err := s.close(); err != nil {
+	for _, s := range []*Scratch{alive, third} {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -145,20 +145,20 @@ func TestCopyTree(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(from, "a", "b", "f"), []byte("text"), 0o444); err != nil {
 		t.Fatal(err)
 	}
-	if err := copyTree(from, to); err != nil {
+	if err := CopyTree(from, to); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(filepath.Join(to, "a", "b", "f"))
 	if err != nil || string(b) != "text" {
 		t.Errorf("%q, %v", b, err)
 	}
-	if err := copyTree(from, to); err == nil {
+	if err := CopyTree(from, to); err == nil {
 		t.Error("a second copy over the first is not refused")
 	}
 	if err := os.Symlink("f", filepath.Join(from, "link")); err != nil {
 		t.Fatal(err)
 	}
-	if err := copyTree(from, filepath.Join(t.TempDir(), "to")); err == nil {
+	if err := CopyTree(from, filepath.Join(t.TempDir(), "to")); err == nil {
 		t.Error("a symbolic link is copied silently")
 	}
 }

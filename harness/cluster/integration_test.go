@@ -53,7 +53,7 @@ func hold(string) int {
 		fmt.Println(err)
 		return 1
 	}
-	fmt.Println(ns, l.scratch.dir)
+	fmt.Println(ns, l.scratch.Dir)
 	select {}
 }
 
@@ -202,7 +202,7 @@ func TestLocalCluster(t *testing.T) {
 				t.Errorf("the log of %s is gone or empty: %v", n.name, err)
 			}
 		}
-		if _, err := os.Stat(l.scratch.dir); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(l.scratch.Dir); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the data is left: %v", err)
 		}
 		links, err := os.ReadDir("/sys/class/net")
@@ -367,11 +367,11 @@ func TestKilledToolLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newScratch(cache)
+	s, err := NewScratch(cache)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	defer s.Close()
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is left: %v", dir, err)
 	}

@@ -27,7 +27,7 @@ var errStartTimeout = errors.New("the cluster took too long to start; is the mac
 type Local struct {
 	config  LocalConfig
 	network *sandbox.Network
-	scratch *scratch
+	scratch *Scratch
 	links   *link.Fabric
 	nodes   NodeSet[*localNode]
 	info    map[string]string
@@ -101,7 +101,7 @@ func Memory(config LocalConfig) (available, needed int, err error) {
 
 // newLocal prepares hosts, links, directories and command lines; no process yet.
 func newLocal(network *sandbox.Network, config LocalConfig, java Java, jars []string, tmpl *dataTemplate, archive cds) (_ *Local, err error) {
-	s, err := newScratch(config.CacheDir)
+	s, err := NewScratch(config.CacheDir)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func newLocal(network *sandbox.Network, config LocalConfig, java Java, jars []st
 		}
 	}()
 	if config.LogDir == "" {
-		if l.config.LogDir, err = NewLogDir(config.CacheDir, filepath.Base(s.dir)); err != nil {
+		if l.config.LogDir, err = NewLogDir(config.CacheDir, filepath.Base(s.Dir)); err != nil {
 			return nil, err
 		}
 	} else if err = os.MkdirAll(config.LogDir, 0o755); err != nil {
@@ -163,7 +163,7 @@ func (l *Local) connect() error {
 }
 
 // dataDir is node i's data directory.
-func (l *Local) dataDir(i int) string { return filepath.Join(l.scratch.dir, nodeName(i), "data") }
+func (l *Local) dataDir(i int) string { return filepath.Join(l.scratch.Dir, nodeName(i), "data") }
 
 func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate, archive cds) (*localNode, error) {
 	name, data := nodeName(i), l.dataDir(i)
@@ -177,7 +177,7 @@ func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate,
 		return nil, fmt.Errorf("cluster: commit log of %s: %w", name, err)
 	}
 	if tmpl != nil {
-		if err := copyTree(tmpl.data(name), data); err != nil {
+		if err := CopyTree(tmpl.data(name), data); err != nil {
 			return nil, fmt.Errorf("cluster: copy the template of %s: %w", name, err)
 		}
 	}
@@ -265,7 +265,7 @@ func (l *Local) Close(context.Context) error {
 			errs = append(errs, sandbox.Unmount(commitLogDir(l.dataDir(i))))
 		}
 		errs = append(errs, l.links.Close())
-		errs = append(errs, l.scratch.close())
+		errs = append(errs, l.scratch.Close())
 		l.closeErr = errors.Join(errs...)
 	})
 	return l.closeErr

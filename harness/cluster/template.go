@@ -176,7 +176,7 @@ func makeTemplate(ctx context.Context, network *sandbox.Network, config LocalCon
 		return err
 	}
 	for _, n := range l.nodes {
-		if err := copyTree(filepath.Join(n.dir, "data"), filepath.Join(unfinished, n.name)); err != nil {
+		if err := CopyTree(filepath.Join(n.dir, "data"), filepath.Join(unfinished, n.name)); err != nil {
 			return err
 		}
 	}
@@ -187,8 +187,8 @@ func makeTemplate(ctx context.Context, network *sandbox.Network, config LocalCon
 	return nil
 }
 
-// copyTree copies directories and plain files.
-func copyTree(from, to string) error {
+// CopyTree copies directories and plain files.
+func CopyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -101,7 +101,15 @@ func TestPutNeverReplaces(t *testing.T) {
 	if f, err := store.Put(r); err != nil || filepath.Base(f) != "steady-medium-1-broken_hilo-tokens.json" {
 		t.Errorf("a variant's file: %s, %v", f, err)
 	}
-	if all, err := store.All(); err != nil || len(all) != 4 {
+	r.Job.Sink = "http"
+	if f, err := store.Put(r); err != nil || filepath.Base(f) != "steady-medium-1-broken_hilo-tokens-sink_http.json" {
+		t.Errorf("the file of a sink: %s, %v", f, err)
+	}
+	r.Job.Sink = "../x"
+	if _, err := store.Put(r); err == nil {
+		t.Error("the sink ../x was accepted")
+	}
+	if all, err := store.All(); err != nil || len(all) != 5 {
 		t.Errorf("%d results, %v", len(all), err)
 	}
 }

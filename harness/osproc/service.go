@@ -38,6 +38,10 @@ type Service struct {
 	Ready func(ctx context.Context) error
 	// Dir holds what it stores and is removed by Close.
 	Dir string
+	// Secret is a file with what is shown to it at a login, "" for none.
+	Secret string
+	// Closed is called at the end of Close; nil: nothing is.
+	Closed func() error
 	// EndSignal asks it to end in order. Default SIGTERM.
 	EndSignal syscall.Signal
 	// Log is the file that its output is appended to.
@@ -143,7 +147,10 @@ func (p *Service) spawn() (*serviceLife, error) {
 	}
 	cmd := p.Command()
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 	l := &serviceLife{done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
@@ -200,7 +207,7 @@ func (p *Service) end(sig syscall.Signal, limit time.Duration) error {
 // Kill ends it by SIGKILL, with all that it has started.
 func (p *Service) Kill() error { return p.end(syscall.SIGKILL, endTimeout) }
 
-// Pause stops it (SIGSTOP) and returns when it stands still.
+// Pause stops it (SIGSTOP), with all that it has started, and returns when they stand still.
 func (p *Service) Pause(ctx context.Context) error { return p.stopped(ctx, syscall.SIGSTOP, true) }
 
 // Resume lets it go on (SIGCONT) and returns when it does.
@@ -211,10 +218,10 @@ func (p *Service) stopped(ctx context.Context, sig syscall.Signal, want bool) er
 	if l == nil {
 		return fmt.Errorf("%s does not run", p.Name)
 	}
-	if err := SignalGroup(l.pid, sig); err != nil {
+	if err := signalTree(ctx, l.pid, sig, want); err != nil {
 		return fmt.Errorf("%s to %s: %w", sig, p.Name, err)
 	}
-	return AwaitStopped(ctx, l.pid, want)
+	return nil
 }
 
 // Close ends it in order, or by force if that takes too long, and removes Dir.
@@ -227,5 +234,9 @@ func (p *Service) Close() error {
 	if err != nil {
 		err = errors.Join(err, p.Kill())
 	}
-	return errors.Join(err, os.RemoveAll(p.Dir))
+	err = errors.Join(err, os.RemoveAll(p.Dir))
+	if p.Closed != nil {
+		err = errors.Join(err, p.Closed())
+	}
+	return err
 }

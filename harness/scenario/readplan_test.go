@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"errors"
+	"fencepost/harness/sinks"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,7 +34,7 @@ func TestPlanRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := Overrides{Contention: rapid.SampledFrom([]string{Low, Medium, High}).Draw(t, "contention"), Clients: rapid.IntRange(0, 9).Draw(t, "clients")}
+		o := Overrides{Contention: rapid.SampledFrom([]string{Low, Medium, High}).Draw(t, "contention"), Clients: rapid.IntRange(0, 9).Draw(t, "clients"), Sink: rapid.SampledFrom([]string{"", sinks.Cassandra, sinks.HTTP}).Draw(t, "sink")}
 		if spec.Drill != "" {
 			o = Overrides{}
 		} else if rapid.Bool().Draw(t, "thresholds") {
@@ -56,7 +57,7 @@ func TestPlanRoundTrip(t *testing.T) {
 		if again != first {
 			t.Fatalf("the plan changed:\n%s\nwas\n%s", again, first)
 		}
-		if len(read.expectation().Thresholds) != len(spec.Expect.Thresholds) || len(read.Steps) != len(p.Steps) || len(read.Locks) != len(p.Locks) || read.Seed != p.Seed || read.System != p.System {
+		if len(read.expectation().Thresholds) != len(spec.Expect.Thresholds) || len(read.Steps) != len(p.Steps) || len(read.Locks) != len(p.Locks) || read.Seed != p.Seed || read.System != p.System || read.Spec.Workload.Sink != o.Sink {
 			t.Fatalf("read %+v, written %+v", read, p)
 		}
 		for i, st := range read.Steps {
@@ -117,6 +118,7 @@ func TestBadPlansAreRefused(t *testing.T) {
 		edit func(string) string
 		want string
 	}{
+		{"unknown sink", replace("contention: medium", "contention: medium\n        sink: redis"), `unknown sink "redis"`},
 		{"other version", replace("version: 1", "version: 2"), "plan.yaml:1: version 2; this tool reads version 1"},
 		{"no version", replace("version: 1\n", ""), "plan.yaml:1: version 0"},
 		{"torn", func(s string) string { return s[:len(s)*2/3] }, "plan.yaml"},

@@ -246,7 +246,7 @@ func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Confi
 			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises, Seed: r.plan.Seed, Clients: s.Workload.Clients,
 			Locks: r.plan.Locks, Own: s.Workload.Contention == Low,
 			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
-			Jobs: r.plan.jobs(), Sink: r.sink.kind.Name,
+			Jobs: r.plan.jobs(), Sink: r.sink.kind.Name, SinkSecret: r.sink.secret(),
 			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
 		},
 	}

@@ -40,7 +40,7 @@ func (r *runner) startSink(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the sink %s cannot be had: %w", kind.Name, err)
 		}
-		at.Addr = r.sink.service.Addr()
+		at.Addr, at.Secret = r.sink.service.Addr(), r.sink.service.Secret
 	}
 	if r.sink.client, err = kind.Open(ctx, at); err != nil {
 		return fmt.Errorf("connect to the sink %s: %w", kind.Name, err)
@@ -54,6 +54,14 @@ func (s *runSink) addr() string {
 		return ""
 	}
 	return s.service.Addr()
+}
+
+// secret is what workers show to a service, "" for nothing.
+func (s *runSink) secret() string {
+	if s.service == nil {
+		return ""
+	}
+	return s.service.Secret
 }
 
 // close leaves nothing behind.

@@ -2,7 +2,6 @@ package sinks
 
 import (
 	"context"
-	"errors"
 
 	cassandrasink "fencepost/core/sink/cassandra"
 	"fencepost/core/store/cassandra"
@@ -22,11 +21,6 @@ func openCassandra(ctx context.Context, at Place) (Client, error) {
 		return nil, err
 	}
 	return &OnNodes{Sink: cassandrasink.New(db, cassandrasink.Options{RequestTimeout: at.Timeout}), Writer: unfenced.Rows(db), DB: db}, nil
-}
-
-// Resources implements Client: a table's partitions are not listed.
-func (*OnNodes) Resources(context.Context) ([]string, error) {
-	return nil, errors.New("the sink on the nodes does not list its resources")
 }
 
 // Close implements Client.

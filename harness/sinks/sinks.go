@@ -17,6 +17,8 @@ import (
 // Names of the kinds.
 const (
 	Cassandra = "cassandra"
+	Postgres  = "postgres"
+	HTTP      = "http"
 )
 
 // Kind is a sink that a run can have.
@@ -46,6 +48,8 @@ type Place struct {
 	Nodes func(ctx context.Context) (*cassandra.DB, error)
 	// Addr is that of the service, or of the link to it: "ip:port".
 	Addr string
+	// Secret is the service's (osproc.Service).
+	Secret string
 	// Timeout bounds the wait for the answer to one copy of a request. Default: the sink's.
 	Timeout time.Duration
 }
@@ -55,14 +59,13 @@ type Client interface {
 	sink.Sink
 	// Unfenced is how a known-broken variant writes past the sink's rules.
 	unfenced.Writer
-	// Resources are the names of those that were ever called, for sinks that can tell;
-	// of the others an error.
-	Resources(ctx context.Context) ([]string, error)
 	Close()
 }
 
 var kinds = []Kind{
-	{Name: Cassandra, About: "rows beside the locks, by lightweight transactions; workers reach it by links of its own to the nodes", Open: openCassandra},
+	{Name: Cassandra, About: "rows beside the locks, by lightweight transactions; workers reach it by links of their own to the nodes", Open: openCassandra},
+	{Name: Postgres, About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own", Start: startPostgres, Open: openPostgres},
+	{Name: HTTP, About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http), a process of its own", Start: startHTTP, Open: openHTTP},
 }
 
 // Kinds are all there are, the default first.
@@ -93,9 +96,15 @@ func Find(name string) (Kind, error) {
 // Of returns the sink that a run of a system has: the named one, or if none is named the
 // system's own. A system that cannot have it is an error.
 func Of(name string, sys system.System) (Kind, error) {
+	if name == "" && sys.Command != nil {
+		name = HTTP // which every language speaks
+	}
 	k, err := Find(name)
 	if err != nil {
 		return k, err
+	}
+	if sys.Command != nil && k.Name != HTTP {
+		return k, fmt.Errorf("system %s is a program of its own, which is given the sink %s: it cannot have the sink %s", sys.Name, HTTP, k.Name)
 	}
 	if sys.Scheduler == lockperjob.Name && k.Name != Cassandra {
 		return k, fmt.Errorf("system %s writes its effects into rows of the sink %s itself, so it cannot have the sink %s", sys.Name, Cassandra, k.Name)

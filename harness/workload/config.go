@@ -50,6 +50,8 @@ type Config struct {
 	Sink string `json:"sink,omitempty"`
 	// SinkAddr is this worker's own link to a sink that is a service, "" for one on the nodes.
 	SinkAddr string `json:"sink_addr,omitempty"`
+	// SinkSecret is a file with what to show to such a sink, "" for nothing.
+	SinkSecret string `json:"sink_secret,omitempty"`
 	// LockNodes, SinkNodes and BeatNodes map a node's IP to the address of this
 	// worker's own link to it, for the lock store, for a sink on the nodes, and with
 	// jobs for heartbeats.

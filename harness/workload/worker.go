@@ -152,7 +152,7 @@ func (p *process) openSink(ctx context.Context) (sinks.Client, error) {
 		Nodes: func(ctx context.Context) (*cassandra.DB, error) {
 			return open(ctx, p.cfg, p.cfg.SinkNodes, p.rec, p.clock)
 		},
-		Addr: p.cfg.SinkAddr, Timeout: timeout,
+		Addr: p.cfg.SinkAddr, Secret: p.cfg.SinkSecret, Timeout: timeout,
 	})
 	if err != nil {
 		return nil, err

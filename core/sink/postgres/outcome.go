@@ -55,7 +55,8 @@ func passing(err error) bool {
 	code, ok := sqlstate(err)
 	if !ok {
 		var scan pgx.ScanArgError // the tables are not what they were
-		return !errors.As(err, &scan)
+		// The other: the caller's function kept an error of the server to itself.
+		return !errors.As(err, &scan) && !errors.Is(err, pgx.ErrTxCommitRollback)
 	}
 	switch code {
 	case lockNotAvailable, idleTooLong, readOnly:

@@ -39,7 +39,7 @@ func TestOutcomes(t *testing.T) {
 		"a deadline of the connection":      {os.ErrDeadlineExceeded, store.Unknown, true},
 		"cancelled":                         {context.Canceled, store.Unknown, true},
 		"nothing was sent":                  {unsent{errors.New("conn closed")}, store.Fail, true},
-		"rolled back, as it had failed":     {pgx.ErrTxCommitRollback, store.Fail, true},
+		"rolled back, as it had failed":     {pgx.ErrTxCommitRollback, store.Fail, false},
 		"serialization failure":             {pgError("40001"), store.Fail, true},
 		"deadlock":                          {pgError("40P01"), store.Fail, true},
 		"the server does not know":          {pgError("40003"), store.Unknown, true},

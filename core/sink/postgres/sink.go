@@ -102,7 +102,7 @@ func (s *Sink) Accept(ctx context.Context, resource, issuer string, token int64,
 // apply may be called again, after a connection was lost or the server asked for it
 // (deadlock, serialization failure): at most one call's work is committed. So it only
 // talks to the database, by tx, is done well within RequestTimeout, and does not
-// commit or roll back itself. Its error rolls everything back, the raise of the token
+// commit or roll back itself, nor keep an error of the database to itself. Its error rolls everything back, the raise of the token
 // too, and comes back wrapped in a *store.Error whose outcome is fail.
 func (s *Sink) ApplyTx(ctx context.Context, resource, issuer string, token int64, e sink.Effect, apply func(ctx context.Context, tx pgx.Tx) error) (sink.Answer, error) {
 	c, err := newCall(resource, issuer, token, &e)

@@ -114,6 +114,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		}
 	}
 	var jobs []job
+	var left error
 	for _, given := range list {
 		name := given
 		if strings.HasSuffix(name, ".yaml") && !filepath.IsAbs(name) {
@@ -132,6 +133,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		}
 		if err := spec.Suits(sys); err != nil {
 			if names == "all" && (sys.Scheduler != "" || sys.Command != nil) {
+				left = err
 				continue
 			}
 			return nil, usageError(err)
@@ -141,6 +143,9 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 			return nil, usageError(err)
 		}
 		jobs = append(jobs, job{given: given, plan: plan, sys: sys})
+	}
+	if len(jobs) == 0 { // all of them
+		return nil, usageError(left)
 	}
 	return jobs, nil
 }

@@ -28,6 +28,13 @@ func TestJobs(t *testing.T) {
 		"a lock for each job, locks":  {"steady", chaosFlags{system: "lock-per-job"}, "steady: it has no jobs"},
 		"a lock for each job, peers":  {"jobs-owner-unreachable", chaosFlags{system: "lock-per-job"}, "has nothing to cut"},
 		"a lock for each job, drill":  {"paxos-lease", chaosFlags{system: "lock-per-job"}, "paxos-lease: it has no jobs"},
+		"a sink":                      {"steady,jobs-steady", chaosFlags{override: scenario.Overrides{Sink: "http"}}, ""},
+		"a sink, all":                 {"all", chaosFlags{override: scenario.Overrides{Sink: "http"}}, ""},
+		"unknown sink":                {"steady", chaosFlags{override: scenario.Overrides{Sink: "redis"}}, `unknown sink "redis"; there are: cassandra, http`},
+		"a sink, a drill":             {"paxos-lease", chaosFlags{override: scenario.Overrides{Sink: "http"}}, "sink or duration could change"},
+		"a sink, a lock for each job": {"jobs-steady", chaosFlags{system: "lock-per-job", override: scenario.Overrides{Sink: "http"}}, "cannot have the sink http"},
+		"a sink that none can have":   {"all", chaosFlags{system: "lock-per-job", override: scenario.Overrides{Sink: "http"}}, "cannot have the sink http"},
+		"a sink, a program":           {"steady", chaosFlags{system: "exec:true", override: scenario.Overrides{Sink: "cassandra"}}, "cannot have the sink cassandra"},
 		"one of several is not known": {"paxos-lease,nonsense", chaosFlags{}, `unknown scenario "nonsense"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,6 +64,7 @@ func TestCommand(t *testing.T) {
 		want  string
 	}{
 		{"paxos-lease", chaosFlags{seed: 7, paxos: "v1"}, "make chaos SCENARIO=paxos-lease SEED=7 PAXOS=v1"},
+		{"steady", chaosFlags{seed: 9, override: scenario.Overrides{Sink: "http"}}, "make chaos SCENARIO=steady SEED=9 CONTENTION=medium SINK=http"},
 		{"mine.yaml", chaosFlags{seed: 8}, "make chaos SCENARIO=mine.yaml SEED=8 CONTENTION=medium"},
 	} {
 		jobs, err := c.flags.jobs(c.names, dir)

@@ -35,6 +35,8 @@ func TestEvidenceRefuses(t *testing.T) {
 		{"evidence --set=smoke --scenarios=partition", "the set smoke has no scenario \"partition\""},
 		{"evidence --contention=none", "unknown contention \"none\""},
 		{"evidence --contention=high,high", "named twice"},
+		{"evidence --sink=redis", "unknown sink \"redis\""},
+		{"evidence --set=paxos --sink=http", "it has no workers"},
 		{"evidence --seeds=0", "--seeds=0"},
 		{"evidence --seed=1", "unknown flag"},
 		{"evidence --cluster=moon", "unknown cluster"},

@@ -1,0 +1,190 @@
+package boltsink
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"fencepost/core/sink"
+)
+
+// Parts of a resource's bucket.
+var (
+	headerName = []byte("header")
+	keysName   = []byte("keys")
+	ledgerName = []byte("ledger")
+)
+
+// header is a resource's state.
+type header struct {
+	Issuer  string `json:"issuer"`
+	Highest int64  `json:"highest"`
+	Seq     int64  `json:"seq"`
+	Value   int64  `json:"value"`
+	Payload []byte `json:"payload,omitempty"`
+}
+
+// keyRow is an accepted key.
+type keyRow struct {
+	Token  int64     `json:"token"`
+	Seq    int64     `json:"seq"`
+	Intent string    `json:"intent"`
+	At     time.Time `json:"at"`
+}
+
+// entryRow is an entry of the ledger; its number is its key.
+type entryRow struct {
+	Kind   string `json:"kind"`
+	Issuer string `json:"issuer"`
+	Token  int64  `json:"token"`
+	Key    string `json:"key,omitempty"`
+	Value  int64  `json:"value,omitempty"`
+}
+
+// Rows are a resource's rows in one transaction.
+type Rows struct {
+	header
+	name    string
+	tx      *bolt.Tx
+	bucket  *bolt.Bucket // nil: there is no such resource yet
+	changed bool
+}
+
+func openRows(tx *bolt.Tx, name string) (*Rows, error) {
+	r := &Rows{name: name, tx: tx, bucket: tx.Bucket([]byte(name))}
+	if r.bucket == nil {
+		return r, nil
+	}
+	return r, decode(name+": its header", r.bucket.Get(headerName), &r.header)
+}
+
+// Bind binds a new resource to its issuer, and refuses another one.
+func (r *Rows) Bind(issuer string) (err error) {
+	if r.bucket != nil {
+		if r.Issuer != issuer {
+			return &sink.IssuerError{Resource: r.name, Bound: r.Issuer, Used: issuer}
+		}
+		return nil
+	}
+	if r.bucket, err = r.tx.CreateBucket([]byte(r.name)); err != nil {
+		return err
+	}
+	for _, part := range [][]byte{keysName, ledgerName} {
+		if _, err := r.bucket.CreateBucket(part); err != nil {
+			return err
+		}
+	}
+	r.Issuer, r.changed = issuer, true
+	return nil
+}
+
+// save writes the header if something was changed.
+func (r *Rows) save() error {
+	if !r.changed {
+		return nil
+	}
+	return put(r.bucket, headerName, r.header)
+}
+
+func (r *Rows) log(e entryRow) error {
+	r.Seq++
+	r.changed = true
+	e.Issuer = r.Issuer
+	return put(r.bucket.Bucket(ledgerName), binary.BigEndian.AppendUint64(nil, uint64(r.Seq)), e)
+}
+
+// raise makes token the highest, if it is higher.
+func (r *Rows) raise(token int64) error {
+	if token <= r.Highest {
+		return nil
+	}
+	r.Highest = token
+	return r.log(entryRow{Kind: sink.KindRaise, Token: token})
+}
+
+// Accept writes an effect down, whatever its token and key: whoever calls it has decided.
+func (r *Rows) Accept(token int64, e sink.Effect) error {
+	r.Highest = max(r.Highest, token)
+	r.Value, r.Payload = e.Value, e.Payload
+	if err := r.log(entryRow{Kind: sink.KindAccept, Token: token, Key: e.Key, Value: e.Value}); err != nil {
+		return err
+	}
+	return put(r.bucket.Bucket(keysName), []byte(e.Key), keyRow{Token: token, Seq: r.Seq, Intent: e.Intent, At: time.Now()})
+}
+
+// key is the row of an accepted key, nil if there is none.
+func (r *Rows) key(name string) (*keyRow, error) {
+	if r.bucket == nil {
+		return nil, nil
+	}
+	b := r.bucket.Bucket(keysName).Get([]byte(name))
+	if b == nil {
+		return nil, nil
+	}
+	k := &keyRow{}
+	return k, decode(r.name+": its key "+name, b, k)
+}
+
+// ledger is all entries in order.
+func (r *Rows) ledger() ([]sink.Entry, error) {
+	if r.bucket == nil {
+		return nil, nil
+	}
+	var out []sink.Entry
+	err := r.bucket.Bucket(ledgerName).ForEach(func(k, v []byte) error {
+		var e entryRow
+		if err := decode(r.name+": an entry of its ledger", v, &e); err != nil {
+			return err
+		}
+		out = append(out, sink.Entry{Seq: int64(binary.BigEndian.Uint64(k)), Kind: e.Kind, Issuer: e.Issuer, Token: e.Token, Key: e.Key, Value: e.Value})
+		return nil
+	})
+	return out, err
+}
+
+// forget drops the keys that were accepted before the instant, having raised the highest
+// token: a copy of an accepted effect that is still on its way is then stale.
+func (r *Rows) forget(before time.Time) (int, error) {
+	if r.bucket == nil {
+		return 0, nil
+	}
+	keys := r.bucket.Bucket(keysName)
+	var old [][]byte
+	err := keys.ForEach(func(name, v []byte) error {
+		var k keyRow
+		if err := decode(r.name+": its key "+string(name), v, &k); err != nil {
+			return err
+		}
+		if k.At.Before(before) {
+			old = append(old, append([]byte(nil), name...))
+		}
+		return nil
+	})
+	if err != nil || len(old) == 0 {
+		return 0, err
+	}
+	for _, name := range old {
+		if err := keys.Delete(name); err != nil {
+			return 0, err
+		}
+	}
+	return len(old), r.raise(r.Highest + 1)
+}
+
+func put(b *bolt.Bucket, key []byte, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return b.Put(key, text)
+}
+
+func decode(what string, b []byte, v any) error {
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s is malformed, it was written by something else than this program: %w", what, err)
+	}
+	return nil
+}

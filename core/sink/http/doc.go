@@ -1,0 +1,53 @@
+// Package httpsink is the fenced sink of a remote service: the rules of core/sink as
+// headers of HTTP requests, a client that speaks them (Sink), and a handler that enforces
+// them in front of any sink.Sink (Handler; core/cmd/httpsinkd serves a durable one).
+//
+// # The contract
+//
+// What a caller claims is in the headers of its request, so that a service can check it
+// before it looks at the body, whatever that is:
+//
+//	Fencing-Resource  what the effect is done to: up to 512 printable ASCII characters
+//	Fencing-Token     the token of the caller's grant: a whole number above 0, in decimal
+//	Fencing-Issuer    whose token it is; without it, the resource's own (of its name)
+//	Idempotency-Key   of an effect: the same in each copy of it, and in no other effect
+//	Fencing-Intent    of an effect: what of it makes it the same again (64 hex digits, a SHA-256);
+//	                  without it, its body
+//	Fencing-Value     of an effect: the resource's new value, a whole number; without it, 0
+//
+// The scheduler's HTTP jobs (core/handlers) send the first two and the key, so that this
+// handler fences them as it is.
+//
+//	POST /raise    makes the token known
+//	POST /effects  an effect; the body, up to 1 MiB, is kept as the resource's payload
+//	GET  /state    the resource's state, as JSON; with Idempotency-Key, which may come more than
+//	               once, also which of these were accepted
+//	GET  /ledger   its ledger, as JSON; ?after=SEQ for what comes after an entry
+//	POST /forget   drops the keys accepted before the body's {"before": RFC 3339}
+//
+// A decision has these headers in its answer. The status alone decides nothing, as proxies
+// and gateways answer with statuses too: an answer without Fencing-Result is no decision.
+//
+//	Fencing-Result  status
+//	applied         200     accepted, or the token raised
+//	duplicate       200     accepted before, with this intent
+//	stale           412     a higher token was seen before: refused
+//	conflict        422     the key was used before for another intent: refused
+//	issuer          409     the resource is bound to another issuer (Fencing-Issuer): refused
+//	invalid         400     can never be carried out; nothing was done. The body says why
+//
+//	Fencing-Seen    the highest token that the sink knows
+//	Fencing-First   the token of the accepted effect (applied, duplicate, conflict)
+//	Fencing-Seq     the number of the decision in the resource's ledger
+//
+// # No answer
+//
+// A request without a decision is unknown: it may have been carried out, and it may still be,
+// when what held it up lets go. The client sends the identical request again, on another
+// connection, until it is answered or its context ends, and the caller settles an unknown
+// effect by the same call again: an effect that was accepted is then a duplicate. Only a
+// request that certainly left nothing behind is a failure: no connection was made, or the
+// first and only copy was refused. Go's own transport repeats requests that it takes for
+// idempotent; it is kept from that, since a copy that nobody counts makes a stale answer look
+// final that is not.
+package httpsink

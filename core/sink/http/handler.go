@@ -1,0 +1,233 @@
+package httpsink
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"fencepost/core/sink"
+	"fencepost/core/store"
+)
+
+// ledgerPage is how many entries a page of the ledger has.
+const ledgerPage = 5000
+
+// Handler enforces the contract in front of a sink. It answers a request when the sink has
+// decided it, and what the sink stored then is what it acknowledges: a durable sink makes a
+// durable service. An error of the sink whose outcome is not a failure is answered by 503
+// without a decision.
+func Handler(s sink.Sink) http.Handler {
+	h := handler{s}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+PathRaise, h.raise)
+	mux.HandleFunc("POST "+PathEffects, h.effect)
+	mux.HandleFunc("GET "+PathState, h.state)
+	mux.HandleFunc("GET "+PathLedger, h.ledger)
+	mux.HandleFunc("POST "+PathForget, h.forget)
+	mux.HandleFunc("GET "+PathHealth, func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, struct{}{}) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
+		reply(w, http.StatusNotFound, problem{fmt.Sprintf("%s %s: there are POST %s, %s, %s and GET %s, %s, %s", req.Method, req.URL.Path, PathRaise, PathEffects, PathForget, PathState, PathLedger, PathHealth)})
+	})
+	return mux
+}
+
+type handler struct{ sink sink.Sink }
+
+// claim is what the headers of a decision say.
+type claim struct {
+	resource, issuer string
+	token            int64
+}
+
+func claimOf(h http.Header) (c claim, err error) {
+	if c.resource, err = resourceOf(h); err != nil {
+		return c, err
+	}
+	token, err := one(h, HeaderToken)
+	if err != nil {
+		return c, err
+	}
+	if c.token, err = parseToken(token); err != nil {
+		return c, err
+	}
+	if c.issuer, err = one(h, HeaderIssuer); err != nil {
+		return c, err
+	}
+	if c.issuer == "" {
+		c.issuer = c.resource
+	}
+	return c, checkName(HeaderIssuer, c.issuer)
+}
+
+func resourceOf(h http.Header) (string, error) {
+	name, err := one(h, HeaderResource)
+	if err != nil {
+		return "", err
+	}
+	return name, checkName(HeaderResource, name)
+}
+
+func (h handler) raise(w http.ResponseWriter, req *http.Request) {
+	c, err := claimOf(req.Header)
+	if err != nil {
+		invalid(w, err)
+		return
+	}
+	a, err := h.sink.Raise(req.Context(), c.resource, c.issuer, c.token)
+	answer(w, a, err)
+}
+
+func (h handler) effect(w http.ResponseWriter, req *http.Request) {
+	c, err := claimOf(req.Header)
+	if err != nil {
+		invalid(w, err)
+		return
+	}
+	e, err := effectOf(w, req)
+	if err != nil {
+		invalid(w, err)
+		return
+	}
+	a, err := h.sink.Accept(req.Context(), c.resource, c.issuer, c.token, e)
+	answer(w, a, err)
+}
+
+// effectOf reads the whole body first: half a request that a fault let through decides
+// nothing.
+func effectOf(w http.ResponseWriter, req *http.Request) (e sink.Effect, err error) {
+	if e.Key, err = one(req.Header, HeaderKey); err != nil {
+		return e, err
+	}
+	if err := checkName(HeaderKey, e.Key); err != nil {
+		return e, fmt.Errorf("%w: without a key a resend could not be told from a second effect", err)
+	}
+	value, err := one(req.Header, HeaderValue)
+	if err != nil {
+		return e, err
+	}
+	if value != "" {
+		if e.Value, err = strconv.ParseInt(value, 10, 64); err != nil {
+			return e, fmt.Errorf("%s %q: not a whole number", HeaderValue, value)
+		}
+	}
+	if e.Payload, err = io.ReadAll(http.MaxBytesReader(w, req.Body, MaxPayload)); err != nil {
+		return e, fmt.Errorf("the body: %w", err)
+	}
+	if e.Intent, err = one(req.Header, HeaderIntent); err != nil {
+		return e, err
+	}
+	if e.Intent == "" {
+		e.Intent = intentOf(e.Payload)
+	}
+	return e, checkIntent(e.Intent)
+}
+
+// answer writes a decision, or that there is none.
+func answer(w http.ResponseWriter, a sink.Answer, err error) {
+	var is *sink.IssuerError
+	switch {
+	case errors.As(err, &is):
+		w.Header().Set(HeaderIssuer, is.Bound)
+		decided(w, resultIssuer, problem{is.Error()})
+		return
+	case err != nil:
+		undecided(w, err)
+		return
+	}
+	h := w.Header()
+	h.Set(HeaderSeen, strconv.FormatInt(a.Seen, 10))
+	h.Set(HeaderSeq, strconv.FormatInt(a.Seq, 10))
+	if a.FirstToken > 0 {
+		h.Set(HeaderFirst, strconv.FormatInt(a.FirstToken, 10))
+	}
+	decided(w, a.Result.String(), struct {
+		Result string `json:"result"`
+	}{a.Result.String()})
+}
+
+// undecided answers what the sink did not decide: the caller may ask again.
+func undecided(w http.ResponseWriter, err error) {
+	if store.OutcomeOf(err) == store.Fail {
+		w.Header().Set("Retry-After", "1")
+	}
+	reply(w, http.StatusServiceUnavailable, problem{err.Error()})
+}
+
+func invalid(w http.ResponseWriter, err error) { decided(w, resultInvalid, problem{err.Error()}) }
+
+func decided(w http.ResponseWriter, result string, body any) {
+	w.Header().Set(HeaderResult, result)
+	reply(w, statuses[result], body)
+}
+
+// reply writes JSON. Who does not get it asks again.
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func (h handler) state(w http.ResponseWriter, req *http.Request) {
+	res, err := resourceOf(req.Header)
+	if err != nil {
+		invalid(w, err)
+		return
+	}
+	st, err := h.sink.Read(req.Context(), res, req.Header.Values(HeaderKey)...)
+	if err != nil {
+		undecided(w, err)
+		return
+	}
+	reply(w, http.StatusOK, state(st))
+}
+
+func (h handler) ledger(w http.ResponseWriter, req *http.Request) {
+	res, err := resourceOf(req.Header)
+	after := 0
+	if q := req.URL.Query().Get("after"); err == nil && q != "" {
+		if after, err = strconv.Atoi(q); err != nil || after < 0 {
+			err = fmt.Errorf("after=%q: not the number of an entry", q)
+		}
+	}
+	if err != nil {
+		invalid(w, err)
+		return
+	}
+	all, err := h.sink.Ledger(req.Context(), res)
+	if err != nil {
+		undecided(w, err)
+		return
+	}
+	rest := all[min(after, len(all)):]
+	page := ledger{Entries: []entry{}, More: len(rest) > ledgerPage}
+	for _, e := range rest[:min(ledgerPage, len(rest))] {
+		page.Entries = append(page.Entries, entry(e))
+	}
+	reply(w, http.StatusOK, page)
+}
+
+func (h handler) forget(w http.ResponseWriter, req *http.Request) {
+	res, err := resourceOf(req.Header)
+	var f forget
+	if err == nil {
+		dec := json.NewDecoder(http.MaxBytesReader(w, req.Body, 1<<10))
+		dec.DisallowUnknownFields()
+		err = dec.Decode(&f)
+	}
+	if err == nil && f.Before.IsZero() {
+		err = errors.New("before is missing")
+	}
+	if err != nil {
+		invalid(w, fmt.Errorf(`not {"before": "2006-01-02T15:04:05Z"} for a %s: %w`, HeaderResource, err))
+		return
+	}
+	n, err := h.sink.Forget(req.Context(), res, f.Before)
+	if err != nil {
+		undecided(w, err)
+		return
+	}
+	reply(w, http.StatusOK, forgotten{n})
+}

@@ -1,0 +1,107 @@
+package httpsink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"fencepost/core/sink"
+)
+
+// maxAnswer bounds an answer: a payload as base64, or a page of the ledger.
+const maxAnswer = 4 << 20
+
+// notSent: no connection was made, so nothing left this process.
+func notSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// ask makes a request whose answer is JSON.
+func (s *Sink) ask(ctx context.Context, c *call, into any) error {
+	return s.settle(ctx, c, func(r *http.Response, body []byte) error {
+		switch {
+		case r.StatusCode == http.StatusOK:
+			if err := json.Unmarshal(body, into); err != nil {
+				return fmt.Errorf("not the JSON of an answer: %w", err)
+			}
+			return nil
+		case r.Header.Get(HeaderResult) == resultInvalid:
+			return &decidedError{errors.New(said(body))}
+		}
+		return fmt.Errorf("status %s: %s", r.Status, said(body))
+	})
+}
+
+func of(c *call, resource string) (*call, error) {
+	c.header = http.Header{}
+	if err := checkName(HeaderResource, resource); err != nil {
+		return nil, c.refused(err)
+	}
+	c.header.Set(HeaderResource, resource)
+	return c, nil
+}
+
+// Read implements sink.Sink.
+func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
+	c, err := of(&call{op: "read " + resource, method: http.MethodGet, path: PathState}, resource)
+	if err != nil {
+		return sink.State{}, err
+	}
+	for _, k := range keys {
+		if err := checkName(HeaderKey, k); err != nil {
+			return sink.State{}, c.refused(err)
+		}
+		c.header.Add(HeaderKey, k)
+	}
+	var st state
+	if err := s.ask(ctx, c, &st); err != nil {
+		return sink.State{}, err
+	}
+	if st.Applied == nil {
+		st.Applied = map[string]int64{}
+	}
+	return sink.State(st), nil
+}
+
+// Ledger implements sink.Sink, page by page.
+func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
+	var out []sink.Entry
+	for {
+		c, err := of(&call{op: "read ledger of " + resource, method: http.MethodGet, path: PathLedger, query: fmt.Sprintf("?after=%d", len(out))}, resource)
+		if err != nil {
+			return nil, err
+		}
+		var page ledger
+		if err := s.ask(ctx, c, &page); err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entries {
+			if e.Seq != int64(len(out))+1 {
+				return nil, c.refused(fmt.Errorf("entry %d follows entry %d: the ledger has lost some", e.Seq, len(out)))
+			}
+			out = append(out, sink.Entry(e))
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return out, nil
+		}
+	}
+}
+
+// Forget implements sink.Sink. After a lost answer the number is of what the last copy dropped.
+func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (int, error) {
+	c, err := of(&call{op: "forget keys of " + resource, method: http.MethodPost, path: PathForget}, resource)
+	if err != nil {
+		return 0, err
+	}
+	if c.body, err = json.Marshal(forget{Before: before}); err != nil {
+		return 0, c.refused(err)
+	}
+	var done forgotten
+	err = s.ask(ctx, c, &done)
+	return done.Dropped, err
+}

@@ -1,0 +1,150 @@
+package httpsink
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"fencepost/core/sink"
+)
+
+// Headers of the contract; see the package comment.
+const (
+	HeaderResource = "Fencing-Resource"
+	HeaderToken    = "Fencing-Token"
+	HeaderIssuer   = "Fencing-Issuer"
+	HeaderKey      = "Idempotency-Key"
+	HeaderIntent   = "Fencing-Intent"
+	HeaderValue    = "Fencing-Value"
+	HeaderResult   = "Fencing-Result"
+	HeaderSeen     = "Fencing-Seen"
+	HeaderFirst    = "Fencing-First"
+	HeaderSeq      = "Fencing-Seq"
+)
+
+// Paths of the contract.
+const (
+	PathRaise   = "/raise"
+	PathEffects = "/effects"
+	PathState   = "/state"
+	PathLedger  = "/ledger"
+	PathForget  = "/forget"
+	// PathHealth answers 200 while the sink works.
+	PathHealth = "/healthz"
+)
+
+// Results that are no sink.Result.
+const (
+	resultIssuer  = "issuer"
+	resultInvalid = "invalid"
+)
+
+// Limits of a request.
+const (
+	MaxPayload = 1 << 20 // bytes of an effect's body
+	maxName    = 512     // characters of a resource, an issuer or a key
+)
+
+// statuses are those of the decisions.
+var statuses = map[string]int{
+	sink.Applied.String(): http.StatusOK, sink.Duplicate.String(): http.StatusOK,
+	sink.Stale.String(): http.StatusPreconditionFailed, sink.Conflict.String(): http.StatusUnprocessableEntity,
+	resultIssuer: http.StatusConflict, resultInvalid: http.StatusBadRequest,
+}
+
+// state is sink.State as JSON.
+type state struct {
+	Value   int64            `json:"value"`
+	Payload []byte           `json:"payload"` // base64
+	Seen    int64            `json:"seen"`
+	Seq     int64            `json:"seq"`
+	Issuer  string           `json:"issuer"`
+	Applied map[string]int64 `json:"applied"`
+}
+
+// entry is sink.Entry as JSON.
+type entry struct {
+	Seq    int64  `json:"seq"`
+	Kind   string `json:"kind"`
+	Issuer string `json:"issuer"`
+	Token  int64  `json:"token"`
+	Key    string `json:"key,omitempty"`
+	Value  int64  `json:"value,omitempty"`
+}
+
+// ledger is one page of entries; More says that others follow.
+type ledger struct {
+	Entries []entry `json:"entries"`
+	More    bool    `json:"more"`
+}
+
+// forget is the body of a request to drop keys, forgotten its answer.
+type (
+	forget struct {
+		Before time.Time `json:"before"`
+	}
+	forgotten struct {
+		Dropped int `json:"dropped"`
+	}
+)
+
+// problem is why a request was not carried out.
+type problem struct {
+	Error string `json:"error"`
+}
+
+// intentOf is the fingerprint of an effect's intent as the header has it.
+func intentOf(intent []byte) string {
+	sum := sha256.Sum256(intent)
+	return hex.EncodeToString(sum[:])
+}
+
+// checkName refuses what a header would not carry as it is.
+func checkName(what, s string) error {
+	if s == "" {
+		return fmt.Errorf("%s is missing", what)
+	}
+	if len(s) > maxName {
+		return fmt.Errorf("%s has %d characters, more than %d", what, len(s), maxName)
+	}
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' {
+			return fmt.Errorf("%s %q: only printable ASCII characters", what, s)
+		}
+	}
+	if s[0] == ' ' || s[len(s)-1] == ' ' {
+		return fmt.Errorf("%s %q: it begins or ends with a blank", what, s)
+	}
+	return nil
+}
+
+func checkIntent(s string) error {
+	if b, err := hex.DecodeString(s); err != nil || len(b) != sha256.Size {
+		return fmt.Errorf("%s %q: not the 64 hex digits of a SHA-256", HeaderIntent, s)
+	}
+	return nil
+}
+
+func parseToken(s string) (int64, error) {
+	if s == "" {
+		return 0, errors.New(HeaderToken + " is missing: a request without a fencing token is not taken")
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%s %q: not a whole number above 0", HeaderToken, s)
+	}
+	return n, nil
+}
+
+// one is the only value of a header; "" if it is absent. Two would be read as one by some
+// and as the other by the rest.
+func one(h http.Header, name string) (string, error) {
+	if v := h.Values(name); len(v) > 1 {
+		return "", fmt.Errorf("%s comes %d times", name, len(v))
+	}
+	return h.Get(name), nil
+}

@@ -1,0 +1,146 @@
+// Package lab is the HTTP sink with a back door: the reference service's handler, and beside
+// it what known-broken variants need to write past its rules. It is served by
+// bin/httpsinkd-lab, which only runs of such systems are given; the reference service has
+// nothing of it.
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"fencepost/core/sink"
+	boltsink "fencepost/core/sink/bolt"
+	httpsink "fencepost/core/sink/http"
+	"fencepost/core/store"
+	"fencepost/harness/system/unfenced"
+)
+
+const (
+	pathWrite = "/lab/write"
+	pathEmpty = "/lab/empty"
+)
+
+// write is an effect that is accepted if the ledger has Seq entries.
+type write struct {
+	Resource string `json:"resource"`
+	Issuer   string `json:"issuer,omitempty"`
+	Seq      int64  `json:"seq"`
+	Token    int64  `json:"token,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Value    int64  `json:"value,omitempty"`
+}
+
+// written is what became of it.
+type written struct {
+	Applied bool  `json:"applied"`
+	Seen    int64 `json:"seen"`
+	Seq     int64 `json:"seq"`
+}
+
+// Handler serves the contract of the HTTP sink, and the back door.
+func Handler(s *boltsink.Sink) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", httpsink.Handler(s))
+	mux.HandleFunc("POST "+pathWrite, func(w http.ResponseWriter, req *http.Request) {
+		serve(w, req, func(ctx context.Context, in write) (out written, err error) {
+			err = s.Update(ctx, in.Resource, func(r *boltsink.Rows) error {
+				if err := r.Bind(in.Issuer); err != nil {
+					return err
+				}
+				if out = (written{Seen: r.Highest, Seq: r.Seq}); r.Seq != in.Seq {
+					return nil
+				}
+				err := r.Accept(in.Token, sink.Effect{Key: in.Key, Value: in.Value})
+				out = written{Applied: true, Seen: r.Highest, Seq: r.Seq}
+				return err
+			})
+			return out, err
+		})
+	})
+	mux.HandleFunc("POST "+pathEmpty, func(w http.ResponseWriter, req *http.Request) {
+		serve(w, req, func(_ context.Context, in write) (written, error) { return written{}, s.Remove(in.Resource) })
+	})
+	return mux
+}
+
+func serve(w http.ResponseWriter, req *http.Request, do func(context.Context, write) (written, error)) {
+	body, err := io.ReadAll(req.Body) // all of it, or nothing is done
+	var in write
+	if err == nil {
+		err = json.Unmarshal(body, &in)
+	}
+	var out written
+	if err == nil {
+		out, err = do(req.Context(), in)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(out) // who does not get it is on its own
+}
+
+// Door is a process's way to the back door. It sends each request once.
+type Door struct {
+	base string
+	http *http.Client
+}
+
+var _ unfenced.Writer = (*Door)(nil)
+
+// NewDoor returns the way to the service at a URL.
+func NewDoor(base string) *Door { return &Door{base, &http.Client{Transport: &http.Transport{}}} }
+
+// Close closes the connections that are idle.
+func (d *Door) Close() { d.http.CloseIdleConnections() }
+
+// WriteUnfenced implements unfenced.Writer.
+func (d *Door) WriteUnfenced(ctx context.Context, st sink.State, resource, issuer string, token int64, e sink.Effect) (sink.Answer, bool, error) {
+	out, err := d.post(ctx, pathWrite, write{Resource: resource, Issuer: issuer, Seq: st.Seq, Token: token, Key: e.Key, Value: e.Value})
+	if err != nil {
+		return sink.Answer{}, false, err
+	}
+	return sink.Answer{Result: sink.Applied, FirstToken: token, Seen: out.Seen, Seq: out.Seq}, out.Applied, nil
+}
+
+// Empty implements unfenced.Writer.
+func (d *Door) Empty(ctx context.Context, resource string) error {
+	_, err := d.post(ctx, pathEmpty, write{Resource: resource})
+	return err
+}
+
+func (d *Door) post(ctx context.Context, path string, in write) (out written, err error) {
+	defer func() {
+		if err != nil {
+			err = &store.Error{Op: "write past the sink's rules", Outcome: store.Unknown, Cause: err}
+		}
+	}()
+	b, err := json.Marshal(in)
+	if err != nil {
+		return out, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.base+path, io.NopCloser(bytes.NewReader(b)))
+	if err != nil {
+		return out, err
+	}
+	resp, err := d.http.Do(req)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return out, err
+	case resp.StatusCode == http.StatusNotFound:
+		return out, errors.New("this sink has no back door: it is the reference service, not bin/httpsinkd-lab")
+	case resp.StatusCode != http.StatusOK:
+		return out, fmt.Errorf("%s: %s", resp.Status, answer)
+	}
+	return out, json.Unmarshal(answer, &out)
+}
