@@ -80,6 +80,8 @@ var checks = []check{
 	{"P13", "statements use the right consistency", checkStatements, false, checkStatements},
 	{"P14", "the run could have shown a violation", checkValidity, false, nil},
 	{"P15", "the run stayed within the scenario's thresholds", checkThresholds, true, nil},
+	{"P16", "every order ends paid once and shipped, or not paid at all", checkMoney, true, nil},
+	{"P17", "stock is never negative, and what was sold is gone from it", checkStock, false, nil},
 }
 
 // Catalogue is all properties with their titles, in order, without a judgement.

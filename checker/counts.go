@@ -43,6 +43,9 @@ func (a *analysis) count() Counts {
 	if a.jobs.any() {
 		a.countJobs(&c)
 	}
+	if a.orders.any() {
+		a.countOrders(&c)
+	}
 	for _, s := range a.sinks {
 		countSink(s, &c)
 	}

@@ -113,6 +113,7 @@ var rules = []func(*inquiry){
 	(*inquiry).ignoredRenewals, (*inquiry).wrongOwners, (*inquiry).falseGrants, (*inquiry).falseFailures, (*inquiry).oldStamps, (*inquiry).surfacingWrites,
 	(*inquiry).earlyTakeovers, (*inquiry).missingTakeovers, (*inquiry).lateDecisions, (*inquiry).acceptedTokens, (*inquiry).refusedTokens, (*inquiry).missingRaises,
 	(*inquiry).lostEffects, (*inquiry).repeatedEffects, (*inquiry).jobStates, (*inquiry).jobRows, (*inquiry).stuckJobs, (*inquiry).runs, (*inquiry).scheduleGaps, (*inquiry).jobTimes, (*inquiry).foreignRuns,
+	(*inquiry).payments, (*inquiry).overwrittenStock,
 }
 
 // Explain looks for the mechanisms behind a verdict. Options.Dir is the run's

@@ -112,6 +112,10 @@ var mechanisms = map[string]mechanism{
 	"step-left-out":            {"a job is completed without one of its effects", ofJobs, ""},
 	"fires-by-a-fast-clock":    {"jobs fire by a clock that runs ahead of their worker's own", []string{"P12"}, ""},
 	"one-token-for-all-shards": {"effects carry the highest run id of their process, of whatever shard", []string{"P3", "P4", "P6", "P10"}, ""},
+	// Orders.
+	"paid-before-the-fence": {"an order is paid before the fence is asked, not with it: a run that was fenced off has taken the money", []string{"P16", "P17"}, "a payment by a run that the fence let pass would rule it out"},
+	"paid-by-run":           {"the idempotency key of a payment is the run's, not the order's: what an earlier run has paid is paid again", []string{"P4", "P16"}, "two payments under one key would rule it out"},
+	"stock-overwritten":     {"stock is written as computed from what was read, though another has changed it since: its sale is lost", []string{"P17"}, "a write that is refused as the stock has moved would rule it out"},
 	// The record and the run.
 	"calls-missing":              {"recorded calls are missing: the recorder loses operations", []string{"P2", "P4", "P6", "P14"}, ""},
 	"calls-dated-late":           {"calls are dated after their requests had left: the recorder writes them down too late", []string{"P2", "P14"}, ""},

@@ -41,6 +41,7 @@ type analysis struct {
 	// attempts are the attempt ids that recorded operations wrote.
 	attempts  map[string]bool
 	jobs      jobs
+	orders    shopBooks
 	done      []success // see successes
 	counts    *Counts
 	decisions []decision
@@ -109,7 +110,7 @@ func (c *cas) kind() history.Op { return c.inv.Op }
 func analyse(h *history.History, o Options) *analysis {
 	a := &analysis{
 		h: h, opts: o, lives: map[string]*life{}, row: map[string]*rowLog{}, sink: map[string]*sinkLog{},
-		points: map[string]int{}, attempts: map[string]bool{}, clocks: map[string][]*history.Event{}, jobs: newJobs(),
+		points: map[string]int{}, attempts: map[string]bool{}, clocks: map[string][]*history.Event{}, jobs: newJobs(), orders: newBooks(),
 	}
 	for _, head := range h.Headers {
 		a.life(head.Proc).header = head
@@ -237,6 +238,7 @@ func (a *analysis) sort(o *op) {
 	case history.OpEnqueue:
 		if e.Job != nil {
 			a.jobs.call(o)
+			a.orders.call(o)
 		}
 	case history.OpUpdate:
 		a.jobs.update(o)
@@ -262,6 +264,10 @@ func (a *analysis) note(e *history.Event) {
 	case history.NoteStart, history.NoteFinish, history.NoteRow:
 		if e.Issuer != "" {
 			a.jobs.note(e)
+		}
+	case history.NoteBook:
+		if e.Book != nil {
+			a.orders.note(e)
 		}
 	case history.NoteLeaseLost:
 		l := a.rowLog(e.Key)

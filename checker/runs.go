@@ -118,11 +118,12 @@ func (a *analysis) checkSteps(p *Property) {
 func (s *sinkLog) checkListed(owners []*jobLog, p *Property) {
 	listed := map[string]bool{}
 	for _, j := range owners {
-		for _, step := range j.spec.Steps { // asked for by a schedule
-			listed[step] = true
-		}
+		specs := []*history.Job{j.spec} // asked for by a schedule, or in a sequence
 		for _, o := range j.calls {
-			for _, step := range o.inv.Job.Steps {
+			specs = append(specs, o.inv.Job)
+		}
+		for _, spec := range specs {
+			for _, step := range slices.Concat(spec.Steps, spec.May) {
 				listed[step] = true
 			}
 		}

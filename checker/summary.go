@@ -31,6 +31,9 @@ func summarize(r *Result, a *analysis) string {
 	if n := c.Jobs; n != nil {
 		jobs = fmt.Sprintf(", %s, %d starts for %d accepted effects", n.text(), n.Starts, c.Effects)
 	}
+	if n := c.Orders; n != nil {
+		jobs += ", " + n.text()
+	}
 	return fmt.Sprintf("no violation in %s%s, %s, %s refused, %d of %s settled; this run could not have seen %s",
 		plural(c.Operations, "operation"), jobs, plural(c.Takeovers, "takeover"), plural(c.StaleRefused, "stale write"),
 		c.UnknownSettled, plural(c.Unknowns, "unknown outcome"), strings.Join(blindSpots(r, a), ", "))
@@ -76,6 +79,10 @@ func blindSpots(r *Result, a *analysis) []string {
 	if c.Jobs != nil {
 		blind(c.Jobs.Rescued+c.Jobs.Abandoned == 0, "a faulty rescue (no run was cut short)")
 		blind(c.Jobs.Retried+c.Jobs.DLQ == 0, "a failed run that is forgotten (none failed)")
+	}
+	if n := c.Orders; n != nil {
+		blind(n.Rejected == 0, "items sold that are not there (the stock was never too small)")
+		blind(n.Cancelled == 0, "money taken for a cancelled order (none was cancelled)")
 	}
 	timeouts := 0
 	for _, l := range a.rows {

@@ -107,6 +107,8 @@ type Counts struct {
 	PhaseCycles map[string]int `json:"phase_cycles,omitempty"`
 	// Jobs is nil without jobs.
 	Jobs *JobCounts `json:"jobs,omitempty"`
+	// Orders is nil without orders.
+	Orders *OrderCounts `json:"orders,omitempty"`
 	// Points are the reach points hit, with their number.
 	Points map[string]int `json:"points,omitempty"`
 }

@@ -61,6 +61,8 @@ const (
 	FireSettled     Point = "fire-settled"
 	FollowSent      Point = "follow-sent"
 	FollowSettled   Point = "follow-settled"
+	PaymentSent     Point = "payment-sent"
+	OrderPaid       Point = "order-paid"
 )
 
 // Points lists all points with what they mean, for documentation and validation.
@@ -86,6 +88,8 @@ var Points = map[Point]string{
 	FireSent:        "jobs: a batch that fires a schedule is about to be sent",
 	FireSettled:     "jobs: a schedule has fired, its job is not yet claimed",
 	FollowSent:      "jobs: a batch that ends a job of a sequence and enqueues the next is about to be sent",
+	PaymentSent:     "jobs: an order's payment has been decided and is about to be sent",
+	OrderPaid:       "jobs: an order is paid, and the job that paid it not yet completed",
 	FollowSettled:   "jobs: a job of a sequence has ended and the next is enqueued, nobody has been told",
 }
 

@@ -68,6 +68,7 @@ const (
 	NotePoint     Op = "point"      // a reach point was passed: Point (and Key, Token)
 	NoteLedger    Op = "ledger"     // one row of the sink's ledger, read after the run: Ledger
 	NoteRow       Op = "row"        // one row of a shard, read after the run: JobRow
+	NoteBook      Op = "book"       // one row of the shop's tables, read after the run: Book
 	NoteExpect    Op = "expect"     // what the scenario demands of the run: Expect
 	NoteStatement Op = "statement"  // first use of a CQL statement shape: Statement
 	NoteCrash     Op = "crash"      // a process was killed: Error says by what
@@ -139,6 +140,7 @@ type Event struct {
 	DueMS    int64     `json:"due_ms,omitempty"`   // start: when the job was due, ms since 1970
 	WallMS   int64     `json:"wall_ms,omitempty"`  // start: the worker's own wall clock at DecidedAt; tick invoke: when it was planned
 	JobRow   *JobRow   `json:"job_row,omitempty"`  // row
+	Book     *Book     `json:"book,omitempty"`     // book
 
 	// Ends that are not ok.
 	Error string `json:"error,omitempty"`

@@ -76,10 +76,12 @@ type Job struct {
 	// where each job has one.
 	Shard string `json:"shard"`
 	Kind  string `json:"kind"`
-	// Resource is the sink resource of the job's effects, and Steps the keys of
-	// those that it has had exactly once when it is completed.
+	// Resource is the sink resource of the job's effects, Steps the keys of those that
+	// it has had exactly once when it is completed, and May of others that it may have had.
 	Resource    string   `json:"resource,omitempty"`
 	Steps       []string `json:"steps,omitempty"`
+	May         []string `json:"may,omitempty"`
+	Order       *Order   `json:"order,omitempty"`  // that it is a part of
 	DueMS       int64    `json:"due_ms,omitempty"` // 0: at once
 	MaxAttempts int      `json:"max_attempts"`
 	AtMostOnce  bool     `json:"at_most_once,omitempty"`

@@ -78,6 +78,13 @@ func everyEvent(proc string) []Event {
 			{Do: DoPut, Schedule: "every", LastMS: 999}, {Job: "0-ab", Do: DoEnqueue, DueMS: 1000, Schedule: "every", NominalMS: 1000}, {Job: "0-cd", Do: DoEnqueue, DueMS: 1000, After: "0-ab"}, {Do: DoFire, Schedule: "other", LastMS: 4000, Missed: 2}, {Do: DoDisable, Schedule: "third", LastMS: 7},
 		}},
 		{Proc: proc + "/s1", ID: 14, Type: OK, Op: OpSchedule, Key: "every", Result: "applied"},
+		{Proc: proc + "/e1", ID: 17, Type: Invoke, Op: OpEnqueue, Key: "0-ac", Job: &Job{
+			Queue: "q", Shard: "shard/q/0", Kind: OrderReserve, Steps: []string{"reserve o"}, May: []string{"reject o"}, MaxAttempts: 5, Order: &Order{ID: "o", Item: "tea", Quantity: 2, Cents: 500},
+		}},
+		{Proc: proc, Type: Note, Op: NoteBook, Book: &Book{Table: BookMove, Item: "tea", Version: 2, Delta: -2, Quantity: 8, Order: "o"}},
+		{Proc: proc, Type: Note, Op: NoteBook, Book: &Book{Table: BookOrder, Order: "o", Item: "tea", Quantity: 2, Cents: 500, State: OrderPaid}},
+		{Proc: proc, Type: Note, Op: NoteBook, Book: &Book{Table: BookPayment, Order: "o", Cents: 500, Token: 7}},
+		{Proc: proc, Type: Note, Op: NoteBook, Book: &Book{Table: BookEnd}},
 		{Proc: proc, Type: Note, Op: NoteExit},
 	}
 }

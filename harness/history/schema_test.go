@@ -145,6 +145,8 @@ func TestSchemaRefuses(t *testing.T) {
 		"update of two jobs":        `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"update","key":"l","changes":[{"job":"j","do":"dlq"},{"job":"k","do":"dlq"}]}`,
 		"run without its attempt":   `{"ts":1,"proc":"w1.1","type":"note","op":"start","key":"j","issuer":"s","token":1,"decided_at":1,"due_ms":1,"wall_ms":1}`,
 		"job row without its state": `{"ts":1,"proc":"harness","type":"note","op":"row","key":"j","issuer":"s","job_row":{"kind":"job"}}`,
+		"book row without a table":  `{"ts":1,"proc":"harness","type":"note","op":"book","book":{"order":"o"}}`,
+		"order without its price":   `{"ts":1,"proc":"w1.1","id":1,"type":"invoke","op":"enqueue","key":"j","job":{"queue":"q","shard":"s","kind":"k","max_attempts":1,"order":{"id":"o","item":"i","quantity":1}}}`,
 		"other format":              `{"format":"jepsen","version":1}`,
 		"later version":             `{"format":"fencepost-history","version":2,"run":"r","proc":"w1.1","pid":1,"host":"h","boot_id":"b","wall_time":"2025-01-02T03:04:05Z","ts":1,"drift_bound":0.01,"margin_base_ms":1}`,
 		"header without boot":       `{"format":"fencepost-history","version":1,"run":"r","proc":"w1.1","pid":1,"host":"h","wall_time":"2025-01-02T03:04:05Z","ts":1,"drift_bound":0.01,"margin_base_ms":1}`,

@@ -31,7 +31,7 @@ func (p *Plan) jobs() *workload.Jobs {
 	return &workload.Jobs{
 		Queue: p.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
 		Steps: j.Steps, Length: j.Length.D(), Flaky: j.Flaky, Poison: j.Poison, Ahead: j.Ahead.D(), Storm: j.Storm.D(), Every: j.Every.D(),
-		Window: j.Window.D(), Sequence: j.Sequence,
+		Window: j.Window.D(), Sequence: j.Sequence, Orders: j.orders(),
 		MaxAttempts: j.MaxAttempts, RetryBase: j.Retry.D(), Slots: j.Slots,
 	}
 }

@@ -99,6 +99,8 @@ func (s *Spec) Suits(sys system.System) error {
 		return fmt.Errorf("%s: it has no jobs, and system %s runs nothing else: take one of jobs-…", s.Name, sys.Name)
 	case sys.Scheduler != "" && s.Workload.Jobs.Every > 0:
 		return fmt.Errorf("%s: it has recurring schedules, and system %s has none", s.Name, sys.Name)
+	case sys.Scheduler != "" && s.Workload.Jobs.Orders != nil:
+		return fmt.Errorf("%s: it takes orders, which are sequences of jobs, and system %s has none", s.Name, sys.Name)
 	case sys.Scheduler != "" && s.Workload.Jobs.Sequence > 0:
 		return fmt.Errorf("%s: its jobs follow each other, and system %s has no sequences", s.Name, sys.Name)
 	case sys.Scheduler != "":

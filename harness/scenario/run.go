@@ -212,6 +212,9 @@ func (r *runner) setUp(ctx context.Context) error {
 		if err := r.startSink(ctx); err != nil {
 			return err
 		}
+		if err := r.openShop(ctx); err != nil {
+			return err
+		}
 	}
 	cfg := r.fleetConfig(nodes, links)
 	if r.opt.System.Command != nil {

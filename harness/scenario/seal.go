@@ -29,7 +29,10 @@ func (r *runner) seal(ctx context.Context) error {
 	}
 	fenced := sink.Sink(r.sink.client)
 	if r.plan.Queue != "" {
-		return r.backlog().seal(ctx, fenced)
+		if err := r.backlog().seal(ctx, fenced); err != nil {
+			return err
+		}
+		return r.readShop(ctx)
 	}
 	locks := cassandra.NewLocks(r.db)
 	for i, name := range r.plan.Locks {

@@ -107,10 +107,18 @@ type Jobs struct {
 	Every       Duration `yaml:"every"`        // each shard has a recurring schedule that fires so often; 0: none
 	Window      Duration `yaml:"window"`       // how late an occurrence of it may be and still fires; default 1h: none is missed
 	Sequence    int      `yaml:"sequence"`     // jobs that follow each, one after the other; every other sequence goes on when one of them fails
+	Orders      *Orders  `yaml:"orders"`       // the jobs are those of a shop's orders; rate is orders a second, and steps to sequence mean nothing
 	MaxAttempts int      `yaml:"max_attempts"` // default 8
 	Retry       Duration `yaml:"retry"`        // wait after the first failed run, doubling up to four times as long; default 500ms
 	Slots       int      `yaml:"slots"`        // runs at once in a worker; default 32
 	Drain       Duration `yaml:"drain"`        // bound on the time to the end of all jobs, when the enqueuing is over; default 60s
+}
+
+// Orders describes the shop of an orders workload (examples/orders); its sink is PostgreSQL.
+type Orders struct {
+	Items int      `yaml:"items"` // that customers compete for; default 4
+	Stock int      `yaml:"stock"` // of each item at the beginning; default 1000
+	Hold  Duration `yaml:"hold"`  // how long items are kept for an order that is not paid; default 1m
 }
 
 // Shards is the number of shards of the run's queue.

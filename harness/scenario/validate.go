@@ -34,7 +34,7 @@ const (
 var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseDrain, PhaseSettle, PhaseSeal}
 
 // points that a scenario may demand, beside the armed ones.
-var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "inbox", "hand-over", "fire", "missed", "follow", "stop",
+var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "missed", "follow", "stop",
 	history.PointMemberGone, history.PointMemberCame}
 
 func orInt(v *int, def int) {
@@ -72,6 +72,14 @@ func (s *Spec) defaults() {
 		orDur(&j.Window, time.Hour)
 		if j.Rate == 0 {
 			j.Rate = 60
+		}
+		if o := j.Orders; o != nil {
+			orInt(&o.Items, 4)
+			orInt(&o.Stock, 1000)
+			orDur(&o.Hold, time.Minute)
+			if w.Sink == "" {
+				w.Sink = ordersSink
+			}
 		}
 	}
 	orDur(&p.Warmup, 3*time.Second)
@@ -155,6 +163,25 @@ func (w Workload) validateJobs() error {
 		return fmt.Errorf("sequence %d: 0 to %d jobs", j.Sequence, job.MaxThen)
 	case !part(j.Flaky) || !part(j.Poison) || j.Flaky+j.Poison > 1:
 		return fmt.Errorf("flaky %v and poison %v: parts of the jobs, together at most 1", j.Flaky, j.Poison)
+	}
+	return w.validateOrders()
+}
+
+// ordersSink is the sink of orders: the one in whose transactions the shop's tables
+// change too.
+const ordersSink = "postgres"
+
+func (w Workload) validateOrders() error {
+	j := w.Jobs
+	switch o := j.Orders; {
+	case o == nil:
+		return nil
+	case o.Items < 1 || o.Items > 1000 || o.Stock < 1:
+		return fmt.Errorf("orders: items %d (1 to 1000) and stock %d (at least 1) are out of range", o.Items, o.Stock)
+	case j.Every > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0:
+		return errors.New("orders: every, sequence, storm, ahead, flaky and poison are of other jobs")
+	case w.Sink != ordersSink:
+		return fmt.Errorf("orders: the sink %s cannot change the shop's tables with an effect: it must be %s", w.Sink, ordersSink)
 	}
 	return nil
 }

@@ -221,6 +221,19 @@ var variants = []System{
 		Name: broken + "jobs-wrong-issuer", About: "effects carry the highest run id of their process, of whatever shard",
 		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P6"}, Mechanism: "one-token-for-all-shards"},
 	},
+	// Orders.
+	{
+		Name: broken + "orders-pay-before-fence", About: "an order is paid in a transaction of its own, by its key, before the fence is asked",
+		Red: &Red{Scenario: "orders-pause-worker", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P16"}, Mechanism: "paid-before-the-fence"},
+	},
+	{
+		Name: broken + "orders-pay-by-run", About: "the idempotency key of a payment contains the run: what an earlier one has paid is paid again",
+		Red: &Red{Scenario: "orders-kill-worker", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P16"}, Mechanism: "paid-by-run"},
+	},
+	{
+		Name: broken + "orders-stock-unversioned", About: "stock is written as computed from what was read, whatever its version is by then",
+		Red: &Red{Scenario: "orders-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P17"}, Mechanism: "stock-overwritten"},
+	},
 	// The harness itself.
 	{
 		Name: broken + "harness-links-inert", LinksInert: true, About: "the harness says that it cut links but never does",

@@ -85,6 +85,8 @@ type Jobs struct {
 	// Window is how late one of them may be and still fires.
 	Every  time.Duration `json:"every_ns,omitempty"`
 	Window time.Duration `json:"window_ns,omitempty"`
+	// Orders: the jobs are those of a shop, and Steps, Length, Flaky and Poison mean nothing.
+	Orders *Orders `json:"orders,omitempty"`
 	// Sequence is how many jobs follow each, one after the other.
 	Sequence    int           `json:"sequence,omitempty"`
 	MaxAttempts int           `json:"max_attempts"`

@@ -117,6 +117,9 @@ func (e *enqueuer) job(n int) job.Job {
 		return done
 	}
 	key := fmt.Sprintf("%s-%d", e.cfg.Life, n)
+	if c.Orders != nil {
+		return c.order(c.Orders.draw(e.rng, key))
+	}
 	onFailure := job.Stop
 	if c.Sequence > 0 && e.rng.IntN(2) == 0 {
 		onFailure = job.GoOn
@@ -159,8 +162,10 @@ func (j *Jobs) steps() (keys []string) {
 // template is a job that does p.
 func (j *Jobs) template(p payload, onFailure job.OnFailure) job.Job {
 	body, _ := json.Marshal(p) // of plain fields
-	return job.Job{Kind: JobKind, Payload: body, MaxAttempts: j.MaxAttempts, Retry: job.Exponential(j.RetryBase, 2, 4*j.RetryBase), OnFailure: onFailure}
+	return job.Job{Kind: JobKind, Payload: body, MaxAttempts: j.MaxAttempts, Retry: j.retry(), OnFailure: onFailure}
 }
+
+func (j *Jobs) retry() job.RetryPolicy { return job.Exponential(j.RetryBase, 2, 4*j.RetryBase) }
 
 // specOf is what the history says of a job, and of those that follow it.
 func specOf(j job.Job, issuer, queue string) history.Job {
@@ -168,6 +173,9 @@ func specOf(j job.Job, issuer, queue string) history.Job {
 	out := history.Job{
 		Queue: queue, Shard: issuer, Kind: j.Kind, Resource: worker.Resource(job.Job{Queue: queue, ID: j.ID}),
 		Steps: p.Steps, MaxAttempts: j.WithDefaults().MaxAttempts, AtMostOnce: j.Rescue == job.AtMostOnce, GoOn: j.OnFailure == job.GoOn,
+	}
+	if o, steps, may := orderSpec(j); o != nil {
+		out.Order, out.Steps, out.May = o, steps, may
 	}
 	for _, t := range j.Then {
 		out.Then = append(out.Then, specOf(t, issuer, queue))

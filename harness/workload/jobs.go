@@ -95,6 +95,13 @@ func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
 	if p.hooks.Tasks != nil {
 		tasks = p.hooks.Tasks(p.cfg, tasks)
 	}
+	handlers := map[string]worker.Handler{JobKind: handler}
+	if j.Orders != nil {
+		var err error
+		if handlers, err = w.shopHandlers(); err != nil {
+			return nil, err
+		}
+	}
 	listener, err := net.Listen("tcp", j.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for other workers: %w", err)
@@ -109,7 +116,7 @@ func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
 	s, err := scheduler.New(scheduler.Options{
 		Listener: listener, Members: members,
 		Shards: shards, Slots: j.Slots, Engine: o, Sink: tasks, Runs: cassandra.NewRuns(p.lockDB),
-		Handlers: map[string]worker.Handler{JobKind: handler},
+		Handlers: handlers,
 	})
 	if err != nil {
 		return nil, err

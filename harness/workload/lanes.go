@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"fencepost/core/job"
+	"fencepost/core/worker"
 )
 
 // lane is the line of one run: what it does follows one after the other.
@@ -16,6 +17,8 @@ type lane struct {
 	decided, wallMS int64
 	started         bool // its handler was called
 	lent            bool // proc is somebody else's to hand out
+	// task is the run itself, of an order.
+	task *worker.Task
 }
 
 // names hands out procs of a life, PREFIX1, PREFIX2 …, free ones again, so that there

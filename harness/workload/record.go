@@ -143,12 +143,19 @@ func (s *recordingSink) get(ctx context.Context, resource string, keys ...string
 // recorded invocation and the send; the request's time limit begins after it, as
 // a process that is stopped there goes on to send whatever its clock says.
 func (s *recordingSink) effect(resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func()) (sink.Answer, error) {
+	return s.accept(resource, issuer, token, decidedAt, ef, beforeSend, func(ctx context.Context) (sink.Answer, error) {
+		return s.Sink.Accept(ctx, resource, issuer, token, ef)
+	})
+}
+
+// accept is effect by whatever call of the sink.
+func (s *recordingSink) accept(resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func(), send func(context.Context) (sink.Answer, error)) (sink.Answer, error) {
 	e := history.Event{Proc: s.proc, ID: s.rec.NewID(), Type: history.Invoke, Op: history.OpEffect, Key: resource, Issuer: issuer, Token: token, EffectKey: ef.Key, Value: &ef.Value, DecidedAt: decidedAt}
 	s.rec.Record(e)
 	beforeSend()
 	ctx, cancel := context.WithTimeout(context.Background(), sinkTimeout)
 	defer cancel()
-	a, err := s.Sink.Accept(ctx, resource, issuer, token, ef)
+	a, err := send(ctx)
 	s.end(e, a, err)
 	return a, err
 }

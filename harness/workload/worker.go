@@ -18,6 +18,7 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
+	"fencepost/examples/orders/shop"
 	"fencepost/harness/control"
 	"fencepost/harness/history"
 	"fencepost/harness/login"
@@ -42,6 +43,9 @@ type Hooks struct {
 	Engine  func(Config, *engine.Options)
 	Handler func(Config, *cassandra.DB, worker.Handler) worker.Handler
 	Tasks   func(Config, sink.Sink) sink.Sink
+	// Shop decorates what the runs of orders hand their effects to, where they are not
+	// recorded yet.
+	Shop func(Config, Tables) shop.Sink
 }
 
 // drainTimeout bounds the end of a worker: finishing cycles and settling what
@@ -57,9 +61,11 @@ type process struct {
 	leases clock.Clock
 	lockDB *cassandra.DB
 	sink   sink.Sink
-	gate   *control.Gate
-	counts *counters
-	log    *slog.Logger
+	// effects is the sink as it is, which sink may be a variant of.
+	effects sinks.Client
+	gate    *control.Gate
+	counts  *counters
+	log     *slog.Logger
 }
 
 // load is a workload. It works until ctx ends, then settles what it can and
@@ -102,13 +108,12 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 		return fmt.Errorf("lock store: %w", err)
 	}
 	defer p.lockDB.Close()
-	effects, err := p.openSink(ctx)
-	if err != nil {
+	if p.effects, err = p.openSink(ctx); err != nil {
 		return fmt.Errorf("sink: %w", err)
 	}
-	defer effects.Close()
+	defer p.effects.Close()
 	if hooks.Sink != nil {
-		p.sink = hooks.Sink(cfg, effects, p.sink)
+		p.sink = hooks.Sink(cfg, p.effects, p.sink)
 	}
 
 	runCtx, stop := context.WithCancel(ctx)

@@ -73,6 +73,10 @@ var variants = map[string]func() workload.Hooks{
 	"jobs-effect-no-key":     only(workload.Hooks{Sink: effectNoKey}),
 	"jobs-key-with-attempt":  only(workload.Hooks{Sink: keyWithAttempt}),
 	"jobs-wrong-issuer":      only(workload.Hooks{Tasks: wrongIssuer}),
+	// Orders.
+	"orders-pay-before-fence":  only(workload.Hooks{Shop: payBeforeFence}),
+	"orders-pay-by-run":        only(workload.Hooks{Shop: payByRun}),
+	"orders-stock-unversioned": only(workload.Hooks{Shop: stockUnversioned}),
 	// The harness itself.
 	"recorder-drops":        only(workload.Hooks{Recorder: recorderDrops}),
 	"recorder-late-calls":   only(workload.Hooks{Recorder: lateCalls}),

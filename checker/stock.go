@@ -1,0 +1,82 @@
+package checker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"fencepost/harness/history"
+)
+
+// checkStock is P17: each change of an item's stock has a version of its own and
+// begins with what the one before had left, none leaves less than nothing, the stock
+// is what the last one left, and each order has taken what it is of, or nothing.
+func checkStock(_ context.Context, a *analysis, p *Property) {
+	if a.unread(p) {
+		return
+	}
+	for _, name := range sortedKeys(a.orders.items) {
+		a.checkItem(a.orders.items[name], p)
+	}
+	for _, o := range a.orders.sorted() {
+		a.checkTaken(o, p)
+	}
+	n := a.count().Orders
+	p.Detail = fmt.Sprintf("by every change of every item's stock: %d sold, %d left", n.Sold, n.Left)
+}
+
+func (a *analysis) checkItem(k *itemLog, p *Property) {
+	moves := slices.SortedStableFunc(slices.Values(k.moves), func(x, y *history.Event) int { return cmp.Compare(x.Book.Version, y.Book.Version) })
+	var last *history.Event
+	for _, e := range moves {
+		p.Checked++
+		b := e.Book
+		before, version := int64(0), int64(0)
+		if last != nil {
+			before, version = last.Book.Quantity, last.Book.Version
+		}
+		bad := func(format string, args ...any) {
+			events := []*history.Event{last, e}
+			for _, m := range []*history.Event{last, e} {
+				if m != nil && m.Book.Order != "" {
+					events = append(events, both(a.acts(m.Book.Order, history.OrderReserve)...)...)
+				}
+			}
+			p.add(k.name, events, "%s: "+format, append([]any{k.name}, args...)...)
+		}
+		switch {
+		case last != nil && b.Version == version:
+			bad("version %d was written twice, for order %s and for order %s: the second overwrote the first, and %d sold items are still in the stock", version, last.Book.Order, b.Order, -last.Book.Delta)
+		case b.Version != version+1:
+			bad("version %d follows version %d: a change between them is missing", b.Version, version)
+		case b.Quantity != before+b.Delta:
+			bad("version %d changes %d by %d and leaves %d", b.Version, before, b.Delta, b.Quantity)
+		}
+		if b.Quantity < 0 {
+			bad("at version %d there were %d: items were sold that were not there", b.Version, b.Quantity)
+		}
+		last = e
+	}
+	switch {
+	case k.row == nil:
+		p.add(k.name, k.moves, "%s was sold or delivered, but it has no stock", k.name)
+	case k.row.Book.Quantity < 0:
+		p.add(k.name, []*history.Event{k.row}, "%s: there are %d in stock", k.name, k.row.Book.Quantity)
+	case k.row.Book.Quantity != sumOf(k.moves):
+		p.add(k.name, []*history.Event{last, k.row}, "%s: there are %d in stock, but %d by what came and went", k.name, k.row.Book.Quantity, sumOf(k.moves))
+	}
+}
+
+// checkTaken: what an order has taken from the stock, and not put back, is what it is of.
+func (a *analysis) checkTaken(o *orderLog, p *Property) {
+	want := int64(0)
+	switch o.state() {
+	case history.OrderReserved, history.OrderPaid, history.OrderShipped:
+		want = o.row.Book.Quantity
+	}
+	if got := -sumOf(o.moves); got != want {
+		events := slices.Concat(both(a.acts(o.id, history.OrderReserve)...), both(a.acts(o.id, history.OrderPay)...), o.moves, []*history.Event{o.row})
+		p.add(o.id, events, "order %s is %s and has taken %d from the stock, not %d", o.id, stateText(o.state()), got, want)
+	}
+}
