@@ -397,6 +397,9 @@ func TestQueue(t *testing.T) {
 		if sh := q.Shards[s.Shard]; sh.Shard != s.Shard || sh.Owner != "w" || sh.Addr != "w:1" || sh.Tick != w.ticks[s].Tick {
 			t.Errorf("%+v", sh)
 		}
+		if only, err := w.reader.ShardsOf(t.Context(), "q"); err != nil || !slices.Equal(only, q.Shards) {
+			t.Errorf("shards alone: %+v, %v; want %+v", only, err, q.Shards)
+		}
 		full := store.ShardID{Queue: "q", Shard: 3}
 		for n := 0; n <= query.MaxDepth; n += 100 {
 			var more []store.Row
@@ -411,6 +414,9 @@ func TestQueue(t *testing.T) {
 		var invalid *job.InvalidError
 		if _, err := w.reader.Queue(t.Context(), "other"); !errors.As(err, &invalid) {
 			t.Errorf("another queue: %v", err)
+		}
+		if _, err := w.reader.ShardsOf(t.Context(), "other"); !errors.As(err, &invalid) {
+			t.Errorf("shards of another queue: %v", err)
 		}
 	})
 }
@@ -431,6 +437,7 @@ func TestAStoreThatDoesNotAnswer(t *testing.T) {
 			"jobs":     func() error { _, _, err := w.reader.Jobs(t.Context(), "q", job.DLQ, query.Page{}); return err },
 			"schedule": func() error { _, err := w.reader.Schedule(t.Context(), "q", j.ID); return err },
 			"queue":    func() error { _, err := w.reader.Queue(t.Context(), "q"); return err },
+			"shards":   func() error { _, err := w.reader.ShardsOf(t.Context(), "q"); return err },
 		} {
 			begun := time.Now()
 			if err := ask(); store.OutcomeOf(err) != store.Unknown || time.Since(begun) > time.Minute {
