@@ -44,7 +44,7 @@ func (w *world) command(ctx context.Context, j *simJob, r *rand.Rand, c *simComm
 		w.mu.Unlock()
 		err := p.command(rctx, name, j.job.ID)
 		stop()
-		if w.heard(p, c, begun, err) {
+		if w.heard(p, c, begun, err, p.answered()) {
 			return
 		}
 		sleep(ctx, time.Duration(1+r.Int64N(int64(w.cfg.ttl/2))))
@@ -66,13 +66,13 @@ func (p *process) command(ctx context.Context, name string, id job.ID) error {
 }
 
 // heard reports whether the answer is the last word.
-func (w *world) heard(p *process, c *simCommand, begun time.Time, err error) bool {
+func (w *world) heard(p *process, c *simCommand, begun time.Time, err error, answered bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var se *engine.StateError
 	var ce *engine.CommandError
 	switch {
-	case p.crashed:
+	case !answered:
 		c.unknown++ // nobody heard the answer
 	case err == nil:
 		c.ok++

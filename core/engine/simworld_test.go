@@ -185,6 +185,7 @@ func (w *world) faultPhase() {
 	<-ctx.Done()
 	stop()
 	wg.Wait()
+	time.Sleep(1) // all that ends now has ended: healing at the same instant would not replay
 }
 
 func (w *world) at(n int) *process {
