@@ -27,15 +27,15 @@ func TestPayloads(t *testing.T) {
 		attempts int
 		note     string
 	}{
-		`{"customer": "a", "cents": 1}`:           {job.Completed, 1, ""},
-		`{}`:                                      {job.Completed, 1, ""},
-		`null`:                                    {job.Completed, 1, ""},
-		``:                                        {job.DLQ, 1, "unexpected end"},
-		`{"customer": "a"`:                        {job.DLQ, 1, "unexpected end"},
-		`{"cents": "1"}`:                          {job.DLQ, 1, "string into Go struct field"},
-		`{"cents": 1} {}`:                         {job.DLQ, 1, "after top-level value"},
-		`[1]`:                                     {job.DLQ, 1, "no scheduler_test.Invoice"},
-		`{"customer": "a", "currency": "EUR"}`:    {job.DLQ, 2, `has more than scheduler_test.Invoice: json: unknown field "currency"`},
+		`{"customer": "a", "cents": 1}`:        {job.Completed, 1, ""},
+		`{}`:                                   {job.Completed, 1, ""},
+		`null`:                                 {job.Completed, 1, ""},
+		``:                                     {job.DLQ, 1, "unexpected end"},
+		`{"customer": "a"`:                     {job.DLQ, 1, "unexpected end"},
+		`{"cents": "1"}`:                       {job.DLQ, 1, "string into Go struct field"},
+		`{"cents": 1} {}`:                      {job.DLQ, 1, "after top-level value"},
+		`[1]`:                                  {job.DLQ, 1, "no scheduler_test.Invoice"},
+		`{"customer": "a", "currency": "EUR"}`: {job.DLQ, 2, `has more than scheduler_test.Invoice: json: unknown field "currency"`},
 		`{"customer": "a", "currency": 5} broken`: {job.DLQ, 1, "after top-level value"},
 	} {
 		t.Run(payload, func(t *testing.T) {
