@@ -75,7 +75,9 @@ func (h *Harness) start() *process {
 	h.live = p
 	h.mu.Unlock()
 	h.running.Go(func() {
-		time.Sleep(restart)
+		if life > 1 {
+			time.Sleep(restart)
+		}
 		p.die(p.s.Run(run))
 	})
 	return p
