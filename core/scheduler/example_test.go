@@ -95,7 +95,8 @@ func Example_cron() {
 	const Report scheduler.Kind[struct{}] = "report"
 	schedulertest.Example(func(h *schedulertest.Harness) {
 		schedulertest.Handle(h, Report, func(_ context.Context, t *scheduler.Task, _ struct{}) error {
-			fmt.Println(t.Run.Job.Occurrence.Key())
+			o := t.Run.Job.Occurrence
+			fmt.Printf("%s %s %q\n", o.Schedule, time.UnixMilli(o.Nominal).UTC().Format(time.DateTime), o.Trigger)
 			return nil
 		})
 		ctx, s := context.Background(), h.Scheduler()
@@ -109,10 +110,10 @@ func Example_cron() {
 	})
 	// Output:
 	// from Saturday, 01-Jan-00 00:00:00 UTC <nil>
-	// nightly@2000-01-02T19:30:00Z
-	// nightly@2000-01-03T19:30:00Z
+	// nightly 2000-01-02 19:30:00 ""
+	// nightly 2000-01-03 19:30:00 ""
 	// triggered <nil>
-	// nightly@2000-01-04T00:00:00.011Z/ann-1
+	// nightly 2000-01-04 00:00:00 "ann-1"
 }
 
 // A sequence: each job is enqueued by the very step that ends the one before it. It stops

@@ -47,6 +47,9 @@ type Options struct {
 	// Members tells who else is there, by whom the engine's Rank is made; nil: Rank
 	// is as the engine's options have it. The scheduler runs it.
 	Members *member.Group
+	// NewID makes what the ids of jobs without a key are made from: texts that are unique
+	// for ever; default: random UUIDs.
+	NewID func() string
 	// Engine is the rest; its Executor and Forward are the scheduler's own.
 	Engine engine.Options
 }
@@ -101,7 +104,7 @@ func New(o Options) (*Scheduler, error) {
 	}
 	server := forward.NewServer(forward.Guard(o.Secret, peers))
 	s := &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs, group: o.Members,
-		queues: o.Engine.Queues, newID: o.Engine.NewID, clock: o.Engine.Clock, pause: o.Engine.TTL / 100}
+		queues: o.Engine.Queues, newID: o.NewID, clock: o.Engine.Clock, pause: o.Engine.TTL / 100}
 	if s.newID == nil {
 		s.newID = uuid.NewString
 	}

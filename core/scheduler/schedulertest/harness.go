@@ -176,7 +176,7 @@ func (h *Harness) crashesAt(k engine.StepKind) bool {
 	return true
 }
 
-// newID is unique, and the same whenever the test runs.
+// newID names jobs, in the order in which they are enqueued.
 func (h *Harness) newID() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"fencepost/core/clock"
@@ -29,6 +30,7 @@ type process struct {
 	o       scheduler.Options
 	session *sim.Session
 	stop    context.CancelFunc // in order
+	nonces  atomic.Int64
 	// life ends with it, by a crash or when Run has returned.
 	life context.Context
 	die  context.CancelCauseFunc
@@ -44,11 +46,11 @@ func (h *Harness) start() *process {
 	p := &process{h: h, session: h.Store.Connect(name, 1)}
 	p.life, p.die = context.WithCancelCause(context.Background())
 	p.o = scheduler.Options{
-		Shards: p.session, Sink: h.Sink, Slots: 1, Handlers: scheduler.Handlers{},
+		Shards: p.session, Sink: h.Sink, Slots: 1, Handlers: scheduler.Handlers{}, NewID: h.newID,
 		Engine: engine.Options{
 			Name: name, Queues: []engine.Queue{{Name: DefaultQueue, Shards: 1}}, Clock: clock.Go(),
 			InboxPoll: time.Minute, Horizon: time.Hour, // fewer reads: a day takes a third of the time
-			Rand: rand.New(rand.NewPCG(1, uint64(life))), NewID: h.newID, Logger: slog.New(slog.DiscardHandler),
+			Rand: rand.New(rand.NewPCG(1, uint64(life))), NewID: p.nonce, Logger: slog.New(slog.DiscardHandler),
 		},
 	}
 	for _, change := range h.change {
@@ -72,9 +74,20 @@ func (h *Harness) start() *process {
 	h.mu.Lock()
 	h.live = p
 	h.mu.Unlock()
-	h.running.Go(func() { p.die(p.s.Run(run)) })
+	h.running.Go(func() {
+		if life > 1 {
+			time.Sleep(restart)
+		}
+		p.die(p.s.Run(run))
+	})
 	return p
 }
+
+// restart is how long a process takes to begin: what the one before it did at the instant
+// of its crash is over then.
+const restart = time.Millisecond
+
+func (p *process) nonce() string { return fmt.Sprint(p.o.Engine.Name, "/", p.nonces.Add(1)) }
 
 func (p *process) ownsAll() bool {
 	for _, q := range p.o.Engine.Queues {
