@@ -74,6 +74,7 @@ func TestBadSettings(t *testing.T) {
 		"max-body-bytes": "99999999", "backoff-max-ms": "5", "poll-interval-ms": "0", "lease-ttl-ms": "1", "drain-ms": "0", "dedupe-window-ms": "1", "queues": "a=0",
 		"advertise": "nowhere", "http-target": "ftp://x", "http-hosts": "http://x/", "log-level": "loud", "api-token-file": "/does/not/exist",
 		"cassandra-password-file": "/does/not/exist", "cassandra-tls-ca": "/does/not/exist", "replication-factor": "0",
+		"late-after-ms": "0", "late-webhook": "somewhere", "late-webhook-timeout-ms": "0",
 	}
 	var args []string
 	for flag, v := range bad {
