@@ -112,8 +112,9 @@ test-unit: ## Unit and property tests and simulation, with -race if there is a C
 	$(if $(RACE),$(GO) test -timeout 20m $(HEAVY))
 
 .PHONY: sim
-sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRST): make sim SEEDS=10000
+sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRST), and 24 days of schedules DAYS times (default 50): make sim SEEDS=10000
 	$(GO) test ./core/engine -run 'TestSimulation$$' -count=1 -v -timeout 24h -sim.seeds $(or $(SEEDS),10000) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc)
+	$(GO) test ./core/engine -run 'TestCalendar$$' -count=1 -v -timeout 24h -sim.calendars $(or $(DAYS),50) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc)
 
 .PHONY: test-browser
 test-browser: ## The pages in headless Chromium (FENCEPOST_NO_BROWSER=1: do without if there is none)

@@ -135,6 +135,23 @@ func edited(when int64, f func(e *history.Event)) func(*recurringStory) {
 	}
 }
 
+// standsStill: the schedule does not fire any more after a fault made a clock so.
+func standsStill(c history.Clock) func(*recurringStory) {
+	return func(y *recurringStory) {
+		y.change = func(at int64, e *history.Event) {
+			if at == 4100 || at == 5030 {
+				e.Changes = nil
+			} else if at == 5510 {
+				e.Changes[0].LastMS, e.WallMS = storyWall(2020), e.WallMS+900
+			}
+		}
+		y.expect(history.Expect{RecoveryBoundMS: 10})
+		if c != (history.Clock{}) {
+			y.note(2600, "w2.1", history.Event{Op: history.NoteClock, Clock: &c})
+		}
+	}
+}
+
 // TestScheduleTimes: P12 passes what a schedule did right, and says what it did wrong.
 func TestScheduleTimes(t *testing.T) {
 	t.Parallel()
@@ -182,16 +199,9 @@ func TestScheduleTimes(t *testing.T) {
 		}), "though it is disabled"},
 		"disabled with another mark":             {edited(5510, last(func(c *history.Change) { c.LastMS += 1000 })), "but stood at"},
 		"a put that was acknowledged and is not": {func(y *recurringStory) { y.command(100, 110, history.DoPut, resultApplied) }, "what it asks for is lost"},
-		"a schedule that stands still": {func(y *recurringStory) {
-			y.change = func(at int64, e *history.Event) {
-				if at == 4100 || at == 5030 {
-					e.Changes = nil
-				} else if at == 5510 {
-					e.Changes[0].LastMS, e.WallMS = storyWall(2020), e.WallMS+900
-				}
-			}
-			y.expect(history.Expect{RecoveryBoundMS: 10})
-		}, "was never fired"},
+		"a schedule that stands still":           {standsStill(history.Clock{}), "was never fired"},
+		"and a machine slept":                    {standsStill(history.Clock{Suspended: true}), "was never fired"},
+		"and a wall clock was set":               {standsStill(history.Clock{OffsetMS: 10_000}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -208,6 +208,9 @@ func (w *world) makeCalendar() {
 			d.Job.Then = nil
 		}
 		s.defs = []schedule.Definition{d}
+		if w.cfg.twist != nil {
+			w.cfg.twist(&d)
+		}
 		s.plan = []simOrder{{time.Minute, engine.ScheduleCommand{Verb: engine.PutSchedule, Queue: "q", Key: s.key, Definition: &d}}}
 		w.schedules = append(w.schedules, s)
 	}

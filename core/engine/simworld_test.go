@@ -15,6 +15,7 @@ import (
 	"fencepost/core/clock"
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/sink/sinktest"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
@@ -50,6 +51,8 @@ type simConfig struct {
 	zones []string
 	// pauses: shards are paused and resumed.
 	pauses bool
+	// twist changes the definitions of a run of days as they are put; nobody else knows.
+	twist func(d *schedule.Definition)
 	// deafSink says that it applied effects, and did not.
 	deafSink bool
 	// plant changes a correct process into a broken one, setup the store.

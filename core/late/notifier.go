@@ -118,7 +118,11 @@ func New(o Options) *Notifier {
 		o.Queue = DefaultQueue
 	}
 	if o.Client == nil {
-		o.Client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+		o.Client = &http.Client{
+			Transport: http.DefaultTransport.(*http.Transport).Clone(),
+			// A redirected POST would become a GET.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
 	}
 	if o.Counter == nil {
 		o.Counter = nobody{}

@@ -187,6 +187,7 @@ func TestRetries(t *testing.T) {
 			}
 		}, 3, "sent", ""},
 		"too many":   {func(n int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader([]int{429, 200}[min(n-1, 1)]) }, 2, "sent", ""},
+		"elsewhere":  {func(_ int, w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) }, 1, "failed", "302 Found"},
 		"refused":    {func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, 1, "failed", "404 Not Found"},
 		"never well": {func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, 4, "failed", "tried 4 times: the webhook answers 502"},
 		"cut off": {func(n int, w http.ResponseWriter, _ *http.Request) {
@@ -225,10 +226,10 @@ func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	hook := newReceiver(t, ok)
 	hook.Close()
-	r := start(t, late.Options{Webhook: hook.URL, Tries: 2, Pause: time.Millisecond})
+	r := start(t, late.Options{Webhook: hook.URL + "/secret", Tries: 2, Pause: time.Millisecond})
 	r.Job(lateJob("3-a", false))
 	eventually(t, "a failure", func() bool { return r.counts.of("webhook failed") == 1 })
-	if !strings.Contains(r.log.String(), "tried 2 times") {
+	if !strings.Contains(r.log.String(), "tried 2 times") || strings.Contains(r.log.String(), "secret") {
 		t.Error(r.log.String())
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -50,7 +52,10 @@ func (n *Notifier) once(ctx context.Context, body []byte) (again bool, err error
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "schedulerd")
 	resp, err := n.o.Client.Do(req)
-	if err != nil {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return true, failed.Err // without the URL, which may be a secret
+	} else if err != nil {
 		return true, err
 	}
 	defer func() { _ = resp.Body.Close() }()

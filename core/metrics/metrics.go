@@ -30,6 +30,7 @@ type Metrics struct {
 	lwt                                           *prometheus.HistogramVec
 	copies                                        *prometheus.CounterVec
 	scheduleLate, scheduleMissed, scheduleSkipped prometheus.Counter
+	jobsLate, notified                            *prometheus.CounterVec
 	requests                                      *prometheus.CounterVec
 	requestTime                                   *prometheus.HistogramVec
 
@@ -113,6 +114,16 @@ func New(now func() time.Time) *Metrics {
 	m.scheduleLate = counter("schedule_late_total", "Occurrences of schedules that were fired late.")
 	m.scheduleMissed = counter("schedule_missed_total", "Nominal times that were passed over as they came too late.")
 	m.scheduleSkipped = counter("schedule_skipped_total", "Nominal times that were passed over as the occurrence before had not ended.")
+	m.jobsLate = counters("jobs_late_total", "Jobs that were late, each once, by whether they still waited then or were started.", "state")
+	m.notified = counters("late_notifications_total", "Events of jobs and schedules that were late, by way out (log, webhook) and what became of them: sent, failed, dropped.", "way", "result")
+	for _, state := range []string{"waiting", "started"} {
+		m.jobsLate.WithLabelValues(state)
+	}
+	for _, way := range []string{"log", "webhook"} {
+		for _, result := range []string{"sent", "failed", "dropped"} {
+			m.notified.WithLabelValues(way, result)
+		}
+	}
 	m.requests = counters("http_requests_total", "Requests to the API, by route and status.", "route", "code")
 	m.requestTime = histograms("http_request_duration_seconds", "From a request to its answer, by route.", latencies, "route")
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -145,6 +156,12 @@ func (m *Metrics) Late(l engine.Lateness) {
 	m.scheduleMissed.Add(float64(l.Missed))
 	m.scheduleSkipped.Add(float64(l.Skipped))
 }
+
+// LateJob counts a job that is late; with Notified it makes Metrics a late.Counter.
+func (m *Metrics) LateJob(state string) { m.jobsLate.WithLabelValues(state).Inc() }
+
+// Notified counts what became of an event of what is late.
+func (m *Metrics) Notified(way, result string) { m.notified.WithLabelValues(way, result).Inc() }
 
 // statuses of jobs_processed_total, by step.
 var statuses = map[engine.StepKind]string{

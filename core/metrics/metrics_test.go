@@ -88,6 +88,10 @@ func TestMetrics(t *testing.T) {
 			t.Error(err)
 		}
 		m.Request("GET", "GET /jobs/{id}", 200, time.Millisecond)
+		m.LateJob("started")
+		m.Notified("webhook", "dropped")
+		expect("# HELP jobs_late_total Jobs that were late, each once, by whether they still waited then or were started.\n# TYPE jobs_late_total counter\n" +
+			"jobs_late_total{state=\"started\"} 1\njobs_late_total{state=\"waiting\"} 0\n")
 		expect(`# HELP jobs_processed_total Ends of runs, and of jobs that were pending, by what became of the job: completed, retry, rescue, dlq, cancelled, abandoned.
 # TYPE jobs_processed_total counter
 jobs_processed_total{status="abandoned"} 0
@@ -142,7 +146,7 @@ shards_paused 0
 		}
 		for _, name := range []string{"jobs_processed_total", "jobs_in_progress", "job_duration_seconds", "jobs_dlq_total", "lock_acquire_attempt_total",
 			"lock_acquire_success_total", "lock_takeover_success_total", "lock_renew_success_total", "lock_renew_failure_total",
-			"lock_release_success_total", "lock_release_failure_total", "lwt_latency_seconds", "job_lateness_seconds", "lwt_copies_total", "shards_configured"} {
+			"lock_release_success_total", "lock_release_failure_total", "lwt_latency_seconds", "job_lateness_seconds", "lwt_copies_total", "shards_configured", "jobs_late_total", "late_notifications_total"} {
 			if !have[name] {
 				t.Errorf("%s is missing", name)
 			}

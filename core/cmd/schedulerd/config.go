@@ -17,6 +17,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/handlers"
 	"fencepost/core/job"
+	"fencepost/core/late"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/tracing"
@@ -39,6 +40,8 @@ type config struct {
 	maxAttempts                      int
 	backoffBase, backoffMax          int64 // ms
 	poll, ttl, drain, dedupe         int64 // ms
+	lateAfter, lateTimeout           int64 // ms
+	lateWebhook                      string
 	target                           string
 	hosts                            []string
 	contact                          []string
@@ -76,6 +79,9 @@ func (c *config) define(s *settings) {
 	s.int64(&c.ttl, "lease-ttl-ms", "WORKER_LEASE_TTL_MS", engine.DefaultTTL.Milliseconds(), "for how long a shard stands still after its owner died; the same for all processes")
 	s.int64(&c.drain, "drain-ms", "WORKER_DRAIN_MS", engine.DefaultDrainTimeout.Milliseconds(), "for how long handlers may go on after SIGTERM")
 	s.int64(&c.dedupe, "dedupe-window-ms", "WORKER_DEDUPE_WINDOW_MS", engine.DefaultDedupeWindow.Milliseconds(), "for how long a job's id is remembered after its end")
+	s.int64(&c.lateAfter, "late-after-ms", "WORKER_LATE_AFTER_MS", engine.DefaultLateAfter.Milliseconds(), "in ms: how late a job or an occurrence of a schedule is told of, in the log, the metrics and by the webhook")
+	s.text(&c.lateWebhook, "late-webhook", "WORKER_LATE_WEBHOOK", "", "URL that is told of what is late; empty: none")
+	s.int64(&c.lateTimeout, "late-webhook-timeout-ms", "WORKER_LATE_WEBHOOK_TIMEOUT_MS", late.DefaultTimeout.Milliseconds(), "in ms: for how long its answer is waited for")
 	s.text(&c.target, "http-target", "WORKER_HTTP_TARGET", "", "URL of jobs of kind http that name none")
 	s.list(&c.hosts, "http-hosts", "WORKER_HTTP_HOSTS", nil, "hosts that jobs of kind http may name, as host or host:port; * for all")
 	s.text(&c.logLevel, "log-level", "WORKER_LOG_LEVEL", "info", "debug, info, warn or error")
@@ -138,6 +144,8 @@ func (c config) check(named bool) (checked, error) {
 	atLeast("max-body-bytes", c.maxBody, 1)
 	atLeast("lease-ttl-ms", c.ttl, 1000)
 	atLeast("dedupe-window-ms", c.dedupe, 60000)
+	atLeast("late-after-ms", c.lateAfter, 1)
+	atLeast("late-webhook-timeout-ms", c.lateTimeout, 1)
 	if c.maxAttempts > job.MaxAttemptsLimit {
 		bad("max-attempts", "is %d: want at most %d", c.maxAttempts, job.MaxAttemptsLimit)
 	}
@@ -173,10 +181,11 @@ func (c config) check(named bool) (checked, error) {
 			bad("advertise", "is %q: want host:port", c.advertise)
 		}
 	}
-	if c.target != "" {
-		if u, err := url.Parse(c.target); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			bad("http-target", "is %q: want http(s)://host/path", c.target)
-		}
+	if c.target != "" && !isURL(c.target) {
+		bad("http-target", "is %q: want http(s)://host/path", c.target)
+	}
+	if c.lateWebhook != "" && !isURL(c.lateWebhook) {
+		bad("late-webhook", "is no URL: want http(s)://host/path") // it may be a secret
 	}
 	for n, h := range c.hosts {
 		if h != handlers.AnyHost && strings.ContainsAny(h, "/*@ ") {
@@ -202,6 +211,11 @@ func (c config) check(named bool) (checked, error) {
 	}
 	out.tlsConfig = c.readTLS(bad)
 	return out, errors.Join(errs...)
+}
+
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 func (c config) parseQueues(bad func(string, string, ...any)) (out []engine.Queue) {

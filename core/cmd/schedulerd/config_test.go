@@ -120,6 +120,7 @@ func TestBadSettings(t *testing.T) {
 		"advertise": "nowhere", "http-target": "ftp://x", "http-hosts": "http://x/", "log-level": "loud", "api-token-file": "/does/not/exist",
 		"cassandra-password-file": "/does/not/exist", "cassandra-tls-ca": "/does/not/exist", "replication-factor": "0",
 		"otlp-endpoint": "collector:4317", "otlp-protocol": "grpc",
+		"late-after-ms": "0", "late-webhook": "somewhere", "late-webhook-timeout-ms": "0",
 	}
 	var args []string
 	for flag, v := range bad {

@@ -205,8 +205,20 @@ func TestTwo(t *testing.T) {
 	const shards = 4
 	cfg, env := onCluster(t, "WORKER_BUCKETS="+strconv.Itoa(shards), "WORKER_LEASE_TTL_MS=3000", "WORKER_POLL_INTERVAL_MS=500", "WORKER_HTTP_HOSTS=127.0.0.1")
 	bin, r := build(t), newReceiver(t)
+	var late sync.Map // what the webhook was told of, by job
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		var e struct{ Job, State string }
+		if err := json.NewDecoder(q.Body).Decode(&e); err != nil {
+			t.Errorf("the webhook: %v", err)
+		}
+		if _, twice := late.Swap(e.Job, e.State); twice {
+			t.Errorf("the webhook is told of job %q twice", e.Job)
+		}
+	}))
+	t.Cleanup(hook.Close)
 	began := time.Now()
 	phase := func(name string) { t.Logf("%5.1f s: %s", time.Since(began).Seconds(), name) }
+	env = append(env, "WORKER_LATE_AFTER_MS=3600000", "WORKER_LATE_WEBHOOK="+hook.URL)
 	migrate := exec.Command(bin, "migrate")
 	migrate.Env = append(os.Environ(), env...)
 	if out, err := migrate.CombinedOutput(); err != nil {
@@ -294,6 +306,11 @@ func TestTwo(t *testing.T) {
 		a.state(id, "completed")
 	}
 	phase("paused and resumed")
+	// One that was due long ago is late.
+	old := a.must(201, "POST", "/jobs", job("/ok", `, "schedule": "2020-01-01T00:00:00Z"`))["id"].(string)
+	eventually(t, "word of the late job", func() (bool, any) { state, ok := late.Load(old); return ok && state != "", old })
+	b.state(old, "completed")
+	phase("told of a late one")
 	// To the dead letter queue and back.
 	dead := a.must(201, "POST", "/jobs", job("/broken", `, "max_attempts": 1`))["id"].(string)
 	b.state(dead, "dlq")
@@ -329,13 +346,13 @@ func TestTwo(t *testing.T) {
 	go func() { stopped <- a.stop() }()
 	eventually(t, "503 of a's /readyz", func() (bool, any) { s, _ := a.ask("GET", "/readyz", ""); return s == 503, s })
 	_, got := b.ask("POST", "/jobs", job("/slow", "")) // into a shard of either
-	late, _ := got["id"].(string)
+	last, _ := got["id"].(string)
 	close(r.hold)
 	if err := <-stopped; err != nil {
 		t.Errorf("a ended with %v", err)
 	}
 	phase("a has stopped")
-	for _, id := range append(slow, late) {
+	for _, id := range append(slow, last) {
 		b.state(id, "completed")
 		if n := r.times(id); n != 1 {
 			t.Errorf("%s came %d times", id, n)

@@ -17,6 +17,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/handlers"
+	"fencepost/core/late"
 	"fencepost/core/livepage"
 	"fencepost/core/member"
 	"fencepost/core/metrics"
@@ -63,7 +64,8 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 	m.Shards(shards)
 	kinds := handlers.New(&handlers.HTTP{Target: c.target, Hosts: c.hosts, Client: handlers.NewClient(traces.Transport)}, log)
 	live := livepage.NewRecorder(c.name+"."+uuid.NewString()[:8], nil)
-	s, err := newScheduler(c, cfg, db, agreed.PeerSecret, traces.Observer(engine.Watch(m, live.Step)), live, m.Late, traces.Handlers(kinds.Handlers()), log)
+	notifier := late.New(late.Options{Worker: c.name, Webhook: c.lateWebhook, Timeout: ms(c.lateTimeout), Counter: m, Logger: log})
+	s, err := newScheduler(c, cfg, db, agreed.PeerSecret, traces.Observer(engine.Watch(m, live.Step)), live, m, notifier, traces.Handlers(kinds.Handlers()), log)
 	if err != nil {
 		return errors.Join(err, web.Close())
 	}
@@ -94,12 +96,14 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(run) }()
+	told := tell(notifier)
 	select {
 	case err = <-ended:
 	case err = <-failed:
 		stop()
 		err = errors.Join(err, <-ended)
 	}
+	told()
 	// The API answers until the shards are handed over; then what is on its way may end.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
 	defer cancel()
@@ -115,6 +119,18 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 	return err
 }
 
+// tell sends what is late until the function that it returns is called, which waits for
+// the last of it.
+func tell(n *late.Notifier) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.Run(ctx)
+	}()
+	return func() { cancel(); <-ended }
+}
+
 // openTraces makes the tracer; nil, which makes no traces, without an endpoint.
 func openTraces(ctx context.Context, c checked, log *slog.Logger) (*tracing.Tracer, error) {
 	if c.otlpEndpoint == "" {
@@ -128,7 +144,7 @@ func openTraces(ctx context.Context, c checked, log *slog.Logger) (*tracing.Trac
 }
 
 // newScheduler wires the engine to the cluster.
-func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret string, o engine.Observer, live *livepage.Recorder, late func(engine.Lateness), by map[string]worker.Handler, log *slog.Logger) (*scheduler.Scheduler, error) {
+func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret string, o engine.Observer, live *livepage.Recorder, m *metrics.Metrics, notifier *late.Notifier, by map[string]worker.Handler, log *slog.Logger) (*scheduler.Scheduler, error) {
 	group, err := member.New(member.Options{Store: cassandra.NewMembers(db), Cell: "schedulers", Name: c.name, TTL: ms(c.ttl), Logger: log})
 	if err != nil {
 		return nil, err
@@ -150,9 +166,10 @@ func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret stri
 		Engine: engine.Options{
 			Name: live.Name(), Addr: addr, Queues: c.queueList, TTL: ms(c.ttl), DrainTimeout: ms(c.drain),
 			DedupeWindow: ms(c.dedupe), InboxPoll: ms(c.poll), MaxRunning: c.maxInProgress, Observer: o, Logger: log,
+			LateAfter: ms(c.lateAfter), LateJob: notifier.Job,
 			Late: func(l engine.Lateness) {
-				late(l)
-				log.Warn("a schedule is late", "shard", l.Shard.String(), "schedule", l.Schedule, "late", len(l.Late), "by_ms", l.By.Milliseconds(), "missed", l.Missed, "skipped", l.Skipped, "error", l.Err)
+				m.Late(l)
+				notifier.Schedule(l)
 			},
 		},
 	})
