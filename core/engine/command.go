@@ -70,6 +70,9 @@ func (e *Engine) commandAck(ctx context.Context, kind intentKind, queue string, 
 
 // ask has a command carried out by the shard's owner, if that is this process.
 func (e *Engine) ask(ctx context.Context, s *shard, i *intent) (ack, error) {
+	if ctx.Err() != nil {
+		return ack{}, i.failed(store.Fail, context.Cause(ctx))
+	}
 	o := s.current()
 	if o == nil || !o.valid() {
 		return ack{}, i.failed(store.Fail, ErrNotOwner)

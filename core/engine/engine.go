@@ -125,7 +125,7 @@ type ack struct {
 
 // Enqueue puts a job into its shard, which this process must own, else the error
 // is ErrNotOwner and Submit or an Inbox is the way. It returns when the tick that carries
-// the job is settled. The error is an *EnqueueError, or a *job.InvalidError.
+// the job is settled. A ctx that has ended before is a refusal: nothing was begun. The error is an *EnqueueError, or a *job.InvalidError.
 func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 	j = j.WithDefaults()
 	shards, ok := e.queues[j.Queue]
@@ -135,6 +135,9 @@ func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 	body, err := encode(j, shards, e.o.MaxBytes)
 	if err != nil {
 		return Receipt{}, err
+	}
+	if ctx.Err() != nil { // or it would be chance whether a tick still takes it
+		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: context.Cause(ctx)}
 	}
 	w := &waiter{done: make(chan ack, 1)}
 	o, err := e.shardOf(j.Queue, j.ID).enqueue(j, body, w)

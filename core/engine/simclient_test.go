@@ -127,7 +127,7 @@ func (w *world) client(ctx context.Context, j *simJob, r *rand.Rand) {
 		nonce := fmt.Sprintf("%s/%d/%d", j.job.ID, try, r.Int64())
 		rec, err := w.enqueue(rctx, p, j, nonce)
 		cancel()
-		if p.isCrashed() {
+		if !p.answered() {
 			w.outcome(j, begun, store.Unknown) // nobody heard the answer
 			continue
 		}

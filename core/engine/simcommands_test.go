@@ -60,7 +60,7 @@ func (w *world) command(ctx context.Context, j *simJob, r *rand.Rand, c *simComm
 		w.mu.Unlock()
 		duplicate, err := p.command(rctx, name, j.job.ID)
 		stop()
-		if w.heard(p, c, begun, duplicate, err) {
+		if w.heard(p, c, begun, duplicate, err, p.answered()) {
 			return
 		}
 		sleep(ctx, time.Duration(1+r.Int64N(int64(w.cfg.ttl/2))))
@@ -89,13 +89,13 @@ func (p *process) command(ctx context.Context, name string, id job.ID) (duplicat
 }
 
 // heard reports whether the answer is the last word.
-func (w *world) heard(p *process, c *simCommand, begun time.Time, duplicate bool, err error) bool {
+func (w *world) heard(p *process, c *simCommand, begun time.Time, duplicate bool, err error, answered bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var se *engine.StateError
 	var ce *engine.CommandError
 	switch {
-	case p.crashed:
+	case !answered:
 		c.unknown++ // nobody heard the answer
 	case err == nil:
 		c.ok++

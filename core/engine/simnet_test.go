@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,23 +38,26 @@ func (n *simNet) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	var about struct {
-		ID    string `json:"id"`
-		Shard int    `json:"shard"`
+		ID string `json:"id"`
 	}
 	if err := json.Unmarshal(body, &about); err != nil {
 		return nil, err
 	}
+	what := about.ID
+	if what == "" { // about a schedule, or a shard
+		what = fmt.Sprintf("%x", sha256.Sum256(body))
+	}
 	to := w.named(r.URL.Host)
 	w.count("forward")
 	var answer *http.Response
-	err = n.p.peers.Call(r.Context(), fmt.Sprint(r.URL.Path, " ", about.ID, about.Shard), func() {
+	err = n.p.peers.Call(r.Context(), r.URL.Path+" "+what, func() {
 		if to == nil || to.isCrashed() {
 			return
 		}
 		rec, req := httptest.NewRecorder(), r.Clone(r.Context())
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		forward.Handler(to.eng).ServeHTTP(rec, req)
-		if !to.isCrashed() { // or nobody is there to answer
+		if to.answered() { // or nobody is there to
 			answer = rec.Result()
 		}
 	})

@@ -193,7 +193,7 @@ func (w *world) order(ctx context.Context, s *simSchedule, c engine.ScheduleComm
 	}
 	told.returned, told.duplicate, told.outcome = time.Now(), rec.Duplicate, store.OutcomeOf(told.err)
 	var ce *engine.CommandError
-	if p.isCrashed() {
+	if !p.answered() {
 		told.outcome, told.err = store.Unknown, errCrashed // nobody heard the answer
 	} else if told.err != nil && !errors.As(told.err, &ce) {
 		w.violate("error", "a command on a schedule returned %T: %v", told.err, told.err)

@@ -71,9 +71,10 @@ func (p *Session) call(ctx context.Context, op string, f fate, execute func()) e
 	if ctx.Err() != nil {
 		return &store.Error{Op: op, Outcome: store.Fail, Cause: context.Cause(ctx)}
 	}
-	answer := make(chan struct{})
+	begun, answer := time.Now(), make(chan struct{})
+	var leaving *time.Timer
 	if f.arrives {
-		time.AfterFunc(f.request, func() {
+		leaving = time.AfterFunc(f.request, func() {
 			if f.execute {
 				execute()
 			}
@@ -92,10 +93,24 @@ func (p *Session) call(ctx context.Context, op string, f fate, execute func()) e
 		}
 		return nil
 	case <-p.crashed:
-		return &store.Error{Op: op, Outcome: store.Unknown, Cause: ErrCrashed}
+		return givenUp(op, begun, leaving, ErrCrashed)
 	case <-ctx.Done():
-		return &store.Error{Op: op, Outcome: store.Unknown, Cause: context.Cause(ctx)}
+		return givenUp(op, begun, leaving, context.Cause(ctx))
 	}
+}
+
+// givenUp is the error of a request whose caller waits no more. One that was given up
+// at the instant at which it was sent has not left: which of the two came first is for
+// the scheduler to say, and would not replay.
+func givenUp(op string, begun time.Time, leaving *time.Timer, cause error) error {
+	outcome := store.Unknown
+	if time.Now().Equal(begun) {
+		outcome = store.Fail
+		if leaving != nil {
+			leaving.Stop()
+		}
+	}
+	return &store.Error{Op: op, Outcome: outcome, Cause: cause}
 }
 
 // Read implements store.Locks.

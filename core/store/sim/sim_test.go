@@ -121,6 +121,39 @@ func TestFates(t *testing.T) {
 	}
 }
 
+// TestGivenUpAtOnce: what is given up at the instant at which it was sent has not left,
+// in whatever order the two are scheduled.
+func TestGivenUpAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, crashes := range map[string]bool{"crash": true, "caller": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := sim.New()
+				p := s.Connect("p", 3)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() {
+					_, err := p.CAS(ctx, "r", nil, store.Version{Fence: 1, Attempt: "a", Holder: "h", TTL: time.Second}, 0)
+					done <- err
+				}()
+				synctest.Wait() // it is sent
+				if crashes {
+					p.Crash()
+				}
+				cancel()
+				if err := <-done; store.OutcomeOf(err) != store.Fail {
+					t.Errorf("CAS: %v", err)
+				}
+				time.Sleep(time.Minute)
+				if s.Row("r") != nil {
+					t.Error("it was done")
+				}
+			})
+		})
+	}
+}
+
 // TestCrashAndCut: a crashed process hears nothing, what it sent stays on its way.
 func TestCrashAndCut(t *testing.T) {
 	t.Parallel()
@@ -133,7 +166,7 @@ func TestCrashAndCut(t *testing.T) {
 			_, err := p.CAS(t.Context(), "r", nil, store.Version{Fence: 1, Attempt: "a", Holder: "h", TTL: time.Second}, 0)
 			done <- err
 		}()
-		synctest.Wait()
+		time.Sleep(1)
 		p.Crash()
 		if err := <-done; store.OutcomeOf(err) != store.Unknown {
 			t.Errorf("CAS of a crashed process: %v", err)
