@@ -65,13 +65,14 @@ func (w *world) setPaused(ctx context.Context, s store.ShardID, on bool, r *rand
 		c.duplicate, err = p.eng.SetPaused(rctx, s, on)
 	}
 	c.returned, c.outcome = time.Now(), store.OutcomeOf(err)
+	answered := p.answered()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var ce *engine.CommandError
 	if err != nil && !errors.As(err, &ce) {
 		w.violateLocked("error", "SetPaused returned %T: %v", err, err)
 	}
-	if p.crashed {
+	if !answered {
 		c.outcome = store.Unknown // nobody heard the answer
 	}
 	w.pauses = append(w.pauses, c)
