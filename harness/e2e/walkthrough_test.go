@@ -233,6 +233,15 @@ func TestWalkthrough(t *testing.T) {
 			t.Errorf("the page is not told %s:\n%.2000s", want, text)
 		}
 	}
+	// What tries the stack in containers tries this one as well, but for its Prometheus.
+	smoke := "PROMETHEUS= compose/smoke_test"
+	for n := range count {
+		smoke += fmt.Sprint(" http://localhost:", port+n)
+	}
+	if text, code := sh.run(t, smoke); code != 0 || !strings.HasSuffix(text, "smoke_test: ok\n") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+	t.Logf("%.1f s: compose/smoke_test", time.Since(began).Seconds())
 	end()
 	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("it took %v", took)

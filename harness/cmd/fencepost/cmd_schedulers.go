@@ -138,6 +138,10 @@ func runSchedulers(ctx context.Context, paths kept.Paths, o schedulersOptions, f
 func schedulersInside(ctx context.Context, o schedulersOptions) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	contact, port := os.Getenv(kept.EnvContactPoints), os.Getenv(kept.EnvCQLPort)
+	if contact == "" || port == "" {
+		return usageError(errors.New("--inside is for the tool itself: run fencepost schedulers"))
+	}
 	program, err := schedulerd()
 	if err != nil {
 		return err
@@ -145,10 +149,6 @@ func schedulersInside(ctx context.Context, o schedulersOptions) error {
 	paths, err := kept.DefaultPaths()
 	if err != nil {
 		return err
-	}
-	contact, port := os.Getenv(kept.EnvContactPoints), os.Getenv(kept.EnvCQLPort)
-	if contact == "" || port == "" {
-		return usageError(errors.New("--inside is for the tool itself: run fencepost schedulers"))
 	}
 	var listeners []net.Listener
 	for i := range o.count {
