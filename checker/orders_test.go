@@ -14,6 +14,7 @@ type shopStory struct {
 	asked []history.Order
 	books []history.Book
 	drain bool
+	more  func(*tiny) // what is recorded beside that
 }
 
 func newShopStory() *shopStory {
@@ -61,6 +62,9 @@ func (y *shopStory) tell() *history.History {
 		o := &y.asked[i]
 		job := &history.Job{Queue: "q", Shard: storyShard, Kind: history.OrderReserve, Resource: "job/q/0-" + o.ID, MaxAttempts: 5, Order: o}
 		h.op(int64(10+i), int64(20+i), "w1.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: "0-" + o.ID, Job: job}, history.Event{Result: resultApplied})
+	}
+	if y.more != nil {
+		y.more(h)
 	}
 	if y.drain {
 		h.note(50, harness, history.Event{Op: history.NotePhase, Phase: phaseDrain})

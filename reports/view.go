@@ -153,6 +153,9 @@ func (r *run) tiles() []tile {
 		out = slices.Delete(out, 4, 5) // leases lost
 		out = slices.Insert(out, 1, tile{Value: measure.FormatCount(c.Effects), Name: "effects accepted", Note: fmt.Sprintf("%s starts, %s at once with another", measure.FormatCount(n.Starts), measure.FormatCount(n.Overlaps))})
 	}
+	if n := c.Orders; n != nil {
+		out = slices.Insert(out, 2, tile{Value: measure.FormatCount(n.Shipped), Name: "orders paid and shipped", Note: fmt.Sprintf("of %s placed; %s rejected, %s cancelled", measure.FormatCount(n.Placed), measure.FormatCount(n.Rejected), measure.FormatCount(n.Cancelled))})
+	}
 	if b, f, ok := r.analysis.Headline(); ok {
 		note := "before → fault phase, " + times(measure.Ratio(f.P99, b.P99))
 		if len(r.analysis.Faults) == 0 {

@@ -112,8 +112,8 @@ var long = []string{"kill-nodes", "latency-spike", "rolling-restart", "swarm"}
 
 type sound struct{ scenario, contention string }
 
-// soundRuns returns three fixed runs and one of the other lock scenarios, whose turn it
-// is, if it is not the turn of another sink.
+// soundRuns returns three fixed runs and one of the other lock scenarios or of the
+// orders, whose turn it is, if it is not the turn of another sink.
 func soundRuns(commit string) []sound {
 	runs := []sound{{"partition", "medium"}, {"kill-worker", "medium"}, {"jobs-kill-worker", "medium"}}
 	if _, turn := sinkRun(commit); turn {
@@ -167,7 +167,7 @@ func chosen(all []system.System, commit string) []system.System {
 		switch {
 		case slices.Contains(canaries, s.Name):
 			out = append(out, s)
-		case !strings.HasPrefix(s.Name, "broken/jobs-"):
+		case !strings.HasPrefix(s.Name, "broken/jobs-") && !strings.HasPrefix(s.Name, "broken/orders-"):
 			rest = append(rest, s)
 		}
 	}

@@ -26,8 +26,9 @@ type Set struct {
 
 // Sets are the collections that there are.
 var Sets = []Set{
-	{Name: "locks", About: "every scenario of the lock workload", Except: []string{"soak", "paxos-*", "jobs-*"}},
+	{Name: "locks", About: "every scenario of the lock workload", Except: []string{"soak", "paxos-*", "jobs-*", "orders-*"}},
 	{Name: "jobs", About: "every scenario of the job workload", Only: []string{"jobs-*"}},
+	{Name: "orders", About: "every scenario of orders in PostgreSQL", Only: []string{"orders-*"}},
 	{Name: "smoke", About: "three short ones, to see that all works", Only: []string{"steady", "kill-worker", "pause-worker"}},
 	{Name: "paxos", About: "the drills of the lock store's own consensus", Only: []string{"paxos-*"}},
 }

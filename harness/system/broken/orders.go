@@ -37,12 +37,27 @@ func (s hastyShop) ApplyTx(ctx context.Context, resource, issuer string, token i
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM payments p WHERE p.order_id = o.id) FROM orders o WHERE o.id = $1 FOR UPDATE`, order).Scan(&paid); err != nil || paid {
 			return err
 		}
-		return apply(ctx, tx)
+		return apply(ctx, leavingOut{tx, "UPDATE orders "})
 	})
 	if err != nil {
 		return sink.Answer{}, &store.Error{Op: e.Key, Outcome: store.Unknown, Cause: err}
 	}
-	return s.Tables.ApplyTx(ctx, resource, issuer, token, e, nil)
+	return s.Tables.ApplyTx(ctx, resource, issuer, token, e, func(ctx context.Context, tx pgx.Tx) error {
+		return apply(ctx, leavingOut{tx, "INSERT INTO payments "})
+	})
+}
+
+// leavingOut is a transaction without the statements that begin so.
+type leavingOut struct {
+	pgx.Tx
+	what string
+}
+
+func (t leavingOut) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if strings.HasPrefix(sql, t.what) {
+		return pgconn.NewCommandTag("UPDATE 1"), nil
+	}
+	return t.Tx.Exec(ctx, sql, args...)
 }
 
 // payByRun makes the run a part of the payment's idempotency key: what an earlier run
