@@ -7,7 +7,8 @@ import (
 	"fencepost/core/store"
 )
 
-// LateJob is a job that was due a while ago, by its owner's wall clock.
+// LateJob is a job that was due a while ago by its owner's wall clock, or has waited for a
+// while by its monotonic one.
 type LateJob struct {
 	Shard store.ShardID
 	Job   job.ID
@@ -34,9 +35,9 @@ func lateJob(j job.Job, attempt int, due, by int64, waiting bool) LateJob {
 func (m *machine) lateWaiting(now moment) {
 	w := &m.waiting
 	for w.watched && len(w.ripened) > 0 {
-		e := w.ripened[0]
+		e, at := w.ripened[0].e, w.ripened[0].at
 		if w.isReady(e) {
-			by := now.wall - e.due
+			by := max(now.wall-e.due, now.mono-at) // the wall clock may have been set back
 			if by <= m.cfg.lateAfter {
 				return
 			}
@@ -45,7 +46,7 @@ func (m *machine) lateWaiting(now moment) {
 				m.out = append(m.out, effect{kind: effLateJob, lateJob: lateJob(e.job, e.attempt+1, e.due, by, true)})
 			}
 		}
-		w.ripened[0] = nil
+		w.ripened[0] = ripened{}
 		w.ripened = w.ripened[1:]
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,6 +105,34 @@ func TestLateAfterAnOutage(t *testing.T) {
 		told.mu.Unlock()
 		if got := told.take(); len(got) != 1 || got[0][:8] != "early/1 " {
 			t.Errorf("told of %v", got)
+		}
+		r.end(t)
+	})
+}
+
+// TestLateWhenAClockIsSetBack: for how long a job has waited does not depend on what
+// becomes of the wall clock.
+func TestLateWhenAClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told lateJobs
+		var offset atomic.Int64
+		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error {
+			time.Sleep(20 * time.Second)
+			return nil
+		}, func(o *engine.Options) {
+			o.LateJob, o.LateAfter = told.tell, 5*time.Second
+			o.Wall = func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
+		})
+		for _, key := range []string{"a", "b", "c"} {
+			if _, err := r.eng.Enqueue(t.Context(), aJob(key)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		offset.Store(-int64(time.Hour))
+		time.Sleep(8 * time.Second)
+		if got := told.take(); !slices.Equal(got, []string{"c/1 waiting true"}) {
+			t.Errorf("after 8 s: %v", got)
 		}
 		r.end(t)
 	})

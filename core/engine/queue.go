@@ -37,8 +37,14 @@ type waiting struct {
 	resting, dated, ready entryHeap
 	// ripened are those that became due, in that order, if somebody wants to know how long
 	// they wait then; some may be claimed since.
-	ripened []*entry
+	ripened []ripened
 	watched bool
+}
+
+// ripened is an entry that became due at an instant of the monotonic clock.
+type ripened struct {
+	e  *entry
+	at int64
 }
 
 func newWaiting() waiting {
@@ -77,7 +83,7 @@ func (w *waiting) due(now moment) int {
 		e.own = 0
 		heap.Push(&w.ready, e)
 		if w.watched {
-			w.ripened = append(w.ripened, e)
+			w.ripened = append(w.ripened, ripened{e, now.mono})
 		}
 	}
 	return len(w.ready.list)
