@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import zlib
 
 KINDS = {"log"}  # http jobs may go nowhere by default
 
@@ -81,22 +82,54 @@ else:
     acknowledged = open(os.environ["FUZZ_ACKNOWLEDGED"], "a", buffering=1)
     ids = []
 
-    def known(job):
-        """Most jobs are of a kind that there is; the choice is made of the body alone."""
+    WHEN = ["now", "2030-01-01T00:00:00Z", "@every 1h", "0 30 2 * * *"]
+
+    def draw(value):
+        """A number made of a value alone, so that a case stays the same when it is repeated."""
+        return zlib.crc32(json.dumps(value, sort_keys=True, default=str).encode())
+
+    def sensible(job, n):
+        """A job that can be taken: random text is hardly ever a kind, a queue or a time."""
         for name in ("kind", "taskId"):
-            if name in job and isinstance(job[name], str) and len(job[name]) % 4 != 3:
+            if name in job:
                 job[name] = "log"
-        for following in job.get("then") or [] if isinstance(job.get("then"), list) else []:
-            if isinstance(following, dict):
-                known(following)
+        for name in ("queue", "zone", "cron", "retry"):
+            job.pop(name, None)
+        if "schedule" in job:
+            job["schedule"] = WHEN[n % len(WHEN)]
+        if isinstance(job.get("then"), list):
+            job["then"] = [sensible(t, n) for t in job["then"][:3] if isinstance(t, dict)]
+        return job
+
+    def timed(schedule, n):
+        """The same for a schedule: of its timing what its kind takes."""
+        schedule.pop("queue", None)
+        timing = schedule.get("timing")
+        if isinstance(timing, dict):
+            kind = timing.get("kind")
+            more = {"at": {"at": "2030-01-01T00:00:00Z"}, "cron": {"cron": "*/5 * * * * *", "zone": "Asia/Ho_Chi_Minh"}}
+            if kind in ("fixed_rate", "fixed_delay"):
+                more[kind] = {"every_seconds": 1 + n % 9}
+            schedule["timing"] = {"kind": kind, **more.get(kind, {})} if isinstance(kind, str) else timing
+        if schedule.get("misfire") != "all":
+            schedule.pop("window_seconds", None)
 
     @schemathesis.hook
     def map_body(context, body):
-        if isinstance(body, dict):
-            known(body)
-            if isinstance(body.get("job"), dict):
-                known(body["job"])
+        if not isinstance(body, dict) or (n := draw(body)) % 3 == 0:
+            return body
+        if isinstance(body.get("job"), dict):
+            timed(body, n // 3)
+            sensible(body["job"], n // 3)
+        elif "kind" in body or "taskId" in body:
+            sensible(body, n // 3)
         return body
+
+    @schemathesis.hook
+    def map_query(context, query):
+        if query and draw(query) % 3:
+            query.pop("queue", None)
+        return query
 
     @schemathesis.hook
     def map_path_parameters(context, parameters):
