@@ -134,6 +134,10 @@ test-docker: build deps ## Runs on containers, where a Docker daemon can be had;
 	@scripts/test-docker
 	@scripts/with-dockerd "$(GO)" test -tags docker -count=1 -timeout 5m -v -run '^TestImage$$' ./compose; code=$$?; [ $$code = 69 ] || exit $$code
 
+.PHONY: fuzz-api
+fuzz-api: build deps ## Requests made up of the API's description, against schedulerd on a real cluster: make fuzz-api [FOR=600] [SEED=]
+	@SEED=$(SEED) scripts/fuzz-api $(or $(FOR),60)
+
 .PHONY: screenshots
 screenshots: build ## Make the pictures in docs/img from a run's report: make screenshots RUN=runs/…
 	@scripts/screenshots $(or $(RUN),$(error RUN is missing: make screenshots RUN=runs/latest))

@@ -94,7 +94,7 @@ func (c checked) explain(ctx context.Context, cfg cassandra.Config, err error) e
 	switch cassandra.Refused(err) {
 	case cassandra.Unauthorized:
 		role := cmp.Or(c.username, "anonymous")
-		return fmt.Errorf("the role %s lacks a permission: as a superuser GRANT SELECT, MODIFY, CREATE, ALTER ON KEYSPACE %s TO %s; or run schedulerd migrate with a role that may create, and grant %s SELECT and MODIFY (%w)", role, c.keyspace, role, role, err)
+		return fmt.Errorf("the role %s lacks a permission: run schedulerd migrate with a role that may create keyspaces and tables; then, as a superuser, GRANT SELECT ON KEYSPACE %s TO %s, and GRANT MODIFY ON KEYSPACE %s TO %s (%w)", role, c.keyspace, role, c.keyspace, role, err)
 	case cassandra.NoQuorum:
 		return fmt.Errorf("too few replicas answer: see nodetool status, and --replication-factor when the keyspace was created (%w)", err)
 	}

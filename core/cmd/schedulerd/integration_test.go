@@ -203,7 +203,8 @@ func (d *daemon) stop() error {
 // cluster.
 func TestTwo(t *testing.T) {
 	const shards = 4
-	cfg, env := onCluster(t, "WORKER_BUCKETS="+strconv.Itoa(shards), "WORKER_LEASE_TTL_MS=3000", "WORKER_POLL_INTERVAL_MS=500", "WORKER_HTTP_HOSTS=127.0.0.1")
+	seen := newTraces(t)
+	cfg, env := onCluster(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+seen.URL, "WORKER_BUCKETS="+strconv.Itoa(shards), "WORKER_LEASE_TTL_MS=3000", "WORKER_POLL_INTERVAL_MS=500", "WORKER_HTTP_HOSTS=127.0.0.1")
 	bin, r := build(t), newReceiver(t)
 	var late sync.Map // what the webhook was told of, by job
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
@@ -253,7 +254,8 @@ func TestTwo(t *testing.T) {
 	var ids []string
 	for n := range 12 {
 		key := fmt.Sprintf("Idempotency-Key: k%d", n)
-		status, got := both[n%2].ask("POST", "/jobs", job("/ok", ""), key)
+		parent, _ := traceparent(n)
+		status, got := both[n%2].ask("POST", "/jobs", job("/ok", ""), key, parent)
 		if status != 201 && status != 202 {
 			t.Fatalf("%d %v", status, got)
 		}
@@ -380,6 +382,14 @@ func TestTwo(t *testing.T) {
 		t.Errorf("b ended with %v", err)
 	}
 	phase("b has stopped")
+	crossed := 0
+	for n := range 12 {
+		_, id := traceparent(n)
+		crossed += seen.whole(t, id) - 1
+	}
+	if crossed == 0 {
+		t.Error("no trace goes over both processes: twelve jobs, and each ran where it was asked for")
+	}
 	db := cassandratest.Open(t, cfg)
 	for n := range shards {
 		h, err := cassandra.NewShards(db).Look(t.Context(), store.ShardID{Queue: "default", Shard: n}, true)

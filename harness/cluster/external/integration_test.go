@@ -45,13 +45,13 @@ func TestLocalClusterSecured(t *testing.T) {
 			t.Skipf("this machine cannot run the sandbox: %v", err)
 		}
 		t.Setenv(insideEnv, "1")
-		code, err := sandbox.Run(t.Context(), []string{"-test.run=^" + t.Name() + "$", "-test.v=true", "-test.timeout=5m"})
+		code, err := sandbox.Run(t.Context(), []string{"-test.run=^" + t.Name() + "$", "-test.v=true", "-test.timeout=6m"})
 		if err != nil || code != 0 {
 			t.Errorf("inside the sandbox: exit code %d, %v", code, err)
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	began := time.Now()
 	dir := t.TempDir()
@@ -248,7 +248,7 @@ func schedulerd(ctx context.Context, t *testing.T, super *cassandra.DB, ip, ca, 
 	defer must("DROP KEYSPACE daemon")
 	must("GRANT SELECT ON KEYSPACE daemon TO " + role)
 	time.Sleep(3 * time.Second) // permissions are cached, for 2 s
-	refused(env(), "grant runner SELECT and MODIFY")
+	refused(env(), "GRANT MODIFY ON KEYSPACE daemon TO runner")
 	must("GRANT MODIFY ON KEYSPACE daemon TO " + role)
 	time.Sleep(3 * time.Second)
 	if code, out := do(5*time.Second, env()); code != 0 || !strings.Contains(out, "it serves") || !strings.Contains(out, "it has stopped") {
