@@ -60,7 +60,7 @@ func started(t *testing.T, k Kind, unfenced bool) (*osproc.Service, Client) {
 			t.Errorf("left behind: %s, process %d", s.Dir, s.PID())
 		}
 	})
-	c, err := k.Open(t.Context(), Place{Addr: s.Addr(), Timeout: 2 * time.Second})
+	c, err := k.Open(t.Context(), Place{Addr: s.Addr(), Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
