@@ -61,6 +61,7 @@ func (f *failures) Errorf(string, ...any) { f.n.Add(1) }
 
 // TestSuiteFindsBroken: each of them fails the case that is about its mistake.
 func TestSuiteFindsBroken(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, c := range map[string]struct {
 		sink outside

@@ -53,6 +53,7 @@ func certificate(t *testing.T, dir string) (cert, key string) {
 // TestConnectionString: login and TLS are what the connection string says, and what is
 // wrong is told at once.
 func TestConnectionString(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	cert, key := certificate(t, w.server.Dir)
 	conf, err := os.OpenFile(filepath.Join(w.server.Dir, dataName, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
