@@ -91,6 +91,7 @@ func schedulers(t *testing.T) (addresses []string, first *exec.Cmd) {
 	if out, err := migrate.CombinedOutput(); err != nil {
 		t.Fatalf("migrate: %v: %s", err, out)
 	}
+	var probes [][]string
 	for n := range 3 {
 		port := freePort(t)
 		args := []string{fmt.Sprint("--name=s", n+1), "--http-host=127.0.0.1", "--http-port=" + port, "--peer-port=" + freePort(t)}
@@ -100,10 +101,11 @@ func schedulers(t *testing.T) (addresses []string, first *exec.Cmd) {
 		if n == 0 {
 			first = cmd
 		}
-		addresses = append(addresses, "127.0.0.1:"+port)
-		// The probe of the containers.
+		addresses, probes = append(addresses, "127.0.0.1:"+port), append(probes, append([]string{"probe"}, args...))
+	}
+	for _, args := range probes { // that of the containers
 		until(t, "ready", 60*time.Second, func() bool {
-			probe := exec.Command(bin, append([]string{"probe"}, args...)...)
+			probe := exec.Command(bin, args...)
 			probe.Env = env
 			return probe.Run() == nil
 		})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func init() { runTests = pagetest.Main }
 // TestBrowser: the page shows what happens as it happens, finds its way back after the
 // connection broke, and anybody can use it, in the light and in the dark.
 func TestBrowser(t *testing.T) {
-	for name, screen := range map[string]pagetest.Screen{"light": pagetest.Wide, "dark": {W: 1280, H: 900, Dark: true}, "narrow": {W: 390, H: 800}} {
+	for name, screen := range map[string]pagetest.Screen{"light": pagetest.Wide, "dark and narrow": {W: 390, H: 800, Dark: true}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			a, b := NewRecorder("s1.1a2b3c4d", nil), NewRecorder("s2.5e6f7081", nil)
@@ -52,7 +53,7 @@ func TestBrowser(t *testing.T) {
 			if *pictures != "" {
 				var png []byte
 				p.Do(chromedp.FullScreenshot(&png, 100))
-				if err := os.WriteFile(filepath.Join(*pictures, "live-"+name+".png"), png, 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(*pictures, "live-"+strings.ReplaceAll(name, " ", "-")+".png"), png, 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}

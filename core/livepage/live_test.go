@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -170,7 +171,15 @@ func TestView(t *testing.T) {
 	w.pass(2 * time.Second)
 	c := &collector{self: a, reader: w, secret: "0123456789abcdef", now: w.now, client: &http.Client{}}
 	defer c.client.CloseIdleConnections()
+	defer c.reading.end()
+	defer c.counting.end()
 	v := c.view(t.Context())
+	for range 20 { // a busy machine
+		if v.Queues != nil && v.States != nil {
+			break
+		}
+		v = c.view(t.Context())
+	}
 	var said []string
 	for _, p := range v.Processes {
 		said = append(said, fmt.Sprintf("%s %d shards, %d and %d: %s", p.Name, p.Shards, p.Totals.Completed, p.Totals.Retried, p.Unknown))
@@ -197,10 +206,58 @@ func TestView(t *testing.T) {
 	}
 	// The store fails: what was read last is still shown.
 	w.pass(time.Minute)
+	w.mu.Lock()
 	w.err = errors.New("too few replicas")
-	if v := c.view(t.Context()); len(v.Problems) != 2 || len(v.Queues) != 1 || v.States["dlq"] != 3 || !strings.Contains(v.Problems[0], "too few replicas") {
+	w.mu.Unlock()
+	v = c.view(t.Context())
+	for range 20 { // a busy machine
+		if len(v.Problems) == 2 {
+			break
+		}
+		v = c.view(t.Context())
+	}
+	if len(v.Problems) != 2 || len(v.Queues) != 1 || v.States["dlq"] != 3 || !strings.Contains(v.Problems[0], "too few replicas") {
 		t.Errorf("%+v", v)
 	}
+}
+
+// TestSilentStore: what processes say is shown while the store does not answer.
+func TestSilentStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		r := NewRecorder("a.1", w.now)
+		w.run(r, 1, engine.StepComplete, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &collector{self: r, reader: silent{w}, now: w.now, client: &http.Client{}}
+		began := time.Now()
+		v := c.view(ctx)
+		if took := time.Since(began); took > 2*lookWait || len(v.Processes) != 1 || v.Processes[0].Totals.Completed != 1 {
+			t.Errorf("after %v: %+v", took, v)
+		}
+		time.Sleep(readTimeout)
+		if v := c.view(ctx); len(v.Problems) != 2 {
+			t.Errorf("%v", v.Problems)
+		}
+		w.pass(time.Minute)
+		c.view(ctx) // asked again
+		cancel()
+		c.reading.end()
+		c.counting.end()
+	})
+}
+
+// silent is a store that answers nothing.
+type silent struct{ *world }
+
+func (silent) ShardsOf(ctx context.Context, _ string) ([]query.Shard, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (silent) Count(ctx context.Context, _ string, _ job.State, _ int) (int, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
 }
 
 // stream reads events of a page.
@@ -224,8 +281,12 @@ func stream(t *testing.T, url string) (next func() View, leave func()) {
 	return func() (v View) {
 		for lines.Scan() {
 			if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				v = View{}
 				if err := json.Unmarshal([]byte(text), &v); err != nil {
 					t.Fatal(err)
+				}
+				if v.Queues == nil {
+					continue // the store has not answered yet
 				}
 				return v
 			}

@@ -180,6 +180,8 @@ func (p *Page) collect(ctx context.Context) {
 	transport := &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 10 * time.Second}
 	defer transport.CloseIdleConnections()
 	c := &collector{self: p.o.Recorder, reader: p.o.Reader, secret: p.o.Secret, now: p.o.Now, client: &http.Client{Transport: transport}}
+	defer c.reading.end()
+	defer c.counting.end()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {

@@ -23,8 +23,10 @@ const (
 	lookEvery  = time.Second
 	readEvery  = 2 * time.Second
 	countEvery = 5 * time.Second
-	// askTimeout bounds a question to a process, readTimeout all reads of a kind.
+	// askTimeout bounds a question to a process, readTimeout all reads of a kind, lookWait
+	// for how long a view waits for such reads.
 	askTimeout  = 800 * time.Millisecond
+	lookWait    = 200 * time.Millisecond
 	readTimeout = 5 * time.Second
 	// countUpTo bounds what is counted of a state in a queue.
 	countUpTo = 200
@@ -80,30 +82,61 @@ type collector struct {
 	now    func() time.Time
 	client *http.Client
 
-	queues  []QueueView
-	addrs   map[string]string // of owners
-	readAt  time.Time
-	readErr error
-	states  map[string]int
-	countAt time.Time
-	countEr error
+	reading, counting lookup
+	queues            []QueueView
+	addrs             map[string]string // of owners
+	readErr           error
+	states            map[string]int
+	countErr          error
+}
+
+// lookup is done now and then, and waited for a little: a store that does not answer
+// must not keep from sight what processes say.
+type lookup struct {
+	began   time.Time
+	pending chan func() // takes the result in; nil: none is on its way
+}
+
+// poll begins work if it is time, and takes its result in if that comes soon.
+func (l *lookup) poll(ctx context.Context, now time.Time, every time.Duration, work func(context.Context) func()) {
+	if l.pending == nil && now.Sub(l.began) >= every {
+		pending := make(chan func(), 1)
+		l.began, l.pending = now, pending
+		go func() {
+			ctx, cancel := context.WithTimeout(ctx, readTimeout)
+			defer cancel()
+			pending <- work(ctx)
+		}()
+	}
+	if l.pending == nil {
+		return
+	}
+	select {
+	case take := <-l.pending:
+		take()
+		l.pending = nil
+	case <-time.After(lookWait):
+	}
+}
+
+// end waits for what is on its way, which its context has ended.
+func (l *lookup) end() {
+	if l.pending != nil {
+		<-l.pending
+	}
 }
 
 // view looks at everything whose time has come.
 func (c *collector) view(ctx context.Context) View {
 	now := c.now()
-	if now.Sub(c.readAt) >= readEvery {
-		c.readErr, c.readAt = c.read(ctx), now
-	}
-	if now.Sub(c.countAt) >= countEvery {
-		c.countEr, c.countAt = c.count(ctx), now
-	}
+	c.reading.poll(ctx, now, readEvery, c.read)
+	c.counting.poll(ctx, now, countEvery, c.count)
 	v := View{At: now.UnixMilli(), Self: c.self.Name(), Queues: c.queues, States: c.states, UpTo: countUpTo}
 	if c.readErr != nil {
 		v.Problems = append(v.Problems, "The shards could not be read: "+c.readErr.Error())
 	}
-	if c.countEr != nil {
-		v.Problems = append(v.Problems, "Jobs could not be counted: "+c.countEr.Error())
+	if c.countErr != nil {
+		v.Problems = append(v.Problems, "Jobs could not be counted: "+c.countErr.Error())
 	}
 	known := c.ask(ctx)
 	merge(&v, known, now.Unix())
@@ -111,15 +144,13 @@ func (c *collector) view(ctx context.Context) View {
 }
 
 // read reads who owns what.
-func (c *collector) read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
+func (c *collector) read(ctx context.Context) func() {
 	var queues []QueueView
 	addrs := map[string]string{}
 	for _, name := range c.reader.QueueNames() {
 		shards, err := c.reader.ShardsOf(ctx, name)
 		if err != nil {
-			return err
+			return func() { c.readErr = err }
 		}
 		q := QueueView{Name: name}
 		for _, s := range shards {
@@ -130,26 +161,22 @@ func (c *collector) read(ctx context.Context) error {
 		}
 		queues = append(queues, q)
 	}
-	c.queues, c.addrs = queues, addrs
-	return nil
+	return func() { c.queues, c.addrs, c.readErr = queues, addrs, nil }
 }
 
 // count counts jobs by state.
-func (c *collector) count(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
+func (c *collector) count(ctx context.Context) func() {
 	states := map[string]int{}
 	for _, name := range c.reader.QueueNames() {
 		for _, state := range []job.State{job.Pending, job.Running, job.DLQ} {
 			n, err := c.reader.Count(ctx, name, state, countUpTo)
 			if err != nil {
-				return err
+				return func() { c.countErr = err }
 			}
 			states[string(state)] += n
 		}
 	}
-	c.states = states
-	return nil
+	return func() { c.states, c.countErr = states, nil }
 }
 
 // answer is a process's, or why there is none.
