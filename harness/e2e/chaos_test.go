@@ -112,8 +112,7 @@ var long = []string{"kill-nodes", "latency-spike", "rolling-restart", "swarm"}
 
 type sound struct{ scenario, contention string }
 
-// soundRuns returns three fixed runs and one of the other lock scenarios or of the
-// orders, whose turn it is.
+// soundRuns returns three fixed runs and one of the other lock scenarios, whose turn it is.
 func soundRuns(commit string) []sound {
 	runs := []sound{{"partition", "medium"}, {"kill-worker", "medium"}, {"jobs-kill-worker", "medium"}}
 	var rest []sound
