@@ -112,9 +112,13 @@ var long = []string{"kill-nodes", "latency-spike", "rolling-restart", "swarm"}
 
 type sound struct{ scenario, contention string }
 
-// soundRuns returns three fixed runs and one of the other lock scenarios, whose turn it is.
+// soundRuns returns three fixed runs and one of the other lock scenarios, whose turn it
+// is, if it is not the turn of another sink.
 func soundRuns(commit string) []sound {
 	runs := []sound{{"partition", "medium"}, {"kill-worker", "medium"}, {"jobs-kill-worker", "medium"}}
+	if _, turn := sinkRun(commit); turn {
+		return runs
+	}
 	var rest []sound
 	for _, name := range scenario.Names() {
 		if slices.Contains(long, name) || strings.HasPrefix(name, "paxos-") || strings.HasPrefix(name, "jobs-") {

@@ -25,7 +25,7 @@ const RestartTimeout = 120 * time.Second
 type Spec struct {
 	// Fault is the name: see Names.
 	Fault string `yaml:"fault"`
-	// Targets are nodes (n1), workers (w1), random-node, random-worker, all-nodes,
+	// Targets are nodes (n1), workers (w1), the sink, random-node, random-worker, all-nodes,
 	// all-workers or coordinator.
 	Targets []string `yaml:"targets"`
 	// Mode is how a cut treats bytes: stall (hold them and deliver at heal, as
@@ -89,6 +89,8 @@ type Env struct {
 	// WorkerLinks are the links worker->node.
 	WorkerLinks *link.Fabric
 	Links       Links
+	// Sink is the run's sink, nil if it is not a process of its own.
+	Sink Service
 	// Read makes a SERIAL read with the node as coordinator, to see whether
 	// consensus is reachable through it.
 	Read func(ctx context.Context, node string) error
@@ -120,13 +122,15 @@ type Fault interface {
 	Inject(ctx context.Context, env *Env, targets []string) (Active, error)
 }
 
-// TargetKind is node or worker.
+// TargetKind is node, worker or sink.
 type TargetKind string
 
 // Target kinds.
 const (
 	Node   TargetKind = "node"
 	Worker TargetKind = "worker"
+	// SinkService has one target, SinkTarget.
+	SinkService TargetKind = "sink"
 )
 
 // entry is one row of the table of faults.
@@ -166,6 +170,8 @@ var table = map[string]entry{
 	"pause-worker":      {"SIGSTOP worker processes, SIGCONT at heal", nil, plain(pauseWorker{})},
 	"kill-node":         {"SIGKILL Cassandra nodes; started again at heal", nil, plain(killNode{})},
 	"pause-node":        {"SIGSTOP Cassandra nodes, SIGCONT at heal", nil, plain(pauseNode{})},
+	"kill-sink":         {"SIGKILL the sink's process, with all that it has started; started again at heal (sinks that are processes of their own)", nil, plain(killSink{})},
+	"pause-sink":        {"SIGSTOP the sink's process, with all that it has started; SIGCONT at heal (such sinks)", nil, plain(pauseSink{})},
 	"restart-node":      {"end Cassandra nodes in order (SIGTERM: they drain); started again at heal", nil, plain(restartNode{})},
 	"clock":             {"set the wall clock of workers wrong by an offset, or the rate of their lease clock", []string{"offset", "rate_ppm"}, newClockFault},
 	"suspend":           {"the workers' machine sleeps: processes and timers stand still, the lease clock goes on", nil, plain(suspend{})},
@@ -216,6 +222,12 @@ func New(s Spec) (Fault, error) {
 }
 
 func checkTarget(kind TargetKind, t string) error {
+	if kind == SinkService {
+		if t != SinkTarget {
+			return fmt.Errorf("target %q: the only one is %s", t, SinkTarget)
+		}
+		return nil
+	}
 	prefix, random, all := "n", RandomNode, AllNodes
 	if kind == Worker {
 		prefix, random, all = "w", RandomWorker, AllWorkers

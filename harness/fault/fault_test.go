@@ -30,6 +30,7 @@ func TestNewRefusesBadSpecs(t *testing.T) {
 		"offset or rate_ppm is missing":        {Fault: "clock", Targets: []string{"w1"}},
 		"rate_ppm 2000000 is not within":       {Fault: "clock", Targets: []string{"w1"}, RatePPM: 2_000_000},
 		"fault suspend has no offset":          {Fault: "suspend", Targets: []string{"w1"}, Offset: time.Second},
+		`the only one is sink`:                 {Fault: "kill-sink", Targets: []string{"w1"}},
 		"fault kill-node has no mode":          {Fault: "kill-node", Targets: []string{"n1"}, Mode: "drop"},
 	} {
 		if _, err := New(s); err == nil || !strings.Contains(err.Error(), want) {

@@ -23,8 +23,9 @@ import (
 
 const issuer = "lock-a"
 
-// timeout is of a try, and so of what a lost client leaves on the server.
-const timeout = 500 * time.Millisecond
+// timeout is of a try, and so of what a lost client leaves on the server: long, since a
+// COMMIT that a busy machine does not get to send in time is no COMMIT.
+const timeout = 2 * time.Second
 
 // world is a server with tables, and a sink behind a link to it.
 type world struct {
@@ -103,6 +104,7 @@ func effect(key string) sink.Effect { return sink.Effect{Key: key, Intent: "one 
 // TestOutcomesOnALink: what a call says, and what has happened, when its COMMIT or the
 // answer to it does not arrive.
 func TestOutcomesOnALink(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.exec(`INSERT INTO account VALUES (1, 0)`)
 	set := func(d link.Dir, k link.Kind) { w.must(w.link.Set(w.ctx(), d, link.Mode{Kind: k})) }
@@ -173,6 +175,7 @@ func TestOutcomesOnALink(t *testing.T) {
 
 // TestCallersTransaction: the caller's changes and the fence are one transaction.
 func TestCallersTransaction(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.exec(`INSERT INTO account VALUES (1, 10)`)
 	take := func(cents int) func(context.Context, pgx.Tx) error {
@@ -239,6 +242,7 @@ func TestCallersTransaction(t *testing.T) {
 // TestProcess: what is acknowledged survives SIGKILL, a paused server answers nobody, and
 // nothing is left in the end.
 func TestProcess(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for i := range int64(20) {
 		w.answered(sink.Applied)(w.near.Accept(w.ctx(), "r", issuer, i+1, effect(string(rune('a'+i)))))

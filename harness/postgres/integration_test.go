@@ -44,6 +44,7 @@ func connect(t *testing.T, s *Server, addr string) *pgxpool.Pool {
 // TestConformance runs the suite with one sink for all calls, and with one a call, as by
 // several processes.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
 	s := start(t)
 	t.Logf("%s: start %s", s.Program.Version, time.Since(began))

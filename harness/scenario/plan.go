@@ -90,6 +90,9 @@ func (s *Spec) Suits(sys system.System) error {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
+	if err := s.suitsSink(sys); err != nil {
+		return err
+	}
 	switch {
 	case s.Drill != "" && sys.Variant != "":
 		return fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", s.Name, sys.Name)
@@ -108,6 +111,17 @@ func (s *Spec) Suits(sys system.System) error {
 			if fault.NeedsJobs(st.Fault) {
 				return fmt.Errorf("%s: its fault %s has nothing to cut, as the processes of system %s know nothing of each other", s.Name, st.Fault, sys.Name)
 			}
+		}
+	}
+	return nil
+}
+
+// suitsSink: faults of the sink's process need a sink that has one.
+func (s *Spec) suitsSink(sys system.System) error {
+	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
+	for _, st := range s.Faults {
+		if fault.NeedsService(st.Fault) && (k.Start == nil || sys.Command != nil) {
+			return fmt.Errorf("%s: its fault %s needs a sink that is a process of its own, such as --sink=%s, and no program of a user's own as the system", s.Name, st.Fault, sinks.HTTP)
 		}
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 // Names of the kinds.
 const (
 	Cassandra = "cassandra"
-	Postgres  = "postgres"
 	HTTP      = "http"
+	Postgres  = "postgres"
 )
 
 // Kind is a sink that a run can have.
@@ -64,8 +64,8 @@ type Client interface {
 
 var kinds = []Kind{
 	{Name: Cassandra, About: "rows beside the locks, by lightweight transactions; workers reach it by links of their own to the nodes", Open: openCassandra},
-	{Name: Postgres, About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own", Start: startPostgres, Open: openPostgres},
 	{Name: HTTP, About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http), a process of its own", Start: startHTTP, Open: openHTTP},
+	{Name: Postgres, About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own", Start: startPostgres, Open: openPostgres},
 }
 
 // Kinds are all there are, the default first.

@@ -58,7 +58,7 @@ func started(t *testing.T, k Kind, unfenced bool) (*osproc.Service, Client) {
 			t.Errorf("left behind: %s, process %d", s.Dir, s.PID())
 		}
 	})
-	c, err := k.Open(t.Context(), Place{Addr: s.Addr(), Timeout: 2 * time.Second})
+	c, err := k.Open(t.Context(), Place{Addr: s.Addr(), Secret: s.Secret, Timeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +66,19 @@ func started(t *testing.T, k Kind, unfenced bool) (*osproc.Service, Client) {
 	return s, c
 }
 
-// services are the kinds that can be started here.
+// tested are the services; PostgreSQL's, which has to be installed, is an integration test's.
+var tested = []string{HTTP}
+
 func services(t *testing.T) []Kind {
-	k, err := Find(HTTP)
-	if err != nil {
-		t.Fatal(err)
+	var out []Kind
+	for _, name := range tested {
+		k, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, k)
 	}
-	return []Kind{k}
+	return out
 }
 
 // Every service, with a back door or without, keeps the rules of core/sink.
@@ -209,6 +215,8 @@ func TestOf(t *testing.T) {
 		{HTTP, "exec:true", HTTP, ""},
 		{HTTP, "lock-per-job", "", "cannot have the sink http"},
 		{Cassandra, "exec:true", "", "cannot have the sink cassandra"},
+		{Postgres, "core", Postgres, ""},
+		{Postgres, "exec:true", "", "cannot have the sink postgres"},
 		{"redis", "core", "", `unknown sink "redis"; there are: cassandra, http`},
 	} {
 		sys, err := system.Find(c.system)

@@ -70,13 +70,8 @@ func (s *Sink) decide(ctx context.Context, op, resource string, decide func(r *R
 type refusal struct{ error }
 
 func check(resource, issuer string, token int64, e *sink.Effect) error {
-	switch {
-	case resource == "" || issuer == "":
-		return &refusal{fmt.Errorf("sink: resource %q, issuer %q: both must be named", resource, issuer)}
-	case token < 1:
-		return &refusal{fmt.Errorf("sink: token %d: tokens are positive", token)}
-	case e != nil && e.Key == "":
-		return &refusal{errors.New("sink: the effect has no idempotency key: without one a resend could not be told from a second effect")}
+	if err := sink.Check(resource, issuer, token, e); err != nil {
+		return &refusal{err}
 	}
 	return nil
 }

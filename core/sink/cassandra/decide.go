@@ -2,9 +2,7 @@ package cassandrasink
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,17 +48,11 @@ type call struct {
 
 func newCall(resource, issuer string, token int64, e *sink.Effect) (*call, error) {
 	c := &call{resource: resource, issuer: issuer, token: token, effect: e, attempt: uuid.NewString()}
-	switch {
-	case resource == "" || issuer == "":
-		return nil, &store.Error{Op: c.op(), Outcome: store.Fail, Cause: fmt.Errorf("sink: resource %q, issuer %q: both must be named", resource, issuer)}
-	case token < 1:
-		return nil, &store.Error{Op: c.op(), Outcome: store.Fail, Cause: fmt.Errorf("sink: token %d: tokens are positive", token)}
-	case e != nil && e.Key == "":
-		return nil, &store.Error{Op: c.op(), Outcome: store.Fail, Cause: errors.New("sink: the effect has no idempotency key: without one a resend could not be told from a second effect")}
+	if err := sink.Check(resource, issuer, token, e); err != nil {
+		return nil, &store.Error{Op: c.op(), Outcome: store.Fail, Cause: err}
 	}
 	if e != nil {
-		sum := sha256.Sum256([]byte(e.Intent))
-		c.fingerprint = sum[:]
+		c.fingerprint = e.Fingerprint()
 	}
 	return c, nil
 }

@@ -3,7 +3,6 @@ package postgressink
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -40,21 +39,11 @@ type call struct {
 
 func newCall(resource, issuer string, token int64, e *sink.Effect) (*call, error) {
 	c := &call{resource: resource, issuer: issuer, token: token, effect: e, attempt: uuid.New()}
-	var bad error
-	switch {
-	case resource == "" || issuer == "":
-		bad = fmt.Errorf("sink: resource %q, issuer %q: both must be named", resource, issuer)
-	case token < 1:
-		bad = fmt.Errorf("sink: token %d: tokens are positive", token)
-	case e != nil && e.Key == "":
-		bad = errors.New("sink: the effect has no idempotency key: without one a resend could not be told from a second effect")
-	}
-	if bad != nil {
-		return nil, c.refused(bad)
+	if err := sink.Check(resource, issuer, token, e); err != nil {
+		return nil, c.refused(err)
 	}
 	if e != nil {
-		sum := sha256.Sum256([]byte(e.Intent))
-		c.fingerprint = sum[:]
+		c.fingerprint = e.Fingerprint()
 	}
 	return c, nil
 }

@@ -38,10 +38,18 @@ func (e *SchemaError) Error() string {
 }
 
 // Migrate creates the sink's tables in the first schema of the connection's search
-// path, unless they are there. It may be called by many processes at once. Tables of
-// another version are a *[SchemaError].
+// path, unless they are in it somewhere: then the role needs no right to create any.
+// It may be called by many processes at once. Tables of another version are a
+// *[SchemaError].
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	err := checkVersion(ctx, pool)
+	if err == nil {
+		return nil
+	}
+	if missing := (*SchemaError)(nil); !errors.As(err, &missing) || missing.Found != 0 {
+		return fmt.Errorf("sink: look at the tables: %w", err)
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrateLock)); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"fencepost/harness/cluster"
 	"fencepost/harness/kept"
+	"fencepost/harness/postgres"
 	"fencepost/harness/sandbox"
 )
 
@@ -48,7 +49,7 @@ func doctor(ctx context.Context, out io.Writer) error {
 	}
 	findings := []finding{
 		checkSandbox(), checkJava(ctx), checkJars(cache), checkMaven(), checkMemory(), checkDisk(cache), checkCores(),
-		checkKept(), checkDocker(ctx),
+		checkKept(), checkDocker(ctx), checkPostgres(ctx, cache),
 	}
 	can := true
 	for _, f := range findings {
@@ -124,10 +125,21 @@ func checkJars(cache string) finding {
 	return f
 }
 
+func checkPostgres(ctx context.Context, cache string) finding {
+	f := finding{name: "postgres"}
+	p, err := postgres.Find(ctx, cache)
+	if err != nil {
+		f.detail, f.remedy = "no server, which only --sink=postgres needs", "install PostgreSQL, or run scripts/fetch-postgres"
+		return f
+	}
+	f.detail = fmt.Sprintf("%s, version %s", p.Dir, p.Version)
+	return f
+}
+
 func checkMaven() finding {
 	path, err := exec.LookPath("mvn")
 	if err != nil {
-		return finding{name: "maven", detail: "mvn is not in PATH; only scripts/fetch-cassandra needs it", remedy: "run scripts/ensure-tools, unless the jars are there already"}
+		return finding{name: "maven", detail: "mvn is not in PATH; only scripts/fetch-cassandra and scripts/fetch-postgres need it", remedy: "run scripts/ensure-tools, unless the jars are there already"}
 	}
 	return finding{name: "maven", detail: path}
 }

@@ -1,0 +1,5 @@
+//go:build integration
+
+package sinks
+
+func init() { tested = append(tested, Postgres) }
