@@ -82,7 +82,7 @@ func (x *inquiry) overwrittenStock() {
 		if n == 0 {
 			continue
 		}
-		s := x.suspect("stock-overwritten", shown, n, "%s of %s written a second time, the first for order %s and then for order %s", were(n, "version"), name, pair[0].Book.Order, pair[1].Book.Order)
+		s := x.suspect("stock-overwritten", shown, n, "%s: %s written a second time, the first for order %s and then for order %s", name, were(n, "version"), pair[0].Book.Order, pair[1].Book.Order)
 		chain := []Step{}
 		procs := []string{}
 		for i, role := range []string{RoleBefore, RoleMistake} {
@@ -91,6 +91,9 @@ func (x *inquiry) overwrittenStock() {
 					chain, procs = append(chain, x.step(role, a.end, "version %d is written for order %s by %s", pair[i].Book.Version, pair[i].Book.Order, a.inv.Proc)), append(procs, a.inv.Proc)
 				}
 			}
+		}
+		if !slices.ContainsFunc(chain, func(st Step) bool { return st.Role == RoleMistake }) {
+			chain = append(chain, x.step(RoleMistake, pair[1], "version %d is there for order %s too", pair[1].Book.Version, pair[1].Book.Order))
 		}
 		s.show(name, pair[1].TS, procs, append(chain, x.step(RoleHarm, pair[1], "the stock is %d, as if only the second had been sold", pair[1].Book.Quantity))...)
 	}

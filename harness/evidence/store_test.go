@@ -116,8 +116,8 @@ func TestPutNeverReplaces(t *testing.T) {
 
 func TestSets(t *testing.T) {
 	t.Parallel()
-	all := []Scenario{{Name: "contention-100", Contentions: []string{"high"}, Default: "high"}, {Name: "kill-worker", Default: "medium"}, {Name: "paxos-repair", Default: "medium"}, {Name: "pause-worker"}, {Name: "soak"}, {Name: "steady", Default: "medium"}}
-	for set, want := range map[string]string{"locks": "contention-100 kill-worker pause-worker steady", "smoke": "kill-worker pause-worker steady", "paxos": "paxos-repair"} {
+	all := []Scenario{{Name: "contention-100", Contentions: []string{"high"}, Default: "high"}, {Name: "kill-worker", Default: "medium"}, {Name: "paxos-repair", Default: "medium"}, {Name: "orders-steady", Default: "medium"}, {Name: "pause-worker"}, {Name: "soak"}, {Name: "steady", Default: "medium"}}
+	for set, want := range map[string]string{"locks": "contention-100 kill-worker pause-worker steady", "smoke": "kill-worker pause-worker steady", "paxos": "paxos-repair", "orders": "orders-steady"} {
 		s, err := FindSet(set)
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestSets(t *testing.T) {
 			t.Errorf("%s: %s, want %s", set, got, want)
 		}
 	}
-	if _, err := FindSet("no-such"); err == nil || !strings.Contains(err.Error(), "locks, jobs, smoke, paxos") {
+	if _, err := FindSet("no-such"); err == nil || !strings.Contains(err.Error(), "locks, jobs, orders, smoke, paxos") {
 		t.Errorf("an unknown set: %v", err)
 	}
 	var got []string

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"fencepost/examples/orders/shop"
 	"fencepost/harness/history"
 	"fencepost/harness/workload"
@@ -40,15 +38,6 @@ func (r *runner) openShop(ctx context.Context) error {
 	return nil
 }
 
-// books are the shop's tables as rows of the history, table by table.
-var books = []struct{ table, query string }{
-	{history.BookStock, `SELECT '', item, quantity, version, 0::bigint, 0::bigint, 0::bigint, '' FROM stock ORDER BY item`},
-	{history.BookMove, `SELECT order_id, item, quantity, version, delta, 0::bigint, 0::bigint, '' FROM stock_moves ORDER BY id`},
-	{history.BookOrder, `SELECT id, item, quantity, 0::bigint, 0::bigint, cents, 0::bigint, state FROM orders ORDER BY id`},
-	{history.BookPayment, `SELECT order_id, '', 0::bigint, 0::bigint, 0::bigint, cents, token, '' FROM payments ORDER BY id`},
-	{history.BookShipment, `SELECT order_id, '', 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, '' FROM shipments ORDER BY id`},
-}
-
 // readShop writes every row of the shop's tables, as of one instant, into the history.
 func (r *runner) readShop(ctx context.Context) error {
 	tables, ok := r.sink.client.(workload.Tables)
@@ -56,27 +45,11 @@ func (r *runner) readShop(ctx context.Context) error {
 		return nil
 	}
 	r.progress.at("reading the shop's tables")
-	note := func(b history.Book) {
+	err := workload.ReadBooks(ctx, tables.Pool(), func(b history.Book) {
 		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteBook, Book: &b})
-	}
-	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, tables.Pool(), snapshot, func(tx pgx.Tx) error {
-		for _, b := range books {
-			rows, err := tx.Query(ctx, b.query)
-			if err != nil {
-				return err
-			}
-			e := history.Book{Table: b.table}
-			fields := []any{&e.Order, &e.Item, &e.Quantity, &e.Version, &e.Delta, &e.Cents, &e.Token, &e.State}
-			if _, err := pgx.ForEachRow(rows, fields, func() error { note(e); return nil }); err != nil {
-				return err
-			}
-		}
-		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("read the shop's tables: %w", err)
 	}
-	note(history.Book{Table: history.BookEnd})
 	return nil
 }

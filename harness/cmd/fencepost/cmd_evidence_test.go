@@ -30,7 +30,7 @@ func refused(t *testing.T, args ...string) (int, string) {
 func TestEvidenceRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, want string }{
-		{"evidence --set=no-such", "unknown set \"no-such\"; there are: locks, jobs, smoke, paxos"},
+		{"evidence --set=no-such", "unknown set \"no-such\"; there are: locks, jobs, orders, smoke, paxos"},
 		{"evidence --scenarios=no-such", "the set locks has no scenario \"no-such\""},
 		{"evidence --set=smoke --scenarios=partition", "the set smoke has no scenario \"partition\""},
 		{"evidence --contention=none", "unknown contention \"none\""},
