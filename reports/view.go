@@ -88,12 +88,11 @@ func (r *run) facts() []fact {
 		{"scenario", orNone(i.Scenario)},
 		{"seed", fmt.Sprint(i.Seed)},
 		{"system", orNone(i.System)},
-		{"sink", orNone(i.Sink)},
-		{"cluster", orNone(i.Cluster)},
-		{"contention", contention(i)},
-		{"workers", workers(i)},
-		{"lease TTL", ms(i.TTL)},
 	}
+	if i.Sink != "" { // older runs do not say
+		out = append(out, fact{"sink", i.Sink})
+	}
+	out = append(out, fact{"cluster", orNone(i.Cluster)}, fact{"contention", contention(i)}, fact{"workers", workers(i)}, fact{"lease TTL", ms(i.TTL)})
 	if i.Shards == 0 {
 		out = append(out, fact{"hold time", ms(i.Hold)})
 	}

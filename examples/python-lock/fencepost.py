@@ -59,11 +59,16 @@ class Http:
 
     def ask(self, method, path, body=None):
         """Returns status and answer; raises OSError or HTTPException if none came."""
+        status, _, a = self.send(method, path, {}, json.dumps(body) if body is not None else None)
+        return status, a
+
+    def send(self, method, path, headers, body=None):
+        """The same with headers, both ways."""
         path = ("/" + self.path if self.path else "") + path
         try:
-            self.conn.request(method, path, json.dumps(body) if body is not None else None)
+            self.conn.request(method, path, body, headers)
             resp = self.conn.getresponse()
-            return resp.status, json.loads(resp.read())
+            return resp.status, resp.headers, json.loads(resp.read())
         except (OSError, http.client.HTTPException):
             self.conn.close()
             raise
@@ -89,6 +94,11 @@ class Control:
         return a["hold_ms"] / 1000
 
 
+def claim(resource, issuer, token):
+    """What a caller claims, in the headers of its request."""
+    return {"Fencing-Resource": resource, "Fencing-Issuer": issuer, "Fencing-Token": str(token)}
+
+
 class Sink:
     """One client's way to the sink: records each call, sends it again until it is answered."""
 
@@ -97,38 +107,40 @@ class Sink:
         self.http = Http(var("SINK"), timeout=1.0)
 
     def raise_token(self, resource, issuer, token):
-        body = {"issuer": issuer, "token": token}
-        head = self.history.invoke(self.proc, "raise", resource, **body)
-        return self._finish(head, *self._send("/%s/raise" % resource, body))
+        head = self.history.invoke(self.proc, "raise", resource, issuer=issuer, token=token)
+        return self._finish(head, *self._send("POST", "/raise", claim(resource, issuer, token)))
 
     def effect(self, resource, issuer, token, key, value, decided_at, before_send):
-        body = {"issuer": issuer, "token": token, "key": key, "value": value}
         head = self.history.invoke(self.proc, "effect", resource, issuer=issuer, token=token,
                                    effect_key=key, value=value, decided_at=decided_at)
         before_send()
-        if not self.fenced:
-            body["fenced"] = False
-        return self._finish(head, *self._send("/%s/effect" % resource, body))
+        headers = {**claim(resource, issuer, token), "Idempotency-Key": key, "Fencing-Value": str(value)}
+        return self._finish(head, *self._send("POST", "/effects" if self.fenced else "/lab/effects", headers))
 
     def get(self, resource):
         head = self.history.invoke(self.proc, "get", resource)
-        a, _ = self._send("/" + resource)
+        a, _ = self._send("GET", "/state", {"Fencing-Resource": resource})
         if a is None:
             self.history.end(head, "unknown", error="no answer")
             return None
-        self.history.end(head, "ok", **a)
+        self.history.end(head, "ok", **{k: a[k] for k in ("value", "seen", "seq")})
         return a["value"]
 
-    def _send(self, path, body=None):
+    def _send(self, method, path, headers):
         """Identical copies until one is answered: the answer, and how many were sent."""
         copies, until = 0, time.monotonic() + self.patience
         while copies == 0 or time.monotonic() < until:
             copies += 1
             try:
-                status, a = self.http.ask("POST" if body else "GET", path, body)
-                if status == 400:
+                status, h, a = self.http.send(method, path, headers)
+                result = h.get("Fencing-Result")
+                if result in ("invalid", "issuer"):
                     raise RuntimeError("the sink does not understand: " + a["error"])
-                return a, copies
+                if method == "GET" and status == 200:
+                    return a, copies
+                if result:
+                    return {"result": result, "seen": int(h["Fencing-Seen"]), "seq": int(h["Fencing-Seq"])}, copies
+                time.sleep(0.02)  # no decision, whatever the status says
             except (OSError, http.client.HTTPException):
                 time.sleep(0.02)
         return None, copies

@@ -17,7 +17,6 @@ import (
 
 	"fencepost/harness/control"
 	"fencepost/harness/history"
-	"fencepost/harness/httpsink"
 	"fencepost/harness/link"
 	"fencepost/harness/own"
 	"fencepost/harness/workload"
@@ -131,15 +130,11 @@ func newOwnRig(t *testing.T, workers int, how string, tune func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	effects, err := httpsink.Listen(httpsink.New(nil), "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := &rig{dir: dir, unexpected: make(chan string, 10)}
 	links := link.NewFabric(link.Options{})
 	cfg := Config{
 		Own:     &Own{Name: "exec:test", Program: own.Program{Words: []string{exe, how}, Dir: dir}, Control: desk, Offer: own.Offer{Points: []control.Point{control.Holding}, Promises: []string{"P1", "P2"}}},
-		Sink:    effects.Addr(),
+		Sink:    "127.0.0.1:9",
 		Workers: workers, Links: links, HistoryDir: dir, LogDir: dir, Recorder: rec,
 		Worker:     workload.Config{Run: "r", Clients: 1, Locks: []string{"l"}, TTL: time.Second},
 		Unexpected: func(life string, err error) { r.unexpected <- life + ": " + err.Error() },
@@ -154,7 +149,7 @@ func newOwnRig(t *testing.T, workers int, how string, tune func(*Config)) *rig {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = r.Stop(ctx) // who is still there is killed
-		for _, c := range []interface{ Close() error }{links, desk, effects, rec} {
+		for _, c := range []interface{ Close() error }{links, desk, rec} {
 			if err := c.Close(); err != nil {
 				t.Error(err)
 			}

@@ -25,5 +25,5 @@
 //
 // Everything else is as with fencepost's own workers: a process group of its own that is
 // killed, stopped and continued by signals, and links to every node and to the sink
-// (package httpsink).
+// (the HTTP sink of package sinks).
 package own

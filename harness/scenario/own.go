@@ -15,7 +15,6 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
-	"fencepost/harness/httpsink"
 	"fencepost/harness/osproc"
 	"fencepost/harness/own"
 	"fencepost/harness/rundir"
@@ -23,14 +22,13 @@ import (
 	"fencepost/harness/workload"
 )
 
-// ownRun is what a run of a user's own program has beside others: the sink and the
+// ownRun is what a run of a user's own program has beside others: the
 // control address that it is given, and tasks of its own at the beginning and the end.
 type ownRun struct {
 	*runner
 	program  own.Program
 	settings workload.Config
 	control  *own.Control
-	sink     *httpsink.Server
 }
 
 // brokenError is why a run cannot be gone on with: its user's program, or its sink, is
@@ -85,9 +83,6 @@ func (r *runner) setUpOwn(ctx context.Context, settings workload.Config) (*fleet
 		return nil, err
 	}
 	if o.control, err = own.NewControl("127.0.0.1"); err != nil {
-		return nil, err
-	}
-	if o.sink, err = httpsink.Listen(httpsink.New(r.noteLedger), "127.0.0.1"); err != nil {
 		return nil, err
 	}
 	return &fleet.Own{Name: r.opt.System.Name, Program: o.program, Control: o.control, Offer: offer}, nil
@@ -151,11 +146,8 @@ func (r *runner) records(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// seal lets the program seal its rows, and closes the sink. No worker is left.
+// seal lets the program seal its rows, and seals the sink. No worker is left.
 func (o *ownRun) seal(ctx context.Context) error {
-	if err := o.sink.Close(); err != nil { // what was on its way to it is refused
-		return err
-	}
 	fences, err := o.sealRows(ctx)
 	if err != nil {
 		return err
@@ -173,16 +165,20 @@ func (o *ownRun) seal(ctx context.Context) error {
 			fences[e.Issuer] = max(fences[e.Issuer], e.Token+1)
 		}
 	}
-	for _, res := range o.sink.Resources() { // recorded or not
-		st, err := o.sink.Read(ctx, res)
+	all, err := o.sink.resources(ctx) // recorded or not
+	if err != nil {
+		return err
+	}
+	for _, res := range all {
+		st, err := o.sink.client.Read(ctx, res)
 		if err != nil {
 			return err
 		}
 		issuers[res] = st.Issuer
 	}
 	for _, res := range slices.Sorted(maps.Keys(issuers)) {
-		if err := o.closeResource(ctx, o.sink, res, issuers[res], max(fences[issuers[res]], 1)); err != nil {
-			return fmt.Errorf("close the sink's %s: %w", res, err)
+		if err := o.sealResource(ctx, o.sink.client, res, issuers[res], max(fences[issuers[res]], 1)); err != nil {
+			return fmt.Errorf("seal the sink's %s: %w", res, err)
 		}
 	}
 	return nil
@@ -239,14 +235,8 @@ func copySeals(h *history.History, rec *history.Recorder) (fences map[string]int
 
 // close leaves nothing behind.
 func (o *ownRun) close() error {
-	var errs []error
-	if o.control != nil {
-		errs = append(errs, o.control.Close())
+	if o.control == nil {
+		return nil
 	}
-	if o.sink != nil {
-		errs = append(errs, o.sink.Close())
-	}
-	return errors.Join(errs...)
+	return o.control.Close()
 }
-
-var _ closable = (*httpsink.Sink)(nil)

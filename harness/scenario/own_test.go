@@ -17,7 +17,6 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
-	"fencepost/harness/httpsink"
 	"fencepost/harness/link"
 	"fencepost/harness/own"
 	"fencepost/harness/rundir"
@@ -173,13 +172,9 @@ func TestMuteProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	effects, err := httpsink.Listen(httpsink.New(nil), "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
 	links := link.NewFabric(link.Options{})
 	f, err := fleet.New(fleet.Config{
-		Own: &fleet.Own{Program: own.Program{Words: []string{exe}, Dir: dir}, Control: desk}, Sink: effects.Addr(),
+		Own: &fleet.Own{Program: own.Program{Words: []string{exe}, Dir: dir}, Control: desk}, Sink: "127.0.0.1:9",
 		Workers: 1, Links: links, HistoryDir: filepath.Join(dir, rundir.HistoryDir), LogDir: filepath.Join(dir, rundir.LogDir),
 		Worker: workload.Config{Run: "r", Clients: 1, Locks: []string{"l"}, TTL: time.Second},
 	})
@@ -189,7 +184,7 @@ func TestMuteProgram(t *testing.T) {
 	if err := f.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{dir: dir, own: &ownRun{control: desk, sink: effects}, env: &fault.Env{Fleet: f}}
+	r := &runner{dir: dir, own: &ownRun{control: desk}, env: &fault.Env{Fleet: f}}
 	err = r.records(t.Context(), time.Millisecond)
 	for _, want := range []string{"w1.1 has been ready for more than 1ms and has recorded no operation", "history/w1.1.jsonl has nothing but the header", "logs/w1.1.log:\n    waiting for nothing"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

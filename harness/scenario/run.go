@@ -208,17 +208,14 @@ func (r *runner) setUp(ctx context.Context) error {
 	}
 	r.probes.base = r.base
 	r.env.Read = r.readThrough
-	if r.opt.System.Command == nil {
-		if err := r.startSink(ctx); err != nil {
-			return err
-		}
+	if err := r.startSink(ctx); err != nil {
+		return err
 	}
 	cfg := r.fleetConfig(nodes, links)
 	if r.opt.System.Command != nil {
 		if cfg.Own, err = r.setUpOwn(ctx, cfg.Worker); err != nil {
 			return err
 		}
-		cfg.Sink = r.own.sink.Addr()
 		cfg.Unexpected = func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) }
 	}
 	f, err := fleet.New(cfg)

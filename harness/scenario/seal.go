@@ -166,27 +166,6 @@ func (r *runner) reading(ctx context.Context, key string, read func(context.Cont
 // sealResource raises a resource above every token handed out, reads its value
 // and copies its ledger into the history.
 func (r *runner) sealResource(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) error {
-	if err := r.closeResource(ctx, fenced, res, issuer, token); err != nil {
-		return err
-	}
-	entries, err := fenced.Ledger(ctx, res)
-	if err != nil {
-		return fmt.Errorf("ledger: %w", err)
-	}
-	for _, en := range entries {
-		r.noteLedger(res, en)
-	}
-	return nil
-}
-
-// closable is what the end of a run needs of a sink.
-type closable interface {
-	Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error)
-	Read(ctx context.Context, resource string, keys ...string) (sink.State, error)
-}
-
-// closeResource raises a resource and reads its value.
-func (r *runner) closeResource(ctx context.Context, fenced closable, res, issuer string, token int64) error {
 	a, err := r.sealRaise(ctx, fenced, res, issuer, token)
 	if err == nil && a.Result == sink.Stale {
 		// A system with tokens of its own has raised higher than its row's fence.
@@ -203,6 +182,13 @@ func (r *runner) closeResource(ctx context.Context, fenced closable, res, issuer
 	}
 	e.Type, e.Value, e.Seen, e.Seq = history.OK, &st.Value, st.Seen, st.Seq
 	r.rec.Record(e)
+	entries, err := fenced.Ledger(ctx, res)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	for _, en := range entries {
+		r.noteLedger(res, en)
+	}
 	return nil
 }
 
@@ -215,7 +201,7 @@ func (r *runner) noteLedger(res string, en sink.Entry) {
 	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLedger, Key: res, Ledger: l})
 }
 
-func (r *runner) sealRaise(ctx context.Context, fenced closable, res, issuer string, token int64) (sink.Answer, error) {
+func (r *runner) sealRaise(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) (sink.Answer, error) {
 	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRaise, Key: res, Issuer: issuer, Token: token}
 	r.rec.Record(e)
 	a, err := fenced.Raise(ctx, res, issuer, token)

@@ -65,6 +65,17 @@ func (s *runSink) secret() string {
 	return s.service.Secret
 }
 
+// resources are those of a service that were ever called.
+func (s *runSink) resources(ctx context.Context) ([]string, error) {
+	l, ok := s.client.(interface {
+		Resources(ctx context.Context) ([]string, error)
+	})
+	if !ok {
+		return nil, fmt.Errorf("the sink %s does not list its resources", s.kind.Name)
+	}
+	return l.Resources(ctx)
+}
+
 // close leaves nothing behind.
 func (s *runSink) close() error {
 	if s.client != nil {

@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"fencepost/core/sink"
+	httpsink "fencepost/core/sink/http"
 	"fencepost/core/sink/http/httpsinkd"
 	"fencepost/core/sink/sinktest"
 	"fencepost/harness/osproc"
@@ -58,7 +60,7 @@ func started(t *testing.T, k Kind, unfenced bool) (*osproc.Service, Client) {
 			t.Errorf("left behind: %s, process %d", s.Dir, s.PID())
 		}
 	})
-	c, err := k.Open(t.Context(), Place{Addr: s.Addr(), Secret: s.Secret, Timeout: 2 * time.Second})
+	c, err := k.Open(t.Context(), Place{Addr: s.Addr(), Secret: s.Secret, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +132,51 @@ func TestUnfenced(t *testing.T) {
 				t.Errorf("%+v, %v", st, err)
 			}
 		})
+	}
+}
+
+// What a program of a user's own sends past the rules is taken whatever its token, and once;
+// without the headers of an effect it is not.
+func TestUnchecked(t *testing.T) {
+	t.Parallel()
+	k, err := Find(HTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, c := started(t, k, true)
+	if _, err := c.Raise(t.Context(), "r", "l", 5); err != nil {
+		t.Fatal(err)
+	}
+	send := func(token, key string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.Addr()+"/lab/effects", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, v := range map[string]string{httpsink.HeaderResource: "r", httpsink.HeaderIssuer: "l", httpsink.HeaderToken: token, httpsink.HeaderKey: key, httpsink.HeaderValue: "7"} {
+			req.Header.Set(name, v)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode, resp.Header.Get(httpsink.HeaderResult)
+	}
+	for _, x := range []struct {
+		token, key, result string
+		status             int
+	}{{"2", "late", "applied", 200}, {"2", "late", "duplicate", 200}, {"", "late", "invalid", 400}, {"2", "", "invalid", 400}} {
+		if status, result := send(x.token, x.key); status != x.status || result != x.result {
+			t.Errorf("%+v: %d %s", x, status, result)
+		}
+	}
+	if l, err := c.Ledger(t.Context(), "r"); err != nil || len(l) != 2 || l[1].Token != 2 || l[1].Value != 7 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	all, err := c.(remote).Resources(t.Context())
+	if err != nil || !slices.Equal(all, []string{"r"}) {
+		t.Errorf("%v, %v", all, err)
 	}
 }
 

@@ -128,6 +128,15 @@ func (r *Rows) key(name string) (*keyRow, error) {
 	return k, decode(r.name+": its key "+name, b, k)
 }
 
+// Applied is the token with which a key was accepted, 0 if it was not.
+func (r *Rows) Applied(key string) (int64, error) {
+	k, err := r.key(key)
+	if k == nil {
+		return 0, err
+	}
+	return k.Token, err
+}
+
 // ledger is all entries in order.
 func (r *Rows) ledger() ([]sink.Entry, error) {
 	if r.bucket == nil {

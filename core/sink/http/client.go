@@ -10,9 +10,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"fencepost/core/clock"
@@ -47,6 +49,7 @@ type Sink struct {
 	timeout time.Duration
 	header  http.Header
 	http    *http.Client
+	traced  bool // the transport tells when a request gets a connection
 	close   func()
 }
 
@@ -65,7 +68,7 @@ func New(base string, o Options) (*Sink, error) {
 	}
 	if o.Transport == nil {
 		t := &http.Transport{DialContext: (&net.Dialer{Timeout: s.timeout}).DialContext, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute}
-		o.Transport, s.close = t, t.CloseIdleConnections
+		o.Transport, s.close, s.traced = t, t.CloseIdleConnections, true
 	}
 	s.http = &http.Client{
 		Transport: o.Transport,
@@ -211,7 +214,7 @@ func (s *Sink) settle(ctx context.Context, c *call, read func(*http.Response, []
 			return e
 		}
 		start := time.Now()
-		resp, body, err := s.send(ctx, c)
+		resp, body, sent, err := s.send(ctx, c)
 		if err == nil {
 			err = read(resp, body)
 		}
@@ -226,7 +229,7 @@ func (s *Sink) settle(ctx context.Context, c *call, read func(*http.Response, []
 			return e
 		}
 		last = err
-		if !notSent(err) {
+		if sent {
 			c.uncertain++
 		}
 		if time.Since(start) < s.timeout {
@@ -236,13 +239,16 @@ func (s *Sink) settle(ctx context.Context, c *call, read func(*http.Response, []
 	}
 }
 
-// send sends one copy and reads its answer, the whole of it.
-func (s *Sink) send(ctx context.Context, c *call) (*http.Response, []byte, error) {
+// send sends one copy and reads its answer, the whole of it. Without a connection, sent is
+// false: nothing has left this process.
+func (s *Sink) send(ctx context.Context, c *call) (resp *http.Response, body []byte, sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, c.method, s.base+c.path+c.query, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	for _, h := range []http.Header{s.header, c.header} {
 		for name, v := range h {
@@ -254,14 +260,14 @@ func (s *Sink) send(ctx context.Context, c *call) (*http.Response, []byte, error
 		// with an idempotency key of itself if it can.
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
 	}
-	resp, err := s.http.Do(req)
+	resp, err = s.http.Do(req)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, connected.Load() || !s.traced && !neverDialled(err), err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err == nil && len(body) > maxAnswer {
 		err = fmt.Errorf("an answer of more than %d bytes", maxAnswer)
 	}
-	return resp, body, err
+	return resp, body, true, err
 }

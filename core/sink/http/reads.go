@@ -15,8 +15,8 @@ import (
 // maxAnswer bounds an answer: a payload as base64, or a page of the ledger.
 const maxAnswer = 4 << 20
 
-// notSent: no connection was made, so nothing left this process.
-func notSent(err error) bool {
+// neverDialled: no connection was made, by what a transport says that tells no more.
+func neverDialled(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }

@@ -1,7 +1,7 @@
 // Package lab is the HTTP sink with a back door: the reference service's handler, and beside
-// it what known-broken variants need to write past its rules. It is served by
-// bin/httpsinkd-lab, which only runs of such systems are given; the reference service has
-// nothing of it.
+// it what known-broken variants, and programs of users' own that want to see their run turn
+// red, need to write past its rules. It is served by bin/httpsinkd-lab, which only runs of
+// such systems are given; the reference service has nothing of it.
 package lab
 
 import (
@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 
 	"fencepost/core/sink"
 	boltsink "fencepost/core/sink/bolt"
@@ -21,8 +22,11 @@ import (
 )
 
 const (
-	pathWrite = "/lab/write"
-	pathEmpty = "/lab/empty"
+	pathWrite     = "/lab/write"
+	pathEmpty     = "/lab/empty"
+	pathResources = "/lab/resources"
+	// pathEffects takes what httpsink.PathEffects takes, whatever its token.
+	pathEffects = "/lab/effects"
 )
 
 // write is an effect that is accepted if the ledger has Seq entries.
@@ -65,7 +69,55 @@ func Handler(s *boltsink.Sink) http.Handler {
 	mux.HandleFunc("POST "+pathEmpty, func(w http.ResponseWriter, req *http.Request) {
 		serve(w, req, func(_ context.Context, in write) (written, error) { return written{}, s.Remove(in.Resource) })
 	})
+	mux.HandleFunc("POST "+pathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req) })
+	mux.HandleFunc("GET "+pathResources, func(w http.ResponseWriter, _ *http.Request) {
+		all, err := s.Resources()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(append([]string{}, all...))
+	})
 	return mux
+}
+
+// unchecked accepts an effect whatever its token, as a service does that knows nothing of
+// fencing. That the identical request comes again it does see.
+func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request) {
+	h := req.Header
+	resource, issuer, e := h.Get(httpsink.HeaderResource), h.Get(httpsink.HeaderIssuer), sink.Effect{Key: h.Get(httpsink.HeaderKey)}
+	token, err := strconv.ParseInt(h.Get(httpsink.HeaderToken), 10, 64)
+	if err == nil {
+		e.Value, err = strconv.ParseInt(h.Get(httpsink.HeaderValue), 10, 64)
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, req.Body) // all of it, or nothing is done
+	}
+	if err != nil || resource == "" || issuer == "" || e.Key == "" || token < 1 {
+		w.Header().Set(httpsink.HeaderResult, "invalid")
+		http.Error(w, fmt.Sprintf("all headers of an effect are needed: %v", err), http.StatusBadRequest)
+		return
+	}
+	result, seen, seq := sink.Applied, int64(0), int64(0)
+	err = s.Update(req.Context(), resource, func(r *boltsink.Rows) error {
+		if err := r.Bind(issuer); err != nil {
+			return err
+		}
+		first, err := r.Applied(e.Key)
+		if result = sink.Duplicate; err == nil && first == 0 {
+			result, err = sink.Applied, r.Accept(token, e)
+		}
+		seen, seq = r.Highest, r.Seq
+		return err
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set(httpsink.HeaderResult, result.String())
+	w.Header().Set(httpsink.HeaderSeen, strconv.FormatInt(seen, 10))
+	w.Header().Set(httpsink.HeaderSeq, strconv.FormatInt(seq, 10))
+	_, _ = io.WriteString(w, "{}")
 }
 
 func serve(w http.ResponseWriter, req *http.Request, do func(context.Context, write) (written, error)) {
@@ -114,6 +166,15 @@ func (d *Door) Empty(ctx context.Context, resource string) error {
 	return err
 }
 
+// Resources are the names of those that were ever called, in order.
+func (d *Door) Resources(ctx context.Context) (all []string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.base+pathResources, nil)
+	if err != nil {
+		return nil, err
+	}
+	return all, d.do(req, &all)
+}
+
 func (d *Door) post(ctx context.Context, path string, in write) (out written, err error) {
 	defer func() {
 		if err != nil {
@@ -128,19 +189,23 @@ func (d *Door) post(ctx context.Context, path string, in write) (out written, er
 	if err != nil {
 		return out, err
 	}
+	return out, d.do(req, &out)
+}
+
+func (d *Door) do(req *http.Request, into any) error {
 	resp, err := d.http.Do(req)
 	if err != nil {
-		return out, err
+		return err
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	switch {
 	case err != nil:
-		return out, err
+		return err
 	case resp.StatusCode == http.StatusNotFound:
-		return out, errors.New("this sink has no back door: it is the reference service, not bin/httpsinkd-lab")
+		return errors.New("this sink has no back door: it is the reference service, not bin/httpsinkd-lab")
 	case resp.StatusCode != http.StatusOK:
-		return out, fmt.Errorf("%s: %s", resp.Status, answer)
+		return fmt.Errorf("%s: %s", resp.Status, answer)
 	}
-	return out, json.Unmarshal(answer, &out)
+	return json.Unmarshal(answer, into)
 }
