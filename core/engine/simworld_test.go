@@ -207,7 +207,7 @@ func (w *world) faultPhase() {
 	<-ctx.Done()
 	stop()
 	wg.Wait()
-	time.Sleep(1) // all that ends now has ended: healing at the same instant would not replay
+	time.Sleep(time.Nanosecond) // all that ends now has ended: healing at the same instant would not replay
 }
 
 func (w *world) at(n int) *process {

@@ -166,7 +166,7 @@ func TestCrashAndCut(t *testing.T) {
 			_, err := p.CAS(t.Context(), "r", nil, store.Version{Fence: 1, Attempt: "a", Holder: "h", TTL: time.Second}, 0)
 			done <- err
 		}()
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		p.Crash()
 		if err := <-done; store.OutcomeOf(err) != store.Unknown {
 			t.Errorf("CAS of a crashed process: %v", err)
