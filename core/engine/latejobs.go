@@ -8,7 +8,7 @@ import (
 )
 
 // LateJob is a job that was due a while ago by its owner's wall clock, or has waited for a
-// while by its monotonic one.
+// while by its monotonic one. The time for which its shard was paused does not count.
 type LateJob struct {
 	Shard store.ShardID
 	Job   job.ID
@@ -37,7 +37,7 @@ func (m *machine) lateWaiting(now moment) {
 	for w.watched && len(w.ripened) > 0 {
 		e, at := w.ripened[0].e, w.ripened[0].at
 		if w.isReady(e) {
-			by := max(now.wall-e.due, now.mono-at) // the wall clock may have been set back
+			by := max(now.wall-e.due-held(m.head.Pause, e.due), now.mono-at) // the wall clock may have been set back
 			if by <= m.cfg.lateAfter {
 				return
 			}
@@ -60,7 +60,7 @@ func (o *owner) lateStart(i *intent, run job.Run) {
 	e := i.e
 	told := e.toldLate
 	e.toldLate = false // another attempt may be late again
-	by := o.moment().wall - run.Due
+	by := o.moment().wall - run.Due - held(o.m.head.Pause, run.Due)
 	if o.e.o.LateJob == nil || told || by <= millis(o.e.o.LateAfter) {
 		return
 	}

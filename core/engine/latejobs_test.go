@@ -137,3 +137,38 @@ func TestLateWhenAClockIsSetBack(t *testing.T) {
 		r.end(t)
 	})
 }
+
+// TestPausedIsNotLate: jobs that wait in a paused shard are not late; those that wait
+// when it goes on are, if they have to wait for long then.
+func TestPausedIsNotLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told lateJobs
+		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error {
+			time.Sleep(20 * time.Second)
+			return nil
+		}, func(o *engine.Options) { o.LateJob, o.LateAfter = told.tell, 5*time.Second })
+		pause := func(on bool) {
+			if _, err := r.eng.SetPaused(t.Context(), shard0, on); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pause(true)
+		for _, key := range []string{"a", "b", "c"} { // two slots
+			if _, err := r.eng.Enqueue(t.Context(), aJob(key)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		pause(false)
+		time.Sleep(4 * time.Second)
+		if got := told.take(); len(got) != 0 {
+			t.Errorf("4 s after the pause: %v", got)
+		}
+		time.Sleep(4 * time.Second)
+		if got := told.take(); len(got) != 1 || got[0][1:] != "/1 waiting true" {
+			t.Errorf("8 s after the pause: %v", got)
+		}
+		r.end(t)
+	})
+}

@@ -71,7 +71,9 @@ func (m *machine) paused() {
 			m.forget(e.job.ID)
 		}
 	}
+	watched := m.waiting.watched
 	m.waiting = newWaiting()
+	m.waiting.watched = watched
 	m.window.rewind(m.head.LowPending)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -27,7 +28,7 @@ var _ sink.Sink = (*Sink)(nil)
 // has it.
 func Open(path string) (*Sink, error) {
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout})
-	if errors.Is(err, bolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		err = errors.New("another process has it open")
 	}
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *Sink) decide(ctx context.Context, op, resource string, decide func(r *R
 		return nil
 	}
 	e := &store.Error{Op: op, Outcome: store.Unknown, Cause: err}
-	if is := (*sink.IssuerError)(nil); errors.As(err, &is) || errors.As(err, new(*refusal)) || errors.Is(err, bolt.ErrDatabaseNotOpen) {
+	if is := (*sink.IssuerError)(nil); errors.As(err, &is) || errors.As(err, new(*refusal)) || errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 		e.Outcome = store.Fail // before anything was written
 	}
 	return e
@@ -219,7 +220,7 @@ func (s *Sink) Update(ctx context.Context, resource string, change func(r *Rows)
 // Remove removes a resource, ledger and all, and so what keeps stale tokens out.
 func (s *Sink) Remove(resource string) error {
 	return s.db.Update(func(tx *bolt.Tx) error {
-		if err := tx.DeleteBucket([]byte(resource)); err != nil && !errors.Is(err, bolt.ErrBucketNotFound) {
+		if err := tx.DeleteBucket([]byte(resource)); err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {
 			return err
 		}
 		return nil

@@ -128,6 +128,9 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		if spec.Drill != "" && names == "all" {
 			override = scenario.Overrides{} // they are meant for the others
 		}
+		if j := spec.Workload.Jobs; names == "all" && j != nil && j.Orders != nil {
+			override.Sink = "" // theirs is the only one that will do
+		}
 		if err := spec.Apply(override); err != nil {
 			return nil, usageError(fmt.Errorf("%s: %w", spec.Name, err))
 		}
