@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,10 +22,13 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New()
+		var mu sync.Mutex
 		var ended []string
 		var late []int64
 		handle := func(_ context.Context, k *worker.Task) error {
 			time.Sleep(5 * time.Second)
+			mu.Lock()
+			defer mu.Unlock()
 			ended = append(ended, k.Run.Job.Key)
 			return nil
 		}
@@ -32,6 +36,8 @@ func TestPause(t *testing.T) {
 			o.PageSize, o.MaxPending, o.MaxPendingBytes = 7, 20, 1<<20
 			o.Observer = engine.Watch(nil, func(s engine.Step) {
 				if s.Kind == engine.StepStart {
+					mu.Lock()
+					defer mu.Unlock()
 					late = append(late, time.Now().UnixMilli()-s.Due-s.Held)
 				}
 			})
