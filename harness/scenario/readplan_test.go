@@ -35,6 +35,9 @@ func TestPlanRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := Overrides{Contention: rapid.SampledFrom([]string{Low, Medium, High}).Draw(t, "contention"), Clients: rapid.IntRange(0, 9).Draw(t, "clients"), Sink: rapid.SampledFrom([]string{"", sinks.Cassandra, sinks.HTTP}).Draw(t, "sink")}
+		if j := spec.Workload.Jobs; j != nil && j.Orders != nil {
+			o.Sink = spec.Workload.Sink // no other can change the shop's tables
+		}
 		if spec.Drill != "" {
 			o = Overrides{}
 		} else if rapid.Bool().Draw(t, "thresholds") {
