@@ -62,6 +62,7 @@ func TestConnectionString(t *testing.T) {
 	w.must(errors.Join(err, conf.Close()))
 	w.must(w.server.Kill())
 	w.must(w.server.Start(w.ctx()))
+	w.direct.Reset() // its connections were to the server that was killed
 	w.exec(`CREATE SCHEMA bare`)
 	good := ConnString(w.server.Addr(), w.server.Secret)
 	tls := strings.Replace(good, "sslmode=disable", "sslmode=verify-full&sslrootcert="+cert, 1)
