@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -68,12 +67,14 @@ func (s *Scheduler) SetPaused(ctx context.Context, queue string, on bool) (dupli
 const pausesAtOnce = 8
 
 func (s *Scheduler) setShardPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error) {
-	duplicate, err = s.engine.SetPaused(ctx, id, on)
-	if !errors.Is(err, engine.ErrNotOwner) {
-		return duplicate, err
-	}
-	if addr := s.engine.OwnerAddr(id); addr != "" {
-		return s.client.SetPaused(ctx, addr, id, on)
-	}
-	return false, err
+	rec, err := s.byOwner(ctx, func() string { return s.engine.OwnerAddr(id) },
+		func() (engine.Receipt, error) {
+			duplicate, err := s.engine.SetPaused(ctx, id, on)
+			return engine.Receipt{Duplicate: duplicate}, err
+		},
+		func(addr string) (engine.Receipt, error) {
+			duplicate, err := s.client.SetPaused(ctx, addr, id, on)
+			return engine.Receipt{Duplicate: duplicate}, err
+		})
+	return rec.Duplicate, err
 }

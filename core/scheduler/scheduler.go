@@ -188,52 +188,63 @@ func (s *Scheduler) Submit(ctx context.Context, j job.Job) (engine.Receipt, erro
 }
 
 // Schedule carries a command on a schedule out, here or by the process that owns the
-// schedule's shard; see engine.Engine.Schedule. It fails if none is known to.
+// schedule's shard; see engine.Engine.Schedule. While none is known to, it waits, for 3 s
+// at most.
 func (s *Scheduler) Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error) {
-	rec, err := s.engine.Schedule(ctx, c)
-	if addr := s.elsewhere(err, func() string { return s.engine.OwnerOfSchedule(c) }); addr != "" {
-		return s.client.Schedule(ctx, addr, c)
-	}
-	return rec, err
+	return s.byOwner(ctx, func() string { return s.engine.OwnerOfSchedule(c) },
+		func() (engine.Receipt, error) { return s.engine.Schedule(ctx, c) },
+		func(addr string) (engine.Receipt, error) { return s.client.Schedule(ctx, addr, c) })
 }
 
 // Cancel ends a job as cancelled, here or by the process that owns its shard; see
-// engine.Engine.Cancel. It fails if none is known to.
+// engine.Engine.Cancel. It waits as Schedule does.
 func (s *Scheduler) Cancel(ctx context.Context, queue string, id job.ID) error {
-	err := s.engine.Cancel(ctx, queue, id)
-	if addr := s.elsewhere(err, func() string { return s.ownerOf(queue, id) }); addr != "" {
-		return s.client.Cancel(ctx, addr, queue, id)
-	}
+	_, err := s.byOwner(ctx, func() string { return s.ownerOf(queue, id) },
+		func() (engine.Receipt, error) { return engine.Receipt{}, s.engine.Cancel(ctx, queue, id) },
+		func(addr string) (engine.Receipt, error) {
+			return engine.Receipt{}, s.client.Cancel(ctx, addr, queue, id)
+		})
 	return err
 }
 
 // Redrive makes a job in the dead letter queue pending again, here or by the process
-// that owns its shard; see engine.Engine.Redrive. It fails if none is known to.
+// that owns its shard; see engine.Engine.Redrive. It waits as Schedule does.
 func (s *Scheduler) Redrive(ctx context.Context, queue string, id job.ID) error {
-	err := s.engine.Redrive(ctx, queue, id)
-	if addr := s.elsewhere(err, func() string { return s.ownerOf(queue, id) }); addr != "" {
-		return s.client.Redrive(ctx, addr, queue, id)
-	}
+	_, err := s.byOwner(ctx, func() string { return s.ownerOf(queue, id) },
+		func() (engine.Receipt, error) { return engine.Receipt{}, s.engine.Redrive(ctx, queue, id) },
+		func(addr string) (engine.Receipt, error) {
+			return engine.Receipt{}, s.client.Redrive(ctx, addr, queue, id)
+		})
 	return err
 }
 
 // Hasten makes a pending job due at once, here or by the process that owns its shard;
-// see engine.Engine.Hasten. It fails if none is known to.
+// see engine.Engine.Hasten. It waits as Schedule does.
 func (s *Scheduler) Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error) {
-	rec, err := s.engine.Hasten(ctx, queue, id)
-	if addr := s.elsewhere(err, func() string { return s.ownerOf(queue, id) }); addr != "" {
-		return s.client.Hasten(ctx, addr, queue, id)
-	}
-	return rec, err
+	return s.byOwner(ctx, func() string { return s.ownerOf(queue, id) },
+		func() (engine.Receipt, error) { return s.engine.Hasten(ctx, queue, id) },
+		func(addr string) (engine.Receipt, error) { return s.client.Hasten(ctx, addr, queue, id) })
 }
 
-// elsewhere is where to ask for what this process did not do as it does not own the
-// shard; "" for nowhere.
-func (s *Scheduler) elsewhere(err error, owner func() string) string {
-	if !errors.Is(err, engine.ErrNotOwner) {
-		return ""
+// ownerWait is for how long a command waits until its shard has an owner that this process
+// knows: owners are seen by looks, which come some time after a start or a takeover.
+const ownerWait = 3 * time.Second
+
+// byOwner has a command carried out here, or else there, by the owner at an address.
+func (s *Scheduler) byOwner(ctx context.Context, owner func() string, here func() (engine.Receipt, error), there func(addr string) (engine.Receipt, error)) (engine.Receipt, error) {
+	until := s.clock.Now() + ownerWait
+	for {
+		rec, err := here()
+		if errors.Is(err, engine.ErrNotOwner) {
+			if addr := owner(); addr != "" {
+				rec, err = there(addr)
+			}
+		}
+		nobody := errors.Is(err, engine.ErrNotOwner) && store.OutcomeOf(err) == store.Fail
+		if !nobody || s.clock.Now() >= until || s.clock.Sleep(ctx, s.pause) != nil {
+			return rec, err
+		}
 	}
-	return owner()
 }
 
 func (s *Scheduler) ownerOf(queue string, id job.ID) string {

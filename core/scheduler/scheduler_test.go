@@ -376,3 +376,17 @@ func TestPauseByWhoever(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandsWaitForAnOwner: a command that comes before any owner is known, as when its
+// process has just started, waits for one instead of being refused.
+func TestCommandsWaitForAnOwner(t *testing.T) {
+	t.Parallel()
+	p := start(t, sim.New(), "a", 0, nil)
+	if err := p.Cancel(t.Context(), "q", job.KeyedID("q", "nobody's", shards)); !errors.Is(err, engine.ErrUnknownJob) {
+		t.Errorf("cancel: %v", err)
+	}
+	p.stop()
+	if err := <-p.end; err != nil {
+		t.Error(err)
+	}
+}
