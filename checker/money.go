@@ -19,12 +19,12 @@ func checkMoney(_ context.Context, a *analysis, p *Property) {
 	for _, o := range a.orders.sorted() {
 		p.Checked++
 		a.checkOrder(o, p)
-		if c := o.acknowledged(); c != nil && !orderEnded(o.state()) {
+		if c := o.acknowledged(); (c != nil || o.row != nil) && !orderEnded(o.state()) {
 			if !drained {
 				open++
 				continue
 			}
-			p.add(o.id, append(both(c), o.row), "order %s was accepted and has not come to an end: it is %s", o.id, stateText(o.state()))
+			p.add(o.id, append(both(c), o.row), "order %s was taken and has not come to an end: it is %s", o.id, stateText(o.state()))
 		}
 	}
 	n := a.count().Orders

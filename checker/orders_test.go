@@ -11,6 +11,7 @@ import (
 // shopStory is a run of a shop with one item and four orders: two are shipped, one is
 // cancelled and one rejected. Times are in ms.
 type shopStory struct {
+	lost  string // whose placing was never answered
 	asked []history.Order
 	books []history.Book
 	drain bool
@@ -60,8 +61,12 @@ func (y *shopStory) tell() *history.History {
 	h.expect(history.Expect{DrainBoundMS: 1000})
 	for i := range y.asked {
 		o := &y.asked[i]
+		outcome, result := history.OK, resultApplied
+		if o.ID == y.lost {
+			outcome, result = history.Unknown, ""
+		}
 		job := &history.Job{Queue: "q", Shard: storyShard, Kind: history.OrderReserve, Resource: "job/q/0-" + o.ID, MaxAttempts: 5, Order: o}
-		h.op(int64(10+i), int64(20+i), "w1.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: "0-" + o.ID, Job: job}, history.Event{Result: resultApplied})
+		h.op(int64(10+i), int64(20+i), "w1.1/e1", outcome, history.Event{Op: history.OpEnqueue, Key: "0-" + o.ID, Job: job}, history.Event{Result: result})
 	}
 	if y.more != nil {
 		y.more(h)
@@ -97,7 +102,12 @@ func TestShop(t *testing.T) {
 		"shipped twice":            {func(y *shopStory) { y.add(history.Book{Table: history.BookShipment, Order: "a"}) }, "P16", "was shipped 2 times"},
 		"shipped though cancelled": {func(y *shopStory) { y.add(history.Book{Table: history.BookShipment, Order: "c"}) }, "P16", "was shipped, but it is cancelled"},
 		"counts as shipped":        {func(y *shopStory) { y.drop(history.BookShipment, "a") }, "P16", "counts as shipped, but never was"},
-		"accepted and lost":        {func(y *shopStory) { y.drop(history.BookOrder, "d") }, "P16", "order d was accepted and has not come to an end: it is in no table"},
+		"accepted and lost":        {func(y *shopStory) { y.drop(history.BookOrder, "d") }, "P16", "order d was taken and has not come to an end: it is in no table"},
+		"taken and left": {func(y *shopStory) {
+			y.find(history.BookOrder, "d").State = history.OrderPaid
+			y.lost = "d"
+		}, "P16", "order d was taken and has not come to an end: it is paid"},
+		"of another item":          {func(y *shopStory) { y.books[3].Item = "coffee" }, "P17", "and has taken of coffee"},
 		"accepted and left":        {func(y *shopStory) { y.find(history.BookOrder, "d").State = history.OrderReserved }, "P16", "it is reserved"},
 		"a lost update":            {func(y *shopStory) { y.books[4].Version, y.books[4].Quantity = 3, 5 }, "P17", "version 3 was written twice, for order c and for order b"},
 		"a change that is missing": {func(y *shopStory) { y.books = slices.Delete(y.books, 2, 3) }, "P17", "version 3 follows version 1"},

@@ -75,6 +75,11 @@ func (a *analysis) checkTaken(o *orderLog, p *Property) {
 	case history.OrderReserved, history.OrderPaid, history.OrderShipped:
 		want = o.row.Book.Quantity
 	}
+	for _, m := range o.moves {
+		if o.row != nil && m.Book.Item != o.row.Book.Item {
+			p.add(o.id, []*history.Event{m, o.row}, "order %s is of %s, and has taken of %s", o.id, o.row.Book.Item, m.Book.Item)
+		}
+	}
 	if got := -sumOf(o.moves); got != want {
 		events := slices.Concat(both(a.acts(o.id, history.OrderReserve)...), both(a.acts(o.id, history.OrderPay)...), o.moves, []*history.Event{o.row})
 		p.add(o.id, events, "order %s is %s and has taken %d from the stock, not %d", o.id, stateText(o.state()), got, want)

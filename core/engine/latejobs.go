@@ -36,7 +36,7 @@ func (m *machine) lateWaiting(now moment) {
 	w := &m.waiting
 	for w.watched && len(w.ripened) > 0 {
 		e, at := w.ripened[0].e, w.ripened[0].at
-		if w.isReady(e) {
+		if w.waits(w.ripened[0]) {
 			by := max(now.wall-e.due-held(m.head.Pause, e.due), now.mono-at) // the wall clock may have been set back
 			if by <= m.cfg.lateAfter {
 				return

@@ -3,6 +3,7 @@ package engine
 import (
 	"container/heap"
 	"math"
+	"slices"
 )
 
 // entryHeap orders entries; each knows its place, so that it can be removed.
@@ -41,11 +42,16 @@ type waiting struct {
 	watched bool
 }
 
-// ripened is an entry that became due at an instant of the monotonic clock.
+// ripened is an entry that became due, for its next attempt, at an instant of the
+// monotonic clock.
 type ripened struct {
-	e  *entry
-	at int64
+	e       *entry
+	at      int64
+	attempt int
 }
+
+// waits reports whether the entry has not been claimed since.
+func (w *waiting) waits(r ripened) bool { return w.isReady(r.e) && r.e.attempt == r.attempt }
 
 func newWaiting() waiting {
 	by := func(at func(*entry) int64) entryHeap {
@@ -83,7 +89,10 @@ func (w *waiting) due(now moment) int {
 		e.own = 0
 		heap.Push(&w.ready, e)
 		if w.watched {
-			w.ripened = append(w.ripened, ripened{e, now.mono})
+			w.ripened = append(w.ripened, ripened{e, now.mono, e.attempt})
+			if len(w.ripened) > 64+2*len(w.ready.list) { // behind one that is in no hurry
+				w.ripened = slices.DeleteFunc(w.ripened, func(r ripened) bool { return !w.waits(r) })
+			}
 		}
 	}
 	return len(w.ready.list)

@@ -33,7 +33,7 @@ func TestBrowser(t *testing.T) {
 			peer(t, w, b)
 			w.owners = []string{a.Name(), b.Name(), "", b.Name(), "s3.00000000", a.Name(), a.Name(), b.Name()}
 			w.states = map[job.State]int{job.Pending: 12, job.DLQ: 1}
-			srv, _ := serve(t, w, Options{Recorder: a, Secret: "0123456789abcdef"})
+			srv, _ := serve(t, w, Options{Recorder: a, Secret: "0123456789abcdef"}, 0)
 			p := pagetest.Open(t, srv.URL+"/", screen, srv.URL+"/")
 			p.Until(`document.getElementById('connection').textContent === 'Live' && document.getElementById('n-unowned').textContent === '1 of 8'`)
 			for n := range 40 {

@@ -110,6 +110,9 @@ func (p *Page) asset(w http.ResponseWriter, file string) {
 	_, _ = w.Write(text) // the browser is gone
 }
 
+// sendTimeout bounds the sending of one event.
+const sendTimeout = 5 * time.Second
+
 // events streams views as server-sent events, each the whole of it.
 func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
@@ -122,6 +125,10 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
 	send := func(text string) bool {
+		// A reader that reads no more must not keep a stop waiting, or the readings going on.
+		if rc.SetWriteDeadline(time.Now().Add(sendTimeout)) != nil {
+			return false
+		}
 		_, err := w.Write([]byte(text))
 		return err == nil && rc.Flush() == nil
 	}

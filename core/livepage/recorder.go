@@ -139,7 +139,7 @@ func (r *Recorder) Step(s engine.Step) {
 	k := runKey{s.Shard, s.Run}
 	switch s.Kind {
 	case engine.StepStart:
-		late := max(0, now.UnixMilli()-s.Due)
+		late := max(0, now.UnixMilli()-s.Due-s.Held)
 		r.process.Running++
 		r.begun[k] = &begun{Run: Run{Job: s.Job, Queue: s.Shard.Queue, Attempt: s.Attempt, Ended: now.UnixMilli(), Late: late, By: r.process.Name}}
 		r.count(now, Second{Started: 1, Late: late})

@@ -113,7 +113,8 @@ func (t *Task) ApplyBy(ctx context.Context, e sink.Effect, accept Accept) (sink.
 		return sink.Answer{}, fmt.Errorf("%w (%s)", ErrUnsettled, t.unsettled)
 	}
 	a, err := accept(ctx, t.Resource(), t.issuer, t.Token(), e)
-	if err != nil && sink.OutcomeOf(a, err) == store.Unknown {
+	// That a resend failed says nothing about the first copy, which may still be under way.
+	if err != nil && (t.unsettled != "" || sink.OutcomeOf(a, err) == store.Unknown) {
 		t.unsettled = e.Key
 		return a, err
 	}

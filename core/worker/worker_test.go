@@ -250,3 +250,47 @@ func TestAnUnsettledEffectStopsTheRest(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// absent is a sink that cannot be reached while it is away.
+type absent struct {
+	sink.Sink
+	away bool
+}
+
+func (s *absent) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	if s.away {
+		return sink.Answer{}, &store.Error{Op: "accept", Outcome: store.Fail, Cause: errors.New("connection refused")}
+	}
+	return s.Sink.Accept(ctx, resource, issuer, token, e)
+}
+
+// TestAFailedResendSettlesNothing: the first copy of the effect may still be under way.
+func TestAFailedResendSettlesNothing(t *testing.T) {
+	t.Parallel()
+	s := &absent{Sink: &forgetful{Sink: sinktest.NewMemory()}}
+	err := task(t, s, 5, func(ctx context.Context, k *worker.Task) error {
+		if _, err := k.Open(ctx); err != nil {
+			return err
+		}
+		a, b := sink.Effect{Key: "a", Intent: "a"}, sink.Effect{Key: "b", Intent: "b"}
+		if _, err := k.Apply(ctx, a); store.OutcomeOf(err) != store.Unknown {
+			t.Errorf("the lost answer: %v", err)
+		}
+		s.away = true
+		if _, err := k.Apply(ctx, a); store.OutcomeOf(err) != store.Fail {
+			t.Errorf("the resend: %v", err)
+		}
+		s.away = false
+		if _, err := k.Apply(ctx, b); !errors.Is(err, worker.ErrUnsettled) {
+			t.Errorf("another effect: %v", err)
+		}
+		if got, err := k.Apply(ctx, a); err != nil || got.Result != sink.Duplicate {
+			t.Errorf("the same again: %v, %v", got, err)
+		}
+		_, err := k.Apply(ctx, b)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

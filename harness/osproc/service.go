@@ -230,6 +230,9 @@ func (p *Service) Close() error {
 	if sig == 0 {
 		sig = syscall.SIGTERM
 	}
+	if p.State() == "T" {
+		sig = syscall.SIGKILL // it cannot hear another one
+	}
 	err := p.end(sig, endTimeout)
 	if err != nil {
 		err = errors.Join(err, p.Kill())

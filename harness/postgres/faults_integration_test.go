@@ -25,7 +25,7 @@ const issuer = "lock-a"
 
 // timeout is of a try, and so of what a lost client leaves on the server: long, since a
 // COMMIT that a busy machine does not get to send in time is no COMMIT.
-const timeout = 2 * time.Second
+const timeout = 4 * time.Second
 
 // world is a server with tables, and a sink behind a link to it.
 type world struct {

@@ -46,6 +46,7 @@ func openPostgres(ctx context.Context, at Place) (Client, error) {
 		return nil, err
 	}
 	cfg.MaxConns = connections
+	postgressink.BoundConnects(cfg, at.Timeout)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, err

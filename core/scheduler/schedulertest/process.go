@@ -73,6 +73,9 @@ func (h *Harness) start() *process {
 	run, p.stop = context.WithCancel(context.Background())
 	h.mu.Lock()
 	h.live = p
+	if h.over { // a crash at the end of the test
+		p.stop()
+	}
 	h.mu.Unlock()
 	h.running.Go(func() {
 		if life > 1 {

@@ -12,8 +12,9 @@ import (
 	"fencepost/core/store"
 )
 
-// ledgerPage is how many entries a page of the ledger has.
-const ledgerPage = 5000
+// ledgerPage is how many entries a page of the ledger has: with the longest names, each
+// byte of them written as six, it stays below maxAnswer.
+const ledgerPage = 600
 
 // Handler enforces the contract in front of a sink. It answers a request when the sink has
 // decided it, and what the sink stored then is what it acknowledges: a durable sink makes a

@@ -333,7 +333,7 @@ func TestLedgerPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l, err := client(t, serve(t, httpsink.Handler(m)), 0).Ledger(t.Context(), "r")
+	l, err := client(t, serve(t, httpsink.Handler(m)), patience).Ledger(t.Context(), "r")
 	if err != nil || len(l) != n || l[n-1].Token != n {
 		t.Errorf("%d entries, %v", len(l), err)
 	}

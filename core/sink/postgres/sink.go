@@ -60,7 +60,15 @@ func New(pool *pgxpool.Pool, o Options) *Sink {
 // What is wrong is told at once: the login, the database, missing or foreign tables
 // (*[SchemaError]).
 func Open(ctx context.Context, conn string, o Options) (*Sink, error) {
-	pool, err := pgxpool.New(ctx, conn)
+	cfg, err := pgxpool.ParseConfig(conn)
+	if err != nil {
+		return nil, fmt.Errorf("sink: %w", err)
+	}
+	if o.RequestTimeout <= 0 {
+		o.RequestTimeout = DefaultRequestTimeout
+	}
+	BoundConnects(cfg, o.RequestTimeout)
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("sink: %w", err)
 	}
@@ -71,6 +79,15 @@ func Open(ctx context.Context, conn string, o Options) (*Sink, error) {
 	s := New(pool, o)
 	s.own = true
 	return s, nil
+}
+
+// BoundConnects gives up connecting after d if the connection string does not say when
+// (connect_timeout): pgx's two minutes keep a connection's place in the pool for as long
+// after a partition. For pools that New is given.
+func BoundConnects(cfg *pgxpool.Config, d time.Duration) {
+	if cfg.ConnConfig.ConnectTimeout == 0 || cfg.ConnConfig.ConnectTimeout == 2*time.Minute {
+		cfg.ConnConfig.ConnectTimeout = d
+	}
 }
 
 // Close closes the connections of a sink that Open made, after the calls that are
@@ -199,11 +216,16 @@ func (s *Sink) once(ctx context.Context, do work) (out store.Outcome, err error)
 		return store.Fail, err
 	}
 	change, err := do(ctx, tx)
-	if err != nil || !change {
-		// Without a change the answer rests on committed rows under the lock.
+	if err != nil {
 		return store.Fail, err
 	}
+	// Without a change too: the answer rests on rows that may be committed here and not
+	// yet on a synchronous standby. The lock has given this transaction an id, so that its
+	// COMMIT waits for the standby behind theirs.
 	err = tx.Commit(ctx)
+	if err != nil && !change {
+		return store.Fail, err
+	}
 	return commitOutcome(err), err
 }
 

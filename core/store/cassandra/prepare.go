@@ -130,6 +130,10 @@ func prepare(ctx context.Context, cfg Config, r Replication, k knowledge) (Setti
 				return err
 			}
 		}
+		// Another process may have raised the oldest version since the first look.
+		if found, err = db.settings(ctx, keyspace); err != nil {
+			return err
+		}
 		if err := k.agree(keyspace, found, own); err != nil {
 			return err
 		}
