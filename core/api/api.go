@@ -78,7 +78,8 @@ type server struct {
 	limit  *rate.Limiter
 	pulse  *pulse
 	// quiet are the patterns of open routes, which are asked for all the time.
-	quiet map[string]bool
+	quiet   map[string]bool
+	foreign *http.CrossOriginProtection
 }
 
 // route is an operation; id is its operationId in openapi.yaml.
@@ -125,7 +126,7 @@ func Handler(o Options) http.Handler {
 	if o.Metrics == nil {
 		o.Metrics = http.NotFoundHandler()
 	}
-	s := &server{o: o, shards: map[string]int{}, quiet: map[string]bool{}, pulse: &pulse{ask: o.Reader.Ping}}
+	s := &server{o: o, shards: map[string]int{}, quiet: map[string]bool{}, pulse: &pulse{ask: o.Reader.Ping}, foreign: http.NewCrossOriginProtection()}
 	for n, q := range o.Reader.Queues() {
 		if n == 0 {
 			s.queue = q.Name

@@ -92,6 +92,23 @@ func TestToken(t *testing.T) {
 	}, func(o *api.Options) { o.Token = "sesam" })
 }
 
+// TestForeignPages: without a token a page of another site can have nothing done.
+func TestForeignPages(t *testing.T) {
+	t.Parallel()
+	const pause = "/api/v1/queues/main/pause"
+	foreign := []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: http://elsewhere.example"}
+	inWorld(t, func(w *world) {
+		for _, h := range foreign {
+			w.do("POST", pause, "", h).want(w.T, 403, "cross-site")
+		}
+		w.do("GET", "/api/v1/queues", "", foreign[0]).want(w.T, 200)
+		w.do("POST", pause, "", "Sec-Fetch-Site: same-origin").want(w.T, 200)
+	})
+	inWorld(t, func(w *world) { // who shows the token is no page
+		w.do("POST", pause, "", "Authorization: Bearer sesam", foreign[2]).want(w.T, 200)
+	}, func(o *api.Options) { o.Token = "sesam" })
+}
+
 func TestRate(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -117,6 +117,11 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) *problem {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="scheduler"`)
 		return &problem{Status: http.StatusUnauthorized, Code: "token", Detail: "the request has to show the token: Authorization: Bearer TOKEN"}
 	}
+	// Without a token a page of another site, open in somebody's browser, could ask for what
+	// needs no body: a queue to be paused, a job to be cancelled.
+	if s.o.Token == "" && s.foreign.Check(r) != nil {
+		return &problem{Status: http.StatusForbidden, Code: "cross-site", Detail: "the request comes from a page of another site: set a token (WORKER_API_TOKEN) for those"}
+	}
 	if s.limit != nil && !s.limit.AllowN(s.o.Now(), 1) {
 		return &problem{Status: http.StatusTooManyRequests, Code: "rate", Detail: fmt.Sprintf("this process answers %g requests a second: try again later", s.o.Rate), retryAfter: 1}
 	}

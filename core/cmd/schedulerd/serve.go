@@ -71,10 +71,7 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 	}
 	reader := query.New(query.Options{Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Queues: c.queueList})
 	page := livepage.New(livepage.Options{Recorder: live, Reader: livepage.Stored(reader), Secret: agreed.PeerSecret, Token: c.token, Stop: ctx})
-	// Without a token a page of another site, open in somebody's browser, could ask for what
-	// needs no body: a queue to be paused, a job to be cancelled.
-	foreign := http.NewCrossOriginProtection()
-	server := forward.NewServer(foreign.Handler(traces.Requests(page.Before(api.Handler(api.Options{
+	server := forward.NewServer(traces.Requests(page.Before(api.Handler(api.Options{
 		Scheduler: traces.Scheduler(s), Reader: reader, Check: kinds.Check, MaxAttempts: c.maxAttempts, Retry: c.retry, Token: c.token,
 		Rate: c.rate, Burst: c.burst, MaxBody: c.maxBody, Metrics: m.Handler(), Observe: m.Request, Why: cassandra.Why, Logger: log,
 		Ready: func() error {
@@ -83,7 +80,7 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 			}
 			return nil
 		},
-	})))))
+	}))))
 	servers := []*http.Server{server}
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(web) }()
