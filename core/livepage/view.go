@@ -287,16 +287,3 @@ func (s stored) QueueNames() (out []string) {
 	}
 	return out
 }
-
-// Count walks pages until there are most.
-func (s stored) Count(ctx context.Context, queue string, state job.State, most int) (n int, err error) {
-	page := query.Page{Limit: most}
-	for {
-		jobs, next, err := s.Jobs(ctx, queue, state, page)
-		n += len(jobs)
-		if err != nil || next == "" || n >= most {
-			return min(n, most), err
-		}
-		page.After = next
-	}
-}

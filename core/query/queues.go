@@ -2,7 +2,9 @@ package query
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
@@ -66,19 +68,19 @@ func (r *Reader) Queue(ctx context.Context, name string) (Queue, error) {
 		}
 		out.Shards[i] = shardView(i, h)
 		for k, d := range depths {
-			if counts[i][k], err = r.count(ctx, id, store.Range{Kind: d.kind, AfterAt: d.low(h), AfterID: afterAll, UpTo: math.MaxInt64, Limit: MaxDepth}); err != nil {
+			if counts[i][k], err = r.count(ctx, id, d, h, MaxDepth); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	for k, d := range depths {
-		var depth Depth
+		var sum Depth
 		for i := range counts {
-			depth.Jobs += counts[i][k]
-			depth.More = depth.More || counts[i][k] == MaxDepth
+			sum.Jobs += counts[i][k]
+			sum.More = sum.More || counts[i][k] == MaxDepth
 		}
-		out.Depth[d.state] = depth
+		out.Depth[d.state] = sum
 	}
 	return out, err
 }
@@ -102,21 +104,49 @@ func shardView(n int, h store.Header) Shard {
 	return Shard{Shard: n, Owner: h.Owner, Addr: h.Addr, Fence: h.Fence, Tick: h.Tick, Pause: h.Pause}
 }
 
-// depths are the states that are counted, by the rows that they have.
-var depths = [...]struct {
+// Count counts the jobs of a queue that are in one of the states that Queue counts, up to
+// most. The error is as of Queue.
+func (r *Reader) Count(ctx context.Context, name string, state job.State, most int) (jobs int, err error) {
+	shards, err := r.queue(name)
+	if err != nil {
+		return 0, err
+	}
+	k := slices.IndexFunc(depths[:], func(d depth) bool { return d.state == state })
+	if k < 0 {
+		return 0, &job.InvalidError{Field: "state", Reason: fmt.Sprintf("jobs that are %q are not counted", state)}
+	}
+	for i := 0; i < shards && jobs < most; i++ {
+		id := store.ShardID{Queue: name, Shard: i}
+		h, err := r.header(ctx, id)
+		if err != nil {
+			return jobs, err
+		}
+		n, err := r.count(ctx, id, depths[k], h, most-jobs)
+		if err != nil {
+			return jobs, err
+		}
+		jobs += n
+	}
+	return jobs, nil
+}
+
+// depth is a state that is counted, by the rows that its jobs have.
+type depth struct {
 	state job.State
 	kind  store.Kind
 	low   func(store.Header) int64
-}{
+}
+
+var depths = [...]depth{
 	{job.Pending, store.KindPending, func(h store.Header) int64 { return h.LowPending }},
 	{job.Running, store.KindRunning, func(h store.Header) int64 { return h.LowRunning }},
 	{job.DLQ, store.KindDLQ, func(store.Header) int64 { return -1 }},
 }
 
-func (r *Reader) count(ctx context.Context, s store.ShardID, rng store.Range) (int, error) {
+func (r *Reader) count(ctx context.Context, s store.ShardID, d depth, h store.Header, most int) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
 	defer cancel()
-	return r.o.Shards.Count(ctx, s, rng)
+	return r.o.Shards.Count(ctx, s, store.Range{Kind: d.kind, AfterAt: d.low(h), AfterID: afterAll, UpTo: math.MaxInt64, Limit: most})
 }
 
 // Queues are those that can be asked for.

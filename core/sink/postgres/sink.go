@@ -85,7 +85,7 @@ func Open(ctx context.Context, conn string, o Options) (*Sink, error) {
 // (connect_timeout): pgx's two minutes keep a connection's place in the pool for as long
 // after a partition. For pools that New is given.
 func BoundConnects(cfg *pgxpool.Config, d time.Duration) {
-	if cfg.ConnConfig.ConnectTimeout == 0 || cfg.ConnConfig.ConnectTimeout == 2*time.Minute {
+	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = d
 	}
 }

@@ -130,9 +130,14 @@ func prepare(ctx context.Context, cfg Config, r Replication, k knowledge) (Setti
 				return err
 			}
 		}
-		// Another process may have raised the oldest version since the first look.
-		if found, err = db.settings(ctx, keyspace); err != nil {
+		// Another process may have raised the oldest version since the first look. What was
+		// set conditionally is not read again: the conditional write has its value for sure.
+		now, err := db.settings(ctx, keyspace)
+		if err != nil {
 			return err
+		}
+		if oldest := now[settingOldest]; oldest != "" {
+			found[settingOldest] = oldest
 		}
 		if err := k.agree(keyspace, found, own); err != nil {
 			return err
