@@ -11,6 +11,7 @@ import (
 type conn struct {
 	link           *Link
 	id             uint64 // counts the link's connections from 0, in order of acceptance
+	probe          bool   // of a Probe: not counted
 	client, server *net.TCPConn
 	flows          [2]*flow
 
@@ -84,12 +85,7 @@ func (l *Link) open(c *conn, up net.Conn, err error) bool {
 		l.fab.opt.Logger.Debug("link cannot reach its upstream", "link", l.name, "upstream", l.spec.Upstream, "error", err)
 		return false
 	}
-	c.server = up.(*net.TCPConn)
-	c.flows[Up] = newFlow(c, Up, c.client, c.server)
-	c.flows[Down] = newFlow(c, Down, c.server, c.client)
-	c.parts.Store(6)
-	l.conns[c] = struct{}{}
-	l.wg.Add(1)
+	l.join(c, up.(*net.TCPConn))
 	l.totals.ConnsOpened++
 	if l.ctl[Up].load().swallows() || l.ctl[Down].load().swallows() {
 		l.totals.ConnsBlackholed++
@@ -97,7 +93,17 @@ func (l *Link) open(c *conn, up net.Conn, err error) bool {
 	return true
 }
 
-// refuses is called with l.mu held.
+// join makes the flows of a connection between its two sockets. Called with l.mu held,
+// as is refuses.
+func (l *Link) join(c *conn, server *net.TCPConn) {
+	c.server = server
+	c.flows[Up] = newFlow(c, Up, c.client, c.server)
+	c.flows[Down] = newFlow(c, Down, c.server, c.client)
+	c.parts.Store(6)
+	l.conns[c] = struct{}{}
+	l.wg.Add(1)
+}
+
 func (l *Link) refuses() bool {
 	return l.closed || l.ctl[Up].load().Kind == Close || l.ctl[Down].load().Kind == Close
 }
@@ -110,7 +116,7 @@ func (c *conn) cut() {
 		c.undial()
 		c.link.mu.Lock()
 		_, open := c.link.conns[c]
-		if open {
+		if open && !c.probe {
 			c.link.totals.ConnsCut++
 		}
 		c.link.mu.Unlock()
@@ -137,8 +143,10 @@ func (c *conn) part() {
 	}
 	l := c.link
 	l.mu.Lock()
-	c.tally(&l.totals)
-	l.totals.ConnsClosed++
+	if !c.probe {
+		c.tally(&l.totals)
+		l.totals.ConnsClosed++
+	}
 	delete(l.conns, c)
 	l.mu.Unlock()
 	close(c.gone)

@@ -47,6 +47,12 @@
 // then reset: listeners stay open so that refusals can be counted and a port cannot be
 // lost. Whenever bytes are lost, both peers get a reset, never an orderly end.
 //
+// # Probes
+//
+// A Probe is a connection through the link with both ends in the harness's hands. What it
+// shows of a direction it shows at once, on an idle link too, and measured by one clock.
+// Its bytes are in no counter.
+//
 // # Guarantees
 //
 // When Apply returns nil, no byte is written to a receiver against the new

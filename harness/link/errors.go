@@ -18,6 +18,8 @@ var (
 	ErrUnknown = errors.New("no such link")
 	// ErrClosed: the fabric or the link is closed.
 	ErrClosed = errors.New("link is closed")
+	// ErrRefused: the link closes connections, so none can be opened through it.
+	ErrRefused = errors.New("link refuses connections")
 	// ErrNotStalled: Flush was asked of a direction that holds nothing.
 	ErrNotStalled = errors.New("link is not stalled")
 	// ErrWatchdog: an operation did not finish in time; see WatchdogError.
@@ -26,7 +28,7 @@ var (
 
 // OpError says which operation failed on which link. Err is the cause.
 type OpError struct {
-	Op   string // add, set, flush, remove, close
+	Op   string // add, set, flush, probe, remove, close
 	Link string // name; empty for the fabric
 	Err  error
 }

@@ -85,6 +85,7 @@ type Link struct {
 	mu      sync.Mutex
 	closed  bool
 	nextID  uint64
+	probes  uint64             // so many so far
 	dialing map[*conn]struct{} // clients that wait for their upstream
 	conns   map[*conn]struct{} // open connections
 	totals  Counters           // all counts, and the bytes of connections that are gone
@@ -170,7 +171,9 @@ func (l *Link) Counters() Counters {
 	defer l.mu.Unlock()
 	c := l.totals
 	for cn := range l.conns {
-		cn.tally(&c)
+		if !cn.probe {
+			cn.tally(&c)
+		}
 	}
 	c.ConnsOpen = c.ConnsOpened - c.ConnsClosed
 	return c
