@@ -14,6 +14,7 @@ type conn struct {
 	probe          bool   // of a Probe: not counted
 	client, server *net.TCPConn
 	flows          [2]*flow
+	tap            Stream // nil: nobody reads along
 
 	dead     chan struct{} // closed when the link cuts the connection
 	gone     chan struct{} // closed when nothing of it is left
@@ -100,6 +101,9 @@ func (l *Link) join(c *conn, server *net.TCPConn) {
 	c.flows[Up] = newFlow(c, Up, c.client, c.server)
 	c.flows[Down] = newFlow(c, Down, c.server, c.client)
 	c.parts.Store(6)
+	if l.spec.Tap != nil && !c.probe { // what the harness itself sends is nobody's request
+		c.tap = l.spec.Tap.Open(l)
+	}
 	l.conns[c] = struct{}{}
 	l.wg.Add(1)
 }
@@ -140,6 +144,9 @@ func (c *conn) isDead() bool {
 func (c *conn) part() {
 	if c.parts.Add(-1) > 0 {
 		return
+	}
+	if c.tap != nil {
+		c.tap.Ended()
 	}
 	l := c.link
 	l.mu.Lock()

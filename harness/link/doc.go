@@ -63,6 +63,9 @@
 // is bounded by a watchdog: its expiry is a *WatchdogError, and a run that sees one
 // proves nothing.
 //
+// A Tap reads along what is said on a link, whatever becomes of the bytes: packages cqltap
+// and httptap make requests and answers of it.
+//
 // Jitter is drawn from a generator per mode, link, connection number and direction,
 // so that it does not depend on what other connections do.
 package link

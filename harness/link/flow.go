@@ -67,6 +67,7 @@ type source flow
 func (r *source) Read(b []byte) (int, error) {
 	f := (*flow)(r)
 	n, err := f.src.Read(b)
+	f.said(b[:n])
 	f.mu.Lock()
 	f.received += int64(n)
 	if f.ctl.load().Kind == Stall {

@@ -27,6 +27,8 @@ type Spec struct {
 	Upstream string
 	// Seed is the source of jitter, together with the name.
 	Seed uint64
+	// Tap reads what the link's connections carry; nil: nobody does.
+	Tap Tap
 }
 
 // Name is "from->to", with a purpose "from->to/purpose".

@@ -1,0 +1,234 @@
+package cqltap
+
+import (
+	"encoding/binary"
+	"regexp"
+	"strings"
+)
+
+// statement is what a request asks for.
+type statement struct {
+	text          *text
+	level, serial uint16
+	values        []uint64 // of a write, if they are kept; never nil then
+}
+
+// text is a statement's; two that differ in their literals only are one.
+type text struct {
+	number uint32
+	cql    string
+	writes bool
+}
+
+// texts knows all texts, and what stands for them.
+type texts struct {
+	by      map[string]*text // as sent, or blanked
+	ids     map[string]*text // by the id of what was prepared
+	batches map[string]*text // by the numbers of their statements
+	scratch []byte
+	numbers uint32
+}
+
+func newTexts() texts {
+	return texts{by: map[string]*text{}, ids: map[string]*text{}, batches: map[string]*text{}}
+}
+
+// literals are what a program may write into a statement's text as a value. Names in
+// double quotes are found to be left alone.
+var literals = regexp.MustCompile(`"(?:[^"]|"")*"|'(?:[^']|'')*'|(?s:\$\$.*?\$\$)` +
+	`|\b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b|\b0[xX][0-9A-Fa-f]*\b|\b[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\b`)
+
+// blank puts a marker in place of each literal.
+func blank(cql string) string {
+	return literals.ReplaceAllStringFunc(cql, func(s string) string {
+		if s[0] == '"' {
+			return s
+		}
+		return "?"
+	})
+}
+
+// first is the statement's first word, in upper case.
+func first(cql string) string {
+	cql = strings.TrimLeft(cql, " \t\r\n")
+	if i := strings.IndexAny(cql, " \t\r\n("); i >= 0 {
+		cql = cql[:i]
+	}
+	return strings.ToUpper(cql)
+}
+
+// changing are the verbs of rows; the literals of all others are what they say.
+func changing(verb string) bool {
+	switch verb {
+	case "INSERT", "UPDATE", "DELETE", "BEGIN":
+		return true
+	}
+	return false
+}
+
+func (x *texts) get(cql []byte) *text {
+	if t := x.by[string(cql)]; t != nil {
+		return t
+	}
+	full := string(cql)
+	verb := first(full)
+	key := full
+	if changing(verb) || verb == "SELECT" {
+		key = blank(full)
+	}
+	t := x.by[key]
+	if t == nil {
+		t = x.add(full, changing(verb))
+		x.by[key] = t
+	}
+	return t
+}
+
+func (x *texts) add(cql string, writes bool) *text {
+	x.numbers++
+	return &text{x.numbers, cql, writes}
+}
+
+var batchKinds = []string{"BEGIN BATCH ", "BEGIN UNLOGGED BATCH ", "BEGIN COUNTER BATCH "}
+
+// batch is the text of a batch: each of its statements once.
+func (x *texts) batch(kind byte, parts []*text) *text {
+	key := append(x.scratch[:0], kind)
+	for _, p := range parts {
+		key = binary.BigEndian.AppendUint32(key, p.number)
+	}
+	x.scratch = key
+	if t := x.batches[string(key)]; t != nil {
+		return t
+	}
+	var b strings.Builder
+	b.WriteString(batchKinds[min(int(kind), len(batchKinds)-1)])
+	for _, p := range parts {
+		b.WriteString(p.cql)
+		b.WriteString("; ")
+	}
+	b.WriteString("APPLY BATCH")
+	t := x.add(b.String(), true)
+	x.batches[string(key)] = t
+	return t
+}
+
+// learn files what an id stands for.
+func (t *Tap) learn(id []byte, cql string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.texts.ids[string(id)] == nil {
+		t.texts.ids[string(id)] = t.texts.get([]byte(cql))
+	}
+}
+
+// statement reads a QUERY, EXECUTE or BATCH; found is false if it names what no link saw
+// prepared.
+func (t *Tap) statement(h head, in *body) (s statement, found bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	values := &values{keep: t.opt.Writes}
+	switch h.op {
+	case OpQuery:
+		cql := in.longText()
+		s.text = t.texts.get(cql)
+		values.literals(cql)
+	case OpExecute:
+		s.text = t.texts.ids[string(in.text())]
+		if h.version >= 5 {
+			in.text() // the id of its result's metadata
+		}
+	case OpBatch:
+		return t.batch(h, in, values)
+	}
+	s.level, s.serial = in.parameters(h, values)
+	if s.text == nil || in.err != nil {
+		return s, false
+	}
+	s.values = values.of(s.text)
+	return s, true
+}
+
+func (t *Tap) batch(h head, in *body, values *values) (s statement, found bool) {
+	kind := in.byte()
+	var parts []*text
+	found = true
+	for n := in.short(); n > 0 && in.err == nil; n-- {
+		var p *text
+		if in.byte() == 0 {
+			cql := in.longText()
+			p = t.texts.get(cql)
+			values.literals(cql)
+		} else {
+			p = t.texts.ids[string(in.text())]
+		}
+		if p == nil {
+			found = false
+		} else if !contains(parts, p) {
+			parts = append(parts, p)
+		}
+		for v := in.short(); v > 0 && in.err == nil; v-- {
+			values.add(in.value())
+		}
+	}
+	s.level, s.serial = in.short(), noSerial
+	if in.flags(h)&paramSerial != 0 {
+		s.serial = in.short()
+	}
+	if !found || in.err != nil {
+		return s, false
+	}
+	s.text = t.texts.batch(kind, parts)
+	s.values = values.of(s.text)
+	return s, true
+}
+
+// contains is quick for the few distinct statements of a batch.
+func contains(parts []*text, p *text) bool {
+	for _, have := range parts {
+		if have == p {
+			return true
+		}
+	}
+	return false
+}
+
+// Flags of a request's parameters.
+const (
+	paramValues = 0x01
+	paramPage   = 0x04
+	paramPaging = 0x08
+	paramSerial = 0x10
+	paramNamed  = 0x40
+)
+
+func (r *body) flags(h head) int {
+	if h.version >= 5 {
+		return r.int()
+	}
+	return int(r.byte())
+}
+
+// parameters reads those of a QUERY or EXECUTE up to the serial consistency.
+func (r *body) parameters(h head, values *values) (level, serial uint16) {
+	level, serial = r.short(), noSerial
+	flags := r.flags(h)
+	if flags&paramValues != 0 {
+		for n := r.short(); n > 0 && r.err == nil; n-- {
+			if flags&paramNamed != 0 {
+				r.text()
+			}
+			values.add(r.value())
+		}
+	}
+	if flags&paramPage != 0 {
+		r.int()
+	}
+	if flags&paramPaging != 0 {
+		r.value()
+	}
+	if flags&paramSerial != 0 {
+		serial = r.short()
+	}
+	return level, serial
+}
