@@ -15,7 +15,7 @@ func (a *analysis) rates(life string, from, to int64) (slow, fast float64) {
 		if e.TS > to || i+1 < len(notes) && notes[i+1].TS < from {
 			continue
 		}
-		rate := float64(e.Clock.RatePPM) / 1e6
+		rate := float64(e.Clock().RatePPM) / 1e6
 		slow, fast = min(slow, rate), max(fast, rate)
 	}
 	return slow, fast

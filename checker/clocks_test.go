@@ -14,7 +14,7 @@ func holder(rate int64, from int64, decided int64) *history.History {
 	y := newTiny("w1.1")
 	y.expect(history.Expect{})
 	if rate != 0 {
-		y.note(from, "w1.1", history.Event{Op: history.NoteClock, Clock: &history.Clock{RatePPM: rate}})
+		y.note(from, "w1.1", history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{RatePPM: rate}}})
 	}
 	y.lock(90, 120, "w1.1/c1", history.OK, 1)
 	y.cas(100, 110, "w1.1/c1", history.OpAcquire, history.OK)
@@ -60,7 +60,7 @@ func TestOtherClockFaultsExcuseNothing(t *testing.T) {
 	h := holder(0, 0, 1400)
 	for i := range h.Events {
 		if h.Events[i].TS > 1e9 && h.Events[i].Op == history.OpLock {
-			ev := history.Event{TS: h.Events[i].TS - 1, Proc: "w1.1", Type: history.Note, Op: history.NoteClock, Clock: &history.Clock{OffsetMS: -60_000, Suspended: true}, File: "tiny.jsonl", Line: 99}
+			ev := history.Event{TS: h.Events[i].TS - 1, Proc: "w1.1", Type: history.Note, Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{OffsetMS: -60_000, Suspended: true}}, File: "tiny.jsonl", Line: 99}
 			h.Events = append(h.Events[:i], append([]history.Event{ev}, h.Events[i:]...)...)
 			break
 		}
@@ -77,8 +77,8 @@ func TestExclusionByAWrongClock(t *testing.T) {
 		y := newTiny("w1.1", "w2.1", "w3.1")
 		y.expect(history.Expect{})
 		if life != "" {
-			y.note(from, life, history.Event{Op: history.NoteClock, Clock: &history.Clock{RatePPM: rate}})
-			y.note(to, life, history.Event{Op: history.NoteClock, Clock: &history.Clock{}})
+			y.note(from, life, history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{RatePPM: rate}}})
+			y.note(to, life, history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{}}})
 		}
 		y.lock(90, 120, "w1.1/c1", history.OK, 1)
 		y.cas(100, 110, "w1.1/c1", history.OpAcquire, history.OK)

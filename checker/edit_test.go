@@ -163,8 +163,8 @@ func (e *edit) ledger(res string) []*history.Event {
 	var out []*history.Event
 	for _, n := range e.notes(history.NoteLedger) {
 		if n.Key == res {
-			l := *n.Ledger // the simulation's own stays as it is
-			n.Ledger = &l
+			l := *n.Ledger() // the simulation's own stays as it is
+			n.OwnDetails().Ledger = &l
 			out = append(out, n)
 		}
 	}
@@ -184,7 +184,7 @@ func (e *edit) final(res string) *history.Event {
 
 func (e *edit) accept(h *held) *history.Event {
 	for _, n := range e.ledger(h.effect.inv.Key) {
-		if n.Ledger.EffectKey == h.effect.inv.EffectKey {
+		if n.Ledger().EffectKey == h.effect.inv.EffectKey {
 			return n
 		}
 	}

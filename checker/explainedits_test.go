@@ -35,7 +35,7 @@ func planned(name, want string, also ...string) editedCase {
 
 // statement notes a statement of a life, within an operation if there is one.
 func (e *edit) statement(at int64, life string, st history.Statement) {
-	e.insert(history.Event{TS: at, Proc: life, Type: history.Note, Op: history.NoteStatement, Statement: &st, File: life + ".jsonl", Line: 1 << 20})
+	e.insert(history.Event{TS: at, Proc: life, Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &st}, File: life + ".jsonl", Line: 1 << 20})
 }
 
 // lint is a legal run with one statement that is not.
@@ -49,18 +49,18 @@ func lint(want, cql, consistency, serial string) editedCase {
 
 func (e *edit) expected(change func(*history.Expect)) bool {
 	n := e.notes(history.NoteExpect)[0]
-	x := *n.Expect
+	x := *n.Expect()
 	change(&x)
-	n.Expect = &x
+	n.OwnDetails().Expect = &x
 	return true
 }
 
 // fault changes the notes of the run's one fault.
 func (e *edit) fault(change func(*history.Fault)) bool {
 	for _, n := range e.notes(history.NoteFault) {
-		f := *n.Fault
+		f := *n.Fault()
 		change(&f)
-		n.Fault = &f
+		n.OwnDetails().Fault = &f
 	}
 	return true
 }
@@ -126,15 +126,15 @@ var editedCases = []editedCase{
 		res := "res-lock-0"
 		all := e.ledger(res)
 		half := all[len(all)/2]
-		seq, value := half.Ledger.Seq, int64(0)
+		seq, value := half.Ledger().Seq, int64(0)
 		e.drop(func(ev *history.Event) bool {
-			return ev.Op == history.NoteLedger && ev.Key == res && ev.Ledger.Seq <= seq
+			return ev.Op == history.NoteLedger && ev.Key == res && ev.Ledger().Seq <= seq
 		})
 		for _, n := range e.ledger(res) {
-			n.Ledger.Seq -= seq
-			if n.Ledger.Value != nil {
+			n.Ledger().Seq -= seq
+			if n.Ledger().Value != nil {
 				value++
-				n.Ledger.Value = ptr(value)
+				n.Ledger().Value = ptr(value)
 			}
 		}
 		f := e.final(res)
@@ -270,7 +270,7 @@ func TestScheduleAheadOfItsJobIsExplained(t *testing.T) {
 func TestScheduleCountedAnewIsExplained(t *testing.T) {
 	t.Parallel()
 	y := newStory()
-	edited(4100, func(e *history.Event) { e.Changes = fire(4) })(y)
+	edited(4100, func(e *history.Event) { e.OwnDetails().Changes = fire(4) })(y)
 	h := y.tell()
 	r := Check(context.Background(), h, Options{})
 	e := Explain(h, r, Options{})

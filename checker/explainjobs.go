@@ -114,13 +114,13 @@ func (x *inquiry) jobRows() {
 		row := j.row(history.RowJob)
 		id, n, w := "rows-differ", &other, possible
 		switch {
-		case j.now.name == stateDLQ && (row == nil || row.JobRow.State != stateDLQ || j.row(history.RowDLQ) == nil):
+		case j.now.name == stateDLQ && (row == nil || row.JobRow().State != stateDLQ || j.row(history.RowDLQ) == nil):
 			id, n, w = "dlq-move-lost", &dlq, shown
 		case j.neverCame(x.a) && j.after != nil:
 			id, n, w = "end-ahead-of-next", &next, shown
 		case j.neverCame(x.a) && j.now.name == statePending:
 			id, n, w = "schedule-ahead-of-job", &ahead, shown
-		case row != nil && row.JobRow.Run != 0 && runFence(row.JobRow.Run) < runFence(j.now.run):
+		case row != nil && row.JobRow().Run != 0 && runFence(row.JobRow().Run) < runFence(j.now.run):
 			id, n, w = "write-beside-the-tick", &beside, fits // an earlier owner's doing
 		}
 		*n++
@@ -134,7 +134,7 @@ func (x *inquiry) jobRows() {
 			chain = append(chain, x.change(role, st))
 		}
 		for _, e := range j.rows {
-			chain = append(chain, x.step(RoleMistake, e, "after the run there is a row of kind %s: %s, attempt %d, run %d", e.JobRow.Kind, orNone(e.JobRow.State), e.JobRow.Attempt, e.JobRow.Run))
+			chain = append(chain, x.step(RoleMistake, e, "after the run there is a row of kind %s: %s, attempt %d, run %d", e.JobRow().Kind, orNone(e.JobRow().State), e.JobRow().Attempt, e.JobRow().Run))
 		}
 		at, procs := int64(0), []string{}
 		if o := j.last(); o != nil {
@@ -235,13 +235,13 @@ func (x *inquiry) jobTimes() {
 	early, most := 0, int64(0)
 	for _, j := range x.a.jobs.list {
 		for _, e := range j.starts {
-			if due, ok := x.a.dueOf(j, e); !ok || len(j.steps) == 0 || e.WallMS == 0 || e.WallMS >= e.DueMS || due.wasDue() {
+			if due, ok := x.a.dueOf(j, e); !ok || len(j.steps) == 0 || e.WallMS() == 0 || e.WallMS() >= e.DueMS() || due.wasDue() {
 				continue
 			}
 			early++
-			most = max(most, e.DueMS-e.WallMS)
-			s := x.suspect("fires-by-a-fast-clock", shown, early, "run %d of job %s started %d ms before it was due, by its worker's own wall clock", e.Token, j.id, e.DueMS-e.WallMS)
-			s.show(j.id, e.TS, []string{e.Proc}, x.change(RoleBefore, j.steps[0]), x.step(RoleMistake, e, "it starts %d ms early", e.DueMS-e.WallMS))
+			most = max(most, e.DueMS()-e.WallMS())
+			s := x.suspect("fires-by-a-fast-clock", shown, early, "run %d of job %s started %d ms before it was due, by its worker's own wall clock", e.Token, j.id, e.DueMS()-e.WallMS())
+			s.show(j.id, e.TS, []string{e.Proc}, x.change(RoleBefore, j.steps[0]), x.step(RoleMistake, e, "it starts %d ms early", e.DueMS()-e.WallMS()))
 		}
 		x.forgotten(j)
 	}

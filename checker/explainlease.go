@@ -134,7 +134,7 @@ func (x *inquiry) byAwakeClock(d lateDecision) (bool, []Step) {
 		from := anchor(&c.op)
 		if slept := x.a.slept(life, from, d.event.DecidedAt); slept > 0 && d.event.DecidedAt-from-slept <= d.grant.trusted()+leaseSlack {
 			for _, n := range x.a.clocks[life] {
-				if n.Clock.Suspended && n.TS >= from {
+				if n.Clock().Suspended && n.TS >= from {
 					return true, []Step{x.step(RoleBefore, n, "the machine of %s sleeps, for %s before the decision", life, ms(slept))}
 				}
 			}

@@ -27,16 +27,16 @@ func (x *inquiry) payments() {
 // fencedOff looks for a payment by a run that the sink refused.
 func (x *inquiry) fencedOff(o *orderLog, acts []*op) {
 	for _, pay := range o.payments {
-		by := func(a *op) bool { return a.inv.Token == pay.Book.Token && a.outcome != history.Unknown }
+		by := func(a *op) bool { return a.inv.Token == pay.Book().Token && a.outcome != history.Unknown }
 		passed := slices.ContainsFunc(acts, func(a *op) bool { return by(a) && a.outcome == history.OK })
 		i := slices.IndexFunc(acts, func(a *op) bool { return by(a) && a.end.Result == resultStale })
 		if i < 0 || passed {
 			continue
 		}
-		s := x.suspect("paid-before-the-fence", shown, 1, "order %s was paid by run %d, whose payment the sink refused as stale: token %d had been seen", o.id, pay.Book.Token, acts[i].end.Seen)
-		chain := []Step{x.step(RoleMistake, acts[i].end, "the sink refuses the payment of run %d; it was made before", pay.Book.Token)}
+		s := x.suspect("paid-before-the-fence", shown, 1, "order %s was paid by run %d, whose payment the sink refused as stale: token %d had been seen", o.id, pay.Book().Token, acts[i].end.Seen)
+		chain := []Step{x.step(RoleMistake, acts[i].end, "the sink refuses the payment of run %d; it was made before", pay.Book().Token)}
 		for _, a := range acts {
-			if a.inv.Token != pay.Book.Token && a.outcome == history.OK {
+			if a.inv.Token != pay.Book().Token && a.outcome == history.OK {
 				chain = append(chain, x.step(RoleBefore, a.end, "run %d by %s decides on the order: %s", a.inv.Token, a.inv.Proc, a.inv.EffectKey))
 			}
 		}
@@ -49,7 +49,7 @@ func (x *inquiry) keyedByRun(o *orderLog, acts []*op) {
 	var keys []string
 	var done []*op
 	for _, a := range acts {
-		if a.outcome != history.Fail && slices.ContainsFunc(o.payments, func(e *history.Event) bool { return e.Book.Token == a.inv.Token }) && !slices.Contains(keys, a.inv.EffectKey) {
+		if a.outcome != history.Fail && slices.ContainsFunc(o.payments, func(e *history.Event) bool { return e.Book().Token == a.inv.Token }) && !slices.Contains(keys, a.inv.EffectKey) {
 			keys, done = append(keys, a.inv.EffectKey), append(done, a)
 		}
 	}
@@ -70,8 +70,8 @@ func (x *inquiry) overwrittenStock() {
 		last := map[int64]*history.Event{}
 		var pair []*history.Event
 		for _, e := range x.a.orders.items[name].moves {
-			twin := last[e.Book.Version]
-			last[e.Book.Version] = e
+			twin := last[e.Book().Version]
+			last[e.Book().Version] = e
 			if twin == nil {
 				continue
 			}
@@ -82,19 +82,19 @@ func (x *inquiry) overwrittenStock() {
 		if n == 0 {
 			continue
 		}
-		s := x.suspect("stock-overwritten", shown, n, "%s: %s written a second time, the first for order %s and then for order %s", name, were(n, "version"), pair[0].Book.Order, pair[1].Book.Order)
+		s := x.suspect("stock-overwritten", shown, n, "%s: %s written a second time, the first for order %s and then for order %s", name, were(n, "version"), pair[0].Book().Order, pair[1].Book().Order)
 		chain := []Step{}
 		procs := []string{}
 		for i, role := range []string{RoleBefore, RoleMistake} {
-			for _, a := range x.a.acts(pair[i].Book.Order, history.OrderReserve) {
+			for _, a := range x.a.acts(pair[i].Book().Order, history.OrderReserve) {
 				if a.outcome == history.OK {
-					chain, procs = append(chain, x.step(role, a.end, "version %d is written for order %s by %s", pair[i].Book.Version, pair[i].Book.Order, a.inv.Proc)), append(procs, a.inv.Proc)
+					chain, procs = append(chain, x.step(role, a.end, "version %d is written for order %s by %s", pair[i].Book().Version, pair[i].Book().Order, a.inv.Proc)), append(procs, a.inv.Proc)
 				}
 			}
 		}
 		if !slices.ContainsFunc(chain, func(st Step) bool { return st.Role == RoleMistake }) {
-			chain = append(chain, x.step(RoleMistake, pair[1], "version %d is there for order %s too", pair[1].Book.Version, pair[1].Book.Order))
+			chain = append(chain, x.step(RoleMistake, pair[1], "version %d is there for order %s too", pair[1].Book().Version, pair[1].Book().Order))
 		}
-		s.show(name, pair[1].TS, procs, append(chain, x.step(RoleHarm, pair[1], "the stock is %d, as if only the second had been sold", pair[1].Book.Quantity))...)
+		s.show(name, pair[1].TS, procs, append(chain, x.step(RoleHarm, pair[1], "the stock is %d, as if only the second had been sold", pair[1].Book().Quantity))...)
 	}
 }

@@ -12,9 +12,9 @@ func act(h *tiny, at int64, kind, order, key string, run int64, outcome history.
 	id := kind + "-" + order
 	res := "job/q/" + id
 	if h.ids["asked "+id]++; h.ids["asked "+id] == 1 {
-		h.op(at-2, at-1, "w1.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: id, Job: &history.Job{
+		h.op(at-2, at-1, "w1.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: id, Details: &history.Details{Job: &history.Job{
 			Queue: "q", Shard: storyShard, Kind: kind, Resource: res, MaxAttempts: 5, Order: &history.Order{ID: order, Item: "tea", Quantity: 1, Cents: 1},
-		}}, history.Event{Result: resultApplied})
+		}}}, history.Event{Result: resultApplied})
 	}
 	one := int64(1)
 	h.op(at, at+1, "w1.1/r1", outcome, history.Event{Op: history.OpEffect, Key: res, Issuer: storyShard, Token: run, EffectKey: key, Value: &one, DecidedAt: at*1e6 + 1e9}, end)

@@ -24,7 +24,7 @@ func (x *inquiry) record() {
 	}
 	have := x.a.workerNames()
 	for _, e := range x.a.expects {
-		if n := e.Expect.Workers; len(have) < n {
+		if n := e.Expect().Workers; len(have) < n {
 			var missing []string
 			for i := range n {
 				if w := fmt.Sprintf("w%d", i+1); !have[w] {
@@ -89,14 +89,14 @@ func (x *inquiry) demands() {
 	x.faultsOfThePlan()
 	counts := x.a.count()
 	for _, e := range x.a.expects {
-		for _, point := range e.Expect.Must {
+		for _, point := range e.Expect().Must {
 			if counts.Points[point] == 0 {
 				s := x.suspect("point-not-reached", possible, 1, "the scenario must reach %q, and the run did not", point)
 				s.show("", e.TS, nil, x.step(RoleMistake, e, "the scenario demands %q", point))
 			}
 		}
-		for _, phase := range sortedKeys(e.Expect.MinCycles) {
-			if got, n := counts.PhaseCycles[phase], e.Expect.MinCycles[phase]; got < n {
+		for _, phase := range sortedKeys(e.Expect().MinCycles) {
+			if got, n := counts.PhaseCycles[phase], e.Expect().MinCycles[phase]; got < n {
 				x.tooLittle(e, fmt.Sprintf("phase %s has %s of the %d demanded", phase, plural(got, x.a.cycle()), n), x.stretches(phase)...)
 			}
 		}
@@ -177,12 +177,12 @@ func (x *inquiry) faultsOfThePlan() {
 		have[f.Fault.ID] = f
 	}
 	for _, e := range x.a.expects {
-		for _, id := range e.Expect.Faults {
+		for _, id := range e.Expect().Faults {
 			f, came := have[id]
 			switch {
 			case !came:
 				s := x.suspect("fault-never-came", shown, 1, "fault %s was not injected", id)
-				s.show(id, e.TS, nil, x.step(RoleMistake, e, "the plan has %s, and nothing in the history injects it", strings.Join(e.Expect.Faults, ", ")))
+				s.show(id, e.TS, nil, x.step(RoleMistake, e, "the plan has %s, and nothing in the history injects it", strings.Join(e.Expect().Faults, ", ")))
 			case !f.Proven:
 				x.unproven(f)
 			}
@@ -202,10 +202,10 @@ func (x *inquiry) unproven(f history.FaultWindow) {
 	var chain []Step
 	for _, e := range notes {
 		role := RoleBefore
-		if e.Fault.Action == history.ActionEvidence {
+		if e.Fault().Action == history.ActionEvidence {
 			role = RoleMistake
 		}
-		chain = append(chain, x.step(role, e, "%s %s: %s", e.Fault.ID, e.Fault.Action, orNone(e.Fault.Text)))
+		chain = append(chain, x.step(role, e, "%s %s: %s", e.Fault().ID, e.Fault().Action, orNone(e.Fault().Text)))
 	}
 	s.show(f.Fault.ID, f.From, f.Fault.Targets, chain...)
 }

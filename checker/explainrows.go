@@ -42,7 +42,7 @@ func (x *inquiry) shortCondition(s *suspect, column string) {
 	full := map[string]bool{}
 	var parsed []statement
 	for _, e := range x.a.shapes {
-		stmts, err := parseCQL(e.Statement.CQL)
+		stmts, err := parseCQL(e.Statement().CQL)
 		if err != nil {
 			continue
 		}

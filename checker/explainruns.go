@@ -59,7 +59,7 @@ func (x *inquiry) lostJobs() {
 			s := x.suspect("acknowledged-and-lost", x.ofJob(j, fits), n, "the enqueue of job %s was acknowledged (%s), and no batch that took effect has it", j.id, o.end.Result)
 			chain := []Step{x.step(RoleBefore, o.inv, "%s enqueues job %s", o.inv.Proc, j.id), x.step(RoleMistake, o.end, "it is acknowledged: %s", o.end.Result)}
 			for _, c := range l.cas {
-				if l.fate(c.w) == never && slices.ContainsFunc(c.inv.Changes, func(x history.Change) bool { return x.Job == j.id }) {
+				if l.fate(c.w) == never && slices.ContainsFunc(c.inv.Changes(), func(x history.Change) bool { return x.Job == j.id }) {
 					chain = append(chain, x.step(RoleHarm, c.inv, "the batch by %s that has it never takes effect, %s", c.inv.Proc, sent(&c.op)))
 				}
 			}
@@ -100,7 +100,7 @@ func (l *rowLog) casOf(run int64) []*cas {
 	}
 	var out []*cas
 	for _, c := range l.cas {
-		if slices.ContainsFunc(c.inv.Changes, func(x history.Change) bool { return x.Do == history.DoClaim && x.Run == run }) {
+		if slices.ContainsFunc(c.inv.Changes(), func(x history.Change) bool { return x.Do == history.DoClaim && x.Run == run }) {
 			out = append(out, c)
 		}
 	}

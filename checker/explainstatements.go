@@ -64,7 +64,7 @@ func (x *inquiry) plainWrite(f lintFinding) {
 func (x *inquiry) setsFence(stmts []statement) bool {
 	names := map[string]bool{}
 	for _, e := range x.a.shapes {
-		parsed, err := parseCQL(e.Statement.CQL)
+		parsed, err := parseCQL(e.Statement().CQL)
 		if err != nil {
 			continue
 		}
@@ -88,7 +88,7 @@ func (x *inquiry) kindsBehind(f lintFinding) []string {
 	var left []string
 	first := true
 	for _, e := range x.a.shapes {
-		if *e.Statement != *f.shape.ev.Statement {
+		if *e.Statement() != *f.shape.ev.Statement() {
 			continue
 		}
 		var here []string
@@ -153,7 +153,7 @@ func (x *inquiry) overwritten(kind history.Op) (earlier *grant, c *cas) {
 
 func (x *inquiry) showPlain(s *suspect, id string, f lintFinding) {
 	e := f.events[0]
-	note := x.step(RoleBefore, e, "%s uses a statement without a condition for the first time: %s", history.Life(e.Proc), shorten(e.Statement.CQL))
+	note := x.step(RoleBefore, e, "%s uses a statement without a condition for the first time: %s", history.Life(e.Proc), shorten(e.Statement().CQL))
 	if kind, ok := plainKinds[id]; ok {
 		if g, c := x.overwritten(kind); g != nil {
 			s.show(g.log.name, c.end.TS, []string{g.acq.inv.Proc, c.inv.Proc}, note, x.granted(RoleBefore, g),

@@ -102,7 +102,7 @@ func (a *analysis) offset(life string, at int64) int64 {
 		if e.TS > at {
 			break
 		}
-		off = e.Clock.OffsetMS
+		off = e.Clock().OffsetMS
 	}
 	return off
 }
@@ -112,9 +112,9 @@ func (a *analysis) slept(life string, from, to int64) int64 {
 	total, since := int64(0), int64(-1)
 	for _, e := range a.clocks[life] {
 		switch {
-		case e.Clock.Suspended && since < 0:
+		case e.Clock().Suspended && since < 0:
 			since = e.TS
-		case !e.Clock.Suspended && since >= 0:
+		case !e.Clock().Suspended && since >= 0:
 			total += max(0, min(e.TS, to)-max(since, from))
 			since = -1
 		}

@@ -110,7 +110,7 @@ func (x *inquiry) clocksOf(e early) []Step {
 			}
 		}
 		if last != nil {
-			out = append(out, x.step(RoleBefore, last, "the wall clock of %s is made wrong by %d ms", history.Life(who.proc), last.Clock.OffsetMS))
+			out = append(out, x.step(RoleBefore, last, "the wall clock of %s is made wrong by %d ms", history.Life(who.proc), last.Clock().OffsetMS))
 		}
 	}
 	return out
@@ -177,11 +177,11 @@ func (x *inquiry) goneNote(e *early) *history.Event {
 		if n.TS > e.g.acq.inv.TS+e.ttl/4 {
 			break
 		}
-		if n.Op == history.NotePoint && n.Key == owner && history.Life(n.Proc) == taker && (n.Point == history.PointMemberGone || n.Point == history.PointMemberCame) {
+		if n.Op == history.NotePoint && n.Key == owner && history.Life(n.Proc) == taker && (n.Point() == history.PointMemberGone || n.Point() == history.PointMemberCame) {
 			last = n
 		}
 	}
-	if last != nil && last.Point == history.PointMemberGone {
+	if last != nil && last.Point() == history.PointMemberGone {
 		return last
 	}
 	return nil

@@ -236,14 +236,14 @@ func (a *analysis) sort(o *op) {
 		l := a.rowLog(e.Key)
 		l.calls = append(l.calls, o)
 	case history.OpEnqueue:
-		if e.Job != nil {
+		if e.Job() != nil {
 			a.jobs.call(o)
 			a.orders.call(o)
 		}
 	case history.OpUpdate:
 		a.jobs.update(o)
 	case history.OpSchedule:
-		if e.Schedule != nil {
+		if e.Schedule() != nil {
 			a.jobs.command(o)
 		}
 	case history.OpRaise:
@@ -266,30 +266,30 @@ func (a *analysis) note(e *history.Event) {
 			a.jobs.note(e)
 		}
 	case history.NoteBook:
-		if e.Book != nil {
+		if e.Book() != nil {
 			a.orders.note(e)
 		}
 	case history.NoteLeaseLost:
 		l := a.rowLog(e.Key)
 		l.marks = append(l.marks, e)
 	case history.NoteLedger:
-		if e.Ledger != nil {
+		if e.Ledger() != nil {
 			s := a.sinkLog(e.Key)
-			s.ledger = append(s.ledger, entry{LedgerEntry: *e.Ledger, ev: e})
+			s.ledger = append(s.ledger, entry{LedgerEntry: *e.Ledger(), ev: e})
 		}
 	case history.NoteExpect:
-		if e.Expect != nil {
+		if e.Expect() != nil {
 			a.expects = append(a.expects, e)
 		}
 	case history.NotePoint:
-		a.points[e.Point]++
+		a.points[e.Point()]++
 	case history.NoteClock:
-		if e.Clock != nil {
+		if e.Clock() != nil {
 			life := history.Life(e.Proc)
 			a.clocks[life] = append(a.clocks[life], e)
 		}
 	case history.NoteStatement:
-		if e.Statement != nil {
+		if e.Statement() != nil {
 			a.shapes = append(a.shapes, e)
 		}
 	case history.NoteCrash:

@@ -163,8 +163,8 @@ func (a *analysis) successes() []success {
 			case !a.jobs.any() && c.kind() == history.OpRelease:
 				n = 1
 			case a.jobs.any():
-				for i := range c.inv.Changes {
-					if c.inv.Changes[i].Do == history.DoComplete {
+				for i := range c.inv.Changes() {
+					if c.inv.Changes()[i].Do == history.DoComplete {
 						n++
 					}
 				}
@@ -176,7 +176,7 @@ func (a *analysis) successes() []success {
 	}
 	for _, j := range a.jobs.list {
 		for _, o := range j.updates {
-			if o.outcome == history.OK && o.inv.Changes[0].Do == history.DoComplete {
+			if o.outcome == history.OK && o.inv.Changes()[0].Do == history.DoComplete {
 				a.done = append(a.done, success{nil, o, 1})
 			}
 		}

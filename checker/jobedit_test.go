@@ -43,7 +43,7 @@ func (p jobPlace) redate(due int64) {
 		next.DueMS = due
 		for _, s := range p.j.starts {
 			if s.Token == next.Run {
-				s.DueMS = due
+				s.OwnDetails().DueMS = due
 			}
 		}
 	}
@@ -95,13 +95,13 @@ func (e *jobEdit) tickAfter(w *write) *write {
 // extend adds a change to a batch.
 func extend(w *write, c history.Change) {
 	inv := w.main().inv
-	inv.Changes = append(slices.Clone(inv.Changes), c)
+	inv.OwnDetails().Changes = append(slices.Clone(inv.Changes()), c)
 }
 
 // remove takes a change out of its batch.
 func (p jobPlace) remove() {
 	inv := p.inv()
-	inv.Changes = slices.DeleteFunc(slices.Clone(inv.Changes), func(c history.Change) bool { return c.Job == p.j.id && c.Do == p.c().Do })
+	inv.OwnDetails().Changes = slices.DeleteFunc(slices.Clone(inv.Changes()), func(c history.Change) bool { return c.Job == p.j.id && c.Do == p.c().Do })
 }
 
 // rerun gives runs of a shard other numbers, wherever they are shown.
@@ -115,23 +115,23 @@ func (e *jobEdit) rerun(shard string, to func(int64) int64) {
 	for i := range e.h.Events {
 		ev := &e.h.Events[i]
 		if ev.Key == shard {
-			ev.Changes = slices.Clone(ev.Changes)
-			for k := range ev.Changes {
-				ev.Changes[k].Run = to(ev.Changes[k].Run)
+			ev.OwnDetails().Changes = slices.Clone(ev.Changes())
+			for k := range ev.Changes() {
+				ev.Changes()[k].Run = to(ev.Changes()[k].Run)
 			}
 		}
 		if ev.Issuer == shard {
 			ev.Token = to(ev.Token)
-			if ev.JobRow != nil {
-				r := *ev.JobRow
+			if ev.JobRow() != nil {
+				r := *ev.JobRow()
 				r.Run = to(r.Run)
-				ev.JobRow = &r
+				ev.OwnDetails().JobRow = &r
 			}
 		}
-		if ev.Ledger != nil && ev.Ledger.Issuer == shard {
-			l := *ev.Ledger
+		if ev.Ledger() != nil && ev.Ledger().Issuer == shard {
+			l := *ev.Ledger()
 			l.Token = to(l.Token)
-			ev.Ledger = &l
+			ev.OwnDetails().Ledger = &l
 		}
 		if ev.Seen != 0 && owner[ev.Key] == shard {
 			ev.Seen = to(ev.Seen)
@@ -142,10 +142,10 @@ func (e *jobEdit) rerun(shard string, to func(int64) int64) {
 // respec changes what a job was asked to be.
 func (j *jobLog) respec(change func(*history.Job)) {
 	for _, o := range j.calls {
-		spec := *o.inv.Job
+		spec := *o.inv.Job()
 		spec.Steps = slices.Clone(spec.Steps)
 		change(&spec)
-		o.inv.Job = &spec
+		o.inv.OwnDetails().Job = &spec
 	}
 }
 
@@ -155,9 +155,9 @@ func (j *jobLog) rewrite(kind string, change func(*history.JobRow)) bool {
 	if e == nil {
 		return false
 	}
-	r := *e.JobRow
+	r := *e.JobRow()
 	change(&r)
-	e.JobRow = &r
+	e.OwnDetails().JobRow = &r
 	return true
 }
 
@@ -175,9 +175,9 @@ func (e *jobEdit) otherLife(life string) string {
 func (e *jobEdit) ask(j *jobLog, id, result string) {
 	like := j.calls[0]
 	inv, end := *like.inv, *like.end
-	spec := *inv.Job
+	spec := *inv.Job()
 	spec.Resource = "job/jobs/" + id
-	inv.Key, inv.ID, inv.Proc, inv.Job = id, e.nextID(inv.Proc), history.Life(inv.Proc)+"/e9", &spec
+	inv.Key, inv.ID, inv.Proc, inv.OwnDetails().Job = id, e.nextID(inv.Proc), history.Life(inv.Proc)+"/e9", &spec
 	end.Key, end.ID, end.Proc, end.Type, end.Result, end.Error, end.Sends = id, inv.ID, inv.Proc, history.OK, result, "", nil
 	inv.TS, end.TS = inv.TS+1, inv.TS+2
 	e.insert(inv, end)

@@ -88,8 +88,8 @@ func (r *shardReplay) poisoned(j *jobLog, before int64) bool {
 			if c.outcome != history.Fail || c.end.Error == "" || c.end.Row != nil {
 				continue
 			}
-			for i := range c.inv.Changes {
-				id := c.inv.Changes[i].Job
+			for i := range c.inv.Changes() {
+				id := c.inv.Changes()[i].Job
 				if t, known := r.refusals[id]; !known || c.end.TS < t {
 					r.refusals[id] = c.end.TS
 				}
@@ -257,7 +257,7 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 		return // lost
 	case state == "":
 		state = "in the inbox"
-		if due = inbox.JobRow.DueMS; due == 0 && j.spec != nil {
+		if due = inbox.JobRow().DueMS; due == 0 && j.spec != nil {
 			due = j.spec.DueMS
 		}
 	}
@@ -345,7 +345,7 @@ func (a *analysis) drained() history.Span {
 func (a *analysis) drainBound() int64 {
 	bound := int64(0)
 	for _, e := range a.expects {
-		bound = max(bound, e.Expect.DrainBoundMS)
+		bound = max(bound, e.Expect().DrainBoundMS)
 	}
 	return bound
 }

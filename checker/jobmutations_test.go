@@ -115,7 +115,7 @@ var jobMutations = []mutation{
 		if !ok {
 			return false
 		}
-		p.c().Attempt, p.j.steps[2].c.Attempt, p.start().Attempt = 2, 2, 2
+		p.c().Attempt, p.j.steps[2].c.Attempt, p.start().OwnDetails().Attempt = 2, 2, 2
 		return p.j.rewrite(history.RowJob, func(r *history.JobRow) { r.Attempt = 2 })
 	}},
 	{"complete of another run", "P2", companions{
@@ -166,7 +166,7 @@ var jobMutations = []mutation{
 			return false
 		}
 		row := *p.j.row(history.RowJob)
-		row.JobRow = &history.JobRow{Kind: history.RowPending}
+		row.OwnDetails().JobRow = &history.JobRow{Kind: history.RowPending}
 		e.insert(row)
 		return true
 	}},
@@ -282,7 +282,7 @@ var jobMutations = []mutation{
 		"P1": "and what it claimed",
 	}, func(e *edit) bool {
 		for _, p := range e.some(history.OpTick, history.OK) {
-			if len(p.inv.Changes) > 0 {
+			if len(p.inv.Changes()) > 0 {
 				continue
 			}
 			for _, q := range e.ops {
@@ -296,8 +296,8 @@ var jobMutations = []mutation{
 	}},
 	{"rejection without a reason", "P2", nil, func(e *edit) bool {
 		for _, p := range e.some(history.OpTick, history.Fail) {
-			if p.end.Row != nil && *p.end.Row == *p.inv.From && len(p.inv.Changes) > 0 {
-				p.inv.Changes = []history.Change{{Job: "new", Do: history.DoEnqueue, DueMS: 1}}
+			if p.end.Row != nil && *p.end.Row == *p.inv.From && len(p.inv.Changes()) > 0 {
+				p.inv.OwnDetails().Changes = []history.Change{{Job: "new", Do: history.DoEnqueue, DueMS: 1}}
 				return true
 			}
 		}
@@ -351,9 +351,9 @@ var jobMutations = []mutation{
 		}
 		ledger := e.ledger(p.j.spec.Resource)
 		last := *ledger[len(ledger)-1]
-		l := *last.Ledger
+		l := *last.Ledger()
 		l.Seq, l.Value = l.Seq+1, ptr(*l.Value+1)
-		last.Ledger = &l
+		last.OwnDetails().Ledger = &l
 		final := e.final(p.j.spec.Resource)
 		final.Seq, final.Value = l.Seq, l.Value
 		e.insert(last)

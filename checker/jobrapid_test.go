@@ -57,27 +57,28 @@ func mangleJobs(t *rapid.T, h *history.History, e *history.Event) {
 	other := h.Events[rapid.IntRange(0, len(h.Events)-1).Draw(t, "other")]
 	switch rapid.IntRange(0, 9).Draw(t, "change") {
 	case 0:
-		e.Changes = other.Changes
+		e.OwnDetails().Changes = other.Changes()
 	case 1:
 		e.Issuer = other.Issuer
 	case 2:
-		e.JobRow = other.JobRow
+		e.OwnDetails().JobRow = other.JobRow()
 	case 3:
-		if other.Job != nil && e.Job != nil {
-			e.Job = other.Job
+		if other.Job() != nil && e.Job() != nil {
+			e.OwnDetails().Job = other.Job()
 		}
 	case 4:
-		e.Attempt, e.DueMS, e.WallMS = other.Attempt, other.DueMS, other.WallMS
+		d := e.OwnDetails()
+		d.Attempt, d.DueMS, d.WallMS = other.Attempt(), other.DueMS(), other.WallMS()
 	case 5:
-		e.TTLMS, e.DecidedAt = other.TTLMS, other.DecidedAt
+		e.OwnDetails().TTLMS, e.DecidedAt = other.TTLMS(), other.DecidedAt
 	case 6:
 		e.Token = other.Token
 	case 7:
-		for i := range e.Changes {
-			e.Changes[i].Do = rapid.SampledFrom([]string{history.DoClaim, history.DoSweep, history.DoDLQ, history.DoRescue, "dance"}).Draw(t, "do")
+		for i := range e.Changes() {
+			e.Changes()[i].Do = rapid.SampledFrom([]string{history.DoClaim, history.DoSweep, history.DoDLQ, history.DoRescue, "dance"}).Draw(t, "do")
 		}
 	case 8:
-		e.Phase, e.Error = other.Phase, other.Error
+		e.OwnDetails().Phase, e.Error = other.Phase(), other.Error
 	case 9:
 		mangle(t, h, e)
 	}

@@ -39,7 +39,7 @@ func (a *analysis) compareRows() {
 // left says whether the partition of its shard has rows of the job.
 func (j *jobLog) left() bool {
 	for _, e := range j.rows {
-		if e.JobRow.Kind != history.RowInbox {
+		if e.JobRow().Kind != history.RowInbox {
 			return true
 		}
 	}
@@ -69,7 +69,7 @@ func (j *jobLog) differs() string {
 	}
 	seen := map[string]int{}
 	for _, e := range j.rows {
-		kind := e.JobRow.Kind
+		kind := e.JobRow().Kind
 		if kind == history.RowInbox {
 			continue // a copy whose deletion is lost does no harm
 		}
@@ -79,7 +79,7 @@ func (j *jobLog) differs() string {
 		if seen[kind] > 1 {
 			return fmt.Sprintf("there are two rows of kind %s", kind)
 		}
-		if why := j.rowDiffers(e.JobRow); why != "" {
+		if why := j.rowDiffers(e.JobRow()); why != "" {
 			return why
 		}
 	}

@@ -120,7 +120,7 @@ var jobRunMutations = []mutation{
 		}
 		x.ask(p.j, "slow", resultInbox)
 		row := *p.j.row(history.RowJob)
-		row.Key, row.JobRow = "slow", &history.JobRow{Kind: history.RowInbox}
+		row.Key, row.OwnDetails().JobRow = "slow", &history.JobRow{Kind: history.RowInbox}
 		e.insert(row)
 		return true
 	}},
@@ -167,7 +167,7 @@ var jobRunMutations = []mutation{
 	{"start as another attempt", "P6", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoClaim, once)
 		if ok {
-			p.start().Attempt++
+			p.start().OwnDetails().Attempt++
 		}
 		return ok
 	}},
@@ -211,7 +211,7 @@ var jobRunMutations = []mutation{
 					return h.fence == g.fence+1 && h.confirmed != history.Forever && h.acq.w.pos >= 0
 				})
 				if g.release == nil && g.lost == nil && g.confirmed != history.Forever && g.acq.w.pos >= 0 && next >= 0 {
-					g.acq.inv.TTLMS *= 10
+					g.acq.inv.OwnDetails().TTLMS *= 10
 					return true
 				}
 			}
@@ -225,7 +225,7 @@ var jobRunMutations = []mutation{
 		x := e.jobs()
 		for _, p := range e.some(history.OpTick, history.OK) {
 			other := x.otherLife(history.Life(p.inv.Proc))
-			if other == "" || len(p.inv.Changes) > 0 {
+			if other == "" || len(p.inv.Changes()) > 0 {
 				continue
 			}
 			id := e.nextID(other)
@@ -252,14 +252,14 @@ var jobRunMutations = []mutation{
 	{"run that starts early", "P12", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoClaim, once)
 		if ok {
-			p.start().WallMS = p.start().DueMS - 1
+			p.start().OwnDetails().WallMS = p.start().DueMS() - 1
 		}
 		return ok
 	}},
 	{"run that was due at another time", "P12", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoClaim, once)
 		if ok {
-			p.start().DueMS -= 5
+			p.start().OwnDetails().DueMS -= 5
 		}
 		return ok
 	}},
@@ -291,7 +291,7 @@ var jobRunMutations = []mutation{
 		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.c().Attempt == 1 && p.said() == p.w().to.Fence })
 		if ok {
 			p.c().DueMS--
-			p.start().DueMS--
+			p.start().OwnDetails().DueMS--
 		}
 		return ok
 	}},
@@ -299,7 +299,8 @@ var jobRunMutations = []mutation{
 		p, ok := e.jobs().step(history.DoClaim, once)
 		if ok {
 			p.c().DueMS++
-			p.start().DueMS, p.start().WallMS = p.c().DueMS, p.start().WallMS+1
+			d := p.start().OwnDetails()
+			d.DueMS, d.WallMS = p.c().DueMS, d.WallMS+1
 		}
 		return ok
 	}},
@@ -307,7 +308,7 @@ var jobRunMutations = []mutation{
 		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.spec.DueMS > 0 && p.said() != p.w().to.Fence })
 		if ok {
 			p.c().DueMS = p.j.spec.DueMS - 1
-			p.start().DueMS = p.c().DueMS
+			p.start().OwnDetails().DueMS = p.c().DueMS
 		}
 		return ok
 	}},
@@ -327,7 +328,7 @@ var jobRunMutations = []mutation{
 		if ok {
 			p.redate(p.c().DueMS + 60_000)
 			for _, s := range p.j.starts {
-				s.WallMS = max(s.WallMS, s.DueMS)
+				s.OwnDetails().WallMS = max(s.WallMS(), s.DueMS())
 			}
 		}
 		return ok

@@ -109,10 +109,10 @@ func (x *jobs) of(shard, id string) *jobLog {
 
 // call files an enqueue.
 func (x *jobs) call(o *op) {
-	j := x.of(o.inv.Job.Shard, o.inv.Key)
+	j := x.of(o.inv.Job().Shard, o.inv.Key)
 	j.calls = append(j.calls, o)
 	if j.spec == nil {
-		j.spec = o.inv.Job
+		j.spec = o.inv.Job()
 	}
 }
 
@@ -130,14 +130,14 @@ func (x *jobs) note(e *history.Event) {
 			j.finishes[e.Token] = e
 		}
 	case history.NoteRow:
-		if e.JobRow == nil {
+		if e.JobRow() == nil {
 			return
 		}
 		j.rows = append(j.rows, e)
 		switch {
 		case j.locked():
 			x.lockedRows++
-		case e.JobRow.Kind != history.RowInbox:
+		case e.JobRow().Kind != history.RowInbox:
 			x.rows[e.Issuer]++
 		}
 	}
@@ -178,7 +178,7 @@ func (j *jobLog) last() *op {
 // row is the note of a kind of row, or nil.
 func (j *jobLog) row(kind string) *history.Event {
 	for _, e := range j.rows {
-		if e.JobRow.Kind == kind {
+		if e.JobRow().Kind == kind {
 			return e
 		}
 	}

@@ -14,12 +14,12 @@ import (
 func TestJobVerdicts(t *testing.T) {
 	t.Parallel()
 	expect := func(e *edit, change func(*history.Expect)) {
-		x := *e.notes(history.NoteExpect)[0].Expect
+		x := *e.notes(history.NoteExpect)[0].Expect()
 		change(&x)
-		e.notes(history.NoteExpect)[0].Expect = &x
+		e.notes(history.NoteExpect)[0].OwnDetails().Expect = &x
 	}
 	noDrain := func(e *edit) {
-		e.drop(func(ev *history.Event) bool { return ev.Op == history.NotePhase && ev.Phase == phaseDrain })
+		e.drop(func(ev *history.Event) bool { return ev.Op == history.NotePhase && ev.Phase() == phaseDrain })
 	}
 	endless := func(e *edit) { // a job that never ends, in batches and rows
 		p, ok := e.jobs().step(history.DoComplete, func(p jobPlace) bool { return p.later() == nil })
@@ -47,9 +47,9 @@ func TestJobVerdicts(t *testing.T) {
 			setClock(e, q.w().main().inv, q.w().main().inv.TS-1, ahead)
 		}
 		row := history.Event{TS: e.h.Events[len(e.h.Events)-1].TS, Proc: harness, Type: history.Note, Op: history.NoteRow, Key: "later", Issuer: p.j.shard, File: "harness.jsonl", Line: 1}
-		row.JobRow = &history.JobRow{Kind: history.RowJob, State: statePending, DueMS: due}
+		row.OwnDetails().JobRow = &history.JobRow{Kind: history.RowJob, State: statePending, DueMS: due}
 		other := row
-		other.JobRow = &history.JobRow{Kind: history.RowPending, DueMS: due}
+		other.OwnDetails().JobRow = &history.JobRow{Kind: history.RowPending, DueMS: due}
 		e.insert(row, other)
 	}
 	for name, c := range map[string]struct {
@@ -82,31 +82,31 @@ func TestJobVerdicts(t *testing.T) {
 		"a clock set back before the job was due":   {clocked(-150, -100), Fail, "before the job was due"},
 		"a clock set back before a retry was due": {func(e *edit) {
 			start := startOf(e, true)
-			start.WallMS = start.DueMS - 150
+			start.OwnDetails().WallMS = start.DueMS() - 150
 			setClock(e, start, start.TS-1e9, 1000)
 			setClock(e, start, start.TS-5e8, -100)
 		}, Pass, "before their worker's clock was set back"},
 		"a retry before it was due": {func(e *edit) {
 			start := startOf(e, true)
-			start.WallMS = start.DueMS - 150
+			start.OwnDetails().WallMS = start.DueMS() - 150
 			setClock(e, start, start.TS-1e9, 50)
 			setClock(e, start, start.TS-5e8, -50)
 		}, Fail, "before the job was due"},
 		"a job with a time of its own, its clock set back before that": {func(e *edit) {
 			start := startOf(e, false)
-			start.WallMS = start.DueMS - 150
+			start.OwnDetails().WallMS = start.DueMS() - 150
 			setClock(e, start, start.TS-1e9, 1000)
 			setClock(e, start, start.TS-1e9+1, -100)
 		}, Fail, "before its own time"},
 		"a clock that was ahead before anybody asked": {func(e *edit) {
 			start := firstStart(e)
-			start.WallMS = start.DueMS - 50
+			start.OwnDetails().WallMS = start.DueMS() - 50
 			setClock(e, start, 2, 100_000)
 			setClock(e, start, 3, 0)
 		}, Fail, "before the job was due"},
 		"starts without times": {func(e *edit) {
 			for _, n := range e.notes(history.NoteStart) {
-				n.WallMS = 0
+				n.OwnDetails().WallMS = 0
 			}
 		}, Unknown, "without due_ms or wall_ms"},
 		"too few completed jobs": {func(e *edit) {
@@ -213,7 +213,7 @@ func TestManyUnknownTicks(t *testing.T) {
 func clocked(late, offset int64) func(*edit) {
 	return func(e *edit) {
 		start := firstStart(e)
-		start.WallMS = start.DueMS + late
+		start.OwnDetails().WallMS = start.DueMS() + late
 		setClock(e, start, start.TS-1, offset)
 	}
 }
@@ -240,5 +240,5 @@ func firstStart(e *edit) *history.Event {
 }
 
 func setClock(e *edit, start *history.Event, at, offset int64) {
-	e.insert(history.Event{TS: at, Proc: history.Life(start.Proc), Type: history.Note, Op: history.NoteClock, Clock: &history.Clock{OffsetMS: offset}, File: "x", Line: 1})
+	e.insert(history.Event{TS: at, Proc: history.Life(start.Proc), Type: history.Note, Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{OffsetMS: offset}}, File: "x", Line: 1})
 }

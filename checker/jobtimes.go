@@ -117,24 +117,24 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 			switch {
 			case !ok:
 				continue // P6
-			case e.WallMS == 0 || e.DueMS == 0:
+			case e.WallMS() == 0 || e.DueMS() == 0:
 				undated++
 				continue
-			case e.WallMS < e.DueMS && x.wasDue():
+			case e.WallMS() < e.DueMS() && x.wasDue():
 				moved++
 				continue
 			}
 			p.Checked++
 			switch {
-			case x.exact && e.DueMS != x.due, e.DueMS < x.due:
-				p.add(j.id, x.events, "run %d of job %s started as due at %d, but the job was due at %d", e.Token, j.id, e.DueMS, x.due)
-			case e.WallMS < x.own:
-				p.add(j.id, x.events, "run %d of job %s started %d ms before its own time, by its worker's own clock", e.Token, j.id, x.own-e.WallMS)
-			case e.WallMS < e.DueMS:
-				p.add(j.id, x.events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.id, e.DueMS-e.WallMS)
-			case a.pausedDuring(j, e.TS-(e.WallMS-e.DueMS)*1e6, e.TS):
-			case !a.faultDuring(e.TS-(e.WallMS-e.DueMS)*1e6, e.TS):
-				late = append(late, float64(e.WallMS-e.DueMS))
+			case x.exact && e.DueMS() != x.due, e.DueMS() < x.due:
+				p.add(j.id, x.events, "run %d of job %s started as due at %d, but the job was due at %d", e.Token, j.id, e.DueMS(), x.due)
+			case e.WallMS() < x.own:
+				p.add(j.id, x.events, "run %d of job %s started %d ms before its own time, by its worker's own clock", e.Token, j.id, x.own-e.WallMS())
+			case e.WallMS() < e.DueMS():
+				p.add(j.id, x.events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.id, e.DueMS()-e.WallMS())
+			case a.pausedDuring(j, e.TS-(e.WallMS()-e.DueMS())*1e6, e.TS):
+			case !a.faultDuring(e.TS-(e.WallMS()-e.DueMS())*1e6, e.TS):
+				late = append(late, float64(e.WallMS()-e.DueMS()))
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func (a *analysis) dueOf(j *jobLog, start *history.Event) (x dueness, ok bool) {
 		asked := j.calls[0]
 		return dueness{due: j.ownMS(), own: j.ownMS(), events: append(both(asked), start), wasDue: func() bool {
 			top, _ := a.highestWall(start, asked.inv.TS-leastSlack)
-			return top >= start.DueMS
+			return top >= start.DueMS()
 		}}, true
 	}
 	k := a.row[j.shard].claimOf(start.Token)
@@ -198,10 +198,10 @@ func (a *analysis) wasDue(start *history.Event, k *claim) bool {
 	since, own := k.at.since-k.w.main().log.clockSlack(), k.j.ownIn(k.at)
 	top, unset := a.highestWall(start, since)
 	if own > 0 && k.at.run == 0 {
-		return top >= max(start.DueMS, own)
+		return top >= max(start.DueMS(), own)
 	}
 	_, fast := a.rates(history.Life(start.Proc), since, start.TS)
-	return top >= own && unset+int64(fast*float64(start.TS-since)/1e6) >= start.DueMS
+	return top >= own && unset+int64(fast*float64(start.TS-since)/1e6) >= start.DueMS()
 }
 
 // highestWall is the highest reading of the wall clock of a start's worker from an
@@ -215,14 +215,14 @@ func (a *analysis) highestWall(start *history.Event, from int64) (top, unset int
 		last--
 	}
 	if last >= 0 {
-		offset = notes[last].Clock.OffsetMS
+		offset = notes[last].Clock().OffsetMS
 	}
-	top, unset = start.WallMS, start.WallMS
-	right := start.WallMS - offset // by a right clock, at the start
+	top, unset = start.WallMS(), start.WallMS()
+	right := start.WallMS() - offset // by a right clock, at the start
 	for ; last >= 0 && next >= from; last-- {
 		next, offset = notes[last].TS, 0
 		if last > 0 {
-			offset = notes[last-1].Clock.OffsetMS
+			offset = notes[last-1].Clock().OffsetMS
 		}
 		if next >= from {
 			top, unset = max(top, right-(start.TS-next)/1e6+offset), max(unset, right+offset)
@@ -235,7 +235,7 @@ func (a *analysis) highestWall(start *history.Event, from int64) (top, unset int
 func (a *analysis) offsetAt(life string, ts int64) (offset int64) {
 	for _, e := range a.clocks[life] { // by TS
 		if e.TS <= ts {
-			offset = e.Clock.OffsetMS
+			offset = e.Clock().OffsetMS
 		}
 	}
 	return offset

@@ -17,7 +17,7 @@ func (j *jobLog) locked() bool { return !isShard(j.shard) }
 
 // update files a change of a job's row.
 func (x *jobs) update(o *op) {
-	j := x.of(o.inv.Key, o.inv.Changes[0].Job)
+	j := x.of(o.inv.Key, o.inv.Changes()[0].Job)
 	j.updates = append(j.updates, o)
 }
 
@@ -28,7 +28,7 @@ func (x *jobs) settle(j *jobLog) {
 		if o.outcome != history.OK {
 			continue
 		}
-		switch o.inv.Changes[0].Do {
+		switch o.inv.Changes()[0].Do {
 		case history.DoClaim:
 			n.Claimed++
 		case history.DoComplete:
@@ -46,7 +46,7 @@ func (x *jobs) settle(j *jobLog) {
 		return
 	}
 	n.Enqueued++
-	j.now = jobState{name: e.JobRow.State, attempt: e.JobRow.Attempt, run: e.JobRow.Run, due: e.JobRow.DueMS}
+	j.now = jobState{name: e.JobRow().State, attempt: e.JobRow().Attempt, run: e.JobRow().Run, due: e.JobRow().DueMS}
 	if ended(j.now.name) {
 		j.end = j.now.name
 	}

@@ -40,8 +40,8 @@ func newLockedRun() *lockedRun {
 		h.System, h.Promises = "lock-per-job", []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P12", "P13"}
 	}
 	y.expect(history.Expect{MinCycles: map[string]int{"before": 1}, DrainBoundMS: lockedBound})
-	y.note(0, harness, history.Event{Op: history.NotePhase, Phase: "before"})
-	y.note(0, "w1.1", history.Event{Op: history.NoteStatement, Statement: &history.Statement{CQL: "SELECT id FROM lpj_jobs WHERE id = ?", Consistency: "QUORUM"}})
+	y.note(0, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
+	y.note(0, "w1.1", history.Event{Op: history.NoteStatement, Details: &history.Details{Statement: &history.Statement{CQL: "SELECT id FROM lpj_jobs WHERE id = ?", Consistency: "QUORUM"}}})
 	// A job without trouble, so that the run has done something.
 	y.enqueue(1, "ok", history.OK)
 	y.whole(10, "w2.1/r9", "ok", 900, 1)
@@ -71,9 +71,9 @@ func (y *lockedRun) enqueue(at int64, id string, outcome history.Type) {
 	if outcome != history.OK {
 		end = history.Event{Error: "timeout"}
 	}
-	y.op(at, at+2, "w1.1/e1", outcome, history.Event{Op: history.OpEnqueue, Key: id, Job: &history.Job{
+	y.op(at, at+2, "w1.1/e1", outcome, history.Event{Op: history.OpEnqueue, Key: id, Details: &history.Details{Job: &history.Job{
 		Queue: "q", Shard: lockOf(id), Kind: "k", Resource: resOf(id), Steps: []string{"s1"}, MaxAttempts: 3,
-	}}, end)
+	}}}, end)
 }
 
 // change makes one compare-and-set on the job's lock, that is done if outcome is not
@@ -115,14 +115,14 @@ func (y *lockedRun) release(at int64, proc, id string) {
 
 // update writes the job's row; outcome "" is a process that died before its end.
 func (y *lockedRun) update(at int64, proc, id, do string, token int64, attempt int, outcome history.Type) {
-	y.op(at, at+2, proc, outcome, history.Event{Op: history.OpUpdate, Key: lockOf(id), Changes: []history.Change{{Job: id, Do: do, Run: token, Attempt: attempt}}}, history.Event{})
+	y.op(at, at+2, proc, outcome, history.Event{Op: history.OpUpdate, Key: lockOf(id), Details: &history.Details{Changes: []history.Change{{Job: id, Do: do, Run: token, Attempt: attempt}}}}, history.Event{})
 	r := &y.job(id).row
 	r.Run, r.Attempt = token, attempt
 	r.State = map[string]string{history.DoClaim: stateRunning, history.DoComplete: stateCompleted, history.DoRetry: statePending, history.DoDLQ: stateDLQ}[do]
 }
 
 func (y *lockedRun) start(at int64, proc, id string, token int64, attempt int) {
-	y.note(at, proc, history.Event{Op: history.NoteStart, Key: id, Issuer: lockOf(id), Token: token, DecidedAt: at*1e6 + 1e9, Attempt: attempt, DueMS: y.wall(0), WallMS: y.wall(at)})
+	y.note(at, proc, history.Event{Op: history.NoteStart, Key: id, Issuer: lockOf(id), Token: token, DecidedAt: at*1e6 + 1e9, Details: &history.Details{Attempt: attempt, DueMS: y.wall(0), WallMS: y.wall(at)}})
 }
 
 func (y *lockedRun) finish(at int64, proc, id string, token int64, err string) {
@@ -155,15 +155,15 @@ func (y *lockedRun) whole(at int64, proc, id string, token int64, attempt int) {
 
 // done ends the run: it drains, is sealed and read.
 func (y *lockedRun) done(at int64) *history.History {
-	y.note(at, harness, history.Event{Op: history.NotePhase, Phase: phaseDrain})
-	y.note(at+y.drain, harness, history.Event{Op: history.NotePhase, Phase: phaseSettle})
+	y.note(at, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseDrain}})
+	y.note(at+y.drain, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
 	at += y.drain + 10
 	const top = 100_000
 	for _, id := range y.order {
 		j := y.jobs[id]
 		if !y.unread && !j.gone {
 			row := j.row
-			y.note(at, harness, history.Event{Op: history.NoteRow, Key: id, Issuer: lockOf(id), JobRow: &row})
+			y.note(at, harness, history.Event{Op: history.NoteRow, Key: id, Issuer: lockOf(id), Details: &history.Details{JobRow: &row}})
 		}
 		if j.bare {
 			continue
@@ -178,7 +178,7 @@ func (y *lockedRun) done(at int64) *history.History {
 		y.op(at+8, at+9, harness, history.OK, history.Event{Op: history.OpRaise, Key: resOf(id), Issuer: lockOf(id), Token: top}, history.Event{Result: resultApplied, Seen: top, Seq: seq})
 		y.op(at+10, at+11, harness, history.OK, history.Event{Op: history.OpGet, Key: resOf(id)}, history.Event{Value: &value, Seen: top, Seq: seq})
 		for _, e := range append(j.ledger, history.LedgerEntry{Seq: seq, Kind: history.LedgerRaise, Issuer: lockOf(id), Token: top}) {
-			y.note(at+12, harness, history.Event{Op: history.NoteLedger, Key: resOf(id), Ledger: &e})
+			y.note(at+12, harness, history.Event{Op: history.NoteLedger, Key: resOf(id), Details: &history.Details{Ledger: &e}})
 		}
 	}
 	y.row = history.Version{Absent: true} // of the other tests' lock
@@ -288,15 +288,15 @@ func TestLockedJobs(t *testing.T) {
 			y.whole(100, a, "j", 7, 1)
 			for i := range y.h.Events {
 				if e := &y.h.Events[i]; e.Op == history.NoteStart && e.Key == "j" {
-					e.WallMS = e.DueMS - 1
+					e.OwnDetails().WallMS = e.DueMS() - 1
 				}
 			}
 		}, "started 1 ms before the job was due", []string{"P12"}},
 		"due before it was asked for": {func(y *lockedRun) {
 			y.enqueue(5, "j", history.OK)
 			for i := range y.h.Events {
-				if e := &y.h.Events[i]; e.Op == history.OpEnqueue && e.Key == "j" && e.Job != nil {
-					e.Job.DueMS = y.wall(50)
+				if e := &y.h.Events[i]; e.Op == history.OpEnqueue && e.Key == "j" && e.Job() != nil {
+					e.Job().DueMS = y.wall(50)
 				}
 			}
 			y.whole(100, a, "j", 7, 1)

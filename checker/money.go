@@ -55,8 +55,8 @@ func (a *analysis) checkOrder(o *orderLog, p *Property) {
 	case o.asked == nil:
 		bad(nil, "is in the shop's tables, but nobody placed it")
 		return
-	case o.row != nil && (o.row.Book.Item != o.asked.Item || o.row.Book.Quantity != o.asked.Quantity || o.row.Book.Cents != o.asked.Cents):
-		bad(both(o.calls[0]), "is of %d %s for %d cents, but %d %s for %d cents were asked for", o.row.Book.Quantity, o.row.Book.Item, o.row.Book.Cents, o.asked.Quantity, o.asked.Item, o.asked.Cents)
+	case o.row != nil && (o.row.Book().Item != o.asked.Item || o.row.Book().Quantity != o.asked.Quantity || o.row.Book().Cents != o.asked.Cents):
+		bad(both(o.calls[0]), "is of %d %s for %d cents, but %d %s for %d cents were asked for", o.row.Book().Quantity, o.row.Book().Item, o.row.Book().Cents, o.asked.Quantity, o.asked.Item, o.asked.Cents)
 	}
 	due := state == history.OrderPaid || state == history.OrderShipped
 	switch {
@@ -65,9 +65,9 @@ func (a *analysis) checkOrder(o *orderLog, p *Property) {
 	case due && paid == 0:
 		bad(pays(), "is %s, but it was never paid", state)
 	case !due && paid > 0:
-		bad(pays(), "was paid (by run %s), but it is %s: its customer has lost %d cents", tokensOf(o.payments), stateText(state), o.payments[0].Book.Cents)
-	case paid == 1 && o.payments[0].Book.Cents != o.asked.Cents:
-		bad(pays(), "costs %d cents, but %d were charged", o.asked.Cents, o.payments[0].Book.Cents)
+		bad(pays(), "was paid (by run %s), but it is %s: its customer has lost %d cents", tokensOf(o.payments), stateText(state), o.payments[0].Book().Cents)
+	case paid == 1 && o.payments[0].Book().Cents != o.asked.Cents:
+		bad(pays(), "costs %d cents, but %d were charged", o.asked.Cents, o.payments[0].Book().Cents)
 	}
 	switch {
 	case shipped > 1:
@@ -85,7 +85,7 @@ func tokensOf(payments []*history.Event) string {
 		if i > 0 {
 			text += ", "
 		}
-		text += fmt.Sprint(e.Book.Token)
+		text += fmt.Sprint(e.Book().Token)
 	}
 	return text
 }

@@ -54,19 +54,19 @@ func (x *shopBooks) item(name string) *itemLog {
 
 // call files an enqueue, if it is of an order.
 func (x *shopBooks) call(c *op) {
-	if c.inv.Job.Order == nil {
+	if c.inv.Job().Order == nil {
 		return
 	}
-	o := x.of(c.inv.Job.Order.ID)
+	o := x.of(c.inv.Job().Order.ID)
 	o.calls = append(o.calls, c)
 	if o.asked == nil {
-		o.asked = c.inv.Job.Order
+		o.asked = c.inv.Job().Order
 	}
 }
 
 // note files a row of the shop's tables.
 func (x *shopBooks) note(e *history.Event) {
-	b := e.Book
+	b := e.Book()
 	switch b.Table {
 	case history.BookStock:
 		x.item(b.Item).row = e
@@ -95,7 +95,7 @@ func (o *orderLog) state() string {
 	if o.row == nil {
 		return ""
 	}
-	return o.row.Book.State
+	return o.row.Book().State
 }
 
 // acknowledged is the call that told its customer that the order was taken, or nil.
@@ -177,13 +177,13 @@ func (a *analysis) countOrders(c *Counts) {
 		}
 		n.Payments += len(o.payments)
 		for _, e := range o.payments {
-			n.Cents += e.Book.Cents
+			n.Cents += e.Book().Cents
 		}
 		n.Sold -= sumOf(o.moves)
 	}
 	for _, k := range a.orders.items {
 		if k.row != nil {
-			n.Left += k.row.Book.Quantity
+			n.Left += k.row.Book().Quantity
 		}
 	}
 	for point, hits := range map[string]int{pointShipped: n.Shipped, pointRejected: n.Rejected, pointCancelled: n.Cancelled} {
@@ -197,7 +197,7 @@ func (a *analysis) countOrders(c *Counts) {
 // sumOf is by how much the moves changed the stock.
 func sumOf(moves []*history.Event) (sum int64) {
 	for _, e := range moves {
-		sum += e.Book.Delta
+		sum += e.Book().Delta
 	}
 	return sum
 }

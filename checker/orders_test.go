@@ -66,17 +66,17 @@ func (y *shopStory) tell() *history.History {
 			outcome, result = history.Unknown, ""
 		}
 		job := &history.Job{Queue: "q", Shard: storyShard, Kind: history.OrderReserve, Resource: "job/q/0-" + o.ID, MaxAttempts: 5, Order: o}
-		h.op(int64(10+i), int64(20+i), "w1.1/e1", outcome, history.Event{Op: history.OpEnqueue, Key: "0-" + o.ID, Job: job}, history.Event{Result: result})
+		h.op(int64(10+i), int64(20+i), "w1.1/e1", outcome, history.Event{Op: history.OpEnqueue, Key: "0-" + o.ID, Details: &history.Details{Job: job}}, history.Event{Result: result})
 	}
 	if y.more != nil {
 		y.more(h)
 	}
 	if y.drain {
-		h.note(50, harness, history.Event{Op: history.NotePhase, Phase: phaseDrain})
+		h.note(50, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseDrain}})
 	}
-	h.note(60, harness, history.Event{Op: history.NotePhase, Phase: "seal"})
+	h.note(60, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "seal"}})
 	for i := range y.books {
-		h.note(70, harness, history.Event{Op: history.NoteBook, Book: &y.books[i]})
+		h.note(70, harness, history.Event{Op: history.NoteBook, Details: &history.Details{Book: &y.books[i]}})
 	}
 	return h.end(80)
 }

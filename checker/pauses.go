@@ -27,7 +27,7 @@ func (r *shardReplay) paused() *pauseStep {
 // pause applies what a batch does to its shard, before all else that it does: a claim
 // may ride with the end of a pause, not with its beginning.
 func (r *shardReplay) pause(w *write) {
-	changes := w.main().inv.Changes
+	changes := w.main().inv.Changes()
 	for i := range changes {
 		c := &changes[i]
 		if !pauses(c) {

@@ -96,7 +96,8 @@ func mangle(t *rapid.T, h *history.History, e *history.Event) {
 	case 5:
 		e.Seq, e.Seen = other.Seq, other.Seen
 	case 6:
-		e.Fault, e.Ledger, e.Expect = other.Fault, other.Ledger, other.Expect
+		d := e.OwnDetails()
+		d.Fault, d.Ledger, d.Expect = other.Fault(), other.Ledger(), other.Expect()
 	case 7:
 		if e.From != nil && other.From != nil {
 			e.From = other.From
@@ -112,6 +113,6 @@ func mangle(t *rapid.T, h *history.History, e *history.Event) {
 	case 10:
 		e.Result, e.EffectKey = other.Result, other.EffectKey
 	case 11:
-		e.DecidedAt, e.Phase = other.DecidedAt, other.Phase
+		e.DecidedAt, e.OwnDetails().Phase = other.DecidedAt, other.Phase()
 	}
 }

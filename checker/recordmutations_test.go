@@ -36,7 +36,7 @@ var recordMutations = []mutation{
 	{"raise missing from the ledger", "P14", companions{"P10": "what it made stale was refused for no reason"}, func(e *edit) bool {
 		var raises []*history.Event
 		for _, n := range e.notes(history.NoteLedger) {
-			if n.Ledger.Kind == history.LedgerRaise {
+			if n.Ledger().Kind == history.LedgerRaise {
 				raises = append(raises, n)
 			}
 		}
@@ -56,7 +56,7 @@ var recordMutations = []mutation{
 	}},
 	{"fault without evidence", "P14", nil, func(e *edit) bool {
 		for _, n := range e.notes(history.NoteFault) {
-			if n.Fault.Action == history.ActionEvidence {
+			if n.Fault().Action == history.ActionEvidence {
 				e.dropEvent(*n)
 				return true
 			}

@@ -64,7 +64,7 @@ func defaultBound(ttl int64) int64 { return 5e9 + ttl/2 }
 func (a *analysis) within(ttl int64) int64 {
 	bound := int64(0)
 	for _, e := range a.expects {
-		bound = max(bound, e.Expect.RecoveryBoundMS*1e6)
+		bound = max(bound, e.Expect().RecoveryBoundMS*1e6)
 	}
 	if bound == 0 {
 		bound = defaultBound(ttl)
@@ -300,10 +300,10 @@ func (a *analysis) afterHeals() []FaultRecovery {
 	var out []FaultRecovery
 	for i := range a.h.Events {
 		e := &a.h.Events[i]
-		if e.Op != history.NoteFault || e.Fault == nil || e.Fault.Action != history.ActionHeal {
+		if e.Op != history.NoteFault || e.Fault() == nil || e.Fault().Action != history.ActionHeal {
 			continue
 		}
-		f := FaultRecovery{ID: e.Fault.ID, Name: e.Fault.Name, healed: e.TS}
+		f := FaultRecovery{ID: e.Fault().ID, Name: e.Fault().Name, healed: e.TS}
 		for _, name := range sortedKeys(ends) {
 			ts := ends[name]
 			k := sort.Search(len(ts), func(k int) bool { return ts[k] >= e.TS })

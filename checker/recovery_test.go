@@ -76,16 +76,16 @@ func TestOrphans(t *testing.T) {
 		}}, false, ""},
 		"a clock's offset is no excuse": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
 			y.fault("f1", "clock-offset", 1000, 2500, "w2")
-			y.note(999, "w2.1", history.Event{Op: history.NoteClock, Clock: &history.Clock{OffsetMS: 60_000}})
+			y.note(999, "w2.1", history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{OffsetMS: 60_000}}})
 		}}, true, ""},
 		"a clock that is much too slow": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
 			y.fault("f1", "clock-rate", 1000, 2500, "w2")
-			y.note(999, "w2.1", history.Event{Op: history.NoteClock, Clock: &history.Clock{RatePPM: -500_000}})
-			y.note(2500, "w2.1", history.Event{Op: history.NoteClock, Clock: &history.Clock{}})
+			y.note(999, "w2.1", history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{RatePPM: -500_000}}})
+			y.note(2500, "w2.1", history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{}}})
 		}}, false, ""},
 		"a machine that slept": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
-			y.note(999, "w2.1", history.Event{Op: history.NoteClock, Clock: &history.Clock{Suspended: true}})
-			y.note(2500, "w2.1", history.Event{Op: history.NoteClock, Clock: &history.Clock{}})
+			y.note(999, "w2.1", history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{Suspended: true}}})
+			y.note(2500, "w2.1", history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{}}})
 		}}, false, ""},
 		"renewed later": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
 			y.cas(2000, 2020, "w1.1/c1", history.OpRenew, history.OK)
@@ -203,7 +203,7 @@ func TestRecoveryBound(t *testing.T) {
 	if got := a.within(6e9); got != 6e9+750e6+5e9+3e9 {
 		t.Errorf("default: %d", got)
 	}
-	a.expects = []*history.Event{{Expect: &history.Expect{RecoveryBoundMS: 900}}}
+	a.expects = []*history.Event{{Details: &history.Details{Expect: &history.Expect{RecoveryBoundMS: 900}}}}
 	if got := a.within(6e9); got != 6e9+750e6+900e6 {
 		t.Errorf("named: %d", got)
 	}

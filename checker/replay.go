@@ -68,7 +68,7 @@ func (r *shardReplay) run() {
 }
 
 func (r *shardReplay) batch(w *write) {
-	changes := w.main().inv.Changes
+	changes := w.main().inv.Changes()
 	var seen map[string]bool
 	if len(changes) > 1 {
 		seen = make(map[string]bool, len(changes))
@@ -254,8 +254,8 @@ func (s jobState) String() string {
 func (r *shardReplay) judgeRefused(at history.Version) {
 	for _, c := range r.refused[at] {
 		found := r.stretch > 1
-		for i := range c.inv.Changes {
-			x := &c.inv.Changes[i]
+		for i := range c.inv.Changes() {
+			x := &c.inv.Changes()[i]
 			found = found || inserts(x) && r.a.jobs.of(r.l.name, x.Job).now.name != ""
 		}
 		if !found {
@@ -267,8 +267,8 @@ func (r *shardReplay) judgeRefused(at history.Version) {
 // enqueues says whether the batch inserts rows that must not exist: it can then be
 // rejected though the header is as it names.
 func (c *cas) enqueues() bool {
-	for i := range c.inv.Changes {
-		if inserts(&c.inv.Changes[i]) {
+	for i := range c.inv.Changes() {
+		if inserts(&c.inv.Changes()[i]) {
 			return true
 		}
 	}

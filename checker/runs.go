@@ -28,8 +28,8 @@ func (a *analysis) checkClaim(e *history.Event, l *rowLog, p *Property) {
 	switch {
 	case e.Op == history.NoteStart && e.Key != k.j.id:
 		bad(" for job %s, but it is a run of job %s", e.Key, k.j.id)
-	case e.Op == history.NoteStart && e.Attempt != 0 && e.Attempt != k.c.Attempt:
-		bad(" as attempt %d, but it is attempt %d", e.Attempt, k.c.Attempt)
+	case e.Op == history.NoteStart && e.Attempt() != 0 && e.Attempt() != k.c.Attempt:
+		bad(" as attempt %d, but it is attempt %d", e.Attempt(), k.c.Attempt)
 	case e.Op != history.NoteStart && k.j.spec != nil && k.j.spec.Resource != "" && e.Key != k.j.spec.Resource:
 		bad(" on resource %s, but it is a run of job %s, whose resource is %s", e.Key, k.j.id, k.j.spec.Resource)
 	case history.Life(c.inv.Proc) != history.Life(e.Proc):
@@ -54,8 +54,8 @@ func (w *write) recordedBy(life string) *cas {
 // checkUnclaimed judges a run that no batch of the chain claims.
 func (a *analysis) checkUnclaimed(e *history.Event, l *rowLog, p *Property) {
 	for _, c := range l.cas {
-		for i := range c.inv.Changes {
-			x := &c.inv.Changes[i]
+		for i := range c.inv.Changes() {
+			x := &c.inv.Changes()[i]
 			if x.Do != history.DoClaim || x.Run != e.Token {
 				continue
 			}
@@ -120,7 +120,7 @@ func (s *sinkLog) checkListed(owners []*jobLog, p *Property) {
 	for _, j := range owners {
 		specs := []*history.Job{j.spec} // asked for by a schedule, or in a sequence
 		for _, o := range j.calls {
-			specs = append(specs, o.inv.Job)
+			specs = append(specs, o.inv.Job())
 		}
 		for _, spec := range specs {
 			for _, step := range slices.Concat(spec.Steps, spec.May) {

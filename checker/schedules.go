@@ -46,7 +46,7 @@ func (x *jobs) scheduleOf(shard, key string) *scheduleLog {
 
 // command files a client's call about a schedule.
 func (x *jobs) command(o *op) {
-	c := o.inv.Schedule
+	c := o.inv.Schedule()
 	s := x.scheduleOf(c.Shard, o.inv.Key)
 	s.calls = append(s.calls, o)
 	switch {
@@ -144,7 +144,7 @@ const readingSlack = 1000
 // where it stands each nominal time is fired, unless it is too late for that.
 func (r *shardReplay) judgeStep(s *scheduleLog, w *write, c *history.Change, list []*history.Change) {
 	inv := w.main().inv
-	wall := inv.WallMS
+	wall := inv.WallMS()
 	if shown := r.a.shownAt(w); shown > 0 && wall > shown+readingSlack {
 		r.badTime(s, w, "was planned when its owner's clock showed %d; %d ms before that", wall, wall-shown)
 	}
@@ -168,7 +168,7 @@ func (r *shardReplay) judgeStep(s *scheduleLog, w *write, c *history.Change, lis
 }
 
 func (r *shardReplay) judgeFire(s *scheduleLog, w *write, c *history.Change, list []*history.Change) {
-	wall := w.main().inv.WallMS
+	wall := w.main().inv.WallMS()
 	all := s.ordinal(c.LastMS) - s.ordinal(s.last)
 	switch {
 	case c.LastMS > wall:
@@ -222,7 +222,7 @@ func (a *analysis) shownAt(w *write) int64 {
 	offset := max(a.offsetAt(life, e.TS), a.offsetAt(life, e.TS-w.main().log.clockSlack()))
 	for _, n := range a.clocks[life] {
 		if n.TS <= e.TS && n.TS > e.TS-w.main().log.clockSlack() {
-			offset = max(offset, n.Clock.OffsetMS)
+			offset = max(offset, n.Clock().OffsetMS)
 		}
 	}
 	return right + offset
@@ -243,7 +243,7 @@ func (a *analysis) judgeLeft(s *scheduleLog, end int64) {
 func (a *analysis) wallsSet() bool {
 	for _, notes := range a.clocks {
 		for _, n := range notes {
-			if n.Clock.OffsetMS != 0 {
+			if n.Clock().OffsetMS != 0 {
 				return true
 			}
 		}
@@ -287,7 +287,7 @@ func (a *analysis) checkSchedules(p *Property) (others int) {
 func (a *analysis) checkCommands(s *scheduleLog) {
 	told := map[string][]*op{}
 	for _, o := range s.calls {
-		if do := o.inv.Schedule.Do; o.outcome == history.OK && o.end.Result == resultApplied {
+		if do := o.inv.Schedule().Do; o.outcome == history.OK && o.end.Result == resultApplied {
 			told[do] = append(told[do], o)
 		}
 	}

@@ -41,18 +41,18 @@ func (y *recurringStory) batch(at int64, proc string, op history.Op, changes ...
 	from := y.head
 	y.n++
 	to := history.Version{Fence: from.Fence, Beat: from.Beat + 1, Attempt: fmt.Sprint("n", y.n)}
-	e := history.Event{Op: op, Key: storyShard, From: &from, To: &to, Changes: changes}
+	e := history.Event{Op: op, Key: storyShard, From: &from, To: &to, Details: &history.Details{Changes: changes}}
 	if op == history.OpTake {
 		to.Fence++
-		e.TTLMS = tinyTTL
+		e.OwnDetails().TTLMS = tinyTTL
 	}
 	if len(changes) > 0 {
-		e.WallMS = storyWall(at)
+		e.OwnDetails().WallMS = storyWall(at)
 	}
 	if y.change != nil {
 		y.change(at, &e)
 	}
-	for _, c := range e.Changes {
+	for _, c := range e.Changes() {
 		if c.Do == history.DoEnqueue {
 			y.pend = append(y.pend, c)
 		}
@@ -78,7 +78,7 @@ func (y *recurringStory) command(from, to int64, do, result string) {
 		s.EveryMS, s.WindowMS = 1000, y.window
 		s.Job = &history.Job{Queue: "jobs", Shard: storyShard, Kind: "k", Resource: "job/jobs/", MaxAttempts: 3}
 	}
-	y.op(from, to, fmt.Sprintf("w2.1/s%d", from), history.OK, history.Event{Op: history.OpSchedule, Key: y.asked, Schedule: s}, history.Event{Result: result})
+	y.op(from, to, fmt.Sprintf("w2.1/s%d", from), history.OK, history.Event{Op: history.OpSchedule, Key: y.asked, Details: &history.Details{Schedule: s}}, history.Event{Result: result})
 }
 
 func (y *recurringStory) tell() *history.History {
@@ -106,7 +106,7 @@ func (y *recurringStory) tell() *history.History {
 			continue
 		}
 		for _, row := range []history.JobRow{{Kind: history.RowJob, State: statePending, DueMS: c.DueMS}, {Kind: history.RowPending, DueMS: c.DueMS}} {
-			y.note(5840, harness, history.Event{Op: history.NoteRow, Key: c.Job, Issuer: storyShard, JobRow: &row})
+			y.note(5840, harness, history.Event{Op: history.NoteRow, Key: c.Job, Issuer: storyShard, Details: &history.Details{JobRow: &row}})
 		}
 	}
 	slices.SortStableFunc(y.h.Events, func(a, b history.Event) int { return int(a.TS - b.TS) })
@@ -140,14 +140,14 @@ func standsStill(c history.Clock) func(*recurringStory) {
 	return func(y *recurringStory) {
 		y.change = func(at int64, e *history.Event) {
 			if at == 4100 || at == 5030 {
-				e.Changes = nil
+				e.OwnDetails().Changes = nil
 			} else if at == 5510 {
-				e.Changes[0].LastMS, e.WallMS = storyWall(2020), e.WallMS+900
+				e.Changes()[0].LastMS, e.OwnDetails().WallMS = storyWall(2020), e.WallMS()+900
 			}
 		}
 		y.expect(history.Expect{RecoveryBoundMS: 10})
 		if c != (history.Clock{}) {
-			y.note(2600, "w2.1", history.Event{Op: history.NoteClock, Clock: &c})
+			y.note(2600, "w2.1", history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &c}})
 		}
 	}
 }
@@ -156,46 +156,46 @@ func standsStill(c history.Clock) func(*recurringStory) {
 func TestScheduleTimes(t *testing.T) {
 	t.Parallel()
 	last := func(f func(c *history.Change)) func(e *history.Event) {
-		return func(e *history.Event) { f(&e.Changes[len(e.Changes)-1]) }
+		return func(e *history.Event) { f(&e.Changes()[len(e.Changes())-1]) }
 	}
 	for name, c := range map[string]struct {
 		change func(*recurringStory)
 		says   string // "": all is well
 	}{
 		"as it should be":                        {func(*recurringStory) {}, ""},
-		"an owner whose clock is a little ahead": {edited(1025, func(e *history.Event) { e.WallMS += 500 }), ""},
-		"late by less than the window":           {edited(4100, func(e *history.Event) { e.WallMS -= 70 }), ""},
+		"an owner whose clock is a little ahead": {edited(1025, func(e *history.Event) { e.OwnDetails().WallMS += 500 }), ""},
+		"late by less than the window":           {edited(4100, func(e *history.Event) { e.OwnDetails().WallMS -= 70 }), ""},
 		"missed, too late for the window": {func(y *recurringStory) {
 			edited(4100, func(e *history.Event) {
-				e.Changes = fire(4)
-				e.Changes[1].Missed = 1
+				e.OwnDetails().Changes = fire(4)
+				e.Changes()[1].Missed = 1
 			})(y)
 			y.window = 500
 		}, ""},
 		"fired too late for the window":      {func(y *recurringStory) { y.window = 500 }, "more than 500 are to be missed"},
-		"a nominal time that is left out":    {edited(4100, func(e *history.Event) { e.Changes = fire(4) }), "has 2 nominal times"},
-		"missed in time":                     {edited(4100, func(e *history.Event) { e.Changes = fire(4); e.Changes[1].Missed = 1 }), "misses its nominal time"},
-		"more missed than there are":         {edited(4100, func(e *history.Event) { e.Changes = fire(3, 4); e.Changes[2].Missed = 90 }), "misses its nominal time"},
-		"fired by a clock that is far ahead": {edited(2022, func(e *history.Event) { e.WallMS += 1500 }), "was planned when its owner's clock showed"},
-		"fired before its time":              {edited(2022, func(e *history.Event) { e.WallMS -= 10 }), "8 ms early by its owner's own clock"},
-		"a time between two":                 {edited(1025, func(e *history.Event) { e.Changes[0].NominalMS -= 300 }), "the next one is"},
-		"the same times by the next owner":   {edited(4100, func(e *history.Event) { e.Changes = fire(2, 3, 4) }), "again, which had job 0-2"},
+		"a nominal time that is left out":    {edited(4100, func(e *history.Event) { e.OwnDetails().Changes = fire(4) }), "has 2 nominal times"},
+		"missed in time":                     {edited(4100, func(e *history.Event) { e.OwnDetails().Changes = fire(4); e.Changes()[1].Missed = 1 }), "misses its nominal time"},
+		"more missed than there are":         {edited(4100, func(e *history.Event) { e.OwnDetails().Changes = fire(3, 4); e.Changes()[2].Missed = 90 }), "misses its nominal time"},
+		"fired by a clock that is far ahead": {edited(2022, func(e *history.Event) { e.OwnDetails().WallMS += 1500 }), "was planned when its owner's clock showed"},
+		"fired before its time":              {edited(2022, func(e *history.Event) { e.OwnDetails().WallMS -= 10 }), "8 ms early by its owner's own clock"},
+		"a time between two":                 {edited(1025, func(e *history.Event) { e.Changes()[0].NominalMS -= 300 }), "the next one is"},
+		"the same times by the next owner":   {edited(4100, func(e *history.Event) { e.OwnDetails().Changes = fire(2, 3, 4) }), "again, which had job 0-2"},
 		"one time with two jobs": {edited(1025, func(e *history.Event) {
-			e.Changes = append([]history.Change{{Job: "0-x", Do: history.DoEnqueue, DueMS: 1, Schedule: storyKey, NominalMS: storyWall(1020)}}, e.Changes...)
+			e.OwnDetails().Changes = append([]history.Change{{Job: "0-x", Do: history.DoEnqueue, DueMS: 1, Schedule: storyKey, NominalMS: storyWall(1020)}}, e.Changes()...)
 		}), "has 1 nominal times"},
 		"a mark that goes back":          {edited(1025, last(func(c *history.Change) { c.LastMS -= 2000 })), "goes back from"},
 		"a mark beyond what is fired":    {edited(2022, last(func(c *history.Change) { c.LastMS += 1 })), ""},
-		"a job without the mark":         {edited(2022, func(e *history.Event) { e.Changes = e.Changes[:1] }), "does not change, but its nominal time"},
-		"a mark without its job":         {edited(2022, func(e *history.Event) { e.Changes = e.Changes[1:] }), "has 1 nominal times"},
+		"a job without the mark":         {edited(2022, func(e *history.Event) { e.OwnDetails().Changes = e.Changes()[:1] }), "does not change, but its nominal time"},
+		"a mark without its job":         {edited(2022, func(e *history.Event) { e.OwnDetails().Changes = e.Changes()[1:] }), "has 1 nominal times"},
 		"a job that is not in the shard": {func(y *recurringStory) { y.skip = func(c history.Change) bool { return c.Job == "0-2" } }, "has no job: 0-2"},
 		"a schedule that nobody put":     {func(y *recurringStory) { y.asked = "other" }, "is one that nobody put"},
 		"put again": {edited(1025, func(e *history.Event) {
-			e.Changes = []history.Change{{Do: history.DoPut, Schedule: storyKey, LastMS: e.WallMS - 1}}
+			e.OwnDetails().Changes = []history.Change{{Do: history.DoPut, Schedule: storyKey, LastMS: e.WallMS() - 1}}
 		}), "is put, though it is there"},
 		"a change that there is not": {edited(1025, last(func(c *history.Change) { c.Do = "melt" })), "by \"melt\", which"},
 		"begins late":                {edited(storyFirst, last(func(c *history.Change) { c.LastMS++ })), "but was put at"},
 		"fired when it is disabled": {edited(5030, func(e *history.Event) {
-			e.Changes = append([]history.Change{{Do: history.DoDisable, Schedule: storyKey, LastMS: storyWall(4020)}}, e.Changes...)
+			e.OwnDetails().Changes = append([]history.Change{{Do: history.DoDisable, Schedule: storyKey, LastMS: storyWall(4020)}}, e.Changes()...)
 		}), "though it is disabled"},
 		"disabled with another mark":             {edited(5510, last(func(c *history.Change) { c.LastMS += 1000 })), "but stood at"},
 		"a put that was acknowledged and is not": {func(y *recurringStory) { y.command(100, 110, history.DoPut, resultApplied) }, "what it asks for is lost"},

@@ -45,7 +45,7 @@ func (y *sequenceStory) step(s sequenceStep) {
 			row = history.JobRow{State: statePending, DueMS: c.DueMS}
 		case history.DoClaim:
 			row.State, row.Run, row.Attempt = stateRunning, c.Run, c.Attempt
-			y.note(s.at+10, s.proc+"/r1", history.Event{Op: history.NoteStart, Key: c.Job, Issuer: storyShard, Token: c.Run, Attempt: c.Attempt, DecidedAt: (s.at+9)*1e6 + 1e9, DueMS: row.DueMS, WallMS: storyWall(s.at + 9)})
+			y.note(s.at+10, s.proc+"/r1", history.Event{Op: history.NoteStart, Key: c.Job, Issuer: storyShard, Token: c.Run, DecidedAt: (s.at+9)*1e6 + 1e9, Details: &history.Details{Attempt: c.Attempt, DueMS: row.DueMS, WallMS: storyWall(s.at + 9)}})
 			err := ""
 			if c.Job == y.failing {
 				err = "as it should"
@@ -95,7 +95,7 @@ func (y *sequenceStory) tell(steps []sequenceStep) *history.History {
 	spec := history.Job{Queue: "jobs", Shard: storyShard, Kind: "k", Resource: "job/jobs/", MaxAttempts: 1, GoOn: y.goOn}
 	first := spec
 	first.Resource, first.Then = "job/jobs/0-a", []history.Job{spec, spec}
-	y.op(10, 30, "w2.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: "0-a", Job: &first}, history.Event{Result: resultApplied})
+	y.op(10, 30, "w2.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: "0-a", Details: &history.Details{Job: &first}}, history.Event{Result: resultApplied})
 	for _, s := range steps {
 		y.step(s)
 	}
@@ -113,7 +113,7 @@ func (y *sequenceStory) tell(steps []sequenceStep) *history.History {
 		place := row
 		row.Kind, place.Kind, place.State = history.RowJob, placeOf(row.State), ""
 		for _, r := range []history.JobRow{row, place} {
-			y.note(5840, harness, history.Event{Op: history.NoteRow, Key: id, Issuer: storyShard, JobRow: &r})
+			y.note(5840, harness, history.Event{Op: history.NoteRow, Key: id, Issuer: storyShard, Details: &history.Details{JobRow: &r}})
 		}
 	}
 	slices.SortStableFunc(y.h.Events, func(a, b history.Event) int { return int(a.TS - b.TS) })

@@ -48,7 +48,7 @@ func (l *rowLog) fenceOf(token int64) int64 {
 // ttl is that of the lease that c grants, in ns.
 func (c *cas) ttl() int64 {
 	if c.kind() == history.OpTake {
-		return c.inv.TTLMS * 1e6
+		return c.inv.TTLMS() * 1e6
 	}
 	return c.to.TTLMS * 1e6
 }

@@ -216,12 +216,12 @@ func (w *world) harness(t *task) {
 		e.Proc, e.Type = harness, history.Note
 		w.record(w.host, e)
 	}
-	note(history.Event{Op: history.NoteExpect, Expect: &history.Expect{
+	note(history.Event{Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{
 		MinCycles: map[string]int{"before": 1, "recover": 1}, Faults: []string{"f1"}, Workers: w.cfg.workers,
 		Success: []history.Success{{Phase: "recover", Want: history.Some}}, RecoveryBoundMS: 1000,
 		DrainBoundMS: int64(w.cfg.shards) * 60_000,
-	}})
-	phase := func(name string) { note(history.Event{Op: history.NotePhase, Phase: name}) }
+	}}})
+	phase := func(name string) { note(history.Event{Op: history.NotePhase, Details: &history.Details{Phase: name}}) }
 	phase("warmup")
 	alive := 0
 	for i := range w.cfg.workers {
@@ -233,17 +233,17 @@ func (w *world) harness(t *task) {
 	t.sleep(3 * slice)
 	phase("fault")
 	fault := history.Fault{ID: "f1", Name: "partition", Action: history.ActionInject, Targets: []string{"n1"}}
-	note(history.Event{Op: history.NoteFault, Fault: &fault})
+	note(history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &fault}})
 	w.disturb(true)
 	t.sleep(2 * slice)
 	proof := fault
 	proof.Action, proof.Proven, proof.Text = history.ActionEvidence, true, "12 requests were held"
-	note(history.Event{Op: history.NoteFault, Fault: &proof})
+	note(history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &proof}})
 	phase("heal")
 	heal := fault
 	heal.Action = history.ActionHeal
 	w.disturb(false)
-	note(history.Event{Op: history.NoteFault, Fault: &heal})
+	note(history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &heal}})
 	phase("recover")
 	t.sleep(4 * slice)
 	if w.cfg.shards > 0 {

@@ -209,7 +209,7 @@ func (c *simClient) enqueue(t *task, j *simJob) {
 	w := c.w
 	e := history.Event{Proc: c.proc, ID: c.f.id(), Type: history.Invoke, Op: history.OpEnqueue, Key: j.id}
 	inv := e
-	inv.Job = &j.Job
+	inv.OwnDetails().Job = &j.Job
 	w.record(c.f, inv)
 	s := w.shard(j.Shard)
 	if o := s.owner; o != nil && o.valid() && !w.done && w.chance(0.85) {
@@ -284,13 +284,13 @@ func (w *world) sealShards() {
 		for _, id := range slices.Sorted(maps.Keys(s.rows)) {
 			r := s.rows[id]
 			row := func(x history.JobRow) {
-				w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, JobRow: &x})
+				w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, Details: &history.Details{JobRow: &x}})
 			}
 			row(history.JobRow{Kind: history.RowJob, State: r.state, Attempt: r.attempt, Run: r.run})
 			row(history.JobRow{Kind: placeOf(r.state), Attempt: r.attempt, Run: r.run, DueMS: r.due})
 		}
 		for _, id := range slices.Sorted(maps.Keys(s.inbox)) {
-			w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, JobRow: &history.JobRow{Kind: history.RowInbox, DueMS: s.inbox[id]}})
+			w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, Details: &history.Details{JobRow: &history.JobRow{Kind: history.RowInbox, DueMS: s.inbox[id]}}})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {

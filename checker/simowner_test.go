@@ -345,9 +345,9 @@ func (o *simOwner) batch(t *task, op history.Op, from, to history.Version, chang
 	w, s := o.w, o.s
 	e := history.Event{Proc: o.proc, ID: o.f.id(), Type: history.Invoke, Op: op, Key: s.name}
 	inv := e
-	inv.From, inv.To, inv.Changes = &from, &to, changes
+	inv.From, inv.To, inv.OwnDetails().Changes = &from, &to, changes
 	if op == history.OpTake {
-		inv.TTLMS = w.cfg.ttl.Milliseconds()
+		inv.OwnDetails().TTLMS = w.cfg.ttl.Milliseconds()
 	}
 	w.record(o.f, inv)
 	poison := slices.ContainsFunc(changes, func(c history.Change) bool { return c.Do == history.DoClaim && w.jobs[c.Job].poison })

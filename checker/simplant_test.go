@@ -71,7 +71,7 @@ func (w *world) disturb(from bool) {
 		w.planted.offset["w1"] = x.OffsetMS
 		for _, f := range w.files {
 			if history.Worker(f.header.Proc) == "w1" && !f.dead {
-				w.record(f, history.Event{Proc: f.header.Proc, Type: history.Note, Op: history.NoteClock, Clock: &x})
+				w.record(f, history.Event{Proc: f.header.Proc, Type: history.Note, Op: history.NoteClock, Details: &history.Details{Clock: &x}})
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (w *world) disturb(from bool) {
 		point := map[bool]string{true: history.PointMemberGone, false: history.PointMemberCame}[from]
 		for _, f := range w.files {
 			if !f.dead && f != w.host {
-				w.record(f, history.Event{Proc: f.header.Proc, Type: history.Note, Op: history.NotePoint, Point: point, Key: "w1"})
+				w.record(f, history.Event{Proc: f.header.Proc, Type: history.Note, Op: history.NotePoint, Details: &history.Details{Point: point}, Key: "w1"})
 			}
 		}
 	}
@@ -119,8 +119,8 @@ const tickCQL = "UPDATE shards SET fence = ?, tick = ? WHERE queue = ? AND shard
 func (c *simClient) plainStatement(cql string) {
 	if life := history.Life(c.proc); !c.w.planted.noted[life] {
 		c.w.planted.noted[life] = true
-		c.w.record(c.f, history.Event{Proc: life, Type: history.Note, Op: history.NoteStatement, Statement: &history.Statement{CQL: cql, Consistency: "QUORUM"}})
-		c.w.record(c.f, history.Event{Proc: life, Type: history.Note, Op: history.NoteStatement, Statement: &history.Statement{CQL: tickCQL, Consistency: "QUORUM", SerialConsistency: "SERIAL"}})
+		c.w.record(c.f, history.Event{Proc: life, Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &history.Statement{CQL: cql, Consistency: "QUORUM"}}})
+		c.w.record(c.f, history.Event{Proc: life, Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &history.Statement{CQL: tickCQL, Consistency: "QUORUM", SerialConsistency: "SERIAL"}}})
 	}
 }
 

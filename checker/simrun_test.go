@@ -53,7 +53,7 @@ func (x *simRun) run(t *task) {
 	if !x.valid() {
 		return
 	}
-	start := history.Event{Proc: x.proc, Type: history.Note, Op: history.NoteStart, Key: x.j.id, Issuer: x.o.s.name, Token: x.c.Run, DecidedAt: decided, Attempt: x.c.Attempt, DueMS: x.due, WallMS: wall}
+	start := history.Event{Proc: x.proc, Type: history.Note, Op: history.NoteStart, Key: x.j.id, Issuer: x.o.s.name, Token: x.c.Run, DecidedAt: decided, Details: &history.Details{Attempt: x.c.Attempt, DueMS: x.due, WallMS: wall}}
 	w.record(x.f, start)
 	if w.cfg.bug == bugTwiceStarted && w.chance(0.1) {
 		w.record(x.f, start)
@@ -166,6 +166,6 @@ func (w *world) finalRead(res string) {
 	g.Type, g.Value, g.Seen, g.Seq = history.OK, &value, s.seen, s.seq
 	w.record(w.host, g)
 	for i := range s.ledger {
-		w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteLedger, Key: res, Ledger: &s.ledger[i]})
+		w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteLedger, Key: res, Details: &history.Details{Ledger: &s.ledger[i]}})
 	}
 }

@@ -13,8 +13,8 @@ var sinkMutations = []mutation{
 		}
 		l := e.ledger(h.effect.inv.Key)
 		for i := 1; i < len(l); i++ {
-			if l[i].Ledger.Kind == history.LedgerRaise && l[i-1].Ledger.Kind == history.LedgerAccept {
-				l[i].Ledger.Seq, l[i-1].Ledger.Seq = l[i-1].Ledger.Seq, l[i].Ledger.Seq
+			if l[i].Ledger().Kind == history.LedgerRaise && l[i-1].Ledger().Kind == history.LedgerAccept {
+				l[i].Ledger().Seq, l[i-1].Ledger().Seq = l[i-1].Ledger().Seq, l[i].Ledger().Seq
 				return true
 			}
 		}
@@ -25,7 +25,7 @@ var sinkMutations = []mutation{
 		if h == nil {
 			return false
 		}
-		e.accept(h).Ledger.Issuer = "another"
+		e.accept(h).Ledger().Issuer = "another"
 		return true
 	}},
 	{"effect applied twice", "P4", nil, func(e *edit) bool {
@@ -36,10 +36,10 @@ var sinkMutations = []mutation{
 		l := e.ledger(h.effect.inv.Key)
 		last, final := l[len(l)-1], e.final(h.effect.inv.Key)
 		again := *last
-		entry := *last.Ledger
+		entry := *last.Ledger()
 		entry.Seq++
 		entry.Kind, entry.EffectKey, entry.Value = history.LedgerAccept, h.effect.inv.EffectKey, ptr(*final.Value+1)
-		again.Ledger = &entry
+		again.OwnDetails().Ledger = &entry
 		final.Value, final.Seq = ptr(*final.Value+1), entry.Seq
 		e.insert(again)
 		return true
@@ -51,7 +51,7 @@ var sinkMutations = []mutation{
 		}
 		gone := *e.accept(h)
 		e.drop(func(ev *history.Event) bool {
-			return ev.Op == history.NoteLedger && ev.Key == gone.Key && ev.Ledger.Seq == gone.Ledger.Seq
+			return ev.Op == history.NoteLedger && ev.Key == gone.Key && ev.Ledger().Seq == gone.Ledger().Seq
 		})
 		return true
 	}},
@@ -70,7 +70,7 @@ var sinkMutations = []mutation{
 			return false
 		}
 		v := *h.effect.inv.Value - 1
-		h.effect.inv.Value, e.accept(h).Ledger.Value = &v, &v
+		h.effect.inv.Value, e.accept(h).Ledger().Value = &v, &v
 		return true
 	}},
 	{"final value is not the number of effects", "P4", nil, func(e *edit) bool {

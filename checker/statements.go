@@ -16,8 +16,8 @@ type shape struct {
 	conditional bool
 }
 
-func (s *shape) consistency() string { return strings.ToUpper(s.ev.Statement.Consistency) }
-func (s *shape) serial() string      { return strings.ToUpper(s.ev.Statement.SerialConsistency) }
+func (s *shape) consistency() string { return strings.ToUpper(s.ev.Statement().Consistency) }
+func (s *shape) serial() string      { return strings.ToUpper(s.ev.Statement().SerialConsistency) }
 
 // Consistencies of which any two of a kind meet in a replica.
 var (
@@ -75,14 +75,14 @@ func (a *analysis) lint() (out []lintFinding, n int) {
 	}
 	seen := map[history.Statement]bool{}
 	for _, e := range a.shapes {
-		if seen[*e.Statement] {
+		if seen[*e.Statement()] {
 			continue // every process notes its own first use
 		}
-		seen[*e.Statement] = true
+		seen[*e.Statement()] = true
 		n++
-		stmts, err := parseCQL(e.Statement.CQL)
+		stmts, err := parseCQL(e.Statement().CQL)
 		if err != nil {
-			out = append(out, lintFinding{kind: lintUnparsed, message: fmt.Sprintf("a statement is not understood, so it cannot be judged: %v: %s", err, e.Statement.CQL), events: []*history.Event{e}})
+			out = append(out, lintFinding{kind: lintUnparsed, message: fmt.Sprintf("a statement is not understood, so it cannot be judged: %v: %s", err, e.Statement().CQL), events: []*history.Event{e}})
 			continue
 		}
 		s := &shape{ev: e, stmts: stmts, conditional: stmts[0].conditional}
@@ -115,7 +115,7 @@ func (s *shape) lint(fenced map[string]bool) (out []lintFinding) {
 	bad := func(kind string, st statement, what string) {
 		if !said[what] {
 			said[what] = true
-			out = append(out, lintFinding{kind, st.table, what + ": " + s.ev.Statement.CQL, s, []*history.Event{s.ev}})
+			out = append(out, lintFinding{kind, st.table, what + ": " + s.ev.Statement().CQL, s, []*history.Event{s.ev}})
 		}
 	}
 	for _, st := range s.stmts {

@@ -31,7 +31,7 @@ func statementsRun(stmts ...history.Statement) *history.History {
 	y := newTiny("w1.1")
 	y.expect(history.Expect{})
 	for i := range stmts {
-		y.note(1, "w1.1", history.Event{Op: history.NoteStatement, Statement: &stmts[i]})
+		y.note(1, "w1.1", history.Event{Op: history.NoteStatement, Details: &history.Details{Statement: &stmts[i]}})
 	}
 	cycle(y, 100, 200, "w1.1/c1", 1)
 	return y.end(300)

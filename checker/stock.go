@@ -27,27 +27,27 @@ func checkStock(_ context.Context, a *analysis, p *Property) {
 }
 
 func (a *analysis) checkItem(k *itemLog, p *Property) {
-	moves := slices.SortedStableFunc(slices.Values(k.moves), func(x, y *history.Event) int { return cmp.Compare(x.Book.Version, y.Book.Version) })
+	moves := slices.SortedStableFunc(slices.Values(k.moves), func(x, y *history.Event) int { return cmp.Compare(x.Book().Version, y.Book().Version) })
 	var last *history.Event
 	for _, e := range moves {
 		p.Checked++
-		b := e.Book
+		b := e.Book()
 		before, version := int64(0), int64(0)
 		if last != nil {
-			before, version = last.Book.Quantity, last.Book.Version
+			before, version = last.Book().Quantity, last.Book().Version
 		}
 		bad := func(format string, args ...any) {
 			events := []*history.Event{last, e}
 			for _, m := range []*history.Event{last, e} {
-				if m != nil && m.Book.Order != "" {
-					events = append(events, both(a.acts(m.Book.Order, history.OrderReserve)...)...)
+				if m != nil && m.Book().Order != "" {
+					events = append(events, both(a.acts(m.Book().Order, history.OrderReserve)...)...)
 				}
 			}
 			p.add(k.name, events, "%s: "+format, append([]any{k.name}, args...)...)
 		}
 		switch {
 		case last != nil && b.Version == version:
-			bad("version %d was written twice, for order %s and for order %s: the second overwrote the first, and %d sold items are still in the stock", version, last.Book.Order, b.Order, -last.Book.Delta)
+			bad("version %d was written twice, for order %s and for order %s: the second overwrote the first, and %d sold items are still in the stock", version, last.Book().Order, b.Order, -last.Book().Delta)
 		case b.Version != version+1:
 			bad("version %d follows version %d: a change between them is missing", b.Version, version)
 		case b.Quantity != before+b.Delta:
@@ -61,10 +61,10 @@ func (a *analysis) checkItem(k *itemLog, p *Property) {
 	switch {
 	case k.row == nil:
 		p.add(k.name, k.moves, "%s was sold or delivered, but it has no stock", k.name)
-	case k.row.Book.Quantity < 0:
-		p.add(k.name, []*history.Event{k.row}, "%s: there are %d in stock", k.name, k.row.Book.Quantity)
-	case k.row.Book.Quantity != sumOf(k.moves):
-		p.add(k.name, []*history.Event{last, k.row}, "%s: there are %d in stock, but %d by what came and went", k.name, k.row.Book.Quantity, sumOf(k.moves))
+	case k.row.Book().Quantity < 0:
+		p.add(k.name, []*history.Event{k.row}, "%s: there are %d in stock", k.name, k.row.Book().Quantity)
+	case k.row.Book().Quantity != sumOf(k.moves):
+		p.add(k.name, []*history.Event{last, k.row}, "%s: there are %d in stock, but %d by what came and went", k.name, k.row.Book().Quantity, sumOf(k.moves))
 	}
 }
 
@@ -73,11 +73,11 @@ func (a *analysis) checkTaken(o *orderLog, p *Property) {
 	want := int64(0)
 	switch o.state() {
 	case history.OrderReserved, history.OrderPaid, history.OrderShipped:
-		want = o.row.Book.Quantity
+		want = o.row.Book().Quantity
 	}
 	for _, m := range o.moves {
-		if o.row != nil && m.Book.Item != o.row.Book.Item {
-			p.add(o.id, []*history.Event{m, o.row}, "order %s is of %s, and has taken of %s", o.id, o.row.Book.Item, m.Book.Item)
+		if o.row != nil && m.Book().Item != o.row.Book().Item {
+			p.add(o.id, []*history.Event{m, o.row}, "order %s is of %s, and has taken of %s", o.id, o.row.Book().Item, m.Book().Item)
 		}
 	}
 	if got := -sumOf(o.moves); got != want {

@@ -31,7 +31,7 @@ func (w stretchOfRun) has(o *op) bool {
 
 // checkSuccess judges the successes of groups of workers by phase or fault.
 func (a *analysis) checkSuccess(e *history.Event, p *Property) {
-	for _, s := range e.Expect.Success {
+	for _, s := range e.Expect().Success {
 		where, key := "phase "+s.Phase, s.Phase
 		if s.Fault != "" {
 			where, key = "the windows of fault "+s.Fault, s.Fault

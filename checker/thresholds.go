@@ -35,7 +35,7 @@ type reading struct {
 func checkThresholds(_ context.Context, a *analysis, p *Property) {
 	var texts []string
 	for _, e := range a.expects {
-		for _, t := range e.Expect.Thresholds {
+		for _, t := range e.Expect().Thresholds {
 			p.Checked++
 			b, events := a.bound(t)
 			a.bounds = append(a.bounds, b)

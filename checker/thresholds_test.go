@@ -24,7 +24,7 @@ func measured(n, times int64, th history.Threshold, change func(*tiny)) *history
 	}
 	at := int64(100)
 	for i, phase := range []string{history.PhaseBefore, history.PhaseFault} {
-		y.note(at, harness, history.Event{Op: history.NotePhase, Phase: phase})
+		y.note(at, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phase}})
 		factor := int64(1)
 		if i == 1 {
 			factor = times
@@ -36,12 +36,12 @@ func measured(n, times int64, th history.Threshold, change func(*tiny)) *history
 			at += (k+1)*factor + 1
 		}
 	}
-	y.note(50_000, harness, history.Event{Op: history.NotePhase, Phase: "recover"})
+	y.note(50_000, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "recover"}})
 	wait(50_090, 10)
 	if change != nil {
 		change(y)
 	}
-	y.note(50_400, harness, history.Event{Op: history.NotePhase, Phase: phaseSettle})
+	y.note(50_400, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
 	return y.end(50_500)
 }
 
@@ -144,7 +144,7 @@ func TestThresholdsTogether(t *testing.T) {
 	}
 	none := measured(3, 1, history.Threshold{}, nil)
 	for i := range none.Events {
-		if x := none.Events[i].Expect; x != nil {
+		if x := none.Events[i].Expect(); x != nil {
 			x.Thresholds = nil
 		}
 	}
@@ -160,9 +160,9 @@ func TestThresholdsOfJobs(t *testing.T) {
 	t.Parallel()
 	judge := func(th ...history.Threshold) Property {
 		e := newEdit(simulate(smallJobs(3)))
-		x := *e.notes(history.NoteExpect)[0].Expect
+		x := *e.notes(history.NoteExpect)[0].Expect()
 		x.Thresholds = th
-		e.notes(history.NoteExpect)[0].Expect = &x
+		e.notes(history.NoteExpect)[0].OwnDetails().Expect = &x
 		return property(Check(t.Context(), e.h, Options{}), "P15")
 	}
 	all := []history.Threshold{

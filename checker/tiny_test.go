@@ -43,7 +43,7 @@ func (y *tiny) note(at int64, proc string, e history.Event) {
 }
 
 func (y *tiny) expect(x history.Expect) {
-	y.note(0, harness, history.Event{Op: history.NoteExpect, Expect: &x})
+	y.note(0, harness, history.Event{Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
 }
 
 // fault is an injection with its proof just before it is healed.
@@ -52,7 +52,7 @@ func (y *tiny) fault(id, name string, from, to int64, targets ...string) {
 		at     int64
 		action string
 	}{{from, history.ActionInject}, {to - 1, history.ActionEvidence}, {to, history.ActionHeal}} {
-		y.note(f.at, harness, history.Event{Op: history.NoteFault, Fault: &history.Fault{ID: id, Name: name, Action: f.action, Targets: targets, Proven: f.action == history.ActionEvidence}})
+		y.note(f.at, harness, history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &history.Fault{ID: id, Name: name, Action: f.action, Targets: targets, Proven: f.action == history.ActionEvidence}}})
 	}
 }
 

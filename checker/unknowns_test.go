@@ -35,7 +35,7 @@ func newStorm() *storm {
 			Format: history.Format, Version: history.FormatVersion, Run: "storm", Proc: life, BootID: "b", DriftBound: simDrift, MarginBaseMS: 20,
 		})
 	}
-	s.event(history.Event{Proc: harness, Type: history.Note, Op: history.NoteExpect, Expect: &history.Expect{Workers: 3}})
+	s.event(history.Event{Proc: harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{Workers: 3}}})
 	return s
 }
 

@@ -75,7 +75,7 @@ func (a *analysis) checkLedgers(p *Property) {
 
 // checkExpect compares with the scenario's demands.
 func (a *analysis) checkExpect(e *history.Event, counts Counts, p *Property) {
-	want := e.Expect
+	want := e.Expect()
 	for _, phase := range sortedKeys(want.MinCycles) {
 		if got, n := counts.PhaseCycles[phase], want.MinCycles[phase]; got < n {
 			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, plural(got, a.cycle()), n)
@@ -108,7 +108,7 @@ func (a *analysis) checkExpect(e *history.Event, counts Counts, p *Property) {
 func evidence(f history.FaultWindow) string {
 	var texts []string
 	for _, e := range f.Evidence {
-		texts = append(texts, e.Fault.Text)
+		texts = append(texts, e.Fault().Text)
 	}
 	if len(texts) == 0 {
 		return "there is no evidence at all"
@@ -119,7 +119,7 @@ func evidence(f history.FaultWindow) string {
 func (a *analysis) faultEvents(id string) []*history.Event {
 	var out []*history.Event
 	for i := range a.h.Events {
-		if e := &a.h.Events[i]; e.Op == history.NoteFault && e.Fault != nil && e.Fault.ID == id {
+		if e := &a.h.Events[i]; e.Op == history.NoteFault && e.Fault() != nil && e.Fault().ID == id {
 			out = append(out, e)
 		}
 	}

@@ -19,9 +19,9 @@ func TestInvalidRuns(t *testing.T) {
 	expect := func(change func(*history.Expect)) func(*edit) {
 		return func(e *edit) {
 			n := e.notes(history.NoteExpect)[0]
-			x := *n.Expect
+			x := *n.Expect()
 			change(&x)
-			n.Expect = &x
+			n.OwnDetails().Expect = &x
 		}
 	}
 	for _, tc := range []struct {
@@ -39,14 +39,14 @@ func TestInvalidRuns(t *testing.T) {
 		}},
 		{"fault without evidence", "there is no evidence", func(e *edit) {
 			e.drop(func(ev *history.Event) bool {
-				return ev.Op == history.NoteFault && ev.Fault.Action == history.ActionEvidence
+				return ev.Op == history.NoteFault && ev.Fault().Action == history.ActionEvidence
 			})
 		}},
 		{"fault not proven", "12 requests were held", func(e *edit) {
 			for _, n := range e.notes(history.NoteFault) {
-				f := *n.Fault
+				f := *n.Fault()
 				f.Proven = false
-				n.Fault = &f
+				n.OwnDetails().Fault = &f
 			}
 		}},
 		{"too few cycles", "the scenario demands 100000", expect(func(x *history.Expect) { x.MinCycles = map[string]int{"fault": 100_000} })},
@@ -81,22 +81,22 @@ func TestInvalidRuns(t *testing.T) {
 		}},
 		{"ledger entry missing", "is incomplete: entry", func(e *edit) {
 			l := e.ledger("res-lock-0")
-			i := slices.IndexFunc(l, func(n *history.Event) bool { return n.Ledger.Kind == history.LedgerRaise })
+			i := slices.IndexFunc(l, func(n *history.Event) bool { return n.Ledger().Kind == history.LedgerRaise })
 			gone := *l[i]
 			e.drop(func(ev *history.Event) bool {
-				return ev.Op == history.NoteLedger && ev.Key == gone.Key && ev.Ledger.Seq == gone.Ledger.Seq
+				return ev.Op == history.NoteLedger && ev.Key == gone.Key && ev.Ledger().Seq == gone.Ledger().Seq
 			})
 		}},
 		{"end of the ledger missing", "the final read shows", func(e *edit) {
 			l := e.ledger("res-lock-0")
 			last := *l[len(l)-1]
 			for _, p := range e.all(history.OpEffect, history.OK) {
-				if p.inv.EffectKey == last.Ledger.EffectKey {
+				if p.inv.EffectKey == last.Ledger().EffectKey {
 					p.end.Type = history.Unknown
 				}
 			}
 			e.drop(func(ev *history.Event) bool {
-				return ev.Op == history.NoteLedger && ev.Key == last.Key && ev.Ledger.Seq == last.Ledger.Seq
+				return ev.Op == history.NoteLedger && ev.Key == last.Key && ev.Ledger().Seq == last.Ledger().Seq
 			})
 		}},
 		{"operation lost", "1 id is missing", func(e *edit) { e.dropOp(e.middle().raise) }},

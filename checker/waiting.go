@@ -193,8 +193,8 @@ func (a *analysis) silences(life string) []history.Span {
 		if i+1 < len(notes) {
 			to = notes[i+1].TS
 		}
-		rate := float64(e.Clock.RatePPM) / 1e6
-		if e.Clock.Suspended || a.beyond(life, min(rate, 0), max(rate, 0)) {
+		rate := float64(e.Clock().RatePPM) / 1e6
+		if e.Clock().Suspended || a.beyond(life, min(rate, 0), max(rate, 0)) {
 			out = append(out, history.Span{Name: "clock", From: e.TS, To: to})
 		}
 	}

@@ -88,7 +88,7 @@ func (r *run) report() Report {
 			From: r.seconds(f.From), To: r.seconds(f.To), Proven: f.Proven,
 		}
 		for _, e := range f.Evidence {
-			rf.Evidence = append(rf.Evidence, e.Fault.Text)
+			rf.Evidence = append(rf.Evidence, e.Fault().Text)
 		}
 		out.Faults = append(out.Faults, rf)
 	}

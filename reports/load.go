@@ -113,8 +113,8 @@ func (r *run) loadHistory() error {
 	}
 	r.history, r.analysis = h, a
 	for _, e := range h.Events {
-		if e.Op == history.NoteExpect && e.Expect != nil {
-			r.expect = *e.Expect
+		if e.Op == history.NoteExpect && e.Expect() != nil {
+			r.expect = *e.Expect()
 		}
 	}
 	return nil

@@ -65,10 +65,10 @@ func (b *timelineBuilder) row(e history.Event) string {
 	switch {
 	case e.Issuer != "":
 		return e.Issuer
-	case e.Job != nil:
-		return e.Job.Shard
-	case e.Schedule != nil:
-		return e.Schedule.Shard
+	case e.Job() != nil:
+		return e.Job().Shard
+	case e.Schedule() != nil:
+		return e.Schedule().Shard
 	case e.Op == history.OpGet:
 		return b.issuer[e.Key]
 	}
@@ -281,8 +281,8 @@ func sayOf(op history.Operation) string {
 	if in.Takeover {
 		parts = append(parts, "takeover")
 	}
-	if in.Attempt > 1 {
-		parts = append(parts, fmt.Sprintf("attempt %d", in.Attempt))
+	if in.Attempt() > 1 {
+		parts = append(parts, fmt.Sprintf("attempt %d", in.Attempt()))
 	}
 	switch end.Result {
 	case "", "applied":

@@ -86,8 +86,8 @@ func eventTokens(e history.Event) []int64 {
 	switch {
 	case e.Token != 0:
 		return []int64{e.Token}
-	case e.Ledger != nil:
-		return []int64{e.Ledger.Token}
+	case e.Ledger() != nil:
+		return []int64{e.Ledger().Token}
 	case e.To != nil && e.To.Fence != 0:
 		return []int64{e.To.Fence}
 	}

@@ -285,8 +285,8 @@ func (r *run) faults() []faultView {
 			v.Status = verdictWord{Word: "proven", Class: "pass", Icon: "check"}
 		}
 		for _, e := range f.Evidence {
-			if e.Fault.Text != "" {
-				v.Evidence = append(v.Evidence, e.Fault.Text)
+			if e.Fault().Text != "" {
+				v.Evidence = append(v.Evidence, e.Fault().Text)
 			}
 		}
 		if len(v.Evidence) == 0 {

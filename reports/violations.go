@@ -169,7 +169,7 @@ func eventDetail(e history.Event) string {
 	if e.Result != "" {
 		add("%s, seen %d", e.Result, e.Seen)
 	}
-	if l := e.Ledger; l != nil {
+	if l := e.Ledger(); l != nil {
 		add("issuer %s", l.Issuer)
 		if l.EffectKey != "" {
 			add("key %s", l.EffectKey)

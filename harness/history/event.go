@@ -116,9 +116,6 @@ type Event struct {
 	To       *Version `json:"to,omitempty"`       // invoke: the version that it sets
 	Row      *Version `json:"row,omitempty"`      // fail: the row that came back; read ok: the row
 	Takeover bool     `json:"takeover,omitempty"` // acquire: from another holder's lease that stood still
-	// Shard operations. The key of a shard is the name of it as an issuer of tokens.
-	Changes []Change `json:"changes,omitempty"` // invoke: what the batch (or update) does to jobs
-	TTLMS   int64    `json:"ttl_ms,omitempty"`  // take: how long a contender must see the stamp stand still
 	// Sends are the instants (as TS) at which a copy of the request was sent,
 	// the first one first; on ends only.
 	Sends []int64 `json:"sends,omitempty"`
@@ -133,28 +130,13 @@ type Event struct {
 	Seen      int64  `json:"seen,omitempty"`       // the highest token that the sink knew when it answered
 	Seq       int64  `json:"seq,omitempty"`        // ledger sequence number
 
-	// Jobs. A job's start and finish have Issuer, the shard (or lock) whose token they show.
-	Job      *Job      `json:"job,omitempty"`      // enqueue invoke
-	Schedule *Schedule `json:"schedule,omitempty"` // schedule invoke
-	Attempt  int       `json:"attempt,omitempty"`  // start: of the job's claims, from 1
-	DueMS    int64     `json:"due_ms,omitempty"`   // start: when the job was due, ms since 1970
-	WallMS   int64     `json:"wall_ms,omitempty"`  // start: the worker's own wall clock at DecidedAt; tick invoke: when it was planned
-	JobRow   *JobRow   `json:"job_row,omitempty"`  // row
-	Book     *Book     `json:"book,omitempty"`     // book
+	*Details // nil if it has none
 
 	// Ends that are not ok.
 	Error string `json:"error,omitempty"`
 	// ServerTimeout: every copy sent was answered, the last by the coordinator's
 	// own timeout (the attempt is over on the server's side).
 	ServerTimeout bool `json:"server_timeout,omitempty"`
-
-	Phase     string       `json:"phase,omitempty"`
-	Point     string       `json:"point,omitempty"`
-	Fault     *Fault       `json:"fault,omitempty"`
-	Ledger    *LedgerEntry `json:"ledger,omitempty"`
-	Expect    *Expect      `json:"expect,omitempty"`
-	Statement *Statement   `json:"statement,omitempty"`
-	Clock     *Clock       `json:"clock,omitempty"`
 
 	// File and Line say where the reader found the event; not part of the format.
 	File string `json:"-"`

@@ -10,7 +10,7 @@ import (
 func seeds(t testing.TB) [][]byte {
 	all := encode(t, header("r", "w1.1", "b"), stamped(everyEvent("w1.1"))...)
 	host := encode(t, header("r", Harness, "b"),
-		Event{TS: 1, Proc: Harness, Type: Note, Op: NotePhase, Phase: "warmup"},
+		Event{TS: 1, Proc: Harness, Type: Note, Op: NotePhase, Details: &Details{Phase: "warmup"}},
 		Event{TS: 2, Proc: "w1.1", Type: Note, Op: NoteCrash, Error: "SIGKILL by f1"})
 	lines := bytes.SplitAfter(all, []byte("\n"))
 	swapped := bytes.Join([][]byte{lines[0], lines[6], lines[5]}, nil)

@@ -59,7 +59,7 @@ func (h *History) Phases() []Span {
 		if n := len(out); n > 0 {
 			out[n-1].To = e.TS
 		}
-		out = append(out, Span{Name: e.Phase, From: e.TS, To: e.TS})
+		out = append(out, Span{Name: e.Phase(), From: e.TS, To: e.TS})
 	}
 	if n := len(out); n > 0 && len(h.Events) > 0 {
 		out[n-1].To = h.Events[len(h.Events)-1].TS + 1
@@ -80,14 +80,14 @@ func (h *History) Faults() []FaultWindow {
 	var out []FaultWindow
 	at := map[string]int{}
 	for _, e := range h.Events {
-		if e.Type != Note || e.Op != NoteFault || e.Fault == nil {
+		if e.Type != Note || e.Op != NoteFault || e.Fault() == nil {
 			continue
 		}
-		i, known := at[e.Fault.ID]
-		switch e.Fault.Action {
+		i, known := at[e.Fault().ID]
+		switch e.Fault().Action {
 		case ActionInject:
-			at[e.Fault.ID] = len(out)
-			out = append(out, FaultWindow{Fault: *e.Fault, From: e.TS, To: h.Events[len(h.Events)-1].TS})
+			at[e.Fault().ID] = len(out)
+			out = append(out, FaultWindow{Fault: *e.Fault(), From: e.TS, To: h.Events[len(h.Events)-1].TS})
 		case ActionHeal:
 			if known {
 				out[i].To = e.TS
@@ -95,7 +95,7 @@ func (h *History) Faults() []FaultWindow {
 		case ActionEvidence:
 			if known {
 				out[i].Evidence = append(out[i].Evidence, e)
-				out[i].Proven = out[i].Proven || e.Fault.Proven
+				out[i].Proven = out[i].Proven || e.Fault().Proven
 			}
 		}
 	}

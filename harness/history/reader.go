@@ -252,15 +252,15 @@ func (h *History) validate(e *Event, open map[int64]int) error {
 				return fmt.Errorf("%s invoke without from and to", e.Op)
 			}
 		case OpEnqueue:
-			if e.Job == nil {
+			if e.Job() == nil {
 				return errors.New("enqueue invoke without its job")
 			}
 		case OpUpdate:
-			if e.Key == "" || len(e.Changes) != 1 || e.Changes[0].Job == "" {
+			if e.Key == "" || len(e.Changes()) != 1 || e.Changes()[0].Job == "" {
 				return errors.New("update invoke without its key or its one change")
 			}
 		case OpSchedule:
-			if e.Schedule == nil {
+			if e.Schedule() == nil {
 				return errors.New("schedule invoke without its schedule")
 			}
 		}
@@ -308,11 +308,11 @@ func (in interner) intern(e *Event) {
 			v.Attempt, v.Holder = in.one(v.Attempt), in.one(v.Holder)
 		}
 	}
-	for i := range e.Changes {
-		c := &e.Changes[i]
+	for i := range e.Changes() {
+		c := &e.Changes()[i]
 		c.Job, c.Do, c.Schedule = in.one(c.Job), in.one(c.Do), in.one(c.Schedule)
 	}
-	if j := e.Job; j != nil {
+	if j := e.Job(); j != nil {
 		j.Queue, j.Shard, j.Kind, j.Resource = in.one(j.Queue), in.one(j.Shard), in.one(j.Kind), in.one(j.Resource)
 		for i := range j.Steps {
 			j.Steps[i] = in.one(j.Steps[i])

@@ -160,7 +160,7 @@ func TestMerge(t *testing.T) {
 		return h
 	}
 	note := func(proc string, ts int64) Event {
-		return Event{TS: ts, Proc: proc, Type: Note, Op: NotePoint, Point: "p"}
+		return Event{TS: ts, Proc: proc, Type: Note, Op: NotePoint, Details: &Details{Point: "p"}}
 	}
 	a := read(header("r", "w1.1", "b"), "a", note("w1.1", 3), note("w1.1", 5), note("w1.1", 5))
 	b := read(header("r", "w2.1", "b"), "b", note("w2.1", 1), note("w2.1", 5))
@@ -279,7 +279,7 @@ func drawEvents(t *rapid.T) []Event {
 			v := rapid.Int64().Draw(t, "value")
 			events = append(events, Event{
 				Proc: "w1.1", Type: Note, Op: NoteLedger, Key: rapid.String().Draw(t, "resource"),
-				Ledger: &LedgerEntry{Seq: rapid.Int64().Draw(t, "seq"), Kind: LedgerAccept, Issuer: rapid.String().Draw(t, "issuer"), Token: rapid.Int64().Draw(t, "token"), Value: &v},
+				Details: &Details{Ledger: &LedgerEntry{Seq: rapid.Int64().Draw(t, "seq"), Kind: LedgerAccept, Issuer: rapid.String().Draw(t, "issuer"), Token: rapid.Int64().Draw(t, "token"), Value: &v}},
 			})
 		}
 	}

@@ -112,12 +112,12 @@ func TestPhasesAndFaults(t *testing.T) {
 	note := func(ts int64, op Op) Event { return Event{TS: ts, Proc: "harness", Type: Note, Op: op} }
 	phase := func(ts int64, name string) Event {
 		e := note(ts, NotePhase)
-		e.Phase = name
+		e.Details = &Details{Phase: name}
 		return e
 	}
 	fault := func(ts int64, id, action string, proven bool) Event {
 		e := note(ts, NoteFault)
-		e.Fault = &Fault{ID: id, Name: "partition", Action: action, Proven: proven}
+		e.Details = &Details{Fault: &Fault{ID: id, Name: "partition", Action: action, Proven: proven}}
 		return e
 	}
 	h := &History{Events: []Event{

@@ -32,14 +32,14 @@ func (h *History) JobSpans() []Operation {
 	}
 	for _, e := range h.Events {
 		switch {
-		case e.Op == OpEnqueue && e.Type == Invoke && e.Job != nil && e.Job.DueMS == 0:
+		case e.Op == OpEnqueue && e.Type == Invoke && e.Job() != nil && e.Job().DueMS == 0:
 			if _, again := asked[e.Key]; !again {
 				asked[e.Key] = e
 			}
 		case e.Issuer == "":
 		case e.Op == NoteStart:
 			running[run{e.Issuer, e.Token}] = e
-			if a, ok := asked[e.Key]; ok && e.Attempt == 1 {
+			if a, ok := asked[e.Key]; ok && e.Attempt() == 1 {
 				span(SpanStart, a, e, OK)
 			}
 		case e.Op == NoteFinish:

@@ -53,7 +53,7 @@ func (r *runner) setUpDrill(ctx context.Context) error {
 	}
 	r.rec = rec
 	x := r.plan.expectation()
-	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Expect: &x})
+	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
 	r.progress.step("setting up: keyspace, a session with each node")
 	return r.openKeyspace(ctx)
 }
@@ -86,11 +86,11 @@ func (r *runner) drill(ctx context.Context) error {
 		Drill: r.plan.Spec.Drill, Cluster: r.opt.Cluster, Variant: r.opt.Cluster.Info()["paxos_variant"],
 		DB: r.db, Base: r.base, Keys: r.plan.Locks, Inert: r.opt.System.LinksInert, Recorder: r.rec,
 		Phase: func(name string) {
-			r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Phase: name})
+			r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: name}})
 			r.progress.begins(name)
 		},
 		Fault: func(f history.Fault) {
-			r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteFault, Fault: &f})
+			r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteFault, Details: &history.Details{Fault: &f}})
 			r.progress.fault(f)
 		},
 		Problem: r.progress.problem,

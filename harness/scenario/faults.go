@@ -207,7 +207,7 @@ func (r *runner) awaitTrigger(ctx context.Context, st *PlannedStep, deadline tim
 // fault records a fault note and shows it.
 func (r *runner) fault(f history.Fault, action string, ev fault.Evidence) {
 	f.Action, f.Proven, f.Text = action, ev.Proven, ev.Text
-	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteFault, Fault: &f})
+	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteFault, Details: &history.Details{Fault: &f}})
 	r.progress.fault(f)
 }
 

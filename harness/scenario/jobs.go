@@ -236,7 +236,7 @@ var rowKinds = map[store.Kind]string{
 func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.ShardID) (claimed []job.ID, err error) {
 	const page = 500
 	note := func(key string, row history.JobRow) {
-		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: key, Issuer: engine.Issuer(id), JobRow: &row})
+		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: key, Issuer: engine.Issuer(id), Details: &history.Details{JobRow: &row}})
 	}
 	for kind, name := range rowKinds {
 		next := store.Range{Kind: kind, AfterAt: math.MinInt64, UpTo: math.MaxInt64, Limit: page}

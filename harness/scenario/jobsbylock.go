@@ -102,7 +102,7 @@ func (r jobsByLock) noteRows(ctx context.Context) ([]lockperjob.Row, error) {
 		waiting = append(waiting, of...)
 	}
 	note := func(id job.ID, row history.JobRow) {
-		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: string(id), Issuer: lockperjob.LockName(r.plan.Queue, id), JobRow: &row})
+		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: string(id), Issuer: lockperjob.LockName(r.plan.Queue, id), Details: &history.Details{JobRow: &row}})
 	}
 	for _, j := range jobs {
 		note(j.ID, history.JobRow{Kind: history.RowJob, State: string(j.State), Attempt: j.Attempt, Run: int64(j.Run), DueMS: j.Due, EndedMS: j.Ended})

@@ -186,7 +186,7 @@ func (r *runner) setUp(ctx context.Context) error {
 	}
 	r.rec = rec
 	x := demanded(r.plan.expectation(), r.opt.System)
-	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Expect: &x})
+	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
 	r.progress.step("setting up: keyspace, links, %d workers", s.Workload.Workers)
 
 	var nodes []fleet.Node
@@ -355,7 +355,7 @@ func (r *runner) enough(ctx context.Context, phase string, d time.Duration) erro
 
 func (r *runner) phase(name string) {
 	r.cyclesBefore = r.env.Fleet.Stats().Cycles
-	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Phase: name})
+	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: name}})
 	r.progress.begins(name)
 }
 

@@ -209,10 +209,10 @@ func (e *enqueuer) once(ctx context.Context, proc string, j job.Job) error {
 	ev := history.Event{Proc: proc, ID: e.rec.NewID(), Type: history.Invoke, Op: history.OpEnqueue, Key: string(j.ID)}
 	inv := ev
 	spec := specOf(j, issuer, j.Queue)
-	inv.Job = &spec
 	if !j.Due.IsZero() {
-		inv.Job.DueMS = j.Due.UnixMilli()
+		spec.DueMS = j.Due.UnixMilli()
 	}
+	inv.Details = &history.Details{Job: &spec}
 	e.rec.Record(inv)
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.TTL)
 	defer cancel()

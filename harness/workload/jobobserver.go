@@ -78,14 +78,15 @@ func (o *shardObserver) Begin(op engine.Op) engine.Span {
 		s.points = append(s.points, control.HandOverSent)
 	}
 	inv := s.event
-	inv.From, inv.To = Stamp(op.From), Stamp(op.To)
+	d := &history.Details{}
+	inv.From, inv.To, inv.Details = Stamp(op.From), Stamp(op.To), d
 	if op.Kind == engine.OpTakeover {
-		inv.TTLMS = o.cfg.TTL.Milliseconds()
+		d.TTLMS = o.cfg.TTL.Milliseconds()
 	}
 	for _, c := range op.Changes {
-		inv.Changes = append(inv.Changes, change(c))
+		d.Changes = append(d.Changes, change(c))
 		if c.Job == "" {
-			inv.WallMS = op.Wall
+			d.WallMS = op.Wall
 		}
 		if p, ok := changePoints[c.Kind]; ok {
 			s.points = append(s.points, p)
@@ -183,7 +184,7 @@ func (p *process) start(l *lane, k runKey, id job.ID, attempt int, due int64) {
 	l.started = true
 	p.rec.Record(history.Event{
 		Proc: l.proc, Type: history.Note, Op: history.NoteStart, Key: string(id), Issuer: k.issuer, Token: int64(k.run),
-		DecidedAt: l.decided, Attempt: attempt, DueMS: due, WallMS: l.wallMS,
+		DecidedAt: l.decided, Details: &history.Details{Attempt: attempt, DueMS: due, WallMS: l.wallMS},
 	})
 }
 

@@ -92,7 +92,7 @@ func TestJobLockRecord(t *testing.T) {
 	var got []string
 	for _, e := range rec.events {
 		text := string(e.Type) + " " + string(e.Op)
-		for _, c := range e.Changes {
+		for _, c := range e.Changes() {
 			text += " " + c.Do
 			if c.Job != string(id) || c.Run != 7 || c.Attempt != 2 {
 				t.Errorf("change %+v", c)
@@ -104,7 +104,7 @@ func TestJobLockRecord(t *testing.T) {
 			t.Errorf("%s by %s", text, e.Proc)
 		case e.Type == history.Note && (e.Key != string(id) || e.Issuer != name || e.Token != 7):
 			t.Errorf("%+v", e)
-		case e.Op == history.NoteStart && (e.Attempt != 2 || e.DueMS != 11 || e.WallMS == 0 || e.DecidedAt == 0):
+		case e.Op == history.NoteStart && (e.Attempt() != 2 || e.DueMS() != 11 || e.WallMS() == 0 || e.DecidedAt == 0):
 			t.Errorf("%+v", e)
 		case e.Op == history.NoteFinish && e.Error == "":
 			t.Error("the end of the run has no error")

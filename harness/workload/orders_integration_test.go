@@ -90,7 +90,7 @@ func newRecordedShop(t *testing.T, ctx context.Context, session *sim.Session) *r
 }
 
 func (s *recordedShop) phase(name string) {
-	s.runner.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Phase: name})
+	s.runner.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: name}})
 }
 
 // settled: nothing is pending or running.
@@ -125,7 +125,7 @@ func TestOrdersAreRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.runner.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Expect: &history.Expect{DrainBoundMS: 60_000}})
+	s.runner.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{DrainBoundMS: 60_000}}})
 	s.phase("before")
 	ended := make(chan error, 1)
 	go func() { ended <- s.scheduler.Run(ctx) }()
@@ -147,7 +147,7 @@ func TestOrdersAreRecorded(t *testing.T) {
 	s.phase("seal")
 	s.rec.Record(history.Event{Proc: s.cfg.Life, Type: history.Note, Op: history.NoteExit})
 	err := ReadBooks(t.Context(), s.tables.Pool(), func(b history.Book) {
-		s.runner.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteBook, Book: &b})
+		s.runner.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteBook, Details: &history.Details{Book: &b}})
 	})
 	if err := errors.Join(err, s.runner.Close(), s.rec.(*history.Recorder).Close()); err != nil {
 		t.Fatal(err)

@@ -98,7 +98,7 @@ func (r *recurrence) once(ctx context.Context, proc string, verb engine.Verb, ke
 	}
 	e := history.Event{Proc: proc, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpSchedule, Key: key}
 	inv := e
-	inv.Schedule = r.cfg.Jobs.asked(verb, key)
+	inv.Details = &history.Details{Schedule: r.cfg.Jobs.asked(verb, key)}
 	r.rec.Record(inv)
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.TTL)
 	defer cancel()

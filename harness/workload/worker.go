@@ -259,9 +259,9 @@ func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder
 			return d.DialContext(ctx, "tcp", addr)
 		},
 		OnStatement: func(s cassandra.StatementInfo) {
-			rec.Record(history.Event{Proc: cfg.Life, Type: history.Note, Op: history.NoteStatement, Statement: &history.Statement{
+			rec.Record(history.Event{Proc: cfg.Life, Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &history.Statement{
 				CQL: s.CQL, Consistency: s.Consistency, SerialConsistency: s.SerialConsistency,
-			}})
+			}}})
 		},
 	}
 	if err := cfg.Introduce(&c); err != nil {
@@ -323,7 +323,7 @@ func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) e
 // never seen before the note that explains it.
 func setClock(conn *control.Conn, clk *Clock, to *history.Clock, rec Recorder, life string) error {
 	if to != nil {
-		rec.Record(history.Event{Proc: life, Type: history.Note, Op: history.NoteClock, Clock: to})
+		rec.Record(history.Event{Proc: life, Type: history.Note, Op: history.NoteClock, Details: &history.Details{Clock: to}})
 		clk.Set(*to)
 	}
 	return conn.Send(control.Message{Cmd: control.CmdClock, Reading: &control.Reading{

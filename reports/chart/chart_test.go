@@ -299,16 +299,16 @@ func TestWindowDrawsWhatMatters(t *testing.T) {
 		end := add(history.Event{TS: ts + 1e7, Proc: proc, ID: id, Type: history.OK, Op: history.OpAcquire, Key: "lock", Sends: []int64{ts + 1}})
 		return []history.Event{inv, end}
 	}
-	add(history.Event{TS: sec, Proc: "harness", Type: history.Note, Op: history.NotePhase, Phase: "before"})
+	add(history.Event{TS: sec, Proc: "harness", Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
 	events := acq(2*sec, "w1.1/c1", 1, 5, false)
-	add(history.Event{TS: 3 * sec, Proc: "harness", Type: history.Note, Op: history.NoteFault, Fault: &history.Fault{ID: "f1", Name: "pause-worker", Action: history.ActionInject}})
+	add(history.Event{TS: 3 * sec, Proc: "harness", Type: history.Note, Op: history.NoteFault, Details: &history.Details{Fault: &history.Fault{ID: "f1", Name: "pause-worker", Action: history.ActionInject}}})
 	events = append(events, acq(4*sec, "w2.1/c1", 1, 6, true)...)
 	add(history.Event{TS: 4*sec + 1e8, Proc: "w2.1/c1", ID: 9, Type: history.Invoke, Op: history.OpRenew, Key: "lock", From: &history.Version{Fence: 6}, To: &history.Version{Fence: 6, Beat: 1}}) // no answer
 	events = append(events, h.Events[len(h.Events)-1])
 	lost := add(history.Event{TS: 5 * sec, Proc: "w1.1/c1", Type: history.Note, Op: history.NoteLeaseLost, Key: "lock", Token: 5, Error: "<late>"})
 	events = append(events, lost)
 	for i, l := range []history.LedgerEntry{{Seq: 1, Kind: "raise", Issuer: "lock", Token: 6}, {Seq: 2, Kind: "accept", Issuer: "lock", Token: 5, EffectKey: "k", Value: v(1)}} {
-		events = append(events, add(history.Event{TS: 20*sec + int64(i), Proc: "harness", Type: history.Note, Op: history.NoteLedger, Key: "res", Ledger: &l}))
+		events = append(events, add(history.Event{TS: 20*sec + int64(i), Proc: "harness", Type: history.Note, Op: history.NoteLedger, Key: "res", Details: &history.Details{Ledger: &l}}))
 	}
 	a, err := measure.Analyze(h)
 	if err != nil {

@@ -118,20 +118,20 @@ func noteText(e history.Event) string {
 	case history.NoteExit:
 		return "exits"
 	case history.NotePoint:
-		return "at " + e.Point
+		return "at " + e.Point()
 	case history.NotePhase:
-		return "phase " + e.Phase
+		return "phase " + e.Phase()
 	case history.NoteFault:
-		if e.Fault != nil {
-			return e.Fault.Action + " " + e.Fault.ID + " " + e.Fault.Name
+		if e.Fault() != nil {
+			return e.Fault().Action + " " + e.Fault().ID + " " + e.Fault().Name
 		}
 	case history.NoteLedger:
-		if e.Ledger != nil {
-			return ledgerText(*e.Ledger)
+		if e.Ledger() != nil {
+			return ledgerText(*e.Ledger())
 		}
 	case history.NoteStatement:
-		if e.Statement != nil {
-			return e.Statement.CQL
+		if e.Statement() != nil {
+			return e.Statement().CQL
 		}
 	}
 	return string(e.Op)

@@ -92,7 +92,7 @@ func (w *lanes) collect(events []history.Event) {
 	seen := map[string]bool{}
 	for i, e := range events {
 		n := i + 1
-		if e.Op == history.NoteLedger && e.Ledger != nil {
+		if e.Op == history.NoteLedger && e.Ledger() != nil {
 			w.ledger = append(w.ledger, numbered{n, e})
 			continue
 		}
@@ -209,8 +209,8 @@ func tokensOf(events []history.Event) map[int64]bool {
 		if e.To != nil && e.Op != history.OpSeal {
 			out[e.To.Fence] = true
 		}
-		if e.Ledger != nil {
-			out[e.Ledger.Token] = true
+		if e.Ledger() != nil {
+			out[e.Ledger().Token] = true
 		}
 	}
 	return out

@@ -231,14 +231,14 @@ const (
 func (w *lanes) drawLedger(y float64) float64 {
 	d := &w.d
 	entries := slices.Clone(w.ledger)
-	slices.SortStableFunc(entries, func(a, b numbered) int { return int(min(max(a.e.Ledger.Seq-b.e.Ledger.Seq, -1), 1)) })
+	slices.SortStableFunc(entries, func(a, b numbered) int { return int(min(max(a.e.Ledger().Seq-b.e.Ledger().Seq, -1), 1)) })
 	d.text(2, y+10, "b", "The sink's ledger, in the sink's own order")
 	y += 18
 	x := 2.0
 	var highest, lastSeq int64
 	keys := map[string]bool{}
 	for i, n := range entries {
-		l := *n.e.Ledger
+		l := *n.e.Ledger()
 		if x+ledgerW > Width {
 			x, y = 2, y+ledgerH+12
 		}
@@ -264,7 +264,7 @@ func (w *lanes) drawLedger(y float64) float64 {
 }
 
 func (w *lanes) ledgerEntry(x, y float64, n numbered, why string) {
-	l := *n.e.Ledger
+	l := *n.e.Ledger()
 	class := "box"
 	if why != "" {
 		class = "boxbad"

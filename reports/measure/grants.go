@@ -116,7 +116,7 @@ func grants(h *history.History, ops []history.Operation, end int64, l lease) []G
 		}
 		g := Grant{
 			Lock: inv.Key, Proc: inv.Proc, Token: inv.To.Fence, Attempt: inv.To.Attempt, Takeover: inv.Takeover,
-			TTL: time.Duration(inv.To.TTLMS+inv.TTLMS) * time.Millisecond, Held: held, Acquire: op,
+			TTL: time.Duration(inv.To.TTLMS+inv.TTLMS()) * time.Millisecond, Held: held, Acquire: op,
 			From: op.End.TS, LastBeat: op.End.TS, RowUntil: end, EndedBy: EndedRun,
 		}
 		if op.End.TS == 0 {

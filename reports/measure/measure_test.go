@@ -30,7 +30,7 @@ func (s *script) note(ts int64, proc string, e history.Event) {
 }
 
 func (s *script) phase(ts int64, name string) {
-	s.note(ts, "harness", history.Event{Op: history.NotePhase, Phase: name})
+	s.note(ts, "harness", history.Event{Op: history.NotePhase, Details: &history.Details{Phase: name}})
 }
 
 // op adds an operation; end 0 leaves it without an end.

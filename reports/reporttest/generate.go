@@ -281,9 +281,9 @@ func (s *sim) harnessNotes() {
 	if s.o.Fault != "" {
 		expect.Faults = []string{"f1"}
 	}
-	s.note(s.start-2e9, "harness", history.Event{Op: history.NoteExpect, Expect: &expect})
+	s.note(s.start-2e9, "harness", history.Event{Op: history.NoteExpect, Details: &history.Details{Expect: &expect}})
 	for _, name := range []string{"warmup", "before", "fault", "heal", "recover", "settle", "seal"} {
-		s.note(s.marks[name], "harness", history.Event{Op: history.NotePhase, Phase: name})
+		s.note(s.marks[name], "harness", history.Event{Op: history.NotePhase, Details: &history.Details{Phase: name}})
 	}
 	if s.o.Fault == "" || s.fault.from == math.MaxInt64 {
 		return
@@ -292,7 +292,7 @@ func (s *sim) harnessNotes() {
 	add := func(ts int64, action, text string, proven bool) {
 		g := f
 		g.Action, g.Text, g.Proven = action, text, proven
-		s.note(ts, "harness", history.Event{Op: history.NoteFault, Fault: &g})
+		s.note(ts, "harness", history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &g}})
 	}
 	add(s.fault.from, history.ActionInject, "", false)
 	if s.o.Unproven {
@@ -316,7 +316,7 @@ func (s *sim) finish() {
 		s.op(e+1e6, e+9e6, history.Event{Proc: "harness", Op: history.OpRead, Key: l.name}, history.Event{Type: history.OK, Row: &to})
 		for _, entry := range s.ledger["res-"+l.name] {
 			x := entry
-			s.note(e+20e6+x.Seq, "harness", history.Event{Op: history.NoteLedger, Key: "res-" + l.name, Ledger: &x})
+			s.note(e+20e6+x.Seq, "harness", history.Event{Op: history.NoteLedger, Key: "res-" + l.name, Details: &history.Details{Ledger: &x}})
 		}
 	}
 }

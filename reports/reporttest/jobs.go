@@ -25,14 +25,14 @@ func WriteJobs(parent string, seed uint64) (dir string, err error) {
 		}
 	}
 	for i, phase := range []string{"before", "fault", "recover", "seal"} {
-		s.note(s.start+int64(i)*end/4, "harness", history.Event{Op: history.NotePhase, Phase: phase})
+		s.note(s.start+int64(i)*end/4, "harness", history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phase}})
 	}
 	jobs := 0
 	for i := range shards {
 		jobs += s.shard(fmt.Sprintf("shard/jobs/%d", i), fmt.Sprintf("w%d.1", i%3+1), s.start, s.start+killAt, s.start+end)
 	}
 	f := history.Fault{ID: "f1", Name: "kill-worker", Targets: []string{"w2"}, Action: history.ActionInject}
-	s.note(s.start+killAt, "harness", history.Event{Op: history.NoteFault, Fault: &f})
+	s.note(s.start+killAt, "harness", history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &f}})
 	s.note(s.start+killAt, "w2.1", history.Event{Op: history.NoteCrash, Error: "SIGKILL by fault f1"})
 	if s.err != nil {
 		return "", s.err
@@ -62,20 +62,20 @@ func (s *sim) shard(key, life string, from, kill, end int64) (jobs int) {
 		before := history.Version{Absent: fence == 0, Fence: fence, Beat: beat, Attempt: attempt}
 		fence, beat, attempt, run = fence+1, beat+1, s.uuid(), 0
 		to := history.Version{Fence: fence, Beat: beat, Attempt: attempt}
-		at = s.op(at, at+s.lwt(at), history.Event{Proc: life + "/" + key[6:], Op: history.OpTake, Key: key, From: &before, To: &to, TTLMS: 2000}, history.Event{Type: history.OK, Sends: []int64{at}})
+		at = s.op(at, at+s.lwt(at), history.Event{Proc: life + "/" + key[6:], Op: history.OpTake, Key: key, From: &before, To: &to, Details: &history.Details{TTLMS: 2000}}, history.Event{Type: history.OK, Sends: []int64{at}})
 	}
 	own()
 	for at < end {
 		job := fmt.Sprintf("%s-%d", key[6:], jobs)
 		jobs++
-		s.op(at, at+s.lwt(at), history.Event{Proc: life + "/e1", Op: history.OpEnqueue, Key: job, Job: &history.Job{Queue: "jobs", Shard: key, Kind: "k", MaxAttempts: 3}}, history.Event{Type: history.OK, Result: "applied"})
+		s.op(at, at+s.lwt(at), history.Event{Proc: life + "/e1", Op: history.OpEnqueue, Key: job, Details: &history.Details{Job: &history.Job{Queue: "jobs", Shard: key, Kind: "k", MaxAttempts: 3}}}, history.Event{Type: history.OK, Result: "applied"})
 		before := history.Version{Fence: fence, Beat: beat, Attempt: attempt}
 		beat, attempt = beat+1, s.uuid()
 		to := history.Version{Fence: fence, Beat: beat, Attempt: attempt}
 		run++
-		at = s.op(at+30e6, at+30e6+s.lwt(at), history.Event{Proc: life + "/" + key[6:], Op: history.OpTick, Key: key, From: &before, To: &to, Changes: []history.Change{{Job: job, Do: history.DoClaim, Run: fence<<32 + run}}}, history.Event{Type: history.OK, Sends: []int64{at + 30e6}})
+		at = s.op(at+30e6, at+30e6+s.lwt(at), history.Event{Proc: life + "/" + key[6:], Op: history.OpTick, Key: key, From: &before, To: &to, Details: &history.Details{Changes: []history.Change{{Job: job, Do: history.DoClaim, Run: fence<<32 + run}}}}, history.Event{Type: history.OK, Sends: []int64{at + 30e6}})
 		note := func(ts int64, op history.Op, failed string) {
-			s.note(ts, life+"/r1", history.Event{Op: op, Key: job, Issuer: key, Token: fence<<32 + run, Attempt: 1, Error: failed})
+			s.note(ts, life+"/r1", history.Event{Op: op, Key: job, Issuer: key, Token: fence<<32 + run, Details: &history.Details{Attempt: 1}, Error: failed})
 		}
 		note(at, history.NoteStart, "")
 		done := s.op(at+5e6, at+5e6+s.lwt(at), history.Event{Proc: life + "/r1", Op: history.OpEffect, Key: "job/" + job, Issuer: key, Token: fence<<32 + run, EffectKey: "s1"}, history.Event{Type: history.OK, Issuer: key, Token: fence<<32 + run, EffectKey: "s1", Result: "applied"})

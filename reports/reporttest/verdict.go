@@ -134,10 +134,10 @@ func staleAccepts(h *history.History) []checker.Violation {
 			continue
 		}
 		top, ok := highest[e.Key]
-		if ok && e.Ledger.Token < top.e.Ledger.Token && e.Ledger.Kind == history.LedgerAccept {
-			v := checker.Violation{Key: e.Key, Message: fmt.Sprintf("The sink accepted token %d at seq %d after it had seen token %d at seq %d.", e.Ledger.Token, e.Ledger.Seq, top.e.Ledger.Token, top.e.Ledger.Seq)}
-			for _, tok := range []int64{e.Ledger.Token, top.e.Ledger.Token} {
-				for _, op := range ends[e.Ledger.Issuer] {
+		if ok && e.Ledger().Token < top.e.Ledger().Token && e.Ledger().Kind == history.LedgerAccept {
+			v := checker.Violation{Key: e.Key, Message: fmt.Sprintf("The sink accepted token %d at seq %d after it had seen token %d at seq %d.", e.Ledger().Token, e.Ledger().Seq, top.e.Ledger().Token, top.e.Ledger().Seq)}
+			for _, tok := range []int64{e.Ledger().Token, top.e.Ledger().Token} {
+				for _, op := range ends[e.Ledger().Issuer] {
 					if op.Invoke.To != nil && op.Invoke.To.Fence == tok && op.Outcome == history.OK {
 						v.Events = append(v.Events, ref(op.Invoke), ref(op.End))
 					}
@@ -153,7 +153,7 @@ func staleAccepts(h *history.History) []checker.Violation {
 			v.From, v.To = v.Events[0].Event.TS, v.Events[len(v.Events)-1].Event.TS
 			out = append(out, v)
 		}
-		if !ok || e.Ledger.Token > top.e.Ledger.Token {
+		if !ok || e.Ledger().Token > top.e.Ledger().Token {
 			highest[e.Key] = last{e}
 		}
 	}

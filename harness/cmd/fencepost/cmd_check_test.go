@@ -48,13 +48,13 @@ func cycle() (worker, host []history.Event) {
 	}
 	worker = append(worker, history.Event{Proc: "w1.1", TS: 1100, Type: history.Note, Op: history.NoteExit})
 	host = []history.Event{
-		{TS: 1000, Type: history.Note, Op: history.NoteExpect, Expect: &history.Expect{Workers: 1}},
+		{TS: 1000, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{Workers: 1}}},
 		{TS: 1200, ID: 1, Type: history.Invoke, Op: history.OpSeal, Key: "l", From: free, To: sealed},
 		{TS: 1201, ID: 1, Type: history.OK, Op: history.OpSeal, Key: "l"},
 		{TS: 1202, ID: 2, Type: history.Invoke, Op: history.OpGet, Key: "r"},
 		{TS: 1203, ID: 2, Type: history.OK, Op: history.OpGet, Key: "r", Value: &n, Seen: 1, Seq: 2},
-		{TS: 1204, Type: history.Note, Op: history.NoteLedger, Key: "r", Ledger: &history.LedgerEntry{Seq: 1, Kind: history.LedgerRaise, Issuer: "l", Token: 1}},
-		{TS: 1205, Type: history.Note, Op: history.NoteLedger, Key: "r", Ledger: &history.LedgerEntry{Seq: 2, Kind: history.LedgerAccept, Issuer: "l", Token: 1, EffectKey: "k", Value: &n}},
+		{TS: 1204, Type: history.Note, Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &history.LedgerEntry{Seq: 1, Kind: history.LedgerRaise, Issuer: "l", Token: 1}}},
+		{TS: 1205, Type: history.Note, Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &history.LedgerEntry{Seq: 2, Kind: history.LedgerAccept, Issuer: "l", Token: 1, EffectKey: "k", Value: &n}}},
 	}
 	for i := range host {
 		host[i].Proc = "harness"

@@ -83,12 +83,12 @@ func (r runner) runOn(c cluster.Cluster, backend string, out *output) func(conte
 // measured adds what the run's report and history say. A run without a report
 // has no such numbers; its page said why.
 func measured(dir string, res *evidence.Result) error {
-	x, err := harnessEvent(dir, func(e *history.Event) bool { return e.Op == history.NoteExpect && e.Expect != nil })
+	x, err := harnessEvent(dir, func(e *history.Event) bool { return e.Op == history.NoteExpect && e.Expect() != nil })
 	if err != nil {
 		return err
 	}
 	if x != nil { // without one the checker has judged what the record lacks
-		res.Sometimes = x.Expect.Sometimes
+		res.Sometimes = x.Expect().Sometimes
 	}
 	var rep reports.Report
 	switch err := readJSON(filepath.Join(dir, reports.JSONFile), &rep); {

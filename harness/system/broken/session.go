@@ -49,9 +49,9 @@ func (o *ownSession) dial(ctx context.Context, ip string) (net.Conn, error) {
 }
 
 func (o *ownSession) note(cql, consistency, serial string) {
-	o.rec.Record(history.Event{Proc: o.cfg.Life, Type: history.Note, Op: history.NoteStatement, Statement: &history.Statement{
+	o.rec.Record(history.Event{Proc: o.cfg.Life, Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &history.Statement{
 		CQL: cql, Consistency: consistency, SerialConsistency: serial,
-	}})
+	}}})
 }
 
 func notOpened(err error) error {
