@@ -169,7 +169,7 @@ func (a *analysis) join() {
 	at := map[string]map[int64]int32{}
 	for i := range a.h.Events {
 		e := &a.h.Events[i]
-		if e.Op == history.NoteCrash {
+		if e.Op == history.NoteCrash || e.Op == history.NoteClock {
 			continue // written by the harness about another life
 		}
 		name := history.Life(e.Proc)

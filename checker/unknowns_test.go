@@ -32,7 +32,7 @@ func newStorm() *storm {
 	s := &storm{rng: rand.New(rand.NewPCG(1, 1)), now: int64(time.Hour), ids: map[string]int64{}}
 	for _, life := range []string{harness, "w1.1", "w2.1", "w3.1"} {
 		s.h.Headers = append(s.h.Headers, history.Header{
-			Format: history.Format, Version: history.FormatVersion, Run: "storm", Proc: life, BootID: "b", DriftBound: simDrift, MarginBaseMS: 20,
+			Format: history.Format, Version: history.FormatVersion, Run: "storm", Proc: life, BootID: "b", WallTime: "2025-01-02T03:04:05Z", TS: 1, DriftBound: simDrift, MarginBaseMS: 20,
 		})
 	}
 	s.event(history.Event{Proc: harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{Workers: 3}}})

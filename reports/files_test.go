@@ -103,8 +103,8 @@ func TestShortHistories(t *testing.T) {
 		"header only":  "",
 		"one phase":    `{"ts":5,"proc":"harness","type":"note","op":"phase","phase":"warmup"}` + "\n",
 		"one invoke":   `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n",
-		"one instant":  `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" + `{"ts":5,"proc":"harness","id":1,"type":"ok","op":"get","key":"r"}` + "\n",
-		"one ns":       `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" + `{"ts":6,"proc":"harness","id":1,"type":"ok","op":"get","key":"r"}` + "\n",
+		"one instant":  `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" + `{"ts":5,"proc":"harness","id":1,"type":"ok","op":"get","key":"r","value":0}` + "\n",
+		"one ns":       `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" + `{"ts":6,"proc":"harness","id":1,"type":"ok","op":"get","key":"r","value":0}` + "\n",
 		"a fault only": `{"ts":5,"proc":"harness","type":"note","op":"fault","fault":{"id":"f1","name":"partition","action":"inject"}}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,7 +68,7 @@ type Config struct {
 	Login *login.Login
 	// Sink is where a sink that is a service listens, "ip:port"; "" for one on the nodes.
 	Sink     string
-	Recorder *history.Recorder // for crash notes
+	Recorder *history.Recorder // for notes about lives: of crashes and clocks
 	// Unexpected is called when a worker process ends that nobody killed or stopped.
 	Unexpected func(worker string, err error)
 	// Own is a user's program that is run instead of Binary; nil: none.

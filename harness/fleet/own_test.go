@@ -252,7 +252,7 @@ func TestBrokenOwnProgramDoesNotStart(t *testing.T) {
 func TestMalformedHistoryIsFoundAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string][]string{
-		"malformed": {"w1.1: its history is malformed:", `w1.1.jsonl:4: not a valid event: json: unknown field "colour"`},
+		"malformed": {"w1.1: its history is malformed:", `w1.1.jsonl:4: not a valid event: unknown field "colour"`},
 		"truncates": {"w1.1: its history is malformed:", "w1.1.jsonl:1: its header is gone", "open the file for appending"},
 	} {
 		t.Run(how, func(t *testing.T) {

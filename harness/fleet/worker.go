@@ -357,6 +357,10 @@ func (l *life) wait() {
 
 // Clock sets the worker's clocks (nil: leaves them) and returns what they show.
 // One call at a time.
+//
+// The harness notes it, as no worker is believed about its own clocks: what makes them
+// wrong before the change, what sets them right when it is done. So the notes cover all
+// of the time in which they were wrong.
 func (w *Worker) Clock(ctx context.Context, to *history.Clock) (control.Reading, error) {
 	l, err := w.live()
 	if err != nil {
@@ -366,15 +370,26 @@ func (w *Worker) Clock(ctx context.Context, to *history.Clock) (control.Reading,
 	case <-l.clocks: // the late answer to a call that gave up
 	default:
 	}
+	wrong := to != nil && *to != (history.Clock{})
+	if wrong {
+		l.noteClock(to)
+	}
 	if err := l.conn.Send(control.Message{Cmd: control.CmdClock, Clock: to}); err != nil {
 		return control.Reading{}, fmt.Errorf("clock of %s: %w", w.name, err)
 	}
 	select {
 	case r := <-l.clocks:
+		if to != nil && !wrong {
+			l.noteClock(to)
+		}
 		return r, nil
 	case <-l.done:
 		return control.Reading{}, fmt.Errorf("clock of %s: the process ended", w.name)
 	case <-ctx.Done():
 		return control.Reading{}, fmt.Errorf("clock of %s: no answer: %w", w.name, ctx.Err())
 	}
+}
+
+func (l *life) noteClock(to *history.Clock) {
+	l.worker.fleet.cfg.Recorder.Record(history.Event{Proc: l.name, Type: history.Note, Op: history.NoteClock, Details: &history.Details{Clock: to}})
 }

@@ -62,3 +62,11 @@ func (e *Event) details() *Details {
 	}
 	return e.Details
 }
+
+// detail is for the reader to fill in.
+func (e *Event) detail() *Details {
+	if e.Details == nil {
+		e.Details = new(Details)
+	}
+	return e.Details
+}

@@ -7,8 +7,13 @@
 // yet happen. All timestamps are CLOCK_MONOTONIC of one host, so files merge by
 // time; that is why histories of two boots are refused.
 //
-// A file may end in a torn line, because its writer may be killed at any
+// What a line may be is said once: by the forms (form.go), a table of every operation and
+// note with who may write it and the fields of its lines, and by the objects (members.go,
+// objects.go), the fields with their values and meanings. The reader judges each line by
+// them; the schema and the tables of docs/history-format.md are made from them.
+//
+// A file may end in a torn line, or be empty, because its writer may be killed at any
 // instant: the reader drops and counts it. Anything else malformed is refused
 // with file and line, since an event that is skipped is a fact that the checker
-// does not know.
+// does not know. What only the harness can know counts from its own file alone.
 package history

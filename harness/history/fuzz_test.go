@@ -9,9 +9,7 @@ import (
 // seeds are files of every kind: whole, torn, malformed, of the harness.
 func seeds(t testing.TB) [][]byte {
 	all := encode(t, header("r", "w1.1", "b"), stamped(everyEvent("w1.1"))...)
-	host := encode(t, header("r", Harness, "b"),
-		Event{TS: 1, Proc: Harness, Type: Note, Op: NotePhase, Details: &Details{Phase: "warmup"}},
-		Event{TS: 2, Proc: "w1.1", Type: Note, Op: NoteCrash, Error: "SIGKILL by f1"})
+	host := encode(t, header("r", Harness, "b"), stamped(harnessEvent())...)
 	lines := bytes.SplitAfter(all, []byte("\n"))
 	swapped := bytes.Join([][]byte{lines[0], lines[6], lines[5]}, nil)
 	return [][]byte{
@@ -24,6 +22,10 @@ func seeds(t testing.TB) [][]byte {
 		append(bytes.Clone(lines[0]), `{"ts":1,"proc":"w1.1","type":"note","op":"exit"} {"ts":2}`...),
 		append(bytes.Clone(lines[0]), `{"ts":1,"proc":"w1.1","type":"note","op":"point","sends":[],"fault":null,"error":"\ud800"}`...),
 		[]byte(`{"format":"fencepost-history","version":1}` + "\n" + `{"ts":1,"proc":"w","type":"note","op":"fault"}`),
+		append(bytes.Clone(lines[0]), `{"ts":1,"ts":1,"proc":"w1.1","type":"note","op":"exit"}`...),
+		append(bytes.Clone(lines[0]), `{"Ts":1,"proc":"w1.1","type":"note","op":"exit"}`...),
+		append(bytes.Clone(lines[0]), "{\"ts\":1,\"proc\":\"w1.1\",\"type\":\"note\",\"op\":\"exit\",\"error\":\"\xff\"}"...),
+		append(bytes.Clone(lines[0]), `{"ts":9223372036854775808,"proc":"w1.1","type":"note","op":"exit"}`...),
 		[]byte("\n"), nil,
 	}
 }
@@ -37,7 +39,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h := readOrPlace(t, data)
-		if h == nil {
+		if h == nil || len(h.Headers) == 0 {
 			return
 		}
 		for _, o := range h.Operations() {

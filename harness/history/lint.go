@@ -118,16 +118,7 @@ func (l *lint) invoke(e *Event) {
 		if e.Op == OpAcquire && (e.To.Holder != e.Proc || e.To.TTLMS <= 0) {
 			l.add(e, "acquire sets holder %q and ttl_ms %d: the holder is the proc, %s, and the ttl is positive", e.To.Holder, e.To.TTLMS, e.Proc)
 		}
-	case OpRaise, OpEffect:
-		if e.Issuer == "" || e.Token < 1 {
-			l.add(e, "%s without issuer (the lock) and token", e.Op)
-		}
-		if e.Op == OpRaise {
-			return
-		}
-		if e.EffectKey == "" || e.Value == nil {
-			l.add(e, "effect without effect_key and value")
-		}
+	case OpEffect:
 		if at := l.effects[e.EffectKey]; at != 0 {
 			l.add(e, "effect_key %q is that of line %d: each grant's is its own, and copies of one request are one operation", e.EffectKey, at)
 		}
@@ -137,10 +128,7 @@ func (l *lint) invoke(e *Event) {
 }
 
 func (l *lint) decided(e *Event) {
-	switch {
-	case e.DecidedAt == 0:
-		l.add(e, "%s without decided_at, when the lease was last looked at: P7 cannot be judged", e.Op)
-	case e.DecidedAt > e.TS:
+	if e.DecidedAt > e.TS {
 		l.add(e, "%s was decided at %d, after it was recorded", e.Op, e.DecidedAt)
 	}
 }
@@ -148,9 +136,7 @@ func (l *lint) decided(e *Event) {
 func (l *lint) note(e *Event) {
 	switch e.Op {
 	case NoteStart:
-		if e.Issuer == "" { // of a lock
-			l.decided(e)
-		}
+		l.decided(e)
 	case NoteExit:
 		l.exited = true
 	}
@@ -161,14 +147,10 @@ func (l *lint) result(e *Event) {
 	switch {
 	case e.Op == OpRelease && e.Type == OK:
 		l.released = true
-	case e.Op == OpLock && e.Type == OK && e.Token < 1:
-		l.add(e, "a lock call is ok without its token")
 	case (e.Op == OpAcquire || e.Op == OpRenew) && e.Type == OK && len(e.Sends) == 0:
 		l.add(e, "%s is ok without sends: its lease is then counted from the invoke, which is earlier", e.Op)
 	case (e.Op == OpRaise || e.Op == OpEffect) && e.Type == OK && e.Seq == 0:
 		l.add(e, "%s is ok without the seq that the sink answered", e.Op)
-	case e.Op == OpGet && e.Type == OK && e.Value == nil:
-		l.add(e, "a get is ok without its value")
 	}
 }
 

@@ -110,6 +110,9 @@ func readParts(parts []*part) (*History, error) {
 		}
 		kept = append(kept, p.read.Events...) // to the left, over what is unused
 	}
+	if len(out.Headers) == 0 {
+		return nil, &FormatError{File: parts[0].name, Line: 1, Reason: "empty: there is no header in any file"}
+	}
 	clear(events[len(kept):])
 	out.Events = kept
 	out.order()

@@ -24,7 +24,7 @@ func TestFilesMerge(t *testing.T) {
 			proc := string(rune('a'+i)) + ".1"
 			var events []Event
 			for range rapid.IntRange(0, 8).Draw(rt, "events") {
-				events = append(events, Event{TS: rapid.Int64Range(1, 20).Draw(rt, "ts"), Proc: proc, Type: Note, Op: NotePoint, Details: &Details{Point: rapid.StringN(0, 9, -1).Draw(rt, "point")}})
+				events = append(events, Event{TS: rapid.Int64Range(1, 20).Draw(rt, "ts"), Proc: proc, Type: Note, Op: NotePoint, Details: &Details{Point: rapid.StringN(1, 9, -1).Draw(rt, "point")}})
 			}
 			data := encode(t, header("r", proc, "b"), events...)
 			if rapid.Bool().Draw(rt, "torn") {

@@ -2,13 +2,12 @@ package history
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"sort"
+	"time"
 )
 
 // FormatError says where a history is malformed.
@@ -59,7 +58,8 @@ func ReadFiles(files ...string) (*History, error) {
 }
 
 // Read reads one history file. A torn last line (no newline, not a whole
-// event) is dropped and counted; anything else malformed is a *FormatError.
+// event) is dropped and counted; an empty file has neither header nor events, as its
+// writer was killed before. Anything else malformed is a *FormatError.
 func Read(r io.Reader, name string) (*History, error) {
 	return readInto(r, name, nil, nil)
 }
@@ -95,73 +95,116 @@ func readInto(r io.Reader, name string, room []Event, each func(*Event)) (*Histo
 			each(&lr.h.Events[had])
 		}
 	}
-	if len(lr.h.Headers) == 0 {
-		return nil, &FormatError{File: name, Line: 1, Reason: "empty file: no header"}
-	}
 	return lr.h, nil
 }
 
 // lineReader makes a history of a file's lines.
 type lineReader struct {
-	name  string
-	h     *History
-	n     int // lines so far
-	dec   *lineDecoder
-	open  map[int64]int
-	names interner
+	name string
+	h    *History
+	n    int // lines so far
+	dec  *lineDecoder
+	open map[int64]int // operations without an end so far: their places in h
 }
 
 func newLineReader(name string, room []Event) *lineReader {
-	return &lineReader{name: name, h: &History{Events: room}, dec: newLineDecoder(), open: map[int64]int{}, names: interner{}}
+	return &lineReader{name: name, h: &History{Events: room}, dec: newLineDecoder(), open: map[int64]int{}}
 }
 
 func (r *lineReader) bad(format string, args ...any) error {
 	return &FormatError{File: r.name, Line: r.n, Reason: fmt.Sprintf(format, args...)}
 }
 
-// add reads one line. One that is not whole (without its newline) is the last.
+// add reads one line. One that is not whole (without its newline) is the last: if it
+// breaks off, it is torn.
 func (r *lineReader) add(line []byte, whole bool) error {
 	r.n++
 	if r.n == 1 {
-		return r.header(line, whole)
+		return r.header(line)
 	}
 	h := r.h
 	h.Events = append(h.Events, Event{})
 	e := &h.Events[len(h.Events)-1]
-	if err := r.dec.decode(line, e); err != nil {
-		if !whole {
-			h.Torn++
-			h.Events = h.Events[:len(h.Events)-1]
-			return nil
-		}
-		return r.bad("%v", err)
+	r.dec.line(line)
+	has, said, err := eventObject.decode(r.dec, e)
+	if err == nil {
+		err = r.dec.over()
+	}
+	switch {
+	case err == nil:
+	case !whole && errors.Is(err, io.ErrUnexpectedEOF):
+		h.Torn++
+		h.Events = h.Events[:len(h.Events)-1]
+		return nil
+	default:
+		return r.bad("not a valid event: %v", err)
 	}
 	e.File, e.Line = r.name, r.n
-	r.names.intern(e)
-	if err := h.validate(e, r.open); err != nil {
+	if err := check(e, has, said, h.Headers[0].Proc); err != nil {
+		return r.bad("%v", err)
+	}
+	if err := r.join(e); err != nil {
 		return r.bad("%v", err)
 	}
 	return nil
 }
 
-func (r *lineReader) header(line []byte, whole bool) error {
+func (r *lineReader) header(line []byte) error {
 	var head Header
-	if err := r.dec.decode(line, &head); err != nil {
-		if !whole {
-			return r.bad("torn header: the file holds no history")
-		}
+	r.dec.line(line)
+	has, said, err := headerObject.decode(r.dec, &head)
+	if err == nil {
+		err = r.dec.over()
+	}
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return r.bad("torn header: the file holds no history")
+	case err != nil:
 		return r.bad("header: %v", err)
-	}
-	if head.Format != Format {
+	case head.Format != Format:
 		return r.bad("header: format is %q, want %q", head.Format, Format)
-	}
-	if head.Version != FormatVersion {
+	case head.Version != FormatVersion:
 		return r.bad("header: format version %d is not supported (this tool reads version %d)", head.Version, FormatVersion)
 	}
-	if head.Proc == "" || head.Proc != Life(head.Proc) {
+	if _, err := headerObject.fits(headerObject.always, has, said); err != nil {
+		return r.bad("header %v", err)
+	}
+	if head.Proc != Life(head.Proc) {
 		return r.bad("header: proc is %q, want a process life (w1.1, %s)", head.Proc, Harness)
 	}
+	if _, err := time.Parse(time.RFC3339Nano, head.WallTime); err != nil {
+		return r.bad("header: wall_time is %q, want a time by RFC 3339", head.WallTime)
+	}
 	r.h.Headers = append(r.h.Headers, head)
+	return nil
+}
+
+// join holds an end against its invoke, which must stand before it. e is the last event.
+func (r *lineReader) join(e *Event) error {
+	if e.Type == Note {
+		return nil
+	}
+	i, open := r.open[e.ID]
+	if e.Type == Invoke {
+		if open {
+			return fmt.Errorf("id %d is invoked twice", e.ID)
+		}
+		r.open[e.ID] = len(r.h.Events) - 1
+		return nil
+	}
+	if !open {
+		return fmt.Errorf("%s of id %d without its invoke before it", e.Type, e.ID)
+	}
+	inv := &r.h.Events[i]
+	switch {
+	case inv.Op != e.Op || inv.Key != e.Key || inv.Proc != e.Proc:
+		return fmt.Errorf("%s of id %d is (%s, %s, %s), its invoke on line %d was (%s, %s, %s)", e.Type, e.ID, e.Proc, e.Op, e.Key, inv.Line, inv.Proc, inv.Op, inv.Key)
+	case e.TS < inv.TS:
+		return fmt.Errorf("id %d ends at %d, before its invoke at %d", e.ID, e.TS, inv.TS)
+	case e.Op != OpLock && e.Token != 0 && e.Token != inv.Token, e.Issuer != "" && e.Issuer != inv.Issuer, e.EffectKey != "" && e.EffectKey != inv.EffectKey:
+		return fmt.Errorf("%s of id %d is of token %d of %q, key %q; its invoke on line %d was of token %d of %q, key %q", e.Type, e.ID, e.Token, e.Issuer, e.EffectKey, inv.Line, inv.Token, inv.Issuer, inv.EffectKey)
+	}
+	delete(r.open, e.ID)
 	return nil
 }
 
@@ -184,146 +227,4 @@ func readLine(br *bufio.Reader, line []byte) (_ []byte, whole bool, err error) {
 			return nil, false, err
 		}
 	}
-}
-
-// lineDecoder decodes one line after the other. It refuses unknown fields and
-// trailing data: a misspelt field would otherwise be a fact silently lost. Its
-// first error is its last.
-type lineDecoder struct {
-	dec  *json.Decoder
-	line []byte // what the decoder has not fetched yet
-	fed  int64  // length of the lines before
-}
-
-func newLineDecoder() *lineDecoder {
-	d := &lineDecoder{}
-	d.dec = json.NewDecoder(d)
-	d.dec.DisallowUnknownFields()
-	return d
-}
-
-// Read gives the decoder the current line and no more.
-func (d *lineDecoder) Read(p []byte) (int, error) {
-	if len(d.line) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, d.line)
-	d.line = d.line[n:]
-	return n, nil
-}
-
-func (d *lineDecoder) decode(line []byte, v any) error {
-	d.line = line
-	if err := d.dec.Decode(v); err != nil {
-		return fmt.Errorf("not a valid event: %w", err)
-	}
-	if rest := line[d.dec.InputOffset()-d.fed:]; len(bytes.TrimSpace(rest)) > 0 {
-		return errors.New("data after the event")
-	}
-	d.fed += int64(len(line))
-	return nil
-}
-
-// validate checks what later stages rely on; open holds the places of this
-// file's operations without an end. e is the last event.
-func (h *History) validate(e *Event, open map[int64]int) error {
-	if e.TS <= 0 {
-		return errors.New("ts missing or not positive")
-	}
-	if e.Proc == "" || e.Op == "" {
-		return errors.New("proc or op missing")
-	}
-	if err := h.own(e); err != nil {
-		return err
-	}
-	switch e.Type {
-	case Note:
-		return nil
-	case Invoke:
-		if e.ID <= 0 {
-			return errors.New("invoke without an id")
-		}
-		if _, dup := open[e.ID]; dup {
-			return fmt.Errorf("id %d is invoked twice", e.ID)
-		}
-		switch e.Op {
-		case OpAcquire, OpRenew, OpRelease, OpSeal, OpTake, OpTick, OpHandOver:
-			if e.From == nil || e.To == nil {
-				return fmt.Errorf("%s invoke without from and to", e.Op)
-			}
-		case OpEnqueue:
-			if e.Job() == nil {
-				return errors.New("enqueue invoke without its job")
-			}
-		case OpUpdate:
-			if e.Key == "" || len(e.Changes()) != 1 || e.Changes()[0].Job == "" {
-				return errors.New("update invoke without its key or its one change")
-			}
-		case OpSchedule:
-			if e.Schedule() == nil {
-				return errors.New("schedule invoke without its schedule")
-			}
-		}
-		open[e.ID] = len(h.Events) - 1
-		return nil
-	case OK, Fail, Unknown:
-		i, ok := open[e.ID]
-		if !ok {
-			return fmt.Errorf("%s of id %d without its invoke before it", e.Type, e.ID)
-		}
-		inv := &h.Events[i]
-		if inv.Op != e.Op || inv.Key != e.Key || inv.Proc != e.Proc {
-			return fmt.Errorf("%s of id %d is (%s, %s, %s), its invoke on line %d was (%s, %s, %s)", e.Type, e.ID, e.Proc, e.Op, e.Key, inv.Line, inv.Proc, inv.Op, inv.Key)
-		}
-		if e.TS < inv.TS {
-			return fmt.Errorf("id %d ends at %d, before its invoke at %d", e.ID, e.TS, inv.TS)
-		}
-		delete(open, e.ID)
-		return nil
-	}
-	return fmt.Errorf("unknown type %q", e.Type)
-}
-
-// own refuses an event of another process life than the file's: ids are counted
-// by life, so it would be joined with operations that it has nothing to do with.
-// Only the harness writes about others: that they crashed, or what was done to
-// their clocks.
-func (h *History) own(e *Event) error {
-	life, file := Life(e.Proc), h.Headers[0].Proc
-	about := e.Type == Note && (e.Op == NoteCrash || e.Op == NoteClock)
-	if life == file || file == Harness && about {
-		return nil
-	}
-	return fmt.Errorf("%s of %s in the file of %s: a file holds the events of one process life", e.Op, e.Proc, file)
-}
-
-// interner keeps one copy of each name: a history repeats a few thousand of them.
-type interner map[string]string
-
-func (in interner) intern(e *Event) {
-	e.Proc, e.Key, e.Issuer, e.Result = in.one(e.Proc), in.one(e.Key), in.one(e.Issuer), in.one(e.Result)
-	e.Type, e.Op = Type(in.one(string(e.Type))), Op(in.one(string(e.Op)))
-	for _, v := range []*Version{e.From, e.To, e.Row} {
-		if v != nil {
-			v.Attempt, v.Holder = in.one(v.Attempt), in.one(v.Holder)
-		}
-	}
-	for i := range e.Changes() {
-		c := &e.Changes()[i]
-		c.Job, c.Do, c.Schedule = in.one(c.Job), in.one(c.Do), in.one(c.Schedule)
-	}
-	if j := e.Job(); j != nil {
-		j.Queue, j.Shard, j.Kind, j.Resource = in.one(j.Queue), in.one(j.Shard), in.one(j.Kind), in.one(j.Resource)
-		for i := range j.Steps {
-			j.Steps[i] = in.one(j.Steps[i])
-		}
-	}
-}
-
-func (in interner) one(s string) string {
-	if t, ok := in[s]; ok {
-		return t
-	}
-	in[s] = s
-	return s
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func header(run, proc, boot string) Header {
-	return Header{Format: Format, Version: FormatVersion, Run: run, Proc: proc, Host: "h", BootID: boot, TS: 1}
+	return Header{Format: Format, Version: FormatVersion, Run: run, Proc: proc, Host: "h", BootID: boot, WallTime: "2025-01-02T03:04:05Z", TS: 1}
 }
 
 // encode is a file as its lines.
@@ -73,12 +73,15 @@ func TestMalformed(t *testing.T) {
 	run := string(encode(t, header("r", Harness, "b")))
 	note := `{"ts":5,"proc":"w1.1","type":"note","op":"exit"}` + "\n"
 	invoke := `{"ts":5,"proc":"w1.1/c1","id":1,"type":"invoke","op":"lock","key":"l"}` + "\n"
+	effect := `{"ts":5,"proc":"w1.1/c1","id":1,"type":"invoke","op":"effect","key":"r","issuer":"l","token":2,"effect_key":"k","value":1,"decided_at":4}` + "\n"
+	crash := func(proc string) string {
+		return fmt.Sprintf(`{"ts":5,"proc":%q,"type":"note","op":"crash"}`+"\n", proc)
+	}
 	for _, tc := range []struct {
 		name, file string
 		line       int
 		says       string
 	}{
-		{"empty file", "", 1, "no header"},
 		{"torn header", good[:20], 1, "torn header"},
 		{"no header", note, 1, "header"},
 		{"other format", `{"format":"edn","version":1}` + "\n", 1, `format is "edn"`},
@@ -90,24 +93,30 @@ func TestMalformed(t *testing.T) {
 		{"two events on a line", good + strings.TrimSpace(note) + note, 2, "data after the event"},
 		{"unknown field", good + `{"ts":5,"proc":"w1.1","type":"note","op":"exit","colour":1}` + "\n", 2, "colour"},
 		{"wrong kind of value", good + `{"ts":"5","proc":"w1.1","type":"note","op":"exit"}` + "\n", 2, "ts"},
-		{"no ts", good + `{"proc":"w1.1","type":"note","op":"exit"}` + "\n", 2, "ts missing"},
-		{"no proc", good + `{"ts":5,"type":"note","op":"exit"}` + "\n", 2, "proc or op missing"},
+		{"no ts", good + `{"proc":"w1.1","type":"note","op":"exit"}` + "\n", 2, "exit note has no ts"},
+		{"no proc", good + `{"ts":5,"type":"note","op":"exit"}` + "\n", 2, "has no proc"},
 		{"unknown type", good + `{"ts":5,"proc":"w1.1","type":"maybe","op":"exit"}` + "\n", 2, `unknown type "maybe"`},
-		{"invoke without id", good + `{"ts":5,"proc":"w1.1","type":"invoke","op":"lock"}` + "\n", 2, "without an id"},
+		{"invoke without id", good + `{"ts":5,"proc":"w1.1","type":"invoke","op":"lock","key":"l"}` + "\n", 2, "lock invoke has no id"},
 		{"id invoked twice", good + invoke + invoke, 3, "invoked twice"},
-		{"update of nothing", good + `{"ts":5,"proc":"w1.1","id":1,"type":"invoke","op":"update","key":"l","changes":[]}` + "\n", 2, "without its key or its one change"},
-		{"CAS without versions", good + `{"ts":5,"proc":"w1.1","id":1,"type":"invoke","op":"renew","key":"l"}` + "\n", 2, "without from and to"},
-		{"end without invoke", good + `{"ts":5,"proc":"w1.1","id":1,"type":"ok","op":"lock","key":"l"}` + "\n", 2, "without its invoke"},
-		{"end of another operation", good + invoke + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"ok","op":"get","key":"l"}` + "\n", 3, "its invoke on line 2"},
-		{"end of another proc", good + invoke + `{"ts":6,"proc":"w1.1/c2","id":1,"type":"ok","op":"lock","key":"l"}` + "\n", 3, "its invoke on line 2"},
-		{"end before its invoke", good + invoke + `{"ts":4,"proc":"w1.1/c1","id":1,"type":"ok","op":"lock","key":"l"}` + "\n", 3, "before its invoke"},
+		{"update of nothing", good + `{"ts":5,"proc":"w1.1","id":1,"type":"invoke","op":"update","key":"l","changes":[]}` + "\n", 2, "has no changes: it is zero or empty"},
+		{"CAS without versions", good + `{"ts":5,"proc":"w1.1","id":1,"type":"invoke","op":"renew","key":"l"}` + "\n", 2, "renew invoke has no from, to"},
+		{"end without invoke", good + `{"ts":5,"proc":"w1.1","id":1,"type":"ok","op":"lock","key":"l","token":1}` + "\n", 2, "without its invoke"},
+		{"end of another operation", good + invoke + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"ok","op":"get","key":"l","value":1}` + "\n", 3, "its invoke on line 2"},
+		{"end of another proc", good + invoke + `{"ts":6,"proc":"w1.1/c2","id":1,"type":"ok","op":"lock","key":"l","token":1}` + "\n", 3, "its invoke on line 2"},
+		{"end before its invoke", good + invoke + `{"ts":4,"proc":"w1.1/c1","id":1,"type":"ok","op":"lock","key":"l","token":1}` + "\n", 3, "before its invoke"},
+		{"end with another token", good + effect + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"ok","op":"effect","key":"r","token":3,"result":"applied","seen":3}` + "\n", 3, "its invoke on line 2 was of token 2"},
+		{"end with another issuer", good + effect + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"ok","op":"effect","key":"r","issuer":"m","result":"applied","seen":3}` + "\n", 3, `its invoke on line 2 was of token 2 of "l"`},
+		{"end with another effect", good + effect + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"ok","op":"effect","key":"r","effect_key":"j","result":"applied","seen":3}` + "\n", 3, `key "j"; its invoke`},
+		{"torn line with an unknown field", good + `{"ts":5,"colour":"r`, 2, "colour"},
 		{"event of another worker", good + `{"ts":5,"proc":"w2.1/c1","id":1,"type":"invoke","op":"lock","key":"l"}` + "\n", 2, "lock of w2.1/c1 in the file of w1.1"},
 		{"event of another life", good + note + `{"ts":5,"proc":"w1.2/c1","id":1,"type":"invoke","op":"lock","key":"l"}` + "\n", 3, "w1.2/c1 in the file of w1.1"},
-		{"event of the harness", good + `{"ts":5,"proc":"harness","type":"note","op":"phase","phase":"warmup"}` + "\n", 2, "harness in the file of w1.1"},
-		{"crash of another worker", good + `{"ts":5,"proc":"w2.1","type":"note","op":"crash"}` + "\n", 2, "w2.1 in the file of w1.1"},
+		{"event of the harness", good + `{"ts":5,"proc":"harness","type":"note","op":"phase","phase":"warmup"}` + "\n", 2, "phase in the file of w1.1: only the harness can know it"},
+		{"crash of another worker", good + crash("w2.1"), 2, "crash in the file of w1.1: only the harness can know it"},
+		{"crash of itself", good + crash("w1.1"), 2, "crash in the file of w1.1: only the harness can know it"},
+		{"crash of the harness", run + crash(Harness), 2, "crash of the harness itself"},
 		{"worker's exit in the harness's file", run + note, 2, "exit of w1.1 in the file of harness"},
-		{"worker's operation in the harness's file", run + invoke, 2, "lock of w1.1/c1 in the file of harness"},
-		{"operation named crash in the harness's file", run + `{"ts":5,"proc":"w1.1","id":1,"type":"invoke","op":"crash"}` + "\n", 2, "crash of w1.1 in the file of harness"},
+		{"worker's operation in the harness's file", run + invoke, 2, "lock in the file of the harness: it is a worker's to record"},
+		{"operation named crash in the harness's file", run + `{"ts":5,"proc":"w1.1","id":1,"type":"invoke","op":"crash"}` + "\n", 2, "crash is never invoke"},
 		{"header without proc", strings.Replace(good, `"proc":"w1.1"`, `"proc":""`, 1), 1, "proc"},
 		{"header of a client", strings.Replace(good, `"proc":"w1.1"`, `"proc":"w1.1/c1"`, 1), 1, "w1.1/c1"},
 		{"endless line", good + `{"ts":5,"error":"` + strings.Repeat("x", maxLine) + `"}` + "\n", 2, "longer than"},
@@ -133,17 +142,18 @@ func TestMalformed(t *testing.T) {
 // harness can know of others.
 func TestWhoseEvents(t *testing.T) {
 	t.Parallel()
-	note := func(proc string, op Op) Event { return Event{TS: 5, Proc: proc, Type: Note, Op: op} }
 	for _, tc := range []struct {
 		file  string
 		event Event
 	}{
-		{"w1.1", note("w1.1", NoteExit)},
-		{"w1.1", note("w1.1/c3", NoteFinish)},
-		{Harness, note(Harness, NotePhase)},
-		{Harness, note("w1.1", NoteCrash)},
-		{Harness, note("w1.1", NoteClock)},
+		{"w1.1", Event{Proc: "w1.1", Op: NoteExit}},
+		{"w1.1", Event{Proc: "w1.1/c3", Op: NoteFinish, Key: "l", Token: 1}},
+		{Harness, Event{Proc: Harness, Op: NotePhase, Details: &Details{Phase: "warmup"}}},
+		{Harness, Event{Proc: Harness, Op: NoteExit}}, // of a task that seals
+		{Harness, Event{Proc: "w1.1", Op: NoteCrash}},
+		{Harness, Event{Proc: "w1.1", Op: NoteClock, Details: &Details{Clock: &Clock{}}}},
 	} {
+		tc.event.TS, tc.event.Type = 5, Note
 		if _, err := Read(bytes.NewReader(encode(t, header("r", tc.file, "b"), tc.event)), "f"); err != nil {
 			t.Error(err)
 		}
@@ -209,12 +219,18 @@ func TestReadDir(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("not a history"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "w2.1.jsonl"), nil, 0o644); err != nil { // killed before its header
+		t.Fatal(err)
+	}
 	h, err := ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(h.Headers) != 2 || len(h.Events) != 2 || h.Events[0].Proc != "harness" {
 		t.Errorf("%+v", h)
+	}
+	if _, err := ReadFiles(filepath.Join(dir, "w2.1.jsonl")); err == nil || !strings.Contains(err.Error(), "w2.1.jsonl:1: empty") {
+		t.Errorf("nothing but empty files: %v", err)
 	}
 	if _, err := ReadFiles(filepath.Join(dir, "none.jsonl")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
@@ -228,7 +244,7 @@ func TestRoundTrip(t *testing.T) {
 		events := drawEvents(t)
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
-		if err := enc.Encode(header("r", "w1.1", "b")); err != nil {
+		if err := enc.Encode(header("r", Harness, "b")); err != nil {
 			t.Fatal(err)
 		}
 		for i := range events {
@@ -248,15 +264,18 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-func drawVersion(t *rapid.T) *Version {
-	return &Version{
-		Absent: rapid.Bool().Draw(t, "absent"), Fence: rapid.Int64().Draw(t, "fence"), Beat: rapid.Int64().Draw(t, "beat"),
-		Attempt: rapid.String().Draw(t, "attempt"), Holder: rapid.String().Draw(t, "holder"), TTLMS: rapid.Int64().Draw(t, "ttl"),
-	}
-}
+var (
+	drawn   = rapid.StringN(1, 9, -1)
+	version = rapid.Custom(func(t *rapid.T) *Version {
+		return &Version{
+			Absent: rapid.Bool().Draw(t, "absent"), Fence: rapid.Int64Range(0, most).Draw(t, "fence"), Beat: rapid.Int64Range(0, most).Draw(t, "beat"),
+			Attempt: rapid.String().Draw(t, "attempt"), Holder: rapid.String().Draw(t, "holder"), TTLMS: rapid.Int64Range(0, maxSpan).Draw(t, "ttl"),
+		}
+	})
+)
 
-// drawEvents draws operations and notes that a reader must accept: ends after
-// their invokes, in any interleaving.
+// drawEvents draws operations and notes that a reader must accept of the harness: ends
+// after their invokes, in any interleaving.
 func drawEvents(t *rapid.T) []Event {
 	var events []Event
 	var open []Event
@@ -265,21 +284,23 @@ func drawEvents(t *rapid.T) []Event {
 		switch kind := rapid.IntRange(0, 2).Draw(t, "kind"); {
 		case kind == 0:
 			id++
-			e := Event{Proc: "w1.1/" + rapid.StringMatching(`c[0-9]`).Draw(t, "client"), ID: id, Type: Invoke, Op: OpRenew, Key: rapid.String().Draw(t, "key"), From: drawVersion(t), To: drawVersion(t)}
+			e := Event{Proc: "harness/" + rapid.StringMatching(`c[0-9]`).Draw(t, "client"), ID: id, Type: Invoke, Op: OpRenew, Key: drawn.Draw(t, "key"), From: version.Draw(t, "from"), To: version.Draw(t, "to")}
 			events, open = append(events, e), append(open, e)
 		case kind == 1 && len(open) > 0:
 			i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
 			inv := open[i]
 			open = append(open[:i:i], open[i+1:]...)
 			e := Event{Proc: inv.Proc, ID: inv.ID, Op: inv.Op, Key: inv.Key, Type: rapid.SampledFrom([]Type{OK, Fail, Unknown}).Draw(t, "end")}
-			e.Sends = rapid.SliceOfN(rapid.Int64(), 1, 3).Draw(t, "sends")
-			e.Row, e.Error, e.ServerTimeout = drawVersion(t), rapid.String().Draw(t, "error"), rapid.Bool().Draw(t, "server timeout")
+			e.Sends = rapid.SliceOfN(rapid.Int64Range(1, maxInstant), 1, 3).Draw(t, "sends")
+			if e.Type != OK {
+				e.Row, e.Error, e.ServerTimeout = version.Draw(t, "row"), rapid.String().Draw(t, "error"), rapid.Bool().Draw(t, "server timeout")
+			}
 			events = append(events, e)
 		default:
 			v := rapid.Int64().Draw(t, "value")
 			events = append(events, Event{
-				Proc: "w1.1", Type: Note, Op: NoteLedger, Key: rapid.String().Draw(t, "resource"),
-				Details: &Details{Ledger: &LedgerEntry{Seq: rapid.Int64().Draw(t, "seq"), Kind: LedgerAccept, Issuer: rapid.String().Draw(t, "issuer"), Token: rapid.Int64().Draw(t, "token"), Value: &v}},
+				Proc: Harness, Type: Note, Op: NoteLedger, Key: drawn.Draw(t, "resource"),
+				Details: &Details{Ledger: &LedgerEntry{Seq: rapid.Int64Range(1, most).Draw(t, "seq"), Kind: LedgerAccept, Issuer: drawn.Draw(t, "issuer"), Token: rapid.Int64Range(1, most).Draw(t, "token"), EffectKey: drawn.Draw(t, "effect"), Value: &v}},
 			})
 		}
 	}

@@ -2,10 +2,13 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -40,27 +43,29 @@ func parse(t *testing.T, line []byte) any {
 }
 
 // TestSchemaAcceptsWhatTheRecorderWrites: every operation, end and note, as a
-// real recorder writes it.
+// real recorder writes it, and so does the reader.
 func TestSchemaAcceptsWhatTheRecorderWrites(t *testing.T) {
 	t.Parallel()
 	schema := compileSchema(t)
-	name := record(t, Header{Run: "r", Proc: "w1.1", DriftBound: 0.01, MarginBaseMS: 100, System: "core", Promises: []string{"P1", "P14"}}, everyEvent("w1.1"))
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for line := range bytes.Lines(b) {
-		n++
-		if err := schema.Validate(parse(t, line)); err != nil {
-			t.Errorf("line %d: %s: %v", n, line, err)
+	for proc, events := range map[string][]Event{"w1.1": everyEvent("w1.1"), Harness: harnessEvent()} {
+		name := record(t, Header{Run: "r", Proc: proc, DriftBound: 0.01, MarginBaseMS: 100, DedupeMS: 5, System: "core", Promises: []string{"P1", "P14"}}, events)
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if n != len(everyEvent("w1.1"))+1 {
-		t.Errorf("%d lines", n)
-	}
-	if _, err := ReadFiles(name); err != nil {
-		t.Errorf("the reader refuses it: %v", err)
+		n := 0
+		for line := range bytes.Lines(b) {
+			n++
+			if err := schema.Validate(parse(t, line)); err != nil {
+				t.Errorf("line %d: %s: %v", n, line, err)
+			}
+		}
+		if n != len(events)+1 {
+			t.Errorf("%d lines", n)
+		}
+		if _, err := ReadFiles(name); err != nil {
+			t.Errorf("the reader refuses it: %v", err)
+		}
 	}
 }
 
@@ -70,7 +75,7 @@ func TestEveryEventIsComplete(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
 	ops := map[Op]bool{}
-	for _, e := range everyEvent("w1.1") {
+	for _, e := range append(everyEvent("w1.1"), harnessEvent()...) {
 		ops[e.Op] = true
 		e.TS = 1
 		for _, v := range []reflect.Value{reflect.ValueOf(e), reflect.ValueOf(*e.details())} {
@@ -82,7 +87,7 @@ func TestEveryEventIsComplete(t *testing.T) {
 		}
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Event]()) {
-		if !used[f.Name] && f.Name != "File" && f.Name != "Line" {
+		if !used[f.Name] && f.Name != "File" && f.Name != "Line" && !f.Anonymous {
 			t.Errorf("no event has %s", f.Name)
 		}
 	}
@@ -90,10 +95,33 @@ func TestEveryEventIsComplete(t *testing.T) {
 		if !ops[Op(op)] {
 			t.Errorf("no event of %q", op)
 		}
+		if formOf[Op(op)] == nil {
+			t.Errorf("%q has no form", op)
+		}
+	}
+	if len(ops) != len(forms) {
+		t.Errorf("%d operations and notes, %d forms", len(ops), len(forms))
 	}
 }
 
-func TestSchemaRefuses(t *testing.T) {
+// accepts says whether the reader takes a line of a file that it may be in.
+func accepts(line []byte) error {
+	var e Event
+	d := newLineDecoder()
+	d.line(line)
+	has, said, err := eventObject.decode(d, &e)
+	if err := cmp.Or(err, d.over()); err != nil {
+		return err
+	}
+	file := Life(e.Proc)
+	if f := formOf[e.Op]; f != nil && f.by == harnessOnly {
+		file = Harness
+	}
+	return check(&e, has, said, file)
+}
+
+// TestRefuses: by the schema and by the reader.
+func TestRefuses(t *testing.T) {
 	t.Parallel()
 	schema := compileSchema(t)
 	version := `{"fence":1,"beat":0,"attempt":"a","holder":"h","ttl_ms":1}`
@@ -157,86 +185,171 @@ func TestSchemaRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if schema.Validate(parse(t, []byte(line))) == nil {
-				t.Errorf("accepted: %s", line)
+				t.Errorf("the schema accepts %s", line)
+			}
+			if strings.HasPrefix(line, `{"format"`) {
+				if _, err := Read(strings.NewReader(line+"\n"), "f"); err == nil {
+					t.Errorf("the reader accepts %s", line)
+				}
+				return
+			}
+			if accepts([]byte(line)) == nil {
+				t.Errorf("the reader accepts %s", line)
 			}
 		})
 	}
 }
 
-// TestSchemaAndStructsAgree: the schema has exactly the fields of the Go types,
-// and requires none that the encoder may omit or omits none that it requires.
-func TestSchemaAndStructsAgree(t *testing.T) {
+// TestReaderAndSchemaAgree: about each event of the format, with each of its fields gone,
+// empty, null or of another kind, and with each field that it has not, at any depth.
+func TestReaderAndSchemaAgree(t *testing.T) {
 	t.Parallel()
-	defs := schemaDefs(t)
-	for name, typ := range map[string]reflect.Type{
-		"header": reflect.TypeFor[Header](), "event": reflect.TypeFor[Event](), "version": reflect.TypeFor[Version](),
-		"fault": reflect.TypeFor[Fault](), "ledger": reflect.TypeFor[LedgerEntry](), "expect": reflect.TypeFor[Expect](),
-		"success": reflect.TypeFor[Success](), "statement": reflect.TypeFor[Statement](), "clock": reflect.TypeFor[Clock](),
-		"change": reflect.TypeFor[Change](), "job": reflect.TypeFor[Job](), "job_row": reflect.TypeFor[JobRow](), "threshold": reflect.TypeFor[Threshold](),
-	} {
-		var all, always []string
-		for _, f := range reflect.VisibleFields(typ) {
-			tag, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if tag == "-" || f.Anonymous {
-				continue
-			}
-			all = append(all, tag)
-			if opts != "omitempty" {
-				always = append(always, tag)
-			}
-		}
-		def := defs[name]
-		var properties []string
-		for p := range def.Properties {
-			properties = append(properties, p)
-		}
-		if !sameSet(all, properties) {
-			t.Errorf("%s: the type has %v, the schema %v", name, all, properties)
-		}
-		if !sameSet(always, def.Required) {
-			t.Errorf("%s: the encoder always writes %v, the schema requires %v", name, always, def.Required)
-		}
-		if def.Additional == nil || *def.Additional {
-			t.Errorf("%s: the schema lets unknown fields through", name)
-		}
+	schema := compileSchema(t)
+	events := append(stamped(everyEvent("w1.1")), stamped(harnessEvent())...)
+	samples := samples{}
+	for _, e := range events {
+		samples.collect("", asMap(t, e))
 	}
-	if got, want := append(defs["operation"].Enum, defs["note"].Enum...), constants(t, "Op"); !sameSet(got, want) {
-		t.Errorf("operations and notes: the schema has %v, the code %v", got, want)
+	lines, taken, done := 0, 0, map[string]bool{}
+	for _, e := range events {
+		line := asMap(t, e)
+		samples.vary("", line, done, func() {
+			b, err := json.Marshal(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused, err := schema.Validate(parse(t, b)), accepts(b)
+			if (refused == nil) != (err == nil) {
+				t.Errorf("%s\nthe schema says %v\nthe reader says %v", b, refused, err)
+			}
+			lines++
+			if err == nil {
+				taken++
+			}
+		})
 	}
-	var types struct{ Enum []string }
-	if err := json.Unmarshal(defs["event"].Properties["type"], &types); err != nil || !sameSet(types.Enum, constants(t, "Type")) {
-		t.Errorf("types: the schema has %v, the code %v (%v)", types.Enum, constants(t, "Type"), err)
+	if taken < lines/50 || taken > lines/2 {
+		t.Errorf("%d of %d lines are accepted: they test little", taken, lines)
 	}
 }
 
-type schemaDef struct {
-	Properties map[string]json.RawMessage `json:"properties"`
-	Required   []string                   `json:"required"`
-	Additional *bool                      `json:"additionalProperties"`
-	Enum       []string                   `json:"enum"`
-}
-
-func schemaDefs(t *testing.T) map[string]schemaDef {
+func asMap(t *testing.T, e Event) map[string]any {
 	t.Helper()
-	b, err := os.ReadFile(schemaFile)
+	b, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s struct {
-		Defs map[string]json.RawMessage `json:"$defs"`
-	}
-	if err := json.Unmarshal(b, &s); err != nil {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]schemaDef{}
-	for name, raw := range s.Defs {
-		var d schemaDef
-		if err := json.Unmarshal(raw, &d); err != nil {
-			t.Fatalf("%s: %v", name, err)
+	return m
+}
+
+// samples are values of all fields that the objects have which are called so.
+type samples map[string]map[string]any
+
+func (s samples) collect(object string, m map[string]any) {
+	if s[object] == nil {
+		s[object] = map[string]any{"colour": "red"}
+	}
+	for name, v := range m {
+		s[object][name] = v
+		for _, inner := range objectsIn(v) {
+			s.collect(name, inner)
 		}
-		out[name] = d
+	}
+}
+
+// objectsIn are the objects that a value is or lists.
+func objectsIn(v any) (out []map[string]any) {
+	switch v := v.(type) {
+	case map[string]any:
+		return []map[string]any{v}
+	case []any:
+		for _, x := range v {
+			out = append(out, objectsIn(x)...)
+		}
 	}
 	return out
+}
+
+// vary calls try with m changed in each way, and changes it back. Objects within m that
+// have the same fields as one before are left as they are.
+func (s samples) vary(object string, m map[string]any, done map[string]bool, try func()) {
+	like := fmt.Sprint(object, slices.Sorted(maps.Keys(m)))
+	if object != "" && done[like] {
+		return
+	}
+	done[like] = true
+	for _, name := range slices.Sorted(maps.Keys(s[object])) {
+		old, had := m[name]
+		if !had {
+			m[name] = s[object][name]
+			try()
+			delete(m, name)
+			continue
+		}
+		for _, v := range []any{nil, 0, -1, json.Number("9223372036854775807"), json.Number("9223372036854775808"), 0.3, "", "applied", true, false, []any{}, []any{""}, map[string]any{}} {
+			m[name] = v
+			try()
+		}
+		delete(m, name)
+		try()
+		m[name] = old
+		for _, inner := range objectsIn(old) {
+			s.vary(name, inner, done, try)
+		}
+	}
+}
+
+// TestTablesAndStructsAgree: the tables have exactly the fields of the Go types, and require
+// at least those that the encoder always writes.
+func TestTablesAndStructsAgree(t *testing.T) {
+	t.Parallel()
+	agree(t, headerObject)
+	agree(t, eventObject)
+	agree(t, versionObject)
+	agree(t, changeObject)
+	agree(t, jobObject)
+	agree(t, orderObject)
+	agree(t, scheduleObject)
+	agree(t, jobRowObject)
+	agree(t, bookObject)
+	agree(t, ledgerObject)
+	agree(t, faultObject)
+	agree(t, clockObject)
+	agree(t, statementObject)
+	agree(t, expectObject)
+	agree(t, successObject)
+	agree(t, thresholdObject)
+	if got, want := strings.Fields("invoke ok fail unknown note"), constants(t, "Type"); !sameSet(got, want) {
+		t.Errorf("types: %v, the code has %v", got, want)
+	}
+}
+
+func agree[T any](t *testing.T, o *object[T]) {
+	var have, all []string
+	for _, m := range o.members {
+		have = append(have, m.name)
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		tag, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if tag == "-" || f.Anonymous {
+			continue
+		}
+		all = append(all, tag)
+		for _, s := range o.always {
+			if opts != "omitempty" && o.by == "" && s.need&(1<<o.at[tag]) == 0 {
+				t.Errorf("%s: the encoder always writes %s, and the table does not require it", o.name, tag)
+			}
+		}
+	}
+	if !sameSet(all, have) {
+		t.Errorf("%s: the type has %v, the table %v", o.name, all, have)
+	}
 }
 
 func sameSet(a, b []string) bool {

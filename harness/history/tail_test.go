@@ -12,7 +12,7 @@ func TestTailReadsWhatIsWholeAndRecordedByNow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	head := func(proc string) string {
-		return fmt.Sprintf(`{"format":"fencepost-history","version":1,"run":"r","proc":%q,"ts":1}`+"\n", proc)
+		return string(encode(t, header("r", proc, "b")))
 	}
 	note := func(proc string, ts int64) string {
 		return fmt.Sprintf(`{"ts":%d,"proc":%q,"type":"note","op":"point","point":"holding"}`+"\n", ts, proc)
@@ -43,7 +43,7 @@ func TestTailReadsWhatIsWholeAndRecordedByNow(t *testing.T) {
 	if got := places(); got != "" {
 		t.Errorf("of nothing: %s", got)
 	}
-	future := Now() + 1<<62
+	future := Now() + 1<<60
 	whole := note("w1.1", 30)
 	add("w1.1.jsonl", head("w1.1")+note("w1.1", 10)+note("w1.1", future)+whole[:20])
 	add("w2.1.jsonl", "")

@@ -40,16 +40,16 @@ func TestThresholdCheck(t *testing.T) {
 	}
 }
 
-// What Check takes is what the schema takes, name by name.
+// What Check takes is what the reader takes, name by name.
 func TestThresholdNames(t *testing.T) {
 	t.Parallel()
-	def := schemaDefs(t)["threshold"]
 	for field, known := range map[string][]string{
 		"quantile": quantiles, "lateness": ofLateness, "recovery": {RecoveryFirst, RecoverySlowest}, "latency": slices.Collect(maps.Keys(timed)),
 	} {
 		var p struct{ Enum []string }
-		if err := json.Unmarshal(def.Properties[field], &p); err != nil || !sameSet(p.Enum, known) {
-			t.Errorf("%s: the schema has %v, the code %v (%v)", field, p.Enum, known, err)
+		schema := thresholdObject.members[thresholdObject.at[field]].schema
+		if err := json.Unmarshal([]byte(schema), &p); err != nil || !sameSet(p.Enum, known) {
+			t.Errorf("%s: the reader has %v, the code %v (%v)", field, p.Enum, known, err)
 		}
 	}
 	for _, name := range slices.Concat(ofJobs, ofLocks) {

@@ -323,9 +323,9 @@ func TestFollow(t *testing.T) {
 	version := `{"fence":1,"beat":0,"attempt":"x","holder":"","ttl_ms":1}`
 	fmt.Fprintf(f, `{"ts":1,"proc":"w1.1/c1","id":1,"type":"invoke","op":"release","key":"l","from":%s,"to":%s}`+"\n", version, version)
 	fmt.Fprintln(f, `{"ts":2,"proc":"w1.1/c1","id":1,"type":"ok","op":"release","key":"l"}`)
-	fmt.Fprintln(f, `{"ts":3,"proc":"w1.1/c1","id":2,"type":"invoke","op":"raise","key":"r"}`)
+	fmt.Fprintln(f, `{"ts":3,"proc":"w1.1/c1","id":2,"type":"invoke","op":"raise","key":"r","issuer":"l","token":1}`)
 	fmt.Fprintln(f, `{"ts":4,"proc":"w1.1/c1","id":2,"type":"fail","op":"raise","key":"r","result":"stale"}`)
-	fmt.Fprintln(f, `{"ts":5,"proc":"w1.1/c1","type":"note","op":"lease-lost","key":"l"}`)
+	fmt.Fprintln(f, `{"ts":5,"proc":"w1.1/c1","type":"note","op":"lease-lost","key":"l","token":1}`)
 	fmt.Fprint(f, `{"ts":6,"proc":"w1`)
 	want := control.Stats{Cycles: 1, Stale: 1, LeasesLost: 1, Operations: 2}
 	for {

@@ -114,8 +114,10 @@ func TestCopySeals(t *testing.T) {
 		}
 		return e
 	}
+	read := event(1, history.OK, history.OpRead, nil)
+	read.Row = &history.Version{Absent: true}
 	h := &history.History{Events: []history.Event{
-		event(1, history.Invoke, history.OpRead, nil), event(1, history.OK, history.OpRead, nil),
+		event(1, history.Invoke, history.OpRead, nil), read,
 		event(2, history.Invoke, history.OpSeal, &history.Version{Fence: 8, Attempt: "x"}), event(2, history.OK, history.OpSeal, nil),
 		{TS: 15, Proc: history.Harness, Type: history.Note, Op: history.NoteExit},
 	}}

@@ -177,16 +177,6 @@ func (r *runner) makeDir() error {
 // setUp makes the keyspace, the links and the worker processes.
 func (r *runner) setUp(ctx context.Context) error {
 	s := r.plan.Spec
-	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
-		Run: r.info.Run, Proc: history.Harness, System: r.opt.System.Name, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
-		Promises: r.opt.System.Promises,
-	})
-	if err != nil {
-		return err
-	}
-	r.rec = rec
-	x := demanded(r.plan.expectation(), r.opt.System)
-	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
 	r.progress.step("setting up: keyspace, links, %d workers", s.Workload.Workers)
 
 	var nodes []fleet.Node
@@ -216,11 +206,17 @@ func (r *runner) setUp(ctx context.Context) error {
 	}
 	cfg := r.fleetConfig(nodes, links)
 	if r.opt.System.Command != nil {
-		if cfg.Own, err = r.setUpOwn(ctx, cfg.Worker); err != nil {
+		own, err := r.setUpOwn(ctx, cfg.Worker)
+		if err != nil {
 			return err
 		}
+		cfg.Own, cfg.Worker.Promises = own, own.Offer.Promises
 		cfg.Unexpected = func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) }
 	}
+	if err := r.record(cfg.Worker.Promises); err != nil {
+		return err
+	}
+	cfg.Recorder = r.rec
 	f, err := fleet.New(cfg)
 	if err != nil {
 		return err
@@ -233,11 +229,27 @@ func (r *runner) setUp(ctx context.Context) error {
 	return err
 }
 
+// record begins the harness's own file. What the system promises stands in it as in
+// its workers' files: a header without promises would promise all.
+func (r *runner) record(promises []string) error {
+	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
+		Run: r.info.Run, Proc: history.Harness, System: r.opt.System.Name, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
+		Promises: promises,
+	})
+	if err != nil {
+		return err
+	}
+	r.rec = rec
+	x := demanded(r.plan.expectation(), r.opt.System)
+	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
+	return nil
+}
+
 func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Config {
 	s := r.plan.Spec
 	return fleet.Config{
 		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
-		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir), Recorder: r.rec,
+		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir),
 		Unexpected: func(life string, err error) { r.progress.problem("worker %s ended unexpectedly: %v", life, err) },
 		Worker: workload.Config{
 			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises, Seed: r.plan.Seed, Clients: s.Workload.Clients,

@@ -122,7 +122,7 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 	if err != nil {
 		return err
 	}
-	set := func(to *history.Clock) error { return setClock(conn, p.clock, to, p.rec, cfg.Life) }
+	set := func(to *history.Clock) error { return setClock(conn, p.clock, to) }
 	go commands(conn, p.gate, set, l.drain, stop)
 	go report(runCtx, conn, p.counts)
 	ready := func() error {
@@ -318,12 +318,10 @@ func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) e
 	}
 }
 
-// setClock changes the clocks (nil: leaves them), records it and answers what
-// they show. The note stands before the change: what a wrong clock did is then
-// never seen before the note that explains it.
-func setClock(conn *control.Conn, clk *Clock, to *history.Clock, rec Recorder, life string) error {
+// setClock changes the clocks (nil: leaves them) and answers what they show. The runner
+// has it in its own record.
+func setClock(conn *control.Conn, clk *Clock, to *history.Clock) error {
 	if to != nil {
-		rec.Record(history.Event{Proc: life, Type: history.Note, Op: history.NoteClock, Details: &history.Details{Clock: to}})
 		clk.Set(*to)
 	}
 	return conn.Send(control.Message{Cmd: control.CmdClock, Reading: &control.Reading{

@@ -143,13 +143,16 @@ func scenarioName(o Options) string {
 	return o.Fault
 }
 
-// record writes an event to its process life's file. The first error sticks.
+// record writes an event to its process life's file, a crash to the harness's. The first
+// error sticks.
 func (s *sim) record(e history.Event) {
 	s.last = max(s.last, e.TS)
+	file := history.Life(e.Proc)
 	if e.Op == history.NoteCrash {
 		s.crashed[e.Proc] = true
+		file = history.Harness
 	}
-	if r := s.rec(history.Life(e.Proc)); r != nil {
+	if r := s.rec(file); r != nil {
 		r.Record(e)
 	}
 }

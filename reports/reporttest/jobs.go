@@ -54,10 +54,13 @@ func WriteJobs(parent string, seed uint64) (dir string, err error) {
 	})
 }
 
+// wall dates an instant of the run: ms since 1970.
+func wall(at int64) int64 { return 1_735_787_045_000 + at/1e6 }
+
 // shard is the life of a shard and of its jobs; it returns how many there were.
 func (s *sim) shard(key, life string, from, kill, end int64) (jobs int) {
 	fence, beat, attempt := int64(0), int64(0), ""
-	at, run := from+int64(s.rng.IntN(50e6)), int64(0)
+	at, run, one := from+int64(s.rng.IntN(50e6)), int64(0), int64(1)
 	own := func() {
 		before := history.Version{Absent: fence == 0, Fence: fence, Beat: beat, Attempt: attempt}
 		fence, beat, attempt, run = fence+1, beat+1, s.uuid(), 0
@@ -73,12 +76,9 @@ func (s *sim) shard(key, life string, from, kill, end int64) (jobs int) {
 		beat, attempt = beat+1, s.uuid()
 		to := history.Version{Fence: fence, Beat: beat, Attempt: attempt}
 		run++
-		at = s.op(at+30e6, at+30e6+s.lwt(at), history.Event{Proc: life + "/" + key[6:], Op: history.OpTick, Key: key, From: &before, To: &to, Details: &history.Details{Changes: []history.Change{{Job: job, Do: history.DoClaim, Run: fence<<32 + run}}}}, history.Event{Type: history.OK, Sends: []int64{at + 30e6}})
-		note := func(ts int64, op history.Op, failed string) {
-			s.note(ts, life+"/r1", history.Event{Op: op, Key: job, Issuer: key, Token: fence<<32 + run, Details: &history.Details{Attempt: 1}, Error: failed})
-		}
-		note(at, history.NoteStart, "")
-		done := s.op(at+5e6, at+5e6+s.lwt(at), history.Event{Proc: life + "/r1", Op: history.OpEffect, Key: "job/" + job, Issuer: key, Token: fence<<32 + run, EffectKey: "s1"}, history.Event{Type: history.OK, Issuer: key, Token: fence<<32 + run, EffectKey: "s1", Result: "applied"})
+		at = s.op(at+30e6, at+30e6+s.lwt(at), history.Event{Proc: life + "/" + key[6:], Op: history.OpTick, Key: key, From: &before, To: &to, Details: &history.Details{Changes: []history.Change{{Job: job, Do: history.DoClaim, Run: fence<<32 + run, Attempt: 1}}}}, history.Event{Type: history.OK, Sends: []int64{at + 30e6}})
+		s.note(at, life+"/r1", history.Event{Op: history.NoteStart, Key: job, Issuer: key, Token: fence<<32 + run, Details: &history.Details{Attempt: 1, DueMS: wall(at), WallMS: wall(at)}, DecidedAt: at})
+		done := s.op(at+5e6, at+5e6+s.lwt(at), history.Event{Proc: life + "/r1", Op: history.OpEffect, Key: "job/" + job, Issuer: key, Token: fence<<32 + run, EffectKey: "s1", Value: &one, DecidedAt: at}, history.Event{Type: history.OK, Issuer: key, Token: fence<<32 + run, EffectKey: "s1", Result: "applied", Seen: fence<<32 + run})
 		if life == "w2.1" && done > kill-60e6 { // killed before the run's end
 			at, life = kill+int64(2400*time.Millisecond), "w3.1"
 			own()
@@ -88,7 +88,7 @@ func (s *sim) shard(key, life string, from, kill, end int64) (jobs int) {
 		if s.rng.Float64() < 0.08 {
 			failed = "the handler failed"
 		}
-		note(done+20e6, history.NoteFinish, failed)
+		s.note(done+20e6, life+"/r1", history.Event{Op: history.NoteFinish, Key: job, Issuer: key, Token: fence<<32 + run, Error: failed})
 		at = done + int64(50e6+s.rng.IntN(60e6))
 	}
 	return jobs

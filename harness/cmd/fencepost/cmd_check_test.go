@@ -76,7 +76,7 @@ func writeRun(t *testing.T, change func(worker, host []history.Event) (w, h []hi
 	for proc, events := range map[string][]history.Event{"w1.1": worker, "harness": host} {
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
-		if err := enc.Encode(history.Header{Format: history.Format, Version: history.FormatVersion, Run: "r", Proc: proc, BootID: "b"}); err != nil {
+		if err := enc.Encode(history.Header{Format: history.Format, Version: history.FormatVersion, Run: "r", Proc: proc, BootID: "b", WallTime: "2025-01-02T03:04:05Z", TS: 1}); err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range events {
@@ -119,7 +119,7 @@ func TestCheckExitCodes(t *testing.T) {
 		}},
 		{"vacuous", 3, "no expect note", nil, func(w, h []history.Event) ([]history.Event, []history.Event) { return w, h[1:] }},
 		{"unfinished", 4, "time for searching", []string{"--search=1ns"}, nil},
-		{"malformed", 64, "w1.1.jsonl:2: unknown type", nil, func(w, h []history.Event) ([]history.Event, []history.Event) {
+		{"malformed", 64, `w1.1.jsonl:2: not a valid event: type: unknown type "perhaps"`, nil, func(w, h []history.Event) ([]history.Event, []history.Event) {
 			w[0].Type = "perhaps"
 			return w, h
 		}},

@@ -88,7 +88,7 @@ func TestDetection(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	header := fmt.Sprintf(`{"format":%q,"version":%d,"run":"r","proc":"harness","pid":1,"host":"h","boot_id":"b","wall_time":"2026-01-02T03:04:05Z","ts":1}`+"\n", history.Format, history.FormatVersion)
+	header := fmt.Sprintf(`{"format":%q,"version":%d,"run":"r","proc":"harness","pid":1,"host":"h","boot_id":"b","wall_time":"2026-01-02T03:04:05Z","ts":1,"drift_bound":0.01,"margin_base_ms":100}`+"\n", history.Format, history.FormatVersion)
 	if err := os.WriteFile(file, []byte(header), 0o644); err != nil {
 		t.Fatal(err)
 	}

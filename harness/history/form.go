@@ -1,0 +1,214 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// author says in whose file a line may be.
+type author int
+
+const (
+	anyone      author = iota
+	workers            // of a worker's life about itself
+	harnessOnly        // what nobody under test can know, or may testify about
+)
+
+func (a author) String() string {
+	return [...]string{"any", "worker", "harness"}[a]
+}
+
+// form is an operation or a note: who may write it, and what its lines have beside ts, proc,
+// type and op (and id, of an operation). A shape names the fields that must be there and not
+// be zero, then in brackets those that may. What has two shapes has either.
+type form struct {
+	op    Op
+	by    author
+	means string
+	// shapes by type.
+	invoke, ok, fail, unknown, note string
+
+	compiled map[Type][]shape
+}
+
+// Ends that are the same for many operations.
+const (
+	applied   = "key [sends]"
+	rejected  = "key [row sends error server_timeout]"
+	given     = "key [error sends server_timeout]"
+	unraised  = "key [result=stale seen seq issuer token error sends server_timeout]"
+	refused   = "key [result=stale|conflict seen seq issuer token effect_key error sends server_timeout]"
+	committed = "key from to [changes wall_ms]"
+)
+
+// forms is the format: each operation and note there is. Other lines are malformed.
+var forms = []form{
+	{op: OpLock, by: workers, means: "a client's whole call, from asking for the lock to holding it, or giving up; it contains the acquires",
+		invoke: "key", ok: "key token", fail: given, unknown: given},
+	{op: OpAcquire, means: "a compare-and-set that takes the lock, with all its resends",
+		invoke: "key from to [takeover]", ok: applied, fail: rejected, unknown: rejected},
+	{op: OpRenew, means: "a compare-and-set of the holder: beat + 1",
+		invoke: "key from to", ok: applied, fail: rejected, unknown: rejected},
+	{op: OpRelease, means: "a compare-and-set of the holder: it leaves the lock free",
+		invoke: "key from to", ok: applied, fail: rejected, unknown: rejected},
+	{op: OpRead, means: "a SERIAL read of a lock's row, or of a shard's header",
+		invoke: "key", ok: "key row [sends]", fail: given, unknown: given},
+	{op: OpSeal, by: harnessOnly, means: "the last compare-and-set on a row or a shard, when all clients have ended: fence + 1, no holder",
+		invoke: "key from to", ok: applied, fail: rejected, unknown: rejected},
+	{op: OpTake, by: workers, means: "a conditional batch that takes a shard over: fence + 1",
+		invoke: "key from to ttl_ms", ok: applied, fail: rejected, unknown: rejected},
+	{op: OpTick, by: workers, means: "a conditional batch of a shard's owner, with what it does to jobs",
+		invoke: committed, ok: applied, fail: rejected, unknown: rejected},
+	{op: OpHandOver, by: workers, means: "the owner's last batch",
+		invoke: committed, ok: applied, fail: rejected, unknown: rejected},
+	{op: OpEnqueue, by: workers, means: "a client's whole call that enqueues a job: key is its id",
+		invoke: "key job", ok: "key result=applied|duplicate|inbox [sends]", fail: given, unknown: given},
+	{op: OpUpdate, by: workers, means: "where each job has a lock: all plain writes that say what became of it; key is the lock",
+		invoke: "key changes", ok: applied, fail: given, unknown: given},
+	{op: OpSchedule, by: workers, means: "a client's whole call that puts or disables a schedule: key is the schedule's",
+		invoke: "key schedule", ok: "key result=applied|duplicate [sends]", fail: given, unknown: given},
+	{op: OpRaise, means: "raises the highest token that a resource of the sink has seen; key is the resource",
+		invoke: "key issuer token", ok: "key result=applied seen [seq issuer token sends]", fail: unraised, unknown: unraised},
+	{op: OpGet, means: "reads a resource's value",
+		invoke: "key", ok: "key value [seen seq sends]", fail: given, unknown: given},
+	{op: OpEffect, by: workers, means: "a fenced write to a resource",
+		invoke: "key issuer token effect_key value decided_at", ok: "key result=applied|duplicate seen [seq issuer token effect_key sends]", fail: refused, unknown: refused},
+
+	{op: NoteStart, by: workers, means: "a critical section begins (key is the lock), or a job's run (key is the job, issuer its shard or lock, token the run)",
+		note: "key token decided_at or key issuer token decided_at attempt due_ms wall_ms"},
+	{op: NoteFinish, by: workers, means: "it has ended; of a run, error says how if not well",
+		note: "key token or key issuer token [error]"},
+	{op: NoteLeaseLost, by: workers, means: "the holder's right ended before a release",
+		note: "key token [error]"},
+	{op: NotePoint, by: workers, means: "a reach point was passed, none of those that the checker derives; member-gone, member-came: a scheduler no longer sees, or sees, another's (key) heartbeats",
+		note: "point [key token]"},
+	{op: NoteStatement, means: "first use of a statement shape",
+		note: "statement"},
+	{op: NoteExit, means: "a life ended in order: its last line",
+		note: "[error]"},
+	{op: NoteCrash, by: harnessOnly, means: "a process was killed; proc is its life",
+		note: "[error]"},
+	{op: NoteClock, by: harnessOnly, means: "a fault makes a worker's clocks so, from here to the life's next such note; proc is its life; written before a change that makes them wrong and after one that sets them right",
+		note: "clock"},
+	{op: NotePhase, by: harnessOnly, means: "a phase of the run begins: warmup, before, fault, heal, recover, drain (until every job has ended), settle (processes are told to stop), seal",
+		note: "phase"},
+	{op: NoteFault, by: harnessOnly, means: "a fault is injected, healed, or proven to have taken effect",
+		note: "fault"},
+	{op: NoteExpect, by: harnessOnly, means: "what the run must contain to count as a test; a history without it is INVALID",
+		note: "expect"},
+	{op: NoteLedger, by: harnessOnly, means: "one entry of the sink's ledger; key is the resource",
+		note: "key ledger"},
+	{op: NoteRow, by: harnessOnly, means: "one row of a shard after it was sealed; key is the job, issuer its shard or lock",
+		note: "key issuer job_row"},
+	{op: NoteBook, by: harnessOnly, means: "one row of the shop's tables, in a run with orders",
+		note: "book"},
+}
+
+// formOf finds the form of an operation or a note.
+var formOf = func() map[Op]*form {
+	at := make(map[Op]*form, len(forms))
+	for i := range forms {
+		f := &forms[i]
+		f.compiled = map[Type][]shape{}
+		for _, t := range types {
+			if text := f.text(t); text != "" {
+				f.compiled[t] = eventObject.parse(always(t), text)
+			}
+		}
+		at[f.op] = f
+	}
+	return at
+}()
+
+var types = []Type{Invoke, OK, Fail, Unknown, Note}
+
+// always are the fields that every line of a type has.
+func always(t Type) string {
+	if t == Note {
+		return "ts proc type op "
+	}
+	return "ts proc type op id "
+}
+
+// text is the form's shapes of a type, "" if it has no such lines.
+func (f *form) text(t Type) string {
+	switch t {
+	case Invoke:
+		return f.invoke
+	case OK:
+		return f.ok
+	case Fail:
+		return f.fail
+	case Unknown:
+		return f.unknown
+	}
+	return f.note
+}
+
+// check holds one event against the format: has and said are its fields, and file the life
+// whose file it is in.
+func check(e *Event, has, said mask, file string) error {
+	f := formOf[e.Op]
+	switch {
+	case e.Op == "":
+		return fmt.Errorf("has no op")
+	case f == nil:
+		return fmt.Errorf("unknown operation or note %q", e.Op)
+	case e.Type == "":
+		return fmt.Errorf("has no type")
+	}
+	shapes := f.compiled[e.Type]
+	if shapes == nil {
+		return fmt.Errorf("%s is never %s", e.Op, e.Type)
+	}
+	fit, err := eventObject.fits(shapes, has, said)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s %s %w", e.Op, e.Type, err)
+	case e.Result != "" && !slices.Contains(fit.results, e.Result):
+		return fmt.Errorf("%s %s has the result %q: it may be %s", e.Op, e.Type, e.Result, strings.Join(fit.results, ", "))
+	}
+	if err := f.belongs(e, file); err != nil {
+		return err
+	}
+	return more(e)
+}
+
+// belongs says whether the line may be in the file of a life. Ids are counted by life, so
+// what is in the wrong file would be joined with what it has nothing to do with; and
+// nobody is believed about what only the harness can know.
+func (f *form) belongs(e *Event, file string) error {
+	life := Life(e.Proc)
+	switch {
+	case f.by == harnessOnly && file != Harness:
+		return fmt.Errorf("%s in the file of %s: only the harness can know it, and says it in its own file", e.Op, file)
+	case f.by == workers && file == Harness:
+		return fmt.Errorf("%s in the file of the harness: it is a worker's to record", e.Op)
+	case e.Op == NoteCrash || e.Op == NoteClock: // proc is whom it is about
+		if life == Harness {
+			return fmt.Errorf("%s of the harness itself: proc is the life that it is about", e.Op)
+		}
+	case life != file:
+		return fmt.Errorf("%s of %s in the file of %s: a file holds the events of one process life", e.Op, e.Proc, file)
+	}
+	return nil
+}
+
+// more is what else must hold for an event by itself.
+func more(e *Event) error {
+	switch {
+	case e.Op == OpUpdate && e.Type == Invoke && (len(e.Changes()) != 1 || e.Changes()[0].Job == ""):
+		return fmt.Errorf("update has %d changes: it has one, of its job", len(e.Changes()))
+	case e.Result == "stale" && e.Seen == 0:
+		return fmt.Errorf("%s was refused as stale and has no seen, the token that was higher", e.Op)
+	case e.Op == NotePoint && Derived(e.Point()):
+		return fmt.Errorf("point %q is not for anybody to note: the checker derives it", e.Point())
+	}
+	for i := range e.Changes() {
+		if c := &e.Changes()[i]; c.Job == "" && e.WallMS() == 0 {
+			return fmt.Errorf("%s has a %s and no wall_ms", e.Op, c.Do)
+		}
+	}
+	return nil
+}
