@@ -10,7 +10,7 @@ import (
 // is one, as a rule; a CAS tried again after an outcome that was a definite fail
 // or unknown names and sets the same versions and can take effect only once.
 type write struct {
-	from, to history.Version
+	from, to *version
 	ops      []*cas
 	pos      int // its place in the chain, or -1
 	// by is the latest instant at which it can have taken effect: it did so
@@ -68,7 +68,7 @@ func (w *write) ret() int64 {
 
 // chainBreak is a version that the row held and that no recorded CAS sets.
 type chainBreak struct {
-	version history.Version
+	version *version
 	next    *write // what was applied to it
 	mixture bool   // of versions that recorded operations wrote: the store's doing
 }
@@ -91,11 +91,13 @@ func (a *analysis) buildChain(l *rowLog) {
 		}
 		a.explain(l, broken)
 		l.breaks = append(l.breaks, *broken)
-		tip = l.newest(&broken.version)
+		tip = l.newest(broken.version)
 	}
 	for i := len(back) - 1; i >= 0; i-- {
-		back[i].pos = len(l.chain)
-		l.chain = append(l.chain, back[i])
+		w := back[i]
+		w.pos = len(l.chain)
+		w.from.next, w.to.place = w, int32(w.pos)
+		l.chain = append(l.chain, w)
 	}
 	l.whole = l.sealed != nil && len(l.breaks) == 0
 	by := int64(history.Forever)
@@ -107,18 +109,16 @@ func (a *analysis) buildChain(l *rowLog) {
 
 // group puts CAS that make the same change together.
 func (l *rowLog) group() {
-	type change struct{ from, to history.Version }
+	type change struct{ from, to *version }
 	at := make(map[change]*write, len(l.cas))
-	l.setBy = make(map[history.Version][]*write, len(l.cas))
-	l.usedBy = make(map[history.Version][]*write, len(l.cas))
 	for _, c := range l.cas {
 		w := at[change{c.from, c.to}]
 		if w == nil {
 			w = &write{from: c.from, to: c.to, pos: -1}
 			at[change{c.from, c.to}] = w
 			l.writes = append(l.writes, w)
-			l.setBy[c.to] = append(l.setBy[c.to], w)
-			l.usedBy[c.from] = append(l.usedBy[c.from], w)
+			c.to.setBy = append(c.to.setBy, w)
+			c.from.usedBy = append(c.from.usedBy, w)
 		}
 		w.ops = append(w.ops, c)
 		c.w = w
@@ -140,8 +140,7 @@ func (l *rowLog) findSeal() *write {
 		}
 	}
 	for _, r := range l.reads {
-		row, _ := observed(r.end)
-		for _, w := range l.setBy[row] {
+		for _, w := range r.row.setBy {
 			if w.ops[0].kind() == history.OpSeal {
 				better(w)
 			}
@@ -152,10 +151,10 @@ func (l *rowLog) findSeal() *write {
 
 // newest returns the acknowledged write with the highest version that is not
 // yet in a chain and older than below (nil: any).
-func (l *rowLog) newest(below *history.Version) *write {
+func (l *rowLog) newest(below *version) *write {
 	var best *write
 	for _, w := range l.writes {
-		if w.pos >= 0 || w.ok() == nil || below != nil && !older(w.to, *below) {
+		if w.pos >= 0 || w.ok() == nil || below != nil && !older(w.to, below) {
 			continue
 		}
 		if best == nil || older(best.to, w.to) {
@@ -166,7 +165,7 @@ func (l *rowLog) newest(below *history.Version) *write {
 }
 
 // older orders versions as the row runs through them.
-func older(x, y history.Version) bool {
+func older(x, y *version) bool {
 	if x.Absent || y.Absent {
 		return x.Absent && !y.Absent
 	}
@@ -185,7 +184,7 @@ func (l *rowLog) walk(tip *write) (segment []*write, broken *chainBreak) {
 		if w.from.Absent {
 			return segment, nil
 		}
-		prev := l.producer(w.from)
+		prev := w.from.producer()
 		if prev == nil {
 			return segment, &chainBreak{version: w.from, next: w}
 		}
@@ -195,7 +194,7 @@ func (l *rowLog) walk(tip *write) (segment []*write, broken *chainBreak) {
 
 // producer is the write that set v: preferably one that was acknowledged, then
 // one that may have taken effect, then one that was reported as failed.
-func (l *rowLog) producer(v history.Version) *write {
+func (v *version) producer() *write {
 	var best *write
 	rank := func(w *write) int {
 		switch {
@@ -206,7 +205,7 @@ func (l *rowLog) producer(v history.Version) *write {
 		}
 		return 1
 	}
-	for _, w := range l.setBy[v] {
+	for _, w := range v.setBy {
 		if w.pos < 0 && (best == nil || rank(w) > rank(best)) {
 			best = w
 		}
@@ -219,7 +218,7 @@ func (l *rowLog) producer(v history.Version) *write {
 // version that nobody recorded writing means that the record lacks events or
 // that someone else writes the rows: nothing can then be concluded.
 func (a *analysis) explain(l *rowLog, b *chainBreak) {
-	if len(l.setBy[b.version]) > 0 {
+	if len(b.version.setBy) > 0 {
 		b.mixture = true // it comes round again: not a chain at all
 		return
 	}
@@ -250,18 +249,8 @@ func (l *rowLog) fate(w *write) fate {
 	switch {
 	case w.pos >= 0:
 		return applied
-	case l.whole || l.successor(w.from) != nil:
+	case l.whole || w.from.next != nil:
 		return never
 	}
 	return open
-}
-
-// successor is the chain's write that was applied to v, or nil.
-func (l *rowLog) successor(v history.Version) *write {
-	for _, w := range l.usedBy[v] {
-		if w.pos >= 0 {
-			return w
-		}
-	}
-	return nil
 }

@@ -22,8 +22,8 @@ type Options struct {
 	// Dir is the run's directory: visualizations are written below it, and the
 	// files named in violations are relative to it. "" writes none.
 	Dir string `json:"dir,omitempty"`
-	// Search is the time that all Porcupine searches together may take; what is
-	// not finished then is reported as unknown. Default DefaultSearch.
+	// Search is the CPU time that all Porcupine searches together may take; what
+	// only they can judge is unknown if it is not finished then. Default DefaultSearch.
 	Search time.Duration `json:"search_ns,omitempty"`
 	// Limit is the time that a child process may take in all, reading included
 	// (CheckInChild only). Default DefaultLimit.

@@ -14,8 +14,10 @@
 // be what the rows show that are left.
 //
 // The linear-time checks come first because they name the two events that
-// contradict each other. Porcupine runs beside them as a second, independent
-// oracle over what they do not look at, in two encodings of an unknown outcome:
+// contradict each other. On a sealed row they decide: every write, read and
+// rejection has its place in the chain. Porcupine runs beside them as a second,
+// independent oracle, and alone over what they do not look at (the sink, rows
+// without a seal), in two encodings of an unknown outcome:
 //
 //   - open: it may take effect at any later time. Never a false alarm, but blind
 //     to a write that its coordinator gave up and that surfaces later;
@@ -24,9 +26,11 @@
 //     finds CASSANDRA-12126.
 //
 // Unknown outcomes are settled by the chain before Porcupine sees them, as about
-// a dozen of them in one failing partition exceed any budget. A check that does
-// not finish is never a pass: the verdict is then UNKNOWN. A history that could
-// not have shown a violation, or that has lost events, is INVALID (P14).
+// a dozen of them in one failing partition exceed any budget. It sees a row in
+// segments, cut at places of the chain (docs/decisions/0012-segments.md). Its
+// budget is CPU time. What it alone can judge and does not finish is never a pass:
+// the verdict is then UNKNOWN. A history that could not have shown a violation, or
+// that has lost events, is INVALID (P14).
 //
 // Recovery (P11) is judged against the clients that waited: only what certainly
 // stood still, under somebody who was certainly able to act, counts. So a noisy

@@ -227,7 +227,7 @@ func (x *inquiry) answered(life string, from, to int64) int {
 	n := 0
 	for _, l := range x.a.rows {
 		for _, c := range l.cas {
-			if _, shown := observed(c.end); c.end != nil && history.Life(c.inv.Proc) == life && c.end.TS >= from && c.end.TS <= to && (c.outcome == history.OK || shown) {
+			if c.end != nil && history.Life(c.inv.Proc) == life && c.end.TS >= from && c.end.TS <= to && (c.outcome == history.OK || c.row != nil) {
 				n++
 			}
 		}

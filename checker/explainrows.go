@@ -111,7 +111,7 @@ func (x *inquiry) wrongOwners() {
 }
 
 // shows says whether anybody found the row at v after an instant.
-func (l *rowLog) shows(v history.Version, after int64) bool {
+func (l *rowLog) shows(v *version, after int64) bool {
 	return slices.ContainsFunc(l.seen(), func(s sighting) bool { return s.v == v && s.e.TS > after })
 }
 
@@ -157,7 +157,7 @@ func (x *inquiry) falseGrants() {
 			told = c.inv
 		}
 		chain := []Step{x.step(RoleBefore, c.inv, "%s asks for %s from %s", c.inv.Proc, c.log.name, c.log.text(c.from)), x.step(RoleMistake, told, "it counts as granted, %s", sent(&c.op))}
-		if next := c.log.successor(c.from); next != nil && next.main() != c {
+		if next := c.from.next; next != nil && next.main() != c {
 			o := next.main()
 			chain = append(chain, x.step(RoleBefore, o.inv, "what really came next: %s by %s to %s", o.kind(), o.inv.Proc, c.log.text(next.to)))
 		}
@@ -173,8 +173,8 @@ func (x *inquiry) falseFailures() {
 	for _, l := range x.a.rows {
 		for _, w := range l.chain {
 			if c := w.main(); !w.possible() && c.end != nil {
-				switch _, ok := observed(c.end); {
-				case !ok:
+				switch {
+				case c.row == nil:
 					lost = append(lost, c)
 				case len(c.end.Sends) > 1:
 					misread = append(misread, c)
@@ -187,7 +187,7 @@ func (x *inquiry) falseFailures() {
 	show := func(s *suspect, c *cas, what string) {
 		l := c.log
 		chain := []Step{x.step(RoleBefore, c.inv, "%s sends %s of %s from %s", c.inv.Proc, c.kind(), l.name, l.text(c.from)), x.step(RoleMistake, c.end, "%s: %s", what, sent(&c.op))}
-		if next := l.shown(c.to); next != nil {
+		if next := c.to.proof(); next != nil {
 			chain = append(chain, x.step(RoleHarm, next.inv, "%s by %s finds the row as it was set", next.inv.Op, next.inv.Proc))
 		}
 		s.show(l.name, c.end.TS, []string{c.inv.Proc}, chain...)
@@ -253,7 +253,7 @@ func (x *inquiry) oldStamps() {
 		if !l.shard {
 			continue
 		}
-		left := map[history.Version]*cas{} // that was acknowledged first
+		left := map[*version]*cas{} // that was acknowledged first
 		for _, c := range l.cas {
 			if old := left[c.from]; c.outcome == history.OK && (old == nil || c.end.TS < old.end.TS) {
 				left[c.from] = c
@@ -267,7 +267,7 @@ func (x *inquiry) oldStamps() {
 			n++
 			s := x.suspect("late-copy-done-again", shown, n, "%s was at %s again, %s after a batch had replaced that", l.name, l.text(v.v), ms(v.e.TS-by.end.TS))
 			var chain []Step
-			for _, w := range l.setBy[v.v] {
+			for _, w := range v.v.setBy {
 				c := w.main()
 				chain = append(chain, x.step(RoleBefore, c.inv, "%s sends the batch to %s, %s", c.inv.Proc, l.text(v.v), sent(&c.op)))
 			}

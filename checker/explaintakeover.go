@@ -43,7 +43,7 @@ func (x *inquiry) early(l *rowLog, g *grant) (early, bool) {
 		return early{}, false
 	}
 	var prev *cas // that set the version which was taken over
-	for _, w := range l.setBy[c.from] {
+	for _, w := range c.from.setBy {
 		if m := w.main(); prev == nil || m.outcome == history.OK {
 			prev = m
 		}
@@ -210,8 +210,7 @@ func (x *inquiry) runAtWork(e *early) *history.Event {
 // another's: then it had not given it away.
 func (x *inquiry) refusedAfter(e *early) bool {
 	return slices.ContainsFunc(e.l.cas, func(c *cas) bool {
-		row, ok := observed(c.end)
-		return ok && isRenewal(c.kind()) && c.from == e.g.acq.from && row.Fence > c.from.Fence && e.old.mine(c.inv.Proc)
+		return c.row != nil && isRenewal(c.kind()) && c.from == e.g.acq.from && c.row.Fence > c.from.Fence && e.old.mine(c.inv.Proc)
 	})
 }
 
@@ -235,7 +234,7 @@ func (x *inquiry) missingTakeovers() {
 			if s.to-s.from <= limit || s.w == nil && !s.held {
 				continue
 			}
-			at := history.Version{Absent: true}
+			at := l.versions[0] // no row
 			if s.w != nil {
 				at = s.w.to
 			}

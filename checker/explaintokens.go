@@ -106,7 +106,7 @@ func (x *inquiry) keptTokens(l *rowLog) {
 
 // sighting is a version of a row that somebody found there.
 type sighting struct {
-	v  history.Version
+	v  *version
 	e  *history.Event // an operation's end, or the invoke that names it
 	ok bool           // an acknowledged write replaced it
 }
@@ -116,14 +116,12 @@ func (l *rowLog) seen() []sighting {
 	var out []sighting
 	for _, c := range l.cas {
 		out = append(out, sighting{c.from, c.inv, c.outcome == history.OK})
-		if row, ok := observed(c.end); ok {
-			out = append(out, sighting{row, c.end, true})
+		if c.row != nil {
+			out = append(out, sighting{c.row, c.end, true})
 		}
 	}
 	for _, r := range l.reads {
-		if row, ok := observed(r.end); ok {
-			out = append(out, sighting{row, r.end, true})
-		}
+		out = append(out, sighting{r.row, r.end, true})
 	}
 	slices.SortStableFunc(out, func(a, b sighting) int { return cmp.Compare(a.e.TS, b.e.TS) })
 	return out

@@ -57,7 +57,7 @@ func relative(dir, name string) string {
 }
 
 // text says a version in words.
-func text(v history.Version) string {
+func text(v *history.Version) string {
 	switch {
 	case v.Absent:
 		return "no row"

@@ -150,8 +150,8 @@ func (l *rowLog) attach() {
 			if c.outcome == history.OK && !isRelease(c.kind()) {
 				confirm(l.under(c.to, c.inv.Proc), c.inv.Proc, c.end.TS)
 			}
-			if row, ok := observed(c.end); ok {
-				confirm(l.byAttempt[row.Attempt], c.inv.Proc, c.end.TS)
+			if c.row != nil {
+				confirm(l.byAttempt[c.row.Attempt], c.inv.Proc, c.end.TS)
 			}
 		}
 		g := l.under(c.from, c.inv.Proc)
@@ -166,9 +166,7 @@ func (l *rowLog) attach() {
 		}
 	}
 	for _, r := range l.reads {
-		if row, ok := observed(r.end); ok {
-			confirm(l.byAttempt[row.Attempt], r.inv.Proc, r.end.TS)
-		}
+		confirm(l.byAttempt[r.row.Attempt], r.inv.Proc, r.end.TS)
 	}
 	for _, e := range l.marks {
 		if e.Op == history.NoteLeaseLost {

@@ -51,7 +51,7 @@ type analysis struct {
 	recovered *Recovery
 	bounds    []Bound               // see checkThresholds
 	injected  []history.FaultWindow // see faults
-	searchEnd time.Time             // of all Porcupine searches; set by the first
+	searchEnd time.Duration         // of all Porcupine searches, as cpuTime; set by the first
 }
 
 // stray is something in the store that nobody recorded asking for.
@@ -75,17 +75,17 @@ type life struct {
 
 // rowLog is everything about one fenced row: a lock's, or a shard's header.
 type rowLog struct {
-	name  string
-	shard bool
-	cas   []*cas
-	reads []*op // SERIAL reads that were answered
-	calls []*op // lock
-	marks []*history.Event
+	name     string
+	shard    bool
+	cas      []*cas
+	reads    []read
+	calls    []*op // lock
+	marks    []*history.Event
+	versions []*version
+	byKey    map[versionKey]*version
 	// chain state, see chain.go
 	writes    []*write
-	setBy     map[history.Version][]*write // by To
-	usedBy    map[history.Version][]*write // by From
-	chain     []*write                     // that took effect, in order
+	chain     []*write // that took effect, in order
 	sealed    *write
 	whole     bool // the chain reaches from no row to the seal without a break
 	breaks    []chainBreak
@@ -100,7 +100,8 @@ type rowLog struct {
 type cas struct {
 	op
 	log      *rowLog
-	from, to history.Version
+	from, to *version
+	row      *version // that its end showed, or nil
 	w        *write
 }
 
@@ -201,7 +202,8 @@ func (a *analysis) join() {
 func (a *analysis) rowLog(name string) *rowLog {
 	l := a.row[name]
 	if l == nil {
-		l = &rowLog{name: name, shard: isShard(name)}
+		l = &rowLog{name: name, shard: isShard(name), byKey: map[versionKey]*version{}}
+		l.version(&noRow)
 		a.row[name] = l
 	}
 	return l
@@ -224,13 +226,11 @@ func (a *analysis) sort(o *op) {
 		if e.From == nil || e.To == nil {
 			return // the reader refuses these
 		}
-		l := a.rowLog(e.Key)
-		l.cas = append(l.cas, &cas{op: *o, log: l, from: plain(*e.From), to: plain(*e.To)})
+		a.rowLog(e.Key).file(o)
 		a.attempts[e.To.Attempt] = true
 	case history.OpRead:
 		if o.outcome == history.OK && o.end.Row != nil {
-			l := a.rowLog(e.Key)
-			l.reads = append(l.reads, o)
+			a.rowLog(e.Key).fileRead(o)
 		}
 	case history.OpLock:
 		l := a.rowLog(e.Key)
@@ -275,7 +275,7 @@ func (a *analysis) note(e *history.Event) {
 	case history.NoteLedger:
 		if e.Ledger() != nil {
 			s := a.sinkLog(e.Key)
-			s.ledger = append(s.ledger, entry{LedgerEntry: *e.Ledger(), ev: e})
+			s.ledger = append(s.ledger, entry{LedgerEntry: e.Ledger(), ev: e})
 		}
 	case history.NoteExpect:
 		if e.Expect() != nil {
@@ -298,22 +298,4 @@ func (a *analysis) note(e *history.Event) {
 	case history.NoteExit:
 		a.life(history.Life(e.Proc)).exited = true
 	}
-}
-
-// plain is v in the one form that compares: all absent rows are equal, and so is a
-// header that no batch has changed.
-func plain(v history.Version) history.Version {
-	if v.Absent || v == (history.Version{Attempt: v.Attempt}) {
-		return history.Version{Absent: true}
-	}
-	return v
-}
-
-// observed is the row that an end shows, if it shows one. A fail for another
-// reason than a rejection (not sent, unavailable) names the reason and shows none.
-func observed(e *history.Event) (history.Version, bool) {
-	if e == nil || e.Row == nil || (e.Row.Absent && e.Error != "") {
-		return history.Version{}, false
-	}
-	return plain(*e.Row), true
 }

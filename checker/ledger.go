@@ -17,7 +17,7 @@ const (
 
 // entry is one row of the sink's ledger.
 type entry struct {
-	history.LedgerEntry
+	*history.LedgerEntry
 	ev *history.Event
 	by []*op // operations that explain it
 }

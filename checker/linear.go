@@ -1,10 +1,6 @@
 package checker
 
-import (
-	"sort"
-
-	"fencepost/harness/history"
-)
+import "fencepost/harness/history"
 
 // checkChain is the linear-time half of P2: the acknowledged writes of a lock
 // are exactly a chain, and the chain and the SERIAL reads agree with real time.
@@ -20,7 +16,7 @@ func (a *analysis) checkChain(l *rowLog, p *Property) {
 	}
 	l.checkSetOnce(p)
 	l.checkWriteOrder(p)
-	l.checkReads(p)
+	l.checkObservations(p)
 }
 
 func (a *analysis) checkWrite(l *rowLog, w *write, p *Property) {
@@ -35,7 +31,7 @@ func (a *analysis) checkWrite(l *rowLog, w *write, p *Property) {
 	if w.pos >= 0 || w.ok() == nil {
 		return
 	}
-	next := l.successor(w.from)
+	next := w.from.next
 	switch {
 	case next != nil:
 		n := next.main()
@@ -74,18 +70,18 @@ func okEvents(w *write) []*history.Event {
 // checkSetOnce finds versions that were reached twice from different ones.
 func (l *rowLog) checkSetOnce(p *Property) {
 	for _, w := range l.writes {
-		others := l.setBy[w.to]
+		others := w.to.setBy
 		if len(others) < 2 || others[0] != w {
 			continue
 		}
-		var acked []*write
+		var made []*write // by their answer or by the chain
 		for _, o := range others {
-			if o.ok() != nil {
-				acked = append(acked, o)
+			if o.ok() != nil || o.pos >= 0 {
+				made = append(made, o)
 			}
 		}
-		if len(acked) > 1 {
-			p.add(l.name, append(okEvents(acked[0]), okEvents(acked[1])...), "%s was set %d times, each time answered applied; a version must be set once", l.text(w.to), len(acked))
+		if len(made) > 1 {
+			p.add(l.name, both(&made[0].main().op, &made[1].main().op), "%s was set %d times; a version must be set once", l.text(w.to), len(made))
 		}
 	}
 }
@@ -105,58 +101,97 @@ func (l *rowLog) checkWriteOrder(p *Property) {
 	}
 }
 
-// checkReads: a SERIAL read returned a version of the chain, at a time when the
-// row can have held it, and reads do not go back.
-func (l *rowLog) checkReads(p *Property) {
-	reads := map[history.Version][]*op{}
-	for _, r := range l.reads {
-		row, _ := observed(r.end)
-		if !row.Absent && !l.inChain(row) {
-			if l.whole {
-				p.add(l.name, both(r), "a SERIAL read by %s returned %s, which the row never held", r.inv.Proc, l.text(row))
+// checkObservations: what a SERIAL read returned or a rejection showed is a version of
+// the chain, at a time when the row can have held it, and later answers do not go back.
+func (l *rowLog) checkObservations(p *Property) {
+	for _, v := range l.versions {
+		if v.place == notInChain && l.whole {
+			for _, o := range v.shown {
+				p.add(l.name, both(o.op), "%s %s, which the row never held", o.says(), l.text(v))
 			}
-			continue
 		}
-		reads[row] = append(reads[row], r)
 	}
-	var newest *write // invoked last of those before the read's place
-	var later *op     // read of an older version that was invoked last
+	var newest *write  // invoked last of those before the observation's place
+	var older glimpsed // invoked last of the observations of an older version
 	for i := -1; i < len(l.chain); i++ {
-		at := history.Version{Absent: true}
+		at := l.versions[0]
 		if i >= 0 {
 			if w := l.chain[i]; newest == nil || w.call() > newest.call() {
 				newest = w
 			}
 			at = l.chain[i].to
 		}
-		here := reads[at]
-		sort.Slice(here, func(i, j int) bool { return here[i].inv.TS < here[j].inv.TS })
-		for _, r := range here {
-			l.checkRead(r, at, i, newest, later, p)
-		}
-		for _, r := range here {
-			if later == nil || r.inv.TS > later.inv.TS {
-				later = r
+		at.inOrder()
+		last := older
+		for _, o := range at.shown {
+			g := glimpsed{o, at}
+			// One that is wrong by itself would make all others wrong that contradict it.
+			if l.checkObservation(g, newest, older, p) && (last.op == nil || g.inv.TS > last.inv.TS) {
+				last = g
 			}
 		}
+		older = last
 	}
 }
 
-func (l *rowLog) checkRead(r *op, at history.Version, pos int, newest *write, later *op, p *Property) {
-	if newest != nil && newest.call() > r.end.TS {
+// glimpsed is an observation with what it showed.
+type glimpsed struct {
+	observation
+	row *version
+}
+
+func (l *rowLog) checkObservation(o glimpsed, newest *write, older glimpsed, p *Property) (ok bool) {
+	// A batch of a shard can be rejected for another row's sake; see judgeRefused.
+	if c := o.cas; c != nil && c.from == o.row && !c.enqueues() && !(l.shard && isRenewal(c.kind())) {
+		p.add(l.name, both(o.op), "%s %s: that is what it named, and yet it was rejected", o.says(), l.text(o.row))
+		return false
+	}
+	if newest != nil && newest.call() > o.end.TS {
 		c := newest.main()
-		p.add(l.name, both(r, &c.op), "a SERIAL read by %s returned %s, %s before %s by %s to %s, which came before it, was invoked", r.inv.Proc, l.text(at), ms(newest.call()-r.end.TS), c.kind(), c.inv.Proc, l.text(newest.to))
-		return
+		p.add(l.name, both(o.op, &c.op), "%s %s, %s before %s by %s to %s, which came before it, was invoked", o.says(), l.text(o.row), ms(newest.call()-o.end.TS), c.kind(), c.inv.Proc, l.text(newest.to))
+		return false
 	}
-	if next := l.endedBefore(pos+1, r.inv.TS); next != nil {
+	if next := l.endedBefore(int(o.row.place)+1, o.inv.TS); next != nil {
 		c := next.main()
-		p.add(l.name, both(r, &c.op), "stale SERIAL read: %s read %s, but %s by %s to %s had been answered applied %s before the read was invoked", r.inv.Proc, l.text(at), c.kind(), c.inv.Proc, l.text(next.to), ms(r.inv.TS-next.ret()))
-		return
+		p.add(l.name, both(o.op, &c.op), "stale %s %s, but %s by %s to %s had been answered applied %s before the %s was invoked", o.stale(), l.text(o.row), c.kind(), c.inv.Proc, l.text(next.to), ms(o.inv.TS-next.ret()), o.inv.Op)
+		return false
 	}
-	if later != nil && later.inv.TS > r.end.TS {
-		row, _ := observed(later.end)
-		p.add(l.name, both(r, later), "SERIAL reads went back: %s was read by %s, and %s later a read that was invoked after its end returned the older %s", l.text(at), r.inv.Proc, ms(later.inv.TS-r.end.TS), l.text(row))
+	if older.op != nil && older.inv.TS > o.end.TS {
+		p.add(l.name, both(o.op, older.op), "%s went back: %s %s, and %s after its end %s was invoked, which showed the older %s", wentBack(o, older), o.says(), l.text(o.row), ms(older.inv.TS-o.end.TS), older.name(), l.text(older.row))
+		return false
 	}
+	return true
+}
+
+func wentBack(o, older glimpsed) string {
+	if o.cas == nil && older.cas == nil {
+		return "SERIAL reads"
+	}
+	return "answers"
+}
+
+// stale begins a sentence that ends with the version.
+func (o observation) stale() string {
+	if o.cas == nil {
+		return "SERIAL read: " + o.inv.Proc + " read"
+	}
+	return "rejection: " + o.inv.Proc + " was shown"
+}
+
+// name is whose it is.
+func (o observation) name() string {
+	if o.cas == nil {
+		return "a SERIAL read by " + o.inv.Proc
+	}
+	return "a rejected " + string(o.inv.Op) + " by " + o.inv.Proc
+}
+
+// says begins one too.
+func (o observation) says() string {
+	if o.cas == nil {
+		return o.name() + " returned"
+	}
+	return o.name() + " showed"
 }
 
 // endedBefore is a write at pos or later that had ended before t, or nil. by
@@ -171,13 +206,4 @@ func (l *rowLog) endedBefore(pos int, t int64) *write {
 		}
 	}
 	return nil
-}
-
-func (l *rowLog) inChain(v history.Version) bool {
-	for _, w := range l.setBy[v] {
-		if w.pos >= 0 {
-			return true
-		}
-	}
-	return false
 }

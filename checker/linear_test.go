@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/anishathalye/porcupine"
+
 	"fencepost/harness/history"
 )
 
@@ -11,6 +13,7 @@ import (
 // chain shows, with the message and the number of findings.
 func TestLinearChecks(t *testing.T) {
 	t.Parallel()
+	const afterSeal = "write after the seal"
 	renewed := heldA
 	renewed.Beat = 1
 	again := history.Version{Fence: 2, Attempt: "a2", Holder: "w1.1/c3", TTLMS: 1000}
@@ -50,6 +53,49 @@ func TestLinearChecks(t *testing.T) {
 			s.read("w1.1/c4", freeA, 31, 32)
 			s.read("w1.1/c5", heldA, 33, 34)
 		}},
+		{"rejections beside writes", "", func(s *script) {
+			legal(s)
+			s.reject("w1.1/c4", freeA, noRow, 5, 15) // no row yet, or no longer for what it knows
+			s.reject("w1.1/c4", noRow, heldA, 16, 35)
+			s.reject("w1.1/c5", noRow, freeA, 35, 55)
+			s.reject("w1.1/c6", noRow, heldA, 40, 41) // as its release ends
+			s.reject("w1.1/c7", heldA, seal, 92, 99)
+		}},
+		{"rejection that shows what its write had not been invoked for", "before acquire by w1.1/c2", func(s *script) {
+			legal(s)
+			s.reject("w1.1/c4", heldA, heldB, 42, 45)
+		}},
+		{"rejection that shows what had been left", "stale rejection", func(s *script) {
+			legal(s)
+			s.reject("w1.1/c4", noRow, heldA, 41, 45)
+		}},
+		{"rejection that shows no row when there was one", "stale rejection", func(s *script) {
+			legal(s)
+			s.reject("w1.1/c4", heldA, noRow, 25, 28)
+		}},
+		{"rejection that shows what never was", "which the row never held", func(s *script) {
+			legal(s)
+			s.reject("w1.1/c4", heldA, renewed, 25, 28)
+		}},
+		{"rejections that go back beside a write", "answers went back", func(s *script) {
+			legal(s)
+			s.reject("w1.1/c4", noRow, freeA, 31, 32)
+			s.reject("w1.1/c5", noRow, heldA, 33, 34)
+		}},
+		{"rejections that overlap beside a write", "", func(s *script) {
+			legal(s)
+			s.reject("w1.1/c4", noRow, freeA, 31, 33)
+			s.reject("w1.1/c5", noRow, heldA, 33, 34)
+		}},
+		{"a read and a rejection that go back", "answers went back", func(s *script) {
+			legal(s)
+			s.read("w1.1/c4", freeA, 31, 32)
+			s.reject("w1.1/c5", noRow, heldA, 33, 34)
+		}},
+		{"rejection although its condition held", "and yet it was rejected", func(s *script) {
+			legal(s)
+			s.reject("w1.1/c4", heldA, heldA, 25, 28)
+		}},
 		{"one version set from two", "was set 2 times", func(s *script) {
 			legal(s)
 			s.cas("w1.1/c2", history.OpAcquire, heldA, heldB, 50, 60, history.OK, false)
@@ -58,7 +104,7 @@ func TestLinearChecks(t *testing.T) {
 			legal(s)
 			s.cas("w1.1/c1", history.OpRenew, renewed, again, 70, 75, history.OK, false)
 		}},
-		{"write after the seal", "an acknowledged write is lost", func(s *script) {
+		{afterSeal, "an acknowledged write is lost", func(s *script) {
 			legal(s)
 			s.cas("w1.1/c3", history.OpAcquire, seal, again, 98, 99, history.OK, false)
 		}},
@@ -86,6 +132,18 @@ func TestLinearChecks(t *testing.T) {
 			s := newScript()
 			tc.do(s)
 			p := property(s.check(t, ""), "P2")
+			want := porcupine.Ok
+			if tc.says != "" {
+				want = porcupine.Illegal
+			}
+			for _, size := range []int{1, 3, uncut} { // the second opinion, for itself
+				if tc.name == afterSeal {
+					break // there is an order; only the seal says that nothing comes after it
+				}
+				if got := aloneAll(&s.h, size); got != want {
+					t.Errorf("Porcupine alone, in segments of %d: %s", size, got)
+				}
+			}
 			if tc.says == "" {
 				if p.Status != StatusPass {
 					t.Fatalf("%s (%s): %+v", p.Status, p.Detail, p.Violations)

@@ -3,6 +3,7 @@ package checker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -12,15 +13,15 @@ import (
 )
 
 // anyVersion is the state of a model that starts in the middle of a history.
-const anyVersion = int32(-1)
+var anyVersion *version
 
 // lockStep is a CAS, a rejected CAS or a SERIAL read in the model of a lock
-// row, whose state is the number of a version (0: no row).
+// row, whose state is a version.
 type lockStep struct {
-	table    *versions
+	row      *rowLog
 	of       *op
 	kind     lockKind
-	from, to int32 // read and reject: from is not used, to is the row seen
+	from, to *version // read and reject: from is not used, to is the row seen
 	// rows: its condition was not on the row alone; see jobs.rejected.
 	rows bool
 	// optional: outcome unknown. It is applied if its condition holds and left
@@ -37,19 +38,17 @@ const (
 )
 
 func (s *lockStep) apply(state any) (bool, any) {
-	v := state.(int32)
+	if state == closed {
+		return s.optional, state
+	}
+	v := state.(*version)
 	switch {
-	case s.optional && s.kind != kindWrite:
-		return true, v
-	case s.optional:
-		if v == s.from {
-			return true, s.to
-		}
-		return true, v
+	case s.optional && (s.kind != kindWrite || v != s.from):
+		return true, state
 	case s.kind == kindWrite:
 		return v == s.from || v == anyVersion, s.to
 	case s.kind == kindReject && s.to == s.from && !s.rows:
-		return false, v // its condition held, and yet it was rejected
+		return false, state // its condition held, and yet it was rejected
 	}
 	return v == s.to || v == anyVersion, s.to
 }
@@ -63,57 +62,39 @@ func (s *lockStep) pending() step {
 	return &c
 }
 
-func hashVersion(state any) uint64 { return mix(uint64(state.(int32)) + 1) }
+func hashVersion(state any) uint64 {
+	if v := state.(*version); v != anyVersion {
+		return mix(uint64(v.number) + 1)
+	}
+	return 0
+}
 
 func (s *lockStep) String() string {
 	proc := s.of.inv.Proc
 	switch s.kind {
 	case kindRead:
-		return fmt.Sprintf("%s: read %s", proc, s.table.show(s.to))
+		return fmt.Sprintf("%s: read %s", proc, s.row.brief(s.to))
 	case kindReject:
-		return fmt.Sprintf("%s: %s rejected by %s", proc, s.of.inv.Op, s.table.show(s.to))
+		return fmt.Sprintf("%s: %s rejected by %s", proc, s.of.inv.Op, s.row.brief(s.to))
 	}
 	mark := ""
 	if s.of.outcome == history.Unknown {
 		mark = " ?"
 	}
-	return fmt.Sprintf("%s: %s %s > %s%s", proc, s.of.inv.Op, s.table.show(s.from), s.table.show(s.to), mark)
+	return fmt.Sprintf("%s: %s %s > %s%s", proc, s.of.inv.Op, s.row.brief(s.from), s.row.brief(s.to), mark)
 }
 
-// versions numbers the versions of a lock row.
-type versions struct {
-	shard  bool
-	number map[history.Version]int32
-	list   []history.Version
-}
-
-func newVersions(shard bool) *versions {
-	t := &versions{shard: shard, number: map[history.Version]int32{}}
-	t.of(history.Version{Absent: true})
-	return t
-}
-
-func (t *versions) of(v history.Version) int32 {
-	n, ok := t.number[v]
-	if !ok {
-		n = int32(len(t.list))
-		t.number[v] = n
-		t.list = append(t.list, v)
-	}
-	return n
-}
-
-func (t *versions) show(n int32) string {
-	if n == anyVersion {
+// brief says a version in a few characters.
+func (l *rowLog) brief(v *version) string {
+	if v == anyVersion {
 		return "any"
 	}
-	v := t.list[n]
 	if v.Absent {
 		return "no row"
 	}
 	holder := v.Holder
 	switch {
-	case t.shard:
+	case l.shard:
 		holder = short(v.Attempt)
 	case holder == "":
 		holder = "free"
@@ -121,60 +102,130 @@ func (t *versions) show(n int32) string {
 	return fmt.Sprintf("f%d.b%d %s", v.Fence, v.Beat, holder)
 }
 
-// encode makes the partition of a lock. What the chain has settled is no longer
+// partition makes the partition of a row. What the chain has settled is no longer
 // unknown: it took effect before its successor, or never. bounded also ends a
-// write that the coordinator itself gave up with that answer; timeouts counts
-// the writes that this changes.
-func (l *rowLog) encode(bounded, clean bool) (pt *partition, timeouts int) {
-	t := newVersions(l.shard)
-	pt = &partition{
-		name: l.name, init: int32(0), any: anyVersion, clean: clean, hash: hashVersion,
-		show: func(s any) string { return t.show(s.(int32)) },
-		stateAt: func(place int) any {
-			if place < 0 {
-				return int32(0)
-			}
-			return t.of(l.chain[place].to)
-		},
+// write that the coordinator itself gave up with that answer.
+func (l *rowLog) partition(bounded, clean bool) *partition {
+	return &partition{
+		name: l.name, any: anyVersion, size: len(l.cas) + len(l.reads), clean: clean, decided: l.whole && !bounded, hash: hashVersion,
+		show:     func(s any) string { return l.brief(s.(*version)) },
+		segments: rowEncoder{l: l, bounded: bounded, size: segmentOps}.segments,
 	}
-	for _, w := range l.writes {
-		timeouts += l.encodeWrite(pt, t, w, bounded)
-	}
-	for _, r := range l.reads {
-		row, _ := observed(r.end)
-		pt.add(&lockStep{table: t, of: r, kind: kindRead, to: t.of(row)}, r.inv.TS, r.end.TS, -1)
-	}
-	return pt, timeouts
 }
 
-func (l *rowLog) encodeWrite(pt *partition, t *versions, w *write, bounded bool) (timeouts int) {
-	for _, c := range w.ops {
-		if row, ok := observed(c.end); ok && c.outcome == history.Fail {
-			pt.add(&lockStep{table: t, of: &c.op, kind: kindReject, rows: c.enqueues(), from: t.of(c.from), to: t.of(row)}, c.inv.TS, c.end.TS, -1)
+// timeouts counts the writes that the bounded encoding ends earlier than the open one.
+func (l *rowLog) timeouts() int {
+	n := 0
+	for _, w := range l.writes {
+		if _, all := w.givenUp(); all && w.ok() == nil && w.possible() && l.fate(w) != never {
+			n++
 		}
 	}
-	if !w.possible() {
-		return 0
+	return n
+}
+
+// rowEncoder makes the operations of a row's partition, in the order of the chain.
+type rowEncoder struct {
+	l       *rowLog
+	bounded bool
+	size    int // of a segment, in operations
+	ops     []porcupine.Operation
+	at      []*version // by operation: the row's version at its place
+}
+
+// segments are the row's history cut at places of the chain, or as a whole if the chain
+// is not whole. See docs/decisions/0012-segments.md.
+func (e rowEncoder) segments(yield func(segment) bool) {
+	e.encode()
+	if !e.l.whole {
+		e.size = max(1, len(e.ops))
 	}
-	fate := l.fate(w)
-	ok := w.ok()
-	if fate == never && ok == nil {
-		return 0
+	ends := firstEnds(e.ops, e.size)
+	init := e.l.versions[0]
+	for from := 0; from < len(e.ops); from += e.size {
+		to := min(from+e.size, len(e.ops))
+		ops := e.ops[from:to:to]
+		byCall(ops)
+		if to < len(e.ops) {
+			next := ends[to/e.size]
+			ops = append(ops, operation(&closing{e.at[to-1], next.Input.(step).source()}, min(ops[0].Call, next.Return), next.Return))
+			byCall(ops)
+		}
+		if !yield(segment{init, ops}) {
+			return
+		}
+		init = e.at[to-1]
 	}
-	s := &lockStep{table: t, of: &w.main().op, from: t.of(w.from), to: t.of(w.to), optional: fate == open && ok == nil}
+}
+
+// firstEnds are, at every size-th operation, of it and those that follow the one that
+// ended first.
+func firstEnds(ops []porcupine.Operation, size int) []porcupine.Operation {
+	out := make([]porcupine.Operation, len(ops)/size+1)
+	first := porcupine.Operation{Return: history.Forever}
+	for i, o := range slices.Backward(ops) {
+		if o.Return < first.Return {
+			first = o
+		}
+		if i%size == 0 {
+			out[i/size] = first
+		}
+	}
+	return out
+}
+
+func (e *rowEncoder) encode() {
+	most := len(e.l.cas) + len(e.l.reads)
+	e.ops, e.at = make([]porcupine.Operation, 0, most), make([]*version, 0, most)
+	absent := e.l.versions[0]
+	for _, v := range e.l.versions {
+		if v.place == notInChain {
+			e.encodeOthers(v, absent) // wherever: nothing explains what is about it
+		}
+	}
+	e.encodeOthers(absent, absent)
+	for _, w := range e.l.chain {
+		e.encodeWrite(w, w.to)
+		if w.to.place == int32(w.pos) {
+			e.encodeOthers(w.to, w.to)
+		}
+	}
+}
+
+// encodeOthers adds what is about a version beside the chain's write that sets it: the
+// answers that showed it, and what names it and is not in the chain.
+func (e *rowEncoder) encodeOthers(v, at *version) {
+	for _, w := range v.usedBy {
+		if w.pos < 0 {
+			e.encodeWrite(w, at)
+		}
+	}
+	v.inOrder()
+	for _, o := range v.shown {
+		s := &lockStep{row: e.l, of: o.op, kind: kindRead, to: v}
+		if o.cas != nil {
+			s.kind, s.from, s.rows = kindReject, o.cas.from, o.cas.enqueues()
+		}
+		e.add(s, o.inv.TS, o.end.TS, at)
+	}
+}
+
+func (e *rowEncoder) encodeWrite(w *write, at *version) {
+	fate, ok := e.l.fate(w), w.ok()
+	if !w.possible() || fate == never && ok == nil {
+		return
+	}
+	s := &lockStep{row: e.l, of: &w.main().op, from: w.from, to: w.to, optional: fate == open && ok == nil}
 	ret := w.ret()
 	if ok == nil {
 		if fate == applied {
 			ret = w.by
 		}
-		if until, all := w.givenUp(); all {
-			timeouts = 1
-			if bounded {
-				ret = min(ret, until)
-			}
+		if until, all := w.givenUp(); all && e.bounded {
+			ret = min(ret, until)
 		}
 	}
-	pt.add(s, w.call(), ret, w.pos)
+	e.add(s, w.call(), ret, at)
 	// Each further acknowledgement is a write of its own, and cannot be placed.
 	first := true
 	for _, c := range w.ops {
@@ -182,11 +233,14 @@ func (l *rowLog) encodeWrite(pt *partition, t *versions, w *write, bounded bool)
 			continue
 		}
 		if !first {
-			pt.add(&lockStep{table: t, of: &c.op, from: s.from, to: s.to}, c.inv.TS, c.end.TS, w.pos)
+			e.add(&lockStep{row: e.l, of: &c.op, from: s.from, to: s.to}, c.inv.TS, c.end.TS, at)
 		}
 		first = false
 	}
-	return timeouts
+}
+
+func (e *rowEncoder) add(s *lockStep, call, ret int64, at *version) {
+	e.ops, e.at = append(e.ops, operation(s, call, ret)), append(e.at, at)
 }
 
 // givenUp says whether every unknown member was ended by its coordinator's own
@@ -217,14 +271,12 @@ func checkLinearizable(ctx context.Context, a *analysis, p *Property) {
 	a.jobs.report("P2", p)
 	var open, bounded []*partition
 	for _, l := range a.rows {
-		pt, timeouts := l.encode(false, !dirty[l.name])
-		if len(pt.ops) == 0 {
+		if len(l.cas)+len(l.reads) == 0 {
 			continue
 		}
-		open = append(open, pt)
-		if timeouts > 0 {
-			b, _ := l.encode(true, !dirty[l.name])
-			bounded = append(bounded, b)
+		open = append(open, l.partition(false, !dirty[l.name]))
+		if l.timeouts() > 0 {
+			bounded = append(bounded, l.partition(true, !dirty[l.name]))
 		}
 	}
 	budget := a.budget(ctx)
@@ -244,9 +296,11 @@ func checkLinearizable(ctx context.Context, a *analysis, p *Property) {
 // report adds what Porcupine found to the property: an illegal partition that
 // the linear-time checks have not already explained, and unfinished ones.
 func (a *analysis) report(b budget, p *Property, fs []found, encoding string) {
-	var unfinished []string
+	var unfinished, second []string
 	for _, f := range fs {
 		switch {
+		case f.result == porcupine.Unknown && f.part.decided:
+			second = append(second, f.part.name)
 		case f.result == porcupine.Unknown:
 			unfinished = append(unfinished, f.part.name+": "+f.reason)
 		case f.result != porcupine.Illegal || explained(p, f.part.name):
@@ -258,15 +312,22 @@ func (a *analysis) report(b budget, p *Property, fs []found, encoding string) {
 			p.add(f.part.name, append(w.events(), events...), "no order of the operations on %s explains %s%s; up to then there is one%s", f.part.name, w.last, encoding, proof)
 		}
 	}
-	if len(unfinished) > 0 {
-		sort.Strings(unfinished)
-		n := len(unfinished)
-		if n > 5 {
-			unfinished = append(unfinished[:5], "…")
-		}
-		p.Status = StatusUnknown
-		p.Detail = fmt.Sprintf("Porcupine reached no conclusion on %s%s (%s)", plural(n, "partition"), encoding, strings.Join(unfinished, "; "))
+	if len(second) > 0 {
+		p.Detail += fmt.Sprintf("; Porcupine, the second opinion, was not finished on %s (%s)", plural(len(second), "row"), firstFew(second))
 	}
+	if len(unfinished) > 0 {
+		p.Status = StatusUnknown
+		p.Detail = fmt.Sprintf("Porcupine reached no conclusion on %s%s (%s)", plural(len(unfinished), "partition"), encoding, firstFew(unfinished))
+	}
+}
+
+// firstFew are the first five of some texts.
+func firstFew(texts []string) string {
+	sort.Strings(texts)
+	if len(texts) > 5 {
+		texts = append(texts[:5:5], "…")
+	}
+	return strings.Join(texts, "; ")
 }
 
 // explained says whether the property already has a violation of key.

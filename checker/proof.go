@@ -19,7 +19,7 @@ func (a *analysis) proof(name string, w window) (events []*history.Event, text s
 		if !ok || s.kind != kindWrite || s.optional || s.of.outcome != history.Unknown {
 			continue
 		}
-		if shown := l.shown(plain(*s.of.inv.To)); shown != nil {
+		if shown := l.version(s.of.inv.To).proof(); shown != nil {
 			events = append(events, both(shown)...)
 			text += fmt.Sprintf("; that %q took effect is shown by the %s of %s", s.String(), shown.inv.Op, shown.inv.Proc)
 		}
@@ -29,19 +29,19 @@ func (a *analysis) proof(name string, w window) (events []*history.Event, text s
 
 // shown is the first answer that proves that the row was at v: a read of it, or a
 // write that applied to it.
-func (l *rowLog) shown(v history.Version) *op {
+func (v *version) proof() *op {
 	var first *op
 	earlier := func(o *op) {
 		if first == nil || o.end.TS < first.end.TS {
 			first = o
 		}
 	}
-	for _, r := range l.reads {
-		if row, _ := observed(r.end); row == v {
-			earlier(r)
+	for _, s := range v.shown {
+		if s.cas == nil {
+			earlier(s.op)
 		}
 	}
-	for _, w := range l.usedBy[v] {
+	for _, w := range v.usedBy {
 		if c := w.ok(); c != nil {
 			earlier(&c.op)
 		}

@@ -184,31 +184,29 @@ func (l *rowLog) stands() []stand {
 
 // sightings are the first instants at which an answer showed versions whose own
 // write was not acknowledged.
-func (l *rowLog) sightings() map[history.Version]int64 {
-	unsure := map[history.Version]bool{}
+func (l *rowLog) sightings() map[*version]int64 {
+	unsure := map[*version]bool{}
 	for _, w := range l.chain {
 		if w.ok() == nil {
 			unsure[w.to] = true
 		}
 	}
-	seen := map[history.Version]int64{}
+	seen := map[*version]int64{}
 	if len(unsure) == 0 {
 		return seen
 	}
-	look := func(o *op) {
-		v, ok := observed(o.end)
-		if !ok || !unsure[v] {
-			return
-		}
-		if t, known := seen[v]; !known || o.end.TS < t {
-			seen[v] = o.end.TS
+	look := func(v *version, at int64) {
+		if t, known := seen[v]; unsure[v] && (!known || at < t) {
+			seen[v] = at
 		}
 	}
 	for _, c := range l.cas {
-		look(&c.op)
+		if c.row != nil {
+			look(c.row, c.end.TS)
+		}
 	}
 	for _, r := range l.reads {
-		look(r)
+		look(r.row, r.end.TS)
 	}
 	return seen
 }

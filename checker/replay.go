@@ -22,7 +22,7 @@ type shardReplay struct {
 	refusals map[string]int64
 	// refused are the batches that a row in the shard kept from happening, by the
 	// stamp that they named.
-	refused map[history.Version][]*cas
+	refused map[*version][]*cas
 }
 
 // replay goes through all shards and compares where it ends with the rows.
@@ -32,11 +32,11 @@ func (a *analysis) replay() {
 			continue
 		}
 		a.jobs.n.Shards++
-		r := &shardReplay{a: a, l: l, claims: map[int64]*claim{}, stretch: 1, refused: map[history.Version][]*cas{}}
+		r := &shardReplay{a: a, l: l, claims: map[int64]*claim{}, stretch: 1, refused: map[*version][]*cas{}}
 		l.replayed = r
 		for _, c := range l.cas {
-			if row, ok := observed(c.end); ok && row == c.from && isRenewal(c.kind()) {
-				r.refused[row] = append(r.refused[row], c)
+			if c.row == c.from && isRenewal(c.kind()) {
+				r.refused[c.row] = append(r.refused[c.row], c)
 			}
 		}
 		r.run()
@@ -57,7 +57,7 @@ func (r *shardReplay) run() {
 	for _, b := range r.l.breaks {
 		broken[b.next] = true
 	}
-	r.judgeRefused(history.Version{Absent: true})
+	r.judgeRefused(r.l.versions[0])
 	for _, w := range r.l.chain {
 		if broken[w] {
 			r.stretch++
@@ -251,7 +251,7 @@ func (s jobState) String() string {
 
 // judgeRefused: a batch that was rejected although the header was as it named
 // must have found the row of a job that it wanted to insert.
-func (r *shardReplay) judgeRefused(at history.Version) {
+func (r *shardReplay) judgeRefused(at *version) {
 	for _, c := range r.refused[at] {
 		found := r.stretch > 1
 		for i := range c.inv.Changes() {

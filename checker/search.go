@@ -1,25 +1,29 @@
 package checker
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"math"
-	"runtime"
-	"sort"
-	"sync"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"golang.org/x/sys/unix"
 
 	"fencepost/harness/history"
 )
 
-// Porcupine remembers a bit set of all operations for each one it places, so a
-// partition of n takes n*n/8 bytes. Above epochOps a partition is cut where
-// nothing is in flight; one that cannot be cut is not searched above maxOps.
 const (
-	epochOps = 4_000
-	maxOps   = 60_000 // 450 MB
+	// segmentOps is how many operations Porcupine sees at once of a partition that can be
+	// cut: for each one that it places it remembers a bit set of all of them.
+	segmentOps = 512
+	// longestSearch bounds the CPU time of one partition, so that a single bad one leaves
+	// time for others.
+	longestSearch = 20 * time.Second
+	// maxSearchBytes bounds what one search may remember.
+	maxSearchBytes = 512 << 20
 )
 
 // step is the input of one operation in a model: what it does to a state, or
@@ -27,55 +31,75 @@ const (
 type step interface {
 	apply(state any) (bool, any)
 	String() string
-	source() *op // nil for a pin
+	source() *op // nil: none
 	// observes: it changes nothing, so it can be left out of a counterexample.
 	observes() bool
 	// pending is the step as one whose answer is not known yet.
 	pending() step
 }
 
-// pin demands a state: it joins the epochs of a partition that was cut.
-type pin struct{ state any }
+// closing ends a segment: the object is in a state, and from then on all that happens to
+// it belongs to later segments.
+type closing struct {
+	state any
+	by    *op // of those of later segments the one that ended first, or nil
+}
 
-func (p pin) apply(state any) (bool, any) { return state == p.state, state }
-func (p pin) observes() bool              { return false }
-func (p pin) pending() step               { return p }
-func (p pin) String() string              { return fmt.Sprintf("end of epoch: %v", p.state) }
-func (p pin) source() *op                 { return nil }
+func (c *closing) apply(state any) (bool, any) { return state == c.state, closed }
+func (c *closing) observes() bool              { return false }
+func (c *closing) pending() step               { return anything{} }
+func (c *closing) source() *op                 { return c.by }
+
+func (c *closing) String() string {
+	if c.by == nil {
+		return "end of segment"
+	}
+	return fmt.Sprintf("%s: the end of %s, which comes after all of this", c.by.inv.Proc, c.by.inv.Op)
+}
+
+// closed is the state in which nothing happens to the object any more.
+var closed any = closedState{}
+
+type closedState struct{}
+
+// anything demands nothing.
+type anything struct{}
+
+func (anything) apply(state any) (bool, any) { return true, state }
+func (anything) observes() bool              { return true }
+func (anything) pending() step               { return anything{} }
+func (anything) source() *op                 { return nil }
+func (anything) String() string              { return "" }
 
 // partition is one independent object's operations: a lock row or a resource.
 type partition struct {
 	name string
-	init any
 	any  any // the state of which nothing is known
-	ops  []porcupine.Operation
-	// after is, by operation, its place in the known order of the writes (chain
-	// or ledger), or -1 if it changes nothing.
-	after []int
-	// stateAt is the state after that place; -1 is init.
-	stateAt func(place int) any
-	// clean: the linear-time checks found nothing wrong, so that stateAt is the
-	// one state that the object can have been in when nothing was in flight.
-	clean bool
-	hash  func(state any) uint64
-	show  func(state any) string
+	size int // operations
+	// clean: the linear-time checks found nothing wrong; decided: they would have, so
+	// that Porcupine is a second opinion.
+	clean, decided bool
+	// segments are made as they are asked for. The object's operations have an order of
+	// the model exactly if those of each segment have one.
+	segments iter.Seq[segment]
+	hash     func(state any) uint64
+	show     func(state any) string
 }
 
-func (pt *partition) add(s step, call, ret int64, place int) {
-	if ret < call {
-		ret = call // contradicts the chain: the linear-time checks report it
-	}
-	pt.ops = append(pt.ops, porcupine.Operation{Input: s, Call: call, Return: ret})
-	pt.after = append(pt.after, place)
+// segment is a stretch of an object's history and the state that it begins in.
+type segment struct {
+	init any
+	ops  []porcupine.Operation // by call
 }
 
 func (pt *partition) model(init any) porcupine.Model {
 	return porcupine.Model{
 		Init:              func() any { return init },
 		Step:              func(state, input, _ any) (bool, any) { return input.(step).apply(state) },
-		Hash:              pt.hash,
+		Hash:              func(state any) uint64 { return when(state, pt.hash, 0) },
+		Equal:             func(x, y any) bool { return x == y },
 		DescribeOperation: func(input, _ any) string { return input.(step).String() },
-		DescribeState:     pt.show,
+		DescribeState:     func(state any) string { return when(state, pt.show, "later") },
 		DescribeOperationMetadata: func(m any) string {
 			s, _ := m.(string)
 			return s
@@ -83,142 +107,143 @@ func (pt *partition) model(init any) porcupine.Model {
 	}
 }
 
+// when is f of a state that is not closed.
+func when[T any](state any, f func(any) T, otherwise T) T {
+	if state == closed {
+		return otherwise
+	}
+	return f(state)
+}
+
+func operation(s step, call, ret int64) porcupine.Operation {
+	// A return before its call contradicts the chain: the linear-time checks report it.
+	return porcupine.Operation{Input: s, Call: call, Return: max(call, ret)}
+}
+
 // found is the outcome of one partition's search.
 type found struct {
 	part   *partition
 	result porcupine.CheckResult
 	reason string // why it is Unknown
-	// ops and init are what the result is about: of a partition that was cut,
-	// the epoch that is illegal.
-	ops  []porcupine.Operation
-	init any
+	// segment is what an illegal or unknown result is about.
+	segment segment
 }
 
-// budget is the time that all searches of a check share.
+// budget is the CPU time that all searches of a check share. It is not wall-clock time:
+// how busy the machine is must not change a verdict.
 type budget struct {
-	ctx context.Context
-	end time.Time
+	ctx    context.Context
+	end    time.Duration // as cpuTime
+	memory int           // of one search, in bytes
 }
 
 func (a *analysis) budget(ctx context.Context) budget {
-	if a.searchEnd.IsZero() {
-		a.searchEnd = time.Now().Add(a.opts.Search)
+	if a.searchEnd == 0 {
+		a.searchEnd = cpuTime() + a.opts.Search
 	}
-	return budget{ctx, a.searchEnd}
+	return budget{ctx, a.searchEnd, maxSearchBytes}
 }
 
-// left is the remaining time, at most most; zero if there is none.
-func (b budget) left(most time.Duration) time.Duration {
-	if b.ctx.Err() != nil {
-		return 0
+// within is the part of the budget that one search may take.
+func (b budget) within(most time.Duration) budget {
+	b.end = min(b.end, cpuTime()+most)
+	return b
+}
+
+// spent says why nothing may be searched any more, "" if it may. A search that is under
+// way when ctx's deadline comes is ended by Porcupine itself.
+func (b budget) spent() string {
+	switch {
+	case errors.Is(b.ctx.Err(), context.Canceled):
+		return "the check was stopped"
+	case cpuTime() >= b.end:
+		return "the CPU time for searching was used up"
 	}
-	d := time.Until(b.end)
+	return ""
+}
+
+// cpuTime is what this process has used.
+func cpuTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
+		panic(fmt.Sprintf("clock_gettime(CLOCK_PROCESS_CPUTIME_ID): %v", err)) // cannot fail on Linux
+	}
+	return time.Duration(ts.Nano())
+}
+
+// search runs Porcupine on one segment. Unknown comes with a reason.
+func (b budget) search(m porcupine.Model, ops []porcupine.Operation) (porcupine.CheckResult, string) {
+	stop := b.spent()
+	if stop != "" {
+		return porcupine.Unknown, stop
+	}
+	timeout := time.Duration(0) // none
 	if t, ok := b.ctx.Deadline(); ok {
-		d = min(d, time.Until(t))
+		timeout = max(1, time.Until(t))
 	}
-	return max(0, min(d, most))
+	each := len(ops)/8 + 100
+	tried, placed := 0, 0
+	apply := m.Step
+	m.Step = func(state, input, output any) (bool, any) {
+		if tried++; tried%1024 == 0 && stop == "" {
+			stop = b.spent()
+		}
+		if stop != "" {
+			return false, state // so that it comes to its end
+		}
+		ok, next := apply(state, input, output)
+		if ok {
+			placed++
+			if placed*each > b.memory {
+				stop = fmt.Sprintf("%d operations need more memory than allowed", len(ops))
+			}
+		}
+		return ok, next
+	}
+	result := porcupine.CheckOperationsTimeout(m, ops, timeout)
+	switch {
+	case result == porcupine.Unknown: // and its search may still go on for a moment
+		return result, "Porcupine was out of time"
+	case result == porcupine.Illegal && stop != "":
+		return porcupine.Unknown, stop
+	}
+	return result, ""
 }
 
-// searchAll runs Porcupine over the partitions, as many at a time as there are
-// processors (Porcupine itself would run all at once and hold all their memory).
-// Partitions that the linear-time checks found wrong come last: only they can
-// use up the budget.
+// searchAll runs Porcupine over the partitions, one after the other, as each needs memory.
+// Those that the linear-time checks found wrong come last: only they can use up the budget.
 func searchAll(b budget, parts []*partition) []found {
-	order := make([]int, len(parts))
-	for i := range order {
-		order[i] = i
-	}
-	sort.SliceStable(order, func(i, j int) bool { return parts[order[i]].clean && !parts[order[j]].clean })
 	out := make([]found, len(parts))
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range min(len(parts), runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for i := range next {
-				out[i] = searchPart(b, parts[i])
+	for _, clean := range []bool{true, false} {
+		for i, pt := range parts {
+			if pt.clean == clean {
+				out[i] = searchPart(b.within(longestSearch), pt)
 			}
-		})
+		}
 	}
-	for _, i := range order {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
 	return out
 }
 
-// longestSearch bounds one partition, so that a single bad one leaves time for others.
-const longestSearch = 20 * time.Second
-
 func searchPart(b budget, pt *partition) found {
-	f := found{part: pt, result: porcupine.Ok, ops: pt.ops, init: pt.init}
-	epochs := pt.epochs()
-	for _, e := range epochs {
-		if len(e.ops) > maxOps {
-			f.result, f.reason = porcupine.Unknown, fmt.Sprintf("%d operations without a quiet instant need more memory than allowed", len(e.ops))
-			continue
-		}
-		left := b.left(longestSearch)
-		if left == 0 {
-			f.result, f.reason = porcupine.Unknown, "the time for searching was used up"
-			return f
-		}
-		switch porcupine.CheckOperationsTimeout(pt.model(e.init), e.ops, left) {
+	f := found{part: pt, result: porcupine.Ok}
+	for s := range pt.segments {
+		result, reason := b.search(pt.model(s.init), s.ops)
+		switch result {
 		case porcupine.Illegal:
-			f.result, f.ops, f.init = porcupine.Illegal, e.ops, e.init
-			return f
+			return found{part: pt, result: result, segment: s}
 		case porcupine.Unknown:
-			f.result, f.reason = porcupine.Unknown, fmt.Sprintf("not finished after %s", left.Round(time.Millisecond))
-			if len(epochs) > 1 {
-				f.ops, f.init = e.ops, e.init
+			f = found{pt, result, reason, s}
+			if b.spent() != "" {
+				return f
 			}
 		}
 	}
 	return f
 }
 
-// epoch is a stretch of a partition between two quiet instants.
-type epoch struct {
-	init any
-	ops  []porcupine.Operation
-}
-
-// epochs cuts a large partition where nothing is in flight. The writes before
-// such an instant are then exactly a prefix of the known order, so the state is
-// known too; it is demanded of one epoch and given to the next.
-func (pt *partition) epochs() []epoch {
-	pt.sort()
-	if len(pt.ops) <= epochOps || !pt.clean {
-		return []epoch{{pt.init, pt.ops}}
-	}
-	var out []epoch
-	init, start, place, quiet := pt.init, 0, -1, int64(math.MinInt64)
-	for i, o := range pt.ops {
-		if i-start >= epochOps && o.Call > quiet {
-			state := pt.stateAt(place)
-			ops := append(append([]porcupine.Operation(nil), pt.ops[start:i]...),
-				porcupine.Operation{Input: pin{state}, Call: quiet + 1, Return: quiet + 1})
-			out = append(out, epoch{init, ops})
-			init, start = state, i
-		}
-		quiet = max(quiet, o.Return)
-		place = max(place, pt.after[i])
-	}
-	return append(out, epoch{init, pt.ops[start:]})
-}
-
-// sort orders the operations by call, keeping after beside them.
-func (pt *partition) sort() {
-	sort.Stable(byCall{pt})
-}
-
-type byCall struct{ pt *partition }
-
-func (s byCall) Len() int           { return len(s.pt.ops) }
-func (s byCall) Less(i, j int) bool { return s.pt.ops[i].Call < s.pt.ops[j].Call }
-func (s byCall) Swap(i, j int) {
-	s.pt.ops[i], s.pt.ops[j] = s.pt.ops[j], s.pt.ops[i]
-	s.pt.after[i], s.pt.after[j] = s.pt.after[j], s.pt.after[i]
+// byCall puts the operations of a segment in order.
+func byCall(ops []porcupine.Operation) {
+	slices.SortStableFunc(ops, func(x, y porcupine.Operation) int { return cmp.Compare(x.Call, y.Call) })
 }
 
 // worst combines results: Illegal, then Unknown, then Ok.

@@ -2,8 +2,10 @@ package checker
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +51,13 @@ func (s *script) read(proc string, row history.Version, inv, end int64) {
 	s.event(end, e)
 }
 
+// reject adds an acquire from a version that was rejected and shown the row.
+func (s *script) reject(proc string, from, row history.Version, inv, end int64) {
+	to := history.Version{Fence: from.Fence + 1, Attempt: fmt.Sprint("r", s.line), Holder: proc, TTLMS: 1000}
+	s.cas(proc, history.OpAcquire, from, to, inv, end, history.Fail, false)
+	s.h.Events[len(s.h.Events)-1].Row = &row
+}
+
 func (s *script) check(t *testing.T, dir string) *Result {
 	t.Helper()
 	s.event(s.h.Events[len(s.h.Events)-1].TS+1, history.Event{Proc: "w1.1", Type: history.Note, Op: history.NoteExit})
@@ -66,7 +75,6 @@ func property(r *Result, id string) Property {
 }
 
 var (
-	noRow = history.Version{Absent: true}
 	heldA = history.Version{Fence: 1, Attempt: "a", Holder: "w1.1/c1", TTLMS: 1000}
 	freeA = history.Version{Fence: 1, Beat: 1, Attempt: "b"}
 	heldB = history.Version{Fence: 2, Attempt: "c", Holder: "w1.1/c2", TTLMS: 1000}
@@ -134,12 +142,7 @@ func TestResurrectionSeenByRejection(t *testing.T) {
 	t.Parallel()
 	s := newScript()
 	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.Unknown, true)
-	s.ids["w1.1"]++
-	id := s.ids["w1.1"]
-	other := history.Version{Fence: 1, Attempt: "x", Holder: "w1.1/c3", TTLMS: 1000}
-	stale := history.Version{Fence: 9, Attempt: "q", Holder: "w1.1/c3", TTLMS: 1000}
-	s.event(50, history.Event{Proc: "w1.1/c3", ID: id, Type: history.Invoke, Op: history.OpAcquire, Key: "L", From: &stale, To: &other})
-	s.event(60, history.Event{Proc: "w1.1/c3", ID: id, Type: history.Fail, Op: history.OpAcquire, Key: "L", Row: &noRow})
+	s.reject("w1.1/c3", history.Version{Fence: 9, Attempt: "q", Holder: "w1.1/c3", TTLMS: 1000}, noRow, 50, 60)
 	s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 70, 75, history.OK, false)
 	s.cas("harness", history.OpSeal, freeA, seal, 90, 95, history.OK, false)
 	p := property(s.check(t, ""), "P2")
@@ -180,21 +183,22 @@ func TestManyUnknowns(t *testing.T) {
 	}
 }
 
-// TestEpochs: a partition that is cut gives the same answers as one that is not.
-func TestEpochs(t *testing.T) {
+// TestSegments: partitions that are cut are judged in all of their segments.
+func TestSegments(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
 	cfg := simConfig{seed: 5, workers: 2, clients: 1, locks: 1, ttl: 200 * time.Millisecond, length: 6 * time.Minute, noise: 0.02}
 	h := simulate(cfg)
 	a := analyse(h, Options{}.withDefaults())
-	pt, _ := a.rows[0].encode(false, true)
-	if n := len(pt.epochs()); n < 2 {
-		t.Fatalf("%d operations in %d epochs", len(pt.ops), n)
+	for _, pt := range []*partition{a.rows[0].partition(false, true), a.sinks[0].partition(true)} {
+		if n := len(slices.Collect(pt.segments)); n < 3 {
+			t.Fatalf("%s: %d operations in %d segments", pt.name, pt.size, n)
+		}
 	}
 	if r := Check(context.Background(), h, Options{Dir: t.TempDir()}); r.Verdict != Pass {
 		t.Fatalf("%s: %s", r.Verdict, r.Summary)
 	}
-	// Only Porcupine sees these; both lie behind the first cut.
+	// Both lie behind many cuts.
 	e := newEdit(h)
 	gets := e.all(history.OpGet, history.OK)
 	get := gets[len(gets)*9/10]

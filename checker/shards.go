@@ -27,11 +27,11 @@ func (l *rowLog) noun() string {
 }
 
 // text says a version of the row in words.
-func (l *rowLog) text(v history.Version) string {
+func (l *rowLog) text(v *version) string {
 	if l.shard && !v.Absent {
 		return fmt.Sprintf("fence %d tick %d (nonce %s)", v.Fence, v.Beat, short(v.Attempt))
 	}
-	return text(v)
+	return text(v.Version)
 }
 
 // runFence is the fence under which a run was claimed.
@@ -63,7 +63,7 @@ func (g *grant) mine(proc string) bool {
 }
 
 // under is the grant under which the row is at v, as proc sees it.
-func (l *rowLog) under(v history.Version, proc string) *grant {
+func (l *rowLog) under(v *version, proc string) *grant {
 	if l.shard {
 		return l.find(v.Fence, proc)
 	}

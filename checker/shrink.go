@@ -10,7 +10,7 @@ import (
 	"fencepost/harness/history"
 )
 
-// shrinkSearch bounds each search while a counterexample is made small.
+// shrinkSearch bounds the CPU time of each search while a counterexample is made small.
 const shrinkSearch = 2 * time.Second
 
 // window is a small illegal part of a history.
@@ -27,22 +27,23 @@ type window struct {
 // not need. What the time does not allow is left in.
 func shrink(b budget, f found) window {
 	illegal := func(init any, ops []porcupine.Operation) bool {
-		left := b.left(shrinkSearch)
-		return left > 0 && porcupine.CheckOperationsTimeout(f.part.model(init), ops, left) == porcupine.Illegal
+		result, _ := b.within(shrinkSearch).search(f.part.model(init), ops)
+		return result == porcupine.Illegal
 	}
-	returns := make([]int64, 0, len(f.ops))
-	for _, o := range f.ops {
+	all := f.segment.ops
+	returns := make([]int64, 0, len(all))
+	for _, o := range all {
 		if o.Return != history.Forever {
 			returns = append(returns, o.Return)
 		}
 	}
 	sort.Slice(returns, func(i, j int) bool { return returns[i] < returns[j] })
-	w := window{ops: f.ops, init: f.init}
+	w := window{ops: all, init: f.segment.init}
 	end := int64(history.Forever)
-	i := sort.Search(len(returns), func(i int) bool { return illegal(f.init, prefix(f.ops, returns[i])) })
+	i := sort.Search(len(returns), func(i int) bool { return illegal(f.segment.init, prefix(all, returns[i])) })
 	if i < len(returns) {
 		end = returns[i]
-		w.ops = prefix(f.ops, end)
+		w.ops = prefix(all, end)
 	}
 	for _, o := range w.ops {
 		if s := o.Input.(step); o.Return == end && s.source() != nil {

@@ -1,8 +1,13 @@
 package checker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
 
 	"fencepost/harness/history"
 )
@@ -46,6 +51,9 @@ type sinkStep struct {
 }
 
 func (s *sinkStep) apply(state any) (bool, any) {
+	if state == closed {
+		return s.optional, state
+	}
 	st := state.(sinkState)
 	ok, next := s.step(st)
 	if !ok && s.optional {
@@ -115,31 +123,72 @@ func (s *sinkStep) String() string {
 	return fmt.Sprintf("%s: get %d, seen %d", proc, s.value, s.seen)
 }
 
-// encode makes the partition of a resource. The ledger settles what is unknown.
-func (s *sinkLog) encode(clean bool) *partition {
-	by := s.bounds()
-	pt := &partition{
-		name: s.name, init: sinkState{}, any: anySink, clean: clean, hash: hashSink, stateAt: s.stateAt,
+// partition makes the partition of a resource. The ledger settles what is unknown.
+func (s *sinkLog) partition(clean bool) *partition {
+	return &partition{
+		name: s.name, any: anySink, size: len(s.raises) + len(s.effects) + len(s.gets), clean: clean, hash: hashSink,
 		show: func(st any) string {
 			x := st.(sinkState)
 			return fmt.Sprintf("seen %d, value %d", x.seen, x.value)
 		},
+		segments: func(yield func(segment) bool) { s.segments(clean, yield) },
+	}
+}
+
+// ledgered is an operation with its place in the ledger, -1 if it changes nothing.
+type ledgered struct {
+	porcupine.Operation
+	place int
+}
+
+// segments are a resource's history cut where nothing is in flight: what is in the ledger
+// before such an instant is then exactly a prefix of it, so the state is known. If the
+// linear-time checks found something that is not certain, and it is one segment.
+func (s *sinkLog) segments(clean bool, yield func(segment) bool) {
+	all := s.encode()
+	var seg segment
+	seg.init = sinkState{}
+	place, quiet := -1, int64(math.MinInt64)
+	for _, o := range all {
+		if clean && len(seg.ops) >= segmentOps && o.Call > quiet {
+			state := s.stateAt(place)
+			seg.ops = append(seg.ops, operation(&closing{state: state}, quiet+1, quiet+1))
+			if !yield(seg) {
+				return
+			}
+			seg = segment{init: state}
+		}
+		seg.ops = append(seg.ops, o.Operation)
+		quiet, place = max(quiet, o.Return), max(place, o.place)
+	}
+	yield(seg)
+}
+
+// encode makes the operations of a resource, by call.
+func (s *sinkLog) encode() []ledgered {
+	out := make([]ledgered, 0, len(s.raises)+len(s.effects)+len(s.gets))
+	by := s.bounds()
+	add := func(x *sinkStep, call, ret int64, place int) {
+		out = append(out, ledgered{operation(x, call, ret), place})
 	}
 	for _, o := range s.raises {
-		s.encodeRaise(pt, o, by)
+		s.encodeRaise(add, o, by)
 	}
 	for _, o := range s.effects {
-		s.encodeEffect(pt, o, by)
+		s.encodeEffect(add, o, by)
 	}
 	for _, o := range s.gets {
 		if o.outcome == history.OK && o.end.Value != nil {
-			pt.add(&sinkStep{of: o, kind: sinkGet, value: *o.end.Value, seen: o.end.Seen}, o.inv.TS, o.end.TS, -1)
+			add(&sinkStep{of: o, kind: sinkGet, value: *o.end.Value, seen: o.end.Seen}, o.inv.TS, o.end.TS, -1)
 		}
 	}
-	return pt
+	slices.SortStableFunc(out, func(x, y ledgered) int { return cmp.Compare(x.Call, y.Call) })
+	return out
 }
 
-func (s *sinkLog) encodeRaise(pt *partition, o *op, by []int64) {
+type addStep func(x *sinkStep, call, ret int64, place int)
+
+func (s *sinkLog) encodeRaise(add addStep, o *op, by []int64) {
 	i := s.entryOf(o)
 	x := &sinkStep{of: o, kind: sinkRaise, token: o.inv.Token}
 	if i >= 0 {
@@ -147,16 +196,16 @@ func (s *sinkLog) encodeRaise(pt *partition, o *op, by []int64) {
 	}
 	switch {
 	case o.outcome == history.OK:
-		pt.add(x, o.inv.TS, o.end.TS, i)
+		add(x, o.inv.TS, o.end.TS, i)
 	case o.outcome == history.Fail && o.end.Result == resultStale:
 		x.kind, x.seen = sinkStale, o.end.Seen
-		pt.add(x, o.inv.TS, o.end.TS, -1)
+		add(x, o.inv.TS, o.end.TS, -1)
 	case o.outcome == history.Unknown && i >= 0 && s.maker(i) == o:
-		pt.add(x, o.inv.TS, by[i], i)
+		add(x, o.inv.TS, by[i], i)
 	}
 }
 
-func (s *sinkLog) encodeEffect(pt *partition, o *op, by []int64) {
+func (s *sinkLog) encodeEffect(add addStep, o *op, by []int64) {
 	i := s.entryOf(o)
 	x := &sinkStep{of: o, kind: sinkApply, token: o.inv.Token}
 	if o.inv.Value != nil {
@@ -168,14 +217,14 @@ func (s *sinkLog) encodeEffect(pt *partition, o *op, by []int64) {
 	switch {
 	case o.outcome == history.OK && o.end.Result == resultDuplicate && (i < 0 || s.maker(i) != o):
 		x.kind = sinkDuplicate
-		pt.add(x, o.inv.TS, o.end.TS, -1)
+		add(x, o.inv.TS, o.end.TS, -1)
 	case o.outcome == history.OK:
-		pt.add(x, o.inv.TS, o.end.TS, i)
+		add(x, o.inv.TS, o.end.TS, i)
 	case o.outcome == history.Fail && o.end.Result == resultStale:
 		x.kind, x.seen = sinkStale, o.end.Seen
-		pt.add(x, o.inv.TS, o.end.TS, -1)
+		add(x, o.inv.TS, o.end.TS, -1)
 	case o.outcome == history.Unknown && i >= 0 && s.maker(i) == o:
-		pt.add(x, o.inv.TS, by[i], i)
+		add(x, o.inv.TS, by[i], i)
 	}
 }
 
@@ -245,9 +294,7 @@ func (a *analysis) searchSinks(ctx context.Context, p *Property) {
 			skipped++ // P14
 			continue
 		}
-		if pt := s.encode(!explained(p, s.name)); len(pt.ops) > 0 {
-			parts = append(parts, pt)
-		}
+		parts = append(parts, s.partition(!explained(p, s.name)))
 	}
 	b := a.budget(ctx)
 	fs := searchAll(b, parts)

@@ -51,7 +51,7 @@ func (s *sinkLog) fromAnswers() {
 		if o.outcome != history.OK || o.end.Result != resultApplied || o.end.Seq == 0 {
 			return
 		}
-		s.ledger = append(s.ledger, entry{ev: o.end, LedgerEntry: history.LedgerEntry{
+		s.ledger = append(s.ledger, entry{ev: o.end, LedgerEntry: &history.LedgerEntry{
 			Seq: o.end.Seq, Kind: kind, Issuer: o.inv.Issuer, Token: o.inv.Token, EffectKey: o.inv.EffectKey, Value: o.inv.Value,
 		}})
 	}

@@ -187,7 +187,7 @@ func TestManyUnknownsHideNothing(t *testing.T) {
 			inv := s.cas("w1.1/c900", history.OpAcquire, lock, from, s.version(from, "w1.1/c900"))
 			s.end(inv, history.Event{Type: history.Fail, Row: ptr(history.Version{Absent: true}), Sends: []int64{inv.TS}})
 			return inv
-		}, []string{"P2"}, "no order of the operations on lock-0"},
+		}, []string{"P2"}, "stale rejection"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -33,11 +34,12 @@ func (a *analysis) visualize(b budget, p *Property, kind string, fs []found) {
 		if f.result != porcupine.Ok && len(show) < maxVisuals {
 			show = append(show, f)
 		}
-		if len(f.part.ops) > len(largest.part.ops) {
+		if f.part.size > largest.part.size {
 			largest = f
 		}
 	}
 	if len(show) == 0 {
+		largest.segment = a.firstFault(largest.part)
 		show = []found{largest}
 	}
 	names := map[string]int{}
@@ -89,10 +91,13 @@ func (a *analysis) draw(b budget, f found, path string) error {
 }
 
 func (a *analysis) drawSome(b budget, f found, path string, n int) error {
-	ops, init := a.choose(f, n)
+	ops, init := choose(f, n)
 	a.lanes(ops)
 	// Even without time left for searching a page is worth a moment.
-	timeout := max(b.left(visualSearch), time.Second)
+	timeout := visualSearch
+	if b.spent() != "" {
+		timeout = time.Second
+	}
 	model := f.part.model(init)
 	_, info := porcupine.CheckOperationsVerbose(model, ops, timeout)
 	info.AddAnnotations(a.annotations(ops))
@@ -123,44 +128,34 @@ func (l *limited) Write(b []byte) (int, error) {
 	return l.file.Write(b)
 }
 
-// choose takes at most n operations: of a failing partition the last ones
-// before the conflict, else the ones around the first fault.
-func (a *analysis) choose(f found, n int) ([]porcupine.Operation, any) {
-	if len(f.ops) <= n {
-		return append([]porcupine.Operation(nil), f.ops...), f.init
-	}
-	var start int
-	var init any
-	if f.result == porcupine.Ok && f.part.clean {
-		start, init = a.quietBefore(f.part, len(f.part.ops)-n)
-	} else {
-		start, init = len(f.ops)-n, f.part.any
-	}
-	ops := f.ops[start:]
-	if len(ops) > n {
+// choose takes at most n operations: of a failing partition the last ones before the
+// conflict, else the first ones.
+func choose(f found, n int) ([]porcupine.Operation, any) {
+	ops, init := f.segment.ops, f.segment.init
+	switch {
+	case len(ops) <= n:
+	case f.result == porcupine.Ok:
 		ops = prefix(ops[:n+1], ops[n].Call-1)
+	default:
+		ops, init = ops[len(ops)-n:], f.part.any
 	}
-	return append([]porcupine.Operation(nil), ops...), init
+	return slices.Clone(ops), init
 }
 
-// quietBefore is the last quiet instant before the first fault, as an index
-// into the operations that is at most most, with the state there.
-func (a *analysis) quietBefore(pt *partition, most int) (int, any) {
+// firstFault is the segment in which the first fault begins, or the first one.
+func (a *analysis) firstFault(pt *partition) segment {
 	fault := int64(0)
-	if fs := a.h.Faults(); len(fs) > 0 {
+	if fs := a.faults(); len(fs) > 0 {
 		fault = fs[0].From
 	}
-	start, at, place, quiet := 0, -1, -1, int64(0)
-	for i, o := range pt.ops {
-		if i > most || o.Call > fault {
+	var at segment
+	for s := range pt.segments {
+		if at.ops != nil && s.ops[0].Call > fault {
 			break
 		}
-		if o.Call > quiet {
-			start, at = i, place
-		}
-		quiet, place = max(quiet, o.Return), max(place, pt.after[i])
+		at = s
 	}
-	return start, pt.stateAt(at)
+	return at
 }
 
 // lanes gives each operation a client number such that operations of one do not

@@ -57,7 +57,7 @@ func (w *waiters) add(x wait) {
 func (a *analysis) contenders(l *rowLog) waiters {
 	tries := map[string][]int64{} // ends of such takes, by life
 	for _, c := range l.cas {
-		if row, answered := observed(c.end); c.kind() == history.OpTake && c.end != nil && c.outcome != history.OK && (!answered || row == c.from) {
+		if c.kind() == history.OpTake && c.end != nil && c.outcome != history.OK && (c.row == nil || c.row == c.from) {
 			life := history.Life(c.inv.Proc)
 			tries[life] = append(tries[life], c.end.TS)
 		}

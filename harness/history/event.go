@@ -112,10 +112,9 @@ type Event struct {
 	Key string `json:"key,omitempty"`
 
 	// Lock operations.
-	From     *Version `json:"from,omitempty"`     // invoke: the version that the CAS names
-	To       *Version `json:"to,omitempty"`       // invoke: the version that it sets
-	Row      *Version `json:"row,omitempty"`      // fail: the row that came back; read ok: the row
-	Takeover bool     `json:"takeover,omitempty"` // acquire: from another holder's lease that stood still
+	From *Version `json:"from,omitempty"` // invoke: the version that the CAS names
+	To   *Version `json:"to,omitempty"`   // invoke: the version that it sets
+	Row  *Version `json:"row,omitempty"`  // fail: the row that came back; read ok: the row
 	// Sends are the instants (as TS) at which a copy of the request was sent,
 	// the first one first; on ends only.
 	Sends []int64 `json:"sends,omitempty"`
@@ -133,14 +132,15 @@ type Event struct {
 	*Details // nil if it has none
 
 	// Ends that are not ok.
-	Error string `json:"error,omitempty"`
+	Error    string `json:"error,omitempty"`
+	Takeover bool   `json:"takeover,omitempty"` // acquire: from another holder's lease that stood still
 	// ServerTimeout: every copy sent was answered, the last by the coordinator's
 	// own timeout (the attempt is over on the server's side).
 	ServerTimeout bool `json:"server_timeout,omitempty"`
 
-	// File and Line say where the reader found the event; not part of the format.
-	File string `json:"-"`
+	// Line and File say where the reader found the event; not part of the format.
 	Line int    `json:"-"`
+	File string `json:"-"`
 }
 
 // Fault actions.

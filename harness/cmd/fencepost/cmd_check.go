@@ -91,7 +91,7 @@ little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print verdict.json instead of text")
 	f.StringVar(&out, "out", "", "write verdict.json to this file too")
-	f.DurationVar(&opts.Search, "search", checker.DefaultSearch, "time for all linearizability searches; what is not finished then is UNKNOWN")
+	f.DurationVar(&opts.Search, "search", checker.DefaultSearch, "CPU time for all linearizability searches; what only they can judge and is not finished then is UNKNOWN")
 	f.DurationVar(&opts.Limit, "limit", checker.DefaultLimit, "time for the whole check")
 	f.Int64Var(&memoryMB, "memory", checker.DefaultMemory>>20, "memory for the check in MB; 0: no limit")
 	gate.flags(f)
