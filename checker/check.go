@@ -82,6 +82,7 @@ var checks = []check{
 	{"P15", "the run stayed within the scenario's thresholds", checkThresholds, true, nil},
 	{"P16", "every order ends paid once and shipped, or not paid at all", checkMoney, true, nil},
 	{"P17", "stock is never negative, and what was sold is gone from it", checkStock, false, nil},
+	{"P18", "no process dies or hangs by itself", checkLives, false, checkLives},
 }
 
 // Catalogue is all properties with their titles, in order, without a judgement.
@@ -93,9 +94,9 @@ func Catalogue() []Property {
 	return out
 }
 
-// demanded are the properties that the scenario demands of the run: no system
-// promises them, and they always count.
-var demanded = []string{"P14", "P15"}
+// demanded are the properties that no system promises, and that always count: what the
+// scenario demands of the run, and that whatever runs keeps running.
+var demanded = []string{"P14", "P15", "P18"}
 
 // Check judges a history. It never panics on a history that the reader accepts;
 // a cancelled ctx ends the searches and leaves what they had to find unknown.

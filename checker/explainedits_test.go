@@ -292,6 +292,11 @@ func TestEveryMechanismIsNamed(t *testing.T) {
 	for _, c := range editedCases {
 		named[c.want] = true
 	}
+	for _, c := range lifeCases {
+		if c.named != "" {
+			named[c.named] = true
+		}
+	}
 	for id, m := range mechanisms {
 		if !named[id] {
 			t.Errorf("no test names %s", id)

@@ -29,6 +29,7 @@ var (
 	ofEffects = []string{"P3", "P4", "P10"}
 	ofJobs    = []string{"P2", "P4", "P5", "P6"}
 	ofLeases  = []string{"P3", "P4", "P7", "P8", "P9"}
+	ofLives   = []string{"P18"}
 )
 
 var mechanisms = map[string]mechanism{
@@ -111,11 +112,19 @@ var mechanisms = map[string]mechanism{
 	"run-not-settled":          {"a run starts before its claim is known to have taken effect", ofJobs, ""},
 	"step-left-out":            {"a job is completed without one of its effects", ofJobs, ""},
 	"fires-by-a-fast-clock":    {"jobs fire by a clock that runs ahead of their worker's own", []string{"P12"}, ""},
+	"issuer-of-another-shard":  {"effects name another shard as the issuer of their tokens than their job's", []string{"P3", "P4", "P5", "P6", "P10"}, ""},
 	"one-token-for-all-shards": {"effects carry the highest run id of their process, of whatever shard", []string{"P3", "P4", "P6", "P10"}, ""},
 	// Orders.
 	"paid-before-the-fence": {"an order is paid before the fence is asked, not with it: a run that was fenced off has taken the money", []string{"P16", "P17"}, "a payment by a run that the fence let pass would rule it out"},
 	"paid-by-run":           {"the idempotency key of a payment is the run's, not the order's: what an earlier run has paid is paid again", []string{"P4", "P16"}, "two payments under one key would rule it out"},
 	"stock-overwritten":     {"stock is written as computed from what was read, though another has changed it since: its sale is lost", []string{"P17"}, "a write that is refused as the stock has moved would rule it out"},
+	// Processes.
+	"process-panics":           {"a process panics while it works: an error that nobody handles ends it", ofLives, ""},
+	"process-panics-ending":    {"a process panics while it ends: an error that nobody handles cuts off what it has to bring to an end", ofLives, ""},
+	"process-exits":            {"a process ends with an error, or though nobody asked it to", ofLives, ""},
+	"process-never-ends":       {"a process that is asked to end does not: it hangs", ofLives, ""},
+	"process-never-ready":      {"a process is started and does not become ready: it hangs", ofLives, ""},
+	"process-killed-elsewhere": {"a process is ended by a signal that this harness has not sent", ofLives, ""},
 	// The record and the run.
 	"calls-missing":              {"recorded calls are missing: the recorder loses operations", []string{"P2", "P4", "P6", "P14"}, ""},
 	"calls-dated-late":           {"calls are dated after their requests had left: the recorder writes them down too late", []string{"P2", "P14"}, ""},

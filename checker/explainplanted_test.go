@@ -82,6 +82,7 @@ var plantedCases = []plantedCase{
 	{bugNoKey, "effects-without-key", []string{"key-of-the-attempt"}, true, nil},
 	{bugKeyAttempt, "key-of-the-attempt", []string{"effects-without-key"}, true, nil},
 	{bugOneToken, "one-token-for-all-shards", nil, true, nil},
+	{bugOneIssuer, "issuer-of-another-shard", nil, true, nil},
 	{bugNoTakeover, "no-takeover", nil, true, nil},
 }
 

@@ -27,6 +27,7 @@ type analysis struct {
 
 	expects []*history.Event
 	crashes []*history.Event
+	ends    []*history.Event // life notes
 	points  map[string]int
 	clocks  map[string][]*history.Event // clock notes by life
 	shapes  []*history.Event            // statement notes
@@ -295,6 +296,10 @@ func (a *analysis) note(e *history.Event) {
 	case history.NoteCrash:
 		a.life(history.Life(e.Proc)).crashed = true
 		a.crashes = append(a.crashes, e)
+	case history.NoteLife:
+		if e.Proc == harness && e.Life() != nil {
+			a.ends = append(a.ends, e)
+		}
 	case history.NoteExit:
 		a.life(history.Life(e.Proc)).exited = true
 	}

@@ -72,6 +72,11 @@ func printViolations(w io.Writer, r *Result, p *Property, paint func(status, tex
 				name = filepath.Join(r.dir, name)
 			}
 			fmt.Fprintf(w, "  %s:%d: +%.3f ms %s\n", name, e.Line, float64(e.Event.TS-v.From)/1e6, eventText(e.Event))
+			if l := e.Event.Life(); l != nil {
+				for _, line := range l.Log {
+					fmt.Fprintf(w, "    | %s\n", line)
+				}
+			}
 		}
 	}
 	if p.Visualization != "" && p.Status != StatusPass {
@@ -83,6 +88,11 @@ func printViolations(w io.Writer, r *Result, p *Property, paint func(status, tex
 func eventText(e history.Event) string {
 	ts := e.TS
 	e.TS = 0
+	if l := e.Life(); l != nil { // its log is printed below it
+		short := *l
+		short.Log = nil
+		e.OwnDetails().Life = &short
+	}
 	b, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Sprint(ts)

@@ -43,6 +43,7 @@ const (
 	bugKeyAttempt     bug = "the key contains the attempt"
 	bugAckEffect      bug = "effects are acknowledged before they are done"
 	bugOneToken       bug = "one token for all shards"
+	bugOneIssuer      bug = "one issuer for all shards"
 )
 
 // planted is what the mistakes remember.

@@ -47,6 +47,14 @@ func (x *simRun) token() int64 {
 	return x.c.Run
 }
 
+// issuer is whom sink calls name.
+func (x *simRun) issuer() string {
+	if x.w.cfg.bug == bugOneIssuer {
+		return x.w.shards[0].name
+	}
+	return x.o.s.name
+}
+
 func (x *simRun) run(t *task) {
 	w := x.w
 	decided, wall := w.stamp(), w.wall(x.proc)
@@ -72,7 +80,7 @@ func (x *simRun) work(t *task) string {
 	if w.cfg.bug == bugNoEffect && w.chance(0.1) {
 		return ""
 	}
-	if r, ok := x.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: x.o.s.name, Token: x.token()}); !ok || r != resultApplied {
+	if r, ok := x.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: x.issuer(), Token: x.token()}); !ok || r != resultApplied {
 		return "raise: " + r
 	}
 	value, ok := x.get(t, res)
@@ -107,7 +115,7 @@ func (x *simRun) work(t *task) string {
 		}
 		next := value + 1
 		for range 3 { // an unknown effect is settled by the same again
-			r, ok := x.send(t, history.Event{Op: history.OpEffect, Key: res, Issuer: x.o.s.name, Token: x.token(), DecidedAt: decided, EffectKey: step, Value: &next})
+			r, ok := x.send(t, history.Event{Op: history.OpEffect, Key: res, Issuer: x.issuer(), Token: x.token(), DecidedAt: decided, EffectKey: step, Value: &next})
 			if ok {
 				value = next
 				break

@@ -44,6 +44,9 @@ func checkValidity(_ context.Context, a *analysis, p *Property) {
 }
 
 func (a *analysis) checkRecord(p *Property) {
+	for _, name := range a.unnoted() {
+		p.add(name, nil, "how %s ended was not noted, and of other lives it was", name)
+	}
 	for _, g := range a.gaps {
 		p.add(g.life, g.events, "%s", g.message)
 	}

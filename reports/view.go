@@ -191,7 +191,7 @@ func (r *run) properties() []propertyView {
 		switch {
 		case p.Status == checker.StatusInvalid && len(r.why()) > 0:
 			v.Link = "#why"
-		case len(p.Violations) > 0:
+		case len(p.Violations) > 0 && p.Status != checker.StatusInvalid:
 			v.Link = "#" + violationID(p.ID, 0)
 		}
 		for name, res := range p.Encodings {

@@ -8,6 +8,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/history"
+	"fencepost/harness/rundir"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )
@@ -21,6 +22,8 @@ type violationView struct {
 	Drawing                        template.HTML
 	Visualization                  string
 	Rows                           []eventRow
+	Log                            string // what the process printed that it is about
+	LogFile, LogTo                 string
 	Folded                         bool
 	More                           string // about violations that are not listed
 }
@@ -91,6 +94,9 @@ func (r *run) violation(p checker.Property, i int, v checker.Violation) violatio
 			row.At = "after the run"
 		} else if last > 0 {
 			row.Since = "+" + measure.FormatDuration(time.Duration(e.TS-last))
+		}
+		if l := e.Life(); l != nil && len(l.Log) > 0 {
+			view.Log, view.LogFile, view.LogTo = strings.Join(l.Log, "\n"), l.LogFile, rundir.LogDir+"/"+l.LogFile
 		}
 		last = e.TS
 		view.Rows = append(view.Rows, row)
@@ -165,6 +171,12 @@ func eventDetail(e history.Event) string {
 	}
 	if e.EffectKey != "" {
 		add("key %s", e.EffectKey)
+	}
+	if l := e.Life(); l != nil {
+		add("%s, pid %d", l.Kind, l.PID)
+		if l.Asked != "" {
+			add("%s by %s, %s before", l.Asked, l.By, measure.FormatDuration(time.Duration(l.TookMS)*time.Millisecond))
+		}
 	}
 	if e.Result != "" {
 		add("%s, seen %d", e.Result, e.Seen)

@@ -43,8 +43,11 @@ type Node interface {
 	Pause(ctx context.Context) error
 	// Resume sends SIGCONT and returns when the process runs again.
 	Resume(ctx context.Context) error
-	// Stop sends SIGTERM, which makes Cassandra drain, and returns when the process is gone.
+	// Stop sends SIGTERM, which makes Cassandra drain, and returns when the process is
+	// gone. One that is not when ctx is over is killed, which is an error.
 	Stop(ctx context.Context) error
+	// Standing says that every thread of the process is stopped, by an error if not.
+	Standing() error
 	// Start starts a node that has no process, on its old data, and returns when
 	// its CQL port answers. If ctx is over before, the node goes on starting.
 	Start(ctx context.Context) error

@@ -31,6 +31,7 @@ type Local struct {
 	links   *link.Fabric
 	nodes   NodeSet[*localNode]
 	info    map[string]string
+	Watchers
 
 	closeOnce sync.Once
 	closeErr  error

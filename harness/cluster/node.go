@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fencepost/harness/osproc"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +13,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"fencepost/harness/history"
+	"fencepost/harness/osproc"
 )
 
 // portPoll is how often a starting node's CQL port is tried.
@@ -44,10 +46,8 @@ type localNode struct {
 
 // process is one life of a node.
 type process struct {
-	pid    int
-	logPos int64         // size of the log when it started
-	done   chan struct{} // closed when the process has been waited for
-	status string        // valid after done
+	*osproc.Process
+	logPos int64 // size of the log when it started
 }
 
 var _ Node = (*localNode)(nil)
@@ -68,7 +68,7 @@ func (n *localNode) PID() int {
 	if n.proc == nil {
 		return 0
 	}
-	return n.proc.pid
+	return n.proc.PID()
 }
 
 func (n *localNode) ProcessState() string {
@@ -100,36 +100,47 @@ func (n *localNode) answered(p *process) {
 	}
 }
 
-// spawn starts the process and the goroutine that waits for its end.
+// spawn starts the process.
 func (n *localNode) spawn() (*process, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.proc != nil {
 		return nil, &StateError{n.name, "start", n.state}
 	}
-	log, err := os.OpenFile(n.logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: log of %s: %w", n.name, err)
-	}
-	defer log.Close() // the process has its own descriptor
-	if _, err := fmt.Fprintf(log, "INFO  %s [fencepost] starting %s\n", time.Now().UTC().Format("2006-01-02T15:04:05,000"), n.name); err != nil {
-		return nil, fmt.Errorf("cluster: log of %s: %w", n.name, err)
-	}
-	info, err := log.Stat()
+	size, err := n.mark()
 	if err != nil {
 		return nil, fmt.Errorf("cluster: log of %s: %w", n.name, err)
 	}
 	cmd := exec.Command(n.java, n.args...)
 	cmd.Dir = n.dir
 	cmd.Env = nodeEnv()
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := n.host.Start(cmd); err != nil {
+	p := &process{logPos: size}
+	p.Process, err = osproc.Start(osproc.Spec{
+		Kind: history.LifeNode, Name: n.name, Command: cmd, Log: n.logFile, Traces: true, Start: n.host.Start,
+		Ended: func(l *history.ProcessLife) { n.ended(p, l) },
+	})
+	if err != nil {
 		return nil, fmt.Errorf("cluster: start %s: %w", n.name, err)
 	}
-	p := &process{pid: cmd.Process.Pid, logPos: info.Size(), done: make(chan struct{})}
 	n.proc, n.state = p, Starting
-	go n.watch(cmd, p)
 	return p, nil
+}
+
+// mark writes into the log that a life begins, and returns its size.
+func (n *localNode) mark() (int64, error) {
+	log, err := os.OpenFile(n.logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	defer log.Close()
+	if _, err := fmt.Fprintf(log, "INFO  %s [fencepost] starting %s\n", time.Now().UTC().Format("2006-01-02T15:04:05,000"), n.name); err != nil {
+		return 0, err
+	}
+	info, err := log.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 // nodeEnv is the environment of a node: options in the person's own must not
@@ -147,28 +158,23 @@ func nodeEnv() []string {
 	return env
 }
 
-// watch waits for the process and tells a crash from an end that was asked for.
-func (n *localNode) watch(cmd *exec.Cmd, p *process) {
-	err := cmd.Wait()
-	p.status = "exit status 0"
-	if err != nil {
-		p.status = err.Error()
-	}
+// ended tells a crash from an end that was asked for.
+func (n *localNode) ended(p *process, l *history.ProcessLife) {
 	n.mu.Lock()
 	if n.proc == p {
 		n.proc = nil
 		if n.state != Killed && n.state != Stopped {
 			n.state = Crashed
-			n.local.config.Logger.Error("a Cassandra node ended by itself", "node", n.name, "status", p.status, "log", n.logFile)
+			n.local.config.Logger.Error("a Cassandra node ended by itself", "node", n.name, "status", l.Ending(), "log", n.logFile)
 		}
 	}
 	n.mu.Unlock()
-	close(p.done)
+	n.local.Tell(l)
 }
 
 // awaitPort returns when the node accepts connections on its CQL port.
 func (n *localNode) awaitPort(ctx context.Context, p *process) error {
-	err := AwaitPort(ctx, net.JoinHostPort(n.ip, strconv.Itoa(n.port)), p.done)
+	err := AwaitPort(ctx, net.JoinHostPort(n.ip, strconv.Itoa(n.port)), p.Done())
 	if errors.Is(err, ErrEnded) {
 		return n.exitError(p)
 	}
@@ -180,7 +186,8 @@ func (n *localNode) awaitPort(ctx context.Context, p *process) error {
 
 // exitError says how the process ended, with the errors in its log.
 func (n *localNode) exitError(p *process) error {
-	return &ExitError{Node: n.name, Status: p.status, LogFile: n.logFile, Tail: Complaints(n.logFile, p.logPos)}
+	l := p.Life()
+	return &ExitError{Node: n.name, Status: l.Ending(), LogFile: n.logFile, Tail: Complaints(n.logFile, p.logPos)}
 }
 
 // Complaints returns what a node's log says went wrong since the byte from: a few
@@ -212,65 +219,67 @@ func Complaints(logFile string, from int64) []string {
 }
 
 func (n *localNode) Kill(ctx context.Context) error {
-	return n.end(ctx, "kill", Killed, syscall.SIGKILL)
+	return n.end("kill", Killed, func(p *process) error { return p.Kill(ctx) })
 }
 
 func (n *localNode) Stop(ctx context.Context) error {
-	return n.end(ctx, "stop", Stopped, syscall.SIGTERM)
+	return n.end("stop", Stopped, func(p *process) error { return p.End(ctx, syscall.SIGTERM) })
 }
 
-// end signals the process and waits until it is gone.
-func (n *localNode) end(ctx context.Context, op string, then State, sig syscall.Signal) error {
+// end asks the process to end and returns when it is gone.
+func (n *localNode) end(op string, then State, ask func(*process) error) error {
 	n.mu.Lock()
 	p := n.proc
-	if p == nil || n.state == Paused && sig != syscall.SIGKILL {
+	if p == nil || n.state == Paused && then != Killed {
 		defer n.mu.Unlock()
 		return &StateError{n.name, op, n.state}
 	}
 	before := n.state
 	n.state = then
-	err := syscall.Kill(p.pid, sig)
-	if err != nil {
+	n.mu.Unlock()
+	err := ask(p)
+	if err == nil {
+		return nil
+	}
+	n.mu.Lock()
+	if n.proc == p { // it is still there
 		n.state = before
 	}
 	n.mu.Unlock()
-	if err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("cluster: %s %s: %w", op, n.name, err)
-	}
-	select {
-	case <-p.done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("cluster: %s %s: the process %d has not ended yet: %w", op, n.name, p.pid, context.Cause(ctx))
-	}
+	return fmt.Errorf("cluster: %s %s: %w", op, n.name, err)
 }
 
 func (n *localNode) Pause(ctx context.Context) error {
-	return n.freeze(ctx, "pause", Running, Paused, syscall.SIGSTOP)
+	return n.freeze("pause", Running, Paused, func(p *process) error { return p.Pause(ctx) })
 }
 
 func (n *localNode) Resume(ctx context.Context) error {
-	return n.freeze(ctx, "resume", Paused, Running, syscall.SIGCONT)
+	return n.freeze("resume", Paused, Running, func(p *process) error { return p.Resume(ctx) })
 }
 
-func (n *localNode) freeze(ctx context.Context, op string, from, to State, sig syscall.Signal) error {
+func (n *localNode) freeze(op string, from, to State, do func(*process) error) error {
 	n.mu.Lock()
 	p := n.proc
 	if n.state != from || p == nil {
 		defer n.mu.Unlock()
 		return &StateError{n.name, op, n.state}
 	}
-	err := syscall.Kill(p.pid, sig)
-	if err == nil {
-		// The signal is sent, so this is the state even if its effect is slow.
-		n.state = to
-	}
+	// Once the signal is sent this is the state, even if its effect is slow.
+	n.state = to
 	n.mu.Unlock()
-	if err == nil {
-		err = osproc.AwaitStopped(ctx, p.pid, to == Paused)
-	}
-	if err != nil {
+	if err := do(p); err != nil {
 		return fmt.Errorf("cluster: %s %s: %w", op, n.name, err)
 	}
 	return nil
+}
+
+func (n *localNode) Standing() error {
+	n.mu.Lock()
+	p := n.proc
+	n.mu.Unlock()
+	if p == nil {
+		return &StateError{n.name, "look at", n.State()}
+	}
+	_, err := p.Standing()
+	return err
 }

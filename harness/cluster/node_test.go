@@ -165,10 +165,10 @@ func TestNodeCrash(t *testing.T) {
 	p := n.proc
 	n.mu.Unlock()
 	// Not by way of the node: nobody asked for it.
-	if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(p.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	<-p.done
+	<-p.Done()
 	n.mustBe(t, Crashed, false)
 	if err := n.Start(ctx); err != nil {
 		t.Fatalf("start after a crash: %v", err)

@@ -119,21 +119,24 @@ type Message struct {
 	Login *login.Login `json:"login,omitempty"`
 }
 
-// Commands from the runner: login, arm, disarm, go, drain, stop, clock. From the worker: ready,
-// hit, stats, stopped, error, and clock as the answer.
+// Commands from the runner: login, arm, disarm, go, drain, clock. From the worker: ready,
+// hit, late (a client was not told to go on in time and did so by itself), stats, stopped,
+// error, unrecorded (its recorder cannot write), and clock as the answer.
 const (
 	CmdLogin   = "login"
 	CmdArm     = "arm"
 	CmdDisarm  = "disarm"
 	CmdGo      = "go"
 	CmdDrain   = "drain"
-	CmdStop    = "stop"
 	CmdReady   = "ready"
 	CmdHit     = "hit"
+	CmdLate    = "late"
 	CmdStats   = "stats"
 	CmdStopped = "stopped"
 	CmdError   = "error"
 	CmdClock   = "clock"
+
+	CmdUnrecorded = "unrecorded"
 )
 
 // Stats are a worker's running totals, for live progress only.

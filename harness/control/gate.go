@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// GoTimeout bounds how long a client stands at a point without a go. The runner
-// answers in milliseconds; a missing answer means that it is gone.
+// GoTimeout bounds how long a client stands at a point without a go, by the time in which
+// its process runs. The runner answers in milliseconds; a missing answer means that it is
+// gone, or that the fault cannot be put in force: that run is worth nothing.
 const GoTimeout = 30 * time.Second
 
 // Gate is the worker's side of armed points.
@@ -18,11 +19,12 @@ type Gate struct {
 	mu    sync.Mutex
 	by    map[Point][]int
 	wait  map[int]chan Message
+	limit time.Duration // GoTimeout, or less in tests
 }
 
 // NewGate reports hits through send.
 func NewGate(send func(Message) error) *Gate {
-	return &Gate{send: send, by: map[Point][]int{}, wait: map[int]chan Message{}}
+	return &Gate{send: send, by: map[Point][]int{}, wait: map[int]chan Message{}, limit: GoTimeout}
 }
 
 // Arm arms a point for one hit.
@@ -60,7 +62,8 @@ func (g *Gate) Go(m Message) {
 }
 
 // Reach is called by a client at a point. If the point is armed it reports the
-// hit and waits for go, whose Hold it returns; hit is false if it was not armed.
+// hit and waits for go, whose Hold it returns; hit is false if it was not armed. A client
+// that waited in vain says so.
 func (g *Gate) Reach(ctx context.Context, p Point, proc, key string) (hold time.Duration, hit bool) {
 	if g == nil || g.armed.Load() == 0 {
 		return 0, false
@@ -77,16 +80,25 @@ func (g *Gate) Reach(ctx context.Context, p Point, proc, key string) (hold time.
 	ch := make(chan Message, 1)
 	g.wait[id] = ch
 	g.mu.Unlock()
-	if g.send(Message{Cmd: CmdHit, ID: id, Point: p, Proc: proc, Key: key}) != nil {
+	at := Message{Cmd: CmdHit, ID: id, Point: p, Proc: proc, Key: key}
+	if g.send(at) != nil {
 		return 0, false
 	}
-	timer := time.NewTimer(GoTimeout)
-	defer timer.Stop()
-	select {
-	case m := <-ch:
-		return m.Hold, true
-	case <-timer.C:
-	case <-ctx.Done():
+	// A process that is stopped here finds its go when it runs again, and a ticker that
+	// missed many ticks meanwhile has one.
+	const parts = 20
+	tick := time.NewTicker(g.limit / parts)
+	defer tick.Stop()
+	for range parts {
+		select {
+		case m := <-ch:
+			return m.Hold, true
+		case <-ctx.Done():
+			return 0, true
+		case <-tick.C:
+		}
 	}
+	at.Cmd = CmdLate
+	_ = g.send(at) // who does not hear it is gone
 	return 0, true
 }

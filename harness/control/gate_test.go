@@ -100,3 +100,20 @@ func TestPairCarriesMessages(t *testing.T) {
 		t.Error("the other side's end is not seen")
 	}
 }
+
+// A client that is never told to go on does so by itself, and says so.
+func TestLateGoIsTold(t *testing.T) {
+	t.Parallel()
+	g, sent := newTestGate()
+	g.limit = 20 * time.Millisecond
+	g.Arm(3, EffectSent)
+	if hold, hit := g.Reach(t.Context(), EffectSent, "w1.1/c1", "l"); !hit || hold != 0 {
+		t.Errorf("hold %s, hit %t", hold, hit)
+	}
+	if m := <-sent; m.Cmd != CmdHit {
+		t.Errorf("first %+v", m)
+	}
+	if m := <-sent; m.Cmd != CmdLate || m.ID != 3 || m.Proc != "w1.1/c1" {
+		t.Errorf("then %+v", m)
+	}
+}

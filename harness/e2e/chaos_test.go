@@ -149,9 +149,9 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// canaries are the variants that every run of these tests must find, one of locks and
-// one of jobs.
-var canaries = []string{"broken/sink-no-token-check", "broken/jobs-key-with-attempt"}
+// canaries are the variants that every run of these tests must find: one of locks, one of
+// jobs, and one that dies while all else is well.
+var canaries = []string{"broken/sink-no-token-check", "broken/jobs-key-with-attempt", "broken/dies-steady"}
 
 // rotating is how many of the other variants of locks take turns, by the commit. All
 // variants are run by make power.

@@ -57,8 +57,8 @@ func TestOwnSystem(t *testing.T) {
 	})
 }
 
-// TestBrokenOwnSystem: each way to be broken ends the run at once, with the program's own
-// words.
+// TestBrokenOwnSystem: each way to be broken is told with the program's own words. One that
+// dies is a violation, one whose record is worth nothing ends the run at once.
 func TestBrokenOwnSystem(t *testing.T) {
 	needsPython(t)
 	const head = `import os, sys, time, urllib.request
@@ -70,7 +70,8 @@ urllib.request.urlopen(urllib.request.Request(os.environ["FENCEPOST_CONTROL"] + 
 		code              int
 		want              []string
 	}{
-		"ends by itself": {"steady", "print('the table is gone', file=sys.stderr)\nsys.exit(5)\n", 2, []string{".1: exit status 5", "the table is gone"}},
+		"ends by itself": {"steady", "print('the table is gone', file=sys.stderr)\nsys.exit(5)\n", 1, []string{"P18: w1.1 (program, pid ", "ended by itself (exit status 5): nobody had asked it to; its log: the table is gone"}},
+		"quits":          {"steady", "", 1, []string{"P18: w", "ended by itself (exit status 0)"}},
 		"malformed": {"steady", "print('going on', file=sys.stderr, flush=True)\nos.write(os.open(os.environ['FENCEPOST_HISTORY'], os.O_WRONLY | os.O_APPEND), b'{\"op\": 1}\\n')\ntime.sleep(60)\n", 2,
 			[]string{"its history is malformed: ", ".1.jsonl:2: not a valid event", "going on"}},
 		"no points": {"pause-worker", "", 64, []string{`stands at the point "effect-sent"`, "offers no points at all"}},

@@ -106,7 +106,7 @@ func (suspend) Inject(ctx context.Context, env *Env, targets []string) (Active, 
 	if err != nil {
 		return nil, err
 	}
-	a := &activeSuspend{activePauseWorker{workers: workers, since: time.Now()}}
+	a := &activeSuspend{&activePauseWorker{workers: workers}}
 	// Timers stand still first: none may fire at the instant of waking up, as
 	// they would after a mere SIGSTOP.
 	for _, w := range workers {
@@ -114,15 +114,15 @@ func (suspend) Inject(ctx context.Context, env *Env, targets []string) (Active, 
 			return nil, errors.Join(err, a.Heal(ctx))
 		}
 	}
-	for _, w := range workers {
-		if err := w.Pause(ctx); err != nil {
-			return nil, errors.Join(err, a.Heal(ctx))
-		}
+	paused, err := pause(ctx, env, workers)
+	if err != nil {
+		return nil, errors.Join(err, a.Heal(ctx))
 	}
+	a.activePauseWorker = paused
 	return a, nil
 }
 
-type activeSuspend struct{ activePauseWorker }
+type activeSuspend struct{ *activePauseWorker }
 
 func (a *activeSuspend) Probe(ctx context.Context) Evidence {
 	ev := a.activePauseWorker.Probe(ctx)

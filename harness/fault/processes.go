@@ -18,17 +18,18 @@ type killWorker struct{}
 
 func (killWorker) Kind() TargetKind { return Worker }
 
-func (killWorker) Inject(_ context.Context, env *Env, targets []string) (Active, error) {
+func (killWorker) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
 	workers, err := env.workers(targets)
 	if err != nil {
 		return nil, err
 	}
-	a := &activeKillWorker{workers: workers}
+	a := &activeKillWorker{}
 	for _, w := range workers {
 		life, pid := w.Life(), w.PID()
-		if err := w.Kill("the fault kill-worker"); err != nil {
-			return nil, err
+		if err := w.Kill(ctx); err != nil {
+			return nil, errors.Join(err, a.Heal(ctx))
 		}
+		a.workers = append(a.workers, w)
 		a.killed = append(a.killed, fmt.Sprintf("%s (pid %d)", life, pid))
 	}
 	return a, nil
@@ -66,13 +67,14 @@ func (stopWorker) Inject(ctx context.Context, env *Env, targets []string) (Activ
 	if err != nil {
 		return nil, err
 	}
-	a := &activeStopWorker{activeKillWorker{workers: workers}}
+	a := &activeStopWorker{}
 	for _, w := range workers {
 		life, pid := w.Life(), w.PID()
 		began := time.Now()
 		if err := w.Terminate(ctx); err != nil {
-			return nil, err
+			return nil, errors.Join(err, a.Heal(ctx))
 		}
+		a.workers = append(a.workers, w)
 		a.killed = append(a.killed, fmt.Sprintf("%s (pid %d) after %.1f s", life, pid, time.Since(began).Seconds()))
 	}
 	return a, nil
@@ -97,29 +99,48 @@ func (pauseWorker) Inject(ctx context.Context, env *Env, targets []string) (Acti
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range workers {
+	return pause(ctx, env, workers)
+}
+
+// pause stops workers and waits until what was under way of theirs has arrived.
+func pause(ctx context.Context, env *Env, workers []*fleet.Worker) (*activePauseWorker, error) {
+	a := &activePauseWorker{workers: workers, since: time.Now()}
+	for i, w := range workers {
 		if err := w.Pause(ctx); err != nil {
-			return nil, err
+			a.workers = workers[:i+1]
+			return nil, errors.Join(err, a.Heal(ctx))
 		}
 	}
-	return &activePauseWorker{workers: workers, since: time.Now()}, nil
+	a.silence = newSilence(ctx, env, workers)
+	return a, nil
 }
 
 type activePauseWorker struct {
 	workers []*fleet.Worker
 	since   time.Time
+	silence silence
 }
 
+// Probe looks at every thread of every process, and for anything that came of them.
 func (a *activePauseWorker) Probe(context.Context) Evidence {
-	var states []string
+	var standing []string
 	for _, w := range a.workers {
-		state := w.ProcessState()
-		if state != "T" {
-			return Evidence{Text: fmt.Sprintf("%s (pid %d) is in state %q, not stopped", w.Name(), w.PID(), state)}
+		n, err := w.Standing()
+		if err != nil {
+			return Evidence{Text: fmt.Sprintf("%s does not stand still: %v", w.Life(), err)}
 		}
-		states = append(states, fmt.Sprintf("%s (pid %d) in state T", w.Name(), w.PID()))
+		standing = append(standing, fmt.Sprintf("%s (pid %d, %s)", w.Life(), w.PID(), processes(n)))
 	}
-	return Evidence{Proven: true, Text: fmt.Sprintf("%s after %.1f s", strings.Join(states, ", "), time.Since(a.since).Seconds())}
+	ev := a.silence.kept()
+	ev.Text = fmt.Sprintf("every thread of %s stands still after %.1f s; %s", strings.Join(standing, ", "), time.Since(a.since).Seconds(), ev.Text)
+	return ev
+}
+
+func processes(n int) string {
+	if n == 1 {
+		return "1 process"
+	}
+	return fmt.Sprintf("%d processes", n)
 }
 
 func (a *activePauseWorker) Heal(ctx context.Context) error {
@@ -282,14 +303,14 @@ type activePauseNode struct {
 
 // Probe looks at the processes and asks the others for a SERIAL read.
 func (a *activePauseNode) Probe(ctx context.Context) Evidence {
-	var states []string
+	var names []string
 	for _, n := range a.nodes {
-		if state := n.ProcessState(); state != "T" {
-			return Evidence{Text: fmt.Sprintf("%s (pid %d) is in state %q, not stopped", n.Name(), n.PID(), state)}
+		if err := n.Standing(); err != nil {
+			return Evidence{Text: fmt.Sprintf("%s (pid %d) does not stand still: %v", n.Name(), n.PID(), err)}
 		}
-		states = append(states, fmt.Sprintf("%s (pid %d) in state T", n.Name(), n.PID()))
+		names = append(names, fmt.Sprintf("%s (pid %d)", n.Name(), n.PID()))
 	}
-	ev := Evidence{Proven: true, Text: fmt.Sprintf("%s after %.1f s", strings.Join(states, ", "), time.Since(a.since).Seconds())}
+	ev := Evidence{Proven: true, Text: fmt.Sprintf("every thread of %s stands still after %.1f s", strings.Join(names, ", "), time.Since(a.since).Seconds())}
 	ev.rest(ctx, a.env, a.nodes)
 	return ev
 }

@@ -15,9 +15,9 @@ const SinkTarget = "sink"
 type Service interface {
 	Addr() string
 	PID() int
-	// State is the letter of its state in /proc.
-	State() string
-	Kill() error
+	// Standing is how many processes it has, if they all stand still.
+	Standing() (int, error)
+	Kill(ctx context.Context) error
 	Start(ctx context.Context) error
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
@@ -33,12 +33,12 @@ type killSink struct{}
 
 func (killSink) Kind() TargetKind { return SinkService }
 
-func (killSink) Inject(_ context.Context, env *Env, _ []string) (Active, error) {
+func (killSink) Inject(ctx context.Context, env *Env, _ []string) (Active, error) {
 	if env.Sink == nil {
 		return nil, errNoService
 	}
 	a := &activeKillSink{sink: env.Sink, pid: env.Sink.PID()}
-	return a, env.Sink.Kill()
+	return a, env.Sink.Kill(ctx)
 }
 
 type activeKillSink struct {
@@ -76,10 +76,11 @@ type activePauseSink struct {
 }
 
 func (a *activePauseSink) Probe(context.Context) Evidence {
-	if state := a.sink.State(); state != "T" {
-		return Evidence{Text: fmt.Sprintf("the sink (pid %d) is in state %q, not stopped", a.sink.PID(), state)}
+	n, err := a.sink.Standing()
+	if err != nil {
+		return Evidence{Text: fmt.Sprintf("the sink (pid %d) does not stand still: %v", a.sink.PID(), err)}
 	}
-	return Evidence{Proven: true, Text: fmt.Sprintf("the sink (pid %d) in state T after %.1f s", a.sink.PID(), time.Since(a.since).Seconds())}
+	return Evidence{Proven: true, Text: fmt.Sprintf("the sink (pid %d, %s) stands still, every thread of it, after %.1f s", a.sink.PID(), processes(n), time.Since(a.since).Seconds())}
 }
 
 func (a *activePauseSink) Heal(ctx context.Context) error { return a.sink.Resume(ctx) }

@@ -4,106 +4,85 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"syscall"
-	"time"
 
-	"fencepost/harness/control"
+	"fencepost/harness/osproc"
 )
 
-// Kill sends SIGKILL and waits for the process to be gone. By is who asked, for the record.
-func (w *Worker) Kill(by string) error {
-	l, err := w.live()
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	l.killed = by
-	l.mu.Unlock()
-	if err := l.signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill %s: %w", w.name, err)
-	}
-	<-l.done
-	return nil
-}
-
-// Pause sends SIGSTOP and verifies that the process stands still.
-func (w *Worker) Pause(ctx context.Context) error {
-	return w.signal(ctx, syscall.SIGSTOP, func(state string) bool { return state == "T" })
-}
-
-// Resume sends SIGCONT and verifies that the process goes on.
-func (w *Worker) Resume(ctx context.Context) error {
-	return w.signal(ctx, syscall.SIGCONT, func(state string) bool { return state != "T" && state != "" })
-}
-
-func (w *Worker) signal(ctx context.Context, sig syscall.Signal, want func(string) bool) error {
-	l, err := w.live()
-	if err != nil {
-		return err
-	}
-	if err := l.signal(sig); err != nil {
-		return fmt.Errorf("%s to %s: %w", sig, w.name, err)
-	}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !want(w.ProcessState()) {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s to %s had no effect, process state %q: %w", sig, w.name, w.ProcessState(), ctx.Err())
-		case <-tick.C:
+// Kill ends the process by SIGKILL, with all that it has started, and returns when nothing
+// of it is left and its end is recorded. The error Is osproc.ErrEnded if it had ended
+// already.
+func (w *Worker) Kill(ctx context.Context) error {
+	return w.do("kill", func(l *life) error {
+		err := l.proc.Kill(ctx)
+		if !l.proc.Running() {
+			<-l.done
 		}
+		return err
+	})
+}
+
+// Pause stops the process (SIGSTOP), with all that it has started, and returns when every
+// thread of it stands still.
+func (w *Worker) Pause(ctx context.Context) error {
+	return w.do("pause", func(l *life) error { return l.proc.Pause(ctx) })
+}
+
+// Resume lets it go on (SIGCONT) and returns when no thread stands still.
+func (w *Worker) Resume(ctx context.Context) error {
+	return w.do("resume", func(l *life) error { return l.proc.Resume(ctx) })
+}
+
+// Standing is how many processes the worker has, if every thread of every one stands
+// still; else the error says which does not.
+func (w *Worker) Standing() (n int, err error) {
+	err = w.do("look at", func(l *life) error { n, err = l.proc.Standing(); return err })
+	return n, err
+}
+
+func (w *Worker) do(what string, to func(*life) error) error {
+	l, err := w.live()
+	if err != nil {
+		return err
+	}
+	if err := to(l); err != nil {
+		return fmt.Errorf("%s %s: %w", what, l.name, err)
 	}
 	return nil
 }
 
-// Stop asks the worker to finish its cycles and end; when ctx ends first it is killed.
+// Stop asks the process to end in order, by SIGTERM as a deployment does, and gives it up
+// when ctx is over. A worker that does not run is no error: its life tells.
 func (w *Worker) Stop(ctx context.Context) error {
 	l := w.current()
 	if l == nil || !l.running() {
 		return nil
 	}
-	if l.agent != nil {
-		return w.Terminate(ctx)
+	err := l.proc.End(ctx, syscall.SIGTERM)
+	if !l.proc.Running() {
+		<-l.done
 	}
-	l.mu.Lock()
-	l.told = true
-	l.mu.Unlock()
-	if err := l.conn.Send(control.Message{Cmd: control.CmdStop}); err != nil && !errors.Is(err, io.ErrClosedPipe) && l.running() {
-		return errors.Join(fmt.Errorf("stop %s: %w", w.name, err), w.Kill("runner: its control channel is gone"))
+	if errors.Is(err, osproc.ErrEnded) {
+		return nil
 	}
-	return w.ended(ctx, l)
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.name, err)
+	}
+	return nil
 }
 
-// Terminate is Stop by SIGTERM, as a deployment ends a process.
+// Terminate is Stop, and demands that the process ran and ended in order.
 func (w *Worker) Terminate(ctx context.Context) error {
 	l, err := w.live()
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	l.told = true
-	l.mu.Unlock()
-	if err := l.signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("SIGTERM to %s: %w", w.name, err)
+	if err := w.Stop(ctx); err != nil {
+		return err
 	}
-	return w.ended(ctx, l)
-}
-
-// ended waits for a life that was told to stop, and kills it when ctx ends first.
-func (w *Worker) ended(ctx context.Context, l *life) error {
-	select {
-	case <-l.done:
-		if l.err != nil && l.agent != nil {
-			return fmt.Errorf("%s was told to end (SIGTERM) and did so with %w, not with exit code 0%s", l.name, l.err, l.lastWords())
-		}
-		return l.err
-	case <-ctx.Done():
-		err := fmt.Errorf("%s did not end in time and was killed: %w", w.name, ctx.Err())
-		if l.agent != nil {
-			err = fmt.Errorf("%s did not end in time after SIGTERM and was killed: %w%s", l.name, ctx.Err(), l.lastWords())
-		}
-		return errors.Join(err, w.Kill("runner: did not stop in time"))
+	end := l.proc.Life()
+	if wrong := end.Unplanned(); wrong != "" {
+		return fmt.Errorf("%s %s%s", l.name, wrong, l.lastWords())
 	}
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/login"
+	"fencepost/harness/osproc"
 	"fencepost/harness/own"
 	"fencepost/harness/workload"
 )
@@ -68,9 +69,13 @@ type Config struct {
 	Login *login.Login
 	// Sink is where a sink that is a service listens, "ip:port"; "" for one on the nodes.
 	Sink     string
-	Recorder *history.Recorder // for notes about lives: of crashes and clocks
-	// Unexpected is called when a worker process ends that nobody killed or stopped.
-	Unexpected func(worker string, err error)
+	Recorder *history.Recorder // for the notes of how lives end
+	// Unexpected is called when a life ended otherwise than its plan says; nil: nobody is
+	// told but the history.
+	Unexpected func(life string, err error)
+	// Broken is called when what a life records cannot be relied upon, or cannot be
+	// written: the run is worth nothing from then on.
+	Broken func(life string, err error)
 	// Own is a user's program that is run instead of Binary; nil: none.
 	Own *Own
 	// ReadyTimeout bounds a worker's start. Default DefaultReadyTimeout.
@@ -94,6 +99,8 @@ type Hit struct {
 	At     int64 // history.Now when the runner heard of it
 	// Go lets the client continue; hold > 0 keeps it in its critical section so long.
 	Go func(hold time.Duration) error
+	// Late says whether the client went on by itself, as it was not told to in time.
+	Late func() bool
 }
 
 // Fleet is the workers of one run.
@@ -103,6 +110,7 @@ type Fleet struct {
 	mu      sync.Mutex
 	nextID  int
 	hits    map[int]*arming
+	late    map[int]bool // ids of points at which a client was not told to go on in time
 }
 
 type arming struct {
@@ -119,7 +127,7 @@ func New(cfg Config) (*Fleet, error) {
 	if cfg.ReadyTimeout <= 0 {
 		cfg.ReadyTimeout = DefaultReadyTimeout
 	}
-	f := &Fleet{cfg: cfg, hits: map[int]*arming{}}
+	f := &Fleet{cfg: cfg, hits: map[int]*arming{}, late: map[int]bool{}}
 	for i := range cfg.Workers {
 		w := &Worker{fleet: f, name: fmt.Sprintf("w%d", i+1), lock: map[string]string{}, sink: map[string]string{}, beat: map[string]string{}}
 		purposes := map[string]map[string]string{"": w.lock, SinkPurpose: w.sink}
@@ -163,13 +171,7 @@ func (f *Fleet) Start(ctx context.Context) error {
 		}
 		return g.Wait()
 	}
-	errs := make([]error, len(f.workers))
-	var wg sync.WaitGroup
-	for i, w := range f.workers {
-		wg.Go(func() { errs[i] = w.Start(ctx) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return f.each(func(w *Worker) error { return w.Start(ctx) })
 }
 
 // Workers returns the workers in order.
@@ -244,8 +246,20 @@ func (f *Fleet) onHit(l *life, m control.Message) {
 		_ = goOn(0)
 		return
 	}
-	a.ch <- Hit{Worker: l.worker.name, Point: m.Point, Proc: m.Proc, Key: m.Key, At: history.Now(), Go: goOn}
+	late := func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.late[m.ID]
+	}
+	a.ch <- Hit{Worker: l.worker.name, Point: m.Point, Proc: m.Proc, Key: m.Key, At: history.Now(), Go: goOn, Late: late}
 	f.disarm(m.ID, l)
+}
+
+// onLate hears that a client went on though nobody had told it to.
+func (f *Fleet) onLate(m control.Message) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.late[m.ID] = true
 }
 
 // Stats sums the workers' totals.
@@ -266,13 +280,35 @@ func (f *Fleet) Drain() {
 	}
 }
 
-// Stop ends all workers in an orderly way and kills those that do not end
-// before ctx does, or at all events none is left.
+// Stop asks all workers to end in order and gives up those that have not when ctx is over:
+// at all events none is left.
 func (f *Fleet) Stop(ctx context.Context) error {
+	return f.each(func(w *Worker) error { return w.Stop(ctx) })
+}
+
+// Kill kills all workers that run, of a run that is worth nothing.
+func (f *Fleet) Kill(ctx context.Context) error {
+	return f.each(func(w *Worker) error {
+		if w.PID() == 0 {
+			return nil
+		}
+		if err := w.Kill(ctx); !errors.Is(err, osproc.ErrEnded) {
+			return err
+		}
+		return nil
+	})
+}
+
+// Fallen says whether no worker is left, as each ended otherwise than planned.
+func (f *Fleet) Fallen() bool {
+	return !slices.ContainsFunc(f.workers, func(w *Worker) bool { return !w.Fell() })
+}
+
+func (f *Fleet) each(do func(*Worker) error) error {
 	errs := make([]error, len(f.workers))
 	var wg sync.WaitGroup
 	for i, w := range f.workers {
-		wg.Go(func() { errs[i] = w.Stop(ctx) })
+		wg.Go(func() { errs[i] = do(w) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

@@ -2,11 +2,14 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,12 +19,14 @@ import (
 	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/login"
+	"fencepost/harness/osproc"
 	"fencepost/harness/workload"
 )
 
 // TestMain doubles as the worker: started with a worker's configuration, the
 // test binary is one that reaches the point holding over and over, or a user's own program.
 func TestMain(m *testing.M) {
+	osproc.Init()
 	if os.Getenv("FENCEPOST_TASK") != "" {
 		os.Exit(ownProgram())
 	}
@@ -40,6 +45,10 @@ func testWorker() int {
 	if err != nil {
 		return 3
 	}
+	if cfg.Variant == "cannot record" {
+		_ = conn.Send(control.Message{Cmd: control.CmdUnrecorded, Error: syscall.ENOSPC.Error()})
+		return 1
+	}
 	if cfg.Variant == "dies" {
 		_ = conn.Send(control.Message{Cmd: control.CmdError, Error: "as planned"})
 		return 5
@@ -53,7 +62,7 @@ func testWorker() int {
 			return 7
 		}
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	gate := control.NewGate(conn.Send)
 	go func() {
 		defer stop()
@@ -65,12 +74,14 @@ func testWorker() int {
 			switch m.Cmd {
 			case control.CmdArm:
 				gate.Arm(m.ID, m.Point)
+				if cfg.Variant == "impatient" {
+					_ = conn.Send(control.Message{Cmd: control.CmdHit, ID: m.ID, Point: m.Point})
+					_ = conn.Send(control.Message{Cmd: control.CmdLate, ID: m.ID, Point: m.Point})
+				}
 			case control.CmdDisarm:
 				gate.Disarm(m.ID)
 			case control.CmdGo:
 				gate.Go(m)
-			case control.CmdStop:
-				return
 			}
 		}
 	}()
@@ -110,6 +121,7 @@ func newRig(t *testing.T, workers int, variant string) *rig {
 		Binary: exe, Workers: workers, Links: links, HistoryDir: dir, LogDir: dir, Recorder: rec,
 		Worker:     workload.Config{Run: "r", Variant: variant, Clients: 1, Locks: []string{"lock-01"}, TTL: time.Second},
 		Unexpected: func(life string, err error) { r.unexpected <- life + ": " + err.Error() },
+		Broken:     func(life string, err error) { r.unexpected <- life + ": " + err.Error() },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -128,14 +140,40 @@ func newRig(t *testing.T, workers int, variant string) *rig {
 	return r
 }
 
-// notes returns the harness's crash notes.
-func (r *rig) notes(t *testing.T) []history.Event {
+// ended checks the notes of how a life ended: what is wrong with it, and the crash note.
+func (r *rig) ended(t *testing.T, life, wrong, crash string) {
 	t.Helper()
-	h, err := history.ReadFiles(filepath.Join(r.dir, "harness.jsonl"))
+	f, err := os.Open(filepath.Join(r.dir, "harness.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h.Events
+	defer f.Close()
+	h, err := history.Read(f, f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var end *history.ProcessLife
+	died := ""
+	for i := range h.Events {
+		switch e := &h.Events[i]; {
+		case e.Op == history.NoteLife && e.Life().Name == life:
+			end = e.Life()
+		case e.Op == history.NoteCrash && e.Proc == life:
+			died = e.Error
+		}
+	}
+	if end == nil {
+		t.Fatalf("nobody noted how %s ended: %+v", life, h.Events)
+	}
+	if got := end.Unplanned(); got != wrong || !strings.Contains(died, crash) || (died == "") != (crash == "") {
+		t.Errorf("%s %q, want %q; its crash note is %q, want %q", life, got, wrong, died, crash)
+	}
+	if wrong != "" && len(end.Log) == 0 && end.Kind == history.LifeWorker {
+		t.Errorf("%s has no last words: %+v", life, end)
+	}
+	if end.File != life+".jsonl" || end.SHA256 == "" || end.LogFile != life+".log" {
+		t.Errorf("%+v", end)
+	}
 }
 
 // A login comes to every life of a worker, by the control channel and no other way.
@@ -161,7 +199,7 @@ func TestLoginIsHandedOver(t *testing.T) {
 				t.Errorf("%s shows the password", what)
 			}
 		}
-		if err := w.Kill("the test"); err != nil {
+		if err := w.Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,13 +215,13 @@ func TestKillAndNextLife(t *testing.T) {
 	if w.Life() != "w2.1" || w.PID() == 0 {
 		t.Fatalf("life %q, pid %d", w.Life(), w.PID())
 	}
-	if err := w.Kill("the test"); err != nil {
+	if err := w.Kill(osproc.As(t.Context(), "f1")); err != nil {
 		t.Fatal(err)
 	}
 	if w.PID() != 0 || w.ProcessState() != "" {
 		t.Error("it still runs")
 	}
-	if err := w.Kill("the test"); err == nil {
+	if err := w.Kill(t.Context()); err == nil {
 		t.Error("a dead worker can be killed")
 	}
 	if err := w.Start(t.Context()); err != nil {
@@ -192,10 +230,7 @@ func TestKillAndNextLife(t *testing.T) {
 	if w.Life() != "w2.2" {
 		t.Errorf("next life is %q", w.Life())
 	}
-	notes := r.notes(t)
-	if len(notes) != 1 || notes[0].Op != history.NoteCrash || notes[0].Proc != "w2.1" || !strings.Contains(notes[0].Error, "SIGKILL by the test") {
-		t.Errorf("notes %+v", notes)
-	}
+	r.ended(t, "w2.1", "", "SIGKILL by f1")
 	if len(r.unexpected) != 0 {
 		t.Errorf("a planned death is called unexpected: %s", <-r.unexpected)
 	}
@@ -289,8 +324,69 @@ func TestUnexpectedDeathIsReported(t *testing.T) {
 	if got := <-r.unexpected; !strings.Contains(got, "w1.1") {
 		t.Errorf("reported %q", got)
 	}
-	if n := r.notes(t); len(n) != 1 || n[0].Op != history.NoteCrash {
-		t.Errorf("notes %+v", n)
+	var ended *EndedError
+	if !errors.As(err, &ended) || ended.Life != "w1.1" {
+		t.Errorf("%v is no *EndedError", err)
+	}
+	r.ended(t, "w1.1", "ended by itself (exit status 5): nobody had asked it to", "exit status 5: as planned")
+}
+
+// A worker that dies before the harness kills it is not killed by it, and stopping one that
+// has died is no error: its life tells.
+func TestDeadBeforeItIsAskedTo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2, "")
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, end := range []func(*Worker) error{
+		func(w *Worker) error { return w.Kill(osproc.As(t.Context(), "f1")) },
+		func(w *Worker) error { return w.Stop(t.Context()) },
+	} {
+		w := r.Workers()[i]
+		if err := syscall.Kill(w.PID(), syscall.SIGABRT); err != nil { // its stack, and exit status 2
+			t.Fatal(err)
+		}
+		got := <-r.unexpected // only then is it certain to be dead
+		for _, want := range []string{w.Life() + ": ended by itself (exit status 2)", "SIGABRT: abort", "goroutine "} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q is not in %s", want, got)
+			}
+		}
+		if err := end(w); (err != nil) != (i == 0) {
+			t.Errorf("%d: %v", i, err)
+		}
+		r.ended(t, w.Life(), "ended by itself (exit status 2): nobody had asked it to", "exit status 2")
+	}
+}
+
+// A client that waits in vain at its point goes on, and says so.
+func TestLateGo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1, "impatient")
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	hits, cancel, err := r.Arm(control.Holding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cancel()
+	for hit := <-hits; !hit.Late(); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A worker that cannot record says why before it ends.
+func TestUnrecordedIsTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1, "cannot record")
+	r.cfg.Unexpected = nil
+	if err := r.Start(t.Context()); err == nil {
+		t.Fatal("it started")
+	}
+	if got := <-r.unexpected; !strings.Contains(got, "it cannot record what it does: no space left on device") {
+		t.Error(got)
 	}
 }
 

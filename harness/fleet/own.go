@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"os"
-	"syscall"
 
 	"fencepost/harness/history"
 	"fencepost/harness/osproc"
@@ -13,7 +12,7 @@ import (
 
 // startOwn starts a user's own program. Its history has its header, and its end of the
 // control channel is an agent's, before it runs.
-func (l *life) startOwn(cfg workload.Config, theirs *os.File) error {
+func (l *life) startOwn(cfg workload.Config, theirs *os.File) (err error) {
 	w, prog := l.worker, l.worker.fleet.cfg.Own
 	if err := w.writeHeader(cfg); err != nil {
 		theirs.Close()
@@ -32,23 +31,21 @@ func (l *life) startOwn(cfg workload.Config, theirs *os.File) error {
 		theirs.Close()
 		return err
 	}
-	cmd.Stdout, cmd.Stderr = l.log, l.log
-	l.cmd = cmd
 	l.agent, err = prog.Control.Attach(l.name, cfg.History, prog.Offer.Points, theirs, func(err error) {
-		if w.fleet.cfg.Unexpected != nil {
-			w.fleet.cfg.Unexpected(l.name, fmt.Errorf("its history is malformed: %w%s", err, osproc.LastWords(l.log.Name())))
+		if w.fleet.cfg.Broken != nil {
+			w.fleet.cfg.Broken(l.name, fmt.Errorf("its history is malformed: %w%s", err, osproc.LastWords(l.log, 0)))
 		}
 	})
 	if err != nil {
 		theirs.Close()
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	l.proc, err = osproc.Start(osproc.Spec{Kind: history.LifeProgram, Name: l.name, Command: cmd, Log: l.log, Guarded: true})
+	if err != nil {
 		l.conn.Close()
 		l.agent.Close()
-		return err
 	}
-	return nil
+	return err
 }
 
 // writeHeader makes a life's history file with its header.
@@ -62,21 +59,8 @@ func (w *Worker) writeHeader(cfg workload.Config) error {
 	return rec.Close()
 }
 
-// endOwn ends what a program that is gone has left behind, and waits until all that it
-// wrote is read.
+// endOwn waits until all that a program that is gone has written is read.
 func (l *life) endOwn() {
-	_ = osproc.SignalGroup(l.cmd.Process.Pid, syscall.SIGKILL) // as a rule nobody is there
 	l.conn.Close()
 	l.agent.Close()
-}
-
-// signal signals the process, of a user's own program its whole group.
-func (l *life) signal(sig syscall.Signal) error {
-	if l.agent == nil {
-		return l.cmd.Process.Signal(sig)
-	}
-	if !l.running() {
-		return os.ErrProcessDone
-	}
-	return osproc.SignalGroup(l.cmd.Process.Pid, sig)
 }

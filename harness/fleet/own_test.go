@@ -18,6 +18,7 @@ import (
 	"fencepost/harness/control"
 	"fencepost/harness/history"
 	"fencepost/harness/link"
+	"fencepost/harness/osproc"
 	"fencepost/harness/own"
 	"fencepost/harness/workload"
 )
@@ -34,10 +35,13 @@ func ownProgram() int {
 		return 0
 	}
 	term := make(chan os.Signal, 1)
-	signal.Notify(term, syscall.SIGTERM)
-	if how == "wrapper" { // what a wrapper has started is signalled too
+	if how != "bySignal" {
+		signal.Notify(term, syscall.SIGTERM)
+	}
+	if how == "wrapper" || how == "session" { // what a wrapper has started is signalled too
 		child := exec.Command(os.Args[0], "good")
 		child.Stderr = os.Stderr
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: how == "session"}
 		if err := child.Start(); err != nil {
 			return 9
 		}
@@ -138,6 +142,7 @@ func newOwnRig(t *testing.T, workers int, how string, tune func(*Config)) *rig {
 		Workers: workers, Links: links, HistoryDir: dir, LogDir: dir, Recorder: rec,
 		Worker:     workload.Config{Run: "r", Clients: 1, Locks: []string{"l"}, TTL: time.Second},
 		Unexpected: func(life string, err error) { r.unexpected <- life + ": " + err.Error() },
+		Broken:     func(life string, err error) { r.unexpected <- life + ": " + err.Error() },
 	}
 	if tune != nil {
 		tune(&cfg)
@@ -194,7 +199,7 @@ func TestOwnProgram(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	w, _ := r.Worker("w2")
-	if err := w.Kill("the test"); err != nil {
+	if err := w.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Start(t.Context()); err != nil || w.Life() != "w2.2" {
@@ -227,7 +232,7 @@ func TestBrokenOwnProgramDoesNotStart(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string][]string{
 		"exits": {"ended before it was ready: exit status 3", ".1.log:", "no such table: leases"},
-		"quits": {"ended before it was ready: it ended of itself, with exit code 0", ".1.log is empty"},
+		"quits": {"ended before it was ready: exit status 0", ".1.log is empty"},
 		"mute":  {"was not ready within 300ms", ".1.log is empty"},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -266,11 +271,14 @@ func TestMalformedHistoryIsFoundAsItIsWritten(t *testing.T) {
 	}
 }
 
-func TestOwnProgramThatDoesNotStop(t *testing.T) {
+// However a program ends after SIGTERM, Stop leaves none of it, and its life tells how.
+func TestEndsOfOwnPrograms(t *testing.T) {
 	t.Parallel()
-	for how, want := range map[string][]string{
-		"deaf":     {"w1.1 did not end in time after SIGTERM and was killed"},
-		"wordless": {"w1.1 was told to end (SIGTERM) and did so with exit status 4"},
+	for how, c := range map[string]struct{ err, life, crash string }{
+		"good":     {"", "", ""},
+		"bySignal": {"", "", "SIGTERM by runner"},
+		"deaf":     {"w1.1: it did not end within 300ms of SIGTERM and was killed", "did not end within 300ms of SIGTERM, and was killed for it", "SIGKILL by runner: it did not end within 300ms"},
+		"wordless": {"", "was asked to end (SIGTERM by runner) and did so with exit status 4, not with exit status 0 or by SIGTERM", "exit status 4"},
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -282,67 +290,93 @@ func TestOwnProgramThatDoesNotStop(t *testing.T) {
 			for how == "deaf" && w.Stats().Operations == 0 { // from then on it hears nothing
 				time.Sleep(time.Millisecond)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			if how == "wordless" {
-				cancel()
-				ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+			limit := 20 * time.Second
+			if how == "deaf" {
+				limit = 300 * time.Millisecond
 			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			err := r.Stop(ctx)
-			if err == nil {
-				t.Fatal("no error")
+			if err := r.Stop(ctx); c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("%v, want %q", err, c.err)
 			}
-			contains(t, err.Error(), want...)
-			if w.PID() != 0 {
-				t.Error("it still runs")
+			if w.PID() != 0 || w.Fell() != (c.life != "") {
+				t.Errorf("process %d, fell %t", w.PID(), w.Fell())
 			}
+			r.ended(t, "w1.1", c.life, c.crash)
 		})
 	}
 }
 
-// Signals reach what the program has started: npm, uv and shell scripts are wrappers.
-func TestSignalsReachTheGroup(t *testing.T) {
+// Signals reach what the program has started, in whatever session: npm, uv and shell
+// scripts are wrappers, and some start what they wrap with setsid.
+func TestSignalsReachTheWholeProgram(t *testing.T) {
 	t.Parallel()
-	r := newOwnRig(t, 1, "wrapper", nil)
+	for _, how := range []string{"wrapper", "session"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newOwnRig(t, 1, how, nil)
+			if err := r.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			log, err := os.ReadFile(filepath.Join(r.dir, "w1.1.log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			child, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(string(log), "child ")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := r.Workers()[0]
+			if err := w.Pause(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			n, err := w.Standing()
+			if s := osproc.Letter(child); err != nil || n != 2 || s != "T" {
+				t.Errorf("%d processes stand still, %v; the child is in state %s", n, err, s)
+			}
+			if err := w.Resume(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s := osproc.Letter(child); s == "T" {
+				t.Error("the child still stands")
+			}
+			if err := w.Kill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s := osproc.Letter(child); s != "" && s != "Z" {
+				t.Errorf("the child is in state %s", s)
+			}
+			r.ended(t, "w1.1", "", "SIGKILL by runner")
+		})
+	}
+}
+
+// What is added to a history, or taken from it, after the life has ended is noticed.
+func TestHistoryIsKept(t *testing.T) {
+	t.Parallel()
+	r := newOwnRig(t, 1, "good", nil)
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	log, err := os.ReadFile(filepath.Join(r.dir, "w1.1.log"))
+	for r.Stats().Operations == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := r.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := history.ReadDir(r.dir); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(r.dir, "w1.1.jsonl")
+	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	child, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(string(log), "child ")))
-	if err != nil {
+	note := fmt.Sprintf(`{"ts":%d,"proc":"w1.1","type":"note","op":"point","point":"holding"}`+"\n", history.Now())
+	if err := os.WriteFile(file, append(whole, note...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	state := func() string {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
-		if err != nil {
-			return ""
-		}
-		_, rest, _ := strings.Cut(string(b), ") ")
-		return rest[:1]
-	}
-	w := r.Workers()[0]
-	if err := w.Pause(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for state() != "T" {
-		if t.Context().Err() != nil {
-			t.Fatal("the child is not stopped")
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if err := w.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Kill("the test"); err != nil {
-		t.Fatal(err)
-	}
-	for s := state(); s != "" && s != "Z"; s = state() { // nobody may be there to reap it
-		if t.Context().Err() != nil {
-			t.Fatalf("the child is in state %s", s)
-		}
-		time.Sleep(time.Millisecond)
+	if _, err := history.ReadDir(r.dir); err == nil || !strings.Contains(err.Error(), "w1.1.jsonl") || !strings.Contains(err.Error(), "when the life w1.1 ended") {
+		t.Errorf("a line more: %v", err)
 	}
 }

@@ -8,9 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"fencepost/harness/control"
@@ -46,18 +44,16 @@ type Worker struct {
 type life struct {
 	worker *Worker
 	name   string
-	cmd    *exec.Cmd
+	proc   *osproc.Process
 	conn   *control.Conn
 	agent  *own.Agent // of a user's own program; nil for fencepost's worker
-	log    *os.File
+	log    string     // its file
 	ready  chan struct{}
-	done   chan struct{} // closed when the process has been waited for
+	heard  chan struct{} // closed when all that it said is heard
+	done   chan struct{} // closed when it has ended and that is recorded
 	mu     sync.Mutex
 	stats  control.Stats
-	told   bool   // to stop
-	killed string // by whom
 	fault  string // the worker's own last words
-	err    error  // after done
 	clocks chan control.Reading
 }
 
@@ -118,26 +114,26 @@ func (w *Worker) Life() string {
 // PID is the current life's process id, 0 if none runs.
 func (w *Worker) PID() int {
 	if l := w.current(); l != nil && l.running() {
-		return l.cmd.Process.Pid
+		return l.proc.PID()
 	}
 	return 0
 }
 
 // ProcessState is the letter of /proc/PID/stat: R, S, T (stopped) …, "" if none runs.
 func (w *Worker) ProcessState() string {
-	pid := w.PID()
-	if pid == 0 {
-		return ""
-	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return ""
-	}
-	s := string(b)
-	if i := strings.LastIndexByte(s, ')'); i >= 0 && i+2 < len(s) {
-		return s[i+2 : i+3]
+	if pid := w.PID(); pid != 0 {
+		return osproc.Letter(pid)
 	}
 	return ""
+}
+
+// Recorded is how many bytes the history of the current life has.
+func (w *Worker) Recorded() int64 {
+	info, err := os.Stat(w.fleet.historyFile(w.Life()))
+	if err != nil {
+		return 0 // nothing yet
+	}
+	return info.Size()
 }
 
 // live is the current life, or the error that none runs.
@@ -152,6 +148,16 @@ func (w *Worker) current() *life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cur
+}
+
+// Fell says whether the current life ended otherwise than planned.
+func (w *Worker) Fell() bool {
+	l := w.current()
+	if l == nil || l.running() {
+		return false
+	}
+	end := l.proc.Life()
+	return end.Unplanned() != ""
 }
 
 // Stats are the worker's totals.
@@ -191,7 +197,20 @@ func (l *life) running() bool {
 	}
 }
 
-// Start starts the worker's next life and waits until it is ready.
+// EndedError is a life that ended before it was ready.
+type EndedError struct {
+	Life string
+	Err  error // how
+}
+
+func (e *EndedError) Error() string {
+	return fmt.Sprintf("%s ended before it was ready: %v", e.Life, e.Err)
+}
+
+func (e *EndedError) Unwrap() error { return e.Err }
+
+// Start starts the worker's next life and waits until it is ready. One that is not ready in
+// time is given up. The error is an *EndedError if it ended before.
 func (w *Worker) Start(ctx context.Context) error {
 	if w.PID() != 0 {
 		return fmt.Errorf("%s runs already", w.name)
@@ -202,43 +221,38 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 	if shown := w.fleet.cfg.Login; shown != nil {
 		if err := l.conn.Send(control.Message{Cmd: control.CmdLogin, Login: shown}); err != nil && l.running() {
-			return fmt.Errorf("start %s: hand its login over: %w", w.name, errors.Join(err, w.Kill("runner")))
+			return fmt.Errorf("start %s: hand its login over: %w", w.name, errors.Join(err, w.Kill(ctx)))
 		}
 	}
-	limit := w.fleet.cfg.ReadyTimeout
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+	limit := time.NewTimer(w.fleet.cfg.ReadyTimeout)
+	defer limit.Stop()
 	select {
 	case <-l.ready:
 		return nil
 	case <-l.done:
-		return fmt.Errorf("%s ended before it was ready: %w%s", l.name, l.ending(), l.lastWords())
+		return &EndedError{l.name, l.ending()}
+	case <-limit.C:
+		late := fmt.Sprintf("was not ready within %s", w.fleet.cfg.ReadyTimeout)
+		return errors.Join(fmt.Errorf("%s %s%s", l.name, late, l.lastWords()), l.proc.GiveUp(ctx, late))
 	case <-ctx.Done():
-		_ = w.Kill("runner")
-		return fmt.Errorf("%s was not ready within %s: %w%s", l.name, limit, ctx.Err(), l.lastWords())
+		return errors.Join(fmt.Errorf("%s is not ready: %w", l.name, context.Cause(ctx)), w.Kill(ctx))
 	}
 }
 
 // lastWords is what a worker said of its end, and where there is more.
 func (l *life) lastWords() string {
-	if l.agent != nil {
-		return osproc.LastWords(l.log.Name())
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	words := ""
-	if l.fault != "" {
-		words = ": " + l.fault
+	if l.fault == "" {
+		return l.proc.LastWords()
 	}
-	return fmt.Sprintf("%s (its log: %s)", words, l.log.Name())
+	return fmt.Sprintf(": %s (its log: %s)", l.fault, l.log)
 }
 
 // ending is how a process ended that was not to.
 func (l *life) ending() error {
-	if l.err != nil {
-		return l.err
-	}
-	return errors.New("it ended of itself, with exit code 0")
+	p := l.proc.Life()
+	return fmt.Errorf("%s%s", p.Ending(), l.lastWords())
 }
 
 func (w *Worker) spawn() (*life, error) {
@@ -249,7 +263,8 @@ func (w *Worker) spawn() (*life, error) {
 		w.past.Enqueuing = 0 // what a dead process was about it is about no more
 	}
 	w.lives++
-	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), done: make(chan struct{}), clocks: make(chan control.Reading, 1)}
+	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), heard: make(chan struct{}), done: make(chan struct{}), clocks: make(chan control.Reading, 1)}
+	l.log = filepath.Join(w.fleet.cfg.LogDir, l.name+".log")
 	cfg := w.fleet.cfg.Worker
 	cfg.Worker, cfg.Life, cfg.LockNodes, cfg.SinkNodes, cfg.SinkAddr, cfg.BeatNodes = w.name, l.name, w.lock, w.sink, w.service, w.beat
 	cfg.History, cfg.AwaitLogin = w.fleet.historyFile(l.name), w.fleet.cfg.Login != nil
@@ -262,9 +277,6 @@ func (w *Worker) spawn() (*life, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.log, err = os.Create(filepath.Join(w.fleet.cfg.LogDir, l.name+".log")); err != nil {
-		return nil, errors.Join(err, conn.Close(), theirs.Close())
-	}
 	l.conn = conn
 	start := l.startWorker
 	if w.fleet.cfg.Own != nil {
@@ -272,7 +284,6 @@ func (w *Worker) spawn() (*life, error) {
 	}
 	if err := start(cfg, theirs); err != nil {
 		conn.Close()
-		l.log.Close()
 		return nil, err
 	}
 	w.cur = l
@@ -282,23 +293,22 @@ func (w *Worker) spawn() (*life, error) {
 }
 
 // startWorker starts fencepost's own worker, which inherits its end of the channel.
-func (l *life) startWorker(cfg workload.Config, theirs *os.File) error {
+func (l *life) startWorker(cfg workload.Config, theirs *os.File) (err error) {
 	defer theirs.Close()
 	env, err := cfg.Encode()
 	if err != nil {
 		return err
 	}
-	l.cmd = exec.Command(l.worker.fleet.cfg.Binary)
-	l.cmd.Env = append(os.Environ(), workload.ConfigEnv+"="+env)
-	l.cmd.Stdout, l.cmd.Stderr = l.log, l.log
-	l.cmd.ExtraFiles = []*os.File{theirs}
-	// A group of its own: Ctrl-C reaches the runner alone, which ends workers in order.
-	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return l.cmd.Start()
+	cmd := exec.Command(l.worker.fleet.cfg.Binary)
+	cmd.Env = append(os.Environ(), workload.ConfigEnv+"="+env)
+	cmd.ExtraFiles = []*os.File{theirs}
+	l.proc, err = osproc.Start(osproc.Spec{Kind: history.LifeWorker, Name: l.name, Command: cmd, Log: l.log, Traces: true})
+	return err
 }
 
 // listen handles what the worker says until its channel closes.
 func (l *life) listen() {
+	defer close(l.heard)
 	for {
 		m, err := l.conn.Receive()
 		if err != nil {
@@ -326,33 +336,58 @@ func (l *life) listen() {
 			l.mu.Lock()
 			l.fault = m.Error
 			l.mu.Unlock()
+		case control.CmdUnrecorded:
+			if broken := l.worker.fleet.cfg.Broken; broken != nil {
+				broken(l.name, fmt.Errorf("it cannot record what it does: %s", m.Error))
+			}
+		case control.CmdLate:
+			l.worker.fleet.onLate(m)
 		}
 	}
 }
 
-// wait reaps the process and records a death that nobody asked for.
+// wait waits for the end of the process, and records it.
 func (l *life) wait() {
-	l.err = l.cmd.Wait()
+	<-l.proc.Done()
 	if l.agent != nil {
 		l.endOwn()
 	}
-	close(l.done)
+	<-l.heard // its last words too
 	l.conn.Close()
-	l.log.Close()
-	l.mu.Lock()
-	killed, told := l.killed, l.told
-	l.mu.Unlock()
-	if killed != "" {
-		l.worker.fleet.cfg.Recorder.Record(history.Event{Proc: l.name, Type: history.Note, Op: history.NoteCrash, Error: "SIGKILL by " + killed})
-		return
+	cfg := &l.worker.fleet.cfg
+	end := l.proc.Life()
+	fileErr := end.Holds(l.worker.fleet.historyFile(l.name))
+	wrong := end.Unplanned()
+	if wrong != "" && len(end.Log) == 0 && l.fault != "" {
+		end.Log = []string{l.fault}
 	}
-	if !told || l.err != nil {
-		err := fmt.Errorf("%w%s", l.ending(), l.lastWords())
-		l.worker.fleet.cfg.Recorder.Record(history.Event{Proc: l.name, Type: history.Note, Op: history.NoteCrash, Error: err.Error()})
-		if l.worker.fleet.cfg.Unexpected != nil {
-			l.worker.fleet.cfg.Unexpected(l.name, err)
-		}
+	cfg.Recorder.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: &end}})
+	if how := l.cutOff(&end, wrong); how != "" {
+		cfg.Recorder.Record(history.Event{Proc: l.name, Type: history.Note, Op: history.NoteCrash, Error: how})
 	}
+	close(l.done)
+	if fileErr != nil && cfg.Broken != nil {
+		cfg.Broken(l.name, fmt.Errorf("its history cannot be read: %w", fileErr))
+	}
+	if wrong != "" && cfg.Unexpected != nil {
+		cfg.Unexpected(l.name, fmt.Errorf("%s%s", wrong, l.lastWords()))
+	}
+}
+
+// cutOff is why a life may have left its record in the middle of something, "" if it ended
+// in order.
+func (l *life) cutOff(end *history.ProcessLife, wrong string) string {
+	switch {
+	case end.Overdue != "":
+		return fmt.Sprintf("SIGKILL by %s: it %s", history.Runner, end.Overdue)
+	case wrong != "" && l.fault != "":
+		return end.Ending() + ": " + l.fault
+	case wrong != "":
+		return end.Ending()
+	case end.Signal != "":
+		return fmt.Sprintf("%s by %s", end.Signal, end.By)
+	}
+	return ""
 }
 
 // Clock sets the worker's clocks (nil: leaves them) and returns what they show.

@@ -74,6 +74,7 @@ const (
 	NoteCrash     Op = "crash"      // a process was killed: Error says by what
 	NoteExit      Op = "exit"       // a process ended of itself
 	NoteClock     Op = "clock"      // a worker's clock was changed by a fault: Clock
+	NoteLife      Op = "life"       // how a process ended, or that it did not: Life
 )
 
 // Points that are noted by schedulers of each other; Key is the member.

@@ -91,6 +91,8 @@ var forms = []form{
 		note: "[error]"},
 	{op: NoteClock, by: harnessOnly, means: "a fault makes a worker's clocks so, from here to the life's next such note; proc is its life; written before a change that makes them wrong and after one that sets them right",
 		note: "clock"},
+	{op: NoteLife, by: harnessOnly, means: "how a life of a process ended, as the harness saw it that started it, or that it was still there when the run was over",
+		note: "life"},
 	{op: NotePhase, by: harnessOnly, means: "a phase of the run begins: warmup, before, fault, heal, recover, drain (until every job has ended), settle (processes are told to stop), seal",
 		note: "phase"},
 	{op: NoteFault, by: harnessOnly, means: "a fault is injected, healed, or proven to have taken effect",

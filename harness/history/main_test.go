@@ -1,13 +1,21 @@
 package history
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain doubles as a process that must not write much.
+func TestMain(m *testing.M) {
+	if file := os.Getenv(limitedEnv); file != "" {
+		os.Exit(recordLimited(file))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // everyEvent has a worker's events of each operation, end and note, with all fields set
 // that belong to it, in the order in which they are recorded.
@@ -94,6 +102,12 @@ func harnessEvent() []Event {
 		{Proc: Harness, Type: Note, Op: NoteBook, Details: &Details{Book: &Book{Table: BookOrder, Order: "o", Item: "tea", Quantity: 2, Cents: 500, State: OrderPaid}}},
 		{Proc: Harness, Type: Note, Op: NoteBook, Details: &Details{Book: &Book{Table: BookPayment, Order: "o", Cents: 500, Token: 7}}},
 		{Proc: Harness, Type: Note, Op: NoteBook, Details: &Details{Book: &Book{Table: BookEnd}}},
+		{Proc: Harness, Type: Note, Op: NoteLife, Details: &Details{Life: &ProcessLife{
+			Kind: LifeWorker, Name: "w2.1", PID: 41, Asked: "SIGTERM", By: Runner, Overdue: "did not end within 25s of SIGTERM", Signal: "SIGKILL", TookMS: 25_010, BoundMS: 25_000,
+			Log: []string{"SIGQUIT: quit", ""}, LogFile: "w2.1.log", File: "w2.1.jsonl", Bytes: 120, SHA256: strings.Repeat("0f", 32),
+		}}},
+		{Proc: Harness, Type: Note, Op: NoteLife, Details: &Details{Life: &ProcessLife{Kind: LifeNode, Name: "n1", Running: true}}},
+		{Proc: Harness, Type: Note, Op: NoteLife, Details: &Details{Life: &ProcessLife{Kind: LifeProgram, Name: "w3.1", Code: new(int)}}},
 	}
 }
 

@@ -21,13 +21,13 @@ var eventObject = newObject(object[Event]{
 		objects("changes", "what a batch, or an update, does: one entry a job", changeObject, func(e *Event) *[]Change { return &e.detail().Changes }),
 		whole("ttl_ms", 0, maxSpan, "how long a contender must see a shard's stamp stand still", func(e *Event) *int64 { return &e.detail().TTLMS }),
 		instants("sends", "when each copy of the request left, the first first", func(e *Event) *[]int64 { return &e.Sends }),
-		whole("token", 0, most, "the fencing token that was handed out or is shown; of a run its id", func(e *Event) *int64 { return &e.Token }),
+		whole("token", 0, maxToken, "the fencing token that was handed out or is shown; of a run its id", func(e *Event) *int64 { return &e.Token }),
 		word("issuer", "the lock or shard that issued the token", func(e *Event) *string { return &e.Issuer }),
 		text("effect_key", "the idempotency key, fresh for each grant", func(e *Event) *string { return &e.EffectKey }),
 		bare(number("value", "what is written, or was read", func(e *Event) **int64 { return &e.Value })),
 		whole("decided_at", 0, maxInstant, "when the holder last found its lease valid before it decided: read from the clock before that look", func(e *Event) *int64 { return &e.DecidedAt }),
 		oneOf("result", "what was answered", "applied duplicate stale conflict inbox", func(e *Event) *string { return &e.Result }),
-		whole("seen", 0, most, "the highest token that the sink knew", func(e *Event) *int64 { return &e.Seen }),
+		whole("seen", 0, maxToken, "the highest token that the sink knew", func(e *Event) *int64 { return &e.Seen }),
 		whole("seq", 0, most, "the number of the sink's decision in its ledger", func(e *Event) *int64 { return &e.Seq }),
 		one("job", "the job that is enqueued", jobObject, func(e *Event) **Job { return &e.detail().Job }),
 		one("schedule", "what is asked for", scheduleObject, func(e *Event) **Schedule { return &e.detail().Schedule }),
@@ -45,6 +45,7 @@ var eventObject = newObject(object[Event]{
 		one("expect", "what is expected", expectObject, func(e *Event) **Expect { return &e.detail().Expect }),
 		one("statement", "the shape", statementObject, func(e *Event) **Statement { return &e.detail().Statement }),
 		one("clock", "the clocks' state", clockObject, func(e *Event) **Clock { return &e.detail().Clock }),
+		one("life", "how the process ended", lifeObject, func(e *Event) **ProcessLife { return &e.detail().Life }),
 	},
 })
 

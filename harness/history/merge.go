@@ -116,6 +116,9 @@ func readParts(parts []*part) (*History, error) {
 	clear(events[len(kept):])
 	out.Events = kept
 	out.order()
+	if err := out.verify(); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 

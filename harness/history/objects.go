@@ -169,7 +169,7 @@ var ledgerObject = newObject(object[LedgerEntry]{
 		whole("seq", 0, most, "its number: 1, 2, 3 …", func(l *LedgerEntry) *int64 { return &l.Seq }),
 		oneOf("kind", "what was decided", "raise accept", func(l *LedgerEntry) *string { return &l.Kind }),
 		word("issuer", "the lock that issued the token", func(l *LedgerEntry) *string { return &l.Issuer }),
-		whole("token", 0, most, "the token that was shown", func(l *LedgerEntry) *int64 { return &l.Token }),
+		whole("token", 0, maxToken, "the token that was shown", func(l *LedgerEntry) *int64 { return &l.Token }),
 		text("effect_key", "the effect's idempotency key", func(l *LedgerEntry) *string { return &l.EffectKey }),
 		bare(number("value", "what was written", func(l *LedgerEntry) **int64 { return &l.Value })),
 	},
@@ -191,6 +191,33 @@ var clockObject = newObject(object[Clock]{
 		whole("offset_ms", -maxSpan, maxSpan, "by how much the wall clock is wrong", func(c *Clock) *int64 { return &c.OffsetMS }),
 		whole("rate_ppm", -999_999, maxRate, "by how much the lease clock runs too fast, in parts per million; negative: too slow", func(c *Clock) *int64 { return &c.RatePPM }),
 		boolean("suspended", "the machine sleeps: the lease clock goes on, timers stand still", func(c *Clock) *bool { return &c.Suspended }),
+	},
+})
+
+// lifeRest is what a life may have however it ended.
+const lifeRest = "pid overdue took_ms bound_ms log log_file file bytes sha256]"
+
+var lifeObject = newObject(object[ProcessLife]{
+	name: "life", means: "how a life of a process ended, or that it was still there when the run was over",
+	shapes: "kind name [running " + lifeRest + " or kind name [code " + lifeRest + " or kind name [signal " + lifeRest +
+		" or kind name asked by [running " + lifeRest + " or kind name asked by [code " + lifeRest + " or kind name asked by [signal " + lifeRest,
+	members: []member[ProcessLife]{
+		oneOf("kind", "worker, program: of a user's own, task: one of a user's that ends when it is done, sink, node", "worker program task sink node", func(l *ProcessLife) *string { return &l.Kind }),
+		word("name", "the life's: w1.2, sink, n1, seal", func(l *ProcessLife) *string { return &l.Name }),
+		whole("pid", 0, most, "its process id; absent: it cannot be seen from the host", func(l *ProcessLife) *int { return &l.PID }),
+		text("asked", "the signal by which the harness asked it to end; a process that was found dead when it was to be asked was not", func(l *ProcessLife) *string { return &l.Asked }),
+		word("by", "for whom: the id of a fault, or runner", func(l *ProcessLife) *string { return &l.By }),
+		text("overdue", "what it had not done in its time, for which it was killed", func(l *ProcessLife) *string { return &l.Overdue }),
+		boolean("running", "it was there when the run was over; else it has code or signal, or neither if nobody can tell how it ended", func(l *ProcessLife) *bool { return &l.Running }),
+		bare(number("code", "its exit status", func(l *ProcessLife) **int { return &l.Code })),
+		text("signal", "what ended it: SIGKILL …", func(l *ProcessLife) *string { return &l.Signal }),
+		whole("took_ms", 0, maxSpan, "the time from asking to the end", func(l *ProcessLife) *int64 { return &l.TookMS }),
+		whole("bound_ms", 0, maxSpan, "how long that may take; absent: not said", func(l *ProcessLife) *int64 { return &l.BoundMS }),
+		lines("log", "if it did not end as planned: what it printed, from the first line that tells of an error, and the last lines", func(l *ProcessLife) *[]string { return &l.Log }),
+		text("log_file", "in the logs of the run's directory", func(l *ProcessLife) *string { return &l.LogFile }),
+		text("file", "its history file", func(l *ProcessLife) *string { return &l.File }),
+		whole("bytes", 0, most, "what was in it when the life had ended; a file that is another is malformed", func(l *ProcessLife) *int64 { return &l.Bytes }),
+		text("sha256", "of these bytes", func(l *ProcessLife) *string { return &l.SHA256 }),
 	},
 })
 

@@ -24,12 +24,14 @@ func Now() int64 {
 
 // Recorder appends events to one file, one write(2) with O_APPEND an event, so
 // that what was recorded before a SIGKILL is in the page cache and survives it.
-// Safe for concurrent use. The first write error sticks and is returned by Close and Err.
+// Safe for concurrent use. The first write error sticks and is returned by Close and Err;
+// a process that has one must stop, see Failed.
 type Recorder struct {
 	file   *os.File
 	nextID atomic.Int64
 	mu     sync.Mutex
 	err    error
+	failed chan struct{}
 }
 
 // NewRecorder creates path and writes the header. Format, version, pid, host,
@@ -46,7 +48,7 @@ func NewRecorder(path string, h Header) (*Recorder, error) {
 		h.BootID = strings.TrimSpace(string(b))
 	}
 	h.WallTime, h.TS = time.Now().UTC().Format(time.RFC3339Nano), Now()
-	r := &Recorder{file: f}
+	r := &Recorder{file: f, failed: make(chan struct{})}
 	if err := r.write(h); err != nil {
 		f.Close()
 		return nil, err
@@ -79,14 +81,18 @@ func (r *Recorder) write(v any) error {
 		r.mu.Lock()
 		if r.err == nil {
 			r.err = err
+			close(r.failed)
 		}
 		r.mu.Unlock()
 	}
 	return err
 }
 
-// Err returns the first write error. A process that cannot record must stop:
-// what it does from then on is invisible to the checker.
+// Failed is closed with the first write error. A process that cannot record must stop at
+// once: what it does from then on is invisible to the checker.
+func (r *Recorder) Failed() <-chan struct{} { return r.failed }
+
+// Err returns the first write error.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

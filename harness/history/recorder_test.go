@@ -2,10 +2,15 @@ package history
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestRecorder: concurrent clients of one process record whole lines, ids are
@@ -144,5 +149,48 @@ func TestPhasesAndFaults(t *testing.T) {
 	}
 	if empty := (&History{}); len(empty.Phases())+len(empty.Faults())+len(empty.Operations()) != 0 {
 		t.Error("an empty history has phases, faults or operations")
+	}
+}
+
+// limitedEnv makes this test binary record into the file under a limit on its size.
+const limitedEnv = "FENCEPOST_HISTORY_TEST_LIMITED"
+
+func recordLimited(file string) int {
+	const few = 4 << 10
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: few, Max: few}); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	r, err := NewRecorder(file, Header{Run: "r", Proc: "w1.1"})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	for {
+		r.Record(Event{Proc: "w1.1", Type: Note, Op: NotePoint, Details: &Details{Point: "holding"}})
+		select {
+		case <-r.Failed():
+			fmt.Println(r.Err())
+			if r.Close() == nil {
+				return 1
+			}
+			return 0
+		default:
+		}
+	}
+}
+
+// A recorder that cannot write says so at once, and why.
+func TestRecorderThatCannotWrite(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "w1.1.jsonl")
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), limitedEnv+"="+file)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "w1.1.jsonl: file too large") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if h, err := ReadFiles(file); err != nil || len(h.Events) == 0 {
+		t.Errorf("what was written before: %v", err)
 	}
 }

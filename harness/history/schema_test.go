@@ -63,7 +63,7 @@ func TestSchemaAcceptsWhatTheRecorderWrites(t *testing.T) {
 		if n != len(events)+1 {
 			t.Errorf("%d lines", n)
 		}
-		if _, err := ReadFiles(name); err != nil {
+		if _, err := Read(bytes.NewReader(b), name); err != nil {
 			t.Errorf("the reader refuses it: %v", err)
 		}
 	}
@@ -148,6 +148,10 @@ func TestRefuses(t *testing.T) {
 		"phase without its name":    `{"ts":1,"proc":"harness","type":"note","op":"phase"}`,
 		"fault without action":      `{"ts":1,"proc":"harness","type":"note","op":"fault","fault":{"id":"f1","name":"kill"}}`,
 		"clock without its state":   `{"ts":1,"proc":"w1.1","type":"note","op":"clock"}`,
+		"life without its end":      `{"ts":1,"proc":"harness","type":"note","op":"life"}`,
+		"life of no known kind":     `{"ts":1,"proc":"harness","type":"note","op":"life","life":{"kind":"daemon","name":"d"}}`,
+		"life of two ends":          `{"ts":1,"proc":"harness","type":"note","op":"life","life":{"kind":"worker","name":"w1.1","code":0,"signal":"SIGKILL"}}`,
+		"life asked by nobody":      `{"ts":1,"proc":"harness","type":"note","op":"life","life":{"kind":"worker","name":"w1.1","asked":"SIGTERM"}}`,
 		"clock that stands still":   `{"ts":1,"proc":"w1.1","type":"note","op":"clock","clock":{"rate_ppm":-1000000}}`,
 		"success of nothing":        `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"want":"some"}]}}`,
 		"success of two windows":    `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"phase":"fault","fault":"f1","want":"some"}]}}`,
@@ -321,6 +325,7 @@ func TestTablesAndStructsAgree(t *testing.T) {
 	agree(t, ledgerObject)
 	agree(t, faultObject)
 	agree(t, clockObject)
+	agree(t, lifeObject)
 	agree(t, statementObject)
 	agree(t, expectObject)
 	agree(t, successObject)

@@ -14,7 +14,8 @@ const (
 	maxSpan    = 1_000_000_000_000 // ms: 31 years
 	maxDate    = 4_000_000_000_000 // ms since 1970: the year 2096
 	maxRate    = 1_000_000_000     // parts per million: a clock a thousand times too fast
-	most       = 1 << 62           // tokens, versions, ids
+	most       = 1 << 62           // versions, ids
+	maxToken   = math.MaxInt64     // what a sink may have been shown
 )
 
 func text[T any](name, means string, at func(*T) *string) member[T] {
@@ -145,6 +146,15 @@ func words[T any](name, means string, at func(*T) *[]string) member[T] {
 	})
 }
 
+// lines are of a text, some of which may be empty.
+func lines[T any](name, means string, at func(*T) *[]string) member[T] {
+	return list(name, means, `{"type": "string"}`, at, func(d *lineDecoder, s *string) error {
+		b, err := d.text()
+		*s = string(b)
+		return err
+	})
+}
+
 // instants is a list of times.
 func instants[T any](name, means string, at func(*T) *[]int64) member[T] {
 	return list(name, means, wholeSchema(1, maxInstant), at, func(d *lineDecoder, n *int64) (err error) {
@@ -160,9 +170,10 @@ func bare[T any](m member[T]) member[T] {
 }
 
 // number is an integer that may be zero, and is another fact if it is not there.
-func number[T any](name, means string, at func(*T) **int64) member[T] {
+func number[T any, N int | int64](name, means string, at func(*T) **N) member[T] {
 	return member[T]{name, means, wholeSchema(math.MinInt64, math.MaxInt64), "", func(d *lineDecoder, v *T) (bool, error) {
-		n, err := d.whole(math.MinInt64, math.MaxInt64)
+		i, err := d.whole(math.MinInt64, math.MaxInt64)
+		n := N(i)
 		*at(v) = &n
 		return true, err
 	}}

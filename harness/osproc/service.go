@@ -7,10 +7,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
+
+	"fencepost/harness/history"
 )
 
 // Time limits of a service's process.
@@ -31,8 +32,7 @@ type Service struct {
 	Name string
 	// Address is where it listens.
 	Address string
-	// Command makes the command of a life. Its process group is its own, and it ends with
-	// the harness; its output is the log.
+	// Command makes the command of a life; its output is the log.
 	Command func() *exec.Cmd
 	// Ready asks it whether it answers.
 	Ready func(ctx context.Context) error
@@ -46,18 +46,11 @@ type Service struct {
 	EndSignal syscall.Signal
 	// Log is the file that its output is appended to.
 	Log string
-	// Ended is called when a process ends that nobody ended; nil: nobody is told.
-	Ended func(error)
+	// Ended is called when a life of it has ended; nil: nobody is told.
+	Ended func(*history.ProcessLife)
 
 	mu   sync.Mutex
-	life *serviceLife
-}
-
-type serviceLife struct {
-	pid   int
-	done  chan struct{}
-	err   error // after done
-	asked bool  // to end; under Service.mu
+	life *Process
 }
 
 // ServiceIP is where services listen. On the address from which everybody connects, an
@@ -76,15 +69,11 @@ func FreeAddr() (string, error) {
 // Addr is where it listens; the same in all its lives.
 func (p *Service) Addr() string { return p.Address }
 
-func (p *Service) running() *serviceLife {
+func (p *Service) running() *Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l := p.life; l != nil {
-		select {
-		case <-l.done:
-		default:
-			return l
-		}
+	if p.life != nil && p.life.Running() {
+		return p.life
 	}
 	return nil
 }
@@ -92,17 +81,9 @@ func (p *Service) running() *serviceLife {
 // PID is its process, 0 if none runs.
 func (p *Service) PID() int {
 	if l := p.running(); l != nil {
-		return l.pid
+		return l.PID()
 	}
 	return 0
-}
-
-// State is the letter of /proc/PID/stat: R, S, T (stopped) …, "" if none runs.
-func (p *Service) State() string {
-	if pid := p.PID(); pid != 0 {
-		return Letter(pid)
-	}
-	return ""
 }
 
 // Start starts it, on what an earlier life stored, and returns when it answers.
@@ -110,136 +91,104 @@ func (p *Service) Start(ctx context.Context) error {
 	if p.PID() != 0 {
 		return fmt.Errorf("%s runs already", p.Name)
 	}
-	l, err := p.spawn()
+	l, err := Start(Spec{Kind: history.LifeSink, Name: history.LifeSink, Command: p.Command(), Log: p.Log, Ended: p.Ended})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	p.mu.Lock()
+	p.life = l
+	p.mu.Unlock()
+	limit, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		err := p.Ready(ctx)
+		err := p.Ready(limit)
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-l.done:
-			return fmt.Errorf("%s ended before it answered: %w%s", p.Name, l.ending(), LastWords(p.Log))
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%s did not answer within %s: %w%s", p.Name, startTimeout, err, LastWords(p.Log)), p.Kill())
+		case <-l.Done():
+			return fmt.Errorf("%s ended before it answered: %w", p.Name, l.Ending())
+		case <-limit.Done():
+			late := fmt.Sprintf("did not answer within %s", startTimeout)
+			err = fmt.Errorf("%s %s: %w%s", p.Name, late, err, l.LastWords())
+			if ctx.Err() != nil {
+				return errors.Join(err, l.Kill(ctx))
+			}
+			return errors.Join(err, l.GiveUp(ctx, late))
 		case <-time.After(readyPoll):
 		}
 	}
 }
 
-func (l *serviceLife) ending() error {
-	if l.err != nil {
-		return l.err
-	}
-	return errors.New("it ended of itself, with exit code 0")
-}
-
-// spawn starts a life. It ends with the thread that started it, so that nothing outlives
-// the harness, and that thread is kept for it.
-func (p *Service) spawn() (*serviceLife, error) {
-	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	cmd := p.Command()
-	cmd.Stdout, cmd.Stderr = log, log
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
-	l := &serviceLife{done: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer log.Close()
-		err := cmd.Start()
-		if err == nil {
-			l.pid = cmd.Process.Pid
-		}
-		started <- err
-		if err != nil {
-			return
-		}
-		l.err = cmd.Wait()
-		_ = SignalGroup(l.pid, syscall.SIGKILL) // what it left behind; as a rule nobody
-		p.mu.Lock()
-		asked := l.asked
-		p.mu.Unlock()
-		close(l.done)
-		if !asked && p.Ended != nil {
-			p.Ended(fmt.Errorf("%s ended, and nobody had asked it to: %w%s", p.Name, l.ending(), LastWords(p.Log)))
-		}
-	}()
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	p.life = l
-	p.mu.Unlock()
-	return l, nil
-}
-
-// end sends a signal to the process group and waits for the process's end.
-func (p *Service) end(sig syscall.Signal, limit time.Duration) error {
+// Kill ends it by SIGKILL, with all that it has started. That none runs is no error; that
+// it has ended by itself is (ErrEnded).
+func (p *Service) Kill(ctx context.Context) error {
 	l := p.running()
 	if l == nil {
 		return nil
 	}
-	p.mu.Lock()
-	l.asked = true
-	p.mu.Unlock()
-	if err := SignalGroup(l.pid, sig); err != nil {
-		return fmt.Errorf("%s to %s: %w", sig, p.Name, err)
+	if err := l.Kill(ctx); err != nil {
+		return fmt.Errorf("kill %s: %w", p.Name, err)
 	}
-	select {
-	case <-l.done:
-		return nil
-	case <-time.After(limit):
-		return fmt.Errorf("%s did not end within %s of %s", p.Name, limit, sig)
-	}
+	return nil
 }
 
-// Kill ends it by SIGKILL, with all that it has started.
-func (p *Service) Kill() error { return p.end(syscall.SIGKILL, endTimeout) }
-
 // Pause stops it (SIGSTOP), with all that it has started, and returns when they stand still.
-func (p *Service) Pause(ctx context.Context) error { return p.stopped(ctx, syscall.SIGSTOP, true) }
+func (p *Service) Pause(ctx context.Context) error {
+	return p.live(func(l *Process) error { return l.Pause(ctx) })
+}
 
 // Resume lets it go on (SIGCONT) and returns when it does.
-func (p *Service) Resume(ctx context.Context) error { return p.stopped(ctx, syscall.SIGCONT, false) }
+func (p *Service) Resume(ctx context.Context) error {
+	return p.live(func(l *Process) error { return l.Resume(ctx) })
+}
 
-func (p *Service) stopped(ctx context.Context, sig syscall.Signal, want bool) error {
+// Standing is how many processes it has, if they all stand still; else an error.
+func (p *Service) Standing() (n int, err error) {
+	err = p.live(func(l *Process) error { n, err = l.Standing(); return err })
+	return n, err
+}
+
+func (p *Service) live(do func(*Process) error) error {
 	l := p.running()
 	if l == nil {
 		return fmt.Errorf("%s does not run", p.Name)
 	}
-	if err := signalTree(ctx, l.pid, sig, want); err != nil {
-		return fmt.Errorf("%s to %s: %w", sig, p.Name, err)
+	if err := do(l); err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
 	}
 	return nil
 }
 
 // Close ends it in order, or by force if that takes too long, and removes Dir.
 func (p *Service) Close() error {
-	sig := p.EndSignal
-	if sig == 0 {
-		sig = syscall.SIGTERM
-	}
-	if p.State() == "T" {
-		sig = syscall.SIGKILL // it cannot hear another one
-	}
-	err := p.end(sig, endTimeout)
-	if err != nil {
-		err = errors.Join(err, p.Kill())
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	err := p.end(ctx)
+	if errors.Is(err, ErrEnded) {
+		err = nil // its life tells
 	}
 	err = errors.Join(err, os.RemoveAll(p.Dir))
 	if p.Closed != nil {
 		err = errors.Join(err, p.Closed())
 	}
 	return err
+}
+
+func (p *Service) end(ctx context.Context) error {
+	l := p.running()
+	switch {
+	case l == nil:
+		return nil
+	case stands(l.PID()): // it cannot hear another signal
+		return p.Kill(ctx)
+	}
+	sig := p.EndSignal
+	if sig == 0 {
+		sig = syscall.SIGTERM
+	}
+	if err := l.End(ctx, sig); err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
+	}
+	return nil
 }

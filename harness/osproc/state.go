@@ -34,7 +34,7 @@ func Letter(pid int) string { return letter(procDir(pid)) }
 func procDir(pid int) string { return filepath.Join("/proc", strconv.Itoa(pid)) }
 
 // AwaitStopped returns when every thread (want true), or no thread (want false),
-// of the process is in state T.
+// of the process is stopped.
 func AwaitStopped(ctx context.Context, pid int, want bool) error {
 	tick := time.NewTicker(statePoll)
 	defer tick.Stop()
@@ -62,7 +62,7 @@ func threadStates(pid int) (stopped, running int, err error) {
 	}
 	for _, e := range entries {
 		switch letter(filepath.Join(task, e.Name())) {
-		case "T":
+		case "T", "t": // t: a debugger holds it
 			stopped++
 		case "", "Z", "X": // a thread that is just ending
 		default:
@@ -73,4 +73,16 @@ func threadStates(pid int) (stopped, running int, err error) {
 		return 0, 0, fmt.Errorf("process %d: %w", pid, os.ErrProcessDone)
 	}
 	return stopped, running, nil
+}
+
+// stands says whether a process does nothing: every thread is stopped, or it has ended.
+func stands(pid int) bool {
+	_, running, err := threadStates(pid)
+	return running == 0 && (err == nil || gone(err))
+}
+
+// ended says whether a process is gone, or waits only for its parent to hear so.
+func ended(pid int) bool {
+	_, _, err := threadStates(pid)
+	return gone(err)
 }

@@ -1,38 +1,83 @@
 package osproc
 
 import (
-	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
-	"syscall"
+
+	"fencepost/harness/history"
 )
 
-// SignalGroup signals a process that leads a group of its own, and all that it started
-// in turn. One that is gone is no error.
-func SignalGroup(pid int, sig syscall.Signal) error {
-	if err := syscall.Kill(-pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return err
+// What is quoted of a log.
+const (
+	quotedBytes = 1 << 20 // of its end are looked through
+	quotedTail  = 6       // lines of its end
+	quotedError = 24      // lines from the first that tells of an error on
+	quotedLine  = 300     // bytes of a line
+)
+
+// Quote is what a log says of a program's end, of what was added to it since the byte
+// from: the first line that tells of an error, with what follows it, and the last lines.
+// It says so if it cannot be read.
+func Quote(log string, from int64) []string {
+	lines, err := linesOf(log, from)
+	if err != nil {
+		return []string{fmt.Sprintf("(its log cannot be read: %v)", err)}
 	}
-	return nil
+	tail := max(0, len(lines)-quotedTail)
+	at := history.FirstError(lines)
+	if at < 0 || at >= tail {
+		return lines[tail:]
+	}
+	end := min(at+quotedError, len(lines))
+	out := append([]string{}, lines[at:end]...)
+	if end < tail {
+		out = append(out, "…")
+	}
+	return append(out, lines[max(end, tail):]...)
 }
 
-// Words of a log that an error quotes.
-const (
-	quotedLines = 6
-	quotedBytes = 2 << 10
-)
-
-// LastWords is the end of a program's log, as the end of an error's text.
-func LastWords(log string) string {
+// linesOf are the lines of a log since the byte from, each cut to what is quoted of it.
+func linesOf(log string, from int64) ([]string, error) {
 	b, err := os.ReadFile(log)
 	if err != nil {
-		return fmt.Sprintf(" (its log cannot be read: %v)", err)
+		return nil, err
 	}
+	b = b[min(from, int64(len(b))):]
 	text := strings.TrimSpace(string(b[max(0, len(b)-quotedBytes):]))
 	if text == "" {
+		return nil, nil
+	}
+	lines := withoutScheduler(strings.Split(text, "\n"))
+	for i, l := range lines {
+		if l = strings.TrimRight(l, "\r"); len(l) > quotedLine {
+			l = strings.ToValidUTF8(l[:quotedLine], "") + " …"
+		}
+		lines[i] = strings.ToValidUTF8(l, "?")
+	}
+	return lines, nil
+}
+
+// withoutScheduler leaves out the stack of Go's own scheduler, which stands first where a
+// signal came upon an idle thread.
+func withoutScheduler(lines []string) []string {
+	from := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "goroutine 0 ") })
+	if from < 0 {
+		return lines
+	}
+	n := slices.Index(lines[from:], "")
+	if n < 0 {
+		n = len(lines) - from - 1
+	}
+	return slices.Delete(lines, from, from+n+1)
+}
+
+// LastWords is Quote as the end of an error's text.
+func LastWords(log string, from int64) string {
+	lines := Quote(log, from)
+	if len(lines) == 0 {
 		return fmt.Sprintf(" (its log %s is empty)", log)
 	}
-	lines := strings.Split(text, "\n")
-	return fmt.Sprintf("\n  the end of its log %s:\n    %s", log, strings.Join(lines[max(0, len(lines)-quotedLines):], "\n    "))
+	return fmt.Sprintf("\n  from its log %s:\n    %s", log, strings.Join(lines, "\n    "))
 }

@@ -23,7 +23,7 @@
 // in its setup; a scenario that needs another is refused, not run without it. Requests go
 // past all links, as the harness is no part of what is tested.
 //
-// Everything else is as with fencepost's own workers: a process group of its own that is
-// killed, stopped and continued by signals, and links to every node and to the sink
-// (the HTTP sink of package sinks).
+// Everything else is as with fencepost's own workers: it is killed, stopped and continued
+// by signals, with all that it has started (package osproc), and has links to every node
+// and to the sink (the HTTP sink of package sinks).
 package own

@@ -17,11 +17,13 @@ import (
 
 	"fencepost/harness/control"
 	"fencepost/harness/history"
+	"fencepost/harness/osproc"
 	"fencepost/harness/workload"
 )
 
 // TestMain doubles as a program whose task its argument describes.
 func TestMain(m *testing.M) {
+	osproc.Init()
 	if os.Getenv("FENCEPOST_TASK") == "" {
 		goleak.VerifyTestMain(m)
 		return
@@ -88,7 +90,7 @@ func TestTasks(t *testing.T) {
 		"offers":       "",
 		"says nothing": "",
 		"chats":        `it is "connecting …\n"`,
-		"fails":        "exit status 3\n  the end of its log ",
+		"fails":        "ended with exit status 3, not with exit status 0\n  from its log ",
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -106,8 +108,9 @@ func TestTasks(t *testing.T) {
 			if how == "fails" && !strings.Contains(err.Error(), "no keyspace fp_1") {
 				t.Errorf("its words are missing: %v", err)
 			}
-			if err := program(t, "fails").RunSeal(t.Context(), vars, logs); err == nil || !strings.Contains(err.Error(), "task seal") {
-				t.Errorf("seal: %v", err)
+			life, err := program(t, "fails").RunSeal(t.Context(), vars, logs)
+			if err == nil || !strings.Contains(err.Error(), "task seal") || life.Name != "seal" || life.Unplanned() == "" {
+				t.Errorf("seal: %v, %+v", err, life)
 			}
 		})
 	}
@@ -209,7 +212,7 @@ func life(t *testing.T) (desk *Control, a *Agent, conn *control.Conn, file strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = desk.Attach("w1.1", file, []control.Point{control.Holding}, theirs, func(err error) { t.Error(err) }); err != nil {
+	if a, err = desk.Attach("w1.1", file, []control.Point{control.Holding}, theirs, func(err error) { t.Error(err); conn.Close() }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -324,7 +327,7 @@ func TestFollow(t *testing.T) {
 	fmt.Fprintf(f, `{"ts":1,"proc":"w1.1/c1","id":1,"type":"invoke","op":"release","key":"l","from":%s,"to":%s}`+"\n", version, version)
 	fmt.Fprintln(f, `{"ts":2,"proc":"w1.1/c1","id":1,"type":"ok","op":"release","key":"l"}`)
 	fmt.Fprintln(f, `{"ts":3,"proc":"w1.1/c1","id":2,"type":"invoke","op":"raise","key":"r","issuer":"l","token":1}`)
-	fmt.Fprintln(f, `{"ts":4,"proc":"w1.1/c1","id":2,"type":"fail","op":"raise","key":"r","result":"stale"}`)
+	fmt.Fprintln(f, `{"ts":4,"proc":"w1.1/c1","id":2,"type":"fail","op":"raise","key":"r","result":"stale","seen":2}`)
 	fmt.Fprintln(f, `{"ts":5,"proc":"w1.1/c1","type":"note","op":"lease-lost","key":"l","token":1}`)
 	fmt.Fprint(f, `{"ts":6,"proc":"w1`)
 	want := control.Stats{Cycles: 1, Stale: 1, LeasesLost: 1, Operations: 2}

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // Program is a user's command line. Its words are separated by blanks; there is no shell.
@@ -44,8 +43,7 @@ func (p Program) path() (string, error) {
 	return path, nil
 }
 
-// Command is the program with the variables of its task, in a process group of its own:
-// Ctrl-C reaches the harness alone, and signals reach what a wrapper has started.
+// Command is the program with the variables of its task.
 func (p Program) Command(vars []string) (*exec.Cmd, error) {
 	path, err := p.path()
 	if err != nil {
@@ -55,6 +53,5 @@ func (p Program) Command(vars []string) (*exec.Cmd, error) {
 	cmd.Args[0] = p.Words[0]
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), vars...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd, nil
 }

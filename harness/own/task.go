@@ -7,15 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"fencepost/harness/control"
+	"fencepost/harness/history"
 	"fencepost/harness/osproc"
 )
 
@@ -89,57 +87,50 @@ func head(b []byte) string {
 
 // RunSetup runs the task setup and returns what the program offers.
 func (p Program) RunSetup(ctx context.Context, vars []string, logDir string) (Offer, error) {
-	out, log, err := p.run(ctx, Setup, vars, logDir)
+	out, log, _, err := p.run(ctx, Setup, vars, logDir)
 	if err != nil {
 		return Offer{}, err
 	}
 	o, err := parseOffer(out)
 	if err != nil {
-		return o, fmt.Errorf("task setup of %s: %w%s", p.Words[0], err, osproc.LastWords(log))
+		return o, fmt.Errorf("task setup of %s: %w%s", p.Words[0], err, osproc.LastWords(log, 0))
 	}
 	return o, nil
 }
 
-// RunSeal runs the task seal.
-func (p Program) RunSeal(ctx context.Context, vars []string, logDir string) error {
-	_, _, err := p.run(ctx, Seal, vars, logDir)
-	return err
+// RunSeal runs the task seal. Its life is nil if it could not be started, or ctx was over.
+func (p Program) RunSeal(ctx context.Context, vars []string, logDir string) (*history.ProcessLife, error) {
+	_, _, life, err := p.run(ctx, Seal, vars, logDir)
+	return life, err
 }
 
 // run runs a task to its end; what it prints to standard error is its log.
-func (p Program) run(ctx context.Context, t Task, vars []string, logDir string) (stdout []byte, logName string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, TaskTimeout)
-	defer cancel()
+func (p Program) run(ctx context.Context, t Task, vars []string, logDir string) (stdout []byte, logName string, life *history.ProcessLife, err error) {
 	cmd, err := p.Command(vars)
 	if err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
-	log, err := os.Create(filepath.Join(logDir, string(t)+".log"))
-	if err != nil {
-		return nil, "", err
-	}
-	defer log.Close()
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, log
-	cmd.WaitDelay = time.Second // a grandchild may keep standard output open
-	if err := cmd.Start(); err != nil {
-		return nil, "", fmt.Errorf("task %s: %w", t, err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = osproc.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) })
-	err = cmd.Wait()
-	inTime := stop()
-	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil
-	}
-	_ = osproc.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) // what it left behind
-	switch {
-	case !inTime && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		err = fmt.Errorf("it did not end within %s and was killed", TaskTimeout)
-	case !inTime:
-		return nil, "", ctx.Err()
-	}
+	cmd.Stdout = &out
+	logName = filepath.Join(logDir, string(t)+".log")
+	proc, err := osproc.Start(osproc.Spec{Kind: history.LifeTask, Name: string(t), Command: cmd, Log: logName, Guarded: true})
 	if err != nil {
-		return nil, "", fmt.Errorf("task %s of %s: %w%s", t, strings.Join(p.Words, " "), err, osproc.LastWords(log.Name()))
+		return nil, "", nil, fmt.Errorf("task %s: %w", t, err)
 	}
-	return out.Bytes(), log.Name(), nil
+	limit := time.NewTimer(TaskTimeout)
+	defer limit.Stop()
+	select {
+	case <-proc.Done():
+	case <-ctx.Done():
+		return nil, "", nil, errors.Join(ctx.Err(), proc.Kill(ctx))
+	case <-limit.C:
+		if err := proc.GiveUp(ctx, fmt.Sprintf("did not end within %s", TaskTimeout)); err != nil {
+			return nil, "", nil, err
+		}
+	}
+	end := proc.Life()
+	if wrong := end.Unplanned(); wrong != "" {
+		err = fmt.Errorf("task %s of %s %s%s", t, strings.Join(p.Words, " "), wrong, proc.LastWords())
+	}
+	return out.Bytes(), logName, &end, err
 }

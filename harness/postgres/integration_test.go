@@ -13,12 +13,17 @@ import (
 	"fencepost/core/sink"
 	postgressink "fencepost/core/sink/postgres"
 	"fencepost/core/sink/sinktest"
+	"fencepost/harness/history"
 )
 
 // start starts a server that ends with the test.
 func start(t *testing.T) *Server {
 	t.Helper()
-	s, err := Start(t.Context(), Options{Log: filepath.Join(t.TempDir(), "postgres.log"), Ended: func(err error) { t.Error(err) }})
+	s, err := Start(t.Context(), Options{Log: filepath.Join(t.TempDir(), "postgres.log"), Ended: func(l *history.ProcessLife) {
+		if wrong := l.Unplanned(); wrong != "" {
+			t.Error(wrong)
+		}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

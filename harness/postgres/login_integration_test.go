@@ -60,7 +60,7 @@ func TestConnectionString(t *testing.T) {
 	w.must(err)
 	_, err = conf.WriteString("ssl = on\nssl_cert_file = '" + cert + "'\nssl_key_file = '" + key + "'\n")
 	w.must(errors.Join(err, conf.Close()))
-	w.must(w.server.Kill())
+	w.must(w.server.Kill(context.Background()))
 	w.must(w.server.Start(w.ctx()))
 	w.direct.Reset() // its connections were to the server that was killed
 	w.exec(`CREATE SCHEMA bare`)

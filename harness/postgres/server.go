@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"fencepost/harness/cluster"
+	"fencepost/harness/history"
 	"fencepost/harness/osproc"
 )
 
@@ -23,8 +24,8 @@ type Options struct {
 	CacheDir string
 	// Log is the file that the server's output is appended to.
 	Log string
-	// Ended is called when the server ends although nobody asked for it; nil: nobody is told.
-	Ended func(error)
+	// Ended is called when a life of the server has ended, with how; nil: nobody is told.
+	Ended func(*history.ProcessLife)
 }
 
 // Server is a PostgreSQL server with an empty database of its own.

@@ -51,7 +51,8 @@ func (r *runner) setUpDrill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.rec = rec
+	r.keep(ctx, rec)
+	r.watchNodes()
 	x := r.plan.expectation()
 	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
 	r.progress.step("setting up: keyspace, a session with each node")
@@ -95,6 +96,10 @@ func (r *runner) drill(ctx context.Context) error {
 		},
 		Problem: r.progress.problem,
 	})
+	r.noteNodes()
+	if broken := broken(ctx); broken != nil {
+		return broken
+	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		r.info.Interrupted = "stopped by a signal"
 		r.progress.problem("interrupted: ending in order, then checking what there is")

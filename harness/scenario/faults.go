@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"fencepost/harness/cluster"
+	"fencepost/harness/control"
 	"fencepost/harness/fault"
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
+	"fencepost/harness/osproc"
 )
 
 // errNotTriggered: the event that should have set a fault off never came.
@@ -98,7 +100,7 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 	if hit != nil {
 		note.Trigger = fmt.Sprintf("%s at point %s of %s", hit.Proc, hit.Point, hit.Key)
 	}
-	opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)
+	opCtx, cancel := context.WithTimeout(osproc.As(ctx, id), fault.OpTimeout)
 	active, err := f.Inject(opCtx, r.env, targets)
 	cancel()
 	if err != nil {
@@ -128,6 +130,9 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 		opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)
 		ev := active.Probe(opCtx)
 		cancel()
+		if hit != nil && hit.Late() {
+			ev = fault.Evidence{Text: fmt.Sprintf("%s stood at its point for %s and then went on by itself, before it was told that the fault was in force", hit.Proc, control.GoTimeout)}
+		}
 		r.fault(note, history.ActionEvidence, ev)
 	}
 	// Heal also when the run is interrupted: a paused worker must not stay so.
@@ -172,7 +177,7 @@ func workerGone(f *fleet.Fleet, name string) bool {
 }
 
 func (r *runner) heal(a fault.Active, note history.Fault) error {
-	ctx, cancel := context.WithTimeout(context.Background(), fault.RestartTimeout)
+	ctx, cancel := context.WithTimeout(osproc.As(context.Background(), note.ID), fault.RestartTimeout)
 	defer cancel()
 	err := a.Heal(ctx)
 	r.fault(note, history.ActionHeal, fault.Evidence{})

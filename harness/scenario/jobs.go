@@ -46,7 +46,7 @@ type backlog interface {
 	coordinator(ctx context.Context) (string, error)
 	// seal sees to it that no late request changes anything any more, and writes what
 	// is left into the history.
-	seal(ctx context.Context, fenced sink.Sink) error
+	seal(ctx context.Context, fenced sink.Sink)
 }
 
 func (r *runner) backlog() backlog {
@@ -99,7 +99,7 @@ func (r *runner) drained(ctx context.Context) error {
 	for {
 		n := r.env.Fleet.Stats().Enqueuing
 		left, err := r.backlog().open(ctx)
-		if n == 0 && !left && err == nil {
+		if n == 0 && !left && err == nil || r.env.Fleet.Fallen() {
 			return nil
 		}
 		r.progress.at("%d enqueues under way", n)
@@ -139,7 +139,7 @@ const sealsAtOnce = 16
 
 // seal seals every shard, as locks are sealed, then reads all of its rows, and then
 // seals the sink's resource of each job that was ever claimed.
-func (r jobsByShard) seal(ctx context.Context, fenced sink.Sink) error {
+func (r jobsByShard) seal(ctx context.Context, fenced sink.Sink) {
 	shards := cassandra.NewShards(r.db)
 	ids := r.plan.shards()
 	var claimed []claimedJob
@@ -147,29 +147,26 @@ func (r jobsByShard) seal(ctx context.Context, fenced sink.Sink) error {
 		r.progress.at("%d of %d shards sealed", i, len(ids))
 		fence, err := r.sealShard(ctx, shards, id)
 		if err != nil {
-			return fmt.Errorf("seal shard %s: %w", id, err)
+			r.troubles.add("shards", fmt.Errorf("seal %s: %w", id, err))
 		}
 		jobs, err := r.readShard(ctx, shards, id)
 		if err != nil {
-			return fmt.Errorf("read shard %s: %w", id, err)
+			r.troubles.add("shards", fmt.Errorf("read %s: %w", id, err))
 		}
 		for _, j := range jobs {
 			claimed = append(claimed, claimedJob{id, j, fence})
 		}
 	}
 	r.progress.at("sealing the sink's %d resources", len(claimed))
-	g, ctx := errgroup.WithContext(ctx)
+	var g errgroup.Group
 	g.SetLimit(sealsAtOnce)
 	for _, c := range claimed {
 		g.Go(func() error {
-			res := worker.Resource(job.Job{Queue: c.shard.Queue, ID: c.id})
-			if err := r.sealResource(ctx, fenced, res, engine.Issuer(c.shard), int64(job.FirstRunID(c.fence+1))); err != nil {
-				return fmt.Errorf("seal the sink's %s: %w", res, err)
-			}
+			r.sealResource(ctx, fenced, worker.Resource(job.Job{Queue: c.shard.Queue, ID: c.id}), engine.Issuer(c.shard), int64(job.FirstRunID(c.fence+1)))
 			return nil
 		})
 	}
-	return g.Wait()
+	_ = g.Wait() // none has an error
 }
 
 type claimedJob struct {
@@ -231,12 +228,13 @@ var rowKinds = map[store.Kind]string{
 	store.KindEnded: history.RowEnded, store.KindDLQ: history.RowDLQ,
 }
 
-// readShard writes every row of a sealed shard into the history and returns the
-// jobs that were ever claimed.
+// readShard writes every row of a sealed shard into the history, when all of them are read:
+// the absence of one means something. It returns the jobs that were ever claimed.
 func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.ShardID) (claimed []job.ID, err error) {
 	const page = 500
+	var notes []history.Event
 	note := func(key string, row history.JobRow) {
-		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: key, Issuer: engine.Issuer(id), Details: &history.Details{JobRow: &row}})
+		notes = append(notes, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: key, Issuer: engine.Issuer(id), Details: &history.Details{JobRow: &row}})
 	}
 	for kind, name := range rowKinds {
 		next := store.Range{Kind: kind, AfterAt: math.MinInt64, UpTo: math.MaxInt64, Limit: page}
@@ -271,7 +269,11 @@ func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.Sh
 			after = row.ID
 		}
 		if len(rows) < page {
-			return claimed, nil
+			break
 		}
 	}
+	for _, e := range notes {
+		r.rec.Record(e)
+	}
+	return claimed, nil
 }

@@ -56,34 +56,34 @@ func (r jobsByLock) open(ctx context.Context) (bool, error) {
 
 // seal writes all rows into the history, and then seals each job's lock and the sink's
 // resource of its effects. Tokens do not rise here: the seal's is above all of them.
-func (r jobsByLock) seal(ctx context.Context, fenced sink.Sink) error {
+func (r jobsByLock) seal(ctx context.Context, fenced sink.Sink) {
 	top, err := lockperjob.TopToken(ctx, r.db)
 	if err != nil {
-		return fmt.Errorf("read the counter of tokens: %w", err)
+		r.troubles.add("jobs", fmt.Errorf("read the counter of tokens: %w", err))
+		return
 	}
 	jobs, err := r.noteRows(ctx)
 	if err != nil {
-		return fmt.Errorf("read the jobs' rows: %w", err)
+		r.troubles.add("jobs", fmt.Errorf("read their rows: %w", err))
+		return
 	}
 	r.progress.at("sealing %d jobs", len(jobs))
 	ttl := r.plan.Spec.Workload.TTL.D()
 	locks := lockperjob.NewLocks(r.db, ttl)
 	next := func(*store.Version) store.Version { return lockperjob.Version("", top, time.UnixMilli(0), ttl) }
-	g, ctx := errgroup.WithContext(ctx)
+	var g errgroup.Group
 	g.SetLimit(sealsAtOnce)
 	for _, j := range jobs {
 		g.Go(func() error {
 			name, res := lockperjob.LockName(r.plan.Queue, j.ID), worker.Resource(job.Job{Queue: r.plan.Queue, ID: j.ID})
 			if _, err := r.sealLock(ctx, locks, name, next); err != nil {
-				return fmt.Errorf("seal %s: %w", name, err)
+				r.troubles.add("locks", fmt.Errorf("seal %s: %w", name, err))
 			}
-			if err := r.sealResource(ctx, fenced, res, name, top); err != nil {
-				return fmt.Errorf("seal the sink's %s: %w", res, err)
-			}
+			r.sealResource(ctx, fenced, res, name, top)
 			return nil
 		})
 	}
-	return g.Wait()
+	_ = g.Wait() // none has an error
 }
 
 // noteRows writes the rows of all jobs into the history, when all of them are read: the

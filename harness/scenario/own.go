@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -132,11 +133,11 @@ func (r *runner) records(ctx context.Context, limit time.Duration) error {
 	}
 	deadline := time.Now().Add(limit)
 	for _, w := range r.env.Fleet.Workers() {
-		for w.Stats().Operations == 0 {
+		for w.Stats().Operations == 0 && w.PID() != 0 {
 			if time.Now().After(deadline) {
 				log := filepath.Join(r.dir, rundir.LogDir, w.Life()+".log")
 				return fmt.Errorf("%s has been ready for more than %s and has recorded no operation: its file %s has nothing but the header%s",
-					w.Life(), limit, filepath.Join(r.dir, rundir.HistoryDir, w.Life()+".jsonl"), osproc.LastWords(log))
+					w.Life(), limit, filepath.Join(r.dir, rundir.HistoryDir, w.Life()+".jsonl"), osproc.LastWords(log, 0))
 			}
 			if err := pause(ctx, 50*time.Millisecond); err != nil {
 				return err
@@ -156,36 +157,43 @@ func (o *ownRun) seal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The highest token that anybody can have sent, by issuer.
+	// Above what anybody has sent, by issuer; the sink says if it has seen a higher one.
 	issuers := map[string]string{}
 	for i := range h.Events {
 		e := &h.Events[i]
 		if e.Type == history.Invoke && (e.Op == history.OpRaise || e.Op == history.OpEffect) {
 			issuers[e.Key] = e.Issuer
-			fences[e.Issuer] = max(fences[e.Issuer], e.Token+1)
+			fences[e.Issuer] = max(fences[e.Issuer], above(e.Token))
 		}
 	}
 	all, err := o.sink.resources(ctx) // recorded or not
-	if err != nil {
-		return err
-	}
+	o.troubles.add("resources of the sink", err)
 	for _, res := range all {
 		st, err := o.sink.client.Read(ctx, res)
 		if err != nil {
-			return err
+			o.troubles.add("resources of the sink", fmt.Errorf("read %s: %w", res, err))
+			continue
 		}
 		issuers[res] = st.Issuer
 	}
 	for _, res := range slices.Sorted(maps.Keys(issuers)) {
-		if err := o.sealResource(ctx, o.sink.client, res, issuers[res], max(fences[issuers[res]], 1)); err != nil {
-			return fmt.Errorf("seal the sink's %s: %w", res, err)
-		}
+		o.sealResource(ctx, o.sink.client, res, issuers[res], max(fences[issuers[res]], 1))
 	}
 	return nil
 }
 
+// above is the token after one, if there is any.
+func above(token int64) int64 {
+	if token == math.MaxInt64 {
+		return token
+	}
+	return token + 1
+}
+
 // sealRows runs the task seal and copies what it did into the harness's own file, as it
-// acts for the harness. It returns the fences of the seals.
+// acts for the harness. It returns the fences of the seals. How the task ended is its
+// life's matter, what it has not sealed the checker's; the error is of a record that is
+// malformed.
 func (o *ownRun) sealRows(ctx context.Context) (map[string]int64, error) {
 	logs := filepath.Join(o.dir, rundir.LogDir)
 	c := o.settings
@@ -197,8 +205,12 @@ func (o *ownRun) sealRows(ctx context.Context) (map[string]int64, error) {
 	if err := rec.Close(); err != nil {
 		return nil, err
 	}
-	if err := o.program.RunSeal(ctx, own.Variables(own.Seal, c, o.direct()), logs); err != nil {
-		return nil, err
+	life, err := o.program.RunSeal(ctx, own.Variables(own.Seal, c, o.direct()), logs)
+	switch {
+	case life != nil:
+		o.ended(life)
+	case err != nil:
+		o.troubles.add("locks", err)
 	}
 	h, err := history.ReadFiles(c.History)
 	if err != nil {

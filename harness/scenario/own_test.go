@@ -175,9 +175,13 @@ func TestMuteProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	links := link.NewFabric(link.Options{})
+	rec, err := history.NewRecorder(filepath.Join(dir, "harness.jsonl"), history.Header{Run: "r", Proc: history.Harness})
+	if err != nil {
+		t.Fatal(err)
+	}
 	f, err := fleet.New(fleet.Config{
 		Own: &fleet.Own{Program: own.Program{Words: []string{exe}, Dir: dir}, Control: desk}, Sink: "127.0.0.1:9",
-		Workers: 1, Links: links, HistoryDir: filepath.Join(dir, rundir.HistoryDir), LogDir: filepath.Join(dir, rundir.LogDir),
+		Workers: 1, Links: links, Recorder: rec, HistoryDir: filepath.Join(dir, rundir.HistoryDir), LogDir: filepath.Join(dir, rundir.LogDir),
 		Worker: workload.Config{Run: "r", Clients: 1, Locks: []string{"l"}, TTL: time.Second},
 	})
 	if err != nil {
@@ -196,7 +200,7 @@ func TestMuteProgram(t *testing.T) {
 	if err := (&runner{}).records(t.Context(), 0); err != nil {
 		t.Errorf("fencepost's own workers: %v", err)
 	}
-	if err := errors.Join(f.Stop(t.Context()), links.Close(), r.own.close()); err != nil {
+	if err := errors.Join(f.Stop(t.Context()), links.Close(), r.own.close(), rec.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"fencepost/core/lock"
@@ -69,6 +71,8 @@ type runner struct {
 	dir      string
 	info     rundir.Info
 	rec      *history.Recorder
+	lives    sync.Mutex             // of early, until there is rec
+	early    []*history.ProcessLife // that ended before
 	env      *fault.Env
 	db       *cassandra.DB // the harness's own session, past all links
 	made     bool          // the keyspace, or some of it
@@ -77,7 +81,12 @@ type runner struct {
 	own      *ownRun     // nil for fencepost's own workers
 	abort    func(error) // ends the run: what it drives cannot be gone on with
 	probes   probes
+	troubles troubles // of the sealing
 	progress *teller
+	// fallen: workers ended before they were ready, so that there is nothing to run.
+	fallen       bool
+	nodeFell     atomic.Bool // a node ended otherwise than planned
+	unwatchNodes func()
 	// cyclesBefore is the workers' total when the phase began.
 	cyclesBefore int64
 }
@@ -177,6 +186,7 @@ func (r *runner) makeDir() error {
 // setUp makes the keyspace, the links and the worker processes.
 func (r *runner) setUp(ctx context.Context) error {
 	s := r.plan.Spec
+	r.watchNodes()
 	r.progress.step("setting up: keyspace, links, %d workers", s.Workload.Workers)
 
 	var nodes []fleet.Node
@@ -211,9 +221,8 @@ func (r *runner) setUp(ctx context.Context) error {
 			return err
 		}
 		cfg.Own, cfg.Worker.Promises = own, own.Offer.Promises
-		cfg.Unexpected = func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) }
 	}
-	if err := r.record(cfg.Worker.Promises); err != nil {
+	if err := r.record(ctx, cfg.Worker.Promises); err != nil {
 		return err
 	}
 	cfg.Recorder = r.rec
@@ -226,12 +235,12 @@ func (r *runner) setUp(ctx context.Context) error {
 	if broken := broken(ctx); broken != nil {
 		return broken
 	}
-	return err
+	return r.started(err)
 }
 
 // record begins the harness's own file. What the system promises stands in it as in
 // its workers' files: a header without promises would promise all.
-func (r *runner) record(promises []string) error {
+func (r *runner) record(ctx context.Context, promises []string) error {
 	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
 		Run: r.info.Run, Proc: history.Harness, System: r.opt.System.Name, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
 		Promises: promises,
@@ -239,7 +248,7 @@ func (r *runner) record(promises []string) error {
 	if err != nil {
 		return err
 	}
-	r.rec = rec
+	r.keep(ctx, rec)
 	x := demanded(r.plan.expectation(), r.opt.System)
 	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
 	return nil
@@ -250,7 +259,8 @@ func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Confi
 	return fleet.Config{
 		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir),
-		Unexpected: func(life string, err error) { r.progress.problem("worker %s ended unexpectedly: %v", life, err) },
+		Unexpected: func(life string, err error) { r.progress.problem("%s %v", life, err) },
+		Broken:     func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) },
 		Worker: workload.Config{
 			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises, Seed: r.plan.Seed, Clients: s.Workload.Clients,
 			Locks: r.plan.Locks, Own: s.Workload.Contention == Low,
@@ -269,6 +279,9 @@ func (r *runner) phases(ctx context.Context) error {
 	unwatched := r.watch()
 	var problems []error
 	err := func() error {
+		if r.fallen {
+			return nil
+		}
 		for _, ph := range []struct {
 			name string
 			d    time.Duration
@@ -318,23 +331,31 @@ func (r *runner) phases(ctx context.Context) error {
 	return errors.Join(err, r.settle(ctx, unwatched))
 }
 
-// healthy waits until the cluster and every worker are whole again.
+// healthy waits until the cluster and every worker are whole again, but for what has ended
+// by itself.
 func (r *runner) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fault.RestartTimeout)
 	defer cancel()
 	if err := r.opt.Cluster.WaitHealthy(ctx); err != nil {
-		return fmt.Errorf("the cluster is not whole after healing: %w", err)
+		if err = fmt.Errorf("the cluster is not whole after healing: %w", err); !r.nodeFell.Load() {
+			return err
+		}
+		r.progress.problem("%v", err)
 	}
 	for _, w := range r.env.Fleet.Workers() {
-		if w.PID() == 0 {
+		if w.PID() == 0 && !w.Fell() {
 			return fmt.Errorf("worker %s does not run after healing (its log is in %s)", w.Name(), filepath.Join(r.dir, rundir.LogDir))
 		}
 	}
 	return nil
 }
 
-// last lets a phase last for d, and on a slow machine longer: see enough.
+// last lets a phase last for d, and on a slow machine longer: see enough. With nobody left
+// there is nothing to wait for.
 func (r *runner) last(ctx context.Context, phase string, d time.Duration) error {
+	if r.env.Fleet.Fallen() {
+		return nil
+	}
 	if err := pause(ctx, d); err != nil {
 		return err
 	}
@@ -357,7 +378,7 @@ func (r *runner) enough(ctx context.Context, phase string, d time.Duration) erro
 	want := int64(r.plan.expectation().MinCycles[phase])
 	want += want / 8 // the workers' totals come late, by up to 200 ms
 	deadline := time.Now().Add(max(stretch*d, leastStretch))
-	for r.env.Fleet.Stats().Cycles-r.cyclesBefore < want && time.Now().Before(deadline) {
+	for r.env.Fleet.Stats().Cycles-r.cyclesBefore < want && time.Now().Before(deadline) && !r.env.Fleet.Fallen() {
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
@@ -403,17 +424,17 @@ func (r *runner) settle(ctx context.Context, unwatched func()) error {
 	if broken := broken(ctx); broken != nil {
 		return broken
 	}
-	switch {
-	case stopErr != nil && r.own != nil: // it broke off in the middle of something, or did not care
-		return stopErr
-	case stopErr != nil:
+	if stopErr != nil {
 		r.progress.problem("%v", stopErr)
 	}
 	unwatched()
 	r.phase(PhaseSeal)
 	sealCtx, cancelSeal := context.WithTimeout(context.Background(), sealTimeout)
 	defer cancelSeal()
+	r.wakeSink(sealCtx)
 	err := r.seal(sealCtx)
+	r.troubles.tell(r.progress.problem)
+	r.noteNodes()
 	r.progress.unwatch()
 	return err
 }
@@ -422,11 +443,7 @@ func (r *runner) settle(ctx context.Context, unwatched func()) error {
 func (r *runner) tearDown() error {
 	var errs []error
 	if r.env != nil && r.env.Fleet != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		if err := r.env.Fleet.Stop(ctx); r.own == nil { // a user's program is killed without more words
-			errs = append(errs, err)
-		}
-		cancel()
+		errs = append(errs, r.env.Fleet.Kill(context.Background())) // as a rule all have ended
 	}
 	if r.own != nil {
 		errs = append(errs, r.own.close())
@@ -435,6 +452,9 @@ func (r *runner) tearDown() error {
 		errs = append(errs, r.env.WorkerLinks.Close())
 	}
 	errs = append(errs, r.sink.close())
+	if r.unwatchNodes != nil {
+		r.unwatchNodes()
+	}
 	r.probes.close()
 	errs = append(errs, r.keepNodeLogs())
 	if r.db != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,27 +24,29 @@ const sealTimeout = 2 * time.Minute
 // delayed copy of a request can apply, as each names an older version, so the
 // row tells for every operation whose outcome is open whether it took effect.
 // The sink is sealed alike: raised above every token, then its ledger is read.
+//
+// What a broken system leaves behind does not end that: whatever cannot be sealed or read
+// is told, and missing in the history, which is then for the checker to judge. The error
+// is of a run that cannot be judged at all.
 func (r *runner) seal(ctx context.Context) error {
 	if r.own != nil {
 		return r.own.seal(ctx)
 	}
 	fenced := sink.Sink(r.sink.client)
 	if r.plan.Queue != "" {
-		if err := r.backlog().seal(ctx, fenced); err != nil {
-			return err
-		}
-		return r.readShop(ctx)
+		r.backlog().seal(ctx, fenced)
+		r.troubles.add("the shop's tables", r.readShop(ctx))
+		return nil
 	}
 	locks := cassandra.NewLocks(r.db)
 	for i, name := range r.plan.Locks {
 		r.progress.at("%d of %d locks sealed", i, len(r.plan.Locks))
 		fence, err := r.sealLock(ctx, locks, name, r.nextGrant)
 		if err != nil {
-			return fmt.Errorf("seal %s: %w", name, err)
+			r.troubles.add("locks", fmt.Errorf("seal %s: %w", name, err))
+			fence = 1 // below what the sink has seen, which is then raised
 		}
-		if err := r.sealResource(ctx, fenced, workload.Resource(name), name, fence); err != nil {
-			return fmt.Errorf("seal the sink's %s: %w", workload.Resource(name), err)
-		}
+		r.sealResource(ctx, fenced, workload.Resource(name), name, fence)
 	}
 	return nil
 }
@@ -134,6 +137,9 @@ func (r *runner) sealing(ctx context.Context, e history.Event, send func(ctx con
 // abandon records the end of an operation that the runner gives up.
 func (r *runner) abandon(e history.Event, err error) error {
 	e.Type, e.Error = history.Unknown, err.Error()
+	if errors.As(err, new(*sink.IssuerError)) {
+		e.Type = history.Fail
+	}
 	r.rec.Record(e)
 	return err
 }
@@ -168,29 +174,51 @@ func (r *runner) reading(ctx context.Context, key string, read func(context.Cont
 
 // sealResource raises a resource above every token handed out, reads its value
 // and copies its ledger into the history.
-func (r *runner) sealResource(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) error {
-	a, err := r.sealRaise(ctx, fenced, res, issuer, token)
-	if err == nil && a.Result == sink.Stale {
-		// A system with tokens of its own has raised higher than its row's fence.
-		_, err = r.sealRaise(ctx, fenced, res, issuer, a.Seen+1)
-	}
-	if err != nil {
-		return err
-	}
+func (r *runner) sealResource(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) {
+	r.troubles.add("resources of the sink", r.raiseAbove(ctx, fenced, res, issuer, token))
 	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpGet, Key: res}
 	r.rec.Record(e)
 	st, err := fenced.Read(ctx, res)
 	if err != nil {
-		return r.abandon(e, err)
+		r.troubles.add("resources of the sink", fmt.Errorf("read %s: %w", res, r.abandon(e, err)))
+		return
 	}
 	e.Type, e.Value, e.Seen, e.Seq = history.OK, &st.Value, st.Seen, st.Seq
 	r.rec.Record(e)
 	entries, err := fenced.Ledger(ctx, res)
 	if err != nil {
-		return fmt.Errorf("ledger: %w", err)
+		r.troubles.add("resources of the sink", fmt.Errorf("ledger of %s: %w", res, err))
+		return
 	}
 	for _, en := range entries {
 		r.noteLedger(res, en)
+	}
+}
+
+// raiseAbove raises a resource to a token, or above what it has seen if that is higher. One
+// that a broken system has bound to another issuer is raised by that.
+func (r *runner) raiseAbove(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) error {
+	a, err := r.sealRaise(ctx, fenced, res, issuer, token)
+	bound := (*sink.IssuerError)(nil)
+	switch {
+	case errors.As(err, &bound):
+		r.troubles.add("resources of the sink are bound to another issuer than their own", err)
+		st, err := fenced.Read(ctx, res)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", res, err)
+		}
+		issuer, a.Seen = bound.Bound, st.Seen
+	case err != nil:
+		return fmt.Errorf("raise %s: %w", res, err)
+	case a.Result != sink.Stale:
+		return nil
+	}
+	if a.Seen == math.MaxInt64 {
+		return nil // nothing can come above it
+	}
+	// A system with tokens of its own has raised higher than its row's fence.
+	if _, err = r.sealRaise(ctx, fenced, res, issuer, a.Seen+1); err != nil {
+		return fmt.Errorf("raise %s: %w", res, err)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (r *runner) startSink(ctx context.Context) error {
 		r.sink.service, err = kind.Start(ctx, sinks.Options{
 			BinDir: r.opt.BinDir, Log: filepath.Join(r.dir, rundir.LogDir, sinkLog),
 			Unfenced: r.opt.System.Variant != "" || r.opt.System.Command != nil,
-			Ended:    func(err error) { r.abort(&brokenError{err}) },
+			Ended:    r.ended,
 		})
 		if err != nil {
 			return fmt.Errorf("the sink %s cannot be had: %w", kind.Name, err)

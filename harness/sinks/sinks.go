@@ -8,6 +8,7 @@ import (
 
 	"fencepost/core/sink"
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/history"
 	"fencepost/harness/osproc"
 	"fencepost/harness/system"
 	"fencepost/harness/system/lockperjob"
@@ -37,8 +38,8 @@ type Options struct {
 	// Unfenced: a known-broken variant, or a program of a user's own, will write past its
 	// rules; a service that has to be built for that is started in that build.
 	Unfenced bool
-	// Ended is called when a process ends that nobody ended.
-	Ended func(error)
+	// Ended is called when a life of it has ended, with how; nil: nobody is told.
+	Ended func(*history.ProcessLife)
 }
 
 // Place is where a process finds the sink.

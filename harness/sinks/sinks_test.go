@@ -13,6 +13,7 @@ import (
 	httpsink "fencepost/core/sink/http"
 	"fencepost/core/sink/http/httpsinkd"
 	"fencepost/core/sink/sinktest"
+	"fencepost/harness/history"
 	"fencepost/harness/osproc"
 	"fencepost/harness/sinks/lab"
 	"fencepost/harness/system"
@@ -48,7 +49,11 @@ func bin(t *testing.T) string {
 // started is a service with a client.
 func started(t *testing.T, k Kind, unfenced bool) (*osproc.Service, Client) {
 	t.Helper()
-	s, err := k.Start(t.Context(), Options{BinDir: bin(t), Log: filepath.Join(t.TempDir(), "sink.log"), Unfenced: unfenced, Ended: func(err error) { t.Error(err) }})
+	s, err := k.Start(t.Context(), Options{BinDir: bin(t), Log: filepath.Join(t.TempDir(), "sink.log"), Unfenced: unfenced, Ended: func(l *history.ProcessLife) {
+		if wrong := l.Unplanned(); wrong != "" {
+			t.Error(wrong)
+		}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,8 +209,8 @@ func TestKillAndPause(t *testing.T) {
 				t.Fatal(err)
 			}
 			pid := s.PID()
-			if err := s.Kill(); err != nil || s.PID() != 0 || s.State() != "" {
-				t.Fatalf("%v, process %d in state %q", err, s.PID(), s.State())
+			if err := s.Kill(t.Context()); err != nil || s.PID() != 0 {
+				t.Fatalf("%v, process %d", err, s.PID())
 			}
 			if err := s.Start(t.Context()); err != nil || s.PID() == pid {
 				t.Fatal(err)
@@ -213,11 +218,20 @@ func TestKillAndPause(t *testing.T) {
 			if a, err := c.Raise(t.Context(), "r", "l", 4); err != nil || a.Result != sink.Stale {
 				t.Errorf("%+v, %v", a, err)
 			}
-			if err := s.Pause(t.Context()); err != nil || s.State() != "T" {
-				t.Errorf("%v, state %q", err, s.State())
+			if _, err := s.Standing(); err == nil {
+				t.Error("it stands still")
 			}
-			if err := s.Resume(t.Context()); err != nil || s.State() == "T" {
-				t.Errorf("%v, state %q", err, s.State())
+			if err := s.Pause(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if n, err := s.Standing(); err != nil || n < 1 {
+				t.Errorf("%d processes stand still, %v", n, err)
+			}
+			if err := s.Resume(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.Standing(); err == nil {
+				t.Error("it still stands")
 			}
 			if a, err := c.Raise(t.Context(), "r", "l", 6); err != nil || a.Result != sink.Applied {
 				t.Errorf("%+v, %v", a, err)

@@ -221,6 +221,10 @@ var variants = []System{
 		Name: broken + "jobs-wrong-issuer", About: "effects carry the highest run id of their process, of whatever shard",
 		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P6"}, Mechanism: "one-token-for-all-shards"},
 	},
+	{
+		Name: broken + "jobs-one-issuer", About: "effects name one shard as the issuer of their tokens, whatever shard their job is in",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P6"}, Mechanism: "issuer-of-another-shard"},
+	},
 	// Orders.
 	{
 		Name: broken + "orders-pay-before-fence", About: "an order is paid in a transaction of its own, by its key, before the fence is asked",
@@ -233,6 +237,23 @@ var variants = []System{
 	{
 		Name: broken + "orders-stock-unversioned", About: "stock is written as computed from what was read, whatever its version is by then",
 		Red: &Red{Scenario: "orders-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P17"}, Mechanism: "stock-overwritten"},
+	},
+	// Processes.
+	{
+		Name: broken + "dies-steady", About: "a worker panics while it works: a table has room for 40 grants",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P18"}, Mechanism: "process-panics"},
+	},
+	{
+		Name: broken + "dies-draining", About: "workers panic while they end: a background task is told twice to end",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P18"}, Mechanism: "process-panics-ending"},
+	},
+	{
+		Name: broken + "exits-1", About: "a worker exits with code 1 because of an error that passes",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P18"}, Mechanism: "process-exits"},
+	},
+	{
+		Name: broken + "never-ends", About: "workers do not end after SIGTERM: they wait for a background task that nobody tells to end",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P18"}, Mechanism: "process-never-ends"},
 	},
 	// The harness itself.
 	{

@@ -77,7 +77,7 @@ type load interface {
 }
 
 // Run is the whole life of a worker process: connect, report ready, work until
-// told to stop (or ctx ends), drain, report stopped.
+// ctx ends, drain, report stopped. A worker that cannot record stops at once.
 func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *slog.Logger) (err error) {
 	if cfg.AwaitLogin {
 		if cfg.Login, err = awaitLogin(conn); err != nil {
@@ -95,7 +95,22 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
+	defer func() {
+		if closeErr := file.Close(); closeErr != nil {
+			unrecorded(conn, closeErr)
+			err = errors.Join(err, closeErr)
+		}
+	}()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // what it does from here on nobody would know of
+		select {
+		case <-file.Failed():
+			unrecorded(conn, file.Err())
+			stop()
+		case <-ctx.Done():
+		}
+	}()
 	p := &process{cfg: cfg, hooks: hooks, rec: file, clock: NewClock(clock.System()), counts: &counters{}, gate: control.NewGate(conn.Send), log: log}
 	if hooks.Recorder != nil {
 		p.rec = hooks.Recorder(cfg, p.rec)
@@ -116,29 +131,29 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 		p.sink = hooks.Sink(cfg, p.effects, p.sink)
 	}
 
-	runCtx, stop := context.WithCancel(ctx)
-	defer stop()
-	l, err := p.load(runCtx)
+	l, err := p.load(ctx)
 	if err != nil {
 		return err
 	}
 	set := func(to *history.Clock) error { return setClock(conn, p.clock, to) }
 	go commands(conn, p.gate, set, l.drain, stop)
-	go report(runCtx, conn, p.counts)
+	go report(ctx, conn, p.counts)
 	ready := func() error {
 		if err := conn.Send(control.Message{Cmd: control.CmdReady}); err != nil {
 			return fmt.Errorf("control: %w", err)
 		}
 		return nil
 	}
-	if err := l.run(runCtx, ready); err != nil {
+	if err := l.run(ctx, ready); err != nil {
 		return err
 	}
 	p.rec.Record(history.Event{Proc: cfg.Life, Type: history.Note, Op: history.NoteExit})
-	if err := file.Err(); err != nil {
-		return err
-	}
 	return conn.Send(control.Message{Cmd: control.CmdStopped, Stats: p.counts.stats()})
+}
+
+// unrecorded tells the runner that this process's record is worth nothing.
+func unrecorded(conn *control.Conn, err error) {
+	_ = conn.Send(control.Message{Cmd: control.CmdUnrecorded, Error: err.Error()}) // a runner that is gone needs no telling
 }
 
 // openSink connects to the sink by this worker's own links.
@@ -312,8 +327,6 @@ func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) e
 			}
 		case control.CmdDrain:
 			drain()
-		case control.CmdStop:
-			stop()
 		}
 	}
 }

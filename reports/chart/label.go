@@ -114,7 +114,14 @@ func noteText(e history.Event) string {
 	case history.NoteLeaseLost:
 		return fmt.Sprintf("lease lost, token %d", e.Token)
 	case history.NoteCrash:
+		if e.Error != "" && !strings.HasPrefix(e.Error, "SIG") {
+			return "dies"
+		}
 		return "killed"
+	case history.NoteLife:
+		if e.Life() != nil {
+			return e.Life().Name + ": " + e.Life().Ending()
+		}
 	case history.NoteExit:
 		return "exits"
 	case history.NotePoint:

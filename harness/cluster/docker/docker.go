@@ -40,6 +40,7 @@ type Cluster struct {
 	links  *link.Fabric
 	nodes  cluster.NodeSet[*node]
 	info   map[string]string
+	cluster.Watchers
 
 	closeOnce sync.Once
 	closeErr  error

@@ -2,10 +2,13 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -14,6 +17,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"fencepost/harness/cluster"
+	"fencepost/harness/history"
 	"fencepost/harness/osproc"
 )
 
@@ -30,7 +34,48 @@ type life struct {
 	visible bool // the same here, in /proc
 	logPos  int64
 	done    chan struct{} // closed when it has ended and its log is complete
-	status  string        // valid after done
+
+	asking sync.Mutex // held while a signal is sent: who is dead before has ended by itself
+	asked  time.Time
+	end    history.ProcessLife // under asking; whole after done
+}
+
+// ask asks the process to end by send, and notes it if there was a process to ask.
+func (l *life) ask(ctx context.Context, signal string, send func() error) error {
+	l.asking.Lock()
+	defer l.asking.Unlock()
+	if err := send(); err != nil {
+		return err
+	}
+	if l.end.Asked == "" {
+		l.end.Asked, l.end.By, l.asked = signal, osproc.By(ctx), time.Now()
+		if at, ok := ctx.Deadline(); ok && signal != sigKill {
+			l.end.BoundMS = time.Until(at).Round(10 * time.Millisecond).Milliseconds()
+		}
+	}
+	return nil
+}
+
+// late notes that it did not end in time.
+func (l *life) late(signal string) {
+	l.asking.Lock()
+	defer l.asking.Unlock()
+	l.end.Overdue = fmt.Sprintf("did not end within %s of %s", time.Duration(l.end.BoundMS)*time.Millisecond, signal)
+}
+
+// ended notes how the container ended.
+func (l *life) ended(code *int, log string) {
+	l.asking.Lock()
+	defer l.asking.Unlock()
+	if l.end.Code = code; code != nil && *code == 128+int(syscall.SIGKILL) {
+		l.end.Code, l.end.Signal = nil, sigKill // so the daemon says it
+	}
+	if !l.asked.IsZero() {
+		l.end.TookMS = time.Since(l.asked).Milliseconds()
+	}
+	if l.end.Unplanned() != "" {
+		l.end.Log = osproc.Quote(log, l.logPos)
+	}
 }
 
 func (l *life) over() bool {
@@ -80,7 +125,11 @@ func (n *node) launch(ctx context.Context, log *os.File) (l *life, started strin
 		return nil, "", err
 	}
 	s := seen.Container.State
-	return &life{pid: s.Pid, visible: runsHere(s.Pid, n.id), logPos: size.Size(), done: make(chan struct{})}, s.StartedAt, nil
+	l = &life{pid: s.Pid, visible: runsHere(s.Pid, n.id), logPos: size.Size(), done: make(chan struct{}), end: history.ProcessLife{Kind: history.LifeNode, Name: n.name, LogFile: filepath.Base(n.logFile)}}
+	if l.visible {
+		l.end.PID = l.pid
+	}
+	return l, s.StartedAt, nil
 }
 
 // watch follows the log and waits for the end, and tells a crash from an end that
@@ -90,7 +139,7 @@ func (n *node) watch(l *life, log *os.File, started string) {
 	defer cancel()
 	copied := make(chan error, 1)
 	go func() { copied <- n.follow(ctx, log, started) }()
-	l.status = n.exit(ctx)
+	code := n.exit(ctx)
 	select {
 	case err := <-copied:
 		if err != nil {
@@ -101,15 +150,17 @@ func (n *node) watch(l *life, log *os.File, started string) {
 		<-copied
 	}
 	log.Close()
+	l.ended(code, n.logFile)
 	n.mu.Lock()
 	if n.life == l {
 		n.life = nil
 		if n.state != cluster.Killed && n.state != cluster.Stopped {
 			n.state = cluster.Crashed
-			n.cluster.config.Logger.Error("a Cassandra node ended by itself", "node", n.name, "status", l.status, "log", n.logFile)
+			n.cluster.config.Logger.Error("a Cassandra node ended by itself", "node", n.name, "status", l.end.Ending(), "log", n.logFile)
 		}
 	}
 	n.mu.Unlock()
+	n.cluster.Tell(&l.end)
 	close(l.done)
 }
 
@@ -124,21 +175,24 @@ func (n *node) follow(ctx context.Context, log *os.File, since string) error {
 	return err
 }
 
-// exit waits for the container's end and says how it ended.
-func (n *node) exit(ctx context.Context) string {
+// exit waits for the container's end and returns its exit code; nil: the daemon cannot
+// tell.
+func (n *node) exit(ctx context.Context) *int {
 	w := n.cluster.cli.ContainerWait(ctx, n.id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	var err error
 	select {
 	case r := <-w.Result:
-		if r.Error != nil {
-			return r.Error.Message
+		if r.Error == nil {
+			code := int(r.StatusCode)
+			return &code
 		}
-		return fmt.Sprintf("exit status %d", r.StatusCode)
-	case err := <-w.Error:
-		if cerrdefs.IsNotFound(err) {
-			return "removed"
-		}
-		return "the Docker daemon cannot tell: " + err.Error()
+		err = errors.New(r.Error.Message)
+	case err = <-w.Error:
 	}
+	if !cerrdefs.IsNotFound(err) { // it was removed
+		n.cluster.config.Logger.Warn("the Docker daemon cannot tell how a node ended", "node", n.name, "error", err)
+	}
+	return nil
 }
 
 // runsHere reports whether a process of the daemon is the same one in this process's

@@ -23,6 +23,7 @@ import (
 	"github.com/testcontainers/testcontainers-go/wait"
 
 	"fencepost/harness/cluster"
+	"fencepost/harness/osproc"
 )
 
 const (
@@ -174,7 +175,7 @@ func (n *node) Start(ctx context.Context) error {
 	}
 	switch err := cluster.AwaitPort(ctx, net.JoinHostPort(n.ip, strconv.Itoa(cqlPort)), l.done); {
 	case errors.Is(err, cluster.ErrEnded):
-		return &cluster.ExitError{Node: n.name, Status: l.status, LogFile: n.logFile, Tail: cluster.Complaints(n.logFile, l.logPos)}
+		return &cluster.ExitError{Node: n.name, Status: l.end.Ending(), LogFile: n.logFile, Tail: cluster.Complaints(n.logFile, l.logPos)}
 	case err != nil:
 		return fmt.Errorf("docker: %s does not answer on its CQL port yet (log: %s): %w", n.name, n.logFile, err)
 	}
@@ -210,24 +211,28 @@ func (n *node) prober() cluster.Prober {
 func (n *node) WaitReady(ctx context.Context) error { return n.prober().Ready(ctx) }
 
 func (n *node) Kill(ctx context.Context) error {
-	return n.end(ctx, "kill", cluster.Killed, "SIGKILL")
+	return n.stop(ctx, "kill", cluster.Killed, sigKill)
 }
 
 func (n *node) Stop(ctx context.Context) error {
-	return n.end(ctx, "stop", cluster.Stopped, "SIGTERM")
+	return n.stop(ctx, "stop", cluster.Stopped, "SIGTERM")
 }
 
-// end signals the process and waits until it is gone.
-func (n *node) end(ctx context.Context, op string, then cluster.State, signal string) error {
+// sigKill cannot be refused.
+const sigKill = "SIGKILL"
+
+// stop signals the process and waits until it is gone. One that does not end in time is
+// killed.
+func (n *node) stop(ctx context.Context, op string, then cluster.State, signal string) error {
 	n.mu.Lock()
 	l, before := n.life, n.state
-	if l == nil || before == cluster.Paused && signal != "SIGKILL" {
+	if l == nil || before == cluster.Paused && signal != sigKill {
 		defer n.mu.Unlock()
 		return &cluster.StateError{Node: n.name, Op: op, State: before}
 	}
 	n.state = then
 	n.mu.Unlock()
-	if err := n.signal(ctx, signal); err != nil && !l.over() {
+	if err := l.ask(ctx, signal, func() error { return n.signal(ctx, signal) }); err != nil && !l.over() {
 		n.mu.Lock()
 		if n.life == l {
 			n.state = before
@@ -239,8 +244,15 @@ func (n *node) end(ctx context.Context, op string, then cluster.State, signal st
 	case <-l.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("docker: %s %s: its process has not ended yet: %w", op, n.name, context.Cause(ctx))
 	}
+	err := fmt.Errorf("docker: %s %s: its process has not ended yet: %w", op, n.name, context.Cause(ctx))
+	if signal == sigKill {
+		return err
+	}
+	l.late(signal)
+	kill, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	defer cancel()
+	return errors.Join(err, n.stop(kill, "kill", cluster.Killed, sigKill))
 }
 
 // signal has the daemon send a signal to the container's first process.
@@ -277,6 +289,19 @@ func (n *node) freeze(ctx context.Context, op string, from, to cluster.State, si
 		return fmt.Errorf("docker: %s %s: %w", op, n.name, err)
 	}
 	return nil
+}
+
+func (n *node) Standing() error {
+	if letter := n.ProcessState(); letter != "T" {
+		return fmt.Errorf("%s: its process is in state %q, not stopped", n.name, letter)
+	}
+	n.mu.Lock()
+	l := n.life
+	n.mu.Unlock()
+	if l == nil || !l.visible {
+		return nil // its threads cannot be seen from here
+	}
+	return osproc.Standing(l.pid)
 }
 
 // ending tells the node that its containers are about to be removed.

@@ -41,6 +41,7 @@ func (n *node) Pause(context.Context) error  { return &ControlError{n.name, "pau
 func (n *node) Resume(context.Context) error { return &ControlError{n.name, "resume"} }
 func (n *node) Stop(context.Context) error   { return &ControlError{n.name, "stop"} }
 func (n *node) Start(context.Context) error  { return &ControlError{n.name, "start"} }
+func (n *node) Standing() error              { return &ControlError{n.name, "look at"} }
 
 // session is the node's own, past all links.
 func (n *node) session(ctx context.Context) (*cassandra.DB, error) {

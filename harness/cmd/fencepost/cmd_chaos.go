@@ -154,7 +154,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 }
 
 // chaos decides where to run and runs.
-func chaos(cmd *cobra.Command, names string, f chaosFlags) error {
+func chaos(cmd *cobra.Command, names string, f chaosFlags) (err error) {
 	ctx, out := cmd.Context(), outputOf(cmd)
 	dir := workDir(ctx)
 	jobs, err := f.jobs(names, dir)
@@ -179,6 +179,8 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) error {
 	}
 	// The seed may have been drawn in this process.
 	more := []string{fmt.Sprintf("--seed=%d", f.seed)}
+	before := latestRun(f.runs)
+	defer func() { forgetLatest(f.runs, before, err) }()
 	return f.gate.onCluster(cmd, f.cluster, f.paxos, more, todo, func(c cluster.Cluster, backend string) ([]reports.GateRun, error) {
 		return f.runAll(ctx, jobs, c, backend, out)
 	})
@@ -269,6 +271,7 @@ func carryOut(ctx context.Context, opt scenario.Options, out *output) (dir strin
 		return checker.Watch(ctx, exe, dir, func(f checker.Finding) { found(soFar(f)) })
 	}
 	dir, err = scenario.Run(ctx, opt)
+	linkLatest(opt.RunsDir, dir)
 	if err != nil {
 		if dir != "" {
 			err = fmt.Errorf("%w\n  what was recorded is in %s; fencepost check %s judges it", err, dir, dir)
@@ -309,7 +312,6 @@ func checkAndReport(ctx context.Context, exe, dir string, log *progress.Log, out
 	}
 	checked := time.Since(start)
 	path, err := reports.WriteRun(ctx, dir)
-	linkLatest(dir)
 	out.verdict(res)
 	log.Emit(progress.Event{Kind: progress.KindVerdict, Verdict: condensed(res, path, checked)})
 	var incomplete *reports.IncompleteError // there is a page, and it says what it lacks
@@ -379,14 +381,4 @@ func (f chaosFlags) command(j job) string {
 		s += fmt.Sprintf(" DURATION=%s", f.override.Duration)
 	}
 	return s + f.repeat
-}
-
-// linkLatest points runs/latest to dir; a convenience, so a failure is no error.
-func linkLatest(dir string) {
-	link := filepath.Join(filepath.Dir(dir), "latest")
-	tmp := link + ".tmp"
-	_ = os.Remove(tmp)
-	if os.Symlink(filepath.Base(dir), tmp) == nil {
-		_ = os.Rename(tmp, link)
-	}
 }

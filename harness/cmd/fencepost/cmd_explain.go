@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
+	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
 )
 
@@ -58,7 +60,7 @@ func explain(dir string) (*checker.Explanation, error) {
 	var res checker.Result
 	switch err := readJSON(filepath.Join(dir, rundir.VerdictFile), &res); {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, usageError(fmt.Errorf("%s has no %s, so there is nothing to explain: check it first (fencepost check %s)", dir, rundir.VerdictFile, dir))
+		return nil, usageError(notJudged(dir))
 	case err != nil:
 		return nil, err
 	}
@@ -68,4 +70,16 @@ func explain(dir string) (*checker.Explanation, error) {
 	}
 	e := checker.Explain(h, &res, checker.Options{Dir: dir})
 	return e, e.AddLogs(dir, h)
+}
+
+// notJudged says why there is no verdict in a directory.
+func notJudged(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no %s: the last run may not have been carried out", dir)
+	}
+	events, err := progress.Read(filepath.Join(dir, rundir.ProgressFile), 0)
+	if n := len(events); err == nil && n > 0 && events[n-1].Kind == progress.KindError {
+		return fmt.Errorf("%s has no verdict, as the run could not be carried out: %s", dir, events[n-1].Text)
+	}
+	return fmt.Errorf("%s has no %s, so there is nothing to explain: check it first (fencepost check %s)", dir, rundir.VerdictFile, dir)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/harness/cluster/docker"
+	"fencepost/harness/osproc"
 	"fencepost/harness/sandbox"
 )
 
@@ -77,6 +78,7 @@ func newRootCmd() *cobra.Command {
 
 func main() {
 	docker.Init()
+	osproc.Init()
 	sandbox.Init()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := newRootCmd().ExecuteContext(ctx)
@@ -84,18 +86,23 @@ func main() {
 	os.Exit(exitCode(err, os.Stderr))
 }
 
+// exitCodeOf is the exit code that an error stands for.
+func exitCodeOf(err error) int {
+	if ee := (*exitError)(nil); errors.As(err, &ee) {
+		return ee.code
+	}
+	return exitNotDone
+}
+
 // exitCode prints err and returns the exit code that it stands for.
 func exitCode(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	code := exitNotDone
+	code := exitCodeOf(err)
 	var ee *exitError
-	if errors.As(err, &ee) {
-		code = ee.code
-		if ee.err == nil && err == error(ee) {
-			return code // all was said
-		}
+	if errors.As(err, &ee) && ee.err == nil && err == error(ee) {
+		return code // all was said
 	}
 	fmt.Fprintln(stderr, "fencepost: "+err.Error())
 	return code

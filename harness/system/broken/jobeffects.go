@@ -130,6 +130,25 @@ func (s *oneToken) Accept(ctx context.Context, resource, issuer string, token in
 	return s.Sink.Accept(ctx, resource, issuer, s.highest(token), e)
 }
 
+// oneIssuer names one shard as the issuer of all run ids: the sink binds resources of
+// jobs in other shards to it, for good.
+func oneIssuer(cfg workload.Config, inner sink.Sink) sink.Sink {
+	return sameIssuer{inner, engine.Issuer(store.ShardID{Queue: cfg.Jobs.Queue})}
+}
+
+type sameIssuer struct {
+	sink.Sink
+	issuer string
+}
+
+func (s sameIssuer) Raise(ctx context.Context, resource, _ string, token int64) (sink.Answer, error) {
+	return s.Sink.Raise(ctx, resource, s.issuer, token)
+}
+
+func (s sameIssuer) Accept(ctx context.Context, resource, _ string, token int64, e sink.Effect) (sink.Answer, error) {
+	return s.Sink.Accept(ctx, resource, s.issuer, token, e)
+}
+
 // completeOutside has handlers write down that their job is completed, by a plain
 // write and whatever became of their run meanwhile.
 func completeOutside(_ workload.Config, db *cassandra.DB, inner worker.Handler) worker.Handler {

@@ -73,10 +73,16 @@ var variants = map[string]func() workload.Hooks{
 	"jobs-effect-no-key":     only(workload.Hooks{Sink: effectNoKey}),
 	"jobs-key-with-attempt":  only(workload.Hooks{Sink: keyWithAttempt}),
 	"jobs-wrong-issuer":      only(workload.Hooks{Tasks: wrongIssuer}),
+	"jobs-one-issuer":        only(workload.Hooks{Tasks: oneIssuer}),
 	// Orders.
 	"orders-pay-before-fence":  only(workload.Hooks{Shop: payBeforeFence}),
 	"orders-pay-by-run":        only(workload.Hooks{Shop: payByRun}),
 	"orders-stock-unversioned": only(workload.Hooks{Shop: stockUnversioned}),
+	// Processes.
+	"dies-steady":   only(workload.Hooks{Locker: diesSteady}),
+	"dies-draining": only(workload.Hooks{Locker: diesDraining}),
+	"exits-1":       only(workload.Hooks{Locker: exitsOne}),
+	"never-ends":    only(workload.Hooks{Locker: neverEnds}),
 	// The harness itself.
 	"recorder-drops":        only(workload.Hooks{Recorder: recorderDrops}),
 	"recorder-late-calls":   only(workload.Hooks{Recorder: lateCalls}),

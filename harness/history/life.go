@@ -1,0 +1,155 @@
+package history
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Kinds of lives.
+const (
+	LifeWorker  = "worker"  // fencepost's own, with locks or a scheduler
+	LifeProgram = "program" // a user's own
+	LifeTask    = "task"    // of a user's own program: ends when it is done
+	LifeSink    = "sink"    // the service that the sink is
+	LifeNode    = "node"    // of Cassandra
+)
+
+// ProcessLife is how one life of a process ended, as the harness that started it saw it, or that
+// it was still there.
+type ProcessLife struct {
+	Kind string `json:"kind"`
+	// Name is the life's: w1.2, sink, n1, seal.
+	Name string `json:"name"`
+	PID  int    `json:"pid,omitempty"` // 0 if it cannot be seen from here
+	// Asked is the signal by which the harness asked it to end, "" if it did not; By is
+	// for whom: the id of a fault, or runner. A process that was found dead when it was to
+	// be asked was not.
+	Asked string `json:"asked,omitempty"`
+	By    string `json:"by,omitempty"`
+	// Overdue is what it had not done in its time, for which it was killed; "" if nothing.
+	Overdue string `json:"overdue,omitempty"`
+	// Running: it was there when the run was over. Else it has Code or Signal, or neither
+	// if nobody can tell how it ended.
+	Running bool   `json:"running,omitempty"`
+	Code    *int   `json:"code,omitempty"`
+	Signal  string `json:"signal,omitempty"` // SIGKILL …
+	// TookMS is the time from asking to the end, BoundMS how long that may take (0: not said).
+	TookMS  int64 `json:"took_ms,omitempty"`
+	BoundMS int64 `json:"bound_ms,omitempty"`
+	// Log are lines of what it printed, of a life that did not end as planned: the first
+	// that tells of an error with what follows it, such as a stack, and the last.
+	Log     []string `json:"log,omitempty"`
+	LogFile string   `json:"log_file,omitempty"` // in the logs of the run's directory
+	// File is the life's history file (its name without directories), "" if it has none,
+	// Bytes and SHA256 what was in it when the life ended.
+	File   string `json:"file,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// Runner is who asks processes to end that no fault is aimed at.
+const Runner = "runner"
+
+// Signals by which lives are asked to end.
+const (
+	sigKill = "SIGKILL"
+	sigTerm = "SIGTERM"
+)
+
+// Unplanned says what is wrong with how a life ended, "" if it ended as its plan says: by
+// the harness's SIGKILL, or in time and in order after it was asked to.
+func (l *ProcessLife) Unplanned() string {
+	switch {
+	case l.Overdue != "":
+		return l.Overdue + ", and was killed for it"
+	case l.Running && l.Asked != "":
+		return fmt.Sprintf("was asked to end (%s by %s) and has not", l.Asked, l.By)
+	case l.Running:
+		return ""
+	case l.Kind == LifeTask && l.Asked == "":
+		if l.Code != nil && *l.Code == 0 {
+			return ""
+		}
+		return fmt.Sprintf("ended with %s, not with exit status 0", l.Ending())
+	case l.Asked == "":
+		return "ended by itself (" + l.Ending() + "): nobody had asked it to"
+	case l.Asked == sigKill:
+		if l.Signal == sigKill {
+			return ""
+		}
+		return fmt.Sprintf("was to be killed by %s and ended otherwise (%s)", l.By, l.Ending())
+	case l.BoundMS > 0 && l.TookMS > l.BoundMS:
+		return fmt.Sprintf("ended %s after %s by %s; it has %s", ms(l.TookMS), l.Asked, l.By, ms(l.BoundMS))
+	case !l.inOrder():
+		return fmt.Sprintf("was asked to end (%s by %s) and did so with %s, not with %s", l.Asked, l.By, l.Ending(), orders[l.Kind])
+	}
+	return ""
+}
+
+// orders are the ends of lives that were asked to end, by kind.
+var orders = map[string]string{
+	LifeWorker: "exit status 0", LifeSink: "exit status 0", LifeProgram: "exit status 0 or by SIGTERM", LifeNode: "exit status 143",
+}
+
+// inOrder says whether it ended as its kind does when it is asked to.
+func (l *ProcessLife) inOrder() bool {
+	code := func(want int) bool { return l.Code != nil && *l.Code == want }
+	switch l.Kind {
+	case LifeNode: // a JVM ends with 128 + SIGTERM
+		return code(143)
+	case LifeProgram:
+		return code(0) || l.Signal == sigTerm
+	}
+	return code(0)
+}
+
+// Ending says how it ended.
+func (l *ProcessLife) Ending() string {
+	switch {
+	case l.Running:
+		return "it runs"
+	case l.Signal != "":
+		return l.Signal
+	case l.Code != nil:
+		return fmt.Sprintf("exit status %d", *l.Code)
+	}
+	return "nobody can tell how"
+}
+
+// unhandled begins what a program prints as it dies, with a stack behind it: Go, Python, a
+// JVM, Rust, Node; trouble is any other line that tells of an error.
+var (
+	unhandled = regexp.MustCompile(`^(panic|fatal error|runtime): |^SIG[A-Z]+: |^Traceback \(most recent|^Exception in thread|fatal error has been detected|java\.lang\.OutOfMemoryError|panicked at|^Uncaught `)
+	trouble   = regexp.MustCompile(`^(ERROR|FATAL)\b|level=ERROR|(?i:\berror\b)|Exception\b`)
+)
+
+// FirstError is the first line of what a program printed as it died of an error that it
+// did not handle, or else the first that tells of an error, -1 if none does.
+func FirstError(lines []string) int {
+	for _, r := range []*regexp.Regexp{unhandled, trouble} {
+		if i := slices.IndexFunc(lines, r.MatchString); i >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// Words is the line of its log that tells best why it ended so, "" if there is none.
+func (l *ProcessLife) Words() string {
+	if len(l.Log) == 0 {
+		return ""
+	}
+	if i := FirstError(l.Log); i >= 0 {
+		return l.Log[i]
+	}
+	return l.Log[len(l.Log)-1]
+}
+
+// Panicked says whether it died of an error that it did not handle.
+func (l *ProcessLife) Panicked() bool {
+	return l.Overdue == "" && (l.Code != nil || l.Signal == "SIGSEGV" || l.Signal == "SIGABRT") && slices.ContainsFunc(l.Log, unhandled.MatchString)
+}
+
+func ms(n int64) string { return (time.Duration(n) * time.Millisecond).String() }

@@ -1,0 +1,283 @@
+package osproc
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fencepost/harness/history"
+)
+
+// patience bounds the wait for what must happen.
+const patience = time.Minute
+
+// started is a process of this binary that is ready.
+func started(t *testing.T, how string, guarded bool) (*Process, string) {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "log")
+	p, err := Start(Spec{Kind: history.LifeProgram, Name: "p", Command: command(how), Log: log, Guarded: guarded, Traces: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if p.Running() {
+			_ = p.Kill(context.Background())
+		}
+	})
+	printed(t, log, "ready")
+	return p, log
+}
+
+// printed waits until a log has a line.
+func printed(t *testing.T, log, want string) []string {
+	t.Helper()
+	re := regexp.MustCompile(`(?m)^` + want + `$`)
+	for began := time.Now(); ; {
+		b, err := os.ReadFile(log)
+		if m := re.FindStringSubmatch(string(b)); m != nil {
+			return m
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("%q is not in %q, %v", want, b, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func childOf(t *testing.T, log string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(printed(t, log, `child (\d+)`)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	for began := time.Now(); !ended(pid); {
+		if time.Since(began) > patience {
+			t.Fatalf("process %d is in state %s", pid, Letter(pid))
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Every end of a life, and who had asked for it.
+func TestLives(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		how       string
+		do        func(t *testing.T, p *Process) error
+		err       string // in the error of do
+		planned   bool
+		unplanned string
+	}{
+		"killed":              {"orderly", func(t *testing.T, p *Process) error { return p.Kill(As(t.Context(), "f1")) }, "", true, ""},
+		"ended in order":      {"orderly", func(t *testing.T, p *Process) error { return p.End(within(t, 20*time.Second), syscall.SIGTERM) }, "", true, ""},
+		"ended by the signal": {"plain", func(t *testing.T, p *Process) error { return p.End(within(t, 20*time.Second), syscall.SIGTERM) }, "", true, ""},
+		"another code": {"wordless", func(t *testing.T, p *Process) error { return p.End(within(t, 20*time.Second), syscall.SIGTERM) }, "",
+			false, "was asked to end (SIGTERM by runner) and did so with exit status 4, not with exit status 0 or by SIGTERM"},
+		"does not end": {"deaf", func(t *testing.T, p *Process) error { return p.End(within(t, 300*time.Millisecond), syscall.SIGTERM) }, "did not end within 300ms of SIGTERM and was killed",
+			false, "did not end within 300ms of SIGTERM, and was killed for it"},
+		"given up": {"orderly", func(t *testing.T, p *Process) error { return p.GiveUp(t.Context(), "was not ready within 1 s") }, "", false, "was not ready within 1 s, and was killed for it"},
+		// Somebody else's SIGKILL just before is not the harness's.
+		"dead before it is killed": {"orderly", func(t *testing.T, p *Process) error {
+			_ = syscall.Kill(p.PID(), syscall.SIGKILL)
+			for !ended(p.PID()) {
+				time.Sleep(time.Millisecond)
+			}
+			return p.Kill(t.Context())
+		}, "it had ended by itself", false, "ended by itself (SIGKILL): nobody had asked it to"},
+		"dead before it is asked": {"orderly", func(t *testing.T, p *Process) error {
+			_ = syscall.Kill(p.PID(), syscall.SIGTERM)
+			for !ended(p.PID()) {
+				time.Sleep(time.Millisecond)
+			}
+			return p.End(within(t, 20*time.Second), syscall.SIGTERM)
+		}, "it had ended by itself", false, "ended by itself (exit status 0): nobody had asked it to"},
+	} {
+		for _, guarded := range []bool{false, true} {
+			t.Run(name+" guarded "+strconv.FormatBool(guarded), func(t *testing.T) {
+				t.Parallel()
+				p, _ := started(t, c.how, guarded)
+				err := c.do(t, p)
+				if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+					t.Errorf("%v, want %q", err, c.err)
+				}
+				<-p.Done()
+				l := p.Life()
+				if got := l.Unplanned(); got != c.unplanned {
+					t.Errorf("%q, want %q; %+v", got, c.unplanned, l)
+				}
+				if !ended(p.PID()) || l.PID != p.PID() || l.Running {
+					t.Errorf("process %d is there; %+v", p.PID(), l)
+				}
+				if name == "killed" && (l.By != "f1" || l.Asked != "SIGKILL" || l.Signal != "SIGKILL" || l.Log != nil) {
+					t.Errorf("%+v", l)
+				}
+			})
+		}
+	}
+}
+
+// Who hangs prints where, and who dies leaves the beginning of its last words.
+func TestLastWordsOfALife(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(log, []byte("panic: of the life before\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan *history.ProcessLife, 1)
+	p, err := Start(Spec{Kind: history.LifeWorker, Name: "w1.1", Command: command("exits"), Log: log, Ended: func(l *history.ProcessLife) { told <- l }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	l := <-told
+	if l.Code == nil || *l.Code != 3 || strings.Join(l.Log, "|") != "a line before|panic: the table is gone||goroutine 1 [running]:|main.main()" {
+		t.Errorf("%+v", l)
+	}
+	if err := p.Kill(t.Context()); !errors.Is(err, ErrEnded) {
+		t.Errorf("killed though it was dead: %v", err)
+	}
+	hangs, _ := started(t, "deaf", false)
+	if err := hangs.End(within(t, 100*time.Millisecond), syscall.SIGTERM); err == nil {
+		t.Error("it ended")
+	}
+	if l := hangs.Life(); !strings.Contains(strings.Join(l.Log, "\n"), "SIGQUIT: quit") || !strings.Contains(strings.Join(l.Log, "\n"), "goroutine ") {
+		t.Errorf("it does not say where it hangs: %+v", l)
+	}
+}
+
+// A descendant in a session of its own, and the child of a parent that is gone, are stopped
+// and killed with the program; without a guard at least the first.
+func TestWholeFamilies(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		how     string
+		guarded bool
+		n       int // processes
+	}{{"parent session", false, 2}, {"parent session", true, 2}, {"parent orphan", true, 2}} {
+		t.Run(c.how+" guarded "+strconv.FormatBool(c.guarded), func(t *testing.T) {
+			t.Parallel()
+			ctx := within(t, 30*time.Second)
+			p, log := started(t, c.how, c.guarded)
+			pid := childOf(t, log)
+			if stands(pid) || stands(p.PID()) {
+				t.Fatal("it stands still from the beginning")
+			}
+			if _, err := p.Standing(); err == nil {
+				t.Error("what runs is called standing")
+			}
+			if err := p.Pause(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := p.Standing(); err != nil || n != c.n {
+				t.Errorf("%d processes stand, %v; want %d", n, err, c.n)
+			}
+			if !stands(pid) || !stands(p.PID()) {
+				t.Errorf("states %s and %s", Letter(p.PID()), Letter(pid))
+			}
+			// One that is let go secretly is noticed.
+			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			if err := AwaitStopped(ctx, pid, false); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Standing(); err == nil {
+				t.Error("one runs, and they are called standing")
+			}
+			if err := p.Resume(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if stands(pid) || stands(p.PID()) {
+				t.Errorf("states %s and %s", Letter(p.PID()), Letter(pid))
+			}
+			if err := p.Kill(ctx); err != nil {
+				t.Fatal(err)
+			}
+			awaitGone(t, pid)
+		})
+	}
+}
+
+// What a program leaves behind when it ends by itself ends with it.
+func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "log")
+	p, err := Start(Spec{Kind: history.LifeProgram, Name: "p", Command: command("orphan"), Log: log, Guarded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	if l := p.Life(); l.Code == nil || *l.Code != 0 || l.Unplanned() == "" {
+		t.Errorf("%+v", l)
+	}
+	if b, err := os.ReadFile(log); err == nil && strings.Contains(string(b), "child") {
+		awaitGone(t, childOf(t, log))
+	}
+}
+
+// TestKilledHarness: nothing of a guarded program is left when the harness was killed, even
+// if it stood still.
+func TestKilledHarness(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "log")
+	cmd := command("harness")
+	cmd.Env = append(cmd.Env, "FENCEPOST_OSPROC_LOG="+log)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "program ")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphan := childOf(t, log)
+	for _, pid := range []int{program, orphan} {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	awaitGone(t, program)
+	awaitGone(t, orphan)
+}
+
+// A program that cannot be started says why, guarded or not.
+func TestCannotStart(t *testing.T) {
+	t.Parallel()
+	for _, guarded := range []bool{false, true} {
+		_, err := Start(Spec{Command: &exec.Cmd{Path: "/nonexistent/program", Args: []string{"program"}}, Guarded: guarded})
+		if err == nil || !strings.Contains(err.Error(), "no such file") {
+			t.Errorf("guarded %t: %v", guarded, err)
+		}
+	}
+}
