@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"regexp"
 	"strings"
 
 	"fencepost/harness/history"
@@ -65,13 +66,16 @@ func mechanismOf(l *history.ProcessLife) string {
 	return "process-killed-elsewhere"
 }
 
+// ofRuntime are frames of Go itself, however the program was built.
+var ofRuntime = regexp.MustCompile(`(^|/src/)(runtime|sync)/`)
+
 // stackOf is the top of the stack in a life's last words: the first frames that are not
 // of the language's own runtime.
 func stackOf(l *history.ProcessLife) string {
 	var frames []string
 	for _, line := range l.Log {
 		f := strings.TrimSpace(line)
-		if !strings.Contains(f, ".go:") || strings.Contains(f, "/src/runtime/") || strings.Contains(f, "/src/sync/") {
+		if !strings.Contains(f, ".go:") || ofRuntime.MatchString(f) {
 			continue
 		}
 		f, _, _ = strings.Cut(f, " +0x")

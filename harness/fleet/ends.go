@@ -52,7 +52,7 @@ func (w *Worker) do(what string, to func(*life) error) error {
 }
 
 // Stop asks the process to end in order, by SIGTERM as a deployment does, and gives it up
-// when ctx is over. A worker that does not run is no error: its life tells.
+// when ctx is over. How it ended, or had already, is no error: its life tells.
 func (w *Worker) Stop(ctx context.Context) error {
 	l := w.current()
 	if l == nil || !l.running() {
@@ -62,7 +62,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	if !l.proc.Running() {
 		<-l.done
 	}
-	if errors.Is(err, osproc.ErrEnded) {
+	if errors.Is(err, osproc.ErrEnded) || errors.Is(err, osproc.ErrOverdue) && !l.proc.Running() {
 		return nil
 	}
 	if err != nil {

@@ -274,11 +274,11 @@ func TestMalformedHistoryIsFoundAsItIsWritten(t *testing.T) {
 // However a program ends after SIGTERM, Stop leaves none of it, and its life tells how.
 func TestEndsOfOwnPrograms(t *testing.T) {
 	t.Parallel()
-	for how, c := range map[string]struct{ err, life, crash string }{
-		"good":     {"", "", ""},
-		"bySignal": {"", "", "SIGTERM by runner"},
-		"deaf":     {"w1.1: it did not end within 300ms of SIGTERM and was killed", "did not end within 300ms of SIGTERM, and was killed for it", "SIGKILL by runner: it did not end within 300ms"},
-		"wordless": {"", "was asked to end (SIGTERM by runner) and did so with exit status 4, not with exit status 0 or by SIGTERM", "exit status 4"},
+	for how, c := range map[string]struct{ life, crash string }{
+		"good":     {"", ""},
+		"bySignal": {"", "SIGTERM by runner"},
+		"deaf":     {"did not end within 300ms of SIGTERM, and was killed for it", "SIGKILL by runner: it did not end within 300ms"},
+		"wordless": {"was asked to end (SIGTERM by runner) and did so with exit status 4, not with exit status 0 or by SIGTERM", "exit status 4"},
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -296,8 +296,8 @@ func TestEndsOfOwnPrograms(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			if err := r.Stop(ctx); c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-				t.Errorf("%v, want %q", err, c.err)
+			if err := r.Stop(ctx); err != nil {
+				t.Error(err)
 			}
 			if w.PID() != 0 || w.Fell() != (c.life != "") {
 				t.Errorf("process %d, fell %t", w.PID(), w.Fell())

@@ -28,8 +28,12 @@ const (
 	lastWordsTimeout = 2 * time.Second
 )
 
-// ErrEnded: the process had ended by itself before it could be asked to.
-var ErrEnded = errors.New("it had ended by itself")
+// ErrEnded: the process had ended by itself before it could be asked to. ErrOverdue: it had
+// not ended in its time, and was killed.
+var (
+	ErrEnded   = errors.New("it had ended by itself")
+	ErrOverdue = errors.New("it was killed, as it was overdue")
+)
 
 // Spec says what a Process is.
 type Spec struct {
@@ -275,7 +279,7 @@ func (p *Process) ask(ctx context.Context, sig syscall.Signal) error {
 	}
 	p.life.Asked, p.life.By, p.asked = unix.SignalName(sig), By(ctx), time.Now()
 	if at, ok := ctx.Deadline(); ok && sig != syscall.SIGKILL {
-		p.life.BoundMS = time.Until(at).Round(10 * time.Millisecond).Milliseconds()
+		p.life.BoundMS = time.Until(at).Round(100 * time.Millisecond).Milliseconds()
 	}
 	return nil
 }
@@ -312,7 +316,7 @@ func (p *Process) destroy() error {
 }
 
 // End asks all of it to end by a signal, and waits for that until ctx is over. Then it is
-// given up; see GiveUp. The error Is ErrEnded if it had ended already.
+// given up (see GiveUp), and the error Is ErrOverdue. It Is ErrEnded if it had ended already.
 func (p *Process) End(ctx context.Context, sig syscall.Signal) error {
 	if err := p.ask(ctx, sig); err != nil {
 		return errors.Join(err, p.destroy())
@@ -331,7 +335,7 @@ func (p *Process) End(ctx context.Context, sig syscall.Signal) error {
 		bound := time.Duration(p.life.BoundMS) * time.Millisecond
 		p.mu.Unlock()
 		late := fmt.Sprintf("did not end within %s of %s", bound, unix.SignalName(sig))
-		return errors.Join(fmt.Errorf("it %s and was killed: %w%s", late, ctx.Err(), p.LastWords()), p.GiveUp(ctx, late))
+		return errors.Join(fmt.Errorf("%w: it %s", ErrOverdue, late), p.GiveUp(ctx, late))
 	}
 }
 

@@ -93,7 +93,7 @@ func TestLives(t *testing.T) {
 		"ended by the signal": {"plain", func(t *testing.T, p *Process) error { return p.End(within(t, 20*time.Second), syscall.SIGTERM) }, "", true, ""},
 		"another code": {"wordless", func(t *testing.T, p *Process) error { return p.End(within(t, 20*time.Second), syscall.SIGTERM) }, "",
 			false, "was asked to end (SIGTERM by runner) and did so with exit status 4, not with exit status 0 or by SIGTERM"},
-		"does not end": {"deaf", func(t *testing.T, p *Process) error { return p.End(within(t, 300*time.Millisecond), syscall.SIGTERM) }, "did not end within 300ms of SIGTERM and was killed",
+		"does not end": {"deaf", func(t *testing.T, p *Process) error { return p.End(within(t, 300*time.Millisecond), syscall.SIGTERM) }, "it did not end within 300ms of SIGTERM",
 			false, "did not end within 300ms of SIGTERM, and was killed for it"},
 		"given up": {"orderly", func(t *testing.T, p *Process) error { return p.GiveUp(t.Context(), "was not ready within 1 s") }, "", false, "was not ready within 1 s, and was killed for it"},
 		// Somebody else's SIGKILL just before is not the harness's.

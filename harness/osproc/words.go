@@ -49,7 +49,7 @@ func linesOf(log string, from int64) ([]string, error) {
 	if text == "" {
 		return nil, nil
 	}
-	lines := withoutScheduler(strings.Split(text, "\n"))
+	lines := withoutRegisters(mainFirst(strings.Split(text, "\n")))
 	for i, l := range lines {
 		if l = strings.TrimRight(l, "\r"); len(l) > quotedLine {
 			l = strings.ToValidUTF8(l[:quotedLine], "") + " …"
@@ -59,18 +59,24 @@ func linesOf(log string, from int64) ([]string, error) {
 	return lines, nil
 }
 
-// withoutScheduler leaves out the stack of Go's own scheduler, which stands first where a
-// signal came upon an idle thread.
-func withoutScheduler(lines []string) []string {
-	from := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "goroutine 0 ") })
-	if from < 0 {
+// mainFirst leaves out, of the stacks of all goroutines that Go prints on SIGQUIT, those
+// before the main one's: they are of the runtime, and of who waits for signals.
+func mainFirst(lines []string) []string {
+	quit := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "SIGQUIT: ") })
+	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "goroutine 1 ") })
+	if quit < 0 || at < quit {
 		return lines
 	}
-	n := slices.Index(lines[from:], "")
-	if n < 0 {
-		n = len(lines) - from - 1
+	return slices.Delete(lines, quit+1, at)
+}
+
+// withoutRegisters leaves out the processor's registers, with which Go's stacks end.
+func withoutRegisters(lines []string) []string {
+	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "rax    0x") || strings.HasPrefix(l, "r0      0x") })
+	if at < 0 {
+		return lines
 	}
-	return slices.Delete(lines, from, from+n+1)
+	return lines[:at]
 }
 
 // LastWords is Quote as the end of an error's text.

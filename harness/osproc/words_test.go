@@ -29,7 +29,7 @@ func TestQuote(t *testing.T) {
 		"python":     {lines("before %d", 50) + "Traceback (most recent call last):\n" + lines("  File %d", 12) + "ValueError: 3\n", 14, []string{"Traceback (most recent call last):", "ValueError: 3"}, []string{"before 49", "…"}},
 		"an error":   {lines("before %d", 10) + "ERROR [main] disk on fire\n" + lines("after %d", 40), 31, []string{"ERROR [main] disk on fire", "after 39"}, []string{"before 9"}},
 		"worse ones": {"WARN error=timeout\n" + lines("x %d", 40) + "fatal error: all goroutines are asleep\n" + lines("frame %d", 3), 6, []string{"fatal error: all goroutines are asleep"}, []string{"WARN"}},
-		"hangs":      {"SIGQUIT: quit\n\ngoroutine 0 gp=0x1 [idle]:\nruntime.futex()\n\ngoroutine 1 [select]:\nmain.main()\n", 4, []string{"goroutine 1 [select]:"}, []string{"futex"}},
+		"hangs":      {"SIGQUIT: quit\n\ngoroutine 0 gp=0x1 [idle]:\nruntime.futex()\n\ngoroutine 1 [select]:\nmain.main()\n\nrax    0x1\nrip    0x2\n", 4, []string{"goroutine 1 [select]:"}, []string{"futex", "rip"}},
 		"long":       {"panic: " + strings.Repeat("é", 400) + "\n", 1, []string{" …"}, nil},
 		"empty":      {"\n", 0, nil, nil},
 	} {
