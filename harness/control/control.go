@@ -114,13 +114,16 @@ type Message struct {
 	// only asks), Reading what they then show (from it).
 	Clock   *history.Clock `json:"clock,omitempty"`
 	Reading *Reading       `json:"reading,omitempty"`
+	// Every is how far apart ticks are by the clock that leases go by; 0 ends them.
+	Every time.Duration `json:"every_ns,omitempty"`
 	// Login is what the worker has to show to the cluster; the first message to a
 	// worker whose configuration says that it comes.
 	Login *login.Login `json:"login,omitempty"`
 }
 
-// Commands from the runner: login, arm, disarm, go, drain, stop, clock. From the worker: ready,
-// hit, stats, stopped, error, and clock as the answer.
+// Commands from the runner: login, arm, disarm, go, drain, stop, clock, tick. From the
+// worker: ready, hit, stats, stopped, error, clock as the answer, and each tick, with its
+// number as ID: the n-th is sent when the clock has gone on by n times Every.
 const (
 	CmdLogin   = "login"
 	CmdArm     = "arm"
@@ -134,6 +137,7 @@ const (
 	CmdStopped = "stopped"
 	CmdError   = "error"
 	CmdClock   = "clock"
+	CmdTick    = "tick"
 )
 
 // Stats are a worker's running totals, for live progress only.

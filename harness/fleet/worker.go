@@ -59,6 +59,7 @@ type life struct {
 	fault  string // the worker's own last words
 	err    error  // after done
 	clocks chan control.Reading
+	ticks  []Tick
 }
 
 // listen finds an address for the worker's processes, which all of its lives use
@@ -322,6 +323,11 @@ func (l *life) listen() {
 				default: // nobody waits for it any more
 				}
 			}
+		case control.CmdTick:
+			now := time.Now()
+			l.mu.Lock()
+			l.ticks = append(l.ticks, Tick{N: m.ID, At: now})
+			l.mu.Unlock()
 		case control.CmdError:
 			l.mu.Lock()
 			l.fault = m.Error
@@ -352,29 +358,5 @@ func (l *life) wait() {
 		if l.worker.fleet.cfg.Unexpected != nil {
 			l.worker.fleet.cfg.Unexpected(l.name, err)
 		}
-	}
-}
-
-// Clock sets the worker's clocks (nil: leaves them) and returns what they show.
-// One call at a time.
-func (w *Worker) Clock(ctx context.Context, to *history.Clock) (control.Reading, error) {
-	l, err := w.live()
-	if err != nil {
-		return control.Reading{}, err
-	}
-	select {
-	case <-l.clocks: // the late answer to a call that gave up
-	default:
-	}
-	if err := l.conn.Send(control.Message{Cmd: control.CmdClock, Clock: to}); err != nil {
-		return control.Reading{}, fmt.Errorf("clock of %s: %w", w.name, err)
-	}
-	select {
-	case r := <-l.clocks:
-		return r, nil
-	case <-l.done:
-		return control.Reading{}, fmt.Errorf("clock of %s: the process ended", w.name)
-	case <-ctx.Done():
-		return control.Reading{}, fmt.Errorf("clock of %s: no answer: %w", w.name, ctx.Err())
 	}
 }
