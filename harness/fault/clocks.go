@@ -1,13 +1,14 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"fencepost/harness/control"
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
 )
@@ -35,62 +36,154 @@ func (f clockFault) Inject(ctx context.Context, env *Env, targets []string) (Act
 	if err != nil {
 		return nil, err
 	}
-	a := &activeClock{to: f.to, workers: workers}
+	a := &activeClock{env: env, to: f.to, workers: workers}
 	for _, w := range workers {
-		r, err := w.Clock(ctx, &f.to)
-		if err != nil {
+		if err := env.clock(ctx, w, f.to); err != nil {
 			return nil, errors.Join(err, a.Heal(ctx))
 		}
-		a.first = append(a.first, r)
+	}
+	a.lives, a.since = livesOf(workers), time.Now()
+	if f.to.RatePPM != 0 {
+		err = tickAll(workers, rateTick)
+	}
+	if f.to.OffsetMS != 0 {
+		a.stamps = watchStamps(env)
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.Heal(ctx))
 	}
 	return a, nil
 }
 
-type activeClock struct {
-	to      history.Clock
-	workers []*fleet.Worker
-	first   []control.Reading
+// clock sets the clocks of a worker.
+func (e *Env) clock(ctx context.Context, w *fleet.Worker, to history.Clock) error {
+	return e.do(func() error {
+		_, err := w.Clock(ctx, &to)
+		return err
+	})
 }
 
-// wallTolerance is by how much two looks at wall clocks may differ in themselves.
-const wallTolerance = 5 * time.Second
+func livesOf(workers []*fleet.Worker) []string {
+	var out []string
+	for _, w := range workers {
+		out = append(out, w.Life())
+	}
+	return out
+}
 
-// Probe compares what the workers' clocks show with the true ones.
+type activeClock struct {
+	env     *Env
+	to      history.Clock
+	workers []*fleet.Worker
+	lives   []string
+	since   time.Time
+	stamps  *stamps // nil: the wall clock is right
+}
+
+// Probe looks at what the workers have written and sent by their clocks.
 func (a *activeClock) Probe(ctx context.Context) Evidence {
 	ev := Evidence{Proven: true}
-	var texts []string
 	for i, w := range a.workers {
-		r, err := w.Clock(ctx, nil)
-		if err != nil {
-			return Evidence{Text: err.Error()}
-		}
-		var says []string
 		if a.to.OffsetMS != 0 {
-			off, want := time.Until(time.Unix(0, r.Wall)), time.Duration(a.to.OffsetMS)*time.Millisecond
-			ev.Proven = ev.Proven && (off-want).Abs() <= wallTolerance
-			says = append(says, fmt.Sprintf("wall clock is off by %s", off.Round(100*time.Millisecond)))
+			a.offset(ctx, &ev, a.lives[i])
 		}
 		if a.to.RatePPM != 0 {
-			elapsed := float64(r.At - a.first[i].At)
-			got := (float64(r.Lease-a.first[i].Lease)/elapsed - 1) * 1e6
-			// The two readings of one look are microseconds apart; over seconds
-			// that is a few ppm.
-			ev.Proven = ev.Proven && got*float64(a.to.RatePPM) > 0 && got/float64(a.to.RatePPM) > 0.8 && got/float64(a.to.RatePPM) < 1.25
-			says = append(says, fmt.Sprintf("lease clock runs %+.0f ppm wrong over %.1f s", got, elapsed/1e9))
+			a.rate(&ev, w, a.lives[i])
 		}
-		texts = append(texts, fmt.Sprintf("%s: its %s", w.Life(), strings.Join(says, ", ")))
 	}
-	ev.Text = strings.Join(texts, "; ")
 	return ev
+}
+
+// Stamp is a time that a worker wrote into a row by its own wall clock, and when a node
+// took it, by the node's.
+type Stamp struct {
+	Life          string
+	Wall, Written time.Time
+}
+
+// wrong is by how much the clock that made the stamp was ahead. The way to the node makes
+// it seem less than it is.
+func (s Stamp) wrong() time.Duration { return s.Wall.Sub(s.Written) }
+
+// stampTolerance is by how much the best of a worker's stamps may miss the offset: what a
+// write takes on a busy machine, and what nodes' clocks may differ from each other.
+const stampTolerance = 500 * time.Millisecond
+
+// offset adds how wrong a worker's wall clock is by the rows that it wrote.
+func (a *activeClock) offset(ctx context.Context, ev *Evidence, life string) {
+	want := time.Duration(a.to.OffsetMS) * time.Millisecond
+	tolerance := min(stampTolerance, want.Abs()/2)
+	best, n, err := a.stamps.await(ctx, life, want, tolerance)
+	switch {
+	case n == 0 && err != nil:
+		ev.also(false, "%s: the rows that it wrote cannot be read (%s)", life, firstLine(err))
+	case n == 0:
+		ev.also(false, "%s: it has written no row since that would show its wall clock", life)
+	default:
+		ev.also((best-want).Abs() <= tolerance, "%s: by %d rows that it wrote, against the nodes' time of taking them, its wall clock is off by %s (%s ± %s is meant)",
+			life, n, best.Round(time.Millisecond), want, tolerance)
+	}
+}
+
+// rateTick is how far apart a worker's ticks are by its own clock.
+const rateTick = 20 * time.Millisecond
+
+// tickAll has the workers tick.
+func tickAll(workers []*fleet.Worker, every time.Duration) error {
+	var errs []error
+	for _, w := range workers {
+		errs = append(errs, w.Metronome(every))
+	}
+	return errors.Join(errs...)
+}
+
+// rate adds how wrong the rate of a worker's lease clock is, by the times at which its
+// ticks came here.
+func (a *activeClock) rate(ev *Evidence, w *fleet.Worker, life string) {
+	ticks := slices.DeleteFunc(w.Ticks(), func(t fleet.Tick) bool { return t.At.Before(a.since) })
+	ppm, ok := ratePPM(ticks, rateTick)
+	if !ok {
+		ev.also(false, "%s: %d ticks of its lease clock came, too few to time it by", life, len(ticks))
+		return
+	}
+	part := ppm / float64(a.to.RatePPM)
+	ev.also(part > 0.8 && part < 1.25, "%s: its lease clock runs %+.0f ppm wrong by %d ticks in %.1f s (%+d ppm is meant)",
+		life, ppm, len(ticks), ticks[len(ticks)-1].At.Sub(ticks[0].At).Seconds(), a.to.RatePPM)
+}
+
+// ratePPM is how many millionths the clock that made the ticks runs fast. A tick can come
+// late and never early, so of the first third of them and of the last the least late one
+// counts.
+func ratePPM(ticks []fleet.Tick, every time.Duration) (ppm float64, ok bool) {
+	third := len(ticks) / 3
+	if third < 3 {
+		return 0, false
+	}
+	late := func(t fleet.Tick) time.Duration { return t.At.Sub(ticks[0].At) - time.Duration(t.N)*every }
+	earliest := func(of []fleet.Tick) fleet.Tick {
+		return slices.MinFunc(of, func(a, b fleet.Tick) int { return cmp.Compare(late(a), late(b)) })
+	}
+	from, to := earliest(ticks[:third]), earliest(ticks[len(ticks)-third:])
+	took := to.At.Sub(from.At)
+	if took <= 0 {
+		return 0, false
+	}
+	return (float64(time.Duration(to.N-from.N)*every)/float64(took) - 1) * 1e6, true
 }
 
 // Heal sets the clocks right; a life that ended meanwhile took its clock along.
 func (a *activeClock) Heal(ctx context.Context) error {
+	if a.stamps != nil {
+		a.stamps.stop()
+	}
 	var errs []error
 	for _, w := range a.workers {
-		if w.PID() != 0 {
-			_, err := w.Clock(ctx, &history.Clock{})
-			errs = append(errs, err)
+		if w.PID() == 0 {
+			continue
+		}
+		errs = append(errs, a.env.clock(ctx, w, history.Clock{}))
+		if a.to.RatePPM != 0 {
+			errs = append(errs, w.Metronome(0))
 		}
 	}
 	return errors.Join(errs...)
@@ -106,36 +199,115 @@ func (suspend) Inject(ctx context.Context, env *Env, targets []string) (Active, 
 	if err != nil {
 		return nil, err
 	}
-	a := &activeSuspend{activePauseWorker{workers: workers, since: time.Now()}}
-	// Timers stand still first: none may fire at the instant of waking up, as
-	// they would after a mere SIGSTOP.
-	for _, w := range workers {
-		if _, err := w.Clock(ctx, &history.Clock{Suspended: true}); err != nil {
-			return nil, errors.Join(err, a.Heal(ctx))
-		}
-	}
-	for _, w := range workers {
-		if err := w.Pause(ctx); err != nil {
-			return nil, errors.Join(err, a.Heal(ctx))
-		}
+	a := &activeSuspend{activePauseWorker: activePauseWorker{env: env, workers: workers, since: time.Now()}, asleep: map[string]int{}, ticked: map[string]bool{}}
+	if err := a.begin(ctx); err != nil {
+		return nil, err
 	}
 	return a, nil
 }
 
-type activeSuspend struct{ activePauseWorker }
-
-func (a *activeSuspend) Probe(ctx context.Context) Evidence {
-	ev := a.activePauseWorker.Probe(ctx)
-	ev.Text += "; lease timers stand still"
-	return ev
+// activeSuspend has the workers tick by the timers that stand still in a sleep.
+type activeSuspend struct {
+	activePauseWorker
+	ticked map[string]bool // before
+	asleep map[string]int  // ticks that came though the machine slept, by life
+	awake  map[string]bool // ticks came again
 }
 
-// Heal wakes the processes, and only then lets their timers go on.
+func (a *activeSuspend) begin(ctx context.Context) error {
+	if err := tickAll(a.workers, sleepTick); err != nil {
+		return err
+	}
+	for _, w := range a.workers {
+		a.ticked[w.Name()] = awaitTicks(ctx, w, time.Now())
+	}
+	// Timers stand still first: none may fire at the instant of waking up, as
+	// they would after a mere SIGSTOP.
+	for _, w := range a.workers {
+		if err := a.env.clock(ctx, w, history.Clock{Suspended: true}); err != nil {
+			return errors.Join(err, a.Heal(ctx))
+		}
+	}
+	return a.pause(ctx)
+}
+
+// sleepTick is how far apart ticks are by the workers' timers, and wakingGrace for how long
+// a process runs again whose machine still sleeps: a dozen of them.
+const (
+	sleepTick   = 20 * time.Millisecond
+	wakingGrace = 250 * time.Millisecond
+	// tickTimeout bounds the wait for ticks that must come.
+	tickTimeout = 5 * time.Second
+)
+
+// awaitTicks waits until ticks come after an instant.
+func awaitTicks(ctx context.Context, w *fleet.Worker, since time.Time) bool {
+	ctx, cancel := context.WithTimeout(ctx, tickTimeout)
+	defer cancel()
+	poll := time.NewTicker(sleepTick)
+	defer poll.Stop()
+	for ticksAfter(w, since) < 2 {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+func ticksAfter(w *fleet.Worker, since time.Time) int {
+	all := w.Ticks()
+	n := 0
+	for n < len(all) && all[len(all)-1-n].At.After(since) {
+		n++
+	}
+	return n
+}
+
+// Heal wakes the processes, and only then lets their timers go on. In between they run, and
+// nothing may come of their timers.
 func (a *activeSuspend) Heal(ctx context.Context) error {
 	err := a.activePauseWorker.Heal(ctx)
+	running := time.Now()
+	select {
+	case <-time.After(wakingGrace):
+	case <-ctx.Done():
+	}
 	for _, w := range a.workers {
-		_, e := w.Clock(ctx, &history.Clock{})
-		err = errors.Join(err, e)
+		a.asleep[w.Name()] = ticksAfter(w, running)
+	}
+	a.awake = map[string]bool{}
+	for _, w := range a.workers {
+		woken := time.Now()
+		err = errors.Join(err, a.env.clock(ctx, w, history.Clock{}))
+		a.awake[w.Name()] = awaitTicks(ctx, w, woken)
+		if w.PID() != 0 {
+			err = errors.Join(err, w.Metronome(0))
+		}
 	}
 	return err
+}
+
+// After tells what came of the timers.
+func (a *activeSuspend) After(context.Context) Evidence {
+	ev := Evidence{Proven: true}
+	var slept []string
+	for _, w := range a.workers {
+		name := w.Name()
+		switch {
+		case !a.ticked[name]:
+			ev.also(false, "%s sent no ticks before the fault, so that their absence shows nothing", name)
+		case a.asleep[name] > 0:
+			ev.also(false, "%s sent %d ticks by timers that were to stand still", name, a.asleep[name])
+		case !a.awake[name]:
+			ev.also(false, "%s sends no ticks though it is awake", name)
+		default:
+			slept = append(slept, name)
+		}
+	}
+	if len(slept) > 0 {
+		ev.also(true, "%s ran for %d ms while the machine still slept, and sent none of the ticks that came every %d ms before and come again", strings.Join(slept, ", "), wakingGrace.Milliseconds(), sleepTick.Milliseconds())
+	}
+	return ev
 }

@@ -1,9 +1,65 @@
 package fault
 
 import (
+	"fmt"
+	"net/http"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"fencepost/core/clock"
+	"fencepost/harness/control"
+	"fencepost/harness/history"
+	"fencepost/harness/workload"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain is a worker if it is started as one: a process with a worker's clocks. Or it is
+// a service that answers HTTP.
+func TestMain(m *testing.M) {
+	if env := os.Getenv(workload.ConfigEnv); env != "" {
+		os.Exit(testWorker(env))
+	}
+	if addr := os.Getenv(serviceEnv); addr != "" {
+		fmt.Fprintln(os.Stderr, http.ListenAndServe(addr, http.NotFoundHandler()))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// serviceEnv holds the address of a test binary that is a service.
+const serviceEnv = "FENCEPOST_TEST_SERVICE"
+
+// deaf is a worker whose clocks stay as they are, whatever it is told.
+const deaf = "deaf"
+
+func testWorker(env string) int {
+	cfg, err := workload.ParseConfig(env)
+	if err != nil {
+		return 2
+	}
+	conn, err := control.Inherited()
+	if err != nil {
+		return 3
+	}
+	clk := workload.NewClock(clock.System())
+	ticks := workload.NewMetronome(clk, conn.Send)
+	_ = conn.Send(control.Message{Cmd: control.CmdReady})
+	for {
+		m, err := conn.Receive()
+		if err != nil {
+			return 4
+		}
+		switch m.Cmd {
+		case control.CmdClock:
+			if m.Clock != nil && cfg.Variant != deaf {
+				clk.Set(*m.Clock)
+			}
+			_ = conn.Send(control.Message{Cmd: control.CmdClock, Reading: &control.Reading{At: history.Now(), Lease: clk.Now(), Awake: clk.Awake()}})
+		case control.CmdTick:
+			ticks.Set(m.Every)
+		case control.CmdStop:
+			return 0
+		}
+	}
+}

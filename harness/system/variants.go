@@ -236,7 +236,7 @@ var variants = []System{
 	},
 	// The harness itself.
 	{
-		Name: broken + "harness-links-inert", LinksInert: true, About: "the harness says that it cut links but never does",
+		Name: broken + "harness-links-inert", Inert: "links", About: "the harness says that it cut links but never does",
 		Red: &Red{Scenario: "partition", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "links-not-cut"},
 	},
 	{
