@@ -95,7 +95,7 @@ func TestLostRepliesMustProveBoth(t *testing.T) {
 		"lost":                      {requests: 3, answers: 2, proven: true, text: "of 3 statements of w1 2 were answered, and no answer arrived"},
 		"heartbeats alone":          {text: "no statement of w1 was answered meanwhile (0 were sent)"},
 		"statements without answer": {requests: 1, text: "no statement of w1 was answered meanwhile (1 were sent)"},
-		"a protocol that is hidden": {unread: true, proven: true, text: "what w1 asked cannot be read"},
+		"a protocol that is hidden": {unread: true, proven: true, text: "4 bytes of answers to w1 were dropped; to what, nobody reads"},
 		"never in force":            {inert: true, requests: 3, answers: 2, text: "the cut leaks: w1->sink/sink down passed"},
 		"nobody asked":              {quiet: true, text: "nobody ran into the cut"},
 	} {

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"slices"
 
 	"fencepost/harness/link"
 )
@@ -59,7 +58,7 @@ func newRepliesLost(c *cut, workers []string) *repliesLost {
 // Probe: nothing that came for the workers has passed, so every answer to a statement
 // since then is lost.
 func (r *repliesLost) Probe(ctx context.Context) Evidence {
-	now := map[*link.Link]spoken{} // the harness itself asks something soon
+	now, delta := map[*link.Link]spoken{}, r.watch.Delta() // the harness itself asks something soon
 	for _, l := range r.links {
 		now[l] = r.env.spoken(l)
 	}
@@ -67,27 +66,38 @@ func (r *repliesLost) Probe(ctx context.Context) Evidence {
 	ev := r.stopped(ctx)
 	ev.also(passed > 0, "%d bytes of requests went through", passed)
 	for _, w := range r.workers {
-		r.lost(&ev, w, now)
+		var lost lostOf
+		for _, l := range r.links {
+			if l.From() == w {
+				lost.add(r.before[l], now[l], delta[l.Name()])
+			}
+		}
+		lost.judge(&ev, w)
 	}
 	return ev
 }
 
-// lost adds what answers a worker lost.
-func (r *repliesLost) lost(ev *Evidence, worker string, now map[*link.Link]spoken) {
-	var asked, answered int64
-	unread := slices.ContainsFunc(r.links, func(l *link.Link) bool { return l.From() == worker && !now[l].known })
-	for _, l := range r.links {
-		if l.From() == worker {
-			asked += now[l].requests - r.before[l].requests
-			answered += now[l].answers - r.before[l].answers
-		}
-	}
+// lostOf is what a worker lost, over its links.
+type lostOf struct {
+	asked, answered int64
+	dropped         int64 // bytes
+	unread          bool  // on a link whose protocol is not read
+}
+
+func (o *lostOf) add(before, now spoken, moved link.Counters) {
+	o.asked += now.requests - before.requests
+	o.answered += now.answers - before.answers
+	o.dropped += moved.Down.DroppedBytes
+	o.unread = o.unread || !now.known
+}
+
+func (o *lostOf) judge(ev *Evidence, worker string) {
 	switch {
-	case answered > 0:
-		ev.also(true, "of %d statements of %s %d were answered, and no answer arrived", asked, worker, answered)
-	case unread:
-		ev.Text += "; what " + worker + " asked cannot be read on these links, so that a lost answer may be one to its driver's heartbeat"
+	case o.answered > 0:
+		ev.also(true, "of %d statements of %s %d were answered, and no answer arrived", o.asked, worker, o.answered)
+	case o.unread:
+		ev.also(o.dropped > 0, "%d bytes of answers to %s were dropped; to what, nobody reads on these links", o.dropped, worker)
 	default:
-		ev.also(false, "no statement of %s was answered meanwhile (%d were sent): no reply was lost", worker, asked)
+		ev.also(false, "no statement of %s was answered meanwhile (%d were sent): no reply was lost", worker, o.asked)
 	}
 }

@@ -45,7 +45,7 @@ type backlog interface {
 	open(ctx context.Context) (bool, error)
 	// coordinator is the IP of a node through which requests for it go first.
 	coordinator(ctx context.Context) (string, error)
-	// stamps and claim are a witness's (witness.go).
+	// stamps and claim are rowProofs.
 	stamps(ctx context.Context) ([]fault.Stamp, error)
 	claim(ctx context.Context, job string) (fault.Claim, error)
 	// seal sees to it that no late request changes anything any more, and writes what

@@ -17,8 +17,8 @@ func (r *runner) faultEnv(links *link.Fabric) *fault.Env {
 		Read:     r.readThrough,
 		NoQuorum: func(err error) bool { return cassandra.Refused(err) == cassandra.NoQuorum },
 	}
-	w := r.witness()
-	e.Stamps, e.Stay = w.stamps, w.stay
+	rows := r.rowProofs()
+	e.Stamps, e.Stay = rows.stamps, rows.stay
 	return e.Ready()
 }
 

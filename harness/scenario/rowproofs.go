@@ -12,25 +12,25 @@ import (
 	"fencepost/harness/history"
 )
 
-// witness reads from rows, by the harness's own session, what shows that a fault took hold
+// rowProofs read from rows, by the harness's own session, what shows that a fault took hold
 // in a worker.
-type witness struct {
+type rowProofs struct {
 	// stamps are times that workers wrote by their wall clocks.
 	stamps func(ctx context.Context) ([]fault.Stamp, error)
 	// stay is who has a lock, or a job.
 	stay func(ctx context.Context, key string) (fault.Claim, error)
 }
 
-// witness is that of the system's rows.
-func (r *runner) witness() witness {
+// rowProofs are those of the system's rows.
+func (r *runner) rowProofs() rowProofs {
 	switch {
 	case r.opt.System.Command != nil:
-		return witness{stay: r.sinkClaim}
+		return rowProofs{stay: r.sinkClaim}
 	case r.plan.Queue != "":
 		b := r.backlog()
-		return witness{stamps: b.stamps, stay: b.claim}
+		return rowProofs{stamps: b.stamps, stay: b.claim}
 	}
-	return witness{stamps: r.lockStamps, stay: r.lockClaim}
+	return rowProofs{stamps: r.lockStamps, stay: r.lockClaim}
 }
 
 const (
