@@ -108,6 +108,9 @@ func (e *Env) ask(ctx context.Context, l *link.Link, through bool, limit time.Du
 // answers reports whether the service behind a link answers through it. Not known: it
 // does not answer beside it either. On a busy machine one try may fail.
 func (e *Env) answers(ctx context.Context, l *link.Link) (yes, known bool, err error) {
+	if _, err := e.ask(ctx, l, false, silence); err != nil {
+		return false, false, err // stopped by another fault, say, which nobody should wait for
+	}
 	for range readTries {
 		if _, err = e.ask(ctx, l, true, answerTimeout); err == nil {
 			return true, true, nil
