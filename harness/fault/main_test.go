@@ -1,8 +1,8 @@
 package fault
 
 import (
-	"fmt"
-	"net/http"
+	"io"
+	"net"
 	"os"
 	"testing"
 
@@ -15,20 +15,36 @@ import (
 )
 
 // TestMain is a worker if it is started as one: a process with a worker's clocks. Or it is
-// a service that answers HTTP.
+// a service that answers anything.
 func TestMain(m *testing.M) {
 	if env := os.Getenv(workload.ConfigEnv); env != "" {
 		os.Exit(testWorker(env))
 	}
 	if addr := os.Getenv(serviceEnv); addr != "" {
-		fmt.Fprintln(os.Stderr, http.ListenAndServe(addr, http.NotFoundHandler()))
-		os.Exit(1)
+		os.Exit(testService(addr))
 	}
 	goleak.VerifyTestMain(m)
 }
 
 // serviceEnv holds the address of a test binary that is a service.
 const serviceEnv = "FENCEPOST_TEST_SERVICE"
+
+func testService(addr string) int {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return 2
+	}
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			return 3
+		}
+		go func() {
+			defer c.Close()
+			_, _ = io.Copy(c, c) // ends with the connection
+		}()
+	}
+}
 
 // deaf is a worker whose clocks stay as they are, whatever it is told.
 const deaf = "deaf"

@@ -12,7 +12,7 @@ import (
 	"fencepost/harness/osproc"
 )
 
-// service starts a process that answers HTTP.
+// startService starts a process that answers anything.
 func startService(t *testing.T) *osproc.Service {
 	t.Helper()
 	exe, err := os.Executable()
