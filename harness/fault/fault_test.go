@@ -62,3 +62,21 @@ func TestInertFamily(t *testing.T) {
 		t.Errorf("at an instant: %s", got)
 	}
 }
+
+// A proof uses no word that is not explained, and none is explained for nothing.
+func TestProofsUseTerms(t *testing.T) {
+	t.Parallel()
+	all := ""
+	for _, name := range Names() {
+		all += Proof(name)
+	}
+	for _, term := range Terms {
+		if !strings.Contains(all, "*"+term.Name+"*") {
+			t.Errorf("no proof uses %q", term.Name)
+		}
+		all = strings.ReplaceAll(all, "*"+term.Name+"*", "")
+	}
+	if strings.Contains(all, "*") {
+		t.Errorf("words that are not explained: %s", all)
+	}
+}
