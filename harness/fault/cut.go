@@ -62,13 +62,14 @@ func (c *cut) stopped(ctx context.Context) Evidence {
 		n := delta[e.Link.Name()].Dir(e.Dir)
 		if n.PassedBytes > 0 {
 			leaks = append(leaks, fmt.Sprintf("%s %s passed %d bytes", e.Link.Name(), e.Dir, n.PassedBytes))
+		} else if own := c.trial.leak(e); own != "" {
+			leaks = append(leaks, own)
 		}
 		blocked += n.HeldTotalBytes + n.DroppedBytes
 	}
 	for _, l := range c.links {
 		tried += delta[l.Name()].ConnsBlackholed
 	}
-	leaks = append(leaks, c.trial.leaks(c.ends)...)
 	if len(leaks) > 0 {
 		return Evidence{Text: "the cut leaks: " + strings.Join(leaks, "; ")}
 	}

@@ -62,15 +62,19 @@ func TestCutMustProveItself(t *testing.T) {
 				all[0].send(t)
 				all[0].decided(t)
 			}
-			eventually(t, "what the harness sent is where it leads", func() bool {
-				return len(a.trial.leaks(a.ends)) > 0 == (c.inert || c.let != nil)
-			})
+			leaking := len(c.let)
 			if c.inert {
-				eventually(t, "all came out", func() bool { return len(a.trial.leaks(a.ends)) == 4 })
+				leaking = 4
 			}
-			if c.mode == link.Stall && len(c.let) == 2 {
-				eventually(t, "both came out", func() bool { return len(a.trial.leaks(a.ends)) == 2 })
-			}
+			eventually(t, "what the harness sent has come out where it can", func() bool {
+				n := 0
+				for _, e := range a.ends {
+					if a.trial.leak(e) != "" {
+						n++
+					}
+				}
+				return n >= leaking
+			})
 			if ev := a.Probe(t.Context()); ev.Proven != c.proven || !strings.Contains(ev.Text, c.text) {
 				t.Errorf("got %+v, want proven %t with %q", ev, c.proven, c.text)
 			}

@@ -64,6 +64,9 @@ func (r *repliesLost) Probe(ctx context.Context) Evidence {
 	}
 	passed := r.passed()
 	ev := r.stopped(ctx)
+	if !ev.Proven {
+		return ev
+	}
 	ev.also(passed > 0, "%d bytes of requests went through", passed)
 	for _, w := range r.workers {
 		var lost lostOf

@@ -64,18 +64,16 @@ func (t *trial) passes(ctx context.Context, ends []link.End) error {
 	return t.await(ctx, ends)
 }
 
-// leaks are the ends out of which everything has come that was sent, or whose connection
-// has ended: under a cut neither may be.
-func (t *trial) leaks(ends []link.End) (out []string) {
-	for _, e := range ends {
-		switch n, err := t.probes[e.Link].Pending(e.Dir); {
-		case err != nil:
-			out = append(out, fmt.Sprintf("a connection of the harness's through %s was ended", e.Link.Name()))
-		case n == 0:
-			out = append(out, fmt.Sprintf("%s %s passed what the harness sent", e.Link.Name(), e.Dir))
-		}
+// leak says that everything has come out of an end that was sent, or that its connection
+// has ended: under a cut neither may be. "" if neither is.
+func (t *trial) leak(e link.End) string {
+	switch n, err := t.probes[e.Link].Pending(e.Dir); {
+	case err != nil:
+		return fmt.Sprintf("a connection of the harness's through %s was ended", e.Link.Name())
+	case n == 0:
+		return fmt.Sprintf("%s %s passed what the harness sent", e.Link.Name(), e.Dir)
 	}
-	return out
+	return ""
 }
 
 // returns shows that the ends pass again: on the same connections or, as a drop has
