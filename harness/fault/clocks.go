@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"fencepost/harness/control"
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
 )
@@ -37,7 +38,7 @@ func (f clockFault) Inject(ctx context.Context, env *Env, targets []string) (Act
 	}
 	a := &activeClock{env: env, to: f.to, workers: workers}
 	for _, w := range workers {
-		if err := env.clock(ctx, w, f.to); err != nil {
+		if _, err := env.clock(ctx, w, f.to); err != nil {
 			return nil, errors.Join(err, a.Heal(ctx))
 		}
 	}
@@ -54,12 +55,13 @@ func (f clockFault) Inject(ctx context.Context, env *Env, targets []string) (Act
 	return a, nil
 }
 
-// clock sets the clocks of a worker.
-func (e *Env) clock(ctx context.Context, w *fleet.Worker, to history.Clock) error {
-	return e.do(func() error {
-		_, err := w.Clock(ctx, &to)
+// clock sets the clocks of a worker, which says what they then show.
+func (e *Env) clock(ctx context.Context, w *fleet.Worker, to history.Clock) (says control.Reading, err error) {
+	err = e.do(func() error {
+		says, err = w.Clock(ctx, &to)
 		return err
 	})
+	return says, err
 }
 
 func livesOf(workers []*fleet.Worker) []string {
@@ -180,7 +182,8 @@ func (a *activeClock) Heal(ctx context.Context) error {
 		if w.PID() == 0 {
 			continue
 		}
-		errs = append(errs, a.env.clock(ctx, w, history.Clock{}))
+		_, err := a.env.clock(ctx, w, history.Clock{})
+		errs = append(errs, err)
 		if a.to.RatePPM != 0 {
 			errs = append(errs, w.Metronome(0))
 		}

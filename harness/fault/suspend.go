@@ -3,9 +3,11 @@ package fault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
+	"fencepost/harness/control"
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
 )
@@ -20,19 +22,26 @@ func (suspend) Inject(ctx context.Context, env *Env, targets []string) (Active, 
 	if err != nil {
 		return nil, err
 	}
-	a := &activeSuspend{activePauseWorker: activePauseWorker{env: env, workers: workers, since: time.Now()}, asleep: map[string]int{}, ticked: map[string]bool{}}
-	if err := a.begin(ctx); err != nil {
-		return nil, err
+	a := &activeSuspend{activePauseWorker: activePauseWorker{env: env, workers: workers, since: time.Now()}, seen: map[string]*sleep{}}
+	for _, w := range workers {
+		a.seen[w.Name()] = &sleep{}
 	}
-	return a, nil
+	return a, a.begin(ctx)
 }
 
 // activeSuspend has the workers tick by the timers that stand still in a sleep.
 type activeSuspend struct {
 	activePauseWorker
-	ticked map[string]bool // before
-	asleep map[string]int  // ticks that came though the machine slept, by life
-	awake  map[string]bool // ticks came again
+	seen map[string]*sleep // by worker
+}
+
+// sleep is what was seen of a worker whose machine slept.
+type sleep struct {
+	before    bool // ticks came
+	meanwhile int  // so many came when the process ran and the machine slept
+	after     bool // they came again
+	// What the worker says that its clocks showed at both ends.
+	from, to control.Reading
 }
 
 func (a *activeSuspend) begin(ctx context.Context) error {
@@ -40,14 +49,16 @@ func (a *activeSuspend) begin(ctx context.Context) error {
 		return err
 	}
 	for _, w := range a.workers {
-		a.ticked[w.Name()] = awaitTicks(ctx, w, time.Now())
+		a.seen[w.Name()].before = awaitTicks(ctx, w, time.Now())
 	}
 	// Timers stand still first: none may fire at the instant of waking up, as
 	// they would after a mere SIGSTOP.
 	for _, w := range a.workers {
-		if err := a.env.clock(ctx, w, history.Clock{Suspended: true}); err != nil {
+		says, err := a.env.clock(ctx, w, history.Clock{Suspended: true})
+		if err != nil {
 			return errors.Join(err, a.Heal(ctx))
 		}
+		a.seen[w.Name()].from = says
 	}
 	return a.pause(ctx)
 }
@@ -96,18 +107,22 @@ func (a *activeSuspend) Heal(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	for _, w := range a.workers {
-		a.asleep[w.Name()] = ticksAfter(w, running)
+		a.seen[w.Name()].meanwhile = ticksAfter(w, running)
 	}
-	a.awake = map[string]bool{}
 	for _, w := range a.workers {
-		woken := time.Now()
-		err = errors.Join(err, a.env.clock(ctx, w, history.Clock{}))
-		a.awake[w.Name()] = awaitTicks(ctx, w, woken)
-		if w.PID() != 0 {
-			err = errors.Join(err, w.Metronome(0))
-		}
+		err = errors.Join(err, a.wake(ctx, w))
 	}
 	return err
+}
+
+func (a *activeSuspend) wake(ctx context.Context, w *fleet.Worker) error {
+	s, woken := a.seen[w.Name()], time.Now()
+	var err error
+	if s.to, err = a.env.clock(ctx, w, history.Clock{}); err != nil {
+		return err
+	}
+	s.after = awaitTicks(ctx, w, woken)
+	return w.Metronome(0)
 }
 
 // After tells what came of the timers.
@@ -116,19 +131,21 @@ func (a *activeSuspend) After(context.Context) Evidence {
 	var slept []string
 	for _, w := range a.workers {
 		name := w.Name()
-		switch {
-		case !a.ticked[name]:
+		switch s := a.seen[name]; {
+		case !s.before:
 			ev.also(false, "%s sent no ticks before the fault, so that their absence shows nothing", name)
-		case a.asleep[name] > 0:
-			ev.also(false, "%s sent %d ticks by timers that were to stand still", name, a.asleep[name])
-		case !a.awake[name]:
+		case s.meanwhile > 0:
+			ev.also(false, "%s sent %d ticks by timers that were to stand still", name, s.meanwhile)
+		case !s.after:
 			ev.also(false, "%s sends no ticks though it is awake", name)
 		default:
-			slept = append(slept, name)
+			slept = append(slept, fmt.Sprintf("%s (by its own word its lease clock went on by %.1f s, and its timers by %.1f s)", name,
+				(s.to.Lease-s.from.Lease).Seconds(), (s.to.Awake-s.from.Awake).Seconds()))
 		}
 	}
 	if len(slept) > 0 {
-		ev.also(true, "%s ran for %d ms while the machine still slept, and sent none of the ticks that came every %d ms before and come again", strings.Join(slept, ", "), wakingGrace.Milliseconds(), sleepTick.Milliseconds())
+		ev.also(true, "for %d ms the machine still slept when these processes ran again, and they sent none of the ticks that came every %d ms before and come again: %s",
+			wakingGrace.Milliseconds(), sleepTick.Milliseconds(), strings.Join(slept, ", "))
 	}
 	return ev
 }

@@ -71,7 +71,7 @@ func TestFaultsOfWorkersMustProveThemselves(t *testing.T) {
 		"stop":             {spec: Spec{Fault: "stop-worker"}, inert: FamilyKill, probe: "still runs, in state"},
 		"pause":            {spec: Spec{Fault: "pause-worker"}, proven: true, probe: "in state T after"},
 		"pause nobody":     {spec: Spec{Fault: "pause-worker"}, inert: FamilyPause, probe: "not stopped"},
-		"suspend":          {spec: Spec{Fault: "suspend"}, proven: true, probe: "in state T after", healed: true, after: "w1, w2 ran for 250 ms while the machine still slept"},
+		"suspend":          {spec: Spec{Fault: "suspend"}, proven: true, probe: "in state T after", healed: true, after: "they sent none of the ticks that came every 20 ms before and come again: w1 (by its own word"},
 		"suspend nobody":   {spec: Spec{Fault: "suspend"}, inert: FamilySuspend, probe: "not stopped", after: "by timers that were to stand still"},
 		"timers go on":     {spec: Spec{Fault: "suspend"}, variant: deaf, proven: true, probe: "in state T after", after: "by timers that were to stand still"},
 		"a fast clock":     {spec: Spec{Fault: "clock", RatePPM: 9000}, lasts: 3 * time.Second, proven: true, probe: "(+9000 ppm is meant); w2.1"},
