@@ -126,6 +126,9 @@ var jobsOnly = []string{"partition-peers", "heartbeat-loss"}
 // no other program reads.
 func NeedsClocks(name string) bool { return name == "clock" || name == "suspend" }
 
+// NeedsHold reports whether the fault is nothing but the hold of its trigger.
+func NeedsHold(name string) bool { return name == slowJobName }
+
 // NeedsJobs reports whether the fault is one of job scenarios only.
 func NeedsJobs(name string) bool { return slices.Contains(jobsOnly, name) }
 

@@ -18,7 +18,7 @@ func (slowJob) Inject(ctx context.Context, env *Env, targets []string) (Active, 
 		return nil, err
 	}
 	if env.hit == nil || env.hit.Hold == 0 {
-		return nil, errors.New("a slow job is one that is held at a point: give it an on with a hold")
+		return nil, errors.New("no client is held")
 	}
 	a := &activeSlowJob{env: env, hit: *env.hit, done: make(chan struct{})}
 	if env.Stay == nil {
