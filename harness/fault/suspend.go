@@ -39,6 +39,7 @@ type activeSuspend struct {
 type sleep struct {
 	before    bool // ticks came
 	meanwhile int  // so many came when the process ran and the machine slept
+	woken     time.Time
 	after     bool // they came again
 	// What the worker says that its clocks showed at both ends.
 	from, to control.Reading
@@ -110,19 +111,19 @@ func (a *activeSuspend) Heal(ctx context.Context) error {
 		a.seen[w.Name()].meanwhile = ticksAfter(w, running)
 	}
 	for _, w := range a.workers {
-		err = errors.Join(err, a.wake(ctx, w))
+		s := a.seen[w.Name()]
+		var e error
+		s.woken = time.Now()
+		s.to, e = a.env.clock(ctx, w, history.Clock{})
+		err = errors.Join(err, e)
+	}
+	for _, w := range a.workers {
+		if s := a.seen[w.Name()]; w.PID() != 0 {
+			s.after = awaitTicks(ctx, w, s.woken)
+			err = errors.Join(err, w.Metronome(0))
+		}
 	}
 	return err
-}
-
-func (a *activeSuspend) wake(ctx context.Context, w *fleet.Worker) error {
-	s, woken := a.seen[w.Name()], time.Now()
-	var err error
-	if s.to, err = a.env.clock(ctx, w, history.Clock{}); err != nil {
-		return err
-	}
-	s.after = awaitTicks(ctx, w, woken)
-	return w.Metronome(0)
 }
 
 // After tells what came of the timers.
