@@ -98,8 +98,14 @@ var editedCases = []editedCase{
 	{name: "a cut that was none", want: "links-not-cut", tune: quiet, do: func(e *edit) bool {
 		return e.fault(func(f *history.Fault) { f.Proven = false })
 	}},
-	{name: "a pause that was none", want: "fault-did-not-bite", tune: quiet, do: func(e *edit) bool {
-		return e.fault(func(f *history.Fault) { f.Proven, f.Name = false, "pause-worker" })
+	{name: "a pause that was none", want: "process-undisturbed", tune: quiet, do: func(e *edit) bool {
+		return e.fault(func(f *history.Fault) { f.Proven, f.Name, f.Targets = false, "pause-worker", []string{"w1"} })
+	}},
+	{name: "a pause that nobody saw", want: "fault-did-not-bite", tune: quiet, do: func(e *edit) bool {
+		return e.fault(func(f *history.Fault) { f.Proven, f.Name, f.Targets = false, "pause-worker", []string{"w9"} })
+	}},
+	{name: "a clock that was right", want: "fault-did-not-bite", tune: quiet, do: func(e *edit) bool {
+		return e.fault(func(f *history.Fault) { f.Proven, f.Name, f.Targets = false, "clock", []string{"w1"} })
 	}},
 	{name: "a fault that never came", want: "fault-never-came", do: func(e *edit) bool {
 		return e.expected(func(x *history.Expect) { x.Faults = append(slices.Clone(x.Faults), "f9") })

@@ -17,7 +17,7 @@ func Mechanisms() []string { return slices.Sorted(maps.Keys(mechanisms)) }
 
 // ofTheRecord are those of the record and the run, not of the system.
 var ofTheRecord = []string{
-	"calls-missing", "calls-dated-late", "unknown-recorded-as-failed", "record-cut-off", "worker-missing", "links-not-cut",
+	"calls-missing", "calls-dated-late", "unknown-recorded-as-failed", "record-cut-off", "worker-missing", "links-not-cut", "process-undisturbed",
 	"fault-never-came", "fault-did-not-bite", "too-little-work", "point-not-reached", "end-not-read", "no-expectation",
 	"threshold-exceeded", "threshold-not-measured", "check-unfinished",
 }
@@ -132,6 +132,7 @@ var mechanisms = map[string]mechanism{
 	"record-cut-off":             {"the record of a process ends before the process did", []string{"P14"}, ""},
 	"worker-missing":             {"a worker that the scenario has never took part", []string{"P14"}, ""},
 	"links-not-cut":              {"links were reported as disturbed and never were", []string{"P14"}, ""},
+	"process-undisturbed":        {"a process was reported as killed or stopped and went on working", []string{"P14"}, ""},
 	"fault-never-came":           {"a fault of the plan was never injected: what should set it off did not happen", []string{"P14"}, ""},
 	"fault-did-not-bite":         {"a fault was injected and is not proven to have bitten", []string{"P14"}, ""},
 	"too-little-work":            {"too little succeeded, or what must not have succeeded did", []string{"P14"}, ""},

@@ -84,6 +84,9 @@ func (x *inquiry) missingCalls() {
 // linkFaults begin the names of faults that are about links and not about processes.
 var linkFaults = []string{"partition", "lost-replies", "sink-", "latency", "slow-node", "flaky-", "heartbeat-loss"}
 
+// standstills are the faults under which a worker does nothing at all.
+var standstills = []string{"kill-worker", "stop-worker", "pause-worker", "suspend"}
+
 // demands looks for what the scenario demanded of the run and did not get.
 func (x *inquiry) demands() {
 	x.faultsOfThePlan()
@@ -194,9 +197,13 @@ func (x *inquiry) unproven(f history.FaultWindow) {
 	notes := x.a.faultEvents(f.Fault.ID)
 	id, w := "fault-did-not-bite", shown
 	done, undecided := x.traffic(f)
-	if slices.ContainsFunc(linkFaults, func(p string) bool { return strings.HasPrefix(f.Fault.Name, p) }) && done > 0 && undecided*100 <= done {
+	switch {
+	case slices.ContainsFunc(linkFaults, func(p string) bool { return strings.HasPrefix(f.Fault.Name, p) }) && done > 0 && undecided*100 <= done:
 		id, w = "links-not-cut", written
 		x.suspect(id, w, 1, "while %s was said to be in force %s were answered at once and %d were not", f.Fault.ID, plural(done, "operation"), undecided)
+	case slices.Contains(standstills, f.Fault.Name) && done > 0:
+		id, w = "process-undisturbed", written
+		x.suspect(id, w, 1, "while %s was said to be in force %s of %s began and ended", f.Fault.ID, plural(done, "operation"), strings.Join(f.Fault.Targets, ", "))
 	}
 	s := x.suspect(id, w, 1, "%s (%s): %s", f.Fault.ID, f.Fault.Name, evidence(f))
 	var chain []Step
@@ -210,12 +217,21 @@ func (x *inquiry) unproven(f history.FaultWindow) {
 	s.show(f.Fault.ID, f.From, f.Fault.Targets, chain...)
 }
 
-// traffic counts the clients' operations that were wholly within a fault's window, by
-// whether their outcome was known at once.
+// traffic counts the operations of those at whom a fault was aimed, of all clients if that
+// is no worker, that were wholly within its window, by whether their outcome was known at
+// once.
 func (x *inquiry) traffic(f history.FaultWindow) (done, undecided int) {
+	aimed := workersIn(f.Fault.Targets)
+	to := f.To
+	if until, ok := f.Until(); ok {
+		to = until
+	}
 	for i := range x.a.ops {
 		o := &x.a.ops[i]
-		if o.inv.Proc == harness || o.end == nil || o.inv.TS < f.From || o.end.TS > f.To {
+		if o.inv.Proc == harness || o.end == nil || o.inv.TS < f.From || o.end.TS > to {
+			continue
+		}
+		if len(aimed) > 0 && !slices.Contains(aimed, history.Worker(o.inv.Proc)) {
 			continue
 		}
 		if o.outcome == history.Unknown || len(o.end.Sends) > 1 {

@@ -136,10 +136,8 @@ func (a *analysis) faultWindows(s history.Success) ([]stretchOfRun, error) {
 			return nil, fmt.Errorf("the scenario expects something of the group %q of fault %s, which was aimed at %s: at no worker", s.Group, s.Fault, strings.Join(f.Fault.Targets, ", "))
 		}
 		w := stretchOfRun{from: f.From, to: f.To, inside: true, member: members(s, aimed)}
-		if n := len(f.Evidence); s.Want == history.None && n > 0 {
-			// The heal note is written when healing is complete; until the proof
-			// was taken the fault was certainly in force.
-			w.to = f.Evidence[n-1].TS
+		if until, ok := f.Until(); ok && s.Want == history.None {
+			w.to = until
 		}
 		out = append(out, w)
 	}

@@ -114,14 +114,17 @@ type Message struct {
 	// only asks), Reading what they then show (from it).
 	Clock   *history.Clock `json:"clock,omitempty"`
 	Reading *Reading       `json:"reading,omitempty"`
+	// Every is how far apart ticks are by the clock that leases go by; 0 ends them.
+	Every time.Duration `json:"every_ns,omitempty"`
 	// Login is what the worker has to show to the cluster; the first message to a
 	// worker whose configuration says that it comes.
 	Login *login.Login `json:"login,omitempty"`
 }
 
-// Commands from the runner: login, arm, disarm, go, drain, clock. From the worker: ready,
-// hit, late (a client was not told to go on in time and did so by itself), stats, stopped,
-// error, unrecorded (its recorder cannot write), and clock as the answer.
+// Commands from the runner: login, arm, disarm, go, drain, clock, tick. From the worker:
+// ready, hit, late (a client was not told to go on in time and did so by itself), stats,
+// stopped, error, unrecorded (its recorder cannot write), clock as the answer, and each
+// tick, with its number as ID: the n-th is sent when the clock has gone on by n times Every.
 const (
 	CmdLogin   = "login"
 	CmdArm     = "arm"
@@ -135,6 +138,7 @@ const (
 	CmdStopped = "stopped"
 	CmdError   = "error"
 	CmdClock   = "clock"
+	CmdTick    = "tick"
 
 	CmdUnrecorded = "unrecorded"
 )

@@ -1,10 +1,11 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"fencepost/harness/control"
@@ -35,107 +36,157 @@ func (f clockFault) Inject(ctx context.Context, env *Env, targets []string) (Act
 	if err != nil {
 		return nil, err
 	}
-	a := &activeClock{to: f.to, workers: workers}
+	a := &activeClock{env: env, to: f.to, workers: workers}
 	for _, w := range workers {
-		r, err := w.Clock(ctx, &f.to)
-		if err != nil {
+		if _, err := env.clock(ctx, w, f.to); err != nil {
 			return nil, errors.Join(err, a.Heal(ctx))
 		}
-		a.first = append(a.first, r)
+	}
+	a.lives, a.since = livesOf(workers), time.Now()
+	if f.to.RatePPM != 0 {
+		err = tickAll(workers, rateTick)
+	}
+	if f.to.OffsetMS != 0 {
+		a.stamps = watchStamps(env)
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.Heal(ctx))
 	}
 	return a, nil
 }
 
-type activeClock struct {
-	to      history.Clock
-	workers []*fleet.Worker
-	first   []control.Reading
+// clock sets the clocks of a worker, which says what they then show.
+func (e *Env) clock(ctx context.Context, w *fleet.Worker, to history.Clock) (says control.Reading, err error) {
+	err = e.do(func() error {
+		says, err = w.Clock(ctx, &to)
+		return err
+	})
+	return says, err
 }
 
-// wallTolerance is by how much two looks at wall clocks may differ in themselves.
-const wallTolerance = 5 * time.Second
+func livesOf(workers []*fleet.Worker) []string {
+	var out []string
+	for _, w := range workers {
+		out = append(out, w.Life())
+	}
+	return out
+}
 
-// Probe compares what the workers' clocks show with the true ones.
+type activeClock struct {
+	env     *Env
+	to      history.Clock
+	workers []*fleet.Worker
+	lives   []string
+	since   time.Time
+	stamps  *stamps // nil: the wall clock is right
+}
+
+// Probe looks at what the workers have written and sent by their clocks.
 func (a *activeClock) Probe(ctx context.Context) Evidence {
 	ev := Evidence{Proven: true}
-	var texts []string
 	for i, w := range a.workers {
-		r, err := w.Clock(ctx, nil)
-		if err != nil {
-			return Evidence{Text: err.Error()}
-		}
-		var says []string
 		if a.to.OffsetMS != 0 {
-			off, want := time.Until(time.Unix(0, r.Wall)), time.Duration(a.to.OffsetMS)*time.Millisecond
-			ev.Proven = ev.Proven && (off-want).Abs() <= wallTolerance
-			says = append(says, fmt.Sprintf("wall clock is off by %s", off.Round(100*time.Millisecond)))
+			a.offset(ctx, &ev, a.lives[i])
 		}
 		if a.to.RatePPM != 0 {
-			elapsed := float64(r.At - a.first[i].At)
-			got := (float64(r.Lease-a.first[i].Lease)/elapsed - 1) * 1e6
-			// The two readings of one look are microseconds apart; over seconds
-			// that is a few ppm.
-			ev.Proven = ev.Proven && got*float64(a.to.RatePPM) > 0 && got/float64(a.to.RatePPM) > 0.8 && got/float64(a.to.RatePPM) < 1.25
-			says = append(says, fmt.Sprintf("lease clock runs %+.0f ppm wrong over %.1f s", got, elapsed/1e9))
+			a.rate(&ev, w, a.lives[i])
 		}
-		texts = append(texts, fmt.Sprintf("%s: its %s", w.Life(), strings.Join(says, ", ")))
 	}
-	ev.Text = strings.Join(texts, "; ")
 	return ev
 }
 
-// Heal sets the clocks right; a life that ended meanwhile took its clock along.
-func (a *activeClock) Heal(ctx context.Context) error {
+// Stamp is a time that a worker wrote into a row by its own wall clock, and when a node
+// took it, by the node's.
+type Stamp struct {
+	Life          string
+	Wall, Written time.Time
+}
+
+// wrong is by how much the clock that made the stamp was ahead. The way to the node makes
+// it seem less than it is.
+func (s Stamp) wrong() time.Duration { return s.Wall.Sub(s.Written) }
+
+// stampTolerance is by how much the best of a worker's stamps may miss the offset: what a
+// write takes on a busy machine, and what nodes' clocks may differ from each other.
+const stampTolerance = 500 * time.Millisecond
+
+// offset adds how wrong a worker's wall clock is by the rows that it wrote.
+func (a *activeClock) offset(ctx context.Context, ev *Evidence, life string) {
+	want := time.Duration(a.to.OffsetMS) * time.Millisecond
+	tolerance := min(stampTolerance, want.Abs()/2)
+	best, n, err := a.stamps.await(ctx, life, want, tolerance)
+	switch {
+	case n == 0 && err != nil:
+		ev.also(false, "%s: the rows that it wrote cannot be read (%s)", life, firstLine(err))
+	case n == 0:
+		ev.also(false, "%s: it has written no row since that would show its wall clock", life)
+	default:
+		ev.also((best-want).Abs() <= tolerance, "%s: by %d rows that it wrote, against the nodes' time of taking them, its wall clock is off by %s (%s ± %s is meant)",
+			life, n, best.Round(time.Millisecond), want, tolerance)
+	}
+}
+
+// rateTick is how far apart a worker's ticks are by its own clock.
+const rateTick = 20 * time.Millisecond
+
+// tickAll has the workers tick.
+func tickAll(workers []*fleet.Worker, every time.Duration) error {
 	var errs []error
-	for _, w := range a.workers {
-		if w.PID() != 0 {
-			_, err := w.Clock(ctx, &history.Clock{})
-			errs = append(errs, err)
-		}
+	for _, w := range workers {
+		errs = append(errs, w.Metronome(every))
 	}
 	return errors.Join(errs...)
 }
 
-// suspend puts the machine of some workers to sleep.
-type suspend struct{}
-
-func (suspend) Kind() TargetKind { return Worker }
-
-func (suspend) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	workers, err := env.workers(targets)
-	if err != nil {
-		return nil, err
+// rate adds how wrong the rate of a worker's lease clock is, by the times at which its
+// ticks came here.
+func (a *activeClock) rate(ev *Evidence, w *fleet.Worker, life string) {
+	ticks := slices.DeleteFunc(w.Ticks(), func(t fleet.Tick) bool { return t.At.Before(a.since) })
+	ppm, ok := ratePPM(ticks, rateTick)
+	if !ok {
+		ev.also(false, "%s: %d ticks of its lease clock came, too few to time it by", life, len(ticks))
+		return
 	}
-	a := &activeSuspend{&activePauseWorker{workers: workers}}
-	// Timers stand still first: none may fire at the instant of waking up, as
-	// they would after a mere SIGSTOP.
-	for _, w := range workers {
-		if _, err := w.Clock(ctx, &history.Clock{Suspended: true}); err != nil {
-			return nil, errors.Join(err, a.Heal(ctx))
+	part := ppm / float64(a.to.RatePPM)
+	ev.also(part > 0.8 && part < 1.25, "%s: its lease clock runs %+.0f ppm wrong by %d ticks in %.1f s (%+d ppm is meant)",
+		life, ppm, len(ticks), ticks[len(ticks)-1].At.Sub(ticks[0].At).Seconds(), a.to.RatePPM)
+}
+
+// ratePPM is how many millionths the clock that made the ticks runs fast. A tick can come
+// late and never early, so of the first third of them and of the last the least late one
+// counts.
+func ratePPM(ticks []fleet.Tick, every time.Duration) (ppm float64, ok bool) {
+	third := len(ticks) / 3
+	if third < 3 {
+		return 0, false
+	}
+	late := func(t fleet.Tick) time.Duration { return t.At.Sub(ticks[0].At) - time.Duration(t.N)*every }
+	earliest := func(of []fleet.Tick) fleet.Tick {
+		return slices.MinFunc(of, func(a, b fleet.Tick) int { return cmp.Compare(late(a), late(b)) })
+	}
+	from, to := earliest(ticks[:third]), earliest(ticks[len(ticks)-third:])
+	took := to.At.Sub(from.At)
+	if took <= 0 {
+		return 0, false
+	}
+	return (float64(time.Duration(to.N-from.N)*every)/float64(took) - 1) * 1e6, true
+}
+
+// Heal sets the clocks right; a life that ended meanwhile took its clock along.
+func (a *activeClock) Heal(ctx context.Context) error {
+	if a.stamps != nil {
+		a.stamps.stop()
+	}
+	var errs []error
+	for _, w := range a.workers {
+		if w.PID() == 0 {
+			continue
+		}
+		_, err := a.env.clock(ctx, w, history.Clock{})
+		errs = append(errs, err)
+		if a.to.RatePPM != 0 {
+			errs = append(errs, w.Metronome(0))
 		}
 	}
-	paused, err := pause(ctx, env, workers)
-	if err != nil {
-		return nil, errors.Join(err, a.Heal(ctx))
-	}
-	a.activePauseWorker = paused
-	return a, nil
-}
-
-type activeSuspend struct{ *activePauseWorker }
-
-func (a *activeSuspend) Probe(ctx context.Context) Evidence {
-	ev := a.activePauseWorker.Probe(ctx)
-	ev.Text += "; lease timers stand still"
-	return ev
-}
-
-// Heal wakes the processes, and only then lets their timers go on.
-func (a *activeSuspend) Heal(ctx context.Context) error {
-	err := a.activePauseWorker.Heal(ctx)
-	for _, w := range a.workers {
-		_, e := w.Clock(ctx, &history.Clock{})
-		err = errors.Join(err, e)
-	}
-	return err
+	return errors.Join(errs...)
 }

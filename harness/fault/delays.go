@@ -2,18 +2,12 @@ package fault
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
-	"sync"
 	"time"
 
-	"fencepost/harness/cluster"
 	"fencepost/harness/link"
-	"fencepost/harness/workload"
 )
 
 func delayMode(s Spec) (link.Mode, error) {
@@ -45,11 +39,7 @@ func (p latency) Inject(ctx context.Context, env *Env, targets []string) (Active
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSwitched(ctx, env, link.Ends(links.all()), p.mode)
-	if err != nil {
-		return nil, err
-	}
-	return &activeLatency{switched: s, mode: p.mode, through: links.lock[0]}, nil
+	return newDelay(ctx, env, link.Ends(links.all()), p.mode)
 }
 
 // slowNode delays all that nodes say and hear.
@@ -62,7 +52,6 @@ func (p slowNode) Inject(ctx context.Context, env *Env, targets []string) (Activ
 		return nil, err
 	}
 	var ends []link.End
-	var through *link.Link
 	for i, t := range targets {
 		for _, l := range env.Cluster.Links().Of(t) {
 			if taken := targets[:i]; slices.Contains(taken, l.From()) || slices.Contains(taken, l.To()) {
@@ -74,177 +63,119 @@ func (p slowNode) Inject(ctx context.Context, env *Env, targets []string) (Activ
 		if len(clients) == 0 {
 			return nil, fmt.Errorf("no worker has a link to %s", t)
 		}
-		through = clients[0]
 		ends = append(ends, link.Ends(clients)...)
 	}
-	s, err := newSwitched(ctx, env, ends, p.mode)
-	if err != nil {
-		return nil, err
-	}
-	return &activeLatency{switched: s, mode: p.mode, through: through}, nil
+	return newDelay(ctx, env, ends, p.mode)
 }
 
-type activeLatency struct {
+// delay is ends of links with a delay. Each end is timed by itself, and requests through
+// the links are, before the fault and during it.
+type delay struct {
 	*switched
-	mode    link.Mode
-	through *link.Link
+	mode   link.Mode
+	before map[link.End]time.Duration
+	doors  *doors
+	trips  []trip // through the doors
 }
 
-// Probe times a round trip through a delayed link and one past it, and counts
-// the bytes that were given a delay.
-func (a *activeLatency) Probe(ctx context.Context) Evidence {
+func newDelay(ctx context.Context, env *Env, ends []link.End, m link.Mode) (*delay, error) {
+	d := &delay{mode: m}
+	var links []*link.Link
+	for _, e := range ends {
+		if e.Dir == link.Up {
+			links = append(links, e.Link)
+		}
+	}
+	var err error
+	d.switched, err = newSwitched(ctx, env, ends, m, func(ctx context.Context, t *trial) (err error) {
+		d.doors = newDoors(ctx, env, links)
+		d.trips = d.doors.roundTrips(ctx, answerTimeout)
+		d.before, err = t.delays(ctx, ends)
+		return err
+	})
+	return d, err
+}
+
+// due is by how much each way must take longer of some samples. The mean of
+// all is the latency; that of the samples of one end strays from it by a sixth of the
+// jitter, of which the bound is at least three times as much away.
+func (d *delay) due() time.Duration { return d.mode.Latency / 2 }
+
+// Probe times bytes through each end, and requests through the links.
+func (d *delay) Probe(ctx context.Context) Evidence {
 	var delayed int64
-	for _, c := range a.watch.Delta() {
+	for _, c := range d.watch.Delta() {
 		delayed += c.Up.DelayedBytes + c.Down.DelayedBytes
 	}
 	if delayed == 0 {
 		return Evidence{Text: "no byte was delayed"}
 	}
-	ev := Evidence{Proven: true, Text: fmt.Sprintf("%d bytes delayed by %s ± %s each way", delayed, a.mode.Latency, a.mode.Jitter)}
-	n, known := a.env.Cluster.Node(a.through.To())
-	if !known {
-		ev.also(false, "no node %s", a.through.To())
-		return ev
-	}
-	slow, err := a.env.cqlRoundTrip(ctx, a.through.Addr(), n)
-	if err != nil {
-		ev.also(false, "a probe through %s failed: %s", a.through.Name(), firstLine(err))
-		return ev
-	}
-	least := 2 * (a.mode.Latency - a.mode.Jitter)
-	ev.also(slow >= least, "a round trip through %s took %d ms, at least %d are due", a.through.Name(), slow.Milliseconds(), least.Milliseconds())
-	if fast, err := a.env.cqlRoundTrip(ctx, cluster.AddrOf(a.env.Cluster, n), n); err == nil {
-		ev.Text += fmt.Sprintf(", one past it %d ms", fast.Milliseconds())
-	}
+	ev := Evidence{Proven: true, Text: fmt.Sprintf("%d bytes delayed by %s ± %s each way", delayed, d.mode.Latency, d.mode.Jitter)}
+	d.byEnd(ctx, &ev)
+	d.requests(ctx, &ev)
 	return ev
 }
 
-// cqlRoundTrip sends OPTIONS, which needs no login, to the node by way of addr and
-// awaits the answer's header.
-func (e *Env) cqlRoundTrip(ctx context.Context, addr string, n cluster.Node) (time.Duration, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
+// byEnd adds how much longer a byte takes through each end than before.
+func (d *delay) byEnd(ctx context.Context, ev *Evidence) {
+	now, err := d.trial.delays(ctx, d.ends)
 	if err != nil {
-		return 0, err
+		ev.also(false, "what the harness sent did not arrive (%s)", firstLine(err))
+		return
 	}
-	defer func() { conn.Close() }()
-	if e.TLS != nil {
-		if t := e.TLS(n.IP()); t != nil {
-			secured := tls.Client(conn, t)
-			if err := secured.HandshakeContext(ctx); err != nil {
-				return 0, err
-			}
-			conn = secured
+	least, most, all := time.Duration(0), time.Duration(0), true
+	for i, e := range d.ends {
+		by := now[e] - d.before[e]
+		if by < d.due() {
+			all = false
+			ev.also(false, "%s %s takes %d ms, and took %d before: by %d more are due", e.Link.Name(), e.Dir, now[e].Milliseconds(), d.before[e].Milliseconds(), d.due().Milliseconds())
+		}
+		if i == 0 || by < least {
+			least = by
+		}
+		most = max(most, by)
+	}
+	if all {
+		ev.also(true, "the harness's own bytes take longer through each of %d ends than before, by %d to %d ms", len(d.ends), least.Milliseconds(), most.Milliseconds())
+	}
+}
+
+// requests adds how much longer an answer takes through each link than before.
+func (d *delay) requests(ctx context.Context, ev *Evidence) {
+	if len(d.doors.opened) == 0 {
+		return
+	}
+	slower := 0
+	now := d.doors.roundTrips(ctx, answerTimeout+8*(d.mode.Latency+d.mode.Jitter))
+	for i, l := range d.doors.opened {
+		switch n, was := now[i], d.trips[i]; {
+		case n.err != nil && n.beside:
+			ev.also(false, "a request through %s failed (%s)", l.Name(), firstLine(n.err))
+		case n.err != nil || was.err != nil:
+		case n.took-was.took < d.due():
+			ev.also(false, "an answer through %s takes %d ms, and took %d before: by %d more are due", l.Name(), n.took.Milliseconds(), was.took.Milliseconds(), d.due().Milliseconds())
+		default:
+			slower++
 		}
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return 0, err
+	ev.also(slower > 0, "and so do requests to %d of %d services behind the links", slower, len(d.doors.opened))
+}
+
+// After shows that the delay is over: bytes take less long again.
+func (d *delay) After(ctx context.Context) Evidence {
+	defer d.close()
+	now, err := d.trial.delays(ctx, d.ends)
+	if err != nil {
+		return Evidence{Text: "healed, but what the harness sent did not arrive: " + firstLine(err)}
+	}
+	ev := Evidence{Proven: true}
+	for _, e := range d.ends {
+		if now[e]-d.before[e] >= d.due() {
+			ev.also(false, "healed, but %s %s still takes %d ms", e.Link.Name(), e.Dir, now[e].Milliseconds())
 		}
 	}
-	const version4, options, supported = 0x04, 0x05, 0x06
-	start := time.Now()
-	if _, err := conn.Write([]byte{version4, 0, 0, 0, options, 0, 0, 0, 0}); err != nil {
-		return 0, err
+	if ev.Proven {
+		ev.Text = fmt.Sprintf("healed: none of the %d ends takes as long any more", len(d.ends))
 	}
-	var head [9]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		return 0, err
-	}
-	if head[4] != supported {
-		return 0, fmt.Errorf("opcode %d in answer to OPTIONS", head[4])
-	}
-	return time.Since(start), nil
-}
-
-// flakyLinks changes the mode of one link after the other, by the seed.
-type flakyLinks struct{ seed uint64 }
-
-func (flakyLinks) Kind() TargetKind { return Worker }
-
-// flakyModes are drawn from evenly; pass, so that something works in between.
-var flakyModes = []link.Mode{
-	{Kind: link.Pass}, {Kind: link.Pass}, {Kind: link.Stall}, {Kind: link.Drop}, {Kind: link.Close},
-	{Kind: link.Latency, Latency: 150 * time.Millisecond, Jitter: 100 * time.Millisecond},
-}
-
-// flakyPause is the mean time between two changes.
-const flakyPause = 150 * time.Millisecond
-
-func (p flakyLinks) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	of, err := env.workerLinks(targets)
-	if err != nil {
-		return nil, err
-	}
-	links := of.all()
-	// Pass is no change, but takes the ends and starts the watch.
-	s, err := newSwitched(ctx, env, link.Ends(links), link.Mode{Kind: link.Pass})
-	if err != nil {
-		return nil, err
-	}
-	a := &activeFlaky{switched: s, links: links, stop: make(chan struct{}), done: make(chan struct{})}
-	go a.flip(p.seed)
-	return a, nil
-}
-
-type activeFlaky struct {
-	*switched
-	links []*link.Link
-	stop  chan struct{}
-	done  chan struct{}
-	once  sync.Once
-
-	mu    sync.Mutex
-	flips int
-	err   error
-}
-
-func (a *activeFlaky) flip(seed uint64) {
-	defer close(a.done)
-	rng := workload.Rand(seed, "flaky-links")
-	for {
-		t := time.NewTimer(time.Duration((0.5 + rng.Float64()) * float64(flakyPause)))
-		select {
-		case <-a.stop:
-			t.Stop()
-			return
-		case <-t.C:
-		}
-		l, m := a.links[rng.IntN(len(a.links))], flakyModes[rng.IntN(len(flakyModes))]
-		ctx, cancel := context.WithTimeout(context.Background(), OpTimeout)
-		err := a.env.Links.Set(ctx, link.Ends([]*link.Link{l}), m)
-		cancel()
-		a.mu.Lock()
-		a.flips++
-		if a.err == nil {
-			a.err = err
-		}
-		a.mu.Unlock()
-	}
-}
-
-// Probe: bytes were lost or held, connections were cut, and some bytes passed.
-func (a *activeFlaky) Probe(context.Context) Evidence {
-	a.mu.Lock()
-	flips, err := a.flips, a.err
-	a.mu.Unlock()
-	if err != nil {
-		return Evidence{Text: "switching a link failed: " + firstLine(err)}
-	}
-	n := a.watch.Total()
-	blocked := n.Up.HeldTotalBytes + n.Up.DroppedBytes + n.Down.HeldTotalBytes + n.Down.DroppedBytes
-	cut := n.ConnsCut + n.ConnsRefused
-	passed := n.Up.PassedBytes + n.Down.PassedBytes
-	return Evidence{
-		Proven: flips > 0 && blocked > 0 && passed > 0,
-		Text: fmt.Sprintf("%d changes on %d links: %d bytes held or dropped, %d connections cut or refused, %d bytes delayed, %d bytes passed",
-			flips, len(a.links), blocked, cut, n.Up.DelayedBytes+n.Down.DelayedBytes, passed),
-	}
-}
-
-// Heal stops the changes and lets the links pass.
-func (a *activeFlaky) Heal(ctx context.Context) error {
-	a.once.Do(func() { close(a.stop) })
-	<-a.done
-	return errors.Join(a.err, a.switched.Heal(ctx))
+	return ev
 }

@@ -2,10 +2,24 @@
 //
 // A Spec (from a scenario file) names a fault with its targets; New makes the
 // value. Inject puts it in force and returns an Active, which proves that the
-// fault bit (Probe: bytes held or dropped on the very links that were cut,
-// process state, answers through the nodes concerned) and ends it (Heal). A fault
-// that cannot prove itself makes the run INVALID: a partition that was never in
-// force would otherwise be one more PASS.
+// fault bit (Probe), ends it (Heal) and proves that it is over (After). A fault that
+// cannot prove itself makes the run INVALID: a partition that was never in force would
+// otherwise be one more PASS.
+//
+// # Proofs
+//
+// The table of faults says of each what must be seen of it. Nobody under test is asked:
+// the harness looks into /proc, at the counters of its links, and into rows, and it has
+// connections of its own. A trial is a probe in each link, both ends of which are the
+// harness's, so that each direction testifies for itself though nobody else may use it.
+// Doors are the services behind links, asked through them as clients ask. Reads are SERIAL
+// reads through nodes. What must not be possible under a fault is tried before it and
+// afterwards too; so Inject takes its control measurements first.
+//
+// # Actions
+//
+// All that a fault does to the world goes through Env.do. A known-broken harness leaves the
+// actions of one family of faults out (Env.Inert); the proofs stay as they are.
 //
 // Every operation is bounded by a watchdog; the tool kills and signals only
 // processes that it started.

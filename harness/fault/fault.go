@@ -2,16 +2,10 @@ package fault
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"time"
-
-	"fencepost/harness/cluster"
-	"fencepost/harness/fleet"
-	"fencepost/harness/link"
 )
 
 // OpTimeout bounds one operation of a fault (not the time that it is in force).
@@ -76,35 +70,19 @@ const (
 // passed over.
 const Coordinator = "coordinator"
 
-// Links switches links' modes. The fabric does it; a known-broken variant of the
-// harness does not.
-type Links interface {
-	Set(ctx context.Context, ends []link.End, m link.Mode) error
-}
-
-// Env is what faults act on.
-type Env struct {
-	Cluster cluster.Cluster
-	Fleet   *fleet.Fleet
-	// WorkerLinks are the links worker->node.
-	WorkerLinks *link.Fabric
-	Links       Links
-	// Sink is the run's sink, nil if it is not a process of its own.
-	Sink Service
-	// Read makes a SERIAL read with the node as coordinator, to see whether
-	// consensus is reachable through it.
-	Read func(ctx context.Context, node string) error
-	// TLS is the configuration of a connection to the node with this IP; nil, or a nil
-	// result: no TLS.
-	TLS func(ip string) *tls.Config
-
-	claims claims
-}
-
-// Evidence is what a probe found.
+// Evidence is what a proof found.
 type Evidence struct {
 	Proven bool
 	Text   string
+}
+
+// also adds what else a fault demands to the evidence.
+func (ev *Evidence) also(holds bool, format string, args ...any) {
+	ev.Proven = ev.Proven && holds
+	if ev.Text != "" {
+		ev.Text += "; "
+	}
+	ev.Text += fmt.Sprintf(format, args...)
 }
 
 // Active is a fault in force.
@@ -115,10 +93,18 @@ type Active interface {
 	Heal(ctx context.Context) error
 }
 
+// Aftermath is an Active whose proof has a second part: what it took away is there again.
+type Aftermath interface {
+	// After looks when the fault is healed; called once, after Heal.
+	After(ctx context.Context) Evidence
+}
+
 // Fault is a fault that can be put in force.
 type Fault interface {
 	// Kind is what its targets are.
 	Kind() TargetKind
+	// Inject makes its control measurements and puts it in force. env is that of this
+	// injection: see Env.For.
 	Inject(ctx context.Context, env *Env, targets []string) (Active, error)
 }
 
@@ -133,13 +119,6 @@ const (
 	SinkService TargetKind = "sink"
 )
 
-// entry is one row of the table of faults.
-type entry struct {
-	about string
-	takes []string // parameters
-	make  func(Spec) (Fault, error)
-}
-
 // jobsOnly are the faults of what only workers with jobs have.
 var jobsOnly = []string{"partition-peers", "heartbeat-loss"}
 
@@ -147,53 +126,11 @@ var jobsOnly = []string{"partition-peers", "heartbeat-loss"}
 // no other program reads.
 func NeedsClocks(name string) bool { return name == "clock" || name == "suspend" }
 
+// NeedsHold reports whether the fault is nothing but the hold of its trigger.
+func NeedsHold(name string) bool { return name == slowJobName }
+
 // NeedsJobs reports whether the fault is one of job scenarios only.
 func NeedsJobs(name string) bool { return slices.Contains(jobsOnly, name) }
-
-// table is all faults by name.
-var table = map[string]entry{
-	"partition":         {"cut nodes off from the other nodes, both ways; clients still reach them", []string{"mode"}, cutting(func(m link.Mode) Fault { return partition{mode: m, out: true, in: true} })},
-	"partition-oneway":  {"cut one sense between nodes and the others: what the targets send is lost, or what they are sent", []string{"mode", "sense"}, newOneway},
-	"partition-bridge":  {"cut all nodes but the target off from each other: only the target sees every node", []string{"mode"}, cutting(func(m link.Mode) Fault { return bridge{m} })},
-	"partition-ring":    {"cut the first worker off from the first node, the second from the second …: each sees another majority", []string{"mode"}, cutting(func(m link.Mode) Fault { return ring{m} })},
-	"partition-client":  {"cut workers off from every node of the lock store, both ways; they still reach the sink", []string{"mode"}, cutting(func(m link.Mode) Fault { return clientPartition{mode: m} })},
-	"partition-peers":   {"cut workers off from what other workers enqueue for their shards (job scenarios)", []string{"mode"}, cutting(func(m link.Mode) Fault { return peerPartition{m} })},
-	"heartbeat-loss":    {"cut the heartbeats of workers, by which they see each other, and nothing else (job scenarios)", []string{"mode"}, cutting(func(m link.Mode) Fault { return heartbeatLoss{m} })},
-	"sink-outage":       {"cut workers off from the sink, both ways; they still reach the lock store", []string{"mode"}, cutting(func(m link.Mode) Fault { return clientPartition{mode: m, sink: true} })},
-	"lost-replies":      {"requests of workers to the lock store arrive and are executed, the answers are dropped", nil, plain(lostReplies{})},
-	"sink-lost-replies": {"requests of workers to the sink arrive and are executed, the answers are dropped", nil, plain(lostReplies{sink: true})},
-	"latency":           {"delay all that workers and nodes say to each other, each way", []string{"latency", "jitter"}, delaying(func(m link.Mode) Fault { return latency{m} })},
-	"slow-node":         {"delay all that nodes and their peers and clients say to each other, each way", []string{"latency", "jitter"}, delaying(func(m link.Mode) Fault { return slowNode{m} })},
-	"flaky-links":       {"workers' links stall, drop, close and slow down by turns, each for a fraction of a second", nil, func(s Spec) (Fault, error) { return flakyLinks{s.Seed}, nil }},
-	"kill-worker":       {"SIGKILL worker processes; started again as a new life at heal", nil, plain(killWorker{})},
-	"stop-worker":       {"end worker processes in order (SIGTERM: schedulers give their shards away); started again at heal", nil, plain(stopWorker{})},
-	"pause-worker":      {"SIGSTOP worker processes, SIGCONT at heal", nil, plain(pauseWorker{})},
-	"kill-node":         {"SIGKILL Cassandra nodes; started again at heal", nil, plain(killNode{})},
-	"pause-node":        {"SIGSTOP Cassandra nodes, SIGCONT at heal", nil, plain(pauseNode{})},
-	"kill-sink":         {"SIGKILL the sink's process, with all that it has started; started again at heal (sinks that are processes of their own)", nil, plain(killSink{})},
-	"pause-sink":        {"SIGSTOP the sink's process, with all that it has started; SIGCONT at heal (such sinks)", nil, plain(pauseSink{})},
-	"restart-node":      {"end Cassandra nodes in order (SIGTERM: they drain); started again at heal", nil, plain(restartNode{})},
-	"clock":             {"set the wall clock of workers wrong by an offset, or the rate of their lease clock", []string{"offset", "rate_ppm"}, newClockFault},
-	"suspend":           {"the workers' machine sleeps: processes and timers stand still, the lease clock goes on", nil, plain(suspend{})},
-	"slow-job":          {"a client stays in its critical section for the trigger's hold", nil, plain(slowJob{})},
-}
-
-func plain(f Fault) func(Spec) (Fault, error) {
-	return func(Spec) (Fault, error) { return f, nil }
-}
-
-// Names lists the faults.
-func Names() []string {
-	names := make([]string, 0, len(table))
-	for n := range table {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return names
-}
-
-// About says what a fault does.
-func About(name string) string { return table[name].about }
 
 // New makes the fault that s names, or says what is wrong with s.
 func New(s Spec) (Fault, error) {
@@ -236,39 +173,4 @@ func checkTarget(kind TargetKind, t string) error {
 		return nil
 	}
 	return fmt.Errorf("target %q is not a %s (such as %s1, or %s)", t, kind, prefix, random)
-}
-
-func (e *Env) nodes(names []string) ([]cluster.Node, error) {
-	var out []cluster.Node
-	for _, name := range names {
-		n, ok := e.Cluster.Node(name)
-		if !ok {
-			return nil, fmt.Errorf("no node %s in this cluster", name)
-		}
-		out = append(out, n)
-	}
-	return out, nil
-}
-
-func (e *Env) workers(names []string) ([]*fleet.Worker, error) {
-	var out []*fleet.Worker
-	for _, name := range names {
-		w, ok := e.Fleet.Worker(name)
-		if !ok {
-			return nil, fmt.Errorf("no worker %s in this run", name)
-		}
-		out = append(out, w)
-	}
-	return out, nil
-}
-
-// others are the nodes that are not named.
-func (e *Env) others(names []string) []string {
-	var out []string
-	for _, n := range e.Cluster.Nodes() {
-		if !slices.Contains(names, n.Name()) {
-			out = append(out, n.Name())
-		}
-	}
-	return out
 }

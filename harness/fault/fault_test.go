@@ -1,14 +1,9 @@
 package fault
 
 import (
-	"context"
-	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
-
-	"fencepost/harness/link"
 )
 
 func TestNewRefusesBadSpecs(t *testing.T) {
@@ -38,172 +33,50 @@ func TestNewRefusesBadSpecs(t *testing.T) {
 		}
 	}
 	for _, name := range Names() {
-		if About(name) == "" {
-			t.Errorf("%s has no description", name)
+		if About(name) == "" || Proof(name) == "" || table[name].family == "" {
+			t.Errorf("%s has no description, proof or family", name)
 		}
 	}
 }
 
-type realLinks struct{}
-
-func (realLinks) Set(ctx context.Context, ends []link.End, m link.Mode) error {
-	return link.SetEnds(ctx, ends, m)
-}
-
-type inertLinks struct{}
-
-func (inertLinks) Set(context.Context, []link.End, link.Mode) error { return nil }
-
-// echoLink is a link to an echo server, with a connection through it.
-func echoLink(t *testing.T) (*link.Link, net.Conn) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.Copy(c, c) // ends with the connection
-				c.Close()
-			}()
-		}
-	}()
-	f := link.NewFabric(link.Options{})
-	t.Cleanup(func() { f.Close() })
-	l, err := f.Add(link.Spec{From: "w1", To: "n1", Listen: "127.0.0.1:0", Upstream: ln.Addr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", l.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	roundTrip(t, conn)
-	// An echo can be here before the write that carried its request has returned,
-	// which is when the request counts.
-	await(t, l, "at rest", func(n link.Counters) bool { return n.Up.PassedBytes == 4 && n.Down.PassedBytes == 4 })
-	return l, conn
-}
-
-func roundTrip(t *testing.T, conn net.Conn) {
-	t.Helper()
-	if _, err := conn.Write([]byte("ping")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(conn, make([]byte, 4)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// await waits for a condition on the link's counters.
-func await(t *testing.T, l *link.Link, what string, cond func(link.Counters) bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(l.Counters()); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not %s: %+v", what, l.Counters())
-		}
-	}
-}
-
-// A cut proves itself by bytes that did not pass; without such bytes, or with
-// bytes that did, it does not.
-func TestCutMustProveItself(t *testing.T) {
+// A harness that leaves a family of faults out leaves out nothing else.
+func TestInertFamily(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		links  Links
-		kind   link.Kind
-		send   bool
-		proven bool
-		text   string
-	}{
-		"stall":           {realLinks{}, link.Stall, true, true, "passed 0 bytes"},
-		"drop":            {realLinks{}, link.Drop, true, true, "passed 0 bytes"},
-		"nothing tried":   {realLinks{}, link.Stall, false, false, "nothing shows that the cut was in force"},
-		"never in force":  {inertLinks{}, link.Stall, true, false, "the cut leaks: w1->n1"},
-		"inert and quiet": {inertLinks{}, link.Stall, false, false, "nothing shows that the cut was in force"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l, conn := echoLink(t)
-			cut, err := newSwitched(t.Context(), &Env{Links: c.links}, link.Ends([]*link.Link{l}), link.Mode{Kind: c.kind})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.send {
-				before := l.Counters().Up.ReceivedBytes
-				if _, err := conn.Write([]byte("ping")); err != nil {
-					t.Fatal(err)
-				}
-				await(t, l, "decided about 4 bytes", func(n link.Counters) bool {
-					u := n.Up
-					return u.ReceivedBytes == before+4 && u.PassedBytes+u.DroppedBytes+u.HeldBytes == u.ReceivedBytes
-				})
-			}
-			if ev := cut.stopped(); ev.Proven != c.proven || !strings.Contains(ev.Text, c.text) {
-				t.Errorf("got %+v, want proven %t with %q", ev, c.proven, c.text)
-			}
-			if err := cut.Heal(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range link.Dirs {
-				if m := l.Mode(d); m.Kind != link.Pass {
-					t.Errorf("healed, but %s is %s", d, m)
-				}
-			}
-		})
-	}
-}
-
-// Lost replies need requests that passed as well as answers that did not.
-func TestLostRepliesMustProveBoth(t *testing.T) {
-	t.Parallel()
-	l, conn := echoLink(t)
-	c, err := newSwitched(t.Context(), &Env{Links: realLinks{}}, link.Ends([]*link.Link{l}, link.Down), link.Mode{Kind: link.Drop})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := repliesLost(c)
-	if ev := a.Probe(t.Context()); ev.Proven {
-		t.Errorf("proven without a request: %+v", ev)
-	}
-	if _, err := conn.Write([]byte("ping")); err != nil {
-		t.Fatal(err)
-	}
-	await(t, l, "dropped", func(n link.Counters) bool { return n.Down.DroppedBytes == 4 })
-	if ev := a.Probe(t.Context()); !ev.Proven || !strings.Contains(ev.Text, "4 bytes of requests went through") {
-		t.Errorf("got %+v", ev)
-	}
-}
-
-// Two faults on one end of a link would heal each other.
-func TestLinksAreUnderOneFault(t *testing.T) {
-	t.Parallel()
-	l, _ := echoLink(t)
-	env := &Env{Links: realLinks{}}
-	a, err := newSwitched(t.Context(), env, link.Ends([]*link.Link{l}, link.Up), link.Mode{Kind: link.Stall})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := newSwitched(t.Context(), env, link.Ends([]*link.Link{l}), link.Mode{Kind: link.Drop}); err == nil || !strings.Contains(err.Error(), "w1->n1 (up) is under another fault already") {
-		t.Errorf("the second fault: %v", err)
-	}
-	b, err := newSwitched(t.Context(), env, link.Ends([]*link.Link{l}, link.Down), link.Mode{Kind: link.Stall})
-	if err != nil {
-		t.Errorf("the other direction: %v", err)
-	}
-	for _, s := range []*switched{a, b} {
-		if err := s.Heal(t.Context()); err != nil {
+	env := (&Env{Inert: FamilyPause}).Ready()
+	for _, name := range Names() {
+		done := false
+		if err := env.For(name, nil).do(func() error { done = true; return nil }); err != nil {
 			t.Fatal(err)
 		}
+		if left := name == "pause-worker"; done == left {
+			t.Errorf("%s: done %t", name, done)
+		}
 	}
-	if _, err := newSwitched(t.Context(), env, link.Ends([]*link.Link{l}), link.Mode{Kind: link.Pass}); err != nil {
-		t.Errorf("after healing: %v", err)
+	hit := &Hit{Hold: time.Second}
+	for name, want := range map[string]time.Duration{"slow-job": 0, "partition-client": time.Second} {
+		if got := (&Env{Inert: FamilySlowJob}).For(name, hit).Hold(); got != want {
+			t.Errorf("%s: the client is held for %s, want %s", name, got, want)
+		}
+	}
+	if got := (&Env{}).For("slow-job", nil).Hold(); got != 0 {
+		t.Errorf("at an instant: %s", got)
+	}
+}
+
+// A proof uses no word that is not explained, and none is explained for nothing.
+func TestProofsUseTerms(t *testing.T) {
+	t.Parallel()
+	all := ""
+	for _, name := range Names() {
+		all += Proof(name)
+	}
+	for _, term := range Terms {
+		if !strings.Contains(all, "*"+term.Name+"*") {
+			t.Errorf("no proof uses %q", term.Name)
+		}
+		all = strings.ReplaceAll(all, "*"+term.Name+"*", "")
+	}
+	if strings.Contains(all, "*") {
+		t.Errorf("words that are not explained: %s", all)
 	}
 }

@@ -44,15 +44,20 @@ func (c *claims) free(ends []link.End) {
 	}
 }
 
-// switched is ends of links switched away from pass.
+// switched is ends of links switched away from pass, and what watches them: the links'
+// counters, and a probe of the harness's own in each link.
 type switched struct {
 	env   *Env
 	ends  []link.End
+	links []*link.Link // of the ends
+	trial *trial
 	watch *link.Watch
+	freed bool
 }
 
-// newSwitched puts the ends into the mode, and watches them and the links of also.
-func newSwitched(ctx context.Context, env *Env, ends []link.End, m link.Mode, also ...*link.Link) (*switched, error) {
+// newSwitched puts the ends into the mode, after before has measured them as they are. It
+// watches them and the links of also.
+func newSwitched(ctx context.Context, env *Env, ends []link.End, m link.Mode, before func(context.Context, *trial) error, also ...*link.Link) (*switched, error) {
 	if len(ends) == 0 {
 		return nil, errors.New("no links to switch")
 	}
@@ -60,59 +65,47 @@ func newSwitched(ctx context.Context, env *Env, ends []link.End, m link.Mode, al
 		return nil, err
 	}
 	s := &switched{env: env, ends: ends}
-	if err := env.Links.Set(ctx, ends, m); err != nil {
-		return nil, errors.Join(err, s.Heal(ctx))
-	}
-	seen := map[*link.Link]bool{}
-	var links []*link.Link
 	for _, e := range ends {
-		if !seen[e.Link] {
-			seen[e.Link] = true
-			links = append(links, e.Link)
+		if !slices.Contains(s.links, e.Link) {
+			s.links = append(s.links, e.Link)
 		}
 	}
-	for _, l := range also {
-		if !seen[l] {
-			seen[l] = true
-			links = append(links, l)
-		}
+	err := s.begin(ctx, m, before)
+	if err != nil {
+		err = errors.Join(err, s.Heal(ctx))
+		s.close()
+		return nil, err
 	}
-	s.watch = link.NewWatch(links)
+	s.watch = link.NewWatch(slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(s.links, also)), byName)))
 	return s, nil
 }
 
-// Heal lets the ends pass again.
-func (s *switched) Heal(ctx context.Context) error {
-	err := s.env.Links.Set(ctx, s.ends, link.Mode{Kind: link.Pass})
-	s.env.claims.free(s.ends)
-	return err
+func byName(a, b *link.Link) int { return strings.Compare(a.Name(), b.Name()) }
+
+func (s *switched) begin(ctx context.Context, m link.Mode, before func(context.Context, *trial) error) (err error) {
+	if s.trial, err = newTrial(s.links); err != nil {
+		return err
+	}
+	if err := before(ctx, s.trial); err != nil {
+		return fmt.Errorf("before the fault: %w", err)
+	}
+	return s.env.set(ctx, s.ends, m)
 }
 
-// stopped judges the ends as a cut: nothing passed, and something tried to.
-func (s *switched) stopped() Evidence {
-	delta := s.watch.Delta()
-	var leaks []string
-	var blocked, tried int64
-	links := map[string]bool{}
-	for _, e := range s.ends {
-		n := delta[e.Link.Name()]
-		c := n.Dir(e.Dir)
-		if c.PassedBytes > 0 {
-			leaks = append(leaks, fmt.Sprintf("%s %s passed %d bytes", e.Link.Name(), e.Dir, c.PassedBytes))
-		}
-		blocked += c.HeldTotalBytes + c.DroppedBytes
-		if !links[e.Link.Name()] {
-			links[e.Link.Name()] = true
-			tried += n.ConnsBlackholed
-		}
+// Heal lets the ends pass again. They stay under this fault until close.
+func (s *switched) Heal(ctx context.Context) error {
+	return s.env.set(ctx, s.ends, link.Mode{Kind: link.Pass})
+}
+
+// close ends what watches, and gives the ends free for another fault.
+func (s *switched) close() {
+	if s.trial != nil {
+		s.trial.close()
 	}
-	if len(leaks) > 0 {
-		return Evidence{Text: "the cut leaks: " + strings.Join(leaks, "; ")}
+	if !s.freed {
+		s.freed = true
+		s.env.claims.free(s.ends)
 	}
-	if blocked == 0 {
-		return Evidence{Text: fmt.Sprintf("no byte was held or dropped on the %d links: nothing shows that the cut was in force", len(links))}
-	}
-	return Evidence{Proven: true, Text: fmt.Sprintf("%d links passed 0 bytes; %d bytes held or dropped, %d new connections led nowhere", len(links), blocked, tried)}
 }
 
 // passed is the bytes that the links passed in the directions that are not switched.
@@ -130,40 +123,6 @@ func (s *switched) passed() int64 {
 		}
 	}
 	return n
-}
-
-// also adds what else a fault demands to the evidence.
-func (ev *Evidence) also(holds bool, format string, args ...any) {
-	ev.Proven = ev.Proven && holds
-	ev.Text += "; " + fmt.Sprintf(format, args...)
-}
-
-// readTries is how often a read that must be answered is tried: on a busy machine
-// one may time out though a majority is there.
-const readTries = 3
-
-// read asks for a SERIAL read through a node; want says whether it must be answered.
-func (ev *Evidence) read(ctx context.Context, env *Env, node string, want bool) {
-	err := env.Read(ctx, node)
-	for n := 1; err != nil && want && n < readTries && ctx.Err() == nil; n++ {
-		err = env.Read(ctx, node)
-	}
-	switch {
-	case err == nil && want:
-		ev.also(true, "a SERIAL read through %s is answered", node)
-	case err == nil:
-		ev.also(false, "yet a SERIAL read through %s, which sees no majority, is answered", node)
-	case want:
-		ev.also(false, "yet a SERIAL read through %s, which sees a majority, fails (%s)", node, firstLine(err))
-	default:
-		ev.also(true, "a SERIAL read through %s fails (%s)", node, firstLine(err))
-	}
-}
-
-// firstLine keeps evidence to one line; the driver repeats the server's text.
-func firstLine(err error) string {
-	s, _, _ := strings.Cut(err.Error(), "\n")
-	return s
 }
 
 // workerLinks are links of workers to nodes by what they are for.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"fencepost/harness/fleet"
 	"fencepost/harness/link"
@@ -59,11 +60,12 @@ func (p partition) Inject(ctx context.Context, env *Env, targets []string) (Acti
 			}
 		}
 	}
-	s, err := newSwitched(ctx, env, ends, p.mode)
+	before := newReads(ctx, env, slices.Concat(targets, others))
+	c, err := newCut(ctx, env, ends, p.mode)
 	if err != nil {
 		return nil, err
 	}
-	return &activePartition{switched: s, inside: targets, outside: others, oneway: p.out != p.in}, nil
+	return &activePartition{cut: c, reads: before, inside: targets, outside: others, oneway: p.out != p.in}, nil
 }
 
 // split returns the nodes on the other side of the targets.
@@ -79,7 +81,8 @@ func (e *Env) split(targets []string) ([]string, error) {
 }
 
 type activePartition struct {
-	*switched
+	*cut
+	reads           *reads
 	inside, outside []string
 	oneway          bool // bytes still pass the other way
 }
@@ -87,7 +90,7 @@ type activePartition struct {
 // Probe asks from both sides: consensus must be out of reach on the smaller
 // side and within reach on a majority.
 func (a *activePartition) Probe(ctx context.Context) Evidence {
-	ev := a.stopped()
+	ev := a.stopped(ctx)
 	if a.oneway {
 		n := a.passed()
 		ev.also(n > 0, "%d bytes passed the other way", n)
@@ -95,9 +98,15 @@ func (a *activePartition) Probe(ctx context.Context) Evidence {
 	total := len(a.inside) + len(a.outside)
 	for _, side := range [][]string{a.inside, a.outside} {
 		for _, node := range side {
-			ev.read(ctx, a.env, node, len(side) > total/2)
+			a.reads.during(ctx, &ev, node, len(side) > total/2)
 		}
 	}
+	return ev
+}
+
+func (a *activePartition) After(ctx context.Context) Evidence {
+	ev := a.cut.After(ctx)
+	a.reads.after(ctx, &ev)
 	return ev
 }
 
@@ -122,26 +131,34 @@ func (p bridge) Inject(ctx context.Context, env *Env, targets []string) (Active,
 			}
 		}
 	}
-	s, err := newSwitched(ctx, env, ends, p.mode)
+	before := newReads(ctx, env, slices.Concat(targets, others))
+	c, err := newCut(ctx, env, ends, p.mode)
 	if err != nil {
 		return nil, err
 	}
-	return &activeBridge{switched: s, bridge: targets[0], ends: others}, nil
+	return &activeBridge{cut: c, reads: before, bridge: targets[0], ends: others}, nil
 }
 
 type activeBridge struct {
-	*switched
+	*cut
+	reads  *reads
 	bridge string
 	ends   []string
 }
 
 // Probe: with three nodes each end still sees a majority, itself and the bridge.
 func (a *activeBridge) Probe(ctx context.Context) Evidence {
-	ev := a.stopped()
-	ev.read(ctx, a.env, a.bridge, true)
+	ev := a.stopped(ctx)
+	a.reads.during(ctx, &ev, a.bridge, true)
 	for _, node := range a.ends {
-		ev.read(ctx, a.env, node, len(a.ends) == 2)
+		a.reads.during(ctx, &ev, node, len(a.ends) == 2)
 	}
+	return ev
+}
+
+func (a *activeBridge) After(ctx context.Context) Evidence {
+	ev := a.cut.After(ctx)
+	a.reads.after(ctx, &ev)
 	return ev
 }
 
@@ -170,24 +187,25 @@ func (p ring) Inject(ctx context.Context, env *Env, targets []string) (Active, e
 			}
 		}
 	}
-	s, err := newSwitched(ctx, env, link.Ends(cut), p.mode, rest...)
+	c, err := newCut(ctx, env, link.Ends(cut), p.mode, rest...)
 	if err != nil {
 		return nil, err
 	}
-	return &activeCut{switched: s, passes: "the links to the other nodes passed %d bytes", must: true}, nil
+	return &activeCut{cut: c, passes: "the links to the other nodes passed %d bytes", must: true}, nil
 }
 
 // activeCut is a cut beside which something still passes.
 type activeCut struct {
-	*switched
+	*cut
 	passes string // says so, with a place for the number of bytes
 	must   bool   // without any the fault is not proven
 }
 
-func (a *activeCut) Probe(context.Context) Evidence {
-	ev := a.stopped()
+func (a *activeCut) Probe(ctx context.Context) Evidence {
+	ev := a.stopped(ctx)
 	n := a.passed()
 	ev.also(!a.must || n > 0, a.passes, n)
+	a.beside.open(ctx, &ev, "beside those that are cut")
 	return ev
 }
 
@@ -209,7 +227,7 @@ func (p clientPartition) Inject(ctx context.Context, env *Env, targets []string)
 	if p.sink {
 		cut, alive, active = links.sink, links.store(), &activeCut{passes: "the links to the lock store passed %d bytes meanwhile", must: true}
 	}
-	if active.switched, err = newSwitched(ctx, env, link.Ends(cut), p.mode, alive...); err != nil {
+	if active.cut, err = newCut(ctx, env, link.Ends(cut), p.mode, alive...); err != nil {
 		return nil, err
 	}
 	return active, nil
@@ -226,11 +244,11 @@ func (h heartbeatLoss) Inject(ctx context.Context, env *Env, targets []string) (
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSwitched(ctx, env, link.Ends(links.beat), h.mode, links.lock...)
+	c, err := newCut(ctx, env, link.Ends(links.beat), h.mode, links.lock...)
 	if err != nil {
 		return nil, err
 	}
-	return &activeCut{switched: s, passes: "the links to the shards passed %d bytes meanwhile", must: true}, nil
+	return &activeCut{cut: c, passes: "the links to the shards passed %d bytes meanwhile", must: true}, nil
 }
 
 // peerPartition cuts the links by which other workers reach the targets.
@@ -246,39 +264,5 @@ func (p peerPartition) Inject(ctx context.Context, env *Env, targets []string) (
 	for _, w := range targets {
 		links = append(links, env.WorkerLinks.Between(fleet.Peers, w)...)
 	}
-	s, err := newSwitched(ctx, env, link.Ends(links), p.mode)
-	if err != nil {
-		return nil, err
-	}
-	return &activePeerPartition{s}, nil
-}
-
-type activePeerPartition struct{ *switched }
-
-func (a *activePeerPartition) Probe(context.Context) Evidence { return a.stopped() }
-
-// lostReplies lets requests through and drops the answers.
-type lostReplies struct{ sink bool }
-
-func (lostReplies) Kind() TargetKind { return Worker }
-
-func (l lostReplies) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	links, err := env.workerLinks(targets)
-	if err != nil {
-		return nil, err
-	}
-	silent := links.store()
-	if l.sink {
-		silent = links.sink
-	}
-	s, err := newSwitched(ctx, env, link.Ends(silent, link.Down), link.Mode{Kind: link.Drop})
-	if err != nil {
-		return nil, err
-	}
-	return repliesLost(s), nil
-}
-
-// repliesLost demands requests that got through as well as answers that did not.
-func repliesLost(s *switched) *activeCut {
-	return &activeCut{switched: s, passes: "%d bytes of requests went through", must: true}
+	return newCut(ctx, env, link.Ends(links), p.mode)
 }

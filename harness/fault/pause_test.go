@@ -137,15 +137,15 @@ func TestPauseMustProveItself(t *testing.T) {
 		want  string // in the evidence; "" for a proven pause
 	}{
 		"honest":            {func(*testing.T, *Env, int) {}, ""},
-		"the child goes on": {func(t *testing.T, _ *Env, child int) { signal(t, child, syscall.SIGCONT) }, "threads stand still, "},
+		"the child goes on": {func(t *testing.T, _ *Env, child int) { send(t, child, syscall.SIGCONT) }, "threads stand still, "},
 		"the child went on": {func(t *testing.T, env *Env, child int) {
 			w := env.Fleet.Workers()[0]
 			before := w.Recorded()
-			signal(t, child, syscall.SIGCONT)
+			send(t, child, syscall.SIGCONT)
 			for w.Recorded() == before {
 				time.Sleep(time.Millisecond)
 			}
-			signal(t, child, syscall.SIGSTOP)
+			send(t, child, syscall.SIGSTOP)
 			if err := osproc.AwaitStopped(t.Context(), child, true); err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +179,7 @@ func TestPauseMustProveItself(t *testing.T) {
 	}
 }
 
-func signal(t *testing.T, pid int, sig syscall.Signal) {
+func send(t *testing.T, pid int, sig syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(pid, sig); err != nil {
 		t.Fatal(err)

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"fencepost/harness/cluster"
 	"fencepost/harness/fleet"
+	"fencepost/harness/osproc"
 )
 
 type killWorker struct{}
@@ -23,36 +20,74 @@ func (killWorker) Inject(ctx context.Context, env *Env, targets []string) (Activ
 	if err != nil {
 		return nil, err
 	}
-	a := &activeKillWorker{}
+	a := &activeKillWorker{env: env}
 	for _, w := range workers {
-		life, pid := w.Life(), w.PID()
-		if err := w.Kill(ctx); err != nil {
+		v, err := a.identify(w)
+		if err == nil {
+			err = env.do(func() error { return w.Kill(ctx) })
+		}
+		if err != nil {
 			return nil, errors.Join(err, a.Heal(ctx))
 		}
-		a.workers = append(a.workers, w)
-		a.killed = append(a.killed, fmt.Sprintf("%s (pid %d)", life, pid))
+		a.workers, a.killed = append(a.workers, w), append(a.killed, v)
 	}
 	return a, nil
 }
 
 type activeKillWorker struct {
+	env     *Env
 	workers []*fleet.Worker
-	killed  []string
+	killed  []victim
+}
+
+// victim is a process that is to end, as the kernel knew it before.
+type victim struct {
+	life    string
+	process osproc.Identity
+	took    time.Duration
+}
+
+func (v victim) String() string { return fmt.Sprintf("%s (pid %d)", v.life, v.process.PID) }
+
+func (a *activeKillWorker) identify(w *fleet.Worker) (victim, error) {
+	if w.PID() == 0 {
+		return victim{}, fmt.Errorf("%s does not run", w.Name())
+	}
+	id, err := osproc.Identify(w.PID())
+	return victim{life: w.Life(), process: id}, err
+}
+
+// gone asks the kernel for each of them.
+func (a *activeKillWorker) gone() Evidence {
+	ev := Evidence{Proven: true}
+	for _, v := range a.killed {
+		if v.process.Exists() {
+			ev.also(false, "%s still runs, in state %s", v, osproc.Letter(v.process.PID))
+		}
+	}
+	return ev
 }
 
 func (a *activeKillWorker) Probe(context.Context) Evidence {
-	for _, w := range a.workers {
-		if w.PID() != 0 {
-			return Evidence{Text: w.Name() + " still runs"}
-		}
+	ev := a.gone()
+	if ev.Proven {
+		ev.Text = "SIGKILL ended " + joined(a.killed) + "; the kernel has no such process any more"
 	}
-	return Evidence{Proven: true, Text: "SIGKILL ended " + strings.Join(a.killed, ", ") + "; waited for, gone"}
+	return ev
+}
+
+func joined(all []victim) string {
+	var out []string
+	for _, v := range all {
+		out = append(out, v.String())
+	}
+	return strings.Join(out, ", ")
 }
 
 func (a *activeKillWorker) Heal(ctx context.Context) error {
 	var errs []error
 	for _, w := range a.workers {
-		errs = append(errs, w.Start(ctx))
+		errs = append(errs, a.env.do(func() error { return w.Start(ctx) }))
 	}
 	return errors.Join(errs...)
 }
@@ -67,25 +102,32 @@ func (stopWorker) Inject(ctx context.Context, env *Env, targets []string) (Activ
 	if err != nil {
 		return nil, err
 	}
-	a := &activeStopWorker{}
+	a := &activeStopWorker{activeKillWorker{env: env}}
 	for _, w := range workers {
-		life, pid := w.Life(), w.PID()
 		began := time.Now()
-		if err := w.Terminate(ctx); err != nil {
+		v, err := a.identify(w)
+		if err == nil {
+			err = env.do(func() error { return w.Terminate(ctx) })
+		}
+		if err != nil {
 			return nil, errors.Join(err, a.Heal(ctx))
 		}
-		a.workers = append(a.workers, w)
-		a.killed = append(a.killed, fmt.Sprintf("%s (pid %d) after %.1f s", life, pid, time.Since(began).Seconds()))
+		v.took = time.Since(began)
+		a.workers, a.killed = append(a.workers, w), append(a.killed, v)
 	}
 	return a, nil
 }
 
 type activeStopWorker struct{ activeKillWorker }
 
-func (a *activeStopWorker) Probe(ctx context.Context) Evidence {
-	ev := a.activeKillWorker.Probe(ctx)
+func (a *activeStopWorker) Probe(context.Context) Evidence {
+	ev := a.gone()
 	if ev.Proven {
-		ev.Text = "SIGTERM ended " + strings.Join(a.killed, ", ") + "; exit code 0"
+		var all []string
+		for _, v := range a.killed {
+			all = append(all, fmt.Sprintf("%s after %.1f s", v, v.took.Seconds()))
+		}
+		ev.Text = "SIGTERM ended " + strings.Join(all, ", ") + "; exit code 0"
 	}
 	return ev
 }
@@ -99,26 +141,26 @@ func (pauseWorker) Inject(ctx context.Context, env *Env, targets []string) (Acti
 	if err != nil {
 		return nil, err
 	}
-	return pause(ctx, env, workers)
-}
-
-// pause stops workers and waits until what was under way of theirs has arrived.
-func pause(ctx context.Context, env *Env, workers []*fleet.Worker) (*activePauseWorker, error) {
-	a := &activePauseWorker{workers: workers, since: time.Now()}
-	for i, w := range workers {
-		if err := w.Pause(ctx); err != nil {
-			a.workers = workers[:i+1]
-			return nil, errors.Join(err, a.Heal(ctx))
-		}
-	}
-	a.silence = newSilence(ctx, env, workers)
-	return a, nil
+	a := &activePauseWorker{env: env, workers: workers, since: time.Now()}
+	return a, a.pause(ctx)
 }
 
 type activePauseWorker struct {
-	workers []*fleet.Worker
-	since   time.Time
-	silence silence
+	env       *Env
+	workers   []*fleet.Worker
+	since     time.Time
+	stillness stillness
+}
+
+// pause stops the workers and waits until what was under way of theirs has arrived.
+func (a *activePauseWorker) pause(ctx context.Context) error {
+	for _, w := range a.workers {
+		if err := a.env.do(func() error { return w.Pause(ctx) }); err != nil {
+			return errors.Join(err, a.Heal(ctx))
+		}
+	}
+	a.stillness = newStillness(ctx, a.env, a.workers)
+	return nil
 }
 
 // Probe looks at every thread of every process, and for anything that came of them.
@@ -131,7 +173,7 @@ func (a *activePauseWorker) Probe(context.Context) Evidence {
 		}
 		standing = append(standing, fmt.Sprintf("%s (pid %d, %s)", w.Life(), w.PID(), processes(n)))
 	}
-	ev := a.silence.kept()
+	ev := a.stillness.kept()
 	ev.Text = fmt.Sprintf("every thread of %s stands still after %.1f s; %s", strings.Join(standing, ", "), time.Since(a.since).Seconds(), ev.Text)
 	return ev
 }
@@ -146,205 +188,7 @@ func processes(n int) string {
 func (a *activePauseWorker) Heal(ctx context.Context) error {
 	var errs []error
 	for _, w := range a.workers {
-		errs = append(errs, w.Resume(ctx))
+		errs = append(errs, a.env.do(func() error { return w.Resume(ctx) }))
 	}
 	return errors.Join(errs...)
 }
-
-type killNode struct{}
-
-func (killNode) Kind() TargetKind { return Node }
-
-func (killNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	nodes, err := env.nodes(targets)
-	if err != nil {
-		return nil, err
-	}
-	a := &activeKillNode{env: env, nodes: nodes}
-	for _, n := range nodes {
-		pid := n.PID()
-		if err := n.Kill(ctx); err != nil {
-			return nil, err
-		}
-		a.killed = append(a.killed, fmt.Sprintf("%s (pid %d)", n.Name(), pid))
-	}
-	return a, nil
-}
-
-type activeKillNode struct {
-	env    *Env
-	nodes  []cluster.Node
-	killed []string
-}
-
-// Probe dials the dead nodes.
-func (a *activeKillNode) Probe(ctx context.Context) Evidence {
-	return a.gone(ctx, "SIGKILL ended "+strings.Join(a.killed, ", "))
-}
-
-func (a *activeKillNode) gone(ctx context.Context, text string) Evidence {
-	for _, n := range a.nodes {
-		addr := net.JoinHostPort(n.IP(), strconv.Itoa(a.env.Cluster.CQLPort()))
-		d := net.Dialer{Timeout: time.Second}
-		if conn, err := d.DialContext(ctx, "tcp", addr); err == nil {
-			conn.Close()
-			return Evidence{Text: n.Name() + " still accepts connections"}
-		}
-	}
-	ev := Evidence{Proven: true, Text: text + "; their CQL ports refuse connections"}
-	ev.rest(ctx, a.env, a.nodes)
-	return ev
-}
-
-// rest tells whether the nodes that a fault leaves alone have a quorum.
-func (ev *Evidence) rest(ctx context.Context, env *Env, hit []cluster.Node) {
-	names := make([]string, len(hit))
-	for i, n := range hit {
-		names[i] = n.Name()
-	}
-	for _, other := range env.others(names) {
-		n, ok := env.Cluster.Node(other)
-		if !ok || n.State() != cluster.Running {
-			continue
-		}
-		if err := env.Read(ctx, other); err != nil {
-			ev.Text += fmt.Sprintf("; a SERIAL read through %s fails (%s)", other, firstLine(err))
-		} else {
-			ev.Text += fmt.Sprintf("; a SERIAL read through %s is answered", other)
-		}
-	}
-}
-
-func (a *activeKillNode) Heal(ctx context.Context) error {
-	errs := make([]error, len(a.nodes))
-	var wg sync.WaitGroup
-	for i, n := range a.nodes {
-		wg.Go(func() { errs[i] = n.Start(ctx) })
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	for _, n := range a.nodes {
-		if err := a.ready(ctx, n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ready waits until consensus works through a node again, unless so many nodes
-// are still away that it cannot: the last fault to heal waits for all.
-func (a *activeKillNode) ready(ctx context.Context, n cluster.Node) error {
-	running := 0
-	for _, n := range a.env.Cluster.Nodes() {
-		if n.State() == cluster.Running {
-			running++
-		}
-	}
-	if 2*running <= len(a.env.Cluster.Nodes()) {
-		return nil
-	}
-	return n.WaitReady(ctx)
-}
-
-// restartNode ends nodes in order.
-type restartNode struct{}
-
-func (restartNode) Kind() TargetKind { return Node }
-
-func (restartNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	nodes, err := env.nodes(targets)
-	if err != nil {
-		return nil, err
-	}
-	a := &activeRestartNode{activeKillNode{env: env, nodes: nodes}}
-	for _, n := range nodes {
-		pid := n.PID()
-		if err := n.Stop(ctx); err != nil {
-			return nil, err
-		}
-		a.killed = append(a.killed, fmt.Sprintf("%s (pid %d)", n.Name(), pid))
-	}
-	return a, nil
-}
-
-type activeRestartNode struct{ activeKillNode }
-
-func (a *activeRestartNode) Probe(ctx context.Context) Evidence {
-	return a.gone(ctx, "SIGTERM ended "+strings.Join(a.killed, ", "))
-}
-
-// pauseNode stops nodes without ending them.
-type pauseNode struct{}
-
-func (pauseNode) Kind() TargetKind { return Node }
-
-func (pauseNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	nodes, err := env.nodes(targets)
-	if err != nil {
-		return nil, err
-	}
-	a := &activePauseNode{env: env, since: time.Now()}
-	for _, n := range nodes {
-		if err := n.Pause(ctx); err != nil {
-			return nil, errors.Join(err, a.Heal(ctx))
-		}
-		a.nodes = append(a.nodes, n)
-	}
-	return a, nil
-}
-
-type activePauseNode struct {
-	env   *Env
-	nodes []cluster.Node
-	since time.Time
-}
-
-// Probe looks at the processes and asks the others for a SERIAL read.
-func (a *activePauseNode) Probe(ctx context.Context) Evidence {
-	var names []string
-	for _, n := range a.nodes {
-		if err := n.Standing(); err != nil {
-			return Evidence{Text: fmt.Sprintf("%s (pid %d) does not stand still: %v", n.Name(), n.PID(), err)}
-		}
-		names = append(names, fmt.Sprintf("%s (pid %d)", n.Name(), n.PID()))
-	}
-	ev := Evidence{Proven: true, Text: fmt.Sprintf("every thread of %s stands still after %.1f s", strings.Join(names, ", "), time.Since(a.since).Seconds())}
-	ev.rest(ctx, a.env, a.nodes)
-	return ev
-}
-
-func (a *activePauseNode) Heal(ctx context.Context) error {
-	var errs []error
-	for _, n := range a.nodes {
-		errs = append(errs, n.Resume(ctx))
-	}
-	return errors.Join(errs...)
-}
-
-// slowJob is done by the trigger, which holds the client that hit.
-type slowJob struct{}
-
-func (slowJob) Kind() TargetKind { return Worker }
-
-func (slowJob) Inject(_ context.Context, env *Env, targets []string) (Active, error) {
-	workers, err := env.workers(targets)
-	if err != nil {
-		return nil, err
-	}
-	return activeSlowJob{workers[0]}, nil
-}
-
-type activeSlowJob struct{ worker *fleet.Worker }
-
-// Probe: the client stood at the armed point inside its critical section and was
-// told to stay; that it was still at work is shown by its process being alive.
-func (a activeSlowJob) Probe(context.Context) Evidence {
-	if a.worker.PID() == 0 {
-		return Evidence{Text: a.worker.Name() + " does not run"}
-	}
-	return Evidence{Proven: true, Text: "a client of " + a.worker.Name() + " hit the armed point and was told to stay; its start and finish notes show how long it did"}
-}
-
-func (activeSlowJob) Heal(context.Context) error { return nil }

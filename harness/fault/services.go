@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
+
+	"fencepost/harness/osproc"
 )
 
 // SinkTarget is the target of faults of the sink itself, where it is a service.
@@ -37,26 +38,32 @@ func (killSink) Inject(ctx context.Context, env *Env, _ []string) (Active, error
 	if env.Sink == nil {
 		return nil, errNoService
 	}
-	a := &activeKillSink{sink: env.Sink, pid: env.Sink.PID()}
-	return a, env.Sink.Kill(ctx)
+	id, err := osproc.Identify(env.Sink.PID())
+	if err != nil {
+		return nil, fmt.Errorf("the sink: %w", err)
+	}
+	return &activeKillSink{env: env, process: id}, env.do(func() error { return env.Sink.Kill(ctx) })
 }
 
 type activeKillSink struct {
-	sink Service
-	pid  int
+	env     *Env
+	process osproc.Identity
 }
 
-// Probe dials the dead service.
+// Probe looks for the process, and dials the dead service.
 func (a *activeKillSink) Probe(ctx context.Context) Evidence {
-	d := net.Dialer{Timeout: time.Second}
-	if conn, err := d.DialContext(ctx, "tcp", a.sink.Addr()); err == nil {
-		conn.Close()
-		return Evidence{Text: "the sink still accepts connections"}
+	if a.process.Exists() {
+		return Evidence{Text: fmt.Sprintf("the sink (pid %d) still runs, in state %s", a.process.PID, osproc.Letter(a.process.PID))}
 	}
-	return Evidence{Proven: true, Text: fmt.Sprintf("SIGKILL ended the sink (pid %d); its port refuses connections", a.pid)}
+	if err := refuses(ctx, a.env.Sink.Addr()); err != nil {
+		return Evidence{Text: "the sink " + firstLine(err)}
+	}
+	return Evidence{Proven: true, Text: fmt.Sprintf("SIGKILL ended the sink (pid %d): the kernel has no such process any more, and its port refuses connections", a.process.PID)}
 }
 
-func (a *activeKillSink) Heal(ctx context.Context) error { return a.sink.Start(ctx) }
+func (a *activeKillSink) Heal(ctx context.Context) error {
+	return a.env.do(func() error { return a.env.Sink.Start(ctx) })
+}
 
 // pauseSink stops the sink's service without ending it.
 type pauseSink struct{}
@@ -67,20 +74,33 @@ func (pauseSink) Inject(ctx context.Context, env *Env, _ []string) (Active, erro
 	if env.Sink == nil {
 		return nil, errNoService
 	}
-	return &activePauseSink{sink: env.Sink, since: time.Now()}, env.Sink.Pause(ctx)
+	a := &activePauseSink{env: env, sink: env.Sink, since: time.Now(), service: newService(ctx, "the sink", env.Sink.Addr(), env.SinkGreeting, nil)}
+	return a, env.do(func() error { return env.Sink.Pause(ctx) })
 }
 
 type activePauseSink struct {
-	sink  Service
-	since time.Time
+	env     *Env
+	sink    Service
+	service service
+	since   time.Time
 }
 
-func (a *activePauseSink) Probe(context.Context) Evidence {
+func (a *activePauseSink) Probe(ctx context.Context) Evidence {
 	n, err := a.sink.Standing()
 	if err != nil {
 		return Evidence{Text: fmt.Sprintf("the sink (pid %d) does not stand still: %v", a.sink.PID(), err)}
 	}
-	return Evidence{Proven: true, Text: fmt.Sprintf("the sink (pid %d, %s) stands still, every thread of it, after %.1f s", a.sink.PID(), processes(n), time.Since(a.since).Seconds())}
+	ev := Evidence{Proven: true, Text: fmt.Sprintf("the sink (pid %d, %s) stands still, every thread of it, after %.1f s", a.sink.PID(), processes(n), time.Since(a.since).Seconds())}
+	a.service.silent(ctx, &ev)
+	return ev
 }
 
-func (a *activePauseSink) Heal(ctx context.Context) error { return a.sink.Resume(ctx) }
+func (a *activePauseSink) Heal(ctx context.Context) error {
+	return a.env.do(func() error { return a.sink.Resume(ctx) })
+}
+
+func (a *activePauseSink) After(ctx context.Context) Evidence {
+	ev := Evidence{Proven: true}
+	a.service.back(ctx, &ev)
+	return ev
+}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"fencepost/harness/control"
 	"fencepost/harness/history"
@@ -25,6 +26,7 @@ type life struct {
 	stats  control.Stats
 	fault  string // the worker's own last words
 	clocks chan control.Reading
+	ticks  []Tick
 }
 
 func (l *life) running() bool {
@@ -68,6 +70,11 @@ func (l *life) listen() {
 				default: // nobody waits for it any more
 				}
 			}
+		case control.CmdTick:
+			now := time.Now()
+			l.mu.Lock()
+			l.ticks = append(l.ticks, Tick{N: m.ID, At: now})
+			l.mu.Unlock()
 		case control.CmdError:
 			l.mu.Lock()
 			l.fault = m.Error

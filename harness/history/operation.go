@@ -71,8 +71,21 @@ func (h *History) Phases() []Span {
 type FaultWindow struct {
 	Fault    Fault
 	From, To int64 // To is the run's end if it was never healed
+	// Evidence was found while it was in force and, that it was healed, afterwards.
 	Evidence []Event
-	Proven   bool
+	// Proven: there is evidence, and none of it is against the fault.
+	Proven bool
+}
+
+// Until is when the fault was certainly still in force: when its last proof before the
+// end was taken. The heal note is written when healing is complete. False without a proof.
+func (f FaultWindow) Until() (ts int64, ok bool) {
+	for _, e := range f.Evidence {
+		if e.TS <= f.To {
+			ts, ok = e.TS, true
+		}
+	}
+	return ts, ok
 }
 
 // Faults returns the injections in order.
@@ -94,8 +107,9 @@ func (h *History) Faults() []FaultWindow {
 			}
 		case ActionEvidence:
 			if known {
+				first := len(out[i].Evidence) == 0
 				out[i].Evidence = append(out[i].Evidence, e)
-				out[i].Proven = out[i].Proven || e.Fault().Proven
+				out[i].Proven = (first || out[i].Proven) && e.Fault().Proven
 			}
 		}
 	}

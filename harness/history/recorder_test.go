@@ -130,17 +130,28 @@ func TestPhasesAndFaults(t *testing.T) {
 		fault(21, "f1", ActionInject, false), fault(22, "f2", ActionInject, false),
 		fault(23, "f1", ActionEvidence, true), fault(24, "f2", ActionEvidence, false),
 		fault(25, "f1", ActionHeal, false), fault(26, "f9", ActionHeal, false),
+		fault(27, "f3", ActionInject, false), fault(28, "f3", ActionEvidence, true), fault(29, "f3", ActionHeal, false), fault(29, "f3", ActionEvidence, true),
+		fault(27, "f4", ActionInject, false), fault(28, "f4", ActionEvidence, true), fault(29, "f4", ActionHeal, false), fault(30, "f4", ActionEvidence, false),
 		phase(30, "recover"), note(40, NoteExit),
 	}}
 	if got := h.Phases(); len(got) != 3 || got[0] != (Span{"before", 10, 20}) || got[2] != (Span{"recover", 30, 41}) {
 		t.Errorf("phases %v", got)
 	}
 	fs := h.Faults()
-	if len(fs) != 2 || fs[0].From != 21 || fs[0].To != 25 || !fs[0].Proven || len(fs[0].Evidence) != 1 {
+	if len(fs) != 4 || fs[0].From != 21 || fs[0].To != 25 || !fs[0].Proven || len(fs[0].Evidence) != 1 {
 		t.Errorf("faults %+v", fs)
 	}
 	if fs[1].To != 40 || fs[1].Proven || len(fs[1].Evidence) != 1 {
 		t.Errorf("a fault that was neither healed nor proven: %+v", fs[1])
+	}
+	// What is found afterwards can take the proof away, and not make the fault last.
+	for i, proven := range map[int]bool{2: true, 3: false} {
+		if until, ok := fs[i].Until(); !ok || i == 3 && until != 28 || fs[i].To != 29 || fs[i].Proven != proven || len(fs[i].Evidence) != 2 {
+			t.Errorf("until %d: %+v", until, fs[i])
+		}
+	}
+	if _, ok := (FaultWindow{}).Until(); ok {
+		t.Error("a fault without a proof was in force for certain")
 	}
 	for proc, want := range map[string][2]string{"w1.2/c3": {"w1", "w1.2"}, "harness": {"harness", "harness"}, "w10.1": {"w10", "w10.1"}} {
 		if Worker(proc) != want[0] || Life(proc) != want[1] {

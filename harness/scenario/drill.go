@@ -9,6 +9,7 @@ import (
 
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/cluster"
+	"fencepost/harness/fault"
 	"fencepost/harness/history"
 	"fencepost/harness/paxos"
 	"fencepost/harness/rundir"
@@ -85,7 +86,7 @@ func (r *runner) openKeyspace(ctx context.Context) error {
 func (r *runner) drill(ctx context.Context) error {
 	err := paxos.Run(ctx, paxos.Config{
 		Drill: r.plan.Spec.Drill, Cluster: r.opt.Cluster, Variant: r.opt.Cluster.Info()["paxos_variant"],
-		DB: r.db, Base: r.base, Keys: r.plan.Locks, Inert: r.opt.System.LinksInert, Recorder: r.rec,
+		DB: r.db, Base: r.base, Keys: r.plan.Locks, Inert: r.opt.System.Inert == string(fault.FamilyLinks), Recorder: r.rec,
 		Phase: func(name string) {
 			r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: name}})
 			r.progress.begins(name)

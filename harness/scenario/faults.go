@@ -100,8 +100,9 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 	if hit != nil {
 		note.Trigger = fmt.Sprintf("%s at point %s of %s", hit.Proc, hit.Point, hit.Key)
 	}
+	env := r.env.For(st.Fault, st.hit(hit))
 	opCtx, cancel := context.WithTimeout(osproc.As(ctx, id), fault.OpTimeout)
-	active, err := f.Inject(opCtx, r.env, targets)
+	active, err := f.Inject(opCtx, env, targets)
 	cancel()
 	if err != nil {
 		if hit != nil {
@@ -111,12 +112,8 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 	}
 	r.fault(note, history.ActionInject, fault.Evidence{})
 	if hit != nil {
-		hold := time.Duration(0)
-		if st.On != nil {
-			hold = st.On.Hold.D()
-		}
 		// A killed worker cannot be told to go on; one that is stopped finds it later.
-		if err := hit.Go(hold); err != nil && !workerGone(r.env.Fleet, hit.Worker) {
+		if err := hit.Go(env.Hold()); err != nil && !workerGone(r.env.Fleet, hit.Worker) {
 			err = fmt.Errorf("let %s go on: %w", hit.Proc, err)
 			return errors.Join(err, r.heal(active, note))
 		}
@@ -136,7 +133,21 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 		r.fault(note, history.ActionEvidence, ev)
 	}
 	// Heal also when the run is interrupted: a paused worker must not stay so.
-	return errors.Join(waitErr, r.heal(active, note))
+	err = errors.Join(waitErr, r.heal(active, note))
+	if a, ok := active.(fault.Aftermath); ok && err == nil {
+		opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)
+		defer cancel()
+		r.fault(note, history.ActionEvidence, a.After(opCtx))
+	}
+	return err
+}
+
+// hit is what a fault is told of the client that it comes to; nil for a fault at an instant.
+func (st *PlannedStep) hit(h *fleet.Hit) *fault.Hit {
+	if h == nil {
+		return nil
+	}
+	return &fault.Hit{Proc: h.Proc, Key: h.Key, Hold: st.On.Hold.D()}
 }
 
 // resolve replaces the target coordinator by the node that it is now.

@@ -16,6 +16,7 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
+	"fencepost/harness/fault"
 	"fencepost/harness/history"
 	"fencepost/harness/system/lockperjob"
 	"fencepost/harness/workload"
@@ -44,6 +45,9 @@ type backlog interface {
 	open(ctx context.Context) (bool, error)
 	// coordinator is the IP of a node through which requests for it go first.
 	coordinator(ctx context.Context) (string, error)
+	// stamps and claim are rowProofs.
+	stamps(ctx context.Context) ([]fault.Stamp, error)
+	claim(ctx context.Context, job string) (fault.Claim, error)
 	// seal sees to it that no late request changes anything any more, and writes what
 	// is left into the history.
 	seal(ctx context.Context, fenced sink.Sink)

@@ -6,20 +6,21 @@ import (
 	"sync"
 
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/fault"
 	"fencepost/harness/link"
 )
 
-// realLinks switches links for real.
-type realLinks struct{}
-
-func (realLinks) Set(ctx context.Context, ends []link.End, m link.Mode) error {
-	return link.SetEnds(ctx, ends, m)
+// faultEnv is what the run's faults act on and are seen by; the fleet comes later.
+func (r *runner) faultEnv(links *link.Fabric) *fault.Env {
+	e := &fault.Env{
+		Cluster: r.opt.Cluster, WorkerLinks: links, TLS: r.base.TLSFor, Inert: fault.Family(r.opt.System.Inert),
+		Read:     r.readThrough,
+		NoQuorum: func(err error) bool { return cassandra.Refused(err) == cassandra.NoQuorum },
+	}
+	rows := r.rowProofs()
+	e.Stamps, e.Stay = rows.stamps, rows.stay
+	return e.Ready()
 }
-
-// inertLinks is the known-broken harness that only says so.
-type inertLinks struct{}
-
-func (inertLinks) Set(context.Context, []link.End, link.Mode) error { return nil }
 
 // probes are sessions pinned to one node each, opened when first needed.
 type probes struct {

@@ -103,6 +103,7 @@ func TestParseErrors(t *testing.T) {
 		"unknown mode":       {"faults:\n  - fault: partition\n    targets: [n1]\n    mode: melt\n    for: 1s\n", `f.yaml:4: fault partition: unknown mode "melt"`},
 		"unknown point":      {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: lunch}\n", `f.yaml:4: unknown point "lunch"; the points are acquire-sent, claim-sent`},
 		"hold at no holding": {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {point: renew-sent, hold: 3s}\n", `f.yaml:4: hold needs the point "holding"`},
+		"a job that is none": {"faults:\n  - fault: slow-job\n    targets: [w1]\n    for: 1s\n    on: {point: holding}\n", `f.yaml:4: fault slow-job needs a client that is held`},
 		"fault of jobs":      {"faults:\n  - fault: heartbeat-loss\n    targets: [w1]\n    for: 1s\n", `f.yaml:4: fault heartbeat-loss is one of jobs`},
 		"no duration":        {"faults:\n  - fault: kill-worker\n    targets: [w1]\n", `f.yaml:4: fault kill-worker lasts no time`},
 		"negative duration":  {"phases:\n  before: -3s\n", `f.yaml:4: duration -3s is negative`},

@@ -202,12 +202,8 @@ func (r *runner) setUp(ctx context.Context) error {
 		}
 	}
 	links := link.NewFabric(link.Options{})
-	r.env = &fault.Env{Cluster: r.opt.Cluster, WorkerLinks: links, Links: realLinks{}, TLS: r.base.TLSFor}
-	if r.opt.System.LinksInert {
-		r.env.Links = inertLinks{}
-	}
 	r.probes.base = r.base
-	r.env.Read = r.readThrough
+	r.env = r.faultEnv(links)
 	if err := r.startSink(ctx); err != nil {
 		return err
 	}

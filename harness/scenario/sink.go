@@ -40,7 +40,7 @@ func (r *runner) startSink(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the sink %s cannot be had: %w", kind.Name, err)
 		}
-		r.env.Sink = r.sink.service
+		r.env.Sink, r.env.SinkGreeting = r.sink.service, kind.Greeting
 		at.Addr, at.Secret = r.sink.service.Addr(), r.sink.service.Secret
 	}
 	if r.sink.client, err = kind.Open(ctx, at); err != nil {

@@ -198,6 +198,9 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 	if s.Repeat < 0 {
 		return lineErr(n, "repeat %d is negative", s.Repeat)
 	}
+	if fault.NeedsHold(s.Fault) && (s.On == nil || s.On.Hold == 0) {
+		return lineErr(n, "fault %s needs a client that is held: give it an on with the point %q and a hold", s.Fault, control.Holding)
+	}
 	if t := s.On; t != nil {
 		if _, ok := control.Points[t.Point]; !ok {
 			return lineErr(n, "unknown point %q; the points are %s", t.Point, pointNames())

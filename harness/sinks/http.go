@@ -20,6 +20,9 @@ const (
 	labBinary  = "httpsinkd-lab"
 )
 
+// httpGreeting is a request that every HTTP server answers.
+var httpGreeting = []byte("OPTIONS * HTTP/1.1\r\nHost: sink\r\n\r\n")
+
 func startHTTP(ctx context.Context, o Options) (*osproc.Service, error) {
 	name := httpBinary
 	if o.Unfenced {

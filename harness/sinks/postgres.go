@@ -18,6 +18,9 @@ import (
 // connections are so many of one process: each of its clients has one transaction.
 const connections = 16
 
+// postgresGreeting is SSLRequest, which is answered by one letter: yes or no.
+var postgresGreeting = []byte{0, 0, 0, 8, 4, 210, 22, 47}
+
 func startPostgres(ctx context.Context, o Options) (*osproc.Service, error) {
 	s, err := postgres.Start(ctx, postgres.Options{Log: o.Log, Ended: o.Ended})
 	if err != nil {

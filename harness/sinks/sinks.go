@@ -27,6 +27,9 @@ type Kind struct {
 	Name, About string
 	// Start starts the service that the sink is; nil if the sink is on the run's nodes.
 	Start func(ctx context.Context, o Options) (*osproc.Service, error)
+	// Greeting is what the service answers, with whatever, before it knows who asks. Nil
+	// without a service.
+	Greeting []byte
 	// Open connects a process to the sink: a worker by its own link, the runner directly.
 	Open func(ctx context.Context, at Place) (Client, error)
 }
@@ -65,8 +68,8 @@ type Client interface {
 
 var kinds = []Kind{
 	{Name: Cassandra, About: "rows beside the locks, by lightweight transactions; workers reach it by links of their own to the nodes", Open: openCassandra},
-	{Name: HTTP, About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http), a process of its own", Start: startHTTP, Open: openHTTP},
-	{Name: Postgres, About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own", Start: startPostgres, Open: openPostgres},
+	{Name: HTTP, About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http), a process of its own", Start: startHTTP, Greeting: httpGreeting, Open: openHTTP},
+	{Name: Postgres, About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own", Start: startPostgres, Greeting: postgresGreeting, Open: openPostgres},
 }
 
 // Kinds are all there are, the default first.

@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -96,6 +97,31 @@ func TestConformance(t *testing.T) {
 			for _, unfenced := range []bool{false, true} {
 				_, c := started(t, k, unfenced)
 				t.Run("all", func(t *testing.T) { sinktest.Run(t, "s", func(*testing.T) sink.Sink { return c }) })
+			}
+		})
+	}
+}
+
+// A service answers its greeting to whoever comes, by which the harness sees that it can
+// be reached.
+func TestGreeting(t *testing.T) {
+	t.Parallel()
+	for _, k := range services(t) {
+		t.Run(k.Name, func(t *testing.T) {
+			s, _ := started(t, k, false)
+			conn, err := net.Dial("tcp", s.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Write(k.Greeting); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := conn.Read(make([]byte, 4096)); n == 0 {
+				t.Errorf("no answer: %v", err)
 			}
 		})
 	}

@@ -37,8 +37,9 @@ type System struct {
 	Promises []string
 	// Unreached are the points of scenarios that it does not come to, by design.
 	Unreached []string
-	// LinksInert (a broken harness): faults on links are never put in force.
-	LinksInert bool
+	// Inert (a broken harness): faults of this family (package fault) are never put in
+	// force, though the harness says so; "" for none.
+	Inert string
 	// MissingWorkers (a broken harness): so many workers of the scenario are not
 	// started, and nobody says so.
 	MissingWorkers int
@@ -73,7 +74,7 @@ func Broken() []System {
 	out := make([]System, len(variants))
 	for i, v := range variants {
 		v.Binary = "worker"
-		if !v.LinksInert && v.MissingWorkers == 0 {
+		if v.Inert == "" && v.MissingWorkers == 0 {
 			v.Binary, v.Variant = "worker-broken", strings.TrimPrefix(v.Name, broken)
 		}
 		out[i] = v

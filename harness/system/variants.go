@@ -257,8 +257,44 @@ var variants = []System{
 	},
 	// The harness itself.
 	{
-		Name: broken + "harness-links-inert", LinksInert: true, About: "the harness says that it cut links but never does",
+		Name: broken + "harness-links-inert", Inert: "links", About: "the harness says that it cut links but never does",
 		Red: &Red{Scenario: "partition", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "links-not-cut"},
+	},
+	{
+		Name: broken + "harness-pause-inert", Inert: "pause", About: "the harness says that it stopped workers but sends no signal",
+		Red: &Red{Scenario: "pause-worker", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "process-undisturbed"},
+	},
+	{
+		Name: broken + "harness-kill-inert", Inert: "kill", About: "the harness says that it killed workers but sends no signal",
+		Red: &Red{Scenario: "kill-worker", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "process-undisturbed"},
+	},
+	{
+		Name: broken + "harness-suspend-inert", Inert: "suspend", About: "the harness says that it put machines to sleep but leaves their timers and processes alone",
+		Red: &Red{Scenario: "suspend", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "process-undisturbed"},
+	},
+	{
+		Name: broken + "harness-clock-inert", Inert: "clock", About: "the harness says that it set clocks wrong but leaves them right",
+		Red: &Red{Scenario: "clock-skew", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "fault-did-not-bite"},
+	},
+	{
+		Name: broken + "harness-slow-job-inert", Inert: "slow-job", About: "the harness says that it told a client to stay in its critical section but lets it go on",
+		Red: &Red{Scenario: "slow-job", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "fault-did-not-bite"},
+	},
+	{
+		Name: broken + "harness-latency-inert", Inert: "latency", About: "the harness says that it delayed links but never does",
+		Red: &Red{Scenario: "latency", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "links-not-cut"},
+	},
+	{
+		Name: broken + "harness-replies-inert", Inert: "replies", About: "the harness says that it dropped answers but lets them through",
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "links-not-cut"},
+	},
+	{
+		Name: broken + "harness-node-inert", Inert: "node", About: "the harness says that it stopped nodes but sends no signal",
+		Red: &Red{Scenario: "pause-node", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "fault-did-not-bite"},
+	},
+	{
+		Name: broken + "harness-sink-inert", Inert: "sink", About: "the harness says that it killed the sink's process but sends no signal",
+		Red: &Red{Scenario: "kill-sink", Contention: "medium", Verdict: checker.Invalid, Properties: []string{"P14"}, Mechanism: "fault-did-not-bite"},
 	},
 	{
 		Name: broken + "harness-worker-missing", MissingWorkers: 1, About: "the harness starts one worker fewer than the scenario says",

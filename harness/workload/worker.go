@@ -136,7 +136,9 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 		return err
 	}
 	set := func(to *history.Clock) error { return setClock(conn, p.clock, to) }
-	go commands(conn, p.gate, set, l.drain, stop)
+	ticks := NewMetronome(p.leases, conn.Send)
+	defer ticks.Set(0)
+	go commands(conn, p.gate, set, ticks.Set, l.drain, stop)
 	go report(ctx, conn, p.counts)
 	ready := func() error {
 		if err := conn.Send(control.Message{Cmd: control.CmdReady}); err != nil {
@@ -307,7 +309,7 @@ func awaitLogin(conn *control.Conn) (*login.Login, error) {
 
 // commands serves the runner until the channel closes; a worker whose runner is
 // gone stops.
-func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) error, drain, stop func()) {
+func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) error, tick func(time.Duration), drain, stop func()) {
 	defer stop()
 	for {
 		m, err := conn.Receive()
@@ -325,6 +327,8 @@ func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) e
 			if set(m.Clock) != nil {
 				return
 			}
+		case control.CmdTick:
+			tick(m.Every)
 		case control.CmdDrain:
 			drain()
 		}

@@ -66,6 +66,8 @@ func writeScenarios(w io.Writer) error {
 		}
 		b.WriteByte('\n')
 	}
+	writeFaults(&b)
+	b.WriteByte('\n')
 	writeProperties(&b, specs)
 	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
 	return err

@@ -16,8 +16,8 @@ const (
 	graceLimit = 5 * time.Second
 )
 
-// silence is of workers that are stopped: nothing of theirs reaches a link, or a file.
-type silence struct {
+// stillness is of workers that are stopped: nothing of theirs reaches a link, or a file.
+type stillness struct {
 	env     *Env
 	workers []*fleet.Worker
 	before  traces
@@ -41,9 +41,9 @@ func (env *Env) traces(workers []*fleet.Worker) traces {
 	return t
 }
 
-// newSilence waits until what the kernel holds of stopped workers has arrived.
-func newSilence(ctx context.Context, env *Env, workers []*fleet.Worker) silence {
-	s := silence{env, workers, env.traces(workers)}
+// newStillness waits until what the kernel holds of stopped workers has arrived.
+func newStillness(ctx context.Context, env *Env, workers []*fleet.Worker) stillness {
+	s := stillness{env, workers, env.traces(workers)}
 	for began := time.Now(); time.Since(began) < graceLimit; {
 		select {
 		case <-ctx.Done():
@@ -60,7 +60,7 @@ func newSilence(ctx context.Context, env *Env, workers []*fleet.Worker) silence 
 }
 
 // kept says that nothing has come since, or what has.
-func (s silence) kept() Evidence {
+func (s stillness) kept() Evidence {
 	now := s.env.traces(s.workers)
 	sent, recorded := now.sent-s.before.sent, now.recorded-s.before.recorded
 	if sent != 0 || recorded != 0 {

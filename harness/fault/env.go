@@ -1,0 +1,137 @@
+package fault
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"time"
+
+	"fencepost/harness/cluster"
+	"fencepost/harness/fleet"
+	"fencepost/harness/link"
+)
+
+// Env is what faults act on, and what the harness sees of it.
+type Env struct {
+	Cluster cluster.Cluster
+	Fleet   *fleet.Fleet
+	// WorkerLinks are the links worker->node.
+	WorkerLinks *link.Fabric
+	// Sink is the run's sink, nil if it is not a process of its own.
+	Sink Service
+	// TLS is the configuration of a connection to the node with this IP; nil, or a nil
+	// result: no TLS.
+	TLS func(ip string) *tls.Config
+	// Inert is the family of faults whose actions this harness leaves out, though it
+	// says that it took them: a known-broken variant. Their proofs stay as they are.
+	Inert Family
+
+	// Read makes a SERIAL read with the node as coordinator, to see whether consensus
+	// is reachable through it; NoQuorum reports an error by which the coordinator
+	// itself says that it is not.
+	Read     func(ctx context.Context, node string) error
+	NoQuorum func(error) bool
+	// SinkGreeting is what a sink that is a process answers, with whatever, before it
+	// knows who asks.
+	SinkGreeting []byte
+	// Spoken is how many requests with statements a link was given so far, and how many
+	// answers to such, whatever became of them on it: no heartbeats, no setting up of
+	// connections. Unknown (false) of a link whose protocol nobody reads.
+	Spoken func(l *link.Link) (requests, answers int64, known bool)
+	// Stamps reads what workers have written with their wall clocks; Stay what the
+	// rows say of a client's claim on a lock or a job. Nil: such a system's rows are
+	// not known.
+	Stamps func(ctx context.Context) ([]Stamp, error)
+	Stay   func(ctx context.Context, key string) (Claim, error)
+
+	claims *claims
+	fault  string
+	hit    *Hit
+}
+
+// Hit is the client at whose armed point a fault comes, and for how long it shall stay there.
+type Hit struct {
+	Proc, Key string
+	Hold      time.Duration
+}
+
+// Ready makes an Env that is filled in fit for use.
+func (e *Env) Ready() *Env {
+	e.claims = &claims{}
+	return e
+}
+
+// For is the Env of one injection of a fault; hit is nil if it comes at an instant.
+func (e *Env) For(fault string, hit *Hit) *Env {
+	out := *e
+	out.fault, out.hit = fault, hit
+	return &out
+}
+
+// inert reports whether the fault at hand does nothing.
+func (e *Env) inert() bool { return e.Inert != "" && table[e.fault].family == e.Inert }
+
+// do takes an action of the fault, the only way in which a fault changes anything.
+func (e *Env) do(action func() error) error {
+	if e.inert() {
+		return nil
+	}
+	return action()
+}
+
+// set switches ends of links.
+func (e *Env) set(ctx context.Context, ends []link.End, m link.Mode) error {
+	return e.do(func() error { return link.SetEnds(ctx, ends, m) })
+}
+
+// Hold is for how long the client that was hit is to stay: what a slow job does.
+func (e *Env) Hold() (hold time.Duration) {
+	if e.hit == nil || e.fault != slowJobName {
+		return e.held()
+	}
+	_ = e.do(func() error { hold = e.held(); return nil })
+	return hold
+}
+
+func (e *Env) held() time.Duration {
+	if e.hit == nil {
+		return 0
+	}
+	return e.hit.Hold
+}
+
+func (e *Env) nodes(names []string) ([]cluster.Node, error) {
+	var out []cluster.Node
+	for _, name := range names {
+		n, ok := e.Cluster.Node(name)
+		if !ok {
+			return nil, fmt.Errorf("no node %s in this cluster", name)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func (e *Env) workers(names []string) ([]*fleet.Worker, error) {
+	var out []*fleet.Worker
+	for _, name := range names {
+		w, ok := e.Fleet.Worker(name)
+		if !ok {
+			return nil, fmt.Errorf("no worker %s in this run", name)
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
+// others are the nodes that are not named.
+func (e *Env) others(names []string) []string {
+	var out []string
+	for _, n := range e.Cluster.Nodes() {
+		if !slices.Contains(names, n.Name()) {
+			out = append(out, n.Name())
+		}
+	}
+	return out
+}

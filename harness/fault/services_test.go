@@ -1,0 +1,104 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fencepost/harness/osproc"
+)
+
+// startService starts a process that answers anything.
+func startService(t *testing.T) *osproc.Service {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := osproc.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &osproc.Service{
+		Name: "the test's service", Address: addr, Log: filepath.Join(t.TempDir(), "log"), Dir: t.TempDir(),
+		Command: func() *exec.Cmd {
+			cmd := exec.Command(exe)
+			cmd.Env = append(os.Environ(), serviceEnv+"="+addr)
+			return cmd
+		},
+		Ready: func(ctx context.Context) error {
+			_, err := greet(ctx, addr, HTTPOptions, nil)
+			return err
+		},
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Faults of the sink's process are seen when they were done, and when they were not.
+func TestFaultsOfSinkMustProveThemselves(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fault  string
+		inert  bool
+		proven bool
+		probe  string
+		after  string
+	}{
+		"kill":         {"kill-sink", false, true, "its port refuses connections", ""},
+		"kill nobody":  {"kill-sink", true, false, "still runs, in state", ""},
+		"pause":        {"pause-sink", false, true, "the sink answered a request before, and does not now", "the sink answers again"},
+		"pause nobody": {"pause-sink", true, false, "does not stand still", "the sink answers again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := (&Env{Sink: startService(t), SinkGreeting: HTTPOptions}).Ready()
+			if c.inert {
+				env.Inert = FamilySink
+			}
+			f, err := New(Spec{Fault: c.fault, Targets: []string{SinkTarget}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := f.Inject(t.Context(), env.For(c.fault, nil), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev := a.Probe(t.Context()); ev.Proven != c.proven || !strings.Contains(ev.Text, c.probe) {
+				t.Errorf("got %+v, want proven %t with %q", ev, c.proven, c.probe)
+			}
+			if err := a.Heal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if after, ok := a.(Aftermath); ok {
+				if ev := after.After(t.Context()); !ev.Proven || !strings.Contains(ev.Text, c.after) {
+					t.Errorf("afterwards: %+v", ev)
+				}
+			}
+			if _, err := greet(t.Context(), env.Sink.Addr(), HTTPOptions, nil); err != nil {
+				t.Errorf("it does not answer when it is over: %v", err)
+			}
+		})
+	}
+}
+
+// Silence shows a stop only of what had answered.
+func TestSilenceOfWhatWasSilent(t *testing.T) {
+	t.Parallel()
+	ev := Evidence{Proven: true}
+	service{name: "n1", before: errors.New("no answer")}.silent(t.Context(), &ev)
+	if ev.Proven || !strings.Contains(ev.Text, "n1 did not answer before either") {
+		t.Errorf("%+v", ev)
+	}
+}
