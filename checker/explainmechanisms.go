@@ -19,7 +19,7 @@ func Mechanisms() []string { return slices.Sorted(maps.Keys(mechanisms)) }
 var ofTheRecord = []string{
 	"calls-missing", "calls-dated-late", "unknown-recorded-as-failed", "record-cut-off", "worker-missing", "links-not-cut",
 	"fault-never-came", "fault-did-not-bite", "too-little-work", "point-not-reached", "end-not-read", "no-expectation",
-	"threshold-exceeded", "threshold-not-measured", "check-unfinished",
+	"threshold-exceeded", "threshold-not-measured", "check-unfinished", "host-too-busy",
 }
 
 // What the mechanisms of locks' rows, of effects and of jobs can violate.
@@ -116,7 +116,12 @@ var mechanisms = map[string]mechanism{
 	"paid-before-the-fence": {"an order is paid before the fence is asked, not with it: a run that was fenced off has taken the money", []string{"P16", "P17"}, "a payment by a run that the fence let pass would rule it out"},
 	"paid-by-run":           {"the idempotency key of a payment is the run's, not the order's: what an earlier run has paid is paid again", []string{"P4", "P16"}, "two payments under one key would rule it out"},
 	"stock-overwritten":     {"stock is written as computed from what was read, though another has changed it since: its sale is lost", []string{"P17"}, "a write that is refused as the stock has moved would rule it out"},
+	// Work that stands still.
+	"waits-for-one-node":  {"requests go to one node and wait for it, though others could be asked", []string{"P11"}, ""},
+	"work-stops-in-fault": {"nothing is asked of the database while a part of it is away, though a quorum is there", []string{"P11"}, ""},
+	"claims-stop":         {"owners go on to tick and claim nothing, though jobs are due", []string{"P5", "P11"}, ""},
 	// The record and the run.
+	"host-too-busy":              {"the machine was too busy for times to say anything about the system", []string{"P11", "P15"}, ""},
 	"calls-missing":              {"recorded calls are missing: the recorder loses operations", []string{"P2", "P4", "P6", "P14"}, ""},
 	"calls-dated-late":           {"calls are dated after their requests had left: the recorder writes them down too late", []string{"P2", "P14"}, ""},
 	"unknown-recorded-as-failed": {"the recorder writes down unknown outcomes as failures", []string{"P2", "P4", "P5", "P6"}, "an operation that is recorded as unknown would rule it out"},

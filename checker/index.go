@@ -27,6 +27,7 @@ type analysis struct {
 
 	expects []*history.Event
 	crashes []*history.Event
+	hosts   []*history.Event // host notes
 	points  map[string]int
 	clocks  map[string][]*history.Event // clock notes by life
 	shapes  []*history.Event            // statement notes
@@ -47,11 +48,17 @@ type analysis struct {
 	decisions []decision
 	deaths    map[string]int64          // of crashed lives; see died
 	silent    map[string][]history.Span // see silences
+	away      []history.Span            // see quorumAway
+	request   int64                     // see requestTime
+	demanded  []demand                  // see demands
 	contend   []wait                    // see shardLives
+	stop      int64                     // see stopped
 	recovered *Recovery
-	bounds    []Bound               // see checkThresholds
-	injected  []history.FaultWindow // see faults
-	searchEnd time.Time             // of all Porcupine searches; set by the first
+	bounds    []Bound // see checkThresholds
+	// progressed is what checkProgress found.
+	progressed []Progress
+	injected   []history.FaultWindow // see faults
+	searchEnd  time.Time             // of all Porcupine searches; set by the first
 }
 
 // stray is something in the store that nobody recorded asking for.
@@ -287,6 +294,10 @@ func (a *analysis) note(e *history.Event) {
 		if e.Clock() != nil {
 			life := history.Life(e.Proc)
 			a.clocks[life] = append(a.clocks[life], e)
+		}
+	case history.NoteHost:
+		if e.Host() != nil && e.Proc == harness {
+			a.hosts = append(a.hosts, e)
 		}
 	case history.NoteStatement:
 		if e.Statement() != nil {

@@ -119,6 +119,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"start without decided_at":  `{"ts":1,"proc":"w1.1","type":"note","op":"start","key":"l","token":1}`,
 		"phase without its name":    `{"ts":1,"proc":"harness","type":"note","op":"phase"}`,
 		"fault without action":      `{"ts":1,"proc":"harness","type":"note","op":"fault","fault":{"id":"f1","name":"kill"}}`,
+		"host without its numbers":  `{"ts":1,"proc":"harness","type":"note","op":"host"}`,
 		"clock without its state":   `{"ts":1,"proc":"w1.1","type":"note","op":"clock"}`,
 		"clock that stands still":   `{"ts":1,"proc":"w1.1","type":"note","op":"clock","clock":{"rate_ppm":-1000000}}`,
 		"success of nothing":        `{"ts":1,"proc":"harness","type":"note","op":"expect","expect":{"success":[{"want":"some"}]}}`,
@@ -173,6 +174,7 @@ func TestSchemaAndStructsAgree(t *testing.T) {
 		"fault": reflect.TypeFor[Fault](), "ledger": reflect.TypeFor[LedgerEntry](), "expect": reflect.TypeFor[Expect](),
 		"success": reflect.TypeFor[Success](), "statement": reflect.TypeFor[Statement](), "clock": reflect.TypeFor[Clock](),
 		"change": reflect.TypeFor[Change](), "job": reflect.TypeFor[Job](), "job_row": reflect.TypeFor[JobRow](), "threshold": reflect.TypeFor[Threshold](),
+		"progress": reflect.TypeFor[Progress](), "host": reflect.TypeFor[Host](),
 	} {
 		var all, always []string
 		for _, f := range reflect.VisibleFields(typ) {

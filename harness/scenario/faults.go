@@ -95,6 +95,9 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 		return err
 	}
 	note := history.Fault{ID: id, Name: st.Fault, Targets: targets, Trigger: "at " + st.At.D().String()}
+	if st.Latency > 0 {
+		note.DelayMS = (st.Latency - st.Jitter).Milliseconds()
+	}
 	if hit != nil {
 		note.Trigger = fmt.Sprintf("%s at point %s of %s", hit.Proc, hit.Point, hit.Key)
 	}
@@ -108,6 +111,7 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 		return fmt.Errorf("inject: %w", err)
 	}
 	r.fault(note, history.ActionInject, fault.Evidence{})
+	in := r.inForce(st, targets)
 	if hit != nil {
 		hold := time.Duration(0)
 		if st.On != nil {
@@ -123,6 +127,9 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 	if waitErr == nil && st.On == nil && len(r.plan.Steps) == 1 && !st.InTurn {
 		// The phase's cycles are meant to happen under the fault.
 		waitErr = r.enough(ctx, PhaseFault, st.For.D())
+	}
+	if waitErr == nil {
+		waitErr = r.stay(ctx, st, id, in)
 	}
 	if waitErr == nil {
 		opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)

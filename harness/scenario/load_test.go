@@ -122,7 +122,7 @@ func TestParseErrors(t *testing.T) {
 		"threshold, key":     {"expect:\n  thresholds:\n    - {latency: lock, phase: fault, most: 3s}\n", `f.yaml:5: unknown key "most"; known here: latency, lateness, max`},
 		"threshold, nothing": {"expect:\n  thresholds:\n    - {max: 3s}\n", `f.yaml:5: a threshold bounds one of latency, recovery and lateness`},
 		"threshold, no max":  {"expect:\n  thresholds:\n    - {latency: lock, phase: fault}\n", `f.yaml:5: a threshold needs a max`},
-		"threshold, fine":    {"expect:\n  thresholds:\n    - {latency: lock, phase: fault, max: 1500us}\n", `f.yaml:5: max 1.5ms is not a number of whole milliseconds`},
+		"threshold, fine":    {"expect:\n  thresholds:\n    - {latency: lock, phase: fault, max: 1500us}\n", `f.yaml:5: 1500us is not a number of whole milliseconds`},
 		"threshold, unknown": {"expect:\n  thresholds:\n    - {latency: lunch, phase: fault, max: 1s}\n", `f.yaml:5: latency of "lunch"`},
 		"threshold, phase":   {"expect:\n  thresholds:\n    - {latency: lock, phase: tea, max: 1s}\n", `f.yaml:5: threshold: unknown phase "tea"`},
 		"threshold, jobs":    {"expect:\n  thresholds:\n    - {lateness: p99, max: 1s}\n", `f.yaml:5: threshold: p99 of lateness is a number of jobs`},
