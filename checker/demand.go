@@ -162,7 +162,7 @@ func (a *analysis) jobDemands(at map[string]*demand, all *demand) {
 	}
 	for _, l := range a.rows {
 		if d := at[l.name]; l.shard {
-			d.spans = without(without(merged(d.spans, 0), a.idleOwners(l)), l.pauseSpans())
+			d.spans = without(merged(d.spans, 0), a.idleOwners(l))
 		}
 	}
 }

@@ -63,20 +63,6 @@ func (a *analysis) resumedAt(j *jobLog) (ts int64, lasts bool) {
 	return last.w.by, last.on
 }
 
-// pauseSpans are the pauses of a shard: nothing is claimed while they last.
-func (l *rowLog) pauseSpans() []history.Span {
-	var out []history.Span
-	for _, p := range l.replayed.pauses {
-		switch n := len(out); {
-		case p.on:
-			out = append(out, history.Span{Name: "pause", From: p.w.call(), To: history.Forever})
-		case n > 0 && out[n-1].To == history.Forever:
-			out[n-1].To = p.w.by
-		}
-	}
-	return merged(out, 0)
-}
-
 // pausedDuring reports whether a job's shard was paused at some time within a span.
 func (a *analysis) pausedDuring(j *jobLog, from, to int64) bool {
 	l := a.row[j.shard]

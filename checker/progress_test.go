@@ -153,7 +153,7 @@ func TestProgressOfABusyMachine(t *testing.T) {
 }
 
 // goingOn makes the fault last for 8 s, of which 6 may be without a success: ten ttls, as clients are paused and processes killed without a fault that says so.
-func goingOn(c *simConfig) { c.length, c.gap = 40*time.Second, 6*time.Second }
+func goingOn(c *simConfig) { c.length, c.gap, c.pauses = 40*time.Second, 6*time.Second, false }
 
 // TestLegalProgress: what a legal system comes to under a fault is enough, whatever
 // else happens to it.

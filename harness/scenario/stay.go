@@ -65,7 +65,7 @@ func (r *runner) stay(ctx context.Context, st *PlannedStep, id string, in inject
 			return err
 		}
 		want := int64(demand.MinCycles) + int64(demand.MinCycles)/8 // as in enough
-		deadline := time.Now().Add(max(stretch*st.For.D(), leastStretch))
+		deadline := in.began.Add(st.For.D() + max(stretch*st.For.D(), leastStretch))
 		for before+r.cyclesOf(p.Group, in.targets)-in.cycles < want && time.Now().Before(deadline) {
 			if err := pause(ctx, 100*time.Millisecond); err != nil {
 				return err
