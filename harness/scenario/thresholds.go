@@ -47,6 +47,15 @@ func (t Threshold) noted(ttl time.Duration) history.Threshold {
 	}
 }
 
+// String is the threshold in words: "recovery of the slowest: at most 2.25 ttl + 5s".
+func (t Threshold) String() string {
+	name := t.noted(time.Second).String()
+	if t.TimesBefore > 0 {
+		return fmt.Sprintf("%s: at most %g times that of phase before", name, t.TimesBefore)
+	}
+	return fmt.Sprintf("%s: at most %s", name, t.Max)
+}
+
 // validateThresholds refuses numbers that a run of this scenario does not have.
 func (s *Spec) validateThresholds() error {
 	for _, t := range s.Expect.Thresholds {
