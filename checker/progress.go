@@ -223,11 +223,11 @@ func (a *analysis) checkProgressShown(e *history.Event, p *Property) {
 		if want.Fault != history.AnyFault {
 			from, to := hull(windows)
 			longest := int64(0)
-			for _, s := range without([]history.Span{{From: from, To: to}}, a.quorumAway()) {
-				longest = max(longest, s.To-s.From)
+			for _, s := range a.withWay() {
+				longest = max(longest, min(s.To, to)-max(s.From, from))
 			}
 			if longest <= want.LongestGapMS*1e6 {
-				p.add(want.Fault, append(faultEdges(a, windows), e), "%s was in force for %s with a quorum, and a gap may last %s: nothing could have been shown by it", want.Fault, ms(longest), ms(want.LongestGapMS*1e6))
+				p.add(want.Fault, append(faultEdges(a, windows), e), "%s was in force for %s in which anybody could reach a quorum, and a gap may last %s: nothing could have been shown by it", want.Fault, ms(longest), ms(want.LongestGapMS*1e6))
 			}
 		}
 		if n := a.cyclesIn(want, windows); n < want.MinCycles && !a.timeFor(want, windows) {

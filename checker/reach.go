@@ -143,6 +143,17 @@ func (a *analysis) silences(life string) []history.Span {
 	return a.silent[life]
 }
 
+// withWay are the times in which at least one worker had a way to a quorum.
+func (a *analysis) withWay() []history.Span {
+	var open []history.Span
+	for name, l := range a.lives {
+		if l.recording && name != harness {
+			open = append(open, without([]history.Span{{From: l.first, To: a.died(name)}}, a.silences(name))...)
+		}
+	}
+	return merged(open, 0)
+}
+
 // requestTime is what clients wait for one answer, at most: a sixth of the longest ttl.
 func (a *analysis) requestTime() int64 {
 	if a.request > 0 {
