@@ -43,6 +43,8 @@ func TestProtocolBugsAreFound(t *testing.T) {
 		{bugRefuseEqual, "P10", []string{"P4"}, nil},
 		{bugSlowTakeover, "P11", nil, nil},
 		{bugNoTakeover, "P11", nil, nil},
+		{bugOneNode, "P11", nil, goingOn},
+		{bugStopsInFault, "P11", nil, goingOn},
 	} {
 		t.Run(tc.want+" "+string(tc.bug), func(t *testing.T) {
 			t.Parallel()

@@ -75,7 +75,7 @@ var checks = []check{
 	{"P8", "no two holders of a lock or shard are entitled at once", checkExclusion, true, nil},
 	{"P9", "only the owner renews or releases", checkOwnership, false, checkOwnership},
 	{"P10", "the sink refuses only what it must", checkRefusals, true, nil},
-	{"P11", "orphaned locks and shards are taken over in time", checkRecovery, true, nil},
+	{"P11", "work goes on where a quorum does: what is orphaned is taken over in time", checkRecovery, true, nil},
 	{"P12", "nothing fires early or is missed", checkTimes, true, nil},
 	{"P13", "statements use the right consistency", checkStatements, false, checkStatements},
 	{"P14", "the run could have shown a violation", checkValidity, false, nil},
@@ -112,7 +112,9 @@ func Check(ctx context.Context, h *history.History, o Options) *Result {
 	}
 	r.Counts = a.count()
 	r.Recovery = a.recovery()
-	r.Thresholds = a.bounds
+	r.Thresholds, r.Progress = a.bounds, a.progressed
+	r.HostBusy, _ = a.busy()
+	r.Cold, _ = a.cold()
 	r.Verdict = verdict(r.Properties)
 	r.Summary = summarize(r, a)
 	r.Millis = millis(begin)

@@ -19,7 +19,7 @@ func Mechanisms() []string { return slices.Sorted(maps.Keys(mechanisms)) }
 var ofTheRecord = []string{
 	"calls-missing", "calls-dated-late", "unknown-recorded-as-failed", "record-cut-off", "worker-missing", "links-not-cut", "process-undisturbed",
 	"fault-never-came", "fault-did-not-bite", "too-little-work", "point-not-reached", "end-not-read", "no-expectation",
-	"threshold-exceeded", "threshold-not-measured", "check-unfinished",
+	"threshold-exceeded", "threshold-not-measured", "check-unfinished", "host-too-busy",
 }
 
 // What the mechanisms of locks' rows, of effects and of jobs can violate.
@@ -125,7 +125,12 @@ var mechanisms = map[string]mechanism{
 	"process-never-ends":       {"a process that is asked to end does not: it hangs", ofLives, ""},
 	"process-never-ready":      {"a process is started and does not become ready: it hangs", ofLives, ""},
 	"process-killed-elsewhere": {"a process is ended by a signal that this harness has not sent", ofLives, ""},
+	// Work that stands still.
+	"waits-for-one-node":  {"requests go to one node and wait for it, though others could be asked", []string{"P11"}, ""},
+	"work-stops-in-fault": {"nothing is asked of the database while a part of it is away, though a quorum is there", []string{"P11"}, ""},
+	"claims-stop":         {"owners go on to tick and claim nothing, though jobs are due", []string{"P5", "P11"}, ""},
 	// The record and the run.
+	"host-too-busy":              {"the machine was too busy for times to say anything about the system", []string{"P11", "P15"}, ""},
 	"calls-missing":              {"recorded calls are missing: the recorder loses operations", []string{"P2", "P4", "P6", "P14"}, ""},
 	"calls-dated-late":           {"calls are dated after their requests had left: the recorder writes them down too late", []string{"P2", "P14"}, ""},
 	"unknown-recorded-as-failed": {"the recorder writes down unknown outcomes as failures", []string{"P2", "P4", "P5", "P6"}, "an operation that is recorded as unknown would rule it out"},

@@ -84,6 +84,9 @@ var plantedCases = []plantedCase{
 	{bugOneToken, "one-token-for-all-shards", nil, true, nil},
 	{bugOneIssuer, "issuer-of-another-shard", nil, true, nil},
 	{bugNoTakeover, "no-takeover", nil, true, nil},
+	{bugOneNode, "waits-for-one-node", []string{"no-takeover"}, false, goingOn},
+	{bugStopsInFault, "work-stops-in-fault", []string{"no-takeover"}, false, goingOn},
+	{bugNoClaims, "claims-stop", nil, true, goingOn},
 }
 
 // score sums up how well the mistakes of a test are named, each counting the same.

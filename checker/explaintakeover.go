@@ -221,7 +221,9 @@ func (x *inquiry) missingTakeovers() {
 		return
 	}
 	late := map[string]bool{}
-	for _, v := range x.scratch(checkRecovery).Violations {
+	p := &Property{}
+	x.a.checkStands(p)
+	for _, v := range p.Violations {
 		late[v.Key] = true
 	}
 	n := 0

@@ -33,6 +33,15 @@ func (p *Property) add(key string, events []*history.Event, format string, args 
 	p.Violations = append(p.Violations, v)
 }
 
+// excuse makes what was found invalid: something else than the system may have caused it.
+func (p *Property) excuse(why string, note *history.Event) {
+	found, n := p.Violations, p.Count
+	p.Violations = nil
+	p.add("", []*history.Event{note}, "%s", why)
+	p.Violations = append(p.Violations, found[:min(len(found), maxViolations-1)]...)
+	p.Status, p.Count, p.Detail = StatusInvalid, n+1, why+"; "+p.Detail
+}
+
 // both is an operation's two events.
 func both(ops ...*op) []*history.Event {
 	var out []*history.Event

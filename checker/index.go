@@ -28,6 +28,7 @@ type analysis struct {
 	expects []*history.Event
 	crashes []*history.Event
 	ends    []*history.Event // life notes
+	hosts   []*history.Event // host notes
 	points  map[string]int
 	clocks  map[string][]*history.Event // clock notes by life
 	shapes  []*history.Event            // statement notes
@@ -48,11 +49,17 @@ type analysis struct {
 	decisions []decision
 	deaths    map[string]int64          // of crashed lives; see died
 	silent    map[string][]history.Span // see silences
+	away      []history.Span            // see quorumAway
+	request   int64                     // see requestTime
+	demanded  []demand                  // see demands
 	contend   []wait                    // see shardLives
+	stop      int64                     // see stopped
 	recovered *Recovery
-	bounds    []Bound               // see checkThresholds
-	injected  []history.FaultWindow // see faults
-	searchEnd time.Duration         // of all Porcupine searches, as cpuTime; set by the first
+	bounds    []Bound // see checkThresholds
+	// progressed is what checkProgress found.
+	progressed []Progress
+	injected   []history.FaultWindow // see faults
+	searchEnd  time.Duration         // of all Porcupine searches, as cpuTime; set by the first
 }
 
 // stray is something in the store that nobody recorded asking for.
@@ -288,6 +295,10 @@ func (a *analysis) note(e *history.Event) {
 		if e.Clock() != nil {
 			life := history.Life(e.Proc)
 			a.clocks[life] = append(a.clocks[life], e)
+		}
+	case history.NoteHost:
+		if e.Host() != nil && e.Proc == harness {
+			a.hosts = append(a.hosts, e)
 		}
 	case history.NoteStatement:
 		if e.Statement() != nil {

@@ -42,6 +42,7 @@ func TestEngineBugsAreFound(t *testing.T) {
 		{bugRefuseEqual, "P10", []string{"P4"}, nil},
 		{bugSlowTakeover, "P11", nil, nil},
 		{bugNoTakeover, "P11", []string{"P5"}, nil},
+		{bugNoClaims, "P11", nil, goingOn},
 		{bugEarly, "P12", nil, nil},
 		{bugDueNow, "P12", nil, nil},
 		{bugNoOwnTime, "P12", nil, nil},

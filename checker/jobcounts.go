@@ -200,6 +200,14 @@ func (a *analysis) work() string {
 	return "release"
 }
 
+// workOf is work of a result.
+func workOf(c Counts) string {
+	if c.Jobs != nil {
+		return "completed job"
+	}
+	return "release"
+}
+
 // takeover says whether w of the chain took the row from somebody who had not left it.
 func (l *rowLog) takeover(w *write) bool {
 	c := w.main()

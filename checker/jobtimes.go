@@ -110,6 +110,7 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 	others := a.checkSchedules(p)
 	a.jobs.report("P12", p)
 	var late []float64
+	warm := a.warmSince()
 	undated, moved := 0, 0
 	for _, j := range a.jobs.list {
 		for _, e := range j.starts {
@@ -132,7 +133,7 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 				p.add(j.id, x.events, "run %d of job %s started %d ms before its own time, by its worker's own clock", e.Token, j.id, x.own-e.WallMS())
 			case e.WallMS() < e.DueMS():
 				p.add(j.id, x.events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.id, e.DueMS()-e.WallMS())
-			case a.pausedDuring(j, e.TS-(e.WallMS()-e.DueMS())*1e6, e.TS):
+			case a.pausedDuring(j, e.TS-(e.WallMS()-e.DueMS())*1e6, e.TS), e.TS-(e.WallMS()-e.DueMS())*1e6 < warm:
 			case !a.faultDuring(e.TS-(e.WallMS()-e.DueMS())*1e6, e.TS):
 				late = append(late, float64(e.WallMS()-e.DueMS()))
 			}
@@ -141,7 +142,7 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 	a.jobs.n.Lateness = spread(late)
 	p.Detail = "every start by the wall clock of its worker"
 	if s := a.jobs.n.Lateness; s != nil {
-		p.Detail += fmt.Sprintf("; outside of faults %s were late by %.0f ms (p50), %.0f ms (p99), %.0f ms at most", plural(s.N, "start"), s.P50, s.P99, s.Max)
+		p.Detail += fmt.Sprintf("; outside of faults and the warmup %s were late by %.0f ms (p50), %.0f ms (p99), %.0f ms at most", plural(s.N, "start"), s.P50, s.P99, s.Max)
 	}
 	if moved > 0 {
 		p.Detail += fmt.Sprintf("; %s of jobs that had been due before their worker's clock was set back", plural(moved, "start"))
@@ -239,6 +240,16 @@ func (a *analysis) offsetAt(life string, ts int64) (offset int64) {
 		}
 	}
 	return offset
+}
+
+// warmSince is when the warmup was over, 0 without one: how late jobs are is asked of a
+// cluster that is warm.
+func (a *analysis) warmSince() int64 {
+	phases := a.h.Phases()
+	if len(phases) > 1 && phases[0].Name == phaseWarmup {
+		return phases[0].To
+	}
+	return 0
 }
 
 func (a *analysis) faultDuring(from, to int64) bool {

@@ -144,10 +144,11 @@ var lockMutations = []mutation{
 		return false
 	}},
 	{"write took effect before its invocation", "P2", companions{
-		"P1": "the lock call that it was part of is matched with another acquire",
-		"P6": "its token is handed out and shown before it was asked for",
-		"P7": "as P1: decided under a grant that was not its own",
-		"P8": "as P1: two grants seem to be handed out by one call",
+		"P1":  "the lock call that it was part of is matched with another acquire",
+		"P6":  "its token is handed out and shown before it was asked for",
+		"P7":  "as P1: decided under a grant that was not its own",
+		"P8":  "as P1: two grants seem to be handed out by one call",
+		"P11": "the row seems to stand still until it was asked for",
 	}, func(e *edit) bool {
 		h := e.middle()
 		if h == nil {

@@ -57,6 +57,13 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 	if line := r.Recovery.Text(); line != "" {
 		fmt.Fprintf(w, "recovery: %s\n", line)
 	}
+	for _, line := range []struct{ name, text string }{
+		{"progress", progressText(r.Progress, workOf(r.Counts))}, {"machine", r.HostBusy}, {"baseline", r.Cold},
+	} {
+		if line.text != "" {
+			fmt.Fprintf(w, "%s: %s\n", line.name, line.text)
+		}
+	}
 }
 
 func printViolations(w io.Writer, r *Result, p *Property, paint func(status, text string) string) {

@@ -1,10 +1,8 @@
 package checker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sort"
 	"strings"
 
@@ -31,27 +29,11 @@ type Recovery struct {
 	uncounted bool
 }
 
-// FaultRecovery is what followed a heal: the time to the first release that was ok,
-// of any lock, and of the lock for which it took longest; in a run with jobs to the
-// first completed job, of any shard and of the slowest.
-type FaultRecovery struct {
-	ID          string  `json:"id"`
-	Name        string  `json:"name"`
-	FirstMS     float64 `json:"first_ms"`
-	SlowestMS   float64 `json:"slowest_ms"`
-	SlowestLock string  `json:"slowest_lock,omitempty"`
-	// Locks is how many locks had such a release; of 0 the times mean nothing.
-	Locks int `json:"locks"`
-
-	healed  int64    // the instant
-	without []string // locks that had successes before and none after
-}
-
 // Why an orphan is not judged.
 const (
 	whyAmbiguous = "its last write is ambiguous"
 	whyNobody    = "nobody waited for long enough"
-	whyFault     = "a fault was in force at everybody who waited"
+	whyFault     = "everybody who waited was cut off from a quorum"
 	whyRecord    = "the lock's record is not whole"
 )
 
@@ -84,10 +66,32 @@ type stand struct {
 
 // checkRecovery is P11.
 func checkRecovery(_ context.Context, a *analysis, p *Property) {
+	resumed := a.checkStands(p)
+	a.checkProgress(p)
+	r := a.recovery()
+	p.Checked += r.Judged + resumed
+	p.Detail = r.orphanText()
+	if a.lastHeal() > 0 {
+		p.Detail += fmt.Sprintf("; %s went on after the last heal", plural(resumed, a.rowNoun()))
+	}
+	if text := progressText(a.progressed, a.work()); text != "" {
+		p.Detail += "; " + text
+	}
+	switch why, note := a.busy(); {
+	case p.Count > 0 && why != "":
+		p.excuse(why, note)
+	case p.Checked == 0 && p.Count == 0:
+		p.Status, p.Detail = StatusNA, "not judged: "+p.Detail
+	}
+}
+
+// checkStands is the part of P11 that asks for nothing but a history: no row stands still
+// for longer than it takes to take it over. It returns how many rows went on after the
+// last heal.
+func (a *analysis) checkStands(p *Property) (resumed int) {
 	r := a.recovery()
 	lastHeal := a.lastHeal()
 	var times []float64
-	resumed := 0
 	for _, l := range a.rows {
 		if !l.whole {
 			a.countBroken(l, r)
@@ -101,11 +105,8 @@ func checkRecovery(_ context.Context, a *analysis, p *Property) {
 			if lastHeal > 0 && s.next.by > lastHeal && (isGrant(kind) || l.shard && isRenewal(kind)) {
 				again = true
 			}
-			if !s.held && l.shard && lastHeal == 0 {
+			if s.w == nil && l.shard {
 				continue // processes begin to contend at no known instant
-			}
-			if !s.held {
-				s.from = max(s.from, lastHeal) // progress resumes after healing
 			}
 			if !orphaned && s.to-s.from <= a.within(s.ttl) {
 				continue
@@ -132,14 +133,7 @@ func checkRecovery(_ context.Context, a *analysis, p *Property) {
 		sort.Float64s(times)
 		r.P50TTL, r.MaxTTL = times[(len(times)-1)/2], times[len(times)-1]
 	}
-	p.Checked = r.Judged + resumed
-	p.Detail = r.orphanText()
-	if lastHeal > 0 {
-		p.Detail += fmt.Sprintf("; %s went on after the last heal", plural(resumed, a.rowNoun()))
-	}
-	if p.Checked == 0 && p.Count == 0 {
-		p.Status, p.Detail = StatusNA, "not judged: "+p.Detail
-	}
+	return resumed
 }
 
 // countBroken counts the takeovers of a lock whose chain cannot be trusted.
@@ -262,7 +256,7 @@ func (a *analysis) late(s stand, w wait, from int64, p *Property) {
 			s.l.name, m.inv.Proc, ms(s.to-from), w.who, ms(limit), ms(s.ttl))
 		return
 	}
-	p.add(s.l.name, events, "%s was free and nobody took it for %s after the last heal although %s waited and nothing kept it from taking it: at most %s are allowed", s.l.name, ms(s.to-from), w.who, ms(limit))
+	p.add(s.l.name, events, "%s was free and nobody took it for %s although %s waited and nothing kept it from taking it: at most %s are allowed", s.l.name, ms(s.to-from), w.who, ms(limit))
 }
 
 // lastHeal is the end of the last fault, 0 without any.
@@ -280,47 +274,6 @@ func (a *analysis) recovery() *Recovery {
 		a.recovered = &Recovery{NotJudged: map[string]int{}, Faults: a.afterHeals(), work: a.work(), uncounted: !a.promised("P11")}
 	}
 	return a.recovered
-}
-
-// afterHeals finds the first successes after each heal.
-func (a *analysis) afterHeals() []FaultRecovery {
-	ends := map[string][]int64{} // of successes, by row, in order; "": of locks that are a job's each
-	for _, x := range a.successes() {
-		name := ""
-		if x.log != nil {
-			name = x.log.name
-		}
-		ends[name] = append(ends[name], x.op.end.TS)
-	}
-	for _, ts := range ends {
-		slices.Sort(ts)
-	}
-	var out []FaultRecovery
-	for i := range a.h.Events {
-		e := &a.h.Events[i]
-		if e.Op != history.NoteFault || e.Fault() == nil || e.Fault().Action != history.ActionHeal {
-			continue
-		}
-		f := FaultRecovery{ID: e.Fault().ID, Name: e.Fault().Name, healed: e.TS}
-		for _, name := range sortedKeys(ends) {
-			ts := ends[name]
-			k := sort.Search(len(ts), func(k int) bool { return ts[k] >= e.TS })
-			if k == len(ts) {
-				f.without = append(f.without, cmp.Or(name, "the jobs' locks"))
-				continue
-			}
-			took := float64(ts[k]-e.TS) / 1e6
-			if f.Locks == 0 || took < f.FirstMS {
-				f.FirstMS = took
-			}
-			if f.Locks == 0 || took > f.SlowestMS {
-				f.SlowestMS, f.SlowestLock = took, name
-			}
-			f.Locks++
-		}
-		out = append(out, f)
-	}
-	return out
 }
 
 func (r *Recovery) orphanText() string {

@@ -62,16 +62,57 @@ func TestOrphans(t *testing.T) {
 			y.fault("f1", "slow-job", 1000, 2500, "w2")
 		}}, true, ""},
 		"the quorum was away": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
-			y.fault("f1", "partition", 1000, 2500, "n1")
+			y.fault("f1", "partition", 1000, 2500, "n1", "n2")
 		}}, false, ""},
 		"the quorum was away before": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
-			y.fault("f1", "partition", 60, 90, "n1")
+			y.fault("f1", "partition", 60, 90, "n1", "n2")
+		}}, true, ""},
+		"a minority was away": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.fault("f1", "partition", 1000, 2500, "n1")
+		}}, true, ""},
+		"a minority was away, and it was in time": {orphan{wait: 100, taken: 1725, change: func(y *tiny) {
+			y.fault("f1", "partition", 1000, 2500, "n1")
+		}}, false, ""},
+		"two nodes were away, one after the other": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.fault("f1", "kill-node", 1000, 1700, "n1")
+			y.fault("f2", "kill-node", 1701, 2500, "n2")
+		}}, true, ""},
+		"two nodes were away at once": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.fault("f1", "kill-node", 900, 2500, "n1")
+			y.fault("f2", "pause-node", 1000, 2600, "n2")
+		}}, false, ""},
+		"one node of five was away": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.expect(history.Expect{Nodes: 5})
+			y.fault("f1", "kill-node", 1000, 2500, "n5")
+		}}, true, ""},
+		"the only node was away": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.expect(history.Expect{Nodes: 1})
+			y.fault("f1", "kill-node", 1000, 2500, "n1")
+		}}, false, ""},
+		"a bridge leaves a quorum to everybody": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.fault("f1", "partition-bridge", 1000, 2500, "n1")
+		}}, true, ""},
+		"a bridge and a node": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.fault("f1", "partition-bridge", 1000, 2500, "n1")
+			y.fault("f2", "kill-node", 1000, 2500, "n1")
+		}}, false, ""},
+		"a ring leaves a quorum to everybody": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.fault("f1", "partition-ring", 1000, 2500, "w1", "w2", "w3")
+		}}, true, ""},
+		"cut off from the sink, not from the locks": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.fault("f1", "sink-outage", 1000, 2500, "w2")
+		}}, true, ""},
+		"answers that come too late": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.delay("f1", "latency", 1000, 2500, 84, "w2")
+		}}, false, ""},
+		"answers that come in time": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.delay("f1", "latency", 1000, 2500, 83, "w2")
 		}}, true, ""},
 		"taken over within a fault": {orphan{wait: 100, taken: 2000, change: func(y *tiny) {
-			y.fault("f1", "partition", 50, 2500, "n1")
+			y.fault("f1", "partition", 50, 2500, "n1", "n2")
 		}}, false, whyFault},
 		"two faults that meet": {orphan{wait: 100, taken: 5000, change: func(y *tiny) {
-			y.fault("f1", "partition", 1000, 2500, "n1")
+			y.fault("f1", "partition", 1000, 2500, "n1", "n3")
 			y.fault("f2", "partition-client", 2400, 4000, "w2")
 		}}, false, ""},
 		"a clock's offset is no excuse": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
@@ -165,7 +206,7 @@ func TestProgressAfterHeal(t *testing.T) {
 		y.lock(10, 30, "w1.1/c1", history.OK, 1)
 		y.cas(12, 28, "w1.1/c1", history.OpAcquire, history.OK)
 		y.cas(31, 33, "w1.1/c1", history.OpRelease, history.OK)
-		y.fault("f1", "partition", 40, heal, "n1")
+		y.fault("f1", "partition", 40, heal, "n1", "n2")
 		y.lock(100, taken+5, "w2.1/c1", history.OK, 2)
 		y.cas(taken, taken+4, "w2.1/c1", history.OpAcquire, history.OK)
 		y.cas(taken+10, taken+14, "w2.1/c1", history.OpRelease, history.OK)

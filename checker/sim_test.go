@@ -49,6 +49,9 @@ type simConfig struct {
 	bug                     bug
 	noted                   bool // plain statements are noted
 	pauses                  bool // shards are paused now and then
+	// gap is how long a lock or shard may be without a success under the fault, which
+	// lasts for a fifth of the run; 0: nothing is said.
+	gap time.Duration
 }
 
 const (
@@ -98,6 +101,7 @@ type world struct {
 	sinks map[string]*simSink
 	host  *simFile
 	done  bool
+	away  bool // the run's fault is in force
 	// Of jobs; see simjob_test.go.
 	shards   []*simShard
 	jobs     map[string]*simJob
@@ -216,8 +220,13 @@ func (w *world) harness(t *task) {
 		e.Proc, e.Type = harness, history.Note
 		w.record(w.host, e)
 	}
+	slice := w.cfg.length / 10
+	var progress []history.Progress
+	if w.cfg.gap > 0 {
+		progress = []history.Progress{{Fault: "partition", MinCycles: 1, LongestGapMS: w.cfg.gap.Milliseconds()}}
+	}
 	note(history.Event{Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{
-		MinCycles: map[string]int{"before": 1, "recover": 1}, Faults: []string{"f1"}, Workers: w.cfg.workers,
+		MinCycles: map[string]int{"before": 1, "recover": 1}, Faults: []string{"f1"}, Workers: w.cfg.workers, Progress: progress,
 		Success: []history.Success{{Phase: "recover", Want: history.Some}}, RecoveryBoundMS: 1000,
 		DrainBoundMS: int64(w.cfg.shards) * 60_000,
 	}}})
@@ -227,7 +236,6 @@ func (w *world) harness(t *task) {
 	for i := range w.cfg.workers {
 		w.worker(fmt.Sprintf("w%d", i+1), 1, &alive)
 	}
-	slice := w.cfg.length / 10
 	t.sleep(slice)
 	phase("before")
 	t.sleep(3 * slice)

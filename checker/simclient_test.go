@@ -36,6 +36,9 @@ func (w *world) worker(name string, life int, alive *int) {
 		c := &simClient{w: w, f: f, proc: fmt.Sprintf("%s/c%d", f.header.Proc, i+1)}
 		task := w.coroutine(func(t *task) {
 			for w.cfg.shards == 0 && !w.done && (w.cfg.maxEvents == 0 || w.n < w.cfg.maxEvents) {
+				for w.cfg.bug == bugStopsInFault && w.away {
+					t.sleep(w.cfg.ttl / 10)
+				}
 				c.cycle(t)
 				t.sleep(w.between(time.Millisecond, 20*time.Millisecond))
 			}
@@ -111,6 +114,9 @@ func (c *simClient) requestOf(t *task, tries int, timeout time.Duration, onRow b
 	var r reply
 	silent := false // a copy without an answer may still be on its way
 	for r.copies < tries {
+		for onRow && w.cfg.bug == bugOneNode && w.away {
+			c.sleep(t, timeout/10)
+		}
 		r.copies++
 		r.sends = append(r.sends, w.stamp())
 		fate := w.copyFate(timeout)

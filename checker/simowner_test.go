@@ -207,6 +207,9 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 			changes = append(changes, history.Change{Do: history.DoResume})
 		}
 	}
+	if w.cfg.bug == bugNoClaims && w.away {
+		paused = true
+	}
 	if w.cfg.bug == bugClaimPaused && s.pausedBy != o.head.Fence {
 		paused = false
 	}

@@ -35,6 +35,9 @@ const (
 	bugPlainTick      bug = "a tick has no condition"
 	bugEarlyHandOver  bug = "a shard is given away while runs are at work"
 	bugSilentDead     bug = "an owner that is not seen is taken for dead"
+	bugOneNode        bug = "requests wait for the node that is away"
+	bugStopsInFault   bug = "nothing is asked while a node is away"
+	bugNoClaims       bug = "nothing is claimed while a node is away"
 	bugDLQLost        bug = "the move to the dead letter queue is lost"
 	bugAttempts       bug = "attempts are counted in memory"
 	bugClaimLeaves    bug = "a claim leaves the pending row"
@@ -68,6 +71,7 @@ func newPlanted() planted {
 
 // disturb is what the fault does for the mistakes that need one; from says that it begins.
 func (w *world) disturb(from bool) {
+	w.away = from
 	set := func(x history.Clock) {
 		w.planted.offset["w1"] = x.OffsetMS
 		for _, f := range w.files {

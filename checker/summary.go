@@ -12,6 +12,9 @@ func summarize(r *Result, a *analysis) string {
 	case Fail:
 		return failSummary(r)
 	case Invalid:
+		if r.HostBusy != "" {
+			return "the run proves nothing: " + r.HostBusy
+		}
 		for _, p := range r.Properties {
 			if p.Status == StatusInvalid {
 				return fmt.Sprintf("the run proves nothing, for %s: %s", plural(p.Count, "reason"), p.Violations[0].Message)

@@ -58,9 +58,16 @@ func checkThresholds(_ context.Context, a *analysis, p *Property) {
 func (a *analysis) bound(t history.Threshold) (Bound, []*history.Event) {
 	b := Bound{Name: t.String(), Status: StatusInvalid, MostMS: float64(t.MaxMS)}
 	var r reading
-	if err := t.Check(); err != nil {
+	busy, note := a.busy()
+	cold, begun := a.cold()
+	switch err := t.Check(); {
+	case err != nil:
 		r.why = err.Error()
-	} else {
+	case busy != "":
+		r.why, r.events = busy, []*history.Event{note}
+	case cold != "" && t.TimesBefore > 0:
+		r.why, r.events = cold, []*history.Event{begun}
+	default:
 		r = a.read(t)
 	}
 	if t.TimesBefore > 0 && r.why == "" {
@@ -77,7 +84,7 @@ func (a *analysis) bound(t history.Threshold) (Bound, []*history.Event) {
 	switch {
 	case r.why != "":
 		b.Detail, b.MostMS = "could not be measured: "+r.why, float64(t.MaxMS)
-		return b, nil
+		return b, r.events
 	case r.ms <= b.MostMS:
 		b.Status = StatusPass
 	default:
@@ -166,30 +173,39 @@ func (a *analysis) timed(kind history.Op, f func(*op)) {
 }
 
 // readRecovery is the longest time from a heal to the first success, or to that of
-// the lock for which it took longest.
+// the lock for which it took longest. Who still waited when the next fault came is left
+// to that one's heal, unless it was too long by then.
 func (a *analysis) readRecovery(t history.Threshold) reading {
 	faults := a.recovery().Faults
 	if len(faults) == 0 {
 		return reading{why: "no fault was healed"}
 	}
 	out := reading{of: fmt.Sprintf("the longest of %s", plural(len(faults), "heal"))}
+	seen := 0
 	for _, f := range faults {
-		took, what := f.FirstMS, "none followed"
-		missing := f.Locks == 0
+		took := f.FirstMS
 		if t.Recovery == history.RecoverySlowest {
-			took, what = f.SlowestMS, fmt.Sprintf("none followed of %s", strings.Join(f.without, ", "))
-			missing = missing || len(f.without) > 0
+			took = f.SlowestMS
 		}
-		if missing {
-			left := float64(a.endOfWork()-f.healed) / 1e6
-			if left <= float64(t.MaxMS) {
-				return reading{why: fmt.Sprintf("%s after %s (%s) was healed %.1f ms before the end", what, f.ID, f.Name, left)}
+		seen += f.Locks
+		for _, g := range f.waiting {
+			if (g.d.key == "") != (t.Recovery == history.RecoveryFirst) {
+				continue
 			}
-			took = math.Inf(1)
+			switch waited := float64(g.length()) / 1e6; {
+			case waited > float64(t.MaxMS):
+				took = math.Inf(1)
+				out.of = fmt.Sprintf("%s after the heal of %s (%s)", a.named(g.d), f.ID, f.Name)
+			case f.until == a.endOfWork():
+				return reading{why: fmt.Sprintf("none followed of %s after %s (%s) was healed %.1f ms before the end", a.named(g.d), f.ID, f.Name, float64(f.until-f.healed)/1e6)}
+			}
 		}
 		if took >= out.ms {
 			out.ms, out.events = took, a.faultEvents(f.ID)
 		}
+	}
+	if seen == 0 && !math.IsInf(out.ms, 1) {
+		return reading{why: "no success followed a heal before the next fault or the end"}
 	}
 	return out
 }

@@ -56,6 +56,13 @@ func (y *tiny) fault(id, name string, from, to int64, targets ...string) {
 	}
 }
 
+// delay is a fault that makes messages late by so many ms, each way.
+func (y *tiny) delay(id, name string, from, to, ms int64, targets ...string) {
+	n := len(y.h.Events)
+	y.fault(id, name, from, to, targets...)
+	y.h.Events[n].Fault().DelayMS = ms
+}
+
 // op is an operation with an outcome ("": it has no end).
 func (y *tiny) op(from, to int64, proc string, outcome history.Type, inv, end history.Event) {
 	life := history.Life(proc)

@@ -98,6 +98,7 @@ func (a *analysis) checkExpect(e *history.Event, counts Counts, p *Property) {
 		}
 	}
 	a.checkSuccess(e, p)
+	a.checkProgressShown(e, p)
 	for _, point := range want.Must {
 		if counts.Points[point] == 0 {
 			p.add(point, []*history.Event{e}, "the scenario must reach %q, and the run did not", point)

@@ -44,7 +44,7 @@ const (
 	StatusPass    Status = "pass"
 	StatusFail    Status = "fail"
 	StatusUnknown Status = "unknown"
-	StatusInvalid Status = "invalid" // P14 and P15 only
+	StatusInvalid Status = "invalid" // P14 and P15; P11 on a machine that was too busy
 	StatusNA      Status = "n/a"     // not promised by the system, or not decidable from this history
 )
 
@@ -126,7 +126,15 @@ type Result struct {
 	Recovery   *Recovery  `json:"recovery,omitempty"`
 	// Thresholds are the scenario's, in its order, as P15 found them.
 	Thresholds []Bound `json:"thresholds,omitempty"`
-	Millis     float64 `json:"millis"`
+	// Progress is what was got done under the faults for which the scenario demands it.
+	Progress []Progress `json:"progress,omitempty"`
+	// HostBusy says that the machine was too busy for times to say anything about the
+	// system; "": it was not, or nobody looked.
+	HostBusy string `json:"host_busy,omitempty"`
+	// Cold says that latencies had not settled when phase before began, so that nothing
+	// can be compared with it; "": they had, or nobody looked.
+	Cold   string  `json:"cold,omitempty"`
+	Millis float64 `json:"millis"`
 
 	dir string // what the files named in it are relative to, for Print
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"sort"
-	"strings"
 
 	"fencepost/harness/history"
 )
@@ -125,6 +124,13 @@ func (a *analysis) shardLives() []wait {
 
 // stopped is when the run begins to stop its processes.
 func (a *analysis) stopped() int64 {
+	if a.stop == 0 {
+		a.stop = a.stopping()
+	}
+	return a.stop
+}
+
+func (a *analysis) stopping() int64 {
 	for _, ph := range a.h.Phases() {
 		if ph.Name == phaseSettle || ph.Name == phaseSeal {
 			return ph.From
@@ -135,6 +141,7 @@ func (a *analysis) stopped() int64 {
 
 // Phases that mean something to the checks of jobs.
 const (
+	phaseWarmup = "warmup"
 	phaseDrain  = "drain"
 	phaseSettle = "settle"
 	phaseSeal   = "seal"
@@ -162,56 +169,6 @@ func (a *analysis) died(life string) int64 {
 		return t
 	}
 	return a.lives[life].last
-}
-
-// harmless are faults on workers that do not keep their clients from taking a lock.
-var harmless = []string{"slow-job"}
-
-// silences are the times in which a life cannot be expected to take a lock: a fault
-// is aimed at its worker, or at nothing that is known to be a worker, as then the
-// quorum or the node through which it asks may be away; or its clock is stopped, or
-// wrong by more than the declared bound. They are in order and do not overlap.
-func (a *analysis) silences(life string) []history.Span {
-	if s, known := a.silent[life]; known {
-		return s
-	}
-	var out []history.Span
-	for _, f := range a.faults() {
-		aimed := workersIn(f.Fault.Targets)
-		switch {
-		case len(aimed) == 0:
-		case !slices.Contains(aimed, history.Worker(life)) || slices.Contains(harmless, f.Fault.Name):
-			continue
-		case strings.Contains(f.Fault.Name, "clock"):
-			continue // the clock notes say how wrong it was
-		}
-		out = append(out, history.Span{Name: f.Fault.ID, From: f.From, To: f.To})
-	}
-	notes := a.clocks[life]
-	for i, e := range notes {
-		to := a.died(life)
-		if i+1 < len(notes) {
-			to = notes[i+1].TS
-		}
-		rate := float64(e.Clock().RatePPM) / 1e6
-		if e.Clock().Suspended || a.beyond(life, min(rate, 0), max(rate, 0)) {
-			out = append(out, history.Span{Name: "clock", From: e.TS, To: to})
-		}
-	}
-	sort.SliceStable(out, func(i, j int) bool { return out[i].From < out[j].From })
-	merged := out[:0]
-	for _, s := range out {
-		if n := len(merged); n > 0 && s.From <= merged[n-1].To {
-			merged[n-1].To = max(merged[n-1].To, s.To)
-			continue
-		}
-		merged = append(merged, s)
-	}
-	if a.silent == nil {
-		a.silent = map[string][]history.Span{}
-	}
-	a.silent[life] = merged
-	return merged
 }
 
 // begin moves the beginning of an observation of length d behind every silence that

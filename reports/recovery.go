@@ -15,7 +15,11 @@ import (
 type recoveryView struct {
 	Orphans string // in a sentence, "" if there is nothing to tell
 	Rows    []recoveryRow
+	// Progress is what was got done while faults were in force.
+	Progress []progressRow
 }
+
+type progressRow struct{ Fault, Cycles, Gap, Most, Which string }
 
 type recoveryRow struct{ ID, Name, First, Slowest, Lock, Locks string }
 
@@ -25,6 +29,9 @@ func (r *run) recovery() recoveryView {
 	}
 	rec := r.verdict.Recovery
 	var v recoveryView
+	for _, p := range r.verdict.Progress {
+		v.Progress = append(v.Progress, progressRow{p.Fault, fmt.Sprintf("%d of %d", p.Cycles, p.MinCycles), duration(p.GapMS), duration(p.MostMS), cmp.Or(p.Key, "all")})
+	}
 	if rec.Orphans > 0 {
 		v.Orphans = fmt.Sprintf("%d %s ended without a release; %d could be held against the bound of P11.", rec.Orphans, plural(rec.Orphans, "grant", "grants"), rec.Judged)
 		if rec.MaxTTL > 0 {

@@ -88,7 +88,7 @@ func readResult(dir string) (resultRun, error) {
 	if err != nil {
 		return r, err
 	}
-	if before, during, ok := a.Headline(); ok {
+	if before, during, ok := a.Headline(); ok && r.verdict.Cold == "" {
 		r.before, r.during, r.ok = before.P99, during.P99, true
 	}
 	return r, nil

@@ -160,6 +160,9 @@ func (r *run) tiles() []tile {
 		if len(r.analysis.Faults) == 0 {
 			note = "before → fault phase (no faults)"
 		}
+		if r.verdict != nil && r.verdict.Cold != "" {
+			note = "before → fault phase; no ratio: the baseline was not warm"
+		}
 		out = append(out, tile{
 			Value: measure.FormatDuration(b.P99) + " → " + measure.FormatDuration(f.P99),
 			Name:  "p99 " + measure.OpTitle(b.Op), Note: note, Class: "wide",

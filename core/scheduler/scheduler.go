@@ -32,6 +32,9 @@ type Options struct {
 	Handlers Handlers
 	// Slots is how many runs may be at work at once; default 100.
 	Slots int
+	// Executor, if set, decorates what the engine hands its runs to, which is what the
+	// slots and handlers make.
+	Executor func(engine.Executor) engine.Executor
 	// Listener is where other schedulers hand on what is enqueued for shards that
 	// this one owns (core/forward), and the engine's Addr how they reach it; nil:
 	// they use the inboxes. The scheduler closes it.
@@ -78,6 +81,9 @@ func New(o Options) (*Scheduler, error) {
 	}
 	client := forward.NewClient(nil).WithSecret(o.Secret)
 	o.Engine.Executor, o.Engine.Forward = pool, client.Enqueue
+	if o.Executor != nil {
+		o.Engine.Executor = o.Executor(pool)
+	}
 	var runs *runlog.Log
 	if o.Runs != nil {
 		runs = runlog.New(runlog.Options{Store: o.Runs, Worker: o.Engine.Name, Clock: o.Engine.Clock, Wall: o.Engine.Wall, Logger: o.Engine.Logger})

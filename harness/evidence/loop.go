@@ -41,6 +41,8 @@ type Tally struct {
 	Worst checker.Verdict
 	// Verdicts counts jobs by their standing verdict.
 	Verdicts map[checker.Verdict]int
+	// Repeated are the new runs that were made twice, as the machine was too busy.
+	Repeated int
 }
 
 // ErrInterrupted: the loop was stopped; what was done is stored.
@@ -62,6 +64,9 @@ func (t Tally) String() string {
 	}
 	if len(parts) == 0 {
 		return "no results"
+	}
+	if t.Repeated > 0 {
+		parts = append(parts, fmt.Sprintf("%d repeated once: host too busy", t.Repeated))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -109,6 +114,9 @@ func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, er
 			return t, err
 		}
 		t.Ran++
+		if r.Info.RepeatOf != "" {
+			t.Repeated++
+		}
 		t.count(Standing(append(slices.Clone(old), r)))
 		e.done(r.Took)
 		if l.Show != nil {

@@ -27,6 +27,7 @@ type Details struct {
 	Statement *Statement   `json:"statement,omitempty"`
 	Clock     *Clock       `json:"clock,omitempty"`
 	Life      *ProcessLife `json:"life,omitempty"`
+	Host      *Host        `json:"machine,omitempty"`
 }
 
 // Those of the event; zero if it has none.
@@ -47,6 +48,7 @@ func (e *Event) Expect() *Expect       { return e.details().Expect }
 func (e *Event) Statement() *Statement { return e.details().Statement }
 func (e *Event) Clock() *Clock         { return e.details().Clock }
 func (e *Event) Life() *ProcessLife    { return e.details().Life }
+func (e *Event) Host() *Host           { return e.details().Host }
 
 // OwnDetails are the event's details to be set: its own, and no longer those of an event
 // that it is a copy of.

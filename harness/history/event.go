@@ -75,6 +75,7 @@ const (
 	NoteExit      Op = "exit"       // a process ended of itself
 	NoteClock     Op = "clock"      // a worker's clock was changed by a fault: Clock
 	NoteLife      Op = "life"       // how a process ended, or that it did not: Life
+	NoteHost      Op = "host"       // how busy the machine was in the phase that ends: Host
 )
 
 // Points that are noted by schedulers of each other; Key is the member.
@@ -158,6 +159,8 @@ type Fault struct {
 	Action string `json:"action"` // inject, heal, evidence
 	// Targets are nodes, workers or links.
 	Targets []string `json:"targets,omitempty"`
+	// DelayMS is the shortest delay that the fault gives to a message, one way, in ms.
+	DelayMS int64 `json:"delay_ms,omitempty"`
 	// Trigger tells what set it off: an instant of the plan, or an event.
 	Trigger string `json:"trigger,omitempty"`
 	// Proven (evidence only): the fault demonstrably did what its name says.
@@ -218,6 +221,10 @@ type Expect struct {
 	Faults []string `json:"faults,omitempty" yaml:"-"`
 	// Success says which group of workers must succeed in which phase.
 	Success []Success `json:"success,omitempty" yaml:"success"`
+	// Progress is what must get done while faults are in force (P11).
+	Progress []Progress `json:"progress,omitempty" yaml:"-"`
+	// Nodes is how many nodes the lock store has; 0: not said, 3.
+	Nodes int `json:"nodes,omitempty" yaml:"-"`
 	// Must are reach points each hit at least once: the point notes of the
 	// workers, and the ones the checker derives itself: takeover, stale-refused,
 	// unknown-settled, lease-lost, resend, duplicate, late-answer.

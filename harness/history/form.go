@@ -93,6 +93,8 @@ var forms = []form{
 		note: "clock"},
 	{op: NoteLife, by: harnessOnly, means: "how a life of a process ended, as the harness saw it that started it, or that it was still there when the run was over",
 		note: "life"},
+	{op: NoteHost, by: harnessOnly, means: "how busy the machine was in the phase that ends",
+		note: "machine"},
 	{op: NotePhase, by: harnessOnly, means: "a phase of the run begins: warmup, before, fault, heal, recover, drain (until every job has ended), settle (processes are told to stop), seal",
 		note: "phase"},
 	{op: NoteFault, by: harnessOnly, means: "a fault is injected, healed, or proven to have taken effect",

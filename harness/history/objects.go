@@ -144,8 +144,8 @@ var faultObject = newObject(object[Fault]{
 	name: "fault", means: "an injection, its end, or the proof that it took effect",
 	by: "action", which: func(f *Fault) string { return f.Action },
 	kinds: []objectKind{
-		{"inject heal", "id name [targets trigger]"},
-		{"evidence", "id name [targets trigger proven text]"},
+		{"inject heal", "id name [targets trigger delay_ms]"},
+		{"evidence", "id name [targets trigger delay_ms proven text]"},
 	},
 	members: []member[Fault]{
 		word("id", "one injection of one fault of the plan: f1", func(f *Fault) *string { return &f.ID }),
@@ -153,6 +153,7 @@ var faultObject = newObject(object[Fault]{
 		oneOf("action", "what happened", "inject heal evidence", func(f *Fault) *string { return &f.Action }),
 		words("targets", "nodes, workers or links", func(f *Fault) *[]string { return &f.Targets }),
 		text("trigger", "what set it off", func(f *Fault) *string { return &f.Trigger }),
+		whole("delay_ms", 0, maxSpan, "of latency: the shortest delay that it gives to a message, one way", func(f *Fault) *int64 { return &f.DelayMS }),
 		boolean("proven", "it demonstrably did what its name says", func(f *Fault) *bool { return &f.Proven }),
 		text("text", "the evidence in words, with its numbers", func(f *Fault) *string { return &f.Text }),
 	},
@@ -247,6 +248,30 @@ var thresholdObject = newObject(object[Threshold]{
 	},
 })
 
+var progressObject = newObject(object[Progress]{
+	name: "progress", means: "what must get done while a fault is in force, by those who can reach a quorum then (P11)",
+	shapes: "fault longest_gap_ms [*]",
+	members: []member[Progress]{
+		word("fault", "the fault, by name or id; any: from the first fault to the last", func(p *Progress) *string { return &p.Fault }),
+		oneOf("group", "whose successes min_cycles counts: the fault's targets, or all others; absent: everybody's", "targets others", func(p *Progress) *string { return &p.Group }),
+		whole("min_cycles", 0, maxSpan, "the least number of successes between inject and heal, over all of the fault's injections", func(p *Progress) *int { return &p.MinCycles }),
+		whole("longest_gap_ms", 0, maxSpan, "for how long a lock or shard may be asked for without a success", func(p *Progress) *int64 { return &p.LongestGapMS }),
+	},
+})
+
+var hostObject = newObject(object[Host]{
+	name: "machine", means: "how busy the machine was in the phase that ends, by the harness's own timer: how late it was, weighed by time",
+	shapes: "phase lag_p50_ms lag_p99_ms lag_max_ms [*]",
+	members: []member[Host]{
+		word("phase", "the phase", func(h *Host) *string { return &h.Phase }),
+		bare(real("lag_p50_ms", 1e9, "how late a sleep of 10 ms was", func(h *Host) *float64 { return &h.LagP50MS })),
+		bare(real("lag_p99_ms", 1e9, "the same; above 500 bounds of time are not judged", func(h *Host) *float64 { return &h.LagP99MS })),
+		bare(real("lag_max_ms", 1e9, "the same", func(h *Host) *float64 { return &h.LagMaxMS })),
+		real("steal", 1.001, "the part of the processors' time that was stolen", func(h *Host) *float64 { return &h.Steal }),
+		boolean("cold", "of the warmup: latencies had not settled when its time was over", func(h *Host) *bool { return &h.Cold }),
+	},
+})
+
 var expectObject = newObject(object[Expect]{
 	name: "expect", means: "what the run must contain to count as a test",
 	members: []member[Expect]{
@@ -258,6 +283,8 @@ var expectObject = newObject(object[Expect]{
 		whole("workers", 0, maxSpan, "how many workers must have recorded operations", func(e *Expect) *int { return &e.Workers }),
 		whole("drain_bound_ms", 0, maxSpan, "for how long the run waited, when nothing was enqueued any more, for its jobs to end", func(e *Expect) *int64 { return &e.DrainBoundMS }),
 		whole("recovery_bound_ms", 0, maxSpan, "what P11 allows beyond ttl + ttl/8; absent: 5 s + ttl/2", func(e *Expect) *int64 { return &e.RecoveryBoundMS }),
+		objects("progress", "what must get done while faults are in force (P11)", progressObject, func(e *Expect) *[]Progress { return &e.Progress }),
+		whole("nodes", 0, maxSpan, "how many nodes the lock store has; absent: 3", func(e *Expect) *int { return &e.Nodes }),
 		objects("thresholds", "bounds on the run's numbers (P15)", thresholdObject, func(e *Expect) *[]Threshold { return &e.Thresholds }),
 	},
 })

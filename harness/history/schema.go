@@ -60,7 +60,7 @@ var described = []interface {
 	def(rules ...string) string
 	page() string
 }{
-	versionObject, changeObject, jobObject, orderObject, scheduleObject, jobRowObject, bookObject, ledgerObject, faultObject, clockObject, lifeObject, statementObject,
+	versionObject, changeObject, jobObject, orderObject, scheduleObject, jobRowObject, bookObject, ledgerObject, faultObject, clockObject, lifeObject, hostObject, progressObject, statementObject,
 	expectObject, successObject, thresholdObject,
 }
 

@@ -147,6 +147,7 @@ func TestRefuses(t *testing.T) {
 		"start without decided_at":  `{"ts":1,"proc":"w1.1","type":"note","op":"start","key":"l","token":1}`,
 		"phase without its name":    `{"ts":1,"proc":"harness","type":"note","op":"phase"}`,
 		"fault without action":      `{"ts":1,"proc":"harness","type":"note","op":"fault","fault":{"id":"f1","name":"kill"}}`,
+		"host without its numbers":  `{"ts":1,"proc":"harness","type":"note","op":"host"}`,
 		"clock without its state":   `{"ts":1,"proc":"w1.1","type":"note","op":"clock"}`,
 		"life without its end":      `{"ts":1,"proc":"harness","type":"note","op":"life"}`,
 		"life of no known kind":     `{"ts":1,"proc":"harness","type":"note","op":"life","life":{"kind":"daemon","name":"d"}}`,
@@ -326,6 +327,8 @@ func TestTablesAndStructsAgree(t *testing.T) {
 	agree(t, faultObject)
 	agree(t, clockObject)
 	agree(t, lifeObject)
+	agree(t, hostObject)
+	agree(t, progressObject)
 	agree(t, statementObject)
 	agree(t, expectObject)
 	agree(t, successObject)

@@ -57,6 +57,9 @@ type Info struct {
 	Command string `json:"command"`
 	// ReplayOf is the run whose plan was carried out again ("" for a new plan).
 	ReplayOf string `json:"replay_of,omitempty"`
+	// RepeatOf is the run after which this one was made at once, as the machine had been
+	// too busy for it ("" for all others).
+	RepeatOf string `json:"repeat_of,omitempty"`
 	// Interrupted says why the run ended early ("" if it did not).
 	Interrupted string            `json:"interrupted,omitempty"`
 	Versions    map[string]string `json:"versions"` // fencepost (git commit), cassandra, go, paxos_variant …

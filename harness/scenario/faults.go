@@ -97,6 +97,9 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 		return err
 	}
 	note := history.Fault{ID: id, Name: st.Fault, Targets: targets, Trigger: "at " + st.At.D().String()}
+	if st.Latency > 0 {
+		note.DelayMS = (st.Latency - st.Jitter).Milliseconds()
+	}
 	if hit != nil {
 		note.Trigger = fmt.Sprintf("%s at point %s of %s", hit.Proc, hit.Point, hit.Key)
 	}
@@ -111,6 +114,7 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 		return fmt.Errorf("inject: %w", err)
 	}
 	r.fault(note, history.ActionInject, fault.Evidence{})
+	in := r.inForce(st, targets)
 	if hit != nil {
 		// A killed worker cannot be told to go on; one that is stopped finds it later.
 		if err := hit.Go(env.Hold()); err != nil && !workerGone(r.env.Fleet, hit.Worker) {
@@ -122,6 +126,9 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 	if waitErr == nil && st.On == nil && len(r.plan.Steps) == 1 && !st.InTurn {
 		// The phase's cycles are meant to happen under the fault.
 		waitErr = r.enough(ctx, PhaseFault, st.For.D())
+	}
+	if waitErr == nil {
+		waitErr = r.stay(ctx, st, id, in)
 	}
 	if waitErr == nil {
 		opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)

@@ -41,7 +41,7 @@ func TestPlanRoundTrip(t *testing.T) {
 		if spec.Drill != "" {
 			o = Overrides{}
 		} else if rapid.Bool().Draw(t, "thresholds") {
-			spec.Expect.Thresholds = []Threshold{{Latency: "effect", Quantile: "p95", Phase: PhaseFault, TimesBefore: 1.5}, {Latency: "get", Quantile: "max", Phase: PhaseBefore, Max: Duration(1500 * time.Millisecond)}}
+			spec.Expect.Thresholds = []Threshold{{Latency: "effect", Quantile: "p95", Phase: PhaseFault, TimesBefore: 1.5}, {Latency: "get", Quantile: "max", Phase: PhaseBefore, Max: Bound{TTLs: 0.25, Plus: 1500 * time.Millisecond}}}
 		}
 		if err := spec.Apply(o); err != nil {
 			t.Fatal(err)

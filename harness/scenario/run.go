@@ -18,6 +18,7 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
+	"fencepost/harness/host"
 	"fencepost/harness/link"
 	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
@@ -57,6 +58,8 @@ type Options struct {
 	Command string
 	// ReplayOf is the run whose plan this is, "" for a new plan.
 	ReplayOf string
+	// RepeatOf is the run that this one repeats, as the machine was too busy for it.
+	RepeatOf string
 	// Versions go into run.json.
 	Versions map[string]string
 	// Keep leaves the run's keyspace in the cluster.
@@ -89,6 +92,10 @@ type runner struct {
 	unwatchNodes func()
 	// cyclesBefore is the workers' total when the phase began.
 	cyclesBefore int64
+	stays        stays
+	meter        *host.Meter
+	current      string // phase
+	cold         bool   // latencies had not settled when the warmup was over
 }
 
 // Run carries out a plan and returns the run's directory. The history is on
@@ -164,7 +171,7 @@ func (r *runner) makeDir() error {
 		Run: filepath.Base(dir), Scenario: s.Name, About: s.About, Seed: r.plan.Seed, System: r.opt.System.Name,
 		Cluster: r.opt.Backend, Contention: s.Workload.Contention, Workers: s.Workload.Workers, Clients: s.Workload.Clients,
 		Locks: len(r.plan.Locks), TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Started: now,
-		Command: r.opt.Command, ReplayOf: r.opt.ReplayOf, Versions: r.opt.Versions, Machine: rundir.Machine(),
+		Command: r.opt.Command, ReplayOf: r.opt.ReplayOf, RepeatOf: r.opt.RepeatOf, Versions: r.opt.Versions, Machine: rundir.Machine(),
 		Notes: cluster.AccessTo(r.opt.Cluster).Notes,
 	}
 	if s.Drill == "" {
@@ -246,6 +253,7 @@ func (r *runner) record(ctx context.Context, promises []string) error {
 	}
 	r.keep(ctx, rec)
 	x := demanded(r.plan.expectation(), r.opt.System)
+	x.Nodes = len(r.opt.Cluster.Nodes())
 	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
 	return nil
 }
@@ -278,22 +286,23 @@ func (r *runner) phases(ctx context.Context) error {
 		if r.fallen {
 			return nil
 		}
-		for _, ph := range []struct {
-			name string
-			d    time.Duration
-		}{{PhaseWarmup, p.Warmup.D()}, {PhaseBefore, p.Before.D()}} {
-			r.phase(ph.name)
-			if err := r.last(ctx, ph.name, ph.d); err != nil {
-				return err
-			}
-			if err := r.records(ctx, firstRecord); err != nil {
-				return err
-			}
+		r.phase(PhaseWarmup)
+		settled, err := r.warmUp(ctx, p.Warmup.D())
+		if err != nil {
+			return err
+		}
+		if err := r.records(ctx, firstRecord); err != nil {
+			return err
+		}
+		r.cold = !settled
+		r.phase(PhaseBefore)
+		if err := r.last(ctx, PhaseBefore, p.Before.D()); err != nil {
+			return err
 		}
 		r.phase(PhaseFault)
 		done := make(chan []error, 1)
 		go func() { done <- r.runSteps(ctx, max(2*p.Fault.D(), leastTrigger)) }()
-		err := pause(ctx, p.Fault.D())
+		err = pause(ctx, p.Fault.D())
 		problems = <-done
 		if err != nil {
 			return err
@@ -302,13 +311,20 @@ func (r *runner) phases(ctx context.Context) error {
 			return err
 		}
 		r.phase(PhaseHeal)
+		feed, err := history.NewFeed(r.historyDir())
+		if err != nil {
+			return err
+		}
 		if len(r.plan.Steps) > 0 {
 			if err := r.healthy(ctx); err != nil {
 				return err
 			}
 		}
 		r.phase(PhaseRecover)
-		if err := r.last(ctx, PhaseRecover, p.Recover.D()); err != nil || r.plan.Queue == "" {
+		if err := r.last(ctx, PhaseRecover, p.Recover.D()); err != nil {
+			return err
+		}
+		if err := r.recovered(ctx, feed); err != nil || r.plan.Queue == "" {
 			return err
 		}
 		return r.drain(ctx)
@@ -383,6 +399,8 @@ func (r *runner) enough(ctx context.Context, phase string, d time.Duration) erro
 }
 
 func (r *runner) phase(name string) {
+	r.noteHost()
+	r.current = name
 	r.cyclesBefore = r.env.Fleet.Stats().Cycles
 	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: name}})
 	r.progress.begins(name)
@@ -450,6 +468,9 @@ func (r *runner) tearDown() error {
 	errs = append(errs, r.sink.close())
 	if r.unwatchNodes != nil {
 		r.unwatchNodes()
+	}
+	if r.meter != nil {
+		r.meter.Stop()
 	}
 	r.probes.close()
 	errs = append(errs, r.keepNodeLogs())

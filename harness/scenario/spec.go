@@ -181,6 +181,8 @@ type Expect struct {
 	Sometimes []string                  `yaml:"sometimes"`
 
 	RecoveryBoundMS int64 `yaml:"recovery_bound_ms,omitempty"`
+	// Progress is what must get done while faults are in force.
+	Progress []Progress `yaml:"progress,omitempty"`
 	// Thresholds are bounds on the run's numbers; one beyond them fails P15.
 	Thresholds []Threshold `yaml:"thresholds,omitempty"`
 }

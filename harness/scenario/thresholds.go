@@ -13,13 +13,13 @@ import (
 
 // Threshold is a bound on a number of the run; see history.Threshold.
 type Threshold struct {
-	Latency     string   `yaml:"latency,omitempty"`
-	Quantile    string   `yaml:"quantile,omitempty"` // default p99, with latency
-	Phase       string   `yaml:"phase,omitempty"`
-	Recovery    string   `yaml:"recovery,omitempty"`
-	Lateness    string   `yaml:"lateness,omitempty"`
-	Max         Duration `yaml:"max,omitempty"`          // whole ms
-	TimesBefore float64  `yaml:"times_before,omitempty"` // instead of max, with latency
+	Latency     string  `yaml:"latency,omitempty"`
+	Quantile    string  `yaml:"quantile,omitempty"` // default p99, with latency
+	Phase       string  `yaml:"phase,omitempty"`
+	Recovery    string  `yaml:"recovery,omitempty"`
+	Lateness    string  `yaml:"lateness,omitempty"`
+	Max         Bound   `yaml:"max,omitempty"`
+	TimesBefore float64 `yaml:"times_before,omitempty"` // instead of max, with latency
 	line        int
 }
 
@@ -33,21 +33,27 @@ func (t *Threshold) UnmarshalYAML(n *yaml.Node) error {
 	if t.Latency != "" && t.Quantile == "" {
 		t.Quantile = "p99"
 	}
-	if t.Max.D()%time.Millisecond != 0 {
-		return lineErr(n, "max %s is not a number of whole milliseconds", t.Max.D())
-	}
-	if err := t.noted().Check(); err != nil {
+	if err := t.noted(time.Second).Check(); err != nil {
 		return lineErr(n, "%v", err)
 	}
 	return nil
 }
 
 // noted is the threshold as the history's expect note has it.
-func (t Threshold) noted() history.Threshold {
+func (t Threshold) noted(ttl time.Duration) history.Threshold {
 	return history.Threshold{
 		Latency: t.Latency, Quantile: t.Quantile, Phase: t.Phase, Recovery: t.Recovery, Lateness: t.Lateness,
-		MaxMS: t.Max.D().Milliseconds(), TimesBefore: t.TimesBefore,
+		MaxMS: t.Max.D(ttl).Milliseconds(), TimesBefore: t.TimesBefore,
 	}
+}
+
+// String is the threshold in words: "recovery of the slowest: at most 2.25 ttl + 5s".
+func (t Threshold) String() string {
+	name := t.noted(time.Second).String()
+	if t.TimesBefore > 0 {
+		return fmt.Sprintf("%s: at most %g times that of phase before", name, t.TimesBefore)
+	}
+	return fmt.Sprintf("%s: at most %s", name, t.Max)
 }
 
 // validateThresholds refuses numbers that a run of this scenario does not have.
@@ -56,7 +62,7 @@ func (s *Spec) validateThresholds() error {
 		bad := func(format string, args ...any) error {
 			return &lineError{t.line, fmt.Sprintf("threshold: "+format, args...)}
 		}
-		x := t.noted()
+		x := t.noted(s.Workload.TTL.D())
 		jobs := s.Workload.Jobs != nil
 		switch {
 		case x.NeedsJobs() && !jobs:

@@ -250,6 +250,9 @@ func (s *Spec) validateExpect() error {
 	if e.RecoveryBoundMS < 0 {
 		return fmt.Errorf("expect: recovery_bound_ms %d is negative", e.RecoveryBoundMS)
 	}
+	if err := s.validateProgress(); err != nil {
+		return err
+	}
 	return s.validateThresholds()
 }
 
@@ -287,9 +290,7 @@ func (s *Spec) validateSuccessFault(x history.Success) error {
 	for _, st := range s.Faults {
 		names = append(names, st.Fault)
 		if x.Fault == "" || x.Fault == st.Fault {
-			aimed = aimed || slices.ContainsFunc(st.Targets, func(t string) bool {
-				return t == fault.RandomWorker || t == fault.AllWorkers || strings.HasPrefix(t, "w")
-			})
+			aimed = aimed || aimsAtWorkers(st)
 		}
 	}
 	switch {
@@ -324,9 +325,10 @@ func (p *Plan) expectation() history.Expect {
 
 		RecoveryBoundMS: p.Spec.Expect.RecoveryBoundMS,
 		Workers:         p.Spec.Workload.Workers,
+		Progress:        p.progress(),
 	}
 	for _, t := range p.Spec.Expect.Thresholds {
-		x.Thresholds = append(x.Thresholds, t.noted())
+		x.Thresholds = append(x.Thresholds, t.noted(p.Spec.Workload.TTL.D()))
 	}
 	if j := p.Spec.Workload.Jobs; j != nil {
 		x.DrainBoundMS = j.Drain.D().Milliseconds()

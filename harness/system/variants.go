@@ -108,6 +108,19 @@ var variants = []System{
 		Name: broken + "local-serial", About: "releases are LOCAL_SERIAL while everything else is SERIAL",
 		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}, Mechanism: "mixed-serial"},
 	},
+	// Work that stands still.
+	{
+		Name: broken + "pins-coordinator", About: "all requests about locks go to one node, and wait for it",
+		Red: &Red{Scenario: "partition", Contention: "high", Verdict: checker.Fail, Properties: []string{"P11"}, Mechanism: "waits-for-one-node"},
+	},
+	{
+		Name: broken + "stops-when-node-away", About: "nobody asks for a lock while a node does not answer, though a quorum does",
+		Red: &Red{Scenario: "pause-node", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P11"}, Mechanism: "work-stops-in-fault"},
+	},
+	{
+		Name: broken + "jobs-no-claims-in-fault", About: "schedulers claim no job while batches go unanswered",
+		Red: &Red{Scenario: "jobs-partition", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P11"}, Mechanism: "claims-stop"},
+	},
 	// The sink.
 	{
 		Name: broken + "sink-refuses-equal", About: "the sink demands a token above the highest seen, so a holder is refused its own write",

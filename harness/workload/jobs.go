@@ -102,6 +102,10 @@ func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
 			return nil, err
 		}
 	}
+	var executor func(engine.Executor) engine.Executor
+	if p.hooks.Executor != nil {
+		executor = func(inner engine.Executor) engine.Executor { return p.hooks.Executor(p.cfg, inner) }
+	}
 	listener, err := net.Listen("tcp", j.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for other workers: %w", err)
@@ -115,7 +119,7 @@ func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
 	}
 	s, err := scheduler.New(scheduler.Options{
 		Listener: listener, Members: members,
-		Shards: shards, Slots: j.Slots, Engine: o, Sink: tasks, Runs: cassandra.NewRuns(p.lockDB),
+		Shards: shards, Slots: j.Slots, Executor: executor, Engine: o, Sink: tasks, Runs: cassandra.NewRuns(p.lockDB),
 		Handlers: handlers,
 	})
 	if err != nil {

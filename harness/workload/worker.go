@@ -39,10 +39,12 @@ type Hooks struct {
 	Recorder func(Config, Recorder) Recorder
 	// The rest is the job workload's. Tasks decorates what runs hand their effects
 	// to, where they are not recorded yet; Sink does so where they are.
-	Shards  func(Config, *cassandra.DB, store.Shards) store.Shards
-	Engine  func(Config, *engine.Options)
-	Handler func(Config, *cassandra.DB, worker.Handler) worker.Handler
-	Tasks   func(Config, sink.Sink) sink.Sink
+	Shards func(Config, *cassandra.DB, store.Shards) store.Shards
+	Engine func(Config, *engine.Options)
+	// Executor decorates what runs the jobs.
+	Executor func(Config, engine.Executor) engine.Executor
+	Handler  func(Config, *cassandra.DB, worker.Handler) worker.Handler
+	Tasks    func(Config, sink.Sink) sink.Sink
 	// Shop decorates what the runs of orders hand their effects to, where they are not
 	// recorded yet.
 	Shop func(Config, Tables) shop.Sink

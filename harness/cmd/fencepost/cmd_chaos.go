@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -210,6 +211,7 @@ var errNotRun = errors.New("not carried out: the command was interrupted before"
 // After a run that could not be carried out none follows. All jobs are told of.
 func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, backend string, out *output) (told []reports.GateRun, err error) {
 	worst := checker.Pass
+	defer func() { sayRepeated(out, told) }()
 	for i, j := range jobs {
 		if err == nil && ctx.Err() != nil {
 			err = errNotRun
@@ -238,6 +240,19 @@ func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, b
 	return told, exitWith(worst.ExitCode())
 }
 
+// sayRepeated counts the runs that were made twice.
+func sayRepeated(out io.Writer, told []reports.GateRun) {
+	n := 0
+	for _, run := range told {
+		if run.Info.RepeatOf != "" {
+			n++
+		}
+	}
+	if n > 0 {
+		fmt.Fprintf(out, "%d of %d runs repeated once: host too busy\n", n, len(told))
+	}
+}
+
 // runOne runs, checks and reports one scenario.
 func (f chaosFlags) runOne(ctx context.Context, j job, c cluster.Cluster, backend string, out *output) (reports.GateRun, error) {
 	command := f.command(j)
@@ -257,9 +272,20 @@ func (f chaosFlags) runOne(ctx context.Context, j job, c cluster.Cluster, backen
 	return readGateRun(ctx, dir, res)
 }
 
-// carryOut runs a plan, checks and reports it, and tells out. The directory is
-// returned beside an error too, if there is one.
+// carryOut runs a plan, checks and reports it, and tells out. A run that is INVALID as the
+// machine was too busy is made once more, with the same plan and the same bounds. The
+// directory is returned beside an error too, if there is one.
 func carryOut(ctx context.Context, opt scenario.Options, out *output) (dir string, res *checker.Result, err error) {
+	dir, res, err = carryOutOnce(ctx, opt, out)
+	if err != nil || ctx.Err() != nil || res.Verdict != checker.Invalid || res.HostBusy == "" {
+		return dir, res, err
+	}
+	fmt.Fprintf(out, "\nhost too busy: the run is repeated once; %s keeps what was recorded\n", dir)
+	opt.RepeatOf = filepath.Base(dir)
+	return carryOutOnce(ctx, opt, out)
+}
+
+func carryOutOnce(ctx context.Context, opt scenario.Options, out *output) (dir string, res *checker.Result, err error) {
 	log := progress.New(out.show)
 	defer func() { err = errors.Join(ended(log, err), log.Close()) }()
 	exe, err := os.Executable()

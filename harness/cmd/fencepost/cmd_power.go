@@ -145,7 +145,10 @@ func (f powerFlags) run(cmd *cobra.Command) error {
 		loop := f.loop(store, c, backend, out)
 		loop.Fresh, loop.Run = f.fresh, timed(loop.Run)
 		fmt.Fprintf(out, "power: %d variants, %d runs; results in %s\n", len(mine), len(jobs), store.Dir())
-		_, loopErr := loop.Do(ctx, slices.Values(jobs), len(jobs))
+		tally, loopErr := loop.Do(ctx, slices.Values(jobs), len(jobs))
+		if tally.Repeated > 0 {
+			fmt.Fprintf(out, "%d runs repeated once: host too busy\n", tally.Repeated)
+		}
 		all, err := store.All()
 		if err != nil {
 			return errors.Join(loopErr, err)

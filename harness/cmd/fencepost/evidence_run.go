@@ -102,7 +102,7 @@ func measured(dir string, res *evidence.Result) error {
 			res.Orphan = max(res.Orphan, t.IdleMS/t.TTLMS)
 		}
 	}
-	if before, during, ok := (&measure.Analysis{Latencies: rep.Latencies}).Headline(); ok {
+	if before, during, ok := (&measure.Analysis{Latencies: rep.Latencies}).Headline(); ok && res.Check.Cold == "" {
 		res.P99Before, res.P99During = before.P99, during.P99
 	}
 	return nil

@@ -144,6 +144,12 @@ func writeScenario(b *strings.Builder, s *scenario.Spec) {
 	for _, st := range s.Faults {
 		fmt.Fprintf(b, "- fault: %s\n", stepText(st))
 	}
+	for _, p := range s.Expect.Progress {
+		fmt.Fprintf(b, "- progress under %s: %s\n", p.Fault, progressText(s, p))
+	}
+	for _, t := range s.Expect.Thresholds {
+		fmt.Fprintf(b, "- threshold: %s\n", t)
+	}
 	for _, l := range []struct {
 		name   string
 		points []string
@@ -152,6 +158,18 @@ func writeScenario(b *strings.Builder, s *scenario.Spec) {
 			fmt.Fprintf(b, "- %s: %s\n", l.name, strings.Join(l.points, ", "))
 		}
 	}
+}
+
+// progressText says what must get done while a fault is in force.
+func progressText(s *scenario.Spec, p scenario.Progress) string {
+	if p.Exempt != "" {
+		return "nothing is demanded: " + p.Exempt
+	}
+	who := ""
+	if p.Group != "" {
+		who = " of the " + p.Group
+	}
+	return fmt.Sprintf("at least %d cycles%s, and no lock or shard without one for longer than %s", p.MinCycles[s.Workload.Contention], who, p.LongestGap)
 }
 
 func load(w scenario.Workload) string {

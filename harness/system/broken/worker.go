@@ -40,6 +40,10 @@ var variants = map[string]func() workload.Hooks{
 	// Statements.
 	"read-at-one":  readAtOne,
 	"local-serial": localSerial,
+	// Work that stands still.
+	"pins-coordinator":        pinsCoordinator,
+	"stops-when-node-away":    stopsWhenNodeAway,
+	"jobs-no-claims-in-fault": noClaimsInFault,
 	// The sink.
 	"sink-no-token-check":   only(workload.Hooks{Sink: sinkNoTokenCheck}),
 	"sink-refuses-equal":    only(workload.Hooks{Sink: sinkRefusesEqual}),

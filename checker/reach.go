@@ -1,0 +1,210 @@
+package checker
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"fencepost/harness/history"
+)
+
+// effect is what a fault takes from the workers that it is aimed at.
+type effect int
+
+const (
+	cutsOff  effect = iota // their way to a quorum, or they do not run at all
+	cutsSink               // their way to the sink: they keep what they hold
+	harmless               // neither: whatever is late of theirs is their own doing
+)
+
+// effects are those of the faults that the harness has. One that is not here is taken to
+// cut its workers off, and to take its nodes away.
+var effects = map[string]effect{
+	"sink-outage": cutsSink, "sink-lost-replies": cutsSink, "kill-sink": cutsSink, "pause-sink": cutsSink,
+	// A ring leaves each worker all nodes but one, and those see each other.
+	"partition-ring": harmless,
+	// Heartbeats and forwarding are advice.
+	"heartbeat-loss": harmless, "partition-peers": harmless,
+	"slow-job": harmless,
+}
+
+// effectOf is what a fault does to its workers, given what requests may take, in ns.
+func effectOf(f *history.Fault, patience int64) effect {
+	switch e, known := effects[f.Name]; {
+	case known:
+		return e
+	case strings.Contains(f.Name, "clock"):
+		return harmless // the clock notes say how wrong it was
+	case f.Name == "latency" && f.DelayMS > 0 && 2*f.DelayMS*1e6 < patience:
+		return harmless // slow, but answers come in time
+	}
+	return cutsOff
+}
+
+// nodesIn finds the nodes that a fault takes from the quorum: n and a number. A bridge
+// takes none away by itself, but with one more gone too few see each other.
+func nodesIn(f *history.Fault) []string {
+	if f.Name == "partition-bridge" {
+		return []string{"bridge"}
+	}
+	var out []string
+	for _, t := range f.Targets {
+		for _, part := range strings.FieldsFunc(t, func(r rune) bool { return !alphanumeric(r) }) {
+			if len(part) > 1 && part[0] == 'n' && strings.Trim(part[1:], "0123456789") == "" && !slices.Contains(out, part) {
+				out = append(out, part)
+			}
+		}
+	}
+	return out
+}
+
+// quorumAway are the times in which nobody can count on a quorum: so many nodes are
+// under a fault at once that those left may be too few, or a fault is aimed at nothing
+// that is known.
+func (a *analysis) quorumAway() []history.Span {
+	if a.away != nil {
+		return a.away
+	}
+	replicas := 3
+	for _, e := range a.expects {
+		if e.Expect().Nodes > 0 {
+			replicas = min(e.Expect().Nodes, 3)
+		}
+	}
+	spare := (replicas - 1) / 2 // so many may be missing
+	type change struct {
+		ts   int64
+		node string
+		by   int
+	}
+	var changes []change
+	for i := range a.faults() {
+		f := &a.faults()[i]
+		nodes := nodesIn(&f.Fault)
+		if len(workersIn(f.Fault.Targets)) > 0 || effects[f.Fault.Name] == cutsSink {
+			continue // aimed at workers or the sink, whatever the links are called
+		}
+		if len(nodes) == 0 { // at what is not known
+			nodes = []string{"?", "?1", "?2"}
+		}
+		for _, n := range nodes {
+			changes = append(changes, change{f.From, n, 1}, change{f.To, n, -1})
+		}
+	}
+	slices.SortStableFunc(changes, func(x, y change) int { return cmp.Or(cmp.Compare(x.ts, y.ts), cmp.Compare(y.by, x.by)) })
+	a.away = []history.Span{}
+	under, gone := map[string]int{}, 0
+	for _, c := range changes {
+		before := gone
+		if c.by > 0 && under[c.node] == 0 {
+			gone++
+		} else if c.by < 0 && under[c.node] == 1 {
+			gone--
+		}
+		under[c.node] += c.by
+		switch {
+		case before <= spare && gone > spare:
+			a.away = append(a.away, history.Span{Name: "quorum", From: c.ts, To: history.Forever})
+		case before > spare && gone <= spare:
+			a.away[len(a.away)-1].To = c.ts
+		}
+	}
+	return a.away
+}
+
+// silences are the times in which a life cannot be expected to get anything decided: no
+// quorum is there, a fault cuts its own way to one, or its clock is stopped, or wrong by
+// more than the declared bound. They are in order and do not overlap.
+func (a *analysis) silences(life string) []history.Span {
+	if s, known := a.silent[life]; known {
+		return s
+	}
+	out := slices.Clone(a.quorumAway())
+	for _, f := range a.faults() {
+		if slices.Contains(workersIn(f.Fault.Targets), history.Worker(life)) && effectOf(&f.Fault, a.requestTime()) == cutsOff {
+			out = append(out, history.Span{Name: f.Fault.ID, From: f.From, To: f.To})
+		}
+	}
+	notes := a.clocks[life]
+	for i, e := range notes {
+		to := a.died(life)
+		if i+1 < len(notes) {
+			to = notes[i+1].TS
+		}
+		rate := float64(e.Clock().RatePPM) / 1e6
+		if e.Clock().Suspended || a.beyond(life, min(rate, 0), max(rate, 0)) {
+			out = append(out, history.Span{Name: "clock", From: e.TS, To: to})
+		}
+	}
+	if a.silent == nil {
+		a.silent = map[string][]history.Span{}
+	}
+	a.silent[life] = merged(out, 0)
+	return a.silent[life]
+}
+
+// withWay are the times in which at least one worker had a way to a quorum.
+func (a *analysis) withWay() []history.Span {
+	var open []history.Span
+	for name, l := range a.lives {
+		if l.recording && name != harness {
+			open = append(open, without([]history.Span{{From: l.first, To: a.died(name)}}, a.silences(name))...)
+		}
+	}
+	return merged(open, 0)
+}
+
+// requestTime is what clients wait for one answer, at most: a sixth of the longest ttl.
+func (a *analysis) requestTime() int64 {
+	if a.request > 0 {
+		return a.request
+	}
+	ttl := int64(0)
+	for _, l := range a.rows {
+		for _, c := range l.cas {
+			if isGrant(c.kind()) {
+				ttl = max(ttl, c.ttl())
+			}
+		}
+	}
+	a.request = max(ttl/6, 1)
+	return a.request
+}
+
+// merged puts spans in order and joins those that are no more than slack apart.
+func merged(spans []history.Span, slack int64) []history.Span {
+	slices.SortStableFunc(spans, func(x, y history.Span) int { return cmp.Compare(x.From, y.From) })
+	out := spans[:0]
+	for _, s := range spans {
+		if n := len(out); n > 0 && s.From <= out[n-1].To+slack {
+			out[n-1].To = max(out[n-1].To, s.To)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// without is what is left of spans when others are taken out; both are in order, and
+// neither overlaps itself.
+func without(spans, others []history.Span) []history.Span {
+	var out []history.Span
+	for _, s := range spans {
+		for _, o := range others {
+			if o.To <= s.From || o.From >= s.To {
+				continue
+			}
+			if o.From > s.From {
+				out = append(out, history.Span{Name: s.Name, From: s.From, To: o.From})
+			}
+			s.From = o.To
+			if s.From >= s.To {
+				break
+			}
+		}
+		if s.From < s.To {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,241 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"fencepost/harness/fault"
+	"fencepost/harness/history"
+)
+
+func TestBound(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Bound{
+		"8s": {Plus: 8 * time.Second}, "2.25 ttl": {TTLs: 2.25}, "1ttl": {TTLs: 1}, " 2.25 ttl + 5s ": {TTLs: 2.25, Plus: 5 * time.Second},
+		"5s + 1 ttl + 250ms": {TTLs: 1, Plus: 5250 * time.Millisecond},
+	} {
+		var b Bound
+		if err := yaml.Unmarshal([]byte(text), &b); err != nil || b != want {
+			t.Errorf("%q: %+v, %v", text, b, err)
+		}
+		again := Bound{}
+		if out, err := yaml.Marshal(b); err != nil || yaml.Unmarshal(out, &again) != nil || again != want {
+			t.Errorf("%q is written as %q: %+v, %v", text, out, again, err)
+		}
+	}
+	for _, text := range []string{"ttl", "-1 ttl", "0 ttl", "x ttl", "2 ttls", "soon", "-5s", "1 ttl - 5s", "1500us", "1 ttl +", "inf ttl"} {
+		var b Bound
+		if err := yaml.Unmarshal([]byte(text), &b); err == nil {
+			t.Errorf("%q is read as %+v", text, b)
+		}
+	}
+	if d := (Bound{TTLs: 2.25, Plus: time.Second}).D(6 * time.Second); d != 14500*time.Millisecond {
+		t.Error(d)
+	}
+}
+
+// ofLinks are the faults of links; those of nodes are known by their targets.
+var ofLinks = []string{"partition-client", "partition-ring", "partition-peers", "heartbeat-loss", "sink-outage", "lost-replies", "sink-lost-replies", "latency", "flaky-links"}
+
+// Worst cases, in units of ttl; docs/properties.md tells of what they are made.
+const (
+	cycleOfLock = 1.0         // six requests, each given up once by its timeout of ttl/6
+	lockGap     = 2.25        // a takeover and a cycle
+	shardGap    = 2.75        // the same of a shard
+	sinkGivenUp = 16          // s, before the write and at it
+	reconnected = 5           // s
+	lateAnswers = 1.2         // s, 2 × (400 ms + 200 ms)
+	requests    = 6           // of a cycle
+	forJob      = 7           // requests until a job is done
+	leastRounds = time.Minute // for so long at least a fault goes on that lacks cycles
+)
+
+// gaps are the bounds that differ from lockGap and shardGap, with what they add.
+var gaps = map[string]Bound{
+	"latency-spike":      {TTLs: lockGap, Plus: 8 * time.Second},  // requests × lateAnswers, rounded up
+	"jobs-latency-spike": {TTLs: shardGap, Plus: 9 * time.Second}, // forJob × lateAnswers
+	"flaky-links":        {TTLs: lockGap, Plus: sinkGivenUp * time.Second},
+	"swarm":              {TTLs: lockGap, Plus: sinkGivenUp * time.Second},
+	"jobs-swarm":         {TTLs: shardGap, Plus: sinkGivenUp * time.Second},
+	"sink-outage":        {TTLs: cycleOfLock, Plus: sinkGivenUp * time.Second},
+	"sink-lost-replies":  {TTLs: cycleOfLock, Plus: 3 * time.Second}, // as long as answers are lost
+}
+
+// TestEveryFaultOfNodesAndLinksDemandsProgress: each shipped scenario says what must get
+// done under each of its faults, by the derived bounds, and for long enough to see it.
+func TestEveryFaultOfNodesAndLinksDemandsProgress(t *testing.T) {
+	t.Parallel()
+	if requests*lateAnswers > 8 || forJob*lateAnswers > 9 {
+		t.Error("answers come later than the bounds say")
+	}
+	demanded := 0
+	for _, name := range Names() {
+		s := loaded(t, name)
+		if s.Drill != "" {
+			continue
+		}
+		var want []string
+		if s.Swarm != nil {
+			want = append(want, history.AnyFault)
+		}
+		for _, st := range s.Faults {
+			f, err := fault.New(st.Spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (f.Kind() == fault.Node || slices.Contains(ofLinks, st.Fault)) && !slices.Contains(want, st.Fault) {
+				want = append(want, st.Fault)
+			}
+		}
+		gap := Bound{TTLs: lockGap}
+		if s.Workload.Jobs != nil {
+			gap.TTLs = shardGap
+		}
+		recovery := Bound{gap.TTLs, reconnected * time.Second}
+		if g, ok := gaps[name]; ok {
+			gap = g
+		}
+		for _, of := range want {
+			i := slices.IndexFunc(s.Expect.Progress, func(p Progress) bool { return p.Fault == of })
+			if i < 0 {
+				t.Errorf("%s: nothing is demanded under %s, and no reason given", name, of)
+				continue
+			}
+			if p := s.Expect.Progress[i]; p.Exempt == "" {
+				demanded++
+				if err := s.seen(p, gap); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+		if len(s.Faults) > 0 || s.Swarm != nil {
+			if name == "jobs-late-effect" {
+				recovery.Plus += s.Workload.Jobs.Length.D()
+			}
+			if !slices.ContainsFunc(s.Expect.Thresholds, func(x Threshold) bool { return x.Recovery == history.RecoverySlowest && x.Max == recovery }) {
+				t.Errorf("%s: the slowest recovery is not bounded by %s", name, recovery)
+			}
+		}
+	}
+	if demanded < 20 {
+		t.Errorf("%d faults with demands only", demanded)
+	}
+}
+
+func loaded(t *testing.T, name string) *Spec {
+	t.Helper()
+	s, err := Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// seen says what of a demand could not be seen in a run, or does not follow from the gap.
+func (s *Spec) seen(p Progress, gap Bound) error {
+	if p.LongestGap != gap {
+		return fmt.Errorf("the longest gap under %s is %s, derived is %s", p.Fault, p.LongestGap, gap)
+	}
+	longest := gap.D(s.Workload.TTL.D())
+	for _, c := range []string{Low, Medium, High} {
+		w := s.Workload
+		w.Contention = c
+		rows := w.locks()
+		if w.Jobs != nil {
+			rows = w.Shards()
+		}
+		if most := rows * int(leastRounds/longest); p.MinCycles[c] < 1 || p.MinCycles[c] > most {
+			return fmt.Errorf("%d cycles at %s under %s: from 1 to %d are what each of %d locks or shards has in a minute of gaps", p.MinCycles[c], c, p.Fault, most, rows)
+		}
+	}
+	if p.Fault == history.AnyFault || p.Fault == "restart-node" { // drawn; nodes that take their time to start
+		return nil
+	}
+	from, to := time.Duration(1<<62), time.Duration(0)
+	for _, st := range s.Faults {
+		if st.Fault == p.Fault {
+			from, to = min(from, st.At.D()), max(to, st.At.D()+st.For.D())
+		}
+	}
+	if to-from <= longest {
+		return fmt.Errorf("%s is in force for %s, and a gap may last %s", p.Fault, to-from, longest)
+	}
+	if s.Phases.Fault.D() < to {
+		return fmt.Errorf("the fault phase of %s is shorter than %s", s.Phases.Fault.D(), to)
+	}
+	return nil
+}
+
+func TestDemandsOfAPlan(t *testing.T) {
+	t.Parallel()
+	s := loaded(t, "partition-client")
+	if err := s.Apply(Overrides{Contention: High, TTL: 8 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(*s, 1, "core", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := p.expectation()
+	if want := []history.Progress{{Fault: "partition-client", Group: "others", MinCycles: 4, LongestGapMS: 18_000}}; !slices.Equal(x.Progress, want) {
+		t.Errorf("%+v, want %+v", x.Progress, want)
+	}
+	if want := []history.Threshold{{Recovery: "slowest", MaxMS: 23_000}}; !slices.Equal(x.Thresholds, want) {
+		t.Errorf("%+v, want %+v", x.Thresholds, want)
+	}
+	if p.demandOf("partition-client") == nil || p.demandOf("kill-node") != nil || p.lastOf("partition-client") != "f1" {
+		t.Error("the plan's demand is not found")
+	}
+	k, err := NewPlan(*loaded(t, "kill-nodes"), 1, "core", 3)
+	if err != nil || len(k.expectation().Progress) != 0 || k.demandOf("kill-node") != nil {
+		t.Errorf("an exempt fault is demanded of: %+v, %v", k.expectation().Progress, err)
+	}
+}
+
+// TestWarm: latencies that fall are not settled, those that stay are.
+func TestWarm(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		medians []float64
+		want    bool
+	}{
+		"too few windows": {[]float64{20, 20, 20}, false},
+		"steady":          {[]float64{90, 20, 20, 21, 20}, true},
+		"cold":            {[]float64{160, 104, 76, 60}, false},
+		"slowly falling":  {[]float64{61, 55, 48, 42}, false},
+		"no longer":       {[]float64{61, 48, 40, 40, 39, 38}, true},
+		"rising":          {[]float64{10, 10, 20, 40}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &warm{sent: map[string]map[int64]int64{}, began: 1}
+			id, now, level := int64(0), int64(1), false
+			for _, m := range c.medians {
+				for range warmLeast {
+					id++
+					w.add(&history.Event{TS: now, Proc: "w1.1/c1", ID: id, Type: history.Invoke, Op: history.OpRelease})
+					w.add(&history.Event{TS: now + int64(m*1e6), Proc: "w1.1/c1", ID: id, Type: history.OK, Op: history.OpRelease})
+				}
+				if w.over(now + int64(warmWindow) - 1) {
+					t.Error("a window is over before its time")
+				}
+				now += int64(warmWindow)
+				if !w.over(now) {
+					t.Error("a window is not over in its time")
+				}
+				level = w.level()
+			}
+			if level != c.want {
+				t.Errorf("settled: %v, want %v", level, c.want)
+			}
+			w.add(&history.Event{TS: now, Proc: "w1.1/c1", ID: id + 1, Type: history.OK, Op: history.OpRelease}) // sent before anybody looked
+			if w.over(now + int64(warmWindow)) {
+				t.Error("a window without operations is over")
+			}
+		})
+	}
+}

@@ -1,0 +1,20 @@
+package scenario
+
+import (
+	"fencepost/harness/history"
+	"fencepost/harness/host"
+)
+
+// noteHost records how busy the machine was in the phase that ends.
+func (r *runner) noteHost() {
+	if r.meter == nil {
+		r.meter = host.Start()
+		return
+	}
+	h := r.meter.Take()
+	h.Phase, h.Cold = r.current, r.current == PhaseWarmup && r.cold
+	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteHost, Details: &history.Details{Host: &h}})
+	if h.LagP99MS > history.MaxLagMS {
+		r.progress.problem("host too busy in phase %s: the harness's own timer was late by %.0f ms (p99), %.0f %% of the processors' time was stolen", h.Phase, h.LagP99MS, 100*h.Steal)
+	}
+}
