@@ -79,8 +79,8 @@ func (t *Tap) see(a *account, s statement) {
 		t.writes.add(u.from, s.values)
 	}
 	_, old := t.shapes[u]
-	full := !old && len(t.shapes) >= maxShapes
-	if !old && !full {
+	full := s.text == t.texts.more || !old && len(t.shapes) >= maxShapes
+	if !full {
 		t.shapes[u] = struct{}{}
 	}
 	t.mu.Unlock()
