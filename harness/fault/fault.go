@@ -12,6 +12,7 @@ import (
 	"fencepost/harness/cluster"
 	"fencepost/harness/fleet"
 	"fencepost/harness/link"
+	"fencepost/harness/link/cqltap"
 )
 
 // OpTimeout bounds one operation of a fault (not the time that it is in force).
@@ -89,6 +90,8 @@ type Env struct {
 	// WorkerLinks are the links worker->node.
 	WorkerLinks *link.Fabric
 	Links       Links
+	// CQL counts what the links to nodes carry, by kind of request.
+	CQL *cqltap.Tap
 	// Sink is the run's sink, nil if it is not a process of its own.
 	Sink Service
 	// Read makes a SERIAL read with the node as coordinator, to see whether

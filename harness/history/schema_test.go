@@ -117,6 +117,10 @@ func TestSchemaRefuses(t *testing.T) {
 		"unknown result":            `{"ts":1,"proc":"w1.1","id":1,"type":"ok","op":"effect","key":"r","result":"fine"}`,
 		"stale without seen":        `{"ts":1,"proc":"w1.1","id":1,"type":"fail","op":"effect","key":"r","result":"stale"}`,
 		"start without decided_at":  `{"ts":1,"proc":"w1.1","type":"note","op":"start","key":"l","token":1}`,
+		"answer to nobody":          `{"ts":1,"proc":"harness","type":"note","op":"answer","key":"r","result":"applied"}`,
+		"answer to a lock call":     `{"ts":1,"proc":"harness","type":"note","op":"answer","key":"r","asked":{"op":"lock","worker":"w1","sent":1}}`,
+		"hit by nobody":             `{"ts":1,"proc":"harness","type":"note","op":"hit","key":"l","point":"effect-sent","hit":{"id":1}}`,
+		"witness of nothing":        `{"ts":1,"proc":"harness","type":"note","op":"witness"}`,
 		"phase without its name":    `{"ts":1,"proc":"harness","type":"note","op":"phase"}`,
 		"fault without action":      `{"ts":1,"proc":"harness","type":"note","op":"fault","fault":{"id":"f1","name":"kill"}}`,
 		"clock without its state":   `{"ts":1,"proc":"w1.1","type":"note","op":"clock"}`,
@@ -171,7 +175,7 @@ func TestSchemaAndStructsAgree(t *testing.T) {
 	for name, typ := range map[string]reflect.Type{
 		"header": reflect.TypeFor[Header](), "event": reflect.TypeFor[Event](), "version": reflect.TypeFor[Version](),
 		"fault": reflect.TypeFor[Fault](), "ledger": reflect.TypeFor[LedgerEntry](), "expect": reflect.TypeFor[Expect](),
-		"success": reflect.TypeFor[Success](), "statement": reflect.TypeFor[Statement](), "clock": reflect.TypeFor[Clock](),
+		"success": reflect.TypeFor[Success](), "statement": reflect.TypeFor[Statement](), "clock": reflect.TypeFor[Clock](), "asked": reflect.TypeFor[Asked](), "hit": reflect.TypeFor[Hit](),
 		"change": reflect.TypeFor[Change](), "job": reflect.TypeFor[Job](), "job_row": reflect.TypeFor[JobRow](), "threshold": reflect.TypeFor[Threshold](),
 	} {
 		var all, always []string

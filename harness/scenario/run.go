@@ -17,6 +17,7 @@ import (
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
 	"fencepost/harness/link"
+	"fencepost/harness/link/cqltap"
 	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
 	"fencepost/harness/system"
@@ -74,6 +75,8 @@ type runner struct {
 	made     bool          // the keyspace, or some of it
 	base     cassandra.Config
 	sink     runSink
+	cql      *cqltap.Tap // of the links to nodes
+	nodeTap  link.Tap    // cql, or nil if they cannot be read
 	own      *ownRun     // nil for fencepost's own workers
 	abort    func(error) // ends the run: what it drives cannot be gone on with
 	probes   probes
@@ -202,7 +205,8 @@ func (r *runner) setUp(ctx context.Context) error {
 		}
 	}
 	links := link.NewFabric(link.Options{})
-	r.env = &fault.Env{Cluster: r.opt.Cluster, WorkerLinks: links, Links: realLinks{}, TLS: r.base.TLSFor}
+	r.readStatements()
+	r.env = &fault.Env{Cluster: r.opt.Cluster, WorkerLinks: links, CQL: r.cql, Links: realLinks{}, TLS: r.base.TLSFor}
 	if r.opt.System.LinksInert {
 		r.env.Links = inertLinks{}
 	}
@@ -236,7 +240,7 @@ func (r *runner) setUp(ctx context.Context) error {
 func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Config {
 	s := r.plan.Spec
 	return fleet.Config{
-		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
+		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir), Recorder: r.rec,
 		Unexpected: func(life string, err error) { r.progress.problem("worker %s ended unexpectedly: %v", life, err) },
 		Worker: workload.Config{

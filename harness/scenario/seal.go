@@ -197,7 +197,7 @@ func (r *runner) sealResource(ctx context.Context, fenced sink.Sink, res, issuer
 
 // noteLedger writes one entry of the sink's ledger into the history.
 func (r *runner) noteLedger(res string, en sink.Entry) {
-	l := &history.LedgerEntry{Seq: en.Seq, Kind: en.Kind, Issuer: en.Issuer, Token: en.Token, EffectKey: en.Key}
+	l := &history.LedgerEntry{Seq: en.Seq, Kind: en.Kind, Issuer: en.Issuer, Token: en.Token, EffectKey: en.Key, At: en.At}
 	if en.Kind == history.LedgerAccept {
 		l.Value = &en.Value
 	}

@@ -22,7 +22,7 @@ const (
 
 func startHTTP(ctx context.Context, o Options) (*osproc.Service, error) {
 	name := httpBinary
-	if o.Unfenced {
+	if o.Unfenced || o.Broken != "" {
 		name = labBinary
 	}
 	binary := filepath.Join(o.BinDir, name)
@@ -40,7 +40,9 @@ func startHTTP(ctx context.Context, o Options) (*osproc.Service, error) {
 	s := &osproc.Service{
 		Name: "the sink's service " + name, Address: addr, Dir: dir, Log: o.Log, Ended: o.Ended,
 		Command: func() *exec.Cmd {
-			return exec.Command(binary, "--listen="+addr, "--file="+filepath.Join(dir, "sink.db"))
+			cmd := exec.Command(binary, "--listen="+addr, "--file="+filepath.Join(dir, "sink.db"))
+			cmd.Env = append(os.Environ(), lab.BrokenEnv+"="+o.Broken)
+			return cmd
 		},
 		Ready: func(ctx context.Context) error { return healthy(ctx, addr) },
 	}
