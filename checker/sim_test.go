@@ -49,6 +49,7 @@ type simConfig struct {
 	bug                     bug
 	noted                   bool // plain statements are noted
 	pauses                  bool // shards are paused now and then
+	witnessed               bool // the harness reads what the sink answers
 }
 
 const (
@@ -221,6 +222,9 @@ func (w *world) harness(t *task) {
 		Success: []history.Success{{Phase: "recover", Want: history.Some}}, RecoveryBoundMS: 1000,
 		DrainBoundMS: int64(w.cfg.shards) * 60_000,
 	}}})
+	if w.cfg.witnessed {
+		note(history.Event{Op: history.NoteWitness, Key: history.WitnessAnswers})
+	}
 	phase := func(name string) { note(history.Event{Op: history.NotePhase, Details: &history.Details{Phase: name}}) }
 	phase("warmup")
 	alive := 0
