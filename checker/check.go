@@ -131,7 +131,7 @@ func (a *analysis) judge(ctx context.Context, c check) Property {
 	c.run(ctx, a, &p)
 	switch {
 	case p.Count == 0 || p.Status == StatusInvalid:
-	case c.whole && a.incomplete():
+	case c.whole && a.incomplete() && !p.certain:
 		p.Status, p.Detail = StatusUnknown, "not conclusive, as the record has lost events (P14): "+p.Detail
 	default:
 		p.Status = StatusFail

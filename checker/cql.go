@@ -61,6 +61,24 @@ func parseCQL(cql string) ([]statement, error) {
 	return out, nil
 }
 
+// blank is a text without its literals. On a link texts that differ in nothing else are one
+// shape, shown as it was first sent.
+func blank(cql string) string {
+	toks, err := tokenize(cql)
+	if err != nil {
+		return cql
+	}
+	var b strings.Builder
+	for _, t := range toks {
+		if t.text == "" || t.text[0] >= '0' && t.text[0] <= '9' && !t.name {
+			t.text = "?"
+		}
+		b.WriteString(t.text)
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
 // splitBatch returns the statements between BEGIN and APPLY BATCH, with what the
 // batch uses; of a single statement, itself.
 func splitBatch(toks []cqlToken) (parts [][]cqlToken, using string, err error) {

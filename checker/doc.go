@@ -37,6 +37,9 @@
 // machine cannot fail it, and what cannot be judged is counted with its reason.
 // Statements (P13) are linted by their tokens.
 //
+// What a process says of itself is compared with what the harness read on its links, where
+// it did (witness notes): the statements that were sent, and what the sink answered.
+//
 // [CheckInChild] runs the check in a process of its own with a limit on memory
 // and time, since the search can exceed either.
 package checker

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 
 	"fencepost/harness/history"
 )
@@ -35,6 +36,39 @@ func checkSinkOrder(_ context.Context, a *analysis, p *Property) {
 		}
 	}
 	p.Detail = "by the sink's ledger"
+	if !a.promised("P6") {
+		a.checkTraced(p)
+	}
+}
+
+// checkTraced: a token of nobody's fences nobody. Where P6 does not judge whose a token is,
+// the client that shows it must have been handed it by a call of its own.
+func (a *analysis) checkTraced(p *Property) {
+	p.Detail += ", of tokens that lock calls handed out, as P6 is not promised"
+	for _, s := range a.sinks {
+		for _, o := range slices.Concat(s.raises, s.effects) {
+			l := a.row[o.inv.Issuer]
+			if o.inv.Proc == harness || l != nil && (l.shard || l.handed(o.inv)) {
+				continue
+			}
+			p.add(s.name, both(o), "%s by %s shows token %d of %s, which no lock call had handed to it", o.inv.Op, o.inv.Proc, o.inv.Token, o.inv.Issuer)
+		}
+	}
+}
+
+// handed says whether a client had been handed the token that it shows.
+func (l *rowLog) handed(e *history.Event) bool {
+	if g := l.find(e.Token, e.Proc); g != nil && g.mine(e.Proc) && g.made() && g.from() <= e.TS {
+		return true
+	}
+	// In the order of their invocations, and of one client one after the other.
+	i := sort.Search(len(l.orphans), func(i int) bool { return l.orphans[i].inv.TS > e.TS })
+	for i--; i >= 0; i-- {
+		if c := l.orphans[i]; c.inv.Proc == e.Proc {
+			return c.end.Token == e.Token && c.end.TS <= e.TS
+		}
+	}
+	return false
 }
 
 // first is the events of the first operation.
@@ -54,11 +88,16 @@ func checkEffects(ctx context.Context, a *analysis, p *Property) {
 		for _, o := range s.effects {
 			s.checkAnswer(o, p)
 		}
+		s.checkDecided(p, len(a.gaps) == 0)
 		s.checkValues(p)
 		s.checkFinal(p)
 	}
+	a.reportLies(p)
 	a.checkSteps(p)
 	p.Detail = "ledger, answers and values agree"
+	if a.told.reads[history.WitnessAnswers] {
+		p.Detail = "ledger, values and answers, as the links carried them, agree"
+	}
 	a.searchSinks(ctx, p)
 }
 
@@ -107,6 +146,37 @@ func (s *sinkLog) hasSeq(key string, seq int64) bool {
 		}
 	}
 	return false
+}
+
+// checkDecided compares when the sink decided, by its own clock, with when it was asked and
+// when it answered.
+func (s *sinkLog) checkDecided(p *Property, whole bool) {
+	var last *entry
+	for i := range s.ledger {
+		e := &s.ledger[i]
+		if e.At == 0 {
+			continue
+		}
+		if last != nil && e.At < last.At {
+			p.add(s.name, []*history.Event{last.ev, e.ev}, "entry %d of the ledger of %s was decided %s before entry %d, which it follows", e.Seq, s.name, ms(last.At-e.At), last.Seq)
+		}
+		last = e
+		if len(e.by) == 0 || e.Kind == history.LedgerAccept && len(s.accepts[e.EffectKey]) > 1 {
+			continue // which call made which is not known
+		}
+		asked := e.by[0]
+		for _, o := range e.by {
+			if o.inv.TS < asked.inv.TS {
+				asked = o
+			}
+			if o.outcome == history.OK && o.inv.Token == e.Token && e.At > o.end.TS && (o.inv.Op == history.OpEffect) == (e.Kind == history.LedgerAccept) {
+				p.add(s.name, append(both(o), e.ev), "%s%s was answered %s %s before the sink decided it (entry %d)", o.inv.Op, ofToken(o.inv), o.end.Result, ms(e.At-o.end.TS), e.Seq)
+			}
+		}
+		if e.At < asked.inv.TS && whole { // a call that is lost may have asked before
+			p.add(s.name, append(both(asked), e.ev), "the sink decided entry %d (%s of token %d%s) %s before anybody asked for it", e.Seq, e.Kind, e.Token, keyText(e.EffectKey), ms(asked.inv.TS-e.At))
+		}
+	}
 }
 
 // neighbour is the ledger note at or after seq, to show what stands there instead.
@@ -196,7 +266,11 @@ func checkRefusals(_ context.Context, a *analysis, p *Property) {
 			}
 		}
 	}
+	a.reportLies(p)
 	p.Detail = "every stale and conflict against the ledger"
+	if a.told.reads[history.WitnessAnswers] {
+		p.Detail += " and the links"
+	}
 }
 
 func (s *sinkLog) checkStale(o *op, p *Property) {
@@ -205,18 +279,23 @@ func (s *sinkLog) checkStale(o *op, p *Property) {
 		p.add(s.name, both(o), "%s with token %d was refused as stale although the sink had seen no higher token than %d", o.inv.Op, token, seen)
 		return
 	}
-	var found *entry
+	var found *entry // the first that shows it
 	for _, i := range s.tokens[grantRef{o.inv.Issuer, seen}] {
-		found = &s.ledger[i]
-		for _, cause := range found.by {
-			if cause.inv.TS <= o.end.TS {
+		e := &s.ledger[i]
+		for _, cause := range e.by {
+			if cause.inv.TS <= o.end.TS && e.At <= o.end.TS {
 				return
 			}
+		}
+		if found == nil {
+			found = e
 		}
 	}
 	switch {
 	case found == nil:
 		p.add(s.name, both(o), "%s with token %d was refused as stale because of token %d, which the ledger does not show", o.inv.Op, token, seen)
+	case found.At > o.end.TS:
+		p.add(s.name, append(both(o), found.ev), "%s with token %d was refused as stale because of token %d, which the sink took only %s later", o.inv.Op, token, seen, ms(found.At-o.end.TS))
 	case len(found.by) > 0:
 		p.add(s.name, append(both(o), first(found.by)...), "%s with token %d was refused as stale because of token %d, which was sent only %s later", o.inv.Op, token, seen, ms(found.by[0].inv.TS-o.end.TS))
 	}

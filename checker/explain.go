@@ -111,7 +111,7 @@ type inquiry struct {
 var rules = []func(*inquiry){
 	(*inquiry).record, (*inquiry).demands, (*inquiry).statements, (*inquiry).handedOutTokens, (*inquiry).rowsThatChange, (*inquiry).vanishedRows,
 	(*inquiry).ignoredRenewals, (*inquiry).wrongOwners, (*inquiry).falseGrants, (*inquiry).falseFailures, (*inquiry).oldStamps, (*inquiry).surfacingWrites,
-	(*inquiry).earlyTakeovers, (*inquiry).missingTakeovers, (*inquiry).stalls, (*inquiry).busyHost, (*inquiry).lateDecisions, (*inquiry).acceptedTokens, (*inquiry).refusedTokens, (*inquiry).missingRaises,
+	(*inquiry).earlyTakeovers, (*inquiry).missingTakeovers, (*inquiry).stalls, (*inquiry).busyHost, (*inquiry).lateDecisions, (*inquiry).acceptedTokens, (*inquiry).refusedTokens, (*inquiry).missingRaises, (*inquiry).madeUpAnswers, (*inquiry).forgedEntries,
 	(*inquiry).lostEffects, (*inquiry).repeatedEffects, (*inquiry).jobStates, (*inquiry).jobRows, (*inquiry).stuckJobs, (*inquiry).runs, (*inquiry).scheduleGaps, (*inquiry).jobTimes, (*inquiry).foreignIssuers, (*inquiry).foreignRuns,
 	(*inquiry).payments, (*inquiry).overwrittenStock, (*inquiry).fallenLives,
 }

@@ -35,7 +35,7 @@ func planned(name, want string, also ...string) editedCase {
 
 // statement notes a statement of a life, within an operation if there is one.
 func (e *edit) statement(at int64, life string, st history.Statement) {
-	e.insert(history.Event{TS: at, Proc: life, Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &st}, File: life + ".jsonl", Line: 1 << 20})
+	e.insert(history.Event{TS: at, Proc: harness, Type: history.Note, Op: history.NoteStatement, Key: history.Worker(life), Details: &history.Details{Statement: &st}, File: harness + ".jsonl", Line: 1 << 20})
 }
 
 // lint is a legal run with one statement that is not.
@@ -91,6 +91,40 @@ var editedCases = []editedCase{
 		return n > 0
 	}},
 	planned("end of a process life missing", "record-cut-off"),
+	{name: "a point after the request", want: "point-not-kept", tune: quiet, do: func(e *edit) bool {
+		p := e.middle().effect
+		e.insert(history.Event{TS: p.end.TS, Proc: harness, Type: history.Note, Op: history.NoteHit, Key: p.inv.Issuer, Details: &history.Details{Point: "effect-sent",
+			Hit: &history.Hit{Proc: p.inv.Proc, ID: p.inv.ID, Go: p.end.TS, Sent: p.inv.TS}}, File: "harness.jsonl", Line: 1 << 20})
+		return true
+	}},
+	{name: "a refusal that the sink never gave", want: "answer-made-up", tune: func(c *simConfig) { c.witnessed = true }, do: func(e *edit) bool {
+		for _, p := range e.some(history.OpEffect, history.Fail) {
+			if p.end.Result == resultStale {
+				e.drop(func(ev *history.Event) bool {
+					return ev.Op == history.NoteAnswer && ev.EffectKey == p.inv.EffectKey
+				})
+				return true
+			}
+		}
+		return false
+	}},
+	{name: "an entry of the ledger with another token", want: "ledger-forged", tune: quiet, do: func(e *edit) bool {
+		for i := range e.h.Events {
+			if l := e.h.Events[i].Ledger(); l != nil && l.Kind == history.LedgerAccept {
+				l.Token++
+				return true
+			}
+		}
+		return false
+	}},
+	{name: "a statement is sent at another consistency than its worker says", want: "statement-misstated", tune: quiet, do: func(e *edit) bool {
+		st := history.Statement{CQL: "SELECT a FROM leases WHERE k = ?", Consistency: "QUORUM"}
+		at := e.h.Events[5].TS
+		e.insert(history.Event{TS: at, Proc: "w1.1", Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &st}, File: "w1.1.jsonl", Line: 1 << 20})
+		st.Consistency = "TWO"
+		e.statement(at, "w1.1", st)
+		return true
+	}},
 	// What a broken or idle harness does.
 	{name: "a worker that is not there", want: "worker-missing", do: func(e *edit) bool {
 		return e.expected(func(x *history.Expect) { x.Workers++ })

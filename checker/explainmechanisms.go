@@ -17,7 +17,7 @@ func Mechanisms() []string { return slices.Sorted(maps.Keys(mechanisms)) }
 
 // ofTheRecord are those of the record and the run, not of the system.
 var ofTheRecord = []string{
-	"calls-missing", "calls-dated-late", "unknown-recorded-as-failed", "record-cut-off", "worker-missing", "links-not-cut", "process-undisturbed",
+	"calls-missing", "calls-dated-late", "unknown-recorded-as-failed", "record-cut-off", "worker-missing", "point-not-kept", "links-not-cut", "process-undisturbed",
 	"fault-never-came", "fault-did-not-bite", "too-little-work", "point-not-reached", "end-not-read", "no-expectation",
 	"threshold-exceeded", "threshold-not-measured", "check-unfinished", "host-too-busy",
 }
@@ -48,6 +48,7 @@ var mechanisms = map[string]mechanism{
 	"mixed-serial":           {"one table is used at SERIAL and at LOCAL_SERIAL: two groups decide that do not see each other", []string{"P13"}, ""},
 	"weak-condition":         {"a conditional statement is decided or committed at too weak a consistency", []string{"P13"}, ""},
 	"statement-unfit":        {"a statement scans the table or cannot be understood", []string{"P13"}, ""},
+	"statement-misstated":    {"a worker records its statements at other consistencies than it sends them", []string{"P13"}, ""},
 	// Tokens.
 	"tokens-from-blocks":     {"fencing tokens are not the row's: each process hands out a block of ids of its own", []string{"P1", "P4", "P6", "P10"}, ""},
 	"tokens-from-wall-clock": {"fencing tokens are not the row's but readings of a wall clock", []string{"P1", "P4", "P6", "P10"}, ""},
@@ -89,6 +90,8 @@ var mechanisms = map[string]mechanism{
 	"sink-forgets-tokens":        {"the sink accepts a token lower than one it has seen, now and then", ofEffects, ""},
 	"sink-refuses-equal":         {"the sink refuses a token that is equal to the highest seen: a holder is refused its own write", ofEffects, ""},
 	"sink-refuses-wrongly":       {"the sink refuses with a reason that its ledger does not show", ofEffects, ""},
+	"ledger-forged":              {"the sink's ledger shows another token than the one that came with an effect", ofEffects, ""},
+	"answer-made-up":             {"a worker records an answer of the sink that the sink never gave it", []string{"P4", "P10", "P14"}, ""},
 	"raise-not-done":             {"a holder reads what it acts on before the sink knows its token: the one before can still write", ofEffects, ""},
 	"acknowledged-before-done":   {"an effect is acknowledged before it is done, and lost with its process", []string{"P4"}, ""},
 	"resend-is-another-effect":   {"a request that is sent again is another effect: its idempotency key does not cover resends", []string{"P4"}, ""},
@@ -135,6 +138,7 @@ var mechanisms = map[string]mechanism{
 	"calls-dated-late":           {"calls are dated after their requests had left: the recorder writes them down too late", []string{"P2", "P14"}, ""},
 	"unknown-recorded-as-failed": {"the recorder writes down unknown outcomes as failures", []string{"P2", "P4", "P5", "P6"}, "an operation that is recorded as unknown would rule it out"},
 	"record-cut-off":             {"the record of a process ends before the process did", []string{"P14"}, ""},
+	"point-not-kept":             {"a client says that it stands before a request which has left already, or which it never sends", []string{"P14"}, ""},
 	"worker-missing":             {"a worker that the scenario has never took part", []string{"P14"}, ""},
 	"links-not-cut":              {"links were reported as disturbed and never were", []string{"P14"}, ""},
 	"process-undisturbed":        {"a process was reported as killed or stopped and went on working", []string{"P14"}, ""},

@@ -123,10 +123,21 @@ func (x *inquiry) demands() {
 	for _, v := range open.Violations[:min(len(open.Violations), printed)] {
 		x.suspect("end-not-read", fits, open.Count, "%s", v.Message)
 	}
+	x.points()
 	x.thresholds()
 	for _, p := range x.res.Properties {
 		if p.Status == StatusUnknown && x.failed(p.ID) {
 			x.suspect("check-unfinished", shown, 1, "%s: %s", p.ID, p.Detail)
+		}
+	}
+}
+
+// points looks for clients that did not stand where they said.
+func (x *inquiry) points() {
+	for i, e := range x.a.told.hits {
+		if what, _ := x.a.missed(e); what != "" {
+			s := x.suspect("point-not-kept", shown, i+1, "%s", what)
+			s.show(e.Key, e.TS, []string{e.Hit().Proc}, x.step(RoleMistake, e, "%s", what))
 		}
 	}
 }

@@ -160,6 +160,37 @@ func (x *inquiry) refusedTokens() {
 	}
 }
 
+// madeUpAnswers are those that no link carried.
+func (x *inquiry) madeUpAnswers() {
+	for i := range x.a.lies {
+		l := &x.a.lies[i]
+		s := x.suspect("answer-made-up", shown, i+1, "%s", l.message)
+		chain := []Step{x.step(RoleMistake, l.op.end, "%s records that its %s was answered %s", l.op.inv.Proc, l.op.inv.Op, answerText(l.op.end))}
+		for _, e := range l.events[2:] {
+			chain = append(chain, x.step(RoleBefore, e, "its link carries another answer: %s", answerText(e)))
+		}
+		s.show(l.resource, l.op.end.TS, []string{l.op.inv.Proc}, chain...)
+	}
+}
+
+// forgedEntries are those that show another token than their effect was sent with.
+func (x *inquiry) forgedEntries() {
+	n := 0
+	for _, s := range x.a.sinks {
+		for i := range s.ledger {
+			e := &s.ledger[i]
+			if e.Kind != history.LedgerAccept || len(e.by) != 1 || e.by[0].inv.Token == e.Token {
+				continue
+			}
+			n++
+			o := e.by[0]
+			sus := x.suspect("ledger-forged", shown, n, "effect %s was sent with token %d, and entry %d of the ledger has token %d", e.EffectKey, o.inv.Token, e.Seq, e.Token)
+			sus.show(s.name, e.ev.TS, []string{o.inv.Proc}, x.step(RoleBefore, o.inv, "%s sends its effect under token %d", o.inv.Proc, o.inv.Token),
+				x.step(RoleMistake, e.ev, "the ledger says that it came with token %d (entry %d)", e.Token, e.Seq))
+		}
+	}
+}
+
 // missingRaises: effects that were accepted under a token that nobody had raised before
 // the state was read, though the sink said so if it was asked.
 func (x *inquiry) missingRaises() {

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -14,7 +15,7 @@ func (x *inquiry) statements() {
 	for _, f := range found {
 		id := map[string]string{
 			lintUsing: "rows-expire", lintWeakRead: "weak-read", lintMixed: "mixed-serial", lintSerial: "weak-condition", lintCommit: "weak-condition",
-			lintFiltering: "statement-unfit", lintUnparsed: "statement-unfit",
+			lintFiltering: "statement-unfit", lintUnparsed: "statement-unfit", lintMisstated: "statement-misstated",
 		}[f.kind]
 		switch {
 		case f.kind == lintPlainWrite:
@@ -26,10 +27,18 @@ func (x *inquiry) statements() {
 		s := x.suspect(id, written, 1, "%s", f.message)
 		var chain []Step
 		for _, e := range f.events {
-			chain = append(chain, x.step(RoleMistake, e, "%s uses this statement for the first time", history.Life(e.Proc)))
+			chain = append(chain, x.step(RoleMistake, e, "%s", firstUse(e, "this statement")))
 		}
 		s.show(f.table, f.events[0].TS, nil, chain...)
 	}
+}
+
+// firstUse says what a statement note shows.
+func firstUse(e *history.Event, what string) string {
+	if w := sender(e); w == e.Key {
+		return fmt.Sprintf("the link of %s carries %s for the first time", w, what)
+	}
+	return fmt.Sprintf("%s says that it uses %s", history.Life(e.Proc), what)
 }
 
 // plainWrite says whose an unconditional write is.
@@ -93,7 +102,7 @@ func (x *inquiry) kindsBehind(f lintFinding) []string {
 		}
 		var here []string
 		for _, id := range sortedKeys(plainKinds) {
-			if (first || slices.Contains(left, id)) && x.underWay(history.Life(e.Proc), plainKinds[id], e.TS) {
+			if (first || slices.Contains(left, id)) && x.underWay(sender(e), plainKinds[id], e.TS) {
 				here = append(here, id)
 			}
 		}
@@ -111,12 +120,12 @@ func (x *inquiry) kindsBehind(f lintFinding) []string {
 	return left
 }
 
-// underWay says whether a life had an operation of a kind on a lock's row in flight;
+// underWay says whether a worker had an operation of a kind on a lock's row in flight;
 // of acquires, a takeover.
-func (x *inquiry) underWay(life string, kind history.Op, at int64) bool {
+func (x *inquiry) underWay(worker string, kind history.Op, at int64) bool {
 	for _, l := range x.a.rows {
 		for _, c := range l.cas {
-			if c.kind() != kind || kind == history.OpAcquire && !c.inv.Takeover || history.Life(c.inv.Proc) != life || c.inv.TS > at {
+			if c.kind() != kind || kind == history.OpAcquire && !c.inv.Takeover || history.Worker(c.inv.Proc) != worker || c.inv.TS > at {
 				continue
 			}
 			if c.end == nil || c.end.TS >= at {
@@ -153,7 +162,7 @@ func (x *inquiry) overwritten(kind history.Op) (earlier *grant, c *cas) {
 
 func (x *inquiry) showPlain(s *suspect, id string, f lintFinding) {
 	e := f.events[0]
-	note := x.step(RoleBefore, e, "%s uses a statement without a condition for the first time: %s", history.Life(e.Proc), shorten(e.Statement().CQL))
+	note := x.step(RoleBefore, e, "%s: %s", firstUse(e, "a statement without a condition"), shorten(e.Statement().CQL))
 	if kind, ok := plainKinds[id]; ok {
 		if g, c := x.overwritten(kind); g != nil {
 			s.show(g.log.name, c.end.TS, []string{g.acq.inv.Proc, c.inv.Proc}, note, x.granted(RoleBefore, g),
@@ -162,7 +171,7 @@ func (x *inquiry) showPlain(s *suspect, id string, f lintFinding) {
 		}
 	}
 	note.Role = RoleMistake
-	s.show(f.table, e.TS, []string{e.Proc}, note)
+	s.show(f.table, e.TS, []string{sender(e)}, note)
 }
 
 // shorten keeps the beginning of a statement.

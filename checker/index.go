@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -31,7 +32,8 @@ type analysis struct {
 	hosts   []*history.Event // host notes
 	points  map[string]int
 	clocks  map[string][]*history.Event // clock notes by life
-	shapes  []*history.Event            // statement notes
+	shapes  []*history.Event            // statement notes: those of the links, then what workers say
+	told    witness
 	// gaps are the process lives whose record lacks events; what is unexplained
 	// is then the record's fault and not the system's.
 	gaps []recordGap
@@ -40,6 +42,7 @@ type analysis struct {
 	// stray are versions and ledger entries that no recorded operation explains
 	// and that no known operation can have caused.
 	stray []stray
+	lies  []lie // see compareAnswers
 	// attempts are the attempt ids that recorded operations wrote.
 	attempts  map[string]bool
 	jobs      jobs
@@ -133,6 +136,7 @@ func analyse(h *history.History, o Options) *analysis {
 			a.note(e)
 		}
 	}
+	a.shapes = slices.Concat(a.told.sent, a.told.said)
 	a.findGaps()
 	for _, l := range a.row {
 		a.rows = append(a.rows, l)
@@ -154,6 +158,7 @@ func analyse(h *history.History, o Options) *analysis {
 		}
 		a.buildLedger(s)
 	}
+	a.compareAnswers()
 	return a
 }
 
@@ -285,6 +290,11 @@ func (a *analysis) note(e *history.Event) {
 			s := a.sinkLog(e.Key)
 			s.ledger = append(s.ledger, entry{LedgerEntry: e.Ledger(), ev: e})
 		}
+	case history.NoteAnswer:
+		if e.Asked() != nil && history.Life(e.Proc) == harness {
+			s := a.sinkLog(e.Key)
+			s.answers = append(s.answers, e)
+		}
 	case history.NoteExpect:
 		if e.Expect() != nil {
 			a.expects = append(a.expects, e)
@@ -302,7 +312,13 @@ func (a *analysis) note(e *history.Event) {
 		}
 	case history.NoteStatement:
 		if e.Statement() != nil {
-			a.shapes = append(a.shapes, e)
+			a.told.statement(e)
+		}
+	case history.NoteWitness:
+		a.told.note(e)
+	case history.NoteHit:
+		if e.Hit() != nil && history.Life(e.Proc) == harness {
+			a.told.hits = append(a.told.hits, e)
 		}
 	case history.NoteCrash:
 		a.life(history.Life(e.Proc)).crashed = true

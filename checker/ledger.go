@@ -29,6 +29,7 @@ type sinkLog struct {
 	raises  []*op
 	effects []*op
 	gets    []*op
+	answers []*history.Event // what links carried, if they are read
 	final   *op              // the harness's last read
 	accepts map[string][]int // by key, indices into ledger
 	raised  map[grantRef]int // by issuer and token, the first raise

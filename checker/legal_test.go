@@ -47,7 +47,9 @@ func TestLegalHistoriesPass(t *testing.T) {
 		seeds = 10
 	}
 	for seed := range seeds {
-		r := Check(context.Background(), simulate(small(seed)), Options{})
+		cfg := small(seed)
+		cfg.witnessed = seed%2 == 0
+		r := Check(context.Background(), simulate(cfg), Options{})
 		if r.Verdict != Pass {
 			for _, p := range r.Properties {
 				for _, v := range p.Violations {

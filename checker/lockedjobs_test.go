@@ -41,7 +41,8 @@ func newLockedRun() *lockedRun {
 	}
 	y.expect(history.Expect{MinCycles: map[string]int{"before": 1}, DrainBoundMS: lockedBound})
 	y.note(0, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
-	y.note(0, "w1.1", history.Event{Op: history.NoteStatement, Details: &history.Details{Statement: &history.Statement{CQL: "SELECT id FROM lpj_jobs WHERE id = ?", Consistency: "QUORUM"}}})
+	y.witness(history.WitnessStatements, "")
+	y.sent("w1", history.Statement{CQL: "SELECT id FROM lpj_jobs WHERE id = ?", Consistency: "QUORUM"})
 	// A job without trouble, so that the run has done something.
 	y.enqueue(1, "ok", history.OK)
 	y.whole(10, "w2.1/r9", "ok", 900, 1)

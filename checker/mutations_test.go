@@ -201,7 +201,9 @@ var lockMutations = []mutation{
 		h.start.Proc = strings.Split(h.start.Proc, "/")[0] + "/c9"
 		return true
 	}},
-	{"token handed out by a call that acquired nothing", "P6", nil, func(e *edit) bool {
+	{"token handed out by a call that acquired nothing", "P6", companions{
+		"P1": "tokens that are handed out later are lower",
+	}, func(e *edit) bool {
 		for _, p := range e.some(history.OpLock, history.Fail) {
 			if slices.ContainsFunc(e.ops, func(q pair) bool {
 				return q.inv.Op == history.OpAcquire && q.inv.Proc == p.inv.Proc && q.inv.TS >= p.inv.TS && q.inv.TS <= p.end.TS

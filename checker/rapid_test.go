@@ -23,6 +23,8 @@ func drawConfig(t *rapid.T) simConfig {
 		noise:   rapid.Float64Range(0, 0.7).Draw(t, "noise"),
 		pause:   rapid.Float64Range(0, 0.5).Draw(t, "pause"),
 		crash:   rapid.Float64Range(0, 1).Draw(t, "crash"),
+
+		witnessed: rapid.Bool().Draw(t, "witnessed"),
 	}
 }
 

@@ -51,7 +51,8 @@ type simConfig struct {
 	pauses                  bool // shards are paused now and then
 	// gap is how long a lock or shard may be without a success under the fault, which
 	// lasts for a fifth of the run; 0: nothing is said.
-	gap time.Duration
+	gap       time.Duration
+	witnessed bool // the harness reads what the sink answers
 }
 
 const (
@@ -230,6 +231,9 @@ func (w *world) harness(t *task) {
 		Success: []history.Success{{Phase: "recover", Want: history.Some}}, RecoveryBoundMS: 1000,
 		DrainBoundMS: int64(w.cfg.shards) * 60_000,
 	}}})
+	if w.cfg.witnessed {
+		note(history.Event{Op: history.NoteWitness, Key: history.WitnessAnswers})
+	}
 	phase := func(name string) { note(history.Event{Op: history.NotePhase, Details: &history.Details{Phase: name}}) }
 	phase("warmup")
 	alive := 0

@@ -76,8 +76,17 @@ func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
 		result    string
 		seen, seq int64
 	}
+	sent := w.now
 	r := c.request(t, tries, w.cfg.ttl/6, func() any {
-		result, seen, seq := w.sinks[req.Key].call(w.cfg.bug, req)
+		s := w.sinks[req.Key]
+		entries := len(s.ledger)
+		result, seen, seq := s.call(w.cfg.bug, req)
+		if w.cfg.witnessed && len(s.ledger) > entries {
+			s.ledger[entries].At = w.stamp()
+		}
+		said := req
+		said.Result, said.Seen, said.Seq = result, seen, seq
+		w.answered(said, sent)
 		return answer{result, seen, seq}
 	})
 	e.DecidedAt, e.Value = 0, nil
@@ -104,7 +113,14 @@ func (c *simClient) get(t *task, res string) (int64, bool) {
 	w := c.w
 	e := history.Event{Proc: c.proc, ID: c.f.id(), Type: history.Invoke, Op: history.OpGet, Key: res}
 	w.record(c.f, e)
-	r := c.request(t, 2, w.cfg.ttl/6, func() any { return *w.sinks[res] })
+	sent := w.now
+	r := c.request(t, 2, w.cfg.ttl/6, func() any {
+		s := *w.sinks[res]
+		said := e
+		said.Value, said.Seen, said.Seq = &s.value, s.seen, s.seq
+		w.answered(said, sent)
+		return s
+	})
 	if !r.answered {
 		e.Type, e.Error = history.Unknown, "timeout"
 		w.record(c.f, e)
@@ -117,4 +133,15 @@ func (c *simClient) get(t *task, res string) (int64, bool) {
 	e.Type, e.Value, e.Seen, e.Seq = history.OK, &s.value, s.seen, s.seq
 	w.record(c.f, e)
 	return s.value, true
+}
+
+// answered notes what the sink answered, as a link carried it. e is the request with its answer.
+func (w *world) answered(e history.Event, sent int64) {
+	if !w.cfg.witnessed {
+		return
+	}
+	w.record(w.host, history.Event{
+		Proc: harness, Type: history.Note, Op: history.NoteAnswer, Key: e.Key, Issuer: e.Issuer, Token: e.Token, EffectKey: e.EffectKey, Value: e.Value,
+		Result: e.Result, Seen: e.Seen, Seq: e.Seq, Details: &history.Details{Asked: &history.Asked{Op: e.Op, Worker: history.Worker(e.Proc), Sent: sent}},
+	})
 }

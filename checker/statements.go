@@ -17,7 +17,33 @@ type shape struct {
 }
 
 func (s *shape) consistency() string { return strings.ToUpper(s.ev.Statement().Consistency) }
-func (s *shape) serial() string      { return strings.ToUpper(s.ev.Statement().SerialConsistency) }
+
+// serial is of conditional statements: the others have no use for one, though drivers send it
+// with each. A request that names none is SERIAL by the protocol.
+func (s *shape) serial() string {
+	set := strings.ToUpper(s.ev.Statement().SerialConsistency)
+	if set == "" && s.conditional && history.Life(s.ev.Proc) == harness {
+		return "SERIAL"
+	}
+	return set
+}
+
+// setting is at what a shape is sent.
+type setting struct{ consistency, serial string }
+
+func (s *shape) setting() setting {
+	if !s.conditional {
+		return setting{consistency: s.consistency()}
+	}
+	return setting{s.consistency(), s.serial()}
+}
+
+func (x setting) String() string {
+	if x.serial == "" {
+		return orNone(x.consistency)
+	}
+	return orNone(x.consistency) + " and " + x.serial
+}
 
 // Consistencies of which any two of a kind meet in a replica.
 var (
@@ -41,6 +67,7 @@ const (
 	lintWeakRead   = "weak read"
 	lintPlainWrite = "plain write"
 	lintMixed      = "mixed"
+	lintMisstated  = "misstated"
 )
 
 // lintFinding is one thing that is wrong with a shape.
@@ -52,18 +79,46 @@ type lintFinding struct {
 	events  []*history.Event
 }
 
-// checkStatements is P13, a lint of the shapes of all statements.
+// sentAs: a claim that leaves the serial consistency out says nothing of it.
+func (s *shape) sentAs(claim *shape) bool {
+	return claim.setting() == s.setting() || claim.serial() == "" && claim.consistency() == s.consistency()
+}
+
+// checkStatements is P13, a lint of the shapes of all statements: those that the harness
+// read on the links. What a worker says that it sends can only speak against it.
 func checkStatements(_ context.Context, a *analysis, p *Property) {
-	if len(a.shapes) == 0 {
-		a.noStatements(p)
-		return
-	}
 	found, shapes := a.lint()
 	for _, f := range found {
 		p.add(f.table, f.events, "%s", f.message)
 	}
 	p.Checked = shapes
-	p.Detail = plural(p.Checked, "statement shape") + ": consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
+	p.Detail = plural(p.Checked, "statement shape") + " as sent: consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
+	if p.Count == 0 {
+		a.unseenStatements(p)
+	}
+}
+
+// unseenStatements: what nobody but the workers tells of is not shown. A system that says in
+// so many words that it keeps P13 must let its statements be read, where they can be.
+func (a *analysis) unseenStatements(p *Property) {
+	gaps := a.told.gaps[history.WitnessStatements]
+	reads := a.told.reads[history.WitnessStatements]
+	switch {
+	case len(gaps) > 0:
+		p.Detail = "not judged: " + gaps[0].Error
+	case !reads:
+		p.Detail = "not judged: nobody but the workers says what they sent"
+	case len(a.told.sent) == 0:
+		p.Detail = "not judged: no statement was sent on the links"
+	default:
+		return
+	}
+	p.Status = StatusNA
+	for _, head := range a.h.Headers {
+		if slices.Contains(head.Promises, "P13") && (reads || len(gaps) == 0) {
+			p.Status = StatusUnknown
+		}
+	}
 }
 
 // lint judges all shapes, each once, and says how many there are.
@@ -73,21 +128,25 @@ func (a *analysis) lint() (out []lintFinding, n int) {
 	for _, t := range fencedTables {
 		fenced[t] = true
 	}
-	seen := map[history.Statement]bool{}
+	type use struct {
+		cql string
+		setting
+	}
+	seen := map[use]bool{}
 	for _, e := range a.shapes {
-		if seen[*e.Statement()] {
-			continue // every process notes its own first use
+		s, err := newShape(e)
+		u := use{e.Statement().CQL, s.setting()}
+		if seen[u] {
+			continue // every process has its own first use
 		}
-		seen[*e.Statement()] = true
+		seen[u] = true
 		n++
-		stmts, err := parseCQL(e.Statement().CQL)
 		if err != nil {
 			out = append(out, lintFinding{kind: lintUnparsed, message: fmt.Sprintf("a statement is not understood, so it cannot be judged: %v: %s", err, e.Statement().CQL), events: []*history.Event{e}})
 			continue
 		}
-		s := &shape{ev: e, stmts: stmts, conditional: stmts[0].conditional}
 		shapes = append(shapes, s)
-		for _, st := range stmts {
+		for _, st := range s.stmts {
 			fenced[st.table] = fenced[st.table] || s.conditional && st.table != "" && !slices.Contains(plainTables, st.table)
 		}
 	}
@@ -95,18 +154,35 @@ func (a *analysis) lint() (out []lintFinding, n int) {
 	for _, s := range shapes {
 		out = append(append(out, s.lint(fenced)...), s.lintMixing(serialOf)...)
 	}
-	return out, n
+	return append(out, a.misstatements()...), n
 }
 
-// noStatements: a foreign system need not record its statements. One that says in
-// so many words that it keeps P13 must show them.
-func (a *analysis) noStatements(p *Property) {
-	p.Status, p.Detail = StatusNA, "not judged: no statement was recorded"
-	for _, head := range a.h.Headers {
-		if slices.Contains(head.Promises, "P13") {
-			p.Status, p.Detail = StatusUnknown, "the system promises P13 but recorded no statement"
+func newShape(e *history.Event) (*shape, error) {
+	stmts, err := parseCQL(e.Statement().CQL)
+	return &shape{ev: e, stmts: stmts, conditional: err == nil && stmts[0].conditional}, err
+}
+
+// misstatements finds statements that a worker sent at other settings than it says. What it
+// says nothing of, such as what its driver asks by itself, is judged by what was sent alone.
+func (a *analysis) misstatements() (out []lintFinding) {
+	type use struct{ worker, cql string }
+	said := map[use][]*shape{}
+	for _, e := range a.told.said {
+		if s, err := newShape(e); err == nil {
+			u := use{sender(e), blank(e.Statement().CQL)}
+			said[u] = append(said[u], s)
 		}
 	}
+	for _, e := range a.told.sent {
+		claims := said[use{e.Key, blank(e.Statement().CQL)}]
+		s, err := newShape(e)
+		if len(claims) == 0 || err != nil || slices.ContainsFunc(claims, s.sentAs) {
+			continue
+		}
+		message := fmt.Sprintf("%s sent a statement at %s, and says that it sends it at %s: %s", e.Key, s.setting(), claims[0].setting(), e.Statement().CQL)
+		out = append(out, lintFinding{lintMisstated, s.stmts[0].table, message, s, []*history.Event{e, claims[0].ev}})
+	}
+	return out
 }
 
 // lint judges one shape by itself. Each statement of a batch counts, a rule once.

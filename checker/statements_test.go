@@ -2,6 +2,7 @@ package checker
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"fencepost/harness/history"
@@ -27,21 +28,42 @@ var real = []history.Statement{
 	{CQL: "DELETE FROM members WHERE cell = ? AND name = ?", Consistency: "QUORUM"},
 }
 
-func statementsRun(stmts ...history.Statement) *history.History {
+// statementsRun is a run in which w1 sends the statements, and notes them if it says so.
+func statementsRun(noted bool, stmts ...history.Statement) *history.History {
 	y := newTiny("w1.1")
 	y.expect(history.Expect{})
+	y.witness(history.WitnessStatements, "")
 	for i := range stmts {
-		y.note(1, "w1.1", history.Event{Op: history.NoteStatement, Details: &history.Details{Statement: &stmts[i]}})
+		if noted {
+			y.note(1, "w1.1", history.Event{Op: history.NoteStatement, Details: &history.Details{Statement: &stmts[i]}})
+		}
+		sent := stmts[i]
+		if sent.SerialConsistency == "" && i%2 == 0 {
+			sent.SerialConsistency = "SERIAL" // as many drivers do with every request
+		}
+		y.sent("w1", sent)
 	}
 	cycle(y, 100, 200, "w1.1/c1", 1)
 	return y.end(300)
 }
 
+// witness notes that the harness reads something on the links, or why it cannot.
+func (y *tiny) witness(of, unread string) {
+	y.note(1, harness, history.Event{Op: history.NoteWitness, Key: of, Error: unread})
+}
+
+// sent is a statement that a worker's link carried.
+func (y *tiny) sent(worker string, st history.Statement) {
+	y.note(1, harness, history.Event{Op: history.NoteStatement, Key: worker, Details: &history.Details{Statement: &st}})
+}
+
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	r := tinyCheck(t, statementsRun(append(slices.Clone(real), real...)...), "")
-	if p := property(r, "P13"); p.Status != StatusPass || p.Checked != len(real) {
-		t.Errorf("%s, %d checked", p.Status, p.Checked)
+	for _, noted := range []bool{true, false} {
+		r := tinyCheck(t, statementsRun(noted, append(slices.Clone(real), real...)...), "")
+		if p := property(r, "P13"); p.Status != StatusPass || p.Checked != len(real) {
+			t.Errorf("%s, %d checked: %s", p.Status, p.Checked, p.Detail)
+		}
 	}
 	const q, s = "QUORUM", "SERIAL"
 	cas := func(cql string) history.Statement {
@@ -54,7 +76,6 @@ func TestStatements(t *testing.T) {
 		st      history.Statement
 		message string // "": nothing is wrong
 	}{
-		"conditional without serial":     {plain("UPDATE locks SET a = 1 WHERE k = ? IF a = 0", q), "serial consistency (none)"},
 		"conditional at a wrong serial":  {history.Statement{CQL: "UPDATE locks SET a = 1 WHERE k = ? IF a = 0", Consistency: q, SerialConsistency: "QUORUM"}, "serial consistency QUORUM"},
 		"local serial beside serial":     {history.Statement{CQL: "UPDATE locks SET a = 1 WHERE k = ? IF a = 0", Consistency: q, SerialConsistency: "LOCAL_SERIAL"}, "at SERIAL and at LOCAL_SERIAL"},
 		"local serial read":              {plain("SELECT a FROM locks WHERE k = ?", "LOCAL_SERIAL"), "at SERIAL and at LOCAL_SERIAL"},
@@ -102,9 +123,11 @@ func TestStatements(t *testing.T) {
 			if c.message != "" {
 				want = []string{"P13"}
 			}
-			r := tinyCheck(t, statementsRun(append(slices.Clone(real), c.st)...), c.message, want...)
-			if n := property(r, "P13").Count; n > 1 {
-				t.Errorf("%d findings for one mistake", n)
+			for _, noted := range []bool{true, false} {
+				r := tinyCheck(t, statementsRun(noted, append(slices.Clone(real), c.st)...), c.message, want...)
+				if n := property(r, "P13").Count; n > 1 {
+					t.Errorf("%d findings for one mistake", n)
+				}
 			}
 		})
 	}
@@ -116,30 +139,123 @@ func TestFencedTablesAreDerived(t *testing.T) {
 	t.Parallel()
 	plain := history.Statement{CQL: "UPDATE ledgers SET a = 1 WHERE k = ?", Consistency: "QUORUM"}
 	cas := history.Statement{CQL: "UPDATE ks.ledgers SET a = 1 WHERE k = ? IF a = 0", Consistency: "QUORUM", SerialConsistency: "SERIAL"}
-	tinyCheck(t, statementsRun(plain), "")
-	tinyCheck(t, statementsRun(plain, cas), "an unconditional UPDATE on the fenced table ledgers", "P13")
+	tinyCheck(t, statementsRun(false, plain), "")
+	tinyCheck(t, statementsRun(false, plain, cas), "an unconditional UPDATE on the fenced table ledgers", "P13")
 }
 
-// TestNoStatements: n/a, unless the system promises P13 in so many words.
+// What a worker says of its statements is compared with what its link carried.
+func TestMisstated(t *testing.T) {
+	t.Parallel()
+	const look = "SELECT fence FROM leases WHERE name = ?"
+	cas := history.Statement{CQL: "UPDATE leases SET fence = ? WHERE name = ? IF fence = ?", Consistency: "QUORUM", SerialConsistency: "SERIAL"}
+	at := func(level, serial string) history.Statement {
+		return history.Statement{CQL: look, Consistency: level, SerialConsistency: serial}
+	}
+	for name, c := range map[string]struct {
+		said, sent []history.Statement
+		other      string // the worker that sends it
+		message    string
+	}{
+		"as it says":          {said: []history.Statement{at("QUORUM", "")}, sent: []history.Statement{at("QUORUM", "SERIAL")}},
+		"at two, both said":   {said: []history.Statement{at("QUORUM", ""), at("SERIAL", "")}, sent: []history.Statement{at("SERIAL", ""), at("QUORUM", "")}},
+		"said and never sent": {said: []history.Statement{at("QUORUM", ""), at("SERIAL", "")}, sent: []history.Statement{at("QUORUM", "")}},
+		"sent and never said": {said: []history.Statement{cas}, sent: []history.Statement{at("QUORUM", "")}},
+		"another worker's":    {said: []history.Statement{at("QUORUM", "")}, sent: []history.Statement{at("SERIAL", "")}, other: "w2"},
+		"two that differ in a literal, sent as one shape": {
+			said: []history.Statement{{CQL: "SELECT a FROM leases WHERE kind = 1 AND n = 'x'", Consistency: "QUORUM"}, {CQL: "SELECT a FROM leases WHERE kind = 2 AND n = 'y'", Consistency: "SERIAL"}},
+			sent: []history.Statement{{CQL: "SELECT a FROM leases WHERE kind = 1 AND n = 'x'", Consistency: "QUORUM"}, {CQL: "SELECT a FROM leases WHERE kind = 1 AND n = 'x'", Consistency: "SERIAL"}},
+		},
+		"stronger than said":             {said: []history.Statement{at("QUORUM", "")}, sent: []history.Statement{at("SERIAL", "")}, message: "w1 sent a statement at SERIAL, and says that it sends it at QUORUM"},
+		"an unfenced one weaker":         {said: []history.Statement{at("QUORUM", "")}, sent: []history.Statement{at("ONE", "")}, message: "w1 sent a statement at ONE"},
+		"a condition decided in one DC":  {said: []history.Statement{cas}, sent: []history.Statement{{CQL: cas.CQL, Consistency: "QUORUM", SerialConsistency: "LOCAL_SERIAL"}}, message: "at QUORUM and LOCAL_SERIAL, and says that it sends it at QUORUM and SERIAL"},
+		"a note without its serial":      {said: []history.Statement{{CQL: cas.CQL, Consistency: "QUORUM"}}, sent: []history.Statement{cas}, message: "serial consistency (none)"},
+		"a condition without its serial": {said: []history.Statement{cas}, sent: []history.Statement{{CQL: cas.CQL, Consistency: "QUORUM"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newTiny("w1.1")
+			y.expect(history.Expect{})
+			y.witness(history.WitnessStatements, "")
+			for i := range c.said {
+				y.note(1, "w1.1", history.Event{Op: history.NoteStatement, Details: &history.Details{Statement: &c.said[i]}})
+			}
+			worker := "w1"
+			if c.other != "" {
+				worker = c.other
+			}
+			for i := range c.sent {
+				y.sent(worker, c.sent[i])
+			}
+			cycle(y, 100, 200, "w1.1/c1", 1)
+			var want []string
+			if c.message != "" {
+				want = []string{"P13"}
+			}
+			tinyCheck(t, y.end(300), c.message, want...)
+		})
+	}
+}
+
+// What nobody but the workers tells of is n/a, with the reason: unknown if the system promises
+// P13 in so many words and the links could be read. A mistake that a worker itself notes is
+// one all the same.
 func TestNoStatements(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	sound := history.Statement{CQL: "SELECT a FROM locks WHERE k = ?", Consistency: "QUORUM"}
+	weak := history.Statement{CQL: "SELECT a FROM locks WHERE k = ?", Consistency: "ONE"}
+	named := []string{"P1", "P13"}
+	for name, c := range map[string]struct {
 		promises []string
+		make     func(*tiny)
 		want     Status
-		verdict  Verdict
-	}{{nil, StatusNA, Pass}, {[]string{"P1"}, StatusNA, Pass}, {[]string{"P1", "P13"}, StatusUnknown, Unknown}} {
-		h := statementsRun()
-		for i := range h.Headers {
-			h.Headers[i].Promises = c.promises
-		}
-		var bad []string
-		if c.want != StatusNA {
-			bad = []string{"P13"}
-		}
-		r := tinyCheck(t, h, "", bad...)
-		if p := property(r, "P13"); p.Status != c.want || r.Verdict != c.verdict {
-			t.Errorf("promises %v: %s, %s", c.promises, p.Status, r.Verdict)
-		}
+		detail   string
+	}{
+		"no witness":                  {nil, nil, StatusNA, "nobody but the workers"},
+		"no witness, others promised": {[]string{"P1"}, nil, StatusNA, "not promised"},
+		"no witness, promised":        {named, nil, StatusUnknown, "nobody but the workers"},
+		"nothing sent":                {nil, func(y *tiny) { y.witness(history.WitnessStatements, "") }, StatusNA, "no statement was sent"},
+		"nothing sent, promised":      {named, func(y *tiny) { y.witness(history.WitnessStatements, "") }, StatusUnknown, "no statement was sent"},
+		"only said": {nil, func(y *tiny) {
+			y.note(1, "w1.1", history.Event{Op: history.NoteStatement, Details: &history.Details{Statement: &sound}})
+		}, StatusNA, "nobody but the workers"},
+		"only said, a mistake": {nil, func(y *tiny) {
+			y.note(1, "w1.1", history.Event{Op: history.NoteStatement, Details: &history.Details{Statement: &weak}})
+		}, StatusFail, ""},
+		"TLS":                          {nil, func(y *tiny) { y.witness(history.WitnessStatements, "the links carry TLS") }, StatusNA, "the links carry TLS"},
+		"TLS, promised":                {named, func(y *tiny) { y.witness(history.WitnessStatements, "the links carry TLS") }, StatusNA, "the links carry TLS"},
+		"a link is not read":           {nil, unreadLink(sound), StatusNA, "w1->n2: it is compressed"},
+		"a link is not read, promised": {named, unreadLink(sound), StatusUnknown, "w1->n2: it is compressed"},
+		"a link is not read, a mistake on another": {nil, unreadLink(weak), StatusFail, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newTiny("w1.1")
+			y.expect(history.Expect{})
+			if c.make != nil {
+				c.make(y)
+			}
+			cycle(y, 100, 200, "w1.1/c1", 1)
+			h := y.end(300)
+			for i := range h.Headers {
+				h.Headers[i].Promises = c.promises
+			}
+			var bad []string
+			if c.want != StatusNA {
+				bad = []string{"P13"}
+			}
+			r := tinyCheck(t, h, "", bad...)
+			if p := property(r, "P13"); p.Status != c.want || !strings.Contains(p.Detail, c.detail) {
+				t.Errorf("%s: %s", p.Status, p.Detail)
+			}
+		})
+	}
+}
+
+func unreadLink(sent history.Statement) func(*tiny) {
+	return func(y *tiny) {
+		y.witness(history.WitnessStatements, "")
+		y.sent("w1", sent)
+		y.witness(history.WitnessStatements, "w1->n2: it is compressed")
 	}
 }
 

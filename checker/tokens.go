@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"slices"
 	"sort"
 
 	"fencepost/harness/history"
@@ -71,38 +72,53 @@ func (l *rowLog) checkHandedOut(p *Property) {
 	}
 }
 
+// handout is a token that a client was told.
+type handout struct {
+	token       int64
+	proc        string
+	asked, from int64 // when it was asked for, and when its client knew
+	ops         []*op
+}
+
+// handouts are the grants of which clients were told, and the lock calls that handed out a
+// token without an acquire, in the order in which they were asked for.
+func (l *rowLog) handouts() []handout {
+	var out []handout
+	for _, g := range l.grants {
+		if g.call != nil || g.acq.outcome == history.OK {
+			out = append(out, handout{g.token, g.acq.inv.Proc, g.acq.inv.TS, g.from(), []*op{&g.acq.op, g.call}})
+		}
+	}
+	for _, c := range l.orphans {
+		out = append(out, handout{c.end.Token, c.inv.Proc, c.inv.TS, c.end.TS, []*op{c}})
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].asked < out[j].asked })
+	return out
+}
+
 // checkTokenTimes judges without the chain: equal tokens, and a grant that was
 // over before another was asked for but has the higher token.
 func (l *rowLog) checkTokenTimes(p *Property) {
-	var told []*grant // of which the client was told
-	for _, g := range l.grants {
-		if g.call != nil || g.acq.outcome == history.OK {
-			told = append(told, g)
-		}
-	}
-	sort.SliceStable(told, func(i, j int) bool { return told[i].asked() < told[j].asked() })
-	byEnd := append([]*grant(nil), told...)
-	sort.SliceStable(byEnd, func(i, j int) bool { return byEnd[i].from() < byEnd[j].from() })
-	first := map[int64]*grant{}
-	var top *grant
+	told := l.handouts()
+	byEnd := slices.Clone(told)
+	sort.SliceStable(byEnd, func(i, j int) bool { return byEnd[i].from < byEnd[j].from })
+	first := map[int64]handout{}
+	var top handout
 	next := 0
 	for _, g := range told {
-		for next < len(byEnd) && byEnd[next].from() < g.asked() {
-			if top == nil || byEnd[next].token > top.token {
+		for next < len(byEnd) && byEnd[next].from < g.asked {
+			if byEnd[next].token > top.token {
 				top = byEnd[next]
 			}
 			next++
 		}
-		if twin := first[g.token]; twin != nil {
-			p.add(l.name, both(&twin.acq.op, &g.acq.op, twin.call, g.call), "token %d was granted twice: to %s and to %s", g.token, twin.acq.inv.Proc, g.acq.inv.Proc)
+		if twin, known := first[g.token]; known {
+			p.add(l.name, both(slices.Concat(twin.ops, g.ops)...), "token %d was granted twice: to %s and to %s", g.token, twin.proc, g.proc)
 			continue
 		}
 		first[g.token] = g
-		if top != nil && top.token > g.token {
-			p.add(l.name, both(&top.acq.op, &g.acq.op, top.call, g.call), "token %d was granted to %s, which asked for it %s after %s had been granted token %d", g.token, g.acq.inv.Proc, ms(g.asked()-top.from()), top.acq.inv.Proc, top.token)
+		if top.token > g.token {
+			p.add(l.name, both(slices.Concat(top.ops, g.ops)...), "token %d was granted to %s, which asked for it %s after %s had been granted token %d", g.token, g.proc, ms(g.asked-top.from), top.proc, top.token)
 		}
 	}
 }
-
-// asked is when the granting CAS was invoked.
-func (g *grant) asked() int64 { return g.acq.inv.TS }

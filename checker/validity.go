@@ -28,6 +28,11 @@ func checkValidity(_ context.Context, a *analysis, p *Property) {
 	}
 	a.checkSealed(p)
 	a.checkLedgers(p)
+	a.reportLies(p)
+	a.checkHits(p)
+	for _, e := range a.told.gaps[history.WitnessAnswers] {
+		p.add("", []*history.Event{e}, "what was asked of the sink cannot be compared with what it answered: %s", e.Error)
+	}
 	for _, s := range a.stray { // last, as one lost event can leave many
 		p.add(s.key, s.events, "%s", s.message)
 	}

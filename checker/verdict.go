@@ -81,6 +81,8 @@ type Property struct {
 	// Visualization is Porcupine's own HTML, relative to verdict.json.
 	Visualization string  `json:"visualization,omitempty"`
 	Millis        float64 `json:"millis"`
+
+	certain bool // it fails though the record has lost events
 }
 
 // Counts summarize what the run exercised: what PASS may claim.

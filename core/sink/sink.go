@@ -92,6 +92,9 @@ type Entry struct {
 	Token  int64
 	Key    string // KindAccept only
 	Value  int64  // KindAccept only
+	// At is when the sink decided, in ns on the CLOCK_MONOTONIC of its own host, so within one
+	// boot; 0 where no one process decides, or as it was not written down.
+	At int64
 }
 
 // Sink accepts fenced side effects. Implementations are safe for concurrent

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,38 @@ func TestOwnSystem(t *testing.T) {
 			t.Errorf("explained by %v", got)
 		}
 	})
+}
+
+// cheater is the example with a client that cheats at the point effect-sent.
+const cheater = "exec:python3 testdata/cheat.py"
+
+// cheats are its ways to cheat, and how each is found.
+var cheats = []struct {
+	how                 string
+	verdict             checker.Verdict
+	property, mechanism string
+}{
+	{"refusal", checker.Fail, "P10", "answer-made-up"},
+	{"early", checker.Invalid, "P14", "point-not-kept"},
+	{"never", checker.Fail, "P4", "answer-made-up"},
+}
+
+// TestCheatingSystem: what a program says of the sink's answers, and of where it stands, is
+// compared with what its links carried. The cheats take turns, by the commit.
+func TestCheatingSystem(t *testing.T) {
+	needsPython(t)
+	turn := fnv.New32a()
+	turn.Write([]byte("cheat " + commit(t)))
+	c := cheats[int(turn.Sum32())%len(cheats)]
+	code, res, out := chaos(t, "pause-worker", "--system="+cheater+" "+c.how, "--contention=high", "--seed=3")
+	i := slices.IndexFunc(res.Properties, func(p checker.Property) bool { return p.ID == c.property })
+	if code != c.verdict.ExitCode() || res.Verdict != c.verdict || res.Properties[i].Count == 0 {
+		t.Errorf("%s: exit code %d, verdict %s, want %s by %s\n%s", c.how, code, res.Verdict, c.verdict, c.property, out)
+		keep(t, out)
+	}
+	if got := explained(t, out); !slices.Contains(got, c.mechanism) {
+		t.Errorf("%s is explained by %v, want %s", c.how, got, c.mechanism)
+	}
 }
 
 // TestBrokenOwnSystem: each way to be broken is told with the program's own words. One that

@@ -58,13 +58,15 @@ type Config struct {
 	Binary string // the worker's executable
 	// Worker is the configuration of every worker; Worker, Life, History and
 	// the links are filled in.
-	Worker     workload.Config
-	Workers    int
-	Nodes      []Node
-	Links      *link.Fabric
-	ListenIP   string // where the links listen, default 127.0.0.1
-	HistoryDir string
-	LogDir     string
+	Worker  workload.Config
+	Workers int
+	Nodes   []Node
+	Links   *link.Fabric
+	// NodeTap reads the links to nodes, SinkTap those to a sink that is a service; nil: nobody does.
+	NodeTap, SinkTap link.Tap
+	ListenIP         string // where the links listen, default 127.0.0.1
+	HistoryDir       string
+	LogDir           string
 	// Login is what every worker is given to show to the cluster; nil: nothing.
 	Login *login.Login
 	// Sink is where a sink that is a service listens, "ip:port"; "" for one on the nodes.
@@ -101,6 +103,8 @@ type Hit struct {
 	Go func(hold time.Duration) error
 	// Late says whether the client went on by itself, as it was not told to in time.
 	Late func() bool
+	// Went is when Go was called, as At; 0: it was not. See Fleet.Hits.
+	Went int64
 }
 
 // Fleet is the workers of one run.
@@ -111,6 +115,7 @@ type Fleet struct {
 	nextID  int
 	hits    map[int]*arming
 	late    map[int]bool // ids of points at which a client was not told to go on in time
+	stood   []*Hit       // all hits, in order
 }
 
 type arming struct {
@@ -144,7 +149,7 @@ func New(cfg Config) (*Fleet, error) {
 			for purpose, addrs := range purposes {
 				l, err := cfg.Links.Add(link.Spec{
 					From: w.name, To: n.Name, Purpose: purpose,
-					Listen: cfg.ListenIP + ":0", Upstream: n.addr(), Seed: cfg.Worker.Seed,
+					Listen: cfg.ListenIP + ":0", Upstream: n.addr(), Seed: cfg.Worker.Seed, Tap: cfg.NodeTap,
 				})
 				if err != nil {
 					return nil, fmt.Errorf("link %s->%s: %w", w.name, n.Name, err)
@@ -235,23 +240,31 @@ func (f *Fleet) onHit(l *life, m control.Message) {
 	goOn := func(hold time.Duration) error {
 		return l.conn.Send(control.Message{Cmd: control.CmdGo, ID: m.ID, Hold: hold})
 	}
+	h := &Hit{Worker: l.worker.name, Point: m.Point, Proc: m.Proc, Key: m.Key, At: history.Now()}
+	h.Go = func(hold time.Duration) error {
+		f.mu.Lock()
+		h.Went = history.Now()
+		f.mu.Unlock()
+		return goOn(hold)
+	}
 	f.mu.Lock()
 	a := f.hits[m.ID]
 	first := a != nil && !a.hit
 	if first {
 		a.hit = true
+		f.stood = append(f.stood, h)
 	}
 	f.mu.Unlock()
 	if !first {
 		_ = goOn(0)
 		return
 	}
-	late := func() bool {
+	h.Late = func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.late[m.ID]
 	}
-	a.ch <- Hit{Worker: l.worker.name, Point: m.Point, Proc: m.Proc, Key: m.Key, At: history.Now(), Go: goOn, Late: late}
+	a.ch <- *h
 	f.disarm(m.ID, l)
 }
 
@@ -260,6 +273,17 @@ func (f *Fleet) onLate(m control.Message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.late[m.ID] = true
+}
+
+// Hits are all that there were so far, in order.
+func (f *Fleet) Hits() []Hit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]Hit, len(f.stood))
+	for i, h := range f.stood {
+		out[i] = *h
+	}
+	return out
 }
 
 // Stats sums the workers' totals.

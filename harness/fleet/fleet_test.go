@@ -260,8 +260,14 @@ func TestArmedPointIsHitOnce(t *testing.T) {
 	if hit.Point != control.Holding || hit.Key != "lock-01" || hit.Proc != hit.Worker+".1/c1" {
 		t.Errorf("hit %+v", hit)
 	}
+	if all := r.Hits(); len(all) != 1 || all[0].At != hit.At || all[0].Proc != hit.Proc || all[0].Went != 0 {
+		t.Errorf("hits %+v", all)
+	}
 	if err := hit.Go(42); err != nil {
 		t.Fatal(err)
+	}
+	if all := r.Hits(); len(all) != 1 || all[0].Went < hit.At {
+		t.Errorf("hits %+v", all)
 	}
 	// The worker that stood reports the hold that it was given.
 	deadline := time.Now().Add(5 * time.Second)

@@ -63,7 +63,7 @@ func (w *Worker) listen(cfg Config, number int) error {
 // linkSink makes the worker's link to a sink that is a service.
 func (w *Worker) linkSink(cfg Config) error {
 	l, err := cfg.Links.Add(link.Spec{
-		From: w.name, To: SinkHost, Purpose: SinkPurpose, Listen: cfg.ListenIP + ":0", Upstream: cfg.Sink, Seed: cfg.Worker.Seed,
+		From: w.name, To: SinkHost, Purpose: SinkPurpose, Listen: cfg.ListenIP + ":0", Upstream: cfg.Sink, Seed: cfg.Worker.Seed, Tap: cfg.SinkTap,
 	})
 	if err != nil {
 		return fmt.Errorf("link %s->%s: %w", w.name, SinkHost, err)

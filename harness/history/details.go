@@ -23,6 +23,8 @@ type Details struct {
 	Point     string       `json:"point,omitempty"`
 	Fault     *Fault       `json:"fault,omitempty"`
 	Ledger    *LedgerEntry `json:"ledger,omitempty"`
+	Asked     *Asked       `json:"asked,omitempty"` // answer
+	Hit       *Hit         `json:"hit,omitempty"`   // hit
 	Expect    *Expect      `json:"expect,omitempty"`
 	Statement *Statement   `json:"statement,omitempty"`
 	Clock     *Clock       `json:"clock,omitempty"`
@@ -44,6 +46,8 @@ func (e *Event) Phase() string         { return e.details().Phase }
 func (e *Event) Point() string         { return e.details().Point }
 func (e *Event) Fault() *Fault         { return e.details().Fault }
 func (e *Event) Ledger() *LedgerEntry  { return e.details().Ledger }
+func (e *Event) Asked() *Asked         { return e.details().Asked }
+func (e *Event) Hit() *Hit             { return e.details().Hit }
 func (e *Event) Expect() *Expect       { return e.details().Expect }
 func (e *Event) Statement() *Statement { return e.details().Statement }
 func (e *Event) Clock() *Clock         { return e.details().Clock }

@@ -70,12 +70,21 @@ const (
 	NoteRow       Op = "row"        // one row of a shard, read after the run: JobRow
 	NoteBook      Op = "book"       // one row of the shop's tables, read after the run: Book
 	NoteExpect    Op = "expect"     // what the scenario demands of the run: Expect
-	NoteStatement Op = "statement"  // first use of a CQL statement shape: Statement
+	NoteStatement Op = "statement"  // first use of a CQL statement shape: Statement; the harness's have as Key whose link carried it
+	NoteAnswer    Op = "answer"     // what the sink answered a worker, as the harness read it on the link: Key (resource), Asked, and what a raise, get or effect has
+	NoteHit       Op = "hit"        // a client stood at an armed point before a request: Point, Key (the lock), Hit; TS is when it asked
+	NoteWitness   Op = "witness"    // Key is what the harness itself reads on the links from here on; with Error, what of it cannot be read
 	NoteCrash     Op = "crash"      // a process was killed: Error says by what
 	NoteExit      Op = "exit"       // a process ended of itself
 	NoteClock     Op = "clock"      // a worker's clock was changed by a fault: Clock
 	NoteLife      Op = "life"       // how a process ended, or that it did not: Life
 	NoteHost      Op = "host"       // how busy the machine was in the phase that ends: Host
+)
+
+// What the harness reads on the links of workers, the keys of witness notes.
+const (
+	WitnessStatements = "statements" // statement notes of what is sent to nodes
+	WitnessAnswers    = "answers"    // answer notes of all that a sink's service is asked
 )
 
 // Points that are noted by schedulers of each other; Key is the member.
@@ -183,6 +192,29 @@ type LedgerEntry struct {
 	Token     int64  `json:"token"`
 	EffectKey string `json:"effect_key,omitempty"`
 	Value     *int64 `json:"value,omitempty"`
+	// At is when the sink decided, as TS, by its own reading of the clock; 0: it does not say.
+	At int64 `json:"at,omitempty"`
+}
+
+// Asked is what a worker's link carried to the sink. The note's TS is when the last byte of
+// the answer had come from the sink; without a Result it decided nothing, or no answer came.
+type Asked struct {
+	Op     Op     `json:"op"` // raise, get, effect
+	Worker string `json:"worker"`
+	// Sent is when the first byte of the request had come from the worker, as TS.
+	Sent int64 `json:"sent"`
+}
+
+// Hit is a client at a point that a fault waited for, with what its links carried of the
+// request that the point is before.
+type Hit struct {
+	Proc string `json:"proc"` // the client
+	// ID is that of the operation that it had recorded and not ended; 0: there was none.
+	ID int64 `json:"id,omitempty"`
+	// Go is when it was let go, as TS; 0: it never was.
+	Go int64 `json:"go,omitempty"`
+	// Sent is when the request first came to a link; 0: it never did.
+	Sent int64 `json:"sent,omitempty"`
 }
 
 // Statement is the shape of one database statement, for linting.

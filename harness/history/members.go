@@ -45,6 +45,8 @@ var eventObject = newObject(object[Event]{
 		one("expect", "what is expected", expectObject, func(e *Event) **Expect { return &e.detail().Expect }),
 		one("statement", "the shape", statementObject, func(e *Event) **Statement { return &e.detail().Statement }),
 		one("clock", "the clocks' state", clockObject, func(e *Event) **Clock { return &e.detail().Clock }),
+		one("asked", "what was asked", askedObject, func(e *Event) **Asked { return &e.detail().Asked }),
+		one("hit", "who stood there", hitObject, func(e *Event) **Hit { return &e.detail().Hit }),
 		one("machine", "how busy it was", hostObject, func(e *Event) **Host { return &e.detail().Host }),
 		one("life", "how the process ended", lifeObject, func(e *Event) **ProcessLife { return &e.detail().Life }),
 	},

@@ -163,8 +163,8 @@ var ledgerObject = newObject(object[LedgerEntry]{
 	name: "ledger", means: "a decision of the sink, in its own order",
 	by: "kind", which: func(l *LedgerEntry) string { return l.Kind },
 	kinds: []objectKind{
-		{"raise", "seq issuer token"},
-		{"accept", "seq issuer token effect_key value"},
+		{"raise", "seq issuer token [at]"},
+		{"accept", "seq issuer token effect_key value [at]"},
 	},
 	members: []member[LedgerEntry]{
 		whole("seq", 0, most, "its number: 1, 2, 3 …", func(l *LedgerEntry) *int64 { return &l.Seq }),
@@ -173,6 +173,7 @@ var ledgerObject = newObject(object[LedgerEntry]{
 		whole("token", 0, maxToken, "the token that was shown", func(l *LedgerEntry) *int64 { return &l.Token }),
 		text("effect_key", "the effect's idempotency key", func(l *LedgerEntry) *string { return &l.EffectKey }),
 		bare(number("value", "what was written", func(l *LedgerEntry) **int64 { return &l.Value })),
+		whole("at", 0, maxInstant, "when the sink decided, by its own reading of the clock", func(l *LedgerEntry) *int64 { return &l.At }),
 	},
 })
 
@@ -192,6 +193,27 @@ var clockObject = newObject(object[Clock]{
 		whole("offset_ms", -maxSpan, maxSpan, "by how much the wall clock is wrong", func(c *Clock) *int64 { return &c.OffsetMS }),
 		whole("rate_ppm", -999_999, maxRate, "by how much the lease clock runs too fast, in parts per million; negative: too slow", func(c *Clock) *int64 { return &c.RatePPM }),
 		boolean("suspended", "the machine sleeps: the lease clock goes on, timers stand still", func(c *Clock) *bool { return &c.Suspended }),
+	},
+})
+
+var askedObject = newObject(object[Asked]{
+	name: "asked", means: "what a worker's link carried to the sink",
+	shapes: "op worker sent",
+	members: []member[Asked]{
+		oneOf("op", "what it was", "raise get effect", func(a *Asked) *Op { return &a.Op }),
+		word("worker", "whose link", func(a *Asked) *string { return &a.Worker }),
+		whole("sent", 0, maxInstant, "when the first byte of the request had come from the worker", func(a *Asked) *int64 { return &a.Sent }),
+	},
+})
+
+var hitObject = newObject(object[Hit]{
+	name: "hit", means: "a client at a point that a fault waited for, and the request that the point is before",
+	shapes: "proc [*]",
+	members: []member[Hit]{
+		word("proc", "the client", func(h *Hit) *string { return &h.Proc }),
+		whole("id", 0, most, "of the operation that it had recorded and not ended", func(h *Hit) *int64 { return &h.ID }),
+		whole("go", 0, maxInstant, "when it was let go", func(h *Hit) *int64 { return &h.Go }),
+		whole("sent", 0, maxInstant, "when the request first came to a link of its worker", func(h *Hit) *int64 { return &h.Sent }),
 	},
 })
 

@@ -60,7 +60,7 @@ var described = []interface {
 	def(rules ...string) string
 	page() string
 }{
-	versionObject, changeObject, jobObject, orderObject, scheduleObject, jobRowObject, bookObject, ledgerObject, faultObject, clockObject, lifeObject, hostObject, progressObject, statementObject,
+	versionObject, changeObject, jobObject, orderObject, scheduleObject, jobRowObject, bookObject, ledgerObject, faultObject, clockObject, lifeObject, hostObject, progressObject, askedObject, hitObject, statementObject,
 	expectObject, successObject, thresholdObject,
 }
 

@@ -145,6 +145,10 @@ func TestRefuses(t *testing.T) {
 		"unknown result":            `{"ts":1,"proc":"w1.1","id":1,"type":"ok","op":"effect","key":"r","result":"fine"}`,
 		"stale without seen":        `{"ts":1,"proc":"w1.1","id":1,"type":"fail","op":"effect","key":"r","result":"stale"}`,
 		"start without decided_at":  `{"ts":1,"proc":"w1.1","type":"note","op":"start","key":"l","token":1}`,
+		"answer to nobody":          `{"ts":1,"proc":"harness","type":"note","op":"answer","key":"r","result":"applied"}`,
+		"answer to a lock call":     `{"ts":1,"proc":"harness","type":"note","op":"answer","key":"r","asked":{"op":"lock","worker":"w1","sent":1}}`,
+		"hit by nobody":             `{"ts":1,"proc":"harness","type":"note","op":"hit","key":"l","point":"effect-sent","hit":{"id":1}}`,
+		"witness of nothing":        `{"ts":1,"proc":"harness","type":"note","op":"witness"}`,
 		"phase without its name":    `{"ts":1,"proc":"harness","type":"note","op":"phase"}`,
 		"fault without action":      `{"ts":1,"proc":"harness","type":"note","op":"fault","fault":{"id":"f1","name":"kill"}}`,
 		"host without its numbers":  `{"ts":1,"proc":"harness","type":"note","op":"host"}`,
@@ -329,6 +333,8 @@ func TestTablesAndStructsAgree(t *testing.T) {
 	agree(t, lifeObject)
 	agree(t, hostObject)
 	agree(t, progressObject)
+	agree(t, askedObject)
+	agree(t, hitObject)
 	agree(t, statementObject)
 	agree(t, expectObject)
 	agree(t, successObject)

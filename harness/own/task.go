@@ -30,7 +30,7 @@ type Offer struct {
 }
 
 // DefaultPromises are the properties of locks and sink that a history alone decides.
-// P5 and P12 are of jobs, P13 of statements, which a program need not record.
+// P5 and P12 are of jobs, P13 of statements, for which not every program is meant to answer.
 var DefaultPromises = []string{"P1", "P2", "P3", "P4", "P6", "P7", "P8", "P9", "P10", "P11"}
 
 // optional may be promised beside them.

@@ -17,6 +17,12 @@ func (r *runner) faultEnv(links *link.Fabric) *fault.Env {
 		Read:     r.readThrough,
 		NoQuorum: func(err error) bool { return cassandra.Refused(err) == cassandra.NoQuorum },
 	}
+	if r.nodeTap != nil {
+		e.Spoken = func(l *link.Link) (requests, answers int64, known bool) {
+			c := r.cql.Counts(l)
+			return c.Asked(), c.Answered(), r.cql.Counted(l)
+		}
+	}
 	rows := r.rowProofs()
 	e.Stamps, e.Stay = rows.stamps, rows.stay
 	return e.Ready()

@@ -16,13 +16,7 @@ import (
 
 // ended records how a process ended that is not a worker's.
 func (r *runner) ended(l *history.ProcessLife) {
-	r.lives.Lock()
-	if r.rec == nil {
-		r.early = append(r.early, l)
-	} else {
-		r.noteLife(l)
-	}
-	r.lives.Unlock()
+	r.note(history.Event{Op: history.NoteLife, Details: &history.Details{Life: l}})
 	wrong := l.Unplanned()
 	if wrong == "" {
 		return
@@ -33,8 +27,18 @@ func (r *runner) ended(l *history.ProcessLife) {
 	r.progress.problem("%s %s%s", l.Name, wrong, strings.Join(append([]string{""}, l.Log...), "\n    "))
 }
 
-func (r *runner) noteLife(l *history.ProcessLife) {
-	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: l}})
+// note records a note of the harness, also before there is a record: it begins when the
+// system has said what it promises, and until then processes may end and links carry
+// something.
+func (r *runner) note(e history.Event) {
+	e.TS, e.Proc, e.Type = history.Now(), history.Harness, history.Note
+	r.earlyMu.Lock()
+	defer r.earlyMu.Unlock()
+	if r.rec == nil {
+		r.early = append(r.early, e)
+		return
+	}
+	r.rec.Record(e)
 }
 
 // watchNodes records how nodes end from now on.
@@ -62,15 +66,15 @@ func (r *runner) started(err error) error {
 	return nil
 }
 
-// keep makes rec the run's record, and notes what has ended before there was one. A run
-// that cannot be recorded ends at once.
+// keep makes rec the run's record, with what was noted before there was one. A run that
+// cannot be recorded ends at once.
 func (r *runner) keep(ctx context.Context, rec *history.Recorder) {
-	r.lives.Lock()
+	r.earlyMu.Lock()
 	r.rec = rec
-	for _, l := range r.early {
-		r.noteLife(l)
+	for _, e := range r.early {
+		rec.Record(e)
 	}
-	r.lives.Unlock()
+	r.earlyMu.Unlock()
 	go func() {
 		select {
 		case <-rec.Failed():

@@ -16,6 +16,7 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/fleet"
 	"fencepost/harness/history"
+	"fencepost/harness/link"
 	"fencepost/harness/osproc"
 	"fencepost/harness/own"
 	"fencepost/harness/rundir"
@@ -30,6 +31,7 @@ type ownRun struct {
 	program  own.Program
 	settings workload.Config
 	control  *own.Control
+	links    *link.Fabric // of the tasks setup and seal; no fault acts on them
 }
 
 // brokenError is why a run cannot be gone on with: its user's program, or its sink, is
@@ -74,9 +76,13 @@ func (r *runner) setUpOwn(ctx context.Context, settings workload.Config) (*fleet
 	if cluster.AccessTo(r.opt.Cluster).Login != nil {
 		return nil, &InputError{fmt.Sprintf("the cluster asks for a login or TLS, which %s would not be given: take a cluster without (--cluster=local)", r.opt.System.Name)}
 	}
-	o := &ownRun{runner: r, program: own.Program{Words: r.opt.System.Command, Dir: r.opt.Dir}, settings: settings}
+	o := &ownRun{runner: r, program: own.Program{Words: r.opt.System.Command, Dir: r.opt.Dir}, settings: settings, links: link.NewFabric(link.Options{})}
 	r.own = o
-	offer, err := o.program.RunSetup(ctx, own.Variables(own.Setup, settings, o.direct()), filepath.Join(r.dir, rundir.LogDir))
+	at, err := o.linksOf(own.Setup)
+	if err != nil {
+		return nil, err
+	}
+	offer, err := o.program.RunSetup(ctx, own.Variables(own.Setup, settings, at), filepath.Join(r.dir, rundir.LogDir))
 	if err != nil {
 		return nil, err
 	}
@@ -113,13 +119,16 @@ func pointWords(points []control.Point) []string {
 	return out
 }
 
-// direct are the places of the tasks setup and seal: the nodes themselves.
-func (o *ownRun) direct() own.Places {
-	var at own.Places
+// linksOf are the links of a task that is no worker's, on which its statements are read.
+func (o *ownRun) linksOf(t own.Task) (at own.Places, err error) {
 	for _, n := range o.opt.Cluster.Nodes() {
-		at.Nodes = append(at.Nodes, cluster.AddrOf(o.opt.Cluster, n))
+		l, err := o.links.Add(link.Spec{From: string(t), To: n.Name(), Listen: "127.0.0.1:0", Upstream: cluster.AddrOf(o.opt.Cluster, n), Tap: o.nodeTap})
+		if err != nil {
+			return at, fmt.Errorf("link %s->%s: %w", t, n.Name(), err)
+		}
+		at.Nodes = append(at.Nodes, l.Addr())
 	}
-	return at
+	return at, nil
 }
 
 // firstRecord is for how long a worker that is ready may record nothing.
@@ -157,6 +166,7 @@ func (o *ownRun) seal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.noteHits(h)
 	// Above what anybody has sent, by issuer; the sink says if it has seen a higher one.
 	issuers := map[string]string{}
 	for i := range h.Events {
@@ -205,7 +215,11 @@ func (o *ownRun) sealRows(ctx context.Context) (map[string]int64, error) {
 	if err := rec.Close(); err != nil {
 		return nil, err
 	}
-	life, err := o.program.RunSeal(ctx, own.Variables(own.Seal, c, o.direct()), logs)
+	at, err := o.linksOf(own.Seal)
+	if err != nil {
+		return nil, err
+	}
+	life, err := o.program.RunSeal(ctx, own.Variables(own.Seal, c, at), logs)
 	switch {
 	case life != nil:
 		o.ended(life)
@@ -226,9 +240,8 @@ func copySeals(h *history.History, rec *history.Recorder) (fences map[string]int
 	for i := range h.Events {
 		e := h.Events[i]
 		switch {
-		case e.Type == history.Note && e.Op == history.NoteExit:
-			continue // of the task, not of the run
-		case e.Type == history.Note && e.Op == history.NoteStatement:
+		case e.Type == history.Note && (e.Op == history.NoteExit || e.Op == history.NoteStatement):
+			continue // of the task, not of the run; its statements are read on its links
 		case e.Op == history.OpSeal || e.Op == history.OpRead:
 			if e.Type == history.Invoke {
 				ids[e.ID] = rec.NewID()
@@ -247,8 +260,9 @@ func copySeals(h *history.History, rec *history.Recorder) (fences map[string]int
 
 // close leaves nothing behind.
 func (o *ownRun) close() error {
-	if o.control == nil {
-		return nil
+	err := o.links.Close()
+	if o.control != nil {
+		err = errors.Join(err, o.control.Close())
 	}
-	return o.control.Close()
+	return err
 }

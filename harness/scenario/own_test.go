@@ -190,7 +190,7 @@ func TestMuteProgram(t *testing.T) {
 	if err := f.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{dir: dir, own: &ownRun{control: desk}, env: &fault.Env{Fleet: f}}
+	r := &runner{dir: dir, own: &ownRun{control: desk, links: link.NewFabric(link.Options{})}, env: &fault.Env{Fleet: f}}
 	err = r.records(t.Context(), time.Millisecond)
 	for _, want := range []string{"w1.1 has been ready for more than 1ms and has recorded no operation", "history/w1.1.jsonl has nothing but the header", "logs/w1.1.log:\n    waiting for nothing"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -20,6 +20,7 @@ import (
 	"fencepost/harness/history"
 	"fencepost/harness/host"
 	"fencepost/harness/link"
+	"fencepost/harness/link/cqltap"
 	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
 	"fencepost/harness/system"
@@ -74,13 +75,15 @@ type runner struct {
 	dir      string
 	info     rundir.Info
 	rec      *history.Recorder
-	lives    sync.Mutex             // of early, until there is rec
-	early    []*history.ProcessLife // that ended before
+	early    []history.Event // from before there was rec
+	earlyMu  sync.Mutex
 	env      *fault.Env
 	db       *cassandra.DB // the harness's own session, past all links
 	made     bool          // the keyspace, or some of it
 	base     cassandra.Config
 	sink     runSink
+	cql      *cqltap.Tap // of the links to nodes
+	nodeTap  link.Tap    // cql, or nil if they cannot be read
 	own      *ownRun     // nil for fencepost's own workers
 	abort    func(error) // ends the run: what it drives cannot be gone on with
 	probes   probes
@@ -209,6 +212,7 @@ func (r *runner) setUp(ctx context.Context) error {
 		}
 	}
 	links := link.NewFabric(link.Options{})
+	r.readStatements()
 	r.probes.base = r.base
 	r.env = r.faultEnv(links)
 	if err := r.startSink(ctx); err != nil {
@@ -261,7 +265,7 @@ func (r *runner) record(ctx context.Context, promises []string) error {
 func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Config {
 	s := r.plan.Spec
 	return fleet.Config{
-		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
+		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir),
 		Unexpected: func(life string, err error) { r.progress.problem("%s %v", life, err) },
 		Broken:     func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) },

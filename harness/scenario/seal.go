@@ -225,7 +225,7 @@ func (r *runner) raiseAbove(ctx context.Context, fenced sink.Sink, res, issuer s
 
 // noteLedger writes one entry of the sink's ledger into the history.
 func (r *runner) noteLedger(res string, en sink.Entry) {
-	l := &history.LedgerEntry{Seq: en.Seq, Kind: en.Kind, Issuer: en.Issuer, Token: en.Token, EffectKey: en.Key}
+	l := &history.LedgerEntry{Seq: en.Seq, Kind: en.Kind, Issuer: en.Issuer, Token: en.Token, EffectKey: en.Key, At: en.At}
 	if en.Kind == history.LedgerAccept {
 		l.Value = &en.Value
 	}

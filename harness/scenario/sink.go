@@ -34,6 +34,7 @@ func (r *runner) startSink(ctx context.Context) error {
 		r.progress.step("starting the sink: %s", kind.Name)
 		r.sink.service, err = kind.Start(ctx, sinks.Options{
 			BinDir: r.opt.BinDir, Log: filepath.Join(r.dir, rundir.LogDir, sinkLog),
+			Broken:   r.opt.System.BrokenSink,
 			Unfenced: r.opt.System.Variant != "" || r.opt.System.Command != nil,
 			Ended:    r.ended,
 		})

@@ -14,6 +14,9 @@
 // which faults find them; and what a service acknowledged has to outlive its process, so
 // that the run's end can read the ledger from it whatever happened meanwhile.
 //
+// What a worker asked a service of the HTTP sink and was answered is read on its link
+// (Kind.Answer), so that neither the worker's word nor the service's own stands alone.
+//
 // To add a kind: implement Kind.Start (osproc.Service does most of it) and Kind.Open, and append it
 // to the table. Its tests are the conformance suite core/sink/sinktest and TestUnfenced.
 package sinks

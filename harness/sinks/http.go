@@ -25,7 +25,7 @@ var httpGreeting = []byte("OPTIONS * HTTP/1.1\r\nHost: sink\r\n\r\n")
 
 func startHTTP(ctx context.Context, o Options) (*osproc.Service, error) {
 	name := httpBinary
-	if o.Unfenced {
+	if o.Unfenced || o.Broken != "" {
 		name = labBinary
 	}
 	binary := filepath.Join(o.BinDir, name)
@@ -43,7 +43,9 @@ func startHTTP(ctx context.Context, o Options) (*osproc.Service, error) {
 	s := &osproc.Service{
 		Name: "the sink's service " + name, Address: addr, Dir: dir, Log: o.Log, Ended: o.Ended,
 		Command: func() *exec.Cmd {
-			return exec.Command(binary, "--listen="+addr, "--file="+filepath.Join(dir, "sink.db"))
+			cmd := exec.Command(binary, "--listen="+addr, "--file="+filepath.Join(dir, "sink.db"))
+			cmd.Env = append(os.Environ(), lab.BrokenEnv+"="+o.Broken)
+			return cmd
 		},
 		Ready: func(ctx context.Context) error { return healthy(ctx, addr) },
 	}

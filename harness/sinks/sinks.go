@@ -9,6 +9,7 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/history"
+	"fencepost/harness/link/httptap"
 	"fencepost/harness/osproc"
 	"fencepost/harness/system"
 	"fencepost/harness/system/lockperjob"
@@ -32,6 +33,9 @@ type Kind struct {
 	Greeting []byte
 	// Open connects a process to the sink: a worker by its own link, the runner directly.
 	Open func(ctx context.Context, at Place) (Client, error)
+	// Answer is what a worker asked the service and was answered, as a note, from what its link
+	// carried; false for what is neither. Nil: links to this sink are not read.
+	Answer func(worker string, x httptap.Exchange) (history.Event, bool)
 }
 
 // Options are what a service needs to start.
@@ -41,6 +45,8 @@ type Options struct {
 	// Unfenced: a known-broken variant, or a program of a user's own, will write past its
 	// rules; a service that has to be built for that is started in that build.
 	Unfenced bool
+	// Broken is what is broken in the service itself (system.System.BrokenSink), "" for nothing.
+	Broken string
 	// Ended is called when a life of it has ended, with how; nil: nobody is told.
 	Ended func(*history.ProcessLife)
 }
@@ -68,7 +74,7 @@ type Client interface {
 
 var kinds = []Kind{
 	{Name: Cassandra, About: "rows beside the locks, by lightweight transactions; workers reach it by links of their own to the nodes", Open: openCassandra},
-	{Name: HTTP, About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http), a process of its own", Start: startHTTP, Greeting: httpGreeting, Open: openHTTP},
+	{Name: HTTP, About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http), a process of its own", Start: startHTTP, Greeting: httpGreeting, Open: openHTTP, Answer: answerHTTP},
 	{Name: Postgres, About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own", Start: startPostgres, Greeting: postgresGreeting, Open: openPostgres},
 }
 
@@ -100,8 +106,8 @@ func Find(name string) (Kind, error) {
 // Of returns the sink that a run of a system has: the named one, or if none is named the
 // system's own. A system that cannot have it is an error.
 func Of(name string, sys system.System) (Kind, error) {
-	if name == "" && sys.Command != nil {
-		name = HTTP // which every language speaks
+	if name == "" && (sys.Command != nil || sys.BrokenSink != "") {
+		name = HTTP // which every language speaks, and whose service can be broken
 	}
 	k, err := Find(name)
 	if err != nil {
@@ -109,6 +115,9 @@ func Of(name string, sys system.System) (Kind, error) {
 	}
 	if sys.Command != nil && k.Name != HTTP {
 		return k, fmt.Errorf("system %s is a program of its own, which is given the sink %s: it cannot have the sink %s", sys.Name, HTTP, k.Name)
+	}
+	if sys.BrokenSink != "" && k.Name != HTTP {
+		return k, fmt.Errorf("what is broken in system %s is the service of the sink %s: it cannot have the sink %s", sys.Name, HTTP, k.Name)
 	}
 	if sys.Scheduler == lockperjob.Name && k.Name != Cassandra {
 		return k, fmt.Errorf("system %s writes its effects into rows of the sink %s itself, so it cannot have the sink %s", sys.Name, Cassandra, k.Name)

@@ -211,6 +211,43 @@ func TestUnchecked(t *testing.T) {
 	}
 }
 
+// A service that forges its ledger takes a stale effect, and its ledger is in order.
+func TestForgedLedger(t *testing.T) {
+	t.Parallel()
+	k, err := Find(HTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s, err := k.Start(t.Context(), Options{BinDir: bin(t), Log: filepath.Join(dir, "sink.log"), Broken: lab.ForgesLedger, Ended: func(l *history.ProcessLife) {
+		if wrong := l.Unplanned(); wrong != "" {
+			t.Error(wrong)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	c, err := k.Open(t.Context(), Place{Addr: s.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Raise(t.Context(), "r", "l", 5); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := c.Accept(t.Context(), "r", "l", 4, sink.Effect{Key: "k", Value: 1}); err != nil || a.Result != sink.Applied {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if l, err := c.Ledger(t.Context(), "r"); err != nil || len(l) != 2 || l[1].Token != 5 || l[1].Key != "k" {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
 // The reference service has no back door.
 func TestNoBackDoor(t *testing.T) {
 	t.Parallel()
@@ -300,6 +337,8 @@ func TestOf(t *testing.T) {
 		{HTTP, "core", HTTP, ""},
 		{HTTP, "broken/no-raise", HTTP, ""},
 		{HTTP, "exec:true", HTTP, ""},
+		{"", "broken/sink-forges-ledger", HTTP, ""},
+		{Cassandra, "broken/sink-forges-ledger", "", "cannot have the sink cassandra"},
 		{HTTP, "lock-per-job", "", "cannot have the sink http"},
 		{Cassandra, "exec:true", "", "cannot have the sink cassandra"},
 		{Postgres, "core", Postgres, ""},

@@ -43,6 +43,8 @@ type System struct {
 	// MissingWorkers (a broken harness): so many workers of the scenario are not
 	// started, and nobody says so.
 	MissingWorkers int
+	// BrokenSink is what is broken in the sink's service (lab.ForgesLedger), "" for nothing.
+	BrokenSink string
 	// Red says how a known-broken variant must be found; nil for a sound system.
 	Red *Red
 }
@@ -74,7 +76,7 @@ func Broken() []System {
 	out := make([]System, len(variants))
 	for i, v := range variants {
 		v.Binary = "worker"
-		if v.Inert == "" && v.MissingWorkers == 0 {
+		if v.Inert == "" && v.MissingWorkers == 0 && v.BrokenSink == "" {
 			v.Binary, v.Variant = "worker-broken", strings.TrimPrefix(v.Name, broken)
 		}
 		out[i] = v

@@ -108,6 +108,10 @@ var variants = []System{
 		Name: broken + "local-serial", About: "releases are LOCAL_SERIAL while everything else is SERIAL",
 		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}, Mechanism: "mixed-serial"},
 	},
+	{
+		Name: broken + "read-at-one-unsaid", About: "lock rows are read through one replica, and the worker says that it reads them at QUORUM",
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}, Mechanism: "statement-misstated"},
+	},
 	// Work that stands still.
 	{
 		Name: broken + "pins-coordinator", About: "all requests about locks go to one node, and wait for it",
@@ -137,6 +141,10 @@ var variants = []System{
 	{
 		Name: broken + "effect-key-per-send", About: "the idempotency key contains the number of the send: a resend is another effect",
 		Red: &Red{Scenario: "sink-lost-replies", Contention: "high", Verdict: checker.Fail, Properties: []string{"P4"}, Mechanism: "resend-is-another-effect"},
+	},
+	{
+		Name: broken + "sink-forges-ledger", BrokenSink: "forges-ledger", About: "the sink's service takes effects whatever their token, and writes the highest that it has seen into its ledger",
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail, Properties: []string{"P4"}, Mechanism: "ledger-forged"},
 	},
 	{
 		Name: broken + "no-raise", About: "a holder does not raise its token before it reads what it acts on",

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -139,6 +140,14 @@ func noteText(e history.Event) string {
 	case history.NoteStatement:
 		if e.Statement() != nil {
 			return e.Statement().CQL
+		}
+	case history.NoteAnswer:
+		if a := e.Asked(); a != nil {
+			return fmt.Sprintf("%s of %s: %s", a.Op, a.Worker, cmp.Or(e.Result, e.Error, "answered"))
+		}
+	case history.NoteHit:
+		if h := e.Hit(); h != nil {
+			return fmt.Sprintf("%s at %s", h.Proc, e.Point())
 		}
 	}
 	return string(e.Op)

@@ -4,6 +4,9 @@
 // machine that loses power, forgets nothing that it acknowledged. Transactions that come
 // together share one write to the disk.
 //
+// A decision is dated as it is made, by the host's monotonic clock, so that it can be compared
+// with when it was asked for and when it was answered.
+//
 // A resource is a bucket with its header (whose tokens, highest token seen, number of ledger
 // entries, value), a bucket of accepted keys, and the ledger.
 package boltsink

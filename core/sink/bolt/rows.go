@@ -42,6 +42,7 @@ type entryRow struct {
 	Token  int64  `json:"token"`
 	Key    string `json:"key,omitempty"`
 	Value  int64  `json:"value,omitempty"`
+	At     int64  `json:"at,omitempty"`
 }
 
 // Rows are a resource's rows in one transaction.
@@ -92,7 +93,7 @@ func (r *Rows) save() error {
 func (r *Rows) log(e entryRow) error {
 	r.Seq++
 	r.changed = true
-	e.Issuer = r.Issuer
+	e.Issuer, e.At = r.Issuer, monotonic()
 	return put(r.bucket.Bucket(ledgerName), binary.BigEndian.AppendUint64(nil, uint64(r.Seq)), e)
 }
 
@@ -148,7 +149,7 @@ func (r *Rows) ledger() ([]sink.Entry, error) {
 		if err := decode(r.name+": an entry of its ledger", v, &e); err != nil {
 			return err
 		}
-		out = append(out, sink.Entry{Seq: int64(binary.BigEndian.Uint64(k)), Kind: e.Kind, Issuer: e.Issuer, Token: e.Token, Key: e.Key, Value: e.Value})
+		out = append(out, sink.Entry{Seq: int64(binary.BigEndian.Uint64(k)), Kind: e.Kind, Issuer: e.Issuer, Token: e.Token, Key: e.Key, Value: e.Value, At: e.At})
 		return nil
 	})
 	return out, err

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -69,6 +70,40 @@ func TestReopen(t *testing.T) {
 	}
 	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "boltsink: ") {
 		t.Errorf("a directory: %v", err)
+	}
+}
+
+// Each decision is dated by the host's clock, between what the caller reads of it before and
+// after, and stays so when the file is opened again.
+func TestDecidedAt(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sink.db")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := []int64{monotonic()}
+	for i, do := range []func() error{
+		func() error { _, err := s.Raise(t.Context(), "r", "l", 1); return err },
+		func() error { _, err := s.Accept(t.Context(), "r", "l", 1, sink.Effect{Key: "k"}); return err },
+		func() error { _, err := s.Forget(t.Context(), "r", time.Now().Add(time.Hour)); return err },
+	} {
+		if err := do(); err != nil {
+			t.Fatal(i, err)
+		}
+		times = append(times, monotonic())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := open(t, path).Ledger(t.Context(), "r")
+	if err != nil || len(l) != 3 {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	for i, e := range l {
+		if e.At < times[i] || e.At > times[i+1] {
+			t.Errorf("entry %d was decided at %d, not between %d and %d", e.Seq, e.At, times[i], times[i+1])
+		}
 	}
 }
 

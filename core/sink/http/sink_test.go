@@ -3,7 +3,6 @@ package httpsink_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -337,7 +336,7 @@ func TestLedgerPages(t *testing.T) {
 	if err != nil || len(l) != n || l[n-1].Token != n {
 		t.Errorf("%d entries, %v", len(l), err)
 	}
-	if s := fmt.Sprint(l[0]); s != "{1 raise l 1  0}" {
-		t.Error(s)
+	if want := (sink.Entry{Seq: 1, Kind: sink.KindRaise, Issuer: "l", Token: 1}); l[0] != want {
+		t.Errorf("%+v", l[0])
 	}
 }

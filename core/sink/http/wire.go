@@ -74,6 +74,7 @@ type entry struct {
 	Token  int64  `json:"token"`
 	Key    string `json:"key,omitempty"`
 	Value  int64  `json:"value,omitempty"`
+	At     int64  `json:"at,omitempty"`
 }
 
 // ledger is one page of entries; More says that others follow.

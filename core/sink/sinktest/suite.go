@@ -112,7 +112,7 @@ func (t test) ledger() []sink.Entry {
 	if err != nil {
 		t.Errorf("Ledger: %v", err)
 	}
-	var highest int64
+	var highest, at int64
 	keys := map[string]bool{}
 	for i, e := range entries {
 		if e.Seq != int64(i)+1 {
@@ -121,6 +121,10 @@ func (t test) ledger() []sink.Entry {
 		if e.Issuer != issuer {
 			t.Errorf("entry %d: issuer %q", e.Seq, e.Issuer)
 		}
+		if i > 0 && e.At < at { // of a sink that dates them
+			t.Errorf("entry %d was decided before the one that it follows: at %d, before %d", e.Seq, e.At, at)
+		}
+		at, entries[i].At = e.At, 0
 		if e.Token < highest {
 			t.Errorf("entry %d: %s with token %d after %d", e.Seq, e.Kind, e.Token, highest)
 		}

@@ -84,6 +84,9 @@ func (c *conn) Ended() {
 func (c *conn) lost(err error) {
 	c.dead = err
 	if c.started || errors.Is(err, errForeign) || errors.Is(err, errTLS) {
+		c.link.mu.Lock()
+		c.link.uncounted = true
+		c.link.mu.Unlock()
 		c.tap.unread(c.link.link, err)
 	}
 }

@@ -47,11 +47,22 @@ func (t *Tap) Counts(l *link.Link) Counts {
 	return a.counts
 }
 
+// Counted says whether connections came over the link, and all that they carried is in its
+// counts.
+func (t *Tap) Counted(l *link.Link) bool {
+	a := t.account(l)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.opened && !a.uncounted
+}
+
 // account is one link's.
 type account struct {
-	link   *link.Link
-	mu     sync.Mutex
-	counts Counts
+	link      *link.Link
+	mu        sync.Mutex
+	counts    Counts
+	opened    bool
+	uncounted bool // some of what it carried
 }
 
 func (t *Tap) account(l *link.Link) *account {

@@ -1,7 +1,9 @@
 package cqltap
 
 import (
+	"bufio"
 	"encoding/binary"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -201,8 +203,9 @@ func talk(l *link.Link, tap *Tap, piece int, all ...said) {
 	s.Ended()
 }
 
-// conversation is with a node over TCP.
-func answering(t testing.TB, answers ...[]byte) (addr string) {
+// node answers over TCP as one of version 4 does: it takes every statement, and prepares each
+// under the id "u".
+func node(t testing.TB) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -217,19 +220,37 @@ func answering(t testing.TB, answers ...[]byte) (addr string) {
 			}
 			wg.Go(func() {
 				defer c.Close()
-				buf := make([]byte, 1<<16)
-				for _, a := range answers {
-					if _, err := c.Read(buf); err != nil {
-						return
-					}
-					if _, err := c.Write(a); err != nil {
-						return
-					}
-				}
-				_, _ = c.Read(buf)
+				answerAll(c)
 			})
 		}
 	})
 	t.Cleanup(func() { ln.Close(); wg.Wait() })
 	return ln.Addr().String()
+}
+
+func answerAll(c net.Conn) {
+	in := bufio.NewReader(c)
+	for {
+		b := make([]byte, headSize)
+		if _, err := io.ReadFull(in, b); err != nil {
+			return
+		}
+		h, err := parseHead(b)
+		if err != nil {
+			return
+		}
+		if _, err := in.Discard(h.length); err != nil {
+			return
+		}
+		answer := void(4, h.stream)
+		switch h.op {
+		case OpStartup:
+			answer = ready(4)
+		case OpPrepare:
+			answer = prepared(4, h.stream, "u")
+		}
+		if _, err := c.Write(answer); err != nil {
+			return
+		}
+	}
 }

@@ -25,12 +25,16 @@ type texts struct {
 	by      map[string]*text // as sent, or blanked
 	ids     map[string]*text // by the id of what was prepared
 	batches map[string]*text // by the numbers of their statements
+	more    *text            // stands for all that are too many
 	scratch []byte
 	numbers uint32
 }
 
+// maxTexts bounds the texts that are kept.
+const maxTexts = 4 * maxShapes
+
 func newTexts() texts {
-	return texts{by: map[string]*text{}, ids: map[string]*text{}, batches: map[string]*text{}}
+	return texts{by: map[string]*text{}, ids: map[string]*text{}, batches: map[string]*text{}, more: &text{cql: "…", writes: true}}
 }
 
 // literals are what a program may write into a statement's text as a value. Names in
@@ -66,14 +70,19 @@ func changing(verb string) bool {
 	return false
 }
 
-func (x *texts) get(cql []byte) *text {
+// get is the text of a statement. Of one without bound values the literals are taken for
+// values, in whose place a program has written them.
+func (x *texts) get(cql []byte, bound bool) *text {
 	if t := x.by[string(cql)]; t != nil {
 		return t
+	}
+	if len(x.by) >= maxTexts {
+		return x.more
 	}
 	full := string(cql)
 	verb := first(full)
 	key := full
-	if changing(verb) || verb == "SELECT" {
+	if !bound && (changing(verb) || verb == "SELECT") {
 		key = blank(full)
 	}
 	t := x.by[key]
@@ -101,6 +110,9 @@ func (x *texts) batch(kind byte, parts []*text) *text {
 	if t := x.batches[string(key)]; t != nil {
 		return t
 	}
+	if len(x.batches) >= maxTexts {
+		return x.more
+	}
 	var b strings.Builder
 	b.WriteString(batchKinds[min(int(kind), len(batchKinds)-1)])
 	for _, p := range parts {
@@ -118,7 +130,7 @@ func (t *Tap) learn(id []byte, cql string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.texts.ids[string(id)] == nil {
-		t.texts.ids[string(id)] = t.texts.get([]byte(cql))
+		t.texts.ids[string(id)] = t.texts.get([]byte(cql), true)
 	}
 }
 
@@ -131,17 +143,20 @@ func (t *Tap) statement(h head, in *body) (s statement, found bool) {
 	switch h.op {
 	case OpQuery:
 		cql := in.longText()
-		s.text = t.texts.get(cql)
-		values.literals(cql)
+		s.level, s.serial = in.parameters(h, values)
+		if in.err == nil {
+			s.text = t.texts.get(cql, values.bound > 0)
+			values.literals(cql)
+		}
 	case OpExecute:
 		s.text = t.texts.ids[string(in.text())]
 		if h.version >= 5 {
 			in.text() // the id of its result's metadata
 		}
+		s.level, s.serial = in.parameters(h, values)
 	case OpBatch:
 		return t.batch(h, in, values)
 	}
-	s.level, s.serial = in.parameters(h, values)
 	if s.text == nil || in.err != nil {
 		return s, false
 	}
@@ -157,7 +172,7 @@ func (t *Tap) batch(h head, in *body, values *values) (s statement, found bool) 
 		var p *text
 		if in.byte() == 0 {
 			cql := in.longText()
-			p = t.texts.get(cql)
+			p = t.texts.get(cql, len(in.b) > 1 && binary.BigEndian.Uint16(in.b) > 0)
 			values.literals(cql)
 		} else {
 			p = t.texts.ids[string(in.text())]
@@ -168,7 +183,7 @@ func (t *Tap) batch(h head, in *body, values *values) (s statement, found bool) 
 			parts = append(parts, p)
 		}
 		for v := in.short(); v > 0 && in.err == nil; v-- {
-			values.add(in.value())
+			values.bind(in.value())
 		}
 	}
 	s.level, s.serial = in.short(), noSerial
@@ -218,7 +233,7 @@ func (r *body) parameters(h head, values *values) (level, serial uint16) {
 			if flags&paramNamed != 0 {
 				r.text()
 			}
-			values.add(r.value())
+			values.bind(r.value())
 		}
 	}
 	if flags&paramPage != 0 {

@@ -68,7 +68,11 @@ func New(o Options) *Tap {
 
 // Open implements link.Tap.
 func (t *Tap) Open(l *link.Link) link.Stream {
-	return &conn{tap: t, link: t.account(l), pending: map[int16]request{}}
+	a := t.account(l)
+	a.mu.Lock()
+	a.opened = true
+	a.mu.Unlock()
+	return &conn{tap: t, link: a, pending: map[int16]request{}}
 }
 
 // see tells of a statement if it is new, and keeps what a write carried.
@@ -79,8 +83,8 @@ func (t *Tap) see(a *account, s statement) {
 		t.writes.add(u.from, s.values)
 	}
 	_, old := t.shapes[u]
-	full := !old && len(t.shapes) >= maxShapes
-	if !old && !full {
+	full := s.text == t.texts.more || !old && len(t.shapes) >= maxShapes
+	if !full {
 		t.shapes[u] = struct{}{}
 	}
 	t.mu.Unlock()

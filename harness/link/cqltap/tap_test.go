@@ -250,7 +250,7 @@ func TestThroughALink(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
 	tap := New(h.options())
-	l := linkOf(t, tap, answering(t, ready(4), prepared(4, 1, "u"), void(4, 2)))
+	l := linkOf(t, tap, node(t))
 	c, err := net.Dial("tcp", l.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -329,6 +329,35 @@ func BenchmarkSaid(b *testing.B) {
 			for b.Loop() {
 				s.Said(link.Up, c.ask)
 				s.Said(link.Down, c.say)
+			}
+		})
+	}
+}
+
+// BenchmarkRoundTrip is a request of a lock's size and its answer through a link: the price of
+// the tap is the difference.
+func BenchmarkRoundTrip(b *testing.B) {
+	ask := execute(4, 2, "u", 4, 8, "12345678", "lock-01", "12345678", strings.Repeat("x", 36), "w1.1/c1")
+	for name, tap := range map[string]link.Tap{"untapped": nil, "tapped": New(Options{}), "tapped, writes kept": New(Options{Writes: true})} {
+		b.Run(name, func(b *testing.B) {
+			c, err := net.Dial("tcp", linkOf(b, tap, node(b)).Addr())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			trip := func(ask, answer []byte) {
+				if _, err := c.Write(ask); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadFull(c, answer); err != nil {
+					b.Fatal(err)
+				}
+			}
+			trip(startup(4), ready(4))
+			trip(prepare(4, 1, update), prepared(4, 1, "u"))
+			answer := void(4, 2)
+			for b.Loop() {
+				trip(ask, answer)
 			}
 		})
 	}

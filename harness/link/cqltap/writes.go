@@ -25,8 +25,14 @@ var seed = maphash.MakeSeed()
 
 // values are those of one request, bound or written into its text.
 type values struct {
-	keep bool
-	all  []uint64
+	keep  bool
+	bound int
+	all   []uint64
+}
+
+func (v *values) bind(b []byte) {
+	v.bound++
+	v.add(b)
 }
 
 func (v *values) add(b []byte) {

@@ -12,21 +12,25 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 
 	"fencepost/core/sink"
 	boltsink "fencepost/core/sink/bolt"
 	httpsink "fencepost/core/sink/http"
 	"fencepost/core/store"
+	"fencepost/harness/history"
 	"fencepost/harness/system/unfenced"
 )
 
+// Paths of the back door.
 const (
-	pathWrite     = "/lab/write"
+	// PathWrite takes an effect as JSON, if the ledger is as long as that says.
+	PathWrite = "/lab/write"
+	// PathEffects takes what httpsink.PathEffects takes, whatever its token.
+	PathEffects   = "/lab/effects"
 	pathEmpty     = "/lab/empty"
 	pathResources = "/lab/resources"
-	// pathEffects takes what httpsink.PathEffects takes, whatever its token.
-	pathEffects = "/lab/effects"
 )
 
 // write is an effect that is accepted if the ledger has Seq entries.
@@ -46,11 +50,21 @@ type written struct {
 	Seq     int64 `json:"seq"`
 }
 
+// BrokenEnv names what is broken in the service itself; "" is nothing.
+const BrokenEnv = "FENCEPOST_SINK_BROKEN"
+
+// ForgesLedger is a service that takes effects whatever their token, and writes down the
+// highest token that it has seen in place of the one that came: its ledger is in order.
+const ForgesLedger = "forges-ledger"
+
 // Handler serves the contract of the HTTP sink, and the back door.
 func Handler(s *boltsink.Sink) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", httpsink.Handler(s))
-	mux.HandleFunc("POST "+pathWrite, func(w http.ResponseWriter, req *http.Request) {
+	if os.Getenv(BrokenEnv) == ForgesLedger {
+		mux.HandleFunc("POST "+httpsink.PathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req, true) })
+	}
+	mux.HandleFunc("POST "+PathWrite, func(w http.ResponseWriter, req *http.Request) {
 		serve(w, req, func(ctx context.Context, in write) (out written, err error) {
 			err = s.Update(ctx, in.Resource, func(r *boltsink.Rows) error {
 				if err := r.Bind(in.Issuer); err != nil {
@@ -69,7 +83,7 @@ func Handler(s *boltsink.Sink) http.Handler {
 	mux.HandleFunc("POST "+pathEmpty, func(w http.ResponseWriter, req *http.Request) {
 		serve(w, req, func(_ context.Context, in write) (written, error) { return written{}, s.Remove(in.Resource) })
 	})
-	mux.HandleFunc("POST "+pathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req) })
+	mux.HandleFunc("POST "+PathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req, false) })
 	mux.HandleFunc("GET "+pathResources, func(w http.ResponseWriter, _ *http.Request) {
 		all, err := s.Resources()
 		if err != nil {
@@ -82,20 +96,14 @@ func Handler(s *boltsink.Sink) http.Handler {
 }
 
 // unchecked accepts an effect whatever its token, as a service does that knows nothing of
-// fencing. That the identical request comes again it does see.
-func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request) {
-	h := req.Header
-	resource, issuer, e := h.Get(httpsink.HeaderResource), h.Get(httpsink.HeaderIssuer), sink.Effect{Key: h.Get(httpsink.HeaderKey)}
-	token, err := strconv.ParseInt(h.Get(httpsink.HeaderToken), 10, 64)
-	if err == nil {
-		e.Value, err = strconv.ParseInt(h.Get(httpsink.HeaderValue), 10, 64)
-	}
-	if err == nil {
-		_, err = io.Copy(io.Discard, req.Body) // all of it, or nothing is done
-	}
-	if err != nil || resource == "" || issuer == "" || e.Key == "" || token < 1 {
+// fencing. That the identical request comes again it does see. forged: see ForgesLedger.
+func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request, forged bool) {
+	resource, issuer, token, e, err := effectOf(req)
+	if err != nil {
 		w.Header().Set(httpsink.HeaderResult, "invalid")
-		http.Error(w, fmt.Sprintf("all headers of an effect are needed: %v", err), http.StatusBadRequest)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
 		return
 	}
 	result, seen, seq := sink.Applied, int64(0), int64(0)
@@ -105,7 +113,11 @@ func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request) {
 		}
 		first, err := r.Applied(e.Key)
 		if result = sink.Duplicate; err == nil && first == 0 {
-			result, err = sink.Applied, r.Accept(token, e)
+			said := token
+			if forged {
+				said = max(token, r.Highest)
+			}
+			result, err = sink.Applied, r.Accept(said, e)
 		}
 		seen, seq = r.Highest, r.Seq
 		return err
@@ -118,6 +130,28 @@ func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request) {
 	w.Header().Set(httpsink.HeaderSeen, strconv.FormatInt(seen, 10))
 	w.Header().Set(httpsink.HeaderSeq, strconv.FormatInt(seq, 10))
 	_, _ = io.WriteString(w, "{}")
+}
+
+// effectOf reads the headers of an effect, all of which it needs, and the whole body: of half
+// a request nothing is done.
+func effectOf(req *http.Request) (resource, issuer string, token int64, e sink.Effect, err error) {
+	h := req.Header
+	for _, name := range []string{httpsink.HeaderResource, httpsink.HeaderIssuer, httpsink.HeaderToken, httpsink.HeaderKey, httpsink.HeaderValue} {
+		if h.Get(name) == "" {
+			return "", "", 0, e, fmt.Errorf("%s is missing", name)
+		}
+	}
+	if token, err = strconv.ParseInt(h.Get(httpsink.HeaderToken), 10, 64); err != nil || token < 1 {
+		return "", "", 0, e, fmt.Errorf("%s %q: not a whole number above 0", httpsink.HeaderToken, h.Get(httpsink.HeaderToken))
+	}
+	if e.Value, err = strconv.ParseInt(h.Get(httpsink.HeaderValue), 10, 64); err != nil {
+		return "", "", 0, e, fmt.Errorf("%s %q: not a whole number", httpsink.HeaderValue, h.Get(httpsink.HeaderValue))
+	}
+	if _, err := io.Copy(io.Discard, req.Body); err != nil {
+		return "", "", 0, e, fmt.Errorf("the body: %w", err)
+	}
+	e.Key = h.Get(httpsink.HeaderKey)
+	return h.Get(httpsink.HeaderResource), h.Get(httpsink.HeaderIssuer), token, e, nil
 }
 
 func serve(w http.ResponseWriter, req *http.Request, do func(context.Context, write) (written, error)) {
@@ -137,6 +171,26 @@ func serve(w http.ResponseWriter, req *http.Request, do func(context.Context, wr
 	_ = json.NewEncoder(w).Encode(out) // who does not get it is on its own
 }
 
+// Wrote says what a request to PathWrite was and what became of it, in the words of an effect;
+// false if it was none.
+func Wrote(e *history.Event, request, answer []byte) bool {
+	var in write
+	if json.Unmarshal(request, &in) != nil {
+		return false
+	}
+	e.Asked().Op, e.Key, e.Issuer, e.Token, e.EffectKey, e.Value = history.OpEffect, in.Resource, in.Issuer, in.Token, in.Key, &in.Value
+	var out written
+	switch err := json.Unmarshal(answer, &out); {
+	case err != nil:
+		e.Error = "no answer"
+	case !out.Applied:
+		e.Error = "the ledger had grown"
+	default:
+		e.Result, e.Seen, e.Seq = sink.Applied.String(), out.Seen, out.Seq
+	}
+	return true
+}
+
 // Door is a process's way to the back door. It sends each request once.
 type Door struct {
 	base string
@@ -153,7 +207,7 @@ func (d *Door) Close() { d.http.CloseIdleConnections() }
 
 // WriteUnfenced implements unfenced.Writer.
 func (d *Door) WriteUnfenced(ctx context.Context, st sink.State, resource, issuer string, token int64, e sink.Effect) (sink.Answer, bool, error) {
-	out, err := d.post(ctx, pathWrite, write{Resource: resource, Issuer: issuer, Seq: st.Seq, Token: token, Key: e.Key, Value: e.Value})
+	out, err := d.post(ctx, PathWrite, write{Resource: resource, Issuer: issuer, Seq: st.Seq, Token: token, Key: e.Key, Value: e.Value})
 	if err != nil {
 		return sink.Answer{}, false, err
 	}

@@ -98,13 +98,14 @@ func (l *localReleases) do(r casRequest) (store.CASResult, error) {
 	return r.send()
 }
 
-// readAtOne looks at lock rows through a single replica.
-func readAtOne() workload.Hooks {
+// readAtOne looks at lock rows through a single replica, and says that it does so at a
+// consistency.
+func readAtOne(said string) workload.Hooks {
 	o := &ownSession{}
 	return workload.Hooks{
 		Recorder: o.recorder,
 		Locks: func(_ workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
-			return &oneReader{Locks: inner, ownSession: o}
+			return &oneReader{Locks: inner, ownSession: o, said: said}
 		},
 	}
 }
@@ -113,6 +114,7 @@ type oneReader struct {
 	store.Locks
 	*ownSession
 	session *gocql.Session
+	said    string
 }
 
 const readOneCQL = `SELECT fence, beat, attempt, holder, ttl_ms FROM locks WHERE resource = ?`
@@ -129,7 +131,7 @@ func (l *oneReader) open() {
 	}
 	c.HostDialer = linkDialer{l.ownSession, shown}
 	if l.session, l.err = c.CreateSession(); l.err == nil {
-		l.note(readOneCQL, "ONE", "")
+		l.note(readOneCQL, l.said, "")
 	}
 }
 

@@ -38,8 +38,9 @@ var variants = map[string]func() workload.Hooks{
 	"driver-reexecutes":     locksHook(0, driverReexecutes),
 	"applied-ignored":       locksHook(lock.Acquire, appliedIgnored),
 	// Statements.
-	"read-at-one":  readAtOne,
-	"local-serial": localSerial,
+	"read-at-one":        func() workload.Hooks { return readAtOne("ONE") },
+	"read-at-one-unsaid": func() workload.Hooks { return readAtOne("QUORUM") },
+	"local-serial":       localSerial,
 	// Work that stands still.
 	"pins-coordinator":        pinsCoordinator,
 	"stops-when-node-away":    stopsWhenNodeAway,

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package boltsink
+
+func monotonic() int64 { return 0 }
