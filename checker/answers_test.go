@@ -284,8 +284,10 @@ func TestDecidedAt(t *testing.T) {
 		"decided after it was answered": {func(s *sinkStory) { s.ledger[2].At = tinyAt(2141) }, "effect of token 2, key k2 was answered applied 1.0 ms before the sink decided it (entry 3)", []string{"P4"}},
 		"a raise after it was answered": {func(s *sinkStory) { s.ledger[1].At = tinyAt(2115) }, "raise of token 2 was answered applied 1.0 ms before the sink decided it (entry 2)", []string{"P4"}},
 		"decided before the entry before": {func(s *sinkStory) {
-			s.ledger[1].At, s.ledger[2].At = tinyAt(2114), tinyAt(2112)
-			s.effect().from = 2112
+			raise := &s.calls[2] // unknown to its client, and decided late
+			raise.result = ""
+			raise.carried = func(e *history.Event) { e.Result, e.Seen, e.Seq = resultApplied, 2, 2 }
+			s.ledger[1].At = tinyAt(2137)
 		}, "entry 3 of the ledger of r was decided 2.0 ms before entry 2, which it follows", []string{"P4"}},
 		"an unknown that was decided late": {func(s *sinkStory) {
 			s.effect().result = ""

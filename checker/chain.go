@@ -223,7 +223,7 @@ func (a *analysis) explain(l *rowLog, b *chainBreak) {
 		return
 	}
 	known := b.version.Attempt == "" || a.attempts[b.version.Attempt]
-	if known && len(a.gaps) == 0 && !a.doubt {
+	if known && a.lost == 0 && !a.record.Doubt {
 		b.mixture = true
 		return
 	}

@@ -54,6 +54,39 @@ func TestDeadlineByAWrongClock(t *testing.T) {
 	}
 }
 
+// TestDecidedBeforeTheGrant: a holder may decide as soon as an answer has told it that it
+// holds the lock, whichever came first, and no sooner.
+func TestDecidedBeforeTheGrant(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		acquire history.Type // how the acquire ended, at 110; unknown: a read settled it at 115
+		decided int64
+		want    []string
+	}{
+		"with the answer":      {history.OK, 110, nil},
+		"before the answer":    {history.OK, 109, []string{"P7"}},
+		"with the read":        {history.Unknown, 115, nil},
+		"before the read":      {history.Unknown, 114, []string{"P7"}},
+		"before it was asked":  {history.OK, 80, []string{"P7"}},
+		"long after it all":    {history.OK, 1000, nil},
+		"as the call returned": {history.Unknown, 120, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newTiny("w1.1")
+			y.expect(history.Expect{})
+			y.lock(90, 120, "w1.1/c1", history.OK, 1)
+			y.cas(100, 110, "w1.1/c1", history.OpAcquire, c.acquire)
+			if row := y.row; c.acquire == history.Unknown {
+				y.op(111, 115, "w1.1/c1", history.OK, history.Event{Op: history.OpRead, Key: "a"}, history.Event{Row: &row})
+			}
+			y.note(1001, "w1.1/c1", history.Event{Op: history.NoteStart, Key: "a", Token: 1, DecidedAt: c.decided*1e6 + 1e9})
+			y.cas(1500, 1510, "w1.1/c1", history.OpRelease, history.OK)
+			tinyCheck(t, y.end(2000), "", c.want...)
+		})
+	}
+}
+
 // TestOtherClockFaultsExcuseNothing: only the rate counts.
 func TestOtherClockFaultsExcuseNothing(t *testing.T) {
 	t.Parallel()

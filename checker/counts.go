@@ -1,7 +1,9 @@
 package checker
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 
 	"fencepost/harness/history"
 )
@@ -35,7 +37,12 @@ func (a *analysis) count() Counts {
 		if len(l.cas) > 0 && !l.shard {
 			c.Locks++
 		}
-		a.countRow(l, &c)
+		if a.chained() {
+			l.countChain(&c)
+		} else {
+			l.countTold(&c)
+		}
+		l.countRow(&c)
 	}
 	for _, s := range a.successes() {
 		c.Cycles += s.n
@@ -74,13 +81,15 @@ func (a *analysis) count() Counts {
 	return c
 }
 
-func (a *analysis) countRow(l *rowLog, c *Counts) {
+// chained says whether the system promises that its rows are a chain of versions. If not,
+// nothing is counted by it.
+func (a *analysis) chained() bool { return a.promised("P2") }
+
+// countChain counts what the chain of a row's versions shows.
+func (l *rowLog) countChain(c *Counts) {
 	for _, x := range l.cas {
-		if x.outcome == history.Unknown {
-			c.Unknowns++
-			if l.fate(x.w) != open {
-				c.UnknownSettled++
-			}
+		if x.outcome == history.Unknown && l.fate(x.w) != open {
+			c.UnknownSettled++
 		}
 	}
 	for _, w := range l.chain {
@@ -89,6 +98,40 @@ func (a *analysis) countRow(l *rowLog, c *Counts) {
 		}
 		if l.takeover(w) {
 			c.Takeovers++
+		}
+	}
+}
+
+// countTold counts the grants that clients were told of. One is a takeover if its acquire
+// says so, or if whoever was told before it had not begun to give the lock back.
+func (l *rowLog) countTold(c *Counts) {
+	var told []*cas
+	for _, x := range l.cas {
+		if isGrant(x.kind()) && x.outcome == history.OK {
+			told = append(told, x)
+		}
+	}
+	slices.SortStableFunc(told, func(x, y *cas) int { return cmp.Compare(x.end.TS, y.end.TS) })
+	for i, x := range told {
+		c.Grants++
+		kept := i > 0 && told[i-1].inv.Proc != x.inv.Proc && !l.givenBack(told[i-1], x.end.TS)
+		if x.inv.Takeover || kept {
+			c.Takeovers++
+		}
+	}
+}
+
+// givenBack says whether the client of a grant began to release the lock by then.
+func (l *rowLog) givenBack(g *cas, by int64) bool {
+	return slices.ContainsFunc(l.cas, func(x *cas) bool {
+		return isRelease(x.kind()) && x.inv.Proc == g.inv.Proc && x.inv.TS >= g.end.TS && x.inv.TS <= by
+	})
+}
+
+func (l *rowLog) countRow(c *Counts) {
+	for _, x := range l.cas {
+		if x.outcome == history.Unknown {
+			c.Unknowns++
 		}
 	}
 	for _, e := range l.marks {

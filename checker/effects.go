@@ -58,7 +58,7 @@ func (a *analysis) checkTraced(p *Property) {
 
 // handed says whether a client had been handed the token that it shows.
 func (l *rowLog) handed(e *history.Event) bool {
-	if g := l.find(e.Token, e.Proc); g != nil && g.mine(e.Proc) && g.made() && g.from() <= e.TS {
+	if g := l.find(e.Token, e.Proc); g != nil && g.mine(e.Proc) && (g.made() || g.call != nil) && g.from() <= e.TS {
 		return true
 	}
 	// In the order of their invocations, and of one client one after the other.
@@ -88,7 +88,7 @@ func checkEffects(ctx context.Context, a *analysis, p *Property) {
 		for _, o := range s.effects {
 			s.checkAnswer(o, p)
 		}
-		s.checkDecided(p, len(a.gaps) == 0)
+		s.checkDecided(p, a.lost == 0)
 		s.checkValues(p)
 		s.checkFinal(p)
 	}
@@ -244,22 +244,25 @@ func (s *sinkLog) checkFinal(p *Property) {
 }
 
 // checkRefusals is P10: every stale names a higher token that the sink had
-// really seen, every conflict a key that it had really applied.
+// really seen, every conflict a key that it had really applied. What was accepted
+// counts as checked too: refused, it would have been a violation.
 func checkRefusals(_ context.Context, a *analysis, p *Property) {
+	refused := 0
 	for _, s := range a.sinks {
 		if !s.read() {
 			continue // P14
 		}
 		for _, o := range append(slices.Clone(s.raises), s.effects...) {
-			if o.end == nil {
+			if o.end == nil || o.end.Result == "" {
 				continue
 			}
+			p.Checked++
 			switch o.end.Result {
 			case resultStale:
-				p.Checked++
+				refused++
 				s.checkStale(o, p)
 			case resultConflict:
-				p.Checked++
+				refused++
 				if len(s.accepts[o.inv.EffectKey]) == 0 {
 					p.add(s.name, both(o), "effect %s was refused as a conflict, but no effect with its key was ever applied", o.inv.EffectKey)
 				}
@@ -267,7 +270,7 @@ func checkRefusals(_ context.Context, a *analysis, p *Property) {
 		}
 	}
 	a.reportLies(p)
-	p.Detail = "every stale and conflict against the ledger"
+	p.Detail = fmt.Sprintf("%s of the sink, of which %s, against its ledger", plural(p.Checked, "answer"), were(refused, "refusal"))
 	if a.told.reads[history.WitnessAnswers] {
 		p.Detail += " and the links"
 	}

@@ -107,13 +107,19 @@ type inquiry struct {
 	start    int64 // of the run, for people
 }
 
-// rules find suspects. Each demands its evidence; none knows what was planted.
-var rules = []func(*inquiry){
-	(*inquiry).record, (*inquiry).demands, (*inquiry).statements, (*inquiry).handedOutTokens, (*inquiry).rowsThatChange, (*inquiry).vanishedRows,
-	(*inquiry).ignoredRenewals, (*inquiry).wrongOwners, (*inquiry).falseGrants, (*inquiry).falseFailures, (*inquiry).oldStamps, (*inquiry).surfacingWrites,
-	(*inquiry).earlyTakeovers, (*inquiry).missingTakeovers, (*inquiry).stalls, (*inquiry).busyHost, (*inquiry).lateDecisions, (*inquiry).acceptedTokens, (*inquiry).refusedTokens, (*inquiry).missingRaises, (*inquiry).madeUpAnswers, (*inquiry).forgedEntries,
-	(*inquiry).lostEffects, (*inquiry).repeatedEffects, (*inquiry).jobStates, (*inquiry).jobRows, (*inquiry).stuckJobs, (*inquiry).runs, (*inquiry).scheduleGaps, (*inquiry).jobTimes, (*inquiry).foreignIssuers, (*inquiry).foreignRuns,
-	(*inquiry).payments, (*inquiry).overwrittenStock, (*inquiry).fallenLives,
+// rules find suspects. Each demands its evidence; none knows what was planted. Those that
+// read it off the rows' chains of versions, or off what tokens have to do with rows, need a
+// system that promises as much.
+var rules = []struct {
+	needs string // a property, or ""
+	rule  func(*inquiry)
+}{
+	{"", (*inquiry).record}, {"", (*inquiry).demands}, {"", (*inquiry).statements}, {"P6", (*inquiry).handedOutTokens}, {"P2", (*inquiry).rowsThatChange}, {"P2", (*inquiry).vanishedRows},
+	{"P2", (*inquiry).ignoredRenewals}, {"P2", (*inquiry).wrongOwners}, {"P2", (*inquiry).falseGrants}, {"P2", (*inquiry).falseFailures}, {"P2", (*inquiry).oldStamps}, {"P2", (*inquiry).surfacingWrites},
+	{"P2", (*inquiry).earlyTakeovers}, {"P11", (*inquiry).missingTakeovers}, {"P11", (*inquiry).stalls}, {"", (*inquiry).busyHost}, {"P7", (*inquiry).lateDecisions}, {"", (*inquiry).acceptedTokens}, {"", (*inquiry).refusedTokens}, {"", (*inquiry).missingRaises},
+	{"", (*inquiry).madeUpAnswers}, {"", (*inquiry).forgedEntries},
+	{"", (*inquiry).lostEffects}, {"", (*inquiry).repeatedEffects}, {"", (*inquiry).jobStates}, {"", (*inquiry).jobRows}, {"", (*inquiry).stuckJobs}, {"", (*inquiry).runs}, {"", (*inquiry).scheduleGaps}, {"", (*inquiry).jobTimes}, {"", (*inquiry).foreignIssuers}, {"", (*inquiry).foreignRuns},
+	{"", (*inquiry).payments}, {"", (*inquiry).overwrittenStock}, {"", (*inquiry).fallenLives},
 }
 
 // Explain looks for the mechanisms behind a verdict. Options.Dir is the run's
@@ -131,8 +137,10 @@ func Explain(h *history.History, r *Result, o Options) *Explanation {
 			x.red[p.ID] = true
 		}
 	}
-	for _, rule := range rules {
-		rule(x)
+	for _, r := range rules {
+		if r.needs == "" || x.a.promised(r.needs) {
+			r.rule(x)
+		}
 	}
 	x.weigh()
 	e.Causes = x.causes()
@@ -203,7 +211,8 @@ func (x *inquiry) suspect(id string, w weight, n int, format string, args ...any
 
 // weigh takes from the weight of what an incomplete record can feign.
 func (x *inquiry) weigh() {
-	if !x.a.incomplete() && len(x.a.badSends()) == 0 {
+	late := slices.ContainsFunc(x.a.record.Remarks, func(r history.Remark) bool { return r.Kind == history.Late })
+	if !x.a.incomplete() && !late {
 		return
 	}
 	for _, s := range x.suspects {

@@ -104,7 +104,7 @@ func (x *inquiry) jobRows() {
 	dlq, ahead, next, beside, other := 0, 0, 0, 0, 0
 	for _, j := range x.a.jobs.list {
 		l := x.a.row[j.shard]
-		if l == nil || !l.whole || x.a.jobs.rows[j.shard] == 0 {
+		if l == nil || !l.whole || !x.a.rowsRead(j) {
 			continue
 		}
 		why := j.differs()

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,16 +12,10 @@ import (
 // record looks for mistakes of whoever wrote the history.
 func (x *inquiry) record() {
 	x.missingCalls()
-	if bad := x.a.badSends(); len(bad) > 0 {
-		o := bad[0]
-		early := int64(0)
-		for _, s := range o.end.Sends {
-			early = max(early, o.inv.TS-s)
+	for _, r := range x.a.record.Remarks {
+		if r.Kind == history.Late {
+			x.lateCalls(r.Events[0], r.Events[1], r.More+1)
 		}
-		s := x.suspect("calls-dated-late", written, len(bad), "%s with a send outside of its recorded interval; the first was sent %s before it was recorded", plural(len(bad), "operation"), ms(early))
-		s.show(o.inv.Key, o.inv.TS, []string{o.inv.Proc},
-			x.instant(RoleBefore, o.end.Sends[0], "%s sends %s", o.inv.Proc, o.inv.Op),
-			x.step(RoleMistake, o.inv, "only now the call is recorded (id %d)", o.inv.ID), x.step(RoleHarm, o.end, "its answer: %s", o.end.Type))
 	}
 	have := x.a.workerNames()
 	for _, e := range x.a.expects {
@@ -37,20 +32,41 @@ func (x *inquiry) record() {
 	}
 }
 
+// lateCalls: n calls of a life were recorded after they had been sent, that of inv first.
+func (x *inquiry) lateCalls(inv, end *history.Event, n int) {
+	early := int64(0)
+	for _, s := range end.Sends {
+		early = max(early, inv.TS-s)
+	}
+	s := x.suspect("calls-dated-late", written, n, "%s of %s with a send outside of its recorded interval; the first was sent %s before it was recorded", plural(n, "operation"), history.Life(inv.Proc), ms(early))
+	s.show(inv.Key, inv.TS, []string{inv.Proc},
+		x.instant(RoleBefore, end.Sends[0], "%s sends %s", inv.Proc, inv.Op),
+		x.step(RoleMistake, inv, "only now the call is recorded (id %d)", inv.ID), x.step(RoleHarm, end, "its answer: %s", end.Type))
+}
+
 // missingCalls finds the ids that each life's record lacks: a recorder numbers its
 // operations without gaps.
 func (x *inquiry) missingCalls() {
 	lost, total, every := 0, 0, map[int64]int{}
 	var at *history.Event
-	gaps := map[string]bool{}
-	for _, g := range x.a.gaps {
-		gaps[g.life] = true
+	gaps := map[string][]*history.Event{}
+	for _, r := range x.a.record.Remarks {
+		if r.Kind == history.Lost {
+			gaps[r.Life] = nil
+		}
+	}
+	for i := range x.a.ops {
+		e := x.a.ops[i].inv
+		if of, lacks := gaps[history.Life(e.Proc)]; lacks {
+			gaps[history.Life(e.Proc)] = append(of, e)
+		}
 	}
 	for _, name := range sortedKeys(gaps) {
-		l := x.a.lives[name]
-		total += len(l.invokes)
+		calls := gaps[name]
+		slices.SortStableFunc(calls, func(x, y *history.Event) int { return cmp.Compare(x.ID, y.ID) })
+		total += len(calls)
 		prev, last := int64(0), int64(0)
-		for _, e := range l.invokes { // by id, since findGaps
+		for _, e := range calls {
 			for id := prev + 1; id < e.ID; id++ {
 				if lost++; last > 0 {
 					every[id-last]++
@@ -64,10 +80,13 @@ func (x *inquiry) missingCalls() {
 		}
 	}
 	if lost == 0 {
-		for _, g := range x.a.gaps {
-			s := x.suspect("record-cut-off", shown, len(x.a.gaps), "%s", g.message)
-			if len(g.events) > 0 && g.events[0] != nil {
-				s.show(g.life, g.events[0].TS, []string{g.life}, x.step(RoleMistake, g.events[0], "the last that is known to have been recorded about it in order"))
+		for _, r := range x.a.record.Remarks {
+			if r.Kind != history.Lost {
+				continue
+			}
+			s := x.suspect("record-cut-off", shown, x.a.lost, "%s", r.Message())
+			if len(r.Events) > 0 {
+				s.show(r.Life, r.Events[0].TS, []string{r.Life}, x.step(RoleMistake, r.Events[0], "the last that is known to have been recorded about it in order"))
 			}
 		}
 		return

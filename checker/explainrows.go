@@ -245,7 +245,7 @@ func (x *inquiry) falseFailures() {
 
 // oldStamps: a shard's header comes back to a version that had been left.
 func (x *inquiry) oldStamps() {
-	if x.plainWrites() && len(x.a.shapes) > 0 {
+	if x.failed("P13") {
 		return // a plain write sets versions of its own back
 	}
 	n := 0

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"slices"
 
 	"fencepost/harness/history"
@@ -241,8 +242,13 @@ func (x *inquiry) showUnraised(s *sinkLog, o, raise *op, e *entry, n int) {
 		}
 	}
 	p := prev.by[0]
-	chain = append(chain, x.step(RoleBefore, p.inv, "%s, with the lower token %d, writes %d", p.inv.Proc, prev.Token, *prev.Value), x.step(RoleHarm, o.inv, "%s writes %d over it", o.inv.Proc, *e.Value))
+	chain = append(chain, x.step(RoleBefore, p.inv, "%s, with the %s token %d, writes %d", p.inv.Proc, against(prev.Token, e.Token), prev.Token, *prev.Value), x.step(RoleHarm, o.inv, "%s writes %d over it", o.inv.Proc, *e.Value))
 	sus.show(s.name, o.inv.TS, []string{o.inv.Proc, p.inv.Proc}, chain...)
+}
+
+// against says how a token compares with another.
+func against(token, other int64) string {
+	return [...]string{"lower", "same", "higher"}[1+cmp.Compare(token, other)]
 }
 
 // before is the accepted effect before an entry, or nil.

@@ -94,6 +94,14 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// are says " is" of one, " are" of several.
+func are(n int) string {
+	if n == 1 {
+		return " is"
+	}
+	return " are"
+}
+
 // were says "1 gap was", "2 gaps were".
 func were(n int, noun string) string {
 	if n == 1 {

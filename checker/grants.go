@@ -1,7 +1,6 @@
 package checker
 
 import (
-	"fmt"
 	"sort"
 
 	"fencepost/harness/history"
@@ -17,8 +16,9 @@ type grant struct {
 	// confirmed is the first instant at which an answer told the holder that
 	// the grant is in the row; Forever if none did.
 	confirmed int64
-	renews    []*cas // of this attempt, acknowledged, by end
-	release   *cas   // the first release that was invoked, or nil
+	answer    *history.Event // that answer, or the call's if that came before; nil: there is none
+	renews    []*cas         // of this attempt, acknowledged, by end
+	release   *cas           // the first release that was invoked, or nil
 	lost      *history.Event
 	// deadline is the holder's own, as derived from the recorded sends: never
 	// earlier than the one that the holder computed. margin was subtracted.
@@ -71,7 +71,7 @@ func (a *analysis) buildGrants(l *rowLog) {
 		if call == nil && c.outcome != history.OK && (c.w.pos < 0 || c.w.main() != c) {
 			continue
 		}
-		if call != nil && call.end.Token != c.to.Fence && len(a.gaps) > 0 {
+		if call != nil && call.end.Token != c.to.Fence && a.lost > 0 {
 			call = nil // the acquire that it belongs to may be among what was lost
 		}
 		g := &grant{log: l, acq: c, call: call, fence: c.to.Fence, token: c.to.Fence, confirmed: history.Forever}
@@ -90,9 +90,6 @@ func (a *analysis) buildGrants(l *rowLog) {
 	l.attach()
 	for _, g := range l.grants {
 		a.derive(g)
-		if g.call != nil && g.acq.end == nil {
-			a.gaps = append(a.gaps, recordGap{history.Life(g.acq.inv.Proc), fmt.Sprintf("the record of %s has lost events: an acquire of %s (id %d) has no end although its lock call was answered", history.Life(g.acq.inv.Proc), l.name, g.acq.inv.ID), both(&g.acq.op, g.call)})
-		}
 	}
 	l.excuseOvertaken()
 }
@@ -140,18 +137,27 @@ func (l *rowLog) matchCalls() map[*cas]*op {
 
 // attach files renewals, releases, confirmations and losses with their grants.
 func (l *rowLog) attach() {
-	confirm := func(g *grant, proc string, at int64) {
-		if g != nil && g.mine(proc) {
-			g.confirmed = min(g.confirmed, at)
+	confirm := func(g *grant, end *history.Event) {
+		if g == nil || !g.mine(end.Proc) {
+			return
+		}
+		g.confirmed = min(g.confirmed, end.TS)
+		if g.answer == nil || end.TS < g.answer.TS {
+			g.answer = end
+		}
+	}
+	for _, g := range l.grants {
+		if g.call != nil {
+			g.answer = g.call.end
 		}
 	}
 	for _, c := range l.cas {
 		if c.end != nil {
 			if c.outcome == history.OK && !isRelease(c.kind()) {
-				confirm(l.under(c.to, c.inv.Proc), c.inv.Proc, c.end.TS)
+				confirm(l.under(c.to, c.inv.Proc), c.end)
 			}
-			if c.row != nil {
-				confirm(l.byAttempt[c.row.Attempt], c.inv.Proc, c.end.TS)
+			if row, ok := observed(c.end); ok {
+				confirm(l.byAttempt[row.Attempt], c.end)
 			}
 		}
 		g := l.under(c.from, c.inv.Proc)
@@ -166,7 +172,9 @@ func (l *rowLog) attach() {
 		}
 	}
 	for _, r := range l.reads {
-		confirm(l.byAttempt[r.row.Attempt], r.inv.Proc, r.end.TS)
+		if row, ok := observed(r.end); ok {
+			confirm(l.byAttempt[row.Attempt], r.end)
+		}
 	}
 	for _, e := range l.marks {
 		if e.Op == history.NoteLeaseLost {

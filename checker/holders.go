@@ -92,17 +92,34 @@ func checkDeadlines(_ context.Context, a *analysis, p *Property) {
 			continue
 		}
 		end, by := g.until()
+		told := g.told(e)
 		switch {
+		case told != nil && e.DecidedAt < told.TS:
+			p.add(g.log.name, append(g.window(e), told), "%s by %s under token %d of %s was decided %s before it was granted", e.Op, e.Proc, e.Token, g.log.name, ms(told.TS-e.DecidedAt))
 		case e.DecidedAt > g.deadline:
 			p.add(g.log.name, g.window(e), "%s by %s under token %d of %s was decided %s after the holder's own deadline", e.Op, e.Proc, e.Token, g.log.name, ms(e.DecidedAt-g.deadline))
 		case e.DecidedAt > end:
 			p.add(g.log.name, append(g.window(e), by), "%s by %s under token %d of %s was decided %s after its %s", e.Op, e.Proc, e.Token, g.log.name, ms(e.DecidedAt-end), by.Op)
 		}
 	}
-	p.Detail = "deadlines derived from the recorded sends: first send + ttl - margin" + notJudgedClocks(beyond, "start or effect")
+	p.Detail = "not before the grant was known; deadlines derived from the recorded sends: first send + ttl - margin" + notJudgedClocks(beyond, "start or effect")
 	if undated > 0 && p.Count == 0 {
 		p.Status, p.Detail = StatusUnknown, plural(undated, "start or effect")+" without decided_at"
 	}
+}
+
+// told is the first answer that told whoever decided e that it may: of a lock that it is
+// held, of a shard that the run is claimed. nil: none did, which is P6's to judge.
+func (g *grant) told(e *history.Event) *history.Event {
+	if !g.log.shard {
+		return g.answer
+	}
+	if k := g.log.claimOf(e.Token); k != nil {
+		if c := k.w.recordedBy(history.Life(e.Proc)); c != nil && c.outcome == history.OK {
+			return c.end
+		}
+	}
+	return nil
 }
 
 // window is a grant with its last renewal, and e.

@@ -34,11 +34,10 @@ type analysis struct {
 	clocks  map[string][]*history.Event // clock notes by life
 	shapes  []*history.Event            // statement notes: those of the links, then what workers say
 	told    witness
-	// gaps are the process lives whose record lacks events; what is unexplained
-	// is then the record's fault and not the system's.
-	gaps []recordGap
-	// doubt: ids are missing that the death of their process may explain.
-	doubt bool
+	// record is what is wrong with the record itself; lost counts what shows that it lacks
+	// events. What is unexplained is then the record's fault and not the system's.
+	record history.Findings
+	lost   int
 	// stray are versions and ledger entries that no recorded operation explains
 	// and that no known operation can have caused.
 	stray []stray
@@ -57,6 +56,7 @@ type analysis struct {
 	demanded  []demand                  // see demands
 	contend   []wait                    // see shardLives
 	stop      int64                     // see stopped
+	vacuous   []Property                // see shown
 	recovered *Recovery
 	bounds    []Bound // see checkThresholds
 	// progressed is what checkProgress found.
@@ -71,12 +71,13 @@ type stray struct {
 	events       []*history.Event
 }
 
+// harness is the proc of the runner's own operations.
+const harness = history.Harness
+
 // life is one process life's record.
 type life struct {
 	name      string
 	header    history.Header
-	invokes   []*history.Event
-	procs     map[string]bool
 	first     int64 // TS of its first event
 	last      int64 // and of its last
 	exited    bool
@@ -137,7 +138,12 @@ func analyse(h *history.History, o Options) *analysis {
 		}
 	}
 	a.shapes = slices.Concat(a.told.sent, a.told.said)
-	a.findGaps()
+	a.record = history.Lint(h)
+	for _, r := range a.record.Remarks {
+		if r.Kind == history.Lost {
+			a.lost++
+		}
+	}
 	for _, l := range a.row {
 		a.rows = append(a.rows, l)
 	}
@@ -165,7 +171,7 @@ func analyse(h *history.History, o Options) *analysis {
 func (a *analysis) life(name string) *life {
 	l := a.lives[name]
 	if l == nil {
-		l = &life{name: name, procs: map[string]bool{}}
+		l = &life{name: name}
 		a.lives[name] = l
 	}
 	return l
@@ -201,8 +207,6 @@ func (a *analysis) join() {
 			}
 			byID[e.ID] = int32(len(a.ops))
 			a.ops = append(a.ops, op{inv: e, outcome: history.Unknown})
-			l.invokes = append(l.invokes, e)
-			l.procs[e.Proc] = true
 			l.recording = true
 		case history.OK, history.Fail, history.Unknown:
 			if j, ok := at[name][e.ID]; ok && a.ops[j].end == nil {
@@ -278,6 +282,8 @@ func (a *analysis) note(e *history.Event) {
 		if e.Issuer != "" {
 			a.jobs.note(e)
 		}
+	case history.NoteRowsEnd:
+		a.jobs.ends[e.Issuer] = true
 	case history.NoteBook:
 		if e.Book() != nil {
 			a.orders.note(e)

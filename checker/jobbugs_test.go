@@ -33,7 +33,7 @@ func TestEngineBugsAreFound(t *testing.T) {
 		{bugSweepEarly, "P5", nil, nil},
 		{bugTwoOnce, "P5", nil, nil},
 		{bugOtherToken, "P6", []string{"P4", "P10"}, nil},
-		{bugStartUnsettled, "P6", []string{"P2", "P4", "P5"}, nil},
+		{bugStartUnsettled, "P6", []string{"P2", "P4", "P5", "P7"}, nil},
 		{bugTwiceStarted, "P6", nil, nil},
 		{bugRevive, "P7", []string{"P8", "P9"}, nil},
 		{bugAnchorReply, "P7", []string{"P8"}, func(c *simConfig) { c.noise, c.pause = 0.4, 0.3 }},

@@ -79,12 +79,12 @@ func (a *analysis) countJobs(c *Counts) {
 			switch {
 			case o.outcome == history.Unknown && j.locked():
 				c.Unknowns++
-				if a.jobs.lockedRows > 0 {
+				if a.rowsRead(j) {
 					c.UnknownSettled++
 				}
 			case o.outcome == history.Unknown:
 				c.Unknowns++
-				if l := a.row[j.shard]; len(j.steps) > 0 || l != nil && l.whole && a.jobs.rows[j.shard] > 0 {
+				if l := a.row[j.shard]; len(j.steps) > 0 || l != nil && l.whole && a.rowsRead(j) {
 					c.UnknownSettled++
 				}
 			case o.outcome == history.OK && o.end.Result == resultDuplicate:

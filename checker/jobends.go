@@ -30,6 +30,8 @@ func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Cha
 		}
 	case history.DoComplete:
 		switch {
+		case !j.startedBy(c.Run, begun):
+			r.bad("P5", j, w, "completes it although run %d had not started", c.Run)
 		case finish == nil || finish.TS > begun:
 			r.bad("P5", j, w, "completes it although run %d had not finished", c.Run)
 		case finish.Error != "":
@@ -38,7 +40,7 @@ func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Cha
 	case history.DoRetry, history.DoCancel:
 		switch {
 		case was.name == statePending: // cancelled from outside
-		case finish == nil && j.started(c.Run), finish != nil && finish.TS > begun:
+		case finish == nil && j.startedBy(c.Run, history.Forever), finish != nil && finish.TS > begun:
 			r.bad("P5", j, w, "%s it although run %d had not finished", does[c.Do], c.Run)
 		case finish != nil && finish.Error == "":
 			r.bad("P5", j, w, "%s it although run %d had finished well", does[c.Do], c.Run)
@@ -54,7 +56,14 @@ func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Cha
 	case history.DoSweep:
 		r.judgeSweep(j, w)
 	case history.DoDLQ:
-		if was.attempt < most && !r.poisoned(j, begun) {
+		own := was.name == stateRunning && runFence(c.Run) == w.to.Fence // not a run that was cut short
+		switch {
+		case r.poisoned(j, begun):
+		case own && j.startedBy(c.Run, begun) && (finish == nil || finish.TS > begun):
+			r.bad("P5", j, w, "gives it up although run %d had not finished", c.Run)
+		case own && finish != nil && finish.Error == "":
+			r.bad("P5", j, w, "gives it up although run %d had finished well", c.Run)
+		case was.attempt < most:
 			r.bad("P5", j, w, "gives it up after %d of %d attempts, and the store had never refused it", was.attempt, most)
 		}
 	}
@@ -74,9 +83,9 @@ func (r *shardReplay) judgeSweep(j *jobLog, w *write) {
 	}
 }
 
-// started: a run that is interrupted before it begins never is.
-func (j *jobLog) started(run int64) bool {
-	return slices.ContainsFunc(j.starts, func(e *history.Event) bool { return e.Token == run })
+// startedBy: a run that is interrupted before it begins never is.
+func (j *jobLog) startedBy(run, at int64) bool {
+	return slices.ContainsFunc(j.starts, func(e *history.Event) bool { return e.Token == run && e.TS <= at })
 }
 
 // poisoned says whether the store had refused a batch with the job before: not
@@ -112,6 +121,7 @@ func checkJobs(_ context.Context, a *analysis, p *Property) {
 		p.Checked++
 		if j.locked() {
 			a.checkLockedCalls(j, &open, p)
+			j.checkLockedEnds(p)
 		} else {
 			a.checkCalls(j, p)
 		}
@@ -194,7 +204,7 @@ func (j *jobLog) entered() (first *op, n int) {
 // checkInbox: a job that was acknowledged and is in no shard must still be in its inbox.
 func (a *analysis) checkInbox(j *jobLog, p *Property) {
 	for _, o := range j.calls {
-		if o.outcome == history.OK && j.row(history.RowInbox) == nil && (o.end.Result == resultApplied || a.jobs.rows[j.shard] > 0) {
+		if o.outcome == history.OK && j.row(history.RowInbox) == nil && (o.end.Result == resultApplied || a.rowsRead(j)) {
 			p.add(j.id, both(o), "the enqueue of job %s was acknowledged (%s), but neither its shard %s nor the inbox has it: an acknowledged job is lost", j.id, o.end.Result, j.shard)
 			return
 		}
@@ -250,7 +260,7 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 	case l != nil && !l.whole:
 		open.why["the record of its shard is not whole"]++
 		return
-	case state == "" && inbox == nil && a.jobs.rows[j.shard] == 0:
+	case state == "" && inbox == nil && !a.rowsRead(j):
 		open.why["it was acknowledged by the inbox, and the rows of its shard were not read"]++
 		return
 	case state == "" && inbox == nil:

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"fencepost/harness/history"
@@ -14,8 +15,11 @@ func (a *analysis) compareRows() {
 	for _, j := range a.jobs.list {
 		l := a.row[j.shard]
 		switch {
-		case j.locked():
-			continue // its state is what its row says
+		case j.locked(): // its state is what its row says
+			if rows := j.rowsOf(history.RowJob); len(rows) > 1 {
+				a.jobs.add("P2", j.id, rows, "there are %d rows of job %s", len(rows), j.id)
+			}
+			continue
 		case l == nil:
 			if j.left() {
 				a.jobs.add("P2", j.id, j.rows, "%s holds rows of job %s, but no operation on it is recorded", j.shard, j.id)
@@ -23,7 +27,7 @@ func (a *analysis) compareRows() {
 			continue
 		case !l.whole:
 			continue // what is missing is P14's
-		case a.jobs.rows[j.shard] == 0:
+		case !a.rowsRead(j):
 			if j.now.name != "" && !unread[j.shard] {
 				unread[j.shard] = true
 				a.jobs.unread = append(a.jobs.unread, j.shard)
@@ -33,6 +37,36 @@ func (a *analysis) compareRows() {
 		if why := j.differs(); why != "" {
 			a.jobs.add("P2", j.id, append(both(j.last()), j.rows...), "by the batches that took effect job %s is %s, but the rows of %s say otherwise: %s", j.id, j.now, j.shard, why)
 		}
+	}
+}
+
+// rowsRead says whether what is not among the rows of a job's shard is not there. A harness
+// that does not say where they end has read them if there is any.
+func (a *analysis) rowsRead(j *jobLog) bool {
+	of := j.shard
+	if j.locked() {
+		of = ""
+	}
+	return a.jobs.ends[of] || !a.endsRows() && (a.jobs.rows[of] > 0 || j.locked() && a.jobs.lockedRows > 0)
+}
+
+// endsRows says whether the harness notes where the rows of a shard end.
+func (a *analysis) endsRows() bool {
+	return slices.ContainsFunc(a.expects, func(e *history.Event) bool { return e.Expect().RowsEnd })
+}
+
+// checkRowsEnd is the part of P14 that says which rows were not read.
+func (a *analysis) checkRowsEnd(p *Property) {
+	if !a.endsRows() {
+		return
+	}
+	for _, l := range a.rows {
+		if l.shard && !a.jobs.ends[l.name] {
+			p.add(l.name, nil, "the rows of shard %s were not read to their end after the run (no rows-end note)", l.name)
+		}
+	}
+	if a.jobs.locked > 0 && !a.jobs.ends[""] {
+		p.add("", nil, "the rows of the jobs were not read to their end after the run (no rows-end note)")
 	}
 }
 

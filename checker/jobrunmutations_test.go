@@ -96,6 +96,30 @@ var jobRunMutations = []mutation{
 		}
 		return ok
 	}},
+	{"job completed whose run never started", "P5", nil, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoComplete, nil)
+		if ok {
+			e.drop(func(ev *history.Event) bool {
+				return ev.Op == history.NoteStart && ev.Key == p.j.id && ev.Token == p.c().Run
+			})
+		}
+		return ok
+	}},
+	{"job given up whose run finished well", "P5", nil, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoDLQ, ownRun)
+		if ok {
+			p.j.finishes[p.c().Run].Error = ""
+		}
+		return ok
+	}},
+	{"job given up before its run finished", "P5", nil, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoDLQ, ownRun)
+		if ok {
+			p.j.finishes[p.c().Run].TS = p.w().main().end.TS + 1
+			e.index()
+		}
+		return ok
+	}},
 	{"failed run completed", "P5", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoComplete, nil)
 		if ok {
@@ -124,14 +148,14 @@ var jobRunMutations = []mutation{
 		e.insert(row)
 		return true
 	}},
-	{"start of a run that nobody claimed", "P6", nil, func(e *edit) bool {
+	{"start of a run that nobody claimed", "P6", companions{"P5": "its job was completed without a start"}, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoClaim, once)
 		if ok {
 			p.start().Token += 5000
 		}
 		return ok
 	}},
-	{"start of another job's run", "P6", nil, func(e *edit) bool {
+	{"start of another job's run", "P6", companions{"P5": "its job was completed without a start"}, func(e *edit) bool {
 		x := e.jobs()
 		p, ok := x.step(history.DoClaim, once)
 		if !ok {
@@ -187,6 +211,13 @@ var jobRunMutations = []mutation{
 		if ok {
 			end := p.w().ok().end
 			end.Type, end.Error = history.Unknown, "timeout"
+		}
+		return ok
+	}},
+	{"start decided before the claim was answered", "P7", nil, func(e *edit) bool {
+		p, ok := e.jobs().step(history.DoClaim, once)
+		if ok {
+			p.start().DecidedAt = p.w().ok().end.TS - 1
 		}
 		return ok
 	}},
@@ -361,3 +392,8 @@ var jobRunMutations = []mutation{
 }
 
 func mutationsOfJobs() []mutation { return slices.Concat(jobMutations, jobRunMutations) }
+
+// ownRun fits the ends of runs that their own owner ends.
+func ownRun(p jobPlace) bool {
+	return p.c().Run > 0 && runFence(p.c().Run) == p.w().to.Fence && p.j.finishes[p.c().Run] != nil && p.i > 0 && p.j.steps[p.i-1].c.Do == history.DoClaim
+}

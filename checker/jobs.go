@@ -13,8 +13,9 @@ import (
 // batches of the shards did, what workers ran, and the rows that were left.
 type jobs struct {
 	at    map[jobRef]*jobLog
-	list  []*jobLog      // by shard and id, when all is read
-	rows  map[string]int // by shard: row notes of its partition
+	list  []*jobLog       // by shard and id, when all is read
+	rows  map[string]int  // by shard: row notes of its partition
+	ends  map[string]bool // by shard, "" of jobs with a lock each: its rows were read to the end
 	found map[string][]finding
 	// schedules by shard and key.
 	schedules map[jobRef]*scheduleLog
@@ -94,7 +95,7 @@ type finding struct {
 }
 
 func newJobs() jobs {
-	return jobs{at: map[jobRef]*jobLog{}, rows: map[string]int{}, found: map[string][]finding{}, schedules: map[jobRef]*scheduleLog{}}
+	return jobs{at: map[jobRef]*jobLog{}, rows: map[string]int{}, ends: map[string]bool{}, found: map[string][]finding{}, schedules: map[jobRef]*scheduleLog{}}
 }
 
 func (x *jobs) of(shard, id string) *jobLog {
@@ -177,12 +178,19 @@ func (j *jobLog) last() *op {
 
 // row is the note of a kind of row, or nil.
 func (j *jobLog) row(kind string) *history.Event {
-	for _, e := range j.rows {
-		if e.JobRow().Kind == kind {
-			return e
-		}
+	if rows := j.rowsOf(kind); len(rows) > 0 {
+		return rows[0]
 	}
 	return nil
+}
+
+func (j *jobLog) rowsOf(kind string) (out []*history.Event) {
+	for _, e := range j.rows {
+		if e.JobRow().Kind == kind {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // claimOf is the claim of a run, or nil.

@@ -67,7 +67,16 @@ func TestJobVerdicts(t *testing.T) {
 		"no drain, all done": {noDrain, Pass, ""},
 		"rows that were not read": {func(e *edit) {
 			e.drop(func(ev *history.Event) bool { return ev.Op == history.NoteRow })
+			expect(e, func(x *history.Expect) { x.RowsEnd = false })
+			e.drop(func(ev *history.Event) bool { return ev.Op == history.NoteRowsEnd })
 		}, Pass, "which were not read"},
+		"rows that were not read to their end": {func(e *edit) {
+			shard := e.notes(history.NoteRowsEnd)[0].Issuer
+			e.drop(func(ev *history.Event) bool { return ev.Op == history.NoteRowsEnd && ev.Issuer == shard })
+		}, Invalid, "were not read to their end"},
+		"no rows at the end of those that were read": {func(e *edit) {
+			e.drop(func(ev *history.Event) bool { return ev.Op == history.NoteRow })
+		}, Fail, "there is no row of kind"},
 		"a job lost that nobody had acknowledged": {func(e *edit) {
 			x := e.jobs()
 			p, _ := x.step(history.DoClaim, once)

@@ -22,7 +22,7 @@ func (a *analysis) checkChain(l *rowLog, p *Property) {
 func (a *analysis) checkWrite(l *rowLog, w *write, p *Property) {
 	c := w.main()
 	// Its second try, which took effect, may be what the record has lost.
-	if w.pos >= 0 && !w.possible() && len(a.gaps) == 0 {
+	if w.pos >= 0 && !w.possible() && a.lost == 0 {
 		p.add(l.name, both(&c.op), "%s by %s to %s was reported as failed, but it took effect: the row's chain contains it", c.kind(), c.inv.Proc, l.text(w.to))
 	}
 	if n := countOK(w); n > 1 {

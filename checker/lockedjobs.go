@@ -75,10 +75,34 @@ func (a *analysis) checkLockedCalls(j *jobLog, open *openJobs, p *Property) {
 		p.add(j.id, []*history.Event{row}, "job %s has a row, but nobody enqueued it", j.id)
 	case row != nil && !possible:
 		p.add(j.id, append(both(j.calls[0]), row), "the enqueue of job %s was reported as failed (%s), but the job has a row", j.id, j.calls[0].end.Error)
-	case row == nil && told != nil && a.jobs.lockedRows == 0:
+	case row == nil && told != nil && !a.rowsRead(j):
 		open.why["the rows of the jobs were not read"]++
 	case row == nil && told != nil:
 		p.add(j.id, both(told), "the enqueue of job %s was acknowledged (%s), but the job has no row: an acknowledged job is lost", j.id, told.end.Result)
+	}
+}
+
+// checkLockedEnds holds what was written down about the ends of a job's runs against the
+// runs themselves.
+func (j *jobLog) checkLockedEnds(p *Property) {
+	for _, o := range j.updates {
+		c := o.inv.Changes()[0]
+		finish := j.finishes[c.Run]
+		well := finish != nil && finish.TS <= o.inv.TS && finish.Error == ""
+		bad := func(format string, args ...any) {
+			p.add(j.id, append(both(o), finish), "job %s: %s "+format, append([]any{j.id, o.inv.Proc}, args...)...)
+		}
+		switch {
+		case o.outcome == history.Fail:
+		case c.Do == history.DoComplete && !j.startedBy(c.Run, o.inv.TS):
+			bad("completes it although run %d had not started", c.Run)
+		case c.Do == history.DoComplete && (finish == nil || finish.TS > o.inv.TS):
+			bad("completes it although run %d had not finished", c.Run)
+		case c.Do == history.DoComplete && !well:
+			bad("completes it although run %d failed: %s", c.Run, finish.Error)
+		case c.Do == history.DoDLQ && well:
+			bad("gives it up although run %d had finished well", c.Run)
+		}
 	}
 }
 

@@ -154,6 +154,18 @@ func (y *lockedRun) whole(at int64, proc, id string, token int64, attempt int) {
 	y.release(at+50, proc, id)
 }
 
+// early is a run that is completed at 30 ms, whatever its effect, sent at an instant.
+func (y *lockedRun) early(at int64, proc, id string, sent int64) {
+	y.enqueue(at, id, history.OK)
+	y.acquire(at+4, proc, id, 8)
+	y.update(at+10, proc, id, history.DoClaim, 8, 1, history.OK)
+	y.start(at+20, proc, id, 8, 1)
+	y.effect(at+21, sent, proc, id, 8, 1)
+	y.finish(at+30, proc, id, 8, "")
+	y.update(at+30, proc+"b", id, history.DoComplete, 8, 1, history.OK)
+	y.release(at+50, proc, id)
+}
+
 // done ends the run: it drains, is sealed and read.
 func (y *lockedRun) done(at int64) *history.History {
 	y.note(at, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseDrain}})
@@ -263,7 +275,7 @@ func TestLockedJobs(t *testing.T) {
 		"a job that runs once":        {once(func(*lockedRun) {}), "", nil},
 		"tokens that rise":            {retried(7, 107), "", nil},
 		"tokens that fall":            {retried(107, 7), "tokens must rise strictly", []string{"P1"}},
-		"a token given twice":         {retried(7, 7), "", []string{"P1", "P6"}},
+		"a token given twice":         {retried(7, 7), "", []string{"P1", "P5", "P6"}},
 		"renewals that fail":          {long(history.Fail, 1500), "after the holder's own deadline", []string{"P7"}},
 		"renewals that fail, in time": {long(history.Fail, 900), "", nil},
 		"renewals in time":            {long(history.OK, 1500), "", nil},
@@ -276,7 +288,23 @@ func TestLockedJobs(t *testing.T) {
 		"completed without its effect": {once(func(y *lockedRun) {
 			y.enqueue(300, "k", history.OK)
 			y.update(310, a, "k", history.DoComplete, 8, 1, history.OK)
-		}), "was never applied", []string{"P4"}},
+		}), "was never applied", []string{"P4", "P5"}},
+		"completed before its effect was decided": {once(func(y *lockedRun) { y.early(300, a, "k", 331) }), "before its effect s1", []string{"P4"}},
+		"completed while it was decided":          {once(func(y *lockedRun) { y.early(300, a, "k", 329) }), "before its effect s1", []string{"P4"}},
+		"completed as it was decided":             {once(func(y *lockedRun) { y.early(300, a, "k", 328) }), "", nil},
+		"given up though it finished well": {once(func(y *lockedRun) {
+			y.enqueue(300, "k", history.OK)
+			y.whole(320, a, "k", 8, 1)
+			y.update(400, a, "k", history.DoDLQ, 8, 1, history.OK)
+		}), "gives it up although run 8 had finished well", []string{"P5"}},
+		"completed though it failed": {once(func(y *lockedRun) {
+			y.early(300, a, "k", 325)
+			for i := range y.h.Events {
+				if e := &y.h.Events[i]; e.Op == history.NoteFinish && e.Key == "k" {
+					e.Error = "broken"
+				}
+			}
+		}), "although run 8 failed: broken", []string{"P5"}},
 		"acknowledged, no row":        {once(func(y *lockedRun) { y.enqueue(300, "k", history.OK); y.job("k").gone = true }), "the job has no row", []string{"P5"}},
 		"not acknowledged, no row":    {once(func(y *lockedRun) { y.enqueue(300, "k", history.Unknown); y.job("k").gone = true }), "", nil},
 		"not acknowledged, a row":     {once(func(y *lockedRun) { y.enqueue(300, "k", history.Unknown); y.job("k").bare = true }), "", nil},
@@ -304,7 +332,7 @@ func TestLockedJobs(t *testing.T) {
 		}, "started as due at", []string{"P12"}},
 		"a run that is started twice": {once(func(y *lockedRun) { y.start(135, a, "j", 7, 1) }), "was started twice", []string{"P6"}},
 		"a run without a lock":        {once(func(y *lockedRun) { y.start(300, b, "j", 8, 2) }), "was never granted", []string{"P6"}},
-		"an update without its end":   {once(func(y *lockedRun) { y.update(300, a, "j", history.DoComplete, 7, 1, "") }), "without an end", []string{"P14"}},
+		"an update without its end":   {once(func(y *lockedRun) { y.update(300, a, "j", history.DoComplete, 7, 1, "") }), "has no end, and the life ended in order", []string{"P14"}},
 		"a release when the lock has passed on": {func(y *lockedRun) {
 			y.enqueue(5, "j", history.OK)
 			y.acquire(20, a, "j", 7)

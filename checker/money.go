@@ -58,6 +58,14 @@ func (a *analysis) checkOrder(o *orderLog, p *Property) {
 	case o.row != nil && (o.row.Book().Item != o.asked.Item || o.row.Book().Quantity != o.asked.Quantity || o.row.Book().Cents != o.asked.Cents):
 		bad(both(o.calls[0]), "is of %d %s for %d cents, but %d %s for %d cents were asked for", o.row.Book().Quantity, o.row.Book().Item, o.row.Book().Cents, o.asked.Quantity, o.asked.Item, o.asked.Cents)
 	}
+	if len(o.twins) > 0 {
+		bad(o.twins, "has %d rows in the table of orders", 1+len(o.twins))
+	}
+	for _, e := range o.payments {
+		if token := e.Book().Token; !a.claimed(o, token) {
+			bad(append(pays(), e), "was paid by run %d, and no job that pays it was ever claimed as that", token)
+		}
+	}
 	due := state == history.OrderPaid || state == history.OrderShipped
 	switch {
 	case paid > 1:

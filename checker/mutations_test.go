@@ -231,6 +231,22 @@ var lockMutations = []mutation{
 		h.effect.inv.DecidedAt = h.acquire.inv.TS + 20_000_000_000
 		return true
 	}},
+	{"effect decided before the grant was known", "P7", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		h.effect.inv.DecidedAt = h.acquire.end.TS - 1
+		return true
+	}},
+	{"work started before the grant was asked for", "P7", nil, func(e *edit) bool {
+		h := e.middle()
+		if h == nil {
+			return false
+		}
+		h.start.DecidedAt = h.acquire.inv.TS - 1
+		return true
+	}},
 	{"work started after the release", "P7", nil, func(e *edit) bool {
 		h := e.middle()
 		if h == nil {

@@ -20,6 +20,7 @@ type orderLog struct {
 	asked                      *history.Order // as first asked for; nil if nobody did
 	calls                      []*op
 	row                        *history.Event
+	twins                      []*history.Event // more rows of it, which there must not be
 	payments, shipments, moves []*history.Event
 }
 
@@ -27,6 +28,7 @@ type orderLog struct {
 type itemLog struct {
 	name  string
 	row   *history.Event
+	twins []*history.Event // more rows of it, which there must not be
 	moves []*history.Event
 }
 
@@ -69,7 +71,8 @@ func (x *shopBooks) note(e *history.Event) {
 	b := e.Book()
 	switch b.Table {
 	case history.BookStock:
-		x.item(b.Item).row = e
+		k := x.item(b.Item)
+		k.row, k.twins = only(k.row, e, k.twins)
 	case history.BookMove:
 		k := x.item(b.Item)
 		k.moves = append(k.moves, e)
@@ -78,7 +81,8 @@ func (x *shopBooks) note(e *history.Event) {
 			o.moves = append(o.moves, e)
 		}
 	case history.BookOrder:
-		x.of(b.Order).row = e
+		o := x.of(b.Order)
+		o.row, o.twins = only(o.row, e, o.twins)
 	case history.BookPayment:
 		o := x.of(b.Order)
 		o.payments = append(o.payments, e)
@@ -88,6 +92,14 @@ func (x *shopBooks) note(e *history.Event) {
 	case history.BookEnd:
 		x.read = true
 	}
+}
+
+// only keeps the first row of a table that may have one, and the others apart.
+func only(row, e *history.Event, twins []*history.Event) (first *history.Event, more []*history.Event) {
+	if row == nil {
+		return e, twins
+	}
+	return row, append(twins, e)
 }
 
 // state is the order's in the end, "" if it has no row.
@@ -133,6 +145,28 @@ func (a *analysis) acts(id, kind string) (out []*op) {
 		}
 	}
 	return out
+}
+
+// claimed says whether a run with the token may have been one of the order's payment: a
+// claim gave it to a job that pays. Where no whole record of claims is, nothing is known.
+func (a *analysis) claimed(o *orderLog, token int64) bool {
+	l := a.row[o.calls[0].inv.Job().Shard]
+	unknown := l == nil || !l.whole
+	for _, j := range a.jobs.list {
+		if j.spec == nil || j.spec.Order == nil || j.spec.Order.ID != o.id || j.spec.Kind != history.OrderPay {
+			continue
+		}
+		l := a.row[j.shard]
+		if l == nil || !l.whole {
+			return true
+		}
+		k := l.claimOf(token)
+		if k != nil && k.j == j || j.locked() && len(l.byToken[token]) > 0 {
+			return true
+		}
+		unknown = false
+	}
+	return unknown
 }
 
 // OrderCounts sum up what became of the orders, by the shop's tables.

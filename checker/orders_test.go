@@ -56,6 +56,28 @@ func (y *shopStory) drop(table, of string) {
 	y.books = slices.DeleteFunc(y.books, func(b history.Book) bool { return b == *at })
 }
 
+// claims: in their shard the payments of a and b, by the seventh and the eighth run of its
+// first owner, are claimed; that of a as the run-th.
+func (y *shopStory) claims(run int64) {
+	y.find(history.BookPayment, "a").Token = 1<<32 + 7
+	y.find(history.BookPayment, "b").Token = 1<<32 + 8
+	y.more = func(h *tiny) {
+		s := &recurringStory{tiny: h, head: history.Version{Attempt: "n0"}}
+		s.batch(21, "w1.1", history.OpTake)
+		for i, run := range []int64{run, 8} {
+			o, at := &y.asked[i], int64(30+10*i)
+			id := "0-pay-" + o.ID
+			job := &history.Job{Queue: "q", Shard: storyShard, Kind: history.OrderPay, Resource: "job/q/" + id, MaxAttempts: 5, Order: o}
+			h.op(at, at+1, "w1.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: id, Details: &history.Details{Job: job}}, history.Event{Result: resultApplied})
+			s.batch(at+2, "w1.1", history.OpTick, history.Change{Job: id, Do: history.DoEnqueue})
+			s.batch(at+7, "w1.1", history.OpTick, history.Change{Job: id, Do: history.DoClaim, Run: 1<<32 + run, Attempt: 1})
+		}
+		from, to := s.head, history.Version{Fence: s.head.Fence + 1, Beat: s.head.Beat + 1, Attempt: "seal"}
+		h.op(61, 62, harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
+		h.op(63, 64, harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
+	}
+}
+
 func (y *shopStory) tell() *history.History {
 	h := newTiny("w1.1")
 	h.expect(history.Expect{DrainBoundMS: 1000})
@@ -107,15 +129,20 @@ func TestShop(t *testing.T) {
 			y.find(history.BookOrder, "d").State = history.OrderPaid
 			y.lost = "d"
 		}, "P16", "order d was taken and has not come to an end: it is paid"},
-		"of another item":          {func(y *shopStory) { y.books[3].Item = "coffee" }, "P17", "and has taken of coffee"},
-		"accepted and left":        {func(y *shopStory) { y.find(history.BookOrder, "d").State = history.OrderReserved }, "P16", "it is reserved"},
-		"a lost update":            {func(y *shopStory) { y.books[4].Version, y.books[4].Quantity = 3, 5 }, "P17", "version 3 was written twice, for order c and for order b"},
-		"a change that is missing": {func(y *shopStory) { y.books = slices.Delete(y.books, 2, 3) }, "P17", "version 3 follows version 1"},
-		"it does not add up":       {func(y *shopStory) { y.books[3].Quantity = 5 }, "P17", "changes 8 by -4 and leaves 5"},
-		"fewer than none":          {func(y *shopStory) { y.books[4].Quantity = -1 }, "P17", "at version 4 there were -1"},
-		"less than none in stock":  {func(y *shopStory) { y.find(history.BookStock, "tea").Quantity = -5 }, "P17", "there are -5 in stock"},
-		"sold and still there":     {func(y *shopStory) { y.find(history.BookStock, "tea").Quantity = 6 }, "P17", "there are 6 in stock, but 5 by what came and went"},
-		"no such item":             {func(y *shopStory) { y.books = y.books[1:] }, "P17", "it has no stock"},
+		"of another item":                   {func(y *shopStory) { y.books[3].Item = "coffee" }, "P17", "and has taken of coffee"},
+		"accepted and left":                 {func(y *shopStory) { y.find(history.BookOrder, "d").State = history.OrderReserved }, "P16", "it is reserved"},
+		"a lost update":                     {func(y *shopStory) { y.books[4].Version, y.books[4].Quantity = 3, 5 }, "P17", "version 3 was written twice, for order c and for order b"},
+		"a change that is missing":          {func(y *shopStory) { y.books = slices.Delete(y.books, 2, 3) }, "P17", "version 3 follows version 1"},
+		"it does not add up":                {func(y *shopStory) { y.books[3].Quantity = 5 }, "P17", "changes 8 by -4 and leaves 5"},
+		"fewer than none":                   {func(y *shopStory) { y.books[4].Quantity = -1 }, "P17", "at version 4 there were -1"},
+		"less than none in stock":           {func(y *shopStory) { y.find(history.BookStock, "tea").Quantity = -5 }, "P17", "there are -5 in stock"},
+		"sold and still there":              {func(y *shopStory) { y.find(history.BookStock, "tea").Quantity = 6 }, "P17", "there are 6 in stock, but 5 by what came and went"},
+		"an older version":                  {func(y *shopStory) { y.find(history.BookStock, "tea").Version = 4 }, "P17", "its stock has version 4, but the last change was version 5"},
+		"two rows of an order":              {func(y *shopStory) { y.add(*y.find(history.BookOrder, "a")) }, "P16", "order a has 2 rows in the table of orders"},
+		"two rows of an item":               {func(y *shopStory) { y.add(*y.find(history.BookStock, "tea")) }, "P17", "tea has 2 rows in the table of stock"},
+		"paid by a run that was claimed":    {func(y *shopStory) { y.claims(7) }, "", ""},
+		"paid by a run that nobody claimed": {func(y *shopStory) { y.claims(6) }, "P16", "order a was paid by run 4294967303, and no job that pays it was ever claimed as that"},
+		"no such item":                      {func(y *shopStory) { y.books = y.books[1:] }, "P17", "it has no stock"},
 		"cancelled and not put back": {func(y *shopStory) {
 			y.books = slices.Delete(y.books, 5, 6)
 			y.books[0].Quantity, y.books[0].Version = 1, 4

@@ -47,9 +47,13 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 		}
 	}
 	c := r.Counts
-	fmt.Fprintf(w, "\n%s in %s of %d process lives: %d cycles, %d grants, %d takeovers, %d effects, %d stale refused, %d duplicates, %d unknown (%d settled), %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",
+	grants, unknown := fmt.Sprintf("%d grants", c.Grants), fmt.Sprintf("%d unknown (%d settled)", c.Unknowns, c.UnknownSettled)
+	if !r.chained() {
+		grants, unknown = grants+" told of", fmt.Sprintf("%d unknown", c.Unknowns)
+	}
+	fmt.Fprintf(w, "\n%s in %s of %d process lives: %d cycles, %s, %d takeovers, %d effects, %d stale refused, %d duplicates, %s, %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",
 		plural(c.Events, "event"), plural(c.Operations, "operation"), c.Procs,
-		c.Cycles, c.Grants, c.Takeovers, c.Effects, c.StaleRefused, c.Duplicates, c.Unknowns, c.UnknownSettled, c.Resends, c.LeasesLost, c.LateSends, c.FaultsProven, c.Faults, c.Torn)
+		c.Cycles, grants, c.Takeovers, c.Effects, c.StaleRefused, c.Duplicates, unknown, c.Resends, c.LeasesLost, c.LateSends, c.FaultsProven, c.Faults, c.Torn)
 	if n := c.Jobs; n != nil {
 		fmt.Fprintf(w, "jobs: %s, %d cancelled, %d abandoned, %d open; %s, %d at once with another of the job, %d duplicate enqueues\n",
 			n.text(), n.Cancelled, n.Abandoned, n.Open, plural(n.Starts, "start"), n.Overlaps, n.Duplicates)

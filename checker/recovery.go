@@ -77,11 +77,8 @@ func checkRecovery(_ context.Context, a *analysis, p *Property) {
 	if text := progressText(a.progressed, a.work()); text != "" {
 		p.Detail += "; " + text
 	}
-	switch why, note := a.busy(); {
-	case p.Count > 0 && why != "":
+	if why, note := a.busy(); p.Count > 0 && why != "" {
 		p.excuse(why, note)
-	case p.Checked == 0 && p.Count == 0:
-		p.Status, p.Detail = StatusNA, "not judged: "+p.Detail
 	}
 }
 

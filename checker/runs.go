@@ -105,6 +105,10 @@ func (a *analysis) checkSteps(p *Property) {
 			p.Checked++
 			if s == nil || len(s.accepts[step]) == 0 {
 				p.add(j.id, append(both(j.last()), j.starts...), "job %s is completed, but its effect %s on %s was never applied", j.id, step, j.spec.Resource)
+				continue
+			}
+			if o, run := j.completion(); o != nil && !s.decided(step, run, o.inv.TS) {
+				p.add(j.id, append(both(o), j.starts...), "job %s was completed by %s before its effect %s on %s was decided", j.id, o.inv.Proc, step, j.spec.Resource)
 			}
 		}
 	}
@@ -113,6 +117,31 @@ func (a *analysis) checkSteps(p *Property) {
 			s.checkListed(owners[res], p)
 		}
 	}
+}
+
+// completion is the last operation that may have completed the job, and after which run.
+func (j *jobLog) completion() (last *op, run int64) {
+	for _, s := range j.steps {
+		if s.c.Do == history.DoComplete {
+			last, run = &s.w.main().op, s.c.Run
+		}
+	}
+	for _, o := range j.updates {
+		if c := o.inv.Changes()[0]; o.outcome != history.Fail && c.Do == history.DoComplete {
+			last, run = o, c.Run
+		}
+	}
+	return last, run
+}
+
+// decided says whether by then an effect can have been decided, as a run saw it: somebody
+// had asked for it, and the run itself was not waiting for the answer. That of another run
+// it may have seen in the sink.
+func (s *sinkLog) decided(key string, run, by int64) bool {
+	return slices.ContainsFunc(s.effects, func(o *op) bool {
+		waits := o.inv.Token == run && o.end != nil && o.end.TS > by
+		return o.inv.EffectKey == key && o.inv.TS <= by && !waits
+	})
 }
 
 func (s *sinkLog) checkListed(owners []*jobLog, p *Property) {

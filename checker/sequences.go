@@ -91,7 +91,7 @@ func (a *analysis) checkNext(j *jobLog, p *Property) {
 // neverCame: a batch enqueued a job for a schedule or to follow another, and its row is
 // not there.
 func (j *jobLog) neverCame(a *analysis) bool {
-	return (j.of != nil || j.after != nil) && a.jobs.rows[j.shard] > 0 && j.now.name != "" && j.row(history.RowJob) == nil
+	return (j.of != nil || j.after != nil) && a.rowsRead(j) && j.now.name != "" && j.row(history.RowJob) == nil
 }
 
 // sequenceText says in P5's detail what was seen of sequences, "" without any.

@@ -229,7 +229,7 @@ func (w *world) harness(t *task) {
 	note(history.Event{Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{
 		MinCycles: map[string]int{"before": 1, "recover": 1}, Faults: []string{"f1"}, Workers: w.cfg.workers, Progress: progress,
 		Success: []history.Success{{Phase: "recover", Want: history.Some}}, RecoveryBoundMS: 1000,
-		DrainBoundMS: int64(w.cfg.shards) * 60_000,
+		DrainBoundMS: int64(w.cfg.shards) * 60_000, RowsEnd: w.cfg.shards > 0,
 	}}})
 	if w.cfg.witnessed {
 		note(history.Event{Op: history.NoteWitness, Key: history.WitnessAnswers})

@@ -20,6 +20,9 @@ type simClient struct {
 // worker starts a process life; a crashed one is followed by another.
 func (w *world) worker(name string, life int, alive *int) {
 	f := w.file(fmt.Sprintf("%s.%d", name, life))
+	w.record(f, history.Event{Proc: f.header.Proc, Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &history.Statement{
+		CQL: "SELECT fence FROM locks WHERE name = ?", Consistency: "SERIAL", // of what it writes only noted worlds tell
+	}}})
 	*alive++
 	left := w.cfg.clients
 	exit := func() {

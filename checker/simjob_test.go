@@ -292,6 +292,7 @@ func (w *world) sealShards() {
 		for _, id := range slices.Sorted(maps.Keys(s.inbox)) {
 			w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, Details: &history.Details{JobRow: &history.JobRow{Kind: history.RowInbox, DueMS: s.inbox[id]}}})
 		}
+		w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRowsEnd, Issuer: s.name})
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
 		w.finalRead(w.jobs[id].Resource)

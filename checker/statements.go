@@ -108,8 +108,9 @@ func (a *analysis) unseenStatements(p *Property) {
 		p.Detail = "not judged: " + gaps[0].Error
 	case !reads:
 		p.Detail = "not judged: nobody but the workers says what they sent"
-	case len(a.told.sent) == 0:
-		p.Detail = "not judged: no statement was sent on the links"
+	case len(a.told.sent) == 0: // nothing was checked
+		p.Checked, p.Detail = 0, "no statement was sent on the links"
+		return
 	default:
 		return
 	}

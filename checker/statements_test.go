@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -30,8 +31,12 @@ var real = []history.Statement{
 
 // statementsRun is a run in which w1 sends the statements, and notes them if it says so.
 func statementsRun(noted bool, stmts ...history.Statement) *history.History {
+	return statementsExpecting(history.Expect{}, noted, stmts...)
+}
+
+func statementsExpecting(x history.Expect, noted bool, stmts ...history.Statement) *history.History {
 	y := newTiny("w1.1")
-	y.expect(history.Expect{})
+	y.expect(x)
 	y.witness(history.WitnessStatements, "")
 	for i := range stmts {
 		if noted {
@@ -214,7 +219,7 @@ func TestNoStatements(t *testing.T) {
 		"no witness, others promised": {[]string{"P1"}, nil, StatusNA, "not promised"},
 		"no witness, promised":        {named, nil, StatusUnknown, "nobody but the workers"},
 		"nothing sent":                {nil, func(y *tiny) { y.witness(history.WitnessStatements, "") }, StatusNA, "no statement was sent"},
-		"nothing sent, promised":      {named, func(y *tiny) { y.witness(history.WitnessStatements, "") }, StatusUnknown, "no statement was sent"},
+		"nothing sent, promised":      {named, func(y *tiny) { y.witness(history.WitnessStatements, "") }, StatusNA, "no statement was sent"},
 		"only said": {nil, func(y *tiny) {
 			y.note(1, "w1.1", history.Event{Op: history.NoteStatement, Details: &history.Details{Statement: &sound}})
 		}, StatusNA, "nobody but the workers"},
@@ -256,6 +261,45 @@ func unreadLink(sent history.Statement) func(*tiny) {
 		y.witness(history.WitnessStatements, "")
 		y.sent("w1", sent)
 		y.witness(history.WitnessStatements, "w1->n2: it is compressed")
+	}
+}
+
+// TestNothingCheckedIsNothingShown: a system that promises a property of which the run has
+// nothing makes it INVALID; one that does not, and a scenario that cannot, do not.
+func TestNothingCheckedIsNothingShown(t *testing.T) {
+	t.Parallel()
+	most := everything()
+	delete(most, "P13")
+	for name, c := range map[string]struct {
+		promises []string
+		exempt   map[string]string
+		stmts    []history.Statement
+		want     Verdict
+	}{
+		"promises all":           {nil, most, nil, Invalid},
+		"promises it":            {[]string{"P1", "P13"}, most, nil, Invalid},
+		"does not promise it":    {[]string{"P1"}, most, nil, Pass},
+		"exempt":                 {nil, everything(), nil, Pass},
+		"one thing was checked":  {nil, most, real[:1], Pass},
+		"exempt from others":     {nil, map[string]string{"P2": "this is another"}, nil, Invalid},
+		"exempt and yet checked": {nil, everything(), real, Pass},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := statementsExpecting(history.Expect{Exempt: c.exempt}, false, c.stmts...)
+			for i := range h.Headers {
+				h.Headers[i].Promises = c.promises
+			}
+			r := Check(context.Background(), h, Options{})
+			p := property(r, "P13")
+			if r.Verdict != c.want || len(c.stmts) == 0 != (p.Status == StatusNA) {
+				t.Errorf("%s: %s; P13 is %s", r.Verdict, r.Summary, p.Status)
+			}
+			said := slices.ContainsFunc(property(r, validity).Violations, func(v Violation) bool { return strings.HasPrefix(v.Message, "nothing of P13") })
+			if said != (c.want == Invalid) {
+				t.Errorf("P14: %+v", property(r, validity).Violations)
+			}
+		})
 	}
 }
 

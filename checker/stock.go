@@ -58,11 +58,16 @@ func (a *analysis) checkItem(k *itemLog, p *Property) {
 		}
 		last = e
 	}
+	if len(k.twins) > 0 {
+		p.add(k.name, append([]*history.Event{k.row}, k.twins...), "%s has %d rows in the table of stock", k.name, 1+len(k.twins))
+	}
 	switch {
 	case k.row == nil:
 		p.add(k.name, k.moves, "%s was sold or delivered, but it has no stock", k.name)
 	case k.row.Book().Quantity < 0:
 		p.add(k.name, []*history.Event{k.row}, "%s: there are %d in stock", k.name, k.row.Book().Quantity)
+	case last != nil && k.row.Book().Version != last.Book().Version:
+		p.add(k.name, []*history.Event{last, k.row}, "%s: its stock has version %d, but the last change was version %d", k.name, k.row.Book().Version, last.Book().Version)
 	case k.row.Book().Quantity != sumOf(k.moves):
 		p.add(k.name, []*history.Event{last, k.row}, "%s: there are %d in stock, but %d by what came and went", k.name, k.row.Book().Quantity, sumOf(k.moves))
 	}

@@ -63,7 +63,7 @@ func TestThresholds(t *testing.T) {
 	}
 	other := func(y *tiny) { // a second lock, used before the fault and never again
 		held, free := history.Version{Fence: 1, Attempt: "x", Holder: "w1.1/c3", TTLMS: tinyTTL}, history.Version{Fence: 1, Beat: 1, Attempt: "y"}
-		y.op(101, 102, "w1.1/c3", history.OK, history.Event{Op: history.OpAcquire, Key: "b", From: &history.Version{Absent: true}, To: &held}, history.Event{})
+		y.op(101, 102, "w1.1/c3", history.OK, history.Event{Op: history.OpAcquire, Key: "b", From: &history.Version{Absent: true}, To: &held}, history.Event{Sends: []int64{101e6 + 1e9}})
 		y.op(103, 104, "w1.1/c3", history.OK, history.Event{Op: history.OpRelease, Key: "b", From: &held, To: &free}, history.Event{})
 		y.op(50_510, 50_520, harness, history.OK, history.Event{Op: history.OpSeal, Key: "b", From: &free, To: &history.Version{Fence: 2, Attempt: "z"}}, history.Event{})
 	}

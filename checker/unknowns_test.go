@@ -35,7 +35,7 @@ func newStorm() *storm {
 			Format: history.Format, Version: history.FormatVersion, Run: "storm", Proc: life, BootID: "b", WallTime: "2025-01-02T03:04:05Z", TS: 1, DriftBound: simDrift, MarginBaseMS: 20,
 		})
 	}
-	s.event(history.Event{Proc: harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{Workers: 3}}})
+	s.event(history.Event{Proc: harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{Workers: 3, Exempt: everything()}}})
 	return s
 }
 
@@ -142,13 +142,14 @@ func (s *storm) lock(name string, n int, plant func(from history.Version)) {
 	s.late = append(s.late, func() { s.ok(s.cas(harness, history.OpSeal, name, row, seal)) })
 }
 
-// finish records the late ends, the seals and the exits.
+// finish records the late ends, the seals and the death of all lives: what has no end
+// was on its way then.
 func (s *storm) finish() *history.History {
 	for _, end := range s.late {
 		end()
 	}
 	for _, head := range s.h.Headers[1:] {
-		s.event(history.Event{Proc: head.Proc, Type: history.Note, Op: history.NoteExit})
+		s.event(history.Event{Proc: head.Proc, Type: history.Note, Op: history.NoteCrash})
 	}
 	return newEdit(&s.h).h
 }

@@ -14,17 +14,20 @@ import (
 func checkValidity(_ context.Context, a *analysis, p *Property) {
 	counts := a.count()
 	p.Checked = counts.Operations
-	if counts.Operations == 0 {
-		p.add("", nil, "the history contains no operation")
-	} else if counts.Cycles == 0 {
-		p.add("", nil, "no %s was completed (%s)", strings.TrimPrefix(a.cycle(), "completed "), plural(counts.Operations, "operation"))
+	for _, r := range a.record.Remarks { // the rules of `fencepost lint`
+		p.add(r.Life, r.Events, "%s", r.Message())
 	}
-	a.checkRecord(p)
+	for _, name := range a.unnoted() {
+		p.add(name, nil, "how %s ended was not noted, and of other lives it was", name)
+	}
 	if len(a.expects) == 0 {
 		p.add("", nil, "the history has no expect note: nothing says what it must contain to count as a test")
 	}
 	for _, e := range a.expects {
 		a.checkExpect(e, counts, p)
+	}
+	for _, v := range a.vacuous {
+		p.add(v.ID, nil, "nothing of %s (%s) was checked, so nothing of it was shown: the system must not promise it, or the scenario says why its workload cannot exercise it (expect: exempt)", v.ID, v.Title)
 	}
 	a.checkSealed(p)
 	a.checkLedgers(p)
@@ -33,6 +36,7 @@ func checkValidity(_ context.Context, a *analysis, p *Property) {
 	for _, e := range a.told.gaps[history.WitnessAnswers] {
 		p.add("", []*history.Event{e}, "what was asked of the sink cannot be compared with what it answered: %s", e.Error)
 	}
+	a.checkRowsEnd(p)
 	for _, s := range a.stray { // last, as one lost event can leave many
 		p.add(s.key, s.events, "%s", s.message)
 	}
@@ -46,20 +50,6 @@ func checkValidity(_ context.Context, a *analysis, p *Property) {
 	}
 	p.Detail = fmt.Sprintf("%s, %d of %s proven, %s sealed, no gap in the records of %d process lives",
 		plural(counts.Cycles, cycle), counts.FaultsProven, plural(counts.Faults, "fault"), sealed, counts.Procs)
-}
-
-func (a *analysis) checkRecord(p *Property) {
-	for _, name := range a.unnoted() {
-		p.add(name, nil, "how %s ended was not noted, and of other lives it was", name)
-	}
-	for _, g := range a.gaps {
-		p.add(g.life, g.events, "%s", g.message)
-	}
-	if bad := a.badSends(); len(bad) > 0 {
-		o := bad[0]
-		p.add(o.inv.Key, both(o), "%s with a send outside of its recorded interval (the first: %s by %s, id %d): invocations must be recorded before the request leaves",
-			plural(len(bad), "operation"), o.inv.Op, o.inv.Proc, o.inv.ID)
-	}
 }
 
 func (a *analysis) checkSealed(p *Property) {

@@ -31,7 +31,7 @@ func TestInvalidRuns(t *testing.T) {
 		{"no expect note", "no expect note", func(e *edit) {
 			e.drop(func(ev *history.Event) bool { return ev.Op == history.NoteExpect })
 		}},
-		{"no operations", "contains no operation", func(e *edit) {
+		{"no operations", "no lock cycle was completed", func(e *edit) {
 			e.drop(func(ev *history.Event) bool { return ev.Type != history.Note })
 		}},
 		{"fault not injected", "was not injected", func(e *edit) {
@@ -311,7 +311,7 @@ func TestNotJudged(t *testing.T) {
 			t.Errorf("%s: %s (%s)", p.ID, p.Status, p.Detail)
 		}
 	}
-	for _, want := range []string{"no violation in", "takeovers", "stale writes refused", "settled", "could not have seen", "P13"} {
+	for _, want := range []string{"no violation in", "takeovers", "stale writes refused", "settled", "could not have seen", "P12"} {
 		if !strings.Contains(r.Summary, want) {
 			t.Errorf("the summary lacks %q: %s", want, r.Summary)
 		}

@@ -68,6 +68,7 @@ const (
 	NotePoint     Op = "point"      // a reach point was passed: Point (and Key, Token)
 	NoteLedger    Op = "ledger"     // one row of the sink's ledger, read after the run: Ledger
 	NoteRow       Op = "row"        // one row of a shard, read after the run: JobRow
+	NoteRowsEnd   Op = "rows-end"   // all rows of a shard (Issuer), or of jobs with a lock each, have been noted
 	NoteBook      Op = "book"       // one row of the shop's tables, read after the run: Book
 	NoteExpect    Op = "expect"     // what the scenario demands of the run: Expect
 	NoteStatement Op = "statement"  // first use of a CQL statement shape: Statement; the harness's have as Key whose link carried it
@@ -264,6 +265,12 @@ type Expect struct {
 	// Sometimes are reach points (of the same kind) that need not be hit in every
 	// run, but at least once in the last 20 kept runs of the scenario.
 	Sometimes []string `json:"sometimes,omitempty" yaml:"sometimes"`
+	// Exempt are properties of which nothing may be checked in this run, with the reason:
+	// the workload cannot exercise them. Of any other that is promised something must be.
+	Exempt map[string]string `json:"exempt,omitempty" yaml:"exempt"`
+	// RowsEnd says that the harness ends the rows of each shard that it has read with a
+	// rows-end note, so that no rows can be told from rows that were not read.
+	RowsEnd bool `json:"rows_end,omitempty" yaml:"-"`
 	// Workers is how many worker processes must have recorded operations.
 	Workers int `json:"workers,omitempty" yaml:"-"`
 	// DrainBoundMS is for how long the run waited, when nothing was enqueued any

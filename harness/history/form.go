@@ -23,8 +23,11 @@ func (a author) String() string {
 // type and op (and id, of an operation). A shape names the fields that must be there and not
 // be zero, then in brackets those that may. What has two shapes has either.
 type form struct {
-	op    Op
-	by    author
+	op Op
+	by author
+	// main: it is of a client's main line, which does one thing after the other. Others of
+	// the same client may be under way beside it.
+	main  bool
 	means string
 	// shapes by type.
 	invoke, ok, fail, unknown, note string
@@ -44,7 +47,7 @@ const (
 
 // forms is the format: each operation and note there is. Other lines are malformed.
 var forms = []form{
-	{op: OpLock, by: workers, means: "a client's whole call, from asking for the lock to holding it, or giving up; it contains the acquires",
+	{op: OpLock, by: workers, main: true, means: "a client's whole call, from asking for the lock to holding it, or giving up; it contains the acquires",
 		invoke: "key", ok: "key token", fail: given, unknown: given},
 	{op: OpAcquire, means: "a compare-and-set that takes the lock, with all its resends",
 		invoke: "key from to [takeover]", ok: applied, fail: rejected, unknown: rejected},
@@ -62,17 +65,17 @@ var forms = []form{
 		invoke: committed, ok: applied, fail: rejected, unknown: rejected},
 	{op: OpHandOver, by: workers, means: "the owner's last batch",
 		invoke: committed, ok: applied, fail: rejected, unknown: rejected},
-	{op: OpEnqueue, by: workers, means: "a client's whole call that enqueues a job: key is its id",
+	{op: OpEnqueue, by: workers, main: true, means: "a client's whole call that enqueues a job: key is its id",
 		invoke: "key job", ok: "key result=applied|duplicate|inbox [sends]", fail: given, unknown: given},
-	{op: OpUpdate, by: workers, means: "where each job has a lock: all plain writes that say what became of it; key is the lock",
+	{op: OpUpdate, by: workers, main: true, means: "where each job has a lock: all plain writes that say what became of it; key is the lock",
 		invoke: "key changes", ok: applied, fail: given, unknown: given},
-	{op: OpSchedule, by: workers, means: "a client's whole call that puts or disables a schedule: key is the schedule's",
+	{op: OpSchedule, by: workers, main: true, means: "a client's whole call that puts or disables a schedule: key is the schedule's",
 		invoke: "key schedule", ok: "key result=applied|duplicate [sends]", fail: given, unknown: given},
-	{op: OpRaise, means: "raises the highest token that a resource of the sink has seen; key is the resource",
+	{op: OpRaise, main: true, means: "raises the highest token that a resource of the sink has seen; key is the resource",
 		invoke: "key issuer token", ok: "key result=applied seen [seq issuer token sends]", fail: unraised, unknown: unraised},
-	{op: OpGet, means: "reads a resource's value",
+	{op: OpGet, main: true, means: "reads a resource's value",
 		invoke: "key", ok: "key value [seen seq sends]", fail: given, unknown: given},
-	{op: OpEffect, by: workers, means: "a fenced write to a resource",
+	{op: OpEffect, by: workers, main: true, means: "a fenced write to a resource",
 		invoke: "key issuer token effect_key value decided_at", ok: "key result=applied|duplicate seen [seq issuer token effect_key sends]", fail: refused, unknown: refused},
 
 	{op: NoteStart, by: workers, means: "a critical section begins (key is the lock), or a job's run (key is the job, issuer its shard or lock, token the run)",
@@ -111,6 +114,8 @@ var forms = []form{
 		note: "key ledger"},
 	{op: NoteRow, by: harnessOnly, means: "one row of a shard after it was sealed; key is the job, issuer its shard or lock",
 		note: "key issuer job_row"},
+	{op: NoteRowsEnd, by: harnessOnly, means: "all rows of a shard (issuer) have been noted; without issuer: of all jobs that have a lock each",
+		note: "[issuer]"},
 	{op: NoteBook, by: harnessOnly, means: "one row of the shop's tables, in a run with orders",
 		note: "book"},
 }

@@ -83,7 +83,7 @@ func harnessEvent() []Event {
 	n := int64(7)
 	return []Event{
 		{Proc: Harness, Type: Note, Op: NoteExpect, Details: &Details{Expect: &Expect{
-			MinCycles: map[string]int{"before": 3}, Faults: []string{"f1"}, Must: []string{"takeover"}, Sometimes: []string{"duplicate"}, Workers: 2, RecoveryBoundMS: 4000, DrainBoundMS: 30_000,
+			MinCycles: map[string]int{"before": 3}, Faults: []string{"f1"}, Must: []string{"takeover"}, Sometimes: []string{"duplicate"}, Exempt: map[string]string{"P11": "nothing dies"}, RowsEnd: true, Workers: 2, RecoveryBoundMS: 4000, DrainBoundMS: 30_000,
 			Thresholds: []Threshold{{Latency: "lock", Quantile: "p99", Phase: "fault", TimesBefore: 2.5}, {Recovery: "slowest", MaxMS: 900}, {Lateness: "p99", MaxMS: 1}},
 			Progress:   []Progress{{Fault: "partition", Group: GroupOthers, MinCycles: 4, LongestGapMS: 13_500}, {Fault: AnyFault, LongestGapMS: 1}}, Nodes: 3,
 			Success: []Success{{Phase: "fault", Workers: []string{"w1"}, Want: None}, {Fault: "partition", Group: GroupOthers, Want: Some}, {Phase: "heal", Want: Some}},
@@ -115,6 +115,7 @@ func harnessEvent() []Event {
 		}}},
 		{Proc: Harness, Type: Note, Op: NoteLife, Details: &Details{Life: &ProcessLife{Kind: LifeNode, Name: "n1", Running: true}}},
 		{Proc: Harness, Type: Note, Op: NoteLife, Details: &Details{Life: &ProcessLife{Kind: LifeProgram, Name: "w3.1", Code: new(int)}}},
+		{Proc: Harness, Type: Note, Op: NoteRowsEnd, Issuer: "shard/q/0"},
 	}
 }
 

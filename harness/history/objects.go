@@ -302,6 +302,8 @@ var expectObject = newObject(object[Expect]{
 		objects("success", "which workers must succeed when", successObject, func(e *Expect) *[]Success { return &e.Success }),
 		words("must", "points that must have been reached", func(e *Expect) *[]string { return &e.Must }),
 		words("sometimes", "points that need not be reached in every run, but in one of the last 20", func(e *Expect) *[]string { return &e.Sometimes }),
+		reasons("exempt", "by property, why nothing of it can be checked in this run; of any other that is promised something must be", func(e *Expect) *map[string]string { return &e.Exempt }),
+		boolean("rows_end", "the rows of each shard, or of all jobs with a lock each, end with a rows-end note: without one they were not read", func(e *Expect) *bool { return &e.RowsEnd }),
 		whole("workers", 0, maxSpan, "how many workers must have recorded operations", func(e *Expect) *int { return &e.Workers }),
 		whole("drain_bound_ms", 0, maxSpan, "for how long the run waited, when nothing was enqueued any more, for its jobs to end", func(e *Expect) *int64 { return &e.DrainBoundMS }),
 		whole("recovery_bound_ms", 0, maxSpan, "what P11 allows beyond ttl + ttl/8; absent: 5 s + ttl/2", func(e *Expect) *int64 { return &e.RecoveryBoundMS }),

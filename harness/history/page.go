@@ -23,10 +23,14 @@ func Tables() map[string]string {
 
 func operationsTable() string {
 	var b strings.Builder
-	b.WriteString("| op | file | what it is | invoke | ok | fail, unknown |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| op | file | line | what it is | invoke | ok | fail, unknown |\n|---|---|---|---|---|---|---|\n")
 	for i := range forms {
 		if f := &forms[i]; f.note == "" {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s | %s |\n", f.op, f.by, f.means, f.invoke, code(f.ok), code(f.fail))
+			line := "beside"
+			if f.main {
+				line = "main"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` | %s | %s |\n", f.op, f.by, line, f.means, f.invoke, code(f.ok), code(f.fail))
 		}
 	}
 	return b.String()

@@ -12,10 +12,14 @@ import (
 // place; beside each stands what may just pass.
 func TestStrict(t *testing.T) {
 	t.Parallel()
-	head := string(encode(t, header("r", "w1.1", "b")))
+	heads := map[bool]string{false: string(encode(t, header("r", "w1.1", "b"))), true: string(encode(t, header("r", Harness, "b")))}
+	expect := `{"ts":5,"proc":"harness","type":"note","op":"expect","expect":{"exempt":{"P11":"nobody dies"}}}`
 	exit := `{"ts":5,"proc":"w1.1","type":"note","op":"exit"}`
 	acquire := `{"ts":5,"proc":"w1.1/c1","id":1,"type":"invoke","op":"acquire","key":"l","from":{"absent":true,"fence":0,"beat":0,"attempt":"","holder":"","ttl_ms":0},"to":{"fence":1,"beat":0,"attempt":"a","holder":"w1.1/c1","ttl_ms":6000}}`
 	stale := `{"ts":5,"proc":"w1.1/c1","id":1,"type":"invoke","op":"raise","key":"r","issuer":"l","token":1}` + "\n" + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"fail","op":"raise","key":"r","result":"stale","seen":2}`
+	locked := `{"ts":5,"proc":"w1.1/c1","id":1,"type":"invoke","op":"lock","key":"l"}` + "\n" + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"ok","op":"lock","key":"l","token":1}`
+	looked := `{"ts":5,"proc":"w1.1/c1","id":1,"type":"invoke","op":"read","key":"l"}` + "\n" + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"ok","op":"read","key":"l","row":{"absent":true,"fence":0,"beat":0,"attempt":"","holder":"","ttl_ms":0}}`
+	effect := `{"ts":5,"proc":"w1.1/c1","id":1,"type":"invoke","op":"effect","key":"r","issuer":"l","token":1,"effect_key":"k","value":1,"decided_at":4}` + "\n" + `{"ts":6,"proc":"w1.1/c1","id":1,"type":"ok","op":"effect","key":"r","result":"applied","seen":1,"seq":1}`
 	tick := `{"ts":5,"proc":"w1.1/q:0","id":1,"type":"invoke","op":"tick","key":"shard/q/0","from":{"fence":1,"beat":1,"attempt":"a","holder":"","ttl_ms":0},"to":{"fence":1,"beat":2,"attempt":"b","holder":"","ttl_ms":0},"changes":[{"job":"j","do":"claim","run":1,"attempt":1}]}`
 	for name, c := range map[string]struct {
 		line, old, new string
@@ -57,6 +61,18 @@ func TestStrict(t *testing.T) {
 		"date that overflows":           {tick, `"run":1`, `"run":1,"due_ms":9223372036855`, "changes: due_ms: is 9223372036855, out of range"},
 		"shard's change without a wall": {tick, `{"job":"j","do":"claim","run":1,"attempt":1}`, `{"do":"pause"}`, "tick has a pause and no wall_ms"},
 		"shard's change":                {tick, `"changes":[{"job":"j","do":"claim","run":1,"attempt":1}]`, `"changes":[{"do":"pause"}],"wall_ms":7`, ""},
+		"exempt":                        {expect, `"P11"`, `"P11"`, ""},
+		"exempt of nothing known":       {expect, `"P11"`, `"P99"`, `expect: exempt: unknown property "P99"`},
+		"exempt without a reason":       {expect, `"nobody dies"`, `""`, "expect: exempt: P11: is empty"},
+		"exempt twice":                  {expect, `"P11":"nobody dies"`, `"P11":"a","P11":"b"`, "expect: exempt: P11 is there twice"},
+		"granted without a token":       {locked, `,"token":1`, ``, "lock ok has no token"},
+		"granted with token 0":          {locked, `"token":1`, `"token":0`, "lock ok has no token"},
+		"granted":                       {locked, `"token":1`, `"token":2`, ""},
+		"read without a row":            {looked, `,"row":{"absent":true,"fence":0,"beat":0,"attempt":"","holder":"","ttl_ms":0}`, ``, "read ok has no row"},
+		"read of an absent row":         {looked, `"row"`, `"row"`, ""},
+		"done without a result":         {effect, `,"result":"applied"`, ``, "effect ok has no result"},
+		"done without a token seen":     {effect, `,"seen":1`, ``, "effect ok has no seen"},
+		"done":                          {effect, `"applied"`, `"duplicate"`, ""},
 		"derived point":                 {exit, `"exit"`, `"point","point":"takeover"`, `point "takeover" is not for anybody to note`},
 		"a worker's point":              {exit, `"exit"`, `"point","point":"member-gone"`, ""},
 	} {
@@ -65,7 +81,7 @@ func TestStrict(t *testing.T) {
 			if !strings.Contains(c.line, c.old) {
 				t.Fatalf("nothing to change: %s", c.old)
 			}
-			text := head + strings.Replace(c.line, c.old, c.new, 1) + "\n"
+			text := heads[c.line == expect] + strings.Replace(c.line, c.old, c.new, 1) + "\n"
 			strict(t, text, 1+strings.Count(c.line, "\n")+1, c.says)
 		})
 	}
@@ -150,7 +166,7 @@ func TestOnlyTheHarnessKnows(t *testing.T) {
 			t.Errorf("%s was not tried", f.op)
 		}
 	}
-	for _, op := range []Op{NotePhase, NoteFault, NoteExpect, NoteLedger, NoteRow, NoteBook, NoteClock, NoteCrash, OpSeal} {
+	for _, op := range []Op{NotePhase, NoteFault, NoteExpect, NoteLedger, NoteRow, NoteRowsEnd, NoteBook, NoteClock, NoteCrash, OpSeal} {
 		if formOf[op].by != harnessOnly {
 			t.Errorf("%s is not the harness's alone", op)
 		}

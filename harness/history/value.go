@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -179,11 +180,10 @@ func number[T any, N int | int64](name, means string, at func(*T) **N) member[T]
 	}}
 }
 
-// numbers are counts by name.
-func numbers[T any](name, means string, at func(*T) *map[string]int) member[T] {
-	schema := `{"type": "object", "additionalProperties": ` + wholeSchema(0, maxSpan) + `}`
+// byName is an object whose members are values by name.
+func byName[T, V any](name, means, schema string, at func(*T) *map[string]V, value func(d *lineDecoder) (V, error)) member[T] {
 	return member[T]{name, means, schema, `{"minProperties": 1}`, func(d *lineDecoder, v *T) (bool, error) {
-		m := map[string]int{}
+		m := map[string]V{}
 		*at(v) = m
 		if err := d.open('{'); err != nil {
 			return false, err
@@ -197,24 +197,56 @@ func numbers[T any](name, means string, at func(*T) *map[string]int) member[T] {
 			if _, twice := m[key]; twice {
 				return false, fmt.Errorf("%s is there twice", key)
 			}
-			n, err := d.whole(0, maxSpan)
-			if err != nil {
+			if m[key], err = value(d); err != nil {
 				return false, fmt.Errorf("%s: %w", key, err)
 			}
-			m[key] = int(n)
 		}
 	}}
+}
+
+// numbers are counts by name.
+func numbers[T any](name, means string, at func(*T) *map[string]int) member[T] {
+	schema := `{"type": "object", "additionalProperties": ` + wholeSchema(0, maxSpan) + `}`
+	return byName(name, means, schema, at, func(d *lineDecoder) (int, error) {
+		n, err := d.whole(0, maxSpan)
+		return int(n), err
+	})
+}
+
+// reasons are texts by property.
+func reasons[T any](name, means string, at func(*T) *map[string]string) member[T] {
+	schema := `{"type": "object", "propertyNames": ` + property.schema + `, "additionalProperties": {"type": "string", "minLength": 1}}`
+	m := byName(name, means, schema, at, func(d *lineDecoder) (string, error) {
+		s, err := d.text()
+		if err == nil && len(s) == 0 {
+			err = errEmpty
+		}
+		return string(s), err
+	})
+	read := m.read
+	m.read = func(d *lineDecoder, v *T) (bool, error) {
+		said, err := read(d, v)
+		for id := range *at(v) {
+			if err == nil && !slices.Contains(Promisable, id) {
+				err = fmt.Errorf("unknown property %q", id)
+			}
+		}
+		return said, err
+	}
+	return m
 }
 
 // Promisable are the properties that a system can promise; P14 and P15 count whatever it
 // promises.
 var Promisable = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P14", "P16", "P17"}
 
+// property is one of them.
+var property = oneOf("property", "", strings.Join(Promisable, " "), func(s *string) *string { return s })
+
 // promised is a list of properties.
 func promised[T any](name, means string, at func(*T) *[]string) member[T] {
-	id := oneOf("property", "", strings.Join(Promisable, " "), func(s *string) *string { return s })
-	m := list(name, means, id.schema, at, func(d *lineDecoder, s *string) error {
-		_, err := id.read(d, s)
+	m := list(name, means, property.schema, at, func(d *lineDecoder, s *string) error {
+		_, err := property.read(d, s)
 		return err
 	})
 	read := m.read

@@ -23,7 +23,7 @@ func (s *Spec) validateDrill() error {
 		return fmt.Errorf("drill: %w", err)
 	}
 	x := s.Expect
-	demands := len(x.MinCycles) + len(x.Success) + len(x.Must) + len(x.Sometimes) + len(x.Progress) + len(x.Thresholds) + int(x.RecoveryBoundMS)
+	demands := len(x.MinCycles) + len(x.Success) + len(x.Must) + len(x.Sometimes) + len(x.Progress) + len(x.Thresholds) + len(x.Exempt) + int(x.RecoveryBoundMS)
 	if s.Workload != (Workload{}) || s.Phases != (Phases{}) || len(s.Faults) > 0 || s.Swarm != nil || demands != 0 {
 		return errors.New("a scenario with a drill has no workload, phases, faults or expect: the drill says what happens")
 	}

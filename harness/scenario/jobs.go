@@ -276,7 +276,7 @@ func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.Sh
 			break
 		}
 	}
-	for _, e := range notes {
+	for _, e := range append(notes, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRowsEnd, Issuer: engine.Issuer(id)}) {
 		r.rec.Record(e)
 	}
 	return claimed, nil

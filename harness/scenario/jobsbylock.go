@@ -110,5 +110,6 @@ func (r jobsByLock) noteRows(ctx context.Context) ([]lockperjob.Row, error) {
 	for _, p := range waiting {
 		note(p.ID, history.JobRow{Kind: history.RowPending, DueMS: p.Due})
 	}
+	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRowsEnd})
 	return jobs, nil
 }

@@ -12,6 +12,32 @@ import (
 	"fencepost/harness/system/lockperjob"
 )
 
+// TestEveryPropertyIsExercised: an exemption may not leave a property that no scenario
+// shows anything of.
+func TestEveryPropertyIsExercised(t *testing.T) {
+	t.Parallel()
+	for _, id := range history.Promisable {
+		n := 0
+		for _, name := range Names() {
+			s, err := Load(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Exercises(id) {
+				n++
+			}
+		}
+		if n == 0 {
+			t.Errorf("no scenario exercises %s", id)
+		}
+	}
+	for name, want := range map[string]bool{"steady": false, "kill-worker": true, "jobs-steady": false} {
+		if s, err := Load(name); err != nil || s.Exercises("P11") != want {
+			t.Errorf("%s exercises P11: %v, %v", name, !want, err)
+		}
+	}
+}
+
 func TestBuiltInScenariosLoad(t *testing.T) {
 	t.Parallel()
 	if len(Names()) == 0 {

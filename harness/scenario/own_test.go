@@ -109,6 +109,9 @@ func TestCopySeals(t *testing.T) {
 	rec.Record(history.Event{Proc: history.Harness, ID: rec.NewID(), Type: history.Invoke, Op: history.OpGet, Key: "r"})
 	event := func(id int64, typ history.Type, op history.Op, to *history.Version) history.Event {
 		e := history.Event{TS: 10 + id, Proc: history.Harness, ID: id, Type: typ, Op: op, Key: "l"}
+		if typ == history.OK && op == history.OpRead {
+			e.Row = &history.Version{Absent: true}
+		}
 		if to != nil {
 			e.From, e.To = &history.Version{Absent: true}, to
 		}

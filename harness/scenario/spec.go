@@ -180,6 +180,10 @@ type Expect struct {
 	Must      []string                  `yaml:"must"`
 	Sometimes []string                  `yaml:"sometimes"`
 
+	// Exempt are properties that the workload cannot exercise, with the reason: of any
+	// other that the system promises something must be checked, or the run is INVALID.
+	Exempt map[string]string `yaml:"exempt,omitempty"`
+
 	RecoveryBoundMS int64 `yaml:"recovery_bound_ms,omitempty"`
 	// Progress is what must get done while faults are in force.
 	Progress []Progress `yaml:"progress,omitempty"`

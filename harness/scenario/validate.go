@@ -215,6 +215,23 @@ func (s *Spec) Contentions() []string {
 	return slices.DeleteFunc(levels, func(c string) bool { return s.Expect.MinCycles[c] == nil })
 }
 
+// Exercises says whether runs of the scenario check something of a property, as far as the
+// system promises it.
+func (s *Spec) Exercises(property string) bool {
+	j := s.Workload.Jobs
+	switch {
+	case s.Drill != "":
+		return slices.Contains(paxos.Promises(), property)
+	case s.Expect.Exempt[property] != "":
+		return false
+	case property == "P5" || property == "P12":
+		return j != nil
+	case property == "P16" || property == "P17":
+		return j != nil && j.Orders != nil
+	}
+	return true
+}
+
 func (s *Spec) validateExpect() error {
 	e := s.Expect
 	for c, phases := range e.MinCycles {
@@ -245,6 +262,11 @@ func (s *Spec) validateExpect() error {
 	for _, m := range e.Sometimes {
 		if slices.Contains(e.Must, m) {
 			return fmt.Errorf("expect: point %q is in must and in sometimes: a point of every run need not be in the second", m)
+		}
+	}
+	for id, why := range e.Exempt {
+		if !slices.Contains(history.Promisable, id) || why == "" {
+			return fmt.Errorf("expect: exempt: %q: %q: a property (%s) and the reason why the workload cannot exercise it", id, why, strings.Join(history.Promisable, ", "))
 		}
 	}
 	if e.RecoveryBoundMS < 0 {
@@ -323,6 +345,7 @@ func (p *Plan) expectation() history.Expect {
 		Must:      p.Spec.Expect.Must,
 		Sometimes: p.Spec.Expect.Sometimes,
 
+		Exempt:          p.Spec.Expect.Exempt,
 		RecoveryBoundMS: p.Spec.Expect.RecoveryBoundMS,
 		Workers:         p.Spec.Workload.Workers,
 		Progress:        p.progress(),
@@ -331,7 +354,7 @@ func (p *Plan) expectation() history.Expect {
 		x.Thresholds = append(x.Thresholds, t.noted(p.Spec.Workload.TTL.D()))
 	}
 	if j := p.Spec.Workload.Jobs; j != nil {
-		x.DrainBoundMS = j.Drain.D().Milliseconds()
+		x.DrainBoundMS, x.RowsEnd = j.Drain.D().Milliseconds(), true
 	}
 	for _, st := range p.Steps {
 		x.Faults = append(x.Faults, st.IDs...)

@@ -212,10 +212,10 @@ func TestMissingHeaders(t *testing.T) {
 			for n, v := range all {
 				req.Header.Set(n, v)
 			}
-			want := name + " is missing"
+			want := "the header " + name + " is missing"
 			if req.Header.Del(name); bad != "" {
 				req.Header.Set(name, bad)
-				want = name + ` "x": not a whole number`
+				want = "the header " + name + ` is "x"`
 			}
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {

@@ -16,8 +16,9 @@ func newLintCmd() *cobra.Command {
 		Use:   "lint RUN_DIR | FILE…",
 		Short: "Look at history files that a program of your own has written",
 		Long: `Reads history files as the checker does, and says what a check would hold against
-them: gaps in ids, ends without what they must have, times of a wrong clock. It needs no
-whole run: one file of one process will do. See docs/own-system.md.
+them: gaps in ids, operations without an end, times of a wrong clock. These are the rules
+by which P14 makes a run INVALID, as far as they need no whole run: one file of one process
+will do. See docs/own-system.md.
 
 Exit codes: 0 nothing to remark, 3 remarks (runs would be INVALID, or properties not
 judged), 64 malformed: the message names file and line.`,
@@ -39,7 +40,7 @@ judged), 64 malformed: the message names file and line.`,
 			for _, head := range h.Headers {
 				fmt.Fprintf(out, "%-8s %s\n", head.Proc, history.Tally(h, head.Proc))
 			}
-			remarks := history.Lint(h)
+			remarks := history.Lint(h).Remarks
 			for _, r := range remarks {
 				fmt.Fprintln(out, r)
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -157,6 +158,9 @@ func writeScenario(b *strings.Builder, s *scenario.Spec) {
 		if len(l.points) > 0 {
 			fmt.Fprintf(b, "- %s: %s\n", l.name, strings.Join(l.points, ", "))
 		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Expect.Exempt)) {
+		fmt.Fprintf(b, "- exempt from %s: %s\n", id, s.Expect.Exempt[id])
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"strconv"
@@ -135,23 +136,32 @@ func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request, forge
 // effectOf reads the headers of an effect, all of which it needs, and the whole body: of half
 // a request nothing is done.
 func effectOf(req *http.Request) (resource, issuer string, token int64, e sink.Effect, err error) {
-	h := req.Header
-	for _, name := range []string{httpsink.HeaderResource, httpsink.HeaderIssuer, httpsink.HeaderToken, httpsink.HeaderKey, httpsink.HeaderValue} {
-		if h.Get(name) == "" {
-			return "", "", 0, e, fmt.Errorf("%s is missing", name)
-		}
-	}
-	if token, err = strconv.ParseInt(h.Get(httpsink.HeaderToken), 10, 64); err != nil || token < 1 {
-		return "", "", 0, e, fmt.Errorf("%s %q: not a whole number above 0", httpsink.HeaderToken, h.Get(httpsink.HeaderToken))
-	}
-	if e.Value, err = strconv.ParseInt(h.Get(httpsink.HeaderValue), 10, 64); err != nil {
-		return "", "", 0, e, fmt.Errorf("%s %q: not a whole number", httpsink.HeaderValue, h.Get(httpsink.HeaderValue))
+	if resource, issuer, token, e, err = claims(req.Header); err != nil {
+		return "", "", 0, e, err
 	}
 	if _, err := io.Copy(io.Discard, req.Body); err != nil {
 		return "", "", 0, e, fmt.Errorf("the body: %w", err)
 	}
-	e.Key = h.Get(httpsink.HeaderKey)
-	return h.Get(httpsink.HeaderResource), h.Get(httpsink.HeaderIssuer), token, e, nil
+	return resource, issuer, token, e, nil
+}
+
+// claims are what the headers of an effect say. The error names the first that is missing,
+// or is no number.
+func claims(h http.Header) (resource, issuer string, token int64, e sink.Effect, err error) {
+	for _, name := range []string{httpsink.HeaderResource, httpsink.HeaderIssuer, httpsink.HeaderToken, httpsink.HeaderKey, httpsink.HeaderValue} {
+		if h.Get(name) == "" {
+			return "", "", 0, e, fmt.Errorf("the header %s is missing: an effect needs it", name)
+		}
+	}
+	number := func(name string, least int64) (n int64) {
+		n, bad := strconv.ParseInt(h.Get(name), 10, 64)
+		if (bad != nil || n < least) && err == nil {
+			err = fmt.Errorf("the header %s is %q: it is an integer, %d at least", name, h.Get(name), least)
+		}
+		return n
+	}
+	token, e = number(httpsink.HeaderToken, 1), sink.Effect{Key: h.Get(httpsink.HeaderKey), Value: number(httpsink.HeaderValue, math.MinInt64)}
+	return h.Get(httpsink.HeaderResource), h.Get(httpsink.HeaderIssuer), token, e, err
 }
 
 func serve(w http.ResponseWriter, req *http.Request, do func(context.Context, write) (written, error)) {

@@ -1,0 +1,141 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"fencepost/harness/history"
+)
+
+// deleting is a healthy lock whose row is gone when nobody holds it, four times taken:
+// released by a delete, or expired. Its tokens are of a counter of their own.
+func deleting(expires bool, promises []string) *history.History {
+	y := newTiny("w1.1", "w2.1")
+	for i := range y.h.Headers {
+		y.h.Headers[i].Promises = promises
+	}
+	y.expect(history.Expect{})
+	for i := range int64(4) {
+		at, token, proc, key := 100+1500*i, i+1, fmt.Sprintf("w%d.1/c1", 1+i%2), fmt.Sprint("k", i)
+		row := history.Version{Fence: token, Attempt: fmt.Sprint("a", i), Holder: proc, TTLMS: tinyTTL}
+		y.lock(at-5, at+30, proc, history.OK, token)
+		y.op(at, at+10, proc, history.OK, history.Event{Op: history.OpAcquire, Key: "a", From: &history.Version{Absent: true}, To: &row}, history.Event{Sends: []int64{at*1e6 + 1e9}})
+		y.note(at+41, proc, history.Event{Op: history.NoteStart, Key: "a", Token: token, DecidedAt: (at+40)*1e6 + 1e9})
+		y.op(at+50, at+60, proc, history.OK, history.Event{Op: history.OpEffect, Key: "r", Issuer: "a", Token: token, EffectKey: key, Value: &token, DecidedAt: (at+49)*1e6 + 1e9}, history.Event{Result: resultApplied, Seen: token, Seq: token})
+		y.note(9000+i, harness, history.Event{Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &history.LedgerEntry{Seq: token, Kind: history.LedgerAccept, Issuer: "a", Token: token, EffectKey: key, Value: &token}}})
+		if !expires || i == 3 {
+			y.op(at+100, at+110, proc, history.OK, history.Event{Op: history.OpRelease, Key: "a", From: &row, To: &history.Version{Absent: true}}, history.Event{Sends: []int64{(at+101)*1e6 + 1e9}})
+		}
+	}
+	last := int64(4)
+	y.op(8100, 8101, harness, history.OK, history.Event{Op: history.OpGet, Key: "r"}, history.Event{Value: &last, Seen: 4, Seq: 4})
+	return y.end(9100)
+}
+
+// TestRowsThatVanish: a lock whose rows vanish cannot promise a chain of versions, and is
+// told so; what it can promise is judged, and nothing is said that the chain would tell.
+func TestRowsThatVanish(t *testing.T) {
+	t.Parallel()
+	can := []string{"P1", "P3", "P4", "P7", "P8", "P10"}
+	for name, expires := range map[string]bool{"deleted": false, "expired": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := Check(t.Context(), deleting(expires, can), Options{})
+			var printed strings.Builder
+			Print(&printed, r)
+			if r.Verdict != Pass || strings.Contains(r.Summary+printed.String(), "settled") || !strings.Contains(printed.String(), "4 grants told of") {
+				t.Errorf("%s: %s\n%s", r.Verdict, r.Summary, printed.String())
+			}
+			if n := r.Counts.Points[pointTakeover]; n != map[bool]int{false: 0, true: 3}[expires] {
+				t.Errorf("%d takeovers", n)
+			}
+			all := Check(t.Context(), deleting(expires, nil), Options{})
+			if p := property(all, validity); !slices.ContainsFunc(p.Violations, func(v Violation) bool { return strings.Contains(v.Message, "do not promise P2, P6, P9 and P11") }) {
+				t.Errorf("promises all: %s: %+v", all.Verdict, p.Violations)
+			}
+		})
+	}
+}
+
+// TestExplainNeedsPromises: an update that is lost is explained by nothing that the rows
+// of a lock without a chain would have to show.
+func TestExplainNeedsPromises(t *testing.T) {
+	t.Parallel()
+	chained := []string{"row-deleted", "rows-expire", "release-resets-counter", "refusal-granted", "release-without-owner", "tokens-not-from-row"}
+	for name, c := range map[string]struct {
+		promises []string
+		named    bool
+	}{"no chain": {[]string{"P1", "P3", "P4", "P7", "P8", "P10"}, false}, "all": {nil, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := deleting(true, c.promises)
+			for i := range h.Events {
+				if e := &h.Events[i]; e.Op == history.OpGet && e.Type == history.OK {
+					one := int64(1)
+					e.Value = &one
+				}
+			}
+			r := Check(t.Context(), h, Options{})
+			if p := property(r, "P4"); p.Status != StatusFail {
+				t.Fatalf("P4 is %s", p.Status)
+			}
+			named := slices.ContainsFunc(Explain(h, r, Options{}).Causes, func(x Cause) bool { return slices.Contains(chained, x.Mechanism) })
+			if named != c.named {
+				t.Errorf("named %v", named)
+			}
+		})
+	}
+}
+
+// TestAgainst: an explanation says lower where it is lower.
+func TestAgainst(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string][2]int64{"lower": {1, 2}, "same": {2, 2}, "higher": {3, 2}} {
+		if got := against(c[0], c[1]); got != want {
+			t.Errorf("%v: %s", c, got)
+		}
+	}
+}
+
+// TestNumbersForTokens: where a lock has no token, numbers that rise from grant to grant do
+// (docs/own-system.md); a write under an older grant after one under a newer fails P4.
+func TestNumbersForTokens(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		back int64
+		want Verdict
+	}{"they rise": {0, Pass}, "the second is below the first": {5000, Fail}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			number := func(n int64) int64 { return 1735787045000000 + n + n%2*c.back }
+			seen := func(n int64) int64 { return max(number(n), number(max(n-1, 1))) }
+			row := func(v *history.Version) *history.Version {
+				if v == nil || v.Holder == "" {
+					return v
+				}
+				w := *v
+				w.Fence = number(v.Fence)
+				return &w
+			}
+			h := deleting(true, []string{"P4", "P7", "P8", "P10"})
+			for i := range h.Events {
+				e := &h.Events[i]
+				e.From, e.To = row(e.From), row(e.To)
+				if e.Token > 0 {
+					e.Token = number(e.Token)
+				}
+				if e.Seen > 0 {
+					e.Seen = seen(e.Seen)
+				}
+				if e.Ledger() != nil {
+					e.Ledger().Token = number(e.Ledger().Token)
+				}
+			}
+			if r := Check(t.Context(), h, Options{}); r.Verdict != c.want {
+				t.Errorf("%s: %s", r.Verdict, r.Summary)
+			}
+		})
+	}
+}
