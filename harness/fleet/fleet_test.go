@@ -64,7 +64,7 @@ func testWorker() int {
 			}
 			switch m.Cmd {
 			case control.CmdArm:
-				gate.Arm(m.ID, m.Point)
+				gate.Arm(m.ID, m.Point, m.Key)
 			case control.CmdDisarm:
 				gate.Disarm(m.ID)
 			case control.CmdGo:
