@@ -122,8 +122,8 @@ test-browser: ## The pages in headless Chromium (FENCEPOST_NO_BROWSER=1: do with
 	$(GO) test -tags browser -count=1 -timeout 5m ./core/livepage ./internal/pagetest ./reports/browser ./harness/serve
 
 .PHONY: test
-test: build deps test-tools test-unit test-browser ## Everything: unit, pages in a browser, integration on a real cluster, chaos runs good and known-broken
-	scripts/test-real
+test: ## Everything, in 35 minutes: unit, pages in a browser, integration on a real cluster, chaos runs good and known-broken
+	@GO="$(GO)" scripts/test-all
 
 .PHONY: test-tools
 test-tools:
