@@ -8,7 +8,9 @@ BIN := bin
 # breaks deadlines.
 # The commit goes into every run's record.
 COMMIT := $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null || echo unknown)
-BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.builtFrom=$(COMMIT)'
+# So does the digest of what decides a verdict (docs/evidence.md).
+TREE := $(shell scripts/digest)
+BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.builtFrom=$(COMMIT) -X main.builtOf=$(TREE)'
 
 cluster_flags = $(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(IMAGE),--image=$(IMAGE))
 # What a run needs: containers bring Java and Cassandra, and a cluster of somebody else has them.
@@ -146,12 +148,13 @@ screenshots: build ## Make the pictures in docs/img from a run's report: make sc
 TAGS := broken,integration,e2e,docker,browser
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck
+lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives
 	@test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) tool staticcheck ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
+	$(GO) run ./harness/cmd/fencepost results --check
 
 .PHONY: results
 results: build ## Keep runs (RUNS="runs/…") in results/ and write RESULTS.md from all that are kept
