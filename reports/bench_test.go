@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -217,7 +218,7 @@ func TestResults(t *testing.T) {
 		}
 	}
 	for _, v := range system.Directed() {
-		if !strings.Contains(md, "| "+v.Label()+" |") {
+		if !regexp.MustCompile(`(\| |, |: )` + regexp.QuoteMeta(v.Label()) + `( \||, |\.\n)`).MatchString(md) {
 			t.Errorf("%s is not listed", v.Label())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/evidence"
+	"fencepost/harness/rundir"
 	"fencepost/harness/system"
 )
 
@@ -30,35 +31,38 @@ func (r results) unexpected() (out []unexpected) {
 	}
 	for name, all := range r.sets {
 		for _, x := range all {
-			if !asExpected(x.Job, x) {
+			if !AsExpected(x) {
 				add(path.Join(KeptEvidence, name), x)
 			}
 		}
 	}
 	for _, x := range r.power {
-		if !asExpected(x.Job, x) {
+		if !AsExpected(x) {
 			add(KeptPower, x)
 		}
 	}
 	for _, run := range r.runs {
-		i := run.info
-		x := evidence.Result{Verdict: run.verdict.Verdict, Check: &run.verdict, Info: i}
-		if !asExpected(evidence.Job{Scenario: i.Scenario, Contention: i.Contention, System: i.System}, x) {
+		if x := ChaosResult(run.info, &run.verdict); !AsExpected(x) {
 			add(KeptChaos, x)
-			out[len(out)-1].result = path.Join(KeptChaos, i.Run)
+			out[len(out)-1].result = path.Join(KeptChaos, run.info.Run)
 		}
 	}
 	slices.SortFunc(out, func(a, b unexpected) int { return strings.Compare(a.result, b.result) })
 	return out
 }
 
-// asExpected: the core passes, and what is known to be broken turns red as it must where
+// ChaosResult is a kept chaos run as a result.
+func ChaosResult(i rundir.Info, v *checker.Result) evidence.Result {
+	return evidence.Result{Job: evidence.Job{Scenario: i.Scenario, Contention: i.Contention, Seed: i.Seed, System: i.System}, Verdict: v.Verdict, Check: v, Info: i}
+}
+
+// AsExpected: the core passes, and what is known to be broken turns red as it must where
 // something says so.
-func asExpected(j evidence.Job, r evidence.Result) bool {
-	if s, ok := system.FindDirected(j.System, j.Scenario, j.Contention); ok {
+func AsExpected(r evidence.Result) bool {
+	if s, ok := system.FindDirected(r.Job.System, r.Job.Scenario, r.Job.Contention); ok {
 		return Killed(s, r)
 	}
-	return r.Verdict == checker.Pass || strings.HasPrefix(j.System, "broken/")
+	return r.Verdict == checker.Pass || strings.HasPrefix(r.Job.System, "broken/")
 }
 
 // NotesError names what the notes lack, or have too much.

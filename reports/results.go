@@ -349,20 +349,20 @@ func coreTable(md *strings.Builder, runs []resultRun, whole bool) {
 	table(md, []string{"Scenario", "System", "Contention", "TTL", "Runs", "Seeds", "Verdicts", "Cycles", "Takeovers", "Stale writes refused", "Unknowns settled", "p99 before", "p99 in fault phase", "Ratio"}, rows)
 }
 
-// brokenTable shows every known-broken variant, run or not, with what must catch
-// it and what did. One that only has runs of make power is in that table.
+// brokenTable shows what must catch known-broken variants and what did, and names those
+// that were not run. One that only has runs of make power is in that table.
 func brokenTable(md *strings.Builder, runs []resultRun, power []PowerRow, whole bool) {
-	const head = "\n## Known-broken variants\n\nA checker that finds nothing in a broken system proves nothing. Each variant must turn red by one of the properties named; a variant is caught in a run if its verdict is the one expected and one of these properties fired.\n\n"
+	const head = "\n## Known-broken variants\n\nA checker that finds nothing in a broken system proves nothing. Each variant must turn red by one of the properties named; a variant is caught in a run if its verdict is the one expected and one of these properties fired.\n"
 	var rows [][]string
+	var never []string
 	for _, v := range system.Directed() {
 		mine := slices.DeleteFunc(slices.Clone(runs), func(r resultRun) bool {
 			return r.info.System != v.Name || v.Case != "" && (r.info.Scenario != v.Red.Scenario || r.info.Contention != v.Red.Contention)
 		})
-		if len(mine) == 0 && (!whole || slices.ContainsFunc(power, func(r PowerRow) bool { return r.name() == v.Label() && r.Runs > 0 })) {
-			continue
-		}
 		if len(mine) == 0 {
-			rows = append(rows, []string{v.Label(), v.About, v.Red.Scenario, v.Red.Contention, "not run", expected(v), "–", "–", "–"})
+			if !slices.ContainsFunc(power, func(r PowerRow) bool { return r.name() == v.Label() && r.Runs > 0 }) {
+				never = append(never, v.Label())
+			}
 			continue
 		}
 		for _, g := range groups(mine, func(i rundir.Info) string { return i.Scenario + "|" + i.Contention }) {
@@ -375,9 +375,13 @@ func brokenTable(md *strings.Builder, runs []resultRun, power []PowerRow, whole 
 		return
 	}
 	md.WriteString(head)
-	if len(rows) == 0 {
-		return // all of them are in the next table
+	if whole && len(never) > 0 {
+		fmt.Fprintf(md, "\n%d of %d were **not run**: %s.\n", len(never), len(system.Directed()), strings.Join(never, ", "))
 	}
+	if len(rows) == 0 {
+		return
+	}
+	md.WriteString("\n")
 	table(md, []string{"Variant", "What is broken", "Scenario", "Contention", "Seeds", "Must turn red by", "Verdicts", "What fired", "Caught"}, rows)
 }
 

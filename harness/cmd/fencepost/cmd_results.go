@@ -37,9 +37,9 @@ RESULTS.md from everything in results/ and the list of known-broken variants: wh
 repository can write it again. Without RUN it only does that. To forget a run, remove it from
 results/.
 
-Results of code with this tool's digest (docs/evidence.md) come first, older ones below. A
-PASS or a benchmark that was made by a changed work tree, or by a commit that is not known, is
-refused. Every kept run that did not end as it should needs a note in results/` + evidence.NotesFile + `.`,
+Results of code with this tool's digest (docs/evidence.md) come first, older ones below. What
+ended as it should, and a benchmark, is refused if a changed work tree made it, or a commit that
+is not known. Every kept run that did not end as it should needs a note in results/` + evidence.NotesFile + `.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.OutOrStdout(), args)
 		},
@@ -216,7 +216,7 @@ func (f resultsFlags) keepChaos(dir string) error {
 	if err := readJSON(filepath.Join(dir, reports.JSONFile), &report); err != nil {
 		return fmt.Errorf("keep %s (report it first: fencepost report %s): %w", name, dir, err)
 	}
-	if err := refuse([]maker{{name, info.Versions, true}}, repoAround(f.dir)); err != nil {
+	if err := refuse([]maker{{name, info.Versions, reports.AsExpected(reports.ChaosResult(info, &verdict))}}, repoAround(f.dir)); err != nil {
 		return err
 	}
 	to := filepath.Join(f.dir, reports.KeptChaos, name)

@@ -54,6 +54,7 @@ func newRootCmd() *cobra.Command {
 		newChaosCmd(),
 		newBenchCmd(),
 		newCheckCmd(),
+		newRecheckCmd(),
 		newLintCmd(),
 		newExplainCmd(),
 		newReportCmd(),

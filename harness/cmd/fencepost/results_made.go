@@ -20,8 +20,8 @@ import (
 type maker struct {
 	result   string
 	versions map[string]string
-	// claims: it says that something holds. What is red says only that something is to be
-	// looked at, and is kept whatever made it.
+	// claims: it ended as it should, and so says that something holds. What did not says only
+	// that something is to be looked at, and is kept whatever made it.
 	claims bool
 }
 
@@ -37,7 +37,7 @@ func (f resultsFlags) makers(k reports.Kept) ([]maker, error) {
 		if err != nil || v == nil {
 			return nil, errors.Join(err, fmt.Errorf("%s has no verdict", dir))
 		}
-		out = append(out, maker{filepath.Join(reports.KeptChaos, info.Run), info.Versions, v.Verdict == checker.Pass})
+		out = append(out, maker{filepath.Join(reports.KeptChaos, info.Run), info.Versions, reports.AsExpected(reports.ChaosResult(info, v))})
 	}
 	for _, file := range k.Benches {
 		b, err := reports.ReadBench(file)
@@ -48,7 +48,7 @@ func (f resultsFlags) makers(k reports.Kept) ([]maker, error) {
 	}
 	stored := func(dir string, all []evidence.Result) {
 		for _, r := range all {
-			out = append(out, maker{filepath.Join(dir, r.Name()), r.Info.Versions, r.Verdict == checker.Pass})
+			out = append(out, maker{filepath.Join(dir, r.Name()), r.Info.Versions, reports.AsExpected(r)})
 		}
 	}
 	stored(reports.KeptPower, k.Power)
@@ -140,17 +140,23 @@ func refuse(all []maker, in *repo) error {
 	return errors.Join(errs...)
 }
 
+// unknown says why no commit has the code, as far as the result itself tells; "" if one may.
+func (m maker) unknown() string {
+	switch commit := m.versions[evidence.CommitKey]; {
+	case commit == "" || commit == unknownBuild:
+		return "made by code of which nothing is known"
+	case strings.HasSuffix(commit, evidence.DirtyCommit):
+		return fmt.Sprintf("made by a changed work tree (%s)", commit)
+	}
+	return ""
+}
+
 // refused says why a claim is, "" if it is not.
 func (m maker) refused(in *repo) (why string, err error) {
-	commit, tree := m.versions[evidence.CommitKey], m.versions[evidence.TreeKey]
-	switch {
-	case commit == "" || commit == unknownBuild:
-		return "made by code of which nothing is known", nil
-	case strings.HasSuffix(commit, evidence.DirtyCommit):
-		return fmt.Sprintf("made by a changed work tree (%s)", commit), nil
-	case in == nil:
-		return "", nil
+	if why = m.unknown(); why != "" || in == nil {
+		return why, nil
 	}
+	commit, tree := m.versions[evidence.CommitKey], m.versions[evidence.TreeKey]
 	switch has, err := in.tree(commit); {
 	case err != nil:
 		return "", err

@@ -191,11 +191,16 @@ func startLocal(ctx context.Context, paxos string, progress io.Writer) (cluster.
 
 // versions go into run.json.
 func versions(c cluster.Cluster) map[string]string {
-	v := map[string]string{"go": runtime.Version(), evidence.CommitKey: builtFrom, evidence.TreeKey: builtOf}
+	v := built()
 	for k, s := range c.Info() {
 		v[k] = s
 	}
 	return v
+}
+
+// built is what run.json says of the tool itself.
+func built() map[string]string {
+	return map[string]string{"go": runtime.Version(), evidence.CommitKey: builtFrom, evidence.TreeKey: builtOf}
 }
 
 // What the tool was built from, set by the Makefile: the git commit, with -dirty for a
