@@ -95,6 +95,8 @@ func TestJobVerdicts(t *testing.T) {
 			setClock(e, start, start.TS-1e9, 1000)
 			setClock(e, start, start.TS-5e8, -100)
 		}, Pass, "before their worker's clock was set back"},
+		"a clock ten minutes ahead, set back long before the run":   {setBackLongBefore(600_000), Pass, "before their worker's clock was set back"},
+		"a clock eight minutes ahead, set back long before the run": {setBackLongBefore(480_000), Fail, "499080 ms before the job was due, by its worker's own clock"},
 		"a retry before it was due": {func(e *edit) {
 			start := startOf(e, true)
 			start.OwnDetails().WallMS = start.DueMS() - 150
@@ -240,6 +242,25 @@ func startOf(e *edit, retry bool) *history.Event {
 		panic("no such start")
 	}
 	return p.start()
+}
+
+// setBackLongBefore is a start 499080 ms before its job was due by its worker's clock, which
+// was ahead as it made the job due, and was set right at once: longer before the batch that
+// claims the job than a batch takes.
+func setBackLongBefore(ahead int64) func(*edit) {
+	return func(e *edit) {
+		pending := func(p jobPlace) int64 { return p.j.steps[p.i-1].w.main().inv.TS }
+		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool {
+			return p.i > 0 && p.j.spec.DueMS == 0 && p.start() != nil && p.w().main().inv.TS-pending(p) > 3*leastSlack/2
+		})
+		if !ok {
+			panic("no job waited")
+		}
+		start := p.start()
+		start.OwnDetails().WallMS = start.DueMS() - 499_080
+		setClock(e, start, pending(p)-1e6, ahead)
+		setClock(e, start, pending(p)+1e6, 0)
+	}
 }
 
 // firstStart is the only one of a job that was asked for at once.

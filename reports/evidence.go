@@ -18,9 +18,10 @@ import (
 const EvidencePage = "index.html"
 
 // WriteEvidence writes the page of a set's results beside them, and returns its
-// path. The name of the directory is the set's.
-func WriteEvidence(dir string, all []evidence.Result) (string, error) {
-	p, err := newEvidencePage(filepath.Base(dir), all)
+// path. The name of the directory is the set's. It is about the results that code with the
+// digest tree decided ("": all); others are listed below.
+func WriteEvidence(dir string, all []evidence.Result, tree string) (string, error) {
+	p, err := newEvidencePage(filepath.Base(dir), all, tree)
 	if err != nil {
 		return "", err
 	}
@@ -42,6 +43,8 @@ type evidencePage struct {
 	Contentions        []string
 	Rows               []matrixRow
 	Red                []redView
+	Tree               string
+	Older              []olderRow
 	Numbers            []numbersRow
 	Points             []pointsRow
 	Commits            []string
@@ -74,6 +77,11 @@ type redView struct {
 	Later                                    string // verdicts of later attempts
 }
 
+// olderRow is results of a scenario that other code decided.
+type olderRow struct {
+	Scenario, Contention, Verdicts, Commits string
+}
+
 type numbersRow struct {
 	Scenario, Contention, System, Verdicts                                    string
 	Runs, Operations, Cycles, Takeovers, Stale, Unknowns, Resends, Lost, Time string
@@ -89,7 +97,7 @@ type pointsRow struct {
 	Missing  []string
 }
 
-func newEvidencePage(set string, all []evidence.Result) (*evidencePage, error) {
+func newEvidencePage(set string, all []evidence.Result, tree string) (*evidencePage, error) {
 	style, err := css()
 	if err != nil {
 		return nil, err
@@ -98,9 +106,16 @@ func newEvidencePage(set string, all []evidence.Result) (*evidencePage, error) {
 	if err != nil {
 		return nil, err
 	}
-	all = sortedResults(all)
+	older := slices.DeleteFunc(sortedResults(all), func(r evidence.Result) bool { return tree == "" || r.Tree() == tree })
+	all = evidence.OfTree(sortedResults(all), tree)
 	t := totalOf(all)
-	p := &evidencePage{CSS: style, JS: script, Set: set, Verdict: evidenceWord(t.worst), Lead: t.sentence(), Tiles: t.tiles(), Commits: evidence.Commits(all)}
+	p := &evidencePage{CSS: style, JS: script, Set: set, Verdict: evidenceWord(t.worst), Lead: t.sentence(), Tiles: t.tiles(), Commits: evidence.Commits(all), Tree: tree}
+	if len(all) == 0 {
+		p.Verdict, p.Lead = verdictWord{"NOTHING", "none", "dash", ""}, "No run of this code is kept."
+	}
+	for _, g := range evidenceGroups(older, byLevel) {
+		p.Older = append(p.Older, olderRow{scenarioName(g[0].Job), g[0].Job.Contention, verdictsText(g), strings.Join(evidence.Commits(g), ", ")})
+	}
 	p.Title = fmt.Sprintf("%s – evidence %s", p.Verdict.Word, set)
 	for _, c := range []string{"low", "medium", "high"} {
 		if slices.ContainsFunc(all, func(r evidence.Result) bool { return r.Job.Contention == c }) {

@@ -61,7 +61,7 @@ func TestEvidencePage(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	path, err := WriteEvidence(dir, sample())
+	path, err := WriteEvidence(dir, sample(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestEvidencePage(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	again, err := WriteEvidence(dir, sample())
+	again, err := WriteEvidence(dir, sample(), "")
 	if err != nil || readPage(t, again).raw != d.raw {
 		t.Errorf("not the same bytes for the same results (%v)", err)
 	}
@@ -157,9 +157,39 @@ func TestEvidencePoints(t *testing.T) {
 	}
 }
 
+// TestEvidenceOfATree: results that other code decided do not colour the page.
+func TestEvidenceOfATree(t *testing.T) {
+	t.Parallel()
+	all := sample()
+	for i := range all {
+		if all[i].Verdict == checker.Pass {
+			all[i].Info.Versions = map[string]string{evidence.CommitKey: "0123456789ab", evidence.TreeKey: "today"}
+		}
+	}
+	for tree, want := range map[string][]string{
+		"today":    {"PASS – evidence locks", "21 runs of 3 scenarios", "1 FAIL, 1 ERROR, 1 UNKNOWN", "Older results"},
+		"tomorrow": {"NOTHING – evidence locks", "No run of this code is kept", "1 FAIL, 1 ERROR, 1 UNKNOWN", "Older results"},
+	} {
+		dir := filepath.Join(t.TempDir(), "locks")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		path, err := WriteEvidence(dir, all, tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := readPage(t, path).raw
+		for _, w := range want {
+			if !strings.Contains(raw, w) {
+				t.Errorf("%s: the page lacks %q", tree, w)
+			}
+		}
+	}
+}
+
 func TestEvidenceTable(t *testing.T) {
 	t.Parallel()
-	md, err := Results(nil, nil, map[string][]evidence.Result{"locks": sample()})
+	md, err := Results(Kept{Sets: map[string][]evidence.Result{"locks": sample()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +198,7 @@ func TestEvidenceTable(t *testing.T) {
 			t.Errorf("it lacks %q:\n%s", want, md)
 		}
 	}
-	if md, err := Results(nil, nil, nil); err != nil || strings.Contains(md, "## Evidence") {
+	if md, err := Results(Kept{}); err != nil || strings.Contains(md, "## Evidence") {
 		t.Errorf("a section without evidence (%v)", err)
 	}
 }

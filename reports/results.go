@@ -18,47 +18,156 @@ import (
 	"fencepost/reports/measure"
 )
 
+// Directories of what is kept, below that of all results.
+const (
+	KeptChaos    = "chaos"    // a directory a run: run.json, verdict.json, report.json
+	KeptBench    = "bench"    // a file a benchmark
+	KeptEvidence = "evidence" // a directory a set, with a file a run
+	KeptPower    = "power"    // a file a run
+)
+
+// Kept is what RESULTS.md is made of.
+type Kept struct {
+	// Tree is the digest of what decides a verdict today; results of another one stand
+	// below. "": all count as today's.
+	Tree string
+	// Runs are directories of chaos runs, Benches files of benchmarks.
+	Runs, Benches []string
+	// Sets are the stored results of whole sets, by name; Power those of `fencepost power`.
+	Sets  map[string][]evidence.Result
+	Power []evidence.Result
+	// Notes are of the runs that did not end as they should, by result.
+	Notes map[string]evidence.Note
+}
+
 // Results returns RESULTS.md: tables of kept chaos runs, of what the known-broken
 // variants set off, and of benchmarks. It reads each run's run.json and
 // verdict.json, and its latencies from report.json, or from the history if there
-// is none. The text depends on the files alone, not on the order of the
-// arguments. A run that was not checked is an error: it has no result. sets are
-// the stored results of whole sets, by name; power those of `fencepost power`.
-func Results(runDirs, benchFiles []string, sets map[string][]evidence.Result, power ...evidence.Result) (string, error) {
-	var runs []resultRun
-	for _, dir := range runDirs {
+// is none. The text depends on what is kept and on the known-broken variants alone, not on
+// the order of anything. A run that was not checked is an error: it has no result.
+func Results(k Kept) (string, error) {
+	all, err := k.read()
+	if err != nil {
+		return "", err
+	}
+	var md strings.Builder
+	md.WriteString("# Results\n\nGenerated from the files of kept runs; do not edit. How a verdict comes about and what the columns mean: docs/reading-a-report.md.\n")
+	if k.Tree != "" {
+		fmt.Fprintf(&md, "\n%s%s`: the digest of the code that decided these verdicts (docs/evidence.md).\n", treeLine, k.Tree)
+	}
+	today, older := all.of(k.Tree)
+	if err := today.write(&md, true); err != nil {
+		return "", err
+	}
+	notesTable(&md, all, k.Notes)
+	if older.empty() {
+		return md.String(), nil
+	}
+	fmt.Fprintf(&md, "\n# Older results\n\nNot of the code above: made by that of the commits named here.\n")
+	if err := older.write(&md, false); err != nil {
+		return "", err
+	}
+	return md.String(), nil
+}
+
+// treeLine is how the line begins that says of which tree the page is.
+const treeLine = "Of the tree `"
+
+// ResultsTree is the tree that a RESULTS.md is of, "" if it names none.
+func ResultsTree(text string) string {
+	_, rest, found := strings.Cut(text, "\n"+treeLine)
+	tree, _, ended := strings.Cut(rest, "`")
+	if !found || !ended {
+		return ""
+	}
+	return tree
+}
+
+// results are kept ones that stand together.
+type results struct {
+	runs    []resultRun
+	benches []BenchResult
+	sets    map[string][]evidence.Result
+	power   []evidence.Result
+}
+
+func (k Kept) read() (results, error) {
+	out := results{sets: k.Sets, power: k.Power}
+	for _, dir := range k.Runs {
 		r, err := readResult(dir)
 		if err != nil {
-			return "", err
+			return out, err
 		}
-		runs = append(runs, r)
+		out.runs = append(out.runs, r)
 	}
-	slices.SortFunc(runs, func(a, b resultRun) int {
+	slices.SortFunc(out.runs, func(a, b resultRun) int {
 		return cmp.Or(cmp.Compare(a.info.Scenario, b.info.Scenario), cmp.Compare(contentionRank(a.info.Contention), contentionRank(b.info.Contention)),
 			cmp.Compare(a.info.TTL, b.info.TTL), cmp.Compare(a.info.SystemText(), b.info.SystemText()), cmp.Compare(a.info.Seed, b.info.Seed), cmp.Compare(a.info.Run, b.info.Run))
 	})
-	var benches []BenchResult
-	for _, f := range benchFiles {
+	for _, f := range k.Benches {
 		b, err := ReadBench(f)
 		if err != nil {
-			return "", err
+			return out, err
 		}
-		benches = append(benches, b)
+		out.benches = append(out.benches, b)
 	}
-	slices.SortFunc(benches, func(a, b BenchResult) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.benches, func(a, b BenchResult) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
 
-	var md strings.Builder
-	md.WriteString("# Results\n\nGenerated from the files of kept runs; do not edit. How a verdict comes about and what the columns mean: docs/reading-a-report.md.\n")
-	evidenceTable(&md, sets)
-	coreTable(&md, runs)
-	rows := Power(system.Directed(), "", power)
-	brokenTable(&md, runs, rows)
-	powerTables(&md, rows)
-	if err := benchTables(&md, benches); err != nil {
-		return "", err
+// of parts results of a tree from others; "": all are of it.
+func (r results) of(tree string) (mine, others results) {
+	mine.sets, others.sets = map[string][]evidence.Result{}, map[string][]evidence.Result{}
+	is := func(versions map[string]string) *results {
+		if tree == "" || versions[evidence.TreeKey] == tree {
+			return &mine
+		}
+		return &others
 	}
-	runList(&md, runs)
-	return md.String(), nil
+	for _, x := range r.runs {
+		to := is(x.info.Versions)
+		to.runs = append(to.runs, x)
+	}
+	for _, x := range r.benches {
+		to := is(x.Versions)
+		to.benches = append(to.benches, x)
+	}
+	for _, x := range r.power {
+		to := is(x.Info.Versions)
+		to.power = append(to.power, x)
+	}
+	for name, all := range r.sets {
+		for _, x := range all {
+			to := is(x.Info.Versions)
+			to.sets[name] = append(to.sets[name], x)
+		}
+	}
+	return mine, others
+}
+
+func (r results) empty() bool {
+	return len(r.runs)+len(r.benches)+len(r.sets)+len(r.power) == 0
+}
+
+// write writes the tables; whole ones tell also of what is missing.
+func (r results) write(md *strings.Builder, whole bool) error {
+	evidenceTable(md, r.sets)
+	coreTable(md, r.runs, whole)
+	rows := Power(system.Directed(), "", r.power)
+	if !whole {
+		rows = slices.DeleteFunc(rows, func(row PowerRow) bool { return row.Runs+row.Errors == 0 })
+	}
+	brokenTable(md, r.runs, rows, whole)
+	if whole || len(rows) > 0 {
+		powerTables(md, rows)
+	}
+	if whole || len(r.benches) > 0 {
+		if err := benchTables(md, r.benches); err != nil {
+			return err
+		}
+	}
+	runList(md, r.runs)
+	return nil
 }
 
 // resultRun is what Results needs of a run.
@@ -214,8 +323,11 @@ func table(md *strings.Builder, head []string, rows [][]string) {
 	}
 }
 
-func coreTable(md *strings.Builder, runs []resultRun) {
+func coreTable(md *strings.Builder, runs []resultRun, whole bool) {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r resultRun) bool { return strings.HasPrefix(r.info.System, "broken/") })
+	if !whole && len(runs) == 0 {
+		return
+	}
 	md.WriteString("\n## Chaos runs\n\n")
 	if len(runs) == 0 {
 		md.WriteString("No run is kept.\n")
@@ -237,20 +349,20 @@ func coreTable(md *strings.Builder, runs []resultRun) {
 	table(md, []string{"Scenario", "System", "Contention", "TTL", "Runs", "Seeds", "Verdicts", "Cycles", "Takeovers", "Stale writes refused", "Unknowns settled", "p99 before", "p99 in fault phase", "Ratio"}, rows)
 }
 
-// brokenTable shows every known-broken variant, run or not, with what must catch
-// it and what did. One that only has runs of make power is in that table.
-func brokenTable(md *strings.Builder, runs []resultRun, power []PowerRow) {
-	md.WriteString("\n## Known-broken variants\n\nA checker that finds nothing in a broken system proves nothing. Each variant must turn red by one of the properties named; a variant is caught in a run if its verdict is the one expected and one of these properties fired.\n\n")
+// brokenTable shows what must catch known-broken variants and what did, and names those
+// that were not run. One that only has runs of make power is in that table.
+func brokenTable(md *strings.Builder, runs []resultRun, power []PowerRow, whole bool) {
+	const head = "\n## Known-broken variants\n\nA checker that finds nothing in a broken system proves nothing. Each variant must turn red by one of the properties named; a variant is caught in a run if its verdict is the one expected and one of these properties fired.\n"
 	var rows [][]string
+	var never []string
 	for _, v := range system.Directed() {
 		mine := slices.DeleteFunc(slices.Clone(runs), func(r resultRun) bool {
 			return r.info.System != v.Name || v.Case != "" && (r.info.Scenario != v.Red.Scenario || r.info.Contention != v.Red.Contention)
 		})
-		if len(mine) == 0 && slices.ContainsFunc(power, func(r PowerRow) bool { return r.name() == v.Label() && r.Runs > 0 }) {
-			continue
-		}
 		if len(mine) == 0 {
-			rows = append(rows, []string{v.Label(), v.About, v.Red.Scenario, v.Red.Contention, "not run", expected(v), "–", "–", "–"})
+			if !slices.ContainsFunc(power, func(r PowerRow) bool { return r.name() == v.Label() && r.Runs > 0 }) {
+				never = append(never, v.Label())
+			}
 			continue
 		}
 		for _, g := range groups(mine, func(i rundir.Info) string { return i.Scenario + "|" + i.Contention }) {
@@ -259,9 +371,17 @@ func brokenTable(md *strings.Builder, runs []resultRun, power []PowerRow) {
 			})
 		}
 	}
-	if len(rows) == 0 {
-		return // all of them are in the next table
+	if !whole && len(rows)+len(power) == 0 {
+		return
 	}
+	md.WriteString(head)
+	if whole && len(never) > 0 {
+		fmt.Fprintf(md, "\n%d of %d were **not run**: %s.\n", len(never), len(system.Directed()), strings.Join(never, ", "))
+	}
+	if len(rows) == 0 {
+		return
+	}
+	md.WriteString("\n")
 	table(md, []string{"Variant", "What is broken", "Scenario", "Contention", "Seeds", "Must turn red by", "Verdicts", "What fired", "Caught"}, rows)
 }
 

@@ -15,3 +15,8 @@ const PostgresVersion = "17.6.0"
 //
 //go:embed cassandra-5.0.6.sha256
 var CassandraSums string
+
+// Digest is the script digest, for bash: the digest of what decides a run's verdict.
+//
+//go:embed digest
+var Digest string

@@ -107,7 +107,7 @@ type Message struct {
 	Point Point         `json:"point,omitempty"`
 	Hold  time.Duration `json:"hold_ns,omitempty"` // go: stay in the critical section for this long
 	Proc  string        `json:"proc,omitempty"`    // hit
-	Key   string        `json:"key,omitempty"`     // hit
+	Key   string        `json:"key,omitempty"`     // hit; arm: only there
 	Stats *Stats        `json:"stats,omitempty"`
 	Error string        `json:"error,omitempty"`
 	// Clock is how the worker's clocks are to be from now on (to the worker; nil

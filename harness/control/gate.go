@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,21 +18,27 @@ type Gate struct {
 	send  func(Message) error
 	armed atomic.Int32 // fast path: number of armed points
 	mu    sync.Mutex
-	by    map[Point][]int
+	by    map[Point][]arming
 	wait  map[int]chan Message
 	limit time.Duration // GoTimeout, or less in tests
 }
 
-// NewGate reports hits through send.
-func NewGate(send func(Message) error) *Gate {
-	return &Gate{send: send, by: map[Point][]int{}, wait: map[int]chan Message{}, limit: GoTimeout}
+// arming is a point that is armed for one hit, at one key only if there is one.
+type arming struct {
+	id  int
+	key string
 }
 
-// Arm arms a point for one hit.
-func (g *Gate) Arm(id int, p Point) {
+// NewGate reports hits through send.
+func NewGate(send func(Message) error) *Gate {
+	return &Gate{send: send, by: map[Point][]arming{}, wait: map[int]chan Message{}, limit: GoTimeout}
+}
+
+// Arm arms a point for one hit, by whoever reaches it at a lock or resource; key "": at any.
+func (g *Gate) Arm(id int, p Point, key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.by[p] = append(g.by[p], id)
+	g.by[p] = append(g.by[p], arming{id, key})
 	g.armed.Add(1)
 }
 
@@ -39,15 +46,19 @@ func (g *Gate) Arm(id int, p Point) {
 func (g *Gate) Disarm(id int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for p, ids := range g.by {
-		for i, have := range ids {
-			if have == id {
-				g.by[p] = append(ids[:i:i], ids[i+1:]...)
-				g.armed.Add(-1)
-				return
-			}
+	for p, all := range g.by {
+		if i := slices.IndexFunc(all, func(a arming) bool { return a.id == id }); i >= 0 {
+			g.take(p, i)
+			return
 		}
 	}
+}
+
+// take removes an arming; g.mu is held.
+func (g *Gate) take(p Point, i int) {
+	all := g.by[p]
+	g.by[p] = append(all[:i:i], all[i+1:]...)
+	g.armed.Add(-1)
 }
 
 // Go lets the client that hit id go on.
@@ -69,14 +80,13 @@ func (g *Gate) Reach(ctx context.Context, p Point, proc, key string) (hold time.
 		return 0, false
 	}
 	g.mu.Lock()
-	ids := g.by[p]
-	if len(ids) == 0 {
+	i := slices.IndexFunc(g.by[p], func(a arming) bool { return a.key == "" || a.key == key })
+	if i < 0 {
 		g.mu.Unlock()
 		return 0, false
 	}
-	id := ids[0]
-	g.by[p] = ids[1:]
-	g.armed.Add(-1)
+	id := g.by[p][i].id
+	g.take(p, i)
 	ch := make(chan Message, 1)
 	g.wait[id] = ch
 	g.mu.Unlock()

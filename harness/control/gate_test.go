@@ -29,7 +29,7 @@ func TestUnarmedPointCostsNothing(t *testing.T) {
 func TestArmedPointStandsStillUntilGo(t *testing.T) {
 	t.Parallel()
 	g, sent := newTestGate()
-	g.Arm(7, Holding)
+	g.Arm(7, Holding, "")
 	if _, hit := g.Reach(t.Context(), EffectSent, "w1.1/c1", "l"); hit {
 		t.Error("another point is hit")
 	}
@@ -57,10 +57,40 @@ func TestArmedPointStandsStillUntilGo(t *testing.T) {
 	}
 }
 
+func TestArmedAtAKey(t *testing.T) {
+	t.Parallel()
+	g, sent := newTestGate()
+	g.Arm(1, Holding, "l")
+	g.Arm(2, Holding, "")
+	g.Arm(3, Holding, "m")
+	for _, c := range []struct {
+		key  string
+		want int // the first that fits
+	}{{"m", 2}, {"l", 1}} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			g.Reach(context.Background(), Holding, "w1.1/c1", c.key)
+		}()
+		if m := <-sent; m.ID != c.want || m.Key != c.key {
+			t.Errorf("at %s: reported %+v, want id %d", c.key, m, c.want)
+		}
+		g.Go(Message{Cmd: CmdGo, ID: c.want})
+		<-done
+	}
+	if _, hit := g.Reach(t.Context(), Holding, "w1.1/c1", "other"); hit {
+		t.Error("hit at another key")
+	}
+	g.Disarm(3)
+	if _, hit := g.Reach(t.Context(), Holding, "w1.1/c1", "m"); hit {
+		t.Error("hit after disarming")
+	}
+}
+
 func TestDisarm(t *testing.T) {
 	t.Parallel()
 	g, _ := newTestGate()
-	g.Arm(1, Holding)
+	g.Arm(1, Holding, "")
 	g.Disarm(1)
 	g.Disarm(1)
 	if _, hit := g.Reach(t.Context(), Holding, "p", "l"); hit {
@@ -71,7 +101,7 @@ func TestDisarm(t *testing.T) {
 func TestStandingEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	g, sent := newTestGate()
-	g.Arm(1, Holding)
+	g.Arm(1, Holding, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-sent; cancel() }()
 	if hold, hit := g.Reach(ctx, Holding, "p", "l"); !hit || hold != 0 {
@@ -106,7 +136,7 @@ func TestLateGoIsTold(t *testing.T) {
 	t.Parallel()
 	g, sent := newTestGate()
 	g.limit = 20 * time.Millisecond
-	g.Arm(3, EffectSent)
+	g.Arm(3, EffectSent, "")
 	if hold, hit := g.Reach(t.Context(), EffectSent, "w1.1/c1", "l"); !hit || hold != 0 {
 		t.Errorf("hold %s, hit %t", hold, hit)
 	}

@@ -96,6 +96,14 @@ func Worst(v, w checker.Verdict) checker.Verdict {
 	return checker.Worst(v, w)
 }
 
+// Keys of rundir.Info's Versions: the commit that the tool was built from, with
+// DirtyCommit behind it for a changed work tree, and the digest of what decides a verdict.
+const (
+	CommitKey   = "fencepost"
+	DirtyCommit = "-dirty"
+	TreeKey     = "tree"
+)
+
 // Version of the format of a stored result.
 const Version = 1
 
@@ -124,8 +132,12 @@ type Result struct {
 	Detection *Detection `json:"detection,omitempty"`
 	// Took is the time that all of it took, with the check.
 	Took time.Duration `json:"took_ns"`
+	// History is the archive of a PASS, whose directory is gone; nil of others, which
+	// keep theirs, and in results that are older than archives.
+	History *rundir.Archive `json:"history,omitempty"`
 
-	// Dir is the run's directory; it is removed when a PASS is stored.
+	// Dir is the run's directory; of a PASS it is removed when the result and the archive
+	// are stored.
 	Dir string `json:"-"`
 }
 
@@ -140,6 +152,12 @@ type Detection struct {
 	// are older than explanations, and of a PASS.
 	Causes []string `json:"causes,omitempty"`
 }
+
+// Name is the name of the result's file, without its ending.
+func (r Result) Name() string { return strings.TrimSuffix(fileName(r.Job, r.Attempt), ".json") }
+
+// Tree is the digest of what decided the verdict, "" if it is not known.
+func (r Result) Tree() string { return r.Info.Versions[TreeKey] }
 
 // Fired lists the properties that are violated, or invalid.
 func (r Result) Fired() []string {

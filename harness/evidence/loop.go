@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,9 @@ type Loop struct {
 	Heal func(ctx context.Context) error
 	// Show is told of each run that was done; nil: nobody.
 	Show func(progress.Event)
+	// Tree is the digest of what decides a verdict today. Results of another one are not
+	// done: they stay, and count for nothing here, until a PASS replaces a PASS. "": all count.
+	Tree string
 	// Fresh runs jobs again that have a result; an old PASS is then replaced.
 	Fresh bool
 	// Retry runs jobs again whose verdict is not PASS.
@@ -88,8 +92,9 @@ func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, er
 	for j := range jobs {
 		t.Jobs++
 		old := have[j]
-		if !l.wanted(old) {
-			t.count(Standing(old))
+		current := OfTree(old, l.Tree)
+		if !l.wanted(current) {
+			t.count(Standing(current))
 			e.left--
 			continue
 		}
@@ -117,7 +122,7 @@ func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, er
 		if r.Info.RepeatOf != "" {
 			t.Repeated++
 		}
-		t.count(Standing(append(slices.Clone(old), r)))
+		t.count(Standing(append(current, r)))
 		e.done(r.Took)
 		if l.Show != nil {
 			l.Show(progress.Event{Kind: progress.KindResult, Result: told(t.Jobs, total, r, file, e)})
@@ -148,17 +153,31 @@ func (l *Loop) one(ctx context.Context, j Job) (r Result, interrupted bool) {
 	return r, r.Info.Interrupted != "" || err != nil && ctx.Err() != nil
 }
 
-// keep stores the result, in a file that it names; only then the directory of a PASS
-// goes.
+// keep stores the result, in a file that it names, and of a PASS the record in an archive;
+// only then the directory of a PASS goes, and with an older PASS its archive.
 func (l *Loop) keep(r Result, old []Result) (string, error) {
+	pass := r.Verdict == checker.Pass
+	if pass && r.Dir != "" {
+		a, err := rundir.Pack(r.Dir)
+		if err != nil {
+			return "", fmt.Errorf("keep the history of %s: %w", r.Job, err)
+		}
+		r.History = &a
+	}
 	file, err := l.Store.Put(r)
 	if err != nil {
 		return "", fmt.Errorf("store the result of %s (its run is in %s): %w", r.Job, r.Dir, err)
 	}
-	if r.Verdict == checker.Pass {
-		return file, errors.Join(rundir.Remove(r.Dir), l.Store.replace(old))
+	if !pass {
+		return file, nil
 	}
-	return file, nil
+	err = errors.Join(rundir.Remove(r.Dir), l.Store.replace(old))
+	for _, o := range old {
+		if o.Verdict == checker.Pass && o.History != nil && r.Dir != "" {
+			err = errors.Join(err, o.History.Remove(filepath.Dir(r.Dir)))
+		}
+	}
+	return file, err
 }
 
 // told is one run of the progress.
@@ -188,11 +207,16 @@ func (e eta) rest() time.Duration {
 	return (e.took / time.Duration(e.ran) * time.Duration(e.left)).Round(time.Minute)
 }
 
+// OfTree are the results that code with this digest decided; "": all.
+func OfTree(all []Result, tree string) []Result {
+	return slices.DeleteFunc(slices.Clone(all), func(r Result) bool { return tree != "" && r.Tree() != tree })
+}
+
 // Commits lists the commits of which results were made, sorted.
 func Commits(rs []Result) []string {
 	seen := map[string]bool{}
 	for _, r := range rs {
-		if c := r.Info.Versions["fencepost"]; c != "" {
+		if c := r.Info.Versions[CommitKey]; c != "" {
 			seen[c] = true
 		}
 	}

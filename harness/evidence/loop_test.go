@@ -26,6 +26,7 @@ type runs struct {
 	stopAt   uint64 // the seed at which stop is called during the run
 	stop     context.CancelFunc
 	n        int
+	tree     string
 }
 
 func newRuns(t *testing.T) *runs {
@@ -40,7 +41,7 @@ func (r *runs) run(_ context.Context, j Job) (Result, error) {
 	if err := os.MkdirAll(filepath.Join(dir, rundir.HistoryDir), 0o755); err != nil {
 		r.t.Fatal(err)
 	}
-	info := rundir.Info{Run: name, Scenario: j.Scenario, Seed: j.Seed}
+	info := rundir.Info{Run: name, Scenario: j.Scenario, Seed: j.Seed, Versions: map[string]string{TreeKey: r.tree}}
 	if r.stopAt != 0 && j.Seed == r.stopAt {
 		info.Interrupted = "stopped by a signal"
 		r.stop()
@@ -71,9 +72,40 @@ func (r *runs) dirs() []string {
 	}
 	var out []string
 	for _, e := range es {
-		out = append(out, e.Name())
+		if e.Name() != rundir.ArchiveDir {
+			out = append(out, e.Name())
+		}
 	}
 	return out
+}
+
+// archives fails unless there is an archive of each stored PASS, as the result says, and no other.
+func (r *runs) archives(s *Store) {
+	r.t.Helper()
+	all, err := s.All()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var want []string
+	for _, x := range all {
+		if (x.History != nil) != (x.Verdict == checker.Pass) {
+			r.t.Errorf("%s, %s: archive %+v", x.Job, x.Verdict, x.History)
+		}
+		if x.History == nil {
+			continue
+		}
+		want = append(want, x.Info.Run)
+		dir, err := x.History.Unpack(r.dir, r.t.TempDir())
+		if err != nil {
+			r.t.Error(err)
+		} else if info, err := rundir.ReadInfo(dir); err != nil || info.Seed != x.Job.Seed {
+			r.t.Errorf("%s: its archive is of %+v, %v", x.Job, info, err)
+		}
+	}
+	slices.Sort(want)
+	if have, err := rundir.Archives(r.dir); err != nil || !slices.Equal(have, want) {
+		r.t.Errorf("archives %v, want %v (%v)", have, want, err)
+	}
 }
 
 func jobs(n int) []Job {
@@ -166,6 +198,7 @@ func TestRedResultsStay(t *testing.T) {
 			if red := c.first != checker.Pass; red != (len(r.dirs()) == 1) {
 				t.Errorf("directories of runs: %v", r.dirs())
 			}
+			r.archives(store)
 		})
 	}
 }
@@ -188,6 +221,7 @@ func TestErrorsAreStoredAndTheSetGoesOn(t *testing.T) {
 	if !strings.Contains(out.String(), "[2/3] steady medium seed 2  ERROR") || len(r.dirs()) != 1 {
 		t.Errorf("it said %q and left %v", out.String(), r.dirs())
 	}
+	r.archives(store)
 }
 
 func TestClusterThatCannotBeHealedEndsTheLoop(t *testing.T) {
@@ -209,4 +243,38 @@ func TestStopAtRed(t *testing.T) {
 	if tally, err := l.Do(t.Context(), slices.Values(jobs(4)), 0); err != nil || tally.Ran != 2 || tally.Worst != checker.Unknown {
 		t.Errorf("tally %+v, error %v", tally, err)
 	}
+}
+
+// TestOtherCode: what other code decided is neither done nor counted, and what of it is red
+// stays.
+func TestOtherCode(t *testing.T) {
+	t.Parallel()
+	store, r := NewStore(t.TempDir()), newRuns(t)
+	r.verdicts[2] = checker.Fail
+	r.tree = "one"
+	l := &Loop{Store: store, Run: r.run, Tree: "one"}
+	if tally, err := l.Do(t.Context(), slices.Values(jobs(3)), 3); err != nil || tally.Ran != 3 || tally.Worst != checker.Fail {
+		t.Fatalf("tally %+v, error %v", tally, err)
+	}
+	if tally, err := l.Do(t.Context(), slices.Values(jobs(3)), 3); err != nil || tally.Ran != 0 || tally.Worst != checker.Fail {
+		t.Errorf("the same code: tally %+v, error %v", tally, err)
+	}
+	delete(r.verdicts, 2)
+	r.tree, l.Tree = "two", "two"
+	if tally, err := l.Do(t.Context(), slices.Values(jobs(3)), 3); err != nil || tally.Ran != 3 || tally.Worst != checker.Pass {
+		t.Errorf("other code: tally %+v, error %v", tally, err)
+	}
+	all, err := store.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, x := range all {
+		have = append(have, x.Name()+" "+string(x.Verdict)+" "+x.Tree())
+	}
+	want := []string{"steady-medium-1.2 PASS two", "steady-medium-2 FAIL one", "steady-medium-2.2 PASS two", "steady-medium-3.2 PASS two"}
+	if !slices.Equal(have, want) {
+		t.Errorf("stored %q, want %q", have, want)
+	}
+	r.archives(store)
 }

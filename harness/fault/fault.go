@@ -64,6 +64,10 @@ const (
 	AllWorkers   = "all-workers"
 )
 
+// WorkerAtPoint as a target is the worker whose client reaches the step's point first, found
+// when it does: one that was drawn may not get there while others keep the lock busy.
+const WorkerAtPoint = "worker-at-point"
+
 // Coordinator as a target is the node through which the clients' requests for
 // the run's first lock go, found when the fault is injected: a fault of another
 // node may leave a single lock's clients untouched. A node that does not run is
@@ -169,7 +173,7 @@ func checkTarget(kind TargetKind, t string) error {
 	if kind == Worker {
 		prefix, random, all = "w", RandomWorker, AllWorkers
 	}
-	if t == random || t == all || kind == Node && t == Coordinator || len(t) > 1 && strings.HasPrefix(t, prefix) && strings.Trim(t[1:], "0123456789") == "" {
+	if t == random || t == all || kind == Node && t == Coordinator || kind == Worker && t == WorkerAtPoint || len(t) > 1 && strings.HasPrefix(t, prefix) && strings.Trim(t[1:], "0123456789") == "" {
 		return nil
 	}
 	return fmt.Errorf("target %q is not a %s (such as %s1, or %s)", t, kind, prefix, random)

@@ -195,6 +195,11 @@ func (f *Fleet) Worker(name string) (*Worker, bool) {
 // Arm arms a point in the named workers (none: in all that run) and returns a
 // channel that gets the one hit. Cancel takes the arming back.
 func (f *Fleet) Arm(p control.Point, workers ...string) (hits <-chan Hit, cancel func(), err error) {
+	return f.ArmAt(p, "", workers...)
+}
+
+// ArmAt is Arm for clients at one lock or resource; "": at any.
+func (f *Fleet) ArmAt(p control.Point, key string, workers ...string) (hits <-chan Hit, cancel func(), err error) {
 	a := &arming{ch: make(chan Hit, 1)}
 	for _, w := range f.workers {
 		if l := w.current(); l != nil && l.running() && (len(workers) == 0 || slices.Contains(workers, w.name)) {
@@ -210,7 +215,7 @@ func (f *Fleet) Arm(p control.Point, workers ...string) (hits <-chan Hit, cancel
 	f.hits[id] = a
 	f.mu.Unlock()
 	for _, l := range a.lives {
-		if err := l.conn.Send(control.Message{Cmd: control.CmdArm, ID: id, Point: p}); err != nil && l.running() {
+		if err := l.conn.Send(control.Message{Cmd: control.CmdArm, ID: id, Point: p, Key: key}); err != nil && l.running() {
 			f.disarm(id, nil)
 			return nil, func() {}, fmt.Errorf("arm %s in %s: %w", p, l.name, err)
 		}

@@ -73,7 +73,7 @@ func testWorker() int {
 			}
 			switch m.Cmd {
 			case control.CmdArm:
-				gate.Arm(m.ID, m.Point)
+				gate.Arm(m.ID, m.Point, m.Key)
 				if cfg.Variant == "impatient" {
 					_ = conn.Send(control.Message{Cmd: control.CmdHit, ID: m.ID, Point: m.Point})
 					_ = conn.Send(control.Message{Cmd: control.CmdLate, ID: m.ID, Point: m.Point})

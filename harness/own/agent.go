@@ -100,7 +100,7 @@ func (a *Agent) commands() {
 		}
 		switch m.Cmd {
 		case control.CmdArm:
-			a.gate.Arm(m.ID, m.Point)
+			a.gate.Arm(m.ID, m.Point, m.Key)
 		case control.CmdDisarm:
 			a.gate.Disarm(m.ID)
 		case control.CmdGo:

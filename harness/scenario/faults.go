@@ -89,7 +89,7 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 	if err != nil {
 		return err
 	}
-	targets, err = r.resolve(ctx, targets)
+	targets, err = r.resolve(ctx, targets, hit)
 	if err != nil {
 		if hit != nil {
 			_ = hit.Go(0)
@@ -123,6 +123,11 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 		}
 	}
 	waitErr := pause(ctx, st.For.D())
+	var next *fleet.Hit
+	var late error
+	if waitErr == nil && st.Until != nil {
+		next, late = r.awaitOther(ctx, st, hit, targets, deadline)
+	}
 	if waitErr == nil && st.On == nil && len(r.plan.Steps) == 1 && !st.InTurn {
 		// The phase's cycles are meant to happen under the fault.
 		waitErr = r.enough(ctx, PhaseFault, st.For.D())
@@ -134,13 +139,19 @@ func (r *runner) injectOnce(ctx context.Context, st *PlannedStep, f fault.Fault,
 		opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)
 		ev := active.Probe(opCtx)
 		cancel()
-		if hit != nil && hit.Late() {
+		switch {
+		case late != nil:
+			ev = fault.Evidence{Text: late.Error() + "; " + ev.Text}
+		case hit != nil && hit.Late():
 			ev = fault.Evidence{Text: fmt.Sprintf("%s stood at its point for %s and then went on by itself, before it was told that the fault was in force", hit.Proc, control.GoTimeout)}
 		}
 		r.fault(note, history.ActionEvidence, ev)
 	}
 	// Heal also when the run is interrupted: a paused worker must not stay so.
-	err = errors.Join(waitErr, r.heal(active, note))
+	err = errors.Join(waitErr, late, r.heal(active, note))
+	if next != nil {
+		err = errors.Join(err, pause(ctx, st.Until.Stay.D()), next.Go(0))
+	}
 	if a, ok := active.(fault.Aftermath); ok && err == nil {
 		opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)
 		defer cancel()
@@ -157,10 +168,14 @@ func (st *PlannedStep) hit(h *fleet.Hit) *fault.Hit {
 	return &fault.Hit{Proc: h.Proc, Key: h.Key, Hold: st.On.Hold.D()}
 }
 
-// resolve replaces the target coordinator by the node that it is now.
-func (r *runner) resolve(ctx context.Context, targets []string) ([]string, error) {
+// resolve replaces the target coordinator by the node that it is now, and worker-at-point
+// by the worker of the hit.
+func (r *runner) resolve(ctx context.Context, targets []string, hit *fleet.Hit) ([]string, error) {
 	out := slices.Clone(targets)
 	for i, t := range out {
+		if t == fault.WorkerAtPoint && hit != nil {
+			out[i] = hit.Worker
+		}
 		if t != fault.Coordinator {
 			continue
 		}
@@ -210,7 +225,39 @@ func (r *runner) awaitTrigger(ctx context.Context, st *PlannedStep, deadline tim
 	if st.On == nil {
 		return nil, nil
 	}
-	hits, cancel, err := r.env.Fleet.Arm(st.On.Point, st.On.Worker)
+	var workers []string // all
+	if st.On.Worker != fault.WorkerAtPoint {
+		workers = []string{st.On.Worker}
+	}
+	hit, err := r.awaitHit(ctx, st.On.Point, "", deadline, workers)
+	if errors.Is(err, errNotTriggered) {
+		err = fmt.Errorf("%w in %s", err, st.On.Worker)
+	}
+	return hit, err
+}
+
+// errNobodyElse: the event that should have ended a fault never came.
+var errNobodyElse = errors.New("nobody else came so far")
+
+// awaitOther waits until a client of a worker that is no target stands at the step's second
+// point, at the lock or resource where the first was.
+func (r *runner) awaitOther(ctx context.Context, st *PlannedStep, first *fleet.Hit, targets []string, deadline time.Duration) (*fleet.Hit, error) {
+	var others []string
+	for _, w := range r.env.Fleet.Workers() {
+		if !slices.Contains(targets, w.Name()) {
+			others = append(others, w.Name())
+		}
+	}
+	hit, err := r.awaitHit(ctx, st.Until.Point, first.Key, deadline, others)
+	if errors.Is(err, errNotTriggered) {
+		err = fmt.Errorf("%w within %s: %s at %s", errNobodyElse, deadline, st.Until.Point, first.Key)
+	}
+	return hit, err
+}
+
+// awaitHit arms a point, at a key ("": any) in workers (none: all), and waits for the hit.
+func (r *runner) awaitHit(ctx context.Context, p control.Point, key string, deadline time.Duration, workers []string) (*fleet.Hit, error) {
+	hits, cancel, err := r.env.Fleet.ArmAt(p, key, workers...)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +268,7 @@ func (r *runner) awaitTrigger(ctx context.Context, st *PlannedStep, deadline tim
 	case hit := <-hits:
 		return &hit, nil
 	case <-timer.C:
-		return nil, fmt.Errorf("%w within %s: %s in %s", errNotTriggered, deadline, st.On.Point, st.On.Worker)
+		return nil, fmt.Errorf("%w within %s: %s", errNotTriggered, deadline, p)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

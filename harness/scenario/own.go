@@ -98,7 +98,8 @@ func (r *runner) setUpOwn(ctx context.Context, settings workload.Config) (*fleet
 // offered refuses a plan with points at which the program does not ask.
 func (p *Plan) offered(o own.Offer, sys system.System) error {
 	for _, st := range p.Steps {
-		if st.On == nil || slices.Contains(o.Points, st.On.Point) {
+		at := slices.IndexFunc(st.points(), func(p control.Point) bool { return !slices.Contains(o.Points, p) })
+		if at < 0 {
 			continue
 		}
 		offers := "no points at all"
@@ -106,7 +107,7 @@ func (p *Plan) offered(o own.Offer, sys system.System) error {
 			offers = fmt.Sprintf("only %s", strings.Join(pointWords(o.Points), ", "))
 		}
 		return &InputError{fmt.Sprintf("%s: its fault %s comes when a client stands at the point %q, and the setup of %s offers %s: "+
-			"let its clients ask there (docs/own-system.md), or take a scenario whose faults come at instants", p.Spec.Name, st.Fault, st.On.Point, sys.Name, offers)}
+			"let its clients ask there (docs/own-system.md), or take a scenario whose faults come at instants", p.Spec.Name, st.Fault, st.points()[at], sys.Name, offers)}
 	}
 	return nil
 }

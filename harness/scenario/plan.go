@@ -157,7 +157,7 @@ func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
 		if st.On != nil {
 			on := *st.On
 			switch {
-			case on.Worker == "" && strings.HasPrefix(ps.Targets[0], "w"):
+			case on.Worker == "" && strings.HasPrefix(ps.Targets[0], "w"): // worker-at-point too, of whichever
 				on.Worker = ps.Targets[0]
 			case on.Worker == "":
 				on.Worker = fault.RandomWorker

@@ -76,7 +76,7 @@ func at(m *yaml.Node, key string) *yaml.Node {
 	return m
 }
 
-var targetRule = regexp.MustCompile(`^(?:[nw][1-9][0-9]?|coordinator|sink)$`)
+var targetRule = regexp.MustCompile(`^(?:[nw][1-9][0-9]?|coordinator|worker-at-point|sink)$`)
 
 // checkSteps: everything is drawn, exists and has its injections' ids.
 func (p *Plan) checkSteps(nodes int) error {

@@ -135,7 +135,10 @@ func TestBadPlansAreRefused(t *testing.T) {
 		{"bad seed", replace("seed: 1", "seed: -1"), "plan.yaml:2: cannot unmarshal"},
 		{"undrawn target", inSteps("- "+target, "- random-worker"), `target "random-worker": a plan has drawn targets`},
 		{"no such worker", inSteps("- "+target, "- w9"), "there is no w9 among 3 nodes and 4 workers"},
-		{"no such node", inSteps("worker: "+target, "worker: n4"), "there is no n4"},
+		{"no such node", func(s string) string {
+			return inSteps("worker: "+target, "worker: n4")(inSteps("- "+target, "- w1")(s))
+		}, "there is no n4"},
+		{"a watched worker beside worker-at-point", inSteps("worker: "+target, "worker: w2"), "its trigger watches all workers"},
 		{"ids", inSteps("- f1", "- f1\n        - f2"), "2 ids for 1 injections"},
 		{"unknown fault", inSteps("fault: pause-worker", "fault: meteor"), `unknown fault "meteor"`},
 		{"no time", inSteps("for: 10s", "for: 0s"), "it lasts no time"},

@@ -151,8 +151,10 @@ type Step struct {
 	At Duration `yaml:"at"`
 	// On starts the fault when a client reaches a point, not before At.
 	On *Trigger `yaml:"on"`
-	// For is how long it lasts.
+	// For is how long it lasts, at the least if there is Until.
 	For Duration `yaml:"for"`
+	// Until keeps it on for longer, until others have come far enough.
+	Until *Until `yaml:"until,omitempty"`
 	// Repeat is how often in all, one after the other; default 1. A triggered
 	// step waits for the next hit each time.
 	Repeat int `yaml:"repeat"`
@@ -170,6 +172,14 @@ type Trigger struct {
 	// Hold keeps the client that hit in its critical section for so long
 	// (point holding only): a job that takes longer than planned.
 	Hold Duration `yaml:"hold"`
+}
+
+// Until is an event that ends a fault: a client of a worker that is no target reaches a
+// point at the lock or resource at which the trigger was. It stands there until the fault is
+// healed, and for Stay longer.
+type Until struct {
+	Point control.Point `yaml:"point"`
+	Stay  Duration      `yaml:"stay"`
 }
 
 // Expect is what a run must contain to count; see history.Expect. MinCycles is
@@ -207,15 +217,37 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 	if fault.NeedsHold(s.Fault) && (s.On == nil || s.On.Hold == 0) {
 		return lineErr(n, "fault %s needs a client that is held: give it an on with the point %q and a hold", s.Fault, control.Holding)
 	}
-	if t := s.On; t != nil {
-		if _, ok := control.Points[t.Point]; !ok {
-			return lineErr(n, "unknown point %q; the points are %s", t.Point, pointNames())
+	for _, p := range s.points() {
+		if _, ok := control.Points[p]; !ok {
+			return lineErr(n, "unknown point %q; the points are %s", p, pointNames())
 		}
+	}
+	atPoint := slices.Contains(s.Targets, fault.WorkerAtPoint)
+	switch t := s.On; {
+	case t == nil && s.Until != nil:
+		return lineErr(n, "until needs a trigger (on): it waits for others at the lock where that was")
+	case t == nil && atPoint:
+		return lineErr(n, "the target %s needs a trigger (on)", fault.WorkerAtPoint)
+	case atPoint && (len(s.Targets) > 1 || t.Worker != "" && t.Worker != fault.WorkerAtPoint):
+		return lineErr(n, "the target %s stands alone, and its trigger watches all workers", fault.WorkerAtPoint)
+	}
+	if t := s.On; t != nil {
 		if t.Hold > 0 && t.Point != control.Holding {
 			return lineErr(n, "hold needs the point %q", control.Holding)
 		}
 	}
 	return nil
+}
+
+// points are those that the step waits for.
+func (s *Step) points() (out []control.Point) {
+	if s.On != nil {
+		out = append(out, s.On.Point)
+	}
+	if s.Until != nil {
+		out = append(out, s.Until.Point)
+	}
+	return out
 }
 
 func pointNames() string {

@@ -124,8 +124,10 @@ func (s *Spec) validate() error {
 		return fmt.Errorf("workload: jobs: %w", err)
 	}
 	for _, st := range s.Faults {
-		if st.On != nil && (control.OfJobs(st.On.Point) && w.Jobs == nil || control.OfLocks(st.On.Point) && w.Jobs != nil) {
-			return fmt.Errorf("line %d: point %s is never reached by this workload", st.line, st.On.Point)
+		for _, p := range st.points() {
+			if control.OfJobs(p) && w.Jobs == nil || control.OfLocks(p) && w.Jobs != nil {
+				return fmt.Errorf("line %d: point %s is never reached by this workload", st.line, p)
+			}
 		}
 		if w.Jobs == nil && fault.NeedsJobs(st.Fault) {
 			return fmt.Errorf("line %d: fault %s is one of jobs: this workload has none", st.line, st.Fault)

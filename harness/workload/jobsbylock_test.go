@@ -55,7 +55,7 @@ func TestJobLockRecord(t *testing.T) {
 	lanes := newLanes(life)
 	o := &jobLockObserver{lockObserver: &lockObserver{ctx: t.Context(), rec: rec, gate: gate, points: jobLockPoints}, process: p, lanes: lanes}
 	for n, point := range []control.Point{control.EnqueueSent, control.EnqueueSettled, control.ClaimSent, control.ClaimSettled, control.RetrySent, control.CompleteSent, control.CompleteSettled, control.DLQSent} {
-		gate.Arm(n, point)
+		gate.Arm(n, point, "")
 	}
 	version := lockperjob.Version(holder, 7, time.UnixMilli(5000), time.Second)
 

@@ -320,7 +320,7 @@ func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) e
 		}
 		switch m.Cmd {
 		case control.CmdArm:
-			gate.Arm(m.ID, m.Point)
+			gate.Arm(m.ID, m.Point, m.Key)
 		case control.CmdDisarm:
 			gate.Disarm(m.ID)
 		case control.CmdGo:

@@ -38,6 +38,7 @@ type Harness struct {
 	running  sync.WaitGroup
 
 	mu      sync.Mutex
+	turns   int // see turn
 	ids     int
 	lives   int
 	live    *process
@@ -123,10 +124,22 @@ func (h *Harness) Scheduler() *scheduler.Scheduler { return h.alive().s }
 const settle = 10 * time.Millisecond
 
 // Advance lets time pass, with everything that is due meanwhile, and 10 ms more, so that
-// what is due just then has happened, or begun, when it returns.
+// what is due just then has happened, or begun, when it returns. It is a barrier: tests and
+// handlers may share plain variables, as what a test did before it comes before every handler
+// that begins in it, and what handlers did comes before what the test does next.
 func (h *Harness) Advance(d time.Duration) {
+	h.turn()
 	time.Sleep(d + settle)
 	synctest.Wait()
+}
+
+// turn orders handlers after the test. In the bubble they follow each other anyway, but the
+// memory model knows only half of it: synctest.Wait orders what ran before what follows it,
+// and nothing orders the test before the timer that wakes a handler.
+func (h *Harness) turn() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.turns++
 }
 
 // AdvanceTo is Advance to an instant; one that is past fails the test.
@@ -141,6 +154,7 @@ func (h *Harness) AdvanceTo(t time.Time) {
 // Job is what is known of a job in the first queue, or in the one that is named; with
 // State "" if nothing is.
 func (h *Harness) Job(id job.ID, queue ...string) query.Job {
+	h.turn() // a read takes time, in which handlers may begin
 	q := append(slices.Clone(queue), h.queue)[0]
 	j, err := h.reader.Job(context.Background(), q, id)
 	if err != nil && !errors.Is(err, query.ErrNone) {

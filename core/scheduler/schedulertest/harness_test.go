@@ -63,6 +63,30 @@ func TestTime(t *testing.T) {
 	})
 }
 
+// TestAdvanceIsABarrier: a test and its handlers share a variable without a lock. Only the
+// race detector sees more than the sums.
+func TestAdvanceIsABarrier(t *testing.T) {
+	t.Parallel()
+	schedulertest.Test(t, func(t *testing.T, h *schedulertest.Harness) {
+		ran := 0
+		schedulertest.Handle(h, kind, func(context.Context, *scheduler.Task, args) error {
+			ran++
+			return nil
+		})
+		const times = 50
+		for n := range times {
+			enqueue(t, h, n, scheduler.Delay(time.Duration(n+1)*time.Minute))
+		}
+		for n := range times {
+			h.Advance(time.Minute)
+			if ran != 1 {
+				t.Errorf("%d runs in minute %d", ran, n+1)
+			}
+			ran = 0
+		}
+	})
+}
+
 // TestCrashes: a process that dies at any step of a job's life loses nothing; the handler
 // runs again where nobody knows how far it came, and the effect is there once.
 func TestCrashes(t *testing.T) {

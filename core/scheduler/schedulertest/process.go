@@ -106,6 +106,7 @@ func (p *process) ownsAll() bool {
 // handle gives the process a handler, whose context ends when it crashes.
 func (p *process) handle(kind string, f worker.Handler) {
 	p.o.Handlers[kind] = func(ctx context.Context, t *worker.Task) error {
+		p.h.turn()
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(p.life, func() { cancel(context.Cause(p.life)) })()

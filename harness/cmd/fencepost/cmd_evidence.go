@@ -119,7 +119,7 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 		if readErr != nil {
 			err = errors.Join(err, readErr)
 		}
-		return standing(jobs, all), err
+		return standing(jobs, evidence.OfTree(all, today())), err
 	})
 }
 
@@ -288,8 +288,11 @@ func (r *runner) flags(cmd *cobra.Command, results string) {
 
 // loop returns a loop that carries runs out on c and keeps it whole.
 func (r runner) loop(store *evidence.Store, c cluster.Cluster, backend string, out *output) *evidence.Loop {
+	if why := (maker{versions: built()}).unknown(); why != "" {
+		fmt.Fprintf(out, "note: what is stored is %s, so fencepost results will refuse what of it is as it should be\n", why)
+	}
 	return &evidence.Loop{
-		Store: store, Show: out.show, Run: r.runOn(c, backend, out),
+		Store: store, Show: out.show, Run: r.runOn(c, backend, out), Tree: today(),
 		Heal: func(ctx context.Context) error { return heal(ctx, c) },
 	}
 }

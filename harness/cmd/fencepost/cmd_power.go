@@ -65,7 +65,7 @@ there is no such run.`,
 }
 
 // powerSet is the store's directory under --results.
-const powerSet = "power"
+const powerSet = reports.KeptPower
 
 // jobs checks the flags.
 func (f powerFlags) jobs() ([]system.System, []evidence.Job, error) {
@@ -153,7 +153,7 @@ func (f powerFlags) run(cmd *cobra.Command) error {
 		if err != nil {
 			return errors.Join(loopErr, err)
 		}
-		return judgePower(out, mine, f.sink, all, loopErr)
+		return judgePower(out, mine, f.sink, evidence.OfTree(all, today()), loopErr)
 	})
 }
 

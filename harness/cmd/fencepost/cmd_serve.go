@@ -62,7 +62,7 @@ func serveRuns(ctx context.Context, o serve.Options, out, warn io.Writer) error 
 	}
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
-	o.Stop, o.Version = stop, commit()
+	o.Stop, o.Version = stop, builtFrom
 	h, err := serve.New(o)
 	if err != nil {
 		l.Close()

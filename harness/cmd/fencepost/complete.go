@@ -37,6 +37,7 @@ var completedArgs = map[string]words{
 	"chaos":   func(typed string) []cobra.Completion { return append(severalOf(scenarioWords)(typed), "all") },
 	"check":   runWords,
 	"explain": runWords,
+	"recheck": func(typed string) []cobra.Completion { return append(setWords(typed), runWords(typed)...) },
 	"replay":  runWords,
 	"report":  runWords,
 }

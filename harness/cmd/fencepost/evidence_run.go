@@ -136,5 +136,5 @@ func writeEvidencePage(store *evidence.Store) (string, error) {
 	if err != nil || len(all) == 0 {
 		return "", err
 	}
-	return reports.WriteEvidence(store.Dir(), all)
+	return reports.WriteEvidence(store.Dir(), all, today())
 }

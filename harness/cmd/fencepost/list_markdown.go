@@ -230,6 +230,9 @@ func stepText(st scenario.Step) string {
 		fmt.Fprintf(&b, ", at %s", st.At.D())
 	}
 	fmt.Fprintf(&b, ", for %s", st.For.D())
+	if u := st.Until; u != nil {
+		fmt.Fprintf(&b, " and until a client of another worker is at `%s` there (and stays for %s)", u.Point, u.Stay.D())
+	}
 	if st.Repeat > 1 {
 		fmt.Fprintf(&b, ", %d times", st.Repeat)
 	}

@@ -55,6 +55,7 @@ func newRootCmd() *cobra.Command {
 		newChaosCmd(),
 		newBenchCmd(),
 		newCheckCmd(),
+		newRecheckCmd(),
 		newLintCmd(),
 		newExplainCmd(),
 		newReportCmd(),

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/harness/cluster"
+	"fencepost/harness/evidence"
 	"fencepost/harness/kept"
 	"fencepost/harness/sandbox"
 )
@@ -190,16 +191,28 @@ func startLocal(ctx context.Context, paxos string, progress io.Writer) (cluster.
 
 // versions go into run.json.
 func versions(c cluster.Cluster) map[string]string {
-	v := map[string]string{"go": runtime.Version(), "fencepost": commit()}
+	v := built()
 	for k, s := range c.Info() {
 		v[k] = s
 	}
 	return v
 }
 
-// builtFrom is the git commit, set by the Makefile.
-var builtFrom = "unknown"
+// built is what run.json says of the tool itself.
+func built() map[string]string {
+	return map[string]string{"go": runtime.Version(), evidence.CommitKey: builtFrom, evidence.TreeKey: builtOf}
+}
 
-// commit is the git commit that the tool was built from, with -dirty for a
-// changed work tree.
-func commit() string { return builtFrom }
+// What the tool was built from, set by the Makefile: the git commit, with -dirty for a
+// changed work tree, and the digest of what decides a verdict (scripts/digest).
+var builtFrom, builtOf = unknownBuild, unknownBuild
+
+const unknownBuild = "unknown"
+
+// today is the digest of what decides a verdict in this tool, "" if it is not known.
+func today() string {
+	if builtOf == unknownBuild {
+		return ""
+	}
+	return builtOf
+}

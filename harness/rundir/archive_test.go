@@ -1,0 +1,148 @@
+package rundir
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// files are the files below a directory with their content.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		out[name] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	runs := t.TempDir()
+	dir := makeRun(t, runs, "run-1", "PASS", 1)
+	for name, text := range map[string]string{
+		"history/w1.1.jsonl": "{}\n", "logs/w1.1.log": "panic: no\n", "logs/nodes/n1.log": "", "plan.yaml": "version: 1\n",
+		"report.html": "<html>", "plots/cycles.svg": "<svg>", "porcupine-x.html": "<html>",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What is left out follows from the rest; a link is none of a run's own files.
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, HistoryDir, "link.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	want := files(t, dir)
+	for _, made := range []string{"report.html", "plots/cycles.svg", "porcupine-x.html", "history/link.jsonl"} {
+		delete(want, made)
+	}
+	a, err := Pack(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if have, err := FindArchive(runs, "run-1"); err != nil || have != a || a.Bytes == 0 || len(a.SHA256) != 64 {
+		t.Errorf("found %+v, %v; packed %+v", have, err, a)
+	}
+	if all, err := Archives(runs); err != nil || !slices.Equal(all, []string{"run-1"}) {
+		t.Errorf("archives %v, %v", all, err)
+	}
+	if all, err := List(runs); err != nil || len(all) > 0 {
+		t.Errorf("an archive is listed as a run: %v, %v", all, err)
+	}
+	back, err := a.Unpack(runs, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := files(t, back)
+	if len(got) != len(want) {
+		t.Errorf("unpacked %d files, want %d", len(got), len(want))
+	}
+	for name, text := range want {
+		if got[name] != text {
+			t.Errorf("%s is %q, was %q", name, got[name], text)
+		}
+	}
+
+	// One that is not what was packed is refused, before anything of it is read.
+	path := filepath.Join(runs, ArchiveDir, a.File)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"another byte": append(slices.Clone(whole), 0), "cut off": whole[:len(whole)-1], "empty": nil} {
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Unpack(runs, t.TempDir()); !errors.Is(err, ErrOtherArchive) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for range 2 {
+		if err := a.Remove(runs); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := a.Unpack(runs, t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing archive: %v", err)
+	}
+}
+
+// TestArchiveStaysInside: neither a digest nor names of files lead out of the directories.
+func TestArchiveStaysInside(t *testing.T) {
+	t.Parallel()
+	runs, outside := t.TempDir(), t.TempDir()
+	victim := filepath.Join(outside, "x"+ArchiveEnding)
+	if err := os.WriteFile(victim, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a := Archive{File: victim}
+	if err := a.Remove(runs); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(victim); err != nil {
+		t.Errorf("a file elsewhere was removed: %v", err)
+	}
+	if _, err := Pack(outside); err == nil {
+		t.Error("a directory that is no run's was packed")
+	}
+	var b bytes.Buffer
+	z, err := zstd.NewWriter(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tar.NewWriter(z)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "../escaped", Mode: 0o644}), w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	into := filepath.Join(t.TempDir(), "into")
+	if err := errors.Join(os.WriteFile(victim, b.Bytes(), 0o644), os.Mkdir(into, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := unpack(victim, into); err == nil {
+		t.Error("a name that leads out of the directory was unpacked")
+	}
+	if _, err := os.Stat(filepath.Join(into, "..", "escaped")); err == nil {
+		t.Error("it was written outside")
+	}
+}

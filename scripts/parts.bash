@@ -1,0 +1,66 @@
+# Parts of a test run: each is told with the minutes that it took, and one that fails with how
+# busy the machine was. To be sourced. A script that is started from another one adds its
+# parts to that one's.
+
+parts_begin() {
+  PARTS_MINE=
+  if [[ -z "${PARTS:-}" ]]; then
+    PARTS="$(mktemp)" PARTS_SINCE=$SECONDS PARTS_MINE=yes
+    export PARTS
+  fi
+}
+
+# part NAME COMMAND… runs a part.
+part() {
+  local name="$1" since=$SECONDS code=0 seen
+  shift
+  echo "== $name"
+  seen="$(mktemp)"
+  (parts_watch "$seen" >/dev/null 2>&1 &)
+  "$@" || code=$?
+  echo "$((SECONDS - since)) $name" >>"$PARTS"
+  if [[ $code != 0 ]]; then
+    echo "== $name failed with exit code $code$(parts_busy <"$seen")" >&2
+  fi
+  rm -f "$seen"
+  return "$code"
+}
+
+# parts_watch writes each second, as long as the file is there, by how many ms its timer was
+# late, and the load.
+parts_watch() {
+  local from load
+  exec 3>>"$1"
+  while from=${EPOCHREALTIME/./} && sleep 1 && [[ -e "$1" ]]; do
+    read -r load _ </proc/loadavg
+    echo "$(((${EPOCHREALTIME/./} - from) / 1000 - 1000)) $load" >&3
+  done
+}
+
+# parts_busy says whether what parts_watch saw is a host on which limits of time mean little:
+# timers that were late by more than 500 ms, or eight runnable threads for each core.
+parts_busy() {
+  sort -n | awk -v cores="$(nproc)" '
+    { lag[NR] = $1; if ($2 > load) load = $2 }
+    END {
+      p99 = lag[int((NR * 99 + 99) / 100)] + 0
+      printf "; timers late by %d ms (p99), load up to %.1f on %d cores%s", p99, load, cores, (p99 > 500 || load > 8 * cores) ? ": host too busy" : ""
+    }'
+}
+
+# parts_end CODE LIMIT prints the parts, if they are this script's, and exits with CODE, or
+# with 1 if all took more than LIMIT minutes (0: no limit).
+parts_end() {
+  local code="$1" limit="$2"
+  [[ $PARTS_MINE == yes ]] || exit "$code"
+  awk '{ s = $1; $1 = ""; printf "%8.1f min %s\n", s / 60, $0 }' "$PARTS"
+  rm -f "$PARTS"
+  printf '%8.1f min  in all\n' "$(((SECONDS - PARTS_SINCE) * 10 / 60))e-1"
+  if ((limit > 0 && SECONDS - PARTS_SINCE > limit * 60)); then
+    local load
+    read -r load _ </proc/loadavg
+    echo "it took more than $limit minutes: a part has grown, or the host is too busy (load $load on $(nproc) cores)" >&2
+    ((code != 0)) || code=1
+  fi
+  exit "$code"
+}
