@@ -29,9 +29,9 @@ func (r *runner) ended(l *history.ProcessLife) {
 
 // note records a note of the harness, also before there is a record: it begins when the
 // system has said what it promises, and until then processes may end and links carry
-// something.
+// something. That is dated by the beginning of the record.
 func (r *runner) note(e history.Event) {
-	e.TS, e.Proc, e.Type = history.Now(), history.Harness, history.Note
+	e.Proc, e.Type = history.Harness, history.Note
 	r.earlyMu.Lock()
 	defer r.earlyMu.Unlock()
 	if r.rec == nil {
