@@ -3,7 +3,6 @@ package scenario
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"fencepost/harness/cluster"
@@ -25,20 +24,6 @@ func (r *runner) ended(l *history.ProcessLife) {
 		r.nodeFell.Store(true)
 	}
 	r.progress.problem("%s %s%s", l.Name, wrong, strings.Join(append([]string{""}, l.Log...), "\n    "))
-}
-
-// note records a note of the harness, also before there is a record: it begins when the
-// system has said what it promises, and until then processes may end and links carry
-// something. That is dated by the beginning of the record.
-func (r *runner) note(e history.Event) {
-	e.Proc, e.Type = history.Harness, history.Note
-	r.earlyMu.Lock()
-	defer r.earlyMu.Unlock()
-	if r.rec == nil {
-		r.early = append(r.early, e)
-		return
-	}
-	r.rec.Record(e)
 }
 
 // watchNodes records how nodes end from now on.
@@ -64,24 +49,6 @@ func (r *runner) started(err error) error {
 	r.fallen = true
 	r.progress.problem("not all workers could be started: ending in order, then checking what there is")
 	return nil
-}
-
-// keep makes rec the run's record, with what was noted before there was one. A run that
-// cannot be recorded ends at once.
-func (r *runner) keep(ctx context.Context, rec *history.Recorder) {
-	r.earlyMu.Lock()
-	r.rec = rec
-	for _, e := range r.early {
-		rec.Record(e)
-	}
-	r.earlyMu.Unlock()
-	go func() {
-		select {
-		case <-rec.Failed():
-			r.abort(&brokenError{fmt.Errorf("the run cannot be recorded any more: %w", rec.Err())})
-		case <-ctx.Done():
-		}
-	}()
 }
 
 // wakeSink starts a sink that has ended by itself once more, for what it stored to be read.

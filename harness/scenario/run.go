@@ -16,7 +16,6 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/cluster"
 	"fencepost/harness/fault"
-	"fencepost/harness/fleet"
 	"fencepost/harness/history"
 	"fencepost/harness/host"
 	"fencepost/harness/link"
@@ -24,7 +23,6 @@ import (
 	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
 	"fencepost/harness/system"
-	"fencepost/harness/workload"
 )
 
 // Lease parameters of every run: the declared bound on clock-rate error and the
@@ -191,92 +189,6 @@ func (r *runner) makeDir() error {
 		return err
 	}
 	return r.progress.begin(dir, r.info)
-}
-
-// setUp makes the keyspace, the links and the worker processes.
-func (r *runner) setUp(ctx context.Context) error {
-	s := r.plan.Spec
-	r.watchNodes()
-	r.progress.step("setting up: keyspace, links, %d workers", s.Workload.Workers)
-
-	var nodes []fleet.Node
-	for _, n := range r.opt.Cluster.Nodes() {
-		nodes = append(nodes, fleet.Node{Name: n.Name(), IP: n.IP(), Addr: cluster.AddrOf(r.opt.Cluster, n)})
-	}
-	if err := r.openKeyspace(ctx); err != nil {
-		return err
-	}
-	if r.plan.Queue != "" {
-		if err := r.backlog().make(ctx); err != nil {
-			return fmt.Errorf("make queue %s: %w", r.plan.Queue, err)
-		}
-	}
-	links := link.NewFabric(link.Options{})
-	r.readStatements()
-	r.probes.base = r.base
-	r.env = r.faultEnv(links)
-	if err := r.startSink(ctx); err != nil {
-		return err
-	}
-	if err := r.openShop(ctx); err != nil {
-		return err
-	}
-	cfg := r.fleetConfig(nodes, links)
-	if r.opt.System.Command != nil {
-		own, err := r.setUpOwn(ctx, cfg.Worker)
-		if err != nil {
-			return err
-		}
-		cfg.Own, cfg.Worker.Promises = own, own.Offer.Promises
-	}
-	if err := r.record(ctx, cfg.Worker.Promises); err != nil {
-		return err
-	}
-	cfg.Recorder = r.rec
-	f, err := fleet.New(cfg)
-	if err != nil {
-		return err
-	}
-	r.env.Fleet = f
-	err = f.Start(ctx)
-	if broken := broken(ctx); broken != nil {
-		return broken
-	}
-	return r.started(err)
-}
-
-// record begins the harness's own file. What the system promises stands in it as in
-// its workers' files: a header without promises would promise all.
-func (r *runner) record(ctx context.Context, promises []string) error {
-	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
-		Run: r.info.Run, Proc: history.Harness, System: r.opt.System.Name, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
-		Promises: promises,
-	})
-	if err != nil {
-		return err
-	}
-	r.keep(ctx, rec)
-	x := demanded(r.plan.expectation(), r.opt.System)
-	x.Nodes = len(r.opt.Cluster.Nodes())
-	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
-	return nil
-}
-
-func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Config {
-	s := r.plan.Spec
-	return fleet.Config{
-		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
-		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir),
-		Unexpected: func(life string, err error) { r.progress.problem("%s %v", life, err) },
-		Broken:     func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) },
-		Worker: workload.Config{
-			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises, Seed: r.plan.Seed, Clients: s.Workload.Clients,
-			Locks: r.plan.Locks, Own: s.Workload.Contention == Low,
-			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
-			Jobs: r.plan.jobs(), Sink: r.sink.kind.Name, SinkSecret: r.sink.secret(),
-			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
-		},
-	}
 }
 
 // phases runs the clients through the scenario. An interrupted run goes on to
