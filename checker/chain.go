@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 
 	"fencepost/harness/history"
 )
@@ -222,7 +223,7 @@ func (a *analysis) explain(l *rowLog, b *chainBreak) {
 		b.mixture = true // it comes round again: not a chain at all
 		return
 	}
-	known := b.version.Attempt == "" || a.attempts[b.version.Attempt]
+	known := b.version.Attempt == "" || a.recorded(b.version.Attempt)
 	if known && a.lost == 0 && !a.record.Doubt {
 		b.mixture = true
 		return
@@ -232,6 +233,11 @@ func (a *analysis) explain(l *rowLog, b *chainBreak) {
 		message: fmt.Sprintf("the row of %s was at %s, which no recorded operation sets: the record lacks events, or something unrecorded writes the rows", l.name, l.text(b.version)),
 		events:  both(&b.next.main().op),
 	})
+}
+
+// recorded says whether any recorded operation wrote the attempt id.
+func (a *analysis) recorded(attempt string) bool {
+	return slices.ContainsFunc(a.ops, func(o op) bool { return o.inv.To != nil && o.inv.To.Attempt == attempt })
 }
 
 // fate is what the chain says about a CAS.

@@ -57,20 +57,23 @@ func (a *analysis) checkCitation(e *history.Event, lock string, token int64, g *
 		p.add(lock, []*history.Event{e}, "%s by %s shows token %d of %s, which was never granted", e.Op, e.Proc, token, lock)
 		return
 	}
-	events := append(both(&g.acq.op, g.call), e)
+	wrong := func(format string, args ...any) {
+		text := fmt.Sprintf("%s by %s shows token %d of %s, ", e.Op, e.Proc, token, lock) + fmt.Sprintf(format, args...)
+		p.add(lock, append(both(&g.acq.op, g.call), e), "%s", text)
+	}
 	switch {
 	case !g.made():
 		how := "was refused"
 		if g.acq.outcome != history.Fail {
 			how = "never took effect"
 		}
-		p.add(lock, events, "%s by %s shows token %d of %s, but the acquire behind it %s", e.Op, e.Proc, token, lock, how)
+		wrong("but the acquire behind it %s", how)
 	case g.acq.inv.Proc != e.Proc:
-		p.add(lock, events, "%s by %s shows token %d of %s, which was granted to %s", e.Op, e.Proc, token, lock, g.acq.inv.Proc)
+		wrong("which was granted to %s", g.acq.inv.Proc)
 	case g.acq.inv.TS > e.TS:
-		p.add(lock, events, "%s by %s shows token %d of %s, %s before it asked for it", e.Op, e.Proc, token, lock, ms(g.acq.inv.TS-e.TS))
+		wrong("%s before it asked for it", ms(g.acq.inv.TS-e.TS))
 	case g.confirmed > e.TS && g.acq.end != nil:
-		p.add(lock, events, "%s by %s shows token %d of %s, but no answer had told it that the grant took effect", e.Op, e.Proc, token, lock)
+		wrong("but no answer had told it that the grant took effect")
 	}
 }
 

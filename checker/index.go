@@ -40,10 +40,8 @@ type analysis struct {
 	lost   int
 	// stray are versions and ledger entries that no recorded operation explains
 	// and that no known operation can have caused.
-	stray []stray
-	lies  []lie // see compareAnswers
-	// attempts are the attempt ids that recorded operations wrote.
-	attempts  map[string]bool
+	stray     []stray
+	lies      []lie // see compareAnswers
 	jobs      jobs
 	orders    shopBooks
 	done      []success // see successes
@@ -123,7 +121,7 @@ func (c *cas) kind() history.Op { return c.inv.Op }
 func analyse(h *history.History, o Options) *analysis {
 	a := &analysis{
 		h: h, opts: o, lives: map[string]*life{}, row: map[string]*rowLog{}, sink: map[string]*sinkLog{},
-		points: map[string]int{}, attempts: map[string]bool{}, clocks: map[string][]*history.Event{}, jobs: newJobs(), orders: newBooks(),
+		points: map[string]int{}, clocks: map[string][]*history.Event{}, jobs: newJobs(), orders: newBooks(),
 	}
 	for _, head := range h.Headers {
 		a.life(head.Proc).header = head
@@ -209,8 +207,9 @@ func (a *analysis) join() {
 			a.ops = append(a.ops, op{inv: e, outcome: history.Unknown})
 			l.recording = true
 		case history.OK, history.Fail, history.Unknown:
-			if j, ok := at[name][e.ID]; ok && a.ops[j].end == nil {
+			if j, ok := at[name][e.ID]; ok {
 				a.ops[j].end, a.ops[j].outcome = e, e.Type
+				delete(at[name], e.ID)
 			}
 		}
 	}
@@ -244,7 +243,6 @@ func (a *analysis) sort(o *op) {
 			return // the reader refuses these
 		}
 		a.rowLog(e.Key).file(o)
-		a.attempts[e.To.Attempt] = true
 	case history.OpRead:
 		if o.outcome == history.OK && o.end.Row != nil {
 			a.rowLog(e.Key).fileRead(o)

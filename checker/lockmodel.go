@@ -144,7 +144,7 @@ func (e rowEncoder) segments(yield func(segment) bool) {
 	init := e.l.versions[0]
 	for from := 0; from < len(e.ops); from += e.size {
 		to := min(from+e.size, len(e.ops))
-		ops := e.ops[from:to:to]
+		ops := append(make([]porcupine.Operation, 0, to-from+1), e.ops[from:to]...)
 		byCall(ops)
 		if to < len(e.ops) {
 			next := ends[to/e.size]

@@ -9,11 +9,11 @@ import (
 )
 
 // Bounds on bytes an event, a quarter above what is measured. A million events
-// then take less than a gigabyte: see BenchmarkCheck, which measures that.
+// then take less than 600 MB: see BenchmarkCheck, which measures that.
 const (
-	maxReadBytes  = 600  // allocated by reading
-	maxHeldBytes  = 720  // held by the history and its analysis
-	maxCheckBytes = 1030 // allocated by checking
+	maxReadBytes  = 470 // allocated by reading
+	maxHeldBytes  = 560 // held by the history and its analysis
+	maxCheckBytes = 790 // allocated by checking
 )
 
 // TestMemoryPerEvent bounds what reading and checking allocate. It does not run

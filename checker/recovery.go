@@ -150,7 +150,7 @@ func (l *rowLog) stands() []stand {
 	for _, w := range l.chain {
 		longest = max(longest, w.main().ttl())
 	}
-	var out []stand
+	out := make([]stand, 0, len(l.chain))
 	lease := int64(0) // the ttl of the last grant
 	for i, next := range l.chain {
 		s := stand{l: l, next: next, to: next.call(), ttl: longest}

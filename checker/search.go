@@ -18,7 +18,7 @@ import (
 const (
 	// segmentOps is how many operations Porcupine sees at once of a partition that can be
 	// cut: for each one that it places it remembers a bit set of all of them.
-	segmentOps = 512
+	segmentOps = 128
 	// longestSearch bounds the CPU time of one partition, so that a single bad one leaves
 	// time for others.
 	longestSearch = 20 * time.Second
