@@ -101,11 +101,13 @@ var demanded = []string{validity, "P15", "P18"}
 // Check judges a history. It never panics on a history that the reader accepts;
 // a cancelled ctx ends the searches and leaves what they had to find unknown.
 func Check(ctx context.Context, h *history.History, o Options) *Result {
-	begin := time.Now()
-	a := analyse(h, o.withDefaults())
+	return analyse(h, o.withDefaults()).check(ctx)
+}
+
+func (a *analysis) check(ctx context.Context) *Result {
 	r := &Result{Version: 1}
-	if len(h.Headers) > 0 {
-		r.Run = h.Headers[0].Run
+	if heads := a.h.Headers; len(heads) > 0 {
+		r.Run = heads[0].Run
 	}
 	r.Properties = make([]Property, len(checks))
 	for i, c := range checks {
@@ -126,7 +128,7 @@ func Check(ctx context.Context, h *history.History, o Options) *Result {
 	r.Cold, _ = a.cold()
 	r.Verdict = verdict(r.Properties)
 	r.Summary = summarize(r, a)
-	r.Millis = millis(begin)
+	r.Millis = millis(a.begin)
 	return r
 }
 

@@ -203,14 +203,17 @@ func ChildMain(stdout io.Writer) int {
 		}
 	}
 	var a childAnswer
+	debug.SetGCPercent(-1) // most of what reading and sorting allocate is kept
 	h, err := Read(do.Inputs...)
 	switch {
 	case errors.As(err, &a.Malformed):
 	case err != nil:
 		a.Error = err.Error()
 	default:
-		debug.FreeOSMemory() // reading needs about twice what it leaves
-		a.Result = Check(context.Background(), h, do.Options)
+		sorted := analyse(h, do.Options.withDefaults())
+		debug.SetGCPercent(gcPercent)
+		runtime.GC() // and wait for it: one that runs beside the check starts too late
+		a.Result = sorted.check(context.Background())
 	}
 	a.Peak = peakMemory()
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {
@@ -232,7 +235,7 @@ func peakMemory() int64 {
 
 // gcPercent trades a little time for memory: most of what a check holds is the
 // history itself, which never becomes garbage.
-const gcPercent = 20
+const gcPercent = 22
 
 // limitMemory makes this process's allocations fail beyond n bytes. The limit is
 // on private writable memory: unlike the address space, of which the runtime

@@ -19,6 +19,7 @@ type op struct {
 type analysis struct {
 	h     *history.History
 	opts  Options
+	begin time.Time // of the check
 	ops   []op
 	lives map[string]*life
 	rows  []*rowLog  // by name
@@ -120,7 +121,7 @@ func (c *cas) kind() history.Op { return c.inv.Op }
 // analyse sorts the events, rebuilds the chains and settles what it can.
 func analyse(h *history.History, o Options) *analysis {
 	a := &analysis{
-		h: h, opts: o, lives: map[string]*life{}, row: map[string]*rowLog{}, sink: map[string]*sinkLog{},
+		h: h, opts: o, begin: time.Now(), lives: map[string]*life{}, row: map[string]*rowLog{}, sink: map[string]*sinkLog{},
 		points: map[string]int{}, clocks: map[string][]*history.Event{}, jobs: newJobs(), orders: newBooks(),
 	}
 	for _, head := range h.Headers {
