@@ -13,7 +13,11 @@ import (
 	"fencepost/internal/race"
 )
 
-const hotContenders = 8
+// A hot lock's cycles and contenders: 65,002 operations on its row.
+const (
+	hotCycles     = 6500
+	hotContenders = 8
+)
 
 // hotLock is a legal run of contenders that all want one lock, without a pause, for so
 // many cycles: an acquire, a renewal and a release that are applied, and a rejection for
@@ -53,7 +57,7 @@ func hotLock(cycles int) *history.History {
 func TestHotLock(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
-	h := hotLock(6500)
+	h := hotLock(hotCycles)
 	r := Check(context.Background(), h, Options{})
 	p := property(r, "P2")
 	if r.Verdict != Pass || p.Encodings["open"] != "Ok" || p.Checked != 65_002 {

@@ -25,7 +25,7 @@ func newTiny(lives ...string) *tiny {
 	y := &tiny{h: &history.History{}, ids: map[string]int64{}, row: history.Version{Absent: true}}
 	for _, life := range append([]string{harness}, lives...) {
 		y.h.Headers = append(y.h.Headers, history.Header{
-			Format: history.Format, Version: history.FormatVersion, Run: "tiny", Proc: life, BootID: "b", DriftBound: 0.01, MarginBaseMS: 10,
+			Format: history.Format, Version: history.FormatVersion, Run: "tiny", Proc: life, BootID: "b", WallTime: "2025-01-02T03:04:05Z", TS: 1e9, DriftBound: 0.01, MarginBaseMS: 10,
 		})
 	}
 	return y
