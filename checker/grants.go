@@ -239,17 +239,21 @@ type decision struct {
 
 // findDecisions collects what holders decided to do, in time order.
 func (a *analysis) findDecisions() {
+	n := 0
+	for i := range a.h.Events {
+		if decides(&a.h.Events[i]) {
+			n++
+		}
+	}
+	a.decisions = make([]decision, 0, n)
 	for i := range a.h.Events {
 		e := &a.h.Events[i]
-		lock := e.Issuer
-		switch {
-		case e.Type == history.Note && e.Op == history.NoteStart:
-			if lock == "" {
-				lock = e.Key
-			}
-		case e.Type == history.Invoke && e.Op == history.OpEffect:
-		default:
+		if !decides(e) {
 			continue
+		}
+		lock := e.Issuer
+		if lock == "" && e.Op == history.NoteStart {
+			lock = e.Key
 		}
 		d := decision{event: e, issuer: lock}
 		if l := a.row[lock]; l != nil {
@@ -260,4 +264,9 @@ func (a *analysis) findDecisions() {
 		}
 		a.decisions = append(a.decisions, d)
 	}
+}
+
+// decides says whether an event is what a holder had to decide about.
+func decides(e *history.Event) bool {
+	return e.Type == history.Note && e.Op == history.NoteStart || e.Type == history.Invoke && e.Op == history.OpEffect
 }
