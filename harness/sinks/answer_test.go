@@ -15,6 +15,7 @@ import (
 	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/link/httptap"
+	"fencepost/harness/link/linktest"
 )
 
 // noted collects the notes of a link to a service.
@@ -36,17 +37,7 @@ func (n *noted) through(t *testing.T, k Kind, addr string) *link.Link {
 		},
 		Unread: func(l *link.Link, reason error) { t.Errorf("%s: %v", l.Name(), reason) },
 	})
-	f := link.NewFabric(link.Options{})
-	l, err := f.Add(link.Spec{From: "w1", To: "sink", Listen: "127.0.0.1:0", Upstream: addr, Tap: tap})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
+	return linktest.Open(t, "sink", addr, tap)
 }
 
 func (n *noted) all() []history.Event {

@@ -30,15 +30,6 @@ func sum(by [opcodes]int64) (n int64) {
 	return n
 }
 
-// Sub returns what happened since prev.
-func (c Counts) Sub(prev Counts) Counts {
-	for i := range c.Requests {
-		c.Requests[i] -= prev.Requests[i]
-		c.Answers[i] -= prev.Answers[i]
-	}
-	return c
-}
-
 // Counts is what a link was given so far.
 func (t *Tap) Counts(l *link.Link) Counts {
 	a := t.account(l)

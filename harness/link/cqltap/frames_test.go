@@ -168,22 +168,6 @@ func (h *heard) options() Options {
 	}
 }
 
-// linkOf is a link of w1 to a node that takes connections and says nothing.
-func linkOf(t testing.TB, tap link.Tap, upstream string) *link.Link {
-	t.Helper()
-	f := link.NewFabric(link.Options{})
-	l, err := f.Add(link.Spec{From: "w1", To: "n1", Listen: "127.0.0.1:0", Upstream: upstream, Tap: tap})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
 // nowhere is an address that nobody is asked at.
 const nowhere = "127.0.0.1:9"
 

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"fencepost/harness/link"
+	"fencepost/harness/link/linktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -59,21 +60,6 @@ func (h *heard) all() string {
 		out = append(out, text(e))
 	}
 	return strings.Join(out, "; ")
-}
-
-func linkTo(t testing.TB, tap link.Tap, upstream string) *link.Link {
-	t.Helper()
-	f := link.NewFabric(link.Options{})
-	l, err := f.Add(link.Spec{From: "w1", To: "sink", Listen: "127.0.0.1:0", Upstream: upstream, Tap: tap})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
 }
 
 type said struct {
@@ -141,7 +127,7 @@ func TestExchanges(t *testing.T) {
 				t.Parallel()
 				h := &heard{}
 				tap := h.tap()
-				l := linkTo(t, tap, "127.0.0.1:9")
+				l := linktest.Open(t, "sink", "127.0.0.1:9", tap)
 				talk(l, tap, piece, c.say)
 				if got := h.all(); got != c.want {
 					t.Errorf("got  %s\nwant %s", got, c.want)
@@ -164,7 +150,7 @@ func TestThroughALink(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 5000))
 	}))
 	defer srv.Close()
-	l := linkTo(t, h.tap(), srv.Listener.Addr().String())
+	l := linktest.Open(t, "sink", srv.Listener.Addr().String(), h.tap())
 	tr := &http.Transport{}
 	defer tr.CloseIdleConnections()
 	ask := func(ctx context.Context) error {
@@ -217,7 +203,7 @@ func FuzzSaid(f *testing.F) {
 	f.Add([]byte(post), []byte("HTTP/1.0 200 OK\r\n\r\n"), uint64(2))
 	f.Fuzz(func(t *testing.T, a, b []byte, seed uint64) {
 		tap := New(Options{})
-		s := tap.Open(linkTo(t, tap, "127.0.0.1:9"))
+		s := tap.Open(linktest.Open(t, "sink", "127.0.0.1:9", tap))
 		rng := rand.New(rand.NewPCG(seed, 0))
 		for d, b := range [][]byte{a, b} {
 			for len(b) > 0 {
@@ -233,7 +219,7 @@ func FuzzSaid(f *testing.F) {
 // BenchmarkSaid is the price of a decision of the sink.
 func BenchmarkSaid(b *testing.B) {
 	tap := New(Options{})
-	s := tap.Open(linkTo(b, tap, "127.0.0.1:9"))
+	s := tap.Open(linktest.Open(b, "sink", "127.0.0.1:9", tap))
 	ask := []byte("POST /effects HTTP/1.1\r\nHost: 127.0.0.1:4000\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: 0\r\nFencing-Issuer: lock-01\r\nFencing-Resource: res-lock-01\r\nFencing-Token: 17\r\nFencing-Value: 42\r\nIdempotency-Key: lock-01/w1.1/c1#3\r\n\r\n")
 	say := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nFencing-First: 17\r\nFencing-Result: applied\r\nFencing-Seen: 17\r\nFencing-Seq: 83\r\nDate: Mon, 01 Jan 2029 00:00:00 GMT\r\nContent-Length: 21\r\n\r\n{\"result\":\"applied\"}\n")
 	b.ReportAllocs()
