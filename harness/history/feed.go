@@ -12,12 +12,13 @@ import (
 type Feed struct {
 	dir string
 	at  map[string]int64 // by file
+	dec *lineDecoder
 }
 
 // NewFeed reads the *.jsonl files of dir from their present ends on, and those that come
 // later from their beginnings.
 func NewFeed(dir string) (*Feed, error) {
-	f := &Feed{dir: dir, at: map[string]int64{}}
+	f := &Feed{dir: dir, at: map[string]int64{}, dec: newLineDecoder()}
 	names, err := f.names()
 	if err != nil {
 		return nil, err
@@ -49,9 +50,8 @@ func (f *Feed) Next(found func(*Event)) error {
 		}
 		for line := range bytes.Lines(b) {
 			var e Event
-			d := newLineDecoder()
-			d.line(line)
-			if _, _, err := eventObject.decode(d, &e); err == nil && e.Op != "" {
+			f.dec.line(line)
+			if _, _, err := eventObject.decode(f.dec, &e); err == nil && e.Op != "" {
 				found(&e)
 			}
 		}

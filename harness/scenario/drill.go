@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 
 	"fencepost/core/store/cassandra"
@@ -12,7 +11,6 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/history"
 	"fencepost/harness/paxos"
-	"fencepost/harness/rundir"
 )
 
 // A drill is a scenario without workers, phases and faults of its own: package
@@ -45,17 +43,10 @@ func drillKeys(drill string, seed uint64) ([]string, error) {
 }
 
 func (r *runner) setUpDrill(ctx context.Context) error {
-	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
-		Run: r.info.Run, Proc: history.Harness, System: r.opt.System.Name, Promises: paxos.Promises(),
-		DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
-	})
-	if err != nil {
+	if err := r.record(ctx, paxos.Promises(), r.plan.expectation()); err != nil {
 		return err
 	}
-	r.keep(ctx, rec)
 	r.watchNodes()
-	x := r.plan.expectation()
-	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
 	r.progress.step("setting up: keyspace, a session with each node")
 	return r.openKeyspace(ctx)
 }
@@ -88,11 +79,11 @@ func (r *runner) drill(ctx context.Context) error {
 		Drill: r.plan.Spec.Drill, Cluster: r.opt.Cluster, Variant: r.opt.Cluster.Info()["paxos_variant"],
 		DB: r.db, Base: r.base, Keys: r.plan.Locks, Inert: r.opt.System.Inert == string(fault.FamilyLinks), Recorder: r.rec,
 		Phase: func(name string) {
-			r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: name}})
+			r.note(history.Event{Op: history.NotePhase, Details: &history.Details{Phase: name}})
 			r.progress.begins(name)
 		},
 		Fault: func(f history.Fault) {
-			r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteFault, Details: &history.Details{Fault: &f}})
+			r.note(history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &f}})
 			r.progress.fault(f)
 		},
 		Problem: r.progress.problem,

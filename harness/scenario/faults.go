@@ -277,7 +277,7 @@ func (r *runner) awaitHit(ctx context.Context, p control.Point, key string, dead
 // fault records a fault note and shows it.
 func (r *runner) fault(f history.Fault, action string, ev fault.Evidence) {
 	f.Action, f.Proven, f.Text = action, ev.Proven, ev.Text
-	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteFault, Details: &history.Details{Fault: &f}})
+	r.note(history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &f}})
 	r.progress.fault(f)
 }
 

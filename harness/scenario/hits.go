@@ -30,7 +30,7 @@ func (o *ownRun) noteHits(h *history.History) {
 		if inv := underWay(h, op, hit); inv != nil {
 			n.ID, n.Sent = inv.ID, o.firstSent(h, inv, hit)
 		}
-		o.rec.Record(history.Event{TS: hit.At, Proc: history.Harness, Type: history.Note, Op: history.NoteHit, Key: hit.Key, Details: &history.Details{Point: string(hit.Point), Hit: n}})
+		o.note(history.Event{TS: hit.At, Op: history.NoteHit, Key: hit.Key, Details: &history.Details{Point: string(hit.Point), Hit: n}})
 	}
 }
 

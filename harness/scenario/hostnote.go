@@ -13,7 +13,7 @@ func (r *runner) noteHost() {
 	}
 	h := r.meter.Take()
 	h.Phase, h.Cold = r.current, r.current == PhaseWarmup && r.cold
-	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteHost, Details: &history.Details{Host: &h}})
+	r.note(history.Event{Op: history.NoteHost, Details: &history.Details{Host: &h}})
 	if h.LagP99MS > history.MaxLagMS {
 		r.progress.problem("host too busy in phase %s: the harness's own timer was late by %.0f ms (p99), %.0f %% of the processors' time was stolen", h.Phase, h.LagP99MS, 100*h.Steal)
 	}

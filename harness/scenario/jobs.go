@@ -238,7 +238,7 @@ func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.Sh
 	const page = 500
 	var notes []history.Event
 	note := func(key string, row history.JobRow) {
-		notes = append(notes, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: key, Issuer: engine.Issuer(id), Details: &history.Details{JobRow: &row}})
+		notes = append(notes, history.Event{Op: history.NoteRow, Key: key, Issuer: engine.Issuer(id), Details: &history.Details{JobRow: &row}})
 	}
 	for kind, name := range rowKinds {
 		next := store.Range{Kind: kind, AfterAt: math.MinInt64, UpTo: math.MaxInt64, Limit: page}
@@ -276,8 +276,8 @@ func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.Sh
 			break
 		}
 	}
-	for _, e := range append(notes, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRowsEnd, Issuer: engine.Issuer(id)}) {
-		r.rec.Record(e)
+	for _, e := range append(notes, history.Event{Op: history.NoteRowsEnd, Issuer: engine.Issuer(id)}) {
+		r.note(e)
 	}
 	return claimed, nil
 }

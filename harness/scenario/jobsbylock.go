@@ -102,7 +102,7 @@ func (r jobsByLock) noteRows(ctx context.Context) ([]lockperjob.Row, error) {
 		waiting = append(waiting, of...)
 	}
 	note := func(id job.ID, row history.JobRow) {
-		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: string(id), Issuer: lockperjob.LockName(r.plan.Queue, id), Details: &history.Details{JobRow: &row}})
+		r.note(history.Event{Op: history.NoteRow, Key: string(id), Issuer: lockperjob.LockName(r.plan.Queue, id), Details: &history.Details{JobRow: &row}})
 	}
 	for _, j := range jobs {
 		note(j.ID, history.JobRow{Kind: history.RowJob, State: string(j.State), Attempt: j.Attempt, Run: int64(j.Run), DueMS: j.Due, EndedMS: j.Ended})
@@ -110,6 +110,6 @@ func (r jobsByLock) noteRows(ctx context.Context) ([]lockperjob.Row, error) {
 	for _, p := range waiting {
 		note(p.ID, history.JobRow{Kind: history.RowPending, DueMS: p.Due})
 	}
-	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRowsEnd})
+	r.note(history.Event{Op: history.NoteRowsEnd})
 	return jobs, nil
 }

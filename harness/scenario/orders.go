@@ -46,7 +46,7 @@ func (r *runner) readShop(ctx context.Context) error {
 	}
 	r.progress.at("reading the shop's tables")
 	err := workload.ReadBooks(ctx, tables.Pool(), func(b history.Book) {
-		r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteBook, Details: &history.Details{Book: &b}})
+		r.note(history.Event{Op: history.NoteBook, Details: &history.Details{Book: &b}})
 	})
 	if err != nil {
 		return fmt.Errorf("read the shop's tables: %w", err)

@@ -9,9 +9,9 @@ import (
 	"fencepost/harness/rundir"
 )
 
-// record begins the harness's own file. What the system promises stands in it as in
-// its workers' files: a header without promises would promise all.
-func (r *runner) record(ctx context.Context, promises []string) error {
+// record begins the harness's own file with what the run must reach. What the system
+// promises stands in it as in its workers' files: a header without promises would promise all.
+func (r *runner) record(ctx context.Context, promises []string, x history.Expect) error {
 	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
 		Run: r.info.Run, Proc: history.Harness, System: r.opt.System.Name, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
 		Promises: promises,
@@ -20,9 +20,7 @@ func (r *runner) record(ctx context.Context, promises []string) error {
 		return err
 	}
 	r.keep(ctx, rec)
-	x := demanded(r.plan.expectation(), r.opt.System)
-	x.Nodes = len(r.opt.Cluster.Nodes())
-	rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
+	r.note(history.Event{Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
 	return nil
 }
 

@@ -318,7 +318,7 @@ func (r *runner) phase(name string) {
 	r.noteHost()
 	r.current = name
 	r.cyclesBefore = r.env.Fleet.Stats().Cycles
-	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: name}})
+	r.note(history.Event{Op: history.NotePhase, Details: &history.Details{Phase: name}})
 	r.progress.begins(name)
 }
 

@@ -229,7 +229,7 @@ func (r *runner) noteLedger(res string, en sink.Entry) {
 	if en.Kind == history.LedgerAccept {
 		l.Value = &en.Value
 	}
-	r.rec.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLedger, Key: res, Details: &history.Details{Ledger: l}})
+	r.note(history.Event{Op: history.NoteLedger, Key: res, Details: &history.Details{Ledger: l}})
 }
 
 func (r *runner) sealRaise(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) (sink.Answer, error) {

@@ -48,7 +48,9 @@ func (r *runner) setUp(ctx context.Context) error {
 		}
 		cfg.Own, cfg.Worker.Promises = own, own.Offer.Promises
 	}
-	if err := r.record(ctx, cfg.Worker.Promises); err != nil {
+	x := demanded(r.plan.expectation(), r.opt.System)
+	x.Nodes = len(nodes)
+	if err := r.record(ctx, cfg.Worker.Promises, x); err != nil {
 		return err
 	}
 	cfg.Recorder = r.rec

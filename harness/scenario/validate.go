@@ -217,23 +217,6 @@ func (s *Spec) Contentions() []string {
 	return slices.DeleteFunc(levels, func(c string) bool { return s.Expect.MinCycles[c] == nil })
 }
 
-// Exercises says whether runs of the scenario check something of a property, as far as the
-// system promises it.
-func (s *Spec) Exercises(property string) bool {
-	j := s.Workload.Jobs
-	switch {
-	case s.Drill != "":
-		return slices.Contains(paxos.Promises(), property)
-	case s.Expect.Exempt[property] != "":
-		return false
-	case property == "P5" || property == "P12":
-		return j != nil
-	case property == "P16" || property == "P17":
-		return j != nil && j.Orders != nil
-	}
-	return true
-}
-
 func (s *Spec) validateExpect() error {
 	e := s.Expect
 	for c, phases := range e.MinCycles {
