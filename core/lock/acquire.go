@@ -33,7 +33,8 @@ func (c *Client) Acquire(ctx context.Context, req Request) (*Lease, error) {
 
 // TryAcquire takes the lock if it is free, or its holder is known to have let
 // its ttl pass, and else fails with ErrHeld. It does not wait behind callers of
-// the same client.
+// the same client. To take over a dead holder's locks by polling, ask for each at
+// least once in 10 of its ttls: what was seen longer ago may be forgotten.
 func (c *Client) TryAcquire(ctx context.Context, req Request) (*Lease, error) {
 	return c.acquire(ctx, req, true)
 }
@@ -219,7 +220,7 @@ const (
 // caller's. It returns nil if that did not work out, for whatever reason.
 func (a *acquisition) attempt(ctx context.Context, from *store.Version) *Lease {
 	c := a.c
-	to := store.Version{Fence: 1, Attempt: c.opt.NewID(), Holder: a.req.Holder, TTL: a.req.TTL}
+	to := store.Version{Fence: 1, Attempt: c.newID(), Holder: a.req.Holder, TTL: a.req.TTL}
 	if from != nil {
 		to.Fence = from.Fence + 1
 	}

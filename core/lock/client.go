@@ -9,12 +9,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"fencepost/core/clock"
 	"fencepost/core/store"
 )
 
-// maxIdle bounds the resources without callers whose rows are remembered.
-const maxIdle = 1024
+// maxIdle bounds the resources without callers whose rows are remembered, apart from
+// those that another holds and that were asked for within sightingTTLs of their ttl: a
+// caller that polls many locks must find its sightings again, or none ever gets old.
+const (
+	maxIdle      = 1024
+	sightingTTLs = 10
+)
 
 // Client acquires locks. One a process and store is right: its callers queue in
 // order and share what it knows. Safe for concurrent use.
@@ -33,7 +40,7 @@ type Client struct {
 	work                   int // calls, leases and background operations
 	isClosing, isDrained   bool
 	resources              map[string]*resource
-	idle                   *list.List // of *resource, longest idle first
+	idle                   *list.List // of *resource, next to be forgotten first
 	idleAt                 map[*resource]*list.Element
 	leases                 map[*Lease]struct{}
 }
@@ -168,34 +175,58 @@ func (c *Client) holdLocked(r *resource) {
 	}
 }
 
-// drop lets go of a resource; the longest idle ones are forgotten.
+// drop lets go of a resource; if too many are idle, some are forgotten.
 func (c *Client) drop(r *resource) {
 	if c.opt.NoSingleFlight {
 		return
 	}
+	now := c.clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.refs--; r.refs > 0 {
 		return
 	}
+	r.idleSince = now
 	c.idleAt[r] = c.idle.PushBack(r)
-	if c.idle.Len() > maxIdle {
+	// One comes, two are looked at: so those that are kept are passed, and what has
+	// become useless among them is found, however many there are.
+	for range 2 {
+		if c.idle.Len() <= maxIdle {
+			return
+		}
 		e := c.idle.Front()
 		old := e.Value.(*resource)
+		if old.watched(now - old.idleSince) {
+			c.idle.MoveToBack(e)
+			continue
+		}
 		c.idle.Remove(e)
 		delete(c.idleAt, old)
 		delete(c.resources, old.name)
 	}
 }
 
+// newID returns a new attempt id, spelled as stores give UUIDs back: ids are compared
+// as text.
+func (c *Client) newID() string {
+	id := c.opt.NewID()
+	if u, err := uuid.Parse(id); err == nil {
+		return u.String()
+	}
+	return id // the store refuses it
+}
+
 // jitter returns a duration drawn from d/2 to 3d/2.
-func (c *Client) jitter(d time.Duration) time.Duration {
+func (c *Client) jitter(d time.Duration) time.Duration { return d/2 + c.draw(d) }
+
+// draw returns a duration drawn from 0 to d.
+func (c *Client) draw(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return d/2 + time.Duration(c.opt.Rand.Int64N(int64(d)))
+	return time.Duration(c.opt.Rand.Int64N(int64(d)))
 }
 
 // requestTimeout is the time limit of one copy of a request about a lease of ttl.

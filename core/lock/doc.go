@@ -81,5 +81,6 @@
 // # Cost
 //
 // An uncontended acquire is one compare-and-set, plus a read if the row is not
-// cached; a renewal one, every third of the ttl; a release one.
+// cached; a renewal one, a quarter to a third of the ttl after the one before (drawn
+// anew, so that leases granted together are not renewed together); a release one.
 package lock

@@ -39,6 +39,7 @@ type Lease struct {
 	c      *Client
 	r      *resource
 	token  int64
+	ttl    time.Duration
 	margin time.Duration
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -60,23 +61,26 @@ type Lease struct {
 // newLease starts a lease on a fresh grant, or returns nil if its deadline is past.
 func (c *Client) newLease(ctx context.Context, r *resource, g grant) *Lease {
 	l := &Lease{
-		c: c, r: r, g: g, token: g.version.Fence,
+		c: c, r: r, g: g, token: g.version.Fence, ttl: g.version.TTL,
 		margin: Margin(g.version.TTL, c.opt.DriftBound, c.opt.MarginBase),
 		sem:    make(chan struct{}, 1),
 	}
-	if c.clock.Now() >= l.deadlineLocked() {
+	now := c.clock.Now()
+	if now >= l.deadlineLocked() {
 		return nil
 	}
 	// The lease outlives the call that acquired it; the call's values stay.
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	// Close and the timer may end the lease as soon as they see it: they wait for its
+	// mutex until it is complete.
+	l.mu.Lock()
+	l.armLocked()
 	c.mu.Lock()
 	c.work++ // until the lease has ended
 	c.leases[l] = struct{}{}
 	c.mu.Unlock()
 	c.hold(r)
-	r.granted(l, c.clock.Now())
-	l.mu.Lock()
-	l.armLocked()
+	r.granted(l, now)
 	l.mu.Unlock()
 	if !c.opt.NoAutoRenew {
 		c.fork()
@@ -99,7 +103,7 @@ func (l *Lease) Holder() string { return l.g.holder }
 func (l *Lease) Token() int64 { return l.token }
 
 // TTL returns the lease's time to live.
-func (l *Lease) TTL() time.Duration { return l.g.version.TTL }
+func (l *Lease) TTL() time.Duration { return l.ttl }
 
 // Context ends when the lease does: with a *LostError as cause when it is lost,
 // at its deadline at the latest, with ErrReleased when it is released. It is
@@ -116,7 +120,7 @@ func (l *Lease) Deadline() time.Duration {
 }
 
 func (l *Lease) deadlineLocked() time.Duration {
-	return l.g.anchor + l.g.version.TTL - l.margin
+	return l.g.anchor + l.ttl - l.margin
 }
 
 // Valid reports whether the lease is held and its deadline is ahead, by the clock.

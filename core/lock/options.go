@@ -45,10 +45,11 @@ type Options struct {
 	// Rand gives the jitter; default: randomly seeded. It is used under the
 	// client's own mutex.
 	Rand *rand.Rand
-	// NewID returns a new, globally unique attempt id (a UUID); default:
-	// random UUIDs from the operating system's generator. Ids that repeat,
-	// between processes or restarts too, break the protocol: the settlement of
-	// an unknown outcome rests on them.
+	// NewID returns a new, globally unique attempt id, a UUID in any spelling;
+	// default: random UUIDs from the operating system's generator. Ids that
+	// repeat, between processes or restarts too, break the protocol: the
+	// settlement of an unknown outcome rests on them. New calls it once, to
+	// refuse what returns something else.
 	NewID func() string
 	// Observer, if set, is told of every conditional request and every lost lease.
 	Observer Observer
@@ -109,6 +110,9 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("lock: RequestTimeout is %s: it must not be negative", o.RequestTimeout)
 	case o.Backoff.Min <= 0 || o.Backoff.Max < o.Backoff.Min:
 		return o, fmt.Errorf("lock: Backoff is %s to %s: want 0 < Min <= Max", o.Backoff.Min, o.Backoff.Max)
+	}
+	if id := o.NewID(); uuid.Validate(id) != nil {
+		return o, fmt.Errorf("lock: NewID returns %q: it must return UUIDs", id)
 	}
 	return o, o.checkTTL(o.TTL)
 }

@@ -116,7 +116,7 @@ func (c *Client) handBack(r *resource, g grant) error {
 	pause := c.opt.Backoff.Min
 	for {
 		from := g.version
-		to := store.Version{Fence: from.Fence, Beat: from.Beat + 1, Attempt: c.opt.NewID(), TTL: from.TTL}
+		to := store.Version{Fence: from.Fence, Beat: from.Beat + 1, Attempt: c.newID(), TTL: from.TTL}
 		o := &operation{
 			c:       c,
 			op:      Op{Kind: Release, Resource: r.name, Holder: g.holder, From: &from, To: to},

@@ -24,14 +24,16 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return l.renew(ctx)
 }
 
-// renewLoop renews every third of the ttl, counted from the last anchor. It ends
-// with the lease.
+// renewLoop renews a quarter to a third of the ttl after the last anchor. The instant is
+// drawn anew each time: else leases that were granted together would be renewed together
+// for ever. It ends with the lease.
 func (l *Lease) renewLoop() {
 	defer l.c.done()
 	var pause time.Duration
 	for {
+		after := l.ttl/4 + l.c.draw(l.ttl/12)
 		l.mu.Lock()
-		at := l.g.anchor + l.g.version.TTL/3
+		at := l.g.anchor + after
 		l.mu.Unlock()
 		if l.c.clock.Sleep(l.ctx, max(at-l.c.clock.Now(), pause)) != nil {
 			return
@@ -47,7 +49,7 @@ func (l *Lease) renewLoop() {
 		case l.ctx.Err() != nil:
 			return
 		case err != nil:
-			pause = min(max(2*pause, l.c.jitter(l.c.opt.Backoff.Min)), l.g.version.TTL/12)
+			pause = min(max(2*pause, l.c.jitter(l.c.opt.Backoff.Min)), l.ttl/12)
 			l.c.log.Debug("renewal failed", "resource", l.r.name, "holder", l.g.holder, "token", l.token, "error", err)
 		default:
 			pause = 0
@@ -85,7 +87,7 @@ func (l *Lease) newRenewal() *operation {
 	return &operation{
 		c:       l.c,
 		op:      Op{Kind: Renew, Resource: l.r.name, Holder: l.g.holder, From: &from, To: to},
-		timeout: l.c.requestTimeout(from.TTL),
+		timeout: l.c.requestTimeout(l.ttl),
 		until:   l.deadlineLocked(),
 	}
 }

@@ -30,7 +30,9 @@ type resource struct {
 	wake    chan struct{}   // capacity 1: news for who has the turn
 	share   share
 
-	refs int // guarded by the client's mutex
+	// Guarded by the client's mutex: the callers and leases, and when the last went.
+	refs      int
+	idleSince time.Duration
 }
 
 func newResource(name string) *resource {
@@ -42,6 +44,13 @@ func (r *resource) look() (row *store.Version, since time.Duration, known bool) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.row, r.since, r.known
+}
+
+// watched reports whether a caller that went so long ago may come back to see whether
+// another's version has stood still for its ttl.
+func (r *resource) watched(idle time.Duration) bool {
+	row, _, _ := r.look()
+	return !row.Free() && idle < sightingTTLs*row.TTL
 }
 
 // source says where knowledge of a row comes from.

@@ -165,7 +165,7 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		}},
 		"attempt ids repeat": {[]string{"ok", "exclusive"}, func(c *simConfig) {
 			c.plant = func(_ *world, _ *process, o *lock.Options, s store.Locks) store.Locks {
-				o.NewID = func() string { return "always the same" }
+				o.NewID = func() string { return "00000000-0000-4000-8000-000000000000" }
 				return s
 			}
 		}},
