@@ -24,8 +24,8 @@ type Request struct {
 // Acquire waits for the lock and returns a lease on it. Callers of one client
 // are served in order; processes compete.
 //
-// An *AcquireError has the reason when it returns none: ErrTimeout, ErrClosed or
-// the context's error. A request that is still on its way then is settled, and
+// An *AcquireError has the reason when it returns none: ErrTimeout, ErrClosed,
+// ErrRefused or the context's error. A request that is still on its way then is settled, and
 // its grant released, in the background.
 func (c *Client) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	return c.acquire(ctx, req, false)
@@ -92,6 +92,8 @@ type acquisition struct {
 	retry     time.Duration // next pause after a failure
 	looked    bool          // this call has seen the row itself
 	unsettled bool
+	refusals  store.Refusals // of reads
+	refused   bool
 	last      error
 }
 
@@ -107,8 +109,11 @@ func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
 		return nil, a.fail(err)
 	}
 	for {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil, a.fail(context.Cause(ctx))
+		case a.refused:
+			return nil, a.fail(ErrRefused)
 		}
 		row, since, known := r.look()
 		now := c.clock.Now()
@@ -190,14 +195,14 @@ func (a *acquisition) read(ctx context.Context) {
 	row, err := a.c.store.Read(reqCtx, a.req.Resource, false)
 	if err != nil {
 		if ctx.Err() == nil {
-			a.last = err
+			a.last, a.refused = err, a.refusals.Final(err)
 			a.pause(ctx)
 		}
 		return
 	}
 	// The row stands still from the return of the look on, not from its start.
 	a.r.learn(row, a.c.clock.Now(), plainRead)
-	a.looked, a.retry = true, 0
+	a.looked, a.retry, a.refusals = true, 0, 0
 }
 
 // pause waits after a failure: 50 ms doubling to 2 s.
@@ -284,6 +289,7 @@ func (a *acquisition) note(o *operation) {
 func (a *acquisition) outcome(ctx context.Context, o *operation) *Lease {
 	a.looked = a.looked || o.row != nil
 	if o.outcome != store.OK {
+		a.refused = o.final
 		if o.err != nil && ctx.Err() == nil {
 			a.last = o.err
 		}

@@ -53,7 +53,9 @@
 //	release            ok: the row carries the release's attempt; else unknown
 //
 // A node that refuses to begin (it sees no quorum) is followed by the next one; if
-// three refuse, the operation has failed. A renewal goes on until its deadline.
+// three refuse, the operation has failed. An acquire is then begun anew, unless all
+// three refused for good (store.Error.Permanent): a missing permission or table is
+// returned at once as ErrRefused. A renewal goes on until its deadline.
 //
 // An acquire that its caller abandons is settled and released in the background, at
 // most one a resource and process; Close waits for it. A release waits for a renewal

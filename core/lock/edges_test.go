@@ -241,3 +241,106 @@ func TestSpellingOfIDs(t *testing.T) {
 		t.Error("ids that are no UUIDs are accepted")
 	}
 }
+
+// forbidding is a store whose role may not do this, or not any more. It counts.
+type forbidding struct {
+	store.Locks
+	loseFirst bool
+
+	mu            sync.Mutex
+	reads, writes bool
+	refused       int
+}
+
+var errForbidden = &store.Error{Op: "cas", Outcome: store.Fail, Permanent: true, Cause: errors.New("no MODIFY permission: grant it")}
+
+func (f *forbidding) refuse(kind *bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if *kind {
+		f.refused++
+	}
+	return *kind
+}
+
+func (f *forbidding) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
+	if f.refuse(&f.reads) {
+		return nil, errForbidden
+	}
+	return f.Locks.Read(ctx, resource, serial)
+}
+
+func (f *forbidding) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, n int) (store.CASResult, error) {
+	if f.loseFirst && n == 0 {
+		return store.CASResult{}, &store.Error{Cause: errors.New("the answer is lost")}
+	}
+	if f.refuse(&f.writes) {
+		return store.CASResult{}, errForbidden
+	}
+	return f.Locks.CAS(ctx, resource, from, to, n)
+}
+
+// TestRefusedForGood: what no node will ever take is not asked for again and again.
+func TestRefusedForGood(t *testing.T) {
+	for name, change := range map[string]func(*forbidding){
+		"reads":                func(f *forbidding) { f.reads = true },
+		"writes":               func(f *forbidding) { f.writes = true },
+		"after a lost request": func(f *forbidding) { f.writes, f.loseFirst = true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				f := &forbidding{Locks: r.store.Connect("a", 1)}
+				change(f)
+				c := r.clientOn(f)
+				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+				defer cancel()
+				_, err := c.Acquire(ctx, lock.Request{Resource: "r", Holder: "a"})
+				if !errors.Is(err, lock.ErrRefused) || !errors.Is(err, errForbidden) || f.refused != 3 {
+					t.Errorf("%d requests were refused, %v", f.refused, err)
+				}
+			})
+		})
+	}
+	t.Run("one node", func(t *testing.T) { // which has not heard of the table yet
+		bubble(t, func(t *testing.T, r *rig) {
+			f := &forbidding{Locks: r.store.Connect("a", 1), reads: true, writes: true}
+			time.AfterFunc(60*time.Millisecond, func() {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.reads = false
+			})
+			time.AfterFunc(400*time.Millisecond, func() {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.writes = false
+			})
+			c := r.clientOn(f, func(o *lock.Options) { o.Backoff = lock.Backoff{Min: 200 * time.Millisecond, Max: time.Second} })
+			r.release(r.acquire(c, "a"))
+			if f.refused < 2 {
+				t.Errorf("%d requests were refused", f.refused)
+			}
+		})
+	})
+	t.Run("a lease", func(t *testing.T) { // lasts to its deadline; its release says what is wrong
+		bubble(t, func(t *testing.T, r *rig) {
+			f := &forbidding{Locks: r.store.Connect("a", 1)}
+			c := r.clientOn(f, noRenew)
+			l := r.acquire(c, "a")
+			f.writes = true
+			start := time.Now()
+			var e *store.Error
+			if err := l.Release(t.Context()); !errors.As(err, &e) || !e.Permanent || e.Outcome != store.Fail || time.Since(start) > testTTL/2 {
+				t.Errorf("after %s: %v", time.Since(start), err)
+			}
+			f.writes = false
+			l2, err := c.Acquire(t.Context(), lock.Request{Resource: "r", Holder: "b"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.writes = true
+			if err := l2.Renew(t.Context()); !errors.Is(err, lock.ErrDeadline) || l2.Valid() {
+				t.Errorf("renew: %v", err)
+			}
+		})
+	})
+}

@@ -14,6 +14,9 @@ var (
 	ErrTimeout = errors.New("lock: not acquired within its timeout")
 	// ErrClosed: the client is closed.
 	ErrClosed = errors.New("lock: client is closed")
+	// ErrRefused: three nodes of the store refused a request for good; the last failure
+	// says what to change.
+	ErrRefused = errors.New("lock: the store refuses the request")
 	// ErrReleased: the lease was released by its holder. It is the cause of
 	// the lease context's end then.
 	ErrReleased = errors.New("lock: lease was released")
@@ -49,7 +52,7 @@ func (e *LostError) Unwrap() error { return e.Reason }
 // AcquireError says why a lock was not acquired and what is known beside.
 type AcquireError struct {
 	Resource string
-	// Reason is ErrHeld, ErrTimeout, ErrClosed or the caller's context error.
+	// Reason is ErrHeld, ErrTimeout, ErrClosed, ErrRefused or the caller's context error.
 	Reason error
 	// Unsettled: a request of this call is still on its way. It is settled in
 	// the background and released if it turns out to have been granted.

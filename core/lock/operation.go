@@ -30,6 +30,8 @@ type operation struct {
 	copies    int // copies sent
 	uncertain int // of them, those that may have been applied or may yet be
 	refusals  int // of them, those that certainly were not and never will be
+	permanent store.Refusals
+	final     bool // refused for good
 	// unanswered: a copy was sent that no coordinator has answered.
 	unanswered  bool
 	lastTimeout bool
@@ -96,14 +98,23 @@ func (o *operation) send(ctx context.Context) {
 	case store.OutcomeOf(err) == store.Fail:
 		o.refusals++
 		o.lastTimeout, o.lastErr = false, err
-		// A renewal has its deadline as limit. Were it ended here, the next one
-		// would be the same change of the same version: a history could not
-		// tell the failed one from the one that was applied.
-		if o.uncertain == 0 && o.refusals >= maxRefusals && o.op.Kind != Renew {
+		o.final = o.permanent.Final(err)
+		switch {
+		case o.op.Kind == Renew:
+			// A renewal has its deadline as limit. Were it ended here, the next one
+			// would be the same change of the same version: a history could not
+			// tell the failed one from the one that was applied.
+			if o.permanent == 1 {
+				o.c.log.Warn("renewal refused", "resource", o.op.Resource, "holder", o.op.Holder, "token", o.op.To.Fence, "error", err)
+			}
+		case o.uncertain == 0 && o.refusals >= maxRefusals:
 			o.end(store.Fail, nil, err)
+		case o.final:
+			o.end(store.Unknown, nil, err) // no copy will ever tell of the earlier ones
 		}
 	default:
 		o.uncertain++
+		o.permanent = 0
 		o.lastTimeout = store.IsServerTimeout(err)
 		o.unanswered = o.unanswered || !o.lastTimeout
 		o.lastErr = err

@@ -139,12 +139,12 @@ func (c *Client) handBack(r *resource, g grant) error {
 			if o.outcome == store.Fail {
 				return &LostError{Resource: r.name, Token: from.Fence, Reason: fmt.Errorf("%w: %s", ErrTakenOver, o.row)}
 			}
-		case o.outcome == store.Fail && c.base.Err() == nil && now < g.anchor+2*g.version.TTL:
+		case o.outcome == store.Fail && !o.final && c.base.Err() == nil && now < g.anchor+2*g.version.TTL:
 			// Every node refused. While the row blocks others, try again.
 			_ = c.clock.Sleep(c.base, c.jitter(pause))
 			pause = min(2*pause, max(c.opt.Backoff.Max, time.Millisecond))
 			continue
 		}
-		return &store.Error{Op: "release " + r.name, Outcome: o.outcome, Cause: o.err}
+		return &store.Error{Op: "release " + r.name, Outcome: o.outcome, Permanent: o.final, Cause: o.err}
 	}
 }

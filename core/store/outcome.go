@@ -38,6 +38,10 @@ type Error struct {
 	// time limit or does not know. The attempt is over on the server's side,
 	// though its effect is unknown.
 	ServerTimeout bool
+	// Permanent: the store refuses the request for what it asks, not for the state that
+	// it is in: a permission or a table is missing, the statement is invalid. It would
+	// refuse every copy until somebody changes that; the cause says what.
+	Permanent bool
 	// Cause is the driver's or the context's error.
 	Cause error
 }
@@ -45,6 +49,8 @@ type Error struct {
 func (e *Error) Error() string {
 	what := "outcome unknown"
 	switch {
+	case e.Outcome == Fail && e.Permanent:
+		what = "refused for good"
 	case e.Outcome == Fail:
 		what = "not done"
 	case e.ServerTimeout:
@@ -73,6 +79,30 @@ func OutcomeOf(err error) Outcome {
 		return Unknown
 	}
 	return Unknown
+}
+
+// IsPermanent reports whether err says that to send the request again is in vain.
+func IsPermanent(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Permanent
+}
+
+// Refusals counts permanent refusals of one request. A single node can be wrong: one
+// that was away may lack a table that all others have.
+type Refusals int
+
+// maxRefusals is how many nodes must agree.
+const maxRefusals = 3
+
+// Final takes the end of one copy, each sent to another node, and reports whether the
+// last three were refused for good. Then who sends them should stop and return err.
+func (r *Refusals) Final(err error) bool {
+	if !IsPermanent(err) {
+		*r = 0
+		return false
+	}
+	*r++
+	return *r >= maxRefusals
 }
 
 // IsServerTimeout reports whether err is the coordinator's own timeout or

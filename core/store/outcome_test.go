@@ -93,3 +93,22 @@ func TestFree(t *testing.T) {
 		t.Error(absent.String())
 	}
 }
+
+// TestPermanent: three nodes in a row must refuse for good.
+func TestPermanent(t *testing.T) {
+	t.Parallel()
+	forbidden := fmt.Errorf("wrapped: %w", &store.Error{Outcome: store.Fail, Permanent: true, Cause: errors.New("no permission")})
+	down := &store.Error{Outcome: store.Fail, Cause: errors.New("no quorum")}
+	if !store.IsPermanent(forbidden) || store.IsPermanent(down) || store.IsPermanent(nil) || store.IsPermanent(errors.New("x")) {
+		t.Error("IsPermanent")
+	}
+	var r store.Refusals
+	for n, c := range []struct {
+		err  error
+		want bool
+	}{{forbidden, false}, {forbidden, false}, {down, false}, {forbidden, false}, {forbidden, false}, {nil, false}, {forbidden, false}, {forbidden, false}, {forbidden, true}, {forbidden, true}} {
+		if got := r.Final(c.err); got != c.want {
+			t.Errorf("copy %d: final %v", n, got)
+		}
+	}
+}

@@ -123,12 +123,14 @@ func (s *Sink) decide(ctx context.Context, c *call) (sink.Answer, error) {
 	}
 }
 
-// send sends copies of one batch until one is answered. With an error, ctx ended.
+// send sends copies of one batch until one is answered. With an error, ctx ended or the
+// nodes refuse the batch for good.
 func (s *Sink) send(ctx context.Context, c *call, batch []store.Statement) (rows []map[string]any, applied bool, err error) {
 	pause := pauseMin
 	var last error
+	var refused store.Refusals
 	for copyNo := 0; ; copyNo++ {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || refused.Final(last) {
 			return nil, false, c.ended(ctx, last)
 		}
 		start := time.Now()
@@ -147,13 +149,15 @@ func (s *Sink) send(ctx context.Context, c *call, batch []store.Statement) (rows
 	}
 }
 
-// read runs a query, by one node after another, until it is answered or ctx ends.
+// read runs a query, by one node after another, until it is answered, refused for good
+// or ctx ends.
 func (s *Sink) read(ctx context.Context, serial bool, stmt store.Statement) ([]map[string]any, error) {
 	pause := pauseMin
 	var last error
+	var refused store.Refusals
 	for copyNo := 0; ; copyNo++ {
-		if ctx.Err() != nil {
-			return nil, &store.Error{Op: "read sink", Outcome: store.Fail, Cause: errors.Join(context.Cause(ctx), last)}
+		if final := refused.Final(last); final || ctx.Err() != nil {
+			return nil, &store.Error{Op: "read sink", Outcome: store.Fail, Permanent: final, Cause: errors.Join(context.Cause(ctx), last)}
 		}
 		// A long ledger has many pages: a read that timed out gets more time.
 		reqCtx, cancel := context.WithTimeout(ctx, s.timeout<<min(copyNo, 4))
@@ -219,9 +223,10 @@ func (s *Sink) forget(resource string) {
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// ended is the error of a call whose context ended before it was answered.
+// ended is the error of a call that was not answered: its context ended, or the nodes
+// refuse it for good.
 func (c *call) ended(ctx context.Context, last error) error {
-	e := &store.Error{Op: c.op(), Outcome: store.Fail, Cause: last}
+	e := &store.Error{Op: c.op(), Outcome: store.Fail, Permanent: store.IsPermanent(last), Cause: last}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(last, cause) {
 		e.Cause = errors.Join(cause, last)
 	}

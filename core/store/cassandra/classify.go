@@ -3,6 +3,7 @@ package cassandra
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/gocql/gocql"
@@ -34,6 +35,9 @@ func classify(ctx context.Context, op string, err error) *store.Error {
 	switch {
 	case notSent(err), refused(err):
 		e.Outcome = store.Fail
+		if remedy := remedy(err); remedy != "" {
+			e.Permanent, e.Cause = true, fmt.Errorf("%w: %s", err, remedy)
+		}
 	case serverTimeout(err):
 		e.ServerTimeout = true
 	}
@@ -77,6 +81,33 @@ func refused(err error) bool {
 		return true
 	}
 	return false
+}
+
+// remedy is what to do about a request that no node will ever take as things are; "" if
+// it may be taken later.
+func remedy(err error) string {
+	switch code(err) {
+	case gocql.ErrCodeUnauthorized:
+		// What a node says that cannot read the roles, as too few of their replicas are up.
+		if strings.Contains(err.Error(), "Unable to perform authorization") {
+			return ""
+		}
+		return "grant this role SELECT and MODIFY on the keyspace"
+	case gocql.ErrCodeInvalid, gocql.ErrCodeConfig:
+		return "see that the keyspace has the tables of this program's version (Prepare or Migrate make them), and that its replication fits"
+	case gocql.ErrCodeSyntax:
+		return "use Cassandra 4.0 or later"
+	case gocql.ErrCodeBootstrapping:
+		return ""
+	}
+	var marshal gocql.MarshalError
+	switch {
+	case errors.Is(err, gocql.ErrSessionClosed):
+		return "the session was closed: open another one"
+	case errors.Is(err, gocql.ErrTooManyStmts), errors.Is(err, gocql.ErrQueryArgLength), errors.As(err, &marshal), argumentCount(err):
+		return "the statement's arguments do not fit: this is a defect of the program that made it"
+	}
+	return ""
 }
 
 // serverTimeout reports the coordinator's own "ran out of time" and "do not know".

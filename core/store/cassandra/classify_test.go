@@ -23,6 +23,13 @@ func (f frame) Code() int       { return f.code }
 func (f frame) Message() string { return "message" }
 func (f frame) Error() string   { return fmt.Sprintf("code %#x", f.code) }
 
+// blind is what a node answers that cannot read the roles: too few of their replicas are up.
+type blind struct{ frame }
+
+func (blind) Error() string {
+	return "Unable to perform authorization of permissions: Cannot achieve consistency level LOCAL_ONE"
+}
+
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	serial, localSerial := gocql.Consistency(gocql.Serial), gocql.Consistency(gocql.LocalSerial)
@@ -49,6 +56,7 @@ func TestClassify(t *testing.T) {
 		{"unauthorized", frame{gocql.ErrCodeUnauthorized}, sure, false},
 		{"config", frame{gocql.ErrCodeConfig}, sure, false},
 		{"bootstrapping", frame{gocql.ErrCodeBootstrapping}, sure, false},
+		{"roles cannot be read", blind{frame{gocql.ErrCodeUnauthorized}}, sure, false},
 		{"wrapped invalid", fmt.Errorf("x: %w", frame{gocql.ErrCodeInvalid}), sure, false},
 		{"unavailable, serial", &gocql.RequestErrUnavailable{Consistency: serial}, sure, false},
 		{"unavailable, local serial", &gocql.RequestErrUnavailable{Consistency: localSerial}, sure, false},
@@ -89,6 +97,11 @@ func TestClassify(t *testing.T) {
 		{"cancelled during the call", context.Canceled, false, false},
 		{"anything", errors.New("anything"), false, false},
 	}
+	permanent := map[string]bool{}
+	for _, name := range []string{"session closed", "too many statements", "argument length", "marshal", "argument count", "argument count in a batch",
+		"invalid", "syntax", "unauthorized", "config", "wrapped invalid"} {
+		permanent[name] = true
+	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -99,6 +112,9 @@ func TestClassify(t *testing.T) {
 			}
 			if e.Outcome != want || e.ServerTimeout != c.serverTimeout {
 				t.Errorf("outcome %s, server timeout %v; want %s, %v", e.Outcome, e.ServerTimeout, want, c.serverTimeout)
+			}
+			if want := permanent[c.name]; e.Permanent != want || want && e.Cause.Error() == c.err.Error() {
+				t.Errorf("permanent %v, want %v with a remedy: %v", e.Permanent, want, e)
 			}
 			if !errors.Is(e, c.err) {
 				t.Errorf("%v does not wrap its cause", e)

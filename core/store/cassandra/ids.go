@@ -112,13 +112,14 @@ const (
 // fill takes a block.
 func (i *IDs) fill(ctx context.Context, name string, b *block) error {
 	wait := 10 * time.Millisecond
+	var refused store.Refusals
 	for {
 		done, err := i.try(ctx, name, b)
 		if done {
 			return nil
 		}
-		if ctx.Err() != nil {
-			return &store.Error{Op: "take a block of ids of " + name, Outcome: store.Unknown, Cause: errors.Join(context.Cause(ctx), err)}
+		if final := refused.Final(err); final || ctx.Err() != nil {
+			return &store.Error{Op: "take a block of ids of " + name, Outcome: store.Unknown, Permanent: final, Cause: errors.Join(context.Cause(ctx), err)}
 		}
 		if err != nil {
 			// Refused or unanswered: give the nodes a moment.

@@ -191,3 +191,33 @@ func TestIDsMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d blocks kept", len(kept))
 	}
 }
+
+// forbidding refuses for good, and counts.
+type forbidding struct{ n int }
+
+func (f *forbidding) CAS(context.Context, int, ...store.Statement) (bool, []map[string]any, error) {
+	return false, nil, f.refuse()
+}
+
+func (f *forbidding) QueryBy(context.Context, int, bool, store.Statement) ([]map[string]any, error) {
+	return nil, f.refuse()
+}
+
+func (f *forbidding) refuse() error {
+	f.n++
+	return &store.Error{Outcome: store.Fail, Permanent: true, Cause: errors.New("no permission")}
+}
+
+// TestIDsRefusedForGood: what no node will ever take is not asked for again and again.
+func TestIDsRefusedForGood(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &forbidding{}
+		i := &IDs{db: f, timeout: time.Second, block: 10, names: map[string]*block{}}
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		if _, err := i.Next(ctx, "n"); !store.IsPermanent(err) || f.n != 3 {
+			t.Errorf("%d requests were refused, %v", f.n, err)
+		}
+	})
+}
