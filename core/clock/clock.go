@@ -3,6 +3,9 @@
 // Leases are measured on a clock that goes on while the machine sleeps
 // (CLOCK_BOOTTIME on Linux): Go's own monotonic clock stands still in suspend, so
 // a lease would seem valid after waking up though others have long taken it over.
+// Where the machine is a virtual one that its host pauses, migrates or restores from a
+// snapshot, no clock inside of it can be relied on to go on.
+//
 // Timers, however, are Go's and fire late after a suspend; code that acts under a
 // lease therefore checks Now itself and trusts no timer.
 //

@@ -16,6 +16,9 @@
 // version that was left never returns, and a request that comes late, from a
 // stalled link or coordinator, finds its condition false for ever.
 //
+// All processes must agree by one quorum: SERIAL, or LOCAL_SERIAL of one data centre.
+// core/store/cassandra sees to it.
+//
 // # Why no two holders are entitled at once
 //
 // A contender may take a held row over after it has seen its version stand still
@@ -35,8 +38,8 @@
 // becomes known after its deadline is given back and reported lost.
 //
 // The clock must go on while the machine sleeps (clock.System does), and its rate,
-// not its setting, must be right within the bound. Where even that fails, the token
-// alone protects. Go's timers are not trusted: Valid looks at the clock, and a holder
+// not its setting, must be right within the bound. Where even that fails, as in a virtual
+// machine that is paused or migrated, the token alone protects. Go's timers are not trusted: Valid looks at the clock, and a holder
 // calls it immediately before it acts.
 //
 // # Unknown outcomes

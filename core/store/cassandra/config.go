@@ -42,7 +42,8 @@ type Config struct {
 	Port int
 	// Keyspace is the session's keyspace, which must exist; "" for none.
 	Keyspace string
-	// LocalDC restricts coordinators to one data centre; "" for no restriction.
+	// LocalDC restricts coordinators to one data centre, whose nodes alone are then
+	// asked; "" for no restriction.
 	LocalDC            string
 	Username, Password string
 	// TLS, if set, is spoken on every connection. What is verified is the node's name
@@ -60,8 +61,9 @@ type Config struct {
 	RequestTimeout time.Duration
 	// NumConns is the number of connections a node; default 2.
 	NumConns int
-	// Serial is Serial (default) or LocalSerial. All writers of a keyspace
-	// must agree: LOCAL_SERIAL in two data centres is two separate agreements.
+	// Serial is Serial (default) or LocalSerial, which needs LocalDC. All writers of
+	// a keyspace must have the same one, and LocalSerial the same LocalDC:
+	// LOCAL_SERIAL in two data centres is two agreements. See AgreementError.
 	Serial string
 	// Consistency is Quorum (default) or LocalQuorum: commits of conditional
 	// statements, plain reads and writes.
@@ -129,6 +131,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("cassandra: serial consistency %q: use %s or %s", c.Serial, Serial, LocalSerial)
 	case c.Consistency != Quorum && c.Consistency != LocalQuorum:
 		return c, fmt.Errorf("cassandra: consistency %q: use %s or %s", c.Consistency, Quorum, LocalQuorum)
+	case c.Serial == LocalSerial && c.LocalDC == "":
+		return c, fmt.Errorf("cassandra: %s without LocalDC: any node's data centre would decide; name the one", LocalSerial)
 	case c.Serial == LocalSerial && c.Consistency == Quorum:
 		return c, fmt.Errorf("cassandra: %s with %s commits waits for other data centres without agreeing with them: use %s with %s, or %s with %s", LocalSerial, Quorum, LocalSerial, LocalQuorum, Serial, Quorum)
 	case c.Port < 1 || c.Port > 65535:

@@ -24,18 +24,19 @@ func TestConfig(t *testing.T) {
 		cfg  Config
 		want string // "" = valid
 	}{
-		"minimal":              {ok(func(*Config) {}), ""},
-		"no contact point":     {Config{}, "no contact points"},
-		"a name":               {ok(func(c *Config) { c.ContactPoints = []string{"db.example"} }), "not an IP address"},
-		"IPv6":                 {ok(func(c *Config) { c.ContactPoints = []string{"::1"} }), ""},
-		"pin instead":          {Config{Pin: "10.0.0.2"}, ""},
-		"pin by name":          {Config{Pin: "n1"}, "not an IP address"},
-		"ONE":                  {ok(func(c *Config) { c.Consistency = "ONE" }), "use QUORUM or LOCAL_QUORUM"},
-		"bad serial":           {ok(func(c *Config) { c.Serial = Quorum }), "use SERIAL or LOCAL_SERIAL"},
-		"local":                {ok(func(c *Config) { c.Serial, c.Consistency = LocalSerial, LocalQuorum }), ""},
-		"local serial, quorum": {ok(func(c *Config) { c.Serial = LocalSerial }), "LOCAL_QUORUM"},
-		"port":                 {ok(func(c *Config) { c.Port = 70000 }), "port"},
-		"negative timeout":     {ok(func(c *Config) { c.RequestTimeout = -1 }), "negative"},
+		"minimal":                 {ok(func(*Config) {}), ""},
+		"no contact point":        {Config{}, "no contact points"},
+		"a name":                  {ok(func(c *Config) { c.ContactPoints = []string{"db.example"} }), "not an IP address"},
+		"IPv6":                    {ok(func(c *Config) { c.ContactPoints = []string{"::1"} }), ""},
+		"pin instead":             {Config{Pin: "10.0.0.2"}, ""},
+		"pin by name":             {Config{Pin: "n1"}, "not an IP address"},
+		"ONE":                     {ok(func(c *Config) { c.Consistency = "ONE" }), "use QUORUM or LOCAL_QUORUM"},
+		"bad serial":              {ok(func(c *Config) { c.Serial = Quorum }), "use SERIAL or LOCAL_SERIAL"},
+		"local":                   {ok(func(c *Config) { c.Serial, c.Consistency, c.LocalDC = LocalSerial, LocalQuorum, "dc1" }), ""},
+		"local in no data centre": {ok(func(c *Config) { c.Serial, c.Consistency = LocalSerial, LocalQuorum }), "without LocalDC"},
+		"local serial, quorum":    {ok(func(c *Config) { c.Serial, c.LocalDC = LocalSerial, "dc1" }), "LOCAL_QUORUM"},
+		"port":                    {ok(func(c *Config) { c.Port = 70000 }), "port"},
+		"negative timeout":        {ok(func(c *Config) { c.RequestTimeout = -1 }), "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +51,7 @@ func TestConfig(t *testing.T) {
 // TestDriverSettings: the settings that correctness rests on.
 func TestDriverSettings(t *testing.T) {
 	t.Parallel()
-	cfg, err := Config{ContactPoints: []string{"10.0.0.1"}, Serial: LocalSerial, Consistency: LocalQuorum}.withDefaults()
+	cfg, err := Config{ContactPoints: []string{"10.0.0.1"}, Serial: LocalSerial, Consistency: LocalQuorum, LocalDC: "dc1"}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestReplicationCQL(t *testing.T) {
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	stmts := statements(Schema())
-	if len(stmts) != 8 {
+	if len(stmts) != 9 {
 		t.Fatalf("%d statements", len(stmts))
 	}
 	for _, s := range stmts {

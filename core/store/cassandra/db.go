@@ -18,6 +18,7 @@ type DB struct {
 	cfg     Config
 	session *gocql.Session
 	policy  *coordinators
+	domain  *domain
 
 	mu   sync.Mutex
 	seen map[StatementInfo]struct{}
@@ -56,7 +57,11 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 			}
 			return nil, &store.Error{Op: "connect to " + strings.Join(cfg.ContactPoints, ", "), Outcome: store.Fail, Cause: err}
 		}
-		return &DB{cfg: cfg, session: o.session, policy: policy, seen: map[StatementInfo]struct{}{}}, nil
+		if err := policy.nobody(); err != nil {
+			o.session.Close()
+			return nil, &store.Error{Op: "connect to " + strings.Join(cfg.ContactPoints, ", "), Outcome: store.Fail, Permanent: true, Cause: err}
+		}
+		return &DB{cfg: cfg, session: o.session, policy: policy, domain: newDomain(cfg), seen: map[StatementInfo]struct{}{}}, nil
 	case <-ctx.Done():
 		go func() {
 			if o := <-ch; o.session != nil {
@@ -100,6 +105,9 @@ func (db *DB) Query(ctx context.Context, serial bool, cql string, args ...any) (
 // replica of the partition.
 func (db *DB) QueryBy(ctx context.Context, copyNo int, serial bool, s store.Statement) ([]map[string]any, error) {
 	if serial {
+		if err := db.agreed(ctx, copyNo); err != nil {
+			return nil, err
+		}
 		return db.query(ctx, copyNo, gocql.Consistency(db.cfg.serial()), db.cfg.Serial, s)
 	}
 	return db.query(ctx, copyNo, db.cfg.consistency(), db.cfg.Consistency, s)
@@ -110,10 +118,14 @@ func (db *DB) QueryBy(ctx context.Context, copyNo int, serial bool, s store.Stat
 // were there instead: those that exist of the rows that carry conditions, in key
 // order, with the columns that the conditions name (all with IF NOT EXISTS). A
 // null column has its type's zero value there. copyNo n sends it through the
-// n-th replica of the partition, or the next that is up.
+// n-th replica of the partition, or the next that is up. Before the first one the
+// session makes sure that it agrees as the keyspace's other processes do (AgreementError).
 func (db *DB) CAS(ctx context.Context, copyNo int, stmts ...store.Statement) (applied bool, rows []map[string]any, err error) {
 	if len(stmts) == 0 {
 		return false, nil, &store.Error{Op: "cas", Outcome: store.Fail, Cause: errors.New("no statement")}
+	}
+	if err := db.agreed(ctx, copyNo); err != nil {
+		return false, nil, err
 	}
 	info := StatementInfo{CQL: shape(stmts), Consistency: db.cfg.Consistency, SerialConsistency: db.cfg.Serial}
 	err = db.do(ctx, copyNo, stmts[0], "cas", info, func(ctx context.Context) error {

@@ -32,7 +32,7 @@
 // # Outcomes
 //
 // Every error is a *store.Error; classify holds the allow-list of what certainly
-// did not happen. An answer to a conditional statement that lacks [applied], for
+// did not happen, and of that what will never happen as things are (Permanent). An answer to a conditional statement that lacks [applied], for
 // which the driver panics, is an unknown outcome.
 //
 // # Shards
@@ -64,8 +64,20 @@
 // the reverse. Its rows expire by the table's own time to live of two weeks, and are compacted by
 // days, so that whole files are dropped.
 //
+// # One agreement
+//
+// LOCAL_SERIAL is decided by the coordinator's data centre: in two of them these are two
+// agreements, and both would grant a lock. So Prepare and Migrate write into the table
+// settings by which quorum the keyspace's processes agree, once, by a SERIAL conditional
+// write that all data centres decide. Each session compares itself with it before its first
+// conditional request. The row is looked for near by first; only if it is not there all
+// data centres are asked, so that a session does not need the others once it has come.
+// A keyspace of an older program has no such row: sessions by SERIAL use it, and look again
+// every 10 s; sessions by LOCAL_SERIAL are refused until somebody prepares it.
+//
 // # Coordinators
 //
+// With Config.LocalDC only nodes of that data centre are ever asked, whatever fails.
 // First copies for one partition go through one node, its first replica that is
 // up; copy n goes through the n-th. Among the nodes, those that lately left a
 // request without an answer come last. See coordinators.

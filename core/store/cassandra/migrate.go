@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocql/gocql"
+
 	"fencepost/core/clock"
 	"fencepost/core/store"
 )
@@ -64,8 +66,9 @@ func (r Replication) CQL() (string, error) {
 // identifier is what a keyspace may be called; it is never quoted.
 var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`)
 
-// Migrate creates the keyspace and all tables if they do not exist, and waits
-// until all live nodes agree. It changes nothing that exists.
+// Migrate creates the keyspace and all tables if they do not exist, waits until all live
+// nodes agree, and settles by which quorum the keyspace's processes decide, if that is not
+// settled yet (*AgreementError). It changes nothing else that exists.
 func Migrate(ctx context.Context, cfg Config, r Replication) error {
 	return migrate(ctx, cfg, r, "CREATE KEYSPACE IF NOT EXISTS ")
 }
@@ -81,11 +84,25 @@ func migrate(ctx context.Context, cfg Config, r Replication, create string) erro
 	if err != nil {
 		return err
 	}
+	cfg, err = cfg.withDefaults()
+	if err != nil {
+		return err
+	}
 	return ddl(ctx, cfg, func(db *DB, keyspace string) error {
 		if err := db.define(ctx, fmt.Sprintf("%s%s WITH replication = %s AND durable_writes = true", create, keyspace, repl)); err != nil {
 			return fmt.Errorf("cassandra: create keyspace %s: %w", keyspace, err)
 		}
-		return db.createTables(ctx, keyspace, schema)
+		if err := db.checkReplicas(ctx, keyspace, cfg, r); err != nil {
+			return err // it was there before
+		}
+		if err := db.createTables(ctx, keyspace, schema); err != nil {
+			return err
+		}
+		found, err := db.setOnce(ctx, keyspace, settingAgreement, cfg.agreement())
+		if err == nil && found != cfg.agreement() {
+			err = &AgreementError{keyspace, found, cfg.agreement()}
+		}
+		return err
 	})
 }
 
@@ -188,7 +205,15 @@ func (db *DB) execOn(ctx context.Context, ip, cql string) error {
 	return nil
 }
 
+// ddl opens a session for what all data centres must know: the schema, and settings.
+// Whatever the processes agree by, settings are decided by a quorum of all replicas.
 func ddl(ctx context.Context, cfg Config, f func(*DB, string) error) error {
+	cfg.LocalDC, cfg.Serial, cfg.Consistency = "", Serial, Quorum
+	return open(ctx, cfg, f)
+}
+
+// open opens a session outside of any keyspace, as that of cfg may not exist.
+func open(ctx context.Context, cfg Config, f func(*DB, string) error) error {
 	keyspace := cfg.Keyspace
 	if !identifier.MatchString(keyspace) {
 		return fmt.Errorf("cassandra: keyspace %q: use a lower-case letter, then lower-case letters, digits and underscores, 48 at most", keyspace)
@@ -258,12 +283,7 @@ func (db *DB) awaitSchema(ctx context.Context) error {
 }
 
 func (db *DB) schemaVersion(ctx context.Context, ip string) (string, error) {
-	const cql = "SELECT schema_version FROM system.local WHERE key='local'"
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	r := &route{ip: ip}
-	q := db.session.Query(cql).WithContext(context.WithValue(ctx, routeKey{}, r)).Consistency(1)
-	rows, err := readRows(q.Iter(), nullZero)
+	rows, err := db.queryOn(ctx, ip, "SELECT schema_version FROM system.local WHERE key='local'")
 	if err != nil {
 		return "", err
 	}
@@ -272,4 +292,12 @@ func (db *DB) schemaVersion(ctx context.Context, ip string) (string, error) {
 	}
 	v, _ := rows[0]["schema_version"].(string)
 	return v, nil
+}
+
+// queryOn asks the named node for what it knows itself.
+func (db *DB) queryOn(ctx context.Context, ip, cql string) ([]map[string]any, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	q := db.session.Query(cql).WithContext(context.WithValue(ctx, routeKey{}, &route{ip: ip})).Consistency(gocql.One)
+	return readRows(q.Iter(), nullZero)
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,11 +42,18 @@ const (
 //
 // A node that left a request without an answer, or that cannot reach a quorum,
 // is asked after the others for 1 s, then 2 s, up to 8 s, until it answers again.
+//
+// With a local data centre no other node is ever asked, whatever has failed: LOCAL_SERIAL
+// means the coordinator's data centre, and the other one would decide apart. The driver's
+// own policy prefers local nodes only.
 type coordinators struct {
 	gocql.HostSelectionPolicy
-	now func() time.Time
+	now   func() time.Time
+	local string // data centre; "" for all
+	dcOf  func(*gocql.HostInfo) string
 
 	mu      sync.Mutex
+	dcs     map[string]bool // of the nodes that were there at first
 	hosts   map[string]bool // by IP: the driver holds a connection, as far as known
 	suspect map[string]suspicion
 }
@@ -62,6 +71,9 @@ func newCoordinators(cfg Config) *coordinators {
 	return &coordinators{
 		HostSelectionPolicy: gocql.TokenAwareHostPolicy(fallback),
 		now:                 time.Now,
+		local:               cfg.LocalDC,
+		dcOf:                (*gocql.HostInfo).DataCenter,
+		dcs:                 map[string]bool{},
 		hosts:               map[string]bool{},
 		suspect:             map[string]suspicion{},
 	}
@@ -70,6 +82,11 @@ func newCoordinators(cfg Config) *coordinators {
 // AddHosts passes the driver's bulk registration on; without it, the replica
 // map would be computed once a host.
 func (c *coordinators) AddHosts(hosts []*gocql.HostInfo) {
+	c.mu.Lock()
+	for _, h := range hosts {
+		c.dcs[c.dcOf(h)] = true
+	}
+	c.mu.Unlock()
 	if bulk, ok := c.HostSelectionPolicy.(interface{ AddHosts([]*gocql.HostInfo) }); ok {
 		bulk.AddHosts(hosts)
 		return
@@ -96,6 +113,7 @@ func (c *coordinators) RemoveHost(h *gocql.HostInfo) {
 
 func (c *coordinators) setUp(h *gocql.HostInfo, up bool) {
 	ip := h.ConnectAddress().String()
+	up = up && c.isLocal(h)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if up {
@@ -106,7 +124,35 @@ func (c *coordinators) setUp(h *gocql.HostInfo, up bool) {
 	delete(c.suspect, ip)
 }
 
-// up returns the IPs of the nodes that the session is connected to.
+// isLocal reports whether a node may be a coordinator.
+func (c *coordinators) isLocal(h *gocql.HostInfo) bool {
+	return c.local == "" || h != nil && c.dcOf(h) == c.local
+}
+
+// nobody reports a local data centre without nodes, which is a wrong name.
+func (c *coordinators) nobody() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.local == "" || c.dcs[c.local] {
+		return nil
+	}
+	return &ReplicasError{DC: c.local, Known: slices.Sorted(maps.Keys(c.dcs))}
+}
+
+// pick is the driver's choice among the nodes that may be coordinators.
+func (c *coordinators) pick(q gocql.ExecutableQuery) gocql.NextHost {
+	next := c.HostSelectionPolicy.Pick(q)
+	return func() gocql.SelectedHost {
+		for h := next(); h != nil; h = next() {
+			if c.isLocal(h.Info()) {
+				return h
+			}
+		}
+		return nil
+	}
+}
+
+// up returns the IPs of the possible coordinators that the session is connected to.
 func (c *coordinators) up() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,17 +166,17 @@ func (c *coordinators) up() []string {
 // Pick implements gocql.HostSelectionPolicy.
 func (c *coordinators) Pick(q gocql.ExecutableQuery) gocql.NextHost {
 	if q == nil {
-		return c.HostSelectionPolicy.Pick(q)
+		return c.pick(q)
 	}
 	r, _ := q.Context().Value(routeKey{}).(*route)
 	if r == nil {
-		return c.HostSelectionPolicy.Pick(q)
+		return c.pick(q)
 	}
 	key := r.key
 	if key == nil {
 		key = routingKey(q)
 	}
-	next := c.HostSelectionPolicy.Pick(routed{q, key})
+	next := c.pick(routed{q, key})
 	hosts := c.order(r, next)
 	return func() gocql.SelectedHost {
 		var h gocql.SelectedHost

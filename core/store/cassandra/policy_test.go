@@ -24,6 +24,7 @@ type inOrder struct {
 
 func (p *inOrder) HostUp(*gocql.HostInfo)   {}
 func (p *inOrder) HostDown(*gocql.HostInfo) {}
+func (p *inOrder) AddHost(*gocql.HostInfo)  {}
 
 type selected struct{ h *gocql.HostInfo }
 
@@ -55,8 +56,17 @@ func newPolicyTest(n int) *policyTest {
 	for i := range n {
 		p.inner.hosts = append(p.inner.hosts, (&gocql.HostInfo{}).SetConnectAddress(net.IPv4(10, 0, 0, byte(i+1))))
 	}
-	p.c = &coordinators{HostSelectionPolicy: p.inner, now: func() time.Time { return p.now }, hosts: map[string]bool{}, suspect: map[string]suspicion{}}
+	p.c = &coordinators{HostSelectionPolicy: p.inner, now: func() time.Time { return p.now },
+		dcOf: dcByIP, dcs: map[string]bool{}, hosts: map[string]bool{}, suspect: map[string]suspicion{}}
 	return p
+}
+
+// dcByIP puts nodes 1 to 3 into data centre dc1, and all others into dc2.
+func dcByIP(h *gocql.HostInfo) string {
+	if h.ConnectAddress().To4()[3] <= 3 {
+		return "dc1"
+	}
+	return "dc2"
 }
 
 // order returns the last bytes of the hosts' IPs in the order of the picks, and
@@ -88,6 +98,58 @@ func TestCoordinatorByCopy(t *testing.T) {
 	}
 	if got := newPolicyTest(12).order(&route{copyNo: 1}); len(got) != 12 || got[0] != 2 {
 		t.Errorf("of twelve hosts: %v", got)
+	}
+}
+
+// TestCoordinatorIsLocal: no copy leaves the local data centre, also when none of its
+// nodes answers or is up, whoever is asked for.
+func TestCoordinatorIsLocal(t *testing.T) {
+	t.Parallel()
+	timeout := &store.Error{Outcome: store.Unknown, Cause: context.DeadlineExceeded}
+	local := func(n int) *policyTest {
+		p := newPolicyTest(n)
+		p.c.local = "dc1"
+		return p
+	}
+	p := local(6)
+	for copyNo, want := range [][]int{{1, 2, 3}, {2, 3, 1}, {3, 1, 2}, {1, 2, 3}, {2, 3, 1}, {3, 1, 2}} {
+		if got := p.order(&route{copyNo: copyNo}); !slices.Equal(got, want) {
+			t.Errorf("copy %d asks %v, want %v", copyNo, got, want)
+		}
+	}
+	for range 3 {
+		r := &route{}
+		p.order(r)
+		p.c.failed(r, timeout)
+	}
+	if got := p.order(&route{}); !slices.Equal(got, []int{1, 2, 3}) {
+		t.Errorf("after a timeout of each local node: %v", got)
+	}
+	if got := p.order(&route{ip: "10.0.0.4"}); got != nil {
+		t.Errorf("asked for a remote node: %v", got)
+	}
+	p.inner.hosts = p.inner.hosts[3:]
+	if got := p.order(&route{}); got != nil {
+		t.Errorf("without local nodes: %v", got)
+	}
+	for name, q := range map[string]gocql.ExecutableQuery{"of the driver's own": nil, "without a route": (&gocql.Session{}).Query("SELECT 1").WithContext(t.Context())} {
+		if h := p.c.Pick(q)(); h != nil {
+			t.Errorf("a request %s goes to %s", name, h.Info().ConnectAddress())
+		}
+	}
+	for _, h := range local(6).inner.hosts {
+		p.c.HostUp(h)
+	}
+	if up := p.c.up(); len(up) != 3 {
+		t.Errorf("possible coordinators: %v", up)
+	}
+	var e *ReplicasError
+	p.c.AddHosts(local(3).inner.hosts)
+	if err := p.c.nobody(); err != nil {
+		t.Error(err)
+	}
+	if p.c.local = "dc3"; !errors.As(p.c.nobody(), &e) || !slices.Equal(e.Known, []string{"dc1"}) {
+		t.Errorf("a data centre that is none: %v", p.c.nobody())
 	}
 }
 

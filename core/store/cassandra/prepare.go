@@ -2,24 +2,13 @@ package cassandra
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
-
-	"fencepost/core/store"
 )
-
-// settingsTable has what all processes of a keyspace must agree on. It is no part of
-// Schema: only Prepare uses it.
-const settingsTable = `CREATE TABLE IF NOT EXISTS settings (
-  name  text PRIMARY KEY,
-  value text
-) WITH comment = 'what all schedulers of this keyspace agree on';`
 
 // Names of settings.
 const (
@@ -55,34 +44,13 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("cassandra: keyspace %s has schema version %s, for programs that know version %s at least, and this one knows versions up to %d only: use a newer program, or another keyspace", e.Keyspace, e.Found, e.Oldest, e.Known)
 }
 
-// AgreementError is a keyspace whose processes agree in another way: conditional writes
-// of the two would not see each other.
-type AgreementError struct{ Keyspace, Found, Own string }
-
-func (e *AgreementError) Error() string {
-	return fmt.Sprintf("cassandra: the schedulers of keyspace %s agree by %s, and this one would by %s: their conditional writes would not see each other; give all of them the same local data centre, or none", e.Keyspace, e.Found, e.Own)
-}
-
-// ReplicasError is a keyspace that cannot have as many replicas as it should.
-type ReplicasError struct {
-	DC          string
-	Nodes, Want int
-	Known       []string // data centres
-}
-
-func (e *ReplicasError) Error() string {
-	if e.Nodes == 0 {
-		return fmt.Sprintf("cassandra: there is no node in data centre %q; the cluster has %s", e.DC, strings.Join(e.Known, ", "))
-	}
-	return fmt.Sprintf("cassandra: data centre %s has %d nodes, and the keyspace would want %d replicas there: use a smaller replication factor (one replica loses jobs with its disk)", e.DC, e.Nodes, e.Want)
-}
-
-// Prepare makes a keyspace ready for schedulers: it creates the keyspace and the tables
-// unless they are there, upgrades those of an older version, and settles what all
-// processes must agree on. If all is as it should be it only reads; what was left half
-// done is done by whoever is next, and any number may be at it at once. The error may be
-// a *VersionError, an *AgreementError or a *ReplicasError; with each of them nothing was
-// changed.
+// Prepare makes a keyspace ready for schedulers and locks: it creates the keyspace and the
+// tables unless they are there, upgrades those of an older version, and settles what all
+// processes must agree on. Each process calls it at its start. If all is as it should be
+// it only reads, and with a LocalDC asks that data centre alone; what was left half done is
+// done by whoever is next, and any number may be at it at once. The error may be a
+// *VersionError, an *AgreementError, a *ReplicasError or a *ReplicationError; with each of
+// them nothing was changed.
 func Prepare(ctx context.Context, cfg Config, r Replication) (Settings, error) {
 	return prepare(ctx, cfg, r, known)
 }
@@ -92,13 +60,14 @@ func prepare(ctx context.Context, cfg Config, r Replication, k knowledge) (Setti
 	if err != nil {
 		return Settings{}, err
 	}
-	own := map[string]string{settingVersion: strconv.Itoa(k.version()), settingAgreement: agreement(cfg)}
+	own := map[string]string{settingVersion: strconv.Itoa(k.version()), settingAgreement: cfg.agreement()}
 	var found map[string]string
-	err = ddl(ctx, cfg, func(db *DB, keyspace string) error {
-		if found, err = db.settings(ctx, keyspace); err != nil || found[settingVersion] != "" {
+	err = open(ctx, cfg, func(db *DB, keyspace string) error {
+		if err := db.checkReplicas(ctx, keyspace, cfg, r); err != nil {
 			return err
 		}
-		return db.checkReplicas(ctx, keyspace, r)
+		found, err = db.settings(ctx, keyspace)
+		return err
 	})
 	if err != nil {
 		return Settings{}, err
@@ -115,13 +84,8 @@ func prepare(ctx context.Context, cfg Config, r Replication, k knowledge) (Setti
 			return Settings{}, err
 		}
 	}
-	// Whatever the processes agree by, these rows are agreed on by all data centres.
-	cfg.Serial, cfg.Consistency = Serial, Quorum
 	own[settingSecret] = uuid.NewString()
 	err = ddl(ctx, cfg, func(db *DB, keyspace string) error {
-		if err := db.createTables(ctx, keyspace, settingsTable); err != nil {
-			return err
-		}
 		if err := db.upgrade(ctx, keyspace, version, k); err != nil {
 			return err
 		}
@@ -146,14 +110,6 @@ func prepare(ctx context.Context, cfg Config, r Replication, k knowledge) (Setti
 		return err
 	})
 	return Settings{Created: true, PeerSecret: found[settingSecret], Version: version}, err
-}
-
-// agreement is by which quorum conditional writes are decided.
-func agreement(cfg Config) string {
-	if cfg.Serial == LocalSerial {
-		return LocalSerial + " in " + cfg.LocalDC
-	}
-	return cfg.Serial
 }
 
 // agree compares what was found with what this process would do.
@@ -186,54 +142,4 @@ func (db *DB) settings(ctx context.Context, keyspace string) (map[string]string,
 		out[name], _ = row["value"].(string)
 	}
 	return out, err
-}
-
-// setOnce writes a setting unless it is there, and returns what it is then.
-func (db *DB) setOnce(ctx context.Context, keyspace, name, value string) (string, error) {
-	applied, rows, err := db.CAS(ctx, 0, store.Statement{CQL: "INSERT INTO " + keyspace + ".settings (name, value) VALUES (?, ?) IF NOT EXISTS", Args: []any{name, value}, Partition: []any{name}})
-	switch {
-	case err != nil:
-		return "", err
-	case applied:
-		return value, nil
-	case len(rows) == 1:
-		if is, _ := rows[0]["value"].(string); is != "" {
-			return is, nil
-		}
-	}
-	return "", malformed("set "+name, rows)
-}
-
-// checkReplicas reports a keyspace that is not there yet and whose quorum could not be
-// had.
-func (db *DB) checkReplicas(ctx context.Context, keyspace string, r Replication) error {
-	there, err := db.Query(ctx, false, "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?", keyspace)
-	if err != nil || len(there) > 0 {
-		return err
-	}
-	nodes := map[string]int{}
-	for _, table := range []string{"system.local", "system.peers"} {
-		rows, err := db.Query(ctx, false, "SELECT data_center FROM "+table)
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			dc, _ := row["data_center"].(string)
-			nodes[dc]++
-		}
-	}
-	want := r.DCs
-	if len(want) == 0 {
-		want = map[string]int{}
-		for dc := range nodes {
-			want[dc] = max(r.Factor, 1)
-		}
-	}
-	var errs []error
-	for _, dc := range slices.Sorted(maps.Keys(want)) {
-		if nodes[dc] < want[dc] {
-			errs = append(errs, &ReplicasError{DC: dc, Nodes: nodes[dc], Want: want[dc], Known: slices.Sorted(maps.Keys(nodes))})
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/store/cassandra/cassandratest"
@@ -55,7 +57,7 @@ func TestPrepare(t *testing.T) {
 	}
 	db := cassandratest.Open(t, cfg)
 	rows, err := db.Query(ctx, false, "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", cfg.Keyspace)
-	if want := strings.Count(cassandra.Schema(), "CREATE TABLE") + 1; err != nil || len(rows) != want {
+	if want := strings.Count(cassandra.Schema(), "CREATE TABLE"); err != nil || len(rows) != want {
 		t.Errorf("%d tables, %v, want %d", len(rows), err, want)
 	}
 
@@ -65,6 +67,15 @@ func TestPrepare(t *testing.T) {
 	if _, err := cassandra.Prepare(ctx, local, factor); !errors.As(err, &disagree) {
 		t.Errorf("another agreement: %v", err)
 	}
+	// A process that only locks is refused at its first request.
+	v := store.Version{Fence: 1, Attempt: uuid.NewString(), Holder: "h", TTL: time.Second}
+	disagree = nil
+	if _, err := cassandra.NewLocks(cassandratest.Open(t, local)).CAS(ctx, "l", nil, v, 0); !errors.As(err, &disagree) || disagree.Found != cassandra.Serial || !store.IsPermanent(err) {
+		t.Errorf("a lock by another agreement: %v", err)
+	}
+	if res, err := cassandra.NewLocks(db).CAS(ctx, "l", nil, v, 0); err != nil || !res.Applied {
+		t.Errorf("a lock: %+v, %v", res, err)
+	}
 	for _, cql := range []string{"UPDATE settings SET value = '7' WHERE name = 'schema_version'", "INSERT INTO settings (name, value) VALUES ('schema_oldest', '7')"} {
 		if err := db.Exec(ctx, cql); err != nil {
 			t.Fatal(err)
@@ -73,6 +84,59 @@ func TestPrepare(t *testing.T) {
 	var newer *cassandra.VersionError
 	if _, err := cassandra.Prepare(ctx, cfg, factor); !errors.As(err, &newer) || newer.Found != "7" {
 		t.Errorf("a newer version: %v", err)
+	}
+}
+
+// TestPrepareExisting: a keyspace that somebody else has made is used if its replication
+// carries what the processes agree by.
+func TestPrepareExisting(t *testing.T) {
+	t.Parallel()
+	cfg := cassandratest.Config(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cfg.Keyspace = fmt.Sprintf("it_existing_%x", rand.Uint32())
+	t.Cleanup(func() {
+		if err := cassandra.DropKeyspace(context.Background(), cfg); err != nil {
+			t.Error(err)
+		}
+	})
+	bare := cfg
+	bare.Keyspace = ""
+	db := cassandratest.Open(t, bare)
+	if err := db.Exec(ctx, "CREATE KEYSPACE "+cfg.Keyspace+" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"); err != nil {
+		t.Fatal(err)
+	}
+	local := cfg
+	local.Serial, local.Consistency, local.LocalDC = cassandra.LocalSerial, cassandra.LocalQuorum, "datacenter1"
+	var misfit *cassandra.ReplicationError
+	if _, err := cassandra.Prepare(ctx, local, cassandra.Replication{}); !errors.As(err, &misfit) {
+		t.Errorf("LOCAL_SERIAL with SimpleStrategy: %v", err)
+	}
+	var unsettled *cassandra.AgreementError
+	if err := cassandra.Migrate(ctx, cfg, cassandra.Replication{Class: "SimpleStrategy", Factor: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cassandra.Migrate(ctx, cfg, cassandra.Replication{Class: "SimpleStrategy", Factor: 1}); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if err := db.Exec(ctx, "DROP TABLE "+cfg.Keyspace+".settings"); err != nil { // as an older program makes it
+		t.Fatal(err)
+	}
+	v := store.Version{Fence: 1, Attempt: uuid.NewString(), Holder: "h", TTL: time.Second}
+	if _, err := cassandra.NewLocks(cassandratest.Open(t, local)).CAS(ctx, "l", nil, v, 0); !errors.As(err, &unsettled) || unsettled.Found != "" {
+		t.Errorf("LOCAL_SERIAL where nothing is settled: %v", err)
+	}
+	if res, err := cassandra.NewLocks(cassandratest.Open(t, cfg)).CAS(ctx, "l", nil, v, 0); err != nil || !res.Applied {
+		t.Errorf("SERIAL where nothing is settled: %+v, %v", res, err)
+	}
+	wrong := cfg
+	wrong.LocalDC, wrong.Keyspace = "nowhere", ""
+	var nobody *cassandra.ReplicasError
+	if db, err := cassandra.Open(ctx, wrong); !errors.As(err, &nobody) || nobody.Nodes != 0 {
+		if err == nil {
+			db.Close()
+		}
+		t.Errorf("a data centre that is none: %v", err)
 	}
 }
 

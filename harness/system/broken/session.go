@@ -54,12 +54,27 @@ func (o *ownSession) note(cql, consistency, serial string) {
 	}}})
 }
 
+// connect opens the driver's own session, through the worker's links.
+func (o *ownSession) connect(consistency gocql.Consistency) (*gocql.Session, error) {
+	c := gocql.NewCluster(o.ips()...)
+	c.Port, c.ProtoVersion, c.Keyspace, c.Consistency = o.cfg.CQLPort, 4, o.cfg.Keyspace, consistency
+	var shown cassandra.Config
+	if err := o.cfg.Introduce(&shown); err != nil {
+		return nil, err
+	}
+	if shown.Username != "" {
+		c.Authenticator = gocql.PasswordAuthenticator{Username: shown.Username, Password: shown.Password}
+	}
+	c.DefaultTimestamp, c.HostDialer = false, linkDialer{o, shown}
+	return c.CreateSession()
+}
+
 func notOpened(err error) error {
 	return &store.Error{Op: "open a session", Outcome: store.Fail, Cause: err}
 }
 
 // localSerial releases with LOCAL_SERIAL while everything else is SERIAL: in two
-// data centres these are two agreements.
+// data centres these are two agreements. The core refuses to, so it asks the driver.
 func localSerial() workload.Hooks {
 	o := &ownSession{}
 	return workload.Hooks{
@@ -73,29 +88,37 @@ func localSerial() workload.Hooks {
 
 type localReleases struct {
 	*ownSession
-	locks *cassandra.Locks
+	session *gocql.Session
 }
+
+const releaseLocalCQL = `UPDATE locks SET beat = ?, attempt = ?, holder = '' WHERE resource = ? IF fence = ? AND beat = ? AND attempt = ? AND holder = ? AND ttl_ms = ?`
 
 func (l *localReleases) do(r casRequest) (store.CASResult, error) {
 	l.once.Do(func() {
-		c := cassandra.Config{
-			ContactPoints: l.ips(), Port: l.cfg.CQLPort, Keyspace: l.cfg.Keyspace, Dial: l.dial,
-			Serial: cassandra.LocalSerial, Consistency: cassandra.LocalQuorum,
-			OnStatement: func(s cassandra.StatementInfo) { l.note(s.CQL, s.Consistency, s.SerialConsistency) },
-		}
-		if l.err = l.cfg.Introduce(&c); l.err != nil {
-			return
-		}
-		db, err := cassandra.Open(context.Background(), c)
-		if l.err = err; err == nil {
-			l.locks = cassandra.NewLocks(db)
+		if l.session, l.err = l.connect(gocql.LocalQuorum); l.err == nil {
+			l.note(releaseLocalCQL, "LOCAL_QUORUM", "LOCAL_SERIAL")
 		}
 	})
 	if l.err != nil {
 		return store.CASResult{}, notOpened(l.err)
 	}
-	r.inner = l.locks
-	return r.send()
+	q := l.session.Query(releaseLocalCQL, r.to.Beat, r.to.Attempt, r.resource, r.from.Fence, r.from.Beat, r.from.Attempt, r.from.Holder, r.from.TTL.Milliseconds())
+	row := map[string]any{}
+	applied, err := q.WithContext(r.ctx).SerialConsistency(gocql.LocalSerial).MapScanCAS(row)
+	switch {
+	case err != nil:
+		return store.CASResult{}, &store.Error{Op: "release at LOCAL_SERIAL", Outcome: store.Unknown, Cause: err}
+	case applied || len(row) == 0:
+		return store.CASResult{Applied: applied}, nil
+	}
+	v := &store.Version{}
+	v.Fence, _ = row["fence"].(int64)
+	v.Beat, _ = row["beat"].(int64)
+	v.Holder, _ = row["holder"].(string)
+	attempt, _ := row["attempt"].(gocql.UUID)
+	ttl, _ := row["ttl_ms"].(int64)
+	v.Attempt, v.TTL = attempt.String(), time.Duration(ttl)*time.Millisecond
+	return store.CASResult{Row: v}, nil
 }
 
 // readAtOne looks at lock rows through a single replica, and says that it does so at a
@@ -120,17 +143,7 @@ type oneReader struct {
 const readOneCQL = `SELECT fence, beat, attempt, holder, ttl_ms FROM locks WHERE resource = ?`
 
 func (l *oneReader) open() {
-	c := gocql.NewCluster(l.ips()...)
-	c.Port, c.ProtoVersion, c.Keyspace, c.Consistency = l.cfg.CQLPort, 4, l.cfg.Keyspace, gocql.One
-	var shown cassandra.Config
-	if l.err = l.cfg.Introduce(&shown); l.err != nil {
-		return
-	}
-	if shown.Username != "" {
-		c.Authenticator = gocql.PasswordAuthenticator{Username: shown.Username, Password: shown.Password}
-	}
-	c.HostDialer = linkDialer{l.ownSession, shown}
-	if l.session, l.err = c.CreateSession(); l.err == nil {
+	if l.session, l.err = l.connect(gocql.One); l.err == nil {
 		l.note(readOneCQL, l.said, "")
 	}
 }
