@@ -121,6 +121,49 @@ func TestShare(t *testing.T) {
 	}
 }
 
+// TestShareMoves: when one goes, what it had moves, and little else.
+func TestShareMoves(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		keys, names int
+		most        float64 // keys of others that move when one of them leaves, on average
+	}{{8, 4, 1.5}, {64, 10, 4}, {256, 100, 8}, {1024, 1000, 8}} {
+		var keys, names []string
+		for i := range c.keys {
+			keys = append(keys, fmt.Sprint("queue/", i))
+		}
+		for i := range c.names {
+			names = append(names, fmt.Sprint("worker-", i))
+		}
+		full := member.Share(keys, names)
+		leavers, moved := min(10, c.names), 0
+		for i := range leavers {
+			for key, name := range member.Share(keys, slices.Concat(names[:i], names[i+1:])) {
+				if full[key] != names[i] && name != full[key] {
+					moved++
+				}
+			}
+		}
+		if mean := float64(moved) / float64(leavers); mean > c.most {
+			t.Errorf("%d keys, %d names: %.1f keys of others move when one leaves, want %.1f at most", c.keys, c.names, mean, c.most)
+		}
+	}
+}
+
+// BenchmarkShare is of a large cell.
+func BenchmarkShare(b *testing.B) {
+	var keys, names []string
+	for i := range 1024 {
+		keys = append(keys, fmt.Sprint("queue/", i))
+	}
+	for i := range 1000 {
+		names = append(names, fmt.Sprint("worker-", i))
+	}
+	for b.Loop() {
+		member.Share(keys, names)
+	}
+}
+
 // events are what a group told of.
 type events struct {
 	mu   sync.Mutex
