@@ -1,10 +1,9 @@
 package evidence
 
 import (
-	"fmt"
+	"fencepost/harness/choice"
 	"path"
 	"slices"
-	"strings"
 )
 
 // Scenario is what a set needs to know of one.
@@ -42,7 +41,7 @@ func FindSet(name string) (Set, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return Set{}, fmt.Errorf("unknown set %q; there are: %s", name, strings.Join(names, ", "))
+	return Set{}, choice.Unknown("set", name, names...)
 }
 
 // Of returns the scenarios of the set.

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"fencepost/harness/choice"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,7 +141,7 @@ func NeedsJobs(name string) bool { return slices.Contains(jobsOnly, name) }
 func New(s Spec) (Fault, error) {
 	e, ok := table[s.Fault]
 	if !ok {
-		return nil, fmt.Errorf("unknown fault %q; the faults are %s", s.Fault, strings.Join(Names(), ", "))
+		return nil, choice.Unknown("fault", s.Fault, Names()...)
 	}
 	for _, p := range s.given() {
 		if !slices.Contains(e.takes, p) {

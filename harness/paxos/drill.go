@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/choice"
 	"fencepost/harness/cluster"
 	"fencepost/harness/history"
 )
@@ -57,7 +57,7 @@ func Names() []string {
 func find(name string) (*scene, error) {
 	i := slices.IndexFunc(scenes, func(s scene) bool { return s.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("unknown drill %q; there are: %s", name, strings.Join(Names(), ", "))
+		return nil, choice.Unknown("drill", name, Names()...)
 	}
 	return &scenes[i], nil
 }

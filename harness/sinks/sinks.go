@@ -3,11 +3,11 @@ package sinks
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"fencepost/core/sink"
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/choice"
 	"fencepost/harness/history"
 	"fencepost/harness/link/httptap"
 	"fencepost/harness/osproc"
@@ -100,7 +100,7 @@ func Find(name string) (Kind, error) {
 			return k, nil
 		}
 	}
-	return Kind{}, fmt.Errorf("unknown sink %q; there are: %s", name, strings.Join(Names(), ", "))
+	return Kind{}, choice.Unknown("sink", name, Names()...)
 }
 
 // Of returns the sink that a run of a system has: the named one, or if none is named the

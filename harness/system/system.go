@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"fencepost/checker"
+	"fencepost/harness/choice"
 )
 
 // Core is the production lock client and sink.
@@ -132,5 +133,5 @@ func Find(name string) (System, error) {
 		names = append(names, v.Name)
 	}
 	sort.Strings(names[2:])
-	return System{}, fmt.Errorf("unknown system %q; there are: %s, and %sCMD", name, strings.Join(names, ", "), Exec)
+	return System{}, choice.Unknown("system", name, append(names, Exec+"CMD")...)
 }

@@ -17,6 +17,7 @@ import (
 	"fencepost/harness/bench"
 	"fencepost/harness/bench/jobs"
 	"fencepost/harness/bench/locks"
+	"fencepost/harness/choice"
 	"fencepost/harness/cluster"
 	"fencepost/harness/progress"
 	"fencepost/harness/rundir"
@@ -137,7 +138,7 @@ func (f benchFlags) suites() ([]benchSuite, error) {
 	case subjectJobs:
 		out, err = f.jobSuites()
 	default:
-		err = fmt.Errorf("unknown subject %q; there are %s and %s", f.subject, subjectLocks, subjectJobs)
+		err = choice.Unknown("subject", f.subject, subjectLocks, subjectJobs)
 	}
 	if err != nil {
 		return nil, usageError(err)

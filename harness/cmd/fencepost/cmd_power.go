@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
+	"fencepost/harness/choice"
 	"fencepost/harness/cluster"
 	"fencepost/harness/evidence"
 	"fencepost/harness/history"
@@ -77,7 +78,7 @@ func (f powerFlags) jobs() ([]system.System, []evidence.Job, error) {
 			name = strings.TrimPrefix(name, "broken/")
 			i := slices.IndexFunc(all, func(s system.System) bool { return s.Label() == name })
 			if i < 0 {
-				return nil, nil, fmt.Errorf("unknown variant %q; there are: %s", name, strings.Join(variantNames(all), ", "))
+				return nil, nil, choice.Unknown("variant", name, variantNames(all)...)
 			}
 			mine = append(mine, all[i])
 		}

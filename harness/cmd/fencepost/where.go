@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fencepost/harness/choice"
 	"fencepost/harness/cluster"
 	"fencepost/harness/evidence"
 	"fencepost/harness/kept"
@@ -150,7 +151,7 @@ func chooseCluster(ctx context.Context, want string) (where, why string, err err
 		}
 		return "up", "as asked", nil
 	}
-	return "", "", usageError(fmt.Errorf("unknown cluster %q; there are auto, local, docker, up, external", want))
+	return "", "", usageError(choice.Unknown("cluster", want, "auto", "local", "docker", "up", "external"))
 }
 
 // runInKept hands this command line to the daemon.
