@@ -18,7 +18,7 @@ import (
 
 func (s *Spec) validateDrill() error {
 	if _, err := paxos.Attempts(s.Drill); err != nil {
-		return fmt.Errorf("drill: %w", err)
+		return within(err, "drill")
 	}
 	x := s.Expect
 	demands := len(x.MinCycles) + len(x.Success) + len(x.Must) + len(x.Sometimes) + len(x.Progress) + len(x.Thresholds) + len(x.Exempt) + int(x.RecoveryBoundMS)

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"fencepost/harness/choice"
 	"fencepost/scenarios"
 )
 
@@ -26,22 +28,25 @@ func (e *InputError) Error() string { return e.Msg }
 
 // Load returns a scenario by name (one of the built-in ones) or by path (a name
 // with a slash or ending in .yaml).
-func Load(name string) (*Spec, error) {
+func Load(name string) (*Spec, error) { return load(name, nil) }
+
+// load is Load for the scenarios of a chain, each of which extends the next.
+func load(name string, chain []string) (*Spec, error) {
 	if strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".yaml") {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			return nil, &InputError{err.Error()}
 		}
-		return Parse(name, b)
+		return parse(name, b, chain)
 	}
 	b, err := scenarios.Files.ReadFile(name + ".yaml")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &InputError{fmt.Sprintf("unknown scenario %q; there are: %s (or give the path of a .yaml file)", name, strings.Join(Names(), ", "))}
+		return nil, &InputError{choice.Unknown("scenario", name, Names()...).Error() + " (or give the path of a .yaml file)"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return Parse("scenarios/"+name+".yaml", b)
+	return parse("scenarios/"+name+".yaml", b, chain)
 }
 
 // Names lists the built-in scenarios.
@@ -55,7 +60,9 @@ func Names() []string {
 }
 
 // Parse reads a scenario file; errors are *InputError with file and line.
-func Parse(file string, b []byte) (*Spec, error) {
+func Parse(file string, b []byte) (*Spec, error) { return parse(file, b, nil) }
+
+func parse(file string, b []byte, chain []string) (*Spec, error) {
 	var doc yaml.Node
 	bad := func(err error) error { return &InputError{position(file, err)} }
 	if err := yaml.NewDecoder(bytes.NewReader(b)).Decode(&doc); err != nil {
@@ -64,26 +71,32 @@ func Parse(file string, b []byte) (*Spec, error) {
 	if len(doc.Content) != 1 {
 		return nil, bad(errors.New("line 1: empty file"))
 	}
-	var s Spec
+	s := Spec{file: file}
 	if err := decodeKnown(doc.Content[0], &s); err != nil {
 		return nil, bad(err)
 	}
-	if err := s.extend(at(doc.Content[0], "extends")); err != nil {
+	if err := s.extend(file, chain, at(doc.Content[0], "extends")); err != nil {
 		return nil, bad(err)
 	}
 	s.defaults()
-	if err := s.validate(); err != nil {
-		return nil, bad(err)
+	if err := cmp.Or(s.validate(), s.demands()); err != nil {
+		return nil, bad(placed(doc.Content[0], err))
 	}
 	return &s, nil
 }
 
 // extend fills in what the scenario takes from another one.
-func (s *Spec) extend(n *yaml.Node) error {
+func (s *Spec) extend(file string, chain []string, n *yaml.Node) error {
 	if s.Extends == "" {
 		return nil
 	}
-	base, err := Load(s.Extends)
+	if abs, err := filepath.Abs(file); err == nil {
+		file = abs // one file is one link of the chain, however it is named
+	}
+	if slices.Contains(chain, file) {
+		return lineErr(n, "extends: %s comes back to this file: a scenario cannot extend itself", s.Extends)
+	}
+	base, err := load(s.Extends, append(chain, file))
 	if err != nil {
 		return lineErr(n, "extends: %v", err)
 	}
@@ -98,6 +111,43 @@ func (s *Spec) extend(n *yaml.Node) error {
 	}
 	s.Extends = ""
 	return nil
+}
+
+// keyError is an error of what stands under keys.
+type keyError struct {
+	keys []string
+	err  error
+}
+
+func (e *keyError) Error() string { return strings.Join(e.keys, ": ") + ": " + e.err.Error() }
+
+func (e *keyError) Unwrap() error { return e.err }
+
+// within says under which keys the error is.
+func within(err error, keys ...string) error {
+	if err == nil {
+		return nil
+	}
+	if inner, ok := err.(*keyError); ok {
+		return &keyError{append(keys, inner.keys...), inner.err}
+	}
+	return &keyError{keys, err}
+}
+
+// placed gives an error of the whole the line of what it is about.
+func placed(root *yaml.Node, err error) error {
+	var line *lineError
+	if errors.As(err, &line) || strings.HasPrefix(err.Error(), "line ") {
+		return err
+	}
+	n := root
+	var key *keyError
+	if errors.As(err, &key) {
+		for _, k := range key.keys {
+			n = at(n, k)
+		}
+	}
+	return lineErr(n, "%v", err)
 }
 
 var lineOf = regexp.MustCompile(`(?s)^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): (.*)$`)
@@ -134,7 +184,7 @@ func known(n *yaml.Node, t reflect.Type) error {
 					names = append(names, f)
 				}
 				slices.Sort(names)
-				return lineErr(key, "unknown key %q; known here: %s", key.Value, strings.Join(names, ", "))
+				return lineErr(key, "%v", choice.Unknown("key", key.Value, names...))
 			}
 			if reflect.PointerTo(ft).Implements(unmarshaler) {
 				continue // it checks itself

@@ -133,7 +133,8 @@ func (s *Spec) sinkName(sys system.System) string {
 	return k.Name
 }
 
-// NewPlan draws what is random in s from the seed. nodes are the cluster's.
+// NewPlan draws what is random in s from the seed. nodes are the cluster's. A target that
+// there is not is an *InputError with file and line.
 func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
 	p := &Plan{Version: PlanVersion, Seed: seed, System: system, Spec: s}
 	if s.Drill != "" {
@@ -178,6 +179,9 @@ func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
 			ps.IDs = append(ps.IDs, fmt.Sprintf("f%d", n))
 		}
 		p.Steps = append(p.Steps, ps)
+	}
+	if err := p.checkSteps(nodes); err != nil {
+		return nil, &InputError{position(s.file, err)}
 	}
 	// The seed in the name spreads the runs' locks and shards over the ring.
 	place := strconv.FormatUint(seed%(36*36*36), 36)

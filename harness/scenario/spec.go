@@ -3,11 +3,11 @@ package scenario
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"fencepost/harness/choice"
 	"fencepost/harness/control"
 	"fencepost/harness/fault"
 	"fencepost/harness/history"
@@ -62,6 +62,7 @@ type Spec struct {
 	// Drill is the name of a directed run without workers (see package paxos);
 	// workload, phases, faults and expect are then empty.
 	Drill string `yaml:"drill,omitempty"`
+	file  string // where it was read
 }
 
 // Contention levels: how many locks the clients compete for, or how many shards
@@ -149,7 +150,8 @@ type Step struct {
 	Lane string `yaml:"lane,omitempty"`
 	// At is the start, from the beginning of the fault phase.
 	At Duration `yaml:"at"`
-	// On starts the fault when a client reaches a point, not before At.
+	// On starts the fault when a client reaches a point, not before At. A scenario gives at
+	// least one of both.
 	On *Trigger `yaml:"on"`
 	// For is how long it lasts, at the least if there is Until.
 	For Duration `yaml:"for"`
@@ -204,22 +206,26 @@ type Expect struct {
 // UnmarshalYAML keeps the line and checks the fault's name.
 func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 	type plain Step
+	s.Repeat = 1
 	if err := decodeKnown(n, (*plain)(s)); err != nil {
 		return err
 	}
 	s.line = n.Line
+	if at(n, "at") == n && at(n, "on") == n {
+		return lineErr(n, "fault %s never begins: give it an at (a time from the beginning of the fault phase, such as 500ms) or an on (a point, such as {point: %s})", s.Fault, control.Holding)
+	}
 	if _, err := fault.New(s.Spec); err != nil {
 		return lineErr(n, "%v", err)
 	}
-	if s.Repeat < 0 {
-		return lineErr(n, "repeat %d is negative", s.Repeat)
+	if s.Repeat < 1 {
+		return lineErr(n, "repeat %d: at least 1", s.Repeat)
 	}
 	if fault.NeedsHold(s.Fault) && (s.On == nil || s.On.Hold == 0) {
 		return lineErr(n, "fault %s needs a client that is held: give it an on with the point %q and a hold", s.Fault, control.Holding)
 	}
 	for _, p := range s.points() {
 		if _, ok := control.Points[p]; !ok {
-			return lineErr(n, "unknown point %q; the points are %s", p, pointNames())
+			return lineErr(n, "%v", choice.Unknown("point", string(p), pointNames()...))
 		}
 	}
 	atPoint := slices.Contains(s.Targets, fault.WorkerAtPoint)
@@ -250,13 +256,13 @@ func (s *Step) points() (out []control.Point) {
 	return out
 }
 
-func pointNames() string {
+func pointNames() []string {
 	var names []string
 	for p := range control.Points {
 		names = append(names, string(p))
 	}
 	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return names
 }
 
 // decodeKnown decodes a node and refuses unknown keys with their line, which

@@ -11,12 +11,15 @@ import (
 
 	"fencepost/core/job"
 	"fencepost/core/schedule"
+	"fencepost/harness/choice"
 	"fencepost/harness/control"
 	"fencepost/harness/fault"
 	"fencepost/harness/history"
 	"fencepost/harness/paxos"
 	"fencepost/harness/sinks"
 	"fencepost/harness/system"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Phase names, in order.
@@ -37,61 +40,69 @@ var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, Phase
 var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "missed", "follow", "stop",
 	history.PointMemberGone, history.PointMemberCame}
 
-func orInt(v *int, def int) {
-	if *v == 0 {
-		*v = def
-	}
-}
-
-func orDur(v *Duration, def time.Duration) {
-	if *v == 0 {
-		*v = Duration(def)
-	}
-}
-
+// defaults are those of what is not given at all; what is given in part has its own.
 func (s *Spec) defaults() {
 	if s.Drill != "" {
 		return
 	}
-	w, p := &s.Workload, &s.Phases
-	orInt(&w.Workers, 4)
-	orInt(&w.Clients, 3)
-	if w.Contention == "" {
-		w.Contention = Medium
+	if s.Workload == (Workload{}) {
+		s.Workload = defaultWorkload
 	}
-	orDur(&w.TTL, 6*time.Second)
-	orDur(&w.Hold, 20*time.Millisecond)
-	orDur(&w.Think, 10*time.Millisecond)
-	if j := w.Jobs; j != nil {
-		orInt(&j.Steps, 1)
-		orInt(&j.MaxAttempts, 8)
-		orInt(&j.Slots, 32)
-		orDur(&j.Length, 20*time.Millisecond)
-		orDur(&j.Retry, 500*time.Millisecond)
-		orDur(&j.Drain, time.Minute)
-		orDur(&j.Window, time.Hour)
-		if j.Rate == 0 {
-			j.Rate = 60
-		}
-		if o := j.Orders; o != nil {
-			orInt(&o.Items, 4)
-			orInt(&o.Stock, 1000)
-			orDur(&o.Hold, time.Minute)
-			if w.Sink == "" {
-				w.Sink = ordersSink
-			}
-		}
+	if s.Phases == (Phases{}) {
+		s.Phases = defaultPhases
 	}
-	orDur(&p.Warmup, 3*time.Second)
-	orDur(&p.Before, 6*time.Second)
-	orDur(&p.Fault, 8*time.Second)
-	orDur(&p.Recover, 6*time.Second)
-	if s.Swarm != nil {
-		orDur(&s.Swarm.For, 40*time.Second)
+	if j := s.Workload.Jobs; j != nil && j.Orders != nil && s.Workload.Sink == "" {
+		s.Workload.Sink = ordersSink
 	}
-	for i := range s.Faults {
-		orInt(&s.Faults[i].Repeat, 1)
+}
+
+var (
+	defaultWorkload = Workload{
+		Workers: 4, Clients: 3, Contention: Medium, TTL: Duration(6 * time.Second),
+		Hold: Duration(20 * time.Millisecond), Think: Duration(10 * time.Millisecond),
 	}
+	defaultJobs = Jobs{
+		Rate: 60, Steps: 1, MaxAttempts: 8, Slots: 32, Length: Duration(20 * time.Millisecond), Retry: Duration(500 * time.Millisecond),
+		Drain: Duration(time.Minute), Window: Duration(time.Hour),
+	}
+	defaultOrders = Orders{Items: 4, Stock: 1000, Hold: Duration(time.Minute)}
+	defaultPhases = Phases{Warmup: Duration(3 * time.Second), Before: Duration(6 * time.Second), Fault: Duration(8 * time.Second), Recover: Duration(6 * time.Second)}
+	defaultSwarm  = Swarm{For: Duration(40 * time.Second)}
+)
+
+// UnmarshalYAML has the defaults of what is not given: a zero that is given stays one.
+func (w *Workload) UnmarshalYAML(n *yaml.Node) error {
+	type plain Workload
+	*w = defaultWorkload
+	return decodeKnown(n, (*plain)(w))
+}
+
+// UnmarshalYAML is as Workload's.
+func (j *Jobs) UnmarshalYAML(n *yaml.Node) error {
+	type plain Jobs
+	*j = defaultJobs
+	return decodeKnown(n, (*plain)(j))
+}
+
+// UnmarshalYAML is as Workload's.
+func (o *Orders) UnmarshalYAML(n *yaml.Node) error {
+	type plain Orders
+	*o = defaultOrders
+	return decodeKnown(n, (*plain)(o))
+}
+
+// UnmarshalYAML is as Workload's.
+func (p *Phases) UnmarshalYAML(n *yaml.Node) error {
+	type plain Phases
+	*p = defaultPhases
+	return decodeKnown(n, (*plain)(p))
+}
+
+// UnmarshalYAML is as Workload's.
+func (s *Swarm) UnmarshalYAML(n *yaml.Node) error {
+	type plain Swarm
+	*s = defaultSwarm
+	return decodeKnown(n, (*plain)(s))
 }
 
 var nameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
@@ -99,7 +110,7 @@ var nameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 // validate checks what single values cannot show.
 func (s *Spec) validate() error {
 	if !nameRule.MatchString(s.Name) {
-		return fmt.Errorf("name %q: lower-case letters, digits and - only", s.Name)
+		return within(fmt.Errorf("%q: lower-case letters, digits and - only", s.Name), "name")
 	}
 	if s.About == "" {
 		return errors.New("about is missing: say in a sentence what happens and what must hold")
@@ -109,19 +120,25 @@ func (s *Spec) validate() error {
 	}
 	w := s.Workload
 	if w.Workers < 1 || w.Workers > 16 || w.Clients < 1 || w.Clients > 100 {
-		return fmt.Errorf("workload: workers %d (1 to 16) and clients %d (1 to 100) are out of range", w.Workers, w.Clients)
+		return within(fmt.Errorf("workers %d (1 to 16) and clients %d (1 to 100) are out of range", w.Workers, w.Clients), "workload")
 	}
 	if err := ValidContention(w.Contention); err != nil {
-		return fmt.Errorf("workload: %w", err)
+		return within(err, "workload")
 	}
 	if w.TTL.D() < time.Second {
-		return fmt.Errorf("workload: ttl %s is below 1s, which is the resolution of a busy machine", w.TTL.D())
+		return within(fmt.Errorf("ttl %s is below 1s, which is the resolution of a busy machine", w.TTL.D()), "workload")
 	}
 	if _, err := sinks.Find(w.Sink); err != nil {
-		return fmt.Errorf("workload: %w", err)
+		return within(err, "workload")
 	}
 	if err := w.validateJobs(); err != nil {
-		return fmt.Errorf("workload: jobs: %w", err)
+		return within(err, "workload", "jobs")
+	}
+	if p := s.Phases; min(p.Before, p.Fault, p.Recover) == 0 {
+		return within(errors.New("before, fault and recover last some time"), "phases")
+	}
+	if s.Swarm != nil && s.Swarm.For == 0 {
+		return within(errors.New("for is 0s: a swarm lasts some time"), "swarm")
 	}
 	for _, st := range s.Faults {
 		for _, p := range st.points() {
@@ -202,7 +219,7 @@ func atoi(s string) int {
 // ValidContention says whether c is a contention level.
 func ValidContention(c string) error {
 	if c != Low && c != Medium && c != High {
-		return fmt.Errorf("unknown contention %q; the levels are low, medium, high", c)
+		return choice.Unknown("contention", c, Low, Medium, High)
 	}
 	return nil
 }
@@ -217,21 +234,29 @@ func (s *Spec) Contentions() []string {
 	return slices.DeleteFunc(levels, func(c string) bool { return s.Expect.MinCycles[c] == nil })
 }
 
+// demands refuses a scenario whose runs would count whatever they did.
+func (s *Spec) demands() error {
+	if s.Drill == "" && len(s.Expect.MinCycles) == 0 {
+		return within(errors.New("min_cycles is missing: say by contention how many cycles each phase must have for a run to count, such as {high: {before: 30, fault: 5, recover: 30}}"), "expect")
+	}
+	return nil
+}
+
 func (s *Spec) validateExpect() error {
 	e := s.Expect
 	for c, phases := range e.MinCycles {
 		if err := ValidContention(c); err != nil {
-			return fmt.Errorf("expect: min_cycles: %w", err)
+			return within(err, "expect", "min_cycles")
 		}
 		for p, n := range phases {
 			if !slices.Contains(phaseNames, p) || n < 0 {
-				return fmt.Errorf("expect: min_cycles: %q: %d: the phases are %s, the numbers not negative", p, n, strings.Join(phaseNames, ", "))
+				return within(fmt.Errorf("%q: %d: the phases are %s, the numbers not negative", p, n, strings.Join(phaseNames, ", ")), "expect", "min_cycles")
 			}
 		}
 	}
 	for _, x := range e.Success {
 		if err := s.validateSuccess(x); err != nil {
-			return fmt.Errorf("expect: success: %w", err)
+			return within(err, "expect", "success")
 		}
 	}
 	for _, list := range []struct {
@@ -240,22 +265,22 @@ func (s *Spec) validateExpect() error {
 	}{{"must", e.Must}, {"sometimes", e.Sometimes}} {
 		for _, m := range list.points {
 			if !slices.Contains(mustPoints, m) {
-				return fmt.Errorf("expect: %s: unknown point %q; the points are %s", list.name, m, strings.Join(mustPoints, ", "))
+				return within(choice.Unknown("point", m, mustPoints...), "expect", list.name)
 			}
 		}
 	}
 	for _, m := range e.Sometimes {
 		if slices.Contains(e.Must, m) {
-			return fmt.Errorf("expect: point %q is in must and in sometimes: a point of every run need not be in the second", m)
+			return within(fmt.Errorf("point %q is in must and in sometimes: a point of every run need not be in the second", m), "expect")
 		}
 	}
 	for id, why := range e.Exempt {
 		if !slices.Contains(history.Promisable, id) || why == "" {
-			return fmt.Errorf("expect: exempt: %q: %q: a property (%s) and the reason why the workload cannot exercise it", id, why, strings.Join(history.Promisable, ", "))
+			return within(fmt.Errorf("%q: %q: a property (%s) and the reason why the workload cannot exercise it", id, why, strings.Join(history.Promisable, ", ")), "expect", "exempt")
 		}
 	}
 	if e.RecoveryBoundMS < 0 {
-		return fmt.Errorf("expect: recovery_bound_ms %d is negative", e.RecoveryBoundMS)
+		return within(fmt.Errorf("recovery_bound_ms %d is negative", e.RecoveryBoundMS), "expect")
 	}
 	if err := s.validateProgress(); err != nil {
 		return err
@@ -275,11 +300,11 @@ func (s *Spec) validateSuccess(x history.Success) error {
 	case x.Phase != "" && x.Fault != "":
 		return fmt.Errorf("it names phase %q and fault %q: only one of them", x.Phase, x.Fault)
 	case x.Phase != "" && !slices.Contains(phaseNames, x.Phase):
-		return fmt.Errorf("unknown phase %q; the phases are %s", x.Phase, strings.Join(phaseNames, ", "))
+		return choice.Unknown("phase", x.Phase, phaseNames...)
 	case x.Group != "" && len(x.Workers) > 0:
 		return fmt.Errorf("it names group %q and workers: only one of them", x.Group)
 	case x.Group != "" && x.Group != history.GroupTargets && x.Group != history.GroupOthers:
-		return fmt.Errorf("unknown group %q; the groups are %s, %s", x.Group, history.GroupTargets, history.GroupOthers)
+		return choice.Unknown("group", x.Group, history.GroupTargets, history.GroupOthers)
 	}
 	for _, w := range x.Workers {
 		if n := atoi(strings.TrimPrefix(w, "w")); !strings.HasPrefix(w, "w") || n < 1 || n > s.Workload.Workers {
