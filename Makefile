@@ -60,9 +60,13 @@ deps: ## Find or install Java and Maven, fetch Cassandra into the user's cache
 	@scripts/ensure-tools
 	@scripts/fetch-cassandra
 
+# Said before anything is built.
+ifneq ($(filter chaos,$(MAKECMDGOALS)),)
+$(if $(SCENARIO),,$(error SCENARIO is missing: make chaos SCENARIO=partition; the scenarios are $(basename $(notdir $(wildcard scenarios/*.yaml)))))
+endif
 .PHONY: chaos
 chaos: $(run_deps) ## Run a scenario: make chaos SCENARIO=partition
-	@$(BIN)/fencepost chaos $(or $(SCENARIO),$(error SCENARIO is missing: make chaos SCENARIO=partition; bin/fencepost list shows all)) $(chaos_flags)
+	@$(BIN)/fencepost chaos $(SCENARIO) $(chaos_flags)
 
 bench_flags = $(if $(or $(subject),$(SUBJECT)),--subject=$(or $(subject),$(SUBJECT))) $(if $(or $(contention),$(CONTENTION)),--contention=$(or $(contention),$(CONTENTION))) \
 	$(cluster_flags) $(external_flags) $(if $(SEED),--seed=$(SEED)) $(if $(ROUNDS),--rounds=$(ROUNDS)) \

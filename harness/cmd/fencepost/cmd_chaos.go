@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
+	"fencepost/harness/choice"
 	"fencepost/harness/cluster"
 	"fencepost/harness/own"
 	"fencepost/harness/progress"
@@ -96,6 +97,14 @@ type job struct {
 	sys   system.System
 }
 
+// scenarioIn is a scenario as it is loaded: a file's path is relative to dir.
+func scenarioIn(dir, given string) string {
+	if strings.HasSuffix(given, ".yaml") {
+		return relativeTo(dir, given)
+	}
+	return given
+}
+
 // jobs loads and checks everything before anything starts.
 func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 	sys, err := system.Find(f.system)
@@ -103,7 +112,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		return nil, usageError(err)
 	}
 	if f.paxos != "" && !slices.Contains(cluster.PaxosVariants(), f.paxos) {
-		return nil, usageError(fmt.Errorf("unknown Paxos variant %q; there are: %s", f.paxos, strings.Join(cluster.PaxosVariants(), ", ")))
+		return nil, usageError(choice.Unknown("Paxos variant", f.paxos, cluster.PaxosVariants()...))
 	}
 	list := strings.Split(names, ",")
 	if names == "all" {
@@ -117,11 +126,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 	var jobs []job
 	var left error
 	for _, given := range list {
-		name := given
-		if strings.HasSuffix(name, ".yaml") && !filepath.IsAbs(name) {
-			name = filepath.Join(dir, name)
-		}
-		spec, err := scenario.Load(name)
+		spec, err := scenario.Load(scenarioIn(dir, given))
 		if err != nil {
 			return nil, usageError(err)
 		}

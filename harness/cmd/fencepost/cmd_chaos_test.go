@@ -54,7 +54,7 @@ func TestJobs(t *testing.T) {
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	own := "name: own-one\nabout: Own.\nextends: steady\n"
+	own := "name: own-one\nabout: Own.\nextends: steady\nexpect: {min_cycles: {medium: {before: 1}}}\n"
 	if err := os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte(own), 0o644); err != nil {
 		t.Fatal(err)
 	}

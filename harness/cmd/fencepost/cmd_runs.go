@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -20,20 +19,18 @@ func newRunsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
 		Short: "List or delete the directories of runs",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError(fmt.Errorf("unknown command %q for runs; there are list, prune", args[0]))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&runs, "runs", "runs", "directory of the runs' directories")
 	cmd.AddCommand(&cobra.Command{
 		Use:   "list",
 		Short: "List runs, the newest first",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return listRuns(cmd.OutOrStdout(), runs) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := runsIn(cmd, runs); err != nil {
+				return err
+			}
+			return listRuns(cmd.OutOrStdout(), runs)
+		},
 	}, newPruneCmd(&runs))
 	return cmd
 }
@@ -57,6 +54,9 @@ run, with a run.json that names it, is never touched. What "fencepost results" a
 			}
 			if p.Keep < 0 {
 				return usageError(fmt.Errorf("--keep=%d is negative", p.Keep))
+			}
+			if err := runsIn(cmd, *runs); err != nil {
+				return err
 			}
 			return pruneRuns(cmd.OutOrStdout(), *runs, p, dry)
 		},
@@ -113,9 +113,6 @@ func verdictOr(v string) string {
 func mib(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
 func pruneRuns(out io.Writer, dir string, p rundir.Pruning, dry bool) error {
-	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-		return usageError(fmt.Errorf("%s is not a directory", dir))
-	}
 	runs, err := rundir.List(dir)
 	if err != nil {
 		return err

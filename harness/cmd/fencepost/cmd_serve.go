@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,6 +32,9 @@ reaches it see everything: there is no login.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Runs = within(cmd.Context(), o.Runs)
+			if err := runsIn(cmd, o.Runs); err != nil {
+				return err
+			}
 			return serveRuns(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -49,9 +51,6 @@ const goodbye = 3 * time.Second
 func serveRuns(ctx context.Context, o serve.Options, out, warn io.Writer) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return usageError(fmt.Errorf("--listen=%s is not HOST:PORT, such as %s: %w", o.Listen, defaultListen, err))
-	}
-	if st, err := os.Stat(o.Runs); err == nil && !st.IsDir() {
-		return usageError(fmt.Errorf("--runs=%s is not a directory", o.Runs))
 	}
 	l, err := net.Listen("tcp", o.Listen)
 	if err != nil {

@@ -59,18 +59,17 @@ func TestServeRefuses(t *testing.T) {
 	}
 	defer l.Close()
 	for _, c := range []struct {
-		o    serve.Options
-		code int
-		says string
+		runs, listen string
+		code         int
+		says         string
 	}{
-		{serve.Options{Runs: dir, Listen: "7070"}, exitUsage, "HOST:PORT"},
-		{serve.Options{Runs: file, Listen: "127.0.0.1:0"}, exitUsage, "not a directory"},
-		{serve.Options{Runs: dir, Listen: l.Addr().String()}, exitNotDone, "in use"},
+		{dir, "7070", exitUsage, "HOST:PORT"},
+		{file, "127.0.0.1:0", exitUsage, "not a directory"},
+		{filepath.Join(dir, "no-such"), "127.0.0.1:0", exitUsage, "there is no such directory"},
+		{dir, l.Addr().String(), exitNotDone, "in use"},
 	} {
-		err := serveRuns(t.Context(), c.o, io.Discard, io.Discard)
-		var said bytes.Buffer
-		if code := exitCode(err, &said); code != c.code || !strings.Contains(said.String(), c.says) {
-			t.Errorf("%+v: exit code %d, said %q", c.o, code, said.String())
+		if code, said := refused(t, "serve", "--runs="+c.runs, "--listen="+c.listen); code != c.code || !strings.Contains(said, c.says) {
+			t.Errorf("%+v: exit code %d, said %q", c, code, said)
 		}
 	}
 }

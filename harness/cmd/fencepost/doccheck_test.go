@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -237,14 +238,13 @@ func (c *docCheck) make(args []string) ([]string, error) {
 // tool parses the tool's arguments with its own commands, without running any.
 func tool(args []string, whole bool) error {
 	root := newRootCmd()
-	root.InitDefaultHelpCmd() // these two else come with the first call
-	root.InitDefaultCompletionCmd()
+	root.InitDefaultCompletionCmd() // else it comes with the first call
 	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return err
 	}
 	if !cmd.HasParent() {
-		return errors.New("it names no command")
+		return cmp.Or(noneOf(root, rest), errors.New("it names no command"))
 	}
 	known := rest[:0:0]
 	for _, a := range rest {

@@ -67,6 +67,7 @@ func newRootCmd() *cobra.Command {
 		newRunsCmd(),
 		newServeCmd(),
 		newListCmd(),
+		newScenarioCmd(),
 		newUpCmd(),
 		newSchedulersCmd(),
 		newDownCmd(),
@@ -74,6 +75,8 @@ func newRootCmd() *cobra.Command {
 		newDoctorCmd(),
 	)
 	complete(root)
+	root.InitDefaultHelpCmd()
+	refuseBadArgs(root)
 	return root
 }
 

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/harness/scenario"
+)
+
+// newScenarioCmd looks at scenario files.
+func newScenarioCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "scenario",
+		Short: "Look at scenario files, without a cluster",
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "check FILE…",
+		Short: "Say what is wrong with scenario files, with file and line",
+		Long: `Reads scenario files (or shipped scenarios, by name) as "fencepost chaos" does, and draws a
+plan from each. No cluster is needed. Of each file the first mistake is told.
+
+Exit codes: 0 all can be run, 64 something is wrong: the message names file and line.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("check what? Name scenario files, such as scenarios/partition.yaml")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var bad []error
+			for _, name := range args {
+				s, err := checkedScenario(scenarioIn(workDir(cmd.Context()), name))
+				if err != nil {
+					bad = append(bad, err)
+					continue
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", name, s.About)
+			}
+			if len(bad) > 0 {
+				return usageError(errors.Join(bad...))
+			}
+			return nil
+		},
+	})
+	return cmd
+}
+
+// checkedScenario loads a scenario of which a plan can be drawn.
+func checkedScenario(name string) (*scenario.Spec, error) {
+	s, err := scenario.Load(name)
+	if err != nil {
+		return nil, err
+	}
+	_, err = scenario.NewPlan(*s, 1, "", defaultNodes)
+	return s, err
+}
