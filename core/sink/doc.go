@@ -13,6 +13,9 @@
 //  3. a token below the highest answers Stale;
 //  4. else the effect is accepted.
 //
+// [Decide] is this rule; implementations look a resource's rows up, ask it, and store
+// what it says in the same atomic step.
+//
 // What no sink can do is to refuse a stale holder before it has seen a newer
 // token. Hence a holder calls Raise on grant and waits for it before it reads the
 // state that it will act on; with the state it reads which of its keys were

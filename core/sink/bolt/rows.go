@@ -62,6 +62,31 @@ func openRows(tx *bolt.Tx, name string) (*Rows, error) {
 	return r, decode(name+": its header", r.bucket.Get(headerName), &r.header)
 }
 
+// decide decides a call on the rows and writes the decision down.
+func (r *Rows) decide(c sink.Call) (sink.Answer, error) {
+	var known *sink.Accepted
+	if c.Effect != nil {
+		k, err := r.key(c.Effect.Key)
+		if err != nil {
+			return sink.Answer{}, err
+		}
+		if k != nil {
+			known = &sink.Accepted{Token: k.Token, Seq: k.Seq, Fingerprint: (&sink.Effect{Intent: k.Intent}).Fingerprint()}
+		}
+	}
+	d := sink.Decide(sink.Header{Issuer: r.Issuer, Highest: r.Highest, Seq: r.Seq}, known, c)
+	if d.Err != nil || d.Kind == "" {
+		return d.Answer, d.Err
+	}
+	if err := r.Bind(c.Issuer); err != nil {
+		return sink.Answer{}, err
+	}
+	if d.Kind == sink.KindAccept {
+		return d.Answer, r.Accept(c.Token, *c.Effect)
+	}
+	return d.Answer, r.raise(d.Header.Highest)
+}
+
 // Bind binds a new resource to its issuer, and refuses another one.
 func (r *Rows) Bind(issuer string) (err error) {
 	if r.bucket != nil {
@@ -97,11 +122,8 @@ func (r *Rows) log(e entryRow) error {
 	return put(r.bucket.Bucket(ledgerName), binary.BigEndian.AppendUint64(nil, uint64(r.Seq)), e)
 }
 
-// raise makes token the highest, if it is higher.
+// raise makes token the highest.
 func (r *Rows) raise(token int64) error {
-	if token <= r.Highest {
-		return nil
-	}
 	r.Highest = token
 	return r.log(entryRow{Kind: sink.KindRaise, Token: token})
 }

@@ -28,7 +28,9 @@ type fakeDB struct {
 
 	// noHeaderCheck plants a bug: the header's condition is ignored.
 	noHeaderCheck bool
-	unexpected    error
+	// hidesKeys plants a bug: a rejected batch shows the header alone.
+	hidesKeys  bool
+	unexpected error
 }
 
 type row = map[string]any
@@ -162,6 +164,9 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 			f.unexpected = fmt.Errorf("statement %q", s.CQL)
 			return false, nil
 		}
+	}
+	if !ok && f.hidesKeys {
+		return false, appendRow(nil, p.header)
 	}
 	if !ok {
 		return false, rows

@@ -48,9 +48,9 @@ func viewOf(rows []map[string]any, c *call) (view, error) {
 			if err != nil {
 				return view{}, err
 			}
-			v.header = &h
-		case kind == kindKey && c.effect != nil && row["key"] == c.effect.Key:
-			k, err := keyOf(row)
+			v.header = h
+		case kind == kindKey && c.Effect != nil && row["key"] == c.Effect.Key:
+			k, err := keyOf(row, c.attempt)
 			if err != nil {
 				return view{}, err
 			}
@@ -67,25 +67,26 @@ func kindOf(row map[string]any) (int, bool) {
 	return int(k), ok
 }
 
-func headerOf(row map[string]any) (header, error) {
+func headerOf(row map[string]any) (sink.Header, error) {
 	issuer, ok1 := row["issuer"].(string)
 	highest, ok2 := row["highest"].(int64)
 	seq, ok3 := row["last_seq"].(int64)
 	if !ok1 || !ok2 || !ok3 || issuer == "" || seq < 1 {
-		return header{}, malformed(row)
+		return sink.Header{}, malformed(row)
 	}
-	return header{issuer: issuer, highest: highest, seq: seq}, nil
+	return sink.Header{Issuer: issuer, Highest: highest, Seq: seq}, nil
 }
 
-func keyOf(row map[string]any) (keyRow, error) {
+// keyOf reads a key's row for a call that is known by its attempt.
+func keyOf(row map[string]any, own string) (sink.Accepted, error) {
 	token, ok1 := row["fence"].(int64)
 	seq, ok2 := row["entry_seq"].(int64)
 	print, ok3 := row["fingerprint"].([]byte)
 	attempt, ok4 := row["attempt"].(string)
 	if !ok1 || !ok2 || !ok3 || !ok4 || attempt == "" {
-		return keyRow{}, malformed(row)
+		return sink.Accepted{}, malformed(row)
 	}
-	return keyRow{token: token, seq: seq, fingerprint: print, attempt: attempt}, nil
+	return sink.Accepted{Token: token, Seq: seq, Fingerprint: print, Own: attempt == own}, nil
 }
 
 func malformed(row map[string]any) error {
@@ -107,17 +108,17 @@ func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.
 			if err != nil {
 				return sink.State{}, err
 			}
-			st.Issuer, st.Seen, st.Seq = h.issuer, h.highest, h.seq
+			st.Issuer, st.Seen, st.Seq = h.Issuer, h.Highest, h.Seq
 			st.Value, _ = row["value"].(int64)
 			st.Payload, _ = row["payload"].([]byte)
-			s.remember(resource, &h)
+			s.remember(resource, h)
 		case kindKey:
-			k, err := keyOf(row)
+			k, err := keyOf(row, "")
 			if err != nil {
 				return sink.State{}, err
 			}
 			key, _ := row["key"].(string)
-			st.Applied[key] = k.token
+			st.Applied[key] = k.Token
 		}
 	}
 	return st, nil
@@ -186,7 +187,7 @@ func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (i
 	dropped := 0
 	for len(old) > 0 {
 		n := min(forgetBatch, len(old))
-		c := &call{resource: resource}
+		c := &call{Call: sink.Call{Resource: resource}}
 		_, applied, err := s.send(ctx, c, old[:n])
 		switch {
 		case err != nil:

@@ -28,6 +28,43 @@ func TestConformanceInMemory(t *testing.T) {
 	})
 }
 
+// raced runs before at the first batch that only raises.
+type raced struct {
+	database
+	before func()
+}
+
+func (r *raced) CAS(ctx context.Context, n int, stmts ...store.Statement) (bool, []map[string]any, error) {
+	if before := r.before; before != nil && stmts[0].CQL == raiseHeader {
+		r.before = nil
+		before()
+	}
+	return r.database.CAS(ctx, n, stmts...)
+}
+
+// TestDuplicateRaced: a key that was accepted is a duplicate whatever the token, also if
+// another raises it while this call does.
+func TestDuplicateRaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(1)
+		s := newSink(f, time.Second)
+		e := sink.Effect{Key: "k", Intent: "add 1", Value: 1}
+		if a, err := s.Accept(t.Context(), simResource, simIssuer, 3, e); err != nil || a.Result != sink.Applied {
+			t.Fatal(a, err)
+		}
+		other := &raced{f, func() {
+			if a, err := s.Raise(t.Context(), simResource, simIssuer, 7); err != nil || a.Result != sink.Applied {
+				t.Error(a, err)
+			}
+		}}
+		a, err := newSink(other, time.Second).Accept(t.Context(), simResource, simIssuer, 5, e)
+		if err != nil || a.Result != sink.Duplicate || a.FirstToken != 3 || a.Seen != 7 {
+			t.Errorf("%+v (%s), %v", a, a.Result, err)
+		}
+	})
+}
+
 // sinkWorld is one simulated run: processes with sinks of their own take rising
 // tokens, as from a lock whose holders overlap, and add one to a value each.
 type sinkWorld struct {
@@ -112,6 +149,35 @@ func (w *sinkWorld) holder(ctx context.Context, s *Sink, rnd *rand.Rand, id int)
 		}
 		pause(ctx, rnd, 500*time.Millisecond)
 		w.effect(ctx, s, rnd, token, sink.Effect{Key: fmt.Sprintf("p%d-%d", id, n), Intent: "add 1", Value: st.Value + 1})
+		w.again(ctx, s, rnd)
+	}
+}
+
+// again repeats an effect that is in place, as a later run of the same work does: with a
+// token that nobody has raised.
+func (w *sinkWorld) again(ctx context.Context, s *Sink, rnd *rand.Rand) {
+	w.mu.Lock()
+	var done []string
+	for _, r := range w.reports {
+		if r.outcome == store.OK {
+			done = append(done, r.key)
+		}
+	}
+	w.mu.Unlock()
+	if len(done) == 0 {
+		return
+	}
+	e := sink.Effect{Key: done[rnd.IntN(len(done))], Intent: "add 1"}
+	token := w.tokens.Add(1)
+	call, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	switch a, err := s.Accept(call, simResource, simIssuer, token, e); {
+	case err != nil:
+		w.count("again-" + sink.OutcomeOf(a, err).String())
+	case a.Result != sink.Duplicate:
+		w.violate("%s is in place and, with token %d, is answered %s", e.Key, token, a.Result)
+	default:
+		w.count("again-duplicate")
 	}
 }
 
@@ -215,7 +281,7 @@ func TestSinkSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs: %v", seeds, total)
-	for _, must := range []string{"raise-ok", "raise-fail", "raise-unknown", "accept-ok", "accept-fail", "accept-unknown", "stale-after-unknown", "duplicate"} {
+	for _, must := range []string{"raise-ok", "raise-fail", "raise-unknown", "accept-ok", "accept-fail", "accept-unknown", "stale-after-unknown", "duplicate", "again-duplicate"} {
 		if total[must] == 0 {
 			t.Errorf("no run met %q", must)
 		}
@@ -229,6 +295,7 @@ func TestSinkSimulationFindsPlantedBugs(t *testing.T) {
 		"no raise on grant":                 func(w *sinkWorld) { w.noRaise = true },
 		"raise is not awaited":              func(w *sinkWorld) { w.noAwait = true },
 		"the header's condition is ignored": func(w *sinkWorld) { w.db.noHeaderCheck = true },
+		"a rejection shows no key":          func(w *sinkWorld) { w.db.hidesKeys = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

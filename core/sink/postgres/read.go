@@ -145,7 +145,7 @@ const (
 // Forget implements sink.Sink: in one transaction. The instant is compared with the
 // server's clock at the acceptance. The ledger is kept.
 func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (int, error) {
-	c := &call{resource: resource, forget: true}
+	c := &call{Call: sink.Call{Resource: resource}, forget: true}
 	dropped := 0
 	err := s.try(ctx, c, func(ctx context.Context, tx pgx.Tx) (change bool, err error) {
 		h, _, err := c.look(ctx, tx, s.timeout)
@@ -162,8 +162,8 @@ func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (i
 		if n == 0 {
 			return false, nil
 		}
-		c.issuer, c.token = h.issuer, h.highest+1
-		if err := c.write(ctx, tx, h, decision{raise: true}); err != nil {
+		h.Highest, h.Seq = h.Highest+1, h.Seq+1
+		if err := c.write(ctx, tx, sink.Decision{Kind: sink.KindRaise, Header: h}); err != nil {
 			return false, err
 		}
 		_, err = tx.Exec(ctx, deleteKeys, resource, before)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"fencepost/core/sink"
@@ -28,21 +29,20 @@ const (
 
 // look takes the header's lock and reads what is then committed: of a later
 // statement, since the lock's own sees the key as it was before the wait.
-func (c *call) look(ctx context.Context, tx pgx.Tx, limit time.Duration) (h header, k *keyRow, err error) {
+func (c *call) look(ctx context.Context, tx pgx.Tx, limit time.Duration) (h sink.Header, k *sink.Accepted, err error) {
 	for {
-		found := false
 		b := &pgx.Batch{}
 		b.Queue(setLimits, strconv.FormatInt(max(limit.Milliseconds(), 1), 10))
-		b.Queue(lockHeader, c.resource).QueryRow(func(row pgx.Row) error {
-			err := row.Scan(&h.issuer, &h.highest, &h.seq)
-			found = err == nil
-			return ignoreNone(err)
+		b.Queue(lockHeader, c.Resource).QueryRow(func(row pgx.Row) error {
+			return ignoreNone(row.Scan(&h.Issuer, &h.Highest, &h.Seq))
 		})
-		if c.effect != nil {
-			b.Queue(selectKey, c.resource, c.effect.Key).QueryRow(func(row pgx.Row) error {
-				var r keyRow
-				err := row.Scan(&r.token, &r.seq, &r.fingerprint, &r.attempt)
+		if c.Effect != nil {
+			b.Queue(selectKey, c.Resource, c.Effect.Key).QueryRow(func(row pgx.Row) error {
+				var r sink.Accepted
+				var attempt uuid.UUID
+				err := row.Scan(&r.Token, &r.Seq, &r.Fingerprint, &attempt)
 				if err == nil {
+					r.Own = attempt == c.attempt
 					k = &r
 				}
 				return ignoreNone(err)
@@ -51,11 +51,11 @@ func (c *call) look(ctx context.Context, tx pgx.Tx, limit time.Duration) (h head
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return h, nil, err
 		}
-		if found || c.forget {
+		if h.Issuer != "" || c.forget {
 			return h, k, nil
 		}
 		// Waits for another that is about to make it.
-		if _, err := tx.Exec(ctx, insertHeader, c.resource, c.issuer); err != nil {
+		if _, err := tx.Exec(ctx, insertHeader, c.Resource, c.Issuer); err != nil {
 			return h, nil, err
 		}
 	}
@@ -69,21 +69,17 @@ func ignoreNone(err error) error {
 }
 
 // write carries a decision out.
-func (c *call) write(ctx context.Context, tx pgx.Tx, h header, d decision) error {
+func (c *call) write(ctx context.Context, tx pgx.Tx, d sink.Decision) error {
 	b := &pgx.Batch{}
-	seq := h.seq + 1
-	if d.accept {
-		e := c.effect
-		payload := e.Payload
-		if payload == nil {
-			payload = []byte{}
-		}
-		b.Queue(writeHeader, c.resource, c.token, seq, e.Value, payload)
-		b.Queue(insertKey, c.resource, e.Key, c.token, seq, c.fingerprint, c.attempt)
-		b.Queue(insertLedger, c.resource, seq, sink.KindAccept, c.issuer, c.token, e.Key, e.Value)
+	h := d.Header
+	if e := c.Effect; d.Kind == sink.KindAccept {
+		payload := append([]byte{}, e.Payload...)
+		b.Queue(writeHeader, c.Resource, h.Highest, h.Seq, e.Value, payload)
+		b.Queue(insertKey, c.Resource, e.Key, c.Token, h.Seq, e.Fingerprint(), c.attempt)
+		b.Queue(insertLedger, c.Resource, h.Seq, d.Kind, h.Issuer, h.Highest, e.Key, e.Value)
 	} else {
-		b.Queue(raiseHeader, c.resource, c.token, seq)
-		b.Queue(insertLedger, c.resource, seq, sink.KindRaise, c.issuer, c.token, "", int64(0))
+		b.Queue(raiseHeader, c.Resource, h.Highest, h.Seq)
+		b.Queue(insertLedger, c.Resource, h.Seq, d.Kind, h.Issuer, h.Highest, "", int64(0))
 	}
 	return tx.SendBatch(ctx, b).Close()
 }

@@ -100,11 +100,7 @@ func (s *Sink) Close() {
 
 // Raise implements sink.Sink. A token that is already the highest is Applied.
 func (s *Sink) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
-	c, err := newCall(resource, issuer, token, nil)
-	if err != nil {
-		return sink.Answer{}, err
-	}
-	return s.decide(ctx, c, nil)
+	return s.decide(ctx, sink.Call{Resource: resource, Issuer: issuer, Token: token}, nil)
 }
 
 // Accept implements sink.Sink.
@@ -122,28 +118,28 @@ func (s *Sink) Accept(ctx context.Context, resource, issuer string, token int64,
 // commit or roll back itself, nor keep an error of the database to itself. Its error rolls everything back, the raise of the token
 // too, and comes back wrapped in a *store.Error whose outcome is fail.
 func (s *Sink) ApplyTx(ctx context.Context, resource, issuer string, token int64, e sink.Effect, apply func(ctx context.Context, tx pgx.Tx) error) (sink.Answer, error) {
-	c, err := newCall(resource, issuer, token, &e)
-	if err != nil {
-		return sink.Answer{}, err
-	}
-	return s.decide(ctx, c, apply)
+	return s.decide(ctx, sink.Call{Resource: resource, Issuer: issuer, Token: token, Effect: &e}, apply)
 }
 
 // decide tries until there is an answer or ctx ends.
-func (s *Sink) decide(ctx context.Context, c *call, apply func(context.Context, pgx.Tx) error) (sink.Answer, error) {
-	var d decision
-	err := s.try(ctx, c, func(ctx context.Context, tx pgx.Tx) (change bool, err error) {
+func (s *Sink) decide(ctx context.Context, of sink.Call, apply func(context.Context, pgx.Tx) error) (sink.Answer, error) {
+	c, err := newCall(of)
+	if err != nil {
+		return sink.Answer{}, err
+	}
+	var d sink.Decision
+	err = s.try(ctx, c, func(ctx context.Context, tx pgx.Tx) (change bool, err error) {
 		h, k, err := c.look(ctx, tx, s.timeout)
 		if err != nil {
 			return false, err
 		}
-		if d = c.decide(h, k); !d.changes() {
+		if d = sink.Decide(h, k, c.Call); d.Kind == "" {
 			return false, nil
 		}
-		if err := c.write(ctx, tx, h, d); err != nil {
+		if err := c.write(ctx, tx, d); err != nil {
 			return false, err
 		}
-		if d.accept && apply != nil {
+		if d.Kind == sink.KindAccept && apply != nil {
 			if err := apply(ctx, callersTx{tx}); err != nil {
 				return false, c.applyError(tx, err)
 			}
@@ -153,7 +149,7 @@ func (s *Sink) decide(ctx context.Context, c *call, apply func(context.Context, 
 	if err != nil {
 		return sink.Answer{}, err
 	}
-	return d.answer, d.err
+	return c.answer(d)
 }
 
 // finalError is an error after which there is no further try.

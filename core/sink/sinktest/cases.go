@@ -276,6 +276,22 @@ func twoClients(ctx context.Context, tt T, s sink.Sink, resource string) {
 
 func arguments(ctx context.Context, tt T, s sink.Sink, resource string) {
 	t := test{tt, ctx, s, resource}
+	for _, c := range []sink.Call{
+		{Issuer: issuer, Token: 1},
+		{Resource: resource, Token: 1},
+		{Resource: resource, Issuer: issuer},
+		{Resource: resource, Issuer: issuer, Token: -1},
+	} {
+		if _, err := s.Raise(ctx, c.Resource, c.Issuer, c.Token); err == nil || store.OutcomeOf(err) != store.Fail {
+			t.Errorf("Raise of %+v: %v", c, err)
+		}
+		if _, err := s.Accept(ctx, c.Resource, c.Issuer, c.Token, effect("k", 1)); err == nil || store.OutcomeOf(err) != store.Fail {
+			t.Errorf("Accept of %+v: %v", c, err)
+		}
+	}
+	if _, err := s.Accept(ctx, resource, issuer, 1, effect("", 1)); err == nil || store.OutcomeOf(err) != store.Fail {
+		t.Errorf("Accept without a key: %v", err)
+	}
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := s.Raise(over, resource, issuer, 1); store.OutcomeOf(err) != store.Fail {

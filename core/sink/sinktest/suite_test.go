@@ -103,22 +103,76 @@ func TestSuiteFindsBrokenSinks(t *testing.T) {
 			m := s.(*Memory)
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.resources[r].highest = 0
+			m.resources[r].header.Highest = 0
 			return n, err
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b.Sink = NewMemory()
-			var f failures
-			for _, c := range Cases() {
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-				c.Run(ctx, &f, b, c.Name)
-				cancel()
+			mustFail(t, b)
+		})
+	}
+}
+
+func mustFail(t *testing.T, s sink.Sink) {
+	t.Helper()
+	var f failures
+	for _, c := range Cases() {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		c.Run(ctx, &f, s, c.Name)
+		cancel()
+	}
+	if f.n.Load() == 0 {
+		t.Error("the suite passes")
+	}
+}
+
+// TestSuiteFindsMutantsOfDecide: the rule itself, with one mistake each.
+func TestSuiteFindsMutantsOfDecide(t *testing.T) {
+	t.Parallel()
+	type key = *sink.Accepted
+	for name, rule := range map[string]func(sink.Header, key, sink.Call) sink.Decision{
+		"sink-stale-hides-duplicate": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			if c.Token < h.Highest {
+				k = nil
 			}
-			if f.n.Load() == 0 {
-				t.Error("the suite passes")
+			return sink.Decide(h, k, c)
+		},
+		"sink-duplicate-raises-nothing": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			if k != nil {
+				c.Token = min(c.Token, h.Highest)
 			}
+			return sink.Decide(h, k, c)
+		},
+		"sink-conflict-is-duplicate": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			if k != nil {
+				k.Fingerprint = c.Effect.Fingerprint()
+			}
+			return sink.Decide(h, k, c)
+		},
+		"sink-refuses-equal": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			if c.Effect != nil && k == nil && c.Token == h.Highest {
+				c.Token--
+			}
+			return sink.Decide(h, k, c)
+		},
+		"sink-accepts-stale": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			if c.Effect != nil {
+				c.Token = max(c.Token, h.Highest)
+			}
+			return sink.Decide(h, k, c)
+		},
+		"sink-issuer-unchecked": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			h.Issuer = ""
+			return sink.Decide(h, k, c)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := NewMemory()
+			m.rule = rule
+			mustFail(t, m)
 		})
 	}
 }
