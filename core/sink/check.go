@@ -4,7 +4,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 )
+
+// MaxToken is the highest token that a sink takes: Forget must be able to refuse it.
+const MaxToken = math.MaxInt64 - 1
 
 // Check says what is wrong with a call that can never be carried out, for
 // implementations.
@@ -12,8 +16,8 @@ func (c Call) Check() error {
 	switch {
 	case c.Resource == "" || c.Issuer == "":
 		return fmt.Errorf("sink: resource %q, issuer %q: both must be named", c.Resource, c.Issuer)
-	case c.Token < 1:
-		return fmt.Errorf("sink: token %d: tokens are positive", c.Token)
+	case c.Token < 1 || c.Token > MaxToken:
+		return fmt.Errorf("sink: token %d: tokens are between 1 and %d", c.Token, int64(MaxToken))
 	case c.Effect != nil && c.Effect.Key == "":
 		return errors.New("sink: the effect has no idempotency key: without one a resend could not be told from a second effect")
 	}

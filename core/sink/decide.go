@@ -8,6 +8,9 @@ type Header struct {
 	Issuer  string
 	Highest int64 // token: lower ones are refused
 	Seq     int64 // of the last entry in the ledger
+	// Sealed: a Forget raised Highest above the tokens that it had to refuse, and no call
+	// has come with Highest itself yet.
+	Sealed bool
 }
 
 // Accepted is what a sink keeps of an accepted key.
@@ -32,8 +35,8 @@ type Decision struct {
 	// Err is an *IssuerError: nothing is stored and there is no answer.
 	Err error
 	// Kind is that of the entry to add to the ledger, with the number Header.Seq and the
-	// token Header.Highest: KindRaise, or KindAccept with the effect's key and value. ""
-	// if nothing changes.
+	// token Header.Highest: KindRaise, KindSeal, or KindAccept with the effect's key and
+	// value. "" if nothing changes.
 	Kind string
 	// Header is the resource's afterwards.
 	Header Header
@@ -53,7 +56,7 @@ func Decide(h Header, k *Accepted, c Call) Decision {
 	switch {
 	case c.Effect != nil && k == nil && c.Token >= h.Highest:
 		d.Kind = KindAccept
-	case c.Token > h.Highest:
+	case c.Token > h.Highest || h.Sealed && c.Token == h.Highest:
 		d.Kind = KindRaise
 	}
 	if d.Kind != "" {
@@ -71,4 +74,14 @@ func Decide(h Header, k *Accepted, c Call) Decision {
 		d.Answer.Result = Stale
 	}
 	return d
+}
+
+// Seal is the rule of Forget: it refuses the tokens that calls have come with, so that no
+// late copy of one is accepted after its key is gone, and no other. Sealed twice is as
+// sealed once: grants to come are not locked out.
+func Seal(h Header) Decision {
+	if h.Issuer == "" || h.Sealed || h.Highest > MaxToken { // a token that high is never taken
+		return Decision{Header: h}
+	}
+	return Decision{Kind: KindSeal, Header: Header{Issuer: h.Issuer, Highest: h.Highest + 1, Seq: h.Seq + 1, Sealed: true}}
 }

@@ -2,6 +2,7 @@ package sink_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"fencepost/core/sink"
@@ -18,6 +19,7 @@ func TestDecide(t *testing.T) {
 	}
 	none := sink.Header{}
 	h := sink.Header{Issuer: "i", Highest: 5, Seq: 7}
+	sealed := sink.Header{Issuer: "i", Highest: 5, Seq: 7, Sealed: true}
 	same := &sink.Accepted{Token: 4, Seq: 3, Fingerprint: e.Fingerprint()}
 	other := &sink.Accepted{Token: 4, Seq: 3, Fingerprint: []byte("x")}
 	own := &sink.Accepted{Token: 5, Seq: 6, Fingerprint: e.Fingerprint(), Own: true}
@@ -30,6 +32,11 @@ func TestDecide(t *testing.T) {
 	}{
 		"raise, new resource":        {none, nil, raise(1), sink.KindRaise, sink.Answer{Result: sink.Applied, Seen: 1, Seq: 1}},
 		"raise, higher":              {h, nil, raise(6), sink.KindRaise, sink.Answer{Result: sink.Applied, Seen: 6, Seq: 8}},
+		"raise, same, sealed":        {sealed, nil, raise(5), sink.KindRaise, sink.Answer{Result: sink.Applied, Seen: 5, Seq: 8}},
+		"raise, lower, sealed":       {sealed, nil, raise(4), "", sink.Answer{Result: sink.Stale, Seen: 5, Seq: 7}},
+		"accept, sealed":             {sealed, nil, accept(5), sink.KindAccept, sink.Answer{Result: sink.Applied, FirstToken: 5, Seen: 5, Seq: 8}},
+		"duplicate, sealed":          {sealed, same, accept(5), sink.KindRaise, sink.Answer{Result: sink.Duplicate, FirstToken: 4, Seen: 5, Seq: 3}},
+		"duplicate, lower, sealed":   {sealed, same, accept(4), "", sink.Answer{Result: sink.Duplicate, FirstToken: 4, Seen: 5, Seq: 3}},
 		"raise, same":                {h, nil, raise(5), "", sink.Answer{Result: sink.Applied, Seen: 5, Seq: 7}},
 		"raise, lower":               {h, nil, raise(4), "", sink.Answer{Result: sink.Stale, Seen: 5, Seq: 7}},
 		"accept, new resource":       {none, nil, accept(1), sink.KindAccept, sink.Answer{Result: sink.Applied, FirstToken: 1, Seen: 1, Seq: 1}},
@@ -64,5 +71,26 @@ func TestDecide(t *testing.T) {
 	d := sink.Decide(sink.Header{Issuer: "j", Highest: 1, Seq: 1}, nil, accept(9))
 	if want := (*sink.IssuerError)(nil); !errors.As(d.Err, &want) || d.Kind != "" || d.Answer != (sink.Answer{}) {
 		t.Errorf("another issuer: %+v", d)
+	}
+}
+
+func TestSeal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		header, want sink.Header
+	}{
+		"never used":      {sink.Header{}, sink.Header{}},
+		"used":            {sink.Header{Issuer: "i", Highest: 5, Seq: 7}, sink.Header{Issuer: "i", Highest: 6, Seq: 8, Sealed: true}},
+		"sealed":          {sink.Header{Issuer: "i", Highest: 6, Seq: 8, Sealed: true}, sink.Header{Issuer: "i", Highest: 6, Seq: 8, Sealed: true}},
+		"highest":         {sink.Header{Issuer: "i", Highest: sink.MaxToken, Seq: 1}, sink.Header{Issuer: "i", Highest: math.MaxInt64, Seq: 2, Sealed: true}},
+		"above any token": {sink.Header{Issuer: "i", Highest: math.MaxInt64, Seq: 1}, sink.Header{Issuer: "i", Highest: math.MaxInt64, Seq: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := sink.Seal(c.header)
+			if d.Header != c.want || (d.Kind == sink.KindSeal) != (c.header != c.want) {
+				t.Errorf("%+v, want %+v", d, c.want)
+			}
+		})
 	}
 }

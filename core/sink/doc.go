@@ -21,6 +21,9 @@
 // state that it will act on; with the state it reads which of its keys were
 // accepted and skips those.
 //
+// Keys can be forgotten ([Sink].Forget). The tokens that calls have come with are refused
+// then ([Seal]): a late copy of an accepted effect would else be accepted again.
+//
 // A stale answer certainly means "not accepted" only for the sole copy ever sent
 // of a request. After a lost answer it comes with an error whose outcome is unknown.
 //

@@ -17,7 +17,8 @@ const (
 	// Duplicate: an effect with this key and intent was accepted before;
 	// Answer.FirstToken is the token that it carried.
 	Duplicate
-	// Stale: a higher token was seen before; Answer.Seen is the highest.
+	// Stale: a higher token was seen before, or keys were forgotten since this one was;
+	// lower ones than Answer.Seen are refused.
 	Stale
 	// Conflict: the key was used before for another intent.
 	Conflict
@@ -42,7 +43,8 @@ type Answer struct {
 	Result Result
 	// FirstToken is the token of the accepted effect (Applied, Duplicate, Conflict).
 	FirstToken int64
-	// Seen is the highest token that the sink knew when it answered.
+	// Seen is the highest token that the sink knew when it answered; after a Forget, one
+	// more. Lower ones are refused.
 	Seen int64
 	// Seq is the ledger's sequence number of the decision: of the acceptance
 	// (Applied, Duplicate), of the raise, or the last one known (Stale, Conflict).
@@ -81,13 +83,14 @@ type State struct {
 const (
 	KindRaise  = "raise"
 	KindAccept = "accept"
+	KindSeal   = "seal" // Forget refuses what is below the token
 )
 
 // Entry is one line of a resource's ledger: the sink's decisions that changed
 // it, in the order in which they were made. Seq has no gaps.
 type Entry struct {
 	Seq    int64
-	Kind   string // KindRaise or KindAccept
+	Kind   string // KindRaise, KindAccept or KindSeal
 	Issuer string
 	Token  int64
 	Key    string // KindAccept only
@@ -118,10 +121,10 @@ type Sink interface {
 	// Ledger returns all entries in the order of Seq.
 	Ledger(ctx context.Context, resource string) ([]Entry, error)
 	// Forget drops the keys that were accepted before the instant and returns
-	// how many. It first raises the highest token by one, since a late copy of
-	// an accepted effect could otherwise be accepted again: a holder that is at
-	// work then gets Stale. Call it with an instant further back than the
-	// longest time for which anything may be retried.
+	// how many. It first refuses the highest token that was seen, since a late copy
+	// of an accepted effect could otherwise be accepted again (Seal): a holder that
+	// is at work then gets Stale, the next grant does not. Call it with an instant
+	// further back than the longest time for which anything may be retried.
 	Forget(ctx context.Context, resource string, before time.Time) (int, error)
 }
 

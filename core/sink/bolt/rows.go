@@ -25,6 +25,7 @@ type header struct {
 	Seq     int64  `json:"seq"`
 	Value   int64  `json:"value"`
 	Payload []byte `json:"payload,omitempty"`
+	Sealed  bool   `json:"sealed,omitempty"` // see sink.Header
 }
 
 // keyRow is an accepted key.
@@ -62,6 +63,10 @@ func openRows(tx *bolt.Tx, name string) (*Rows, error) {
 	return r, decode(name+": its header", r.bucket.Get(headerName), &r.header)
 }
 
+func (r *Rows) head() sink.Header {
+	return sink.Header{Issuer: r.Issuer, Highest: r.Highest, Seq: r.Seq, Sealed: r.Sealed}
+}
+
 // decide decides a call on the rows and writes the decision down.
 func (r *Rows) decide(c sink.Call) (sink.Answer, error) {
 	var known *sink.Accepted
@@ -74,7 +79,7 @@ func (r *Rows) decide(c sink.Call) (sink.Answer, error) {
 			known = &sink.Accepted{Token: k.Token, Seq: k.Seq, Fingerprint: (&sink.Effect{Intent: k.Intent}).Fingerprint()}
 		}
 	}
-	d := sink.Decide(sink.Header{Issuer: r.Issuer, Highest: r.Highest, Seq: r.Seq}, known, c)
+	d := sink.Decide(r.head(), known, c)
 	if d.Err != nil || d.Kind == "" {
 		return d.Answer, d.Err
 	}
@@ -84,7 +89,7 @@ func (r *Rows) decide(c sink.Call) (sink.Answer, error) {
 	if d.Kind == sink.KindAccept {
 		return d.Answer, r.Accept(c.Token, *c.Effect)
 	}
-	return d.Answer, r.raise(d.Header.Highest)
+	return d.Answer, r.raise(d)
 }
 
 // Bind binds a new resource to its issuer, and refuses another one.
@@ -122,15 +127,17 @@ func (r *Rows) log(e entryRow) error {
 	return put(r.bucket.Bucket(ledgerName), binary.BigEndian.AppendUint64(nil, uint64(r.Seq)), e)
 }
 
-// raise makes token the highest.
-func (r *Rows) raise(token int64) error {
-	r.Highest = token
-	return r.log(entryRow{Kind: sink.KindRaise, Token: token})
+// raise raises the highest token, or seals it.
+func (r *Rows) raise(d sink.Decision) error {
+	r.Highest, r.Sealed = d.Header.Highest, d.Header.Sealed
+	return r.log(entryRow{Kind: d.Kind, Token: r.Highest})
 }
 
 // Accept writes an effect down, whatever its token and key: whoever calls it has decided.
 func (r *Rows) Accept(token int64, e sink.Effect) error {
-	r.Highest = max(r.Highest, token)
+	if token >= r.Highest {
+		r.Highest, r.Sealed = token, false
+	}
 	r.Value, r.Payload = e.Value, e.Payload
 	if err := r.log(entryRow{Kind: sink.KindAccept, Token: token, Key: e.Key, Value: e.Value}); err != nil {
 		return err
@@ -177,8 +184,8 @@ func (r *Rows) ledger() ([]sink.Entry, error) {
 	return out, err
 }
 
-// forget drops the keys that were accepted before the instant, having raised the highest
-// token: a copy of an accepted effect that is still on its way is then stale.
+// forget drops the keys that were accepted before the instant, and seals: a copy of an
+// accepted effect that is still on its way is then stale.
 func (r *Rows) forget(before time.Time) (int, error) {
 	if r.bucket == nil {
 		return 0, nil
@@ -203,7 +210,10 @@ func (r *Rows) forget(before time.Time) (int, error) {
 			return 0, err
 		}
 	}
-	return len(old), r.raise(r.Highest + 1)
+	if d := sink.Seal(r.head()); d.Kind != "" {
+		err = r.raise(d)
+	}
+	return len(old), err
 }
 
 func put(b *bolt.Bucket, key []byte, v any) error {

@@ -77,8 +77,10 @@ const (
 	ifHeader     = " WHERE resource = ? AND kind = 0 AND seq = 0 AND key = '' IF issuer = ? AND highest = ? AND last_seq = ?"
 	raiseHeader  = "UPDATE sink SET highest = ?, last_seq = ?" + ifHeader
 	writeHeader  = "UPDATE sink SET highest = ?, last_seq = ?, value = ?, payload = ?" + ifHeader
+	sealHeader   = "UPDATE sink SET highest = ?, last_seq = ?, entry_seq = ?" + ifHeader
 	insertKey    = "INSERT INTO sink (resource, kind, seq, key, fence, fingerprint, attempt, entry_seq, at) VALUES (?, 1, 0, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
 	insertRaise  = "INSERT INTO sink (resource, kind, seq, key, issuer, fence, entry, at) VALUES (?, 2, ?, '', ?, ?, 'raise', ?)"
+	insertSeal   = "INSERT INTO sink (resource, kind, seq, key, issuer, fence, entry, at) VALUES (?, 2, ?, '', ?, ?, 'seal', ?)"
 	insertAccept = "INSERT INTO sink (resource, kind, seq, key, issuer, fence, entry, effect_key, value, at) VALUES (?, 2, ?, '', ?, ?, 'accept', ?, ?, ?)"
 )
 
@@ -97,11 +99,17 @@ func (c *call) statements(old sink.Header, d sink.Decision, now time.Time) []sto
 		first.CQL, first.Args = insertHeader, []any{c.Resource, h.Issuer, h.Highest, h.Seq, value, payload}
 	case accept:
 		first.CQL, first.Args = writeHeader, append([]any{h.Highest, h.Seq, value, payload}, seen...)
+	case h.Sealed:
+		first.CQL, first.Args = sealHeader, append([]any{h.Highest, h.Seq, h.Seq}, seen...)
 	default:
 		first.CQL, first.Args = raiseHeader, append([]any{h.Highest, h.Seq}, seen...)
 	}
 	if !accept {
-		return []store.Statement{first, {CQL: insertRaise, Args: []any{c.Resource, h.Seq, h.Issuer, h.Highest, now}}}
+		entry := insertRaise
+		if h.Sealed {
+			entry = insertSeal
+		}
+		return []store.Statement{first, {CQL: entry, Args: []any{c.Resource, h.Seq, h.Issuer, h.Highest, now}}}
 	}
 	return []store.Statement{
 		first,

@@ -29,7 +29,9 @@ type fakeDB struct {
 	// noHeaderCheck plants a bug: the header's condition is ignored.
 	noHeaderCheck bool
 	// hidesKeys plants a bug: a rejected batch shows the header alone.
-	hidesKeys  bool
+	hidesKeys bool
+	// losesSeals plants a bug: nothing tells that a header was sealed.
+	losesSeals bool
 	unexpected error
 }
 
@@ -127,7 +129,7 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 			changes = append(changes, func() {
 				p.header = row{"kind": int8(0), "key": "", "issuer": a[1], "highest": a[2], "last_seq": a[3], "value": a[4], "payload": a[5]}
 			})
-		case raiseHeader, writeHeader:
+		case raiseHeader, writeHeader, sealHeader:
 			n := len(a) - 4
 			p = f.part(a[n].(string))
 			h := p.header
@@ -135,8 +137,13 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 			rows = appendRow(rows, h)
 			changes = append(changes, func() {
 				p.header["highest"], p.header["last_seq"] = a[0], a[1]
-				if s.CQL == writeHeader {
+				switch s.CQL {
+				case writeHeader:
 					p.header["value"], p.header["payload"] = a[2], a[3]
+				case sealHeader:
+					if !f.losesSeals {
+						p.header["entry_seq"] = a[2]
+					}
 				}
 			})
 		case insertKey:
@@ -146,9 +153,13 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 			changes = append(changes, func() {
 				p.keys[a[1].(string)] = row{"kind": int8(1), "key": a[1], "fence": a[2], "fingerprint": a[3], "attempt": a[4], "entry_seq": a[5], "at": a[6]}
 			})
-		case insertRaise:
+		case insertRaise, insertSeal:
+			entry := "raise"
+			if s.CQL == insertSeal {
+				entry = "seal"
+			}
 			changes = append(changes, func() {
-				p.log(row{"seq": a[1], "entry": "raise", "issuer": a[2], "fence": a[3], "effect_key": nil, "value": nil})
+				p.log(row{"seq": a[1], "entry": entry, "issuer": a[2], "fence": a[3], "effect_key": nil, "value": nil})
 			})
 		case insertAccept:
 			changes = append(changes, func() {
@@ -169,13 +180,29 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 		return false, appendRow(nil, p.header)
 	}
 	if !ok {
-		return false, rows
+		return false, named(stmts, rows)
 	}
 	p.before = p.copy()
 	for _, change := range changes {
 		change()
 	}
 	return true, nil
+}
+
+// named leaves of the rows of a rejection the columns that its conditions name: all, if one
+// is that a row does not exist.
+func named(stmts []store.Statement, rows []row) []row {
+	for _, s := range stmts {
+		if strings.HasSuffix(s.CQL, "IF NOT EXISTS") {
+			return rows
+		}
+	}
+	for _, r := range rows {
+		maps.DeleteFunc(r, func(column string, _ any) bool {
+			return !slices.Contains([]string{"kind", "key", "issuer", "highest", "last_seq", "attempt"}, column)
+		})
+	}
+	return rows
 }
 
 // log writes a ledger row; one with the same number is overwritten, as in a table.

@@ -74,7 +74,10 @@ func headerOf(row map[string]any) (sink.Header, error) {
 	if !ok1 || !ok2 || !ok3 || issuer == "" || seq < 1 {
 		return sink.Header{}, malformed(row)
 	}
-	return sink.Header{Issuer: issuer, Highest: highest, Seq: seq}, nil
+	// Where the ledger stood when it was sealed: whatever changes the header ends that, also
+	// by a program that knows of no seals.
+	sealed, _ := row["entry_seq"].(int64)
+	return sink.Header{Issuer: issuer, Highest: highest, Seq: seq, Sealed: sealed == seq}, nil
 }
 
 // keyOf reads a key's row for a call that is known by its attempt.
@@ -203,20 +206,21 @@ func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (i
 	return dropped, nil
 }
 
-// seal raises the highest token by one, so that no copy of an accepted effect
-// that is still on its way can be accepted once its key is gone.
+// seal refuses the highest token, so that no copy of an accepted effect that is still on
+// its way can be accepted once its key is gone.
 func (s *Sink) seal(ctx context.Context, resource string) error {
-	st, err := s.Read(ctx, resource)
-	if err != nil {
-		return err
-	}
+	c := &call{Call: sink.Call{Resource: resource}}
 	for {
-		a, err := s.Raise(ctx, resource, st.Issuer, st.Seen+1)
+		v, err := s.look(ctx, c, true)
 		if err != nil {
 			return err
 		}
-		if a.Seen > st.Seen {
+		d := sink.Seal(v.header)
+		if d.Kind == "" {
 			return nil
+		}
+		if _, _, err := s.send(ctx, c, c.statements(v.header, d, s.now())); err != nil {
+			return err
 		}
 	}
 }

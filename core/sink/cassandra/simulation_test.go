@@ -76,6 +76,7 @@ type sinkWorld struct {
 	violations []string
 	reports    []effectReport
 	counts     map[string]int
+	forgets    bool // keys are forgotten as soon as may be
 	noRaise    bool
 	noAwait    bool
 }
@@ -107,6 +108,7 @@ func runSinkSim(t *testing.T, seed uint64, change func(*sinkWorld)) *sinkWorld {
 	r := rand.New(rand.NewPCG(seed, 3))
 	w := &sinkWorld{seed: seed, db: newFake(seed), counts: map[string]int{}}
 	w.db.lose, w.db.refuse, w.db.stale = 0.12*r.Float64(), 0.1*r.Float64(), 0.3*r.Float64()
+	w.forgets = seed%2 == 0
 	w.db.lateBy = time.Duration(r.Int64N(int64(20 * time.Second)))
 	change(w)
 	synctest.Test(t, func(t *testing.T) {
@@ -117,6 +119,11 @@ func runSinkSim(t *testing.T, seed uint64, change func(*sinkWorld)) *sinkWorld {
 			s := newSink(w.db, time.Second)
 			rnd := rand.New(rand.NewPCG(seed, uint64(i)+50))
 			wg.Go(func() { w.holder(ctx, s, rnd, i) })
+		}
+		if w.forgets {
+			s := newSink(w.db, time.Second)
+			rnd := rand.New(rand.NewPCG(seed, 60))
+			wg.Go(func() { w.forgetter(ctx, s, rnd) })
 		}
 		wg.Wait()
 		time.Sleep(time.Minute) // the last copies land
@@ -139,6 +146,9 @@ func (w *sinkWorld) holder(ctx context.Context, s *Sink, rnd *rand.Rand, id int)
 			a, err := s.Raise(call, simResource, simIssuer, token)
 			cancel()
 			w.count("raise-" + sink.OutcomeOf(a, err).String())
+			if err == nil && a.Result == sink.Stale && w.tokens.Load() == token {
+				w.violate("token %d, of the last grant, is refused: %d was seen", token, a.Seen)
+			}
 			if !w.noAwait && (err != nil || a.Result != sink.Applied) {
 				continue // not entitled to act
 			}
@@ -149,7 +159,22 @@ func (w *sinkWorld) holder(ctx context.Context, s *Sink, rnd *rand.Rand, id int)
 		}
 		pause(ctx, rnd, 500*time.Millisecond)
 		w.effect(ctx, s, rnd, token, sink.Effect{Key: fmt.Sprintf("p%d-%d", id, n), Intent: "add 1", Value: st.Value + 1})
-		w.again(ctx, s, rnd)
+		if !w.forgets {
+			w.again(ctx, s, rnd)
+		}
+	}
+}
+
+// forgetter drops keys soon after their acceptance, some that are still being retried.
+func (w *sinkWorld) forgetter(ctx context.Context, s *Sink, rnd *rand.Rand) {
+	for ctx.Err() == nil {
+		pause(ctx, rnd, 500*time.Millisecond)
+		call, cancel := context.WithTimeout(ctx, time.Duration(1+rnd.Int64N(int64(5*time.Second))))
+		n, err := s.Forget(call, simResource, time.Now().Add(-time.Duration(rnd.Int64N(int64(3*time.Second)))))
+		cancel()
+		if err == nil && n > 0 {
+			w.count("forget")
+		}
 	}
 }
 
@@ -281,7 +306,7 @@ func TestSinkSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs: %v", seeds, total)
-	for _, must := range []string{"raise-ok", "raise-fail", "raise-unknown", "accept-ok", "accept-fail", "accept-unknown", "stale-after-unknown", "duplicate", "again-duplicate"} {
+	for _, must := range []string{"raise-ok", "raise-fail", "raise-unknown", "accept-ok", "accept-fail", "accept-unknown", "stale-after-unknown", "duplicate", "again-duplicate", "forget"} {
 		if total[must] == 0 {
 			t.Errorf("no run met %q", must)
 		}
@@ -295,6 +320,7 @@ func TestSinkSimulationFindsPlantedBugs(t *testing.T) {
 		"no raise on grant":                 func(w *sinkWorld) { w.noRaise = true },
 		"raise is not awaited":              func(w *sinkWorld) { w.noAwait = true },
 		"the header's condition is ignored": func(w *sinkWorld) { w.db.noHeaderCheck = true },
+		"sink-seal-locks-out":               func(w *sinkWorld) { w.forgets, w.db.losesSeals = true, true },
 		"a rejection shows no key":          func(w *sinkWorld) { w.db.hidesKeys = true },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -126,8 +126,8 @@ func (c *call) claim(resource, issuer string, token int64) error {
 		}
 		c.header.Set(name, v)
 	}
-	if token < 1 {
-		return c.refused(fmt.Errorf("token %d: tokens are positive", token))
+	if err := (sink.Call{Resource: resource, Issuer: issuer, Token: token}).Check(); err != nil {
+		return c.refused(err)
 	}
 	c.header.Set(HeaderToken, strconv.FormatInt(token, 10))
 	return nil

@@ -8,7 +8,7 @@
 // before it looks at the body, whatever that is:
 //
 //	Fencing-Resource  what the effect is done to: up to 512 printable ASCII characters
-//	Fencing-Token     the token of the caller's grant: a whole number above 0, in decimal
+//	Fencing-Token     the token of the caller's grant: a whole number above 0, in decimal, up to 2^63-2
 //	Fencing-Issuer    whose token it is; without it, the resource's own (of its name)
 //	Idempotency-Key   of an effect: the same in each copy of it, and in no other effect
 //	Fencing-Intent    of an effect: what of it makes it the same again (64 hex digits, a SHA-256);
@@ -31,12 +31,12 @@
 //	Fencing-Result  status
 //	applied         200     accepted, or the token raised
 //	duplicate       200     accepted before, with this intent
-//	stale           412     a higher token was seen before: refused
+//	stale           412     a higher token was seen before, or keys were forgotten since: refused
 //	conflict        422     the key was used before for another intent: refused
 //	issuer          409     the resource is bound to another issuer (Fencing-Issuer): refused
 //	invalid         400     can never be carried out; nothing was done. The body says why
 //
-//	Fencing-Seen    the highest token that the sink knows
+//	Fencing-Seen    the highest token that the sink knows; lower ones are refused
 //	Fencing-First   the token of the accepted effect (applied, duplicate, conflict)
 //	Fencing-Seq     the number of the decision in the resource's ledger
 //

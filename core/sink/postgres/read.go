@@ -162,9 +162,10 @@ func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (i
 		if n == 0 {
 			return false, nil
 		}
-		h.Highest, h.Seq = h.Highest+1, h.Seq+1
-		if err := c.write(ctx, tx, sink.Decision{Kind: sink.KindRaise, Header: h}); err != nil {
-			return false, err
+		if d := sink.Seal(h); d.Kind != "" {
+			if err := c.write(ctx, tx, d); err != nil {
+				return false, err
+			}
 		}
 		_, err = tx.Exec(ctx, deleteKeys, resource, before)
 		return true, err

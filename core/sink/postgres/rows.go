@@ -20,7 +20,10 @@ const (
 		set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
 	insertHeader = `INSERT INTO fencepost_sink (resource, issuer, highest, last_seq, value, payload) VALUES ($1, $2, 0, 0, 0, '') ON CONFLICT (resource) DO NOTHING`
 	lockHeader   = `SELECT issuer, highest, last_seq FROM fencepost_sink WHERE resource = $1 FOR UPDATE`
-	selectKey    = `SELECT token, seq, fingerprint, attempt FROM fencepost_sink_keys WHERE resource = $1 AND key = $2`
+	// Sealed if the ledger ends with a seal.
+	selectRest = `SELECT coalesce(l.kind = 'seal', false), k.token, k.seq, k.fingerprint, k.attempt FROM fencepost_sink s
+		LEFT JOIN fencepost_sink_ledger l ON l.resource = s.resource AND l.seq = s.last_seq
+		LEFT JOIN fencepost_sink_keys k ON k.resource = s.resource AND k.key = $2 WHERE s.resource = $1`
 	raiseHeader  = `UPDATE fencepost_sink SET highest = $2, last_seq = $3 WHERE resource = $1`
 	writeHeader  = `UPDATE fencepost_sink SET highest = $2, last_seq = $3, value = $4, payload = $5 WHERE resource = $1`
 	insertKey    = `INSERT INTO fencepost_sink_keys (resource, key, token, seq, fingerprint, attempt, at) VALUES ($1, $2, $3, $4, $5, $6, now())`
@@ -36,18 +39,20 @@ func (c *call) look(ctx context.Context, tx pgx.Tx, limit time.Duration) (h sink
 		b.Queue(lockHeader, c.Resource).QueryRow(func(row pgx.Row) error {
 			return ignoreNone(row.Scan(&h.Issuer, &h.Highest, &h.Seq))
 		})
+		key := "" // of no row
 		if c.Effect != nil {
-			b.Queue(selectKey, c.Resource, c.Effect.Key).QueryRow(func(row pgx.Row) error {
-				var r sink.Accepted
-				var attempt uuid.UUID
-				err := row.Scan(&r.Token, &r.Seq, &r.Fingerprint, &attempt)
-				if err == nil {
-					r.Own = attempt == c.attempt
-					k = &r
-				}
-				return ignoreNone(err)
-			})
+			key = c.Effect.Key
 		}
+		b.Queue(selectRest, c.Resource, key).QueryRow(func(row pgx.Row) error {
+			var token, seq *int64
+			var fingerprint []byte
+			var attempt *uuid.UUID
+			if err := row.Scan(&h.Sealed, &token, &seq, &fingerprint, &attempt); err != nil || token == nil {
+				return ignoreNone(err)
+			}
+			k = &sink.Accepted{Token: *token, Seq: *seq, Fingerprint: fingerprint, Own: *attempt == c.attempt}
+			return nil
+		})
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return h, nil, err
 		}

@@ -192,6 +192,53 @@ func forget(ctx context.Context, tt T, s sink.Sink, resource string) {
 	t.accept(4, effect("k0", 9), sink.Stale, 5)
 	t.accept(5, effect("new", 9), sink.Applied, 5)
 	drop(time.Now().Add(-time.Hour), 0)
+	if l := t.ledger(); len(l) != 5 || l[3].Kind != sink.KindSeal || l[3].Token != 5 {
+		t.Errorf("ledger %+v", l)
+	}
+}
+
+// keyAge is more than what the times that sinks store are rounded to.
+const keyAge = 3 * time.Millisecond
+
+// forgetTwice forgets the keys of one grant one by one: the next grant has the next token.
+func forgetTwice(ctx context.Context, tt T, s sink.Sink, resource string) {
+	t := test{tt, ctx, s, resource}
+	var cuts []time.Time
+	for i := range 3 {
+		t.accept(5, effect(fmt.Sprintf("k%d", i), int64(i)), sink.Applied, 5)
+		time.Sleep(keyAge)
+		cuts = append(cuts, time.Now())
+		time.Sleep(keyAge)
+	}
+	for _, cut := range cuts {
+		if n, err := s.Forget(ctx, resource, cut); err != nil || n != 1 {
+			t.Errorf("Forget = %d, %v; want 1", n, err)
+		}
+		t.accept(5, effect("k0", 9), sink.Stale, 6)
+	}
+	t.raise(6, sink.Applied, 6)
+	t.accept(6, effect("new", 9), sink.Applied, 6)
+	// A call has come with 6, so the next one must refuse it.
+	if n, err := s.Forget(ctx, resource, time.Now().Add(time.Hour)); err != nil || n != 1 {
+		t.Errorf("Forget = %d, %v; want 1", n, err)
+	}
+	t.accept(6, effect("new", 9), sink.Stale, 7)
+	t.accept(7, effect("newer", 9), sink.Applied, 7)
+	t.ledger()
+}
+
+// highestToken: keys can be forgotten under the highest token too, and a higher one than
+// that is no token.
+func highestToken(ctx context.Context, tt T, s sink.Sink, resource string) {
+	t := test{tt, ctx, s, resource}
+	if _, err := s.Raise(ctx, resource, issuer, sink.MaxToken+1); err == nil || store.OutcomeOf(err) != store.Fail {
+		t.Errorf("Raise to %d: %v", int64(sink.MaxToken+1), err)
+	}
+	t.accept(sink.MaxToken, effect("k", 1), sink.Applied, sink.MaxToken)
+	if n, err := s.Forget(ctx, resource, time.Now().Add(time.Hour)); err != nil || n != 1 {
+		t.Errorf("Forget = %d, %v; want 1", n, err)
+	}
+	t.accept(sink.MaxToken, effect("k", 1), sink.Stale, sink.MaxToken+1)
 }
 
 func sameKey(ctx context.Context, tt T, s sink.Sink, resource string) {

@@ -14,6 +14,8 @@ import (
 type Memory struct {
 	// rule is sink.Decide, or a mutant of it.
 	rule func(sink.Header, *sink.Accepted, sink.Call) sink.Decision
+	// seal is sink.Seal, or a mutant of it.
+	seal func(sink.Header) sink.Decision
 
 	mu        sync.Mutex
 	resources map[string]*resource
@@ -35,7 +37,9 @@ type accepted struct {
 var _ sink.Sink = (*Memory)(nil)
 
 // NewMemory returns an empty sink.
-func NewMemory() *Memory { return &Memory{rule: sink.Decide, resources: map[string]*resource{}} }
+func NewMemory() *Memory {
+	return &Memory{rule: sink.Decide, seal: sink.Seal, resources: map[string]*resource{}}
+}
 
 func failed(op string, cause error) error {
 	return &store.Error{Op: op, Outcome: store.Fail, Cause: cause}
@@ -142,9 +146,9 @@ func (m *Memory) Forget(_ context.Context, name string, before time.Time) (int, 
 		}
 	}
 	if dropped > 0 {
-		h := r.header
-		h.Highest, h.Seq = h.Highest+1, h.Seq+1
-		r.store(sink.Decision{Kind: sink.KindRaise, Header: h}, nil)
+		if d := m.seal(r.header); d.Kind != "" {
+			r.store(d, nil)
+		}
 	}
 	return dropped, nil
 }

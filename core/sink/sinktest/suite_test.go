@@ -128,6 +128,38 @@ func mustFail(t *testing.T, s sink.Sink) {
 	}
 }
 
+// TestSuiteFindsMutantsOfSeal: what Forget does to tokens, with one mistake each.
+func TestSuiteFindsMutantsOfSeal(t *testing.T) {
+	t.Parallel()
+	for name, seal := range map[string]func(sink.Header) sink.Decision{
+		"sink-seal-locks-out": func(h sink.Header) sink.Decision {
+			h.Sealed = false
+			return sink.Seal(h)
+		},
+		"sink-seal-is-kept": func(h sink.Header) sink.Decision {
+			if h.Highest > 5 { // sealed before, whatever has come since
+				h.Sealed = true
+			}
+			return sink.Seal(h)
+		},
+		"sink-seal-wraps": func(h sink.Header) sink.Decision {
+			d := sink.Seal(h)
+			if d.Header.Highest > sink.MaxToken {
+				d.Header.Highest = 0
+			}
+			return d
+		},
+		"sink-seals-nothing": func(h sink.Header) sink.Decision { return sink.Decision{Header: h} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := NewMemory()
+			m.seal = seal
+			mustFail(t, m)
+		})
+	}
+}
+
 // TestSuiteFindsMutantsOfDecide: the rule itself, with one mistake each.
 func TestSuiteFindsMutantsOfDecide(t *testing.T) {
 	t.Parallel()
