@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"fmt"
+	"sort"
 	"time"
 )
 
@@ -126,6 +127,26 @@ type Sink interface {
 	// is at work then gets Stale, the next grant does not. Call it with an instant
 	// further back than the longest time for which anything may be retried.
 	Forget(ctx context.Context, resource string, before time.Time) (int, error)
+}
+
+// Pager is a Sink that reads a part of a ledger without the rest of it.
+type Pager interface {
+	// LedgerAfter returns up to n entries of the ledger, from the one that follows number
+	// after. n is at least 1.
+	LedgerAfter(ctx context.Context, resource string, after int64, n int) ([]Entry, error)
+}
+
+// LedgerAfter is that of a Pager; of any other sink it reads the whole ledger.
+func LedgerAfter(ctx context.Context, s Sink, resource string, after int64, n int) ([]Entry, error) {
+	if p, ok := s.(Pager); ok {
+		return p.LedgerAfter(ctx, resource, after, n)
+	}
+	all, err := s.Ledger(ctx, resource)
+	if err != nil {
+		return nil, err
+	}
+	from := sort.Search(len(all), func(i int) bool { return all[i].Seq > after })
+	return all[from:min(from+n, len(all))], nil
 }
 
 // IssuerError is a token of another issuer than the one that the resource is

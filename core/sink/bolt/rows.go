@@ -124,7 +124,7 @@ func (r *Rows) log(e entryRow) error {
 	r.Seq++
 	r.changed = true
 	e.Issuer, e.At = r.Issuer, monotonic()
-	return put(r.bucket.Bucket(ledgerName), binary.BigEndian.AppendUint64(nil, uint64(r.Seq)), e)
+	return put(r.bucket.Bucket(ledgerName), ledgerKey(r.Seq), e)
 }
 
 // raise raises the highest token, or seals it.
@@ -167,22 +167,21 @@ func (r *Rows) Applied(key string) (int64, error) {
 	return k.Token, err
 }
 
-// ledger is all entries in order.
-func (r *Rows) ledger() ([]sink.Entry, error) {
-	if r.bucket == nil {
-		return nil, nil
-	}
-	var out []sink.Entry
-	err := r.bucket.Bucket(ledgerName).ForEach(func(k, v []byte) error {
+// ledger is up to n entries in order, from the one that follows number after.
+func (r *Rows) ledger(after int64, n int) (out []sink.Entry, err error) {
+	c := r.bucket.Bucket(ledgerName).Cursor()
+	for k, v := c.Seek(ledgerKey(after + 1)); k != nil && len(out) < n; k, v = c.Next() {
 		var e entryRow
 		if err := decode(r.name+": an entry of its ledger", v, &e); err != nil {
-			return err
+			return nil, err
 		}
 		out = append(out, sink.Entry{Seq: int64(binary.BigEndian.Uint64(k)), Kind: e.Kind, Issuer: e.Issuer, Token: e.Token, Key: e.Key, Value: e.Value, At: e.At})
-		return nil
-	})
-	return out, err
+	}
+	return out, nil
 }
+
+// ledgerKey is the key of an entry: in the order of their numbers.
+func ledgerKey(seq int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(seq)) }
 
 // forget drops the keys that were accepted before the instant, and seals: a copy of an
 // accepted effect that is still on its way is then stale.

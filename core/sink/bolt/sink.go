@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -22,7 +23,10 @@ const lockTimeout = 5 * time.Second
 // Sink implements sink.Sink. Safe for concurrent use. Close it.
 type Sink struct{ db *bolt.DB }
 
-var _ sink.Sink = (*Sink)(nil)
+var (
+	_ sink.Sink  = (*Sink)(nil)
+	_ sink.Pager = (*Sink)(nil)
+)
 
 // Open opens the sink in a file, which is made if it is not there. One process at a time
 // has it.
@@ -112,9 +116,14 @@ func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.
 }
 
 // Ledger implements sink.Sink.
-func (s *Sink) Ledger(ctx context.Context, resource string) (out []sink.Entry, err error) {
+func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
+	return s.LedgerAfter(ctx, resource, 0, math.MaxInt)
+}
+
+// LedgerAfter implements sink.Pager.
+func (s *Sink) LedgerAfter(ctx context.Context, resource string, after int64, n int) (out []sink.Entry, err error) {
 	err = s.view(ctx, resource, func(r *Rows) error {
-		out, err = r.ledger()
+		out, err = r.ledger(after, n)
 		return err
 	})
 	return out, err

@@ -242,6 +242,8 @@ func (f *fakeDB) QueryBy(ctx context.Context, _ int, serial bool, s store.Statem
 		case s.CQL == selectLedger:
 			rows = slices.Clone(p.ledger)
 			slices.SortFunc(rows, func(a, b map[string]any) int { return int(a["seq"].(int64) - b["seq"].(int64)) })
+			rows = slices.DeleteFunc(rows, func(r row) bool { return r["seq"].(int64) <= s.Args[1].(int64) })
+			rows = rows[:min(len(rows), s.Args[2].(int))]
 		case s.CQL == selectKeys:
 			for _, k := range p.keys {
 				rows = appendRow(rows, k)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"strings"
 	"time"
@@ -128,42 +129,51 @@ func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.
 }
 
 const (
-	selectLedger = "SELECT seq, entry, issuer, fence, effect_key, value FROM sink WHERE resource = ? AND kind = 2"
+	selectLedger = "SELECT seq, entry, issuer, fence, effect_key, value FROM sink WHERE resource = ? AND kind = 2 AND seq > ? LIMIT ?"
 	selectKeys   = "SELECT key, attempt, at FROM sink WHERE resource = ? AND kind = 1"
 	deleteKey    = "DELETE FROM sink WHERE resource = ? AND kind = 1 AND seq = 0 AND key = ? IF attempt = ?"
 )
 
-// Ledger implements sink.Sink. A SERIAL read comes first, which completes any
-// decision that is half-way; then the ledger is read page by page.
+// Ledger implements sink.Sink.
 func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
+	return s.LedgerAfter(ctx, resource, 0, math.MaxInt32)
+}
+
+// LedgerAfter implements sink.Pager. A SERIAL read comes first, which completes any
+// decision that is half-way; then the ledger is read page by page.
+func (s *Sink) LedgerAfter(ctx context.Context, resource string, after int64, n int) ([]sink.Entry, error) {
 	st, err := s.Read(ctx, resource)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.read(ctx, false, store.Statement{CQL: selectLedger, Args: []any{resource}, Partition: []any{resource}})
+	rows, err := s.read(ctx, false, store.Statement{CQL: selectLedger, Args: []any{resource, after, n}, Partition: []any{resource}})
 	if err != nil {
 		return nil, err
 	}
 	out := make([]sink.Entry, 0, len(rows))
-	for i, row := range rows {
-		e := sink.Entry{}
-		e.Seq, _ = row["seq"].(int64)
-		e.Kind, _ = row["entry"].(string)
-		e.Issuer, _ = row["issuer"].(string)
-		e.Token, _ = row["fence"].(int64)
-		e.Key, _ = row["effect_key"].(string)
-		e.Value, _ = row["value"].(int64)
-		if e.Seq != int64(i)+1 {
+	for _, row := range rows {
+		e, next := entryOf(row), after+int64(len(out))+1
+		if e.Seq != next {
 			return nil, &store.Error{Op: "read ledger of " + resource, Outcome: store.Unknown,
-				Cause: fmt.Errorf("entry %d is missing although entry %d is there: the store has lost an acknowledged write", i+1, e.Seq)}
+				Cause: fmt.Errorf("entry %d is missing although entry %d is there: the store has lost an acknowledged write", next, e.Seq)}
 		}
 		out = append(out, e)
 	}
-	if int64(len(out)) < st.Seq {
+	if last := after + int64(len(out)); len(out) < n && last < st.Seq {
 		return nil, &store.Error{Op: "read ledger of " + resource, Outcome: store.Unknown,
-			Cause: fmt.Errorf("%d entries, but the header counts %d", len(out), st.Seq)}
+			Cause: fmt.Errorf("%d entries, but the header counts %d", last, st.Seq)}
 	}
 	return out, nil
+}
+
+func entryOf(row map[string]any) (e sink.Entry) {
+	e.Seq, _ = row["seq"].(int64)
+	e.Kind, _ = row["entry"].(string)
+	e.Issuer, _ = row["issuer"].(string)
+	e.Token, _ = row["fence"].(int64)
+	e.Key, _ = row["effect_key"].(string)
+	e.Value, _ = row["value"].(int64)
+	return e
 }
 
 // forgetBatch is how many keys are dropped by one statement.

@@ -45,7 +45,10 @@ type Sink struct {
 	headers map[string]sink.Header
 }
 
-var _ sink.Sink = (*Sink)(nil)
+var (
+	_ sink.Sink  = (*Sink)(nil)
+	_ sink.Pager = (*Sink)(nil)
+)
 
 // New returns a sink in db's keyspace; db stays the caller's to close. A process
 // that must reach its sink when it cannot reach its locks gives it a DB, and so

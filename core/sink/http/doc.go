@@ -36,6 +36,9 @@
 //	issuer          409     the resource is bound to another issuer (Fencing-Issuer): refused
 //	invalid         400     can never be carried out; nothing was done. The body says why
 //
+// A request whose body did not arrive is answered without a decision (503): its next copy may
+// arrive. No answer may be cached (Cache-Control: no-store).
+//
 //	Fencing-Seen    the highest token that the sink knows; lower ones are refused
 //	Fencing-First   the token of the accepted effect (applied, duplicate, conflict)
 //	Fencing-Seq     the number of the decision in the resource's ledger
@@ -47,7 +50,9 @@
 // connection, until it is answered or its context ends, and the caller settles an unknown
 // effect by the same call again: an effect that was accepted is then a duplicate. Only a
 // request that certainly left nothing behind is a failure: no connection was made, or the
-// first and only copy was refused. Go's own transport repeats requests that it takes for
+// first and only copy was refused. Some answers without a decision would be given to the next
+// copy too: wrong URL (301, 308, 404, 405, 410, 501), no right (401, 403), too large (413, 414,
+// 431). The client returns them at once, with what to do. Go's own transport repeats requests that it takes for
 // idempotent; it is kept from that, since a copy that nobody counts makes a stale answer look
 // final that is not.
 package httpsink

@@ -31,9 +31,9 @@ func (s *Sink) ask(ctx context.Context, c *call, into any) error {
 			}
 			return nil
 		case r.Header.Get(HeaderResult) == resultInvalid:
-			return &decidedError{errors.New(said(body))}
+			return &finalError{error: errors.New(said(body))}
 		}
-		return fmt.Errorf("status %s: %s", r.Status, said(body))
+		return noDecision(r, body, "")
 	})
 }
 

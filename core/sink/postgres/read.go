@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +21,7 @@ const (
 		LEFT JOIN fencepost_sink_keys k ON k.resource = s.resource AND k.key = ANY ($2)`
 	selectLedger = `SELECT pg_is_in_recovery(), s.last_seq, l.seq, l.kind, l.issuer, l.token, l.key, l.value
 		FROM (VALUES (1)) one LEFT JOIN fencepost_sink s ON s.resource = $1
-		LEFT JOIN fencepost_sink_ledger l ON l.resource = s.resource ORDER BY l.seq`
+		LEFT JOIN LATERAL (SELECT * FROM fencepost_sink_ledger WHERE resource = s.resource AND seq > $2 ORDER BY seq LIMIT $3) l ON true ORDER BY l.seq`
 )
 
 // origin is the first column of a read: a standby may be behind.
@@ -114,20 +115,29 @@ func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.
 
 // Ledger implements sink.Sink.
 func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
+	return s.LedgerAfter(ctx, resource, 0, math.MaxInt)
+}
+
+// LedgerAfter implements sink.Pager.
+func (s *Sink) LedgerAfter(ctx context.Context, resource string, after int64, n int) ([]sink.Entry, error) {
 	op := "read ledger of " + resource
-	rows, err := read[ledgerRow](ctx, s, op, selectLedger, resource)
+	rows, err := read[ledgerRow](ctx, s, op, selectLedger, resource, after, n)
 	if err != nil || len(rows) == 0 || rows[0].Last == nil {
 		return nil, err
 	}
 	out := make([]sink.Entry, 0, len(rows))
-	for i, r := range rows {
-		if r.Seq == nil || *r.Seq != int64(i)+1 {
-			return nil, incomplete(op, "entry %d is missing", i+1)
+	for _, r := range rows {
+		next := after + int64(len(out)) + 1
+		switch {
+		case r.Seq == nil: // there are none
+			continue
+		case *r.Seq != next:
+			return nil, incomplete(op, "entry %d is missing", next)
 		}
 		out = append(out, sink.Entry{Seq: *r.Seq, Kind: *r.Kind, Issuer: *r.Issuer, Token: *r.Token, Key: *r.Key, Value: *r.Value})
 	}
-	if last := *rows[0].Last; int64(len(out)) != last {
-		return nil, incomplete(op, "%d entries, but the header counts %d", len(out), last)
+	if last := after + int64(len(out)); len(out) < n && last < *rows[0].Last {
+		return nil, incomplete(op, "%d entries, but the header counts %d", last, *rows[0].Last)
 	}
 	return out, nil
 }

@@ -40,7 +40,10 @@ type Sink struct {
 	own     bool // the pool
 }
 
-var _ sink.Sink = (*Sink)(nil)
+var (
+	_ sink.Sink  = (*Sink)(nil)
+	_ sink.Pager = (*Sink)(nil)
+)
 
 // New returns a sink in pool's database; pool stays the caller's to close. The
 // tables must be there (Migrate).

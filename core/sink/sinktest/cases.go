@@ -321,6 +321,24 @@ func twoClients(ctx context.Context, tt T, s sink.Sink, resource string) {
 	}
 }
 
+func ledgerParts(ctx context.Context, tt T, s sink.Sink, resource string) {
+	t := test{tt, ctx, s, resource}
+	for token := range int64(5) {
+		t.raise(token+1, sink.Applied, token+1)
+	}
+	for after := range int64(7) {
+		for n := 1; n < 7; n++ {
+			part, err := sink.LedgerAfter(ctx, s, resource, after, n)
+			if want := min(n, int(max(5-after, 0))); err != nil || len(part) != want || want > 0 && (part[0].Seq != after+1 || part[want-1].Seq != after+int64(want)) {
+				t.Errorf("%d entries after %d: %+v, %v; want %d", n, after, part, err, want)
+			}
+		}
+	}
+	if part, err := sink.LedgerAfter(ctx, s, resource+"-unused", 0, 1); err != nil || len(part) != 0 {
+		t.Errorf("of an unused resource: %+v, %v", part, err)
+	}
+}
+
 func arguments(ctx context.Context, tt T, s sink.Sink, resource string) {
 	t := test{tt, ctx, s, resource}
 	for _, c := range []sink.Call{

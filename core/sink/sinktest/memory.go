@@ -2,6 +2,8 @@ package sinktest
 
 import (
 	"context"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -120,14 +122,20 @@ func (m *Memory) Read(ctx context.Context, name string, keys ...string) (sink.St
 }
 
 // Ledger implements sink.Sink.
-func (m *Memory) Ledger(_ context.Context, name string) ([]sink.Entry, error) {
+func (m *Memory) Ledger(ctx context.Context, name string) ([]sink.Entry, error) {
+	return m.LedgerAfter(ctx, name, 0, math.MaxInt)
+}
+
+// LedgerAfter implements sink.Pager.
+func (m *Memory) LedgerAfter(_ context.Context, name string, after int64, n int) ([]sink.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.resources[name]
-	if r == nil {
+	if r == nil || after >= int64(len(r.ledger)) {
 		return nil, nil
 	}
-	return append([]sink.Entry(nil), r.ledger...), nil
+	rest := r.ledger[after:]
+	return slices.Clone(rest[:min(n, len(rest))]), nil
 }
 
 // Forget implements sink.Sink.

@@ -59,6 +59,7 @@ func Cases() []Case {
 		{"many accepts with one token are all applied, in an order", manyKeys},
 		{"tokens of accepted effects never fall", tokensNeverFall},
 		{"one process's knowledge may be old", twoClients},
+		{"the ledger in parts", ledgerParts},
 		{"arguments and contexts are checked", arguments},
 	}
 }
