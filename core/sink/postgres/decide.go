@@ -17,6 +17,7 @@ type call struct {
 	attempt uuid.UUID
 
 	uncertain int // copies whose COMMIT was sent and not answered
+	slow      int // tries in which the caller's function was cut off by RequestTimeout
 }
 
 func newCall(of sink.Call) (*call, error) {

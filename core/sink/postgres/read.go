@@ -16,11 +16,18 @@ import (
 
 // Each read is one statement, so of one instant.
 const (
-	selectState = `SELECT pg_is_in_recovery(), s.issuer, s.highest, s.last_seq, s.value, s.payload, k.key, k.token
-		FROM (VALUES (1)) one LEFT JOIN fencepost_sink s ON s.resource = $1
+	// replicated is a row whose transaction ends no sooner than the synchronous standbys have
+	// what it has read: rows may be committed here and on no standby, if the wait of the one
+	// that wrote them was cancelled. A message in the log makes its COMMIT wait behind theirs,
+	// without a lock.
+	replicated = `(SELECT pg_is_in_recovery() AS standby, set_config('synchronous_commit', ` + commitSynchronously + `, true),
+			CASE WHEN current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()
+			THEN pg_logical_emit_message(true, 'fencepost', '') END) origin`
+	selectState = `SELECT origin.standby, s.issuer, s.highest, s.last_seq, s.value, s.payload, k.key, k.token
+		FROM ` + replicated + ` LEFT JOIN fencepost_sink s ON s.resource = $1
 		LEFT JOIN fencepost_sink_keys k ON k.resource = s.resource AND k.key = ANY ($2)`
-	selectLedger = `SELECT pg_is_in_recovery(), s.last_seq, l.seq, l.kind, l.issuer, l.token, l.key, l.value
-		FROM (VALUES (1)) one LEFT JOIN fencepost_sink s ON s.resource = $1
+	selectLedger = `SELECT origin.standby, s.last_seq, l.seq, l.kind, l.issuer, l.token, l.key, l.value
+		FROM ` + replicated + ` LEFT JOIN fencepost_sink s ON s.resource = $1
 		LEFT JOIN LATERAL (SELECT * FROM fencepost_sink_ledger WHERE resource = s.resource AND seq > $2 ORDER BY seq LIMIT $3) l ON true ORDER BY l.seq`
 )
 

@@ -17,9 +17,10 @@ const (
 	// silence in between, in ms. A commit must not be told before it is on disk.
 	setLimits = `SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $1, true),
 		set_config('idle_in_transaction_session_timeout', $1, true),
-		set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
-	insertHeader = `INSERT INTO fencepost_sink (resource, issuer, highest, last_seq, value, payload) VALUES ($1, $2, 0, 0, 0, '') ON CONFLICT (resource) DO NOTHING`
-	lockHeader   = `SELECT issuer, highest, last_seq FROM fencepost_sink WHERE resource = $1 FOR UPDATE`
+		set_config('synchronous_commit', ` + commitSynchronously + `, true)`
+	commitSynchronously = `CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END`
+	insertHeader        = `INSERT INTO fencepost_sink (resource, issuer, highest, last_seq, value, payload) VALUES ($1, $2, 0, 0, 0, '') ON CONFLICT (resource) DO NOTHING`
+	lockHeader          = `SELECT issuer, highest, last_seq FROM fencepost_sink WHERE resource = $1 FOR UPDATE`
 	// Sealed if the ledger ends with a seal.
 	selectRest = `SELECT coalesce(l.kind = 'seal', false), k.token, k.seq, k.fingerprint, k.attempt FROM fencepost_sink s
 		LEFT JOIN fencepost_sink_ledger l ON l.resource = s.resource AND l.seq = s.last_seq
