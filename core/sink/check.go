@@ -16,6 +16,8 @@ func (c Call) Check() error {
 	switch {
 	case c.Resource == "" || c.Issuer == "":
 		return fmt.Errorf("sink: resource %q, issuer %q: both must be named", c.Resource, c.Issuer)
+	case IsFloor(c.Resource):
+		return fmt.Errorf("sink: resource %q: names that begin with %q are the sink's own", c.Resource, floorPrefix)
 	case c.Token < 1 || c.Token > MaxToken:
 		return fmt.Errorf("sink: token %d: tokens are between 1 and %d", c.Token, int64(MaxToken))
 	case c.Effect != nil && c.Effect.Key == "":

@@ -79,7 +79,15 @@ func (r *Rows) decide(c sink.Call) (sink.Answer, error) {
 			known = &sink.Accepted{Token: k.Token, Seq: k.Seq, Fingerprint: (&sink.Effect{Intent: k.Intent}).Fingerprint()}
 		}
 	}
-	d := sink.Decide(r.head(), known, c)
+	h := r.head()
+	if r.bucket == nil {
+		floor, err := openRows(r.tx, sink.FloorOf(c.Issuer))
+		if err != nil {
+			return sink.Answer{}, err
+		}
+		h = sink.Fresh(floor.Highest)
+	}
+	d := sink.Decide(h, known, c)
 	if d.Err != nil || d.Kind == "" {
 		return d.Answer, d.Err
 	}

@@ -24,8 +24,9 @@ const lockTimeout = 5 * time.Second
 type Sink struct{ db *bolt.DB }
 
 var (
-	_ sink.Sink  = (*Sink)(nil)
-	_ sink.Pager = (*Sink)(nil)
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Pager   = (*Sink)(nil)
+	_ sink.Retirer = (*Sink)(nil)
 )
 
 // Open opens the sink in a file, which is made if it is not there. One process at a time
@@ -159,11 +160,47 @@ func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (d
 	return dropped, nil
 }
 
-// Resources are the names of those that were ever called, in order.
+// Retire implements sink.Retirer, in one transaction. The file does not shrink: what was
+// removed makes room for what comes.
+func (s *Sink) Retire(ctx context.Context, issuer string, below int64, resources ...string) (removed int, err error) {
+	const op = "retire resources"
+	if err := sink.CheckRetire(issuer, below, resources); err != nil {
+		return 0, &store.Error{Op: op, Outcome: store.Fail, Cause: err}
+	}
+	err = s.change(ctx, op, sink.FloorOf(issuer), func(floor *Rows) error {
+		removed = 0
+		if err := floor.Bind(issuer); err != nil {
+			return err
+		}
+		floor.Highest, floor.changed = max(floor.Highest, below), true
+		for _, name := range resources {
+			r, err := openRows(floor.tx, name)
+			if err != nil {
+				return err
+			}
+			if r.bucket == nil || r.Issuer != issuer || r.Highest >= floor.Highest {
+				continue
+			}
+			if err := floor.tx.DeleteBucket([]byte(name)); err != nil {
+				return err
+			}
+			removed++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
+}
+
+// Resources are the names of those that are there, in order.
 func (s *Sink) Resources() (out []string, err error) {
 	err = s.db.View(func(tx *bolt.Tx) error {
 		return tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
-			out = append(out, string(name))
+			if !sink.IsFloor(string(name)) {
+				out = append(out, string(name))
+			}
 			return nil
 		})
 	})

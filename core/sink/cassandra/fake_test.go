@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"fencepost/core/sink"
 	"fencepost/core/store"
 )
 
@@ -32,7 +33,9 @@ type fakeDB struct {
 	hidesKeys bool
 	// losesSeals plants a bug: nothing tells that a header was sealed.
 	losesSeals bool
-	unexpected error
+	// hidesFloors plants a bug: a plain read shows no floor.
+	hidesFloors bool
+	unexpected  error
 }
 
 type row = map[string]any
@@ -165,6 +168,16 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 			changes = append(changes, func() {
 				p.log(row{"seq": a[1], "entry": "accept", "issuer": a[2], "fence": a[3], "effect_key": a[4], "value": a[5]})
 			})
+		case deleteHeader:
+			p = f.part(a[0].(string))
+			h := p.header
+			ok = ok && h != nil && h["issuer"] == a[1] && h["highest"] == a[2] && h["last_seq"] == a[3]
+			rows = appendRow(rows, h)
+			changes = append(changes, func() { p.header = nil })
+		case deleteKeys:
+			changes = append(changes, func() { clear(p.keys) })
+		case deleteLedger:
+			changes = append(changes, func() { p.ledger = nil })
 		case deleteKey:
 			p = f.part(a[0].(string))
 			k := p.keys[a[1].(string)]
@@ -249,6 +262,9 @@ func (f *fakeDB) QueryBy(ctx context.Context, _ int, serial bool, s store.Statem
 				rows = appendRow(rows, k)
 			}
 		case strings.HasPrefix(s.CQL, "SELECT kind, key, issuer"):
+			if f.hidesFloors && !serial && sink.IsFloor(s.Args[0].(string)) {
+				return
+			}
 			rows = appendRow(rows, p.header)
 			seen := map[any]bool{}
 			for _, k := range s.Args[1:] {

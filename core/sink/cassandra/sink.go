@@ -46,8 +46,9 @@ type Sink struct {
 }
 
 var (
-	_ sink.Sink  = (*Sink)(nil)
-	_ sink.Pager = (*Sink)(nil)
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Pager   = (*Sink)(nil)
+	_ sink.Retirer = (*Sink)(nil)
 )
 
 // New returns a sink in db's keyspace; db stays the caller's to close. A process
@@ -89,6 +90,14 @@ func (s *Sink) decide(ctx context.Context, of sink.Call) (sink.Answer, error) {
 		}
 	}
 	for {
+		if v.header.Issuer == "" && v.key == nil {
+			// Of a resource that is not there, the floor is read after that was seen.
+			floor, err := s.floor(ctx, c.Issuer)
+			if err != nil {
+				return sink.Answer{}, c.ended(ctx, err)
+			}
+			v.header = sink.Fresh(floor)
+		}
 		d, ok := c.evaluate(v)
 		switch {
 		case !ok:

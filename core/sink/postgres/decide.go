@@ -10,10 +10,10 @@ import (
 	"fencepost/core/store"
 )
 
-// call is one Raise, Accept or Forget.
+// call is one Raise or Accept, or what else changes rows.
 type call struct {
 	sink.Call
-	forget  bool
+	what    string // names what is no Raise or Accept
 	attempt uuid.UUID
 
 	uncertain int // copies whose COMMIT was sent and not answered
@@ -57,8 +57,8 @@ func (c *call) ended(ctx context.Context, last error) error {
 }
 
 func (c *call) op() string {
-	if c.forget {
-		return "forget keys of " + c.Resource
+	if c.what != "" {
+		return c.what
 	}
 	return c.String()
 }

@@ -162,7 +162,7 @@ const (
 // Forget implements sink.Sink: in one transaction. The instant is compared with the
 // server's clock at the acceptance. The ledger is kept.
 func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (int, error) {
-	c := &call{Call: sink.Call{Resource: resource}, forget: true}
+	c := &call{Call: sink.Call{Resource: resource}, what: "forget keys of " + resource}
 	dropped := 0
 	err := s.try(ctx, c, func(ctx context.Context, tx pgx.Tx) (change bool, err error) {
 		h, _, err := c.look(ctx, tx, s.timeout)

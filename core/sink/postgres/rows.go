@@ -22,7 +22,8 @@ const (
 	insertHeader        = `INSERT INTO fencepost_sink (resource, issuer, highest, last_seq, value, payload) VALUES ($1, $2, 0, 0, 0, '') ON CONFLICT (resource) DO NOTHING`
 	lockHeader          = `SELECT issuer, highest, last_seq FROM fencepost_sink WHERE resource = $1 FOR UPDATE`
 	// Sealed if the ledger ends with a seal.
-	selectRest = `SELECT coalesce(l.kind = 'seal', false), k.token, k.seq, k.fingerprint, k.attempt FROM fencepost_sink s
+	selectRest = `SELECT coalesce(l.kind = 'seal', false), coalesce(f.highest, 0), k.token, k.seq, k.fingerprint, k.attempt FROM fencepost_sink s
+		LEFT JOIN fencepost_sink f ON f.resource = $3
 		LEFT JOIN fencepost_sink_ledger l ON l.resource = s.resource AND l.seq = s.last_seq
 		LEFT JOIN fencepost_sink_keys k ON k.resource = s.resource AND k.key = $2 WHERE s.resource = $1`
 	raiseHeader  = `UPDATE fencepost_sink SET highest = $2, last_seq = $3 WHERE resource = $1`
@@ -44,11 +45,17 @@ func (c *call) look(ctx context.Context, tx pgx.Tx, limit time.Duration) (h sink
 		if c.Effect != nil {
 			key = c.Effect.Key
 		}
-		b.Queue(selectRest, c.Resource, key).QueryRow(func(row pgx.Row) error {
+		b.Queue(selectRest, c.Resource, key, sink.FloorOf(c.Issuer)).QueryRow(func(row pgx.Row) error {
+			var floor int64
 			var token, seq *int64
 			var fingerprint []byte
 			var attempt *uuid.UUID
-			if err := row.Scan(&h.Sealed, &token, &seq, &fingerprint, &attempt); err != nil || token == nil {
+			err := row.Scan(&h.Sealed, &floor, &token, &seq, &fingerprint, &attempt)
+			if h.Issuer != "" && h.Seq == 0 { // its row is new
+				fresh := sink.Fresh(floor)
+				h.Highest, h.Sealed = fresh.Highest, fresh.Sealed
+			}
+			if err != nil || token == nil {
 				return ignoreNone(err)
 			}
 			k = &sink.Accepted{Token: *token, Seq: *seq, Fingerprint: fingerprint, Own: *attempt == c.attempt}
@@ -57,7 +64,7 @@ func (c *call) look(ctx context.Context, tx pgx.Tx, limit time.Duration) (h sink
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return h, nil, err
 		}
-		if h.Issuer != "" || c.forget {
+		if h.Issuer != "" || c.what != "" {
 			return h, k, nil
 		}
 		// Waits for another that is about to make it.

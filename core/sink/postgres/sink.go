@@ -41,8 +41,9 @@ type Sink struct {
 }
 
 var (
-	_ sink.Sink  = (*Sink)(nil)
-	_ sink.Pager = (*Sink)(nil)
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Pager   = (*Sink)(nil)
+	_ sink.Retirer = (*Sink)(nil)
 )
 
 // New returns a sink in pool's database; pool stays the caller's to close. The
@@ -138,7 +139,10 @@ func (s *Sink) decide(ctx context.Context, of sink.Call, apply func(context.Cont
 			return false, err
 		}
 		if d = sink.Decide(h, k, c.Call); d.Kind == "" {
-			return false, nil
+			if h.Seq == 0 { // a refusal makes no resource
+				_, err = tx.Exec(ctx, dropResource, []string{c.Resource})
+			}
+			return false, err
 		}
 		if err := c.write(ctx, tx, d); err != nil {
 			return false, err

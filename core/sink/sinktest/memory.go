@@ -21,6 +21,7 @@ type Memory struct {
 
 	mu        sync.Mutex
 	resources map[string]*resource
+	floors    map[string]int64 // by issuer
 }
 
 type resource struct {
@@ -36,11 +37,15 @@ type accepted struct {
 	at time.Time
 }
 
-var _ sink.Sink = (*Memory)(nil)
+var (
+	_ sink.Sink    = (*Memory)(nil)
+	_ sink.Pager   = (*Memory)(nil)
+	_ sink.Retirer = (*Memory)(nil)
+)
 
 // NewMemory returns an empty sink.
 func NewMemory() *Memory {
-	return &Memory{rule: sink.Decide, seal: sink.Seal, resources: map[string]*resource{}}
+	return &Memory{rule: sink.Decide, seal: sink.Seal, resources: map[string]*resource{}, floors: map[string]int64{}}
 }
 
 func failed(op string, cause error) error {
@@ -59,7 +64,7 @@ func (m *Memory) decide(ctx context.Context, c sink.Call) (sink.Answer, error) {
 	}
 	r := m.resources[c.Resource]
 	if r == nil {
-		r = &resource{keys: map[string]accepted{}}
+		r = &resource{header: sink.Fresh(m.floors[c.Issuer]), keys: map[string]accepted{}}
 	}
 	var known *sink.Accepted
 	if c.Effect != nil {
@@ -159,4 +164,24 @@ func (m *Memory) Forget(_ context.Context, name string, before time.Time) (int, 
 		}
 	}
 	return dropped, nil
+}
+
+// Retire implements sink.Retirer.
+func (m *Memory) Retire(ctx context.Context, issuer string, below int64, resources ...string) (removed int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ctx.Err() != nil {
+		return 0, failed("retire", context.Cause(ctx))
+	}
+	if err := sink.CheckRetire(issuer, below, resources); err != nil {
+		return 0, failed("retire", err)
+	}
+	m.floors[issuer] = max(m.floors[issuer], below)
+	for _, name := range resources {
+		if r := m.resources[name]; r != nil && r.header.Issuer == issuer && r.header.Highest < m.floors[issuer] {
+			delete(m.resources, name)
+			removed++
+		}
+	}
+	return removed, nil
 }

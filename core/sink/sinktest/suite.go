@@ -60,6 +60,8 @@ func Cases() []Case {
 		{"tokens of accepted effects never fall", tokensNeverFall},
 		{"one process's knowledge may be old", twoClients},
 		{"the ledger in parts", ledgerParts},
+		{"retire removes, and lowers no fence", retire},
+		{"retire keeps what may be in use", retireKeeps},
 		{"arguments and contexts are checked", arguments},
 	}
 }

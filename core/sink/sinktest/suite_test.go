@@ -128,6 +128,40 @@ func mustFail(t *testing.T, s sink.Sink) {
 	}
 }
 
+// retiring retires with a mistake.
+type retiring struct {
+	*Memory
+	before, after func(m *Memory, resources []string)
+}
+
+func (r retiring) Retire(ctx context.Context, issuer string, below int64, resources ...string) (int, error) {
+	r.before(r.Memory, resources)
+	n, err := r.Memory.Retire(ctx, issuer, below, resources...)
+	r.after(r.Memory, resources)
+	return n, err
+}
+
+// TestSuiteFindsMutantsOfRetire: what removes resources, with one mistake each.
+func TestSuiteFindsMutantsOfRetire(t *testing.T) {
+	t.Parallel()
+	nothing := func(*Memory, []string) {}
+	for name, r := range map[string]retiring{
+		"sink-retire-lowers-fences": {before: nothing, after: func(m *Memory, _ []string) { clear(m.floors) }},
+		"sink-retire-takes-all": {before: nothing, after: func(m *Memory, resources []string) {
+			for _, name := range resources {
+				delete(m.resources, name)
+			}
+		}},
+		"sink-retire-lowers-floors": {before: func(m *Memory, _ []string) { clear(m.floors) }, after: nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r.Memory = NewMemory()
+			mustFail(t, r)
+		})
+	}
+}
+
 // TestSuiteFindsMutantsOfSeal: what Forget does to tokens, with one mistake each.
 func TestSuiteFindsMutantsOfSeal(t *testing.T) {
 	t.Parallel()
