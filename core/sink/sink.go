@@ -119,10 +119,11 @@ type Sink interface {
 	// Read returns the state and which of the keys were accepted. It is
 	// linearizable with Raise and Accept.
 	Read(ctx context.Context, resource string, keys ...string) (State, error)
-	// Ledger returns all entries in the order of Seq.
+	// Ledger returns the entries in the order of Seq, without those that Forget dropped.
 	Ledger(ctx context.Context, resource string) ([]Entry, error)
 	// Forget drops the keys that were accepted before the instant and returns
-	// how many. It first refuses the highest token that was seen, since a late copy
+	// how many, and the entries of the ledger that were made before it, up to the last
+	// one, which stays. It first refuses the highest token that was seen, since a late copy
 	// of an accepted effect could otherwise be accepted again (Seal): a holder that
 	// is at work then gets Stale, the next grant does not. Call it with an instant
 	// further back than the longest time for which anything may be retried.
@@ -131,8 +132,8 @@ type Sink interface {
 
 // Pager is a Sink that reads a part of a ledger without the rest of it.
 type Pager interface {
-	// LedgerAfter returns up to n entries of the ledger, from the one that follows number
-	// after. n is at least 1.
+	// LedgerAfter returns up to n entries of the ledger, from the first that follows number
+	// after and was not dropped. n is at least 1.
 	LedgerAfter(ctx context.Context, resource string, after int64, n int) ([]Entry, error)
 }
 

@@ -44,6 +44,8 @@ type entryRow struct {
 	Key    string `json:"key,omitempty"`
 	Value  int64  `json:"value,omitempty"`
 	At     int64  `json:"at,omitempty"`
+	// Wall is when by the wall clock, in ns since 1970; 0 of entries of older versions.
+	Wall int64 `json:"wall,omitempty"`
 }
 
 // Rows are a resource's rows in one transaction.
@@ -131,7 +133,7 @@ func (r *Rows) save() error {
 func (r *Rows) log(e entryRow) error {
 	r.Seq++
 	r.changed = true
-	e.Issuer, e.At = r.Issuer, monotonic()
+	e.Issuer, e.At, e.Wall = r.Issuer, monotonic(), time.Now().UnixNano()
 	return put(r.bucket.Bucket(ledgerName), ledgerKey(r.Seq), e)
 }
 
@@ -192,7 +194,7 @@ func (r *Rows) ledger(after int64, n int) (out []sink.Entry, err error) {
 func ledgerKey(seq int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(seq)) }
 
 // forget drops the keys that were accepted before the instant, and seals: a copy of an
-// accepted effect that is still on its way is then stale.
+// accepted effect that is still on its way is then stale. Then it trims the ledger.
 func (r *Rows) forget(before time.Time) (int, error) {
 	if r.bucket == nil {
 		return 0, nil
@@ -209,7 +211,7 @@ func (r *Rows) forget(before time.Time) (int, error) {
 		}
 		return nil
 	})
-	if err != nil || len(old) == 0 {
+	if err != nil {
 		return 0, err
 	}
 	for _, name := range old {
@@ -217,10 +219,30 @@ func (r *Rows) forget(before time.Time) (int, error) {
 			return 0, err
 		}
 	}
-	if d := sink.Seal(r.head()); d.Kind != "" {
-		err = r.raise(d)
+	if d := sink.Seal(r.head()); len(old) > 0 && d.Kind != "" {
+		if err := r.raise(d); err != nil {
+			return 0, err
+		}
 	}
-	return len(old), err
+	return len(old), r.trim(before)
+}
+
+// trim drops the entries of the ledger that were made before the instant, up to the last one.
+func (r *Rows) trim(before time.Time) error {
+	c := r.bucket.Bucket(ledgerName).Cursor()
+	for k, v := c.First(); k != nil && binary.BigEndian.Uint64(k) < uint64(r.Seq); k, v = c.First() {
+		var e entryRow
+		if err := decode(r.name+": an entry of its ledger", v, &e); err != nil {
+			return err
+		}
+		if !time.Unix(0, e.Wall).Before(before) {
+			return nil
+		}
+		if err := c.Delete(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func put(b *bolt.Bucket, key []byte, v any) error {

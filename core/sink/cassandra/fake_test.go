@@ -44,6 +44,7 @@ type part struct {
 	header row
 	keys   map[string]row
 	ledger []row
+	all    []row // of the ledger, also those that were dropped
 	before *part
 }
 
@@ -156,17 +157,27 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 			changes = append(changes, func() {
 				p.keys[a[1].(string)] = row{"kind": int8(1), "key": a[1], "fence": a[2], "fingerprint": a[3], "attempt": a[4], "entry_seq": a[5], "at": a[6]}
 			})
+		case dropUpTo:
+			p = f.part(a[1].(string))
+			h := p.header
+			ok = ok && h != nil && h["issuer"] == a[2] && h["highest"] == a[3] && h["last_seq"] == a[4]
+			rows = appendRow(rows, h)
+			changes = append(changes, func() { p.header["fence"] = a[0] })
+		case deleteUpTo:
+			changes = append(changes, func() {
+				p.ledger = slices.DeleteFunc(slices.Clone(p.ledger), func(r row) bool { return r["seq"].(int64) <= a[1].(int64) })
+			})
 		case insertRaise, insertSeal:
 			entry := "raise"
 			if s.CQL == insertSeal {
 				entry = "seal"
 			}
 			changes = append(changes, func() {
-				p.log(row{"seq": a[1], "entry": entry, "issuer": a[2], "fence": a[3], "effect_key": nil, "value": nil})
+				p.log(row{"seq": a[1], "entry": entry, "issuer": a[2], "fence": a[3], "effect_key": nil, "value": nil, "at": a[4]})
 			})
 		case insertAccept:
 			changes = append(changes, func() {
-				p.log(row{"seq": a[1], "entry": "accept", "issuer": a[2], "fence": a[3], "effect_key": a[4], "value": a[5]})
+				p.log(row{"seq": a[1], "entry": "accept", "issuer": a[2], "fence": a[3], "effect_key": a[4], "value": a[5], "at": a[6]})
 			})
 		case deleteHeader:
 			p = f.part(a[0].(string))
@@ -226,7 +237,7 @@ func (p *part) log(r row) {
 			return
 		}
 	}
-	p.ledger = append(p.ledger, r)
+	p.ledger, p.all = append(p.ledger, r), append(p.all, r)
 }
 
 func (p *part) copy() *part {
@@ -257,6 +268,8 @@ func (f *fakeDB) QueryBy(ctx context.Context, _ int, serial bool, s store.Statem
 			slices.SortFunc(rows, func(a, b map[string]any) int { return int(a["seq"].(int64) - b["seq"].(int64)) })
 			rows = slices.DeleteFunc(rows, func(r row) bool { return r["seq"].(int64) <= s.Args[1].(int64) })
 			rows = rows[:min(len(rows), s.Args[2].(int))]
+		case s.CQL == selectTimes:
+			rows = slices.Clone(p.ledger)
 		case s.CQL == selectKeys:
 			for _, k := range p.keys {
 				rows = appendRow(rows, k)

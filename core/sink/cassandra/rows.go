@@ -2,12 +2,9 @@ package cassandrasink
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"math/bits"
 	"strings"
-	"time"
 
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -50,6 +47,7 @@ func viewOf(rows []map[string]any, c *call) (view, error) {
 				return view{}, err
 			}
 			v.header = h
+			v.dropped, _ = row["fence"].(int64)
 		case kind == kindKey && c.Effect != nil && row["key"] == c.Effect.Key:
 			k, err := keyOf(row, c.attempt)
 			if err != nil {
@@ -126,111 +124,4 @@ func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.
 		}
 	}
 	return st, nil
-}
-
-const (
-	selectLedger = "SELECT seq, entry, issuer, fence, effect_key, value FROM sink WHERE resource = ? AND kind = 2 AND seq > ? LIMIT ?"
-	selectKeys   = "SELECT key, attempt, at FROM sink WHERE resource = ? AND kind = 1"
-	deleteKey    = "DELETE FROM sink WHERE resource = ? AND kind = 1 AND seq = 0 AND key = ? IF attempt = ?"
-)
-
-// Ledger implements sink.Sink.
-func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
-	return s.LedgerAfter(ctx, resource, 0, math.MaxInt32)
-}
-
-// LedgerAfter implements sink.Pager. A SERIAL read comes first, which completes any
-// decision that is half-way; then the ledger is read page by page.
-func (s *Sink) LedgerAfter(ctx context.Context, resource string, after int64, n int) ([]sink.Entry, error) {
-	st, err := s.Read(ctx, resource)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.read(ctx, false, store.Statement{CQL: selectLedger, Args: []any{resource, after, n}, Partition: []any{resource}})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]sink.Entry, 0, len(rows))
-	for _, row := range rows {
-		e, next := entryOf(row), after+int64(len(out))+1
-		if e.Seq != next {
-			return nil, &store.Error{Op: "read ledger of " + resource, Outcome: store.Unknown,
-				Cause: fmt.Errorf("entry %d is missing although entry %d is there: the store has lost an acknowledged write", next, e.Seq)}
-		}
-		out = append(out, e)
-	}
-	if last := after + int64(len(out)); len(out) < n && last < st.Seq {
-		return nil, &store.Error{Op: "read ledger of " + resource, Outcome: store.Unknown,
-			Cause: fmt.Errorf("%d entries, but the header counts %d", last, st.Seq)}
-	}
-	return out, nil
-}
-
-func entryOf(row map[string]any) (e sink.Entry) {
-	e.Seq, _ = row["seq"].(int64)
-	e.Kind, _ = row["entry"].(string)
-	e.Issuer, _ = row["issuer"].(string)
-	e.Token, _ = row["fence"].(int64)
-	e.Key, _ = row["effect_key"].(string)
-	e.Value, _ = row["value"].(int64)
-	return e
-}
-
-// forgetBatch is how many keys are dropped by one statement.
-const forgetBatch = 50
-
-// Forget implements sink.Sink. The ledger is kept.
-func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (int, error) {
-	rows, err := s.read(ctx, false, store.Statement{CQL: selectKeys, Args: []any{resource}, Partition: []any{resource}})
-	if err != nil {
-		return 0, err
-	}
-	var old []store.Statement
-	for _, row := range rows {
-		if at, ok := row["at"].(time.Time); ok && at.Before(before) {
-			old = append(old, store.Statement{CQL: deleteKey, Args: []any{resource, row["key"], row["attempt"]}, Partition: []any{resource}})
-		}
-	}
-	if len(old) == 0 {
-		return 0, nil
-	}
-	if err := s.seal(ctx, resource); err != nil {
-		return 0, err
-	}
-	dropped := 0
-	for len(old) > 0 {
-		n := min(forgetBatch, len(old))
-		c := &call{Call: sink.Call{Resource: resource}}
-		_, applied, err := s.send(ctx, c, old[:n])
-		switch {
-		case err != nil:
-			return dropped, err
-		case !applied && c.uncertain == 0:
-			// Another call is dropping the same keys.
-			return dropped, &store.Error{Op: "forget keys of " + resource, Outcome: store.Fail,
-				Cause: errors.New("keys were dropped by someone else at the same time: call again for the rest")}
-		}
-		dropped += n
-		old = old[n:]
-	}
-	return dropped, nil
-}
-
-// seal refuses the highest token, so that no copy of an accepted effect that is still on
-// its way can be accepted once its key is gone.
-func (s *Sink) seal(ctx context.Context, resource string) error {
-	c := &call{Call: sink.Call{Resource: resource}}
-	for {
-		v, err := s.look(ctx, c, true)
-		if err != nil {
-			return err
-		}
-		d := sink.Seal(v.header)
-		if d.Kind == "" {
-			return nil
-		}
-		if _, _, err := s.send(ctx, c, c.statements(v.header, d, s.now())); err != nil {
-			return err
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -243,10 +244,19 @@ func (w *sinkWorld) effect(ctx context.Context, s *Sink, rnd *rand.Rand, token i
 // judge compares every report with the ledger.
 func (w *sinkWorld) judge(t *testing.T) {
 	s := newSink(w.db, time.Second)
-	ledger, err := s.Ledger(t.Context(), simResource)
+	kept, err := s.Ledger(t.Context(), simResource)
 	if err != nil {
 		w.violate("ledger: %v", err)
 		return
+	}
+	var ledger []sink.Entry
+	for _, row := range w.db.part(simResource).all {
+		ledger = append(ledger, entryOf(row))
+	}
+	if n := len(ledger) - len(kept); n < 0 || !slices.Equal(kept, ledger[n:]) {
+		w.violate("the ledger is %d entries that are not the last of %d", len(kept), len(ledger))
+	} else if n > 0 {
+		w.count("trimmed")
 	}
 	accepted := map[string]sink.Entry{}
 	var highest, accepts, value int64
@@ -306,7 +316,7 @@ func TestSinkSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs: %v", seeds, total)
-	for _, must := range []string{"raise-ok", "raise-fail", "raise-unknown", "accept-ok", "accept-fail", "accept-unknown", "stale-after-unknown", "duplicate", "again-duplicate", "forget"} {
+	for _, must := range []string{"raise-ok", "raise-fail", "raise-unknown", "accept-ok", "accept-fail", "accept-unknown", "stale-after-unknown", "duplicate", "again-duplicate", "forget", "trimmed"} {
 		if total[must] == 0 {
 			t.Errorf("no run met %q", must)
 		}

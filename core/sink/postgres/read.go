@@ -138,6 +138,8 @@ func (s *Sink) LedgerAfter(ctx context.Context, resource string, after int64, n 
 		switch {
 		case r.Seq == nil: // there are none
 			continue
+		case len(out) == 0: // those before it were forgotten
+			after = *r.Seq - 1
 		case *r.Seq != next:
 			return nil, incomplete(op, "entry %d is missing", next)
 		}
@@ -157,10 +159,12 @@ func incomplete(op, format string, args ...any) error {
 const (
 	countKeys  = `SELECT count(*) FROM fencepost_sink_keys WHERE resource = $1 AND at < $2`
 	deleteKeys = `DELETE FROM fencepost_sink_keys WHERE resource = $1 AND at < $2`
+	trimLedger = `DELETE FROM fencepost_sink_ledger WHERE resource = $1 AND seq < (SELECT least(
+		(SELECT last_seq FROM fencepost_sink WHERE resource = $1), (SELECT min(seq) FROM fencepost_sink_ledger WHERE resource = $1 AND at >= $2)))`
 )
 
 // Forget implements sink.Sink: in one transaction. The instant is compared with the
-// server's clock at the acceptance. The ledger is kept.
+// server's clock at the acceptance.
 func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (int, error) {
 	c := &call{Call: sink.Call{Resource: resource}, what: "forget keys of " + resource}
 	dropped := 0
@@ -176,16 +180,16 @@ func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (i
 		if n > 0 || c.uncertain == 0 { // else the COMMIT without an answer has dropped them
 			dropped = n
 		}
-		if n == 0 {
-			return false, nil
-		}
-		if d := sink.Seal(h); d.Kind != "" {
+		if d := sink.Seal(h); n > 0 && d.Kind != "" {
 			if err := c.write(ctx, tx, d); err != nil {
 				return false, err
 			}
 		}
-		_, err = tx.Exec(ctx, deleteKeys, resource, before)
-		return true, err
+		if _, err := tx.Exec(ctx, deleteKeys, resource, before); err != nil {
+			return false, err
+		}
+		trimmed, err := tx.Exec(ctx, trimLedger, resource, before)
+		return n > 0 || trimmed.RowsAffected() > 0, err
 	})
 	if err != nil {
 		return 0, err

@@ -192,7 +192,40 @@ func forget(ctx context.Context, tt T, s sink.Sink, resource string) {
 	t.accept(4, effect("k0", 9), sink.Stale, 5)
 	t.accept(5, effect("new", 9), sink.Applied, 5)
 	drop(time.Now().Add(-time.Hour), 0)
-	if l := t.ledger(); len(l) != 5 || l[3].Kind != sink.KindSeal || l[3].Token != 5 {
+	if l := t.ledger(); len(l) != 2 || l[0].Seq != 4 || l[0].Kind != sink.KindSeal || l[0].Token != 5 {
+		t.Errorf("ledger %+v", l)
+	}
+}
+
+// forgetTrims: the ledger of a resource that is only raised does not grow for ever either,
+// and goes on where it was.
+func forgetTrims(ctx context.Context, tt T, s sink.Sink, resource string) {
+	t := test{tt, ctx, s, resource}
+	t.raise(1, sink.Applied, 1)
+	t.accept(1, effect("k", 1), sink.Applied, 1)
+	t.raise(2, sink.Applied, 2)
+	time.Sleep(keyAge)
+	cut := time.Now()
+	time.Sleep(keyAge)
+	t.raise(3, sink.Applied, 3)
+	t.raise(4, sink.Applied, 4)
+	if n, err := s.Forget(ctx, resource, cut); err != nil || n != 1 {
+		t.Errorf("Forget = %d, %v", n, err)
+	}
+	if l := t.ledger(); len(l) != 3 || l[0].Seq != 4 || l[0].Token != 3 || l[2].Kind != sink.KindSeal {
+		t.Errorf("ledger %+v", l)
+	}
+	if n, err := s.Forget(ctx, resource, time.Now().Add(time.Hour)); err != nil || n != 0 {
+		t.Errorf("Forget = %d, %v", n, err)
+	}
+	if l := t.ledger(); len(l) != 1 || l[0].Seq != 6 {
+		t.Errorf("the last entry stays: %+v", l)
+	}
+	if part, err := sink.LedgerAfter(ctx, s, resource, 2, 5); err != nil || len(part) != 1 || part[0].Seq != 6 {
+		t.Errorf("from before what was dropped: %+v, %v", part, err)
+	}
+	t.accept(5, effect("k", 2), sink.Applied, 5)
+	if l := t.ledger(); len(l) != 2 || l[1].Seq != 7 {
 		t.Errorf("ledger %+v", l)
 	}
 }

@@ -30,6 +30,7 @@ type resource struct {
 	payload []byte
 	keys    map[string]accepted
 	ledger  []sink.Entry
+	made    []time.Time // the entries of the ledger
 }
 
 type accepted struct {
@@ -92,7 +93,7 @@ func (r *resource) store(d sink.Decision, e *sink.Effect) {
 		r.value, r.payload = e.Value, append([]byte{}, e.Payload...)
 		r.keys[e.Key] = accepted{sink.Accepted{Token: entry.Token, Seq: entry.Seq, Fingerprint: e.Fingerprint()}, time.Now()}
 	}
-	r.ledger = append(r.ledger, entry)
+	r.ledger, r.made = append(r.ledger, entry), append(r.made, time.Now())
 }
 
 // Raise implements sink.Sink.
@@ -136,10 +137,10 @@ func (m *Memory) LedgerAfter(_ context.Context, name string, after int64, n int)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.resources[name]
-	if r == nil || after >= int64(len(r.ledger)) {
+	if r == nil || after >= r.header.Seq {
 		return nil, nil
 	}
-	rest := r.ledger[after:]
+	rest := r.ledger[max(after+1-r.ledger[0].Seq, 0):]
 	return slices.Clone(rest[:min(n, len(rest))]), nil
 }
 
@@ -162,6 +163,9 @@ func (m *Memory) Forget(_ context.Context, name string, before time.Time) (int, 
 		if d := m.seal(r.header); d.Kind != "" {
 			r.store(d, nil)
 		}
+	}
+	for len(r.ledger) > 1 && r.made[0].Before(before) {
+		r.ledger, r.made = r.ledger[1:], r.made[1:]
 	}
 	return dropped, nil
 }
