@@ -24,6 +24,8 @@
 // Keys can be forgotten ([Sink].Forget). The tokens that calls have come with are refused
 // then ([Seal]): a late copy of an accepted effect would else be accepted again.
 //
+// Resources that nobody will use again can be removed, without lowering a fence ([Retirer]).
+//
 // A stale answer certainly means "not accepted" only for the sole copy ever sent
 // of a request. After a lost answer it comes with an error whose outcome is unknown.
 //

@@ -18,7 +18,8 @@ type Retirer interface {
 	// removal; others are kept, and so are those of another issuer. What was removed reads
 	// as never used.
 	//
-	// Call it after the longest time for which anything may be retried, and again if it
+	// Do not retire what may be used again: of a removed key nobody knows that it was
+	// accepted. Call it after the longest time for which anything may be retried, and again if it
 	// failed. Of an issuer that retires one row remains.
 	Retire(ctx context.Context, issuer string, below int64, resources ...string) (removed int, err error)
 }

@@ -24,6 +24,8 @@
 //	               once, also which of these were accepted
 //	GET  /ledger   its ledger, as JSON; ?after=SEQ for what comes after an entry
 //	POST /forget   drops the keys accepted before the body's {"before": RFC 3339}
+//	POST /retire   removes what is over: {"issuer": …, "below": its lowest token that may still be
+//	               at work, "resources": […]} (sink.Retirer)
 //
 // A decision has these headers in its answer. The status alone decides nothing, as proxies
 // and gateways answer with statuses too: an answer without Fencing-Result is no decision.

@@ -29,9 +29,10 @@ func Handler(s sink.Sink) http.Handler {
 	mux.HandleFunc("GET "+PathState, h.state)
 	mux.HandleFunc("GET "+PathLedger, h.ledger)
 	mux.HandleFunc("POST "+PathForget, h.forget)
+	mux.HandleFunc("POST "+PathRetire, h.retire)
 	mux.HandleFunc("GET "+PathHealth, func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, struct{}{}) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
-		reply(w, http.StatusNotFound, problem{fmt.Sprintf("%s %s: there are POST %s, %s, %s and GET %s, %s, %s", req.Method, req.URL.Path, PathRaise, PathEffects, PathForget, PathState, PathLedger, PathHealth)})
+		reply(w, http.StatusNotFound, problem{fmt.Sprintf("%s %s: there are POST %s, %s, %s, %s and GET %s, %s, %s", req.Method, req.URL.Path, PathRaise, PathEffects, PathForget, PathRetire, PathState, PathLedger, PathHealth)})
 	})
 	return mux
 }

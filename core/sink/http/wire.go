@@ -33,6 +33,7 @@ const (
 	PathState   = "/state"
 	PathLedger  = "/ledger"
 	PathForget  = "/forget"
+	PathRetire  = "/retire"
 	// PathHealth answers 200 while the sink works.
 	PathHealth = "/healthz"
 )
