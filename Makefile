@@ -123,6 +123,11 @@ sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRS
 	$(GO) test ./core/engine -run 'TestSimulation$$' -count=1 -v -timeout 24h -sim.seeds $(or $(SEEDS),10000) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc)
 	$(GO) test ./core/engine -run 'TestCalendar$$' -count=1 -v -timeout 24h -sim.calendars $(or $(DAYS),50) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc)
 
+.PHONY: sink-growth
+sink-growth: deps ## What is left in the sinks of a million effects of short-lived resources (100,000 on Cassandra and PostgreSQL)
+	$(GO) test -tags growth -run '^TestGrowth$$' -count=1 -v -timeout 60m ./core/sink/sinktest ./core/sink/bolt
+	$(GO) test -tags integration,growth -run '^TestGrowth$$' -count=1 -v -timeout 60m ./core/sink/cassandra ./harness/postgres
+
 .PHONY: test-browser
 test-browser: ## The pages in headless Chromium (FENCEPOST_NO_BROWSER=1: do without if there is none)
 	@if [ "$$FENCEPOST_NO_BROWSER" = 1 ]; then echo "SKIPPED: no page is opened in a browser (FENCEPOST_NO_BROWSER=1)"; else scripts/ensure-tools --browser; fi
@@ -150,7 +155,7 @@ screenshots: build ## Make the pictures in docs/img from a run's report: make sc
 	@scripts/screenshots $(or $(RUN),$(error RUN is missing: make screenshots RUN=runs/latest))
 
 # Of tests that need more than Go, and of known-broken variants.
-TAGS := broken,integration,e2e,docker,browser
+TAGS := broken,integration,e2e,docker,browser,growth
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives

@@ -13,10 +13,18 @@
 //  3. a token below the highest answers Stale;
 //  4. else the effect is accepted.
 //
+// [Decide] is this rule; implementations look a resource's rows up, ask it, and store
+// what it says in the same atomic step.
+//
 // What no sink can do is to refuse a stale holder before it has seen a newer
 // token. Hence a holder calls Raise on grant and waits for it before it reads the
 // state that it will act on; with the state it reads which of its keys were
 // accepted and skips those.
+//
+// Keys can be forgotten ([Sink].Forget). The tokens that calls have come with are refused
+// then ([Seal]): a late copy of an accepted effect would else be accepted again.
+//
+// Resources that nobody will use again can be removed, without lowering a fence ([Retirer]).
 //
 // A stale answer certainly means "not accepted" only for the sole copy ever sent
 // of a request. After a lost answer it comes with an error whose outcome is unknown.

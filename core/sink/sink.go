@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"fmt"
+	"sort"
 	"time"
 )
 
@@ -17,7 +18,8 @@ const (
 	// Duplicate: an effect with this key and intent was accepted before;
 	// Answer.FirstToken is the token that it carried.
 	Duplicate
-	// Stale: a higher token was seen before; Answer.Seen is the highest.
+	// Stale: a higher token was seen before, or keys were forgotten since this one was;
+	// lower ones than Answer.Seen are refused.
 	Stale
 	// Conflict: the key was used before for another intent.
 	Conflict
@@ -42,7 +44,8 @@ type Answer struct {
 	Result Result
 	// FirstToken is the token of the accepted effect (Applied, Duplicate, Conflict).
 	FirstToken int64
-	// Seen is the highest token that the sink knew when it answered.
+	// Seen is the highest token that the sink knew when it answered; after a Forget, one
+	// more. Lower ones are refused.
 	Seen int64
 	// Seq is the ledger's sequence number of the decision: of the acceptance
 	// (Applied, Duplicate), of the raise, or the last one known (Stale, Conflict).
@@ -81,13 +84,14 @@ type State struct {
 const (
 	KindRaise  = "raise"
 	KindAccept = "accept"
+	KindSeal   = "seal" // Forget refuses what is below the token
 )
 
 // Entry is one line of a resource's ledger: the sink's decisions that changed
 // it, in the order in which they were made. Seq has no gaps.
 type Entry struct {
 	Seq    int64
-	Kind   string // KindRaise or KindAccept
+	Kind   string // KindRaise, KindAccept or KindSeal
 	Issuer string
 	Token  int64
 	Key    string // KindAccept only
@@ -115,14 +119,35 @@ type Sink interface {
 	// Read returns the state and which of the keys were accepted. It is
 	// linearizable with Raise and Accept.
 	Read(ctx context.Context, resource string, keys ...string) (State, error)
-	// Ledger returns all entries in the order of Seq.
+	// Ledger returns the entries in the order of Seq, without those that Forget dropped.
 	Ledger(ctx context.Context, resource string) ([]Entry, error)
 	// Forget drops the keys that were accepted before the instant and returns
-	// how many. It first raises the highest token by one, since a late copy of
-	// an accepted effect could otherwise be accepted again: a holder that is at
-	// work then gets Stale. Call it with an instant further back than the
-	// longest time for which anything may be retried.
+	// how many, and the entries of the ledger that were made before it, up to the last
+	// one, which stays. It first refuses the highest token that was seen, since a late copy
+	// of an accepted effect could otherwise be accepted again (Seal): a holder that
+	// is at work then gets Stale, the next grant does not. Call it with an instant
+	// further back than the longest time for which anything may be retried.
 	Forget(ctx context.Context, resource string, before time.Time) (int, error)
+}
+
+// Pager is a Sink that reads a part of a ledger without the rest of it.
+type Pager interface {
+	// LedgerAfter returns up to n entries of the ledger, from the first that follows number
+	// after and was not dropped. n is at least 1.
+	LedgerAfter(ctx context.Context, resource string, after int64, n int) ([]Entry, error)
+}
+
+// LedgerAfter is that of a Pager; of any other sink it reads the whole ledger.
+func LedgerAfter(ctx context.Context, s Sink, resource string, after int64, n int) ([]Entry, error) {
+	if p, ok := s.(Pager); ok {
+		return p.LedgerAfter(ctx, resource, after, n)
+	}
+	all, err := s.Ledger(ctx, resource)
+	if err != nil {
+		return nil, err
+	}
+	from := sort.Search(len(all), func(i int) bool { return all[i].Seq > after })
+	return all[from:min(from+n, len(all))], nil
 }
 
 // IssuerError is a token of another issuer than the one that the resource is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -198,7 +197,7 @@ func (r *runner) sealResource(ctx context.Context, fenced sink.Sink, res, issuer
 // raiseAbove raises a resource to a token, or above what it has seen if that is higher. One
 // that a broken system has bound to another issuer is raised by that.
 func (r *runner) raiseAbove(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) error {
-	a, err := r.sealRaise(ctx, fenced, res, issuer, token)
+	a, err := r.sealRaise(ctx, fenced, res, issuer, min(token, sink.MaxToken))
 	bound := (*sink.IssuerError)(nil)
 	switch {
 	case errors.As(err, &bound):
@@ -213,7 +212,7 @@ func (r *runner) raiseAbove(ctx context.Context, fenced sink.Sink, res, issuer s
 	case a.Result != sink.Stale:
 		return nil
 	}
-	if a.Seen == math.MaxInt64 {
+	if a.Seen >= sink.MaxToken {
 		return nil // nothing can come above it
 	}
 	// A system with tokens of its own has raised higher than its row's fence.
@@ -225,6 +224,9 @@ func (r *runner) raiseAbove(ctx context.Context, fenced sink.Sink, res, issuer s
 
 // noteLedger writes one entry of the sink's ledger into the history.
 func (r *runner) noteLedger(res string, en sink.Entry) {
+	if en.Kind == sink.KindSeal { // raises too, though by no call with a token
+		en.Kind = history.LedgerRaise
+	}
 	l := &history.LedgerEntry{Seq: en.Seq, Kind: en.Kind, Issuer: en.Issuer, Token: en.Token, EffectKey: en.Key, At: en.At}
 	if en.Kind == history.LedgerAccept {
 		l.Value = &en.Value

@@ -3,11 +3,11 @@ package scenario
 import (
 	"context"
 	"errors"
-	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"fencepost/core/sink"
 	boltsink "fencepost/core/sink/bolt"
 	"fencepost/harness/history"
 )
@@ -67,8 +67,8 @@ func TestResourcesAreReadWhateverIsWrongWithThem(t *testing.T) {
 		"as it should be":            {own, []int64{3}, 2, 5, ""},
 		"raised above the seal":      {own, []int64{8}, 2, 9, ""},
 		"bound to another issuer":    {other, []int64{3, 4}, 3, 5, "bound to another issuer"},
-		"with the highest token":     {own, []int64{math.MaxInt64}, 1, math.MaxInt64, ""},
-		"of another, at the highest": {other, []int64{math.MaxInt64}, 1, math.MaxInt64, "bound to another issuer"},
+		"with the highest token":     {own, []int64{sink.MaxToken}, 1, sink.MaxToken, ""},
+		"of another, at the highest": {other, []int64{sink.MaxToken}, 1, sink.MaxToken, "bound to another issuer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,5 +8,5 @@
 // with when it was asked for and when it was answered.
 //
 // A resource is a bucket with its header (whose tokens, highest token seen, number of ledger
-// entries, value), a bucket of accepted keys, and the ledger.
+// entries, value), a bucket of accepted keys, and the ledger. A floor is a header alone.
 package boltsink

@@ -25,6 +25,7 @@ type header struct {
 	Seq     int64  `json:"seq"`
 	Value   int64  `json:"value"`
 	Payload []byte `json:"payload,omitempty"`
+	Sealed  bool   `json:"sealed,omitempty"` // see sink.Header
 }
 
 // keyRow is an accepted key.
@@ -43,6 +44,8 @@ type entryRow struct {
 	Key    string `json:"key,omitempty"`
 	Value  int64  `json:"value,omitempty"`
 	At     int64  `json:"at,omitempty"`
+	// Wall is when by the wall clock, in ns since 1970; 0 of entries of older versions.
+	Wall int64 `json:"wall,omitempty"`
 }
 
 // Rows are a resource's rows in one transaction.
@@ -60,6 +63,43 @@ func openRows(tx *bolt.Tx, name string) (*Rows, error) {
 		return r, nil
 	}
 	return r, decode(name+": its header", r.bucket.Get(headerName), &r.header)
+}
+
+func (r *Rows) head() sink.Header {
+	return sink.Header{Issuer: r.Issuer, Highest: r.Highest, Seq: r.Seq, Sealed: r.Sealed}
+}
+
+// decide decides a call on the rows and writes the decision down.
+func (r *Rows) decide(c sink.Call) (sink.Answer, error) {
+	var known *sink.Accepted
+	if c.Effect != nil {
+		k, err := r.key(c.Effect.Key)
+		if err != nil {
+			return sink.Answer{}, err
+		}
+		if k != nil {
+			known = &sink.Accepted{Token: k.Token, Seq: k.Seq, Fingerprint: (&sink.Effect{Intent: k.Intent}).Fingerprint()}
+		}
+	}
+	h := r.head()
+	if r.bucket == nil {
+		floor, err := openRows(r.tx, sink.FloorOf(c.Issuer))
+		if err != nil {
+			return sink.Answer{}, err
+		}
+		h = sink.Fresh(floor.Highest)
+	}
+	d := sink.Decide(h, known, c)
+	if d.Err != nil || d.Kind == "" {
+		return d.Answer, d.Err
+	}
+	if err := r.Bind(c.Issuer); err != nil {
+		return sink.Answer{}, err
+	}
+	if d.Kind == sink.KindAccept {
+		return d.Answer, r.Accept(c.Token, *c.Effect)
+	}
+	return d.Answer, r.raise(d)
 }
 
 // Bind binds a new resource to its issuer, and refuses another one.
@@ -93,22 +133,21 @@ func (r *Rows) save() error {
 func (r *Rows) log(e entryRow) error {
 	r.Seq++
 	r.changed = true
-	e.Issuer, e.At = r.Issuer, monotonic()
-	return put(r.bucket.Bucket(ledgerName), binary.BigEndian.AppendUint64(nil, uint64(r.Seq)), e)
+	e.Issuer, e.At, e.Wall = r.Issuer, monotonic(), time.Now().UnixNano()
+	return put(r.bucket.Bucket(ledgerName), ledgerKey(r.Seq), e)
 }
 
-// raise makes token the highest, if it is higher.
-func (r *Rows) raise(token int64) error {
-	if token <= r.Highest {
-		return nil
-	}
-	r.Highest = token
-	return r.log(entryRow{Kind: sink.KindRaise, Token: token})
+// raise raises the highest token, or seals it.
+func (r *Rows) raise(d sink.Decision) error {
+	r.Highest, r.Sealed = d.Header.Highest, d.Header.Sealed
+	return r.log(entryRow{Kind: d.Kind, Token: r.Highest})
 }
 
 // Accept writes an effect down, whatever its token and key: whoever calls it has decided.
 func (r *Rows) Accept(token int64, e sink.Effect) error {
-	r.Highest = max(r.Highest, token)
+	if token >= r.Highest {
+		r.Highest, r.Sealed = token, false
+	}
 	r.Value, r.Payload = e.Value, e.Payload
 	if err := r.log(entryRow{Kind: sink.KindAccept, Token: token, Key: e.Key, Value: e.Value}); err != nil {
 		return err
@@ -138,25 +177,24 @@ func (r *Rows) Applied(key string) (int64, error) {
 	return k.Token, err
 }
 
-// ledger is all entries in order.
-func (r *Rows) ledger() ([]sink.Entry, error) {
-	if r.bucket == nil {
-		return nil, nil
-	}
-	var out []sink.Entry
-	err := r.bucket.Bucket(ledgerName).ForEach(func(k, v []byte) error {
+// ledger is up to n entries in order, from the one that follows number after.
+func (r *Rows) ledger(after int64, n int) (out []sink.Entry, err error) {
+	c := r.bucket.Bucket(ledgerName).Cursor()
+	for k, v := c.Seek(ledgerKey(after + 1)); k != nil && len(out) < n; k, v = c.Next() {
 		var e entryRow
 		if err := decode(r.name+": an entry of its ledger", v, &e); err != nil {
-			return err
+			return nil, err
 		}
 		out = append(out, sink.Entry{Seq: int64(binary.BigEndian.Uint64(k)), Kind: e.Kind, Issuer: e.Issuer, Token: e.Token, Key: e.Key, Value: e.Value, At: e.At})
-		return nil
-	})
-	return out, err
+	}
+	return out, nil
 }
 
-// forget drops the keys that were accepted before the instant, having raised the highest
-// token: a copy of an accepted effect that is still on its way is then stale.
+// ledgerKey is the key of an entry: in the order of their numbers.
+func ledgerKey(seq int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(seq)) }
+
+// forget drops the keys that were accepted before the instant, and seals: a copy of an
+// accepted effect that is still on its way is then stale. Then it trims the ledger.
 func (r *Rows) forget(before time.Time) (int, error) {
 	if r.bucket == nil {
 		return 0, nil
@@ -173,7 +211,7 @@ func (r *Rows) forget(before time.Time) (int, error) {
 		}
 		return nil
 	})
-	if err != nil || len(old) == 0 {
+	if err != nil {
 		return 0, err
 	}
 	for _, name := range old {
@@ -181,7 +219,30 @@ func (r *Rows) forget(before time.Time) (int, error) {
 			return 0, err
 		}
 	}
-	return len(old), r.raise(r.Highest + 1)
+	if d := sink.Seal(r.head()); len(old) > 0 && d.Kind != "" {
+		if err := r.raise(d); err != nil {
+			return 0, err
+		}
+	}
+	return len(old), r.trim(before)
+}
+
+// trim drops the entries of the ledger that were made before the instant, up to the last one.
+func (r *Rows) trim(before time.Time) error {
+	c := r.bucket.Bucket(ledgerName).Cursor()
+	for k, v := c.First(); k != nil && binary.BigEndian.Uint64(k) < uint64(r.Seq); k, v = c.First() {
+		var e entryRow
+		if err := decode(r.name+": an entry of its ledger", v, &e); err != nil {
+			return err
+		}
+		if !time.Unix(0, e.Wall).Before(before) {
+			return nil
+		}
+		if err := c.Delete(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func put(b *bolt.Bucket, key []byte, v any) error {

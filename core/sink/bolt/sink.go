@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -22,7 +23,11 @@ const lockTimeout = 5 * time.Second
 // Sink implements sink.Sink. Safe for concurrent use. Close it.
 type Sink struct{ db *bolt.DB }
 
-var _ sink.Sink = (*Sink)(nil)
+var (
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Pager   = (*Sink)(nil)
+	_ sink.Retirer = (*Sink)(nil)
+)
 
 // Open opens the sink in a file, which is made if it is not there. One process at a time
 // has it.
@@ -41,9 +46,9 @@ func Open(path string) (*Sink, error) {
 // Close closes the file. Calls after it fail.
 func (s *Sink) Close() error { return s.db.Close() }
 
-// decide makes one decision in a transaction. decide may be run again, if the transaction
-// is, and begins anew then.
-func (s *Sink) decide(ctx context.Context, op, resource string, decide func(r *Rows) error) error {
+// change changes a resource's rows in a transaction. change may be run again, if the
+// transaction is, and begins anew then.
+func (s *Sink) change(ctx context.Context, op, resource string, change func(r *Rows) error) error {
 	if ctx.Err() != nil {
 		return &store.Error{Op: op, Outcome: store.Fail, Cause: context.Cause(ctx)}
 	}
@@ -52,7 +57,7 @@ func (s *Sink) decide(ctx context.Context, op, resource string, decide func(r *R
 		if err != nil {
 			return err
 		}
-		if err := decide(r); err != nil {
+		if err := change(r); err != nil {
 			return err
 		}
 		return r.save()
@@ -61,85 +66,35 @@ func (s *Sink) decide(ctx context.Context, op, resource string, decide func(r *R
 		return nil
 	}
 	e := &store.Error{Op: op, Outcome: store.Unknown, Cause: err}
-	if is := (*sink.IssuerError)(nil); errors.As(err, &is) || errors.As(err, new(*refusal)) || errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+	if is := (*sink.IssuerError)(nil); errors.As(err, &is) || errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 		e.Outcome = store.Fail // before anything was written
 	}
 	return e
 }
 
-// refusal is a call that can never be carried out.
-type refusal struct{ error }
-
-func check(resource, issuer string, token int64, e *sink.Effect) error {
-	if err := sink.Check(resource, issuer, token, e); err != nil {
-		return &refusal{err}
+// call makes one decision.
+func (s *Sink) call(ctx context.Context, c sink.Call) (a sink.Answer, err error) {
+	if err := c.Check(); err != nil {
+		return a, &store.Error{Op: c.String(), Outcome: store.Fail, Cause: err}
 	}
-	return nil
+	err = s.change(ctx, c.String(), c.Resource, func(r *Rows) error {
+		a, err = r.decide(c)
+		return err
+	})
+	if err != nil {
+		return sink.Answer{}, err
+	}
+	return a, nil
 }
 
 // Raise implements sink.Sink.
-func (s *Sink) Raise(ctx context.Context, resource, issuer string, token int64) (a sink.Answer, err error) {
-	op := fmt.Sprintf("raise %s to %d", resource, token)
-	if err := check(resource, issuer, token, nil); err != nil {
-		return a, &store.Error{Op: op, Outcome: store.Fail, Cause: err}
-	}
-	err = s.decide(ctx, op, resource, func(r *Rows) error {
-		if err := r.Bind(issuer); err != nil {
-			return err
-		}
-		if err := r.raise(token); err != nil {
-			return err
-		}
-		a = sink.Answer{Result: sink.Applied, Seen: r.Highest, Seq: r.Seq}
-		if token < r.Highest {
-			a.Result = sink.Stale
-		}
-		return nil
-	})
-	if err != nil {
-		return sink.Answer{}, err
-	}
-	return a, nil
+func (s *Sink) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
+	return s.call(ctx, sink.Call{Resource: resource, Issuer: issuer, Token: token})
 }
 
 // Accept implements sink.Sink.
-func (s *Sink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (a sink.Answer, err error) {
-	op := fmt.Sprintf("accept %s on %s with token %d", e.Key, resource, token)
-	if err := check(resource, issuer, token, &e); err != nil {
-		return a, &store.Error{Op: op, Outcome: store.Fail, Cause: err}
-	}
-	err = s.decide(ctx, op, resource, func(r *Rows) error {
-		if err := r.Bind(issuer); err != nil {
-			return err
-		}
-		old, err := r.key(e.Key)
-		if err != nil {
-			return err
-		}
-		if old == nil && token >= r.Highest {
-			if err := r.Accept(token, e); err != nil {
-				return err
-			}
-			a = sink.Answer{Result: sink.Applied, FirstToken: token, Seen: r.Highest, Seq: r.Seq}
-			return nil
-		}
-		if err := r.raise(token); err != nil {
-			return err
-		}
-		switch a = (sink.Answer{Seen: r.Highest, Seq: r.Seq}); {
-		case old == nil:
-			a.Result = sink.Stale
-		case old.Intent == e.Intent:
-			a.Result, a.FirstToken, a.Seq = sink.Duplicate, old.Token, old.Seq
-		default:
-			a.Result, a.FirstToken = sink.Conflict, old.Token
-		}
-		return nil
-	})
-	if err != nil {
-		return sink.Answer{}, err
-	}
-	return a, nil
+func (s *Sink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	return s.call(ctx, sink.Call{Resource: resource, Issuer: issuer, Token: token, Effect: &e})
 }
 
 // Read implements sink.Sink.
@@ -162,9 +117,14 @@ func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.
 }
 
 // Ledger implements sink.Sink.
-func (s *Sink) Ledger(ctx context.Context, resource string) (out []sink.Entry, err error) {
+func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
+	return s.LedgerAfter(ctx, resource, 0, math.MaxInt)
+}
+
+// LedgerAfter implements sink.Pager.
+func (s *Sink) LedgerAfter(ctx context.Context, resource string, after int64, n int) (out []sink.Entry, err error) {
 	err = s.view(ctx, resource, func(r *Rows) error {
-		out, err = r.ledger()
+		out, err = r.ledger(after, n)
 		return err
 	})
 	return out, err
@@ -190,7 +150,7 @@ func (s *Sink) view(ctx context.Context, resource string, read func(r *Rows) err
 
 // Forget implements sink.Sink, in one transaction.
 func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (dropped int, err error) {
-	err = s.decide(ctx, "forget keys of "+resource, resource, func(r *Rows) error {
+	err = s.change(ctx, "forget keys of "+resource, resource, func(r *Rows) error {
 		dropped, err = r.forget(before)
 		return err
 	})
@@ -200,11 +160,47 @@ func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (d
 	return dropped, nil
 }
 
-// Resources are the names of those that were ever called, in order.
+// Retire implements sink.Retirer, in one transaction. The file does not shrink: what was
+// removed makes room for what comes.
+func (s *Sink) Retire(ctx context.Context, issuer string, below int64, resources ...string) (removed int, err error) {
+	const op = "retire resources"
+	if err := sink.CheckRetire(issuer, below, resources); err != nil {
+		return 0, &store.Error{Op: op, Outcome: store.Fail, Cause: err}
+	}
+	err = s.change(ctx, op, sink.FloorOf(issuer), func(floor *Rows) error {
+		removed = 0
+		if err := floor.Bind(issuer); err != nil {
+			return err
+		}
+		floor.Highest, floor.changed = max(floor.Highest, below), true
+		for _, name := range resources {
+			r, err := openRows(floor.tx, name)
+			if err != nil {
+				return err
+			}
+			if r.bucket == nil || r.Issuer != issuer || r.Highest >= floor.Highest {
+				continue
+			}
+			if err := floor.tx.DeleteBucket([]byte(name)); err != nil {
+				return err
+			}
+			removed++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
+}
+
+// Resources are the names of those that are there, in order.
 func (s *Sink) Resources() (out []string, err error) {
 	err = s.db.View(func(tx *bolt.Tx) error {
 		return tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
-			out = append(out, string(name))
+			if !sink.IsFloor(string(name)) {
+				out = append(out, string(name))
+			}
 			return nil
 		})
 	})
@@ -214,7 +210,7 @@ func (s *Sink) Resources() (out []string, err error) {
 // Update changes a resource's rows in one transaction, past all rules: for tools that
 // repair, and for tests that break. change may be run more than once.
 func (s *Sink) Update(ctx context.Context, resource string, change func(r *Rows) error) error {
-	return s.decide(ctx, "update "+resource, resource, change)
+	return s.change(ctx, "update "+resource, resource, change)
 }
 
 // Remove removes a resource, ledger and all, and so what keeps stale tokens out.

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -86,7 +85,6 @@ func TestDecidedAt(t *testing.T) {
 	for i, do := range []func() error{
 		func() error { _, err := s.Raise(t.Context(), "r", "l", 1); return err },
 		func() error { _, err := s.Accept(t.Context(), "r", "l", 1, sink.Effect{Key: "k"}); return err },
-		func() error { _, err := s.Forget(t.Context(), "r", time.Now().Add(time.Hour)); return err },
 	} {
 		if err := do(); err != nil {
 			t.Fatal(i, err)
@@ -97,7 +95,7 @@ func TestDecidedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, err := open(t, path).Ledger(t.Context(), "r")
-	if err != nil || len(l) != 3 {
+	if err != nil || len(l) != 2 {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	for i, e := range l {

@@ -1,7 +1,6 @@
 package cassandrasink
 
 import (
-	"bytes"
 	"errors"
 	"time"
 
@@ -11,23 +10,12 @@ import (
 	"fencepost/core/store"
 )
 
-// header is the header row of a resource.
-type header struct {
-	issuer       string
-	highest, seq int64
-}
-
-// keyRow is the row of an accepted key.
-type keyRow struct {
-	token, seq  int64
-	fingerprint []byte
-	attempt     string
-}
-
 // view is what a decision is made on.
 type view struct {
-	header *header // nil: does not exist
-	key    *keyRow // nil: does not exist, or was not looked for
+	header sink.Header
+	key    *sink.Accepted // nil: does not exist, or was not looked for
+	// dropped is up to which entry the ledger was dropped.
+	dropped int64
 	// serial: header and key are of one linearizable look, so that the key's
 	// absence is a fact.
 	serial bool
@@ -35,26 +23,19 @@ type view struct {
 
 // call is one Raise or Accept.
 type call struct {
-	resource, issuer string
-	token            int64
-	effect           *sink.Effect // nil: Raise
-	fingerprint      []byte
-	attempt          string
+	sink.Call
+	attempt string
 
 	uncertain   int  // copies that may have been applied
 	unanswered  bool // one of them was not answered by its coordinator
 	lastTimeout bool
 }
 
-func newCall(resource, issuer string, token int64, e *sink.Effect) (*call, error) {
-	c := &call{resource: resource, issuer: issuer, token: token, effect: e, attempt: uuid.NewString()}
-	if err := sink.Check(resource, issuer, token, e); err != nil {
-		return nil, &store.Error{Op: c.op(), Outcome: store.Fail, Cause: err}
+func newCall(of sink.Call) (*call, error) {
+	if err := of.Check(); err != nil {
+		return nil, &store.Error{Op: of.String(), Outcome: store.Fail, Cause: err}
 	}
-	if e != nil {
-		c.fingerprint = e.Fingerprint()
-	}
-	return c, nil
+	return &call{Call: of, attempt: uuid.NewString()}, nil
 }
 
 // note counts a copy that ended in an error.
@@ -68,71 +49,29 @@ func (c *call) note(err error) {
 	c.unanswered = c.unanswered || !c.lastTimeout
 }
 
-// decision is what follows from a view: a batch to send, a better look, or the answer.
-type decision struct {
-	answer      sink.Answer
-	err         error
-	batch       *batch
-	needsSerial bool
-}
-
-// evaluate decides: the token is raised first, then an accepted key answers,
-// then a low token is stale, else the effect is accepted. An answer that changes
-// nothing must come from a linearizable look; a batch decides itself whether what
-// it rests on was true.
-func (c *call) evaluate(v view) decision {
-	d := c.onView(v)
-	if d.batch == nil && d.err == nil && !v.serial {
-		return decision{needsSerial: true}
+// evaluate decides. ok is false if the decision changes nothing and the view is not
+// linearizable, so that a better look is needed; a batch decides itself whether what it
+// rests on was true.
+func (c *call) evaluate(v view) (d sink.Decision, ok bool) {
+	if v.key != nil && v.header.Issuer == "" {
+		return sink.Decision{Err: errors.New("there is a row for the key but no header: the header was removed by something else than this program")}, v.serial
 	}
-	return d
+	d = sink.Decide(v.header, v.key, c.Call)
+	return d, d.Kind != "" || v.serial
 }
 
-func (c *call) onView(v view) decision {
-	h := v.header
+// answer is the call's end by a decision that changes nothing.
+func (c *call) answer(d sink.Decision) (sink.Answer, error) {
+	issuer := (*sink.IssuerError)(nil)
 	switch {
-	case h != nil && h.issuer != c.issuer: // never changes
-		issuer := &sink.IssuerError{Resource: c.resource, Bound: h.issuer, Used: c.issuer}
-		return decision{err: &store.Error{Op: c.op(), Outcome: store.Fail, Cause: issuer}}
-	case v.key != nil && h == nil:
-		return decision{err: &store.Error{Op: c.op(), Outcome: store.Unknown,
-			Cause: errors.New("there is a row for the key but no header: the header was removed by something else than this program")}}
-	case v.key != nil && v.key.attempt == c.attempt:
-		return decision{answer: sink.Answer{Result: sink.Applied, FirstToken: c.token, Seen: h.highest, Seq: v.key.seq}}
-	case h == nil || h.highest < c.token:
-		return decision{batch: &batch{old: h, accept: c.effect != nil && v.key == nil}}
-	case c.effect == nil && h.highest == c.token:
-		return decision{answer: sink.Answer{Result: sink.Applied, Seen: h.highest, Seq: h.seq}}
-	case v.key != nil && bytes.Equal(v.key.fingerprint, c.fingerprint):
-		return decision{answer: sink.Answer{Result: sink.Duplicate, FirstToken: v.key.token, Seen: h.highest, Seq: v.key.seq}}
-	case v.key != nil:
-		return decision{answer: sink.Answer{Result: sink.Conflict, FirstToken: v.key.token, Seen: h.highest, Seq: h.seq}}
-	case c.token < h.highest:
-		return decision{answer: sink.Answer{Result: sink.Stale, Seen: h.highest, Seq: h.seq}}
+	case errors.As(d.Err, &issuer):
+		return sink.Answer{}, &store.Error{Op: c.String(), Outcome: store.Fail, Cause: issuer}
+	case d.Err != nil:
+		return sink.Answer{}, &store.Error{Op: c.String(), Outcome: store.Unknown, Cause: d.Err}
+	case c.uncertain > 0:
+		return d.Answer, sink.Unsettled(c.String(), d.Answer)
 	}
-	return decision{batch: &batch{old: h, accept: true}}
-}
-
-// batch is one conditional change: a raise or an acceptance.
-type batch struct {
-	old    *header // nil: the resource is new
-	accept bool
-}
-
-func (b *batch) seq() int64 {
-	if b.old == nil {
-		return 1
-	}
-	return b.old.seq + 1
-}
-
-// after is the view once the batch is applied.
-func (b *batch) after(c *call, before view) view {
-	v := view{header: &header{issuer: c.issuer, highest: c.token, seq: b.seq()}, key: before.key}
-	if b.accept {
-		v.key = &keyRow{token: c.token, seq: b.seq(), fingerprint: c.fingerprint, attempt: c.attempt}
-	}
-	return v
+	return d.Answer, nil
 }
 
 const (
@@ -140,40 +79,43 @@ const (
 	ifHeader     = " WHERE resource = ? AND kind = 0 AND seq = 0 AND key = '' IF issuer = ? AND highest = ? AND last_seq = ?"
 	raiseHeader  = "UPDATE sink SET highest = ?, last_seq = ?" + ifHeader
 	writeHeader  = "UPDATE sink SET highest = ?, last_seq = ?, value = ?, payload = ?" + ifHeader
+	sealHeader   = "UPDATE sink SET highest = ?, last_seq = ?, entry_seq = ?" + ifHeader
 	insertKey    = "INSERT INTO sink (resource, kind, seq, key, fence, fingerprint, attempt, entry_seq, at) VALUES (?, 1, 0, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
 	insertRaise  = "INSERT INTO sink (resource, kind, seq, key, issuer, fence, entry, at) VALUES (?, 2, ?, '', ?, ?, 'raise', ?)"
+	insertSeal   = "INSERT INTO sink (resource, kind, seq, key, issuer, fence, entry, at) VALUES (?, 2, ?, '', ?, ?, 'seal', ?)"
 	insertAccept = "INSERT INTO sink (resource, kind, seq, key, issuer, fence, entry, effect_key, value, at) VALUES (?, 2, ?, '', ?, ?, 'accept', ?, ?, ?)"
 )
 
-// statements returns the batch, the header first: a batch is routed by its
-// first statement and rejected by the first condition that fails.
-func (b *batch) statements(c *call, now time.Time) []store.Statement {
-	var value int64
-	var payload []byte
-	if b.accept {
-		value, payload = c.effect.Value, c.effect.Payload
+// statements returns the batch of a decision on a header, whose row comes first: a batch is
+// routed by its first statement and rejected by the first condition that fails.
+func (c *call) statements(old sink.Header, d sink.Decision, now time.Time) []store.Statement {
+	accept, h := d.Kind == sink.KindAccept, d.Header
+	value, payload := int64(0), []byte{}
+	if accept {
+		value, payload = c.Effect.Value, append(payload, c.Effect.Payload...)
 	}
-	if payload == nil {
-		payload = []byte{}
-	}
-	seq := b.seq()
-	first := store.Statement{Partition: []any{c.resource}}
+	first := store.Statement{Partition: []any{c.Resource}}
+	seen := []any{c.Resource, old.Issuer, old.Highest, old.Seq}
 	switch {
-	case b.old == nil:
-		first.CQL, first.Args = insertHeader, []any{c.resource, c.issuer, c.token, seq, value, payload}
-	case b.accept:
-		first.CQL = writeHeader
-		first.Args = []any{c.token, seq, value, payload, c.resource, c.issuer, b.old.highest, b.old.seq}
+	case old.Issuer == "":
+		first.CQL, first.Args = insertHeader, []any{c.Resource, h.Issuer, h.Highest, h.Seq, value, payload}
+	case accept:
+		first.CQL, first.Args = writeHeader, append([]any{h.Highest, h.Seq, value, payload}, seen...)
+	case h.Sealed:
+		first.CQL, first.Args = sealHeader, append([]any{h.Highest, h.Seq, h.Seq}, seen...)
 	default:
-		first.CQL = raiseHeader
-		first.Args = []any{c.token, seq, c.resource, c.issuer, b.old.highest, b.old.seq}
+		first.CQL, first.Args = raiseHeader, append([]any{h.Highest, h.Seq}, seen...)
 	}
-	if !b.accept {
-		return []store.Statement{first, {CQL: insertRaise, Args: []any{c.resource, seq, c.issuer, c.token, now}}}
+	if !accept {
+		entry := insertRaise
+		if h.Sealed {
+			entry = insertSeal
+		}
+		return []store.Statement{first, {CQL: entry, Args: []any{c.Resource, h.Seq, h.Issuer, h.Highest, now}}}
 	}
 	return []store.Statement{
 		first,
-		{CQL: insertKey, Args: []any{c.resource, c.effect.Key, c.token, c.fingerprint, c.attempt, seq, now}},
-		{CQL: insertAccept, Args: []any{c.resource, seq, c.issuer, c.token, c.effect.Key, value, now}},
+		{CQL: insertKey, Args: []any{c.Resource, c.Effect.Key, c.Token, c.Effect.Fingerprint(), c.attempt, h.Seq, now}},
+		{CQL: insertAccept, Args: []any{c.Resource, h.Seq, h.Issuer, h.Highest, c.Effect.Key, value, now}},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"fencepost/core/sink"
 	"fencepost/core/store"
 )
 
@@ -28,7 +29,13 @@ type fakeDB struct {
 
 	// noHeaderCheck plants a bug: the header's condition is ignored.
 	noHeaderCheck bool
-	unexpected    error
+	// hidesKeys plants a bug: a rejected batch shows the header alone.
+	hidesKeys bool
+	// losesSeals plants a bug: nothing tells that a header was sealed.
+	losesSeals bool
+	// hidesFloors plants a bug: a plain read shows no floor.
+	hidesFloors bool
+	unexpected  error
 }
 
 type row = map[string]any
@@ -37,6 +44,7 @@ type part struct {
 	header row
 	keys   map[string]row
 	ledger []row
+	all    []row // of the ledger, also those that were dropped
 	before *part
 }
 
@@ -125,7 +133,7 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 			changes = append(changes, func() {
 				p.header = row{"kind": int8(0), "key": "", "issuer": a[1], "highest": a[2], "last_seq": a[3], "value": a[4], "payload": a[5]}
 			})
-		case raiseHeader, writeHeader:
+		case raiseHeader, writeHeader, sealHeader:
 			n := len(a) - 4
 			p = f.part(a[n].(string))
 			h := p.header
@@ -133,8 +141,13 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 			rows = appendRow(rows, h)
 			changes = append(changes, func() {
 				p.header["highest"], p.header["last_seq"] = a[0], a[1]
-				if s.CQL == writeHeader {
+				switch s.CQL {
+				case writeHeader:
 					p.header["value"], p.header["payload"] = a[2], a[3]
+				case sealHeader:
+					if !f.losesSeals {
+						p.header["entry_seq"] = a[2]
+					}
 				}
 			})
 		case insertKey:
@@ -144,14 +157,38 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 			changes = append(changes, func() {
 				p.keys[a[1].(string)] = row{"kind": int8(1), "key": a[1], "fence": a[2], "fingerprint": a[3], "attempt": a[4], "entry_seq": a[5], "at": a[6]}
 			})
-		case insertRaise:
+		case dropUpTo:
+			p = f.part(a[1].(string))
+			h := p.header
+			ok = ok && h != nil && h["issuer"] == a[2] && h["highest"] == a[3] && h["last_seq"] == a[4]
+			rows = appendRow(rows, h)
+			changes = append(changes, func() { p.header["fence"] = a[0] })
+		case deleteUpTo:
 			changes = append(changes, func() {
-				p.log(row{"seq": a[1], "entry": "raise", "issuer": a[2], "fence": a[3], "effect_key": nil, "value": nil})
+				p.ledger = slices.DeleteFunc(slices.Clone(p.ledger), func(r row) bool { return r["seq"].(int64) <= a[1].(int64) })
+			})
+		case insertRaise, insertSeal:
+			entry := "raise"
+			if s.CQL == insertSeal {
+				entry = "seal"
+			}
+			changes = append(changes, func() {
+				p.log(row{"seq": a[1], "entry": entry, "issuer": a[2], "fence": a[3], "effect_key": nil, "value": nil, "at": a[4]})
 			})
 		case insertAccept:
 			changes = append(changes, func() {
-				p.log(row{"seq": a[1], "entry": "accept", "issuer": a[2], "fence": a[3], "effect_key": a[4], "value": a[5]})
+				p.log(row{"seq": a[1], "entry": "accept", "issuer": a[2], "fence": a[3], "effect_key": a[4], "value": a[5], "at": a[6]})
 			})
+		case deleteHeader:
+			p = f.part(a[0].(string))
+			h := p.header
+			ok = ok && h != nil && h["issuer"] == a[1] && h["highest"] == a[2] && h["last_seq"] == a[3]
+			rows = appendRow(rows, h)
+			changes = append(changes, func() { p.header = nil })
+		case deleteKeys:
+			changes = append(changes, func() { clear(p.keys) })
+		case deleteLedger:
+			changes = append(changes, func() { p.ledger = nil })
 		case deleteKey:
 			p = f.part(a[0].(string))
 			k := p.keys[a[1].(string)]
@@ -163,14 +200,33 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 			return false, nil
 		}
 	}
+	if !ok && f.hidesKeys {
+		return false, appendRow(nil, p.header)
+	}
 	if !ok {
-		return false, rows
+		return false, named(stmts, rows)
 	}
 	p.before = p.copy()
 	for _, change := range changes {
 		change()
 	}
 	return true, nil
+}
+
+// named leaves of the rows of a rejection the columns that its conditions name: all, if one
+// is that a row does not exist.
+func named(stmts []store.Statement, rows []row) []row {
+	for _, s := range stmts {
+		if strings.HasSuffix(s.CQL, "IF NOT EXISTS") {
+			return rows
+		}
+	}
+	for _, r := range rows {
+		maps.DeleteFunc(r, func(column string, _ any) bool {
+			return !slices.Contains([]string{"kind", "key", "issuer", "highest", "last_seq", "attempt"}, column)
+		})
+	}
+	return rows
 }
 
 // log writes a ledger row; one with the same number is overwritten, as in a table.
@@ -181,7 +237,7 @@ func (p *part) log(r row) {
 			return
 		}
 	}
-	p.ledger = append(p.ledger, r)
+	p.ledger, p.all = append(p.ledger, r), append(p.all, r)
 }
 
 func (p *part) copy() *part {
@@ -210,11 +266,18 @@ func (f *fakeDB) QueryBy(ctx context.Context, _ int, serial bool, s store.Statem
 		case s.CQL == selectLedger:
 			rows = slices.Clone(p.ledger)
 			slices.SortFunc(rows, func(a, b map[string]any) int { return int(a["seq"].(int64) - b["seq"].(int64)) })
+			rows = slices.DeleteFunc(rows, func(r row) bool { return r["seq"].(int64) <= s.Args[1].(int64) })
+			rows = rows[:min(len(rows), s.Args[2].(int))]
+		case s.CQL == selectTimes:
+			rows = slices.Clone(p.ledger)
 		case s.CQL == selectKeys:
 			for _, k := range p.keys {
 				rows = appendRow(rows, k)
 			}
 		case strings.HasPrefix(s.CQL, "SELECT kind, key, issuer"):
+			if f.hidesFloors && !serial && sink.IsFloor(s.Args[0].(string)) {
+				return
+			}
 			rows = appendRow(rows, p.header)
 			seen := map[any]bool{}
 			for _, k := range s.Args[1:] {

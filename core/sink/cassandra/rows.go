@@ -2,11 +2,9 @@ package cassandrasink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/bits"
 	"strings"
-	"time"
 
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -48,9 +46,10 @@ func viewOf(rows []map[string]any, c *call) (view, error) {
 			if err != nil {
 				return view{}, err
 			}
-			v.header = &h
-		case kind == kindKey && c.effect != nil && row["key"] == c.effect.Key:
-			k, err := keyOf(row)
+			v.header = h
+			v.dropped, _ = row["fence"].(int64)
+		case kind == kindKey && c.Effect != nil && row["key"] == c.Effect.Key:
+			k, err := keyOf(row, c.attempt)
 			if err != nil {
 				return view{}, err
 			}
@@ -67,25 +66,29 @@ func kindOf(row map[string]any) (int, bool) {
 	return int(k), ok
 }
 
-func headerOf(row map[string]any) (header, error) {
+func headerOf(row map[string]any) (sink.Header, error) {
 	issuer, ok1 := row["issuer"].(string)
 	highest, ok2 := row["highest"].(int64)
 	seq, ok3 := row["last_seq"].(int64)
 	if !ok1 || !ok2 || !ok3 || issuer == "" || seq < 1 {
-		return header{}, malformed(row)
+		return sink.Header{}, malformed(row)
 	}
-	return header{issuer: issuer, highest: highest, seq: seq}, nil
+	// Where the ledger stood when it was sealed: whatever changes the header ends that, also
+	// by a program that knows of no seals.
+	sealed, _ := row["entry_seq"].(int64)
+	return sink.Header{Issuer: issuer, Highest: highest, Seq: seq, Sealed: sealed == seq}, nil
 }
 
-func keyOf(row map[string]any) (keyRow, error) {
+// keyOf reads a key's row for a call that is known by its attempt.
+func keyOf(row map[string]any, own string) (sink.Accepted, error) {
 	token, ok1 := row["fence"].(int64)
 	seq, ok2 := row["entry_seq"].(int64)
 	print, ok3 := row["fingerprint"].([]byte)
 	attempt, ok4 := row["attempt"].(string)
 	if !ok1 || !ok2 || !ok3 || !ok4 || attempt == "" {
-		return keyRow{}, malformed(row)
+		return sink.Accepted{}, malformed(row)
 	}
-	return keyRow{token: token, seq: seq, fingerprint: print, attempt: attempt}, nil
+	return sink.Accepted{Token: token, Seq: seq, Fingerprint: print, Own: attempt == own}, nil
 }
 
 func malformed(row map[string]any) error {
@@ -107,115 +110,18 @@ func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.
 			if err != nil {
 				return sink.State{}, err
 			}
-			st.Issuer, st.Seen, st.Seq = h.issuer, h.highest, h.seq
+			st.Issuer, st.Seen, st.Seq = h.Issuer, h.Highest, h.Seq
 			st.Value, _ = row["value"].(int64)
 			st.Payload, _ = row["payload"].([]byte)
-			s.remember(resource, &h)
+			s.remember(resource, h)
 		case kindKey:
-			k, err := keyOf(row)
+			k, err := keyOf(row, "")
 			if err != nil {
 				return sink.State{}, err
 			}
 			key, _ := row["key"].(string)
-			st.Applied[key] = k.token
+			st.Applied[key] = k.Token
 		}
 	}
 	return st, nil
-}
-
-const (
-	selectLedger = "SELECT seq, entry, issuer, fence, effect_key, value FROM sink WHERE resource = ? AND kind = 2"
-	selectKeys   = "SELECT key, attempt, at FROM sink WHERE resource = ? AND kind = 1"
-	deleteKey    = "DELETE FROM sink WHERE resource = ? AND kind = 1 AND seq = 0 AND key = ? IF attempt = ?"
-)
-
-// Ledger implements sink.Sink. A SERIAL read comes first, which completes any
-// decision that is half-way; then the ledger is read page by page.
-func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
-	st, err := s.Read(ctx, resource)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.read(ctx, false, store.Statement{CQL: selectLedger, Args: []any{resource}, Partition: []any{resource}})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]sink.Entry, 0, len(rows))
-	for i, row := range rows {
-		e := sink.Entry{}
-		e.Seq, _ = row["seq"].(int64)
-		e.Kind, _ = row["entry"].(string)
-		e.Issuer, _ = row["issuer"].(string)
-		e.Token, _ = row["fence"].(int64)
-		e.Key, _ = row["effect_key"].(string)
-		e.Value, _ = row["value"].(int64)
-		if e.Seq != int64(i)+1 {
-			return nil, &store.Error{Op: "read ledger of " + resource, Outcome: store.Unknown,
-				Cause: fmt.Errorf("entry %d is missing although entry %d is there: the store has lost an acknowledged write", i+1, e.Seq)}
-		}
-		out = append(out, e)
-	}
-	if int64(len(out)) < st.Seq {
-		return nil, &store.Error{Op: "read ledger of " + resource, Outcome: store.Unknown,
-			Cause: fmt.Errorf("%d entries, but the header counts %d", len(out), st.Seq)}
-	}
-	return out, nil
-}
-
-// forgetBatch is how many keys are dropped by one statement.
-const forgetBatch = 50
-
-// Forget implements sink.Sink. The ledger is kept.
-func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (int, error) {
-	rows, err := s.read(ctx, false, store.Statement{CQL: selectKeys, Args: []any{resource}, Partition: []any{resource}})
-	if err != nil {
-		return 0, err
-	}
-	var old []store.Statement
-	for _, row := range rows {
-		if at, ok := row["at"].(time.Time); ok && at.Before(before) {
-			old = append(old, store.Statement{CQL: deleteKey, Args: []any{resource, row["key"], row["attempt"]}, Partition: []any{resource}})
-		}
-	}
-	if len(old) == 0 {
-		return 0, nil
-	}
-	if err := s.seal(ctx, resource); err != nil {
-		return 0, err
-	}
-	dropped := 0
-	for len(old) > 0 {
-		n := min(forgetBatch, len(old))
-		c := &call{resource: resource}
-		_, applied, err := s.send(ctx, c, old[:n])
-		switch {
-		case err != nil:
-			return dropped, err
-		case !applied && c.uncertain == 0:
-			// Another call is dropping the same keys.
-			return dropped, &store.Error{Op: "forget keys of " + resource, Outcome: store.Fail,
-				Cause: errors.New("keys were dropped by someone else at the same time: call again for the rest")}
-		}
-		dropped += n
-		old = old[n:]
-	}
-	return dropped, nil
-}
-
-// seal raises the highest token by one, so that no copy of an accepted effect
-// that is still on its way can be accepted once its key is gone.
-func (s *Sink) seal(ctx context.Context, resource string) error {
-	st, err := s.Read(ctx, resource)
-	if err != nil {
-		return err
-	}
-	for {
-		a, err := s.Raise(ctx, resource, st.Issuer, st.Seen+1)
-		if err != nil {
-			return err
-		}
-		if a.Seen > st.Seen {
-			return nil
-		}
-	}
 }

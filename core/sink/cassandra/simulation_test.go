@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,6 +29,43 @@ func TestConformanceInMemory(t *testing.T) {
 	})
 }
 
+// raced runs before at the first batch that only raises.
+type raced struct {
+	database
+	before func()
+}
+
+func (r *raced) CAS(ctx context.Context, n int, stmts ...store.Statement) (bool, []map[string]any, error) {
+	if before := r.before; before != nil && stmts[0].CQL == raiseHeader {
+		r.before = nil
+		before()
+	}
+	return r.database.CAS(ctx, n, stmts...)
+}
+
+// TestDuplicateRaced: a key that was accepted is a duplicate whatever the token, also if
+// another raises it while this call does.
+func TestDuplicateRaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(1)
+		s := newSink(f, time.Second)
+		e := sink.Effect{Key: "k", Intent: "add 1", Value: 1}
+		if a, err := s.Accept(t.Context(), simResource, simIssuer, 3, e); err != nil || a.Result != sink.Applied {
+			t.Fatal(a, err)
+		}
+		other := &raced{f, func() {
+			if a, err := s.Raise(t.Context(), simResource, simIssuer, 7); err != nil || a.Result != sink.Applied {
+				t.Error(a, err)
+			}
+		}}
+		a, err := newSink(other, time.Second).Accept(t.Context(), simResource, simIssuer, 5, e)
+		if err != nil || a.Result != sink.Duplicate || a.FirstToken != 3 || a.Seen != 7 {
+			t.Errorf("%+v (%s), %v", a, a.Result, err)
+		}
+	})
+}
+
 // sinkWorld is one simulated run: processes with sinks of their own take rising
 // tokens, as from a lock whose holders overlap, and add one to a value each.
 type sinkWorld struct {
@@ -39,6 +77,7 @@ type sinkWorld struct {
 	violations []string
 	reports    []effectReport
 	counts     map[string]int
+	forgets    bool // keys are forgotten as soon as may be
 	noRaise    bool
 	noAwait    bool
 }
@@ -70,6 +109,7 @@ func runSinkSim(t *testing.T, seed uint64, change func(*sinkWorld)) *sinkWorld {
 	r := rand.New(rand.NewPCG(seed, 3))
 	w := &sinkWorld{seed: seed, db: newFake(seed), counts: map[string]int{}}
 	w.db.lose, w.db.refuse, w.db.stale = 0.12*r.Float64(), 0.1*r.Float64(), 0.3*r.Float64()
+	w.forgets = seed%2 == 0
 	w.db.lateBy = time.Duration(r.Int64N(int64(20 * time.Second)))
 	change(w)
 	synctest.Test(t, func(t *testing.T) {
@@ -80,6 +120,11 @@ func runSinkSim(t *testing.T, seed uint64, change func(*sinkWorld)) *sinkWorld {
 			s := newSink(w.db, time.Second)
 			rnd := rand.New(rand.NewPCG(seed, uint64(i)+50))
 			wg.Go(func() { w.holder(ctx, s, rnd, i) })
+		}
+		if w.forgets {
+			s := newSink(w.db, time.Second)
+			rnd := rand.New(rand.NewPCG(seed, 60))
+			wg.Go(func() { w.forgetter(ctx, s, rnd) })
 		}
 		wg.Wait()
 		time.Sleep(time.Minute) // the last copies land
@@ -102,6 +147,9 @@ func (w *sinkWorld) holder(ctx context.Context, s *Sink, rnd *rand.Rand, id int)
 			a, err := s.Raise(call, simResource, simIssuer, token)
 			cancel()
 			w.count("raise-" + sink.OutcomeOf(a, err).String())
+			if err == nil && a.Result == sink.Stale && w.tokens.Load() == token {
+				w.violate("token %d, of the last grant, is refused: %d was seen", token, a.Seen)
+			}
 			if !w.noAwait && (err != nil || a.Result != sink.Applied) {
 				continue // not entitled to act
 			}
@@ -112,6 +160,50 @@ func (w *sinkWorld) holder(ctx context.Context, s *Sink, rnd *rand.Rand, id int)
 		}
 		pause(ctx, rnd, 500*time.Millisecond)
 		w.effect(ctx, s, rnd, token, sink.Effect{Key: fmt.Sprintf("p%d-%d", id, n), Intent: "add 1", Value: st.Value + 1})
+		if !w.forgets {
+			w.again(ctx, s, rnd)
+		}
+	}
+}
+
+// forgetter drops keys soon after their acceptance, some that are still being retried.
+func (w *sinkWorld) forgetter(ctx context.Context, s *Sink, rnd *rand.Rand) {
+	for ctx.Err() == nil {
+		pause(ctx, rnd, 500*time.Millisecond)
+		call, cancel := context.WithTimeout(ctx, time.Duration(1+rnd.Int64N(int64(5*time.Second))))
+		n, err := s.Forget(call, simResource, time.Now().Add(-time.Duration(rnd.Int64N(int64(3*time.Second)))))
+		cancel()
+		if err == nil && n > 0 {
+			w.count("forget")
+		}
+	}
+}
+
+// again repeats an effect that is in place, as a later run of the same work does: with a
+// token that nobody has raised.
+func (w *sinkWorld) again(ctx context.Context, s *Sink, rnd *rand.Rand) {
+	w.mu.Lock()
+	var done []string
+	for _, r := range w.reports {
+		if r.outcome == store.OK {
+			done = append(done, r.key)
+		}
+	}
+	w.mu.Unlock()
+	if len(done) == 0 {
+		return
+	}
+	e := sink.Effect{Key: done[rnd.IntN(len(done))], Intent: "add 1"}
+	token := w.tokens.Add(1)
+	call, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	switch a, err := s.Accept(call, simResource, simIssuer, token, e); {
+	case err != nil:
+		w.count("again-" + sink.OutcomeOf(a, err).String())
+	case a.Result != sink.Duplicate:
+		w.violate("%s is in place and, with token %d, is answered %s", e.Key, token, a.Result)
+	default:
+		w.count("again-duplicate")
 	}
 }
 
@@ -152,10 +244,19 @@ func (w *sinkWorld) effect(ctx context.Context, s *Sink, rnd *rand.Rand, token i
 // judge compares every report with the ledger.
 func (w *sinkWorld) judge(t *testing.T) {
 	s := newSink(w.db, time.Second)
-	ledger, err := s.Ledger(t.Context(), simResource)
+	kept, err := s.Ledger(t.Context(), simResource)
 	if err != nil {
 		w.violate("ledger: %v", err)
 		return
+	}
+	var ledger []sink.Entry
+	for _, row := range w.db.part(simResource).all {
+		ledger = append(ledger, entryOf(row))
+	}
+	if n := len(ledger) - len(kept); n < 0 || !slices.Equal(kept, ledger[n:]) {
+		w.violate("the ledger is %d entries that are not the last of %d", len(kept), len(ledger))
+	} else if n > 0 {
+		w.count("trimmed")
 	}
 	accepted := map[string]sink.Entry{}
 	var highest, accepts, value int64
@@ -215,7 +316,7 @@ func TestSinkSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs: %v", seeds, total)
-	for _, must := range []string{"raise-ok", "raise-fail", "raise-unknown", "accept-ok", "accept-fail", "accept-unknown", "stale-after-unknown", "duplicate"} {
+	for _, must := range []string{"raise-ok", "raise-fail", "raise-unknown", "accept-ok", "accept-fail", "accept-unknown", "stale-after-unknown", "duplicate", "again-duplicate", "forget", "trimmed"} {
 		if total[must] == 0 {
 			t.Errorf("no run met %q", must)
 		}
@@ -229,6 +330,8 @@ func TestSinkSimulationFindsPlantedBugs(t *testing.T) {
 		"no raise on grant":                 func(w *sinkWorld) { w.noRaise = true },
 		"raise is not awaited":              func(w *sinkWorld) { w.noAwait = true },
 		"the header's condition is ignored": func(w *sinkWorld) { w.db.noHeaderCheck = true },
+		"sink-seal-locks-out":               func(w *sinkWorld) { w.forgets, w.db.losesSeals = true, true },
+		"a rejection shows no key":          func(w *sinkWorld) { w.db.hidesKeys = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

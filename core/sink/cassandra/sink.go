@@ -3,7 +3,6 @@ package cassandrasink
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -43,10 +42,14 @@ type Sink struct {
 	now     func() time.Time
 
 	mu      sync.Mutex
-	headers map[string]header
+	headers map[string]sink.Header
 }
 
-var _ sink.Sink = (*Sink)(nil)
+var (
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Pager   = (*Sink)(nil)
+	_ sink.Retirer = (*Sink)(nil)
+)
 
 // New returns a sink in db's keyspace; db stays the caller's to close. A process
 // that must reach its sink when it cannot reach its locks gives it a DB, and so
@@ -61,65 +64,66 @@ func New(db *cassandra.DB, o Options) *Sink {
 }
 
 func newSink(db database, timeout time.Duration) *Sink {
-	return &Sink{db: db, timeout: timeout, now: time.Now, headers: map[string]header{}}
+	return &Sink{db: db, timeout: timeout, now: time.Now, headers: map[string]sink.Header{}}
 }
 
 // Raise implements sink.Sink. A token that is already the highest is Applied.
 func (s *Sink) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
-	c, err := newCall(resource, issuer, token, nil)
-	if err != nil {
-		return sink.Answer{}, err
-	}
-	return s.decide(ctx, c)
+	return s.decide(ctx, sink.Call{Resource: resource, Issuer: issuer, Token: token})
 }
 
 // Accept implements sink.Sink.
 func (s *Sink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
-	c, err := newCall(resource, issuer, token, &e)
-	if err != nil {
-		return sink.Answer{}, err
-	}
-	return s.decide(ctx, c)
+	return s.decide(ctx, sink.Call{Resource: resource, Issuer: issuer, Token: token, Effect: &e})
 }
 
 // decide makes decisions on what is known until one holds or ctx ends.
-func (s *Sink) decide(ctx context.Context, c *call) (sink.Answer, error) {
-	v, ok := s.cached(c.resource)
+func (s *Sink) decide(ctx context.Context, of sink.Call) (sink.Answer, error) {
+	c, err := newCall(of)
+	if err != nil {
+		return sink.Answer{}, err
+	}
+	v, ok := s.cached(c.Resource)
+	if !ok {
+		if v, err = s.look(ctx, c, false); err != nil {
+			return sink.Answer{}, c.ended(ctx, err)
+		}
+	}
 	for {
-		if !ok {
-			var err error
-			if v, err = s.look(ctx, c, false); err != nil {
+		if v.header.Issuer == "" && v.key == nil {
+			// Of a resource that is not there, the floor is read after that was seen.
+			floor, err := s.floor(ctx, c.Issuer)
+			if err != nil {
 				return sink.Answer{}, c.ended(ctx, err)
 			}
+			v.header = sink.Fresh(floor)
 		}
-		d := c.evaluate(v)
+		d, ok := c.evaluate(v)
 		switch {
-		case d.needsSerial:
-			var err error
+		case !ok:
 			if v, err = s.look(ctx, c, true); err != nil {
 				return sink.Answer{}, c.ended(ctx, err)
 			}
-			ok = true
 			continue
-		case d.batch == nil:
-			s.remember(c.resource, v.header)
-			if d.err == nil && d.answer.Result == sink.Stale && c.uncertain > 0 {
-				d.err = &store.Error{Op: c.op(), Outcome: store.Unknown, Cause: sink.ErrStaleAfterUnknown}
-			}
-			return d.answer, d.err
+		case d.Kind == "":
+			s.remember(c.Resource, v.header)
+			return c.answer(d)
 		}
-		rows, applied, err := s.send(ctx, c, d.batch.statements(c, s.now()))
+		rows, applied, err := s.send(ctx, c, c.statements(v.header, d, s.now()))
 		if err != nil {
-			s.forget(c.resource)
+			s.forget(c.Resource)
 			return sink.Answer{}, err
 		}
 		if applied {
-			v = d.batch.after(c, v)
-		} else if v, err = viewOf(rows, c); err != nil {
+			s.remember(c.Resource, d.Header)
+			return d.Answer, nil
+		}
+		if v, err = viewOf(rows, c); err != nil {
 			return sink.Answer{}, c.ended(ctx, err)
 		}
-		v.serial, ok = true, true
-		s.remember(c.resource, v.header)
+		// A rejected raise shows the header alone: of the key it says nothing.
+		v.serial = d.Kind == sink.KindAccept
+		s.remember(c.Resource, v.header)
 	}
 }
 
@@ -175,10 +179,10 @@ func (s *Sink) read(ctx context.Context, serial bool, stmt store.Statement) ([]m
 // look reads the header and the call's key.
 func (s *Sink) look(ctx context.Context, c *call, serial bool) (view, error) {
 	var keys []string
-	if c.effect != nil {
-		keys = []string{c.effect.Key}
+	if c.Effect != nil {
+		keys = []string{c.Effect.Key}
 	}
-	rows, err := s.read(ctx, serial, selectRows(c.resource, keys))
+	rows, err := s.read(ctx, serial, selectRows(c.Resource, keys))
 	if err != nil {
 		return view{}, err
 	}
@@ -194,16 +198,16 @@ func (s *Sink) cached(resource string) (view, bool) {
 	if !ok {
 		return view{}, false
 	}
-	return view{header: &h}, true
+	return view{header: h}, true
 }
 
-func (s *Sink) remember(resource string, h *header) {
-	if h == nil {
+func (s *Sink) remember(resource string, h sink.Header) {
+	if h.Issuer == "" {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old, ok := s.headers[resource]; ok && old.seq > h.seq {
+	if old, ok := s.headers[resource]; ok && old.Seq > h.Seq {
 		return
 	}
 	if len(s.headers) >= maxCached {
@@ -212,7 +216,7 @@ func (s *Sink) remember(resource string, h *header) {
 			break
 		}
 	}
-	s.headers[resource] = *h
+	s.headers[resource] = h
 }
 
 func (s *Sink) forget(resource string) {
@@ -226,7 +230,7 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 // ended is the error of a call that was not answered: its context ended, or the nodes
 // refuse it for good.
 func (c *call) ended(ctx context.Context, last error) error {
-	e := &store.Error{Op: c.op(), Outcome: store.Fail, Permanent: store.IsPermanent(last), Cause: last}
+	e := &store.Error{Op: c.String(), Outcome: store.Fail, Permanent: store.IsPermanent(last), Cause: last}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(last, cause) {
 		e.Cause = errors.Join(cause, last)
 	}
@@ -235,11 +239,4 @@ func (c *call) ended(ctx context.Context, last error) error {
 		e.ServerTimeout = c.lastTimeout && !c.unanswered
 	}
 	return e
-}
-
-func (c *call) op() string {
-	if c.effect == nil {
-		return fmt.Sprintf("raise %s to %d", c.resource, c.token)
-	}
-	return fmt.Sprintf("accept %s on %s with token %d", c.effect.Key, c.resource, c.token)
 }

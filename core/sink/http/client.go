@@ -126,8 +126,8 @@ func (c *call) claim(resource, issuer string, token int64) error {
 		}
 		c.header.Set(name, v)
 	}
-	if token < 1 {
-		return c.refused(fmt.Errorf("token %d: tokens are positive", token))
+	if err := (sink.Call{Resource: resource, Issuer: issuer, Token: token}).Check(); err != nil {
+		return c.refused(err)
 	}
 	c.header.Set(HeaderToken, strconv.FormatInt(token, 10))
 	return nil
@@ -144,16 +144,52 @@ func (s *Sink) decide(ctx context.Context, c *call, resource, issuer string) (a 
 		a, err = decision(r, body, resource, issuer)
 		return err
 	})
-	if err == nil && a.Result == sink.Stale && c.uncertain > 0 {
-		err = &store.Error{Op: c.op, Outcome: store.Unknown, Cause: sink.ErrStaleAfterUnknown}
+	if err == nil && c.uncertain > 0 {
+		err = sink.Unsettled(c.op, a)
 	}
 	return a, err
 }
 
-// decidedError is a decision that is an error, and no reason to ask again.
-type decidedError struct{ error }
+// finalError is an answer that is an error, and no reason to ask again.
+type finalError struct {
+	error
+	// done: the request may have been carried out all the same.
+	done bool
+}
 
-func (e *decidedError) Unwrap() error { return e.error }
+func (e *finalError) Unwrap() error { return e.error }
+
+// remedies are for statuses that speak of the request or of who sent it, and which the
+// next copy would be answered with too.
+var remedies = map[int]string{
+	http.StatusMovedPermanently:            elsewhere,
+	http.StatusPermanentRedirect:           elsewhere,
+	http.StatusUnauthorized:                "the service does not know this client: set Options.Header",
+	http.StatusForbidden:                   "this client may not do that: look at its rights and at Options.Header",
+	http.StatusNotFound:                    "no sink answers there: check the URL",
+	http.StatusMethodNotAllowed:            "no sink answers there: check the URL",
+	http.StatusGone:                        "no sink answers there: check the URL",
+	http.StatusNotImplemented:              "no sink answers there: check the URL",
+	http.StatusRequestEntityTooLarge:       tooLarge,
+	http.StatusRequestURITooLong:           tooLarge,
+	http.StatusRequestHeaderFieldsTooLarge: tooLarge,
+}
+
+const (
+	elsewhere = "the sink has moved: use the URL that Location names"
+	tooLarge  = "what is in front of the sink takes no requests of that size: send a smaller payload, read fewer keys at once, or raise its limit"
+)
+
+// noDecision is the error of an answer without a decision. A request that is too large is
+// refused before it gets anywhere; of any other answer that some gateway gives nobody
+// knows what it stands for.
+func noDecision(r *http.Response, body []byte, what string) error {
+	err := fmt.Errorf("status %s%s: %s", r.Status, what, said(body))
+	if remedy := remedies[r.StatusCode]; remedy != "" {
+		return &finalError{fmt.Errorf("%w: %s", err, remedy), remedy != tooLarge}
+	}
+	return err
+}
 
 // decision reads an answer to Raise or Accept.
 func decision(r *http.Response, body []byte, resource, issuer string) (sink.Answer, error) {
@@ -169,11 +205,11 @@ func decision(r *http.Response, body []byte, resource, issuer string) (sink.Answ
 	case sink.Conflict.String():
 		a.Result = sink.Conflict
 	case resultIssuer:
-		return a, &decidedError{&sink.IssuerError{Resource: resource, Bound: r.Header.Get(HeaderIssuer), Used: issuer}}
+		return a, &finalError{error: &sink.IssuerError{Resource: resource, Bound: r.Header.Get(HeaderIssuer), Used: issuer}}
 	case resultInvalid:
-		return a, &decidedError{errors.New(said(body))}
+		return a, &finalError{error: errors.New(said(body))}
 	default:
-		return a, fmt.Errorf("status %s without %s, which is no decision: %s", r.Status, HeaderResult, said(body))
+		return a, noDecision(r, body, " without "+HeaderResult+", which is no decision")
 	}
 	if r.StatusCode != statuses[result] {
 		return a, fmt.Errorf("status %s with %s %s", r.Status, HeaderResult, result)
@@ -221,9 +257,9 @@ func (s *Sink) settle(ctx context.Context, c *call, read func(*http.Response, []
 		if err == nil {
 			return nil
 		}
-		if d := (*decidedError)(nil); errors.As(err, &d) {
-			e := &store.Error{Op: c.op, Outcome: store.Fail, Cause: d.error}
-			if is := (*sink.IssuerError)(nil); c.uncertain > 0 && !errors.As(err, &is) {
+		if final := (*finalError)(nil); errors.As(err, &final) {
+			e := &store.Error{Op: c.op, Outcome: store.Fail, Cause: final.error}
+			if is := (*sink.IssuerError)(nil); c.method != http.MethodGet && (final.done || c.uncertain > 0 && !errors.As(err, &is)) {
 				e.Outcome = store.Unknown // an earlier copy may have met another opinion
 			}
 			return e

@@ -1,6 +1,7 @@
 package httpsink
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,9 +29,10 @@ func Handler(s sink.Sink) http.Handler {
 	mux.HandleFunc("GET "+PathState, h.state)
 	mux.HandleFunc("GET "+PathLedger, h.ledger)
 	mux.HandleFunc("POST "+PathForget, h.forget)
+	mux.HandleFunc("POST "+PathRetire, h.retire)
 	mux.HandleFunc("GET "+PathHealth, func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, struct{}{}) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
-		reply(w, http.StatusNotFound, problem{fmt.Sprintf("%s %s: there are POST %s, %s, %s and GET %s, %s, %s", req.Method, req.URL.Path, PathRaise, PathEffects, PathForget, PathState, PathLedger, PathHealth)})
+		reply(w, http.StatusNotFound, problem{fmt.Sprintf("%s %s: there are POST %s, %s, %s, %s and GET %s, %s, %s", req.Method, req.URL.Path, PathRaise, PathEffects, PathForget, PathRetire, PathState, PathLedger, PathHealth)})
 	})
 	return mux
 }
@@ -87,25 +89,44 @@ func (h handler) effect(w http.ResponseWriter, req *http.Request) {
 		invalid(w, err)
 		return
 	}
-	e, err := effectOf(w, req)
+	e, err := effectOf(req.Header)
 	if err != nil {
 		invalid(w, err)
 		return
+	}
+	body, ok := bodyOf(w, req, MaxPayload)
+	if !ok {
+		return
+	}
+	if e.Payload = body; e.Intent == "" {
+		e.Intent = intentOf(body)
 	}
 	a, err := h.sink.Accept(req.Context(), c.resource, c.issuer, c.token, e)
 	answer(w, a, err)
 }
 
-// effectOf reads the whole body first: half a request that a fault let through decides
-// nothing.
-func effectOf(w http.ResponseWriter, req *http.Request) (e sink.Effect, err error) {
-	if e.Key, err = one(req.Header, HeaderKey); err != nil {
+// bodyOf reads the whole body, or answers: half a request that a fault let through decides
+// nothing. Only one that is too large is invalid. What is slow or breaks off may arrive the
+// next time.
+func bodyOf(w http.ResponseWriter, req *http.Request, limit int64) (body []byte, ok bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, limit))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		invalid(w, fmt.Errorf("the body: %w: more than %d bytes", err, limit))
+	} else if err != nil {
+		undecided(w, fmt.Errorf("the body did not arrive: %w", err))
+	}
+	return body, err == nil
+}
+
+// effectOf is what the headers of an effect say; its intent is "" if they do not say it.
+func effectOf(h http.Header) (e sink.Effect, err error) {
+	if e.Key, err = one(h, HeaderKey); err != nil {
 		return e, err
 	}
 	if err := checkName(HeaderKey, e.Key); err != nil {
 		return e, fmt.Errorf("%w: without a key a resend could not be told from a second effect", err)
 	}
-	value, err := one(req.Header, HeaderValue)
+	value, err := one(h, HeaderValue)
 	if err != nil {
 		return e, err
 	}
@@ -114,14 +135,8 @@ func effectOf(w http.ResponseWriter, req *http.Request) (e sink.Effect, err erro
 			return e, fmt.Errorf("%s %q: not a whole number", HeaderValue, value)
 		}
 	}
-	if e.Payload, err = io.ReadAll(http.MaxBytesReader(w, req.Body, MaxPayload)); err != nil {
-		return e, fmt.Errorf("the body: %w", err)
-	}
-	if e.Intent, err = one(req.Header, HeaderIntent); err != nil {
+	if e.Intent, err = one(h, HeaderIntent); err != nil || e.Intent == "" {
 		return e, err
-	}
-	if e.Intent == "" {
-		e.Intent = intentOf(e.Payload)
 	}
 	return e, checkIntent(e.Intent)
 }
@@ -164,8 +179,10 @@ func decided(w http.ResponseWriter, result string, body any) {
 	reply(w, statuses[result], body)
 }
 
-// reply writes JSON. Who does not get it asks again.
+// reply writes JSON. Who does not get it asks again. An answer is of its moment: one from a
+// cache would be of another.
 func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
@@ -187,9 +204,9 @@ func (h handler) state(w http.ResponseWriter, req *http.Request) {
 
 func (h handler) ledger(w http.ResponseWriter, req *http.Request) {
 	res, err := resourceOf(req.Header)
-	after := 0
+	after := int64(0)
 	if q := req.URL.Query().Get("after"); err == nil && q != "" {
-		if after, err = strconv.Atoi(q); err != nil || after < 0 {
+		if after, err = strconv.ParseInt(q, 10, 64); err != nil || after < 0 {
 			err = fmt.Errorf("after=%q: not the number of an entry", q)
 		}
 	}
@@ -197,12 +214,11 @@ func (h handler) ledger(w http.ResponseWriter, req *http.Request) {
 		invalid(w, err)
 		return
 	}
-	all, err := h.sink.Ledger(req.Context(), res)
+	rest, err := sink.LedgerAfter(req.Context(), h.sink, res, after, ledgerPage+1)
 	if err != nil {
 		undecided(w, err)
 		return
 	}
-	rest := all[min(after, len(all)):]
 	page := ledger{Entries: []entry{}, More: len(rest) > ledgerPage}
 	for _, e := range rest[:min(ledgerPage, len(rest))] {
 		page.Entries = append(page.Entries, entry(e))
@@ -211,10 +227,14 @@ func (h handler) ledger(w http.ResponseWriter, req *http.Request) {
 }
 
 func (h handler) forget(w http.ResponseWriter, req *http.Request) {
+	body, ok := bodyOf(w, req, 1<<10)
+	if !ok {
+		return
+	}
 	res, err := resourceOf(req.Header)
 	var f forget
 	if err == nil {
-		dec := json.NewDecoder(http.MaxBytesReader(w, req.Body, 1<<10))
+		dec := json.NewDecoder(bytes.NewReader(body))
 		dec.DisallowUnknownFields()
 		err = dec.Decode(&f)
 	}

@@ -31,9 +31,9 @@ func (s *Sink) ask(ctx context.Context, c *call, into any) error {
 			}
 			return nil
 		case r.Header.Get(HeaderResult) == resultInvalid:
-			return &decidedError{errors.New(said(body))}
+			return &finalError{error: errors.New(said(body))}
 		}
-		return fmt.Errorf("status %s: %s", r.Status, said(body))
+		return noDecision(r, body, "")
 	})
 }
 
@@ -71,8 +71,9 @@ func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.
 // Ledger implements sink.Sink, page by page.
 func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
 	var out []sink.Entry
+	last := int64(0)
 	for {
-		c, err := of(&call{op: "read ledger of " + resource, method: http.MethodGet, path: PathLedger, query: fmt.Sprintf("?after=%d", len(out))}, resource)
+		c, err := of(&call{op: "read ledger of " + resource, method: http.MethodGet, path: PathLedger, query: fmt.Sprintf("?after=%d", last)}, resource)
 		if err != nil {
 			return nil, err
 		}
@@ -81,9 +82,10 @@ func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error
 			return nil, err
 		}
 		for _, e := range page.Entries {
-			if e.Seq != int64(len(out))+1 {
-				return nil, c.refused(fmt.Errorf("entry %d follows entry %d: the ledger has lost some", e.Seq, len(out)))
+			if e.Seq != last+1 && len(out) > 0 { // those before the first were forgotten
+				return nil, c.refused(fmt.Errorf("entry %d follows entry %d: the ledger has lost some", e.Seq, last))
 			}
+			last = e.Seq
 			out = append(out, sink.Entry(e))
 		}
 		if !page.More || len(page.Entries) == 0 {

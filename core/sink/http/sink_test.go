@@ -194,7 +194,7 @@ func TestOutcomes(t *testing.T) {
 func TestNotADecision(t *testing.T) {
 	t.Parallel()
 	var of []func(http.ResponseWriter)
-	for _, status := range []int{200, 301, 401, 409, 412, 422, 429, 500, 502, 503, 504} {
+	for _, status := range []int{200, 302, 400, 409, 412, 422, 429, 500, 502, 503, 504} {
 		of = append(of, func(w http.ResponseWriter) {
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(status)

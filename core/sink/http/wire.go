@@ -33,6 +33,7 @@ const (
 	PathState   = "/state"
 	PathLedger  = "/ledger"
 	PathForget  = "/forget"
+	PathRetire  = "/retire"
 	// PathHealth answers 200 while the sink works.
 	PathHealth = "/healthz"
 )
@@ -135,8 +136,8 @@ func parseToken(s string) (int64, error) {
 		return 0, errors.New(HeaderToken + " is missing: a request without a fencing token is not taken")
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%s %q: not a whole number above 0", HeaderToken, s)
+	if err != nil || n < 1 || n > sink.MaxToken {
+		return 0, fmt.Errorf("%s %q: not a whole number above 0, up to %d", HeaderToken, s, int64(sink.MaxToken))
 	}
 	return n, nil
 }

@@ -1,99 +1,70 @@
 package postgressink
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"fencepost/core/sink"
 	"fencepost/core/store"
 )
 
-// TestDecide: every decision on a locked header.
-func TestDecide(t *testing.T) {
+// TestAnswer: a stale answer is final for the only copy alone.
+func TestAnswer(t *testing.T) {
 	t.Parallel()
-	e := &sink.Effect{Key: "k", Intent: "add 1", Value: 9}
-	of := func(token int64, e *sink.Effect) *call {
-		c, err := newCall("r", "i", token, e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+	c, err := newCall(sink.Call{Resource: "r", Issuer: "i", Token: 4, Effect: &sink.Effect{Key: "k"}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	accept := func(token int64) *call { return of(token, e) }
-	raise := func(token int64) *call { return of(token, nil) }
-	h := header{issuer: "i", highest: 5, seq: 7}
-	fresh := header{issuer: "i"}
-	same := &keyRow{token: 4, seq: 3, fingerprint: accept(1).fingerprint}
-	other := &keyRow{token: 4, seq: 3, fingerprint: []byte("x")}
-	mine := accept(5)
-	mineRow := &keyRow{token: 5, seq: 6, fingerprint: mine.fingerprint, attempt: mine.attempt}
+	stale := sink.Decide(sink.Header{Issuer: "i", Highest: 5, Seq: 7}, nil, c.Call)
+	if a, err := c.answer(stale); err != nil || a.Result != sink.Stale {
+		t.Errorf("%+v, %v", a, err)
+	}
+	c.uncertain = 1
+	if a, err := c.answer(stale); a.Result != sink.Stale || !errors.Is(err, sink.ErrStaleAfterUnknown) || sink.OutcomeOf(a, err) != store.Unknown {
+		t.Errorf("%+v, %v", a, err)
+	}
+	other := sink.Decide(sink.Header{Issuer: "j", Highest: 1, Seq: 1}, nil, c.Call)
+	if a, err := c.answer(other); sink.OutcomeOf(a, err) != store.Fail || !errors.As(err, new(*sink.IssuerError)) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
 
+// TestSlowApply: a function that is cut off by the time limit of a try has one more, and is
+// an error then; one that the caller ends itself is the caller's matter.
+func TestSlowApply(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithTimeoutCause(t.Context(), time.Nanosecond, errTryEnded)
+	defer cancel()
+	<-over.Done()
+	cancelled, end := context.WithCancel(t.Context())
+	end()
 	for name, c := range map[string]struct {
-		call          *call
-		header        header
-		key           *keyRow
-		raise, accept bool
-		want          sink.Answer
+		ctx  context.Context
+		err  error
+		slow bool
 	}{
-		"raise, new resource":        {raise(1), fresh, nil, true, false, sink.Answer{Result: sink.Applied, Seen: 1, Seq: 1}},
-		"raise, higher":              {raise(6), h, nil, true, false, sink.Answer{Result: sink.Applied, Seen: 6, Seq: 8}},
-		"raise, same":                {raise(5), h, nil, false, false, sink.Answer{Result: sink.Applied, Seen: 5, Seq: 7}},
-		"raise, lower":               {raise(4), h, nil, false, false, sink.Answer{Result: sink.Stale, Seen: 5, Seq: 7}},
-		"accept, new resource":       {accept(1), fresh, nil, true, true, sink.Answer{Result: sink.Applied, FirstToken: 1, Seen: 1, Seq: 1}},
-		"accept, higher":             {accept(6), h, nil, true, true, sink.Answer{Result: sink.Applied, FirstToken: 6, Seen: 6, Seq: 8}},
-		"accept, same":               {accept(5), h, nil, false, true, sink.Answer{Result: sink.Applied, FirstToken: 5, Seen: 5, Seq: 8}},
-		"accept, lower":              {accept(4), h, nil, false, false, sink.Answer{Result: sink.Stale, Seen: 5, Seq: 7}},
-		"duplicate, same token":      {accept(5), h, same, false, false, sink.Answer{Result: sink.Duplicate, FirstToken: 4, Seen: 5, Seq: 3}},
-		"duplicate, lower token":     {accept(3), h, same, false, false, sink.Answer{Result: sink.Duplicate, FirstToken: 4, Seen: 5, Seq: 3}},
-		"duplicate, raises":          {accept(6), h, same, true, false, sink.Answer{Result: sink.Duplicate, FirstToken: 4, Seen: 6, Seq: 3}},
-		"conflict":                   {accept(5), h, other, false, false, sink.Answer{Result: sink.Conflict, FirstToken: 4, Seen: 5, Seq: 7}},
-		"conflict, lower token":      {accept(1), h, other, false, false, sink.Answer{Result: sink.Conflict, FirstToken: 4, Seen: 5, Seq: 7}},
-		"conflict, raises":           {accept(6), h, other, true, false, sink.Answer{Result: sink.Conflict, FirstToken: 4, Seen: 6, Seq: 8}},
-		"an earlier copy of my own":  {mine, h, mineRow, false, false, sink.Answer{Result: sink.Applied, FirstToken: 5, Seen: 5, Seq: 6}},
-		"my own, and a higher since": {mine, header{issuer: "i", highest: 8, seq: 9}, mineRow, false, false, sink.Answer{Result: sink.Applied, FirstToken: 5, Seen: 8, Seq: 6}},
+		"the client's limit":    {over, context.DeadlineExceeded, true},
+		"it ignores the limit":  {over, errTryEnded, true},
+		"statement_timeout":     {t.Context(), pgError("57014"), true},
+		"idle_in_transaction":   {t.Context(), pgError("25P03"), true},
+		"the caller's own end":  {cancelled, context.Canceled, false},
+		"the server shuts down": {t.Context(), pgError("57P01"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := c.call.decide(c.header, c.key)
-			if d.err != nil || d.raise != c.raise || d.accept != c.accept || d.answer != c.want {
-				t.Errorf("%+v\nwant raise %t, accept %t, %+v", d, c.raise, c.accept, c.want)
+			call, err := newCall(sink.Call{Resource: "r", Issuer: "i", Token: 4, Effect: &sink.Effect{Key: "k"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for try := 1; try <= maxSlow; try++ {
+				var final finalError
+				ended := errors.As(call.applyError(c.ctx, nil, c.err), &final)
+				if ended != (c.slow && try == maxSlow) || ended && (!errors.Is(final.error, ErrSlow) || store.OutcomeOf(final.error) != store.Fail) {
+					t.Errorf("try %d: %v", try, final.error)
+				}
 			}
 		})
-	}
-	t.Run("another issuer", func(t *testing.T) {
-		t.Parallel()
-		d := accept(9).decide(header{issuer: "j", highest: 1, seq: 1}, nil)
-		var issuer *sink.IssuerError
-		if !errors.As(d.err, &issuer) || sink.OutcomeOf(d.answer, d.err) != store.Fail || d.changes() {
-			t.Errorf("%+v", d)
-		}
-	})
-	t.Run("stale after a commit without an answer", func(t *testing.T) {
-		t.Parallel()
-		c := accept(4)
-		c.uncertain = 1
-		d := c.decide(h, nil)
-		if d.answer.Result != sink.Stale || !errors.Is(d.err, sink.ErrStaleAfterUnknown) || sink.OutcomeOf(d.answer, d.err) != store.Unknown {
-			t.Errorf("%+v", d)
-		}
-	})
-}
-
-func TestBadCalls(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		resource, issuer string
-		token            int64
-		effect           *sink.Effect
-	}{
-		"no resource":    {"", "i", 1, nil},
-		"no issuer":      {"r", "", 1, nil},
-		"token zero":     {"r", "i", 0, nil},
-		"negative token": {"r", "i", -1, nil},
-		"no key":         {"r", "i", 1, &sink.Effect{}},
-	} {
-		if _, err := newCall(c.resource, c.issuer, c.token, c.effect); store.OutcomeOf(err) != store.Fail || err == nil {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

@@ -36,7 +36,12 @@
 // Tokens are safe as far as commits are. A primary that fails over to a standby
 // which has not got its last commits forgets tokens and keys: use synchronous
 // standbys. A session with synchronous_commit off has it switched on for the sink's
-// transactions. Connection poolers are fine in session and in transaction mode. The
-// isolation level is READ COMMITTED: what the caller's function reads for its
-// decisions it locks itself.
+// transactions. Where there are synchronous standbys, reads wait for them too: what a
+// read shows a fail-over does not take back, also if the wait of the call that wrote it
+// was cancelled. They write a message into the log for that (pg_logical_emit_message).
+//
+// A connection pooler must be in session mode. In transaction mode (PgBouncer) it is not
+// supported: statements are prepared in a session, and nobody has tested it. The
+// isolation level is READ COMMITTED: what the caller's function reads for its decisions
+// it locks itself.
 package postgressink

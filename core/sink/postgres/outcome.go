@@ -24,6 +24,7 @@ const (
 	unknownCompletion = "40003" // the server itself does not know
 	lockNotAvailable  = "55P03" // lock_timeout
 	idleTooLong       = "25P03" // idle_in_transaction_session_timeout
+	statementTooLong  = "57014" // statement_timeout, or cancelled by an administrator
 	readOnly          = "25006" // a standby: another connection may find the primary
 )
 
@@ -67,6 +68,13 @@ func passing(err error) bool {
 		return true
 	}
 	return false
+}
+
+// outOfTime tells whether the server ended a statement, or the session, as it took longer
+// than the limits of the transaction.
+func outOfTime(err error) bool {
+	code, ok := sqlstate(err)
+	return ok && (code == statementTooLong || code == idleTooLong)
 }
 
 // sqlstate returns the code of an error that the server sent.

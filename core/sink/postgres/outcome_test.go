@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"fencepost/core/sink"
 	"fencepost/core/store"
 )
 
@@ -89,7 +90,7 @@ func TestCallEnds(t *testing.T) {
 	why := errors.New("why")
 	cancel(why)
 	for uncertain, want := range map[int]store.Outcome{0: store.Fail, 1: store.Unknown, 3: store.Unknown} {
-		c, err := newCall("r", "i", 1, nil)
+		c, err := newCall(sink.Call{Resource: "r", Issuer: "i", Token: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,12 +16,19 @@ import (
 
 // Each read is one statement, so of one instant.
 const (
-	selectState = `SELECT pg_is_in_recovery(), s.issuer, s.highest, s.last_seq, s.value, s.payload, k.key, k.token
-		FROM (VALUES (1)) one LEFT JOIN fencepost_sink s ON s.resource = $1
+	// replicated is a row whose transaction ends no sooner than the synchronous standbys have
+	// what it has read: rows may be committed here and on no standby, if the wait of the one
+	// that wrote them was cancelled. A message in the log makes its COMMIT wait behind theirs,
+	// without a lock.
+	replicated = `(SELECT pg_is_in_recovery() AS standby, set_config('synchronous_commit', ` + commitSynchronously + `, true),
+			CASE WHEN current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()
+			THEN pg_logical_emit_message(true, 'fencepost', '') END) origin`
+	selectState = `SELECT origin.standby, s.issuer, s.highest, s.last_seq, s.value, s.payload, k.key, k.token
+		FROM ` + replicated + ` LEFT JOIN fencepost_sink s ON s.resource = $1
 		LEFT JOIN fencepost_sink_keys k ON k.resource = s.resource AND k.key = ANY ($2)`
-	selectLedger = `SELECT pg_is_in_recovery(), s.last_seq, l.seq, l.kind, l.issuer, l.token, l.key, l.value
-		FROM (VALUES (1)) one LEFT JOIN fencepost_sink s ON s.resource = $1
-		LEFT JOIN fencepost_sink_ledger l ON l.resource = s.resource ORDER BY l.seq`
+	selectLedger = `SELECT origin.standby, s.last_seq, l.seq, l.kind, l.issuer, l.token, l.key, l.value
+		FROM ` + replicated + ` LEFT JOIN fencepost_sink s ON s.resource = $1
+		LEFT JOIN LATERAL (SELECT * FROM fencepost_sink_ledger WHERE resource = s.resource AND seq > $2 ORDER BY seq LIMIT $3) l ON true ORDER BY l.seq`
 )
 
 // origin is the first column of a read: a standby may be behind.
@@ -114,20 +122,31 @@ func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.
 
 // Ledger implements sink.Sink.
 func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
+	return s.LedgerAfter(ctx, resource, 0, math.MaxInt)
+}
+
+// LedgerAfter implements sink.Pager.
+func (s *Sink) LedgerAfter(ctx context.Context, resource string, after int64, n int) ([]sink.Entry, error) {
 	op := "read ledger of " + resource
-	rows, err := read[ledgerRow](ctx, s, op, selectLedger, resource)
+	rows, err := read[ledgerRow](ctx, s, op, selectLedger, resource, after, n)
 	if err != nil || len(rows) == 0 || rows[0].Last == nil {
 		return nil, err
 	}
 	out := make([]sink.Entry, 0, len(rows))
-	for i, r := range rows {
-		if r.Seq == nil || *r.Seq != int64(i)+1 {
-			return nil, incomplete(op, "entry %d is missing", i+1)
+	for _, r := range rows {
+		next := after + int64(len(out)) + 1
+		switch {
+		case r.Seq == nil: // there are none
+			continue
+		case len(out) == 0: // those before it were forgotten
+			after = *r.Seq - 1
+		case *r.Seq != next:
+			return nil, incomplete(op, "entry %d is missing", next)
 		}
 		out = append(out, sink.Entry{Seq: *r.Seq, Kind: *r.Kind, Issuer: *r.Issuer, Token: *r.Token, Key: *r.Key, Value: *r.Value})
 	}
-	if last := *rows[0].Last; int64(len(out)) != last {
-		return nil, incomplete(op, "%d entries, but the header counts %d", len(out), last)
+	if last := after + int64(len(out)); len(out) < n && last < *rows[0].Last {
+		return nil, incomplete(op, "%d entries, but the header counts %d", last, *rows[0].Last)
 	}
 	return out, nil
 }
@@ -140,12 +159,14 @@ func incomplete(op, format string, args ...any) error {
 const (
 	countKeys  = `SELECT count(*) FROM fencepost_sink_keys WHERE resource = $1 AND at < $2`
 	deleteKeys = `DELETE FROM fencepost_sink_keys WHERE resource = $1 AND at < $2`
+	trimLedger = `DELETE FROM fencepost_sink_ledger WHERE resource = $1 AND seq < (SELECT least(
+		(SELECT last_seq FROM fencepost_sink WHERE resource = $1), (SELECT min(seq) FROM fencepost_sink_ledger WHERE resource = $1 AND at >= $2)))`
 )
 
 // Forget implements sink.Sink: in one transaction. The instant is compared with the
-// server's clock at the acceptance. The ledger is kept.
+// server's clock at the acceptance.
 func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (int, error) {
-	c := &call{resource: resource, forget: true}
+	c := &call{Call: sink.Call{Resource: resource}, what: "forget keys of " + resource}
 	dropped := 0
 	err := s.try(ctx, c, func(ctx context.Context, tx pgx.Tx) (change bool, err error) {
 		h, _, err := c.look(ctx, tx, s.timeout)
@@ -159,15 +180,16 @@ func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (i
 		if n > 0 || c.uncertain == 0 { // else the COMMIT without an answer has dropped them
 			dropped = n
 		}
-		if n == 0 {
-			return false, nil
+		if d := sink.Seal(h); n > 0 && d.Kind != "" {
+			if err := c.write(ctx, tx, d); err != nil {
+				return false, err
+			}
 		}
-		c.issuer, c.token = h.issuer, h.highest+1
-		if err := c.write(ctx, tx, h, decision{raise: true}); err != nil {
+		if _, err := tx.Exec(ctx, deleteKeys, resource, before); err != nil {
 			return false, err
 		}
-		_, err = tx.Exec(ctx, deleteKeys, resource, before)
-		return true, err
+		trimmed, err := tx.Exec(ctx, trimLedger, resource, before)
+		return n > 0 || trimmed.RowsAffected() > 0, err
 	})
 	if err != nil {
 		return 0, err

@@ -24,10 +24,10 @@ CREATE TABLE IF NOT EXISTS fencepost_sink_keys (
 CREATE TABLE IF NOT EXISTS fencepost_sink_ledger (
 	resource text        NOT NULL,
 	seq      bigint      NOT NULL,
-	kind     text        NOT NULL, -- raise or accept
+	kind     text        NOT NULL, -- raise, accept or seal
 	issuer   text        NOT NULL,
 	token    bigint      NOT NULL,
-	key      text        NOT NULL, -- '' for a raise
+	key      text        NOT NULL, -- '' but for accept
 	value    bigint      NOT NULL,
 	at       timestamptz NOT NULL,
 	PRIMARY KEY (resource, seq)

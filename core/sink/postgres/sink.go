@@ -40,7 +40,11 @@ type Sink struct {
 	own     bool // the pool
 }
 
-var _ sink.Sink = (*Sink)(nil)
+var (
+	_ sink.Sink    = (*Sink)(nil)
+	_ sink.Pager   = (*Sink)(nil)
+	_ sink.Retirer = (*Sink)(nil)
+)
 
 // New returns a sink in pool's database; pool stays the caller's to close. The
 // tables must be there (Migrate).
@@ -100,11 +104,7 @@ func (s *Sink) Close() {
 
 // Raise implements sink.Sink. A token that is already the highest is Applied.
 func (s *Sink) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
-	c, err := newCall(resource, issuer, token, nil)
-	if err != nil {
-		return sink.Answer{}, err
-	}
-	return s.decide(ctx, c, nil)
+	return s.decide(ctx, sink.Call{Resource: resource, Issuer: issuer, Token: token}, nil)
 }
 
 // Accept implements sink.Sink.
@@ -119,33 +119,41 @@ func (s *Sink) Accept(ctx context.Context, resource, issuer string, token int64,
 // apply may be called again, after a connection was lost or the server asked for it
 // (deadlock, serialization failure): at most one call's work is committed. So it only
 // talks to the database, by tx, is done well within RequestTimeout, and does not
-// commit or roll back itself, nor keep an error of the database to itself. Its error rolls everything back, the raise of the token
-// too, and comes back wrapped in a *store.Error whose outcome is fail.
+// commit or roll back itself, nor keep an error of the database to itself. Its error
+// rolls everything back, the raise of the token too, and comes back wrapped in a
+// *store.Error whose outcome is fail. So does [ErrSlow], if it is twice not done in time.
 func (s *Sink) ApplyTx(ctx context.Context, resource, issuer string, token int64, e sink.Effect, apply func(ctx context.Context, tx pgx.Tx) error) (sink.Answer, error) {
-	c, err := newCall(resource, issuer, token, &e)
-	if err != nil {
-		return sink.Answer{}, err
-	}
-	return s.decide(ctx, c, apply)
+	return s.decide(ctx, sink.Call{Resource: resource, Issuer: issuer, Token: token, Effect: &e}, apply)
 }
 
 // decide tries until there is an answer or ctx ends.
-func (s *Sink) decide(ctx context.Context, c *call, apply func(context.Context, pgx.Tx) error) (sink.Answer, error) {
-	var d decision
-	err := s.try(ctx, c, func(ctx context.Context, tx pgx.Tx) (change bool, err error) {
+func (s *Sink) decide(ctx context.Context, of sink.Call, apply func(context.Context, pgx.Tx) error) (sink.Answer, error) {
+	c, err := newCall(of)
+	if err != nil {
+		return sink.Answer{}, err
+	}
+	var d sink.Decision
+	err = s.try(ctx, c, func(ctx context.Context, tx pgx.Tx) (change bool, err error) {
 		h, k, err := c.look(ctx, tx, s.timeout)
 		if err != nil {
 			return false, err
 		}
-		if d = c.decide(h, k); !d.changes() {
-			return false, nil
-		}
-		if err := c.write(ctx, tx, h, d); err != nil {
+		if d = sink.Decide(h, k, c.Call); d.Kind == "" {
+			if h.Seq == 0 { // a refusal makes no resource
+				_, err = tx.Exec(ctx, dropResource, []string{c.Resource})
+			}
 			return false, err
 		}
-		if d.accept && apply != nil {
-			if err := apply(ctx, callersTx{tx}); err != nil {
-				return false, c.applyError(tx, err)
+		if err := c.write(ctx, tx, d); err != nil {
+			return false, err
+		}
+		if d.Kind == sink.KindAccept && apply != nil {
+			err := apply(ctx, callersTx{tx})
+			if err == nil && ctx.Err() != nil { // it has not looked at the clock
+				err = context.Cause(ctx)
+			}
+			if err != nil {
+				return false, c.applyError(ctx, tx, err)
 			}
 		}
 		return true, nil
@@ -153,16 +161,35 @@ func (s *Sink) decide(ctx context.Context, c *call, apply func(context.Context, 
 	if err != nil {
 		return sink.Answer{}, err
 	}
-	return d.answer, d.err
+	return c.answer(d)
 }
 
 // finalError is an error after which there is no further try.
 type finalError struct{ error }
 
+// ErrSlow is the cause of an ApplyTx that ended since the caller's function took longer
+// than RequestTimeout.
+var ErrSlow = errors.New("the function of ApplyTx was twice not done within RequestTimeout: raise Options.RequestTimeout, or do less in it")
+
+// errTryEnded is the cause of a try's end, where the caller's own context goes on.
+var errTryEnded = errors.New("RequestTimeout is over")
+
+// maxSlow is how often the caller's function may be cut off by RequestTimeout. Once, the
+// network or the server may have stood still; the next try gets as far as this only if
+// they do not.
+const maxSlow = 2
+
 // applyError is the error of the caller's function: final, unless it comes from a
-// connection that was lost or a transaction that the server wants to see again.
-func (c *call) applyError(tx pgx.Tx, err error) error {
-	if _, sent := sqlstate(err); sent && passing(err) || tx.Conn().IsClosed() {
+// connection that was lost, a transaction that the server wants to see again, or a first
+// try that took too long.
+func (c *call) applyError(ctx context.Context, tx pgx.Tx, err error) error {
+	if errors.Is(context.Cause(ctx), errTryEnded) || outOfTime(err) {
+		if c.slow++; c.slow == maxSlow {
+			return finalError{c.refused(errors.Join(ErrSlow, err))}
+		}
+		return err
+	}
+	if _, sent := sqlstate(err); ctx.Err() != nil || sent && passing(err) || tx.Conn().IsClosed() {
 		return err
 	}
 	return finalError{c.refused(err)}
@@ -180,7 +207,7 @@ func (s *Sink) try(ctx context.Context, c *call, do work) error {
 		if ctx.Err() != nil {
 			return c.ended(ctx, last)
 		}
-		tryCtx, cancel := context.WithTimeout(ctx, s.timeout)
+		tryCtx, cancel := context.WithTimeoutCause(ctx, s.timeout, errTryEnded)
 		outcome, err := s.once(tryCtx, do)
 		cancel()
 		var final finalError

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -171,29 +170,6 @@ func payload(ctx context.Context, tt T, s sink.Sink, resource string) {
 	}
 }
 
-func forget(ctx context.Context, tt T, s sink.Sink, resource string) {
-	t := test{tt, ctx, s, resource}
-	for i := range 3 {
-		t.accept(4, effect(fmt.Sprintf("k%d", i), int64(i)), sink.Applied, 4)
-	}
-	drop := func(before time.Time, want int) {
-		if n, err := s.Forget(ctx, resource, before); err != nil || n != want {
-			t.Errorf("Forget = %d, %v; want %d", n, err, want)
-		}
-	}
-	drop(time.Now().Add(-time.Hour), 0)
-	if st := t.state(); st.Seen != 4 {
-		t.Errorf("nothing was dropped, but the highest token is %d", st.Seen)
-	}
-	drop(time.Now().Add(time.Hour), 3)
-	if st := t.state("k0", "k1", "k2"); st.Seen != 5 || len(st.Applied) != 0 || st.Value != 2 {
-		t.Errorf("state %+v", st)
-	}
-	t.accept(4, effect("k0", 9), sink.Stale, 5)
-	t.accept(5, effect("new", 9), sink.Applied, 5)
-	drop(time.Now().Add(-time.Hour), 0)
-}
-
 func sameKey(ctx context.Context, tt T, s sink.Sink, resource string) {
 	t := test{tt, ctx, s, resource}
 	const n = 10
@@ -274,8 +250,42 @@ func twoClients(ctx context.Context, tt T, s sink.Sink, resource string) {
 	}
 }
 
+func ledgerParts(ctx context.Context, tt T, s sink.Sink, resource string) {
+	t := test{tt, ctx, s, resource}
+	for token := range int64(5) {
+		t.raise(token+1, sink.Applied, token+1)
+	}
+	for after := range int64(7) {
+		for n := 1; n < 7; n++ {
+			part, err := sink.LedgerAfter(ctx, s, resource, after, n)
+			if want := min(n, int(max(5-after, 0))); err != nil || len(part) != want || want > 0 && (part[0].Seq != after+1 || part[want-1].Seq != after+int64(want)) {
+				t.Errorf("%d entries after %d: %+v, %v; want %d", n, after, part, err, want)
+			}
+		}
+	}
+	if part, err := sink.LedgerAfter(ctx, s, resource+"-unused", 0, 1); err != nil || len(part) != 0 {
+		t.Errorf("of an unused resource: %+v, %v", part, err)
+	}
+}
+
 func arguments(ctx context.Context, tt T, s sink.Sink, resource string) {
 	t := test{tt, ctx, s, resource}
+	for _, c := range []sink.Call{
+		{Issuer: issuer, Token: 1},
+		{Resource: resource, Token: 1},
+		{Resource: resource, Issuer: issuer},
+		{Resource: resource, Issuer: issuer, Token: -1},
+	} {
+		if _, err := s.Raise(ctx, c.Resource, c.Issuer, c.Token); err == nil || store.OutcomeOf(err) != store.Fail {
+			t.Errorf("Raise of %+v: %v", c, err)
+		}
+		if _, err := s.Accept(ctx, c.Resource, c.Issuer, c.Token, effect("k", 1)); err == nil || store.OutcomeOf(err) != store.Fail {
+			t.Errorf("Accept of %+v: %v", c, err)
+		}
+	}
+	if _, err := s.Accept(ctx, resource, issuer, 1, effect("", 1)); err == nil || store.OutcomeOf(err) != store.Fail {
+		t.Errorf("Accept without a key: %v", err)
+	}
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := s.Raise(over, resource, issuer, 1); store.OutcomeOf(err) != store.Fail {

@@ -2,7 +2,8 @@ package sinktest
 
 import (
 	"context"
-	"sort"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,100 +14,96 @@ import (
 // Memory is a sink in memory: the meaning of the interface in its plainest
 // form, for tests of what uses a sink. Safe for concurrent use.
 type Memory struct {
+	// rule is sink.Decide, or a mutant of it.
+	rule func(sink.Header, *sink.Accepted, sink.Call) sink.Decision
+	// seal is sink.Seal, or a mutant of it.
+	seal func(sink.Header) sink.Decision
+
 	mu        sync.Mutex
 	resources map[string]*resource
+	floors    map[string]int64 // by issuer
 }
 
 type resource struct {
-	issuer  string
-	highest int64
+	header  sink.Header
 	value   int64
 	payload []byte
 	keys    map[string]accepted
 	ledger  []sink.Entry
+	made    []time.Time // the entries of the ledger
 }
 
 type accepted struct {
-	token, seq int64
-	intent     string
-	at         time.Time
+	sink.Accepted
+	at time.Time
 }
 
-var _ sink.Sink = (*Memory)(nil)
+var (
+	_ sink.Sink    = (*Memory)(nil)
+	_ sink.Pager   = (*Memory)(nil)
+	_ sink.Retirer = (*Memory)(nil)
+)
 
 // NewMemory returns an empty sink.
-func NewMemory() *Memory { return &Memory{resources: map[string]*resource{}} }
+func NewMemory() *Memory {
+	return &Memory{rule: sink.Decide, seal: sink.Seal, resources: map[string]*resource{}, floors: map[string]int64{}}
+}
 
-// enter returns a resource with the token raised. The caller has the mutex.
-func (m *Memory) enter(ctx context.Context, name, issuer string, token int64) (*resource, error) {
+func failed(op string, cause error) error {
+	return &store.Error{Op: op, Outcome: store.Fail, Cause: cause}
+}
+
+// decide decides a call and stores the decision.
+func (m *Memory) decide(ctx context.Context, c sink.Call) (sink.Answer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if ctx.Err() != nil {
-		return nil, &store.Error{Op: "sink", Outcome: store.Fail, Cause: context.Cause(ctx)}
+		return sink.Answer{}, failed(c.String(), context.Cause(ctx))
 	}
-	r := m.resources[name]
+	if err := c.Check(); err != nil {
+		return sink.Answer{}, failed(c.String(), err)
+	}
+	r := m.resources[c.Resource]
 	if r == nil {
-		r = &resource{issuer: issuer, keys: map[string]accepted{}}
-		m.resources[name] = r
+		r = &resource{header: sink.Fresh(m.floors[c.Issuer]), keys: map[string]accepted{}}
 	}
-	if r.issuer != issuer {
-		return nil, &store.Error{Op: "sink", Outcome: store.Fail, Cause: &sink.IssuerError{Resource: name, Bound: r.issuer, Used: issuer}}
+	var known *sink.Accepted
+	if c.Effect != nil {
+		if k, ok := r.keys[c.Effect.Key]; ok {
+			known = &k.Accepted
+		}
 	}
-	return r, nil
+	d := m.rule(r.header, known, c)
+	switch {
+	case d.Err != nil:
+		return sink.Answer{}, failed(c.String(), d.Err)
+	case d.Kind != "":
+		m.resources[c.Resource] = r
+		r.store(d, c.Effect)
+	}
+	return d.Answer, nil
 }
 
-func (r *resource) log(e sink.Entry) int64 {
-	e.Seq, e.Issuer = int64(len(r.ledger))+1, r.issuer
-	r.ledger = append(r.ledger, e)
-	return e.Seq
-}
-
-func (r *resource) raise(token int64) {
-	if token > r.highest {
-		r.highest = token
-		r.log(sink.Entry{Kind: sink.KindRaise, Token: token})
+// store stores a decision; e is the effect of one that accepts.
+func (r *resource) store(d sink.Decision, e *sink.Effect) {
+	r.header = d.Header
+	entry := sink.Entry{Seq: d.Header.Seq, Kind: d.Kind, Issuer: d.Header.Issuer, Token: d.Header.Highest}
+	if d.Kind == sink.KindAccept {
+		entry.Key, entry.Value = e.Key, e.Value
+		r.value, r.payload = e.Value, append([]byte{}, e.Payload...)
+		r.keys[e.Key] = accepted{sink.Accepted{Token: entry.Token, Seq: entry.Seq, Fingerprint: e.Fingerprint()}, time.Now()}
 	}
+	r.ledger, r.made = append(r.ledger, entry), append(r.made, time.Now())
 }
 
 // Raise implements sink.Sink.
 func (m *Memory) Raise(ctx context.Context, name, issuer string, token int64) (sink.Answer, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, err := m.enter(ctx, name, issuer, token)
-	if err != nil {
-		return sink.Answer{}, err
-	}
-	r.raise(token)
-	a := sink.Answer{Result: sink.Applied, Seen: r.highest, Seq: int64(len(r.ledger))}
-	if token < r.highest {
-		a.Result = sink.Stale
-	}
-	return a, nil
+	return m.decide(ctx, sink.Call{Resource: name, Issuer: issuer, Token: token})
 }
 
 // Accept implements sink.Sink.
 func (m *Memory) Accept(ctx context.Context, name, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, err := m.enter(ctx, name, issuer, token)
-	if err != nil {
-		return sink.Answer{}, err
-	}
-	k, known := r.keys[e.Key]
-	if known {
-		r.raise(token)
-	}
-	switch {
-	case known && k.intent == e.Intent:
-		return sink.Answer{Result: sink.Duplicate, FirstToken: k.token, Seen: r.highest, Seq: k.seq}, nil
-	case known:
-		return sink.Answer{Result: sink.Conflict, FirstToken: k.token, Seen: r.highest, Seq: int64(len(r.ledger))}, nil
-	case token < r.highest:
-		return sink.Answer{Result: sink.Stale, Seen: r.highest, Seq: int64(len(r.ledger))}, nil
-	}
-	r.highest = token
-	seq := r.log(sink.Entry{Kind: sink.KindAccept, Token: token, Key: e.Key, Value: e.Value})
-	r.value, r.payload = e.Value, append([]byte{}, e.Payload...)
-	r.keys[e.Key] = accepted{token: token, seq: seq, intent: e.Intent, at: time.Now()}
-	return sink.Answer{Result: sink.Applied, FirstToken: token, Seen: token, Seq: seq}, nil
+	return m.decide(ctx, sink.Call{Resource: name, Issuer: issuer, Token: token, Effect: &e})
 }
 
 // Read implements sink.Sink.
@@ -115,30 +112,36 @@ func (m *Memory) Read(ctx context.Context, name string, keys ...string) (sink.St
 	defer m.mu.Unlock()
 	st := sink.State{Applied: map[string]int64{}}
 	if ctx.Err() != nil {
-		return st, &store.Error{Op: "sink", Outcome: store.Fail, Cause: context.Cause(ctx)}
+		return st, failed("read "+name, context.Cause(ctx))
 	}
 	r := m.resources[name]
 	if r == nil {
 		return st, nil
 	}
-	st.Value, st.Payload, st.Seen, st.Seq, st.Issuer = r.value, r.payload, r.highest, int64(len(r.ledger)), r.issuer
+	st.Value, st.Payload, st.Seen, st.Seq, st.Issuer = r.value, r.payload, r.header.Highest, r.header.Seq, r.header.Issuer
 	for _, k := range keys {
 		if a, ok := r.keys[k]; ok {
-			st.Applied[k] = a.token
+			st.Applied[k] = a.Token
 		}
 	}
 	return st, nil
 }
 
 // Ledger implements sink.Sink.
-func (m *Memory) Ledger(_ context.Context, name string) ([]sink.Entry, error) {
+func (m *Memory) Ledger(ctx context.Context, name string) ([]sink.Entry, error) {
+	return m.LedgerAfter(ctx, name, 0, math.MaxInt)
+}
+
+// LedgerAfter implements sink.Pager.
+func (m *Memory) LedgerAfter(_ context.Context, name string, after int64, n int) ([]sink.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.resources[name]
-	if r == nil {
+	if r == nil || after >= r.header.Seq {
 		return nil, nil
 	}
-	return append([]sink.Entry(nil), r.ledger...), nil
+	rest := r.ledger[max(after+1-r.ledger[0].Seq, 0):]
+	return slices.Clone(rest[:min(n, len(rest))]), nil
 }
 
 // Forget implements sink.Sink.
@@ -149,18 +152,40 @@ func (m *Memory) Forget(_ context.Context, name string, before time.Time) (int, 
 	if r == nil {
 		return 0, nil
 	}
-	var old []string
+	dropped := 0
 	for k, a := range r.keys {
 		if a.at.Before(before) {
-			old = append(old, k)
+			delete(r.keys, k)
+			dropped++
 		}
 	}
-	sort.Strings(old)
-	if len(old) > 0 {
-		r.raise(r.highest + 1)
+	if dropped > 0 {
+		if d := m.seal(r.header); d.Kind != "" {
+			r.store(d, nil)
+		}
 	}
-	for _, k := range old {
-		delete(r.keys, k)
+	for len(r.ledger) > 1 && r.made[0].Before(before) {
+		r.ledger, r.made = r.ledger[1:], r.made[1:]
 	}
-	return len(old), nil
+	return dropped, nil
+}
+
+// Retire implements sink.Retirer.
+func (m *Memory) Retire(ctx context.Context, issuer string, below int64, resources ...string) (removed int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ctx.Err() != nil {
+		return 0, failed("retire", context.Cause(ctx))
+	}
+	if err := sink.CheckRetire(issuer, below, resources); err != nil {
+		return 0, failed("retire", err)
+	}
+	m.floors[issuer] = max(m.floors[issuer], below)
+	for _, name := range resources {
+		if r := m.resources[name]; r != nil && r.header.Issuer == issuer && r.header.Highest < m.floors[issuer] {
+			delete(m.resources, name)
+			removed++
+		}
+	}
+	return removed, nil
 }

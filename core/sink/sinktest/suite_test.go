@@ -103,22 +103,142 @@ func TestSuiteFindsBrokenSinks(t *testing.T) {
 			m := s.(*Memory)
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.resources[r].highest = 0
+			m.resources[r].header.Highest = 0
 			return n, err
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b.Sink = NewMemory()
-			var f failures
-			for _, c := range Cases() {
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-				c.Run(ctx, &f, b, c.Name)
-				cancel()
+			mustFail(t, b)
+		})
+	}
+}
+
+func mustFail(t *testing.T, s sink.Sink) {
+	t.Helper()
+	var f failures
+	for _, c := range Cases() {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		c.Run(ctx, &f, s, c.Name)
+		cancel()
+	}
+	if f.n.Load() == 0 {
+		t.Error("the suite passes")
+	}
+}
+
+// retiring retires with a mistake.
+type retiring struct {
+	*Memory
+	before, after func(m *Memory, resources []string)
+}
+
+func (r retiring) Retire(ctx context.Context, issuer string, below int64, resources ...string) (int, error) {
+	r.before(r.Memory, resources)
+	n, err := r.Memory.Retire(ctx, issuer, below, resources...)
+	r.after(r.Memory, resources)
+	return n, err
+}
+
+// TestSuiteFindsMutantsOfRetire: what removes resources, with one mistake each.
+func TestSuiteFindsMutantsOfRetire(t *testing.T) {
+	t.Parallel()
+	nothing := func(*Memory, []string) {}
+	for name, r := range map[string]retiring{
+		"sink-retire-lowers-fences": {before: nothing, after: func(m *Memory, _ []string) { clear(m.floors) }},
+		"sink-retire-takes-all": {before: nothing, after: func(m *Memory, resources []string) {
+			for _, name := range resources {
+				delete(m.resources, name)
 			}
-			if f.n.Load() == 0 {
-				t.Error("the suite passes")
+		}},
+		"sink-retire-lowers-floors": {before: func(m *Memory, _ []string) { clear(m.floors) }, after: nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r.Memory = NewMemory()
+			mustFail(t, r)
+		})
+	}
+}
+
+// TestSuiteFindsMutantsOfSeal: what Forget does to tokens, with one mistake each.
+func TestSuiteFindsMutantsOfSeal(t *testing.T) {
+	t.Parallel()
+	for name, seal := range map[string]func(sink.Header) sink.Decision{
+		"sink-seal-locks-out": func(h sink.Header) sink.Decision {
+			h.Sealed = false
+			return sink.Seal(h)
+		},
+		"sink-seal-is-kept": func(h sink.Header) sink.Decision {
+			if h.Highest > 5 { // sealed before, whatever has come since
+				h.Sealed = true
 			}
+			return sink.Seal(h)
+		},
+		"sink-seal-wraps": func(h sink.Header) sink.Decision {
+			d := sink.Seal(h)
+			if d.Header.Highest > sink.MaxToken {
+				d.Header.Highest = 0
+			}
+			return d
+		},
+		"sink-seals-nothing": func(h sink.Header) sink.Decision { return sink.Decision{Header: h} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := NewMemory()
+			m.seal = seal
+			mustFail(t, m)
+		})
+	}
+}
+
+// TestSuiteFindsMutantsOfDecide: the rule itself, with one mistake each.
+func TestSuiteFindsMutantsOfDecide(t *testing.T) {
+	t.Parallel()
+	type key = *sink.Accepted
+	for name, rule := range map[string]func(sink.Header, key, sink.Call) sink.Decision{
+		"sink-stale-hides-duplicate": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			if c.Token < h.Highest {
+				k = nil
+			}
+			return sink.Decide(h, k, c)
+		},
+		"sink-duplicate-raises-nothing": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			if k != nil {
+				c.Token = min(c.Token, h.Highest)
+			}
+			return sink.Decide(h, k, c)
+		},
+		"sink-conflict-is-duplicate": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			if k != nil {
+				k.Fingerprint = c.Effect.Fingerprint()
+			}
+			return sink.Decide(h, k, c)
+		},
+		"sink-refuses-equal": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			if c.Effect != nil && k == nil && c.Token == h.Highest {
+				c.Token--
+			}
+			return sink.Decide(h, k, c)
+		},
+		"sink-accepts-stale": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			if c.Effect != nil {
+				c.Token = max(c.Token, h.Highest)
+			}
+			return sink.Decide(h, k, c)
+		},
+		"sink-issuer-unchecked": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			h.Issuer = ""
+			return sink.Decide(h, k, c)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := NewMemory()
+			m.rule = rule
+			mustFail(t, m)
 		})
 	}
 }

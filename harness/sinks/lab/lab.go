@@ -99,12 +99,16 @@ func Handler(s *boltsink.Sink) http.Handler {
 // unchecked accepts an effect whatever its token, as a service does that knows nothing of
 // fencing. That the identical request comes again it does see. forged: see ForgesLedger.
 func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request, forged bool) {
-	resource, issuer, token, e, err := effectOf(req)
+	resource, issuer, token, e, err := claims(req.Header)
 	if err != nil {
 		w.Header().Set(httpsink.HeaderResult, "invalid")
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
+		return
+	}
+	if _, err := io.Copy(io.Discard, req.Body); err != nil { // of half a request nothing is done
+		http.Error(w, "the body did not arrive: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	result, seen, seq := sink.Applied, int64(0), int64(0)
@@ -133,19 +137,7 @@ func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request, forge
 	_, _ = io.WriteString(w, "{}")
 }
 
-// effectOf reads the headers of an effect, all of which it needs, and the whole body: of half
-// a request nothing is done.
-func effectOf(req *http.Request) (resource, issuer string, token int64, e sink.Effect, err error) {
-	if resource, issuer, token, e, err = claims(req.Header); err != nil {
-		return "", "", 0, e, err
-	}
-	if _, err := io.Copy(io.Discard, req.Body); err != nil {
-		return "", "", 0, e, fmt.Errorf("the body: %w", err)
-	}
-	return resource, issuer, token, e, nil
-}
-
-// claims are what the headers of an effect say. The error names the first that is missing,
+// claims are what the headers of an effect say, all of which it needs. The error names the first that is missing,
 // or is no number.
 func claims(h http.Header) (resource, issuer string, token int64, e sink.Effect, err error) {
 	for _, name := range []string{httpsink.HeaderResource, httpsink.HeaderIssuer, httpsink.HeaderToken, httpsink.HeaderKey, httpsink.HeaderValue} {

@@ -1,0 +1,107 @@
+package cassandrasink
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fencepost/core/sink"
+	"fencepost/core/store"
+)
+
+// counting counts how often each key of each resource is accepted.
+type counting struct {
+	*fakeDB
+	mu       sync.Mutex
+	accepted map[string]int
+}
+
+func (c *counting) CAS(ctx context.Context, n int, stmts ...store.Statement) (bool, []map[string]any, error) {
+	applied, rows, err := c.fakeDB.CAS(ctx, n, stmts...)
+	for _, s := range stmts {
+		if applied && s.CQL == insertKey {
+			c.mu.Lock()
+			c.accepted[s.Args[0].(string)]++
+			c.mu.Unlock()
+		}
+	}
+	return applied, rows, err
+}
+
+// retireSim runs short-lived jobs, each with one effect on a resource of its own. Half of
+// them have a first run that sleeps, is taken for dead, and comes back whenever it likes.
+// What is done is retired. It returns the jobs whose effect was accepted twice, and how
+// many resources are left.
+func retireSim(t *testing.T, seed uint64, plant func(*fakeDB)) (twice []string, left int) {
+	const jobs, issuer = 40, "shard/q/0"
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(seed)
+		f.refuse, f.stale = 0.1, 0
+		plant(f)
+		db := &counting{fakeDB: f, accepted: map[string]int{}}
+		rnd := rand.New(rand.NewPCG(seed, 70))
+		s := newSink(db, time.Second)
+		var tokens atomic.Int64
+		var wg sync.WaitGroup
+		effect := func(s *Sink, resource string, token int64) {
+			_, _ = s.Accept(t.Context(), resource, issuer, token, sink.Effect{Key: "k", Intent: "pay"})
+		}
+		var done []string
+		for i := range jobs {
+			name := fmt.Sprint("job/", i)
+			if i%2 == 0 {
+				token, sleep := tokens.Add(1), time.Duration(rnd.Int64N(int64(2*time.Minute)))
+				wg.Go(func() {
+					time.Sleep(sleep)
+					effect(newSink(db, time.Second), name, token)
+				})
+			}
+			effect(s, name, tokens.Add(1))
+			if done = append(done, name); len(done) == 5 {
+				if n, err := s.Retire(t.Context(), issuer, tokens.Load()+1, done...); err != nil || n == 0 {
+					t.Errorf("Retire: %d, %v", n, err)
+				}
+				done = nil
+			}
+			time.Sleep(time.Second)
+		}
+		wg.Wait()
+		for name, n := range db.accepted {
+			if n > 1 {
+				twice = append(twice, name)
+			}
+		}
+		for name, p := range f.parts {
+			if !sink.IsFloor(name) && (p.header != nil || len(p.keys) > 0 || len(p.ledger) > 0) {
+				left++
+			}
+		}
+		if f.unexpected != nil {
+			t.Error(f.unexpected)
+		}
+	})
+	return twice, left
+}
+
+// TestRetireSimulation: what was retired leaves nothing but a floor, and no run that comes
+// back is taken for the first.
+func TestRetireSimulation(t *testing.T) {
+	t.Parallel()
+	for seed := uint64(1); seed <= 50; seed++ {
+		if twice, left := retireSim(t, seed, func(*fakeDB) {}); len(twice) > 0 || left > 0 {
+			t.Fatalf("seed %d: accepted twice: %v; %d resources are left", seed, twice, left)
+		}
+	}
+	for seed := uint64(1); seed <= 20; seed++ {
+		if twice, _ := retireSim(t, seed, func(f *fakeDB) { f.hidesFloors = true }); len(twice) > 0 {
+			t.Logf("sink-retire-lowers-fences is found with seed %d: %v", seed, twice)
+			return
+		}
+	}
+	t.Error("sink-retire-lowers-fences is not found within 20 seeds")
+}

@@ -1,0 +1,96 @@
+package sink_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"fencepost/core/sink"
+)
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	e := &sink.Effect{Key: "k", Intent: "add 1", Value: 9}
+	raise := func(token int64) sink.Call { return sink.Call{Resource: "r", Issuer: "i", Token: token} }
+	accept := func(token int64) sink.Call {
+		c := raise(token)
+		c.Effect = e
+		return c
+	}
+	none := sink.Header{}
+	h := sink.Header{Issuer: "i", Highest: 5, Seq: 7}
+	sealed := sink.Header{Issuer: "i", Highest: 5, Seq: 7, Sealed: true}
+	same := &sink.Accepted{Token: 4, Seq: 3, Fingerprint: e.Fingerprint()}
+	other := &sink.Accepted{Token: 4, Seq: 3, Fingerprint: []byte("x")}
+	own := &sink.Accepted{Token: 5, Seq: 6, Fingerprint: e.Fingerprint(), Own: true}
+	for name, c := range map[string]struct {
+		header sink.Header
+		key    *sink.Accepted
+		call   sink.Call
+		kind   string
+		want   sink.Answer
+	}{
+		"raise, new resource":        {none, nil, raise(1), sink.KindRaise, sink.Answer{Result: sink.Applied, Seen: 1, Seq: 1}},
+		"raise, higher":              {h, nil, raise(6), sink.KindRaise, sink.Answer{Result: sink.Applied, Seen: 6, Seq: 8}},
+		"raise, same, sealed":        {sealed, nil, raise(5), sink.KindRaise, sink.Answer{Result: sink.Applied, Seen: 5, Seq: 8}},
+		"raise, lower, sealed":       {sealed, nil, raise(4), "", sink.Answer{Result: sink.Stale, Seen: 5, Seq: 7}},
+		"accept, sealed":             {sealed, nil, accept(5), sink.KindAccept, sink.Answer{Result: sink.Applied, FirstToken: 5, Seen: 5, Seq: 8}},
+		"duplicate, sealed":          {sealed, same, accept(5), sink.KindRaise, sink.Answer{Result: sink.Duplicate, FirstToken: 4, Seen: 5, Seq: 3}},
+		"duplicate, lower, sealed":   {sealed, same, accept(4), "", sink.Answer{Result: sink.Duplicate, FirstToken: 4, Seen: 5, Seq: 3}},
+		"raise, same":                {h, nil, raise(5), "", sink.Answer{Result: sink.Applied, Seen: 5, Seq: 7}},
+		"raise, lower":               {h, nil, raise(4), "", sink.Answer{Result: sink.Stale, Seen: 5, Seq: 7}},
+		"accept, new resource":       {none, nil, accept(1), sink.KindAccept, sink.Answer{Result: sink.Applied, FirstToken: 1, Seen: 1, Seq: 1}},
+		"accept, higher":             {h, nil, accept(6), sink.KindAccept, sink.Answer{Result: sink.Applied, FirstToken: 6, Seen: 6, Seq: 8}},
+		"accept, same":               {h, nil, accept(5), sink.KindAccept, sink.Answer{Result: sink.Applied, FirstToken: 5, Seen: 5, Seq: 8}},
+		"accept, lower":              {h, nil, accept(4), "", sink.Answer{Result: sink.Stale, Seen: 5, Seq: 7}},
+		"duplicate, same token":      {h, same, accept(5), "", sink.Answer{Result: sink.Duplicate, FirstToken: 4, Seen: 5, Seq: 3}},
+		"duplicate, lower token":     {h, same, accept(3), "", sink.Answer{Result: sink.Duplicate, FirstToken: 4, Seen: 5, Seq: 3}},
+		"duplicate, raises":          {h, same, accept(6), sink.KindRaise, sink.Answer{Result: sink.Duplicate, FirstToken: 4, Seen: 6, Seq: 3}},
+		"conflict":                   {h, other, accept(5), "", sink.Answer{Result: sink.Conflict, FirstToken: 4, Seen: 5, Seq: 7}},
+		"conflict, lower token":      {h, other, accept(1), "", sink.Answer{Result: sink.Conflict, FirstToken: 4, Seen: 5, Seq: 7}},
+		"conflict, raises":           {h, other, accept(6), sink.KindRaise, sink.Answer{Result: sink.Conflict, FirstToken: 4, Seen: 6, Seq: 8}},
+		"an earlier copy of its own": {h, own, accept(5), "", sink.Answer{Result: sink.Applied, FirstToken: 5, Seen: 5, Seq: 6}},
+		"its own, and a higher since": {sink.Header{Issuer: "i", Highest: 8, Seq: 9}, own, accept(5), "",
+			sink.Answer{Result: sink.Applied, FirstToken: 5, Seen: 8, Seq: 6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := sink.Decide(c.header, c.key, c.call)
+			if d.Err != nil || d.Kind != c.kind || d.Answer != c.want {
+				t.Errorf("%+v\nwant %q, %+v", d, c.kind, c.want)
+			}
+			after := c.header
+			if c.kind != "" {
+				after = sink.Header{Issuer: "i", Highest: c.call.Token, Seq: c.header.Seq + 1}
+			}
+			if d.Header != after {
+				t.Errorf("the header becomes %+v, want %+v", d.Header, after)
+			}
+		})
+	}
+	d := sink.Decide(sink.Header{Issuer: "j", Highest: 1, Seq: 1}, nil, accept(9))
+	if want := (*sink.IssuerError)(nil); !errors.As(d.Err, &want) || d.Kind != "" || d.Answer != (sink.Answer{}) {
+		t.Errorf("another issuer: %+v", d)
+	}
+}
+
+func TestSeal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		header, want sink.Header
+	}{
+		"never used":      {sink.Header{}, sink.Header{}},
+		"used":            {sink.Header{Issuer: "i", Highest: 5, Seq: 7}, sink.Header{Issuer: "i", Highest: 6, Seq: 8, Sealed: true}},
+		"sealed":          {sink.Header{Issuer: "i", Highest: 6, Seq: 8, Sealed: true}, sink.Header{Issuer: "i", Highest: 6, Seq: 8, Sealed: true}},
+		"highest":         {sink.Header{Issuer: "i", Highest: sink.MaxToken, Seq: 1}, sink.Header{Issuer: "i", Highest: math.MaxInt64, Seq: 2, Sealed: true}},
+		"above any token": {sink.Header{Issuer: "i", Highest: math.MaxInt64, Seq: 1}, sink.Header{Issuer: "i", Highest: math.MaxInt64, Seq: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := sink.Seal(c.header)
+			if d.Header != c.want || (d.Kind == sink.KindSeal) != (c.header != c.want) {
+				t.Errorf("%+v, want %+v", d, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !growth
+
+package sinktest
+
+// growth is how many effects the test of growth makes: a million with make sink-growth.
+const growth = 3000
