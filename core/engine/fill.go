@@ -26,6 +26,7 @@ func (m *machine) fill(p *plan, in tickInput) {
 		}
 	}
 	third := max(m.cfg.maxOps/int(turns), opsOf+2)
+	m.takePlaces(p, in.now, third)
 	for n := range turns {
 		switch (m.turn + n) % turns {
 		case endsFirst:
@@ -105,7 +106,7 @@ func (m *machine) duplicate(i *intent) bool {
 func (m *machine) takeClaims(p *plan, in tickInput, most int) {
 	for !p.batch.To.Pause.On && m.claimable(in.now, in.free-p.slots) > 0 {
 		i := &intent{kind: doClaim, e: m.waiting.first()}
-		if !m.fits(p, i, most) || i.e.suspect && len(p.batch.Ops) > 0 {
+		if !m.fits(p, i, most) || i.e.suspect && len(p.batch.Ops) > 0 || p.jobs[i.job()] {
 			return
 		}
 		m.waiting.pop()

@@ -38,13 +38,15 @@ type machine struct {
 	past      reckoning
 	window    window
 	sweeps    sweeps
+	dead      deadLetters
 	schedules schedules
 	// parked are cancellations that wait for the end of their job's run.
 	parked  []*intent
 	lookups map[job.ID]*lookup
-	// trimmed are the marks up to which ranges were deleted, deleted counts
-	// the rows deleted one by one since.
-	trimmed, deleted [kinds]int64
+	// trimmed are the marks up to which ranges were deleted, piles what was deleted
+	// above them row by row.
+	trimmed [kinds]int64
+	piles   [kinds]pile
 
 	// out collects consequences until the runtime takes them.
 	out []effect
@@ -83,6 +85,9 @@ type entry struct {
 	body []byte
 	key  store.Key // of its pending or running row
 	timing
+	// said is when its pending row says that it is due, note why its last attempt failed.
+	said    int64
+	note    string
 	attempt int
 	run     job.RunID
 	running bool
@@ -111,6 +116,7 @@ const (
 	doCancel
 	doRedrive
 	doHasten
+	doPlace // its row is moved, and nothing else changes
 	doPause
 	doFire
 	doSchedule
@@ -214,8 +220,9 @@ func newMachine(cfg machineConfig, head store.Header, now moment) *machine {
 	m.waiting.watched = cfg.lateJobs
 	m.reckon(now, job.FirstRunID(head.Fence))
 	m.window.start(head, m.reach(now), cfg.page)
-	m.sweeps.upTo = head.LowEnded
-	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded] = head.LowPending, head.LowRunning, head.LowEnded
+	m.sweeps = newSweeps(head.LowEnded, cfg.page)
+	m.dead = deadLetters{low: -1, upTo: -1}
+	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded], m.trimmed[store.KindDLQ] = head.LowPending, head.LowRunning, head.LowEnded, m.dead.low
 	return m
 }
 
@@ -321,7 +328,7 @@ func (m *machine) read(row store.Row, now moment) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{job: j, body: row.Body, key: row.Key, timing: m.resumed(row, j, now), attempt: row.Attempt, run: job.RunID(row.Run)}, nil
+	return &entry{job: j, body: row.Body, key: row.Key, timing: m.resumed(row, j, now), said: row.Due, note: row.Note, attempt: row.Attempt, run: job.RunID(row.Run)}, nil
 }
 
 // idle reports that nothing waits for a batch and nothing runs.

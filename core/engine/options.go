@@ -117,7 +117,8 @@ type Options struct {
 	// together, likewise; default 256 MiB. What runs and what was asked for when
 	// memory was full may come on top.
 	MaxPendingBytes int
-	// Horizon is how far ahead pending jobs are read, at most MaxLoaded of them.
+	// Horizon is how far ahead pending jobs are read, at most MaxLoaded of them, unless
+	// deleted rows pile up behind them.
 	Horizon   time.Duration
 	MaxLoaded int
 	// PageSize is the most rows that a read asks for; default 200. After a read that
@@ -132,7 +133,9 @@ type Options struct {
 	// their contexts end with job.ErrInterrupted; default 30 s.
 	DrainTimeout time.Duration
 	// TrimEvery is the number of deleted rows after which a range deletion
-	// follows, so that reads pass few tombstones; default 100.
+	// follows, so that reads pass few tombstones; default 100. If ten times as many lie
+	// behind rows that stay, those are placed anew; reads pass less than 1000 times
+	// TrimEvery, of which Cassandra allows 100,000 (tombstone_failure_threshold).
 	TrimEvery int
 
 	// Late, if set, is told of what schedules did not do in time, when that is settled.

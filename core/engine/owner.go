@@ -188,6 +188,9 @@ func (o *owner) work() {
 		return
 	}
 	now := o.moment()
+	if r, ok := o.m.deadRange(now); ok {
+		o.scan(r, o.m.deadRead)
+	}
 	in := tickInput{now: now, owner: o.e.o.Name, addr: o.e.o.Addr, nonce: o.e.o.NewID(),
 		beat: o.now() >= o.lastSend+o.e.o.TTL/3 || o.m.probe, fires: !o.stopping && !o.full()}
 	wanted := 0

@@ -57,6 +57,9 @@ func (w *world) judge() {
 		w.judgeCalendar(t)
 	}
 	w.judgePauses(t)
+	for _, err := range w.store.Overrun() {
+		w.violate("dead", "%v", err)
+	}
 	for _, c := range w.store.InboxChanges() {
 		if !c.Deleted {
 			w.counts["inbox-insert"]++

@@ -144,8 +144,14 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 	}
 	switch row.Kind {
 	case store.KindRunning:
-		j.claims++
 		id := job.RunID(row.Run)
+		if was := s.rows[store.Key{Kind: store.KindJob, ID: row.ID}]; was.State == string(job.Running) && was.Run == row.Run {
+			if row.At <= was.Place || job.RunID(row.At).Fence() != c.To.Fence {
+				v("tokens", "job %s: the row of run %s is moved from %d to %d", row.ID, id, was.Place, row.At)
+			}
+			return
+		}
+		j.claims++
 		if t.claims[id] == nil {
 			t.claims[id] = map[store.ShardID]time.Time{}
 		}
@@ -163,7 +169,11 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 			v("request", "job %s: its %s row has request %q, it was asked for by %q", row.ID, row.State, row.Body, asked.job.Request)
 		}
 		next := job.State(row.State)
-		_, there := s.rows[row.Key]
+		before, there := s.rows[row.Key]
+		if there && moved(before, row) {
+			t.w.counts["moved-"+row.State]++
+			return
+		}
 		switch {
 		case !there:
 			j.inserted++
@@ -188,6 +198,13 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 			j.ended = time.UnixMilli(row.Place)
 		}
 	}
+}
+
+// moved: a job's row is written again, and says nothing new but the place of its other
+// row.
+func moved(before, row store.Row) bool {
+	return before.Place != row.Place && before.State == row.State && before.Attempt == row.Attempt && before.Run == row.Run &&
+		before.Due == row.Due && before.Note == row.Note && bytes.Equal(before.Body, row.Body)
 }
 
 func (t *truth) sweep(s *shardTruth, c sim.ShardChange, k store.Key) {

@@ -69,7 +69,7 @@ type Kind int8
 // The kinds. The header, kind 0, is not a Row.
 const (
 	KindPending Kind = 1 // At: scan order, not before the due time; the job's body
-	KindRunning Kind = 2 // At: the run id; the job's body
+	KindRunning Kind = 2 // At: the run id, or a later number under the same fence; the job's body
 	KindJob     Kind = 3 // At: 0, so that it is found by the id alone; the job's state
 	KindEnded   Kind = 4 // At: when the job ended; the index by which job rows are swept
 	KindDLQ     Kind = 5 // At: when the job ended; the job's body
