@@ -94,6 +94,9 @@ func (m *machine) ended(p *plan, i *intent) {
 	m.running--
 	m.forget(e.job.ID)
 	if i.to == job.Pending {
+		if i.spared {
+			e.spared++
+		}
 		m.insert(p, i, i.then)
 	}
 	m.runEnded(e.job.ID, i.to)

@@ -199,8 +199,8 @@ func (m *machine) putBack(i *intent) {
 
 func (m *machine) redriveOps(i *intent, now moment) []store.Op {
 	e := i.e
-	i.then, e.attempt = now.after(0, ownTime(e.job)), 0
-	return append(m.pendingRows(i, i.then, 0, e.run, i.note), remove(e.key))
+	i.then, e.tries = now.after(0, ownTime(e.job)), tries{run: e.run}
+	return append(m.pendingRows(i, i.then, e.tries, i.note), remove(e.key))
 }
 
 // hastenOps: what the job waited for is over for whoever owns the shard from now on, so
@@ -209,7 +209,7 @@ func (m *machine) hastenOps(i *intent, now moment) []store.Op {
 	e := i.e
 	i.waited = m.waiting.remove(e) || i.waited
 	i.then = now.asked(0)
-	ops := m.pendingRows(i, i.then, e.attempt, e.run, i.note)
+	ops := m.pendingRows(i, i.then, e.tries, i.note)
 	ops[1].Row.Body = undated(e.job)
 	if i.put == e.key {
 		return ops // it is due elsewhere, not placed

@@ -65,6 +65,13 @@
 // with the policy at_most_once, ended as abandoned. Attempts are read from the rows
 // and count claims.
 //
+// A claim counts against a job's MaxAttempts only if its run failed by itself. A run that
+// was cut short by a crash, a lost shard or a stop does not, as nobody knows whether the
+// job is at fault, nor does one that its process could not carry out (job.NotHere). The
+// rows count these too (Row.Place), and the next one after job.MaxInterruptions ends the
+// job in the dead letter queue: it may be what kills its processes. A process of an older
+// version forgets that count, and takes the number of claims for that of attempts.
+//
 // Submit enqueues by this process if it owns the shard, else by Options.Forward at the
 // address in the header that the shard's contender last saw (core/forward), else into
 // the inbox. A forward whose outcome is unknown is followed by the inbox too: both
@@ -230,7 +237,6 @@
 //     another copy out of sight it is unknown.
 //   - Takeover loads after its batch is settled; to load between look and batch is
 //     safe too, and would be faster by one round.
-//   - A run that is interrupted by a stop spends its attempt.
 //   - Rows of schedules have fixed places, so that those of schedules that were removed
 //     stay in the way of the next owner's scan until gc_grace_seconds are over, and so do
 //     those of inboxes.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -86,10 +87,9 @@ type entry struct {
 	key  store.Key // of its pending or running row
 	timing
 	// said is when its pending row says that it is due, note why its last attempt failed.
-	said    int64
-	note    string
-	attempt int
-	run     job.RunID
+	said int64
+	note string
+	tries
 	running bool
 	// started: the executor has it; a row of an earlier owner's run never is.
 	started bool
@@ -105,6 +105,21 @@ type entry struct {
 	strikes int
 	place   int // in the heap that it is in
 }
+
+// tries are the claims of a job.
+type tries struct {
+	// attempt is how many there were. Of these spared do not count against its
+	// MaxAttempts, as nobody knows that its handler failed.
+	attempt, spared int
+	run             job.RunID // the last one
+}
+
+func triesOf(row store.Row) tries {
+	return tries{row.Attempt, int(row.Place), job.RunID(row.Run)}
+}
+
+// counted are the attempts that count.
+func (t tries) counted() int { return t.attempt - t.spared }
 
 type intentKind int
 
@@ -138,6 +153,8 @@ type intent struct {
 	endedAt int64
 	note    string
 	rescue  bool
+	// spared: the attempt that has ended does not count.
+	spared bool
 	// doSweep
 	ended store.Row
 	// condemned: the store refuses this change; the job ends with that as its reason.
@@ -281,19 +298,37 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, now moment, jitt
 	i := &intent{kind: doFinish, e: e, to: job.Completed, endedAt: now.wall}
 	if err != nil {
 		i.note = note(err)
+		var wait time.Duration
 		switch {
 		case e.cancelled, job.IsCancel(err):
 			i.to = job.Cancelled
-		case e.attempt >= e.job.MaxAttempts, job.IsPermanent(err):
+		case job.IsPermanent(err):
 			i.to = job.DLQ
 		case isInterrupted(err):
-			i.to, i.then = job.Pending, now.after(0, ownTime(e.job))
+			i.spare()
+		case job.IsNotHere(err):
+			wait = e.job.Retry.Delay(e.spared+1, jitter)
+			i.spare()
+		case e.counted() >= e.job.MaxAttempts:
+			i.to = job.DLQ
 		default:
-			i.to, i.then = job.Pending, now.after(millis(e.job.Retry.Delay(e.attempt, jitter)), ownTime(e.job))
+			i.to, wait = job.Pending, e.job.Retry.Delay(e.counted(), jitter)
 		}
+		i.then = now.after(millis(wait), ownTime(e.job))
 		i.then.own = 0 // it had come
 	}
 	m.queue = append(m.queue, i)
+}
+
+// spare lets a job wait for another run without counting the one that has ended: it was
+// interrupted, or never began. That has an end too, or a job that kills its process would
+// do so for ever.
+func (i *intent) spare() {
+	if i.e.spared >= job.MaxInterruptions {
+		i.to, i.note = job.DLQ, fmt.Sprintf("interrupted %d times: %s", i.e.spared+1, i.note)
+		return
+	}
+	i.to, i.spared = job.Pending, true
 }
 
 // rescue takes a running row of an earlier ownership: every one of them, whoever
@@ -305,19 +340,19 @@ func (m *machine) rescue(row store.Row, now moment) {
 	}
 	e, err := m.read(row, now)
 	if err != nil {
-		e = &entry{job: job.Job{ID: job.ID(row.ID), MaxAttempts: 1}, body: row.Body, key: row.Key, attempt: row.Attempt, run: job.RunID(row.Run)}
+		e = &entry{job: job.Job{ID: job.ID(row.ID), MaxAttempts: 1}, body: row.Body, key: row.Key, tries: triesOf(row)}
 	}
 	e.running = true
 	m.keep(e)
 	m.running++
-	i := &intent{kind: doFinish, e: e, to: job.Pending, then: now.after(0, ownTime(e.job)), endedAt: now.wall, rescue: true, note: "its owner lost the shard while it was running"}
+	i := &intent{kind: doFinish, e: e, then: now.after(0, ownTime(e.job)), endedAt: now.wall, rescue: true, note: "its owner lost the shard while it was running"}
 	switch {
 	case err != nil:
 		i.to, i.note = job.DLQ, note(err)
 	case e.job.Rescue == job.AtMostOnce:
 		i.to = job.Abandoned
-	case e.attempt >= e.job.MaxAttempts:
-		i.to = job.DLQ
+	default:
+		i.spare()
 	}
 	m.queue = append(m.queue, i)
 }
@@ -328,7 +363,7 @@ func (m *machine) read(row store.Row, now moment) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{job: j, body: row.Body, key: row.Key, timing: m.resumed(row, j, now), said: row.Due, note: row.Note, attempt: row.Attempt, run: job.RunID(row.Run)}, nil
+	return &entry{job: j, body: row.Body, key: row.Key, timing: m.resumed(row, j, now), said: row.Due, note: row.Note, tries: triesOf(row)}, nil
 }
 
 // idle reports that nothing waits for a batch and nothing runs.

@@ -128,10 +128,10 @@ func (m *machine) holding(kind store.Kind) (out []*entry) {
 func (m *machine) placeOps(i *intent) []store.Op {
 	e := i.e
 	if !e.running {
-		return append(m.pendingRows(i, timing{due: e.said, wait: e.wait}, e.attempt, e.run, e.note), remove(e.key))
+		return append(m.pendingRows(i, timing{due: e.said, wait: e.wait}, e.tries, e.note), remove(e.key))
 	}
 	m.seq++
-	return append(m.runningRows(i, m.seq, e.attempt, e.run), remove(e.key))
+	return append(m.runningRows(i, m.seq, e.tries), remove(e.key))
 }
 
 // deadLetters is what an owner knows of the dead letter queue, none of which is in its

@@ -229,22 +229,22 @@ func remove(k store.Key) store.Op { return store.Op{Kind: store.Delete, Row: sto
 
 // pendingRows are the state of a job that waits, and its place. Nothing is inserted at
 // or behind the read mark: a row there would never be read, and its range is deleted.
-func (m *machine) pendingRows(i *intent, t timing, attempt int, run job.RunID, why string) []store.Op {
+func (m *machine) pendingRows(i *intent, t timing, n tries, why string) []store.Op {
 	i.put = store.Key{Kind: store.KindPending, At: max(t.due, m.window.read+1), ID: string(i.e.job.ID)}
 	return []store.Op{
-		put(store.Row{Key: jobKey(i.e.job.ID), State: string(job.Pending), Due: t.due, Place: i.put.At, Attempt: attempt, Run: int64(run), Note: why, Body: i.e.job.Request}),
-		put(store.Row{Key: i.put, Due: t.due, Wait: t.wait, Attempt: attempt, Run: int64(run), Note: why, Body: i.e.body}),
+		put(store.Row{Key: jobKey(i.e.job.ID), State: string(job.Pending), Due: t.due, Place: i.put.At, Attempt: n.attempt, Run: int64(n.run), Note: why, Body: i.e.job.Request}),
+		put(store.Row{Key: i.put, Due: t.due, Wait: t.wait, Attempt: n.attempt, Place: int64(n.spared), Run: int64(n.run), Note: why, Body: i.e.body}),
 	}
 }
 
 // runningRows are the state of a job that runs, and its place: the run's id, or a later
 // number of the same ownership.
-func (m *machine) runningRows(i *intent, place uint32, attempt int, run job.RunID) []store.Op {
+func (m *machine) runningRows(i *intent, place uint32, n tries) []store.Op {
 	e := i.e
 	i.put = store.Key{Kind: store.KindRunning, At: int64(job.NewRunID(m.head.Fence, place)), ID: string(e.job.ID)}
 	return []store.Op{
-		put(store.Row{Key: i.put, Due: e.due, Attempt: attempt, Run: int64(run), Body: e.body}),
-		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Running), Due: e.due, Place: i.put.At, Attempt: attempt, Run: int64(run), Body: e.job.Request}),
+		put(store.Row{Key: i.put, Due: e.due, Attempt: n.attempt, Place: int64(n.spared), Run: int64(n.run), Body: e.body}),
+		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Running), Due: e.due, Place: i.put.At, Attempt: n.attempt, Run: int64(n.run), Body: e.job.Request}),
 	}
 }
 
@@ -272,7 +272,7 @@ func (m *machine) enqueueOps(i *intent, now moment) []store.Op {
 		ops[0].Kind = store.PutNew
 		return ops
 	}
-	ops := m.pendingRows(i, i.e.timing, 0, 0, "")
+	ops := m.pendingRows(i, i.e.timing, tries{}, "")
 	ops[0].Kind = store.PutNew
 	return ops
 }
@@ -290,7 +290,7 @@ func (m *machine) claimOps(p *plan, i *intent, now moment) []store.Op {
 	m.seq++
 	p.slots++
 	i.attempt, i.run, i.first = e.attempt+1, job.NewRunID(m.head.Fence, m.seq), e.run == 0
-	return append(m.runningRows(i, m.seq, i.attempt, i.run), remove(e.key))
+	return append(m.runningRows(i, m.seq, tries{i.attempt, e.spared, i.run}), remove(e.key))
 }
 
 func (m *machine) finishOps(i *intent, now moment) []store.Op {
@@ -309,7 +309,11 @@ func (m *machine) finishOps(i *intent, now moment) []store.Op {
 		}
 		return append(m.endOps(i, i.to, e.attempt, e.run, why, body, now), remove(e.key))
 	}
-	return append(m.pendingRows(i, i.then, e.attempt, e.run, why), remove(e.key))
+	n := e.tries
+	if i.spared {
+		n.spared++
+	}
+	return append(m.pendingRows(i, i.then, n, why), remove(e.key))
 }
 
 // alone is the body of a job that nothing follows.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"fencepost/core/job"
@@ -32,6 +33,7 @@ type jobTruth struct {
 	inserted int
 	states   []job.State
 	claims   int // committed
+	spared   int // of them, that do not count as attempts
 	attempt  int // as the row says
 	run      int64
 	ended    time.Time
@@ -190,7 +192,11 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		}
 		if j.state() == job.DLQ && next == job.Pending {
 			j.redriven++
-			j.claims, j.attempt = 0, 0
+			j.claims, j.attempt, j.spared = 0, 0, 0
+		}
+		if j.state() == job.Running && next == job.Pending && t.w.spares(job.ID(row.ID), job.RunID(row.Run), c.To.Fence) {
+			j.spared++
+			t.w.counts["spared"]++
 		}
 		j.states = append(j.states, next)
 		if next.Ended() {
@@ -198,6 +204,20 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 			j.ended = time.UnixMilli(row.Place)
 		}
 	}
+}
+
+// spares: the run has not failed by itself: its owner lost the shard, it was interrupted,
+// or its handler was never called.
+func (w *world) spares(id job.ID, run job.RunID, fence int64) bool {
+	if run.Fence() < fence {
+		return true
+	}
+	j := w.byID[id]
+	if j == nil {
+		return false
+	}
+	at := slices.IndexFunc(j.runs, func(r *simRun) bool { return r.run == run })
+	return at < 0 || j.runs[at].spared
 }
 
 // moved: a job's row is written again, and says nothing new but the place of its other

@@ -202,7 +202,7 @@ func (m *machine) loaded(rows []store.Row, failed bool, now moment) {
 // unreadable sends a pending row that holds no job to the dead letter queue, body
 // and all: the low mark must not pass a live row.
 func (m *machine) unreadable(row store.Row, err error) {
-	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body, key: row.Key, timing: timing{due: row.Due}, attempt: row.Attempt, run: job.RunID(row.Run)}
+	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body, key: row.Key, timing: timing{due: row.Due}, tries: triesOf(row)}
 	m.keep(e)
 	m.queue = append(m.queue, &intent{kind: doClaim, e: e, condemned: "its row cannot be read: " + note(err), readable: true})
 }
