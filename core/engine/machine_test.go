@@ -361,15 +361,16 @@ func TestRetriesAndEnds(t *testing.T) {
 		max  int
 		want job.State
 	}{
-		"success":              {nil, 5, job.Completed},
-		"failure":              {errors.New("x"), 5, job.Pending},
-		"last failure":         {errors.New("x"), 1, job.DLQ},
-		"cancelled":            {job.Cancel(errors.New("x")), 5, job.Cancelled},
-		"interrupted":          {fmt.Errorf("%w: x", job.ErrInterrupted), 5, job.Pending},
-		"success on the last":  {nil, 1, job.Completed},
-		"interrupted, no more": {job.ErrInterrupted, 1, job.DLQ},
-		"permanent":            {fmt.Errorf("y: %w", job.Permanent(errors.New("x"))), 5, job.DLQ},
-		"permanent, cancelled": {job.Cancel(job.Permanent(errors.New("x"))), 5, job.Cancelled},
+		"success":               {nil, 5, job.Completed},
+		"failure":               {errors.New("x"), 5, job.Pending},
+		"last failure":          {errors.New("x"), 1, job.DLQ},
+		"cancelled":             {job.Cancel(errors.New("x")), 5, job.Cancelled},
+		"interrupted":           {fmt.Errorf("%w: x", job.ErrInterrupted), 5, job.Pending},
+		"success on the last":   {nil, 1, job.Completed},
+		"interrupted, the last": {job.ErrInterrupted, 1, job.Pending},
+		"not here, the last":    {job.NotHere(errors.New("x")), 1, job.Pending},
+		"permanent":             {fmt.Errorf("y: %w", job.Permanent(errors.New("x"))), 5, job.DLQ},
+		"permanent, cancelled":  {job.Cancel(job.Permanent(errors.New("x"))), 5, job.Cancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
