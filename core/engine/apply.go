@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"fencepost/core/job"
 	"fencepost/core/store"
 )
@@ -170,9 +172,14 @@ func (m *machine) undo(p *plan, intents []*intent) {
 			continue // it is found again
 		}
 		m.putBack(i)
+		i.wait.waits()
 		queued = append(queued, i)
 	}
-	m.queue = append(queued, m.queue...)
+	slices.Reverse(queued)
+	for _, i := range queued {
+		l := m.queue.of(i)
+		l.stalled = slices.Insert(l.stalled, 0, i) // ahead of all others
+	}
 }
 
 func (m *machine) freeSlots(p *plan) {

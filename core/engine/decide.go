@@ -61,6 +61,9 @@ func (m *machine) decide(i *intent, now moment) turn {
 	case i.kind == doHasten && e.started:
 		return m.refuse(i, &StateError{Job: id, State: job.Running})
 	case e.running && e.started:
+		if !i.wait.rides() {
+			return over
+		}
 		e.cancelled = true
 		m.parked = append(m.parked, i)
 		m.out = append(m.out, effect{kind: effCancel, i: i, run: job.Run{Job: e.job, ID: e.run}})
@@ -145,11 +148,6 @@ func (m *machine) found(id job.ID, l, got *lookup, failed bool) {
 	l.done = true
 }
 
-// asked reports whether a command about the job waits.
-func (m *machine) asked(id job.ID) bool {
-	return slices.ContainsFunc(m.queue, func(i *intent) bool { return i.isCommand() && i.job() == id })
-}
-
 func (m *machine) refuse(i *intent, why error) turn {
 	m.out = append(m.out, effect{kind: effAck, i: i, err: why})
 	return over
@@ -174,7 +172,8 @@ func (m *machine) runEnded(id job.ID, to job.State) {
 			m.acknowledge(i, false)
 		case job.Pending:
 			// Its result came before the cancellation.
-			m.queue = append(m.queue, i)
+			i.wait.waits()
+			m.push(i)
 		default:
 			m.refuse(i, &StateError{Job: id, State: to})
 		}

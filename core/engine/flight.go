@@ -163,7 +163,7 @@ func (o *owner) effects() {
 				}
 				a.err = x.i.failed(store.Fail, x.err)
 			}
-			o.tell(x.i.wait, a)
+			x.i.wait.tell(a)
 		case effSlot:
 			o.e.o.Executor.Release(1)
 		case effCopied:
@@ -181,8 +181,9 @@ func (o *owner) effects() {
 		case effCopy:
 			if err := o.copyRow(*x.inbox); err == nil {
 				o.wake()
-			} else if o.m.drop(x.i.wait) {
-				o.tell(x.i.wait, ack{err: x.i.failed(store.Fail, err)})
+			} else {
+				o.m.queue.commands.keep(func(i *intent) bool { return i != x.i })
+				x.i.wait.tell(ack{err: x.i.failed(store.Fail, err)})
 			}
 		case effLate:
 			x.late.Shard = o.id

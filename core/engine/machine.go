@@ -26,9 +26,7 @@ type machine struct {
 	running int
 	// bytes is what the bodies take of jobs, and of enqueues that wait or ride.
 	bytes int
-	// queue holds what waits for a batch, in order of arrival. Claims are not
-	// in it: they are made of the ready entries when a batch is planned.
-	queue []*intent
+	queue lines
 	// groups are parts of a batch that was refused, each to be tried alone;
 	// probe asks for an empty batch first.
 	groups [][]*intent
@@ -253,7 +251,7 @@ func (m *machine) take() []effect {
 func (m *machine) enqueue(j job.Job, body []byte, now moment, wait *waiter, inbox *store.InboxRow) {
 	e := &entry{job: j, body: body, timing: now.asked(ownTime(j))}
 	m.bytes += len(body)
-	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, wait: wait, inbox: inbox})
+	m.push(&intent{kind: doEnqueue, e: e, wait: wait, inbox: inbox})
 }
 
 // refuseRow takes a row of the inbox that holds no job: it goes to the dead letter
@@ -261,7 +259,7 @@ func (m *machine) enqueue(j job.Job, body []byte, now moment, wait *waiter, inbo
 func (m *machine) refuseRow(row store.InboxRow, why error) {
 	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body}
 	m.bytes += len(row.Body)
-	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, inbox: &row, condemned: "its row in the inbox is no job: " + note(why), readable: true})
+	m.push(&intent{kind: doEnqueue, e: e, inbox: &row, condemned: "its row in the inbox is no job: " + note(why), readable: true})
 }
 
 // over: an enqueue does not wait or ride any more.
@@ -269,24 +267,6 @@ func (m *machine) over(i *intent) {
 	if i.kind == doEnqueue {
 		m.bytes -= len(i.e.body)
 	}
-}
-
-// drop removes what nobody waits for any more, unless it rides in a batch. It
-// reports whether it did.
-func (m *machine) drop(w *waiter) bool {
-	for _, list := range []*[]*intent{&m.queue, &m.parked} {
-		for n, i := range *list {
-			if i.wait == w {
-				*list = append((*list)[:n:n], (*list)[n+1:]...)
-				m.over(i)
-				if !m.asked(i.job()) {
-					delete(m.lookups, i.job())
-				}
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // finished takes the end of a run that the executor had.
@@ -317,7 +297,7 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, now moment, jitt
 		i.then = now.after(millis(wait), ownTime(e.job))
 		i.then.own = 0 // it had come
 	}
-	m.queue = append(m.queue, i)
+	m.push(i)
 }
 
 // spare lets a job wait for another run without counting the one that has ended: it was
@@ -354,7 +334,7 @@ func (m *machine) rescue(row store.Row, now moment) {
 	default:
 		i.spare()
 	}
-	m.queue = append(m.queue, i)
+	m.push(i)
 }
 
 // read makes an entry of a pending or running row.
@@ -368,7 +348,7 @@ func (m *machine) read(row store.Row, now moment) (*entry, error) {
 
 // idle reports that nothing waits for a batch and nothing runs.
 func (m *machine) idle() bool {
-	return len(m.queue) == 0 && len(m.groups) == 0 && m.running == 0
+	return m.queue.len() == 0 && len(m.groups) == 0 && m.running == 0
 }
 
 // keep takes a job into memory.

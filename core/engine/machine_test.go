@@ -65,7 +65,7 @@ func at(due int64) func(*job.Job) {
 }
 
 func (r *machineRig) enqueue(n int, due int64) *waiter {
-	w := &waiter{done: make(chan ack, 1)}
+	w := newWaiter()
 	j := r.job(n, at(due))
 	r.m.enqueue(j, r.body(j), r.now, w, nil)
 	return w

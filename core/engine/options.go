@@ -104,7 +104,7 @@ type Options struct {
 	Rank func(store.ShardID) int
 
 	// MaxOps bounds a batch, MaxRunning the runs of a shard, MaxWaiting the
-	// enqueues that wait for a tick; more are refused with ErrBusy.
+	// enqueues that wait for a tick, and likewise the commands; more are refused with ErrBusy.
 	MaxOps, MaxRunning, MaxWaiting int
 	// MaxBytes bounds the rows of a batch, as store.Batch measures them; default
 	// store.MaxBytes, which is also the most. A job that could not be in a batch
@@ -159,6 +159,8 @@ type Options struct {
 	anchor func(firstSend, answered time.Duration) time.Duration
 	// decide is what a schedule does; the same.
 	decide func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision
+	// oneRoom lets commands wait among enqueues; the same.
+	oneRoom bool
 }
 
 func orDefault[T comparable](v *T, d T) {

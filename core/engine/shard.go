@@ -156,11 +156,3 @@ func rejection(a answer) store.Outcome {
 	}
 	return store.Fail
 }
-
-func (s *shard) enqueue(j job.Job, body []byte, w *waiter) (*owner, error) {
-	o := s.current()
-	if o == nil || !o.valid() {
-		return nil, ErrNotOwner
-	}
-	return o, o.enqueue(j, body, w)
-}

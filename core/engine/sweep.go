@@ -63,7 +63,7 @@ func (m *machine) sweep(rows []store.Row, failed bool, inInbox map[string]bool) 
 	}
 	for _, row := range rows {
 		s.left++
-		m.queue = append(m.queue, &intent{kind: doSweep, ended: row})
+		m.push(&intent{kind: doSweep, ended: row})
 	}
 	m.swept(0)
 }

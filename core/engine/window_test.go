@@ -151,7 +151,7 @@ func TestPauseLeavesWhatWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	pause := func(on bool) *plan {
-		r.m.queue = append(r.m.queue, &intent{kind: doPause, pause: on, wait: &waiter{done: make(chan ack, 1)}})
+		r.m.push(&intent{kind: doPause, pause: on, wait: newWaiter()})
 		return r.tick(5)
 	}
 	r.m.page(r.now)
@@ -208,8 +208,9 @@ func TestPauseLeavesWhatWaits(t *testing.T) {
 func TestPauseThatDoesNotHappen(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	w := &waiter{done: make(chan ack, 1)}
-	r.m.queue = append(r.m.queue, &intent{kind: doPause, pause: true, wait: w}, &intent{kind: doPause, pause: false, wait: w})
+	w := newWaiter()
+	r.m.push(&intent{kind: doPause, pause: true, wait: w})
+	r.m.push(&intent{kind: doPause, pause: false, wait: newWaiter()})
 	p := r.next(0)
 	r.m.undo(p, p.intents)
 	if p = r.tick(0); len(p.intents) != 1 || !r.m.head.Pause.On {
