@@ -80,6 +80,7 @@ func (o *owner) send(f *flight) {
 func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 	b := &f.plan.batch
 	o.e.step(Step{Kind: StepAnswer, Shard: o.id, Fence: b.To.Fence, Tick: b.To.Tick, Err: err})
+	o.stalled = false
 	f.answer.res, f.answer.err = res, err
 	switch settle(f.answer) {
 	case applied:
@@ -114,6 +115,9 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 
 // resendLater sends the identical batch again after a short pause.
 func (o *owner) resendLater(f *flight) {
+	if o.now()-f.first >= o.e.o.RequestTimeout {
+		o.stall()
+	}
 	pause := o.s.jittered(o.e.o.TTL / 100)
 	o.e.o.Clock.AfterFunc(pause, func() {
 		o.post(func() {

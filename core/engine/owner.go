@@ -41,7 +41,10 @@ type owner struct {
 	// callers and commanders are those who wait: commands have room of their own, so that
 	// a flood of enqueues keeps nobody from pausing a queue.
 	callers, commanders atomic.Int64
-	counted             int // of the machine's bytes, in the engine's
+	// stalled: the batch on its way was not answered within RequestTimeout. Enqueues are
+	// refused until it is settled: their callers have other shards to go on with.
+	stalled bool
+	counted int // of the machine's bytes, in the engine's
 	// warned: somebody was told at warnedAt of what goes wrong.
 	warned   bool
 	warnedAt time.Duration
@@ -309,6 +312,21 @@ func (o *owner) failQueue(cause error) {
 	}
 }
 
+// stall refuses the enqueues that wait, and those that come, while a batch is not settled.
+func (o *owner) stall() {
+	o.stalled = true
+	rest := &o.m.queue.rest
+	rest.gone = 0
+	rest.keep(func(i *intent) bool {
+		if i.kind != doEnqueue || i.wait == nil {
+			return true
+		}
+		o.m.over(i)
+		i.wait.tell(ack{err: i.failed(store.Fail, ErrBusy)})
+		return false
+	})
+}
+
 func (o *owner) failWaiting() {
 	why := &LostError{Shard: o.id, Fence: o.fence, Cause: ErrNotOwner}
 	o.failQueue(why)
@@ -341,7 +359,7 @@ func (o *owner) await(ctx context.Context, i *intent) ack {
 
 func (o *owner) enqueue(i *intent) error {
 	return o.ask(i, func() {
-		if o.full() {
+		if o.full() || o.stalled {
 			i.wait.tell(ack{err: i.failed(store.Fail, ErrBusy)})
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fencepost/core/job"
@@ -15,8 +16,9 @@ type shard struct {
 	e   *Engine
 	id  store.ShardID
 	rnd *rand.Rand // used by the shard's goroutine only
-	// turn is held by whoever inserts into the inbox.
-	turn chan struct{}
+	// turn is held by whoever inserts into the inbox, inserts counts those who want to.
+	turn    chan struct{}
+	inserts atomic.Int64
 
 	mu    sync.Mutex
 	owner *owner // nil unless this process owns the shard
