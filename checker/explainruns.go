@@ -29,7 +29,7 @@ func (x *inquiry) runs() {
 				}
 				sus.show(j.id, m.inv.TS, []string{m.inv.Proc}, chain...)
 			case history.DoClaim:
-				if j.spec == nil || j.spec.MaxAttempts == 0 || s.c.Attempt <= j.spec.MaxAttempts {
+				if j.spec == nil || j.spec.MaxAttempts == 0 || s.c.Attempt <= j.spec.MaxAttempts+j.sparedBefore(i) {
 					continue
 				}
 				often++

@@ -68,7 +68,7 @@ var jobRunMutations = []mutation{
 		return ok
 	}},
 	{"job tried too often", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return p.c().Attempt > 1 })
+		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return p.c().Attempt > 1+p.j.sparedBefore(p.i) })
 		if ok {
 			p.j.respec(func(j *history.Job) { j.MaxAttempts = 1 })
 		}

@@ -119,7 +119,7 @@ func problemOf(err error) problem {
 		}
 		return p
 	case errors.Is(err, engine.ErrBusy):
-		return problem{Status: http.StatusTooManyRequests, Code: "busy", Detail: "too many enqueues wait already: nothing was done, try again later", retryAfter: 1}
+		return problem{Status: http.StatusTooManyRequests, Code: "busy", Detail: "too many requests wait already: nothing was done, try again later", retryAfter: 1}
 	case errors.Is(err, engine.ErrNotOwner), errors.Is(err, engine.ErrStopping):
 		return problem{Status: http.StatusServiceUnavailable, Code: "no-owner", Detail: "nobody owns the job's shard at the moment: nothing was done, try again in some seconds", retryAfter: 2}
 	}

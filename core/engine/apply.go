@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"fencepost/core/job"
 	"fencepost/core/store"
 )
@@ -9,17 +11,14 @@ import (
 func (m *machine) settled(p *plan) {
 	m.head = p.batch.To
 	m.probe = false
-	for _, op := range p.trims {
-		m.trimmed[op.Row.Kind], m.deleted[op.Row.Kind] = op.Row.At, 0
-	}
-	for _, op := range p.batch.Ops {
-		if op.Kind == store.Delete {
-			m.deleted[op.Row.Kind]++
-		}
-	}
+	m.buried(p)
 	for _, i := range p.intents {
-		m.out = append(m.out, effect{kind: effDone, i: i, run: i.runOf()})
 		delete(m.lookups, i.job()) // it shows what was before
+		if i.kind == doPlace {
+			i.e.key = i.put
+			continue
+		}
+		m.out = append(m.out, effect{kind: effDone, i: i, run: i.runOf()})
 		switch i.kind {
 		case doEnqueue:
 			if i.condemned == "" {
@@ -73,7 +72,7 @@ func (m *machine) insert(p *plan, i *intent, t timing) {
 	if !m.window.holds(i.put.At, t.due, p.readAt) {
 		return
 	}
-	e.key, e.timing = i.put, t
+	e.key, e.timing, e.said, e.note = i.put, t, t.due, i.note
 	m.keep(e)
 	m.waiting.add(e)
 }
@@ -97,6 +96,9 @@ func (m *machine) ended(p *plan, i *intent) {
 	m.running--
 	m.forget(e.job.ID)
 	if i.to == job.Pending {
+		if i.spared {
+			e.spared++
+		}
 		m.insert(p, i, i.then)
 	}
 	m.runEnded(e.job.ID, i.to)
@@ -165,11 +167,19 @@ func (m *machine) undo(p *plan, intents []*intent) {
 			continue
 		case i.kind == doFire:
 			continue // it is still due
+		case i.kind == doPlace:
+			m.piles[i.e.key.Kind].look = 0
+			continue // it is found again
 		}
 		m.putBack(i)
+		i.wait.waits()
 		queued = append(queued, i)
 	}
-	m.queue = append(queued, m.queue...)
+	slices.Reverse(queued)
+	for _, i := range queued {
+		l := m.queue.of(i)
+		l.stalled = slices.Insert(l.stalled, 0, i) // ahead of all others
+	}
 }
 
 func (m *machine) freeSlots(p *plan) {
@@ -225,6 +235,8 @@ func (m *machine) condemn(i *intent, why error) {
 		m.over(i)
 		m.out = append(m.out, effect{kind: effAck, i: i, err: why})
 		return
+	case i.kind == doPlace:
+		return // it stays where it is
 	case i.kind == doFire:
 		// It is left as it is, for another definition or a later owner.
 		m.schedules.stop(i.r)

@@ -41,7 +41,7 @@ func TestMostIsAnUpperBound(t *testing.T) {
 			measure(r.tick(1))
 			r.m.finished(j.ID, r.m.jobs[j.ID].run, c.err, r.now, 0)
 			if c.condemn {
-				r.m.queue[0].condemned = "the store refuses its row: " + note(long)
+				r.m.queue.ends.next[0].condemned = "the store refuses its row: " + note(long)
 			}
 			measure(r.tick(1))
 		})

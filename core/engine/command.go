@@ -64,7 +64,7 @@ func (e *Engine) commandAck(ctx context.Context, kind intentKind, queue string, 
 	if err := id.Check(shards); err != nil {
 		return ack{}, err
 	}
-	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: notes[kind], wait: &waiter{done: make(chan ack, 1)}}
+	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: notes[kind], wait: newWaiter()}
 	return e.ask(ctx, e.shardOf(queue, id), i)
 }
 
@@ -77,16 +77,11 @@ func (e *Engine) ask(ctx context.Context, s *shard, i *intent) (ack, error) {
 	if o == nil || !o.valid() {
 		return ack{}, i.failed(store.Fail, ErrNotOwner)
 	}
-	if err := o.ask(i, func() { o.m.queue = append(o.m.queue, i) }); err != nil {
+	if err := o.ask(i, func() { o.m.push(i) }); err != nil {
 		return ack{}, i.failed(store.Fail, err)
 	}
-	select {
-	case a := <-i.wait.done:
-		return a, a.err
-	case <-ctx.Done():
-		o.post(func() { o.drop(i.wait) })
-		return ack{}, i.failed(store.Unknown, context.Cause(ctx))
-	}
+	a := o.await(ctx, i)
+	return a, a.err
 }
 
 // lookup reads the rows of a job that is not in memory: its state, and its row in the

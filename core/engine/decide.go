@@ -61,6 +61,9 @@ func (m *machine) decide(i *intent, now moment) turn {
 	case i.kind == doHasten && e.started:
 		return m.refuse(i, &StateError{Job: id, State: job.Running})
 	case e.running && e.started:
+		if !i.wait.rides() {
+			return over
+		}
 		e.cancelled = true
 		m.parked = append(m.parked, i)
 		m.out = append(m.out, effect{kind: effCancel, i: i, run: job.Run{Job: e.job, ID: e.run}})
@@ -145,11 +148,6 @@ func (m *machine) found(id job.ID, l, got *lookup, failed bool) {
 	l.done = true
 }
 
-// asked reports whether a command about the job waits.
-func (m *machine) asked(id job.ID) bool {
-	return slices.ContainsFunc(m.queue, func(i *intent) bool { return i.isCommand() && i.job() == id })
-}
-
 func (m *machine) refuse(i *intent, why error) turn {
 	m.out = append(m.out, effect{kind: effAck, i: i, err: why})
 	return over
@@ -174,7 +172,8 @@ func (m *machine) runEnded(id job.ID, to job.State) {
 			m.acknowledge(i, false)
 		case job.Pending:
 			// Its result came before the cancellation.
-			m.queue = append(m.queue, i)
+			i.wait.waits()
+			m.push(i)
 		default:
 			m.refuse(i, &StateError{Job: id, State: to})
 		}
@@ -199,8 +198,8 @@ func (m *machine) putBack(i *intent) {
 
 func (m *machine) redriveOps(i *intent, now moment) []store.Op {
 	e := i.e
-	i.then, e.attempt = now.after(0, ownTime(e.job)), 0
-	return append(m.pendingRows(i, i.then, 0, e.run, i.note), remove(e.key))
+	i.then, e.tries = now.after(0, ownTime(e.job)), tries{run: e.run}
+	return append(m.pendingRows(i, i.then, e.tries, i.note), remove(e.key))
 }
 
 // hastenOps: what the job waited for is over for whoever owns the shard from now on, so
@@ -209,7 +208,7 @@ func (m *machine) hastenOps(i *intent, now moment) []store.Op {
 	e := i.e
 	i.waited = m.waiting.remove(e) || i.waited
 	i.then = now.asked(0)
-	ops := m.pendingRows(i, i.then, e.attempt, e.run, i.note)
+	ops := m.pendingRows(i, i.then, e.tries, i.note)
 	ops[1].Row.Body = undated(e.job)
 	if i.put == e.key {
 		return ops // it is due elsewhere, not placed

@@ -11,8 +11,8 @@ import (
 
 // command gives the machine a command, plans, and returns the lookup that it asks for.
 func (r *machineRig) command(kind intentKind, id job.ID) *intent {
-	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: notes[kind], wait: &waiter{done: make(chan ack, 1)}}
-	r.m.queue = append(r.m.queue, i)
+	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: notes[kind], wait: newWaiter()}
+	r.m.push(i)
 	return i
 }
 
@@ -262,7 +262,7 @@ func TestRowsThatWereReadBeforeAChangeAreVoid(t *testing.T) {
 				r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 			}
 			mine := r.m.queue
-			r.m.queue = nil // a group of a refused batch, say, is ahead
+			r.m.queue = lines{} // a group of a refused batch, say, is ahead
 			if _, ok := r.m.page(r.now); !ok {
 				t.Fatal("no page is wanted")
 			}
@@ -312,11 +312,12 @@ func TestInconclusiveRowsAreReadAgain(t *testing.T) {
 	}
 	r.next(0)
 	_, l := r.answers()
-	if !r.m.drop(i.wait) {
+	if !i.wait.goes() {
 		t.Error("not dropped")
 	}
+	r.m.left(i)
 	r.m.found(j.ID, l, &lookup{}, false)
-	if len(r.m.lookups) != 0 || len(r.m.queue) != 0 {
+	if len(r.m.lookups) != 0 || r.m.queue.len() != 0 {
 		t.Error("something is left of a command that nobody waits for")
 	}
 	// Nor of one whose answer has come.
@@ -324,7 +325,10 @@ func TestInconclusiveRowsAreReadAgain(t *testing.T) {
 	r.next(0)
 	_, l = r.answers()
 	r.m.found(j.ID, l, &lookup{}, false)
-	if !r.m.drop(i.wait) || len(r.m.lookups) != 0 {
+	if !i.wait.goes() {
+		t.Error("not dropped")
+	}
+	if r.m.left(i); len(r.m.lookups) != 0 {
 		t.Error("what was read for a command is left when nobody waits for that any more")
 	}
 }

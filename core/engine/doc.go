@@ -65,6 +65,13 @@
 // with the policy at_most_once, ended as abandoned. Attempts are read from the rows
 // and count claims.
 //
+// A claim counts against a job's MaxAttempts only if its run failed by itself. A run that
+// was cut short by a crash, a lost shard or a stop does not, as nobody knows whether the
+// job is at fault, nor does one that its process could not carry out (job.NotHere). The
+// rows count these too (Row.Place), and the next one after job.MaxInterruptions ends the
+// job in the dead letter queue: it may be what kills its processes. A process of an older
+// version forgets that count, and takes the number of claims for that of attempts.
+//
 // Submit enqueues by this process if it owns the shard, else by Options.Forward at the
 // address in the header that the shard's contender last saw (core/forward), else into
 // the inbox. A forward whose outcome is unknown is followed by the inbox too: both
@@ -92,7 +99,15 @@
 //
 // Low marks, one for each kind of row that comes and goes, are below every live row
 // and every later insert. A tick stores them; a later tick deletes the range up to
-// those that are stored, so that a scan from a low mark passes few tombstones.
+// those that are stored, so that a scan from a low mark passes few tombstones. Deleted
+// rows live for days, and Cassandra fails a scan that passes too many: so no mark may
+// stand still while rows above it come and go. A sweep raises its mark with each page. If
+// too many rows were deleted above a mark (pile), the rows that hold it are placed anew
+// above all others: that of a run of hours, and that of a job that urgent ones keep from
+// running. Nothing else in them changes, and nobody is told. What an earlier owner's clock
+// has placed far below is then read into memory, due or not, and placed anew too, and
+// reading goes on beyond MaxLoaded. The dead letter queue is not in memory: when so many
+// have left it the first that is still there is read, and the range before it deleted.
 //
 // No batch touches a key twice: it carries at most one change for each job.
 //
@@ -222,7 +237,9 @@
 //     another copy out of sight it is unknown.
 //   - Takeover loads after its batch is settled; to load between look and batch is
 //     safe too, and would be faster by one round.
-//   - A run that is interrupted by a stop spends its attempt.
+//   - Rows of schedules have fixed places, so that those of schedules that were removed
+//     stay in the way of the next owner's scan until gc_grace_seconds are over, and so do
+//     those of inboxes.
 //   - The inbox is one partition a shard, read whole by each look. It is meant for
 //     minutes without an owner, not as the way for all jobs: its deletions are tombstones.
 //   - Rank, from heartbeats (core/member), delays a process that should not own a shard;

@@ -115,9 +115,7 @@ type Receipt struct {
 	Inbox bool
 }
 
-// waiter is a caller of Enqueue.
-type waiter struct{ done chan ack }
-
+// ack is what a waiter is told.
 type ack struct {
 	duplicate bool
 	err       error
@@ -125,7 +123,8 @@ type ack struct {
 
 // Enqueue puts a job into its shard, which this process must own, else the error
 // is ErrNotOwner and Submit or an Inbox is the way. It returns when the tick that carries
-// the job is settled. A ctx that has ended before is a refusal: nothing was begun. The error is an *EnqueueError, or a *job.InvalidError.
+// the job is settled. If ctx ends before that, the outcome is unknown only if a tick
+// has taken the job. The error is an *EnqueueError, or a *job.InvalidError.
 func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 	j = j.WithDefaults()
 	shards, ok := e.queues[j.Queue]
@@ -139,18 +138,19 @@ func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
 	if ctx.Err() != nil { // or it would be chance whether a tick still takes it
 		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: context.Cause(ctx)}
 	}
-	w := &waiter{done: make(chan ack, 1)}
-	o, err := e.shardOf(j.Queue, j.ID).enqueue(j, body, w)
-	if err != nil {
-		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: err}
+	o := e.shardOf(j.Queue, j.ID).current()
+	if o == nil || !o.valid() {
+		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrNotOwner}
 	}
-	select {
-	case a := <-w.done:
-		return Receipt{ID: j.ID, Duplicate: a.duplicate}, a.err
-	case <-ctx.Done():
-		o.post(func() { o.drop(w) }) // if it still can be
-		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Unknown, Cause: context.Cause(ctx)}
+	i := &intent{kind: doEnqueue, e: &entry{job: j, body: body}, wait: newWaiter()}
+	if err := o.enqueue(i); err != nil {
+		return Receipt{}, i.failed(store.Fail, err)
 	}
+	a := o.await(ctx, i)
+	if a.err != nil {
+		return Receipt{}, a.err
+	}
+	return Receipt{ID: j.ID, Duplicate: a.duplicate}, nil
 }
 
 // shardOf is the shard of a job whose id has been checked against its queue.

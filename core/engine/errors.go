@@ -23,8 +23,8 @@ var (
 	ErrStopping = errors.New("the engine stops")
 	// ErrNotOwner: this process does not own the job's shard.
 	ErrNotOwner = errors.New("not the shard's owner")
-	// ErrBusy: too many enqueues wait already; try again later.
-	ErrBusy = errors.New("too many enqueues wait for a tick: try again later")
+	// ErrBusy: too many enqueues, or too many commands, wait already; try again later.
+	ErrBusy = errors.New("too many requests wait for a tick: try again later")
 )
 
 // LostError is the cause of the end of a shard's ownership, and of the contexts of

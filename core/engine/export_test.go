@@ -22,3 +22,9 @@ func (o Options) WithAnchor(anchor func(firstSend, answered time.Duration) time.
 
 // BytesInMemory is what the bodies of jobs take.
 func (e *Engine) BytesInMemory() int64 { return e.bytes.Load() }
+
+// WithOneRoom plants a mistake: commands and enqueues share the number of those who may wait.
+func (o Options) WithOneRoom() Options {
+	o.oneRoom = true
+	return o
+}

@@ -1,7 +1,5 @@
 package engine
 
-import "slices"
-
 // turnOf is which kind of work is planned first.
 type turnOf int
 
@@ -17,15 +15,9 @@ const (
 // time: under a flood of enqueues jobs run and end, and the other way round.
 func (m *machine) fill(p *plan, in tickInput) {
 	m.takePause(p, in.now)
-	var ends, rest share
-	for _, i := range m.queue {
-		if i.kind == doFinish {
-			ends.next = append(ends.next, i)
-		} else {
-			rest.next = append(rest.next, i)
-		}
-	}
+	ends, commands, rest := newShare(&m.queue.ends), newShare(&m.queue.commands), newShare(&m.queue.rest)
 	third := max(m.cfg.maxOps/int(turns), opsOf+2)
+	m.takePlaces(p, in.now, third)
 	for n := range turns {
 		switch (m.turn + n) % turns {
 		case endsFirst:
@@ -34,15 +26,20 @@ func (m *machine) fill(p *plan, in tickInput) {
 			if in.fires {
 				m.takeFires(p, in.now)
 			}
-			m.takeShare(p, &rest, in.now, len(p.batch.Ops)+third)
+			most := len(p.batch.Ops) + third
+			m.takeShare(p, &commands, in.now, most)
+			m.takeShare(p, &rest, in.now, most)
 		case claimsFirst:
 			m.takeClaims(p, in, len(p.batch.Ops)+third)
 		}
 	}
 	m.takeShare(p, &ends, in.now, m.cfg.maxOps)
 	m.takeClaims(p, in, m.cfg.maxOps)
+	m.takeShare(p, &commands, in.now, m.cfg.maxOps)
 	m.takeShare(p, &rest, in.now, m.cfg.maxOps)
-	m.queue = slices.Concat(ends.left, ends.next, rest.left, m.unknown(rest.next))
+	for _, s := range []*share{&ends, &commands, &rest} {
+		s.line.stalled = append(s.line.stalled, s.again...)
+	}
 	if len(p.batch.Ops) > 0 {
 		m.turn = (m.turn + 1) % turns
 	}
@@ -52,44 +49,90 @@ func (m *machine) fill(p *plan, in tickInput) {
 	}
 }
 
-// share is one kind of what waits: next has not been looked at by this plan, left has
-// to wait for something else than room.
-type share struct{ next, left []*intent }
+// share is one line in a plan: again are those that were stalled and have not been looked
+// at by this plan.
+type share struct {
+	line  *line
+	again []*intent
+}
+
+func newShare(l *line) share {
+	s := share{l, l.stalled}
+	l.stalled = nil
+	return s
+}
+
+// next is the one to look at, nil if there is none.
+func (s *share) next() *intent {
+	switch {
+	case len(s.again) > 0:
+		return s.again[0]
+	case len(s.line.next) > 0:
+		return s.line.next[0]
+	}
+	return nil
+}
+
+func (s *share) pass() {
+	if len(s.again) > 0 {
+		s.again = s.again[1:]
+		return
+	}
+	s.line.next[0] = nil
+	s.line.next = s.line.next[1:]
+}
 
 // takeShare plans what waits until the batch has so many operations. What waits behind
 // a change that does not fit waits on, or a large one would never have its turn.
 func (m *machine) takeShare(p *plan, s *share, now moment, most int) {
-	for ; len(s.next) > 0; s.next = s.next[1:] {
-		i, t := s.next[0], rides
-		switch {
-		case m.duplicate(i):
-			continue
-		case p.jobs[i.job()]:
-			t = waits
-		case i.kind == doSchedule:
-			t = m.decideSchedule(p, i, now)
-		case i.isCommand():
-			t = m.decide(i, now)
-		}
-		switch {
-		case t != rides:
-		case m.held(p, i):
-			t = waits
-		case !m.fits(p, i, most):
+	for i := s.next(); i != nil; i = s.next() {
+		t := m.turnOf(p, i, now)
+		if t == rides && !m.fits(p, i, most) {
 			return
 		}
-		switch t {
-		case rides:
+		s.pass()
+		switch {
+		case t == waits:
+			s.line.stalled = append(s.line.stalled, i)
+		case t == rides && i.wait.rides():
 			m.add(p, i, now)
-		case waits:
-			s.left = append(s.left, i)
+		case t == rides:
+			m.gone(i)
 		}
 	}
 }
 
-// unknown are those that are no duplicates.
-func (m *machine) unknown(list []*intent) []*intent {
-	return slices.DeleteFunc(list, m.duplicate)
+// turnOf looks at what waits.
+func (m *machine) turnOf(p *plan, i *intent, now moment) turn {
+	t := rides
+	switch {
+	case i.wait.gone():
+		m.gone(i)
+		return over
+	case m.duplicate(i):
+		return over
+	case p.jobs[i.job()]:
+		return waits
+	case i.kind == doSchedule:
+		t = m.decideSchedule(p, i, now)
+	case i.isCommand():
+		t = m.decide(i, now)
+	}
+	if t == rides && m.held(p, i) {
+		return waits
+	}
+	return t
+}
+
+// gone forgets what nobody waits for any more.
+func (m *machine) gone(i *intent) {
+	m.over(i)
+	if l := m.queue.of(i); l.gone > 0 {
+		l.gone--
+	}
+	if i.isCommand() && !m.asked(i.job()) {
+		delete(m.lookups, i.job())
+	}
 }
 
 // duplicate answers an enqueue whose job is in memory, so that its row exists.
@@ -105,7 +148,7 @@ func (m *machine) duplicate(i *intent) bool {
 func (m *machine) takeClaims(p *plan, in tickInput, most int) {
 	for !p.batch.To.Pause.On && m.claimable(in.now, in.free-p.slots) > 0 {
 		i := &intent{kind: doClaim, e: m.waiting.first()}
-		if !m.fits(p, i, most) || i.e.suspect && len(p.batch.Ops) > 0 {
+		if !m.fits(p, i, most) || i.e.suspect && len(p.batch.Ops) > 0 || p.jobs[i.job()] {
 			return
 		}
 		m.waiting.pop()

@@ -13,7 +13,7 @@ func TestAFloodStarvesNothing(t *testing.T) {
 	const batches = 120
 	taken, begun, ended, asked := 0, 0, 0, 0
 	for range batches {
-		for ; len(r.m.queue) < 200; asked++ {
+		for ; r.m.queue.len() < 200; asked++ {
 			r.enqueue(asked, 0)
 		}
 		r.tick(r.m.cfg.maxRunning - r.m.running)
@@ -42,7 +42,7 @@ func TestWhatIsTooLargeHasItsTurn(t *testing.T) {
 	for n := range 200 {
 		r.enqueue(n, 0)
 	}
-	for len(r.m.queue) > 0 {
+	for r.m.queue.len() > 0 {
 		r.tick(0)
 	}
 	run := func() (acked []*waiter) {
@@ -60,7 +60,7 @@ func TestWhatIsTooLargeHasItsTurn(t *testing.T) {
 	run()
 	large := r.job(1000)
 	large.Payload = make([]byte, 6000)
-	w := &waiter{done: make(chan ack, 1)}
+	w := newWaiter()
 	r.m.enqueue(large, r.body(large), r.now, w, nil)
 	for range 20 { // there is work for more
 		if slices.Contains(run(), w) {

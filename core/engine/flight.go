@@ -80,6 +80,7 @@ func (o *owner) send(f *flight) {
 func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 	b := &f.plan.batch
 	o.e.step(Step{Kind: StepAnswer, Shard: o.id, Fence: b.To.Fence, Tick: b.To.Tick, Err: err})
+	o.stalled = false
 	f.answer.res, f.answer.err = res, err
 	switch settle(f.answer) {
 	case applied:
@@ -114,6 +115,9 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 
 // resendLater sends the identical batch again after a short pause.
 func (o *owner) resendLater(f *flight) {
+	if o.now()-f.first >= o.e.o.RequestTimeout {
+		o.stall()
+	}
 	pause := o.s.jittered(o.e.o.TTL / 100)
 	o.e.o.Clock.AfterFunc(pause, func() {
 		o.post(func() {
@@ -163,7 +167,7 @@ func (o *owner) effects() {
 				}
 				a.err = x.i.failed(store.Fail, x.err)
 			}
-			o.tell(x.i.wait, a)
+			x.i.wait.tell(a)
 		case effSlot:
 			o.e.o.Executor.Release(1)
 		case effCopied:
@@ -181,8 +185,9 @@ func (o *owner) effects() {
 		case effCopy:
 			if err := o.copyRow(*x.inbox); err == nil {
 				o.wake()
-			} else if o.m.drop(x.i.wait) {
-				o.tell(x.i.wait, ack{err: x.i.failed(store.Fail, err)})
+			} else {
+				o.m.queue.commands.keep(func(i *intent) bool { return i != x.i })
+				x.i.wait.tell(ack{err: x.i.failed(store.Fail, err)})
 			}
 		case effLate:
 			x.late.Shard = o.id

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,9 +26,7 @@ type machine struct {
 	running int
 	// bytes is what the bodies take of jobs, and of enqueues that wait or ride.
 	bytes int
-	// queue holds what waits for a batch, in order of arrival. Claims are not
-	// in it: they are made of the ready entries when a batch is planned.
-	queue []*intent
+	queue lines
 	// groups are parts of a batch that was refused, each to be tried alone;
 	// probe asks for an empty batch first.
 	groups [][]*intent
@@ -38,13 +37,15 @@ type machine struct {
 	past      reckoning
 	window    window
 	sweeps    sweeps
+	dead      deadLetters
 	schedules schedules
 	// parked are cancellations that wait for the end of their job's run.
 	parked  []*intent
 	lookups map[job.ID]*lookup
-	// trimmed are the marks up to which ranges were deleted, deleted counts
-	// the rows deleted one by one since.
-	trimmed, deleted [kinds]int64
+	// trimmed are the marks up to which ranges were deleted, piles what was deleted
+	// above them row by row.
+	trimmed [kinds]int64
+	piles   [kinds]pile
 
 	// out collects consequences until the runtime takes them.
 	out []effect
@@ -83,8 +84,10 @@ type entry struct {
 	body []byte
 	key  store.Key // of its pending or running row
 	timing
-	attempt int
-	run     job.RunID
+	// said is when its pending row says that it is due, note why its last attempt failed.
+	said int64
+	note string
+	tries
 	running bool
 	// started: the executor has it; a row of an earlier owner's run never is.
 	started bool
@@ -101,6 +104,21 @@ type entry struct {
 	place   int // in the heap that it is in
 }
 
+// tries are the claims of a job.
+type tries struct {
+	// attempt is how many there were. Of these spared do not count against its
+	// MaxAttempts, as nobody knows that its handler failed.
+	attempt, spared int
+	run             job.RunID // the last one
+}
+
+func triesOf(row store.Row) tries {
+	return tries{row.Attempt, int(row.Place), job.RunID(row.Run)}
+}
+
+// counted are the attempts that count.
+func (t tries) counted() int { return t.attempt - t.spared }
+
 type intentKind int
 
 const (
@@ -111,6 +129,7 @@ const (
 	doCancel
 	doRedrive
 	doHasten
+	doPlace // its row is moved, and nothing else changes
 	doPause
 	doFire
 	doSchedule
@@ -132,6 +151,8 @@ type intent struct {
 	endedAt int64
 	note    string
 	rescue  bool
+	// spared: the attempt that has ended does not count.
+	spared bool
 	// doSweep
 	ended store.Row
 	// condemned: the store refuses this change; the job ends with that as its reason.
@@ -214,8 +235,9 @@ func newMachine(cfg machineConfig, head store.Header, now moment) *machine {
 	m.waiting.watched = cfg.lateJobs
 	m.reckon(now, job.FirstRunID(head.Fence))
 	m.window.start(head, m.reach(now), cfg.page)
-	m.sweeps.upTo = head.LowEnded
-	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded] = head.LowPending, head.LowRunning, head.LowEnded
+	m.sweeps = newSweeps(head.LowEnded, cfg.page)
+	m.dead = deadLetters{low: -1, upTo: -1}
+	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded], m.trimmed[store.KindDLQ] = head.LowPending, head.LowRunning, head.LowEnded, m.dead.low
 	return m
 }
 
@@ -229,7 +251,7 @@ func (m *machine) take() []effect {
 func (m *machine) enqueue(j job.Job, body []byte, now moment, wait *waiter, inbox *store.InboxRow) {
 	e := &entry{job: j, body: body, timing: now.asked(ownTime(j))}
 	m.bytes += len(body)
-	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, wait: wait, inbox: inbox})
+	m.push(&intent{kind: doEnqueue, e: e, wait: wait, inbox: inbox})
 }
 
 // refuseRow takes a row of the inbox that holds no job: it goes to the dead letter
@@ -237,7 +259,7 @@ func (m *machine) enqueue(j job.Job, body []byte, now moment, wait *waiter, inbo
 func (m *machine) refuseRow(row store.InboxRow, why error) {
 	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body}
 	m.bytes += len(row.Body)
-	m.queue = append(m.queue, &intent{kind: doEnqueue, e: e, inbox: &row, condemned: "its row in the inbox is no job: " + note(why), readable: true})
+	m.push(&intent{kind: doEnqueue, e: e, inbox: &row, condemned: "its row in the inbox is no job: " + note(why), readable: true})
 }
 
 // over: an enqueue does not wait or ride any more.
@@ -245,24 +267,6 @@ func (m *machine) over(i *intent) {
 	if i.kind == doEnqueue {
 		m.bytes -= len(i.e.body)
 	}
-}
-
-// drop removes what nobody waits for any more, unless it rides in a batch. It
-// reports whether it did.
-func (m *machine) drop(w *waiter) bool {
-	for _, list := range []*[]*intent{&m.queue, &m.parked} {
-		for n, i := range *list {
-			if i.wait == w {
-				*list = append((*list)[:n:n], (*list)[n+1:]...)
-				m.over(i)
-				if !m.asked(i.job()) {
-					delete(m.lookups, i.job())
-				}
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // finished takes the end of a run that the executor had.
@@ -274,19 +278,37 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, now moment, jitt
 	i := &intent{kind: doFinish, e: e, to: job.Completed, endedAt: now.wall}
 	if err != nil {
 		i.note = note(err)
+		var wait time.Duration
 		switch {
 		case e.cancelled, job.IsCancel(err):
 			i.to = job.Cancelled
-		case e.attempt >= e.job.MaxAttempts, job.IsPermanent(err):
+		case job.IsPermanent(err):
 			i.to = job.DLQ
 		case isInterrupted(err):
-			i.to, i.then = job.Pending, now.after(0, ownTime(e.job))
+			i.spare()
+		case job.IsNotHere(err):
+			wait = e.job.Retry.Delay(e.spared+1, jitter)
+			i.spare()
+		case e.counted() >= e.job.MaxAttempts:
+			i.to = job.DLQ
 		default:
-			i.to, i.then = job.Pending, now.after(millis(e.job.Retry.Delay(e.attempt, jitter)), ownTime(e.job))
+			i.to, wait = job.Pending, e.job.Retry.Delay(e.counted(), jitter)
 		}
+		i.then = now.after(millis(wait), ownTime(e.job))
 		i.then.own = 0 // it had come
 	}
-	m.queue = append(m.queue, i)
+	m.push(i)
+}
+
+// spare lets a job wait for another run without counting the one that has ended: it was
+// interrupted, or never began. That has an end too, or a job that kills its process would
+// do so for ever.
+func (i *intent) spare() {
+	if i.e.spared >= job.MaxInterruptions {
+		i.to, i.note = job.DLQ, fmt.Sprintf("interrupted %d times: %s", i.e.spared+1, i.note)
+		return
+	}
+	i.to, i.spared = job.Pending, true
 }
 
 // rescue takes a running row of an earlier ownership: every one of them, whoever
@@ -298,21 +320,21 @@ func (m *machine) rescue(row store.Row, now moment) {
 	}
 	e, err := m.read(row, now)
 	if err != nil {
-		e = &entry{job: job.Job{ID: job.ID(row.ID), MaxAttempts: 1}, body: row.Body, key: row.Key, attempt: row.Attempt, run: job.RunID(row.Run)}
+		e = &entry{job: job.Job{ID: job.ID(row.ID), MaxAttempts: 1}, body: row.Body, key: row.Key, tries: triesOf(row)}
 	}
 	e.running = true
 	m.keep(e)
 	m.running++
-	i := &intent{kind: doFinish, e: e, to: job.Pending, then: now.after(0, ownTime(e.job)), endedAt: now.wall, rescue: true, note: "its owner lost the shard while it was running"}
+	i := &intent{kind: doFinish, e: e, then: now.after(0, ownTime(e.job)), endedAt: now.wall, rescue: true, note: "its owner lost the shard while it was running"}
 	switch {
 	case err != nil:
 		i.to, i.note = job.DLQ, note(err)
 	case e.job.Rescue == job.AtMostOnce:
 		i.to = job.Abandoned
-	case e.attempt >= e.job.MaxAttempts:
-		i.to = job.DLQ
+	default:
+		i.spare()
 	}
-	m.queue = append(m.queue, i)
+	m.push(i)
 }
 
 // read makes an entry of a pending or running row.
@@ -321,12 +343,12 @@ func (m *machine) read(row store.Row, now moment) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{job: j, body: row.Body, key: row.Key, timing: m.resumed(row, j, now), attempt: row.Attempt, run: job.RunID(row.Run)}, nil
+	return &entry{job: j, body: row.Body, key: row.Key, timing: m.resumed(row, j, now), said: row.Due, note: row.Note, tries: triesOf(row)}, nil
 }
 
 // idle reports that nothing waits for a batch and nothing runs.
 func (m *machine) idle() bool {
-	return len(m.queue) == 0 && len(m.groups) == 0 && m.running == 0
+	return m.queue.len() == 0 && len(m.groups) == 0 && m.running == 0
 }
 
 // keep takes a job into memory.

@@ -65,7 +65,7 @@ func at(due int64) func(*job.Job) {
 }
 
 func (r *machineRig) enqueue(n int, due int64) *waiter {
-	w := &waiter{done: make(chan ack, 1)}
+	w := newWaiter()
 	j := r.job(n, at(due))
 	r.m.enqueue(j, r.body(j), r.now, w, nil)
 	return w
@@ -301,22 +301,25 @@ func TestRescue(t *testing.T) {
 		change  func(*job.Job)
 		fence   int64
 		attempt int
+		spared  int64
 		want    job.State
 	}{
-		"at least once":                {func(*job.Job) {}, 2, 1, job.Pending},
-		"with a time of its own":       {at(10_300), 2, 1, job.Pending},
-		"at most once":                 {func(j *job.Job) { j.Rescue = job.AtMostOnce }, 2, 1, job.Abandoned},
-		"attempts used up":             {func(j *job.Job) { j.MaxAttempts = 2 }, 2, 2, job.DLQ},
-		"at most once, the last":       {func(j *job.Job) { j.Rescue, j.MaxAttempts = job.AtMostOnce, 1 }, 2, 1, job.Abandoned},
-		"of this ownership":            {func(*job.Job) {}, 3, 1, ""},
-		"of this ownership, at most 1": {func(j *job.Job) { j.Rescue = job.AtMostOnce }, 3, 1, ""},
+		"at least once":                {func(*job.Job) {}, 2, 1, 0, job.Pending},
+		"with a time of its own":       {at(10_300), 2, 1, 0, job.Pending},
+		"at most once":                 {func(j *job.Job) { j.Rescue = job.AtMostOnce }, 2, 1, 0, job.Abandoned},
+		"the last attempt":             {func(j *job.Job) { j.MaxAttempts = 2 }, 2, 2, 0, job.Pending},
+		"one of many that were cut":    {func(*job.Job) {}, 2, 30, job.MaxInterruptions - 1, job.Pending},
+		"one too many":                 {func(*job.Job) {}, 2, 30, job.MaxInterruptions, job.DLQ},
+		"at most once, the last":       {func(j *job.Job) { j.Rescue, j.MaxAttempts = job.AtMostOnce, 1 }, 2, 1, 0, job.Abandoned},
+		"of this ownership":            {func(*job.Job) {}, 3, 1, 0, ""},
+		"of this ownership, at most 1": {func(j *job.Job) { j.Rescue = job.AtMostOnce }, 3, 1, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			j := r.job(1, c.change)
 			run := job.NewRunID(c.fence, 9)
-			row := store.Row{Key: store.Key{Kind: store.KindRunning, At: int64(run), ID: string(j.ID)}, Attempt: c.attempt, Run: int64(run), Due: r.now.wall + 300, Body: r.body(j)}
+			row := store.Row{Key: store.Key{Kind: store.KindRunning, At: int64(run), ID: string(j.ID)}, Attempt: c.attempt, Place: c.spared, Run: int64(run), Due: r.now.wall + 300, Body: r.body(j)}
 			r.m.ranBefore([]store.Row{row}, false, r.now)
 			if c.want == "" {
 				if p := r.next(1); p != nil {
@@ -358,15 +361,16 @@ func TestRetriesAndEnds(t *testing.T) {
 		max  int
 		want job.State
 	}{
-		"success":              {nil, 5, job.Completed},
-		"failure":              {errors.New("x"), 5, job.Pending},
-		"last failure":         {errors.New("x"), 1, job.DLQ},
-		"cancelled":            {job.Cancel(errors.New("x")), 5, job.Cancelled},
-		"interrupted":          {fmt.Errorf("%w: x", job.ErrInterrupted), 5, job.Pending},
-		"success on the last":  {nil, 1, job.Completed},
-		"interrupted, no more": {job.ErrInterrupted, 1, job.DLQ},
-		"permanent":            {fmt.Errorf("y: %w", job.Permanent(errors.New("x"))), 5, job.DLQ},
-		"permanent, cancelled": {job.Cancel(job.Permanent(errors.New("x"))), 5, job.Cancelled},
+		"success":               {nil, 5, job.Completed},
+		"failure":               {errors.New("x"), 5, job.Pending},
+		"last failure":          {errors.New("x"), 1, job.DLQ},
+		"cancelled":             {job.Cancel(errors.New("x")), 5, job.Cancelled},
+		"interrupted":           {fmt.Errorf("%w: x", job.ErrInterrupted), 5, job.Pending},
+		"success on the last":   {nil, 1, job.Completed},
+		"interrupted, the last": {job.ErrInterrupted, 1, job.Pending},
+		"not here, the last":    {job.NotHere(errors.New("x")), 1, job.Pending},
+		"permanent":             {fmt.Errorf("y: %w", job.Permanent(errors.New("x"))), 5, job.DLQ},
+		"permanent, cancelled":  {job.Cancel(job.Permanent(errors.New("x"))), 5, job.Cancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -56,6 +57,20 @@ var mutants = []mutant{
 			}
 			return rows
 		}}, o
+	})},
+	{"jobs-attempt-without-run", []string{"end-state"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
+		if op.Row.Kind == store.KindPending {
+			op.Row.Place = 0
+		}
+	}))},
+	{"a failed attempt that is not counted", []string{"attempts"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+		o.Executor = results{o.Executor, func(err error) error {
+			if err != nil && !job.IsCancel(err) {
+				err = errors.Join(job.ErrInterrupted, err)
+			}
+			return err
+		}}
+		return s, o
 	})},
 	{"hand-over before effects are drained", []string{"handover", "exclusive"}, directed("stop", func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		o.Executor, o.DrainTimeout = &hasty{o.Executor}, time.Millisecond

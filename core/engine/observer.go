@@ -65,7 +65,7 @@ type Change struct {
 func (p *plan) changes() []Change {
 	out := make([]Change, 0, len(p.intents))
 	for _, i := range p.intents {
-		if i.kind != doFire && i.kind != doSchedule {
+		if i.kind != doFire && i.kind != doSchedule && i.kind != doPlace {
 			out = append(out, i.change())
 		}
 		for _, c := range i.enqueues {

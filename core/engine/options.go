@@ -104,7 +104,7 @@ type Options struct {
 	Rank func(store.ShardID) int
 
 	// MaxOps bounds a batch, MaxRunning the runs of a shard, MaxWaiting the
-	// enqueues that wait for a tick; more are refused with ErrBusy.
+	// enqueues that wait for a tick, and likewise the commands; more are refused with ErrBusy.
 	MaxOps, MaxRunning, MaxWaiting int
 	// MaxBytes bounds the rows of a batch, as store.Batch measures them; default
 	// store.MaxBytes, which is also the most. A job that could not be in a batch
@@ -117,7 +117,8 @@ type Options struct {
 	// together, likewise; default 256 MiB. What runs and what was asked for when
 	// memory was full may come on top.
 	MaxPendingBytes int
-	// Horizon is how far ahead pending jobs are read, at most MaxLoaded of them.
+	// Horizon is how far ahead pending jobs are read, at most MaxLoaded of them, unless
+	// deleted rows pile up behind them.
 	Horizon   time.Duration
 	MaxLoaded int
 	// PageSize is the most rows that a read asks for; default 200. After a read that
@@ -132,7 +133,9 @@ type Options struct {
 	// their contexts end with job.ErrInterrupted; default 30 s.
 	DrainTimeout time.Duration
 	// TrimEvery is the number of deleted rows after which a range deletion
-	// follows, so that reads pass few tombstones; default 100.
+	// follows, so that reads pass few tombstones; default 100. If ten times as many lie
+	// behind rows that stay, those are placed anew; reads pass less than 1000 times
+	// TrimEvery, of which Cassandra allows 100,000 (tombstone_failure_threshold).
 	TrimEvery int
 
 	// Late, if set, is told of what schedules did not do in time, when that is settled.
@@ -156,6 +159,8 @@ type Options struct {
 	anchor func(firstSend, answered time.Duration) time.Duration
 	// decide is what a schedule does; the same.
 	decide func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision
+	// oneRoom lets commands wait among enqueues; the same.
+	oneRoom bool
 }
 
 func orDefault[T comparable](v *T, d T) {

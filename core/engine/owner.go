@@ -38,8 +38,13 @@ type owner struct {
 	stopping bool
 	drained  time.Duration // when interrupted at the latest
 	inbox    inboxState
-	queued   atomic.Int64 // callers that wait
-	counted  int          // of the machine's bytes, in the engine's
+	// callers and commanders are those who wait: commands have room of their own, so that
+	// a flood of enqueues keeps nobody from pausing a queue.
+	callers, commanders atomic.Int64
+	// stalled: the batch on its way was not answered within RequestTimeout. Enqueues are
+	// refused until it is settled: their callers have other shards to go on with.
+	stalled bool
+	counted int // of the machine's bytes, in the engine's
 	// warned: somebody was told at warnedAt of what goes wrong.
 	warned   bool
 	warnedAt time.Duration
@@ -188,6 +193,9 @@ func (o *owner) work() {
 		return
 	}
 	now := o.moment()
+	if r, ok := o.m.deadRange(now); ok {
+		o.scan(r, o.m.deadRead)
+	}
 	in := tickInput{now: now, owner: o.e.o.Name, addr: o.e.o.Addr, nonce: o.e.o.NewID(),
 		beat: o.now() >= o.lastSend+o.e.o.TTL/3 || o.m.probe, fires: !o.stopping && !o.full()}
 	wanted := 0
@@ -272,10 +280,10 @@ func (o *owner) lose(cause error) {
 		f.span.End(Result{Outcome: outcome, Err: err, Stamp: f.answer.res.Stamp})
 		o.e.o.Executor.Release(f.plan.slots)
 		for _, i := range f.plan.intents {
-			o.tell(i.wait, ack{err: i.failed(outcome, err)})
+			i.wait.tell(ack{err: i.failed(outcome, err)})
 			if i.kind == doFinish {
 				for _, c := range o.m.parkedFor(i.job()) {
-					o.tell(c.wait, ack{err: c.failed(outcome, err)})
+					c.wait.tell(ack{err: c.failed(outcome, err)})
 				}
 			}
 		}
@@ -292,65 +300,94 @@ func (o *owner) failQueue(cause error) {
 				continue
 			}
 			o.m.over(i)
-			o.tell(i.wait, ack{err: i.failed(store.Fail, cause)})
+			i.wait.tell(ack{err: i.failed(store.Fail, cause)})
 		}
 		return left
 	}
-	o.m.queue = fail(o.m.queue)
+	for _, l := range o.m.queue.all() {
+		l.stalled, l.next = fail(l.stalled), fail(l.next)
+	}
 	for n, g := range o.m.groups {
 		o.m.groups[n] = fail(g)
 	}
+}
+
+// stall refuses the enqueues that wait, and those that come, while a batch is not settled.
+func (o *owner) stall() {
+	o.stalled = true
+	rest := &o.m.queue.rest
+	rest.gone = 0
+	rest.keep(func(i *intent) bool {
+		if i.kind != doEnqueue || i.wait == nil {
+			return true
+		}
+		o.m.over(i)
+		i.wait.tell(ack{err: i.failed(store.Fail, ErrBusy)})
+		return false
+	})
 }
 
 func (o *owner) failWaiting() {
 	why := &LostError{Shard: o.id, Fence: o.fence, Cause: ErrNotOwner}
 	o.failQueue(why)
 	for _, i := range o.m.parked {
-		o.tell(i.wait, ack{err: i.failed(store.Fail, why)})
+		i.wait.tell(ack{err: i.failed(store.Fail, why)})
 	}
 	o.m.parked = nil
 }
 
-func (o *owner) tell(w *waiter, a ack) {
-	if w != nil {
-		o.queued.Add(-1)
-		w.done <- a
+// await waits until an intent is settled or ctx ends. What no batch has taken by then is
+// certainly not done.
+func (o *owner) await(ctx context.Context, i *intent) ack {
+	select {
+	case a := <-i.wait.done:
+		return a
+	case <-ctx.Done():
+	}
+	if i.wait.goes() {
+		o.post(func() { o.m.left(i) })
+		return ack{err: i.failed(store.Fail, context.Cause(ctx))}
+	}
+	select {
+	case a := <-i.wait.done:
+		return a
+	default:
+		o.post(func() { o.m.unpark(i.wait) })
+		return ack{err: i.failed(store.Unknown, context.Cause(ctx))}
 	}
 }
 
-// drop forgets what nobody waits for any more, unless it rides already.
-func (o *owner) drop(w *waiter) {
-	if o.m.drop(w) {
-		o.queued.Add(-1)
-	}
-}
-
-func (o *owner) enqueue(j job.Job, body []byte, w *waiter) error {
-	i := &intent{kind: doEnqueue, e: &entry{job: j, body: body}, wait: w}
+func (o *owner) enqueue(i *intent) error {
 	return o.ask(i, func() {
-		if o.full() {
-			o.tell(w, ack{err: i.failed(store.Fail, ErrBusy)})
+		if o.full() || o.stalled {
+			i.wait.tell(ack{err: i.failed(store.Fail, ErrBusy)})
 			return
 		}
-		o.m.enqueue(j, body, o.moment(), w, nil)
+		o.m.enqueue(i.e.job, i.e.body, o.moment(), i.wait, nil)
 	})
 }
 
 // ask hands what a caller waits for to the loop.
 func (o *owner) ask(i *intent, take func()) error {
-	if o.queued.Add(1) > int64(o.e.o.MaxWaiting) {
-		o.queued.Add(-1)
+	i.wait.budget = &o.callers
+	if i.isCommand() && !o.e.o.oneRoom {
+		i.wait.budget = &o.commanders
+	}
+	if i.wait.budget.Add(1) > int64(o.e.o.MaxWaiting) {
+		i.wait.release()
 		return ErrBusy
 	}
 	ok := o.post(func() {
-		if o.stopping {
-			o.tell(i.wait, ack{err: i.failed(store.Fail, ErrStopping)})
-			return
+		switch {
+		case i.wait.gone():
+		case o.stopping:
+			i.wait.tell(ack{err: i.failed(store.Fail, ErrStopping)})
+		default:
+			take()
 		}
-		take()
 	})
 	if !ok {
-		o.queued.Add(-1)
+		i.wait.release()
 		return ErrNotOwner
 	}
 	return nil
@@ -358,7 +395,7 @@ func (o *owner) ask(i *intent, take func()) error {
 
 // full: the shard has as many jobs in memory as it may, or the engine as many bytes.
 func (o *owner) full() bool {
-	n := len(o.m.jobs) + len(o.m.queue)
+	n := len(o.m.jobs) + o.m.queue.len()
 	if o.flight != nil {
 		n += len(o.flight.plan.intents)
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"fencepost/core/job"
 	"fencepost/core/store"
@@ -20,7 +19,7 @@ func (e *Engine) SetPaused(ctx context.Context, id store.ShardID, on bool) (dupl
 	if s == nil {
 		return false, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", id)}
 	}
-	i := &intent{kind: doPause, pause: on, shard: id, wait: &waiter{done: make(chan ack, 1)}}
+	i := &intent{kind: doPause, pause: on, shard: id, wait: newWaiter()}
 	a, err := e.ask(ctx, s, i)
 	return a.duplicate, err
 }
@@ -37,17 +36,17 @@ func pauseName(on bool) string {
 // for the claims of its own batch.
 func (m *machine) takePause(p *plan, now moment) {
 	taken := false
-	m.queue = slices.DeleteFunc(m.queue, func(i *intent) bool {
+	m.queue.commands.keep(func(i *intent) bool {
 		switch {
 		case i.kind != doPause || taken:
-			return false
+			return true
 		case i.pause == m.head.Pause.On:
 			m.acknowledge(i, true)
-		default:
+		case i.wait.rides():
 			taken = true
 			m.add(p, i, now)
 		}
-		return true
+		return false
 	})
 }
 

@@ -211,6 +211,8 @@ func (m *machine) add(p *plan, i *intent, now moment) {
 		ops = m.redriveOps(i, now)
 	case doHasten:
 		ops = m.hastenOps(i, now)
+	case doPlace:
+		ops = m.placeOps(i)
 	case doPause:
 		p.batch.To.Pause = i.after(m.head.Pause, now)
 	case doFire, doSchedule:
@@ -227,18 +229,29 @@ func remove(k store.Key) store.Op { return store.Op{Kind: store.Delete, Row: sto
 
 // pendingRows are the state of a job that waits, and its place. Nothing is inserted at
 // or behind the read mark: a row there would never be read, and its range is deleted.
-func (m *machine) pendingRows(i *intent, t timing, attempt int, run job.RunID, why string) []store.Op {
+func (m *machine) pendingRows(i *intent, t timing, n tries, why string) []store.Op {
 	i.put = store.Key{Kind: store.KindPending, At: max(t.due, m.window.read+1), ID: string(i.e.job.ID)}
 	return []store.Op{
-		put(store.Row{Key: jobKey(i.e.job.ID), State: string(job.Pending), Due: t.due, Place: i.put.At, Attempt: attempt, Run: int64(run), Note: why, Body: i.e.job.Request}),
-		put(store.Row{Key: i.put, Due: t.due, Wait: t.wait, Attempt: attempt, Run: int64(run), Body: i.e.body}),
+		put(store.Row{Key: jobKey(i.e.job.ID), State: string(job.Pending), Due: t.due, Place: i.put.At, Attempt: n.attempt, Run: int64(n.run), Note: why, Body: i.e.job.Request}),
+		put(store.Row{Key: i.put, Due: t.due, Wait: t.wait, Attempt: n.attempt, Place: int64(n.spared), Run: int64(n.run), Note: why, Body: i.e.body}),
+	}
+}
+
+// runningRows are the state of a job that runs, and its place: the run's id, or a later
+// number of the same ownership.
+func (m *machine) runningRows(i *intent, place uint32, n tries) []store.Op {
+	e := i.e
+	i.put = store.Key{Kind: store.KindRunning, At: int64(job.NewRunID(m.head.Fence, place)), ID: string(e.job.ID)}
+	return []store.Op{
+		put(store.Row{Key: i.put, Due: e.due, Attempt: n.attempt, Place: int64(n.spared), Run: int64(n.run), Body: e.body}),
+		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Running), Due: e.due, Place: i.put.At, Attempt: n.attempt, Run: int64(n.run), Body: e.job.Request}),
 	}
 }
 
 // endOps writes the state of a job that has ended, and its place in the index by
 // which it is swept, or in the dead letter queue, which is swept by people only.
 func (m *machine) endOps(i *intent, to job.State, attempt int, run job.RunID, why string, body []byte, now moment) []store.Op {
-	at := max(now.wall, m.head.LowEnded+1, m.sweeps.target+1)
+	at := max(now.wall, m.head.LowEnded+1, m.sweeps.target+1, m.dead.upTo+1)
 	row := store.Row{Key: jobKey(i.e.job.ID), State: string(to), Attempt: attempt, Run: int64(run), Place: at, Note: why, Body: i.e.job.Request}
 	index := store.Row{Key: store.Key{Kind: store.KindEnded, At: at, ID: string(i.e.job.ID)}}
 	if to == job.DLQ {
@@ -259,7 +272,7 @@ func (m *machine) enqueueOps(i *intent, now moment) []store.Op {
 		ops[0].Kind = store.PutNew
 		return ops
 	}
-	ops := m.pendingRows(i, i.e.timing, 0, 0, "")
+	ops := m.pendingRows(i, i.e.timing, tries{}, "")
 	ops[0].Kind = store.PutNew
 	return ops
 }
@@ -277,12 +290,7 @@ func (m *machine) claimOps(p *plan, i *intent, now moment) []store.Op {
 	m.seq++
 	p.slots++
 	i.attempt, i.run, i.first = e.attempt+1, job.NewRunID(m.head.Fence, m.seq), e.run == 0
-	i.put = store.Key{Kind: store.KindRunning, At: int64(i.run), ID: string(e.job.ID)}
-	return []store.Op{
-		remove(e.key),
-		put(store.Row{Key: i.put, Due: e.due, Attempt: i.attempt, Run: int64(i.run), Body: e.body}),
-		put(store.Row{Key: jobKey(e.job.ID), State: string(job.Running), Due: e.due, Place: i.put.At, Attempt: i.attempt, Run: int64(i.run), Body: e.job.Request}),
-	}
+	return append(m.runningRows(i, m.seq, tries{i.attempt, e.spared, i.run}), remove(e.key))
 }
 
 func (m *machine) finishOps(i *intent, now moment) []store.Op {
@@ -301,7 +309,11 @@ func (m *machine) finishOps(i *intent, now moment) []store.Op {
 		}
 		return append(m.endOps(i, i.to, e.attempt, e.run, why, body, now), remove(e.key))
 	}
-	return append(m.pendingRows(i, i.then, e.attempt, e.run, why), remove(e.key))
+	n := e.tries
+	if i.spared {
+		n.spared++
+	}
+	return append(m.pendingRows(i, i.then, n, why), remove(e.key))
 }
 
 // alone is the body of a job that nothing follows.

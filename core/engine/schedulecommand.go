@@ -91,7 +91,7 @@ func (e *Engine) Schedule(ctx context.Context, c ScheduleCommand) (Receipt, erro
 	if err != nil {
 		return Receipt{}, err
 	}
-	i := &intent{kind: doSchedule, command: checked, wait: &waiter{done: make(chan ack, 1)}}
+	i := &intent{kind: doSchedule, command: checked, wait: newWaiter()}
 	a, err := e.ask(ctx, e.shardOf(checked.Queue, checked.id), i)
 	if err != nil {
 		return Receipt{}, err

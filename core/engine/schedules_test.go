@@ -43,8 +43,8 @@ func (r *machineRig) order(c ScheduleCommand) *intent {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	i := &intent{kind: doSchedule, command: checked, wait: &waiter{done: make(chan ack, 1)}}
-	r.m.queue = append(r.m.queue, i)
+	i := &intent{kind: doSchedule, command: checked, wait: newWaiter()}
+	r.m.push(i)
 	return i
 }
 

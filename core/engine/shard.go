@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fencepost/core/job"
@@ -15,8 +16,9 @@ type shard struct {
 	e   *Engine
 	id  store.ShardID
 	rnd *rand.Rand // used by the shard's goroutine only
-	// turn is held by whoever inserts into the inbox.
-	turn chan struct{}
+	// turn is held by whoever inserts into the inbox, inserts counts those who want to.
+	turn    chan struct{}
+	inserts atomic.Int64
 
 	mu    sync.Mutex
 	owner *owner // nil unless this process owns the shard
@@ -155,12 +157,4 @@ func rejection(a answer) store.Outcome {
 		return store.Unknown
 	}
 	return store.Fail
-}
-
-func (s *shard) enqueue(j job.Job, body []byte, w *waiter) (*owner, error) {
-	o := s.current()
-	if o == nil || !o.valid() {
-		return nil, ErrNotOwner
-	}
-	return o, o.enqueue(j, body, w)
 }

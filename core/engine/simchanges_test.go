@@ -41,6 +41,9 @@ func (t *truth) changes(s *shardTruth, c sim.ShardChange) {
 		}
 		id := job.ID(op.Row.ID)
 		before, there := s.rows[op.Row.Key]
+		if there && op.Kind == store.Put && moved(before, op.Row) {
+			continue
+		}
 		want := changeOf(before, there, op, c.To.Fence)
 		if j, err := job.Decode(bodies[op.Row.ID]); err == nil && want.Kind == engine.StepEnqueue {
 			want.After, want.Occurrence = j.After, j.Occurrence

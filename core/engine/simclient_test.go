@@ -56,6 +56,7 @@ type simRun struct {
 	begun    time.Time
 	returned time.Time // zero: never
 	err      error
+	spared   bool // it failed as it was interrupted
 	valid    func() bool
 	early    time.Duration // by which its start was before the job's own time
 }
@@ -184,7 +185,7 @@ func (w *world) ownerOf(j *simJob) *process {
 
 // handle is the handler of every job.
 func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
-	w, j := p.w, p.w.byID[t.Run.Job.ID]
+	w, j, own := p.w, p.w.byID[t.Run.Job.ID], ctx
 	r := &simRun{p: p, run: t.Run.ID, attempt: t.Run.Attempt, begun: time.Now(), valid: t.Valid}
 	w.mu.Lock()
 	if p.crashed {
@@ -195,7 +196,7 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
-		r.returned, r.err = time.Now(), err
+		r.returned, r.err, r.spared = time.Now(), err, err != nil && errors.Is(context.Cause(own), job.ErrInterrupted)
 		w.mu.Unlock()
 	}()
 	if wall := w.highestWall(p.node, w.ownedSince(w.shardOf(j.job.ID), t.Run.ID)); wall.Before(j.job.Due) {

@@ -57,6 +57,9 @@ func (w *world) judge() {
 		w.judgeCalendar(t)
 	}
 	w.judgePauses(t)
+	for _, err := range w.store.Overrun() {
+		w.violate("dead", "%v", err)
+	}
 	for _, c := range w.store.InboxChanges() {
 		if !c.Deleted {
 			w.counts["inbox-insert"]++
@@ -131,12 +134,12 @@ func (w *world) judgeEnd(j *simJob, t *jobTruth) {
 			bad("its policy is %s", j.job.Rescue)
 		}
 	case job.DLQ:
-		if t.attempt < j.job.MaxAttempts && j.poison == "" {
-			bad("after %d of %d attempts", t.attempt, j.job.MaxAttempts)
+		if n := t.attempt - t.spared; n < j.job.MaxAttempts && t.spared < job.MaxInterruptions && j.poison == "" {
+			bad("after %d of %d attempts", n, j.job.MaxAttempts)
 		}
 	}
-	if t.claims > j.job.MaxAttempts {
-		w.violate("attempts", "job %s was claimed %d times, at most %d are allowed", j.job.ID, t.claims, j.job.MaxAttempts)
+	if t.claims-t.spared > j.job.MaxAttempts {
+		w.violate("attempts", "job %s was claimed %d times, of which %d do not count; at most %d are allowed", j.job.ID, t.claims, t.spared, j.job.MaxAttempts)
 	}
 }
 

@@ -102,7 +102,7 @@ func (w *world) start(n int) *process {
 		NewID: func() string { return fmt.Sprintf("%s/%d", p.name, p.ids.Add(1)) },
 		Rank:  func(s store.ShardID) int { return (s.Shard + n) % w.cfg.nodes },
 		// Small numbers, so that everything overflows now and then.
-		MaxOps: w.cfg.maxOps, MaxBytes: w.cfg.maxBytes, MaxRunning: w.cfg.slots, MaxLoaded: w.cfg.maxLoaded, PageSize: w.cfg.page, TrimEvery: 5,
+		MaxOps: w.cfg.maxOps, MaxBytes: w.cfg.maxBytes, MaxRunning: w.cfg.slots, MaxLoaded: w.cfg.maxLoaded, PageSize: w.cfg.page, TrimEvery: w.cfg.trimEvery,
 		Horizon: w.cfg.horizon, DedupeWindow: w.cfg.dedupe, InboxPoll: w.cfg.ttl / 3, DrainTimeout: w.cfg.ttl,
 		Observer: p, Logger: quiet, Forward: p.forward,
 	}

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"fencepost/core/job"
@@ -32,6 +33,7 @@ type jobTruth struct {
 	inserted int
 	states   []job.State
 	claims   int // committed
+	spared   int // of them, that do not count as attempts
 	attempt  int // as the row says
 	run      int64
 	ended    time.Time
@@ -144,8 +146,14 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 	}
 	switch row.Kind {
 	case store.KindRunning:
-		j.claims++
 		id := job.RunID(row.Run)
+		if was := s.rows[store.Key{Kind: store.KindJob, ID: row.ID}]; was.State == string(job.Running) && was.Run == row.Run {
+			if row.At <= was.Place || job.RunID(row.At).Fence() != c.To.Fence {
+				v("tokens", "job %s: the row of run %s is moved from %d to %d", row.ID, id, was.Place, row.At)
+			}
+			return
+		}
+		j.claims++
 		if t.claims[id] == nil {
 			t.claims[id] = map[store.ShardID]time.Time{}
 		}
@@ -163,7 +171,11 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 			v("request", "job %s: its %s row has request %q, it was asked for by %q", row.ID, row.State, row.Body, asked.job.Request)
 		}
 		next := job.State(row.State)
-		_, there := s.rows[row.Key]
+		before, there := s.rows[row.Key]
+		if there && moved(before, row) {
+			t.w.counts["moved-"+row.State]++
+			return
+		}
 		switch {
 		case !there:
 			j.inserted++
@@ -180,7 +192,11 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		}
 		if j.state() == job.DLQ && next == job.Pending {
 			j.redriven++
-			j.claims, j.attempt = 0, 0
+			j.claims, j.attempt, j.spared = 0, 0, 0
+		}
+		if j.state() == job.Running && next == job.Pending && t.w.spares(job.ID(row.ID), job.RunID(row.Run), c.To.Fence) {
+			j.spared++
+			t.w.counts["spared"]++
 		}
 		j.states = append(j.states, next)
 		if next.Ended() {
@@ -188,6 +204,27 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 			j.ended = time.UnixMilli(row.Place)
 		}
 	}
+}
+
+// spares: the run has not failed by itself: its owner lost the shard, it was interrupted,
+// or its handler was never called.
+func (w *world) spares(id job.ID, run job.RunID, fence int64) bool {
+	if run.Fence() < fence {
+		return true
+	}
+	j := w.byID[id]
+	if j == nil {
+		return false
+	}
+	at := slices.IndexFunc(j.runs, func(r *simRun) bool { return r.run == run })
+	return at < 0 || j.runs[at].spared
+}
+
+// moved: a job's row is written again, and says nothing new but the place of its other
+// row.
+func moved(before, row store.Row) bool {
+	return before.Place != row.Place && before.State == row.State && before.Attempt == row.Attempt && before.Run == row.Run &&
+		before.Due == row.Due && before.Note == row.Note && bytes.Equal(before.Body, row.Body)
 }
 
 func (t *truth) sweep(s *shardTruth, c sim.ShardChange, k store.Key) {

@@ -35,6 +35,7 @@ func configFor(seed uint64) simConfig {
 		skew:    []time.Duration{0, time.Duration(r.Int64N(int64(ttl))), -time.Duration(r.Int64N(int64(ttl)))},
 		crashes: r.IntN(4), retry: job.Exponential(ttl/8, 2, ttl),
 	}
+	cfg.trimEvery, cfg.maxDead = 1+int(seed%3), 80
 	cfg.maxBytes = 4<<10 + int(seed%4)*(3<<10)
 	cfg.faults = sim.Faults{
 		Latency:     time.Duration(1+r.IntN(10)) * time.Millisecond,

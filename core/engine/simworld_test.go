@@ -29,6 +29,7 @@ type simConfig struct {
 	nodes, shards, jobs, slots     int
 	maxOps, maxLoaded, page        int
 	maxBytes                       int
+	trimEvery, maxDead             int // maxDead deleted rows may be passed by a scan
 	ttl, horizon, dedupe, duration time.Duration
 	drift                          float64
 	rates                          []float64
@@ -134,6 +135,7 @@ func runSim(t *testing.T, cfg simConfig) result {
 	w := &world{cfg: cfg, store: sim.New(), sink: sinktest.NewMemory(), crashes: cfg.crashes,
 		rndCrash: rand.New(rand.NewPCG(cfg.seed, 7)), live: make([]*process, cfg.nodes),
 		byID: map[job.ID]*simJob{}, owners: map[string]string{}, began: map[string]time.Time{}, firstRows: map[string]store.Row{}, clocks: make([]wallClock, cfg.nodes), violations: map[string]string{}, counts: map[string]int{}}
+	w.store.MaxDead = cfg.maxDead
 	if cfg.setup != nil {
 		cfg.setup(w.store)
 	}

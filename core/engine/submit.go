@@ -42,12 +42,16 @@ func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 
 // toInbox inserts a job into its shard's inbox when this process has no other insert
 // there under way: they are conditional, on one partition, and would keep each other
-// from being done.
+// from being done. So only a few may wait for that.
 func (e *Engine) toInbox(ctx context.Context, j job.Job) (Receipt, error) {
-	turn := e.shardOf(j.Queue, j.ID).turn
+	s := e.shardOf(j.Queue, j.ID)
+	defer s.inserts.Add(-1)
+	if s.inserts.Add(1) > maxInserts {
+		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrBusy}
+	}
 	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: context.Cause(ctx)}
 	}
@@ -56,6 +60,10 @@ func (e *Engine) toInbox(ctx context.Context, j job.Job) (Receipt, error) {
 	rec.Inbox = err == nil
 	return rec, err
 }
+
+// maxInserts is how many may wait to insert into one inbox: an insert takes as long as a
+// batch, so that who comes later would wait for seconds and keep others from their shards.
+const maxInserts = 16
 
 // errNowhere: no other process is known to own the shard.
 var errNowhere = &store.Error{Op: "forward", Outcome: store.Fail, Cause: ErrNotOwner}

@@ -128,7 +128,8 @@ func (m *machine) reach(now moment) int64 {
 // is full none is, unless nothing in it is due: what is may lie behind.
 func (m *machine) page(now moment) (store.Range, bool) {
 	w := &m.window
-	if m.head.Pause.On || w.loading || w.scanned >= m.cfg.maxLoaded || m.full() && m.waiting.due(now) > 0 {
+	piled := m.piled(store.KindPending) // read on, so that the marks can rise
+	if m.head.Pause.On || w.loading || w.scanned >= m.cfg.maxLoaded && !piled || m.full() && m.waiting.due(now) > 0 {
 		return store.Range{}, false
 	}
 	if w.behind {
@@ -137,12 +138,12 @@ func (m *machine) page(now moment) (store.Range, bool) {
 	if soon := m.cfg.horizon / 2; w.complete {
 		target := m.reach(now)
 		switch l := w.left; {
-		case l.then.mono <= now.mono+soon || l.then.wall <= now.wall+soon:
+		case l.then.mono <= now.mono+soon || l.then.wall <= now.wall+soon || l != noneLeft && m.lifts():
 			w.cursor = store.Key{Kind: store.KindPending, At: l.at - 1, ID: afterAll}
 			w.left = noneLeft
-		case target-w.read >= soon:
+		case target-w.read >= soon || piled && m.heldByRead():
 			w.cursor = store.Key{Kind: store.KindPending, At: w.read, ID: afterAll}
-			w.read = target
+			w.read = max(w.read+1, target)
 		default:
 			return store.Range{}, false
 		}
@@ -151,6 +152,16 @@ func (m *machine) page(now moment) (store.Range, bool) {
 	w.loading = true
 	return store.Range{Kind: store.KindPending, AfterAt: w.cursor.At, AfterID: w.cursor.ID, UpTo: w.read, Limit: w.pending.now}, true
 }
+
+// heldByRead: half of the pile of pending rows lies above the read mark, where the owner
+// puts what is due at once.
+func (m *machine) heldByRead() bool {
+	p := &m.piles[store.KindPending]
+	return len(p.dead)-p.below(m.window.read) >= m.pileUp()/2
+}
+
+// lifts: rows that are not due soon come into memory too, so that they can be placed anew.
+func (m *machine) lifts() bool { return m.piled(store.KindPending) && !m.full() }
 
 // loaded takes a page; failed: it could not be read.
 func (m *machine) loaded(rows []store.Row, failed bool, now moment) {
@@ -169,7 +180,7 @@ func (m *machine) loaded(rows []store.Row, failed bool, now moment) {
 		switch {
 		case err != nil:
 			m.unreadable(row, err)
-		case !e.within(now, m.cfg.horizon):
+		case !e.within(now, m.cfg.horizon) && !m.lifts():
 			m.leave(row.At, e.timing, now)
 		default:
 			m.keep(e)
@@ -191,9 +202,9 @@ func (m *machine) loaded(rows []store.Row, failed bool, now moment) {
 // unreadable sends a pending row that holds no job to the dead letter queue, body
 // and all: the low mark must not pass a live row.
 func (m *machine) unreadable(row store.Row, err error) {
-	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body, key: row.Key, timing: timing{due: row.Due}, attempt: row.Attempt, run: job.RunID(row.Run)}
+	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body, key: row.Key, timing: timing{due: row.Due}, tries: triesOf(row)}
 	m.keep(e)
-	m.queue = append(m.queue, &intent{kind: doClaim, e: e, condemned: "its row cannot be read: " + note(err), readable: true})
+	m.push(&intent{kind: doClaim, e: e, condemned: "its row cannot be read: " + note(err), readable: true})
 }
 
 // runs returns the next range of running rows to rescue, if there is one.
@@ -245,78 +256,4 @@ func (m *machine) marks(h *store.Header, seq uint32) {
 	h.LowPending = max(h.LowPending, pending)
 	h.LowRunning = max(h.LowRunning, running)
 	h.LowEnded = max(h.LowEnded, m.sweeps.upTo)
-}
-
-// trims returns range deletions up to the marks of the settled header, which no
-// later batch can fall behind.
-func (m *machine) trims() []store.Op {
-	var ops []store.Op
-	for _, t := range []struct {
-		kind store.Kind
-		low  int64
-	}{{store.KindPending, m.head.LowPending}, {store.KindRunning, m.head.LowRunning}, {store.KindEnded, m.head.LowEnded}} {
-		if m.deleted[t.kind] >= int64(m.cfg.trimEvery) && t.low > m.trimmed[t.kind] {
-			ops = append(ops, store.Op{Kind: store.DeleteUpTo, Row: store.Row{Key: store.Key{Kind: t.kind, At: t.low}}})
-		}
-	}
-	return ops
-}
-
-// sweeps forgets ended jobs whose dedupe window is over.
-type sweeps struct {
-	// upTo: every ended row up to here is gone.
-	upTo    int64
-	loading bool
-	// target is the end of the range that is being swept, left how many of
-	// its rows are.
-	target int64
-	left   int
-	more   bool
-	// asked is the look into the inbox by which was swept last, waits the one that
-	// showed jobs which must stay: only a later one can say otherwise.
-	asked, waits int64
-}
-
-// sweepRange returns the ended rows to sweep next: those whose window was over
-// before the last complete look into the inbox began.
-func (m *machine) sweepRange(inboxSeen int64) (store.Range, bool) {
-	s := &m.sweeps
-	target := inboxSeen - m.cfg.dedupe
-	if s.loading || s.left > 0 || target <= s.upTo || len(m.groups) > 0 || inboxSeen == s.waits {
-		return store.Range{}, false
-	}
-	s.loading, s.target, s.asked = true, target, inboxSeen
-	return store.Range{Kind: store.KindEnded, AfterAt: s.upTo, AfterID: afterAll, UpTo: target, Limit: m.cfg.page}, true
-}
-
-// sweep takes ended rows. inInbox are the jobs that the inbox holds: such a row
-// would be copied again once its job row is gone, and run a second time.
-func (m *machine) sweep(rows []store.Row, failed bool, inInbox map[string]bool) {
-	s := &m.sweeps
-	s.loading = false
-	if failed {
-		return
-	}
-	s.more = len(rows) == m.cfg.page
-	kept := false
-	for _, row := range rows {
-		if inInbox[row.ID] {
-			kept = true
-			continue
-		}
-		s.left++
-		m.queue = append(m.queue, &intent{kind: doSweep, ended: row})
-	}
-	if kept {
-		s.more, s.waits = true, s.asked
-	}
-	m.swept(0)
-}
-
-func (m *machine) swept(n int) {
-	s := &m.sweeps
-	s.left -= n
-	if s.left == 0 && !s.loading && !s.more {
-		s.upTo = max(s.upTo, s.target)
-	}
 }

@@ -18,6 +18,9 @@
 // Idempotency-Key, and refuses a Fencing-Token below the highest that it has seen for
 // the resource. Redirects are not followed.
 //
+// A job whose host its process may not ask waits for a process that may (job.NotHere). A
+// payload of which no request can be made goes to the dead letter queue.
+//
 // Whoever may enqueue could have the scheduler ask anything that it can reach. So a job
 // may name hosts that are allowed only; nothing is allowed unless it is said so.
 package handlers

@@ -92,8 +92,18 @@ func TestHTTP(t *testing.T) {
 		t.Errorf("nobody there: %v", err)
 	}
 	j.Payload = []byte(`{"url": "http://elsewhere/"}`)
-	if err := run(t, s, j, true); !job.IsCancel(err) {
+	if err := run(t, s, j, true); !job.IsNotHere(err) {
 		t.Errorf("a host that is not allowed: %v", err)
+	}
+	j.Payload = nil
+	if err := run(t, handlers.New(&handlers.HTTP{}, slog.Default()), j, true); !job.IsNotHere(err) {
+		t.Errorf("no address: %v", err)
+	}
+	for _, payload := range []string{`5`, `{"url": "x"}`, `{"method": "BREW"}`} {
+		j.Payload = []byte(payload)
+		if err := run(t, s, j, true); !job.IsPermanent(err) {
+			t.Errorf("%s: %v", payload, err)
+		}
 	}
 }
 

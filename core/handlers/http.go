@@ -59,14 +59,19 @@ var methods = []string{http.MethodPost, http.MethodGet, http.MethodPut, http.Met
 
 // Check reports a payload of which no request can be made, as a *job.InvalidError.
 func (h *HTTP) Check(payload []byte) error {
-	_, err := h.parse(payload)
+	r, err := h.parse(payload)
+	if err == nil {
+		_, err = h.address(r)
+	}
 	return err
 }
 
+func bad(field, format string, args ...any) error {
+	return &job.InvalidError{Field: "payload" + field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// parse reads a payload. What it refuses no process can run.
 func (h *HTTP) parse(payload []byte) (request, error) {
-	bad := func(field, format string, args ...any) error {
-		return &job.InvalidError{Field: "payload" + field, Reason: fmt.Sprintf(format, args...)}
-	}
 	var r request
 	if len(payload) > 0 {
 		d := json.NewDecoder(bytes.NewReader(payload))
@@ -89,21 +94,25 @@ func (h *HTTP) parse(payload []byte) (request, error) {
 			return r, bad(".headers", "has %s, which the scheduler sets", name)
 		}
 	}
-	if r.URL == "" {
-		if h.Target == "" {
-			return r, bad(".url", "is missing, and this scheduler has no target of its own")
-		}
-		r.URL = h.Target
-		return r, nil
-	}
-	u, err := url.Parse(r.URL)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil:
+	if u, err := url.Parse(r.URL); r.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil) {
 		return r, bad(".url", "is %q: want http(s)://host/path, without a password", r.URL)
-	case !h.allowed(u):
-		return r, bad(".url", "names the host %s, which is not among those that are allowed here", u.Host)
 	}
 	return r, nil
+}
+
+// address is where a request goes. What it refuses another process may run: it is a matter
+// of settings.
+func (h *HTTP) address(r request) (string, error) {
+	if r.URL == "" {
+		if h.Target == "" {
+			return "", bad(".url", "is missing, and this scheduler has no target of its own")
+		}
+		return h.Target, nil
+	}
+	if u, err := url.Parse(r.URL); err != nil || !h.allowed(u) {
+		return "", bad(".url", "is %q: its host is not among those that are allowed here", r.URL)
+	}
+	return r.URL, nil
 }
 
 func (h *HTTP) reserved(name string) bool {
@@ -118,16 +127,20 @@ func (h *HTTP) allowed(u *url.URL) bool {
 	return slices.Contains(h.Hosts, AnyHost) || slices.Contains(h.Hosts, strings.ToLower(u.Host)) || slices.Contains(h.Hosts, strings.ToLower(u.Hostname()))
 }
 
-// Run is the handler. What cannot become a request any more is cancelled: no attempt
-// would succeed.
+// Run is the handler. What cannot become a request goes to the dead letter queue, whose
+// jobs keep their payloads; what may not be made here waits for a process that may.
 func (h *HTTP) Run(ctx context.Context, t *worker.Task) error {
 	r, err := h.parse(t.Run.Job.Payload)
 	if err != nil {
-		return job.Cancel(err)
+		return job.Permanent(err)
 	}
-	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	address, err := h.address(r)
 	if err != nil {
-		return job.Cancel(err)
+		return job.NotHere(err)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, address, bytes.NewReader(r.Body))
+	if err != nil {
+		return job.Permanent(err)
 	}
 	h.head(req, r, t.Run, t.Resource())
 	if !t.Valid() {

@@ -44,7 +44,8 @@ type Job struct {
 	Due time.Time `json:"due,omitzero"`
 	// Priority: of the jobs that are due, higher ones are claimed first.
 	Priority int `json:"priority,omitempty"`
-	// MaxAttempts bounds the claims; default 5.
+	// MaxAttempts bounds the attempts; default 5. One that was interrupted, or that nobody
+	// knows the end of as its process died or lost the shard, is not counted (MaxInterruptions).
 	MaxAttempts int `json:"max_attempts"`
 	// MaxDuration bounds one run, in nanoseconds in JSON; default 1 min.
 	MaxDuration time.Duration `json:"max_duration"`
@@ -149,7 +150,8 @@ type Run struct {
 	Job Job `json:"job"`
 	// ID is the fencing token.
 	ID RunID `json:"run_id"`
-	// Attempt counts the job's claims from 1.
+	// Attempt counts the job's claims from 1, those too that do not count against its
+	// MaxAttempts.
 	Attempt int `json:"attempt"`
 	// Due is when this attempt was due, in ms since 1970.
 	Due int64 `json:"due_ms"`

@@ -129,10 +129,37 @@ func IsPermanent(err error) bool {
 	return errors.As(err, &p)
 }
 
+// notHereError is a handler's word that its process cannot run the job.
+type notHereError struct{ cause error }
+
+func (e *notHereError) Error() string { return "not to be run by this process: " + e.cause.Error() }
+func (e *notHereError) Unwrap() error { return e.cause }
+
+// NotHere makes an error by which a handler says, before it did anything, that its process
+// cannot run the job, as it lacks something that another one may have. The job keeps its
+// attempts and waits as its policy says, MaxInterruptions times at most.
+func NotHere(cause error) error {
+	if cause == nil {
+		cause = errors.New("no reason given")
+	}
+	return &notHereError{cause}
+}
+
+// IsNotHere reports whether err was made by NotHere.
+func IsNotHere(err error) bool {
+	var n *notHereError
+	return errors.As(err, &n)
+}
+
+// MaxInterruptions is how often a job may be run again without spending an attempt: as its
+// process stopped, died or lost the shard while it ran, or could not run it. One more ends
+// it in the dead letter queue.
+const MaxInterruptions = 20
+
 // ErrCancelled is the cause of the end of a run whose job was cancelled from outside.
 // Unless its handler succeeds all the same, the job ends as cancelled.
 var ErrCancelled = errors.New("job: cancelled while it was running")
 
 // ErrInterrupted is the cause of the end of a run that was stopped with its worker.
-// The job is tried again at once, if it has attempts left.
+// The job is tried again at once, and keeps its attempts.
 var ErrInterrupted = errors.New("job: interrupted: its worker stops")

@@ -16,7 +16,7 @@ type pattern struct {
 	second, minute, hour, dom, month, dow uint64
 	// eitherDay: both days are restricted, and one of them is enough.
 	eitherDay bool
-	// recurs: it speaks of spacing (every minute, every five), not of times of day.
+	// recurs: it speaks of spacing (all day long, or every so many hours), not of times of day.
 	recurs bool
 }
 
@@ -54,20 +54,21 @@ func parsePattern(expr string) (*pattern, error) {
 	}
 	p := &pattern{second: s.Second &^ starBit, minute: s.Minute &^ starBit, hour: s.Hour &^ starBit,
 		dom: s.Dom &^ starBit, month: s.Month &^ starBit, dow: s.Dow &^ starBit,
-		eitherDay: (s.Dom|s.Dow)&starBit == 0, recurs: recurs(expr)}
+		eitherDay: (s.Dom|s.Dow)&starBit == 0, recurs: recurs(expr, s.Hour&^starBit)}
 	if _, ok := p.next(-1); !ok {
 		return nil, &InvalidError{Field: "cron", Reason: fmt.Sprintf("is %q: there is no such date", expr)}
 	}
 	return p, nil
 }
 
-// recurs: every second, minute or hour, or every so many of them.
-func recurs(expr string) bool {
+// everyHour is the set of all hours.
+const everyHour = 1<<24 - 1
+
+// recurs: every hour, or every so many. Within hours that are named it is a window of the
+// day, however often it fires there.
+func recurs(expr string, hours uint64) bool {
 	f := strings.Fields(expr)
-	if len(f) == 1 {
-		return f[0] == "@hourly"
-	}
-	return strings.ContainsAny(strings.Join(f[:len(f)-3], " "), "*?")
+	return hours == everyHour || len(f) > 1 && strings.ContainsAny(f[len(f)-4], "*?")
 }
 
 // next is the first wall time after one.

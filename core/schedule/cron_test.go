@@ -60,7 +60,10 @@ func TestClockChanges(t *testing.T) {
 		"a time at the gap's end":              {"Europe/Berlin", "2026-03-28T12:00:00Z", "24h", "0 3 * * *", "03:00+2"},
 		"two in the gap and one at its end":    {"Europe/Berlin", "2026-03-28T12:00:00Z", "24h", "0,30 2,3 * * *", "03:00+2 03:30+2"},
 		"every half hour over the gap":         {"Europe/Berlin", "2026-03-28T23:45:00Z", "3h", "*/30 * * * *", "01:00+1 01:30+1 03:00+2 03:30+2 04:00+2 04:30+2"},
-		"every half hour of the gap":           {"Europe/Berlin", "2026-03-28T12:00:00Z", "24h", "*/30 2 * * *", ""},
+		"every half hour of the gap":           {"Europe/Berlin", "2026-03-28T12:00:00Z", "24h", "*/30 2 * * *", "03:00+2"},
+		"every half hour of a repeated hour":   {"Europe/Berlin", "2026-10-24T12:00:00Z", "24h", "*/30 2 * * *", "02:00+2 02:30+2"},
+		"a window around the gap":              {"Europe/Berlin", "2026-03-28T12:00:00Z", "24h", "*/30 1-3 * * *", "01:00+1 01:30+1 03:00+2 03:30+2"},
+		"all hours, named one by one":          {"Europe/Berlin", "2026-10-24T23:45:00Z", "3h", "30 0-23 * * *", "02:30+2 02:30+1 03:30+1"},
 		"Berlin, 02:00-03:00 twice":            {"Europe/Berlin", "2026-10-24T12:00:00Z", "24h", "30 2 * * *", "02:30+2"},
 		"the hour that is repeated, at its 0":  {"Europe/Berlin", "2026-10-24T12:00:00Z", "24h", "0 2,3 * * *", "02:00+2 03:00+1"},
 		"every half hour, twice":               {"Europe/Berlin", "2026-10-24T23:45:00Z", "3h", "*/30 * * * *", "02:00+2 02:30+2 02:00+1 02:30+1 03:00+1 03:30+1"},
@@ -75,7 +78,7 @@ func TestClockChanges(t *testing.T) {
 		"midnight missing: Sao Paulo":          {"America/Sao_Paulo", "2017-10-14T12:00:00Z", "24h", "0 0 15 10 *", "01:00-2"},
 		"a day missing: Apia":                  {"Pacific/Apia", "2011-12-29T12:00:00Z", "72h", "0 9 * * *", "09:00-10 00:00+14 09:00+14 09:00+14"},
 		"a whole hour given twice to two jobs": {"Europe/Berlin", "2026-10-24T12:00:00Z", "24h", "0 1-4 * * *", "01:00+2 02:00+2 03:00+1 04:00+1"},
-		"every second of a missing minute":     {"Europe/Berlin", "2026-03-28T12:00:00Z", "24h", "* 30 2 * * *", ""},
+		"every second of a missing minute":     {"Europe/Berlin", "2026-03-28T12:00:00Z", "24h", "* 30 2 * * *", "03:00+2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

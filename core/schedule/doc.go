@@ -45,12 +45,13 @@
 //
 // # When clocks are changed
 //
-// As in Vixie's cron, expressions are of two sorts. One with * (or ?) in its seconds,
-// minutes or hours (*/5 too, and @hourly) speaks of spacing: every minute, every five.
+// Expressions are of two sorts, by their hours. One with * (or ?) there (*/2 too), or with
+// all 24 of them, speaks of spacing: every five minutes, every hour, every second one.
 // It fires whenever the zone's clocks show a time that it names: throughout an hour
 // that occurs twice, and not in one that does not occur.
 //
-// Any other names times of day, and people count on it once a day: it fires when the
+// Any other names times of day, or a window of the day such as "*/30 2 * * *", and people
+// count on those once a day (docs/decisions/0014): each time fires when the
 // zone's clocks show that time, or a later one, for the first time. So
 //
 //   - a time that occurs twice fires the first time;

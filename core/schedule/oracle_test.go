@@ -61,7 +61,7 @@ func expressions() *rapid.Generator[expression] {
 				s = fmt.Sprintf("*/%d", step)
 				e.fill(n, b[0], b[1], step)
 			}
-			e.recurs = e.recurs || n < 3 && strings.ContainsAny(s, "*?")
+			e.recurs = e.recurs || n == 2 && (strings.ContainsAny(s, "*?") || len(e.sets[n]) == 24)
 			text = append(text, s)
 		}
 		e.text = strings.Join(text, " ")

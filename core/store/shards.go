@@ -69,7 +69,7 @@ type Kind int8
 // The kinds. The header, kind 0, is not a Row.
 const (
 	KindPending Kind = 1 // At: scan order, not before the due time; the job's body
-	KindRunning Kind = 2 // At: the run id; the job's body
+	KindRunning Kind = 2 // At: the run id, or a later number under the same fence; the job's body
 	KindJob     Kind = 3 // At: 0, so that it is found by the id alone; the job's state
 	KindEnded   Kind = 4 // At: when the job ended; the index by which job rows are swept
 	KindDLQ     Kind = 5 // At: when the job ended; the job's body
@@ -102,11 +102,11 @@ func (k Key) Less(l Key) bool {
 type Row struct {
 	Key
 	State   string // KindJob
-	Attempt int    // claims so far
+	Attempt int    // claims so far, since the last redrive
 	Run     int64  // id of the last run
 	Due     int64  // ms since 1970, by the wall clock of the owner that wrote it: when a pending row fires
 	Wait    int64  // KindPending: for how long the job had to wait when the row was written, in ms; 0: not at all, but for its own time
-	Place   int64  // KindJob: At of the job's other row, by which it is found
+	Place   int64  // KindJob: At of the job's other row, by which it is found; KindPending and KindRunning: how many of the claims before do not count as attempts
 	Note    string // reason of the last failure
 	Body    []byte // the job; of KindJob its job.Job.Request
 }

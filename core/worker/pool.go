@@ -18,14 +18,16 @@ import (
 var ErrTooLong = errors.New("worker: the run took longer than its job's max duration")
 
 // Handler runs a job. An error means another attempt, or the dead letter queue if none
-// is left or it was made by job.Permanent; one made by job.Cancel means neither.
+// is left or it was made by job.Permanent; one made by job.Cancel means neither, one made
+// by job.NotHere that no attempt was made.
 type Handler func(ctx context.Context, t *Task) error
 
 // Options configure a Pool.
 type Options struct {
 	// Slots is how many runs may be at work at once; default 100.
 	Slots int
-	// Handlers by kind of job. A job of another kind fails its attempt.
+	// Handlers by kind of job. A job of another kind waits for a process that has one
+	// (job.NotHere).
 	Handlers map[string]Handler
 	// Sink takes the effects of Tasks; nil if no handler uses one.
 	Sink sink.Sink
@@ -106,7 +108,7 @@ func (p *Pool) run(ctx context.Context, x engine.Execution) error {
 	defer p.o.Clock.AfterFunc(x.Run.Job.MaxDuration, func() { cancel(ErrTooLong) })()
 	h := p.o.Handlers[x.Run.Job.Kind]
 	if h == nil {
-		return fmt.Errorf("worker: no handler for jobs of kind %q: this process should not own queue %q", x.Run.Job.Kind, x.Run.Job.Queue)
+		return job.NotHere(fmt.Errorf("worker: no handler for jobs of kind %q: this process should not own queue %q", x.Run.Job.Kind, x.Run.Job.Queue))
 	}
 	t := &Task{Run: x.Run, issuer: x.Issuer, sink: p.o.Sink, valid: x.Valid}
 	if err := x.Begin(); err != nil {

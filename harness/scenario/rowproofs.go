@@ -146,7 +146,7 @@ func (r jobsByShard) claim(ctx context.Context, key string) (fault.Claim, error)
 	if err != nil || row == nil || row.State != string(job.Running) {
 		return fault.Claim{}, err
 	}
-	return runClaim(row.Place), nil
+	return runClaim(row.Run), nil
 }
 
 const lockedRunCQL = "SELECT state, fence FROM lpj_jobs WHERE id = ?"

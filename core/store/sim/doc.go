@@ -6,6 +6,8 @@
 // hours pass in milliseconds. The rows themselves are perfect: each compare-and-set
 // is one atomic step, and the store keeps the chain of all versions, the truth
 // that an outcome reported by a client is judged by.
+// Deleted rows stay in the way of scans until a range deletion covers them; with
+// Store.MaxDead a scan that passes too many fails, as on a cluster.
 //
 // Every process has a Session with a random stream of its own, and every delay has
 // a random part in nanoseconds: wake-ups at one instant run in an order that no

@@ -33,6 +33,7 @@ type partition struct {
 	before store.Header // the header before the last change
 	rows   map[store.Key]store.Row
 	inbox  map[string]store.InboxRow
+	dead   dead
 }
 
 // tables holds all shards. It is guarded by Store.mu.
@@ -76,7 +77,8 @@ func (s *Store) ShardRows(id store.ShardID) (store.Header, []store.Row) {
 func (s *Store) InboxRows(id store.ShardID) []store.InboxRow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.inboxScan(id, "", 1<<30)
+	rows, _ := s.inboxScan(id, "", 1<<30)
+	return rows
 }
 
 func (p *partition) sorted() []store.Row {
@@ -114,7 +116,7 @@ func (s *Store) ensureQueue(queue string, shards int) int {
 	s.tables.queues[queue] = shards
 	for i := range shards {
 		s.tables.shards[store.ShardID{Queue: queue, Shard: i}] = &partition{
-			rows: map[store.Key]store.Row{}, inbox: map[string]store.InboxRow{}}
+			rows: map[store.Key]store.Row{}, inbox: map[string]store.InboxRow{}, dead: newDead()}
 	}
 	return shards
 }
@@ -166,13 +168,16 @@ func (p *partition) apply(ops []store.Op) {
 	for _, op := range ops {
 		if op.Kind == store.Put || op.Kind == store.PutNew {
 			p.rows[op.Row.Key] = cloneRow(op.Row)
+			delete(p.dead.rows, op.Row.Key)
 		}
 	}
 	for _, op := range ops {
 		switch op.Kind {
 		case store.Delete:
 			delete(p.rows, op.Row.Key)
+			p.dead.rows[op.Row.Key] = true
 		case store.DeleteUpTo:
+			p.dead.clear(op.Row.Key)
 			for k := range p.rows {
 				if k.Kind == op.Row.Kind && k.At <= op.Row.At {
 					delete(p.rows, k)
@@ -182,15 +187,20 @@ func (p *partition) apply(ops []store.Op) {
 	}
 }
 
-func (s *Store) scan(id store.ShardID, r store.Range) []store.Row {
+func (s *Store) scan(id store.ShardID, r store.Range) ([]store.Row, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.partition(id)
 	if p == nil {
-		return nil
+		return nil, nil
 	}
 	after := store.Key{Kind: r.Kind, At: r.AfterAt, ID: r.AfterID}
-	return p.pick(func(k store.Key) bool { return k.Kind == r.Kind && after.Less(k) && k.At <= r.UpTo }, max(r.Limit, 0))
+	rows := p.pick(func(k store.Key) bool { return k.Kind == r.Kind && after.Less(k) && k.At <= r.UpTo }, max(r.Limit, 0))
+	last := store.Key{Kind: r.Kind, At: r.UpTo, ID: aboveAll}
+	if r.Limit > 0 && len(rows) == r.Limit {
+		last = rows[len(rows)-1].Key
+	}
+	return rows, s.passed(id.String()+" "+after.String(), p.dead.between(after, last))
 }
 
 func (s *Store) row(id store.ShardID, k store.Key) *store.Row {
@@ -217,6 +227,7 @@ func (s *Store) inboxPut(id store.ShardID, r store.InboxRow) (applied bool, exis
 	}
 	r.Body = bytes.Clone(r.Body)
 	p.inbox[r.ID] = r
+	delete(p.dead.inbox, r.ID)
 	s.tables.inbox = append(s.tables.inbox, InboxChange{Shard: id, Row: r, At: time.Now()})
 	return true, "", nil
 }
@@ -231,6 +242,7 @@ func (s *Store) inboxDelete(id store.ShardID, job, nonce string) (gone bool) {
 	row, ok := p.inbox[job]
 	if ok && row.Nonce == nonce {
 		delete(p.inbox, job)
+		p.dead.inbox[job] = true
 		s.tables.inbox = append(s.tables.inbox, InboxChange{Shard: id, Row: row, Deleted: true, At: time.Now()})
 		return true
 	}
@@ -249,10 +261,10 @@ func (s *Store) inboxRow(id store.ShardID, job string) *store.InboxRow {
 	return nil
 }
 
-func (s *Store) inboxScan(id store.ShardID, after string, limit int) []store.InboxRow {
+func (s *Store) inboxScan(id store.ShardID, after string, limit int) ([]store.InboxRow, error) {
 	p := s.partition(id)
 	if p == nil {
-		return nil
+		return nil, nil
 	}
 	var out []store.InboxRow
 	for _, r := range p.inbox {
@@ -262,5 +274,16 @@ func (s *Store) inboxScan(id store.ShardID, after string, limit int) []store.Inb
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
-	return out[:min(limit, len(out))]
+	last := aboveAll
+	if len(out) >= limit {
+		out = out[:limit]
+		last = out[limit-1].ID
+	}
+	passed := 0
+	for id := range p.dead.inbox {
+		if id > after && id <= last {
+			passed++
+		}
+	}
+	return out, s.passed(id.String()+" inbox", passed)
 }

@@ -115,9 +115,13 @@ func (p *Session) Commit(ctx context.Context, s store.ShardID, b store.Batch, co
 // Scan implements store.Shards.
 func (p *Session) Scan(ctx context.Context, s store.ShardID, r store.Range) ([]store.Row, error) {
 	var got []store.Row
-	err := p.Call(ctx, fmt.Sprintf("scan %s %d", s, r.Kind), func() { got = p.store.scan(s, r) })
-	if err != nil {
+	var failed error
+	err := p.Call(ctx, fmt.Sprintf("scan %s %d", s, r.Kind), func() { got, failed = p.store.scan(s, r) })
+	switch {
+	case err != nil:
 		return nil, err
+	case failed != nil:
+		return nil, &store.Error{Op: "scan", Outcome: store.Fail, Cause: failed}
 	}
 	return got, nil
 }
@@ -176,13 +180,17 @@ func (p *Session) InboxRow(ctx context.Context, s store.ShardID, id string) (*st
 // InboxScan implements store.Shards.
 func (p *Session) InboxScan(ctx context.Context, s store.ShardID, after string, limit int) ([]store.InboxRow, error) {
 	var got []store.InboxRow
+	var failed error
 	err := p.Call(ctx, "inbox scan "+s.String(), func() {
 		p.store.mu.Lock()
 		defer p.store.mu.Unlock()
-		got = p.store.inboxScan(s, after, limit)
+		got, failed = p.store.inboxScan(s, after, limit)
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case failed != nil:
+		return nil, &store.Error{Op: "inbox scan", Outcome: store.Fail, Cause: failed}
 	}
 	return got, nil
 }

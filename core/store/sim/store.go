@@ -32,12 +32,17 @@ type Store struct {
 	MatchStamp func(row, from store.Stamp) bool
 	// Refuses marks batches that the store will never take; nil: none.
 	Refuses func(b store.Batch) bool
+	// MaxDead is the most deleted rows that a scan may pass over: one that meets more
+	// fails with ErrDead, as Cassandra's do beyond tombstone_failure_threshold while
+	// deleted rows live for gc_grace_seconds. 0: no bound.
+	MaxDead int
 
 	mu      sync.Mutex
 	rows    map[string]*store.Version
 	before  map[string]*store.Version // the version before the current one
 	changes []Change
 	tables  tables
+	overrun []error
 	runs    map[store.RunsDay]map[runKey]store.RunRow
 	members map[memberKey]beat
 }

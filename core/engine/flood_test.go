@@ -1,0 +1,112 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+	"fencepost/core/worker"
+)
+
+// TestCommandsInAFlood: while more enqueues come than may wait, a queue can be paused and a
+// job cancelled. With the mistake jobs-commands-among-enqueues they are refused.
+func TestCommandsInAFlood(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		plant   func(engine.Options) engine.Options
+		refused bool
+	}{
+		"as it is":                     {func(o engine.Options) engine.Options { return o }, false},
+		"jobs-commands-among-enqueues": {engine.Options.WithOneRoom, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, func(o *engine.Options) {
+					*o = c.plant(*o)
+					o.MaxWaiting = 20
+				})
+				r.session.SetFaults(sim.Faults{Latency: 200 * time.Millisecond})
+				waits := aJob("waits")
+				waits.Due = time.Now().Add(time.Hour)
+				if _, err := r.eng.Enqueue(t.Context(), waits); err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				for lane := range 30 {
+					wg.Go(func() {
+						for n := 0; ctx.Err() == nil; n++ {
+							_, _ = r.eng.Enqueue(ctx, aJob(fmt.Sprint(lane, "/", n)))
+							time.Sleep(10 * time.Millisecond)
+						}
+					})
+				}
+				time.Sleep(2 * time.Second)
+				refused := 0
+				for n := range 10 {
+					begun := time.Now()
+					_, err := r.eng.SetPaused(t.Context(), shard0, n%2 == 0)
+					if errors.Is(err, engine.ErrBusy) {
+						refused++
+					} else if took := time.Since(begun); err != nil || took > 2*time.Second {
+						t.Errorf("pause %d: %v after %s", n, err, took)
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				if err := r.eng.Cancel(t.Context(), "q", waits.ID); errors.Is(err, engine.ErrBusy) {
+					refused++
+				} else if err != nil {
+					t.Error(err)
+				}
+				if (refused > 0) != c.refused {
+					t.Errorf("%d of 11 commands were refused", refused)
+				}
+				stop()
+				wg.Wait()
+				time.Sleep(time.Minute)
+				r.end(t)
+			})
+		})
+	}
+}
+
+// TestAnEnqueueThatNobodyTook: a caller who goes away before a batch has the job is told
+// that nothing was done, and the room is another's.
+func TestAnEnqueueThatNobodyTook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, func(o *engine.Options) { o.MaxWaiting = 2 })
+		r.session.SetFaults(sim.Faults{Latency: 300 * time.Millisecond})
+		put := func(key string, limit time.Duration) store.Outcome {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			_, err := r.eng.Enqueue(ctx, aJob(key))
+			return store.OutcomeOf(err)
+		}
+		rides := make(chan store.Outcome)
+		go func() { rides <- put("rides", 300*time.Millisecond) }()
+		time.Sleep(100 * time.Millisecond)
+		for n := range 5 { // one after the other: what waits for a tick is one
+			if got := put(fmt.Sprint("waits ", n), 20*time.Millisecond); got != store.Fail {
+				t.Errorf("%d: %s", n, got)
+			}
+		}
+		if got := <-rides; got != store.Unknown {
+			t.Errorf("what was on its way: %s", got)
+		}
+		time.Sleep(time.Minute)
+		if st, _ := r.state(aJob("rides").ID); st != job.Completed || r.count(store.KindJob, nil) != 1 {
+			t.Errorf("it is %s, and there are %d jobs", st, r.count(store.KindJob, nil))
+		}
+		r.end(t)
+	})
+}

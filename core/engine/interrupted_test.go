@@ -1,0 +1,146 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+	"fencepost/core/worker"
+)
+
+// TestAClaimWithoutARunIsNoAttempt: the process dies when the claim is committed and its
+// handler has not been called. A job with one attempt has it still.
+func TestAClaimWithoutARunIsNoAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New()
+		var runs atomic.Int64
+		h := func(context.Context, *worker.Task) error { runs.Add(1); return nil }
+		var died atomic.Bool
+		a := runOver(t, s, "a", h, over(func(st store.Shards) store.Shards {
+			return altered{Shards: st, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+				res, err := st.Commit(ctx, id, b, n)
+				if has(b, func(op store.Op) bool { return op.Kind == store.Put && op.Row.Kind == store.KindRunning }) && died.CompareAndSwap(false, true) {
+					st.(*sim.Session).Crash()
+					return store.CommitResult{}, &store.Error{Outcome: store.Unknown, Cause: sim.ErrCrashed}
+				}
+				return res, err
+			}}
+		}))
+		j := aJob("once")
+		j.MaxAttempts = 1
+		if _, err := a.eng.Enqueue(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		b := run(t, s, "b", h)
+		time.Sleep(time.Minute)
+		if st, n := b.state(j.ID); st != job.Completed || runs.Load() != 1 || n != 2 {
+			t.Errorf("%s after %d runs and %d claims", st, runs.Load(), n)
+		}
+		b.end(t)
+		a.end(t)
+	})
+}
+
+// TestStopsAreNoAttempts: a job that takes longer than the time between two deploys keeps
+// its attempts. A failure of its own is one.
+func TestStopsAreNoAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New()
+		j := aJob("long")
+		j.MaxAttempts, j.MaxDuration = 2, 5*time.Hour
+		failed := false
+		h := func(ctx context.Context, _ *worker.Task) error {
+			if err := clock.Go().Sleep(ctx, 2*time.Hour); err != nil || failed {
+				return err
+			}
+			failed = true
+			return fmt.Errorf("its own failure")
+		}
+		for n := range 8 {
+			a := run(t, s, fmt.Sprint("life ", n), h, func(o *engine.Options) { o.DrainTimeout = time.Second })
+			if _, err := a.eng.Enqueue(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			a.end(t)
+		}
+		b := run(t, s, "last", h)
+		time.Sleep(5 * time.Hour)
+		if st, n := b.state(j.ID); st != job.Completed || n != 10 {
+			t.Errorf("%s after %d claims", st, n)
+		}
+		b.end(t)
+	})
+}
+
+// TestInterruptionsHaveAnEnd: a job that kills its process goes to the dead letter queue
+// at last.
+func TestInterruptionsHaveAnEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New()
+		var runs atomic.Int64
+		j := aJob("deadly")
+		var r *rig
+		h := func(ctx context.Context, _ *worker.Task) error {
+			runs.Add(1)
+			r.session.Crash()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		for n := range job.MaxInterruptions + 3 {
+			r = runOver(t, s, fmt.Sprint("life ", n), h, func(x *rig, _ *engine.Options) { r = x })
+			if n == 0 {
+				if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(20 * time.Second)
+			r.end(t)
+		}
+		_, rows := s.ShardRows(shard0)
+		for _, row := range rows {
+			if row.Kind == store.KindDLQ && strings.HasPrefix(row.Note, fmt.Sprintf("interrupted %d times: ", job.MaxInterruptions+1)) && len(row.Body) > 0 && runs.Load() == job.MaxInterruptions+1 {
+				return
+			}
+		}
+		t.Errorf("after %d runs: %+v", runs.Load(), rows)
+	})
+}
+
+// TestAJobThatOnlyAnotherProcessCanRun waits for it, and keeps its attempts.
+func TestAJobThatOnlyAnotherProcessCanRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New()
+		j := aJob("x")
+		j.MaxAttempts = 1
+		j.Retry = job.Exponential(time.Second, 1, time.Second)
+		a := runOver(t, s, "a", nil, slots(1, nil))
+		if _, err := a.eng.Enqueue(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if st, n := a.state(j.ID); st != job.Pending || n < 3 {
+			t.Errorf("%s after %d claims", st, n)
+		}
+		a.end(t)
+		b := run(t, s, "b", func(context.Context, *worker.Task) error { return nil })
+		time.Sleep(10 * time.Second)
+		if st, _ := b.state(j.ID); st != job.Completed {
+			t.Errorf("then it is %s", st)
+		}
+		b.end(t)
+	})
+}

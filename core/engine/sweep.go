@@ -1,0 +1,78 @@
+package engine
+
+import "fencepost/core/store"
+
+// sweeps forgets ended jobs whose dedupe window is over.
+type sweeps struct {
+	// upTo: every ended row up to here is gone.
+	upTo    int64
+	loading bool
+	// target is the end of the range that is being swept, cursor where the last page of
+	// it ended, and left how many of that page's rows have not been swept.
+	target int64
+	cursor store.Key
+	left   int
+	size   pageSize
+	// end is the mark when they are.
+	end int64
+	// asked is the look into the inbox by which was swept last, waits the one that
+	// showed jobs which must stay: only a later one can say otherwise.
+	asked, waits int64
+}
+
+func newSweeps(low int64, page int) sweeps {
+	return sweeps{upTo: low, cursor: store.Key{Kind: store.KindEnded, At: low, ID: afterAll}, size: newPageSize(page)}
+}
+
+// sweepRange returns the ended rows to sweep next: those whose window was over
+// before the last complete look into the inbox began.
+func (m *machine) sweepRange(inboxSeen int64) (store.Range, bool) {
+	s := &m.sweeps
+	target := inboxSeen - m.cfg.dedupe
+	if s.loading || s.left > 0 || target <= s.upTo || len(m.groups) > 0 || inboxSeen == s.waits {
+		return store.Range{}, false
+	}
+	s.loading, s.target, s.asked = true, target, inboxSeen
+	return store.Range{Kind: store.KindEnded, AfterAt: s.cursor.At, AfterID: s.cursor.ID, UpTo: target, Limit: s.size.now}, true
+}
+
+// sweep takes ended rows. inInbox are the jobs that the inbox holds: such a row
+// would be copied again once its job row is gone, and run a second time. What lies
+// behind it waits with it: the mark could not rise over it.
+func (m *machine) sweep(rows []store.Row, failed bool, inInbox map[string]bool) {
+	s := &m.sweeps
+	s.loading = false
+	last := s.size.read(len(rows), failed)
+	switch {
+	case failed:
+		return
+	case last:
+		s.end = s.target
+		s.cursor.At, s.cursor.ID = s.target, afterAll
+	default:
+		s.cursor = rows[len(rows)-1].Key
+		s.end = s.cursor.At - 1 // the next page may have more at that place
+	}
+	for n, row := range rows {
+		if inInbox[row.ID] {
+			s.waits, s.end = s.asked, row.At-1
+			s.cursor.At, s.cursor.ID = s.end, afterAll
+			rows = rows[:n]
+			break
+		}
+	}
+	for _, row := range rows {
+		s.left++
+		m.push(&intent{kind: doSweep, ended: row})
+	}
+	m.swept(0)
+}
+
+// swept: so many rows are gone. The mark rises with each page.
+func (m *machine) swept(n int) {
+	s := &m.sweeps
+	s.left -= n
+	if s.left == 0 && !s.loading {
+		s.upTo = max(s.upTo, s.end)
+	}
+}
