@@ -14,7 +14,8 @@ BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.b
 
 cluster_flags = $(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(IMAGE),--image=$(IMAGE))
 # What a run needs: containers bring Java and Cassandra, and a cluster of somebody else has them.
-run_deps = build $(if $(filter docker external,$(CLUSTER)),,deps)
+# A rolling upgrade needs the version before too.
+run_deps = build $(if $(or $(findstring mixed-versions,$(SCENARIO)$(SCENARIOS)),$(filter all,$(SCENARIO)),$(filter jobs,$(SET))),previous) $(if $(filter docker external,$(CLUSTER)),,deps)
 
 chaos_flags = $(if $(SEED),--seed=$(SEED)) $(if $(SYSTEM),'--system=$(SYSTEM)') $(if $(SINK),--sink=$(SINK)) $(cluster_flags) \
 	$(if $(CONTENTION),--contention=$(CONTENTION)) $(if $(WORKERS),--workers=$(WORKERS)) $(if $(CLIENTS),--clients=$(CLIENTS)) \
@@ -54,6 +55,10 @@ build: ## Build the tools into bin/
 	$(BUILD) -o $(BIN)/httpsinkd ./core/cmd/httpsinkd
 	$(BUILD) -o $(BIN)/httpsinkd-lab ./harness/cmd/httpsinkd-lab
 	$(BUILD) -tags broken -o $(BIN)/worker-broken ./harness/cmd/worker
+
+.PHONY: previous
+previous: ## Build the worker of the version before, for the scenario jobs-mixed-versions
+	@scripts/build-previous
 
 .PHONY: deps
 deps: ## Find or install Java and Maven, fetch Cassandra into the user's cache
@@ -194,7 +199,7 @@ prune: build ## Delete the directories of PASS runs but the newest KEEP
 	@$(BIN)/fencepost runs prune $(if $(KEEP),--keep=$(KEEP)) $(if $(OLDER),--older=$(OLDER)) $(if $(DRY),--dry-run)
 
 .PHONY: nightly
-nightly: build deps ## Every set with new seeds; goes on where it was stopped (runs/nightly/DATE)
+nightly: build previous deps ## Every set with new seeds; goes on where it was stopped (runs/nightly/DATE)
 	@SEEDS=$(or $(SEEDS),20) scripts/nightly
 
 .PHONY: clean

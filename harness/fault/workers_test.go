@@ -28,7 +28,7 @@ func workersOf(t *testing.T, n int, variant string) *Env {
 	}
 	links := link.NewFabric(link.Options{})
 	f, err := fleet.New(fleet.Config{
-		Binary: exe, Workers: n, Links: links, HistoryDir: dir, LogDir: dir, Recorder: rec,
+		Binaries: []string{exe}, Workers: n, Links: links, HistoryDir: dir, LogDir: dir, Recorder: rec,
 		Worker: workload.Config{Run: "r", Variant: variant, Clients: 1, Locks: []string{"lock-01"}, TTL: time.Second},
 	})
 	if err != nil {

@@ -55,7 +55,9 @@ func (n Node) addr() string {
 
 // Config describes a fleet.
 type Config struct {
-	Binary string // the worker's executable
+	// Binaries are the executables of workers. If there are several the first life of each
+	// worker has the next one, and so has each life after another.
+	Binaries []string
 	// Worker is the configuration of every worker; Worker, Life, History and
 	// the links are filled in.
 	Worker  workload.Config
@@ -134,7 +136,7 @@ func New(cfg Config) (*Fleet, error) {
 	}
 	f := &Fleet{cfg: cfg, hits: map[int]*arming{}, late: map[int]bool{}}
 	for i := range cfg.Workers {
-		w := &Worker{fleet: f, name: fmt.Sprintf("w%d", i+1), lock: map[string]string{}, sink: map[string]string{}, beat: map[string]string{}}
+		w := &Worker{fleet: f, name: fmt.Sprintf("w%d", i+1), number: i, lock: map[string]string{}, sink: map[string]string{}, beat: map[string]string{}}
 		purposes := map[string]map[string]string{"": w.lock, SinkPurpose: w.sink}
 		if cfg.Sink != "" {
 			delete(purposes, SinkPurpose)

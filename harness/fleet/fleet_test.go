@@ -118,7 +118,7 @@ func newRig(t *testing.T, workers int, variant string) *rig {
 	r := &rig{dir: dir, unexpected: make(chan string, 10)}
 	links := link.NewFabric(link.Options{})
 	r.Fleet, err = New(Config{
-		Binary: exe, Workers: workers, Links: links, HistoryDir: dir, LogDir: dir, Recorder: rec,
+		Binaries: []string{exe}, Workers: workers, Links: links, HistoryDir: dir, LogDir: dir, Recorder: rec,
 		Worker:     workload.Config{Run: "r", Variant: variant, Clients: 1, Locks: []string{"lock-01"}, TTL: time.Second},
 		Unexpected: func(life string, err error) { r.unexpected <- life + ": " + err.Error() },
 		Broken:     func(life string, err error) { r.unexpected <- life + ": " + err.Error() },
@@ -165,6 +165,48 @@ func TestLoginIsHandedOver(t *testing.T) {
 		}
 		if err := w.Kill(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// With two executables workers begin with one by turns, and each next life is of the other.
+func TestExecutablesByTurns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2, "")
+	other := filepath.Join(r.dir, "other")
+	if err := os.Link(r.cfg.Binaries[0], other); err != nil {
+		b, err := os.ReadFile(r.cfg.Binaries[0]) // on another file system
+		if err == nil {
+			err = os.WriteFile(other, b, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.cfg.Binaries = append(r.cfg.Binaries, other)
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	runs := func(w *Worker) bool {
+		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", w.PID()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return exe == other
+	}
+	w1, w2 := r.Workers()[0], r.Workers()[1]
+	if runs(w1) || !runs(w2) {
+		t.Errorf("first lives: w1 runs the other: %v, w2: %v", runs(w1), runs(w2))
+	}
+	for _, want := range []bool{true, false} {
+		if err := w1.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w1.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if runs(w1) != want {
+			t.Errorf("w1's next life runs the other: %v", !want)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 type life struct {
 	worker *Worker
 	name   string
+	binary string // of fencepost's own worker
 	proc   *osproc.Process
 	conn   *control.Conn
 	agent  *own.Agent // of a user's own program; nil for fencepost's worker

@@ -33,6 +33,8 @@ type Worker struct {
 	serves, peers string
 	service       string // its link to a sink that is one; "" if the sink is on the nodes
 
+	number int // from 0
+
 	mu    sync.Mutex
 	lives int
 	cur   *life
@@ -217,6 +219,9 @@ func (w *Worker) spawn() (*life, error) {
 		return nil, err
 	}
 	l.conn = conn
+	if all := w.fleet.cfg.Binaries; len(all) > 0 {
+		l.binary = all[(w.number+w.lives-1)%len(all)]
+	}
 	start := l.startWorker
 	if w.fleet.cfg.Own != nil {
 		start = l.startOwn
@@ -238,7 +243,7 @@ func (l *life) startWorker(cfg workload.Config, theirs *os.File) (err error) {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(l.worker.fleet.cfg.Binary)
+	cmd := exec.Command(l.binary)
 	cmd.Env = append(os.Environ(), workload.ConfigEnv+"="+env)
 	cmd.ExtraFiles = []*os.File{theirs}
 	l.proc, err = osproc.Start(osproc.Spec{Kind: history.LifeWorker, Name: l.name, Command: cmd, Log: l.log, Traces: true})

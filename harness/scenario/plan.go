@@ -98,6 +98,8 @@ func (s *Spec) Suits(sys system.System) error {
 		return fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", s.Name, sys.Name)
 	case sys.Command != nil:
 		return s.suitsOwn(sys)
+	case s.Workload.MixedVersions && (sys.Command != nil || sys.Scheduler != ""):
+		return fmt.Errorf("%s: it runs two versions of the core, so system %s cannot be run by it", s.Name, sys.Name)
 	case sys.Scheduler != "" && s.Workload.Jobs == nil:
 		return fmt.Errorf("%s: it has no jobs, and system %s runs nothing else: take one of jobs-…", s.Name, sys.Name)
 	case sys.Scheduler != "" && s.Workload.Jobs.Every > 0:

@@ -108,6 +108,9 @@ func Run(ctx context.Context, opt Options) (dir string, err error) {
 	if err := r.plan.Spec.Suits(opt.System); err != nil {
 		return "", err
 	}
+	if err := r.notePrevious(); err != nil {
+		return "", err
+	}
 	if err := r.makeDir(); err != nil {
 		return "", err
 	}

@@ -3,7 +3,10 @@ package scenario
 import (
 	"context"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"fencepost/harness/cluster"
 	"fencepost/harness/fleet"
@@ -66,10 +69,39 @@ func (r *runner) setUp(ctx context.Context) error {
 	return r.started(err)
 }
 
+// previousBinary is the worker of the version before (make previous).
+const previousBinary = "worker-previous"
+
+// binaries are the executables of workers.
+func (r *runner) binaries() []string {
+	all := []string{filepath.Join(r.opt.BinDir, r.opt.System.Binary)}
+	if r.plan.Spec.Workload.MixedVersions {
+		all = append(all, filepath.Join(r.opt.BinDir, previousBinary))
+	}
+	return all
+}
+
+// notePrevious writes down which version is the one before.
+func (r *runner) notePrevious() error {
+	if !r.plan.Spec.Workload.MixedVersions {
+		return nil
+	}
+	commit, err := os.ReadFile(filepath.Join(r.opt.BinDir, previousBinary+".commit"))
+	if err != nil {
+		return fmt.Errorf("%s runs the version before beside today's: make previous builds it: %w", r.plan.Spec.Name, err)
+	}
+	r.opt.Versions = maps.Clone(r.opt.Versions)
+	if r.opt.Versions == nil {
+		r.opt.Versions = map[string]string{}
+	}
+	r.opt.Versions["previous"] = strings.TrimSpace(string(commit))
+	return nil
+}
+
 func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Config {
 	s := r.plan.Spec
 	return fleet.Config{
-		Binary: filepath.Join(r.opt.BinDir, r.opt.System.Binary), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
+		Binaries: r.binaries(), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir),
 		Unexpected: func(life string, err error) { r.progress.problem("%s %v", life, err) },
 		Broken:     func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) },

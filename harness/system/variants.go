@@ -189,6 +189,10 @@ var variants = []System{
 		Red: &Red{Scenario: "jobs-poison", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}, Mechanism: "attempts-in-memory"},
 	},
 	{
+		Name: broken + "jobs-format-unsaid", About: "jobs are written in a new form that the version before cannot read, and nothing says so",
+		Red: &Red{Scenario: "jobs-mixed-versions", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5", "P12"}, Mechanism: ""},
+	},
+	{
 		Name: broken + "jobs-claimed-twice", About: "a claim leaves the job's pending row, to be claimed again",
 		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P2"}, Mechanism: "claim-leaves-row"},
 	},

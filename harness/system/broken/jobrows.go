@@ -1,6 +1,7 @@
 package broken
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strconv"
@@ -69,6 +70,29 @@ func dlqLost(_ workload.Config, inner store.Shards) store.Shards {
 	return shards{Shards: inner, commit: without(func(_ store.Batch, op store.Op) bool {
 		return op.Row.Kind == store.KindDLQ || op.Row.Kind == store.KindJob && op.Row.State == string(job.DLQ)
 	})}
+}
+
+// formatUnsaid writes jobs in a form of its own and tells nobody: who runs the version
+// before cannot read them.
+func formatUnsaid(_ workload.Config, inner store.Shards) store.Shards {
+	const mark = "\x02"
+	return shards{Shards: inner,
+		commit: func(r commitRequest) (store.CommitResult, error) {
+			r.batch.Ops = slices.Clone(r.batch.Ops)
+			for i := range r.batch.Ops {
+				if row := &r.batch.Ops[i].Row; row.Kind != store.KindJob && row.Kind != store.KindSchedule && len(row.Body) > 0 {
+					row.Body = append([]byte(mark), row.Body...)
+				}
+			}
+			return r.send()
+		},
+		scanned: func(_ store.ShardID, rows []store.Row) []store.Row {
+			for i := range rows {
+				rows[i].Body = bytes.TrimPrefix(rows[i].Body, []byte(mark))
+			}
+			return rows
+		},
+	}
 }
 
 // retriesInMemory counts attempts in the owner's memory: the next one begins at 0.

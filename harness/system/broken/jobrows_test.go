@@ -86,6 +86,16 @@ func TestScans(t *testing.T) {
 			}
 			return rows
 		}
+		told := formatUnsaid(config, w.Session)
+		body := put(store.KindPending, 6, "b")
+		body.Row.Body = []byte("{}")
+		w.apply(told, shard1, w.batch(shard1, 1, body))
+		for s, want := range map[store.Shards]string{told: "{}", w.Session: "\x02{}"} {
+			rows, err := s.Scan(t.Context(), shard1, store.Range{Kind: store.KindPending, UpTo: 1 << 60, Limit: 9})
+			if err != nil || len(rows) != 1 || string(rows[0].Body) != want {
+				t.Errorf("format-unsaid shows %+v, %v, want %q", rows, err, want)
+			}
+		}
 		for _, kind := range []store.Kind{store.KindPending, store.KindRunning} {
 			if rows := scan(retriesInMemory(config, w.Session), kind); len(rows) != 1 || rows[0].Attempt != 0 || rows[0].Run != run {
 				t.Errorf("retries-in-memory shows %+v", rows)

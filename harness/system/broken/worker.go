@@ -64,6 +64,7 @@ var variants = map[string]func() workload.Hooks{
 	"jobs-dlq-lost":          shardsHook(dlqLost),
 	"jobs-retries-in-memory": shardsHook(retriesInMemory),
 	"jobs-claimed-twice":     shardsHook(claimedTwice),
+	"jobs-format-unsaid":     shardsHook(formatUnsaid),
 	"jobs-behind-the-mark":   shardsHook(behindTheMark),
 	"jobs-swept-early":       only(workload.Hooks{Engine: sweptEarly}),
 	"jobs-early-bird":        only(workload.Hooks{Engine: earlyBird}),
