@@ -97,8 +97,8 @@ docs: build ## Write docs/scenarios.md from the scenarios and the known-broken v
 	@$(GO) test -count=1 ./harness/history -run 'IsCurrent$$' -update
 
 .PHONY: up
-up: $(run_deps) ## Start a cluster and three schedulers on it, and keep them up: make up [SCHEDULERS=0] [PORT=8080]
-	@$(BIN)/fencepost up --background --schedulers=$(or $(SCHEDULERS),3) $(if $(PORT),--port=$(PORT)) $(cluster_flags)
+up: $(run_deps) ## Start a cluster and three schedulers on it, and keep them up: make up [SCHEDULERS=0] [PORT=8080] [DATACENTERS=3,1]
+	@$(BIN)/fencepost up --background --schedulers=$(or $(SCHEDULERS),$(if $(DATACENTERS),0,3)) $(if $(DATACENTERS),--datacenters=$(DATACENTERS)) $(if $(PORT),--port=$(PORT)) $(cluster_flags)
 
 .PHONY: down
 down: ## Stop the cluster that is kept up, and what runs beside it

@@ -11,6 +11,7 @@ import (
 // passed over.
 type statement struct {
 	verb        string   // SELECT, INSERT, UPDATE, DELETE, TRUNCATE, or a verb of DDL
+	keyspace    string   // "" if it names none
 	table       string   // without keyspace; lower case unless quoted
 	conditional bool     // IF
 	using       string   // TTL or TIMESTAMP, "" for neither
@@ -163,6 +164,9 @@ func parseStatement(toks []cqlToken) (statement, error) {
 		return s, fmt.Errorf("no table is found in this %s", s.verb)
 	}
 	s.table = table
+	if next := from + 2; next < len(toks) && toks[next].text == "." {
+		s.keyspace = toks[next-1].text
+	}
 	toks = toks[from+1:]
 	setting := false // in the list of what is written
 	for i, t := range toks {

@@ -48,6 +48,8 @@ var mechanisms = map[string]mechanism{
 	"mixed-serial":           {"one table is used at SERIAL and at LOCAL_SERIAL: two groups decide that do not see each other", []string{"P13"}, ""},
 	"weak-condition":         {"a conditional statement is decided or committed at too weak a consistency", []string{"P13"}, ""},
 	"statement-unfit":        {"a statement scans the table or cannot be understood", []string{"P13"}, ""},
+	"remote-coordinator":     {"rows are asked for through a node of another data centre than the one in which all processes are to agree: what is decided there this one does not see", ofTexts, ""},
+	"other-agreement":        {"a statement is decided or read by another quorum than the one by which all processes are to agree", ofTexts, ""},
 	"statement-misstated":    {"a worker records its statements at other consistencies than it sends them", []string{"P13"}, ""},
 	// Tokens.
 	"tokens-from-blocks":     {"fencing tokens are not the row's: each process hands out a block of ids of its own", []string{"P1", "P4", "P6", "P10"}, ""},

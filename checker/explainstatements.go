@@ -16,6 +16,7 @@ func (x *inquiry) statements() {
 		id := map[string]string{
 			lintUsing: "rows-expire", lintWeakRead: "weak-read", lintMixed: "mixed-serial", lintSerial: "weak-condition", lintCommit: "weak-condition",
 			lintFiltering: "statement-unfit", lintUnparsed: "statement-unfit", lintMisstated: "statement-misstated",
+			lintRemote: "remote-coordinator", lintDomain: "other-agreement",
 		}[f.kind]
 		switch {
 		case f.kind == lintPlainWrite:

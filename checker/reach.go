@@ -71,6 +71,9 @@ func (a *analysis) quorumAway() []history.Span {
 			replicas = min(e.Expect().Nodes, 3)
 		}
 	}
+	if in := a.agreement(); in != nil {
+		replicas = min(len(in.Nodes), 3)
+	}
 	spare := (replicas - 1) / 2 // so many may be missing
 	type change struct {
 		ts   int64
@@ -88,6 +91,9 @@ func (a *analysis) quorumAway() []history.Span {
 			nodes = []string{"?", "?1", "?2"}
 		}
 		for _, n := range nodes {
+			if !a.decides(n) && !strings.HasPrefix(n, "?") {
+				continue // nobody counts on it
+			}
 			changes = append(changes, change{f.From, n, 1}, change{f.To, n, -1})
 		}
 	}

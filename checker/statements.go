@@ -68,6 +68,8 @@ const (
 	lintPlainWrite = "plain write"
 	lintMixed      = "mixed"
 	lintMisstated  = "misstated"
+	lintRemote     = "remote"
+	lintDomain     = "domain"
 )
 
 // lintFinding is one thing that is wrong with a shape.
@@ -130,13 +132,13 @@ func (a *analysis) lint() (out []lintFinding, n int) {
 		fenced[t] = true
 	}
 	type use struct {
-		cql string
+		cql, datacenter string
 		setting
 	}
 	seen := map[use]bool{}
 	for _, e := range a.shapes {
 		s, err := newShape(e)
-		u := use{e.Statement().CQL, s.setting()}
+		u := use{e.Statement().CQL, e.Statement().Datacenter, s.setting()}
 		if seen[u] {
 			continue // every process has its own first use
 		}
@@ -154,6 +156,9 @@ func (a *analysis) lint() (out []lintFinding, n int) {
 	serialOf := map[string]*shape{}
 	for _, s := range shapes {
 		out = append(append(out, s.lint(fenced)...), s.lintMixing(serialOf)...)
+		if in := a.agreement(); in != nil {
+			out = append(out, s.lintAgreement(in, fenced)...)
+		}
 	}
 	return append(out, a.misstatements()...), n
 }

@@ -12,7 +12,7 @@ import (
 type Access struct {
 	// Config is a session's past all links, without a keyspace.
 	Config cassandra.Config
-	// Login is what workers have to show; nil if nobody asks.
+	// Login is what workers have to show or to know; nil: nothing.
 	Login *login.Login
 	// Replication is that of a keyspace of the harness's own.
 	Replication cassandra.Replication
@@ -33,13 +33,21 @@ func AccessTo(c Cluster) Access {
 	if a, ok := c.(accessible); ok {
 		return a.Access()
 	}
+	return direct(c)
+}
+
+// maxReplicas is the number of replicas of a row in a data centre that has so many nodes.
+const maxReplicas = 3
+
+// direct is the access to a cluster at its nodes' IPs.
+func direct(c Cluster) Access {
 	var ips []string
 	for _, n := range c.Nodes() {
 		ips = append(ips, n.IP())
 	}
 	return Access{
 		Config:      cassandra.Config{ContactPoints: ips, Port: c.CQLPort()},
-		Replication: cassandra.Replication{Class: "SimpleStrategy", Factor: min(3, len(ips))},
+		Replication: Layout{len(ips)}.replication(maxReplicas),
 	}
 }
 

@@ -45,8 +45,8 @@ const (
 // LocalConfig says what StartLocal starts. The zero value is three nodes of
 // Cassandra 5.0.6 with Paxos v2.
 type LocalConfig struct {
-	// Nodes is their number, 1 to 9; default 3.
-	Nodes int
+	// Layout is how many nodes there are in which data centre, 9 at most; default Plain().
+	Layout Layout
 	// PaxosVariant is one of PaxosVariants; default v2 (the database's own default is v1).
 	PaxosVariant string
 	// CommitLog is one of CommitLogs; default batch (the database's own default is periodic).
@@ -106,8 +106,8 @@ func (c LocalConfig) neutral() LocalConfig {
 }
 
 func (c LocalConfig) withDefaults() (LocalConfig, error) {
-	if c.Nodes == 0 {
-		c.Nodes = 3
+	if c.Layout == nil {
+		c.Layout = Plain()
 	}
 	if c.PaxosVariant == "" {
 		c.PaxosVariant = PaxosV2
@@ -127,8 +127,8 @@ func (c LocalConfig) withDefaults() (LocalConfig, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	if c.Nodes < 1 || c.Nodes > 9 {
-		return c, &ConfigError{"Nodes", fmt.Errorf("%d, want 1 to 9", c.Nodes)}
+	if err := c.Layout.Check(); err != nil {
+		return c, &ConfigError{"Layout", err}
 	}
 	if !slices.Contains(PaxosVariants(), c.PaxosVariant) {
 		return c, &ConfigError{"PaxosVariant", fmt.Errorf("unknown variant %q, want one of %s", c.PaxosVariant, strings.Join(PaxosVariants(), ", "))}
@@ -222,7 +222,7 @@ listen_address: {{.IP}}
 rpc_address: {{.IP}}
 storage_port: 7000
 native_transport_port: 9042
-endpoint_snitch: SimpleSnitch
+endpoint_snitch: {{if .RackDC}}GossipingPropertyFileSnitch{{else}}SimpleSnitch{{end}}
 data_file_directories: [{{.Data}}/data]
 commitlog_directory: {{.CommitLogDir}}
 commitlog_total_space: {{.CommitLogMiB}}MiB
@@ -272,12 +272,13 @@ const Logback = `<configuration>
 
 // yamlFor returns node i's cassandra.yaml with its data in dataDir.
 func (c LocalConfig) yamlFor(i int, dataDir string) (string, error) {
-	ips := make([]string, c.Nodes)
+	ips := make([]string, c.Layout.Nodes())
 	for k := range ips {
 		ips[k] = nodeIP(k)
 	}
 	return NodeYAML{
 		IPs: ips, Index: i, Data: dataDir, Paxos: c.PaxosVariant, CommitLog: c.CommitLog, Auth: c.Auth, ClientTLS: c.ClientTLS,
+		RackDC: c.Layout.rackdc(i) != "",
 	}.Text()
 }
 
@@ -290,6 +291,7 @@ type NodeYAML struct {
 	CommitLog string   // one of CommitLogs
 	Auth      bool     // clients log in
 	ClientTLS *ClientTLS
+	RackDC    bool // its data centre is in a cassandra-rackdc.properties
 }
 
 // Text returns the file.
@@ -299,6 +301,7 @@ func (n NodeYAML) Text() (string, error) {
 		"VNodes": vnodes, "Tokens": tokens(n.Index, len(n.IPs)), "Seeds": strings.Join(n.IPs, ","),
 		"IP": n.IPs[n.Index], "Data": n.Data, "Paxos": n.Paxos, "CommitLog": n.CommitLog,
 		"CommitLogDir": commitLogDir(n.Data), "CommitLogMiB": commitLogMiB, "Auth": n.Auth, "TLS": n.ClientTLS,
+		"RackDC": n.RackDC,
 	})
 	if err != nil {
 		return "", fmt.Errorf("cluster: cassandra.yaml: %w", err)

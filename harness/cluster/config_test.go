@@ -19,7 +19,7 @@ func TestConfigDefaultsAndRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Nodes != 3 || c.PaxosVariant != "v2" || c.HeapMiB != 512 || c.Progress == nil || c.Logger == nil {
+	if !c.Layout.Equal(Plain()) || c.PaxosVariant != "v2" || c.HeapMiB != 512 || c.Progress == nil || c.Logger == nil {
 		t.Errorf("defaults: %+v", c)
 	}
 	for _, v := range PaxosVariants() {
@@ -39,8 +39,11 @@ func TestConfigDefaultsAndRefusals(t *testing.T) {
 		field string
 		c     LocalConfig
 	}{
-		{"Nodes", LocalConfig{Nodes: -1}},
-		{"Nodes", LocalConfig{Nodes: 10}},
+		{"Layout", LocalConfig{Layout: Layout{-1}}},
+		{"Layout", LocalConfig{Layout: Layout{10}}},
+		{"Layout", LocalConfig{Layout: Layout{3, 0}}},
+		{"Layout", LocalConfig{Layout: Layout{6, 4}}},
+		{"Layout", LocalConfig{Layout: Layout{}}},
 		{"PaxosVariant", LocalConfig{PaxosVariant: "v3"}},
 		{"PaxosVariant", LocalConfig{PaxosVariant: "V2"}},
 		{"CommitLog", LocalConfig{CommitLog: "group"}},
@@ -188,9 +191,11 @@ func TestTemplateKey(t *testing.T) {
 		}
 	}
 	for name, other := range map[string]string{
-		"nodes": key(LocalConfig{Nodes: 2}, java),
-		"heap":  key(LocalConfig{HeapMiB: 300}, java),
-		"java":  key(LocalConfig{}, Java{Path: "/java", Version: "17.0.2", Runtime: "VM 2"}),
+		"nodes":          key(LocalConfig{Layout: Layout{4}}, java),
+		"data centres":   key(LocalConfig{Layout: Layout{3, 1}}, java),
+		"another layout": key(LocalConfig{Layout: Layout{2, 2}}, java),
+		"heap":           key(LocalConfig{HeapMiB: 300}, java),
+		"java":           key(LocalConfig{}, Java{Path: "/java", Version: "17.0.2", Runtime: "VM 2"}),
 	} {
 		if other == base {
 			t.Errorf("%s: the same template", name)

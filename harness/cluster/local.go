@@ -69,7 +69,7 @@ func StartLocal(ctx context.Context, network *sandbox.Network, config LocalConfi
 		return nil, err
 	}
 	began := time.Now()
-	config.Progress(fmt.Sprintf("starting %d Cassandra %s nodes …", config.Nodes, CassandraVersion))
+	config.Progress(fmt.Sprintf("starting %d Cassandra %s nodes …", config.Layout.Nodes(), CassandraVersion))
 	l, err := newLocal(network, config, java, jars, tmpl, cds{use: tmpl.archive})
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func StartLocal(ctx context.Context, network *sandbox.Network, config LocalConfi
 	if err != nil {
 		return nil, errors.Join(err, l.Close(context.WithoutCancel(ctx)))
 	}
-	config.Progress(fmt.Sprintf("%d nodes are ready after %.1f s", config.Nodes, time.Since(began).Seconds()))
+	config.Progress(fmt.Sprintf("%d nodes are ready after %.1f s", config.Layout.Nodes(), time.Since(began).Seconds()))
 	return l, nil
 }
 
@@ -97,7 +97,7 @@ func Memory(config LocalConfig) (available, needed int, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("cluster: %w", err)
 	}
-	return available, config.Nodes * (config.HeapMiB + beyondHeapMiB), nil
+	return available, config.Layout.Nodes() * (config.HeapMiB + beyondHeapMiB), nil
 }
 
 // newLocal prepares hosts, links, directories and command lines; no process yet.
@@ -122,7 +122,7 @@ func newLocal(network *sandbox.Network, config LocalConfig, java Java, jars []st
 	} else if err = os.MkdirAll(config.LogDir, 0o755); err != nil {
 		return nil, fmt.Errorf("cluster: logs: %w", err)
 	}
-	for i := range config.Nodes {
+	for i := range config.Layout.Nodes() {
 		n, err := l.prepareNode(i, java, jars, tmpl, archive)
 		if err != nil {
 			return nil, err
@@ -186,7 +186,11 @@ func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate,
 	if err != nil {
 		return nil, err
 	}
-	for file, text := range map[string]string{"cassandra.yaml": yaml, "logback.xml": Logback} {
+	files := map[string]string{"cassandra.yaml": yaml, "logback.xml": Logback}
+	if text := l.config.Layout.rackdc(i); text != "" {
+		files[rackdcFile] = text
+	}
+	for file, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 			return nil, fmt.Errorf("cluster: %s: %w", name, err)
 		}
@@ -197,6 +201,9 @@ func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate,
 	args, err := jvmArgs(jars, l.config.HeapMiB, dir, archive)
 	if err != nil {
 		return nil, err
+	}
+	if files[rackdcFile] != "" {
+		args = append([]string{"-D" + rackdcFile + "=file://" + filepath.Join(dir, rackdcFile)}, args...)
 	}
 	if l.config.Auth {
 		// Else the first role is there only after 10 s.
@@ -212,6 +219,9 @@ func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate,
 	}, nil
 }
 
+// rackdcFile says where a node stands; the system property of its path is called alike.
+const rackdcFile = "cassandra-rackdc.properties"
+
 // startAll starts all nodes at once and waits for their CQL ports.
 func (l *Local) startAll(ctx context.Context) error {
 	return l.nodes.Each(func(n *localNode) error { return n.Start(ctx) })
@@ -223,6 +233,25 @@ func (l *Local) Nodes() []Node { return l.nodes.All() }
 // Node returns the node of that name.
 func (l *Local) Node(name string) (Node, bool) { return l.nodes.Named(name) }
 
+// Layout is how its nodes are laid out.
+func (l *Local) Layout() Layout { return l.config.Layout }
+
+// Access is past all links, with the data centre in which clients agree if there are several.
+func (l *Local) Access() Access {
+	a := direct(l)
+	a.Replication, a.Login = l.config.Layout.replication(maxReplicas), l.config.Layout.login()
+	if a.Login != nil {
+		a.Login.Agree(&a.Config)
+	}
+	return a
+}
+
+// Addr is where a node's native protocol is reached.
+func (l *Local) Addr(node string) string {
+	n, _ := l.nodes.Named(node)
+	return net.JoinHostPort(n.IP(), strconv.Itoa(cqlPort))
+}
+
 // Links holds the internode links.
 func (l *Local) Links() *link.Fabric { return l.links }
 
@@ -230,7 +259,8 @@ func (l *Local) Links() *link.Fabric { return l.links }
 func (l *Local) CQLPort() int { return cqlPort }
 
 // Info describes the cluster: backend, cassandra, java, paxos_variant, nodes,
-// heap_mib, vnodes, cds (whether a class archive is used), commit_log.
+// heap_mib, vnodes, cds (whether a class archive is used), commit_log; datacenters (3,1) if
+// there are several.
 func (l *Local) Info() map[string]string { return maps.Clone(l.info) }
 
 func localInfo(config LocalConfig, java Java, archive cds) map[string]string {
@@ -238,12 +268,16 @@ func localInfo(config LocalConfig, java Java, archive cds) map[string]string {
 	if archive.use != "" {
 		shared = "yes"
 	}
-	return map[string]string{
+	info := map[string]string{
 		"backend": "local", "cassandra": CassandraVersion, "java": java.Version, "java_runtime": java.Runtime,
-		"paxos_variant": config.PaxosVariant, "nodes": strconv.Itoa(config.Nodes), "heap_mib": strconv.Itoa(config.HeapMiB),
+		"paxos_variant": config.PaxosVariant, "nodes": strconv.Itoa(config.Layout.Nodes()), "heap_mib": strconv.Itoa(config.HeapMiB),
 		"vnodes": strconv.Itoa(vnodes), "cds": shared, "cores": strconv.Itoa(runtime.NumCPU()),
 		"commit_log": config.CommitLog + ", in memory",
 	}
+	if len(config.Layout) > 1 {
+		info["datacenters"] = config.Layout.String()
+	}
+	return info
 }
 
 // Close kills all nodes, removes hosts, links and data, and returns when every
@@ -261,7 +295,7 @@ func (l *Local) Close(context.Context) error {
 		for _, n := range l.nodes {
 			errs = append(errs, n.host.Close())
 		}
-		for i := range l.config.Nodes {
+		for i := range l.config.Layout.Nodes() {
 			// Also of nodes that were not made in the end.
 			errs = append(errs, sandbox.Unmount(commitLogDir(l.dataDir(i))))
 		}

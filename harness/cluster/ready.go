@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// readyKeyspace is replicated to every node (up to three): an LWT in it needs
-	// a quorum of them.
+	// readyKeyspace is replicated to every node (up to three of a data centre): an LWT
+	// in it needs a quorum of them.
 	readyKeyspace = "fencepost_ready"
-	// reachKeyspace has one replica a row: a scan of its table needs every node.
+	// reachKeyspace has one replica a row and data centre: a scan of its table at QUORUM
+	// needs every node (of three data centres or more, most).
 	reachKeyspace = "fencepost_reach"
 
 	// probeTimeout bounds one request of a probe, probePoll is the pause before
@@ -55,14 +56,18 @@ func (p Prober) Healthy(ctx context.Context) error {
 	})
 }
 
-// Furnish creates what Ready and Healthy need, in a cluster of that many nodes.
-func (p Prober) Furnish(ctx context.Context, nodes int) error {
+// Furnish creates what Ready and Healthy need.
+func (p Prober) Furnish(ctx context.Context, l Layout) error {
 	db, err := p.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	for _, cql := range furniture(nodes) {
+	statements, err := furniture(l)
+	if err != nil {
+		return err
+	}
+	for _, cql := range statements {
 		if err := db.Exec(ctx, cql); err != nil {
 			return fmt.Errorf("cluster: %s: %w", cql, err)
 		}
@@ -171,20 +176,26 @@ func (l *Local) WaitHealthy(ctx context.Context) error {
 
 // furnish creates what the probes need. It is part of the template.
 func (l *Local) furnish(ctx context.Context) error {
-	if err := l.nodes[0].prober().Furnish(ctx, len(l.nodes)); err != nil {
+	if err := l.nodes[0].prober().Furnish(ctx, l.config.Layout); err != nil {
 		return err
 	}
 	// Also warms the classes of the request path into the class archive.
 	return l.WaitHealthy(ctx)
 }
 
-// furniture are the statements of Furnish, for a cluster of that many nodes.
-func furniture(nodes int) []string {
-	const create = "CREATE KEYSPACE IF NOT EXISTS %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}"
-	return []string{
-		fmt.Sprintf(create, readyKeyspace, min(3, nodes)),
-		fmt.Sprintf(create, reachKeyspace, 1),
-		"CREATE TABLE IF NOT EXISTS " + readyKeyspace + ".rows (id text PRIMARY KEY, at bigint)",
-		"CREATE TABLE IF NOT EXISTS " + reachKeyspace + ".rows (id int PRIMARY KEY)",
+// furniture are the statements of Furnish.
+func furniture(l Layout) ([]string, error) {
+	var out []string
+	for _, k := range []struct {
+		name, columns string
+		replicas      int
+	}{{readyKeyspace, "id text PRIMARY KEY, at bigint", maxReplicas}, {reachKeyspace, "id int PRIMARY KEY", 1}} {
+		replication, err := l.replication(k.replicas).CQL()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, "CREATE KEYSPACE IF NOT EXISTS "+k.name+" WITH replication = "+replication,
+			"CREATE TABLE IF NOT EXISTS "+k.name+".rows ("+k.columns+")")
 	}
+	return out, nil
 }

@@ -25,7 +25,7 @@ const (
 	// a template changes otherwise than by configuration.
 	templateFormat = "1"
 	// templatesKept is how many templates stay in the cache.
-	templatesKept = 3
+	templatesKept = 4
 	// logDirsKept is how many default log directories stay in the cache.
 	logDirsKept = 10
 
@@ -49,19 +49,23 @@ func (t *dataTemplate) data(node string) string { return filepath.Join(t.dir, no
 func templateKey(config LocalConfig, java Java, jars []string) (string, error) {
 	h := sha256.New()
 	neutral := config.neutral()
-	fmt.Fprint(h, templateFormat, config.Nodes, java.Path, java.Runtime, strings.TrimSpace(scripts.CassandraSums), Logback)
-	for i := range config.Nodes {
+	fmt.Fprint(h, templateFormat, config.Layout, java.Path, java.Runtime, strings.TrimSpace(scripts.CassandraSums), Logback)
+	for i := range config.Layout.Nodes() {
 		yaml, err := neutral.yamlFor(i, "DATA")
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintln(h, yaml)
+		fmt.Fprintln(h, yaml, config.Layout.rackdc(i))
 	}
 	args, err := jvmArgs(jars, config.HeapMiB, "DIR", cds{})
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintln(h, args, furniture(config.Nodes))
+	statements, err := furniture(config.Layout)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintln(h, args, statements)
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 

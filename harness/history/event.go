@@ -223,6 +223,20 @@ type Statement struct {
 	CQL               string `json:"cql"`
 	Consistency       string `json:"consistency"`
 	SerialConsistency string `json:"serial_consistency,omitempty"`
+	// Datacenter is that of the node to which the link leads; "" if the cluster knows none.
+	Datacenter string `json:"datacenter,omitempty"`
+}
+
+// Agreement is where and how the processes of a run agree that runs on several data centres:
+// another one would decide apart.
+type Agreement struct {
+	Datacenter string `json:"datacenter"`
+	// Nodes are those of the data centre: they alone may be asked, and they alone decide.
+	Nodes []string `json:"nodes"`
+	// Serial is the consistency of conditional statements and of reads that take part in
+	// consensus, Consistency that of commits and other reads.
+	Serial      string `json:"serial"`
+	Consistency string `json:"consistency"`
 }
 
 // Clock is the state of a worker's clocks from the note's instant on, as a fault
@@ -258,6 +272,8 @@ type Expect struct {
 	Progress []Progress `json:"progress,omitempty" yaml:"-"`
 	// Nodes is how many nodes the lock store has; 0: not said, 3.
 	Nodes int `json:"nodes,omitempty" yaml:"-"`
+	// Agreement says in which data centre the system is to agree; nil: there is only one.
+	Agreement *Agreement `json:"agreement,omitempty" yaml:"-"`
 	// Must are reach points each hit at least once: the point notes of the
 	// workers, and the ones the checker derives itself: takeover, stale-refused,
 	// unknown-settled, lease-lost, resend, duplicate, late-answer.

@@ -179,11 +179,23 @@ var ledgerObject = newObject(object[LedgerEntry]{
 
 var statementObject = newObject(object[Statement]{
 	name: "statement", means: "the shape of a database statement",
-	shapes: "cql consistency [serial_consistency]",
+	shapes: "cql consistency [serial_consistency datacenter]",
 	members: []member[Statement]{
 		text("cql", "its text", func(s *Statement) *string { return &s.CQL }),
 		text("consistency", "its consistency level", func(s *Statement) *string { return &s.Consistency }),
 		text("serial_consistency", "that of its condition", func(s *Statement) *string { return &s.SerialConsistency }),
+		word("datacenter", "of the node to which the link leads, in a cluster of several data centres", func(s *Statement) *string { return &s.Datacenter }),
+	},
+})
+
+var agreementObject = newObject(object[Agreement]{
+	name: "agreement", means: "in which of several data centres the system is to agree, and how (P13)",
+	shapes: "datacenter nodes serial consistency",
+	members: []member[Agreement]{
+		word("datacenter", "the data centre; no node of another may be asked", func(a *Agreement) *string { return &a.Datacenter }),
+		words("nodes", "its nodes, which decide", func(a *Agreement) *[]string { return &a.Nodes }),
+		oneOf("serial", "the consistency of conditional statements, and of reads that take part in consensus", "SERIAL LOCAL_SERIAL", func(a *Agreement) *string { return &a.Serial }),
+		oneOf("consistency", "the consistency of commits and other reads", "QUORUM LOCAL_QUORUM", func(a *Agreement) *string { return &a.Consistency }),
 	},
 })
 
@@ -309,6 +321,7 @@ var expectObject = newObject(object[Expect]{
 		whole("recovery_bound_ms", 0, maxSpan, "what P11 allows beyond ttl + ttl/8; absent: 5 s + ttl/2", func(e *Expect) *int64 { return &e.RecoveryBoundMS }),
 		objects("progress", "what must get done while faults are in force (P11)", progressObject, func(e *Expect) *[]Progress { return &e.Progress }),
 		whole("nodes", 0, maxSpan, "how many nodes the lock store has; absent: 3", func(e *Expect) *int { return &e.Nodes }),
+		one("agreement", "of a cluster of several data centres, in which of them the system is to agree", agreementObject, func(e *Expect) **Agreement { return &e.Agreement }),
 		objects("thresholds", "bounds on the run's numbers (P15)", thresholdObject, func(e *Expect) *[]Threshold { return &e.Thresholds }),
 	},
 })

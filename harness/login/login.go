@@ -21,10 +21,12 @@ import (
 // zero value is a cluster without login and TLS.
 type Login struct {
 	// LocalDC is the data centre whose nodes are coordinators; "" for all.
-	LocalDC  string `json:"local_dc,omitempty"`
-	Username string `json:"username,omitempty"`
-	Password string `json:"password,omitempty"`
-	TLS      *TLS   `json:"tls,omitempty"`
+	LocalDC string `json:"local_dc,omitempty"`
+	// LocalSerial: clients agree within LocalDC alone, by LOCAL_SERIAL and LOCAL_QUORUM.
+	LocalSerial bool   `json:"local_serial,omitempty"`
+	Username    string `json:"username,omitempty"`
+	Password    string `json:"password,omitempty"`
+	TLS         *TLS   `json:"tls,omitempty"`
 }
 
 // TLS is the material of TLS connections.
@@ -90,9 +92,18 @@ func (l Login) Apply(cfg *cassandra.Config) error {
 	if err != nil {
 		return err
 	}
-	cfg.LocalDC, cfg.Username, cfg.Password, cfg.TLS = l.LocalDC, l.Username, l.Password, t
+	l.Agree(cfg)
+	cfg.Username, cfg.Password, cfg.TLS = l.Username, l.Password, t
 	if l.TLS != nil {
 		cfg.TLSNames = l.TLS.Names
 	}
 	return nil
+}
+
+// Agree is Apply's part that says where and by which quorum clients agree.
+func (l Login) Agree(cfg *cassandra.Config) {
+	cfg.LocalDC = l.LocalDC
+	if l.LocalSerial {
+		cfg.Serial, cfg.Consistency = cassandra.LocalSerial, cassandra.LocalQuorum
+	}
 }

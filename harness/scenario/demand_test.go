@@ -176,7 +176,7 @@ func TestDemandsOfAPlan(t *testing.T) {
 	if err := s.Apply(Overrides{Contention: High, TTL: 8 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*s, 1, "core", 3)
+	p, err := NewPlan(*s, 1, "core")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestDemandsOfAPlan(t *testing.T) {
 	if p.demandOf("partition-client") == nil || p.demandOf("kill-node") != nil || p.lastOf("partition-client") != "f1" {
 		t.Error("the plan's demand is not found")
 	}
-	k, err := NewPlan(*loaded(t, "kill-nodes"), 1, "core", 3)
+	k, err := NewPlan(*loaded(t, "kill-nodes"), 1, "core")
 	if err != nil || len(k.expectation().Progress) != 0 || k.demandOf("kill-node") != nil {
 		t.Errorf("an exempt fault is demanded of: %+v, %v", k.expectation().Progress, err)
 	}

@@ -21,7 +21,7 @@ func TestDrills(t *testing.T) {
 		if s.Drill != name {
 			t.Errorf("%s: drill %q", name, s.Drill)
 		}
-		p, err := NewPlan(*s, 7, "core", 3)
+		p, err := NewPlan(*s, 7, "core")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestDrills(t *testing.T) {
 		if err := p.Write(file); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ReadPlan(file, 3)
+		again, err := ReadPlan(file)
 		if err != nil || again.Spec.Drill != name || !slices.Equal(again.Locks, p.Locks) {
 			t.Errorf("%s: the plan was read back as %+v, %v", name, again, err)
 		}
@@ -41,7 +41,7 @@ func TestDrills(t *testing.T) {
 		if err := p.Write(file); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadPlan(file, 3); err == nil {
+		if _, err := ReadPlan(file); err == nil {
 			t.Errorf("%s: a plan without a row for each attempt was taken", name)
 		}
 		p.Locks = again.Locks

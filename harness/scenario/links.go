@@ -39,7 +39,8 @@ type probes struct {
 // may be out of luck against them.
 const probeRow = "probe"
 
-// readThrough makes a SERIAL read with the named node as coordinator.
+// readThrough makes a SERIAL read with the named node as coordinator, whatever data centre it
+// is in: one by a quorum of all replicas, of a row in which nobody agrees otherwise.
 func (r *runner) readThrough(ctx context.Context, node string) error {
 	n, ok := r.opt.Cluster.Node(node)
 	if !ok {
@@ -49,7 +50,7 @@ func (r *runner) readThrough(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	_, err = cassandra.NewLocks(db).Read(ctx, probeRow, true)
+	_, err = db.Query(ctx, true, "SELECT fence FROM "+r.base.Keyspace+".locks WHERE resource = ?", probeRow)
 	return err
 }
 
@@ -61,6 +62,7 @@ func (p *probes) session(ctx context.Context, ip string) (*cassandra.DB, error) 
 	}
 	cfg := p.base
 	cfg.ContactPoints, cfg.Pin = []string{ip}, ip
+	cfg.Keyspace, cfg.LocalDC, cfg.Serial, cfg.Consistency = "", "", cassandra.Serial, cassandra.Quorum
 	db, err := cassandra.Open(ctx, cfg)
 	if err != nil {
 		return nil, err

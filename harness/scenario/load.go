@@ -108,6 +108,7 @@ func (s *Spec) extend(file string, chain []string, n *yaml.Node) error {
 	}
 	if len(s.Faults) == 0 && s.Swarm == nil {
 		s.Faults, s.Swarm = base.Faults, base.Swarm
+		s.Cluster = base.Cluster // their targets are there
 	}
 	s.Extends = ""
 	return nil

@@ -138,7 +138,7 @@ func TestParseErrors(t *testing.T) {
 	const head = "name: mine\nabout: mine\n"
 	const oneFault = "faults: [{fault: kill-worker, targets: [w1], at: 0s, for: 1s}]\n"
 	for name, c := range map[string]struct{ body, want string }{
-		"misspelt key":       {"fauls: []\n", `f.yaml:3: unknown key "fauls" (did you mean "faults"?); there are: about, drill, expect, extends, faults`},
+		"misspelt key":       {"fauls: []\n", `f.yaml:3: unknown key "fauls" (did you mean "faults"?); there are: about, cluster, drill, expect, extends, faults`},
 		"misspelt deep key":  {"workload:\n  worker: 3\n", `f.yaml:4: unknown key "worker"`},
 		"misspelt step key":  {"faults:\n  - fault: partition\n    target: [n1]\n    at: 0s\n    for: 1s\n", `f.yaml:5: unknown key "target"`},
 		"misspelt trigger":   {"faults:\n  - fault: kill-worker\n    targets: [w1]\n    for: 1s\n    on: {piont: holding}\n", `f.yaml:7: unknown key "piont"`},
@@ -264,7 +264,7 @@ func TestPlanIsDrawnFromTheSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := func(seed uint64) *Plan {
-		p, err := NewPlan(*s, seed, "core", 3)
+		p, err := NewPlan(*s, seed, "core")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +289,7 @@ func TestPlanNumbersInjections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*s, 1, "core", 3)
+	p, err := NewPlan(*s, 1, "core")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestExpectation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*s, 1, "core", 3)
+	p, err := NewPlan(*s, 1, "core")
 	if err != nil {
 		t.Fatal(err)
 	}

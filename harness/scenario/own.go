@@ -57,6 +57,9 @@ func (s *Spec) suitsOwn(sys system.System) error {
 	if s.Drill != "" {
 		return refuse("it has no workers")
 	}
+	if len(s.Layout()) > 1 {
+		return refuse("it has several data centres, of which a program of your own is not told")
+	}
 	if s.Workload.Jobs != nil {
 		return refuse("it has jobs, and a program of your own competes for locks")
 	}

@@ -74,7 +74,7 @@ func TestOfferedPoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*s, 1, sys.Name, 3)
+	p, err := NewPlan(*s, 1, sys.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestOfferedPoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = NewPlan(*steady, 1, sys.Name, 3); err != nil || p.offered(own.Offer{}, sys) != nil {
+	if p, err = NewPlan(*steady, 1, sys.Name); err != nil || p.offered(own.Offer{}, sys) != nil {
 		t.Errorf("a fault at an instant needs no point: %v", err)
 	}
 }

@@ -135,15 +135,16 @@ func (s *Spec) sinkName(sys system.System) string {
 	return k.Name
 }
 
-// NewPlan draws what is random in s from the seed. nodes are the cluster's. A target that
-// there is not is an *InputError with file and line.
-func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
+// NewPlan draws what is random in s from the seed. A target that there is not is an
+// *InputError with file and line.
+func NewPlan(s Spec, seed uint64, system string) (*Plan, error) {
 	p := &Plan{Version: PlanVersion, Seed: seed, System: system, Spec: s}
 	if s.Drill != "" {
 		keys, err := drillKeys(s.Drill, seed)
 		p.Locks = keys
 		return p, err
 	}
+	nodes := s.Layout().Nodes()
 	rng := workload.Rand(seed, "plan")
 	steps := s.Faults
 	if s.Swarm != nil {
@@ -182,7 +183,7 @@ func NewPlan(s Spec, seed uint64, system string, nodes int) (*Plan, error) {
 		}
 		p.Steps = append(p.Steps, ps)
 	}
-	if err := p.checkSteps(nodes); err != nil {
+	if err := p.checkSteps(); err != nil {
 		return nil, &InputError{position(s.file, err)}
 	}
 	// The seed in the name spreads the runs' locks and shards over the ring.

@@ -15,13 +15,13 @@ import (
 // PlanVersion is the version of plan.yaml that this tool writes and reads.
 const PlanVersion = 1
 
-// ReadPlan reads a plan that Write stored, for a cluster of so many nodes. The
+// ReadPlan reads a plan that Write stored. The
 // plan is carried out as it stands: nothing is drawn again, so neither a changed
 // scenario nor a changed way of drawing makes it another one. Targets that are
 // found when the fault is injected stay symbolic: the coordinator follows from the
 // name of the run's first lock, which the plan holds. Errors are *InputError with
 // file and line.
-func ReadPlan(path string, nodes int) (*Plan, error) {
+func ReadPlan(path string) (*Plan, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, &InputError{err.Error()}
@@ -57,7 +57,7 @@ func ReadPlan(path string, nodes int) (*Plan, error) {
 			return bad(lineErr(root, "%s is missing", key))
 		}
 	}
-	if err := p.checkSteps(nodes); err != nil {
+	if err := p.checkSteps(); err != nil {
 		return bad(err)
 	}
 	if err := p.checkLocks(); err != nil {
@@ -79,7 +79,8 @@ func at(m *yaml.Node, key string) *yaml.Node {
 var targetRule = regexp.MustCompile(`^(?:[nw][1-9][0-9]?|coordinator|worker-at-point|sink)$`)
 
 // checkSteps: everything is drawn, exists and has its injections' ids.
-func (p *Plan) checkSteps(nodes int) error {
+func (p *Plan) checkSteps() error {
+	nodes := p.Spec.Layout().Nodes()
 	ids := map[string]bool{}
 	for _, st := range p.Steps {
 		bad := func(format string, args ...any) error {

@@ -46,13 +46,13 @@ func TestPlanRoundTrip(t *testing.T) {
 		if err := spec.Apply(o); err != nil {
 			t.Fatal(err)
 		}
-		p, err := NewPlan(*spec, rapid.Uint64().Draw(t, "seed"), rapid.SampledFrom([]string{"core", "broken/hilo-tokens"}).Draw(t, "system"), 3)
+		p, err := NewPlan(*spec, rapid.Uint64().Draw(t, "seed"), rapid.SampledFrom([]string{"core", "broken/hilo-tokens"}).Draw(t, "system"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, "plan.yaml")
 		first := writePlan(t, p, path)
-		read, err := ReadPlan(path, 3)
+		read, err := ReadPlan(path)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, first)
 		}
@@ -81,7 +81,7 @@ func TestPlanTextIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*spec, 1, "core", 3)
+	p, err := NewPlan(*spec, 1, "core")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestBadPlansAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*spec, 1, "core", 3)
+	p, err := NewPlan(*spec, 1, "core")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,14 +153,14 @@ func TestBadPlansAreRefused(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			_, err := ReadPlan(path, 3)
+			_, err := ReadPlan(path)
 			var bad *InputError
 			if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
 	}
-	if _, err := ReadPlan(filepath.Join(t.TempDir(), "no-such.yaml"), 3); err == nil {
+	if _, err := ReadPlan(filepath.Join(t.TempDir(), "no-such.yaml")); err == nil {
 		t.Error("a missing file was read")
 	}
 }

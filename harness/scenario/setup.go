@@ -10,6 +10,7 @@ import (
 
 	"fencepost/harness/cluster"
 	"fencepost/harness/fleet"
+	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/rundir"
 	"fencepost/harness/workload"
@@ -52,7 +53,7 @@ func (r *runner) setUp(ctx context.Context) error {
 		cfg.Own, cfg.Worker.Promises = own, own.Offer.Promises
 	}
 	x := demanded(r.plan.expectation(), r.opt.System)
-	x.Nodes = len(nodes)
+	x.Nodes, x.Agreement = len(nodes), r.agreement()
 	if err := r.record(ctx, cfg.Worker.Promises, x); err != nil {
 		return err
 	}
@@ -113,4 +114,19 @@ func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Confi
 			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
 		},
 	}
+}
+
+// agreement is in which of several data centres the workers are to agree; nil: there is one.
+func (r *runner) agreement() *history.Agreement {
+	l := cluster.LayoutOf(r.opt.Cluster)
+	if len(l) < 2 {
+		return nil
+	}
+	a := &history.Agreement{Datacenter: r.base.LocalDC, Serial: r.base.Serial, Consistency: r.base.Consistency}
+	for _, n := range r.opt.Cluster.Nodes() {
+		if cluster.DatacenterOf(r.opt.Cluster, n.Name()) == a.Datacenter {
+			a.Nodes = append(a.Nodes, n.Name())
+		}
+	}
+	return a
 }

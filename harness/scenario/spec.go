@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fencepost/harness/choice"
+	"fencepost/harness/cluster"
 	"fencepost/harness/control"
 	"fencepost/harness/fault"
 	"fencepost/harness/history"
@@ -53,7 +55,9 @@ type Spec struct {
 	About string `yaml:"about"` // one sentence: what happens and what must hold
 	// Extends is another scenario whose phases and faults are this one's, unless it
 	// has its own; "" once they are filled in.
-	Extends  string   `yaml:"extends,omitempty"`
+	Extends string `yaml:"extends,omitempty"`
+	// Cluster is what the scenario needs of the cluster that it runs on.
+	Cluster  Cluster  `yaml:"cluster,omitempty"`
 	Workload Workload `yaml:"workload"`
 	Phases   Phases   `yaml:"phases"`
 	Faults   []Step   `yaml:"faults"`
@@ -63,6 +67,42 @@ type Spec struct {
 	// workload, phases, faults and expect are then empty.
 	Drill string `yaml:"drill,omitempty"`
 	file  string // where it was read
+}
+
+// Cluster is what a scenario needs of a cluster; nothing: three nodes in one data centre.
+type Cluster struct {
+	// Datacenters is how many nodes each data centre has: [3, 1] is n1 to n3 in dc1 and n4
+	// in dc2. Keyspaces have a replica on every node. The system under test is in dc1, and
+	// agrees there alone, by LOCAL_SERIAL and LOCAL_QUORUM; its processes have links to all
+	// nodes.
+	Datacenters cluster.Layout `yaml:"datacenters,flow,omitempty"`
+}
+
+// maxDatacenter is how many nodes of a data centre have replicas of every row. With more of
+// them, a majority of the nodes would not be one of the replicas.
+const maxDatacenter = 3
+
+// Layout is that of the cluster that the scenario needs.
+func (s *Spec) Layout() cluster.Layout {
+	if s.Cluster.Datacenters == nil {
+		return cluster.Plain()
+	}
+	return s.Cluster.Datacenters
+}
+
+func (s *Spec) validateCluster() error {
+	l := s.Cluster.Datacenters
+	switch {
+	case l == nil:
+		return nil
+	case s.Drill != "":
+		return errors.New("a drill runs on three nodes in one data centre")
+	case len(l) < 2:
+		return fmt.Errorf("datacenters: %s: name the nodes of two or more, such as [3, 1], or leave it out", l)
+	case slices.Max(l) > maxDatacenter:
+		return fmt.Errorf("datacenters: %s: at most %d nodes in each, as every node has all rows", l, maxDatacenter)
+	}
+	return within(l.Check(), "datacenters")
 }
 
 // Contention levels: how many locks the clients compete for, or how many shards

@@ -18,7 +18,7 @@ func swarmPlan(t *testing.T, seed uint64) *Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*s, seed, "core", 3)
+	p, err := NewPlan(*s, seed, "core")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestSwarmOfJobs(t *testing.T) {
 	}
 	drawn := map[control.Point]bool{}
 	for seed := range uint64(200) {
-		p, err := NewPlan(*s, seed, "core", 3)
+		p, err := NewPlan(*s, seed, "core")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestInTurnHasAnInjectionEach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*s, 1, "core", 3)
+	p, err := NewPlan(*s, 1, "core")
 	if err != nil {
 		t.Fatal(err)
 	}

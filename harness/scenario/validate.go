@@ -115,6 +115,9 @@ func (s *Spec) validate() error {
 	if s.About == "" {
 		return errors.New("about is missing: say in a sentence what happens and what must hold")
 	}
+	if err := s.validateCluster(); err != nil {
+		return within(err, "cluster")
+	}
 	if s.Drill != "" {
 		return s.validateDrill()
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"fencepost/harness/cluster"
 	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/link/cqltap"
@@ -28,9 +29,10 @@ var errSealed = errors.New("the links to nodes carry TLS")
 func (r *runner) readStatements() {
 	r.cql = cqltap.New(cqltap.Options{
 		Writes: r.opt.System.Command != nil, // see noteHits
+		Place:  func(l *link.Link) string { return cluster.DatacenterOf(r.opt.Cluster, l.To()) },
 		Shape: func(from string, s cqltap.Shape) {
 			r.note(history.Event{Op: history.NoteStatement, Key: from, Details: &history.Details{Statement: &history.Statement{
-				CQL: s.CQL, Consistency: s.Consistency, SerialConsistency: s.SerialConsistency,
+				CQL: s.CQL, Consistency: s.Consistency, SerialConsistency: s.SerialConsistency, Datacenter: s.Place,
 			}}})
 		},
 		Unread: func(l *link.Link, reason error) {

@@ -109,6 +109,10 @@ var variants = []System{
 		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}, Mechanism: "mixed-serial"},
 	},
 	{
+		Name: broken + "remote-coordinator", About: "requests go to the other data centre's node when one of their own has not answered, and by turns",
+		Red: &Red{Scenario: "two-datacenters", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}, Mechanism: "remote-coordinator"},
+	},
+	{
 		Name: broken + "read-at-one-unsaid", About: "lock rows are read through one replica, and the worker says that it reads them at QUORUM",
 		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}, Mechanism: "statement-misstated"},
 	},

@@ -120,7 +120,7 @@ func (c *Cluster) start(ctx context.Context, me owner) error {
 		return err
 	}
 	first := c.nodes[0].prober()
-	if err := first.Furnish(ctx, nodes); err != nil {
+	if err := first.Furnish(ctx, cluster.Layout{nodes}); err != nil {
 		return err
 	}
 	if err := c.WaitHealthy(ctx); err != nil {

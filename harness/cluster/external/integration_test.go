@@ -67,7 +67,7 @@ func TestLocalClusterSecured(t *testing.T) {
 	}
 	t.Cleanup(func() { network.Close() })
 	local, err := cluster.StartLocal(ctx, network, cluster.LocalConfig{
-		Nodes: 1, Auth: true, LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) },
+		Layout: cluster.Layout{1}, Auth: true, LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) },
 		ClientTLS: &cluster.ClientTLS{Keystore: keystore, Truststore: truststore, Own: right},
 	})
 	if err != nil {

@@ -233,7 +233,7 @@ func runBench(cmd *cobra.Command, f benchFlags) error {
 	if !filepath.IsAbs(f.out) {
 		f.out = filepath.Join(workDir(ctx), f.out)
 	}
-	return onCluster(cmd, f.cluster, "", f.seed, func(c cluster.Cluster, backend string) error {
+	return onCluster(cmd, f.cluster, "", cluster.Plain(), f.seed, func(c cluster.Cluster, backend string) error {
 		return f.runAll(ctx, suites, c, backend, out)
 	})
 }

@@ -41,8 +41,6 @@ type chaosFlags struct {
 	repeat string
 }
 
-const defaultNodes = 3
-
 // sinkUsage is the help of --sink, of whatever command has it.
 var sinkUsage = "what takes the effects: " + strings.Join(sinks.Names(), ", ") + " (default: the scenario's, or the system's own, " + sinks.Names()[0] + ")"
 
@@ -97,6 +95,10 @@ type job struct {
 	sys   system.System
 }
 
+func (j job) layout() cluster.Layout { return j.plan.Spec.Layout() }
+
+func (j job) name() string { return j.plan.Spec.Name }
+
 // scenarioIn is a scenario as it is loaded: a file's path is relative to dir.
 func scenarioIn(dir, given string) string {
 	if strings.HasSuffix(given, ".yaml") {
@@ -147,11 +149,14 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 			}
 			return nil, usageError(err)
 		}
-		plan, err := scenario.NewPlan(*spec, f.seed, sys.Name, defaultNodes)
+		plan, err := scenario.NewPlan(*spec, f.seed, sys.Name)
 		if err != nil {
 			return nil, usageError(err)
 		}
 		jobs = append(jobs, job{given: given, plan: plan, sys: sys})
+	}
+	if names == "all" {
+		jobs = inOrder(jobs, job.layout)
 	}
 	if len(jobs) == 0 { // all of them
 		return nil, usageError(left)
@@ -187,8 +192,12 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) (err error) {
 	more := []string{fmt.Sprintf("--seed=%d", f.seed)}
 	before := latestRun(f.runs)
 	defer func() { forgetLatest(f.runs, before, err) }()
-	return f.gate.onCluster(cmd, f.cluster, f.paxos, more, todo, func(c cluster.Cluster, backend string) ([]reports.GateRun, error) {
-		return f.runAll(ctx, jobs, c, backend, out)
+	return f.gate.onSite(cmd, f.cluster, f.paxos, needed(jobs, job.layout), more, todo, func(s *site) ([]reports.GateRun, error) {
+		jobs, err := possible(s, jobs, job.layout, job.name, names != "all", out)
+		if err != nil {
+			return nil, err
+		}
+		return f.runAll(ctx, jobs, s, out)
 	})
 }
 
@@ -214,7 +223,7 @@ var errNotRun = errors.New("not carried out: the command was interrupted before"
 
 // runAll does the jobs one after the other; the worst verdict decides the exit code.
 // After a run that could not be carried out none follows. All jobs are told of.
-func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, backend string, out *output) (told []reports.GateRun, err error) {
+func (f chaosFlags) runAll(ctx context.Context, jobs []job, s *site, out *output) (told []reports.GateRun, err error) {
 	worst := checker.Pass
 	defer func() { sayRepeated(out, told) }()
 	for i, j := range jobs {
@@ -229,7 +238,7 @@ func (f chaosFlags) runAll(ctx context.Context, jobs []job, c cluster.Cluster, b
 			fmt.Fprintf(out, "\n[%d/%d] %s\n", i+1, len(jobs), j.plan.Spec.Name)
 		}
 		var run reports.GateRun
-		if run, err = f.runOne(ctx, j, c, backend, out); err != nil {
+		if run, err = f.runOne(ctx, j, s, out); err != nil {
 			run = reports.GateRun{Name: j.plan.Spec.Name, Err: err.Error()}
 		} else {
 			worst = checker.Worst(worst, run.Result.Verdict)
@@ -259,13 +268,17 @@ func sayRepeated(out io.Writer, told []reports.GateRun) {
 }
 
 // runOne runs, checks and reports one scenario.
-func (f chaosFlags) runOne(ctx context.Context, j job, c cluster.Cluster, backend string, out *output) (reports.GateRun, error) {
+func (f chaosFlags) runOne(ctx context.Context, j job, s *site, out *output) (reports.GateRun, error) {
+	c, err := s.on(j.layout())
+	if err != nil {
+		return reports.GateRun{}, err
+	}
 	command := f.command(j)
-	if backend == "docker" {
+	if s.backend == "docker" {
 		command += dockerAgain(c)
 	}
 	dir, res, err := carryOut(ctx, scenario.Options{
-		Plan: j.plan, System: j.sys, Cluster: c, Backend: backend, BinDir: f.bin,
+		Plan: j.plan, System: j.sys, Cluster: c, Backend: s.backend, BinDir: f.bin,
 		RunsDir: f.runs, Command: command, Versions: versions(c), Keep: f.keep, Dir: workDir(ctx),
 	}, out)
 	if in := (*scenario.InputError)(nil); errors.As(err, &in) {

@@ -90,7 +90,7 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 	if scenarios, err = withSink(scenarios, f.sink, f.scenarios != ""); err != nil {
 		return usageError(err)
 	}
-	jobs := evidence.Jobs(scenarios, contentions, f.first, f.seeds)
+	jobs := inOrder(evidence.Jobs(scenarios, contentions, f.first, f.seeds), layoutOf)
 	for i := range jobs {
 		jobs[i].Sink = f.sink
 	}
@@ -108,8 +108,12 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 	for _, j := range jobs {
 		todo = append(todo, j.String())
 	}
-	return f.gate.onCluster(cmd, f.cluster, "", nil, todo, func(c cluster.Cluster, backend string) ([]reports.GateRun, error) {
-		loop := f.loop(store, c, backend, out)
+	return f.gate.onSite(cmd, f.cluster, "", needed(jobs, layoutOf), nil, todo, func(s *site) ([]reports.GateRun, error) {
+		jobs, err := possible(s, jobs, layoutOf, scenarioOf, f.scenarios != "", out)
+		if err != nil {
+			return nil, err
+		}
+		loop := f.loop(store, s, out)
 		loop.Fresh, loop.Retry = f.fresh, f.retry
 		fmt.Fprintf(out, "evidence %s: %d runs: %d scenarios at %s, %d seeds from %d; results in %s\n",
 			f.set, len(jobs), len(scenarios), strings.Join(contentions, ", "), f.seeds, f.first, store.Dir())
@@ -122,6 +126,17 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 		return standing(jobs, evidence.OfTree(all, today())), err
 	})
 }
+
+// layoutOf is that of the cluster that a job needs.
+func layoutOf(j evidence.Job) cluster.Layout {
+	s, err := scenario.Load(j.Scenario)
+	if err != nil {
+		return cluster.Plain() // the run says so
+	}
+	return s.Layout()
+}
+
+func scenarioOf(j evidence.Job) string { return j.Scenario }
 
 // standing is what a CI system is told of each job: the attempt that decides its
 // standing verdict.
@@ -286,14 +301,19 @@ func (r *runner) flags(cmd *cobra.Command, results string) {
 	fl.BoolVar(&r.verbose, "verbose", false, "show every run as chaos does")
 }
 
-// loop returns a loop that carries runs out on c and keeps it whole.
-func (r runner) loop(store *evidence.Store, c cluster.Cluster, backend string, out *output) *evidence.Loop {
+// loop returns a loop that carries runs out at a site and keeps its cluster whole.
+func (r runner) loop(store *evidence.Store, s *site, out *output) *evidence.Loop {
 	if why := (maker{versions: built()}).unknown(); why != "" {
 		fmt.Fprintf(out, "note: what is stored is %s, so fencepost results will refuse what of it is as it should be\n", why)
 	}
 	return &evidence.Loop{
-		Store: store, Show: out.show, Run: r.runOn(c, backend, out), Tree: today(),
-		Heal: func(ctx context.Context) error { return heal(ctx, c) },
+		Store: store, Show: out.show, Run: r.runAt(s, out), Tree: today(),
+		Heal: func(ctx context.Context) error {
+			if s.cluster == nil {
+				return nil // the next run starts one
+			}
+			return heal(ctx, s.cluster)
+		},
 	}
 }
 

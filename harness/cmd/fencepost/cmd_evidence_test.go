@@ -111,7 +111,7 @@ func plannedRun(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := scenario.NewPlan(*spec, 7, "broken/sink-no-token-check", 3)
+	plan, err := scenario.NewPlan(*spec, 7, "broken/sink-no-token-check")
 	if err != nil {
 		t.Fatal(err)
 	}

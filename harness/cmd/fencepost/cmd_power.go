@@ -15,7 +15,6 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/choice"
-	"fencepost/harness/cluster"
 	"fencepost/harness/evidence"
 	"fencepost/harness/history"
 	"fencepost/harness/rundir"
@@ -41,7 +40,7 @@ func newPowerCmd() *cobra.Command {
 		Long: `Measures the power of the checks to detect. Each known-broken variant, and each known hole
 of system lock-per-job (see "fencepost list", docs/known-broken.md and
 docs/lock-per-job.md), runs under the scenario that must expose it, under several
-seeds, on one cluster. A run counts as a kill only if the verdict is the one expected and
+seeds. A run counts as a kill only if the verdict is the one expected and
 one of the properties expected fired. Results go to results/power/; what is stored is not
 done again, so the same command goes on where it was stopped.
 
@@ -142,8 +141,13 @@ func (f powerFlags) run(cmd *cobra.Command) error {
 	if _, err := store.All(); err != nil {
 		return err
 	}
-	return onClusterWith(cmd, f.cluster, "", nil, func(c cluster.Cluster, backend string) error {
-		loop := f.loop(store, c, backend, out)
+	jobs = inOrder(jobs, layoutOf)
+	return onSite(cmd, f.cluster, "", needed(jobs, layoutOf), nil, func(s *site) error {
+		jobs, err := possible(s, jobs, layoutOf, scenarioOf, f.mutants != "", out)
+		if err != nil {
+			return err
+		}
+		loop := f.loop(store, s, out)
 		loop.Fresh, loop.Run = f.fresh, timed(loop.Run)
 		fmt.Fprintf(out, "power: %d variants, %d runs; results in %s\n", len(mine), len(jobs), store.Dir())
 		tally, loopErr := loop.Do(ctx, slices.Values(jobs), len(jobs))

@@ -79,7 +79,7 @@ func loadReplayed(dir string) (*replayed, error) {
 	if r.info, err = rundir.ReadInfo(dir); err != nil {
 		return nil, usageError(fmt.Errorf("%s is not the directory of a run: %w", dir, err))
 	}
-	if r.plan, err = scenario.ReadPlan(filepath.Join(dir, rundir.PlanFile), defaultNodes); err != nil {
+	if r.plan, err = scenario.ReadPlan(filepath.Join(dir, rundir.PlanFile)); err != nil {
 		return nil, usageError(err)
 	}
 	if r.plan.System != r.info.System || r.plan.Seed != r.info.Seed {
@@ -118,7 +118,8 @@ func (f replayFlags) run(cmd *cobra.Command, arg string) error {
 		return err
 	}
 	// On the same Paxos variant: what a drill shows depends on it.
-	return onClusterWith(cmd, f.cluster, old.info.Versions["paxos_variant"], nil, func(c cluster.Cluster, backend string) error {
+	layout := old.plan.Spec.Layout()
+	return onSite(cmd, f.cluster, old.info.Versions["paxos_variant"], []cluster.Layout{layout}, nil, onOne(layout, func(c cluster.Cluster, backend string) error {
 		fmt.Fprintf(out, "replay of %s: scenario %s, seed %d, system %s, %s; it was %s\n", old.info.Run,
 			old.plan.Spec.Name, old.plan.Seed, old.sys.Name, setting(old.plan.Spec, c), outcome(old.verdict))
 		var all []*checker.Result
@@ -138,7 +139,7 @@ func (f replayFlags) run(cmd *cobra.Command, arg string) error {
 			}
 		}
 		return conclude(out, old.verdict, all)
-	})
+	}))
 }
 
 // once does one replay. One alone is shown as it goes on, several as a line each.

@@ -53,6 +53,6 @@ func checkedScenario(name string) (*scenario.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = scenario.NewPlan(*s, 1, "", defaultNodes)
+	_, err = scenario.NewPlan(*s, 1, "")
 	return s, err
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,8 +64,12 @@ func (f soakFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	store := evidence.NewStore(f.results)
-	return onCluster(cmd, f.cluster, "", f.seed, func(c cluster.Cluster, backend string) error {
-		loop := f.loop(store, c, backend, out)
+	layout, scenarios := onOneLayout(scenarios)
+	return onSite(cmd, f.cluster, "", []cluster.Layout{layout}, []string{fmt.Sprintf("--seed=%d", f.seed)}, func(s *site) error {
+		if _, err := s.on(layout); err != nil {
+			return err
+		}
+		loop := f.loop(store, s, out)
 		loop.StopAtRed = true
 		until := time.Now().Add(time.Duration(f.hours * float64(time.Hour)))
 		fmt.Fprintf(out, "soak: random runs of %d scenarios at %s until %s, seed %d; results in %s\n",
@@ -72,4 +77,15 @@ func (f soakFlags) run(cmd *cobra.Command) error {
 		tally, err := loop.Do(ctx, evidence.Random(scenarios, contentions, workload.Rand(f.seed, "soak"), until, time.Now), 0)
 		return finish(out, tally, 0, store, err)
 	})
+}
+
+// onOneLayout leaves out the scenarios that need another cluster than the rest, so that a
+// soak does not spend its time with starting clusters.
+func onOneLayout(all []evidence.Scenario) (cluster.Layout, []evidence.Scenario) {
+	layout := func(s evidence.Scenario) cluster.Layout { return layoutOf(evidence.Job{Scenario: s.Name}) }
+	most := needed(all, layout)[0]
+	if slices.ContainsFunc(all, func(s evidence.Scenario) bool { return layout(s).Equal(cluster.Plain()) }) {
+		most = cluster.Plain()
+	}
+	return most, slices.DeleteFunc(slices.Clone(all), func(s evidence.Scenario) bool { return !layout(s).Equal(most) })
 }

@@ -26,6 +26,7 @@ type upOptions struct {
 	background bool
 	inside     bool // this is the process inside the sandbox
 	paxos      string
+	layout     cluster.Layout
 	heapMiB    int
 	seed       uint64
 	cluster    string
@@ -35,6 +36,7 @@ type upOptions struct {
 
 func newUpCmd() *cobra.Command {
 	var o upOptions
+	var datacenters string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a cluster and keep it for the following runs",
@@ -46,6 +48,9 @@ three schedulers run beside it, as "fencepost schedulers" would run them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.image = imageOf(cmd)
+			if err := o.lay(datacenters); err != nil {
+				return usageError(err)
+			}
 			if err := o.schedulers.check("schedulers", 0); err != nil {
 				return err
 			}
@@ -66,6 +71,7 @@ three schedulers run beside it, as "fencepost schedulers" would run them.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.background, "background", false, "return when the cluster is ready, and leave it running")
 	f.StringVar(&o.paxos, "paxos", cluster.PaxosV2, "paxos_variant: "+strings.Join(cluster.PaxosVariants(), ", "))
+	f.StringVar(&datacenters, "datacenters", cluster.Plain().String(), "nodes of each data centre, with commas between: 3,1 is n1 to n3 in dc1 and n4 in dc2 (scenarios that need it say so)")
 	f.IntVar(&o.heapMiB, "heap", 512, "heap of a node, in MiB")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the links' random numbers")
 	f.StringVar(&o.cluster, "cluster", "auto", "local (three nodes in a sandbox; so does auto), docker (three containers)")
@@ -78,9 +84,25 @@ three schedulers run beside it, as "fencepost schedulers" would run them.`,
 	return cmd
 }
 
+// lay reads --datacenters.
+func (o *upOptions) lay(datacenters string) (err error) {
+	if o.layout, err = cluster.ParseLayout(datacenters); err != nil {
+		return fmt.Errorf("--datacenters: %w", err)
+	}
+	switch several := len(o.layout) > 1; {
+	case several && o.cluster == "docker":
+		return fmt.Errorf("--datacenters=%s: containers make one data centre only: use --cluster=local", o.layout)
+	case several && o.schedulers.count > 0:
+		return fmt.Errorf("--datacenters=%s: schedulers run beside a cluster of one data centre only: use --schedulers=0", o.layout)
+	case o.cluster == "docker" && !o.layout.Equal(cluster.Plain()):
+		return fmt.Errorf("--datacenters=%s: --cluster=docker starts three nodes", o.layout)
+	}
+	return nil
+}
+
 // args are the arguments by which a re-executed up gets the same options.
 func (o upOptions) args(more ...string) []string {
-	args := []string{"up", "--paxos=" + o.paxos, "--heap=" + strconv.Itoa(o.heapMiB), "--seed=" + strconv.FormatUint(o.seed, 10), "--cluster=" + o.cluster, "--image=" + o.image}
+	args := []string{"up", "--paxos=" + o.paxos, "--heap=" + strconv.Itoa(o.heapMiB), "--seed=" + strconv.FormatUint(o.seed, 10), "--cluster=" + o.cluster, "--image=" + o.image, "--datacenters=" + o.layout.String()}
 	if o.schedulers.count > 0 {
 		args = append(args, "--schedulers="+strconv.Itoa(o.schedulers.count), "--port="+strconv.Itoa(o.schedulers.port))
 	}
@@ -151,7 +173,7 @@ func upInside(ctx context.Context, o upOptions) (err error) {
 	defer func() { err = errors.Join(err, network.Close()) }()
 	say := sayer()
 	c, err := cluster.StartLocal(ctx, network, cluster.LocalConfig{
-		PaxosVariant: o.paxos, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say,
+		PaxosVariant: o.paxos, Layout: o.layout, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say,
 	})
 	var bad *cluster.ConfigError
 	switch {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"fencepost/harness/cluster"
 	"fencepost/harness/evidence"
 	"fencepost/harness/history"
 	"fencepost/harness/rundir"
@@ -33,8 +32,8 @@ func keepConsole(dir string, console *bytes.Buffer) error {
 	return os.WriteFile(filepath.Join(dir, rundir.LogDir, consoleFile), console.Bytes(), 0o644)
 }
 
-// runOn returns the function that carries out one job on a cluster.
-func (r runner) runOn(c cluster.Cluster, backend string, out *output) func(context.Context, evidence.Job) (evidence.Result, error) {
+// runAt returns the function that carries out one job at a site.
+func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) (evidence.Result, error) {
 	return func(ctx context.Context, j evidence.Job) (evidence.Result, error) {
 		var res evidence.Result
 		sys, err := system.Find(j.System)
@@ -52,7 +51,11 @@ func (r runner) runOn(c cluster.Cluster, backend string, out *output) func(conte
 		if err := spec.Apply(override); err != nil {
 			return res, fmt.Errorf("%s: %w", j.Scenario, err)
 		}
-		plan, err := scenario.NewPlan(*spec, j.Seed, sys.Name, len(c.Nodes()))
+		plan, err := scenario.NewPlan(*spec, j.Seed, sys.Name)
+		if err != nil {
+			return res, err
+		}
+		c, err := s.on(spec.Layout())
 		if err != nil {
 			return res, err
 		}
@@ -63,7 +66,7 @@ func (r runner) runOn(c cluster.Cluster, backend string, out *output) func(conte
 		}
 		f := chaosFlags{}
 		dir, verdict, err := carryOut(ctx, scenario.Options{
-			Plan: plan, System: sys, Cluster: c, Backend: backend, BinDir: r.bin, RunsDir: r.runs,
+			Plan: plan, System: sys, Cluster: c, Backend: s.backend, BinDir: r.bin, RunsDir: r.runs,
 			Command: f.command(job{plan.Spec.Name, plan, sys}), Versions: versions(c),
 		}, to)
 		res.Dir = dir

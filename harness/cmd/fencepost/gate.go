@@ -69,14 +69,14 @@ func writable(ctx context.Context, flag, path string) (string, error) {
 	return path, nil
 }
 
-// onCluster is onClusterWith for work that a CI system is told of: by the process that
+// onSite is the function of that name for work that a CI system is told of: by the process that
 // does it, or by this one if it never came to that. todo are the names of the runs.
-func (g gateFlags) onCluster(cmd *cobra.Command, want, paxos string, more, todo []string, work func(c cluster.Cluster, backend string) ([]reports.GateRun, error)) error {
+func (g gateFlags) onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, more, todo []string, work func(*site) ([]reports.GateRun, error)) error {
 	here := false
 	more = append(more, "--junit="+g.junit, "--summary="+g.summary)
-	err := onClusterWith(cmd, want, paxos, more, func(c cluster.Cluster, backend string) error {
+	err := onSite(cmd, want, paxos, layouts, more, func(s *site) error {
 		here = true
-		told, err := work(c, backend)
+		told, err := work(s)
 		return g.end(told, err)
 	})
 	if ee := (*exitError)(nil); err == nil || here || errors.As(err, &ee) && ee.err == nil {

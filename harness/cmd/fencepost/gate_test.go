@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
-	"fencepost/harness/cluster"
 	"fencepost/harness/evidence"
 	"fencepost/harness/history"
 	"fencepost/reports"
@@ -124,7 +123,7 @@ func TestGateTellsWhatNeverRan(t *testing.T) {
 	g := gateFlags{junit: filepath.Join(t.TempDir(), "j.xml")}
 	cmd := &cobra.Command{}
 	cmd.SetContext(t.Context())
-	err := g.onCluster(cmd, "moon", "", nil, []string{"steady", "partition"}, func(cluster.Cluster, string) ([]reports.GateRun, error) {
+	err := g.onSite(cmd, "moon", "", nil, nil, []string{"steady", "partition"}, func(*site) ([]reports.GateRun, error) {
 		t.Error("it runs on the moon")
 		return nil, nil
 	})

@@ -57,20 +57,35 @@ func handleKept(ctx context.Context, req kept.Request, c cluster.Cluster, _ *san
 	return exitCode(err, req.Stderr)
 }
 
-// onCluster does work on a cluster: at once, if this process has one (the kept
-// cluster's daemon, or the inside of a sandbox); else it chooses where, says why,
-// and has this command line carried out there. paxos is the variant that the cluster
-// must have; "" takes the default, or what a kept cluster has. seed is handed on, as
-// it may have been drawn in this process.
-func onCluster(cmd *cobra.Command, want, paxos string, seed uint64, work func(c cluster.Cluster, backend string) error) error {
-	return onClusterWith(cmd, want, paxos, []string{fmt.Sprintf("--seed=%d", seed)}, work)
+// onCluster is onSite for work that needs one cluster. seed is handed on, as it may have
+// been drawn in this process.
+func onCluster(cmd *cobra.Command, want, paxos string, layout cluster.Layout, seed uint64, work func(c cluster.Cluster, backend string) error) error {
+	return onSite(cmd, want, paxos, []cluster.Layout{layout}, []string{fmt.Sprintf("--seed=%d", seed)}, onOne(layout, work))
 }
 
-// onClusterWith is onCluster with other arguments to hand on.
-func onClusterWith(cmd *cobra.Command, want, paxos string, more []string, work func(c cluster.Cluster, backend string) error) error {
+// onOne is work on a site that needs one cluster.
+func onOne(layout cluster.Layout, work func(c cluster.Cluster, backend string) error) func(*site) error {
+	return func(s *site) error {
+		c, err := s.on(layout)
+		if err != nil {
+			return err
+		}
+		return work(c, s.backend)
+	}
+}
+
+// onSite does work on clusters: at once, if this process has one (the kept cluster's
+// daemon) or starts them (the inside of a sandbox); else it chooses where, says why, and
+// has this command line carried out there, with more arguments. paxos is the variant that
+// the clusters must have; "" takes the default, or what a kept cluster has. layouts are
+// those that the work needs.
+func onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, more []string, work func(*site) error) error {
 	ctx := cmd.Context()
+	if err := wanted(want, layouts); err != nil {
+		return usageError(err)
+	}
 	if want == clusterExternal {
-		return onExternal(cmd, paxos, work)
+		return onExternal(cmd, paxos, given(clusterExternal, work))
 	}
 	if err := noExternalFlags(cmd, want); err != nil {
 		return err
@@ -79,18 +94,17 @@ func onClusterWith(cmd *cobra.Command, want, paxos string, more []string, work f
 		if has := c.Info()["paxos_variant"]; paxos != "" && has != paxos {
 			return usageError(fmt.Errorf("the cluster that is kept up has Paxos %s, not %s: use --cluster=local, or fencepost down and then fencepost up --paxos=%s", has, paxos, paxos))
 		}
-		return work(c, "up")
+		return given("up", work)(c)
 	}
 	if sandbox.Inside() {
 		if want == "docker" {
 			return usageError(errors.New("no container can be reached from inside the sandbox: use --cluster=docker outside of it"))
 		}
-		c, closeCluster, err := startLocal(ctx, paxos, cmd.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		err = work(c, "local")
-		if closeErr := closeCluster(); closeErr != nil {
+		s := &site{backend: "local", start: func(l cluster.Layout) (cluster.Cluster, func() error, error) {
+			return startLocal(ctx, paxos, l, cmd.ErrOrStderr())
+		}}
+		err := work(s)
+		if closeErr := s.close(); closeErr != nil {
 			return errors.Join(err, closeErr)
 		}
 		return err
@@ -101,7 +115,7 @@ func onClusterWith(cmd *cobra.Command, want, paxos string, more []string, work f
 	}
 	fmt.Fprintf(outputOf(cmd), "cluster: %s (%s)\n", where, why)
 	if where == "docker" {
-		return onDocker(cmd, paxos, work)
+		return onDocker(cmd, paxos, given("docker", work))
 	}
 	args := append(slices.Clone(os.Args[1:]), more...)
 	if where == "up" {
@@ -140,7 +154,7 @@ func chooseCluster(ctx context.Context, want string) (where, why string, err err
 			return insteadOfLocal(ctx, want, err)
 		}
 		if want == "auto" {
-			return "local", "three Cassandra nodes in a sandbox of namespaces; no cluster is kept up", nil
+			return "local", "Cassandra nodes in a sandbox of namespaces; no cluster is kept up", nil
 		}
 		return "local", "as asked", nil
 	case "docker":
@@ -168,14 +182,14 @@ func runInKept(ctx context.Context, args []string) error {
 }
 
 // startLocal starts the local cluster inside the sandbox.
-func startLocal(ctx context.Context, paxos string, progress io.Writer) (cluster.Cluster, func() error, error) {
+func startLocal(ctx context.Context, paxos string, layout cluster.Layout, progress io.Writer) (cluster.Cluster, func() error, error) {
 	network, err := sandbox.NewNetwork()
 	if err != nil {
 		return nil, nil, fmt.Errorf("sandbox network: %w", err)
 	}
 	c, err := cluster.StartLocal(ctx, network, cluster.LocalConfig{
-		PaxosVariant: paxos,
-		Progress:     func(s string) { fmt.Fprintln(progress, "  "+s) },
+		PaxosVariant: paxos, Layout: layout,
+		Progress: func(s string) { fmt.Fprintln(progress, "  "+s) },
 	})
 	if err != nil {
 		_ = network.Close()

@@ -49,12 +49,12 @@ func firstLine(err error) string {
 
 // onDocker does work on a cluster of containers. The tool stays outside: the links
 // listen where the containers reach them.
-func onDocker(cmd *cobra.Command, paxos string, work func(c cluster.Cluster, backend string) error) error {
+func onDocker(cmd *cobra.Command, paxos string, work func(cluster.Cluster) error) error {
 	c, closeCluster, err := startDocker(cmd.Context(), docker.Config{PaxosVariant: paxos, Image: imageOf(cmd)}, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	err = work(c, "docker")
+	err = work(c)
 	if closeErr := closeCluster(); closeErr != nil {
 		return errors.Join(err, closeErr)
 	}

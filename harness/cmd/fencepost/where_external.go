@@ -207,7 +207,7 @@ func startExternal(ctx context.Context, cfg external.Config, progress io.Writer)
 }
 
 // onExternal does work on an external cluster, in this process.
-func onExternal(cmd *cobra.Command, paxos string, work func(c cluster.Cluster, backend string) error) error {
+func onExternal(cmd *cobra.Command, paxos string, work func(cluster.Cluster) error) error {
 	ctx := cmd.Context()
 	if cmd.Flags().Lookup("contact-points") == nil {
 		return usageError(fmt.Errorf("%s does not run on an external cluster; chaos, bench and replay do", cmd.Name()))
@@ -229,7 +229,7 @@ func onExternal(cmd *cobra.Command, paxos string, work func(c cluster.Cluster, b
 	if err != nil {
 		return err
 	}
-	err = work(c, clusterExternal)
+	err = work(c)
 	if closeErr := closeCluster(); closeErr != nil {
 		return errors.Join(err, closeErr)
 	}

@@ -50,6 +50,7 @@ func (t *Tap) Counted(l *link.Link) bool {
 // account is one link's.
 type account struct {
 	link      *link.Link
+	place     string
 	mu        sync.Mutex
 	counts    Counts
 	opened    bool
@@ -62,6 +63,9 @@ func (t *Tap) account(l *link.Link) *account {
 	a := t.links[l.Name()]
 	if a == nil {
 		a = &account{link: l}
+		if t.opt.Place != nil {
+			a.place = t.opt.Place(l)
+		}
 		t.links[l.Name()] = a
 	}
 	return a

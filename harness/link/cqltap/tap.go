@@ -16,11 +16,16 @@ type Shape struct {
 	// Consistency is that of the request, SerialConsistency "" if the request names none
 	// (the node then takes SERIAL).
 	Consistency, SerialConsistency string
+	// Place is where it was sent (Options.Place).
+	Place string
 }
 
 // Options are what a tap tells of. Its functions are called from the links' own goroutines:
 // they must be quick and safe for concurrent use. Nil: nobody is told.
 type Options struct {
+	// Place names where a link leads; uses in different places are told apart. Nil: nowhere
+	// in particular.
+	Place func(l *link.Link) string
 	// Shape is told of the first use of a shape by a side that opens connections (link.From).
 	Shape func(from string, s Shape)
 	// Unread is told once of a link and a reason for which some of what it carries cannot be
@@ -51,7 +56,7 @@ var _ link.Tap = (*Tap)(nil)
 
 // use is one way in which one origin uses a statement.
 type use struct {
-	from          string
+	from, place   string
 	text          *text
 	level, serial uint16
 }
@@ -77,7 +82,7 @@ func (t *Tap) Open(l *link.Link) link.Stream {
 
 // see tells of a statement if it is new, and keeps what a write carried.
 func (t *Tap) see(a *account, s statement) {
-	u := use{a.link.From(), s.text, s.level, s.serial}
+	u := use{a.link.From(), a.place, s.text, s.level, s.serial}
 	t.mu.Lock()
 	if s.values != nil {
 		t.writes.add(u.from, s.values)
@@ -92,7 +97,7 @@ func (t *Tap) see(a *account, s statement) {
 	case full:
 		t.unread(a.link, errShapes)
 	case !old && t.opt.Shape != nil:
-		t.opt.Shape(u.from, Shape{CQL: s.text.cql, Consistency: level(s.level), SerialConsistency: serial(s.serial)})
+		t.opt.Shape(u.from, Shape{CQL: s.text.cql, Consistency: level(s.level), SerialConsistency: serial(s.serial), Place: a.place})
 	}
 }
 

@@ -45,12 +45,12 @@ func session(version byte) []said {
 
 // seen are the shapes of a session.
 var seen = []Shape{
-	{look, "LOCAL_QUORUM", "SERIAL"},
-	{look, "SERIAL", ""},
-	{update, "QUORUM", "SERIAL"},
-	{update, "ONE", "LOCAL_SERIAL"},
-	{"BEGIN UNLOGGED BATCH " + update + "; " + insert + "; " + look + "; APPLY BATCH", "QUORUM", "SERIAL"},
-	{"BEGIN UNLOGGED BATCH " + insert + "; APPLY BATCH", "QUORUM", ""},
+	{CQL: look, Consistency: "LOCAL_QUORUM", SerialConsistency: "SERIAL"},
+	{CQL: look, Consistency: "SERIAL", SerialConsistency: ""},
+	{CQL: update, Consistency: "QUORUM", SerialConsistency: "SERIAL"},
+	{CQL: update, Consistency: "ONE", SerialConsistency: "LOCAL_SERIAL"},
+	{CQL: "BEGIN UNLOGGED BATCH " + update + "; " + insert + "; " + look + "; APPLY BATCH", Consistency: "QUORUM", SerialConsistency: "SERIAL"},
+	{CQL: "BEGIN UNLOGGED BATCH " + insert + "; APPLY BATCH", Consistency: "QUORUM", SerialConsistency: ""},
 }
 
 // segmented puts what comes after the connection is set up into segments of version 5.
@@ -276,7 +276,7 @@ func TestThroughALink(t *testing.T) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if want := []Shape{{update, "QUORUM", "SERIAL"}}; !reflect.DeepEqual(h.shapes, want) || len(h.unread) > 0 {
+	if want := []Shape{{CQL: update, Consistency: "QUORUM", SerialConsistency: "SERIAL"}}; !reflect.DeepEqual(h.shapes, want) || len(h.unread) > 0 {
 		t.Errorf("%q, unread %q", h.shapes, h.unread)
 	}
 }

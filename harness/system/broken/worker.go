@@ -41,6 +41,7 @@ var variants = map[string]func() workload.Hooks{
 	"read-at-one":        func() workload.Hooks { return readAtOne("ONE") },
 	"read-at-one-unsaid": func() workload.Hooks { return readAtOne("QUORUM") },
 	"local-serial":       localSerial,
+	"remote-coordinator": remoteCoordinator,
 	// Work stands still.
 	"pins-coordinator":        pinsCoordinator,
 	"stops-when-node-away":    stopsWhenNodeAway,
