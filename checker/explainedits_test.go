@@ -125,6 +125,14 @@ var editedCases = []editedCase{
 		e.statement(at, "w1.1", st)
 		return true
 	}},
+	{name: "a statement is sent to another data centre", want: "remote-coordinator", tune: quiet, do: func(e *edit) bool {
+		e.statement(e.h.Events[5].TS, "w1.1", history.Statement{CQL: "SELECT a FROM leases WHERE k = ?", Consistency: "LOCAL_QUORUM", Datacenter: "dc2"})
+		return e.expected(func(x *history.Expect) { x.Agreement = &local })
+	}},
+	{name: "a statement is decided by all data centres", want: "other-agreement", tune: quiet, do: func(e *edit) bool {
+		e.statement(e.h.Events[5].TS, "w1.1", history.Statement{CQL: "UPDATE leases SET a = 1 WHERE k = ? IF a = 0", Consistency: "LOCAL_QUORUM", SerialConsistency: "SERIAL", Datacenter: "dc1"})
+		return e.expected(func(x *history.Expect) { x.Agreement = &local })
+	}},
 	// What a broken or idle harness does.
 	{name: "a worker that is not there", want: "worker-missing", do: func(e *edit) bool {
 		return e.expected(func(x *history.Expect) { x.Workers++ })

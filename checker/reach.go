@@ -91,7 +91,7 @@ func (a *analysis) quorumAway() []history.Span {
 			nodes = []string{"?", "?1", "?2"}
 		}
 		for _, n := range nodes {
-			if !a.decides(n) && !strings.HasPrefix(n, "?") {
+			if n[0] == 'n' && !a.decides(n) {
 				continue // nobody counts on it
 			}
 			changes = append(changes, change{f.From, n, 1}, change{f.To, n, -1})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"fencepost/checker"
+	"fencepost/harness/cluster"
 	"fencepost/harness/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
@@ -110,18 +111,28 @@ func explained(t *testing.T, out string) []string {
 // long are the scenarios that take more than 45 s: make evidence runs them.
 var long = []string{"kill-nodes", "latency-spike", "rolling-restart", "swarm"}
 
+// onAnother: the scenario needs another cluster than the one that is kept up.
+func onAnother(t *testing.T, name string) bool {
+	t.Helper()
+	s, err := scenario.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !s.Layout().Equal(cluster.Plain())
+}
+
 type sound struct{ scenario, contention string }
 
 // soundRuns returns three fixed runs and one of the other lock scenarios or of the
 // orders, whose turn it is, if it is not the turn of another sink.
-func soundRuns(commit string) []sound {
+func soundRuns(t *testing.T, commit string) []sound {
 	runs := []sound{{"partition", "medium"}, {"kill-worker", "medium"}, {"jobs-kill-worker", "medium"}}
 	if _, turn := sinkRun(commit); turn {
 		return runs
 	}
 	var rest []sound
 	for _, name := range scenario.Names() {
-		if slices.Contains(long, name) || strings.HasPrefix(name, "paxos-") || strings.HasPrefix(name, "jobs-") {
+		if slices.Contains(long, name) || onAnother(t, name) || strings.HasPrefix(name, "paxos-") || strings.HasPrefix(name, "jobs-") {
 			continue
 		}
 		for _, c := range []string{"low", "medium", "high"} {
@@ -138,7 +149,7 @@ func soundRuns(commit string) []sound {
 
 // TestSound runs scenarios on the core: only PASS will do.
 func TestSound(t *testing.T) {
-	for i, r := range soundRuns(commit(t)) {
+	for i, r := range soundRuns(t, commit(t)) {
 		t.Run(r.scenario+"-"+r.contention, func(t *testing.T) {
 			code, res, out := chaos(t, r.scenario, "--contention="+r.contention, fmt.Sprintf("--seed=%d", 100+i))
 			if code != 0 || res.Verdict != checker.Pass {
@@ -159,12 +170,13 @@ const rotating = 2
 
 // chosen returns the canaries and the variants whose turn it is. The holes of whole
 // designs take longer: their jobs are waited for that never end.
-func chosen(all []system.System, commit string) []system.System {
+func chosen(t *testing.T, all []system.System, commit string) []system.System {
 	h := fnv.New32a()
 	h.Write([]byte(commit))
 	var out, rest []system.System
 	for _, s := range all {
 		switch {
+		case onAnother(t, s.Red.Scenario): // TestTwoDatacenters
 		case slices.Contains(canaries, s.Name):
 			out = append(out, s)
 		case !strings.HasPrefix(s.Name, "broken/jobs-") && !strings.HasPrefix(s.Name, "broken/orders-"):
@@ -184,7 +196,7 @@ func chosen(all []system.System, commit string) []system.System {
 // knows the history alone, must name the mistake that was planted: in nine of ten runs
 // (make power), so that of these few one may be missed.
 func TestKnownBroken(t *testing.T) {
-	variants := chosen(system.Broken(), commit(t))
+	variants := chosen(t, system.Broken(), commit(t))
 	var missed []string
 	if len(variants) != len(canaries)+rotating {
 		t.Fatalf("%d variants: every run must have the canaries %s", len(variants), strings.Join(canaries, ", "))

@@ -61,7 +61,7 @@ var described = []interface {
 	page() string
 }{
 	versionObject, changeObject, jobObject, orderObject, scheduleObject, jobRowObject, bookObject, ledgerObject, faultObject, clockObject, lifeObject, hostObject, progressObject, askedObject, hitObject, statementObject,
-	expectObject, successObject, thresholdObject,
+	expectObject, agreementObject, successObject, thresholdObject,
 }
 
 func (o *object[T]) title() string { return o.name }

@@ -27,6 +27,18 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
+// In a data centre of its own a client agrees by the local quorum.
+func TestAgree(t *testing.T) {
+	t.Parallel()
+	var cfg cassandra.Config
+	if err := (Login{LocalDC: "dc1"}).Apply(&cfg); err != nil || cfg.LocalDC != "dc1" || cfg.Serial != "" || cfg.Consistency != "" {
+		t.Errorf("%+v, %v: nobody spoke of an agreement", cfg, err)
+	}
+	if err := (Login{LocalDC: "dc1", LocalSerial: true}).Apply(&cfg); err != nil || cfg.Serial != cassandra.LocalSerial || cfg.Consistency != cassandra.LocalQuorum {
+		t.Errorf("%+v, %v", cfg, err)
+	}
+}
+
 func TestItTravels(t *testing.T) {
 	t.Parallel()
 	l := Login{LocalDC: "dc1", Username: "u", Password: "p", TLS: &TLS{ServerName: "x", Names: map[string]string{"10.0.0.1": "a"}, Insecure: true}}

@@ -12,6 +12,8 @@ func (s *Spec) NeedsControl() string {
 	switch {
 	case s.Drill != "":
 		return "its drill cuts nodes off from each other"
+	case len(s.Layout()) > 1:
+		return "it needs " + s.Layout().Words() + ", and faults of the other one"
 	case s.Swarm != nil:
 		return "its swarm draws faults of nodes"
 	}

@@ -44,7 +44,8 @@ func newUpCmd() *cobra.Command {
 "fencepost down" or Ctrl-C. Meanwhile "fencepost exec -- CMD" runs a command
 beside them, and runs with CLUSTER=up use them instead of starting their own. With
 --cluster=docker the nodes are containers, and there is no sandbox. With --schedulers=3
-three schedulers run beside it, as "fencepost schedulers" would run them.`,
+three schedulers run beside it, as "fencepost schedulers" would run them. With
+--datacenters=3,1 there are four nodes in two data centres, for scenarios that need them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.image = imageOf(cmd)
@@ -102,7 +103,10 @@ func (o *upOptions) lay(datacenters string) (err error) {
 
 // args are the arguments by which a re-executed up gets the same options.
 func (o upOptions) args(more ...string) []string {
-	args := []string{"up", "--paxos=" + o.paxos, "--heap=" + strconv.Itoa(o.heapMiB), "--seed=" + strconv.FormatUint(o.seed, 10), "--cluster=" + o.cluster, "--image=" + o.image, "--datacenters=" + o.layout.String()}
+	args := []string{"up", "--paxos=" + o.paxos, "--heap=" + strconv.Itoa(o.heapMiB), "--seed=" + strconv.FormatUint(o.seed, 10), "--cluster=" + o.cluster, "--image=" + o.image}
+	if !o.layout.Equal(cluster.Plain()) {
+		args = append(args, "--datacenters="+o.layout.String())
+	}
 	if o.schedulers.count > 0 {
 		args = append(args, "--schedulers="+strconv.Itoa(o.schedulers.count), "--port="+strconv.Itoa(o.schedulers.port))
 	}

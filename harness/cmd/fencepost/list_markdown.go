@@ -135,7 +135,11 @@ func writeScenario(b *strings.Builder, s *scenario.Spec) {
 	if s.Drill != "" {
 		return
 	}
-	fmt.Fprintf(b, "\n- load: %s\n- contention: %s; %s unless another is asked for\n", load(s.Workload), strings.Join(s.Contentions(), ", "), s.Workload.Contention)
+	b.WriteByte('\n')
+	if l := s.Layout(); len(l) > 1 {
+		fmt.Fprintf(b, "- cluster: %s, each with every row; the workers are in the first one and agree there (`CLUSTER=local`, or `make up DATACENTERS=%s`)\n", l.Words(), l)
+	}
+	fmt.Fprintf(b, "- load: %s\n- contention: %s; %s unless another is asked for\n", load(s.Workload), strings.Join(s.Contentions(), ", "), s.Workload.Contention)
 	switch {
 	case s.Swarm != nil:
 		fmt.Fprintf(b, "- faults: drawn from the seed, for %s\n", s.Swarm.For.D())

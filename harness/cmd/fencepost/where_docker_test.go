@@ -46,7 +46,10 @@ func TestDockerChosen(t *testing.T) {
 }
 
 func TestUpRefusesUnknownCluster(t *testing.T) {
-	for _, args := range [][]string{{"up", "--cluster=podman"}, {"up", "--cluster=up"}} {
+	for _, args := range [][]string{
+		{"up", "--cluster=podman"}, {"up", "--cluster=up"},
+		{"up", "--datacenters=3,x"}, {"up", "--datacenters=3,0"}, {"up", "--datacenters=3,1", "--cluster=docker"}, {"up", "--datacenters=3,1", "--schedulers=3"},
+	} {
 		cmd := newRootCmd()
 		cmd.SetArgs(args)
 		if code := exitCode(cmd.ExecuteContext(t.Context()), io.Discard); code != exitUsage {
@@ -57,9 +60,14 @@ func TestUpRefusesUnknownCluster(t *testing.T) {
 
 // A kept cluster that is started in the background is the one that was asked for.
 func TestUpArgs(t *testing.T) {
-	got := strings.Join(upOptions{paxos: "v2", heapMiB: 512, seed: 3, cluster: "docker", image: "x:1"}.args(), " ")
-	if want := "up --paxos=v2 --heap=512 --seed=3 --cluster=docker --image=x:1"; got != want {
+	o := upOptions{paxos: "v2", heapMiB: 512, seed: 3, cluster: "docker", image: "x:1", layout: cluster.Plain()}
+	got, want := strings.Join(o.args(), " "), "up --paxos=v2 --heap=512 --seed=3 --cluster=docker --image=x:1"
+	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
+	}
+	o.layout = cluster.Layout{3, 1}
+	if got = strings.Join(o.args(), " "); got != want+" --datacenters=3,1" {
+		t.Errorf("%s\nwant %s --datacenters=3,1", got, want)
 	}
 }
 

@@ -363,3 +363,31 @@ func BenchmarkRoundTrip(b *testing.B) {
 		})
 	}
 }
+
+// One statement to two places is two shapes, and to two nodes of one place it is one.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	var h heard
+	o := h.options()
+	places := map[string]string{"n1": "dc1", "n2": "dc1", "n4": "dc2"}
+	o.Place = func(l *link.Link) string { return places[l.To()] }
+	tap := New(o)
+	f := link.NewFabric(link.Options{})
+	t.Cleanup(func() { f.Close() })
+	for _, to := range []string{"n1", "n2", "n4"} {
+		l, err := f.Add(link.Spec{From: "w1", To: to, Listen: "127.0.0.1:0", Upstream: nowhere})
+		if err != nil {
+			t.Fatal(err)
+		}
+		talk(l, tap, 0, session(4)...)
+	}
+	var got []string
+	for _, s := range h.shapes {
+		if s.CQL == look && s.Consistency == "SERIAL" {
+			got = append(got, s.Place)
+		}
+	}
+	if want := []string{"dc1", "dc2"}; !slices.Equal(got, want) {
+		t.Errorf("in %q, want %q", got, want)
+	}
+}

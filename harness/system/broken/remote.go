@@ -65,8 +65,17 @@ func (l *roaming) open() {
 	c.Port, c.ProtoVersion, c.Keyspace = l.cfg.CQLPort, 4, l.cfg.Keyspace
 	c.Consistency, c.SerialConsistency = gocql.LocalQuorum, gocql.LocalSerial
 	c.DefaultTimestamp, c.DisableInitialHostLookup = false, true
+	c.HostFilter = gocql.WhiteListHostFilter(there)
 	c.HostDialer = linkDialer{l.ownSession, shown}
-	l.session, l.err = c.CreateSession()
+	if l.session, l.err = c.CreateSession(); l.err != nil {
+		return
+	}
+	for _, cql := range []string{insertElsewhere, updateElsewhere} {
+		l.note(cql, cassandra.LocalQuorum, cassandra.LocalSerial)
+	}
+	for _, at := range []string{cassandra.LocalQuorum, cassandra.LocalSerial} {
+		l.note(readOneCQL, at, "")
+	}
 }
 
 // remote is a node of another data centre.
