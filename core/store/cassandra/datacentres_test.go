@@ -152,7 +152,9 @@ func (c *twoDCs) live(ctx context.Context, name, dc string, rnd *rand.Rand) {
 	m := c.connect(name, dc)
 	_ = clock.Go().Sleep(ctx, time.Duration(rnd.Int64N(int64(time.Second))))
 	m.settle()
-	cl, err := lock.New(m, lock.Options{TTL: time.Second, MarginBase: 10 * time.Millisecond, Clock: clock.Go(), Rand: rnd,
+	// The client's numbers are its own: it draws them in goroutines of its own.
+	own := rand.New(rand.NewPCG(rnd.Uint64(), 0))
+	cl, err := lock.New(m, lock.Options{TTL: time.Second, MarginBase: 10 * time.Millisecond, Clock: clock.Go(), Rand: own,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		panic(err)
