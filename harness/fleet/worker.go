@@ -220,7 +220,10 @@ func (w *Worker) spawn() (*life, error) {
 	}
 	l.conn = conn
 	if all := w.fleet.cfg.Binaries; len(all) > 0 {
-		l.binary = all[(w.number+w.lives-1)%len(all)]
+		n := (w.number + w.lives - 1) % len(all)
+		if l.binary = all[n]; n > 0 {
+			cfg.Variant = "" // a mistake of the first
+		}
 	}
 	start := l.startWorker
 	if w.fleet.cfg.Own != nil {
