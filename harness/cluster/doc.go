@@ -18,6 +18,13 @@
 //   - SIGKILL, SIGSTOP, SIGCONT and SIGTERM are the real ones, and each is
 //     verified by what the kernel then says about the process, not assumed.
 //
+// # Data centres
+//
+// A [Layout] of several numbers makes several data centres: each node reads its own from
+// cassandra-rackdc.properties, keyspaces name all of them, and [Access] tells clients that
+// they agree in the first one alone. Whether a client stays there is not enforced by
+// anything: its links lead to every node.
+//
 // # The template
 //
 // Bootstrapping three nodes is slow, and what comes out is always the same: an

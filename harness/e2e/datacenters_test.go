@@ -22,11 +22,11 @@ func TestTwoDatacenters(t *testing.T) {
 	if code, out := fencepost(t, "up", "--background", "--datacenters=3,1"); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
-	t.Cleanup(func() {
+	defer func() { // before the test's context ends
 		if code, out := fencepost(t, "down"); code != 0 {
 			t.Errorf("exit code %d:\n%s", code, out)
 		}
-	})
+	}()
 	code, res, out := chaos(t, name, "--seed=1")
 	if code != 0 || res.Verdict != checker.Pass {
 		t.Errorf("exit code %d, verdict %s, want 0 and PASS\n%s", code, res.Verdict, out)
