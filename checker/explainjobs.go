@@ -72,7 +72,7 @@ func (x *inquiry) change(role string, s jobStep) Step {
 
 // jobStates: attempts that begin again, and claims of what is not pending.
 func (x *inquiry) jobStates() {
-	fewer, claimed := 0, 0
+	fewer, claimed, unread := 0, 0, 0
 	for _, j := range x.a.jobs.list {
 		k := walk{j: j}
 		for k.step < len(j.steps) {
@@ -87,6 +87,10 @@ func (x *inquiry) jobStates() {
 			case c.Do == history.DoClaim && k.state != statePending && k.state != "":
 				claimed++
 				sus := x.suspect("claim-leaves-row", x.ofJob(j, shown), claimed, "job %s is claimed as run %d when it is %s", j.id, c.Run, k.state)
+				sus.show(j.id, s.w.main().inv.TS, []string{s.w.main().inv.Proc}, append(before(), x.change(RoleMistake, s))...)
+			case c.Do == history.DoDLQ && k.state == statePending && k.attempt == 0 && x.failed("P5"):
+				unread++
+				sus := x.suspect("row-not-read", x.ofJob(j, shown), unread, "job %s is given up and was never claimed: its row says nothing to the owner", j.id)
 				sus.show(j.id, s.w.main().inv.TS, []string{s.w.main().inv.Proc}, append(before(), x.change(RoleMistake, s))...)
 			case c.Do == history.DoClaim && k.state == statePending && c.Attempt <= k.attempt,
 				slices.Contains([]string{history.DoRescue, history.DoRetry, history.DoComplete, history.DoAbandon, history.DoDLQ}, c.Do) && k.state == stateRunning && c.Attempt < k.attempt:

@@ -109,6 +109,7 @@ var mechanisms = map[string]mechanism{
 	"schedule-counted-anew":    {"whoever takes a shard over counts the times of its schedules from then on: those that came before are forgotten", []string{"P12"}, ""},
 	"end-ahead-of-next":        {"a job of a sequence has ended, and the one that follows it is not in its shard: one batch does not do both", ofJobs, ""},
 	"row-behind-the-mark":      {"a job's row lies behind the mark from which its owner reads on: it is never seen", []string{"P5"}, ""},
+	"row-not-read":             {"an owner cannot read the row of a job that another has written, and gives the job up unrun", []string{"P5"}, ""},
 	"job-never-ends":           {"a job that was acknowledged does not come to an end", []string{"P5"}, ""},
 	"forgotten-too-early":      {"a job's id is forgotten before its time: an enqueue that comes again runs it again", ofJobs, ""},
 	"completed-before-finish":  {"a job is completed before its run has finished", ofJobs, ""},

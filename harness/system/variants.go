@@ -194,7 +194,7 @@ var variants = []System{
 	},
 	{
 		Name: broken + "jobs-format-unsaid", About: "jobs are written in a new form that the version before cannot read, and nothing says so",
-		Red: &Red{Scenario: "jobs-mixed-versions", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5", "P12"}, Mechanism: ""},
+		Red: &Red{Scenario: "jobs-mixed-versions", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}, Mechanism: "row-not-read"},
 	},
 	{
 		Name: broken + "jobs-claimed-twice", About: "a claim leaves the job's pending row, to be claimed again",
