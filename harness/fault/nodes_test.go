@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"strconv"
-	"strings"
 	"testing"
 
 	"fencepost/harness/cluster"
@@ -66,25 +65,7 @@ func TestFaultsOfNodesMustProveThemselves(t *testing.T) {
 			if c.inert {
 				env.Inert = FamilyNode
 			}
-			f, err := New(Spec{Fault: c.fault, Targets: []string{"n1"}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, err := f.Inject(t.Context(), env.For(c.fault, nil), []string{"n1"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ev := a.Probe(t.Context()); ev.Proven != c.proven || !strings.Contains(ev.Text, c.probe) {
-				t.Errorf("got %+v, want proven %t with %q", ev, c.proven, c.probe)
-			}
-			if err := a.Heal(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if after, ok := a.(Aftermath); ok {
-				if ev := after.After(t.Context()); !ev.Proven || !strings.Contains(ev.Text, c.after) {
-					t.Errorf("afterwards: %+v", ev)
-				}
-			}
+			mustProve(t, env, Spec{Fault: c.fault, Targets: []string{"n1"}}, 0, proofs{c.proven, c.probe, true, c.after})
 		})
 	}
 }

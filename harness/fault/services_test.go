@@ -67,25 +67,7 @@ func TestFaultsOfSinkMustProveThemselves(t *testing.T) {
 			if c.inert {
 				env.Inert = FamilySink
 			}
-			f, err := New(Spec{Fault: c.fault, Targets: []string{SinkTarget}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, err := f.Inject(t.Context(), env.For(c.fault, nil), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ev := a.Probe(t.Context()); ev.Proven != c.proven || !strings.Contains(ev.Text, c.probe) {
-				t.Errorf("got %+v, want proven %t with %q", ev, c.proven, c.probe)
-			}
-			if err := a.Heal(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if after, ok := a.(Aftermath); ok {
-				if ev := after.After(t.Context()); !ev.Proven || !strings.Contains(ev.Text, c.after) {
-					t.Errorf("afterwards: %+v", ev)
-				}
-			}
+			mustProve(t, env, Spec{Fault: c.fault, Targets: []string{SinkTarget}}, 0, proofs{c.proven, c.probe, true, c.after})
 			if _, err := greet(t.Context(), env.Sink.Addr(), HTTPOptions, nil); err != nil {
 				t.Errorf("it does not answer when it is over: %v", err)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -85,28 +84,7 @@ func TestFaultsOfWorkersMustProveThemselves(t *testing.T) {
 			env := workersOf(t, 2, c.variant)
 			env.Inert = c.inert
 			c.spec.Targets = []string{"w1", "w2"}
-			f, err := New(c.spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			a, err := f.Inject(t.Context(), env.For(c.spec.Fault, nil), c.spec.Targets)
-			if err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(c.lasts) // the fault's own duration
-			if ev := a.Probe(t.Context()); ev.Proven != c.proven || !strings.Contains(ev.Text, c.probe) {
-				t.Errorf("got %+v, want proven %t with %q", ev, c.proven, c.probe)
-			}
-			if err := a.Heal(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if after, ok := a.(Aftermath); ok {
-				if ev := after.After(t.Context()); ev.Proven != c.healed || !strings.Contains(ev.Text, c.after) {
-					t.Errorf("afterwards %+v, want proven %t with %q", ev, c.healed, c.after)
-				}
-			} else if c.after != "" {
-				t.Errorf("it has no second proof")
-			}
+			mustProve(t, env, c.spec, c.lasts, proofs{c.proven, c.probe, c.healed, c.after})
 			for _, w := range env.Fleet.Workers() {
 				if s := w.ProcessState(); s == "" || s == "T" {
 					t.Errorf("%s is in state %q when it is over", w.Name(), s)
