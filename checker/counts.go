@@ -103,7 +103,7 @@ func (l *rowLog) countChain(c *Counts) {
 }
 
 // countTold counts the grants that clients were told of. One is a takeover if its acquire
-// says so, or if whoever was told before it had not begun to give the lock back.
+// says so, or if the client that was told before it had not begun to give the lock back.
 func (l *rowLog) countTold(c *Counts) {
 	var told []*cas
 	for _, x := range l.cas {

@@ -131,7 +131,7 @@ var mechanisms = map[string]mechanism{
 	"process-never-ends":       {"a process that is asked to end does not: it hangs", ofLives, ""},
 	"process-never-ready":      {"a process is started and does not become ready: it hangs", ofLives, ""},
 	"process-killed-elsewhere": {"a process is ended by a signal that this harness has not sent", ofLives, ""},
-	// Work stands still.
+	// Progress.
 	"waits-for-one-node":  {"requests go to one node and wait for it, though others could be asked", []string{"P11"}, ""},
 	"work-stops-in-fault": {"nothing is asked of the database while a part of it is away, though a quorum is there", []string{"P11"}, ""},
 	"claims-stop":         {"owners go on to tick and claim nothing, though jobs are due", []string{"P5", "P11"}, ""},

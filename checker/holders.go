@@ -111,7 +111,7 @@ func checkDeadlines(_ context.Context, a *analysis, p *Property) {
 	}
 }
 
-// told is the first answer that told whoever decided e that it may: of a lock that it is
+// told is the first answer that told the client of e that it may decide: of a lock that it is
 // held, of a shard that the run is claimed. nil: none did, which is P6's to judge.
 func (g *grant) told(e *history.Event) *history.Event {
 	if !g.log.shard {

@@ -116,7 +116,7 @@ var variants = []System{
 		Name: broken + "read-at-one-unsaid", About: "lock rows are read through one replica, and the worker says that it reads them at QUORUM",
 		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P13"}, Mechanism: "statement-misstated"},
 	},
-	// Work stands still.
+	// Progress.
 	{
 		Name: broken + "pins-coordinator", About: "all requests about locks go to one node, and wait for it",
 		Red: &Red{Scenario: "partition", Contention: "high", Verdict: checker.Fail, Properties: []string{"P11"}, Mechanism: "waits-for-one-node"},

@@ -167,10 +167,8 @@ func (t *recheckTally) end() error {
 
 // records are what an argument names.
 func (f recheckFlags) records(ctx context.Context, arg string) ([]record, error) {
-	for _, s := range evidence.Sets {
-		if s.Name == arg {
-			return storedRecords(filepath.Join(f.results, reports.KeptEvidence, arg), f.runs)
-		}
+	if _, err := evidence.FindSet(arg); err == nil {
+		return storedRecords(filepath.Join(f.results, reports.KeptEvidence, arg), f.runs)
 	}
 	if arg == powerSet {
 		return storedRecords(filepath.Join(f.results, powerSet), f.runs)

@@ -42,7 +42,7 @@ var variants = map[string]func() workload.Hooks{
 	"read-at-one-unsaid": func() workload.Hooks { return readAtOne("QUORUM") },
 	"local-serial":       localSerial,
 	"remote-coordinator": remoteCoordinator,
-	// Work stands still.
+	// Progress.
 	"pins-coordinator":        pinsCoordinator,
 	"stops-when-node-away":    stopsWhenNodeAway,
 	"jobs-no-claims-in-fault": noClaimsInFault,
