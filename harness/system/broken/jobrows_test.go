@@ -90,7 +90,7 @@ func TestScans(t *testing.T) {
 		body := put(store.KindPending, 6, "b")
 		body.Row.Body = []byte("{}")
 		w.apply(told, shard1, w.batch(shard1, 1, body))
-		for s, want := range map[store.Shards]string{told: "{}", w.Session: "\x02{}"} {
+		for want, s := range map[string]store.Shards{"{}": told, "\x02{}": w.Session} {
 			rows, err := s.Scan(t.Context(), shard1, store.Range{Kind: store.KindPending, UpTo: 1 << 60, Limit: 9})
 			if err != nil || len(rows) != 1 || string(rows[0].Body) != want {
 				t.Errorf("format-unsaid shows %+v, %v, want %q", rows, err, want)
