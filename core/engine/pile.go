@@ -34,11 +34,11 @@ func (p *pile) trimmed(mark int64) {
 }
 
 // pileUp is how many deleted rows may lie above the mark of a kind before what holds it
-// is placed anew: ten times as many as make a range deletion, and twice as many as jobs
+// is placed anew: five times as many as make a range deletion, and twice as many as jobs
 // that may have to be placed, so that at most one is for each deletion; but not more than
 // half of what Cassandra lets pass by default, if trimEvery is the default too.
 func (m *machine) pileUp() int {
-	return min(max(10*m.cfg.trimEvery, 2*len(m.jobs)), 500*m.cfg.trimEvery)
+	return min(max(5*m.cfg.trimEvery, 2*len(m.jobs)), 500*m.cfg.trimEvery)
 }
 
 // piled reports whether too many deleted rows lie above a kind's mark.
