@@ -146,6 +146,10 @@ test: ## Everything, in 35 minutes: unit, pages in a browser, integration on a r
 test-tools:
 	@scripts/ensure-tools --prometheus || echo 'test: NOT TESTED: alerts and dashboard, as Prometheus is missing (the reason is above)'
 
+.PHONY: test-previous
+test-previous:
+	@scripts/build-previous || echo 'test: NOT TESTED: old and new schedulers side by side (the reason is above)'
+
 .PHONY: test-docker
 test-docker: build deps ## Runs on containers, where a Docker daemon can be had; says so where not
 	@scripts/test-docker
@@ -183,7 +187,7 @@ evidence: $(run_deps) ## Run a set at several contentions under many seeds; goes
 	@$(BIN)/fencepost evidence --set=$(or $(SET),locks) $(evidence_flags)
 
 .PHONY: power
-power: $(run_deps) ## Run every known-broken variant under its directed scenario; goes on where it was stopped
+power: $(if $(and $(MUTANT),$(if $(findstring jobs-format-unsaid,$(MUTANT)),,other)),,previous) $(run_deps) ## Run every known-broken variant under its directed scenario; goes on where it was stopped
 	@$(BIN)/fencepost power $(if $(MUTANT),--mutant=$(MUTANT)) $(if $(SINK),--sink=$(SINK)) $(if $(RUNS),--times=$(RUNS)) $(if $(SEEDS),--seeds=$(SEEDS)) $(cluster_flags) $(if $(FRESH),--fresh)
 
 .PHONY: soak
