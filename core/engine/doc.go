@@ -87,6 +87,12 @@
 // its way; a job row is swept only if the inbox, read completely after the window was
 // over, did not hold the job. Jobs in the dead letter queue are not swept.
 //
+// What a job has left elsewhere, in a sink, may be retired before it is forgotten
+// (Options.Retire): the rows are deleted when that is done, so that a crash between the two
+// has it done again. With it the sink is told the lowest run of the shard that is at work
+// or being claimed; no lower token is good for anything. A job that was claimed after that
+// run is swept when the run is over: the sink keeps what may still be written to.
+//
 // # Scan order, marks
 //
 // The place of a pending row, at, is scan order only. The owner has all pending rows up

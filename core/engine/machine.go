@@ -18,7 +18,8 @@ type machine struct {
 	cfg machineConfig
 	// head is the header as the last settled batch left it.
 	head store.Header
-	seq  uint32
+	// seq is the last run's number, planned what it was before the last plan.
+	seq, planned uint32
 	// jobs holds every job with a running row, and those with a pending row
 	// that belong into the window.
 	jobs    map[job.ID]*entry
