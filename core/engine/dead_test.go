@@ -13,6 +13,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/query"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
@@ -77,6 +78,43 @@ func TestSweepAfterALongTime(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if left := b.count(store.KindJob, nil) + b.count(store.KindEnded, nil); left > 0 {
 			t.Errorf("%d rows are left", left)
+		}
+		b.end(t)
+	})
+}
+
+// TestRemovedSchedules: many schedules come and go between two that stay, which the next
+// owner finds all the same.
+func TestRemovedSchedules(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := deadRows(t)
+		nothing := func(context.Context, *worker.Task) error { return nil }
+		a := runOver(t, s, "a", nothing, slots(9, nothing))
+		put := func(key string) {
+			t.Helper()
+			d := schedule.Definition{Queue: "q", Key: key, Timing: schedule.Timing{Kind: schedule.FixedRate, Every: time.Hour}, Job: job.Job{Kind: "k"}}
+			if _, err := a.eng.Schedule(t.Context(), engine.ScheduleCommand{Verb: engine.PutSchedule, Definition: &d}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("stays")
+		for n := range 500 {
+			key := fmt.Sprint("comes ", n)
+			put(key)
+			if n == 250 {
+				put("stays too")
+			}
+			if _, err := a.eng.Schedule(t.Context(), engine.ScheduleCommand{Verb: engine.RemoveSchedule, Queue: "q", Key: key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("comes 0")
+		a.crash(t)
+		b := runOver(t, s, "b", nothing, slots(9, nothing))
+		time.Sleep(61 * time.Minute)
+		if n := b.count(store.KindEnded, nil); n < 3 {
+			t.Errorf("%d jobs of 3 schedules have run within an hour", n)
 		}
 		b.end(t)
 	})

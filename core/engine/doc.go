@@ -243,9 +243,10 @@
 //     another copy out of sight it is unknown.
 //   - Takeover loads after its batch is settled; to load between look and batch is
 //     safe too, and would be faster by one round.
-//   - Rows of schedules have fixed places, so that those of schedules that were removed
-//     stay in the way of the next owner's scan until gc_grace_seconds are over, and so do
-//     those of inboxes.
+//   - Rows of schedules have fixed places, over which no mark can rise: where many were
+//     removed between two that are left, the ids between these are deleted as a range.
+//   - Deleted rows of inboxes stay in the way until gc_grace_seconds are over: a range
+//     deletion there could hit an insert of another process that was not seen yet.
 //   - The inbox is one partition a shard, read whole by each look. It is meant for
 //     minutes without an owner, not as the way for all jobs: its deletions are tombstones.
 //   - Rank, from heartbeats (core/member), delays a process that should not own a shard;

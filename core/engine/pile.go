@@ -45,9 +45,9 @@ func (m *machine) pileUp() int {
 func (m *machine) piled(kind store.Kind) bool { return len(m.piles[kind].dead) >= m.pileUp() }
 
 // trims returns range deletions up to the marks of the settled header, which no
-// later batch can fall behind.
-func (m *machine) trims() []store.Op {
-	var ops []store.Op
+// later batch can fall behind, and over removed schedules.
+func (m *machine) trims(p *plan) []store.Op {
+	ops := m.levels(p)
 	for _, t := range []struct {
 		kind store.Kind
 		low  int64
@@ -63,9 +63,13 @@ func (m *machine) trims() []store.Op {
 // buried takes note of what a settled batch has deleted.
 func (m *machine) buried(p *plan) {
 	for _, op := range p.trims {
+		if op.Kind != store.DeleteUpTo {
+			continue
+		}
 		m.trimmed[op.Row.Kind] = op.Row.At
 		m.piles[op.Row.Kind].trimmed(op.Row.At)
 	}
+	m.schedules.buried(p.batch.Ops)
 	for _, op := range p.batch.Ops {
 		switch k := op.Row.Kind; {
 		case op.Kind != store.Delete || op.Row.At <= m.trimmed[k]:
