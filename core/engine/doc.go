@@ -113,7 +113,8 @@
 // running. Nothing else in them changes, and nobody is told. What an earlier owner's clock
 // has placed far below is then read into memory, due or not, and placed anew too, and
 // reading goes on beyond MaxLoaded. The dead letter queue is not in memory: when so many
-// have left it the first that is still there is read, and the range before it deleted.
+// have left it the first that is still there is read, and the range before it deleted. If
+// as many lie behind that one, so is the range to the next, and so on.
 //
 // No batch touches a key twice: it carries at most one change for each job.
 //

@@ -162,7 +162,7 @@ func inOrder(counts map[string]int) string {
 	return fmt.Sprint(out)
 }
 
-var situations = []string{"crash", "stop", "pause", "cut", "clock", "resend", "duplicate", "inbox-insert", "swept", "retired", "leveled",
+var situations = []string{"crash", "stop", "pause", "cut", "clock", "resend", "duplicate", "inbox-insert", "swept", "retired", "leveled", "emptied",
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
 	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",

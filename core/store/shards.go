@@ -127,6 +127,8 @@ const (
 	// DeleteBetween removes the rows of Row.Kind at Row.At with ids after Row.ID and before
 	// Before.
 	DeleteBetween
+	// DeleteWithin removes all rows of Row.Kind above Row.At and below Below.
+	DeleteWithin
 )
 
 // Op is one change of a batch. A batch must not touch one key twice: a deletion
@@ -136,6 +138,7 @@ type Op struct {
 	Kind   OpKind
 	Row    Row
 	Before string // DeleteBetween
+	Below  int64  // DeleteWithin
 }
 
 // Takes reports whether the operation is a range deletion that removes what is at the key.
@@ -145,6 +148,8 @@ func (o Op) Takes(k Key) bool {
 		return k.Kind == o.Row.Kind && k.At <= o.Row.At
 	case DeleteBetween:
 		return k.Kind == o.Row.Kind && k.At == o.Row.At && k.ID > o.Row.ID && k.ID < o.Before
+	case DeleteWithin:
+		return k.Kind == o.Row.Kind && k.At > o.Row.At && k.At < o.Below
 	}
 	return false
 }

@@ -177,7 +177,7 @@ func (p *partition) apply(ops []store.Op) {
 		case store.Delete:
 			delete(p.rows, op.Row.Key)
 			p.dead.rows[op.Row.Key] = true
-		case store.DeleteUpTo, store.DeleteBetween:
+		case store.DeleteUpTo, store.DeleteBetween, store.DeleteWithin:
 			maps.DeleteFunc(p.dead.rows, func(k store.Key, _ bool) bool { return op.Takes(k) })
 			maps.DeleteFunc(p.rows, func(k store.Key, _ store.Row) bool { return op.Takes(k) })
 		}

@@ -129,6 +129,20 @@ func deleteUpTo(r *shardRig) {
 	r.keys(store.KindPending, key(1, 4, "a"), key(1, 4, "b"))
 }
 
+func deleteWithin(r *shardRig) {
+	if !r.create() {
+		return
+	}
+	s := r.start()
+	for at := int64(1); at <= 5; at++ {
+		s = r.apply(s, putRow(store.KindDLQ, at, "a"), putRow(store.KindPending, at, "a"))
+	}
+	within := store.Op{Kind: store.DeleteWithin, Row: store.Row{Key: key(store.KindDLQ, 2, "")}, Below: 5}
+	r.apply(s, within, putRow(store.KindDLQ, 6, "a"), deletion(store.Delete, key(store.KindDLQ, 3, "a")))
+	r.keys(store.KindDLQ, key(5, 1, "a"), key(5, 2, "a"), key(5, 5, "a"), key(5, 6, "a"))
+	r.keys(store.KindPending, key(1, 1, "a"), key(1, 2, "a"), key(1, 3, "a"), key(1, 4, "a"), key(1, 5, "a"))
+}
+
 func deleteBetween(r *shardRig) {
 	if !r.create() {
 		return

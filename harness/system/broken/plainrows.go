@@ -18,6 +18,7 @@ const (
 	plainDeleteCQL  = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at = ? AND id = ?`
 	plainTrimCQL    = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at <= ?`
 	plainBetweenCQL = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at = ? AND id > ? AND id < ?`
+	plainWithinCQL  = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at > ? AND at < ?`
 )
 
 // plainWriter writes to the database what should have been a conditional batch.
@@ -49,6 +50,8 @@ func plainBatch(id store.ShardID, h *store.Header, ops []store.Op) (string, []an
 			add(plainTrimCQL, id.Queue, id.Shard, int8(r.Kind), r.At)
 		case store.DeleteBetween:
 			add(plainBetweenCQL, id.Queue, id.Shard, int8(r.Kind), r.At, r.ID, op.Before)
+		case store.DeleteWithin:
+			add(plainWithinCQL, id.Queue, id.Shard, int8(r.Kind), r.At, op.Below)
 		default:
 			add(plainPutCQL, id.Queue, id.Shard, int8(r.Kind), r.At, r.ID, r.State, r.Attempt, r.Run, r.Due, r.Wait, r.Place, r.Note, append([]byte{}, r.Body...))
 		}
