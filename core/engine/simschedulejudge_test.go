@@ -67,7 +67,7 @@ func (t *truth) recurrences(s *shardTruth, c sim.ShardChange) {
 	for _, op := range c.Ops {
 		switch op.Row.Kind {
 		case store.KindSchedule:
-			if op.Kind != store.DeleteBetween { // which removes nothing: the rule trim
+			if !op.IsRange() { // which removes nothing: the rule trim
 				touched[op.Row.ID] = true
 			}
 		case store.KindPending:

@@ -141,6 +141,11 @@ type Op struct {
 	Below  int64  // DeleteWithin
 }
 
+// IsRange reports whether the operation is a range deletion: its Row is no row.
+func (o Op) IsRange() bool {
+	return o.Kind == DeleteUpTo || o.Kind == DeleteBetween || o.Kind == DeleteWithin
+}
+
 // Takes reports whether the operation is a range deletion that removes what is at the key.
 func (o Op) Takes(k Key) bool {
 	switch o.Kind {

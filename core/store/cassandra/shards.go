@@ -193,7 +193,7 @@ func check(b store.Batch) error {
 		switch {
 		case k.Kind < store.KindPending:
 			return fmt.Errorf("row %s: kind %d is the header's or none", k, k.Kind)
-		case op.Kind == store.DeleteUpTo, op.Kind == store.DeleteBetween, op.Kind == store.DeleteWithin:
+		case op.IsRange():
 			ranges = append(ranges, op)
 			continue
 		case op.Kind != store.Put && op.Kind != store.PutNew && op.Kind != store.Delete:

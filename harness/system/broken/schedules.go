@@ -90,7 +90,7 @@ func (m *marker) take(ops []store.Op) (s splitBatch) {
 func overwrite(old, with []store.Op) []store.Op {
 	left := slices.DeleteFunc(slices.Clone(old), func(o store.Op) bool {
 		return slices.ContainsFunc(with, func(w store.Op) bool {
-			return !w.Takes(o.Row.Key) && w.Row.Key == o.Row.Key
+			return !w.IsRange() && w.Row.Key == o.Row.Key
 		})
 	})
 	return append(left, with...)
