@@ -13,6 +13,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/query"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
@@ -77,6 +78,43 @@ func TestSweepAfterALongTime(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if left := b.count(store.KindJob, nil) + b.count(store.KindEnded, nil); left > 0 {
 			t.Errorf("%d rows are left", left)
+		}
+		b.end(t)
+	})
+}
+
+// TestRemovedSchedules: many schedules come and go between two that stay, which the next
+// owner finds all the same.
+func TestRemovedSchedules(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := deadRows(t)
+		nothing := func(context.Context, *worker.Task) error { return nil }
+		a := runOver(t, s, "a", nothing, slots(9, nothing))
+		put := func(key string) {
+			t.Helper()
+			d := schedule.Definition{Queue: "q", Key: key, Timing: schedule.Timing{Kind: schedule.FixedRate, Every: time.Hour}, Job: job.Job{Kind: "k"}}
+			if _, err := a.eng.Schedule(t.Context(), engine.ScheduleCommand{Verb: engine.PutSchedule, Definition: &d}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("stays")
+		for n := range 500 {
+			key := fmt.Sprint("comes ", n)
+			put(key)
+			if n == 250 {
+				put("stays too")
+			}
+			if _, err := a.eng.Schedule(t.Context(), engine.ScheduleCommand{Verb: engine.RemoveSchedule, Queue: "q", Key: key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("comes 0")
+		a.crash(t)
+		b := runOver(t, s, "b", nothing, slots(9, nothing))
+		time.Sleep(61 * time.Minute)
+		if n := b.count(store.KindEnded, nil); n < 3 {
+			t.Errorf("%d jobs of 3 schedules have run within an hour", n)
 		}
 		b.end(t)
 	})
@@ -187,6 +225,13 @@ func TestAStarvedJobDoesNotHideOthers(t *testing.T) {
 // owner's clients too.
 func TestRedriveOfMany(t *testing.T) {
 	t.Parallel()
+	for _, stays := range []int{0, 3} {
+		t.Run(fmt.Sprint(stays, " stay"), func(t *testing.T) { redriveAllBut(t, stays) })
+	}
+}
+
+// redriveAllBut leaves so many in the dead letter queue: the first one, and some between.
+func redriveAllBut(t *testing.T, stays int) {
 	synctest.Test(t, func(t *testing.T) {
 		s := deadRows(t)
 		broken := true
@@ -204,6 +249,7 @@ func TestRedriveOfMany(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		broken = false
+		left, redriven := map[job.ID]bool{}, 0
 		r := query.New(query.Options{Shards: a.shards, Queues: []engine.Queue{{Name: "q", Shards: 1}}})
 		for {
 			jobs, _, err := r.Jobs(t.Context(), "q", job.DLQ, query.Page{Limit: 50})
@@ -211,17 +257,22 @@ func TestRedriveOfMany(t *testing.T) {
 				t.Errorf("%d jobs are left and cannot be listed: %v", a.count(store.KindDLQ, nil), err)
 				break
 			}
-			if len(jobs) == 0 {
+			if len(jobs) <= stays {
 				break
 			}
 			for _, j := range jobs {
+				if left[j.ID] || len(left) < stays && len(left)*300 <= redriven {
+					left[j.ID] = true
+					continue
+				}
+				redriven++
 				if err := a.eng.Redrive(t.Context(), "q", j.ID); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 		time.Sleep(time.Minute)
-		if n := a.count(store.KindJob, func(r store.Row) bool { return r.State != string(job.Completed) }); n > 0 {
+		if n := a.count(store.KindJob, func(r store.Row) bool { return r.State != string(job.Completed) }); n != stays {
 			t.Errorf("%d jobs were not completed", n)
 		}
 		a.end(t)

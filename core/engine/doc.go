@@ -87,6 +87,12 @@
 // its way; a job row is swept only if the inbox, read completely after the window was
 // over, did not hold the job. Jobs in the dead letter queue are not swept.
 //
+// What a job has left elsewhere, in a sink, may be retired before it is forgotten
+// (Options.Retire): the rows are deleted when that is done, so that a crash between the two
+// has it done again. With it the sink is told the lowest run of the shard that is at work
+// or being claimed; no lower token is good for anything. A job that was claimed after that
+// run is swept when the run is over: the sink keeps what may still be written to.
+//
 // # Scan order, marks
 //
 // The place of a pending row, at, is scan order only. The owner has all pending rows up
@@ -107,7 +113,8 @@
 // running. Nothing else in them changes, and nobody is told. What an earlier owner's clock
 // has placed far below is then read into memory, due or not, and placed anew too, and
 // reading goes on beyond MaxLoaded. The dead letter queue is not in memory: when so many
-// have left it the first that is still there is read, and the range before it deleted.
+// have left it the first that is still there is read, and the range before it deleted. If
+// as many lie behind that one, so is the range to the next, and so on.
 //
 // No batch touches a key twice: it carries at most one change for each job.
 //
@@ -237,9 +244,10 @@
 //     another copy out of sight it is unknown.
 //   - Takeover loads after its batch is settled; to load between look and batch is
 //     safe too, and would be faster by one round.
-//   - Rows of schedules have fixed places, so that those of schedules that were removed
-//     stay in the way of the next owner's scan until gc_grace_seconds are over, and so do
-//     those of inboxes.
+//   - Rows of schedules have fixed places, over which no mark can rise: where many were
+//     removed between two that are left, the ids between these are deleted as a range.
+//   - Deleted rows of inboxes stay in the way until gc_grace_seconds are over: a range
+//     deletion there could hit an insert of another process that was not seen yet.
 //   - The inbox is one partition a shard, read whole by each look. It is meant for
 //     minutes without an owner, not as the way for all jobs: its deletions are tombstones.
 //   - Rank, from heartbeats (core/member), delays a process that should not own a shard;

@@ -44,7 +44,8 @@ func (m *machine) fill(p *plan, in tickInput) {
 		m.turn = (m.turn + 1) % turns
 	}
 	if m.fits(p, nil, m.cfg.maxOps) {
-		p.trims = m.trims()
+		trims := m.trims(p)
+		p.trims = trims[:min(len(trims), m.cfg.maxOps-len(p.batch.Ops))]
 		p.put(p.trims)
 	}
 }

@@ -18,7 +18,8 @@ type machine struct {
 	cfg machineConfig
 	// head is the header as the last settled batch left it.
 	head store.Header
-	seq  uint32
+	// seq is the last run's number, planned what it was before the last plan.
+	seq, planned uint32
 	// jobs holds every job with a running row, and those with a pending row
 	// that belong into the window.
 	jobs    map[job.ID]*entry
@@ -236,7 +237,7 @@ func newMachine(cfg machineConfig, head store.Header, now moment) *machine {
 	m.reckon(now, job.FirstRunID(head.Fence))
 	m.window.start(head, m.reach(now), cfg.page)
 	m.sweeps = newSweeps(head.LowEnded, cfg.page)
-	m.dead = deadLetters{low: -1, upTo: -1}
+	m.dead = deadLetters{low: -1, upTo: -1, from: -1}
 	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded], m.trimmed[store.KindDLQ] = head.LowPending, head.LowRunning, head.LowEnded, m.dead.low
 	return m
 }

@@ -127,6 +127,14 @@ type Options struct {
 	// DedupeWindow is how long a job's id is remembered after its end. It must
 	// be longer than any request can stay on its way and any client retries.
 	DedupeWindow time.Duration
+	// Retire, if set, is told of jobs of a shard whose ids are about to be forgotten, so
+	// that what they have left elsewhere can be removed for good (worker.Retire); nil:
+	// nothing is. No run of them is at work any more or will be, nor is any of the shard
+	// below the run that is named. They are forgotten when it has returned without an error;
+	// else, or if it has not returned within TTL, it is asked for them again after
+	// InboxPoll. It may be asked for a job more than once, also after that was done. A run
+	// of longer than DedupeWindow keeps what was claimed after it from being forgotten.
+	Retire func(ctx context.Context, shard store.ShardID, below job.RunID, ended []job.ID) error
 	// InboxPoll is how often the inbox is read; default TTL/6.
 	InboxPoll time.Duration
 	// DrainTimeout is how long runs may go on when the engine stops, before

@@ -45,9 +45,9 @@ func (m *machine) pileUp() int {
 func (m *machine) piled(kind store.Kind) bool { return len(m.piles[kind].dead) >= m.pileUp() }
 
 // trims returns range deletions up to the marks of the settled header, which no
-// later batch can fall behind.
-func (m *machine) trims() []store.Op {
-	var ops []store.Op
+// later batch can fall behind, and over removed schedules.
+func (m *machine) trims(p *plan) []store.Op {
+	ops := m.levels(p)
 	for _, t := range []struct {
 		kind store.Kind
 		low  int64
@@ -57,15 +57,24 @@ func (m *machine) trims() []store.Op {
 			ops = append(ops, store.Op{Kind: store.DeleteUpTo, Row: store.Row{Key: store.Key{Kind: t.kind, At: t.low}}})
 		}
 	}
+	if d := &m.dead; d.below > 0 {
+		ops = append(ops, store.Op{Kind: store.DeleteWithin, Row: store.Row{Key: store.Key{Kind: store.KindDLQ, At: d.from}}, Below: d.below})
+	}
 	return ops
 }
 
 // buried takes note of what a settled batch has deleted.
 func (m *machine) buried(p *plan) {
 	for _, op := range p.trims {
-		m.trimmed[op.Row.Kind] = op.Row.At
-		m.piles[op.Row.Kind].trimmed(op.Row.At)
+		switch op.Kind {
+		case store.DeleteUpTo:
+			m.trimmed[op.Row.Kind] = op.Row.At
+			m.piles[op.Row.Kind].trimmed(op.Row.At)
+		case store.DeleteWithin:
+			m.emptied()
+		}
 	}
+	m.schedules.buried(p.batch.Ops)
 	for _, op := range p.batch.Ops {
 		switch k := op.Row.Kind; {
 		case op.Kind != store.Delete || op.Row.At <= m.trimmed[k]:
@@ -132,37 +141,4 @@ func (m *machine) placeOps(i *intent) []store.Op {
 	}
 	m.seq++
 	return append(m.runningRows(i, m.seq, e.tries), remove(e.key))
-}
-
-// deadLetters is what an owner knows of the dead letter queue, none of which is in its
-// memory.
-type deadLetters struct {
-	// low: no row is at or below it, and none is inserted at or below upTo.
-	low, upTo int64
-	loading   bool
-}
-
-// deadRange returns the range in which the first dead letter is, if so many were taken
-// out that the mark should rise. No batch may be on its way: it could insert one.
-func (m *machine) deadRange(now moment) (store.Range, bool) {
-	d, p := &m.dead, &m.piles[store.KindDLQ]
-	if d.loading || len(p.dead) < max(m.cfg.trimEvery, p.look) {
-		return store.Range{}, false
-	}
-	d.loading, d.upTo = true, max(d.upTo, now.wall)
-	p.look = len(p.dead) + m.cfg.trimEvery
-	return store.Range{Kind: store.KindDLQ, AfterAt: d.low, AfterID: afterAll, UpTo: d.upTo, Limit: 1}, true
-}
-
-// deadRead takes the first dead letter, if there is one.
-func (m *machine) deadRead(rows []store.Row, failed bool) {
-	d := &m.dead
-	d.loading = false
-	switch {
-	case failed:
-	case len(rows) > 0:
-		d.low = max(d.low, rows[0].At-1)
-	default:
-		d.low = d.upTo
-	}
 }

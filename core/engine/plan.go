@@ -47,6 +47,7 @@ func (m *machine) next(in tickInput) *plan {
 	h.Tick++
 	h.Nonce, h.Owner, h.Addr = in.nonce, in.owner, in.addr
 	seq := m.seq
+	m.planned = seq
 	if !m.probe {
 		m.giveBack(in.free)
 	}
@@ -253,9 +254,9 @@ func (m *machine) runningRows(i *intent, place uint32, n tries) []store.Op {
 func (m *machine) endOps(i *intent, to job.State, attempt int, run job.RunID, why string, body []byte, now moment) []store.Op {
 	at := max(now.wall, m.head.LowEnded+1, m.sweeps.target+1, m.dead.upTo+1)
 	row := store.Row{Key: jobKey(i.e.job.ID), State: string(to), Attempt: attempt, Run: int64(run), Place: at, Note: why, Body: i.e.job.Request}
-	index := store.Row{Key: store.Key{Kind: store.KindEnded, At: at, ID: string(i.e.job.ID)}}
+	index := store.Row{Key: store.Key{Kind: store.KindEnded, At: at, ID: string(i.e.job.ID)}, Run: int64(run)}
 	if to == job.DLQ {
-		index.Kind, index.Attempt, index.Run, index.Note, index.Body = store.KindDLQ, attempt, int64(run), why, body
+		index.Kind, index.Attempt, index.Note, index.Body = store.KindDLQ, attempt, why, body
 	}
 	i.put = index.Key
 	return []store.Op{put(row), put(index)}

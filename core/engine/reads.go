@@ -43,7 +43,7 @@ func (o *owner) reads() {
 	if o.inbox.seen > 0 {
 		if r, ok := o.m.sweepRange(o.inbox.seen); ok {
 			holds := o.inbox.holds
-			o.scan(r, func(rows []store.Row, failed bool) { o.m.sweep(rows, failed, holds) })
+			o.scan(r, func(rows []store.Row, failed bool) { o.sweep(rows, failed, holds) })
 		}
 	}
 }

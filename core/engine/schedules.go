@@ -37,6 +37,7 @@ type schedules struct {
 	// before.
 	loaded, loading bool
 	cursor          store.Key
+	graves          graves
 }
 
 // Places of a schedule's rows (store.Key.At).

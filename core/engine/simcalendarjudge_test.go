@@ -64,7 +64,7 @@ func (w *world) judgeCalendar(t *truth) {
 		last[c.Shard] = c.At
 		for _, op := range c.Ops {
 			switch {
-			case op.Row.Kind == store.KindSchedule && op.Row.At == engine.AtState:
+			case op.Row.Kind == store.KindSchedule && op.Row.At == engine.AtState && !op.IsRange():
 				l := logs[op.Row.ID]
 				s, _ := t.scheduleIn(map[store.Key]store.Row{op.Row.Key: op.Row, scheduleKey(op.Row.ID, 0): {Body: []byte("{}")}}, op.Row.ID)
 				if l.state = s.state; l.first < 0 {

@@ -106,6 +106,7 @@ func (w *world) judgeJob(j *simJob, t *jobTruth, all *truth) {
 	w.judgeRuns(j, all)
 	w.judgeCommands(j, t)
 	w.judgeEffects(j, t)
+	w.judgeLeft(j, t)
 }
 
 // judgeEnd checks that the job came to the right end.
@@ -164,7 +165,8 @@ func (w *world) judgeRuns(j *simJob, t *truth) {
 
 // judgeEffects checks the sink's ledger.
 func (w *world) judgeEffects(j *simJob, t *jobTruth) {
-	ledger, _ := w.sink.Ledger(context.Background(), worker.Resource(j.job))
+	left, _ := w.sink.Ledger(context.Background(), worker.Resource(j.job))
+	ledger := append(slices.Clone(w.retired[worker.Resource(j.job)]), left...)
 	n := map[string]int{}
 	var highest int64
 	for _, e := range ledger {

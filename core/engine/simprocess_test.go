@@ -10,8 +10,6 @@ import (
 	"fencepost/core/clock"
 	"fencepost/core/engine"
 	"fencepost/core/forward"
-	"fencepost/core/sink"
-	"fencepost/core/sink/sinktest"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
@@ -90,7 +88,7 @@ func (w *world) start(n int) *process {
 		rate = w.cfg.rates[n%len(w.cfg.rates)]
 	}
 	p.clock = simClock{clock.Go(), rate, time.Now().Add(-time.Hour), p.session.Hold}
-	var snk sink.Sink = &simSink{w.sink, p.effects, p.clock, w.cfg.ttl / 6, w.cfg.deafSink}
+	snk := &simSink{w, p.effects, p.clock, w.cfg.ttl / 6}
 	p.pool = worker.New(worker.Options{
 		Slots: w.cfg.slots, Handlers: map[string]worker.Handler{"sim": p.timed(p.handle), "recurring": p.timed(p.recur)}, Sink: snk, Clock: p.clock, Logger: quiet,
 	})
@@ -105,6 +103,9 @@ func (w *world) start(n int) *process {
 		MaxOps: w.cfg.maxOps, MaxBytes: w.cfg.maxBytes, MaxRunning: w.cfg.slots, MaxLoaded: w.cfg.maxLoaded, PageSize: w.cfg.page, TrimEvery: w.cfg.trimEvery,
 		Horizon: w.cfg.horizon, DedupeWindow: w.cfg.dedupe, InboxPoll: w.cfg.ttl / 3, DrainTimeout: w.cfg.ttl,
 		Observer: p, Logger: quiet, Forward: p.forward,
+	}
+	if w.cfg.retires {
+		o.Retire = worker.Retire(snk)
 	}
 	var s store.Shards = p.session
 	if w.cfg.plant != nil {
@@ -248,84 +249,3 @@ func (p *process) Step(s engine.Step) {
 		w.owns(p, s)
 	}
 }
-
-// simSink is the sink over the process's own network.
-type simSink struct {
-	m       *sinktest.Memory
-	session *sim.Session
-	clock   clock.Clock
-	timeout time.Duration
-	deaf    bool
-}
-
-func (s *simSink) call(ctx context.Context, name string, f func()) error {
-	rctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer s.clock.AfterFunc(s.timeout, cancel)()
-	return s.session.Call(rctx, name, f)
-}
-
-// repeat sends until it is answered or ctx ends.
-func (s *simSink) repeat(ctx context.Context, name string, f func() (sink.Answer, error)) (sink.Answer, error) {
-	unsure := false
-	for {
-		var a sink.Answer
-		var failed error
-		err := s.call(ctx, name, func() { a, failed = f() })
-		switch {
-		case err == nil && failed == nil && a.Result == sink.Stale && unsure:
-			return a, &store.Error{Op: name, Outcome: store.Unknown, Cause: sink.ErrStaleAfterUnknown}
-		case err == nil:
-			return a, failed
-		case store.OutcomeOf(err) != store.Fail:
-			unsure = true
-		}
-		if ctx.Err() != nil || s.gone() {
-			out := store.Fail
-			if unsure {
-				out = store.Unknown
-			}
-			return sink.Answer{}, &store.Error{Op: name, Outcome: out, Cause: err}
-		}
-		_ = s.clock.Sleep(ctx, s.timeout/5)
-	}
-}
-
-func (s *simSink) gone() bool {
-	select {
-	case <-s.session.Crashed():
-		return true
-	default:
-		return false
-	}
-}
-
-func (s *simSink) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
-	return s.repeat(ctx, fmt.Sprint("raise ", resource, token), func() (sink.Answer, error) {
-		return s.m.Raise(context.Background(), resource, issuer, token)
-	})
-}
-
-func (s *simSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
-	if s.deaf {
-		return sink.Answer{Result: sink.Applied}, nil
-	}
-	return s.repeat(ctx, fmt.Sprint("accept ", resource, token, e.Key), func() (sink.Answer, error) {
-		return s.m.Accept(context.Background(), resource, issuer, token, e)
-	})
-}
-
-func (s *simSink) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
-	var st sink.State
-	err := s.call(ctx, "read "+resource, func() { st, _ = s.m.Read(context.Background(), resource, keys...) })
-	if err != nil {
-		return sink.State{}, err
-	}
-	return st, nil
-}
-
-func (s *simSink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
-	return s.m.Ledger(ctx, resource)
-}
-
-func (s *simSink) Forget(context.Context, string, time.Time) (int, error) { return 0, nil }

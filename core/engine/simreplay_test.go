@@ -118,10 +118,11 @@ func (t *truth) apply(s *shardTruth, c sim.ShardChange) {
 				t.sweep(s, c, op.Row.Key)
 			}
 			delete(s.rows, op.Row.Key)
-		case store.DeleteUpTo:
+		case store.DeleteUpTo, store.DeleteBetween, store.DeleteWithin:
+			t.w.counts[map[store.OpKind]string{store.DeleteUpTo: "trimmed", store.DeleteBetween: "leveled", store.DeleteWithin: "emptied"}[op.Kind]]++
 			for k := range s.rows {
-				if k.Kind == op.Row.Kind && k.At <= op.Row.At {
-					t.w.violate("trim", "%s: the range deletion up to %d removed %s", c.Shard, op.Row.At, k)
+				if op.Takes(k) {
+					t.w.violate("trim", "%s: the range deletion up to %d, or after %s, removed %s", c.Shard, op.Row.At, op.Row.Key, k)
 					delete(s.rows, k)
 				}
 			}

@@ -67,7 +67,9 @@ func (t *truth) recurrences(s *shardTruth, c sim.ShardChange) {
 	for _, op := range c.Ops {
 		switch op.Row.Kind {
 		case store.KindSchedule:
-			touched[op.Row.ID] = true
+			if !op.IsRange() { // which removes nothing: the rule trim
+				touched[op.Row.ID] = true
+			}
 		case store.KindPending:
 			if op.Kind == store.Put {
 				bodies[op.Row.ID] = op.Row.Body

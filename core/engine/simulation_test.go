@@ -35,6 +35,7 @@ func configFor(seed uint64) simConfig {
 		skew:    []time.Duration{0, time.Duration(r.Int64N(int64(ttl))), -time.Duration(r.Int64N(int64(ttl)))},
 		crashes: r.IntN(4), retry: job.Exponential(ttl/8, 2, ttl),
 	}
+	cfg.retires = seed%2 == 0
 	cfg.trimEvery, cfg.maxDead = 1+int(seed%3), 80
 	cfg.maxBytes = 4<<10 + int(seed%4)*(3<<10)
 	cfg.faults = sim.Faults{
@@ -161,7 +162,7 @@ func inOrder(counts map[string]int) string {
 	return fmt.Sprint(out)
 }
 
-var situations = []string{"crash", "stop", "pause", "cut", "clock", "resend", "duplicate", "inbox-insert", "swept",
+var situations = []string{"crash", "stop", "pause", "cut", "clock", "resend", "duplicate", "inbox-insert", "swept", "retired", "leveled", "emptied",
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
 	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",

@@ -16,6 +16,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/schedule"
+	"fencepost/core/sink"
 	"fencepost/core/sink/sinktest"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
@@ -56,6 +57,8 @@ type simConfig struct {
 	twist func(d *schedule.Definition)
 	// deafSink says that it applied effects, and did not.
 	deafSink bool
+	// retires: what jobs that are forgotten have left in the sink is removed.
+	retires bool
 	// plant changes a correct process into a broken one, setup the store.
 	plant func(w *world, p *process, s store.Shards, o engine.Options) (store.Shards, engine.Options)
 	setup func(s *sim.Store)
@@ -73,7 +76,9 @@ type world struct {
 	cfg   simConfig
 	store *sim.Store
 	sink  *sinktest.Memory
-	begun time.Time
+	// retired are the ledgers of what was removed from the sink.
+	retired map[string][]sink.Entry
+	begun   time.Time
 
 	mu         sync.Mutex
 	rndCrash   *rand.Rand
@@ -132,7 +137,7 @@ type result struct {
 
 // runSim runs one seed in a bubble.
 func runSim(t *testing.T, cfg simConfig) result {
-	w := &world{cfg: cfg, store: sim.New(), sink: sinktest.NewMemory(), crashes: cfg.crashes,
+	w := &world{cfg: cfg, store: sim.New(), sink: sinktest.NewMemory(), retired: map[string][]sink.Entry{}, crashes: cfg.crashes,
 		rndCrash: rand.New(rand.NewPCG(cfg.seed, 7)), live: make([]*process, cfg.nodes),
 		byID: map[job.ID]*simJob{}, owners: map[string]string{}, began: map[string]time.Time{}, firstRows: map[string]store.Row{}, clocks: make([]wallClock, cfg.nodes), violations: map[string]string{}, counts: map[string]int{}}
 	w.store.MaxDead = cfg.maxDead

@@ -36,10 +36,9 @@ func (m *machine) sweepRange(inboxSeen int64) (store.Range, bool) {
 	return store.Range{Kind: store.KindEnded, AfterAt: s.cursor.At, AfterID: s.cursor.ID, UpTo: target, Limit: s.size.now}, true
 }
 
-// sweep takes ended rows. inInbox are the jobs that the inbox holds: such a row
-// would be copied again once its job row is gone, and run a second time. What lies
-// behind it waits with it: the mark could not rise over it.
-func (m *machine) sweep(rows []store.Row, failed bool, inInbox map[string]bool) {
+// sweep takes ended rows. The first so many of them may go; what lies behind one that
+// may not waits with it: the mark could not rise over it.
+func (m *machine) sweep(rows []store.Row, failed bool, may int) {
 	s := &m.sweeps
 	s.loading = false
 	last := s.size.read(len(rows), failed)
@@ -53,15 +52,11 @@ func (m *machine) sweep(rows []store.Row, failed bool, inInbox map[string]bool) 
 		s.cursor = rows[len(rows)-1].Key
 		s.end = s.cursor.At - 1 // the next page may have more at that place
 	}
-	for n, row := range rows {
-		if inInbox[row.ID] {
-			s.waits, s.end = s.asked, row.At-1
-			s.cursor.At, s.cursor.ID = s.end, afterAll
-			rows = rows[:n]
-			break
-		}
+	if may < len(rows) {
+		s.waits, s.end = s.asked, rows[may].At-1
+		s.cursor.At, s.cursor.ID = s.end, afterAll
 	}
-	for _, row := range rows {
+	for _, row := range rows[:may] {
 		s.left++
 		m.push(&intent{kind: doSweep, ended: row})
 	}

@@ -124,10 +124,10 @@ func TestSweep(t *testing.T) {
 	}
 	a, b := r.job(1).ID, r.job(2).ID
 	rows := []store.Row{{Key: store.Key{Kind: store.KindEnded, At: 3000, ID: string(a)}}, {Key: store.Key{Kind: store.KindEnded, At: 3500, ID: string(b)}}}
-	r.m.sweep(rows, false, map[string]bool{string(b): true})
+	r.m.sweep(rows, false, 1)
 	p := r.tick(0)
 	if len(p.intents) != 1 || p.intents[0].job() != a {
-		t.Errorf("swept %v; %s is in the inbox", p.intents, b)
+		t.Errorf("swept %v; %s may not go", p.intents, b)
 	}
 	if r.m.sweeps.upTo != 3499 {
 		t.Errorf("the mark is %d, below a row that was kept", r.m.sweeps.upTo)
@@ -138,11 +138,40 @@ func TestSweep(t *testing.T) {
 	if rg, ok := r.m.sweepRange(9001); !ok || rg.UpTo != 4001 {
 		t.Errorf("after the next look: %+v, %v", rg, ok)
 	}
-	r.m.sweep(rows[1:], false, nil)
+	r.m.sweep(rows[1:], false, 1)
 	r.tick(0)
 	if r.m.sweeps.upTo != 4001 {
 		t.Errorf("the mark is %d", r.m.sweeps.upTo)
 	}
+}
+
+// TestLowestRun: a run counts from the plan that claims it to the batch that ends it.
+func TestLowestRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	is := func(what string, seq uint32) {
+		t.Helper()
+		if got, want := r.m.lowestRun(), job.NewRunID(3, seq); got != want {
+			t.Errorf("%s: the lowest run is %s, want %s", what, got, want)
+		}
+	}
+	j := r.job(9, func(j *job.Job) { j.Rescue = job.AtMostOnce })
+	r.m.rescue(store.Row{Key: store.Key{Kind: store.KindRunning, At: 2<<32 + 7, ID: string(j.ID)}, Run: 2<<32 + 7, Body: r.body(j)}, r.now)
+	is("one of an earlier owner", 1)
+	r.enqueue(1, 0)
+	r.tick(0)
+	is("before the first claim", 1)
+	p := r.next(1)
+	is("while it is claimed", 1)
+	r.m.settled(p)
+	beat := tickInput{now: r.now, owner: "w", nonce: "beat", beat: true}
+	r.m.settled(r.m.next(beat))
+	is("while it runs", 1)
+	r.m.finished(r.job(1).ID, job.NewRunID(3, 1), nil, r.now, 0)
+	p = r.next(0)
+	is("while it ends", 1)
+	r.m.settled(p)
+	is("after it", 2)
 }
 
 // TestPauseLeavesWhatWaits: memory is empty while a shard is paused, the marks stay below

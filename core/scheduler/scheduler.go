@@ -28,6 +28,10 @@ type Options struct {
 	Shards store.Shards
 	// Sink takes the handlers' effects; nil if none has any.
 	Sink sink.Sink
+	// Retire removes what jobs have left in the Sink, which it is or a way to it, when they
+	// are forgotten (Engine.DedupeWindow): a job that is enqueued by the same id after that
+	// has its effects anew. nil: what they have left stays for ever.
+	Retire sink.Retirer
 	// Handlers by kind of job; Kind.Register adds typed ones.
 	Handlers Handlers
 	// Slots is how many runs may be at work at once; default 100.
@@ -83,6 +87,9 @@ func New(o Options) (*Scheduler, error) {
 	o.Engine.Executor, o.Engine.Forward = pool, client.Enqueue
 	if o.Executor != nil {
 		o.Engine.Executor = o.Executor(pool)
+	}
+	if o.Retire != nil {
+		o.Engine.Retire = worker.Retire(o.Retire)
 	}
 	var runs *runlog.Log
 	if o.Runs != nil {

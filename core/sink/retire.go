@@ -14,9 +14,9 @@ type Retirer interface {
 	// returns how many. below is a token of their issuer: no call with a lower one is at
 	// work any more, or will be. It is kept for the issuer, as its floor, and never falls:
 	// a resource that is not there takes no lower token of that issuer. A resource is
-	// removed only if its highest token is below the floor, so no fence falls by its
-	// removal; others are kept, and so are those of another issuer. What was removed reads
-	// as never used.
+	// removed only if its highest token is lower than below, so no fence falls by its
+	// removal, and a late Retire removes nothing that was used since; others are kept, and
+	// so are those of another issuer. What was removed reads as never used.
 	//
 	// Do not retire what may be used again: of a removed key nobody knows that it was
 	// accepted. Call it after the longest time for which anything may be retried, and again if it

@@ -124,14 +124,39 @@ const (
 	Delete
 	// DeleteUpTo removes all rows of Row.Kind at or below Row.At.
 	DeleteUpTo
+	// DeleteBetween removes the rows of Row.Kind at Row.At with ids after Row.ID and before
+	// Before.
+	DeleteBetween
+	// DeleteWithin removes all rows of Row.Kind above Row.At and below Below.
+	DeleteWithin
 )
 
 // Op is one change of a batch. A batch must not touch one key twice: a deletion
 // and an insertion of one key in one batch carry the same timestamp, and the
 // deletion wins.
 type Op struct {
-	Kind OpKind
-	Row  Row
+	Kind   OpKind
+	Row    Row
+	Before string // DeleteBetween
+	Below  int64  // DeleteWithin
+}
+
+// IsRange reports whether the operation is a range deletion: its Row is no row.
+func (o Op) IsRange() bool {
+	return o.Kind == DeleteUpTo || o.Kind == DeleteBetween || o.Kind == DeleteWithin
+}
+
+// Takes reports whether the operation is a range deletion that removes what is at the key.
+func (o Op) Takes(k Key) bool {
+	switch o.Kind {
+	case DeleteUpTo:
+		return k.Kind == o.Row.Kind && k.At <= o.Row.At
+	case DeleteBetween:
+		return k.Kind == o.Row.Kind && k.At == o.Row.At && k.ID > o.Row.ID && k.ID < o.Before
+	case DeleteWithin:
+		return k.Kind == o.Row.Kind && k.At > o.Row.At && k.At < o.Below
+	}
+	return false
 }
 
 // Batch is a conditional batch on one shard: if the header's stamp is From, and
@@ -159,7 +184,7 @@ const RowBytes = 200
 
 // Bytes is about what the operation takes in its batch.
 func (o Op) Bytes() int {
-	return RowBytes + len(o.Row.ID) + len(o.Row.State) + len(o.Row.Note) + len(o.Row.Body)
+	return RowBytes + len(o.Row.ID) + len(o.Before) + len(o.Row.State) + len(o.Row.Note) + len(o.Row.Body)
 }
 
 // Bytes is what the operations of the batch take.

@@ -178,7 +178,7 @@ func (s *Sink) Retire(ctx context.Context, issuer string, below int64, resources
 			if err != nil {
 				return err
 			}
-			if r.bucket == nil || r.Issuer != issuer || r.Highest >= floor.Highest {
+			if r.bucket == nil || r.Issuer != issuer || r.Highest >= below {
 				continue
 			}
 			if err := floor.tx.DeleteBucket([]byte(name)); err != nil {

@@ -17,8 +17,8 @@
 // applied any more; whether one was, shows the attempt id in the key's row. Then
 // the decision is made anew on the rows that came back.
 //
-// What was retired leaves a floor, a header in a partition of its own (Retire). A decision on a
-// resource that is not there reads it, after it has seen that.
+// What was retired leaves a floor, a header in a partition of its own (Retire). With
+// Options.Retires a decision on a resource that is not there reads it, after it has seen that.
 //
 // A Sink remembers the headers that it saw last, which saves the read before a
 // batch: a Raise and an Accept after it cost one lightweight transaction each. A

@@ -16,7 +16,7 @@ import (
 func TestGrowth(t *testing.T) {
 	const effects = 100_000
 	db := cassandratest.Open(t, cassandratest.Keyspace(t))
-	sinktest.Grow(t.Context(), t, cassandrasink.New(db, cassandrasink.Options{}), effects)
+	sinktest.Grow(t.Context(), t, cassandrasink.New(db, cassandrasink.Options{Retires: true}), effects)
 	rows, err := db.Query(t.Context(), false, "SELECT DISTINCT resource FROM sink")
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	cfg := cassandratest.Keyspace(t)
 	db, other := cassandratest.Open(t, cfg), cassandratest.Open(t, cfg)
-	one := cassandrasink.New(db, cassandrasink.Options{})
+	one := cassandrasink.New(db, cassandrasink.Options{Retires: true})
 	t.Run("all", func(t *testing.T) {
 		t.Run("one sink", func(t *testing.T) {
 			t.Parallel()
@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 		t.Run("two sinks in turns", func(t *testing.T) {
 			t.Parallel()
 			sinktest.Run(t, "turns", func(*testing.T) sink.Sink {
-				return sinktest.Turns(cassandrasink.New(db, cassandrasink.Options{}), cassandrasink.New(other, cassandrasink.Options{}))
+				return sinktest.Turns(cassandrasink.New(db, cassandrasink.Options{Retires: true}), cassandrasink.New(other, cassandrasink.Options{Retires: true}))
 			})
 		})
 	})
@@ -37,7 +37,7 @@ func TestConformance(t *testing.T) {
 // TestManyKeysForgotten drops more keys than one statement can.
 func TestManyKeysForgotten(t *testing.T) {
 	t.Parallel()
-	s := cassandrasink.New(cassandratest.Open(t, cassandratest.Keyspace(t)), cassandrasink.Options{})
+	s := cassandrasink.New(cassandratest.Open(t, cassandratest.Keyspace(t)), cassandrasink.Options{Retires: true})
 	const n = 120
 	for i := range n {
 		if _, err := s.Accept(t.Context(), "r", "i", 1, sink.Effect{Key: fmt.Sprint(i), Value: int64(i)}); err != nil {

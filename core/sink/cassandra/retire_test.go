@@ -33,6 +33,12 @@ func (c *counting) CAS(ctx context.Context, n int, stmts ...store.Statement) (bo
 	return applied, rows, err
 }
 
+func newRetiring(db database) *Sink {
+	s := newSink(db, time.Second)
+	s.retires = true
+	return s
+}
+
 // retireSim runs short-lived jobs, each with one effect on a resource of its own. Half of
 // them have a first run that sleeps, is taken for dead, and comes back whenever it likes.
 // What is done is retired. It returns the jobs whose effect was accepted twice, and how
@@ -45,7 +51,7 @@ func retireSim(t *testing.T, seed uint64, plant func(*fakeDB)) (twice []string, 
 		plant(f)
 		db := &counting{fakeDB: f, accepted: map[string]int{}}
 		rnd := rand.New(rand.NewPCG(seed, 70))
-		s := newSink(db, time.Second)
+		s := newRetiring(db)
 		var tokens atomic.Int64
 		var wg sync.WaitGroup
 		effect := func(s *Sink, resource string, token int64) {
@@ -58,7 +64,7 @@ func retireSim(t *testing.T, seed uint64, plant func(*fakeDB)) (twice []string, 
 				token, sleep := tokens.Add(1), time.Duration(rnd.Int64N(int64(2*time.Minute)))
 				wg.Go(func() {
 					time.Sleep(sleep)
-					effect(newSink(db, time.Second), name, token)
+					effect(newRetiring(db), name, token)
 				})
 			}
 			effect(s, name, tokens.Add(1))
@@ -104,4 +110,43 @@ func TestRetireSimulation(t *testing.T) {
 		}
 	}
 	t.Error("sink-retire-lowers-fences is not found within 20 seeds")
+}
+
+// reads counts the reads of floors, and of all else.
+type reads struct {
+	*fakeDB
+	floors, others int
+}
+
+func (r *reads) QueryBy(ctx context.Context, n int, serial bool, s store.Statement) ([]map[string]any, error) {
+	if sink.IsFloor(s.Args[0].(string)) {
+		r.floors++
+	} else {
+		r.others++
+	}
+	return r.fakeDB.QueryBy(ctx, n, serial, s)
+}
+
+// TestFloorsCostNothing to a sink of which nothing is retired; nor may it retire anything,
+// as the others would not look at its floors.
+func TestFloorsCostNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, retires := range []bool{false, true} {
+			db := &reads{fakeDB: newFake(1)}
+			s := newSink(db, time.Second)
+			s.retires = retires
+			for n := range 3 {
+				if _, err := s.Accept(t.Context(), fmt.Sprint("job/", n), "i", 5, sink.Effect{Key: "k"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want := map[bool]int{true: 3}[retires]; db.floors != want || db.others != 3 {
+				t.Errorf("retires: %v; 3 new resources took %d reads of floors and %d others; want %d and 3", retires, db.floors, db.others, want)
+			}
+			if _, err := s.Retire(t.Context(), "i", 6, "job/0"); (err == nil) != retires || !retires && !store.IsPermanent(err) {
+				t.Errorf("retires: %v; Retire: %v", retires, err)
+			}
+		}
+	})
 }

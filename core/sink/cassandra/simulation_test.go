@@ -21,7 +21,7 @@ import (
 func TestConformanceInMemory(t *testing.T) {
 	t.Parallel()
 	f := newFake(1)
-	sinktest.Run(t, "fake", func(*testing.T) sink.Sink { return newSink(f, time.Second) })
+	sinktest.Run(t, "fake", func(*testing.T) sink.Sink { return newRetiring(f) })
 	t.Cleanup(func() {
 		if f.unexpected != nil {
 			t.Error(f.unexpected)

@@ -18,6 +18,12 @@ type Options struct {
 	// RequestTimeout bounds the wait for the answer to one copy of a request;
 	// then the identical request goes to another node. Default: the DB's.
 	RequestTimeout time.Duration
+	// Retires: resources of the keyspace's sink are retired, by this process or by others.
+	// A call on a resource that is not there then reads its issuer's floor too, which is one
+	// request more for each new resource. All processes that use the sink need it before any
+	// of them retires anything: a call that does not look at floors takes a token that was
+	// over for a new one. Default: no floor is read, and Retire is refused.
+	Retires bool
 }
 
 // Pauses between copies that were answered by an error before their time limit.
@@ -39,6 +45,7 @@ type database interface {
 type Sink struct {
 	db      database
 	timeout time.Duration
+	retires bool
 	now     func() time.Time
 
 	mu      sync.Mutex
@@ -59,6 +66,7 @@ func New(db *cassandra.DB, o Options) *Sink {
 		o.RequestTimeout = db.RequestTimeout()
 	}
 	s := newSink(db, o.RequestTimeout)
+	s.retires = o.Retires
 	s.now = db.Wall
 	return s
 }
@@ -90,7 +98,7 @@ func (s *Sink) decide(ctx context.Context, of sink.Call) (sink.Answer, error) {
 		}
 	}
 	for {
-		if v.header.Issuer == "" && v.key == nil {
+		if s.retires && v.header.Issuer == "" && v.key == nil {
 			// Of a resource that is not there, the floor is read after that was seen.
 			floor, err := s.floor(ctx, c.Issuer)
 			if err != nil {

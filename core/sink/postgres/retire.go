@@ -12,7 +12,7 @@ import (
 // A floor is a header row of a name of its own, without keys and ledger.
 const (
 	raiseFloor = `INSERT INTO fencepost_sink AS s (resource, issuer, highest, last_seq, value, payload) VALUES ($1, $2, $3, 0, 0, '')
-		ON CONFLICT (resource) DO UPDATE SET highest = greatest(s.highest, excluded.highest) RETURNING highest`
+		ON CONFLICT (resource) DO UPDATE SET highest = greatest(s.highest, excluded.highest)`
 	lockBelow    = `SELECT resource FROM fencepost_sink WHERE resource = ANY ($1) AND issuer = $2 AND highest < $3 ORDER BY resource FOR UPDATE`
 	dropKeys     = `DELETE FROM fencepost_sink_keys WHERE resource = ANY ($1)`
 	dropLedgers  = `DELETE FROM fencepost_sink_ledger WHERE resource = ANY ($1)`
@@ -30,11 +30,10 @@ func (s *Sink) Retire(ctx context.Context, issuer string, below int64, resources
 		if _, err := tx.Exec(ctx, setLimits, strconv.FormatInt(s.timeout.Milliseconds(), 10)); err != nil {
 			return false, err
 		}
-		var floor int64
-		if err := tx.QueryRow(ctx, raiseFloor, sink.FloorOf(issuer), issuer, below).Scan(&floor); err != nil {
+		if _, err := tx.Exec(ctx, raiseFloor, sink.FloorOf(issuer), issuer, below); err != nil {
 			return false, err
 		}
-		found, err := tx.Query(ctx, lockBelow, resources, issuer, floor)
+		found, err := tx.Query(ctx, lockBelow, resources, issuer, below)
 		if err != nil {
 			return false, err
 		}

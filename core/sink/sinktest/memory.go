@@ -182,7 +182,7 @@ func (m *Memory) Retire(ctx context.Context, issuer string, below int64, resourc
 	}
 	m.floors[issuer] = max(m.floors[issuer], below)
 	for _, name := range resources {
-		if r := m.resources[name]; r != nil && r.header.Issuer == issuer && r.header.Highest < m.floors[issuer] {
+		if r := m.resources[name]; r != nil && r.header.Issuer == issuer && r.header.Highest < below {
 			delete(m.resources, name)
 			removed++
 		}

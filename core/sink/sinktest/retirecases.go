@@ -61,6 +61,8 @@ func retire(ctx context.Context, tt T, s sink.Sink, resource string) {
 	}
 	retire(3, 0, 0, 1, 2) // a floor does not fall
 	accept(4, 6, "k", sink.Stale, 7)
+	retire(8, 0)
+	retire(7, 0, 0, 1, 2) // a late one: they were used since
 	retire(8, 3, 0, 1, 2)
 	accept(0, 7, "k", sink.Stale, 8)
 	accept(0, 9, "k", sink.Applied, 9)

@@ -29,6 +29,8 @@ const (
 	putNewShardRow  = putShardRow + " IF NOT EXISTS"
 	deleteShardRow  = "DELETE FROM shards" + whereRow
 	deleteShardUpTo = "DELETE FROM shards" + whereShard + " AND kind = ? AND at <= ?"
+	deleteBetween   = "DELETE FROM shards" + whereShard + " AND kind = ? AND at = ? AND id > ? AND id < ?"
+	deleteWithin    = "DELETE FROM shards" + whereShard + " AND kind = ? AND at > ? AND at < ?"
 
 	readRow   = "SELECT kind, at, id, state, attempt, run, due, wait, place, note, body FROM shards" + whereRow
 	readCount = "SELECT at FROM shards" + whereRange
@@ -97,7 +99,7 @@ func batchOf(id store.ShardID, b store.Batch) []store.Statement {
 	args := append(headerArgs(b.To), id.Queue, id.Shard, b.From.Fence, b.From.Tick, nonceArg(b.From.Nonce))
 	out := make([]store.Statement, 1, 1+len(b.Ops))
 	out[0] = store.Statement{CQL: updateShardHeader, Args: args, Partition: partitionOf(id)}
-	for _, kind := range []store.OpKind{store.PutNew, store.Put, store.Delete, store.DeleteUpTo} {
+	for _, kind := range []store.OpKind{store.PutNew, store.Put, store.Delete, store.DeleteUpTo, store.DeleteBetween, store.DeleteWithin} {
 		for _, op := range b.Ops {
 			if op.Kind == kind {
 				out = append(out, change(id, op))
@@ -114,6 +116,10 @@ func change(id store.ShardID, op store.Op) store.Statement {
 		return onShard(id, deleteShardRow, int8(r.Kind), r.At, r.ID)
 	case store.DeleteUpTo:
 		return onShard(id, deleteShardUpTo, int8(r.Kind), r.At)
+	case store.DeleteBetween:
+		return onShard(id, deleteBetween, int8(r.Kind), r.At, r.ID, op.Before)
+	case store.DeleteWithin:
+		return onShard(id, deleteWithin, int8(r.Kind), r.At, op.Below)
 	}
 	cql := putShardRow
 	if op.Kind == store.PutNew {

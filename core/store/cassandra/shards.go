@@ -186,17 +186,15 @@ func check(b store.Batch) error {
 	if b.To.Stamp == b.From {
 		return errors.New("the batch leaves the stamp as it is, so that its copies could be applied again and again")
 	}
-	cleared := map[store.Kind]int64{}
+	var ranges []store.Op
 	touched := make(map[store.Key]bool, len(b.Ops))
 	for _, op := range b.Ops {
 		k := op.Row.Key
 		switch {
 		case k.Kind < store.KindPending:
 			return fmt.Errorf("row %s: kind %d is the header's or none", k, k.Kind)
-		case op.Kind == store.DeleteUpTo:
-			if at, ok := cleared[k.Kind]; !ok || k.At > at {
-				cleared[k.Kind] = k.At
-			}
+		case op.IsRange():
+			ranges = append(ranges, op)
 			continue
 		case op.Kind != store.Put && op.Kind != store.PutNew && op.Kind != store.Delete:
 			return fmt.Errorf("row %s: unknown operation %d", k, op.Kind)
@@ -209,9 +207,10 @@ func check(b store.Batch) error {
 		return fmt.Errorf("%d bytes in %d operations: at most %d are allowed", size, len(b.Ops), store.MaxBytes)
 	}
 	for _, op := range b.Ops {
-		at, ok := cleared[op.Row.Kind]
-		if ok && op.Row.At <= at && (op.Kind == store.Put || op.Kind == store.PutNew) {
-			return fmt.Errorf("row %s lies in the range that the batch deletes, up to %d", op.Row.Key, at)
+		for _, r := range ranges {
+			if (op.Kind == store.Put || op.Kind == store.PutNew) && r.Takes(op.Row.Key) {
+				return fmt.Errorf("row %s lies in the range that the batch deletes, from or up to %s", op.Row.Key, r.Row.Key)
+			}
 		}
 	}
 	return nil

@@ -154,6 +154,20 @@ func (f *fakeShards) exec(s store.Statement) (holds bool, row map[string]any, is
 		return true, nil, true, func() {
 			maps.DeleteFunc(p.rows, func(k store.Key, _ map[string]any) bool { return int8(k.Kind) == a[2].(int8) && k.At <= a[3].(int64) })
 		}
+	case deleteBetween:
+		p := f.part(a[0], a[1])
+		return true, nil, true, func() {
+			maps.DeleteFunc(p.rows, func(k store.Key, _ map[string]any) bool {
+				return int8(k.Kind) == a[2].(int8) && k.At == a[3].(int64) && k.ID > a[4].(string) && k.ID < a[5].(string)
+			})
+		}
+	case deleteWithin:
+		p := f.part(a[0], a[1])
+		return true, nil, true, func() {
+			maps.DeleteFunc(p.rows, func(k store.Key, _ map[string]any) bool {
+				return int8(k.Kind) == a[2].(int8) && k.At > a[3].(int64) && k.At < a[4].(int64)
+			})
+		}
 	case insertInbox:
 		p := f.part(a[0], a[1])
 		row = maps.Clone(p.inbox[a[2].(string)])

@@ -72,8 +72,8 @@ func op(kind store.OpKind, k store.Key) store.Op {
 func TestBatchOf(t *testing.T) {
 	t.Parallel()
 	run := store.Key{Kind: store.KindRunning, At: 4<<32 | 1, ID: "j"}
-	ops := []store.Op{op(store.DeleteUpTo, store.Key{Kind: store.KindPending, At: 5}), op(store.Delete, pending), op(store.Put, run), op(store.PutNew, jobRow)}
-	ops[2].Row.Note = "cut \xc3"
+	ops := []store.Op{{Kind: store.DeleteWithin, Row: store.Row{Key: store.Key{Kind: store.KindDLQ, At: 2}}, Below: 4}, {Kind: store.DeleteBetween, Row: store.Row{Key: store.Key{Kind: store.KindSchedule, At: 1, ID: "a"}}, Before: "c"}, op(store.DeleteUpTo, store.Key{Kind: store.KindPending, At: 5}), op(store.Delete, pending), op(store.Put, run), op(store.PutNew, jobRow)}
+	ops[4].Row.Note = "cut \xc3"
 	stmts := batchOf(shardA, store.Batch{From: store.Stamp{}, To: store.Header{Stamp: stampB, Owner: "w", Addr: "a:1", TTL: 6e9, Read: 1, LowPending: 2, LowRunning: 3, LowEnded: 4, Wall: 5, Pause: store.Pause{On: true, Since: 6, Lasted: 7}}, Ops: ops})
 	want := []struct {
 		cql  string
@@ -84,6 +84,8 @@ func TestBatchOf(t *testing.T) {
 		{putShardRow, []any{"q", 3, int8(2), run.At, "j", "", 0, int64(0), int64(0), int64(0), int64(0), "cut \uFFFD", []byte{}}},
 		{deleteShardRow, []any{"q", 3, int8(1), int64(10), "j"}},
 		{deleteShardUpTo, []any{"q", 3, int8(1), int64(5)}},
+		{deleteBetween, []any{"q", 3, int8(6), int64(1), "a", "c"}},
+		{deleteWithin, []any{"q", 3, int8(5), int64(2), int64(4)}},
 	}
 	if len(stmts) != len(want) {
 		t.Fatalf("%d statements", len(stmts))
@@ -111,7 +113,7 @@ func TestBatchOf(t *testing.T) {
 // batch, and nothing expires or carries a client's time.
 func TestShardStatements(t *testing.T) {
 	t.Parallel()
-	byHeader := []string{putShardRow, deleteShardRow, deleteShardUpTo}
+	byHeader := []string{putShardRow, deleteShardRow, deleteShardUpTo, deleteBetween, deleteWithin}
 	for _, cql := range append([]string{insertQueue, insertShardHeader, updateShardHeader, putNewShardRow, insertInbox, deleteInbox}, byHeader...) {
 		if strings.Contains(cql, " IF ") == slices.Contains(byHeader, cql) {
 			t.Errorf("condition: %s", cql)
@@ -150,6 +152,9 @@ func TestCheckBatch(t *testing.T) {
 	sized := func(n int) store.Op {
 		return store.Op{Kind: store.Put, Row: store.Row{Key: pending, Body: make([]byte, n)}}
 	}
+	between := func(after, before string) store.Op {
+		return store.Op{Kind: store.DeleteBetween, Row: store.Row{Key: store.Key{Kind: store.KindPending, At: 10, ID: after}}, Before: before}
+	}
 	upTo := func(at int64) store.Op {
 		return op(store.DeleteUpTo, store.Key{Kind: store.KindPending, At: at})
 	}
@@ -168,6 +173,8 @@ func TestCheckBatch(t *testing.T) {
 		"one id, two kinds":             {[]store.Op{op(store.Delete, pending), op(store.Put, jobRow)}, ""},
 		"put into a deleted range":      {[]store.Op{op(store.Put, pending), upTo(10)}, "in the range"},
 		"put-new into one":              {[]store.Op{upTo(10), upTo(4), op(store.PutNew, pending)}, "in the range"},
+		"put between two":               {[]store.Op{between("i", "k"), op(store.Put, pending)}, "in the range"},
+		"put at the end of a range":     {[]store.Op{between("i", "j"), between("j", "k"), op(store.Put, pending)}, ""},
 		"put after a range":             {[]store.Op{upTo(9), op(store.Put, pending)}, ""},
 		"deletion in a range":           {[]store.Op{upTo(10), op(store.Delete, pending)}, ""},
 		"a range of another kind":       {[]store.Op{op(store.DeleteUpTo, store.Key{Kind: store.KindRunning, At: 99}), op(store.Put, pending)}, ""},

@@ -15,22 +15,14 @@ var ErrDead = errors.New("sim: the scan passes too many deleted rows")
 const aboveAll = "\U0010FFFF"
 
 // dead are the deleted rows of a partition that scans still pass over. Nothing ever
-// drops them but a range deletion: a test does not last for gc_grace_seconds.
+// drops them but a range deletion, which stands for all that lie in it: a test does not
+// last for gc_grace_seconds.
 type dead struct {
 	rows  map[store.Key]bool
 	inbox map[string]bool
 }
 
 func newDead() dead { return dead{map[store.Key]bool{}, map[string]bool{}} }
-
-// clear: one range deletion stands for all deleted rows of the kind up to its end.
-func (d dead) clear(end store.Key) {
-	for k := range d.rows {
-		if k.Kind == end.Kind && k.At <= end.At {
-			delete(d.rows, k)
-		}
-	}
-}
 
 // between counts the deleted rows behind after, up to last.
 func (d dead) between(after, last store.Key) (n int) {

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"sort"
 	"time"
 
@@ -176,13 +177,9 @@ func (p *partition) apply(ops []store.Op) {
 		case store.Delete:
 			delete(p.rows, op.Row.Key)
 			p.dead.rows[op.Row.Key] = true
-		case store.DeleteUpTo:
-			p.dead.clear(op.Row.Key)
-			for k := range p.rows {
-				if k.Kind == op.Row.Kind && k.At <= op.Row.At {
-					delete(p.rows, k)
-				}
-			}
+		case store.DeleteUpTo, store.DeleteBetween, store.DeleteWithin:
+			maps.DeleteFunc(p.dead.rows, func(k store.Key, _ bool) bool { return op.Takes(k) })
+			maps.DeleteFunc(p.rows, func(k store.Key, _ store.Row) bool { return op.Takes(k) })
 		}
 	}
 }

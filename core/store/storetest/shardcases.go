@@ -129,6 +129,41 @@ func deleteUpTo(r *shardRig) {
 	r.keys(store.KindPending, key(1, 4, "a"), key(1, 4, "b"))
 }
 
+func deleteWithin(r *shardRig) {
+	if !r.create() {
+		return
+	}
+	s := r.start()
+	for at := int64(1); at <= 5; at++ {
+		s = r.apply(s, putRow(store.KindDLQ, at, "a"), putRow(store.KindPending, at, "a"))
+	}
+	within := store.Op{Kind: store.DeleteWithin, Row: store.Row{Key: key(store.KindDLQ, 2, "")}, Below: 5}
+	r.apply(s, within, putRow(store.KindDLQ, 6, "a"), deletion(store.Delete, key(store.KindDLQ, 3, "a")))
+	r.keys(store.KindDLQ, key(5, 1, "a"), key(5, 2, "a"), key(5, 5, "a"), key(5, 6, "a"))
+	r.keys(store.KindPending, key(1, 1, "a"), key(1, 2, "a"), key(1, 3, "a"), key(1, 4, "a"), key(1, 5, "a"))
+}
+
+func deleteBetween(r *shardRig) {
+	if !r.create() {
+		return
+	}
+	s := r.start()
+	for at := int64(0); at <= 1; at++ {
+		for _, id := range []string{"a", "b", "c", "d"} {
+			s = r.apply(s, putRow(store.KindSchedule, at, id))
+		}
+	}
+	between := func(at int64, after, before string) store.Op {
+		return store.Op{Kind: store.DeleteBetween, Row: store.Row{Key: key(store.KindSchedule, at, after)}, Before: before}
+	}
+	s = r.apply(s, between(0, "a", "d"))
+	r.keys(store.KindSchedule, key(6, 0, "a"), key(6, 0, "d"), key(6, 1, "a"), key(6, 1, "b"), key(6, 1, "c"), key(6, 1, "d"))
+	s = r.apply(s, between(1, "", "c"), putRow(store.KindSchedule, 0, "b"))
+	r.keys(store.KindSchedule, key(6, 0, "a"), key(6, 0, "b"), key(6, 0, "d"), key(6, 1, "c"), key(6, 1, "d"))
+	r.apply(s, between(1, "c", "\x7f"), deletion(store.Delete, key(store.KindSchedule, 1, "c")))
+	r.keys(store.KindSchedule, key(6, 0, "a"), key(6, 0, "b"), key(6, 0, "d"))
+}
+
 func rowEdges(r *shardRig) {
 	if !r.create() {
 		return

@@ -29,6 +29,8 @@ func ShardCases() []ShardCase {
 		{"a row that must not exist rejects the whole batch, and is named", putNew},
 		{"put overwrites, delete removes, and both may hit nothing", putAndDelete},
 		{"a range deletion takes its kind up to its end", deleteUpTo},
+		{"a range deletion takes the ids of one place between two, and leaves these", deleteBetween},
+		{"a range deletion takes what lies within two places, and leaves these", deleteWithin},
 		{"fields keep their values at the edges", rowEdges},
 		{"scans are in order, bounded and of one kind", scans},
 		{"copies of one batch apply once, by whatever node", batchCopies},

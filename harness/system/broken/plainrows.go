@@ -13,10 +13,12 @@ import (
 type writeFunc func(context.Context, store.ShardID, *store.Header, []store.Op) error
 
 const (
-	plainHeaderCQL = `UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ?, wall = ?, state = ?, due = ?, wait = ? WHERE queue = ? AND shard = ? AND kind = 0 AND at = 0 AND id = ''`
-	plainPutCQL    = `INSERT INTO shards (queue, shard, kind, at, id, state, attempt, run, due, wait, place, note, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	plainDeleteCQL = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at = ? AND id = ?`
-	plainTrimCQL   = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at <= ?`
+	plainHeaderCQL  = `UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ?, wall = ?, state = ?, due = ?, wait = ? WHERE queue = ? AND shard = ? AND kind = 0 AND at = 0 AND id = ''`
+	plainPutCQL     = `INSERT INTO shards (queue, shard, kind, at, id, state, attempt, run, due, wait, place, note, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	plainDeleteCQL  = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at = ? AND id = ?`
+	plainTrimCQL    = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at <= ?`
+	plainBetweenCQL = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at = ? AND id > ? AND id < ?`
+	plainWithinCQL  = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at > ? AND at < ?`
 )
 
 // plainWriter writes to the database what should have been a conditional batch.
@@ -46,6 +48,10 @@ func plainBatch(id store.ShardID, h *store.Header, ops []store.Op) (string, []an
 			add(plainDeleteCQL, id.Queue, id.Shard, int8(r.Kind), r.At, r.ID)
 		case store.DeleteUpTo:
 			add(plainTrimCQL, id.Queue, id.Shard, int8(r.Kind), r.At)
+		case store.DeleteBetween:
+			add(plainBetweenCQL, id.Queue, id.Shard, int8(r.Kind), r.At, r.ID, op.Before)
+		case store.DeleteWithin:
+			add(plainWithinCQL, id.Queue, id.Shard, int8(r.Kind), r.At, op.Below)
 		default:
 			add(plainPutCQL, id.Queue, id.Shard, int8(r.Kind), r.At, r.ID, r.State, r.Attempt, r.Run, r.Due, r.Wait, r.Place, r.Note, append([]byte{}, r.Body...))
 		}

@@ -89,7 +89,9 @@ func (m *marker) take(ops []store.Op) (s splitBatch) {
 // overwrite is what comes of old operations that new ones follow: one on each row.
 func overwrite(old, with []store.Op) []store.Op {
 	left := slices.DeleteFunc(slices.Clone(old), func(o store.Op) bool {
-		return slices.ContainsFunc(with, func(w store.Op) bool { return w.Kind != store.DeleteUpTo && w.Row.Key == o.Row.Key })
+		return slices.ContainsFunc(with, func(w store.Op) bool {
+			return !w.IsRange() && w.Row.Key == o.Row.Key
+		})
 	})
 	return append(left, with...)
 }
