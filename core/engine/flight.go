@@ -49,6 +49,7 @@ func (o *owner) launch(kind OpKind, p *plan) {
 	// Trust counts from before the first copy can be on its way.
 	f.first = o.now()
 	o.flight, o.lastSend = f, f.first
+	o.census.sends(*b)
 	o.ready.Store(false)
 	o.send(f)
 }

@@ -46,6 +46,8 @@ type machine struct {
 	// above them row by row.
 	trimmed [kinds]int64
 	piles   [kinds]pile
+	// rows are how many pending rows and dead letters there are.
+	rows [kinds]Count
 
 	// out collects consequences until the runtime takes them.
 	out []effect
@@ -237,6 +239,7 @@ func newMachine(cfg machineConfig, head store.Header, now moment) *machine {
 	m.window.start(head, m.reach(now), cfg.page)
 	m.sweeps = newSweeps(head.LowEnded, cfg.page)
 	m.dead = deadLetters{low: -1, upTo: -1}
+	m.rows[store.KindPending].More, m.rows[store.KindDLQ].More = true, true
 	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded], m.trimmed[store.KindDLQ] = head.LowPending, head.LowRunning, head.LowEnded, m.dead.low
 	return m
 }

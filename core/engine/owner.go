@@ -38,6 +38,7 @@ type owner struct {
 	stopping bool
 	drained  time.Duration // when interrupted at the latest
 	inbox    inboxState
+	census   census
 	// callers and commanders are those who wait: commands have room of their own, so that
 	// a flood of enqueues keeps nobody from pausing a queue.
 	callers, commanders atomic.Int64
@@ -69,7 +70,7 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 		full:   func() bool { return o.bytes() >= int64(opt.MaxPendingBytes) },
 		shards: s.e.queues[s.id.Queue], lateAfter: millis(opt.LateAfter), lateJobs: opt.LateJob != nil, decide: opt.decide,
 	}, head, o.moment())
-	o.inbox = newInboxState(o.now(), opt.PageSize)
+	o.inbox, o.census.next = newInboxState(o.now(), opt.PageSize), o.now()
 	return o
 }
 
@@ -163,6 +164,7 @@ func (o *owner) bytes() int64 { return o.e.bytes.Load() + int64(o.m.bytes-o.coun
 func (o *owner) count() {
 	o.e.bytes.Add(int64(o.m.bytes - o.counted))
 	o.counted = o.m.bytes
+	o.publish()
 }
 
 // warn tells of what goes wrong again and again, once a ttl.
@@ -192,6 +194,7 @@ func (o *owner) work() {
 		o.lose(errUsedUp)
 		return
 	}
+	o.takeCensus()
 	now := o.moment()
 	if r, ok := o.m.deadRange(now); ok {
 		o.scan(r, o.m.deadRead)
