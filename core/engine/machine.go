@@ -2,9 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"fencepost/core/job"
 	"fencepost/core/schedule"
@@ -384,18 +382,3 @@ func (m *machine) leaves(e *entry) {
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
-// mostNote is how many bytes of an error's text are kept, and mostWhy what the
-// engine may put before it.
-const mostNote, mostWhy = 500, 60
-
-// note shortens an error to what a row holds: valid UTF-8, or the database refuses
-// the whole tick.
-func note(err error) string {
-	s := strings.ToValidUTF8(err.Error(), "\uFFFD")
-	for len(s) > mostNote {
-		_, size := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-size]
-	}
-	return s
-}

@@ -45,7 +45,9 @@ type owner struct {
 	// stalled: the batch on its way was not answered within RequestTimeout. Enqueues are
 	// refused until it is settled: their callers have other shards to go on with.
 	stalled bool
-	counted int // of the machine's bytes, in the engine's
+	// forbidden is why the store refuses even empty batches for good; nil: it does not.
+	forbidden error
+	counted   int // of the machine's bytes, in the engine's
 	// warned: somebody was told at warnedAt of what goes wrong.
 	warned   bool
 	warnedAt time.Duration
@@ -127,7 +129,7 @@ func (o *owner) loop(stop context.Context) {
 	for {
 		o.drainBox()
 		if !o.over && o.now() >= time.Duration(o.trustUntil.Load()) {
-			o.lose(ErrExpired)
+			o.lose(o.expired())
 		}
 		if o.over {
 			o.end()
@@ -315,21 +317,6 @@ func (o *owner) failQueue(cause error) {
 	}
 }
 
-// stall refuses the enqueues that wait, and those that come, while a batch is not settled.
-func (o *owner) stall() {
-	o.stalled = true
-	rest := &o.m.queue.rest
-	rest.gone = 0
-	rest.keep(func(i *intent) bool {
-		if i.kind != doEnqueue || i.wait == nil {
-			return true
-		}
-		o.m.over(i)
-		i.wait.tell(ack{err: i.failed(store.Fail, ErrBusy)})
-		return false
-	})
-}
-
 func (o *owner) failWaiting() {
 	why := &LostError{Shard: o.id, Fence: o.fence, Cause: ErrNotOwner}
 	o.failQueue(why)
@@ -385,6 +372,8 @@ func (o *owner) ask(i *intent, take func()) error {
 		case i.wait.gone():
 		case o.stopping:
 			i.wait.tell(ack{err: i.failed(store.Fail, ErrStopping)})
+		case o.forbidden != nil:
+			i.wait.tell(ack{err: i.failed(store.Fail, o.forbidden)})
 		default:
 			take()
 		}
