@@ -123,5 +123,8 @@ func problemOf(err error) problem {
 	case errors.Is(err, engine.ErrNotOwner), errors.Is(err, engine.ErrStopping):
 		return problem{Status: http.StatusServiceUnavailable, Code: "no-owner", Detail: "nobody owns the job's shard at the moment: nothing was done, try again in some seconds", retryAfter: 2}
 	}
+	if store.IsPermanent(err) {
+		return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Detail: "the database refuses this until somebody mends what the scheduler's log says: nothing was changed", retryAfter: 60}
+	}
 	return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Detail: "the database does not answer as it should: nothing was changed, try again later", retryAfter: 1}
 }

@@ -12,6 +12,7 @@ func (m *machine) settled(p *plan) {
 	m.head = p.batch.To
 	m.probe = false
 	m.buried(p)
+	m.counted(p)
 	for _, i := range p.intents {
 		delete(m.lookups, i.job()) // it shows what was before
 		if i.kind == doPlace {

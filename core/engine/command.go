@@ -89,10 +89,18 @@ func (e *Engine) ask(ctx context.Context, s *shard, i *intent) (ack, error) {
 func (o *owner) lookup(id job.ID, l *lookup) {
 	o.e.wg.Go(func() {
 		got, err := o.rowsOf(id)
+		for refused := store.Refusals(0); store.IsPermanent(err) && !refused.Final(err); {
+			got, err = o.rowsOf(id) // of another node
+		}
 		if err != nil || inconclusive(got.state, got.row) {
 			_ = o.e.o.Clock.Sleep(o.ctx, o.e.o.TTL/50)
 		}
-		o.post(func() { o.m.found(id, l, &got, err != nil) })
+		o.post(func() {
+			if store.IsPermanent(err) {
+				o.refuseCallers(id, err)
+			}
+			o.m.found(id, l, &got, err != nil)
+		})
 	})
 }
 

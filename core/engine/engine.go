@@ -23,6 +23,8 @@ type Engine struct {
 	// bytes is what the bodies of jobs take that are in memory.
 	bytes atomic.Int64
 	slots slots
+	// forbidden: somebody was told that the store refuses everything.
+	forbidden atomic.Bool
 }
 
 // New makes an engine; Run starts it.
@@ -54,7 +56,8 @@ func (e *ShardsError) Error() string {
 }
 
 // Run owns and contends for shards until ctx ends; then it lets runs end, hands its
-// shards over, and returns nil. It creates the queues that do not exist.
+// shards over, and returns nil. It creates the queues that do not exist; the error is a
+// *ShardsError, or the store's if that refuses them for good.
 func (e *Engine) Run(ctx context.Context) error {
 	for _, q := range e.o.Queues {
 		if err := e.ensure(ctx, q); err != nil {
@@ -71,11 +74,14 @@ func (e *Engine) Run(ctx context.Context) error {
 }
 
 func (e *Engine) ensure(ctx context.Context, q Queue) error {
+	var refused store.Refusals
 	for {
 		rctx, stop := e.timeout(ctx, e.o.RequestTimeout)
 		n, err := e.store.EnsureQueue(rctx, q.Name, q.Shards)
 		stop()
 		switch {
+		case refused.Final(err):
+			return fmt.Errorf("engine: creating queue %q: %w", q.Name, err)
 		case err == nil && n != q.Shards:
 			return &ShardsError{Queue: q.Name, Stored: n, Used: q.Shards}
 		case err == nil:

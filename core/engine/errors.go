@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"fencepost/core/job"
 	"fencepost/core/schedule"
@@ -59,9 +61,10 @@ func (e *EnqueueError) Error() string {
 	return fmt.Sprintf("engine: job %s %s: %v", e.Job, what, e.Cause)
 }
 
-// Unwrap returns the cause, wrapped so that store.OutcomeOf sees the outcome.
+// Unwrap returns the cause, wrapped so that store.OutcomeOf sees the outcome, and
+// store.IsPermanent whether to ask again is in vain.
 func (e *EnqueueError) Unwrap() error {
-	return &store.Error{Op: "enqueue", Outcome: e.Outcome, Cause: e.Cause}
+	return &store.Error{Op: "enqueue", Outcome: e.Outcome, Permanent: store.IsPermanent(e.Cause), Cause: e.Cause}
 }
 
 // ErrUnknownJob: the job is neither in its shard nor in the inbox. It was never
@@ -104,9 +107,10 @@ func (e *CommandError) Error() string {
 	return fmt.Sprintf("engine: %s of %s %s: %v", e.Command, whose, what, e.Cause)
 }
 
-// Unwrap returns the cause, wrapped so that store.OutcomeOf sees the outcome.
+// Unwrap returns the cause, wrapped so that store.OutcomeOf sees the outcome, and
+// store.IsPermanent whether to ask again is in vain.
 func (e *CommandError) Unwrap() error {
-	return &store.Error{Op: e.Command, Outcome: e.Outcome, Cause: e.Cause}
+	return &store.Error{Op: e.Command, Outcome: e.Outcome, Permanent: store.IsPermanent(e.Cause), Cause: e.Cause}
 }
 
 // failed is what the caller is told of an intent that was not done.
@@ -131,3 +135,18 @@ func (i *intent) failed(outcome store.Outcome, cause error) error {
 }
 
 func isInterrupted(err error) bool { return errors.Is(err, job.ErrInterrupted) }
+
+// mostNote is how many bytes of an error's text are kept, and mostWhy what the
+// engine may put before it.
+const mostNote, mostWhy = 500, 60
+
+// note shortens an error to what a row holds: valid UTF-8, or the database refuses
+// the whole tick.
+func note(err error) string {
+	s := strings.ToValidUTF8(err.Error(), "\uFFFD")
+	for len(s) > mostNote {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	return s
+}

@@ -17,9 +17,10 @@ type flight struct {
 	first  time.Duration
 	copies int
 	// refusals counts copies in a row that were refused with certainty.
-	refusals int
-	pending  bool // a copy is waiting for its answer
-	cancel   func()
+	refusals  int
+	permanent store.Refusals
+	pending   bool // a copy is waiting for its answer
+	cancel    func()
 }
 
 // left is the outcome of a batch that is given up now.
@@ -49,6 +50,7 @@ func (o *owner) launch(kind OpKind, p *plan) {
 	// Trust counts from before the first copy can be on its way.
 	f.first = o.now()
 	o.flight, o.lastSend = f, f.first
+	o.census.sends(*b)
 	o.ready.Store(false)
 	o.send(f)
 }
@@ -95,6 +97,7 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 		o.effects()
 	case refused:
 		f.refusals++
+		final := f.permanent.Final(err)
 		if f.refusals < refusalsToBisect {
 			o.resendLater(f)
 			return
@@ -102,6 +105,9 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 		o.flight = nil
 		f.span.End(Result{Outcome: store.Fail, Err: err})
 		o.m.refused(f.plan, err)
+		if final && len(f.plan.intents) == 0 {
+			o.forbid(err)
+		}
 		o.effects()
 	case again:
 		if err != nil && store.OutcomeOf(err) != store.Fail {
@@ -136,7 +142,8 @@ func (o *owner) applied(f *flight) {
 		trust := o.e.o.anchor(f.first, now) + o.e.o.TTL - o.e.o.margin()
 		o.trustUntil.Store(max(o.trustUntil.Load(), int64(trust)))
 	}
-	o.flight = nil
+	o.flight, o.forbidden = nil, nil
+	o.e.taken()
 	f.span.End(Result{Outcome: store.OK})
 	o.e.step(Step{Kind: StepSettled, Shard: o.id, Fence: o.fence, Tick: f.plan.batch.To.Tick})
 	o.m.settled(f.plan)

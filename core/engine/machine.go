@@ -2,9 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"fencepost/core/job"
 	"fencepost/core/schedule"
@@ -47,6 +45,8 @@ type machine struct {
 	// above them row by row.
 	trimmed [kinds]int64
 	piles   [kinds]pile
+	// rows are how many pending rows and dead letters there are.
+	rows [kinds]Count
 
 	// out collects consequences until the runtime takes them.
 	out []effect
@@ -238,6 +238,7 @@ func newMachine(cfg machineConfig, head store.Header, now moment) *machine {
 	m.window.start(head, m.reach(now), cfg.page)
 	m.sweeps = newSweeps(head.LowEnded, cfg.page)
 	m.dead = deadLetters{low: -1, upTo: -1, from: -1}
+	m.rows[store.KindPending].More, m.rows[store.KindDLQ].More = true, true
 	m.trimmed[store.KindPending], m.trimmed[store.KindRunning], m.trimmed[store.KindEnded], m.trimmed[store.KindDLQ] = head.LowPending, head.LowRunning, head.LowEnded, m.dead.low
 	return m
 }
@@ -382,18 +383,3 @@ func (m *machine) leaves(e *entry) {
 func millis(d time.Duration) int64 { return d.Milliseconds() }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
-// mostNote is how many bytes of an error's text are kept, and mostWhy what the
-// engine may put before it.
-const mostNote, mostWhy = 500, 60
-
-// note shortens an error to what a row holds: valid UTF-8, or the database refuses
-// the whole tick.
-func note(err error) string {
-	s := strings.ToValidUTF8(err.Error(), "\uFFFD")
-	for len(s) > mostNote {
-		_, size := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-size]
-	}
-	return s
-}

@@ -38,13 +38,16 @@ type owner struct {
 	stopping bool
 	drained  time.Duration // when interrupted at the latest
 	inbox    inboxState
+	census   census
 	// callers and commanders are those who wait: commands have room of their own, so that
 	// a flood of enqueues keeps nobody from pausing a queue.
 	callers, commanders atomic.Int64
 	// stalled: the batch on its way was not answered within RequestTimeout. Enqueues are
 	// refused until it is settled: their callers have other shards to go on with.
 	stalled bool
-	counted int // of the machine's bytes, in the engine's
+	// forbidden is why the store refuses even empty batches for good; nil: it does not.
+	forbidden error
+	counted   int // of the machine's bytes, in the engine's
 	// warned: somebody was told at warnedAt of what goes wrong.
 	warned   bool
 	warnedAt time.Duration
@@ -69,7 +72,7 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 		full:   func() bool { return o.bytes() >= int64(opt.MaxPendingBytes) },
 		shards: s.e.queues[s.id.Queue], lateAfter: millis(opt.LateAfter), lateJobs: opt.LateJob != nil, decide: opt.decide,
 	}, head, o.moment())
-	o.inbox = newInboxState(o.now(), opt.PageSize)
+	o.inbox, o.census.next = newInboxState(o.now(), opt.PageSize), o.now()
 	return o
 }
 
@@ -126,7 +129,7 @@ func (o *owner) loop(stop context.Context) {
 	for {
 		o.drainBox()
 		if !o.over && o.now() >= time.Duration(o.trustUntil.Load()) {
-			o.lose(ErrExpired)
+			o.lose(o.expired())
 		}
 		if o.over {
 			o.end()
@@ -163,6 +166,7 @@ func (o *owner) bytes() int64 { return o.e.bytes.Load() + int64(o.m.bytes-o.coun
 func (o *owner) count() {
 	o.e.bytes.Add(int64(o.m.bytes - o.counted))
 	o.counted = o.m.bytes
+	o.publish()
 }
 
 // warn tells of what goes wrong again and again, once a ttl.
@@ -192,6 +196,7 @@ func (o *owner) work() {
 		o.lose(errUsedUp)
 		return
 	}
+	o.takeCensus()
 	now := o.moment()
 	if r, ok := o.m.deadRange(now); ok {
 		o.scan(r, o.m.deadRead)
@@ -312,21 +317,6 @@ func (o *owner) failQueue(cause error) {
 	}
 }
 
-// stall refuses the enqueues that wait, and those that come, while a batch is not settled.
-func (o *owner) stall() {
-	o.stalled = true
-	rest := &o.m.queue.rest
-	rest.gone = 0
-	rest.keep(func(i *intent) bool {
-		if i.kind != doEnqueue || i.wait == nil {
-			return true
-		}
-		o.m.over(i)
-		i.wait.tell(ack{err: i.failed(store.Fail, ErrBusy)})
-		return false
-	})
-}
-
 func (o *owner) failWaiting() {
 	why := &LostError{Shard: o.id, Fence: o.fence, Cause: ErrNotOwner}
 	o.failQueue(why)
@@ -382,6 +372,8 @@ func (o *owner) ask(i *intent, take func()) error {
 		case i.wait.gone():
 		case o.stopping:
 			i.wait.tell(ack{err: i.failed(store.Fail, ErrStopping)})
+		case o.forbidden != nil:
+			i.wait.tell(ack{err: i.failed(store.Fail, o.forbidden)})
 		default:
 			take()
 		}

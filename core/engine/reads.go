@@ -56,7 +56,7 @@ func (o *owner) scan(r store.Range, then func(rows []store.Row, failed bool)) {
 		defer stop()
 		rows, err := o.e.store.Scan(ctx, o.id, r)
 		if err != nil {
-			_ = o.e.o.Clock.Sleep(o.ctx, o.e.o.TTL/50)
+			_ = o.e.o.Clock.Sleep(o.ctx, o.readPause(err))
 		}
 		o.post(func() {
 			if err != nil {
@@ -65,6 +65,14 @@ func (o *owner) scan(r store.Range, then func(rows []store.Row, failed bool)) {
 			then(rows, err != nil)
 		})
 	})
+}
+
+// readPause is how long a read that failed is not tried again.
+func (o *owner) readPause(err error) time.Duration {
+	if store.IsPermanent(err) {
+		return o.e.o.TTL
+	}
+	return o.e.o.TTL / 50
 }
 
 // lookIntoInbox reads the whole inbox, page by page, and takes what is new in it. What

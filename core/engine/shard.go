@@ -58,11 +58,15 @@ func (s *shard) observe(ctx context.Context) *store.Header {
 	var seen store.Header
 	var since time.Duration
 	first := true
+	var refused store.Refusals
 	for {
 		h, err := s.look(ctx)
 		now := s.e.o.Clock.Now()
 		wait := s.e.o.TTL / 8
 		switch {
+		case refused.Final(err):
+			s.e.refused(s.id, err)
+			wait = refusedPause
 		case err == nil && h != nil && (first || h.Stamp != seen.Stamp):
 			seen, since, first = *h, now, false
 			s.saw(seen)
@@ -113,6 +117,7 @@ func (s *shard) takeOver(ctx context.Context, h store.Header) *owner {
 	a := answer{from: b.From, to: to.Stamp}
 	first := s.e.o.Clock.Now()
 	trust := first + s.e.o.TTL - s.e.o.margin()
+	var refused store.Refusals
 	for n := 0; ; n++ {
 		s.e.step(Step{Kind: StepSend, Shard: s.id, Fence: to.Fence, Tick: to.Tick})
 		span.Sending(n)
@@ -127,6 +132,7 @@ func (s *shard) takeOver(ctx context.Context, h store.Header) *owner {
 			if now >= trust {
 				return nil // too late to be trusted: the next one takes it over
 			}
+			s.e.taken()
 			s.e.step(Step{Kind: StepOwn, Shard: s.id, Fence: to.Fence, Tick: to.Tick, Paused: to.Pause.On})
 			return newOwner(s, to, first, trust)
 		case v == lost:
@@ -136,13 +142,19 @@ func (s *shard) takeOver(ctx context.Context, h store.Header) *owner {
 		case v == again:
 			a.unsure++
 		}
-		if now >= trust || ctx.Err() != nil || a.unsure == 0 && n >= 2 {
+		final := refused.Final(a.err)
+		if final || now >= trust || ctx.Err() != nil || a.unsure == 0 && n >= 2 {
 			outcome := store.Fail
 			if a.unsure > 0 {
 				outcome = store.Unknown
 			}
 			span.End(Result{Outcome: outcome, Err: a.err})
-			_ = s.e.o.Clock.Sleep(ctx, s.jittered(s.e.o.TTL/8))
+			pause := s.e.o.TTL / 8
+			if final {
+				s.e.refused(s.id, a.err)
+				pause = refusedPause
+			}
+			_ = s.e.o.Clock.Sleep(ctx, s.jittered(pause))
 			return nil
 		}
 		if s.e.o.Clock.Sleep(ctx, s.jittered(s.e.o.TTL/100)) != nil {

@@ -32,7 +32,8 @@ func TestBrowser(t *testing.T) {
 			a, b := NewRecorder("s1.1a2b3c4d", nil), NewRecorder("s2.5e6f7081", nil)
 			peer(t, w, b)
 			w.owners = []string{a.Name(), b.Name(), "", b.Name(), "s3.00000000", a.Name(), a.Name(), b.Name()}
-			w.states = map[job.State]int{job.Pending: 12, job.DLQ: 1}
+			depths(a, 4, 4, 0, 0)
+			depths(b, 3, 8, 0, 1)
 			srv, _ := serve(t, w, Options{Recorder: a, Secret: "0123456789abcdef"}, 0)
 			p := pagetest.Open(t, srv.URL+"/", screen, srv.URL+"/")
 			p.Until(`document.getElementById('connection').textContent === 'Live' && document.getElementById('n-unowned').textContent === '1 of 8'`)
@@ -49,7 +50,7 @@ func TestBrowser(t *testing.T) {
 			p.Until(`document.querySelectorAll('#runs .o-dlq').length === 3 && document.querySelectorAll('#c-bars rect').length >= 2`)
 			p.Until(`document.querySelectorAll('#processes tr').length === 3 && document.querySelector('#processes .gone').textContent.includes('WORKER_PEER_PORT')`)
 			p.Until(`document.querySelectorAll('#shards li').length === 8 && document.querySelector('#shards .nobody').textContent === '2 nobody'`)
-			p.Until(`document.getElementById('n-dlq').textContent === '1' && document.getElementById('n-pending').textContent === '12'`)
+			p.Until(`document.getElementById('n-dlq').textContent === '1 or more' && document.getElementById('n-pending').textContent === '12 or more'`)
 			if *pictures != "" {
 				var png []byte
 				p.Do(chromedp.FullScreenshot(&png, 100))

@@ -9,7 +9,9 @@
 // PeerPath beside core/forward, under the same secret). A process whose page is looked at
 // reads the shards' headers, asks the processes that they name, and adds up. So the page
 // of any process shows all that own something, and says of whom it knows nothing. Jobs by
-// state are counted in the store, up to a bound. Nothing of this is done while nobody looks.
+// state are counted by the owners of their shards (engine.Engine.Depths): of a shard that
+// nobody owns, or whose owner does not answer, the page says "or more", and if no owner has
+// counted nothing at all. Nothing of this is done while nobody looks.
 //
 // What was counted is forgotten when a process ends: what is kept is in the metrics and in
 // the history of runs.

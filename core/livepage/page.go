@@ -188,7 +188,6 @@ func (p *Page) collect(ctx context.Context) {
 	defer transport.CloseIdleConnections()
 	c := &collector{self: p.o.Recorder, reader: p.o.Reader, secret: p.o.Secret, now: p.o.Now, client: &http.Client{Transport: transport}}
 	defer c.reading.end()
-	defer c.counting.end()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {

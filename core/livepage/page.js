@@ -37,7 +37,7 @@
     last.forEach(function (s) { ended += total(s); });
     v.processes.forEach(function (p) { late = Math.max(late, p.late); running += p.running; });
     v.queues.forEach(function (q) { shards += q.owners.length; unowned += q.owners.filter(function (o) { return !o; }).length; });
-    var state = function (name) { var n = (v.states || {})[name]; return n === undefined ? '–' : count(n) + (n >= v.up_to ? ' or more' : ''); };
+    var state = function (name) { var n = (v.states || {})[name]; return n === undefined ? '–' : count(n.jobs) + (n.more ? ' or more' : ''); };
     set('n-rate', (ended / Math.max(1, last.length)).toFixed(1));
     set('n-running', count(running));
     set('n-pending', state('pending'));
@@ -46,7 +46,7 @@
     set('n-unowned', unowned + ' of ' + shards);
     byId('tile-unowned').classList.toggle('alarm', unowned > 0);
     byId('tile-late').classList.toggle('alarm', late > 4000);
-    byId('tile-dlq').classList.toggle('alarm', ((v.states || {}).dlq || 0) > 0);
+    byId('tile-dlq').classList.toggle('alarm', ((v.states || {}).dlq || { jobs: 0 }).jobs > 0);
 
     var top = 1, ns = 'http://www.w3.org/2000/svg', bars = byId('c-bars');
     v.seconds.forEach(function (s) { top = Math.max(top, total(s)); });

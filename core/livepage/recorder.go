@@ -29,11 +29,13 @@ type Process struct {
 	// Name is the engine's: that which shards' headers name.
 	Name string `json:"name"`
 	// Since is when it was started, in ms since 1970.
-	Since   int64    `json:"since"`
-	Running int      `json:"running"`
-	Totals  Counts   `json:"totals"`
-	Seconds []Second `json:"seconds,omitempty"`
-	Runs    []Run    `json:"runs,omitempty"` // the last first
+	Since   int64  `json:"since"`
+	Running int    `json:"running"`
+	Totals  Counts `json:"totals"`
+	// Depths counts the jobs of the shards that it owns.
+	Depths  []engine.Depth `json:"depths,omitempty"`
+	Seconds []Second       `json:"seconds,omitempty"`
+	Runs    []Run          `json:"runs,omitempty"` // the last first
 }
 
 // Counts are of runs that have ended, by what became of their jobs, and of jobs.
@@ -87,10 +89,14 @@ type Recorder struct {
 	now func() time.Time
 
 	mu      sync.Mutex
+	depths  func() []engine.Depth
 	process Process
 	seconds [span]Second // by At modulo span
 	begun   map[runKey]*begun
 	runs    []Run // the last first
+	// over is the last ownership of a shard that has ended: a run may still be told to
+	// start after that.
+	over map[store.ShardID]int64
 }
 
 // begun is a run that was begun and is not told yet.
@@ -111,7 +117,14 @@ func NewRecorder(name string, now func() time.Time) *Recorder {
 	if now == nil {
 		now = time.Now
 	}
-	return &Recorder{now: now, process: Process{Name: name, Since: now().UnixMilli()}, begun: map[runKey]*begun{}}
+	return &Recorder{now: now, process: Process{Name: name, Since: now().UnixMilli()}, begun: map[runKey]*begun{}, over: map[store.ShardID]int64{}}
+}
+
+// CountBy sets what counts jobs, an engine's Depths; without it nobody knows of them.
+func (r *Recorder) CountBy(depths func() []engine.Depth) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.depths = depths
 }
 
 // Name is the engine's.
@@ -141,7 +154,8 @@ func (r *Recorder) Step(s engine.Step) {
 	case engine.StepStart:
 		late := max(0, now.UnixMilli()-s.Due-s.Held)
 		r.process.Running++
-		r.begun[k] = &begun{Run: Run{Job: s.Job, Queue: s.Shard.Queue, Attempt: s.Attempt, Ended: now.UnixMilli(), Late: late, By: r.process.Name}}
+		fence, over := r.over[s.Shard]
+		r.begun[k] = &begun{lost: over && s.Fence <= fence, Run: Run{Job: s.Job, Queue: s.Shard.Queue, Attempt: s.Attempt, Ended: now.UnixMilli(), Late: late, By: r.process.Name}}
 		r.count(now, Second{Started: 1, Late: late})
 	case engine.StepFinish:
 		run := r.begun[k]
@@ -158,6 +172,7 @@ func (r *Recorder) Step(s engine.Step) {
 		r.count(now, Second{Counts: Counts{Enqueued: 1}})
 	case engine.StepLost, engine.StepHanded:
 		// Nobody tells of these runs any more what becomes of them.
+		r.over[s.Shard] = s.Fence
 		for k, run := range r.begun {
 			if k.shard == s.Shard {
 				run.lost = true
@@ -214,9 +229,17 @@ func (r *Recorder) count(now time.Time, d Second) {
 
 // Now is what is known.
 func (r *Recorder) Now() Process {
+	out, depths := r.history()
+	if depths != nil {
+		out.Depths = depths()
+	}
+	return out
+}
+
+func (r *Recorder) history() (out Process, depths func() []engine.Depth) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := r.process
+	out = r.process
 	oldest := r.now().Unix() - span
 	for _, s := range r.seconds {
 		if s.At > oldest {
@@ -225,7 +248,7 @@ func (r *Recorder) Now() Process {
 	}
 	slices.SortFunc(out.Seconds, func(a, b Second) int { return int(a.At - b.At) })
 	out.Runs = slices.Clone(r.runs)
-	return out
+	return out, r.depths
 }
 
 // Peer answers other processes, at PeerPath.

@@ -13,38 +13,38 @@ import (
 	"sync"
 	"time"
 
+	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/query"
 )
 
 const (
 	// lookEvery is how often processes are asked while somebody looks, readEvery the
-	// shards' headers read, and countEvery jobs counted in the store.
-	lookEvery  = time.Second
-	readEvery  = 2 * time.Second
-	countEvery = 5 * time.Second
-	// askTimeout bounds a question to a process, readTimeout all reads of a kind, lookWait
-	// for how long a view waits for such reads.
+	// shards' headers read.
+	lookEvery = time.Second
+	readEvery = 2 * time.Second
+	// askTimeout bounds a question to a process, readTimeout the read of all headers, lookWait
+	// for how long a view waits for that.
 	askTimeout  = 800 * time.Millisecond
 	lookWait    = 200 * time.Millisecond
 	readTimeout = 5 * time.Second
-	// countUpTo bounds what is counted of a state in a queue.
-	countUpTo = 200
 	// maxAnswer bounds a process's answer, in bytes.
 	maxAnswer = 1 << 20
 )
 
 // View is what a page shows.
 type View struct {
-	At        int64          `json:"at"` // ms since 1970
-	Self      string         `json:"self"`
-	Processes []ProcessView  `json:"processes"`
-	Queues    []QueueView    `json:"queues"`
-	States    map[string]int `json:"states"` // pending, running, dlq
-	// UpTo is how far those were counted: a state that has as many may have more.
-	UpTo    int      `json:"up_to"`
-	Seconds []Second `json:"seconds"` // the last minute without the second that is not over
-	Runs    []Run    `json:"runs"`
+	At        int64         `json:"at"` // ms since 1970
+	Self      string        `json:"self"`
+	Processes []ProcessView `json:"processes"`
+	Queues    []QueueView   `json:"queues"`
+	// States are the jobs that are pending, running and in the dead letter queue, as the
+	// owners of shards count them; nil: no owner has said.
+	States map[string]engine.Count `json:"states"`
+	// Uncounted is how many shards no owner has counted.
+	Uncounted int      `json:"uncounted,omitempty"`
+	Seconds   []Second `json:"seconds"` // the last minute without the second that is not over
+	Runs      []Run    `json:"runs"`
 	// Problems is what could not be read.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -71,7 +71,6 @@ type QueueView struct {
 type Reader interface {
 	QueueNames() []string
 	ShardsOf(ctx context.Context, queue string) ([]query.Shard, error)
-	Count(ctx context.Context, queue string, state job.State, most int) (int, error)
 }
 
 // collector makes views.
@@ -82,12 +81,10 @@ type collector struct {
 	now    func() time.Time
 	client *http.Client
 
-	reading, counting lookup
-	queues            []QueueView
-	addrs             map[string]string // of owners
-	readErr           error
-	states            map[string]int
-	countErr          error
+	reading lookup
+	queues  []QueueView
+	addrs   map[string]string // of owners
+	readErr error
 }
 
 // lookup is done now and then, and waited for a little: a store that does not answer
@@ -130,16 +127,13 @@ func (l *lookup) end() {
 func (c *collector) view(ctx context.Context) View {
 	now := c.now()
 	c.reading.poll(ctx, now, readEvery, c.read)
-	c.counting.poll(ctx, now, countEvery, c.count)
-	v := View{At: now.UnixMilli(), Self: c.self.Name(), Queues: c.queues, States: c.states, UpTo: countUpTo}
+	v := View{At: now.UnixMilli(), Self: c.self.Name(), Queues: c.queues}
 	if c.readErr != nil {
 		v.Problems = append(v.Problems, "The shards could not be read: "+c.readErr.Error())
 	}
-	if c.countErr != nil {
-		v.Problems = append(v.Problems, "Jobs could not be counted: "+c.countErr.Error())
-	}
 	known := c.ask(ctx)
 	merge(&v, known, now.Unix())
+	v.count(known)
 	return v
 }
 
@@ -162,21 +156,6 @@ func (c *collector) read(ctx context.Context) func() {
 		queues = append(queues, q)
 	}
 	return func() { c.queues, c.addrs, c.readErr = queues, addrs, nil }
-}
-
-// count counts jobs by state.
-func (c *collector) count(ctx context.Context) func() {
-	states := map[string]int{}
-	for _, name := range c.reader.QueueNames() {
-		for _, state := range []job.State{job.Pending, job.Running, job.DLQ} {
-			n, err := c.reader.Count(ctx, name, state, countUpTo)
-			if err != nil {
-				return func() { c.countErr = err }
-			}
-			states[string(state)] += n
-		}
-	}
-	return func() { c.states, c.countErr = states, nil }
 }
 
 // answer is a process's, or why there is none.
@@ -270,6 +249,31 @@ func merge(v *View, known []answer, now int64) {
 	v.Runs = v.Runs[:min(len(v.Runs), lastRuns)]
 	for at := now - span + 1; at < now; at++ {
 		v.Seconds = append(v.Seconds, *seconds[at])
+	}
+}
+
+// count adds up the jobs that owners know of. Of a shard without an owner, or whose owner
+// does not answer, nothing is known.
+func (v *View) count(known []answer) {
+	shards, counted := 0, 0
+	for _, q := range v.Queues {
+		shards += len(q.Owners)
+	}
+	var pending, running, dlq engine.Count
+	for _, k := range known {
+		for _, d := range k.Depths {
+			counted += d.Shards
+			pending, running, dlq = pending.Add(d.Pending), running.Add(d.Running), dlq.Add(d.DLQ)
+		}
+	}
+	v.Uncounted = max(shards-counted, 0)
+	if counted == 0 {
+		return
+	}
+	v.States = map[string]engine.Count{}
+	for state, n := range map[job.State]engine.Count{job.Pending: pending, job.Running: running, job.DLQ: dlq} {
+		n.More = n.More || v.Uncounted > 0
+		v.States[string(state)] = n
 	}
 }
 

@@ -216,14 +216,6 @@ func TestQueue(t *testing.T) {
 		if fmt.Sprint(q.Depth) != fmt.Sprint(want) {
 			t.Errorf("%v, want %v", q.Depth, want)
 		}
-		for state, want := range map[job.State]int{job.Pending: 2, job.Running: 1, job.DLQ: 1} {
-			if n, err := w.reader.Count(t.Context(), "q", state, 10); err != nil || n != want {
-				t.Errorf("%d jobs are %s, want %d: %v", n, state, want, err)
-			}
-		}
-		if n, err := w.reader.Count(t.Context(), "q", job.Pending, 1); err != nil || n != 1 {
-			t.Errorf("up to one pending job: %d, %v", n, err)
-		}
 		_, s := aJob(0)
 		if sh := q.Shards[s.Shard]; sh.Shard != s.Shard || sh.Owner != "w" || sh.Addr != "w:1" || sh.Tick != w.ticks[s].Tick {
 			t.Errorf("%+v", sh)
@@ -249,11 +241,6 @@ func TestQueue(t *testing.T) {
 		if _, err := w.reader.ShardsOf(t.Context(), "other"); !errors.As(err, &invalid) {
 			t.Errorf("shards of another queue: %v", err)
 		}
-		for queue, state := range map[string]job.State{"other": job.Pending, "q": job.Completed} {
-			if _, err := w.reader.Count(t.Context(), queue, state, 1); !errors.As(err, &invalid) {
-				t.Errorf("count of %s in %s: %v", state, queue, err)
-			}
-		}
 	})
 }
 
@@ -273,7 +260,6 @@ func TestAStoreThatDoesNotAnswer(t *testing.T) {
 			"jobs":     func() error { _, _, err := w.reader.Jobs(t.Context(), "q", job.DLQ, query.Page{}); return err },
 			"schedule": func() error { _, err := w.reader.Schedule(t.Context(), "q", j.ID); return err },
 			"queue":    func() error { _, err := w.reader.Queue(t.Context(), "q"); return err },
-			"count":    func() error { _, err := w.reader.Count(t.Context(), "q", job.DLQ, 1); return err },
 			"shards":   func() error { _, err := w.reader.ShardsOf(t.Context(), "q"); return err },
 		} {
 			begun := time.Now()

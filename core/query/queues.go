@@ -2,9 +2,7 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"slices"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
@@ -102,32 +100,6 @@ func (r *Reader) ShardsOf(ctx context.Context, name string) ([]Shard, error) {
 
 func shardView(n int, h store.Header) Shard {
 	return Shard{Shard: n, Owner: h.Owner, Addr: h.Addr, Fence: h.Fence, Tick: h.Tick, Pause: h.Pause}
-}
-
-// Count counts the jobs of a queue that are in one of the states that Queue counts, up to
-// most. The error is as of Queue.
-func (r *Reader) Count(ctx context.Context, name string, state job.State, most int) (jobs int, err error) {
-	shards, err := r.queue(name)
-	if err != nil {
-		return 0, err
-	}
-	k := slices.IndexFunc(depths[:], func(d depth) bool { return d.state == state })
-	if k < 0 {
-		return 0, &job.InvalidError{Field: "state", Reason: fmt.Sprintf("jobs that are %q are not counted", state)}
-	}
-	for i := 0; i < shards && jobs < most; i++ {
-		id := store.ShardID{Queue: name, Shard: i}
-		h, err := r.header(ctx, id)
-		if err != nil {
-			return jobs, err
-		}
-		n, err := r.count(ctx, id, depths[k], h, most-jobs)
-		if err != nil {
-			return jobs, err
-		}
-		jobs += n
-	}
-	return jobs, nil
 }
 
 // depth is a state that is counted, by the rows that its jobs have.

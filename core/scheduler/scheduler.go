@@ -271,3 +271,6 @@ func (s *Scheduler) ownerOf(queue string, id job.ID) string {
 // Owns reports whether this process owns the shard and trusts that; see
 // engine.Engine.Owns.
 func (s *Scheduler) Owns(id store.ShardID) bool { return s.engine.Owns(id) }
+
+// Depths counts the jobs of the shards that this process owns; see engine.Engine.Depths.
+func (s *Scheduler) Depths() []engine.Depth { return s.engine.Depths() }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"fencepost/core/engine"
 	"fencepost/core/store/cassandra"
 )
 
@@ -64,6 +65,30 @@ func prepare(ctx context.Context, c checked, log *slog.Logger) (cassandra.Config
 		log.Info("the keyspace and its tables are there", "keyspace", c.keyspace, "schema_version", got.Version, "known_version", cassandra.SchemaVersion)
 	}
 	return cfg, got, nil
+}
+
+// fencesRaised is by how much fences are raised: more than a shard is taken over between a
+// snapshot and its restore, and little of job.MaxFence.
+const fencesRaised = 1_000_000
+
+// raiseFences makes a keyspace ready that was restored from a snapshot.
+func raiseFences(ctx context.Context, c checked, log *slog.Logger) error {
+	cfg, _, err := prepare(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	db, err := cassandra.Open(ctx, cfg)
+	if err != nil {
+		return c.explain(ctx, cfg, err)
+	}
+	defer db.Close()
+	for _, q := range c.queueList {
+		if err := engine.RaiseFences(ctx, cassandra.NewShards(db), q, fencesRaised); err != nil {
+			return c.explain(ctx, cfg, err)
+		}
+		log.Info("fences are raised", "queue", q.Name, "shards", q.Shards, "by", fencesRaised)
+	}
+	return nil
 }
 
 // mayWrite reports a role that may not. All else that can go wrong passes, as the

@@ -101,6 +101,17 @@ func newRootCmd(getenv func(string) string, logs io.Writer) *cobra.Command {
 			return err
 		},
 	}, &cobra.Command{
+		Use: "raise-fences", Short: "After the keyspace was restored from a snapshot, before any scheduler starts: raise the fences of all shards, and end", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, log, err := load()
+			if err != nil {
+				return err
+			}
+			ctx, stop := stopOnSignal(log)
+			defer stop()
+			return raiseFences(ctx, cfg, log)
+		},
+	}, &cobra.Command{
 		Use: "probe", Short: "Ask the process with these settings on this machine whether it is ready", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, _, err := load()

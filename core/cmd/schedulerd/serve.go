@@ -69,6 +69,7 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 	if err != nil {
 		return errors.Join(err, web.Close())
 	}
+	live.CountBy(s.Depths)
 	reader := query.New(query.Options{Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Queues: c.queueList})
 	page := livepage.New(livepage.Options{Recorder: live, Reader: livepage.Stored(reader), Secret: agreed.PeerSecret, Token: c.token, Stop: ctx})
 	server := forward.NewServer(traces.Requests(page.Before(api.Handler(api.Options{

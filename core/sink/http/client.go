@@ -258,7 +258,7 @@ func (s *Sink) settle(ctx context.Context, c *call, read func(*http.Response, []
 			return nil
 		}
 		if final := (*finalError)(nil); errors.As(err, &final) {
-			e := &store.Error{Op: c.op, Outcome: store.Fail, Cause: final.error}
+			e := &store.Error{Op: c.op, Outcome: store.Fail, Permanent: true, Cause: final.error}
 			if is := (*sink.IssuerError)(nil); c.method != http.MethodGet && (final.done || c.uncertain > 0 && !errors.As(err, &is)) {
 				e.Outcome = store.Unknown // an earlier copy may have met another opinion
 			}

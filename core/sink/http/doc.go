@@ -54,7 +54,7 @@
 // request that certainly left nothing behind is a failure: no connection was made, or the
 // first and only copy was refused. Some answers without a decision would be given to the next
 // copy too: wrong URL (301, 308, 404, 405, 410, 501), no right (401, 403), too large (413, 414,
-// 431). The client returns them at once, with what to do. Go's own transport repeats requests that it takes for
-// idempotent; it is kept from that, since a copy that nobody counts makes a stale answer look
-// final that is not.
+// 431). The client returns them at once, with what to do (store.IsPermanent). Go's own transport
+// repeats requests that it takes for idempotent; it is kept from that, since a copy that nobody
+// counts makes a stale answer look final that is not.
 package httpsink

@@ -40,10 +40,10 @@ func TestPermanent(t *testing.T) {
 			t.Parallel()
 			always := &faulty{inner: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })}
 			s := client(t, serve(t, always), patience)
-			if a, err := s.Accept(t.Context(), "r", "l", 1, sink.Effect{Key: "k"}); sink.OutcomeOf(a, err) != c.want || !strings.Contains(err.Error(), c.remedy) {
+			if a, err := s.Accept(t.Context(), "r", "l", 1, sink.Effect{Key: "k"}); sink.OutcomeOf(a, err) != c.want || !store.IsPermanent(err) || !strings.Contains(err.Error(), c.remedy) {
 				t.Errorf("Accept: %+v, %v", a, err)
 			}
-			if _, err := s.Read(t.Context(), "r"); store.OutcomeOf(err) != store.Fail || !strings.Contains(err.Error(), c.remedy) {
+			if _, err := s.Read(t.Context(), "r"); store.OutcomeOf(err) != store.Fail || !store.IsPermanent(err) || !strings.Contains(err.Error(), c.remedy) {
 				t.Errorf("Read: %v", err)
 			}
 			if always.n.Load() != 2 {

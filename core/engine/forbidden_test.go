@@ -1,0 +1,160 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+	"fencepost/core/worker"
+)
+
+// forbidding is a store that may refuse everything for good.
+type forbidding struct {
+	store.Shards
+	on       *atomic.Bool
+	requests *atomic.Int64
+}
+
+var errForbidden = &store.Error{Op: "commit", Outcome: store.Fail, Permanent: true, Cause: errors.New("no MODIFY permission: grant it")}
+
+func (f forbidding) refuses() error {
+	if !f.on.Load() {
+		return nil
+	}
+	f.requests.Add(1)
+	time.Sleep(time.Millisecond)
+	return errForbidden
+}
+
+func (f forbidding) EnsureQueue(ctx context.Context, queue string, shards int) (int, error) {
+	if err := f.refuses(); err != nil {
+		return 0, err
+	}
+	return f.Shards.EnsureQueue(ctx, queue, shards)
+}
+
+func (f forbidding) Commit(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+	if err := f.refuses(); err != nil {
+		return store.CommitResult{}, err
+	}
+	return f.Shards.Commit(ctx, id, b, n)
+}
+
+func (f forbidding) InboxPut(ctx context.Context, id store.ShardID, r store.InboxRow, n int) (bool, string, error) {
+	if err := f.refuses(); err != nil {
+		return false, "", err
+	}
+	return f.Shards.InboxPut(ctx, id, r, n)
+}
+
+// refusedFor checks that a caller was told what to do, within a tenth of the ttl.
+func refusedFor(t *testing.T, what string, call func(context.Context) error) {
+	t.Helper()
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := call(ctx)
+	if !store.IsPermanent(err) || store.OutcomeOf(err) != store.Fail || !strings.Contains(err.Error(), "grant it") || time.Since(start) > 600*time.Millisecond {
+		t.Errorf("%s: %v after %v", what, err, time.Since(start))
+	}
+}
+
+// TestARevokedPermission: whoever asks for something is told at once why it is refused for
+// good, with the remedy. The owner tries until it is not trusted any more; then the shard
+// is left alone but for a try a minute. The log has it once.
+func TestARevokedPermission(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var on atomic.Bool
+		var requests, runs atomic.Int64
+		var log bytes.Buffer
+		r := runOver(t, sim.New(), "w", func(context.Context, *worker.Task) error { runs.Add(1); return nil }, over(func(s store.Shards) store.Shards {
+			return forbidding{s, &on, &requests}
+		}), func(_ *rig, o *engine.Options) {
+			o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+		})
+		later := aJob("later")
+		later.Due = time.Now().Add(time.Hour)
+		if _, err := r.eng.Enqueue(t.Context(), later); err != nil {
+			t.Fatal(err)
+		}
+		on.Store(true)
+		put := func(ctx context.Context) error { _, err := r.eng.Submit(ctx, aJob("a")); return err }
+		refusedFor(t, "the first enqueue", put)
+		refusedFor(t, "the next one", put)
+		refusedFor(t, "a cancel", func(ctx context.Context) error { return r.eng.Cancel(ctx, "q", later.ID) })
+		refusedFor(t, "a pause", func(ctx context.Context) error { _, err := r.eng.SetPaused(ctx, shard0, true); return err })
+		if !r.eng.Owns(shard0) {
+			t.Error("the shard was given up while it was trusted")
+		}
+		time.Sleep(10 * time.Second)
+		if r.eng.Owns(shard0) {
+			t.Error("the shard is owned without a tick")
+		}
+		refusedFor(t, "an insert into the inbox", put)
+		before := requests.Load()
+		time.Sleep(24 * time.Hour)
+		if n := requests.Load() - before; n > 3*24*60 {
+			t.Errorf("%d requests in a day", n)
+		}
+		if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "grant it") {
+			t.Errorf("the log has %d lines: %s", n, log.String())
+		}
+		on.Store(false)
+		time.Sleep(2 * time.Minute)
+		if _, err := r.eng.Enqueue(t.Context(), aJob("a")); err != nil {
+			t.Error("after the permission is back:", err)
+		}
+		time.Sleep(time.Minute)
+		if runs.Load() != 2 {
+			t.Errorf("%d of 2 jobs ran", runs.Load())
+		}
+		r.end(t)
+	})
+}
+
+// TestNoPermissionAtTheStart: the engine does not begin to wait.
+func TestNoPermissionAtTheStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var on atomic.Bool
+		var requests atomic.Int64
+		on.Store(true)
+		o := options("w", worker.New(worker.Options{Logger: quiet}))
+		e, err := engine.New(forbidding{sim.New().Connect("w", 1), &on, &requests}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := e.Run(ctx); !store.IsPermanent(err) || time.Since(start) > o.TTL {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// TestUnreadableRows: a command whose job's rows may not be read is refused, others are
+// carried out.
+func TestUnreadableRows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := runOver(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, over(func(s store.Shards) store.Shards {
+			return altered{Shards: s, row: func(context.Context, store.ShardID, store.Key) (*store.Row, error) { return nil, errForbidden }}
+		}))
+		refusedFor(t, "a cancel", func(ctx context.Context) error { return r.eng.Cancel(ctx, "q", aJob("none").ID) })
+		if _, err := r.eng.Enqueue(t.Context(), aJob("a")); err != nil {
+			t.Error(err)
+		}
+		r.end(t)
+	})
+}
