@@ -220,6 +220,18 @@
 // A schedule whose jobs are refused stops, and Options.Late is told: it is tried again
 // by the next owner, or when it is put anew.
 //
+// What three nodes refuse for good (store.Refusals: no permission, no table) is not tried for
+// ever. If it is the empty batch, callers are refused with what to do, at once and until a
+// batch is applied; the ownership lasts as long as it is trusted. A shard that cannot be
+// looked at or taken over for such a reason is tried once a minute, and Run ends if it is a
+// queue that cannot be created. The log has it once.
+//
+// # How many there are
+//
+// An owner counts the pending rows and dead letters that its batches insert and delete.
+// What there was before it, the store counts once, when somebody asks (Depths): while no
+// batch is on its way, and again later if one that changes such rows was sent meanwhile.
+//
 // # Stopping
 //
 // Run's context ends: nothing is claimed or taken any more, runs may go on for

@@ -215,3 +215,36 @@ func quantiles(d []time.Duration) string {
 	}
 	return fmt.Sprintf("p50 %s p95 %s p99 %s max %s", at(0.5), at(0.95), at(0.99), d[len(d)-1].Round(time.Millisecond))
 }
+
+// TestRaiseFenceOnACluster: grants go on above the fence that was raised, of a lock with a
+// row and of one without.
+func TestRaiseFenceOnACluster(t *testing.T) {
+	db := cassandratest.Open(t, cassandratest.Keyspace(t))
+	rows := cassandra.NewLocks(db)
+	c, err := lock.New(rows, lock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := func(name string) int64 {
+		l, err := c.Acquire(t.Context(), lock.Request{Resource: name, Holder: "h", Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return l.Token()
+	}
+	token("old")
+	for name, want := range map[string]int64{"old": 1002, "young": 1001} {
+		if _, err := lock.RaiseFence(t.Context(), rows, name, 1000); err != nil {
+			t.Fatal(err)
+		}
+		if got := token(name); got != want {
+			t.Errorf("%s: token %d, want %d", name, got, want)
+		}
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
