@@ -198,6 +198,7 @@ func TestChildThatDies(t *testing.T) {
 		{"out of its depth", script("echo 'panic: lost' >&2; exit 2"), dir, Options{}, "panic: lost", false},
 		{"out of memory by its own account", script("echo 'fatal error: runtime: out of memory' >&2; exit 2"), dir, Options{Memory: 64 << 20}, "64 MB", false},
 		{"out of memory in the runtime", script("echo 'SIGSEGV: segmentation violation' >&2; exit 2"), dir, Options{Memory: 64 << 20}, "more than its 64 MB", false},
+		{"out of memory for a thread", script("echo 'runtime/cgo: pthread_create failed: Resource temporarily unavailable' >&2; exit 2"), dir, Options{Memory: 64 << 20}, "more than its 64 MB", false},
 		{"out of memory", os.Args[0], large, Options{Memory: 80 << 20}, "more than its 80 MB", true},
 		{"too slow", script("exec sleep 60"), dir, Options{Limit: 50 * time.Millisecond}, "did not finish within 50ms", false},
 	} {

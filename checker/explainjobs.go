@@ -72,7 +72,8 @@ func (x *inquiry) change(role string, s jobStep) Step {
 
 // jobStates: attempts that begin again, and claims of what is not pending.
 func (x *inquiry) jobStates() {
-	fewer, claimed, unread := 0, 0, 0
+	fewer, claimed := 0, 0
+	early := map[string]int{}
 	for _, j := range x.a.jobs.list {
 		k := walk{j: j}
 		for k.step < len(j.steps) {
@@ -88,19 +89,42 @@ func (x *inquiry) jobStates() {
 				claimed++
 				sus := x.suspect("claim-leaves-row", x.ofJob(j, shown), claimed, "job %s is claimed as run %d when it is %s", j.id, c.Run, k.state)
 				sus.show(j.id, s.w.main().inv.TS, []string{s.w.main().inv.Proc}, append(before(), x.change(RoleMistake, s))...)
-			case c.Do == history.DoDLQ && k.state == statePending && k.attempt == 0 && x.failed("P5"):
-				unread++
-				sus := x.suspect("row-not-read", x.ofJob(j, shown), unread, "job %s is given up and was never claimed: its row says nothing to the owner", j.id)
-				sus.show(j.id, s.w.main().inv.TS, []string{s.w.main().inv.Proc}, append(before(), x.change(RoleMistake, s))...)
 			case c.Do == history.DoClaim && k.state == statePending && c.Attempt <= k.attempt,
 				slices.Contains([]string{history.DoRescue, history.DoRetry, history.DoComplete, history.DoAbandon, history.DoDLQ}, c.Do) && k.state == stateRunning && c.Attempt < k.attempt:
 				fewer++
 				sus := x.suspect("attempts-in-memory", x.ofJob(j, shown), fewer, "job %s: after attempt %d the owner that %s it counts %d", j.id, k.attempt, does[c.Do], c.Attempt)
 				sus.show(j.id, s.w.main().inv.TS, []string{s.w.main().inv.Proc}, append(before(), x.change(RoleMistake, s))...)
+			case c.Do == history.DoDLQ && x.failed("P5"):
+				id, why := x.givenUpEarly(&k, s)
+				if id == "" {
+					break
+				}
+				early[id]++
+				sus := x.suspect(id, x.ofJob(j, shown), early[id], "job %s is given up by %s, and the store had never refused it: %s", j.id, s.w.main().inv.Proc, why)
+				sus.show(j.id, s.w.main().inv.TS, []string{s.w.main().inv.Proc}, append(before(), x.change(RoleMistake, s))...)
 			}
 			k.next()
 		}
 	}
+}
+
+// givenUpEarly is the mechanism by which a job is given up that may be tried again, if there
+// is one.
+func (x *inquiry) givenUpEarly(k *walk, s jobStep) (id, why string) {
+	was := jobState{name: k.state, attempt: k.attempt, run: k.run}
+	r := x.a.row[k.j.shard].replayed
+	if k.step == 0 || k.j.spec == nil || !r.early(k.j, k.step, was, s.w) {
+		return "", ""
+	}
+	attempts, spared := k.j.spent(k.step, was, s.w)
+	wrote := k.j.steps[k.step-1].w.main().inv.Proc
+	switch {
+	case k.attempt >= k.j.spec.MaxAttempts:
+		return "cut-runs-counted", fmt.Sprintf("of its %s %d spent no attempt", plural(k.attempt, "run"), spared)
+	case was.name == stateRunning && runFence(was.run) == s.w.to.Fence, history.Life(wrote) == history.Life(s.w.main().inv.Proc):
+		return "", ""
+	}
+	return "row-not-read", fmt.Sprintf("%s wrote its row, and it has spent %d of %d attempts", wrote, attempts, k.j.spec.MaxAttempts)
 }
 
 // jobRows: rows that were left and are not what the batches made of them.

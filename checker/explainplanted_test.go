@@ -76,6 +76,8 @@ var plantedCases = []plantedCase{
 	{bugClaimLeaves, "claim-leaves-row", nil, true, nil},
 	{bugDoubleClaim, "claim-leaves-row", nil, true, nil},
 	{bugBehindMark, "row-behind-the-mark", nil, true, nil},
+	{bugNotRead, "row-not-read", nil, true, nil},
+	{bugCountsCut, "cut-runs-counted", nil, true, nil},
 	{bugSweepEarly, "forgotten-too-early", nil, true, nil},
 	{bugEarly, "fires-by-a-fast-clock", nil, true, nil},
 	{bugAckEffect, "acknowledged-before-done", nil, true, nil},

@@ -31,6 +31,8 @@ func TestEngineBugsAreFound(t *testing.T) {
 		{bugNeverDLQ, "P5", nil, nil},
 		{bugNoRescue, "P5", nil, nil},
 		{bugSweepEarly, "P5", nil, nil},
+		{bugNotRead, "P5", nil, nil},
+		{bugCountsCut, "P5", nil, nil},
 		{bugTwoOnce, "P5", nil, nil},
 		{bugOtherToken, "P6", []string{"P4", "P10"}, nil},
 		{bugStartUnsettled, "P6", []string{"P2", "P4", "P5", "P7"}, nil},

@@ -16,7 +16,6 @@ func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Cha
 	if j.spec == nil {
 		return // reported by checkJobs
 	}
-	most := j.spec.MaxAttempts
 	finish := j.finishes[c.Run]
 	begun := w.main().inv.TS
 	switch c.Do {
@@ -25,9 +24,7 @@ func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Cha
 			r.bad("P5", j, w, "enqueues it %s before anybody asked for it", ms(j.calls[0].inv.TS-begun))
 		}
 	case history.DoClaim:
-		if spared := j.sparedBefore(len(j.steps)); most > 0 && c.Attempt > most+spared {
-			r.bad("P5", j, w, "claims it for attempt %d of at most %d, and %d of those before do not count", c.Attempt, most, spared)
-		}
+		r.judgeClaim(j, w, c)
 	case history.DoComplete:
 		switch {
 		case !j.startedBy(c.Run, begun):
@@ -63,36 +60,11 @@ func (r *shardReplay) judgeEnd(j *jobLog, was jobState, w *write, c *history.Cha
 			r.bad("P5", j, w, "gives it up although run %d had not finished", c.Run)
 		case own && finish != nil && finish.Error == "":
 			r.bad("P5", j, w, "gives it up although run %d had finished well", c.Run)
-		case was.attempt < most:
-			r.bad("P5", j, w, "gives it up after %d of %d attempts, and the store had never refused it", was.attempt, most)
+		case r.early(j, len(j.steps), was, w):
+			attempts, spared := j.spent(len(j.steps), was, w)
+			r.bad("P5", j, w, "gives it up after %d of %d attempts and %s that spent none, and the store had never refused it", attempts, j.spec.MaxAttempts, plural(spared, "run"))
 		}
 	}
-}
-
-// How the errors of runs begin that were stopped with their worker, or not carried out by it.
-const (
-	interrupted = "job: interrupted"
-	notHere     = "not to be run by this process"
-)
-
-// spares says whether a change lets a job run again without having spent an attempt: its
-// run was cut short, was interrupted, or never began.
-func (j *jobLog) spares(c *history.Change) bool {
-	f := j.finishes[c.Run]
-	return c.Do == history.DoRescue || c.Do == history.DoRetry && (f == nil || strings.HasPrefix(f.Error, interrupted) || strings.HasPrefix(f.Error, notHere))
-}
-
-// sparedBefore counts the claims, since the last redrive before a step, that did not count
-// as attempts.
-func (j *jobLog) sparedBefore(step int) (n int) {
-	for _, s := range j.steps[:step] {
-		if s.c.Do == history.DoRedrive {
-			n = 0
-		} else if j.spares(s.c) {
-			n++
-		}
-	}
-	return n
 }
 
 // judgeSweep: a job's id is remembered for a declared time after its end, by its

@@ -345,7 +345,10 @@ var jobMutations = []mutation{
 		return ok
 	}},
 	{"effect of a job applied twice", "P4", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoComplete, nil)
+		p, ok := e.jobs().step(history.DoComplete, func(p jobPlace) bool { // and no later run has raised
+			ledger := e.ledger(p.j.spec.Resource)
+			return len(ledger) > 0 && ledger[len(ledger)-1].Ledger().Value != nil
+		})
 		if !ok {
 			return false
 		}

@@ -391,7 +391,9 @@ var jobRunMutations = []mutation{
 	}},
 }
 
-func mutationsOfJobs() []mutation { return slices.Concat(jobMutations, jobRunMutations) }
+func mutationsOfJobs() []mutation {
+	return slices.Concat(jobMutations, jobRunMutations, attemptMutations)
+}
 
 // ownRun fits the ends of runs that their own owner ends.
 func ownRun(p jobPlace) bool {

@@ -29,6 +29,7 @@ const (
 	bugTwoOnce        bug = "a job that may run once is rescued"
 	bugSweepEarly     bug = "job rows are swept at once"
 	bugNoRescue       bug = "running jobs of earlier owners are not rescued"
+	bugCountsCut      bug = "runs that were cut short count as attempts"
 	bugTwiceStarted   bug = "a run is started twice"
 	bugDueNow         bug = "a rescued job is due before its time"
 	bugClaimPaused    bug = "an owner does not know of the pause of the one before"
@@ -39,6 +40,7 @@ const (
 type simRow struct {
 	state   string
 	attempt int
+	spared  int // of them, that were cut short
 	run     int64
 	due     int64
 	said    int64 // under which fence that was said
@@ -144,11 +146,14 @@ func (s *simShard) apply(w *world, c history.Change) {
 	case history.DoComplete:
 		end(stateCompleted)
 	case history.DoRedrive:
-		r.state, r.due, r.attempt, r.redriven = statePending, c.DueMS, 0, true
+		r.state, r.due, r.attempt, r.spared, r.redriven = statePending, c.DueMS, 0, 0, true
 	case history.DoHasten:
 		r.due, r.hastened = c.DueMS, true
-	case history.DoRetry, history.DoRescue:
+	case history.DoRetry:
 		r.state, r.due = statePending, c.DueMS
+	case history.DoRescue:
+		r.state, r.due = statePending, c.DueMS
+		r.spared++
 	case history.DoDLQ:
 		if w.cfg.bug == bugDLQLost {
 			r.run, r.attempt = 1<<32, 0 // so that nobody rescues it

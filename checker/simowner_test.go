@@ -153,7 +153,7 @@ func (o *simOwner) rescue() {
 		switch {
 		case j.AtMostOnce && o.w.cfg.bug != bugTwoOnce:
 			c.Do, c.DueMS = history.DoAbandon, 0
-		case r.attempt >= j.MaxAttempts:
+		case r.spared == mostSpared, o.w.cfg.bug == bugCountsCut && r.attempt >= j.MaxAttempts:
 			c.Do, c.DueMS = history.DoDLQ, 0
 		case o.w.cfg.bug == bugDueNow && r.own(j) > 0:
 			c.DueMS = j.DueMS - 1
@@ -231,6 +231,8 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 			add(history.Change{Job: id, Do: history.DoCancel, Run: r.run, Attempt: r.attempt})
 		case r.state == statePending && r.due > wall+100 && w.chance(0.004):
 			add(history.Change{Job: id, Do: history.DoHasten, Run: r.run, Attempt: r.attempt, DueMS: wall})
+		case w.cfg.bug == bugNotRead && r.by != nil && r.by != o && r.state == statePending && w.chance(0.1):
+			add(history.Change{Job: id, Do: history.DoDLQ, Run: r.run, Attempt: r.attempt})
 		case claimable && w.jobs[id].poison:
 			if o.refused[id] < 2 {
 				if len(changes) == 0 {

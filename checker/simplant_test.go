@@ -41,6 +41,7 @@ const (
 	bugDLQLost        bug = "the move to the dead letter queue is lost"
 	bugAttempts       bug = "attempts are counted in memory"
 	bugClaimLeaves    bug = "a claim leaves the pending row"
+	bugNotRead        bug = "rows of another owner are not read"
 	bugBehindMark     bug = "rows behind the mark are not read"
 	bugNoKey          bug = "effects have no key"
 	bugKeyAttempt     bug = "the key contains the attempt"

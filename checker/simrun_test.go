@@ -134,6 +134,14 @@ func (x *simRun) work(t *task) string {
 	return ""
 }
 
+// spent is how many attempts the job has spent with this run.
+func (x *simRun) spent() int {
+	if r := x.o.s.rows[x.j.id]; r != nil && x.w.cfg.bug != bugCountsCut {
+		return x.c.Attempt - r.spared
+	}
+	return x.c.Attempt
+}
+
 // done tells the owner how the run ended.
 func (x *simRun) done(why string) {
 	w, o := x.w, x.o
@@ -144,7 +152,7 @@ func (x *simRun) done(why string) {
 	switch {
 	case why == "cancel":
 		c.Do = history.DoCancel
-	case why != "" && x.c.Attempt >= x.j.MaxAttempts && w.cfg.bug != bugNeverDLQ:
+	case why != "" && x.spent() >= x.j.MaxAttempts && w.cfg.bug != bugNeverDLQ:
 		c.Do = history.DoDLQ
 	case why != "":
 		c.Do, c.DueMS = history.DoRetry, max(x.due, w.wall(x.proc)+int64(w.rng.IntN(300)))
