@@ -125,13 +125,14 @@ func (m *machine) turnOf(p *plan, i *intent, now moment) turn {
 	return t
 }
 
-// gone forgets what nobody waits for any more.
+// gone forgets what nobody waits for any more, and what was looked up for it: another command
+// may have been asked for since, and the job have come meanwhile.
 func (m *machine) gone(i *intent) {
 	m.over(i)
 	if l := m.queue.of(i); l.gone > 0 {
 		l.gone--
 	}
-	if i.isCommand() && !m.asked(i.job()) {
+	if i.isCommand() {
 		delete(m.lookups, i.job())
 	}
 }

@@ -114,20 +114,16 @@ func (t *truth) pause(s *shardTruth, c sim.ShardChange) {
 	}
 	for _, op := range c.Ops {
 		switch {
-		case op.Kind == store.Put && op.Row.Kind == store.KindRunning && !moves(c.Ops, op.Row):
+		case op.Kind == store.Put && op.Row.Kind == store.KindRunning:
+			if _, runs := s.runs(op.Row); runs {
+				t.w.counts["moved-paused"]++
+				continue
+			}
 			v("paused", "%s at %s: %s is claimed while the shard is paused", c.Shard, c.To.Stamp, op.Row.ID)
 		case op.Kind == store.PutNew:
 			t.w.counts["enqueued-paused"]++
 		}
 	}
-}
-
-// moves: the batch takes the run's row from another place. A run that was claimed before
-// the pause goes on, and its row may be placed anew.
-func moves(ops []store.Op, to store.Row) bool {
-	return slices.ContainsFunc(ops, func(op store.Op) bool {
-		return op.Kind == store.Delete && op.Row.Kind == to.Kind && op.Row.ID == to.ID
-	})
 }
 
 func (s *shardTruth) paused() bool { n := len(s.pauses); return n > 0 && s.pauses[n-1].on }

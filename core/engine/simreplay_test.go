@@ -148,7 +148,7 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 	switch row.Kind {
 	case store.KindRunning:
 		id := job.RunID(row.Run)
-		if was := s.rows[store.Key{Kind: store.KindJob, ID: row.ID}]; was.State == string(job.Running) && was.Run == row.Run {
+		if was, runs := s.runs(row); runs {
 			if row.At <= was.Place || job.RunID(row.At).Fence() != c.To.Fence {
 				v("tokens", "job %s: the row of run %s is moved from %d to %d", row.ID, id, was.Place, row.At)
 			}
@@ -205,6 +205,13 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 			j.ended = time.UnixMilli(row.Place)
 		}
 	}
+}
+
+// runs says whether the run of a running row is at work already: the row is placed anew then,
+// and nothing is claimed.
+func (s *shardTruth) runs(row store.Row) (was store.Row, yes bool) {
+	was = s.rows[store.Key{Kind: store.KindJob, ID: row.ID}]
+	return was, was.State == string(job.Running) && was.Run == row.Run
 }
 
 // spares: the run has not failed by itself: its owner lost the shard, it was interrupted,
