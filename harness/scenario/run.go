@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -136,8 +137,13 @@ var notIdent = regexp.MustCompile(`[^a-z0-9]+`)
 
 // keyspaceOf is the keyspace of a run.
 func keyspaceOf(run string) string {
+	const longest = 48 // that Cassandra takes
 	keyspace := "fp_" + notIdent.ReplaceAllString(strings.ToLower(run), "_")
-	return keyspace[:min(len(keyspace), 48)] // the longest name that Cassandra takes
+	if len(keyspace) <= longest {
+		return keyspace
+	}
+	end := fmt.Sprintf("_%08x", crc32.ChecksumIEEE([]byte(keyspace))) // what is cut off may be all that differs
+	return keyspace[:longest-len(end)] + end
 }
 
 func (r *runner) makeDir() error {
