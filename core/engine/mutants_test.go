@@ -58,7 +58,7 @@ var mutants = []mutant{
 			return rows
 		}}, o
 	})},
-	{"jobs-attempt-without-run", []string{"end-state"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
+	{"jobs-attempt-without-run", []string{"end-state"}, directed("crash", rewrite(func(_ *store.Batch, op *store.Op) {
 		if op.Row.Kind == store.KindPending {
 			op.Row.Place = 0
 		}
