@@ -221,6 +221,42 @@ func TestAStarvedJobDoesNotHideOthers(t *testing.T) {
 	})
 }
 
+// TestAnInboxOfMany: jobs by the thousand came through the inbox, whose deleted rows nothing
+// removes. What comes then is found all the same, and what has ended is forgotten.
+func TestAnInboxOfMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New()
+		nothing := func(context.Context, *worker.Task) error { return nil }
+		short := func(_ *rig, o *engine.Options) { o.DedupeWindow = time.Hour }
+		a := runOver(t, s, "a", nothing, slots(9, nothing), short)
+		b := engine.Inbox{Store: a.session, Clock: clock.Go()}
+		put := func(key string) {
+			t.Helper()
+			if _, err := b.Enqueue(t.Context(), aJob(key), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n := range 2000 {
+			put(fmt.Sprint(n))
+		}
+		time.Sleep(time.Minute)
+		s.MaxDead = 700
+		put("one more")
+		time.Sleep(3 * time.Hour)
+		if left := s.InboxRows(shard0); len(left) > 0 {
+			t.Errorf("%d jobs are left in the inbox", len(left))
+		}
+		if left := a.count(store.KindJob, nil); left > 0 {
+			t.Errorf("%d jobs that have ended are remembered", left)
+		}
+		if looks := int(3 * time.Hour / time.Second); len(s.Overrun()) > looks/10 {
+			t.Errorf("%d reads passed too many deleted rows", len(s.Overrun()))
+		}
+		a.end(t)
+	})
+}
+
 // TestRedriveOfMany: the dead letter queue can be read while it is emptied, by the next
 // owner's clients too.
 func TestRedriveOfMany(t *testing.T) {

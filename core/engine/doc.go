@@ -258,8 +258,9 @@
 //     safe too, and would be faster by one round.
 //   - Rows of schedules have fixed places, over which no mark can rise: where many were
 //     removed between two that are left, the ids between these are deleted as a range.
-//   - Deleted rows of inboxes stay in the way until gc_grace_seconds are over: a range
-//     deletion there could hit an insert of another process that was not seen yet.
+//   - Deleted rows of inboxes stay until gc_grace_seconds are over: a range deletion there
+//     could hit an insert of another process that was not seen yet. An inbox of which no row
+//     can be read is read in 16 ranges of ids, or 256.
 //   - The inbox is one partition a shard, read whole by each look. It is meant for
 //     minutes without an owner, not as the way for all jobs: its deletions are tombstones.
 //   - Rank, from heartbeats (core/member), delays a process that should not own a shard;

@@ -96,8 +96,8 @@ func (s *slowStore) Scan(ctx context.Context, id store.ShardID, r store.Range) (
 	return rows, s.late(ctx, size, err)
 }
 
-func (s *slowStore) InboxScan(ctx context.Context, id store.ShardID, after string, limit int) ([]store.InboxRow, error) {
-	rows, err := s.Shards.InboxScan(ctx, id, after, limit)
+func (s *slowStore) InboxScan(ctx context.Context, id store.ShardID, after, upTo string, limit int) ([]store.InboxRow, error) {
+	rows, err := s.Shards.InboxScan(ctx, id, after, upTo, limit)
 	size := 0
 	for _, row := range rows {
 		size += len(row.Body)

@@ -21,6 +21,42 @@ type inboxState struct {
 	copying map[string]bool
 	copied  []store.InboxRow
 	size    pageSize
+	parts   inboxParts
+}
+
+// inboxParts are the ranges of ids by which the inbox is read: 1, or 16 or 256 for an hour after
+// it could not be read. Deleted rows stay for days, and no mark can rise over them.
+type inboxParts struct {
+	digits int
+	since  time.Duration
+}
+
+// mostDigits: each makes 16 times as many.
+const mostDigits = 2
+
+// failed: a read was too much for the store, however few rows it asked for.
+func (s *inboxParts) failed(now time.Duration) {
+	s.digits, s.since = min(s.digits+1, mostDigits), now
+}
+
+// at returns the ranges that there are now.
+func (s *inboxParts) at(now time.Duration) int {
+	if now-s.since >= time.Hour {
+		s.digits = 0
+	}
+	return 1 << (4 * s.digits)
+}
+
+// bounds are those of range n of a shard's ids, <shard>-<32 hex digits>.
+func (s *inboxParts) bounds(shard, n int) (after, upTo string) {
+	prefix := func(n int) string { return fmt.Sprintf("%d-%0*x", shard, s.digits, n) }
+	if upTo = afterAll; n+1 < 1<<(4*s.digits) {
+		upTo = prefix(n + 1)
+	}
+	if n > 0 {
+		after = prefix(n)
+	}
+	return after, upTo
 }
 
 func newInboxState(now time.Duration, page int) inboxState {
@@ -79,16 +115,16 @@ func (o *owner) readPause(err error) time.Duration {
 // finds no room stays where it is: only the ids of all of it are kept.
 func (o *owner) lookIntoInbox(wall int64) {
 	o.inbox.loading = true
-	size := o.inbox.size
+	size, parts := o.inbox.size, o.inbox.parts
 	o.e.wg.Go(func() {
 		holds := map[string]bool{}
-		err := o.readInbox(&size, func(rows []store.InboxRow) {
+		err := o.readInbox(&size, &parts, func(rows []store.InboxRow) {
 			for _, row := range rows {
 				holds[row.ID] = true
 			}
 		})
 		o.post(func() {
-			o.inbox.loading, o.inbox.size = false, size
+			o.inbox.loading, o.inbox.size, o.inbox.parts = false, size, parts
 			switch {
 			case err != nil:
 				o.warn("the inbox cannot be read", err)
@@ -99,11 +135,24 @@ func (o *owner) lookIntoInbox(wall int64) {
 	})
 }
 
-// readInbox hands each page to the loop, and waits until that has taken it.
-func (o *owner) readInbox(size *pageSize, seen func([]store.InboxRow)) error {
-	for after := ""; ; {
+// readInbox reads the inbox part by part. If one cannot be read, there are more of them by
+// the next look.
+func (o *owner) readInbox(size *pageSize, parts *inboxParts, seen func([]store.InboxRow)) error {
+	for n := range parts.at(o.now()) {
+		after, upTo := parts.bounds(o.id.Shard, n)
+		if err := o.readPart(size, after, upTo, seen); err != nil {
+			parts.failed(o.now())
+			return err
+		}
+	}
+	return nil
+}
+
+// readPart hands each page to the loop, and waits until that has taken it.
+func (o *owner) readPart(size *pageSize, after, upTo string, seen func([]store.InboxRow)) error {
+	for {
 		ctx, stop := o.e.timeout(o.ctx, o.e.o.RequestTimeout)
-		rows, err := o.e.store.InboxScan(ctx, o.id, after, size.now)
+		rows, err := o.e.store.InboxScan(ctx, o.id, after, upTo, size.now)
 		stop()
 		tooMuch := size.now > 1
 		last := size.read(len(rows), err != nil)

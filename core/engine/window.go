@@ -88,7 +88,7 @@ func (m *machine) leave(at int64, t timing, now moment) {
 }
 
 // afterAll is above any job id.
-const afterAll = "\x7f"
+const afterAll = store.AboveAll
 
 // holds reports whether a pending row belongs into memory.
 func (w *window) holds(at, due, readAtPlan int64) bool {

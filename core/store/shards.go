@@ -215,6 +215,9 @@ type Range struct {
 	Limit   int
 }
 
+// AboveAll is above any job's id.
+const AboveAll = "\x7f"
+
 // InboxRow is a job that was enqueued without a reachable owner.
 type InboxRow struct {
 	ID string
@@ -259,7 +262,7 @@ type Shards interface {
 	InboxDelete(ctx context.Context, s ShardID, id, nonce string, copyNo int) (gone bool, err error)
 	// InboxRow returns the row with an id, or nil; as current as InboxScan.
 	InboxRow(ctx context.Context, s ShardID, id string) (*InboxRow, error)
-	// InboxScan returns rows with ids after the given one, in order. It shows
+	// InboxScan returns rows with ids after one and up to another, in order. It shows
 	// every insert that was acknowledged before it began.
-	InboxScan(ctx context.Context, s ShardID, after string, limit int) ([]InboxRow, error)
+	InboxScan(ctx context.Context, s ShardID, after, upTo string, limit int) ([]InboxRow, error)
 }

@@ -127,7 +127,7 @@ func (r jobsByShard) open(ctx context.Context) (bool, error) {
 				return true, err
 			}
 		}
-		in, err := shards.InboxScan(ctx, id, "", 1)
+		in, err := shards.InboxScan(ctx, id, "", store.AboveAll, 1)
 		if err != nil || len(in) > 0 {
 			return true, err
 		}
@@ -264,7 +264,7 @@ func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.Sh
 		}
 	}
 	for after := ""; ; {
-		rows, err := shards.InboxScan(ctx, id, after, page)
+		rows, err := shards.InboxScan(ctx, id, after, store.AboveAll, page)
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ const (
 	deleteInbox  = "DELETE FROM inbox" + whereShard + " AND id = ? IF nonce = ?"
 	readInbox    = "SELECT id, nonce, body FROM inbox" + whereShard
 	readInboxRow = readInbox + " AND id = ?"
-	scanInbox    = readInbox + " AND id > ? LIMIT ?"
+	scanInbox    = readInbox + " AND id > ? AND id <= ? LIMIT ?"
 )
 
 // InboxPut implements store.Shards.
@@ -64,11 +64,11 @@ func (s *Shards) InboxRow(ctx context.Context, id store.ShardID, job string) (*s
 }
 
 // InboxScan implements store.Shards by a plain quorum read, see Scan.
-func (s *Shards) InboxScan(ctx context.Context, id store.ShardID, after string, limit int) ([]store.InboxRow, error) {
+func (s *Shards) InboxScan(ctx context.Context, id store.ShardID, after, upTo string, limit int) ([]store.InboxRow, error) {
 	if limit < 1 {
 		return nil, nil
 	}
-	return s.readInbox(ctx, id, onShard(id, scanInbox, after, limit))
+	return s.readInbox(ctx, id, onShard(id, scanInbox, after, upTo, limit))
 }
 
 func (s *Shards) readInbox(ctx context.Context, id store.ShardID, stmt store.Statement) ([]store.InboxRow, error) {

@@ -227,7 +227,7 @@ func (f *fakeShards) QueryBy(ctx context.Context, copyNo int, _ bool, s store.St
 		}
 	case scanInbox:
 		for _, id := range slices.Sorted(maps.Keys(p.inbox)) {
-			if id > a[2].(string) && len(out) < a[3].(int) {
+			if id > a[2].(string) && id <= a[3].(string) && len(out) < a[4].(int) {
 				out = append(out, maps.Clone(p.inbox[id]))
 			}
 		}

@@ -285,7 +285,10 @@ var calls = map[string]func(context.Context, *Shards) error{
 		_, err := s.InboxDelete(ctx, shardA, "j", stampA.Nonce, 2)
 		return err
 	},
-	"inbox scan": func(ctx context.Context, s *Shards) error { _, err := s.InboxScan(ctx, shardA, "", 9); return err },
+	"inbox scan": func(ctx context.Context, s *Shards) error {
+		_, err := s.InboxScan(ctx, shardA, "", store.AboveAll, 9)
+		return err
+	},
 }
 
 // TestMalformedRows: nothing is concluded from rows that lack a column, and an

@@ -64,10 +64,10 @@ func TestDeadRows(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := p.InboxScan(t.Context(), id, "", 9); !errors.Is(err, sim.ErrDead) {
+		if _, err := p.InboxScan(t.Context(), id, "", store.AboveAll, 9); !errors.Is(err, sim.ErrDead) {
 			t.Errorf("an inbox of deleted rows: %v", err)
 		}
-		if _, err := p.InboxScan(t.Context(), id, "0", 9); err != nil {
+		if _, err := p.InboxScan(t.Context(), id, "0", store.AboveAll, 9); err != nil {
 			t.Errorf("behind the first of them: %v", err)
 		}
 	})

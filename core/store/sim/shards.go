@@ -78,7 +78,7 @@ func (s *Store) ShardRows(id store.ShardID) (store.Header, []store.Row) {
 func (s *Store) InboxRows(id store.ShardID) []store.InboxRow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows, _ := s.inboxScan(id, "", 1<<30)
+	rows, _ := s.inboxScan(id, "", store.AboveAll, 1<<30)
 	return rows
 }
 
@@ -258,20 +258,20 @@ func (s *Store) inboxRow(id store.ShardID, job string) *store.InboxRow {
 	return nil
 }
 
-func (s *Store) inboxScan(id store.ShardID, after string, limit int) ([]store.InboxRow, error) {
+func (s *Store) inboxScan(id store.ShardID, after, upTo string, limit int) ([]store.InboxRow, error) {
 	p := s.partition(id)
 	if p == nil {
 		return nil, nil
 	}
 	var out []store.InboxRow
 	for _, r := range p.inbox {
-		if r.ID > after {
+		if r.ID > after && r.ID <= upTo {
 			r.Body = bytes.Clone(r.Body)
 			out = append(out, r)
 		}
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
-	last := aboveAll
+	last := upTo
 	if len(out) >= limit {
 		out = out[:limit]
 		last = out[limit-1].ID

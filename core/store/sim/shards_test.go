@@ -50,7 +50,7 @@ func (b brokenShards) Scan(ctx context.Context, id store.ShardID, r store.Range)
 
 func (b brokenShards) InboxDelete(ctx context.Context, id store.ShardID, job, nonce string, n int) (bool, error) {
 	if b.nonce != nil {
-		for _, row := range must(b.Shards.InboxScan(ctx, id, "", 1000)) {
+		for _, row := range must(b.Shards.InboxScan(ctx, id, "", store.AboveAll, 1000)) {
 			nonce = row.Nonce
 		}
 	}

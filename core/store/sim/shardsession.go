@@ -178,13 +178,13 @@ func (p *Session) InboxRow(ctx context.Context, s store.ShardID, id string) (*st
 }
 
 // InboxScan implements store.Shards.
-func (p *Session) InboxScan(ctx context.Context, s store.ShardID, after string, limit int) ([]store.InboxRow, error) {
+func (p *Session) InboxScan(ctx context.Context, s store.ShardID, after, upTo string, limit int) ([]store.InboxRow, error) {
 	var got []store.InboxRow
 	var failed error
 	err := p.Call(ctx, "inbox scan "+s.String(), func() {
 		p.store.mu.Lock()
 		defer p.store.mu.Unlock()
-		got, failed = p.store.inboxScan(s, after, limit)
+		got, failed = p.store.inboxScan(s, after, upTo, limit)
 	})
 	switch {
 	case err != nil:

@@ -314,7 +314,7 @@ func inboxOnce(r *shardRig) {
 
 func (r *shardRig) inbox(from string, limit int, want ...store.InboxRow) {
 	r.t.Helper()
-	got, err := r.s.InboxScan(r.ctx, r.id, from, limit)
+	got, err := r.s.InboxScan(r.ctx, r.id, from, store.AboveAll, limit)
 	same := err == nil && len(got) == len(want)
 	for n := range want {
 		same = same && got[n].ID == want[n].ID && got[n].Nonce == want[n].Nonce && string(got[n].Body) == string(want[n].Body)
@@ -351,6 +351,9 @@ func inboxScans(r *shardRig) {
 	r.inbox("a", 10, rows[2], rows[0])
 	r.inbox("", 2, rows[1], rows[2])
 	r.inbox("c", 10)
+	if got, err := r.s.InboxScan(r.ctx, r.id, "a", "b", 10); err != nil || len(got) != 1 || got[0].ID != "b" {
+		r.t.Errorf("InboxScan from a to b = %v, %v", got, err)
+	}
 	other := *r
 	other.id.Shard = 1
 	other.inbox("", 10)

@@ -73,9 +73,9 @@ func (m *meter) InboxDelete(ctx context.Context, s store.ShardID, id, nonce stri
 }
 
 // InboxScan implements store.Shards.
-func (m *meter) InboxScan(ctx context.Context, s store.ShardID, after string, limit int) ([]store.InboxRow, error) {
+func (m *meter) InboxScan(ctx context.Context, s store.ShardID, after, upTo string, limit int) ([]store.InboxRow, error) {
 	m.reads.Add(1)
-	return m.Shards.InboxScan(ctx, s, after, limit)
+	return m.Shards.InboxScan(ctx, s, after, upTo, limit)
 }
 
 func (m *meter) traffic() bench.Traffic {

@@ -122,7 +122,9 @@ func readShard(ctx context.Context, s store.Shards, id store.ShardID) (out shard
 			return out, err
 		}
 	}
-	out.inbox, err = read(ctx, func(ctx context.Context) ([]store.InboxRow, error) { return s.InboxScan(ctx, id, "", pageRows) })
+	out.inbox, err = read(ctx, func(ctx context.Context) ([]store.InboxRow, error) {
+		return s.InboxScan(ctx, id, "", store.AboveAll, pageRows)
+	})
 	return out, err
 }
 
