@@ -49,12 +49,12 @@ help: ## Show what can be made
 .PHONY: build
 build: ## Build the tools into bin/
 	@mkdir -p $(BIN)
-	$(BUILD) -o $(BIN)/fencepost ./harness/cmd/fencepost
-	$(BUILD) -o $(BIN)/worker ./harness/cmd/worker
+	$(BUILD) -o $(BIN)/fencepost ./cmd/fencepost
+	$(BUILD) -o $(BIN)/worker ./cmd/worker
 	$(BUILD) -o $(BIN)/schedulerd ./core/cmd/schedulerd
 	$(BUILD) -o $(BIN)/httpsinkd ./core/cmd/httpsinkd
-	$(BUILD) -o $(BIN)/httpsinkd-lab ./harness/cmd/httpsinkd-lab
-	$(BUILD) -tags broken -o $(BIN)/worker-broken ./harness/cmd/worker
+	$(BUILD) -o $(BIN)/httpsinkd-lab ./cmd/httpsinkd-lab
+	$(BUILD) -tags broken -o $(BIN)/worker-broken ./cmd/worker
 
 .PHONY: previous
 previous: ## Build the worker of the version before, for the scenario jobs-mixed-versions
@@ -94,7 +94,7 @@ docs: build ## Write docs/scenarios.md from the scenarios and the known-broken v
 	@$(BIN)/fencepost list --markdown > docs/scenarios.md.tmp
 	@mv docs/scenarios.md.tmp docs/scenarios.md
 	@$(GO) test -count=1 ./harness/sizing -run '^TestPage$$' -update
-	@$(GO) test -count=1 ./harness/history -run 'IsCurrent$$' -update
+	@$(GO) test -count=1 ./harness/record/history -run 'IsCurrent$$' -update
 
 .PHONY: up
 up: $(run_deps) ## Start a cluster and three schedulers on it, and keep them up: make up [SCHEDULERS=0] [PORT=8080] [DATACENTERS=3,1]
@@ -136,7 +136,7 @@ sink-growth: deps ## What is left in the sinks of a million effects of short-liv
 .PHONY: test-browser
 test-browser: ## The pages in headless Chromium (FENCEPOST_NO_BROWSER=1: do without if there is none)
 	@if [ "$$FENCEPOST_NO_BROWSER" = 1 ]; then echo "SKIPPED: no page is opened in a browser (FENCEPOST_NO_BROWSER=1)"; else scripts/ensure-tools --browser; fi
-	$(GO) test -tags browser -count=1 -timeout 5m ./core/livepage ./internal/pagetest ./reports/browser ./harness/serve
+	$(GO) test -tags browser -count=1 -timeout 5m ./core/service/livepage ./internal/pagetest ./reports/browser ./reports/serve
 
 .PHONY: test
 test: ## Everything, in 35 minutes: unit, pages in a browser, integration on a real cluster, chaos runs good and known-broken
@@ -173,7 +173,7 @@ lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) tool staticcheck ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
-	$(GO) run ./harness/cmd/fencepost results --check
+	$(GO) run ./cmd/fencepost results --check
 
 .PHONY: results
 results: build ## Keep runs (RUNS="runs/…") in results/ and write RESULTS.md from all that are kept

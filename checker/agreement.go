@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // agreement is in which of several data centres the run's system is to agree; nil: there is

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // local is the agreement of a run on two data centres.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sort"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // exchange identifies what a worker asked of the sink; all copies of a request are one.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // call is one call of the sink, as its client records it; times in ms. Its link carries the

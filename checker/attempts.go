@@ -3,7 +3,7 @@ package checker
 import (
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // How the errors of runs begin that were stopped with their worker, or not carried out by it.

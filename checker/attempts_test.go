@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"fencepost/core/job"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // TestCoreMeansTheSame: the checker reads what core's words say, without being a part of it.

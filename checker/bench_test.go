@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // benchHistory is a legal run of about so many events: two short ones say how

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // write is one change of a fenced row: all recorded CAS that would make it. There

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Defaults of Options.

@@ -18,8 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 )
 
 // ChildEnv is the environment variable that carries a child's orders, as JSON.

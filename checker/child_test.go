@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/internal/race"
 )
 

@@ -3,7 +3,7 @@ package checker
 import (
 	"math"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // rates returns the slowest and the fastest rate error of a life's lease clock

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // holder is a run in which w1 takes the lock (first send at 100), with a ttl of 1000

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // The reach points that the checker derives itself; see history.Expect.

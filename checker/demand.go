@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sort"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // demand is what was asked of a lock or shard by those who could reach a quorum, and

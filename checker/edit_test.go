@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // edit changes a legal history. Finders return nil or nothing if the history

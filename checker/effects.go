@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sort"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // checkSinkOrder is P3, by the ledger alone.

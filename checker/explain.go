@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Explanation says why a run is not PASS, as far as its history can tell. It is

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
 

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // sound says whether a shard's own chain contradicts nothing: what happens to jobs by

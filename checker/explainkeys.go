@@ -3,7 +3,7 @@ package checker
 import (
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // lostEffects: effects that were answered as applied and are not in the ledger. Either

@@ -3,7 +3,7 @@ package checker
 import (
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // leaseSlack is how much later than a clock says something may be decided.

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // fallenLives: processes that ended otherwise than their plan says.

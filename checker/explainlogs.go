@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 )
 
 // LogLine is a line of a process's log.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 )
 
 // logRun is a run whose clock stood at 10 s when it was 2025-01-02T03:04:05Z; the cause

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // act is an effect of an order's job, asked for by a run.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
 

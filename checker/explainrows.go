@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // ignoredRenewals: a takeover that names a version of a lease that had been renewed,

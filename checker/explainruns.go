@@ -3,7 +3,7 @@ package checker
 import (
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // runs: rules of the life of jobs that are broken in plain sight.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // inversion is an accepted effect whose token is lower than one that the sink had seen.

@@ -3,7 +3,7 @@ package checker
 import (
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // stalls: a lock or shard that was asked for, a quorum, and nothing done for longer than

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // tokenSlack is how far a wall clock's reading and the instant at which it was taken

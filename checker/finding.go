@@ -6,7 +6,7 @@ import (
 	"sort"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // maxWindow bounds the events of one violation.

@@ -3,7 +3,7 @@ package checker
 import (
 	"sort"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // grant is one acquisition of a lock or shard, from the CAS that made it to its end.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"sort"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // FaultRecovery is what followed a heal, until the next fault or the end: the time to

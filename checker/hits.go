@@ -3,7 +3,7 @@ package checker
 import (
 	"fmt"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // checkHits: a point before a request stands before that request.

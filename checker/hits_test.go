@@ -3,7 +3,7 @@ package checker
 import (
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // TestHits: a client at a point before its request, and what its links carried of that.

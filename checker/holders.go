@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sort"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // checkCitations is P6: whoever calls the sink, starts work or was handed a

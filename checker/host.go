@@ -3,7 +3,7 @@ package checker
 import (
 	"fmt"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // loaded are the phases in which what is judged by time happens.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
 

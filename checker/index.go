@@ -5,7 +5,7 @@ import (
 	"sort"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // op is an operation: its invoke joined with its end. The events are the

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sort"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // JobCounts sum up what became of the jobs, by the batches that took effect.

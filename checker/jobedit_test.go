@@ -3,7 +3,7 @@ package checker
 import (
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // jobEdit is an edit of a history with jobs, with what the checker knows of it. The

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // judgeEnd is the part of P5 that a change decides: whether the job came to the

@@ -1,7 +1,7 @@
 package checker
 
 import (
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // jobMutations make a legal history with jobs illegal in one way.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // compareRows holds the rows that were left against where the replay ends (P2): a

@@ -3,7 +3,7 @@ package checker
 import (
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // jobRunMutations are about who was told what, and about runs and their times.

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // jobs is what the history says about jobs: what clients asked for, what the

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // TestJobVerdicts: what a change of a legal history with jobs makes of the verdict.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // ownMS is the job's own time, 0 if it was asked for at once.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sort"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // The sink's answers; see history.Event.Result.

@@ -1,6 +1,6 @@
 package checker
 
-import "fencepost/harness/history"
+import "fencepost/harness/record/history"
 
 // checkChain is the linear-time half of P2: the acknowledged writes of a lock
 // are exactly a chain, and the chain and the SERIAL reads agree with real time.

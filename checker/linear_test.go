@@ -6,7 +6,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // TestLinearChecks: small histories by hand, each wrong in one way that the

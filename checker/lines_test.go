@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // linesFile is one process life's file as its lines.

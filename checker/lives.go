@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // checkLives is P18: every process ends as its plan says, and in time. The witness is the

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // withLives adds the notes by which the harness tells how the lives of a history ended:
@@ -62,7 +62,7 @@ var lifeCases = map[string]struct {
 		l.Asked, l.By, l.Code, l.Log = "", "", exit(2), []string{"INFO at work", "panic: index out of range", "goroutine 9 [running]:"}
 	}, "(worker, pid 40) ended by itself (exit status 2): nobody had asked it to; its log: panic: index out of range", "process-panics"},
 	"panics at its end": {history.LifeWorker, func(l *history.ProcessLife) {
-		l.Code, l.Log = exit(2), []string{"panic: close of closed channel", "", "goroutine 1 [running]:", "main.main()", "\tfencepost/harness/cmd/worker/main.go:20 +0x1d"}
+		l.Code, l.Log = exit(2), []string{"panic: close of closed channel", "", "goroutine 1 [running]:", "main.main()", "\tfencepost/cmd/worker/main.go:20 +0x1d"}
 	}, "did so with exit status 2, not with exit status 0", "process-panics-ending"},
 	"exits": {history.LifeWorker, func(l *history.ProcessLife) { l.Asked, l.By = "", "" }, "ended by itself (exit status 0)", "process-exits"},
 	"hangs": {history.LifeWorker, func(l *history.ProcessLife) {

@@ -3,7 +3,7 @@ package checker
 import (
 	"fmt"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Where each job has a lock of its own there is no shard whose batches could be

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // lockedRun is a history of jobs with a lock each, written by hand. Times are in ms.

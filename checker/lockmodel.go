@@ -9,7 +9,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // anyVersion is the state of a model that starts in the middle of a history.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // checkMoney is P16: by the shop's tables each order that was accepted has come to an

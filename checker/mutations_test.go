@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // companions are the properties that may fail beside the one that is broken,

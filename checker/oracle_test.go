@@ -10,7 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"pgregory.net/rapid"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // uncut is a size of segments that cuts nothing.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // shopBooks is what customers asked for and what the shop's tables show in the end.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // shopStory is a run of a shop with one item and four orders: two are shipped, one is

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // printed bounds the violations of a property that Print shows; verdict.json

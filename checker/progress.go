@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Progress is what was got done while faults of one name were in force.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // going is a run of w1 and w2, of a client each, that have the lock by turns, a cycle

@@ -3,7 +3,7 @@ package checker
 import (
 	"fmt"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // proof shows why a write of a counterexample must have taken effect although its

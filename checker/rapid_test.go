@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 func drawConfig(t *rapid.T) simConfig {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // effect is what a fault takes from the workers that it is aimed at.

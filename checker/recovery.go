@@ -6,7 +6,7 @@ import (
 	"sort"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Recovery sums up how the run came back from what happened to it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // orphan is a run in which w1.1 takes the lock at 30 and is killed, and w2.1 waits

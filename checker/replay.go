@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // shardReplay is the replay of one shard: its batches that took effect, in the chain's

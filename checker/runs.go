@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // checkClaim is P6 for a shard: whoever starts a run or calls the sink for one shows

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // scheduleLog is everything about one recurring schedule.

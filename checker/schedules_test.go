@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // recurringStory is a history written by hand: a schedule on one shard fires each

@@ -12,7 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"golang.org/x/sys/unix"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 const (

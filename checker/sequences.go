@@ -3,7 +3,7 @@ package checker
 import (
 	"fmt"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // follows gives each job that a batch enqueues to follow another what its sequence asks

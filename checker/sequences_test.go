@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // sequenceStory is a history written by hand: job a, then b, then c, on one shard. Its

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // A shard's header is a fenced row like a lock's, and all that is known of locks

@@ -7,7 +7,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // shrinkSearch bounds the CPU time of each search while a counterexample is made small.

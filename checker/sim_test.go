@@ -7,7 +7,7 @@ import (
 	"sort"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // The simulation makes histories of a correct system (or of one with a chosen

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // simClient is one client of the simulation. It follows the lock protocol:

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // critical is the protected section.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // The rules of the job engine that a simulation can switch off.

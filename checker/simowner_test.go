@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // simOwner is one life's part in one shard: it contends, owns and contends again.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Mistakes that real systems have, as the known-broken variants plant them; what the

@@ -9,7 +9,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // sinkState is a resource of the sink in the model: the highest token seen, the

@@ -1,6 +1,6 @@
 package checker
 
-import "fencepost/harness/history"
+import "fencepost/harness/record/history"
 
 // sinkMutations change the sink's ledger and answers.
 var sinkMutations = []mutation{

@@ -3,7 +3,7 @@ package checker
 import (
 	"context"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // SoFar judges the history of a run that still goes on, consistent as

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // real are the shapes that the core sends, as its notes show them.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // checkStock is P17: each change of an item's stock has a version of its own and

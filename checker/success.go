@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // stretchOfRun is a window in which a group of workers is expected to succeed or

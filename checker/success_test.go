@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // windows is a run of two workers with one fault from 1000 to 2000: w1 releases

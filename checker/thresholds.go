@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Bound is one of the scenario's thresholds with what the run showed.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // tiny is a history written by hand, for the rules that a whole simulated run

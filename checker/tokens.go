@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // checkTokens is P1: in the order of the row's chain and in the order of real

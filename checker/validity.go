@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // checkValidity is P14: the record is complete, and the run contained what its

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // deleting is a healthy lock whose row is gone when nobody holds it, four times taken:

@@ -1,6 +1,6 @@
 package checker
 
-import "fencepost/harness/history"
+import "fencepost/harness/record/history"
 
 // Verdict is the outcome of a run. Only Pass exits 0.
 type Verdict string

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // version is a version of a row. A row has one of each, so versions compare as pointers.

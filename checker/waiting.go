@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // wait is the time for which a client waited for a lock.

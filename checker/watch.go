@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 )
 
 // Finding is a violation in the history of a run that still goes on.

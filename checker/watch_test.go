@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 )
 
 // recorded makes the simulated instants ones that are over on this machine's clock.

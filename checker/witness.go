@@ -1,6 +1,6 @@
 package checker
 
-import "fencepost/harness/history"
+import "fencepost/harness/record/history"
 
 // witness is what the harness itself read on the links of workers, beside what workers say
 // of themselves.

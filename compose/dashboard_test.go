@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"fencepost/core/metrics"
+	"fencepost/core/service/metrics"
 )
 
 const dashboardFile = "grafana/dashboards/job_scheduler_overview.json"

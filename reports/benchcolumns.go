@@ -3,8 +3,8 @@ package reports
 import (
 	"fmt"
 
-	"fencepost/harness/bench/stat"
 	"fencepost/reports/measure"
+	"fencepost/reports/stat"
 )
 
 // benchCell is a cell of the table of arms.

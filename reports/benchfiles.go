@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"fencepost/harness/bench/stat"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
+	"fencepost/reports/stat"
 )
 
 // benchCharts draws what the arms allow: a chart without data is left out.

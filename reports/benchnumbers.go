@@ -9,9 +9,9 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"fencepost/harness/bench/stat"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
+	"fencepost/reports/stat"
 )
 
 // spread is a median with the least and the greatest of its samples.

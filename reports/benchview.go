@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/rundir"
 	"fencepost/reports/measure"
 )
 

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/html"
 
 	"fencepost/checker"
-	"fencepost/harness/evidence"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/rundir"
+	"fencepost/reports/evidence"
 )
 
 // sample makes results of a few scenarios with one of each verdict.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/evidence"
+	"fencepost/reports/evidence"
 	"fencepost/reports/measure"
 )
 

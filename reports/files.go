@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/rundir"
 	"fencepost/reports/measure"
 )
 

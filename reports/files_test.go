@@ -16,8 +16,8 @@ import (
 	"golang.org/x/net/html"
 
 	"fencepost/checker"
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/reports/reporttest"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"fencepost/checker"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/rundir"
 )
 
 // GateRun is a run as a CI system is told of it.

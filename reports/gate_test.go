@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/rundir"
 	"fencepost/reports/reporttest"
 )
 

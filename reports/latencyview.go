@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )

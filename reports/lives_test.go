@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"fencepost/checker"
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/reports/reporttest"
 )
 

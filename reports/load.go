@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"fencepost/checker"
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/reports/measure"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"fencepost/checker"
-	"fencepost/harness/evidence"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/rundir"
 	"fencepost/harness/system"
+	"fencepost/reports/evidence"
 )
 
 // unexpected is a kept run that did not end as it should: PASS, or of a known-broken

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"fencepost/checker"
-	"fencepost/harness/evidence"
+	"fencepost/reports/evidence"
 )
 
 // TestUnexpected: of a known-broken variant the red that shows it is what should be, under its

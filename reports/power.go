@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"fencepost/harness/evidence"
 	"fencepost/harness/system"
+	"fencepost/reports/evidence"
 )
 
 // PowerRow is what the runs of one known-broken variant, or of one hole of a design,

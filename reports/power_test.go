@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/evidence"
 	"fencepost/harness/system"
+	"fencepost/reports/evidence"
 )
 
 func powerSystem(name string, v checker.Verdict, props ...string) system.System {

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/net/html"
 
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/internal/race"
 	"fencepost/reports/reporttest"
 )

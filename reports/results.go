@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/evidence"
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/harness/system"
+	"fencepost/reports/evidence"
 	"fencepost/reports/measure"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/rundir"
 )
 
 // WriteRun makes the report of a run's directory from its files alone:

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )

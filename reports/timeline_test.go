@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/reports/measure"
 	"fencepost/reports/reporttest"
 )

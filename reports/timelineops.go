@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"fencepost/checker"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"fencepost/checker"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // timelineViolation is a violation as the time line shows it.

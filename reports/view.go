@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/rundir"
 	"fencepost/harness/system"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"

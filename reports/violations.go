@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )

@@ -153,7 +153,7 @@ type Options struct {
 	LateAfter time.Duration
 	// LateJob, if set, is told of each attempt of a job that is late by LateAfter, once: as
 	// it still waits, or as its run starts. It must not block. An owner knows nothing of
-	// what the one before has told (core/late tells once a process). A job that waits is
+	// what the one before has told (core/service/late tells once a process). A job that waits is
 	// noticed with its shard's next batch, within TTL/3.
 	LateJob func(LateJob)
 

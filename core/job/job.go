@@ -37,7 +37,7 @@ type Job struct {
 	Key string `json:"key,omitempty"`
 	// Request is a digest of what was asked for under Key, of MaxRequest bytes at most:
 	// it is kept with the job's state, so that another request with the same key can be
-	// told from the same one (core/query). Empty: it cannot.
+	// told from the same one (core/service/query). Empty: it cannot.
 	Request []byte `json:"request,omitempty"`
 	Payload []byte `json:"payload,omitempty"`
 	// Due is when the job may first run, in whole milliseconds; zero: at once.
@@ -66,7 +66,7 @@ type Job struct {
 	After      ID         `json:"after,omitempty"`
 
 	// Trace is the span of the enqueue (W3C traceparent), which the job's others follow
-	// (core/tracing); "" for none. It decides nothing.
+	// (core/service/tracing); "" for none. It decides nothing.
 	Trace string `json:"trace,omitempty"`
 }
 

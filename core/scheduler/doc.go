@@ -29,7 +29,7 @@
 //
 // examples/embedded is such a program, whole. Every process of a queue registers all of the
 // queue's kinds, as any of them may own any of its shards; a process that only enqueues
-// asks one of these (core/api), or is one.
+// asks one of these (core/service/api), or is one.
 //
 // # What a handler does
 //

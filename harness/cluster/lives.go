@@ -3,7 +3,7 @@ package cluster
 import (
 	"sync"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Watchers are told how processes of nodes end. The zero value has none.

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"fencepost/harness/history"
 	"fencepost/harness/osproc"
+	"fencepost/harness/record/history"
 )
 
 // portPoll is how often a starting node's CQL port is tried.

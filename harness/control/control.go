@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"fencepost/harness/history"
 	"fencepost/harness/login"
+	"fencepost/harness/record/history"
 )
 
 // FD is the worker's end of the channel.

@@ -10,7 +10,7 @@ import (
 
 	"fencepost/harness/control"
 	"fencepost/harness/fleet"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // maxRatePPM keeps a wrong lease clock going forward, and no test from being absurd.

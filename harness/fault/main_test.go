@@ -12,8 +12,8 @@ import (
 
 	"fencepost/core/clock"
 	"fencepost/harness/control"
-	"fencepost/harness/history"
 	"fencepost/harness/osproc"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"fencepost/harness/fleet"
-	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/osproc"
 	"fencepost/harness/own"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

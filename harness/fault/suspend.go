@@ -9,7 +9,7 @@ import (
 
 	"fencepost/harness/control"
 	"fencepost/harness/fleet"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // suspend puts the machine of some workers to sleep.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"fencepost/harness/fleet"
-	"fencepost/harness/history"
 	"fencepost/harness/link"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Clock sets the worker's clocks (nil: leaves them) and returns what they show.

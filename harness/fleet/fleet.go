@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fencepost/harness/control"
-	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/login"
 	"fencepost/harness/osproc"
 	"fencepost/harness/own"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

@@ -16,10 +16,10 @@ import (
 	"go.uber.org/goleak"
 
 	"fencepost/harness/control"
-	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/login"
 	"fencepost/harness/osproc"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/history"
 	"fencepost/harness/osproc"
 	"fencepost/harness/own"
+	"fencepost/harness/record/history"
 )
 
 // life is one process.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/history"
 	"fencepost/harness/osproc"
+	"fencepost/harness/record/history"
 )
 
 // ended checks the notes of how a life ended: what is wrong with it, and the crash note.

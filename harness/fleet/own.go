@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"os"
 
-	"fencepost/harness/history"
 	"fencepost/harness/osproc"
 	"fencepost/harness/own"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/osproc"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

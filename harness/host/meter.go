@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // every is how long the meter sleeps. A sleep that lasts longer is late by the rest.

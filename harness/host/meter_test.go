@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // measureEnv makes the test's executable a program that measures: it says that it has

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // patience bounds the wait for what must happen.

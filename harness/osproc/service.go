@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Time limits of a service's process.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 type whoKey struct{}

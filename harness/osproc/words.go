@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // What is quoted of a log.

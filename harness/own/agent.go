@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Agent is a program's life as the fleet knows workers: it takes the commands of the

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // maxBody bounds a request.

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"fencepost/harness/control"
-	"fencepost/harness/history"
 	"fencepost/harness/osproc"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/history"
 	"fencepost/harness/osproc"
+	"fencepost/harness/record/history"
 )
 
 // TaskTimeout bounds the tasks setup and seal.

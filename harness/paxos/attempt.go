@@ -9,7 +9,7 @@ import (
 
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // open connects to each node alone and finds out about the table.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"fencepost/core/store"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

@@ -11,7 +11,7 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/choice"
 	"fencepost/harness/cluster"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // The drills.

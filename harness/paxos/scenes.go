@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"fencepost/core/store"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // attempt is one try at the bug, on a row of its own.

@@ -13,7 +13,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/core/store"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // world is a row of which the victim may hold a proposal that nobody else accepted.

@@ -13,7 +13,7 @@ import (
 	"fencepost/core/sink"
 	postgressink "fencepost/core/sink/postgres"
 	"fencepost/core/sink/sinktest"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // start starts a server that ends with the test.

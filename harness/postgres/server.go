@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"fencepost/harness/cluster"
-	"fencepost/harness/history"
 	"fencepost/harness/osproc"
+	"fencepost/harness/record/history"
 )
 
 // Options say how a server is started.

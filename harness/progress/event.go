@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Kind says what an event tells, and which of its fields are set.

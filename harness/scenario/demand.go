@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fencepost/harness/fault"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Progress is what must get done while a fault is in force; see history.Progress.

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fencepost/harness/fault"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 func TestBound(t *testing.T) {

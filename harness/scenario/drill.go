@@ -9,8 +9,8 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/cluster"
 	"fencepost/harness/fault"
-	"fencepost/harness/history"
 	"fencepost/harness/paxos"
+	"fencepost/harness/record/history"
 )
 
 // A drill is a scenario without workers, phases and faults of its own: package

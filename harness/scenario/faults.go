@@ -12,8 +12,8 @@ import (
 	"fencepost/harness/control"
 	"fencepost/harness/fault"
 	"fencepost/harness/fleet"
-	"fencepost/harness/history"
 	"fencepost/harness/osproc"
+	"fencepost/harness/record/history"
 )
 
 // errNotTriggered: the event that should have set a fault off never came.

@@ -8,7 +8,7 @@ import (
 
 	"fencepost/harness/control"
 	"fencepost/harness/fleet"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // sentPoints are the points that stand before the first copy of a request, with what it is of.

@@ -7,7 +7,7 @@ import (
 
 	"fencepost/harness/control"
 	"fencepost/harness/fleet"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // The operation that a point stands before is the one that its client had begun and not ended.

@@ -1,8 +1,8 @@
 package scenario
 
 import (
-	"fencepost/harness/history"
 	"fencepost/harness/host"
+	"fencepost/harness/record/history"
 )
 
 // noteHost records how busy the machine was in the phase that ends.

@@ -11,7 +11,7 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/worker"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/system/lockperjob"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"fencepost/harness/cluster"
 	"fencepost/harness/fleet"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // A process that ends otherwise than its plan says does not end the run: that is for the

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/history"
 	"fencepost/harness/paxos"
+	"fencepost/harness/record/history"
 	"fencepost/harness/system"
 	"fencepost/harness/system/lockperjob"
 )

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/rundir"
 )
 
 // maxNodeLog is how much of the end of a node's log goes into a run's directory:

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"fencepost/examples/orders/shop"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

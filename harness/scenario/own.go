@@ -15,11 +15,11 @@ import (
 	"fencepost/harness/control"
 	"fencepost/harness/fault"
 	"fencepost/harness/fleet"
-	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/osproc"
 	"fencepost/harness/own"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/harness/system"
 	"fencepost/harness/workload"
 )

@@ -16,10 +16,10 @@ import (
 	"fencepost/harness/control"
 	"fencepost/harness/fault"
 	"fencepost/harness/fleet"
-	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/own"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/harness/system"
 	"fencepost/harness/workload"
 )

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/history"
 	"fencepost/harness/progress"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 )
 
 // listen returns a teller and what it has told, without a file.

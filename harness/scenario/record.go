@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 )
 
 // record begins the harness's own file with what the run must reach. What the system

@@ -9,7 +9,7 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/fault"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // rowProofs read from rows, by the harness's own session, what shows that a fault took hold

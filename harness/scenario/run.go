@@ -17,12 +17,12 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/cluster"
 	"fencepost/harness/fault"
-	"fencepost/harness/history"
 	"fencepost/harness/host"
 	"fencepost/harness/link"
 	"fencepost/harness/link/cqltap"
 	"fencepost/harness/progress"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/harness/system"
 )
 

@@ -11,7 +11,7 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"fencepost/core/sink"
 	boltsink "fencepost/core/sink/bolt"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // sealing is a runner that can seal the resources of a real sink.

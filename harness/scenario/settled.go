@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 )
 
 // A cold cluster is slow at first and quick later: what is compared with phase before

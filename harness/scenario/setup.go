@@ -10,9 +10,9 @@ import (
 
 	"fencepost/harness/cluster"
 	"fencepost/harness/fleet"
-	"fencepost/harness/history"
 	"fencepost/harness/link"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/harness/workload"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/osproc"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/rundir"
 	"fencepost/harness/sinks"
 )
 

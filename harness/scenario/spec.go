@@ -12,7 +12,7 @@ import (
 	"fencepost/harness/cluster"
 	"fencepost/harness/control"
 	"fencepost/harness/fault"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Duration is a time.Duration written as "6s" or "250ms"; never negative.

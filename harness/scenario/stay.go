@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // stays is what the injections of each fault have shown so far.

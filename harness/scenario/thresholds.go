@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Threshold is a bound on a number of the run; see history.Threshold.

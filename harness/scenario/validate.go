@@ -14,8 +14,8 @@ import (
 	"fencepost/harness/choice"
 	"fencepost/harness/control"
 	"fencepost/harness/fault"
-	"fencepost/harness/history"
 	"fencepost/harness/paxos"
+	"fencepost/harness/record/history"
 	"fencepost/harness/sinks"
 	"fencepost/harness/system"
 

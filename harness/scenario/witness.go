@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"fencepost/harness/cluster"
-	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/link/cqltap"
 	"fencepost/harness/link/httptap"
+	"fencepost/harness/record/history"
 )
 
 // witness records what the harness itself reads on the links from here on, or why it cannot

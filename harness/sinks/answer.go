@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	httpsink "fencepost/core/sink/http"
-	"fencepost/harness/history"
 	"fencepost/harness/link/httptap"
+	"fencepost/harness/record/history"
 	"fencepost/harness/sinks/lab"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"fencepost/core/sink"
 	httpsink "fencepost/core/sink/http"
-	"fencepost/harness/history"
 	"fencepost/harness/link"
 	"fencepost/harness/link/httptap"
 	"fencepost/harness/link/linktest"
+	"fencepost/harness/record/history"
 )
 
 // noted collects the notes of a link to a service.

@@ -14,8 +14,8 @@ import (
 	httpsink "fencepost/core/sink/http"
 	"fencepost/core/sink/http/httpsinkd"
 	"fencepost/core/sink/sinktest"
-	"fencepost/harness/history"
 	"fencepost/harness/osproc"
+	"fencepost/harness/record/history"
 	"fencepost/harness/sinks/lab"
 	"fencepost/harness/system"
 )

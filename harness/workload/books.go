@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // books are the shop's tables as rows of the history, table by table.

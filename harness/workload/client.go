@@ -13,7 +13,7 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // sinkTimeout bounds one sink operation with all its resends.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"fencepost/core/clock"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Clock is a worker's clocks, which faults can make wrong: the wall clock's

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"fencepost/core/clock"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 func TestClockRateAndOffset(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"fencepost/core/job"
 	"fencepost/core/store"
 	"fencepost/core/worker"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // JobKind is the kind of the workload's jobs.

@@ -9,7 +9,7 @@ import (
 	"fencepost/core/job"
 	"fencepost/core/store"
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // shardObserver records what the engine does to shards and jobs, and stops at

@@ -17,7 +17,7 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/system/lockperjob"
 )
 

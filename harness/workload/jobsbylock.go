@@ -8,7 +8,7 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/worker"
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/system/lockperjob"
 )
 

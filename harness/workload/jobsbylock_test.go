@@ -12,7 +12,7 @@ import (
 	"fencepost/core/lock"
 	"fencepost/core/store"
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/system/lockperjob"
 )
 

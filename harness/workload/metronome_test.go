@@ -9,7 +9,7 @@ import (
 
 	"fencepost/core/clock"
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // heard are the ticks of a metronome with the times of their coming.

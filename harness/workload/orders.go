@@ -18,7 +18,7 @@ import (
 	"fencepost/core/worker"
 	"fencepost/examples/orders/shop"
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Orders makes the jobs those of a shop (examples/orders), on a sink that is in the

@@ -20,7 +20,7 @@ import (
 	"fencepost/core/store/sim"
 	"fencepost/examples/orders/shop"
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/sinks"
 )
 

@@ -8,7 +8,7 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/harness/control"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // Recorder is what the workload needs of history.Recorder.

@@ -10,7 +10,7 @@ import (
 	"fencepost/core/schedule"
 	"fencepost/core/scheduler"
 	"fencepost/core/store"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // recurrence puts a recurring schedule into each shard, which fires at a fixed rate

@@ -9,7 +9,7 @@ import (
 	"fencepost/core/job"
 	"fencepost/core/schedule"
 	"fencepost/core/worker"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 func recurringJobs(shards int) *Jobs {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/reports/measure"
 )
 

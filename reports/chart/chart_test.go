@@ -14,7 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/reports/measure"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // EventText says in a few words what an event is: the operation with its tokens

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/reports/measure"
 )
 

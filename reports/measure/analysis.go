@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // PhaseFault and PhaseBefore are the phases that are compared: the one in which

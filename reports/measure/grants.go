@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // How an entitlement ended.

@@ -1,6 +1,6 @@
 package measure
 
-import "fencepost/harness/history"
+import "fencepost/harness/record/history"
 
 // Spans of a job's life that are measured like operations.
 const (

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // TestJobSpans: the wait for a job's first run counts from its first enqueue, unless it

@@ -7,7 +7,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // AllPhases is the Phase of a row over the whole run.

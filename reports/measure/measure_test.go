@@ -9,7 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 const sec = int64(time.Second)

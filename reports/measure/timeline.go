@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // maxBuckets bounds the timeline's length: long runs get wider buckets.

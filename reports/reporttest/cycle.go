@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // pausedAt says that worker w stands still at ts, and until when.

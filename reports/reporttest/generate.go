@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 )
 
 // Options say what run to make. Zero values mean what the comment says.

@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 	"fencepost/internal/race"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/history"
-	"fencepost/harness/rundir"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 )
 
 // WriteJobs makes the directory of a run with jobs below parent: three schedulers own

@@ -13,14 +13,14 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/core/api"
 	"fencepost/core/engine"
-	"fencepost/core/handlers"
 	"fencepost/core/job"
-	"fencepost/core/late"
+	"fencepost/core/service/api"
+	"fencepost/core/service/handlers"
+	"fencepost/core/service/late"
+	"fencepost/core/service/tracing"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
-	"fencepost/core/tracing"
 )
 
 // config is what a process is told, as it was given.

@@ -1,5 +1,5 @@
 // Command schedulerd is the scheduler as a service: it owns shards of queues on Cassandra,
-// runs their jobs, fires their schedules, and serves the HTTP API of core/api. Any number
+// runs their jobs, fires their schedules, and serves the HTTP API of core/service/api. Any number
 // of them share a keyspace. docs/core.md tells how to run it.
 package main
 

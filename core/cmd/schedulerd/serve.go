@@ -13,18 +13,18 @@ import (
 
 	"github.com/google/uuid"
 
-	"fencepost/core/api"
 	"fencepost/core/engine"
 	"fencepost/core/forward"
-	"fencepost/core/handlers"
-	"fencepost/core/late"
-	"fencepost/core/livepage"
 	"fencepost/core/member"
-	"fencepost/core/metrics"
-	"fencepost/core/query"
 	"fencepost/core/scheduler"
+	"fencepost/core/service/api"
+	"fencepost/core/service/handlers"
+	"fencepost/core/service/late"
+	"fencepost/core/service/livepage"
+	"fencepost/core/service/metrics"
+	"fencepost/core/service/query"
+	"fencepost/core/service/tracing"
 	"fencepost/core/store/cassandra"
-	"fencepost/core/tracing"
 	"fencepost/core/worker"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
-	"fencepost/core/query"
 	"fencepost/core/scheduler"
+	"fencepost/core/service/query"
 	"fencepost/core/sink"
 	"fencepost/core/sink/sinktest"
 	"fencepost/core/store/sim"

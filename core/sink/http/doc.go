@@ -15,7 +15,7 @@
 //	                  without it, its body
 //	Fencing-Value     of an effect: the resource's new value, a whole number; without it, 0
 //
-// The scheduler's HTTP jobs (core/handlers) send the first two and the key, so that this
+// The scheduler's HTTP jobs (core/service/handlers) send the first two and the key, so that this
 // handler fences them as it is.
 //
 //	POST /raise    makes the token known

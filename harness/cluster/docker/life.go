@@ -17,8 +17,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"fencepost/harness/cluster"
-	"fencepost/harness/history"
 	"fencepost/harness/osproc"
+	"fencepost/harness/record/history"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 	"slices"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 )
 
 // write is one request that changes rows.

@@ -19,8 +19,8 @@ import (
 	"strings"
 	"sync"
 
-	"fencepost/harness/history"
 	"fencepost/harness/link"
+	"fencepost/harness/record/history"
 )
 
 // Exchange is a request and its answer. Their bodies have been read.

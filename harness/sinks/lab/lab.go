@@ -20,7 +20,7 @@ import (
 	boltsink "fencepost/core/sink/bolt"
 	httpsink "fencepost/core/sink/http"
 	"fencepost/core/store"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/system/unfenced"
 )
 

@@ -12,7 +12,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/store"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

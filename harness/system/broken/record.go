@@ -3,7 +3,7 @@ package broken
 import (
 	"sync"
 
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

@@ -9,7 +9,7 @@ import (
 	"fencepost/core/member"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"fencepost/core/lock"
 	"fencepost/core/store"
-	"fencepost/harness/history"
+	"fencepost/harness/record/history"
 	"fencepost/harness/system"
 	"fencepost/harness/workload"
 )

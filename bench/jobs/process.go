@@ -1,0 +1,96 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"fencepost/bench"
+	"fencepost/core/job"
+	"fencepost/core/sink"
+	"fencepost/core/store"
+	"fencepost/core/worker"
+)
+
+// Kind is that of all jobs.
+const Kind = "bench"
+
+// effectKey is the key of a job's only effect.
+const effectKey = "done"
+
+// process is a scheduler at work on a queue of its own. It keeps the book.
+type process struct {
+	book    *book
+	submit  func(context.Context, job.Job) error
+	traffic func() bench.Traffic
+	// stop lets it end in order. The error is a *miscount if only that is wrong.
+	stop func() error
+}
+
+// run starts a scheduler, which is stopped by what is returned and not by the end of
+// ctx: it is to end in order.
+func run(ctx context.Context, f func(context.Context) error) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	end := make(chan error, 1)
+	go func() { end <- f(ctx) }()
+	return func() error {
+		cancel()
+		return <-end
+	}
+}
+
+// nothing is a handler that does nothing, effect one that has one fenced effect.
+func nothing(context.Context, *worker.Task) error { return nil }
+
+func effect(ctx context.Context, t *worker.Task) error {
+	st, err := t.Open(ctx, effectKey)
+	if err != nil {
+		return err
+	}
+	if _, done := st.Applied[effectKey]; done {
+		return nil
+	}
+	_, err = t.Apply(ctx, sink.Effect{Key: effectKey, Intent: effectKey, Value: t.Token()})
+	return err
+}
+
+// operator enqueues a job, waits until it is completed, and enqueues the next: as many
+// jobs are open as there are threads.
+type operator struct {
+	book    *book
+	submit  func(context.Context, job.Job) error
+	traffic func() bench.Traffic
+}
+
+// errNotCompleted is a job that was acknowledged and is not completed in time.
+var errNotCompleted = errors.New("acknowledged, and not completed in time")
+
+// Operate implements bench.Operator.
+func (o *operator) Operate(ctx context.Context, _ *bench.Thread, _ func() bool) bench.End {
+	n, j := o.book.ask(time.Now())
+	done := o.book.await(n)
+	err := o.submit(ctx, j)
+	o.book.replied(n, replyOf(err))
+	if err != nil {
+		return bench.EndOf(err)
+	}
+	select {
+	case <-done:
+		return bench.End{Outcome: store.OK, Parts: o.book.parts(n)}
+	case <-ctx.Done():
+		return bench.End{Outcome: store.Unknown, Err: errNotCompleted}
+	}
+}
+
+func replyOf(err error) reply {
+	switch {
+	case err == nil:
+		return acked
+	case store.OutcomeOf(err) == store.Fail:
+		return refused
+	}
+	return none
+}
+
+// Traffic implements bench.Operator.
+func (o *operator) Traffic() bench.Traffic { return o.traffic() }

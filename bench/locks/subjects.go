@@ -1,0 +1,174 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"fencepost/bench"
+	"fencepost/core/clock"
+	"fencepost/core/lock"
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+)
+
+// meter counts what passes through a store.
+type meter struct {
+	store.Locks
+	lwts, rejected, unknown, reads atomic.Int64
+}
+
+func (m *meter) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
+	m.lwts.Add(1)
+	res, err := m.Locks.CAS(ctx, resource, from, to, copyNo)
+	switch {
+	case store.OutcomeOf(err) == store.Unknown:
+		m.unknown.Add(1)
+	case err == nil && !res.Applied:
+		m.rejected.Add(1)
+	}
+	return res, err
+}
+
+func (m *meter) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
+	if serial {
+		m.lwts.Add(1)
+	} else {
+		m.reads.Add(1)
+	}
+	return m.Locks.Read(ctx, resource, serial)
+}
+
+// Traffic is what passed so far.
+func (m *meter) Traffic() bench.Traffic {
+	return bench.Traffic{LWTs: m.lwts.Load(), Rejected: m.rejected.Load(), Unknown: m.unknown.Load(), Plain: m.reads.Load()}
+}
+
+// plainTable has the columns of a lock row and is only ever written plainly:
+// plain and conditional writes of one row do not mix.
+const plainTable = "CREATE TABLE IF NOT EXISTS bench_plain (resource text PRIMARY KEY, fence bigint, beat bigint, attempt uuid, holder text, ttl_ms bigint, expires_hint timestamp) " +
+	"WITH compaction = {'class': 'LeveledCompactionStrategy'}"
+
+const plainWrite = "UPDATE bench_plain SET fence = ?, beat = ?, attempt = ?, holder = ?, ttl_ms = ?, expires_hint = ? WHERE resource = ?"
+
+// plain is W.
+type plain struct {
+	db  *cassandra.DB
+	ttl time.Duration
+}
+
+// Window implements bench.Subject.
+func (s *plain) Window(ctx context.Context, w bench.Window) (bench.Sample, error) {
+	return measure(ctx, w, s)
+}
+
+func (s *plain) operate(ctx context.Context, th *bench.Thread, key string, _ func() bool) bench.End {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return bench.EndOf(s.db.Exec(ctx, plainWrite, int64(1), int64(0), uuid.NewString(), holder(th), s.ttl.Milliseconds(), time.Now().UTC().Add(s.ttl), key))
+}
+
+// Traffic implements bench.Operator.
+func (s *plain) Traffic() bench.Traffic { return bench.Traffic{} }
+
+// Close implements bench.Subject.
+func (s *plain) Close(context.Context) error { return nil }
+
+// locker is L: one lock client, as a process has one.
+type locker struct {
+	meter  *meter
+	sent   *atomic.Int64 // by the client's own account, see watcher
+	client *lock.Client
+	audit  *audit
+	ttl    time.Duration
+}
+
+// newLocker makes a lock client; a nil clock is the client's own.
+func newLocker(locks store.Locks, ttl time.Duration, a *audit, rng *rand.Rand, c clock.Clock) (*locker, error) {
+	m := &meter{Locks: locks}
+	w := &watcher{audit: a}
+	client, err := lock.New(m, lock.Options{TTL: ttl, Rand: rng, Observer: w, Clock: c})
+	if err != nil {
+		return nil, fmt.Errorf("lock client: %w", err)
+	}
+	return &locker{meter: m, sent: &w.sent, client: client, audit: a, ttl: ttl}, nil
+}
+
+// Window implements bench.Subject.
+func (s *locker) Window(ctx context.Context, w bench.Window) (bench.Sample, error) {
+	return measure(ctx, w, s)
+}
+
+func (s *locker) operate(ctx context.Context, th *bench.Thread, key string, over func() bool) bench.End {
+	if over() {
+		return bench.End{GaveUp: true}
+	}
+	lease, err := s.client.Acquire(ctx, lock.Request{Resource: key, Holder: holder(th), TTL: s.ttl, Timeout: bench.DrainTimeout})
+	if err != nil {
+		return lockEnd(err)
+	}
+	k := s.audit.key(key)
+	k.enter(lease)
+	k.leave(lease)
+	return lockEnd(lease.Release(ctx))
+}
+
+// lockEnd classifies the client's errors: what it says it did not do is a
+// failure, what it left unsettled is unknown.
+func lockEnd(err error) bench.End {
+	var ae *lock.AcquireError
+	if errors.As(err, &ae) && !ae.Unsettled {
+		return bench.End{Outcome: store.Fail, Err: err}
+	}
+	return bench.EndOf(err)
+}
+
+// Traffic implements bench.Operator.
+func (s *locker) Traffic() bench.Traffic {
+	t := s.meter.Traffic()
+	t.LWTs = s.sent.Load()
+	return t
+}
+
+// Close implements bench.Subject.
+func (s *locker) Close(ctx context.Context) error {
+	err := s.client.Close(ctx)
+	if sent, passed := s.sent.Load(), s.meter.lwts.Load(); err == nil && sent != passed {
+		err = fmt.Errorf("the lock client reported %d conditional requests and the store saw %d: do not trust its count", sent, passed)
+	}
+	return err
+}
+
+// watcher counts sends as the lock client reports them.
+type watcher struct {
+	sent  atomic.Int64
+	audit *audit
+}
+
+func (w *watcher) Begin(op lock.Op) lock.Span { return &span{w: w, op: op} }
+
+func (w *watcher) LeaseLost(string, string, int64, error) {}
+
+type span struct {
+	w  *watcher
+	op lock.Op
+}
+
+func (s *span) Sending(int) { s.w.sent.Add(1) }
+
+func (s *span) End(r lock.Result) {
+	if s.op.Kind != lock.Acquire {
+		return
+	}
+	switch r.Outcome {
+	case store.OK:
+		s.w.audit.key(s.op.Resource).changed()
+	case store.Unknown:
+		s.w.audit.key(s.op.Resource).doubt()
+	}
+}

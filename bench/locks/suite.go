@@ -1,0 +1,221 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/bench"
+	"fencepost/core/store"
+	"fencepost/reports/stat"
+)
+
+// DefaultThreads and DefaultTTLs are the axes.
+var (
+	DefaultThreads = []int{1, 8, 32}
+	DefaultTTLs    = []time.Duration{6 * time.Second, 30 * time.Second}
+)
+
+// maxThreads bounds one process's clients; beyond it the client machine is what
+// is measured.
+const maxThreads = 1024
+
+// Config is what to measure.
+type Config struct {
+	bench.Config
+	Contention Contention
+	Threads    []int           // default 1, 8, 32
+	TTLs       []time.Duration // default 6 s, 30 s; the control copies the first
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if len(c.Threads) == 0 {
+		c.Threads = DefaultThreads
+	}
+	if len(c.TTLs) == 0 {
+		c.TTLs = DefaultTTLs
+	}
+	if !slices.Contains(Contentions(), c.Contention) {
+		return c, fmt.Errorf("unknown contention %q", string(c.Contention))
+	}
+	for i, n := range c.Threads {
+		if n < 1 || n > maxThreads {
+			return c, fmt.Errorf("%d threads: use 1 to %d", n, maxThreads)
+		}
+		if slices.Contains(c.Threads[:i], n) {
+			return c, fmt.Errorf("%d threads are named twice", n)
+		}
+	}
+	for i, ttl := range c.TTLs {
+		if ttl < time.Second {
+			return c, fmt.Errorf("ttl %s: use at least 1s, shorter leases expire in a collector's pause", ttl)
+		}
+		if slices.Contains(c.TTLs[:i], ttl) {
+			return c, fmt.Errorf("ttl %s is named twice", ttl)
+		}
+	}
+	return c, nil
+}
+
+// Suite measures locks at one level of contention.
+type Suite struct {
+	Config
+	plan    *bench.Plan
+	env     *bench.Env
+	ceiling *Ceiling
+	grants  *audit
+}
+
+var _ bench.Suite = (*Suite)(nil)
+
+// New lays out the arms. Those with the same number of threads are a group.
+func New(c Config) (*Suite, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	var groups [][]bench.Arm
+	for _, n := range c.Threads {
+		ceiling := CeilingArm(n, c.Contention)
+		write := bench.Arm{
+			ID: fmt.Sprintf("W/%d", n), Kind: "write", Letter: "W", Name: "plain write",
+			Threads: n, Contention: string(c.Contention), Changes: 1, Ceiling: ceiling.ID,
+		}
+		group := []bench.Arm{ceiling, write}
+		for _, ttl := range c.TTLs {
+			group = append(group, lockArm(c, n, ttl))
+		}
+		copied := lockArm(c, n, c.TTLs[0])
+		copied.Control = copied.ID
+		copied.ID = "L2" + strings.TrimPrefix(copied.ID, "L")
+		copied.Letter, copied.Name = "L2", "lock cycle, A/A copy"
+		groups = append(groups, append(group, copied))
+	}
+	plan, err := bench.NewPlan(c.Config, groups)
+	if err != nil {
+		return nil, err
+	}
+	c.Config = plan.Config
+	return &Suite{Config: c, plan: plan}, nil
+}
+
+func lockArm(c Config, threads int, ttl time.Duration) bench.Arm {
+	return bench.Arm{
+		ID: fmt.Sprintf("L/%d/%s", threads, ttl), Kind: "lock", Letter: "L", Name: "lock cycle",
+		Threads: threads, TTL: ttl, Contention: string(c.Contention), Changes: 2, Ceiling: CeilingArm(threads, c.Contention).ID,
+	}
+}
+
+// Name implements bench.Suite.
+func (s *Suite) Name() string { return string(s.Contention) }
+
+// Setting implements bench.Suite.
+func (s *Suite) Setting() string { return "contention " + s.Contention.String() }
+
+// Plan implements bench.Suite.
+func (s *Suite) Plan() *bench.Plan { return s.plan }
+
+// Estimate implements bench.Suite.
+func (s *Suite) Estimate() time.Duration { return s.plan.Estimate(100 * time.Millisecond) }
+
+// WarmUp implements bench.Suite: every kind of arm, each on keys of its own.
+func (s *Suite) WarmUp() []bench.Arm {
+	threads := min(slices.Max(s.Threads), bench.WarmUpThreads)
+	var out []bench.Arm
+	for _, kind := range []string{"cas", "write", "lock"} {
+		out = append(out, bench.Arm{ID: "warmup-" + kind, Kind: kind, Threads: threads, TTL: s.TTLs[0], Contention: string(Low)})
+	}
+	return out
+}
+
+// Open implements bench.Suite.
+func (s *Suite) Open(ctx context.Context, env *bench.Env) error {
+	s.env, s.ceiling, s.grants = env, NewCeiling(env.Locks, s.TTLs[0]), newAudit()
+	if env.DB == nil {
+		return errors.New("plain writes need a database")
+	}
+	if err := env.DB.Exec(ctx, plainTable); err != nil {
+		return fmt.Errorf("create the table for plain writes: %w", err)
+	}
+	return nil
+}
+
+// Subject implements bench.Suite.
+func (s *Suite) Subject(a bench.Arm, stream uint64) (bench.Subject, error) {
+	switch a.Kind {
+	case "cas":
+		return s.ceiling.Subject(), nil
+	case "write":
+		return &plain{db: s.env.DB, ttl: s.TTLs[0]}, nil
+	}
+	return newLocker(s.env.Locks, a.TTL, s.grants, s.env.Rand(stream), s.env.Clock)
+}
+
+// Finish implements bench.Suite: it looks at every row.
+func (s *Suite) Finish(ctx context.Context, r *bench.Result) error {
+	violations, bare, err := s.ceiling.Verify(ctx)
+	err = errors.Join(err, s.grants.verifyRows(ctx, s.env.Locks, func(v *store.Version) int64 { return v.Fence }))
+	r.Violations = append(r.Violations, append(s.grants.found(), violations...)...)
+	if len(r.Violations) == 0 && err == nil {
+		rows, grants := s.grants.counts()
+		r.Note("checked: %d grants of %d locks, every token above the one before it, no two valid leases at once, no grant lost; %s", grants, rows, bare)
+	}
+	return err
+}
+
+// Round implements bench.Suite: what the locks did beside the bare updates, at the
+// greatest number of threads.
+func (s *Suite) Round(samples []bench.Sample) string {
+	threads := s.Threads[len(s.Threads)-1]
+	var bare, lock []float64
+	var fail, unknown int64
+	for _, sample := range samples {
+		fail, unknown = fail+sample.Fail, unknown+sample.Unknown
+		switch a, err := s.plan.Arm(sample.Arm); {
+		case err != nil || a.Threads != threads:
+		case a.Kind == "cas":
+			bare = append(bare, sample.Rate())
+		case a.Kind == "lock":
+			lock = append(lock, sample.Rate())
+		}
+	}
+	text := fmt.Sprintf("with %d threads: bare LWT %.0f updates/s, lock %.0f cycles/s; all arms: %d failed, %d unknown", threads, stat.Median(bare), stat.Median(lock), fail, unknown)
+	if found := s.grants.found(); len(found) > 0 {
+		text += "; ! " + found[0]
+	}
+	return text
+}
+
+// Legend implements bench.Suite.
+func (s *Suite) Legend() []string {
+	return []string{
+		LegendCeiling,
+		"plain write: a write at QUORUM of the same columns, without a condition",
+		"lock cycle: acquire and release by core/lock, all threads through one client, nothing done in between; the A/A copy is the same once more and shows the noise",
+	}
+}
+
+// LegendCeiling says what the ceiling does.
+const LegendCeiling = "bare LWT: the conditional update of a lock row without a lock client; rejected, it is tried again at once with the row that came back, and its latency is that of the whole update"
+
+// Headlines implements bench.Suite: what the greatest number of threads makes of bare
+// updates and of locks, compared round by round with one another and with the least
+// number of threads.
+func (s *Suite) Headlines(r *bench.Result) []string {
+	few, many := slices.Min(s.Threads), slices.Max(s.Threads)
+	var out []string
+	for _, a := range s.plan.Arms {
+		if a.Threads != many || a.Kind == "write" || a.Control != "" || a.Kind == "lock" && a.TTL != s.TTLs[0] {
+			continue
+		}
+		text := r.Headline(a, fmt.Sprintf(" with %d %s", many, bench.Plural(many, "thread", "threads")))
+		if one := strings.Replace(a.ID, fmt.Sprintf("/%d", many), fmt.Sprintf("/%d", few), 1); one != a.ID {
+			text += fmt.Sprintf(", %s times its own rate with %d %s", bench.Factor(r.Ratio(a.ID, one, bench.Sample.Rate)), few, bench.Plural(few, "thread", "threads"))
+		}
+		out = append(out, text)
+	}
+	return out
+}

@@ -1,0 +1,296 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/csv"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"fencepost/core/store"
+	"fencepost/reports/measure"
+	"fencepost/reports/stat"
+)
+
+// suite is one whose samples are made up.
+type suite struct {
+	Suite
+	plan    *Plan
+	targets []Target
+}
+
+func (s *suite) Setting() string { return "setting" }
+
+func (s *suite) Headlines(r *Result) []string {
+	a, _ := s.plan.Arm("L/2/6s")
+	return []string{r.Headline(a, " with 2 threads")}
+}
+
+func (s *suite) Targets(*Result) ([]Target, error) { return s.targets, nil }
+
+// made returns a result with one number of threads whose arms have these rates
+// in each round, and latencies of exactly 10 ms.
+func made(t *testing.T, rates map[string][]int64) *Result {
+	t.Helper()
+	p, err := NewPlan(Config{Rounds: 5, Window: time.Second, Seed: 3}, [][]Arm{{
+		{ID: "C/2", Kind: "cas", Letter: "C", Name: "bare LWT", Threads: 2, Changes: 1},
+		{ID: "W/2", Kind: "write", Letter: "W", Name: "plain write", Threads: 2, Changes: 1, Ceiling: "C/2"},
+		{ID: "L/2/6s", Kind: "lock", Letter: "L", Name: "lock cycle", Threads: 2, TTL: 6 * time.Second, Changes: 2, Ceiling: "C/2", Baseline: "W/2", Parts: []string{"first half"}},
+		{ID: "L2/2/6s", Kind: "lock", Letter: "L2", Name: "lock cycle, A/A copy", Threads: 2, TTL: 6 * time.Second, Changes: 2, Ceiling: "C/2", Control: "L/2/6s"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Result{Suite: &suite{plan: p}, Plan: p, WarmUp: WarmUp{Took: 15 * time.Second, Window: warmUpWindow, Rates: []float64{100, 200, 201, 199, 200}, Stable: true}}
+	for id, perRound := range rates {
+		for i, n := range perRound {
+			s := Sample{Arm: id, Round: i + 1, Seconds: 1, OK: n, Done: n, PerThread: []int64{n / 2, n - n/2}, Latency: measure.NewHistogram(), Sent: Traffic{LWTs: 2 * n}}
+			if id == "L/2/6s" {
+				s.SinkLWTs, s.Ended, s.Parts = n, n, []*hdrhistogram.Histogram{measure.NewHistogram()}
+			}
+			for range n {
+				parts := make([]time.Duration, len(s.Parts))
+				for i := range parts {
+					parts[i] = 5 * time.Millisecond
+				}
+				if s.record(10*time.Millisecond, parts); s.Error != "" {
+					t.Fatal(s.Error)
+				}
+			}
+			r.Samples = append(r.Samples, s)
+		}
+	}
+	return r
+}
+
+func steady() map[string][]int64 {
+	return map[string][]int64{
+		"C/2":     {100, 200, 100, 400, 100},
+		"W/2":     {300, 600, 300, 1200, 300},
+		"L/2/6s":  {40, 80, 50, 160, 30},
+		"L2/2/6s": {40, 80, 50, 160, 30},
+	}
+}
+
+func find(t *testing.T, rows []Row, id string) Row {
+	t.Helper()
+	for _, r := range rows {
+		if r.Arm.ID == id {
+			return r
+		}
+	}
+	t.Fatalf("no row %s", id)
+	return Row{}
+}
+
+func TestRows(t *testing.T) {
+	t.Parallel()
+	r := made(t, steady())
+	rows, err := r.Rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := find(t, rows, "L/2/6s")
+	// Two row changes a cycle: 80/100, 160/200, 100/100, 320/400, 60/100.
+	want := stat.Estimate{Spread: stat.Spread{N: 5, Median: 0.8, Min: 0.6, Max: 1}, Low: 0.6, High: 1}
+	if lock.Ratio != want {
+		t.Errorf("share %+v, want %+v", lock.Ratio, want)
+	}
+	if got, want := lock.Rate, (stat.Spread{N: 5, Median: 50, Min: 30, Max: 160}); got != want {
+		t.Errorf("rate %+v, want %+v", got, want)
+	}
+	if lock.OK != 360 || !lock.Few || lock.LWTs.Median != 2 {
+		t.Errorf("%d ok, few %v, %v LWTs an operation; want 360, true, 2", lock.OK, lock.Few, lock.LWTs.Median)
+	}
+	// Three digits: 10 ms is recorded as 10.007 at most.
+	for _, q := range []Quantile{lock.P50, lock.P99} {
+		if math.Abs(q.All-10) > 0.01 || math.Abs(q.Min-10) > 0.01 || math.Abs(q.Max-10) > 0.01 {
+			t.Errorf("latency %+v, want 10 ms", q)
+		}
+	}
+	if got := lock.ToBaseline; math.Abs(got.Median-40./300) > 1e-9 || got.N != 5 {
+		t.Errorf("by the baseline %+v", got)
+	}
+	if len(lock.Parts) != 1 || math.Abs(lock.Parts[0].P50.All-5) > 0.01 || lock.AllLWTs.Median != 3 {
+		t.Errorf("parts %+v, %v LWTs with the sink; want one of 5 ms, 3", lock.Parts, lock.AllLWTs.Median)
+	}
+	if w := find(t, rows, "W/2"); w.Ratio.Median != 3 || w.Ratio.Low != 3 || w.Few {
+		t.Errorf("plain writes %+v few %v, want 3 times the ceiling in every round", w.Ratio, w.Few)
+	}
+	if c := find(t, rows, "C/2"); c.Ratio.N != 0 {
+		t.Errorf("the ceiling has a share of itself: %+v", c.Ratio)
+	}
+	if c := find(t, rows, "L2/2/6s"); c.ToCopied.Median != 1 {
+		t.Errorf("control %+v, want 1", c.ToCopied)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	set := func(id string, rates ...int64) func(map[string][]int64) {
+		return func(m map[string][]int64) { m[id] = rates }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(map[string][]int64)
+		want   string // in the only problem; "" for none
+		code   int
+	}{
+		{"steady", func(map[string][]int64) {}, "", ExitOK},
+		{"control within the margin", set("L2/2/6s", 44, 88, 55, 176, 33), "", ExitOK},
+		{"control wild but around 1", set("L2/2/6s", 20, 160, 50, 320, 15), "", ExitOK},
+		{"control far off", set("L2/2/6s", 60, 120, 75, 240, 45), "two equal things differ", ExitInvalid},
+		{"control far below", set("L2/2/6s", 30, 60, 37, 120, 22), "two equal things differ", ExitInvalid},
+		{"an arm did nothing", set("W/2", 0, 0, 0, 0, 0), "not one operation ended ok", ExitInvalid},
+		{"one empty round", set("W/2", 300, 0, 300, 300, 300), "", ExitOK},
+		{"rounds missing", set("W/2", 300, 300), "2 complete rounds", ExitInvalid},
+	} {
+		rates := steady()
+		c.change(rates)
+		r := made(t, rates)
+		if err := r.judge(); err != nil {
+			t.Fatal(err)
+		}
+		if c.want == "" && len(r.Problems) > 0 || c.want != "" && (len(r.Problems) != 1 || !strings.Contains(r.Problems[0], c.want)) {
+			t.Errorf("%s: problems %q, want %q", c.name, r.Problems, c.want)
+		}
+		if got := r.ExitCode(); got != c.code {
+			t.Errorf("%s: exit code %d, want %d", c.name, got, c.code)
+		}
+	}
+}
+
+func TestStarvedIsNoted(t *testing.T) {
+	t.Parallel()
+	r := made(t, steady())
+	for i := range r.Samples {
+		switch s := &r.Samples[i]; {
+		case s.Arm == "C/2" && s.Round <= 3:
+			s.Waiting, s.Oldest = 1, r.Plan.Window
+		case s.Arm == "L/2/6s":
+			s.Waiting, s.Oldest = 2, r.Plan.Window/2 // long, but something got through
+		}
+	}
+	if err := r.judge(); err != nil {
+		t.Fatal(err)
+	}
+	notes := strings.Join(r.Notes, "\n")
+	if !strings.Contains(notes, "C/2: in 3 of 5 windows a thread got nothing through") || strings.Contains(notes, "L/2/6s: in") {
+		t.Errorf("notes:\n%s", notes)
+	}
+	if r.ExitCode() != ExitOK {
+		t.Errorf("starvation of a bare arm made the result invalid: %q", r.Problems)
+	}
+}
+
+func TestResolves(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{
+		{0.95, 1.04, "less than 5 % are noise"},
+		{0.98, 1.10, "less than 10 % are noise"},
+		{1.10, 1.42, "less than 42 % are noise; repeat it"}, // two equal things that differ
+		{0.50, 1.20, "less than 100 % are noise; repeat it"},
+		{0, 1.20, "nothing can be told"},
+	} {
+		if got := resolves(stat.Estimate{Low: c.low, High: c.high}); !strings.Contains(got, c.want) {
+			t.Errorf("[%v, %v]: %q, want %q", c.low, c.high, got, c.want)
+		}
+	}
+}
+
+func TestViolationWins(t *testing.T) {
+	t.Parallel()
+	r := &Result{Problems: []string{"noisy"}, Violations: []string{"token 3 was handed out twice"}}
+	if got := r.ExitCode(); got != ExitViolation {
+		t.Errorf("exit code %d, want %d", got, ExitViolation)
+	}
+}
+
+func TestLatenciesMustBeThere(t *testing.T) {
+	t.Parallel()
+	arm := Arm{ID: "x", Threads: 1, Parts: []string{"first half"}}
+	begin := time.Now()
+	for name, c := range map[string]struct {
+		latency time.Duration
+		parts   []time.Duration
+		good    bool
+	}{
+		"all":                    {time.Second, []time.Duration{time.Millisecond}, true},
+		"beyond what is kept":    {2 * time.Hour, []time.Duration{time.Millisecond}, false},
+		"a part is missing":      {time.Second, nil, false},
+		"a part is out of sight": {time.Second, []time.Duration{2 * time.Hour}, false},
+	} {
+		ta := newTally(arm, begin, begin.Add(3*time.Hour))
+		ta.add(&Thread{}, End{Outcome: store.OK, Parts: c.parts}, begin, begin.Add(c.latency))
+		if err := ta.sample.check(); (err == nil) != c.good {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStable(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		rates []float64
+		want  bool
+	}{
+		{"none", nil, false},
+		{"too few", []float64{100, 100, 100, 100, 100}, false},
+		{"rising", []float64{100, 200, 300, 400, 500}, false},
+		{"rising slowly", []float64{400, 410, 420, 430, 440, 450}, false},
+		{"level at last", []float64{100, 300, 500, 510, 495, 505, 500, 498}, true},
+		{"falling a little", []float64{510, 505, 500, 495, 490, 490}, true},
+		{"one window far off", []float64{500, 500, 400, 500, 500, 500}, false},
+		{"nothing", []float64{0, 0, 0, 0, 0, 0}, false},
+	} {
+		if got := stable(c.rates); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestPrint(t *testing.T) {
+	t.Parallel()
+	r := made(t, steady())
+	r.Problems, r.Violations = []string{"the problem"}, []string{"the violation"}
+	var b bytes.Buffer
+	if err := Print(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"setting, 5 rounds of 1s an arm", "L   lock cycle  ", "with sink", "by baseline", "L/2/6s, first half", "lock cycle with 2 threads: median 50.0/s, 0.80 [0.60, 1.00] times the row changes of the bare LWT", "50.0 [30.0..160]", "0.80 [0.60, 1.00]", "360/0/0", "INVALID  the problem", "VIOLATION  the violation", "~10.0"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the summary lacks %q:\n%s", want, &b)
+		}
+	}
+}
+
+func TestWriteRounds(t *testing.T) {
+	t.Parallel()
+	r := made(t, steady())
+	r.Samples[0].Error = `an error, with a comma and "quotes"`
+	dir := t.TempDir()
+	if err := r.WriteRounds(dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) != 1+4*5 {
+		t.Errorf("%d lines, want a head and one for each of 4 arms in 5 rounds", len(lines))
+	}
+}

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/bench"
+	"fencepost/bench/jobs"
+	"fencepost/bench/locks"
+	"fencepost/checker"
+	"fencepost/harness/choice"
+	"fencepost/harness/cluster"
+	"fencepost/harness/progress"
+	"fencepost/harness/record/rundir"
+	"fencepost/reports"
+)
+
+// benchFlags are the flags of `fencepost bench`.
+type benchFlags struct {
+	subject string
+	cluster string
+	rounds  int
+	arm     time.Duration
+	seed    uint64
+	out     string
+	// of locks
+	contention string
+	threads    []int
+	ttls       []time.Duration
+	// of jobs
+	shards   []int
+	inFlight int
+	steady   time.Duration
+	rate     float64
+	repeat   string // the flags that lead to the same external cluster again
+}
+
+func newBenchCmd() *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure locks or jobs beside the bare driver, in interleaved rounds of one run",
+		Long: `Measures what --subject says beside bare conditional updates (the ceiling) on a warm
+cluster. All arms run in every round, in random order, so that they can be compared on a
+machine whose speed changes; a copy of one arm shows how large the noise is.
+
+locks: acquire and release at several numbers of threads and lease times, and plain writes.
+jobs: the job scheduler at several numbers of shards, without and with a fenced effect a
+job, one job at a time, and a scheduler that takes a lock for every job. With --steady
+also a load at --rate and one at saturation, for as long, and how late and how steadily
+their jobs are done; with --rounds=0 nothing else.
+
+Exit code: 0; 1 if what is measured broke a promise; 3 if the numbers are not to be quoted
+(the control differs from its original, or an arm did nothing); 64 bad input. A target
+that is missed is said, and changes none.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError(fmt.Errorf("bench takes no argument, only flags: %q (did you mean --contention=%s?)", args[0], args[0]))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("seed") {
+				f.seed = rand.Uint64N(1_000_000)
+			}
+			if err := f.belong(cmd); err != nil {
+				return err
+			}
+			f.repeat = toolExternal(cmd.Flags(), f.cluster)
+			return runBench(cmd, f)
+		},
+	}
+	fl := cmd.Flags()
+	jsonOutput(fl)
+	fl.StringVar(&f.subject, "subject", subjectLocks, "locks or jobs")
+	fl.StringVar(&f.cluster, "cluster", "auto", clusterUsage+externalUsage)
+	dockerFlags(fl)
+	addExternalFlags(fl)
+	fl.IntVar(&f.rounds, "rounds", bench.DefaultRounds, fmt.Sprintf("number of rounds, at least %d; of jobs also 0", bench.MinRounds))
+	fl.DurationVar(&f.arm, "arm", bench.DefaultWindow, "how long each arm runs in each round")
+	fl.Uint64Var(&f.seed, "seed", 0, "order of arms and choice of keys (default: a new one, printed)")
+	fl.StringVar(&f.out, "out", "runs", "directory for the results' directories")
+	fl.StringVar(&f.contention, "contention", string(locks.Medium), "locks: low (a key a thread), medium (10 keys), high (one key), or several with commas")
+	fl.IntSliceVar(&f.threads, "threads", locks.DefaultThreads, "locks: numbers of concurrent clients")
+	fl.DurationSliceVar(&f.ttls, "ttl", locks.DefaultTTLs, "locks: lease times; the control copies the first")
+	fl.IntSliceVar(&f.shards, "shards", jobs.DefaultShards, "jobs: numbers of shards; the control, the single job and the loads over time have as many as the first")
+	fl.IntVar(&f.inFlight, "in-flight", jobs.DefaultInFlight, "jobs: how many are enqueued and not completed at a time, for each shard")
+	fl.DurationVar(&f.steady, "steady", 0, "jobs: how long each load over time goes on (default: there is none)")
+	fl.Float64Var(&f.rate, "rate", jobs.DefaultRate, "jobs: jobs a second of the first load over time")
+	return cmd
+}
+
+// subjects of a benchmark, with the flags that are theirs alone.
+const (
+	subjectLocks = "locks"
+	subjectJobs  = "jobs"
+)
+
+var subjectFlags = map[string][]string{
+	subjectLocks: {"contention", "threads", "ttl"},
+	subjectJobs:  {"shards", "in-flight", "steady", "rate"},
+}
+
+// belong refuses flags of another subject: they would change nothing.
+func (f benchFlags) belong(cmd *cobra.Command) error {
+	for subject, names := range subjectFlags {
+		for _, name := range names {
+			if subject != f.subject && cmd.Flags().Changed(name) {
+				return usageError(fmt.Errorf("--%s is a flag of --subject=%s", name, subject))
+			}
+		}
+	}
+	return nil
+}
+
+// benchSuite is a suite, and what repeats it.
+type benchSuite struct {
+	bench.Suite
+	command string
+}
+
+// suites checks everything before anything starts.
+func (f benchFlags) suites() ([]benchSuite, error) {
+	var out []benchSuite
+	var err error
+	switch f.subject {
+	case subjectLocks:
+		out, err = f.lockSuites()
+	case subjectJobs:
+		out, err = f.jobSuites()
+	default:
+		err = choice.Unknown("subject", f.subject, subjectLocks, subjectJobs)
+	}
+	if err != nil {
+		return nil, usageError(err)
+	}
+	return out, nil
+}
+
+func (f benchFlags) config() bench.Config {
+	return bench.Config{Rounds: f.rounds, Window: f.arm, Seed: f.seed}
+}
+
+func (f benchFlags) lockSuites() ([]benchSuite, error) {
+	levels, err := locks.ParseContentions(f.contention)
+	if err != nil {
+		return nil, err
+	}
+	if f.rounds == 0 {
+		return nil, errors.New("no rounds: there is nothing else to measure of locks")
+	}
+	var out []benchSuite
+	for _, c := range levels {
+		s, err := locks.New(locks.Config{Config: f.config(), Contention: c, Threads: f.threads, TTLs: f.ttls})
+		if err != nil {
+			return nil, err
+		}
+		command := fmt.Sprintf("bin/fencepost bench --contention=%s --seed=%d", string(c), s.Seed)
+		if !slices.Equal(s.Threads, locks.DefaultThreads) {
+			command += " --threads=" + list(s.Threads)
+		}
+		if !slices.Equal(s.TTLs, locks.DefaultTTLs) {
+			command += " --ttl=" + list(s.TTLs)
+		}
+		out = append(out, benchSuite{s, command + roundFlags(s.Config.Config)})
+	}
+	return out, nil
+}
+
+func (f benchFlags) jobSuites() ([]benchSuite, error) {
+	if f.inFlight == 0 || f.rate == 0 {
+		return nil, errors.New("--in-flight and --rate must be more than 0")
+	}
+	s, err := jobs.New(jobs.Config{
+		Config: f.config(), Shards: f.shards, InFlight: f.inFlight, Steady: f.steady, Rate: f.rate, NoRounds: f.rounds == 0,
+	})
+	if err != nil {
+		return nil, err
+	}
+	command := fmt.Sprintf("bin/fencepost bench --subject=jobs --seed=%d", s.Seed)
+	if !slices.Equal(s.Shards, jobs.DefaultShards) {
+		command += " --shards=" + list(s.Shards)
+	}
+	if s.InFlight != jobs.DefaultInFlight {
+		command += fmt.Sprintf(" --in-flight=%d", s.InFlight)
+	}
+	if s.Steady != 0 {
+		command += fmt.Sprintf(" --steady=%s", s.Steady)
+	}
+	if s.Rate != jobs.DefaultRate {
+		command += fmt.Sprintf(" --rate=%g", s.Rate)
+	}
+	if s.NoRounds {
+		command += " --rounds=0"
+	}
+	return []benchSuite{{s, command + roundFlags(s.Config.Config)}}, nil
+}
+
+func roundFlags(c bench.Config) (s string) {
+	if c.Rounds != bench.DefaultRounds {
+		s += fmt.Sprintf(" --rounds=%d", c.Rounds)
+	}
+	if c.Window != bench.DefaultWindow {
+		s += fmt.Sprintf(" --arm=%s", c.Window)
+	}
+	return s
+}
+
+func list[T any](values []T) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = fmt.Sprint(v)
+	}
+	return strings.Join(words, ",")
+}
+
+// runBench decides where to run and runs.
+func runBench(cmd *cobra.Command, f benchFlags) error {
+	ctx, out := cmd.Context(), outputOf(cmd)
+	suites, err := f.suites()
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(f.out) {
+		f.out = filepath.Join(workDir(ctx), f.out)
+	}
+	return onCluster(cmd, f.cluster, "", cluster.Plain(), f.seed, func(c cluster.Cluster, backend string) error {
+		return f.runAll(ctx, suites, c, backend, out)
+	})
+}
+
+// runAll measures one suite after the other; the worst result decides the exit code.
+func (f benchFlags) runAll(ctx context.Context, suites []benchSuite, c cluster.Cluster, backend string, out *output) error {
+	worst := bench.ExitOK
+	for _, s := range suites {
+		if ctx.Err() != nil {
+			break
+		}
+		code, err := f.runOne(ctx, s, c, backend, out)
+		if err != nil {
+			return err
+		}
+		switch {
+		case code == bench.ExitViolation, worst == bench.ExitOK:
+			worst = code
+		}
+	}
+	return exitWith(worst)
+}
+
+// runOne measures a suite and writes the report.
+func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster, backend string, out *output) (code int, err error) {
+	var pids []int
+	for _, n := range c.Nodes() {
+		if n.PID() != 0 {
+			pids = append(pids, n.PID())
+		}
+	}
+	machine := rundir.Machine()
+	p, rounds := s.Plan(), ""
+	if len(p.Arms) > 0 {
+		rounds = fmt.Sprintf("%d arms in %d rounds of %s each, ", len(p.Arms), p.Rounds, p.Window)
+	}
+	dir, err := benchDir(f.out, s.Name())
+	if err != nil {
+		return 0, err
+	}
+	log := progress.New(out.show)
+	defer func() { err = errors.Join(ended(log, err), log.Close()) }()
+	if err := log.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{
+		Name: filepath.Base(dir), Bench: s.Name(), Seed: p.Seed, Backend: backend, Dir: dir, Command: s.command,
+		About: fmt.Sprintf("%s: %sseed %d; about %s, after a warm-up of up to a minute", s.Setting(), rounds, p.Seed, s.Estimate().Round(10*time.Second)),
+	}); err != nil {
+		return 0, err
+	}
+	res, err := bench.Run(ctx, bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), PIDs: pids, Progress: log})
+	if res == nil {
+		return 0, err
+	}
+	problem := err // the result is there, the keyspace may be left
+	report, err := res.Report(bench.About{
+		Name: filepath.Base(dir), Cluster: backend, Command: s.command + f.repeat, Versions: versions(c), Machine: machine,
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(res.WriteRounds(dir), reports.WriteBench(dir, report)); err != nil {
+		return 0, fmt.Errorf("report in %s: %w", dir, err)
+	}
+	page := filepath.Join(dir, reports.BenchPage)
+	log.Emit(progress.Event{Kind: progress.KindVerdict, Verdict: &progress.Verdict{Verdict: benchVerdict(res.ExitCode()), Report: page}})
+	if out.text != nil {
+		if err := bench.Print(out, res); err != nil {
+			return 0, err
+		}
+		fmt.Fprintf(out, "report: %s\nrepeat: %s\n", page, report.Command)
+	}
+	return res.ExitCode(), problem
+}
+
+// benchVerdict is the verdict that a benchmark's exit code stands for.
+func benchVerdict(code int) string {
+	switch code {
+	case bench.ExitOK:
+		return string(checker.Pass)
+	case bench.ExitViolation:
+		return string(checker.Fail)
+	}
+	return string(checker.Invalid)
+}
+
+// benchDir makes the result's directory.
+func benchDir(runs, name string) (string, error) {
+	if err := os.MkdirAll(runs, 0o755); err != nil {
+		return "", fmt.Errorf("result directory: %w", err)
+	}
+	base := filepath.Join(runs, fmt.Sprintf("%s-bench-%s", time.Now().UTC().Format("20060102-150405"), name))
+	dir := base
+	for n := 2; ; n++ {
+		err := os.Mkdir(dir, 0o755)
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, os.ErrExist) || n > 100 {
+			return "", fmt.Errorf("result directory: %w", err)
+		}
+		dir = fmt.Sprintf("%s-%d", base, n)
+	}
+}

@@ -1,0 +1,428 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/checker"
+	"fencepost/harness/choice"
+	"fencepost/harness/cluster"
+	"fencepost/harness/own"
+	"fencepost/harness/progress"
+	"fencepost/harness/record/rundir"
+	"fencepost/harness/scenario"
+	"fencepost/harness/sinks"
+	"fencepost/harness/system"
+	"fencepost/reports"
+)
+
+// chaosFlags are the flags of `fencepost chaos`.
+type chaosFlags struct {
+	seed     uint64
+	system   string
+	cluster  string
+	runs     string
+	keep     bool
+	bin      string
+	paxos    string
+	override scenario.Overrides
+	gate     gateFlags
+	// repeat is what make needs beside all this to go to the same external cluster.
+	repeat string
+}
+
+// sinkUsage is the help of --sink, of whatever command has it.
+var sinkUsage = "what takes the effects: " + strings.Join(sinks.Names(), ", ") + " (default: the scenario's, or the system's own, " + sinks.Names()[0] + ")"
+
+func newChaosCmd() *cobra.Command {
+	var f chaosFlags
+	cmd := &cobra.Command{
+		Use:   "chaos SCENARIO[,SCENARIO…]|all",
+		Short: "Break something while workers compete for locks, and check that every promise held",
+		Long: `Runs scenarios (see "fencepost list", or give the path of a .yaml file) against real
+workers and a real Cassandra cluster, checks the recorded history and writes a report.
+Exit code: 0 PASS, 1 FAIL, 2 a run could not be carried out, 3 INVALID, 4 UNKNOWN, 64 bad
+input; the worst of several (docs/ci.md).`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError(errors.New("chaos takes one argument: a scenario, several with commas between, or all (see: fencepost list)"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("seed") {
+				f.seed = rand.Uint64N(1_000_000)
+			}
+			f.repeat = makeExternal(cmd.Flags(), f.cluster)
+			return chaos(cmd, args[0], f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.Uint64Var(&f.seed, "seed", 0, "repeat the plan of this seed (default: a new one, printed)")
+	fl.StringVar(&f.system, "system", system.Core, "system under test: core, lock-per-job, broken/NAME (see: fencepost list), or exec:CMD, a program of your own (docs/own-system.md)")
+	fl.StringVar(&f.cluster, "cluster", "auto", clusterUsage+externalUsage)
+	dockerFlags(fl)
+	addExternalFlags(fl)
+	fl.StringVar(&f.paxos, "paxos", "", "Paxos variant of the cluster: "+strings.Join(cluster.PaxosVariants(), ", ")+" (default "+cluster.PaxosV2+", or what a kept cluster has)")
+	fl.StringVar(&f.runs, "runs", "runs", "directory for the runs' directories")
+	fl.StringVar(&f.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
+	fl.BoolVar(&f.keep, "keep", false, "keep the run's keyspace in a cluster that is kept up, or external")
+	fl.StringVar(&f.override.Contention, "contention", "", "low, medium or high (default: the scenario's)")
+	fl.IntVar(&f.override.Workers, "workers", 0, "number of worker processes (default: the scenario's)")
+	fl.IntVar(&f.override.Clients, "clients", 0, "number of clients a worker (default: the scenario's)")
+	fl.DurationVar(&f.override.TTL, "ttl", 0, "lease time (default: the scenario's)")
+	fl.StringVar(&f.override.Sink, "sink", "", sinkUsage)
+	f.gate.flags(fl)
+	jsonOutput(fl)
+	fl.DurationVar(&f.override.Duration, "duration", 0, "length of each of the phases before, fault, recover (default: the scenario's)")
+	return cmd
+}
+
+// job is one run to do.
+type job struct {
+	given string // the scenario as it was asked for: a name, or a path
+	plan  *scenario.Plan
+	sys   system.System
+}
+
+func (j job) layout() cluster.Layout { return j.plan.Spec.Layout() }
+
+func (j job) name() string { return j.plan.Spec.Name }
+
+// scenarioIn is a scenario as it is loaded: a file's path is relative to dir.
+func scenarioIn(dir, given string) string {
+	if strings.HasSuffix(given, ".yaml") {
+		return relativeTo(dir, given)
+	}
+	return given
+}
+
+// jobs loads and checks everything before anything starts.
+func (f chaosFlags) jobs(names, dir string) ([]job, error) {
+	sys, err := system.Find(f.system)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	if f.paxos != "" && !slices.Contains(cluster.PaxosVariants(), f.paxos) {
+		return nil, usageError(choice.Unknown("Paxos variant", f.paxos, cluster.PaxosVariants()...))
+	}
+	list := strings.Split(names, ",")
+	if names == "all" {
+		list = scenario.Names()
+	}
+	if sys.Command != nil {
+		if err := (own.Program{Words: sys.Command, Dir: dir}).Look(); err != nil {
+			return nil, usageError(err)
+		}
+	}
+	var jobs []job
+	var left error
+	for _, given := range list {
+		spec, err := scenario.Load(scenarioIn(dir, given))
+		if err != nil {
+			return nil, usageError(err)
+		}
+		override := f.override
+		if spec.Drill != "" && names == "all" {
+			override = scenario.Overrides{} // they are meant for the others
+		}
+		if j := spec.Workload.Jobs; names == "all" && j != nil && j.Orders != nil {
+			override.Sink = "" // theirs is the only one that will do
+		}
+		if err := spec.Apply(override); err != nil {
+			return nil, usageError(fmt.Errorf("%s: %w", spec.Name, err))
+		}
+		if err := spec.Suits(sys); err != nil {
+			if names == "all" && (sys.Scheduler != "" || sys.Command != nil) {
+				left = err
+				continue
+			}
+			return nil, usageError(err)
+		}
+		plan, err := scenario.NewPlan(*spec, f.seed, sys.Name)
+		if err != nil {
+			return nil, usageError(err)
+		}
+		jobs = append(jobs, job{given: given, plan: plan, sys: sys})
+	}
+	if names == "all" {
+		jobs = inOrder(jobs, job.layout)
+	}
+	if len(jobs) == 0 { // all of them
+		return nil, usageError(left)
+	}
+	return jobs, nil
+}
+
+// chaos decides where to run and runs.
+func chaos(cmd *cobra.Command, names string, f chaosFlags) (err error) {
+	ctx, out := cmd.Context(), outputOf(cmd)
+	dir := workDir(ctx)
+	jobs, err := f.jobs(names, dir)
+	if err != nil {
+		return err
+	}
+	if f.cluster == clusterExternal {
+		if jobs, err = withoutControl(jobs, names == "all", out); err != nil {
+			return err
+		}
+	}
+	f.runs = within(ctx, f.runs)
+	if f.bin, err = binDir(ctx, f.bin); err != nil {
+		return err
+	}
+	if err := f.gate.resolve(ctx, out); err != nil {
+		return err
+	}
+	var todo []string
+	for _, j := range jobs {
+		todo = append(todo, j.plan.Spec.Name)
+	}
+	// The seed may have been drawn in this process.
+	more := []string{fmt.Sprintf("--seed=%d", f.seed)}
+	before := latestRun(f.runs)
+	defer func() { forgetLatest(f.runs, before, err) }()
+	return f.gate.onSite(cmd, f.cluster, f.paxos, needed(jobs, job.layout), more, todo, func(s *site) ([]reports.GateRun, error) {
+		jobs, err := possible(s, jobs, job.layout, job.name, names != "all", out)
+		if err != nil {
+			return nil, err
+		}
+		return f.runAll(ctx, jobs, s, out)
+	})
+}
+
+// binDir is where the worker executables are; "" means beside the tool.
+func binDir(ctx context.Context, bin string) (string, error) {
+	if bin != "" {
+		return within(ctx, bin), nil
+	}
+	exe, err := os.Executable()
+	return filepath.Dir(exe), err
+}
+
+// within makes a path that the user gave absolute.
+func within(ctx context.Context, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(workDir(ctx), path)
+}
+
+// errNotRun is why a run was not carried out when the command was stopped before.
+var errNotRun = errors.New("not carried out: the command was interrupted before")
+
+// runAll does the jobs one after the other; the worst verdict decides the exit code.
+// After a run that could not be carried out none follows. All jobs are told of.
+func (f chaosFlags) runAll(ctx context.Context, jobs []job, s *site, out *output) (told []reports.GateRun, err error) {
+	worst := checker.Pass
+	defer func() { sayRepeated(out, told) }()
+	for i, j := range jobs {
+		if err == nil && ctx.Err() != nil {
+			err = errNotRun
+		}
+		if err != nil {
+			told = append(told, reports.GateRun{Name: j.plan.Spec.Name, Err: errNotRun.Error()})
+			continue
+		}
+		if len(jobs) > 1 {
+			fmt.Fprintf(out, "\n[%d/%d] %s\n", i+1, len(jobs), j.plan.Spec.Name)
+		}
+		var run reports.GateRun
+		if run, err = f.runOne(ctx, j, s, out); err != nil {
+			run = reports.GateRun{Name: j.plan.Spec.Name, Err: err.Error()}
+		} else {
+			worst = checker.Worst(worst, run.Result.Verdict)
+		}
+		told = append(told, run)
+	}
+	if err != nil && worst != checker.Fail { // a violation outweighs that not all was run
+		return told, err
+	}
+	if err != nil {
+		return told, &exitError{code: worst.ExitCode(), err: err}
+	}
+	return told, exitWith(worst.ExitCode())
+}
+
+// sayRepeated counts the runs that were made twice.
+func sayRepeated(out io.Writer, told []reports.GateRun) {
+	n := 0
+	for _, run := range told {
+		if run.Info.RepeatOf != "" {
+			n++
+		}
+	}
+	if n > 0 {
+		fmt.Fprintf(out, "%d of %d runs repeated once: host too busy\n", n, len(told))
+	}
+}
+
+// runOne runs, checks and reports one scenario.
+func (f chaosFlags) runOne(ctx context.Context, j job, s *site, out *output) (reports.GateRun, error) {
+	c, err := s.on(j.layout())
+	if err != nil {
+		return reports.GateRun{}, err
+	}
+	command := f.command(j)
+	if s.backend == "docker" {
+		command += dockerAgain(c)
+	}
+	dir, res, err := carryOut(ctx, scenario.Options{
+		Plan: j.plan, System: j.sys, Cluster: c, Backend: s.backend, BinDir: f.bin,
+		RunsDir: f.runs, Command: command, Versions: versions(c), Keep: f.keep, Dir: workDir(ctx),
+	}, out)
+	if in := (*scenario.InputError)(nil); errors.As(err, &in) {
+		err = usageError(in)
+	}
+	if err != nil {
+		return reports.GateRun{}, err
+	}
+	return readGateRun(ctx, dir, res)
+}
+
+// carryOut runs a plan, checks and reports it, and tells out. A run that is INVALID as the
+// machine was too busy is made once more, with the same plan and the same bounds. The
+// directory is returned beside an error too, if there is one.
+func carryOut(ctx context.Context, opt scenario.Options, out *output) (dir string, res *checker.Result, err error) {
+	dir, res, err = carryOutOnce(ctx, opt, out)
+	if err != nil || ctx.Err() != nil || res.Verdict != checker.Invalid || res.HostBusy == "" {
+		return dir, res, err
+	}
+	fmt.Fprintf(out, "\nhost too busy: the run is repeated once; %s keeps what was recorded\n", dir)
+	opt.RepeatOf = filepath.Base(dir)
+	return carryOutOnce(ctx, opt, out)
+}
+
+func carryOutOnce(ctx context.Context, opt scenario.Options, out *output) (dir string, res *checker.Result, err error) {
+	log := progress.New(out.show)
+	defer func() { err = errors.Join(ended(log, err), log.Close()) }()
+	exe, err := os.Executable()
+	if err != nil {
+		return "", nil, err
+	}
+	opt.Progress = log
+	opt.Watch = func(ctx context.Context, dir string, found func(progress.Violation)) (time.Duration, error) {
+		return checker.Watch(ctx, exe, dir, func(f checker.Finding) { found(soFar(f)) })
+	}
+	dir, err = scenario.Run(ctx, opt)
+	linkLatest(opt.RunsDir, dir)
+	if err != nil {
+		if dir != "" {
+			err = fmt.Errorf("%w\n  what was recorded is in %s; fencepost check %s judges it", err, dir, dir)
+		}
+		return dir, nil, err
+	}
+	res, err = checkAndReport(ctx, exe, dir, log, out)
+	return dir, res, err
+}
+
+// ended tells a run's end, or why it has none, and returns that.
+func ended(log *progress.Log, err error) error {
+	e := progress.Event{Kind: progress.KindEnd}
+	if err != nil {
+		e = progress.Event{Kind: progress.KindError, Text: err.Error()}
+	}
+	log.Emit(e)
+	return err
+}
+
+// setting is what else tells one run of a scenario from another.
+func setting(s scenario.Spec, c cluster.Cluster) string {
+	if s.Drill != "" {
+		return "Paxos " + c.Info()["paxos_variant"]
+	}
+	return "contention " + s.Workload.Contention
+}
+
+// checkAndReport works from the run's files alone. It goes on when ctx was
+// cancelled: an interrupted run is checked too.
+func checkAndReport(ctx context.Context, exe, dir string, log *progress.Log, out *output) (*checker.Result, error) {
+	ctx = context.WithoutCancel(ctx)
+	start := time.Now()
+	log.Emit(progress.Event{Kind: progress.KindChecking})
+	res, err := checker.CheckInChild(ctx, exe, dir)
+	if err != nil {
+		return nil, fmt.Errorf("check %s: %w", dir, err)
+	}
+	checked := time.Since(start)
+	path, err := reports.WriteRun(ctx, dir)
+	out.verdict(res)
+	log.Emit(progress.Event{Kind: progress.KindVerdict, Verdict: condensed(res, path, checked)})
+	var incomplete *reports.IncompleteError // there is a page, and it says what it lacks
+	if err != nil && !errors.As(err, &incomplete) {
+		return nil, fmt.Errorf("report of %s: %w", dir, err)
+	}
+	if incomplete != nil {
+		log.Problem("%v", incomplete)
+	}
+	info, err := rundir.ReadInfo(dir)
+	if err != nil {
+		return nil, err
+	}
+	if out.text != nil {
+		fmt.Fprintf(out, "checked in %.1f s\nreport: %s\nrepeat: %s\n", checked.Seconds(), path, info.Command)
+	}
+	return res, nil
+}
+
+// soFar is a finding as its event has it. What contradicts the rest comes last.
+func soFar(f checker.Finding) progress.Violation {
+	v := progress.Violation{Property: f.Property, Title: f.Title, Text: f.Violation.Message, Key: f.Violation.Key}
+	if n := len(f.Violation.Events); n > 0 {
+		v.File, v.Line = f.Violation.Events[n-1].File, f.Violation.Events[n-1].Line
+	}
+	return v
+}
+
+// condensed is a verdict as its event has it.
+func condensed(res *checker.Result, report string, checked time.Duration) *progress.Verdict {
+	v := &progress.Verdict{Verdict: string(res.Verdict), Summary: res.Summary, Report: report, Checked: checked.Seconds()}
+	for _, p := range res.Properties {
+		x := progress.Property{ID: p.ID, Title: p.Title, Status: string(p.Status), Checked: p.Checked, Findings: p.Count, Detail: p.Detail}
+		if len(p.Violations) > 0 {
+			x.First = p.Violations[0].Message
+		}
+		v.Properties = append(v.Properties, x)
+	}
+	return v
+}
+
+// command is what repeats the run.
+func (f chaosFlags) command(j job) string {
+	s := fmt.Sprintf("make chaos SCENARIO=%s SEED=%d", j.given, j.plan.Seed)
+	if c := j.plan.Spec.Workload.Contention; c != "" {
+		s += " CONTENTION=" + c
+	}
+	if f.paxos != "" {
+		s += " PAXOS=" + f.paxos
+	}
+	switch {
+	case j.sys.Command != nil:
+		s += " SYSTEM='" + j.sys.Name + "'"
+	case j.sys.Name != system.Core:
+		s += " SYSTEM=" + j.sys.Name
+	}
+	if sink := j.plan.Spec.Workload.Sink; sink != "" {
+		s += " SINK=" + sink
+	}
+	if f.override.Workers > 0 {
+		s += fmt.Sprintf(" WORKERS=%d", f.override.Workers)
+	}
+	if f.override.TTL > 0 {
+		s += fmt.Sprintf(" TTL=%s", f.override.TTL)
+	}
+	if f.override.Duration > 0 {
+		s += fmt.Sprintf(" DURATION=%s", f.override.Duration)
+	}
+	return s + f.repeat
+}

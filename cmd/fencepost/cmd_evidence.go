@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/checker"
+	"fencepost/harness/cluster"
+	"fencepost/harness/scenario"
+	"fencepost/harness/system"
+	"fencepost/reports"
+	"fencepost/reports/evidence"
+)
+
+// evidenceFlags are the flags of `fencepost evidence`.
+type evidenceFlags struct {
+	runner
+	set, scenarios, contention string
+	sink                       string
+	seeds                      int
+	first                      uint64
+	fresh, retry               bool
+	gate                       gateFlags
+}
+
+func newEvidenceCmd() *cobra.Command {
+	var f evidenceFlags
+	cmd := &cobra.Command{
+		Use:   "evidence",
+		Short: "Run a set of scenarios at several contentions under many seeds, and keep what they showed",
+		Long: `Runs scenarios x contentions x seeds on one cluster and stores each run's result in
+results/evidence/SET/. What is stored is not done again, so the same command goes on where
+it was stopped. A result that is not PASS is kept for good: --retry runs it again and
+stores both. Directories of PASS runs are removed, others stay under runs/.
+` + setsText() + `
+Exit code: 0 PASS, 1 FAIL, 2 a run could not be carried out, 3 INVALID, 4 UNKNOWN, 64 bad
+input; of all results of the set, old and new, the worst.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fl := cmd.Flags()
+	f.flags(cmd, filepath.Join("results", "evidence"))
+	fl.StringVar(&f.set, "set", "locks", "the set: "+strings.Join(setNames(), ", "))
+	fl.StringVar(&f.scenarios, "scenarios", "", "of the set only these, with commas between")
+	fl.StringVar(&f.contention, "contention", "medium,high", "contentions, with commas between; a scenario that was not made for them runs at its own")
+	fl.StringVar(&f.sink, "sink", "", sinkUsage)
+	fl.IntVar(&f.seeds, "seeds", 5, "number of seeds")
+	fl.Uint64Var(&f.first, "first", 1, "the first seed")
+	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; a stored PASS is replaced, anything else stays beside the new result")
+	fl.BoolVar(&f.retry, "retry", false, "run again what is not PASS; the old result stays beside the new one")
+	f.gate.flags(fl)
+	return cmd
+}
+
+func setNames() []string {
+	var out []string
+	for _, s := range evidence.Sets {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
+func setsText() string {
+	var b strings.Builder
+	b.WriteString("\nSets:\n")
+	for _, s := range evidence.Sets {
+		fmt.Fprintf(&b, "  %-8s %s\n", s.Name, s.About)
+	}
+	return b.String()
+}
+
+// run checks everything, and then works where the cluster is.
+func (f evidenceFlags) run(cmd *cobra.Command) error {
+	ctx, out := cmd.Context(), outputOf(cmd)
+	scenarios, contentions, err := chosen(f.set, f.scenarios, f.contention)
+	if err != nil {
+		return usageError(err)
+	}
+	if f.seeds < 1 || f.seeds > 100_000 {
+		return usageError(fmt.Errorf("--seeds=%d: 1 to 100000", f.seeds))
+	}
+	if scenarios, err = withSink(scenarios, f.sink, f.scenarios != ""); err != nil {
+		return usageError(err)
+	}
+	jobs := inOrder(evidence.Jobs(scenarios, contentions, f.first, f.seeds), layoutOf)
+	for i := range jobs {
+		jobs[i].Sink = f.sink
+	}
+	if err := f.resolve(ctx, f.set); err != nil {
+		return err
+	}
+	store := evidence.NewStore(f.results)
+	if _, err := store.All(); err != nil {
+		return usageError(err) // before a cluster is started for nothing
+	}
+	if err := f.gate.resolve(ctx, out); err != nil {
+		return err
+	}
+	var todo []string
+	for _, j := range jobs {
+		todo = append(todo, j.String())
+	}
+	return f.gate.onSite(cmd, f.cluster, "", needed(jobs, layoutOf), nil, todo, func(s *site) ([]reports.GateRun, error) {
+		jobs, err := possible(s, jobs, layoutOf, scenarioOf, f.scenarios != "", out)
+		if err != nil {
+			return nil, err
+		}
+		loop := f.loop(store, s, out)
+		loop.Fresh, loop.Retry = f.fresh, f.retry
+		fmt.Fprintf(out, "evidence %s: %d runs: %d scenarios at %s, %d seeds from %d; results in %s\n",
+			f.set, len(jobs), len(scenarios), strings.Join(contentions, ", "), f.seeds, f.first, store.Dir())
+		tally, err := loop.Do(ctx, slices.Values(jobs), len(jobs))
+		err = finish(out, tally, len(jobs), store, err)
+		all, readErr := store.All()
+		if readErr != nil {
+			err = errors.Join(err, readErr)
+		}
+		return standing(jobs, evidence.OfTree(all, today())), err
+	})
+}
+
+// layoutOf is that of the cluster that a job needs.
+func layoutOf(j evidence.Job) cluster.Layout {
+	s, err := scenario.Load(j.Scenario)
+	if err != nil {
+		return cluster.Plain() // the run says so
+	}
+	return s.Layout()
+}
+
+func scenarioOf(j evidence.Job) string { return j.Scenario }
+
+// standing is what a CI system is told of each job: the attempt that decides its
+// standing verdict.
+func standing(jobs []evidence.Job, all []evidence.Result) []reports.GateRun {
+	attempts := map[evidence.Job][]evidence.Result{}
+	for _, r := range all {
+		attempts[r.Job] = append(attempts[r.Job], r)
+	}
+	var out []reports.GateRun
+	for _, j := range jobs {
+		run := reports.GateRun{Name: j.String(), Err: errNotRun.Error()}
+		verdict := evidence.Standing(attempts[j])
+		for _, r := range attempts[j] { // the last that has it
+			if r.Verdict == verdict {
+				run.Result, run.Err, run.Info = r.Check, r.Error, r.Info
+			}
+		}
+		out = append(out, run)
+	}
+	return out
+}
+
+// finish says what came out and makes it the exit code.
+func finish(out io.Writer, t evidence.Tally, total int, store *evidence.Store, err error) error {
+	if page, pageErr := writeEvidencePage(store); pageErr != nil {
+		err = errors.Join(err, pageErr)
+	} else if page != "" {
+		fmt.Fprintf(out, "page: %s\n", page)
+	}
+	if total > 0 {
+		fmt.Fprintf(out, "%d of %d runs have a result, %d of them new: %s\n", t.Done, total, t.Ran, t)
+	} else {
+		fmt.Fprintf(out, "%d runs: %s\n", t.Ran, t)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w\n  what was done is stored; the same command (without --fresh) goes on from there", err)
+		code := evidence.ExitCode(evidence.Error)
+		if t.Worst == checker.Fail {
+			code = t.Worst.ExitCode() // a violation outweighs that the set is not complete
+		}
+		return &exitError{code: code, err: err}
+	}
+	return exitWith(evidence.ExitCode(t.Worst))
+}
+
+// heal bounds the time to make a cluster whole.
+func heal(ctx context.Context, c cluster.Cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	return cluster.Heal(ctx, c)
+}
+
+// chosen resolves set, scenarios and contentions.
+func chosen(setName, only, contention string) ([]evidence.Scenario, []string, error) {
+	set, err := evidence.FindSet(setName)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := catalog()
+	if err != nil {
+		return nil, nil, err
+	}
+	mine := set.Of(all)
+	if len(mine) == 0 {
+		return nil, nil, fmt.Errorf("the set %s has no scenarios", setName)
+	}
+	if only != "" {
+		var some []evidence.Scenario
+		for _, name := range strings.Split(only, ",") {
+			i := slices.IndexFunc(mine, func(s evidence.Scenario) bool { return s.Name == name })
+			if i < 0 {
+				return nil, nil, fmt.Errorf("the set %s has no scenario %q", setName, name)
+			}
+			some = append(some, mine[i])
+		}
+		mine = some
+	}
+	contentions := strings.Split(contention, ",")
+	for i, c := range contentions {
+		if err := scenario.ValidContention(c); err != nil {
+			return nil, nil, err
+		}
+		if slices.Contains(contentions[:i], c) {
+			return nil, nil, fmt.Errorf("the contention %s is named twice", c)
+		}
+	}
+	return mine, contentions, nil
+}
+
+// withSink leaves out the scenarios that cannot have a sink ("": their own); those that
+// somebody named have to.
+func withSink(all []evidence.Scenario, sink string, named bool) ([]evidence.Scenario, error) {
+	if sink == "" {
+		return all, nil
+	}
+	core, err := system.Find(system.Core)
+	if err != nil {
+		return nil, err
+	}
+	var out []evidence.Scenario
+	var first error
+	for _, e := range all {
+		s, err := scenario.Load(e.Name)
+		if err != nil {
+			return nil, err
+		}
+		if err = s.Apply(scenario.Overrides{Sink: sink}); err != nil {
+			err = fmt.Errorf("%s: %w", s.Name, err)
+		} else {
+			err = s.Suits(core)
+		}
+		switch {
+		case err == nil:
+			out = append(out, e)
+		case named:
+			return nil, err
+		case first == nil:
+			first = err
+		}
+	}
+	if len(out) == 0 {
+		return nil, first
+	}
+	return out, nil
+}
+
+// noContention stands for the contention of a scenario that has no clients to compete.
+const noContention = "none"
+
+// catalog lists the built-in scenarios.
+func catalog() ([]evidence.Scenario, error) {
+	var out []evidence.Scenario
+	for _, name := range scenario.Names() {
+		s, err := scenario.Load(name)
+		if err != nil {
+			return nil, err
+		}
+		e := evidence.Scenario{Name: name, Default: s.Workload.Contention, Contentions: s.Contentions()}
+		if s.Drill != "" {
+			e.Default, e.Contentions = noContention, []string{noContention}
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// runner is what evidence, power and soak share.
+type runner struct {
+	cluster, runs, results, bin string
+	verbose                     bool
+}
+
+// flags adds the flags; results is the default of --results.
+func (r *runner) flags(cmd *cobra.Command, results string) {
+	fl := cmd.Flags()
+	fl.StringVar(&r.cluster, "cluster", "auto", clusterUsage)
+	dockerFlags(fl)
+	fl.StringVar(&r.runs, "runs", "runs", "directory for the runs' directories")
+	fl.StringVar(&r.results, "results", results, "directory of the results; each set has its own in it")
+	fl.StringVar(&r.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
+	jsonOutput(fl)
+	fl.BoolVar(&r.verbose, "verbose", false, "show every run as chaos does")
+}
+
+// loop returns a loop that carries runs out at a site and keeps its cluster whole.
+func (r runner) loop(store *evidence.Store, s *site, out *output) *evidence.Loop {
+	if why := (maker{versions: built()}).unknown(); why != "" {
+		fmt.Fprintf(out, "note: what is stored is %s, so fencepost results will refuse what of it is as it should be\n", why)
+	}
+	return &evidence.Loop{
+		Store: store, Show: out.show, Run: r.runAt(s, out), Tree: today(),
+		Heal: func(ctx context.Context) error {
+			if s.cluster == nil {
+				return nil // the next run starts one
+			}
+			return heal(ctx, s.cluster)
+		},
+	}
+}
+
+// resolve makes the paths absolute.
+func (r *runner) resolve(ctx context.Context, set string) error {
+	var err error
+	r.runs, r.results = within(ctx, r.runs), filepath.Join(within(ctx, r.results), set)
+	r.bin, err = binDir(ctx, r.bin)
+	return err
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/checker"
+	"fencepost/harness/record/rundir"
+	"fencepost/reports"
+	"fencepost/reports/evidence"
+)
+
+// recheckFlags are the flags of `fencepost recheck`.
+type recheckFlags struct {
+	results, runs string
+	memoryMB      int64
+}
+
+func newRecheckCmd() *cobra.Command {
+	var f recheckFlags
+	cmd := &cobra.Command{
+		Use:   "recheck SET | DIR…",
+		Short: "Judge kept histories again with this checker, and say which verdicts changed",
+		Long: `Judges again what was judged before and says where the verdict, or what fired, is another
+one now. SET is a set of evidence, or power: its stored results name the histories, which are
+compared with their digests first. DIR is a directory of results, a run's directory, an archive
+(…` + rundir.ArchiveEnding + `), or a directory of runs with both. Nothing is changed: neither verdict.json nor
+the stored results.
+
+Exit codes: 0 every verdict is as it was; 1 one is FAIL that was not; 2 a history is missing,
+is not what was packed, is malformed or could not be checked, or there was nothing to judge;
+3 verdicts changed, none of them to FAIL; 64 bad input. The first of 1, 2, 3 that applies.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError(fmt.Errorf("recheck what? Name a set (%s, %s) or a directory", strings.Join(setNames(), ", "), powerSet))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			exe, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout(), exe, args)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.results, "results", "results", "directory of the stored results")
+	fl.StringVar(&f.runs, "runs", "runs", "directory of the runs' directories and archives")
+	fl.Int64Var(&f.memoryMB, "memory", checker.DefaultMemory>>20, "memory for each check in MB; 0: no limit")
+	return cmd
+}
+
+func (f recheckFlags) run(ctx context.Context, out io.Writer, exe string, args []string) error {
+	f.results, f.runs = within(ctx, f.results), within(ctx, f.runs)
+	opts := checker.Options{Memory: f.memoryMB << 20}
+	if f.memoryMB <= 0 {
+		opts.Memory = -1
+	}
+	var all []record
+	for _, arg := range args {
+		some, err := f.records(ctx, arg)
+		if err != nil {
+			return err
+		}
+		all = append(all, some...)
+	}
+	t := recheckTally{out: out}
+	for i, r := range all {
+		if ctx.Err() != nil {
+			return &exitError{code: exitNotDone, err: fmt.Errorf("interrupted: %d of %d were judged again", t.judged, len(all))}
+		}
+		began := time.Now()
+		was, now, err := judgeAgain(ctx, r, exe, opts)
+		t.count(fmt.Sprintf("[%d/%d] %s", i+1, len(all), r.name), was, now, err, time.Since(began))
+	}
+	return t.end()
+}
+
+// judgeAgain judges one record in a directory of its own.
+func judgeAgain(ctx context.Context, r record, exe string, opts checker.Options) (was, now *checker.Result, err error) {
+	tmp, err := os.MkdirTemp("", "fencepost-recheck-")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer os.RemoveAll(tmp)
+	dir, was, err := r.open(tmp)
+	if err != nil || was == nil {
+		return was, nil, err
+	}
+	now, err = opts.CheckInChild(ctx, exe, dir)
+	return was, now, err
+}
+
+// recheckTally counts what came out, and tells it.
+type recheckTally struct {
+	out                          io.Writer
+	judged, failed               int
+	none, unchecked, notPossible int
+	changed                      []string
+}
+
+func (t *recheckTally) count(name string, was, now *checker.Result, err error, took time.Duration) {
+	switch {
+	case errors.Is(err, errNoHistory):
+		t.none++
+		return // as a rule many, of the same set
+	case err != nil:
+		t.notPossible++
+		fmt.Fprintf(t.out, "%s  not judged: %v\n", name, err)
+		return
+	case was == nil:
+		t.unchecked++
+		fmt.Fprintf(t.out, "%s  not judged: it never was\n", name)
+		return
+	}
+	t.judged++
+	before, after := says(was), says(now)
+	if before == after {
+		fmt.Fprintf(t.out, "%s  %s  %.1fs\n", name, after, took.Seconds())
+		return
+	}
+	if now.Verdict == checker.Fail && was.Verdict != checker.Fail {
+		t.failed++
+	}
+	line := fmt.Sprintf("%s  %s, was %s", name, after, before)
+	t.changed = append(t.changed, line+"\n  "+now.Summary)
+	fmt.Fprintln(t.out, line)
+}
+
+// says is a verdict with what fired.
+func says(r *checker.Result) string {
+	fired := evidence.Result{Check: r}.Fired()
+	if len(fired) == 0 {
+		return string(r.Verdict)
+	}
+	return fmt.Sprintf("%s by %s", r.Verdict, strings.Join(fired, ", "))
+}
+
+// end says what came out and makes it the exit code.
+func (t *recheckTally) end() error {
+	if len(t.changed) > 0 {
+		fmt.Fprintf(t.out, "\nchanged:\n%s\n\n", strings.Join(t.changed, "\n"))
+	}
+	fmt.Fprintf(t.out, "%d judged again, %d verdicts changed, %d of them to FAIL; not judged: %d without a history here, %d that never were judged, %d that could not be\n",
+		t.judged, len(t.changed), t.failed, t.none, t.unchecked, t.notPossible)
+	switch {
+	case t.failed > 0:
+		return exitWith(1)
+	case t.notPossible > 0 || t.judged == 0:
+		return exitWith(exitNotDone)
+	case len(t.changed) > 0:
+		return exitWith(3)
+	}
+	return nil
+}
+
+// records are what an argument names.
+func (f recheckFlags) records(ctx context.Context, arg string) ([]record, error) {
+	if _, err := evidence.FindSet(arg); err == nil {
+		return storedRecords(filepath.Join(f.results, reports.KeptEvidence, arg), f.runs)
+	}
+	if arg == powerSet {
+		return storedRecords(filepath.Join(f.results, powerSet), f.runs)
+	}
+	path := relativeTo(workDir(ctx), arg)
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, usageError(fmt.Errorf("%s is neither a set (%s, %s) nor a directory", arg, strings.Join(setNames(), ", "), powerSet))
+	case err != nil:
+		return nil, err
+	case !st.IsDir():
+		return archiveRecord(path)
+	case checker.RunDir(path) != "":
+		return []record{dirRecord(path)}, nil
+	}
+	stored, err := filepath.Glob(filepath.Join(path, "*.json"))
+	if err != nil {
+		return nil, usageError(err)
+	}
+	if len(stored) > 0 {
+		return storedRecords(path, f.runs)
+	}
+	all, err := runRecords(path)
+	slices.SortFunc(all, func(a, b record) int { return strings.Compare(a.name, b.name) })
+	return all, err
+}

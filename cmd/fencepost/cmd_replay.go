@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/checker"
+	"fencepost/harness/cluster"
+	"fencepost/harness/progress"
+	"fencepost/harness/record/rundir"
+	"fencepost/harness/scenario"
+	"fencepost/harness/system"
+	"fencepost/harness/terminal"
+	"fencepost/reports/evidence"
+)
+
+// replayFlags are the flags of `fencepost replay`.
+type replayFlags struct {
+	cluster, runs, bin string
+	times              int
+}
+
+func newReplayCmd() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay RUN",
+		Short: "Carry out a run's plan again, and say whether it comes out the same",
+		Long: `Carries out the plan.yaml of RUN (a run's directory) again: the same steps, targets,
+triggers, locks, contention and system, even if the scenario has changed since. Each
+replay is a run with a directory of its own that names the replayed one. What a plan
+cannot fix is the interleaving of real processes, so a red run need not be red each time:
+--times says how often it is.
+Exit code: as of chaos; the worst of several.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError(errors.New("replay takes one argument: the directory of a run, such as runs/latest"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	fl := cmd.Flags()
+	fl.IntVar(&f.times, "times", 1, "how often")
+	fl.StringVar(&f.cluster, "cluster", "auto", clusterUsage+externalUsage)
+	dockerFlags(fl)
+	addExternalFlags(fl)
+	fl.StringVar(&f.runs, "runs", "runs", "directory for the replays' directories")
+	jsonOutput(fl)
+	fl.StringVar(&f.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
+	return cmd
+}
+
+// replayed is the run to replay.
+type replayed struct {
+	dir     string
+	info    rundir.Info
+	plan    *scenario.Plan
+	sys     system.System
+	verdict *checker.Result // nil if it was not checked
+}
+
+// loadReplayed reads the run and checks that its plan can be carried out.
+func loadReplayed(dir string) (*replayed, error) {
+	dir, err := filepath.EvalSymlinks(dir) // runs/latest
+	if err != nil {
+		return nil, usageError(err)
+	}
+	r := &replayed{dir: dir}
+	if r.info, err = rundir.ReadInfo(dir); err != nil {
+		return nil, usageError(fmt.Errorf("%s is not the directory of a run: %w", dir, err))
+	}
+	if r.plan, err = scenario.ReadPlan(filepath.Join(dir, rundir.PlanFile)); err != nil {
+		return nil, usageError(err)
+	}
+	if r.plan.System != r.info.System || r.plan.Seed != r.info.Seed {
+		return nil, usageError(fmt.Errorf("%s: its %s is of system %s with seed %d, its %s of %s with %d: they are not of one run",
+			dir, rundir.PlanFile, r.plan.System, r.plan.Seed, rundir.InfoFile, r.info.System, r.info.Seed))
+	}
+	if r.sys, err = system.Find(r.plan.System); err != nil {
+		return nil, usageError(err)
+	}
+	var v checker.Result
+	switch err := readJSON(filepath.Join(dir, rundir.VerdictFile), &v); {
+	case err == nil:
+		r.verdict = &v
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, usageError(err)
+	}
+	return r, nil
+}
+
+func (f replayFlags) run(cmd *cobra.Command, arg string) error {
+	ctx, out := cmd.Context(), outputOf(cmd)
+	if f.times < 1 || f.times > 1000 {
+		return usageError(fmt.Errorf("--times=%d: 1 to 1000", f.times))
+	}
+	old, err := loadReplayed(within(ctx, arg))
+	if err != nil {
+		return err
+	}
+	if f.cluster == clusterExternal {
+		if _, err := withoutControl([]job{{plan: old.plan, sys: old.sys}}, false, out); err != nil {
+			return err
+		}
+	}
+	f.runs = within(ctx, f.runs)
+	if f.bin, err = binDir(ctx, f.bin); err != nil {
+		return err
+	}
+	// On the same Paxos variant: what a drill shows depends on it.
+	layout := old.plan.Spec.Layout()
+	return onSite(cmd, f.cluster, old.info.Versions["paxos_variant"], []cluster.Layout{layout}, nil, onOne(layout, func(c cluster.Cluster, backend string) error {
+		fmt.Fprintf(out, "replay of %s: scenario %s, seed %d, system %s, %s; it was %s\n", old.info.Run,
+			old.plan.Spec.Name, old.plan.Seed, old.sys.Name, setting(old.plan.Spec, c), outcome(old.verdict))
+		var all []*checker.Result
+		for i := range f.times {
+			res, err := f.once(ctx, old, c, backend, out, i+1)
+			if err == nil && ctx.Err() != nil {
+				err = evidence.ErrInterrupted // it was cut short and does not count
+			}
+			if err != nil {
+				return errors.Join(err, conclude(out, old.verdict, all))
+			}
+			all = append(all, res)
+			if res.Verdict != checker.Pass && i+1 < f.times {
+				if err := heal(ctx, c); err != nil {
+					return fmt.Errorf("the cluster is not whole after replay %d: %w", i+1, err)
+				}
+			}
+		}
+		return conclude(out, old.verdict, all)
+	}))
+}
+
+// once does one replay. One alone is shown as it goes on, several as a line each.
+func (f replayFlags) once(ctx context.Context, old *replayed, c cluster.Cluster, backend string, out *output, n int) (*checker.Result, error) {
+	var console bytes.Buffer
+	to := out
+	if f.times > 1 {
+		to = textOutput(&console, terminal.Style{})
+	}
+	began := time.Now()
+	dir, res, err := carryOut(ctx, scenario.Options{
+		Plan: old.plan, System: old.sys, Cluster: c, Backend: backend, BinDir: f.bin, RunsDir: f.runs,
+		Command: "make replay RUN=" + shorter(ctx, old.dir), ReplayOf: old.info.Run, Versions: versions(c), Dir: workDir(ctx),
+	}, to)
+	if err := errors.Join(err, keepConsole(dir, &console)); err != nil {
+		return nil, err
+	}
+	if f.times > 1 {
+		out.show(progress.Event{Kind: progress.KindResult, Result: &progress.Result{
+			N: n, Total: f.times, Name: "replay", Verdict: string(res.Verdict), Fired: (evidence.Result{Check: res}).Fired(),
+			Took: time.Since(began).Seconds(), Dir: dir,
+		}})
+	}
+	return res, nil
+}
+
+// shorter is a path as a person types it.
+func shorter(ctx context.Context, path string) string {
+	if rel, err := filepath.Rel(workDir(ctx), path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}
+
+// outcome says a verdict with the properties that fired.
+func outcome(v *checker.Result) string {
+	if v == nil {
+		return "not checked"
+	}
+	s := string(v.Verdict)
+	if f := (evidence.Result{Check: v}).Fired(); len(f) > 0 {
+		s += " by " + strings.Join(f, ", ")
+	}
+	return s
+}
+
+// sameRed reports whether a replay is red as the run that it replays: the same
+// verdict, and by a property that fired then too.
+func sameRed(old, v *checker.Result) bool {
+	if old == nil || v.Verdict != old.Verdict || v.Verdict == checker.Pass {
+		return false
+	}
+	then := evidence.Result{Check: old}.Fired()
+	return len(then) == 0 || slices.ContainsFunc(evidence.Result{Check: v}.Fired(), func(id string) bool { return slices.Contains(then, id) })
+}
+
+// conclude sums up; the exit code is the worst verdict's.
+func conclude(out io.Writer, old *checker.Result, all []*checker.Result) error {
+	worst, red, same := checker.Pass, 0, 0
+	fired, order := map[string]int{}, []string(nil)
+	for _, v := range all {
+		worst = checker.Worst(worst, v.Verdict)
+		if v.Verdict != checker.Pass {
+			red++
+		}
+		if sameRed(old, v) {
+			same++
+		}
+		for _, id := range (evidence.Result{Check: v}).Fired() {
+			if fired[id]++; fired[id] == 1 {
+				order = append(order, id)
+			}
+		}
+	}
+	if old != nil && old.Verdict != checker.Pass {
+		fmt.Fprintf(out, "%d of %d red again as it was (%s)", same, len(all), outcome(old))
+	} else {
+		fmt.Fprintf(out, "%d of %d red", red, len(all))
+	}
+	for i, id := range order {
+		order[i] = fmt.Sprintf("%s in %d", id, fired[id])
+	}
+	if len(order) > 0 {
+		fmt.Fprintf(out, "; fired: %s", strings.Join(order, ", "))
+	}
+	fmt.Fprintln(out)
+	return exitWith(worst.ExitCode())
+}

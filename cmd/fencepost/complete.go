@@ -1,0 +1,145 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/checker"
+	"fencepost/harness/cluster"
+	"fencepost/harness/record/rundir"
+	"fencepost/harness/scenario"
+	"fencepost/harness/sinks"
+	"fencepost/harness/system"
+	"fencepost/reports/evidence"
+)
+
+// words are what a shell may complete to, each with its description after a tab.
+type words func(typed string) []cobra.Completion
+
+// completedFlags are the flags whose values are known, of whatever command has them.
+var completedFlags = map[string]words{
+	"system":     systemWords,
+	"cluster":    oneOf("auto", "local", "docker", "up", "external"),
+	"contention": severalOf(oneOf(scenario.Low, scenario.Medium, scenario.High)),
+	"paxos":      oneOf(cluster.PaxosVariants()...),
+	"set":        setWords,
+	"scenarios":  severalOf(scenarioWords),
+	"mutant":     severalOf(oneOf(variantNames(system.Directed())...)),
+	"sink":       oneOf(sinks.Names()...),
+	"subject":    oneOf(subjectLocks, subjectJobs),
+}
+
+// completedArgs are the commands whose argument is known: by name.
+var completedArgs = map[string]words{
+	"chaos":   func(typed string) []cobra.Completion { return append(severalOf(scenarioWords)(typed), "all") },
+	"check":   runWords,
+	"explain": runWords,
+	"recheck": func(typed string) []cobra.Completion { return append(setWords(typed), runWords(typed)...) },
+	"replay":  runWords,
+	"report":  runWords,
+}
+
+// complete tells the shells of root's commands what can be typed. Where nothing of it
+// fits they complete file names: scenarios and runs may be anywhere.
+func complete(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if w, ok := completedArgs[cmd.Name()]; ok {
+			cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+				if len(args) > 0 {
+					return nil, cobra.ShellCompDirectiveDefault
+				}
+				return fitting(w, typed), cobra.ShellCompDirectiveDefault
+			}
+		}
+		for name, w := range completedFlags {
+			if cmd.Flags().Lookup(name) == nil {
+				continue
+			}
+			err := cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+				return fitting(w, typed), cobra.ShellCompDirectiveNoFileComp
+			})
+			if err != nil {
+				panic(err) // the flag is there, and once
+			}
+		}
+	}
+}
+
+// fitting are the words that begin with what is typed.
+func fitting(w words, typed string) []cobra.Completion {
+	return slices.DeleteFunc(slices.Clone(w(typed)), func(c cobra.Completion) bool { return !strings.HasPrefix(c, typed) })
+}
+
+func oneOf(list ...string) words {
+	return func(string) []cobra.Completion { return list }
+}
+
+// severalOf completes the last word of a list with commas between, and none twice.
+func severalOf(w words) words {
+	return func(typed string) (out []cobra.Completion) {
+		i := strings.LastIndex(typed, ",") + 1
+		before := strings.Split(typed[:i], ",")
+		for _, c := range w(typed[i:]) {
+			if name, _, _ := strings.Cut(c, "\t"); !slices.Contains(before, name) {
+				out = append(out, typed[:i]+c)
+			}
+		}
+		return out
+	}
+}
+
+func scenarioWords(string) (out []cobra.Completion) {
+	for _, name := range scenario.Names() {
+		about := ""
+		if s, err := scenario.Load(name); err == nil {
+			about = s.About
+		}
+		out = append(out, cobra.CompletionWithDesc(name, about))
+	}
+	return out
+}
+
+func systemWords(string) (out []cobra.Completion) {
+	for _, s := range slices.Concat(system.Designs(), system.Broken()) {
+		out = append(out, cobra.CompletionWithDesc(s.Name, s.About))
+	}
+	return out
+}
+
+func setWords(string) (out []cobra.Completion) {
+	for _, s := range evidence.Sets {
+		out = append(out, cobra.CompletionWithDesc(s.Name, s.About))
+	}
+	return out
+}
+
+// runWords are the runs in the directory that is typed, or in runs, the newest first.
+func runWords(typed string) (out []cobra.Completion) {
+	in := filepath.Dir(typed)
+	if !strings.Contains(typed, "/") {
+		in = "runs"
+	}
+	files, err := filepath.Glob(filepath.Join(in, "*", rundir.InfoFile))
+	if err != nil {
+		return nil
+	}
+	slices.Sort(files) // their names begin with the time
+	slices.Reverse(files)
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		info, err := rundir.ReadInfo(dir)
+		if err != nil {
+			continue
+		}
+		var v checker.Result
+		about := info.Scenario + " " + info.System
+		if readJSON(filepath.Join(dir, rundir.VerdictFile), &v) == nil {
+			about = string(v.Verdict) + " " + about
+		}
+		out = append(out, cobra.CompletionWithDesc(dir, about))
+	}
+	return out
+}

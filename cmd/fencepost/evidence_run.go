@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
+	"fencepost/harness/scenario"
+	"fencepost/harness/system"
+	"fencepost/harness/terminal"
+	"fencepost/reports"
+	"fencepost/reports/evidence"
+	"fencepost/reports/measure"
+)
+
+// consoleFile keeps, in the directory of a run that stays, what the run printed.
+const consoleFile = "console.txt"
+
+// keepConsole stores what a run printed; nothing if it has no directory or was silent.
+func keepConsole(dir string, console *bytes.Buffer) error {
+	if dir == "" || console.Len() == 0 {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(dir, rundir.LogDir, consoleFile), console.Bytes(), 0o644)
+}
+
+// runAt returns the function that carries out one job at a site.
+func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) (evidence.Result, error) {
+	return func(ctx context.Context, j evidence.Job) (evidence.Result, error) {
+		var res evidence.Result
+		sys, err := system.Find(j.System)
+		if err != nil {
+			return res, err
+		}
+		spec, err := scenario.Load(j.Scenario)
+		if err != nil {
+			return res, err
+		}
+		override := scenario.Overrides{Contention: j.Contention, Sink: j.Sink}
+		if j.Contention == noContention {
+			override.Contention = ""
+		}
+		if err := spec.Apply(override); err != nil {
+			return res, fmt.Errorf("%s: %w", j.Scenario, err)
+		}
+		plan, err := scenario.NewPlan(*spec, j.Seed, sys.Name)
+		if err != nil {
+			return res, err
+		}
+		c, err := s.on(spec.Layout())
+		if err != nil {
+			return res, err
+		}
+		var console bytes.Buffer
+		to := textOutput(&console, terminal.Style{})
+		if r.verbose {
+			to = out
+		}
+		f := chaosFlags{}
+		dir, verdict, err := carryOut(ctx, scenario.Options{
+			Plan: plan, System: sys, Cluster: c, Backend: s.backend, BinDir: r.bin, RunsDir: r.runs,
+			Command: f.command(job{plan.Spec.Name, plan, sys}), Versions: versions(c),
+		}, to)
+		res.Dir = dir
+		err = errors.Join(err, keepConsole(dir, &console))
+		if dir != "" {
+			info, infoErr := rundir.ReadInfo(dir)
+			res.Info, err = info, errors.Join(err, infoErr)
+		}
+		if err != nil {
+			return res, err
+		}
+		res.Verdict, res.Check = verdict.Verdict, evidence.Condense(*verdict)
+		return res, measured(dir, &res)
+	}
+}
+
+// measured adds what the run's report and history say. A run without a report
+// has no such numbers; its page said why.
+func measured(dir string, res *evidence.Result) error {
+	x, err := harnessEvent(dir, func(e *history.Event) bool { return e.Op == history.NoteExpect && e.Expect() != nil })
+	if err != nil {
+		return err
+	}
+	if x != nil { // without one the checker has judged what the record lacks
+		res.Sometimes = x.Expect().Sometimes
+	}
+	var rep reports.Report
+	switch err := readJSON(filepath.Join(dir, reports.JSONFile), &rep); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	for _, t := range rep.Takeovers {
+		if t.TTLMS > 0 {
+			res.Orphan = max(res.Orphan, t.IdleMS/t.TTLMS)
+		}
+	}
+	if before, during, ok := (&measure.Analysis{Latencies: rep.Latencies}).Headline(); ok && res.Check.Cold == "" {
+		res.P99Before, res.P99During = before.P99, during.P99
+	}
+	return nil
+}
+
+// harnessEvent is the first event of the harness's own record that is wanted; nil if
+// there is none.
+func harnessEvent(dir string, wanted func(*history.Event) bool) (*history.Event, error) {
+	f, err := os.Open(filepath.Join(dir, rundir.HistoryDir, "harness.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	dec := json.NewDecoder(f)
+	for {
+		var e history.Event
+		switch err := dec.Decode(&e); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // a torn last line is no event
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		case wanted(&e):
+			return &e, nil
+		}
+	}
+}
+
+// writeEvidencePage writes the set's page, "" if it has no results.
+func writeEvidencePage(store *evidence.Store) (string, error) {
+	all, err := store.All()
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	return reports.WriteEvidence(store.Dir(), all, today())
+}

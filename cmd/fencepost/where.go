@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"fencepost/harness/choice"
+	"fencepost/harness/cluster"
+	"fencepost/harness/kept"
+	"fencepost/harness/sandbox"
+	"fencepost/reports/evidence"
+)
+
+// keptRun is what a command that runs inside the kept-up cluster's daemon finds
+// in its context.
+type keptRun struct {
+	cluster cluster.Cluster
+	dir     string
+	env     []string // the client's
+}
+
+type keptKey struct{}
+
+// keptCluster returns the kept-up cluster if the command runs inside its daemon.
+func keptCluster(ctx context.Context) (cluster.Cluster, bool) {
+	k, ok := ctx.Value(keptKey{}).(keptRun)
+	return k.cluster, ok
+}
+
+// workDir is the directory that relative paths are meant from.
+func workDir(ctx context.Context) string {
+	if k, ok := ctx.Value(keptKey{}).(keptRun); ok {
+		return k.dir
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	return dir
+}
+
+// handleKept is the daemon's handler: it runs one command line in-process.
+func handleKept(ctx context.Context, req kept.Request, c cluster.Cluster, _ *sandbox.Network) int {
+	root := newRootCmd()
+	root.SetArgs(req.Args)
+	root.SetIn(req.Stdin)
+	root.SetOut(req.Stdout)
+	root.SetErr(req.Stderr)
+	err := root.ExecuteContext(context.WithValue(ctx, keptKey{}, keptRun{cluster: c, dir: req.Dir, env: req.Env}))
+	return exitCode(err, req.Stderr)
+}
+
+// onCluster is onSite for work that needs one cluster. seed is handed on, as it may have
+// been drawn in this process.
+func onCluster(cmd *cobra.Command, want, paxos string, layout cluster.Layout, seed uint64, work func(c cluster.Cluster, backend string) error) error {
+	return onSite(cmd, want, paxos, []cluster.Layout{layout}, []string{fmt.Sprintf("--seed=%d", seed)}, onOne(layout, work))
+}
+
+// onOne is work on a site that needs one cluster.
+func onOne(layout cluster.Layout, work func(c cluster.Cluster, backend string) error) func(*site) error {
+	return func(s *site) error {
+		c, err := s.on(layout)
+		if err != nil {
+			return err
+		}
+		return work(c, s.backend)
+	}
+}
+
+// onSite does work on clusters: at once, if this process has one (the kept cluster's
+// daemon) or starts them (the inside of a sandbox); else it chooses where, says why, and
+// has this command line carried out there, with more arguments. paxos is the variant that
+// the clusters must have; "" takes the default, or what a kept cluster has. layouts are
+// those that the work needs.
+func onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, more []string, work func(*site) error) error {
+	ctx := cmd.Context()
+	if err := wanted(want, layouts); err != nil {
+		return usageError(err)
+	}
+	if want == clusterExternal {
+		return onExternal(cmd, paxos, given(clusterExternal, work))
+	}
+	if err := noExternalFlags(cmd, want); err != nil {
+		return err
+	}
+	if c, ok := keptCluster(ctx); ok {
+		if has := c.Info()["paxos_variant"]; paxos != "" && has != paxos {
+			return usageError(fmt.Errorf("the cluster that is kept up has Paxos %s, not %s: use --cluster=local, or fencepost down and then fencepost up --paxos=%s", has, paxos, paxos))
+		}
+		return given("up", work)(c)
+	}
+	if sandbox.Inside() {
+		if want == "docker" {
+			return usageError(errors.New("no container can be reached from inside the sandbox: use --cluster=docker outside of it"))
+		}
+		s := &site{backend: "local", start: func(l cluster.Layout) (cluster.Cluster, func() error, error) {
+			return startLocal(ctx, paxos, l, cmd.ErrOrStderr())
+		}}
+		err := work(s)
+		if closeErr := s.close(); closeErr != nil {
+			return errors.Join(err, closeErr)
+		}
+		return err
+	}
+	where, why, err := chooseCluster(ctx, want)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(outputOf(cmd), "cluster: %s (%s)\n", where, why)
+	if where == "docker" {
+		return onDocker(cmd, paxos, given("docker", work))
+	}
+	args := append(slices.Clone(os.Args[1:]), more...)
+	if where == "up" {
+		return runInKept(ctx, args)
+	}
+	code, err := sandbox.Run(ctx, args)
+	if err != nil {
+		return err
+	}
+	return exitWith(code)
+}
+
+func exitWith(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return &exitError{code: code}
+}
+
+// chooseCluster resolves --cluster and says why.
+func chooseCluster(ctx context.Context, want string) (where, why string, err error) {
+	paths, err := kept.DefaultPaths()
+	if err != nil {
+		return "", "", err
+	}
+	up, err := kept.Held(paths)
+	if err != nil {
+		return "", "", err
+	}
+	switch want {
+	case "local", "auto":
+		if want == "auto" && up {
+			return "up", "a cluster is kept up by fencepost up", nil
+		}
+		if err := sandbox.Available(); err != nil {
+			return insteadOfLocal(ctx, want, err)
+		}
+		if want == "auto" {
+			return "local", "Cassandra nodes in a sandbox of namespaces; no cluster is kept up", nil
+		}
+		return "local", "as asked", nil
+	case "docker":
+		return "docker", "as asked", nil
+	case "up":
+		if !up {
+			return "", "", usageError(errors.New("no cluster is kept up: start one with fencepost up --background, or use --cluster=local"))
+		}
+		return "up", "as asked", nil
+	}
+	return "", "", usageError(choice.Unknown("cluster", want, "auto", "local", "docker", "up", "external"))
+}
+
+// runInKept hands this command line to the daemon.
+func runInKept(ctx context.Context, args []string) error {
+	paths, err := kept.DefaultPaths()
+	if err != nil {
+		return err
+	}
+	code, err := kept.Run(ctx, paths, args)
+	if err != nil {
+		return err
+	}
+	return exitWith(code)
+}
+
+// startLocal starts the local cluster inside the sandbox.
+func startLocal(ctx context.Context, paxos string, layout cluster.Layout, progress io.Writer) (cluster.Cluster, func() error, error) {
+	network, err := sandbox.NewNetwork()
+	if err != nil {
+		return nil, nil, fmt.Errorf("sandbox network: %w", err)
+	}
+	c, err := cluster.StartLocal(ctx, network, cluster.LocalConfig{
+		PaxosVariant: paxos, Layout: layout,
+		Progress: func(s string) { fmt.Fprintln(progress, "  "+s) },
+	})
+	if err != nil {
+		_ = network.Close()
+		return nil, nil, fmt.Errorf("local cluster: %w", err)
+	}
+	return c, func() error {
+		err := c.Close(context.WithoutCancel(ctx))
+		if e := network.Close(); err == nil {
+			err = e
+		}
+		return err
+	}, nil
+}
+
+// versions go into run.json.
+func versions(c cluster.Cluster) map[string]string {
+	v := built()
+	for k, s := range c.Info() {
+		v[k] = s
+	}
+	return v
+}
+
+// built is what run.json says of the tool itself.
+func built() map[string]string {
+	return map[string]string{"go": runtime.Version(), evidence.CommitKey: builtFrom, evidence.TreeKey: builtOf}
+}
+
+// What the tool was built from, set by the Makefile: the git commit, with -dirty for a
+// changed work tree, and the digest of what decides a verdict (scripts/digest).
+var builtFrom, builtOf = unknownBuild, unknownBuild
+
+const unknownBuild = "unknown"
+
+// today is the digest of what decides a verdict in this tool, "" if it is not known.
+func today() string {
+	if builtOf == unknownBuild {
+		return ""
+	}
+	return builtOf
+}

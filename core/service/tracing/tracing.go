@@ -1,0 +1,121 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"fencepost/core/store"
+)
+
+// Options configure a Tracer. Endpoint is needed.
+type Options struct {
+	// Endpoint is the collector's base URL, such as http://localhost:4318; spans go to
+	// /v1/traces below it.
+	Endpoint string
+	// Service is the resource's service.name, unless the environment has another one;
+	// default schedulerd. Instance is its service.instance.id.
+	Service, Instance string
+	// Timeout bounds the sending of a batch, repetitions included; default
+	// OTEL_BSP_EXPORT_TIMEOUT (in ms), or 30 s.
+	Timeout time.Duration
+	// Logger is warned of a collector that fails; default slog.Default().
+	Logger *slog.Logger
+}
+
+// CheckEndpoint reports what is no base URL of a collector.
+func CheckEndpoint(endpoint string) error {
+	if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
+		return fmt.Errorf("is %q: want http(s)://host:port, where a collector takes OTLP over HTTP", endpoint)
+	}
+	return nil
+}
+
+// Tracer makes spans. Nil, it makes none. Safe for concurrent use.
+type Tracer struct {
+	provider *sdk.TracerProvider
+	tracer   trace.Tracer
+	header   propagation.TraceContext
+
+	mu sync.Mutex
+	// atWork are the runs here whose outcome is not settled, lost the last fence of each
+	// shard that was lost: what runs under it will never be settled here.
+	atWork map[runKey]*atWork
+	lost   map[store.ShardID]int64
+}
+
+// Open makes a tracer. It asks nobody: a collector that is not there is no error.
+func Open(ctx context.Context, o Options) (*Tracer, error) {
+	if err := CheckEndpoint(o.Endpoint); err != nil {
+		return nil, fmt.Errorf("tracing: the endpoint %w", err)
+	}
+	if o.Service == "" {
+		o.Service = "schedulerd"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	target, err := url.JoinPath(o.Endpoint, "v1/traces")
+	if err != nil {
+		return nil, fmt.Errorf("tracing: the endpoint %w", err)
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(target))
+	if err != nil {
+		return nil, fmt.Errorf("tracing: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String("service.name", o.Service), attribute.String("service.instance.id", o.Instance)), resource.WithFromEnv())
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+		return nil, fmt.Errorf("tracing: %w", err)
+	}
+	var batching []sdk.BatchSpanProcessorOption
+	if o.Timeout > 0 {
+		batching = append(batching, sdk.WithExportTimeout(o.Timeout))
+	}
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(&warning{SpanExporter: exporter, o: o}, batching...), sdk.WithResource(about), sdk.WithIDGenerator(ids{}))
+	return &Tracer{provider: provider, tracer: provider.Tracer("fencepost/core/service/tracing"), atWork: map[runKey]*atWork{}, lost: map[store.ShardID]int64{}}, nil
+}
+
+// Close sends what is queued, as long as ctx allows.
+func (t *Tracer) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.provider.Shutdown(ctx)
+}
+
+// warning is an exporter whose errors are logged, once a minute at most.
+type warning struct {
+	sdk.SpanExporter
+	o Options
+
+	mu     sync.Mutex
+	warned time.Time
+	failed int
+}
+
+func (w *warning) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := w.SpanExporter.ExportSpans(ctx, spans)
+	if err == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed += len(spans)
+	if now := time.Now(); now.Sub(w.warned) >= time.Minute {
+		w.o.Logger.Warn("traces cannot be sent, and are dropped; nothing else depends on them", "endpoint", w.o.Endpoint, "spans_dropped", w.failed, "error", err)
+		w.warned, w.failed = now, 0
+	}
+	return nil
+}

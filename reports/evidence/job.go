@@ -1,0 +1,203 @@
+package evidence
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/checker"
+	"fencepost/harness/record/rundir"
+)
+
+// Job is one run to do.
+type Job struct {
+	Scenario   string `json:"scenario"`
+	Contention string `json:"contention"`
+	Seed       uint64 `json:"seed"`
+	// System is the system under test: core, broken/NAME.
+	System string `json:"system"`
+	// Sink is what takes the effects, "" for the system's own.
+	Sink string `json:"sink,omitempty"`
+}
+
+// core is the system whose name is left out of file names and texts.
+const core = "core"
+
+func (j Job) String() string {
+	s := fmt.Sprintf("%s %s seed %d", j.Scenario, j.Contention, j.Seed)
+	if j.System != core {
+		s += " " + j.System
+	}
+	if j.Sink != "" {
+		s += " sink " + j.Sink
+	}
+	return s
+}
+
+// name is the job's file name without attempt and ending.
+func (j Job) name() string {
+	s := fmt.Sprintf("%s-%s-%d", j.Scenario, j.Contention, j.Seed)
+	if j.System != core {
+		s += "-" + strings.ReplaceAll(j.System, "/", "_")
+	}
+	if j.Sink != "" {
+		s += "-sink_" + j.Sink
+	}
+	return s
+}
+
+var part = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+
+// check refuses a job whose name could not be a file's.
+func (j Job) check() error {
+	parts := append([]string{j.Scenario, j.Contention}, strings.Split(j.System, "/")...)
+	if j.Sink != "" {
+		parts = append(parts, j.Sink)
+	}
+	for _, s := range parts {
+		if !part.MatchString(s) {
+			return fmt.Errorf("job %q: %q must be lower-case letters, digits and -", j, s)
+		}
+	}
+	return nil
+}
+
+// compare sorts by scenario, contention, system, sink, seed.
+func compare(a, b Job) int {
+	return cmp.Or(cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(rank(a.Contention), rank(b.Contention)), cmp.Compare(a.Contention, b.Contention),
+		cmp.Compare(a.System, b.System), cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Seed, b.Seed))
+}
+
+func rank(contention string) int { return slices.Index([]string{"low", "medium", "high"}, contention) }
+
+// Error is the verdict of a run that could not be carried out or not be checked.
+const Error checker.Verdict = "ERROR"
+
+// ExitCode is the exit code that a verdict stands for.
+func ExitCode(v checker.Verdict) int {
+	if v == Error {
+		return 2
+	}
+	return v.ExitCode()
+}
+
+// Worst returns the verdict that wins: FAIL, ERROR, INVALID, UNKNOWN, PASS. A
+// violation outweighs everything; a run that did not happen outweighs one that
+// tested too little.
+func Worst(v, w checker.Verdict) checker.Verdict {
+	for _, x := range []checker.Verdict{checker.Fail, Error} {
+		if v == x || w == x {
+			return x
+		}
+	}
+	return checker.Worst(v, w)
+}
+
+// Keys of rundir.Info's Versions: the commit that the tool was built from, with
+// DirtyCommit behind it for a changed work tree, and the digest of what decides a verdict.
+const (
+	CommitKey   = "fencepost"
+	DirtyCommit = "-dirty"
+	TreeKey     = "tree"
+)
+
+// Version of the format of a stored result.
+const Version = 1
+
+// Result is what a run showed.
+type Result struct {
+	Version int `json:"version"`
+	Job     Job `json:"job"`
+	// Attempt counts from 1; a job that was run again has several results.
+	Attempt int             `json:"attempt"`
+	Verdict checker.Verdict `json:"verdict"` // the checker's, or ERROR
+	// Error is why there is no verdict.
+	Error string      `json:"error,omitempty"`
+	Info  rundir.Info `json:"run"`
+	// Check is verdict.json without events and drawings; nil if the run was not checked.
+	Check *checker.Result `json:"check,omitempty"`
+	// Sometimes are the points that the scenario expects now and then.
+	Sometimes []string `json:"sometimes,omitempty"`
+	// Orphan is the longest time that a lock taken over had been without a sign
+	// of life of its holder, in lease times (ttl).
+	Orphan float64 `json:"orphan_ttl,omitempty"`
+	// P99Before and P99During are the 99th percentiles of waiting for a lock
+	// before the fault and in the fault phase.
+	P99Before time.Duration `json:"p99_before_ns,omitempty"`
+	P99During time.Duration `json:"p99_during_ns,omitempty"`
+	// Detection is how fast a known-broken variant was found; nil for others.
+	Detection *Detection `json:"detection,omitempty"`
+	// Took is the time that all of it took, with the check.
+	Took time.Duration `json:"took_ns"`
+	// History is the archive of a PASS, whose directory is gone; nil of others, which
+	// keep theirs, and in results that are older than archives.
+	History *rundir.Archive `json:"history,omitempty"`
+
+	// Dir is the run's directory; of a PASS it is removed when the result and the archive
+	// are stored.
+	Dir string `json:"-"`
+}
+
+// Detection is counted from the begin of the run's load.
+type Detection struct {
+	// Violation is when the first event happened that contradicts an expected
+	// property (of those that the verdict lists); 0 if none fired.
+	Violation time.Duration `json:"violation_ns,omitempty"`
+	// Verdict is when the verdict was there.
+	Verdict time.Duration `json:"verdict_ns"`
+	// Causes are the mechanisms that the explanation names first; nil in results that
+	// are older than explanations, and of a PASS.
+	Causes []string `json:"causes,omitempty"`
+}
+
+// Name is the name of the result's file, without its ending.
+func (r Result) Name() string { return strings.TrimSuffix(fileName(r.Job, r.Attempt), ".json") }
+
+// Tree is the digest of what decided the verdict, "" if it is not known.
+func (r Result) Tree() string { return r.Info.Versions[TreeKey] }
+
+// Fired lists the properties that are violated, or invalid.
+func (r Result) Fired() []string {
+	var out []string
+	if r.Check == nil {
+		return nil
+	}
+	for _, p := range r.Check.Properties {
+		if p.Status == checker.StatusFail || p.Status == checker.StatusInvalid {
+			out = append(out, p.ID)
+		}
+	}
+	return out
+}
+
+// Condense drops from a verdict what only the run's directory can explain: the
+// events of violations, all violations but the first of each property, drawings.
+func Condense(v checker.Result) *checker.Result {
+	v.Properties = append([]checker.Property(nil), v.Properties...)
+	for i := range v.Properties {
+		p := &v.Properties[i]
+		p.Visualization = ""
+		p.Violations = append([]checker.Violation(nil), p.Violations[:min(len(p.Violations), 1)]...)
+		for k := range p.Violations {
+			p.Violations[k].Events = []checker.EventRef{}
+		}
+	}
+	return &v
+}
+
+// Standing is the verdict of a job with all its attempts: a violation stays one
+// whatever a later attempt shows; else the last attempt counts.
+func Standing(attempts []Result) checker.Verdict {
+	for _, r := range attempts {
+		if r.Verdict == checker.Fail {
+			return checker.Fail
+		}
+	}
+	if len(attempts) == 0 {
+		return checker.Unknown
+	}
+	return attempts[len(attempts)-1].Verdict
+}

@@ -1,0 +1,224 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/checker"
+	"fencepost/harness/progress"
+	"fencepost/harness/record/rundir"
+)
+
+// Loop carries out jobs one after the other and stores each result at once.
+type Loop struct {
+	Store *Store
+	// Run does a run. An error means that it could not be carried out or checked;
+	// the Result then holds what is known (Dir, Info).
+	Run func(ctx context.Context, j Job) (Result, error)
+	// Heal makes the cluster whole; it is called before a run that follows one
+	// that was not PASS. An error ends the loop: what comes after would not count.
+	Heal func(ctx context.Context) error
+	// Show is told of each run that was done; nil: nobody.
+	Show func(progress.Event)
+	// Tree is the digest of what decides a verdict today. Results of another one are not
+	// done: they stay, and count for nothing here, until a PASS replaces a PASS. "": all count.
+	Tree string
+	// Fresh runs jobs again that have a result; an old PASS is then replaced.
+	Fresh bool
+	// Retry runs jobs again whose verdict is not PASS.
+	Retry bool
+	// StopAtRed ends the loop after the first run that is not PASS.
+	StopAtRed bool
+}
+
+// Tally is what a loop found, over stored and new results.
+type Tally struct {
+	Jobs, Done, Ran int
+	// Worst is the worst verdict of all jobs that have a result.
+	Worst checker.Verdict
+	// Verdicts counts jobs by their standing verdict.
+	Verdicts map[checker.Verdict]int
+	// Repeated are the new runs that were made twice, as the machine was too busy.
+	Repeated int
+}
+
+// ErrInterrupted: the loop was stopped; what was done is stored.
+var ErrInterrupted = errors.New("interrupted")
+
+func (t *Tally) count(v checker.Verdict) {
+	t.Done++
+	t.Worst = Worst(t.Worst, v)
+	t.Verdicts[v]++
+}
+
+// String says how many jobs have which verdict.
+func (t Tally) String() string {
+	var parts []string
+	for _, v := range []checker.Verdict{checker.Fail, Error, checker.Invalid, checker.Unknown, checker.Pass} {
+		if n := t.Verdicts[v]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	if len(parts) == 0 {
+		return "no results"
+	}
+	if t.Repeated > 0 {
+		parts = append(parts, fmt.Sprintf("%d repeated once: host too busy", t.Repeated))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Do carries out the jobs that the store does not hold. total is their number
+// for the progress, 0 if nobody knows it. The tally is valid beside an error too.
+func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, error) {
+	t := Tally{Worst: checker.Pass, Verdicts: map[checker.Verdict]int{}}
+	all, err := l.Store.All()
+	if err != nil {
+		return t, err
+	}
+	have := map[Job][]Result{}
+	for _, r := range all {
+		have[r.Job] = append(have[r.Job], r)
+	}
+	e := eta{left: total}
+	healthy := true
+	for j := range jobs {
+		t.Jobs++
+		old := have[j]
+		current := OfTree(old, l.Tree)
+		if !l.wanted(current) {
+			t.count(Standing(current))
+			e.left--
+			continue
+		}
+		if ctx.Err() != nil {
+			return t, ErrInterrupted
+		}
+		if !healthy && l.Heal != nil {
+			if err := l.Heal(ctx); err != nil {
+				if ctx.Err() != nil {
+					return t, ErrInterrupted
+				}
+				return t, fmt.Errorf("before %s: the cluster is not whole, so no run after this would count: %w", j, err)
+			}
+		}
+		r, interrupted := l.one(ctx, j)
+		if interrupted && r.Verdict != checker.Fail {
+			// It was cut short and shows nothing; it is done again.
+			return t, errors.Join(ErrInterrupted, rundir.Remove(r.Dir))
+		}
+		file, err := l.keep(r, old)
+		if err != nil {
+			return t, err
+		}
+		t.Ran++
+		if r.Info.RepeatOf != "" {
+			t.Repeated++
+		}
+		t.count(Standing(append(current, r)))
+		e.done(r.Took)
+		if l.Show != nil {
+			l.Show(progress.Event{Kind: progress.KindResult, Result: told(t.Jobs, total, r, file, e)})
+		}
+		healthy = r.Verdict == checker.Pass
+		switch {
+		case interrupted:
+			return t, ErrInterrupted
+		case l.StopAtRed && !healthy:
+			return t, nil
+		}
+	}
+	return t, nil
+}
+
+func (l *Loop) wanted(old []Result) bool {
+	return len(old) == 0 || l.Fresh || l.Retry && Standing(old) != checker.Pass
+}
+
+// one does a run; what goes wrong becomes part of the result.
+func (l *Loop) one(ctx context.Context, j Job) (r Result, interrupted bool) {
+	began := time.Now()
+	r, err := l.Run(ctx, j)
+	r.Job, r.Took = j, time.Since(began).Round(time.Millisecond)
+	if err != nil {
+		r.Verdict, r.Error, r.Check = Error, err.Error(), nil
+	}
+	return r, r.Info.Interrupted != "" || err != nil && ctx.Err() != nil
+}
+
+// keep stores the result, in a file that it names, and of a PASS the record in an archive;
+// only then the directory of a PASS goes, and with an older PASS its archive.
+func (l *Loop) keep(r Result, old []Result) (string, error) {
+	pass := r.Verdict == checker.Pass
+	if pass && r.Dir != "" {
+		a, err := rundir.Pack(r.Dir)
+		if err != nil {
+			return "", fmt.Errorf("keep the history of %s: %w", r.Job, err)
+		}
+		r.History = &a
+	}
+	file, err := l.Store.Put(r)
+	if err != nil {
+		return "", fmt.Errorf("store the result of %s (its run is in %s): %w", r.Job, r.Dir, err)
+	}
+	if !pass {
+		return file, nil
+	}
+	err = errors.Join(rundir.Remove(r.Dir), l.Store.replace(old))
+	for _, o := range old {
+		if o.Verdict == checker.Pass && o.History != nil && r.Dir != "" {
+			err = errors.Join(err, o.History.Remove(filepath.Dir(r.Dir)))
+		}
+	}
+	return file, err
+}
+
+// told is one run of the progress.
+func told(n, total int, r Result, file string, e eta) *progress.Result {
+	p := &progress.Result{
+		N: n, Total: total, Name: r.Job.String(), Verdict: string(r.Verdict), Fired: r.Fired(), Error: r.Error,
+		Took: r.Took.Seconds(), Left: e.rest().Seconds(), File: file,
+	}
+	if r.Verdict != checker.Pass {
+		p.Dir = r.Dir
+	}
+	return p
+}
+
+// eta estimates the rest from the mean of what was done.
+type eta struct {
+	left, ran int
+	took      time.Duration
+}
+
+func (e *eta) done(d time.Duration) { e.left, e.ran, e.took = e.left-1, e.ran+1, e.took+d }
+
+func (e eta) rest() time.Duration {
+	if e.left <= 0 || e.ran == 0 {
+		return 0
+	}
+	return (e.took / time.Duration(e.ran) * time.Duration(e.left)).Round(time.Minute)
+}
+
+// OfTree are the results that code with this digest decided; "": all.
+func OfTree(all []Result, tree string) []Result {
+	return slices.DeleteFunc(slices.Clone(all), func(r Result) bool { return tree != "" && r.Tree() != tree })
+}
+
+// Commits lists the commits of which results were made, sorted.
+func Commits(rs []Result) []string {
+	seen := map[string]bool{}
+	for _, r := range rs {
+		if c := r.Info.Versions[CommitKey]; c != "" {
+			seen[c] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
