@@ -227,6 +227,7 @@ func TestAnInboxOfMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New()
+		s.MaxDead = 700
 		nothing := func(context.Context, *worker.Task) error { return nil }
 		short := func(_ *rig, o *engine.Options) { o.DedupeWindow = time.Hour }
 		a := runOver(t, s, "a", nothing, slots(9, nothing), short)
@@ -241,7 +242,6 @@ func TestAnInboxOfMany(t *testing.T) {
 			put(fmt.Sprint(n))
 		}
 		time.Sleep(time.Minute)
-		s.MaxDead = 700
 		put("one more")
 		time.Sleep(3 * time.Hour)
 		if left := s.InboxRows(shard0); len(left) > 0 {
