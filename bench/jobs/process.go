@@ -72,6 +72,9 @@ func (o *operator) Operate(ctx context.Context, _ *bench.Thread, _ func() bool) 
 	err := o.submit(ctx, j)
 	o.book.replied(n, replyOf(err))
 	if err != nil {
+		if replyOf(err) == refused {
+			calm(ctx)
+		}
 		return bench.EndOf(err)
 	}
 	select {
@@ -79,6 +82,15 @@ func (o *operator) Operate(ctx context.Context, _ *bench.Thread, _ func() bool) 
 		return bench.End{Outcome: store.OK, Parts: o.book.parts(n)}
 	case <-ctx.Done():
 		return bench.End{Outcome: store.Unknown, Err: errNotCompleted}
+	}
+}
+
+// calm waits as clients do that are refused. A refusal takes no time: who asks again at
+// once keeps the processor busy with being refused.
+func calm(ctx context.Context) {
+	select {
+	case <-time.After(100 * time.Millisecond):
+	case <-ctx.Done():
 	}
 }
 

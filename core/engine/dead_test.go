@@ -64,7 +64,8 @@ func TestSweepAfterALongTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := deadRows(t)
 		nothing := func(context.Context, *worker.Task) error { return nil }
-		short := func(_ *rig, o *engine.Options) { o.DedupeWindow = time.Hour }
+		const look = 10 * time.Second
+		short := func(_ *rig, o *engine.Options) { o.DedupeWindow, o.InboxPoll = time.Hour, look }
 		a := runOver(t, s, "a", nothing, slots(9, nothing), short)
 		for n := range 1500 {
 			if _, err := a.eng.Enqueue(t.Context(), aJob(fmt.Sprint(n))); err != nil {
@@ -227,8 +228,10 @@ func TestAnInboxOfMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New()
+		s.MaxDead = 700
 		nothing := func(context.Context, *worker.Task) error { return nil }
-		short := func(_ *rig, o *engine.Options) { o.DedupeWindow = time.Hour }
+		const look = 10 * time.Second
+		short := func(_ *rig, o *engine.Options) { o.DedupeWindow, o.InboxPoll = time.Hour, look }
 		a := runOver(t, s, "a", nothing, slots(9, nothing), short)
 		b := engine.Inbox{Store: a.session, Clock: clock.Go()}
 		put := func(key string) {
@@ -241,7 +244,6 @@ func TestAnInboxOfMany(t *testing.T) {
 			put(fmt.Sprint(n))
 		}
 		time.Sleep(time.Minute)
-		s.MaxDead = 700
 		put("one more")
 		time.Sleep(3 * time.Hour)
 		if left := s.InboxRows(shard0); len(left) > 0 {
@@ -250,7 +252,7 @@ func TestAnInboxOfMany(t *testing.T) {
 		if left := a.count(store.KindJob, nil); left > 0 {
 			t.Errorf("%d jobs that have ended are remembered", left)
 		}
-		if looks := int(3 * time.Hour / time.Second); len(s.Overrun()) > looks/10 {
+		if looks := int(3 * time.Hour / look); len(s.Overrun()) > looks/10 {
 			t.Errorf("%d reads passed too many deleted rows", len(s.Overrun()))
 		}
 		a.end(t)

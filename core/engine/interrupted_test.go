@@ -92,15 +92,15 @@ func TestInterruptionsHaveAnEnd(t *testing.T) {
 		s := sim.New()
 		var runs atomic.Int64
 		j := aJob("deadly")
-		var r *rig
-		h := func(ctx context.Context, _ *worker.Task) error {
-			runs.Add(1)
-			r.session.Crash()
-			<-ctx.Done()
-			return context.Cause(ctx)
-		}
 		for n := range job.MaxInterruptions + 3 {
-			r = runOver(t, s, fmt.Sprint("life ", n), h, func(x *rig, _ *engine.Options) { r = x })
+			var r *rig
+			h := func(ctx context.Context, _ *worker.Task) error {
+				runs.Add(1)
+				r.session.Crash()
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			runOver(t, s, fmt.Sprint("life ", n), h, func(x *rig, _ *engine.Options) { r = x })
 			if n == 0 {
 				if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
 					t.Fatal(err)

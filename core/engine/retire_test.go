@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +22,10 @@ import (
 func TestRetire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		over, failing, asked := make(chan struct{}), false, 0
+		over := make(chan struct{})
+		var failing atomic.Bool
+		var asked atomic.Int64
+		var mu sync.Mutex
 		var retired []job.ID
 		h := func(_ context.Context, k *worker.Task) error {
 			if k.Run.Job.Key == "long" {
@@ -31,13 +36,15 @@ func TestRetire(t *testing.T) {
 		r := run(t, sim.New(), "w", h, func(o *engine.Options) {
 			o.DedupeWindow, o.InboxPoll = time.Hour, time.Second
 			o.Retire = func(_ context.Context, id store.ShardID, below job.RunID, ended []job.ID) error {
-				asked++
+				asked.Add(1)
 				if id != shard0 || len(ended) == 0 || below < job.FirstRunID(1) {
 					t.Errorf("Retire(%s, %s, %v)", id, below, ended)
 				}
-				if failing {
+				if failing.Load() {
 					return errors.New("the sink is down")
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				retired = append(retired, ended...)
 				return nil
 			}
@@ -55,6 +62,8 @@ func TestRetire(t *testing.T) {
 		check := func(when string, want ...string) {
 			t.Helper()
 			time.Sleep(2 * time.Hour)
+			mu.Lock()
+			defer mu.Unlock()
 			for n, key := range want {
 				if n >= len(retired) || retired[n] != jobs[key].ID {
 					t.Errorf("%s: retired are %v; want %v", when, retired, want)
@@ -66,12 +75,13 @@ func TestRetire(t *testing.T) {
 		}
 		check("while one runs", "before")
 		close(over)
-		failing, asked = true, 0
+		failing.Store(true)
+		asked.Store(0)
 		check("while it fails", "before")
-		if polls := int(2 * time.Hour / time.Second); asked < 2 || asked > polls {
-			t.Errorf("asked %d times while %d looks into the inbox were made", asked, polls)
+		if n, polls := asked.Load(), int64(2*time.Hour/time.Second); n < 2 || n > polls {
+			t.Errorf("asked %d times while %d looks into the inbox were made", n, polls)
 		}
-		failing = false
+		failing.Store(false)
 		check("in the end", "before", "after", "long")
 		r.end(t)
 	})
