@@ -131,7 +131,7 @@ sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRS
 .PHONY: sink-growth
 sink-growth: deps ## What is left in the sinks of a million effects of short-lived resources (100,000 on Cassandra and PostgreSQL)
 	$(GO) test -tags growth -run '^TestGrowth$$' -count=1 -v -timeout 60m ./core/sink/sinktest ./core/sink/bolt
-	$(GO) test -tags integration,growth -run '^TestGrowth$$' -count=1 -v -timeout 60m ./core/sink/cassandra ./harness/postgres
+	$(GO) test -tags integration,growth -run '^TestGrowth$$' -count=1 -v -timeout 60m ./core/sink/cassandra ./harness/env/postgres
 
 .PHONY: test-browser
 test-browser: ## The pages in headless Chromium (FENCEPOST_NO_BROWSER=1: do without if there is none)

@@ -3,7 +3,7 @@ package bench
 import (
 	"fmt"
 
-	"fencepost/harness/progress"
+	"fencepost/harness/record/progress"
 )
 
 // Progress tells how a benchmark goes on: a step a round, and each arm's window as

@@ -9,8 +9,8 @@ import (
 
 	cassandrasink "fencepost/core/sink/cassandra"
 	"fencepost/core/store/cassandra"
-	"fencepost/harness/cluster"
-	"fencepost/harness/progress"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/record/progress"
 	"fencepost/reports"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"fencepost/harness/progress"
+	"fencepost/harness/record/progress"
 )
 
 // Warm-up: a JVM that has just started does a third to a fifth of what it does

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"

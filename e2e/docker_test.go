@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"fencepost/checker"
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/paxos"
 	"fencepost/harness/system"
 )

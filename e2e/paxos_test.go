@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"fencepost/checker"
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/paxos"
 	"fencepost/harness/record/rundir"
 )

@@ -17,10 +17,10 @@ import (
 	"fencepost/bench/jobs"
 	"fencepost/bench/locks"
 	"fencepost/checker"
-	"fencepost/harness/choice"
-	"fencepost/harness/cluster"
-	"fencepost/harness/progress"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
+	"fencepost/internal/choice"
 	"fencepost/reports"
 )
 

@@ -15,14 +15,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
-	"fencepost/harness/choice"
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/own"
-	"fencepost/harness/progress"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/sinks"
 	"fencepost/harness/system"
+	"fencepost/internal/choice"
 	"fencepost/reports"
 )
 

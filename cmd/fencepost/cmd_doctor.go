@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"fencepost/harness/cluster"
-	"fencepost/harness/kept"
-	"fencepost/harness/postgres"
-	"fencepost/harness/sandbox"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/kept"
+	"fencepost/harness/env/postgres"
+	"fencepost/harness/env/sandbox"
 )
 
 // finding is one line of doctor's report.

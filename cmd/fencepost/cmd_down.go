@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fencepost/harness/kept"
+	"fencepost/harness/env/kept"
 )
 
 func newDownCmd() *cobra.Command {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
 	"fencepost/reports"

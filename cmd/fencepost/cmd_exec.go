@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fencepost/harness/kept"
+	"fencepost/harness/env/kept"
 )
 
 func newExecCmd() *cobra.Command {

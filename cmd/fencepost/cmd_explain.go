@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
-	"fencepost/harness/progress"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 )
 

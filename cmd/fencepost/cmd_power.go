@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
-	"fencepost/harness/choice"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/sinks"
 	"fencepost/harness/system"
+	"fencepost/internal/choice"
 	"fencepost/reports"
 	"fencepost/reports/evidence"
 )

@@ -15,12 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
-	"fencepost/harness/cluster"
-	"fencepost/harness/progress"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
-	"fencepost/harness/terminal"
+	"fencepost/internal/terminal"
 	"fencepost/reports/evidence"
 )
 

@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"fencepost/harness/kept"
-	"fencepost/harness/schedulers"
+	"fencepost/harness/env/kept"
+	"fencepost/harness/env/schedulers"
 )
 
 // schedulersOptions are the flags of schedulers, and of up's.

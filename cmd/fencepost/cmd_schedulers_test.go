@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/kept"
+	"fencepost/harness/env/kept"
 )
 
 // TestSchedulersInput: what cannot be is bad input, and said before anything is begun.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/workload"
 	"fencepost/reports/evidence"
 )

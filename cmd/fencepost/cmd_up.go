@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fencepost/harness/cluster"
-	"fencepost/harness/cluster/docker"
-	"fencepost/harness/kept"
-	"fencepost/harness/sandbox"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/cluster/docker"
+	"fencepost/harness/env/kept"
+	"fencepost/harness/env/sandbox"
 )
 
 // upOptions are the flags of up.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
 	"fencepost/reports/evidence"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/progress"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/system"
 )
 

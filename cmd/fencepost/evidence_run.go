@@ -15,7 +15,7 @@ import (
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
-	"fencepost/harness/terminal"
+	"fencepost/internal/terminal"
 	"fencepost/reports"
 	"fencepost/reports/evidence"
 	"fencepost/reports/measure"

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fencepost/checker"
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/reports"
 )
 

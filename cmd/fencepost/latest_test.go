@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/progress"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
 )

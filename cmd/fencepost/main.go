@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fencepost/harness/cluster/docker"
-	"fencepost/harness/osproc"
-	"fencepost/harness/sandbox"
+	"fencepost/harness/env/cluster/docker"
+	"fencepost/harness/env/osproc"
+	"fencepost/harness/env/sandbox"
 )
 
 // exitUsage is the exit code for bad input: flags, scenario files, histories

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"fencepost/checker"
-	"fencepost/harness/kept"
-	"fencepost/harness/progress"
-	"fencepost/harness/terminal"
+	"fencepost/harness/env/kept"
+	"fencepost/harness/record/progress"
+	"fencepost/internal/terminal"
 )
 
 // output is where a command of runs tells what it does: text for people or, with

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"fencepost/checker"
-	"fencepost/harness/progress"
 	"fencepost/harness/record/history"
-	"fencepost/harness/terminal"
+	"fencepost/harness/record/progress"
+	"fencepost/internal/terminal"
 )
 
 func TestWithJSONEverythingIsAnEvent(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 )
 
 // site is where a command's runs are carried out, on one cluster at a time: that which it

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 )
 
 // laid is a cluster of which only the layout counts.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fencepost/harness/choice"
+	"fencepost/internal/choice"
 )
 
 // refuseBadArgs makes bad input of what a command of the tree takes for bad arguments, and

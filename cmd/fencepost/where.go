@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fencepost/harness/choice"
-	"fencepost/harness/cluster"
-	"fencepost/harness/kept"
-	"fencepost/harness/sandbox"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/kept"
+	"fencepost/harness/env/sandbox"
+	"fencepost/internal/choice"
 	"fencepost/reports/evidence"
 )
 

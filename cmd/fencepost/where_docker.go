@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"fencepost/harness/cluster"
-	"fencepost/harness/cluster/docker"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/cluster/docker"
 )
 
 // clusterUsage is the help of --cluster, wherever a run may be made.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/cluster"
-	"fencepost/harness/cluster/docker"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/cluster/docker"
 )
 
 // Without a daemon, auto says what it tried and what to do about each.

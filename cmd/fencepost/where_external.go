@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"fencepost/harness/cluster"
-	"fencepost/harness/cluster/external"
-	"fencepost/harness/login"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/cluster/external"
+	"fencepost/harness/env/login"
 	"fencepost/harness/scenario"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"fencepost/harness/login"
+	"fencepost/harness/env/login"
 	"fencepost/harness/record/history"
 )
 

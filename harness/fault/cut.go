@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/link"
+	"fencepost/harness/env/link"
 )
 
 // cut is ends of links through which nothing passes. Each end testifies for itself: by its

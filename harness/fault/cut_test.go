@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/link"
+	"fencepost/harness/env/link"
 )
 
 // eventually waits for a condition.

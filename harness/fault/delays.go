@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"fencepost/harness/link"
+	"fencepost/harness/env/link"
 )
 
 func delayMode(s Spec) (link.Mode, error) {

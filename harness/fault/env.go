@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/link"
 	"fencepost/harness/fleet"
-	"fencepost/harness/link"
 )
 
 // Env is what faults act on, and what the harness sees of it.

@@ -2,7 +2,7 @@ package fault
 
 import (
 	"context"
-	"fencepost/harness/choice"
+	"fencepost/internal/choice"
 	"fmt"
 	"slices"
 	"strings"

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"fencepost/harness/link"
+	"fencepost/harness/env/link"
 	"fencepost/harness/workload"
 )
 

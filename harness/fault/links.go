@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"fencepost/harness/env/link"
 	"fencepost/harness/fleet"
-	"fencepost/harness/link"
 )
 
 // claims keeps two faults off one end of a link: the first to heal would end the

@@ -12,7 +12,7 @@ import (
 
 	"fencepost/core/clock"
 	"fencepost/harness/control"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )

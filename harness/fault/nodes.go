@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"fencepost/harness/cluster"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/osproc"
 )
 
 type killNode struct{}

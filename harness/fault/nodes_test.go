@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"testing"
 
-	"fencepost/harness/cluster"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/osproc"
 )
 
 // oneNode is a cluster of one node, which is a process that answers anything.

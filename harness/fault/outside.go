@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"fencepost/harness/env/link"
 	"fencepost/harness/fleet"
-	"fencepost/harness/link"
 )
 
 // A proof past the link's own counters: what is behind a link is asked through it, as a

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"fencepost/harness/env/link"
 	"fencepost/harness/fleet"
-	"fencepost/harness/link"
 )
 
 func cutMode(mode string) (link.Mode, error) {

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/harness/env/link"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/fleet"
-	"fencepost/harness/link"
-	"fencepost/harness/osproc"
 	"fencepost/harness/own"
 	"fencepost/harness/record/history"
 	"fencepost/harness/workload"

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/fleet"
-	"fencepost/harness/osproc"
 )
 
 type killWorker struct{}

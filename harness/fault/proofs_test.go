@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/cluster"
-	"fencepost/harness/link"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/link"
 )
 
 // A delay is seen at each end, whatever its jitter, and by requests through the link; that

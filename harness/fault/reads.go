@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 )
 
 // readTries is how often a read that must be answered is tried: on a busy machine

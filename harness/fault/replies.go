@@ -3,7 +3,7 @@ package fault
 import (
 	"context"
 
-	"fencepost/harness/link"
+	"fencepost/harness/env/link"
 )
 
 // lostReplies lets requests through and drops the answers.

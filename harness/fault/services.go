@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 )
 
 // SinkTarget is the target of faults of the sink itself, where it is a service.

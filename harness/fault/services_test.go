@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 )
 
 // startService starts a process that answers anything.

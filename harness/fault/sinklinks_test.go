@@ -3,9 +3,9 @@ package fault
 import (
 	"testing"
 
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/link"
 	"fencepost/harness/fleet"
-	"fencepost/harness/link"
 )
 
 // noNodes is a cluster as far as links of workers are concerned.

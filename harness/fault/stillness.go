@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"fencepost/harness/env/link"
 	"fencepost/harness/fleet"
-	"fencepost/harness/link"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"fencepost/harness/link"
+	"fencepost/harness/env/link"
 )
 
 // Family is faults that act by the same means.

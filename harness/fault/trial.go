@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"fencepost/harness/link"
+	"fencepost/harness/env/link"
 )
 
 // trial is a probe in each of some links. The harness holds both ends of each, so that

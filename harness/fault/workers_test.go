@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/harness/env/link"
 	"fencepost/harness/fleet"
-	"fencepost/harness/link"
 	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )

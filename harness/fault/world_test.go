@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/harness/env/link"
 	"fencepost/harness/fleet"
-	"fencepost/harness/link"
 )
 
 // wire is a worker's link to a service that sends back what it is sent, with a connection

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"syscall"
 
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 )
 
 // Kill ends the process by SIGKILL, with all that it has started, and returns when nothing

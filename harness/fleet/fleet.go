@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fencepost/harness/control"
-	"fencepost/harness/link"
-	"fencepost/harness/login"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/link"
+	"fencepost/harness/env/login"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/own"
 	"fencepost/harness/record/history"
 	"fencepost/harness/workload"

@@ -16,9 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"fencepost/harness/control"
-	"fencepost/harness/link"
-	"fencepost/harness/login"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/link"
+	"fencepost/harness/env/login"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/own"
 	"fencepost/harness/record/history"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
 )
 

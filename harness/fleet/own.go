@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/own"
 	"fencepost/harness/record/history"
 	"fencepost/harness/workload"

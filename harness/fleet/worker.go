@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/link"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/link"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )

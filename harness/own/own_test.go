@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"fencepost/harness/control"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
 )
 

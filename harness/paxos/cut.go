@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"fencepost/harness/link"
+	"fencepost/harness/env/link"
 )
 
 // cut is the victim's flows to and from the other nodes.

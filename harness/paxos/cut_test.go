@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/link"
+	"fencepost/harness/env/link"
 )
 
 // mesh is three nodes that accept and say nothing, with all links between them.

@@ -9,9 +9,9 @@ import (
 
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
-	"fencepost/harness/choice"
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/history"
+	"fencepost/internal/choice"
 )
 
 // The drills.

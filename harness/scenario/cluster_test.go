@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/system"
 )
 

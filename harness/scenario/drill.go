@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"fencepost/core/store/cassandra"
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/fault"
 	"fencepost/harness/paxos"
 	"fencepost/harness/record/history"

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/cluster"
 	"fencepost/harness/control"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/fault"
 	"fencepost/harness/fleet"
-	"fencepost/harness/osproc"
 	"fencepost/harness/record/history"
 )
 

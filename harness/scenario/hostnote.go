@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	"fencepost/harness/host"
+	"fencepost/harness/env/host"
 	"fencepost/harness/record/history"
 )
 

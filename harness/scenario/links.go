@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/env/link"
 	"fencepost/harness/fault"
-	"fencepost/harness/link"
 )
 
 // faultEnv is what the run's faults act on and are seen by; the fleet comes later.

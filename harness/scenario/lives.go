@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
 )

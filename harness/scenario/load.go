@@ -16,7 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"fencepost/harness/choice"
+	"fencepost/internal/choice"
 	"fencepost/scenarios"
 )
 

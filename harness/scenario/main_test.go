@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 )
 
 // TestMain doubles as a program of a user's own.

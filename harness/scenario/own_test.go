@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"fencepost/harness/control"
+	"fencepost/harness/env/link"
 	"fencepost/harness/fault"
 	"fencepost/harness/fleet"
-	"fencepost/harness/link"
 	"fencepost/harness/own"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"

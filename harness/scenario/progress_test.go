@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"fencepost/harness/control"
-	"fencepost/harness/progress"
 	"fencepost/harness/record/history"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 )
 

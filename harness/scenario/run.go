@@ -15,13 +15,13 @@ import (
 
 	"fencepost/core/lock"
 	"fencepost/core/store/cassandra"
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/host"
+	"fencepost/harness/env/link"
+	"fencepost/harness/env/link/cqltap"
 	"fencepost/harness/fault"
-	"fencepost/harness/host"
-	"fencepost/harness/link"
-	"fencepost/harness/link/cqltap"
-	"fencepost/harness/progress"
 	"fencepost/harness/record/history"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/system"
 )

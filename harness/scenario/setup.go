@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"fencepost/harness/cluster"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/link"
 	"fencepost/harness/fleet"
-	"fencepost/harness/link"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/workload"

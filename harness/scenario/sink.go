@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"fencepost/core/store/cassandra"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/sinks"
 )

@@ -8,11 +8,11 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"fencepost/harness/choice"
-	"fencepost/harness/cluster"
 	"fencepost/harness/control"
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
+	"fencepost/internal/choice"
 )
 
 // Duration is a time.Duration written as "6s" or "250ms"; never negative.

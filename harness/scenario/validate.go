@@ -11,13 +11,13 @@ import (
 
 	"fencepost/core/job"
 	"fencepost/core/schedule"
-	"fencepost/harness/choice"
 	"fencepost/harness/control"
 	"fencepost/harness/fault"
 	"fencepost/harness/paxos"
 	"fencepost/harness/record/history"
 	"fencepost/harness/sinks"
 	"fencepost/harness/system"
+	"fencepost/internal/choice"
 
 	"go.yaml.in/yaml/v3"
 )

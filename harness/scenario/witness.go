@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 
-	"fencepost/harness/cluster"
-	"fencepost/harness/link"
-	"fencepost/harness/link/cqltap"
-	"fencepost/harness/link/httptap"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/link"
+	"fencepost/harness/env/link/cqltap"
+	"fencepost/harness/env/link/httptap"
 	"fencepost/harness/record/history"
 )
 

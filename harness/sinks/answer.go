@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	httpsink "fencepost/core/sink/http"
-	"fencepost/harness/link/httptap"
+	"fencepost/harness/env/link/httptap"
 	"fencepost/harness/record/history"
 	"fencepost/harness/sinks/lab"
 )

@@ -12,9 +12,9 @@ import (
 
 	"fencepost/core/sink"
 	httpsink "fencepost/core/sink/http"
-	"fencepost/harness/link"
-	"fencepost/harness/link/httptap"
-	"fencepost/harness/link/linktest"
+	"fencepost/harness/env/link"
+	"fencepost/harness/env/link/httptap"
+	"fencepost/harness/env/link/linktest"
 	"fencepost/harness/record/history"
 )
 

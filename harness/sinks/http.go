@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	httpsink "fencepost/core/sink/http"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/sinks/lab"
 )
 

@@ -11,8 +11,8 @@ import (
 	"fencepost/core/sink"
 	postgressink "fencepost/core/sink/postgres"
 	"fencepost/core/store"
-	"fencepost/harness/osproc"
-	"fencepost/harness/postgres"
+	"fencepost/harness/env/osproc"
+	"fencepost/harness/env/postgres"
 )
 
 // connections are so many of one process: each of its clients has one transaction.

@@ -7,13 +7,13 @@ import (
 
 	"fencepost/core/sink"
 	"fencepost/core/store/cassandra"
-	"fencepost/harness/choice"
-	"fencepost/harness/link/httptap"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/link/httptap"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
 	"fencepost/harness/system"
 	"fencepost/harness/system/lockperjob"
 	"fencepost/harness/system/unfenced"
+	"fencepost/internal/choice"
 )
 
 // Names of the kinds.

@@ -14,7 +14,7 @@ import (
 	httpsink "fencepost/core/sink/http"
 	"fencepost/core/sink/http/httpsinkd"
 	"fencepost/core/sink/sinktest"
-	"fencepost/harness/osproc"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
 	"fencepost/harness/sinks/lab"
 	"fencepost/harness/system"

@@ -82,7 +82,7 @@ func read(t *testing.T, db *cassandra.DB) use {
 		u.nodes += cpu(pid)
 	}
 	u.own = cpu("self")
-	// A node's end of its link to the bridge is fp-NODE (harness/sandbox).
+	// A node's end of its link to the bridge is fp-NODE (harness/env/sandbox).
 	links, err := os.ReadFile("/proc/net/dev")
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"fencepost/checker"
-	"fencepost/harness/choice"
+	"fencepost/internal/choice"
 )
 
 // Core is the production lock client and sink.

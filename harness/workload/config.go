@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"fencepost/harness/login"
+	"fencepost/harness/env/login"
 )
 
 // ConfigEnv is the environment variable that carries a worker's Config as JSON.

@@ -20,7 +20,7 @@ import (
 	"fencepost/core/worker"
 	"fencepost/examples/orders/shop"
 	"fencepost/harness/control"
-	"fencepost/harness/login"
+	"fencepost/harness/env/login"
 	"fencepost/harness/record/history"
 	"fencepost/harness/sinks"
 	"fencepost/harness/system/lockperjob"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/progress"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 )
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"fencepost/checker"
-	"fencepost/harness/progress"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/terminal"
+	"fencepost/internal/terminal"
 )
 
 // runs is a stand-in for real runs: it makes a run's directory each time.

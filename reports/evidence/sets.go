@@ -1,7 +1,7 @@
 package evidence
 
 import (
-	"fencepost/harness/choice"
+	"fencepost/internal/choice"
 	"path"
 	"slices"
 )

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"fencepost/harness/progress"
+	"fencepost/harness/record/progress"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/progress"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 )
 

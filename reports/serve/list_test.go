@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/progress"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 	"fencepost/reports"
 )

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"fencepost/harness/progress"
 	"fencepost/harness/record/history"
+	"fencepost/harness/record/progress"
 )
 
 // Live is what a run's progress.jsonl has said so far.

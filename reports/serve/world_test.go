@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/progress"
 	"fencepost/harness/record/history"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 	"fencepost/reports"
 	"fencepost/reports/measure"

@@ -38,7 +38,7 @@ func onCluster(t *testing.T, more ...string) (cassandra.Config, []string) {
 
 // TestRefusals: what is wrong with a cluster or a keyspace is one error with its remedy,
 // soon, and exit code 1; what is wrong with the settings is 64. Logins, permissions and
-// certificates are refused in harness/cluster/external, where a cluster asks for them.
+// certificates are refused in harness/env/cluster/external, where a cluster asks for them.
 func TestRefusals(t *testing.T) {
 	cfg, env := onCluster(t)
 	bin := build(t)

@@ -22,7 +22,7 @@ import (
 	postgressink "fencepost/core/sink/postgres"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
-	"fencepost/harness/postgres"
+	"fencepost/harness/env/postgres"
 )
 
 // database is one of a server that ends with the test, with the shop's tables.

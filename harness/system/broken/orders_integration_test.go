@@ -24,7 +24,7 @@ import (
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
 	"fencepost/examples/orders/shop"
-	"fencepost/harness/postgres"
+	"fencepost/harness/env/postgres"
 	"fencepost/harness/workload"
 )
 

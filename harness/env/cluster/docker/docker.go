@@ -1,0 +1,265 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/link"
+)
+
+const (
+	// closeTimeout bounds the removal of everything; the daemon takes seconds.
+	closeTimeout = time.Minute
+	// carryTimeout bounds the wait for bytes on every link of a healthy cluster:
+	// each node speaks to each other at least once in a few seconds (gossip).
+	carryTimeout = 30 * time.Second
+)
+
+var errStartTimeout = errors.New("the cluster took too long to start; is the machine overloaded?")
+
+// Cluster is a cluster of containers.
+type Cluster struct {
+	config Config
+	cli    *client.Client
+	id     string
+	labels map[string]string
+	bridge *bridge
+	links  *link.Fabric
+	nodes  cluster.NodeSet[*node]
+	info   map[string]string
+	cluster.Watchers
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ cluster.Cluster = (*Cluster)(nil)
+
+// Start removes what killed owners have left, starts three nodes and returns when the
+// cluster is healthy and every directed link has carried bytes. On error nothing is left
+// running. Errors that a person can mend say how: *[DaemonError], *[ImageError],
+// *[GatewayError], *[HolderError], *[LinksError], *cluster.MemoryError,
+// *cluster.ConfigError, *cluster.ExitError.
+func Start(ctx context.Context, config Config) (*Cluster, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	have, need, err := cluster.Memory(cluster.LocalConfig{HeapMiB: config.HeapMiB})
+	if err != nil {
+		return nil, err
+	}
+	if have < need {
+		return nil, &cluster.MemoryError{NeedMiB: need, AvailableMiB: have}
+	}
+	c, me, err := connected(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.start(ctx, me); err != nil {
+		return nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+// connected is a cluster of this process without containers yet.
+func connected(ctx context.Context, config Config) (*Cluster, owner, error) {
+	me, err := thisProcess()
+	if err != nil {
+		return nil, owner{}, err
+	}
+	id, err := newID()
+	if err != nil {
+		return nil, owner{}, err
+	}
+	cli, err := connect(ctx)
+	if err != nil {
+		return nil, owner{}, err
+	}
+	return &Cluster{
+		config: config, cli: cli, id: id, labels: map[string]string{labelCluster: id, labelOwner: me.String()},
+		links: link.NewFabric(link.Options{Logger: config.Logger}),
+	}, me, nil
+}
+
+func (c *Cluster) start(ctx context.Context, me owner) error {
+	swept, err := sweep(ctx, c.cli, me)
+	if err != nil {
+		return err
+	}
+	if swept > 0 {
+		c.config.Progress(fmt.Sprintf("removed the containers of %d clusters whose owner was killed", swept))
+	}
+	if err := ensureImage(ctx, c.cli, c.config.Image, c.config.Progress); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.config.StartTimeout, errStartTimeout)
+	defer cancel()
+	began := time.Now()
+	c.config.Progress(fmt.Sprintf("starting %d containers of %s …", nodes, c.config.Image))
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	if err := c.nodes.Each(func(n *node) error { return n.make(ctx) }); err != nil {
+		return err
+	}
+	if err := c.nodes.Each(func(n *node) error { return n.Start(ctx) }); err != nil {
+		return err
+	}
+	first := c.nodes[0].prober()
+	if err := first.Furnish(ctx, cluster.Layout{nodes}); err != nil {
+		return err
+	}
+	if err := c.WaitHealthy(ctx); err != nil {
+		return err
+	}
+	if err := c.carry(ctx); err != nil {
+		return err
+	}
+	release, err := first.Release(ctx)
+	if err != nil {
+		return err
+	}
+	c.info = c.describe(release)
+	c.config.Progress(fmt.Sprintf("%d nodes (Cassandra %s) are ready after %.1f s; all %d links between them carry bytes",
+		nodes, release, time.Since(began).Seconds(), len(c.links.All())))
+	return nil
+}
+
+// prepare makes the network, the links and the nodes' places in them; no container yet.
+func (c *Cluster) prepare(ctx context.Context) (err error) {
+	if c.config.LogDir == "" {
+		cache, err := cluster.CacheDir()
+		if err != nil {
+			return err
+		}
+		if c.config.LogDir, err = cluster.NewLogDir(cache, "docker-"+c.id); err != nil {
+			return err
+		}
+	} else if err := os.MkdirAll(c.config.LogDir, 0o755); err != nil {
+		return fmt.Errorf("docker: logs: %w", err)
+	}
+	if c.bridge, err = makeBridge(ctx, c.cli, "fencepost-"+c.id, c.labels); err != nil {
+		return err
+	}
+	for i, ip := range c.bridge.ips {
+		c.nodes = append(c.nodes, newNode(c, i, ip))
+	}
+	for _, from := range c.nodes {
+		for _, to := range c.nodes {
+			if from == to {
+				continue
+			}
+			if err := c.connect(from, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// connect makes the link of an ordered pair.
+func (c *Cluster) connect(from, to *node) error {
+	lk, err := c.links.Add(link.Spec{
+		From: from.name, To: to.name, Seed: c.config.Seed,
+		Listen:   net.JoinHostPort(c.bridge.gateway.String(), "0"),
+		Upstream: net.JoinHostPort(to.ip, strconv.Itoa(internodePort)),
+	})
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return &GatewayError{Gateway: c.bridge.gateway.String(), Err: syscall.EADDRNOTAVAIL}
+	}
+	if err != nil {
+		return fmt.Errorf("docker: link %s->%s: %w", from.name, to.name, err)
+	}
+	proxy, err := netip.ParseAddrPort(lk.Addr())
+	if err != nil {
+		return fmt.Errorf("docker: link %s: %w", lk.Name(), err)
+	}
+	from.redirects = append(from.redirects, redirect{To: to.ip, Proxy: proxy.Addr().String(), ProxyPort: int(proxy.Port())})
+	return nil
+}
+
+// carry returns when every link has carried bytes both ways.
+func (c *Cluster) carry(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, carryTimeout)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var silent []string
+		for _, l := range c.links.All() {
+			if n := l.Counters(); n.ConnsOpened == 0 || n.Up.PassedBytes == 0 || n.Down.PassedBytes == 0 {
+				silent = append(silent, l.Name())
+			}
+		}
+		if len(silent) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return &LinksError{Silent: silent, Gateway: c.bridge.gateway.String(), Subnet: c.bridge.subnet.String()}
+		}
+	}
+}
+
+func (c *Cluster) describe(release string) map[string]string {
+	return map[string]string{
+		"backend": "docker", "cassandra": release, "image": c.config.Image,
+		"redirect": "nftables, by a container in each node's network namespace",
+		"docker":   "API " + c.cli.ClientVersion(), "paxos_variant": c.config.PaxosVariant,
+		"nodes": strconv.Itoa(nodes), "heap_mib": strconv.Itoa(c.config.HeapMiB), "cores": strconv.Itoa(runtime.NumCPU()),
+		"commit_log": cluster.CommitLogBatch + ", in memory",
+	}
+}
+
+// Nodes returns n1, n2, n3.
+func (c *Cluster) Nodes() []cluster.Node { return c.nodes.All() }
+
+// Node returns the node of that name.
+func (c *Cluster) Node(name string) (cluster.Node, bool) { return c.nodes.Named(name) }
+
+// Links holds the internode links.
+func (c *Cluster) Links() *link.Fabric { return c.links }
+
+// CQLPort is 9042.
+func (c *Cluster) CQLPort() int { return cqlPort }
+
+// Info describes the cluster: backend, cassandra (as the nodes say), image, docker,
+// redirect, paxos_variant, nodes, heap_mib, cores, commit_log.
+func (c *Cluster) Info() map[string]string { return maps.Clone(c.info) }
+
+// WaitHealthy returns when all nodes are ready and see each other.
+func (c *Cluster) WaitHealthy(ctx context.Context) error {
+	return c.nodes.Each(func(n *node) error { return n.prober().Healthy(ctx) })
+}
+
+// Close removes the containers, the network, the volumes and the links. The logs stay.
+func (c *Cluster) Close(context.Context) error {
+	c.closeOnce.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		for _, n := range c.nodes {
+			n.ending()
+		}
+		errs := []error{remove(ctx, c.cli, c.id)}
+		for _, n := range c.nodes {
+			errs = append(errs, n.await(ctx))
+		}
+		c.closeErr = errors.Join(append(errs, c.links.Close(), c.cli.Close())...)
+	})
+	return c.closeErr
+}

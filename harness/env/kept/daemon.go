@@ -1,0 +1,270 @@
+package kept
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/sandbox"
+)
+
+const (
+	// helloTimeout bounds how long a client may take to say what it wants.
+	helloTimeout = 10 * time.Second
+	// restoreTimeout bounds making the cluster whole around a run.
+	restoreTimeout = 2 * time.Minute
+	// cancelGrace is how long cancelled work may take before it is given up.
+	cancelGrace = 45 * time.Second
+)
+
+// Environment of what exec runs.
+const (
+	EnvContactPoints = "FENCEPOST_CONTACT_POINTS" // IP addresses, with commas between
+	EnvCQLPort       = "FENCEPOST_CQL_PORT"
+)
+
+// Request is a run that a client asked for.
+type Request struct {
+	Args                  []string // of the tool, without the program's name
+	Dir                   string   // the client's working directory; the daemon's own is another
+	Env                   []string // the client's environment; the daemon's own is another
+	Stdin, Stdout, Stderr *os.File // the client's
+}
+
+// Handler carries out a run in the daemon's process, on the kept cluster, and
+// returns its exit code. The context ends when the client gets a signal or is
+// gone. Handlers are never called at the same time. What a handler breaks
+// (nodes, internode links) is made whole after it; what it starts besides, it
+// must end.
+type Handler func(ctx context.Context, r Request, c cluster.Cluster, n *sandbox.Network) int
+
+// Status is what `fencepost up` shows about a kept cluster.
+type Status struct {
+	Info    map[string]string `json:"info"`
+	Port    int               `json:"port"`
+	Nodes   []NodeStatus      `json:"nodes"`
+	Running []string          `json:"running,omitempty"` // arguments of the run in progress
+	Exe     string            `json:"exe"`               // SHA-256 of the daemon's executable
+}
+
+// NodeStatus is a node's line in Status.
+type NodeStatus struct {
+	Name    string        `json:"name"`
+	IP      string        `json:"ip"`
+	State   cluster.State `json:"state"`
+	PID     int           `json:"pid"` // inside the sandbox
+	LogFile string        `json:"log"`
+}
+
+type daemon struct {
+	cluster cluster.Cluster
+	network *sandbox.Network
+	handler Handler
+	exe     string
+	log     *slog.Logger
+	down    context.CancelFunc
+
+	mu      sync.Mutex
+	running []string // nil if no run is in progress
+	since   time.Time
+}
+
+// Serve answers clients until ctx is over or a client asks for the end; then it
+// cancels what is running, waits for it and returns nil. The caller, which
+// holds the [Lock] in its outermost process, closes the cluster. A nil handler
+// refuses runs.
+func Serve(ctx context.Context, p Paths, c cluster.Cluster, n *sandbox.Network, h Handler, log *slog.Logger) error {
+	exe, err := exeDigest()
+	if err != nil {
+		return err
+	}
+	if log == nil {
+		log = slog.Default()
+	}
+	l, err := listen(p)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d := &daemon{cluster: c, network: n, handler: h, exe: exe, log: log, down: cancel}
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			l.Close()
+			cancel()
+			if errors.Is(err, net.ErrClosed) {
+				return os.Remove(p.Socket)
+			}
+			return fmt.Errorf("kept: accept: %w", err)
+		}
+		clients.Go(func() {
+			defer conn.Close()
+			d.serve(ctx, conn)
+		})
+	}
+}
+
+// serve answers one client.
+func (d *daemon) serve(ctx context.Context, conn *net.UnixConn) {
+	if err := conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
+		d.log.Warn("client", "err", err)
+		return
+	}
+	files, err := receiveFiles(conn)
+	if err != nil {
+		d.log.Warn("client", "err", err)
+		return
+	}
+	defer closeAll(files)
+	limit := &io.LimitedReader{R: conn, N: maxMessage}
+	in := json.NewDecoder(limit)
+	var h hello
+	if err := in.Decode(&h); err != nil {
+		d.log.Warn("client: malformed request", "err", err)
+		return
+	}
+	if err := conn.SetReadDeadline(time.Time{}); err != nil {
+		d.log.Warn("client", "err", err)
+		return
+	}
+	r, err := d.do(ctx, h, files, in)
+	if err != nil {
+		r = refusal(err)
+	}
+	// A client that has gone meanwhile does not want the answer.
+	if err := json.NewEncoder(conn).Encode(r); err != nil && !errors.Is(err, syscall.EPIPE) {
+		d.log.Warn("client: answer", "err", err)
+	}
+}
+
+func (d *daemon) do(ctx context.Context, h hello, files []*os.File, in *json.Decoder) (reply, error) {
+	if h.Version != protocolVersion {
+		return reply{}, &StaleError{}
+	}
+	switch h.Op {
+	case opStatus:
+		return reply{Status: d.status()}, nil
+	case opDown:
+		d.down()
+		return reply{}, nil
+	case opExec, opRun:
+	default:
+		return reply{}, fmt.Errorf("unknown operation %q", h.Op)
+	}
+	if len(files) < 3 || h.Op == opRun && len(files) > 3 || len(h.Args) == 0 {
+		return reply{}, fmt.Errorf("%s: incomplete request", h.Op)
+	}
+	if h.Op == opExec {
+		code, err := d.exec(ctx, h, files, in)
+		return reply{Code: code}, err
+	}
+	code, err := d.run(ctx, h, files, in)
+	return reply{Code: code}, err
+}
+
+func (d *daemon) status() *Status {
+	d.mu.Lock()
+	running := d.running
+	d.mu.Unlock()
+	s := &Status{Info: d.cluster.Info(), Port: d.cluster.CQLPort(), Running: running, Exe: d.exe}
+	for _, n := range d.cluster.Nodes() {
+		s.Nodes = append(s.Nodes, NodeStatus{n.Name(), n.IP(), n.State(), n.PID(), n.LogFile()})
+	}
+	return s
+}
+
+// run calls the handler, with a whole cluster before and after. The daemon's own
+// context is ctx; that of the run ends with its client too.
+func (d *daemon) run(ctx context.Context, h hello, files []*os.File, in *json.Decoder) (int, error) {
+	if d.handler == nil {
+		return 0, errors.New("the daemon cannot run commands in its process: this build has no handler for them")
+	}
+	if h.Exe != d.exe {
+		return 0, &StaleError{}
+	}
+	release, err := d.claim(h.Args)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	runCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go watchClient(in, cancel, func(syscall.Signal) { cancel() })
+	if err := d.restore(runCtx); err != nil {
+		return 0, fmt.Errorf("the cluster that is up is damaged, and could not be repaired: `fencepost down`, then `fencepost up`: %w", err)
+	}
+	r := Request{Args: h.Args, Dir: h.Dir, Env: h.Env, Stdin: files[0], Stdout: files[1], Stderr: files[2]}
+	code := d.handler(runCtx, r, d.cluster, d.network)
+	if err := d.restore(ctx); err != nil && ctx.Err() == nil {
+		fmt.Fprintf(r.Stderr, "fencepost: the cluster that is up is not whole after this run: %v\n", err)
+		d.log.Error("the cluster is not whole after a run", "args", h.Args, "err", err)
+	}
+	return code, nil
+}
+
+// claim makes this the only run.
+func (d *daemon) claim(args []string) (release func(), err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running != nil {
+		return nil, &BusyError{Args: d.running, Since: d.since}
+	}
+	d.running, d.since = args, time.Now()
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.running = nil
+	}, nil
+}
+
+// restore heals the internode links, brings every node back and waits until the
+// cluster is healthy. On a whole cluster it takes a fraction of a second.
+func (d *daemon) restore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+	defer cancel()
+	if links := d.cluster.Links(); links != nil {
+		if err := links.Heal(ctx); err != nil {
+			return err
+		}
+	}
+	for _, n := range d.cluster.Nodes() {
+		var err error
+		switch n.State() {
+		case cluster.Paused:
+			err = n.Resume(ctx)
+		case cluster.Killed, cluster.Stopped, cluster.Crashed:
+			err = n.Start(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return d.cluster.WaitHealthy(ctx)
+}
+
+// environment is what a command of exec gets.
+func (d *daemon) environment(client []string) []string {
+	ips := make([]string, 0, 3)
+	for _, n := range d.cluster.Nodes() {
+		ips = append(ips, n.IP())
+	}
+	return append(client[:len(client):len(client)],
+		sandbox.Environ(),
+		EnvContactPoints+"="+strings.Join(ips, ","),
+		fmt.Sprintf("%s=%d", EnvCQLPort, d.cluster.CQLPort()))
+}

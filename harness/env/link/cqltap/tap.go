@@ -1,0 +1,136 @@
+package cqltap
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"fencepost/harness/env/link"
+)
+
+// Shape is a statement as it was sent, without its values.
+type Shape struct {
+	// CQL is the text as it was first sent; of a batch its distinct statements between BEGIN
+	// and APPLY BATCH.
+	CQL string
+	// Consistency is that of the request, SerialConsistency "" if the request names none
+	// (the node then takes SERIAL).
+	Consistency, SerialConsistency string
+	// Place is where it was sent (Options.Place).
+	Place string
+}
+
+// Options are what a tap tells of. Its functions are called from the links' own goroutines:
+// they must be quick and safe for concurrent use. Nil: nobody is told.
+type Options struct {
+	// Place names where a link leads; uses in different places are told apart. Nil: nowhere
+	// in particular.
+	Place func(l *link.Link) string
+	// Shape is told of the first use of a shape by a side that opens connections (link.From).
+	Shape func(from string, s Shape)
+	// Unread is told once of a link and a reason for which some of what it carries cannot be
+	// read.
+	Unread func(l *link.Link, reason error)
+	// Writes keeps what every write carried, for FirstWrite: 100 bytes a write.
+	Writes bool
+}
+
+// maxShapes bounds what is kept: no program has so many statements.
+const maxShapes = 4096
+
+var errShapes = fmt.Errorf("it carries more than %d different statements", maxShapes)
+
+// Tap reads any number of links. Safe for concurrent use.
+type Tap struct {
+	opt Options
+
+	mu      sync.Mutex
+	texts   texts
+	shapes  map[use]struct{}
+	links   map[string]*account
+	reasons map[reason]struct{}
+	writes  writes
+}
+
+var _ link.Tap = (*Tap)(nil)
+
+// use is one way in which one origin uses a statement.
+type use struct {
+	from, place   string
+	text          *text
+	level, serial uint16
+}
+
+type reason struct{ link, text string }
+
+// New returns a tap for links' Spec.
+func New(o Options) *Tap {
+	return &Tap{
+		opt: o, texts: newTexts(), shapes: map[use]struct{}{}, links: map[string]*account{}, reasons: map[reason]struct{}{},
+		writes: writes{},
+	}
+}
+
+// Open implements link.Tap.
+func (t *Tap) Open(l *link.Link) link.Stream {
+	a := t.account(l)
+	a.mu.Lock()
+	a.opened = true
+	a.mu.Unlock()
+	return &conn{tap: t, link: a, pending: map[int16]request{}}
+}
+
+// see tells of a statement if it is new, and keeps what a write carried.
+func (t *Tap) see(a *account, s statement) {
+	u := use{a.link.From(), a.place, s.text, s.level, s.serial}
+	t.mu.Lock()
+	if s.values != nil {
+		t.writes.add(u.from, s.values)
+	}
+	_, old := t.shapes[u]
+	full := s.text == t.texts.more || !old && len(t.shapes) >= maxShapes
+	if !full {
+		t.shapes[u] = struct{}{}
+	}
+	t.mu.Unlock()
+	switch {
+	case full:
+		t.unread(a.link, errShapes)
+	case !old && t.opt.Shape != nil:
+		t.opt.Shape(u.from, Shape{CQL: s.text.cql, Consistency: level(s.level), SerialConsistency: serial(s.serial), Place: a.place})
+	}
+}
+
+func (t *Tap) unread(l *link.Link, why error) {
+	if errors.Is(why, errForeign) {
+		why = errForeign
+	}
+	r := reason{l.Name(), why.Error()}
+	t.mu.Lock()
+	_, old := t.reasons[r]
+	t.reasons[r] = struct{}{}
+	t.mu.Unlock()
+	if !old && t.opt.Unread != nil {
+		t.opt.Unread(l, why)
+	}
+}
+
+// levels are the protocol's consistencies by number.
+var levels = []string{"ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "SERIAL", "LOCAL_SERIAL", "LOCAL_ONE"}
+
+func level(n uint16) string {
+	if int(n) < len(levels) {
+		return levels[n]
+	}
+	return fmt.Sprintf("0x%04x", n)
+}
+
+// noSerial stands for a request that names no serial consistency.
+const noSerial = 0xffff
+
+func serial(n uint16) string {
+	if n == noSerial {
+		return ""
+	}
+	return level(n)
+}
