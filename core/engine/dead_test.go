@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -272,9 +273,9 @@ func TestRedriveOfMany(t *testing.T) {
 func redriveAllBut(t *testing.T, stays int) {
 	synctest.Test(t, func(t *testing.T) {
 		s := deadRows(t)
-		broken := true
+		var mended atomic.Bool
 		h := func(context.Context, *worker.Task) error {
-			if broken {
+			if !mended.Load() {
 				return job.Permanent(errors.New("down"))
 			}
 			return nil
@@ -286,7 +287,7 @@ func redriveAllBut(t *testing.T, stays int) {
 			}
 		}
 		time.Sleep(time.Minute)
-		broken = false
+		mended.Store(true)
 		left, redriven := map[job.ID]bool{}, 0
 		r := query.New(query.Options{Shards: a.shards, Queues: []engine.Queue{{Name: "q", Shards: 1}}})
 		for {
