@@ -50,54 +50,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// check is one property's judgement of the analysis.
-type check struct {
-	id, title string
-	run       func(context.Context, *analysis, *Property)
-	// whole: a finding is conclusive only if the record has lost no events,
-	// since a lost renewal or release would look the same.
-	whole bool
-	// soFar judges a history that still grows, by the part of run whose findings stay
-	// findings whatever comes; nil: there is none. See SoFar.
-	soFar func(context.Context, *analysis, *Property)
-}
-
-// checks in order of id; all run, always: where fence and idempotency mask a
-// bug from end to end, only the lock-level properties show it.
-var checks = []check{
-	{"P1", "fencing tokens of a lock or shard rise strictly", checkTokens, false, tokensSoFar},
-	{"P2", "lock rows and shards are linearizable", checkLinearizable, false, nil},
-	{"P3", "the sink accepts no token lower than one it has seen", checkSinkOrder, false, checkSinkOrder},
-	{"P4", "every effect is applied at most once, none is lost", checkEffects, false, effectsSoFar},
-	{"P5", "every acknowledged job comes to an end", checkJobs, true, nil},
-	{"P6", "every effect attempt cites a grant that the store made", checkCitations, true, nil},
-	{"P7", "everything was decided before the holder's own deadline", checkDeadlines, true, nil},
-	{"P8", "no two holders of a lock or shard are entitled at once", checkExclusion, true, nil},
-	{"P9", "only the owner renews or releases", checkOwnership, false, checkOwnership},
-	{"P10", "the sink refuses only what it must", checkRefusals, true, nil},
-	{"P11", "work goes on where a quorum does: what is orphaned is taken over in time", checkRecovery, true, nil},
-	{"P12", "nothing fires early or is missed", checkTimes, true, nil},
-	{"P13", "statements use the right consistency", checkStatements, false, checkStatements},
-	{validity, "the run could have shown a violation", checkValidity, false, nil},
-	{"P15", "the run stayed within the scenario's thresholds", checkThresholds, true, nil},
-	{"P16", "every order ends paid once and shipped, or not paid at all", checkMoney, true, nil},
-	{"P17", "stock is never negative, and what was sold is gone from it", checkStock, false, nil},
-	{"P18", "no process dies or hangs by itself", checkLives, false, checkLives},
-}
-
-// Catalogue is all properties with their titles, in order, without a judgement.
-func Catalogue() []Property {
-	out := make([]Property, len(checks))
-	for i, c := range checks {
-		out[i] = Property{ID: c.id, Title: c.title}
-	}
-	return out
-}
-
-// demanded are the properties that no system promises, and that always count: what the
-// scenario demands of the run, and that whatever runs keeps running.
-var demanded = []string{validity, "P15", "P18"}
-
 // Check judges a history. It never panics on a history that the reader accepts;
 // a cancelled ctx ends the searches and leaves what they had to find unknown.
 func Check(ctx context.Context, h *history.History, o Options) *Result {
@@ -137,7 +89,7 @@ const notPromised = "not promised by the system under test"
 func (a *analysis) judge(ctx context.Context, c check) Property {
 	begin := time.Now()
 	p := Property{ID: c.id, Title: c.title}
-	if !slices.Contains(demanded, c.id) && !a.promised(c.id) {
+	if !c.always && !a.promised(c.id) {
 		p.Status, p.Detail = StatusNA, notPromised
 		return p
 	}

@@ -47,11 +47,10 @@ func (a *analysis) count() Counts {
 	for _, s := range a.successes() {
 		c.Cycles += s.n
 	}
-	if a.jobs.any() {
-		a.countJobs(&c)
-	}
-	if a.orders.any() {
-		a.countOrders(&c)
+	for _, k := range checks {
+		if k.count != nil {
+			k.count(a, &c)
+		}
 	}
 	for _, s := range a.sinks {
 		countSink(s, &c)

@@ -1,5 +1,5 @@
-// Package checker turns a history into a verdict: which of the properties P1 to
-// P14 (docs/properties.md) hold, and if one does not, the few events that show it.
+// Package checker turns a history into a verdict: which of the properties
+// (docs/properties.md) hold, and if one does not, the few events that show it.
 //
 // It needs nothing but the history. The order of a lock's grants comes from the
 // row itself: every compare-and-set records the whole version that it named and
@@ -42,4 +42,12 @@
 //
 // [CheckInChild] runs the check in a process of its own with a limit on memory
 // and time, since the search can exceed either.
+//
+// Each property is a row (check) with what judges it, what explains its violations and
+// what a run without it cannot show; everything that lists properties is made of these rows.
+//
+// To add a property: write pNN_name.go, which registers its row in init and holds its
+// check, its mechanisms and the rules that find them. If a system can promise it, name it
+// in history.Promisable. Direct a known-broken variant at it (package system), or the
+// tests fail; then make docs.
 package checker

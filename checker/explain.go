@@ -107,19 +107,20 @@ type inquiry struct {
 	start    int64 // of the run, for people
 }
 
-// rules find suspects. Each demands its evidence; none knows what was planted. Those that
-// read it off the rows' chains of versions, or off what tokens have to do with rows, need a
-// system that promises as much.
-var rules = []struct {
-	needs string // a property, or ""
-	rule  func(*inquiry)
-}{
-	{"", (*inquiry).record}, {"", (*inquiry).demands}, {"", (*inquiry).statements}, {"P6", (*inquiry).handedOutTokens}, {"P2", (*inquiry).rowsThatChange}, {"P2", (*inquiry).vanishedRows},
-	{"P2", (*inquiry).ignoredRenewals}, {"P2", (*inquiry).wrongOwners}, {"P2", (*inquiry).falseGrants}, {"P2", (*inquiry).falseFailures}, {"P2", (*inquiry).oldStamps}, {"P2", (*inquiry).surfacingWrites},
-	{"P2", (*inquiry).earlyTakeovers}, {"P11", (*inquiry).missingTakeovers}, {"P11", (*inquiry).stalls}, {"", (*inquiry).busyHost}, {"P7", (*inquiry).lateDecisions}, {"", (*inquiry).acceptedTokens}, {"", (*inquiry).refusedTokens}, {"", (*inquiry).missingRaises},
-	{"", (*inquiry).madeUpAnswers}, {"", (*inquiry).forgedEntries},
-	{"", (*inquiry).lostEffects}, {"", (*inquiry).repeatedEffects}, {"", (*inquiry).jobStates}, {"", (*inquiry).jobRows}, {"", (*inquiry).stuckJobs}, {"", (*inquiry).runs}, {"", (*inquiry).scheduleGaps}, {"", (*inquiry).jobTimes}, {"", (*inquiry).foreignIssuers}, {"", (*inquiry).foreignRuns},
-	{"", (*inquiry).payments}, {"", (*inquiry).overwrittenStock}, {"", (*inquiry).fallenLives},
+// inquired is the order in which the properties' rules are asked, and so in which causes of
+// one rank are told: the record first, then the statements, the rows, the holders, the sink,
+// the jobs. Properties that are not named come last.
+var inquired = []string{"P14", "P15", "P13", "P1", "P9", "P2", "P8", "P11", "P7", "P3", "P10", "P4", "P5", "P12", "P6"}
+
+// inquiries are all properties in that order.
+func inquiries() []check {
+	place := func(c check) int {
+		if i := slices.Index(inquired, c.id); i >= 0 {
+			return i
+		}
+		return len(inquired)
+	}
+	return slices.SortedStableFunc(slices.Values(checks), func(c, d check) int { return cmp.Compare(place(c), place(d)) })
 }
 
 // Explain looks for the mechanisms behind a verdict. Options.Dir is the run's
@@ -137,9 +138,11 @@ func Explain(h *history.History, r *Result, o Options) *Explanation {
 			x.red[p.ID] = true
 		}
 	}
-	for _, r := range rules {
-		if r.needs == "" || x.a.promised(r.needs) {
-			r.rule(x)
+	for _, c := range inquiries() {
+		for _, r := range c.rules {
+			if r.needs == "" || x.a.promised(r.needs) {
+				r.find(x)
+			}
 		}
 	}
 	x.weigh()
@@ -216,7 +219,7 @@ func (x *inquiry) weigh() {
 		return
 	}
 	for _, s := range x.suspects {
-		if !slices.Contains(ofTheRecord, s.id) && s.weight < written {
+		if !mechanisms[s.id].ofRecord && s.weight < written {
 			s.weight = min(s.weight, possible)
 		}
 	}

@@ -208,7 +208,7 @@ func checkChains(t *testing.T, h *history.History, e *Explanation) {
 				mistakes++
 			}
 		}
-		lacks := slices.Contains(ofTheRecord, c.Mechanism)
+		lacks := mechanisms[c.Mechanism].ofRecord
 		if len(c.Evidence) == 0 || mistakes == 0 && !lacks || len(c.Properties) == 0 || c.Statement == "" || c.Apart != "" && len(c.Alternatives) == 0 {
 			t.Errorf("%s: %+v", c.Mechanism, c)
 		}

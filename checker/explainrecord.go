@@ -143,7 +143,6 @@ func (x *inquiry) demands() {
 		x.suspect("end-not-read", fits, open.Count, "%s", v.Message)
 	}
 	x.points()
-	x.thresholds()
 	for _, p := range x.res.Properties {
 		if p.Status == StatusUnknown && x.failed(p.ID) {
 			x.suspect("check-unfinished", shown, 1, "%s: %s", p.ID, p.Detail)

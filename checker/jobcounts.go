@@ -42,9 +42,25 @@ type JobCounts struct {
 	Lateness *Spread `json:"lateness_ms,omitempty"`
 }
 
+// tellJobs says what became of the jobs; "" without any.
+func tellJobs(c *Counts) string {
+	n := c.Jobs
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, %d starts for %d accepted effects", n.text(), n.Starts, c.Effects)
+}
+
 func (n *JobCounts) text() string {
 	return fmt.Sprintf("%s enqueued, %d completed, %d retried, %d rescued, %d in the dead letter queue",
 		plural(n.Enqueued, "job"), n.Completed, n.Retried, n.Rescued, n.DLQ)
+}
+
+func blindToJobs(c *Counts, name func(bool, string)) {
+	if n := c.Jobs; n != nil {
+		name(n.Rescued+n.Abandoned == 0, "a faulty rescue (no run was cut short)")
+		name(n.Retried+n.DLQ == 0, "a failed run that is forgotten (none failed)")
+	}
 }
 
 // Points of the life of jobs that the checker derives; see history.Expect.
@@ -70,6 +86,9 @@ const (
 
 // countJobs completes what the replay has counted.
 func (a *analysis) countJobs(c *Counts) {
+	if !a.jobs.any() {
+		return
+	}
 	n := &a.jobs.n
 	inbox := 0
 	for _, j := range a.jobs.list {

@@ -182,8 +182,20 @@ type OrderCounts struct {
 	Left      int64 `json:"left"`  // items in stock
 }
 
-func (n *OrderCounts) text() string {
+// tellOrders says what became of the orders; "" without any.
+func tellOrders(c *Counts) string {
+	n := c.Orders
+	if n == nil {
+		return ""
+	}
 	return fmt.Sprintf("%s: %d paid and shipped, %d rejected, %d cancelled", plural(n.Placed, "order"), n.Shipped, n.Rejected, n.Cancelled)
+}
+
+func blindToOrders(c *Counts, name func(bool, string)) {
+	if n := c.Orders; n != nil {
+		name(n.Rejected == 0, "items sold that are not there (the stock was never too small)")
+		name(n.Cancelled == 0, "money taken for a cancelled order (none was cancelled)")
+	}
 }
 
 // Points of the life of orders that the checker derives; see history.Expect.
@@ -194,6 +206,9 @@ const (
 )
 
 func (a *analysis) countOrders(c *Counts) {
+	if !a.orders.any() {
+		return
+	}
 	n := &OrderCounts{}
 	for _, o := range a.orders.at {
 		if o.acknowledged() != nil {

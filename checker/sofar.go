@@ -7,9 +7,8 @@ import (
 )
 
 // SoFar judges the history of a run that still goes on, consistent as
-// [history.Tail] gives it, by what can be said before the end: P1, P3, P4 (applied
-// twice, lost updates), P9 and P13, as far as the system promises them. It returns
-// the properties with findings. None is a property that holds, and most findings can
+// [history.Tail] gives it, by what can be said before the end (soFar in the properties'
+// rows), as far as the system promises it. It returns the properties with findings. None is a property that holds, and most findings can
 // be made at the end only; but those made now are the end's too.
 //
 // These are the checks of the verdict, over the same analysis. Only the sink's ledger,

@@ -30,15 +30,16 @@ func summarize(r *Result, a *analysis) string {
 		return "no violation found, but not everything was checked: " + strings.Join(open, "; ")
 	}
 	c := r.Counts
-	jobs := ""
-	if n := c.Jobs; n != nil {
-		jobs = fmt.Sprintf(", %s, %d starts for %d accepted effects", n.text(), n.Starts, c.Effects)
-	}
-	if n := c.Orders; n != nil {
-		jobs += ", " + n.text()
+	more := ""
+	for _, k := range checks {
+		if k.tell != nil {
+			if text := k.tell(&c); text != "" {
+				more += ", " + text
+			}
+		}
 	}
 	return fmt.Sprintf("no violation in %s%s, %s, %s refused, %s; this run could not have seen %s",
-		plural(c.Operations, "operation"), jobs, plural(c.Takeovers, "takeover"), plural(c.StaleRefused, "stale write"),
+		plural(c.Operations, "operation"), more, plural(c.Takeovers, "takeover"), plural(c.StaleRefused, "stale write"),
 		r.unknowns("%d of %s settled"), strings.Join(blindSpots(r, a), ", "))
 }
 
@@ -94,13 +95,10 @@ func blindSpots(r *Result, a *analysis) []string {
 	blind(c.Unknowns == 0 && r.chained(), "a wrongly settled unknown outcome (there was none)")
 	blind(c.Resends == 0, "a request applied twice (none was resent)")
 	blind(c.LeasesLost == 0, "work that goes on after a lost lease (none was lost)")
-	if c.Jobs != nil {
-		blind(c.Jobs.Rescued+c.Jobs.Abandoned == 0, "a faulty rescue (no run was cut short)")
-		blind(c.Jobs.Retried+c.Jobs.DLQ == 0, "a failed run that is forgotten (none failed)")
-	}
-	if n := c.Orders; n != nil {
-		blind(n.Rejected == 0, "items sold that are not there (the stock was never too small)")
-		blind(n.Cancelled == 0, "money taken for a cancelled order (none was cancelled)")
+	for _, k := range checks {
+		if k.blind != nil {
+			k.blind(&c, blind)
+		}
 	}
 	timeouts := 0
 	for _, l := range a.rows {
@@ -113,7 +111,7 @@ func blindSpots(r *Result, a *analysis) []string {
 	blind(timeouts == 0, "a timed-out write that surfaces late (no coordinator timed out)")
 	var na []string
 	for _, p := range r.Properties {
-		if p.Status == StatusNA && !slices.Contains(demanded, p.ID) {
+		if p.Status == StatusNA && !of(p.ID).always {
 			na = append(na, p.ID)
 		}
 	}

@@ -25,7 +25,7 @@ func newCheckCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check RUN_DIR | FILE…",
 		Short: "Judge a recorded history",
-		Long: `Judge a recorded history: the properties P1 to P18 of docs/properties.md.
+		Long: `Judge a recorded history: all properties of docs/properties.md.
 
 RUN_DIR is a run's directory (runs/latest), or a directory of *.jsonl files;
 FILE… are the history files of one run. Of a run's directory verdict.json and

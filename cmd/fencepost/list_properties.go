@@ -53,7 +53,7 @@ const exemptHead = `
 ## Exemptions
 
 Of each property that the system promises something must be checked, or the run is INVALID: nothing checked is nothing shown. These scenarios cannot exercise a property, for the
-reason that their files give (` + "`expect: exempt:`" + `). P5 and P12 are of jobs, P16 and P17 of orders, P15 of thresholds; the drills named paxos-… promise P1, P2, P8 and P9 only.
+reason that their files give (` + "`expect: exempt:`" + `). Which are of jobs, orders or thresholds only [properties.md](properties.md) says; the drills named paxos-… promise P1, P2, P8 and P9 only.
 
 | property | scenario | reason |
 |---|---|---|

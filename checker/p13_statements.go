@@ -1,0 +1,52 @@
+package checker
+
+func init() {
+	register(check{
+		id:    "P13",
+		title: "statements use the right consistency",
+		by:    "the statements that the links carried",
+		run:   checkStatements,
+		soFar: checkStatements,
+		rules: []rule{
+			{find: (*inquiry).statements},
+		},
+		mechanisms: []mechanism{
+			{id: "unconditional-takeover", accounts: ofTexts,
+				statement: "a takeover writes the row without a condition: whoever took it meanwhile is overwritten",
+				apart:     "a takeover that is rejected would rule it out"},
+			{id: "unconditional-renewal", accounts: ofTexts,
+				statement: "a renewal writes the row without asking whose it is: it revives a lease that has passed on",
+				apart:     "a renewal of a lapsed lease that is rejected would rule it out"},
+			{id: "unconditional-release", accounts: ofTexts,
+				statement: "a release writes the row without a condition: it overwrites whoever has it by then",
+				apart:     "a release of a lost lease that is rejected would rule it out"},
+			{id: "unconditional-tick", accounts: ofTexts,
+				statement: "an owner's batch writes the shard's header without a condition: a late one overwrites the next owner's"},
+			{id: "write-beside-the-tick", accounts: ofTexts,
+				statement: "rows of jobs are written outside of their owner's conditional batch"},
+			{id: "unconditional-write", accounts: ofTexts,
+				statement: "a fenced table is written without a condition"},
+			{id: "rows-expire", accounts: ofTexts,
+				statement: "rows that carry fencing tokens expire: the counter begins again at 1"},
+			{id: "row-deleted", accounts: ofRows,
+				statement: "rows that carry fencing tokens are deleted: the counter begins again at 1"},
+			{id: "client-timestamps", accounts: ofTexts,
+				statement: "fenced rows are written with a client's timestamps: the later write can lose"},
+			{id: "weak-read", accounts: []string{"P13"},
+				statement: "fenced rows are read from too few replicas: what was decided may be missed"},
+			{id: "mixed-serial", accounts: []string{"P13"},
+				statement: "one table is used at SERIAL and at LOCAL_SERIAL: two groups decide that do not see each other"},
+			{id: "weak-condition", accounts: []string{"P13"},
+				statement: "a conditional statement is decided or committed at too weak a consistency"},
+			{id: "statement-unfit", accounts: []string{"P13"},
+				statement: "a statement scans the table or cannot be understood"},
+			{id: "remote-coordinator", accounts: ofTexts,
+				statement: "rows are asked for through a node of another data centre than the one in which all processes are to agree: " +
+					"what is decided there this one does not see"},
+			{id: "other-agreement", accounts: ofTexts,
+				statement: "a statement is decided or read by another quorum than the one by which all processes are to agree"},
+			{id: "statement-misstated", accounts: []string{"P13"},
+				statement: "a worker records its statements at other consistencies than it sends them"},
+		},
+	})
+}

@@ -1,0 +1,48 @@
+package checker
+
+func init() {
+	register(check{
+		id:     "P14",
+		title:  "the run could have shown a violation",
+		by:     "the scenario's expectations, completeness of the record",
+		run:    checkValidity,
+		always: true,
+		rules: []rule{
+			{find: (*inquiry).record},
+			{find: (*inquiry).demands},
+		},
+		mechanisms: []mechanism{
+			{id: "calls-missing", accounts: []string{"P2", "P4", "P6", "P14"}, ofRecord: true,
+				statement: "recorded calls are missing: the recorder loses operations"},
+			{id: "calls-dated-late", accounts: []string{"P2", "P14"}, ofRecord: true,
+				statement: "calls are dated after their requests had left: the recorder writes them down too late"},
+			{id: "unknown-recorded-as-failed", accounts: []string{"P2", "P4", "P5", "P6"}, ofRecord: true,
+				statement: "the recorder writes down unknown outcomes as failures",
+				apart:     "an operation that is recorded as unknown would rule it out"},
+			{id: "record-cut-off", accounts: []string{"P14"}, ofRecord: true,
+				statement: "the record of a process ends before the process did"},
+			{id: "point-not-kept", accounts: []string{"P14"}, ofRecord: true,
+				statement: "a client says that it stands before a request which has left already, or which it never sends"},
+			{id: "worker-missing", accounts: []string{"P14"}, ofRecord: true,
+				statement: "a worker that the scenario has never took part"},
+			{id: "links-not-cut", accounts: []string{"P14"}, ofRecord: true,
+				statement: "links were reported as disturbed and never were"},
+			{id: "process-undisturbed", accounts: []string{"P14"}, ofRecord: true,
+				statement: "a process was reported as killed or stopped and went on working"},
+			{id: "fault-never-came", accounts: []string{"P14"}, ofRecord: true,
+				statement: "a fault of the plan was never injected: what should set it off did not happen"},
+			{id: "fault-did-not-bite", accounts: []string{"P14"}, ofRecord: true,
+				statement: "a fault was injected and is not proven to have bitten"},
+			{id: "too-little-work", accounts: []string{"P14"}, ofRecord: true,
+				statement: "too little succeeded, or what must not have succeeded did"},
+			{id: "point-not-reached", accounts: []string{"P14"}, ofRecord: true,
+				statement: "the run did not reach what it was made for"},
+			{id: "end-not-read", accounts: []string{"P14"}, ofRecord: true,
+				statement: "locks, shards or the sink were not sealed and read after the run, so its unknown outcomes stay open"},
+			{id: "no-expectation", accounts: []string{"P14"}, ofRecord: true,
+				statement: "nothing says what the run must contain to count as a test"},
+			{id: "check-unfinished", accounts: []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P15"}, ofRecord: true,
+				statement: "a check did not finish: what it had to find is not known"},
+		},
+	})
+}
