@@ -90,12 +90,13 @@ list: build ## List scenarios, faults and systems under test
 	@$(BIN)/fencepost list
 
 .PHONY: docs
-docs: build ## Write docs/scenarios.md from the scenarios and the known-broken variants, the table of docs/properties.md, the costs in docs/core.md, the history format's tables and schema
+docs: build ## Write docs/scenarios.md from the scenarios and the known-broken variants, the tables of docs/properties.md and docs/known-broken.md, the costs in docs/core.md, the history format's tables and schema
 	@$(BIN)/fencepost list --markdown > docs/scenarios.md.tmp
 	@mv docs/scenarios.md.tmp docs/scenarios.md
 	@$(GO) test -count=1 ./harness/sizing -run '^TestPage$$' -update
 	@$(GO) test -count=1 ./harness/record/history -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./checker -run 'IsCurrent$$' -update
+	@$(GO) test -count=1 ./harness/system -run 'IsCurrent$$' -update
 
 .PHONY: up
 up: $(run_deps) ## Start a cluster and three schedulers on it, and keep them up: make up [SCHEDULERS=0] [PORT=8080] [DATACENTERS=3,1]

@@ -12,25 +12,6 @@ import (
 	"fencepost/harness/system"
 )
 
-// Every known-broken variant is explained, with the run that the code says.
-func TestVariantsAreDocumented(t *testing.T) {
-	t.Parallel()
-	doc := mustRead(t, filepath.Join(repository, "docs/known-broken.md"))
-	for _, s := range system.Broken() {
-		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(s.Label()) + ` \|.*$`).FindString(doc)
-		if row == "" {
-			t.Errorf("docs/known-broken.md has no row of %s", s.Label())
-			continue
-		}
-		wants := append([]string{"| " + s.Red.Scenario + ", " + s.Red.Contention + " |"}, s.Red.Properties...)
-		for _, want := range wants {
-			if !strings.Contains(row, want) {
-				t.Errorf("%s lacks %q: %s", s.Label(), want, row)
-			}
-		}
-	}
-}
-
 // TestDocs: commands, names, examples and links of the documentation are real.
 func TestDocs(t *testing.T) {
 	t.Parallel()

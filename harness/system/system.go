@@ -46,6 +46,10 @@ type System struct {
 	MissingWorkers int
 	// BrokenSink is what is broken in the sink's service (lab.ForgesLedger), "" for nothing.
 	BrokenSink string
+	// Chapter is where docs/known-broken.md has a known-broken variant, Note what it says
+	// beside About, and Seen where real systems have had the mistake, with references; the
+	// last two may be "".
+	Chapter, Note, Seen string
 	// Red says how a known-broken variant must be found; nil for a sound system.
 	Red *Red
 }

@@ -20,7 +20,7 @@ func TestVariantsAreComplete(t *testing.T) {
 		if !slices.Contains(checker.Mechanisms(), r.Mechanism) {
 			t.Errorf("%s: no mechanism %q", v.Name, r.Mechanism)
 		}
-		if seen[v.Name] || v.About == "" {
+		if seen[v.Name] || v.About == "" || v.Chapter == "" {
 			t.Errorf("%s: twice, or without a word", v.Name)
 		}
 		seen[v.Name] = true

@@ -11,6 +11,15 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("renew-failure-ignored", only(workload.Hooks{Locker: renewFailureIgnored}))
+	plant("trust-from-answer", trustFromAnswer)
+	plant("wall-deadline", only(workload.Hooks{Clock: wallDeadline}))
+	plant("awake-deadline", only(workload.Hooks{Clock: awakeDeadline}))
+	plant("early-release", only(workload.Hooks{Locker: earlyRelease}))
+	plant("jobs-awake-deadline", only(workload.Hooks{Clock: awakeDeadline}))
+}
+
 // trustFromAnswer counts a lease from the answer of its last CAS: the request
 // may have been executed long before, when its first copy arrived.
 func trustFromAnswer() workload.Hooks {

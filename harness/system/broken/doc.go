@@ -6,4 +6,9 @@
 // property that nobody has tested. Package system says for each the scenario and
 // the property by which it must be found. The package is linked into
 // bin/worker-broken only (build tag broken).
+//
+// To add a mistake: write its row in variants_….go of package system, with the scenario and
+// the property that must find it, and here its hook, planted by the row's name in init of
+// the file that holds it. docs/lock-safety.md names it beside the step that it refutes; then
+// make docs.
 package broken

@@ -12,6 +12,11 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("renew-unconditioned", renewUnconditioned)
+	plant("heartbeat-dies", heartbeatDies)
+}
+
 // errDead is why a renewal is not sent.
 var errDead = errors.New("the heartbeat has died")
 

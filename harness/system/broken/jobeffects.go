@@ -17,6 +17,16 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("jobs-complete-outside", only(workload.Hooks{Handler: completeOutside}))
+	plant("jobs-early-bird", only(workload.Hooks{Engine: earlyBird}))
+	plant("jobs-ack-before-effect", only(workload.Hooks{Sink: ackBeforeEffect}))
+	plant("jobs-effect-no-key", only(workload.Hooks{Sink: effectNoKey}))
+	plant("jobs-key-with-attempt", only(workload.Hooks{Sink: keyWithAttempt}))
+	plant("jobs-wrong-issuer", only(workload.Hooks{Tasks: wrongIssuer}))
+	plant("jobs-one-issuer", only(workload.Hooks{Tasks: oneIssuer}))
+}
+
 // ackBeforeEffect hands effects to a writer in the background, which takes its time:
 // a job is completed when its effects are still in its process's memory.
 func ackBeforeEffect(cfg workload.Config, _ unfenced.Writer, inner sink.Sink) sink.Sink {

@@ -16,6 +16,16 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("jobs-rescue-dead-only", shardsHook(rescueDeadOnly))
+	plant("jobs-dlq-lost", shardsHook(dlqLost))
+	plant("jobs-retries-in-memory", shardsHook(retriesInMemory))
+	plant("jobs-claimed-twice", shardsHook(claimedTwice))
+	plant("jobs-format-unsaid", shardsHook(formatUnsaid))
+	plant("jobs-behind-the-mark", shardsHook(behindTheMark))
+	plant("jobs-swept-early", only(workload.Hooks{Engine: sweptEarly}))
+}
+
 // rescueDeadOnly leaves the runs of processes that may be alive alone: one is dead
 // for sure when the next life of its worker has been seen to own a shard.
 func rescueDeadOnly(_ workload.Config, inner store.Shards) store.Shards {

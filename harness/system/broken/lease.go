@@ -9,6 +9,11 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("hilo-tokens", only(workload.Hooks{Locker: hiloTokens}))
+	plant("wall-tokens", only(workload.Hooks{Locker: wallTokens}))
+}
+
 // locker decorates the leases that another locker hands out.
 type locker struct {
 	workload.Locker

@@ -10,6 +10,13 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("dies-steady", only(workload.Hooks{Locker: diesSteady}))
+	plant("dies-draining", only(workload.Hooks{Locker: diesDraining}))
+	plant("exits-1", only(workload.Hooks{Locker: exitsOne}))
+	plant("never-ends", only(workload.Hooks{Locker: neverEnds}))
+}
+
 // fallenWorker is the one that dies at work; the others show that work goes on without it.
 const fallenWorker = "w1"
 

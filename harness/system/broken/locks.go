@@ -10,6 +10,17 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("token-reset", locksHook(lock.Release, tokenReset))
+	plant("row-ttl", locksHook(0, rowTTL))
+	plant("release-anyone", locksHook(lock.Release, releaseAnyone))
+	plant("release-plain-write", locksHook(lock.Release, releasePlainWrite))
+	plant("unknown-acquire-ok", locksHook(lock.Acquire, unknownAcquireOK))
+	plant("unknown-acquire-fails", locksHook(lock.Acquire, unknownAcquireFails))
+	plant("driver-reexecutes", locksHook(0, driverReexecutes))
+	plant("applied-ignored", locksHook(lock.Acquire, appliedIgnored))
+}
+
 // kindOf tells what a compare-and-set of a lock row is for.
 func kindOf(from *store.Version, to store.Version) lock.OpKind {
 	switch {

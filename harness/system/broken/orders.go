@@ -16,6 +16,12 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("orders-pay-before-fence", only(workload.Hooks{Shop: payBeforeFence}))
+	plant("orders-pay-by-run", only(workload.Hooks{Shop: payByRun}))
+	plant("orders-stock-unversioned", only(workload.Hooks{Shop: stockUnversioned}))
+}
+
 // isPayment tells the effect that takes the money by its key.
 func isPayment(e sink.Effect) bool { return strings.HasPrefix(e.Key, "pay ") }
 

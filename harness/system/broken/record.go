@@ -7,6 +7,12 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("recorder-drops", only(workload.Hooks{Recorder: recorderDrops}))
+	plant("recorder-late-calls", only(workload.Hooks{Recorder: lateCalls}))
+	plant("recorder-unknown-fail", only(workload.Hooks{Recorder: unknownAsFail}))
+}
+
 // recorderDrops loses every 50th operation, invocation and end.
 func recorderDrops(_ workload.Config, inner workload.Recorder) workload.Recorder {
 	return dropping{inner}

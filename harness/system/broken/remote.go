@@ -14,6 +14,10 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("remote-coordinator", remoteCoordinator)
+}
+
 // remoteCoordinator asks a node of the other data centre when one of its own has not
 // answered, as a policy does that falls back to remote nodes, and with every fourth copy of a
 // request, as one does that takes all nodes by turns. LOCAL_SERIAL there is another agreement.

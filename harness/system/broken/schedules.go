@@ -13,6 +13,13 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("jobs-mark-first", shardsHook(markFirst))
+	plant("jobs-counts-from-start", shardsHook(countsFromStart))
+	plant("jobs-clock-read-once", only(workload.Hooks{Engine: clockReadOnce}))
+	plant("jobs-follow-later", shardsHook(followLater))
+}
+
 // markFirst writes down with one tick that a schedule has fired, and the jobs with the
 // next one: who is killed in between has fired without them.
 func markFirst(_ workload.Config, inner store.Shards) store.Shards {

@@ -16,6 +16,12 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("read-at-one", func() workload.Hooks { return readAtOne("ONE") })
+	plant("read-at-one-unsaid", func() workload.Hooks { return readAtOne("QUORUM") })
+	plant("local-serial", localSerial)
+}
+
 // ownSession is a second session to the lock store, for statements with other
 // settings than the core's. It is opened at its first use and ends with the
 // process; its statements are recorded like the core's.

@@ -13,6 +13,10 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("jobs-silent-is-dead", only(workload.Hooks{Shards: silentIsDeadOn}))
+}
+
 // silentIsDead takes the shards of a process whose heartbeats have stood still for a
 // ttl as if it had handed them over, though it ticks.
 func silentIsDead(cfg workload.Config, beats store.Members, cell string, inner store.Shards) store.Shards {

@@ -12,6 +12,16 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("sink-no-token-check", only(workload.Hooks{Sink: sinkNoTokenCheck}))
+	plant("sink-refuses-equal", only(workload.Hooks{Sink: sinkRefusesEqual}))
+	plant("sink-check-then-write", only(workload.Hooks{Sink: sinkCheckThenWrite}))
+	plant("sink-token-in-memory", only(workload.Hooks{Sink: sinkTokenInMemory}))
+	plant("effect-key-per-send", only(workload.Hooks{Sink: keyPerSend}))
+	plant("no-raise", noRaise)
+	plant("harness-ledger-reset", only(workload.Hooks{Sink: ledgerReset}))
+}
+
 // sinkNoTokenCheck records tokens like the real sink but accepts every effect.
 func sinkNoTokenCheck(_ workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
 	return uncheckedSink{inner, past}

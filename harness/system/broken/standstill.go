@@ -14,6 +14,12 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("pins-coordinator", pinsCoordinator)
+	plant("stops-when-node-away", stopsWhenNodeAway)
+	plant("jobs-no-claims-in-fault", noClaimsInFault)
+}
+
 // pinned opens a session with one node only, by the worker's own link.
 func (o *ownSession) pinned(ctx context.Context, ip string) (*cassandra.DB, error) {
 	c := cassandra.Config{

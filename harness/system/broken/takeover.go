@@ -12,6 +12,12 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("takeover-plain-write", only(workload.Hooks{Locks: takeoverPlainWrite}))
+	plant("takeover-ignores-beat", only(workload.Hooks{Locks: takeoverIgnoresBeat}))
+	plant("takeover-never", only(workload.Hooks{Locks: takeoverNever}))
+}
+
 // takeoverPlainWrite reads the row and, if nothing has changed, writes it
 // without a condition. Between the two it stands still for longer than a
 // contender's polling interval (ttl/8), as a busy process may: two contenders

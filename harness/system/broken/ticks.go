@@ -11,6 +11,13 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("jobs-tick-blind", shardsHook(tickBlind))
+	plant("jobs-unknown-means-no", shardsHook(unknownMeansNo))
+	plant("jobs-plain-header", only(workload.Hooks{Shards: plainHeader}))
+	plant("jobs-early-hand-over", shardsHook(earlyHandOver))
+}
+
 // tickBlind has a tick's condition name the fence and not the tick. A copy that was
 // not answered stays on its way for ttl/2, as in a coordinator that hangs, and then
 // does again what was done long ago.

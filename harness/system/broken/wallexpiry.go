@@ -12,6 +12,10 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	plant("wall-expiry", wallExpiry)
+}
+
 // wallExpiry has contenders compare the row's expires_hint, which is by its
 // holder's wall clock, with their own wall clock: a lease that has expired by
 // it looks free.
