@@ -1,11 +1,8 @@
 package checker
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"sort"
-	"strings"
 
 	"github.com/anishathalye/porcupine"
 
@@ -257,85 +254,4 @@ func (w *write) givenUp() (until int64, all bool) {
 		until = max(until, c.end.TS)
 	}
 	return until, all
-}
-
-// checkLinearizable is P2: first the chain, then Porcupine in both encodings.
-func checkLinearizable(ctx context.Context, a *analysis, p *Property) {
-	dirty := map[string]bool{}
-	for _, l := range a.rows {
-		before := p.Count
-		a.checkChain(l, p)
-		dirty[l.name] = p.Count > before || !l.whole
-		p.Checked += len(l.cas) + len(l.reads)
-	}
-	a.jobs.report("P2", p)
-	var open, bounded []*partition
-	for _, l := range a.rows {
-		if len(l.cas)+len(l.reads) == 0 {
-			continue
-		}
-		open = append(open, l.partition(false, !dirty[l.name]))
-		if l.timeouts() > 0 {
-			bounded = append(bounded, l.partition(true, !dirty[l.name]))
-		}
-	}
-	budget := a.budget(ctx)
-	openFound := searchAll(budget, open)
-	// Without a coordinator's timeout the two encodings are the same.
-	boundedFound := searchAll(budget, bounded)
-	p.Encodings = map[string]string{"open": string(worst(openFound)), "bounded": string(worst(boundedFound))}
-	if p.Encodings["bounded"] == string(porcupine.Ok) {
-		p.Encodings["bounded"] = p.Encodings["open"]
-	}
-	p.Detail = fmt.Sprintf("chain of versions in linear time, Porcupine on %s, %d of them with timeouts of a coordinator%s", a.rowNouns(open), len(bounded), a.jobs.replayText())
-	a.report(budget, p, openFound, "")
-	a.report(budget, p, boundedFound, " (bounded encoding: a write that its coordinator answered with a timeout took effect before that answer or never)")
-	a.visualize(budget, p, "lock", append(openFound, boundedFound...))
-}
-
-// report adds what Porcupine found to the property: an illegal partition that
-// the linear-time checks have not already explained, and unfinished ones.
-func (a *analysis) report(b budget, p *Property, fs []found, encoding string) {
-	var unfinished, second []string
-	for _, f := range fs {
-		switch {
-		case f.result == porcupine.Unknown && f.part.decided:
-			second = append(second, f.part.name)
-		case f.result == porcupine.Unknown:
-			unfinished = append(unfinished, f.part.name+": "+f.reason)
-		case f.result != porcupine.Illegal || explained(p, f.part.name):
-		case a.incomplete():
-			unfinished = append(unfinished, f.part.name+": illegal, but the record has lost events (P14)")
-		default:
-			w := shrink(b, f)
-			events, proof := a.proof(f.part.name, w)
-			p.add(f.part.name, append(w.events(), events...), "no order of the operations on %s explains %s%s; up to then there is one%s", f.part.name, w.last, encoding, proof)
-		}
-	}
-	if len(second) > 0 {
-		p.Detail += fmt.Sprintf("; Porcupine, the second opinion, was not finished on %s (%s)", plural(len(second), "row"), firstFew(second))
-	}
-	if len(unfinished) > 0 {
-		p.Status = StatusUnknown
-		p.Detail = fmt.Sprintf("Porcupine reached no conclusion on %s%s (%s)", plural(len(unfinished), "partition"), encoding, firstFew(unfinished))
-	}
-}
-
-// firstFew are the first five of some texts.
-func firstFew(texts []string) string {
-	sort.Strings(texts)
-	if len(texts) > 5 {
-		texts = append(texts[:5:5], "…")
-	}
-	return strings.Join(texts, "; ")
-}
-
-// explained says whether the property already has a violation of key.
-func explained(p *Property, key string) bool {
-	for _, v := range p.Violations {
-		if v.Key == key {
-			return true
-		}
-	}
-	return p.Count > len(p.Violations) // the list is full
 }

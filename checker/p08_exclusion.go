@@ -1,5 +1,14 @@
 package checker
 
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+
+	"fencepost/harness/record/history"
+)
+
 func init() {
 	register(check{
 		id:    "P8",
@@ -20,5 +29,258 @@ func init() {
 			{id: "given-away-with-runs", accounts: []string{"P4", "P7", "P8"},
 				statement: "a shard is given away while its owner's runs are at work"},
 		},
+	})
+}
+
+// checkExclusion is P8: no two entitled intervals of a lock overlap.
+func checkExclusion(_ context.Context, a *analysis, p *Property) {
+	beyond := 0
+	for _, l := range a.rows {
+		var gs []*grant
+		for _, g := range l.grants {
+			if g.clockBeyond || g.overtaken {
+				beyond++
+				continue
+			}
+			if end, _ := g.until(); g.from() < end {
+				gs = append(gs, g)
+			}
+		}
+		p.Checked += len(gs)
+		sort.SliceStable(gs, func(i, j int) bool { return gs[i].from() < gs[j].from() })
+		var longest *grant // of those before, the one whose right lasts longest
+		for _, g := range gs {
+			if longest != nil {
+				if end, by := longest.until(); g.from() < end {
+					events := append(longest.window(by), both(&g.acq.op, g.call)...)
+					p.add(l.name, events, "%s was entitled until %s after %s was granted the %s too (tokens %d and %d)", longest.acq.inv.Proc, ms(end-g.from()), g.acq.inv.Proc, l.noun(), longest.token, g.token)
+				}
+			}
+			if longest == nil || endOf(g) > endOf(longest) {
+				longest = g
+			}
+		}
+	}
+	p.Detail = "entitled: from the granting answer to the derived deadline, release or loss" + notJudgedClocks(beyond, "grant")
+}
+
+// notJudgedClocks says how much was left out for clocks that are too wrong.
+func notJudgedClocks(n int, noun string) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; not judged: %s, clock rate beyond the declared bound", plural(n, noun))
+}
+
+func endOf(g *grant) int64 {
+	end, _ := g.until()
+	return end
+}
+
+// early is a takeover of a lease that cannot have stood still for its ttl.
+type early struct {
+	l      *rowLog
+	g      *grant // that took it
+	old    *grant // that it was taken from
+	prev   *cas   // the last write before
+	stood  int64  // at most
+	ttl    int64
+	wanted int64 // the part of the ttl that is missing
+}
+
+// earlyTakeovers: who took a lease over too soon, and what made it believe that it might.
+func (x *inquiry) earlyTakeovers() {
+	var locks, shards []early
+	for _, l := range x.a.rows {
+		for _, g := range l.grants {
+			e, ok := x.early(l, g)
+			switch {
+			case !ok:
+			case l.shard:
+				shards = append(shards, e)
+			default:
+				locks = append(locks, e)
+			}
+		}
+	}
+	x.earlyLocks(locks)
+	x.earlyShards(shards)
+}
+
+func (x *inquiry) early(l *rowLog, g *grant) (early, bool) {
+	c := g.acq
+	old := l.under(c.from, "")
+	if c.outcome != history.OK || old == nil || g.clockBeyond || c.from.Absent || !l.shard && c.from.Holder == "" {
+		return early{}, false
+	}
+	var prev *cas // that set the version which was taken over
+	for _, w := range c.from.setBy {
+		if m := w.main(); prev == nil || m.outcome == history.OK {
+			prev = m
+		}
+	}
+	if prev == nil || isRelease(prev.kind()) || prev.kind() == history.OpSeal {
+		return early{}, false
+	}
+	e := early{l: l, g: g, old: old, prev: prev, ttl: old.acq.ttl()}
+	e.stood = anchor(&c.op) - prev.inv.TS
+	// A contender's clock may be wrong by the declared bound.
+	e.wanted = e.ttl - int64(2*x.a.headerOf(history.Life(c.inv.Proc)).DriftBound*float64(e.ttl)) - e.stood
+	return e, e.wanted > 0
+}
+
+// wallSlack is how much later than its clock says a contender may act, and the
+// uncertainty of when a version was written.
+const wallSlack = int64(1e9)
+
+func (x *inquiry) earlyLocks(es []early) {
+	if len(es) == 0 {
+		return
+	}
+	byWall := 0
+	for _, e := range es {
+		ahead := x.ahead(e) * 1e6
+		if ahead > 0 && e.wanted <= ahead+wallSlack {
+			byWall++
+		}
+	}
+	first := es[0]
+	if byWall == len(es) {
+		for _, e := range es {
+			if x.ahead(e) > 0 {
+				first = e
+				break
+			}
+		}
+		s := x.suspect("expiry-by-wall-clock", shown, len(es), "%s taken over after less than their ttl, each by a worker whose wall clock was ahead of the holder's by at least what was missing", were(len(es), "lease"))
+		x.suspect("expiry-by-wall-clock", shown, len(es), "the first stood still for at most %s of %s; the taker's wall clock was %d ms ahead", ms(first.stood), ms(first.ttl), x.ahead(first))
+		x.showEarly(s, first, x.clocksOf(first)...)
+		return
+	}
+	s := x.suspect("takeover-without-waiting", fits, len(es), "%s taken over after at most %s (ttl %s), and no clock explains it", were(len(es), "lease"), ms(first.stood), ms(first.ttl))
+	x.showEarly(s, first)
+}
+
+// ahead is by how much the taker's wall clock was ahead of what the holder's showed when
+// it wrote the version that was taken, in ms.
+func (x *inquiry) ahead(e early) int64 {
+	return x.a.offset(history.Life(e.g.acq.inv.Proc), e.g.acq.inv.TS) - x.a.offset(history.Life(e.prev.inv.Proc), e.prev.inv.TS)
+}
+
+// clocksOf are the notes that made the two clocks what they were.
+func (x *inquiry) clocksOf(e early) []Step {
+	var out []Step
+	for _, who := range []struct {
+		proc string
+		at   int64
+	}{{e.prev.inv.Proc, e.prev.inv.TS}, {e.g.acq.inv.Proc, e.g.acq.inv.TS}} {
+		var last *history.Event
+		for _, n := range x.a.clocks[history.Life(who.proc)] {
+			if n.TS <= who.at {
+				last = n
+			}
+		}
+		if last != nil {
+			out = append(out, x.step(RoleBefore, last, "the wall clock of %s is made wrong by %d ms", history.Life(who.proc), last.Clock().OffsetMS))
+		}
+	}
+	return out
+}
+
+func (x *inquiry) showEarly(s *suspect, e early, more ...Step) {
+	c := e.g.acq
+	chain := append([]Step{
+		x.granted(RoleBefore, e.old), x.step(RoleBefore, e.prev.inv, "its last sign of life: %s by %s to %s", e.prev.kind(), e.prev.inv.Proc, e.l.text(e.prev.to)),
+		x.step(RoleMistake, c.inv, "%s takes %s over: it stood still for at most %s of %s", c.inv.Proc, e.l.name, ms(e.stood), ms(e.ttl)),
+	}, more...)
+	if end, _ := e.old.until(); end > e.g.from() {
+		chain = append(chain, x.instant(RoleHarm, e.g.from(), "both are entitled, for %s", ms(end-e.g.from())))
+	}
+	s.show(e.l.name, c.inv.TS, []string{e.old.acq.inv.Proc, c.inv.Proc}, chain...)
+}
+
+// earlyShards: an owner that is not seen, one that left while it worked, or a taker that
+// does not wait.
+func (x *inquiry) earlyShards(es []early) {
+	if len(es) == 0 {
+		return
+	}
+	gone, given := 0, 0
+	var runs *history.Event
+	var firstGone, firstGiven *early
+	var note *history.Event
+	for i := range es {
+		e := &es[i]
+		if n := x.goneNote(e); n != nil {
+			gone++
+			if firstGone == nil {
+				firstGone, note = e, n
+			}
+			continue
+		}
+		if run := x.runAtWork(e); run != nil && !x.refusedAfter(e) {
+			given++
+			if firstGiven == nil {
+				firstGiven, runs = e, run
+			}
+		}
+	}
+	switch n := len(es); {
+	case gone > 0 && gone >= given:
+		s := x.suspect("silent-owner-is-dead", shown, gone, "%d of %d shards that were taken too soon had an owner that the taker had noted as gone, while it ticked", gone, n)
+		x.showEarly(s, *firstGone, x.step(RoleBefore, note, "%s no longer sees the heartbeats of %s", history.Life(note.Proc), note.Key))
+	case 2*given >= n:
+		s := x.suspect("given-away-with-runs", fits, given, "%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards", were(given, "shard"))
+		x.showEarly(s, *firstGiven, x.step(RoleBefore, runs, "%s begins run %d of job %s, which is at work after the owner's last batch", runs.Proc, runs.Token, runs.Key))
+	default:
+		s := x.suspect("takeover-without-waiting", fits, n, "%s taken over after at most %s (ttl %s)", were(n, "shard"), ms(es[0].stood), ms(es[0].ttl))
+		x.showEarly(s, es[0])
+	}
+}
+
+// goneNote is the taker's last word on the old owner's heartbeats when it took the
+// shard, if that was that they are gone. What it acts by may be noted a little later.
+func (x *inquiry) goneNote(e *early) *history.Event {
+	taker, owner := history.Life(e.g.acq.inv.Proc), history.Worker(e.old.acq.inv.Proc)
+	var last *history.Event
+	for i := range x.a.h.Events {
+		n := &x.a.h.Events[i]
+		if n.TS > e.g.acq.inv.TS+e.ttl/4 {
+			break
+		}
+		if n.Op == history.NotePoint && n.Key == owner && history.Life(n.Proc) == taker && (n.Point() == history.PointMemberGone || n.Point() == history.PointMemberCame) {
+			last = n
+		}
+	}
+	if last != nil && last.Point() == history.PointMemberGone {
+		return last
+	}
+	return nil
+}
+
+// runAtWork is a run of the old owner that had begun when the shard was taken, and not
+// ended when the owner sent its last batch: it may have been claimed by that batch.
+func (x *inquiry) runAtWork(e *early) *history.Event {
+	for _, j := range x.a.jobs.list {
+		if j.shard != e.l.name {
+			continue
+		}
+		for _, st := range j.starts {
+			if history.Life(st.Proc) != history.Life(e.old.acq.inv.Proc) || st.TS > e.g.acq.inv.TS || runFence(st.Token) != e.old.fence {
+				continue
+			}
+			if f := j.finishes[st.Token]; f == nil || f.TS > e.prev.inv.TS {
+				return st
+			}
+		}
+	}
+	return nil
+}
+
+// refusedAfter says whether the old owner went on to tick and was told that the shard is
+// another's: then it had not given it away.
+func (x *inquiry) refusedAfter(e *early) bool {
+	return slices.ContainsFunc(e.l.cas, func(c *cas) bool {
+		return c.row != nil && isRenewal(c.kind()) && c.from == e.g.acq.from && c.row.Fence > c.from.Fence && e.old.mine(c.inv.Proc)
 	})
 }

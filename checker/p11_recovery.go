@@ -1,5 +1,14 @@
 package checker
 
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strings"
+
+	"fencepost/harness/record/history"
+)
+
 func init() {
 	register(check{
 		id:    "P11",
@@ -25,4 +34,318 @@ func init() {
 				statement: "the machine was too busy for times to say anything about the system"},
 		},
 	})
+}
+
+// Recovery sums up how the run came back from what happened to it.
+type Recovery struct {
+	// Orphans are the grants that ended without a release that took effect;
+	// Judged of them could be held against the bound of P11, and NotJudged says
+	// why the others could not, with their number.
+	Orphans   int            `json:"orphans"`
+	Judged    int            `json:"judged"`
+	NotJudged map[string]int `json:"not_judged,omitempty"`
+	// MaxTTL and P50TTL are the times from the holder's last write that took
+	// effect to the takeover, in units of the lease's ttl.
+	MaxTTL float64 `json:"max_ttl,omitempty"`
+	P50TTL float64 `json:"p50_ttl,omitempty"`
+	// Faults are the faults that were healed, in order.
+	Faults []FaultRecovery `json:"faults,omitempty"`
+
+	work string // what a success is, for Text; "": a release
+	// uncounted: the system does not promise P11, so nobody looked for orphans.
+	uncounted bool
+}
+
+// Why an orphan is not judged.
+const (
+	whyAmbiguous = "its last write is ambiguous"
+	whyNobody    = "nobody waited for long enough"
+	whyFault     = "everybody who waited was cut off from a quorum"
+	whyRecord    = "the lock's record is not whole"
+)
+
+// defaultBound is what P11 allows beyond ttl + ttl/8, in which the waiting and one
+// polling interval are: three copies of a request, of ttl/6 each, and the hiccups
+// of a busy machine.
+func defaultBound(ttl int64) int64 { return 5e9 + ttl/2 }
+
+// within is the time within which a lock must be taken over.
+func (a *analysis) within(ttl int64) int64 {
+	bound := int64(0)
+	for _, e := range a.expects {
+		bound = max(bound, e.Expect().RecoveryBoundMS*1e6)
+	}
+	if bound == 0 {
+		bound = defaultBound(ttl)
+	}
+	return ttl + ttl/8 + bound
+}
+
+// stand is the time for which a row certainly stood still: from an instant at which
+// w had taken effect to the earliest at which next can have.
+type stand struct {
+	l        *rowLog
+	w, next  *write // w is nil before the first write
+	from, to int64
+	ttl      int64
+	held     bool
+}
+
+// checkRecovery is P11.
+func checkRecovery(_ context.Context, a *analysis, p *Property) {
+	resumed := a.checkStands(p)
+	a.checkProgress(p)
+	r := a.recovery()
+	p.Checked += r.Judged + resumed
+	p.Detail = r.orphanText()
+	if a.lastHeal() > 0 {
+		p.Detail += fmt.Sprintf("; %s went on after the last heal", plural(resumed, a.rowNoun()))
+	}
+	if text := progressText(a.progressed, a.work()); text != "" {
+		p.Detail += "; " + text
+	}
+	if why, note := a.busy(); p.Count > 0 && why != "" {
+		p.excuse(why, note)
+	}
+}
+
+// checkStands is the part of P11 that asks for nothing but a history: no row stands still
+// for longer than it takes to take it over. It returns how many rows went on after the
+// last heal.
+func (a *analysis) checkStands(p *Property) (resumed int) {
+	r := a.recovery()
+	lastHeal := a.lastHeal()
+	var times []float64
+	for _, l := range a.rows {
+		if !l.whole {
+			a.countBroken(l, r)
+			continue
+		}
+		ws := a.waiting(l)
+		again := false
+		for _, s := range l.stands() {
+			kind := s.next.main().kind()
+			orphaned := s.held && !isRenewal(kind) && !isRelease(kind)
+			if lastHeal > 0 && s.next.by > lastHeal && (isGrant(kind) || l.shard && isRenewal(kind)) {
+				again = true
+			}
+			if s.w == nil && l.shard {
+				continue // processes begin to contend at no known instant
+			}
+			if !orphaned && s.to-s.from <= a.within(s.ttl) {
+				continue
+			}
+			why := a.judgeStand(s, &ws, p)
+			if !orphaned {
+				continue
+			}
+			r.Orphans++
+			if why != "" {
+				r.NotJudged[why]++
+			} else {
+				r.Judged++
+			}
+			if t := s.taken(); t > s.from && isGrant(kind) && s.ttl > 0 && why != whyAmbiguous {
+				times = append(times, float64(t-s.from)/float64(s.ttl))
+			}
+		}
+		if again {
+			resumed++
+		}
+	}
+	if len(times) > 0 {
+		sort.Float64s(times)
+		r.P50TTL, r.MaxTTL = times[(len(times)-1)/2], times[len(times)-1]
+	}
+	return resumed
+}
+
+// countBroken counts the takeovers of a lock whose chain cannot be trusted.
+func (a *analysis) countBroken(l *rowLog, r *Recovery) {
+	for _, w := range l.chain {
+		if l.takeover(w) {
+			r.Orphans++
+			r.NotJudged[whyRecord]++
+		}
+	}
+}
+
+// stands are the versions of the row with the times for which it had each.
+func (l *rowLog) stands() []stand {
+	seen := l.sightings()
+	longest := int64(0)
+	for _, w := range l.chain {
+		longest = max(longest, w.main().ttl())
+	}
+	out := make([]stand, 0, len(l.chain))
+	lease := int64(0) // the ttl of the last grant
+	for i, next := range l.chain {
+		s := stand{l: l, next: next, to: next.call(), ttl: longest}
+		if i > 0 {
+			s.w = l.chain[i-1]
+			s.from = s.w.by
+			if t, ok := seen[s.w.to]; ok {
+				s.from = min(s.from, t)
+			}
+			s.held = s.w.held()
+			if c := s.w.main(); isGrant(c.kind()) || !l.shard {
+				lease = c.ttl()
+			}
+			if s.held {
+				s.ttl = lease
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// sightings are the first instants at which an answer showed versions whose own
+// write was not acknowledged.
+func (l *rowLog) sightings() map[*version]int64 {
+	unsure := map[*version]bool{}
+	for _, w := range l.chain {
+		if w.ok() == nil {
+			unsure[w.to] = true
+		}
+	}
+	seen := map[*version]int64{}
+	if len(unsure) == 0 {
+		return seen
+	}
+	look := func(v *version, at int64) {
+		if t, known := seen[v]; unsure[v] && (!known || at < t) {
+			seen[v] = at
+		}
+	}
+	for _, c := range l.cas {
+		if c.row != nil {
+			look(c.row, c.end.TS)
+		}
+	}
+	for _, r := range l.reads {
+		look(r.row, r.end.TS)
+	}
+	return seen
+}
+
+// taken is when the row was known to have changed, or else can have.
+func (s *stand) taken() int64 {
+	if c := s.next.ok(); c != nil {
+		return c.end.TS
+	}
+	return s.to
+}
+
+// judgeStand holds a stand against everybody who waited meanwhile. It returns why
+// it says nothing, "" if it was judged.
+func (a *analysis) judgeStand(s stand, ws *waiters, p *Property) (why string) {
+	if s.from >= s.to {
+		return whyAmbiguous
+	}
+	why = whyNobody
+	limit := a.within(s.ttl)
+	holder := ""
+	if s.held {
+		holder = history.Life(s.w.main().inv.Proc)
+	}
+	ws.during(s.from, s.to, func(w wait) bool {
+		if w.life == holder {
+			return true // its own process knows more than others
+		}
+		from := begin(max(s.from, w.from), limit, s.to, a.silences(w.life))
+		switch due := from + limit; {
+		case from > s.to:
+			if why == whyNobody {
+				why = whyFault
+			}
+		case s.to > due && w.to >= due:
+			a.late(s, w, due-limit, p)
+			why = ""
+			return false
+		case s.to <= due && w.to >= s.to:
+			why = ""
+		}
+		return true
+	})
+	return why
+}
+
+func (a *analysis) late(s stand, w wait, from int64, p *Property) {
+	events := append(both(w.call), both(&s.next.main().op)...)
+	limit := a.within(s.ttl)
+	if s.held {
+		m := s.w.main()
+		p.add(s.l.name, append(both(&m.op), events...), "%s stood still under %s for %s although %s waited and nothing kept it from taking over: at most %s are allowed (ttl %s + ttl/8 + bound)",
+			s.l.name, m.inv.Proc, ms(s.to-from), w.who, ms(limit), ms(s.ttl))
+		return
+	}
+	p.add(s.l.name, events, "%s was free and nobody took it for %s although %s waited and nothing kept it from taking it: at most %s are allowed", s.l.name, ms(s.to-from), w.who, ms(limit))
+}
+
+// lastHeal is the end of the last fault, 0 without any.
+func (a *analysis) lastHeal() int64 {
+	t := int64(0)
+	for _, f := range a.faults() {
+		t = max(t, f.To)
+	}
+	return t
+}
+
+// recovery is the run's, computed as far as it does not need P11.
+func (a *analysis) recovery() *Recovery {
+	if a.recovered == nil {
+		a.recovered = &Recovery{NotJudged: map[string]int{}, Faults: a.afterHeals(), work: a.work(), uncounted: !a.promised("P11")}
+	}
+	return a.recovered
+}
+
+func (r *Recovery) orphanText() string {
+	if r.uncounted {
+		return "orphaned leases not looked for"
+	}
+	out := fmt.Sprintf("%s, %d judged", plural(r.Orphans, "orphaned lease"), r.Judged)
+	var why []string
+	for _, reason := range sortedKeys(r.NotJudged) {
+		why = append(why, fmt.Sprintf("%d: %s", r.NotJudged[reason], reason))
+	}
+	if len(why) > 0 {
+		out += ", not judged " + strings.Join(why, ", ")
+	}
+	return out
+}
+
+// Text is the summary in one line, "" if there is nothing to tell.
+func (r *Recovery) Text() string {
+	if r == nil || r.Orphans == 0 && len(r.Faults) == 0 {
+		return ""
+	}
+	out := r.orphanText()
+	if r.MaxTTL > 0 {
+		out += fmt.Sprintf("; taken over after %.2f ttl (p50), %.2f ttl at most", r.P50TTL, r.MaxTTL)
+	}
+	var first, slowest *FaultRecovery
+	for i := range r.Faults {
+		f := &r.Faults[i]
+		if f.Locks == 0 {
+			continue
+		}
+		if first == nil || f.FirstMS > first.FirstMS {
+			first = f
+		}
+		if slowest == nil || f.SlowestMS > slowest.SlowestMS {
+			slowest = f
+		}
+	}
+	if first != nil {
+		work, of := "release", "lock"
+		if r.work != "" && r.work != work {
+			work, of = r.work, "shard"
+		}
+		out += fmt.Sprintf("; first %s within %.0f ms of a heal (%s %s)", work, first.FirstMS, first.ID, first.Name)
+		if slowest.SlowestLock != "" {
+			out += fmt.Sprintf(", of every %s that had one within %.0f ms (%s, %s)", of, slowest.SlowestMS, slowest.ID, slowest.SlowestLock)
+		}
+	}
+	return out
 }

@@ -8,8 +8,9 @@ import (
 
 // SoFar judges the history of a run that still goes on, consistent as
 // [history.Tail] gives it, by what can be said before the end (soFar in the properties'
-// rows), as far as the system promises it. It returns the properties with findings. None is a property that holds, and most findings can
-// be made at the end only; but those made now are the end's too.
+// rows), as far as the system promises it. It returns the properties with findings. None
+// is a property that holds, and most findings can be made at the end only; but those made
+// now are the end's too.
 //
 // These are the checks of the verdict, over the same analysis. Only the sink's ledger,
 // which is read at the end, is replaced by the part of it that the sink's own answers
@@ -28,14 +29,6 @@ func SoFar(ctx context.Context, h *history.History, o Options) []Property {
 		}
 	}
 	return out
-}
-
-// effectsSoFar is what of P4 a part of the ledger can show.
-func effectsSoFar(_ context.Context, a *analysis, p *Property) {
-	for _, s := range a.sinks {
-		s.checkOnce(p)
-		s.checkValues(p)
-	}
 }
 
 // fromAnswers makes the part of the ledger that applied effects and raises show: each

@@ -271,28 +271,3 @@ func (x *inquiry) traffic(f history.FaultWindow) (done, undecided int) {
 	}
 	return done, undecided
 }
-
-// thresholds are those that P15 found exceeded or not measured.
-func (x *inquiry) thresholds() {
-	for _, b := range x.res.Thresholds {
-		switch b.Status {
-		case StatusFail:
-			s := x.suspect("threshold-exceeded", shown, 1, "%s: %s", b.Name, b.Detail)
-			var chain []Step
-			for _, p := range x.res.Properties {
-				for _, v := range p.Violations {
-					if p.ID == "P15" && strings.HasPrefix(v.Message, b.Name+":") && len(v.Events) > 0 {
-						for _, ref := range v.Events {
-							e := ref.Event
-							e.File, e.Line = ref.File, ref.Line
-							chain = append(chain, x.step(RoleMistake, &e, "%s %s %s by %s", e.Op, e.Type, e.Key, e.Proc))
-						}
-						s.show(b.Name, v.To, nil, chain...)
-					}
-				}
-			}
-		case StatusInvalid:
-			x.suspect("threshold-not-measured", shown, 1, "%s: %s", b.Name, b.Detail)
-		}
-	}
-}

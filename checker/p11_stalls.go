@@ -6,6 +6,59 @@ import (
 	"fencepost/harness/record/history"
 )
 
+// missingTakeovers: a row that stood still under a silent holder, and nobody who waited
+// sent as much as a request.
+func (x *inquiry) missingTakeovers() {
+	if !x.failed("P11") {
+		return
+	}
+	late := map[string]bool{}
+	p := &Property{}
+	x.a.checkStands(p)
+	for _, v := range p.Violations {
+		late[v.Key] = true
+	}
+	n := 0
+	for _, l := range x.a.rows {
+		if !late[l.name] || !l.whole {
+			continue
+		}
+		for _, s := range l.stands() {
+			limit := x.a.within(s.ttl)
+			if s.to-s.from <= limit || s.w == nil && !s.held {
+				continue
+			}
+			at := l.versions[0] // no row
+			if s.w != nil {
+				at = s.w.to
+			}
+			tries := slices.ContainsFunc(l.cas, func(c *cas) bool {
+				return isGrant(c.kind()) && c.from == at && c.inv.TS < s.from+limit
+			})
+			if tries {
+				continue // they tried: it is the store that did not answer
+			}
+			n++
+			sus := x.suspect("no-takeover", fits, n, "%s stood still for %s and nobody sent a takeover for %s (ttl %s)", l.name, ms(s.to-s.from), ms(s.next.call()-s.from), ms(s.ttl))
+			x.suspect("no-takeover", fits, n, "in the whole run there were %s", plural(x.a.count().Takeovers, "takeover"))
+			var chain []Step
+			procs := []string{s.next.main().inv.Proc}
+			if s.w != nil {
+				m := s.w.main()
+				procs = append(procs, m.inv.Proc)
+				chain = append(chain, x.step(RoleBefore, m.inv, "the last write of %s: %s by %s to %s", l.name, m.kind(), m.inv.Proc, l.text(s.w.to)))
+				for _, e := range x.a.crashes {
+					if history.Life(e.Proc) == history.Life(m.inv.Proc) && e.TS >= m.inv.TS && e.TS < s.to {
+						chain = append(chain, x.step(RoleBefore, e, "%s dies: %s", e.Proc, orNone(e.Error)))
+					}
+				}
+			}
+			chain = append(chain, x.instant(RoleMistake, s.from+limit, "by now it should have been taken over (ttl + ttl/8 + bound)"), x.step(RoleHarm, s.next.main().inv, "the next to write it: %s by %s", s.next.main().kind(), s.next.main().inv.Proc))
+			sus.show(l.name, s.from+limit, procs, chain...)
+		}
+	}
+}
+
 // stalls: a lock or shard that was asked for, a quorum, and nothing done for longer than
 // the scenario allows. What was sent meanwhile tells them apart.
 func (x *inquiry) stalls() {

@@ -1,9 +1,7 @@
 package checker
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"fencepost/harness/record/history"
@@ -241,43 +239,6 @@ func (x *inquiry) passedOver(l *rowLog, j *jobLog) *claim {
 	return best
 }
 
-// scheduleGaps: nominal times that the first batch of another owner passes over.
-func (x *inquiry) scheduleGaps() {
-	n := 0
-	for _, s := range slices.SortedFunc(maps.Values(x.a.jobs.schedules), func(s, t *scheduleLog) int { return cmp.Compare(s.shard, t.shard) }) {
-		for _, g := range s.gaps {
-			if g.by == nil || g.by.to.Fence == g.w.to.Fence || !x.sound(x.a.row[s.shard]) {
-				continue
-			}
-			n++
-			inv, before := g.w.main().inv, g.by.main().inv
-			sus := x.suspect("schedule-counted-anew", shown, n, "the owner of fence %d passes over %s of schedule %s, from %d on, and counts none of them as missed; the one of fence %d had stood before them", g.w.to.Fence, plural(int(g.n), "nominal time"), s.key, g.from, g.by.to.Fence)
-			sus.show(s.key, inv.TS, []string{before.Proc, inv.Proc}, x.step(RoleBefore, before, "%s decides the nominal times of schedule %s up to %d", before.Proc, s.key, g.from-1),
-				x.step(RoleMistake, inv, "%s, who took the shard over, goes on from %d: %s between them have no job", inv.Proc, g.until, plural(int(g.n), "nominal time")))
-		}
-	}
-}
-
-// jobTimes: jobs that fire or are forgotten before their time.
-func (x *inquiry) jobTimes() {
-	early, most := 0, int64(0)
-	for _, j := range x.a.jobs.list {
-		for _, e := range j.starts {
-			if due, ok := x.a.dueOf(j, e); !ok || len(j.steps) == 0 || e.WallMS() == 0 || e.WallMS() >= e.DueMS() || due.wasDue() {
-				continue
-			}
-			early++
-			most = max(most, e.DueMS()-e.WallMS())
-			s := x.suspect("fires-by-a-fast-clock", shown, early, "run %d of job %s started %d ms before it was due, by its worker's own wall clock", e.Token, j.id, e.DueMS()-e.WallMS())
-			s.show(j.id, e.TS, []string{e.Proc}, x.change(RoleBefore, j.steps[0]), x.step(RoleMistake, e, "it starts %d ms early", e.DueMS()-e.WallMS()))
-		}
-		x.forgotten(j)
-	}
-	if early > 1 {
-		x.suspect("fires-by-a-fast-clock", shown, early, "%s were early, by %d ms at most", plural(early, "start"), most)
-	}
-}
-
 func (x *inquiry) forgotten(j *jobLog) {
 	for i, s := range j.steps {
 		if s.c.Do != history.DoSweep || i == 0 {
@@ -291,56 +252,4 @@ func (x *inquiry) forgotten(j *jobLog) {
 			sus.show(j.id, s.w.main().inv.TS, []string{s.w.main().inv.Proc}, x.change(RoleBefore, j.steps[i-1]), x.change(RoleMistake, s))
 		}
 	}
-}
-
-// foreignRuns: sink calls that show the run of another job. If the tokens of a process
-// never fall, from shard to shard, there is one for all.
-func (x *inquiry) foreignRuns() {
-	if !x.failed("P6") {
-		return
-	}
-	type call struct {
-		o *op
-		s *sinkLog
-	}
-	calls := map[string][]call{} // by life
-	for _, s := range x.a.sinks {
-		for _, o := range append(slices.Clone(s.raises), s.effects...) {
-			if l := x.a.row[o.inv.Issuer]; l != nil && l.shard && o.inv.Proc != harness {
-				life := history.Life(o.inv.Proc)
-				calls[life] = append(calls[life], call{o, s})
-			}
-		}
-	}
-	wrong, highest := 0, 0
-	var first *op
-	for _, life := range sortedKeys(calls) {
-		cs := calls[life]
-		slices.SortStableFunc(cs, func(a, b call) int { return cmp.Compare(a.o.inv.TS, b.o.inv.TS) })
-		top := int64(0)
-		for _, c := range cs {
-			k := x.a.row[c.o.inv.Issuer].claimOf(c.o.inv.Token)
-			if k == nil || k.j.spec != nil && k.j.spec.Resource != c.s.name {
-				if wrong++; c.o.inv.Token >= top {
-					highest++
-					if first == nil || c.o.inv.TS < first.inv.TS {
-						first = c.o
-					}
-				}
-			}
-			top = max(top, c.o.inv.Token)
-		}
-	}
-	if wrong == 0 || highest*10 < wrong*8 {
-		return
-	}
-	s := x.suspect("one-token-for-all-shards", shown, wrong, "%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard", plural(wrong, "sink call"), highest)
-	chain := []Step{x.step(RoleMistake, first.inv, "%s by %s to %s shows run %d", first.inv.Op, first.inv.Proc, first.inv.Key, first.inv.Token)}
-	procs := []string{first.inv.Proc}
-	for _, l := range x.a.rows {
-		if k := l.claimOf(first.inv.Token); k != nil && history.Life(k.w.main().inv.Proc) == history.Life(first.inv.Proc) {
-			chain = append(chain, x.change(RoleBefore, jobStep{k.w, k.c}))
-		}
-	}
-	s.show(first.inv.Key, first.inv.TS, procs, chain...)
 }
