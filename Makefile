@@ -90,9 +90,10 @@ list: build ## List scenarios, faults and systems under test
 	@$(BIN)/fencepost list
 
 .PHONY: docs
-docs: build ## Write docs/scenarios.md from the scenarios and the known-broken variants, the tables of docs/properties.md and docs/known-broken.md, the costs in docs/core.md, the history format's tables and schema
+docs: build ## Write the generated pages and tables of docs/
 	@$(BIN)/fencepost list --markdown > docs/scenarios.md.tmp
 	@mv docs/scenarios.md.tmp docs/scenarios.md
+	@$(BIN)/schedulerd settings > docs/settings.md
 	@$(GO) test -count=1 ./harness/sizing -run '^TestPage$$' -update
 	@$(GO) test -count=1 ./harness/record/history -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./checker -run 'IsCurrent$$' -update

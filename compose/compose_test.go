@@ -44,7 +44,7 @@ func TestCompose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := read(t, "../docs/core.md")
+	settings := read(t, "../docs/settings.md")
 	pinned := regexp.MustCompile(`:v?\d+(\.\d+)+$`)
 	schedulers := map[string]bool{}
 	for name, s := range project.Services {
@@ -82,7 +82,7 @@ func TestCompose(t *testing.T) {
 		}
 		for variable := range s.Environment {
 			if !strings.Contains(settings, "| `"+variable+"` |") {
-				t.Errorf("%s: %s is no setting of schedulerd (docs/core.md)", name, variable)
+				t.Errorf("%s: %s is no setting of schedulerd (docs/settings.md)", name, variable)
 			}
 		}
 		if s.Build == nil {

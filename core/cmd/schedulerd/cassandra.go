@@ -16,14 +16,14 @@ import (
 )
 
 // session is the configuration of sessions with the cluster.
-func (c checked) session(ctx context.Context, log *slog.Logger) (cassandra.Config, error) {
-	cfg := cassandra.Config{Port: c.port, Keyspace: c.keyspace, LocalDC: c.localDC, Username: c.username, Password: c.password,
-		TLS: c.tlsConfig, TLSNames: map[string]string{}, Logger: log}
-	if c.localDC != "" {
+func (c *config) session(ctx context.Context, log *slog.Logger) (cassandra.Config, error) {
+	cfg := c.db
+	cfg.ContactPoints, cfg.TLSNames, cfg.Logger = nil, map[string]string{}, log
+	if c.db.LocalDC != "" {
 		cfg.Serial, cfg.Consistency = cassandra.LocalSerial, cassandra.LocalQuorum
 	}
 	var errs []error
-	for _, point := range c.contact {
+	for _, point := range c.db.ContactPoints {
 		if net.ParseIP(point) != nil {
 			cfg.ContactPoints = append(cfg.ContactPoints, point)
 			continue
@@ -42,15 +42,15 @@ func (c checked) session(ctx context.Context, log *slog.Logger) (cassandra.Confi
 }
 
 // replication is that of a keyspace that is created.
-func (c checked) replication() cassandra.Replication {
-	if c.localDC == "" {
+func (c *config) replication() cassandra.Replication {
+	if c.db.LocalDC == "" {
 		return cassandra.Replication{Factor: c.replicas}
 	}
-	return cassandra.Replication{DCs: map[string]int{c.localDC: c.replicas}}
+	return cassandra.Replication{DCs: map[string]int{c.db.LocalDC: c.replicas}}
 }
 
 // prepare makes the keyspace ready.
-func prepare(ctx context.Context, c checked, log *slog.Logger) (cassandra.Config, cassandra.Settings, error) {
+func prepare(ctx context.Context, c *config, log *slog.Logger) (cassandra.Config, cassandra.Settings, error) {
 	cfg, err := c.session(ctx, log)
 	if err != nil {
 		return cfg, cassandra.Settings{}, err
@@ -60,9 +60,9 @@ func prepare(ctx context.Context, c checked, log *slog.Logger) (cassandra.Config
 		return cfg, got, c.explain(ctx, cfg, err)
 	}
 	if got.Created {
-		log.Info("the keyspace and its tables are created or upgraded", "keyspace", c.keyspace, "schema_version", got.Version)
+		log.Info("the keyspace and its tables are created or upgraded", "keyspace", c.db.Keyspace, "schema_version", got.Version)
 	} else {
-		log.Info("the keyspace and its tables are there", "keyspace", c.keyspace, "schema_version", got.Version, "known_version", cassandra.SchemaVersion)
+		log.Info("the keyspace and its tables are there", "keyspace", c.db.Keyspace, "schema_version", got.Version, "known_version", cassandra.SchemaVersion)
 	}
 	return cfg, got, nil
 }
@@ -72,7 +72,7 @@ func prepare(ctx context.Context, c checked, log *slog.Logger) (cassandra.Config
 const fencesRaised = 1_000_000
 
 // raiseFences makes a keyspace ready that was restored from a snapshot.
-func raiseFences(ctx context.Context, c checked, log *slog.Logger) error {
+func raiseFences(ctx context.Context, c *config, log *slog.Logger) error {
 	cfg, _, err := prepare(ctx, c, log)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func raiseFences(ctx context.Context, c checked, log *slog.Logger) error {
 		return c.explain(ctx, cfg, err)
 	}
 	defer db.Close()
-	for _, q := range c.queueList {
+	for _, q := range c.scheduler.Engine.Queues {
 		if err := engine.RaiseFences(ctx, cassandra.NewShards(db), q, fencesRaised); err != nil {
 			return c.explain(ctx, cfg, err)
 		}
@@ -93,7 +93,7 @@ func raiseFences(ctx context.Context, c checked, log *slog.Logger) error {
 
 // mayWrite reports a role that may not. All else that can go wrong passes, as the
 // scheduler waits until it is over.
-func mayWrite(ctx context.Context, db *cassandra.DB, c checked) error {
+func mayWrite(ctx context.Context, db *cassandra.DB, c *config) error {
 	err := cassandra.NewMembers(db).Beat(ctx, "start", c.name, uuid.NewString(), time.Minute)
 	if cassandra.Refused(err) == cassandra.Unauthorized {
 		return err
@@ -103,7 +103,7 @@ func mayWrite(ctx context.Context, db *cassandra.DB, c checked) error {
 
 // explain says what to do about a connection that was not made, or a request that was
 // refused.
-func (c checked) explain(ctx context.Context, cfg cassandra.Config, err error) error {
+func (c *config) explain(ctx context.Context, cfg cassandra.Config, err error) error {
 	// The driver's error for a session that cannot be opened does not say why.
 	if cassandra.Refused(err) == cassandra.Other {
 		for _, ip := range cfg.ContactPoints {
@@ -118,8 +118,8 @@ func (c checked) explain(ctx context.Context, cfg cassandra.Config, err error) e
 	}
 	switch cassandra.Refused(err) {
 	case cassandra.Unauthorized:
-		role := cmp.Or(c.username, "anonymous")
-		return fmt.Errorf("the role %s lacks a permission: run schedulerd migrate with a role that may create keyspaces and tables; then, as a superuser, GRANT SELECT ON KEYSPACE %s TO %s, and GRANT MODIFY ON KEYSPACE %s TO %s (%w)", role, c.keyspace, role, c.keyspace, role, err)
+		role := cmp.Or(c.db.Username, "anonymous")
+		return fmt.Errorf("the role %s lacks a permission: run schedulerd migrate with a role that may create keyspaces and tables; then, as a superuser, GRANT SELECT ON KEYSPACE %s TO %s, and GRANT MODIFY ON KEYSPACE %s TO %s (%w)", role, c.db.Keyspace, role, c.db.Keyspace, role, err)
 	case cassandra.NoQuorum:
 		return fmt.Errorf("too few replicas answer: see nodetool status, and --replication-factor when the keyspace was created (%w)", err)
 	}
@@ -127,8 +127,8 @@ func (c checked) explain(ctx context.Context, cfg cassandra.Config, err error) e
 }
 
 // connecting is what is wrong with a connection, and the remedy; "" if that is not known.
-func (c checked) connecting(err error) string {
-	switch cassandra.Diagnose(err, c.tls) {
+func (c *config) connecting(err error) string {
+	switch cassandra.Diagnose(err, c.tls.on) {
 	case cassandra.Unreachable:
 		return "it cannot be reached: see CASSANDRA_CONTACT_POINT and CASSANDRA_PORT, that the node runs, and firewalls between here and there"
 	case cassandra.WantsLogin:
@@ -136,7 +136,7 @@ func (c checked) connecting(err error) string {
 	case cassandra.WrongLogin:
 		return "the user name or the password is wrong: see CASSANDRA_USERNAME and CASSANDRA_PASSWORD_FILE"
 	case cassandra.MayNotLogin:
-		return "the role " + c.username + " may not log in: as a superuser ALTER ROLE " + c.username + " WITH LOGIN = true"
+		return "the role " + c.db.Username + " may not log in: as a superuser ALTER ROLE " + c.db.Username + " WITH LOGIN = true"
 	case cassandra.NotTrusted:
 		return "its certificate is signed by an authority that is not trusted: name the file with the authority's certificate (PEM) by CASSANDRA_TLS_CA"
 	case cassandra.OtherName:

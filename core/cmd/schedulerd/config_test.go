@@ -17,20 +17,22 @@ import (
 	"fencepost/core/job"
 )
 
-// parse reads a configuration from flags and an environment.
-func parse(t *testing.T, env map[string]string, args ...string) (checked, error) {
-	t.Helper()
-	var c config
-	s := &settings{flags: pflag.NewFlagSet("test", pflag.ContinueOnError)}
+// defined are all settings, and where they go.
+func defined() (*config, *settings) {
+	c, s := &config{}, newSettings(pflag.NewFlagSet("test", pflag.ContinueOnError))
 	c.define(s)
+	return c, s
+}
+
+// parse reads a configuration from flags and an environment.
+func parse(t *testing.T, env map[string]string, args ...string) (*config, error) {
+	t.Helper()
+	c, s := defined()
 	if err := s.flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
 	err := s.read(func(name string) string { return env[name] })
-	if err != nil {
-		return checked{}, err
-	}
-	return c.check(s.flags.Changed("name"))
+	return c, errors.Join(err, c.check(s.flags.Changed("name")))
 }
 
 func TestSettings(t *testing.T) {
@@ -47,10 +49,11 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.httpPort != 80 || fmt.Sprint(c.queueList) != "[{mail 5} {slow 3}]" || len(c.contact) != 2 || c.token != "sesam" || c.hosts[0] != "example.com" || c.name != "w" || c.tlsConfig == nil {
+	if c.ports.http != 80 || fmt.Sprint(c.scheduler.Engine.Queues) != "[{mail 5} {slow 3}]" || len(c.db.ContactPoints) != 2 || c.api.Token != "sesam" ||
+		c.http.Hosts[0] != "example.com" || c.name != "w" || c.db.TLS == nil {
 		t.Errorf("%+v", c)
 	}
-	if got := c.retry.Delay(9, 0.5); got != time.Second {
+	if got := c.api.Retry.Delay(9, 0.5); got != time.Second {
 		t.Errorf("the ninth wait is %s", got)
 	}
 	cfg, err := c.session(t.Context(), nil)
@@ -61,7 +64,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%s, %v", cql, err)
 	}
 	c, err = parse(t, nil)
-	if err != nil || !strings.HasSuffix(c.name, "-8080") || c.pprofAddr != "" || !isDefault(c.retry) {
+	if err != nil || !strings.HasSuffix(c.name, "-8080") || c.listen.pprof != "" || !isDefault(c.api.Retry) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -72,29 +75,22 @@ func isDefault(p job.RetryPolicy) bool { return len(p.Delays) == 0 && p.Base == 
 // the same, the flag wins, and an empty variable is none.
 func TestEachSetting(t *testing.T) {
 	t.Parallel()
-	read := func(env map[string]string, args ...string) config {
+	read := func(env map[string]string, args ...string) *config {
 		t.Helper()
-		var c config
-		s := &settings{flags: pflag.NewFlagSet("test", pflag.ContinueOnError)}
-		c.define(s)
-		if err := errors.Join(s.flags.Parse(args), s.read(func(name string) string { return env[name] })); err != nil {
+		c, s := defined()
+		if err := s.flags.Parse(args); err != nil {
 			t.Fatal(err)
 		}
+		_ = s.read(func(name string) string { return env[name] }) // rules may be broken
 		return c
 	}
 	values := map[string][2]string{"string": {"one", "two"}, "int": {"41", "42"}, "int64": {"41", "42"}, "float64": {"0.5", "1.5"}, "bool": {"true", "false"}, "stringSlice": {"a,b", "c"}}
 	none := read(nil)
-	var c config
-	s := &settings{flags: pflag.NewFlagSet("test", pflag.ContinueOnError)}
-	c.define(s)
+	_, s := defined()
 	for _, x := range s.all {
-		kind := "string"
-		if x.flag != "" {
-			kind = s.flags.Lookup(x.flag).Value.Type()
-		}
-		v, ok := values[kind]
+		v, ok := values[x.Value.Type()]
 		if !ok {
-			t.Fatalf("%s is of type %s", x.env, kind)
+			t.Fatalf("%s is of type %s", x.env, x.Value.Type())
 		}
 		byEnv := read(map[string]string{x.env: v[0]})
 		if reflect.DeepEqual(byEnv, none) || !reflect.DeepEqual(read(map[string]string{x.env: ""}), none) {
@@ -115,12 +111,18 @@ func TestEachSetting(t *testing.T) {
 func TestBadSettings(t *testing.T) {
 	t.Parallel()
 	bad := map[string]string{
-		"http-port": "70000", "peer-port": "-1", "cassandra-port": "0", "buckets": "0", "max-in-progress": "0", "max-attempts": "1001", "rate-limit": "-1", "rate-burst": "0",
-		"max-body-bytes": "99999999", "backoff-max-ms": "5", "poll-interval-ms": "0", "lease-ttl-ms": "1", "drain-ms": "0", "dedupe-window-ms": "1", "queues": "a=0",
-		"advertise": "nowhere", "http-target": "ftp://x", "http-hosts": "http://x/", "log-level": "loud", "api-token-file": "/does/not/exist",
-		"cassandra-password-file": "/does/not/exist", "cassandra-tls-ca": "/does/not/exist", "replication-factor": "0",
+		"http-port": "70000", "max-attempts": "1001", "max-body-bytes": "99999999", "backoff-max-ms": "5", "queues": "a=0", "log-level": "loud",
+		"api-token-file": "/does/not/exist", "cassandra-password-file": "/does/not/exist", "cassandra-tls-ca": "/does/not/exist",
 		"otlp-endpoint": "collector:4317", "otlp-protocol": "grpc",
-		"late-after-ms": "0", "late-webhook": "somewhere", "late-webhook-timeout-ms": "0",
+	}
+	_, s := defined()
+	for _, x := range s.all { // no number may be negative, and nothing that has a rule may be this text
+		if len(x.wants) > 0 && bad[x.flag] == "" {
+			bad[x.flag] = "-1"
+			if strings.HasPrefix(x.Value.Type(), "string") {
+				bad[x.flag] = "/ /"
+			}
+		}
 	}
 	var args []string
 	for flag, v := range bad {
@@ -155,7 +157,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// TestShown: each setting is in --help, and the table of all is in the documentation.
+// TestShown: each setting is in --help, and docs/settings.md lists them all.
 func TestShown(t *testing.T) {
 	t.Parallel()
 	var help, table, errs bytes.Buffer
@@ -164,9 +166,7 @@ func TestShown(t *testing.T) {
 			t.Fatalf("%s: %d %s", args, code, errs.String())
 		}
 	}
-	var c config
-	s := &settings{flags: pflag.NewFlagSet("test", pflag.ContinueOnError)}
-	c.define(s)
+	_, s := defined()
 	for _, x := range s.all {
 		if !strings.Contains(help.String(), x.env) || !strings.Contains(help.String(), "--"+x.flag) {
 			t.Errorf("--help lacks %s", x.env)
@@ -178,9 +178,9 @@ func TestShown(t *testing.T) {
 			t.Errorf("%s is no setting", env)
 		}
 	}
-	doc, err := os.ReadFile("../../../docs/core.md")
-	if err != nil || !bytes.Contains(doc, table.Bytes()) {
-		t.Errorf("docs/core.md has another table of settings than `schedulerd settings` writes (%v)", err)
+	doc, err := os.ReadFile("../../../docs/settings.md")
+	if err != nil || !bytes.Equal(doc, table.Bytes()) {
+		t.Errorf("docs/settings.md is not what `schedulerd settings` writes (%v): make docs", err)
 	}
 	if got := s.unknown([]string{"WORKER_BUKETS=1", "WORKER_BUCKETS=1", "LOCK_SEQ_BLOCK_SIZE=5", "CASSANDRA_HOME=/"}); fmt.Sprint(got) != "[WORKER_BUKETS LOCK_SEQ_BLOCK_SIZE]" {
 		t.Errorf("%q", got)

@@ -1,6 +1,14 @@
 // Command schedulerd is the scheduler as a service: it owns shards of queues on Cassandra,
 // runs their jobs, fires their schedules, and serves the HTTP API of core/service/api. Any number
 // of them share a keyspace. docs/core.md tells how to run it.
+//
+// What it is told goes straight into the options of the packages that it is made of
+// (config.go): a row names a flag, a variable of the environment, the option with its
+// default and rules, and the help. --help, docs/settings.md and the tests follow from it.
+//
+// To add a setting: add its row to define, in config.go, and run make docs. Only one that is
+// no option of a package also needs a field of config; and a rule about two settings goes
+// into check.
 package main
 
 import (
@@ -59,25 +67,23 @@ func newRootCmd(getenv func(string) string, logs io.Writer) *cobra.Command {
 		SilenceErrors: true,
 	}
 	var c config
-	s := &settings{flags: root.PersistentFlags()}
+	s := newSettings(root.PersistentFlags())
 	s.flags.SortFlags = false
 	c.define(s)
 	root.Long = "A scheduler on Cassandra: jobs and schedules by HTTP, each effect once.\n\n" +
 		"Every setting is a flag or a variable of the environment, named behind it; a flag wins.\n" +
 		"Secrets have no flags:\n" + s.secretsHelp()
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	load := func() (checked, *slog.Logger, error) {
+	load := func() (*config, *slog.Logger, error) {
 		err := s.read(getenv)
-		named := s.flags.Changed("name")
-		got, wrong := c.check(named)
-		if err = errors.Join(err, wrong); err != nil {
-			return got, nil, usageError{fmt.Errorf("the settings cannot be used:\n%w", err)}
+		if err = errors.Join(err, c.check(s.flags.Changed("name"))); err != nil {
+			return nil, nil, usageError{fmt.Errorf("the settings cannot be used:\n%w", err)}
 		}
-		log := slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: got.level})).With("worker", got.name)
+		log := slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: c.log.level})).With("worker", c.name)
 		for _, name := range s.unknown(os.Environ()) {
 			log.Warn("this variable of the environment is no setting, and has no effect", "name", name)
 		}
-		return got, log, nil
+		return &c, log, nil
 	}
 	root.RunE = func(*cobra.Command, []string) error {
 		cfg, log, err := load()
@@ -121,7 +127,7 @@ func newRootCmd(getenv func(string) string, logs io.Writer) *cobra.Command {
 			return probe(cmd.Context(), cfg)
 		},
 	}, &cobra.Command{
-		Use: "settings", Short: "Write all settings as a table in Markdown", Args: cobra.NoArgs,
+		Use: "settings", Short: "Write all settings as tables in Markdown", Args: cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) { s.table(cmd.OutOrStdout()) },
 	})
 	return root

@@ -25,14 +25,13 @@ import (
 	"fencepost/core/service/query"
 	"fencepost/core/service/tracing"
 	"fencepost/core/store/cassandra"
-	"fencepost/core/worker"
 )
 
 // lastAnswers is for how long requests may go on when all else has stopped.
 const lastAnswers = 5 * time.Second
 
 // serve runs the scheduler and its API until ctx ends and everything is handed over.
-func serve(ctx context.Context, c checked, log *slog.Logger) error {
+func serve(ctx context.Context, c *config, log *slog.Logger) error {
 	cfg, agreed, err := prepare(ctx, c, log)
 	if err != nil {
 		return err
@@ -48,7 +47,7 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 	if err := mayWrite(ctx, db, c); err != nil {
 		return c.explain(ctx, cfg, err)
 	}
-	web, err := net.Listen("tcp", net.JoinHostPort(c.httpHost, strconv.Itoa(c.httpPort)))
+	web, err := net.Listen("tcp", net.JoinHostPort(c.listen.host, strconv.Itoa(c.ports.http)))
 	if err != nil {
 		return fmt.Errorf("the API cannot be served: %w; see WORKER_HTTP_PORT", err)
 	}
@@ -58,41 +57,49 @@ func serve(ctx context.Context, c checked, log *slog.Logger) error {
 		return errors.Join(err, web.Close())
 	}
 	shards := 0
-	for _, q := range c.queueList {
+	for _, q := range c.scheduler.Engine.Queues {
 		shards += q.Shards
 	}
 	m.Shards(shards)
-	kinds := handlers.New(&handlers.HTTP{Target: c.target, Hosts: c.hosts, Client: handlers.NewClient(traces.Transport)}, log)
+	c.http.Client = handlers.NewClient(traces.Transport)
+	kinds := handlers.New(&c.http, log)
 	live := livepage.NewRecorder(c.name+"."+uuid.NewString()[:8], nil)
-	notifier := late.New(late.Options{Worker: c.name, Webhook: c.lateWebhook, Timeout: ms(c.lateTimeout), Counter: m, Logger: log})
-	s, err := newScheduler(c, cfg, db, agreed.PeerSecret, traces.Observer(engine.Watch(m, live.Step)), live, m, notifier, traces.Handlers(kinds.Handlers()), log)
+	c.late.Worker, c.late.Counter, c.late.Logger = c.name, m, log
+	notifier := late.New(c.late)
+	o := c.scheduler
+	o.Secret, o.Beside, o.Handlers = agreed.PeerSecret, live.Peer(), traces.Handlers(kinds.Handlers())
+	o.Engine.Name, o.Engine.Observer, o.Engine.LateJob = live.Name(), traces.Observer(engine.Watch(m, live.Step)), notifier.Job
+	o.Engine.Late = func(l engine.Lateness) {
+		m.Late(l)
+		notifier.Schedule(l)
+	}
+	s, err := newScheduler(c, o, cfg, db, log)
 	if err != nil {
 		return errors.Join(err, web.Close())
 	}
 	live.CountBy(s.Depths)
-	reader := query.New(query.Options{Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Queues: c.queueList})
-	page := livepage.New(livepage.Options{Recorder: live, Reader: livepage.Stored(reader), Secret: agreed.PeerSecret, Token: c.token, Stop: ctx})
-	server := forward.NewServer(traces.Requests(page.Before(api.Handler(api.Options{
-		Scheduler: traces.Scheduler(s), Reader: reader, Check: kinds.Check, MaxAttempts: c.maxAttempts, Retry: c.retry, Token: c.token,
-		Rate: c.rate, Burst: c.burst, MaxBody: c.maxBody, Metrics: m.Handler(), Observe: m.Request, Why: cassandra.Why, Logger: log,
-		Ready: func() error {
-			if ctx.Err() != nil {
-				return errors.New("this process stops")
-			}
-			return nil
-		},
-	}))))
+	reader := query.New(query.Options{Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Queues: c.scheduler.Engine.Queues})
+	page := livepage.New(livepage.Options{Recorder: live, Reader: livepage.Stored(reader), Secret: agreed.PeerSecret, Token: c.api.Token, Stop: ctx})
+	c.api.Scheduler, c.api.Reader, c.api.Check, c.api.Why = traces.Scheduler(s), reader, kinds.Check, cassandra.Why
+	c.api.Metrics, c.api.Observe, c.api.Logger = m.Handler(), m.Request, log
+	c.api.Ready = func() error {
+		if ctx.Err() != nil {
+			return errors.New("this process stops")
+		}
+		return nil
+	}
+	server := forward.NewServer(traces.Requests(page.Before(api.Handler(c.api))))
 	servers := []*http.Server{server}
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(web) }()
-	if c.pprofAddr != "" {
-		p, err := profiles(c.pprofAddr, log)
+	if c.listen.pprof != "" {
+		p, err := profiles(c.listen.pprof, log)
 		if err != nil {
 			return errors.Join(err, server.Close())
 		}
 		servers = append(servers, p)
 	}
-	log.Info("it serves", "api", web.Addr().String(), "queues", c.queues, "keyspace", c.keyspace)
+	log.Info("it serves", "api", web.Addr().String(), "queues", c.queues, "keyspace", cfg.Keyspace)
 	run, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
@@ -133,49 +140,38 @@ func tell(n *late.Notifier) (stop func()) {
 }
 
 // openTraces makes the tracer; nil, which makes no traces, without an endpoint.
-func openTraces(ctx context.Context, c checked, log *slog.Logger) (*tracing.Tracer, error) {
-	if c.otlpEndpoint == "" {
+func openTraces(ctx context.Context, c *config, log *slog.Logger) (*tracing.Tracer, error) {
+	if c.traces.Endpoint == "" {
 		return nil, nil
 	}
-	t, err := tracing.Open(ctx, tracing.Options{Endpoint: c.otlpEndpoint, Instance: c.name, Logger: log})
+	c.traces.Instance, c.traces.Logger = c.name, log
+	t, err := tracing.Open(ctx, c.traces)
 	if err == nil {
-		log.Info("traces are sent", "endpoint", c.otlpEndpoint)
+		log.Info("traces are sent", "endpoint", c.traces.Endpoint)
 	}
 	return t, err
 }
 
-// newScheduler wires the engine to the cluster.
-func newScheduler(c checked, cfg cassandra.Config, db *cassandra.DB, secret string, o engine.Observer, live *livepage.Recorder, m *metrics.Metrics, notifier *late.Notifier, by map[string]worker.Handler, log *slog.Logger) (*scheduler.Scheduler, error) {
-	group, err := member.New(member.Options{Store: cassandra.NewMembers(db), Cell: "schedulers", Name: c.name, TTL: ms(c.ttl), Logger: log})
+// newScheduler wires a scheduler with these options to the cluster.
+func newScheduler(c *config, o scheduler.Options, cfg cassandra.Config, db *cassandra.DB, log *slog.Logger) (*scheduler.Scheduler, error) {
+	group, err := member.New(member.Options{Store: cassandra.NewMembers(db), Cell: "schedulers", Name: c.name, TTL: o.Engine.TTL, Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	var peers net.Listener
-	addr := ""
-	if c.peerPort > 0 {
-		if peers, err = net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(c.peerPort))); err != nil {
+	if c.ports.peer > 0 {
+		if o.Listener, err = net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(c.ports.peer))); err != nil {
 			return nil, fmt.Errorf("other schedulers cannot be served: %w; see WORKER_PEER_PORT", err)
 		}
-		if addr = c.advertise; addr == "" {
-			addr = net.JoinHostPort(ownAddress(cfg), strconv.Itoa(c.peerPort))
+		if o.Engine.Addr = c.listen.advertise; o.Engine.Addr == "" {
+			o.Engine.Addr = net.JoinHostPort(ownAddress(cfg), strconv.Itoa(c.ports.peer))
 		}
-		log.Info("others reach it", "at", addr)
+		log.Info("others reach it", "at", o.Engine.Addr)
 	}
-	s, err := scheduler.New(scheduler.Options{
-		Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Members: group, Listener: peers, Secret: secret, Beside: live.Peer(),
-		Handlers: by, Slots: c.maxInProgress,
-		Engine: engine.Options{
-			Name: live.Name(), Addr: addr, Queues: c.queueList, TTL: ms(c.ttl), DrainTimeout: ms(c.drain),
-			DedupeWindow: ms(c.dedupe), InboxPoll: ms(c.poll), MaxRunning: c.maxInProgress, Observer: o, Logger: log,
-			LateAfter: ms(c.lateAfter), LateJob: notifier.Job,
-			Late: func(l engine.Lateness) {
-				m.Late(l)
-				notifier.Schedule(l)
-			},
-		},
-	})
-	if err != nil && peers != nil {
-		_ = peers.Close()
+	o.Shards, o.Runs, o.Members = cassandra.NewShards(db), cassandra.NewRuns(db), group
+	o.Engine.MaxRunning, o.Engine.Logger = o.Slots, log
+	s, err := scheduler.New(o)
+	if err != nil && o.Listener != nil {
+		_ = o.Listener.Close()
 	}
 	return s, err
 }

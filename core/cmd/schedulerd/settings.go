@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,81 +10,70 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// settings are flags that the environment sets, too. A flag wins.
+// settings are flags that the environment sets, too. A flag wins. Secrets have no flags,
+// as what is on a command line is seen by everybody on the machine.
 type settings struct {
-	flags *pflag.FlagSet
-	all   []setting
+	flags, secrets *pflag.FlagSet // by flag, and by variable
+	all            []setting
 }
 
-// setting is one of them; flag is "" if only the environment sets it, as what is on a
-// command line is seen by everybody on the machine.
+// setting is one of them.
 type setting struct {
-	flag, env, help string
-	text            *string // of one without a flag
+	group, env, help string
+	flag             string // "": it is a secret
+	in               *pflag.FlagSet
+	*pflag.Flag
+	value
 }
 
-func (s *settings) add(flag, env, help string) string {
-	if strings.HasSuffix(flag, "-ms") {
-		help = "in ms: " + help
+func newSettings(flags *pflag.FlagSet) *settings {
+	return &settings{flags: flags, secrets: pflag.NewFlagSet("", pflag.ContinueOnError)}
+}
+
+// group returns what adds a row to a group.
+func (s *settings) group(name string) func(flag, env string, v value, help string) {
+	return func(flag, env string, v value, help string) {
+		x := setting{group: name, flag: flag, env: env, help: help, value: v, in: s.flags}
+		if flag == "" {
+			x.in = s.secrets
+		}
+		v.bind(x.in, cmp.Or(flag, env))
+		x.Flag = x.in.Lookup(cmp.Or(flag, env))
+		switch x.Value.(type) {
+		case *millis:
+			x.help = "in ms: " + help
+		case pflag.SliceValue:
+			x.help += "; separated by commas"
+		}
+		x.Usage = x.help + " [" + env + "]"
+		s.all = append(s.all, x)
 	}
-	s.all = append(s.all, setting{flag: flag, env: env, help: help})
-	return help + " [" + env + "]"
-}
-
-func (s *settings) text(p *string, flag, env, def, help string) {
-	s.flags.StringVar(p, flag, def, s.add(flag, env, help))
-}
-
-func (s *settings) int(p *int, flag, env string, def int, help string) {
-	s.flags.IntVar(p, flag, def, s.add(flag, env, help))
-}
-
-func (s *settings) int64(p *int64, flag, env string, def int64, help string) {
-	s.flags.Int64Var(p, flag, def, s.add(flag, env, help))
-}
-
-func (s *settings) float(p *float64, flag, env string, def float64, help string) {
-	s.flags.Float64Var(p, flag, def, s.add(flag, env, help))
-}
-
-func (s *settings) bool(p *bool, flag, env, help string) {
-	s.flags.BoolVar(p, flag, false, s.add(flag, env, help))
-}
-
-func (s *settings) list(p *[]string, flag, env string, def []string, help string) {
-	s.flags.StringSliceVar(p, flag, def, s.add(flag, env, help+"; separated by commas"))
-}
-
-func (s *settings) secret(p *string, env, help string) {
-	s.all = append(s.all, setting{env: env, help: help, text: p})
 }
 
 // read takes from the environment what no flag has set, and reports all that cannot be
-// read.
+// read or breaks a rule.
 func (s *settings) read(getenv func(string) string) error {
 	var errs []error
 	for _, x := range s.all {
-		v := getenv(x.env)
-		switch {
-		case v == "":
-		case x.flag == "":
-			*x.text = v
-		case !s.flags.Changed(x.flag):
-			if err := s.flags.Set(x.flag, v); err != nil {
-				errs = append(errs, fmt.Errorf("%s is %q: want a value as %s", x.env, v, orText(s.flags.Lookup(x.flag))))
-				_ = s.flags.Set(x.flag, s.flags.Lookup(x.flag).DefValue) // nothing else is wrong with it
+		if v := getenv(x.env); v != "" && !x.Changed {
+			if err := x.in.Set(x.Name, v); err != nil {
+				errs = append(errs, fmt.Errorf("%s is %q: want a value as %s", x.env, v, x.example()))
+				_ = x.in.Set(x.Name, x.DefValue) // nothing else is wrong with it
 			}
+		}
+		for _, wrong := range x.wrong() {
+			errs = append(errs, fmt.Errorf("--%s %s", x.flag, wrong))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// orText shows what a value looks like.
-func orText(f *pflag.Flag) string {
-	if f.Value.Type() == "bool" {
+// example shows what a value looks like.
+func (x setting) example() string {
+	if x.Value.Type() == "bool" {
 		return "true or false"
 	}
-	return f.DefValue + ", of type " + f.Value.Type()
+	return x.DefValue + ", of type " + x.Value.Type()
 }
 
 // unknown are variables that look like settings and are none.
@@ -101,7 +91,7 @@ func (s *settings) unknown(environ []string) (out []string) {
 	return out
 }
 
-// secretsHelp tells of what has no flag.
+// secretsHelp lists what has no flag.
 func (s *settings) secretsHelp() string {
 	var b strings.Builder
 	for _, x := range s.all {
@@ -112,18 +102,23 @@ func (s *settings) secretsHelp() string {
 	return b.String()
 }
 
-// table writes all settings as a table in Markdown.
+// table writes docs/settings.md.
 func (s *settings) table(w io.Writer) {
-	fmt.Fprintf(w, "| environment | flag | default | |\n|---|---|---|---|\n")
+	fmt.Fprint(w, "# Settings of schedulerd\n\nGenerated from the settings in [core/cmd/schedulerd](../core/cmd/schedulerd) by `make docs`; do not edit.\n"+
+		"`schedulerd settings` writes this page, and `schedulerd --help` shows the same settings in a terminal.\n")
+	group := ""
 	for _, x := range s.all {
-		flag, def := "", ""
+		if x.group != group {
+			group = x.group
+			fmt.Fprintf(w, "\n## %s\n\n| environment | flag | default | allowed | |\n|---|---|---|---|---|\n", group)
+		}
+		flag, def := "", strings.Trim(x.DefValue, "[]")
 		if x.flag != "" {
 			flag = "--" + x.flag
-			if def = s.flags.Lookup(x.flag).DefValue; x.flag == "name" {
-				def = "the machine's"
-			}
-			def = strings.Trim(def, "[]")
 		}
-		fmt.Fprintf(w, "| `%s` | %s | %s | %s |\n", x.env, flag, def, strings.ReplaceAll(x.help, "|", "\\|"))
+		if x.flag == "name" {
+			def = "the machine's"
+		}
+		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s |\n", x.env, flag, def, strings.Join(x.wants, ", "), strings.ReplaceAll(x.help, "|", "\\|"))
 	}
 }
