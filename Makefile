@@ -94,6 +94,7 @@ docs: build ## Write the generated pages and tables of docs/
 	@$(BIN)/fencepost list --markdown > docs/scenarios.md.tmp
 	@mv docs/scenarios.md.tmp docs/scenarios.md
 	@$(BIN)/schedulerd settings > docs/settings.md
+	@$(GO) test -count=1 ./core/service/metrics ./reports/serve -run '^Test(Metrics)?Page$$' -update
 	@$(GO) test -count=1 ./harness/sizing -run '^TestPage$$' -update
 	@$(GO) test -count=1 ./harness/record/history -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./checker -run 'IsCurrent$$' -update

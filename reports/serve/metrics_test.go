@@ -5,12 +5,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"fencepost/harness/record/rundir"
+	"fencepost/internal/docpage"
 )
 
 func metricsOf(t *testing.T, runs string) *Server {
@@ -75,6 +77,19 @@ func TestMetricsLint(t *testing.T) {
 			t.Errorf("%s is not one of ours", f.GetName())
 		}
 	}
+}
+
+// docs/serve.md lists what is exported.
+func TestMetricsPage(t *testing.T) {
+	s := metricsOf(t, t.TempDir())
+	defer s.metrics.stream("list")()
+	var defined int
+	for _, file := range []string{"metrics.go", "collector.go"} {
+		source, err := os.ReadFile(file)
+		must(t, err)
+		defined += len(regexp.MustCompile(`Name: "fencepost_|= desc\("`).FindAll(source, -1))
+	}
+	docpage.Metrics(t, "serve.md", s.metrics.registry, defined)
 }
 
 // A label of a run's file may be any bytes.
