@@ -35,7 +35,7 @@ gate_flags = $(if $(JUNIT),--junit=$(JUNIT)) $(if $(SUMMARY),--summary=$(SUMMARY
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@echo
-	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME|exec:CMD] [SINK=cassandra|http]'
+	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME|exec:CMD] [SINK=NAME]'
 	@echo '             [CLUSTER=auto|local|docker|up|external] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s] [PAXOS=v1|v2|…]'
 	@echo '             [IMAGE=cassandra:5.0.6]     (of CLUSTER=docker: docs/docker.md)'
 	@echo '             [CONTACT_POINTS=host,host:port USERNAME= PASSWORD_FILE= DATACENTER= TLS=1 TLS_CA= …]     (of CLUSTER=external: docs/external-cluster.md)'
@@ -94,7 +94,7 @@ docs: build ## Write the generated pages and tables of docs/
 	@$(BIN)/fencepost list --markdown > docs/scenarios.md.tmp
 	@mv docs/scenarios.md.tmp docs/scenarios.md
 	@$(BIN)/schedulerd settings > docs/settings.md
-	@$(GO) test -count=1 ./core/service/metrics ./reports/serve -run '^Test(Metrics)?Page$$' -update
+	@$(GO) test -count=1 ./core/service/metrics ./reports/serve ./harness/sinks -run '^Test(Metrics)?Page$$' -update
 	@$(GO) test -count=1 ./harness/sizing -run '^TestPage$$' -update
 	@$(GO) test -count=1 ./harness/record/history -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./checker -run 'IsCurrent$$' -update

@@ -15,8 +15,8 @@ import (
 
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/kept"
-	"fencepost/harness/env/postgres"
 	"fencepost/harness/env/sandbox"
+	"fencepost/harness/sinks"
 )
 
 // finding is one line of doctor's report.
@@ -49,7 +49,12 @@ func doctor(ctx context.Context, out io.Writer) error {
 	}
 	findings := []finding{
 		checkSandbox(), checkJava(ctx), checkJars(cache), checkMaven(), checkMemory(), checkDisk(cache), checkCores(),
-		checkKept(), checkDocker(ctx), checkPostgres(ctx, cache),
+		checkKept(), checkDocker(ctx),
+	}
+	for _, k := range sinks.Kinds() {
+		if k.Find != nil {
+			findings = append(findings, checkSink(ctx, k, cache))
+		}
 	}
 	can := true
 	for _, f := range findings {
@@ -125,15 +130,12 @@ func checkJars(cache string) finding {
 	return f
 }
 
-func checkPostgres(ctx context.Context, cache string) finding {
-	f := finding{name: "postgres"}
-	p, err := postgres.Find(ctx, cache)
+func checkSink(ctx context.Context, k sinks.Kind, cache string) finding {
+	found, err := k.Find(ctx, cache)
 	if err != nil {
-		f.detail, f.remedy = "no server, which only --sink=postgres needs", "install PostgreSQL, or run scripts/fetch-postgres"
-		return f
+		return finding{name: k.Name, detail: "no server, which only --sink=" + k.Name + " needs", remedy: k.Remedy}
 	}
-	f.detail = fmt.Sprintf("%s, version %s", p.Dir, p.Version)
-	return f
+	return finding{name: k.Name, detail: found}
 }
 
 func checkMaven() finding {

@@ -14,7 +14,7 @@ import (
 )
 
 func newListCmd() *cobra.Command {
-	var markdown bool
+	var markdown, names bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List scenarios, faults, systems under test and sinks",
@@ -22,6 +22,10 @@ func newListCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if markdown {
 				return writeScenarios(cmd.OutOrStdout())
+			}
+			if names {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(sinks.Names()[1:], "\n"))
+				return err
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "SCENARIO\tWHAT HAPPENS")
@@ -64,5 +68,6 @@ func newListCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the page docs/scenarios.md: the scenarios, their faults, and what turns them red")
+	cmd.Flags().BoolVar(&names, "sinks", false, "print the names of the sinks alone, without the default, for scripts")
 	return cmd
 }

@@ -17,6 +17,9 @@
 // What a worker asked a service of the HTTP sink and was answered is read on its link
 // (Kind.Answer), so that neither the worker's word nor the service's own stands alone.
 //
-// To add a kind: implement Kind.Start (osproc.Service does most of it) and Kind.Open, and append it
-// to the table. Its tests are the conformance suite core/sink/sinktest and TestUnfenced.
+// To add a kind: write core/sink/NAME, implement Kind.Start (osproc.Service does most of it)
+// and Kind.Open, append its row to the table, and run make docs. If a machine may lack its
+// server, add Kind.Find, and scripts/fetch-NAME with --if-needed. Its tests are the
+// conformance suite core/sink/sinktest and TestUnfenced. The help, completion, doctor,
+// the nightly run and docs follow from the row.
 package sinks

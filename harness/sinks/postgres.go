@@ -21,6 +21,11 @@ const connections = 16
 // postgresGreeting is SSLRequest, which is answered by one letter: yes or no.
 var postgresGreeting = []byte{0, 0, 0, 8, 4, 210, 22, 47}
 
+func findPostgres(ctx context.Context, cache string) (string, error) {
+	p, err := postgres.Find(ctx, cache)
+	return fmt.Sprintf("%s, version %s", p.Dir, p.Version), err
+}
+
 func startPostgres(ctx context.Context, o Options) (*osproc.Service, error) {
 	s, err := postgres.Start(ctx, postgres.Options{Log: o.Log, Ended: o.Ended})
 	if err != nil {

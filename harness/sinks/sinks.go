@@ -25,7 +25,13 @@ const (
 
 // Kind is a sink that a run can have.
 type Kind struct {
+	// Name is also that of its package, below core/sink.
 	Name, About string
+	// Find looks for the server that Start starts, on the machine and in the directory where
+	// scripts/fetch-NAME puts one, and says which it is; nil: the tool has it.
+	Find func(ctx context.Context, cache string) (string, error)
+	// Remedy is what to do if Find finds none.
+	Remedy string
 	// Start starts the service that the sink is; nil if the sink is on the run's nodes.
 	Start func(ctx context.Context, o Options) (*osproc.Service, error)
 	// Greeting is what the service answers, with whatever, before it knows who asks. Nil
@@ -73,9 +79,19 @@ type Client interface {
 }
 
 var kinds = []Kind{
-	{Name: Cassandra, About: "rows beside the locks, by lightweight transactions; workers reach it by links of their own to the nodes", Open: openCassandra},
-	{Name: HTTP, About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http), a process of its own", Start: startHTTP, Greeting: httpGreeting, Open: openHTTP, Answer: answerHTTP},
-	{Name: Postgres, About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own", Start: startPostgres, Greeting: postgresGreeting, Open: openPostgres},
+	{
+		Name: Cassandra, Open: openCassandra,
+		About: "rows beside the locks, by lightweight transactions; workers reach it by links of their own to the nodes",
+	},
+	{
+		Name: HTTP, Start: startHTTP, Greeting: httpGreeting, Open: openHTTP, Answer: answerHTTP,
+		About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http), a process of its own",
+	},
+	{
+		Name: Postgres, Start: startPostgres, Greeting: postgresGreeting, Open: openPostgres,
+		About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own",
+		Find:  findPostgres, Remedy: "install PostgreSQL, or run scripts/fetch-postgres",
+	},
 }
 
 // Kinds are all there are, the default first.
