@@ -120,7 +120,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 	if names == "all" {
 		list = scenario.Names()
 	}
-	if sys.Command != nil {
+	if sys.Design() == system.Exec {
 		if err := (own.Program{Words: sys.Command, Dir: dir}).Look(); err != nil {
 			return nil, usageError(err)
 		}
@@ -133,17 +133,14 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 			return nil, usageError(err)
 		}
 		override := f.override
-		if spec.Drill != "" && names == "all" {
-			override = scenario.Overrides{} // they are meant for the others
-		}
-		if j := spec.Workload.Jobs; names == "all" && j != nil && j.Orders != nil {
-			override.Sink = "" // theirs is the only one that will do
+		if names == "all" {
+			override = override.For(spec.Kind()) // the rest is meant for the others
 		}
 		if err := spec.Apply(override); err != nil {
 			return nil, usageError(fmt.Errorf("%s: %w", spec.Name, err))
 		}
 		if err := spec.Suits(sys); err != nil {
-			if names == "all" && (sys.Scheduler != "" || sys.Command != nil) {
+			if names == "all" && sys.Design() != system.Core {
 				left = err
 				continue
 			}
@@ -338,7 +335,7 @@ func ended(log *progress.Log, err error) error {
 
 // setting is what else tells one run of a scenario from another.
 func setting(s scenario.Spec, c cluster.Cluster) string {
-	if s.Drill != "" {
+	if !s.Kind().Workers {
 		return "Paxos " + c.Info()["paxos_variant"]
 	}
 	return "contention " + s.Workload.Contention
@@ -407,7 +404,7 @@ func (f chaosFlags) command(j job) string {
 		s += " PAXOS=" + f.paxos
 	}
 	switch {
-	case j.sys.Command != nil:
+	case j.sys.Design() == system.Exec:
 		s += " SYSTEM='" + j.sys.Name + "'"
 	case j.sys.Name != system.Core:
 		s += " SYSTEM=" + j.sys.Name

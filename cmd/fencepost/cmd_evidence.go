@@ -275,7 +275,7 @@ func catalog() ([]evidence.Scenario, error) {
 			return nil, err
 		}
 		e := evidence.Scenario{Name: name, Default: s.Workload.Contention, Contentions: s.Contentions()}
-		if s.Drill != "" {
+		if !s.Kind().Workers {
 			e.Default, e.Contentions = noContention, []string{noContention}
 		}
 		out = append(out, e)

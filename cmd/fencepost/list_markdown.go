@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/env/cluster"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
 )
@@ -28,19 +27,19 @@ Read the other way round, [by property](#properties), it is what shows that each
 
 `
 
-// group is a section of the page.
+// group is a section of the page, of scenarios of some kinds.
 type group struct {
 	title, about string
-	has          func(*scenario.Spec) bool
+	kinds        []string
 }
 
 var groups = []group{
 	{"Locks", "Clients take locks, do their work under them, and write its effect to the fenced sink. Contention is the number of locks: low one for each client, medium 10, high 1.",
-		func(s *scenario.Spec) bool { return s.Drill == "" && s.Workload.Jobs == nil }},
+		[]string{scenario.KindLocks}},
 	{"Jobs", "Every worker is a scheduler that enqueues too. Contention is the number of shards: low 32, medium 8, high 1.",
-		func(s *scenario.Spec) bool { return s.Drill == "" && s.Workload.Jobs != nil }},
+		[]string{scenario.KindJobs, scenario.KindOrders}},
 	{"The lock store's own consensus", "Drills without workers, which find a real bug of Cassandra's unsafe Paxos variants ([paxos.md](paxos.md)).",
-		func(s *scenario.Spec) bool { return s.Drill != "" }},
+		[]string{scenario.KindDrill}},
 }
 
 // writeScenarios writes docs/scenarios.md: all built-in scenarios, and what proves
@@ -57,7 +56,7 @@ func writeScenarios(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(pageHead)
 	for _, g := range groups {
-		of := slices.DeleteFunc(slices.Clone(specs), func(s *scenario.Spec) bool { return !g.has(s) })
+		of := slices.DeleteFunc(slices.Clone(specs), func(s *scenario.Spec) bool { return !slices.Contains(g.kinds, s.Kind().Name) })
 		fmt.Fprintf(&b, "## %s\n\n%s\n\n| scenario | faults | red by |\n|---|---|---|\n", g.title, g.about)
 		for _, s := range of {
 			fmt.Fprintf(&b, "| [%s](#%[1]s) | %s | %s |\n", s.Name, orDash(faultNames(s), ", "), orDash(redLabels(s), ", "))
@@ -102,8 +101,7 @@ type redRun struct {
 
 // redRuns are those of all systems; of a drill the Paxos variant that it is for.
 func redRuns(s *scenario.Spec) []redRun {
-	if s.Drill != "" {
-		v := cluster.PaxosV2UnsafeReadsRejects
+	if v := s.Kind().RedOn; v != "" {
 		return []redRun{{"Paxos " + v, "PAXOS=" + v, fmt.Sprintf("%s by P2", checker.Fail)}}
 	}
 	var out []redRun
@@ -132,14 +130,14 @@ func writeScenario(b *strings.Builder, s *scenario.Spec) {
 		fmt.Fprintf(b, "$ make chaos SCENARIO=%s %s   # %s\n", s.Name, r.options, r.found)
 	}
 	b.WriteString("```\n")
-	if s.Drill != "" {
+	if !s.Kind().Workers {
 		return
 	}
 	b.WriteByte('\n')
 	if l := s.Layout(); len(l) > 1 {
 		fmt.Fprintf(b, "- cluster: %s, each with every row; the workers are in the first one and agree there (`CLUSTER=local`, or `make up DATACENTERS=%s`)\n", l.Words(), l)
 	}
-	fmt.Fprintf(b, "- load: %s\n- contention: %s; %s unless another is asked for\n", load(s.Workload), strings.Join(s.Contentions(), ", "), s.Workload.Contention)
+	fmt.Fprintf(b, "- load: %s\n- contention: %s; %s unless another is asked for\n", s.Load(), strings.Join(s.Contentions(), ", "), s.Workload.Contention)
 	switch {
 	case s.Swarm != nil:
 		fmt.Fprintf(b, "- faults: drawn from the seed, for %s\n", s.Swarm.For.D())
@@ -178,31 +176,6 @@ func progressText(s *scenario.Spec, p scenario.Progress) string {
 		who = " of the " + p.Group
 	}
 	return fmt.Sprintf("at least %d cycles%s, and no lock or shard without one for longer than %s", p.MinCycles[s.Workload.Contention], who, p.LongestGap)
-}
-
-func load(w scenario.Workload) string {
-	j := w.Jobs
-	if j == nil {
-		return fmt.Sprintf("%d workers with %d clients each, ttl %s", w.Workers, w.Clients, w.TTL.D())
-	}
-	out := []string{fmt.Sprintf("%d workers, %v jobs a second, effects of a job: %d, ttl %s", w.Workers, j.Rate, j.Steps, w.TTL.D())}
-	for _, part := range []struct {
-		format string
-		of     float64
-	}{{"%v of them fail once", j.Flaky}, {"%v of them fail always", j.Poison}} {
-		if part.of > 0 {
-			out = append(out, fmt.Sprintf(part.format, part.of))
-		}
-	}
-	for _, d := range []struct {
-		format string
-		of     scenario.Duration
-	}{{"due up to %s ahead", j.Ahead}, {"all due at the next multiple of %s", j.Storm}, {"a schedule that fires every %s in each shard", j.Every}} {
-		if d.of > 0 {
-			out = append(out, fmt.Sprintf(d.format, d.of.D()))
-		}
-	}
-	return strings.Join(out, ", ")
 }
 
 // stepText says what a step does, to whom and when.

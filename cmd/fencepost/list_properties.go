@@ -36,7 +36,7 @@ func writeProperties(b *strings.Builder, specs []*scenario.Spec) {
 		}
 		if p.ID == "P2" {
 			for _, s := range specs {
-				if s.Drill != "" {
+				if s.Kind().RedOn != "" {
 					alone = append(alone, fmt.Sprintf("[%s](#%[1]s)", s.Name))
 				}
 			}

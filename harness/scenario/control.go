@@ -9,9 +9,9 @@ import (
 // NeedsControl says why a scenario can run only on nodes that the harness may break,
 // "" if it leaves them alone: its faults are of workers and of their links.
 func (s *Spec) NeedsControl() string {
-	switch {
-	case s.Drill != "":
-		return "its drill cuts nodes off from each other"
+	switch k := s.Kind(); {
+	case k.Control != "":
+		return k.Control
 	case len(s.Layout()) > 1:
 		return "it needs " + s.Layout().Words() + ", and faults of the other one"
 	case s.Swarm != nil:

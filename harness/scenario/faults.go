@@ -179,7 +179,7 @@ func (r *runner) resolve(ctx context.Context, targets []string, hit *fleet.Hit) 
 		if t != fault.Coordinator {
 			continue
 		}
-		ip, err := r.coordinator(ctx)
+		ip, err := r.target.coordinator(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -194,14 +194,6 @@ func (r *runner) resolve(ctx context.Context, targets []string, hit *fleet.Hit) 
 		out[i] = nodes[at].Name()
 	}
 	return out, nil
-}
-
-// coordinator is the IP of the node to which requests for the first lock or shard go.
-func (r *runner) coordinator(ctx context.Context) (string, error) {
-	if r.plan.Queue != "" {
-		return r.backlog().coordinator(ctx)
-	}
-	return r.db.Coordinator(ctx, r.plan.Locks[0])
 }
 
 func workerGone(f *fleet.Fleet, name string) bool {

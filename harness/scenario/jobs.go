@@ -12,78 +12,110 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
-	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
 	"fencepost/harness/fault"
+	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
-	"fencepost/harness/system/lockperjob"
+	"fencepost/harness/record/rundir"
 	"fencepost/harness/workload"
 )
 
-// jobs is each worker's part of the job workload; nil for locks.
-func (p *Plan) jobs() *workload.Jobs {
-	w := p.Spec.Workload
+// jobs is each worker's part of the work.
+func (r *runner) jobs() *workload.Jobs {
+	w := r.plan.Spec.Workload
 	j := w.Jobs
-	if j == nil {
-		return nil
-	}
 	return &workload.Jobs{
-		Queue: p.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
+		Queue: r.plan.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
 		Steps: j.Steps, Length: j.Length.D(), Flaky: j.Flaky, Poison: j.Poison, Ahead: j.Ahead.D(), Storm: j.Storm.D(), Every: j.Every.D(),
-		Window: j.Window.D(), Sequence: j.Sequence, Orders: j.orders(),
+		Window: j.Window.D(), Sequence: j.Sequence,
 		MaxAttempts: j.MaxAttempts, RetryBase: j.Retry.D(), Slots: j.Slots,
 	}
 }
 
-// backlog is the run's queue as its system keeps it.
-type backlog interface {
-	// make makes the queue, so that the workers find it.
-	make(ctx context.Context) error
-	// open reports whether a job is left that may run, or runs.
-	open(ctx context.Context) (bool, error)
-	// coordinator is the IP of a node through which requests for it go first.
-	coordinator(ctx context.Context) (string, error)
-	// stamps and claim are rowProofs.
-	stamps(ctx context.Context) ([]fault.Stamp, error)
-	claim(ctx context.Context, job string) (fault.Claim, error)
-	// seal sees to it that no late request changes anything any more, and writes what
-	// is left into the history.
-	seal(ctx context.Context, fenced sink.Sink)
+func (b workers) describeJobs(i *rundir.Info) {
+	b.describe(i)
+	i.Clients, i.Hold = 0, 0
+	i.Shards, i.JobRate = b.plan.Spec.Workload.Shards(), b.plan.Spec.Workload.Jobs.Rate
 }
 
-func (r *runner) backlog() backlog {
-	if r.opt.System.Scheduler == lockperjob.Name {
-		return jobsByLock{r}
+// queueError is of a queue that could not be made; nil stays nil.
+func (r *runner) queueError(err error) error {
+	if err == nil {
+		return nil
 	}
-	return jobsByShard{r}
+	return fmt.Errorf("make queue %s: %w", r.plan.Queue, err)
 }
 
 // jobsByShard is a queue of the core.
-type jobsByShard struct{ *runner }
+type jobsByShard struct{ workers }
 
-func (r jobsByShard) make(ctx context.Context) error {
+func (r jobsByShard) describe(i *rundir.Info) { r.describeJobs(i) }
+
+func (r jobsByShard) prepare(ctx context.Context, cfg *fleet.Config) error {
+	cfg.Worker.Jobs = r.jobs()
 	want := len(r.plan.shards())
 	n, err := cassandra.NewShards(r.db).EnsureQueue(ctx, r.plan.Queue, want)
 	if err == nil && n != want {
 		err = fmt.Errorf("it has %d shards, not %d", n, want)
 	}
-	return err
+	return r.queueError(err)
+}
+
+func (r jobsByShard) finish(ctx context.Context, _ *history.Feed) error { return r.drain(ctx, r.open) }
+
+func (r jobsByShard) proofs() rowProofs { return rowProofs{stamps: r.stamps, stay: r.claim} }
+
+const runStampsCQL = "SELECT worker, ended, WRITETIME(ended) AS written FROM runs WHERE queue = ? AND shard = ? AND day = ?"
+
+// stamps are the ends of runs. The row of one that ended by a clock that is wrong is on
+// another day at times.
+func (r jobsByShard) stamps(ctx context.Context) ([]fault.Stamp, error) {
+	var out []fault.Stamp
+	today := store.DayOf(time.Now())
+	for _, id := range r.plan.shards() {
+		for day := today - 1; day <= today+1; day++ {
+			rows, err := r.db.Query(ctx, false, runStampsCQL, id.Queue, id.Shard, day)
+			if err != nil {
+				return nil, err
+			}
+			for _, row := range rows {
+				life, _ := row["worker"].(string)
+				if ended, ok := row["ended"].(time.Time); ok && life != "" {
+					out = append(out, fault.Stamp{Life: life, Wall: ended, Written: written(row)})
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// claim is a job's run, by its id.
+func (r jobsByShard) claim(ctx context.Context, key string) (fault.Claim, error) {
+	shard, err := job.ID(key).Shard()
+	if err != nil {
+		return fault.Claim{}, err
+	}
+	row, err := cassandra.NewShards(r.db).Row(ctx, store.ShardID{Queue: r.plan.Queue, Shard: shard}, store.Key{Kind: store.KindJob, ID: key})
+	if err != nil || row == nil || row.State != string(job.Running) {
+		return fault.Claim{}, err
+	}
+	return runClaim(row.Run), nil
 }
 
 func (r jobsByShard) coordinator(ctx context.Context) (string, error) {
 	return r.db.ShardCoordinator(ctx, r.plan.shards()[0])
 }
 
-// drain ends the enqueuing and waits until no job is left that may run, for as long
+// drain ends the enqueuing and waits until no job is left that may run (open), for as long
 // as the scenario says: what is left then is the checker's to judge.
-func (r *runner) drain(ctx context.Context) error {
+func (r *runner) drain(ctx context.Context, open func(context.Context) (bool, error)) error {
 	r.phase(PhaseDrain)
 	r.env.Fleet.Drain()
 	ctx, cancel := context.WithTimeoutCause(ctx, r.plan.Spec.Workload.Jobs.Drain.D(), errDrained)
 	defer cancel()
-	err := r.drained(ctx)
+	err := r.drained(ctx, open)
 	if errors.Is(context.Cause(ctx), errDrained) {
 		r.progress.problem("not all jobs came to an end within %s", r.plan.Spec.Workload.Jobs.Drain.D())
 		return nil
@@ -96,13 +128,13 @@ var errDrained = errors.New("the drain's time is over")
 // statsAge is how old a worker's totals may be; twice what they are sent after.
 const statsAge = 400 * time.Millisecond
 
-func (r *runner) drained(ctx context.Context) error {
+func (r *runner) drained(ctx context.Context, open func(context.Context) (bool, error)) error {
 	if err := pause(ctx, statsAge); err != nil {
 		return err
 	}
 	for {
 		n := r.env.Fleet.Stats().Enqueuing
-		left, err := r.backlog().open(ctx)
+		left, err := open(ctx)
 		if n == 0 && !left && err == nil || r.env.Fleet.Fallen() {
 			return nil
 		}
@@ -143,7 +175,7 @@ const sealsAtOnce = 16
 
 // seal seals every shard, as locks are sealed, then reads all of its rows, and then
 // seals the sink's resource of each job that was ever claimed.
-func (r jobsByShard) seal(ctx context.Context, fenced sink.Sink) {
+func (r jobsByShard) seal(ctx context.Context) error {
 	shards := cassandra.NewShards(r.db)
 	ids := r.plan.shards()
 	var claimed []claimedJob
@@ -166,11 +198,11 @@ func (r jobsByShard) seal(ctx context.Context, fenced sink.Sink) {
 	g.SetLimit(sealsAtOnce)
 	for _, c := range claimed {
 		g.Go(func() error {
-			r.sealResource(ctx, fenced, worker.Resource(job.Job{Queue: c.shard.Queue, ID: c.id}), engine.Issuer(c.shard), int64(job.FirstRunID(c.fence+1)))
+			r.sealResource(ctx, r.sink.client, worker.Resource(job.Job{Queue: c.shard.Queue, ID: c.id}), engine.Issuer(c.shard), int64(job.FirstRunID(c.fence+1)))
 			return nil
 		})
 	}
-	_ = g.Wait() // none has an error
+	return g.Wait() // none has an error
 }
 
 type claimedJob struct {

@@ -23,7 +23,7 @@ func (r *runner) faultEnv(links *link.Fabric) *fault.Env {
 			return c.Asked(), c.Answered(), r.cql.Counted(l)
 		}
 	}
-	rows := r.rowProofs()
+	rows := r.target.proofs()
 	e.Stamps, e.Stay = rows.stamps, rows.stay
 	return e.Ready()
 }

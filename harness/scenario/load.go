@@ -100,7 +100,7 @@ func (s *Spec) extend(file string, chain []string, n *yaml.Node) error {
 	if err != nil {
 		return lineErr(n, "extends: %v", err)
 	}
-	if base.Drill != "" {
+	if !base.Kind().Workers {
 		return lineErr(n, "extends: %s is a drill: it has no phases and faults", s.Extends)
 	}
 	if s.Phases == (Phases{}) {

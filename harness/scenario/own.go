@@ -27,7 +27,7 @@ import (
 // ownRun is what a run of a user's own program has beside others: the
 // control address that it is given, and tasks of its own at the beginning and the end.
 type ownRun struct {
-	*runner
+	locks
 	program  own.Program
 	settings workload.Config
 	control  *own.Control
@@ -49,53 +49,30 @@ func broken(ctx context.Context) error {
 	return nil
 }
 
-// suitsOwn is Suits for users' own programs.
-func (s *Spec) suitsOwn(sys system.System) error {
-	refuse := func(format string, args ...any) error {
-		return fmt.Errorf("%s: %s, so system %s cannot be run by it", s.Name, fmt.Sprintf(format, args...), sys.Name)
+// prepare runs the program's task setup and makes what its workers need.
+func (o *ownRun) prepare(ctx context.Context, cfg *fleet.Config) error {
+	if cluster.AccessTo(o.opt.Cluster).Login != nil {
+		return &InputError{fmt.Sprintf("the cluster asks for a login or TLS, which %s would not be given: take a cluster without (--cluster=local)", o.opt.System.Name)}
 	}
-	if s.Drill != "" {
-		return refuse("it has no workers")
-	}
-	if len(s.Layout()) > 1 {
-		return refuse("it has several data centres, of which a program of your own is not told")
-	}
-	if s.Workload.Jobs != nil {
-		return refuse("it has jobs, and a program of your own competes for locks")
-	}
-	for _, st := range s.Faults {
-		if fault.NeedsClocks(st.Fault) {
-			return refuse("its fault %s changes the clocks that fencepost's own workers read, and no others", st.Fault)
-		}
-	}
-	if s.Swarm != nil {
-		return refuse("it draws its faults from all, those of clocks among them")
-	}
-	return nil
-}
-
-// setUpOwn runs the program's task setup and makes what its workers need.
-func (r *runner) setUpOwn(ctx context.Context, settings workload.Config) (*fleet.Own, error) {
-	if cluster.AccessTo(r.opt.Cluster).Login != nil {
-		return nil, &InputError{fmt.Sprintf("the cluster asks for a login or TLS, which %s would not be given: take a cluster without (--cluster=local)", r.opt.System.Name)}
-	}
-	o := &ownRun{runner: r, program: own.Program{Words: r.opt.System.Command, Dir: r.opt.Dir}, settings: settings, links: link.NewFabric(link.Options{})}
-	r.own = o
+	o.program, o.settings = own.Program{Words: o.opt.System.Command, Dir: o.opt.Dir}, cfg.Worker
+	o.links = link.NewFabric(link.Options{})
 	at, err := o.linksOf(own.Setup)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	offer, err := o.program.RunSetup(ctx, own.Variables(own.Setup, settings, at), filepath.Join(r.dir, rundir.LogDir))
+	offer, err := o.program.RunSetup(ctx, own.Variables(own.Setup, o.settings, at), filepath.Join(o.dir, rundir.LogDir))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := r.plan.offered(offer, r.opt.System); err != nil {
-		return nil, err
+	if err := o.plan.offered(offer, o.opt.System); err != nil {
+		return err
 	}
 	if o.control, err = own.NewControl("127.0.0.1"); err != nil {
-		return nil, err
+		return err
 	}
-	return &fleet.Own{Name: r.opt.System.Name, Program: o.program, Control: o.control, Offer: offer}, nil
+	cfg.Own = &fleet.Own{Name: o.opt.System.Name, Program: o.program, Control: o.control, Offer: offer}
+	cfg.Worker.Promises = offer.Promises
+	return nil
 }
 
 // offered refuses a plan with points at which the program does not ask.
@@ -138,19 +115,18 @@ func (o *ownRun) linksOf(t own.Task) (at own.Places, err error) {
 // firstRecord is for how long a worker that is ready may record nothing.
 const firstRecord = 20 * time.Second
 
+func (o *ownRun) begun(ctx context.Context) error { return o.records(ctx, firstRecord) }
+
 // records waits until every worker of a user's own program has recorded an operation, for
 // limit: a program that writes nothing is found in seconds, not after all phases.
-func (r *runner) records(ctx context.Context, limit time.Duration) error {
-	if r.own == nil {
-		return nil
-	}
+func (o *ownRun) records(ctx context.Context, limit time.Duration) error {
 	deadline := time.Now().Add(limit)
-	for _, w := range r.env.Fleet.Workers() {
+	for _, w := range o.env.Fleet.Workers() {
 		for w.Stats().Operations == 0 && w.PID() != 0 {
 			if time.Now().After(deadline) {
-				log := filepath.Join(r.dir, rundir.LogDir, w.Life()+".log")
+				log := filepath.Join(o.dir, rundir.LogDir, w.Life()+".log")
 				return fmt.Errorf("%s has been ready for more than %s and has recorded no operation: its file %s has nothing but the header%s",
-					w.Life(), limit, filepath.Join(r.dir, rundir.HistoryDir, w.Life()+".jsonl"), osproc.LastWords(log, 0))
+					w.Life(), limit, filepath.Join(o.dir, rundir.HistoryDir, w.Life()+".jsonl"), osproc.LastWords(log, 0))
 			}
 			if err := pause(ctx, 50*time.Millisecond); err != nil {
 				return err
@@ -158,6 +134,28 @@ func (r *runner) records(ctx context.Context, limit time.Duration) error {
 		}
 	}
 	return nil
+}
+
+func (o *ownRun) proofs() rowProofs { return rowProofs{stay: o.sinkClaim} }
+
+// sinkClaim is what the sink's ledger shows of a lock in rows that nobody here knows: no
+// entry comes to it while its holder stays. The number of entries stands for the token.
+func (o *ownRun) sinkClaim(ctx context.Context, key string) (fault.Claim, error) {
+	all, err := o.sink.resources(ctx)
+	if err != nil {
+		return fault.Claim{}, err
+	}
+	c := fault.Claim{By: "the ledger as it was", Anonymous: true, TTL: o.plan.Spec.Workload.TTL.D()}
+	for _, res := range all {
+		st, err := o.sink.client.Read(ctx, res)
+		if err != nil {
+			return c, err
+		}
+		if st.Issuer == key {
+			c.Token += st.Seq
+		}
+	}
+	return c, nil
 }
 
 // seal lets the program seal its rows, and seals the sink. No worker is left.
@@ -263,8 +261,10 @@ func copySeals(h *history.History, rec *history.Recorder) (fences map[string]int
 }
 
 // close leaves nothing behind.
-func (o *ownRun) close() error {
-	err := o.links.Close()
+func (o *ownRun) close() (err error) {
+	if o.links != nil {
+		err = o.links.Close()
+	}
 	if o.control != nil {
 		err = errors.Join(err, o.control.Close())
 	}

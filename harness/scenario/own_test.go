@@ -193,17 +193,18 @@ func TestMuteProgram(t *testing.T) {
 	if err := f.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{dir: dir, own: &ownRun{control: desk, links: link.NewFabric(link.Options{})}, env: &fault.Env{Fleet: f}}
-	err = r.records(t.Context(), time.Millisecond)
+	r := &runner{dir: dir, env: &fault.Env{Fleet: f}}
+	o := &ownRun{locks: locks{workers{r}}, control: desk, links: link.NewFabric(link.Options{})}
+	err = o.records(t.Context(), time.Millisecond)
 	for _, want := range []string{"w1.1 has been ready for more than 1ms and has recorded no operation", "history/w1.1.jsonl has nothing but the header", "logs/w1.1.log:\n    waiting for nothing"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if err := (&runner{}).records(t.Context(), 0); err != nil {
+	if err := (workers{}).begun(t.Context()); err != nil {
 		t.Errorf("fencepost's own workers: %v", err)
 	}
-	if err := errors.Join(f.Stop(t.Context()), links.Close(), r.own.close(), rec.Close()); err != nil {
+	if err := errors.Join(f.Stop(t.Context()), links.Close(), o.close(), rec.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -47,9 +47,20 @@ type Overrides struct {
 	Duration   time.Duration // of each of the phases before, fault, recover
 }
 
+// For is the overrides without those that a scenario of this kind cannot have.
+func (o Overrides) For(k Kind) Overrides {
+	if !k.Workers {
+		return Overrides{}
+	}
+	if k.Sink != "" {
+		o.Sink = ""
+	}
+	return o
+}
+
 // Apply checks and applies the overrides.
 func (s *Spec) Apply(o Overrides) error {
-	if s.Drill != "" && o != (Overrides{}) {
+	if !s.Kind().Workers && o != (Overrides{}) {
 		return errors.New("it has no workers and phases that contention, workers, clients, ttl, sink or duration could change")
 	}
 	if o.Contention != "" {
@@ -83,52 +94,6 @@ func (s *Spec) Apply(o Overrides) error {
 	return s.validate()
 }
 
-// Suits says why a system cannot be run by the scenario, nil if it can.
-func (s *Spec) Suits(sys system.System) error {
-	if s.Drill == "" {
-		if _, err := sinks.Of(s.Workload.Sink, sys); err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
-		}
-	}
-	if err := s.suitsSink(sys); err != nil {
-		return err
-	}
-	switch {
-	case s.Drill != "" && sys.Variant != "":
-		return fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", s.Name, sys.Name)
-	case sys.Command != nil:
-		return s.suitsOwn(sys)
-	case s.Workload.MixedVersions && (sys.Command != nil || sys.Scheduler != ""):
-		return fmt.Errorf("%s: it runs two versions of the core, so system %s cannot be run by it", s.Name, sys.Name)
-	case sys.Scheduler != "" && s.Workload.Jobs == nil:
-		return fmt.Errorf("%s: it has no jobs, and system %s runs nothing else: take one of jobs-…", s.Name, sys.Name)
-	case sys.Scheduler != "" && s.Workload.Jobs.Every > 0:
-		return fmt.Errorf("%s: it has recurring schedules, and system %s has none", s.Name, sys.Name)
-	case sys.Scheduler != "" && s.Workload.Jobs.Orders != nil:
-		return fmt.Errorf("%s: it takes orders, which are sequences of jobs, and system %s has none", s.Name, sys.Name)
-	case sys.Scheduler != "" && s.Workload.Jobs.Sequence > 0:
-		return fmt.Errorf("%s: its jobs follow each other, and system %s has no sequences", s.Name, sys.Name)
-	case sys.Scheduler != "":
-		for _, st := range s.Faults {
-			if fault.NeedsJobs(st.Fault) {
-				return fmt.Errorf("%s: its fault %s has nothing to cut, as the processes of system %s know nothing of each other", s.Name, st.Fault, sys.Name)
-			}
-		}
-	}
-	return nil
-}
-
-// suitsSink: faults of the sink's process need a sink that has one.
-func (s *Spec) suitsSink(sys system.System) error {
-	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
-	for _, st := range s.Faults {
-		if fault.NeedsService(st.Fault) && (k.Start == nil || sys.Command != nil) {
-			return fmt.Errorf("%s: its fault %s needs a sink that is a process of its own, such as --sink=%s, and no program of a user's own as the system", s.Name, st.Fault, sinks.HTTP)
-		}
-	}
-	return nil
-}
-
 // sinkName is the sink that a run of a system has.
 func (s *Spec) sinkName(sys system.System) string {
 	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
@@ -139,11 +104,6 @@ func (s *Spec) sinkName(sys system.System) string {
 // *InputError with file and line.
 func NewPlan(s Spec, seed uint64, system string) (*Plan, error) {
 	p := &Plan{Version: PlanVersion, Seed: seed, System: system, Spec: s}
-	if s.Drill != "" {
-		keys, err := drillKeys(s.Drill, seed)
-		p.Locks = keys
-		return p, err
-	}
 	nodes := s.Layout().Nodes()
 	rng := workload.Rand(seed, "plan")
 	steps := s.Faults
@@ -186,27 +146,8 @@ func NewPlan(s Spec, seed uint64, system string) (*Plan, error) {
 	if err := p.checkSteps(); err != nil {
 		return nil, &InputError{position(s.file, err)}
 	}
-	// The seed in the name spreads the runs' locks and shards over the ring.
-	place := strconv.FormatUint(seed%(36*36*36), 36)
-	if s.Workload.Jobs != nil {
-		p.Queue = "jobs." + place
-		return p, nil
-	}
-	for i := range s.Workload.locks() {
-		p.Locks = append(p.Locks, fmt.Sprintf("lock-%02d.%s", i+1, place))
-	}
+	s.Kind().name(p, strconv.FormatUint(seed%(36*36*36), 36))
 	return p, nil
-}
-
-// locks is how many locks the workload's clients compete for.
-func (w Workload) locks() int {
-	switch w.Contention {
-	case Low:
-		return w.Workers * w.Clients
-	case High:
-		return 1
-	}
-	return mediumLocks
 }
 
 // shards are the run's shards.

@@ -8,8 +8,6 @@ import (
 	"regexp"
 
 	"go.yaml.in/yaml/v3"
-
-	"fencepost/harness/paxos"
 )
 
 // PlanVersion is the version of plan.yaml that this tool writes and reads.
@@ -60,7 +58,7 @@ func ReadPlan(path string) (*Plan, error) {
 	if err := p.checkSteps(); err != nil {
 		return bad(err)
 	}
-	if err := p.checkLocks(); err != nil {
+	if err := p.checkNames(); err != nil {
 		return bad(lineErr(at(root, "locks"), "%v", err))
 	}
 	return &p, nil
@@ -123,7 +121,7 @@ func (p *Plan) checkSteps() error {
 
 var lockRule = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
-func (p *Plan) checkLocks() error {
+func (p *Plan) checkNames() error {
 	seen := map[string]bool{}
 	for _, l := range p.Locks {
 		if !lockRule.MatchString(l) || seen[l] {
@@ -131,24 +129,7 @@ func (p *Plan) checkLocks() error {
 		}
 		seen[l] = true
 	}
-	if p.Spec.Drill != "" {
-		attempts, err := paxos.Attempts(p.Spec.Drill)
-		if want := attempts + 1; err == nil && len(p.Locks) != want {
-			err = fmt.Errorf("%d locks, drill %s needs %d", len(p.Locks), p.Spec.Drill, want)
-		}
-		return err
-	}
-	if p.Spec.Workload.Jobs != nil {
-		if len(p.Locks) > 0 || !lockRule.MatchString(p.Queue) {
-			return fmt.Errorf("%d locks and queue %q: the job workload has no locks, and a queue", len(p.Locks), p.Queue)
-		}
-		return nil
-	}
-	want := p.Spec.Workload.locks()
-	if len(p.Locks) != want {
-		return fmt.Errorf("%d locks, contention %s needs %d", len(p.Locks), p.Spec.Workload.Contention, want)
-	}
-	return nil
+	return p.Spec.Kind().named(p)
 }
 
 // MarshalYAML writes the step with its ids. Left alone, yaml would write the ids

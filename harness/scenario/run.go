@@ -83,7 +83,7 @@ type runner struct {
 	sink     runSink
 	cql      *cqltap.Tap // of the links to nodes
 	nodeTap  link.Tap    // cql, or nil if they cannot be read
-	own      *ownRun     // nil for fencepost's own workers
+	target   target
 	abort    func(error) // ends the run: what it drives cannot be gone on with
 	probes   probes
 	troubles troubles // of the sealing
@@ -109,6 +109,7 @@ func Run(ctx context.Context, opt Options) (dir string, err error) {
 	if err := r.plan.Spec.Suits(opt.System); err != nil {
 		return "", err
 	}
+	r.target = targets[r.plan.Spec.Kind().Name][r.opt.System.Design()](r)
 	if err := r.notePrevious(); err != nil {
 		return "", err
 	}
@@ -122,14 +123,10 @@ func Run(ctx context.Context, opt Options) (dir string, err error) {
 		r.info.Ended = time.Now().UTC()
 		err = errors.Join(err, rundir.WriteJSON(filepath.Join(r.dir, rundir.InfoFile), r.info))
 	}()
-	setUp, phases := r.setUp, r.phases
-	if r.plan.Spec.Drill != "" {
-		setUp, phases = r.setUpDrill, r.drill
-	}
-	if err := setUp(ctx); err != nil {
+	if err := r.target.setUp(ctx); err != nil {
 		return r.dir, errors.Join(err, r.tearDown())
 	}
-	runErr := phases(ctx)
+	runErr := r.target.phases(ctx)
 	return r.dir, errors.Join(runErr, r.tearDown())
 }
 
@@ -184,13 +181,7 @@ func (r *runner) makeDir() error {
 		Command: r.opt.Command, ReplayOf: r.opt.ReplayOf, RepeatOf: r.opt.RepeatOf, Versions: r.opt.Versions, Machine: rundir.Machine(),
 		Notes: cluster.AccessTo(r.opt.Cluster).Notes,
 	}
-	if s.Drill == "" {
-		r.info.Sink = s.sinkName(r.opt.System)
-	}
-	if j := s.Workload.Jobs; j != nil {
-		r.info.Clients, r.info.Hold = 0, 0
-		r.info.Shards, r.info.JobRate = s.Workload.Shards(), j.Rate
-	}
+	r.target.describe(&r.info)
 	if err := r.plan.Write(filepath.Join(dir, rundir.PlanFile)); err != nil {
 		return err
 	}
@@ -216,7 +207,7 @@ func (r *runner) phases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.records(ctx, firstRecord); err != nil {
+		if err := r.target.begun(ctx); err != nil {
 			return err
 		}
 		r.cold = !settled
@@ -249,10 +240,7 @@ func (r *runner) phases(ctx context.Context) error {
 		if err := r.last(ctx, PhaseRecover, p.Recover.D()); err != nil {
 			return err
 		}
-		if err := r.recovered(ctx, feed); err != nil || r.plan.Queue == "" {
-			return err
-		}
-		return r.drain(ctx)
+		return r.target.finish(ctx, feed)
 	}()
 	if broken := broken(ctx); broken != nil {
 		return broken
@@ -371,7 +359,7 @@ func (r *runner) settle(ctx context.Context, unwatched func()) error {
 	sealCtx, cancelSeal := context.WithTimeout(context.Background(), sealTimeout)
 	defer cancelSeal()
 	r.wakeSink(sealCtx)
-	err := r.seal(sealCtx)
+	err := r.target.seal(sealCtx)
 	r.troubles.tell(r.progress.problem)
 	r.noteNodes()
 	r.progress.unwatch()
@@ -384,9 +372,7 @@ func (r *runner) tearDown() error {
 	if r.env != nil && r.env.Fleet != nil {
 		errs = append(errs, r.env.Fleet.Kill(context.Background())) // as a rule all have ended
 	}
-	if r.own != nil {
-		errs = append(errs, r.own.close())
-	}
+	errs = append(errs, r.target.close())
 	if r.env != nil {
 		errs = append(errs, r.env.WorkerLinks.Close())
 	}

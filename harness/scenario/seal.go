@@ -6,19 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"fencepost/core/sink"
 	"fencepost/core/store"
-	"fencepost/core/store/cassandra"
 	"fencepost/harness/record/history"
 	"fencepost/harness/workload"
 )
 
-// sealTimeout bounds the sealing of all locks and resources.
-const sealTimeout = 2 * time.Minute
-
-// seal closes every lock with a CAS of its own (fence+1, no holder) after the
+// Sealing closes every lock with a CAS of the runner's own (fence+1, no holder) after the
 // last worker is gone, and reads the row by a SERIAL read. From then on no
 // delayed copy of a request can apply, as each names an older version, so the
 // row tells for every operation whose outcome is open whether it took effect.
@@ -27,37 +21,9 @@ const sealTimeout = 2 * time.Minute
 // What a broken system leaves behind does not end that: whatever cannot be sealed or read
 // is told, and missing in the history, which is then for the checker to judge. The error
 // is of a run that cannot be judged at all.
-func (r *runner) seal(ctx context.Context) error {
-	if r.own != nil {
-		return r.own.seal(ctx)
-	}
-	fenced := sink.Sink(r.sink.client)
-	if r.plan.Queue != "" {
-		r.backlog().seal(ctx, fenced)
-		r.troubles.add("the shop's tables", r.readShop(ctx))
-		return nil
-	}
-	locks := cassandra.NewLocks(r.db)
-	for i, name := range r.plan.Locks {
-		r.progress.at("%d of %d locks sealed", i, len(r.plan.Locks))
-		fence, err := r.sealLock(ctx, locks, name, r.nextGrant)
-		if err != nil {
-			r.troubles.add("locks", fmt.Errorf("seal %s: %w", name, err))
-			fence = 1 // below what the sink has seen, which is then raised
-		}
-		r.sealResource(ctx, fenced, workload.Resource(name), name, fence)
-	}
-	return nil
-}
 
-// nextGrant is the version that seals a lock: the next grant, to nobody.
-func (r *runner) nextGrant(from *store.Version) store.Version {
-	to := store.Version{Fence: 1, Attempt: uuid.NewString(), TTL: r.plan.Spec.Workload.TTL.D()}
-	if from != nil {
-		to.Fence, to.TTL = from.Fence+1, from.TTL
-	}
-	return to
-}
+// sealTimeout bounds the sealing of all locks and resources.
+const sealTimeout = 2 * time.Minute
 
 // sealLock writes the version that next makes of the last one.
 func (r *runner) sealLock(ctx context.Context, locks store.Locks, name string, next func(from *store.Version) store.Version) (fence int64, err error) {

@@ -105,40 +105,4 @@ func (r *runner) warmUp(ctx context.Context, d time.Duration) (bool, error) {
 	return settled, r.enough(ctx, PhaseWarmup, d)
 }
 
-// recovered waits until every lock has been released once since the feed began, for as
-// long as the scenario allows for it: else whoever still waits when the run ends could
-// not be told from one who waits for ever. Jobs are drained, which shows the same.
-func (r *runner) recovered(ctx context.Context, feed *history.Feed) error {
-	if r.plan.Queue != "" || len(r.plan.Steps) == 0 {
-		return nil
-	}
-	longest := time.Duration(0)
-	for _, t := range r.plan.Spec.Expect.Thresholds {
-		if t.Recovery == history.RecoverySlowest {
-			longest = t.Max.D(r.plan.Spec.Workload.TTL.D())
-		}
-	}
-	left := map[string]bool{}
-	for _, name := range r.plan.Locks {
-		left[name] = true
-	}
-	for deadline := time.Now().Add(longest); len(left) > 0 && time.Now().Before(deadline); {
-		err := feed.Next(func(e *history.Event) {
-			if e.Op == history.OpRelease && e.Type == history.OK {
-				delete(left, e.Key)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		if len(left) == 0 {
-			break
-		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (r *runner) historyDir() string { return filepath.Join(r.dir, rundir.HistoryDir) }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/link"
 	"fencepost/harness/fleet"
@@ -29,11 +30,6 @@ func (r *runner) setUp(ctx context.Context) error {
 	if err := r.openKeyspace(ctx); err != nil {
 		return err
 	}
-	if r.plan.Queue != "" {
-		if err := r.backlog().make(ctx); err != nil {
-			return fmt.Errorf("make queue %s: %w", r.plan.Queue, err)
-		}
-	}
 	links := link.NewFabric(link.Options{})
 	r.readStatements()
 	r.probes.base = r.base
@@ -41,16 +37,9 @@ func (r *runner) setUp(ctx context.Context) error {
 	if err := r.startSink(ctx); err != nil {
 		return err
 	}
-	if err := r.openShop(ctx); err != nil {
-		return err
-	}
 	cfg := r.fleetConfig(nodes, links)
-	if r.opt.System.Command != nil {
-		own, err := r.setUpOwn(ctx, cfg.Worker)
-		if err != nil {
-			return err
-		}
-		cfg.Own, cfg.Worker.Promises = own, own.Offer.Promises
+	if err := r.target.prepare(ctx, &cfg); err != nil {
+		return err
 	}
 	x := demanded(r.plan.expectation(), r.opt.System)
 	x.Nodes, x.Agreement = len(nodes), r.agreement()
@@ -68,6 +57,28 @@ func (r *runner) setUp(ctx context.Context) error {
 		return broken
 	}
 	return r.started(err)
+}
+
+// openKeyspace makes the run's keyspace and opens the harness's own session.
+func (r *runner) openKeyspace(ctx context.Context) error {
+	access := cluster.AccessTo(r.opt.Cluster)
+	r.base = access.Config
+	r.base.Keyspace = keyspaceOf(r.info.Run)
+	create := cassandra.Migrate
+	if access.Shared {
+		create = cassandra.Create
+	}
+	err := create(ctx, r.base, access.Replication)
+	r.made = cassandra.Refused(err) != cassandra.Exists
+	if err != nil {
+		return fmt.Errorf("create keyspace %s: %w", r.base.Keyspace, err)
+	}
+	db, err := cassandra.Open(ctx, r.base)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	r.db = db
+	return nil
 }
 
 // previousBinary is the worker of the version before (make previous).
@@ -110,7 +121,7 @@ func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Confi
 			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises, Seed: r.plan.Seed, Clients: s.Workload.Clients,
 			Locks: r.plan.Locks, Own: s.Workload.Contention == Low,
 			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
-			Jobs: r.plan.jobs(), Sink: r.sink.kind.Name, SinkSecret: r.sink.secret(),
+			Sink: r.sink.kind.Name, SinkSecret: r.sink.secret(),
 			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/sinks"
+	"fencepost/harness/system"
 )
 
 // sinkLog is what a sink that is a service prints, in the run's logs.
@@ -35,7 +36,7 @@ func (r *runner) startSink(ctx context.Context) error {
 		r.sink.service, err = kind.Start(ctx, sinks.Options{
 			BinDir: r.opt.BinDir, Log: filepath.Join(r.dir, rundir.LogDir, sinkLog),
 			Broken:   r.opt.System.BrokenSink,
-			Unfenced: r.opt.System.Variant != "" || r.opt.System.Command != nil,
+			Unfenced: r.opt.System.Variant != "" || r.opt.System.Design() == system.Exec,
 			Ended:    r.ended,
 		})
 		if err != nil {

@@ -95,7 +95,7 @@ func (s *Spec) validateCluster() error {
 	switch {
 	case l == nil:
 		return nil
-	case s.Drill != "":
+	case !s.Kind().Workers:
 		return errors.New("a drill runs on three nodes in one data centre")
 	case len(l) < 2:
 		return fmt.Errorf("datacenters: %s: name the nodes of two or more, such as [3, 1], or leave it out", l)

@@ -63,7 +63,7 @@ func (s *Spec) validateThresholds() error {
 			return &lineError{t.line, fmt.Sprintf("threshold: "+format, args...)}
 		}
 		x := t.noted(s.Workload.TTL.D())
-		jobs := s.Workload.Jobs != nil
+		jobs := s.Kind().Jobs
 		switch {
 		case x.NeedsJobs() && !jobs:
 			return bad("%s is a number of jobs: this workload has none", x)

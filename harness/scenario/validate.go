@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,11 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/core/job"
-	"fencepost/core/schedule"
 	"fencepost/harness/control"
 	"fencepost/harness/fault"
-	"fencepost/harness/paxos"
 	"fencepost/harness/record/history"
 	"fencepost/harness/sinks"
 	"fencepost/harness/system"
@@ -42,7 +40,8 @@ var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease
 
 // defaults are those of what is not given at all; what is given in part has its own.
 func (s *Spec) defaults() {
-	if s.Drill != "" {
+	k := s.Kind()
+	if !k.Workers {
 		return
 	}
 	if s.Workload == (Workload{}) {
@@ -51,9 +50,7 @@ func (s *Spec) defaults() {
 	if s.Phases == (Phases{}) {
 		s.Phases = defaultPhases
 	}
-	if j := s.Workload.Jobs; j != nil && j.Orders != nil && s.Workload.Sink == "" {
-		s.Workload.Sink = ordersSink
-	}
+	s.Workload.Sink = cmp.Or(s.Workload.Sink, k.Sink)
 }
 
 var (
@@ -118,8 +115,9 @@ func (s *Spec) validate() error {
 	if err := s.validateCluster(); err != nil {
 		return within(err, "cluster")
 	}
-	if s.Drill != "" {
-		return s.validateDrill()
+	k := s.Kind()
+	if !k.Workers {
+		return k.section(s)
 	}
 	w := s.Workload
 	if w.Workers < 1 || w.Workers > 16 || w.Clients < 1 || w.Clients > 100 {
@@ -134,8 +132,8 @@ func (s *Spec) validate() error {
 	if _, err := sinks.Find(w.Sink); err != nil {
 		return within(err, "workload")
 	}
-	if err := w.validateJobs(); err != nil {
-		return within(err, "workload", "jobs")
+	if err := k.section(s); err != nil {
+		return err
 	}
 	if p := s.Phases; min(p.Before, p.Fault, p.Recover) == 0 {
 		return within(errors.New("before, fault and recover last some time"), "phases")
@@ -145,11 +143,11 @@ func (s *Spec) validate() error {
 	}
 	for _, st := range s.Faults {
 		for _, p := range st.points() {
-			if control.OfJobs(p) && w.Jobs == nil || control.OfLocks(p) && w.Jobs != nil {
+			if control.OfJobs(p) && !k.Jobs || control.OfLocks(p) && k.Jobs {
 				return fmt.Errorf("line %d: point %s is never reached by this workload", st.line, p)
 			}
 		}
-		if w.Jobs == nil && fault.NeedsJobs(st.Fault) {
+		if !k.Jobs && fault.NeedsJobs(st.Fault) {
 			return fmt.Errorf("line %d: fault %s is one of jobs: this workload has none", st.line, st.Fault)
 		}
 		if st.For == 0 {
@@ -162,50 +160,6 @@ func (s *Spec) validate() error {
 		}
 	}
 	return s.validateExpect()
-}
-
-func (w Workload) validateJobs() error {
-	j := w.Jobs
-	if j == nil {
-		return nil
-	}
-	part := func(f float64) bool { return f >= 0 && f <= 1 }
-	switch {
-	case j.Rate <= 0 || j.Rate > 100_000:
-		return fmt.Errorf("rate %v: jobs a second, up to 100000", j.Rate)
-	case j.Steps < 0 || j.Steps > 100 || j.Slots < 1 || j.MaxAttempts < 1 || j.MaxAttempts > job.MaxAttemptsLimit:
-		return fmt.Errorf("steps %d (0 to 100), slots %d (at least 1) and max_attempts %d (1 to %d) are out of range", j.Steps, j.Slots, j.MaxAttempts, job.MaxAttemptsLimit)
-	case j.Storm > 0 && j.Ahead > 0:
-		return fmt.Errorf("storm %s and ahead %s: jobs are due at once, or spread out", j.Storm.D(), j.Ahead.D())
-	case j.Every > 0 && j.Every.D() < schedule.MinEvery || j.Every.D()%time.Millisecond != 0:
-		return fmt.Errorf("every %s: at least %s, in whole milliseconds", j.Every.D(), schedule.MinEvery)
-	case j.Window.D()%time.Millisecond != 0 || j.Window.D() > schedule.MaxSpan:
-		return fmt.Errorf("window %s: at most %s, in whole milliseconds", j.Window.D(), schedule.MaxSpan)
-	case j.Sequence < 0 || j.Sequence > job.MaxThen:
-		return fmt.Errorf("sequence %d: 0 to %d jobs", j.Sequence, job.MaxThen)
-	case !part(j.Flaky) || !part(j.Poison) || j.Flaky+j.Poison > 1:
-		return fmt.Errorf("flaky %v and poison %v: parts of the jobs, together at most 1", j.Flaky, j.Poison)
-	}
-	return w.validateOrders()
-}
-
-// ordersSink is the sink of orders: the one in whose transactions the shop's tables
-// change too.
-const ordersSink = "postgres"
-
-func (w Workload) validateOrders() error {
-	j := w.Jobs
-	switch o := j.Orders; {
-	case o == nil:
-		return nil
-	case o.Items < 1 || o.Items > 1000 || o.Stock < 1:
-		return fmt.Errorf("orders: items %d (1 to 1000) and stock %d (at least 1) are out of range", o.Items, o.Stock)
-	case j.Every > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0:
-		return errors.New("orders: every, sequence, storm, ahead, flaky and poison are of other jobs")
-	case w.Sink != ordersSink:
-		return fmt.Errorf("orders: the sink %s cannot change the shop's tables with an effect: it must be %s", w.Sink, ordersSink)
-	}
-	return nil
 }
 
 func atoi(s string) int {
@@ -239,7 +193,7 @@ func (s *Spec) Contentions() []string {
 
 // demands refuses a scenario whose runs would count whatever they did.
 func (s *Spec) demands() error {
-	if s.Drill == "" && len(s.Expect.MinCycles) == 0 {
+	if s.Kind().Workers && len(s.Expect.MinCycles) == 0 {
 		return within(errors.New("min_cycles is missing: say by contention how many cycles each phase must have for a run to count, such as {high: {before: 30, fault: 5, recover: 30}}"), "expect")
 	}
 	return nil
@@ -349,9 +303,6 @@ func demanded(x history.Expect, sys system.System) history.Expect {
 
 // expectation is the history's note of what contention and plan demand.
 func (p *Plan) expectation() history.Expect {
-	if p.Spec.Drill != "" {
-		return paxos.Expect()
-	}
 	x := history.Expect{
 		MinCycles: maps.Clone(p.Spec.Expect.MinCycles[p.Spec.Workload.Contention]),
 		Success:   p.Spec.Expect.Success,
@@ -366,11 +317,9 @@ func (p *Plan) expectation() history.Expect {
 	for _, t := range p.Spec.Expect.Thresholds {
 		x.Thresholds = append(x.Thresholds, t.noted(p.Spec.Workload.TTL.D()))
 	}
-	if j := p.Spec.Workload.Jobs; j != nil {
-		x.DrainBoundMS, x.RowsEnd = j.Drain.D().Milliseconds(), true
-	}
 	for _, st := range p.Steps {
 		x.Faults = append(x.Faults, st.IDs...)
 	}
+	p.Spec.Kind().expect(p, &x)
 	return x
 }

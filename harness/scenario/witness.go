@@ -9,6 +9,7 @@ import (
 	"fencepost/harness/env/link/cqltap"
 	"fencepost/harness/env/link/httptap"
 	"fencepost/harness/record/history"
+	"fencepost/harness/system"
 )
 
 // witness records what the harness itself reads on the links from here on, or why it cannot
@@ -28,7 +29,7 @@ var errSealed = errors.New("the links to nodes carry TLS")
 // is asked.
 func (r *runner) readStatements() {
 	r.cql = cqltap.New(cqltap.Options{
-		Writes: r.opt.System.Command != nil, // see noteHits
+		Writes: r.opt.System.Design() == system.Exec, // see noteHits
 		Place:  func(l *link.Link) string { return cluster.DatacenterOf(r.opt.Cluster, l.To()) },
 		Shape: func(from string, s cqltap.Shape) {
 			r.note(history.Event{Op: history.NoteStatement, Key: from, Details: &history.Details{Statement: &history.Statement{

@@ -63,6 +63,17 @@ func (s System) Label() string {
 	return strings.TrimPrefix(s.Name, broken)
 }
 
+// Design is the design of what runs in its workers: Core, LockPerJob or Exec.
+func (s System) Design() string {
+	switch {
+	case s.Command != nil:
+		return Exec
+	case s.Scheduler != "":
+		return s.Scheduler
+	}
+	return Core
+}
+
 // Red is the directed run that must expose a variant, or a hole in a design.
 type Red struct {
 	Scenario   string

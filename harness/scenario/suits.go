@@ -1,0 +1,91 @@
+package scenario
+
+import (
+	"fmt"
+
+	"fencepost/harness/fault"
+	"fencepost/harness/sinks"
+	"fencepost/harness/system"
+)
+
+// suits says by design why a system cannot be run by a scenario.
+var suits = map[string]func(*Spec, system.System) error{
+	system.Core: (*Spec).suitsCore, system.LockPerJob: (*Spec).suitsLockPerJob, system.Exec: (*Spec).suitsOwn,
+}
+
+// Suits says why a system cannot be run by the scenario, nil if it can.
+func (s *Spec) Suits(sys system.System) error {
+	if _, err := sinks.Of(s.Workload.Sink, sys); err != nil {
+		return fmt.Errorf("%s: %w", s.Name, err)
+	}
+	if err := s.suitsSink(sys); err != nil {
+		return err
+	}
+	return suits[sys.Design()](s, sys)
+}
+
+// suitsSink: faults of the sink's process need a sink that has one.
+func (s *Spec) suitsSink(sys system.System) error {
+	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
+	for _, st := range s.Faults {
+		if fault.NeedsService(st.Fault) && (k.Start == nil || sys.Design() == system.Exec) {
+			return fmt.Errorf("%s: its fault %s needs a sink that is a process of its own, such as --sink=%s, and no program of a user's own as the system", s.Name, st.Fault, sinks.HTTP)
+		}
+	}
+	return nil
+}
+
+func (s *Spec) suitsCore(sys system.System) error {
+	if sys.Variant != "" && !s.Kind().Workers {
+		return fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", s.Name, sys.Name)
+	}
+	return nil
+}
+
+func (s *Spec) suitsLockPerJob(sys system.System) error {
+	k := s.Kind()
+	switch {
+	case s.Workload.MixedVersions:
+		return fmt.Errorf("%s: it runs two versions of the core, so system %s cannot be run by it", s.Name, sys.Name)
+	case !k.Jobs:
+		return fmt.Errorf("%s: it has no jobs, and system %s runs nothing else: take one of jobs-…", s.Name, sys.Name)
+	case s.Workload.Jobs.Every > 0:
+		return fmt.Errorf("%s: it has recurring schedules, and system %s has none", s.Name, sys.Name)
+	case k.Name == KindOrders:
+		return fmt.Errorf("%s: it takes orders, which are sequences of jobs, and system %s has none", s.Name, sys.Name)
+	case s.Workload.Jobs.Sequence > 0:
+		return fmt.Errorf("%s: its jobs follow each other, and system %s has no sequences", s.Name, sys.Name)
+	}
+	for _, st := range s.Faults {
+		if fault.NeedsJobs(st.Fault) {
+			return fmt.Errorf("%s: its fault %s has nothing to cut, as the processes of system %s know nothing of each other", s.Name, st.Fault, sys.Name)
+		}
+	}
+	return nil
+}
+
+// suitsOwn is of users' own programs.
+func (s *Spec) suitsOwn(sys system.System) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %s, so system %s cannot be run by it", s.Name, fmt.Sprintf(format, args...), sys.Name)
+	}
+	k := s.Kind()
+	if !k.Workers {
+		return refuse("it has no workers")
+	}
+	if len(s.Layout()) > 1 {
+		return refuse("it has several data centres, of which a program of your own is not told")
+	}
+	if k.Jobs {
+		return refuse("it has jobs, and a program of your own competes for locks")
+	}
+	for _, st := range s.Faults {
+		if fault.NeedsClocks(st.Fault) {
+			return refuse("its fault %s changes the clocks that fencepost's own workers read, and no others", st.Fault)
+		}
+	}
+	if s.Swarm != nil {
+		return refuse("it draws its faults from all, those of clocks among them")
+	}
+	return nil
+}

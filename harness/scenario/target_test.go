@@ -1,0 +1,38 @@
+package scenario
+
+import (
+	"testing"
+
+	"fencepost/harness/system"
+)
+
+// Every pair of a scenario and a system that suit each other can be run, and no other kinds
+// of pairs are there.
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	systems := append(system.Designs(), system.System{Name: "exec:true", Command: []string{"true"}})
+	used := map[string]bool{}
+	for _, name := range Names() {
+		s, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sys := range systems {
+			kind := s.Kind().Name
+			if s.Suits(sys) != nil {
+				continue
+			}
+			used[kind+" on "+sys.Design()] = true
+			if targets[kind][sys.Design()] == nil {
+				t.Errorf("%s suits %s, and nothing runs %s on it", name, sys.Name, kind)
+			}
+		}
+	}
+	for kind, designs := range targets {
+		for design := range designs {
+			if !used[kind+" on "+design] {
+				t.Errorf("no scenario has %s on %s", kind, design)
+			}
+		}
+	}
+}
