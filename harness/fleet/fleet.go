@@ -144,7 +144,7 @@ func New(cfg Config) (*Fleet, error) {
 				return nil, err
 			}
 		}
-		if cfg.Worker.Jobs != nil {
+		if cfg.Worker.Peers() {
 			purposes[BeatPurpose] = w.beat
 		}
 		for _, n := range cfg.Nodes {
@@ -159,7 +159,7 @@ func New(cfg Config) (*Fleet, error) {
 				addrs[n.IP] = l.Addr()
 			}
 		}
-		if cfg.Worker.Jobs != nil {
+		if cfg.Worker.Peers() {
 			if err := w.listen(cfg, i+1); err != nil {
 				return nil, err
 			}

@@ -206,14 +206,9 @@ func (w *Worker) spawn() (*life, error) {
 	w.lives++
 	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), heard: make(chan struct{}), done: make(chan struct{}), clocks: make(chan control.Reading, 1)}
 	l.log = filepath.Join(w.fleet.cfg.LogDir, l.name+".log")
-	cfg := w.fleet.cfg.Worker
+	cfg := w.fleet.cfg.Worker.At(w.serves, w.peers)
 	cfg.Worker, cfg.Life, cfg.LockNodes, cfg.SinkNodes, cfg.SinkAddr, cfg.BeatNodes = w.name, l.name, w.lock, w.sink, w.service, w.beat
 	cfg.History, cfg.AwaitLogin = w.fleet.historyFile(l.name), w.fleet.cfg.Login != nil
-	if cfg.Jobs != nil {
-		j := *cfg.Jobs
-		j.Listen, j.Advertise = w.serves, w.peers
-		cfg.Jobs = &j
-	}
 	conn, theirs, err := control.Pair()
 	if err != nil {
 		return nil, err

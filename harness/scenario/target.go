@@ -43,7 +43,7 @@ var targets = map[string]map[string]func(*runner) target{
 		system.Core:       func(r *runner) target { return jobsByShard{workers{r}} },
 		system.LockPerJob: func(r *runner) target { return jobsByLock{workers{r}} },
 	},
-	KindOrders: {system.Core: func(r *runner) target { return orders{jobsByShard{workers{r}}} }},
+	KindOrders: {system.Core: func(r *runner) target { return byOrders{jobsByShard{workers{r}}} }},
 	KindDrill:  {system.Core: func(r *runner) target { return drill{locks{workers{r}}} }},
 }
 

@@ -116,10 +116,22 @@ func ParseConfig(s string) (Config, error) {
 	if c.TTL <= 0 || c.Life == "" || c.History == "" {
 		return c, errors.New(ConfigEnv + ": ttl, life and history are required")
 	}
-	if c.Jobs == nil && (c.Clients < 1 || len(c.Locks) == 0) {
-		return c, errors.New(ConfigEnv + ": clients and locks are required, or jobs")
+	_, err := c.row()
+	return c, err
+}
+
+// Peers says whether workers know each other: by heartbeats, and by a link to each.
+func (c Config) Peers() bool { return c.Jobs != nil }
+
+// At is the configuration of a worker that has peers: where it listens to them, and how they
+// reach it.
+func (c Config) At(listen, advertise string) Config {
+	if c.Peers() {
+		j := *c.Jobs
+		j.Listen, j.Advertise = listen, advertise
+		c.Jobs = &j
 	}
-	return c, nil
+	return c
 }
 
 // Resource is the sink's resource that a lock protects: a resource is bound to

@@ -14,6 +14,7 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/worker"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/orders"
 )
 
 // JobKind is the kind of the workload's jobs.
@@ -50,16 +51,20 @@ type enqueuer struct {
 	*process
 	scheduler jobScheduler
 	issuer    func(job.Job) (string, error) // of a job's tokens
-	rng       *rand.Rand                    // used by run only
+	draw      draw
+	rng       *rand.Rand // used by run only
 
 	mu    sync.Mutex
 	names names
 	done  job.Job // one that was acknowledged
 }
 
-func newEnqueuer(p *process, s jobScheduler, issuer func(job.Job) (string, error)) *enqueuer {
+// draw draws the job with a key.
+type draw func(e *enqueuer, key string) job.Job
+
+func newEnqueuer(p *process, s jobScheduler, issuer func(job.Job) (string, error), draw draw) *enqueuer {
 	return &enqueuer{
-		process: p, scheduler: s, issuer: issuer, names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
+		process: p, scheduler: s, issuer: issuer, draw: draw, names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
 	}
 }
 
@@ -109,25 +114,26 @@ func (e *enqueuer) give(proc string) {
 
 // job draws the n-th job, or takes one that was acknowledged.
 func (e *enqueuer) job(n int) job.Job {
-	c := e.cfg.Jobs
 	e.mu.Lock()
 	done := e.done
 	e.mu.Unlock()
 	if e.rng.IntN(again) == 0 && done.ID != "" {
 		return done
 	}
-	key := fmt.Sprintf("%s-%d", e.cfg.Life, n)
-	if c.Orders != nil {
-		return c.order(c.Orders.draw(e.rng, key))
-	}
+	return e.draw(e, fmt.Sprintf("%s-%d", e.cfg.Life, n))
+}
+
+// drawEffects draws a job of the workload's own kind.
+func drawEffects(e *enqueuer, key string) job.Job {
+	c := e.cfg.Jobs
 	onFailure := job.Stop
 	if c.Sequence > 0 && e.rng.IntN(2) == 0 {
 		onFailure = job.GoOn
 	}
-	j := c.template(e.draw(), onFailure)
+	j := c.template(e.payload(), onFailure)
 	j.ID, j.Queue, j.Key = job.KeyedID(c.Queue, key, c.Shards), c.Queue, key
 	for range c.Sequence {
-		j.Then = append(j.Then, c.template(e.draw(), onFailure))
+		j.Then = append(j.Then, c.template(e.payload(), onFailure))
 	}
 	switch {
 	case c.Storm > 0:
@@ -138,8 +144,8 @@ func (e *enqueuer) job(n int) job.Job {
 	return j.WithDefaults()
 }
 
-// draw draws what a job does.
-func (e *enqueuer) draw() payload {
+// payload draws what a job does.
+func (e *enqueuer) payload() payload {
 	c := e.cfg.Jobs
 	p := payload{Length: time.Duration((0.5 + e.rng.Float64()) * float64(c.Length)), Steps: c.steps()}
 	switch u := e.rng.Float64(); {
@@ -174,7 +180,7 @@ func specOf(j job.Job, issuer, queue string) history.Job {
 		Queue: queue, Shard: issuer, Kind: j.Kind, Resource: worker.Resource(job.Job{Queue: queue, ID: j.ID}),
 		Steps: p.Steps, MaxAttempts: j.WithDefaults().MaxAttempts, AtMostOnce: j.Rescue == job.AtMostOnce, GoOn: j.OnFailure == job.GoOn,
 	}
-	if o, steps, may := orderSpec(j); o != nil {
+	if o, steps, may := orders.Spec(j); o != nil {
 		out.Order, out.Steps, out.May = o, steps, may
 	}
 	for _, t := range j.Then {

@@ -18,7 +18,6 @@ import (
 	"fencepost/core/worker"
 	"fencepost/harness/control"
 	"fencepost/harness/record/history"
-	"fencepost/harness/system/lockperjob"
 )
 
 // dedupeWindow of a run: longer than it lasts, so that every job's end can be read
@@ -44,25 +43,39 @@ type jobScheduler interface {
 	Submit(ctx context.Context, j job.Job) (engine.Receipt, error)
 }
 
-func (p *process) newJobs(ctx context.Context) (load, error) {
-	w := &jobs{process: p, lanes: newLanes(p.cfg.Life)}
-	var err error
-	issuer := shardIssuer
-	switch p.cfg.Scheduler {
-	case "":
-		w.scheduler, err = w.shardScheduler(ctx)
-	case lockperjob.Name:
-		issuer = lockIssuer
-		w.scheduler, err = w.lockScheduler(ctx)
-	default:
-		err = fmt.Errorf("unknown scheduler %q", p.cfg.Scheduler)
+func newJobs(p *process) *jobs { return &jobs{process: p, lanes: newLanes(p.cfg.Life)} }
+
+// feedFrom makes what enqueues, when there is a scheduler.
+func (w *jobs) feedFrom(ctx context.Context, issuer func(job.Job) (string, error), draw draw) load {
+	w.enqueuer = newEnqueuer(w.process, w.scheduler, issuer, draw)
+	w.feed, w.stopping = context.WithCancel(ctx)
+	return w
+}
+
+// loadJobs are jobs of the workload's own kind on the production scheduler.
+func loadJobs(ctx context.Context, p *process) (load, error) {
+	w := newJobs(p)
+	handler := worker.Handler(w.handle)
+	if p.hooks.Handler != nil {
+		handler = p.hooks.Handler(p.cfg, p.lockDB, handler)
+	}
+	if err := w.shardScheduler(ctx, map[string]worker.Handler{JobKind: handler}); err != nil {
+		return nil, err
+	}
+	return w.feedFrom(ctx, shardIssuer, drawEffects), nil
+}
+
+// loadOrders are orders on the production scheduler.
+func loadOrders(ctx context.Context, p *process) (load, error) {
+	w := newJobs(p)
+	handlers, err := w.orderHandlers()
+	if err == nil {
+		err = w.shardScheduler(ctx, handlers)
 	}
 	if err != nil {
 		return nil, err
 	}
-	w.enqueuer = newEnqueuer(p, w.scheduler, issuer)
-	w.feed, w.stopping = context.WithCancel(ctx)
-	return w, nil
+	return w.feedFrom(ctx, shardIssuer, p.cfg.Jobs.Orders.draw), nil
 }
 
 // shardIssuer is who issues the tokens of a job's runs: its shard.
@@ -71,8 +84,8 @@ func shardIssuer(j job.Job) (string, error) {
 	return engine.Issuer(store.ShardID{Queue: j.Queue, Shard: n}), err
 }
 
-// shardScheduler is the production scheduler.
-func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
+// shardScheduler makes the production scheduler.
+func (w *jobs) shardScheduler(ctx context.Context, handlers map[string]worker.Handler) error {
 	p, j := w.process, w.cfg.Jobs
 	shards := store.Shards(cassandra.NewShards(p.lockDB))
 	if p.hooks.Shards != nil {
@@ -88,19 +101,9 @@ func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
 	if p.hooks.Engine != nil {
 		p.hooks.Engine(p.cfg, &o)
 	}
-	handler, tasks := worker.Handler(w.handle), sink.Sink(&laneSink{Sink: p.sink, process: p})
-	if p.hooks.Handler != nil {
-		handler = p.hooks.Handler(p.cfg, p.lockDB, handler)
-	}
+	tasks := sink.Sink(&laneSink{Sink: p.sink, process: p})
 	if p.hooks.Tasks != nil {
 		tasks = p.hooks.Tasks(p.cfg, tasks)
-	}
-	handlers := map[string]worker.Handler{JobKind: handler}
-	if j.Orders != nil {
-		var err error
-		if handlers, err = w.shopHandlers(); err != nil {
-			return nil, err
-		}
 	}
 	var executor func(engine.Executor) engine.Executor
 	if p.hooks.Executor != nil {
@@ -108,14 +111,14 @@ func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
 	}
 	listener, err := net.Listen("tcp", j.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listen for other workers: %w", err)
+		return fmt.Errorf("listen for other workers: %w", err)
 	}
 	if w.beatDB, err = open(ctx, p.cfg, p.cfg.BeatNodes, p.rec, p.clock); err != nil {
-		return nil, fmt.Errorf("heartbeats: %w", err)
+		return fmt.Errorf("heartbeats: %w", err)
 	}
 	members, err := p.newMembers(w.beatDB)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s, err := scheduler.New(scheduler.Options{
 		Listener: listener, Members: members,
@@ -123,10 +126,10 @@ func (w *jobs) shardScheduler(ctx context.Context) (jobScheduler, error) {
 		Handlers: handlers,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	w.recurring = newRecurrence(p, s)
-	return s, nil
+	w.scheduler, w.recurring = s, newRecurrence(p, s)
+	return nil
 }
 
 // newMembers takes part in the heartbeats of the run's workers.

@@ -16,10 +16,11 @@ import (
 // each job: that lock.
 func lockIssuer(j job.Job) (string, error) { return lockperjob.LockName(j.Queue, j.ID), nil }
 
-// lockScheduler is the scheduler with a lock for each job.
-func (w *jobs) lockScheduler(ctx context.Context) (jobScheduler, error) {
-	p, j := w.process, w.cfg.Jobs
-	return lockperjob.New(lockperjob.Options{
+// loadJobsByLock are jobs of the workload's own kind on the scheduler with a lock for each job.
+func loadJobsByLock(ctx context.Context, p *process) (load, error) {
+	w, j := newJobs(p), p.cfg.Jobs
+	var err error
+	w.scheduler, err = lockperjob.New(lockperjob.Options{
 		DB: p.lockDB, Name: p.cfg.Life, Queue: j.Queue, Buckets: j.Shards, TTL: p.cfg.TTL, Slots: j.Slots,
 		Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/scheduler"), DrainTimeout: drainTimeout / 2,
 		Handlers: map[string]worker.Handler{JobKind: w.handle}, Sink: &laneSink{Sink: p.sink, process: p},
@@ -29,6 +30,10 @@ func (w *jobs) lockScheduler(ctx context.Context) (jobScheduler, error) {
 		},
 		Logger: p.log,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return w.feedFrom(ctx, lockIssuer, drawEffects), nil
 }
 
 // jobLockPoints are those of a job's life: its lock is its claim.

@@ -18,16 +18,16 @@ import (
 	"fencepost/core/scheduler"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
-	"fencepost/examples/orders/shop"
 	"fencepost/harness/control"
 	"fencepost/harness/record/history"
 	"fencepost/harness/sinks"
+	"fencepost/harness/target/orders"
 )
 
 // recordedShop is a worker's orders on a store in memory and a real PostgreSQL.
 type recordedShop struct {
 	*jobs
-	tables Tables
+	tables orders.Tables
 	dir    string
 	runner *history.Recorder
 }
@@ -52,7 +52,7 @@ func newRecordedShop(t *testing.T, ctx context.Context, session *sim.Session) *r
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	s := &recordedShop{tables: client.(Tables), dir: t.TempDir()}
+	s := &recordedShop{tables: client.(orders.Tables), dir: t.TempDir()}
 	record := func(proc string) *history.Recorder {
 		r, err := history.NewRecorder(filepath.Join(s.dir, proc+".jsonl"), history.Header{Run: "r", Proc: proc, DriftBound: 0.01, MarginBaseMS: 50, DedupeMS: dedupeWindow.Milliseconds()})
 		if err != nil {
@@ -71,7 +71,7 @@ func newRecordedShop(t *testing.T, ctx context.Context, session *sim.Session) *r
 	}
 	p.leases = p.clock
 	s.jobs = &jobs{process: p, lanes: newLanes(cfg.Life)}
-	handlers, err := s.shopHandlers()
+	handlers, err := s.orderHandlers()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func newRecordedShop(t *testing.T, ctx context.Context, session *sim.Session) *r
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.enqueuer = newEnqueuer(p, s.scheduler, shardIssuer)
+	s.enqueuer = newEnqueuer(p, s.scheduler, shardIssuer, cfg.Jobs.Orders.draw)
 	return s
 }
 
@@ -117,13 +117,8 @@ func TestOrdersAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newRecordedShop(t, ctx, session)
-	if err := shop.Migrate(ctx, s.tables.Pool()); err != nil {
+	if err := orders.Make(ctx, s.tables.Pool(), s.cfg.Jobs.Orders.Items, 30); err != nil {
 		t.Fatal(err)
-	}
-	for n := range s.cfg.Jobs.Orders.Items {
-		if err := shop.Deliver(ctx, s.tables.Pool(), Item(n), 30); err != nil {
-			t.Fatal(err)
-		}
 	}
 	s.runner.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{DrainBoundMS: 60_000}}})
 	s.phase("before")
@@ -146,7 +141,7 @@ func TestOrdersAreRecorded(t *testing.T) {
 	}
 	s.phase("seal")
 	s.rec.Record(history.Event{Proc: s.cfg.Life, Type: history.Note, Op: history.NoteExit})
-	err := ReadBooks(t.Context(), s.tables.Pool(), func(b history.Book) {
+	err := orders.Read(t.Context(), s.tables.Pool(), func(b history.Book) {
 		s.runner.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteBook, Details: &history.Details{Book: &b}})
 	})
 	if err := errors.Join(err, s.runner.Close(), s.rec.(*history.Recorder).Close()); err != nil {

@@ -18,13 +18,12 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
-	"fencepost/examples/orders/shop"
 	"fencepost/harness/control"
 	"fencepost/harness/env/login"
 	"fencepost/harness/record/history"
 	"fencepost/harness/sinks"
-	"fencepost/harness/system/lockperjob"
 	"fencepost/harness/system/unfenced"
+	"fencepost/harness/target/orders"
 )
 
 // Hooks are where a known-broken variant takes hold; a nil hook changes
@@ -47,7 +46,7 @@ type Hooks struct {
 	Tasks    func(Config, sink.Sink) sink.Sink
 	// Shop decorates what the runs of orders hand their effects to, where they are not
 	// recorded yet.
-	Shop func(Config, Tables) shop.Sink
+	Shop func(Config, orders.Tables) orders.Sink
 }
 
 // drainTimeout bounds the end of a worker: finishing cycles and settling what
@@ -86,12 +85,13 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 			return err
 		}
 	}
+	of, err := cfg.row()
+	if err != nil {
+		return err
+	}
 	head := history.Header{
 		Run: cfg.Run, Proc: cfg.Life, System: cmp.Or(cfg.Variant, cfg.Scheduler), DriftBound: cfg.DriftBound, MarginBaseMS: cfg.MarginBase.Milliseconds(),
-		Promises: cfg.Promises,
-	}
-	if cfg.Jobs != nil && cfg.Scheduler == "" {
-		head.DedupeMS = dedupeWindow.Milliseconds()
+		Promises: cfg.Promises, DedupeMS: of.dedupe.Milliseconds(),
 	}
 	file, err := history.NewRecorder(cfg.History, head)
 	if err != nil {
@@ -125,7 +125,7 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 		return fmt.Errorf("lock store: %w", err)
 	}
 	defer p.lockDB.Close()
-	if p.effects, err = p.openSink(ctx); err != nil {
+	if p.effects, err = p.openSink(ctx, of); err != nil {
 		return fmt.Errorf("sink: %w", err)
 	}
 	defer p.effects.Close()
@@ -133,7 +133,7 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 		p.sink = hooks.Sink(cfg, p.effects, p.sink)
 	}
 
-	l, err := p.load(ctx)
+	l, err := of.load(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func unrecorded(conn *control.Conn, err error) {
 }
 
 // openSink connects to the sink by this worker's own links.
-func (p *process) openSink(ctx context.Context) (sinks.Client, error) {
+func (p *process) openSink(ctx context.Context, of row) (sinks.Client, error) {
 	kind, err := sinks.Find(p.cfg.Sink)
 	if err != nil {
 		return nil, err
@@ -177,27 +177,21 @@ func (p *process) openSink(ctx context.Context) (sinks.Client, error) {
 		return nil, err
 	}
 	p.sink = c
-	if nodes, ok := c.(*sinks.OnNodes); ok && p.cfg.Scheduler == lockperjob.Name {
-		p.sink = lockperjob.NewSink(nodes.DB, timeout)
+	if nodes, ok := c.(*sinks.OnNodes); ok && of.sink != nil {
+		p.sink = of.sink(nodes.DB, timeout)
 	}
 	return c, nil
-}
-
-func (p *process) load(ctx context.Context) (load, error) {
-	switch {
-	case p.cfg.Jobs != nil:
-		return p.newJobs(ctx)
-	case p.cfg.Scheduler != "":
-		return nil, fmt.Errorf("scheduler %q has only jobs to run, no locks", p.cfg.Scheduler)
-	}
-	locker, err := p.newLocker(ctx)
-	return &locks{process: p, locker: locker}, err
 }
 
 // locks is the lock workload.
 type locks struct {
 	*process
 	locker Locker
+}
+
+func loadLocks(ctx context.Context, p *process) (load, error) {
+	locker, err := p.newLocker(ctx)
+	return &locks{process: p, locker: locker}, err
 }
 
 func (l *locks) drain() {}

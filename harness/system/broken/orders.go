@@ -12,7 +12,7 @@ import (
 
 	"fencepost/core/sink"
 	"fencepost/core/store"
-	"fencepost/examples/orders/shop"
+	"fencepost/harness/target/orders"
 	"fencepost/harness/workload"
 )
 
@@ -28,9 +28,9 @@ func isPayment(e sink.Effect) bool { return strings.HasPrefix(e.Key, "pay ") }
 // payBeforeFence takes the money in a transaction of its own, as from a provider, and
 // then writes down with the fence that it has. The provider knows the order's key, so
 // that nobody pays twice; it knows nothing of tokens.
-func payBeforeFence(_ workload.Config, t workload.Tables) shop.Sink { return hastyShop{t} }
+func payBeforeFence(_ workload.Config, t orders.Tables) orders.Sink { return hastyShop{t} }
 
-type hastyShop struct{ workload.Tables }
+type hastyShop struct{ orders.Tables }
 
 func (s hastyShop) ApplyTx(ctx context.Context, resource, issuer string, token int64, e sink.Effect, apply func(context.Context, pgx.Tx) error) (sink.Answer, error) {
 	if !isPayment(e) {
@@ -68,9 +68,9 @@ func (t leavingOut) Exec(ctx context.Context, sql string, args ...any) (pgconn.C
 
 // payByRun makes the run a part of the payment's idempotency key: what an earlier run
 // has paid is not found.
-func payByRun(_ workload.Config, t workload.Tables) shop.Sink { return runKeyShop{t} }
+func payByRun(_ workload.Config, t orders.Tables) orders.Sink { return runKeyShop{t} }
 
-type runKeyShop struct{ workload.Tables }
+type runKeyShop struct{ orders.Tables }
 
 func (s runKeyShop) ApplyTx(ctx context.Context, resource, issuer string, token int64, e sink.Effect, apply func(context.Context, pgx.Tx) error) (sink.Answer, error) {
 	if isPayment(e) {
@@ -82,12 +82,12 @@ func (s runKeyShop) ApplyTx(ctx context.Context, resource, issuer string, token 
 
 // stockUnversioned writes the stock that it has computed from what it read, whoever
 // has changed it since. Between the two it takes its time, as a busy process does.
-func stockUnversioned(cfg workload.Config, t workload.Tables) shop.Sink {
+func stockUnversioned(cfg workload.Config, t orders.Tables) orders.Sink {
 	return carelessShop{t, cfg.TTL / 40}
 }
 
 type carelessShop struct {
-	workload.Tables
+	orders.Tables
 	pause time.Duration
 }
 

@@ -25,6 +25,7 @@ import (
 	"fencepost/core/worker"
 	"fencepost/examples/orders/shop"
 	"fencepost/harness/env/postgres"
+	"fencepost/harness/target/orders"
 	"fencepost/harness/workload"
 )
 
@@ -130,7 +131,7 @@ func awaitOrders(t *testing.T, db shopDB, state string, n int) {
 // stopAt stops the first payment when it has been decided, as a process that is stopped
 // there, until it is let go on.
 type stopAt struct {
-	shop.Sink
+	orders.Sink
 	once    *sync.Once
 	stopped chan struct{}
 	goOn    chan struct{}
@@ -155,8 +156,8 @@ func (s stopAt) ApplyTx(ctx context.Context, resource, issuer string, token int6
 // variant's. With the shop's own they must be right.
 var shopCases = []struct {
 	name    string
-	variant func(workload.Config, workload.Tables) shop.Sink
-	run     func(t *testing.T, db shopDB, s shop.Sink)
+	variant func(workload.Config, orders.Tables) orders.Sink
+	run     func(t *testing.T, db shopDB, s orders.Sink)
 	found   string
 }{
 	{"orders-pay-before-fence", payBeforeFence, lateShopPayment, "and was paid 1 times"},
@@ -166,7 +167,7 @@ var shopCases = []struct {
 
 // lateShopPayment: a payment that was decided comes when another process has cancelled
 // the order.
-func lateShopPayment(t *testing.T, db shopDB, s shop.Sink) {
+func lateShopPayment(t *testing.T, db shopDB, s orders.Sink) {
 	store := sim.New()
 	gate := stopAt{Sink: s, once: &sync.Once{}, stopped: make(chan struct{}), goOn: make(chan struct{}), answer: make(chan sink.Answer, 1)}
 	a := startShop(t, store, "a", db, &shop.Shop{DB: db.pool, Sink: gate, Hold: 2 * time.Second}, nil)
@@ -182,7 +183,7 @@ func lateShopPayment(t *testing.T, db shopDB, s shop.Sink) {
 }
 
 // runAgainAfterPayment: a run fails when it has paid, and the job runs again.
-func runAgainAfterPayment(t *testing.T, db shopDB, s shop.Sink) {
+func runAgainAfterPayment(t *testing.T, db shopDB, s orders.Sink) {
 	var once sync.Once
 	p := startShop(t, sim.New(), "a", db, &shop.Shop{DB: db.pool, Sink: s}, func(kind string, h worker.Handler) worker.Handler {
 		return func(ctx context.Context, t *worker.Task) error {
@@ -198,7 +199,7 @@ func runAgainAfterPayment(t *testing.T, db shopDB, s shop.Sink) {
 }
 
 // crowdedShop: many orders of one item at once.
-func crowdedShop(t *testing.T, db shopDB, s shop.Sink) {
+func crowdedShop(t *testing.T, db shopDB, s orders.Sink) {
 	p := startShop(t, sim.New(), "a", db, &shop.Shop{DB: db.pool, Sink: s}, nil)
 	for i := range 12 {
 		p.place(t, shop.Order{ID: fmt.Sprint("crowd-", i), Item: "tea", Quantity: 1, Cents: 100})
@@ -219,7 +220,7 @@ func TestShopVariants(t *testing.T) {
 				if err := shop.Deliver(t.Context(), db.pool, "tea", 100); err != nil {
 					t.Fatal(err)
 				}
-				s := shop.Sink(db)
+				s := orders.Sink(db)
 				if broken {
 					s = c.variant(workload.Config{TTL: 6 * time.Second}, db)
 				}

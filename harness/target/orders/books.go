@@ -1,4 +1,4 @@
-package workload
+package orders
 
 import (
 	"context"
@@ -18,9 +18,9 @@ var books = []struct{ table, query string }{
 	{history.BookShipment, `SELECT order_id, '', 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, '' FROM shipments ORDER BY id`},
 }
 
-// ReadBooks notes every row of the shop's tables, as of one instant, and then that these
+// Read notes every row of the shop's tables, as of one instant, and then that these
 // were all.
-func ReadBooks(ctx context.Context, pool *pgxpool.Pool, note func(history.Book)) error {
+func Read(ctx context.Context, pool *pgxpool.Pool, note func(history.Book)) error {
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, pool, snapshot, func(tx pgx.Tx) error {
 		for _, b := range books {
