@@ -19,6 +19,7 @@ import (
 	"fencepost/harness/own"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/run"
 	"fencepost/harness/scenario"
 	"fencepost/harness/sinks"
 	"fencepost/harness/system"
@@ -274,7 +275,7 @@ func (f chaosFlags) runOne(ctx context.Context, j job, s *site, out *output) (re
 	if s.backend == "docker" {
 		command += dockerAgain(c)
 	}
-	dir, res, err := carryOut(ctx, scenario.Options{
+	dir, res, err := carryOut(ctx, run.Options{
 		Plan: j.plan, System: j.sys, Cluster: c, Backend: s.backend, BinDir: f.bin,
 		RunsDir: f.runs, Command: command, Versions: versions(c), Keep: f.keep, Dir: workDir(ctx),
 	}, out)
@@ -290,7 +291,7 @@ func (f chaosFlags) runOne(ctx context.Context, j job, s *site, out *output) (re
 // carryOut runs a plan, checks and reports it, and tells out. A run that is INVALID as the
 // machine was too busy is made once more, with the same plan and the same bounds. The
 // directory is returned beside an error too, if there is one.
-func carryOut(ctx context.Context, opt scenario.Options, out *output) (dir string, res *checker.Result, err error) {
+func carryOut(ctx context.Context, opt run.Options, out *output) (dir string, res *checker.Result, err error) {
 	dir, res, err = carryOutOnce(ctx, opt, out)
 	if err != nil || ctx.Err() != nil || res.Verdict != checker.Invalid || res.HostBusy == "" {
 		return dir, res, err
@@ -300,7 +301,7 @@ func carryOut(ctx context.Context, opt scenario.Options, out *output) (dir strin
 	return carryOutOnce(ctx, opt, out)
 }
 
-func carryOutOnce(ctx context.Context, opt scenario.Options, out *output) (dir string, res *checker.Result, err error) {
+func carryOutOnce(ctx context.Context, opt run.Options, out *output) (dir string, res *checker.Result, err error) {
 	log := progress.New(out.show)
 	defer func() { err = errors.Join(ended(log, err), log.Close()) }()
 	exe, err := os.Executable()
@@ -311,7 +312,7 @@ func carryOutOnce(ctx context.Context, opt scenario.Options, out *output) (dir s
 	opt.Watch = func(ctx context.Context, dir string, found func(progress.Violation)) (time.Duration, error) {
 		return checker.Watch(ctx, exe, dir, func(f checker.Finding) { found(soFar(f)) })
 	}
-	dir, err = scenario.Run(ctx, opt)
+	dir, err = run.Run(ctx, opt)
 	linkLatest(opt.RunsDir, dir)
 	if err != nil {
 		if dir != "" {

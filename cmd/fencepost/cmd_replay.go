@@ -18,6 +18,7 @@ import (
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/run"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
 	"fencepost/internal/terminal"
@@ -150,7 +151,7 @@ func (f replayFlags) once(ctx context.Context, old *replayed, c cluster.Cluster,
 		to = textOutput(&console, terminal.Style{})
 	}
 	began := time.Now()
-	dir, res, err := carryOut(ctx, scenario.Options{
+	dir, res, err := carryOut(ctx, run.Options{
 		Plan: old.plan, System: old.sys, Cluster: c, Backend: backend, BinDir: f.bin, RunsDir: f.runs,
 		Command: "make replay RUN=" + shorter(ctx, old.dir), ReplayOf: old.info.Run, Versions: versions(c), Dir: workDir(ctx),
 	}, to)

@@ -13,6 +13,7 @@ import (
 
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/run"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
 	"fencepost/internal/terminal"
@@ -65,7 +66,7 @@ func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) 
 			to = out
 		}
 		f := chaosFlags{}
-		dir, verdict, err := carryOut(ctx, scenario.Options{
+		dir, verdict, err := carryOut(ctx, run.Options{
 			Plan: plan, System: sys, Cluster: c, Backend: s.backend, BinDir: r.bin, RunsDir: r.runs,
 			Command: f.command(job{plan.Spec.Name, plan, sys}), Versions: versions(c),
 		}, to)

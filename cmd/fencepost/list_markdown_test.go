@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"fencepost/harness/scenario"
 	"fencepost/harness/system"
 )
 
@@ -41,5 +43,23 @@ func TestScenariosPage(t *testing.T) {
 		if strings.HasPrefix(line, "| P") && strings.HasSuffix(line, "| – |\n") && !strings.HasPrefix(line, "| P15 ") {
 			t.Errorf("nothing shows that it can fail: %s", line)
 		}
+	}
+}
+
+// Each kind of scenario is in one section of the page.
+func TestSectionsHaveAllKinds(t *testing.T) {
+	t.Parallel()
+	var has []string
+	for _, g := range groups {
+		has = append(has, g.kinds...)
+	}
+	var want []string
+	for _, k := range scenario.Kinds() {
+		want = append(want, k.Name)
+	}
+	slices.Sort(has)
+	slices.Sort(want)
+	if !slices.Equal(has, want) {
+		t.Errorf("the sections have %v, the kinds are %v", has, want)
 	}
 }

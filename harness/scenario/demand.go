@@ -43,18 +43,18 @@ func (p *Progress) UnmarshalYAML(n *yaml.Node) error {
 		return lineErr(n, "progress: longest_gap is missing: the time for which a lock or shard may be asked for without a success, such as 2.25 ttl (or exempt: why none can be demanded)")
 	}
 	for c, least := range p.MinCycles {
-		if err := cmp.Or(ValidContention(c), p.noted(Workload{TTL: 1e9, Contention: c}).Check()); err != nil || least < 0 {
+		if err := cmp.Or(ValidContention(c), p.Noted(Workload{TTL: 1e9, Contention: c}).Check()); err != nil || least < 0 {
 			return lineErr(n, "progress: min_cycles: %s: %d: %v", c, least, cmp.Or(err, errors.New("not negative")))
 		}
 	}
-	if err := p.noted(Workload{TTL: 1e9}).Check(); err != nil {
+	if err := p.Noted(Workload{TTL: 1e9}).Check(); err != nil {
 		return lineErr(n, "%v", err)
 	}
 	return nil
 }
 
-// noted is the demand as the history's expect note has it.
-func (p Progress) noted(w Workload) history.Progress {
+// Noted is the demand as the history's expect note has it.
+func (p Progress) Noted(w Workload) history.Progress {
 	return history.Progress{Fault: p.Fault, Group: p.Group, MinCycles: p.MinCycles[w.Contention], LongestGapMS: p.LongestGap.D(w.TTL.D()).Milliseconds()}
 }
 
@@ -98,8 +98,28 @@ func aimsAtWorkers(st Step) bool {
 func (p *Plan) progress() (out []history.Progress) {
 	for _, x := range p.Spec.Expect.Progress {
 		if x.Exempt == "" {
-			out = append(out, x.noted(p.Spec.Workload))
+			out = append(out, x.Noted(p.Spec.Workload))
 		}
 	}
 	return out
+}
+
+// DemandOf is what must get done under a fault, nil if nothing is said of it by name.
+func (p *Plan) DemandOf(fault string) *Progress {
+	for i := range p.Spec.Expect.Progress {
+		if x := &p.Spec.Expect.Progress[i]; x.Fault == fault && x.Exempt == "" {
+			return x
+		}
+	}
+	return nil
+}
+
+// LastOf is the id of a fault's last injection in the plan.
+func (p *Plan) LastOf(fault string) (id string) {
+	for _, st := range p.Steps {
+		if st.Fault == fault {
+			id = st.IDs[len(st.IDs)-1]
+		}
+	}
+	return id
 }

@@ -1,10 +1,10 @@
-// Package scenario turns a scenario file and a seed into a run.
+// Package scenario is the format of scenario files: what they may say, the defaults of what
+// they leave out, and the plan that a seed makes of one. It runs nothing; package run does.
 //
 // A Spec is what a person writes (YAML, data only). A Plan is the Spec with
 // every choice made: what was random is drawn from the seed, so that a plan
-// repeats. Run carries a plan out in phases (warmup, before, fault, heal,
-// recover, settle, seal) and leaves a run directory with the history; checking
-// and reporting work from those files alone.
+// repeats, also from the file that a run keeps of it (ReadPlan). What differs between locks,
+// jobs, orders and drills is asked of the scenario's Kind.
 //
 // Faults start at an instant of their phase or, so that a directed scenario does
 // its work in every run, at an event: a client standing at a named point of its
@@ -12,6 +12,8 @@
 // of the run (cycles, proven faults, successes, reach points) is written into the
 // history as one expect note, and a run that misses any of it is INVALID.
 //
-// A scenario with a drill has none of this: package paxos does it step by step,
-// with the runner as the only client (drill.go).
+// To add a kind of scenario: give it a row in kinds (kind.go), a row in targets of package
+// run, and a row in rows of package workload if its workers are fencepost's own. Tests find
+// a pair of kind and system that nothing runs, and a kind that docs/scenarios.md leaves out.
+// To add a key to the file: a field of Spec with its default and check (spec.go, validate.go).
 package scenario

@@ -49,7 +49,7 @@ func TestDrills(t *testing.T) {
 		if len(keys) != n+1 || len(p.Locks) != n+1 {
 			t.Errorf("%s: rows %v for %d attempts and the cycles", name, p.Locks, n)
 		}
-		x := p.expectation()
+		x := p.Expectation()
 		if len(x.Faults) == 0 || x.MinCycles[PhaseBefore] == 0 || x.MinCycles[PhaseRecover] == 0 {
 			t.Errorf("%s: %+v could be met without testing anything", name, x)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // Kind is what a scenario has the system do. It answers whatever differs between locks, jobs,
-// orders and drills; how each is run, a target's (target.go).
+// orders and drills; how each is run is package run's.
 type Kind struct {
 	Name string
 	// Workers: processes work through phases and faults. Without them the harness is the only

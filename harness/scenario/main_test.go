@@ -1,19 +1,9 @@
 package scenario
 
 import (
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"fencepost/harness/env/osproc"
 )
 
-// TestMain doubles as a program of a user's own.
-func TestMain(m *testing.M) {
-	osproc.Init()
-	if os.Getenv("FENCEPOST_TASK") != "" {
-		os.Exit(muteProgram())
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -94,8 +94,8 @@ func (s *Spec) Apply(o Overrides) error {
 	return s.validate()
 }
 
-// sinkName is the sink that a run of a system has.
-func (s *Spec) sinkName(sys system.System) string {
+// SinkName is the sink that a run of a system has.
+func (s *Spec) SinkName(sys system.System) string {
 	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
 	return k.Name
 }
@@ -150,8 +150,8 @@ func NewPlan(s Spec, seed uint64, system string) (*Plan, error) {
 	return p, nil
 }
 
-// shards are the run's shards.
-func (p *Plan) shards() []store.ShardID {
+// Shards are the run's shards.
+func (p *Plan) Shards() []store.ShardID {
 	out := make([]store.ShardID, p.Spec.Workload.Shards())
 	for i := range out {
 		out[i] = store.ShardID{Queue: p.Queue, Shard: i}

@@ -60,7 +60,7 @@ func TestPlanRoundTrip(t *testing.T) {
 		if again != first {
 			t.Fatalf("the plan changed:\n%s\nwas\n%s", again, first)
 		}
-		if len(read.expectation().Thresholds) != len(spec.Expect.Thresholds) || len(read.Steps) != len(p.Steps) || len(read.Locks) != len(p.Locks) || read.Seed != p.Seed || read.System != p.System || read.Spec.Workload.Sink != p.Spec.Workload.Sink || o.Sink != "" && p.Spec.Workload.Sink != o.Sink {
+		if len(read.Expectation().Thresholds) != len(spec.Expect.Thresholds) || len(read.Steps) != len(p.Steps) || len(read.Locks) != len(p.Locks) || read.Seed != p.Seed || read.System != p.System || read.Spec.Workload.Sink != p.Spec.Workload.Sink || o.Sink != "" && p.Spec.Workload.Sink != o.Sink {
 			t.Fatalf("read %+v, written %+v", read, p)
 		}
 		for i, st := range read.Steps {

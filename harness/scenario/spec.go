@@ -267,7 +267,7 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 	if fault.NeedsHold(s.Fault) && (s.On == nil || s.On.Hold == 0) {
 		return lineErr(n, "fault %s needs a client that is held: give it an on with the point %q and a hold", s.Fault, control.Holding)
 	}
-	for _, p := range s.points() {
+	for _, p := range s.Points() {
 		if _, ok := control.Points[p]; !ok {
 			return lineErr(n, "%v", choice.Unknown("point", string(p), pointNames()...))
 		}
@@ -289,8 +289,8 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// points are those that the step waits for.
-func (s *Step) points() (out []control.Point) {
+// Points are those that the step waits for.
+func (s *Step) Points() (out []control.Point) {
 	if s.On != nil {
 		out = append(out, s.On.Point)
 	}

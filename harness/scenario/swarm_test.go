@@ -96,22 +96,6 @@ func TestSwarmPlans(t *testing.T) {
 	t.Log(slices.Sorted(maps.Keys(kinds)))
 }
 
-func TestLanesKeepOrder(t *testing.T) {
-	t.Parallel()
-	steps := []PlannedStep{{Step: Step{Lane: "a", Repeat: 1}}, {Step: Step{Repeat: 2}}, {Step: Step{Lane: "b", Repeat: 3}}, {Step: Step{Lane: "a", Repeat: 4}}, {Step: Step{Repeat: 5}}}
-	var got [][]int
-	for _, lane := range lanes(steps) {
-		var ids []int
-		for _, st := range lane {
-			ids = append(ids, st.Repeat)
-		}
-		got = append(got, ids)
-	}
-	if want := [][]int{{1, 4}, {2}, {3}, {5}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 func TestInTurnHasAnInjectionEach(t *testing.T) {
 	t.Parallel()
 	s, err := Load("rolling-restart")

@@ -142,7 +142,7 @@ func (s *Spec) validate() error {
 		return within(errors.New("for is 0s: a swarm lasts some time"), "swarm")
 	}
 	for _, st := range s.Faults {
-		for _, p := range st.points() {
+		for _, p := range st.Points() {
 			if control.OfJobs(p) && !k.Jobs || control.OfLocks(p) && k.Jobs {
 				return fmt.Errorf("line %d: point %s is never reached by this workload", st.line, p)
 			}
@@ -294,15 +294,15 @@ func (s *Spec) validateSuccessFault(x history.Success) error {
 	return nil
 }
 
-// demanded leaves out the points that a system does not come to, by design.
-func demanded(x history.Expect, sys system.System) history.Expect {
+// Demanded leaves out the points that a system does not come to, by design.
+func Demanded(x history.Expect, sys system.System) history.Expect {
 	unreached := func(point string) bool { return slices.Contains(sys.Unreached, point) }
 	x.Must, x.Sometimes = slices.DeleteFunc(slices.Clone(x.Must), unreached), slices.DeleteFunc(slices.Clone(x.Sometimes), unreached)
 	return x
 }
 
-// expectation is the history's note of what contention and plan demand.
-func (p *Plan) expectation() history.Expect {
+// Expectation is the history's note of what contention and plan demand.
+func (p *Plan) Expectation() history.Expect {
 	x := history.Expect{
 		MinCycles: maps.Clone(p.Spec.Expect.MinCycles[p.Spec.Workload.Contention]),
 		Success:   p.Spec.Expect.Success,

@@ -1,0 +1,286 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fencepost/harness/scenario"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/harness/control"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/osproc"
+	"fencepost/harness/fault"
+	"fencepost/harness/fleet"
+	"fencepost/harness/record/history"
+)
+
+// errNotTriggered: the event that should have set a fault off never came.
+var errNotTriggered = errors.New("the trigger never came")
+
+// runSteps carries out all lanes of steps side by side and returns when all are
+// healed. Errors are recorded as missing evidence (the run is then INVALID), and
+// returned for the log. deadline bounds the wait for triggers.
+func (r *runner) runSteps(ctx context.Context, deadline time.Duration) []error {
+	start := time.Now()
+	lanes := lanes(r.plan.Steps)
+	errs := make(chan error, len(lanes))
+	for _, lane := range lanes {
+		go func() {
+			var all []error
+			for _, st := range lane {
+				all = append(all, r.runStep(ctx, st, start, deadline))
+			}
+			errs <- errors.Join(all...)
+		}()
+	}
+	var out []error
+	for range lanes {
+		if err := <-errs; err != nil {
+			out = append(out, err)
+		}
+	}
+	return out
+}
+
+// lanes groups steps: a lane has one step, or all those that name it.
+func lanes(steps []scenario.PlannedStep) [][]*scenario.PlannedStep {
+	var out [][]*scenario.PlannedStep
+	named := map[string]int{}
+	for i := range steps {
+		st := &steps[i]
+		if at, ok := named[st.Lane]; ok {
+			out[at] = append(out[at], st)
+			continue
+		}
+		if st.Lane != "" {
+			named[st.Lane] = len(out)
+		}
+		out = append(out, []*scenario.PlannedStep{st})
+	}
+	return out
+}
+
+func (r *runner) runStep(ctx context.Context, st *scenario.PlannedStep, start time.Time, deadline time.Duration) error {
+	f, err := fault.New(st.Spec)
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, time.Until(start.Add(st.At.D()))); err != nil {
+		return err
+	}
+	for i, id := range st.IDs {
+		targets := st.Targets
+		if st.InTurn {
+			at := i % len(targets)
+			targets = targets[at : at+1]
+		}
+		if err := r.injectOnce(ctx, st, f, id, targets, deadline); err != nil {
+			return fmt.Errorf("fault %s (%s on %s): %w", id, st.Fault, strings.Join(targets, ", "), err)
+		}
+	}
+	return nil
+}
+
+// injectOnce is one injection: wait for the trigger, inject, let go, wait, probe, heal.
+func (r *runner) injectOnce(ctx context.Context, st *scenario.PlannedStep, f fault.Fault, id string, targets []string, deadline time.Duration) error {
+	hit, err := r.awaitTrigger(ctx, st, deadline)
+	if err != nil {
+		return err
+	}
+	targets, err = r.resolve(ctx, targets, hit)
+	if err != nil {
+		if hit != nil {
+			_ = hit.Go(0)
+		}
+		return err
+	}
+	note := history.Fault{ID: id, Name: st.Fault, Targets: targets, Trigger: "at " + st.At.D().String()}
+	if st.Latency > 0 {
+		note.DelayMS = (st.Latency - st.Jitter).Milliseconds()
+	}
+	if hit != nil {
+		note.Trigger = fmt.Sprintf("%s at point %s of %s", hit.Proc, hit.Point, hit.Key)
+	}
+	env := r.env.For(st.Fault, hitOf(st, hit))
+	opCtx, cancel := context.WithTimeout(osproc.As(ctx, id), fault.OpTimeout)
+	active, err := f.Inject(opCtx, env, targets)
+	cancel()
+	if err != nil {
+		if hit != nil {
+			_ = hit.Go(0)
+		}
+		return fmt.Errorf("inject: %w", err)
+	}
+	r.fault(note, history.ActionInject, fault.Evidence{})
+	in := r.inForce(st, targets)
+	if hit != nil {
+		// A killed worker cannot be told to go on; one that is stopped finds it later.
+		if err := hit.Go(env.Hold()); err != nil && !workerGone(r.env.Fleet, hit.Worker) {
+			err = fmt.Errorf("let %s go on: %w", hit.Proc, err)
+			return errors.Join(err, r.heal(active, note))
+		}
+	}
+	waitErr := pause(ctx, st.For.D())
+	var next *fleet.Hit
+	var late error
+	if waitErr == nil && st.Until != nil {
+		next, late = r.awaitOther(ctx, st, hit, targets, deadline)
+	}
+	if waitErr == nil && st.On == nil && len(r.plan.Steps) == 1 && !st.InTurn {
+		// The phase's cycles are meant to happen under the fault.
+		waitErr = r.enough(ctx, scenario.PhaseFault, st.For.D())
+	}
+	if waitErr == nil {
+		waitErr = r.stay(ctx, st, id, in)
+	}
+	if waitErr == nil {
+		opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)
+		ev := active.Probe(opCtx)
+		cancel()
+		switch {
+		case late != nil:
+			ev = fault.Evidence{Text: late.Error() + "; " + ev.Text}
+		case hit != nil && hit.Late():
+			ev = fault.Evidence{Text: fmt.Sprintf("%s stood at its point for %s and then went on by itself, before it was told that the fault was in force", hit.Proc, control.GoTimeout)}
+		}
+		r.fault(note, history.ActionEvidence, ev)
+	}
+	// Heal also when the run is interrupted: a paused worker must not stay so.
+	err = errors.Join(waitErr, late, r.heal(active, note))
+	if next != nil {
+		err = errors.Join(err, pause(ctx, st.Until.Stay.D()), next.Go(0))
+	}
+	if a, ok := active.(fault.Aftermath); ok && err == nil {
+		opCtx, cancel := context.WithTimeout(ctx, fault.OpTimeout)
+		defer cancel()
+		r.fault(note, history.ActionEvidence, a.After(opCtx))
+	}
+	return err
+}
+
+// hitOf is what a fault is told of the client that it comes to; nil for a fault at an instant.
+func hitOf(st *scenario.PlannedStep, h *fleet.Hit) *fault.Hit {
+	if h == nil {
+		return nil
+	}
+	return &fault.Hit{Proc: h.Proc, Key: h.Key, Hold: st.On.Hold.D()}
+}
+
+// resolve replaces the target coordinator by the node that it is now, and worker-at-point
+// by the worker of the hit.
+func (r *runner) resolve(ctx context.Context, targets []string, hit *fleet.Hit) ([]string, error) {
+	out := slices.Clone(targets)
+	for i, t := range out {
+		if t == fault.WorkerAtPoint && hit != nil {
+			out[i] = hit.Worker
+		}
+		if t != fault.Coordinator {
+			continue
+		}
+		ip, err := r.target.coordinator(ctx)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(r.opt.Cluster.Nodes(), func(n cluster.Node) bool { return n.IP() == ip })
+		if at < 0 {
+			return nil, fmt.Errorf("the coordinator %s is not a node of this cluster", ip)
+		}
+		nodes := r.opt.Cluster.Nodes()
+		for n := 0; n < len(nodes) && (nodes[at].State() != cluster.Running || slices.Contains(out, nodes[at].Name())); n++ {
+			at = (at + 1) % len(nodes)
+		}
+		out[i] = nodes[at].Name()
+	}
+	return out, nil
+}
+
+func workerGone(f *fleet.Fleet, name string) bool {
+	w, ok := f.Worker(name)
+	return !ok || w.PID() == 0
+}
+
+func (r *runner) heal(a fault.Active, note history.Fault) error {
+	ctx, cancel := context.WithTimeout(osproc.As(context.Background(), note.ID), fault.RestartTimeout)
+	defer cancel()
+	err := a.Heal(ctx)
+	r.fault(note, history.ActionHeal, fault.Evidence{})
+	if err != nil {
+		return fmt.Errorf("heal: %w", err)
+	}
+	return nil
+}
+
+// awaitTrigger arms the step's point and waits for the hit; nil for a step at an instant.
+func (r *runner) awaitTrigger(ctx context.Context, st *scenario.PlannedStep, deadline time.Duration) (*fleet.Hit, error) {
+	if st.On == nil {
+		return nil, nil
+	}
+	var workers []string // all
+	if st.On.Worker != fault.WorkerAtPoint {
+		workers = []string{st.On.Worker}
+	}
+	hit, err := r.awaitHit(ctx, st.On.Point, "", deadline, workers)
+	if errors.Is(err, errNotTriggered) {
+		err = fmt.Errorf("%w in %s", err, st.On.Worker)
+	}
+	return hit, err
+}
+
+// errNobodyElse: the event that should have ended a fault never came.
+var errNobodyElse = errors.New("nobody else came so far")
+
+// awaitOther waits until a client of a worker that is no target stands at the step's second
+// point, at the lock or resource where the first was.
+func (r *runner) awaitOther(ctx context.Context, st *scenario.PlannedStep, first *fleet.Hit, targets []string, deadline time.Duration) (*fleet.Hit, error) {
+	var others []string
+	for _, w := range r.env.Fleet.Workers() {
+		if !slices.Contains(targets, w.Name()) {
+			others = append(others, w.Name())
+		}
+	}
+	hit, err := r.awaitHit(ctx, st.Until.Point, first.Key, deadline, others)
+	if errors.Is(err, errNotTriggered) {
+		err = fmt.Errorf("%w within %s: %s at %s", errNobodyElse, deadline, st.Until.Point, first.Key)
+	}
+	return hit, err
+}
+
+// awaitHit arms a point, at a key ("": any) in workers (none: all), and waits for the hit.
+func (r *runner) awaitHit(ctx context.Context, p control.Point, key string, deadline time.Duration, workers []string) (*fleet.Hit, error) {
+	hits, cancel, err := r.env.Fleet.ArmAt(p, key, workers...)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	timer := time.NewTimer(deadline)
+	defer timer.Stop()
+	select {
+	case hit := <-hits:
+		return &hit, nil
+	case <-timer.C:
+		return nil, fmt.Errorf("%w within %s: %s", errNotTriggered, deadline, p)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// fault records a fault note and shows it.
+func (r *runner) fault(f history.Fault, action string, ev fault.Evidence) {
+	f.Action, f.Proven, f.Text = action, ev.Proven, ev.Text
+	r.note(history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &f}})
+	r.progress.fault(f)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

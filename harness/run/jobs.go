@@ -1,0 +1,316 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fencepost/harness/scenario"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+	"fencepost/core/worker"
+	"fencepost/harness/fault"
+	"fencepost/harness/fleet"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
+	"fencepost/harness/workload"
+)
+
+// jobs is each worker's part of the work.
+func (r *runner) jobs() *workload.Jobs {
+	w := r.plan.Spec.Workload
+	j := w.Jobs
+	return &workload.Jobs{
+		Queue: r.plan.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
+		Steps: j.Steps, Length: j.Length.D(), Flaky: j.Flaky, Poison: j.Poison, Ahead: j.Ahead.D(), Storm: j.Storm.D(), Every: j.Every.D(),
+		Window: j.Window.D(), Sequence: j.Sequence,
+		MaxAttempts: j.MaxAttempts, RetryBase: j.Retry.D(), Slots: j.Slots,
+	}
+}
+
+func (b workers) describeJobs(i *rundir.Info) {
+	b.describe(i)
+	i.Clients, i.Hold = 0, 0
+	i.Shards, i.JobRate = b.plan.Spec.Workload.Shards(), b.plan.Spec.Workload.Jobs.Rate
+}
+
+// queueError is of a queue that could not be made; nil stays nil.
+func (r *runner) queueError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("make queue %s: %w", r.plan.Queue, err)
+}
+
+// jobsByShard is a queue of the core.
+type jobsByShard struct{ workers }
+
+func (r jobsByShard) describe(i *rundir.Info) { r.describeJobs(i) }
+
+func (r jobsByShard) prepare(ctx context.Context, cfg *fleet.Config) error {
+	cfg.Worker.Jobs = r.jobs()
+	want := len(r.plan.Shards())
+	n, err := cassandra.NewShards(r.db).EnsureQueue(ctx, r.plan.Queue, want)
+	if err == nil && n != want {
+		err = fmt.Errorf("it has %d shards, not %d", n, want)
+	}
+	return r.queueError(err)
+}
+
+func (r jobsByShard) finish(ctx context.Context, _ *history.Feed) error { return r.drain(ctx, r.open) }
+
+func (r jobsByShard) proofs() rowProofs { return rowProofs{stamps: r.stamps, stay: r.claim} }
+
+const runStampsCQL = "SELECT worker, ended, WRITETIME(ended) AS written FROM runs WHERE queue = ? AND shard = ? AND day = ?"
+
+// stamps are the ends of runs. The row of one that ended by a clock that is wrong is on
+// another day at times.
+func (r jobsByShard) stamps(ctx context.Context) ([]fault.Stamp, error) {
+	var out []fault.Stamp
+	today := store.DayOf(time.Now())
+	for _, id := range r.plan.Shards() {
+		for day := today - 1; day <= today+1; day++ {
+			rows, err := r.db.Query(ctx, false, runStampsCQL, id.Queue, id.Shard, day)
+			if err != nil {
+				return nil, err
+			}
+			for _, row := range rows {
+				life, _ := row["worker"].(string)
+				if ended, ok := row["ended"].(time.Time); ok && life != "" {
+					out = append(out, fault.Stamp{Life: life, Wall: ended, Written: written(row)})
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// claim is a job's run, by its id.
+func (r jobsByShard) claim(ctx context.Context, key string) (fault.Claim, error) {
+	shard, err := job.ID(key).Shard()
+	if err != nil {
+		return fault.Claim{}, err
+	}
+	row, err := cassandra.NewShards(r.db).Row(ctx, store.ShardID{Queue: r.plan.Queue, Shard: shard}, store.Key{Kind: store.KindJob, ID: key})
+	if err != nil || row == nil || row.State != string(job.Running) {
+		return fault.Claim{}, err
+	}
+	return runClaim(row.Run), nil
+}
+
+func (r jobsByShard) coordinator(ctx context.Context) (string, error) {
+	return r.db.ShardCoordinator(ctx, r.plan.Shards()[0])
+}
+
+// drain ends the enqueuing and waits until no job is left that may run (open), for as long
+// as the scenario says: what is left then is the checker's to judge.
+func (r *runner) drain(ctx context.Context, open func(context.Context) (bool, error)) error {
+	r.phase(scenario.PhaseDrain)
+	r.env.Fleet.Drain()
+	ctx, cancel := context.WithTimeoutCause(ctx, r.plan.Spec.Workload.Jobs.Drain.D(), errDrained)
+	defer cancel()
+	err := r.drained(ctx, open)
+	if errors.Is(context.Cause(ctx), errDrained) {
+		r.progress.problem("not all jobs came to an end within %s", r.plan.Spec.Workload.Jobs.Drain.D())
+		return nil
+	}
+	return err
+}
+
+var errDrained = errors.New("the drain's time is over")
+
+// statsAge is how old a worker's totals may be; twice what they are sent after.
+const statsAge = 400 * time.Millisecond
+
+func (r *runner) drained(ctx context.Context, open func(context.Context) (bool, error)) error {
+	if err := pause(ctx, statsAge); err != nil {
+		return err
+	}
+	for {
+		n := r.env.Fleet.Stats().Enqueuing
+		left, err := open(ctx)
+		if n == 0 && !left && err == nil || r.env.Fleet.Fallen() {
+			return nil
+		}
+		r.progress.at("%d enqueues under way", n)
+		if err := pause(ctx, 250*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// open reports whether a job is pending, running or in an inbox.
+func (r jobsByShard) open(ctx context.Context) (bool, error) {
+	shards := cassandra.NewShards(r.db)
+	for _, id := range r.plan.Shards() {
+		h, err := shards.Look(ctx, id, false)
+		if err != nil || h == nil {
+			return true, err
+		}
+		for kind, low := range map[store.Kind]int64{store.KindPending: h.LowPending, store.KindRunning: h.LowRunning} {
+			rows, err := shards.Scan(ctx, id, store.Range{Kind: kind, AfterAt: low, AfterID: lastID, UpTo: math.MaxInt64, Limit: 1})
+			if err != nil || len(rows) > 0 {
+				return true, err
+			}
+		}
+		in, err := shards.InboxScan(ctx, id, "", store.AboveAll, 1)
+		if err != nil || len(in) > 0 {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// lastID is above every job's id.
+const lastID = "\U0010FFFF"
+
+// sealsAtOnce bounds the requests under way while a run is sealed.
+const sealsAtOnce = 16
+
+// seal seals every shard, as locks are sealed, then reads all of its rows, and then
+// seals the sink's resource of each job that was ever claimed.
+func (r jobsByShard) seal(ctx context.Context) error {
+	shards := cassandra.NewShards(r.db)
+	ids := r.plan.Shards()
+	var claimed []claimedJob
+	for i, id := range ids {
+		r.progress.at("%d of %d shards sealed", i, len(ids))
+		fence, err := r.sealShard(ctx, shards, id)
+		if err != nil {
+			r.troubles.add("shards", fmt.Errorf("seal %s: %w", id, err))
+		}
+		jobs, err := r.readShard(ctx, shards, id)
+		if err != nil {
+			r.troubles.add("shards", fmt.Errorf("read %s: %w", id, err))
+		}
+		for _, j := range jobs {
+			claimed = append(claimed, claimedJob{id, j, fence})
+		}
+	}
+	r.progress.at("sealing the sink's %d resources", len(claimed))
+	var g errgroup.Group
+	g.SetLimit(sealsAtOnce)
+	for _, c := range claimed {
+		g.Go(func() error {
+			r.sealResource(ctx, r.sink.client, worker.Resource(job.Job{Queue: c.shard.Queue, ID: c.id}), engine.Issuer(c.shard), int64(job.FirstRunID(c.fence+1)))
+			return nil
+		})
+	}
+	return g.Wait() // none has an error
+}
+
+type claimedJob struct {
+	shard store.ShardID
+	id    job.ID
+	fence int64 // that the shard was sealed with
+}
+
+func (r *runner) sealShard(ctx context.Context, shards store.Shards, id store.ShardID) (fence int64, err error) {
+	for {
+		head, err := r.lookSerial(ctx, shards, id)
+		if err != nil {
+			return 0, err
+		}
+		if head == nil {
+			return 0, errors.New("it has no header: the queue was never made")
+		}
+		to := *head
+		to.Fence, to.Tick, to.Nonce, to.Owner, to.Addr = head.Fence+1, head.Tick+1, uuid.NewString(), "", ""
+		e := history.Event{Key: engine.Issuer(id), From: workload.Stamp(head.Stamp), To: workload.Stamp(to.Stamp)}
+		applied, err := r.sealing(ctx, e, func(ctx context.Context, n int) (bool, *history.Version, error) {
+			res, err := shards.Commit(ctx, id, store.Batch{From: head.Stamp, To: to}, n)
+			if err != nil || res.Stamp == nil {
+				return res.Applied, nil, err
+			}
+			return res.Applied || *res.Stamp == to.Stamp, workload.Stamp(*res.Stamp), nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		if !applied {
+			continue // a late copy of some request came between: seal what it left
+		}
+		last, err := r.lookSerial(ctx, shards, id)
+		if err != nil {
+			return 0, err
+		}
+		if last == nil || last.Stamp != to.Stamp {
+			// Not for the runner to judge: the checker sees the read.
+			r.progress.problem("shard %s changed after it was sealed", id)
+		}
+		return to.Fence, nil
+	}
+}
+
+func (r *runner) lookSerial(ctx context.Context, shards store.Shards, id store.ShardID) (head *store.Header, err error) {
+	err = r.reading(ctx, engine.Issuer(id), func(ctx context.Context) (*history.Version, error) {
+		head, err = shards.Look(ctx, id, true)
+		if err != nil || head == nil {
+			return &history.Version{Absent: true}, err
+		}
+		return workload.Stamp(head.Stamp), nil
+	})
+	return head, err
+}
+
+var rowKinds = map[store.Kind]string{
+	store.KindPending: history.RowPending, store.KindRunning: history.RowRunning, store.KindJob: history.RowJob,
+	store.KindEnded: history.RowEnded, store.KindDLQ: history.RowDLQ,
+}
+
+// readShard writes every row of a sealed shard into the history, when all of them are read:
+// the absence of one means something. It returns the jobs that were ever claimed.
+func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.ShardID) (claimed []job.ID, err error) {
+	const page = 500
+	var notes []history.Event
+	note := func(key string, row history.JobRow) {
+		notes = append(notes, history.Event{Op: history.NoteRow, Key: key, Issuer: engine.Issuer(id), Details: &history.Details{JobRow: &row}})
+	}
+	for kind, name := range rowKinds {
+		next := store.Range{Kind: kind, AfterAt: math.MinInt64, UpTo: math.MaxInt64, Limit: page}
+		for {
+			rows, err := shards.Scan(ctx, id, next)
+			if err != nil {
+				return nil, err
+			}
+			for _, row := range rows {
+				x := history.JobRow{Kind: name, State: row.State, Attempt: row.Attempt, Run: row.Run, DueMS: row.Due}
+				if job.State(row.State).Ended() {
+					x.EndedMS = row.Place
+				}
+				note(row.ID, x)
+				if kind == store.KindJob && row.Run > 0 {
+					claimed = append(claimed, job.ID(row.ID))
+				}
+			}
+			if len(rows) < page {
+				break
+			}
+			next.AfterAt, next.AfterID = rows[len(rows)-1].At, rows[len(rows)-1].ID
+		}
+	}
+	for after := ""; ; {
+		rows, err := shards.InboxScan(ctx, id, after, store.AboveAll, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			note(row.ID, history.JobRow{Kind: history.RowInbox})
+			after = row.ID
+		}
+		if len(rows) < page {
+			break
+		}
+	}
+	for _, e := range append(notes, history.Event{Op: history.NoteRowsEnd, Issuer: engine.Issuer(id)}) {
+		r.note(e)
+	}
+	return claimed, nil
+}

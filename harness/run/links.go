@@ -1,0 +1,84 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/env/link"
+	"fencepost/harness/fault"
+)
+
+// faultEnv is what the run's faults act on and are seen by; the fleet comes later.
+func (r *runner) faultEnv(links *link.Fabric) *fault.Env {
+	e := &fault.Env{
+		Cluster: r.opt.Cluster, WorkerLinks: links, TLS: r.base.TLSFor, Inert: fault.Family(r.opt.System.Inert),
+		Read:     r.readThrough,
+		NoQuorum: func(err error) bool { return cassandra.Refused(err) == cassandra.NoQuorum },
+	}
+	if r.nodeTap != nil {
+		e.Spoken = func(l *link.Link) (requests, answers int64, known bool) {
+			c := r.cql.Counts(l)
+			return c.Asked(), c.Answered(), r.cql.Counted(l)
+		}
+	}
+	rows := r.target.proofs()
+	e.Stamps, e.Stay = rows.stamps, rows.stay
+	return e.Ready()
+}
+
+// probes are sessions pinned to one node each, opened when first needed.
+type probes struct {
+	base cassandra.Config
+	mu   sync.Mutex
+	open map[string]*cassandra.DB
+}
+
+// probeRow is a lock row that nobody writes: a read of one that clients compete for
+// may be out of luck against them.
+const probeRow = "probe"
+
+// readThrough makes a SERIAL read with the named node as coordinator, whatever data centre it
+// is in: one by a quorum of all replicas, of a row in which nobody agrees otherwise.
+func (r *runner) readThrough(ctx context.Context, node string) error {
+	n, ok := r.opt.Cluster.Node(node)
+	if !ok {
+		return fmt.Errorf("no node %s", node)
+	}
+	db, err := r.probes.session(ctx, n.IP())
+	if err != nil {
+		return err
+	}
+	_, err = db.Query(ctx, true, "SELECT fence FROM "+r.base.Keyspace+".locks WHERE resource = ?", probeRow)
+	return err
+}
+
+func (p *probes) session(ctx context.Context, ip string) (*cassandra.DB, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if db := p.open[ip]; db != nil {
+		return db, nil
+	}
+	cfg := p.base
+	cfg.ContactPoints, cfg.Pin = []string{ip}, ip
+	cfg.Keyspace, cfg.LocalDC, cfg.Serial, cfg.Consistency = "", "", cassandra.Serial, cassandra.Quorum
+	db, err := cassandra.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if p.open == nil {
+		p.open = map[string]*cassandra.DB{}
+	}
+	p.open[ip] = db
+	return db, nil
+}
+
+func (p *probes) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, db := range p.open {
+		db.Close()
+	}
+	p.open = nil
+}

@@ -1,0 +1,118 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/fault"
+	"fencepost/harness/record/history"
+	"fencepost/harness/workload"
+)
+
+// locks are the core's locks, each with a resource of the sink.
+type locks struct{ workers }
+
+func (r locks) coordinator(ctx context.Context) (string, error) {
+	return r.db.Coordinator(ctx, r.plan.Locks[0])
+}
+
+// finish waits until every lock has been released once since the feed began, for as
+// long as the scenario allows for it: else whoever still waits when the run ends could
+// not be told from one who waits for ever.
+func (r locks) finish(ctx context.Context, since *history.Feed) error {
+	if len(r.plan.Steps) == 0 {
+		return nil
+	}
+	longest := time.Duration(0)
+	for _, t := range r.plan.Spec.Expect.Thresholds {
+		if t.Recovery == history.RecoverySlowest {
+			longest = t.Max.D(r.plan.Spec.Workload.TTL.D())
+		}
+	}
+	left := map[string]bool{}
+	for _, name := range r.plan.Locks {
+		left[name] = true
+	}
+	for deadline := time.Now().Add(longest); len(left) > 0 && time.Now().Before(deadline); {
+		err := since.Next(func(e *history.Event) {
+			if e.Op == history.OpRelease && e.Type == history.OK {
+				delete(left, e.Key)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if len(left) == 0 {
+			break
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seal seals every lock, and then its resource.
+func (r locks) seal(ctx context.Context) error {
+	rows := cassandra.NewLocks(r.db)
+	for i, name := range r.plan.Locks {
+		r.progress.at("%d of %d locks sealed", i, len(r.plan.Locks))
+		fence, err := r.sealLock(ctx, rows, name, r.nextGrant)
+		if err != nil {
+			r.troubles.add("locks", fmt.Errorf("seal %s: %w", name, err))
+			fence = 1 // below what the sink has seen, which is then raised
+		}
+		r.sealResource(ctx, r.sink.client, workload.Resource(name), name, fence)
+	}
+	return nil
+}
+
+// nextGrant is the version that seals a lock: the next grant, to nobody.
+func (r locks) nextGrant(from *store.Version) store.Version {
+	to := store.Version{Fence: 1, Attempt: uuid.NewString(), TTL: r.plan.Spec.Workload.TTL.D()}
+	if from != nil {
+		to.Fence, to.TTL = from.Fence+1, from.TTL
+	}
+	return to
+}
+
+func (r locks) proofs() rowProofs { return rowProofs{stamps: r.stamps, stay: r.claim} }
+
+const (
+	lockStampsCQL = "SELECT holder, ttl_ms, expires_hint, WRITETIME(expires_hint) AS written FROM locks WHERE resource IN ?"
+	lockClaimCQL  = "SELECT holder, fence, ttl_ms, WRITETIME(beat) AS written FROM locks WHERE resource = ?"
+)
+
+// stamps are the expiries of the locks that are held, less the ttl: when they were
+// granted or renewed.
+func (r locks) stamps(ctx context.Context) ([]fault.Stamp, error) {
+	rows, err := r.db.Query(ctx, false, lockStampsCQL, r.plan.Locks)
+	if err != nil {
+		return nil, err
+	}
+	var out []fault.Stamp
+	for _, row := range rows {
+		holder, _ := row["holder"].(string)
+		ttl, _ := row["ttl_ms"].(int64)
+		if expires, ok := row["expires_hint"].(time.Time); ok && holder != "" {
+			out = append(out, fault.Stamp{Life: history.Life(holder), Wall: expires.Add(-time.Duration(ttl) * time.Millisecond), Written: written(row)})
+		}
+	}
+	return out, nil
+}
+
+func (r locks) claim(ctx context.Context, key string) (fault.Claim, error) {
+	rows, err := r.db.Query(ctx, false, lockClaimCQL, key)
+	if err != nil || len(rows) == 0 {
+		return fault.Claim{}, err
+	}
+	holder, _ := rows[0]["holder"].(string)
+	fence, _ := rows[0]["fence"].(int64)
+	ttl, _ := rows[0]["ttl_ms"].(int64)
+	return fault.Claim{By: holder, Token: fence, Written: written(rows[0]), TTL: time.Duration(ttl) * time.Millisecond}, nil
+}

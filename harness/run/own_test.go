@@ -1,0 +1,225 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fencepost/harness/scenario"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fencepost/harness/control"
+	"fencepost/harness/env/link"
+	"fencepost/harness/fault"
+	"fencepost/harness/fleet"
+	"fencepost/harness/own"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
+	"fencepost/harness/system"
+	"fencepost/harness/workload"
+)
+
+func ownSystem(t *testing.T) system.System {
+	t.Helper()
+	sys, err := system.Find("exec:python3  mine.py --fast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sys.Name != "exec:python3 mine.py --fast" || len(sys.Command) != 3 {
+		t.Errorf("%+v", sys)
+	}
+	return sys
+}
+
+// What a program of a user's own cannot be run by is refused before anything is started.
+func TestSuitsOwn(t *testing.T) {
+	t.Parallel()
+	sys := ownSystem(t)
+	for name, want := range map[string]string{
+		"partition":    "",
+		"pause-worker": "",
+		"sink-outage":  "",
+		"latency":      "",
+		"flaky-links":  "",
+		"jobs-steady":  "it has jobs",
+		"clock-jump":   "its fault clock changes the clocks that fencepost's own workers read",
+		"suspend":      "its fault suspend",
+		"swarm":        "it draws its faults from all",
+		"paxos-lease":  "it has no workers",
+		"kill-sink":    "no program of a user's own",
+	} {
+		s, err := scenario.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Suits(sys); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	if _, err := system.Find("exec: "); err == nil {
+		t.Error("no program is a system")
+	}
+}
+
+// A plan with points at which the program does not ask is refused.
+func TestOfferedPoints(t *testing.T) {
+	t.Parallel()
+	sys := ownSystem(t)
+	s, err := scenario.Load("pause-worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := scenario.NewPlan(*s, 1, sys.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, points := range [][]control.Point{nil, {control.Holding}} {
+		var in *scenario.InputError
+		err := offered(p, own.Offer{Points: points}, sys)
+		if !errors.As(err, &in) || !strings.Contains(err.Error(), `stands at the point "effect-sent", and the setup of exec:python3 mine.py --fast offers`) {
+			t.Errorf("%v: %v", points, err)
+		}
+	}
+	if err := offered(p, own.Offer{Points: []control.Point{control.EffectSent}}, sys); err != nil {
+		t.Error(err)
+	}
+	steady, err := scenario.Load("partition")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err = scenario.NewPlan(*steady, 1, sys.Name); err != nil || offered(p, own.Offer{}, sys) != nil {
+		t.Errorf("a fault at an instant needs no point: %v", err)
+	}
+}
+
+// The seals are the harness's: under its own ids, with nothing else among them.
+func TestCopySeals(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rec, err := history.NewRecorder(filepath.Join(dir, "harness.jsonl"), history.Header{Run: "r", Proc: history.Harness})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Close()
+	rec.Record(history.Event{Proc: history.Harness, ID: rec.NewID(), Type: history.Invoke, Op: history.OpGet, Key: "r"})
+	event := func(id int64, typ history.Type, op history.Op, to *history.Version) history.Event {
+		e := history.Event{TS: 10 + id, Proc: history.Harness, ID: id, Type: typ, Op: op, Key: "l"}
+		if typ == history.OK && op == history.OpRead {
+			e.Row = &history.Version{Absent: true}
+		}
+		if to != nil {
+			e.From, e.To = &history.Version{Absent: true}, to
+		}
+		return e
+	}
+	read := event(1, history.OK, history.OpRead, nil)
+	read.Row = &history.Version{Absent: true}
+	h := &history.History{Events: []history.Event{
+		event(1, history.Invoke, history.OpRead, nil), read,
+		event(2, history.Invoke, history.OpSeal, &history.Version{Fence: 8, Attempt: "x"}), event(2, history.OK, history.OpSeal, nil),
+		{TS: 15, Proc: history.Harness, Type: history.Note, Op: history.NoteExit},
+	}}
+	fences, err := copySeals(h, rec)
+	if err != nil || fences["l"] != 8 || len(fences) != 1 {
+		t.Errorf("%v, %v", fences, err)
+	}
+	got, err := history.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops := got.Operations()
+	if len(got.Events) != 5 || len(ops) != 3 || ops[0].Invoke.ID != 2 || ops[0].Outcome != history.OK || ops[1].Invoke.ID != 3 || ops[1].Invoke.To.Fence != 8 {
+		t.Errorf("%+v", got.Events)
+	}
+	bad := &history.History{Events: []history.Event{{File: "seal.jsonl", Line: 2, TS: 9, Proc: history.Harness, ID: 1, Type: history.Invoke, Op: history.OpAcquire}}}
+	if _, err := copySeals(bad, rec); err == nil || !strings.Contains(err.Error(), `seal.jsonl:2: the task seal recorded "acquire"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// What broke a run is told from an interruption.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	if broken(ctx) != nil {
+		t.Error("it is not over")
+	}
+	cancel(&brokenError{errors.New("w1.1: exit status 3")})
+	if err := broken(ctx); err == nil || err.Error() != "w1.1: exit status 3" {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel = context.WithCancelCause(t.Context())
+	cancel(nil)
+	if broken(ctx) != nil {
+		t.Error("an interruption is nobody's mistake")
+	}
+}
+
+// A worker that is ready and records nothing is named with its file and its log.
+func TestMuteProgram(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, sub := range []string{rundir.HistoryDir, rundir.LogDir} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	desk, err := own.NewControl("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := link.NewFabric(link.Options{})
+	rec, err := history.NewRecorder(filepath.Join(dir, "harness.jsonl"), history.Header{Run: "r", Proc: history.Harness})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := fleet.New(fleet.Config{
+		Own: &fleet.Own{Program: own.Program{Words: []string{exe}, Dir: dir}, Control: desk}, Sink: "127.0.0.1:9",
+		Workers: 1, Links: links, Recorder: rec, HistoryDir: filepath.Join(dir, rundir.HistoryDir), LogDir: filepath.Join(dir, rundir.LogDir),
+		Worker: workload.Config{Run: "r", Clients: 1, Locks: []string{"l"}, TTL: time.Second},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{dir: dir, env: &fault.Env{Fleet: f}}
+	o := &ownRun{locks: locks{workers{r}}, control: desk, links: link.NewFabric(link.Options{})}
+	err = o.records(t.Context(), time.Millisecond)
+	for _, want := range []string{"w1.1 has been ready for more than 1ms and has recorded no operation", "history/w1.1.jsonl has nothing but the header", "logs/w1.1.log:\n    waiting for nothing"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := (workers{}).begun(t.Context()); err != nil {
+		t.Errorf("fencepost's own workers: %v", err)
+	}
+	if err := errors.Join(f.Stop(t.Context()), links.Close(), o.close(), rec.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// muteProgram is a program that is ready and does nothing.
+func muteProgram() int {
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	fmt.Fprintln(os.Stderr, "waiting for nothing")
+	resp, err := http.Post(os.Getenv("FENCEPOST_CONTROL")+"/ready", "", nil)
+	if err != nil {
+		return 1
+	}
+	resp.Body.Close()
+	<-term
+	return 0
+}

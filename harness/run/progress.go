@@ -1,0 +1,126 @@
+package run
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"fencepost/harness/control"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/progress"
+	"fencepost/harness/record/rundir"
+)
+
+// ratesEvery is how often a run tells its rates.
+const ratesEvery = time.Second
+
+// teller tells a run's progress: it adds to the events what they have to be
+// understood by, such as the phase and the faults in force.
+type teller struct {
+	log *progress.Log
+
+	mu     sync.Mutex
+	phase  string
+	detail string
+	active []string
+	stats  func() control.Stats
+	last   control.Stats
+	lastAt time.Time
+	stop   chan struct{}
+	done   chan struct{}
+}
+
+func newTeller(log *progress.Log) *teller {
+	if log == nil {
+		log = progress.New(nil)
+	}
+	return &teller{log: log}
+}
+
+// begin makes the run's file.
+func (t *teller) begin(dir string, info rundir.Info) error {
+	return t.log.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{
+		Name: info.Run, Scenario: info.Scenario, About: info.About, Seed: info.Seed, System: info.System, Sink: info.Sink,
+		Contention: info.Contention, Backend: info.Cluster, Paxos: info.Versions["paxos_variant"], Dir: dir, Command: info.Command, ReplayOf: info.ReplayOf,
+	})
+}
+
+func (t *teller) step(format string, args ...any)    { t.log.Step(format, args...) }
+func (t *teller) problem(format string, args ...any) { t.log.Problem(format, args...) }
+
+func (t *teller) violation(v progress.Violation) {
+	t.log.Emit(progress.Event{Kind: progress.KindViolation, Violation: &v})
+}
+
+func (t *teller) begins(phase string) {
+	t.mu.Lock()
+	t.phase, t.detail = phase, ""
+	t.mu.Unlock()
+	t.log.Emit(progress.Event{Kind: progress.KindPhase, Phase: phase})
+}
+
+// at says what the phase is at.
+func (t *teller) at(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.detail = fmt.Sprintf(format, args...)
+}
+
+func (t *teller) fault(f history.Fault) {
+	label := progress.FaultLabel(&f)
+	t.mu.Lock()
+	switch f.Action {
+	case history.ActionInject:
+		t.active = append(slices.Clone(t.active), label)
+	case history.ActionHeal:
+		if i := slices.Index(t.active, label); i >= 0 {
+			t.active = slices.Concat(t.active[:i], t.active[i+1:])
+		}
+	}
+	t.mu.Unlock()
+	t.log.Emit(progress.Event{Kind: progress.KindFault, Fault: &f})
+}
+
+// watch starts telling the rates.
+func (t *teller) watch(stats func() control.Stats) {
+	t.stats, t.lastAt = stats, time.Now()
+	t.stop, t.done = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(t.done)
+		tick := time.NewTicker(ratesEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-t.stop:
+				return
+			case <-tick.C:
+				t.rates()
+			}
+		}
+	}()
+}
+
+func (t *teller) rates() {
+	s, now := t.stats(), time.Now()
+	rate := float64(s.Cycles-t.last.Cycles) / now.Sub(t.lastAt).Seconds()
+	t.last, t.lastAt = s, now
+	t.mu.Lock()
+	r := &progress.Rates{
+		Phase: t.phase, Cycles: s.Cycles, PerSecond: math.Round(max(rate, 0)*10) / 10, LeasesLost: s.LeasesLost, Refused: s.Stale,
+		Unknown: s.Unknown, Enqueuing: s.Enqueuing, Active: t.active, Detail: t.detail,
+	}
+	t.mu.Unlock()
+	t.log.Emit(progress.Event{Kind: progress.KindRates, Rates: r})
+}
+
+// unwatch ends what watch began. It may be called again, and without watch.
+func (t *teller) unwatch() {
+	if t.stop != nil {
+		close(t.stop)
+		<-t.done
+		t.stop = nil
+	}
+}

@@ -1,0 +1,144 @@
+package run
+
+import (
+	"context"
+	"fencepost/harness/scenario"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/link"
+	"fencepost/harness/fleet"
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
+	"fencepost/harness/workload"
+)
+
+// setUp makes the keyspace, the links and the worker processes.
+func (r *runner) setUp(ctx context.Context) error {
+	s := r.plan.Spec
+	r.watchNodes()
+	r.progress.step("setting up: keyspace, links, %d workers", s.Workload.Workers)
+
+	var nodes []fleet.Node
+	for _, n := range r.opt.Cluster.Nodes() {
+		nodes = append(nodes, fleet.Node{Name: n.Name(), IP: n.IP(), Addr: cluster.AddrOf(r.opt.Cluster, n)})
+	}
+	if err := r.openKeyspace(ctx); err != nil {
+		return err
+	}
+	links := link.NewFabric(link.Options{})
+	r.readStatements()
+	r.probes.base = r.base
+	r.env = r.faultEnv(links)
+	if err := r.startSink(ctx); err != nil {
+		return err
+	}
+	cfg := r.fleetConfig(nodes, links)
+	if err := r.target.prepare(ctx, &cfg); err != nil {
+		return err
+	}
+	x := scenario.Demanded(r.plan.Expectation(), r.opt.System)
+	x.Nodes, x.Agreement = len(nodes), r.agreement()
+	if err := r.record(ctx, cfg.Worker.Promises, x); err != nil {
+		return err
+	}
+	cfg.Recorder = r.rec
+	f, err := fleet.New(cfg)
+	if err != nil {
+		return err
+	}
+	r.env.Fleet = f
+	err = f.Start(ctx)
+	if broken := broken(ctx); broken != nil {
+		return broken
+	}
+	return r.started(err)
+}
+
+// openKeyspace makes the run's keyspace and opens the harness's own session.
+func (r *runner) openKeyspace(ctx context.Context) error {
+	access := cluster.AccessTo(r.opt.Cluster)
+	r.base = access.Config
+	r.base.Keyspace = keyspaceOf(r.info.Run)
+	create := cassandra.Migrate
+	if access.Shared {
+		create = cassandra.Create
+	}
+	err := create(ctx, r.base, access.Replication)
+	r.made = cassandra.Refused(err) != cassandra.Exists
+	if err != nil {
+		return fmt.Errorf("create keyspace %s: %w", r.base.Keyspace, err)
+	}
+	db, err := cassandra.Open(ctx, r.base)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	r.db = db
+	return nil
+}
+
+// previousBinary is the worker of the version before (make previous).
+const previousBinary = "worker-previous"
+
+// binaries are the executables of workers.
+func (r *runner) binaries() []string {
+	all := []string{filepath.Join(r.opt.BinDir, r.opt.System.Binary)}
+	if r.plan.Spec.Workload.MixedVersions {
+		all = append(all, filepath.Join(r.opt.BinDir, previousBinary))
+	}
+	return all
+}
+
+// notePrevious writes down which version is the one before.
+func (r *runner) notePrevious() error {
+	if !r.plan.Spec.Workload.MixedVersions {
+		return nil
+	}
+	commit, err := os.ReadFile(filepath.Join(r.opt.BinDir, previousBinary+".commit"))
+	if err != nil {
+		return fmt.Errorf("%s runs the version before beside today's: make previous builds it: %w", r.plan.Spec.Name, err)
+	}
+	r.opt.Versions = maps.Clone(r.opt.Versions)
+	if r.opt.Versions == nil {
+		r.opt.Versions = map[string]string{}
+	}
+	r.opt.Versions["previous"] = strings.TrimSpace(string(commit))
+	return nil
+}
+
+func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Config {
+	s := r.plan.Spec
+	return fleet.Config{
+		Binaries: r.binaries(), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
+		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir),
+		Unexpected: func(life string, err error) { r.progress.problem("%s %v", life, err) },
+		Broken:     func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) },
+		Worker: workload.Config{
+			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises, Seed: r.plan.Seed, Clients: s.Workload.Clients,
+			Locks: r.plan.Locks, Own: s.Workload.Contention == scenario.Low,
+			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
+			Sink: r.sink.kind.Name, SinkSecret: r.sink.secret(),
+			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
+		},
+	}
+}
+
+// agreement is in which of several data centres the workers are to agree; nil: there is one.
+func (r *runner) agreement() *history.Agreement {
+	l := cluster.LayoutOf(r.opt.Cluster)
+	if len(l) < 2 {
+		return nil
+	}
+	a := &history.Agreement{Datacenter: r.base.LocalDC, Serial: r.base.Serial, Consistency: r.base.Consistency}
+	for _, n := range r.opt.Cluster.Nodes() {
+		if cluster.DatacenterOf(r.opt.Cluster, n.Name()) == a.Datacenter {
+			a.Nodes = append(a.Nodes, n.Name())
+		}
+	}
+	return a
+}
