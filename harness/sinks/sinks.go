@@ -2,7 +2,6 @@ package sinks
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"fencepost/core/sink"
@@ -10,8 +9,6 @@ import (
 	"fencepost/harness/env/link/httptap"
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
-	"fencepost/harness/system"
-	"fencepost/harness/system/lockperjob"
 	"fencepost/harness/system/unfenced"
 	"fencepost/internal/choice"
 )
@@ -117,26 +114,4 @@ func Find(name string) (Kind, error) {
 		}
 	}
 	return Kind{}, choice.Unknown("sink", name, Names()...)
-}
-
-// Of returns the sink that a run of a system has: the named one, or if none is named the
-// system's own. A system that cannot have it is an error.
-func Of(name string, sys system.System) (Kind, error) {
-	if name == "" && (sys.Command != nil || sys.BrokenSink != "") {
-		name = HTTP // which every language speaks, and whose service can be broken
-	}
-	k, err := Find(name)
-	if err != nil {
-		return k, err
-	}
-	if sys.Command != nil && k.Name != HTTP {
-		return k, fmt.Errorf("system %s is a program of its own, which is given the sink %s: it cannot have the sink %s", sys.Name, HTTP, k.Name)
-	}
-	if sys.BrokenSink != "" && k.Name != HTTP {
-		return k, fmt.Errorf("what is broken in system %s is the service of the sink %s: it cannot have the sink %s", sys.Name, HTTP, k.Name)
-	}
-	if sys.Scheduler == lockperjob.Name && k.Name != Cassandra {
-		return k, fmt.Errorf("system %s writes its effects into rows of the sink %s itself, so it cannot have the sink %s", sys.Name, Cassandra, k.Name)
-	}
-	return k, nil
 }
