@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fencepost/harness/scenario"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,19 +126,6 @@ func Run(ctx context.Context, opt Options) (dir string, err error) {
 	}
 	runErr := r.target.phases(ctx)
 	return r.dir, errors.Join(runErr, r.tearDown())
-}
-
-var notIdent = regexp.MustCompile(`[^a-z0-9]+`)
-
-// keyspaceOf is the keyspace of a run.
-func keyspaceOf(run string) string {
-	const longest = 48 // that Cassandra takes
-	keyspace := "fp_" + notIdent.ReplaceAllString(strings.ToLower(run), "_")
-	if len(keyspace) <= longest {
-		return keyspace
-	}
-	end := fmt.Sprintf("_%08x", crc32.ChecksumIEEE([]byte(keyspace))) // what is cut off may be all that differs
-	return keyspace[:longest-len(end)] + end
 }
 
 func (r *runner) makeDir() error {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fencepost/harness/scenario"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"fencepost/core/store/cassandra"
@@ -58,6 +60,19 @@ func (r *runner) setUp(ctx context.Context) error {
 		return broken
 	}
 	return r.started(err)
+}
+
+var notIdent = regexp.MustCompile(`[^a-z0-9]+`)
+
+// keyspaceOf is the keyspace of a run.
+func keyspaceOf(run string) string {
+	const longest = 48 // that Cassandra takes
+	keyspace := "fp_" + notIdent.ReplaceAllString(strings.ToLower(run), "_")
+	if len(keyspace) <= longest {
+		return keyspace
+	}
+	end := fmt.Sprintf("_%08x", crc32.ChecksumIEEE([]byte(keyspace))) // what is cut off may be all that differs
+	return keyspace[:longest-len(end)] + end
 }
 
 // openKeyspace makes the run's keyspace and opens the harness's own session.

@@ -42,15 +42,26 @@ const (
 
 // kinds are all there are. A scenario's is the first that has it.
 var kinds = []Kind{
-	{Name: KindDrill, Control: "its drill cuts nodes off from each other", RedOn: cluster.PaxosV2UnsafeReadsRejects,
-		of: func(s *Spec) bool { return s.Drill != "" }, section: checkDrill, name: nameRows, named: checkRows, expect: expectDrill},
-	{Name: KindOrders, Workers: true, Jobs: true, Sink: ordersSink,
+	{
+		Name: KindDrill, Control: "its drill cuts nodes off from each other", RedOn: cluster.PaxosV2UnsafeReadsRejects,
+		of:      func(s *Spec) bool { return s.Drill != "" },
+		section: checkDrill, name: nameRows, named: checkRows, expect: expectDrill,
+	},
+	{
+		Name: KindOrders, Workers: true, Jobs: true, Sink: ordersSink,
 		of:      func(s *Spec) bool { return s.Workload.Jobs != nil && s.Workload.Jobs.Orders != nil },
-		section: checkOrders, load: jobLoad, name: nameQueue, named: checkQueue, expect: expectJobs},
-	{Name: KindJobs, Workers: true, Jobs: true,
-		of: func(s *Spec) bool { return s.Workload.Jobs != nil }, section: checkJobs, load: jobLoad, name: nameQueue, named: checkQueue, expect: expectJobs},
-	{Name: KindLocks, Workers: true,
-		of: func(*Spec) bool { return true }, section: checkClients, load: lockLoad, name: nameLocks, named: checkLocks, expect: expectLocks},
+		section: checkOrders, load: jobLoad, name: nameQueue, named: checkQueue, expect: expectJobs,
+	},
+	{
+		Name: KindJobs, Workers: true, Jobs: true,
+		of:      func(s *Spec) bool { return s.Workload.Jobs != nil },
+		section: checkJobs, load: jobLoad, name: nameQueue, named: checkQueue, expect: expectJobs,
+	},
+	{
+		Name: KindLocks, Workers: true,
+		of:      func(*Spec) bool { return true },
+		section: checkClients, load: lockLoad, name: nameLocks, named: checkLocks, expect: expectLocks,
+	},
 }
 
 // Kinds are all there are.
