@@ -99,6 +99,7 @@ docs: build ## Write the generated pages and tables of docs/
 	@$(GO) test -count=1 ./harness/record/history -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./checker -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./harness/system -run 'IsCurrent$$' -update
+	@$(GO) test -count=1 ./harness/fault -run 'IsCurrent$$' -update
 
 .PHONY: up
 up: $(run_deps) ## Start a cluster and three schedulers on it, and keep them up: make up [SCHEDULERS=0] [PORT=8080] [DATACENTERS=3,1]

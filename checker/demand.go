@@ -105,7 +105,7 @@ func (a *analysis) lockDemands(at map[string]*demand) {
 func (a *analysis) longJobs() map[string][]history.Span {
 	out := map[string][]history.Span{}
 	for _, f := range a.faults() {
-		if f.Fault.Name != "slow-job" {
+		if !history.KindOfFault(f.Fault.Name).Holds {
 			continue
 		}
 		began := map[string]int64{} // by client
@@ -221,7 +221,7 @@ func (a *analysis) withoutSink(life string) []history.Span {
 	var out []history.Span
 	for _, f := range a.faults() {
 		aimed := workersIn(f.Fault.Targets)
-		if effects[f.Fault.Name] == cutsSink && (len(aimed) == 0 || slices.Contains(aimed, history.Worker(life))) {
+		if cutsSink(&f.Fault) && (len(aimed) == 0 || slices.Contains(aimed, history.Worker(life))) {
 			out = append(out, history.Span{Name: f.Fault.ID, From: f.From, To: f.To})
 		}
 	}

@@ -100,12 +100,6 @@ func (x *inquiry) missingCalls() {
 	s.show(history.Life(at.Proc), at.TS, []string{at.Proc}, x.step(RoleMistake, at, "the first number after a missing one: %s by %s, id %d", at.Op, at.Proc, at.ID))
 }
 
-// linkFaults begin the names of faults that are about links and not about processes.
-var linkFaults = []string{"partition", "lost-replies", "sink-", "latency", "slow-node", "flaky-", "heartbeat-loss"}
-
-// standstills are the faults under which a worker does nothing at all.
-var standstills = []string{"kill-worker", "stop-worker", "pause-worker", "suspend"}
-
 // demands looks for what the scenario demanded of the run and did not get.
 func (x *inquiry) demands() {
 	x.faultsOfThePlan()
@@ -225,12 +219,13 @@ func (x *inquiry) faultsOfThePlan() {
 func (x *inquiry) unproven(f history.FaultWindow) {
 	notes := x.a.faultEvents(f.Fault.ID)
 	id, w := "fault-did-not-bite", shown
+	kind := history.KindOfFault(f.Fault.Name)
 	done, undecided := x.traffic(f)
 	switch {
-	case slices.ContainsFunc(linkFaults, func(p string) bool { return strings.HasPrefix(f.Fault.Name, p) }) && done > 0 && undecided*100 <= done:
+	case kind.Links && done > 0 && undecided*100 <= done:
 		id, w = "links-not-cut", written
 		x.suspect(id, w, 1, "while %s was said to be in force %s were answered at once and %d were not", f.Fault.ID, plural(done, "operation"), undecided)
-	case slices.Contains(standstills, f.Fault.Name) && done > 0:
+	case kind.Still && done > 0:
 		id, w = "process-undisturbed", written
 		x.suspect(id, w, 1, "while %s was said to be in force %s of %s began and ended", f.Fault.ID, plural(done, "operation"), strings.Join(f.Fault.Targets, ", "))
 	}

@@ -8,43 +8,25 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// effect is what a fault takes from the workers that it is aimed at.
-type effect int
-
-const (
-	cutsOff  effect = iota // their way to a quorum, or they do not run at all
-	cutsSink               // their way to the sink: they keep what they hold
-	harmless               // neither: whatever is late of theirs is their own doing
-)
-
-// effects are those of the faults that the harness has. One that is not here is taken to
-// cut its workers off, and to take its nodes away.
-var effects = map[string]effect{
-	"sink-outage": cutsSink, "sink-lost-replies": cutsSink, "kill-sink": cutsSink, "pause-sink": cutsSink,
-	// A ring leaves each worker all nodes but one, and those see each other.
-	"partition-ring": harmless,
-	// Heartbeats and forwarding are advice.
-	"heartbeat-loss": harmless, "partition-peers": harmless,
-	"slow-job": harmless,
-}
-
-// effectOf is what a fault does to its workers, given what requests may take, in ns.
-func effectOf(f *history.Fault, patience int64) effect {
-	switch e, known := effects[f.Name]; {
-	case known:
-		return e
-	case strings.Contains(f.Name, "clock"):
-		return harmless // the clock notes say how wrong it was
-	case f.Name == "latency" && f.DelayMS > 0 && 2*f.DelayMS*1e6 < patience:
-		return harmless // slow, but answers come in time
+// cutsOff says whether a fault takes from its workers their way to a quorum, or their life,
+// given what requests may take, in ns.
+func cutsOff(f *history.Fault, patience int64) bool {
+	switch history.KindOfFault(f.Name).Takes {
+	case history.TakesSink, history.TakesNothing:
+		return false
+	case history.TakesTime:
+		return f.DelayMS == 0 || 2*f.DelayMS*1e6 >= patience // slow, but answers come in time
 	}
-	return cutsOff
+	return true
 }
+
+// cutsSink says whether a fault takes the way to the sink.
+func cutsSink(f *history.Fault) bool { return history.KindOfFault(f.Name).Takes == history.TakesSink }
 
 // nodesIn finds the nodes that a fault takes from the quorum: n and a number. A bridge
 // takes none away by itself, but with one more gone too few see each other.
 func nodesIn(f *history.Fault) []string {
-	if f.Name == "partition-bridge" {
+	if history.KindOfFault(f.Name).Takes == history.TakesOneNode {
 		return []string{"bridge"}
 	}
 	var out []string
@@ -84,7 +66,7 @@ func (a *analysis) quorumAway() []history.Span {
 	for i := range a.faults() {
 		f := &a.faults()[i]
 		nodes := nodesIn(&f.Fault)
-		if len(workersIn(f.Fault.Targets)) > 0 || effects[f.Fault.Name] == cutsSink {
+		if len(workersIn(f.Fault.Targets)) > 0 || cutsSink(&f.Fault) {
 			continue // aimed at workers or the sink, whatever the links are called
 		}
 		if len(nodes) == 0 { // at what is not known
@@ -127,7 +109,7 @@ func (a *analysis) silences(life string) []history.Span {
 	}
 	out := slices.Clone(a.quorumAway())
 	for _, f := range a.faults() {
-		if slices.Contains(workersIn(f.Fault.Targets), history.Worker(life)) && effectOf(&f.Fault, a.requestTime()) == cutsOff {
+		if slices.Contains(workersIn(f.Fault.Targets), history.Worker(life)) && cutsOff(&f.Fault, a.requestTime()) {
 			out = append(out, history.Span{Name: f.Fault.ID, From: f.From, To: f.To})
 		}
 	}

@@ -37,8 +37,8 @@ func newListCmd() *cobra.Command {
 				fmt.Fprintf(w, "%s\t%s\n", name, s.About)
 			}
 			fmt.Fprintln(w, "\t\nFAULT\tWHAT IT DOES")
-			for _, name := range fault.Names() {
-				fmt.Fprintf(w, "%s\t%s\n", name, fault.About(name))
+			for _, k := range fault.Kinds() {
+				fmt.Fprintf(w, "%s\t%s\n", k.Name, k.About)
 			}
 			fmt.Fprintln(w, "\t\nSYSTEM\tWHAT IT IS")
 			for _, s := range system.Designs() {

@@ -15,8 +15,8 @@ What each fault does, and what a run must have seen of it to count (P14; else it
 connections and reads of its own, before the fault, during it and after it; never from the word of a process under test. *Not done by* names the known-broken harness
 that says that it did the fault and did not.
 
-| fault | does | proof | not done by |
-|---|---|---|---|
+| fault | of | does | parameters | needs | proof | not done by |
+|---|---|---|---|---|---|---|
 `
 
 // writeFaults writes the table of all faults with their proofs.
@@ -24,13 +24,16 @@ func writeFaults(b *strings.Builder) {
 	b.WriteString(faultsHead)
 	inert := map[string]system.System{}
 	for _, v := range system.Broken() {
-		if v.Inert != "" {
-			inert[v.Inert] = v
-		}
+		inert[v.Name] = v
 	}
-	for _, name := range fault.Names() {
-		v := inert[string(fault.FamilyOf(name))]
-		fmt.Fprintf(b, "| %s | %s | %s | [%s](#%s) |\n", name, fault.About(name), fault.Proof(name), v.Label(), v.Red.Scenario)
+	for _, k := range fault.Kinds() {
+		v := inert[k.Family.Inert()]
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | [%s](#%s) |\n",
+			k.Name, k.On, k.About, orDash(k.Params, ", "), orDash(k.Needs.Words(), ", "), k.Proof, v.Label(), v.Red.Scenario)
+	}
+	b.WriteString("\nTheir parameters:\n\n")
+	for _, p := range fault.Params {
+		fmt.Fprintf(b, "- `%s`: %s\n", p.Name, p.Means)
 	}
 	b.WriteString("\nThe words in italics:\n\n")
 	for _, t := range fault.Terms {

@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"fencepost/checker"
+	"fencepost/harness/fault"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
 )
@@ -185,14 +185,10 @@ func stepText(st scenario.Step) string {
 	if st.InTurn {
 		b.WriteString(" in turn")
 	}
-	for _, p := range []struct{ name, value string }{{"mode", st.Mode}, {"sense", st.Sense}, {"latency", span(st.Latency)},
-		{"jitter", span(st.Jitter)}, {"offset", span(st.Offset)}} {
-		if p.value != "" {
-			fmt.Fprintf(&b, ", %s %s", p.name, p.value)
+	for _, p := range fault.Params {
+		if given := p.Of(st.Spec); given != "" {
+			b.WriteString(", " + given)
 		}
-	}
-	if st.RatePPM != 0 {
-		fmt.Fprintf(&b, ", rate %+d ppm", st.RatePPM)
 	}
 	if t := st.On; t != nil {
 		fmt.Fprintf(&b, ", when a client is at `%s`", t.Point)
@@ -217,12 +213,4 @@ func stepText(st scenario.Step) string {
 		fmt.Fprintf(&b, ", in lane %s", st.Lane)
 	}
 	return b.String()
-}
-
-// span is a duration that may not be given, "" then.
-func span(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return d.String()
 }

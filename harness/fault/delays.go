@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"fencepost/harness/env/link"
@@ -27,45 +26,6 @@ func delaying(make func(link.Mode) Fault) func(Spec) (Fault, error) {
 		m, err := delayMode(s)
 		return make(m), err
 	}
-}
-
-// latency delays all that workers and nodes say to each other.
-type latency struct{ mode link.Mode }
-
-func (latency) Kind() TargetKind { return Worker }
-
-func (p latency) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	links, err := env.workerLinks(targets)
-	if err != nil {
-		return nil, err
-	}
-	return newDelay(ctx, env, link.Ends(links.all()), p.mode)
-}
-
-// slowNode delays all that nodes say and hear.
-type slowNode struct{ mode link.Mode }
-
-func (slowNode) Kind() TargetKind { return Node }
-
-func (p slowNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	if _, err := env.nodes(targets); err != nil {
-		return nil, err
-	}
-	var ends []link.End
-	for i, t := range targets {
-		for _, l := range env.Cluster.Links().Of(t) {
-			if taken := targets[:i]; slices.Contains(taken, l.From()) || slices.Contains(taken, l.To()) {
-				continue // a link between two targets has its delay already
-			}
-			ends = append(ends, link.Ends([]*link.Link{l})...)
-		}
-		clients := env.WorkerLinks.To(t)
-		if len(clients) == 0 {
-			return nil, fmt.Errorf("no worker has a link to %s", t)
-		}
-		ends = append(ends, link.Ends(clients)...)
-	}
-	return newDelay(ctx, env, ends, p.mode)
 }
 
 // delay is ends of links with a delay. Each end is timed by itself, and requests through

@@ -1,5 +1,11 @@
 // Package fault is the faults that a run can inject, as plain values.
 //
+// Each kind of fault is a file with its name, which registers its row (Kind): what it acts
+// on, the parameters it takes, what a run must have for it, how it is proven, how a swarm
+// draws it. Scenarios, their swarms, the lists and docs/scenarios.md read the rows. So does a
+// checker, by way of a table that is generated from them into package history: it has to
+// judge histories without the harness.
+//
 // A Spec (from a scenario file) names a fault with its targets; New makes the
 // value. Inject puts it in force and returns an Active, which proves that the
 // fault bit (Probe), ends it (Heal) and proves that it is over (After). A fault that
@@ -8,7 +14,7 @@
 //
 // # Proofs
 //
-// The table of faults says of each what must be seen of it. Nobody under test is asked:
+// The row of each fault says what must be seen of it. Nobody under test is asked:
 // the harness looks into /proc, at the counters of its links, and into rows, and it has
 // connections of its own. A trial is a probe in each link, both ends of which are the
 // harness's, so that each direction testifies for itself though nobody else may use it.
@@ -23,4 +29,8 @@
 //
 // Every operation is bounded by a watchdog; the tool kills and signals only
 // processes that it started.
+//
+// To add a fault: write NAME.go with a register(Kind{…}) in its init and a Fault whose Inject
+// changes the world by Env.do alone, then make docs. A new Family needs a known-broken harness
+// that leaves it out (harness/system, variants.go); a new parameter is a field of Spec and a row of Params.
 package fault

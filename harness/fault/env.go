@@ -70,7 +70,7 @@ func (e *Env) For(fault string, hit *Hit) *Env {
 }
 
 // inert reports whether the fault at hand does nothing.
-func (e *Env) inert() bool { return e.Inert != "" && table[e.fault].family == e.Inert }
+func (e *Env) inert() bool { return e.Inert != "" && kinds[e.fault].Family == e.Inert }
 
 // do takes an action of the fault, the only way in which a fault changes anything.
 func (e *Env) do(action func() error) error {
@@ -87,7 +87,7 @@ func (e *Env) set(ctx context.Context, ends []link.End, m link.Mode) error {
 
 // Hold is for how long the client that was hit is to stay: what a slow job does.
 func (e *Env) Hold() (hold time.Duration) {
-	if e.hit == nil || e.fault != slowJobName {
+	if e.hit == nil || !kinds[e.fault].Needs.Hold {
 		return e.held()
 	}
 	_ = e.do(func() error { hold = e.held(); return nil })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fencepost/internal/choice"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,43 +19,20 @@ const RestartTimeout = 120 * time.Second
 // Spec is a fault as scenario files write it. A parameter that a fault does not
 // take is an error.
 type Spec struct {
-	// Fault is the name: see Names.
+	// Fault is the name of its Kind.
 	Fault string `yaml:"fault"`
 	// Targets are nodes (n1), workers (w1), the sink, random-node, random-worker, all-nodes,
 	// all-workers or coordinator.
 	Targets []string `yaml:"targets"`
-	// Mode is how a cut treats bytes: stall (hold them and deliver at heal, as
-	// TCP does; default) or drop (discard, and close at heal).
-	Mode string `yaml:"mode,omitempty"`
-	// Sense of a one-way partition: out (what the targets send is lost; default)
-	// or in (what they are sent).
-	Sense string `yaml:"sense,omitempty"`
-	// Latency is a one-way delay, Jitter the largest deviation from it.
+	// The Params.
+	Mode    string        `yaml:"mode,omitempty"`
+	Sense   string        `yaml:"sense,omitempty"`
 	Latency time.Duration `yaml:"latency,omitempty"`
 	Jitter  time.Duration `yaml:"jitter,omitempty"`
-	// Offset is by how much a wall clock is wrong, RatePPM by how many millionths
-	// a lease clock runs too fast; both may be negative.
 	Offset  time.Duration `yaml:"offset,omitempty"`
 	RatePPM int64         `yaml:"rate_ppm,omitempty"`
 	// Seed of what the fault draws itself; the plan sets it.
 	Seed uint64 `yaml:"seed,omitempty"`
-}
-
-// given names the parameters that are set.
-func (s Spec) given() []string {
-	var out []string
-	for _, p := range []struct {
-		name string
-		set  bool
-	}{
-		{"mode", s.Mode != ""}, {"sense", s.Sense != ""}, {"latency", s.Latency != 0}, {"jitter", s.Jitter != 0},
-		{"offset", s.Offset != 0}, {"rate_ppm", s.RatePPM != 0},
-	} {
-		if p.set {
-			out = append(out, p.name)
-		}
-	}
-	return out
 }
 
 // Targets that are resolved when the plan is made.
@@ -106,8 +84,6 @@ type Aftermath interface {
 
 // Fault is a fault that can be put in force.
 type Fault interface {
-	// Kind is what its targets are.
-	Kind() TargetKind
 	// Inject makes its control measurements and puts it in force. env is that of this
 	// injection: see Env.For.
 	Inject(ctx context.Context, env *Env, targets []string) (Active, error)
@@ -124,31 +100,18 @@ const (
 	SinkService TargetKind = "sink"
 )
 
-// jobsOnly are the faults of what only workers with jobs have.
-var jobsOnly = []string{"partition-peers", "heartbeat-loss"}
-
-// NeedsClocks reports whether the fault changes clocks of fencepost's own workers, which
-// no other program reads.
-func NeedsClocks(name string) bool { return name == "clock" || name == "suspend" }
-
-// NeedsHold reports whether the fault is nothing but the hold of its trigger.
-func NeedsHold(name string) bool { return name == slowJobName }
-
-// NeedsJobs reports whether the fault is one of job scenarios only.
-func NeedsJobs(name string) bool { return slices.Contains(jobsOnly, name) }
-
 // New makes the fault that s names, or says what is wrong with s.
 func New(s Spec) (Fault, error) {
-	e, ok := table[s.Fault]
+	k, ok := kinds[s.Fault]
 	if !ok {
-		return nil, choice.Unknown("fault", s.Fault, Names()...)
+		return nil, choice.Unknown("fault", s.Fault, slices.Sorted(maps.Keys(kinds))...)
 	}
-	for _, p := range s.given() {
-		if !slices.Contains(e.takes, p) {
-			return nil, fmt.Errorf("fault %s has no %s", s.Fault, p)
+	for _, p := range Params {
+		if p.Of(s) != "" && !slices.Contains(k.Params, p.Name) {
+			return nil, fmt.Errorf("fault %s has no %s", s.Fault, p.Name)
 		}
 	}
-	f, err := e.make(s)
+	f, err := k.New(s)
 	if err != nil {
 		return nil, fmt.Errorf("fault %s: %w", s.Fault, err)
 	}
@@ -156,7 +119,7 @@ func New(s Spec) (Fault, error) {
 		return nil, fmt.Errorf("fault %s has no targets", s.Fault)
 	}
 	for _, t := range s.Targets {
-		if err := checkTarget(f.Kind(), t); err != nil {
+		if err := checkTarget(k.On, t); err != nil {
 			return nil, fmt.Errorf("fault %s: %w", s.Fault, err)
 		}
 	}

@@ -12,10 +12,20 @@ import (
 	"fencepost/harness/record/history"
 )
 
+func init() {
+	register(Kind{
+		Name: "suspend", On: Worker, Family: FamilySuspend,
+		About: "the workers' machine sleeps: processes and timers stand still, the lease clock goes on",
+		Proof: "*stands still*. When the process runs again and its machine still sleeps, none of the ticks comes that it sends by its timers, " +
+			"which came before and come again once it is awake",
+		Needs: Needs{Clocks: true},
+		Swarm: &Draw{Place: 9, Points: []control.Point{control.Holding}},
+		New:   plain(suspend{}),
+	})
+}
+
 // suspend puts the machine of some workers to sleep.
 type suspend struct{}
-
-func (suspend) Kind() TargetKind { return Worker }
 
 func (suspend) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
 	workers, err := env.workers(targets)

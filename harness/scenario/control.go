@@ -18,11 +18,10 @@ func (s *Spec) NeedsControl() string {
 		return "its swarm draws faults of nodes"
 	}
 	for _, st := range s.Faults {
-		f, err := fault.New(st.Spec)
-		if err != nil {
+		if _, err := fault.New(st.Spec); err != nil {
 			return err.Error()
 		}
-		if f.Kind() == fault.Node {
+		if fault.Of(st.Fault).On == fault.Node {
 			return fmt.Sprintf("its fault %s is one of nodes", st.Fault)
 		}
 	}

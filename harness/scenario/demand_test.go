@@ -38,9 +38,6 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// ofLinks are the faults of links; those of nodes are known by their targets.
-var ofLinks = []string{"partition-client", "partition-ring", "partition-peers", "heartbeat-loss", "sink-outage", "lost-replies", "sink-lost-replies", "latency", "flaky-links"}
-
 // Worst cases, in units of ttl; docs/properties.md tells of what they are made.
 const (
 	cycleOfLock = 1.0         // six requests, each given up once by its timeout of ttl/6
@@ -83,11 +80,7 @@ func TestEveryFaultOfNodesAndLinksDemandsProgress(t *testing.T) {
 			want = append(want, history.AnyFault)
 		}
 		for _, st := range s.Faults {
-			f, err := fault.New(st.Spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if (f.Kind() == fault.Node || slices.Contains(ofLinks, st.Fault)) && !slices.Contains(want, st.Fault) {
+			if k := fault.Of(st.Fault); (k.On == fault.Node || k.Judged().Links) && !slices.Contains(want, st.Fault) {
 				want = append(want, st.Fault)
 			}
 		}

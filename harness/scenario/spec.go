@@ -264,7 +264,7 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 	if s.Repeat < 1 {
 		return lineErr(n, "repeat %d: at least 1", s.Repeat)
 	}
-	if fault.NeedsHold(s.Fault) && (s.On == nil || s.On.Hold == 0) {
+	if fault.Of(s.Fault).Needs.Hold && (s.On == nil || s.On.Hold == 0) {
 		return lineErr(n, "fault %s needs a client that is held: give it an on with the point %q and a hold", s.Fault, control.Holding)
 	}
 	for _, p := range s.Points() {

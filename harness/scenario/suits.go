@@ -28,7 +28,7 @@ func (s *Spec) Suits(sys system.System) error {
 func (s *Spec) suitsSink(sys system.System) error {
 	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
 	for _, st := range s.Faults {
-		if fault.NeedsService(st.Fault) && (k.Start == nil || sys.Design() == system.Exec) {
+		if fault.Of(st.Fault).Needs.Service && (k.Start == nil || sys.Design() == system.Exec) {
 			return fmt.Errorf("%s: its fault %s needs a sink that is a process of its own, such as --sink=%s, and no program of a user's own as the system", s.Name, st.Fault, sinks.HTTP)
 		}
 	}
@@ -57,7 +57,7 @@ func (s *Spec) suitsLockPerJob(sys system.System) error {
 		return fmt.Errorf("%s: its jobs follow each other, and system %s has no sequences", s.Name, sys.Name)
 	}
 	for _, st := range s.Faults {
-		if fault.NeedsJobs(st.Fault) {
+		if fault.Of(st.Fault).Needs.Jobs {
 			return fmt.Errorf("%s: its fault %s has nothing to cut, as the processes of system %s know nothing of each other", s.Name, st.Fault, sys.Name)
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Spec) suitsOwn(sys system.System) error {
 		return refuse("it has jobs, and a program of your own competes for locks")
 	}
 	for _, st := range s.Faults {
-		if fault.NeedsClocks(st.Fault) {
+		if fault.Of(st.Fault).Needs.Clocks {
 			return refuse("its fault %s changes the clocks that fencepost's own workers read, and no others", st.Fault)
 		}
 	}

@@ -30,55 +30,6 @@ const (
 	swarmRestart = 14 * time.Second
 )
 
-// kind is a fault that a swarm may draw.
-type kind struct {
-	name string
-	// params completes the spec.
-	params func(*rand.Rand, *fault.Spec)
-	// events it may be triggered by; nil: an instant.
-	points []control.Point
-	// restart: healing takes as long as a node needs to start.
-	restart bool
-}
-
-func mode(rng *rand.Rand, s *fault.Spec) {
-	s.Mode = []string{"stall", "drop"}[rng.IntN(2)]
-}
-
-func delay(rng *rand.Rand, s *fault.Spec) {
-	s.Latency = time.Duration(100+rng.IntN(900)) * time.Millisecond
-	s.Jitter = s.Latency / 2
-}
-
-var nodeKinds = []kind{
-	{name: "partition", params: mode},
-	{name: "partition-oneway", params: func(rng *rand.Rand, s *fault.Spec) {
-		s.Sense = []string{"out", "in"}[rng.IntN(2)]
-	}},
-	{name: "partition-bridge"},
-	{name: "pause-node"},
-	{name: "kill-node", restart: true},
-}
-
-var workerKinds = []kind{
-	{name: "partition-client", params: mode, points: []control.Point{control.Holding}},
-	{name: "partition-ring", params: mode},
-	{name: "sink-outage", params: mode},
-	{name: "lost-replies", points: []control.Point{control.AcquireSent, control.ReleaseSent}},
-	{name: "latency", params: delay},
-	{name: "flaky-links"},
-	{name: "kill-worker", points: []control.Point{control.Holding, control.AcquireSent, control.ReleaseSent, control.EffectSent}},
-	{name: "pause-worker", points: []control.Point{control.Holding, control.EffectSent}},
-	{name: "suspend", points: []control.Point{control.Holding}},
-	{name: "clock", params: func(rng *rand.Rand, s *fault.Spec) {
-		s.Offset = time.Duration(rng.IntN(1200)-600) * time.Second
-		s.RatePPM = int64(rng.IntN(16_000) - 8_000) // within the declared bound of 1 %
-		if s.RatePPM == 0 {
-			s.RatePPM = 8_000
-		}
-	}},
-}
-
 // jobPoints are the points of the job workload that stand for those of locks.
 var jobPoints = map[control.Point]control.Point{control.AcquireSent: control.ClaimSent, control.ReleaseSent: control.CompleteSent}
 
@@ -92,19 +43,19 @@ func (w Workload) point(p control.Point) control.Point {
 
 // draw returns the steps; node targets are named, so that a plan shows them.
 func (s *Swarm) draw(rng *rand.Rand, nodes int, w Workload) []Step {
-	steps := s.lane(rng, "nodes", subset(rng, nodeKinds, 2), func(k kind) []string {
+	steps := s.lane(rng, "nodes", subset(rng, fault.Drawn(fault.Node), 2), func(fault.Kind) []string {
 		return []string{fmt.Sprintf("n%d", 1+rng.IntN(nodes))}
 	}, &Step{
 		Spec: fault.Spec{Fault: "pause-node", Targets: majority(rng, nodes)},
 		For:  Duration(swarmQuorumLoss),
 	})
-	steps = append(steps, s.lane(rng, "workers", subset(rng, workerKinds, 3), func(k kind) []string {
-		if k.name == "partition-ring" {
+	steps = append(steps, s.lane(rng, "workers", subset(rng, fault.Drawn(fault.Worker), 3), func(k fault.Kind) []string {
+		if k.Swarm.All {
 			return []string{fault.AllWorkers}
 		}
 		first := rng.IntN(w.Workers)
 		targets := []string{fmt.Sprintf("w%d", 1+first)}
-		if k.points == nil && w.Workers > 2 && rng.IntN(2) == 0 {
+		if k.Swarm.Points == nil && w.Workers > 2 && rng.IntN(2) == 0 {
 			targets = append(targets, fmt.Sprintf("w%d", 1+(first+1)%w.Workers))
 		}
 		return targets
@@ -118,8 +69,8 @@ func (s *Swarm) draw(rng *rand.Rand, nodes int, w Workload) []Step {
 }
 
 // subset leaves kinds out at random but keeps at least the given number.
-func subset(rng *rand.Rand, kinds []kind, least int) []kind {
-	out := make([]kind, len(kinds))
+func subset(rng *rand.Rand, kinds []fault.Kind, least int) []fault.Kind {
+	out := make([]fault.Kind, len(kinds))
 	for i, at := range rng.Perm(len(kinds)) {
 		out[i] = kinds[at]
 	}
@@ -137,7 +88,7 @@ func majority(rng *rand.Rand, nodes int) []string {
 
 // lane draws faults until the time is full. One of them, at a drawn place, is the
 // one that must come.
-func (s *Swarm) lane(rng *rand.Rand, name string, kinds []kind, targets func(kind) []string, must *Step) []Step {
+func (s *Swarm) lane(rng *rand.Rand, name string, kinds []fault.Kind, targets func(fault.Kind) []string, must *Step) []Step {
 	var steps []Step
 	at, end := time.Duration(0), s.For.D()
 	mustAt := time.Duration(rng.Int64N(int64(end / 3)))
@@ -152,17 +103,17 @@ func (s *Swarm) lane(rng *rand.Rand, name string, kinds []kind, targets func(kin
 			continue
 		}
 		k := kinds[n%len(kinds)]
-		st := Step{Spec: fault.Spec{Fault: k.name, Targets: targets(k)}, Lane: name, Repeat: 1}
-		if k.params != nil {
-			k.params(rng, &st.Spec)
+		st := Step{Spec: fault.Spec{Fault: k.Name, Targets: targets(k)}, Lane: name, Repeat: 1}
+		if k.Swarm.Params != nil {
+			k.Swarm.Params(rng, &st.Spec)
 		}
 		st.For = Duration(time.Duration(swarmFaultMin+rng.IntN(swarmFaultMax-swarmFaultMin)) * time.Millisecond)
 		st.At = Duration(at)
-		if k.points != nil {
-			st.On = &Trigger{Point: k.points[rng.IntN(len(k.points))]}
+		if k.Swarm.Points != nil {
+			st.On = &Trigger{Point: k.Swarm.Points[rng.IntN(len(k.Swarm.Points))]}
 		}
 		at += st.For.D()
-		if k.restart {
+		if k.Swarm.Restart {
 			at += swarmRestart
 		}
 		if at > end {

@@ -88,9 +88,9 @@ func TestSwarmPlans(t *testing.T) {
 			kinds[k]++
 		}
 	}
-	for _, k := range slices.Concat(nodeKinds, workerKinds) {
-		if kinds[k.name] == 0 || kinds[k.name] == 200 && k.name != "pause-node" {
-			t.Errorf("%s is in %d of 200 plans: each kind must be in some and left out of some", k.name, kinds[k.name])
+	for _, k := range slices.Concat(fault.Drawn(fault.Node), fault.Drawn(fault.Worker)) {
+		if kinds[k.Name] == 0 || kinds[k.Name] == 200 && k.Name != "pause-node" {
+			t.Errorf("%s is in %d of 200 plans: each kind must be in some and left out of some", k.Name, kinds[k.Name])
 		}
 	}
 	t.Log(slices.Sorted(maps.Keys(kinds)))

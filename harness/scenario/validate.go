@@ -147,7 +147,7 @@ func (s *Spec) validate() error {
 				return fmt.Errorf("line %d: point %s is never reached by this workload", st.line, p)
 			}
 		}
-		if !k.Jobs && fault.NeedsJobs(st.Fault) {
+		if !k.Jobs && fault.Of(st.Fault).Needs.Jobs {
 			return fmt.Errorf("line %d: fault %s is one of jobs: this workload has none", st.line, st.Fault)
 		}
 		if st.For == 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -12,6 +13,22 @@ import (
 	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
 )
+
+func init() {
+	register(Kind{
+		Name: "clock", On: Worker, Family: FamilyClock,
+		About: "set the wall clock of workers wrong by an offset, or the rate of their lease clock",
+		Proof: "The offset: in rows that each worker wrote meanwhile (the expiry of its locks, the times of its runs), " +
+			"against the time at which the nodes took them, within 500 ms or half of the offset. " +
+			"The rate: the harness times ticks that the worker sends by the clock that its leases go by; " +
+			"the least late ones run wrong by 0.8 to 1.25 of the rate",
+		Params: []string{"offset", "rate_ppm"},
+		Needs:  Needs{Clocks: true},
+		Takes:  history.TakesNothing,
+		Swarm:  &Draw{Place: 10, Params: drawClock},
+		New:    newClockFault,
+	})
+}
 
 // maxRatePPM keeps a wrong lease clock going forward, and no test from being absurd.
 const maxRatePPM = 900_000
@@ -28,8 +45,6 @@ func newClockFault(s Spec) (Fault, error) {
 	}
 	return clockFault{history.Clock{OffsetMS: s.Offset.Milliseconds(), RatePPM: s.RatePPM}}, nil
 }
-
-func (clockFault) Kind() TargetKind { return Worker }
 
 func (f clockFault) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
 	workers, err := env.workers(targets)
@@ -189,4 +204,12 @@ func (a *activeClock) Heal(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func drawClock(rng *rand.Rand, s *Spec) {
+	s.Offset = time.Duration(rng.IntN(1200)-600) * time.Second
+	s.RatePPM = int64(rng.IntN(16_000) - 8_000) // within the declared bound of 1 %
+	if s.RatePPM == 0 {
+		s.RatePPM = 8_000
+	}
 }

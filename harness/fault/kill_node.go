@@ -6,15 +6,22 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/osproc"
 )
 
-type killNode struct{}
+func init() {
+	register(Kind{
+		Name: "kill-node", On: Node, Family: FamilyNode,
+		About: "SIGKILL Cassandra nodes; started again at heal",
+		Proof: "*gone*; its port refuses connections",
+		Swarm: &Draw{Place: 5, Restart: true},
+		New:   plain(killNode{}),
+	})
+}
 
-func (killNode) Kind() TargetKind { return Node }
+type killNode struct{}
 
 func (killNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
 	nodes, err := env.nodes(targets)
@@ -122,85 +129,4 @@ func (a *activeKillNode) ready(ctx context.Context, n cluster.Node) error {
 		return nil
 	}
 	return n.WaitReady(ctx)
-}
-
-// restartNode ends nodes in order.
-type restartNode struct{}
-
-func (restartNode) Kind() TargetKind { return Node }
-
-func (restartNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	nodes, err := env.nodes(targets)
-	if err != nil {
-		return nil, err
-	}
-	a := &activeRestartNode{activeKillNode{env: env, nodes: nodes}}
-	return a, a.end(func(n cluster.Node) error { return n.Stop(ctx) })
-}
-
-type activeRestartNode struct{ activeKillNode }
-
-func (a *activeRestartNode) Probe(ctx context.Context) Evidence {
-	return a.gone(ctx, "SIGTERM ended "+strings.Join(a.killed, ", "))
-}
-
-// pauseNode stops nodes without ending them.
-type pauseNode struct{}
-
-func (pauseNode) Kind() TargetKind { return Node }
-
-func (pauseNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
-	nodes, err := env.nodes(targets)
-	if err != nil {
-		return nil, err
-	}
-	a := &activePauseNode{env: env, since: time.Now()}
-	for _, n := range nodes {
-		a.services = append(a.services, newService(ctx, n.Name(), cluster.AddrOf(env.Cluster, n), cqlOptions, env.secure(n.IP())))
-		if err := env.do(func() error { return n.Pause(ctx) }); err != nil {
-			return nil, errors.Join(err, a.Heal(ctx))
-		}
-		a.nodes = append(a.nodes, n)
-	}
-	return a, nil
-}
-
-type activePauseNode struct {
-	env      *Env
-	nodes    []cluster.Node
-	services []service
-	since    time.Time
-}
-
-// Probe looks at the processes and asks the others for a SERIAL read.
-func (a *activePauseNode) Probe(ctx context.Context) Evidence {
-	var names []string
-	for _, n := range a.nodes {
-		if err := n.Standing(); err != nil {
-			return Evidence{Text: fmt.Sprintf("%s (pid %d) does not stand still: %v", n.Name(), n.PID(), err)}
-		}
-		names = append(names, fmt.Sprintf("%s (pid %d)", n.Name(), n.PID()))
-	}
-	ev := Evidence{Proven: true, Text: fmt.Sprintf("every thread of %s stands still after %.1f s", strings.Join(names, ", "), time.Since(a.since).Seconds())}
-	for _, s := range a.services {
-		s.silent(ctx, &ev)
-	}
-	ev.rest(ctx, a.env, a.nodes)
-	return ev
-}
-
-func (a *activePauseNode) Heal(ctx context.Context) error {
-	var errs []error
-	for _, n := range a.nodes {
-		errs = append(errs, a.env.do(func() error { return n.Resume(ctx) }))
-	}
-	return errors.Join(errs...)
-}
-
-func (a *activePauseNode) After(ctx context.Context) Evidence {
-	ev := Evidence{Proven: true}
-	for _, s := range a.services {
-		s.back(ctx, &ev)
-	}
-	return ev
 }

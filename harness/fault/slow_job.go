@@ -6,12 +6,24 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"fencepost/harness/record/history"
 )
+
+func init() {
+	register(Kind{
+		Name: "slow-job", On: Worker, Family: FamilySlowJob,
+		About: "a client stays in its critical section for the trigger's hold",
+		Proof: "The lock's row, which the harness reads itself, has the client as its holder under one token from the hit " +
+			"until the hold is over, or until the lease has run out. For a job: its row has one run. For a user's own program: the sink's ledger of the lock gets no entry",
+		Needs: Needs{Hold: true},
+		Takes: history.TakesNothing,
+		New:   plain(slowJob{}),
+	})
+}
 
 // slowJob is done by the trigger, which holds the client that hit.
 type slowJob struct{}
-
-func (slowJob) Kind() TargetKind { return Worker }
 
 func (slowJob) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
 	if _, err := env.workers(targets); err != nil {

@@ -11,10 +11,19 @@ import (
 	"fencepost/harness/workload"
 )
 
+func init() {
+	register(Kind{
+		Name: "flaky-links", On: Worker, Family: FamilyLinks,
+		About: "workers' links stall, drop, close and slow down by turns, each for a fraction of a second",
+		Proof: "After each change a connection of the harness's own through that link behaves as the change says. " +
+			"Bytes of others were held or dropped, and some passed",
+		Swarm: &Draw{Place: 6},
+		New:   func(s Spec) (Fault, error) { return flakyLinks{s.Seed}, nil },
+	})
+}
+
 // flakyLinks changes the mode of one link after the other, by the seed.
 type flakyLinks struct{ seed uint64 }
-
-func (flakyLinks) Kind() TargetKind { return Worker }
 
 // flakyModes are drawn from evenly; pass, so that something works in between.
 var flakyModes = []link.Mode{

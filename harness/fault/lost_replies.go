@@ -3,13 +3,22 @@ package fault
 import (
 	"context"
 
+	"fencepost/harness/control"
 	"fencepost/harness/env/link"
 )
 
+func init() {
+	register(Kind{
+		Name: "lost-replies", On: Worker, Family: FamilyReplies,
+		About: "requests of workers to the lock store arrive and are executed, the answers are dropped",
+		Proof: "*replies lost*",
+		Swarm: &Draw{Place: 4, Points: []control.Point{control.AcquireSent, control.ReleaseSent}},
+		New:   plain(lostReplies{}),
+	})
+}
+
 // lostReplies lets requests through and drops the answers.
 type lostReplies struct{ sink bool }
-
-func (lostReplies) Kind() TargetKind { return Worker }
 
 func (l lostReplies) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
 	links, err := env.workerLinks(targets)

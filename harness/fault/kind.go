@@ -1,0 +1,130 @@
+package fault
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"fencepost/harness/record/history"
+)
+
+// Family is faults that act by the same means.
+type Family string
+
+// Families.
+const (
+	FamilyLinks   Family = "links"
+	FamilyLatency Family = "latency"
+	FamilyReplies Family = "replies"
+	FamilyKill    Family = "kill"
+	FamilyPause   Family = "pause"
+	FamilySuspend Family = "suspend"
+	FamilyClock   Family = "clock"
+	FamilySlowJob Family = "slow-job"
+	FamilyNode    Family = "node"
+	FamilySink    Family = "sink"
+)
+
+// Kind is a kind of fault. Whatever else knows of it reads it here: its file registers it.
+type Kind struct {
+	Name   string
+	On     TargetKind
+	Family Family
+	// About says what it does, Proof what a run must have seen of it to count; words in
+	// asterisks are Terms.
+	About, Proof string
+	// Params names the Params that it takes.
+	Params []string
+	Needs  Needs
+	// Takes is what its targets are without, for those who judge a run.
+	Takes history.Takes
+	// Swarm is how a swarm draws it; nil: never.
+	Swarm *Draw
+	New   func(Spec) (Fault, error)
+}
+
+// Needs are what a run must have for a kind of fault.
+type Needs struct {
+	Jobs    bool // workers with jobs
+	Clocks  bool // fencepost's own workers: no other program reads the clocks that it changes
+	Service bool // a sink that is a process of its own
+	Hold    bool // a client that is held: the fault is nothing but the hold of its trigger
+}
+
+// Words say what is needed.
+func (n Needs) Words() (out []string) {
+	for _, need := range []struct {
+		is bool
+		of string
+	}{{n.Jobs, "jobs"}, {n.Clocks, "fencepost's own workers"}, {n.Service, "a sink that is a process"}, {n.Hold, "a trigger with a hold"}} {
+		if need.is {
+			out = append(out, need.of)
+		}
+	}
+	return out
+}
+
+// linkFamilies act on links and leave processes alone; under stillFamilies a worker does
+// nothing at all.
+var (
+	linkFamilies  = []Family{FamilyLinks, FamilyLatency, FamilyReplies}
+	stillFamilies = []Family{FamilyKill, FamilyPause, FamilySuspend}
+)
+
+// Judged is what a checker has to know of the kind.
+func (k Kind) Judged() history.FaultKind {
+	return history.FaultKind{
+		Links: slices.Contains(linkFamilies, k.Family), Still: slices.Contains(stillFamilies, k.Family),
+		Holds: k.Needs.Hold, Takes: k.Takes,
+	}
+}
+
+var kinds = map[string]Kind{}
+
+func register(k Kind) {
+	if _, twice := kinds[k.Name]; twice {
+		panic("two faults " + k.Name)
+	}
+	kinds[k.Name] = k
+}
+
+// Kinds are all there are, by name.
+func Kinds() []Kind {
+	return slices.SortedFunc(maps.Values(kinds), func(a, b Kind) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Of is the kind with this name; nothing if there is none.
+func Of(name string) Kind { return kinds[name] }
+
+// Term is what several faults have to prove, by a short name.
+type Term struct{ Name, Text string }
+
+// Terms are those that proofs name.
+var Terms = []Term{
+	{"cut", "Into each end that is cut (a direction of a link) the harness sends a byte of its own, by a connection both ends of which it holds: it comes out before the fault, not while it is in force, and again when it is healed. " +
+		"The end's counter shows 0 bytes passed of everybody else's. Over all ends something was held or dropped, so that somebody ran into the cut."},
+	{"asked", "Past the counters, as a client: what is behind each link answers a request through it before and after, and meanwhile one beside it but none through it."},
+	{"reads", "A SERIAL read through each node is answered before and after. Meanwhile it is answered where there is a majority; elsewhere the coordinator itself says that there is none (unavailable, or its own timeout: no answer is no proof)."},
+	{"replies lost", "A *cut* of what is answered, *asked*. The other direction carries the harness's byte, and requests of the worker's. Of each worker at least one answer to a statement was lost, not one to a heartbeat of its driver."},
+	{"delayed", "Bytes of the harness's own are timed through each end, by connections both ends of which it holds, before, during and after; and requests through the links to nodes and sink, made as a client makes them. The median during the fault is longer by half the latency at least, whatever the jitter. Bytes of others were delayed too."},
+	{"gone", "The kernel no longer has the process: its id is free, or another process's."},
+	{"stands still", "Every thread of the process is stopped (state T in /proc)."},
+	{"silent", "It answers a request of the harness's before and after, and none meanwhile."},
+}
+
+func plain(f Fault) func(Spec) (Fault, error) {
+	return func(Spec) (Fault, error) { return f, nil }
+}
+
+// Families are all there are, sorted.
+func Families() []Family {
+	var out []Family
+	for _, k := range kinds {
+		out = append(out, k.Family)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Inert is the known-broken harness that leaves the family's actions out.
+func (f Family) Inert() string { return "broken/harness-" + string(f) + "-inert" }
