@@ -281,7 +281,10 @@ func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.Sh
 				return nil, err
 			}
 			for _, row := range rows {
-				x := history.JobRow{Kind: name, State: row.State, Attempt: row.Attempt, Run: row.Run, DueMS: row.Due}
+				x := history.JobRow{Kind: name, State: row.State, Attempt: row.Attempt, DueMS: row.Due}
+				if kind != store.KindEnded { // an index, whose run its job row has too
+					x.Run = row.Run
+				}
 				if job.State(row.State).Ended() {
 					x.EndedMS = row.Place
 				}

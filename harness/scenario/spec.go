@@ -255,11 +255,11 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 		return err
 	}
 	s.line = n.Line
-	if at(n, "at") == n && at(n, "on") == n {
-		return lineErr(n, "fault %s never begins: give it an at (a time from the beginning of the fault phase, such as 500ms) or an on (a point, such as {point: %s})", s.Fault, control.Holding)
-	}
 	if _, err := fault.New(s.Spec); err != nil {
 		return lineErr(n, "%v", err)
+	}
+	if at(n, "at") == n && at(n, "on") == n {
+		return lineErr(n, "fault %s never begins: give it an at (a time from the beginning of the fault phase, such as 500ms) or an on (a point, such as {point: %s})", s.Fault, control.Holding)
 	}
 	if s.Repeat < 1 {
 		return lineErr(n, "repeat %d: at least 1", s.Repeat)
