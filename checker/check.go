@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fencepost/harness/record/history"
+	"fencepost/harness/record/verdict"
 )
 
 // Defaults of Options.
@@ -78,7 +79,7 @@ func (a *analysis) check(ctx context.Context) *Result {
 	r.Thresholds, r.Progress = a.bounds, a.progressed
 	r.HostBusy, _ = a.busy()
 	r.Cold, _ = a.cold()
-	r.Verdict = verdict(r.Properties)
+	r.Verdict = overall(r.Properties)
 	r.Summary = summarize(r, a)
 	r.Millis = millis(a.begin)
 	return r
@@ -148,13 +149,13 @@ func (a *analysis) promised(id string) bool {
 	return len(a.h.Headers) == 0
 }
 
-// verdict is the worst of the properties'.
-func verdict(ps []Property) Verdict {
+// overall is the worst of the properties'.
+func overall(ps []Property) Verdict {
 	of := map[Status]Verdict{StatusFail: Fail, StatusInvalid: Invalid, StatusUnknown: Unknown}
 	v := Pass
 	for _, p := range ps {
 		if w, bad := of[p.Status]; bad {
-			v = Worst(v, w)
+			v = verdict.Worst(v, w)
 		}
 	}
 	return v

@@ -7,6 +7,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"fencepost/harness/record/history"
+	"fencepost/harness/record/verdict"
 )
 
 // TestLinearChecks: small histories by hand, each wrong in one way that the
@@ -166,7 +167,7 @@ func TestVerdicts(t *testing.T) {
 	order := []Verdict{Fail, Invalid, Unknown, Pass}
 	for i, v := range order {
 		for j, w := range order {
-			if got := Worst(v, w); got != order[min(i, j)] {
+			if got := verdict.Worst(v, w); got != order[min(i, j)] {
 				t.Errorf("the worst of %s and %s is %s", v, w, got)
 			}
 		}

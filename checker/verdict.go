@@ -1,40 +1,20 @@
 package checker
 
-import "fencepost/harness/record/history"
-
-// Verdict is the outcome of a run. Only Pass exits 0.
-type Verdict string
-
-// Verdicts, in the order in which they win: FAIL > INVALID > UNKNOWN > PASS.
-const (
-	Fail    Verdict = "FAIL"    // a property is violated
-	Invalid Verdict = "INVALID" // the run tested too little: a fault did not bite, too few operations
-	Unknown Verdict = "UNKNOWN" // a check did not finish
-	Pass    Verdict = "PASS"    // no violation found in a run that could have shown one
+import (
+	"fencepost/harness/record/history"
+	"fencepost/harness/record/verdict"
 )
 
-// ExitCode is the tool's exit code for the verdict.
-func (v Verdict) ExitCode() int {
-	switch v {
-	case Pass:
-		return 0
-	case Fail:
-		return 1
-	case Invalid:
-		return 3
-	}
-	return 4
-}
+// Verdict is the outcome of a run.
+type Verdict = verdict.Verdict
 
-// Worst returns the verdict that wins.
-func Worst(v, w Verdict) Verdict {
-	for _, x := range []Verdict{Fail, Invalid, Unknown} {
-		if v == x || w == x {
-			return x
-		}
-	}
-	return Pass
-}
+// Verdicts, in the order in which they win.
+const (
+	Fail    = verdict.Fail
+	Invalid = verdict.Invalid
+	Unknown = verdict.Unknown
+	Pass    = verdict.Pass
+)
 
 // Status is the outcome of one property.
 type Status string

@@ -19,6 +19,7 @@ import (
 	"fencepost/harness/own"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/record/verdict"
 	"fencepost/harness/run"
 	"fencepost/harness/scenario"
 	"fencepost/harness/sinks"
@@ -239,7 +240,7 @@ func (f chaosFlags) runAll(ctx context.Context, jobs []job, s *site, out *output
 		if run, err = f.runOne(ctx, j, s, out); err != nil {
 			run = reports.GateRun{Name: j.plan.Spec.Name, Err: err.Error()}
 		} else {
-			worst = checker.Worst(worst, run.Result.Verdict)
+			worst = verdict.Worst(worst, run.Result.Verdict)
 		}
 		told = append(told, run)
 	}

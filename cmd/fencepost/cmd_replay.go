@@ -18,6 +18,7 @@ import (
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/record/verdict"
 	"fencepost/harness/run"
 	"fencepost/harness/scenario"
 	"fencepost/harness/system"
@@ -202,7 +203,7 @@ func conclude(out io.Writer, old *checker.Result, all []*checker.Result) error {
 	worst, red, same := checker.Pass, 0, 0
 	fired, order := map[string]int{}, []string(nil)
 	for _, v := range all {
-		worst = checker.Worst(worst, v.Verdict)
+		worst = verdict.Worst(worst, v.Verdict)
 		if v.Verdict != checker.Pass {
 			red++
 		}

@@ -1,6 +1,6 @@
 package system
 
-import "fencepost/checker"
+import "fencepost/harness/record/verdict"
 
 // lockPerJob is the design that the core is compared with; docs/lock-per-job.md tells
 // what it is, which properties cannot apply to it, and why.
@@ -22,13 +22,13 @@ type hole struct {
 
 var holes = []hole{
 	{"tokens-fall", "fencing tokens come from Hi/Lo blocks, taken before the lock", Red{
-		Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P1"}}},
+		Scenario: "jobs-steady", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P1"}}},
 	{"renewal-ignored", "a renewal that fails is only logged, the run goes on", Red{
-		Scenario: "jobs-partition-client", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P7"}}},
+		Scenario: "jobs-partition-client", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P7"}}},
 	{"job-lost", "the pending row is deleted before the run, and nothing reconciles", Red{
-		Scenario: "jobs-kill-worker", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P5"}}},
+		Scenario: "jobs-kill-worker", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P5"}}},
 	{"token-unchecked", "tokens are recorded with effects and never compared", Red{
-		Scenario: "jobs-pause-claim", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P3", "P4"}}},
+		Scenario: "jobs-pause-claim", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P3", "P4"}}},
 	{"wall-expiry", "locks expire by the wall clocks of those who want them", Red{
-		Scenario: "jobs-clock-ahead", Contention: "medium", Verdict: checker.Fail, Properties: []string{"P8"}}},
+		Scenario: "jobs-clock-ahead", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P8"}}},
 }

@@ -5,7 +5,7 @@ import (
 	"sort"
 	"strings"
 
-	"fencepost/checker"
+	"fencepost/harness/record/verdict"
 	"fencepost/internal/choice"
 )
 
@@ -78,7 +78,7 @@ func (s System) Design() string {
 type Red struct {
 	Scenario   string
 	Contention string
-	Verdict    checker.Verdict
+	Verdict    verdict.Verdict
 	// Properties: at least one of them must fail (be invalid, for INVALID).
 	Properties []string
 	// Mechanism is what the explanation of such a run must name; see checker.Mechanisms.

@@ -1,6 +1,6 @@
 package system
 
-import "fencepost/checker"
+import "fencepost/harness/record/verdict"
 
 // jobVariants are mistakes of schedulers and what their jobs do.
 var jobVariants = []System{
@@ -10,28 +10,28 @@ var jobVariants = []System{
 		About: "a tick's condition names the fence and not the tick: a late copy of a batch is done again",
 		Note:  "a copy without an answer stays on its way for ttl/2",
 		Seen:  "`IF owner = me`: enough against others, not against one's own late requests",
-		Red: &Red{Scenario: "jobs-lost-replies", Contention: "low", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-lost-replies", Contention: "low", Verdict: verdict.Fail,
 			Properties: []string{"P2"}, Mechanism: "late-copy-done-again"},
 	},
 	{
 		Name: broken + "jobs-unknown-means-no", Chapter: inJobs,
 		About: "a batch without an answer counts as not done; another is built from the same stamp",
 		Seen:  "a timeout is an exception, and an exception means retry",
-		Red: &Red{Scenario: "jobs-lost-replies", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-lost-replies", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P2", "P5"}, Mechanism: "batch-taken-for-lost"},
 	},
 	{
 		Name: broken + "jobs-plain-header", Chapter: inJobs,
 		About: "a tick is a plain write to the shard's header and rows",
 		Seen:  "\"only the owner writes here\"",
-		Red: &Red{Scenario: "jobs-late-batch", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-late-batch", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P2", "P13"}, Mechanism: "unconditional-tick"},
 	},
 	{
 		Name: broken + "jobs-complete-outside", Chapter: inJobs,
 		About: "handlers write down that their job is completed, outside of a tick",
 		Seen:  "`UPDATE jobs SET state = 'done' WHERE id = ?` at the end of the handler",
-		Red: &Red{Scenario: "jobs-late-finish", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-late-finish", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P2", "P13"}, Mechanism: "write-beside-the-tick"},
 	},
 	{
@@ -39,7 +39,7 @@ var jobVariants = []System{
 		About: "a shard is handed over while its runs are at work",
 		Note:  "each process does so once, with its 20th claim",
 		Seen:  "shutdown releases first and waits for what is in flight afterwards",
-		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P8"}, Mechanism: "given-away-with-runs"},
 	},
 	{
@@ -48,7 +48,7 @@ var jobVariants = []System{
 		Note:  "they have stood still for a ttl",
 		Seen: "a controller that reassigns by its own view of who is alive; live processes were taken for dead: " +
 			"sidekiq/sidekiq #4441, #4611",
-		Red: &Red{Scenario: "jobs-heartbeat-loss", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-heartbeat-loss", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P8"}, Mechanism: "silent-owner-is-dead"},
 	},
 	// Rows of jobs.
@@ -57,42 +57,42 @@ var jobVariants = []System{
 		About: "a takeover rescues only the runs of processes that are dead for sure",
 		Note:  "one is dead when its next life is seen",
 		Seen:  "reapers that look at a table of live workers",
-		Red: &Red{Scenario: "jobs-pause-worker", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-pause-worker", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P5"}, Mechanism: "rescue-left-out"},
 	},
 	{
 		Name: broken + "jobs-dlq-lost", Chapter: inJobs,
 		About: "a job that moves to the dead letter queue leaves its old place and never comes to the new one",
 		Seen:  "delete here, insert there, and a crash between them",
-		Red: &Red{Scenario: "jobs-poison", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-poison", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P2"}, Mechanism: "dlq-move-lost"},
 	},
 	{
 		Name: broken + "jobs-retries-in-memory", Chapter: inJobs,
 		About: "attempts are counted in the owner's memory: the next owner begins at 0",
 		Seen:  "retry counters in the worker: a poison job that kills its process is tried for ever",
-		Red: &Red{Scenario: "jobs-poison", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-poison", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P2"}, Mechanism: "attempts-in-memory"},
 	},
 	{
 		Name: broken + "jobs-format-unsaid", Chapter: inJobs,
 		About: "jobs are written in a new form that the version before cannot read, and nothing says so",
 		Seen:  "a release whose rows the one that it replaces cannot read, seen half-way through a rolling upgrade",
-		Red: &Red{Scenario: "jobs-mixed-versions", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-mixed-versions", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P5"}, Mechanism: "row-not-read"},
 	},
 	{
 		Name: broken + "jobs-claimed-twice", Chapter: inJobs,
 		About: "a claim leaves the job's pending row, to be claimed again",
 		Seen:  "visibility flags that are set and not waited for",
-		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P2"}, Mechanism: "claim-leaves-row"},
 	},
 	{
 		Name: broken + "jobs-behind-the-mark", Chapter: inJobs,
 		About: "jobs are inserted behind the mark from which the next owner reads on",
 		Seen:  "cursors over timestamps: `WHERE due > last_seen`",
-		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P5"}, Mechanism: "row-behind-the-mark"},
 	},
 	{
@@ -100,7 +100,7 @@ var jobVariants = []System{
 		About: "job rows are swept as soon as their jobs have ended: an enqueue that comes again runs the job again",
 		Note:  "the keys of the job's effects hide it",
 		Seen:  "unique-job locks that end with the job; sidekiq-unique-jobs #531, #734",
-		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P5"}, Mechanism: "forgotten-too-early"},
 	},
 	{
@@ -108,7 +108,7 @@ var jobVariants = []System{
 		About: "jobs fire by a clock that runs ahead of their worker's own",
 		Note:  "by ttl/3",
 		Seen:  "the database's clock is compared with the client's",
-		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-due-later", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P12"}, Mechanism: "fires-by-a-fast-clock"},
 	},
 	// Schedules.
@@ -117,28 +117,28 @@ var jobVariants = []System{
 		About: "a schedule is marked as fired with one tick, and its job is enqueued with the next",
 		Note:  "who is killed in between fires nothing, and nobody after it does",
 		Seen:  "`UPDATE schedules SET last_run = now()`, then the job is enqueued",
-		Red: &Red{Scenario: "jobs-leader-crash", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-leader-crash", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P12"}, Mechanism: "schedule-ahead-of-job"},
 	},
 	{
 		Name: broken + "jobs-counts-from-start", Chapter: inJobs,
 		About: "each owner counts the times of its schedules from its own start: what came while nobody was there is forgotten",
 		Seen:  "cron in memory: a restart begins at the next time; times are missed after an election: dkron-io/dkron #998, #1210",
-		Red: &Red{Scenario: "jobs-outage", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-outage", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P12"}, Mechanism: "schedule-counted-anew"},
 	},
 	{
 		Name: broken + "jobs-clock-read-once", Chapter: inJobs,
 		About: "a scheduler reads the wall clock at its start and counts on: it does not see that the clock is set",
 		Seen:  "timers for a time of day that are armed as durations",
-		Red: &Red{Scenario: "jobs-clock-jump", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-clock-jump", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P12"}, Mechanism: "fires-by-a-fast-clock"},
 	},
 	{
 		Name: broken + "jobs-awake-deadline", Chapter: inJobs,
 		About: "shards are trusted by a clock that stands still while the machine sleeps",
 		Seen:  "`time.Since` for leases: CLOCK_MONOTONIC stops in suspend",
-		Red: &Red{Scenario: "jobs-suspend", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-suspend", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P7"}, Mechanism: "lease-by-awake-clock"},
 	},
 	{
@@ -146,7 +146,7 @@ var jobVariants = []System{
 		About: "a job of a sequence ends with one tick, and the one that follows it is enqueued with the next",
 		Note:  "who is killed in between leaves the sequence where it is",
 		Seen:  "\"done\" is committed, then the next step is sent",
-		Red: &Red{Scenario: "jobs-sequence", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-sequence", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P5"}, Mechanism: "end-ahead-of-next"},
 	},
 	// Effects of jobs.
@@ -155,28 +155,28 @@ var jobVariants = []System{
 		About: "effects are done in the background: a job is completed before them",
 		Note:  "ttl/3 later",
 		Seen:  "asynchronous producers without a flush; acknowledge first, work then",
-		Red: &Red{Scenario: "jobs-kill-worker", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-kill-worker", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P4"}, Mechanism: "acknowledged-before-done"},
 	},
 	{
 		Name: broken + "jobs-effect-no-key", Chapter: inJobs,
 		About: "effects carry no idempotency key",
 		Seen:  "\"at least once\" and nothing else",
-		Red: &Red{Scenario: "jobs-late-finish", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-late-finish", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P4"}, Mechanism: "effects-without-key"},
 	},
 	{
 		Name: broken + "jobs-key-with-attempt", Chapter: inJobs,
 		About: "the idempotency key contains the attempt: what an earlier one did is done again",
 		Seen:  "`key = job id + attempt`: it guards resends, not reruns",
-		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P4"}, Mechanism: "key-of-the-attempt"},
 	},
 	{
 		Name: broken + "jobs-wrong-issuer", Chapter: inJobs,
 		About: "effects carry the highest run id of their process, of whatever shard",
 		Seen:  "one epoch for the process instead of one for each lease",
-		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P6"}, Mechanism: "one-token-for-all-shards"},
 	},
 	{
@@ -184,7 +184,7 @@ var jobVariants = []System{
 		About: "effects name one shard as the issuer of their tokens, whatever shard their job is in",
 		Note:  "the sink binds the resource to it, and refuses the shard's own tokens for good",
 		Seen:  "a constant where the owner's name belongs; the first writer of a row decides whose it is",
-		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P6"}, Mechanism: "issuer-of-another-shard"},
 	},
 }

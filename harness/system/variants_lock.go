@@ -1,6 +1,6 @@
 package system
 
-import "fencepost/checker"
+import "fencepost/harness/record/verdict"
 
 // lockVariants are mistakes of locks, their holders and statements, and of who asks for them.
 var lockVariants = []System{
@@ -9,7 +9,7 @@ var lockVariants = []System{
 		About: "the sink accepts an effect whatever its fencing token",
 		Note:  "the canary",
 		Seen:  "the token is passed along and never compared",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P3", "P4"}, Mechanism: "sink-checks-no-token"},
 	},
 	// Tokens.
@@ -17,28 +17,28 @@ var lockVariants = []System{
 		Name: broken + "hilo-tokens", Chapter: inLocks,
 		About: "fencing tokens come from Hi/Lo id blocks of each process, not from the lock's row",
 		Seen:  "a sequence generator is at hand and is \"unique\"",
-		Red: &Red{Scenario: "kill-worker", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "kill-worker", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P1"}, Mechanism: "tokens-from-blocks"},
 	},
 	{
 		Name: broken + "wall-tokens", Chapter: inLocks,
 		About: "fencing tokens are the wall clock's milliseconds",
 		Seen:  "timestamps as versions; clocks differ and are set back",
-		Red: &Red{Scenario: "clock-skew", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "clock-skew", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P1"}, Mechanism: "tokens-from-wall-clock"},
 	},
 	{
 		Name: broken + "token-reset", Chapter: inLocks,
 		About: "a release leaves the row as new: its token counter starts again",
 		Seen:  "DELETE on release, INSERT on acquire",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P1"}, Mechanism: "release-resets-counter"},
 	},
 	{
 		Name: broken + "row-ttl", Chapter: inLocks,
 		About: "lock rows are written USING TTL: an expired row takes its token counter with it",
 		Seen:  "the usual lock recipe for Cassandra; the row expires with its counter",
-		Red: &Red{Scenario: "kill-worker", Contention: "low", Verdict: checker.Fail,
+		Red: &Red{Scenario: "kill-worker", Contention: "low", Verdict: verdict.Fail,
 			Properties: []string{"P1"}, Mechanism: "rows-expire"},
 	},
 	// Taking over, renewing, releasing.
@@ -47,21 +47,21 @@ var lockVariants = []System{
 		About: "a takeover reads the row and then writes it without a condition",
 		Note:  "window: ttl/7",
 		Seen:  "\"the lease has expired, so nobody else writes\"",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P1", "P2", "P13"}, Mechanism: "unconditional-takeover"},
 	},
 	{
 		Name: broken + "takeover-ignores-beat", Chapter: inLocks,
 		About: "a takeover does not look whether the lease was renewed",
 		Seen:  "CAS on owner and token but not on the expiry; reapers that judge a job by its start",
-		Red: &Red{Scenario: "slow-job", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "slow-job", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P8"}, Mechanism: "takeover-ignores-renewals"},
 	},
 	{
 		Name: broken + "takeover-never", Chapter: inLocks,
 		About: "nobody takes over the lock of a dead holder",
 		Seen:  "locks without a lease",
-		Red: &Red{Scenario: "kill-worker", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "kill-worker", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P11"}, Mechanism: "no-takeover"},
 	},
 	{
@@ -69,7 +69,7 @@ var lockVariants = []System{
 		About: "a contender judges by its own wall clock whether a lease has expired",
 		Seen: "`expires_at < now()` with several machines' clocks; ShedLock took lock_until from its node's clock: lukas-" +
 			"krecan/ShedLock #231",
-		Red: &Red{Scenario: "clock-skew", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "clock-skew", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P8"}, Mechanism: "expiry-by-wall-clock"},
 	},
 	{
@@ -77,21 +77,21 @@ var lockVariants = []System{
 		About: "a renewal writes the row without asking whose it is",
 		Seen: "UPDATE … WHERE name = ? in a keep-alive thread; a refresh took an expired lock again: swarthy/redis-semaphore " +
 			"#175, go-redsync/redsync #72",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P9"}, Mechanism: "unconditional-renewal"},
 	},
 	{
 		Name: broken + "release-anyone", Chapter: inLocks,
 		About: "a release frees the row whoever holds it",
 		Seen:  "DEL without comparing the owner; etcd's client mutex is unlocked by key, not by revision: etcd-io/etcd #22082",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P9"}, Mechanism: "release-without-owner"},
 	},
 	{
 		Name: broken + "release-plain-write", Chapter: inLocks,
 		About: "a release is a plain UPDATE of columns that lightweight transactions write",
 		Seen:  "\"a release needs no consensus\"",
-		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P9", "P13"}, Mechanism: "unconditional-release"},
 	},
 	// What the holder believes.
@@ -99,42 +99,42 @@ var lockVariants = []System{
 		Name: broken + "renew-failure-ignored", Chapter: inLocks,
 		About: "a holder whose renewals fail goes on as if it still held the lock",
 		Seen:  "the keep-alive only logs",
-		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P7"}, Mechanism: "loss-ignored"},
 	},
 	{
 		Name: broken + "heartbeat-dies", Chapter: inLocks,
 		About: "renewing ends silently with the first renewal that is not answered; the holder goes on",
 		Seen:  "an exception ends the keep-alive thread; Redisson's watchdog fails silently: redisson #775",
-		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P7"}, Mechanism: "keep-alive-died"},
 	},
 	{
 		Name: broken + "trust-from-answer", Chapter: inLocks,
 		About: "a holder counts its lease from the answer of the last resend instead of the first send",
 		Seen:  "`expires = now() + ttl` after the call returned",
-		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P7", "P8"}, Mechanism: "lease-counted-from-answer"},
 	},
 	{
 		Name: broken + "wall-deadline", Chapter: inLocks,
 		About: "leases are measured by the wall clock, which can be set",
 		Seen:  "`System.currentTimeMillis` for deadlines",
-		Red: &Red{Scenario: "clock-jump", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "clock-jump", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P7", "P8"}, Mechanism: "lease-by-wall-clock"},
 	},
 	{
 		Name: broken + "awake-deadline", Chapter: inLocks,
 		About: "leases are measured by a clock that stands still while the machine sleeps",
 		Seen:  "CLOCK_MONOTONIC; Go's `time.Since`",
-		Red: &Red{Scenario: "suspend", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "suspend", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P7", "P8"}, Mechanism: "lease-by-awake-clock"},
 	},
 	{
 		Name: broken + "early-release", Chapter: inLocks,
 		About: "the lock is released when the work has begun, not when it is done",
 		Seen:  "the job is handed to a pool; shutdown releases before what is in flight is done",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P7"}, Mechanism: "released-before-done"},
 	},
 	// Answers and their absence.
@@ -142,14 +142,14 @@ var lockVariants = []System{
 		Name: broken + "unknown-acquire-ok", Chapter: inLocks,
 		About: "an acquire without an answer counts as granted",
 		Seen:  "a timeout is treated as success after \"retry\"",
-		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P6"}, Mechanism: "unknown-granted"},
 	},
 	{
 		Name: broken + "unknown-acquire-fails", Chapter: inLocks,
 		About: "an acquire without an answer counts as refused; what it was granted is left behind",
 		Seen:  "a timeout is treated as failure",
-		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P2"}, Mechanism: "unknown-refused"},
 	},
 	{
@@ -157,14 +157,14 @@ var lockVariants = []System{
 		About: "the driver executes a request again when its answer is late and returns the second answer",
 		Seen: "retry policies of drivers; gocql before v2 retries conditional writes by any retry policy: apache/cassandra-" +
 			"gocql-driver #1803",
-		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P2"}, Mechanism: "request-executed-again"},
 	},
 	{
 		Name: broken + "applied-ignored", Chapter: inLocks,
 		About: "the answer [applied]=false of an acquire is not looked at",
 		Seen:  "no exception was thrown",
-		Red: &Red{Scenario: "steady", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "steady", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P2", "P6"}, Mechanism: "refusal-granted"},
 	},
 	// Statements.
@@ -172,7 +172,7 @@ var lockVariants = []System{
 		Name: broken + "read-at-one", Chapter: inLocks,
 		About: "lock rows are read through one replica (consistency ONE)",
 		Seen:  "the session's default consistency",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P13"}, Mechanism: "weak-read"},
 	},
 	{
@@ -180,7 +180,7 @@ var lockVariants = []System{
 		About: "releases are LOCAL_SERIAL while everything else is SERIAL",
 		Seen: "one path has other options; harmless in one data centre, so only the lint sees it; both in one system: " +
 			"Palantir AtlasDB #7104",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P13"}, Mechanism: "mixed-serial"},
 	},
 	{
@@ -189,14 +189,14 @@ var lockVariants = []System{
 		Note:  "every fourth copy goes there",
 		Seen: "a DC-aware policy that falls back to remote hosts; a list of contact points over two regions; a load balancer " +
 			"that fails over",
-		Red: &Red{Scenario: "two-datacenters", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "two-datacenters", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P13"}, Mechanism: "remote-coordinator"},
 	},
 	{
 		Name: broken + "read-at-one-unsaid", Chapter: inLocks,
 		About: "lock rows are read through one replica, and the worker says that it reads them at QUORUM",
 		Seen:  "the log shows what the code asked for, the driver's profile decides what is sent",
-		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "steady", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P13"}, Mechanism: "statement-misstated"},
 	},
 	// Progress.
@@ -204,21 +204,21 @@ var lockVariants = []System{
 		Name: broken + "pins-coordinator", Chapter: inLocks,
 		About: "all requests about locks go to one node, and wait for it",
 		Seen:  "a session pinned to the nearest node; a driver that resends to the same host",
-		Red: &Red{Scenario: "partition", Contention: "high", Verdict: checker.Fail,
+		Red: &Red{Scenario: "partition", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P11"}, Mechanism: "waits-for-one-node"},
 	},
 	{
 		Name: broken + "stops-when-node-away", Chapter: inLocks,
 		About: "nobody asks for a lock while a node does not answer, though a quorum does",
 		Seen:  "a health check that takes any dead node for an outage",
-		Red: &Red{Scenario: "pause-node", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "pause-node", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P11"}, Mechanism: "work-stops-in-fault"},
 	},
 	{
 		Name: broken + "jobs-no-claims-in-fault", Chapter: inJobs,
 		About: "schedulers claim no job while batches go unanswered",
 		Seen:  "a circuit breaker around the whole store",
-		Red: &Red{Scenario: "jobs-partition", Contention: "medium", Verdict: checker.Fail,
+		Red: &Red{Scenario: "jobs-partition", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P11"}, Mechanism: "claims-stop"},
 	},
 }

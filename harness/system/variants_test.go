@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"fencepost/checker"
+	"fencepost/harness/record/verdict"
 )
 
 // Every variant says what must find it, and by what name it must be explained.
@@ -13,7 +14,7 @@ func TestVariantsAreComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, v := range Broken() {
 		r := v.Red
-		if r == nil || r.Scenario == "" || r.Contention == "" || len(r.Properties) == 0 || r.Verdict != checker.Fail && r.Verdict != checker.Invalid {
+		if r == nil || r.Scenario == "" || r.Contention == "" || len(r.Properties) == 0 || r.Verdict != verdict.Fail && r.Verdict != verdict.Invalid {
 			t.Errorf("%s: %+v", v.Name, r)
 			continue
 		}

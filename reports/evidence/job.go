@@ -10,6 +10,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/record/verdict"
 )
 
 // Job is one run to do.
@@ -93,7 +94,7 @@ func Worst(v, w checker.Verdict) checker.Verdict {
 			return x
 		}
 	}
-	return checker.Worst(v, w)
+	return verdict.Worst(v, w)
 }
 
 // Keys of rundir.Info's Versions: the commit that the tool was built from, with

@@ -1,0 +1,92 @@
+// Package arrows holds the law of the house: which directory may import which. What is
+// imported stands below, so that the tree can be read from the top.
+package arrows
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "fencepost/"
+
+// floors are the directories, each with those that it may import beside itself. A package is
+// of the longest one that begins its path.
+var floors = map[string][]string{
+	"internal":                     {},
+	"scenarios":                    {},
+	"scripts":                      {},
+	"compose":                      {},
+	"core":                         {},
+	"core/service":                 {"core"},
+	"core/scheduler/schedulertest": {"core", "core/service"},
+	"core/cmd":                     {"core", "core/service"},
+	"examples":                     {"core"},
+	"harness/record":               {"internal"},
+	"checker":                      {"harness/record"},
+	"harness":                      {"core", "harness/record", "harness/target", "internal", "scenarios", "scripts"},
+	"harness/target":               {"core", "examples", "harness", "harness/record"},
+	"reports":                      {"checker", "harness", "harness/record", "internal"},
+	"bench":                        {"core", "harness", "harness/record", "reports"},
+	"cmd":                          {"bench", "checker", "core", "harness", "harness/record", "internal", "reports", "scripts"},
+	"e2e":                          {},
+}
+
+func floorOf(pkg string) (floor string) {
+	for f := range floors {
+		if (pkg == f || strings.HasPrefix(pkg, f+"/")) && len(f) > len(floor) {
+			floor = f
+		}
+	}
+	return floor
+}
+
+// TestArrows: every package is on a floor, and imports what its floor may. Tests may look
+// at whatever they compare their package with.
+func TestArrows(t *testing.T) {
+	t.Parallel()
+	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"...")
+	list.Stderr = t.Output()
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		from := strings.TrimPrefix(p.ImportPath, module)
+		floor := floorOf(from)
+		if floor == "" {
+			t.Errorf("%s is on no floor: give its directory a row", from)
+		}
+		for _, i := range p.Imports {
+			to, ours := strings.CutPrefix(i, module)
+			if !ours || floorOf(to) == floor {
+				continue
+			}
+			used[floor+" -> "+floorOf(to)] = true
+			if !slices.Contains(floors[floor], floorOf(to)) {
+				t.Errorf("%s imports %s: %s may not import %s", from, to, floor, floorOf(to))
+			}
+		}
+	}
+	for from, all := range floors {
+		for _, to := range all {
+			if !used[from+" -> "+to] {
+				t.Errorf("nothing in %s imports %s any more: take it out", from, to)
+			}
+		}
+	}
+}
