@@ -58,6 +58,16 @@ func TestStandbyAway(t *testing.T) {
 	if store.OutcomeOf(err) != store.Unknown {
 		t.Errorf("an effect that no standby has: %v", err)
 	}
+	err = bounded(func(ctx context.Context) error {
+		_, err := one.ApplyTx(ctx, "impatient", issuer, 1, effect("k"), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '100ms'`)
+			return err
+		})
+		return err
+	})
+	if store.OutcomeOf(err) != store.Unknown {
+		t.Errorf("an effect that no standby has, with a statement_timeout that is over: %v", err)
+	}
 	if err := bounded(func(ctx context.Context) error {
 		st, err := one.Read(ctx, "r", "k")
 		if err == nil {
