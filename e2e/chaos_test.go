@@ -21,7 +21,7 @@ import (
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 // root is the repository, seen from this package's directory.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"fencepost/checker"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 // TestTwoDatacenters keeps a cluster of two data centres up: the core stays in its own

@@ -9,8 +9,8 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
-	"fencepost/harness/paxos"
-	"fencepost/harness/system"
+	"fencepost/harness/target/paxos"
+	"fencepost/harness/target/system"
 )
 
 // TestDockerShort is one run on containers of its own: a one-way partition.

@@ -12,8 +12,8 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
-	"fencepost/harness/paxos"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/target/paxos"
 )
 
 // TestPaxosSound: a sound variant passes, with attempts that were armed.

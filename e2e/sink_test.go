@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"fencepost/checker"
-	"fencepost/harness/sinks"
-	"fencepost/harness/system"
+	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system"
 )
 
 // onSink is a run with another sink than the default.

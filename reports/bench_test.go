@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 	"fencepost/internal/race"
 	"fencepost/reports/reporttest"
 )

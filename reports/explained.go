@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 // ExplainedRun is a kept run of a known-broken variant with what was named for it.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 func TestExplained(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
 )
 

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
 )
 

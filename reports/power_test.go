@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
 )
 

@@ -8,7 +8,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/store"
-	"fencepost/harness/system/lockperjob"
+	"fencepost/harness/target/system/lockperjob"
 )
 
 // Finish implements bench.Suite: every job of every queue is accounted for. What the

@@ -8,7 +8,7 @@
 //     are in flight, enough to fill every batch. Its handler does nothing.
 //   - J2: a copy of the first J, the A/A control.
 //   - JS: J with one fenced effect a job in the Cassandra sink.
-//   - P, PS: harness/system/lockperjob without and with an effect, which its sink does
+//   - P, PS: harness/target/system/lockperjob without and with an effect, which its sink does
 //     not fence.
 //   - C: bare conditional updates, the ceiling (bench/locks).
 //   - J1: one job at a time, beside C with one thread: how many round trips a job is.

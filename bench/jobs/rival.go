@@ -10,7 +10,7 @@ import (
 	"fencepost/core/lock"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
-	"fencepost/harness/system/lockperjob"
+	"fencepost/harness/target/system/lockperjob"
 )
 
 // How the rival is run: with more slots than the bare updates need threads to use all

@@ -10,7 +10,7 @@ import (
 
 	"fencepost/bench"
 	"fencepost/bench/locks"
-	"fencepost/harness/system/lockperjob"
+	"fencepost/harness/target/system/lockperjob"
 )
 
 // Defaults of Config.

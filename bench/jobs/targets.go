@@ -7,7 +7,7 @@ import (
 
 	"fencepost/bench"
 	"fencepost/bench/locks"
-	"fencepost/harness/system/lockperjob"
+	"fencepost/harness/target/system/lockperjob"
 	"fencepost/reports"
 	"fencepost/reports/measure"
 	"fencepost/reports/stat"

@@ -16,14 +16,14 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
-	"fencepost/harness/own"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/record/verdict"
 	"fencepost/harness/run"
 	"fencepost/harness/scenario"
-	"fencepost/harness/sinks"
-	"fencepost/harness/system"
+	"fencepost/harness/target/own"
+	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system"
 	"fencepost/internal/choice"
 	"fencepost/reports"
 )

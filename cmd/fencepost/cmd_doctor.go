@@ -16,7 +16,7 @@ import (
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/kept"
 	"fencepost/harness/env/sandbox"
-	"fencepost/harness/sinks"
+	"fencepost/harness/target/sinks"
 )
 
 // finding is one line of doctor's report.

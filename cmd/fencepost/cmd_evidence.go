@@ -15,7 +15,7 @@ import (
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/scenario"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 	"fencepost/reports"
 	"fencepost/reports/evidence"
 )

@@ -9,8 +9,8 @@ import (
 
 	"fencepost/harness/fault"
 	"fencepost/harness/scenario"
-	"fencepost/harness/sinks"
-	"fencepost/harness/system"
+	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system"
 )
 
 func newListCmd() *cobra.Command {

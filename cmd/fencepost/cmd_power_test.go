@@ -13,7 +13,7 @@ import (
 	"fencepost/checker"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
 )
 

@@ -21,7 +21,7 @@ import (
 	"fencepost/harness/record/verdict"
 	"fencepost/harness/run"
 	"fencepost/harness/scenario"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 	"fencepost/internal/terminal"
 	"fencepost/reports/evidence"
 )

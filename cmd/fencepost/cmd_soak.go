@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/harness/env/cluster"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/workload"
 	"fencepost/reports/evidence"
 )
 

@@ -11,8 +11,8 @@ import (
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
-	"fencepost/harness/sinks"
-	"fencepost/harness/system"
+	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
 )
 

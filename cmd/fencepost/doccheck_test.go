@@ -16,7 +16,7 @@ import (
 
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/scenario"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"fencepost/harness/record/progress"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 // TestDocs: commands, names, examples and links of the documentation are real.

@@ -15,7 +15,7 @@ import (
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/run"
 	"fencepost/harness/scenario"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 	"fencepost/internal/terminal"
 	"fencepost/reports"
 	"fencepost/reports/evidence"

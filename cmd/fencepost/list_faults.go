@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"fencepost/harness/fault"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 const faultsHead = `

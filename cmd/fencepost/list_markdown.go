@@ -10,7 +10,7 @@ import (
 	"fencepost/checker"
 	"fencepost/harness/fault"
 	"fencepost/harness/scenario"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 const pageHead = `# Scenarios and properties

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"fencepost/harness/scenario"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 // repository is its root, seen from this package.

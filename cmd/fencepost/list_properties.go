@@ -7,7 +7,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/scenario"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 const propertiesHead = `## Properties

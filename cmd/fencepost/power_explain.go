@@ -11,7 +11,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 	"fencepost/reports"
 	"fencepost/reports/evidence"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 	"fencepost/reports/reporttest"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"fencepost/core/sink/http/httpsinkd"
-	"fencepost/harness/sinks/lab"
+	"fencepost/harness/target/sinks/lab"
 )
 
 func main() { os.Exit(httpsinkd.Main(os.Args[1:], os.Stderr, lab.Handler)) }

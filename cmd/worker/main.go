@@ -11,8 +11,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"fencepost/harness/control"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/workload"
 )
 
 func main() {

@@ -3,8 +3,8 @@
 package main
 
 import (
-	"fencepost/harness/system/broken"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/system/broken"
+	"fencepost/harness/target/workload"
 )
 
 // variant returns the hooks of a known-broken variant; "" has none.

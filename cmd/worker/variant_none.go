@@ -5,7 +5,7 @@ package main
 import (
 	"fmt"
 
-	"fencepost/harness/workload"
+	"fencepost/harness/target/workload"
 )
 
 // variant: the ordinary worker has no known-broken variants.

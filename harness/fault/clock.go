@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"fencepost/harness/control"
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/fleet"
 )
 
 func init() {

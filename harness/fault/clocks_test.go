@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/fleet"
+	"fencepost/harness/target/fleet"
 )
 
 // ticksAt makes ticks each 20 ms of a clock that runs fast by ppm, late as late says.

@@ -32,5 +32,5 @@
 //
 // To add a fault: write NAME.go with a register(Kind{…}) in its init and a Fault whose Inject
 // changes the world by Env.do alone, then make docs. A new Family needs a known-broken harness
-// that leaves it out (harness/system, variants.go); a new parameter is a field of Spec and a row of Params.
+// that leaves it out (harness/target/system, variants.go); a new parameter is a field of Spec and a row of Params.
 package fault

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"fencepost/harness/control"
+	"fencepost/harness/target/control"
 )
 
 // Draw is how a swarm draws a kind of fault. All kinds of a lane come equally often.

@@ -9,7 +9,7 @@ import (
 
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/link"
-	"fencepost/harness/fleet"
+	"fencepost/harness/target/fleet"
 )
 
 // Env is what faults act on, and what the harness sees of it.

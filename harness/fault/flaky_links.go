@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"fencepost/harness/env/link"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/workload"
 )
 
 func init() {

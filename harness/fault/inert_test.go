@@ -3,7 +3,7 @@ package fault
 import (
 	"testing"
 
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 // Each family of faults has a known-broken harness that leaves it out, directed at a run

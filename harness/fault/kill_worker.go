@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/control"
 	"fencepost/harness/env/osproc"
-	"fencepost/harness/fleet"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/fleet"
 )
 
 func init() {

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"fencepost/harness/env/link"
-	"fencepost/harness/fleet"
+	"fencepost/harness/target/fleet"
 )
 
 // claims keeps two faults off one end of a link: the first to heal would end the

@@ -11,10 +11,10 @@ import (
 	"go.uber.org/goleak"
 
 	"fencepost/core/clock"
-	"fencepost/harness/control"
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/workload"
 )
 
 // TestMain is a worker if it is started as one: a process with a worker's clocks. Or it is

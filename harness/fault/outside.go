@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"fencepost/harness/env/link"
-	"fencepost/harness/fleet"
+	"fencepost/harness/target/fleet"
 )
 
 // A proof past the link's own counters: what is behind a link is asked through it, as a

@@ -3,8 +3,8 @@ package fault
 import (
 	"context"
 
-	"fencepost/harness/control"
 	"fencepost/harness/env/link"
+	"fencepost/harness/target/control"
 )
 
 func init() {

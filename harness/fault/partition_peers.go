@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"fencepost/harness/env/link"
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/fleet"
 )
 
 func init() {

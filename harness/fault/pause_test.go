@@ -17,10 +17,10 @@ import (
 
 	"fencepost/harness/env/link"
 	"fencepost/harness/env/osproc"
-	"fencepost/harness/fleet"
-	"fencepost/harness/own"
 	"fencepost/harness/record/history"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/own"
+	"fencepost/harness/target/workload"
 )
 
 // busyProgram is a program that starts another in a session of its own, which writes to its

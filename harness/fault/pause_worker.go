@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/control"
-	"fencepost/harness/fleet"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/fleet"
 )
 
 func init() {

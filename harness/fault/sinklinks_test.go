@@ -5,7 +5,7 @@ import (
 
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/link"
-	"fencepost/harness/fleet"
+	"fencepost/harness/target/fleet"
 )
 
 // noNodes is a cluster as far as links of workers are concerned.

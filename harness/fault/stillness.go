@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"fencepost/harness/env/link"
-	"fencepost/harness/fleet"
+	"fencepost/harness/target/fleet"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"fencepost/harness/env/link"
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/workload"
 )
 
 // workersOf starts workers of a variant.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"fencepost/harness/env/link"
-	"fencepost/harness/fleet"
+	"fencepost/harness/target/fleet"
 )
 
 // wire is a worker's link to a service that sends back what it is sent, with a connection

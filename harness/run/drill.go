@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"fencepost/harness/fault"
-	"fencepost/harness/paxos"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/target/paxos"
 )
 
 // A drill is a scenario without workers, phases and faults of its own: package

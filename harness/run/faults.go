@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/control"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/fault"
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/fleet"
 )
 
 // errNotTriggered: the event that should have set a fault off never came.

@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"fencepost/harness/control"
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/fleet"
 )
 
 // sentPoints are the points that stand before the first copy of a request, with what it is of.

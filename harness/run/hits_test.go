@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"fencepost/harness/control"
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/fleet"
 )
 
 // The operation that a point stands before is the one that its client had begun and not ended.

@@ -17,10 +17,10 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
 	"fencepost/harness/fault"
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/workload"
 )
 
 // jobs is each worker's part of the work.

@@ -11,10 +11,10 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/worker"
 	"fencepost/harness/fault"
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/system/lockperjob"
+	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/system/lockperjob"
 )
 
 // jobsByLock is a queue of the scheduler with a lock for each job.

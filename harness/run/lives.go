@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"fencepost/harness/env/cluster"
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/fleet"
 )
 
 // A process that ends otherwise than its plan says does not end the run: that is for the

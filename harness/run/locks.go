@@ -11,7 +11,7 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/workload"
 )
 
 // locks are the core's locks, each with a resource of the sink.

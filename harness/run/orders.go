@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/fleet"
 	"fencepost/harness/target/orders"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/workload"
 )
 
 // byOrders are jobs of the core that are a shop's orders.

@@ -12,17 +12,17 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/control"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/link"
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/fault"
-	"fencepost/harness/fleet"
-	"fencepost/harness/own"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/system"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/own"
+	"fencepost/harness/target/system"
+	"fencepost/harness/target/workload"
 )
 
 // ownRun is what a run of a user's own program has beside others: the

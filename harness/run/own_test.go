@@ -14,15 +14,15 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/control"
 	"fencepost/harness/env/link"
 	"fencepost/harness/fault"
-	"fencepost/harness/fleet"
-	"fencepost/harness/own"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/system"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/own"
+	"fencepost/harness/target/system"
+	"fencepost/harness/target/workload"
 )
 
 func ownSystem(t *testing.T) system.System {

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"fencepost/harness/control"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/target/control"
 )
 
 // ratesEvery is how often a run tells its rates.

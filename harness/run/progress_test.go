@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"fencepost/harness/control"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/target/control"
 )
 
 // listen returns a teller and what it has told, without a file.

@@ -21,7 +21,7 @@ import (
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 // Lease parameters of every run: the declared bound on clock-rate error and the

@@ -9,7 +9,7 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/harness/record/history"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/workload"
 )
 
 // Sealing closes every lock with a CAS of the runner's own (fence+1, no holder) after the

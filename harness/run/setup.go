@@ -14,10 +14,10 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/link"
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/workload"
 )
 
 // setUp makes the keyspace, the links and the worker processes.

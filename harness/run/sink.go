@@ -9,8 +9,8 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/sinks"
-	"fencepost/harness/system"
+	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system"
 )
 
 // sinkLog is what a sink that is a service prints, in the run's logs.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fencepost/harness/scenario"
 
-	"fencepost/harness/fleet"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/system"
+	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/system"
 )
 
 // target is what a run drives: the work of a kind of scenario, as a design of systems does it.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 // Every pair of a scenario and a system that suit each other can be run, and no other kinds

@@ -9,7 +9,7 @@ import (
 	"fencepost/harness/env/link/cqltap"
 	"fencepost/harness/env/link/httptap"
 	"fencepost/harness/record/history"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 // witness records what the harness itself reads on the links from here on, or why it cannot

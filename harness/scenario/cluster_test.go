@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"fencepost/harness/env/cluster"
-	"fencepost/harness/system"
+	"fencepost/harness/target/system"
 )
 
 // What a scenario needs of the cluster goes into its plans, whose targets are there.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/paxos"
+	"fencepost/harness/target/paxos"
 )
 
 // Every drill has its scenario, which demands an armed attempt and cycles through

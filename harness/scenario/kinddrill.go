@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"fencepost/harness/paxos"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/paxos"
 )
 
 func checkDrill(s *Spec) error {

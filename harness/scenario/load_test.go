@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/paxos"
 	"fencepost/harness/record/history"
-	"fencepost/harness/system"
-	"fencepost/harness/system/lockperjob"
+	"fencepost/harness/target/paxos"
+	"fencepost/harness/target/system"
+	"fencepost/harness/target/system/lockperjob"
 )
 
 // TestEveryPropertyIsExercised: an exemption may not leave a property that no scenario

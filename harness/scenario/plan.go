@@ -14,9 +14,9 @@ import (
 
 	"fencepost/core/store"
 	"fencepost/harness/fault"
-	"fencepost/harness/sinks"
-	"fencepost/harness/system"
-	"fencepost/harness/workload"
+	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system"
+	"fencepost/harness/target/workload"
 )
 
 // Plan is a scenario with every choice made.

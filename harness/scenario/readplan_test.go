@@ -2,7 +2,7 @@ package scenario
 
 import (
 	"errors"
-	"fencepost/harness/sinks"
+	"fencepost/harness/target/sinks"
 	"os"
 	"path/filepath"
 	"strings"

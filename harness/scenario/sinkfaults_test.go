@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/harness/sinks"
-	"fencepost/harness/system"
+	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system"
 )
 
 // Faults of the sink's process need a sink that has one.

@@ -8,10 +8,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"fencepost/harness/control"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
 	"fencepost/internal/choice"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"fencepost/harness/fault"
-	"fencepost/harness/sinks"
-	"fencepost/harness/system"
+	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system"
 )
 
 // suits says by design why a system cannot be run by a scenario.

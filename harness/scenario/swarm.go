@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"fencepost/harness/control"
 	"fencepost/harness/fault"
+	"fencepost/harness/target/control"
 )
 
 // Swarm draws a plan's faults from its seed: two lanes, one of faults of nodes and

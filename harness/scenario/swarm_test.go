@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/harness/control"
 	"fencepost/harness/fault"
+	"fencepost/harness/target/control"
 )
 
 func swarmPlan(t *testing.T, seed uint64) *Plan {

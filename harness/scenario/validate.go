@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"fencepost/harness/control"
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
-	"fencepost/harness/sinks"
-	"fencepost/harness/system"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system"
 	"fencepost/internal/choice"
 
 	"go.yaml.in/yaml/v3"

@@ -13,8 +13,8 @@ import (
 	"fencepost/core/job"
 	"fencepost/core/worker"
 	"fencepost/examples/orders/shop"
-	"fencepost/harness/control"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
 )
 
 // Sink accepts an effect and changes the shop's rows in one transaction.

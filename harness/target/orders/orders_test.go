@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"fencepost/core/job"
-	"fencepost/harness/control"
+	"fencepost/harness/target/control"
 )
 
 // What is drawn is an order: each job of it has an effect that it may make, and the point

@@ -1,0 +1,163 @@
+package fleet
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"fencepost/harness/env/osproc"
+	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/own"
+)
+
+// life is one process.
+type life struct {
+	worker *Worker
+	name   string
+	binary string // of fencepost's own worker
+	proc   *osproc.Process
+	conn   *control.Conn
+	agent  *own.Agent // of a user's own program; nil for fencepost's worker
+	log    string     // its file
+	ready  chan struct{}
+	heard  chan struct{} // closed when all that it said is heard
+	done   chan struct{} // closed when it has ended and that is recorded
+	mu     sync.Mutex
+	stats  control.Stats
+	fault  string // the worker's own last words
+	clocks chan control.Reading
+	ticks  []Tick
+}
+
+func (l *life) running() bool {
+	select {
+	case <-l.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func (l *life) totals() control.Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stats
+}
+
+// listen handles what the worker says until its channel closes.
+func (l *life) listen() {
+	defer close(l.heard)
+	for {
+		m, err := l.conn.Receive()
+		if err != nil {
+			return // io.EOF or reset: the process ended; wait has the story
+		}
+		switch m.Cmd {
+		case control.CmdReady:
+			close(l.ready)
+		case control.CmdHit:
+			l.worker.fleet.onHit(l, m)
+		case control.CmdStats, control.CmdStopped:
+			if m.Stats != nil {
+				l.mu.Lock()
+				l.stats = *m.Stats
+				l.mu.Unlock()
+			}
+		case control.CmdClock:
+			if m.Reading != nil {
+				select {
+				case l.clocks <- *m.Reading:
+				default: // nobody waits for it any more
+				}
+			}
+		case control.CmdTick:
+			now := time.Now()
+			l.mu.Lock()
+			l.ticks = append(l.ticks, Tick{N: m.ID, At: now})
+			l.mu.Unlock()
+		case control.CmdError:
+			l.mu.Lock()
+			l.fault = m.Error
+			l.mu.Unlock()
+		case control.CmdUnrecorded:
+			if broken := l.worker.fleet.cfg.Broken; broken != nil {
+				broken(l.name, fmt.Errorf("it cannot record what it does: %s", m.Error))
+			}
+		case control.CmdLate:
+			l.worker.fleet.onLate(m)
+		}
+	}
+}
+
+// wait waits for the end of the process, and records it.
+func (l *life) wait() {
+	<-l.proc.Done()
+	if l.agent != nil {
+		l.endOwn()
+	}
+	<-l.heard // its last words too
+	l.conn.Close()
+	cfg := &l.worker.fleet.cfg
+	end := l.proc.Life()
+	fileErr := end.Holds(l.worker.fleet.historyFile(l.name))
+	wrong := end.Unplanned()
+	if wrong != "" && len(end.Log) == 0 && l.fault != "" {
+		end.Log = []string{l.fault}
+	}
+	cfg.Recorder.Record(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: &end}})
+	if how := l.cutOff(&end, wrong); how != "" {
+		cfg.Recorder.Record(history.Event{Proc: l.name, Type: history.Note, Op: history.NoteCrash, Error: how})
+	}
+	close(l.done)
+	if fileErr != nil && cfg.Broken != nil {
+		cfg.Broken(l.name, fmt.Errorf("its history cannot be read: %w", fileErr))
+	}
+	if wrong != "" && cfg.Unexpected != nil {
+		cfg.Unexpected(l.name, fmt.Errorf("%s%s", wrong, l.lastWords()))
+	}
+}
+
+// cutOff is why a life may have left its record in the middle of something, "" if it ended
+// in order.
+func (l *life) cutOff(end *history.ProcessLife, wrong string) string {
+	switch {
+	case end.Overdue != "":
+		return fmt.Sprintf("SIGKILL by %s: it %s", history.Runner, end.Overdue)
+	case wrong != "" && l.fault != "":
+		return end.Ending() + ": " + l.fault
+	case wrong != "":
+		return end.Ending()
+	case end.Signal != "":
+		return fmt.Sprintf("%s by %s", end.Signal, end.By)
+	}
+	return ""
+}
+
+// lastWords is what a worker said of its end, and where there is more.
+func (l *life) lastWords() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fault == "" {
+		return l.proc.LastWords()
+	}
+	return fmt.Sprintf(": %s (its log: %s)", l.fault, l.log)
+}
+
+// ending is how a process ended that was not to.
+func (l *life) ending() error {
+	p := l.proc.Life()
+	return fmt.Errorf("%s%s", p.Ending(), l.lastWords())
+}
+
+// EndedError is a life that ended before it was ready.
+type EndedError struct {
+	Life string
+	Err  error // how
+}
+
+func (e *EndedError) Error() string {
+	return fmt.Sprintf("%s ended before it was ready: %v", e.Life, e.Err)
+}
+
+func (e *EndedError) Unwrap() error { return e.Err }

@@ -1,0 +1,249 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"fencepost/harness/env/link"
+	"fencepost/harness/env/osproc"
+	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/workload"
+)
+
+// DefaultReadyTimeout bounds a worker's start: connecting two sessions to a busy cluster.
+const DefaultReadyTimeout = 45 * time.Second
+
+// Worker is one worker over all its lives.
+type Worker struct {
+	fleet *Fleet
+	name  string
+	lock  map[string]string // node IP -> link address
+	sink  map[string]string
+	beat  map[string]string // empty without jobs
+	// serves is where the process listens for other workers, peers the link by
+	// which they reach it; "" for workers that none talk to.
+	serves, peers string
+	service       string // its link to a sink that is one; "" if the sink is on the nodes
+
+	number int // from 0
+
+	mu    sync.Mutex
+	lives int
+	cur   *life
+	past  control.Stats // of the lives that ended
+}
+
+// listen finds an address for the worker's processes, which all of its lives use
+// (nobody listens while none runs, so that others are refused), and makes the link to it.
+func (w *Worker) listen(cfg Config, number int) error {
+	free, err := net.Listen("tcp", ownIP(cfg.ListenIP, number)+":0")
+	if err != nil {
+		return fmt.Errorf("an address for %s: %w", w.name, err)
+	}
+	w.serves = free.Addr().String()
+	if err := free.Close(); err != nil {
+		return fmt.Errorf("an address for %s: %w", w.name, err)
+	}
+	l, err := cfg.Links.Add(link.Spec{
+		From: Peers, To: w.name, Purpose: PeerPurpose, Listen: cfg.ListenIP + ":0", Upstream: w.serves, Seed: cfg.Worker.Seed,
+	})
+	if err != nil {
+		return fmt.Errorf("link %s->%s: %w", Peers, w.name, err)
+	}
+	w.peers = l.Addr()
+	return nil
+}
+
+// linkSink makes the worker's link to a sink that is a service.
+func (w *Worker) linkSink(cfg Config) error {
+	l, err := cfg.Links.Add(link.Spec{
+		From: w.name, To: SinkHost, Purpose: SinkPurpose, Listen: cfg.ListenIP + ":0", Upstream: cfg.Sink, Seed: cfg.Worker.Seed, Tap: cfg.SinkTap,
+	})
+	if err != nil {
+		return fmt.Errorf("link %s->%s: %w", w.name, SinkHost, err)
+	}
+	w.service = l.Addr()
+	return nil
+}
+
+// ownIP is the address at which the worker of a number listens. On the one from which
+// everybody connects, an outgoing connection may be given the worker's port while none
+// of its lives holds it; on loopback there are enough for one each.
+func ownIP(listen string, number int) string {
+	if listen == "127.0.0.1" && number < 255 {
+		return fmt.Sprintf("127.0.1.%d", number)
+	}
+	return listen
+}
+
+// Name is "w1".
+func (w *Worker) Name() string { return w.name }
+
+// Life is the current life's name ("w1.2"), "" before the first.
+func (w *Worker) Life() string {
+	if l := w.current(); l != nil {
+		return l.name
+	}
+	return ""
+}
+
+// PID is the current life's process id, 0 if none runs.
+func (w *Worker) PID() int {
+	if l := w.current(); l != nil && l.running() {
+		return l.proc.PID()
+	}
+	return 0
+}
+
+// ProcessState is the letter of /proc/PID/stat: R, S, T (stopped) …, "" if none runs.
+func (w *Worker) ProcessState() string {
+	if pid := w.PID(); pid != 0 {
+		return osproc.Letter(pid)
+	}
+	return ""
+}
+
+// Recorded is how many bytes the history of the current life has.
+func (w *Worker) Recorded() int64 {
+	info, err := os.Stat(w.fleet.historyFile(w.Life()))
+	if err != nil {
+		return 0 // nothing yet
+	}
+	return info.Size()
+}
+
+// live is the current life, or the error that none runs.
+func (w *Worker) live() (*life, error) {
+	if l := w.current(); l != nil && l.running() {
+		return l, nil
+	}
+	return nil, fmt.Errorf("%s does not run", w.name)
+}
+
+func (w *Worker) current() *life {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cur
+}
+
+// Fell says whether the current life ended otherwise than planned.
+func (w *Worker) Fell() bool {
+	l := w.current()
+	if l == nil || l.running() {
+		return false
+	}
+	end := l.proc.Life()
+	return end.Unplanned() != ""
+}
+
+// Stats are the worker's totals.
+func (w *Worker) Stats() control.Stats { return w.stats() }
+
+func (w *Worker) stats() control.Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.past
+	if w.cur != nil {
+		add(&s, w.cur.totals())
+	}
+	return s
+}
+
+func add(sum *control.Stats, s control.Stats) {
+	sum.Cycles += s.Cycles
+	sum.Stale += s.Stale
+	sum.Unknown += s.Unknown
+	sum.LeasesLost += s.LeasesLost
+	sum.Enqueuing += s.Enqueuing
+	sum.Operations += s.Operations
+}
+
+// Start starts the worker's next life and waits until it is ready. One that is not ready in
+// time is given up. The error is an *EndedError if it ended before.
+func (w *Worker) Start(ctx context.Context) error {
+	if w.PID() != 0 {
+		return fmt.Errorf("%s runs already", w.name)
+	}
+	l, err := w.spawn()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", w.name, err)
+	}
+	if shown := w.fleet.cfg.Login; shown != nil {
+		if err := l.conn.Send(control.Message{Cmd: control.CmdLogin, Login: shown}); err != nil && l.running() {
+			return fmt.Errorf("start %s: hand its login over: %w", w.name, errors.Join(err, w.Kill(ctx)))
+		}
+	}
+	limit := time.NewTimer(w.fleet.cfg.ReadyTimeout)
+	defer limit.Stop()
+	select {
+	case <-l.ready:
+		return nil
+	case <-l.done:
+		return &EndedError{l.name, l.ending()}
+	case <-limit.C:
+		late := fmt.Sprintf("was not ready within %s", w.fleet.cfg.ReadyTimeout)
+		return errors.Join(fmt.Errorf("%s %s%s", l.name, late, l.lastWords()), l.proc.GiveUp(ctx, late))
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("%s is not ready: %w", l.name, context.Cause(ctx)), w.Kill(ctx))
+	}
+}
+
+func (w *Worker) spawn() (*life, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cur != nil {
+		add(&w.past, w.cur.totals())
+		w.past.Enqueuing = 0 // what a dead process was about it is about no more
+	}
+	w.lives++
+	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), heard: make(chan struct{}), done: make(chan struct{}), clocks: make(chan control.Reading, 1)}
+	l.log = filepath.Join(w.fleet.cfg.LogDir, l.name+".log")
+	cfg := w.fleet.cfg.Worker.At(w.serves, w.peers)
+	cfg.Worker, cfg.Life, cfg.LockNodes, cfg.SinkNodes, cfg.SinkAddr, cfg.BeatNodes = w.name, l.name, w.lock, w.sink, w.service, w.beat
+	cfg.History, cfg.AwaitLogin = w.fleet.historyFile(l.name), w.fleet.cfg.Login != nil
+	conn, theirs, err := control.Pair()
+	if err != nil {
+		return nil, err
+	}
+	l.conn = conn
+	if all := w.fleet.cfg.Binaries; len(all) > 0 {
+		n := (w.number + w.lives - 1) % len(all)
+		if l.binary = all[n]; n > 0 {
+			cfg.Variant = "" // a mistake of the first
+		}
+	}
+	start := l.startWorker
+	if w.fleet.cfg.Own != nil {
+		start = l.startOwn
+	}
+	if err := start(cfg, theirs); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	w.cur = l
+	go l.listen()
+	go l.wait()
+	return l, nil
+}
+
+// startWorker starts fencepost's own worker, which inherits its end of the channel.
+func (l *life) startWorker(cfg workload.Config, theirs *os.File) (err error) {
+	defer theirs.Close()
+	env, err := cfg.Encode()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(l.binary)
+	cmd.Env = append(os.Environ(), workload.ConfigEnv+"="+env)
+	cmd.ExtraFiles = []*os.File{theirs}
+	l.proc, err = osproc.Start(osproc.Spec{Kind: history.LifeWorker, Name: l.name, Command: cmd, Log: l.log, Traces: true})
+	return err
+}

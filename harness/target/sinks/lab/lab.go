@@ -1,0 +1,267 @@
+// Package lab is the HTTP sink with a back door: the reference service's handler, and beside
+// it what known-broken variants, and programs of users' own that want to see their run turn
+// red, need to write past its rules. It is served by bin/httpsinkd-lab, which only runs of
+// such systems are given; the reference service has nothing of it.
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"strconv"
+
+	"fencepost/core/sink"
+	boltsink "fencepost/core/sink/bolt"
+	httpsink "fencepost/core/sink/http"
+	"fencepost/core/store"
+	"fencepost/harness/record/history"
+	"fencepost/harness/target/system/unfenced"
+)
+
+// Paths of the back door.
+const (
+	// PathWrite takes an effect as JSON, if the ledger is as long as that says.
+	PathWrite = "/lab/write"
+	// PathEffects takes what httpsink.PathEffects takes, whatever its token.
+	PathEffects   = "/lab/effects"
+	pathEmpty     = "/lab/empty"
+	pathResources = "/lab/resources"
+)
+
+// write is an effect that is accepted if the ledger has Seq entries.
+type write struct {
+	Resource string `json:"resource"`
+	Issuer   string `json:"issuer,omitempty"`
+	Seq      int64  `json:"seq"`
+	Token    int64  `json:"token,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Value    int64  `json:"value,omitempty"`
+}
+
+// written is what became of it.
+type written struct {
+	Applied bool  `json:"applied"`
+	Seen    int64 `json:"seen"`
+	Seq     int64 `json:"seq"`
+}
+
+// BrokenEnv names what is broken in the service itself; "" is nothing.
+const BrokenEnv = "FENCEPOST_SINK_BROKEN"
+
+// ForgesLedger is a service that takes effects whatever their token, and writes down the
+// highest token that it has seen in place of the one that came: its ledger is in order.
+const ForgesLedger = "forges-ledger"
+
+// Handler serves the contract of the HTTP sink, and the back door.
+func Handler(s *boltsink.Sink) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", httpsink.Handler(s))
+	if os.Getenv(BrokenEnv) == ForgesLedger {
+		mux.HandleFunc("POST "+httpsink.PathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req, true) })
+	}
+	mux.HandleFunc("POST "+PathWrite, func(w http.ResponseWriter, req *http.Request) {
+		serve(w, req, func(ctx context.Context, in write) (out written, err error) {
+			err = s.Update(ctx, in.Resource, func(r *boltsink.Rows) error {
+				if err := r.Bind(in.Issuer); err != nil {
+					return err
+				}
+				if out = (written{Seen: r.Highest, Seq: r.Seq}); r.Seq != in.Seq {
+					return nil
+				}
+				err := r.Accept(in.Token, sink.Effect{Key: in.Key, Value: in.Value})
+				out = written{Applied: true, Seen: r.Highest, Seq: r.Seq}
+				return err
+			})
+			return out, err
+		})
+	})
+	mux.HandleFunc("POST "+pathEmpty, func(w http.ResponseWriter, req *http.Request) {
+		serve(w, req, func(_ context.Context, in write) (written, error) { return written{}, s.Remove(in.Resource) })
+	})
+	mux.HandleFunc("POST "+PathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req, false) })
+	mux.HandleFunc("GET "+pathResources, func(w http.ResponseWriter, _ *http.Request) {
+		all, err := s.Resources()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(append([]string{}, all...))
+	})
+	return mux
+}
+
+// unchecked accepts an effect whatever its token, as a service does that knows nothing of
+// fencing. That the identical request comes again it does see. forged: see ForgesLedger.
+func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request, forged bool) {
+	resource, issuer, token, e, err := claims(req.Header)
+	if err != nil {
+		w.Header().Set(httpsink.HeaderResult, "invalid")
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
+		return
+	}
+	if _, err := io.Copy(io.Discard, req.Body); err != nil { // of half a request nothing is done
+		http.Error(w, "the body did not arrive: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	result, seen, seq := sink.Applied, int64(0), int64(0)
+	err = s.Update(req.Context(), resource, func(r *boltsink.Rows) error {
+		if err := r.Bind(issuer); err != nil {
+			return err
+		}
+		first, err := r.Applied(e.Key)
+		if result = sink.Duplicate; err == nil && first == 0 {
+			said := token
+			if forged {
+				said = max(token, r.Highest)
+			}
+			result, err = sink.Applied, r.Accept(said, e)
+		}
+		seen, seq = r.Highest, r.Seq
+		return err
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set(httpsink.HeaderResult, result.String())
+	w.Header().Set(httpsink.HeaderSeen, strconv.FormatInt(seen, 10))
+	w.Header().Set(httpsink.HeaderSeq, strconv.FormatInt(seq, 10))
+	_, _ = io.WriteString(w, "{}")
+}
+
+// claims are what the headers of an effect say, all of which it needs. The error names the first that is missing,
+// or is no number.
+func claims(h http.Header) (resource, issuer string, token int64, e sink.Effect, err error) {
+	for _, name := range []string{httpsink.HeaderResource, httpsink.HeaderIssuer, httpsink.HeaderToken, httpsink.HeaderKey, httpsink.HeaderValue} {
+		if h.Get(name) == "" {
+			return "", "", 0, e, fmt.Errorf("the header %s is missing: an effect needs it", name)
+		}
+	}
+	number := func(name string, least int64) (n int64) {
+		n, bad := strconv.ParseInt(h.Get(name), 10, 64)
+		if (bad != nil || n < least) && err == nil {
+			err = fmt.Errorf("the header %s is %q: it is an integer, %d at least", name, h.Get(name), least)
+		}
+		return n
+	}
+	token, e = number(httpsink.HeaderToken, 1), sink.Effect{Key: h.Get(httpsink.HeaderKey), Value: number(httpsink.HeaderValue, math.MinInt64)}
+	return h.Get(httpsink.HeaderResource), h.Get(httpsink.HeaderIssuer), token, e, err
+}
+
+func serve(w http.ResponseWriter, req *http.Request, do func(context.Context, write) (written, error)) {
+	body, err := io.ReadAll(req.Body) // all of it, or nothing is done
+	var in write
+	if err == nil {
+		err = json.Unmarshal(body, &in)
+	}
+	var out written
+	if err == nil {
+		out, err = do(req.Context(), in)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(out) // who does not get it is on its own
+}
+
+// Wrote says what a request to PathWrite was and what became of it, in the words of an effect;
+// false if it was none.
+func Wrote(e *history.Event, request, answer []byte) bool {
+	var in write
+	if json.Unmarshal(request, &in) != nil {
+		return false
+	}
+	e.Asked().Op, e.Key, e.Issuer, e.Token, e.EffectKey, e.Value = history.OpEffect, in.Resource, in.Issuer, in.Token, in.Key, &in.Value
+	var out written
+	switch err := json.Unmarshal(answer, &out); {
+	case err != nil:
+		e.Error = "no answer"
+	case !out.Applied:
+		e.Error = "the ledger had grown"
+	default:
+		e.Result, e.Seen, e.Seq = sink.Applied.String(), out.Seen, out.Seq
+	}
+	return true
+}
+
+// Door is a process's way to the back door. It sends each request once.
+type Door struct {
+	base string
+	http *http.Client
+}
+
+var _ unfenced.Writer = (*Door)(nil)
+
+// NewDoor returns the way to the service at a URL.
+func NewDoor(base string) *Door { return &Door{base, &http.Client{Transport: &http.Transport{}}} }
+
+// Close closes the connections that are idle.
+func (d *Door) Close() { d.http.CloseIdleConnections() }
+
+// WriteUnfenced implements unfenced.Writer.
+func (d *Door) WriteUnfenced(ctx context.Context, st sink.State, resource, issuer string, token int64, e sink.Effect) (sink.Answer, bool, error) {
+	out, err := d.post(ctx, PathWrite, write{Resource: resource, Issuer: issuer, Seq: st.Seq, Token: token, Key: e.Key, Value: e.Value})
+	if err != nil {
+		return sink.Answer{}, false, err
+	}
+	return sink.Answer{Result: sink.Applied, FirstToken: token, Seen: out.Seen, Seq: out.Seq}, out.Applied, nil
+}
+
+// Empty implements unfenced.Writer.
+func (d *Door) Empty(ctx context.Context, resource string) error {
+	_, err := d.post(ctx, pathEmpty, write{Resource: resource})
+	return err
+}
+
+// Resources are the names of those that were ever called, in order.
+func (d *Door) Resources(ctx context.Context) (all []string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.base+pathResources, nil)
+	if err != nil {
+		return nil, err
+	}
+	return all, d.do(req, &all)
+}
+
+func (d *Door) post(ctx context.Context, path string, in write) (out written, err error) {
+	defer func() {
+		if err != nil {
+			err = &store.Error{Op: "write past the sink's rules", Outcome: store.Unknown, Cause: err}
+		}
+	}()
+	b, err := json.Marshal(in)
+	if err != nil {
+		return out, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.base+path, io.NopCloser(bytes.NewReader(b)))
+	if err != nil {
+		return out, err
+	}
+	return out, d.do(req, &out)
+}
+
+func (d *Door) do(req *http.Request, into any) error {
+	resp, err := d.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode == http.StatusNotFound:
+		return errors.New("this sink has no back door: it is the reference service, not bin/httpsinkd-lab")
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: %s", resp.Status, answer)
+	}
+	return json.Unmarshal(answer, into)
+}

@@ -1,0 +1,117 @@
+package sinks
+
+import (
+	"context"
+	"time"
+
+	"fencepost/core/sink"
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/env/link/httptap"
+	"fencepost/harness/env/osproc"
+	"fencepost/harness/record/history"
+	"fencepost/harness/target/system/unfenced"
+	"fencepost/internal/choice"
+)
+
+// Names of the kinds.
+const (
+	Cassandra = "cassandra"
+	HTTP      = "http"
+	Postgres  = "postgres"
+)
+
+// Kind is a sink that a run can have.
+type Kind struct {
+	// Name is also that of its package, below core/sink.
+	Name, About string
+	// Find looks for the server that Start starts, on the machine and in the directory where
+	// scripts/fetch-NAME puts one, and says which it is; nil: the tool has it.
+	Find func(ctx context.Context, cache string) (string, error)
+	// Remedy is what to do if Find finds none.
+	Remedy string
+	// Start starts the service that the sink is; nil if the sink is on the run's nodes.
+	Start func(ctx context.Context, o Options) (*osproc.Service, error)
+	// Greeting is what the service answers, with whatever, before it knows who asks. Nil
+	// without a service.
+	Greeting []byte
+	// Open connects a process to the sink: a worker by its own link, the runner directly.
+	Open func(ctx context.Context, at Place) (Client, error)
+	// Answer is what a worker asked the service and was answered, as a note, from what its link
+	// carried; false for what is neither. Nil: links to this sink are not read.
+	Answer func(worker string, x httptap.Exchange) (history.Event, bool)
+}
+
+// Options are what a service needs to start.
+type Options struct {
+	BinDir string // of the tool's executables
+	Log    string // the file for what its processes print
+	// Unfenced: a known-broken variant, or a program of a user's own, will write past its
+	// rules; a service that has to be built for that is started in that build.
+	Unfenced bool
+	// Broken is what is broken in the service itself (system.System.BrokenSink), "" for nothing.
+	Broken string
+	// Ended is called when a life of it has ended, with how; nil: nobody is told.
+	Ended func(*history.ProcessLife)
+}
+
+// Place is where a process finds the sink.
+type Place struct {
+	// Nodes opens a session with the run's nodes by this process's links, for a sink that
+	// is on them. The session is the client's from then on.
+	Nodes func(ctx context.Context) (*cassandra.DB, error)
+	// Addr is that of the service, or of the link to it: "ip:port".
+	Addr string
+	// Secret is the service's (osproc.Service).
+	Secret string
+	// Timeout bounds the wait for the answer to one copy of a request. Default: the sink's.
+	Timeout time.Duration
+}
+
+// Client is a process's connection to the sink.
+type Client interface {
+	sink.Sink
+	// Unfenced is how a known-broken variant writes past the sink's rules.
+	unfenced.Writer
+	Close()
+}
+
+var kinds = []Kind{
+	{
+		Name: Cassandra, Open: openCassandra,
+		About: "rows beside the locks, by lightweight transactions; workers reach it by links of their own to the nodes",
+	},
+	{
+		Name: HTTP, Start: startHTTP, Greeting: httpGreeting, Open: openHTTP, Answer: answerHTTP,
+		About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http), a process of its own",
+	},
+	{
+		Name: Postgres, Start: startPostgres, Greeting: postgresGreeting, Open: openPostgres,
+		About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own",
+		Find:  findPostgres, Remedy: "install PostgreSQL, or run scripts/fetch-postgres",
+	},
+}
+
+// Kinds are all there are, the default first.
+func Kinds() []Kind { return kinds }
+
+// Names are those of the kinds, the default first.
+func Names() []string {
+	var out []string
+	for _, k := range kinds {
+		out = append(out, k.Name)
+	}
+	return out
+}
+
+// Find returns a kind by name; "" is the default.
+func Find(name string) (Kind, error) {
+	if name == "" {
+		return kinds[0], nil
+	}
+	for _, k := range kinds {
+		if k.Name == name {
+			return k, nil
+		}
+	}
+	return Kind{}, choice.Unknown("sink", name, Names()...)
+}

@@ -1,0 +1,189 @@
+package broken
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/sink"
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+	"fencepost/core/worker"
+	"fencepost/harness/target/system/unfenced"
+	"fencepost/harness/target/workload"
+)
+
+func init() {
+	plant("jobs-complete-outside", only(workload.Hooks{Handler: completeOutside}))
+	plant("jobs-early-bird", only(workload.Hooks{Engine: earlyBird}))
+	plant("jobs-ack-before-effect", only(workload.Hooks{Sink: ackBeforeEffect}))
+	plant("jobs-effect-no-key", only(workload.Hooks{Sink: effectNoKey}))
+	plant("jobs-key-with-attempt", only(workload.Hooks{Sink: keyWithAttempt}))
+	plant("jobs-wrong-issuer", only(workload.Hooks{Tasks: wrongIssuer}))
+	plant("jobs-one-issuer", only(workload.Hooks{Tasks: oneIssuer}))
+}
+
+// ackBeforeEffect hands effects to a writer in the background, which takes its time:
+// a job is completed when its effects are still in its process's memory.
+func ackBeforeEffect(cfg workload.Config, _ unfenced.Writer, inner sink.Sink) sink.Sink {
+	return &lazySink{Sink: inner, delay: cfg.TTL / 3}
+}
+
+type lazySink struct {
+	sink.Sink
+	delay time.Duration
+
+	mu      sync.Mutex
+	waiting []func() // in order
+	writing sync.Mutex
+}
+
+func (s *lazySink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		time.AfterFunc(s.delay, s.flush)
+	}
+	s.waiting = append(s.waiting, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.delay)
+		defer cancel()
+		_, _ = s.Sink.Accept(ctx, resource, issuer, token, e)
+	})
+	return sink.Answer{Result: sink.Applied, FirstToken: token, Seen: token}, nil
+}
+
+func (s *lazySink) flush() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	writes := s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	for _, write := range writes {
+		write()
+	}
+}
+
+// effectNoKey accepts effects by their tokens alone: nothing tells the second time
+// that it is the second.
+func effectNoKey(_ workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
+	return keylessSink{uncheckedSink{inner, past}, func(sink.Entry, int64, string) bool { return false }}
+}
+
+// keyWithAttempt makes the attempt part of the idempotency key: a resend is known,
+// what an earlier attempt did is not. The run id stands for the attempt's number.
+func keyWithAttempt(_ workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
+	return keylessSink{uncheckedSink{inner, past}, func(e sink.Entry, token int64, key string) bool {
+		return e.Kind == sink.KindAccept && e.Token == token && e.Key == key
+	}}
+}
+
+// keylessSink has no rows of accepted keys, only a ledger. same says which of its
+// entries are a given effect.
+type keylessSink struct {
+	uncheckedSink
+	same func(e sink.Entry, token int64, key string) bool
+}
+
+func (s keylessSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	if a, err := s.Raise(ctx, resource, issuer, token); err != nil || a.Result == sink.Stale {
+		return a, err
+	}
+	for {
+		st, err := s.Read(ctx, resource)
+		if err != nil {
+			return sink.Answer{}, err
+		}
+		if st.Seen > token {
+			return sink.Answer{Result: sink.Stale, Seen: st.Seen, Seq: st.Seq}, nil
+		}
+		entries, err := s.Ledger(ctx, resource)
+		if err != nil {
+			return sink.Answer{}, err
+		}
+		if i := slices.IndexFunc(entries, func(x sink.Entry) bool { return s.same(x, token, e.Key) }); i >= 0 {
+			return sink.Answer{Result: sink.Duplicate, FirstToken: token, Seen: st.Seen, Seq: entries[i].Seq}, nil
+		}
+		if a, applied, err := s.write(ctx, st, resource, issuer, token, e); err != nil || applied {
+			return a, err
+		}
+	}
+}
+
+// wrongIssuer has one token for a whole process, the highest that it was given for
+// any of its shards: effects carry run ids of other shards.
+func wrongIssuer(_ workload.Config, inner sink.Sink) sink.Sink { return &oneToken{Sink: inner} }
+
+type oneToken struct {
+	sink.Sink
+	top atomic.Int64
+}
+
+func (s *oneToken) highest(token int64) int64 {
+	for {
+		top := s.top.Load()
+		if token <= top || s.top.CompareAndSwap(top, token) {
+			return max(token, top)
+		}
+	}
+}
+
+func (s *oneToken) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
+	return s.Sink.Raise(ctx, resource, issuer, s.highest(token))
+}
+
+func (s *oneToken) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	return s.Sink.Accept(ctx, resource, issuer, s.highest(token), e)
+}
+
+// oneIssuer names one shard as the issuer of all run ids: the sink binds resources of
+// jobs in other shards to it, for good.
+func oneIssuer(cfg workload.Config, inner sink.Sink) sink.Sink {
+	return sameIssuer{inner, engine.Issuer(store.ShardID{Queue: cfg.Jobs.Queue})}
+}
+
+type sameIssuer struct {
+	sink.Sink
+	issuer string
+}
+
+func (s sameIssuer) Raise(ctx context.Context, resource, _ string, token int64) (sink.Answer, error) {
+	return s.Sink.Raise(ctx, resource, s.issuer, token)
+}
+
+func (s sameIssuer) Accept(ctx context.Context, resource, _ string, token int64, e sink.Effect) (sink.Answer, error) {
+	return s.Sink.Accept(ctx, resource, s.issuer, token, e)
+}
+
+// completeOutside has handlers write down that their job is completed, by a plain
+// write and whatever became of their run meanwhile.
+func completeOutside(_ workload.Config, db *cassandra.DB, inner worker.Handler) worker.Handler {
+	return plainCompletion(inner, plainWriter(db))
+}
+
+func plainCompletion(inner worker.Handler, write writeFunc) worker.Handler {
+	return func(ctx context.Context, t *worker.Task) error {
+		if err := inner(ctx, t); err != nil {
+			return err
+		}
+		id, run := string(t.Run.Job.ID), int64(t.Run.ID)
+		shard, err := t.Run.Job.ID.Shard()
+		if err != nil {
+			return err
+		}
+		return write(context.WithoutCancel(ctx), store.ShardID{Queue: t.Run.Job.Queue, Shard: shard}, nil, []store.Op{
+			{Kind: store.Put, Row: store.Row{Key: store.Key{Kind: store.KindJob, ID: id}, State: string(job.Completed), Attempt: t.Run.Attempt, Run: run}},
+			{Kind: store.Delete, Row: store.Row{Key: store.Key{Kind: store.KindRunning, At: run, ID: id}}},
+		})
+	}
+}
+
+// earlyBird fires jobs by a clock that runs ahead of the worker's own.
+func earlyBird(cfg workload.Config, o *engine.Options) {
+	wall := o.Wall
+	o.Wall = func() time.Time { return wall().Add(cfg.TTL / 3) }
+}

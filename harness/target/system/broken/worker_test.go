@@ -1,0 +1,237 @@
+package broken
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fencepost/core/lock"
+	"fencepost/core/store"
+	"fencepost/harness/record/history"
+	"fencepost/harness/target/system"
+	"fencepost/harness/target/workload"
+)
+
+// Every variant of the list that needs a worker of its own has one, and every
+// worker's variant is in the list.
+func TestListAndWorkersAgree(t *testing.T) {
+	t.Parallel()
+	var listed []string
+	for _, s := range system.Broken() {
+		if s.Variant != "" {
+			listed = append(listed, s.Variant)
+		}
+	}
+	slices.Sort(listed)
+	if have := Names(); !slices.Equal(listed, have) {
+		t.Errorf("listed: %v\nmade: %v", listed, have)
+	}
+	for _, name := range listed {
+		if _, err := Worker(name); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := Worker("sound"); err == nil || !strings.Contains(err.Error(), "hilo-tokens") {
+		t.Errorf("an unknown variant: %v", err)
+	}
+}
+
+// fakeLocks is one row; lost says how many answers to drop after executing, and
+// dropped how many requests to drop before.
+type fakeLocks struct {
+	row           *store.Version
+	lost, dropped int
+	sent          []store.Version
+}
+
+func (f *fakeLocks) Read(context.Context, string, bool) (*store.Version, error) {
+	if f.row == nil {
+		return nil, nil
+	}
+	v := *f.row
+	return &v, nil
+}
+
+func (f *fakeLocks) CAS(_ context.Context, _ string, from *store.Version, to store.Version, _ int) (store.CASResult, error) {
+	unknown := &store.Error{Outcome: store.Unknown, Cause: context.DeadlineExceeded}
+	if f.dropped > 0 {
+		f.dropped--
+		return store.CASResult{}, unknown
+	}
+	f.sent = append(f.sent, to)
+	res := store.CASResult{Applied: store.Same(f.row, from)}
+	if res.Applied {
+		f.row = &to
+	} else if f.row != nil {
+		v := *f.row
+		res.Row = &v
+	}
+	if f.lost > 0 {
+		f.lost--
+		return store.CASResult{}, unknown
+	}
+	return res, nil
+}
+
+const second = time.Second
+
+var (
+	mine   = store.Version{Fence: 4, Attempt: "a", Holder: "me", TTL: 6 * second}
+	freed  = store.Version{Fence: 4, Beat: 1, Attempt: "r", TTL: 6 * second}
+	theirs = store.Version{Fence: 5, Attempt: "b", Holder: "other", TTL: 6 * second}
+)
+
+func TestKindOf(t *testing.T) {
+	t.Parallel()
+	beat := mine
+	beat.Beat++
+	for _, c := range []struct {
+		from *store.Version
+		to   store.Version
+		want lock.OpKind
+	}{
+		{nil, mine, lock.Acquire}, {&freed, theirs, lock.Acquire}, {&mine, theirs, lock.Acquire},
+		{&mine, beat, lock.Renew}, {&mine, freed, lock.Release}, {&theirs, freed, lock.Release},
+	} {
+		if got := kindOf(c.from, c.to); got != c.want {
+			t.Errorf("%s to %s: %s, want %s", c.from, &c.to, got, c.want)
+		}
+	}
+}
+
+// Each decorator does its harm where it should, and nothing where all is well.
+func TestCASVariants(t *testing.T) {
+	t.Parallel()
+	do := func(f *fakeLocks, kind lock.OpKind, v func(casRequest) (store.CASResult, error), from *store.Version, to store.Version) (store.CASResult, error) {
+		l := casLocks{Locks: f, ttl: 60 * time.Millisecond, kind: kind, do: v}
+		return l.CAS(context.Background(), "l", from, to, 0)
+	}
+	grant := mine
+	grant.Fence, grant.Attempt = 5, "c"
+
+	for _, c := range []struct {
+		name    string
+		do      func(casRequest) (store.CASResult, error)
+		kind    lock.OpKind
+		store   fakeLocks
+		from    *store.Version
+		to      store.Version
+		applied bool
+		outcome store.Outcome
+		row     store.Version // afterwards
+	}{
+		{"token-reset", tokenReset, lock.Release, fakeLocks{row: &mine}, &mine, freed, true, store.OK, store.Version{Fence: 1, Beat: 1, Attempt: "r", TTL: 6 * second}},
+		{"token-reset leaves acquires alone", tokenReset, lock.Release, fakeLocks{row: &freed}, &freed, grant, true, store.OK, grant},
+		{"release-anyone frees another's", releaseAnyone, lock.Release, fakeLocks{row: &theirs}, &mine, freed, true, store.OK, store.Version{Fence: 5, Beat: 1, Attempt: "r", TTL: 6 * second}},
+		{"release-anyone frees its own", releaseAnyone, lock.Release, fakeLocks{row: &mine}, &mine, freed, true, store.OK, freed},
+		{"unknown-acquire-ok", unknownAcquireOK, lock.Acquire, fakeLocks{row: &freed, dropped: 1}, &freed, grant, true, store.OK, freed},
+		{"unknown-acquire-ok takes a no for a no", unknownAcquireOK, lock.Acquire, fakeLocks{row: &theirs}, &freed, grant, false, store.OK, theirs},
+		{"unknown-acquire-fails", unknownAcquireFails, lock.Acquire, fakeLocks{row: &freed, lost: 1}, &freed, grant, false, store.Fail, grant},
+		{"driver-reexecutes", driverReexecutes, 0, fakeLocks{row: &freed, lost: 1}, &freed, grant, false, store.OK, grant},
+		{"driver-reexecutes with answers", driverReexecutes, 0, fakeLocks{row: &freed}, &freed, grant, true, store.OK, grant},
+		{"applied-ignored", appliedIgnored, lock.Acquire, fakeLocks{row: &theirs}, &freed, grant, true, store.OK, theirs},
+		{"applied-ignored leaves releases alone", appliedIgnored, lock.Acquire, fakeLocks{row: &theirs}, &mine, freed, false, store.OK, theirs},
+	} {
+		res, err := do(&c.store, c.kind, c.do, c.from, c.to)
+		if res.Applied != c.applied || store.OutcomeOf(err) != c.outcome || !store.Same(c.store.row, &c.row) {
+			t.Errorf("%s: applied %t, %v, row %s; want %t, %s, %s", c.name, res.Applied, err, c.store.row, c.applied, c.outcome, &c.row)
+		}
+	}
+}
+
+func TestHeartbeatDiesOnce(t *testing.T) {
+	t.Parallel()
+	f := &fakeLocks{row: &mine, dropped: 1}
+	l := heartbeatDies().Locks(workload.Config{}, nil, f)
+	beat := mine
+	beat.Beat++
+	if _, err := l.CAS(t.Context(), "l", &mine, beat, 0); store.OutcomeOf(err) != store.Unknown {
+		t.Fatalf("the first renewal: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.CAS(ctx, "l", &mine, beat, 1); !errors.Is(err, errDead) || len(f.sent) != 0 {
+		t.Errorf("the second renewal: %v, sent %v", err, f.sent)
+	}
+	if res, err := l.CAS(ctx, "l", &mine, freed, 0); err != nil || !res.Applied {
+		t.Errorf("the release: %+v, %v", res, err)
+	}
+}
+
+func TestBlindToBeats(t *testing.T) {
+	t.Parallel()
+	row := mine
+	f := &fakeLocks{row: &row}
+	l := takeoverIgnoresBeat(workload.Config{}, nil, f)
+	read := func() *store.Version {
+		v, err := l.Read(t.Context(), "l", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	read()
+	row.Beat = 3
+	if v := read(); v.Beat != 0 {
+		t.Errorf("a renewal is seen: %s", v)
+	}
+	f.row = &theirs
+	if v := read(); !store.Same(v, &theirs) {
+		t.Errorf("another's lease is not seen: %s", v)
+	}
+	p := takeoverNever(workload.Config{}, nil, f)
+	a, _ := p.Read(t.Context(), "l", false)
+	b, _ := p.Read(t.Context(), "l", false)
+	if store.Same(a, b) {
+		t.Error("a held row stands still")
+	}
+	f.row = &freed
+	if v, _ := p.Read(t.Context(), "l", false); !store.Same(v, &freed) {
+		t.Errorf("a free row: %s", v)
+	}
+}
+
+// memoryRecorder keeps events.
+type memoryRecorder struct {
+	id     int64
+	events []history.Event
+}
+
+func (m *memoryRecorder) NewID() int64 { m.id++; return m.id }
+func (m *memoryRecorder) Record(e history.Event) int64 {
+	m.events = append(m.events, e)
+	return int64(len(m.events))
+}
+
+func TestRecorders(t *testing.T) {
+	t.Parallel()
+	inv := history.Event{ID: 50, Type: history.Invoke, Op: history.OpAcquire}
+	end := history.Event{ID: 50, Type: history.Unknown, Op: history.OpAcquire, ServerTimeout: true}
+	raise := history.Event{ID: 51, Type: history.Invoke, Op: history.OpRaise}
+	for name, c := range map[string]struct {
+		make func(workload.Config, workload.Recorder) workload.Recorder
+		want []history.Event
+	}{
+		"drops":        {recorderDrops, []history.Event{raise}},
+		"late calls":   {lateCalls, []history.Event{raise, inv, end}},
+		"unknown fail": {unknownAsFail, []history.Event{inv, raise, {ID: 50, Type: history.Fail, Op: history.OpAcquire}}},
+	} {
+		m := &memoryRecorder{}
+		r := c.make(workload.Config{}, m)
+		for _, e := range []history.Event{inv, raise, end} {
+			r.Record(e)
+		}
+		if len(m.events) != len(c.want) {
+			t.Errorf("%s: %d events, want %d", name, len(m.events), len(c.want))
+			continue
+		}
+		for i, e := range m.events {
+			if e.ID != c.want[i].ID || e.Type != c.want[i].Type || e.ServerTimeout != c.want[i].ServerTimeout {
+				t.Errorf("%s: event %d is %+v, want %+v", name, i, e, c.want[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package system
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"fencepost/harness/record/verdict"
+	"fencepost/internal/choice"
+)
+
+// Core is the production lock client and sink.
+const Core = "core"
+
+// LockPerJob is the scheduler with a lock for each job (harness/target/system/lockperjob).
+const LockPerJob = "lock-per-job"
+
+// Exec is what the names of users' own programs begin with: exec:CMD.
+const Exec = "exec:"
+
+// System is what a run drives.
+type System struct {
+	Name  string // core, lock-per-job, broken/NAME, exec:CMD
+	About string
+	// Case names one of several directed runs of a system, "" if it has one or none.
+	Case string
+	// Binary is the worker's executable, beside the tool's own.
+	Binary string
+	// Variant is the known-broken variant that the worker takes on, "" for none.
+	Variant string
+	// Scheduler is what its workers run jobs with, "" for the core's. It has no locks
+	// to run without jobs.
+	Scheduler string
+	// Command is a user's own program, which is run instead of a worker (package own); nil
+	// for fencepost's. Its promises it makes itself.
+	Command []string
+	// Promises are the properties that it claims; none means all. The rest is n/a.
+	Promises []string
+	// Unreached are the points of scenarios that it does not come to, by design.
+	Unreached []string
+	// Inert (a broken harness): faults of this family (package fault) are never put in
+	// force, though the harness says so; "" for none.
+	Inert string
+	// MissingWorkers (a broken harness): so many workers of the scenario are not
+	// started, and nobody says so.
+	MissingWorkers int
+	// BrokenSink is what is broken in the sink's service (lab.ForgesLedger), "" for nothing.
+	BrokenSink string
+	// Chapter is where docs/known-broken.md has a known-broken variant, Note what it says
+	// beside About, and Seen where real systems have had the mistake, with references; the
+	// last two may be "".
+	Chapter, Note, Seen string
+	// Red says how a known-broken variant must be found; nil for a sound system.
+	Red *Red
+}
+
+// Label is the name in tables and on the command line: of a known-broken variant
+// without its prefix, of a case with it.
+func (s System) Label() string {
+	if s.Case != "" {
+		return s.Name + "/" + s.Case
+	}
+	return strings.TrimPrefix(s.Name, broken)
+}
+
+// Design is the design of what runs in its workers: Core, LockPerJob or Exec.
+func (s System) Design() string {
+	switch {
+	case s.Command != nil:
+		return Exec
+	case s.Scheduler != "":
+		return s.Scheduler
+	}
+	return Core
+}
+
+// Red is the directed run that must expose a variant, or a hole in a design.
+type Red struct {
+	Scenario   string
+	Contention string
+	Verdict    verdict.Verdict
+	// Properties: at least one of them must fail (be invalid, for INVALID).
+	Properties []string
+	// Mechanism is what the explanation of such a run must name; see checker.Mechanisms.
+	Mechanism string
+}
+
+var core = System{Name: Core, About: "the production lock client and fenced sink on Cassandra", Binary: "worker"}
+
+// Broken lists the known-broken variants.
+func Broken() []System {
+	out := make([]System, len(variants))
+	for i, v := range variants {
+		v.Binary = "worker"
+		if v.Inert == "" && v.MissingWorkers == 0 && v.BrokenSink == "" {
+			v.Binary, v.Variant = "worker-broken", strings.TrimPrefix(v.Name, broken)
+		}
+		out[i] = v
+	}
+	return out
+}
+
+// Directed lists everything that a directed run must find: the known-broken variants,
+// and each known hole of lock-per-job as a case of it.
+func Directed() []System {
+	out := Broken()
+	for _, h := range holes {
+		s := lockPerJob
+		s.Case, s.About, s.Red = h.name, h.about, &h.red
+		out = append(out, s)
+	}
+	return out
+}
+
+// FindDirected returns what a run of a system under a scenario must find.
+func FindDirected(name, scenario, contention string) (System, bool) {
+	for _, s := range Directed() {
+		if s.Name == name && s.Red.Scenario == scenario && s.Red.Contention == contention {
+			return s, true
+		}
+	}
+	return System{}, false
+}
+
+// Designs lists the systems that are whole designs, not variants of one.
+func Designs() []System { return []System{core, lockPerJob} }
+
+// Find returns a system by name.
+func Find(name string) (System, error) {
+	switch name {
+	case "", Core:
+		return core, nil
+	case LockPerJob:
+		return lockPerJob, nil
+	}
+	if line, own := strings.CutPrefix(name, Exec); own {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			return System{}, fmt.Errorf("%sCMD: no program is named, such as exec:python3 examples/python-lock/locker.py", Exec)
+		}
+		return System{Name: Exec + strings.Join(words, " "), About: "a program of your own", Command: words}, nil
+	}
+	names := []string{Core, LockPerJob}
+	for _, v := range Broken() {
+		if v.Name == name {
+			return v, nil
+		}
+		names = append(names, v.Name)
+	}
+	sort.Strings(names[2:])
+	return System{}, choice.Unknown("system", name, append(names, Exec+"CMD")...)
+}

@@ -1,0 +1,192 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"fencepost/core/lock"
+	"fencepost/core/sink"
+	"fencepost/core/store"
+	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
+)
+
+// sinkTimeout bounds one sink operation with all its resends.
+const sinkTimeout = 8 * time.Second
+
+// Lease is what a client needs of a held lock; *lock.Lease has it.
+type Lease interface {
+	Resource() string
+	Holder() string
+	Token() int64
+	Context() context.Context // ends with the holder's right
+	Valid() bool
+	Release(ctx context.Context) error
+}
+
+// Locker hands out leases.
+type Locker interface {
+	Acquire(ctx context.Context, r lock.Request) (Lease, error)
+	Close(ctx context.Context) error
+}
+
+// coreLocker is the production client as a Locker.
+type coreLocker struct{ c *lock.Client }
+
+func (l coreLocker) Acquire(ctx context.Context, r lock.Request) (Lease, error) {
+	lease, err := l.c.Acquire(ctx, r)
+	if err != nil {
+		return nil, err // not a typed nil in the interface
+	}
+	return lease, nil
+}
+
+func (l coreLocker) Close(ctx context.Context) error { return l.c.Close(ctx) }
+
+// Rand returns the actor's own stream of random numbers of a run's seed.
+func Rand(seed uint64, actor string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(actor))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// counters are a worker's totals for live progress.
+type counters struct{ cycles, stale, unknown, lost, enqueuing atomic.Int64 }
+
+// client is one competitor within a worker.
+type client struct {
+	cfg    Config
+	proc   string // "w1.1/c2"; the lock's holder
+	number int
+	rec    Recorder
+	gate   *control.Gate
+	locker Locker
+	sink   *recordingSink
+	rng    *rand.Rand
+	counts *counters
+	grants int
+}
+
+// run does cycles until ctx ends; a cycle under way is finished.
+func (c *client) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		c.cycle(ctx)
+		sleep(ctx, c.around(c.cfg.Think))
+	}
+}
+
+// around draws from 0.5 to 1.5 of d.
+func (c *client) around(d time.Duration) time.Duration {
+	return time.Duration((0.5 + c.rng.Float64()) * float64(d))
+}
+
+func (c *client) pick() string {
+	if c.cfg.Own {
+		return c.cfg.Locks[c.number%len(c.cfg.Locks)]
+	}
+	return c.cfg.Locks[c.rng.IntN(len(c.cfg.Locks))]
+}
+
+func (c *client) cycle(ctx context.Context) {
+	name := c.pick()
+	e := history.Event{Proc: c.proc, ID: c.rec.NewID(), Type: history.Invoke, Op: history.OpLock, Key: name}
+	c.rec.Record(e)
+	lease, err := c.locker.Acquire(ctx, lock.Request{Resource: name, Holder: c.proc, TTL: c.cfg.TTL, Timeout: c.cfg.AcquireTimeout})
+	if err != nil {
+		// Nothing was handed out: what the client left behind it settles itself.
+		e.Type, e.Error = history.Fail, err.Error()
+		c.rec.Record(e)
+		return
+	}
+	e.Type, e.Token = history.OK, lease.Token()
+	c.rec.Record(e)
+	c.grants++
+	c.critical(lease)
+	c.release(lease)
+}
+
+// release gives the lock back; after a lost lease it sends nothing. A worker
+// that is stopping finishes its cycle, hence no context of the run here.
+func (c *client) release(lease Lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.TTL)
+	defer cancel()
+	err := lease.Release(ctx)
+	switch {
+	case err == nil:
+		c.counts.cycles.Add(1)
+	case store.OutcomeOf(err) == store.Unknown && !errors.As(err, new(*lock.LostError)):
+		c.counts.unknown.Add(1)
+	}
+}
+
+// critical is the protected section: raise, read n, hold, write n+1.
+func (c *client) critical(lease Lease) {
+	name, token := lease.Resource(), lease.Token()
+	res := Resource(name)
+	ctx, cancel := context.WithTimeout(lease.Context(), sinkTimeout)
+	defer cancel()
+	a, err := c.sink.raise(ctx, res, name, token)
+	if err != nil || a.Result != sink.Applied {
+		c.count(a, err)
+		return // without an awaited raise what is read may still be overtaken
+	}
+	st, err := c.sink.get(ctx, res)
+	if err != nil {
+		c.count(a, err)
+		return
+	}
+	decided := history.Now() // before Valid: never later than the check
+	if !lease.Valid() {
+		return
+	}
+	note := history.Event{Proc: c.proc, Type: history.Note, Op: history.NoteStart, Key: name, Token: token, DecidedAt: decided}
+	c.rec.Record(note)
+	defer func() {
+		c.rec.Record(history.Event{Proc: c.proc, Type: history.Note, Op: history.NoteFinish, Key: name, Token: token})
+	}()
+	hold, hit := c.gate.Reach(lease.Context(), control.Holding, c.proc, name)
+	if !hit || hold == 0 {
+		hold = c.around(c.cfg.Hold)
+	}
+	sleep(lease.Context(), hold)
+	decided = history.Now()
+	if !lease.Valid() {
+		return
+	}
+	c.write(lease, res, st.Value+1, decided)
+}
+
+// write sends the decided effect. The request does not end with the lease: what
+// a process has handed to its network stack leaves when the process is stopped
+// there and continued much later, and refusing that is the sink's work.
+func (c *client) write(lease Lease, res string, value, decided int64) {
+	name := lease.Resource()
+	ef := sink.Effect{Key: fmt.Sprintf("%s/%s#%d", name, c.proc, c.grants), Intent: "increment", Value: value}
+	a, err := c.sink.effect(res, name, lease.Token(), decided, ef, func() {
+		c.gate.Reach(context.Background(), control.EffectSent, c.proc, name)
+	})
+	c.count(a, err)
+}
+
+func (c *client) count(a sink.Answer, err error) {
+	switch {
+	case store.OutcomeOf(err) == store.Unknown:
+		c.counts.unknown.Add(1)
+	case err == nil && a.Result == sink.Stale:
+		c.counts.stale.Add(1)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,134 @@
+package workload
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/job"
+	"fencepost/core/lock"
+	"fencepost/core/store"
+	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/system/lockperjob"
+)
+
+// notebook keeps what is recorded.
+type notebook struct {
+	mu     sync.Mutex
+	ids    int64
+	events []history.Event
+}
+
+func (n *notebook) NewID() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ids++
+	return n.ids
+}
+
+func (n *notebook) Record(e history.Event) int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.events = append(n.events, e)
+	return 0
+}
+
+// TestJobLockRecord: a run is recorded in the line of the lock's holder, with the
+// lock's token, and can be stopped at each of its points.
+func TestJobLockRecord(t *testing.T) {
+	t.Parallel()
+	const life, holder, id = "w1.1", "w1.1/r3", job.ID("0-ab")
+	name := lockperjob.LockName("q", id)
+	rec := &notebook{}
+	var hits []string
+	var p *process
+	gate := control.NewGate(func(m control.Message) error {
+		hits = append(hits, string(m.Point)+" "+m.Proc+" "+m.Key)
+		p.gate.Go(m)
+		return nil
+	})
+	p = &process{cfg: Config{Life: life}, rec: rec, gate: gate, clock: NewClock(clock.System()), counts: &counters{}}
+	lanes := newLanes(life)
+	o := &jobLockObserver{lockObserver: &lockObserver{ctx: t.Context(), rec: rec, gate: gate, points: jobLockPoints}, process: p, lanes: lanes}
+	for n, point := range []control.Point{control.EnqueueSent, control.EnqueueSettled, control.ClaimSent, control.ClaimSettled, control.RetrySent, control.CompleteSent, control.CompleteSettled, control.DLQSent} {
+		gate.Arm(n, point, "")
+	}
+	version := lockperjob.Version(holder, 7, time.UnixMilli(5000), time.Second)
+
+	o.Step(lockperjob.Step{Kind: lockperjob.StepEnqueue, Lock: name, Job: id})
+	o.Step(lockperjob.Step{Kind: lockperjob.StepEnqueued, Lock: name, Job: id})
+	span := o.Begin(lock.Op{Kind: lock.Acquire, Resource: name, Holder: holder, To: version})
+	span.Sending(0)
+	span.End(lock.Result{Outcome: store.OK})
+	s := lockperjob.Step{Kind: lockperjob.StepClaimed, Lock: name, Holder: holder, Job: id, Run: 7, Attempt: 2, Due: 11}
+	o.Step(s)
+	update := func(do lockperjob.Do, err error) {
+		o.Update(lockperjob.Update{Do: do, Lock: name, Holder: holder, Job: id, Run: 7, Attempt: 2})(err)
+	}
+	update(lockperjob.DoClaim, nil)
+	s.Kind = lockperjob.StepStart
+	o.Step(s)
+	if l := lanes.of(runKey{name, 7}); l == nil || l.proc != holder || !l.started || l.decided == 0 {
+		t.Fatalf("the run's lane is %+v", l)
+	}
+	s.Kind, s.Err = lockperjob.StepFinish, errors.New("no luck")
+	o.Step(s)
+	update(lockperjob.DoRetry, nil)
+	update(lockperjob.DoComplete, &store.Error{Outcome: store.Unknown, Cause: errors.New("cut")})
+	if n := p.counts.cycles.Load(); n != 0 {
+		t.Errorf("%d cycles without an acknowledged completion", n)
+	}
+	update(lockperjob.DoComplete, nil)
+	update(lockperjob.DoDLQ, nil)
+
+	want := []string{
+		"invoke acquire", "ok acquire", "invoke update claim", "ok update", "note start", "note finish",
+		"invoke update retry", "ok update", "invoke update complete", "unknown update", "invoke update complete", "ok update", "invoke update dlq", "ok update",
+	}
+	var got []string
+	for _, e := range rec.events {
+		text := string(e.Type) + " " + string(e.Op)
+		for _, c := range e.Changes() {
+			text += " " + c.Do
+			if c.Job != string(id) || c.Run != 7 || c.Attempt != 2 {
+				t.Errorf("change %+v", c)
+			}
+		}
+		got = append(got, text)
+		switch {
+		case e.Proc != holder:
+			t.Errorf("%s by %s", text, e.Proc)
+		case e.Type == history.Note && (e.Key != string(id) || e.Issuer != name || e.Token != 7):
+			t.Errorf("%+v", e)
+		case e.Op == history.NoteStart && (e.Attempt() != 2 || e.DueMS() != 11 || e.WallMS() == 0 || e.DecidedAt == 0):
+			t.Errorf("%+v", e)
+		case e.Op == history.NoteFinish && e.Error == "":
+			t.Error("the end of the run has no error")
+		case e.Type != history.Note && e.Key != name:
+			t.Errorf("%s of %s", text, e.Key)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded %q, want %q", got, want)
+	}
+	if n := p.counts.cycles.Load(); n != 1 {
+		t.Errorf("%d cycles", n)
+	}
+	wantHits := []string{
+		"enqueue-sent w1.1 ", "enqueue-settled w1.1 ", "claim-sent " + holder + " ", "claim-settled " + holder + " ", "retry-sent " + holder + " ",
+		"complete-sent " + holder + " ", "complete-settled " + holder + " ", "dlq-sent " + holder + " ",
+	}
+	for i := range wantHits {
+		wantHits[i] += name
+	}
+	if !slices.Equal(hits, wantHits) {
+		t.Errorf("stopped at %q, want %q", hits, wantHits)
+	}
+	if lanes.of(runKey{name, 7}) != nil || lanes.names.used() != 0 {
+		t.Error("the lane has not ended, or a name was made for it")
+	}
+}

@@ -1,0 +1,177 @@
+package workload
+
+import (
+	"context"
+	"errors"
+
+	"fencepost/core/lock"
+	"fencepost/core/sink"
+	"fencepost/core/store"
+	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
+)
+
+// Recorder is what the workload needs of history.Recorder.
+type Recorder interface {
+	NewID() int64
+	Record(history.Event) int64
+}
+
+// Version is a row version as the history writes it.
+func Version(v *store.Version) *history.Version {
+	if v == nil {
+		return &history.Version{Absent: true}
+	}
+	return &history.Version{Fence: v.Fence, Beat: v.Beat, Attempt: v.Attempt, Holder: v.Holder, TTLMS: v.TTL.Milliseconds()}
+}
+
+func endType(o store.Outcome) history.Type {
+	switch o {
+	case store.OK:
+		return history.OK
+	case store.Fail:
+		return history.Fail
+	}
+	return history.Unknown
+}
+
+// lockObserver records operations on lock rows and stops at armed points.
+type lockObserver struct {
+	ctx  context.Context
+	rec  Recorder
+	gate *control.Gate
+	lost func()
+	// points are reached before the first copy of a request is sent.
+	points map[lock.OpKind]control.Point
+}
+
+var _ lock.Observer = (*lockObserver)(nil)
+
+var lockOps = map[lock.OpKind]history.Op{
+	lock.Acquire: history.OpAcquire,
+	lock.Renew:   history.OpRenew,
+	lock.Release: history.OpRelease,
+	lock.Read:    history.OpRead,
+}
+
+var sentPoints = map[lock.OpKind]control.Point{
+	lock.Acquire: control.AcquireSent,
+	lock.Renew:   control.RenewSent,
+	lock.Release: control.ReleaseSent,
+}
+
+// Begin records the invocation; the request is sent after it returns.
+func (o *lockObserver) Begin(op lock.Op) lock.Span {
+	s := &lockSpan{o: o, op: op}
+	s.event = history.Event{Proc: op.Holder, ID: o.rec.NewID(), Type: history.Invoke, Op: lockOps[op.Kind], Key: op.Resource}
+	inv := s.event
+	if op.Kind != lock.Read {
+		inv.From, inv.To, inv.Takeover = Version(op.From), Version(&op.To), op.Takeover
+	}
+	o.rec.Record(inv)
+	return s
+}
+
+func (o *lockObserver) LeaseLost(resource, holder string, token int64, cause error) {
+	o.lost()
+	o.rec.Record(history.Event{Proc: holder, Type: history.Note, Op: history.NoteLeaseLost, Key: resource, Token: token, Error: errText(cause)})
+}
+
+type lockSpan struct {
+	o     *lockObserver
+	op    lock.Op
+	event history.Event
+	sends []int64
+}
+
+func (s *lockSpan) Sending(copyNo int) {
+	// The send is dated before an armed point may stop the client: the holder's
+	// own clock was read before it too, and a copy sent later than its date only
+	// makes the derived deadline earlier than the truth, never later.
+	s.sends = append(s.sends, history.Now())
+	if p, ok := s.o.points[s.op.Kind]; ok && copyNo == 0 {
+		s.o.gate.Reach(s.o.ctx, p, s.op.Holder, s.op.Resource)
+	}
+}
+
+func (s *lockSpan) End(r lock.Result) {
+	e := s.event
+	e.Type, e.Sends, e.Error, e.ServerTimeout = endType(r.Outcome), s.sends, errText(r.Err), r.ServerTimeout
+	// Without an answer there is no row to tell of, not an absent one.
+	if r.Err == nil && (e.Type == history.Fail || s.op.Kind == lock.Read && e.Type == history.OK) {
+		e.Row = Version(r.Row)
+	}
+	s.o.rec.Record(e)
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// recordingSink records one client's sink operations.
+type recordingSink struct {
+	sink.Sink
+	rec  Recorder
+	proc string
+}
+
+func (s *recordingSink) raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
+	e := history.Event{Proc: s.proc, ID: s.rec.NewID(), Type: history.Invoke, Op: history.OpRaise, Key: resource, Issuer: issuer, Token: token}
+	s.rec.Record(e)
+	a, err := s.Sink.Raise(ctx, resource, issuer, token)
+	s.end(e, a, err)
+	return a, err
+}
+
+func (s *recordingSink) get(ctx context.Context, resource string, keys ...string) (sink.State, error) {
+	e := history.Event{Proc: s.proc, ID: s.rec.NewID(), Type: history.Invoke, Op: history.OpGet, Key: resource}
+	s.rec.Record(e)
+	st, err := s.Sink.Read(ctx, resource, keys...)
+	end := e
+	end.Type, end.Error = endType(store.OutcomeOf(err)), errText(err)
+	if err == nil {
+		end.Value, end.Seen, end.Seq = &st.Value, st.Seen, st.Seq
+	}
+	s.rec.Record(end)
+	return st, err
+}
+
+// effect records and makes a fenced write. beforeSend runs between the
+// recorded invocation and the send; the request's time limit begins after it, as
+// a process that is stopped there goes on to send whatever its clock says.
+func (s *recordingSink) effect(resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func()) (sink.Answer, error) {
+	return s.accept(resource, issuer, token, decidedAt, ef, beforeSend, func(ctx context.Context) (sink.Answer, error) {
+		return s.Sink.Accept(ctx, resource, issuer, token, ef)
+	})
+}
+
+// accept is effect by whatever call of the sink.
+func (s *recordingSink) accept(resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func(), send func(context.Context) (sink.Answer, error)) (sink.Answer, error) {
+	e := history.Event{Proc: s.proc, ID: s.rec.NewID(), Type: history.Invoke, Op: history.OpEffect, Key: resource, Issuer: issuer, Token: token, EffectKey: ef.Key, Value: &ef.Value, DecidedAt: decidedAt}
+	s.rec.Record(e)
+	beforeSend()
+	ctx, cancel := context.WithTimeout(context.Background(), sinkTimeout)
+	defer cancel()
+	a, err := send(ctx)
+	s.end(e, a, err)
+	return a, err
+}
+
+func (s *recordingSink) end(inv history.Event, a sink.Answer, err error) {
+	e := history.Event{Proc: inv.Proc, ID: inv.ID, Op: inv.Op, Key: inv.Key, Issuer: inv.Issuer, Token: inv.Token, EffectKey: inv.EffectKey}
+	e.Type, e.Error = endType(store.OutcomeOf(err)), errText(err)
+	var se *store.Error
+	if errors.As(err, &se) {
+		e.ServerTimeout = se.ServerTimeout
+	}
+	if err == nil {
+		e.Result, e.Seen, e.Seq = a.Result.String(), a.Seen, a.Seq
+		if a.Result == sink.Stale || a.Result == sink.Conflict {
+			e.Type = history.Fail
+		}
+	}
+	s.rec.Record(e)
+}

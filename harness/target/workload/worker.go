@@ -1,0 +1,363 @@
+package workload
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/engine"
+	"fencepost/core/lock"
+	"fencepost/core/sink"
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
+	"fencepost/core/worker"
+	"fencepost/harness/env/login"
+	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/orders"
+	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system/unfenced"
+)
+
+// Hooks are where a known-broken variant takes hold; a nil hook changes
+// nothing. Each decorates a part that the workload uses through an interface.
+type Hooks struct {
+	// Clock is called first; what it returns is the lock client's clock.
+	Clock    func(Config, *Clock) clock.Clock
+	Locks    func(Config, *cassandra.DB, store.Locks) store.Locks
+	Locker   func(Config, *cassandra.DB, Locker) Locker
+	Observer func(Config, lock.Observer) lock.Observer
+	Sink     func(Config, unfenced.Writer, sink.Sink) sink.Sink
+	Recorder func(Config, Recorder) Recorder
+	// The rest is the job workload's. Tasks decorates what runs hand their effects
+	// to, where they are not recorded yet; Sink does so where they are.
+	Shards func(Config, *cassandra.DB, store.Shards) store.Shards
+	Engine func(Config, *engine.Options)
+	// Executor decorates what runs the jobs.
+	Executor func(Config, engine.Executor) engine.Executor
+	Handler  func(Config, *cassandra.DB, worker.Handler) worker.Handler
+	Tasks    func(Config, sink.Sink) sink.Sink
+	// Shop decorates what the runs of orders hand their effects to, where they are not
+	// recorded yet.
+	Shop func(Config, orders.Tables) orders.Sink
+}
+
+// drainTimeout bounds the end of a worker: finishing cycles and settling what
+// the lock client has in the background.
+const drainTimeout = 10 * time.Second
+
+// process is what every workload is made of.
+type process struct {
+	cfg    Config
+	hooks  Hooks
+	rec    Recorder
+	clock  *Clock
+	leases clock.Clock
+	lockDB *cassandra.DB
+	sink   sink.Sink
+	// effects is the sink as it is, which sink may be a variant of.
+	effects sinks.Client
+	gate    *control.Gate
+	counts  *counters
+	log     *slog.Logger
+}
+
+// load is a workload. It works until ctx ends, then settles what it can and
+// returns; ready is called when it is about to begin. drain ends what brings new
+// work in.
+type load interface {
+	run(ctx context.Context, ready func() error) error
+	drain()
+}
+
+// Run is the whole life of a worker process: connect, report ready, work until
+// ctx ends, drain, report stopped. A worker that cannot record stops at once.
+func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *slog.Logger) (err error) {
+	if cfg.AwaitLogin {
+		if cfg.Login, err = awaitLogin(conn); err != nil {
+			return err
+		}
+	}
+	of, err := cfg.row()
+	if err != nil {
+		return err
+	}
+	head := history.Header{
+		Run: cfg.Run, Proc: cfg.Life, System: cmp.Or(cfg.Variant, cfg.Scheduler), DriftBound: cfg.DriftBound, MarginBaseMS: cfg.MarginBase.Milliseconds(),
+		Promises: cfg.Promises, DedupeMS: of.dedupe.Milliseconds(),
+	}
+	file, err := history.NewRecorder(cfg.History, head)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := file.Close(); closeErr != nil {
+			unrecorded(conn, closeErr)
+			err = errors.Join(err, closeErr)
+		}
+	}()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // what it does from here on nobody would know of
+		select {
+		case <-file.Failed():
+			unrecorded(conn, file.Err())
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	p := &process{cfg: cfg, hooks: hooks, rec: file, clock: NewClock(clock.System()), counts: &counters{}, gate: control.NewGate(conn.Send), log: log}
+	if hooks.Recorder != nil {
+		p.rec = hooks.Recorder(cfg, p.rec)
+	}
+	p.leases = p.clock
+	if hooks.Clock != nil {
+		p.leases = hooks.Clock(cfg, p.clock)
+	}
+	if p.lockDB, err = open(ctx, cfg, cfg.LockNodes, p.rec, p.clock); err != nil {
+		return fmt.Errorf("lock store: %w", err)
+	}
+	defer p.lockDB.Close()
+	if p.effects, err = p.openSink(ctx, of); err != nil {
+		return fmt.Errorf("sink: %w", err)
+	}
+	defer p.effects.Close()
+	if hooks.Sink != nil {
+		p.sink = hooks.Sink(cfg, p.effects, p.sink)
+	}
+
+	l, err := of.load(ctx, p)
+	if err != nil {
+		return err
+	}
+	set := func(to *history.Clock) error { return setClock(conn, p.clock, to) }
+	ticks := NewMetronome(p.leases, conn.Send)
+	defer ticks.Set(0)
+	go commands(conn, p.gate, set, ticks.Set, l.drain, stop)
+	go report(ctx, conn, p.counts)
+	ready := func() error {
+		if err := conn.Send(control.Message{Cmd: control.CmdReady}); err != nil {
+			return fmt.Errorf("control: %w", err)
+		}
+		return nil
+	}
+	if err := l.run(ctx, ready); err != nil {
+		return err
+	}
+	p.rec.Record(history.Event{Proc: cfg.Life, Type: history.Note, Op: history.NoteExit})
+	return conn.Send(control.Message{Cmd: control.CmdStopped, Stats: p.counts.stats()})
+}
+
+// unrecorded tells the runner that this process's record is worth nothing.
+func unrecorded(conn *control.Conn, err error) {
+	_ = conn.Send(control.Message{Cmd: control.CmdUnrecorded, Error: err.Error()}) // a runner that is gone needs no telling
+}
+
+// openSink connects to the sink by this worker's own links.
+func (p *process) openSink(ctx context.Context, of row) (sinks.Client, error) {
+	kind, err := sinks.Find(p.cfg.Sink)
+	if err != nil {
+		return nil, err
+	}
+	timeout := p.cfg.TTL / 6
+	c, err := kind.Open(ctx, sinks.Place{
+		Nodes: func(ctx context.Context) (*cassandra.DB, error) {
+			return open(ctx, p.cfg, p.cfg.SinkNodes, p.rec, p.clock)
+		},
+		Addr: p.cfg.SinkAddr, Secret: p.cfg.SinkSecret, Timeout: timeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.sink = c
+	if nodes, ok := c.(*sinks.OnNodes); ok && of.sink != nil {
+		p.sink = of.sink(nodes.DB, timeout)
+	}
+	return c, nil
+}
+
+// locks is the lock workload.
+type locks struct {
+	*process
+	locker Locker
+}
+
+func loadLocks(ctx context.Context, p *process) (load, error) {
+	locker, err := p.newLocker(ctx)
+	return &locks{process: p, locker: locker}, err
+}
+
+func (l *locks) drain() {}
+
+func (l *locks) run(ctx context.Context, ready func() error) error {
+	if err := ready(); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	for i := range l.cfg.Clients {
+		proc := fmt.Sprintf("%s/c%d", l.cfg.Life, i+1)
+		c := &client{
+			cfg: l.cfg, proc: proc, rec: l.rec, gate: l.gate, locker: l.locker, counts: l.counts,
+			number: ClientNumber(l.cfg, i),
+			sink:   &recordingSink{Sink: l.sink, rec: l.rec, proc: proc},
+			rng:    Rand(l.cfg.Seed, proc),
+		}
+		wg.Go(func() { c.run(ctx) })
+	}
+	wg.Wait()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := l.locker.Close(closing); err != nil {
+		l.log.Warn("the lock client did not settle everything", "error", err)
+	}
+	return nil
+}
+
+// ClientNumber numbers clients across workers ("w2", client 0 -> after w1's).
+func ClientNumber(cfg Config, i int) int {
+	var w int
+	if _, err := fmt.Sscanf(cfg.Worker, "w%d", &w); err != nil || w < 1 {
+		w = 1
+	}
+	return (w-1)*cfg.Clients + i
+}
+
+func (p *process) newLocker(ctx context.Context) (Locker, error) {
+	cfg, hooks := p.cfg, p.hooks
+	rows := store.Locks(cassandra.NewLocks(p.lockDB))
+	if hooks.Locks != nil {
+		rows = hooks.Locks(cfg, p.lockDB, rows)
+	}
+	obs := lock.Observer(&lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() { p.counts.lost.Add(1) }, points: sentPoints})
+	if hooks.Observer != nil {
+		obs = hooks.Observer(cfg, obs)
+	}
+	c, err := lock.New(rows, lock.Options{
+		TTL: cfg.TTL, DriftBound: cfg.DriftBound, MarginBase: cfg.MarginBase,
+		Clock: p.leases, Rand: Rand(cfg.Seed, cfg.Life+"/lock"),
+		Observer: obs, NoSingleFlight: cfg.NoSingleFlight, Logger: p.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	locker := Locker(coreLocker{c})
+	if hooks.Locker != nil {
+		locker = hooks.Locker(cfg, p.lockDB, locker)
+	}
+	return locker, nil
+}
+
+// open connects through this worker's own links, one a node; a node without a
+// link cannot be reached at all.
+func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder, clk *Clock) (*cassandra.DB, error) {
+	var ips []string
+	for ip := range links {
+		ips = append(ips, ip)
+	}
+	c := cassandra.Config{
+		ContactPoints: ips, Port: cfg.CQLPort, Keyspace: cfg.Keyspace, Wall: clk.Wall,
+		Dial: func(ctx context.Context, ip string) (net.Conn, error) {
+			addr, ok := links[ip]
+			if !ok {
+				return nil, fmt.Errorf("no link to node %s", ip)
+			}
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", addr)
+		},
+		OnStatement: func(s cassandra.StatementInfo) {
+			rec.Record(history.Event{Proc: cfg.Life, Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &history.Statement{
+				CQL: s.CQL, Consistency: s.Consistency, SerialConsistency: s.SerialConsistency,
+			}}})
+		},
+	}
+	if err := cfg.Introduce(&c); err != nil {
+		return nil, err
+	}
+	return cassandra.Open(ctx, c)
+}
+
+// Introduce adds what the cluster wants to be shown to a session's configuration.
+func (c Config) Introduce(db *cassandra.Config) error {
+	if c.Login == nil {
+		return nil
+	}
+	return c.Login.Apply(db)
+}
+
+// awaitLogin takes the login from the control channel.
+func awaitLogin(conn *control.Conn) (*login.Login, error) {
+	m, err := conn.Receive()
+	if err != nil {
+		return nil, fmt.Errorf("control: no login came: %w", err)
+	}
+	if m.Cmd != control.CmdLogin || m.Login == nil {
+		return nil, fmt.Errorf("control: %q came, want %s first", m.Cmd, control.CmdLogin)
+	}
+	return m.Login, nil
+}
+
+// commands serves the runner until the channel closes; a worker whose runner is
+// gone stops.
+func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) error, tick func(time.Duration), drain, stop func()) {
+	defer stop()
+	for {
+		m, err := conn.Receive()
+		if err != nil {
+			return // io.EOF: the runner is gone
+		}
+		switch m.Cmd {
+		case control.CmdArm:
+			gate.Arm(m.ID, m.Point, m.Key)
+		case control.CmdDisarm:
+			gate.Disarm(m.ID)
+		case control.CmdGo:
+			gate.Go(m)
+		case control.CmdClock:
+			if set(m.Clock) != nil {
+				return
+			}
+		case control.CmdTick:
+			tick(m.Every)
+		case control.CmdDrain:
+			drain()
+		}
+	}
+}
+
+// setClock changes the clocks (nil: leaves them) and answers what they show. The runner
+// has it in its own record.
+func setClock(conn *control.Conn, clk *Clock, to *history.Clock) error {
+	if to != nil {
+		clk.Set(*to)
+	}
+	return conn.Send(control.Message{Cmd: control.CmdClock, Reading: &control.Reading{
+		At: history.Now(), Wall: clk.Wall().UnixNano(), Lease: clk.Now(), Awake: clk.Awake(),
+	}})
+}
+
+// report sends totals five times a second.
+func report(ctx context.Context, conn *control.Conn, c *counters) {
+	t := time.NewTicker(200 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if err := conn.Send(control.Message{Cmd: control.CmdStats, Stats: c.stats()}); errors.Is(err, io.ErrClosedPipe) {
+				return
+			}
+		}
+	}
+}
+
+func (c *counters) stats() *control.Stats {
+	return &control.Stats{Cycles: c.cycles.Load(), Stale: c.stale.Load(), Unknown: c.unknown.Load(), LeasesLost: c.lost.Load(), Enqueuing: c.enqueuing.Load()}
+}
