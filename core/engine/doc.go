@@ -108,10 +108,10 @@
 // those that are stored, so that a scan from a low mark passes few tombstones. Deleted
 // rows live for days, and Cassandra fails a scan that passes too many: so no mark may
 // stand still while rows above it come and go. A sweep raises its mark with each page. If
-// too many rows were deleted above a mark (pile), the rows that hold it are placed anew
+// too many rows were deleted above a mark (pile), the rows that hold it are moved
 // above all others: that of a run of hours, and that of a job that urgent ones keep from
 // running. Nothing else in them changes, and nobody is told. What an earlier owner's clock
-// has placed far below is then read into memory, due or not, and placed anew too, and
+// has placed far below is then read into memory, due or not, and moved too, and
 // reading goes on beyond MaxLoaded. The dead letter queue is not in memory: when so many
 // have left it the first that is still there is read, and the range before it deleted. If
 // as many lie behind that one, so is the range to the next, and so on.

@@ -39,19 +39,29 @@ func (o *owner) forbid(err error) {
 // refuseCallers refuses those who wait for what rides in nothing: of one job, or of all if
 // that is "". What nobody waits for stays.
 func (o *owner) refuseCallers(of job.ID, cause error) {
-	stays := func(i *intent) bool {
-		if i.wait == nil || of != "" && i.job() != of {
-			return true
-		}
-		o.m.over(i)
-		i.wait.tell(ack{err: i.failed(store.Fail, cause)})
-		return false
-	}
+	o.refuse(cause, func(i *intent) bool { return i.wait != nil && (of == "" || i.job() == of) })
+}
+
+// refuse takes out what is meant of all that rides in nothing, and tells its callers why.
+func (o *owner) refuse(cause error, meant func(*intent) bool) {
+	stays := o.staying(cause, meant)
 	for _, l := range o.m.queue.all() {
 		l.keep(stays)
 	}
 	for n, g := range o.m.groups {
 		o.m.groups[n] = slices.DeleteFunc(g, func(i *intent) bool { return !stays(i) })
+	}
+}
+
+// staying refuses what is meant as it comes by, and reports of the rest that it stays.
+func (o *owner) staying(cause error, meant func(*intent) bool) func(*intent) bool {
+	return func(i *intent) bool {
+		if !meant(i) {
+			return true
+		}
+		o.m.over(i)
+		i.wait.tell(ack{err: i.failed(store.Fail, cause)})
+		return false
 	}
 }
 
@@ -68,12 +78,5 @@ func (o *owner) stall() {
 	o.stalled = true
 	rest := &o.m.queue.rest
 	rest.gone = 0
-	rest.keep(func(i *intent) bool {
-		if i.kind != doEnqueue || i.wait == nil {
-			return true
-		}
-		o.m.over(i)
-		i.wait.tell(ack{err: i.failed(store.Fail, ErrBusy)})
-		return false
-	})
+	rest.keep(o.staying(ErrBusy, func(i *intent) bool { return i.kind == doEnqueue && i.wait != nil }))
 }

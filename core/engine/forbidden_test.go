@@ -68,7 +68,7 @@ func refusedFor(t *testing.T, what string, call func(context.Context) error) {
 	}
 }
 
-// TestARevokedPermission: whoever asks for something is told at once why it is refused for
+// TestARevokedPermission: a caller is told at once why its request is refused for
 // good, with the remedy. The owner tries until it is not trusted any more; then the shard
 // is left alone but for a try a minute. The log has it once.
 func TestARevokedPermission(t *testing.T) {

@@ -142,7 +142,7 @@ type Options struct {
 	DrainTimeout time.Duration
 	// TrimEvery is the number of deleted rows after which a range deletion
 	// follows, so that reads pass few tombstones; default 100. If five times as many lie
-	// behind rows that stay, those are placed anew; reads pass less than 1000 times
+	// behind rows that stay, those are moved; reads pass less than 1000 times
 	// TrimEvery, of which Cassandra allows 100,000 (tombstone_failure_threshold).
 	TrimEvery int
 

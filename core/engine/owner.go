@@ -296,25 +296,9 @@ func (o *owner) lose(cause error) {
 	o.e.step(Step{Kind: StepLost, Shard: o.id, Fence: o.fence, Err: err})
 }
 
-// failQueue refuses the callers that wait for what rides in nothing.
+// failQueue takes out what was asked for and rides in nothing.
 func (o *owner) failQueue(cause error) {
-	fail := func(list []*intent) (left []*intent) {
-		for _, i := range list {
-			if i.kind != doEnqueue && !i.isCommand() {
-				left = append(left, i)
-				continue
-			}
-			o.m.over(i)
-			i.wait.tell(ack{err: i.failed(store.Fail, cause)})
-		}
-		return left
-	}
-	for _, l := range o.m.queue.all() {
-		l.stalled, l.next = fail(l.stalled), fail(l.next)
-	}
-	for n, g := range o.m.groups {
-		o.m.groups[n] = fail(g)
-	}
+	o.refuse(cause, func(i *intent) bool { return i.kind == doEnqueue || i.isCommand() })
 }
 
 func (o *owner) failWaiting() {

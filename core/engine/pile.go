@@ -34,7 +34,7 @@ func (p *pile) trimmed(mark int64) {
 }
 
 // pileUp is how many deleted rows may lie above the mark of a kind before what holds it
-// is placed anew: five times as many as make a range deletion, and twice as many as jobs
+// is moved: five times as many as make a range deletion, and twice as many as jobs
 // that may have to be placed, so that at most one is for each deletion; but not more than
 // half of what Cassandra lets pass by default, if trimEvery is the default too.
 func (m *machine) pileUp() int {
@@ -109,7 +109,7 @@ func (m *machine) takePlaces(p *plan, now moment, most int) {
 	}
 }
 
-// movable: the row of the job in memory is of the kind and may be placed anew.
+// movable: the row of the job in memory is of the kind and may be moved.
 func (m *machine) movable(e *entry, kind store.Kind) bool {
 	return m.jobs[e.job.ID] == e && e.key.Kind == kind && e.running == e.started && e.job.Kind != "" && !e.suspect
 }

@@ -207,7 +207,7 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 	}
 }
 
-// runs says whether the run of a running row is at work already: the row is placed anew then,
+// runs says whether the run of a running row is at work already: the row is moved then,
 // and nothing is claimed.
 func (s *shardTruth) runs(row store.Row) (was store.Row, yes bool) {
 	was = s.rows[store.Key{Kind: store.KindJob, ID: row.ID}]

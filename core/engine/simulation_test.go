@@ -145,7 +145,7 @@ func TestSeedsThatFoundSomething(t *testing.T) {
 		492:  "claims that the store refuses lost their slots to other shards before they were tried alone",
 		6960: "what waited behind an occurrence whose job existed was fired a step later than it could be",
 		9157: "a page that came between the setting back of a clock and the next plan was read by the old reckoning",
-		576:  "a run whose row was placed anew while its shard was paused was taken for claimed",
+		576:  "a run whose row was moved while its shard was paused was taken for claimed",
 		1637: "a command was told what had been looked up for one that had gone, before the job came",
 		9821: "a run ended in the future, as the clock was set back before that was settled",
 	} {

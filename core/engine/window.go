@@ -160,7 +160,7 @@ func (m *machine) heldByRead() bool {
 	return len(p.dead)-p.below(m.window.read) >= m.pileUp()/2
 }
 
-// lifts: rows that are not due soon come into memory too, so that they can be placed anew.
+// lifts: rows that are not due soon come into memory too, so that they can be moved.
 func (m *machine) lifts() bool { return m.piled(store.KindPending) && !m.full() }
 
 // loaded takes a page; failed: it could not be read.
