@@ -33,6 +33,8 @@ type fakeDB struct {
 	hidesKeys bool
 	// losesSeals plants a bug: nothing tells that a header was sealed.
 	losesSeals bool
+	// forgetsDrops plants a bug: a trim does not see that another has gone further.
+	forgetsDrops bool
 	// hidesFloors plants a bug: a plain read shows no floor.
 	hidesFloors bool
 	unexpected  error
@@ -160,7 +162,7 @@ func (f *fakeDB) exec(stmts []store.Statement) (bool, []map[string]any) {
 		case dropUpTo:
 			p = f.part(a[1].(string))
 			h := p.header
-			ok = ok && h != nil && h["issuer"] == a[2] && h["highest"] == a[3] && h["last_seq"] == a[4]
+			ok = ok && h != nil && h["issuer"] == a[2] && h["highest"] == a[3] && h["last_seq"] == a[4] && (f.forgetsDrops || h["fence"] == a[5])
 			rows = appendRow(rows, h)
 			changes = append(changes, func() { p.header["fence"] = a[0] })
 		case deleteUpTo:
@@ -223,7 +225,7 @@ func named(stmts []store.Statement, rows []row) []row {
 	}
 	for _, r := range rows {
 		maps.DeleteFunc(r, func(column string, _ any) bool {
-			return !slices.Contains([]string{"kind", "key", "issuer", "highest", "last_seq", "attempt"}, column)
+			return !slices.Contains([]string{"kind", "key", "issuer", "highest", "last_seq", "fence", "attempt"}, column)
 		})
 	}
 	return rows
@@ -259,7 +261,10 @@ func (f *fakeDB) QueryBy(ctx context.Context, _ int, serial bool, s store.Statem
 	var rows []map[string]any
 	err := f.call(ctx, func() {
 		p := f.part(s.Args[0].(string))
-		if !serial && p.before != nil && f.rnd.Float64() < f.stale {
+		switch {
+		case serial: // it completes what was half-way: nobody reads older state from now on
+			p.before = nil
+		case p.before != nil && f.rnd.Float64() < f.stale:
 			p = p.before
 		}
 		switch {

@@ -13,8 +13,9 @@ const (
 	selectKeys  = "SELECT key, attempt, at FROM sink WHERE resource = ? AND kind = 1"
 	selectTimes = "SELECT seq, at FROM sink WHERE resource = ? AND kind = 2"
 	deleteKey   = "DELETE FROM sink WHERE resource = ? AND kind = 1 AND seq = 0 AND key = ? IF attempt = ?"
-	// The header says up to which entry the ledger was dropped.
-	dropUpTo   = "UPDATE sink SET fence = ?" + ifHeader
+	// The header says up to which entry the ledger was dropped. That rises: a late copy of an
+	// older trim finds the header that it names, and would take back what a newer one has said.
+	dropUpTo   = "UPDATE sink SET fence = ?" + ifHeader + " AND fence = ?"
 	deleteUpTo = "DELETE FROM sink WHERE resource = ? AND kind = 2 AND seq <= ?"
 )
 
@@ -98,7 +99,7 @@ func (s *Sink) trim(ctx context.Context, resource string, before time.Time) erro
 			return err
 		}
 		_, applied, err := s.send(ctx, c, []store.Statement{
-			{CQL: dropUpTo, Args: []any{upTo, resource, h.Issuer, h.Highest, h.Seq}, Partition: []any{resource}},
+			{CQL: dropUpTo, Args: []any{upTo, resource, h.Issuer, h.Highest, h.Seq, v.was}, Partition: []any{resource}},
 			{CQL: deleteUpTo, Args: []any{resource, upTo}},
 		})
 		if err != nil || applied {

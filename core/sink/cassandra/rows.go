@@ -47,7 +47,8 @@ func viewOf(rows []map[string]any, c *call) (view, error) {
 				return view{}, err
 			}
 			v.header = h
-			v.dropped, _ = row["fence"].(int64)
+			v.was = row["fence"]
+			v.dropped, _ = v.was.(int64)
 		case kind == kindKey && c.Effect != nil && row["key"] == c.Effect.Key:
 			k, err := keyOf(row, c.attempt)
 			if err != nil {
