@@ -14,3 +14,6 @@ func Upgrade(table, column, kind string, breaks bool) upgrade {
 func PrepareKnowing(ctx context.Context, cfg Config, r Replication, more ...upgrade) (Settings, error) {
 	return prepare(ctx, cfg, r, append(knowledge{}, append(known, more...)...))
 }
+
+// SelectHints reads what DropKeyspace waits for.
+const SelectHints = selectHints

@@ -158,13 +158,15 @@ func (db *DB) definer(ctx context.Context) (string, error) {
 // DropKeyspace removes the keyspace and everything in it, by a request to each node
 // that is up. One node would do if all of them could be relied on to hear of it; one
 // that comes from a partition may not, and then, with what it believes to be there,
-// stays of its own opinion for minutes. To drop what is gone changes nothing.
+// stays of its own opinion for minutes. To drop what is gone changes nothing. Writes that
+// were missed by nodes that are up again come first: see awaitHints.
 func DropKeyspace(ctx context.Context, cfg Config) error {
 	return ddl(ctx, cfg, func(db *DB, keyspace string) error {
 		nodes, err := db.awaitUp(ctx)
 		if err != nil {
 			return err
 		}
+		db.awaitHints(ctx, nodes)
 		var errs []error
 		for _, ip := range nodes {
 			if err := db.execOn(ctx, ip, "DROP KEYSPACE IF EXISTS "+keyspace); err != nil {

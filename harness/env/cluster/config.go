@@ -204,7 +204,8 @@ const (
 func commitLogDir(data string) string { return filepath.Join(data, "commitlog") }
 
 // cassandraYAML differs from the shipped one where a small node for tests should
-// (small caches and segments, no snapshots), and in commitlog_sync: see CommitLogs.
+// (small caches and segments, no snapshots), and in commitlog_sync: see CommitLogs. Hints
+// are flushed every second, not every ten, so that those that wait can be seen.
 //
 // commit_failure_policy: with the shipped "stop" a node leaves the cluster for good when
 // its commit log is reclaimed in the instant in which a table is dropped (seen on 5.0.6:
@@ -246,6 +247,7 @@ concurrent_reads: 16
 concurrent_writes: 16
 auto_snapshot: false
 hinted_handoff_enabled: true
+hints_flush_period: 1000ms
 authenticator: {{if .Auth}}PasswordAuthenticator{{else}}AllowAllAuthenticator{{end}}
 authorizer: {{if .Auth}}CassandraAuthorizer{{else}}AllowAllAuthorizer{{end}}
 {{- with .TLS}}
