@@ -238,8 +238,8 @@ func (n *Notifier) send(ctx context.Context, w *way, e Event) {
 		return
 	}
 	if err := w.send(ctx, e); err != nil {
-		n.o.Counter.Notified(w.name, "failed")
 		n.o.Logger.Warn("nobody could be told of what is late", "way", w.name, "event", e.Event, "job", e.Job, "schedule", e.Schedule, "error", err)
+		n.o.Counter.Notified(w.name, "failed")
 		return
 	}
 	n.o.Counter.Notified(w.name, "sent")
