@@ -306,8 +306,15 @@ func (l *Local) killAfterWrites(ctx context.Context, t *testing.T) (acked, lost 
 	if err := errors.Join(one.Start(ctx), l.WaitHealthy(ctx)); err != nil {
 		t.Fatal(err)
 	}
+	// It may also notice only now that n1 was gone: what counts is the answer, not the first try.
+	patience, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
 	for i, k := range rows {
-		got, err := db.Query(ctx, false, "SELECT k FROM written WHERE k = ?", k)
+		got, err := db.Query(patience, false, "SELECT k FROM written WHERE k = ?", k)
+		for err != nil && patience.Err() == nil {
+			time.Sleep(100 * time.Millisecond)
+			got, err = db.Query(patience, false, "SELECT k FROM written WHERE k = ?", k)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
