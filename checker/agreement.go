@@ -10,7 +10,7 @@ import (
 
 // agreement is in which of several data centres the run's system is to agree; nil: there is
 // only one.
-func (a *analysis) agreement() *history.Agreement {
+func (a *past) agreement() *history.Agreement {
 	for _, e := range a.expects {
 		if in := e.Expect().Agreement; in != nil {
 			return in
@@ -20,7 +20,7 @@ func (a *analysis) agreement() *history.Agreement {
 }
 
 // decides reports whether a node takes part in the run's decisions.
-func (a *analysis) decides(node string) bool {
+func (a *past) decides(node string) bool {
 	in := a.agreement()
 	return in == nil || slices.Contains(in.Nodes, node)
 }

@@ -80,7 +80,7 @@ func TestQuorumOfTheAgreement(t *testing.T) {
 			f := history.Fault{ID: "f" + n, Name: "pause-node", Action: history.ActionInject, Targets: []string{n}}
 			y.note(int64(10+i), harness, history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &f}})
 		}
-		if away := analyse(y.end(300), Options{}.withDefaults()).quorumAway(); (len(away) > 0) != c.away {
+		if away := newPast(y.end(300), false).quorumAway; (len(away) > 0) != c.away {
 			t.Errorf("%+v: away %v, want %t", c, away, c.away)
 		}
 	}

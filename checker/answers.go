@@ -48,8 +48,8 @@ func (l *lie) property() string {
 
 // compareAnswers compares what workers say that the sink answered with what the links
 // carried, both ways.
-func (a *analysis) compareAnswers() {
-	if !a.told.reads[history.WitnessAnswers] || len(a.told.gaps[history.WitnessAnswers]) > 0 || a.opts.soFar {
+func (a *past) compareAnswers() {
+	if !a.told.reads[history.WitnessAnswers] || len(a.told.gaps[history.WitnessAnswers]) > 0 || a.soFar {
 		return // of what is not read P14 tells
 	}
 	for _, s := range a.sinks {
@@ -79,7 +79,7 @@ func (a *analysis) compareAnswers() {
 }
 
 // given looks for the answer that an operation says it got, among those to its like.
-func (a *analysis) given(s *sinkLog, o *op, answers []*history.Event) {
+func (a *past) given(s *sinkLog, o *op, answers []*history.Event) {
 	if o.inv.Proc == harness || o.end == nil || o.end.Result == "" && (o.inv.Op != history.OpGet || o.outcome != history.OK) {
 		return // it claims none
 	}
@@ -103,7 +103,7 @@ func (a *analysis) given(s *sinkLog, o *op, answers []*history.Event) {
 
 // unasked: what a link carried and nobody recorded asking for. A copy of a request may come
 // to the link when another one was answered long ago.
-func (a *analysis) unasked(s *sinkLog, e *history.Event, ops []*op) {
+func (a *past) unasked(s *sinkLog, e *history.Event, ops []*op) {
 	for _, o := range ops {
 		if o.inv.TS <= e.Asked().Sent && (e.Asked().Op != history.OpGet || o.end == nil || e.Asked().Sent <= o.end.TS+lateCopy) {
 			return
@@ -122,7 +122,7 @@ const lateCopy = int64(2e9)
 
 // uncarried finds entries of the ledger that no link carried a request for. The harness's own
 // requests take no link.
-func (a *analysis) uncarried(s *sinkLog, given map[exchange][]*history.Event) {
+func (a *past) uncarried(s *sinkLog, given map[exchange][]*history.Event) {
 	tokens, keys := map[grantRef]bool{}, map[string]bool{}
 	for x := range given {
 		tokens[grantRef{x.issuer, x.token}] = true
@@ -172,7 +172,7 @@ func answerText(e *history.Event) string {
 }
 
 // reportLies adds the lies that count for a property. No event that was lost can excuse one.
-func (a *analysis) reportLies(p *Property) {
+func (a *past) reportLies(p *Property) {
 	for i := range a.lies {
 		if l := &a.lies[i]; l.property() == p.ID || p.ID == "P14" && !a.promised(l.property()) {
 			p.add(l.resource, l.events, "%s", l.message)

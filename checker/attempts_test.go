@@ -163,7 +163,7 @@ func TestAttempts(t *testing.T) {
 				{history.DoClaim, steps, jobState{name: statePending, attempt: int(last)}, c.claims},
 				{history.DoDLQ, steps[:len(steps)-1], jobState{name: stateRunning, attempt: int(last), run: steps[len(steps)-1].c.Run}, c.dlq},
 			} {
-				a := &analysis{jobs: newJobs()}
+				a := &past{jobs: newJobs()}
 				r := &shardReplay{a: a, l: &rowLog{name: storyShard}, refusals: map[string]int64{}}
 				j.steps = x.steps
 				change := *steps[len(steps)-1].c

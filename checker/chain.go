@@ -76,7 +76,10 @@ type chainBreak struct {
 
 // buildChain finds the writes that took effect, walking back from the sealed
 // row (or, without a seal, from the newest write that was acknowledged).
-func (a *analysis) buildChain(l *rowLog) {
+func (a *past) buildChain(l *rowLog) {
+	for _, v := range l.versions {
+		v.inOrder()
+	}
 	l.group()
 	tip := l.findSeal()
 	l.sealed = tip
@@ -218,7 +221,7 @@ func (v *version) producer() *write {
 // operations wrote, but never together, is a row that the store made up. A
 // version that nobody recorded writing means that the record lacks events or
 // that someone else writes the rows: nothing can then be concluded.
-func (a *analysis) explain(l *rowLog, b *chainBreak) {
+func (a *past) explain(l *rowLog, b *chainBreak) {
 	if len(b.version.setBy) > 0 {
 		b.mixture = true // it comes round again: not a chain at all
 		return
@@ -236,7 +239,7 @@ func (a *analysis) explain(l *rowLog, b *chainBreak) {
 }
 
 // recorded says whether any recorded operation wrote the attempt id.
-func (a *analysis) recorded(attempt string) bool {
+func (a *past) recorded(attempt string) bool {
 	return slices.ContainsFunc(a.ops, func(o op) bool { return o.inv.To != nil && o.inv.To.Attempt == attempt })
 }
 

@@ -32,10 +32,6 @@ type Options struct {
 	// Memory is the memory that a child process may use, in bytes (CheckInChild
 	// only). Default DefaultMemory; negative: no limit.
 	Memory int64 `json:"memory_bytes,omitempty"`
-
-	// soFar: the history still grows; the sinks' ledgers are not read yet, and what the
-	// sinks have answered stands in for them.
-	soFar bool
 }
 
 func (o Options) withDefaults() Options {
@@ -54,10 +50,31 @@ func (o Options) withDefaults() Options {
 // Check judges a history. It never panics on a history that the reader accepts;
 // a cancelled ctx ends the searches and leaves what they had to find unknown.
 func Check(ctx context.Context, h *history.History, o Options) *Result {
-	return analyse(h, o.withDefaults()).check(ctx)
+	return newJudgement(h, false, o).check(ctx)
 }
 
-func (a *analysis) check(ctx context.Context) *Result {
+// judgement is one check of a history: what happened, and what the properties have found
+// so far that others report.
+type judgement struct {
+	*past
+	opts      Options
+	begin     time.Time
+	searchEnd time.Duration // of all Porcupine searches, as cpuTime; set by the first
+	counts    *Counts       // see count
+	open      int           // jobs that have not come to an end, by P5
+	lateness  *Spread       // of jobs, by P12
+	recovered *Recovery     // see recovery
+	progress  []Progress    // by P11
+	bounds    []Bound       // by P15
+	vacuous   []Property    // see shown
+}
+
+func newJudgement(h *history.History, soFar bool, o Options) *judgement {
+	begin := time.Now()
+	return &judgement{past: newPast(h, soFar), opts: o.withDefaults(), begin: begin}
+}
+
+func (a *judgement) check(ctx context.Context) *Result {
 	r := &Result{Version: 1}
 	if heads := a.h.Headers; len(heads) > 0 {
 		r.Run = heads[0].Run
@@ -76,7 +93,7 @@ func (a *analysis) check(ctx context.Context) *Result {
 	}
 	r.Counts = a.count()
 	r.Recovery = a.recovery()
-	r.Thresholds, r.Progress = a.bounds, a.progressed
+	r.Thresholds, r.Progress = a.bounds, a.progress
 	r.HostBusy, _ = a.busy()
 	r.Cold, _ = a.cold()
 	r.Verdict = overall(r.Properties)
@@ -87,7 +104,7 @@ func (a *analysis) check(ctx context.Context) *Result {
 
 const notPromised = "not promised by the system under test"
 
-func (a *analysis) judge(ctx context.Context, c check) Property {
+func (a *judgement) judge(ctx context.Context, c check) Property {
 	begin := time.Now()
 	p := Property{ID: c.id, Title: c.title}
 	if !c.always && !a.promised(c.id) {
@@ -121,7 +138,7 @@ const validity = "P14"
 // shown: nothing checked is nothing shown. A property that was judged by nothing has not
 // passed, and the run is INVALID for it, unless the scenario says that its workload
 // cannot exercise it.
-func (a *analysis) shown(p *Property) {
+func (a *judgement) shown(p *Property) {
 	if p.Status != StatusPass || p.Checked > 0 {
 		return
 	}
@@ -136,11 +153,11 @@ func (a *analysis) shown(p *Property) {
 }
 
 // incomplete says that the record provably lacks events.
-func (a *analysis) incomplete() bool { return a.lost+len(a.stray) > 0 }
+func (a *past) incomplete() bool { return a.lost+len(a.stray) > 0 }
 
 // promised says whether any header claims the property: what one life promises, the run
 // is judged by. One without a list promises all.
-func (a *analysis) promised(id string) bool {
+func (a *past) promised(id string) bool {
 	for _, head := range a.h.Headers {
 		if len(head.Promises) == 0 || slices.Contains(head.Promises, id) {
 			return true

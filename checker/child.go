@@ -210,7 +210,7 @@ func ChildMain(stdout io.Writer) int {
 	case err != nil:
 		a.Error = err.Error()
 	default:
-		sorted := analyse(h, do.Options.withDefaults())
+		sorted := newJudgement(h, false, do.Options)
 		debug.SetGCPercent(gcPercent)
 		runtime.GC() // and wait for it: one that runs beside the check starts too late
 		a.Result = sorted.check(context.Background())

@@ -9,7 +9,7 @@ import (
 // rates returns the slowest and the fastest rate error of a life's lease clock
 // that faults had in force at any time in [from, to]: 0 is right, -0.01 is 1 % too
 // slow. A note holds until the life's next one.
-func (a *analysis) rates(life string, from, to int64) (slow, fast float64) {
+func (a *past) rates(life string, from, to int64) (slow, fast float64) {
 	notes := a.clocks[life]
 	for i, e := range notes {
 		if e.TS > to || i+1 < len(notes) && notes[i+1].TS < from {
@@ -34,13 +34,13 @@ func stretch(d int64, rate float64) int64 {
 }
 
 // beyond says whether a rate error exceeds the bound that the life declared.
-func (a *analysis) beyond(life string, slow, fast float64) bool {
+func (a *past) beyond(life string, slow, fast float64) bool {
 	const rounding = 1e-9
 	bound := a.headerOf(life).DriftBound + rounding
 	return -slow > bound || fast > bound
 }
 
-func (a *analysis) headerOf(life string) history.Header {
+func (a *past) headerOf(life string) history.Header {
 	head := history.Header{}
 	if l := a.lives[life]; l != nil {
 		head = l.header
@@ -54,7 +54,7 @@ func (a *analysis) headerOf(life string) history.Header {
 // trustedUntil is when a holder that trusts its lease for d of its own clock from
 // the instant anchor stops to do so. Within the declared bound on its rate a clock
 // that a fault made too slow ends later than d; the margin is there for that.
-func (a *analysis) trustedUntil(g *grant, anchor, d int64) int64 {
+func (a *past) trustedUntil(g *grant, anchor, d int64) int64 {
 	life := history.Life(g.acq.inv.Proc)
 	if len(a.clocks[life]) == 0 {
 		return anchor + d
@@ -67,7 +67,7 @@ func (a *analysis) trustedUntil(g *grant, anchor, d int64) int64 {
 // than the declared bound: P7 and P8 then do not judge it. What the clock did
 // while it watched the lease before counts too: two ttl back, as a watch of that
 // length is long enough by any clock within the bound.
-func (a *analysis) judgeClock(g *grant) {
+func (a *past) judgeClock(g *grant) {
 	life := history.Life(g.acq.inv.Proc)
 	if len(a.clocks[life]) == 0 {
 		return

@@ -20,7 +20,7 @@ const (
 )
 
 // count sums up what the run exercised. It is computed once.
-func (a *analysis) count() Counts {
+func (a *judgement) count() Counts {
 	if a.counts != nil {
 		return *a.counts
 	}
@@ -44,7 +44,7 @@ func (a *analysis) count() Counts {
 		}
 		l.countRow(&c)
 	}
-	for _, s := range a.successes() {
+	for _, s := range a.successes {
 		c.Cycles += s.n
 	}
 	for _, k := range checks {
@@ -55,7 +55,7 @@ func (a *analysis) count() Counts {
 	for _, s := range a.sinks {
 		countSink(s, &c)
 	}
-	for _, f := range a.faults() {
+	for _, f := range a.faults {
 		c.Faults++
 		if f.Proven {
 			c.FaultsProven++
@@ -82,7 +82,7 @@ func (a *analysis) count() Counts {
 
 // chained says whether the system promises that its rows are a chain of versions. If not,
 // nothing is counted by it.
-func (a *analysis) chained() bool { return a.promised("P2") }
+func (a *past) chained() bool { return a.promised("P2") }
 
 // countChain counts what the chain of a row's versions shows.
 func (l *rowLog) countChain(c *Counts) {
@@ -145,7 +145,7 @@ func (l *rowLog) countRow(c *Counts) {
 
 // lateAnswers counts the answers that came when the lease that they granted or
 // renewed had run out.
-func (a *analysis) lateAnswers() int {
+func (a *judgement) lateAnswers() int {
 	n := 0
 	for _, l := range a.rows {
 		for _, g := range l.grants {
@@ -187,12 +187,12 @@ func countSink(s *sinkLog, c *Counts) {
 	}
 }
 
-func (a *analysis) countPhases(c *Counts) {
+func (a *judgement) countPhases(c *Counts) {
 	phases := a.h.Phases()
 	for _, ph := range phases {
 		c.PhaseCycles[ph.Name] += 0
 	}
-	for _, s := range a.successes() {
+	for _, s := range a.successes {
 		for _, ph := range phases {
 			if at := s.op.end.TS; at >= ph.From && at < ph.To {
 				c.PhaseCycles[ph.Name] += s.n

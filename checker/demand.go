@@ -20,25 +20,22 @@ type demand struct {
 }
 
 // named says what a demand is of.
-func (a *analysis) named(d *demand) string { return cmp.Or(d.key, "any "+a.rowNoun()) }
+func (a *past) named(d *demand) string { return cmp.Or(d.key, "any "+a.rowNoun()) }
 
 // breath is the time between two calls that are one wait: a client whose call fails
 // asks again.
 const breath = int64(1e9)
 
-// demands are those of each row, and last that of all rows together, with key "". Locks
+// findDemands finds those of each row, and last that of all rows together, with key "". Locks
 // are asked for by their clients without end: from its first call on a client is after
 // one lock or another. Shards are asked for by jobs that are due, and by enqueues.
-func (a *analysis) demands() []demand {
-	if a.demanded != nil {
-		return a.demanded
-	}
+func (a *past) findDemands() (out []demand) {
 	at := map[string]*demand{}
 	for _, l := range a.rows {
 		at[l.name] = &demand{key: l.name, jobs: a.jobs.any()}
 	}
 	all := &demand{jobs: a.jobs.any()}
-	for _, s := range a.successes() {
+	for _, s := range a.successes {
 		all.done = append(all.done, s.op)
 		if s.log != nil {
 			at[s.log.name].done = append(at[s.log.name].done, s.op)
@@ -49,7 +46,6 @@ func (a *analysis) demands() []demand {
 	} else {
 		a.lockDemands(at)
 	}
-	a.demanded = []demand{}
 	long := a.longJobs()
 	for _, l := range a.rows {
 		d := at[l.name]
@@ -58,13 +54,12 @@ func (a *analysis) demands() []demand {
 		d.order()
 		all.spans, all.calls = append(all.spans, d.spans...), append(all.calls, d.calls...)
 		if len(d.spans)+len(d.done) > 0 {
-			a.demanded = append(a.demanded, *d)
+			out = append(out, *d)
 		}
 	}
 	all.spans = merged(all.spans, breath)
 	all.order()
-	a.demanded = append(a.demanded, *all)
-	return a.demanded
+	return append(out, *all)
 }
 
 func (d *demand) order() {
@@ -73,7 +68,7 @@ func (d *demand) order() {
 }
 
 // lockDemands: a client is after a lock from its call for it to its next call.
-func (a *analysis) lockDemands(at map[string]*demand) {
+func (a *past) lockDemands(at map[string]*demand) {
 	calls := map[string][]*op{} // by client
 	for _, l := range a.rows {
 		for _, c := range l.calls {
@@ -81,7 +76,7 @@ func (a *analysis) lockDemands(at map[string]*demand) {
 			at[l.name].calls = append(at[l.name].calls, c)
 		}
 	}
-	stop := a.stopped()
+	stop := a.stopped
 	for _, proc := range sortedKeys(calls) {
 		cs := calls[proc]
 		slices.SortStableFunc(cs, func(x, y *op) int { return cmp.Compare(x.inv.TS, y.inv.TS) })
@@ -102,9 +97,9 @@ func (a *analysis) lockDemands(at map[string]*demand) {
 
 // longJobs are the times in which locks were held for as long as a fault says, by lock:
 // the holder is at work, and all others may wait.
-func (a *analysis) longJobs() map[string][]history.Span {
+func (a *past) longJobs() map[string][]history.Span {
 	out := map[string][]history.Span{}
-	for _, f := range a.faults() {
+	for _, f := range a.faults {
 		if !history.KindOfFault(f.Fault.Name).Holds {
 			continue
 		}
@@ -133,7 +128,7 @@ func (a *analysis) longJobs() map[string][]history.Span {
 // jobDemands: a shard is asked for by each of its jobs, from when it was acknowledged and
 // due until a run of it was settled, as long as anybody can do it; and by the calls that
 // enqueue, as long as their own worker can.
-func (a *analysis) jobDemands(at map[string]*demand, all *demand) {
+func (a *past) jobDemands(at map[string]*demand, all *demand) {
 	nobody, end := a.nobodyAtWork(), a.endOfWork()
 	for _, j := range a.jobs.list {
 		d := at[j.shard]
@@ -194,7 +189,7 @@ func (j *jobLog) settledAt() int64 {
 }
 
 // instantOf is the TS of a reading of the wall clock, in ms since 1970.
-func (a *analysis) instantOf(ms int64) int64 {
+func (a *past) instantOf(ms int64) int64 {
 	zero := a.wallAt(0)
 	if zero == 0 {
 		return math.MaxInt64
@@ -204,7 +199,7 @@ func (a *analysis) instantOf(ms int64) int64 {
 
 // nobodyAtWork are the times in which no life that records could do a job: dead, or
 // without a way to a quorum or to the sink.
-func (a *analysis) nobodyAtWork() []history.Span {
+func (a *past) nobodyAtWork() []history.Span {
 	var open []history.Span
 	for name, l := range a.lives {
 		if !l.recording || name == harness {
@@ -217,9 +212,9 @@ func (a *analysis) nobodyAtWork() []history.Span {
 }
 
 // withoutSink are the times in which a fault keeps a life from the sink.
-func (a *analysis) withoutSink(life string) []history.Span {
+func (a *past) withoutSink(life string) []history.Span {
 	var out []history.Span
-	for _, f := range a.faults() {
+	for _, f := range a.faults {
 		aimed := workersIn(f.Fault.Targets)
 		if cutsSink(&f.Fault) && (len(aimed) == 0 || slices.Contains(aimed, history.Worker(life))) {
 			out = append(out, history.Span{Name: f.Fault.ID, From: f.From, To: f.To})
@@ -230,7 +225,7 @@ func (a *analysis) withoutSink(life string) []history.Span {
 
 // idleOwners are the times in which a shard is owned by somebody who cannot reach the
 // sink: it stays its owner's, and its jobs wait.
-func (a *analysis) idleOwners(l *rowLog) []history.Span {
+func (a *past) idleOwners(l *rowLog) []history.Span {
 	var out []history.Span
 	for i, w := range l.chain {
 		if !isGrant(w.main().kind()) {

@@ -100,7 +100,7 @@ type suspect struct {
 
 // inquiry is what the rules look at, and what they have found.
 type inquiry struct {
-	a        *analysis
+	a        *judgement
 	res      *Result
 	red      map[string]bool // properties that are not well
 	suspects []*suspect
@@ -131,7 +131,7 @@ func Explain(h *history.History, r *Result, o Options) *Explanation {
 		e.Summary = "nothing to explain: the verdict is PASS"
 		return e
 	}
-	x := &inquiry{a: analyse(h, o.withDefaults()), res: r, red: map[string]bool{}, start: begun(h)}
+	x := &inquiry{a: newJudgement(h, false, o), res: r, red: map[string]bool{}, start: begun(h)}
 	want := map[Verdict]Status{Fail: StatusFail, Invalid: StatusInvalid, Unknown: StatusUnknown}[r.Verdict]
 	for _, p := range r.Properties {
 		if p.Status == want {
@@ -180,7 +180,7 @@ func (x *inquiry) failed(ids ...string) bool {
 }
 
 // scratch runs a check again for what it finds on the way.
-func (x *inquiry) scratch(run func(context.Context, *analysis, *Property)) *Property {
+func (x *inquiry) scratch(run func(context.Context, *judgement, *Property)) *Property {
 	p := &Property{}
 	run(context.Background(), x.a, p)
 	return p

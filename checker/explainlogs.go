@@ -42,7 +42,7 @@ func (e *Explanation) AddLogs(dir string, h *history.History) error {
 		return err
 	}
 	slices.Sort(files)
-	a := &analysis{h: h}
+	a := &past{h: h}
 	start := begun(h)
 	for i := range e.Causes {
 		c := &e.Causes[i]

@@ -53,7 +53,7 @@ func (x *inquiry) withFaults(s *suspect) []Step {
 		}
 	}
 	var faults []Step
-	for _, f := range x.a.faults() {
+	for _, f := range x.a.faults {
 		aimed := workersIn(f.Fault.Targets)
 		concerned := len(aimed) == 0 || slices.ContainsFunc(s.procs, func(p string) bool { return slices.Contains(aimed, history.Worker(p)) })
 		if f.From > to || f.To < from || !concerned {
@@ -96,7 +96,7 @@ func sent(o *op) string {
 }
 
 // offset is by how much a life's wall clock was wrong at an instant, in ms.
-func (a *analysis) offset(life string, at int64) int64 {
+func (a *judgement) offset(life string, at int64) int64 {
 	off := int64(0)
 	for _, e := range a.clocks[life] {
 		if e.TS > at {
@@ -108,7 +108,7 @@ func (a *analysis) offset(life string, at int64) int64 {
 }
 
 // slept is for how long a life's machine slept between two instants.
-func (a *analysis) slept(life string, from, to int64) int64 {
+func (a *judgement) slept(life string, from, to int64) int64 {
 	total, since := int64(0), int64(-1)
 	for _, e := range a.clocks[life] {
 		switch {
@@ -127,7 +127,7 @@ func (a *analysis) slept(life string, from, to int64) int64 {
 
 // patience is how long clients wait before they send a copy again: the median of the
 // gaps between sends, or ttl/6 if nothing was sent twice.
-func (a *analysis) patience(ttl int64) int64 {
+func (a *judgement) patience(ttl int64) int64 {
 	var gaps []int64
 	for _, l := range a.rows {
 		for _, c := range l.cas {

@@ -59,7 +59,7 @@ func (g *grant) made() bool {
 
 // buildGrants collects the acquisitions that took effect, were answered applied
 // or were handed out, and what became of them.
-func (a *analysis) buildGrants(l *rowLog) {
+func (a *past) buildGrants(l *rowLog) {
 	l.byToken = map[int64][]*grant{}
 	l.byAttempt = map[string]*grant{}
 	handed := l.matchCalls()
@@ -89,7 +89,7 @@ func (a *analysis) buildGrants(l *rowLog) {
 	}
 	l.attach()
 	for _, g := range l.grants {
-		a.derive(g)
+		a.deadline(g)
 	}
 	l.excuseOvertaken()
 }
@@ -204,10 +204,10 @@ func (l *rowLog) find(token int64, proc string) *grant {
 	return nil
 }
 
-// derive computes the deadline: the first send of the CAS that granted or last
+// deadline computes a grant's: the first send of the CAS that granted or last
 // renewed, plus the ttl, minus the margin. A renewal counts if it was answered
 // before the deadline of the time: a lapsed lease is never revived.
-func (a *analysis) derive(g *grant) {
+func (a *past) deadline(g *grant) {
 	head := a.headerOf(history.Life(g.acq.inv.Proc))
 	ttl := g.acq.ttl()
 	g.margin = int64(2*head.DriftBound*float64(ttl)) + head.MarginBaseMS*1e6
@@ -238,7 +238,7 @@ type decision struct {
 }
 
 // findDecisions collects what holders decided to do, in time order.
-func (a *analysis) findDecisions() {
+func (a *past) findDecisions() {
 	n := 0
 	for i := range a.h.Events {
 		if decides(&a.h.Events[i]) {

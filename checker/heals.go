@@ -28,7 +28,7 @@ type FaultRecovery struct {
 
 // afterHeals finds the first successes after each heal. A heal that leaves another fault
 // in force is followed by none: the last of those that overlap says how the run came back.
-func (a *analysis) afterHeals() []FaultRecovery {
+func (a *past) afterHeals() []FaultRecovery {
 	healed := map[string]bool{}
 	for i := range a.h.Events {
 		if e := &a.h.Events[i]; e.Op == history.NoteFault && e.Fault() != nil && e.Fault().Action == history.ActionHeal {
@@ -36,12 +36,12 @@ func (a *analysis) afterHeals() []FaultRecovery {
 		}
 	}
 	var out []FaultRecovery
-	for _, w := range a.faults() {
+	for _, w := range a.faults {
 		if !healed[w.Fault.ID] {
 			continue
 		}
 		f := FaultRecovery{ID: w.Fault.ID, Name: w.Fault.Name, healed: w.To, until: a.endOfWork()}
-		for _, other := range a.faults() {
+		for _, other := range a.faults {
 			switch {
 			case other.Fault.ID == w.Fault.ID || other.To <= w.To:
 			case other.From <= w.To:

@@ -7,7 +7,7 @@ import (
 )
 
 // checkHits: a point before a request stands before that request.
-func (a *analysis) checkHits(p *Property) {
+func (a *judgement) checkHits(p *Property) {
 	for _, e := range a.told.hits {
 		if what, o := a.missed(e); what != "" {
 			events := []*history.Event{e}
@@ -21,7 +21,7 @@ func (a *analysis) checkHits(p *Property) {
 
 // missed says why a client did not stand where it said, "" if it did: its links tell whether
 // the request had left when it asked, and whether it left at all.
-func (a *analysis) missed(e *history.Event) (what string, o *op) {
+func (a *judgement) missed(e *history.Event) (what string, o *op) {
 	h := e.Hit()
 	at := fmt.Sprintf("the point %s of %s", e.Point(), e.Key)
 	switch o = a.operation(h.Proc, h.ID); {
@@ -43,7 +43,7 @@ func answered(o *op) bool {
 }
 
 // operation is the one of a life with an id, or nil.
-func (a *analysis) operation(proc string, id int64) *op {
+func (a *judgement) operation(proc string, id int64) *op {
 	for i := range a.ops {
 		if o := &a.ops[i]; o.inv.ID == id && history.Life(o.inv.Proc) == history.Life(proc) {
 			return o

@@ -11,7 +11,7 @@ var loaded = map[string]bool{"before": true, "fault": true, "heal": true, "recov
 
 // busy says that the machine was too busy for times to say anything about the system, and
 // by which note; "" if it was not, or nobody looked.
-func (a *analysis) busy() (string, *history.Event) {
+func (a *past) busy() (string, *history.Event) {
 	var worst *history.Event
 	for _, e := range a.hosts {
 		if loaded[e.Host().Phase] && e.Host().LagP99MS > history.MaxLagMS && (worst == nil || e.Host().LagP99MS > worst.Host().LagP99MS) {
@@ -27,7 +27,7 @@ func (a *analysis) busy() (string, *history.Event) {
 }
 
 // cold says that latencies had not settled when the warmup was over.
-func (a *analysis) cold() (string, *history.Event) {
+func (a *past) cold() (string, *history.Event) {
 	for _, e := range a.hosts {
 		if e.Host().Cold {
 			return "not warm: latencies had not settled when the warmup was over", e

@@ -2,8 +2,7 @@ package checker
 
 import (
 	"slices"
-	"sort"
-	"time"
+	"sync"
 
 	"fencepost/harness/record/history"
 )
@@ -15,11 +14,14 @@ type op struct {
 	outcome  history.Type
 }
 
-// analysis is the history sorted by what the properties look at.
-type analysis struct {
-	h     *history.History
-	opts  Options
-	begin time.Time // of the check
+// past is what happened in a run: its history, sorted by what the properties look at. It is
+// built once and not changed afterwards, so it can be read side by side.
+type past struct {
+	h *history.History
+	// soFar: the history still grows; the sinks' ledgers are not read yet, and what the
+	// sinks have answered stands in for them.
+	soFar bool
+
 	ops   []op
 	lives map[string]*life
 	rows  []*rowLog  // by name
@@ -45,23 +47,17 @@ type analysis struct {
 	lies      []lie // see compareAnswers
 	jobs      jobs
 	orders    shopBooks
-	done      []success // see successes
-	counts    *Counts
 	decisions []decision
-	deaths    map[string]int64          // of crashed lives; see died
-	silent    map[string][]history.Span // see silences
-	away      []history.Span            // see quorumAway
-	request   int64                     // see requestTime
-	demanded  []demand                  // see demands
-	contend   []wait                    // see shardLives
-	stop      int64                     // see stopped
-	vacuous   []Property                // see shown
-	recovered *Recovery
-	bounds    []Bound // see checkThresholds
-	// progressed is what checkProgress found.
-	progressed []Progress
-	injected   []history.FaultWindow // see faults
-	searchEnd  time.Duration         // of all Porcupine searches, as cpuTime; set by the first
+
+	faults      []history.FaultWindow     // injections
+	stopped     int64                     // when the run begins to stop its processes
+	deaths      map[string]int64          // of crashed lives; see died
+	requestTime int64                     // see longestRequest
+	quorumAway  []history.Span            // see withoutQuorum
+	silent      map[string][]history.Span // by life; see silences
+	successes   []success
+	shardLives  []wait          // see contending
+	demands     func() []demand // see findDemands; only some checks need them
 }
 
 // stray is something in the store that nobody recorded asking for.
@@ -118,10 +114,10 @@ type cas struct {
 
 func (c *cas) kind() history.Op { return c.inv.Op }
 
-// analyse sorts the events, rebuilds the chains and settles what it can.
-func analyse(h *history.History, o Options) *analysis {
-	a := &analysis{
-		h: h, opts: o, begin: time.Now(), lives: map[string]*life{}, row: map[string]*rowLog{}, sink: map[string]*sinkLog{},
+// newPast sorts the events of a history, rebuilds the chains and settles what it can.
+func newPast(h *history.History, soFar bool) *past {
+	a := &past{
+		h: h, soFar: soFar, lives: map[string]*life{}, row: map[string]*rowLog{}, sink: map[string]*sinkLog{},
 		points: map[string]int{}, clocks: map[string][]*history.Event{}, jobs: newJobs(), orders: newBooks(),
 	}
 	for _, head := range h.Headers {
@@ -143,14 +139,12 @@ func analyse(h *history.History, o Options) *analysis {
 			a.lost++
 		}
 	}
-	for _, l := range a.row {
-		a.rows = append(a.rows, l)
+	for _, name := range sortedKeys(a.row) {
+		a.rows = append(a.rows, a.row[name])
 	}
-	sort.Slice(a.rows, func(i, j int) bool { return a.rows[i].name < a.rows[j].name })
-	for _, s := range a.sink {
-		a.sinks = append(a.sinks, s)
+	for _, name := range sortedKeys(a.sink) {
+		a.sinks = append(a.sinks, a.sink[name])
 	}
-	sort.Slice(a.sinks, func(i, j int) bool { return a.sinks[i].name < a.sinks[j].name })
 	for _, l := range a.rows {
 		a.buildChain(l)
 		a.buildGrants(l)
@@ -158,16 +152,36 @@ func analyse(h *history.History, o Options) *analysis {
 	a.replay()
 	a.findDecisions()
 	for _, s := range a.sinks {
-		if o.soFar {
+		if soFar {
 			s.fromAnswers()
 		}
 		a.buildLedger(s)
 	}
 	a.compareAnswers()
+	a.derive()
 	return a
 }
 
-func (a *analysis) life(name string) *life {
+// derive finds what follows from all that is sorted, each from those before it.
+func (a *past) derive() {
+	a.faults = a.h.Faults()
+	a.stopped = a.stopping()
+	a.deaths = map[string]int64{}
+	for _, e := range a.crashes {
+		a.deaths[history.Life(e.Proc)] = e.TS
+	}
+	a.requestTime = a.longestRequest()
+	a.quorumAway = a.withoutQuorum()
+	a.silent = map[string][]history.Span{}
+	for name := range a.lives {
+		a.silent[name] = a.silencesOf(name)
+	}
+	a.successes = a.findSuccesses()
+	a.shardLives = a.contending()
+	a.demands = sync.OnceValue(a.findDemands)
+}
+
+func (a *past) life(name string) *life {
 	l := a.lives[name]
 	if l == nil {
 		l = &life{name: name}
@@ -177,7 +191,7 @@ func (a *analysis) life(name string) *life {
 }
 
 // join pairs invokes with ends, per process life.
-func (a *analysis) join() {
+func (a *past) join() {
 	n := 0
 	for i := range a.h.Events {
 		if a.h.Events[i].Type == history.Invoke {
@@ -216,7 +230,7 @@ func (a *analysis) join() {
 	}
 }
 
-func (a *analysis) rowLog(name string) *rowLog {
+func (a *past) rowLog(name string) *rowLog {
 	l := a.row[name]
 	if l == nil {
 		l = &rowLog{name: name, shard: isShard(name), byKey: map[versionKey]*version{}}
@@ -226,7 +240,7 @@ func (a *analysis) rowLog(name string) *rowLog {
 	return l
 }
 
-func (a *analysis) sinkLog(name string) *sinkLog {
+func (a *past) sinkLog(name string) *sinkLog {
 	s := a.sink[name]
 	if s == nil {
 		s = &sinkLog{name: name}
@@ -236,7 +250,7 @@ func (a *analysis) sinkLog(name string) *sinkLog {
 }
 
 // sort files one operation.
-func (a *analysis) sort(o *op) {
+func (a *past) sort(o *op) {
 	e := o.inv
 	switch e.Op {
 	case history.OpAcquire, history.OpRenew, history.OpRelease, history.OpSeal, history.OpTake, history.OpTick, history.OpHandOver:
@@ -275,7 +289,7 @@ func (a *analysis) sort(o *op) {
 }
 
 // note files one note.
-func (a *analysis) note(e *history.Event) {
+func (a *past) note(e *history.Event) {
 	switch e.Op {
 	case history.NoteStart, history.NoteFinish, history.NoteRow:
 		if e.Issuer != "" {

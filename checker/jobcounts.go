@@ -85,11 +85,12 @@ const (
 )
 
 // countJobs completes what the replay has counted.
-func (a *analysis) countJobs(c *Counts) {
+func (a *judgement) countJobs(c *Counts) {
 	if !a.jobs.any() {
 		return
 	}
-	n := &a.jobs.n
+	n := a.jobs.n
+	n.Open, n.Lateness = a.open, a.lateness
 	inbox := 0
 	for _, j := range a.jobs.list {
 		n.Starts += len(j.starts)
@@ -137,11 +138,11 @@ func (a *analysis) countJobs(c *Counts) {
 			c.Points[point] += hits
 		}
 	}
-	c.Jobs = n
+	c.Jobs = &n
 }
 
 // overlaps counts the starts of a job while another run of it had not finished.
-func (a *analysis) overlaps(j *jobLog) int {
+func (a *judgement) overlaps(j *jobLog) int {
 	n, until := 0, int64(math.MinInt64)
 	starts := slices.Clone(j.starts)
 	sort.SliceStable(starts, func(i, k int) bool { return starts[i].TS < starts[k].TS })
@@ -166,12 +167,8 @@ type success struct {
 	n   int
 }
 
-// successes are the run's, by row.
-func (a *analysis) successes() []success {
-	if a.done != nil {
-		return a.done
-	}
-	a.done = []success{}
+// findSuccesses finds the run's, by row.
+func (a *past) findSuccesses() (out []success) {
 	for _, l := range a.rows {
 		for _, c := range l.cas {
 			if c.outcome != history.OK {
@@ -189,22 +186,22 @@ func (a *analysis) successes() []success {
 				}
 			}
 			if n > 0 {
-				a.done = append(a.done, success{l, &c.op, n})
+				out = append(out, success{l, &c.op, n})
 			}
 		}
 	}
 	for _, j := range a.jobs.list {
 		for _, o := range j.updates {
 			if o.outcome == history.OK && o.inv.Changes()[0].Do == history.DoComplete {
-				a.done = append(a.done, success{nil, o, 1})
+				out = append(out, success{nil, o, 1})
 			}
 		}
 	}
-	return a.done
+	return out
 }
 
 // cycle is what a success is called.
-func (a *analysis) cycle() string {
+func (a *past) cycle() string {
 	if a.jobs.any() {
 		return "completed job"
 	}
@@ -212,7 +209,7 @@ func (a *analysis) cycle() string {
 }
 
 // work is the same for groups of workers.
-func (a *analysis) work() string {
+func (a *past) work() string {
 	if a.jobs.any() {
 		return "completed job"
 	}

@@ -10,10 +10,10 @@ import (
 // changes and events that it finds are the history's own.
 type jobEdit struct {
 	*edit
-	a *analysis
+	a *past
 }
 
-func (e *edit) jobs() *jobEdit { return &jobEdit{e, analyse(e.h, Options{}.withDefaults())} }
+func (e *edit) jobs() *jobEdit { return &jobEdit{e, newPast(e.h, false)} }
 
 // jobPlace is one step of a job.
 type jobPlace struct {

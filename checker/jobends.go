@@ -85,20 +85,23 @@ func (j *jobLog) startedBy(run, at int64) bool {
 // poisoned says whether the store had refused a batch with the job before: not
 // because of another row, but the batch itself.
 func (r *shardReplay) poisoned(j *jobLog, before int64) bool {
-	if r.refusals == nil {
-		r.refusals = map[string]int64{}
-		for _, c := range r.l.cas {
-			if c.outcome != history.Fail || c.end.Error == "" || c.end.Row != nil {
-				continue
-			}
-			for i := range c.inv.Changes() {
-				id := c.inv.Changes()[i].Job
-				if t, known := r.refusals[id]; !known || c.end.TS < t {
-					r.refusals[id] = c.end.TS
-				}
+	t, ok := r.refusals[j.id]
+	return ok && t < before
+}
+
+// findRefusals finds when the store first refused a batch with a job, by job.
+func (l *rowLog) findRefusals() map[string]int64 {
+	out := map[string]int64{}
+	for _, c := range l.cas {
+		if c.outcome != history.Fail || c.end.Error == "" || c.end.Row != nil {
+			continue
+		}
+		for i := range c.inv.Changes() {
+			id := c.inv.Changes()[i].Job
+			if t, known := out[id]; !known || c.end.TS < t {
+				out[id] = c.end.TS
 			}
 		}
 	}
-	t, ok := r.refusals[j.id]
-	return ok && t < before
+	return out
 }

@@ -10,7 +10,7 @@ import (
 
 // compareRows holds the rows that were left against where the replay ends (P2): a
 // difference is an acknowledged write that is lost, or one that nobody made.
-func (a *analysis) compareRows() {
+func (a *past) compareRows() {
 	unread := map[string]bool{}
 	for _, j := range a.jobs.list {
 		l := a.row[j.shard]
@@ -42,7 +42,7 @@ func (a *analysis) compareRows() {
 
 // rowsRead says whether what is not among the rows of a job's shard is not there. A harness
 // that does not say where they end has read them if there is any.
-func (a *analysis) rowsRead(j *jobLog) bool {
+func (a *past) rowsRead(j *jobLog) bool {
 	of := j.shard
 	if j.locked() {
 		of = ""
@@ -51,12 +51,12 @@ func (a *analysis) rowsRead(j *jobLog) bool {
 }
 
 // endsRows says whether the harness notes where the rows of a shard end.
-func (a *analysis) endsRows() bool {
+func (a *past) endsRows() bool {
 	return slices.ContainsFunc(a.expects, func(e *history.Event) bool { return e.Expect().RowsEnd })
 }
 
 // checkRowsEnd is the part of P14 that says which rows were not read.
-func (a *analysis) checkRowsEnd(p *Property) {
+func (a *past) checkRowsEnd(p *Property) {
 	if !a.endsRows() {
 		return
 	}

@@ -21,7 +21,6 @@ type jobs struct {
 	schedules map[jobRef]*scheduleLog
 	// unread are the shards with jobs whose rows were not noted.
 	unread []string
-	stuck  []*jobLog // as checkJobs finds them
 	n      JobCounts
 	// locked counts the jobs that have a lock each, lockedRows the notes of their rows.
 	locked, lockedRows int

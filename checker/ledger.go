@@ -38,7 +38,6 @@ type sinkLog struct {
 	hole       string
 	holeEvents []*history.Event
 	top        map[string]int64 // highest token by issuer
-	states     []sinkState      // by entry; see stateAt
 }
 
 type grantRef struct {
@@ -47,7 +46,7 @@ type grantRef struct {
 }
 
 // buildLedger orders the ledger and joins it with the operations.
-func (a *analysis) buildLedger(s *sinkLog) {
+func (a *past) buildLedger(s *sinkLog) {
 	sort.SliceStable(s.ledger, func(i, j int) bool { return s.ledger[i].Seq < s.ledger[j].Seq })
 	for _, g := range s.gets {
 		if g.outcome == history.OK && g.inv.Proc == harness && g.end.Value != nil {

@@ -5,7 +5,7 @@ import "fencepost/harness/record/history"
 // checkChain is the linear-time half of P2: the acknowledged writes of a lock
 // are exactly a chain, and the chain and the SERIAL reads agree with real time.
 // Given unique versions this decides linearizability of the writes and reads.
-func (a *analysis) checkChain(l *rowLog, p *Property) {
+func (a *past) checkChain(l *rowLog, p *Property) {
 	for _, b := range l.breaks {
 		if b.mixture {
 			p.add(l.name, both(&b.next.main().op), "the row of %s was at %s, a version that no operation ever set as a whole", l.name, l.text(b.version))
@@ -19,7 +19,7 @@ func (a *analysis) checkChain(l *rowLog, p *Property) {
 	l.checkObservations(p)
 }
 
-func (a *analysis) checkWrite(l *rowLog, w *write, p *Property) {
+func (a *past) checkWrite(l *rowLog, w *write, p *Property) {
 	c := w.main()
 	// Its second try, which took effect, may be what the record has lost.
 	if w.pos >= 0 && !w.possible() && a.lost == 0 {
@@ -121,7 +121,6 @@ func (l *rowLog) checkObservations(p *Property) {
 			}
 			at = l.chain[i].to
 		}
-		at.inOrder()
 		last := older
 		for _, o := range at.shown {
 			g := glimpsed{o, at}

@@ -64,7 +64,7 @@ func (j *jobLog) acknowledged() *op {
 
 // checkLockedCalls holds what clients were told of a job with a lock of its own against
 // its row.
-func (a *analysis) checkLockedCalls(j *jobLog, open *openJobs, p *Property) {
+func (a *past) checkLockedCalls(j *jobLog, open *openJobs, p *Property) {
 	row, told := j.row(history.RowJob), j.acknowledged()
 	possible := false
 	for _, o := range j.calls {

@@ -197,7 +197,6 @@ func (e *rowEncoder) encodeOthers(v, at *version) {
 			e.encodeWrite(w, at)
 		}
 	}
-	v.inOrder()
 	for _, o := range v.shown {
 		s := &lockStep{row: e.l, of: o.op, kind: kindRead, to: v}
 		if o.cas != nil {

@@ -33,7 +33,7 @@ func TestMemoryPerEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := allocated()
-	a := analyse(h, Options{}.withDefaults())
+	a := newPast(h, false)
 	held := allocated()
 	runtime.KeepAlive(a)
 	a = nil

@@ -113,7 +113,7 @@ var lockMutations = []mutation{
 		"P8": "both are entitled until their deadlines",
 		"P9": "a renewal or release of a lease that had passed on",
 	}, func(e *edit) bool {
-		a := analyse(e.h, Options{}.withDefaults())
+		a := newPast(e.h, false)
 		for _, l := range a.rows {
 			for _, c := range l.cas {
 				if c.outcome == history.Unknown && c.end != nil && l.fate(c.w) == never {
@@ -258,7 +258,7 @@ var lockMutations = []mutation{
 	{"two leases at once", "P8", nil, func(e *edit) bool {
 		// A ttl that the row did not have: the holder trusts for longer than
 		// the one who took over had to wait.
-		a := analyse(e.h, Options{}.withDefaults())
+		a := newPast(e.h, false)
 		for _, l := range a.rows {
 			for i, w := range l.chain {
 				c := w.main()

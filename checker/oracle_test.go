@@ -27,7 +27,7 @@ func alone(l *rowLog, bounded bool, size int) porcupine.CheckResult {
 // aloneAll is the worst result of all rows, in both encodings.
 func aloneAll(h *history.History, size int) porcupine.CheckResult {
 	var fs []found
-	for _, l := range analyse(h, Options{}.withDefaults()).rows {
+	for _, l := range newPast(h, false).rows {
 		fs = append(fs, found{result: alone(l, false, size)}, found{result: alone(l, true, size)})
 	}
 	return worst(fs)
@@ -112,7 +112,7 @@ func TestCutsChangeNothing(t *testing.T) {
 			damageRow(t, newEdit(h))
 		}
 		size := rapid.IntRange(1, 40).Draw(t, "size")
-		a := analyse(newEdit(h).h, Options{}.withDefaults())
+		a := newPast(newEdit(h).h, false)
 		for _, l := range a.rows {
 			var p Property
 			a.checkChain(l, &p)
@@ -188,7 +188,7 @@ func hard(n int) *rowLog {
 	}
 	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 5, 6, history.OK, false)
 	s.read("w1.1/c2", freeA, 600, 700)
-	return analyse(newEdit(&s.h).h, Options{}.withDefaults()).rows[0]
+	return newPast(newEdit(&s.h).h, false).rows[0]
 }
 
 // TestUnfinishedSearches: a search that ends before it has an answer has none, whatever

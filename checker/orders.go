@@ -122,7 +122,7 @@ func (o *orderLog) acknowledged() *op {
 
 // unread gives a property the status of a run without orders, or whose tables were
 // not read, and reports that it is one.
-func (a *analysis) unread(p *Property) bool {
+func (a *past) unread(p *Property) bool {
 	switch {
 	case !a.orders.any():
 		p.Status, p.Detail = StatusNA, "not judged: the run takes no orders"
@@ -135,7 +135,7 @@ func (a *analysis) unread(p *Property) bool {
 }
 
 // acts are the effects of the order's jobs of a kind, as they were asked for.
-func (a *analysis) acts(id, kind string) (out []*op) {
+func (a *past) acts(id, kind string) (out []*op) {
 	for _, j := range a.jobs.list {
 		if j.spec == nil || j.spec.Order == nil || j.spec.Order.ID != id || j.spec.Kind != kind {
 			continue
@@ -149,7 +149,7 @@ func (a *analysis) acts(id, kind string) (out []*op) {
 
 // claimed says whether a run with the token may have been one of the order's payment: a
 // claim gave it to a job that pays. Where no whole record of claims is, nothing is known.
-func (a *analysis) claimed(o *orderLog, token int64) bool {
+func (a *past) claimed(o *orderLog, token int64) bool {
 	l := a.row[o.calls[0].inv.Job().Shard]
 	unknown := l == nil || !l.whole
 	for _, j := range a.jobs.list {
@@ -205,7 +205,7 @@ const (
 	pointCancelled = "order-cancelled"
 )
 
-func (a *analysis) countOrders(c *Counts) {
+func (a *past) countOrders(c *Counts) {
 	if !a.orders.any() {
 		return
 	}

@@ -39,7 +39,7 @@ func init() {
 // checkTokens is P1: in the order of the row's chain and in the order of real
 // time each grant has a higher token than the one before, and the token handed
 // out is the one that the row carries.
-func checkTokens(ctx context.Context, a *analysis, p *Property) {
+func checkTokens(ctx context.Context, a *judgement, p *Property) {
 	tokensSoFar(ctx, a, p)
 	a.jobs.report("P1", p)
 	p.Detail = "by the row's chain of versions and by real time"
@@ -47,7 +47,7 @@ func checkTokens(ctx context.Context, a *analysis, p *Property) {
 
 // tokensSoFar is what of P1 needs no seal: an acknowledged write is in the chain for
 // good, with all that came before it.
-func tokensSoFar(_ context.Context, a *analysis, p *Property) {
+func tokensSoFar(_ context.Context, a *judgement, p *Property) {
 	for _, l := range a.rows {
 		p.Checked += len(l.grants)
 		l.checkFences(p)

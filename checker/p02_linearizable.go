@@ -48,7 +48,7 @@ func init() {
 }
 
 // checkLinearizable is P2: first the chain, then Porcupine in both encodings.
-func checkLinearizable(ctx context.Context, a *analysis, p *Property) {
+func checkLinearizable(ctx context.Context, a *judgement, p *Property) {
 	dirty := map[string]bool{}
 	for _, l := range a.rows {
 		before := p.Count
@@ -83,7 +83,7 @@ func checkLinearizable(ctx context.Context, a *analysis, p *Property) {
 
 // report adds what Porcupine found to the property: an illegal partition that
 // the linear-time checks have not already explained, and unfinished ones.
-func (a *analysis) report(b budget, p *Property, fs []found, encoding string) {
+func (a *judgement) report(b budget, p *Property, fs []found, encoding string) {
 	var unfinished, second []string
 	for _, f := range fs {
 		switch {

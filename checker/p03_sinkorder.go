@@ -37,7 +37,7 @@ func init() {
 }
 
 // checkSinkOrder is P3, by the ledger alone.
-func checkSinkOrder(_ context.Context, a *analysis, p *Property) {
+func checkSinkOrder(_ context.Context, a *judgement, p *Property) {
 	for _, s := range a.sinks {
 		p.Checked += len(s.ledger)
 		var top *entry
@@ -69,7 +69,7 @@ func checkSinkOrder(_ context.Context, a *analysis, p *Property) {
 
 // checkTraced: a token of nobody's fences nobody. Where P6 does not judge whose a token is,
 // the client that shows it must have been handed it by a call of its own.
-func (a *analysis) checkTraced(p *Property) {
+func (a *judgement) checkTraced(p *Property) {
 	p.Detail += ", of tokens that lock calls handed out, as P6 is not promised"
 	for _, s := range a.sinks {
 		for _, o := range slices.Concat(s.raises, s.effects) {

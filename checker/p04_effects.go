@@ -50,7 +50,7 @@ func init() {
 
 // checkEffects is P4: ledger, recorded answers and values agree, and each key
 // was applied at most once.
-func checkEffects(ctx context.Context, a *analysis, p *Property) {
+func checkEffects(ctx context.Context, a *judgement, p *Property) {
 	for _, s := range a.sinks {
 		p.Checked += len(s.effects)
 		s.checkOnce(p)
@@ -213,7 +213,7 @@ func (s *sinkLog) checkFinal(p *Property) {
 }
 
 // effectsSoFar is what of P4 a part of the ledger can show.
-func effectsSoFar(_ context.Context, a *analysis, p *Property) {
+func effectsSoFar(_ context.Context, a *judgement, p *Property) {
 	for _, s := range a.sinks {
 		s.checkOnce(p)
 		s.checkValues(p)

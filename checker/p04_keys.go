@@ -74,7 +74,7 @@ func (x *inquiry) lostEffects() {
 }
 
 // deathOf is the note of a life's end by force.
-func (a *analysis) deathOf(life string) (*history.Event, bool) {
+func (a *judgement) deathOf(life string) (*history.Event, bool) {
 	for _, e := range a.crashes {
 		if history.Life(e.Proc) == life {
 			return e, true

@@ -17,7 +17,7 @@ func init() {
 		of:    "jobs",
 		run:   checkJobs,
 		whole: true,
-		count: (*analysis).countJobs,
+		count: (*judgement).countJobs,
 		tell:  tellJobs,
 		blind: blindToJobs,
 		rules: []rule{
@@ -65,12 +65,24 @@ func init() {
 }
 
 // checkJobs is P5: what was acknowledged is in its shard and comes to an end.
-func checkJobs(_ context.Context, a *analysis, p *Property) {
+func checkJobs(_ context.Context, a *judgement, p *Property) {
 	if !a.jobs.any() {
 		p.Status, p.Detail = StatusNA, "not judged: the lock workload enqueues no jobs"
 		return
 	}
 	a.jobs.report("P5", p)
+	open := a.judgeJobs(p)
+	a.open = open.n
+	p.Detail = "every job by the replay of its shard's batches"
+	if a.jobs.locked > 0 {
+		p.Detail = "every acknowledged job by the row that it has at the end" + a.jobs.lockedText()
+	}
+	p.Detail += a.jobs.n.sequenceText()
+	open.tell(p)
+}
+
+// judgeJobs judges each job, and returns those that have not come to an end.
+func (a *judgement) judgeJobs(p *Property) openJobs {
 	open := openJobs{drained: a.drained(), end: a.wallAt(a.endOfWork()), why: map[string]int{}}
 	for _, j := range a.jobs.list {
 		p.Checked++
@@ -84,12 +96,11 @@ func checkJobs(_ context.Context, a *analysis, p *Property) {
 		j.checkDuplicates(p)
 		a.checkOpen(j, &open, p)
 	}
-	a.jobs.n.Open = open.n
-	p.Detail = "every job by the replay of its shard's batches"
-	if a.jobs.locked > 0 {
-		p.Detail = "every acknowledged job by the row that it has at the end" + a.jobs.lockedText()
-	}
-	p.Detail += a.jobs.n.sequenceText()
+	return open
+}
+
+// tell says in P5's detail what became of the jobs that have not come to an end.
+func (open *openJobs) tell(p *Property) {
 	if open.later > 0 {
 		p.Detail += fmt.Sprintf("; %s due after the end of the run", plural(open.later, "job"))
 	}
@@ -107,7 +118,7 @@ func checkJobs(_ context.Context, a *analysis, p *Property) {
 }
 
 // checkCalls holds what clients were told against what is in the shard.
-func (a *analysis) checkCalls(j *jobLog, p *Property) {
+func (a *judgement) checkCalls(j *jobLog, p *Property) {
 	first, entered := j.entered()
 	applied, possible := 0, false
 	for _, o := range j.calls {
@@ -157,7 +168,7 @@ func (j *jobLog) entered() (first *op, n int) {
 }
 
 // checkInbox: a job that was acknowledged and is in no shard must still be in its inbox.
-func (a *analysis) checkInbox(j *jobLog, p *Property) {
+func (a *judgement) checkInbox(j *jobLog, p *Property) {
 	for _, o := range j.calls {
 		if o.outcome == history.OK && j.row(history.RowInbox) == nil && (o.end.Result == resultApplied || a.rowsRead(j)) {
 			p.add(j.id, both(o), "the enqueue of job %s was acknowledged (%s), but neither its shard %s nor the inbox has it: an acknowledged job is lost", j.id, o.end.Result, j.shard)
@@ -195,13 +206,14 @@ type openJobs struct {
 	drained  history.Span // From 0: the run had no such phase
 	end      int64        // of the work, ms since 1970; 0: not known
 	n, later int
+	stuck    []*jobLog
 	paused   int            // that wait in shards which are paused
 	why      map[string]int // why they cannot be judged
 }
 
 // checkOpen judges a job that has not come to an end: it may be due later, or the
 // run did not wait; else it is stuck.
-func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
+func (a *judgement) checkOpen(j *jobLog, open *openJobs, p *Property) {
 	l := a.row[j.shard]
 	inbox := j.row(history.RowInbox)
 	state, due := j.now.name, j.now.due
@@ -249,7 +261,7 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 	case open.end > 0 && a.tooLate(asked, due, open.drained):
 		open.why["it was due too shortly before the end"]++
 	default:
-		a.jobs.stuck = append(a.jobs.stuck, j)
+		open.stuck = append(open.stuck, j)
 		events := both(j.last())
 		for _, o := range j.calls {
 			events = append(events, both(o)...)
@@ -261,7 +273,7 @@ func (a *analysis) checkOpen(j *jobLog, open *openJobs, p *Property) {
 // dueBy is when a job is due as its owner said, by a right wall clock: that an owner's
 // was ahead is no excuse for a job that is not run. Its own time is by the clock of
 // whoever runs it.
-func (a *analysis) dueBy(j *jobLog, said *write, due int64) int64 {
+func (a *judgement) dueBy(j *jobLog, said *write, due int64) int64 {
 	inv := said.main().inv
 	return max(due-max(a.offsetAt(history.Life(inv.Proc), inv.TS), 0), j.ownIn(j.now))
 }
@@ -269,7 +281,7 @@ func (a *analysis) dueBy(j *jobLog, said *write, due int64) int64 {
 // tooLate says whether the run cannot be expected to have ended a job that was first
 // due at asked and now is at due. A drain that ended before its time had found
 // nothing left; one that lasted gave its whole time to what was due when it began.
-func (a *analysis) tooLate(asked, due int64, drained history.Span) bool {
+func (a *judgement) tooLate(asked, due int64, drained history.Span) bool {
 	bound, end := a.drainBound(), a.wallAt(drained.To)
 	if drained.To-drained.From < bound*1e6 {
 		return due > end
@@ -296,7 +308,7 @@ func (j *jobLog) waits() bool {
 
 // drained is the phase in which the run waited for its jobs; it counts if it
 // lasted for the bound, or ended before as there was nothing left to wait for.
-func (a *analysis) drained() history.Span {
+func (a *past) drained() history.Span {
 	phases := a.h.Phases()
 	for i, ph := range phases {
 		if ph.Name == phaseDrain && (i+1 < len(phases) || ph.To-ph.From >= a.drainBound()*1e6) {
@@ -307,7 +319,7 @@ func (a *analysis) drained() history.Span {
 }
 
 // drainBound is in ms.
-func (a *analysis) drainBound() int64 {
+func (a *past) drainBound() int64 {
 	bound := int64(0)
 	for _, e := range a.expects {
 		bound = max(bound, e.Expect().DrainBoundMS)
@@ -316,8 +328,8 @@ func (a *analysis) drainBound() int64 {
 }
 
 // endOfWork is when nothing was run any more.
-func (a *analysis) endOfWork() int64 {
-	if t := a.stopped(); t != history.Forever {
+func (a *past) endOfWork() int64 {
+	if t := a.stopped; t != history.Forever {
 		return t
 	}
 	if n := len(a.h.Events); n > 0 {
@@ -328,7 +340,7 @@ func (a *analysis) endOfWork() int64 {
 
 // wallAt dates an instant by a header's pair of clocks: ms since 1970, 0 if no
 // header has one.
-func (a *analysis) wallAt(ts int64) int64 {
+func (a *past) wallAt(ts int64) int64 {
 	for _, name := range []string{harness, ""} {
 		for _, head := range a.h.Headers {
 			if name != "" && head.Proc != name {

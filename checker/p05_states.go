@@ -142,9 +142,9 @@ func (x *inquiry) jobRows() {
 		switch {
 		case j.now.name == stateDLQ && (row == nil || row.JobRow().State != stateDLQ || j.row(history.RowDLQ) == nil):
 			id, n, w = "dlq-move-lost", &dlq, shown
-		case j.neverCame(x.a) && j.after != nil:
+		case j.neverCame(x.a.past) && j.after != nil:
 			id, n, w = "end-ahead-of-next", &next, shown
-		case j.neverCame(x.a) && j.now.name == statePending:
+		case j.neverCame(x.a.past) && j.now.name == statePending:
 			id, n, w = "schedule-ahead-of-job", &ahead, shown
 		case row != nil && row.JobRow().Run != 0 && runFence(row.JobRow().Run) < runFence(j.now.run):
 			id, n, w = "write-beside-the-tick", &beside, fits // an earlier owner's doing
@@ -153,7 +153,7 @@ func (x *inquiry) jobRows() {
 		s := x.suspect(id, x.ofJob(j, w), *n, "job %s is %s by its batches, and its rows say otherwise: %s", j.id, j.now, why)
 		var chain []Step
 		role := RoleBefore
-		if j.neverCame(x.a) {
+		if j.neverCame(x.a.past) {
 			role = RoleMistake // the batch that did one of two things
 		}
 		for _, st := range j.steps[max(0, len(j.steps)-3):] {
@@ -175,13 +175,11 @@ func (x *inquiry) stuckJobs() {
 	if !x.failed("P5") {
 		return
 	}
-	x.a.jobs.stuck = nil
-	x.scratch(checkJobs)
 	left, behind, other := 0, 0, 0
-	for _, j := range x.a.jobs.stuck {
+	for _, j := range x.a.judgeJobs(&Property{}).stuck {
 		l := x.a.row[j.shard]
 		switch {
-		case j.neverCame(x.a): // jobRows
+		case j.neverCame(x.a.past): // jobRows
 		case j.now.name == stateRunning && x.takenSince(l, j) != nil:
 			left++
 			g := x.takenSince(l, j)

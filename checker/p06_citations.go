@@ -32,7 +32,7 @@ func init() {
 // checkCitations is P6: whoever calls the sink, starts work or was handed a
 // token shows a grant that the store really made, to it, before, and that it
 // could know of.
-func checkCitations(_ context.Context, a *analysis, p *Property) {
+func checkCitations(_ context.Context, a *judgement, p *Property) {
 	for _, l := range a.rows {
 		for _, call := range l.orphans {
 			p.Checked++
@@ -72,7 +72,7 @@ func checkCitations(_ context.Context, a *analysis, p *Property) {
 	p.Detail = "raises, starts, effects and handed-out tokens against the row's chain"
 }
 
-func (a *analysis) checkCitation(e *history.Event, lock string, token int64, g *grant, p *Property) {
+func (a *judgement) checkCitation(e *history.Event, lock string, token int64, g *grant, p *Property) {
 	p.Checked++
 	if g == nil {
 		p.add(lock, []*history.Event{e}, "%s by %s shows token %d of %s, which was never granted", e.Op, e.Proc, token, lock)

@@ -43,7 +43,7 @@ func init() {
 }
 
 // checkDeadlines is P7.
-func checkDeadlines(_ context.Context, a *analysis, p *Property) {
+func checkDeadlines(_ context.Context, a *judgement, p *Property) {
 	undated, beyond := 0, 0
 	for _, d := range a.decisions {
 		e, g := d.event, d.grant

@@ -33,7 +33,7 @@ func init() {
 }
 
 // checkExclusion is P8: no two entitled intervals of a lock overlap.
-func checkExclusion(_ context.Context, a *analysis, p *Property) {
+func checkExclusion(_ context.Context, a *judgement, p *Property) {
 	beyond := 0
 	for _, l := range a.rows {
 		var gs []*grant

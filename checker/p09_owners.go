@@ -37,7 +37,7 @@ func init() {
 }
 
 // checkOwnership is P9.
-func checkOwnership(_ context.Context, a *analysis, p *Property) {
+func checkOwnership(_ context.Context, a *judgement, p *Property) {
 	for _, l := range a.rows {
 		taken := l.takenBy()
 		for _, c := range l.cas {

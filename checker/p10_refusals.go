@@ -30,7 +30,7 @@ func init() {
 // checkRefusals is P10: every stale names a higher token that the sink had
 // really seen, every conflict a key that it had really applied. What was accepted
 // counts as checked too: refused, it would have been a violation.
-func checkRefusals(_ context.Context, a *analysis, p *Property) {
+func checkRefusals(_ context.Context, a *judgement, p *Property) {
 	refused := 0
 	for _, s := range a.sinks {
 		if !s.read() {

@@ -70,7 +70,7 @@ const (
 func defaultBound(ttl int64) int64 { return 5e9 + ttl/2 }
 
 // within is the time within which a lock must be taken over.
-func (a *analysis) within(ttl int64) int64 {
+func (a *past) within(ttl int64) int64 {
 	bound := int64(0)
 	for _, e := range a.expects {
 		bound = max(bound, e.Expect().RecoveryBoundMS*1e6)
@@ -92,7 +92,7 @@ type stand struct {
 }
 
 // checkRecovery is P11.
-func checkRecovery(_ context.Context, a *analysis, p *Property) {
+func checkRecovery(_ context.Context, a *judgement, p *Property) {
 	resumed := a.checkStands(p)
 	a.checkProgress(p)
 	r := a.recovery()
@@ -101,7 +101,7 @@ func checkRecovery(_ context.Context, a *analysis, p *Property) {
 	if a.lastHeal() > 0 {
 		p.Detail += fmt.Sprintf("; %s went on after the last heal", plural(resumed, a.rowNoun()))
 	}
-	if text := progressText(a.progressed, a.work()); text != "" {
+	if text := progressText(a.progress, a.work()); text != "" {
 		p.Detail += "; " + text
 	}
 	if why, note := a.busy(); p.Count > 0 && why != "" {
@@ -112,7 +112,7 @@ func checkRecovery(_ context.Context, a *analysis, p *Property) {
 // checkStands is the part of P11 that asks for nothing but a history: no row stands still
 // for longer than it takes to take it over. It returns how many rows went on after the
 // last heal.
-func (a *analysis) checkStands(p *Property) (resumed int) {
+func (a *judgement) checkStands(p *Property) (resumed int) {
 	r := a.recovery()
 	lastHeal := a.lastHeal()
 	var times []float64
@@ -161,7 +161,7 @@ func (a *analysis) checkStands(p *Property) (resumed int) {
 }
 
 // countBroken counts the takeovers of a lock whose chain cannot be trusted.
-func (a *analysis) countBroken(l *rowLog, r *Recovery) {
+func (a *judgement) countBroken(l *rowLog, r *Recovery) {
 	for _, w := range l.chain {
 		if l.takeover(w) {
 			r.Orphans++
@@ -239,7 +239,7 @@ func (s *stand) taken() int64 {
 
 // judgeStand holds a stand against everybody who waited meanwhile. It returns why
 // it says nothing, "" if it was judged.
-func (a *analysis) judgeStand(s stand, ws *waiters, p *Property) (why string) {
+func (a *judgement) judgeStand(s stand, ws *waiters, p *Property) (why string) {
 	if s.from >= s.to {
 		return whyAmbiguous
 	}
@@ -271,7 +271,7 @@ func (a *analysis) judgeStand(s stand, ws *waiters, p *Property) (why string) {
 	return why
 }
 
-func (a *analysis) late(s stand, w wait, from int64, p *Property) {
+func (a *judgement) late(s stand, w wait, from int64, p *Property) {
 	events := append(both(w.call), both(&s.next.main().op)...)
 	limit := a.within(s.ttl)
 	if s.held {
@@ -284,16 +284,16 @@ func (a *analysis) late(s stand, w wait, from int64, p *Property) {
 }
 
 // lastHeal is the end of the last fault, 0 without any.
-func (a *analysis) lastHeal() int64 {
+func (a *past) lastHeal() int64 {
 	t := int64(0)
-	for _, f := range a.faults() {
+	for _, f := range a.faults {
 		t = max(t, f.To)
 	}
 	return t
 }
 
 // recovery is the run's, computed as far as it does not need P11.
-func (a *analysis) recovery() *Recovery {
+func (a *judgement) recovery() *Recovery {
 	if a.recovered == nil {
 		a.recovered = &Recovery{NotJudged: map[string]int{}, Faults: a.afterHeals(), work: a.work(), uncounted: !a.promised("P11")}
 	}

@@ -129,13 +129,13 @@ func (k *claim) dueMS() int64 {
 
 // checkTimes is P12: no run starts before its job was due by the wall clock of
 // the worker that started it.
-func checkTimes(_ context.Context, a *analysis, p *Property) {
+func checkTimes(_ context.Context, a *judgement, p *Property) {
 	if !a.jobs.any() {
 		p.Status, p.Detail = StatusNA, "not judged: the lock workload has no schedules"
 		return
 	}
-	others := a.checkSchedules(p)
 	a.jobs.report("P12", p)
+	others := a.checkSchedules(p)
 	var late []float64
 	warm := a.warmSince()
 	undated, moved := 0, 0
@@ -166,9 +166,9 @@ func checkTimes(_ context.Context, a *analysis, p *Property) {
 			}
 		}
 	}
-	a.jobs.n.Lateness = spread(late)
+	a.lateness = spread(late)
 	p.Detail = "every start by the wall clock of its worker"
-	if s := a.jobs.n.Lateness; s != nil {
+	if s := a.lateness; s != nil {
 		p.Detail += fmt.Sprintf("; outside of faults and the warmup %s were late by %.0f ms (p50), %.0f ms (p99), %.0f ms at most", plural(s.N, "start"), s.P50, s.P99, s.Max)
 	}
 	if moved > 0 {
@@ -197,7 +197,7 @@ type dueness struct {
 }
 
 // dueOf is when the job of a start was due; ok is false if nothing says so.
-func (a *analysis) dueOf(j *jobLog, start *history.Event) (x dueness, ok bool) {
+func (a *judgement) dueOf(j *jobLog, start *history.Event) (x dueness, ok bool) {
 	if j.locked() {
 		if len(j.calls) == 0 {
 			return x, false // P5
@@ -222,7 +222,7 @@ func (a *analysis) dueOf(j *jobLog, start *history.Event) (x dueness, ok bool) {
 // wasDue says whether a run that starts before it is due by its worker's wall clock had
 // been due, as a fault has set that clock back since the job became pending: its own
 // time had come by it, and what it had to wait for had passed by the lease clock.
-func (a *analysis) wasDue(start *history.Event, k *claim) bool {
+func (a *judgement) wasDue(start *history.Event, k *claim) bool {
 	since, own := k.at.since-k.w.main().log.clockSlack(), k.j.ownIn(k.at)
 	top, unset := a.highestWall(start, since)
 	if own > 0 && k.at.run == 0 {
@@ -235,7 +235,7 @@ func (a *analysis) wasDue(start *history.Event, k *claim) bool {
 // highestWall is the highest reading of the wall clock of a start's worker from an
 // instant on until the start, in ms, and what it would read at the start if it had not
 // been set back since the highest setting.
-func (a *analysis) highestWall(start *history.Event, from int64) (top, unset int64) {
+func (a *past) highestWall(start *history.Event, from int64) (top, unset int64) {
 	next, offset := start.TS, int64(0)
 	notes := a.clocks[history.Life(start.Proc)] // by TS
 	last := len(notes) - 1
@@ -260,7 +260,7 @@ func (a *analysis) highestWall(start *history.Event, from int64) (top, unset int
 }
 
 // offsetAt is by how much a fault had made a life's wall clock wrong, in ms.
-func (a *analysis) offsetAt(life string, ts int64) (offset int64) {
+func (a *past) offsetAt(life string, ts int64) (offset int64) {
 	for _, e := range a.clocks[life] { // by TS
 		if e.TS <= ts {
 			offset = e.Clock().OffsetMS
@@ -271,7 +271,7 @@ func (a *analysis) offsetAt(life string, ts int64) (offset int64) {
 
 // warmSince is when the warmup was over, 0 without one: how late jobs are is asked of a
 // cluster that is warm.
-func (a *analysis) warmSince() int64 {
+func (a *past) warmSince() int64 {
 	phases := a.h.Phases()
 	if len(phases) > 1 && phases[0].Name == phaseWarmup {
 		return phases[0].To
@@ -279,8 +279,8 @@ func (a *analysis) warmSince() int64 {
 	return 0
 }
 
-func (a *analysis) faultDuring(from, to int64) bool {
-	return slices.ContainsFunc(a.faults(), func(f history.FaultWindow) bool { return f.From <= to && f.To >= from })
+func (a *past) faultDuring(from, to int64) bool {
+	return slices.ContainsFunc(a.faults, func(f history.FaultWindow) bool { return f.From <= to && f.To >= from })
 }
 
 // scheduleGaps: nominal times that the first batch of another owner passes over.

@@ -139,7 +139,7 @@ func (s *shape) sentAs(claim *shape) bool {
 
 // checkStatements is P13, a lint of the shapes of all statements: those that the harness
 // read on the links. What a worker says that it sends can only speak against it.
-func checkStatements(_ context.Context, a *analysis, p *Property) {
+func checkStatements(_ context.Context, a *judgement, p *Property) {
 	found, shapes := a.lint()
 	for _, f := range found {
 		p.add(f.table, f.events, "%s", f.message)
@@ -153,7 +153,7 @@ func checkStatements(_ context.Context, a *analysis, p *Property) {
 
 // unseenStatements: what nobody but the workers tells of is not shown. A system that says in
 // so many words that it keeps P13 must let its statements be read, where they can be.
-func (a *analysis) unseenStatements(p *Property) {
+func (a *judgement) unseenStatements(p *Property) {
 	gaps := a.told.gaps[history.WitnessStatements]
 	reads := a.told.reads[history.WitnessStatements]
 	switch {
@@ -176,7 +176,7 @@ func (a *analysis) unseenStatements(p *Property) {
 }
 
 // lint judges all shapes, each once, and says how many there are.
-func (a *analysis) lint() (out []lintFinding, n int) {
+func (a *judgement) lint() (out []lintFinding, n int) {
 	var shapes []*shape
 	fenced := map[string]bool{}
 	for _, t := range fencedTables {
@@ -221,7 +221,7 @@ func newShape(e *history.Event) (*shape, error) {
 
 // misstatements finds statements that a worker sent at other settings than it says. What it
 // says nothing of, such as what its driver asks by itself, is judged by what was sent alone.
-func (a *analysis) misstatements() (out []lintFinding) {
+func (a *judgement) misstatements() (out []lintFinding) {
 	type use struct{ worker, cql string }
 	said := map[use][]*shape{}
 	for _, e := range a.told.said {

@@ -175,7 +175,7 @@ func (x *inquiry) stretches(phase string) []Step {
 		}
 		last, longest, from := ph.From, int64(0), ph.From
 		var ends []int64
-		for _, s := range x.a.successes() {
+		for _, s := range x.a.successes {
 			if at := s.op.end.TS; at >= ph.From && at < ph.To {
 				ends = append(ends, at)
 			}
@@ -199,7 +199,7 @@ func (x *inquiry) stretches(phase string) []Step {
 // links that were not disturbed the requests tell too: they went on as before.
 func (x *inquiry) faultsOfThePlan() {
 	have := map[string]history.FaultWindow{}
-	for _, f := range x.a.faults() {
+	for _, f := range x.a.faults {
 		have[f.Fault.ID] = f
 	}
 	for _, e := range x.a.expects {

@@ -58,7 +58,7 @@ func init() {
 
 // checkValidity is P14: the record is complete, and the run contained what its
 // scenario demands. What it finds makes the run INVALID, not failed.
-func checkValidity(_ context.Context, a *analysis, p *Property) {
+func checkValidity(_ context.Context, a *judgement, p *Property) {
 	counts := a.count()
 	p.Checked = counts.Operations
 	for _, r := range a.record.Remarks { // the rules of `fencepost lint`
@@ -99,7 +99,7 @@ func checkValidity(_ context.Context, a *analysis, p *Property) {
 		plural(counts.Cycles, cycle), counts.FaultsProven, plural(counts.Faults, "fault"), sealed, counts.Procs)
 }
 
-func (a *analysis) checkSealed(p *Property) {
+func (a *judgement) checkSealed(p *Property) {
 	for _, l := range a.rows {
 		if l.sealed == nil && slices.ContainsFunc(l.writes, (*write).possible) {
 			p.add(l.name, nil, "%s %s was not sealed after the run, so its unknown outcomes cannot be settled", l.noun(), l.name)
@@ -107,7 +107,7 @@ func (a *analysis) checkSealed(p *Property) {
 	}
 }
 
-func (a *analysis) checkLedgers(p *Property) {
+func (a *judgement) checkLedgers(p *Property) {
 	for _, s := range a.sinks {
 		if s.final == nil && len(s.raises)+len(s.effects)+len(s.ledger) > 0 {
 			p.add(s.name, nil, "the sink's final value of %s was not read after the run", s.name)
@@ -119,7 +119,7 @@ func (a *analysis) checkLedgers(p *Property) {
 }
 
 // checkExpect compares with the scenario's demands.
-func (a *analysis) checkExpect(e *history.Event, counts Counts, p *Property) {
+func (a *judgement) checkExpect(e *history.Event, counts Counts, p *Property) {
 	want := e.Expect()
 	for _, phase := range sortedKeys(want.MinCycles) {
 		if got, n := counts.PhaseCycles[phase], want.MinCycles[phase]; got < n {
@@ -127,7 +127,7 @@ func (a *analysis) checkExpect(e *history.Event, counts Counts, p *Property) {
 		}
 	}
 	faults := map[string]history.FaultWindow{}
-	for _, f := range a.faults() {
+	for _, f := range a.faults {
 		faults[f.Fault.ID] = f
 	}
 	for _, id := range want.Faults {
@@ -162,7 +162,7 @@ func evidence(f history.FaultWindow) string {
 	return strings.Join(texts, "; ")
 }
 
-func (a *analysis) faultEvents(id string) []*history.Event {
+func (a *past) faultEvents(id string) []*history.Event {
 	var out []*history.Event
 	for i := range a.h.Events {
 		if e := &a.h.Events[i]; e.Op == history.NoteFault && e.Fault() != nil && e.Fault().ID == id {

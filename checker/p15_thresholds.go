@@ -53,7 +53,7 @@ type reading struct {
 
 // checkThresholds is P15: no number of the run is beyond what the scenario
 // allows. One that cannot be measured is never passed: the run is invalid.
-func checkThresholds(_ context.Context, a *analysis, p *Property) {
+func checkThresholds(_ context.Context, a *judgement, p *Property) {
 	var texts []string
 	for _, e := range a.expects {
 		for _, t := range e.Expect().Thresholds {
@@ -76,7 +76,7 @@ func checkThresholds(_ context.Context, a *analysis, p *Property) {
 	p.Detail = strings.Join(texts, "; ")
 }
 
-func (a *analysis) bound(t history.Threshold) (Bound, []*history.Event) {
+func (a *judgement) bound(t history.Threshold) (Bound, []*history.Event) {
 	b := Bound{Name: t.String(), Status: StatusInvalid, MostMS: float64(t.MaxMS)}
 	var r reading
 	busy, note := a.busy()
@@ -123,7 +123,7 @@ func (a *analysis) bound(t history.Threshold) (Bound, []*history.Event) {
 	return b, r.events
 }
 
-func (a *analysis) read(t history.Threshold) reading {
+func (a *judgement) read(t history.Threshold) reading {
 	switch {
 	case t.Recovery != "":
 		return a.readRecovery(t)
@@ -142,10 +142,10 @@ var shares = map[string]struct {
 // readLatency is a quantile over the clients' operations. One that was never
 // answered, or a whole call that was given up, is slower than any that was: else a
 // fault that turns slow answers into none would look like an improvement.
-func (a *analysis) readLatency(t history.Threshold) reading {
+func (a *judgement) readLatency(t history.Threshold) reading {
 	var done []*op
 	never := 0
-	stop, phases := a.stopped(), a.h.Phases()
+	stop, phases := a.stopped, a.h.Phases()
 	a.timed(t.Op(), func(o *op) {
 		if o.end == nil || o.inv.Proc == harness || o.end.TS >= stop || history.PhaseOf(phases, o.inv.TS, o.end.TS) != t.Phase {
 			return // a process that died, or the end of the run, is no answer at all
@@ -177,7 +177,7 @@ func (a *analysis) readLatency(t history.Threshold) reading {
 }
 
 // timed calls f for every operation, or span of a job, of a kind.
-func (a *analysis) timed(kind history.Op, f func(*op)) {
+func (a *judgement) timed(kind history.Op, f func(*op)) {
 	if kind == history.SpanStart || kind == history.SpanRun {
 		for _, s := range a.h.JobSpans() {
 			if s.Invoke.Op == kind {
@@ -196,7 +196,7 @@ func (a *analysis) timed(kind history.Op, f func(*op)) {
 // readRecovery is the longest time from a heal to the first success, or to that of
 // the lock for which it took longest. Who still waited when the next fault came is left
 // to that one's heal, unless it was too long by then.
-func (a *analysis) readRecovery(t history.Threshold) reading {
+func (a *judgement) readRecovery(t history.Threshold) reading {
 	faults := a.recovery().Faults
 	if len(faults) == 0 {
 		return reading{why: "no fault was healed"}
@@ -232,8 +232,8 @@ func (a *analysis) readRecovery(t history.Threshold) reading {
 }
 
 // readLateness is over the starts outside of faults, as P12 found them.
-func (a *analysis) readLateness(quantile string) reading {
-	s := a.jobs.n.Lateness
+func (a *judgement) readLateness(quantile string) reading {
+	s := a.lateness
 	if n := shares[quantile].need; s == nil || s.N < n {
 		have := 0
 		if s != nil {

@@ -16,7 +16,7 @@ func init() {
 		of:    "orders",
 		run:   checkMoney,
 		whole: true,
-		count: (*analysis).countOrders,
+		count: (*judgement).countOrders,
 		tell:  tellOrders,
 		blind: blindToOrders,
 		rules: []rule{
@@ -35,7 +35,7 @@ func init() {
 
 // checkMoney is P16: by the shop's tables each order that was accepted has come to an
 // end, and is paid once, in full, and shipped once, or neither.
-func checkMoney(_ context.Context, a *analysis, p *Property) {
+func checkMoney(_ context.Context, a *judgement, p *Property) {
 	if a.unread(p) {
 		return
 	}
@@ -67,7 +67,7 @@ func stateText(state string) string {
 }
 
 // checkOrder holds what was charged and shipped against what the order is.
-func (a *analysis) checkOrder(o *orderLog, p *Property) {
+func (a *judgement) checkOrder(o *orderLog, p *Property) {
 	bad := func(events []*history.Event, format string, args ...any) {
 		rows := slices.Concat(o.payments, o.shipments, []*history.Event{o.row})
 		p.add(o.id, slices.Concat(events, rows), "order %s "+format, append([]any{o.id}, args...)...)

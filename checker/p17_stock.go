@@ -30,7 +30,7 @@ func init() {
 // checkStock is P17: each change of an item's stock has a version of its own and
 // begins with what the one before had left, none leaves less than nothing, the stock
 // is what the last one left, and each order has taken what it is of, or nothing.
-func checkStock(_ context.Context, a *analysis, p *Property) {
+func checkStock(_ context.Context, a *judgement, p *Property) {
 	if a.unread(p) {
 		return
 	}
@@ -44,7 +44,7 @@ func checkStock(_ context.Context, a *analysis, p *Property) {
 	p.Detail = fmt.Sprintf("by every change of every item's stock: %d sold, %d left", n.Sold, n.Left)
 }
 
-func (a *analysis) checkItem(k *itemLog, p *Property) {
+func (a *judgement) checkItem(k *itemLog, p *Property) {
 	moves := slices.SortedStableFunc(slices.Values(k.moves), func(x, y *history.Event) int { return cmp.Compare(x.Book().Version, y.Book().Version) })
 	var last *history.Event
 	for _, e := range moves {
@@ -92,7 +92,7 @@ func (a *analysis) checkItem(k *itemLog, p *Property) {
 }
 
 // checkTaken: what an order has taken from the stock, and not put back, is what it is of.
-func (a *analysis) checkTaken(o *orderLog, p *Property) {
+func (a *judgement) checkTaken(o *orderLog, p *Property) {
 	want := int64(0)
 	switch o.state() {
 	case history.OrderReserved, history.OrderPaid, history.OrderShipped:

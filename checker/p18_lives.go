@@ -40,7 +40,7 @@ func init() {
 
 // checkLives is P18: every process ends as its plan says, and in time. The witness is the
 // harness, which started them.
-func checkLives(_ context.Context, a *analysis, p *Property) {
+func checkLives(_ context.Context, a *judgement, p *Property) {
 	kinds := map[string]int{}
 	for _, e := range a.ends {
 		p.Checked++
@@ -79,7 +79,7 @@ func wordsOf(l *history.ProcessLife) string {
 }
 
 // lastOf is the last that a life recorded, nil if it recorded nothing.
-func (a *analysis) lastOf(life string) *history.Event {
+func (a *judgement) lastOf(life string) *history.Event {
 	for i := range slices.Backward(a.h.Events) {
 		if e := &a.h.Events[i]; history.Life(e.Proc) == life && e.Op != history.NoteCrash {
 			return e
@@ -96,7 +96,7 @@ const (
 )
 
 // checkDeaths judges a history without life notes by its crash notes.
-func (a *analysis) checkDeaths(p *Property) {
+func (a *judgement) checkDeaths(p *Property) {
 	p.Detail = "by crash and exit notes: how long lives took to end, and how those ended that are neither of workers nor of programs, is not known"
 	for _, l := range a.lives {
 		if l.exited && !l.crashed {
@@ -120,7 +120,7 @@ func (a *analysis) checkDeaths(p *Property) {
 
 // unnoted are the lives that recorded something and of whose end nobody knows, though it
 // is known of others.
-func (a *analysis) unnoted() []string {
+func (a *judgement) unnoted() []string {
 	if len(a.ends) == 0 {
 		return nil
 	}

@@ -54,7 +54,7 @@ func (r *shardReplay) judgePaused(j *jobLog, w *write, c *history.Change) {
 
 // resumedAt is when the last pause of a job's shard was over, in ns, 0 if there was none,
 // and whether one lasts to the end.
-func (a *analysis) resumedAt(j *jobLog) (ts int64, lasts bool) {
+func (a *past) resumedAt(j *jobLog) (ts int64, lasts bool) {
 	l := a.row[j.shard]
 	if l == nil || l.replayed == nil || len(l.replayed.pauses) == 0 {
 		return 0, false
@@ -64,7 +64,7 @@ func (a *analysis) resumedAt(j *jobLog) (ts int64, lasts bool) {
 }
 
 // pausedDuring reports whether a job's shard was paused at some time within a span.
-func (a *analysis) pausedDuring(j *jobLog, from, to int64) bool {
+func (a *past) pausedDuring(j *jobLog, from, to int64) bool {
 	l := a.row[j.shard]
 	if l == nil || l.replayed == nil {
 		return false

@@ -23,8 +23,8 @@ type Progress struct {
 
 // checkProgress is the part of P11 that the scenario asks for: those who can reach a
 // quorum get things done while a fault is in force.
-func (a *analysis) checkProgress(p *Property) {
-	a.progressed = nil
+func (a *judgement) checkProgress(p *Property) {
+	a.progress = nil
 	for _, e := range a.expects {
 		for _, want := range e.Expect().Progress {
 			if windows := a.injections(want.Fault); len(windows) > 0 && want.Check() == nil {
@@ -36,9 +36,9 @@ func (a *analysis) checkProgress(p *Property) {
 }
 
 // injections are those of a fault by its name or id, or all.
-func (a *analysis) injections(fault string) []history.FaultWindow {
+func (a *judgement) injections(fault string) []history.FaultWindow {
 	var out []history.FaultWindow
-	for _, f := range a.faults() {
+	for _, f := range a.faults {
 		if fault == history.AnyFault || f.Fault.ID == fault || f.Fault.Name == fault {
 			out = append(out, f)
 		}
@@ -56,7 +56,7 @@ func hull(windows []history.FaultWindow) (from, to int64) {
 	return from, to
 }
 
-func (a *analysis) judgeProgress(e *history.Event, want history.Progress, windows []history.FaultWindow, p *Property) {
+func (a *judgement) judgeProgress(e *history.Event, want history.Progress, windows []history.FaultWindow, p *Property) {
 	from, to := hull(windows)
 	out := Progress{Fault: want.Fault, MinCycles: want.MinCycles, MostMS: float64(want.LongestGapMS), Cycles: a.cyclesIn(want, windows)}
 	ds := a.demands()
@@ -77,11 +77,11 @@ func (a *analysis) judgeProgress(e *history.Event, want history.Progress, window
 		p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force, for %s in all, %s of %s succeeded although a quorum could be reached: at least %d are demanded",
 			want.Fault, ms(inForce(windows)), plural(out.Cycles, a.cycle()), groupText(history.Success{Group: want.Group}), want.MinCycles)
 	}
-	a.progressed = append(a.progressed, out)
+	a.progress = append(a.progress, out)
 }
 
 // cyclesIn counts the successes in the windows of those who are meant.
-func (a *analysis) cyclesIn(want history.Progress, windows []history.FaultWindow) int {
+func (a *judgement) cyclesIn(want history.Progress, windows []history.FaultWindow) int {
 	var in []stretchOfRun
 	for _, w := range windows {
 		in = append(in, stretchOfRun{from: w.From, to: w.To, inside: true, member: members(history.Success{Group: want.Group}, workersIn(w.Fault.Targets))})
@@ -99,7 +99,7 @@ func inForce(windows []history.FaultWindow) (total int64) {
 
 // timeFor says whether a system that keeps the gap bound must have come to the cycles
 // demanded: each lock or shard once in a gap. In less time the run tested too little.
-func (a *analysis) timeFor(want history.Progress, windows []history.FaultWindow) bool {
+func (a *judgement) timeFor(want history.Progress, windows []history.FaultWindow) bool {
 	rows := int64(max(len(a.demands())-1, 1))
 	rounds := (int64(want.MinCycles) + rows - 1) / rows
 	open := []history.Span{}
@@ -107,14 +107,14 @@ func (a *analysis) timeFor(want history.Progress, windows []history.FaultWindow)
 		open = append(open, history.Span{From: w.From, To: w.To})
 	}
 	total := int64(0)
-	for _, s := range without(merged(open, 0), a.quorumAway()) {
+	for _, s := range without(merged(open, 0), a.quorumAway) {
 		total += s.To - s.From
 	}
 	return total >= rounds*want.LongestGapMS*1e6
 }
 
 // stalled reports a gap that is too long.
-func (a *analysis) stalled(e *history.Event, want history.Progress, windows []history.FaultWindow, g gap, p *Property) {
+func (a *judgement) stalled(e *history.Event, want history.Progress, windows []history.FaultWindow, g gap, p *Property) {
 	p.add(g.d.key, append(append(faultEdges(a, windows), g.witnesses()...), e),
 		"no %s of %s succeeded for %s although it was asked for and a quorum could be reached, with %s in force meanwhile: at most %s are allowed",
 		a.work(), a.named(g.d), ms(g.length()), want.Fault, ms(want.LongestGapMS*1e6))
@@ -140,7 +140,7 @@ func (g gap) witnesses() []*history.Event {
 }
 
 // faultEdges are the first inject and the last heal.
-func faultEdges(a *analysis, windows []history.FaultWindow) []*history.Event {
+func faultEdges(a *judgement, windows []history.FaultWindow) []*history.Event {
 	first := a.faultEvents(windows[0].Fault.ID)
 	last := a.faultEvents(windows[len(windows)-1].Fault.ID)
 	if len(first) == 0 || len(last) == 0 {
@@ -151,7 +151,7 @@ func faultEdges(a *analysis, windows []history.FaultWindow) []*history.Event {
 
 // idleClients: a client of locks that asks for nothing makes no demand, and waiting by
 // not asking is a way to stand still too.
-func (a *analysis) idleClients(e *history.Event, want history.Progress, windows []history.FaultWindow, p *Property) {
+func (a *judgement) idleClients(e *history.Event, want history.Progress, windows []history.FaultWindow, p *Property) {
 	if a.jobs.any() {
 		return // the harness enqueues, whatever the answers
 	}
@@ -174,7 +174,7 @@ type idleSpan struct {
 }
 
 // idle are those of all clients: from the end of a cycle to the next call.
-func (a *analysis) idle() []idleSpan {
+func (a *judgement) idle() []idleSpan {
 	last := map[string]*op{} // what each client did last
 	for _, l := range a.rows {
 		for _, c := range l.calls {
@@ -200,7 +200,7 @@ func (a *analysis) idle() []idleSpan {
 			last[o.inv.Proc] = o
 		}
 	}
-	stop := a.stopped()
+	stop := a.stopped
 	for _, proc := range sortedKeys(last) {
 		over(proc, min(stop, a.died(history.Life(proc))))
 	}
@@ -209,7 +209,7 @@ func (a *analysis) idle() []idleSpan {
 
 // checkProgressShown is the part of P14 about progress: what is demanded must be able to
 // fail. A fault that is over sooner than a gap may last shows nothing.
-func (a *analysis) checkProgressShown(e *history.Event, p *Property) {
+func (a *judgement) checkProgressShown(e *history.Event, p *Property) {
 	for _, want := range e.Expect().Progress {
 		if err := want.Check(); err != nil {
 			p.add(want.Fault, []*history.Event{e}, "the expect note is malformed: %v", err)

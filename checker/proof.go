@@ -9,7 +9,7 @@ import (
 // proof shows why a write of a counterexample must have taken effect although its
 // client was never told: what showed it later lies behind the counterexample, but
 // without it the counterexample explains nothing.
-func (a *analysis) proof(name string, w window) (events []*history.Event, text string) {
+func (a *judgement) proof(name string, w window) (events []*history.Event, text string) {
 	l := a.row[name]
 	if l == nil {
 		return nil, "" // a resource: its ledger is the proof
@@ -19,7 +19,7 @@ func (a *analysis) proof(name string, w window) (events []*history.Event, text s
 		if !ok || s.kind != kindWrite || s.optional || s.of.outcome != history.Unknown {
 			continue
 		}
-		if shown := l.version(s.of.inv.To).proof(); shown != nil {
+		if shown := s.to.proof(); shown != nil {
 			events = append(events, both(shown)...)
 			text += fmt.Sprintf("; that %q took effect is shown by the %s of %s", s.String(), shown.inv.Op, shown.inv.Proc)
 		}

@@ -40,13 +40,10 @@ func nodesIn(f *history.Fault) []string {
 	return out
 }
 
-// quorumAway are the times in which nobody can count on a quorum: so many nodes are
+// withoutQuorum are the times in which nobody can count on a quorum: so many nodes are
 // under a fault at once that those left may be too few, or a fault is aimed at nothing
 // that is known.
-func (a *analysis) quorumAway() []history.Span {
-	if a.away != nil {
-		return a.away
-	}
+func (a *past) withoutQuorum() (away []history.Span) {
 	replicas := 3
 	for _, e := range a.expects {
 		if e.Expect().Nodes > 0 {
@@ -63,8 +60,8 @@ func (a *analysis) quorumAway() []history.Span {
 		by   int
 	}
 	var changes []change
-	for i := range a.faults() {
-		f := &a.faults()[i]
+	for i := range a.faults {
+		f := &a.faults[i]
 		nodes := nodesIn(&f.Fault)
 		if len(workersIn(f.Fault.Targets)) > 0 || cutsSink(&f.Fault) {
 			continue // aimed at workers or the sink, whatever the links are called
@@ -80,7 +77,6 @@ func (a *analysis) quorumAway() []history.Span {
 		}
 	}
 	slices.SortStableFunc(changes, func(x, y change) int { return cmp.Or(cmp.Compare(x.ts, y.ts), cmp.Compare(y.by, x.by)) })
-	a.away = []history.Span{}
 	under, gone := map[string]int{}, 0
 	for _, c := range changes {
 		before := gone
@@ -92,24 +88,23 @@ func (a *analysis) quorumAway() []history.Span {
 		under[c.node] += c.by
 		switch {
 		case before <= spare && gone > spare:
-			a.away = append(a.away, history.Span{Name: "quorum", From: c.ts, To: history.Forever})
+			away = append(away, history.Span{Name: "quorum", From: c.ts, To: history.Forever})
 		case before > spare && gone <= spare:
-			a.away[len(a.away)-1].To = c.ts
+			away[len(away)-1].To = c.ts
 		}
 	}
-	return a.away
+	return away
 }
 
 // silences are the times in which a life cannot be expected to get anything decided: no
 // quorum is there, a fault cuts its own way to one, or its clock is stopped, or wrong by
 // more than the declared bound. They are in order and do not overlap.
-func (a *analysis) silences(life string) []history.Span {
-	if s, known := a.silent[life]; known {
-		return s
-	}
-	out := slices.Clone(a.quorumAway())
-	for _, f := range a.faults() {
-		if slices.Contains(workersIn(f.Fault.Targets), history.Worker(life)) && cutsOff(&f.Fault, a.requestTime()) {
+func (a *past) silences(life string) []history.Span { return a.silent[life] }
+
+func (a *past) silencesOf(life string) []history.Span {
+	out := slices.Clone(a.quorumAway)
+	for _, f := range a.faults {
+		if slices.Contains(workersIn(f.Fault.Targets), history.Worker(life)) && cutsOff(&f.Fault, a.requestTime) {
 			out = append(out, history.Span{Name: f.Fault.ID, From: f.From, To: f.To})
 		}
 	}
@@ -124,15 +119,11 @@ func (a *analysis) silences(life string) []history.Span {
 			out = append(out, history.Span{Name: "clock", From: e.TS, To: to})
 		}
 	}
-	if a.silent == nil {
-		a.silent = map[string][]history.Span{}
-	}
-	a.silent[life] = merged(out, 0)
-	return a.silent[life]
+	return merged(out, 0)
 }
 
 // withWay are the times in which at least one worker had a way to a quorum.
-func (a *analysis) withWay() []history.Span {
+func (a *past) withWay() []history.Span {
 	var open []history.Span
 	for name, l := range a.lives {
 		if l.recording && name != harness {
@@ -142,11 +133,8 @@ func (a *analysis) withWay() []history.Span {
 	return merged(open, 0)
 }
 
-// requestTime is what clients wait for one answer, at most: a sixth of the longest ttl.
-func (a *analysis) requestTime() int64 {
-	if a.request > 0 {
-		return a.request
-	}
+// longestRequest is what clients wait for one answer, at most: a sixth of the longest ttl.
+func (a *past) longestRequest() int64 {
 	ttl := int64(0)
 	for _, l := range a.rows {
 		for _, c := range l.cas {
@@ -155,8 +143,7 @@ func (a *analysis) requestTime() int64 {
 			}
 		}
 	}
-	a.request = max(ttl/6, 1)
-	return a.request
+	return max(ttl/6, 1)
 }
 
 // merged puts spans in order and joins those that are no more than slack apart.

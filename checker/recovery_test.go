@@ -240,7 +240,7 @@ func TestRecoveryNumbers(t *testing.T) {
 
 func TestRecoveryBound(t *testing.T) {
 	t.Parallel()
-	a := analyse(&history.History{}, Options{})
+	a := newPast(&history.History{}, false)
 	if got := a.within(6e9); got != 6e9+750e6+5e9+3e9 {
 		t.Errorf("default: %d", got)
 	}

@@ -17,7 +17,7 @@ type check struct {
 	// of is what a run must have for the property to be judged: jobs, orders, thresholds;
 	// "": nothing.
 	of  string
-	run func(context.Context, *analysis, *Property)
+	run func(context.Context, *judgement, *Property)
 	// whole: a finding is conclusive only if the record has lost no events,
 	// since a lost renewal or release would look the same.
 	whole bool
@@ -27,13 +27,13 @@ type check struct {
 	// soFar judges a history that still grows, by the part of run whose findings stay
 	// findings whatever comes; nil: there is none. part names that part, "" for all of it.
 	// See SoFar.
-	soFar func(context.Context, *analysis, *Property)
+	soFar func(context.Context, *judgement, *Property)
 	part  string
 
 	// count adds to the counts what the property alone looks at, tell says it in the
 	// summary, and blind names what a run without certain events cannot show. All may be
 	// nil; tell returns "" for a run that has nothing of the kind.
-	count func(*analysis, *Counts)
+	count func(*judgement, *Counts)
 	tell  func(*Counts) string
 	blind func(c *Counts, name func(missing bool, what string))
 

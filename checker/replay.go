@@ -10,7 +10,7 @@ import (
 // shardReplay is the replay of one shard: its batches that took effect, in the chain's
 // order, are the life of every job in it. It is linear in the changes.
 type shardReplay struct {
-	a      *analysis
+	a      *past
 	l      *rowLog
 	claims map[int64]*claim // by run
 	top    *claim           // of the highest run so far
@@ -26,13 +26,13 @@ type shardReplay struct {
 }
 
 // replay goes through all shards and compares where it ends with the rows.
-func (a *analysis) replay() {
+func (a *past) replay() {
 	for _, l := range a.rows {
 		if !l.shard {
 			continue
 		}
 		a.jobs.n.Shards++
-		r := &shardReplay{a: a, l: l, claims: map[int64]*claim{}, stretch: 1, refused: map[*version][]*cas{}}
+		r := &shardReplay{a: a, l: l, claims: map[int64]*claim{}, stretch: 1, refused: map[*version][]*cas{}, refusals: l.findRefusals()}
 		l.replayed = r
 		for _, c := range l.cas {
 			if c.row == c.from && isRenewal(c.kind()) {

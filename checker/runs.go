@@ -10,7 +10,7 @@ import (
 // checkClaim is P6 for a shard: whoever starts a run or calls the sink for one shows
 // the run id of a claim that took effect, of that very job, made by its own
 // process, and of which it had been told.
-func (a *analysis) checkClaim(e *history.Event, l *rowLog, p *Property) {
+func (a *past) checkClaim(e *history.Event, l *rowLog, p *Property) {
 	p.Checked++
 	k := l.claimOf(e.Token)
 	if k == nil {
@@ -52,7 +52,7 @@ func (w *write) recordedBy(life string) *cas {
 }
 
 // checkUnclaimed judges a run that no batch of the chain claims.
-func (a *analysis) checkUnclaimed(e *history.Event, l *rowLog, p *Property) {
+func (a *past) checkUnclaimed(e *history.Event, l *rowLog, p *Property) {
 	for _, c := range l.cas {
 		for i := range c.inv.Changes() {
 			x := &c.inv.Changes()[i]
@@ -87,7 +87,7 @@ func (x *jobs) findTwice() {
 
 // checkSteps is the part of P4 that jobs add: a job that is completed has had each of
 // its effects exactly once, and no job any that it does not list.
-func (a *analysis) checkSteps(p *Property) {
+func (a *past) checkSteps(p *Property) {
 	owners := map[string][]*jobLog{}
 	for _, j := range a.jobs.list {
 		if j.spec == nil || j.spec.Resource == "" {

@@ -159,7 +159,9 @@ func (r *shardReplay) judgeStep(s *scheduleLog, w *write, c *history.Change, lis
 		if c.LastMS != s.last {
 			r.badTime(s, w, "is disabled and stands at %d, but stood at %d", c.LastMS, s.last)
 		}
-		r.a.judgeLeft(s, wall)
+		if f := r.a.judgeLeft(s, wall); f != nil {
+			r.a.jobs.found["P12"] = append(r.a.jobs.found["P12"], *f)
+		}
 	case c.Do == history.DoFire:
 		r.judgeFire(s, w, c, list)
 	case c.Do != history.DoPut:
@@ -212,7 +214,7 @@ func (r *shardReplay) unfired(w *write, fired map[string][]*history.Change) {
 
 // shownAt is the most that the wall clock of a batch's owner had shown lately when the
 // batch was recorded, in ms since 1970; 0: not known.
-func (a *analysis) shownAt(w *write) int64 {
+func (a *past) shownAt(w *write) int64 {
 	e := w.main().inv
 	right := a.wallAt(e.TS)
 	if right == 0 {
@@ -230,17 +232,17 @@ func (a *analysis) shownAt(w *write) int64 {
 
 // judgeLeft: when a schedule ends, or the run does, its next nominal time has not been
 // due for longer than a takeover takes.
-func (a *analysis) judgeLeft(s *scheduleLog, end int64) {
+func (a *past) judgeLeft(s *scheduleLog, end int64) *finding {
 	l := a.row[s.shard]
 	late := end - s.next(0)
 	if a.wallsSet() || late*1e6 <= a.within(l.clockSlack()) {
-		return
+		return nil
 	}
-	a.jobs.add("P12", s.key, both(&s.by.main().op), "the nominal time %d of schedule %s was never fired, and it was %d ms ago when the schedule or the run ended", s.next(0), s.key, late)
+	return &finding{s.key, fmt.Sprintf("the nominal time %d of schedule %s was never fired, and it was %d ms ago when the schedule or the run ended", s.next(0), s.key, late), both(&s.by.main().op)}
 }
 
 // wallsSet says whether a fault set any wall clock.
-func (a *analysis) wallsSet() bool {
+func (a *past) wallsSet() bool {
 	for _, notes := range a.clocks {
 		for _, n := range notes {
 			if n.Clock().OffsetMS != 0 {
@@ -253,7 +255,7 @@ func (a *analysis) wallsSet() bool {
 
 // checkSchedules is the part of P12 that is about whole schedules: what was put is
 // there, it fires to the end, and each nominal time that was fired has its job.
-func (a *analysis) checkSchedules(p *Property) (others int) {
+func (a *past) checkSchedules(p *Property) (others int) {
 	for _, s := range slices.SortedFunc(maps.Values(a.jobs.schedules), func(s, t *scheduleLog) int {
 		return cmp.Or(cmp.Compare(s.shard, t.shard), cmp.Compare(s.key, t.key))
 	}) {
@@ -266,17 +268,19 @@ func (a *analysis) checkSchedules(p *Property) (others int) {
 			continue // P14
 		}
 		p.Checked += len(s.jobs)
-		a.checkCommands(s)
+		checkCommands(s, p)
 		if s.put && !s.off {
 			end := a.drained().From
 			if end == 0 {
 				end = a.endOfWork()
 			}
-			a.judgeLeft(s, a.wallAt(end))
+			if f := a.judgeLeft(s, a.wallAt(end)); f != nil {
+				p.add(f.key, f.events, "%s", f.message)
+			}
 		}
 		for _, t := range slices.Sorted(maps.Keys(s.jobs)) {
 			if j := s.jobs[t]; j.neverCame(a) {
-				a.jobs.add("P12", s.key, both(j.last()), "the nominal time %d of schedule %s has no job: %s was fired by a batch that took effect, and is not in %s", t, s.key, j.id, s.shard)
+				p.add(s.key, both(j.last()), "the nominal time %d of schedule %s has no job: %s was fired by a batch that took effect, and is not in %s", t, s.key, j.id, s.shard)
 			}
 		}
 	}
@@ -284,7 +288,7 @@ func (a *analysis) checkSchedules(p *Property) (others int) {
 }
 
 // checkCommands: what was acknowledged was done.
-func (a *analysis) checkCommands(s *scheduleLog) {
+func checkCommands(s *scheduleLog, p *Property) {
 	told := map[string][]*op{}
 	for _, o := range s.calls {
 		if do := o.inv.Schedule().Do; o.outcome == history.OK && o.end.Result == resultApplied {
@@ -293,7 +297,7 @@ func (a *analysis) checkCommands(s *scheduleLog) {
 	}
 	for _, do := range sortedKeys(told) {
 		if n := s.done[do]; len(told[do]) > n {
-			a.jobs.add("P12", s.key, both(told[do]...), "to %s schedule %s was acknowledged %s, and done %s: what it asks for is lost", do, s.key, times(len(told[do])), times(n))
+			p.add(s.key, both(told[do]...), "to %s schedule %s was acknowledged %s, and done %s: what it asks for is lost", do, s.key, times(len(told[do])), times(n))
 		}
 	}
 }

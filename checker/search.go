@@ -137,7 +137,7 @@ type budget struct {
 	memory int           // of one search, in bytes
 }
 
-func (a *analysis) budget(ctx context.Context) budget {
+func (a *judgement) budget(ctx context.Context) budget {
 	if a.searchEnd == 0 {
 		a.searchEnd = cpuTime() + a.opts.Search
 	}

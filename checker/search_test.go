@@ -189,7 +189,7 @@ func TestSegments(t *testing.T) {
 	t.Parallel()
 	cfg := simConfig{seed: 5, workers: 2, clients: 1, locks: 1, ttl: 200 * time.Millisecond, length: 6 * time.Minute, noise: 0.02}
 	h := simulate(cfg)
-	a := analyse(h, Options{}.withDefaults())
+	a := newPast(h, false)
 	for _, pt := range []*partition{a.rows[0].partition(false, true), a.sinks[0].partition(true)} {
 		if n := len(slices.Collect(pt.segments)); n < 3 {
 			t.Fatalf("%s: %d operations in %d segments", pt.name, pt.size, n)

@@ -82,7 +82,7 @@ func (r *shardReplay) followed(w *write, j *jobLog) {
 }
 
 // checkNext: a job that was enqueued to follow another exists.
-func (a *analysis) checkNext(j *jobLog, p *Property) {
+func (a *past) checkNext(j *jobLog, p *Property) {
 	if l := a.row[j.shard]; j.after != nil && l != nil && l.whole && j.neverCame(a) {
 		p.add(j.id, append(both(j.last()), j.rows...), "job %s ended by a batch that took effect, and the job that was to follow it, %s, is not in %s: the rest of its sequence is lost", j.after.id, j.id, j.shard)
 	}
@@ -90,7 +90,7 @@ func (a *analysis) checkNext(j *jobLog, p *Property) {
 
 // neverCame: a batch enqueued a job for a schedule or to follow another, and its row is
 // not there.
-func (j *jobLog) neverCame(a *analysis) bool {
+func (j *jobLog) neverCame(a *past) bool {
 	return (j.of != nil || j.after != nil) && a.rowsRead(j) && j.now.name != "" && j.row(history.RowJob) == nil
 }
 

@@ -80,7 +80,7 @@ func (w *write) held() bool {
 }
 
 // rowNoun is what the run's fenced rows are called.
-func (a *analysis) rowNoun() string {
+func (a *past) rowNoun() string {
 	if a.jobs.n.Shards > 0 {
 		return "shard"
 	}
@@ -88,7 +88,7 @@ func (a *analysis) rowNoun() string {
 }
 
 // rowNouns counts the rows that are searched.
-func (a *analysis) rowNouns(parts []*partition) string {
+func (a *past) rowNouns(parts []*partition) string {
 	shards := 0
 	for _, pt := range parts {
 		if isShard(pt.name) {
@@ -98,7 +98,7 @@ func (a *analysis) rowNouns(parts []*partition) string {
 	return a.countRows(len(parts)-shards, shards)
 }
 
-func (a *analysis) countRows(locks, shards int) string {
+func (a *past) countRows(locks, shards int) string {
 	switch {
 	case shards == 0:
 		return plural(locks, "lock")

@@ -145,13 +145,13 @@ type ledgered struct {
 // before such an instant is then exactly a prefix of it, so the state is known. If the
 // linear-time checks found something that is not certain, and it is one segment.
 func (s *sinkLog) segments(clean bool, yield func(segment) bool) {
-	all := s.encode()
+	all, states := s.encode(), s.statesOf()
 	var seg segment
 	seg.init = sinkState{}
 	place, quiet := -1, int64(math.MinInt64)
 	for _, o := range all {
 		if clean && len(seg.ops) >= segmentOps && o.Call > quiet {
-			state := s.stateAt(place)
+			state := states[place+1]
 			seg.ops = append(seg.ops, operation(&closing{state: state}, quiet+1, quiet+1))
 			if !yield(seg) {
 				return
@@ -266,27 +266,22 @@ func (s *sinkLog) bounds() []int64 {
 	return out
 }
 
-// stateAt is the state after a ledger entry.
-func (s *sinkLog) stateAt(place int) any {
-	if s.states == nil {
-		s.states = make([]sinkState, len(s.ledger))
-		var st sinkState
-		for i, e := range s.ledger {
-			st.seen, st.seq = max(st.seen, e.Token), e.Seq
-			if e.Kind == history.LedgerAccept && e.Value != nil {
-				st.value = *e.Value
-			}
-			s.states[i] = st
+// statesOf are the states before the first entry of the ledger and after each.
+func (s *sinkLog) statesOf() []sinkState {
+	out := make([]sinkState, 1, len(s.ledger)+1)
+	var st sinkState
+	for _, e := range s.ledger {
+		st.seen, st.seq = max(st.seen, e.Token), e.Seq
+		if e.Kind == history.LedgerAccept && e.Value != nil {
+			st.value = *e.Value
 		}
+		out = append(out, st)
 	}
-	if place < 0 {
-		return sinkState{}
-	}
-	return s.states[place]
+	return out
 }
 
 // searchSinks runs Porcupine over the resources whose ledger is complete.
-func (a *analysis) searchSinks(ctx context.Context, p *Property) {
+func (a *judgement) searchSinks(ctx context.Context, p *Property) {
 	var parts []*partition
 	skipped := 0
 	for _, s := range a.sinks {

@@ -16,8 +16,7 @@ import (
 // which is read at the end, is replaced by the part of it that the sink's own answers
 // show.
 func SoFar(ctx context.Context, h *history.History, o Options) []Property {
-	o.soFar = true
-	a := analyse(h, o.withDefaults())
+	a := newJudgement(h, true, o)
 	var out []Property
 	for _, c := range checks {
 		if c.soFar == nil {

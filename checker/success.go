@@ -30,7 +30,7 @@ func (w stretchOfRun) has(o *op) bool {
 }
 
 // checkSuccess judges the successes of groups of workers by phase or fault.
-func (a *analysis) checkSuccess(e *history.Event, p *Property) {
+func (a *past) checkSuccess(e *history.Event, p *Property) {
 	for _, s := range e.Expect().Success {
 		where, key := "phase "+s.Phase, s.Phase
 		if s.Fault != "" {
@@ -71,8 +71,8 @@ func groupText(s history.Success) string {
 }
 
 // succeeded counts the successes in the windows, and returns one.
-func (a *analysis) succeeded(windows []stretchOfRun) (found *op, n int) {
-	for _, s := range a.successes() {
+func (a *past) succeeded(windows []stretchOfRun) (found *op, n int) {
+	for _, s := range a.successes {
 		if slices.ContainsFunc(windows, func(w stretchOfRun) bool { return w.has(s.op) }) {
 			found, n = s.op, n+s.n
 		}
@@ -81,7 +81,7 @@ func (a *analysis) succeeded(windows []stretchOfRun) (found *op, n int) {
 }
 
 // windows are what an expectation is about, or why it is about nothing.
-func (a *analysis) windows(s history.Success) ([]stretchOfRun, error) {
+func (a *past) windows(s history.Success) ([]stretchOfRun, error) {
 	if (s.Phase == "") == (s.Fault == "") {
 		return nil, fmt.Errorf("an expectation of success names phase %q and fault %q: it must name one of them", s.Phase, s.Fault)
 	}
@@ -105,9 +105,9 @@ func (a *analysis) windows(s history.Success) ([]stretchOfRun, error) {
 	return a.phaseWindows(s)
 }
 
-func (a *analysis) phaseWindows(s history.Success) ([]stretchOfRun, error) {
+func (a *past) phaseWindows(s history.Success) ([]stretchOfRun, error) {
 	var aimed []string
-	for _, f := range a.faults() {
+	for _, f := range a.faults {
 		aimed = append(aimed, workersIn(f.Fault.Targets)...)
 	}
 	if s.Group != "" && len(aimed) == 0 {
@@ -125,9 +125,9 @@ func (a *analysis) phaseWindows(s history.Success) ([]stretchOfRun, error) {
 	return out, nil
 }
 
-func (a *analysis) faultWindows(s history.Success) ([]stretchOfRun, error) {
+func (a *past) faultWindows(s history.Success) ([]stretchOfRun, error) {
 	var out []stretchOfRun
-	for _, f := range a.faults() {
+	for _, f := range a.faults {
 		if f.Fault.ID != s.Fault && f.Fault.Name != s.Fault {
 			continue
 		}
@@ -184,7 +184,7 @@ func isWorker(name string) bool {
 }
 
 // workerNames are the workers that recorded operations.
-func (a *analysis) workerNames() map[string]bool {
+func (a *past) workerNames() map[string]bool {
 	out := map[string]bool{}
 	for name, l := range a.lives {
 		if l.recording && name != harness {

@@ -7,7 +7,7 @@ import (
 )
 
 // summarize says in a sentence or two what the verdict means.
-func summarize(r *Result, a *analysis) string {
+func summarize(r *Result, a *judgement) string {
 	switch r.Verdict {
 	case Fail:
 		return failSummary(r)
@@ -81,7 +81,7 @@ func failSummary(r *Result) string {
 }
 
 // blindSpots are the bugs that a run without certain events cannot show.
-func blindSpots(r *Result, a *analysis) []string {
+func blindSpots(r *Result, a *judgement) []string {
 	c := r.Counts
 	var out []string
 	blind := func(missing bool, what string) {

@@ -24,7 +24,7 @@ const (
 // visualize writes Porcupine's own page of the failing and unfinished
 // partitions or, if there are none, of the one with most operations. Failing to
 // write one does not change the verdict; the detail says so.
-func (a *analysis) visualize(b budget, p *Property, kind string, fs []found) {
+func (a *judgement) visualize(b budget, p *Property, kind string, fs []found) {
 	if a.opts.Dir == "" || len(fs) == 0 {
 		return
 	}
@@ -82,7 +82,7 @@ func fileName(name string) string {
 var errTooLarge = errors.New("the page is too large")
 
 // draw writes one page with fewer and fewer operations until it is small enough.
-func (a *analysis) draw(b budget, f found, path string) error {
+func (a *judgement) draw(b budget, f found, path string) error {
 	err := errTooLarge
 	for n := maxVisualOps; n >= 30 && errors.Is(err, errTooLarge); n /= 3 {
 		err = a.drawSome(b, f, path, n)
@@ -90,7 +90,7 @@ func (a *analysis) draw(b budget, f found, path string) error {
 	return err
 }
 
-func (a *analysis) drawSome(b budget, f found, path string, n int) error {
+func (a *judgement) drawSome(b budget, f found, path string, n int) error {
 	ops, init := choose(f, n)
 	a.lanes(ops)
 	// Even without time left for searching a page is worth a moment.
@@ -143,9 +143,9 @@ func choose(f found, n int) ([]porcupine.Operation, any) {
 }
 
 // firstFault is the segment in which the first fault begins, or the first one.
-func (a *analysis) firstFault(pt *partition) segment {
+func (a *judgement) firstFault(pt *partition) segment {
 	fault := int64(0)
-	if fs := a.faults(); len(fs) > 0 {
+	if fs := a.faults; len(fs) > 0 {
 		fault = fs[0].From
 	}
 	var at segment
@@ -161,7 +161,7 @@ func (a *analysis) firstFault(pt *partition) segment {
 // lanes gives each operation a client number such that operations of one do not
 // overlap, as those of a proc may: a renewal runs beside its client's work, and
 // one that never ended keeps its lane.
-func (a *analysis) lanes(ops []porcupine.Operation) {
+func (a *judgement) lanes(ops []porcupine.Operation) {
 	type lane struct {
 		id   int
 		free int64
@@ -193,7 +193,7 @@ func (a *analysis) lanes(ops []porcupine.Operation) {
 }
 
 // annotations are the fault windows that overlap the operations.
-func (a *analysis) annotations(ops []porcupine.Operation) []porcupine.Annotation {
+func (a *judgement) annotations(ops []porcupine.Operation) []porcupine.Annotation {
 	if len(ops) == 0 {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (a *analysis) annotations(ops []porcupine.Operation) []porcupine.Annotation
 		}
 	}
 	var out []porcupine.Annotation
-	for _, f := range a.h.Faults() {
+	for _, f := range a.faults {
 		if f.To < from || f.From > to {
 			continue
 		}

@@ -25,7 +25,7 @@ type waiters struct {
 
 // waiting finds who waited for a row: the calls of a lock's clients, and for a shard
 // every process that contends.
-func (a *analysis) waiting(l *rowLog) waiters {
+func (a *past) waiting(l *rowLog) waiters {
 	if l.shard {
 		return a.contenders(l)
 	}
@@ -53,7 +53,7 @@ func (w *waiters) add(x wait) {
 // workers that took one in any of their lives. Each contends from its first take, or
 // else its first event, until it ends, hands a shard over, as it does only when it stops, or the run
 // tells its processes to stop. A take that got no answer makes it begin anew.
-func (a *analysis) contenders(l *rowLog) waiters {
+func (a *past) contenders(l *rowLog) waiters {
 	tries := map[string][]int64{} // ends of such takes, by life
 	for _, c := range l.cas {
 		if c.kind() == history.OpTake && c.end != nil && c.outcome != history.OK && (c.row == nil || c.row == c.from) {
@@ -62,7 +62,7 @@ func (a *analysis) contenders(l *rowLog) waiters {
 		}
 	}
 	var waits []wait
-	for _, x := range a.shardLives() {
+	for _, x := range a.shardLives {
 		ends := tries[x.life]
 		slices.Sort(ends)
 		for _, t := range ends {
@@ -81,11 +81,8 @@ func (a *analysis) contenders(l *rowLog) waiters {
 	return w
 }
 
-// shardLives are the lives that contend for shards, with their times.
-func (a *analysis) shardLives() []wait {
-	if a.contend != nil {
-		return a.contend
-	}
+// contending are the lives that contend for shards, with their times.
+func (a *past) contending() (out []wait) {
 	takes, begins, stops := map[string]bool{}, map[string]int64{}, map[string]int64{}
 	first := func(m map[string]int64, life string, t int64) {
 		if old, known := m[life]; !known || t < old {
@@ -104,33 +101,24 @@ func (a *analysis) shardLives() []wait {
 			}
 		}
 	}
-	stop := a.stopped()
-	a.contend = []wait{}
 	for name, l := range a.lives {
 		if !l.recording || !takes[history.Worker(name)] {
 			continue
 		}
-		from, to := l.first, min(a.died(name), stop)
+		from, to := l.first, min(a.died(name), a.stopped)
 		if t, known := begins[name]; known {
 			from = t
 		}
 		if t, known := stops[name]; known {
 			to = min(to, t)
 		}
-		a.contend = append(a.contend, wait{who: name, life: name, from: from, to: to})
+		out = append(out, wait{who: name, life: name, from: from, to: to})
 	}
-	return a.contend
+	return out
 }
 
-// stopped is when the run begins to stop its processes.
-func (a *analysis) stopped() int64 {
-	if a.stop == 0 {
-		a.stop = a.stopping()
-	}
-	return a.stop
-}
-
-func (a *analysis) stopping() int64 {
+// stopping is when the run begins to stop its processes.
+func (a *past) stopping() int64 {
 	for _, ph := range a.h.Phases() {
 		if ph.Name == phaseSettle || ph.Name == phaseSeal {
 			return ph.From
@@ -158,13 +146,7 @@ func (w *waiters) during(from, to int64, f func(wait) bool) {
 }
 
 // died is the last instant at which a life can have been waiting for anything.
-func (a *analysis) died(life string) int64 {
-	if a.deaths == nil {
-		a.deaths = map[string]int64{}
-		for _, e := range a.crashes {
-			a.deaths[history.Life(e.Proc)] = e.TS
-		}
-	}
+func (a *past) died(life string) int64 {
 	if t, ok := a.deaths[life]; ok {
 		return t
 	}
@@ -184,12 +166,4 @@ func begin(at, d, end int64, silences []history.Span) int64 {
 		at = s.To
 	}
 	return at
-}
-
-// faults are the run's injections; they are looked for once.
-func (a *analysis) faults() []history.FaultWindow {
-	if a.injected == nil {
-		a.injected = a.h.Faults()
-	}
-	return a.injected
 }
