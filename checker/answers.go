@@ -57,7 +57,7 @@ func (a *past) compareAnswers() {
 		ops := map[exchange][]*op{}
 		for _, list := range [][]*op{s.raises, s.effects, s.gets} {
 			for _, o := range list {
-				if o.inv.Proc != harness {
+				if o.inv.Proc != history.Harness {
 					x := exchangeOf(o.inv)
 					ops[x] = append(ops[x], o)
 				}
@@ -80,7 +80,7 @@ func (a *past) compareAnswers() {
 
 // given looks for the answer that an operation says it got, among those to its like.
 func (a *past) given(s *sinkLog, o *op, answers []*history.Event) {
-	if o.inv.Proc == harness || o.end == nil || o.end.Result == "" && (o.inv.Op != history.OpGet || o.outcome != history.OK) {
+	if o.inv.Proc == history.Harness || o.end == nil || o.end.Result == "" && (o.inv.Op != history.OpGet || o.outcome != history.OK) {
 		return // it claims none
 	}
 	var other *history.Event
@@ -129,7 +129,7 @@ func (a *past) uncarried(s *sinkLog, given map[exchange][]*history.Event) {
 		keys[x.key] = true
 	}
 	for _, o := range s.raises {
-		if o.inv.Proc == harness {
+		if o.inv.Proc == history.Harness {
 			tokens[grantRef{o.inv.Issuer, o.inv.Token}] = true
 		}
 	}

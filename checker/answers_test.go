@@ -85,10 +85,10 @@ func (s *sinkStory) tell() *history.History {
 	y.cas(2190, 2200, "w2.1/c1", history.OpRelease, history.OK)
 	h := y.end(9000)
 	last := int64(len(s.ledger) + 1)
-	y.op(9100, 9110, harness, history.OK, history.Event{Op: history.OpRaise, Key: "r", Issuer: "a", Token: 9}, history.Event{Result: resultApplied, Seen: 9, Seq: last})
-	y.op(9120, 9130, harness, history.OK, history.Event{Op: history.OpGet, Key: "r"}, history.Event{Value: &s.value, Seen: 9, Seq: last})
+	y.op(9100, 9110, history.Harness, history.OK, history.Event{Op: history.OpRaise, Key: "r", Issuer: "a", Token: 9}, history.Event{Result: resultApplied, Seen: 9, Seq: last})
+	y.op(9120, 9130, history.Harness, history.OK, history.Event{Op: history.OpGet, Key: "r"}, history.Event{Value: &s.value, Seen: 9, Seq: last})
 	for _, e := range append(slices.Clone(s.ledger), history.LedgerEntry{Seq: last, Kind: history.LedgerRaise, Issuer: "a", Token: 9, At: tinyAt(9105)}) {
-		y.note(9140, harness, history.Event{Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &e}})
+		y.note(9140, history.Harness, history.Event{Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &e}})
 	}
 	for i := range h.Headers {
 		h.Headers[i].Promises = s.promises
@@ -146,7 +146,7 @@ func (c call) carry(y *tiny) {
 		c.carried(&e)
 	}
 	e.Op = history.NoteAnswer
-	y.note(c.to-1, harness, e)
+	y.note(c.to-1, history.Harness, e)
 }
 
 // lateEffect makes w1's late write one that the sink took, under a token.

@@ -113,13 +113,13 @@ func (a *past) buildChain(l *rowLog) {
 
 // group puts CAS that make the same change together.
 func (l *rowLog) group() {
-	type change struct{ from, to *version }
+	type change struct{ From, To *version }
 	at := make(map[change]*write, len(l.cas))
 	for _, c := range l.cas {
-		w := at[change{c.from, c.to}]
+		w := at[change{From: c.from, To: c.to}]
 		if w == nil {
 			w = &write{from: c.from, to: c.to, pos: -1}
-			at[change{c.from, c.to}] = w
+			at[change{From: c.from, To: c.to}] = w
 			l.writes = append(l.writes, w)
 			c.to.setBy = append(c.to.setBy, w)
 			c.from.usedBy = append(c.from.usedBy, w)

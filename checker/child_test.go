@@ -41,7 +41,7 @@ func writeFiles(t testing.TB, h *history.History, dir string) []string {
 			// A crash note is about a worker's life and in the harness's file.
 			owner := history.Life(e.Proc)
 			if e.Op == history.NoteCrash {
-				owner = harness
+				owner = history.Harness
 			}
 			if owner == head.Proc {
 				if err := enc.Encode(e); err != nil {

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -77,7 +78,7 @@ func (a *past) lockDemands(at map[string]*demand) {
 		}
 	}
 	stop := a.stopped
-	for _, proc := range sortedKeys(calls) {
+	for _, proc := range slices.Sorted(maps.Keys(calls)) {
 		cs := calls[proc]
 		slices.SortStableFunc(cs, func(x, y *op) int { return cmp.Compare(x.inv.TS, y.inv.TS) })
 		life := history.Life(proc)
@@ -202,7 +203,7 @@ func (a *past) instantOf(ms int64) int64 {
 func (a *past) nobodyAtWork() []history.Span {
 	var open []history.Span
 	for name, l := range a.lives {
-		if !l.recording || name == harness {
+		if !l.recording || name == history.Harness {
 			continue
 		}
 		up := without([]history.Span{{From: l.first, To: a.died(name)}}, a.silences(name))

@@ -30,13 +30,13 @@ func (e *edit) index() {
 	sort.SliceStable(e.h.Events, func(i, j int) bool { return e.h.Events[i].TS < e.h.Events[j].TS })
 	e.ops = nil
 	type ref struct {
-		life string
-		id   int64
+		Life string
+		Id   int64
 	}
 	at := map[ref]int{}
 	for i := range e.h.Events {
 		ev := &e.h.Events[i]
-		k := ref{history.Life(ev.Proc), ev.ID}
+		k := ref{Life: history.Life(ev.Proc), Id: ev.ID}
 		switch ev.Type {
 		case history.Invoke:
 			at[k] = len(e.ops)
@@ -175,7 +175,7 @@ func (e *edit) ledger(res string) []*history.Event {
 func (e *edit) final(res string) *history.Event {
 	var last *history.Event
 	for _, p := range e.all(history.OpGet, history.OK) {
-		if p.inv.Proc == harness && p.inv.Key == res {
+		if p.inv.Proc == history.Harness && p.inv.Key == res {
 			last = p.end
 		}
 	}

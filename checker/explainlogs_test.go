@@ -25,8 +25,8 @@ func logRun(t *testing.T, logs map[string]string) (*Explanation, error) {
 		}
 	}
 	h := &history.History{
-		Headers: []history.Header{{Proc: harness, WallTime: "2025-01-02T03:04:05Z", TS: 10e9}},
-		Events:  []history.Event{{TS: 12e9, Proc: harness, Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: "before"}}},
+		Headers: []history.Header{{Proc: history.Harness, WallTime: "2025-01-02T03:04:05Z", TS: 10e9}},
+		Events:  []history.Event{{TS: 12e9, Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: "before"}}},
 	}
 	e := &Explanation{Causes: []Cause{{at: 20e9, procs: []string{"w1.1", "w2.1"}}, {}}}
 	return e, e.AddLogs(dir, h)

@@ -22,8 +22,10 @@ type plantedCase struct {
 }
 
 func noPauses(c *simConfig) { c.pause, c.crash = 0, 0 }
-func quiet(c *simConfig)    { c.noise, c.pause, c.crash = 0, 0, 0 }
-func noted(c *simConfig)    { c.noted = true }
+
+func quiet(c *simConfig) { c.noise, c.pause, c.crash = 0, 0, 0 }
+
+func noted(c *simConfig) { c.noted = true }
 
 var plantedCases = []plantedCase{
 	{bugHiLo, "tokens-from-blocks", nil, false, nil},

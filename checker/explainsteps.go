@@ -29,7 +29,7 @@ func (s *suspect) show(key string, at int64, procs []string, chain ...Step) {
 	}
 	s.key, s.at, s.chain = key, at, chain
 	for _, p := range procs {
-		if life := history.Life(p); life != harness && !slices.Contains(s.procs, life) {
+		if life := history.Life(p); life != history.Harness && !slices.Contains(s.procs, life) {
 			s.procs = append(s.procs, life)
 		}
 	}

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -65,9 +66,6 @@ type stray struct {
 	key, message string
 	events       []*history.Event
 }
-
-// harness is the proc of the runner's own operations.
-const harness = history.Harness
 
 // life is one process life's record.
 type life struct {
@@ -139,10 +137,10 @@ func newPast(h *history.History, soFar bool) *past {
 			a.lost++
 		}
 	}
-	for _, name := range sortedKeys(a.row) {
+	for _, name := range slices.Sorted(maps.Keys(a.row)) {
 		a.rows = append(a.rows, a.row[name])
 	}
-	for _, name := range sortedKeys(a.sink) {
+	for _, name := range slices.Sorted(maps.Keys(a.sink)) {
 		a.sinks = append(a.sinks, a.sink[name])
 	}
 	for _, l := range a.rows {
@@ -310,7 +308,7 @@ func (a *past) note(e *history.Event) {
 			s.ledger = append(s.ledger, entry{LedgerEntry: e.Ledger(), ev: e})
 		}
 	case history.NoteAnswer:
-		if e.Asked() != nil && history.Life(e.Proc) == harness {
+		if e.Asked() != nil && history.Life(e.Proc) == history.Harness {
 			s := a.sinkLog(e.Key)
 			s.answers = append(s.answers, e)
 		}
@@ -326,7 +324,7 @@ func (a *past) note(e *history.Event) {
 			a.clocks[life] = append(a.clocks[life], e)
 		}
 	case history.NoteHost:
-		if e.Host() != nil && e.Proc == harness {
+		if e.Host() != nil && e.Proc == history.Harness {
 			a.hosts = append(a.hosts, e)
 		}
 	case history.NoteStatement:
@@ -336,14 +334,14 @@ func (a *past) note(e *history.Event) {
 	case history.NoteWitness:
 		a.told.note(e)
 	case history.NoteHit:
-		if e.Hit() != nil && history.Life(e.Proc) == harness {
+		if e.Hit() != nil && history.Life(e.Proc) == history.Harness {
 			a.told.hits = append(a.told.hits, e)
 		}
 	case history.NoteCrash:
 		a.life(history.Life(e.Proc)).crashed = true
 		a.crashes = append(a.crashes, e)
 	case history.NoteLife:
-		if e.Proc == harness && e.Life() != nil {
+		if e.Proc == history.Harness && e.Life() != nil {
 			a.ends = append(a.ends, e)
 		}
 	case history.NoteExit:

@@ -21,8 +21,10 @@ type jobPlace struct {
 	i int // in its steps
 }
 
-func (p jobPlace) c() *history.Change  { return p.j.steps[p.i].c }
-func (p jobPlace) w() *write           { return p.j.steps[p.i].w }
+func (p jobPlace) c() *history.Change { return p.j.steps[p.i].c }
+
+func (p jobPlace) w() *write { return p.j.steps[p.i].w }
+
 func (p jobPlace) inv() *history.Event { return p.w().main().inv }
 
 // later is the step after, or nil.
@@ -164,7 +166,7 @@ func (j *jobLog) rewrite(kind string, change func(*history.JobRow)) bool {
 // otherLife is a life that took a shard and is not this one.
 func (e *jobEdit) otherLife(life string) string {
 	for _, head := range e.h.Headers {
-		if head.Proc != harness && head.Proc != life {
+		if head.Proc != history.Harness && head.Proc != life {
 			return head.Proc
 		}
 	}

@@ -1,8 +1,6 @@
 package checker
 
-import (
-	"fencepost/harness/record/history"
-)
+import "fencepost/harness/record/history"
 
 // jobMutations make a legal history with jobs illegal in one way.
 var jobMutations = []mutation{

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -117,7 +118,7 @@ func (j *jobLog) differs() string {
 			return why
 		}
 	}
-	for _, kind := range sortedKeys(want) {
+	for _, kind := range slices.Sorted(maps.Keys(want)) {
 		if kind != "" && seen[kind] == 0 {
 			return fmt.Sprintf("there is no row of kind %s", kind)
 		}

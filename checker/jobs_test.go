@@ -46,7 +46,7 @@ func TestJobVerdicts(t *testing.T) {
 		if ahead > 0 {
 			setClock(e, q.w().main().inv, q.w().main().inv.TS-1, ahead)
 		}
-		row := history.Event{TS: e.h.Events[len(e.h.Events)-1].TS, Proc: harness, Type: history.Note, Op: history.NoteRow, Key: "later", Issuer: p.j.shard, File: "harness.jsonl", Line: 1}
+		row := history.Event{TS: e.h.Events[len(e.h.Events)-1].TS, Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: "later", Issuer: p.j.shard, File: "harness.jsonl", Line: 1}
 		row.OwnDetails().JobRow = &history.JobRow{Kind: history.RowJob, State: statePending, DueMS: due}
 		other := row
 		other.OwnDetails().JobRow = &history.JobRow{Kind: history.RowPending, DueMS: due}

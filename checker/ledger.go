@@ -49,7 +49,7 @@ type grantRef struct {
 func (a *past) buildLedger(s *sinkLog) {
 	sort.SliceStable(s.ledger, func(i, j int) bool { return s.ledger[i].Seq < s.ledger[j].Seq })
 	for _, g := range s.gets {
-		if g.outcome == history.OK && g.inv.Proc == harness && g.end.Value != nil {
+		if g.outcome == history.OK && g.inv.Proc == history.Harness && g.end.Value != nil {
 			s.final = g
 		}
 	}

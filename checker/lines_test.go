@@ -39,7 +39,7 @@ func toLines(h *history.History) []*linesFile {
 	for _, e := range h.Events {
 		owner := history.Life(e.Proc)
 		if e.Op == history.NoteCrash {
-			owner = harness
+			owner = history.Harness
 		}
 		if f := of[owner]; f != nil {
 			add(f, e)
@@ -94,7 +94,7 @@ func mustBeNoticed(e history.Event, killed bool) bool {
 	case history.Note:
 		return slices.Contains([]history.Op{history.NoteLedger, history.NoteExpect, history.NoteExit, history.NoteCrash}, e.Op)
 	}
-	return !killed && slices.Contains([]history.Op{history.OpLock, history.OpRaise, history.OpGet, history.OpEffect}, e.Op) && e.Proc != harness
+	return !killed && slices.Contains([]history.Op{history.OpLock, history.OpRaise, history.OpGet, history.OpEffect}, e.Op) && e.Proc != history.Harness
 }
 
 // TestLostLinesAreNoticed: a line that is lost from a history, legal or not,

@@ -13,21 +13,21 @@ func withLives(h *history.History) *edit {
 	e := newEdit(h)
 	var lives []history.Event
 	for _, n := range append(e.notes(history.NoteCrash), e.notes(history.NoteExit)...) {
-		if n.Proc == harness {
+		if n.Proc == history.Harness {
 			continue
 		}
 		l := &history.ProcessLife{Kind: history.LifeWorker, Name: n.Proc, PID: 40, Asked: "SIGTERM", By: history.Runner, Code: new(int), TookMS: 900, BoundMS: 25_000}
 		if n.Op == history.NoteCrash {
 			l.Asked, l.By, l.Code, l.Signal = "SIGKILL", "f1", nil, "SIGKILL"
 		}
-		lives = append(lives, history.Event{TS: n.TS + 1, Proc: harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: l}})
+		lives = append(lives, history.Event{TS: n.TS + 1, Proc: history.Harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: l}})
 	}
 	end := h.Events[len(h.Events)-1].TS
 	for _, l := range []history.ProcessLife{
 		{Kind: history.LifeSink, Name: "sink", Asked: "SIGTERM", By: history.Runner, Code: new(int)},
 		{Kind: history.LifeNode, Name: "n1", Running: true},
 	} {
-		lives = append(lives, history.Event{TS: end, Proc: harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: &l}})
+		lives = append(lives, history.Event{TS: end, Proc: history.Harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: &l}})
 	}
 	e.insert(lives...)
 	return e
@@ -139,7 +139,7 @@ func TestLivesByCrashNotes(t *testing.T) {
 		for seed := range uint64(6) {
 			e := newEdit(simulate(small(seed)))
 			for _, n := range e.notes(history.NoteExit) {
-				if n.Proc == harness {
+				if n.Proc == history.Harness {
 					continue
 				}
 				n.Op, n.Error = history.NoteCrash, crash

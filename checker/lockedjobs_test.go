@@ -40,7 +40,7 @@ func newLockedRun() *lockedRun {
 		h.System, h.Promises = "lock-per-job", []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P12", "P13"}
 	}
 	y.expect(history.Expect{MinCycles: map[string]int{"before": 1}, DrainBoundMS: lockedBound})
-	y.note(0, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
+	y.note(0, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
 	y.witness(history.WitnessStatements, "")
 	y.sent("w1", history.Statement{CQL: "SELECT id FROM lpj_jobs WHERE id = ?", Consistency: "QUORUM"})
 	// A job without trouble, so that the run has done something.
@@ -168,30 +168,30 @@ func (y *lockedRun) early(at int64, proc, id string, sent int64) {
 
 // done ends the run: it drains, is sealed and read.
 func (y *lockedRun) done(at int64) *history.History {
-	y.note(at, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseDrain}})
-	y.note(at+y.drain, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
+	y.note(at, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseDrain}})
+	y.note(at+y.drain, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
 	at += y.drain + 10
 	const top = 100_000
 	for _, id := range y.order {
 		j := y.jobs[id]
 		if !y.unread && !j.gone {
 			row := j.row
-			y.note(at, harness, history.Event{Op: history.NoteRow, Key: id, Issuer: lockOf(id), Details: &history.Details{JobRow: &row}})
+			y.note(at, history.Harness, history.Event{Op: history.NoteRow, Key: id, Issuer: lockOf(id), Details: &history.Details{JobRow: &row}})
 		}
 		if j.bare {
 			continue
 		}
-		y.change(at, harness, id, history.OpSeal, history.OK, history.Version{Fence: top, Attempt: "100000", TTLMS: tinyTTL})
+		y.change(at, history.Harness, id, history.OpSeal, history.OK, history.Version{Fence: top, Attempt: "100000", TTLMS: tinyTTL})
 		lock := j.lock
-		y.op(at+4, at+6, harness, history.OK, history.Event{Op: history.OpRead, Key: lockOf(id)}, history.Event{Row: &lock})
+		y.op(at+4, at+6, history.Harness, history.OK, history.Event{Op: history.OpRead, Key: lockOf(id)}, history.Event{Row: &lock})
 		seq, value := int64(len(j.ledger))+1, int64(0)
 		if n := len(j.ledger); n > 0 {
 			value = *j.ledger[n-1].Value
 		}
-		y.op(at+8, at+9, harness, history.OK, history.Event{Op: history.OpRaise, Key: resOf(id), Issuer: lockOf(id), Token: top}, history.Event{Result: resultApplied, Seen: top, Seq: seq})
-		y.op(at+10, at+11, harness, history.OK, history.Event{Op: history.OpGet, Key: resOf(id)}, history.Event{Value: &value, Seen: top, Seq: seq})
+		y.op(at+8, at+9, history.Harness, history.OK, history.Event{Op: history.OpRaise, Key: resOf(id), Issuer: lockOf(id), Token: top}, history.Event{Result: resultApplied, Seen: top, Seq: seq})
+		y.op(at+10, at+11, history.Harness, history.OK, history.Event{Op: history.OpGet, Key: resOf(id)}, history.Event{Value: &value, Seen: top, Seq: seq})
 		for _, e := range append(j.ledger, history.LedgerEntry{Seq: seq, Kind: history.LedgerRaise, Issuer: lockOf(id), Token: top}) {
-			y.note(at+12, harness, history.Event{Op: history.NoteLedger, Key: resOf(id), Details: &history.Details{Ledger: &e}})
+			y.note(at+12, history.Harness, history.Event{Op: history.NoteLedger, Key: resOf(id), Details: &history.Details{Ledger: &e}})
 		}
 	}
 	y.row = history.Version{Absent: true} // of the other tests' lock
@@ -256,7 +256,7 @@ func TestLockedJobs(t *testing.T) {
 			y.acquire(20, a, "j", 7)
 			y.update(30, a, "j", history.DoClaim, 7, 1, history.OK)
 			y.start(40, a, "j", 7, 1)
-			y.note(50, harness, history.Event{Op: history.NoteCrash})
+			y.note(50, history.Harness, history.Event{Op: history.NoteCrash})
 			y.h.Events[len(y.h.Events)-1].Proc = "w1.1"
 		}
 	}

@@ -50,7 +50,8 @@ func (s *lockStep) apply(state any) (bool, any) {
 	return v == s.to || v == anyVersion, s.to
 }
 
-func (s *lockStep) source() *op    { return s.of }
+func (s *lockStep) source() *op { return s.of }
+
 func (s *lockStep) observes() bool { return s.kind != kindWrite }
 
 func (s *lockStep) pending() step {

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"fencepost/harness/record/history"
@@ -253,7 +254,7 @@ func sumOf(moves []*history.Event) (sum int64) {
 
 // sorted is all orders by id.
 func (x *shopBooks) sorted() (out []*orderLog) {
-	for _, id := range sortedKeys(x.at) {
+	for _, id := range slices.Sorted(maps.Keys(x.at)) {
 		out = append(out, x.at[id])
 	}
 	return out

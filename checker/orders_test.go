@@ -73,8 +73,8 @@ func (y *shopStory) claims(run int64) {
 			s.batch(at+7, "w1.1", history.OpTick, history.Change{Job: id, Do: history.DoClaim, Run: 1<<32 + run, Attempt: 1})
 		}
 		from, to := s.head, history.Version{Fence: s.head.Fence + 1, Beat: s.head.Beat + 1, Attempt: "seal"}
-		h.op(61, 62, harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
-		h.op(63, 64, harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
+		h.op(61, 62, history.Harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
+		h.op(63, 64, history.Harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
 	}
 }
 
@@ -94,11 +94,11 @@ func (y *shopStory) tell() *history.History {
 		y.more(h)
 	}
 	if y.drain {
-		h.note(50, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseDrain}})
+		h.note(50, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseDrain}})
 	}
-	h.note(60, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "seal"}})
+	h.note(60, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "seal"}})
 	for i := range y.books {
-		h.note(70, harness, history.Event{Op: history.NoteBook, Details: &history.Details{Book: &y.books[i]}})
+		h.note(70, history.Harness, history.Event{Op: history.NoteBook, Details: &history.Details{Book: &y.books[i]}})
 	}
 	return h.end(80)
 }

@@ -3,12 +3,14 @@ package checker
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 
-	"fencepost/harness/record/history"
-
 	"github.com/anishathalye/porcupine"
+
+	"fencepost/harness/record/history"
 )
 
 func init() {
@@ -217,7 +219,7 @@ func (x *inquiry) falseFailures() {
 	}
 	unknowns := 0
 	for i := range x.a.ops {
-		if o := &x.a.ops[i]; o.inv.Proc != harness && o.end != nil && o.outcome == history.Unknown {
+		if o := &x.a.ops[i]; o.inv.Proc != history.Harness && o.end != nil && o.outcome == history.Unknown {
 			unknowns++
 		}
 	}
@@ -229,7 +231,7 @@ func (x *inquiry) falseFailures() {
 		}
 	}
 	var names []string
-	for _, k := range sortedKeys(kinds) {
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		names = append(names, fmt.Sprintf("%d %s", kinds[k], k))
 	}
 	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s", were(len(lost), "operation"), strings.Join(names, ", "))

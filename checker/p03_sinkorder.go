@@ -74,7 +74,7 @@ func (a *judgement) checkTraced(p *Property) {
 	for _, s := range a.sinks {
 		for _, o := range slices.Concat(s.raises, s.effects) {
 			l := a.row[o.inv.Issuer]
-			if o.inv.Proc == harness || l != nil && (l.shard || l.handed(o.inv)) {
+			if o.inv.Proc == history.Harness || l != nil && (l.shard || l.handed(o.inv)) {
 				continue
 			}
 			p.add(s.name, both(o), "%s by %s shows token %d of %s, which no lock call had handed to it", o.inv.Op, o.inv.Proc, o.inv.Token, o.inv.Issuer)

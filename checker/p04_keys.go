@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"maps"
 	"slices"
 
 	"fencepost/harness/record/history"
@@ -90,7 +91,7 @@ func (x *inquiry) repeatedEffects() {
 	duplicates := x.repeatsKnown()
 	var firstSend, firstToken, firstAttempt *repeat
 	for _, s := range x.a.sinks {
-		for _, key := range sortedKeys(s.accepts) {
+		for _, key := range slices.Sorted(maps.Keys(s.accepts)) {
 			is := s.accepts[key]
 			if len(is) < 2 {
 				continue

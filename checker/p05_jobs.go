@@ -3,6 +3,8 @@ package checker
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,7 +111,7 @@ func (open *openJobs) tell(p *Property) {
 	}
 	if len(open.why) > 0 {
 		var texts []string
-		for _, why := range sortedKeys(open.why) {
+		for _, why := range slices.Sorted(maps.Keys(open.why)) {
 			texts = append(texts, fmt.Sprintf("%s: %s", plural(open.why[why], "job"), why))
 		}
 		p.Detail = "not at an end and not judged: " + strings.Join(texts, "; ")
@@ -341,7 +343,7 @@ func (a *past) endOfWork() int64 {
 // wallAt dates an instant by a header's pair of clocks: ms since 1970, 0 if no
 // header has one.
 func (a *past) wallAt(ts int64) int64 {
-	for _, name := range []string{harness, ""} {
+	for _, name := range []string{history.Harness, ""} {
 		for _, head := range a.h.Headers {
 			if name != "" && head.Proc != name {
 				continue

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"fencepost/harness/record/history"
@@ -53,7 +54,7 @@ func checkCitations(_ context.Context, a *judgement, p *Property) {
 	}
 	for _, s := range a.sinks {
 		for _, o := range s.raises {
-			if o.inv.Proc == harness {
+			if o.inv.Proc == history.Harness {
 				continue // its seal of the resource, after the last worker
 			}
 			var g *grant
@@ -105,35 +106,35 @@ func (x *inquiry) foreignRuns() {
 		return
 	}
 	type call struct {
-		o *op
-		s *sinkLog
+		O *op
+		S *sinkLog
 	}
 	calls := map[string][]call{} // by life
 	for _, s := range x.a.sinks {
 		for _, o := range append(slices.Clone(s.raises), s.effects...) {
-			if l := x.a.row[o.inv.Issuer]; l != nil && l.shard && o.inv.Proc != harness {
+			if l := x.a.row[o.inv.Issuer]; l != nil && l.shard && o.inv.Proc != history.Harness {
 				life := history.Life(o.inv.Proc)
-				calls[life] = append(calls[life], call{o, s})
+				calls[life] = append(calls[life], call{O: o, S: s})
 			}
 		}
 	}
 	wrong, highest := 0, 0
 	var first *op
-	for _, life := range sortedKeys(calls) {
+	for _, life := range slices.Sorted(maps.Keys(calls)) {
 		cs := calls[life]
-		slices.SortStableFunc(cs, func(a, b call) int { return cmp.Compare(a.o.inv.TS, b.o.inv.TS) })
+		slices.SortStableFunc(cs, func(a, b call) int { return cmp.Compare(a.O.inv.TS, b.O.inv.TS) })
 		top := int64(0)
 		for _, c := range cs {
-			k := x.a.row[c.o.inv.Issuer].claimOf(c.o.inv.Token)
-			if k == nil || k.j.spec != nil && k.j.spec.Resource != c.s.name {
-				if wrong++; c.o.inv.Token >= top {
+			k := x.a.row[c.O.inv.Issuer].claimOf(c.O.inv.Token)
+			if k == nil || k.j.spec != nil && k.j.spec.Resource != c.S.name {
+				if wrong++; c.O.inv.Token >= top {
 					highest++
-					if first == nil || c.o.inv.TS < first.inv.TS {
-						first = c.o
+					if first == nil || c.O.inv.TS < first.inv.TS {
+						first = c.O
 					}
 				}
 			}
-			top = max(top, c.o.inv.Token)
+			top = max(top, c.O.inv.Token)
 		}
 	}
 	if wrong == 0 || highest*10 < wrong*8 {
@@ -163,7 +164,7 @@ func (x *inquiry) foreignIssuers() {
 		s := x.a.sink[j.spec.Resource]
 		for _, o := range append(slices.Clone(s.raises), s.effects...) {
 			k := x.a.row[j.shard].claimOf(o.inv.Token)
-			if k == nil || k.j != j || o.inv.Issuer == j.shard || history.Life(o.inv.Proc) == harness {
+			if k == nil || k.j != j || o.inv.Issuer == j.shard || history.Life(o.inv.Proc) == history.Harness {
 				continue
 			}
 			if n++; call == nil || o.inv.TS < call.inv.TS {

@@ -3,6 +3,8 @@ package checker
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 
@@ -306,7 +308,7 @@ func (r *Recovery) orphanText() string {
 	}
 	out := fmt.Sprintf("%s, %d judged", plural(r.Orphans, "orphaned lease"), r.Judged)
 	var why []string
-	for _, reason := range sortedKeys(r.NotJudged) {
+	for _, reason := range slices.Sorted(maps.Keys(r.NotJudged)) {
 		why = append(why, fmt.Sprintf("%d: %s", r.NotJudged[reason], reason))
 	}
 	if len(why) > 0 {

@@ -92,7 +92,7 @@ func (x *inquiry) stalled(want history.Progress, g gap) {
 	l := x.a.row[g.d.key]
 	var sent []*op // meanwhile
 	for _, c := range l.cas {
-		if c.inv.Proc != harness && c.inv.TS < g.To && (c.end == nil || c.end.TS > g.From) {
+		if c.inv.Proc != history.Harness && c.inv.TS < g.To && (c.end == nil || c.end.TS > g.From) {
 			sent = append(sent, &c.op)
 		}
 	}

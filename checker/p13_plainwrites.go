@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -102,7 +103,7 @@ func (x *inquiry) kindsBehind(f lintFinding) []string {
 			continue
 		}
 		var here []string
-		for _, id := range sortedKeys(plainKinds) {
+		for _, id := range slices.Sorted(maps.Keys(plainKinds)) {
 			if (first || slices.Contains(left, id)) && x.underWay(sender(e), plainKinds[id], e.TS) {
 				here = append(here, id)
 			}

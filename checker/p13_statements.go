@@ -73,7 +73,7 @@ func (s *shape) consistency() string { return strings.ToUpper(s.ev.Statement().C
 // with each. A request that names none is SERIAL by the protocol.
 func (s *shape) serial() string {
 	set := strings.ToUpper(s.ev.Statement().SerialConsistency)
-	if set == "" && s.conditional && history.Life(s.ev.Proc) == harness {
+	if set == "" && s.conditional && history.Life(s.ev.Proc) == history.Harness {
 		return "SERIAL"
 	}
 	return set
@@ -183,13 +183,13 @@ func (a *judgement) lint() (out []lintFinding, n int) {
 		fenced[t] = true
 	}
 	type use struct {
-		cql, datacenter string
+		Cql, Datacenter string
 		setting
 	}
 	seen := map[use]bool{}
 	for _, e := range a.shapes {
 		s, err := newShape(e)
-		u := use{e.Statement().CQL, e.Statement().Datacenter, s.setting()}
+		u := use{Cql: e.Statement().CQL, Datacenter: e.Statement().Datacenter, setting: s.setting()}
 		if seen[u] {
 			continue // every process has its own first use
 		}
@@ -222,16 +222,16 @@ func newShape(e *history.Event) (*shape, error) {
 // misstatements finds statements that a worker sent at other settings than it says. What it
 // says nothing of, such as what its driver asks by itself, is judged by what was sent alone.
 func (a *judgement) misstatements() (out []lintFinding) {
-	type use struct{ worker, cql string }
+	type use struct{ Worker, Cql string }
 	said := map[use][]*shape{}
 	for _, e := range a.told.said {
 		if s, err := newShape(e); err == nil {
-			u := use{sender(e), blank(e.Statement().CQL)}
+			u := use{Worker: sender(e), Cql: blank(e.Statement().CQL)}
 			said[u] = append(said[u], s)
 		}
 	}
 	for _, e := range a.told.sent {
-		claims := said[use{e.Key, blank(e.Statement().CQL)}]
+		claims := said[use{Worker: e.Key, Cql: blank(e.Statement().CQL)}]
 		s, err := newShape(e)
 		if len(claims) == 0 || err != nil || slices.ContainsFunc(claims, s.sentAs) {
 			continue

@@ -3,6 +3,7 @@ package checker
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -61,7 +62,7 @@ func (x *inquiry) missingCalls() {
 			gaps[history.Life(e.Proc)] = append(of, e)
 		}
 	}
-	for _, name := range sortedKeys(gaps) {
+	for _, name := range slices.Sorted(maps.Keys(gaps)) {
 		calls := gaps[name]
 		slices.SortStableFunc(calls, func(x, y *history.Event) int { return cmp.Compare(x.ID, y.ID) })
 		total += len(calls)
@@ -91,7 +92,7 @@ func (x *inquiry) missingCalls() {
 		}
 		return
 	}
-	s := x.suspect("calls-missing", written, lost, "%s missing in the records of %s (%s of operations)", plural(lost, "number")+are(lost), strings.Join(sortedKeys(gaps), ", "), plural(total, "number"))
+	s := x.suspect("calls-missing", written, lost, "%s missing in the records of %s (%s of operations)", plural(lost, "number")+are(lost), strings.Join(slices.Sorted(maps.Keys(gaps)), ", "), plural(total, "number"))
 	for step, n := range every {
 		if n > 2 && n > lost*3/4 {
 			x.suspect("calls-missing", written, lost, "they are every %d numbers: nothing that happens to a process is so regular", step)
@@ -111,7 +112,7 @@ func (x *inquiry) demands() {
 				s.show("", e.TS, nil, x.step(RoleMistake, e, "the scenario demands %q", point))
 			}
 		}
-		for _, phase := range sortedKeys(e.Expect().MinCycles) {
+		for _, phase := range slices.Sorted(maps.Keys(e.Expect().MinCycles)) {
 			if got, n := counts.PhaseCycles[phase], e.Expect().MinCycles[phase]; got < n {
 				x.tooLittle(e, fmt.Sprintf("phase %s has %s of the %d demanded", phase, plural(got, x.a.cycle()), n), x.stretches(phase)...)
 			}
@@ -252,7 +253,7 @@ func (x *inquiry) traffic(f history.FaultWindow) (done, undecided int) {
 	}
 	for i := range x.a.ops {
 		o := &x.a.ops[i]
-		if o.inv.Proc == harness || o.end == nil || o.inv.TS < f.From || o.end.TS > to {
+		if o.inv.Proc == history.Harness || o.end == nil || o.inv.TS < f.From || o.end.TS > to {
 			continue
 		}
 		if len(aimed) > 0 && !slices.Contains(aimed, history.Worker(o.inv.Proc)) {

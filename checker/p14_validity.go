@@ -3,6 +3,7 @@ package checker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,7 +122,7 @@ func (a *judgement) checkLedgers(p *Property) {
 // checkExpect compares with the scenario's demands.
 func (a *judgement) checkExpect(e *history.Event, counts Counts, p *Property) {
 	want := e.Expect()
-	for _, phase := range sortedKeys(want.MinCycles) {
+	for _, phase := range slices.Sorted(maps.Keys(want.MinCycles)) {
 		if got, n := counts.PhaseCycles[phase], want.MinCycles[phase]; got < n {
 			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, plural(got, a.cycle()), n)
 		}
@@ -170,13 +171,4 @@ func (a *past) faultEvents(id string) []*history.Event {
 		}
 	}
 	return out
-}
-
-func sortedKeys[K ~string, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -147,7 +147,7 @@ func (a *judgement) readLatency(t history.Threshold) reading {
 	never := 0
 	stop, phases := a.stopped, a.h.Phases()
 	a.timed(t.Op(), func(o *op) {
-		if o.end == nil || o.inv.Proc == harness || o.end.TS >= stop || history.PhaseOf(phases, o.inv.TS, o.end.TS) != t.Phase {
+		if o.end == nil || o.inv.Proc == history.Harness || o.end.TS >= stop || history.PhaseOf(phases, o.inv.TS, o.end.TS) != t.Phase {
 			return // a process that died, or the end of the run, is no answer at all
 		}
 		call := t.Op() == history.OpLock || t.Op() == history.OpEnqueue

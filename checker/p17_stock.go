@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"fencepost/harness/record/history"
@@ -34,7 +35,7 @@ func checkStock(_ context.Context, a *judgement, p *Property) {
 	if a.unread(p) {
 		return
 	}
-	for _, name := range sortedKeys(a.orders.items) {
+	for _, name := range slices.Sorted(maps.Keys(a.orders.items)) {
 		a.checkItem(a.orders.items[name], p)
 	}
 	for _, o := range a.orders.sorted() {
@@ -111,7 +112,7 @@ func (a *judgement) checkTaken(o *orderLog, p *Property) {
 
 // overwrittenStock: two changes of an item's stock have one version.
 func (x *inquiry) overwrittenStock() {
-	for _, name := range sortedKeys(x.a.orders.items) {
+	for _, name := range slices.Sorted(maps.Keys(x.a.orders.items)) {
 		n := 0
 		last := map[int64]*history.Event{}
 		var pair []*history.Event

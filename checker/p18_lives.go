@@ -3,6 +3,7 @@ package checker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,7 +51,7 @@ func checkLives(_ context.Context, a *judgement, p *Property) {
 		}
 	}
 	var parts []string
-	for _, kind := range sortedKeys(kinds) {
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		parts = append(parts, plural(kinds[kind], kind))
 	}
 	p.Detail = "lives of " + strings.Join(parts, ", ")
@@ -124,12 +125,12 @@ func (a *judgement) unnoted() []string {
 	if len(a.ends) == 0 {
 		return nil
 	}
-	noted := map[string]bool{harness: true}
+	noted := map[string]bool{history.Harness: true}
 	for _, e := range a.ends {
 		noted[e.Life().Name] = true
 	}
 	var out []string
-	for _, name := range sortedKeys(a.lives) {
+	for _, name := range slices.Sorted(maps.Keys(a.lives)) {
 		if a.lives[name].recording && !noted[name] {
 			out = append(out, name)
 		}

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -201,7 +202,7 @@ func (a *judgement) idle() []idleSpan {
 		}
 	}
 	stop := a.stopped
-	for _, proc := range sortedKeys(last) {
+	for _, proc := range slices.Sorted(maps.Keys(last)) {
 		over(proc, min(stop, a.died(history.Life(proc))))
 	}
 	return out

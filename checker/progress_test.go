@@ -29,8 +29,8 @@ func (g going) history() *history.History {
 		g.progress.Fault = g.fault
 	}
 	y.expect(history.Expect{Progress: []history.Progress{g.progress}})
-	y.note(1, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
-	y.note(1990, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "fault"}})
+	y.note(1, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
+	y.note(1990, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "fault"}})
 	y.fault("f1", g.fault, 2000, 6000, g.targets...)
 	asked := map[string]int64{} // in the hole, by those who have not got it yet
 	one := func(at int64, proc string) {
@@ -66,7 +66,7 @@ func (g going) history() *history.History {
 		}
 		one(at, proc)
 	}
-	y.note(8100, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
+	y.note(8100, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
 	if g.change != nil {
 		g.change(y)
 	}
@@ -78,7 +78,7 @@ func TestProgress(t *testing.T) {
 	n1, gap := []string{"n1"}, func(ms int64) history.Progress { return history.Progress{LongestGapMS: ms} }
 	busy := func(p99 float64) func(*tiny) {
 		return func(y *tiny) {
-			y.note(6001, harness, history.Event{Op: history.NoteHost, Details: &history.Details{Host: &history.Host{Phase: "fault", LagP50MS: 1, LagP99MS: p99, LagMaxMS: 2000}}})
+			y.note(6001, history.Harness, history.Event{Op: history.NoteHost, Details: &history.Details{Host: &history.Host{Phase: "fault", LagP50MS: 1, LagP99MS: p99, LagMaxMS: 2000}}})
 		}
 	}
 	slow := func(y *tiny) { y.fault("f2", "slow-job", 2400, 4800, "w2") }
@@ -141,7 +141,7 @@ func TestProgressOfABusyMachine(t *testing.T) {
 		t.Errorf("%s, %q", r.Verdict, r.HostBusy)
 	}
 	g.change = func(y *tiny) {
-		y.note(6001, harness, history.Event{Op: history.NoteHost, Details: &history.Details{Host: &history.Host{Phase: "recover", LagP99MS: 700, LagMaxMS: 900}}})
+		y.note(6001, history.Harness, history.Event{Op: history.NoteHost, Details: &history.Details{Host: &history.Host{Phase: "recover", LagP99MS: 700, LagMaxMS: 900}}})
 		y.note(6002, "w1.1", history.Event{Op: history.NoteHost, Details: &history.Details{Host: &history.Host{Phase: "fault", LagP99MS: 9000, LagMaxMS: 9000}}})
 	}
 	r := Check(context.Background(), g.history(), Options{})
@@ -199,7 +199,7 @@ func hole(h *history.History, at, lasts int64, gap time.Duration) *history.Histo
 		x.Progress = []history.Progress{{Fault: "f9", LongestGapMS: gap.Milliseconds()}}
 	})
 	note := func(ts int64, action string) history.Event {
-		return history.Event{TS: ts, Proc: harness, Type: history.Note, Op: history.NoteFault, File: "harness.jsonl", Line: 1 << 20, Details: &history.Details{Fault: &history.Fault{
+		return history.Event{TS: ts, Proc: history.Harness, Type: history.Note, Op: history.NoteFault, File: "harness.jsonl", Line: 1 << 20, Details: &history.Details{Fault: &history.Fault{
 			ID: "f9", Name: "partition", Targets: []string{"n1"}, Action: action, Proven: action == history.ActionEvidence, Text: "cut",
 		}}}
 	}

@@ -55,9 +55,9 @@ func (a *past) withoutQuorum() (away []history.Span) {
 	}
 	spare := (replicas - 1) / 2 // so many may be missing
 	type change struct {
-		ts   int64
-		node string
-		by   int
+		Ts   int64
+		Node string
+		By   int
 	}
 	var changes []change
 	for i := range a.faults {
@@ -73,24 +73,24 @@ func (a *past) withoutQuorum() (away []history.Span) {
 			if n[0] == 'n' && !a.decides(n) {
 				continue // nobody counts on it
 			}
-			changes = append(changes, change{f.From, n, 1}, change{f.To, n, -1})
+			changes = append(changes, change{Ts: f.From, Node: n, By: 1}, change{Ts: f.To, Node: n, By: -1})
 		}
 	}
-	slices.SortStableFunc(changes, func(x, y change) int { return cmp.Or(cmp.Compare(x.ts, y.ts), cmp.Compare(y.by, x.by)) })
+	slices.SortStableFunc(changes, func(x, y change) int { return cmp.Or(cmp.Compare(x.Ts, y.Ts), cmp.Compare(y.By, x.By)) })
 	under, gone := map[string]int{}, 0
 	for _, c := range changes {
 		before := gone
-		if c.by > 0 && under[c.node] == 0 {
+		if c.By > 0 && under[c.Node] == 0 {
 			gone++
-		} else if c.by < 0 && under[c.node] == 1 {
+		} else if c.By < 0 && under[c.Node] == 1 {
 			gone--
 		}
-		under[c.node] += c.by
+		under[c.Node] += c.By
 		switch {
 		case before <= spare && gone > spare:
-			away = append(away, history.Span{Name: "quorum", From: c.ts, To: history.Forever})
+			away = append(away, history.Span{Name: "quorum", From: c.Ts, To: history.Forever})
 		case before > spare && gone <= spare:
-			away[len(away)-1].To = c.ts
+			away[len(away)-1].To = c.Ts
 		}
 	}
 	return away
@@ -126,7 +126,7 @@ func (a *past) silencesOf(life string) []history.Span {
 func (a *past) withWay() []history.Span {
 	var open []history.Span
 	for name, l := range a.lives {
-		if l.recording && name != harness {
+		if l.recording && name != history.Harness {
 			open = append(open, without([]history.Span{{From: l.first, To: a.died(name)}}, a.silences(name))...)
 		}
 	}

@@ -206,7 +206,7 @@ func (r *shardReplay) badTime(s *scheduleLog, w *write, format string, args ...a
 
 // unfired reports jobs that were enqueued for schedules which the batch does not fire.
 func (r *shardReplay) unfired(w *write, fired map[string][]*history.Change) {
-	for _, key := range sortedKeys(fired) {
+	for _, key := range slices.Sorted(maps.Keys(fired)) {
 		x := fired[key][0]
 		r.badTime(r.a.jobs.scheduleOf(r.l.name, key), w, "does not change, but its nominal time %d gets job %s", x.NominalMS, x.Job)
 	}
@@ -295,7 +295,7 @@ func checkCommands(s *scheduleLog, p *Property) {
 			told[do] = append(told[do], o)
 		}
 	}
-	for _, do := range sortedKeys(told) {
+	for _, do := range slices.Sorted(maps.Keys(told)) {
 		if n := s.done[do]; len(told[do]) > n {
 			p.add(s.key, both(told[do]...), "to %s schedule %s was acknowledged %s, and done %s: what it asks for is lost", do, s.key, times(len(told[do])), times(n))
 		}

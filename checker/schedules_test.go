@@ -89,7 +89,7 @@ func (y *recurringStory) tell() *history.History {
 	y.batch(60, "w1.1", history.OpTick, fire(0)...)
 	y.batch(1025, "w1.1", history.OpTick, fire(1)...)
 	y.batch(2022, "w1.1", history.OpTick, fire(2)...)
-	y.note(2500, harness, history.Event{Op: history.NoteCrash, Error: "SIGKILL"})
+	y.note(2500, history.Harness, history.Event{Op: history.NoteCrash, Error: "SIGKILL"})
 	y.h.Events[len(y.h.Events)-1].Proc = "w1.1"
 	y.batch(3500, "w2.1", history.OpTake)
 	y.batch(4100, "w2.1", history.OpTick, fire(3, 4)...)
@@ -99,14 +99,14 @@ func (y *recurringStory) tell() *history.History {
 	y.batch(5600, "w2.1", history.OpHandOver)
 	y.note(5700, "w2.1", history.Event{Op: history.NoteExit})
 	from, to := y.head, history.Version{Fence: y.head.Fence + 1, Beat: y.head.Beat + 1, Attempt: "seal"}
-	y.op(5800, 5810, harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
-	y.op(5820, 5830, harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
+	y.op(5800, 5810, history.Harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
+	y.op(5820, 5830, history.Harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
 	for _, c := range y.pend {
 		if y.skip != nil && y.skip(c) {
 			continue
 		}
 		for _, row := range []history.JobRow{{Kind: history.RowJob, State: statePending, DueMS: c.DueMS}, {Kind: history.RowPending, DueMS: c.DueMS}} {
-			y.note(5840, harness, history.Event{Op: history.NoteRow, Key: c.Job, Issuer: storyShard, Details: &history.Details{JobRow: &row}})
+			y.note(5840, history.Harness, history.Event{Op: history.NoteRow, Key: c.Job, Issuer: storyShard, Details: &history.Details{JobRow: &row}})
 		}
 	}
 	slices.SortStableFunc(y.h.Events, func(a, b history.Event) int { return int(a.TS - b.TS) })

@@ -46,9 +46,12 @@ type closing struct {
 }
 
 func (c *closing) apply(state any) (bool, any) { return state == c.state, closed }
-func (c *closing) observes() bool              { return false }
-func (c *closing) pending() step               { return anything{} }
-func (c *closing) source() *op                 { return c.by }
+
+func (c *closing) observes() bool { return false }
+
+func (c *closing) pending() step { return anything{} }
+
+func (c *closing) source() *op { return c.by }
 
 func (c *closing) String() string {
 	if c.by == nil {
@@ -66,10 +69,14 @@ type closedState struct{}
 type anything struct{}
 
 func (anything) apply(state any) (bool, any) { return true, state }
-func (anything) observes() bool              { return true }
-func (anything) pending() step               { return anything{} }
-func (anything) source() *op                 { return nil }
-func (anything) String() string              { return "" }
+
+func (anything) observes() bool { return true }
+
+func (anything) pending() step { return anything{} }
+
+func (anything) source() *op { return nil }
+
+func (anything) String() string { return "" }
 
 // partition is one independent object's operations: a lock row or a resource.
 type partition struct {

@@ -99,12 +99,12 @@ func (y *sequenceStory) tell(steps []sequenceStep) *history.History {
 	for _, s := range steps {
 		y.step(s)
 	}
-	y.note(2500, harness, history.Event{Op: history.NoteCrash, Error: "SIGKILL"})
+	y.note(2500, history.Harness, history.Event{Op: history.NoteCrash, Error: "SIGKILL"})
 	y.h.Events[len(y.h.Events)-1].Proc = "w1.1"
 	y.note(5700, "w2.1", history.Event{Op: history.NoteExit})
 	from, to := y.head, history.Version{Fence: y.head.Fence + 1, Beat: y.head.Beat + 1, Attempt: "seal"}
-	y.op(5800, 5810, harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
-	y.op(5820, 5830, harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
+	y.op(5800, 5810, history.Harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
+	y.op(5820, 5830, history.Harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
 	for _, id := range y.order {
 		if slices.Contains(y.gone, id) {
 			continue
@@ -113,7 +113,7 @@ func (y *sequenceStory) tell(steps []sequenceStep) *history.History {
 		place := row
 		row.Kind, place.Kind, place.State = history.RowJob, placeOf(row.State), ""
 		for _, r := range []history.JobRow{row, place} {
-			y.note(5840, harness, history.Event{Op: history.NoteRow, Key: id, Issuer: storyShard, Details: &history.Details{JobRow: &r}})
+			y.note(5840, history.Harness, history.Event{Op: history.NoteRow, Key: id, Issuer: storyShard, Details: &history.Details{JobRow: &r}})
 		}
 	}
 	slices.SortStableFunc(y.h.Events, func(a, b history.Event) int { return int(a.TS - b.TS) })

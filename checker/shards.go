@@ -15,8 +15,10 @@ import (
 
 func isShard(name string) bool { return strings.HasPrefix(name, "shard/") }
 
-func isGrant(o history.Op) bool   { return o == history.OpAcquire || o == history.OpTake }
+func isGrant(o history.Op) bool { return o == history.OpAcquire || o == history.OpTake }
+
 func isRenewal(o history.Op) bool { return o == history.OpRenew || o == history.OpTick }
+
 func isRelease(o history.Op) bool { return o == history.OpRelease || o == history.OpHandOver }
 
 func (l *rowLog) noun() string {

@@ -70,11 +70,15 @@ type timer struct {
 type timers []timer
 
 func (t timers) Len() int { return len(t) }
+
 func (t timers) Less(i, j int) bool {
 	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].seq < t[j].seq
 }
+
 func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
+
+func (t *timers) Push(x any) { *t = append(*t, x.(timer)) }
+
 func (t *timers) Pop() any {
 	old := *t
 	x := old[len(old)-1]
@@ -119,7 +123,7 @@ func simulate(cfg simConfig) *history.History {
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.seed, 1)), now: int64(time.Hour),
 		rows: map[string]history.Version{}, sinks: map[string]*simSink{}, back: make(chan struct{}), planted: newPlanted(),
 	}
-	w.host = w.file(harness)
+	w.host = w.file(history.Harness)
 	for i := range cfg.locks {
 		name := fmt.Sprintf("lock-%d", i)
 		w.rows[name] = history.Version{Absent: true}
@@ -218,7 +222,7 @@ func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
 // harness is the run itself: phases, workers, one fault, seals, ledger.
 func (w *world) harness(t *task) {
 	note := func(e history.Event) {
-		e.Proc, e.Type = harness, history.Note
+		e.Proc, e.Type = history.Harness, history.Note
 		w.record(w.host, e)
 	}
 	slice := w.cfg.length / 10
@@ -281,11 +285,11 @@ func (w *world) seal(t *task) {
 	for _, name := range names {
 		from := w.row(name) // absent: the seal is an insert
 		to := history.Version{Fence: from.Fence + 1, Attempt: w.uuid()}
-		e := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpSeal, Key: name, From: &from, To: &to}
+		e := history.Event{Proc: history.Harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpSeal, Key: name, From: &from, To: &to}
 		w.record(w.host, e)
 		w.rows[name] = to
-		w.record(w.host, history.Event{Proc: harness, ID: e.ID, Type: history.OK, Op: history.OpSeal, Key: name})
-		r := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpRead, Key: name}
+		w.record(w.host, history.Event{Proc: history.Harness, ID: e.ID, Type: history.OK, Op: history.OpSeal, Key: name})
+		r := history.Event{Proc: history.Harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpRead, Key: name}
 		w.record(w.host, r)
 		r.Type, r.Row = history.OK, &to
 		w.record(w.host, r)

@@ -73,8 +73,8 @@ func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
 	}
 	req := e
 	type answer struct {
-		result    string
-		seen, seq int64
+		Result    string
+		Seen, Seq int64
 	}
 	sent := w.now
 	r := c.request(t, tries, w.cfg.ttl/6, func() any {
@@ -87,7 +87,7 @@ func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
 		said := req
 		said.Result, said.Seen, said.Seq = result, seen, seq
 		w.answered(said, sent)
-		return answer{result, seen, seq}
+		return answer{Result: result, Seen: seen, Seq: seq}
 	})
 	e.DecidedAt, e.Value = 0, nil
 	switch {
@@ -97,8 +97,8 @@ func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
 		e.Type, e.Error, e.ServerTimeout = history.Unknown, "timeout", r.server
 	default:
 		a := r.result.(answer)
-		e.Type, e.Result, e.Seen, e.Seq = history.OK, a.result, a.seen, a.seq
-		if a.result == resultStale {
+		e.Type, e.Result, e.Seen, e.Seq = history.OK, a.Result, a.Seen, a.Seq
+		if a.Result == resultStale {
 			e.Type = history.Fail
 			if r.copies > 1 {
 				e.Type = history.Unknown
@@ -141,7 +141,7 @@ func (w *world) answered(e history.Event, sent int64) {
 		return
 	}
 	w.record(w.host, history.Event{
-		Proc: harness, Type: history.Note, Op: history.NoteAnswer, Key: e.Key, Issuer: e.Issuer, Token: e.Token, EffectKey: e.EffectKey, Value: e.Value,
+		Proc: history.Harness, Type: history.Note, Op: history.NoteAnswer, Key: e.Key, Issuer: e.Issuer, Token: e.Token, EffectKey: e.EffectKey, Value: e.Value,
 		Result: e.Result, Seen: e.Seen, Seq: e.Seq, Details: &history.Details{Asked: &history.Asked{Op: e.Op, Worker: history.Worker(e.Proc), Sent: sent}},
 	})
 }

@@ -278,26 +278,26 @@ func (w *world) sealShards() {
 	for _, s := range w.shards {
 		from := s.head
 		to := history.Version{Fence: from.Fence + 1, Beat: from.Beat + 1, Attempt: w.uuid()}
-		e := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpSeal, Key: s.name, From: &from, To: &to}
+		e := history.Event{Proc: history.Harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpSeal, Key: s.name, From: &from, To: &to}
 		w.record(w.host, e)
 		s.head = to
-		w.record(w.host, history.Event{Proc: harness, ID: e.ID, Type: history.OK, Op: history.OpSeal, Key: s.name})
-		r := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpRead, Key: s.name}
+		w.record(w.host, history.Event{Proc: history.Harness, ID: e.ID, Type: history.OK, Op: history.OpSeal, Key: s.name})
+		r := history.Event{Proc: history.Harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpRead, Key: s.name}
 		w.record(w.host, r)
 		r.Type, r.Row = history.OK, &to
 		w.record(w.host, r)
 		for _, id := range slices.Sorted(maps.Keys(s.rows)) {
 			r := s.rows[id]
 			row := func(x history.JobRow) {
-				w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, Details: &history.Details{JobRow: &x}})
+				w.record(w.host, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, Details: &history.Details{JobRow: &x}})
 			}
 			row(history.JobRow{Kind: history.RowJob, State: r.state, Attempt: r.attempt, Run: r.run})
 			row(history.JobRow{Kind: placeOf(r.state), Attempt: r.attempt, Run: r.run, DueMS: r.due})
 		}
 		for _, id := range slices.Sorted(maps.Keys(s.inbox)) {
-			w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, Details: &history.Details{JobRow: &history.JobRow{Kind: history.RowInbox, DueMS: s.inbox[id]}}})
+			w.record(w.host, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, Details: &history.Details{JobRow: &history.JobRow{Kind: history.RowInbox, DueMS: s.inbox[id]}}})
 		}
-		w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRowsEnd, Issuer: s.name})
+		w.record(w.host, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRowsEnd, Issuer: s.name})
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
 		w.finalRead(w.jobs[id].Resource)

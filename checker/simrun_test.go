@@ -176,12 +176,12 @@ func (x *simRun) done(why string) {
 // finalRead is the harness's last look at a resource.
 func (w *world) finalRead(res string) {
 	s := w.sinks[res]
-	g := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpGet, Key: res}
+	g := history.Event{Proc: history.Harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpGet, Key: res}
 	w.record(w.host, g)
 	value := s.value
 	g.Type, g.Value, g.Seen, g.Seq = history.OK, &value, s.seen, s.seq
 	w.record(w.host, g)
 	for i := range s.ledger {
-		w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteLedger, Key: res, Details: &history.Details{Ledger: &s.ledger[i]}})
+		w.record(w.host, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLedger, Key: res, Details: &history.Details{Ledger: &s.ledger[i]}})
 	}
 }

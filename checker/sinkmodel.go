@@ -99,7 +99,8 @@ func (s *sinkStep) step(st sinkState) (bool, sinkState) {
 	return true, st
 }
 
-func (s *sinkStep) source() *op    { return s.of }
+func (s *sinkStep) source() *op { return s.of }
+
 func (s *sinkStep) observes() bool { return s.kind >= sinkDuplicate }
 
 func (s *sinkStep) pending() step {

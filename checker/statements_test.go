@@ -54,12 +54,12 @@ func statementsExpecting(x history.Expect, noted bool, stmts ...history.Statemen
 
 // witness notes that the harness reads something on the links, or why it cannot.
 func (y *tiny) witness(of, unread string) {
-	y.note(1, harness, history.Event{Op: history.NoteWitness, Key: of, Error: unread})
+	y.note(1, history.Harness, history.Event{Op: history.NoteWitness, Key: of, Error: unread})
 }
 
 // sent is a statement that a worker's link carried.
 func (y *tiny) sent(worker string, st history.Statement) {
-	y.note(1, harness, history.Event{Op: history.NoteStatement, Key: worker, Details: &history.Details{Statement: &st}})
+	y.note(1, history.Harness, history.Event{Op: history.NoteStatement, Key: worker, Details: &history.Details{Statement: &st}})
 }
 
 func TestStatements(t *testing.T) {

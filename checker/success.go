@@ -155,7 +155,7 @@ func members(s history.Success, aimed []string) func(string) bool {
 	case s.Group == history.GroupTargets:
 		return func(w string) bool { return slices.Contains(aimed, w) }
 	case s.Group == history.GroupOthers:
-		return func(w string) bool { return w != harness && !slices.Contains(aimed, w) }
+		return func(w string) bool { return w != history.Harness && !slices.Contains(aimed, w) }
 	}
 	return func(string) bool { return true }
 }
@@ -187,7 +187,7 @@ func isWorker(name string) bool {
 func (a *past) workerNames() map[string]bool {
 	out := map[string]bool{}
 	for name, l := range a.lives {
-		if l.recording && name != harness {
+		if l.recording && name != history.Harness {
 			out[history.Worker(name)] = true
 		}
 	}

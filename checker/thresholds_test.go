@@ -24,7 +24,7 @@ func measured(n, times int64, th history.Threshold, change func(*tiny)) *history
 	}
 	at := int64(100)
 	for i, phase := range []string{history.PhaseBefore, history.PhaseFault} {
-		y.note(at, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phase}})
+		y.note(at, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phase}})
 		factor := int64(1)
 		if i == 1 {
 			factor = times
@@ -36,12 +36,12 @@ func measured(n, times int64, th history.Threshold, change func(*tiny)) *history
 			at += (k+1)*factor + 1
 		}
 	}
-	y.note(50_000, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "recover"}})
+	y.note(50_000, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "recover"}})
 	wait(50_090, 10)
 	if change != nil {
 		change(y)
 	}
-	y.note(50_400, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
+	y.note(50_400, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
 	return y.end(50_500)
 }
 
@@ -65,7 +65,7 @@ func TestThresholds(t *testing.T) {
 		held, free := history.Version{Fence: 1, Attempt: "x", Holder: "w1.1/c3", TTLMS: tinyTTL}, history.Version{Fence: 1, Beat: 1, Attempt: "y"}
 		y.op(101, 102, "w1.1/c3", history.OK, history.Event{Op: history.OpAcquire, Key: "b", From: &history.Version{Absent: true}, To: &held}, history.Event{Sends: []int64{101e6 + 1e9}})
 		y.op(103, 104, "w1.1/c3", history.OK, history.Event{Op: history.OpRelease, Key: "b", From: &held, To: &free}, history.Event{})
-		y.op(50_510, 50_520, harness, history.OK, history.Event{Op: history.OpSeal, Key: "b", From: &free, To: &history.Version{Fence: 2, Attempt: "z"}}, history.Event{})
+		y.op(50_510, 50_520, history.Harness, history.OK, history.Event{Op: history.OpSeal, Key: "b", From: &free, To: &history.Version{Fence: 2, Attempt: "z"}}, history.Event{})
 	}
 	for name, c := range map[string]struct {
 		n, times int64

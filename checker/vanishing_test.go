@@ -24,13 +24,13 @@ func deleting(expires bool, promises []string) *history.History {
 		y.op(at, at+10, proc, history.OK, history.Event{Op: history.OpAcquire, Key: "a", From: &history.Version{Absent: true}, To: &row}, history.Event{Sends: []int64{at*1e6 + 1e9}})
 		y.note(at+41, proc, history.Event{Op: history.NoteStart, Key: "a", Token: token, DecidedAt: (at+40)*1e6 + 1e9})
 		y.op(at+50, at+60, proc, history.OK, history.Event{Op: history.OpEffect, Key: "r", Issuer: "a", Token: token, EffectKey: key, Value: &token, DecidedAt: (at+49)*1e6 + 1e9}, history.Event{Result: resultApplied, Seen: token, Seq: token})
-		y.note(9000+i, harness, history.Event{Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &history.LedgerEntry{Seq: token, Kind: history.LedgerAccept, Issuer: "a", Token: token, EffectKey: key, Value: &token}}})
+		y.note(9000+i, history.Harness, history.Event{Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &history.LedgerEntry{Seq: token, Kind: history.LedgerAccept, Issuer: "a", Token: token, EffectKey: key, Value: &token}}})
 		if !expires || i == 3 {
 			y.op(at+100, at+110, proc, history.OK, history.Event{Op: history.OpRelease, Key: "a", From: &row, To: &history.Version{Absent: true}}, history.Event{Sends: []int64{(at+101)*1e6 + 1e9}})
 		}
 	}
 	last := int64(4)
-	y.op(8100, 8101, harness, history.OK, history.Event{Op: history.OpGet, Key: "r"}, history.Event{Value: &last, Seen: 4, Seq: 4})
+	y.op(8100, 8101, history.Harness, history.OK, history.Event{Op: history.OpGet, Key: "r"}, history.Event{Value: &last, Seen: 4, Seq: 4})
 	return y.end(9100)
 }
 

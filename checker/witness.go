@@ -13,7 +13,7 @@ type witness struct {
 }
 
 func (w *witness) note(e *history.Event) {
-	if history.Life(e.Proc) != harness {
+	if history.Life(e.Proc) != history.Harness {
 		return
 	}
 	if w.reads == nil {
@@ -27,7 +27,7 @@ func (w *witness) note(e *history.Event) {
 }
 
 func (w *witness) statement(e *history.Event) {
-	if history.Life(e.Proc) == harness && e.Key != "" {
+	if history.Life(e.Proc) == history.Harness && e.Key != "" {
 		w.sent = append(w.sent, e)
 	} else {
 		w.said = append(w.said, e)
@@ -36,7 +36,7 @@ func (w *witness) statement(e *history.Event) {
 
 // sender is the worker that a statement note is of.
 func sender(e *history.Event) string {
-	if history.Life(e.Proc) == harness && e.Key != "" {
+	if history.Life(e.Proc) == history.Harness && e.Key != "" {
 		return e.Key
 	}
 	return history.Worker(e.Proc)
