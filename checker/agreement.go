@@ -5,25 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
-
-// agreement is in which of several data centres the run's system is to agree; nil: there is
-// only one.
-func (a *past) agreement() *history.Agreement {
-	for _, e := range a.expects {
-		if in := e.Expect().Agreement; in != nil {
-			return in
-		}
-	}
-	return nil
-}
-
-// decides reports whether a node takes part in the run's decisions.
-func (a *past) decides(node string) bool {
-	in := a.agreement()
-	return in == nil || slices.Contains(in.Nodes, node)
-}
 
 // localQuorums are consistencies of which any two meet in a replica of one data centre.
 var localQuorums = []string{"LOCAL_QUORUM", "EACH_QUORUM", "ALL"}
@@ -41,7 +25,7 @@ func (s *shape) lintAgreement(in *history.Agreement, fenced map[string]bool) (ou
 	}
 	table := s.stmts[at].table
 	if dc := s.ev.Statement().Datacenter; dc != "" && dc != in.Datacenter {
-		bad(lintRemote, table, fmt.Sprintf("%s asked a node of data centre %s, and the run's processes agree in %s", sender(s.ev), dc, in.Datacenter))
+		bad(lintRemote, table, fmt.Sprintf("%s asked a node of data centre %s, and the run's processes agree in %s", past.Sender(s.ev), dc, in.Datacenter))
 	}
 	if !slices.ContainsFunc(s.stmts, func(st statement) bool { return fenced[st.table] }) {
 		return out

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -107,14 +108,14 @@ func BenchmarkStage(b *testing.B) {
 					b.Fatal(err)
 				}
 			})
-			var p *past
-			stage("past", func() { p = newPast(h, false) })
+			var p *past.Past
+			stage("past", func() { p = past.New(h, false) })
 			for _, c := range checks {
 				if p == nil {
-					p = newPast(h, false) // -bench left the stage out
+					p = past.New(h, false) // -bench left the stage out
 				}
 				stage(c.id, func() {
-					a := &judgement{past: p, opts: Options{}.withDefaults()}
+					a := &judgement{Past: p, opts: Options{}.withDefaults()}
 					if p := a.judge(context.Background(), c); p.Status == StatusUnknown {
 						b.Fatalf("%s: %s", p.ID, p.Detail)
 					}

@@ -2,9 +2,9 @@ package checker
 
 import (
 	"context"
-	"slices"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/verdict"
 )
@@ -56,13 +56,13 @@ func Check(ctx context.Context, h *history.History, o Options) *Result {
 // judgement is one check of a history: what happened, and what the properties have found
 // so far that others report.
 type judgement struct {
-	*past
+	*past.Past
 	opts      Options
 	begin     time.Time
 	searchEnd time.Duration // of all Porcupine searches, as cpuTime; set by the first
 	counts    *Counts       // see count
 	open      int           // jobs that have not come to an end, by P5
-	lateness  *Spread       // of jobs, by P12
+	lateness  *past.Spread  // of jobs, by P12
 	recovered *Recovery     // see recovery
 	progress  []Progress    // by P11
 	bounds    []Bound       // by P15
@@ -71,12 +71,12 @@ type judgement struct {
 
 func newJudgement(h *history.History, soFar bool, o Options) *judgement {
 	begin := time.Now()
-	return &judgement{past: newPast(h, soFar), opts: o.withDefaults(), begin: begin}
+	return &judgement{Past: past.New(h, soFar), opts: o.withDefaults(), begin: begin}
 }
 
 func (a *judgement) check(ctx context.Context) *Result {
 	r := &Result{Version: 1}
-	if heads := a.h.Headers; len(heads) > 0 {
+	if heads := a.History.Headers; len(heads) > 0 {
 		r.Run = heads[0].Run
 	}
 	r.Properties = make([]Property, len(checks))
@@ -94,8 +94,8 @@ func (a *judgement) check(ctx context.Context) *Result {
 	r.Counts = a.count()
 	r.Recovery = a.recovery()
 	r.Thresholds, r.Progress = a.bounds, a.progress
-	r.HostBusy, _ = a.busy()
-	r.Cold, _ = a.cold()
+	r.HostBusy, _ = a.Busy()
+	r.Cold, _ = a.Cold()
 	r.Verdict = overall(r.Properties)
 	r.Summary = summarize(r, a)
 	r.Millis = millis(a.begin)
@@ -107,14 +107,14 @@ const notPromised = "not promised by the system under test"
 func (a *judgement) judge(ctx context.Context, c check) Property {
 	begin := time.Now()
 	p := Property{ID: c.id, Title: c.title}
-	if !c.always && !a.promised(c.id) {
+	if !c.always && !a.Promised(c.id) {
 		p.Status, p.Detail = StatusNA, notPromised
 		return p
 	}
 	c.run(ctx, a, &p)
 	switch {
 	case p.Count == 0 || p.Status == StatusInvalid:
-	case c.whole && a.incomplete() && !p.certain:
+	case c.whole && a.Incomplete() && !p.certain:
 		p.Status, p.Detail = StatusUnknown, "not conclusive, as the record has lost events (P14): "+p.Detail
 	default:
 		p.Status = StatusFail
@@ -143,27 +143,13 @@ func (a *judgement) shown(p *Property) {
 		return
 	}
 	p.Status, p.Detail = StatusNA, "nothing was checked: "+p.Detail
-	for _, e := range a.expects {
+	for _, e := range a.Expects {
 		if why := e.Expect().Exempt[p.ID]; why != "" {
 			p.Detail += "; exempt: " + why
 			return
 		}
 	}
 	a.vacuous = append(a.vacuous, *p)
-}
-
-// incomplete says that the record provably lacks events.
-func (a *past) incomplete() bool { return a.lost+len(a.stray) > 0 }
-
-// promised says whether any header claims the property: what one life promises, the run
-// is judged by. One without a list promises all.
-func (a *past) promised(id string) bool {
-	for _, head := range a.h.Headers {
-		if len(head.Promises) == 0 || slices.Contains(head.Promises, id) {
-			return true
-		}
-	}
-	return len(a.h.Headers) == 0
 }
 
 // overall is the worst of the properties'.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -25,45 +26,45 @@ func (a *judgement) count() Counts {
 		return *a.counts
 	}
 	c := Counts{
-		Events: len(a.h.Events), Operations: len(a.ops), Torn: a.h.Torn,
-		PhaseCycles: map[string]int{}, Points: maps.Clone(a.points),
+		Events: len(a.History.Events), Operations: len(a.Ops), Torn: a.History.Torn,
+		PhaseCycles: map[string]int{}, Points: maps.Clone(a.Points),
 	}
-	for _, l := range a.lives {
-		if l.recording {
+	for _, l := range a.Lives {
+		if l.Recording {
 			c.Procs++
 		}
 	}
-	for _, l := range a.rows {
-		if len(l.cas) > 0 && !l.shard {
+	for _, l := range a.Rows {
+		if len(l.CAS) > 0 && !l.Shard {
 			c.Locks++
 		}
-		if a.chained() {
-			l.countChain(&c)
+		if a.Chained() {
+			countChain(l, &c)
 		} else {
-			l.countTold(&c)
+			countTold(l, &c)
 		}
-		l.countRow(&c)
+		countRow(l, &c)
 	}
-	for _, s := range a.successes {
-		c.Cycles += s.n
+	for _, s := range a.Successes {
+		c.Cycles += s.Count
 	}
 	for _, k := range checks {
 		if k.count != nil {
 			k.count(a, &c)
 		}
 	}
-	for _, s := range a.sinks {
+	for _, s := range a.Sinks {
 		countSink(s, &c)
 	}
-	for _, f := range a.faults {
+	for _, f := range a.Faults {
 		c.Faults++
 		if f.Proven {
 			c.FaultsProven++
 		}
 	}
-	for i := range a.ops {
-		if o := &a.ops[i]; o.end != nil && len(o.end.Sends) > 1 {
-			c.Resends += len(o.end.Sends) - 1
+	for i := range a.Ops {
+		if o := &a.Ops[i]; o.End != nil && len(o.End.Sends) > 1 {
+			c.Resends += len(o.End.Sends) - 1
 		}
 	}
 	a.countPhases(&c)
@@ -80,22 +81,18 @@ func (a *judgement) count() Counts {
 	return c
 }
 
-// chained says whether the system promises that its rows are a chain of versions. If not,
-// nothing is counted by it.
-func (a *past) chained() bool { return a.promised("P2") }
-
 // countChain counts what the chain of a row's versions shows.
-func (l *rowLog) countChain(c *Counts) {
-	for _, x := range l.cas {
-		if x.outcome == history.Unknown && l.fate(x.w) != open {
+func countChain(l *past.Row, c *Counts) {
+	for _, x := range l.CAS {
+		if x.Outcome == history.Unknown && l.Fate(x.Write) != past.Open {
 			c.UnknownSettled++
 		}
 	}
-	for _, w := range l.chain {
-		if isGrant(w.main().kind()) {
+	for _, w := range l.Chain {
+		if past.IsGrant(w.Main().Kind()) {
 			c.Grants++
 		}
-		if l.takeover(w) {
+		if l.Takeover(w) {
 			c.Takeovers++
 		}
 	}
@@ -103,43 +100,43 @@ func (l *rowLog) countChain(c *Counts) {
 
 // countTold counts the grants that clients were told of. One is a takeover if its acquire
 // says so, or if the client that was told before it had not begun to give the lock back.
-func (l *rowLog) countTold(c *Counts) {
-	var told []*cas
-	for _, x := range l.cas {
-		if isGrant(x.kind()) && x.outcome == history.OK {
+func countTold(l *past.Row, c *Counts) {
+	var told []*past.CAS
+	for _, x := range l.CAS {
+		if past.IsGrant(x.Kind()) && x.Outcome == history.OK {
 			told = append(told, x)
 		}
 	}
-	slices.SortStableFunc(told, func(x, y *cas) int { return cmp.Compare(x.end.TS, y.end.TS) })
+	slices.SortStableFunc(told, func(x, y *past.CAS) int { return cmp.Compare(x.End.TS, y.End.TS) })
 	for i, x := range told {
 		c.Grants++
-		kept := i > 0 && told[i-1].inv.Proc != x.inv.Proc && !l.givenBack(told[i-1], x.end.TS)
-		if x.inv.Takeover || kept {
+		kept := i > 0 && told[i-1].Invoke.Proc != x.Invoke.Proc && !givenBack(l, told[i-1], x.End.TS)
+		if x.Invoke.Takeover || kept {
 			c.Takeovers++
 		}
 	}
 }
 
 // givenBack says whether the client of a grant began to release the lock by then.
-func (l *rowLog) givenBack(g *cas, by int64) bool {
-	return slices.ContainsFunc(l.cas, func(x *cas) bool {
-		return isRelease(x.kind()) && x.inv.Proc == g.inv.Proc && x.inv.TS >= g.end.TS && x.inv.TS <= by
+func givenBack(l *past.Row, g *past.CAS, by int64) bool {
+	return slices.ContainsFunc(l.CAS, func(x *past.CAS) bool {
+		return past.IsRelease(x.Kind()) && x.Invoke.Proc == g.Invoke.Proc && x.Invoke.TS >= g.End.TS && x.Invoke.TS <= by
 	})
 }
 
-func (l *rowLog) countRow(c *Counts) {
-	for _, x := range l.cas {
-		if x.outcome == history.Unknown {
+func countRow(l *past.Row, c *Counts) {
+	for _, x := range l.CAS {
+		if x.Outcome == history.Unknown {
 			c.Unknowns++
 		}
 	}
-	for _, e := range l.marks {
+	for _, e := range l.Marks {
 		if e.Op == history.NoteLeaseLost {
 			c.LeasesLost++
 		}
 	}
-	for _, g := range l.grants {
-		c.LateSends += g.lateSends
+	for _, g := range l.Grants {
+		c.LateSends += g.LateSends
 	}
 }
 
@@ -147,14 +144,14 @@ func (l *rowLog) countRow(c *Counts) {
 // renewed had run out.
 func (a *judgement) lateAnswers() int {
 	n := 0
-	for _, l := range a.rows {
-		for _, g := range l.grants {
-			for _, r := range g.renews {
-				if r.end.TS > g.deadline {
+	for _, l := range a.Rows {
+		for _, g := range l.Grants {
+			for _, r := range g.Renews {
+				if r.End.TS > g.Deadline {
 					n++
 				}
 			}
-			if g.acq.outcome == history.OK && g.acq.end.TS > g.deadline {
+			if g.Acquire.Outcome == history.OK && g.Acquire.End.TS > g.Deadline {
 				n++
 			}
 		}
@@ -162,40 +159,40 @@ func (a *judgement) lateAnswers() int {
 	return n
 }
 
-func countSink(s *sinkLog, c *Counts) {
-	for _, e := range s.ledger {
+func countSink(s *past.Sink, c *Counts) {
+	for _, e := range s.Ledger {
 		if e.Kind == history.LedgerAccept {
 			c.Effects++
 		}
 	}
-	for _, o := range append(append([]*op{}, s.raises...), s.effects...) {
-		if o.outcome == history.Unknown {
+	for _, o := range append(append([]*past.Op{}, s.Raises...), s.Effects...) {
+		if o.Outcome == history.Unknown {
 			c.Unknowns++
-			if s.settled(o) {
+			if s.Settled(o) {
 				c.UnknownSettled++
 			}
 		}
-		if o.end == nil {
+		if o.End == nil {
 			continue
 		}
-		switch o.end.Result {
-		case resultStale:
+		switch o.End.Result {
+		case past.ResultStale:
 			c.StaleRefused++
-		case resultDuplicate:
+		case past.ResultDuplicate:
 			c.Duplicates++
 		}
 	}
 }
 
 func (a *judgement) countPhases(c *Counts) {
-	phases := a.h.Phases()
+	phases := a.History.Phases()
 	for _, ph := range phases {
 		c.PhaseCycles[ph.Name] += 0
 	}
-	for _, s := range a.successes {
+	for _, s := range a.Successes {
 		for _, ph := range phases {
-			if at := s.op.end.TS; at >= ph.From && at < ph.To {
-				c.PhaseCycles[ph.Name] += s.n
+			if at := s.Op.End.TS; at >= ph.From && at < ph.To {
+				c.PhaseCycles[ph.Name] += s.Count
 			}
 		}
 	}

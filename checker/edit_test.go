@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -142,7 +143,7 @@ func (e *edit) cycles() []held {
 			}
 		}
 		if h.call.inv != nil && h.raise.inv != nil && h.get.inv != nil && h.effect.inv != nil && h.release.inv != nil && h.start != nil &&
-			h.effect.end.Result == resultApplied && len(h.acquire.end.Sends) == 1 && len(h.release.end.Sends) == 1 {
+			h.effect.end.Result == past.ResultApplied && len(h.acquire.end.Sends) == 1 && len(h.release.end.Sends) == 1 {
 			out = append(out, h)
 		}
 	}

@@ -140,7 +140,7 @@ func Explain(h *history.History, r *Result, o Options) *Explanation {
 	}
 	for _, c := range inquiries() {
 		for _, r := range c.rules {
-			if r.needs == "" || x.a.promised(r.needs) {
+			if r.needs == "" || x.a.Promised(r.needs) {
 				r.find(x)
 			}
 		}
@@ -214,8 +214,8 @@ func (x *inquiry) suspect(id string, w weight, n int, format string, args ...any
 
 // weigh takes from the weight of what an incomplete record can feign.
 func (x *inquiry) weigh() {
-	late := slices.ContainsFunc(x.a.record.Remarks, func(r history.Remark) bool { return r.Kind == history.Late })
-	if !x.a.incomplete() && !late {
+	late := slices.ContainsFunc(x.a.Record.Remarks, func(r history.Remark) bool { return r.Kind == history.Late })
+	if !x.a.Incomplete() && !late {
 		return
 	}
 	for _, s := range x.suspects {

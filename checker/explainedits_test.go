@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -100,7 +101,7 @@ var editedCases = []editedCase{
 	}},
 	{name: "a refusal that the sink never gave", want: "answer-made-up", tune: func(c *simConfig) { c.witnessed = true }, do: func(e *edit) bool {
 		for _, p := range e.some(history.OpEffect, history.Fail) {
-			if p.end.Result == resultStale {
+			if p.end.Result == past.ResultStale {
 				e.drop(func(ev *history.Event) bool {
 					return ev.Op == history.NoteAnswer && ev.EffectKey == p.inv.EffectKey
 				})

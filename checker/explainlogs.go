@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 )
@@ -42,17 +43,17 @@ func (e *Explanation) AddLogs(dir string, h *history.History) error {
 		return err
 	}
 	slices.Sort(files)
-	a := &past{h: h}
+	a := &past.Past{History: h}
 	start := begun(h)
 	for i := range e.Causes {
 		c := &e.Causes[i]
-		at := time.UnixMilli(a.wallAt(c.at))
-		if c.at == 0 || a.wallAt(c.at) == 0 {
+		at := time.UnixMilli(a.WallAt(c.at))
+		if c.at == 0 || a.WallAt(c.at) == 0 {
 			continue
 		}
 		for _, file := range files {
 			name := strings.TrimSuffix(filepath.Base(file), ".log")
-			worker := isWorker(history.Worker(name))
+			worker := past.IsWorker(history.Worker(name))
 			if worker && !slices.Contains(c.procs, name) {
 				continue
 			}

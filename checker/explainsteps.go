@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -53,14 +55,14 @@ func (x *inquiry) withFaults(s *suspect) []Step {
 		}
 	}
 	var faults []Step
-	for _, f := range x.a.faults {
-		aimed := workersIn(f.Fault.Targets)
+	for _, f := range x.a.Faults {
+		aimed := past.WorkersIn(f.Fault.Targets)
 		concerned := len(aimed) == 0 || slices.ContainsFunc(s.procs, func(p string) bool { return slices.Contains(aimed, history.Worker(p)) })
 		if f.From > to || f.To < from || !concerned {
 			continue
 		}
 		st := x.instant(RoleFault, f.From, "%s %s (%s) was in force until +%.3f s", f.Fault.ID, f.Fault.Name, strings.Join(f.Fault.Targets, ", "), float64(f.To-x.start)/1e9)
-		if note := x.a.faultEvents(f.Fault.ID); len(note) > 0 {
+		if note := x.a.FaultEvents(f.Fault.ID); len(note) > 0 {
 			st.File, st.Line = relative(x.a.opts.Dir, note[0].File), note[0].Line
 		}
 		faults = append(faults, st)
@@ -72,45 +74,33 @@ func (x *inquiry) withFaults(s *suspect) []Step {
 }
 
 // granted is the step of a grant.
-func (x *inquiry) granted(role string, g *grant) Step {
-	e := g.acq.end
+func (x *inquiry) granted(role string, g *past.Grant) Step {
+	e := g.Acquire.End
 	if e == nil {
-		e = g.acq.inv
+		e = g.Acquire.Invoke
 	}
 	verb := "was granted"
-	if g.acq.inv.Takeover || g.log.shard && g.acq.w.pos > 0 && g.log.chain[g.acq.w.pos-1].held() {
+	if g.Acquire.Invoke.Takeover || g.Row.Shard && g.Acquire.Write.Pos > 0 && g.Row.Chain[g.Acquire.Write.Pos-1].Held() {
 		verb = "took over"
 	}
-	return x.step(role, e, "%s %s %s with token %d", g.acq.inv.Proc, verb, g.log.name, g.token)
+	return x.step(role, e, "%s %s %s with token %d", g.Acquire.Invoke.Proc, verb, g.Row.Name, g.Token)
 }
 
 // sent says how an operation was sent and answered.
-func sent(o *op) string {
+func sent(o *past.Op) string {
 	switch {
-	case o.end == nil:
+	case o.End == nil:
 		return "never answered"
-	case len(o.end.Sends) > 1:
-		return fmt.Sprintf("sent %d times in %s, then %s", len(o.end.Sends), ms(o.end.TS-anchor(o)), o.end.Type)
+	case len(o.End.Sends) > 1:
+		return fmt.Sprintf("sent %d times in %s, then %s", len(o.End.Sends), phrase.MS(o.End.TS-past.FirstSend(o)), o.End.Type)
 	}
-	return fmt.Sprintf("%s after %s", o.end.Type, ms(o.end.TS-anchor(o)))
-}
-
-// offset is by how much a life's wall clock was wrong at an instant, in ms.
-func (a *judgement) offset(life string, at int64) int64 {
-	off := int64(0)
-	for _, e := range a.clocks[life] {
-		if e.TS > at {
-			break
-		}
-		off = e.Clock().OffsetMS
-	}
-	return off
+	return fmt.Sprintf("%s after %s", o.End.Type, phrase.MS(o.End.TS-past.FirstSend(o)))
 }
 
 // slept is for how long a life's machine slept between two instants.
 func (a *judgement) slept(life string, from, to int64) int64 {
 	total, since := int64(0), int64(-1)
-	for _, e := range a.clocks[life] {
+	for _, e := range a.Clocks[life] {
 		switch {
 		case e.Clock().Suspended && since < 0:
 			since = e.TS
@@ -129,13 +119,13 @@ func (a *judgement) slept(life string, from, to int64) int64 {
 // gaps between sends, or ttl/6 if nothing was sent twice.
 func (a *judgement) patience(ttl int64) int64 {
 	var gaps []int64
-	for _, l := range a.rows {
-		for _, c := range l.cas {
-			if c.end == nil {
+	for _, l := range a.Rows {
+		for _, c := range l.CAS {
+			if c.End == nil {
 				continue
 			}
-			for i := 1; i < len(c.end.Sends); i++ {
-				gaps = append(gaps, c.end.Sends[i]-c.end.Sends[i-1])
+			for i := 1; i < len(c.End.Sends); i++ {
+				gaps = append(gaps, c.End.Sends[i]-c.End.Sends[i-1])
 			}
 		}
 	}
@@ -149,7 +139,7 @@ func (a *judgement) patience(ttl int64) int64 {
 // plainWrites says whether unconditional writes of fenced rows were noted, or may
 // have been made unseen.
 func (x *inquiry) plainWrites() bool {
-	noted := slices.ContainsFunc(x.a.shapes, func(e *history.Event) bool {
+	noted := slices.ContainsFunc(x.a.Shapes, func(e *history.Event) bool {
 		stmts, err := parseCQL(e.Statement().CQL)
 		return err == nil && slices.ContainsFunc(stmts, func(s statement) bool { return s.verb != "SELECT" })
 	})

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -42,17 +43,6 @@ func (p *Property) excuse(why string, note *history.Event) {
 	p.Status, p.Count, p.Detail = StatusInvalid, n+1, why+"; "+p.Detail
 }
 
-// both is an operation's two events.
-func both(ops ...*op) []*history.Event {
-	var out []*history.Event
-	for _, o := range ops {
-		if o != nil {
-			out = append(out, o.inv, o.end)
-		}
-	}
-	return out
-}
-
 // relative makes name relative to dir if it lies below it.
 func relative(dir, name string) string {
 	if dir == "" {
@@ -65,47 +55,9 @@ func relative(dir, name string) string {
 	return rel
 }
 
-// text says a version in words.
-func text(v *history.Version) string {
-	switch {
-	case v.Absent:
-		return "no row"
-	case v.Holder == "":
-		return fmt.Sprintf("fence %d beat %d (free)", v.Fence, v.Beat)
+// report gives a property what the replay found for it.
+func report(x *past.Jobs, property string, p *Property) {
+	for _, f := range x.Found[property] {
+		p.add(f.Key, f.Events, "%s", f.Message)
 	}
-	return fmt.Sprintf("fence %d beat %d (%s, attempt %s)", v.Fence, v.Beat, v.Holder, short(v.Attempt))
-}
-
-func short(attempt string) string {
-	if len(attempt) > 8 {
-		return attempt[:8]
-	}
-	return attempt
-}
-
-// ms says a duration in ns as milliseconds.
-func ms(ns int64) string { return fmt.Sprintf("%.1f ms", float64(ns)/1e6) }
-
-// plural says "1 gap", "2 gaps".
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// are says " is" of one, " are" of several.
-func are(n int) string {
-	if n == 1 {
-		return " is"
-	}
-	return " are"
-}
-
-// were says "1 gap was", "2 gaps were".
-func were(n int, noun string) string {
-	if n == 1 {
-		return plural(n, noun) + " was"
-	}
-	return plural(n, noun) + " were"
 }

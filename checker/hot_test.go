@@ -9,6 +9,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -92,7 +93,7 @@ func TestSecondOpinionUnfinished(t *testing.T) {
 		t.Errorf("bounded: %s (%s)", p.Status, p.Detail)
 	}
 	s = newScript()
-	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.OK, false)
+	s.cas("w1.1/c1", history.OpAcquire, past.NoRow, heldA, 10, 20, history.OK, false)
 	if p := property(Check(context.Background(), newEdit(&s.h).h, none), "P2"); p.Status != StatusUnknown {
 		t.Errorf("not sealed: %s (%s)", p.Status, p.Detail)
 	}

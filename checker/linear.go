@@ -1,101 +1,105 @@
 package checker
 
-import "fencepost/harness/record/history"
+import (
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
+	"fencepost/harness/record/history"
+)
 
 // checkChain is the linear-time half of P2: the acknowledged writes of a lock
 // are exactly a chain, and the chain and the SERIAL reads agree with real time.
 // Given unique versions this decides linearizability of the writes and reads.
-func (a *past) checkChain(l *rowLog, p *Property) {
-	for _, b := range l.breaks {
-		if b.mixture {
-			p.add(l.name, both(&b.next.main().op), "the row of %s was at %s, a version that no operation ever set as a whole", l.name, l.text(b.version))
+func checkChain(a *past.Past, l *past.Row, p *Property) {
+	for _, b := range l.Breaks {
+		if b.Mixture {
+			p.add(l.Name, past.Events(&b.Next.Main().Op), "the row of %s was at %s, a version that no operation ever set as a whole", l.Name, l.Text(b.Version))
 		}
 	}
-	for _, w := range l.writes {
-		a.checkWrite(l, w, p)
+	for _, w := range l.Writes {
+		checkWrite(a, l, w, p)
 	}
-	l.checkSetOnce(p)
-	l.checkWriteOrder(p)
-	l.checkObservations(p)
+	checkSetOnce(l, p)
+	checkWriteOrder(l, p)
+	checkObservations(l, p)
 }
 
-func (a *past) checkWrite(l *rowLog, w *write, p *Property) {
-	c := w.main()
+func checkWrite(a *past.Past, l *past.Row, w *past.Write, p *Property) {
+	c := w.Main()
 	// Its second try, which took effect, may be what the record has lost.
-	if w.pos >= 0 && !w.possible() && a.lost == 0 {
-		p.add(l.name, both(&c.op), "%s by %s to %s was reported as failed, but it took effect: the row's chain contains it", c.kind(), c.inv.Proc, l.text(w.to))
+	if w.Pos >= 0 && !w.Possible() && a.Lost == 0 {
+		p.add(l.Name, past.Events(&c.Op), "%s by %s to %s was reported as failed, but it took effect: the row's chain contains it", c.Kind(), c.Invoke.Proc, l.Text(w.To))
 	}
 	if n := countOK(w); n > 1 {
-		p.add(l.name, okEvents(w), "%s to %s was answered applied %d times; a version can be left only once", c.kind(), l.text(w.to), n)
+		p.add(l.Name, okEvents(w), "%s to %s was answered applied %d times; a version can be left only once", c.Kind(), l.Text(w.To), n)
 	}
-	if w.pos >= 0 || w.ok() == nil {
+	if w.Pos >= 0 || w.OK() == nil {
 		return
 	}
-	next := w.from.next
+	next := w.From.Next
 	switch {
 	case next != nil:
-		n := next.main()
-		p.add(l.name, both(&c.op, &n.op), "two writes took effect on one version: from %s, %s by %s set %s and was answered applied, but the row's chain goes on with %s by %s to %s",
-			l.text(w.from), c.kind(), c.inv.Proc, l.text(w.to), n.kind(), n.inv.Proc, l.text(next.to))
+		n := next.Main()
+		p.add(l.Name, past.Events(&c.Op, &n.Op), "two writes took effect on one version: from %s, %s by %s set %s and was answered applied, but the row's chain goes on with %s by %s to %s",
+			l.Text(w.From), c.Kind(), c.Invoke.Proc, l.Text(w.To), n.Kind(), n.Invoke.Proc, l.Text(next.To))
 	default:
-		events := both(&c.op)
-		if l.sealed != nil {
-			events = append(events, both(&l.sealed.main().op)...)
+		events := past.Events(&c.Op)
+		if l.Sealed != nil {
+			events = append(events, past.Events(&l.Sealed.Main().Op)...)
 		}
-		p.add(l.name, events, "%s by %s from %s to %s was answered applied, but the row's chain does not contain it: an acknowledged write is lost",
-			c.kind(), c.inv.Proc, l.text(w.from), l.text(w.to))
+		p.add(l.Name, events, "%s by %s from %s to %s was answered applied, but the row's chain does not contain it: an acknowledged write is lost",
+			c.Kind(), c.Invoke.Proc, l.Text(w.From), l.Text(w.To))
 	}
 }
 
-func countOK(w *write) int {
+func countOK(w *past.Write) int {
 	n := 0
-	for _, c := range w.ops {
-		if c.outcome == history.OK {
+	for _, c := range w.Ops {
+		if c.Outcome == history.OK {
 			n++
 		}
 	}
 	return n
 }
 
-func okEvents(w *write) []*history.Event {
+func okEvents(w *past.Write) []*history.Event {
 	var out []*history.Event
-	for _, c := range w.ops {
-		if c.outcome == history.OK {
-			out = append(out, both(&c.op)...)
+	for _, c := range w.Ops {
+		if c.Outcome == history.OK {
+			out = append(out, past.Events(&c.Op)...)
 		}
 	}
 	return out
 }
 
 // checkSetOnce finds versions that were reached twice from different ones.
-func (l *rowLog) checkSetOnce(p *Property) {
-	for _, w := range l.writes {
-		others := w.to.setBy
+func checkSetOnce(l *past.Row, p *Property) {
+	for _, w := range l.Writes {
+		others := w.To.SetBy
 		if len(others) < 2 || others[0] != w {
 			continue
 		}
-		var made []*write // by their answer or by the chain
+		var made []*past.Write // by their answer or by the chain
 		for _, o := range others {
-			if o.ok() != nil || o.pos >= 0 {
+			if o.OK() != nil || o.Pos >= 0 {
 				made = append(made, o)
 			}
 		}
 		if len(made) > 1 {
-			p.add(l.name, both(&made[0].main().op, &made[1].main().op), "%s was set %d times; a version must be set once", l.text(w.to), len(made))
+			p.add(l.Name, past.Events(&made[0].Main().Op, &made[1].Main().Op), "%s was set %d times; a version must be set once", l.Text(w.To), len(made))
 		}
 	}
 }
 
 // checkWriteOrder: no write of the chain was invoked after a later one had ended.
-func (l *rowLog) checkWriteOrder(p *Property) {
-	var latest *write // of those so far, the one invoked last
-	for _, w := range l.chain {
-		if latest != nil && w.ret() < latest.call() {
-			c, o := w.main(), latest.main()
-			p.add(l.name, both(&c.op, &o.op), "%s to %s had been answered %s before %s to %s was invoked, yet in the row's chain it comes after it",
-				c.kind(), l.text(w.to), ms(latest.call()-w.ret()), o.kind(), l.text(latest.to))
+func checkWriteOrder(l *past.Row, p *Property) {
+	var latest *past.Write // of those so far, the one invoked last
+	for _, w := range l.Chain {
+		if latest != nil && w.Answered() < latest.Earliest() {
+			c, o := w.Main(), latest.Main()
+			p.add(l.Name, past.Events(&c.Op, &o.Op), "%s to %s had been answered %s before %s to %s was invoked, yet in the row's chain it comes after it",
+				c.Kind(), l.Text(w.To), phrase.MS(latest.Earliest()-w.Answered()), o.Kind(), l.Text(latest.To))
 		}
-		if latest == nil || w.call() > latest.call() {
+		if latest == nil || w.Earliest() > latest.Earliest() {
 			latest = w
 		}
 	}
@@ -103,29 +107,29 @@ func (l *rowLog) checkWriteOrder(p *Property) {
 
 // checkObservations: what a SERIAL read returned or a rejection showed is a version of
 // the chain, at a time when the row can have held it, and later answers do not go back.
-func (l *rowLog) checkObservations(p *Property) {
-	for _, v := range l.versions {
-		if v.place == notInChain && l.whole {
-			for _, o := range v.shown {
-				p.add(l.name, both(o.op), "%s %s, which the row never held", o.says(), l.text(v))
+func checkObservations(l *past.Row, p *Property) {
+	for _, v := range l.Versions {
+		if v.Place == past.NotInChain && l.Whole {
+			for _, o := range v.Shown {
+				p.add(l.Name, past.Events(o.Op), "%s %s, which the row never held", says(o), l.Text(v))
 			}
 		}
 	}
-	var newest *write  // invoked last of those before the observation's place
-	var older glimpsed // invoked last of the observations of an older version
-	for i := -1; i < len(l.chain); i++ {
-		at := l.versions[0]
+	var newest *past.Write // invoked last of those before the observation's place
+	var older glimpsed     // invoked last of the observations of an older version
+	for i := -1; i < len(l.Chain); i++ {
+		at := l.Versions[0]
 		if i >= 0 {
-			if w := l.chain[i]; newest == nil || w.call() > newest.call() {
+			if w := l.Chain[i]; newest == nil || w.Earliest() > newest.Earliest() {
 				newest = w
 			}
-			at = l.chain[i].to
+			at = l.Chain[i].To
 		}
 		last := older
-		for _, o := range at.shown {
+		for _, o := range at.Shown {
 			g := glimpsed{o, at}
 			// One that is wrong by itself would make all others wrong that contradict it.
-			if l.checkObservation(g, newest, older, p) && (last.op == nil || g.inv.TS > last.inv.TS) {
+			if checkObservation(l, g, newest, older, p) && (last.Op == nil || g.Invoke.TS > last.Invoke.TS) {
 				last = g
 			}
 		}
@@ -135,72 +139,72 @@ func (l *rowLog) checkObservations(p *Property) {
 
 // glimpsed is an observation with what it showed.
 type glimpsed struct {
-	observation
-	row *version
+	past.Observation
+	row *past.Version
 }
 
-func (l *rowLog) checkObservation(o glimpsed, newest *write, older glimpsed, p *Property) (ok bool) {
+func checkObservation(l *past.Row, o glimpsed, newest *past.Write, older glimpsed, p *Property) (ok bool) {
 	// A batch of a shard can be rejected for another row's sake; see judgeRefused.
-	if c := o.cas; c != nil && c.from == o.row && !c.enqueues() && !(l.shard && isRenewal(c.kind())) {
-		p.add(l.name, both(o.op), "%s %s: that is what it named, and yet it was rejected", o.says(), l.text(o.row))
+	if c := o.CAS; c != nil && c.From == o.row && !c.Enqueues() && !(l.Shard && past.IsRenewal(c.Kind())) {
+		p.add(l.Name, past.Events(o.Op), "%s %s: that is what it named, and yet it was rejected", says(o.Observation), l.Text(o.row))
 		return false
 	}
-	if newest != nil && newest.call() > o.end.TS {
-		c := newest.main()
-		p.add(l.name, both(o.op, &c.op), "%s %s, %s before %s by %s to %s, which came before it, was invoked", o.says(), l.text(o.row), ms(newest.call()-o.end.TS), c.kind(), c.inv.Proc, l.text(newest.to))
+	if newest != nil && newest.Earliest() > o.End.TS {
+		c := newest.Main()
+		p.add(l.Name, past.Events(o.Op, &c.Op), "%s %s, %s before %s by %s to %s, which came before it, was invoked", says(o.Observation), l.Text(o.row), phrase.MS(newest.Earliest()-o.End.TS), c.Kind(), c.Invoke.Proc, l.Text(newest.To))
 		return false
 	}
-	if next := l.endedBefore(int(o.row.place)+1, o.inv.TS); next != nil {
-		c := next.main()
-		p.add(l.name, both(o.op, &c.op), "stale %s %s, but %s by %s to %s had been answered applied %s before the %s was invoked", o.stale(), l.text(o.row), c.kind(), c.inv.Proc, l.text(next.to), ms(o.inv.TS-next.ret()), o.inv.Op)
+	if next := endedBefore(l, int(o.row.Place)+1, o.Invoke.TS); next != nil {
+		c := next.Main()
+		p.add(l.Name, past.Events(o.Op, &c.Op), "stale %s %s, but %s by %s to %s had been answered applied %s before the %s was invoked", stale(o.Observation), l.Text(o.row), c.Kind(), c.Invoke.Proc, l.Text(next.To), phrase.MS(o.Invoke.TS-next.Answered()), o.Invoke.Op)
 		return false
 	}
-	if older.op != nil && older.inv.TS > o.end.TS {
-		p.add(l.name, both(o.op, older.op), "%s went back: %s %s, and %s after its end %s was invoked, which showed the older %s", wentBack(o, older), o.says(), l.text(o.row), ms(older.inv.TS-o.end.TS), older.name(), l.text(older.row))
+	if older.Op != nil && older.Invoke.TS > o.End.TS {
+		p.add(l.Name, past.Events(o.Op, older.Op), "%s went back: %s %s, and %s after its end %s was invoked, which showed the older %s", wentBack(o, older), says(o.Observation), l.Text(o.row), phrase.MS(older.Invoke.TS-o.End.TS), name(older.Observation), l.Text(older.row))
 		return false
 	}
 	return true
 }
 
 func wentBack(o, older glimpsed) string {
-	if o.cas == nil && older.cas == nil {
+	if o.CAS == nil && older.CAS == nil {
 		return "SERIAL reads"
 	}
 	return "answers"
 }
 
 // stale begins a sentence that ends with the version.
-func (o observation) stale() string {
-	if o.cas == nil {
-		return "SERIAL read: " + o.inv.Proc + " read"
+func stale(o past.Observation) string {
+	if o.CAS == nil {
+		return "SERIAL read: " + o.Invoke.Proc + " read"
 	}
-	return "rejection: " + o.inv.Proc + " was shown"
+	return "rejection: " + o.Invoke.Proc + " was shown"
 }
 
 // name is whose it is.
-func (o observation) name() string {
-	if o.cas == nil {
-		return "a SERIAL read by " + o.inv.Proc
+func name(o past.Observation) string {
+	if o.CAS == nil {
+		return "a SERIAL read by " + o.Invoke.Proc
 	}
-	return "a rejected " + string(o.inv.Op) + " by " + o.inv.Proc
+	return "a rejected " + string(o.Invoke.Op) + " by " + o.Invoke.Proc
 }
 
 // says begins one too.
-func (o observation) says() string {
-	if o.cas == nil {
-		return o.name() + " returned"
+func says(o past.Observation) string {
+	if o.CAS == nil {
+		return name(o) + " returned"
 	}
-	return o.name() + " showed"
+	return name(o) + " showed"
 }
 
 // endedBefore is a write at pos or later that had ended before t, or nil. by
 // rises along the chain, so one comparison decides and the scan is rare.
-func (l *rowLog) endedBefore(pos int, t int64) *write {
-	if pos >= len(l.chain) || l.chain[pos].by >= t {
+func endedBefore(l *past.Row, pos int, t int64) *past.Write {
+	if pos >= len(l.Chain) || l.Chain[pos].Latest >= t {
 		return nil
 	}
-	for _, w := range l.chain[pos:] {
-		if w.ret() < t {
+	for _, w := range l.Chain[pos:] {
+		if w.Answered() < t {
 			return w
 		}
 	}

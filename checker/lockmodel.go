@@ -6,19 +6,20 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
 // anyVersion is the state of a model that starts in the middle of a history.
-var anyVersion *version
+var anyVersion *past.Version
 
 // lockStep is a CAS, a rejected CAS or a SERIAL read in the model of a lock
 // row, whose state is a version.
 type lockStep struct {
-	row      *rowLog
-	of       *op
+	row      *past.Row
+	of       *past.Op
 	kind     lockKind
-	from, to *version // read and reject: from is not used, to is the row seen
+	from, to *past.Version // read and reject: from is not used, to is the row seen
 	// rows: its condition was not on the row alone; see jobs.rejected.
 	rows bool
 	// optional: outcome unknown. It is applied if its condition holds and left
@@ -38,7 +39,7 @@ func (s *lockStep) apply(state any) (bool, any) {
 	if state == closed {
 		return s.optional, state
 	}
-	v := state.(*version)
+	v := state.(*past.Version)
 	switch {
 	case s.optional && (s.kind != kindWrite || v != s.from):
 		return true, state
@@ -50,7 +51,7 @@ func (s *lockStep) apply(state any) (bool, any) {
 	return v == s.to || v == anyVersion, s.to
 }
 
-func (s *lockStep) source() *op { return s.of }
+func (s *lockStep) source() *past.Op { return s.of }
 
 func (s *lockStep) observes() bool { return s.kind != kindWrite }
 
@@ -61,29 +62,29 @@ func (s *lockStep) pending() step {
 }
 
 func hashVersion(state any) uint64 {
-	if v := state.(*version); v != anyVersion {
-		return mix(uint64(v.number) + 1)
+	if v := state.(*past.Version); v != anyVersion {
+		return mix(uint64(v.Number) + 1)
 	}
 	return 0
 }
 
 func (s *lockStep) String() string {
-	proc := s.of.inv.Proc
+	proc := s.of.Invoke.Proc
 	switch s.kind {
 	case kindRead:
-		return fmt.Sprintf("%s: read %s", proc, s.row.brief(s.to))
+		return fmt.Sprintf("%s: read %s", proc, brief(s.row, s.to))
 	case kindReject:
-		return fmt.Sprintf("%s: %s rejected by %s", proc, s.of.inv.Op, s.row.brief(s.to))
+		return fmt.Sprintf("%s: %s rejected by %s", proc, s.of.Invoke.Op, brief(s.row, s.to))
 	}
 	mark := ""
-	if s.of.outcome == history.Unknown {
+	if s.of.Outcome == history.Unknown {
 		mark = " ?"
 	}
-	return fmt.Sprintf("%s: %s %s > %s%s", proc, s.of.inv.Op, s.row.brief(s.from), s.row.brief(s.to), mark)
+	return fmt.Sprintf("%s: %s %s > %s%s", proc, s.of.Invoke.Op, brief(s.row, s.from), brief(s.row, s.to), mark)
 }
 
 // brief says a version in a few characters.
-func (l *rowLog) brief(v *version) string {
+func brief(l *past.Row, v *past.Version) string {
 	if v == anyVersion {
 		return "any"
 	}
@@ -92,30 +93,30 @@ func (l *rowLog) brief(v *version) string {
 	}
 	holder := v.Holder
 	switch {
-	case l.shard:
-		holder = short(v.Attempt)
+	case l.Shard:
+		holder = past.ShortID(v.Attempt)
 	case holder == "":
 		holder = "free"
 	}
 	return fmt.Sprintf("f%d.b%d %s", v.Fence, v.Beat, holder)
 }
 
-// partition makes the partition of a row. What the chain has settled is no longer
+// partitionOfRow makes the partition of a row. What the chain has settled is no longer
 // unknown: it took effect before its successor, or never. bounded also ends a
 // write that the coordinator itself gave up with that answer.
-func (l *rowLog) partition(bounded, clean bool) *partition {
+func partitionOfRow(l *past.Row, bounded, clean bool) *partition {
 	return &partition{
-		name: l.name, any: anyVersion, size: len(l.cas) + len(l.reads), clean: clean, decided: l.whole && !bounded, hash: hashVersion,
-		show:     func(s any) string { return l.brief(s.(*version)) },
+		name: l.Name, any: anyVersion, size: len(l.CAS) + len(l.Reads), clean: clean, decided: l.Whole && !bounded, hash: hashVersion,
+		show:     func(s any) string { return brief(l, s.(*past.Version)) },
 		segments: rowEncoder{l: l, bounded: bounded, size: segmentOps}.segments,
 	}
 }
 
 // timeouts counts the writes that the bounded encoding ends earlier than the open one.
-func (l *rowLog) timeouts() int {
+func timeouts(l *past.Row) int {
 	n := 0
-	for _, w := range l.writes {
-		if _, all := w.givenUp(); all && w.ok() == nil && w.possible() && l.fate(w) != never {
+	for _, w := range l.Writes {
+		if _, all := givenUp(w); all && w.OK() == nil && w.Possible() && l.Fate(w) != past.Never {
 			n++
 		}
 	}
@@ -124,22 +125,22 @@ func (l *rowLog) timeouts() int {
 
 // rowEncoder makes the operations of a row's partition, in the order of the chain.
 type rowEncoder struct {
-	l       *rowLog
+	l       *past.Row
 	bounded bool
 	size    int // of a segment, in operations
 	ops     []porcupine.Operation
-	at      []*version // by operation: the row's version at its place
+	at      []*past.Version // by operation: the row's version at its place
 }
 
 // segments are the row's history cut at places of the chain, or as a whole if the chain
 // is not whole. See docs/decisions/0012-segments.md.
 func (e rowEncoder) segments(yield func(segment) bool) {
 	e.encode()
-	if !e.l.whole {
+	if !e.l.Whole {
 		e.size = max(1, len(e.ops))
 	}
 	ends := firstEnds(e.ops, e.size)
-	init := e.l.versions[0]
+	init := e.l.Versions[0]
 	for from := 0; from < len(e.ops); from += e.size {
 		to := min(from+e.size, len(e.ops))
 		ops := append(make([]porcupine.Operation, 0, to-from+1), e.ops[from:to]...)
@@ -173,85 +174,85 @@ func firstEnds(ops []porcupine.Operation, size int) []porcupine.Operation {
 }
 
 func (e *rowEncoder) encode() {
-	most := len(e.l.cas) + len(e.l.reads)
-	e.ops, e.at = make([]porcupine.Operation, 0, most), make([]*version, 0, most)
-	absent := e.l.versions[0]
-	for _, v := range e.l.versions {
-		if v.place == notInChain {
+	most := len(e.l.CAS) + len(e.l.Reads)
+	e.ops, e.at = make([]porcupine.Operation, 0, most), make([]*past.Version, 0, most)
+	absent := e.l.Versions[0]
+	for _, v := range e.l.Versions {
+		if v.Place == past.NotInChain {
 			e.encodeOthers(v, absent) // wherever: nothing explains what is about it
 		}
 	}
 	e.encodeOthers(absent, absent)
-	for _, w := range e.l.chain {
-		e.encodeWrite(w, w.to)
-		if w.to.place == int32(w.pos) {
-			e.encodeOthers(w.to, w.to)
+	for _, w := range e.l.Chain {
+		e.encodeWrite(w, w.To)
+		if w.To.Place == int32(w.Pos) {
+			e.encodeOthers(w.To, w.To)
 		}
 	}
 }
 
 // encodeOthers adds what is about a version beside the chain's write that sets it: the
 // answers that showed it, and what names it and is not in the chain.
-func (e *rowEncoder) encodeOthers(v, at *version) {
-	for _, w := range v.usedBy {
-		if w.pos < 0 {
+func (e *rowEncoder) encodeOthers(v, at *past.Version) {
+	for _, w := range v.UsedBy {
+		if w.Pos < 0 {
 			e.encodeWrite(w, at)
 		}
 	}
-	for _, o := range v.shown {
-		s := &lockStep{row: e.l, of: o.op, kind: kindRead, to: v}
-		if o.cas != nil {
-			s.kind, s.from, s.rows = kindReject, o.cas.from, o.cas.enqueues()
+	for _, o := range v.Shown {
+		s := &lockStep{row: e.l, of: o.Op, kind: kindRead, to: v}
+		if o.CAS != nil {
+			s.kind, s.from, s.rows = kindReject, o.CAS.From, o.CAS.Enqueues()
 		}
-		e.add(s, o.inv.TS, o.end.TS, at)
+		e.add(s, o.Invoke.TS, o.End.TS, at)
 	}
 }
 
-func (e *rowEncoder) encodeWrite(w *write, at *version) {
-	fate, ok := e.l.fate(w), w.ok()
-	if !w.possible() || fate == never && ok == nil {
+func (e *rowEncoder) encodeWrite(w *past.Write, at *past.Version) {
+	fate, ok := e.l.Fate(w), w.OK()
+	if !w.Possible() || fate == past.Never && ok == nil {
 		return
 	}
-	s := &lockStep{row: e.l, of: &w.main().op, from: w.from, to: w.to, optional: fate == open && ok == nil}
-	ret := w.ret()
+	s := &lockStep{row: e.l, of: &w.Main().Op, from: w.From, to: w.To, optional: fate == past.Open && ok == nil}
+	ret := w.Answered()
 	if ok == nil {
-		if fate == applied {
-			ret = w.by
+		if fate == past.Applied {
+			ret = w.Latest
 		}
-		if until, all := w.givenUp(); all && e.bounded {
+		if until, all := givenUp(w); all && e.bounded {
 			ret = min(ret, until)
 		}
 	}
-	e.add(s, w.call(), ret, at)
+	e.add(s, w.Earliest(), ret, at)
 	// Each further acknowledgement is a write of its own, and cannot be placed.
 	first := true
-	for _, c := range w.ops {
-		if c.outcome != history.OK {
+	for _, c := range w.Ops {
+		if c.Outcome != history.OK {
 			continue
 		}
 		if !first {
-			e.add(&lockStep{row: e.l, of: &c.op, from: s.from, to: s.to}, c.inv.TS, c.end.TS, at)
+			e.add(&lockStep{row: e.l, of: &c.Op, from: s.from, to: s.to}, c.Invoke.TS, c.End.TS, at)
 		}
 		first = false
 	}
 }
 
-func (e *rowEncoder) add(s *lockStep, call, ret int64, at *version) {
+func (e *rowEncoder) add(s *lockStep, call, ret int64, at *past.Version) {
 	e.ops, e.at = append(e.ops, operation(s, call, ret)), append(e.at, at)
 }
 
 // givenUp says whether every unknown member was ended by its coordinator's own
 // timeout, and when the last was.
-func (w *write) givenUp() (until int64, all bool) {
+func givenUp(w *past.Write) (until int64, all bool) {
 	all = true
-	for _, c := range w.ops {
-		if c.outcome != history.Unknown {
+	for _, c := range w.Ops {
+		if c.Outcome != history.Unknown {
 			continue
 		}
-		if c.end == nil || !c.end.ServerTimeout {
+		if c.End == nil || !c.End.ServerTimeout {
 			return 0, false
 		}
-		until = max(until, c.end.TS)
+		until = max(until, c.End.TS)
 	}
 	return until, all
 }

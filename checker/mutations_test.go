@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -113,11 +114,11 @@ var lockMutations = []mutation{
 		"P8": "both are entitled until their deadlines",
 		"P9": "a renewal or release of a lease that had passed on",
 	}, func(e *edit) bool {
-		a := newPast(e.h, false)
-		for _, l := range a.rows {
-			for _, c := range l.cas {
-				if c.outcome == history.Unknown && c.end != nil && l.fate(c.w) == never {
-					c.end.Type = history.OK
+		a := past.New(e.h, false)
+		for _, l := range a.Rows {
+			for _, c := range l.CAS {
+				if c.Outcome == history.Unknown && c.End != nil && l.Fate(c.Write) == past.Never {
+					c.End.Type = history.OK
 					return true
 				}
 			}
@@ -258,14 +259,14 @@ var lockMutations = []mutation{
 	{"two leases at once", "P8", nil, func(e *edit) bool {
 		// A ttl that the row did not have: the holder trusts for longer than
 		// the one who took over had to wait.
-		a := newPast(e.h, false)
-		for _, l := range a.rows {
-			for i, w := range l.chain {
-				c := w.main()
-				if i > 0 && c.inv.Takeover && c.outcome == history.OK {
-					old := l.chain[i-1]
-					if g := l.byAttempt[old.to.Attempt]; g != nil && g.release == nil && g.lost == nil && g.acq.outcome == history.OK {
-						e.longerTTL(old.to.Attempt)
+		a := past.New(e.h, false)
+		for _, l := range a.Rows {
+			for i, w := range l.Chain {
+				c := w.Main()
+				if i > 0 && c.Invoke.Takeover && c.Outcome == history.OK {
+					old := l.Chain[i-1]
+					if g := l.ByAttempt[old.To.Attempt]; g != nil && g.Release == nil && g.Lost == nil && g.Acquire.Outcome == history.OK {
+						e.longerTTL(old.To.Attempt)
 						return true
 					}
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"pgregory.net/rapid"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -17,8 +18,8 @@ import (
 const uncut = 1 << 30
 
 // alone judges a row by Porcupine alone, cut into segments of so many operations.
-func alone(l *rowLog, bounded bool, size int) porcupine.CheckResult {
-	pt := l.partition(bounded, true)
+func alone(l *past.Row, bounded bool, size int) porcupine.CheckResult {
+	pt := partitionOfRow(l, bounded, true)
 	pt.segments = rowEncoder{l: l, bounded: bounded, size: size}.segments
 	b := budget{context.Background(), cpuTime() + 10*time.Second, maxSearchBytes}
 	return searchPart(b, pt).result
@@ -27,7 +28,7 @@ func alone(l *rowLog, bounded bool, size int) porcupine.CheckResult {
 // aloneAll is the worst result of all rows, in both encodings.
 func aloneAll(h *history.History, size int) porcupine.CheckResult {
 	var fs []found
-	for _, l := range newPast(h, false).rows {
+	for _, l := range past.New(h, false).Rows {
 		fs = append(fs, found{result: alone(l, false, size)}, found{result: alone(l, true, size)})
 	}
 	return worst(fs)
@@ -112,16 +113,16 @@ func TestCutsChangeNothing(t *testing.T) {
 			damageRow(t, newEdit(h))
 		}
 		size := rapid.IntRange(1, 40).Draw(t, "size")
-		a := newPast(newEdit(h).h, false)
-		for _, l := range a.rows {
+		a := past.New(newEdit(h).h, false)
+		for _, l := range a.Rows {
 			var p Property
-			a.checkChain(l, &p)
+			checkChain(a, l, &p)
 			for _, enc := range []bool{false, true} {
 				whole, cut := alone(l, enc, uncut), alone(l, enc, size)
 				switch {
 				case whole == porcupine.Illegal && cut != porcupine.Illegal:
 					t.Fatalf("bounded %v: illegal as a whole, in segments of %d %s", enc, size, cut)
-				case !l.whole || p.Count > 0:
+				case !l.Whole || p.Count > 0:
 				case whole != cut:
 					t.Fatalf("bounded %v: %s as a whole, in segments of %d %s", enc, whole, size, cut)
 				case !enc && whole != porcupine.Ok:
@@ -179,16 +180,16 @@ func damageRow(t *rapid.T, e *edit) {
 
 // hard is a row that takes Porcupine for ever: each of its writes may have taken effect
 // or not, none can have, and a read shows what nobody wrote.
-func hard(n int) *rowLog {
+func hard(n int) *past.Row {
 	s := newScript()
 	for i := range n {
 		lost := history.Version{Fence: 100, Attempt: fmt.Sprint("lost", i), Holder: "w1.1/c1"}
 		next := history.Version{Fence: 101, Attempt: fmt.Sprint("next", i), Holder: "w1.1/c1"}
 		s.cas("w1.1/c1", history.OpAcquire, lost, next, 10+int64(i), 500, history.Unknown, false)
 	}
-	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 5, 6, history.OK, false)
+	s.cas("w1.1/c1", history.OpAcquire, past.NoRow, heldA, 5, 6, history.OK, false)
 	s.read("w1.1/c2", freeA, 600, 700)
-	return newPast(newEdit(&s.h).h, false).rows[0]
+	return past.New(newEdit(&s.h).h, false).Rows[0]
 }
 
 // TestUnfinishedSearches: a search that ends before it has an answer has none, whatever
@@ -213,7 +214,7 @@ func TestUnfinishedSearches(t *testing.T) {
 		{"cancelled", 6, budget{cancelled, cpuTime() + time.Hour, maxSearchBytes}, porcupine.Unknown, "the check was stopped"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := searchPart(tc.b, hard(tc.writes).partition(false, false))
+			f := searchPart(tc.b, partitionOfRow(hard(tc.writes), false, false))
 			if f.result != tc.want || f.reason != tc.reason {
 				t.Errorf("%s (%s), want %s (%s)", f.result, f.reason, tc.want, tc.reason)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -68,7 +69,7 @@ func (y *shopStory) claims(run int64) {
 			o, at := &y.asked[i], int64(30+10*i)
 			id := "0-pay-" + o.ID
 			job := &history.Job{Queue: "q", Shard: storyShard, Kind: history.OrderPay, Resource: "job/q/" + id, MaxAttempts: 5, Order: o}
-			h.op(at, at+1, "w1.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: id, Details: &history.Details{Job: job}}, history.Event{Result: resultApplied})
+			h.op(at, at+1, "w1.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: id, Details: &history.Details{Job: job}}, history.Event{Result: past.ResultApplied})
 			s.batch(at+2, "w1.1", history.OpTick, history.Change{Job: id, Do: history.DoEnqueue})
 			s.batch(at+7, "w1.1", history.OpTick, history.Change{Job: id, Do: history.DoClaim, Run: 1<<32 + run, Attempt: 1})
 		}
@@ -83,7 +84,7 @@ func (y *shopStory) tell() *history.History {
 	h.expect(history.Expect{DrainBoundMS: 1000})
 	for i := range y.asked {
 		o := &y.asked[i]
-		outcome, result := history.OK, resultApplied
+		outcome, result := history.OK, past.ResultApplied
 		if o.ID == y.lost {
 			outcome, result = history.Unknown, ""
 		}
@@ -94,7 +95,7 @@ func (y *shopStory) tell() *history.History {
 		y.more(h)
 	}
 	if y.drain {
-		h.note(50, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseDrain}})
+		h.note(50, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: past.PhaseDrain}})
 	}
 	h.note(60, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "seal"}})
 	for i := range y.books {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -41,60 +43,60 @@ func init() {
 // out is the one that the row carries.
 func checkTokens(ctx context.Context, a *judgement, p *Property) {
 	tokensSoFar(ctx, a, p)
-	a.jobs.report("P1", p)
+	report(&a.Jobs, "P1", p)
 	p.Detail = "by the row's chain of versions and by real time"
 }
 
 // tokensSoFar is what of P1 needs no seal: an acknowledged write is in the chain for
 // good, with all that came before it.
 func tokensSoFar(_ context.Context, a *judgement, p *Property) {
-	for _, l := range a.rows {
-		p.Checked += len(l.grants)
-		l.checkFences(p)
-		l.checkHandedOut(p)
-		l.checkTokenTimes(p)
+	for _, l := range a.Rows {
+		p.Checked += len(l.Grants)
+		checkFences(l, p)
+		checkHandedOut(l, p)
+		checkTokenTimes(l, p)
 	}
 }
 
 // checkFences: the fence rises with every grant of the chain and never falls.
-func (l *rowLog) checkFences(p *Property) {
-	var last *write
-	for _, w := range l.chain {
-		c := w.main()
+func checkFences(l *past.Row, p *Property) {
+	var last *past.Write
+	for _, w := range l.Chain {
+		c := w.Main()
 		if last != nil {
-			switch granting := isGrant(c.kind()) || c.kind() == history.OpSeal; {
-			case granting && w.to.Fence <= last.to.Fence:
-				p.add(l.name, both(&last.main().op, &c.op), "%s by %s took fence %d after fence %d had been used: tokens must rise strictly", c.kind(), c.inv.Proc, w.to.Fence, last.to.Fence)
-			case w.to.Fence < last.to.Fence:
-				p.add(l.name, both(&last.main().op, &c.op), "%s by %s set the fence back from %d to %d", c.kind(), c.inv.Proc, last.to.Fence, w.to.Fence)
+			switch granting := past.IsGrant(c.Kind()) || c.Kind() == history.OpSeal; {
+			case granting && w.To.Fence <= last.To.Fence:
+				p.add(l.Name, past.Events(&last.Main().Op, &c.Op), "%s by %s took fence %d after fence %d had been used: tokens must rise strictly", c.Kind(), c.Invoke.Proc, w.To.Fence, last.To.Fence)
+			case w.To.Fence < last.To.Fence:
+				p.add(l.Name, past.Events(&last.Main().Op, &c.Op), "%s by %s set the fence back from %d to %d", c.Kind(), c.Invoke.Proc, last.To.Fence, w.To.Fence)
 			}
 		}
-		if last == nil || w.to.Fence > last.to.Fence {
+		if last == nil || w.To.Fence > last.To.Fence {
 			last = w
 		}
 	}
 }
 
 // checkHandedOut: tokens are the row's fences, in the chain's order.
-func (l *rowLog) checkHandedOut(p *Property) {
-	for _, g := range l.grants {
-		if g.token != g.fence {
-			p.add(l.name, both(&g.acq.op, g.call), "token %d was handed out to %s for a grant whose fence in the row is %d", g.token, g.acq.inv.Proc, g.fence)
+func checkHandedOut(l *past.Row, p *Property) {
+	for _, g := range l.Grants {
+		if g.Token != g.Fence {
+			p.add(l.Name, past.Events(&g.Acquire.Op, g.Call), "token %d was handed out to %s for a grant whose fence in the row is %d", g.Token, g.Acquire.Invoke.Proc, g.Fence)
 		}
 	}
-	var chained []*grant
-	for _, g := range l.grants {
-		if g.acq.w.pos >= 0 && g.acq.w.main() == g.acq {
+	var chained []*past.Grant
+	for _, g := range l.Grants {
+		if g.Acquire.Write.Pos >= 0 && g.Acquire.Write.Main() == g.Acquire {
 			chained = append(chained, g)
 		}
 	}
-	sort.Slice(chained, func(i, j int) bool { return chained[i].acq.w.pos < chained[j].acq.w.pos })
-	var top *grant
+	sort.Slice(chained, func(i, j int) bool { return chained[i].Acquire.Write.Pos < chained[j].Acquire.Write.Pos })
+	var top *past.Grant
 	for _, g := range chained {
-		if top != nil && g.token <= top.token && (g.token != g.fence || top.token != top.fence) {
-			p.add(l.name, both(top.call, g.call, &top.acq.op, &g.acq.op), "token %d was handed out to %s after token %d to %s: tokens must rise strictly", g.token, g.acq.inv.Proc, top.token, top.acq.inv.Proc)
+		if top != nil && g.Token <= top.Token && (g.Token != g.Fence || top.Token != top.Fence) {
+			p.add(l.Name, past.Events(top.Call, g.Call, &top.Acquire.Op, &g.Acquire.Op), "token %d was handed out to %s after token %d to %s: tokens must rise strictly", g.Token, g.Acquire.Invoke.Proc, top.Token, top.Acquire.Invoke.Proc)
 		}
-		if top == nil || g.token > top.token {
+		if top == nil || g.Token > top.Token {
 			top = g
 		}
 	}
@@ -105,20 +107,20 @@ type handout struct {
 	token       int64
 	proc        string
 	asked, from int64 // when it was asked for, and when its client knew
-	ops         []*op
+	ops         []*past.Op
 }
 
 // handouts are the grants of which clients were told, and the lock calls that handed out a
 // token without an acquire, in the order in which they were asked for.
-func (l *rowLog) handouts() []handout {
+func handouts(l *past.Row) []handout {
 	var out []handout
-	for _, g := range l.grants {
-		if g.call != nil || g.acq.outcome == history.OK {
-			out = append(out, handout{g.token, g.acq.inv.Proc, g.acq.inv.TS, g.from(), []*op{&g.acq.op, g.call}})
+	for _, g := range l.Grants {
+		if g.Call != nil || g.Acquire.Outcome == history.OK {
+			out = append(out, handout{g.Token, g.Acquire.Invoke.Proc, g.Acquire.Invoke.TS, g.From(), []*past.Op{&g.Acquire.Op, g.Call}})
 		}
 	}
-	for _, c := range l.orphans {
-		out = append(out, handout{c.end.Token, c.inv.Proc, c.inv.TS, c.end.TS, []*op{c}})
+	for _, c := range l.Orphans {
+		out = append(out, handout{c.End.Token, c.Invoke.Proc, c.Invoke.TS, c.End.TS, []*past.Op{c}})
 	}
 	sort.SliceStable(out, func(i, j int) bool { return out[i].asked < out[j].asked })
 	return out
@@ -126,8 +128,8 @@ func (l *rowLog) handouts() []handout {
 
 // checkTokenTimes judges without the chain: equal tokens, and a grant that was
 // over before another was asked for but has the higher token.
-func (l *rowLog) checkTokenTimes(p *Property) {
-	told := l.handouts()
+func checkTokenTimes(l *past.Row, p *Property) {
+	told := handouts(l)
 	byEnd := slices.Clone(told)
 	sort.SliceStable(byEnd, func(i, j int) bool { return byEnd[i].from < byEnd[j].from })
 	first := map[int64]handout{}
@@ -141,12 +143,12 @@ func (l *rowLog) checkTokenTimes(p *Property) {
 			next++
 		}
 		if twin, known := first[g.token]; known {
-			p.add(l.name, both(slices.Concat(twin.ops, g.ops)...), "token %d was granted twice: to %s and to %s", g.token, twin.proc, g.proc)
+			p.add(l.Name, past.Events(slices.Concat(twin.ops, g.ops)...), "token %d was granted twice: to %s and to %s", g.token, twin.proc, g.proc)
 			continue
 		}
 		first[g.token] = g
 		if top.token > g.token {
-			p.add(l.name, both(slices.Concat(top.ops, g.ops)...), "token %d was granted to %s, which asked for it %s after %s had been granted token %d", g.token, g.proc, ms(g.asked-top.from), top.proc, top.token)
+			p.add(l.Name, past.Events(slices.Concat(top.ops, g.ops)...), "token %d was granted to %s, which asked for it %s after %s had been granted token %d", g.token, g.proc, phrase.MS(g.asked-top.from), top.proc, top.token)
 		}
 	}
 }
@@ -157,14 +159,14 @@ const tokenSlack = 2_000 // ms
 
 // handedOutTokens: tokens that are not the row's fences, and where they come from.
 func (x *inquiry) handedOutTokens() {
-	var odd []*grant
+	var odd []*past.Grant
 	lives := map[string][]int64{}
-	for _, l := range x.a.rows {
-		for _, g := range l.grants {
-			if !l.shard && g.call != nil && g.token != g.fence {
+	for _, l := range x.a.Rows {
+		for _, g := range l.Grants {
+			if !l.Shard && g.Call != nil && g.Token != g.Fence {
 				odd = append(odd, g)
-				life := history.Life(g.acq.inv.Proc)
-				lives[life] = append(lives[life], g.token)
+				life := history.Life(g.Acquire.Invoke.Proc)
+				lives[life] = append(lives[life], g.Token)
 			}
 		}
 		x.keptTokens(l)
@@ -174,8 +176,8 @@ func (x *inquiry) handedOutTokens() {
 	}
 	wall := 0
 	for _, g := range odd {
-		at := g.call.end.TS
-		if d := x.a.wallAt(at) + x.a.offset(history.Life(g.acq.inv.Proc), at) - g.token; d > -tokenSlack && d < tokenSlack {
+		at := g.Call.End.TS
+		if d := x.a.WallAt(at) + x.a.offset(history.Life(g.Acquire.Invoke.Proc), at) - g.Token; d > -tokenSlack && d < tokenSlack {
 			wall++
 		}
 	}
@@ -196,7 +198,7 @@ func (x *inquiry) handedOutTokens() {
 	case steps > 0 && runs*10 >= steps*9:
 		id, w = "tokens-from-blocks", shown
 	}
-	s := x.suspect(id, w, len(odd), "%s for which the row has another fence, such as token %d for fence %d", plural(len(odd), "token"), odd[0].token, odd[0].fence)
+	s := x.suspect(id, w, len(odd), "%s for which the row has another fence, such as token %d for fence %d", phrase.Plural(len(odd), "token"), odd[0].Token, odd[0].Fence)
 	switch id {
 	case "tokens-from-wall-clock":
 		x.suspect(id, w, len(odd), "%d of %d are their worker's wall clock in milliseconds when the lock was handed out", wall, len(odd))
@@ -208,64 +210,64 @@ func (x *inquiry) handedOutTokens() {
 
 // showFalling shows a token that was handed out after a higher one, and who was refused
 // for it.
-func (x *inquiry) showFalling(s *suspect, odd []*grant) {
-	slices.SortStableFunc(odd, func(g, h *grant) int { return cmp.Compare(g.from(), h.from()) })
-	top := map[string]*grant{}
+func (x *inquiry) showFalling(s *suspect, odd []*past.Grant) {
+	slices.SortStableFunc(odd, func(g, h *past.Grant) int { return cmp.Compare(g.From(), h.From()) })
+	top := map[string]*past.Grant{}
 	for _, g := range odd {
-		name := g.log.name
-		if t := top[name]; t != nil && g.token <= t.token {
+		name := g.Row.Name
+		if t := top[name]; t != nil && g.Token <= t.Token {
 			chain := []Step{x.handed(RoleBefore, t), x.handed(RoleMistake, g)}
-			for _, sk := range x.a.sinks {
-				for _, o := range append(slices.Clone(sk.raises), sk.effects...) {
-					if len(chain) == 2 && o.inv.Issuer == name && o.inv.Token == g.token && o.end != nil && o.end.Result == resultStale {
-						chain = append(chain, x.step(RoleHarm, o.end, "the sink refuses its holder's %s: it has seen token %d", o.inv.Op, o.end.Seen))
+			for _, sk := range x.a.Sinks {
+				for _, o := range append(slices.Clone(sk.Raises), sk.Effects...) {
+					if len(chain) == 2 && o.Invoke.Issuer == name && o.Invoke.Token == g.Token && o.End != nil && o.End.Result == past.ResultStale {
+						chain = append(chain, x.step(RoleHarm, o.End, "the sink refuses its holder's %s: it has seen token %d", o.Invoke.Op, o.End.Seen))
 					}
 				}
 			}
-			s.show(name, g.call.end.TS, []string{t.acq.inv.Proc, g.acq.inv.Proc}, chain...)
+			s.show(name, g.Call.End.TS, []string{t.Acquire.Invoke.Proc, g.Acquire.Invoke.Proc}, chain...)
 			return
 		}
-		if t := top[name]; t == nil || g.token > t.token {
+		if t := top[name]; t == nil || g.Token > t.Token {
 			top[name] = g
 		}
 	}
-	s.show(odd[0].log.name, odd[0].call.end.TS, []string{odd[0].acq.inv.Proc}, x.handed(RoleMistake, odd[0]))
+	s.show(odd[0].Row.Name, odd[0].Call.End.TS, []string{odd[0].Acquire.Invoke.Proc}, x.handed(RoleMistake, odd[0]))
 }
 
-func (x *inquiry) handed(role string, g *grant) Step {
-	return x.step(role, g.call.end, "token %d of %s was handed out to %s; the row's fence is %d", g.token, g.log.name, g.acq.inv.Proc, g.fence)
+func (x *inquiry) handed(role string, g *past.Grant) Step {
+	return x.step(role, g.Call.End, "token %d of %s was handed out to %s; the row's fence is %d", g.Token, g.Row.Name, g.Acquire.Invoke.Proc, g.Fence)
 }
 
 // keptTokens: grants of the chain that do not raise the fence that they found.
-func (x *inquiry) keptTokens(l *rowLog) {
+func (x *inquiry) keptTokens(l *past.Row) {
 	n := 0
-	for _, w := range l.chain {
-		if c := w.main(); isGrant(c.kind()) && !w.from.Absent && w.to.Fence <= w.from.Fence {
+	for _, w := range l.Chain {
+		if c := w.Main(); past.IsGrant(c.Kind()) && !w.From.Absent && w.To.Fence <= w.From.Fence {
 			n++
-			s := x.suspect("grant-keeps-token", shown, n, "a grant of %s leaves fence %d as it was", l.name, w.from.Fence)
-			s.show(l.name, c.inv.TS, []string{c.inv.Proc}, x.step(RoleMistake, c.inv, "%s by %s goes from %s to %s", c.kind(), c.inv.Proc, l.text(w.from), l.text(w.to)))
+			s := x.suspect("grant-keeps-token", shown, n, "a grant of %s leaves fence %d as it was", l.Name, w.From.Fence)
+			s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, x.step(RoleMistake, c.Invoke, "%s by %s goes from %s to %s", c.Kind(), c.Invoke.Proc, l.Text(w.From), l.Text(w.To)))
 		}
 	}
 }
 
 // sighting is a version of a row that somebody found there.
 type sighting struct {
-	v  *version
+	v  *past.Version
 	e  *history.Event // an operation's end, or the invoke that names it
 	ok bool           // an acknowledged write replaced it
 }
 
 // seen are a row's sightings in the order of time.
-func (l *rowLog) seen() []sighting {
+func seen(l *past.Row) []sighting {
 	var out []sighting
-	for _, c := range l.cas {
-		out = append(out, sighting{c.from, c.inv, c.outcome == history.OK})
-		if c.row != nil {
-			out = append(out, sighting{c.row, c.end, true})
+	for _, c := range l.CAS {
+		out = append(out, sighting{c.From, c.Invoke, c.Outcome == history.OK})
+		if c.Shown != nil {
+			out = append(out, sighting{c.Shown, c.End, true})
 		}
 	}
-	for _, r := range l.reads {
-		out = append(out, sighting{r.row, r.end, true})
+	for _, r := range l.Reads {
+		out = append(out, sighting{r.Version, r.End, true})
 	}
 	slices.SortStableFunc(out, func(a, b sighting) int { return cmp.Compare(a.e.TS, b.e.TS) })
 	return out
@@ -274,41 +276,41 @@ func (l *rowLog) seen() []sighting {
 // rowsThatChange: a row that carries the mark of a recorded release and another fence
 // than that release wrote.
 func (x *inquiry) rowsThatChange() {
-	for _, l := range x.a.rows {
-		releases := map[string]*cas{}
-		for _, c := range l.cas {
-			if c.kind() == history.OpRelease {
-				releases[c.to.Attempt] = c
+	for _, l := range x.a.Rows {
+		releases := map[string]*past.CAS{}
+		for _, c := range l.CAS {
+			if c.Kind() == history.OpRelease {
+				releases[c.To.Attempt] = c
 			}
 		}
 		told := map[string]bool{}
-		for _, v := range l.seen() {
+		for _, v := range seen(l) {
 			c := releases[v.v.Attempt]
-			if c == nil || v.v.Absent || v.v.Fence == c.to.Fence || told[v.v.Attempt] {
+			if c == nil || v.v.Absent || v.v.Fence == c.To.Fence || told[v.v.Attempt] {
 				continue
 			}
 			told[v.v.Attempt] = true
-			if v.v.Fence < c.to.Fence {
-				s := x.suspect("release-resets-counter", shown, len(told), "after a release of fence %d the row of %s shows fence %d", c.to.Fence, l.name, v.v.Fence)
-				chain := []Step{x.step(RoleBefore, c.inv, "%s releases %s with fence %d", c.inv.Proc, l.name, c.to.Fence), x.step(RoleMistake, v.e, "%s finds it at %s", v.e.Proc, l.text(v.v))}
-				s.show(l.name, v.e.TS, []string{c.inv.Proc, v.e.Proc}, append(chain, x.again(l, v)...)...)
+			if v.v.Fence < c.To.Fence {
+				s := x.suspect("release-resets-counter", shown, len(told), "after a release of fence %d the row of %s shows fence %d", c.To.Fence, l.Name, v.v.Fence)
+				chain := []Step{x.step(RoleBefore, c.Invoke, "%s releases %s with fence %d", c.Invoke.Proc, l.Name, c.To.Fence), x.step(RoleMistake, v.e, "%s finds it at %s", v.e.Proc, l.Text(v.v))}
+				s.show(l.Name, v.e.TS, []string{c.Invoke.Proc, v.e.Proc}, append(chain, x.again(l, v)...)...)
 				continue
 			}
-			s := x.suspect("release-without-owner", shown, len(told), "a release of fence %d has freed the row of %s when it was at fence %d", c.to.Fence, l.name, v.v.Fence)
-			chain := []Step{x.step(RoleBefore, c.inv, "%s releases its lease of fence %d", c.inv.Proc, c.to.Fence), x.step(RoleMistake, v.e, "the row bears its mark at fence %d, which was another's", v.v.Fence)}
-			if g := l.takenBy().before(c.inv.TS); g != nil {
+			s := x.suspect("release-without-owner", shown, len(told), "a release of fence %d has freed the row of %s when it was at fence %d", c.To.Fence, l.Name, v.v.Fence)
+			chain := []Step{x.step(RoleBefore, c.Invoke, "%s releases its lease of fence %d", c.Invoke.Proc, c.To.Fence), x.step(RoleMistake, v.e, "the row bears its mark at fence %d, which was another's", v.v.Fence)}
+			if g := takenBy(l).before(c.Invoke.TS); g != nil {
 				chain = append(chain, x.granted(RoleBefore, g))
 			}
-			s.show(l.name, v.e.TS, []string{c.inv.Proc, v.e.Proc}, chain...)
+			s.show(l.Name, v.e.TS, []string{c.Invoke.Proc, v.e.Proc}, chain...)
 		}
 	}
 }
 
 // again is the grant that gets a token for the second time after a row was set back.
-func (x *inquiry) again(l *rowLog, v sighting) []Step {
-	for _, g := range l.grants {
-		if g.acq.inv.TS >= v.e.TS && g.acq.outcome == history.OK && len(l.byToken[g.token]) > 1 {
-			return []Step{x.step(RoleHarm, g.acq.end, "%s is granted token %d, which had been given before", g.acq.inv.Proc, g.token)}
+func (x *inquiry) again(l *past.Row, v sighting) []Step {
+	for _, g := range l.Grants {
+		if g.Acquire.Invoke.TS >= v.e.TS && g.Acquire.Outcome == history.OK && len(l.ByToken[g.Token]) > 1 {
+			return []Step{x.step(RoleHarm, g.Acquire.End, "%s is granted token %d, which had been given before", g.Acquire.Invoke.Proc, g.Token)}
 		}
 	}
 	return nil
@@ -318,36 +320,36 @@ func (x *inquiry) again(l *rowLog, v sighting) []Step {
 // there since its last write tells expiry from deletion.
 func (x *inquiry) vanishedRows() {
 	expired, deleted := 0, 0
-	for _, l := range x.a.rows {
-		if l.shard {
+	for _, l := range x.a.Rows {
+		if l.Shard {
 			continue
 		}
-		for _, c := range l.cas {
-			if !c.from.Absent || c.outcome != history.OK {
+		for _, c := range l.CAS {
+			if !c.From.Absent || c.Outcome != history.OK {
 				continue
 			}
-			var last *cas
-			for _, o := range l.cas {
-				if o.outcome == history.OK && o.end.TS < c.inv.TS && (last == nil || o.end.TS > last.end.TS) {
+			var last *past.CAS
+			for _, o := range l.CAS {
+				if o.Outcome == history.OK && o.End.TS < c.Invoke.TS && (last == nil || o.End.TS > last.End.TS) {
 					last = o
 				}
 			}
 			if last == nil {
 				continue
 			}
-			gap, ttl := c.inv.TS-last.end.TS, c.ttl()
+			gap, ttl := c.Invoke.TS-last.End.TS, c.TTL()
 			chain := []Step{
-				x.step(RoleBefore, last.end, "the last write before: %s by %s to %s", last.kind(), last.inv.Proc, l.text(last.to)),
-				x.step(RoleMistake, c.inv, "%s finds no row, %s later", c.inv.Proc, ms(gap)), x.step(RoleHarm, c.end, "and is granted fence %d", c.to.Fence),
+				x.step(RoleBefore, last.End, "the last write before: %s by %s to %s", last.Kind(), last.Invoke.Proc, l.Text(last.To)),
+				x.step(RoleMistake, c.Invoke, "%s finds no row, %s later", c.Invoke.Proc, phrase.MS(gap)), x.step(RoleHarm, c.End, "and is granted fence %d", c.To.Fence),
 			}
 			if gap*10 >= ttl*9 {
 				expired++
-				s := x.suspect("rows-expire", fits, expired, "the row of %s was gone %s after its last write (ttl %s)", l.name, ms(gap), ms(ttl))
-				s.show(l.name, c.inv.TS, []string{c.inv.Proc}, chain...)
+				s := x.suspect("rows-expire", fits, expired, "the row of %s was gone %s after its last write (ttl %s)", l.Name, phrase.MS(gap), phrase.MS(ttl))
+				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, chain...)
 			} else {
 				deleted++
-				s := x.suspect("row-deleted", fits, deleted, "the row of %s was gone %s after its last write, long before its ttl of %s", l.name, ms(gap), ms(ttl))
-				s.show(l.name, c.inv.TS, []string{c.inv.Proc}, chain...)
+				s := x.suspect("row-deleted", fits, deleted, "the row of %s was gone %s after its last write, long before its ttl of %s", l.Name, phrase.MS(gap), phrase.MS(ttl))
+				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, chain...)
 			}
 		}
 	}

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/anishathalye/porcupine"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -52,21 +53,21 @@ func init() {
 // checkLinearizable is P2: first the chain, then Porcupine in both encodings.
 func checkLinearizable(ctx context.Context, a *judgement, p *Property) {
 	dirty := map[string]bool{}
-	for _, l := range a.rows {
+	for _, l := range a.Rows {
 		before := p.Count
-		a.checkChain(l, p)
-		dirty[l.name] = p.Count > before || !l.whole
-		p.Checked += len(l.cas) + len(l.reads)
+		checkChain(a.Past, l, p)
+		dirty[l.Name] = p.Count > before || !l.Whole
+		p.Checked += len(l.CAS) + len(l.Reads)
 	}
-	a.jobs.report("P2", p)
+	report(&a.Jobs, "P2", p)
 	var open, bounded []*partition
-	for _, l := range a.rows {
-		if len(l.cas)+len(l.reads) == 0 {
+	for _, l := range a.Rows {
+		if len(l.CAS)+len(l.Reads) == 0 {
 			continue
 		}
-		open = append(open, l.partition(false, !dirty[l.name]))
-		if l.timeouts() > 0 {
-			bounded = append(bounded, l.partition(true, !dirty[l.name]))
+		open = append(open, partitionOfRow(l, false, !dirty[l.Name]))
+		if timeouts(l) > 0 {
+			bounded = append(bounded, partitionOfRow(l, true, !dirty[l.Name]))
 		}
 	}
 	budget := a.budget(ctx)
@@ -77,7 +78,7 @@ func checkLinearizable(ctx context.Context, a *judgement, p *Property) {
 	if p.Encodings["bounded"] == string(porcupine.Ok) {
 		p.Encodings["bounded"] = p.Encodings["open"]
 	}
-	p.Detail = fmt.Sprintf("chain of versions in linear time, Porcupine on %s, %d of them with timeouts of a coordinator%s", a.rowNouns(open), len(bounded), a.jobs.replayText())
+	p.Detail = fmt.Sprintf("chain of versions in linear time, Porcupine on %s, %d of them with timeouts of a coordinator%s", rowNouns(a.Past, open), len(bounded), replayText(&a.Jobs))
 	a.report(budget, p, openFound, "")
 	a.report(budget, p, boundedFound, " (bounded encoding: a write that its coordinator answered with a timeout took effect before that answer or never)")
 	a.visualize(budget, p, "lock", append(openFound, boundedFound...))
@@ -94,7 +95,7 @@ func (a *judgement) report(b budget, p *Property, fs []found, encoding string) {
 		case f.result == porcupine.Unknown:
 			unfinished = append(unfinished, f.part.name+": "+f.reason)
 		case f.result != porcupine.Illegal || explained(p, f.part.name):
-		case a.incomplete():
+		case a.Incomplete():
 			unfinished = append(unfinished, f.part.name+": illegal, but the record has lost events (P14)")
 		default:
 			w := shrink(b, f)
@@ -103,21 +104,12 @@ func (a *judgement) report(b budget, p *Property, fs []found, encoding string) {
 		}
 	}
 	if len(second) > 0 {
-		p.Detail += fmt.Sprintf("; Porcupine, the second opinion, was not finished on %s (%s)", plural(len(second), "row"), firstFew(second))
+		p.Detail += fmt.Sprintf("; Porcupine, the second opinion, was not finished on %s (%s)", phrase.Plural(len(second), "row"), phrase.FirstFew(second))
 	}
 	if len(unfinished) > 0 {
 		p.Status = StatusUnknown
-		p.Detail = fmt.Sprintf("Porcupine reached no conclusion on %s%s (%s)", plural(len(unfinished), "partition"), encoding, firstFew(unfinished))
+		p.Detail = fmt.Sprintf("Porcupine reached no conclusion on %s%s (%s)", phrase.Plural(len(unfinished), "partition"), encoding, phrase.FirstFew(unfinished))
 	}
-}
-
-// firstFew are the first five of some texts.
-func firstFew(texts []string) string {
-	sort.Strings(texts)
-	if len(texts) > 5 {
-		texts = append(texts[:5:5], "…")
-	}
-	return strings.Join(texts, "; ")
 }
 
 // explained says whether the property already has a violation of key.
@@ -133,28 +125,28 @@ func explained(p *Property, key string) bool {
 // falseGrants: acquires that their client took for granted and that never were. Whether
 // there was an answer at all shows by when the operation ended.
 func (x *inquiry) falseGrants() {
-	var overdue, answered []*cas
+	var overdue, answered []*past.CAS
 	recorded := true // as applied: the client was told so, or told itself so
-	for _, l := range x.a.rows {
-		for _, g := range l.grants {
-			c := g.acq
-			if c.kind() != history.OpAcquire || c.w.pos >= 0 && c.w.main() == c || l.fate(c.w) != never && c.outcome == history.OK {
+	for _, l := range x.a.Rows {
+		for _, g := range l.Grants {
+			c := g.Acquire
+			if c.Kind() != history.OpAcquire || c.Write.Pos >= 0 && c.Write.Main() == c || l.Fate(c.Write) != past.Never && c.Outcome == history.OK {
 				continue
 			}
 			switch {
-			case c.outcome == history.Unknown && g.call != nil:
+			case c.Outcome == history.Unknown && g.Call != nil:
 				overdue, recorded = append(overdue, c), false
-			case c.outcome == history.Fail && g.call != nil:
+			case c.Outcome == history.Fail && g.Call != nil:
 				answered, recorded = append(answered, c), false
-			case c.outcome == history.OK && (c.end.TS-anchor(&c.op))*5 >= 4*x.a.patience(c.ttl()):
+			case c.Outcome == history.OK && (c.End.TS-past.FirstSend(&c.Op))*5 >= 4*x.a.patience(c.TTL()):
 				overdue = append(overdue, c)
-			case c.outcome == history.OK:
+			case c.Outcome == history.OK:
 				answered = append(answered, c)
 			}
 		}
 	}
 	n := len(overdue) + len(answered)
-	file := func(id string, cs []*cas, what string) {
+	file := func(id string, cs []*past.CAS, what string) {
 		if len(cs)*5 < n || n == 0 {
 			return // a few are noise: a slow refusal, a quick failure
 		}
@@ -163,20 +155,20 @@ func (x *inquiry) falseGrants() {
 			w = shown
 		}
 		c := cs[0]
-		s := x.suspect(id, w, len(cs), "%s of %s that %s %s: %s", plural(len(cs), "acquire"), plural(n, "false one"), "count as granted", what, sent(&c.op))
+		s := x.suspect(id, w, len(cs), "%s of %s that %s %s: %s", phrase.Plural(len(cs), "acquire"), phrase.Plural(n, "false one"), "count as granted", what, sent(&c.Op))
 		if len(cs)*5 <= 4*n {
 			s.group = "false grants"
 		}
-		told := c.end
+		told := c.End
 		if told == nil {
-			told = c.inv
+			told = c.Invoke
 		}
-		chain := []Step{x.step(RoleBefore, c.inv, "%s asks for %s from %s", c.inv.Proc, c.log.name, c.log.text(c.from)), x.step(RoleMistake, told, "it counts as granted, %s", sent(&c.op))}
-		if next := c.from.next; next != nil && next.main() != c {
-			o := next.main()
-			chain = append(chain, x.step(RoleBefore, o.inv, "what really came next: %s by %s to %s", o.kind(), o.inv.Proc, c.log.text(next.to)))
+		chain := []Step{x.step(RoleBefore, c.Invoke, "%s asks for %s from %s", c.Invoke.Proc, c.Row.Name, c.Row.Text(c.From)), x.step(RoleMistake, told, "it counts as granted, %s", sent(&c.Op))}
+		if next := c.From.Next; next != nil && next.Main() != c {
+			o := next.Main()
+			chain = append(chain, x.step(RoleBefore, o.Invoke, "what really came next: %s by %s to %s", o.Kind(), o.Invoke.Proc, c.Row.Text(next.To)))
 		}
-		s.show(c.log.name, told.TS, []string{c.inv.Proc}, chain...)
+		s.show(c.Row.Name, told.TS, []string{c.Invoke.Proc}, chain...)
 	}
 	file("unknown-granted", overdue, "ended only when an answer was overdue")
 	file("refusal-granted", answered, "ended as soon as answers do")
@@ -184,14 +176,14 @@ func (x *inquiry) falseGrants() {
 
 // falseFailures: operations that were reported as failed and took effect.
 func (x *inquiry) falseFailures() {
-	var again, misread, lost []*cas
-	for _, l := range x.a.rows {
-		for _, w := range l.chain {
-			if c := w.main(); !w.possible() && c.end != nil {
+	var again, misread, lost []*past.CAS
+	for _, l := range x.a.Rows {
+		for _, w := range l.Chain {
+			if c := w.Main(); !w.Possible() && c.End != nil {
 				switch {
-				case c.row == nil:
+				case c.Shown == nil:
 					lost = append(lost, c)
-				case len(c.end.Sends) > 1:
+				case len(c.End.Sends) > 1:
 					misread = append(misread, c)
 				default: // it was sent once, so it was refused by what it had done itself
 					again = append(again, c)
@@ -199,34 +191,34 @@ func (x *inquiry) falseFailures() {
 			}
 		}
 	}
-	show := func(s *suspect, c *cas, what string) {
-		l := c.log
-		chain := []Step{x.step(RoleBefore, c.inv, "%s sends %s of %s from %s", c.inv.Proc, c.kind(), l.name, l.text(c.from)), x.step(RoleMistake, c.end, "%s: %s", what, sent(&c.op))}
-		if next := c.to.proof(); next != nil {
-			chain = append(chain, x.step(RoleHarm, next.inv, "%s by %s finds the row as it was set", next.inv.Op, next.inv.Proc))
+	show := func(s *suspect, c *past.CAS, what string) {
+		l := c.Row
+		chain := []Step{x.step(RoleBefore, c.Invoke, "%s sends %s of %s from %s", c.Invoke.Proc, c.Kind(), l.Name, l.Text(c.From)), x.step(RoleMistake, c.End, "%s: %s", what, sent(&c.Op))}
+		if next := c.To.FirstProof(); next != nil {
+			chain = append(chain, x.step(RoleHarm, next.Invoke, "%s by %s finds the row as it was set", next.Invoke.Op, next.Invoke.Proc))
 		}
-		s.show(l.name, c.end.TS, []string{c.inv.Proc}, chain...)
+		s.show(l.Name, c.End.TS, []string{c.Invoke.Proc}, chain...)
 	}
 	if len(again) > 0 {
 		c := again[0]
-		show(x.suspect("request-executed-again", shown, len(again), "%s sent once and refused, though it had taken effect: it was refused by what it had done itself", were(len(again), "request")), c, "it is refused, and the row that comes back is its own or a later one")
+		show(x.suspect("request-executed-again", shown, len(again), "%s sent once and refused, though it had taken effect: it was refused by what it had done itself", phrase.Were(len(again), "request")), c, "it is refused, and the row that comes back is its own or a later one")
 	}
 	if len(misread) > 0 {
-		show(x.suspect("resend-misread", fits, len(misread), "%s sent several times, refused, and had taken effect", were(len(misread), "request")), misread[0], "it is taken for failed")
+		show(x.suspect("resend-misread", fits, len(misread), "%s sent several times, refused, and had taken effect", phrase.Were(len(misread), "request")), misread[0], "it is taken for failed")
 	}
 	if len(lost) == 0 {
 		return
 	}
 	unknowns := 0
-	for i := range x.a.ops {
-		if o := &x.a.ops[i]; o.inv.Proc != history.Harness && o.end != nil && o.outcome == history.Unknown {
+	for i := range x.a.Ops {
+		if o := &x.a.Ops[i]; o.Invoke.Proc != history.Harness && o.End != nil && o.Outcome == history.Unknown {
 			unknowns++
 		}
 	}
 	kinds, resent := map[history.Op]int{}, 0
 	for _, c := range lost {
-		kinds[c.kind()]++
-		if len(c.end.Sends) > 1 {
+		kinds[c.Kind()]++
+		if len(c.End.Sends) > 1 {
 			resent++
 		}
 	}
@@ -234,13 +226,13 @@ func (x *inquiry) falseFailures() {
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		names = append(names, fmt.Sprintf("%d %s", kinds[k], k))
 	}
-	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s", were(len(lost), "operation"), strings.Join(names, ", "))
+	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s", phrase.Were(len(lost), "operation"), strings.Join(names, ", "))
 	var ids []string
 	alone := len(kinds) == 1 && resent == 0
 	switch {
 	case alone && kinds[history.OpAcquire] > 0:
 		ids = append(ids, "unknown-refused")
-	case lost[0].log.shard && unknowns > 0 || lost[0].log.shard && resent == 0:
+	case lost[0].Row.Shard && unknowns > 0 || lost[0].Row.Shard && resent == 0:
 		ids = append(ids, "batch-taken-for-lost")
 	}
 	if unknowns == 0 {
@@ -264,30 +256,30 @@ func (x *inquiry) oldStamps() {
 		return // a plain write sets versions of its own back
 	}
 	n := 0
-	for _, l := range x.a.rows {
-		if !l.shard {
+	for _, l := range x.a.Rows {
+		if !l.Shard {
 			continue
 		}
-		left := map[*version]*cas{} // that was acknowledged first
-		for _, c := range l.cas {
-			if old := left[c.from]; c.outcome == history.OK && (old == nil || c.end.TS < old.end.TS) {
-				left[c.from] = c
+		left := map[*past.Version]*past.CAS{} // that was acknowledged first
+		for _, c := range l.CAS {
+			if old := left[c.From]; c.Outcome == history.OK && (old == nil || c.End.TS < old.End.TS) {
+				left[c.From] = c
 			}
 		}
-		for _, v := range l.seen() {
+		for _, v := range seen(l) {
 			by := left[v.v]
-			if by == nil || !v.ok || v.e == by.inv || v.e.TS <= by.end.TS || !x.after(l, v, by) {
+			if by == nil || !v.ok || v.e == by.Invoke || v.e.TS <= by.End.TS || !x.after(l, v, by) {
 				continue
 			}
 			n++
-			s := x.suspect("late-copy-done-again", shown, n, "%s was at %s again, %s after a batch had replaced that", l.name, l.text(v.v), ms(v.e.TS-by.end.TS))
+			s := x.suspect("late-copy-done-again", shown, n, "%s was at %s again, %s after a batch had replaced that", l.Name, l.Text(v.v), phrase.MS(v.e.TS-by.End.TS))
 			var chain []Step
-			for _, w := range v.v.setBy {
-				c := w.main()
-				chain = append(chain, x.step(RoleBefore, c.inv, "%s sends the batch to %s, %s", c.inv.Proc, l.text(v.v), sent(&c.op)))
+			for _, w := range v.v.SetBy {
+				c := w.Main()
+				chain = append(chain, x.step(RoleBefore, c.Invoke, "%s sends the batch to %s, %s", c.Invoke.Proc, l.Text(v.v), sent(&c.Op)))
 			}
-			chain = append(chain, x.step(RoleBefore, by.end, "%s by %s replaces it by %s", by.kind(), by.inv.Proc, l.text(by.to)), x.step(RoleMistake, v.e, "%s finds the header at %s again", v.e.Proc, l.text(v.v)))
-			s.show(l.name, v.e.TS, []string{by.inv.Proc, v.e.Proc}, chain...)
+			chain = append(chain, x.step(RoleBefore, by.End, "%s by %s replaces it by %s", by.Kind(), by.Invoke.Proc, l.Text(by.To)), x.step(RoleMistake, v.e, "%s finds the header at %s again", v.e.Proc, l.Text(v.v)))
+			s.show(l.Name, v.e.TS, []string{by.Invoke.Proc, v.e.Proc}, chain...)
 			break
 		}
 	}
@@ -295,15 +287,15 @@ func (x *inquiry) oldStamps() {
 
 // after says whether the operation of a sighting began when the version had certainly
 // been left.
-func (x *inquiry) after(l *rowLog, v sighting, by *cas) bool {
-	for _, c := range l.cas {
-		if c.end == v.e || c.inv == v.e {
-			return c.inv.TS > by.end.TS
+func (x *inquiry) after(l *past.Row, v sighting, by *past.CAS) bool {
+	for _, c := range l.CAS {
+		if c.End == v.e || c.Invoke == v.e {
+			return c.Invoke.TS > by.End.TS
 		}
 	}
-	for _, r := range l.reads {
-		if r.end == v.e {
-			return r.inv.TS > by.end.TS
+	for _, r := range l.Reads {
+		if r.End == v.e {
+			return r.Invoke.TS > by.End.TS
 		}
 	}
 	return false
@@ -326,4 +318,15 @@ func (x *inquiry) surfacingWrites() {
 		}
 		s.show(v.Key, v.To, nil, chain...)
 	}
+}
+
+// rowNouns counts the rows that are searched.
+func rowNouns(a *past.Past, parts []*partition) string {
+	shards := 0
+	for _, pt := range parts {
+		if past.IsShard(pt.name) {
+			shards++
+		}
+	}
+	return a.CountRows(len(parts)-shards, shards)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sort"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -38,22 +40,22 @@ func init() {
 
 // checkSinkOrder is P3, by the ledger alone.
 func checkSinkOrder(_ context.Context, a *judgement, p *Property) {
-	for _, s := range a.sinks {
-		p.Checked += len(s.ledger)
-		var top *entry
-		for i := range s.ledger {
-			e := &s.ledger[i]
+	for _, s := range a.Sinks {
+		p.Checked += len(s.Ledger)
+		var top *past.Entry
+		for i := range s.Ledger {
+			e := &s.Ledger[i]
 			if top == nil {
 				top = e
 				continue
 			}
-			events := append(append([]*history.Event{top.ev, e.ev}, first(top.by)...), first(e.by)...)
+			events := append(append([]*history.Event{top.Event, e.Event}, past.FirstEvents(top.By)...), past.FirstEvents(e.By)...)
 			switch {
 			case e.Issuer != top.Issuer:
-				p.add(s.name, events, "ledger entry %d of %s is a token of %s; the resource belongs to %s, and tokens of two issuers cannot be compared", e.Seq, s.name, e.Issuer, top.Issuer)
+				p.add(s.Name, events, "ledger entry %d of %s is a token of %s; the resource belongs to %s, and tokens of two issuers cannot be compared", e.Seq, s.Name, e.Issuer, top.Issuer)
 				continue
 			case e.Token < top.Token:
-				p.add(s.name, events, "the sink took token %d of %s (%s, entry %d) after it had seen token %d (entry %d)", e.Token, s.name, e.Kind, e.Seq, top.Token, top.Seq)
+				p.add(s.Name, events, "the sink took token %d of %s (%s, entry %d) after it had seen token %d (entry %d)", e.Token, s.Name, e.Kind, e.Seq, top.Token, top.Seq)
 				continue
 			}
 			if e.Token > top.Token {
@@ -62,7 +64,7 @@ func checkSinkOrder(_ context.Context, a *judgement, p *Property) {
 		}
 	}
 	p.Detail = "by the sink's ledger"
-	if !a.promised("P6") {
+	if !a.Promised("P6") {
 		a.checkTraced(p)
 	}
 }
@@ -71,61 +73,53 @@ func checkSinkOrder(_ context.Context, a *judgement, p *Property) {
 // the client that shows it must have been handed it by a call of its own.
 func (a *judgement) checkTraced(p *Property) {
 	p.Detail += ", of tokens that lock calls handed out, as P6 is not promised"
-	for _, s := range a.sinks {
-		for _, o := range slices.Concat(s.raises, s.effects) {
-			l := a.row[o.inv.Issuer]
-			if o.inv.Proc == history.Harness || l != nil && (l.shard || l.handed(o.inv)) {
+	for _, s := range a.Sinks {
+		for _, o := range slices.Concat(s.Raises, s.Effects) {
+			l := a.RowOf[o.Invoke.Issuer]
+			if o.Invoke.Proc == history.Harness || l != nil && (l.Shard || handed(l, o.Invoke)) {
 				continue
 			}
-			p.add(s.name, both(o), "%s by %s shows token %d of %s, which no lock call had handed to it", o.inv.Op, o.inv.Proc, o.inv.Token, o.inv.Issuer)
+			p.add(s.Name, past.Events(o), "%s by %s shows token %d of %s, which no lock call had handed to it", o.Invoke.Op, o.Invoke.Proc, o.Invoke.Token, o.Invoke.Issuer)
 		}
 	}
 }
 
 // handed says whether a client had been handed the token that it shows.
-func (l *rowLog) handed(e *history.Event) bool {
-	if g := l.find(e.Token, e.Proc); g != nil && g.mine(e.Proc) && (g.made() || g.call != nil) && g.from() <= e.TS {
+func handed(l *past.Row, e *history.Event) bool {
+	if g := l.Find(e.Token, e.Proc); g != nil && g.Mine(e.Proc) && (g.Made() || g.Call != nil) && g.From() <= e.TS {
 		return true
 	}
 	// In the order of their invocations, and of one client one after the other.
-	i := sort.Search(len(l.orphans), func(i int) bool { return l.orphans[i].inv.TS > e.TS })
+	i := sort.Search(len(l.Orphans), func(i int) bool { return l.Orphans[i].Invoke.TS > e.TS })
 	for i--; i >= 0; i-- {
-		if c := l.orphans[i]; c.inv.Proc == e.Proc {
-			return c.end.Token == e.Token && c.end.TS <= e.TS
+		if c := l.Orphans[i]; c.Invoke.Proc == e.Proc {
+			return c.End.Token == e.Token && c.End.TS <= e.TS
 		}
 	}
 	return false
 }
 
-// first is the events of the first operation.
-func first(ops []*op) []*history.Event {
-	if len(ops) == 0 {
-		return nil
-	}
-	return both(ops[0])
-}
-
 // inversion is an accepted effect whose token is lower than one that the sink had seen.
 type inversion struct {
-	s   *sinkLog
-	e   *entry
-	top *entry
-	o   *op // that made it; nil if nobody recorded it
+	s   *past.Sink
+	e   *past.Entry
+	top *past.Entry
+	o   *past.Op // that made it; nil if nobody recorded it
 }
 
 func (x *inquiry) inversions() []inversion {
 	var out []inversion
-	for _, s := range x.a.sinks {
-		var top *entry
-		for i := range s.ledger {
-			e := &s.ledger[i]
+	for _, s := range x.a.Sinks {
+		var top *past.Entry
+		for i := range s.Ledger {
+			e := &s.Ledger[i]
 			switch {
 			case top == nil || e.Issuer == top.Issuer && e.Token > top.Token:
 				top = e
 			case e.Issuer == top.Issuer && e.Token < top.Token && e.Kind == history.LedgerAccept:
 				v := inversion{s: s, e: e, top: top}
-				if len(e.by) > 0 {
-					v.o = e.by[0]
+				if len(e.By) > 0 {
+					v.o = e.By[0]
 				}
 				out = append(out, v)
 			}
@@ -143,9 +137,9 @@ func (x *inquiry) acceptedTokens() {
 	}
 	none, read, sent := true, true, true
 	refused := 0
-	for _, s := range x.a.sinks {
-		for _, o := range s.effects {
-			if o.end == nil || o.end.Result != resultStale {
+	for _, s := range x.a.Sinks {
+		for _, o := range s.Effects {
+			if o.End == nil || o.End.Result != past.ResultStale {
 				continue
 			}
 			refused++
@@ -170,57 +164,57 @@ func (x *inquiry) acceptedTokens() {
 			continue
 		}
 		v := vs[0]
-		s := x.suspect(t.id, fits, len(vs), "%s accepted with a token lower than one in the ledger before it, such as %d after %d; %s refused as stale in the run", were(len(vs), "effect"), v.e.Token, v.top.Token, were(refused, "effect"))
+		s := x.suspect(t.id, fits, len(vs), "%s accepted with a token lower than one in the ledger before it, such as %d after %d; %s refused as stale in the run", phrase.Were(len(vs), "effect"), v.e.Token, v.top.Token, phrase.Were(refused, "effect"))
 		s.group = "what the sink compares with"
 		x.showInversion(s, v)
 	}
 }
 
 // hadRead says whether a process had read a higher token of the resource when it sent o.
-func (x *inquiry) hadRead(s *sinkLog, o *op) bool {
-	var last *op
-	for _, g := range s.gets {
-		if g.outcome == history.OK && history.Life(g.inv.Proc) == history.Life(o.inv.Proc) && g.end.TS < o.inv.TS && (last == nil || g.end.TS > last.end.TS) {
+func (x *inquiry) hadRead(s *past.Sink, o *past.Op) bool {
+	var last *past.Op
+	for _, g := range s.Gets {
+		if g.Outcome == history.OK && history.Life(g.Invoke.Proc) == history.Life(o.Invoke.Proc) && g.End.TS < o.Invoke.TS && (last == nil || g.End.TS > last.End.TS) {
 			last = g
 		}
 	}
-	return last != nil && last.end.Seen > o.inv.Token
+	return last != nil && last.End.Seen > o.Invoke.Token
 }
 
 // hadSent says whether a process had sent a higher token to the resource before o.
-func (x *inquiry) hadSent(s *sinkLog, o *op) bool {
-	return slices.ContainsFunc(append(slices.Clone(s.raises), s.effects...), func(p *op) bool {
-		return history.Life(p.inv.Proc) == history.Life(o.inv.Proc) && p.inv.Token > o.inv.Token && p.inv.TS < o.inv.TS
+func (x *inquiry) hadSent(s *past.Sink, o *past.Op) bool {
+	return slices.ContainsFunc(append(slices.Clone(s.Raises), s.Effects...), func(p *past.Op) bool {
+		return history.Life(p.Invoke.Proc) == history.Life(o.Invoke.Proc) && p.Invoke.Token > o.Invoke.Token && p.Invoke.TS < o.Invoke.TS
 	})
 }
 
 func (x *inquiry) showInversion(s *suspect, v inversion) {
 	if v.o == nil {
-		s.show(v.s.name, v.e.ev.TS, nil, x.step(RoleMistake, v.e.ev, "entry %d of the ledger accepts token %d after token %d", v.e.Seq, v.e.Token, v.top.Token))
+		s.show(v.s.Name, v.e.Event.TS, nil, x.step(RoleMistake, v.e.Event, "entry %d of the ledger accepts token %d after token %d", v.e.Seq, v.e.Token, v.top.Token))
 		return
 	}
 	var chain []Step
-	if l := x.a.row[v.o.inv.Issuer]; l != nil && !l.shard {
+	if l := x.a.RowOf[v.o.Invoke.Issuer]; l != nil && !l.Shard {
 		for _, c := range []struct {
 			token int64
 			proc  string
-		}{{v.o.inv.Token, v.o.inv.Proc}, {v.top.Token, ""}} {
-			if g := l.find(c.token, c.proc); g != nil {
+		}{{v.o.Invoke.Token, v.o.Invoke.Proc}, {v.top.Token, ""}} {
+			if g := l.Find(c.token, c.proc); g != nil {
 				chain = append(chain, x.granted(RoleBefore, g))
 			}
 		}
 	}
-	if len(v.top.by) > 0 {
-		t := v.top.by[0]
-		chain = append(chain, x.step(RoleBefore, t.inv, "the sink sees token %d (%s by %s, entry %d)", v.top.Token, t.inv.Op, t.inv.Proc, v.top.Seq))
+	if len(v.top.By) > 0 {
+		t := v.top.By[0]
+		chain = append(chain, x.step(RoleBefore, t.Invoke, "the sink sees token %d (%s by %s, entry %d)", v.top.Token, t.Invoke.Op, t.Invoke.Proc, v.top.Seq))
 	}
-	at, end := v.o.inv, v.o.end
+	at, end := v.o.Invoke, v.o.End
 	if end == nil {
 		end = at
 	}
 	chain = append(chain, x.step(RoleBefore, at, "%s sends its effect under token %d", at.Proc, at.Token), x.step(RoleMistake, end, "the sink accepts it as entry %d", v.e.Seq))
-	if before := v.s.before(v.e); before != nil && before.Value != nil && v.e.Value != nil && *v.e.Value != *before.Value+1 {
-		chain = append(chain, x.step(RoleHarm, v.e.ev, "it writes %d over %d", *v.e.Value, *before.Value))
+	if before := v.s.EntryBefore(v.e); before != nil && before.Value != nil && v.e.Value != nil && *v.e.Value != *before.Value+1 {
+		chain = append(chain, x.step(RoleHarm, v.e.Event, "it writes %d over %d", *v.e.Value, *before.Value))
 	}
-	s.show(v.s.name, end.TS, []string{at.Proc}, chain...)
+	s.show(v.s.Name, end.TS, []string{at.Proc}, chain...)
 }

@@ -6,8 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -68,34 +69,34 @@ func init() {
 
 // checkJobs is P5: what was acknowledged is in its shard and comes to an end.
 func checkJobs(_ context.Context, a *judgement, p *Property) {
-	if !a.jobs.any() {
+	if !a.Jobs.Any() {
 		p.Status, p.Detail = StatusNA, "not judged: the lock workload enqueues no jobs"
 		return
 	}
-	a.jobs.report("P5", p)
+	report(&a.Jobs, "P5", p)
 	open := a.judgeJobs(p)
 	a.open = open.n
 	p.Detail = "every job by the replay of its shard's batches"
-	if a.jobs.locked > 0 {
-		p.Detail = "every acknowledged job by the row that it has at the end" + a.jobs.lockedText()
+	if a.Jobs.Locked > 0 {
+		p.Detail = "every acknowledged job by the row that it has at the end" + lockedText(&a.Jobs)
 	}
-	p.Detail += a.jobs.n.sequenceText()
+	p.Detail += a.Jobs.Counts.SequenceText()
 	open.tell(p)
 }
 
 // judgeJobs judges each job, and returns those that have not come to an end.
 func (a *judgement) judgeJobs(p *Property) openJobs {
-	open := openJobs{drained: a.drained(), end: a.wallAt(a.endOfWork()), why: map[string]int{}}
-	for _, j := range a.jobs.list {
+	open := openJobs{drained: a.Drained(), end: a.WallAt(a.EndOfWork()), why: map[string]int{}}
+	for _, j := range a.Jobs.List {
 		p.Checked++
-		if j.locked() {
+		if j.Locked() {
 			a.checkLockedCalls(j, &open, p)
-			j.checkLockedEnds(p)
+			checkLockedEnds(j, p)
 		} else {
 			a.checkCalls(j, p)
 		}
 		a.checkNext(j, p)
-		j.checkDuplicates(p)
+		checkDuplicates(j, p)
 		a.checkOpen(j, &open, p)
 	}
 	return open
@@ -104,15 +105,15 @@ func (a *judgement) judgeJobs(p *Property) openJobs {
 // tell says in P5's detail what became of the jobs that have not come to an end.
 func (open *openJobs) tell(p *Property) {
 	if open.later > 0 {
-		p.Detail += fmt.Sprintf("; %s due after the end of the run", plural(open.later, "job"))
+		p.Detail += fmt.Sprintf("; %s due after the end of the run", phrase.Plural(open.later, "job"))
 	}
 	if open.paused > 0 {
-		p.Detail += fmt.Sprintf("; %s in shards that are paused at the end", plural(open.paused, "job"))
+		p.Detail += fmt.Sprintf("; %s in shards that are paused at the end", phrase.Plural(open.paused, "job"))
 	}
 	if len(open.why) > 0 {
 		var texts []string
 		for _, why := range slices.Sorted(maps.Keys(open.why)) {
-			texts = append(texts, fmt.Sprintf("%s: %s", plural(open.why[why], "job"), why))
+			texts = append(texts, fmt.Sprintf("%s: %s", phrase.Plural(open.why[why], "job"), why))
 		}
 		p.Detail = "not at an end and not judged: " + strings.Join(texts, "; ")
 		p.Status = StatusUnknown // if there is no violation
@@ -120,60 +121,48 @@ func (open *openJobs) tell(p *Property) {
 }
 
 // checkCalls holds what clients were told against what is in the shard.
-func (a *judgement) checkCalls(j *jobLog, p *Property) {
-	first, entered := j.entered()
+func (a *judgement) checkCalls(j *past.Job, p *Property) {
+	first, entered := j.Entered()
 	applied, possible := 0, false
-	for _, o := range j.calls {
-		possible = possible || o.outcome != history.Fail
-		if o.outcome == history.OK && o.end.Result == resultApplied {
+	for _, o := range j.Calls {
+		possible = possible || o.Outcome != history.Fail
+		if o.Outcome == history.OK && o.End.Result == past.ResultApplied {
 			applied++
 		}
 	}
-	switch l := a.row[j.shard]; {
-	case (j.of != nil || j.after != nil) && len(j.calls) == 0:
+	switch l := a.RowOf[j.Shard]; {
+	case (j.Schedule != nil || j.After != nil) && len(j.Calls) == 0:
 		return // P12, or checkNext
-	case len(j.calls) == 0 && entered > 0:
-		p.add(j.id, both(first), "job %s is in %s, but nobody enqueued it", j.id, j.shard)
-	case len(j.calls) == 0:
+	case len(j.Calls) == 0 && entered > 0:
+		p.add(j.ID, past.Events(first), "job %s is in %s, but nobody enqueued it", j.ID, j.Shard)
+	case len(j.Calls) == 0:
 		return
 	case entered > 0 && !possible:
-		p.add(j.id, both(j.calls[0], first), "the enqueue of job %s was reported as failed (%s), but the job is in %s", j.id, j.calls[0].end.Error, j.shard)
-	case entered == 0 && l != nil && !l.whole:
+		p.add(j.ID, past.Events(j.Calls[0], first), "the enqueue of job %s was reported as failed (%s), but the job is in %s", j.ID, j.Calls[0].End.Error, j.Shard)
+	case entered == 0 && l != nil && !l.Whole:
 		return // P14
 	case applied > entered:
-		p.add(j.id, both(j.calls...), "the enqueue of job %s was acknowledged as applied %s, but its shard %s took it %s: an acknowledged job is lost", j.id, times(applied), j.shard, times(entered))
+		p.add(j.ID, past.Events(j.Calls...), "the enqueue of job %s was acknowledged as applied %s, but its shard %s took it %s: an acknowledged job is lost", j.ID, phrase.Times(applied), j.Shard, phrase.Times(entered))
 	case entered == 0:
 		a.checkInbox(j, p)
 	}
 }
 
 // checkDuplicates: there must have been something that the call is a duplicate of.
-func (j *jobLog) checkDuplicates(p *Property) {
-	first, _ := j.entered()
-	for _, o := range j.calls {
-		if o.outcome == history.OK && o.end.Result == resultDuplicate && !j.before(o, first) {
-			p.add(j.id, both(o, first), "the enqueue of job %s was acknowledged as a duplicate, but nothing had been enqueued under its id before", j.id)
+func checkDuplicates(j *past.Job, p *Property) {
+	first, _ := j.Entered()
+	for _, o := range j.Calls {
+		if o.Outcome == history.OK && o.End.Result == past.ResultDuplicate && !before(j, o, first) {
+			p.add(j.ID, past.Events(o, first), "the enqueue of job %s was acknowledged as a duplicate, but nothing had been enqueued under its id before", j.ID)
 		}
 	}
-}
-
-// entered counts how often the job came into its shard, and gives the first batch.
-func (j *jobLog) entered() (first *op, n int) {
-	for _, s := range j.steps {
-		if s.c.Do == history.DoEnqueue || s.c.Do == history.DoDLQ && s.c.Run == 0 && s.c.Attempt == 0 && n == 0 {
-			if n++; n == 1 {
-				first = &s.w.main().op
-			}
-		}
-	}
-	return first, n
 }
 
 // checkInbox: a job that was acknowledged and is in no shard must still be in its inbox.
-func (a *judgement) checkInbox(j *jobLog, p *Property) {
-	for _, o := range j.calls {
-		if o.outcome == history.OK && j.row(history.RowInbox) == nil && (o.end.Result == resultApplied || a.rowsRead(j)) {
-			p.add(j.id, both(o), "the enqueue of job %s was acknowledged (%s), but neither its shard %s nor the inbox has it: an acknowledged job is lost", j.id, o.end.Result, j.shard)
+func (a *judgement) checkInbox(j *past.Job, p *Property) {
+	for _, o := range j.Calls {
+		if o.Outcome == history.OK && j.Row(history.RowInbox) == nil && (o.End.Result == past.ResultApplied || a.RowsRead(j)) {
+			p.add(j.ID, past.Events(o), "the enqueue of job %s was acknowledged (%s), but neither its shard %s nor the inbox has it: an acknowledged job is lost", j.ID, o.End.Result, j.Shard)
 			return
 		}
 	}
@@ -181,26 +170,16 @@ func (a *judgement) checkInbox(j *jobLog, p *Property) {
 
 // before says whether the job can have been enqueued before o was answered: by the
 // shard, by another call, or by an earlier copy of this one.
-func (j *jobLog) before(o *op, first *op) bool {
-	if first != nil && first.inv.TS < o.end.TS || len(o.end.Sends) > 1 {
+func before(j *past.Job, o *past.Op, first *past.Op) bool {
+	if first != nil && first.Invoke.TS < o.End.TS || len(o.End.Sends) > 1 {
 		return true
 	}
-	for _, other := range j.calls {
-		if other != o && other.outcome != history.Fail && other.inv.TS < o.end.TS {
+	for _, other := range j.Calls {
+		if other != o && other.Outcome != history.Fail && other.Invoke.TS < o.End.TS {
 			return true
 		}
 	}
 	return false
-}
-
-func times(n int) string {
-	switch n {
-	case 0:
-		return "never"
-	case 1:
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
 
 // openJobs are the jobs that have not come to an end.
@@ -208,53 +187,53 @@ type openJobs struct {
 	drained  history.Span // From 0: the run had no such phase
 	end      int64        // of the work, ms since 1970; 0: not known
 	n, later int
-	stuck    []*jobLog
+	stuck    []*past.Job
 	paused   int            // that wait in shards which are paused
 	why      map[string]int // why they cannot be judged
 }
 
 // checkOpen judges a job that has not come to an end: it may be due later, or the
 // run did not wait; else it is stuck.
-func (a *judgement) checkOpen(j *jobLog, open *openJobs, p *Property) {
-	l := a.row[j.shard]
-	inbox := j.row(history.RowInbox)
-	state, due := j.now.name, j.now.due
+func (a *judgement) checkOpen(j *past.Job, open *openJobs, p *Property) {
+	l := a.RowOf[j.Shard]
+	inbox := j.Row(history.RowInbox)
+	state, due := j.Now.Name, j.Now.Due
 	switch {
-	case ended(state), state == "" && (len(j.steps) > 0 || inbox == nil && !j.waits()):
+	case past.Ended(state), state == "" && (len(j.Steps) > 0 || inbox == nil && !j.Waits()):
 		return
-	case j.locked():
-		if j.acknowledged() == nil {
+	case j.Locked():
+		if j.Acknowledged() == nil {
 			return // nobody was promised anything
 		}
-	case l != nil && !l.whole:
+	case l != nil && !l.Whole:
 		open.why["the record of its shard is not whole"]++
 		return
-	case state == "" && inbox == nil && !a.rowsRead(j):
+	case state == "" && inbox == nil && !a.RowsRead(j):
 		open.why["it was acknowledged by the inbox, and the rows of its shard were not read"]++
 		return
 	case state == "" && inbox == nil:
 		return // lost
 	case state == "":
 		state = "in the inbox"
-		if due = inbox.JobRow().DueMS; due == 0 && j.spec != nil {
-			due = j.spec.DueMS
+		if due = inbox.JobRow().DueMS; due == 0 && j.Spec != nil {
+			due = j.Spec.DueMS
 		}
 	}
 	open.n++
 	asked := int64(0) // when it was due first
-	switch n := len(j.steps); {
-	case j.locked():
-		asked = j.ownMS()
+	switch n := len(j.Steps); {
+	case j.Locked():
+		asked = j.OwnMS()
 	case n > 0:
-		asked, due = a.dueBy(j, j.steps[0].w, j.steps[0].c.DueMS), a.dueBy(j, j.steps[n-1].w, due)
+		asked, due = a.dueBy(j, j.Steps[0].Write, j.Steps[0].Change.DueMS), a.dueBy(j, j.Steps[n-1].Write, due)
 	}
-	resumed, lasts := a.resumedAt(j)
+	resumed, lasts := a.ResumedAt(j)
 	if resumed > 0 {
-		asked, due = max(asked, a.wallAt(resumed)), max(due, a.wallAt(resumed))
+		asked, due = max(asked, a.WallAt(resumed)), max(due, a.WallAt(resumed))
 	}
-	bound := a.drainBound()
+	bound := a.DrainBound()
 	switch {
-	case lasts && j.now.name == statePending:
+	case lasts && j.Now.Name == past.StatePending:
 		open.paused++
 	case open.end > 0 && due > open.end:
 		open.later++
@@ -264,94 +243,58 @@ func (a *judgement) checkOpen(j *jobLog, open *openJobs, p *Property) {
 		open.why["it was due too shortly before the end"]++
 	default:
 		open.stuck = append(open.stuck, j)
-		events := both(j.last())
-		for _, o := range j.calls {
-			events = append(events, both(o)...)
+		events := past.Events(j.Last())
+		for _, o := range j.Calls {
+			events = append(events, past.Events(o)...)
 		}
-		p.add(j.id, append(events, inbox, j.row(history.RowJob)), "job %s is stuck: it is still %s at the end, %s after the last job was enqueued", j.id, stuckAs(j, state), ms(open.drained.To-open.drained.From))
+		p.add(j.ID, append(events, inbox, j.Row(history.RowJob)), "job %s is stuck: it is still %s at the end, %s after the last job was enqueued", j.ID, stuckAs(j, state), phrase.MS(open.drained.To-open.drained.From))
 	}
 }
 
 // dueBy is when a job is due as its owner said, by a right wall clock: that an owner's
 // was ahead is no excuse for a job that is not run. Its own time is by the clock of
 // whoever runs it.
-func (a *judgement) dueBy(j *jobLog, said *write, due int64) int64 {
-	inv := said.main().inv
-	return max(due-max(a.offsetAt(history.Life(inv.Proc), inv.TS), 0), j.ownIn(j.now))
+func (a *judgement) dueBy(j *past.Job, said *past.Write, due int64) int64 {
+	inv := said.Main().Invoke
+	return max(due-max(a.OffsetAt(history.Life(inv.Proc), inv.TS), 0), j.OwnIn(j.Now))
 }
 
 // tooLate says whether the run cannot be expected to have ended a job that was first
 // due at asked and now is at due. A drain that ended before its time had found
 // nothing left; one that lasted gave its whole time to what was due when it began.
 func (a *judgement) tooLate(asked, due int64, drained history.Span) bool {
-	bound, end := a.drainBound(), a.wallAt(drained.To)
+	bound, end := a.DrainBound(), a.WallAt(drained.To)
 	if drained.To-drained.From < bound*1e6 {
 		return due > end
 	}
-	return asked > a.wallAt(drained.From) && due+bound > end
+	return asked > a.WallAt(drained.From) && due+bound > end
 }
 
-func stuckAs(j *jobLog, state string) string {
-	if j.now.name != "" {
-		return j.now.String()
+func stuckAs(j *past.Job, state string) string {
+	if j.Now.Name != "" {
+		return j.Now.String()
 	}
 	return state
 }
 
-// waits: a client was told that the job is in the inbox.
-func (j *jobLog) waits() bool {
-	for _, o := range j.calls {
-		if o.outcome == history.OK && o.end.Result == resultInbox {
-			return true
-		}
+// replayText says in P2's detail what was done about jobs, "" without jobs.
+func replayText(x *past.Jobs) string {
+	if !x.Any() {
+		return ""
 	}
-	return false
+	if x.Locked == len(x.List) {
+		return lockedText(x)
+	}
+	out := fmt.Sprintf("; the lives of %s replayed", phrase.Plural(len(x.List), "job"))
+	if n := len(x.Unread); n > 0 {
+		return out + fmt.Sprintf(", not compared with the rows of %s, which were not read", strings.Join(x.Unread[:min(n, 3)], ", "))
+	}
+	return out + " and compared with the rows that were left"
 }
 
-// drained is the phase in which the run waited for its jobs; it counts if it
-// lasted for the bound, or ended before as there was nothing left to wait for.
-func (a *past) drained() history.Span {
-	phases := a.h.Phases()
-	for i, ph := range phases {
-		if ph.Name == phaseDrain && (i+1 < len(phases) || ph.To-ph.From >= a.drainBound()*1e6) {
-			return ph
-		}
+// checkNext: a job that was enqueued to follow another exists.
+func (a *judgement) checkNext(j *past.Job, p *Property) {
+	if l := a.RowOf[j.Shard]; j.After != nil && l != nil && l.Whole && j.NeverCame(a.Past) {
+		p.add(j.ID, append(past.Events(j.Last()), j.Rows...), "job %s ended by a batch that took effect, and the job that was to follow it, %s, is not in %s: the rest of its sequence is lost", j.After.ID, j.ID, j.Shard)
 	}
-	return history.Span{}
-}
-
-// drainBound is in ms.
-func (a *past) drainBound() int64 {
-	bound := int64(0)
-	for _, e := range a.expects {
-		bound = max(bound, e.Expect().DrainBoundMS)
-	}
-	return bound
-}
-
-// endOfWork is when nothing was run any more.
-func (a *past) endOfWork() int64 {
-	if t := a.stopped; t != history.Forever {
-		return t
-	}
-	if n := len(a.h.Events); n > 0 {
-		return a.h.Events[n-1].TS
-	}
-	return 0
-}
-
-// wallAt dates an instant by a header's pair of clocks: ms since 1970, 0 if no
-// header has one.
-func (a *past) wallAt(ts int64) int64 {
-	for _, name := range []string{history.Harness, ""} {
-		for _, head := range a.h.Headers {
-			if name != "" && head.Proc != name {
-				continue
-			}
-			if t, err := time.Parse(time.RFC3339Nano, head.WallTime); err == nil && head.TS > 0 {
-				return t.UnixMilli() + (ts-head.TS)/1e6
-			}
-		}
-	}
-	return 0
 }

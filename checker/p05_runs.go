@@ -3,38 +3,40 @@ package checker
 import (
 	"slices"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
 // runs: rules of the life of jobs that are broken in plain sight.
 func (x *inquiry) runs() {
 	unfinished, often := 0, 0
-	for _, j := range x.a.jobs.list {
-		for i, s := range j.steps {
-			m := s.w.main()
-			switch s.c.Do {
+	for _, j := range x.a.Jobs.List {
+		for i, s := range j.Steps {
+			m := s.Write.Main()
+			switch s.Change.Do {
 			case history.DoComplete:
-				f := j.finishes[s.c.Run]
-				if f != nil && f.TS <= m.inv.TS {
+				f := j.Finishes[s.Change.Run]
+				if f != nil && f.TS <= m.Invoke.TS {
 					continue
 				}
 				unfinished++
-				sus := x.suspect("completed-before-finish", x.ofJob(j, fits), unfinished, "job %s is completed by a batch that was sent before run %d had finished", j.id, s.c.Run)
+				sus := x.suspect("completed-before-finish", x.ofJob(j, fits), unfinished, "job %s is completed by a batch that was sent before run %d had finished", j.ID, s.Change.Run)
 				chain := []Step{x.change(RoleMistake, s)}
 				if i > 0 {
-					chain = append(chain, x.change(RoleBefore, j.steps[i-1]))
+					chain = append(chain, x.change(RoleBefore, j.Steps[i-1]))
 				}
 				if f != nil {
-					chain = append(chain, x.step(RoleHarm, f, "only %s later run %d is noted as finished", ms(f.TS-m.inv.TS), s.c.Run))
+					chain = append(chain, x.step(RoleHarm, f, "only %s later run %d is noted as finished", phrase.MS(f.TS-m.Invoke.TS), s.Change.Run))
 				}
-				sus.show(j.id, m.inv.TS, []string{m.inv.Proc}, chain...)
+				sus.show(j.ID, m.Invoke.TS, []string{m.Invoke.Proc}, chain...)
 			case history.DoClaim:
-				if j.spec == nil || j.spec.MaxAttempts == 0 || s.c.Attempt <= j.spec.MaxAttempts+j.sparedBefore(i) {
+				if j.Spec == nil || j.Spec.MaxAttempts == 0 || s.Change.Attempt <= j.Spec.MaxAttempts+j.SparedBefore(i) {
 					continue
 				}
 				often++
-				sus := x.suspect("tried-too-often", x.ofJob(j, fits), often, "job %s is claimed for attempt %d of at most %d", j.id, s.c.Attempt, j.spec.MaxAttempts)
-				sus.show(j.id, m.inv.TS, []string{m.inv.Proc}, x.change(RoleMistake, s))
+				sus := x.suspect("tried-too-often", x.ofJob(j, fits), often, "job %s is claimed for attempt %d of at most %d", j.ID, s.Change.Attempt, j.Spec.MaxAttempts)
+				sus.show(j.ID, m.Invoke.TS, []string{m.Invoke.Proc}, x.change(RoleMistake, s))
 			}
 		}
 	}
@@ -46,24 +48,24 @@ func (x *inquiry) runs() {
 // lostJobs: enqueues that were acknowledged and are nowhere.
 func (x *inquiry) lostJobs() {
 	n := 0
-	for _, j := range x.a.jobs.list {
-		l := x.a.row[j.shard]
-		if _, entered := j.entered(); entered > 0 || l == nil || !l.whole || j.row(history.RowInbox) != nil {
+	for _, j := range x.a.Jobs.List {
+		l := x.a.RowOf[j.Shard]
+		if _, entered := j.Entered(); entered > 0 || l == nil || !l.Whole || j.Row(history.RowInbox) != nil {
 			continue
 		}
-		for _, o := range j.calls {
-			if o.outcome != history.OK || o.end.Result == resultDuplicate {
+		for _, o := range j.Calls {
+			if o.Outcome != history.OK || o.End.Result == past.ResultDuplicate {
 				continue
 			}
 			n++
-			s := x.suspect("acknowledged-and-lost", x.ofJob(j, fits), n, "the enqueue of job %s was acknowledged (%s), and no batch that took effect has it", j.id, o.end.Result)
-			chain := []Step{x.step(RoleBefore, o.inv, "%s enqueues job %s", o.inv.Proc, j.id), x.step(RoleMistake, o.end, "it is acknowledged: %s", o.end.Result)}
-			for _, c := range l.cas {
-				if l.fate(c.w) == never && slices.ContainsFunc(c.inv.Changes(), func(x history.Change) bool { return x.Job == j.id }) {
-					chain = append(chain, x.step(RoleHarm, c.inv, "the batch by %s that has it never takes effect, %s", c.inv.Proc, sent(&c.op)))
+			s := x.suspect("acknowledged-and-lost", x.ofJob(j, fits), n, "the enqueue of job %s was acknowledged (%s), and no batch that took effect has it", j.ID, o.End.Result)
+			chain := []Step{x.step(RoleBefore, o.Invoke, "%s enqueues job %s", o.Invoke.Proc, j.ID), x.step(RoleMistake, o.End, "it is acknowledged: %s", o.End.Result)}
+			for _, c := range l.CAS {
+				if l.Fate(c.Write) == past.Never && slices.ContainsFunc(c.Invoke.Changes(), func(x history.Change) bool { return x.Job == j.ID }) {
+					chain = append(chain, x.step(RoleHarm, c.Invoke, "the batch by %s that has it never takes effect, %s", c.Invoke.Proc, sent(&c.Op)))
 				}
 			}
-			s.show(j.id, o.end.TS, []string{o.inv.Proc}, chain...)
+			s.show(j.ID, o.End.TS, []string{o.Invoke.Proc}, chain...)
 		}
 	}
 }
@@ -71,36 +73,36 @@ func (x *inquiry) lostJobs() {
 // unclaimedRuns: runs that start though their claim never took effect, or was not known to.
 func (x *inquiry) unclaimedRuns() {
 	n := 0
-	for _, j := range x.a.jobs.list {
-		l := x.a.row[j.shard]
-		for _, e := range j.starts {
-			var claim *cas
-			for _, c := range l.casOf(e.Token) {
-				if claim == nil || c.outcome == history.OK {
+	for _, j := range x.a.Jobs.List {
+		l := x.a.RowOf[j.Shard]
+		for _, e := range j.Starts {
+			var claim *past.CAS
+			for _, c := range casOf(l, e.Token) {
+				if claim == nil || c.Outcome == history.OK {
 					claim = c
 				}
 			}
-			if claim == nil || claim.outcome == history.OK && claim.end.TS <= e.TS {
+			if claim == nil || claim.Outcome == history.OK && claim.End.TS <= e.TS {
 				continue
 			}
 			n++
-			s := x.suspect("run-not-settled", x.ofJob(j, fits), n, "run %d of job %s starts before its claim is known to have taken effect", e.Token, j.id)
-			s.show(j.id, e.TS, []string{e.Proc}, x.step(RoleBefore, claim.inv, "%s claims it, %s", claim.inv.Proc, sent(&claim.op)), x.step(RoleMistake, e, "%s starts it", e.Proc))
+			s := x.suspect("run-not-settled", x.ofJob(j, fits), n, "run %d of job %s starts before its claim is known to have taken effect", e.Token, j.ID)
+			s.show(j.ID, e.TS, []string{e.Proc}, x.step(RoleBefore, claim.Invoke, "%s claims it, %s", claim.Invoke.Proc, sent(&claim.Op)), x.step(RoleMistake, e, "%s starts it", e.Proc))
 		}
 	}
 }
 
 // casOf are the recorded batches that claim a run.
-func (l *rowLog) casOf(run int64) []*cas {
+func casOf(l *past.Row, run int64) []*past.CAS {
 	if l == nil {
 		return nil
 	}
-	if k := l.claimOf(run); k != nil {
-		return k.w.ops
+	if k := l.ClaimOf(run); k != nil {
+		return k.Write.Ops
 	}
-	var out []*cas
-	for _, c := range l.cas {
-		if slices.ContainsFunc(c.inv.Changes(), func(x history.Change) bool { return x.Do == history.DoClaim && x.Run == run }) {
+	var out []*past.CAS
+	for _, c := range l.CAS {
+		if slices.ContainsFunc(c.Invoke.Changes(), func(x history.Change) bool { return x.Do == history.DoClaim && x.Run == run }) {
 			out = append(out, c)
 		}
 	}
@@ -110,27 +112,27 @@ func (l *rowLog) casOf(run int64) []*cas {
 // missingSteps: jobs that are completed though nobody sent one of their effects.
 func (x *inquiry) missingSteps() {
 	n := 0
-	for _, j := range x.a.jobs.list {
-		if j.spec == nil || j.end != stateCompleted {
+	for _, j := range x.a.Jobs.List {
+		if j.Spec == nil || j.EndedAs != past.StateCompleted {
 			continue
 		}
-		s := x.a.sink[j.spec.Resource]
-		if s == nil || !s.read() || s.hole != "" {
+		s := x.a.SinkOf[j.Spec.Resource]
+		if s == nil || !s.WasRead() || s.Hole != "" {
 			continue
 		}
-		for _, step := range j.spec.Steps {
-			if len(s.accepts[step]) > 0 || slices.ContainsFunc(s.effects, func(o *op) bool { return o.inv.EffectKey == step }) {
+		for _, step := range j.Spec.Steps {
+			if len(s.Accepts[step]) > 0 || slices.ContainsFunc(s.Effects, func(o *past.Op) bool { return o.Invoke.EffectKey == step }) {
 				continue
 			}
 			n++
-			sus := x.suspect("step-left-out", fits, n, "job %s is completed and nobody sent its effect %s", j.id, step)
+			sus := x.suspect("step-left-out", fits, n, "job %s is completed and nobody sent its effect %s", j.ID, step)
 			var chain []Step
-			for _, st := range j.steps {
-				if st.c.Do == history.DoComplete {
+			for _, st := range j.Steps {
+				if st.Change.Do == history.DoComplete {
 					chain = append(chain, x.change(RoleMistake, st))
 				}
 			}
-			sus.show(j.id, j.last().inv.TS, []string{j.last().inv.Proc}, chain...)
+			sus.show(j.ID, j.Last().Invoke.TS, []string{j.Last().Invoke.Proc}, chain...)
 		}
 	}
 }

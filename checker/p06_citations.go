@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -34,46 +36,46 @@ func init() {
 // token shows a grant that the store really made, to it, before, and that it
 // could know of.
 func checkCitations(_ context.Context, a *judgement, p *Property) {
-	for _, l := range a.rows {
-		for _, call := range l.orphans {
+	for _, l := range a.Rows {
+		for _, call := range l.Orphans {
 			p.Checked++
-			p.add(l.name, both(call), "token %d was handed out to %s by a lock call without any acquire", call.end.Token, call.inv.Proc)
+			p.add(l.Name, past.Events(call), "token %d was handed out to %s by a lock call without any acquire", call.End.Token, call.Invoke.Proc)
 		}
-		for _, g := range l.grants {
-			if g.call != nil {
-				a.checkCitation(g.call.end, l.name, g.call.end.Token, g, p)
+		for _, g := range l.Grants {
+			if g.Call != nil {
+				a.checkCitation(g.Call.End, l.Name, g.Call.End.Token, g, p)
 			}
 		}
 	}
-	for _, d := range a.decisions {
-		if l := a.row[d.issuer]; l != nil && l.shard {
-			a.checkClaim(d.event, l, p)
+	for _, d := range a.Decisions {
+		if l := a.RowOf[d.Issuer]; l != nil && l.Shard {
+			a.checkClaim(d.Event, l, p)
 			continue
 		}
-		a.checkCitation(d.event, d.issuer, d.event.Token, d.grant, p)
+		a.checkCitation(d.Event, d.Issuer, d.Event.Token, d.Grant, p)
 	}
-	for _, s := range a.sinks {
-		for _, o := range s.raises {
-			if o.inv.Proc == history.Harness {
+	for _, s := range a.Sinks {
+		for _, o := range s.Raises {
+			if o.Invoke.Proc == history.Harness {
 				continue // its seal of the resource, after the last worker
 			}
-			var g *grant
-			l := a.row[o.inv.Issuer]
-			if l != nil && l.shard {
-				a.checkClaim(o.inv, l, p)
+			var g *past.Grant
+			l := a.RowOf[o.Invoke.Issuer]
+			if l != nil && l.Shard {
+				a.checkClaim(o.Invoke, l, p)
 				continue
 			}
 			if l != nil {
-				g = l.find(o.inv.Token, o.inv.Proc)
+				g = l.Find(o.Invoke.Token, o.Invoke.Proc)
 			}
-			a.checkCitation(o.inv, o.inv.Issuer, o.inv.Token, g, p)
+			a.checkCitation(o.Invoke, o.Invoke.Issuer, o.Invoke.Token, g, p)
 		}
 	}
-	a.jobs.report("P6", p)
+	report(&a.Jobs, "P6", p)
 	p.Detail = "raises, starts, effects and handed-out tokens against the row's chain"
 }
 
-func (a *judgement) checkCitation(e *history.Event, lock string, token int64, g *grant, p *Property) {
+func (a *judgement) checkCitation(e *history.Event, lock string, token int64, g *past.Grant, p *Property) {
 	p.Checked++
 	if g == nil {
 		p.add(lock, []*history.Event{e}, "%s by %s shows token %d of %s, which was never granted", e.Op, e.Proc, token, lock)
@@ -81,20 +83,20 @@ func (a *judgement) checkCitation(e *history.Event, lock string, token int64, g 
 	}
 	wrong := func(format string, args ...any) {
 		text := fmt.Sprintf("%s by %s shows token %d of %s, ", e.Op, e.Proc, token, lock) + fmt.Sprintf(format, args...)
-		p.add(lock, append(both(&g.acq.op, g.call), e), "%s", text)
+		p.add(lock, append(past.Events(&g.Acquire.Op, g.Call), e), "%s", text)
 	}
 	switch {
-	case !g.made():
+	case !g.Made():
 		how := "was refused"
-		if g.acq.outcome != history.Fail {
+		if g.Acquire.Outcome != history.Fail {
 			how = "never took effect"
 		}
 		wrong("but the acquire behind it %s", how)
-	case g.acq.inv.Proc != e.Proc:
-		wrong("which was granted to %s", g.acq.inv.Proc)
-	case g.acq.inv.TS > e.TS:
-		wrong("%s before it asked for it", ms(g.acq.inv.TS-e.TS))
-	case g.confirmed > e.TS && g.acq.end != nil:
+	case g.Acquire.Invoke.Proc != e.Proc:
+		wrong("which was granted to %s", g.Acquire.Invoke.Proc)
+	case g.Acquire.Invoke.TS > e.TS:
+		wrong("%s before it asked for it", phrase.MS(g.Acquire.Invoke.TS-e.TS))
+	case g.Confirmed > e.TS && g.Acquire.End != nil:
 		wrong("but no answer had told it that the grant took effect")
 	}
 }
@@ -106,68 +108,68 @@ func (x *inquiry) foreignRuns() {
 		return
 	}
 	type call struct {
-		O *op
-		S *sinkLog
+		O *past.Op
+		S *past.Sink
 	}
 	calls := map[string][]call{} // by life
-	for _, s := range x.a.sinks {
-		for _, o := range append(slices.Clone(s.raises), s.effects...) {
-			if l := x.a.row[o.inv.Issuer]; l != nil && l.shard && o.inv.Proc != history.Harness {
-				life := history.Life(o.inv.Proc)
+	for _, s := range x.a.Sinks {
+		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+			if l := x.a.RowOf[o.Invoke.Issuer]; l != nil && l.Shard && o.Invoke.Proc != history.Harness {
+				life := history.Life(o.Invoke.Proc)
 				calls[life] = append(calls[life], call{O: o, S: s})
 			}
 		}
 	}
 	wrong, highest := 0, 0
-	var first *op
+	var first *past.Op
 	for _, life := range slices.Sorted(maps.Keys(calls)) {
 		cs := calls[life]
-		slices.SortStableFunc(cs, func(a, b call) int { return cmp.Compare(a.O.inv.TS, b.O.inv.TS) })
+		slices.SortStableFunc(cs, func(a, b call) int { return cmp.Compare(a.O.Invoke.TS, b.O.Invoke.TS) })
 		top := int64(0)
 		for _, c := range cs {
-			k := x.a.row[c.O.inv.Issuer].claimOf(c.O.inv.Token)
-			if k == nil || k.j.spec != nil && k.j.spec.Resource != c.S.name {
-				if wrong++; c.O.inv.Token >= top {
+			k := x.a.RowOf[c.O.Invoke.Issuer].ClaimOf(c.O.Invoke.Token)
+			if k == nil || k.Job.Spec != nil && k.Job.Spec.Resource != c.S.Name {
+				if wrong++; c.O.Invoke.Token >= top {
 					highest++
-					if first == nil || c.O.inv.TS < first.inv.TS {
+					if first == nil || c.O.Invoke.TS < first.Invoke.TS {
 						first = c.O
 					}
 				}
 			}
-			top = max(top, c.O.inv.Token)
+			top = max(top, c.O.Invoke.Token)
 		}
 	}
 	if wrong == 0 || highest*10 < wrong*8 {
 		return
 	}
-	s := x.suspect("one-token-for-all-shards", shown, wrong, "%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard", plural(wrong, "sink call"), highest)
-	chain := []Step{x.step(RoleMistake, first.inv, "%s by %s to %s shows run %d", first.inv.Op, first.inv.Proc, first.inv.Key, first.inv.Token)}
-	procs := []string{first.inv.Proc}
-	for _, l := range x.a.rows {
-		if k := l.claimOf(first.inv.Token); k != nil && history.Life(k.w.main().inv.Proc) == history.Life(first.inv.Proc) {
-			chain = append(chain, x.change(RoleBefore, jobStep{k.w, k.c}))
+	s := x.suspect("one-token-for-all-shards", shown, wrong, "%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard", phrase.Plural(wrong, "sink call"), highest)
+	chain := []Step{x.step(RoleMistake, first.Invoke, "%s by %s to %s shows run %d", first.Invoke.Op, first.Invoke.Proc, first.Invoke.Key, first.Invoke.Token)}
+	procs := []string{first.Invoke.Proc}
+	for _, l := range x.a.Rows {
+		if k := l.ClaimOf(first.Invoke.Token); k != nil && history.Life(k.Write.Main().Invoke.Proc) == history.Life(first.Invoke.Proc) {
+			chain = append(chain, x.change(RoleBefore, past.JobStep{Write: k.Write, Change: k.Change}))
 		}
 	}
-	s.show(first.inv.Key, first.inv.TS, procs, chain...)
+	s.show(first.Invoke.Key, first.Invoke.TS, procs, chain...)
 }
 
 // foreignIssuers: sink calls for a run of a job that name another issuer than the shard
 // that it was claimed from.
 func (x *inquiry) foreignIssuers() {
 	n := 0
-	var call *op
-	var of *claim
-	for _, j := range x.a.jobs.list {
-		if j.spec == nil || x.a.sink[j.spec.Resource] == nil {
+	var call *past.Op
+	var of *past.Claim
+	for _, j := range x.a.Jobs.List {
+		if j.Spec == nil || x.a.SinkOf[j.Spec.Resource] == nil {
 			continue
 		}
-		s := x.a.sink[j.spec.Resource]
-		for _, o := range append(slices.Clone(s.raises), s.effects...) {
-			k := x.a.row[j.shard].claimOf(o.inv.Token)
-			if k == nil || k.j != j || o.inv.Issuer == j.shard || history.Life(o.inv.Proc) == history.Harness {
+		s := x.a.SinkOf[j.Spec.Resource]
+		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+			k := x.a.RowOf[j.Shard].ClaimOf(o.Invoke.Token)
+			if k == nil || k.Job != j || o.Invoke.Issuer == j.Shard || history.Life(o.Invoke.Proc) == history.Harness {
 				continue
 			}
-			if n++; call == nil || o.inv.TS < call.inv.TS {
+			if n++; call == nil || o.Invoke.TS < call.Invoke.TS {
 				call, of = o, k
 			}
 		}
@@ -175,7 +177,7 @@ func (x *inquiry) foreignIssuers() {
 	if n == 0 {
 		return
 	}
-	s := x.suspect("issuer-of-another-shard", written, n, "%s with another issuer than the shard that their run was claimed from; the first has %s for a job in %s", plural(n, "sink call"), call.inv.Issuer, of.j.shard)
-	s.show(of.j.id, call.inv.TS, []string{call.inv.Proc}, x.change(RoleBefore, jobStep{of.w, of.c}),
-		x.step(RoleMistake, call.inv, "%s by %s to %s names the issuer %s", call.inv.Op, call.inv.Proc, call.inv.Key, call.inv.Issuer))
+	s := x.suspect("issuer-of-another-shard", written, n, "%s with another issuer than the shard that their run was claimed from; the first has %s for a job in %s", phrase.Plural(n, "sink call"), call.Invoke.Issuer, of.Job.Shard)
+	s.show(of.Job.ID, call.Invoke.TS, []string{call.Invoke.Proc}, x.change(RoleBefore, past.JobStep{Write: of.Write, Change: of.Change}),
+		x.step(RoleMistake, call.Invoke, "%s by %s to %s names the issuer %s", call.Invoke.Op, call.Invoke.Proc, call.Invoke.Key, call.Invoke.Issuer))
 }

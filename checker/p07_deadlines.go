@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -45,12 +47,12 @@ func init() {
 // checkDeadlines is P7.
 func checkDeadlines(_ context.Context, a *judgement, p *Property) {
 	undated, beyond := 0, 0
-	for _, d := range a.decisions {
-		e, g := d.event, d.grant
-		if g == nil || !g.mine(e.Proc) {
+	for _, d := range a.Decisions {
+		e, g := d.Event, d.Grant
+		if g == nil || !g.Mine(e.Proc) {
 			continue // P6
 		}
-		if g.clockBeyond {
+		if g.ClockBeyond {
 			beyond++
 			continue
 		}
@@ -59,42 +61,42 @@ func checkDeadlines(_ context.Context, a *judgement, p *Property) {
 			undated++
 			continue
 		}
-		end, by := g.until()
-		told := g.told(e)
+		end, by := g.Until()
+		told := told(g, e)
 		switch {
 		case told != nil && e.DecidedAt < told.TS:
-			p.add(g.log.name, append(g.window(e), told), "%s by %s under token %d of %s was decided %s before it was granted", e.Op, e.Proc, e.Token, g.log.name, ms(told.TS-e.DecidedAt))
-		case e.DecidedAt > g.deadline:
-			p.add(g.log.name, g.window(e), "%s by %s under token %d of %s was decided %s after the holder's own deadline", e.Op, e.Proc, e.Token, g.log.name, ms(e.DecidedAt-g.deadline))
+			p.add(g.Row.Name, append(windowOf(g, e), told), "%s by %s under token %d of %s was decided %s before it was granted", e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(told.TS-e.DecidedAt))
+		case e.DecidedAt > g.Deadline:
+			p.add(g.Row.Name, windowOf(g, e), "%s by %s under token %d of %s was decided %s after the holder's own deadline", e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-g.Deadline))
 		case e.DecidedAt > end:
-			p.add(g.log.name, append(g.window(e), by), "%s by %s under token %d of %s was decided %s after its %s", e.Op, e.Proc, e.Token, g.log.name, ms(e.DecidedAt-end), by.Op)
+			p.add(g.Row.Name, append(windowOf(g, e), by), "%s by %s under token %d of %s was decided %s after its %s", e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-end), by.Op)
 		}
 	}
 	p.Detail = "not before the grant was known; deadlines derived from the recorded sends: first send + ttl - margin" + notJudgedClocks(beyond, "start or effect")
 	if undated > 0 && p.Count == 0 {
-		p.Status, p.Detail = StatusUnknown, plural(undated, "start or effect")+" without decided_at"
+		p.Status, p.Detail = StatusUnknown, phrase.Plural(undated, "start or effect")+" without decided_at"
 	}
 }
 
 // told is the first answer that told the client of e that it may decide: of a lock that it is
 // held, of a shard that the run is claimed. nil: none did, which is P6's to judge.
-func (g *grant) told(e *history.Event) *history.Event {
-	if !g.log.shard {
-		return g.answer
+func told(g *past.Grant, e *history.Event) *history.Event {
+	if !g.Row.Shard {
+		return g.Answer
 	}
-	if k := g.log.claimOf(e.Token); k != nil {
-		if c := k.w.recordedBy(history.Life(e.Proc)); c != nil && c.outcome == history.OK {
-			return c.end
+	if k := g.Row.ClaimOf(e.Token); k != nil {
+		if c := k.Write.RecordedBy(history.Life(e.Proc)); c != nil && c.Outcome == history.OK {
+			return c.End
 		}
 	}
 	return nil
 }
 
-// window is a grant with its last renewal, and e.
-func (g *grant) window(e *history.Event) []*history.Event {
-	out := append(both(&g.acq.op), e)
-	if n := len(g.renews); n > 0 {
-		out = append(out, both(&g.renews[n-1].op)...)
+// windowOf is a grant with its last renewal, and e.
+func windowOf(g *past.Grant, e *history.Event) []*history.Event {
+	out := append(past.Events(&g.Acquire.Op), e)
+	if n := len(g.Renews); n > 0 {
+		out = append(out, past.Events(&g.Renews[n-1].Op)...)
 	}
 	return out
 }
@@ -104,7 +106,7 @@ const leaseSlack = int64(150e6)
 
 // lateDecision is a start or effect that was decided when the holder's right was over.
 type lateDecision struct {
-	decision
+	past.Decision
 	end int64          // of the right
 	by  *history.Event // what ended it; nil: the deadline
 }
@@ -155,11 +157,11 @@ func (x *inquiry) lateDecisions() {
 		}
 		best = b.weight
 		d := first
-		s := x.suspect(b.id, max(b.weight, fits), n, "%s decided when their right was over, the first by %s; this explains %d", were(len(late), "start or effect"), ms(d.event.DecidedAt-d.end), n)
+		s := x.suspect(b.id, max(b.weight, fits), n, "%s decided when their right was over, the first by %s; this explains %d", phrase.Were(len(late), "start or effect"), phrase.MS(d.Event.DecidedAt-d.end), n)
 		s.group = "beliefs"
-		chain := append([]Step{x.granted(RoleBefore, d.grant), x.instant(RoleBefore, d.end, "%s", x.endText(*d))}, steps...)
-		chain = append(chain, x.step(RoleMistake, d.event, "%s decides on its %s, %s later", d.event.Proc, d.event.Op, ms(d.event.DecidedAt-d.end)))
-		s.show(d.grant.log.name, d.event.DecidedAt, []string{d.event.Proc}, append(chain, x.takenMeanwhile(*d)...)...)
+		chain := append([]Step{x.granted(RoleBefore, d.Grant), x.instant(RoleBefore, d.end, "%s", x.endText(*d))}, steps...)
+		chain = append(chain, x.step(RoleMistake, d.Event, "%s decides on its %s, %s later", d.Event.Proc, d.Event.Op, phrase.MS(d.Event.DecidedAt-d.end)))
+		s.show(d.Grant.Row.Name, d.Event.DecidedAt, []string{d.Event.Proc}, append(chain, x.takenMeanwhile(*d)...)...)
 	}
 }
 
@@ -168,18 +170,18 @@ func (x *inquiry) late() []lateDecision {
 	if !x.failed("P7") {
 		return nil
 	}
-	for _, d := range x.a.decisions {
-		e, g := d.event, d.grant
-		if g == nil || !g.mine(e.Proc) || g.clockBeyond || e.DecidedAt == 0 {
+	for _, d := range x.a.Decisions {
+		e, g := d.Event, d.Grant
+		if g == nil || !g.Mine(e.Proc) || g.ClockBeyond || e.DecidedAt == 0 {
 			continue
 		}
 		mine := 0
-		for _, other := range g.log.byToken[g.token] {
-			if other.mine(e.Proc) {
+		for _, other := range g.Row.ByToken[g.Token] {
+			if other.Mine(e.Proc) {
 				mine++
 			}
 		}
-		end, by := g.until()
+		end, by := g.Until()
 		if e.DecidedAt > end && mine == 1 { // a token that was given twice tells nothing
 			out = append(out, lateDecision{d, end, by})
 		}
@@ -192,43 +194,43 @@ func (x *inquiry) endText(d lateDecision) string {
 	case d.by == nil:
 		return "its own deadline: first send of the last answered request + ttl - margin"
 	case d.by.Op == history.NoteLeaseLost:
-		return "its client notes that the lease is lost: " + orNone(d.by.Error)
+		return "its client notes that the lease is lost: " + phrase.OrNone(d.by.Error)
 	}
 	return "it releases the lock"
 }
 
 // takenMeanwhile is who had it by then.
 func (x *inquiry) takenMeanwhile(d lateDecision) []Step {
-	if g := d.grant.log.takenBy().before(d.event.DecidedAt); g != nil && g.fence > d.grant.fence {
+	if g := takenBy(d.Grant.Row).before(d.Event.DecidedAt); g != nil && g.Fence > d.Grant.Fence {
 		return []Step{x.granted(RoleHarm, g)}
 	}
 	return nil
 }
 
 func (x *inquiry) afterRelease(d lateDecision) (bool, []Step) {
-	return d.by != nil && isRelease(d.by.Op), nil
+	return d.by != nil && past.IsRelease(d.by.Op), nil
 }
 
 // trusted is for how long after an anchor a holder trusts its lease, by its own clock.
-func (g *grant) trusted() int64 { return g.acq.ttl() - g.margin }
+func trusted(g *past.Grant) int64 { return g.Acquire.TTL() - g.Margin }
 
 // anchors are the answered requests from which a lease can be counted.
-func (g *grant) anchors() []*cas {
-	out := append([]*cas{}, g.renews...)
-	if g.acq.outcome == history.OK {
-		out = append(out, g.acq)
+func anchors(g *past.Grant) []*past.CAS {
+	out := append([]*past.CAS{}, g.Renews...)
+	if g.Acquire.Outcome == history.OK {
+		out = append(out, g.Acquire)
 	}
 	return out
 }
 
 func (x *inquiry) byAwakeClock(d lateDecision) (bool, []Step) {
-	life := history.Life(d.event.Proc)
-	for _, c := range d.grant.anchors() {
-		from := anchor(&c.op)
-		if slept := x.a.slept(life, from, d.event.DecidedAt); slept > 0 && d.event.DecidedAt-from-slept <= d.grant.trusted()+leaseSlack {
-			for _, n := range x.a.clocks[life] {
+	life := history.Life(d.Event.Proc)
+	for _, c := range anchors(d.Grant) {
+		from := past.FirstSend(&c.Op)
+		if slept := x.a.slept(life, from, d.Event.DecidedAt); slept > 0 && d.Event.DecidedAt-from-slept <= trusted(d.Grant)+leaseSlack {
+			for _, n := range x.a.Clocks[life] {
 				if n.Clock().Suspended && n.TS >= from {
-					return true, []Step{x.step(RoleBefore, n, "the machine of %s sleeps, for %s before the decision", life, ms(slept))}
+					return true, []Step{x.step(RoleBefore, n, "the machine of %s sleeps, for %s before the decision", life, phrase.MS(slept))}
 				}
 			}
 			return true, nil
@@ -238,16 +240,16 @@ func (x *inquiry) byAwakeClock(d lateDecision) (bool, []Step) {
 }
 
 func (x *inquiry) byWallClock(d lateDecision) (bool, []Step) {
-	life := history.Life(d.event.Proc)
-	for _, c := range d.grant.anchors() {
-		from := anchor(&c.op)
-		set := (x.a.offset(life, d.event.DecidedAt) - x.a.offset(life, from)) * 1e6
-		if set >= 0 || d.event.DecidedAt-from+set > d.grant.trusted()+leaseSlack {
+	life := history.Life(d.Event.Proc)
+	for _, c := range anchors(d.Grant) {
+		from := past.FirstSend(&c.Op)
+		set := (x.a.offset(life, d.Event.DecidedAt) - x.a.offset(life, from)) * 1e6
+		if set >= 0 || d.Event.DecidedAt-from+set > trusted(d.Grant)+leaseSlack {
 			continue
 		}
-		for _, n := range x.a.clocks[life] {
-			if n.TS >= from && n.TS <= d.event.DecidedAt {
-				return true, []Step{x.step(RoleBefore, n, "the wall clock of %s is set by %s", life, ms(set))}
+		for _, n := range x.a.Clocks[life] {
+			if n.TS >= from && n.TS <= d.Event.DecidedAt {
+				return true, []Step{x.step(RoleBefore, n, "the wall clock of %s is set by %s", life, phrase.MS(set))}
 			}
 		}
 	}
@@ -256,9 +258,9 @@ func (x *inquiry) byWallClock(d lateDecision) (bool, []Step) {
 
 // byRevival: a renewal whose answer came when the lease had run out.
 func (x *inquiry) byRevival(d lateDecision) (bool, []Step) {
-	for _, r := range d.grant.renews {
-		if r.end.TS > d.grant.deadline && r.end.TS <= d.event.DecidedAt && d.event.DecidedAt <= anchor(&r.op)+d.grant.trusted()+leaseSlack {
-			return true, []Step{x.step(RoleBefore, r.end, "a renewal is answered, %s after the deadline: %s", ms(r.end.TS-d.grant.deadline), sent(&r.op))}
+	for _, r := range d.Grant.Renews {
+		if r.End.TS > d.Grant.Deadline && r.End.TS <= d.Event.DecidedAt && d.Event.DecidedAt <= past.FirstSend(&r.Op)+trusted(d.Grant)+leaseSlack {
+			return true, []Step{x.step(RoleBefore, r.End, "a renewal is answered, %s after the deadline: %s", phrase.MS(r.End.TS-d.Grant.Deadline), sent(&r.Op))}
 		}
 	}
 	return false, nil
@@ -266,11 +268,11 @@ func (x *inquiry) byRevival(d lateDecision) (bool, []Step) {
 
 // byAnswer: the answer came late enough after the first send to explain the difference.
 func (x *inquiry) byAnswer(d lateDecision) (bool, []Step) {
-	for _, c := range d.grant.anchors() {
-		took := c.end.TS - anchor(&c.op)
-		over := d.event.DecidedAt - anchor(&c.op) - d.grant.trusted()
-		if c.end.TS <= d.event.DecidedAt && over > 0 && over <= took+leaseSlack && took > leaseSlack {
-			return true, []Step{x.step(RoleBefore, c.end, "%s is answered %s after its first send: %s", c.kind(), ms(took), sent(&c.op))}
+	for _, c := range anchors(d.Grant) {
+		took := c.End.TS - past.FirstSend(&c.Op)
+		over := d.Event.DecidedAt - past.FirstSend(&c.Op) - trusted(d.Grant)
+		if c.End.TS <= d.Event.DecidedAt && over > 0 && over <= took+leaseSlack && took > leaseSlack {
+			return true, []Step{x.step(RoleBefore, c.End, "%s is answered %s after its first send: %s", c.Kind(), phrase.MS(took), sent(&c.Op))}
 		}
 	}
 	return false, nil
@@ -279,48 +281,48 @@ func (x *inquiry) byAnswer(d lateDecision) (bool, []Step) {
 // withoutRenewals: the last renewal got no answer, or there was none, while other
 // requests of the same process were answered.
 func (x *inquiry) withoutRenewals(d lateDecision) (bool, []Step) {
-	return x.unrenewed(d, min(d.grant.deadline, d.event.DecidedAt), 3)
+	return x.unrenewed(d, min(d.Grant.Deadline, d.Event.DecidedAt), 3)
 }
 
 // perhapsWithoutRenewals: hardly one was answered, or only when the lease had run out.
 func (x *inquiry) perhapsWithoutRenewals(d lateDecision) (bool, []Step) {
-	return x.unrenewed(d, d.event.DecidedAt, 1)
+	return x.unrenewed(d, d.Event.DecidedAt, 1)
 }
 
 // unrenewed demands that many answers of other rows, until an instant, since there was
 // no renewal any more.
 func (x *inquiry) unrenewed(d lateDecision, until int64, demanded int) (bool, []Step) {
-	g := d.grant
-	var last *cas
-	for _, c := range g.log.cas {
-		if isRenewal(c.kind()) && c.from.Fence == g.fence && g.mine(c.inv.Proc) && c.inv.TS < d.event.DecidedAt && (last == nil || c.inv.TS > last.inv.TS) {
+	g := d.Grant
+	var last *past.CAS
+	for _, c := range g.Row.CAS {
+		if past.IsRenewal(c.Kind()) && c.From.Fence == g.Fence && g.Mine(c.Invoke.Proc) && c.Invoke.TS < d.Event.DecidedAt && (last == nil || c.Invoke.TS > last.Invoke.TS) {
 			last = c
 		}
 	}
-	from := g.acq.inv.TS
+	from := g.Acquire.Invoke.TS
 	if last != nil {
-		from = anchor(&last.op) + x.a.patience(g.acq.ttl()) // what is sent from now on is a resend
+		from = past.FirstSend(&last.Op) + x.a.patience(g.Acquire.TTL()) // what is sent from now on is a resend
 	}
-	if last != nil && last.outcome == history.OK {
-		from = last.end.TS + g.acq.ttl()/2 // by now there should have been another
+	if last != nil && last.Outcome == history.OK {
+		from = last.End.TS + g.Acquire.TTL()/2 // by now there should have been another
 	}
-	answered := x.answered(history.Life(d.event.Proc), from, until)
+	answered := x.answered(history.Life(d.Event.Proc), from, until)
 	if answered < demanded {
 		return false, nil
 	}
 	var steps []Step
 	if last != nil {
-		steps = append(steps, x.step(RoleBefore, last.inv, "its last renewal, %s", sent(&last.op)))
+		steps = append(steps, x.step(RoleBefore, last.Invoke, "its last renewal, %s", sent(&last.Op)))
 	}
-	return true, append(steps, x.instant(RoleBefore, from, "from here on %s of its process on other rows were answered in %s", plural(answered, "request"), ms(until-from)))
+	return true, append(steps, x.instant(RoleBefore, from, "from here on %s of its process on other rows were answered in %s", phrase.Plural(answered, "request"), phrase.MS(until-from)))
 }
 
 // answered counts a life's requests on rows that were answered within a time.
 func (x *inquiry) answered(life string, from, to int64) int {
 	n := 0
-	for _, l := range x.a.rows {
-		for _, c := range l.cas {
-			if c.end != nil && history.Life(c.inv.Proc) == life && c.end.TS >= from && c.end.TS <= to && (c.outcome == history.OK || c.row != nil) {
+	for _, l := range x.a.Rows {
+		for _, c := range l.CAS {
+			if c.End != nil && history.Life(c.Invoke.Proc) == life && c.End.TS >= from && c.End.TS <= to && (c.Outcome == history.OK || c.Shown != nil) {
 				n++
 			}
 		}
@@ -329,17 +331,29 @@ func (x *inquiry) answered(life string, from, to int64) int {
 }
 
 func (x *inquiry) inSpiteOfLoss(d lateDecision) (bool, []Step) {
-	g := d.grant
+	g := d.Grant
 	var steps []Step
-	i := slices.IndexFunc(g.log.cas, func(c *cas) bool {
-		return isRenewal(c.kind()) && g.mine(c.inv.Proc) && c.from.Fence == g.fence && c.outcome != history.OK && c.inv.TS < d.event.DecidedAt
+	i := slices.IndexFunc(g.Row.CAS, func(c *past.CAS) bool {
+		return past.IsRenewal(c.Kind()) && g.Mine(c.Invoke.Proc) && c.From.Fence == g.Fence && c.Outcome != history.OK && c.Invoke.TS < d.Event.DecidedAt
 	})
 	if i >= 0 {
-		c := g.log.cas[i]
-		steps = append(steps, x.step(RoleBefore, c.inv, "a renewal is %s", sent(&c.op)))
+		c := g.Row.CAS[i]
+		steps = append(steps, x.step(RoleBefore, c.Invoke, "a renewal is %s", sent(&c.Op)))
 	}
-	if g.lost != nil && g.lost.TS <= d.event.DecidedAt {
-		steps = append(steps, x.step(RoleBefore, g.lost, "the loss is noted: %s", orNone(g.lost.Error)))
+	if g.Lost != nil && g.Lost.TS <= d.Event.DecidedAt {
+		steps = append(steps, x.step(RoleBefore, g.Lost, "the loss is noted: %s", phrase.OrNone(g.Lost.Error)))
 	}
 	return true, steps
+}
+
+// offset is by how much a life's wall clock was wrong at an instant, in ms.
+func (a *judgement) offset(life string, at int64) int64 {
+	off := int64(0)
+	for _, e := range a.Clocks[life] {
+		if e.TS > at {
+			break
+		}
+		off = e.Clock().OffsetMS
+	}
+	return off
 }

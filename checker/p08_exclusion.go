@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -35,25 +37,25 @@ func init() {
 // checkExclusion is P8: no two entitled intervals of a lock overlap.
 func checkExclusion(_ context.Context, a *judgement, p *Property) {
 	beyond := 0
-	for _, l := range a.rows {
-		var gs []*grant
-		for _, g := range l.grants {
-			if g.clockBeyond || g.overtaken {
+	for _, l := range a.Rows {
+		var gs []*past.Grant
+		for _, g := range l.Grants {
+			if g.ClockBeyond || g.Overtaken {
 				beyond++
 				continue
 			}
-			if end, _ := g.until(); g.from() < end {
+			if end, _ := g.Until(); g.From() < end {
 				gs = append(gs, g)
 			}
 		}
 		p.Checked += len(gs)
-		sort.SliceStable(gs, func(i, j int) bool { return gs[i].from() < gs[j].from() })
-		var longest *grant // of those before, the one whose right lasts longest
+		sort.SliceStable(gs, func(i, j int) bool { return gs[i].From() < gs[j].From() })
+		var longest *past.Grant // of those before, the one whose right lasts longest
 		for _, g := range gs {
 			if longest != nil {
-				if end, by := longest.until(); g.from() < end {
-					events := append(longest.window(by), both(&g.acq.op, g.call)...)
-					p.add(l.name, events, "%s was entitled until %s after %s was granted the %s too (tokens %d and %d)", longest.acq.inv.Proc, ms(end-g.from()), g.acq.inv.Proc, l.noun(), longest.token, g.token)
+				if end, by := longest.Until(); g.From() < end {
+					events := append(windowOf(longest, by), past.Events(&g.Acquire.Op, g.Call)...)
+					p.add(l.Name, events, "%s was entitled until %s after %s was granted the %s too (tokens %d and %d)", longest.Acquire.Invoke.Proc, phrase.MS(end-g.From()), g.Acquire.Invoke.Proc, l.Noun(), longest.Token, g.Token)
 				}
 			}
 			if longest == nil || endOf(g) > endOf(longest) {
@@ -69,21 +71,21 @@ func notJudgedClocks(n int, noun string) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; not judged: %s, clock rate beyond the declared bound", plural(n, noun))
+	return fmt.Sprintf("; not judged: %s, clock rate beyond the declared bound", phrase.Plural(n, noun))
 }
 
-func endOf(g *grant) int64 {
-	end, _ := g.until()
+func endOf(g *past.Grant) int64 {
+	end, _ := g.Until()
 	return end
 }
 
 // early is a takeover of a lease that cannot have stood still for its ttl.
 type early struct {
-	l      *rowLog
-	g      *grant // that took it
-	old    *grant // that it was taken from
-	prev   *cas   // the last write before
-	stood  int64  // at most
+	l      *past.Row
+	g      *past.Grant // that took it
+	old    *past.Grant // that it was taken from
+	prev   *past.CAS   // the last write before
+	stood  int64       // at most
 	ttl    int64
 	wanted int64 // the part of the ttl that is missing
 }
@@ -91,12 +93,12 @@ type early struct {
 // earlyTakeovers: who took a lease over too soon, and what made it believe that it might.
 func (x *inquiry) earlyTakeovers() {
 	var locks, shards []early
-	for _, l := range x.a.rows {
-		for _, g := range l.grants {
+	for _, l := range x.a.Rows {
+		for _, g := range l.Grants {
 			e, ok := x.early(l, g)
 			switch {
 			case !ok:
-			case l.shard:
+			case l.Shard:
 				shards = append(shards, e)
 			default:
 				locks = append(locks, e)
@@ -107,25 +109,25 @@ func (x *inquiry) earlyTakeovers() {
 	x.earlyShards(shards)
 }
 
-func (x *inquiry) early(l *rowLog, g *grant) (early, bool) {
-	c := g.acq
-	old := l.under(c.from, "")
-	if c.outcome != history.OK || old == nil || g.clockBeyond || c.from.Absent || !l.shard && c.from.Holder == "" {
+func (x *inquiry) early(l *past.Row, g *past.Grant) (early, bool) {
+	c := g.Acquire
+	old := l.Under(c.From, "")
+	if c.Outcome != history.OK || old == nil || g.ClockBeyond || c.From.Absent || !l.Shard && c.From.Holder == "" {
 		return early{}, false
 	}
-	var prev *cas // that set the version which was taken over
-	for _, w := range c.from.setBy {
-		if m := w.main(); prev == nil || m.outcome == history.OK {
+	var prev *past.CAS // that set the version which was taken over
+	for _, w := range c.From.SetBy {
+		if m := w.Main(); prev == nil || m.Outcome == history.OK {
 			prev = m
 		}
 	}
-	if prev == nil || isRelease(prev.kind()) || prev.kind() == history.OpSeal {
+	if prev == nil || past.IsRelease(prev.Kind()) || prev.Kind() == history.OpSeal {
 		return early{}, false
 	}
-	e := early{l: l, g: g, old: old, prev: prev, ttl: old.acq.ttl()}
-	e.stood = anchor(&c.op) - prev.inv.TS
+	e := early{l: l, g: g, old: old, prev: prev, ttl: old.Acquire.TTL()}
+	e.stood = past.FirstSend(&c.Op) - prev.Invoke.TS
 	// A contender's clock may be wrong by the declared bound.
-	e.wanted = e.ttl - int64(2*x.a.headerOf(history.Life(c.inv.Proc)).DriftBound*float64(e.ttl)) - e.stood
+	e.wanted = e.ttl - int64(2*x.a.HeaderOf(history.Life(c.Invoke.Proc)).DriftBound*float64(e.ttl)) - e.stood
 	return e, e.wanted > 0
 }
 
@@ -152,19 +154,19 @@ func (x *inquiry) earlyLocks(es []early) {
 				break
 			}
 		}
-		s := x.suspect("expiry-by-wall-clock", shown, len(es), "%s taken over after less than their ttl, each by a worker whose wall clock was ahead of the holder's by at least what was missing", were(len(es), "lease"))
-		x.suspect("expiry-by-wall-clock", shown, len(es), "the first stood still for at most %s of %s; the taker's wall clock was %d ms ahead", ms(first.stood), ms(first.ttl), x.ahead(first))
+		s := x.suspect("expiry-by-wall-clock", shown, len(es), "%s taken over after less than their ttl, each by a worker whose wall clock was ahead of the holder's by at least what was missing", phrase.Were(len(es), "lease"))
+		x.suspect("expiry-by-wall-clock", shown, len(es), "the first stood still for at most %s of %s; the taker's wall clock was %d ms ahead", phrase.MS(first.stood), phrase.MS(first.ttl), x.ahead(first))
 		x.showEarly(s, first, x.clocksOf(first)...)
 		return
 	}
-	s := x.suspect("takeover-without-waiting", fits, len(es), "%s taken over after at most %s (ttl %s), and no clock explains it", were(len(es), "lease"), ms(first.stood), ms(first.ttl))
+	s := x.suspect("takeover-without-waiting", fits, len(es), "%s taken over after at most %s (ttl %s), and no clock explains it", phrase.Were(len(es), "lease"), phrase.MS(first.stood), phrase.MS(first.ttl))
 	x.showEarly(s, first)
 }
 
 // ahead is by how much the taker's wall clock was ahead of what the holder's showed when
 // it wrote the version that was taken, in ms.
 func (x *inquiry) ahead(e early) int64 {
-	return x.a.offset(history.Life(e.g.acq.inv.Proc), e.g.acq.inv.TS) - x.a.offset(history.Life(e.prev.inv.Proc), e.prev.inv.TS)
+	return x.a.offset(history.Life(e.g.Acquire.Invoke.Proc), e.g.Acquire.Invoke.TS) - x.a.offset(history.Life(e.prev.Invoke.Proc), e.prev.Invoke.TS)
 }
 
 // clocksOf are the notes that made the two clocks what they were.
@@ -173,9 +175,9 @@ func (x *inquiry) clocksOf(e early) []Step {
 	for _, who := range []struct {
 		proc string
 		at   int64
-	}{{e.prev.inv.Proc, e.prev.inv.TS}, {e.g.acq.inv.Proc, e.g.acq.inv.TS}} {
+	}{{e.prev.Invoke.Proc, e.prev.Invoke.TS}, {e.g.Acquire.Invoke.Proc, e.g.Acquire.Invoke.TS}} {
 		var last *history.Event
-		for _, n := range x.a.clocks[history.Life(who.proc)] {
+		for _, n := range x.a.Clocks[history.Life(who.proc)] {
 			if n.TS <= who.at {
 				last = n
 			}
@@ -188,15 +190,15 @@ func (x *inquiry) clocksOf(e early) []Step {
 }
 
 func (x *inquiry) showEarly(s *suspect, e early, more ...Step) {
-	c := e.g.acq
+	c := e.g.Acquire
 	chain := append([]Step{
-		x.granted(RoleBefore, e.old), x.step(RoleBefore, e.prev.inv, "its last sign of life: %s by %s to %s", e.prev.kind(), e.prev.inv.Proc, e.l.text(e.prev.to)),
-		x.step(RoleMistake, c.inv, "%s takes %s over: it stood still for at most %s of %s", c.inv.Proc, e.l.name, ms(e.stood), ms(e.ttl)),
+		x.granted(RoleBefore, e.old), x.step(RoleBefore, e.prev.Invoke, "its last sign of life: %s by %s to %s", e.prev.Kind(), e.prev.Invoke.Proc, e.l.Text(e.prev.To)),
+		x.step(RoleMistake, c.Invoke, "%s takes %s over: it stood still for at most %s of %s", c.Invoke.Proc, e.l.Name, phrase.MS(e.stood), phrase.MS(e.ttl)),
 	}, more...)
-	if end, _ := e.old.until(); end > e.g.from() {
-		chain = append(chain, x.instant(RoleHarm, e.g.from(), "both are entitled, for %s", ms(end-e.g.from())))
+	if end, _ := e.old.Until(); end > e.g.From() {
+		chain = append(chain, x.instant(RoleHarm, e.g.From(), "both are entitled, for %s", phrase.MS(end-e.g.From())))
 	}
-	s.show(e.l.name, c.inv.TS, []string{e.old.acq.inv.Proc, c.inv.Proc}, chain...)
+	s.show(e.l.Name, c.Invoke.TS, []string{e.old.Acquire.Invoke.Proc, c.Invoke.Proc}, chain...)
 }
 
 // earlyShards: an owner that is not seen, one that left while it worked, or a taker that
@@ -230,10 +232,10 @@ func (x *inquiry) earlyShards(es []early) {
 		s := x.suspect("silent-owner-is-dead", shown, gone, "%d of %d shards that were taken too soon had an owner that the taker had noted as gone, while it ticked", gone, n)
 		x.showEarly(s, *firstGone, x.step(RoleBefore, note, "%s no longer sees the heartbeats of %s", history.Life(note.Proc), note.Key))
 	case 2*given >= n:
-		s := x.suspect("given-away-with-runs", fits, given, "%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards", were(given, "shard"))
+		s := x.suspect("given-away-with-runs", fits, given, "%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards", phrase.Were(given, "shard"))
 		x.showEarly(s, *firstGiven, x.step(RoleBefore, runs, "%s begins run %d of job %s, which is at work after the owner's last batch", runs.Proc, runs.Token, runs.Key))
 	default:
-		s := x.suspect("takeover-without-waiting", fits, n, "%s taken over after at most %s (ttl %s)", were(n, "shard"), ms(es[0].stood), ms(es[0].ttl))
+		s := x.suspect("takeover-without-waiting", fits, n, "%s taken over after at most %s (ttl %s)", phrase.Were(n, "shard"), phrase.MS(es[0].stood), phrase.MS(es[0].ttl))
 		x.showEarly(s, es[0])
 	}
 }
@@ -241,11 +243,11 @@ func (x *inquiry) earlyShards(es []early) {
 // goneNote is the taker's last word on the old owner's heartbeats when it took the
 // shard, if that was that they are gone. What it acts by may be noted a little later.
 func (x *inquiry) goneNote(e *early) *history.Event {
-	taker, owner := history.Life(e.g.acq.inv.Proc), history.Worker(e.old.acq.inv.Proc)
+	taker, owner := history.Life(e.g.Acquire.Invoke.Proc), history.Worker(e.old.Acquire.Invoke.Proc)
 	var last *history.Event
-	for i := range x.a.h.Events {
-		n := &x.a.h.Events[i]
-		if n.TS > e.g.acq.inv.TS+e.ttl/4 {
+	for i := range x.a.History.Events {
+		n := &x.a.History.Events[i]
+		if n.TS > e.g.Acquire.Invoke.TS+e.ttl/4 {
 			break
 		}
 		if n.Op == history.NotePoint && n.Key == owner && history.Life(n.Proc) == taker && (n.Point() == history.PointMemberGone || n.Point() == history.PointMemberCame) {
@@ -261,15 +263,15 @@ func (x *inquiry) goneNote(e *early) *history.Event {
 // runAtWork is a run of the old owner that had begun when the shard was taken, and not
 // ended when the owner sent its last batch: it may have been claimed by that batch.
 func (x *inquiry) runAtWork(e *early) *history.Event {
-	for _, j := range x.a.jobs.list {
-		if j.shard != e.l.name {
+	for _, j := range x.a.Jobs.List {
+		if j.Shard != e.l.Name {
 			continue
 		}
-		for _, st := range j.starts {
-			if history.Life(st.Proc) != history.Life(e.old.acq.inv.Proc) || st.TS > e.g.acq.inv.TS || runFence(st.Token) != e.old.fence {
+		for _, st := range j.Starts {
+			if history.Life(st.Proc) != history.Life(e.old.Acquire.Invoke.Proc) || st.TS > e.g.Acquire.Invoke.TS || past.RunFence(st.Token) != e.old.Fence {
 				continue
 			}
-			if f := j.finishes[st.Token]; f == nil || f.TS > e.prev.inv.TS {
+			if f := j.Finishes[st.Token]; f == nil || f.TS > e.prev.Invoke.TS {
 				return st
 			}
 		}
@@ -280,7 +282,7 @@ func (x *inquiry) runAtWork(e *early) *history.Event {
 // refusedAfter says whether the old owner went on to tick and was told that the shard is
 // another's: then it had not given it away.
 func (x *inquiry) refusedAfter(e *early) bool {
-	return slices.ContainsFunc(e.l.cas, func(c *cas) bool {
-		return c.row != nil && isRenewal(c.kind()) && c.from == e.g.acq.from && c.row.Fence > c.from.Fence && e.old.mine(c.inv.Proc)
+	return slices.ContainsFunc(e.l.CAS, func(c *past.CAS) bool {
+		return c.Shown != nil && past.IsRenewal(c.Kind()) && c.From == e.g.Acquire.From && c.Shown.Fence > c.From.Fence && e.old.Mine(c.Invoke.Proc)
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strings"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -38,17 +40,17 @@ func init() {
 
 // checkOwnership is P9.
 func checkOwnership(_ context.Context, a *judgement, p *Property) {
-	for _, l := range a.rows {
-		taken := l.takenBy()
-		for _, c := range l.cas {
-			if c.w.pos < 0 && c.outcome != history.OK {
+	for _, l := range a.Rows {
+		taken := takenBy(l)
+		for _, c := range l.CAS {
+			if c.Write.Pos < 0 && c.Outcome != history.OK {
 				continue // had no effect
 			}
 			p.Checked++
-			l.checkOwner(c, p)
-			if isRenewal(c.kind()) || isRelease(c.kind()) {
-				if g := taken.before(c.inv.TS); g != nil && c.outcome == history.OK && g.fence > c.to.Fence && !l.laterGrant(c, g) {
-					p.add(l.name, both(&g.acq.op, &c.op), "%s by %s of fence %d was answered applied, but the %s had passed to %s with fence %d %s before", c.kind(), c.inv.Proc, c.to.Fence, l.noun(), g.acq.inv.Proc, g.fence, ms(c.inv.TS-g.acq.end.TS))
+			checkOwner(l, c, p)
+			if past.IsRenewal(c.Kind()) || past.IsRelease(c.Kind()) {
+				if g := taken.before(c.Invoke.TS); g != nil && c.Outcome == history.OK && g.Fence > c.To.Fence && !laterGrant(l, c, g) {
+					p.add(l.Name, past.Events(&g.Acquire.Op, &c.Op), "%s by %s of fence %d was answered applied, but the %s had passed to %s with fence %d %s before", c.Kind(), c.Invoke.Proc, c.To.Fence, l.Noun(), g.Acquire.Invoke.Proc, g.Fence, phrase.MS(c.Invoke.TS-g.Acquire.End.TS))
 				}
 			}
 		}
@@ -58,50 +60,50 @@ func checkOwnership(_ context.Context, a *judgement, p *Property) {
 
 // laterGrant says whether c is under a grant that came after g in the row's chain, in
 // spite of its lower fence (P1): then the lock had not passed on from it.
-func (l *rowLog) laterGrant(c *cas, g *grant) bool {
-	own := l.under(c.from, c.inv.Proc)
-	return own != nil && own.acq.w.pos > g.acq.w.pos && g.acq.w.pos >= 0
+func laterGrant(l *past.Row, c *past.CAS, g *past.Grant) bool {
+	own := l.Under(c.From, c.Invoke.Proc)
+	return own != nil && own.Acquire.Write.Pos > g.Acquire.Write.Pos && g.Acquire.Write.Pos >= 0
 }
 
-func (l *rowLog) checkOwner(c *cas, p *Property) {
+func checkOwner(l *past.Row, c *past.CAS, p *Property) {
 	bad := func(format string, args ...any) {
-		events := both(&c.op)
-		if g := l.under(c.from, c.inv.Proc); g != nil {
-			events = append(both(&g.acq.op), events...)
+		events := past.Events(&c.Op)
+		if g := l.Under(c.From, c.Invoke.Proc); g != nil {
+			events = append(past.Events(&g.Acquire.Op), events...)
 		}
-		p.add(l.name, events, "%s by %s "+format, append([]any{c.kind(), c.inv.Proc}, args...)...)
+		p.add(l.Name, events, "%s by %s "+format, append([]any{c.Kind(), c.Invoke.Proc}, args...)...)
 	}
-	switch c.kind() {
+	switch c.Kind() {
 	case history.OpAcquire:
-		if c.to.Holder != c.inv.Proc {
-			bad("names %q as the holder", c.to.Holder)
+		if c.To.Holder != c.Invoke.Proc {
+			bad("names %q as the holder", c.To.Holder)
 		}
 	case history.OpRenew:
 		switch {
-		case c.from.Holder != c.inv.Proc:
-			bad("renewed the lease of %s", l.text(c.from))
-		case c.to.Holder != c.from.Holder || c.to.Attempt != c.from.Attempt || c.to.Fence != c.from.Fence || c.to.Beat <= c.from.Beat:
-			bad("changed more than the beat: from %s to %s", l.text(c.from), l.text(c.to))
+		case c.From.Holder != c.Invoke.Proc:
+			bad("renewed the lease of %s", l.Text(c.From))
+		case c.To.Holder != c.From.Holder || c.To.Attempt != c.From.Attempt || c.To.Fence != c.From.Fence || c.To.Beat <= c.From.Beat:
+			bad("changed more than the beat: from %s to %s", l.Text(c.From), l.Text(c.To))
 		}
 	case history.OpTake:
-		if c.to.Beat != c.from.Beat+1 {
-			bad("did not set the next tick: from %s to %s", l.text(c.from), l.text(c.to))
+		if c.To.Beat != c.From.Beat+1 {
+			bad("did not set the next tick: from %s to %s", l.Text(c.From), l.Text(c.To))
 		}
 	case history.OpTick, history.OpHandOver:
-		switch g := l.under(c.from, c.inv.Proc); {
+		switch g := l.Under(c.From, c.Invoke.Proc); {
 		case g == nil:
-			bad("is under fence %d, which nobody took", c.from.Fence)
-		case !g.mine(c.inv.Proc):
-			bad("is under fence %d, which %s took", c.from.Fence, g.acq.inv.Proc)
-		case c.to.Fence != c.from.Fence || c.to.Beat != c.from.Beat+1 || c.to.Attempt == c.from.Attempt:
-			bad("did not set the next tick of its fence: from %s to %s", l.text(c.from), l.text(c.to))
+			bad("is under fence %d, which nobody took", c.From.Fence)
+		case !g.Mine(c.Invoke.Proc):
+			bad("is under fence %d, which %s took", c.From.Fence, g.Acquire.Invoke.Proc)
+		case c.To.Fence != c.From.Fence || c.To.Beat != c.From.Beat+1 || c.To.Attempt == c.From.Attempt:
+			bad("did not set the next tick of its fence: from %s to %s", l.Text(c.From), l.Text(c.To))
 		}
 	case history.OpRelease:
 		switch {
-		case c.from.Holder != c.inv.Proc:
-			bad("released the lease of %s", l.text(c.from))
-		case c.to.Holder != "" || c.to.Absent || c.to.Fence != c.from.Fence:
-			bad("did not leave the lock free with its fence: from %s to %s", l.text(c.from), l.text(c.to))
+		case c.From.Holder != c.Invoke.Proc:
+			bad("released the lease of %s", l.Text(c.From))
+		case c.To.Holder != "" || c.To.Absent || c.To.Fence != c.From.Fence:
+			bad("did not leave the lock free with its fence: from %s to %s", l.Text(c.From), l.Text(c.To))
 		}
 	}
 }
@@ -109,30 +111,30 @@ func (l *rowLog) checkOwner(c *cas, p *Property) {
 // takeovers are a lock's acknowledged acquires by end, with the highest fence so far.
 type takeovers struct {
 	ends []int64
-	top  []*grant
+	top  []*past.Grant
 }
 
-func (l *rowLog) takenBy() takeovers {
+func takenBy(l *past.Row) takeovers {
 	var t takeovers
-	gs := make([]*grant, 0, len(l.grants))
-	for _, g := range l.grants {
-		if g.acq.outcome == history.OK {
+	gs := make([]*past.Grant, 0, len(l.Grants))
+	for _, g := range l.Grants {
+		if g.Acquire.Outcome == history.OK {
 			gs = append(gs, g)
 		}
 	}
-	sort.SliceStable(gs, func(i, j int) bool { return gs[i].acq.end.TS < gs[j].acq.end.TS })
-	var top *grant
+	sort.SliceStable(gs, func(i, j int) bool { return gs[i].Acquire.End.TS < gs[j].Acquire.End.TS })
+	var top *past.Grant
 	for _, g := range gs {
-		if top == nil || g.fence > top.fence {
+		if top == nil || g.Fence > top.Fence {
 			top = g
 		}
-		t.ends, t.top = append(t.ends, g.acq.end.TS), append(t.top, top)
+		t.ends, t.top = append(t.ends, g.Acquire.End.TS), append(t.top, top)
 	}
 	return t
 }
 
 // before is the grant with the highest fence that was known before t.
-func (t takeovers) before(at int64) *grant {
+func (t takeovers) before(at int64) *past.Grant {
 	i := sort.Search(len(t.ends), func(i int) bool { return t.ends[i] >= at })
 	if i == 0 {
 		return nil
@@ -144,21 +146,21 @@ func (t takeovers) before(at int64) *grant {
 // as its holder was told, before the takeover began.
 func (x *inquiry) ignoredRenewals() {
 	n := 0
-	for _, l := range x.a.rows {
-		for _, c := range l.cas {
-			if l.shard || c.kind() != history.OpAcquire || c.from.Holder == "" || c.outcome != history.OK {
+	for _, l := range x.a.Rows {
+		for _, c := range l.CAS {
+			if l.Shard || c.Kind() != history.OpAcquire || c.From.Holder == "" || c.Outcome != history.OK {
 				continue
 			}
-			g := l.byAttempt[c.from.Attempt]
+			g := l.ByAttempt[c.From.Attempt]
 			if g == nil {
 				continue
 			}
-			for _, r := range g.renews {
-				if r.to.Beat > c.from.Beat && r.end.TS <= c.inv.TS {
+			for _, r := range g.Renews {
+				if r.To.Beat > c.From.Beat && r.End.TS <= c.Invoke.TS {
 					n++
-					s := x.suspect("takeover-ignores-renewals", shown, n, "%s took %s over from %s, which had been renewed to beat %d %s before", c.inv.Proc, l.name, l.text(c.from), r.to.Beat, ms(c.inv.TS-r.end.TS))
-					s.show(l.name, c.inv.TS, []string{g.acq.inv.Proc, c.inv.Proc}, x.granted(RoleBefore, g),
-						x.step(RoleBefore, r.end, "%s renews it: %s", r.inv.Proc, l.text(r.to)), x.step(RoleMistake, c.inv, "%s takes it over from %s", c.inv.Proc, l.text(c.from)), x.step(RoleHarm, c.end, "and is told that it holds it"))
+					s := x.suspect("takeover-ignores-renewals", shown, n, "%s took %s over from %s, which had been renewed to beat %d %s before", c.Invoke.Proc, l.Name, l.Text(c.From), r.To.Beat, phrase.MS(c.Invoke.TS-r.End.TS))
+					s.show(l.Name, c.Invoke.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, x.granted(RoleBefore, g),
+						x.step(RoleBefore, r.End, "%s renews it: %s", r.Invoke.Proc, l.Text(r.To)), x.step(RoleMistake, c.Invoke, "%s takes it over from %s", c.Invoke.Proc, l.Text(c.From)), x.step(RoleHarm, c.End, "and is told that it holds it"))
 					x.shortCondition(s, "beat")
 					break
 				}
@@ -172,7 +174,7 @@ func (x *inquiry) ignoredRenewals() {
 func (x *inquiry) shortCondition(s *suspect, column string) {
 	full := map[string]bool{}
 	var parsed []statement
-	for _, e := range x.a.shapes {
+	for _, e := range x.a.Shapes {
 		stmts, err := parseCQL(e.Statement().CQL)
 		if err != nil {
 			continue
@@ -194,33 +196,33 @@ func (x *inquiry) shortCondition(s *suspect, column string) {
 // What the row shows afterwards tells one without an owner's check from one without
 // any condition.
 func (x *inquiry) wrongOwners() {
-	for _, l := range x.a.rows {
-		if l.shard {
+	for _, l := range x.a.Rows {
+		if l.Shard {
 			continue
 		}
-		taken := l.takenBy()
-		for _, c := range l.cas {
+		taken := takenBy(l)
+		for _, c := range l.CAS {
 			switch {
-			case c.outcome != history.OK || !isRenewal(c.kind()) && !isRelease(c.kind()):
+			case c.Outcome != history.OK || !past.IsRenewal(c.Kind()) && !past.IsRelease(c.Kind()):
 				continue
-			case c.from.Holder != c.inv.Proc:
-				s := x.suspect("foreign-writer", fits, 1, "%s by %s names the lease of %s", c.kind(), c.inv.Proc, l.text(c.from))
-				s.show(l.name, c.inv.TS, []string{c.inv.Proc}, x.step(RoleMistake, c.inv, "%s by %s from %s", c.kind(), c.inv.Proc, l.text(c.from)))
-			case isRenewal(c.kind()) && (c.to.Attempt != c.from.Attempt || c.to.Fence != c.from.Fence || c.to.Holder != c.from.Holder):
-				s := x.suspect("renewal-changes-more", shown, 1, "a renewal goes from %s to %s", l.text(c.from), l.text(c.to))
-				s.show(l.name, c.inv.TS, []string{c.inv.Proc}, x.step(RoleMistake, c.inv, "%s renews %s to %s", c.inv.Proc, l.text(c.from), l.text(c.to)))
+			case c.From.Holder != c.Invoke.Proc:
+				s := x.suspect("foreign-writer", fits, 1, "%s by %s names the lease of %s", c.Kind(), c.Invoke.Proc, l.Text(c.From))
+				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, x.step(RoleMistake, c.Invoke, "%s by %s from %s", c.Kind(), c.Invoke.Proc, l.Text(c.From)))
+			case past.IsRenewal(c.Kind()) && (c.To.Attempt != c.From.Attempt || c.To.Fence != c.From.Fence || c.To.Holder != c.From.Holder):
+				s := x.suspect("renewal-changes-more", shown, 1, "a renewal goes from %s to %s", l.Text(c.From), l.Text(c.To))
+				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, x.step(RoleMistake, c.Invoke, "%s renews %s to %s", c.Invoke.Proc, l.Text(c.From), l.Text(c.To)))
 			}
-			g := taken.before(c.inv.TS)
-			if g == nil || g.fence <= c.to.Fence {
+			g := taken.before(c.Invoke.TS)
+			if g == nil || g.Fence <= c.To.Fence {
 				continue
 			}
-			chain := []Step{x.granted(RoleBefore, g), x.step(RoleMistake, c.end, "%s by %s of fence %d was applied, %s after the lock had passed to fence %d", c.kind(), c.inv.Proc, c.to.Fence, ms(c.inv.TS-g.acq.end.TS), g.fence)}
-			if own := l.byAttempt[c.from.Attempt]; own != nil {
+			chain := []Step{x.granted(RoleBefore, g), x.step(RoleMistake, c.End, "%s by %s of fence %d was applied, %s after the lock had passed to fence %d", c.Kind(), c.Invoke.Proc, c.To.Fence, phrase.MS(c.Invoke.TS-g.Acquire.End.TS), g.Fence)}
+			if own := l.ByAttempt[c.From.Attempt]; own != nil {
 				chain = append(chain, x.granted(RoleBefore, own))
 			}
 			id, group := "", ""
-			switch shows := l.shows(c.to, c.end.TS); {
-			case isRenewal(c.kind()):
+			switch shows := shows(l, c.To, c.End.TS); {
+			case past.IsRenewal(c.Kind()):
 				id = "unconditional-renewal"
 			case !x.plainWrites():
 				id = "release-without-owner"
@@ -229,19 +231,19 @@ func (x *inquiry) wrongOwners() {
 			default:
 				id, group = "release-without-owner", "release"
 			}
-			s := x.suspect(id, fits, 1, "the row of %s had passed to fence %d when a %s of fence %d was applied", l.name, g.fence, c.kind(), c.to.Fence)
+			s := x.suspect(id, fits, 1, "the row of %s had passed to fence %d when a %s of fence %d was applied", l.Name, g.Fence, c.Kind(), c.To.Fence)
 			s.group = cmp.Or(s.group, group)
-			s.show(l.name, c.end.TS, []string{g.acq.inv.Proc, c.inv.Proc}, chain...)
+			s.show(l.Name, c.End.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, chain...)
 			if group != "" {
-				other := x.suspect("unconditional-release", fits, 1, "the row of %s had passed to fence %d when a release of fence %d was applied", l.name, g.fence, c.to.Fence)
+				other := x.suspect("unconditional-release", fits, 1, "the row of %s had passed to fence %d when a release of fence %d was applied", l.Name, g.Fence, c.To.Fence)
 				other.group = group
-				other.show(l.name, c.end.TS, []string{g.acq.inv.Proc, c.inv.Proc}, chain...)
+				other.show(l.Name, c.End.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, chain...)
 			}
 		}
 	}
 }
 
 // shows says whether anybody found the row at v after an instant.
-func (l *rowLog) shows(v *version, after int64) bool {
-	return slices.ContainsFunc(l.seen(), func(s sighting) bool { return s.v == v && s.e.TS > after })
+func shows(l *past.Row, v *past.Version, after int64) bool {
+	return slices.ContainsFunc(seen(l), func(s sighting) bool { return s.v == v && s.e.TS > after })
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -32,45 +34,45 @@ func init() {
 // counts as checked too: refused, it would have been a violation.
 func checkRefusals(_ context.Context, a *judgement, p *Property) {
 	refused := 0
-	for _, s := range a.sinks {
-		if !s.read() {
+	for _, s := range a.Sinks {
+		if !s.WasRead() {
 			continue // P14
 		}
-		for _, o := range append(slices.Clone(s.raises), s.effects...) {
-			if o.end == nil || o.end.Result == "" {
+		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+			if o.End == nil || o.End.Result == "" {
 				continue
 			}
 			p.Checked++
-			switch o.end.Result {
-			case resultStale:
+			switch o.End.Result {
+			case past.ResultStale:
 				refused++
-				s.checkStale(o, p)
-			case resultConflict:
+				checkStale(s, o, p)
+			case past.ResultConflict:
 				refused++
-				if len(s.accepts[o.inv.EffectKey]) == 0 {
-					p.add(s.name, both(o), "effect %s was refused as a conflict, but no effect with its key was ever applied", o.inv.EffectKey)
+				if len(s.Accepts[o.Invoke.EffectKey]) == 0 {
+					p.add(s.Name, past.Events(o), "effect %s was refused as a conflict, but no effect with its key was ever applied", o.Invoke.EffectKey)
 				}
 			}
 		}
 	}
 	a.reportLies(p)
-	p.Detail = fmt.Sprintf("%s of the sink, of which %s, against its ledger", plural(p.Checked, "answer"), were(refused, "refusal"))
-	if a.told.reads[history.WitnessAnswers] {
+	p.Detail = fmt.Sprintf("%s of the sink, of which %s, against its ledger", phrase.Plural(p.Checked, "answer"), phrase.Were(refused, "refusal"))
+	if a.Witness.Reads[history.WitnessAnswers] {
 		p.Detail += " and the links"
 	}
 }
 
-func (s *sinkLog) checkStale(o *op, p *Property) {
-	token, seen := o.inv.Token, o.end.Seen
+func checkStale(s *past.Sink, o *past.Op, p *Property) {
+	token, seen := o.Invoke.Token, o.End.Seen
 	if seen <= token {
-		p.add(s.name, both(o), "%s with token %d was refused as stale although the sink had seen no higher token than %d", o.inv.Op, token, seen)
+		p.add(s.Name, past.Events(o), "%s with token %d was refused as stale although the sink had seen no higher token than %d", o.Invoke.Op, token, seen)
 		return
 	}
-	var found *entry // the first that shows it
-	for _, i := range s.tokens[grantRef{o.inv.Issuer, seen}] {
-		e := &s.ledger[i]
-		for _, cause := range e.by {
-			if cause.inv.TS <= o.end.TS && e.At <= o.end.TS {
+	var found *past.Entry // the first that shows it
+	for _, i := range s.Tokens[past.GrantRef{Issuer: o.Invoke.Issuer, Token: seen}] {
+		e := &s.Ledger[i]
+		for _, cause := range e.By {
+			if cause.Invoke.TS <= o.End.TS && e.At <= o.End.TS {
 				return
 			}
 		}
@@ -80,11 +82,11 @@ func (s *sinkLog) checkStale(o *op, p *Property) {
 	}
 	switch {
 	case found == nil:
-		p.add(s.name, both(o), "%s with token %d was refused as stale because of token %d, which the ledger does not show", o.inv.Op, token, seen)
-	case found.At > o.end.TS:
-		p.add(s.name, append(both(o), found.ev), "%s with token %d was refused as stale because of token %d, which the sink took only %s later", o.inv.Op, token, seen, ms(found.At-o.end.TS))
-	case len(found.by) > 0:
-		p.add(s.name, append(both(o), first(found.by)...), "%s with token %d was refused as stale because of token %d, which was sent only %s later", o.inv.Op, token, seen, ms(found.by[0].inv.TS-o.end.TS))
+		p.add(s.Name, past.Events(o), "%s with token %d was refused as stale because of token %d, which the ledger does not show", o.Invoke.Op, token, seen)
+	case found.At > o.End.TS:
+		p.add(s.Name, append(past.Events(o), found.Event), "%s with token %d was refused as stale because of token %d, which the sink took only %s later", o.Invoke.Op, token, seen, phrase.MS(found.At-o.End.TS))
+	case len(found.By) > 0:
+		p.add(s.Name, append(past.Events(o), past.FirstEvents(found.By)...), "%s with token %d was refused as stale because of token %d, which was sent only %s later", o.Invoke.Op, token, seen, phrase.MS(found.By[0].Invoke.TS-o.End.TS))
 	}
 }
 
@@ -92,32 +94,32 @@ func (s *sinkLog) checkStale(o *op, p *Property) {
 // the ledger shows.
 func (x *inquiry) refusedTokens() {
 	equal, odd := 0, 0
-	for _, s := range x.a.sinks {
-		if !s.read() {
+	for _, s := range x.a.Sinks {
+		if !s.WasRead() {
 			continue
 		}
-		for _, o := range append(slices.Clone(s.raises), s.effects...) {
+		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
 			p := &Property{}
-			if o.end != nil && o.end.Result == resultStale {
-				s.checkStale(o, p)
+			if o.End != nil && o.End.Result == past.ResultStale {
+				checkStale(s, o, p)
 			}
 			if p.Count == 0 {
 				continue
 			}
-			if o.end.Seen == o.inv.Token {
+			if o.End.Seen == o.Invoke.Token {
 				equal++
-				sus := x.suspect("sink-refuses-equal", shown, equal, "%s with token %d was refused because token %d had been seen", o.inv.Op, o.inv.Token, o.end.Seen)
+				sus := x.suspect("sink-refuses-equal", shown, equal, "%s with token %d was refused because token %d had been seen", o.Invoke.Op, o.Invoke.Token, o.End.Seen)
 				var chain []Step
-				if i, ok := s.raised[grantRef{o.inv.Issuer, o.inv.Token}]; ok && len(s.ledger[i].by) > 0 {
-					r := s.ledger[i].by[0]
-					chain = append(chain, x.step(RoleBefore, r.inv, "%s raises the token to its own, %d", r.inv.Proc, r.inv.Token))
+				if i, ok := s.Raised[past.GrantRef{Issuer: o.Invoke.Issuer, Token: o.Invoke.Token}]; ok && len(s.Ledger[i].By) > 0 {
+					r := s.Ledger[i].By[0]
+					chain = append(chain, x.step(RoleBefore, r.Invoke, "%s raises the token to its own, %d", r.Invoke.Proc, r.Invoke.Token))
 				}
-				sus.show(s.name, o.end.TS, []string{o.inv.Proc}, append(chain, x.step(RoleMistake, o.end, "its %s is refused as stale: token %d, seen %d", o.inv.Op, o.inv.Token, o.end.Seen))...)
+				sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, append(chain, x.step(RoleMistake, o.End, "its %s is refused as stale: token %d, seen %d", o.Invoke.Op, o.Invoke.Token, o.End.Seen))...)
 				continue
 			}
 			odd++
 			sus := x.suspect("sink-refuses-wrongly", fits, odd, "%s", p.Violations[0].Message)
-			sus.show(s.name, o.end.TS, []string{o.inv.Proc}, x.step(RoleMistake, o.end, "%s", p.Violations[0].Message))
+			sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, x.step(RoleMistake, o.End, "%s", p.Violations[0].Message))
 		}
 	}
 }

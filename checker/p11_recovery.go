@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strings"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -51,7 +53,7 @@ type Recovery struct {
 	MaxTTL float64 `json:"max_ttl,omitempty"`
 	P50TTL float64 `json:"p50_ttl,omitempty"`
 	// Faults are the faults that were healed, in order.
-	Faults []FaultRecovery `json:"faults,omitempty"`
+	Faults []past.FaultRecovery `json:"faults,omitempty"`
 
 	work string // what a success is, for Text; "": a release
 	// uncounted: the system does not promise P11, so nobody looked for orphans.
@@ -66,28 +68,11 @@ const (
 	whyRecord    = "the lock's record is not whole"
 )
 
-// defaultBound is what P11 allows beyond ttl + ttl/8, in which the waiting and one
-// polling interval are: three copies of a request, of ttl/6 each, and the hiccups
-// of a busy machine.
-func defaultBound(ttl int64) int64 { return 5e9 + ttl/2 }
-
-// within is the time within which a lock must be taken over.
-func (a *past) within(ttl int64) int64 {
-	bound := int64(0)
-	for _, e := range a.expects {
-		bound = max(bound, e.Expect().RecoveryBoundMS*1e6)
-	}
-	if bound == 0 {
-		bound = defaultBound(ttl)
-	}
-	return ttl + ttl/8 + bound
-}
-
 // stand is the time for which a row certainly stood still: from an instant at which
 // w had taken effect to the earliest at which next can have.
 type stand struct {
-	l        *rowLog
-	w, next  *write // w is nil before the first write
+	l        *past.Row
+	w, next  *past.Write // w is nil before the first write
 	from, to int64
 	ttl      int64
 	held     bool
@@ -100,13 +85,13 @@ func checkRecovery(_ context.Context, a *judgement, p *Property) {
 	r := a.recovery()
 	p.Checked += r.Judged + resumed
 	p.Detail = r.orphanText()
-	if a.lastHeal() > 0 {
-		p.Detail += fmt.Sprintf("; %s went on after the last heal", plural(resumed, a.rowNoun()))
+	if a.LastHeal() > 0 {
+		p.Detail += fmt.Sprintf("; %s went on after the last heal", phrase.Plural(resumed, a.RowNoun()))
 	}
-	if text := progressText(a.progress, a.work()); text != "" {
+	if text := progressText(a.progress, a.Work()); text != "" {
 		p.Detail += "; " + text
 	}
-	if why, note := a.busy(); p.Count > 0 && why != "" {
+	if why, note := a.Busy(); p.Count > 0 && why != "" {
 		p.excuse(why, note)
 	}
 }
@@ -116,25 +101,25 @@ func checkRecovery(_ context.Context, a *judgement, p *Property) {
 // last heal.
 func (a *judgement) checkStands(p *Property) (resumed int) {
 	r := a.recovery()
-	lastHeal := a.lastHeal()
+	lastHeal := a.LastHeal()
 	var times []float64
-	for _, l := range a.rows {
-		if !l.whole {
+	for _, l := range a.Rows {
+		if !l.Whole {
 			a.countBroken(l, r)
 			continue
 		}
-		ws := a.waiting(l)
+		ws := a.Waiting(l)
 		again := false
-		for _, s := range l.stands() {
-			kind := s.next.main().kind()
-			orphaned := s.held && !isRenewal(kind) && !isRelease(kind)
-			if lastHeal > 0 && s.next.by > lastHeal && (isGrant(kind) || l.shard && isRenewal(kind)) {
+		for _, s := range stands(l) {
+			kind := s.next.Main().Kind()
+			orphaned := s.held && !past.IsRenewal(kind) && !past.IsRelease(kind)
+			if lastHeal > 0 && s.next.Latest > lastHeal && (past.IsGrant(kind) || l.Shard && past.IsRenewal(kind)) {
 				again = true
 			}
-			if s.w == nil && l.shard {
+			if s.w == nil && l.Shard {
 				continue // processes begin to contend at no known instant
 			}
-			if !orphaned && s.to-s.from <= a.within(s.ttl) {
+			if !orphaned && s.to-s.from <= a.TakeoverBound(s.ttl) {
 				continue
 			}
 			why := a.judgeStand(s, &ws, p)
@@ -147,7 +132,7 @@ func (a *judgement) checkStands(p *Property) (resumed int) {
 			} else {
 				r.Judged++
 			}
-			if t := s.taken(); t > s.from && isGrant(kind) && s.ttl > 0 && why != whyAmbiguous {
+			if t := s.taken(); t > s.from && past.IsGrant(kind) && s.ttl > 0 && why != whyAmbiguous {
 				times = append(times, float64(t-s.from)/float64(s.ttl))
 			}
 		}
@@ -163,9 +148,9 @@ func (a *judgement) checkStands(p *Property) (resumed int) {
 }
 
 // countBroken counts the takeovers of a lock whose chain cannot be trusted.
-func (a *judgement) countBroken(l *rowLog, r *Recovery) {
-	for _, w := range l.chain {
-		if l.takeover(w) {
+func (a *judgement) countBroken(l *past.Row, r *Recovery) {
+	for _, w := range l.Chain {
+		if l.Takeover(w) {
 			r.Orphans++
 			r.NotJudged[whyRecord]++
 		}
@@ -173,25 +158,25 @@ func (a *judgement) countBroken(l *rowLog, r *Recovery) {
 }
 
 // stands are the versions of the row with the times for which it had each.
-func (l *rowLog) stands() []stand {
-	seen := l.sightings()
+func stands(l *past.Row) []stand {
+	seen := sightings(l)
 	longest := int64(0)
-	for _, w := range l.chain {
-		longest = max(longest, w.main().ttl())
+	for _, w := range l.Chain {
+		longest = max(longest, w.Main().TTL())
 	}
-	out := make([]stand, 0, len(l.chain))
+	out := make([]stand, 0, len(l.Chain))
 	lease := int64(0) // the ttl of the last grant
-	for i, next := range l.chain {
-		s := stand{l: l, next: next, to: next.call(), ttl: longest}
+	for i, next := range l.Chain {
+		s := stand{l: l, next: next, to: next.Earliest(), ttl: longest}
 		if i > 0 {
-			s.w = l.chain[i-1]
-			s.from = s.w.by
-			if t, ok := seen[s.w.to]; ok {
+			s.w = l.Chain[i-1]
+			s.from = s.w.Latest
+			if t, ok := seen[s.w.To]; ok {
 				s.from = min(s.from, t)
 			}
-			s.held = s.w.held()
-			if c := s.w.main(); isGrant(c.kind()) || !l.shard {
-				lease = c.ttl()
+			s.held = s.w.Held()
+			if c := s.w.Main(); past.IsGrant(c.Kind()) || !l.Shard {
+				lease = c.TTL()
 			}
 			if s.held {
 				s.ttl = lease
@@ -204,68 +189,68 @@ func (l *rowLog) stands() []stand {
 
 // sightings are the first instants at which an answer showed versions whose own
 // write was not acknowledged.
-func (l *rowLog) sightings() map[*version]int64 {
-	unsure := map[*version]bool{}
-	for _, w := range l.chain {
-		if w.ok() == nil {
-			unsure[w.to] = true
+func sightings(l *past.Row) map[*past.Version]int64 {
+	unsure := map[*past.Version]bool{}
+	for _, w := range l.Chain {
+		if w.OK() == nil {
+			unsure[w.To] = true
 		}
 	}
-	seen := map[*version]int64{}
+	seen := map[*past.Version]int64{}
 	if len(unsure) == 0 {
 		return seen
 	}
-	look := func(v *version, at int64) {
+	look := func(v *past.Version, at int64) {
 		if t, known := seen[v]; unsure[v] && (!known || at < t) {
 			seen[v] = at
 		}
 	}
-	for _, c := range l.cas {
-		if c.row != nil {
-			look(c.row, c.end.TS)
+	for _, c := range l.CAS {
+		if c.Shown != nil {
+			look(c.Shown, c.End.TS)
 		}
 	}
-	for _, r := range l.reads {
-		look(r.row, r.end.TS)
+	for _, r := range l.Reads {
+		look(r.Version, r.End.TS)
 	}
 	return seen
 }
 
 // taken is when the row was known to have changed, or else can have.
 func (s *stand) taken() int64 {
-	if c := s.next.ok(); c != nil {
-		return c.end.TS
+	if c := s.next.OK(); c != nil {
+		return c.End.TS
 	}
 	return s.to
 }
 
 // judgeStand holds a stand against everybody who waited meanwhile. It returns why
 // it says nothing, "" if it was judged.
-func (a *judgement) judgeStand(s stand, ws *waiters, p *Property) (why string) {
+func (a *judgement) judgeStand(s stand, ws *past.Waiters, p *Property) (why string) {
 	if s.from >= s.to {
 		return whyAmbiguous
 	}
 	why = whyNobody
-	limit := a.within(s.ttl)
+	limit := a.TakeoverBound(s.ttl)
 	holder := ""
 	if s.held {
-		holder = history.Life(s.w.main().inv.Proc)
+		holder = history.Life(s.w.Main().Invoke.Proc)
 	}
-	ws.during(s.from, s.to, func(w wait) bool {
-		if w.life == holder {
+	ws.During(s.from, s.to, func(w past.Wait) bool {
+		if w.Life == holder {
 			return true // its own process knows more than others
 		}
-		from := begin(max(s.from, w.from), limit, s.to, a.silences(w.life))
+		from := past.BehindSilences(max(s.from, w.From), limit, s.to, a.Silences(w.Life))
 		switch due := from + limit; {
 		case from > s.to:
 			if why == whyNobody {
 				why = whyFault
 			}
-		case s.to > due && w.to >= due:
+		case s.to > due && w.To >= due:
 			a.late(s, w, due-limit, p)
 			why = ""
 			return false
-		case s.to <= due && w.to >= s.to:
+		case s.to <= due && w.To >= s.to:
 			why = ""
 		}
 		return true
@@ -273,31 +258,22 @@ func (a *judgement) judgeStand(s stand, ws *waiters, p *Property) (why string) {
 	return why
 }
 
-func (a *judgement) late(s stand, w wait, from int64, p *Property) {
-	events := append(both(w.call), both(&s.next.main().op)...)
-	limit := a.within(s.ttl)
+func (a *judgement) late(s stand, w past.Wait, from int64, p *Property) {
+	events := append(past.Events(w.Call), past.Events(&s.next.Main().Op)...)
+	limit := a.TakeoverBound(s.ttl)
 	if s.held {
-		m := s.w.main()
-		p.add(s.l.name, append(both(&m.op), events...), "%s stood still under %s for %s although %s waited and nothing kept it from taking over: at most %s are allowed (ttl %s + ttl/8 + bound)",
-			s.l.name, m.inv.Proc, ms(s.to-from), w.who, ms(limit), ms(s.ttl))
+		m := s.w.Main()
+		p.add(s.l.Name, append(past.Events(&m.Op), events...), "%s stood still under %s for %s although %s waited and nothing kept it from taking over: at most %s are allowed (ttl %s + ttl/8 + bound)",
+			s.l.Name, m.Invoke.Proc, phrase.MS(s.to-from), w.Who, phrase.MS(limit), phrase.MS(s.ttl))
 		return
 	}
-	p.add(s.l.name, events, "%s was free and nobody took it for %s although %s waited and nothing kept it from taking it: at most %s are allowed", s.l.name, ms(s.to-from), w.who, ms(limit))
-}
-
-// lastHeal is the end of the last fault, 0 without any.
-func (a *past) lastHeal() int64 {
-	t := int64(0)
-	for _, f := range a.faults {
-		t = max(t, f.To)
-	}
-	return t
+	p.add(s.l.Name, events, "%s was free and nobody took it for %s although %s waited and nothing kept it from taking it: at most %s are allowed", s.l.Name, phrase.MS(s.to-from), w.Who, phrase.MS(limit))
 }
 
 // recovery is the run's, computed as far as it does not need P11.
 func (a *judgement) recovery() *Recovery {
 	if a.recovered == nil {
-		a.recovered = &Recovery{NotJudged: map[string]int{}, Faults: a.afterHeals(), work: a.work(), uncounted: !a.promised("P11")}
+		a.recovered = &Recovery{NotJudged: map[string]int{}, Faults: a.AfterHeals(), work: a.Work(), uncounted: !a.Promised("P11")}
 	}
 	return a.recovered
 }
@@ -306,7 +282,7 @@ func (r *Recovery) orphanText() string {
 	if r.uncounted {
 		return "orphaned leases not looked for"
 	}
-	out := fmt.Sprintf("%s, %d judged", plural(r.Orphans, "orphaned lease"), r.Judged)
+	out := fmt.Sprintf("%s, %d judged", phrase.Plural(r.Orphans, "orphaned lease"), r.Judged)
 	var why []string
 	for _, reason := range slices.Sorted(maps.Keys(r.NotJudged)) {
 		why = append(why, fmt.Sprintf("%d: %s", r.NotJudged[reason], reason))
@@ -326,7 +302,7 @@ func (r *Recovery) Text() string {
 	if r.MaxTTL > 0 {
 		out += fmt.Sprintf("; taken over after %.2f ttl (p50), %.2f ttl at most", r.P50TTL, r.MaxTTL)
 	}
-	var first, slowest *FaultRecovery
+	var first, slowest *past.FaultRecovery
 	for i := range r.Faults {
 		f := &r.Faults[i]
 		if f.Locks == 0 {

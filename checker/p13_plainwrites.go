@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -37,7 +38,7 @@ func (x *inquiry) statements() {
 
 // firstUse says what a statement note shows.
 func firstUse(e *history.Event, what string) string {
-	if w := sender(e); w == e.Key {
+	if w := past.Sender(e); w == e.Key {
 		return fmt.Sprintf("the link of %s carries %s for the first time", w, what)
 	}
 	return fmt.Sprintf("%s says that it uses %s", history.Life(e.Proc), what)
@@ -74,7 +75,7 @@ func (x *inquiry) plainWrite(f lintFinding) {
 // setsFence says whether a statement writes a column that the conditions on its table name.
 func (x *inquiry) setsFence(stmts []statement) bool {
 	names := map[string]bool{}
-	for _, e := range x.a.shapes {
+	for _, e := range x.a.Shapes {
 		parsed, err := parseCQL(e.Statement().CQL)
 		if err != nil {
 			continue
@@ -98,13 +99,13 @@ var plainKinds = map[string]history.Op{"unconditional-takeover": history.OpAcqui
 func (x *inquiry) kindsBehind(f lintFinding) []string {
 	var left []string
 	first := true
-	for _, e := range x.a.shapes {
+	for _, e := range x.a.Shapes {
 		if *e.Statement() != *f.shape.ev.Statement() {
 			continue
 		}
 		var here []string
 		for _, id := range slices.Sorted(maps.Keys(plainKinds)) {
-			if (first || slices.Contains(left, id)) && x.underWay(sender(e), plainKinds[id], e.TS) {
+			if (first || slices.Contains(left, id)) && x.underWay(past.Sender(e), plainKinds[id], e.TS) {
 				here = append(here, id)
 			}
 		}
@@ -125,12 +126,12 @@ func (x *inquiry) kindsBehind(f lintFinding) []string {
 // underWay says whether a worker had an operation of a kind on a lock's row in flight;
 // of acquires, a takeover.
 func (x *inquiry) underWay(worker string, kind history.Op, at int64) bool {
-	for _, l := range x.a.rows {
-		for _, c := range l.cas {
-			if c.kind() != kind || kind == history.OpAcquire && !c.inv.Takeover || history.Worker(c.inv.Proc) != worker || c.inv.TS > at {
+	for _, l := range x.a.Rows {
+		for _, c := range l.CAS {
+			if c.Kind() != kind || kind == history.OpAcquire && !c.Invoke.Takeover || history.Worker(c.Invoke.Proc) != worker || c.Invoke.TS > at {
 				continue
 			}
-			if c.end == nil || c.end.TS >= at {
+			if c.End == nil || c.End.TS >= at {
 				return true
 			}
 		}
@@ -140,21 +141,21 @@ func (x *inquiry) underWay(worker string, kind history.Op, at int64) bool {
 
 // overwritten finds an acknowledged write of a kind that cannot have found the version
 // that it names: the grant that had come between, and the write.
-func (x *inquiry) overwritten(kind history.Op) (earlier *grant, c *cas) {
-	for _, l := range x.a.rows {
-		if l.shard {
+func (x *inquiry) overwritten(kind history.Op) (earlier *past.Grant, c *past.CAS) {
+	for _, l := range x.a.Rows {
+		if l.Shard {
 			continue
 		}
-		taken := l.takenBy()
-		for _, c := range l.cas {
-			if c.kind() != kind || c.outcome != history.OK {
+		taken := takenBy(l)
+		for _, c := range l.CAS {
+			if c.Kind() != kind || c.Outcome != history.OK {
 				continue
 			}
-			limit := c.inv.TS
+			limit := c.Invoke.TS
 			if kind == history.OpAcquire {
-				limit = c.end.TS
+				limit = c.End.TS
 			}
-			if g := taken.before(limit); g != nil && g.acq != c && (g.fence > c.to.Fence || kind == history.OpAcquire && g.fence == c.to.Fence) {
+			if g := taken.before(limit); g != nil && g.Acquire != c && (g.Fence > c.To.Fence || kind == history.OpAcquire && g.Fence == c.To.Fence) {
 				return g, c
 			}
 		}
@@ -167,13 +168,13 @@ func (x *inquiry) showPlain(s *suspect, id string, f lintFinding) {
 	note := x.step(RoleBefore, e, "%s: %s", firstUse(e, "a statement without a condition"), shorten(e.Statement().CQL))
 	if kind, ok := plainKinds[id]; ok {
 		if g, c := x.overwritten(kind); g != nil {
-			s.show(g.log.name, c.end.TS, []string{g.acq.inv.Proc, c.inv.Proc}, note, x.granted(RoleBefore, g),
-				x.step(RoleMistake, c.end, "%s by %s to %s was applied all the same, %s", c.kind(), c.inv.Proc, g.log.text(c.to), sent(&c.op)))
+			s.show(g.Row.Name, c.End.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, note, x.granted(RoleBefore, g),
+				x.step(RoleMistake, c.End, "%s by %s to %s was applied all the same, %s", c.Kind(), c.Invoke.Proc, g.Row.Text(c.To), sent(&c.Op)))
 			return
 		}
 	}
 	note.Role = RoleMistake
-	s.show(f.table, e.TS, []string{sender(e)}, note)
+	s.show(f.table, e.TS, []string{past.Sender(e)}, note)
 }
 
 // shorten keeps the beginning of a statement.

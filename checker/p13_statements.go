@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -91,9 +93,9 @@ func (s *shape) setting() setting {
 
 func (x setting) String() string {
 	if x.serial == "" {
-		return orNone(x.consistency)
+		return phrase.OrNone(x.consistency)
 	}
-	return orNone(x.consistency) + " and " + x.serial
+	return phrase.OrNone(x.consistency) + " and " + x.serial
 }
 
 // Consistencies of which any two of a kind meet in a replica.
@@ -145,7 +147,7 @@ func checkStatements(_ context.Context, a *judgement, p *Property) {
 		p.add(f.table, f.events, "%s", f.message)
 	}
 	p.Checked = shapes
-	p.Detail = plural(p.Checked, "statement shape") + " as sent: consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
+	p.Detail = phrase.Plural(p.Checked, "statement shape") + " as sent: consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
 	if p.Count == 0 {
 		a.unseenStatements(p)
 	}
@@ -154,21 +156,21 @@ func checkStatements(_ context.Context, a *judgement, p *Property) {
 // unseenStatements: what nobody but the workers tells of is not shown. A system that says in
 // so many words that it keeps P13 must let its statements be read, where they can be.
 func (a *judgement) unseenStatements(p *Property) {
-	gaps := a.told.gaps[history.WitnessStatements]
-	reads := a.told.reads[history.WitnessStatements]
+	gaps := a.Witness.Gaps[history.WitnessStatements]
+	reads := a.Witness.Reads[history.WitnessStatements]
 	switch {
 	case len(gaps) > 0:
 		p.Detail = "not judged: " + gaps[0].Error
 	case !reads:
 		p.Detail = "not judged: nobody but the workers says what they sent"
-	case len(a.told.sent) == 0: // nothing was checked
+	case len(a.Witness.Sent) == 0: // nothing was checked
 		p.Checked, p.Detail = 0, "no statement was sent on the links"
 		return
 	default:
 		return
 	}
 	p.Status = StatusNA
-	for _, head := range a.h.Headers {
+	for _, head := range a.History.Headers {
 		if slices.Contains(head.Promises, "P13") && (reads || len(gaps) == 0) {
 			p.Status = StatusUnknown
 		}
@@ -187,7 +189,7 @@ func (a *judgement) lint() (out []lintFinding, n int) {
 		setting
 	}
 	seen := map[use]bool{}
-	for _, e := range a.shapes {
+	for _, e := range a.Shapes {
 		s, err := newShape(e)
 		u := use{Cql: e.Statement().CQL, Datacenter: e.Statement().Datacenter, setting: s.setting()}
 		if seen[u] {
@@ -207,7 +209,7 @@ func (a *judgement) lint() (out []lintFinding, n int) {
 	serialOf := map[string]*shape{}
 	for _, s := range shapes {
 		out = append(append(out, s.lint(fenced)...), s.lintMixing(serialOf)...)
-		if in := a.agreement(); in != nil {
+		if in := a.Agreement(); in != nil {
 			out = append(out, s.lintAgreement(in, fenced)...)
 		}
 	}
@@ -224,13 +226,13 @@ func newShape(e *history.Event) (*shape, error) {
 func (a *judgement) misstatements() (out []lintFinding) {
 	type use struct{ Worker, Cql string }
 	said := map[use][]*shape{}
-	for _, e := range a.told.said {
+	for _, e := range a.Witness.Said {
 		if s, err := newShape(e); err == nil {
-			u := use{Worker: sender(e), Cql: blank(e.Statement().CQL)}
+			u := use{Worker: past.Sender(e), Cql: blank(e.Statement().CQL)}
 			said[u] = append(said[u], s)
 		}
 	}
-	for _, e := range a.told.sent {
+	for _, e := range a.Witness.Sent {
 		claims := said[use{Worker: e.Key, Cql: blank(e.Statement().CQL)}]
 		s, err := newShape(e)
 		if len(claims) == 0 || err != nil || slices.ContainsFunc(claims, s.sentAs) {
@@ -257,10 +259,10 @@ func (s *shape) lint(fenced map[string]bool) (out []lintFinding) {
 		}
 		if s.conditional {
 			if !slices.Contains(serials, s.serial()) {
-				bad(lintSerial, st, "a conditional statement with serial consistency "+orNone(s.serial())+" instead of SERIAL or LOCAL_SERIAL")
+				bad(lintSerial, st, "a conditional statement with serial consistency "+phrase.OrNone(s.serial())+" instead of SERIAL or LOCAL_SERIAL")
 			}
 			if !slices.Contains(quorums, s.consistency()) {
-				bad(lintCommit, st, "a conditional statement commits at "+orNone(s.consistency())+": a later read at QUORUM may miss it")
+				bad(lintCommit, st, "a conditional statement commits at "+phrase.OrNone(s.consistency())+": a later read at QUORUM may miss it")
 			}
 		}
 		if s.conditional && slices.Contains(plainTables, st.table) {
@@ -275,7 +277,7 @@ func (s *shape) lint(fenced map[string]bool) (out []lintFinding) {
 		switch st.verb {
 		case "SELECT":
 			if !slices.Contains(quorums, s.consistency()) && !slices.Contains(serials, s.consistency()) {
-				bad(lintWeakRead, st, "a read of the fenced table "+st.table+" at "+orNone(s.consistency())+", which may miss what was decided")
+				bad(lintWeakRead, st, "a read of the fenced table "+st.table+" at "+phrase.OrNone(s.consistency())+", which may miss what was decided")
 			}
 		case "INSERT", "UPDATE", "DELETE", "TRUNCATE":
 			if !s.conditional {
@@ -322,11 +324,4 @@ func (s *shape) serialUse(st statement) string {
 		return ""
 	}
 	return use
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "(none)"
-	}
-	return s
 }

@@ -7,19 +7,21 @@ import (
 	"slices"
 	"strings"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
 // record looks for mistakes of whoever wrote the history.
 func (x *inquiry) record() {
 	x.missingCalls()
-	for _, r := range x.a.record.Remarks {
+	for _, r := range x.a.Record.Remarks {
 		if r.Kind == history.Late {
 			x.lateCalls(r.Events[0], r.Events[1], r.More+1)
 		}
 	}
-	have := x.a.workerNames()
-	for _, e := range x.a.expects {
+	have := x.a.WorkerNames()
+	for _, e := range x.a.Expects {
 		if n := e.Expect().Workers; len(have) < n {
 			var missing []string
 			for i := range n {
@@ -27,8 +29,8 @@ func (x *inquiry) record() {
 					missing = append(missing, w)
 				}
 			}
-			s := x.suspect("worker-missing", shown, n-len(have), "%s of %d recorded operations; there is nothing of %s", plural(len(have), "worker"), n, strings.Join(missing, ", "))
-			s.show("", e.TS, nil, x.step(RoleMistake, e, "the scenario has %s", plural(n, "worker")))
+			s := x.suspect("worker-missing", shown, n-len(have), "%s of %d recorded operations; there is nothing of %s", phrase.Plural(len(have), "worker"), n, strings.Join(missing, ", "))
+			s.show("", e.TS, nil, x.step(RoleMistake, e, "the scenario has %s", phrase.Plural(n, "worker")))
 		}
 	}
 }
@@ -39,7 +41,7 @@ func (x *inquiry) lateCalls(inv, end *history.Event, n int) {
 	for _, s := range end.Sends {
 		early = max(early, inv.TS-s)
 	}
-	s := x.suspect("calls-dated-late", written, n, "%s of %s with a send outside of its recorded interval; the first was sent %s before it was recorded", plural(n, "operation"), history.Life(inv.Proc), ms(early))
+	s := x.suspect("calls-dated-late", written, n, "%s of %s with a send outside of its recorded interval; the first was sent %s before it was recorded", phrase.Plural(n, "operation"), history.Life(inv.Proc), phrase.MS(early))
 	s.show(inv.Key, inv.TS, []string{inv.Proc},
 		x.instant(RoleBefore, end.Sends[0], "%s sends %s", inv.Proc, inv.Op),
 		x.step(RoleMistake, inv, "only now the call is recorded (id %d)", inv.ID), x.step(RoleHarm, end, "its answer: %s", end.Type))
@@ -51,13 +53,13 @@ func (x *inquiry) missingCalls() {
 	lost, total, every := 0, 0, map[int64]int{}
 	var at *history.Event
 	gaps := map[string][]*history.Event{}
-	for _, r := range x.a.record.Remarks {
+	for _, r := range x.a.Record.Remarks {
 		if r.Kind == history.Lost {
 			gaps[r.Life] = nil
 		}
 	}
-	for i := range x.a.ops {
-		e := x.a.ops[i].inv
+	for i := range x.a.Ops {
+		e := x.a.Ops[i].Invoke
 		if of, lacks := gaps[history.Life(e.Proc)]; lacks {
 			gaps[history.Life(e.Proc)] = append(of, e)
 		}
@@ -81,18 +83,18 @@ func (x *inquiry) missingCalls() {
 		}
 	}
 	if lost == 0 {
-		for _, r := range x.a.record.Remarks {
+		for _, r := range x.a.Record.Remarks {
 			if r.Kind != history.Lost {
 				continue
 			}
-			s := x.suspect("record-cut-off", shown, x.a.lost, "%s", r.Message())
+			s := x.suspect("record-cut-off", shown, x.a.Lost, "%s", r.Message())
 			if len(r.Events) > 0 {
 				s.show(r.Life, r.Events[0].TS, []string{r.Life}, x.step(RoleMistake, r.Events[0], "the last that is known to have been recorded about it in order"))
 			}
 		}
 		return
 	}
-	s := x.suspect("calls-missing", written, lost, "%s missing in the records of %s (%s of operations)", plural(lost, "number")+are(lost), strings.Join(slices.Sorted(maps.Keys(gaps)), ", "), plural(total, "number"))
+	s := x.suspect("calls-missing", written, lost, "%s missing in the records of %s (%s of operations)", phrase.Plural(lost, "number")+phrase.Are(lost), strings.Join(slices.Sorted(maps.Keys(gaps)), ", "), phrase.Plural(total, "number"))
 	for step, n := range every {
 		if n > 2 && n > lost*3/4 {
 			x.suspect("calls-missing", written, lost, "they are every %d numbers: nothing that happens to a process is so regular", step)
@@ -105,7 +107,7 @@ func (x *inquiry) missingCalls() {
 func (x *inquiry) demands() {
 	x.faultsOfThePlan()
 	counts := x.a.count()
-	for _, e := range x.a.expects {
+	for _, e := range x.a.Expects {
 		for _, point := range e.Expect().Must {
 			if counts.Points[point] == 0 {
 				s := x.suspect("point-not-reached", possible, 1, "the scenario must reach %q, and the run did not", point)
@@ -114,21 +116,21 @@ func (x *inquiry) demands() {
 		}
 		for _, phase := range slices.Sorted(maps.Keys(e.Expect().MinCycles)) {
 			if got, n := counts.PhaseCycles[phase], e.Expect().MinCycles[phase]; got < n {
-				x.tooLittle(e, fmt.Sprintf("phase %s has %s of the %d demanded", phase, plural(got, x.a.cycle()), n), x.stretches(phase)...)
+				x.tooLittle(e, fmt.Sprintf("phase %s has %s of the %d demanded", phase, phrase.Plural(got, x.a.Cycle()), n), x.stretches(phase)...)
 			}
 		}
 	}
 	p := &Property{}
-	for _, e := range x.a.expects {
+	for _, e := range x.a.Expects {
 		x.a.checkSuccess(e, p)
 	}
 	for _, v := range p.Violations {
-		x.tooLittle(x.a.expects[0], v.Message)
+		x.tooLittle(x.a.Expects[0], v.Message)
 	}
 	if counts.Operations == 0 || counts.Cycles == 0 {
-		x.tooLittle(nil, fmt.Sprintf("of %s nothing came to an end", plural(counts.Operations, "operation")))
+		x.tooLittle(nil, fmt.Sprintf("of %s nothing came to an end", phrase.Plural(counts.Operations, "operation")))
 	}
-	if len(x.a.expects) == 0 {
+	if len(x.a.Expects) == 0 {
 		x.suspect("no-expectation", shown, 1, "the history has no expect note")
 	}
 	open := &Property{}
@@ -147,7 +149,7 @@ func (x *inquiry) demands() {
 
 // points looks for clients that did not stand where they said.
 func (x *inquiry) points() {
-	for i, e := range x.a.told.hits {
+	for i, e := range x.a.Witness.Hits {
 		if what, _ := x.a.missed(e); what != "" {
 			s := x.suspect("point-not-kept", shown, i+1, "%s", what)
 			s.show(e.Key, e.TS, []string{e.Hit().Proc}, x.step(RoleMistake, e, "%s", what))
@@ -169,15 +171,15 @@ func (x *inquiry) tooLittle(e *history.Event, what string, more ...Step) {
 // stretches are where a phase's time went: the longest stretch in which nothing succeeded,
 // or that the run ended before.
 func (x *inquiry) stretches(phase string) []Step {
-	phases := x.a.h.Phases()
+	phases := x.a.History.Phases()
 	for _, ph := range phases {
 		if ph.Name != phase {
 			continue
 		}
 		last, longest, from := ph.From, int64(0), ph.From
 		var ends []int64
-		for _, s := range x.a.successes {
-			if at := s.op.end.TS; at >= ph.From && at < ph.To {
+		for _, s := range x.a.Successes {
+			if at := s.Op.End.TS; at >= ph.From && at < ph.To {
 				ends = append(ends, at)
 			}
 		}
@@ -188,7 +190,7 @@ func (x *inquiry) stretches(phase string) []Step {
 			}
 			last = at
 		}
-		return []Step{x.instant(RoleBefore, ph.From, "phase %s begins, for %s", phase, ms(ph.To-ph.From)), x.instant(RoleBefore, from, "for %s no %s succeeds, the longest such stretch of the phase", ms(longest), x.a.work())}
+		return []Step{x.instant(RoleBefore, ph.From, "phase %s begins, for %s", phase, phrase.MS(ph.To-ph.From)), x.instant(RoleBefore, from, "for %s no %s succeeds, the longest such stretch of the phase", phrase.MS(longest), x.a.Work())}
 	}
 	if n := len(phases); n > 0 {
 		return []Step{x.instant(RoleBefore, phases[n-1].To, "the run ends in phase %s: it never came to phase %s", phases[n-1].Name, phase)}
@@ -200,10 +202,10 @@ func (x *inquiry) stretches(phase string) []Step {
 // links that were not disturbed the requests tell too: they went on as before.
 func (x *inquiry) faultsOfThePlan() {
 	have := map[string]history.FaultWindow{}
-	for _, f := range x.a.faults {
+	for _, f := range x.a.Faults {
 		have[f.Fault.ID] = f
 	}
-	for _, e := range x.a.expects {
+	for _, e := range x.a.Expects {
 		for _, id := range e.Expect().Faults {
 			f, came := have[id]
 			switch {
@@ -218,26 +220,26 @@ func (x *inquiry) faultsOfThePlan() {
 }
 
 func (x *inquiry) unproven(f history.FaultWindow) {
-	notes := x.a.faultEvents(f.Fault.ID)
+	notes := x.a.FaultEvents(f.Fault.ID)
 	id, w := "fault-did-not-bite", shown
 	kind := history.KindOfFault(f.Fault.Name)
 	done, undecided := x.traffic(f)
 	switch {
 	case kind.Links && done > 0 && undecided*100 <= done:
 		id, w = "links-not-cut", written
-		x.suspect(id, w, 1, "while %s was said to be in force %s were answered at once and %d were not", f.Fault.ID, plural(done, "operation"), undecided)
+		x.suspect(id, w, 1, "while %s was said to be in force %s were answered at once and %d were not", f.Fault.ID, phrase.Plural(done, "operation"), undecided)
 	case kind.Still && done > 0:
 		id, w = "process-undisturbed", written
-		x.suspect(id, w, 1, "while %s was said to be in force %s of %s began and ended", f.Fault.ID, plural(done, "operation"), strings.Join(f.Fault.Targets, ", "))
+		x.suspect(id, w, 1, "while %s was said to be in force %s of %s began and ended", f.Fault.ID, phrase.Plural(done, "operation"), strings.Join(f.Fault.Targets, ", "))
 	}
-	s := x.suspect(id, w, 1, "%s (%s): %s", f.Fault.ID, f.Fault.Name, evidence(f))
+	s := x.suspect(id, w, 1, "%s (%s): %s", f.Fault.ID, f.Fault.Name, past.Evidence(f))
 	var chain []Step
 	for _, e := range notes {
 		role := RoleBefore
 		if e.Fault().Action == history.ActionEvidence {
 			role = RoleMistake
 		}
-		chain = append(chain, x.step(role, e, "%s %s: %s", e.Fault().ID, e.Fault().Action, orNone(e.Fault().Text)))
+		chain = append(chain, x.step(role, e, "%s %s: %s", e.Fault().ID, e.Fault().Action, phrase.OrNone(e.Fault().Text)))
 	}
 	s.show(f.Fault.ID, f.From, f.Fault.Targets, chain...)
 }
@@ -246,20 +248,20 @@ func (x *inquiry) unproven(f history.FaultWindow) {
 // is no worker, that were wholly within its window, by whether their outcome was known at
 // once.
 func (x *inquiry) traffic(f history.FaultWindow) (done, undecided int) {
-	aimed := workersIn(f.Fault.Targets)
+	aimed := past.WorkersIn(f.Fault.Targets)
 	to := f.To
 	if until, ok := f.Until(); ok {
 		to = until
 	}
-	for i := range x.a.ops {
-		o := &x.a.ops[i]
-		if o.inv.Proc == history.Harness || o.end == nil || o.inv.TS < f.From || o.end.TS > to {
+	for i := range x.a.Ops {
+		o := &x.a.Ops[i]
+		if o.Invoke.Proc == history.Harness || o.End == nil || o.Invoke.TS < f.From || o.End.TS > to {
 			continue
 		}
-		if len(aimed) > 0 && !slices.Contains(aimed, history.Worker(o.inv.Proc)) {
+		if len(aimed) > 0 && !slices.Contains(aimed, history.Worker(o.Invoke.Proc)) {
 			continue
 		}
-		if o.outcome == history.Unknown || len(o.end.Sends) > 1 {
+		if o.Outcome == history.Unknown || len(o.End.Sends) > 1 {
 			undecided++
 		} else {
 			done++

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -62,16 +63,16 @@ func init() {
 func checkValidity(_ context.Context, a *judgement, p *Property) {
 	counts := a.count()
 	p.Checked = counts.Operations
-	for _, r := range a.record.Remarks { // the rules of `fencepost lint`
+	for _, r := range a.Record.Remarks { // the rules of `fencepost lint`
 		p.add(r.Life, r.Events, "%s", r.Message())
 	}
 	for _, name := range a.unnoted() {
 		p.add(name, nil, "how %s ended was not noted, and of other lives it was", name)
 	}
-	if len(a.expects) == 0 {
+	if len(a.Expects) == 0 {
 		p.add("", nil, "the history has no expect note: nothing says what it must contain to count as a test")
 	}
-	for _, e := range a.expects {
+	for _, e := range a.Expects {
 		a.checkExpect(e, counts, p)
 	}
 	for _, v := range a.vacuous {
@@ -81,40 +82,40 @@ func checkValidity(_ context.Context, a *judgement, p *Property) {
 	a.checkLedgers(p)
 	a.reportLies(p)
 	a.checkHits(p)
-	for _, e := range a.told.gaps[history.WitnessAnswers] {
+	for _, e := range a.Witness.Gaps[history.WitnessAnswers] {
 		p.add("", []*history.Event{e}, "what was asked of the sink cannot be compared with what it answered: %s", e.Error)
 	}
 	a.checkRowsEnd(p)
-	for _, s := range a.stray { // last, as one lost event can leave many
-		p.add(s.key, s.events, "%s", s.message)
+	for _, s := range a.Stray { // last, as one lost event can leave many
+		p.add(s.Key, s.Events, "%s", s.Message)
 	}
 	if p.Count > 0 {
 		p.Status = StatusInvalid
 		return
 	}
-	sealed, cycle := plural(counts.Locks, "lock"), "cycle"
+	sealed, cycle := phrase.Plural(counts.Locks, "lock"), "cycle"
 	if counts.Jobs != nil {
-		sealed, cycle = a.countRows(counts.Locks, counts.Jobs.Shards), a.cycle()
+		sealed, cycle = a.CountRows(counts.Locks, counts.Jobs.Shards), a.Cycle()
 	}
 	p.Detail = fmt.Sprintf("%s, %d of %s proven, %s sealed, no gap in the records of %d process lives",
-		plural(counts.Cycles, cycle), counts.FaultsProven, plural(counts.Faults, "fault"), sealed, counts.Procs)
+		phrase.Plural(counts.Cycles, cycle), counts.FaultsProven, phrase.Plural(counts.Faults, "fault"), sealed, counts.Procs)
 }
 
 func (a *judgement) checkSealed(p *Property) {
-	for _, l := range a.rows {
-		if l.sealed == nil && slices.ContainsFunc(l.writes, (*write).possible) {
-			p.add(l.name, nil, "%s %s was not sealed after the run, so its unknown outcomes cannot be settled", l.noun(), l.name)
+	for _, l := range a.Rows {
+		if l.Sealed == nil && slices.ContainsFunc(l.Writes, (*past.Write).Possible) {
+			p.add(l.Name, nil, "%s %s was not sealed after the run, so its unknown outcomes cannot be settled", l.Noun(), l.Name)
 		}
 	}
 }
 
 func (a *judgement) checkLedgers(p *Property) {
-	for _, s := range a.sinks {
-		if s.final == nil && len(s.raises)+len(s.effects)+len(s.ledger) > 0 {
-			p.add(s.name, nil, "the sink's final value of %s was not read after the run", s.name)
+	for _, s := range a.Sinks {
+		if s.Final == nil && len(s.Raises)+len(s.Effects)+len(s.Ledger) > 0 {
+			p.add(s.Name, nil, "the sink's final value of %s was not read after the run", s.Name)
 		}
-		if s.hole != "" {
-			p.add(s.name, s.holeEvents, "the sink's ledger of %s is incomplete: %s", s.name, s.hole)
+		if s.Hole != "" {
+			p.add(s.Name, s.HoleEvents, "the sink's ledger of %s is incomplete: %s", s.Name, s.Hole)
 		}
 	}
 }
@@ -124,11 +125,11 @@ func (a *judgement) checkExpect(e *history.Event, counts Counts, p *Property) {
 	want := e.Expect()
 	for _, phase := range slices.Sorted(maps.Keys(want.MinCycles)) {
 		if got, n := counts.PhaseCycles[phase], want.MinCycles[phase]; got < n {
-			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, plural(got, a.cycle()), n)
+			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, phrase.Plural(got, a.Cycle()), n)
 		}
 	}
 	faults := map[string]history.FaultWindow{}
-	for _, f := range a.faults {
+	for _, f := range a.Faults {
 		faults[f.Fault.ID] = f
 	}
 	for _, id := range want.Faults {
@@ -137,7 +138,7 @@ func (a *judgement) checkExpect(e *history.Event, counts Counts, p *Property) {
 		case !injected:
 			p.add(id, []*history.Event{e}, "fault %s was not injected", id)
 		case !f.Proven:
-			p.add(id, a.faultEvents(id), "fault %s (%s) is not proven to have bitten: %s", id, f.Fault.Name, evidence(f))
+			p.add(id, a.FaultEvents(id), "fault %s (%s) is not proven to have bitten: %s", id, f.Fault.Name, past.Evidence(f))
 		}
 	}
 	a.checkSuccess(e, p)
@@ -147,28 +148,22 @@ func (a *judgement) checkExpect(e *history.Event, counts Counts, p *Property) {
 			p.add(point, []*history.Event{e}, "the scenario must reach %q, and the run did not", point)
 		}
 	}
-	if n := len(a.workerNames()); n < want.Workers {
-		p.add("", []*history.Event{e}, "%s recorded operations, the scenario has %d", plural(n, "worker"), want.Workers)
+	if n := len(a.WorkerNames()); n < want.Workers {
+		p.add("", []*history.Event{e}, "%s recorded operations, the scenario has %d", phrase.Plural(n, "worker"), want.Workers)
 	}
 }
 
-func evidence(f history.FaultWindow) string {
-	var texts []string
-	for _, e := range f.Evidence {
-		texts = append(texts, e.Fault().Text)
+// checkRowsEnd is the part of P14 that says which rows were not read.
+func (a *judgement) checkRowsEnd(p *Property) {
+	if !a.EndsRows() {
+		return
 	}
-	if len(texts) == 0 {
-		return "there is no evidence at all"
-	}
-	return strings.Join(texts, "; ")
-}
-
-func (a *past) faultEvents(id string) []*history.Event {
-	var out []*history.Event
-	for i := range a.h.Events {
-		if e := &a.h.Events[i]; e.Op == history.NoteFault && e.Fault() != nil && e.Fault().ID == id {
-			out = append(out, e)
+	for _, l := range a.Rows {
+		if l.Shard && !a.Jobs.Ends[l.Name] {
+			p.add(l.Name, nil, "the rows of shard %s were not read to their end after the run (no rows-end note)", l.Name)
 		}
 	}
-	return out
+	if a.Jobs.Locked > 0 && !a.Jobs.Ends[""] {
+		p.add("", nil, "the rows of the jobs were not read to their end after the run (no rows-end note)")
+	}
 }

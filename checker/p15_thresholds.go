@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -55,7 +57,7 @@ type reading struct {
 // allows. One that cannot be measured is never passed: the run is invalid.
 func checkThresholds(_ context.Context, a *judgement, p *Property) {
 	var texts []string
-	for _, e := range a.expects {
+	for _, e := range a.Expects {
 		for _, t := range e.Expect().Thresholds {
 			p.Checked++
 			b, events := a.bound(t)
@@ -79,8 +81,8 @@ func checkThresholds(_ context.Context, a *judgement, p *Property) {
 func (a *judgement) bound(t history.Threshold) (Bound, []*history.Event) {
 	b := Bound{Name: t.String(), Status: StatusInvalid, MostMS: float64(t.MaxMS)}
 	var r reading
-	busy, note := a.busy()
-	cold, begun := a.cold()
+	busy, note := a.Busy()
+	cold, begun := a.Cold()
 	switch err := t.Check(); {
 	case err != nil:
 		r.why = err.Error()
@@ -143,51 +145,51 @@ var shares = map[string]struct {
 // answered, or a whole call that was given up, is slower than any that was: else a
 // fault that turns slow answers into none would look like an improvement.
 func (a *judgement) readLatency(t history.Threshold) reading {
-	var done []*op
+	var done []*past.Op
 	never := 0
-	stop, phases := a.stopped, a.h.Phases()
-	a.timed(t.Op(), func(o *op) {
-		if o.end == nil || o.inv.Proc == history.Harness || o.end.TS >= stop || history.PhaseOf(phases, o.inv.TS, o.end.TS) != t.Phase {
+	stop, phases := a.Stopped, a.History.Phases()
+	a.timed(t.Op(), func(o *past.Op) {
+		if o.End == nil || o.Invoke.Proc == history.Harness || o.End.TS >= stop || history.PhaseOf(phases, o.Invoke.TS, o.End.TS) != t.Phase {
 			return // a process that died, or the end of the run, is no answer at all
 		}
 		call := t.Op() == history.OpLock || t.Op() == history.OpEnqueue
 		switch {
-		case o.outcome == history.OK:
+		case o.Outcome == history.OK:
 			done = append(done, o)
-		case o.outcome == history.Unknown || call:
+		case o.Outcome == history.Unknown || call:
 			never++
 		}
 	})
 	share := shares[t.Quantile]
 	n := len(done) + never
-	of := fmt.Sprintf("of %s", plural(n, "operation"))
+	of := fmt.Sprintf("of %s", phrase.Plural(n, "operation"))
 	if never > 0 {
 		of += fmt.Sprintf(", %d without success", never)
 	}
 	if n < share.need {
-		return reading{why: fmt.Sprintf("%s of %s in phase %s, the %s needs %d", plural(n, "operation"), t.Latency, t.Phase, t.Quantile, share.need)}
+		return reading{why: fmt.Sprintf("%s of %s in phase %s, the %s needs %d", phrase.Plural(n, "operation"), t.Latency, t.Phase, t.Quantile, share.need)}
 	}
-	slices.SortStableFunc(done, func(x, y *op) int { return cmp.Compare(x.end.TS-x.inv.TS, y.end.TS-y.inv.TS) })
+	slices.SortStableFunc(done, func(x, y *past.Op) int { return cmp.Compare(x.End.TS-x.Invoke.TS, y.End.TS-y.Invoke.TS) })
 	i := int(math.Ceil(share.of*float64(n))) - 1
 	if i >= len(done) {
 		return reading{ms: math.Inf(1), of: of}
 	}
 	o := done[i]
-	return reading{ms: float64(o.end.TS-o.inv.TS) / 1e6, of: of, events: both(o)}
+	return reading{ms: float64(o.End.TS-o.Invoke.TS) / 1e6, of: of, events: past.Events(o)}
 }
 
 // timed calls f for every operation, or span of a job, of a kind.
-func (a *judgement) timed(kind history.Op, f func(*op)) {
+func (a *judgement) timed(kind history.Op, f func(*past.Op)) {
 	if kind == history.SpanStart || kind == history.SpanRun {
-		for _, s := range a.h.JobSpans() {
+		for _, s := range a.History.JobSpans() {
 			if s.Invoke.Op == kind {
-				f(&op{inv: &s.Invoke, end: &s.End, outcome: s.Outcome})
+				f(&past.Op{Invoke: &s.Invoke, End: &s.End, Outcome: s.Outcome})
 			}
 		}
 		return
 	}
-	for i := range a.ops {
-		if o := &a.ops[i]; o.inv.Op == kind {
+	for i := range a.Ops {
+		if o := &a.Ops[i]; o.Invoke.Op == kind {
 			f(o)
 		}
 	}
@@ -201,7 +203,7 @@ func (a *judgement) readRecovery(t history.Threshold) reading {
 	if len(faults) == 0 {
 		return reading{why: "no fault was healed"}
 	}
-	out := reading{of: fmt.Sprintf("the longest of %s", plural(len(faults), "heal"))}
+	out := reading{of: fmt.Sprintf("the longest of %s", phrase.Plural(len(faults), "heal"))}
 	seen := 0
 	for _, f := range faults {
 		took := f.FirstMS
@@ -209,20 +211,20 @@ func (a *judgement) readRecovery(t history.Threshold) reading {
 			took = f.SlowestMS
 		}
 		seen += f.Locks
-		for _, g := range f.waiting {
-			if (g.d.key == "") != (t.Recovery == history.RecoveryFirst) {
+		for _, g := range f.Waiting {
+			if (g.Demand.Key == "") != (t.Recovery == history.RecoveryFirst) {
 				continue
 			}
-			switch waited := float64(g.length()) / 1e6; {
+			switch waited := float64(g.Length()) / 1e6; {
 			case waited > float64(t.MaxMS):
 				took = math.Inf(1)
-				out.of = fmt.Sprintf("%s after the heal of %s (%s)", a.named(g.d), f.ID, f.Name)
-			case f.until == a.endOfWork():
-				return reading{why: fmt.Sprintf("none followed of %s after %s (%s) was healed %.1f ms before the end", a.named(g.d), f.ID, f.Name, float64(f.until-f.healed)/1e6)}
+				out.of = fmt.Sprintf("%s after the heal of %s (%s)", a.NameOf(g.Demand), f.ID, f.Name)
+			case f.Until == a.EndOfWork():
+				return reading{why: fmt.Sprintf("none followed of %s after %s (%s) was healed %.1f ms before the end", a.NameOf(g.Demand), f.ID, f.Name, float64(f.Until-f.Healed)/1e6)}
 			}
 		}
 		if took >= out.ms {
-			out.ms, out.events = took, a.faultEvents(f.ID)
+			out.ms, out.events = took, a.FaultEvents(f.ID)
 		}
 	}
 	if seen == 0 && !math.IsInf(out.ms, 1) {
@@ -239,10 +241,10 @@ func (a *judgement) readLateness(quantile string) reading {
 		if s != nil {
 			have = s.N
 		}
-		return reading{why: fmt.Sprintf("%s outside of faults, the %s needs %d", plural(have, "start"), quantile, n)}
+		return reading{why: fmt.Sprintf("%s outside of faults, the %s needs %d", phrase.Plural(have, "start"), quantile, n)}
 	}
 	ms := map[string]float64{"p50": s.P50, "p99": s.P99, "max": s.Max}[quantile]
-	return reading{ms: ms, of: fmt.Sprintf("of %s outside of faults", plural(s.N, "start"))}
+	return reading{ms: ms, of: fmt.Sprintf("of %s outside of faults", phrase.Plural(s.N, "start"))}
 }
 
 // thresholds are those that P15 found exceeded or not measured.

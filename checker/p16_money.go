@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -40,22 +42,22 @@ func checkMoney(_ context.Context, a *judgement, p *Property) {
 		return
 	}
 	open := 0
-	drained := a.drained().Name != ""
-	for _, o := range a.orders.sorted() {
+	drained := a.Drained().Name != ""
+	for _, o := range a.Orders.Sorted() {
 		p.Checked++
 		a.checkOrder(o, p)
-		if c := o.acknowledged(); (c != nil || o.row != nil) && !orderEnded(o.state()) {
+		if c := o.Acknowledged(); (c != nil || o.Row != nil) && !past.OrderEnded(o.State()) {
 			if !drained {
 				open++
 				continue
 			}
-			p.add(o.id, append(both(c), o.row), "order %s was taken and has not come to an end: it is %s", o.id, stateText(o.state()))
+			p.add(o.ID, append(past.Events(c), o.Row), "order %s was taken and has not come to an end: it is %s", o.ID, stateText(o.State()))
 		}
 	}
 	n := a.count().Orders
-	p.Detail = fmt.Sprintf("by the shop's tables: %s over %d cents", plural(n.Payments, "payment"), n.Cents)
+	p.Detail = fmt.Sprintf("by the shop's tables: %s over %d cents", phrase.Plural(n.Payments, "payment"), n.Cents)
 	if open > 0 {
-		p.Status, p.Detail = StatusUnknown, fmt.Sprintf("%s not at an end, and the run did not wait for them", were(open, "order"))
+		p.Status, p.Detail = StatusUnknown, fmt.Sprintf("%s not at an end, and the run did not wait for them", phrase.Were(open, "order"))
 	}
 }
 
@@ -67,48 +69,48 @@ func stateText(state string) string {
 }
 
 // checkOrder holds what was charged and shipped against what the order is.
-func (a *judgement) checkOrder(o *orderLog, p *Property) {
+func (a *judgement) checkOrder(o *past.Order, p *Property) {
 	bad := func(events []*history.Event, format string, args ...any) {
-		rows := slices.Concat(o.payments, o.shipments, []*history.Event{o.row})
-		p.add(o.id, slices.Concat(events, rows), "order %s "+format, append([]any{o.id}, args...)...)
+		rows := slices.Concat(o.Payments, o.Shipments, []*history.Event{o.Row})
+		p.add(o.ID, slices.Concat(events, rows), "order %s "+format, append([]any{o.ID}, args...)...)
 	}
-	pays := func() []*history.Event { return both(a.acts(o.id, history.OrderPay)...) }
-	state, paid, shipped := o.state(), len(o.payments), len(o.shipments)
+	pays := func() []*history.Event { return past.Events(a.EffectsOf(o.ID, history.OrderPay)...) }
+	state, paid, shipped := o.State(), len(o.Payments), len(o.Shipments)
 	switch {
-	case o.row == nil && paid+shipped == 0:
+	case o.Row == nil && paid+shipped == 0:
 		return
-	case o.asked == nil:
+	case o.Asked == nil:
 		bad(nil, "is in the shop's tables, but nobody placed it")
 		return
-	case o.row != nil && (o.row.Book().Item != o.asked.Item || o.row.Book().Quantity != o.asked.Quantity || o.row.Book().Cents != o.asked.Cents):
-		bad(both(o.calls[0]), "is of %d %s for %d cents, but %d %s for %d cents were asked for", o.row.Book().Quantity, o.row.Book().Item, o.row.Book().Cents, o.asked.Quantity, o.asked.Item, o.asked.Cents)
+	case o.Row != nil && (o.Row.Book().Item != o.Asked.Item || o.Row.Book().Quantity != o.Asked.Quantity || o.Row.Book().Cents != o.Asked.Cents):
+		bad(past.Events(o.Calls[0]), "is of %d %s for %d cents, but %d %s for %d cents were asked for", o.Row.Book().Quantity, o.Row.Book().Item, o.Row.Book().Cents, o.Asked.Quantity, o.Asked.Item, o.Asked.Cents)
 	}
-	if len(o.twins) > 0 {
-		bad(o.twins, "has %d rows in the table of orders", 1+len(o.twins))
+	if len(o.Twins) > 0 {
+		bad(o.Twins, "has %d rows in the table of orders", 1+len(o.Twins))
 	}
-	for _, e := range o.payments {
-		if token := e.Book().Token; !a.claimed(o, token) {
+	for _, e := range o.Payments {
+		if token := e.Book().Token; !a.Claimed(o, token) {
 			bad(append(pays(), e), "was paid by run %d, and no job that pays it was ever claimed as that", token)
 		}
 	}
 	due := state == history.OrderPaid || state == history.OrderShipped
 	switch {
 	case paid > 1:
-		bad(pays(), "was paid %d times (by runs %s): its customer has lost %d cents", paid, tokensOf(o.payments), int64(paid-1)*o.asked.Cents)
+		bad(pays(), "was paid %d times (by runs %s): its customer has lost %d cents", paid, tokensOf(o.Payments), int64(paid-1)*o.Asked.Cents)
 	case due && paid == 0:
 		bad(pays(), "is %s, but it was never paid", state)
 	case !due && paid > 0:
-		bad(pays(), "was paid (by run %s), but it is %s: its customer has lost %d cents", tokensOf(o.payments), stateText(state), o.payments[0].Book().Cents)
-	case paid == 1 && o.payments[0].Book().Cents != o.asked.Cents:
-		bad(pays(), "costs %d cents, but %d were charged", o.asked.Cents, o.payments[0].Book().Cents)
+		bad(pays(), "was paid (by run %s), but it is %s: its customer has lost %d cents", tokensOf(o.Payments), stateText(state), o.Payments[0].Book().Cents)
+	case paid == 1 && o.Payments[0].Book().Cents != o.Asked.Cents:
+		bad(pays(), "costs %d cents, but %d were charged", o.Asked.Cents, o.Payments[0].Book().Cents)
 	}
 	switch {
 	case shipped > 1:
-		bad(both(a.acts(o.id, history.OrderFulfil)...), "was shipped %d times", shipped)
+		bad(past.Events(a.EffectsOf(o.ID, history.OrderFulfil)...), "was shipped %d times", shipped)
 	case state == history.OrderShipped && shipped == 0:
 		bad(nil, "counts as shipped, but never was")
 	case state != history.OrderShipped && shipped > 0:
-		bad(both(a.acts(o.id, history.OrderFulfil)...), "was shipped, but it is %s", stateText(state))
+		bad(past.Events(a.EffectsOf(o.ID, history.OrderFulfil)...), "was shipped, but it is %s", stateText(state))
 	}
 }
 
@@ -126,56 +128,56 @@ func tokensOf(payments []*history.Event) string {
 // payments: an order that was paid by a run to which the fence said no, or by two runs
 // under keys of their own.
 func (x *inquiry) payments() {
-	if !x.a.orders.read {
+	if !x.a.Orders.Read {
 		return
 	}
-	for _, o := range x.a.orders.sorted() {
-		if len(o.payments) == 0 {
+	for _, o := range x.a.Orders.Sorted() {
+		if len(o.Payments) == 0 {
 			continue
 		}
-		acts := x.a.acts(o.id, history.OrderPay)
+		acts := x.a.EffectsOf(o.ID, history.OrderPay)
 		x.fencedOff(o, acts)
-		if len(o.payments) > 1 {
+		if len(o.Payments) > 1 {
 			x.keyedByRun(o, acts)
 		}
 	}
 }
 
 // fencedOff looks for a payment by a run that the sink refused.
-func (x *inquiry) fencedOff(o *orderLog, acts []*op) {
-	for _, pay := range o.payments {
-		by := func(a *op) bool { return a.inv.Token == pay.Book().Token && a.outcome != history.Unknown }
-		passed := slices.ContainsFunc(acts, func(a *op) bool { return by(a) && a.outcome == history.OK })
-		i := slices.IndexFunc(acts, func(a *op) bool { return by(a) && a.end.Result == resultStale })
+func (x *inquiry) fencedOff(o *past.Order, acts []*past.Op) {
+	for _, pay := range o.Payments {
+		by := func(a *past.Op) bool { return a.Invoke.Token == pay.Book().Token && a.Outcome != history.Unknown }
+		passed := slices.ContainsFunc(acts, func(a *past.Op) bool { return by(a) && a.Outcome == history.OK })
+		i := slices.IndexFunc(acts, func(a *past.Op) bool { return by(a) && a.End.Result == past.ResultStale })
 		if i < 0 || passed {
 			continue
 		}
-		s := x.suspect("paid-before-the-fence", shown, 1, "order %s was paid by run %d, whose payment the sink refused as stale: token %d had been seen", o.id, pay.Book().Token, acts[i].end.Seen)
-		chain := []Step{x.step(RoleMistake, acts[i].end, "the sink refuses the payment of run %d; it was made before", pay.Book().Token)}
+		s := x.suspect("paid-before-the-fence", shown, 1, "order %s was paid by run %d, whose payment the sink refused as stale: token %d had been seen", o.ID, pay.Book().Token, acts[i].End.Seen)
+		chain := []Step{x.step(RoleMistake, acts[i].End, "the sink refuses the payment of run %d; it was made before", pay.Book().Token)}
 		for _, a := range acts {
-			if a.inv.Token != pay.Book().Token && a.outcome == history.OK {
-				chain = append(chain, x.step(RoleBefore, a.end, "run %d by %s decides on the order: %s", a.inv.Token, a.inv.Proc, a.inv.EffectKey))
+			if a.Invoke.Token != pay.Book().Token && a.Outcome == history.OK {
+				chain = append(chain, x.step(RoleBefore, a.End, "run %d by %s decides on the order: %s", a.Invoke.Token, a.Invoke.Proc, a.Invoke.EffectKey))
 			}
 		}
-		s.show(o.id, acts[i].end.TS, []string{acts[i].inv.Proc}, append(chain, x.step(RoleHarm, pay, "the order is %s, and was paid", stateText(o.state())))...)
+		s.show(o.ID, acts[i].End.TS, []string{acts[i].Invoke.Proc}, append(chain, x.step(RoleHarm, pay, "the order is %s, and was paid", stateText(o.State())))...)
 	}
 }
 
 // keyedByRun looks for payments of one order under different keys.
-func (x *inquiry) keyedByRun(o *orderLog, acts []*op) {
+func (x *inquiry) keyedByRun(o *past.Order, acts []*past.Op) {
 	var keys []string
-	var done []*op
+	var done []*past.Op
 	for _, a := range acts {
-		if a.outcome != history.Fail && slices.ContainsFunc(o.payments, func(e *history.Event) bool { return e.Book().Token == a.inv.Token }) && !slices.Contains(keys, a.inv.EffectKey) {
-			keys, done = append(keys, a.inv.EffectKey), append(done, a)
+		if a.Outcome != history.Fail && slices.ContainsFunc(o.Payments, func(e *history.Event) bool { return e.Book().Token == a.Invoke.Token }) && !slices.Contains(keys, a.Invoke.EffectKey) {
+			keys, done = append(keys, a.Invoke.EffectKey), append(done, a)
 		}
 	}
 	if len(keys) < 2 {
 		return
 	}
-	s := x.suspect("paid-by-run", shown, 1, "order %s was paid %d times, under the keys %q and %q", o.id, len(o.payments), keys[0], keys[1])
-	s.show(o.id, done[1].inv.TS, []string{done[0].inv.Proc, done[1].inv.Proc},
-		x.step(RoleBefore, done[0].inv, "run %d by %s pays under the key %q", done[0].inv.Token, done[0].inv.Proc, keys[0]),
-		x.step(RoleMistake, done[1].inv, "run %d by %s pays under the key %q", done[1].inv.Token, done[1].inv.Proc, keys[1]),
-		x.step(RoleHarm, o.payments[1], "the order is paid %d times", len(o.payments)))
+	s := x.suspect("paid-by-run", shown, 1, "order %s was paid %d times, under the keys %q and %q", o.ID, len(o.Payments), keys[0], keys[1])
+	s.show(o.ID, done[1].Invoke.TS, []string{done[0].Invoke.Proc, done[1].Invoke.Proc},
+		x.step(RoleBefore, done[0].Invoke, "run %d by %s pays under the key %q", done[0].Invoke.Token, done[0].Invoke.Proc, keys[0]),
+		x.step(RoleMistake, done[1].Invoke, "run %d by %s pays under the key %q", done[1].Invoke.Token, done[1].Invoke.Proc, keys[1]),
+		x.step(RoleHarm, o.Payments[1], "the order is paid %d times", len(o.Payments)))
 }

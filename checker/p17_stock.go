@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -35,18 +37,18 @@ func checkStock(_ context.Context, a *judgement, p *Property) {
 	if a.unread(p) {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.orders.items)) {
-		a.checkItem(a.orders.items[name], p)
+	for _, name := range slices.Sorted(maps.Keys(a.Orders.Items)) {
+		a.checkItem(a.Orders.Items[name], p)
 	}
-	for _, o := range a.orders.sorted() {
+	for _, o := range a.Orders.Sorted() {
 		a.checkTaken(o, p)
 	}
 	n := a.count().Orders
 	p.Detail = fmt.Sprintf("by every change of every item's stock: %d sold, %d left", n.Sold, n.Left)
 }
 
-func (a *judgement) checkItem(k *itemLog, p *Property) {
-	moves := slices.SortedStableFunc(slices.Values(k.moves), func(x, y *history.Event) int { return cmp.Compare(x.Book().Version, y.Book().Version) })
+func (a *judgement) checkItem(k *past.Item, p *Property) {
+	moves := slices.SortedStableFunc(slices.Values(k.Moves), func(x, y *history.Event) int { return cmp.Compare(x.Book().Version, y.Book().Version) })
 	var last *history.Event
 	for _, e := range moves {
 		p.Checked++
@@ -59,10 +61,10 @@ func (a *judgement) checkItem(k *itemLog, p *Property) {
 			events := []*history.Event{last, e}
 			for _, m := range []*history.Event{last, e} {
 				if m != nil && m.Book().Order != "" {
-					events = append(events, both(a.acts(m.Book().Order, history.OrderReserve)...)...)
+					events = append(events, past.Events(a.EffectsOf(m.Book().Order, history.OrderReserve)...)...)
 				}
 			}
-			p.add(k.name, events, "%s: "+format, append([]any{k.name}, args...)...)
+			p.add(k.Name, events, "%s: "+format, append([]any{k.Name}, args...)...)
 		}
 		switch {
 		case last != nil && b.Version == version:
@@ -77,46 +79,46 @@ func (a *judgement) checkItem(k *itemLog, p *Property) {
 		}
 		last = e
 	}
-	if len(k.twins) > 0 {
-		p.add(k.name, append([]*history.Event{k.row}, k.twins...), "%s has %d rows in the table of stock", k.name, 1+len(k.twins))
+	if len(k.Twins) > 0 {
+		p.add(k.Name, append([]*history.Event{k.Row}, k.Twins...), "%s has %d rows in the table of stock", k.Name, 1+len(k.Twins))
 	}
 	switch {
-	case k.row == nil:
-		p.add(k.name, k.moves, "%s was sold or delivered, but it has no stock", k.name)
-	case k.row.Book().Quantity < 0:
-		p.add(k.name, []*history.Event{k.row}, "%s: there are %d in stock", k.name, k.row.Book().Quantity)
-	case last != nil && k.row.Book().Version != last.Book().Version:
-		p.add(k.name, []*history.Event{last, k.row}, "%s: its stock has version %d, but the last change was version %d", k.name, k.row.Book().Version, last.Book().Version)
-	case k.row.Book().Quantity != sumOf(k.moves):
-		p.add(k.name, []*history.Event{last, k.row}, "%s: there are %d in stock, but %d by what came and went", k.name, k.row.Book().Quantity, sumOf(k.moves))
+	case k.Row == nil:
+		p.add(k.Name, k.Moves, "%s was sold or delivered, but it has no stock", k.Name)
+	case k.Row.Book().Quantity < 0:
+		p.add(k.Name, []*history.Event{k.Row}, "%s: there are %d in stock", k.Name, k.Row.Book().Quantity)
+	case last != nil && k.Row.Book().Version != last.Book().Version:
+		p.add(k.Name, []*history.Event{last, k.Row}, "%s: its stock has version %d, but the last change was version %d", k.Name, k.Row.Book().Version, last.Book().Version)
+	case k.Row.Book().Quantity != sumOf(k.Moves):
+		p.add(k.Name, []*history.Event{last, k.Row}, "%s: there are %d in stock, but %d by what came and went", k.Name, k.Row.Book().Quantity, sumOf(k.Moves))
 	}
 }
 
 // checkTaken: what an order has taken from the stock, and not put back, is what it is of.
-func (a *judgement) checkTaken(o *orderLog, p *Property) {
+func (a *judgement) checkTaken(o *past.Order, p *Property) {
 	want := int64(0)
-	switch o.state() {
+	switch o.State() {
 	case history.OrderReserved, history.OrderPaid, history.OrderShipped:
-		want = o.row.Book().Quantity
+		want = o.Row.Book().Quantity
 	}
-	for _, m := range o.moves {
-		if o.row != nil && m.Book().Item != o.row.Book().Item {
-			p.add(o.id, []*history.Event{m, o.row}, "order %s is of %s, and has taken of %s", o.id, o.row.Book().Item, m.Book().Item)
+	for _, m := range o.Moves {
+		if o.Row != nil && m.Book().Item != o.Row.Book().Item {
+			p.add(o.ID, []*history.Event{m, o.Row}, "order %s is of %s, and has taken of %s", o.ID, o.Row.Book().Item, m.Book().Item)
 		}
 	}
-	if got := -sumOf(o.moves); got != want {
-		events := slices.Concat(both(a.acts(o.id, history.OrderReserve)...), both(a.acts(o.id, history.OrderPay)...), o.moves, []*history.Event{o.row})
-		p.add(o.id, events, "order %s is %s and has taken %d from the stock, not %d", o.id, stateText(o.state()), got, want)
+	if got := -sumOf(o.Moves); got != want {
+		events := slices.Concat(past.Events(a.EffectsOf(o.ID, history.OrderReserve)...), past.Events(a.EffectsOf(o.ID, history.OrderPay)...), o.Moves, []*history.Event{o.Row})
+		p.add(o.ID, events, "order %s is %s and has taken %d from the stock, not %d", o.ID, stateText(o.State()), got, want)
 	}
 }
 
 // overwrittenStock: two changes of an item's stock have one version.
 func (x *inquiry) overwrittenStock() {
-	for _, name := range slices.Sorted(maps.Keys(x.a.orders.items)) {
+	for _, name := range slices.Sorted(maps.Keys(x.a.Orders.Items)) {
 		n := 0
 		last := map[int64]*history.Event{}
 		var pair []*history.Event
-		for _, e := range x.a.orders.items[name].moves {
+		for _, e := range x.a.Orders.Items[name].Moves {
 			twin := last[e.Book().Version]
 			last[e.Book().Version] = e
 			if twin == nil {
@@ -129,13 +131,13 @@ func (x *inquiry) overwrittenStock() {
 		if n == 0 {
 			continue
 		}
-		s := x.suspect("stock-overwritten", shown, n, "%s: %s written a second time, the first for order %s and then for order %s", name, were(n, "version"), pair[0].Book().Order, pair[1].Book().Order)
+		s := x.suspect("stock-overwritten", shown, n, "%s: %s written a second time, the first for order %s and then for order %s", name, phrase.Were(n, "version"), pair[0].Book().Order, pair[1].Book().Order)
 		chain := []Step{}
 		procs := []string{}
 		for i, role := range []string{RoleBefore, RoleMistake} {
-			for _, a := range x.a.acts(pair[i].Book().Order, history.OrderReserve) {
-				if a.outcome == history.OK {
-					chain, procs = append(chain, x.step(role, a.end, "version %d is written for order %s by %s", pair[i].Book().Version, pair[i].Book().Order, a.inv.Proc)), append(procs, a.inv.Proc)
+			for _, a := range x.a.EffectsOf(pair[i].Book().Order, history.OrderReserve) {
+				if a.Outcome == history.OK {
+					chain, procs = append(chain, x.step(role, a.End, "version %d is written for order %s by %s", pair[i].Book().Version, pair[i].Book().Order, a.Invoke.Proc)), append(procs, a.Invoke.Proc)
 				}
 			}
 		}

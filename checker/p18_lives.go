@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -43,7 +44,7 @@ func init() {
 // harness, which started them.
 func checkLives(_ context.Context, a *judgement, p *Property) {
 	kinds := map[string]int{}
-	for _, e := range a.ends {
+	for _, e := range a.Ends {
 		p.Checked++
 		kinds[e.Life().Kind]++
 		if wrong := e.Life().Unplanned(); wrong != "" {
@@ -52,10 +53,10 @@ func checkLives(_ context.Context, a *judgement, p *Property) {
 	}
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		parts = append(parts, plural(kinds[kind], kind))
+		parts = append(parts, phrase.Plural(kinds[kind], kind))
 	}
 	p.Detail = "lives of " + strings.Join(parts, ", ")
-	if len(a.ends) == 0 {
+	if len(a.Ends) == 0 {
 		a.checkDeaths(p)
 	}
 	if p.Checked == 0 {
@@ -81,8 +82,8 @@ func wordsOf(l *history.ProcessLife) string {
 
 // lastOf is the last that a life recorded, nil if it recorded nothing.
 func (a *judgement) lastOf(life string) *history.Event {
-	for i := range slices.Backward(a.h.Events) {
-		if e := &a.h.Events[i]; history.Life(e.Proc) == life && e.Op != history.NoteCrash {
+	for i := range slices.Backward(a.History.Events) {
+		if e := &a.History.Events[i]; history.Life(e.Proc) == life && e.Op != history.NoteCrash {
 			return e
 		}
 	}
@@ -99,12 +100,12 @@ const (
 // checkDeaths judges a history without life notes by its crash notes.
 func (a *judgement) checkDeaths(p *Property) {
 	p.Detail = "by crash and exit notes: how long lives took to end, and how those ended that are neither of workers nor of programs, is not known"
-	for _, l := range a.lives {
-		if l.exited && !l.crashed {
+	for _, l := range a.Lives {
+		if l.Exited && !l.Crashed {
 			p.Checked++
 		}
 	}
-	for _, e := range a.crashes {
+	for _, e := range a.Crashes {
 		if e.Error == "" {
 			continue // nobody says how
 		}
@@ -122,16 +123,16 @@ func (a *judgement) checkDeaths(p *Property) {
 // unnoted are the lives that recorded something and of whose end nobody knows, though it
 // is known of others.
 func (a *judgement) unnoted() []string {
-	if len(a.ends) == 0 {
+	if len(a.Ends) == 0 {
 		return nil
 	}
 	noted := map[string]bool{history.Harness: true}
-	for _, e := range a.ends {
+	for _, e := range a.Ends {
 		noted[e.Life().Name] = true
 	}
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(a.lives)) {
-		if a.lives[name].recording && !noted[name] {
+	for _, name := range slices.Sorted(maps.Keys(a.Lives)) {
+		if a.Lives[name].Recording && !noted[name] {
 			out = append(out, name)
 		}
 	}
@@ -141,7 +142,7 @@ func (a *judgement) unnoted() []string {
 // fallenLives: processes that ended otherwise than their plan says.
 func (x *inquiry) fallenLives() {
 	n := map[string]int{}
-	for _, e := range x.a.ends {
+	for _, e := range x.a.Ends {
 		wrong := e.Life().Unplanned()
 		if wrong == "" {
 			continue
@@ -158,7 +159,7 @@ func (x *inquiry) fallenLives() {
 		}
 		s.show(e.Life().Name, e.TS, []string{e.Life().Name}, append(chain, x.step(RoleMistake, e, "%s %s", e.Life().Name, wrong))...)
 	}
-	if len(x.a.ends) > 0 {
+	if len(x.a.Ends) > 0 {
 		return
 	}
 	p := x.scratch(checkLives) // by crash notes, one of which comes last

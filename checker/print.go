@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -33,7 +34,7 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 		}
 		found := p.Detail
 		if p.Count > 0 {
-			found = plural(p.Count, "finding")
+			found = phrase.Plural(p.Count, "finding")
 		} else if p.Status == StatusPass {
 			found = fmt.Sprintf("%d checked", p.Checked)
 		}
@@ -52,11 +53,11 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 		grants, unknown = grants+" told of", fmt.Sprintf("%d unknown", c.Unknowns)
 	}
 	fmt.Fprintf(w, "\n%s in %s of %d process lives: %d cycles, %s, %d takeovers, %d effects, %d stale refused, %d duplicates, %s, %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",
-		plural(c.Events, "event"), plural(c.Operations, "operation"), c.Procs,
+		phrase.Plural(c.Events, "event"), phrase.Plural(c.Operations, "operation"), c.Procs,
 		c.Cycles, grants, c.Takeovers, c.Effects, c.StaleRefused, c.Duplicates, unknown, c.Resends, c.LeasesLost, c.LateSends, c.FaultsProven, c.Faults, c.Torn)
 	if n := c.Jobs; n != nil {
 		fmt.Fprintf(w, "jobs: %s, %d cancelled, %d abandoned, %d open; %s, %d at once with another of the job, %d duplicate enqueues\n",
-			n.text(), n.Cancelled, n.Abandoned, n.Open, plural(n.Starts, "start"), n.Overlaps, n.Duplicates)
+			n.Text(), n.Cancelled, n.Abandoned, n.Open, phrase.Plural(n.Starts, "start"), n.Overlaps, n.Duplicates)
 	}
 	if line := r.Recovery.Text(); line != "" {
 		fmt.Fprintf(w, "recovery: %s\n", line)

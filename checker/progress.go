@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -26,7 +28,7 @@ type Progress struct {
 // quorum get things done while a fault is in force.
 func (a *judgement) checkProgress(p *Property) {
 	a.progress = nil
-	for _, e := range a.expects {
+	for _, e := range a.Expects {
 		for _, want := range e.Expect().Progress {
 			if windows := a.injections(want.Fault); len(windows) > 0 && want.Check() == nil {
 				p.Checked++
@@ -39,7 +41,7 @@ func (a *judgement) checkProgress(p *Property) {
 // injections are those of a fault by its name or id, or all.
 func (a *judgement) injections(fault string) []history.FaultWindow {
 	var out []history.FaultWindow
-	for _, f := range a.faults {
+	for _, f := range a.Faults {
 		if fault == history.AnyFault || f.Fault.ID == fault || f.Fault.Name == fault {
 			out = append(out, f)
 		}
@@ -60,23 +62,23 @@ func hull(windows []history.FaultWindow) (from, to int64) {
 func (a *judgement) judgeProgress(e *history.Event, want history.Progress, windows []history.FaultWindow, p *Property) {
 	from, to := hull(windows)
 	out := Progress{Fault: want.Fault, MinCycles: want.MinCycles, MostMS: float64(want.LongestGapMS), Cycles: a.cyclesIn(want, windows)}
-	ds := a.demands()
+	ds := a.Demands()
 	for i := range ds {
-		g := ds[i].longest(from, to)
-		if g.d == nil {
+		g := ds[i].Longest(from, to)
+		if g.Demand == nil {
 			continue
 		}
-		if took := float64(g.length()) / 1e6; took > out.GapMS || out.Key == "" && took == out.GapMS {
-			out.GapMS, out.Key = took, g.d.key
+		if took := float64(g.Length()) / 1e6; took > out.GapMS || out.Key == "" && took == out.GapMS {
+			out.GapMS, out.Key = took, g.Demand.Key
 		}
-		if g.length() > want.LongestGapMS*1e6 {
+		if g.Length() > want.LongestGapMS*1e6 {
 			a.stalled(e, want, windows, g, p)
 		}
 	}
 	a.idleClients(e, want, windows, p)
 	if out.Cycles < want.MinCycles && a.timeFor(want, windows) {
 		p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force, for %s in all, %s of %s succeeded although a quorum could be reached: at least %d are demanded",
-			want.Fault, ms(inForce(windows)), plural(out.Cycles, a.cycle()), groupText(history.Success{Group: want.Group}), want.MinCycles)
+			want.Fault, phrase.MS(inForce(windows)), phrase.Plural(out.Cycles, a.Cycle()), groupText(history.Success{Group: want.Group}), want.MinCycles)
 	}
 	a.progress = append(a.progress, out)
 }
@@ -85,7 +87,7 @@ func (a *judgement) judgeProgress(e *history.Event, want history.Progress, windo
 func (a *judgement) cyclesIn(want history.Progress, windows []history.FaultWindow) int {
 	var in []stretchOfRun
 	for _, w := range windows {
-		in = append(in, stretchOfRun{from: w.From, to: w.To, inside: true, member: members(history.Success{Group: want.Group}, workersIn(w.Fault.Targets))})
+		in = append(in, stretchOfRun{from: w.From, to: w.To, inside: true, member: members(history.Success{Group: want.Group}, past.WorkersIn(w.Fault.Targets))})
 	}
 	_, n := a.succeeded(in)
 	return n
@@ -101,40 +103,40 @@ func inForce(windows []history.FaultWindow) (total int64) {
 // timeFor says whether a system that keeps the gap bound must have come to the cycles
 // demanded: each lock or shard once in a gap. In less time the run tested too little.
 func (a *judgement) timeFor(want history.Progress, windows []history.FaultWindow) bool {
-	rows := int64(max(len(a.demands())-1, 1))
+	rows := int64(max(len(a.Demands())-1, 1))
 	rounds := (int64(want.MinCycles) + rows - 1) / rows
 	open := []history.Span{}
 	for _, w := range windows {
 		open = append(open, history.Span{From: w.From, To: w.To})
 	}
 	total := int64(0)
-	for _, s := range without(merged(open, 0), a.quorumAway) {
+	for _, s := range past.Without(past.Merge(open, 0), a.QuorumAway) {
 		total += s.To - s.From
 	}
 	return total >= rounds*want.LongestGapMS*1e6
 }
 
 // stalled reports a gap that is too long.
-func (a *judgement) stalled(e *history.Event, want history.Progress, windows []history.FaultWindow, g gap, p *Property) {
-	p.add(g.d.key, append(append(faultEdges(a, windows), g.witnesses()...), e),
+func (a *judgement) stalled(e *history.Event, want history.Progress, windows []history.FaultWindow, g past.Gap, p *Property) {
+	p.add(g.Demand.Key, append(append(faultEdges(a, windows), witnesses(g)...), e),
 		"no %s of %s succeeded for %s although it was asked for and a quorum could be reached, with %s in force meanwhile: at most %s are allowed",
-		a.work(), a.named(g.d), ms(g.length()), want.Fault, ms(want.LongestGapMS*1e6))
+		a.Work(), a.NameOf(g.Demand), phrase.MS(g.Length()), want.Fault, phrase.MS(want.LongestGapMS*1e6))
 }
 
 // witnesses are the successes around a gap and a call that waited in it.
-func (g gap) witnesses() []*history.Event {
-	var before, after *op
-	for _, o := range g.d.done {
-		if o.end.TS <= g.From {
+func witnesses(g past.Gap) []*history.Event {
+	var before, after *past.Op
+	for _, o := range g.Demand.Done {
+		if o.End.TS <= g.From {
 			before = o
-		} else if o.end.TS >= g.To && after == nil {
+		} else if o.End.TS >= g.To && after == nil {
 			after = o
 		}
 	}
-	out := append(both(before), both(after)...)
-	for _, c := range g.d.calls {
-		if c.inv.TS < g.To && (c.end == nil || c.end.TS > g.From) {
-			return append(out, both(c)...)
+	out := append(past.Events(before), past.Events(after)...)
+	for _, c := range g.Demand.Calls {
+		if c.Invoke.TS < g.To && (c.End == nil || c.End.TS > g.From) {
+			return append(out, past.Events(c)...)
 		}
 	}
 	return out
@@ -142,8 +144,8 @@ func (g gap) witnesses() []*history.Event {
 
 // faultEdges are the first inject and the last heal.
 func faultEdges(a *judgement, windows []history.FaultWindow) []*history.Event {
-	first := a.faultEvents(windows[0].Fault.ID)
-	last := a.faultEvents(windows[len(windows)-1].Fault.ID)
+	first := a.FaultEvents(windows[0].Fault.ID)
+	last := a.FaultEvents(windows[len(windows)-1].Fault.ID)
 	if len(first) == 0 || len(last) == 0 {
 		return nil
 	}
@@ -153,16 +155,16 @@ func faultEdges(a *judgement, windows []history.FaultWindow) []*history.Event {
 // idleClients: a client of locks that asks for nothing makes no demand, and waiting by
 // not asking is a way to stand still too.
 func (a *judgement) idleClients(e *history.Event, want history.Progress, windows []history.FaultWindow, p *Property) {
-	if a.jobs.any() {
+	if a.Jobs.Any() {
 		return // the harness enqueues, whatever the answers
 	}
 	from, to := hull(windows)
 	for _, idle := range a.idle() {
-		for _, g := range without([]history.Span{idle.Span}, a.silences(history.Life(idle.Name))) {
+		for _, g := range past.Without([]history.Span{idle.Span}, a.Silences(history.Life(idle.Name))) {
 			if g.To-g.From > want.LongestGapMS*1e6 && g.From < to && g.To > from {
-				p.add(idle.Name, append(append(faultEdges(a, windows), both(idle.last)...), e),
+				p.add(idle.Name, append(append(faultEdges(a, windows), past.Events(idle.last)...), e),
 					"%s asked for nothing for %s although a quorum could be reached, with %s in force meanwhile: at most %s are allowed",
-					idle.Name, ms(g.To-g.From), want.Fault, ms(want.LongestGapMS*1e6))
+					idle.Name, phrase.MS(g.To-g.From), want.Fault, phrase.MS(want.LongestGapMS*1e6))
 			}
 		}
 	}
@@ -171,39 +173,39 @@ func (a *judgement) idleClients(e *history.Event, want history.Progress, windows
 // idleSpan is a time in which a client of locks, Name, had no call under way.
 type idleSpan struct {
 	history.Span
-	last *op // before it
+	last *past.Op // before it
 }
 
 // idle are those of all clients: from the end of a cycle to the next call.
 func (a *judgement) idle() []idleSpan {
-	last := map[string]*op{} // what each client did last
-	for _, l := range a.rows {
-		for _, c := range l.calls {
-			last[c.inv.Proc] = nil
+	last := map[string]*past.Op{} // what each client did last
+	for _, l := range a.Rows {
+		for _, c := range l.Calls {
+			last[c.Invoke.Proc] = nil
 		}
 	}
 	var out []idleSpan
 	over := func(proc string, to int64) {
 		o := last[proc]
-		if o == nil || o.end == nil || o.end.TS >= to || o.inv.Op != history.OpRelease && (o.inv.Op != history.OpLock || o.outcome == history.OK) {
+		if o == nil || o.End == nil || o.End.TS >= to || o.Invoke.Op != history.OpRelease && (o.Invoke.Op != history.OpLock || o.Outcome == history.OK) {
 			return // it never asked, or has something under way
 		}
-		out = append(out, idleSpan{history.Span{Name: proc, From: o.end.TS, To: to}, o})
+		out = append(out, idleSpan{history.Span{Name: proc, From: o.End.TS, To: to}, o})
 	}
-	for i := range a.ops { // by invocation
-		o := &a.ops[i]
-		switch _, client := last[o.inv.Proc]; {
+	for i := range a.Ops { // by invocation
+		o := &a.Ops[i]
+		switch _, client := last[o.Invoke.Proc]; {
 		case !client:
-		case o.inv.Op == history.OpLock:
-			over(o.inv.Proc, o.inv.TS)
-			last[o.inv.Proc] = o
-		case o.inv.Op == history.OpRelease || o.inv.Op == history.OpRaise || o.inv.Op == history.OpGet || o.inv.Op == history.OpEffect:
-			last[o.inv.Proc] = o
+		case o.Invoke.Op == history.OpLock:
+			over(o.Invoke.Proc, o.Invoke.TS)
+			last[o.Invoke.Proc] = o
+		case o.Invoke.Op == history.OpRelease || o.Invoke.Op == history.OpRaise || o.Invoke.Op == history.OpGet || o.Invoke.Op == history.OpEffect:
+			last[o.Invoke.Proc] = o
 		}
 	}
-	stop := a.stopped
+	stop := a.Stopped
 	for _, proc := range slices.Sorted(maps.Keys(last)) {
-		over(proc, min(stop, a.died(history.Life(proc))))
+		over(proc, min(stop, a.Died(history.Life(proc))))
 	}
 	return out
 }
@@ -224,15 +226,15 @@ func (a *judgement) checkProgressShown(e *history.Event, p *Property) {
 		if want.Fault != history.AnyFault {
 			from, to := hull(windows)
 			longest := int64(0)
-			for _, s := range a.withWay() {
+			for _, s := range a.WithWay() {
 				longest = max(longest, min(s.To, to)-max(s.From, from))
 			}
 			if longest <= want.LongestGapMS*1e6 {
-				p.add(want.Fault, append(faultEdges(a, windows), e), "%s was in force for %s in which anybody could reach a quorum, and a gap may last %s: nothing could have been shown by it", want.Fault, ms(longest), ms(want.LongestGapMS*1e6))
+				p.add(want.Fault, append(faultEdges(a, windows), e), "%s was in force for %s in which anybody could reach a quorum, and a gap may last %s: nothing could have been shown by it", want.Fault, phrase.MS(longest), phrase.MS(want.LongestGapMS*1e6))
 			}
 		}
 		if n := a.cyclesIn(want, windows); n < want.MinCycles && !a.timeFor(want, windows) {
-			p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force %s succeeded, the scenario demands %d", want.Fault, plural(n, a.cycle()), want.MinCycles)
+			p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force %s succeeded, the scenario demands %d", want.Fault, phrase.Plural(n, a.Cycle()), want.MinCycles)
 		}
 	}
 }
@@ -245,7 +247,7 @@ func progressText(ps []Progress, work string) string {
 		if x.Key != "" {
 			of = " of " + x.Key
 		}
-		texts = append(texts, fmt.Sprintf("under %s %s, longest gap%s %.1f s of %.1f s", x.Fault, plural(x.Cycles, work), of, x.GapMS/1e3, x.MostMS/1e3))
+		texts = append(texts, fmt.Sprintf("under %s %s, longest gap%s %.1f s of %.1f s", x.Fault, phrase.Plural(x.Cycles, work), of, x.GapMS/1e3, x.MostMS/1e3))
 	}
 	return strings.Join(slices.Compact(texts), "; ")
 }

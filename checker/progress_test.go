@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -66,7 +67,7 @@ func (g going) history() *history.History {
 		}
 		one(at, proc)
 	}
-	y.note(8100, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
+	y.note(8100, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: past.PhaseSettle}})
 	if g.change != nil {
 		g.change(y)
 	}

@@ -237,15 +237,3 @@ func TestRecoveryNumbers(t *testing.T) {
 		t.Errorf("%s\nlacks %s", &out, want)
 	}
 }
-
-func TestRecoveryBound(t *testing.T) {
-	t.Parallel()
-	a := newPast(&history.History{}, false)
-	if got := a.within(6e9); got != 6e9+750e6+5e9+3e9 {
-		t.Errorf("default: %d", got)
-	}
-	a.expects = []*history.Event{{Details: &history.Details{Expect: &history.Expect{RecoveryBoundMS: 900}}}}
-	if got := a.within(6e9); got != 6e9+750e6+900e6 {
-		t.Errorf("named: %d", got)
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -83,9 +84,9 @@ func (y *recurringStory) command(from, to int64, do, result string) {
 
 func (y *recurringStory) tell() *history.History {
 	y.batch(1, "w1.1", history.OpTake)
-	y.command(10, 30, history.DoPut, resultApplied)
+	y.command(10, 30, history.DoPut, past.ResultApplied)
 	y.batch(storyFirst, "w1.1", history.OpTick, history.Change{Do: history.DoPut, Schedule: storyKey, LastMS: storyWall(storyFirst) - 1})
-	y.command(40, 50, history.DoPut, resultDuplicate)
+	y.command(40, 50, history.DoPut, past.ResultDuplicate)
 	y.batch(60, "w1.1", history.OpTick, fire(0)...)
 	y.batch(1025, "w1.1", history.OpTick, fire(1)...)
 	y.batch(2022, "w1.1", history.OpTick, fire(2)...)
@@ -94,7 +95,7 @@ func (y *recurringStory) tell() *history.History {
 	y.batch(3500, "w2.1", history.OpTake)
 	y.batch(4100, "w2.1", history.OpTick, fire(3, 4)...)
 	y.batch(5030, "w2.1", history.OpTick, fire(5)...)
-	y.command(5500, 5520, history.DoDisable, resultApplied)
+	y.command(5500, 5520, history.DoDisable, past.ResultApplied)
 	y.batch(5510, "w2.1", history.OpTick, history.Change{Do: history.DoDisable, Schedule: storyKey, LastMS: storyWall(5020)})
 	y.batch(5600, "w2.1", history.OpHandOver)
 	y.note(5700, "w2.1", history.Event{Op: history.NoteExit})
@@ -105,7 +106,7 @@ func (y *recurringStory) tell() *history.History {
 		if y.skip != nil && y.skip(c) {
 			continue
 		}
-		for _, row := range []history.JobRow{{Kind: history.RowJob, State: statePending, DueMS: c.DueMS}, {Kind: history.RowPending, DueMS: c.DueMS}} {
+		for _, row := range []history.JobRow{{Kind: history.RowJob, State: past.StatePending, DueMS: c.DueMS}, {Kind: history.RowPending, DueMS: c.DueMS}} {
 			y.note(5840, history.Harness, history.Event{Op: history.NoteRow, Key: c.Job, Issuer: storyShard, Details: &history.Details{JobRow: &row}})
 		}
 	}
@@ -198,7 +199,7 @@ func TestScheduleTimes(t *testing.T) {
 			e.OwnDetails().Changes = append([]history.Change{{Do: history.DoDisable, Schedule: storyKey, LastMS: storyWall(4020)}}, e.Changes()...)
 		}), "though it is disabled"},
 		"disabled with another mark":             {edited(5510, last(func(c *history.Change) { c.LastMS += 1000 })), "but stood at"},
-		"a put that was acknowledged and is not": {func(y *recurringStory) { y.command(100, 110, history.DoPut, resultApplied) }, "what it asks for is lost"},
+		"a put that was acknowledged and is not": {func(y *recurringStory) { y.command(100, 110, history.DoPut, past.ResultApplied) }, "what it asks for is lost"},
 		"a schedule that stands still":           {standsStill(history.Clock{}), "was never fired"},
 		"and a machine slept":                    {standsStill(history.Clock{Suspended: true}), "was never fired"},
 		"and a wall clock was set":               {standsStill(history.Clock{OffsetMS: 10_000}), ""},
@@ -228,9 +229,9 @@ func TestScheduleTimes(t *testing.T) {
 func TestStepsOfAScheduledJob(t *testing.T) {
 	t.Parallel()
 	for step, want := range map[string]int{"s1": 0, "s2": 1} {
-		s := &sinkLog{name: "job/q/1", accepts: map[string][]int{"s1": {0}}, ledger: []entry{{ev: &history.Event{}}}}
+		s := &past.Sink{Name: "job/q/1", Accepts: map[string][]int{"s1": {0}}, Ledger: []past.Entry{{Event: &history.Event{}}}}
 		p := &Property{}
-		s.checkListed([]*jobLog{{spec: &history.Job{Steps: []string{step}}}}, p)
+		checkListed(s, []*past.Job{{Spec: &history.Job{Steps: []string{step}}}}, p)
 		if p.Count != want {
 			t.Errorf("a job of step %s: %d findings, want %d: %+v", step, p.Count, want, p.Violations)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"golang.org/x/sys/unix"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -31,7 +32,7 @@ const (
 type step interface {
 	apply(state any) (bool, any)
 	String() string
-	source() *op // nil: none
+	source() *past.Op // nil: none
 	// observes: it changes nothing, so it can be left out of a counterexample.
 	observes() bool
 	// pending is the step as one whose answer is not known yet.
@@ -42,7 +43,7 @@ type step interface {
 // it belongs to later segments.
 type closing struct {
 	state any
-	by    *op // of those of later segments the one that ended first, or nil
+	by    *past.Op // of those of later segments the one that ended first, or nil
 }
 
 func (c *closing) apply(state any) (bool, any) { return state == c.state, closed }
@@ -51,13 +52,13 @@ func (c *closing) observes() bool { return false }
 
 func (c *closing) pending() step { return anything{} }
 
-func (c *closing) source() *op { return c.by }
+func (c *closing) source() *past.Op { return c.by }
 
 func (c *closing) String() string {
 	if c.by == nil {
 		return "end of segment"
 	}
-	return fmt.Sprintf("%s: the end of %s, which comes after all of this", c.by.inv.Proc, c.by.inv.Op)
+	return fmt.Sprintf("%s: the end of %s, which comes after all of this", c.by.Invoke.Proc, c.by.Invoke.Op)
 }
 
 // closed is the state in which nothing happens to the object any more.
@@ -74,7 +75,7 @@ func (anything) observes() bool { return true }
 
 func (anything) pending() step { return anything{} }
 
-func (anything) source() *op { return nil }
+func (anything) source() *past.Op { return nil }
 
 func (anything) String() string { return "" }
 
@@ -277,18 +278,18 @@ func mix(x uint64) uint64 {
 }
 
 // describe says where an operation stands, for a visualization's tooltip.
-func describe(dir string, o *op) string {
+func describe(dir string, o *past.Op) string {
 	if o == nil {
 		return ""
 	}
-	s := fmt.Sprintf("%s, id %d, %s:%d", o.inv.Proc, o.inv.ID, relative(dir, o.inv.File), o.inv.Line)
-	if o.end == nil {
+	s := fmt.Sprintf("%s, id %d, %s:%d", o.Invoke.Proc, o.Invoke.ID, relative(dir, o.Invoke.File), o.Invoke.Line)
+	if o.End == nil {
 		return s + ", no end"
 	}
-	if o.end.Error != "" {
-		s += ", " + o.end.Error
+	if o.End.Error != "" {
+		s += ", " + o.End.Error
 	}
-	if o.outcome == history.Unknown && o.end.ServerTimeout {
+	if o.Outcome == history.Unknown && o.End.ServerTimeout {
 		s += ", the coordinator's timeout"
 	}
 	return s

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -85,7 +86,7 @@ var (
 // that finds it all the same.
 func resurrected(server bool, readFrom, readEnd int64) *script {
 	s := newScript()
-	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.OK, false)
+	s.cas("w1.1/c1", history.OpAcquire, past.NoRow, heldA, 10, 20, history.OK, false)
 	s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 30, 40, history.Unknown, server)
 	s.read("w1.1/c1", heldA, readFrom, readEnd)
 	s.cas("w1.1/c2", history.OpAcquire, freeA, heldB, 70, 80, history.OK, false)
@@ -141,8 +142,8 @@ func TestResurrectedWrite(t *testing.T) {
 func TestResurrectionSeenByRejection(t *testing.T) {
 	t.Parallel()
 	s := newScript()
-	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.Unknown, true)
-	s.reject("w1.1/c3", history.Version{Fence: 9, Attempt: "q", Holder: "w1.1/c3", TTLMS: 1000}, noRow, 50, 60)
+	s.cas("w1.1/c1", history.OpAcquire, past.NoRow, heldA, 10, 20, history.Unknown, true)
+	s.reject("w1.1/c3", history.Version{Fence: 9, Attempt: "q", Holder: "w1.1/c3", TTLMS: 1000}, past.NoRow, 50, 60)
 	s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 70, 75, history.OK, false)
 	s.cas("harness", history.OpSeal, freeA, seal, 90, 95, history.OK, false)
 	p := property(s.check(t, ""), "P2")
@@ -156,7 +157,7 @@ func TestResurrectionSeenByRejection(t *testing.T) {
 func TestManyUnknowns(t *testing.T) {
 	t.Parallel()
 	s := newScript()
-	row := noRow
+	row := past.NoRow
 	for i := range int64(60) {
 		at := 100 * (i + 1)
 		next := history.Version{Fence: i + 1, Attempt: string(rune('A' + i)), Holder: "w1.1/c1", TTLMS: 1}
@@ -189,8 +190,8 @@ func TestSegments(t *testing.T) {
 	t.Parallel()
 	cfg := simConfig{seed: 5, workers: 2, clients: 1, locks: 1, ttl: 200 * time.Millisecond, length: 6 * time.Minute, noise: 0.02}
 	h := simulate(cfg)
-	a := newPast(h, false)
-	for _, pt := range []*partition{a.rows[0].partition(false, true), a.sinks[0].partition(true)} {
+	a := past.New(h, false)
+	for _, pt := range []*partition{partitionOfRow(a.Rows[0], false, true), partitionOfSink(a.Sinks[0], true)} {
 		if n := len(slices.Collect(pt.segments)); n < 3 {
 			t.Fatalf("%s: %d operations in %d segments", pt.name, pt.size, n)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -42,9 +43,9 @@ func (y *sequenceStory) step(s sequenceStep) {
 		}
 		switch c.Do {
 		case history.DoEnqueue:
-			row = history.JobRow{State: statePending, DueMS: c.DueMS}
+			row = history.JobRow{State: past.StatePending, DueMS: c.DueMS}
 		case history.DoClaim:
-			row.State, row.Run, row.Attempt = stateRunning, c.Run, c.Attempt
+			row.State, row.Run, row.Attempt = past.StateRunning, c.Run, c.Attempt
 			y.note(s.at+10, s.proc+"/r1", history.Event{Op: history.NoteStart, Key: c.Job, Issuer: storyShard, Token: c.Run, DecidedAt: (s.at+9)*1e6 + 1e9, Details: &history.Details{Attempt: c.Attempt, DueMS: row.DueMS, WallMS: storyWall(s.at + 9)}})
 			err := ""
 			if c.Job == y.failing {
@@ -52,9 +53,9 @@ func (y *sequenceStory) step(s sequenceStep) {
 			}
 			y.note(s.at+20, s.proc+"/r1", history.Event{Op: history.NoteFinish, Key: c.Job, Issuer: storyShard, Token: c.Run, Error: err})
 		case history.DoComplete:
-			row.State = stateCompleted
+			row.State = past.StateCompleted
 		case history.DoDLQ:
-			row.State = stateDLQ
+			row.State = past.StateDLQ
 		}
 		y.states[c.Job] = row
 	}
@@ -95,7 +96,7 @@ func (y *sequenceStory) tell(steps []sequenceStep) *history.History {
 	spec := history.Job{Queue: "jobs", Shard: storyShard, Kind: "k", Resource: "job/jobs/", MaxAttempts: 1, GoOn: y.goOn}
 	first := spec
 	first.Resource, first.Then = "job/jobs/0-a", []history.Job{spec, spec}
-	y.op(10, 30, "w2.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: "0-a", Details: &history.Details{Job: &first}}, history.Event{Result: resultApplied})
+	y.op(10, 30, "w2.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: "0-a", Details: &history.Details{Job: &first}}, history.Event{Result: past.ResultApplied})
 	for _, s := range steps {
 		y.step(s)
 	}
@@ -111,7 +112,7 @@ func (y *sequenceStory) tell(steps []sequenceStep) *history.History {
 		}
 		row := y.states[id]
 		place := row
-		row.Kind, place.Kind, place.State = history.RowJob, placeOf(row.State), ""
+		row.Kind, place.Kind, place.State = history.RowJob, past.RowKindOf(row.State), ""
 		for _, r := range []history.JobRow{row, place} {
 			y.note(5840, history.Harness, history.Event{Op: history.NoteRow, Key: id, Issuer: storyShard, Details: &history.Details{JobRow: &r}})
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -19,7 +20,7 @@ type window struct {
 	init any
 	// last describes the operation whose answer no order explains.
 	last    string
-	culprit *op
+	culprit *past.Op
 }
 
 // shrink finds the shortest illegal prefix of what was found illegal, then
@@ -126,9 +127,9 @@ func (w *window) dropObservations(illegal func(any, []porcupine.Operation) bool)
 
 // events are the window's, the culprit's first, then the latest.
 func (w *window) events() []*history.Event {
-	out := both(w.culprit)
+	out := past.Events(w.culprit)
 	for i := len(w.ops) - 1; i >= 0; i-- {
-		out = append(out, both(w.ops[i].Input.(step).source())...)
+		out = append(out, past.Events(w.ops[i].Input.(step).source())...)
 	}
 	return out
 }

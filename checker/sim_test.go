@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -335,10 +336,10 @@ func (s *simSink) call(b bug, req history.Event) (result string, seen, seq int64
 		s.seen = 0
 	}
 	if _, dup := s.applied[effectKey(b, req)]; dup && b != bugNoDedupe && b != bugNoKey {
-		return resultDuplicate, s.seen, s.seq
+		return past.ResultDuplicate, s.seen, s.seq
 	}
 	if b == bugSilentRaise && req.EffectKey == "" {
-		return resultApplied, req.Token, s.seq
+		return past.ResultApplied, req.Token, s.seq
 	}
 	stale := req.Token < s.seen || b == bugRefuseEqual && req.EffectKey != "" && req.Token <= s.seen
 	life := history.Life(req.Proc)
@@ -353,7 +354,7 @@ func (s *simSink) call(b bug, req history.Event) (result string, seen, seq int64
 	}
 	s.sent[life] = max(s.sent[life], req.Token)
 	if stale && b != bugNoToken {
-		return resultStale, s.seen, 0
+		return past.ResultStale, s.seen, 0
 	}
 	raised := req.Token > s.seen
 	s.seen = max(s.seen, req.Token)
@@ -361,10 +362,10 @@ func (s *simSink) call(b bug, req history.Event) (result string, seen, seq int64
 		if raised {
 			s.log(history.LedgerEntry{Kind: history.LedgerRaise, Issuer: req.Issuer, Token: req.Token})
 		}
-		return resultApplied, s.seen, s.seq
+		return past.ResultApplied, s.seen, s.seq
 	}
 	s.value = *req.Value
 	s.log(history.LedgerEntry{Kind: history.LedgerAccept, Issuer: req.Issuer, Token: req.Token, EffectKey: req.EffectKey, Value: req.Value})
 	s.applied[effectKey(b, req)] = req.Token
-	return resultApplied, s.seen, s.seq
+	return past.ResultApplied, s.seen, s.seq
 }

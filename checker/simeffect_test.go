@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -11,7 +12,7 @@ import (
 func (c *simClient) critical(t *task, lock string, l *lease) {
 	w, res, token := c.w, "res-"+lock, l.token
 	if w.cfg.bug != bugNoRaise {
-		if r, ok := c.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: lock, Token: token}); !ok || r != resultApplied {
+		if r, ok := c.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: lock, Token: token}); !ok || r != past.ResultApplied {
 			return
 		}
 	}
@@ -65,7 +66,7 @@ func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
 	w.record(c.f, e)
 	if w.cfg.bug == bugAckEffect && e.Op == history.OpEffect {
 		c.lazily(e)
-		return resultApplied, true
+		return past.ResultApplied, true
 	}
 	tries := 4
 	if w.cfg.bug == bugNoKey {
@@ -98,7 +99,7 @@ func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
 	default:
 		a := r.result.(answer)
 		e.Type, e.Result, e.Seen, e.Seq = history.OK, a.Result, a.Seen, a.Seq
-		if a.Result == resultStale {
+		if a.Result == past.ResultStale {
 			e.Type = history.Fail
 			if r.copies > 1 {
 				e.Type = history.Unknown

@@ -9,6 +9,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -40,7 +41,7 @@ const (
 
 // sinkStep is one call of the sink.
 type sinkStep struct {
-	of    *op
+	of    *past.Op
 	kind  sinkKind
 	token int64
 	value int64
@@ -99,7 +100,7 @@ func (s *sinkStep) step(st sinkState) (bool, sinkState) {
 	return true, st
 }
 
-func (s *sinkStep) source() *op { return s.of }
+func (s *sinkStep) source() *past.Op { return s.of }
 
 func (s *sinkStep) observes() bool { return s.kind >= sinkDuplicate }
 
@@ -110,7 +111,7 @@ func (s *sinkStep) pending() step {
 }
 
 func (s *sinkStep) String() string {
-	proc := s.of.inv.Proc
+	proc := s.of.Invoke.Proc
 	switch s.kind {
 	case sinkRaise:
 		return fmt.Sprintf("%s: raise %d", proc, s.token)
@@ -124,15 +125,15 @@ func (s *sinkStep) String() string {
 	return fmt.Sprintf("%s: get %d, seen %d", proc, s.value, s.seen)
 }
 
-// partition makes the partition of a resource. The ledger settles what is unknown.
-func (s *sinkLog) partition(clean bool) *partition {
+// partitionOfSink makes the partition of a resource. The ledger settles what is unknown.
+func partitionOfSink(s *past.Sink, clean bool) *partition {
 	return &partition{
-		name: s.name, any: anySink, size: len(s.raises) + len(s.effects) + len(s.gets), clean: clean, hash: hashSink,
+		name: s.Name, any: anySink, size: len(s.Raises) + len(s.Effects) + len(s.Gets), clean: clean, hash: hashSink,
 		show: func(st any) string {
 			x := st.(sinkState)
 			return fmt.Sprintf("seen %d, value %d", x.seen, x.value)
 		},
-		segments: func(yield func(segment) bool) { s.segments(clean, yield) },
+		segments: func(yield func(segment) bool) { segments(s, clean, yield) },
 	}
 }
 
@@ -145,8 +146,8 @@ type ledgered struct {
 // segments are a resource's history cut where nothing is in flight: what is in the ledger
 // before such an instant is then exactly a prefix of it, so the state is known. If the
 // linear-time checks found something that is not certain, and it is one segment.
-func (s *sinkLog) segments(clean bool, yield func(segment) bool) {
-	all, states := s.encode(), s.statesOf()
+func segments(s *past.Sink, clean bool, yield func(segment) bool) {
+	all, states := encode(s), statesOf(s)
 	var seg segment
 	seg.init = sinkState{}
 	place, quiet := -1, int64(math.MinInt64)
@@ -166,21 +167,21 @@ func (s *sinkLog) segments(clean bool, yield func(segment) bool) {
 }
 
 // encode makes the operations of a resource, by call.
-func (s *sinkLog) encode() []ledgered {
-	out := make([]ledgered, 0, len(s.raises)+len(s.effects)+len(s.gets))
-	by := s.bounds()
+func encode(s *past.Sink) []ledgered {
+	out := make([]ledgered, 0, len(s.Raises)+len(s.Effects)+len(s.Gets))
+	by := bounds(s)
 	add := func(x *sinkStep, call, ret int64, place int) {
 		out = append(out, ledgered{operation(x, call, ret), place})
 	}
-	for _, o := range s.raises {
-		s.encodeRaise(add, o, by)
+	for _, o := range s.Raises {
+		encodeRaise(s, add, o, by)
 	}
-	for _, o := range s.effects {
-		s.encodeEffect(add, o, by)
+	for _, o := range s.Effects {
+		encodeEffect(s, add, o, by)
 	}
-	for _, o := range s.gets {
-		if o.outcome == history.OK && o.end.Value != nil {
-			add(&sinkStep{of: o, kind: sinkGet, value: *o.end.Value, seen: o.end.Seen}, o.inv.TS, o.end.TS, -1)
+	for _, o := range s.Gets {
+		if o.Outcome == history.OK && o.End.Value != nil {
+			add(&sinkStep{of: o, kind: sinkGet, value: *o.End.Value, seen: o.End.Seen}, o.Invoke.TS, o.End.TS, -1)
 		}
 	}
 	slices.SortStableFunc(out, func(x, y ledgered) int { return cmp.Compare(x.Call, y.Call) })
@@ -189,43 +190,43 @@ func (s *sinkLog) encode() []ledgered {
 
 type addStep func(x *sinkStep, call, ret int64, place int)
 
-func (s *sinkLog) encodeRaise(add addStep, o *op, by []int64) {
-	i := s.entryOf(o)
-	x := &sinkStep{of: o, kind: sinkRaise, token: o.inv.Token}
+func encodeRaise(s *past.Sink, add addStep, o *past.Op, by []int64) {
+	i := s.EntryOf(o)
+	x := &sinkStep{of: o, kind: sinkRaise, token: o.Invoke.Token}
 	if i >= 0 {
-		x.seq = s.ledger[i].Seq
+		x.seq = s.Ledger[i].Seq
 	}
 	switch {
-	case o.outcome == history.OK:
-		add(x, o.inv.TS, o.end.TS, i)
-	case o.outcome == history.Fail && o.end.Result == resultStale:
-		x.kind, x.seen = sinkStale, o.end.Seen
-		add(x, o.inv.TS, o.end.TS, -1)
-	case o.outcome == history.Unknown && i >= 0 && s.maker(i) == o:
-		add(x, o.inv.TS, by[i], i)
+	case o.Outcome == history.OK:
+		add(x, o.Invoke.TS, o.End.TS, i)
+	case o.Outcome == history.Fail && o.End.Result == past.ResultStale:
+		x.kind, x.seen = sinkStale, o.End.Seen
+		add(x, o.Invoke.TS, o.End.TS, -1)
+	case o.Outcome == history.Unknown && i >= 0 && maker(s, i) == o:
+		add(x, o.Invoke.TS, by[i], i)
 	}
 }
 
-func (s *sinkLog) encodeEffect(add addStep, o *op, by []int64) {
-	i := s.entryOf(o)
-	x := &sinkStep{of: o, kind: sinkApply, token: o.inv.Token}
-	if o.inv.Value != nil {
-		x.value = *o.inv.Value
+func encodeEffect(s *past.Sink, add addStep, o *past.Op, by []int64) {
+	i := s.EntryOf(o)
+	x := &sinkStep{of: o, kind: sinkApply, token: o.Invoke.Token}
+	if o.Invoke.Value != nil {
+		x.value = *o.Invoke.Value
 	}
 	if i >= 0 {
-		x.seq = s.ledger[i].Seq
+		x.seq = s.Ledger[i].Seq
 	}
 	switch {
-	case o.outcome == history.OK && o.end.Result == resultDuplicate && (i < 0 || s.maker(i) != o):
+	case o.Outcome == history.OK && o.End.Result == past.ResultDuplicate && (i < 0 || maker(s, i) != o):
 		x.kind = sinkDuplicate
-		add(x, o.inv.TS, o.end.TS, -1)
-	case o.outcome == history.OK:
-		add(x, o.inv.TS, o.end.TS, i)
-	case o.outcome == history.Fail && o.end.Result == resultStale:
-		x.kind, x.seen = sinkStale, o.end.Seen
-		add(x, o.inv.TS, o.end.TS, -1)
-	case o.outcome == history.Unknown && i >= 0 && s.maker(i) == o:
-		add(x, o.inv.TS, by[i], i)
+		add(x, o.Invoke.TS, o.End.TS, -1)
+	case o.Outcome == history.OK:
+		add(x, o.Invoke.TS, o.End.TS, i)
+	case o.Outcome == history.Fail && o.End.Result == past.ResultStale:
+		x.kind, x.seen = sinkStale, o.End.Seen
+		add(x, o.Invoke.TS, o.End.TS, -1)
+	case o.Outcome == history.Unknown && i >= 0 && maker(s, i) == o:
+		add(x, o.Invoke.TS, by[i], i)
 	}
 }
 
@@ -233,18 +234,18 @@ func (s *sinkLog) encodeEffect(add addStep, o *op, by []int64) {
 // can have made it the first. Calls with one key are told apart by their tokens; if
 // they have one token too, the first can have done whatever any of them did. A duplicate
 // may be one of an earlier copy of the same call.
-func (s *sinkLog) maker(i int) *op {
-	e := &s.ledger[i]
-	if len(e.by) == 1 {
-		return e.by[0]
+func maker(s *past.Sink, i int) *past.Op {
+	e := &s.Ledger[i]
+	if len(e.By) == 1 {
+		return e.By[0]
 	}
-	var first *op
-	for _, o := range e.by {
+	var first *past.Op
+	for _, o := range e.By {
 		switch {
-		case o.inv.Token != e.Token || o.inv.Issuer != e.Issuer || o.outcome == history.Fail:
-		case o.outcome == history.OK && o.end.Result == resultApplied && (o.inv.Op == history.OpRaise) == (e.Kind == history.LedgerRaise):
+		case o.Invoke.Token != e.Token || o.Invoke.Issuer != e.Issuer || o.Outcome == history.Fail:
+		case o.Outcome == history.OK && o.End.Result == past.ResultApplied && (o.Invoke.Op == history.OpRaise) == (e.Kind == history.LedgerRaise):
 			return nil // its answer explains it
-		case first == nil || o.inv.TS < first.inv.TS:
+		case first == nil || o.Invoke.TS < first.Invoke.TS:
 			first = o
 		}
 	}
@@ -253,13 +254,13 @@ func (s *sinkLog) maker(i int) *op {
 
 // bounds are, by ledger entry, the latest instant at which it can have been
 // made: before the answers about it and about all later entries.
-func (s *sinkLog) bounds() []int64 {
-	out := make([]int64, len(s.ledger))
+func bounds(s *past.Sink) []int64 {
+	out := make([]int64, len(s.Ledger))
 	t := int64(history.Forever)
-	for i := len(s.ledger) - 1; i >= 0; i-- {
-		for _, o := range s.ledger[i].by {
-			if o.outcome == history.OK && (o.inv.Op == history.OpRaise) == (s.ledger[i].Kind == history.LedgerRaise) {
-				t = min(t, o.end.TS)
+	for i := len(s.Ledger) - 1; i >= 0; i-- {
+		for _, o := range s.Ledger[i].By {
+			if o.Outcome == history.OK && (o.Invoke.Op == history.OpRaise) == (s.Ledger[i].Kind == history.LedgerRaise) {
+				t = min(t, o.End.TS)
 			}
 		}
 		out[i] = t
@@ -268,10 +269,10 @@ func (s *sinkLog) bounds() []int64 {
 }
 
 // statesOf are the states before the first entry of the ledger and after each.
-func (s *sinkLog) statesOf() []sinkState {
-	out := make([]sinkState, 1, len(s.ledger)+1)
+func statesOf(s *past.Sink) []sinkState {
+	out := make([]sinkState, 1, len(s.Ledger)+1)
 	var st sinkState
-	for _, e := range s.ledger {
+	for _, e := range s.Ledger {
 		st.seen, st.seq = max(st.seen, e.Token), e.Seq
 		if e.Kind == history.LedgerAccept && e.Value != nil {
 			st.value = *e.Value
@@ -285,12 +286,12 @@ func (s *sinkLog) statesOf() []sinkState {
 func (a *judgement) searchSinks(ctx context.Context, p *Property) {
 	var parts []*partition
 	skipped := 0
-	for _, s := range a.sinks {
-		if s.hole != "" || !s.read() {
+	for _, s := range a.Sinks {
+		if s.Hole != "" || !s.WasRead() {
 			skipped++ // P14
 			continue
 		}
-		parts = append(parts, s.partition(!explained(p, s.name)))
+		parts = append(parts, partitionOfSink(s, !explained(p, s.Name)))
 	}
 	b := a.budget(ctx)
 	fs := searchAll(b, parts)

@@ -29,29 +29,3 @@ func SoFar(ctx context.Context, h *history.History, o Options) []Property {
 	}
 	return out
 }
-
-// fromAnswers makes the part of the ledger that applied effects and raises show: each
-// answer has its entry's number. A raise to a token that was the highest already
-// makes no entry and is answered with the last one; it says what had been seen by
-// then, which is true of that place too.
-func (s *sinkLog) fromAnswers() {
-	if len(s.ledger) > 0 {
-		return // it was read
-	}
-	add := func(o *op, kind string) {
-		if o.outcome != history.OK || o.end.Result != resultApplied || o.end.Seq == 0 {
-			return
-		}
-		s.ledger = append(s.ledger, entry{ev: o.end, LedgerEntry: &history.LedgerEntry{
-			Seq: o.end.Seq, Kind: kind, Issuer: o.inv.Issuer, Token: o.inv.Token, EffectKey: o.inv.EffectKey, Value: o.inv.Value,
-		}})
-	}
-	for _, o := range s.raises {
-		if o.end != nil && o.end.Seen == o.inv.Token {
-			add(o, history.LedgerRaise)
-		}
-	}
-	for _, o := range s.effects {
-		add(o, history.LedgerAccept)
-	}
-}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -19,18 +21,18 @@ type stretchOfRun struct {
 	member func(worker string) bool
 }
 
-func (w stretchOfRun) has(o *op) bool {
-	if !w.member(history.Worker(o.inv.Proc)) {
+func (w stretchOfRun) has(o *past.Op) bool {
+	if !w.member(history.Worker(o.Invoke.Proc)) {
 		return false
 	}
 	if w.inside {
-		return o.inv.TS > w.from && o.end.TS < w.to
+		return o.Invoke.TS > w.from && o.End.TS < w.to
 	}
-	return o.end.TS >= w.from && o.end.TS < w.to
+	return o.End.TS >= w.from && o.End.TS < w.to
 }
 
 // checkSuccess judges the successes of groups of workers by phase or fault.
-func (a *past) checkSuccess(e *history.Event, p *Property) {
+func (a *judgement) checkSuccess(e *history.Event, p *Property) {
 	for _, s := range e.Expect().Success {
 		where, key := "phase "+s.Phase, s.Phase
 		if s.Fault != "" {
@@ -51,9 +53,9 @@ func (a *past) checkSuccess(e *history.Event, p *Property) {
 		found, n := a.succeeded(windows)
 		switch {
 		case s.Want == history.Some && n == 0:
-			bad("in %s no %s of %s succeeded, the scenario demands some", where, a.work(), groupText(s))
+			bad("in %s no %s of %s succeeded, the scenario demands some", where, a.Work(), groupText(s))
 		case s.Want == history.None && n > 0:
-			p.add(key, append(both(found), e), "in %s %s of %s succeeded, the scenario demands none: the fault did not cut them off", where, plural(n, a.work()), groupText(s))
+			p.add(key, append(past.Events(found), e), "in %s %s of %s succeeded, the scenario demands none: the fault did not cut them off", where, phrase.Plural(n, a.Work()), groupText(s))
 		}
 	}
 }
@@ -71,17 +73,17 @@ func groupText(s history.Success) string {
 }
 
 // succeeded counts the successes in the windows, and returns one.
-func (a *past) succeeded(windows []stretchOfRun) (found *op, n int) {
-	for _, s := range a.successes {
-		if slices.ContainsFunc(windows, func(w stretchOfRun) bool { return w.has(s.op) }) {
-			found, n = s.op, n+s.n
+func (a *judgement) succeeded(windows []stretchOfRun) (found *past.Op, n int) {
+	for _, s := range a.Successes {
+		if slices.ContainsFunc(windows, func(w stretchOfRun) bool { return w.has(s.Op) }) {
+			found, n = s.Op, n+s.Count
 		}
 	}
 	return found, n
 }
 
 // windows are what an expectation is about, or why it is about nothing.
-func (a *past) windows(s history.Success) ([]stretchOfRun, error) {
+func (a *judgement) windows(s history.Success) ([]stretchOfRun, error) {
 	if (s.Phase == "") == (s.Fault == "") {
 		return nil, fmt.Errorf("an expectation of success names phase %q and fault %q: it must name one of them", s.Phase, s.Fault)
 	}
@@ -93,7 +95,7 @@ func (a *past) windows(s history.Success) ([]stretchOfRun, error) {
 	default:
 		return nil, fmt.Errorf("an expectation of success is about the group %q; known are %s and %s", s.Group, history.GroupTargets, history.GroupOthers)
 	}
-	known := a.workerNames()
+	known := a.WorkerNames()
 	for _, w := range s.Workers {
 		if !known[w] {
 			return nil, fmt.Errorf("the scenario expects something of worker %s, which recorded nothing", w)
@@ -105,16 +107,16 @@ func (a *past) windows(s history.Success) ([]stretchOfRun, error) {
 	return a.phaseWindows(s)
 }
 
-func (a *past) phaseWindows(s history.Success) ([]stretchOfRun, error) {
+func (a *judgement) phaseWindows(s history.Success) ([]stretchOfRun, error) {
 	var aimed []string
-	for _, f := range a.faults {
-		aimed = append(aimed, workersIn(f.Fault.Targets)...)
+	for _, f := range a.Faults {
+		aimed = append(aimed, past.WorkersIn(f.Fault.Targets)...)
 	}
 	if s.Group != "" && len(aimed) == 0 {
 		return nil, fmt.Errorf("the scenario expects something of the group %q in phase %s, but no fault was aimed at a worker", s.Group, s.Phase)
 	}
 	var out []stretchOfRun
-	for _, ph := range a.h.Phases() {
+	for _, ph := range a.History.Phases() {
 		if ph.Name == s.Phase {
 			out = append(out, stretchOfRun{from: ph.From, to: ph.To, member: members(s, aimed)})
 		}
@@ -125,13 +127,13 @@ func (a *past) phaseWindows(s history.Success) ([]stretchOfRun, error) {
 	return out, nil
 }
 
-func (a *past) faultWindows(s history.Success) ([]stretchOfRun, error) {
+func (a *judgement) faultWindows(s history.Success) ([]stretchOfRun, error) {
 	var out []stretchOfRun
-	for _, f := range a.faults {
+	for _, f := range a.Faults {
 		if f.Fault.ID != s.Fault && f.Fault.Name != s.Fault {
 			continue
 		}
-		aimed := workersIn(f.Fault.Targets)
+		aimed := past.WorkersIn(f.Fault.Targets)
 		if s.Group != "" && len(aimed) == 0 {
 			return nil, fmt.Errorf("the scenario expects something of the group %q of fault %s, which was aimed at %s: at no worker", s.Group, s.Fault, strings.Join(f.Fault.Targets, ", "))
 		}
@@ -158,38 +160,4 @@ func members(s history.Success, aimed []string) func(string) bool {
 		return func(w string) bool { return w != history.Harness && !slices.Contains(aimed, w) }
 	}
 	return func(string) bool { return true }
-}
-
-// workersIn finds the workers that targets name: a worker itself (w1), or a link
-// of it to a node (w1->n2).
-func workersIn(targets []string) []string {
-	var out []string
-	for _, t := range targets {
-		for _, part := range strings.FieldsFunc(t, func(r rune) bool { return !alphanumeric(r) }) {
-			if isWorker(part) && !slices.Contains(out, part) {
-				out = append(out, part)
-			}
-		}
-	}
-	return out
-}
-
-func alphanumeric(r rune) bool {
-	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-}
-
-// isWorker knows workers by their names: w and a number.
-func isWorker(name string) bool {
-	return len(name) > 1 && name[0] == 'w' && strings.Trim(name[1:], "0123456789") == ""
-}
-
-// workerNames are the workers that recorded operations.
-func (a *past) workerNames() map[string]bool {
-	out := map[string]bool{}
-	for name, l := range a.lives {
-		if l.recording && name != history.Harness {
-			out[history.Worker(name)] = true
-		}
-	}
-	return out
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"fencepost/checker/phrase"
 )
 
 // summarize says in a sentence or two what the verdict means.
@@ -17,7 +19,7 @@ func summarize(r *Result, a *judgement) string {
 		}
 		for _, p := range r.Properties {
 			if p.Status == StatusInvalid {
-				return fmt.Sprintf("the run proves nothing, for %s: %s", plural(p.Count, "reason"), p.Violations[0].Message)
+				return fmt.Sprintf("the run proves nothing, for %s: %s", phrase.Plural(p.Count, "reason"), p.Violations[0].Message)
 			}
 		}
 	case Unknown:
@@ -39,7 +41,7 @@ func summarize(r *Result, a *judgement) string {
 		}
 	}
 	return fmt.Sprintf("no violation in %s%s, %s, %s refused, %s; this run could not have seen %s",
-		plural(c.Operations, "operation"), more, plural(c.Takeovers, "takeover"), plural(c.StaleRefused, "stale write"),
+		phrase.Plural(c.Operations, "operation"), more, phrase.Plural(c.Takeovers, "takeover"), phrase.Plural(c.StaleRefused, "stale write"),
 		r.unknowns("%d of %s settled"), strings.Join(blindSpots(r, a), ", "))
 }
 
@@ -51,7 +53,7 @@ func (r *Result) chained() bool {
 // unknowns says how many unknown outcomes there were and, where the rows' chains tell, how
 // many of them were settled.
 func (r *Result) unknowns(format string) string {
-	n := plural(r.Counts.Unknowns, "unknown outcome")
+	n := phrase.Plural(r.Counts.Unknowns, "unknown outcome")
 	if !r.chained() {
 		return n
 	}
@@ -73,7 +75,7 @@ func failSummary(r *Result) string {
 			first = &p.Violations[0]
 		}
 	}
-	s := fmt.Sprintf("%s of %s", plural(total, "violation"), strings.Join(ids, ", "))
+	s := fmt.Sprintf("%s of %s", phrase.Plural(total, "violation"), strings.Join(ids, ", "))
 	if first != nil {
 		s += "; the first: " + first.Message
 	}
@@ -101,9 +103,9 @@ func blindSpots(r *Result, a *judgement) []string {
 		}
 	}
 	timeouts := 0
-	for _, l := range a.rows {
-		for _, x := range l.cas {
-			if x.end != nil && x.end.ServerTimeout {
+	for _, l := range a.Rows {
+		for _, x := range l.CAS {
+			if x.End != nil && x.End.ServerTimeout {
 				timeouts++
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -41,7 +42,7 @@ func measured(n, times int64, th history.Threshold, change func(*tiny)) *history
 	if change != nil {
 		change(y)
 	}
-	y.note(50_400, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
+	y.note(50_400, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: past.PhaseSettle}})
 	return y.end(50_500)
 }
 

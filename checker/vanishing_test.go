@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -23,7 +24,7 @@ func deleting(expires bool, promises []string) *history.History {
 		y.lock(at-5, at+30, proc, history.OK, token)
 		y.op(at, at+10, proc, history.OK, history.Event{Op: history.OpAcquire, Key: "a", From: &history.Version{Absent: true}, To: &row}, history.Event{Sends: []int64{at*1e6 + 1e9}})
 		y.note(at+41, proc, history.Event{Op: history.NoteStart, Key: "a", Token: token, DecidedAt: (at+40)*1e6 + 1e9})
-		y.op(at+50, at+60, proc, history.OK, history.Event{Op: history.OpEffect, Key: "r", Issuer: "a", Token: token, EffectKey: key, Value: &token, DecidedAt: (at+49)*1e6 + 1e9}, history.Event{Result: resultApplied, Seen: token, Seq: token})
+		y.op(at+50, at+60, proc, history.OK, history.Event{Op: history.OpEffect, Key: "r", Issuer: "a", Token: token, EffectKey: key, Value: &token, DecidedAt: (at+49)*1e6 + 1e9}, history.Event{Result: past.ResultApplied, Seen: token, Seq: token})
 		y.note(9000+i, history.Harness, history.Event{Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &history.LedgerEntry{Seq: token, Kind: history.LedgerAccept, Issuer: "a", Token: token, EffectKey: key, Value: &token}}})
 		if !expires || i == 3 {
 			y.op(at+100, at+110, proc, history.OK, history.Event{Op: history.OpRelease, Key: "a", From: &row, To: &history.Version{Absent: true}}, history.Event{Sends: []int64{(at+101)*1e6 + 1e9}})

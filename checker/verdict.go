@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/verdict"
 )
@@ -14,6 +15,13 @@ const (
 	Invalid = verdict.Invalid
 	Unknown = verdict.Unknown
 	Pass    = verdict.Pass
+)
+
+// What the result says of the past as it is.
+type (
+	JobCounts     = past.JobCounts
+	FaultRecovery = past.FaultRecovery
+	Spread        = past.Spread
 )
 
 // Status is the outcome of one property.
@@ -88,7 +96,7 @@ type Counts struct {
 	// PhaseCycles are the cycles by phase.
 	PhaseCycles map[string]int `json:"phase_cycles,omitempty"`
 	// Jobs is nil without jobs.
-	Jobs *JobCounts `json:"jobs,omitempty"`
+	Jobs *past.JobCounts `json:"jobs,omitempty"`
 	// Orders is nil without orders.
 	Orders *OrderCounts `json:"orders,omitempty"`
 	// Points are the reach points hit, with their number.

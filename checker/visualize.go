@@ -12,6 +12,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -145,7 +146,7 @@ func choose(f found, n int) ([]porcupine.Operation, any) {
 // firstFault is the segment in which the first fault begins, or the first one.
 func (a *judgement) firstFault(pt *partition) segment {
 	fault := int64(0)
-	if fs := a.faults; len(fs) > 0 {
+	if fs := a.Faults; len(fs) > 0 {
 		fault = fs[0].From
 	}
 	var at segment
@@ -173,7 +174,7 @@ func (a *judgement) lanes(ops []porcupine.Operation) {
 		src := ops[i].Input.(step).source()
 		proc := ""
 		if src != nil {
-			proc = src.inv.Proc
+			proc = src.Invoke.Proc
 		}
 		var use *lane
 		for _, l := range byProc[proc] {
@@ -205,14 +206,14 @@ func (a *judgement) annotations(ops []porcupine.Operation) []porcupine.Annotatio
 		}
 	}
 	var out []porcupine.Annotation
-	for _, f := range a.faults {
+	for _, f := range a.Faults {
 		if f.To < from || f.From > to {
 			continue
 		}
 		out = append(out, porcupine.Annotation{
 			Tag: "faults", Start: max(f.From, from), End: min(f.To, to),
 			Description:     f.Fault.ID + " " + f.Fault.Name + " " + strings.Join(f.Fault.Targets, ", "),
-			Details:         fmt.Sprintf("%s\nproven: %v", evidence(f), f.Proven),
+			Details:         fmt.Sprintf("%s\nproven: %v", past.Evidence(f), f.Proven),
 			BackgroundColor: "#f2b8a2",
 		})
 	}

@@ -1,4 +1,4 @@
-package checker
+package past
 
 import (
 	"cmp"
@@ -43,14 +43,14 @@ func nodesIn(f *history.Fault) []string {
 // withoutQuorum are the times in which nobody can count on a quorum: so many nodes are
 // under a fault at once that those left may be too few, or a fault is aimed at nothing
 // that is known.
-func (a *past) withoutQuorum() (away []history.Span) {
+func (a *Past) withoutQuorum() (away []history.Span) {
 	replicas := 3
-	for _, e := range a.expects {
+	for _, e := range a.Expects {
 		if e.Expect().Nodes > 0 {
 			replicas = min(e.Expect().Nodes, 3)
 		}
 	}
-	if in := a.agreement(); in != nil {
+	if in := a.Agreement(); in != nil {
 		replicas = min(len(in.Nodes), 3)
 	}
 	spare := (replicas - 1) / 2 // so many may be missing
@@ -60,10 +60,10 @@ func (a *past) withoutQuorum() (away []history.Span) {
 		By   int
 	}
 	var changes []change
-	for i := range a.faults {
-		f := &a.faults[i]
+	for i := range a.Faults {
+		f := &a.Faults[i]
 		nodes := nodesIn(&f.Fault)
-		if len(workersIn(f.Fault.Targets)) > 0 || cutsSink(&f.Fault) {
+		if len(WorkersIn(f.Fault.Targets)) > 0 || cutsSink(&f.Fault) {
 			continue // aimed at workers or the sink, whatever the links are called
 		}
 		if len(nodes) == 0 { // at what is not known
@@ -96,21 +96,21 @@ func (a *past) withoutQuorum() (away []history.Span) {
 	return away
 }
 
-// silences are the times in which a life cannot be expected to get anything decided: no
+// Silences are the times in which a life cannot be expected to get anything decided: no
 // quorum is there, a fault cuts its own way to one, or its clock is stopped, or wrong by
 // more than the declared bound. They are in order and do not overlap.
-func (a *past) silences(life string) []history.Span { return a.silent[life] }
+func (a *Past) Silences(life string) []history.Span { return a.silent[life] }
 
-func (a *past) silencesOf(life string) []history.Span {
-	out := slices.Clone(a.quorumAway)
-	for _, f := range a.faults {
-		if slices.Contains(workersIn(f.Fault.Targets), history.Worker(life)) && cutsOff(&f.Fault, a.requestTime) {
+func (a *Past) silencesOf(life string) []history.Span {
+	out := slices.Clone(a.QuorumAway)
+	for _, f := range a.Faults {
+		if slices.Contains(WorkersIn(f.Fault.Targets), history.Worker(life)) && cutsOff(&f.Fault, a.requestTime) {
 			out = append(out, history.Span{Name: f.Fault.ID, From: f.From, To: f.To})
 		}
 	}
-	notes := a.clocks[life]
+	notes := a.Clocks[life]
 	for i, e := range notes {
-		to := a.died(life)
+		to := a.Died(life)
 		if i+1 < len(notes) {
 			to = notes[i+1].TS
 		}
@@ -119,35 +119,35 @@ func (a *past) silencesOf(life string) []history.Span {
 			out = append(out, history.Span{Name: "clock", From: e.TS, To: to})
 		}
 	}
-	return merged(out, 0)
+	return Merge(out, 0)
 }
 
-// withWay are the times in which at least one worker had a way to a quorum.
-func (a *past) withWay() []history.Span {
+// WithWay are the times in which at least one worker had a way to a quorum.
+func (a *Past) WithWay() []history.Span {
 	var open []history.Span
-	for name, l := range a.lives {
-		if l.recording && name != history.Harness {
-			open = append(open, without([]history.Span{{From: l.first, To: a.died(name)}}, a.silences(name))...)
+	for name, l := range a.Lives {
+		if l.Recording && name != history.Harness {
+			open = append(open, Without([]history.Span{{From: l.first, To: a.Died(name)}}, a.Silences(name))...)
 		}
 	}
-	return merged(open, 0)
+	return Merge(open, 0)
 }
 
 // longestRequest is what clients wait for one answer, at most: a sixth of the longest ttl.
-func (a *past) longestRequest() int64 {
+func (a *Past) longestRequest() int64 {
 	ttl := int64(0)
-	for _, l := range a.rows {
-		for _, c := range l.cas {
-			if isGrant(c.kind()) {
-				ttl = max(ttl, c.ttl())
+	for _, l := range a.Rows {
+		for _, c := range l.CAS {
+			if IsGrant(c.Kind()) {
+				ttl = max(ttl, c.TTL())
 			}
 		}
 	}
 	return max(ttl/6, 1)
 }
 
-// merged puts spans in order and joins those that are no more than slack apart.
-func merged(spans []history.Span, slack int64) []history.Span {
+// Merge puts spans in order and joins those that are no more than slack apart.
+func Merge(spans []history.Span, slack int64) []history.Span {
 	slices.SortStableFunc(spans, func(x, y history.Span) int { return cmp.Compare(x.From, y.From) })
 	out := spans[:0]
 	for _, s := range spans {
@@ -160,9 +160,9 @@ func merged(spans []history.Span, slack int64) []history.Span {
 	return out
 }
 
-// without is what is left of spans when others are taken out; both are in order, and
+// Without is what is left of spans when others are taken out; both are in order, and
 // neither overlaps itself.
-func without(spans, others []history.Span) []history.Span {
+func Without(spans, others []history.Span) []history.Span {
 	var out []history.Span
 	for _, s := range spans {
 		for _, o := range others {
@@ -182,4 +182,21 @@ func without(spans, others []history.Span) []history.Span {
 		}
 	}
 	return out
+}
+
+// Agreement is in which of several data centres the run's system is to agree; nil: there is
+// only one.
+func (a *Past) Agreement() *history.Agreement {
+	for _, e := range a.Expects {
+		if in := e.Expect().Agreement; in != nil {
+			return in
+		}
+	}
+	return nil
+}
+
+// decides reports whether a node takes part in the run's decisions.
+func (a *Past) decides(node string) bool {
+	in := a.Agreement()
+	return in == nil || slices.Contains(in.Nodes, node)
 }

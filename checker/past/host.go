@@ -1,4 +1,4 @@
-package checker
+package past
 
 import (
 	"fmt"
@@ -7,11 +7,11 @@ import (
 )
 
 // loaded are the phases in which what is judged by time happens.
-var loaded = map[string]bool{"before": true, "fault": true, "heal": true, "recover": true, phaseDrain: true}
+var loaded = map[string]bool{"before": true, "fault": true, "heal": true, "recover": true, PhaseDrain: true}
 
-// busy says that the machine was too busy for times to say anything about the system, and
+// Busy says that the machine was too busy for times to say anything about the system, and
 // by which note; "" if it was not, or nobody looked.
-func (a *past) busy() (string, *history.Event) {
+func (a *Past) Busy() (string, *history.Event) {
 	var worst *history.Event
 	for _, e := range a.hosts {
 		if loaded[e.Host().Phase] && e.Host().LagP99MS > history.MaxLagMS && (worst == nil || e.Host().LagP99MS > worst.Host().LagP99MS) {
@@ -26,8 +26,8 @@ func (a *past) busy() (string, *history.Event) {
 		h.Phase, h.LagP99MS, h.LagMaxMS, history.MaxLagMS, 100*h.Steal), worst
 }
 
-// cold says that latencies had not settled when the warmup was over.
-func (a *past) cold() (string, *history.Event) {
+// Cold says that latencies had not settled when the warmup was over.
+func (a *Past) Cold() (string, *history.Event) {
 	for _, e := range a.hosts {
 		if e.Host().Cold {
 			return "not warm: latencies had not settled when the warmup was over", e
