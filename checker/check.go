@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/verdict"
 )
@@ -14,8 +15,7 @@ const (
 	DefaultSearch = 60 * time.Second
 	DefaultLimit  = 10 * time.Minute
 	DefaultMemory = 4 << 30
-	maxViolations = 20   // a property lists at most so many
-	maxVisualOps  = 1000 // operations in one visualization (about 0.3 MB of HTML)
+	maxViolations = 20 // a property lists at most so many
 )
 
 // Options tune a check. The zero value is usable.
@@ -125,7 +125,7 @@ func (a *judgement) judge(ctx context.Context, c check) Property {
 	for i := range p.Violations {
 		for j := range p.Violations[i].Events {
 			ref := &p.Violations[i].Events[j]
-			ref.File = relative(a.opts.Dir, ref.File)
+			ref.File = phrase.File(a.opts.Dir, ref.File)
 		}
 	}
 	p.Millis = millis(begin)

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"fencepost/checker/linear"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 )
@@ -71,7 +72,7 @@ func (o Options) CheckInChild(ctx context.Context, exe string, inputs ...string)
 		o.Dir = run
 	}
 	if run != "" {
-		removeVisuals(run) // of an earlier check
+		linear.RemoveDrawings(run) // of an earlier check
 	}
 	res, err := o.spawn(ctx, exe, inputs)
 	if err != nil {

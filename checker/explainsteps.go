@@ -14,7 +14,7 @@ import (
 // step is one link of a chain, at an event.
 func (x *inquiry) step(role string, e *history.Event, format string, args ...any) Step {
 	s := x.instant(role, e.TS, format, args...)
-	s.File, s.Line = relative(x.a.opts.Dir, e.File), e.Line
+	s.File, s.Line = phrase.File(x.a.opts.Dir, e.File), e.Line
 	return s
 }
 
@@ -63,7 +63,7 @@ func (x *inquiry) withFaults(s *suspect) []Step {
 		}
 		st := x.instant(RoleFault, f.From, "%s %s (%s) was in force until +%.3f s", f.Fault.ID, f.Fault.Name, strings.Join(f.Fault.Targets, ", "), float64(f.To-x.start)/1e9)
 		if note := x.a.FaultEvents(f.Fault.ID); len(note) > 0 {
-			st.File, st.Line = relative(x.a.opts.Dir, note[0].File), note[0].Line
+			st.File, st.Line = phrase.File(x.a.opts.Dir, note[0].File), note[0].Line
 		}
 		faults = append(faults, st)
 	}

@@ -2,9 +2,7 @@ package checker
 
 import (
 	"fmt"
-	"path/filepath"
 	"sort"
-	"strings"
 
 	"fencepost/checker/past"
 	"fencepost/harness/record/history"
@@ -41,18 +39,6 @@ func (p *Property) excuse(why string, note *history.Event) {
 	p.add("", []*history.Event{note}, "%s", why)
 	p.Violations = append(p.Violations, found[:min(len(found), maxViolations-1)]...)
 	p.Status, p.Count, p.Detail = StatusInvalid, n+1, why+"; "+p.Detail
-}
-
-// relative makes name relative to dir if it lies below it.
-func relative(dir, name string) string {
-	if dir == "" {
-		return name
-	}
-	rel, err := filepath.Rel(dir, name)
-	if err != nil || strings.HasPrefix(rel, "..") {
-		return name
-	}
-	return rel
 }
 
 // report gives a property what the replay found for it.

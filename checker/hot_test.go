@@ -9,6 +9,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"fencepost/checker/linear"
 	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
@@ -73,7 +74,7 @@ func TestHotLock(t *testing.T) {
 		!slices.ContainsFunc(p.Violations[0].Events, func(ref EventRef) bool { return ref.Event.Proc == bad.inv.Proc && ref.Event.ID == bad.inv.ID }) {
 		t.Errorf("%s: %+v", p.Status, p.Violations)
 	}
-	if got := aloneAll(e.h, segmentOps); got != porcupine.Illegal {
+	if got := aloneAll(e.h, linear.SegmentOps); got != porcupine.Illegal {
 		t.Errorf("Porcupine alone: %s", got)
 	}
 }

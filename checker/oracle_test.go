@@ -10,6 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"pgregory.net/rapid"
 
+	"fencepost/checker/linear"
 	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
@@ -19,19 +20,19 @@ const uncut = 1 << 30
 
 // alone judges a row by Porcupine alone, cut into segments of so many operations.
 func alone(l *past.Row, bounded bool, size int) porcupine.CheckResult {
-	pt := partitionOfRow(l, bounded, true)
-	pt.segments = rowEncoder{l: l, bounded: bounded, size: size}.segments
-	b := budget{context.Background(), cpuTime() + 10*time.Second, maxSearchBytes}
-	return searchPart(b, pt).result
+	pt := linear.OfRow(l, bounded, true)
+	pt.Segments = linear.RowEncoder{Row: l, Bounded: bounded, Size: size}.Segments
+	b := linear.Budget{Ctx: context.Background(), End: linear.CPUTime() + 10*time.Second, Memory: linear.MaxSearchBytes}
+	return linear.SearchPart(b, pt).Result
 }
 
 // aloneAll is the worst result of all rows, in both encodings.
 func aloneAll(h *history.History, size int) porcupine.CheckResult {
-	var fs []found
+	var fs []linear.Found
 	for _, l := range past.New(h, false).Rows {
-		fs = append(fs, found{result: alone(l, false, size)}, found{result: alone(l, true, size)})
+		fs = append(fs, linear.Found{Result: alone(l, false, size)}, linear.Found{Result: alone(l, true, size)})
 	}
-	return worst(fs)
+	return linear.Worst(fs)
 }
 
 // TestPorcupineAloneFindsRowBugs: with the linear-time checks switched off, Porcupine
@@ -203,20 +204,20 @@ func TestUnfinishedSearches(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		writes int
-		b      budget
+		b      linear.Budget
 		want   porcupine.CheckResult
 		reason string
 	}{
-		{"finished", 6, budget{context.Background(), cpuTime() + time.Minute, maxSearchBytes}, porcupine.Illegal, ""},
-		{"Porcupine's own timeout", 60, budget{late, cpuTime() + time.Hour, uncut << 10}, porcupine.Unknown, "Porcupine was out of time"},
-		{"CPU time", 60, budget{context.Background(), cpuTime() + 100*time.Millisecond, uncut << 10}, porcupine.Unknown, "the CPU time for searching was used up"},
-		{"memory", 60, budget{context.Background(), cpuTime() + time.Hour, 1 << 20}, porcupine.Unknown, "62 operations need more memory than allowed"},
-		{"cancelled", 6, budget{cancelled, cpuTime() + time.Hour, maxSearchBytes}, porcupine.Unknown, "the check was stopped"},
+		{"finished", 6, linear.Budget{Ctx: context.Background(), End: linear.CPUTime() + time.Minute, Memory: linear.MaxSearchBytes}, porcupine.Illegal, ""},
+		{"Porcupine's own timeout", 60, linear.Budget{Ctx: late, End: linear.CPUTime() + time.Hour, Memory: uncut << 10}, porcupine.Unknown, "Porcupine was out of time"},
+		{"CPU time", 60, linear.Budget{Ctx: context.Background(), End: linear.CPUTime() + 100*time.Millisecond, Memory: uncut << 10}, porcupine.Unknown, "the CPU time for searching was used up"},
+		{"memory", 60, linear.Budget{Ctx: context.Background(), End: linear.CPUTime() + time.Hour, Memory: 1 << 20}, porcupine.Unknown, "62 operations need more memory than allowed"},
+		{"cancelled", 6, linear.Budget{Ctx: cancelled, End: linear.CPUTime() + time.Hour, Memory: linear.MaxSearchBytes}, porcupine.Unknown, "the check was stopped"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := searchPart(tc.b, partitionOfRow(hard(tc.writes), false, false))
-			if f.result != tc.want || f.reason != tc.reason {
-				t.Errorf("%s (%s), want %s (%s)", f.result, f.reason, tc.want, tc.reason)
+			f := linear.SearchPart(tc.b, linear.OfRow(hard(tc.writes), false, false))
+			if f.Result != tc.want || f.Reason != tc.reason {
+				t.Errorf("%s (%s), want %s (%s)", f.Result, f.Reason, tc.want, tc.reason)
 			}
 		})
 	}

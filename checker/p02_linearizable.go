@@ -9,6 +9,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"fencepost/checker/linear"
 	"fencepost/checker/past"
 	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
@@ -60,21 +61,21 @@ func checkLinearizable(ctx context.Context, a *judgement, p *Property) {
 		p.Checked += len(l.CAS) + len(l.Reads)
 	}
 	report(&a.Jobs, "P2", p)
-	var open, bounded []*partition
+	var open, bounded []*linear.Partition
 	for _, l := range a.Rows {
 		if len(l.CAS)+len(l.Reads) == 0 {
 			continue
 		}
-		open = append(open, partitionOfRow(l, false, !dirty[l.Name]))
-		if timeouts(l) > 0 {
-			bounded = append(bounded, partitionOfRow(l, true, !dirty[l.Name]))
+		open = append(open, linear.OfRow(l, false, !dirty[l.Name]))
+		if linear.Timeouts(l) > 0 {
+			bounded = append(bounded, linear.OfRow(l, true, !dirty[l.Name]))
 		}
 	}
 	budget := a.budget(ctx)
-	openFound := searchAll(budget, open)
+	openFound := linear.Search(budget, open)
 	// Without a coordinator's timeout the two encodings are the same.
-	boundedFound := searchAll(budget, bounded)
-	p.Encodings = map[string]string{"open": string(worst(openFound)), "bounded": string(worst(boundedFound))}
+	boundedFound := linear.Search(budget, bounded)
+	p.Encodings = map[string]string{"open": string(linear.Worst(openFound)), "bounded": string(linear.Worst(boundedFound))}
 	if p.Encodings["bounded"] == string(porcupine.Ok) {
 		p.Encodings["bounded"] = p.Encodings["open"]
 	}
@@ -84,23 +85,42 @@ func checkLinearizable(ctx context.Context, a *judgement, p *Property) {
 	a.visualize(budget, p, "lock", append(openFound, boundedFound...))
 }
 
+// budget is what is left for searches; the first one of a check begins it.
+func (a *judgement) budget(ctx context.Context) linear.Budget {
+	if a.searchEnd == 0 {
+		a.searchEnd = linear.CPUTime() + a.opts.Search
+	}
+	return linear.NewBudget(ctx, a.searchEnd)
+}
+
+// visualize draws what a search found, for people to look at.
+func (a *judgement) visualize(b linear.Budget, p *Property, kind string, fs []linear.Found) {
+	first, failed := linear.Drawing{Dir: a.opts.Dir, Faults: a.Faults}.Draw(b, kind, fs)
+	if p.Visualization == "" {
+		p.Visualization = first
+	}
+	for _, why := range failed {
+		p.Detail += "; " + why
+	}
+}
+
 // report adds what Porcupine found to the property: an illegal partition that
 // the linear-time checks have not already explained, and unfinished ones.
-func (a *judgement) report(b budget, p *Property, fs []found, encoding string) {
+func (a *judgement) report(b linear.Budget, p *Property, fs []linear.Found, encoding string) {
 	var unfinished, second []string
 	for _, f := range fs {
 		switch {
-		case f.result == porcupine.Unknown && f.part.decided:
-			second = append(second, f.part.name)
-		case f.result == porcupine.Unknown:
-			unfinished = append(unfinished, f.part.name+": "+f.reason)
-		case f.result != porcupine.Illegal || explained(p, f.part.name):
+		case f.Result == porcupine.Unknown && f.Part.Decided:
+			second = append(second, f.Part.Name)
+		case f.Result == porcupine.Unknown:
+			unfinished = append(unfinished, f.Part.Name+": "+f.Reason)
+		case f.Result != porcupine.Illegal || explained(p, f.Part.Name):
 		case a.Incomplete():
-			unfinished = append(unfinished, f.part.name+": illegal, but the record has lost events (P14)")
+			unfinished = append(unfinished, f.Part.Name+": illegal, but the record has lost events (P14)")
 		default:
-			w := shrink(b, f)
-			events, proof := a.proof(f.part.name, w)
-			p.add(f.part.name, append(w.events(), events...), "no order of the operations on %s explains %s%s; up to then there is one%s", f.part.name, w.last, encoding, proof)
+			w := linear.Shrink(b, f)
+			events, proof := w.Proof()
+			p.add(f.Part.Name, append(w.Events(), events...), "no order of the operations on %s explains %s%s; up to then there is one%s", f.Part.Name, w.Last, encoding, proof)
 		}
 	}
 	if len(second) > 0 {
@@ -321,12 +341,33 @@ func (x *inquiry) surfacingWrites() {
 }
 
 // rowNouns counts the rows that are searched.
-func rowNouns(a *past.Past, parts []*partition) string {
+func rowNouns(a *past.Past, parts []*linear.Partition) string {
 	shards := 0
 	for _, pt := range parts {
-		if past.IsShard(pt.name) {
+		if past.IsShard(pt.Name) {
 			shards++
 		}
 	}
 	return a.CountRows(len(parts)-shards, shards)
+}
+
+// searchSinks runs Porcupine over the resources whose ledger is complete.
+func (a *judgement) searchSinks(ctx context.Context, p *Property) {
+	var parts []*linear.Partition
+	skipped := 0
+	for _, s := range a.Sinks {
+		if s.Hole != "" || !s.WasRead() {
+			skipped++ // P14
+			continue
+		}
+		parts = append(parts, linear.OfSink(s, !explained(p, s.Name)))
+	}
+	b := a.budget(ctx)
+	fs := linear.Search(b, parts)
+	p.Encodings = map[string]string{"sink": string(linear.Worst(fs))}
+	if skipped > 0 {
+		p.Encodings["sink"] += fmt.Sprintf(" (%d without a complete ledger not searched)", skipped)
+	}
+	a.report(b, p, fs, "")
+	a.visualize(b, p, "sink", fs)
 }

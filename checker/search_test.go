@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/linear"
 	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
@@ -191,9 +192,9 @@ func TestSegments(t *testing.T) {
 	cfg := simConfig{seed: 5, workers: 2, clients: 1, locks: 1, ttl: 200 * time.Millisecond, length: 6 * time.Minute, noise: 0.02}
 	h := simulate(cfg)
 	a := past.New(h, false)
-	for _, pt := range []*partition{partitionOfRow(a.Rows[0], false, true), partitionOfSink(a.Sinks[0], true)} {
-		if n := len(slices.Collect(pt.segments)); n < 3 {
-			t.Fatalf("%s: %d operations in %d segments", pt.name, pt.size, n)
+	for _, pt := range []*linear.Partition{linear.OfRow(a.Rows[0], false, true), linear.OfSink(a.Sinks[0], true)} {
+		if n := len(slices.Collect(pt.Segments)); n < 3 {
+			t.Fatalf("%s: %d operations in %d segments", pt.Name, pt.Size, n)
 		}
 	}
 	if r := Check(context.Background(), h, Options{Dir: t.TempDir()}); r.Verdict != Pass {
@@ -225,7 +226,7 @@ func TestSegments(t *testing.T) {
 			t.Fatalf("%s: %s %v %+v", id, p.Status, p.Encodings, p.Violations)
 		}
 		t.Logf("%s %d events", p.Violations[0].Message, len(p.Violations[0].Events))
-		if info, err := os.Stat(filepath.Join(dir, p.Visualization)); err != nil || p.Visualization == "" || info.Size() > maxVisualKB<<10 {
+		if info, err := os.Stat(filepath.Join(dir, p.Visualization)); err != nil || p.Visualization == "" || info.Size() > linear.MaxVisualKB<<10 {
 			t.Errorf("visualization %q: %v", p.Visualization, err)
 		}
 	}

@@ -1,8 +1,7 @@
-package checker
+package linear
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -125,15 +124,15 @@ func (s *sinkStep) String() string {
 	return fmt.Sprintf("%s: get %d, seen %d", proc, s.value, s.seen)
 }
 
-// partitionOfSink makes the partition of a resource. The ledger settles what is unknown.
-func partitionOfSink(s *past.Sink, clean bool) *partition {
-	return &partition{
-		name: s.Name, any: anySink, size: len(s.Raises) + len(s.Effects) + len(s.Gets), clean: clean, hash: hashSink,
+// OfSink makes the partition of a resource. The ledger settles what is unknown.
+func OfSink(s *past.Sink, clean bool) *Partition {
+	return &Partition{
+		Name: s.Name, any: anySink, Size: len(s.Raises) + len(s.Effects) + len(s.Gets), clean: clean, hash: hashSink,
 		show: func(st any) string {
 			x := st.(sinkState)
 			return fmt.Sprintf("seen %d, value %d", x.seen, x.value)
 		},
-		segments: func(yield func(segment) bool) { segments(s, clean, yield) },
+		Segments: func(yield func(segment) bool) { segments(s, clean, yield) },
 	}
 }
 
@@ -152,7 +151,7 @@ func segments(s *past.Sink, clean bool, yield func(segment) bool) {
 	seg.init = sinkState{}
 	place, quiet := -1, int64(math.MinInt64)
 	for _, o := range all {
-		if clean && len(seg.ops) >= segmentOps && o.Call > quiet {
+		if clean && len(seg.ops) >= SegmentOps && o.Call > quiet {
 			state := states[place+1]
 			seg.ops = append(seg.ops, operation(&closing{state: state}, quiet+1, quiet+1))
 			if !yield(seg) {
@@ -280,25 +279,4 @@ func statesOf(s *past.Sink) []sinkState {
 		out = append(out, st)
 	}
 	return out
-}
-
-// searchSinks runs Porcupine over the resources whose ledger is complete.
-func (a *judgement) searchSinks(ctx context.Context, p *Property) {
-	var parts []*partition
-	skipped := 0
-	for _, s := range a.Sinks {
-		if s.Hole != "" || !s.WasRead() {
-			skipped++ // P14
-			continue
-		}
-		parts = append(parts, partitionOfSink(s, !explained(p, s.Name)))
-	}
-	b := a.budget(ctx)
-	fs := searchAll(b, parts)
-	p.Encodings = map[string]string{"sink": string(worst(fs))}
-	if skipped > 0 {
-		p.Encodings["sink"] += fmt.Sprintf(" (%d without a complete ledger not searched)", skipped)
-	}
-	a.report(b, p, fs, "")
-	a.visualize(b, p, "sink", fs)
 }

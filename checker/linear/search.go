@@ -1,4 +1,4 @@
-package checker
+package linear
 
 import (
 	"cmp"
@@ -13,18 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
 const (
-	// segmentOps is how many operations Porcupine sees at once of a partition that can be
+	// SegmentOps is how many operations Porcupine sees at once of a partition that can be
 	// cut: for each one that it places it remembers a bit set of all of them.
-	segmentOps = 128
+	SegmentOps = 128
 	// longestSearch bounds the CPU time of one partition, so that a single bad one leaves
 	// time for others.
 	longestSearch = 20 * time.Second
-	// maxSearchBytes bounds what one search may remember.
-	maxSearchBytes = 512 << 20
+	// MaxSearchBytes bounds what one search may remember.
+	MaxSearchBytes = 512 << 20
 )
 
 // step is the input of one operation in a model: what it does to a state, or
@@ -79,17 +80,17 @@ func (anything) source() *past.Op { return nil }
 
 func (anything) String() string { return "" }
 
-// partition is one independent object's operations: a lock row or a resource.
-type partition struct {
-	name string
+// Partition is one independent object's operations: a lock row or a resource.
+type Partition struct {
+	Name string
 	any  any // the state of which nothing is known
-	size int // operations
+	Size int // operations
 	// clean: the linear-time checks found nothing wrong; decided: they would have, so
 	// that Porcupine is a second opinion.
-	clean, decided bool
-	// segments are made as they are asked for. The object's operations have an order of
+	clean, Decided bool
+	// Segments are made as they are asked for. The object's operations have an order of
 	// the model exactly if those of each segment have one.
-	segments iter.Seq[segment]
+	Segments iter.Seq[segment]
 	hash     func(state any) uint64
 	show     func(state any) string
 }
@@ -100,7 +101,7 @@ type segment struct {
 	ops  []porcupine.Operation // by call
 }
 
-func (pt *partition) model(init any) porcupine.Model {
+func (pt *Partition) model(init any) porcupine.Model {
 	return porcupine.Model{
 		Init:              func() any { return init },
 		Step:              func(state, input, _ any) (bool, any) { return input.(step).apply(state) },
@@ -128,50 +129,48 @@ func operation(s step, call, ret int64) porcupine.Operation {
 	return porcupine.Operation{Input: s, Call: call, Return: max(call, ret)}
 }
 
-// found is the outcome of one partition's search.
-type found struct {
-	part   *partition
-	result porcupine.CheckResult
-	reason string // why it is Unknown
+// Found is the outcome of one partition's search.
+type Found struct {
+	Part   *Partition
+	Result porcupine.CheckResult
+	Reason string // why it is Unknown
 	// segment is what an illegal or unknown result is about.
 	segment segment
 }
 
-// budget is the CPU time that all searches of a check share. It is not wall-clock time:
+// Budget is the CPU time that all searches of a check share. It is not wall-clock time:
 // how busy the machine is must not change a verdict.
-type budget struct {
-	ctx    context.Context
-	end    time.Duration // as cpuTime
-	memory int           // of one search, in bytes
+type Budget struct {
+	Ctx    context.Context
+	End    time.Duration // as cpuTime
+	Memory int           // of one search, in bytes
 }
 
-func (a *judgement) budget(ctx context.Context) budget {
-	if a.searchEnd == 0 {
-		a.searchEnd = cpuTime() + a.opts.Search
-	}
-	return budget{ctx, a.searchEnd, maxSearchBytes}
+// NewBudget lets searches go on until ctx is done or this process has used so much CPU time.
+func NewBudget(ctx context.Context, end time.Duration) Budget {
+	return Budget{ctx, end, MaxSearchBytes}
 }
 
 // within is the part of the budget that one search may take.
-func (b budget) within(most time.Duration) budget {
-	b.end = min(b.end, cpuTime()+most)
+func (b Budget) within(most time.Duration) Budget {
+	b.End = min(b.End, CPUTime()+most)
 	return b
 }
 
 // spent says why nothing may be searched any more, "" if it may. A search that is under
 // way when ctx's deadline comes is ended by Porcupine itself.
-func (b budget) spent() string {
+func (b Budget) spent() string {
 	switch {
-	case errors.Is(b.ctx.Err(), context.Canceled):
+	case errors.Is(b.Ctx.Err(), context.Canceled):
 		return "the check was stopped"
-	case cpuTime() >= b.end:
+	case CPUTime() >= b.End:
 		return "the CPU time for searching was used up"
 	}
 	return ""
 }
 
-// cpuTime is what this process has used.
-func cpuTime() time.Duration {
+// CPUTime is what this process has used.
+func CPUTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
 		panic(fmt.Sprintf("clock_gettime(CLOCK_PROCESS_CPUTIME_ID): %v", err)) // cannot fail on Linux
@@ -180,13 +179,13 @@ func cpuTime() time.Duration {
 }
 
 // search runs Porcupine on one segment. Unknown comes with a reason.
-func (b budget) search(m porcupine.Model, ops []porcupine.Operation) (porcupine.CheckResult, string) {
+func (b Budget) search(m porcupine.Model, ops []porcupine.Operation) (porcupine.CheckResult, string) {
 	stop := b.spent()
 	if stop != "" {
 		return porcupine.Unknown, stop
 	}
 	timeout := time.Duration(0) // none
-	if t, ok := b.ctx.Deadline(); ok {
+	if t, ok := b.Ctx.Deadline(); ok {
 		timeout = max(1, time.Until(t))
 	}
 	each := len(ops)/8 + 100
@@ -202,7 +201,7 @@ func (b budget) search(m porcupine.Model, ops []porcupine.Operation) (porcupine.
 		ok, next := apply(state, input, output)
 		if ok {
 			placed++
-			if placed*each > b.memory {
+			if placed*each > b.Memory {
 				stop = fmt.Sprintf("%d operations need more memory than allowed", len(ops))
 			}
 		}
@@ -218,29 +217,29 @@ func (b budget) search(m porcupine.Model, ops []porcupine.Operation) (porcupine.
 	return result, ""
 }
 
-// searchAll runs Porcupine over the partitions, one after the other, as each needs memory.
+// Search runs Porcupine over the partitions, one after the other, as each needs memory.
 // Those that the linear-time checks found wrong come last: only they can use up the budget.
-func searchAll(b budget, parts []*partition) []found {
-	out := make([]found, len(parts))
+func Search(b Budget, parts []*Partition) []Found {
+	out := make([]Found, len(parts))
 	for _, clean := range []bool{true, false} {
 		for i, pt := range parts {
 			if pt.clean == clean {
-				out[i] = searchPart(b.within(longestSearch), pt)
+				out[i] = SearchPart(b.within(longestSearch), pt)
 			}
 		}
 	}
 	return out
 }
 
-func searchPart(b budget, pt *partition) found {
-	f := found{part: pt, result: porcupine.Ok}
-	for s := range pt.segments {
+func SearchPart(b Budget, pt *Partition) Found {
+	f := Found{Part: pt, Result: porcupine.Ok}
+	for s := range pt.Segments {
 		result, reason := b.search(pt.model(s.init), s.ops)
 		switch result {
 		case porcupine.Illegal:
-			return found{part: pt, result: result, segment: s}
+			return Found{Part: pt, Result: result, segment: s}
 		case porcupine.Unknown:
-			f = found{pt, result, reason, s}
+			f = Found{pt, result, reason, s}
 			if b.spent() != "" {
 				return f
 			}
@@ -254,14 +253,14 @@ func byCall(ops []porcupine.Operation) {
 	slices.SortStableFunc(ops, func(x, y porcupine.Operation) int { return cmp.Compare(x.Call, y.Call) })
 }
 
-// worst combines results: Illegal, then Unknown, then Ok.
-func worst(fs []found) porcupine.CheckResult {
+// Worst combines results: Illegal, then Unknown, then Ok.
+func Worst(fs []Found) porcupine.CheckResult {
 	r := porcupine.Ok
 	for _, f := range fs {
-		if f.result == porcupine.Illegal {
+		if f.Result == porcupine.Illegal {
 			return porcupine.Illegal
 		}
-		if f.result == porcupine.Unknown {
+		if f.Result == porcupine.Unknown {
 			r = porcupine.Unknown
 		}
 	}
@@ -282,7 +281,7 @@ func describe(dir string, o *past.Op) string {
 	if o == nil {
 		return ""
 	}
-	s := fmt.Sprintf("%s, id %d, %s:%d", o.Invoke.Proc, o.Invoke.ID, relative(dir, o.Invoke.File), o.Invoke.Line)
+	s := fmt.Sprintf("%s, id %d, %s:%d", o.Invoke.Proc, o.Invoke.ID, phrase.File(dir, o.Invoke.File), o.Invoke.Line)
 	if o.End == nil {
 		return s + ", no end"
 	}

@@ -1,4 +1,4 @@
-package checker
+package linear
 
 import (
 	"fmt"
@@ -101,19 +101,19 @@ func brief(l *past.Row, v *past.Version) string {
 	return fmt.Sprintf("f%d.b%d %s", v.Fence, v.Beat, holder)
 }
 
-// partitionOfRow makes the partition of a row. What the chain has settled is no longer
+// OfRow makes the partition of a row. What the chain has settled is no longer
 // unknown: it took effect before its successor, or never. bounded also ends a
 // write that the coordinator itself gave up with that answer.
-func partitionOfRow(l *past.Row, bounded, clean bool) *partition {
-	return &partition{
-		name: l.Name, any: anyVersion, size: len(l.CAS) + len(l.Reads), clean: clean, decided: l.Whole && !bounded, hash: hashVersion,
+func OfRow(l *past.Row, bounded, clean bool) *Partition {
+	return &Partition{
+		Name: l.Name, any: anyVersion, Size: len(l.CAS) + len(l.Reads), clean: clean, Decided: l.Whole && !bounded, hash: hashVersion,
 		show:     func(s any) string { return brief(l, s.(*past.Version)) },
-		segments: rowEncoder{l: l, bounded: bounded, size: segmentOps}.segments,
+		Segments: RowEncoder{Row: l, Bounded: bounded, Size: SegmentOps}.Segments,
 	}
 }
 
-// timeouts counts the writes that the bounded encoding ends earlier than the open one.
-func timeouts(l *past.Row) int {
+// Timeouts counts the writes that the bounded encoding ends earlier than the open one.
+func Timeouts(l *past.Row) int {
 	n := 0
 	for _, w := range l.Writes {
 		if _, all := givenUp(w); all && w.OK() == nil && w.Possible() && l.Fate(w) != past.Never {
@@ -123,30 +123,30 @@ func timeouts(l *past.Row) int {
 	return n
 }
 
-// rowEncoder makes the operations of a row's partition, in the order of the chain.
-type rowEncoder struct {
-	l       *past.Row
-	bounded bool
-	size    int // of a segment, in operations
+// RowEncoder makes the operations of a row's partition, in the order of the chain.
+type RowEncoder struct {
+	Row     *past.Row
+	Bounded bool
+	Size    int // of a segment, in operations
 	ops     []porcupine.Operation
 	at      []*past.Version // by operation: the row's version at its place
 }
 
-// segments are the row's history cut at places of the chain, or as a whole if the chain
+// Segments are the row's history cut at places of the chain, or as a whole if the chain
 // is not whole. See docs/decisions/0012-segments.md.
-func (e rowEncoder) segments(yield func(segment) bool) {
+func (e RowEncoder) Segments(yield func(segment) bool) {
 	e.encode()
-	if !e.l.Whole {
-		e.size = max(1, len(e.ops))
+	if !e.Row.Whole {
+		e.Size = max(1, len(e.ops))
 	}
-	ends := firstEnds(e.ops, e.size)
-	init := e.l.Versions[0]
-	for from := 0; from < len(e.ops); from += e.size {
-		to := min(from+e.size, len(e.ops))
+	ends := firstEnds(e.ops, e.Size)
+	init := e.Row.Versions[0]
+	for from := 0; from < len(e.ops); from += e.Size {
+		to := min(from+e.Size, len(e.ops))
 		ops := append(make([]porcupine.Operation, 0, to-from+1), e.ops[from:to]...)
 		byCall(ops)
 		if to < len(e.ops) {
-			next := ends[to/e.size]
+			next := ends[to/e.Size]
 			ops = append(ops, operation(&closing{e.at[to-1], next.Input.(step).source()}, min(ops[0].Call, next.Return), next.Return))
 			byCall(ops)
 		}
@@ -173,17 +173,17 @@ func firstEnds(ops []porcupine.Operation, size int) []porcupine.Operation {
 	return out
 }
 
-func (e *rowEncoder) encode() {
-	most := len(e.l.CAS) + len(e.l.Reads)
+func (e *RowEncoder) encode() {
+	most := len(e.Row.CAS) + len(e.Row.Reads)
 	e.ops, e.at = make([]porcupine.Operation, 0, most), make([]*past.Version, 0, most)
-	absent := e.l.Versions[0]
-	for _, v := range e.l.Versions {
+	absent := e.Row.Versions[0]
+	for _, v := range e.Row.Versions {
 		if v.Place == past.NotInChain {
 			e.encodeOthers(v, absent) // wherever: nothing explains what is about it
 		}
 	}
 	e.encodeOthers(absent, absent)
-	for _, w := range e.l.Chain {
+	for _, w := range e.Row.Chain {
 		e.encodeWrite(w, w.To)
 		if w.To.Place == int32(w.Pos) {
 			e.encodeOthers(w.To, w.To)
@@ -193,14 +193,14 @@ func (e *rowEncoder) encode() {
 
 // encodeOthers adds what is about a version beside the chain's write that sets it: the
 // answers that showed it, and what names it and is not in the chain.
-func (e *rowEncoder) encodeOthers(v, at *past.Version) {
+func (e *RowEncoder) encodeOthers(v, at *past.Version) {
 	for _, w := range v.UsedBy {
 		if w.Pos < 0 {
 			e.encodeWrite(w, at)
 		}
 	}
 	for _, o := range v.Shown {
-		s := &lockStep{row: e.l, of: o.Op, kind: kindRead, to: v}
+		s := &lockStep{row: e.Row, of: o.Op, kind: kindRead, to: v}
 		if o.CAS != nil {
 			s.kind, s.from, s.rows = kindReject, o.CAS.From, o.CAS.Enqueues()
 		}
@@ -208,18 +208,18 @@ func (e *rowEncoder) encodeOthers(v, at *past.Version) {
 	}
 }
 
-func (e *rowEncoder) encodeWrite(w *past.Write, at *past.Version) {
-	fate, ok := e.l.Fate(w), w.OK()
+func (e *RowEncoder) encodeWrite(w *past.Write, at *past.Version) {
+	fate, ok := e.Row.Fate(w), w.OK()
 	if !w.Possible() || fate == past.Never && ok == nil {
 		return
 	}
-	s := &lockStep{row: e.l, of: &w.Main().Op, from: w.From, to: w.To, optional: fate == past.Open && ok == nil}
+	s := &lockStep{row: e.Row, of: &w.Main().Op, from: w.From, to: w.To, optional: fate == past.Open && ok == nil}
 	ret := w.Answered()
 	if ok == nil {
 		if fate == past.Applied {
 			ret = w.Latest
 		}
-		if until, all := givenUp(w); all && e.bounded {
+		if until, all := givenUp(w); all && e.Bounded {
 			ret = min(ret, until)
 		}
 	}
@@ -231,13 +231,13 @@ func (e *rowEncoder) encodeWrite(w *past.Write, at *past.Version) {
 			continue
 		}
 		if !first {
-			e.add(&lockStep{row: e.l, of: &c.Op, from: s.from, to: s.to}, c.Invoke.TS, c.End.TS, at)
+			e.add(&lockStep{row: e.Row, of: &c.Op, from: s.from, to: s.to}, c.Invoke.TS, c.End.TS, at)
 		}
 		first = false
 	}
 }
 
-func (e *rowEncoder) add(s *lockStep, call, ret int64, at *past.Version) {
+func (e *RowEncoder) add(s *lockStep, call, ret int64, at *past.Version) {
 	e.ops, e.at = append(e.ops, operation(s, call, ret)), append(e.at, at)
 }
 

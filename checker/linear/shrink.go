@@ -1,4 +1,4 @@
-package checker
+package linear
 
 import (
 	"fmt"
@@ -18,17 +18,17 @@ const shrinkSearch = 2 * time.Second
 type window struct {
 	ops  []porcupine.Operation
 	init any
-	// last describes the operation whose answer no order explains.
-	last    string
+	// Last describes the operation whose answer no order explains.
+	Last    string
 	culprit *past.Op
 }
 
-// shrink finds the shortest illegal prefix of what was found illegal, then
+// Shrink finds the shortest illegal prefix of what was found illegal, then
 // leaves out what lies before the conflict, then the observations that it does
 // not need. What the time does not allow is left in.
-func shrink(b budget, f found) window {
+func Shrink(b Budget, f Found) window {
 	illegal := func(init any, ops []porcupine.Operation) bool {
-		result, _ := b.within(shrinkSearch).search(f.part.model(init), ops)
+		result, _ := b.within(shrinkSearch).search(f.Part.model(init), ops)
 		return result == porcupine.Illegal
 	}
 	all := f.segment.ops
@@ -48,13 +48,13 @@ func shrink(b budget, f found) window {
 	}
 	for _, o := range w.ops {
 		if s := o.Input.(step); o.Return == end && s.source() != nil {
-			w.last, w.culprit = fmt.Sprintf("%q", s.String()), s.source()
+			w.Last, w.culprit = fmt.Sprintf("%q", s.String()), s.source()
 		}
 	}
 	if w.culprit == nil {
-		w.last = "all that was answered"
+		w.Last = "all that was answered"
 	}
-	w.cutFront(f.part.any, illegal)
+	w.cutFront(f.Part.any, illegal)
 	w.dropObservations(illegal)
 	return w
 }
@@ -125,11 +125,28 @@ func (w *window) dropObservations(illegal func(any, []porcupine.Operation) bool)
 	}
 }
 
-// events are the window's, the culprit's first, then the latest.
-func (w *window) events() []*history.Event {
+// Events are the window's, the culprit's first, then the latest.
+func (w *window) Events() []*history.Event {
 	out := past.Events(w.culprit)
 	for i := len(w.ops) - 1; i >= 0; i-- {
 		out = append(out, past.Events(w.ops[i].Input.(step).source())...)
 	}
 	return out
+}
+
+// Proof shows why a write of a counterexample must have taken effect although its
+// client was never told: what showed it later lies behind the counterexample, but
+// without it the counterexample explains nothing. Of a resource the ledger is the proof.
+func (w *window) Proof() (events []*history.Event, text string) {
+	for _, o := range w.ops {
+		s, ok := o.Input.(*lockStep)
+		if !ok || s.kind != kindWrite || s.optional || s.of.Outcome != history.Unknown {
+			continue
+		}
+		if shown := s.to.FirstProof(); shown != nil {
+			events = append(events, past.Events(shown)...)
+			text += fmt.Sprintf("; that %q took effect is shown by the %s of %s", s.String(), shown.Invoke.Op, shown.Invoke.Proc)
+		}
+	}
+	return events, text
 }

@@ -1,4 +1,4 @@
-package checker
+package linear
 
 import (
 	"errors"
@@ -17,52 +17,60 @@ import (
 )
 
 const (
+	maxVisualOps = 1000    // operations in one page (about 0.3 MB of HTML)
 	maxVisuals   = 3       // files a property
-	maxVisualKB  = 6 << 10 // a file; a search with many dead ends draws each of them
+	MaxVisualKB  = 6 << 10 // a file; a search with many dead ends draws each of them
 	visualSearch = 5 * time.Second
 )
 
-// visualize writes Porcupine's own page of the failing and unfinished
-// partitions or, if there are none, of the one with most operations. Failing to
-// write one does not change the verdict; the detail says so.
-func (a *judgement) visualize(b budget, p *Property, kind string, fs []found) {
-	if a.opts.Dir == "" || len(fs) == 0 {
-		return
+// Drawing makes pages below dir ("": none), with the faults that were in force.
+type Drawing struct {
+	Dir    string
+	Faults []history.FaultWindow
+}
+
+// Draw writes Porcupine's own page of the failing and unfinished partitions or, if there
+// are none, of the one with most operations. It returns the first page's name, and what
+// could not be written.
+func (d Drawing) Draw(b Budget, kind string, fs []Found) (first string, failed []string) {
+	if d.Dir == "" || len(fs) == 0 {
+		return "", nil
 	}
-	var show []found
+	var show []Found
 	largest := fs[0]
 	for _, f := range fs {
-		if f.result != porcupine.Ok && len(show) < maxVisuals {
+		if f.Result != porcupine.Ok && len(show) < maxVisuals {
 			show = append(show, f)
 		}
-		if f.part.size > largest.part.size {
+		if f.Part.Size > largest.Part.Size {
 			largest = f
 		}
 	}
 	if len(show) == 0 {
-		largest.segment = a.firstFault(largest.part)
-		show = []found{largest}
+		largest.segment = d.firstFault(largest.Part)
+		show = []Found{largest}
 	}
 	names := map[string]int{}
 	for _, f := range show {
-		base := visualPrefix + kind + "-" + fileName(f.part.name)
+		base := visualPrefix + kind + "-" + fileName(f.Part.Name)
 		if names[base]++; names[base] > 1 {
 			base = fmt.Sprintf("%s-%d", base, names[base])
 		}
-		if err := a.draw(b, f, filepath.Join(a.opts.Dir, base+".html")); err != nil {
-			p.Detail += fmt.Sprintf("; the visualization of %s was not written: %v", f.part.name, err)
+		if err := d.page(b, f, filepath.Join(d.Dir, base+".html")); err != nil {
+			failed = append(failed, fmt.Sprintf("the visualization of %s was not written: %v", f.Part.Name, err))
 			continue
 		}
-		if p.Visualization == "" {
-			p.Visualization = base + ".html"
+		if first == "" {
+			first = base + ".html"
 		}
 	}
+	return first, failed
 }
 
 // visualPrefix begins the name of every visualization.
 const visualPrefix = "porcupine-"
 
-func removeVisuals(dir string) {
+func RemoveDrawings(dir string) {
 	old, _ := filepath.Glob(filepath.Join(dir, visualPrefix+"*.html"))
 	for _, name := range old {
 		os.Remove(name)
@@ -82,31 +90,31 @@ func fileName(name string) string {
 
 var errTooLarge = errors.New("the page is too large")
 
-// draw writes one page with fewer and fewer operations until it is small enough.
-func (a *judgement) draw(b budget, f found, path string) error {
+// page writes one page with fewer and fewer operations until it is small enough.
+func (d Drawing) page(b Budget, f Found, path string) error {
 	err := errTooLarge
 	for n := maxVisualOps; n >= 30 && errors.Is(err, errTooLarge); n /= 3 {
-		err = a.drawSome(b, f, path, n)
+		err = d.pageOf(b, f, path, n)
 	}
 	return err
 }
 
-func (a *judgement) drawSome(b budget, f found, path string, n int) error {
+func (d Drawing) pageOf(b Budget, f Found, path string, n int) error {
 	ops, init := choose(f, n)
-	a.lanes(ops)
+	d.lanes(ops)
 	// Even without time left for searching a page is worth a moment.
 	timeout := visualSearch
 	if b.spent() != "" {
 		timeout = time.Second
 	}
-	model := f.part.model(init)
+	model := f.Part.model(init)
 	_, info := porcupine.CheckOperationsVerbose(model, ops, timeout)
-	info.AddAnnotations(a.annotations(ops))
+	info.AddAnnotations(d.annotations(ops))
 	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	err = porcupine.Visualize(model, info, &limited{file: file, left: maxVisualKB << 10})
+	err = porcupine.Visualize(model, info, &limited{file: file, left: MaxVisualKB << 10})
 	if e := file.Close(); err == nil {
 		err = e
 	}
@@ -131,26 +139,26 @@ func (l *limited) Write(b []byte) (int, error) {
 
 // choose takes at most n operations: of a failing partition the last ones before the
 // conflict, else the first ones.
-func choose(f found, n int) ([]porcupine.Operation, any) {
+func choose(f Found, n int) ([]porcupine.Operation, any) {
 	ops, init := f.segment.ops, f.segment.init
 	switch {
 	case len(ops) <= n:
-	case f.result == porcupine.Ok:
+	case f.Result == porcupine.Ok:
 		ops = prefix(ops[:n+1], ops[n].Call-1)
 	default:
-		ops, init = ops[len(ops)-n:], f.part.any
+		ops, init = ops[len(ops)-n:], f.Part.any
 	}
 	return slices.Clone(ops), init
 }
 
 // firstFault is the segment in which the first fault begins, or the first one.
-func (a *judgement) firstFault(pt *partition) segment {
+func (d Drawing) firstFault(pt *Partition) segment {
 	fault := int64(0)
-	if fs := a.Faults; len(fs) > 0 {
+	if fs := d.Faults; len(fs) > 0 {
 		fault = fs[0].From
 	}
 	var at segment
-	for s := range pt.segments {
+	for s := range pt.Segments {
 		if at.ops != nil && s.ops[0].Call > fault {
 			break
 		}
@@ -162,7 +170,7 @@ func (a *judgement) firstFault(pt *partition) segment {
 // lanes gives each operation a client number such that operations of one do not
 // overlap, as those of a proc may: a renewal runs beside its client's work, and
 // one that never ended keeps its lane.
-func (a *judgement) lanes(ops []porcupine.Operation) {
+func (d Drawing) lanes(ops []porcupine.Operation) {
 	type lane struct {
 		id   int
 		free int64
@@ -189,12 +197,12 @@ func (a *judgement) lanes(ops []porcupine.Operation) {
 			byProc[proc] = append(byProc[proc], use)
 		}
 		use.free = ops[i].Return
-		ops[i].ClientId, ops[i].Metadata = use.id, describe(a.opts.Dir, src)
+		ops[i].ClientId, ops[i].Metadata = use.id, describe(d.Dir, src)
 	}
 }
 
 // annotations are the fault windows that overlap the operations.
-func (a *judgement) annotations(ops []porcupine.Operation) []porcupine.Annotation {
+func (d Drawing) annotations(ops []porcupine.Operation) []porcupine.Annotation {
 	if len(ops) == 0 {
 		return nil
 	}
@@ -206,7 +214,7 @@ func (a *judgement) annotations(ops []porcupine.Operation) []porcupine.Annotatio
 		}
 	}
 	var out []porcupine.Annotation
-	for _, f := range a.Faults {
+	for _, f := range d.Faults {
 		if f.To < from || f.From > to {
 			continue
 		}
