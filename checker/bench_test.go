@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -110,13 +111,13 @@ func BenchmarkStage(b *testing.B) {
 			})
 			var p *past.Past
 			stage("past", func() { p = past.New(h, false) })
-			for _, c := range checks {
+			for _, c := range property.All {
 				if p == nil {
 					p = past.New(h, false) // -bench left the stage out
 				}
-				stage(c.id, func() {
-					a := &judgement{Past: p, opts: Options{}.withDefaults()}
-					if p := a.judge(context.Background(), c); p.Status == StatusUnknown {
+				stage(c.ID, func() {
+					a := &property.Judgement{Past: p, Search: DefaultSearch}
+					if p := a.Judge(context.Background(), c); p.Status == StatusUnknown {
 						b.Fatalf("%s: %s", p.ID, p.Detail)
 					}
 				})

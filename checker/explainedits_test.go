@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -353,21 +354,21 @@ func TestEveryMechanismIsNamed(t *testing.T) {
 			named[c.named] = true
 		}
 	}
-	for id, m := range mechanisms {
+	for id, m := range property.MechanismByID {
 		if !named[id] {
 			t.Errorf("no test names %s", id)
 		}
-		if m.statement == "" || len(m.accounts) == 0 || strings.ToLower(id) != id {
+		if m.Statement == "" || len(m.Accounts) == 0 || strings.ToLower(id) != id {
 			t.Errorf("%s: %+v", id, m)
 		}
-		for _, p := range m.accounts {
-			if !slices.ContainsFunc(checks, func(c check) bool { return c.id == p }) {
+		for _, p := range m.Accounts {
+			if !slices.ContainsFunc(property.All, func(c property.Check) bool { return c.ID == p }) {
 				t.Errorf("%s: there is no property %s", id, p)
 			}
 		}
 	}
 	for id := range named {
-		if _, known := mechanisms[id]; !known {
+		if _, known := property.MechanismByID[id]; !known {
 			t.Errorf("a test wants %s, which is none", id)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -128,7 +129,7 @@ func TestJobVerdicts(t *testing.T) {
 			expect(e, func(x *history.Expect) { x.Success = []history.Success{{Phase: "before", Want: history.None}} })
 		}, Invalid, "of all workers succeeded, the scenario demands none"},
 		"a point of the life of jobs": {func(e *edit) {
-			expect(e, func(x *history.Expect) { x.Must = []string{pointRetry, pointHandOver} })
+			expect(e, func(x *history.Expect) { x.Must = []string{property.PointRetry, property.PointHandOver} })
 		}, Pass, ""},
 		"a point that was not reached": {func(e *edit) {
 			expect(e, func(x *history.Expect) { x.Must = []string{"flood"} })

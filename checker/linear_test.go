@@ -133,7 +133,7 @@ func TestLinearChecks(t *testing.T) {
 			t.Parallel()
 			s := newScript()
 			tc.do(s)
-			p := property(s.check(t, ""), "P2")
+			p := propertyOf(s.check(t, ""), "P2")
 			want := porcupine.Ok
 			if tc.says != "" {
 				want = porcupine.Illegal

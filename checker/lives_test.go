@@ -95,7 +95,7 @@ func TestLivesThatEndOtherwise(t *testing.T) {
 			}
 			c.change(l)
 			r := Check(t.Context(), e.h, Options{})
-			p := property(r, "P18")
+			p := propertyOf(r, "P18")
 			if c.want == "" {
 				if r.Verdict != Pass || p.Status != StatusPass || p.Checked < 4 {
 					t.Errorf("%s: %s; %+v", r.Verdict, r.Summary, p)
@@ -147,7 +147,7 @@ func TestLivesByCrashNotes(t *testing.T) {
 				break
 			}
 			r := Check(t.Context(), e.h, Options{})
-			p := property(r, "P18")
+			p := propertyOf(r, "P18")
 			if want == "" && r.Verdict != Pass || want != "" && (r.Verdict != Fail || p.Count != 1 || !strings.Contains(p.Violations[0].Message, want)) {
 				t.Errorf("seed %d, %q: %s: %s; %+v", seed, crash, r.Verdict, r.Summary, p)
 			}
@@ -169,14 +169,14 @@ func TestLivesAlwaysCount(t *testing.T) {
 	if r := Check(t.Context(), e.h, Options{}); r.Verdict != Fail {
 		t.Errorf("%s: %s", r.Verdict, r.Summary)
 	}
-	if p := property(Check(t.Context(), &history.History{Headers: e.h.Headers}, Options{}), "P18"); p.Status != StatusNA {
+	if p := propertyOf(Check(t.Context(), &history.History{Headers: e.h.Headers}, Options{}), "P18"); p.Status != StatusNA {
 		t.Errorf("of an empty history: %+v", p)
 	}
 	// Only the harness can tell.
 	for _, n := range e.notes(history.NoteLife) {
 		n.Proc = "w1.1"
 	}
-	if p := property(Check(t.Context(), e.h, Options{}), "P18"); p.Status != StatusPass || !strings.Contains(p.Detail, "by crash and exit notes") {
+	if p := propertyOf(Check(t.Context(), e.h, Options{}), "P18"); p.Status != StatusPass || !strings.Contains(p.Detail, "by crash and exit notes") {
 		t.Errorf("by a worker's word: %+v", p)
 	}
 }

@@ -354,9 +354,13 @@ func TestLockedJobs(t *testing.T) {
 			t.Parallel()
 			y := newLockedRun()
 			c.do(y)
-			r := tinyCheck(t, y.done(3000), c.says, c.want...)
+			h := y.done(3000)
+			r := tinyCheck(t, h, c.says, c.want...)
 			if n := r.Counts.Jobs; n == nil || n.Shards != 0 || n.Completed == 0 || r.Counts.Cycles == 0 {
 				t.Errorf("counts %+v", n)
+			}
+			if e := Explain(h, r, Options{}); strings.Contains(c.says, "is stuck") && len(e.Causes) == 0 {
+				t.Errorf("not explained: %v", e.Unexplained)
 			}
 		})
 	}

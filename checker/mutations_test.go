@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -322,7 +323,7 @@ func checkExplained(t rapid.TB, r *Result) {
 	t.Helper()
 	for _, p := range r.Properties {
 		for _, v := range p.Violations {
-			if v.Message == "" || len(v.Events) == 0 && p.Status == StatusFail || len(v.Events) > maxWindow {
+			if v.Message == "" || len(v.Events) == 0 && p.Status == StatusFail || len(v.Events) > property.MaxWindow {
 				t.Errorf("%s: %q with %d events", p.ID, v.Message, len(v.Events))
 			}
 			for i, ref := range v.Events {

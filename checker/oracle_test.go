@@ -12,6 +12,7 @@ import (
 
 	"fencepost/checker/linear"
 	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -72,7 +73,7 @@ func TestPorcupineAloneFindsRowBugs(t *testing.T) {
 				cfg := small(seed)
 				cfg.bug = b
 				h := simulate(cfg)
-				if property(Check(context.Background(), h, Options{}), "P2").Status != StatusFail {
+				if propertyOf(Check(context.Background(), h, Options{}), "P2").Status != StatusFail {
 					continue
 				}
 				for _, size := range sizes {
@@ -117,7 +118,7 @@ func TestCutsChangeNothing(t *testing.T) {
 		a := past.New(newEdit(h).h, false)
 		for _, l := range a.Rows {
 			var p Property
-			checkChain(a, l, &p)
+			property.CheckChain(a, l, &p)
 			for _, enc := range []bool{false, true} {
 				whole, cut := alone(l, enc, uncut), alone(l, enc, size)
 				switch {

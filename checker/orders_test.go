@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -155,7 +156,7 @@ func TestShop(t *testing.T) {
 			c.change(y)
 			r := Check(t.Context(), y.tell(), Options{})
 			for _, id := range []string{"P16", "P17"} {
-				p := property(r, id)
+				p := propertyOf(r, id)
 				said := ""
 				for _, v := range p.Violations {
 					said += v.Message + "\n"
@@ -192,16 +193,16 @@ func TestShopNotJudged(t *testing.T) {
 		"not waited for":  {hasty.tell(), StatusUnknown, StatusFail, "did not wait"},
 	} {
 		r := Check(t.Context(), c.h, Options{})
-		if p := property(r, "P16"); p.Status != c.p16 || !strings.Contains(p.Detail, c.detail) {
+		if p := propertyOf(r, "P16"); p.Status != c.p16 || !strings.Contains(p.Detail, c.detail) {
 			t.Errorf("%s: P16: %s (%s)", name, p.Status, p.Detail)
 		}
-		if p := property(r, "P17"); p.Status != c.p17 {
+		if p := propertyOf(r, "P17"); p.Status != c.p17 {
 			t.Errorf("%s: P17: %s (%s)", name, p.Status, p.Detail)
 		}
 	}
 	counts := Check(t.Context(), newShopStory().tell(), Options{}).Counts
 	want := OrderCounts{Placed: 4, Shipped: 2, Rejected: 1, Cancelled: 1, Payments: 2, Cents: 500, Sold: 5, Left: 5}
-	if counts.Orders == nil || *counts.Orders != want || counts.Points[pointCancelled] != 1 {
+	if counts.Orders == nil || *counts.Orders != want || counts.Points[property.PointCancelled] != 1 {
 		t.Errorf("%+v, %v", counts.Orders, counts.Points)
 	}
 }

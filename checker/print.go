@@ -9,12 +9,9 @@ import (
 	"text/tabwriter"
 
 	"fencepost/checker/phrase"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
-
-// printed bounds the violations of a property that Print shows; verdict.json
-// has up to 20.
-const printed = 3
 
 // Print writes a result for people: the verdict, a table of the properties, and
 // the violations with their events as file:line.
@@ -49,7 +46,7 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 	}
 	c := r.Counts
 	grants, unknown := fmt.Sprintf("%d grants", c.Grants), fmt.Sprintf("%d unknown (%d settled)", c.Unknowns, c.UnknownSettled)
-	if !r.chained() {
+	if !r.Chained() {
 		grants, unknown = grants+" told of", fmt.Sprintf("%d unknown", c.Unknowns)
 	}
 	fmt.Fprintf(w, "\n%s in %s of %d process lives: %d cycles, %s, %d takeovers, %d effects, %d stale refused, %d duplicates, %s, %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",
@@ -63,7 +60,7 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 		fmt.Fprintf(w, "recovery: %s\n", line)
 	}
 	for _, line := range []struct{ name, text string }{
-		{"progress", progressText(r.Progress, workOf(r.Counts))}, {"machine", r.HostBusy}, {"baseline", r.Cold},
+		{"progress", property.ProgressText(r.Progress, property.WorkOf(r.Counts))}, {"machine", r.HostBusy}, {"baseline", r.Cold},
 	} {
 		if line.text != "" {
 			fmt.Fprintf(w, "%s: %s\n", line.name, line.text)
@@ -73,15 +70,15 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 
 func printViolations(w io.Writer, r *Result, p *Property, paint func(status, text string) string) {
 	for i, v := range p.Violations {
-		if i == printed {
-			fmt.Fprintf(w, "\n%s: %d more\n", p.ID, p.Count-printed)
+		if i == property.Printed {
+			fmt.Fprintf(w, "\n%s: %d more\n", p.ID, p.Count-property.Printed)
 			break
 		}
 		fmt.Fprintf(w, "\n%s: %s\n", paint(string(p.Status), p.ID), v.Message)
 		for _, e := range v.Events {
 			name := e.File
-			if r.dir != "" && !filepath.IsAbs(name) {
-				name = filepath.Join(r.dir, name)
+			if r.Dir != "" && !filepath.IsAbs(name) {
+				name = filepath.Join(r.Dir, name)
 			}
 			fmt.Fprintf(w, "  %s:%d: +%.3f ms %s\n", name, e.Line, float64(e.Event.TS-v.From)/1e6, eventText(e.Event))
 			if l := e.Event.Life(); l != nil {
@@ -92,7 +89,7 @@ func printViolations(w io.Writer, r *Result, p *Property, paint func(status, tex
 		}
 	}
 	if p.Visualization != "" && p.Status != StatusPass {
-		fmt.Fprintf(w, "\n%s: see %s\n", p.ID, filepath.Join(r.dir, p.Visualization))
+		fmt.Fprintf(w, "\n%s: see %s\n", p.ID, filepath.Join(r.Dir, p.Visualization))
 	}
 }
 

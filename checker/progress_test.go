@@ -233,7 +233,7 @@ func TestMinorityFaultThatStopsAll(t *testing.T) {
 				}
 				places++
 				h := hole(simulate(world(seed)), at, int64(time.Minute), 30*time.Second)
-				if p := property(Check(context.Background(), h, Options{}), "P11"); p.Status != StatusFail {
+				if p := propertyOf(Check(context.Background(), h, Options{}), "P11"); p.Status != StatusFail {
 					t.Errorf("jobs %v, seed %d, event %d: P11 is %s: %s", jobs, seed, i, p.Status, p.Detail)
 				}
 			}

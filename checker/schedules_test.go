@@ -209,7 +209,7 @@ func TestScheduleTimes(t *testing.T) {
 			y := newStory()
 			c.change(y)
 			r := Check(context.Background(), y.tell(), Options{})
-			p := property(r, "P12")
+			p := propertyOf(r, "P12")
 			said := c.says == ""
 			for _, v := range p.Violations {
 				said = said || strings.Contains(v.Message, c.says)
@@ -221,19 +221,5 @@ func TestScheduleTimes(t *testing.T) {
 				t.Errorf("%v fail: %s", failing(r), r.Summary)
 			}
 		})
-	}
-}
-
-// TestStepsOfAScheduledJob: what a schedule asks for is listed though nobody enqueued the
-// job by itself.
-func TestStepsOfAScheduledJob(t *testing.T) {
-	t.Parallel()
-	for step, want := range map[string]int{"s1": 0, "s2": 1} {
-		s := &past.Sink{Name: "job/q/1", Accepts: map[string][]int{"s1": {0}}, Ledger: []past.Entry{{Event: &history.Event{}}}}
-		p := &Property{}
-		checkListed(s, []*past.Job{{Spec: &history.Job{Steps: []string{step}}}}, p)
-		if p.Count != want {
-			t.Errorf("a job of step %s: %d findings, want %d: %+v", step, p.Count, want, p.Violations)
-		}
 	}
 }

@@ -67,7 +67,7 @@ func (s *script) check(t *testing.T, dir string) *Result {
 	return Check(context.Background(), e.h, Options{Dir: dir})
 }
 
-func property(r *Result, id string) Property {
+func propertyOf(r *Result, id string) Property {
 	for _, p := range r.Properties {
 		if p.ID == id {
 			return p
@@ -115,7 +115,7 @@ func TestResurrectedWrite(t *testing.T) {
 			t.Parallel()
 			s := resurrected(tc.server, tc.readFrom, tc.readEnd)
 			dir := t.TempDir()
-			p := property(s.check(t, dir), "P2")
+			p := propertyOf(s.check(t, dir), "P2")
 			if p.Encodings["open"] != "Ok" || p.Encodings["bounded"] != tc.bounded {
 				t.Fatalf("encodings %v, want open Ok, bounded %s", p.Encodings, tc.bounded)
 			}
@@ -147,7 +147,7 @@ func TestResurrectionSeenByRejection(t *testing.T) {
 	s.reject("w1.1/c3", history.Version{Fence: 9, Attempt: "q", Holder: "w1.1/c3", TTLMS: 1000}, past.NoRow, 50, 60)
 	s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 70, 75, history.OK, false)
 	s.cas("harness", history.OpSeal, freeA, seal, 90, 95, history.OK, false)
-	p := property(s.check(t, ""), "P2")
+	p := propertyOf(s.check(t, ""), "P2")
 	if p.Encodings["open"] != "Ok" || p.Encodings["bounded"] != "Illegal" {
 		t.Fatalf("encodings %v", p.Encodings)
 	}
@@ -176,7 +176,7 @@ func TestManyUnknowns(t *testing.T) {
 	}
 	s.cas("harness", history.OpSeal, row, history.Version{Fence: 1000, Attempt: "z"}, 9000, 9001, history.OK, false)
 	begin := time.Now()
-	p := property(s.check(t, ""), "P2")
+	p := propertyOf(s.check(t, ""), "P2")
 	if p.Status != StatusFail || p.Encodings["open"] != "Illegal" || !strings.Contains(p.Violations[0].Message, "stale SERIAL read") {
 		t.Fatalf("%s %v %+v", p.Status, p.Encodings, p.Violations)
 	}
@@ -221,7 +221,7 @@ func TestSegments(t *testing.T) {
 	dir := t.TempDir()
 	r := Check(context.Background(), e.h, Options{Dir: dir})
 	for _, id := range []string{"P2", "P4"} {
-		p := property(r, id)
+		p := propertyOf(r, id)
 		if p.Status != StatusFail || p.Count != 1 || len(p.Violations[0].Events) == 0 {
 			t.Fatalf("%s: %s %v %+v", id, p.Status, p.Encodings, p.Violations)
 		}
@@ -245,7 +245,7 @@ func TestVisualization(t *testing.T) {
 		t.Fatalf("%s: %s", r.Verdict, r.Summary)
 	}
 	for _, id := range []string{"P2", "P4"} {
-		name := property(r, id).Visualization
+		name := propertyOf(r, id).Visualization
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatalf("%s: %v", id, err)
@@ -255,7 +255,7 @@ func TestVisualization(t *testing.T) {
 			t.Errorf("%s: %d bytes, fault window missing: %v", name, len(b), !strings.Contains(string(b), "f1 partition"))
 		}
 	}
-	if p := property(Check(context.Background(), simulate(small(1)), Options{}), "P2"); p.Visualization != "" {
+	if p := propertyOf(Check(context.Background(), simulate(small(1)), Options{}), "P2"); p.Visualization != "" {
 		t.Errorf("visualization %q without a directory", p.Visualization)
 	}
 }

@@ -184,7 +184,7 @@ func TestSequences(t *testing.T) {
 			y := newSequence()
 			h := y.tell(c.change(y, sequenceSteps()))
 			r := Check(context.Background(), h, Options{})
-			p := property(r, "P5")
+			p := propertyOf(r, "P5")
 			said := c.says == ""
 			for _, v := range p.Violations {
 				said = said || strings.Contains(v.Message, c.says)
@@ -207,7 +207,7 @@ func TestSequenceCounts(t *testing.T) {
 	if n := r.Counts.Jobs; n.Followed != 1 || n.Stopped != 1 || r.Counts.Points["follow"] != 1 || r.Counts.Points["stop"] != 1 {
 		t.Errorf("%+v, %v", n, r.Counts.Points)
 	}
-	if d := property(r, "P5").Detail; !strings.Contains(d, "1 job that follows another, 1 sequence that ended") {
+	if d := propertyOf(r, "P5").Detail; !strings.Contains(d, "1 job that follows another, 1 sequence that ended") {
 		t.Error(d)
 	}
 }

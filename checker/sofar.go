@@ -3,6 +3,7 @@ package checker
 import (
 	"context"
 
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -12,20 +13,10 @@ import (
 // is a property that holds, and most findings can be made at the end only; but those made
 // now are the end's too.
 //
-// These are the checks of the verdict, over the same analysis. Only the sink's ledger,
+// These are the checks of the verdict, over the same past. Only the sink's ledger,
 // which is read at the end, is replaced by the part of it that the sink's own answers
 // show.
 func SoFar(ctx context.Context, h *history.History, o Options) []Property {
-	a := newJudgement(h, true, o)
-	var out []Property
-	for _, c := range checks {
-		if c.soFar == nil {
-			continue
-		}
-		c.run, c.whole = c.soFar, false
-		if p := a.judge(ctx, c); p.Status == StatusFail {
-			out = append(out, p)
-		}
-	}
-	return out
+	o = o.withDefaults()
+	return property.New(h, true, o.Dir, o.Search).SoFar(ctx)
 }

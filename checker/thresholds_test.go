@@ -118,7 +118,7 @@ func TestThresholds(t *testing.T) {
 				message = ""
 			}
 			r := tinyCheck(t, measured(c.n, c.times, c.th, c.change), message, want...)
-			p := property(r, "P15")
+			p := propertyOf(r, "P15")
 			if p.Status != c.status || !strings.Contains(p.Detail, c.says) || len(r.Thresholds) != 1 || r.Thresholds[0].Status != c.status {
 				t.Errorf("%s: %q, %+v", p.Status, p.Detail, r.Thresholds)
 			}
@@ -140,7 +140,7 @@ func TestThresholdsTogether(t *testing.T) {
 		y.expect(history.Expect{Thresholds: []history.Threshold{{Lateness: "max", MaxMS: 1}}})
 	})
 	r := tinyCheck(t, h, "could not be measured", "P15")
-	if r.Verdict != Fail || property(r, "P15").Count != 2 {
+	if r.Verdict != Fail || propertyOf(r, "P15").Count != 2 {
 		t.Errorf("%s: %s", r.Verdict, r.Summary)
 	}
 	none := measured(3, 1, history.Threshold{}, nil)
@@ -150,7 +150,7 @@ func TestThresholdsTogether(t *testing.T) {
 		}
 	}
 	r = tinyCheck(t, none, "")
-	if p := property(r, "P15"); p.Status != StatusNA || strings.Contains(r.Summary, "P15") || !strings.Contains(r.Summary, "P12") {
+	if p := propertyOf(r, "P15"); p.Status != StatusNA || strings.Contains(r.Summary, "P15") || !strings.Contains(r.Summary, "P12") {
 		t.Errorf("%s: %s", p.Status, r.Summary)
 	}
 }
@@ -164,7 +164,7 @@ func TestThresholdsOfJobs(t *testing.T) {
 		x := *e.notes(history.NoteExpect)[0].Expect()
 		x.Thresholds = th
 		e.notes(history.NoteExpect)[0].OwnDetails().Expect = &x
-		return property(Check(t.Context(), e.h, Options{}), "P15")
+		return propertyOf(Check(t.Context(), e.h, Options{}), "P15")
 	}
 	all := []history.Threshold{
 		{Lateness: "p99", MaxMS: 3_600_000}, {Latency: "start", Quantile: "p95", Phase: "recover", MaxMS: 3_600_000},

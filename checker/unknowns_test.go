@@ -226,10 +226,10 @@ func TestManyUnknownsHideNothing(t *testing.T) {
 			if ids := failing(r); r.Verdict != Fail || !slices.Equal(ids, tc.fails) {
 				t.Errorf("%s, failing %v, want %v", r.Verdict, ids, tc.fails)
 			}
-			if !slices.ContainsFunc(property(r, "P2").Violations, func(v Violation) bool {
+			if !slices.ContainsFunc(propertyOf(r, "P2").Violations, func(v Violation) bool {
 				return v.Key == lock && strings.Contains(v.Message, tc.says) && slices.ContainsFunc(v.Events, func(ref EventRef) bool { return ref.Event.ID == planted.ID && ref.Event.Proc == planted.Proc })
 			}) {
-				t.Errorf("no violation of P2 shows id %d of %s: %+v", planted.ID, planted.Proc, property(r, "P2").Violations)
+				t.Errorf("no violation of P2 shows id %d of %s: %+v", planted.ID, planted.Proc, propertyOf(r, "P2").Violations)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -305,7 +306,7 @@ func TestNotJudged(t *testing.T) {
 	t.Parallel()
 	r := Check(context.Background(), simulate(small(2)), Options{})
 	for _, p := range r.Properties {
-		na := of(p.ID).of != "" || p.ID == "P13"
+		na := property.Of(p.ID).Of != "" || p.ID == "P13"
 		if na != (p.Status == StatusNA) || p.Detail == "" {
 			t.Errorf("%s: %s (%s)", p.ID, p.Status, p.Detail)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -49,11 +50,13 @@ func TestRowsThatVanish(t *testing.T) {
 			if r.Verdict != Pass || strings.Contains(r.Summary+printed.String(), "settled") || !strings.Contains(printed.String(), "4 grants told of") {
 				t.Errorf("%s: %s\n%s", r.Verdict, r.Summary, printed.String())
 			}
-			if n := r.Counts.Points[pointTakeover]; n != map[bool]int{false: 0, true: 3}[expires] {
+			if n := r.Counts.Points[property.PointTakeover]; n != map[bool]int{false: 0, true: 3}[expires] {
 				t.Errorf("%d takeovers", n)
 			}
 			all := Check(t.Context(), deleting(expires, nil), Options{})
-			if p := property(all, validity); !slices.ContainsFunc(p.Violations, func(v Violation) bool { return strings.Contains(v.Message, "do not promise P2, P6, P9 and P11") }) {
+			if p := propertyOf(all, property.Validity); !slices.ContainsFunc(p.Violations, func(v Violation) bool {
+				return strings.Contains(v.Message, "do not promise P2, P6, P9 and P11")
+			}) {
 				t.Errorf("promises all: %s: %+v", all.Verdict, p.Violations)
 			}
 		})
@@ -79,7 +82,7 @@ func TestExplainNeedsPromises(t *testing.T) {
 				}
 			}
 			r := Check(t.Context(), h, Options{})
-			if p := property(r, "P4"); p.Status != StatusFail {
+			if p := propertyOf(r, "P4"); p.Status != StatusFail {
 				t.Fatalf("P4 is %s", p.Status)
 			}
 			named := slices.ContainsFunc(Explain(h, r, Options{}).Causes, func(x Cause) bool { return slices.Contains(chained, x.Mechanism) })
@@ -87,16 +90,6 @@ func TestExplainNeedsPromises(t *testing.T) {
 				t.Errorf("named %v", named)
 			}
 		})
-	}
-}
-
-// TestAgainst: an explanation says lower where it is lower.
-func TestAgainst(t *testing.T) {
-	t.Parallel()
-	for want, c := range map[string][2]int64{"lower": {1, 2}, "same": {2, 2}, "higher": {3, 2}} {
-		if got := against(c[0], c[1]); got != want {
-			t.Errorf("%v: %s", c, got)
-		}
 	}
 }
 
