@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -78,9 +79,9 @@ func TestQuorumOfTheAgreement(t *testing.T) {
 		y.expect(history.Expect{Nodes: 4, Agreement: c.agreement})
 		for i, n := range c.nodes {
 			f := history.Fault{ID: "f" + n, Name: "pause-node", Action: history.ActionInject, Targets: []string{n}}
-			y.note(int64(10+i), harness, history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &f}})
+			y.note(int64(10+i), history.Harness, history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &f}})
 		}
-		if away := analyse(y.end(300), Options{}.withDefaults()).quorumAway(); (len(away) > 0) != c.away {
+		if away := past.New(y.end(300), false).QuorumAway; (len(away) > 0) != c.away {
 			t.Errorf("%+v: away %v, want %t", c, away, c.away)
 		}
 	}

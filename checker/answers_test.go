@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -37,12 +38,12 @@ func newSinkStory() *sinkStory {
 	one := int64(1)
 	return &sinkStory{
 		calls: []call{
-			{from: 110, to: 114, proc: "w1.1/c1", op: history.OpRaise, token: 1, result: resultApplied, seen: 1, seq: 1},
+			{from: 110, to: 114, proc: "w1.1/c1", op: history.OpRaise, token: 1, result: past.ResultApplied, seen: 1, seq: 1},
 			{from: 115, to: 119, proc: "w1.1/c1", op: history.OpGet, seen: 1, seq: 1},
-			{from: 2110, to: 2114, proc: "w2.1/c1", op: history.OpRaise, token: 2, result: resultApplied, seen: 2, seq: 2},
+			{from: 2110, to: 2114, proc: "w2.1/c1", op: history.OpRaise, token: 2, result: past.ResultApplied, seen: 2, seq: 2},
 			{from: 2115, to: 2119, proc: "w2.1/c1", op: history.OpGet, seen: 2, seq: 2},
-			{from: 2130, to: 2140, proc: "w2.1/c1", op: history.OpEffect, token: 2, key: "k2", value: 1, result: resultApplied, seen: 2, seq: 3},
-			{from: 130, to: 3000, proc: "w1.1/c1", op: history.OpEffect, token: 1, key: "k1", value: 1, result: resultStale, seen: 2, seq: 3},
+			{from: 2130, to: 2140, proc: "w2.1/c1", op: history.OpEffect, token: 2, key: "k2", value: 1, result: past.ResultApplied, seen: 2, seq: 3},
+			{from: 130, to: 3000, proc: "w1.1/c1", op: history.OpEffect, token: 1, key: "k1", value: 1, result: past.ResultStale, seen: 2, seq: 3},
 		},
 		ledger: []history.LedgerEntry{
 			{Seq: 1, Kind: history.LedgerRaise, Issuer: "a", Token: 1, At: tinyAt(112)},
@@ -85,10 +86,10 @@ func (s *sinkStory) tell() *history.History {
 	y.cas(2190, 2200, "w2.1/c1", history.OpRelease, history.OK)
 	h := y.end(9000)
 	last := int64(len(s.ledger) + 1)
-	y.op(9100, 9110, harness, history.OK, history.Event{Op: history.OpRaise, Key: "r", Issuer: "a", Token: 9}, history.Event{Result: resultApplied, Seen: 9, Seq: last})
-	y.op(9120, 9130, harness, history.OK, history.Event{Op: history.OpGet, Key: "r"}, history.Event{Value: &s.value, Seen: 9, Seq: last})
+	y.op(9100, 9110, history.Harness, history.OK, history.Event{Op: history.OpRaise, Key: "r", Issuer: "a", Token: 9}, history.Event{Result: past.ResultApplied, Seen: 9, Seq: last})
+	y.op(9120, 9130, history.Harness, history.OK, history.Event{Op: history.OpGet, Key: "r"}, history.Event{Value: &s.value, Seen: 9, Seq: last})
 	for _, e := range append(slices.Clone(s.ledger), history.LedgerEntry{Seq: last, Kind: history.LedgerRaise, Issuer: "a", Token: 9, At: tinyAt(9105)}) {
-		y.note(9140, harness, history.Event{Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &e}})
+		y.note(9140, history.Harness, history.Event{Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &e}})
 	}
 	for i := range h.Headers {
 		h.Headers[i].Promises = s.promises
@@ -125,7 +126,7 @@ func (c call) record(y *tiny) {
 	switch {
 	case c.result == "" && c.op != history.OpGet:
 		outcome, end = history.Unknown, history.Event{Error: "timeout"}
-	case c.result == resultStale || c.result == resultConflict:
+	case c.result == past.ResultStale || c.result == past.ResultConflict:
 		outcome = history.Fail
 	}
 	if c.op != history.OpEffect {
@@ -146,7 +147,7 @@ func (c call) carry(y *tiny) {
 		c.carried(&e)
 	}
 	e.Op = history.NoteAnswer
-	y.note(c.to-1, harness, e)
+	y.note(c.to-1, history.Harness, e)
 }
 
 // lateEffect makes w1's late write one that the sink took, under a token.
@@ -179,7 +180,7 @@ func TestAnswers(t *testing.T) {
 		}, "the sink said 503 Service Unavailable", []string{"P10"}},
 		"a refusal before it was asked for": {func(s *sinkStory) { s.late().carried = func(e *history.Event) { e.Asked().Sent = tinyAt(129) } },
 			"its link carried no such answer", []string{"P10", "P14"}},
-		"an effect that was not applied": {func(s *sinkStory) { s.effect().carried = func(e *history.Event) { e.Result = resultDuplicate } },
+		"an effect that was not applied": {func(s *sinkStory) { s.effect().carried = func(e *history.Event) { e.Result = past.ResultDuplicate } },
 			"the sink said duplicate (seen 2, number 3)", []string{"P4"}},
 		"an effect of another value": {func(s *sinkStory) { s.effect().carried = func(e *history.Event) { e.Value = ptr(int64(5)) } },
 			"its link carried no such answer", []string{"P4"}},
@@ -196,7 +197,7 @@ func TestAnswers(t *testing.T) {
 		"the late write under a fresh token": {func(s *sinkStory) {
 			s.late().uncarried = true
 			s.lateEffect(3, "fresh")
-			s.calls = append(s.calls, call{from: 2980, to: 2995, proc: "w1.1/c1", op: history.OpEffect, token: 3, key: "fresh", value: 2, result: resultApplied, seen: 3, seq: 4, never: true})
+			s.calls = append(s.calls, call{from: 2980, to: 2995, proc: "w1.1/c1", op: history.OpEffect, token: 3, key: "fresh", value: 2, result: past.ResultApplied, seen: 3, seq: 4, never: true})
 		}, "the link of w1 carried the effect of token 3, key fresh to r, answered applied", []string{"P4", "P10", "P14"}},
 		"the late write under a fresh token, past the link": {func(s *sinkStory) {
 			s.late().uncarried = true
@@ -204,20 +205,20 @@ func TestAnswers(t *testing.T) {
 		}, "entry 4 of the ledger of r (accept of token 3, key fresh) was asked for on no link: something reaches the sink past the links", []string{"P4", "P10", "P14"}},
 		"the late write under a fresh token, recorded": {func(s *sinkStory) {
 			s.lateEffect(3, "fresh")
-			s.calls = append(s.calls, call{from: 3010, to: 3020, proc: "w1.1/c1", op: history.OpEffect, token: 3, key: "fresh", value: 2, result: resultApplied, seen: 3, seq: 4})
+			s.calls = append(s.calls, call{from: 3010, to: 3020, proc: "w1.1/c1", op: history.OpEffect, token: 3, key: "fresh", value: 2, result: past.ResultApplied, seen: 3, seq: 4})
 			s.ledger[3].At = tinyAt(3015)
 		}, "effect by w1.1/c1 shows token 3 of a, which was never granted", []string{"P6"}},
 		"the same, P6 not promised": {func(s *sinkStory) {
 			s.lateEffect(3, "fresh")
-			s.calls = append(s.calls, call{from: 3010, to: 3020, proc: "w1.1/c1", op: history.OpEffect, token: 3, key: "fresh", value: 2, result: resultApplied, seen: 3, seq: 4})
+			s.calls = append(s.calls, call{from: 3010, to: 3020, proc: "w1.1/c1", op: history.OpEffect, token: 3, key: "fresh", value: 2, result: past.ResultApplied, seen: 3, seq: 4})
 			s.ledger[3].At, s.promises = tinyAt(3015), []string{"P1", "P3", "P4", "P10"}
 		}, "effect by w1.1/c1 shows token 3 of a, which no lock call had handed to it", []string{"P3"}},
 		"a refusal of a token of nobody's, P6 not promised": {func(s *sinkStory) {
-			s.calls = append(s.calls, call{from: 3010, to: 3020, proc: "w2.1/c1", op: history.OpEffect, token: 1, key: "old", value: 2, result: resultStale, seen: 2, seq: 3})
+			s.calls = append(s.calls, call{from: 3010, to: 3020, proc: "w2.1/c1", op: history.OpEffect, token: 1, key: "old", value: 2, result: past.ResultStale, seen: 2, seq: 3})
 			s.promises = []string{"P1", "P3", "P4", "P10"}
 		}, "effect by w2.1/c1 shows token 1 of a, which no lock call had handed to it", []string{"P3"}},
 		"a secret refusal": {func(s *sinkStory) {
-			s.calls = append(s.calls, call{from: 2980, to: 2990, proc: "w1.1/c1", op: history.OpRaise, token: 1, result: resultStale, seen: 2, seq: 3, carried: func(e *history.Event) { e.Token = 0 }, never: true})
+			s.calls = append(s.calls, call{from: 2980, to: 2990, proc: "w1.1/c1", op: history.OpRaise, token: 1, result: past.ResultStale, seen: 2, seq: 3, carried: func(e *history.Event) { e.Token = 0 }, never: true})
 		}, "which no operation of it recorded", []string{"P14"}},
 		"a secret read": {func(s *sinkStory) {
 			s.calls = append(s.calls, call{from: 2980, to: 2990, proc: "w1.1/c1", op: history.OpGet, value: 1, seen: 2, seq: 3, never: true})
@@ -228,17 +229,17 @@ func TestAnswers(t *testing.T) {
 		"nobody reads the links": {func(s *sinkStory) { s.blind = true }, "", nil},
 		"an answer that is lost": {func(s *sinkStory) {
 			s.effect().result = ""
-			s.effect().carried = func(e *history.Event) { e.Result, e.Seen, e.Seq = resultApplied, 2, 3 }
+			s.effect().carried = func(e *history.Event) { e.Result, e.Seen, e.Seq = past.ResultApplied, 2, 3 }
 		}, "", nil},
 		"a copy after a lost answer": {func(s *sinkStory) {
-			s.effect().result = resultDuplicate
+			s.effect().result = past.ResultDuplicate
 			first := *s.effect()
-			first.from, first.to, first.result, first.never = 2131, 2136, resultApplied, true
+			first.from, first.to, first.result, first.never = 2131, 2136, past.ResultApplied, true
 			s.calls = append(s.calls, first)
 		}, "", nil},
 		"a copy that comes when another was answered": {func(s *sinkStory) {
 			again := *s.effect()
-			again.from, again.to, again.result, again.never = 4000, 4010, resultDuplicate, true
+			again.from, again.to, again.result, again.never = 4000, 4010, past.ResultDuplicate, true
 			s.calls = append(s.calls, again)
 		}, "", nil},
 		"a request without an answer": {func(s *sinkStory) {
@@ -286,12 +287,12 @@ func TestDecidedAt(t *testing.T) {
 		"decided before the entry before": {func(s *sinkStory) {
 			raise := &s.calls[2] // unknown to its client, and decided late
 			raise.result = ""
-			raise.carried = func(e *history.Event) { e.Result, e.Seen, e.Seq = resultApplied, 2, 2 }
+			raise.carried = func(e *history.Event) { e.Result, e.Seen, e.Seq = past.ResultApplied, 2, 2 }
 			s.ledger[1].At = tinyAt(2137)
 		}, "entry 3 of the ledger of r was decided 2.0 ms before entry 2, which it follows", []string{"P4"}},
 		"an unknown that was decided late": {func(s *sinkStory) {
 			s.effect().result = ""
-			s.effect().carried = func(e *history.Event) { e.Result, e.Seen, e.Seq = resultApplied, 2, 3 }
+			s.effect().carried = func(e *history.Event) { e.Result, e.Seen, e.Seq = past.ResultApplied, 2, 3 }
 			s.ledger[2].At = tinyAt(2900)
 		}, "", nil},
 		"refused by what came later": {func(s *sinkStory) {

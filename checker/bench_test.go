@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -107,15 +109,15 @@ func BenchmarkStage(b *testing.B) {
 					b.Fatal(err)
 				}
 			})
-			var a *analysis
-			stage("analyse", func() { a = analyse(h, Options{}.withDefaults()) })
-			for _, c := range checks {
-				if a == nil {
-					a = analyse(h, Options{}.withDefaults()) // -bench left the stage out
+			var p *past.Past
+			stage("past", func() { p = past.New(h, false) })
+			for _, c := range property.All {
+				if p == nil {
+					p = past.New(h, false) // -bench left the stage out
 				}
-				stage(c.id, func() {
-					a.counts, a.searchEnd = nil, 0 // as in a check of its own
-					if p := a.judge(context.Background(), c); p.Status == StatusUnknown {
+				stage(c.ID, func() {
+					a := &property.Judgement{Past: p, Search: DefaultSearch}
+					if p := a.Judge(context.Background(), c); p.Status == StatusUnknown {
 						b.Fatalf("%s: %s", p.ID, p.Detail)
 					}
 				})

@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"fencepost/checker/linear"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 )
@@ -71,13 +73,13 @@ func (o Options) CheckInChild(ctx context.Context, exe string, inputs ...string)
 		o.Dir = run
 	}
 	if run != "" {
-		removeVisuals(run) // of an earlier check
+		linear.RemoveDrawings(run) // of an earlier check
 	}
 	res, err := o.spawn(ctx, exe, inputs)
 	if err != nil {
 		return nil, err
 	}
-	res.dir = o.Dir
+	res.Dir = o.Dir
 	if run != "" {
 		err = rundir.WriteJSON(filepath.Join(run, rundir.VerdictFile), res)
 	}
@@ -171,8 +173,9 @@ func (o Options) postMortem(err error, stderr string) string {
 // unfinished is the result of a check that came to no end.
 func unfinished(why string) *Result {
 	r := &Result{Version: 1, Verdict: Unknown, Summary: "nothing is known: " + why}
-	for _, c := range checks {
-		r.Properties = append(r.Properties, Property{ID: c.id, Title: c.title, Status: StatusUnknown, Detail: why})
+	for _, p := range Catalogue() {
+		p.Status, p.Detail = StatusUnknown, why
+		r.Properties = append(r.Properties, p)
 	}
 	return r
 }
@@ -210,10 +213,11 @@ func ChildMain(stdout io.Writer) int {
 	case err != nil:
 		a.Error = err.Error()
 	default:
-		sorted := analyse(h, do.Options.withDefaults())
+		o := do.Options.withDefaults()
+		sorted := property.New(h, false, o.Dir, o.Search)
 		debug.SetGCPercent(gcPercent)
 		runtime.GC() // and wait for it: one that runs beside the check starts too late
-		a.Result = sorted.check(context.Background())
+		a.Result = sorted.Check(context.Background())
 	}
 	a.Peak = peakMemory()
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 	"fencepost/internal/race"
@@ -41,7 +42,7 @@ func writeFiles(t testing.TB, h *history.History, dir string) []string {
 			// A crash note is about a worker's life and in the harness's file.
 			owner := history.Life(e.Proc)
 			if e.Op == history.NoteCrash {
-				owner = harness
+				owner = history.Harness
 			}
 			if owner == head.Proc {
 				if err := enc.Encode(e); err != nil {
@@ -89,7 +90,7 @@ func TestChildChecksARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stored Result
-	if err := json.Unmarshal(b, &stored); err != nil || stored.Verdict != Pass || len(stored.Properties) != len(checks) {
+	if err := json.Unmarshal(b, &stored); err != nil || stored.Verdict != Pass || len(stored.Properties) != len(property.All) {
 		t.Errorf("verdict.json: %v, %s, %d properties", err, stored.Verdict, len(stored.Properties))
 	}
 	for _, p := range stored.Properties {

@@ -46,8 +46,8 @@ func TestDeadlineByAWrongClock(t *testing.T) {
 			t.Parallel()
 			r := tinyCheck(t, holder(c.rate, c.from, c.decided), "", c.want...)
 			for _, id := range []string{"P7", "P8"} {
-				if said := strings.Contains(property(r, id).Detail, "clock rate beyond the declared bound"); said != c.beyond {
-					t.Errorf("%s: %s", id, property(r, id).Detail)
+				if said := strings.Contains(propertyOf(r, id).Detail, "clock rate beyond the declared bound"); said != c.beyond {
+					t.Errorf("%s: %s", id, propertyOf(r, id).Detail)
 				}
 			}
 		})

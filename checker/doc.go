@@ -41,13 +41,10 @@
 // it did (witness notes): the statements that were sent, and what the sink answered.
 //
 // [CheckInChild] runs the check in a process of its own with a limit on memory
-// and time, since the search can exceed either.
+// and time, since the search can exceed either. [Watch] looks at a run that still goes on.
 //
-// Each property is a row (check) with what judges it, what explains its violations and
-// what a run without it cannot show; everything that lists properties is made of these rows.
-//
-// To add a property: write pNN_name.go, which registers its row in init and holds its
-// check, its mechanisms and the rules that find them. If a system can promise it, name it
-// in history.Promisable. Direct a known-broken variant at it (package system), or the
-// tests fail; then make docs.
+// This package is the face of the others, each of which knows only those after it: explain
+// (ranking what explains a verdict), property (one file a property), linear (the search by
+// Porcupine), past (what happened, derived once and then only read) and phrase (numbers in
+// sentences). CONTRIBUTING.md tells how to add a property.
 package checker

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -30,13 +31,13 @@ func (e *edit) index() {
 	sort.SliceStable(e.h.Events, func(i, j int) bool { return e.h.Events[i].TS < e.h.Events[j].TS })
 	e.ops = nil
 	type ref struct {
-		life string
-		id   int64
+		Life string
+		Id   int64
 	}
 	at := map[ref]int{}
 	for i := range e.h.Events {
 		ev := &e.h.Events[i]
-		k := ref{history.Life(ev.Proc), ev.ID}
+		k := ref{Life: history.Life(ev.Proc), Id: ev.ID}
 		switch ev.Type {
 		case history.Invoke:
 			at[k] = len(e.ops)
@@ -142,7 +143,7 @@ func (e *edit) cycles() []held {
 			}
 		}
 		if h.call.inv != nil && h.raise.inv != nil && h.get.inv != nil && h.effect.inv != nil && h.release.inv != nil && h.start != nil &&
-			h.effect.end.Result == resultApplied && len(h.acquire.end.Sends) == 1 && len(h.release.end.Sends) == 1 {
+			h.effect.end.Result == past.ResultApplied && len(h.acquire.end.Sends) == 1 && len(h.release.end.Sends) == 1 {
 			out = append(out, h)
 		}
 	}
@@ -175,7 +176,7 @@ func (e *edit) ledger(res string) []*history.Event {
 func (e *edit) final(res string) *history.Event {
 	var last *history.Event
 	for _, p := range e.all(history.OpGet, history.OK) {
-		if p.inv.Proc == harness && p.inv.Key == res {
+		if p.inv.Proc == history.Harness && p.inv.Key == res {
 			last = p.end
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -36,7 +38,7 @@ func planned(name, want string, also ...string) editedCase {
 
 // statement notes a statement of a life, within an operation if there is one.
 func (e *edit) statement(at int64, life string, st history.Statement) {
-	e.insert(history.Event{TS: at, Proc: harness, Type: history.Note, Op: history.NoteStatement, Key: history.Worker(life), Details: &history.Details{Statement: &st}, File: harness + ".jsonl", Line: 1 << 20})
+	e.insert(history.Event{TS: at, Proc: history.Harness, Type: history.Note, Op: history.NoteStatement, Key: history.Worker(life), Details: &history.Details{Statement: &st}, File: history.Harness + ".jsonl", Line: 1 << 20})
 }
 
 // lint is a legal run with one statement that is not.
@@ -69,12 +71,12 @@ func (e *edit) fault(change func(*history.Fault)) bool {
 var editedCases = []editedCase{
 	// What a broken recorder writes.
 	{name: "every 25th operation is lost", want: "calls-missing", tune: quiet, do: func(e *edit) bool {
-		e.drop(func(ev *history.Event) bool { return ev.ID > 0 && ev.ID%25 == 0 && ev.Proc != harness })
+		e.drop(func(ev *history.Event) bool { return ev.ID > 0 && ev.ID%25 == 0 && ev.Proc != history.Harness })
 		return true
 	}},
 	{name: "calls are dated when their answers are there", want: "calls-dated-late", tune: quiet, do: func(e *edit) bool {
 		for _, p := range e.ops {
-			if p.end != nil && len(p.end.Sends) > 0 && p.inv.Proc != harness {
+			if p.end != nil && len(p.end.Sends) > 0 && p.inv.Proc != history.Harness {
 				p.inv.TS = p.end.TS - 1
 			}
 		}
@@ -94,13 +96,13 @@ var editedCases = []editedCase{
 	planned("end of a process life missing", "record-cut-off"),
 	{name: "a point after the request", want: "point-not-kept", tune: quiet, do: func(e *edit) bool {
 		p := e.middle().effect
-		e.insert(history.Event{TS: p.end.TS, Proc: harness, Type: history.Note, Op: history.NoteHit, Key: p.inv.Issuer, Details: &history.Details{Point: "effect-sent",
+		e.insert(history.Event{TS: p.end.TS, Proc: history.Harness, Type: history.Note, Op: history.NoteHit, Key: p.inv.Issuer, Details: &history.Details{Point: "effect-sent",
 			Hit: &history.Hit{Proc: p.inv.Proc, ID: p.inv.ID, Go: p.end.TS, Sent: p.inv.TS}}, File: "harness.jsonl", Line: 1 << 20})
 		return true
 	}},
 	{name: "a refusal that the sink never gave", want: "answer-made-up", tune: func(c *simConfig) { c.witnessed = true }, do: func(e *edit) bool {
 		for _, p := range e.some(history.OpEffect, history.Fail) {
-			if p.end.Result == resultStale {
+			if p.end.Result == past.ResultStale {
 				e.drop(func(ev *history.Event) bool {
 					return ev.Op == history.NoteAnswer && ev.EffectKey == p.inv.EffectKey
 				})
@@ -352,21 +354,21 @@ func TestEveryMechanismIsNamed(t *testing.T) {
 			named[c.named] = true
 		}
 	}
-	for id, m := range mechanisms {
+	for id, m := range property.MechanismByID {
 		if !named[id] {
 			t.Errorf("no test names %s", id)
 		}
-		if m.statement == "" || len(m.accounts) == 0 || strings.ToLower(id) != id {
+		if m.Statement == "" || len(m.Accounts) == 0 || strings.ToLower(id) != id {
 			t.Errorf("%s: %+v", id, m)
 		}
-		for _, p := range m.accounts {
-			if !slices.ContainsFunc(checks, func(c check) bool { return c.id == p }) {
+		for _, p := range m.Accounts {
+			if !slices.ContainsFunc(property.All, func(c property.Check) bool { return c.ID == p }) {
 				t.Errorf("%s: there is no property %s", id, p)
 			}
 		}
 	}
 	for id := range named {
-		if _, known := mechanisms[id]; !known {
+		if _, known := property.MechanismByID[id]; !known {
 			t.Errorf("a test wants %s, which is none", id)
 		}
 	}

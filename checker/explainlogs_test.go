@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/explain"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 )
@@ -25,10 +27,10 @@ func logRun(t *testing.T, logs map[string]string) (*Explanation, error) {
 		}
 	}
 	h := &history.History{
-		Headers: []history.Header{{Proc: harness, WallTime: "2025-01-02T03:04:05Z", TS: 10e9}},
-		Events:  []history.Event{{TS: 12e9, Proc: harness, Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: "before"}}},
+		Headers: []history.Header{{Proc: history.Harness, WallTime: "2025-01-02T03:04:05Z", TS: 10e9}},
+		Events:  []history.Event{{TS: 12e9, Proc: history.Harness, Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: "before"}}},
 	}
-	e := &Explanation{Causes: []Cause{{at: 20e9, procs: []string{"w1.1", "w2.1"}}, {}}}
+	e := &Explanation{Causes: []Cause{{At: 20e9, Procs: []string{"w1.1", "w2.1"}}, {}}}
 	return e, e.AddLogs(dir, h)
 }
 
@@ -58,7 +60,7 @@ func TestAddLogs(t *testing.T) {
 	if l := e.Causes[0].Logs[1]; l.At < 8.24 || l.At > 8.26 {
 		t.Errorf("at %f s of the run, want 8.25", l.At)
 	}
-	if n := len(e.Causes[0].Logs[2].Text); n > maxLogLine+4 {
+	if n := len(e.Causes[0].Logs[2].Text); n > explain.MaxLogLine+4 {
 		t.Errorf("a line of %d bytes", n)
 	}
 	if len(e.Causes[1].Logs) != 0 {
@@ -80,7 +82,7 @@ func TestManyLogLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	logs := e.Causes[0].Logs
-	if len(logs) != maxLogs || !slices.IsSortedFunc(logs, func(a, b LogLine) int { return a.Line - b.Line }) || logs[0].Line < 5 || logs[maxLogs-1].Line > 17 {
+	if len(logs) != explain.MaxLogs || !slices.IsSortedFunc(logs, func(a, b LogLine) int { return a.Line - b.Line }) || logs[0].Line < 5 || logs[explain.MaxLogs-1].Line > 17 {
 		t.Errorf("%+v", logs)
 	}
 }
@@ -100,7 +102,7 @@ func TestPrintExplanation(t *testing.T) {
 		Verdict: Fail, Summary: "it did this", Unexplained: []string{"P3: odd"}, Lacks: []string{"no takeover"},
 		Causes: []Cause{
 			{Mechanism: "a", Rank: 1, Statement: "it did this", Evidence: []string{"seen here"}, Properties: []string{"P1", "P2"}, Count: 3, Key: "lock-1", Alternatives: []string{"b"}, Apart: "c would rule it out",
-				Chain: []Step{{Role: RoleMistake, At: 1.5, Text: "here", File: "history/w1.1.jsonl", Line: 7}}, Logs: []LogLine{{File: "logs/w1.1.log", Line: 9, At: 1.25, Text: "warned"}}},
+				Chain: []property.Step{{Role: RoleMistake, At: 1.5, Text: "here", File: "history/w1.1.jsonl", Line: 7}}, Logs: []LogLine{{File: "logs/w1.1.log", Line: 9, At: 1.25, Text: "warned"}}},
 			{Mechanism: "d", Rank: 2, Statement: "or that", Properties: []string{"P4"}, Count: 1},
 		},
 	}

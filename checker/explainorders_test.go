@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -14,7 +15,7 @@ func act(h *tiny, at int64, kind, order, key string, run int64, outcome history.
 	if h.ids["asked "+id]++; h.ids["asked "+id] == 1 {
 		h.op(at-2, at-1, "w1.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: id, Details: &history.Details{Job: &history.Job{
 			Queue: "q", Shard: storyShard, Kind: kind, Resource: res, MaxAttempts: 5, Order: &history.Order{ID: order, Item: "tea", Quantity: 1, Cents: 1},
-		}}}, history.Event{Result: resultApplied})
+		}}}, history.Event{Result: past.ResultApplied})
 	}
 	one := int64(1)
 	h.op(at, at+1, "w1.1/r1", outcome, history.Event{Op: history.OpEffect, Key: res, Issuer: storyShard, Token: run, EffectKey: key, Value: &one, DecidedAt: at*1e6 + 1e9}, end)
@@ -24,7 +25,7 @@ func act(h *tiny, at int64, kind, order, key string, run int64, outcome history.
 // rows, and nothing of the kind where they do not show it.
 func TestShopMistakesAreNamed(t *testing.T) {
 	t.Parallel()
-	applied, stale := history.Event{Result: resultApplied}, history.Event{Result: resultStale, Seen: 8}
+	applied, stale := history.Event{Result: past.ResultApplied}, history.Event{Result: past.ResultStale, Seen: 8}
 	for name, c := range map[string]struct {
 		change func(*shopStory)
 		want   string // "": none of them

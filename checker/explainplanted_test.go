@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -22,8 +23,10 @@ type plantedCase struct {
 }
 
 func noPauses(c *simConfig) { c.pause, c.crash = 0, 0 }
-func quiet(c *simConfig)    { c.noise, c.pause, c.crash = 0, 0, 0 }
-func noted(c *simConfig)    { c.noted = true }
+
+func quiet(c *simConfig) { c.noise, c.pause, c.crash = 0, 0, 0 }
+
+func noted(c *simConfig) { c.noted = true }
 
 var plantedCases = []plantedCase{
 	{bugHiLo, "tokens-from-blocks", nil, false, nil},
@@ -208,7 +211,7 @@ func checkChains(t *testing.T, h *history.History, e *Explanation) {
 				mistakes++
 			}
 		}
-		lacks := mechanisms[c.Mechanism].ofRecord
+		lacks := property.MechanismByID[c.Mechanism].OfRecord
 		if len(c.Evidence) == 0 || mistakes == 0 && !lacks || len(c.Properties) == 0 || c.Statement == "" || c.Apart != "" && len(c.Alternatives) == 0 {
 			t.Errorf("%s: %+v", c.Mechanism, c)
 		}

@@ -36,7 +36,7 @@ func TestHits(t *testing.T) {
 			}
 			h := s.tell()
 			c.hit.Proc = "w1.1/c1"
-			h.Events = append(h.Events, history.Event{TS: tinyAt(c.at), Proc: harness, Type: history.Note, Op: history.NoteHit, Key: "a", Details: &history.Details{Point: "effect-sent", Hit: &c.hit}, File: "tiny.jsonl", Line: 999})
+			h.Events = append(h.Events, history.Event{TS: tinyAt(c.at), Proc: history.Harness, Type: history.Note, Op: history.NoteHit, Key: "a", Details: &history.Details{Point: "effect-sent", Hit: &c.hit}, File: "tiny.jsonl", Line: 999})
 			var want []string
 			if c.message != "" {
 				want = []string{"P14"}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"fencepost/checker/linear"
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -59,7 +61,7 @@ func TestHotLock(t *testing.T) {
 	t.Parallel()
 	h := hotLock(hotCycles)
 	r := Check(context.Background(), h, Options{})
-	p := property(r, "P2")
+	p := propertyOf(r, "P2")
 	if r.Verdict != Pass || p.Encodings["open"] != "Ok" || p.Checked != 65_002 {
 		t.Fatalf("%s: %s: %d checked, %v", r.Verdict, r.Summary, p.Checked, p.Encodings)
 	}
@@ -67,12 +69,12 @@ func TestHotLock(t *testing.T) {
 	rejected := e.all(history.OpAcquire, history.Fail)
 	bad := rejected[len(rejected)/2]
 	bad.end.Row = rejected[len(rejected)/2-20].end.Row
-	p = property(Check(context.Background(), e.h, Options{}), "P2")
+	p = propertyOf(Check(context.Background(), e.h, Options{}), "P2")
 	if p.Status != StatusFail || p.Count != 1 || !strings.Contains(p.Violations[0].Message, "stale rejection") ||
 		!slices.ContainsFunc(p.Violations[0].Events, func(ref EventRef) bool { return ref.Event.Proc == bad.inv.Proc && ref.Event.ID == bad.inv.ID }) {
 		t.Errorf("%s: %+v", p.Status, p.Violations)
 	}
-	if got := aloneAll(e.h, segmentOps); got != porcupine.Illegal {
+	if got := aloneAll(e.h, linear.SegmentOps); got != porcupine.Illegal {
 		t.Errorf("Porcupine alone: %s", got)
 	}
 }
@@ -83,21 +85,21 @@ func TestHotLock(t *testing.T) {
 func TestSecondOpinionUnfinished(t *testing.T) {
 	t.Parallel()
 	none := Options{Search: 1}
-	p := property(Check(context.Background(), hotLock(20), none), "P2")
+	p := propertyOf(Check(context.Background(), hotLock(20), none), "P2")
 	if p.Status != StatusPass || p.Encodings["open"] != "Unknown" || !strings.Contains(p.Detail, "the second opinion, was not finished on 1 row (a)") {
 		t.Errorf("decided: %s (%s) %v", p.Status, p.Detail, p.Encodings)
 	}
 	s := resurrected(true, 35, 60)
-	if p := property(Check(context.Background(), newEdit(&s.h).h, none), "P2"); p.Status != StatusUnknown {
+	if p := propertyOf(Check(context.Background(), newEdit(&s.h).h, none), "P2"); p.Status != StatusUnknown {
 		t.Errorf("bounded: %s (%s)", p.Status, p.Detail)
 	}
 	s = newScript()
-	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.OK, false)
-	if p := property(Check(context.Background(), newEdit(&s.h).h, none), "P2"); p.Status != StatusUnknown {
+	s.cas("w1.1/c1", history.OpAcquire, past.NoRow, heldA, 10, 20, history.OK, false)
+	if p := propertyOf(Check(context.Background(), newEdit(&s.h).h, none), "P2"); p.Status != StatusUnknown {
 		t.Errorf("not sealed: %s (%s)", p.Status, p.Detail)
 	}
 	h := simulate(simConfig{seed: 3, workers: 2, clients: 1, locks: 1, ttl: 600e6, length: 20e9})
-	if r := Check(context.Background(), h, none); property(r, "P4").Status != StatusUnknown || r.Verdict != Unknown {
+	if r := Check(context.Background(), h, none); propertyOf(r, "P4").Status != StatusUnknown || r.Verdict != Unknown {
 		t.Errorf("sink: %s: %s", r.Verdict, r.Summary)
 	}
 }

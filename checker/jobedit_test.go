@@ -3,6 +3,7 @@ package checker
 import (
 	"slices"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -10,38 +11,40 @@ import (
 // changes and events that it finds are the history's own.
 type jobEdit struct {
 	*edit
-	a *analysis
+	a *past.Past
 }
 
-func (e *edit) jobs() *jobEdit { return &jobEdit{e, analyse(e.h, Options{}.withDefaults())} }
+func (e *edit) jobs() *jobEdit { return &jobEdit{e, past.New(e.h, false)} }
 
 // jobPlace is one step of a job.
 type jobPlace struct {
-	j *jobLog
+	j *past.Job
 	i int // in its steps
 }
 
-func (p jobPlace) c() *history.Change  { return p.j.steps[p.i].c }
-func (p jobPlace) w() *write           { return p.j.steps[p.i].w }
-func (p jobPlace) inv() *history.Event { return p.w().main().inv }
+func (p jobPlace) c() *history.Change { return p.j.Steps[p.i].Change }
+
+func (p jobPlace) w() *past.Write { return p.j.Steps[p.i].Write }
+
+func (p jobPlace) inv() *history.Event { return p.w().Main().Invoke }
 
 // later is the step after, or nil.
 func (p jobPlace) later() *history.Change {
-	if p.i+1 < len(p.j.steps) {
-		return p.j.steps[p.i+1].c
+	if p.i+1 < len(p.j.Steps) {
+		return p.j.Steps[p.i+1].Change
 	}
 	return nil
 }
 
 // said is the fence of the owner that said when the job was due.
-func (p jobPlace) said() int64 { return p.j.steps[p.i-1].w.to.Fence }
+func (p jobPlace) said() int64 { return p.j.Steps[p.i-1].Write.To.Fence }
 
 // redate makes the job due at another time, as the run that follows shows it too.
 func (p jobPlace) redate(due int64) {
 	p.c().DueMS = due
 	if next := p.later(); next != nil && next.Do == history.DoClaim {
 		next.DueMS = due
-		for _, s := range p.j.starts {
+		for _, s := range p.j.Starts {
 			if s.Token == next.Run {
 				s.OwnDetails().DueMS = due
 			}
@@ -52,10 +55,10 @@ func (p jobPlace) redate(due int64) {
 // step finds a change of a kind in a batch that was acknowledged, from a drawn place on.
 func (e *jobEdit) step(do string, fits func(jobPlace) bool) (jobPlace, bool) {
 	var all []jobPlace
-	for _, j := range e.a.jobs.list {
-		for i, s := range j.steps {
+	for _, j := range e.a.Jobs.List {
+		for i, s := range j.Steps {
 			p := jobPlace{j, i}
-			if s.c.Do == do && s.w.ok() != nil && (fits == nil || fits(p)) {
+			if s.Change.Do == do && s.Write.OK() != nil && (fits == nil || fits(p)) {
 				all = append(all, p)
 			}
 		}
@@ -68,12 +71,12 @@ func (e *jobEdit) step(do string, fits func(jobPlace) bool) (jobPlace, bool) {
 
 // once fits the places of a job that was claimed once, completed and not swept.
 func once(p jobPlace) bool {
-	return len(p.j.steps) == 3 && p.j.now.name == stateCompleted && p.j.spec != nil && len(p.j.starts) == 1 && len(p.j.calls) == 1 && p.j.calls[0].outcome == history.OK
+	return len(p.j.Steps) == 3 && p.j.Now.Name == past.StateCompleted && p.j.Spec != nil && len(p.j.Starts) == 1 && len(p.j.Calls) == 1 && p.j.Calls[0].Outcome == history.OK
 }
 
 // start is the start of the run that a place claims.
 func (p jobPlace) start() *history.Event {
-	for _, e := range p.j.starts {
+	for _, e := range p.j.Starts {
 		if e.Token == p.c().Run {
 			return e
 		}
@@ -82,10 +85,10 @@ func (p jobPlace) start() *history.Event {
 }
 
 // tickAfter is an acknowledged batch of the shard that comes well after w.
-func (e *jobEdit) tickAfter(w *write) *write {
-	l := w.main().log
-	for _, x := range l.chain[min(w.pos+3, len(l.chain)):] {
-		if x.ok() != nil && x.main().kind() == history.OpTick && x.to.Fence == w.to.Fence {
+func (e *jobEdit) tickAfter(w *past.Write) *past.Write {
+	l := w.Main().Row
+	for _, x := range l.Chain[min(w.Pos+3, len(l.Chain)):] {
+		if x.OK() != nil && x.Main().Kind() == history.OpTick && x.To.Fence == w.To.Fence {
 			return x
 		}
 	}
@@ -93,23 +96,23 @@ func (e *jobEdit) tickAfter(w *write) *write {
 }
 
 // extend adds a change to a batch.
-func extend(w *write, c history.Change) {
-	inv := w.main().inv
+func extend(w *past.Write, c history.Change) {
+	inv := w.Main().Invoke
 	inv.OwnDetails().Changes = append(slices.Clone(inv.Changes()), c)
 }
 
 // remove takes a change out of its batch.
 func (p jobPlace) remove() {
 	inv := p.inv()
-	inv.OwnDetails().Changes = slices.DeleteFunc(slices.Clone(inv.Changes()), func(c history.Change) bool { return c.Job == p.j.id && c.Do == p.c().Do })
+	inv.OwnDetails().Changes = slices.DeleteFunc(slices.Clone(inv.Changes()), func(c history.Change) bool { return c.Job == p.j.ID && c.Do == p.c().Do })
 }
 
 // rerun gives runs of a shard other numbers, wherever they are shown.
 func (e *jobEdit) rerun(shard string, to func(int64) int64) {
 	owner := map[string]string{}
-	for _, j := range e.a.jobs.list {
-		if j.spec != nil {
-			owner[j.spec.Resource] = j.shard
+	for _, j := range e.a.Jobs.List {
+		if j.Spec != nil {
+			owner[j.Spec.Resource] = j.Shard
 		}
 	}
 	for i := range e.h.Events {
@@ -140,18 +143,18 @@ func (e *jobEdit) rerun(shard string, to func(int64) int64) {
 }
 
 // respec changes what a job was asked to be.
-func (j *jobLog) respec(change func(*history.Job)) {
-	for _, o := range j.calls {
-		spec := *o.inv.Job()
+func respec(j *past.Job, change func(*history.Job)) {
+	for _, o := range j.Calls {
+		spec := *o.Invoke.Job()
 		spec.Steps = slices.Clone(spec.Steps)
 		change(&spec)
-		o.inv.OwnDetails().Job = &spec
+		o.Invoke.OwnDetails().Job = &spec
 	}
 }
 
 // rewrite changes a row that was left.
-func (j *jobLog) rewrite(kind string, change func(*history.JobRow)) bool {
-	e := j.row(kind)
+func rewrite(j *past.Job, kind string, change func(*history.JobRow)) bool {
+	e := j.Row(kind)
 	if e == nil {
 		return false
 	}
@@ -164,7 +167,7 @@ func (j *jobLog) rewrite(kind string, change func(*history.JobRow)) bool {
 // otherLife is a life that took a shard and is not this one.
 func (e *jobEdit) otherLife(life string) string {
 	for _, head := range e.h.Headers {
-		if head.Proc != harness && head.Proc != life {
+		if head.Proc != history.Harness && head.Proc != life {
 			return head.Proc
 		}
 	}
@@ -172,9 +175,9 @@ func (e *jobEdit) otherLife(life string) string {
 }
 
 // ask inserts an enqueue of a job like j under another name.
-func (e *jobEdit) ask(j *jobLog, id, result string) {
-	like := j.calls[0]
-	inv, end := *like.inv, *like.end
+func (e *jobEdit) ask(j *past.Job, id, result string) {
+	like := j.Calls[0]
+	inv, end := *like.Invoke, *like.End
 	spec := *inv.Job()
 	spec.Resource = "job/jobs/" + id
 	inv.Key, inv.ID, inv.Proc, inv.OwnDetails().Job = id, e.nextID(inv.Proc), history.Life(inv.Proc)+"/e9", &spec

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"fencepost/checker/property"
 )
 
 func smallJobs(seed uint64) simConfig {
@@ -35,8 +37,8 @@ func TestLegalJobHistoriesPass(t *testing.T) {
 	}
 	t.Log(points)
 	for _, point := range []string{
-		pointTakeover, pointStale, pointSettled, pointLost, pointResend, pointDuplicate,
-		pointRetry, pointRescue, pointDLQ, pointCancel, pointAbandon, pointRedrive, pointHasten, pointPause, pointSweep, pointHandOver, pointInbox, pointOverlap,
+		property.PointTakeover, property.PointStale, property.PointSettled, property.PointLost, property.PointResend, property.PointDuplicate,
+		property.PointRetry, property.PointRescue, property.PointDLQ, property.PointCancel, property.PointAbandon, property.PointRedrive, property.PointHasten, property.PointPause, property.PointSweep, property.PointHandOver, property.PointInbox, property.PointOverlap,
 	} {
 		if points[point] == 0 {
 			t.Errorf("the simulation never reached %q", point)

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -17,7 +18,7 @@ var jobMutations = []mutation{
 			return false
 		}
 		run := p.c().Run
-		x.rerun(p.j.shard, func(r int64) int64 {
+		x.rerun(p.j.Shard, func(r int64) int64 {
 			if r == run {
 				return r + 1<<32
 			}
@@ -34,13 +35,13 @@ var jobMutations = []mutation{
 			return false
 		}
 		q, ok := x.step(history.DoClaim, func(q jobPlace) bool {
-			return once(q) && q.j != p.j && q.j.shard == p.j.shard && q.w().to.Fence == p.w().to.Fence
+			return once(q) && q.j != p.j && q.j.Shard == p.j.Shard && q.w().To.Fence == p.w().To.Fence
 		})
 		if !ok {
 			return false
 		}
 		from, to := p.c().Run, q.c().Run
-		x.rerun(p.j.shard, func(r int64) int64 {
+		x.rerun(p.j.Shard, func(r int64) int64 {
 			if r == from {
 				return to
 			}
@@ -55,13 +56,13 @@ var jobMutations = []mutation{
 			return false
 		}
 		q, ok := x.step(history.DoClaim, func(q jobPlace) bool {
-			return once(q) && q.j.shard == p.j.shard && q.w().to.Fence == p.w().to.Fence && q.w().pos > p.w().pos
+			return once(q) && q.j.Shard == p.j.Shard && q.w().To.Fence == p.w().To.Fence && q.w().Pos > p.w().Pos
 		})
 		if !ok {
 			return false
 		}
 		a, b := p.c().Run, q.c().Run
-		x.rerun(p.j.shard, func(r int64) int64 {
+		x.rerun(p.j.Shard, func(r int64) int64 {
 			switch r {
 			case a:
 				return b
@@ -87,7 +88,7 @@ var jobMutations = []mutation{
 		x := e.jobs()
 		p, ok := x.step(history.DoComplete, func(p jobPlace) bool { return p.later() == nil && x.tickAfter(p.w()) != nil })
 		if ok {
-			extend(x.tickAfter(p.w()), history.Change{Job: p.j.id, Do: history.DoClaim, Run: p.c().Run + 100_000, Attempt: p.c().Attempt + 1})
+			extend(x.tickAfter(p.w()), history.Change{Job: p.j.ID, Do: history.DoClaim, Run: p.c().Run + 100_000, Attempt: p.c().Attempt + 1})
 		}
 		return ok
 	}},
@@ -97,15 +98,15 @@ var jobMutations = []mutation{
 		"P6": "the first run's start shows it later",
 	}, func(e *edit) bool {
 		x := e.jobs()
-		p, ok := x.step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.steps[2].w.pos > p.w().pos+1 })
+		p, ok := x.step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.Steps[2].Write.Pos > p.w().Pos+1 })
 		if !ok {
 			return false
 		}
-		w := p.w().main().log.chain[p.w().pos+1]
-		if w.ok() == nil || w.to.Fence != p.w().to.Fence {
+		w := p.w().Main().Row.Chain[p.w().Pos+1]
+		if w.OK() == nil || w.To.Fence != p.w().To.Fence {
 			return false
 		}
-		extend(w, history.Change{Job: p.j.id, Do: history.DoClaim, Run: p.c().Run + 100_000, Attempt: 2})
+		extend(w, history.Change{Job: p.j.ID, Do: history.DoClaim, Run: p.c().Run + 100_000, Attempt: 2})
 		return true
 	}},
 	{"attempt left out", "P2", companions{
@@ -115,8 +116,8 @@ var jobMutations = []mutation{
 		if !ok {
 			return false
 		}
-		p.c().Attempt, p.j.steps[2].c.Attempt, p.start().OwnDetails().Attempt = 2, 2, 2
-		return p.j.rewrite(history.RowJob, func(r *history.JobRow) { r.Attempt = 2 })
+		p.c().Attempt, p.j.Steps[2].Change.Attempt, p.start().OwnDetails().Attempt = 2, 2, 2
+		return rewrite(p.j, history.RowJob, func(r *history.JobRow) { r.Attempt = 2 })
 	}},
 	{"complete of another run", "P2", companions{
 		"P5": "and that run had not finished",
@@ -147,16 +148,16 @@ var jobMutations = []mutation{
 	}},
 	{"job row of an earlier state", "P2", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoComplete, func(p jobPlace) bool { return p.later() == nil })
-		return ok && p.j.rewrite(history.RowJob, func(r *history.JobRow) { r.State = stateRunning })
+		return ok && rewrite(p.j, history.RowJob, func(r *history.JobRow) { r.State = past.StateRunning })
 	}},
 	{"job row of an earlier run", "P2", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoDLQ, nil)
-		return ok && p.j.rewrite(history.RowJob, func(r *history.JobRow) { r.Run-- })
+		return ok && rewrite(p.j, history.RowJob, func(r *history.JobRow) { r.Run-- })
 	}},
 	{"job row gone", "P2", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoComplete, func(p jobPlace) bool { return p.later() == nil })
 		if ok {
-			e.drop(func(ev *history.Event) bool { return ev.Op == history.NoteRow && ev.Key == p.j.id })
+			e.drop(func(ev *history.Event) bool { return ev.Op == history.NoteRow && ev.Key == p.j.ID })
 		}
 		return ok
 	}},
@@ -165,7 +166,7 @@ var jobMutations = []mutation{
 		if !ok {
 			return false
 		}
-		row := *p.j.row(history.RowJob)
+		row := *p.j.Row(history.RowJob)
 		row.OwnDetails().JobRow = &history.JobRow{Kind: history.RowPending}
 		e.insert(row)
 		return true
@@ -176,12 +177,12 @@ var jobMutations = []mutation{
 		if !ok {
 			return false
 		}
-		q, ok := x.step(history.DoComplete, func(q jobPlace) bool { return q.later() == nil && q.j.shard == p.j.shard })
+		q, ok := x.step(history.DoComplete, func(q jobPlace) bool { return q.later() == nil && q.j.Shard == p.j.Shard })
 		if !ok {
 			return false
 		}
-		row := *q.j.row(history.RowJob)
-		row.Key = p.j.id
+		row := *q.j.Row(history.RowJob)
+		row.Key = p.j.ID
 		e.insert(row)
 		return true
 	}},
@@ -190,7 +191,7 @@ var jobMutations = []mutation{
 	}, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoComplete, func(p jobPlace) bool { return p.later() == nil })
 		if ok {
-			extend(p.w(), history.Change{Job: p.j.id, Do: history.DoSweep})
+			extend(p.w(), history.Change{Job: p.j.ID, Do: history.DoSweep})
 		}
 		return ok
 	}},
@@ -212,7 +213,7 @@ var jobMutations = []mutation{
 		x := e.jobs()
 		p, ok := x.step(history.DoDLQ, func(p jobPlace) bool { return x.tickAfter(p.w()) != nil })
 		if ok {
-			extend(x.tickAfter(p.w()), history.Change{Job: p.j.id, Do: history.DoSweep})
+			extend(x.tickAfter(p.w()), history.Change{Job: p.j.ID, Do: history.DoSweep})
 		}
 		return ok
 	}},
@@ -222,7 +223,7 @@ var jobMutations = []mutation{
 		x := e.jobs()
 		p, ok := x.step(history.DoComplete, func(p jobPlace) bool { return p.later() == nil && x.tickAfter(p.w()) != nil })
 		if ok {
-			extend(x.tickAfter(p.w()), history.Change{Job: p.j.id, Do: history.DoRedrive, DueMS: p.j.now.due})
+			extend(x.tickAfter(p.w()), history.Change{Job: p.j.ID, Do: history.DoRedrive, DueMS: p.j.Now.Due})
 		}
 		return ok
 	}},
@@ -231,25 +232,25 @@ var jobMutations = []mutation{
 		"P6": "the start says otherwise",
 	}, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoRedrive, func(p jobPlace) bool {
-			return p.i > 0 && p.j.steps[p.i-1].c.Attempt > 0 && p.later() != nil && p.later().Do == history.DoClaim
+			return p.i > 0 && p.j.Steps[p.i-1].Change.Attempt > 0 && p.later() != nil && p.later().Do == history.DoClaim
 		})
 		if ok {
-			p.later().Attempt += p.j.steps[p.i-1].c.Attempt
+			p.later().Attempt += p.j.Steps[p.i-1].Change.Attempt
 		}
 		return ok
 	}},
 	{"running job brought forward", "P2", companions{
 		"P5": "it is not claimed again",
 	}, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.steps[2].w.pos > p.w().pos+1 })
+		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.Steps[2].Write.Pos > p.w().Pos+1 })
 		if !ok {
 			return false
 		}
-		w := p.w().main().log.chain[p.w().pos+1]
-		if w.ok() == nil {
+		w := p.w().Main().Row.Chain[p.w().Pos+1]
+		if w.OK() == nil {
 			return false
 		}
-		extend(w, history.Change{Job: p.j.id, Do: history.DoHasten, Run: p.c().Run, Attempt: 1, DueMS: p.c().DueMS})
+		extend(w, history.Change{Job: p.j.ID, Do: history.DoHasten, Run: p.c().Run, Attempt: 1, DueMS: p.c().DueMS})
 		return true
 	}},
 	{"job brought forward after another run", "P2", nil, func(e *edit) bool {
@@ -260,7 +261,7 @@ var jobMutations = []mutation{
 		return ok
 	}},
 	{"pending job cancelled after another run", "P2", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoCancel, func(p jobPlace) bool { return p.i > 0 && p.j.steps[p.i-1].c.Do != history.DoClaim })
+		p, ok := e.jobs().step(history.DoCancel, func(p jobPlace) bool { return p.i > 0 && p.j.Steps[p.i-1].Change.Do != history.DoClaim })
 		if ok {
 			p.c().Run += 7
 		}
@@ -320,10 +321,10 @@ var jobMutations = []mutation{
 		"P8": "both are entitled until their deadlines",
 		"P9": "a tick of an ownership that had passed on",
 	}, func(e *edit) bool {
-		for _, l := range e.jobs().a.rows {
-			for _, c := range l.cas {
-				if c.kind() == history.OpTake && c.outcome != history.OK && c.end != nil && l.fate(c.w) == never {
-					c.end.Type, c.end.Row, c.end.Error = history.OK, nil, ""
+		for _, l := range e.jobs().a.Rows {
+			for _, c := range l.CAS {
+				if c.Kind() == history.OpTake && c.Outcome != history.OK && c.End != nil && l.Fate(c.Write) == past.Never {
+					c.End.Type, c.End.Row, c.End.Error = history.OK, nil, ""
 					return true
 				}
 			}
@@ -333,31 +334,31 @@ var jobMutations = []mutation{
 	{"effect that a completed job lacks", "P4", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoComplete, nil)
 		if ok {
-			p.j.respec(func(j *history.Job) { j.Steps = append(j.Steps, "s7") })
+			respec(p.j, func(j *history.Job) { j.Steps = append(j.Steps, "s7") })
 		}
 		return ok
 	}},
 	{"effect that its job does not list", "P4", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoComplete, nil)
 		if ok {
-			p.j.respec(func(j *history.Job) { j.Steps = j.Steps[1:] })
+			respec(p.j, func(j *history.Job) { j.Steps = j.Steps[1:] })
 		}
 		return ok
 	}},
 	{"effect of a job applied twice", "P4", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoComplete, func(p jobPlace) bool { // and no later run has raised
-			ledger := e.ledger(p.j.spec.Resource)
+			ledger := e.ledger(p.j.Spec.Resource)
 			return len(ledger) > 0 && ledger[len(ledger)-1].Ledger().Value != nil
 		})
 		if !ok {
 			return false
 		}
-		ledger := e.ledger(p.j.spec.Resource)
+		ledger := e.ledger(p.j.Spec.Resource)
 		last := *ledger[len(ledger)-1]
 		l := *last.Ledger()
 		l.Seq, l.Value = l.Seq+1, ptr(*l.Value+1)
 		last.OwnDetails().Ledger = &l
-		final := e.final(p.j.spec.Resource)
+		final := e.final(p.j.Spec.Resource)
 		final.Seq, final.Value = l.Seq, l.Value
 		e.insert(last)
 		return true

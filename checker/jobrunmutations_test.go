@@ -3,6 +3,7 @@ package checker
 import (
 	"slices"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -12,7 +13,7 @@ var jobRunMutations = []mutation{
 		x := e.jobs()
 		p, ok := x.step(history.DoClaim, once)
 		if ok {
-			x.ask(p.j, "nowhere", resultApplied)
+			x.ask(p.j, "nowhere", past.ResultApplied)
 		}
 		return ok
 	}},
@@ -20,7 +21,7 @@ var jobRunMutations = []mutation{
 		x := e.jobs()
 		p, ok := x.step(history.DoClaim, once)
 		if ok {
-			x.ask(p.j, "nowhere", resultInbox)
+			x.ask(p.j, "nowhere", past.ResultInbox)
 		}
 		return ok
 	}},
@@ -28,7 +29,7 @@ var jobRunMutations = []mutation{
 		x := e.jobs()
 		p, ok := x.step(history.DoClaim, once)
 		if ok {
-			x.ask(p.j, "nowhere", resultDuplicate)
+			x.ask(p.j, "nowhere", past.ResultDuplicate)
 		}
 		return ok
 	}},
@@ -38,16 +39,16 @@ var jobRunMutations = []mutation{
 		if !ok {
 			return false
 		}
-		o := p.j.calls[0]
-		o.end.Result, o.end.Sends = resultDuplicate, nil
-		o.end.TS = min(o.end.TS, p.j.steps[0].w.main().inv.TS-1)
+		o := p.j.Calls[0]
+		o.End.Result, o.End.Sends = past.ResultDuplicate, nil
+		o.End.TS = min(o.End.TS, p.j.Steps[0].Write.Main().Invoke.TS-1)
 		e.index()
-		return o.end.TS > o.inv.TS
+		return o.End.TS > o.Invoke.TS
 	}},
 	{"failed enqueue whose job exists", "P5", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoClaim, once)
 		if ok {
-			end := p.j.calls[0].end
+			end := p.j.Calls[0].End
 			end.Type, end.Result, end.Error = history.Fail, "", "busy"
 		}
 		return ok
@@ -55,43 +56,45 @@ var jobRunMutations = []mutation{
 	{"job that nobody enqueued", "P5", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoClaim, once)
 		if ok {
-			o := p.j.calls[0]
-			o.inv.Key, o.end.Key = "other", "other"
+			o := p.j.Calls[0]
+			o.Invoke.Key, o.End.Key = "other", "other"
 		}
 		return ok
 	}},
 	{"job given up too early", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoDLQ, func(p jobPlace) bool { return p.c().Run > 0 && p.i > 0 && p.j.steps[p.i-1].c.Do == history.DoClaim })
+		p, ok := e.jobs().step(history.DoDLQ, func(p jobPlace) bool {
+			return p.c().Run > 0 && p.i > 0 && p.j.Steps[p.i-1].Change.Do == history.DoClaim
+		})
 		if ok {
-			p.j.respec(func(j *history.Job) { j.MaxAttempts++ })
+			respec(p.j, func(j *history.Job) { j.MaxAttempts++ })
 		}
 		return ok
 	}},
 	{"job tried too often", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return p.c().Attempt > 1+p.j.sparedBefore(p.i) })
+		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return p.c().Attempt > 1+p.j.SparedBefore(p.i) })
 		if ok {
-			p.j.respec(func(j *history.Job) { j.MaxAttempts = 1 })
+			respec(p.j, func(j *history.Job) { j.MaxAttempts = 1 })
 		}
 		return ok
 	}},
 	{"job abandoned that must run", "P5", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoAbandon, nil)
 		if ok {
-			p.j.respec(func(j *history.Job) { j.AtMostOnce = false })
+			respec(p.j, func(j *history.Job) { j.AtMostOnce = false })
 		}
 		return ok
 	}},
 	{"job rescued that may run once", "P5", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoRescue, nil)
 		if ok {
-			p.j.respec(func(j *history.Job) { j.AtMostOnce = true })
+			respec(p.j, func(j *history.Job) { j.AtMostOnce = true })
 		}
 		return ok
 	}},
 	{"job completed before its run finished", "P5", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoComplete, nil)
 		if ok {
-			p.j.finishes[p.c().Run].TS = p.w().main().end.TS + 1
+			p.j.Finishes[p.c().Run].TS = p.w().Main().End.TS + 1
 			e.index()
 		}
 		return ok
@@ -100,7 +103,7 @@ var jobRunMutations = []mutation{
 		p, ok := e.jobs().step(history.DoComplete, nil)
 		if ok {
 			e.drop(func(ev *history.Event) bool {
-				return ev.Op == history.NoteStart && ev.Key == p.j.id && ev.Token == p.c().Run
+				return ev.Op == history.NoteStart && ev.Key == p.j.ID && ev.Token == p.c().Run
 			})
 		}
 		return ok
@@ -108,14 +111,14 @@ var jobRunMutations = []mutation{
 	{"job given up whose run finished well", "P5", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoDLQ, ownRun)
 		if ok {
-			p.j.finishes[p.c().Run].Error = ""
+			p.j.Finishes[p.c().Run].Error = ""
 		}
 		return ok
 	}},
 	{"job given up before its run finished", "P5", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoDLQ, ownRun)
 		if ok {
-			p.j.finishes[p.c().Run].TS = p.w().main().end.TS + 1
+			p.j.Finishes[p.c().Run].TS = p.w().Main().End.TS + 1
 			e.index()
 		}
 		return ok
@@ -123,7 +126,7 @@ var jobRunMutations = []mutation{
 	{"failed run completed", "P5", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoComplete, nil)
 		if ok {
-			p.j.finishes[p.c().Run].Error = "boom"
+			p.j.Finishes[p.c().Run].Error = "boom"
 		}
 		return ok
 	}},
@@ -133,17 +136,17 @@ var jobRunMutations = []mutation{
 			return false
 		}
 		p.remove()
-		return p.j.rewrite(history.RowJob, func(r *history.JobRow) { r.State = stateRunning }) &&
-			p.j.rewrite(history.RowEnded, func(r *history.JobRow) { r.Kind = history.RowRunning })
+		return rewrite(p.j, history.RowJob, func(r *history.JobRow) { r.State = past.StateRunning }) &&
+			rewrite(p.j, history.RowEnded, func(r *history.JobRow) { r.Kind = history.RowRunning })
 	}},
 	{"job that stays in the inbox", "P5", nil, func(e *edit) bool {
 		x := e.jobs()
-		p, ok := x.step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.row(history.RowJob) != nil })
+		p, ok := x.step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.Row(history.RowJob) != nil })
 		if !ok {
 			return false
 		}
-		x.ask(p.j, "slow", resultInbox)
-		row := *p.j.row(history.RowJob)
+		x.ask(p.j, "slow", past.ResultInbox)
+		row := *p.j.Row(history.RowJob)
 		row.Key, row.OwnDetails().JobRow = "slow", &history.JobRow{Kind: history.RowInbox}
 		e.insert(row)
 		return true
@@ -162,7 +165,7 @@ var jobRunMutations = []mutation{
 			return false
 		}
 		q, ok := x.step(history.DoClaim, func(q jobPlace) bool {
-			return once(q) && q.j != p.j && q.j.shard == p.j.shard && q.w().to.Fence == p.w().to.Fence && q.w().pos > p.w().pos
+			return once(q) && q.j != p.j && q.j.Shard == p.j.Shard && q.w().To.Fence == p.w().To.Fence && q.w().Pos > p.w().Pos
 		})
 		if !ok {
 			return false
@@ -209,7 +212,7 @@ var jobRunMutations = []mutation{
 	}, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoClaim, once)
 		if ok {
-			end := p.w().ok().end
+			end := p.w().OK().End
 			end.Type, end.Error = history.Unknown, "timeout"
 		}
 		return ok
@@ -217,7 +220,7 @@ var jobRunMutations = []mutation{
 	{"start decided before the claim was answered", "P7", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoClaim, once)
 		if ok {
-			p.start().DecidedAt = p.w().ok().end.TS - 1
+			p.start().DecidedAt = p.w().OK().End.TS - 1
 		}
 		return ok
 	}},
@@ -236,13 +239,13 @@ var jobRunMutations = []mutation{
 		return false
 	}},
 	{"two owners at once", "P8", nil, func(e *edit) bool {
-		for _, l := range e.jobs().a.rows {
-			for _, g := range l.grants {
-				next := slices.IndexFunc(l.grants, func(h *grant) bool {
-					return h.fence == g.fence+1 && h.confirmed != history.Forever && h.acq.w.pos >= 0
+		for _, l := range e.jobs().a.Rows {
+			for _, g := range l.Grants {
+				next := slices.IndexFunc(l.Grants, func(h *past.Grant) bool {
+					return h.Fence == g.Fence+1 && h.Confirmed != history.Forever && h.Acquire.Write.Pos >= 0
 				})
-				if g.release == nil && g.lost == nil && g.confirmed != history.Forever && g.acq.w.pos >= 0 && next >= 0 {
-					g.acq.inv.OwnDetails().TTLMS *= 10
+				if g.Release == nil && g.Lost == nil && g.Confirmed != history.Forever && g.Acquire.Write.Pos >= 0 && next >= 0 {
+					g.Acquire.Invoke.OwnDetails().TTLMS *= 10
 					return true
 				}
 			}
@@ -297,7 +300,7 @@ var jobRunMutations = []mutation{
 	{"enqueue that is due too early", "P12", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoEnqueue, nil)
 		if ok {
-			p.j.respec(func(j *history.Job) { j.DueMS = p.c().DueMS + 1 })
+			respec(p.j, func(j *history.Job) { j.DueMS = p.c().DueMS + 1 })
 		}
 		return ok
 	}},
@@ -310,16 +313,16 @@ var jobRunMutations = []mutation{
 	}},
 	{"rescue that is due before the job's own time", "P12", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoRescue, func(p jobPlace) bool {
-			hastened := slices.ContainsFunc(p.j.steps, func(s jobStep) bool { return s.c.Do == history.DoHasten })
-			return p.j.spec.DueMS > 0 && !hastened
+			hastened := slices.ContainsFunc(p.j.Steps, func(s past.JobStep) bool { return s.Change.Do == history.DoHasten })
+			return p.j.Spec.DueMS > 0 && !hastened
 		})
 		if ok {
-			p.redate(p.j.spec.DueMS - 1)
+			p.redate(p.j.Spec.DueMS - 1)
 		}
 		return ok
 	}},
 	{"claim that is due at another time than its owner said", "P12", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.c().Attempt == 1 && p.said() == p.w().to.Fence })
+		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.c().Attempt == 1 && p.said() == p.w().To.Fence })
 		if ok {
 			p.c().DueMS--
 			p.start().OwnDetails().DueMS--
@@ -336,9 +339,9 @@ var jobRunMutations = []mutation{
 		return ok
 	}},
 	{"claim that is due before the job's own time", "P12", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.spec.DueMS > 0 && p.said() != p.w().to.Fence })
+		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.Spec.DueMS > 0 && p.said() != p.w().To.Fence })
 		if ok {
-			p.c().DueMS = p.j.spec.DueMS - 1
+			p.c().DueMS = p.j.Spec.DueMS - 1
 			p.start().OwnDetails().DueMS = p.c().DueMS
 		}
 		return ok
@@ -354,11 +357,11 @@ var jobRunMutations = []mutation{
 	}},
 	{"job brought forward to a later time", "P12", nil, func(e *edit) bool {
 		p, ok := e.jobs().step(history.DoHasten, func(p jobPlace) bool {
-			return p.later() != nil && p.later().Do == history.DoClaim && p.said() == p.w().to.Fence
+			return p.later() != nil && p.later().Do == history.DoClaim && p.said() == p.w().To.Fence
 		})
 		if ok {
 			p.redate(p.c().DueMS + 60_000)
-			for _, s := range p.j.starts {
+			for _, s := range p.j.Starts {
 				s.OwnDetails().WallMS = max(s.WallMS(), s.DueMS())
 			}
 		}
@@ -367,11 +370,11 @@ var jobRunMutations = []mutation{
 	{"run claimed while its shard is paused", "P12", nil, func(e *edit) bool {
 		x := e.jobs()
 		p, ok := x.step(history.DoClaim, once)
-		if !ok || p.w().pos == 0 {
+		if !ok || p.w().Pos == 0 {
 			return false
 		}
-		before, after := p.w().main().log.chain[p.w().pos-1], x.tickAfter(p.w())
-		if before.ok() == nil || before.main().kind() != history.OpTick || after == nil || len(p.w().main().log.replayed.pauses) > 0 {
+		before, after := p.w().Main().Row.Chain[p.w().Pos-1], x.tickAfter(p.w())
+		if before.OK() == nil || before.Main().Kind() != history.OpTick || after == nil || len(p.w().Main().Row.Replayed.Pauses) > 0 {
 			return false
 		}
 		extend(before, history.Change{Do: history.DoPause})
@@ -397,5 +400,5 @@ func mutationsOfJobs() []mutation {
 
 // ownRun fits the ends of runs that their own owner ends.
 func ownRun(p jobPlace) bool {
-	return p.c().Run > 0 && runFence(p.c().Run) == p.w().to.Fence && p.j.finishes[p.c().Run] != nil && p.i > 0 && p.j.steps[p.i-1].c.Do == history.DoClaim
+	return p.c().Run > 0 && past.RunFence(p.c().Run) == p.w().To.Fence && p.j.Finishes[p.c().Run] != nil && p.i > 0 && p.j.Steps[p.i-1].Change.Do == history.DoClaim
 }

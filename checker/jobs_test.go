@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -19,7 +21,7 @@ func TestJobVerdicts(t *testing.T) {
 		e.notes(history.NoteExpect)[0].OwnDetails().Expect = &x
 	}
 	noDrain := func(e *edit) {
-		e.drop(func(ev *history.Event) bool { return ev.Op == history.NotePhase && ev.Phase() == phaseDrain })
+		e.drop(func(ev *history.Event) bool { return ev.Op == history.NotePhase && ev.Phase() == past.PhaseDrain })
 	}
 	endless := func(e *edit) { // a job that never ends, in batches and rows
 		p, ok := e.jobs().step(history.DoComplete, func(p jobPlace) bool { return p.later() == nil })
@@ -27,8 +29,8 @@ func TestJobVerdicts(t *testing.T) {
 			panic("no job")
 		}
 		p.remove()
-		p.j.rewrite(history.RowJob, func(r *history.JobRow) { r.State = stateRunning })
-		p.j.rewrite(history.RowEnded, func(r *history.JobRow) { r.Kind = history.RowRunning })
+		rewrite(p.j, history.RowJob, func(r *history.JobRow) { r.State = past.StateRunning })
+		rewrite(p.j, history.RowEnded, func(r *history.JobRow) { r.Kind = history.RowRunning })
 	}
 	// A job of the last batch with changes, left pending and due in so many ms, by a wall
 	// clock that is ahead by so much.
@@ -38,16 +40,16 @@ func TestJobVerdicts(t *testing.T) {
 		if !ok {
 			panic("no job")
 		}
-		due := p.j.steps[0].c.DueMS + in
-		x.ask(p.j, "later", resultApplied)
+		due := p.j.Steps[0].Change.DueMS + in
+		x.ask(p.j, "later", past.ResultApplied)
 		x = e.jobs()
-		q, _ := x.step(history.DoComplete, func(q jobPlace) bool { return q.j.id == p.j.id })
+		q, _ := x.step(history.DoComplete, func(q jobPlace) bool { return q.j.ID == p.j.ID })
 		extend(q.w(), history.Change{Job: "later", Do: history.DoEnqueue, DueMS: due})
 		if ahead > 0 {
-			setClock(e, q.w().main().inv, q.w().main().inv.TS-1, ahead)
+			setClock(e, q.w().Main().Invoke, q.w().Main().Invoke.TS-1, ahead)
 		}
-		row := history.Event{TS: e.h.Events[len(e.h.Events)-1].TS, Proc: harness, Type: history.Note, Op: history.NoteRow, Key: "later", Issuer: p.j.shard, File: "harness.jsonl", Line: 1}
-		row.OwnDetails().JobRow = &history.JobRow{Kind: history.RowJob, State: statePending, DueMS: due}
+		row := history.Event{TS: e.h.Events[len(e.h.Events)-1].TS, Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: "later", Issuer: p.j.Shard, File: "harness.jsonl", Line: 1}
+		row.OwnDetails().JobRow = &history.JobRow{Kind: history.RowJob, State: past.StatePending, DueMS: due}
 		other := row
 		other.OwnDetails().JobRow = &history.JobRow{Kind: history.RowPending, DueMS: due}
 		e.insert(row, other)
@@ -127,7 +129,7 @@ func TestJobVerdicts(t *testing.T) {
 			expect(e, func(x *history.Expect) { x.Success = []history.Success{{Phase: "before", Want: history.None}} })
 		}, Invalid, "of all workers succeeded, the scenario demands none"},
 		"a point of the life of jobs": {func(e *edit) {
-			expect(e, func(x *history.Expect) { x.Must = []string{pointRetry, pointHandOver} })
+			expect(e, func(x *history.Expect) { x.Must = []string{property.PointRetry, property.PointHandOver} })
 		}, Pass, ""},
 		"a point that was not reached": {func(e *edit) {
 			expect(e, func(x *history.Expect) { x.Must = []string{"flood"} })
@@ -194,10 +196,10 @@ func TestManyUnknownTicks(t *testing.T) {
 	}
 	e := run()
 	unknown, settled := 0, 0
-	for _, l := range e.jobs().a.rows {
-		for _, c := range l.cas {
-			if c.outcome == history.Unknown {
-				if unknown++; l.fate(c.w) != open {
+	for _, l := range e.jobs().a.Rows {
+		for _, c := range l.CAS {
+			if c.Outcome == history.Unknown {
+				if unknown++; l.Fate(c.Write) != past.Open {
 					settled++
 				}
 			}
@@ -234,9 +236,9 @@ func clocked(late, offset int64) func(*edit) {
 func startOf(e *edit, retry bool) *history.Event {
 	p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool {
 		if retry {
-			return p.j.spec.DueMS == 0 && p.j.steps[p.i-1].c.Do == history.DoRetry && p.start() != nil
+			return p.j.Spec.DueMS == 0 && p.j.Steps[p.i-1].Change.Do == history.DoRetry && p.start() != nil
 		}
-		return once(p) && p.j.spec.DueMS > 0
+		return once(p) && p.j.Spec.DueMS > 0
 	})
 	if !ok {
 		panic("no such start")
@@ -249,9 +251,9 @@ func startOf(e *edit, retry bool) *history.Event {
 // claims the job than a batch takes.
 func setBackLongBefore(ahead int64) func(*edit) {
 	return func(e *edit) {
-		pending := func(p jobPlace) int64 { return p.j.steps[p.i-1].w.main().inv.TS }
+		pending := func(p jobPlace) int64 { return p.j.Steps[p.i-1].Write.Main().Invoke.TS }
 		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool {
-			return p.i > 0 && p.j.spec.DueMS == 0 && p.start() != nil && p.w().main().inv.TS-pending(p) > 3*leastSlack/2
+			return p.i > 0 && p.j.Spec.DueMS == 0 && p.start() != nil && p.w().Main().Invoke.TS-pending(p) > 3*past.LeastSlack/2
 		})
 		if !ok {
 			panic("no job waited")
@@ -265,7 +267,7 @@ func setBackLongBefore(ahead int64) func(*edit) {
 
 // firstStart is the only one of a job that was asked for at once.
 func firstStart(e *edit) *history.Event {
-	p, _ := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.spec.DueMS == 0 })
+	p, _ := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return once(p) && p.j.Spec.DueMS == 0 })
 	return p.start()
 }
 

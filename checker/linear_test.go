@@ -6,6 +6,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/verdict"
 )
@@ -19,7 +20,7 @@ func TestLinearChecks(t *testing.T) {
 	renewed.Beat = 1
 	again := history.Version{Fence: 2, Attempt: "a2", Holder: "w1.1/c3", TTLMS: 1000}
 	legal := func(s *script) {
-		s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.OK, false)
+		s.cas("w1.1/c1", history.OpAcquire, past.NoRow, heldA, 10, 20, history.OK, false)
 		s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 30, 40, history.OK, false)
 		s.cas("w1.1/c2", history.OpAcquire, freeA, heldB, 50, 60, history.OK, false)
 		s.cas("harness", history.OpSeal, heldB, seal, 90, 95, history.OK, false)
@@ -32,7 +33,7 @@ func TestLinearChecks(t *testing.T) {
 		{"legal", "", legal},
 		{"reads beside writes", "", func(s *script) {
 			legal(s)
-			s.read("w1.1/c4", noRow, 5, 15)
+			s.read("w1.1/c4", past.NoRow, 5, 15)
 			s.read("w1.1/c4", heldA, 16, 35)
 			s.read("w1.1/c5", freeA, 35, 55)
 			s.read("w1.1/c6", heldA, 35, 36)
@@ -47,7 +48,7 @@ func TestLinearChecks(t *testing.T) {
 		}},
 		{"read of no row when there was one", "stale SERIAL read", func(s *script) {
 			legal(s)
-			s.read("w1.1/c4", noRow, 25, 28)
+			s.read("w1.1/c4", past.NoRow, 25, 28)
 		}},
 		{"reads that go back beside a write", "SERIAL reads went back", func(s *script) {
 			legal(s)
@@ -56,10 +57,10 @@ func TestLinearChecks(t *testing.T) {
 		}},
 		{"rejections beside writes", "", func(s *script) {
 			legal(s)
-			s.reject("w1.1/c4", freeA, noRow, 5, 15) // no row yet, or no longer for what it knows
-			s.reject("w1.1/c4", noRow, heldA, 16, 35)
-			s.reject("w1.1/c5", noRow, freeA, 35, 55)
-			s.reject("w1.1/c6", noRow, heldA, 40, 41) // as its release ends
+			s.reject("w1.1/c4", freeA, past.NoRow, 5, 15) // no row yet, or no longer for what it knows
+			s.reject("w1.1/c4", past.NoRow, heldA, 16, 35)
+			s.reject("w1.1/c5", past.NoRow, freeA, 35, 55)
+			s.reject("w1.1/c6", past.NoRow, heldA, 40, 41) // as its release ends
 			s.reject("w1.1/c7", heldA, seal, 92, 99)
 		}},
 		{"rejection that shows what its write had not been invoked for", "before acquire by w1.1/c2", func(s *script) {
@@ -68,11 +69,11 @@ func TestLinearChecks(t *testing.T) {
 		}},
 		{"rejection that shows what had been left", "stale rejection", func(s *script) {
 			legal(s)
-			s.reject("w1.1/c4", noRow, heldA, 41, 45)
+			s.reject("w1.1/c4", past.NoRow, heldA, 41, 45)
 		}},
 		{"rejection that shows no row when there was one", "stale rejection", func(s *script) {
 			legal(s)
-			s.reject("w1.1/c4", heldA, noRow, 25, 28)
+			s.reject("w1.1/c4", heldA, past.NoRow, 25, 28)
 		}},
 		{"rejection that shows what never was", "which the row never held", func(s *script) {
 			legal(s)
@@ -80,18 +81,18 @@ func TestLinearChecks(t *testing.T) {
 		}},
 		{"rejections that go back beside a write", "answers went back", func(s *script) {
 			legal(s)
-			s.reject("w1.1/c4", noRow, freeA, 31, 32)
-			s.reject("w1.1/c5", noRow, heldA, 33, 34)
+			s.reject("w1.1/c4", past.NoRow, freeA, 31, 32)
+			s.reject("w1.1/c5", past.NoRow, heldA, 33, 34)
 		}},
 		{"rejections that overlap beside a write", "", func(s *script) {
 			legal(s)
-			s.reject("w1.1/c4", noRow, freeA, 31, 33)
-			s.reject("w1.1/c5", noRow, heldA, 33, 34)
+			s.reject("w1.1/c4", past.NoRow, freeA, 31, 33)
+			s.reject("w1.1/c5", past.NoRow, heldA, 33, 34)
 		}},
 		{"a read and a rejection that go back", "answers went back", func(s *script) {
 			legal(s)
 			s.read("w1.1/c4", freeA, 31, 32)
-			s.reject("w1.1/c5", noRow, heldA, 33, 34)
+			s.reject("w1.1/c5", past.NoRow, heldA, 33, 34)
 		}},
 		{"rejection although its condition held", "and yet it was rejected", func(s *script) {
 			legal(s)
@@ -115,13 +116,13 @@ func TestLinearChecks(t *testing.T) {
 			s.cas("harness", history.OpSeal, freeA, seal, 90, 95, history.OK, false)
 		}},
 		{"unknown write that the chain contains, seal unknown but read", "", func(s *script) {
-			s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.Unknown, false)
+			s.cas("w1.1/c1", history.OpAcquire, past.NoRow, heldA, 10, 20, history.Unknown, false)
 			s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 30, 40, history.OK, false)
 			s.cas("harness", history.OpSeal, freeA, seal, 90, 95, history.Unknown, false)
 			s.read("harness", seal, 96, 97)
 		}},
 		{"second try of a refused write", "", func(s *script) {
-			s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.OK, false)
+			s.cas("w1.1/c1", history.OpAcquire, past.NoRow, heldA, 10, 20, history.OK, false)
 			s.cas("w1.1/c1", history.OpRenew, heldA, renewed, 21, 22, history.Fail, false)
 			s.cas("w1.1/c1", history.OpRenew, heldA, renewed, 23, 24, history.Unknown, false)
 			s.cas("w1.1/c1", history.OpRenew, heldA, renewed, 25, 26, history.OK, false)
@@ -132,7 +133,7 @@ func TestLinearChecks(t *testing.T) {
 			t.Parallel()
 			s := newScript()
 			tc.do(s)
-			p := property(s.check(t, ""), "P2")
+			p := propertyOf(s.check(t, ""), "P2")
 			want := porcupine.Ok
 			if tc.says != "" {
 				want = porcupine.Illegal

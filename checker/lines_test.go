@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -39,7 +40,7 @@ func toLines(h *history.History) []*linesFile {
 	for _, e := range h.Events {
 		owner := history.Life(e.Proc)
 		if e.Op == history.NoteCrash {
-			owner = harness
+			owner = history.Harness
 		}
 		if f := of[owner]; f != nil {
 			add(f, e)
@@ -94,7 +95,7 @@ func mustBeNoticed(e history.Event, killed bool) bool {
 	case history.Note:
 		return slices.Contains([]history.Op{history.NoteLedger, history.NoteExpect, history.NoteExit, history.NoteCrash}, e.Op)
 	}
-	return !killed && slices.Contains([]history.Op{history.OpLock, history.OpRaise, history.OpGet, history.OpEffect}, e.Op) && e.Proc != harness
+	return !killed && slices.Contains([]history.Op{history.OpLock, history.OpRaise, history.OpGet, history.OpEffect}, e.Op) && e.Proc != history.Harness
 }
 
 // TestLostLinesAreNoticed: a line that is lost from a history, legal or not,
@@ -137,7 +138,7 @@ func TestEditedLinesAreJudged(t *testing.T) {
 			editLines(t, rapid.SampledFrom(files).Draw(t, "file"))
 		}
 		r, err := judgeLines(t, files)
-		if err == nil && (r.Verdict == "" || r.Summary == "" || len(r.Properties) != len(checks)) {
+		if err == nil && (r.Verdict == "" || r.Summary == "" || len(r.Properties) != len(property.All)) {
 			t.Fatalf("%+v", r)
 		}
 	})

@@ -13,21 +13,21 @@ func withLives(h *history.History) *edit {
 	e := newEdit(h)
 	var lives []history.Event
 	for _, n := range append(e.notes(history.NoteCrash), e.notes(history.NoteExit)...) {
-		if n.Proc == harness {
+		if n.Proc == history.Harness {
 			continue
 		}
 		l := &history.ProcessLife{Kind: history.LifeWorker, Name: n.Proc, PID: 40, Asked: "SIGTERM", By: history.Runner, Code: new(int), TookMS: 900, BoundMS: 25_000}
 		if n.Op == history.NoteCrash {
 			l.Asked, l.By, l.Code, l.Signal = "SIGKILL", "f1", nil, "SIGKILL"
 		}
-		lives = append(lives, history.Event{TS: n.TS + 1, Proc: harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: l}})
+		lives = append(lives, history.Event{TS: n.TS + 1, Proc: history.Harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: l}})
 	}
 	end := h.Events[len(h.Events)-1].TS
 	for _, l := range []history.ProcessLife{
 		{Kind: history.LifeSink, Name: "sink", Asked: "SIGTERM", By: history.Runner, Code: new(int)},
 		{Kind: history.LifeNode, Name: "n1", Running: true},
 	} {
-		lives = append(lives, history.Event{TS: end, Proc: harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: &l}})
+		lives = append(lives, history.Event{TS: end, Proc: history.Harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: &l}})
 	}
 	e.insert(lives...)
 	return e
@@ -95,7 +95,7 @@ func TestLivesThatEndOtherwise(t *testing.T) {
 			}
 			c.change(l)
 			r := Check(t.Context(), e.h, Options{})
-			p := property(r, "P18")
+			p := propertyOf(r, "P18")
 			if c.want == "" {
 				if r.Verdict != Pass || p.Status != StatusPass || p.Checked < 4 {
 					t.Errorf("%s: %s; %+v", r.Verdict, r.Summary, p)
@@ -139,7 +139,7 @@ func TestLivesByCrashNotes(t *testing.T) {
 		for seed := range uint64(6) {
 			e := newEdit(simulate(small(seed)))
 			for _, n := range e.notes(history.NoteExit) {
-				if n.Proc == harness {
+				if n.Proc == history.Harness {
 					continue
 				}
 				n.Op, n.Error = history.NoteCrash, crash
@@ -147,7 +147,7 @@ func TestLivesByCrashNotes(t *testing.T) {
 				break
 			}
 			r := Check(t.Context(), e.h, Options{})
-			p := property(r, "P18")
+			p := propertyOf(r, "P18")
 			if want == "" && r.Verdict != Pass || want != "" && (r.Verdict != Fail || p.Count != 1 || !strings.Contains(p.Violations[0].Message, want)) {
 				t.Errorf("seed %d, %q: %s: %s; %+v", seed, crash, r.Verdict, r.Summary, p)
 			}
@@ -169,14 +169,14 @@ func TestLivesAlwaysCount(t *testing.T) {
 	if r := Check(t.Context(), e.h, Options{}); r.Verdict != Fail {
 		t.Errorf("%s: %s", r.Verdict, r.Summary)
 	}
-	if p := property(Check(t.Context(), &history.History{Headers: e.h.Headers}, Options{}), "P18"); p.Status != StatusNA {
+	if p := propertyOf(Check(t.Context(), &history.History{Headers: e.h.Headers}, Options{}), "P18"); p.Status != StatusNA {
 		t.Errorf("of an empty history: %+v", p)
 	}
 	// Only the harness can tell.
 	for _, n := range e.notes(history.NoteLife) {
 		n.Proc = "w1.1"
 	}
-	if p := property(Check(t.Context(), e.h, Options{}), "P18"); p.Status != StatusPass || !strings.Contains(p.Detail, "by crash and exit notes") {
+	if p := propertyOf(Check(t.Context(), e.h, Options{}), "P18"); p.Status != StatusPass || !strings.Contains(p.Detail, "by crash and exit notes") {
 		t.Errorf("by a worker's word: %+v", p)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -40,7 +41,7 @@ func newLockedRun() *lockedRun {
 		h.System, h.Promises = "lock-per-job", []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P12", "P13"}
 	}
 	y.expect(history.Expect{MinCycles: map[string]int{"before": 1}, DrainBoundMS: lockedBound})
-	y.note(0, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
+	y.note(0, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
 	y.witness(history.WitnessStatements, "")
 	y.sent("w1", history.Statement{CQL: "SELECT id FROM lpj_jobs WHERE id = ?", Consistency: "QUORUM"})
 	// A job without trouble, so that the run has done something.
@@ -56,7 +57,7 @@ func resOf(id string) string { return "job/q/" + id }
 func (y *lockedRun) job(id string) *lockedJob {
 	j := y.jobs[id]
 	if j == nil {
-		j = &lockedJob{row: history.JobRow{Kind: history.RowJob, State: statePending, DueMS: y.wall(0)}, lock: history.Version{Absent: true}}
+		j = &lockedJob{row: history.JobRow{Kind: history.RowJob, State: past.StatePending, DueMS: y.wall(0)}, lock: history.Version{Absent: true}}
 		y.jobs[id] = j
 		y.order = append(y.order, id)
 	}
@@ -68,7 +69,7 @@ func (y *lockedRun) wall(at int64) int64 { return 1735787045000 + at }
 
 func (y *lockedRun) enqueue(at int64, id string, outcome history.Type) {
 	y.job(id)
-	end := history.Event{Result: resultApplied}
+	end := history.Event{Result: past.ResultApplied}
 	if outcome != history.OK {
 		end = history.Event{Error: "timeout"}
 	}
@@ -119,7 +120,7 @@ func (y *lockedRun) update(at int64, proc, id, do string, token int64, attempt i
 	y.op(at, at+2, proc, outcome, history.Event{Op: history.OpUpdate, Key: lockOf(id), Details: &history.Details{Changes: []history.Change{{Job: id, Do: do, Run: token, Attempt: attempt}}}}, history.Event{})
 	r := &y.job(id).row
 	r.Run, r.Attempt = token, attempt
-	r.State = map[string]string{history.DoClaim: stateRunning, history.DoComplete: stateCompleted, history.DoRetry: statePending, history.DoDLQ: stateDLQ}[do]
+	r.State = map[string]string{history.DoClaim: past.StateRunning, history.DoComplete: past.StateCompleted, history.DoRetry: past.StatePending, history.DoDLQ: past.StateDLQ}[do]
 }
 
 func (y *lockedRun) start(at int64, proc, id string, token int64, attempt int) {
@@ -140,7 +141,7 @@ func (y *lockedRun) effect(decided, sent int64, proc, id string, token, value in
 	}
 	j.ledger = append(j.ledger, history.LedgerEntry{Seq: seq, Kind: history.LedgerAccept, Issuer: lockOf(id), Token: token, EffectKey: "s1", Value: &value})
 	y.op(sent, sent+2, proc, history.OK, history.Event{Op: history.OpEffect, Key: resOf(id), Issuer: lockOf(id), Token: token, EffectKey: "s1", Value: &value, DecidedAt: decided*1e6 + 1e9},
-		history.Event{Issuer: lockOf(id), Token: token, EffectKey: "s1", Result: resultApplied, Seen: seen, Seq: seq})
+		history.Event{Issuer: lockOf(id), Token: token, EffectKey: "s1", Result: past.ResultApplied, Seen: seen, Seq: seq})
 }
 
 // whole is a job's run without trouble, of 60 ms.
@@ -168,30 +169,30 @@ func (y *lockedRun) early(at int64, proc, id string, sent int64) {
 
 // done ends the run: it drains, is sealed and read.
 func (y *lockedRun) done(at int64) *history.History {
-	y.note(at, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseDrain}})
-	y.note(at+y.drain, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
+	y.note(at, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: past.PhaseDrain}})
+	y.note(at+y.drain, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: past.PhaseSettle}})
 	at += y.drain + 10
 	const top = 100_000
 	for _, id := range y.order {
 		j := y.jobs[id]
 		if !y.unread && !j.gone {
 			row := j.row
-			y.note(at, harness, history.Event{Op: history.NoteRow, Key: id, Issuer: lockOf(id), Details: &history.Details{JobRow: &row}})
+			y.note(at, history.Harness, history.Event{Op: history.NoteRow, Key: id, Issuer: lockOf(id), Details: &history.Details{JobRow: &row}})
 		}
 		if j.bare {
 			continue
 		}
-		y.change(at, harness, id, history.OpSeal, history.OK, history.Version{Fence: top, Attempt: "100000", TTLMS: tinyTTL})
+		y.change(at, history.Harness, id, history.OpSeal, history.OK, history.Version{Fence: top, Attempt: "100000", TTLMS: tinyTTL})
 		lock := j.lock
-		y.op(at+4, at+6, harness, history.OK, history.Event{Op: history.OpRead, Key: lockOf(id)}, history.Event{Row: &lock})
+		y.op(at+4, at+6, history.Harness, history.OK, history.Event{Op: history.OpRead, Key: lockOf(id)}, history.Event{Row: &lock})
 		seq, value := int64(len(j.ledger))+1, int64(0)
 		if n := len(j.ledger); n > 0 {
 			value = *j.ledger[n-1].Value
 		}
-		y.op(at+8, at+9, harness, history.OK, history.Event{Op: history.OpRaise, Key: resOf(id), Issuer: lockOf(id), Token: top}, history.Event{Result: resultApplied, Seen: top, Seq: seq})
-		y.op(at+10, at+11, harness, history.OK, history.Event{Op: history.OpGet, Key: resOf(id)}, history.Event{Value: &value, Seen: top, Seq: seq})
+		y.op(at+8, at+9, history.Harness, history.OK, history.Event{Op: history.OpRaise, Key: resOf(id), Issuer: lockOf(id), Token: top}, history.Event{Result: past.ResultApplied, Seen: top, Seq: seq})
+		y.op(at+10, at+11, history.Harness, history.OK, history.Event{Op: history.OpGet, Key: resOf(id)}, history.Event{Value: &value, Seen: top, Seq: seq})
 		for _, e := range append(j.ledger, history.LedgerEntry{Seq: seq, Kind: history.LedgerRaise, Issuer: lockOf(id), Token: top}) {
-			y.note(at+12, harness, history.Event{Op: history.NoteLedger, Key: resOf(id), Details: &history.Details{Ledger: &e}})
+			y.note(at+12, history.Harness, history.Event{Op: history.NoteLedger, Key: resOf(id), Details: &history.Details{Ledger: &e}})
 		}
 	}
 	y.row = history.Version{Absent: true} // of the other tests' lock
@@ -256,7 +257,7 @@ func TestLockedJobs(t *testing.T) {
 			y.acquire(20, a, "j", 7)
 			y.update(30, a, "j", history.DoClaim, 7, 1, history.OK)
 			y.start(40, a, "j", 7, 1)
-			y.note(50, harness, history.Event{Op: history.NoteCrash})
+			y.note(50, history.Harness, history.Event{Op: history.NoteCrash})
 			y.h.Events[len(y.h.Events)-1].Proc = "w1.1"
 		}
 	}
@@ -353,9 +354,13 @@ func TestLockedJobs(t *testing.T) {
 			t.Parallel()
 			y := newLockedRun()
 			c.do(y)
-			r := tinyCheck(t, y.done(3000), c.says, c.want...)
+			h := y.done(3000)
+			r := tinyCheck(t, h, c.says, c.want...)
 			if n := r.Counts.Jobs; n == nil || n.Shards != 0 || n.Completed == 0 || r.Counts.Cycles == 0 {
 				t.Errorf("counts %+v", n)
+			}
+			if e := Explain(h, r, Options{}); strings.Contains(c.says, "is stuck") && len(e.Causes) == 0 {
+				t.Errorf("not explained: %v", e.Unexplained)
 			}
 		})
 	}

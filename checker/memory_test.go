@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/internal/race"
 )
 
@@ -33,7 +34,7 @@ func TestMemoryPerEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := allocated()
-	a := analyse(h, Options{}.withDefaults())
+	a := past.New(h, false)
 	held := allocated()
 	runtime.KeepAlive(a)
 	a = nil

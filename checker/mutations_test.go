@@ -6,6 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -113,11 +115,11 @@ var lockMutations = []mutation{
 		"P8": "both are entitled until their deadlines",
 		"P9": "a renewal or release of a lease that had passed on",
 	}, func(e *edit) bool {
-		a := analyse(e.h, Options{}.withDefaults())
-		for _, l := range a.rows {
-			for _, c := range l.cas {
-				if c.outcome == history.Unknown && c.end != nil && l.fate(c.w) == never {
-					c.end.Type = history.OK
+		a := past.New(e.h, false)
+		for _, l := range a.Rows {
+			for _, c := range l.CAS {
+				if c.Outcome == history.Unknown && c.End != nil && l.Fate(c.Write) == past.Never {
+					c.End.Type = history.OK
 					return true
 				}
 			}
@@ -258,14 +260,14 @@ var lockMutations = []mutation{
 	{"two leases at once", "P8", nil, func(e *edit) bool {
 		// A ttl that the row did not have: the holder trusts for longer than
 		// the one who took over had to wait.
-		a := analyse(e.h, Options{}.withDefaults())
-		for _, l := range a.rows {
-			for i, w := range l.chain {
-				c := w.main()
-				if i > 0 && c.inv.Takeover && c.outcome == history.OK {
-					old := l.chain[i-1]
-					if g := l.byAttempt[old.to.Attempt]; g != nil && g.release == nil && g.lost == nil && g.acq.outcome == history.OK {
-						e.longerTTL(old.to.Attempt)
+		a := past.New(e.h, false)
+		for _, l := range a.Rows {
+			for i, w := range l.Chain {
+				c := w.Main()
+				if i > 0 && c.Invoke.Takeover && c.Outcome == history.OK {
+					old := l.Chain[i-1]
+					if g := l.ByAttempt[old.To.Attempt]; g != nil && g.Release == nil && g.Lost == nil && g.Acquire.Outcome == history.OK {
+						e.longerTTL(old.To.Attempt)
 						return true
 					}
 				}
@@ -321,7 +323,7 @@ func checkExplained(t rapid.TB, r *Result) {
 	t.Helper()
 	for _, p := range r.Properties {
 		for _, v := range p.Violations {
-			if v.Message == "" || len(v.Events) == 0 && p.Status == StatusFail || len(v.Events) > maxWindow {
+			if v.Message == "" || len(v.Events) == 0 && p.Status == StatusFail || len(v.Events) > property.MaxWindow {
 				t.Errorf("%s: %q with %d events", p.ID, v.Message, len(v.Events))
 			}
 			for i, ref := range v.Events {

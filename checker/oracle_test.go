@@ -10,6 +10,9 @@ import (
 	"github.com/anishathalye/porcupine"
 	"pgregory.net/rapid"
 
+	"fencepost/checker/linear"
+	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -17,20 +20,20 @@ import (
 const uncut = 1 << 30
 
 // alone judges a row by Porcupine alone, cut into segments of so many operations.
-func alone(l *rowLog, bounded bool, size int) porcupine.CheckResult {
-	pt := l.partition(bounded, true)
-	pt.segments = rowEncoder{l: l, bounded: bounded, size: size}.segments
-	b := budget{context.Background(), cpuTime() + 10*time.Second, maxSearchBytes}
-	return searchPart(b, pt).result
+func alone(l *past.Row, bounded bool, size int) porcupine.CheckResult {
+	pt := linear.OfRow(l, bounded, true)
+	pt.Segments = linear.RowEncoder{Row: l, Bounded: bounded, Size: size}.Segments
+	b := linear.Budget{Ctx: context.Background(), End: linear.CPUTime() + 10*time.Second, Memory: linear.MaxSearchBytes}
+	return linear.SearchPart(b, pt).Result
 }
 
 // aloneAll is the worst result of all rows, in both encodings.
 func aloneAll(h *history.History, size int) porcupine.CheckResult {
-	var fs []found
-	for _, l := range analyse(h, Options{}.withDefaults()).rows {
-		fs = append(fs, found{result: alone(l, false, size)}, found{result: alone(l, true, size)})
+	var fs []linear.Found
+	for _, l := range past.New(h, false).Rows {
+		fs = append(fs, linear.Found{Result: alone(l, false, size)}, linear.Found{Result: alone(l, true, size)})
 	}
-	return worst(fs)
+	return linear.Worst(fs)
 }
 
 // TestPorcupineAloneFindsRowBugs: with the linear-time checks switched off, Porcupine
@@ -70,7 +73,7 @@ func TestPorcupineAloneFindsRowBugs(t *testing.T) {
 				cfg := small(seed)
 				cfg.bug = b
 				h := simulate(cfg)
-				if property(Check(context.Background(), h, Options{}), "P2").Status != StatusFail {
+				if propertyOf(Check(context.Background(), h, Options{}), "P2").Status != StatusFail {
 					continue
 				}
 				for _, size := range sizes {
@@ -112,16 +115,16 @@ func TestCutsChangeNothing(t *testing.T) {
 			damageRow(t, newEdit(h))
 		}
 		size := rapid.IntRange(1, 40).Draw(t, "size")
-		a := analyse(newEdit(h).h, Options{}.withDefaults())
-		for _, l := range a.rows {
+		a := past.New(newEdit(h).h, false)
+		for _, l := range a.Rows {
 			var p Property
-			a.checkChain(l, &p)
+			property.CheckChain(a, l, &p)
 			for _, enc := range []bool{false, true} {
 				whole, cut := alone(l, enc, uncut), alone(l, enc, size)
 				switch {
 				case whole == porcupine.Illegal && cut != porcupine.Illegal:
 					t.Fatalf("bounded %v: illegal as a whole, in segments of %d %s", enc, size, cut)
-				case !l.whole || p.Count > 0:
+				case !l.Whole || p.Count > 0:
 				case whole != cut:
 					t.Fatalf("bounded %v: %s as a whole, in segments of %d %s", enc, whole, size, cut)
 				case !enc && whole != porcupine.Ok:
@@ -179,16 +182,16 @@ func damageRow(t *rapid.T, e *edit) {
 
 // hard is a row that takes Porcupine for ever: each of its writes may have taken effect
 // or not, none can have, and a read shows what nobody wrote.
-func hard(n int) *rowLog {
+func hard(n int) *past.Row {
 	s := newScript()
 	for i := range n {
 		lost := history.Version{Fence: 100, Attempt: fmt.Sprint("lost", i), Holder: "w1.1/c1"}
 		next := history.Version{Fence: 101, Attempt: fmt.Sprint("next", i), Holder: "w1.1/c1"}
 		s.cas("w1.1/c1", history.OpAcquire, lost, next, 10+int64(i), 500, history.Unknown, false)
 	}
-	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 5, 6, history.OK, false)
+	s.cas("w1.1/c1", history.OpAcquire, past.NoRow, heldA, 5, 6, history.OK, false)
 	s.read("w1.1/c2", freeA, 600, 700)
-	return analyse(newEdit(&s.h).h, Options{}.withDefaults()).rows[0]
+	return past.New(newEdit(&s.h).h, false).Rows[0]
 }
 
 // TestUnfinishedSearches: a search that ends before it has an answer has none, whatever
@@ -202,20 +205,20 @@ func TestUnfinishedSearches(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		writes int
-		b      budget
+		b      linear.Budget
 		want   porcupine.CheckResult
 		reason string
 	}{
-		{"finished", 6, budget{context.Background(), cpuTime() + time.Minute, maxSearchBytes}, porcupine.Illegal, ""},
-		{"Porcupine's own timeout", 60, budget{late, cpuTime() + time.Hour, uncut << 10}, porcupine.Unknown, "Porcupine was out of time"},
-		{"CPU time", 60, budget{context.Background(), cpuTime() + 100*time.Millisecond, uncut << 10}, porcupine.Unknown, "the CPU time for searching was used up"},
-		{"memory", 60, budget{context.Background(), cpuTime() + time.Hour, 1 << 20}, porcupine.Unknown, "62 operations need more memory than allowed"},
-		{"cancelled", 6, budget{cancelled, cpuTime() + time.Hour, maxSearchBytes}, porcupine.Unknown, "the check was stopped"},
+		{"finished", 6, linear.Budget{Ctx: context.Background(), End: linear.CPUTime() + time.Minute, Memory: linear.MaxSearchBytes}, porcupine.Illegal, ""},
+		{"Porcupine's own timeout", 60, linear.Budget{Ctx: late, End: linear.CPUTime() + time.Hour, Memory: uncut << 10}, porcupine.Unknown, "Porcupine was out of time"},
+		{"CPU time", 60, linear.Budget{Ctx: context.Background(), End: linear.CPUTime() + 100*time.Millisecond, Memory: uncut << 10}, porcupine.Unknown, "the CPU time for searching was used up"},
+		{"memory", 60, linear.Budget{Ctx: context.Background(), End: linear.CPUTime() + time.Hour, Memory: 1 << 20}, porcupine.Unknown, "62 operations need more memory than allowed"},
+		{"cancelled", 6, linear.Budget{Ctx: cancelled, End: linear.CPUTime() + time.Hour, Memory: linear.MaxSearchBytes}, porcupine.Unknown, "the check was stopped"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := searchPart(tc.b, hard(tc.writes).partition(false, false))
-			if f.result != tc.want || f.reason != tc.reason {
-				t.Errorf("%s (%s), want %s (%s)", f.result, f.reason, tc.want, tc.reason)
+			f := linear.SearchPart(tc.b, linear.OfRow(hard(tc.writes), false, false))
+			if f.Result != tc.want || f.Reason != tc.reason {
+				t.Errorf("%s (%s), want %s (%s)", f.Result, f.Reason, tc.want, tc.reason)
 			}
 		})
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -68,13 +70,13 @@ func (y *shopStory) claims(run int64) {
 			o, at := &y.asked[i], int64(30+10*i)
 			id := "0-pay-" + o.ID
 			job := &history.Job{Queue: "q", Shard: storyShard, Kind: history.OrderPay, Resource: "job/q/" + id, MaxAttempts: 5, Order: o}
-			h.op(at, at+1, "w1.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: id, Details: &history.Details{Job: job}}, history.Event{Result: resultApplied})
+			h.op(at, at+1, "w1.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: id, Details: &history.Details{Job: job}}, history.Event{Result: past.ResultApplied})
 			s.batch(at+2, "w1.1", history.OpTick, history.Change{Job: id, Do: history.DoEnqueue})
 			s.batch(at+7, "w1.1", history.OpTick, history.Change{Job: id, Do: history.DoClaim, Run: 1<<32 + run, Attempt: 1})
 		}
 		from, to := s.head, history.Version{Fence: s.head.Fence + 1, Beat: s.head.Beat + 1, Attempt: "seal"}
-		h.op(61, 62, harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
-		h.op(63, 64, harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
+		h.op(61, 62, history.Harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
+		h.op(63, 64, history.Harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
 	}
 }
 
@@ -83,7 +85,7 @@ func (y *shopStory) tell() *history.History {
 	h.expect(history.Expect{DrainBoundMS: 1000})
 	for i := range y.asked {
 		o := &y.asked[i]
-		outcome, result := history.OK, resultApplied
+		outcome, result := history.OK, past.ResultApplied
 		if o.ID == y.lost {
 			outcome, result = history.Unknown, ""
 		}
@@ -94,11 +96,11 @@ func (y *shopStory) tell() *history.History {
 		y.more(h)
 	}
 	if y.drain {
-		h.note(50, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseDrain}})
+		h.note(50, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: past.PhaseDrain}})
 	}
-	h.note(60, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "seal"}})
+	h.note(60, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "seal"}})
 	for i := range y.books {
-		h.note(70, harness, history.Event{Op: history.NoteBook, Details: &history.Details{Book: &y.books[i]}})
+		h.note(70, history.Harness, history.Event{Op: history.NoteBook, Details: &history.Details{Book: &y.books[i]}})
 	}
 	return h.end(80)
 }
@@ -154,7 +156,7 @@ func TestShop(t *testing.T) {
 			c.change(y)
 			r := Check(t.Context(), y.tell(), Options{})
 			for _, id := range []string{"P16", "P17"} {
-				p := property(r, id)
+				p := propertyOf(r, id)
 				said := ""
 				for _, v := range p.Violations {
 					said += v.Message + "\n"
@@ -191,16 +193,16 @@ func TestShopNotJudged(t *testing.T) {
 		"not waited for":  {hasty.tell(), StatusUnknown, StatusFail, "did not wait"},
 	} {
 		r := Check(t.Context(), c.h, Options{})
-		if p := property(r, "P16"); p.Status != c.p16 || !strings.Contains(p.Detail, c.detail) {
+		if p := propertyOf(r, "P16"); p.Status != c.p16 || !strings.Contains(p.Detail, c.detail) {
 			t.Errorf("%s: P16: %s (%s)", name, p.Status, p.Detail)
 		}
-		if p := property(r, "P17"); p.Status != c.p17 {
+		if p := propertyOf(r, "P17"); p.Status != c.p17 {
 			t.Errorf("%s: P17: %s (%s)", name, p.Status, p.Detail)
 		}
 	}
 	counts := Check(t.Context(), newShopStory().tell(), Options{}).Counts
 	want := OrderCounts{Placed: 4, Shipped: 2, Rejected: 1, Cancelled: 1, Payments: 2, Cents: 500, Sold: 5, Left: 5}
-	if counts.Orders == nil || *counts.Orders != want || counts.Points[pointCancelled] != 1 {
+	if counts.Orders == nil || *counts.Orders != want || counts.Points[property.PointCancelled] != 1 {
 		t.Errorf("%+v, %v", counts.Orders, counts.Points)
 	}
 }

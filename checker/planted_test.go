@@ -85,7 +85,7 @@ func judgePlanted(t rapid.TB, m mutation, e *edit) *Result {
 	ids := failing(r)
 	if m.want == "P14" {
 		// What the record lacks may be what another property asks for.
-		if r.Verdict != Invalid && len(ids) == 0 || property(r, "P14").Status != StatusInvalid {
+		if r.Verdict != Invalid && len(ids) == 0 || propertyOf(r, "P14").Status != StatusInvalid {
 			t.Fatalf("%s: %s, failing %v: %s", m.name, r.Verdict, ids, r.Summary)
 		}
 	} else if r.Verdict != Fail || !slices.Contains(ids, m.want) {

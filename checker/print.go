@@ -8,12 +8,10 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"fencepost/checker/phrase"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
-
-// printed bounds the violations of a property that Print shows; verdict.json
-// has up to 20.
-const printed = 3
 
 // Print writes a result for people: the verdict, a table of the properties, and
 // the violations with their events as file:line.
@@ -33,7 +31,7 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 		}
 		found := p.Detail
 		if p.Count > 0 {
-			found = plural(p.Count, "finding")
+			found = phrase.Plural(p.Count, "finding")
 		} else if p.Status == StatusPass {
 			found = fmt.Sprintf("%d checked", p.Checked)
 		}
@@ -48,21 +46,21 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 	}
 	c := r.Counts
 	grants, unknown := fmt.Sprintf("%d grants", c.Grants), fmt.Sprintf("%d unknown (%d settled)", c.Unknowns, c.UnknownSettled)
-	if !r.chained() {
+	if !r.Chained() {
 		grants, unknown = grants+" told of", fmt.Sprintf("%d unknown", c.Unknowns)
 	}
 	fmt.Fprintf(w, "\n%s in %s of %d process lives: %d cycles, %s, %d takeovers, %d effects, %d stale refused, %d duplicates, %s, %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",
-		plural(c.Events, "event"), plural(c.Operations, "operation"), c.Procs,
+		phrase.Plural(c.Events, "event"), phrase.Plural(c.Operations, "operation"), c.Procs,
 		c.Cycles, grants, c.Takeovers, c.Effects, c.StaleRefused, c.Duplicates, unknown, c.Resends, c.LeasesLost, c.LateSends, c.FaultsProven, c.Faults, c.Torn)
 	if n := c.Jobs; n != nil {
 		fmt.Fprintf(w, "jobs: %s, %d cancelled, %d abandoned, %d open; %s, %d at once with another of the job, %d duplicate enqueues\n",
-			n.text(), n.Cancelled, n.Abandoned, n.Open, plural(n.Starts, "start"), n.Overlaps, n.Duplicates)
+			n.Text(), n.Cancelled, n.Abandoned, n.Open, phrase.Plural(n.Starts, "start"), n.Overlaps, n.Duplicates)
 	}
 	if line := r.Recovery.Text(); line != "" {
 		fmt.Fprintf(w, "recovery: %s\n", line)
 	}
 	for _, line := range []struct{ name, text string }{
-		{"progress", progressText(r.Progress, workOf(r.Counts))}, {"machine", r.HostBusy}, {"baseline", r.Cold},
+		{"progress", property.ProgressText(r.Progress, property.WorkOf(r.Counts))}, {"machine", r.HostBusy}, {"baseline", r.Cold},
 	} {
 		if line.text != "" {
 			fmt.Fprintf(w, "%s: %s\n", line.name, line.text)
@@ -72,15 +70,15 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 
 func printViolations(w io.Writer, r *Result, p *Property, paint func(status, text string) string) {
 	for i, v := range p.Violations {
-		if i == printed {
-			fmt.Fprintf(w, "\n%s: %d more\n", p.ID, p.Count-printed)
+		if i == property.Printed {
+			fmt.Fprintf(w, "\n%s: %d more\n", p.ID, p.Count-property.Printed)
 			break
 		}
 		fmt.Fprintf(w, "\n%s: %s\n", paint(string(p.Status), p.ID), v.Message)
 		for _, e := range v.Events {
 			name := e.File
-			if r.dir != "" && !filepath.IsAbs(name) {
-				name = filepath.Join(r.dir, name)
+			if r.Dir != "" && !filepath.IsAbs(name) {
+				name = filepath.Join(r.Dir, name)
 			}
 			fmt.Fprintf(w, "  %s:%d: +%.3f ms %s\n", name, e.Line, float64(e.Event.TS-v.From)/1e6, eventText(e.Event))
 			if l := e.Event.Life(); l != nil {
@@ -91,7 +89,7 @@ func printViolations(w io.Writer, r *Result, p *Property, paint func(status, tex
 		}
 	}
 	if p.Visualization != "" && p.Status != StatusPass {
-		fmt.Fprintf(w, "\n%s: see %s\n", p.ID, filepath.Join(r.dir, p.Visualization))
+		fmt.Fprintf(w, "\n%s: see %s\n", p.ID, filepath.Join(r.Dir, p.Visualization))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -29,8 +30,8 @@ func (g going) history() *history.History {
 		g.progress.Fault = g.fault
 	}
 	y.expect(history.Expect{Progress: []history.Progress{g.progress}})
-	y.note(1, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
-	y.note(1990, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "fault"}})
+	y.note(1, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
+	y.note(1990, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "fault"}})
 	y.fault("f1", g.fault, 2000, 6000, g.targets...)
 	asked := map[string]int64{} // in the hole, by those who have not got it yet
 	one := func(at int64, proc string) {
@@ -66,7 +67,7 @@ func (g going) history() *history.History {
 		}
 		one(at, proc)
 	}
-	y.note(8100, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
+	y.note(8100, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: past.PhaseSettle}})
 	if g.change != nil {
 		g.change(y)
 	}
@@ -78,7 +79,7 @@ func TestProgress(t *testing.T) {
 	n1, gap := []string{"n1"}, func(ms int64) history.Progress { return history.Progress{LongestGapMS: ms} }
 	busy := func(p99 float64) func(*tiny) {
 		return func(y *tiny) {
-			y.note(6001, harness, history.Event{Op: history.NoteHost, Details: &history.Details{Host: &history.Host{Phase: "fault", LagP50MS: 1, LagP99MS: p99, LagMaxMS: 2000}}})
+			y.note(6001, history.Harness, history.Event{Op: history.NoteHost, Details: &history.Details{Host: &history.Host{Phase: "fault", LagP50MS: 1, LagP99MS: p99, LagMaxMS: 2000}}})
 		}
 	}
 	slow := func(y *tiny) { y.fault("f2", "slow-job", 2400, 4800, "w2") }
@@ -141,7 +142,7 @@ func TestProgressOfABusyMachine(t *testing.T) {
 		t.Errorf("%s, %q", r.Verdict, r.HostBusy)
 	}
 	g.change = func(y *tiny) {
-		y.note(6001, harness, history.Event{Op: history.NoteHost, Details: &history.Details{Host: &history.Host{Phase: "recover", LagP99MS: 700, LagMaxMS: 900}}})
+		y.note(6001, history.Harness, history.Event{Op: history.NoteHost, Details: &history.Details{Host: &history.Host{Phase: "recover", LagP99MS: 700, LagMaxMS: 900}}})
 		y.note(6002, "w1.1", history.Event{Op: history.NoteHost, Details: &history.Details{Host: &history.Host{Phase: "fault", LagP99MS: 9000, LagMaxMS: 9000}}})
 	}
 	r := Check(context.Background(), g.history(), Options{})
@@ -199,7 +200,7 @@ func hole(h *history.History, at, lasts int64, gap time.Duration) *history.Histo
 		x.Progress = []history.Progress{{Fault: "f9", LongestGapMS: gap.Milliseconds()}}
 	})
 	note := func(ts int64, action string) history.Event {
-		return history.Event{TS: ts, Proc: harness, Type: history.Note, Op: history.NoteFault, File: "harness.jsonl", Line: 1 << 20, Details: &history.Details{Fault: &history.Fault{
+		return history.Event{TS: ts, Proc: history.Harness, Type: history.Note, Op: history.NoteFault, File: "harness.jsonl", Line: 1 << 20, Details: &history.Details{Fault: &history.Fault{
 			ID: "f9", Name: "partition", Targets: []string{"n1"}, Action: action, Proven: action == history.ActionEvidence, Text: "cut",
 		}}}
 	}
@@ -232,7 +233,7 @@ func TestMinorityFaultThatStopsAll(t *testing.T) {
 				}
 				places++
 				h := hole(simulate(world(seed)), at, int64(time.Minute), 30*time.Second)
-				if p := property(Check(context.Background(), h, Options{}), "P11"); p.Status != StatusFail {
+				if p := propertyOf(Check(context.Background(), h, Options{}), "P11"); p.Status != StatusFail {
 					t.Errorf("jobs %v, seed %d, event %d: P11 is %s: %s", jobs, seed, i, p.Status, p.Detail)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -110,7 +111,7 @@ func TestOrphans(t *testing.T) {
 		}}, true, ""},
 		"taken over within a fault": {orphan{wait: 100, taken: 2000, change: func(y *tiny) {
 			y.fault("f1", "partition", 50, 2500, "n1", "n2")
-		}}, false, whyFault},
+		}}, false, property.WhyFault},
 		"two faults that meet": {orphan{wait: 100, taken: 5000, change: func(y *tiny) {
 			y.fault("f1", "partition", 1000, 2500, "n1", "n3")
 			y.fault("f2", "partition-client", 2400, 4000, "w2")
@@ -136,7 +137,7 @@ func TestOrphans(t *testing.T) {
 		}}, false, ""},
 		"an unknown renewal": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
 			y.cas(35, 0, "w1.1/c1", history.OpRenew, "")
-		}}, false, whyAmbiguous},
+		}}, false, property.WhyAmbiguous},
 		"an unknown renewal that somebody saw": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
 			y.cas(35, 0, "w1.1/c1", history.OpRenew, "")
 			row := y.row
@@ -192,7 +193,7 @@ func TestOrphanNeverTaken(t *testing.T) {
 	}
 	tinyCheck(t, run(4000), "stood still", "P11")
 	r := tinyCheck(t, run(1500), "")
-	if p := property(r, "P11"); r.Recovery.NotJudged[whyNobody] != 1 || p.Status != StatusNA {
+	if p := propertyOf(r, "P11"); r.Recovery.NotJudged[property.WhyNobody] != 1 || p.Status != StatusNA {
 		t.Errorf("%+v, %s", r.Recovery, p.Status)
 	}
 }
@@ -214,7 +215,7 @@ func TestProgressAfterHeal(t *testing.T) {
 	}
 	tinyCheck(t, run(500, 2200), "was free and nobody took it", "P11")
 	r := tinyCheck(t, run(500, 2100), "")
-	if p := property(r, "P11"); p.Status != StatusPass || p.Checked != 1 {
+	if p := propertyOf(r, "P11"); p.Status != StatusPass || p.Checked != 1 {
 		t.Errorf("%+v", p)
 	}
 	tinyCheck(t, run(4000, 5000), "")
@@ -235,17 +236,5 @@ func TestRecoveryNumbers(t *testing.T) {
 	want := "recovery: 1 orphaned lease, 1 judged; taken over after 1.18 ttl (p50), 1.18 ttl at most; first release within 114 ms of a heal (f1 kill-worker), of every lock that had one within 114 ms (f1, a)\n"
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("%s\nlacks %s", &out, want)
-	}
-}
-
-func TestRecoveryBound(t *testing.T) {
-	t.Parallel()
-	a := analyse(&history.History{}, Options{})
-	if got := a.within(6e9); got != 6e9+750e6+5e9+3e9 {
-		t.Errorf("default: %d", got)
-	}
-	a.expects = []*history.Event{{Details: &history.Details{Expect: &history.Expect{RecoveryBoundMS: 900}}}}
-	if got := a.within(6e9); got != 6e9+750e6+900e6 {
-		t.Errorf("named: %d", got)
 	}
 }

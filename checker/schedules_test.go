@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -83,30 +84,30 @@ func (y *recurringStory) command(from, to int64, do, result string) {
 
 func (y *recurringStory) tell() *history.History {
 	y.batch(1, "w1.1", history.OpTake)
-	y.command(10, 30, history.DoPut, resultApplied)
+	y.command(10, 30, history.DoPut, past.ResultApplied)
 	y.batch(storyFirst, "w1.1", history.OpTick, history.Change{Do: history.DoPut, Schedule: storyKey, LastMS: storyWall(storyFirst) - 1})
-	y.command(40, 50, history.DoPut, resultDuplicate)
+	y.command(40, 50, history.DoPut, past.ResultDuplicate)
 	y.batch(60, "w1.1", history.OpTick, fire(0)...)
 	y.batch(1025, "w1.1", history.OpTick, fire(1)...)
 	y.batch(2022, "w1.1", history.OpTick, fire(2)...)
-	y.note(2500, harness, history.Event{Op: history.NoteCrash, Error: "SIGKILL"})
+	y.note(2500, history.Harness, history.Event{Op: history.NoteCrash, Error: "SIGKILL"})
 	y.h.Events[len(y.h.Events)-1].Proc = "w1.1"
 	y.batch(3500, "w2.1", history.OpTake)
 	y.batch(4100, "w2.1", history.OpTick, fire(3, 4)...)
 	y.batch(5030, "w2.1", history.OpTick, fire(5)...)
-	y.command(5500, 5520, history.DoDisable, resultApplied)
+	y.command(5500, 5520, history.DoDisable, past.ResultApplied)
 	y.batch(5510, "w2.1", history.OpTick, history.Change{Do: history.DoDisable, Schedule: storyKey, LastMS: storyWall(5020)})
 	y.batch(5600, "w2.1", history.OpHandOver)
 	y.note(5700, "w2.1", history.Event{Op: history.NoteExit})
 	from, to := y.head, history.Version{Fence: y.head.Fence + 1, Beat: y.head.Beat + 1, Attempt: "seal"}
-	y.op(5800, 5810, harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
-	y.op(5820, 5830, harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
+	y.op(5800, 5810, history.Harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
+	y.op(5820, 5830, history.Harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
 	for _, c := range y.pend {
 		if y.skip != nil && y.skip(c) {
 			continue
 		}
-		for _, row := range []history.JobRow{{Kind: history.RowJob, State: statePending, DueMS: c.DueMS}, {Kind: history.RowPending, DueMS: c.DueMS}} {
-			y.note(5840, harness, history.Event{Op: history.NoteRow, Key: c.Job, Issuer: storyShard, Details: &history.Details{JobRow: &row}})
+		for _, row := range []history.JobRow{{Kind: history.RowJob, State: past.StatePending, DueMS: c.DueMS}, {Kind: history.RowPending, DueMS: c.DueMS}} {
+			y.note(5840, history.Harness, history.Event{Op: history.NoteRow, Key: c.Job, Issuer: storyShard, Details: &history.Details{JobRow: &row}})
 		}
 	}
 	slices.SortStableFunc(y.h.Events, func(a, b history.Event) int { return int(a.TS - b.TS) })
@@ -198,7 +199,7 @@ func TestScheduleTimes(t *testing.T) {
 			e.OwnDetails().Changes = append([]history.Change{{Do: history.DoDisable, Schedule: storyKey, LastMS: storyWall(4020)}}, e.Changes()...)
 		}), "though it is disabled"},
 		"disabled with another mark":             {edited(5510, last(func(c *history.Change) { c.LastMS += 1000 })), "but stood at"},
-		"a put that was acknowledged and is not": {func(y *recurringStory) { y.command(100, 110, history.DoPut, resultApplied) }, "what it asks for is lost"},
+		"a put that was acknowledged and is not": {func(y *recurringStory) { y.command(100, 110, history.DoPut, past.ResultApplied) }, "what it asks for is lost"},
 		"a schedule that stands still":           {standsStill(history.Clock{}), "was never fired"},
 		"and a machine slept":                    {standsStill(history.Clock{Suspended: true}), "was never fired"},
 		"and a wall clock was set":               {standsStill(history.Clock{OffsetMS: 10_000}), ""},
@@ -208,7 +209,7 @@ func TestScheduleTimes(t *testing.T) {
 			y := newStory()
 			c.change(y)
 			r := Check(context.Background(), y.tell(), Options{})
-			p := property(r, "P12")
+			p := propertyOf(r, "P12")
 			said := c.says == ""
 			for _, v := range p.Violations {
 				said = said || strings.Contains(v.Message, c.says)
@@ -220,19 +221,5 @@ func TestScheduleTimes(t *testing.T) {
 				t.Errorf("%v fail: %s", failing(r), r.Summary)
 			}
 		})
-	}
-}
-
-// TestStepsOfAScheduledJob: what a schedule asks for is listed though nobody enqueued the
-// job by itself.
-func TestStepsOfAScheduledJob(t *testing.T) {
-	t.Parallel()
-	for step, want := range map[string]int{"s1": 0, "s2": 1} {
-		s := &sinkLog{name: "job/q/1", accepts: map[string][]int{"s1": {0}}, ledger: []entry{{ev: &history.Event{}}}}
-		p := &Property{}
-		s.checkListed([]*jobLog{{spec: &history.Job{Steps: []string{step}}}}, p)
-		if p.Count != want {
-			t.Errorf("a job of step %s: %d findings, want %d: %+v", step, p.Count, want, p.Violations)
-		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/linear"
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -65,7 +67,7 @@ func (s *script) check(t *testing.T, dir string) *Result {
 	return Check(context.Background(), e.h, Options{Dir: dir})
 }
 
-func property(r *Result, id string) Property {
+func propertyOf(r *Result, id string) Property {
 	for _, p := range r.Properties {
 		if p.ID == id {
 			return p
@@ -85,7 +87,7 @@ var (
 // that finds it all the same.
 func resurrected(server bool, readFrom, readEnd int64) *script {
 	s := newScript()
-	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.OK, false)
+	s.cas("w1.1/c1", history.OpAcquire, past.NoRow, heldA, 10, 20, history.OK, false)
 	s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 30, 40, history.Unknown, server)
 	s.read("w1.1/c1", heldA, readFrom, readEnd)
 	s.cas("w1.1/c2", history.OpAcquire, freeA, heldB, 70, 80, history.OK, false)
@@ -113,7 +115,7 @@ func TestResurrectedWrite(t *testing.T) {
 			t.Parallel()
 			s := resurrected(tc.server, tc.readFrom, tc.readEnd)
 			dir := t.TempDir()
-			p := property(s.check(t, dir), "P2")
+			p := propertyOf(s.check(t, dir), "P2")
 			if p.Encodings["open"] != "Ok" || p.Encodings["bounded"] != tc.bounded {
 				t.Fatalf("encodings %v, want open Ok, bounded %s", p.Encodings, tc.bounded)
 			}
@@ -141,11 +143,11 @@ func TestResurrectedWrite(t *testing.T) {
 func TestResurrectionSeenByRejection(t *testing.T) {
 	t.Parallel()
 	s := newScript()
-	s.cas("w1.1/c1", history.OpAcquire, noRow, heldA, 10, 20, history.Unknown, true)
-	s.reject("w1.1/c3", history.Version{Fence: 9, Attempt: "q", Holder: "w1.1/c3", TTLMS: 1000}, noRow, 50, 60)
+	s.cas("w1.1/c1", history.OpAcquire, past.NoRow, heldA, 10, 20, history.Unknown, true)
+	s.reject("w1.1/c3", history.Version{Fence: 9, Attempt: "q", Holder: "w1.1/c3", TTLMS: 1000}, past.NoRow, 50, 60)
 	s.cas("w1.1/c1", history.OpRelease, heldA, freeA, 70, 75, history.OK, false)
 	s.cas("harness", history.OpSeal, freeA, seal, 90, 95, history.OK, false)
-	p := property(s.check(t, ""), "P2")
+	p := propertyOf(s.check(t, ""), "P2")
 	if p.Encodings["open"] != "Ok" || p.Encodings["bounded"] != "Illegal" {
 		t.Fatalf("encodings %v", p.Encodings)
 	}
@@ -156,7 +158,7 @@ func TestResurrectionSeenByRejection(t *testing.T) {
 func TestManyUnknowns(t *testing.T) {
 	t.Parallel()
 	s := newScript()
-	row := noRow
+	row := past.NoRow
 	for i := range int64(60) {
 		at := 100 * (i + 1)
 		next := history.Version{Fence: i + 1, Attempt: string(rune('A' + i)), Holder: "w1.1/c1", TTLMS: 1}
@@ -174,7 +176,7 @@ func TestManyUnknowns(t *testing.T) {
 	}
 	s.cas("harness", history.OpSeal, row, history.Version{Fence: 1000, Attempt: "z"}, 9000, 9001, history.OK, false)
 	begin := time.Now()
-	p := property(s.check(t, ""), "P2")
+	p := propertyOf(s.check(t, ""), "P2")
 	if p.Status != StatusFail || p.Encodings["open"] != "Illegal" || !strings.Contains(p.Violations[0].Message, "stale SERIAL read") {
 		t.Fatalf("%s %v %+v", p.Status, p.Encodings, p.Violations)
 	}
@@ -189,10 +191,10 @@ func TestSegments(t *testing.T) {
 	t.Parallel()
 	cfg := simConfig{seed: 5, workers: 2, clients: 1, locks: 1, ttl: 200 * time.Millisecond, length: 6 * time.Minute, noise: 0.02}
 	h := simulate(cfg)
-	a := analyse(h, Options{}.withDefaults())
-	for _, pt := range []*partition{a.rows[0].partition(false, true), a.sinks[0].partition(true)} {
-		if n := len(slices.Collect(pt.segments)); n < 3 {
-			t.Fatalf("%s: %d operations in %d segments", pt.name, pt.size, n)
+	a := past.New(h, false)
+	for _, pt := range []*linear.Partition{linear.OfRow(a.Rows[0], false, true), linear.OfSink(a.Sinks[0], true)} {
+		if n := len(slices.Collect(pt.Segments)); n < 3 {
+			t.Fatalf("%s: %d operations in %d segments", pt.Name, pt.Size, n)
 		}
 	}
 	if r := Check(context.Background(), h, Options{Dir: t.TempDir()}); r.Verdict != Pass {
@@ -219,12 +221,12 @@ func TestSegments(t *testing.T) {
 	dir := t.TempDir()
 	r := Check(context.Background(), e.h, Options{Dir: dir})
 	for _, id := range []string{"P2", "P4"} {
-		p := property(r, id)
+		p := propertyOf(r, id)
 		if p.Status != StatusFail || p.Count != 1 || len(p.Violations[0].Events) == 0 {
 			t.Fatalf("%s: %s %v %+v", id, p.Status, p.Encodings, p.Violations)
 		}
 		t.Logf("%s %d events", p.Violations[0].Message, len(p.Violations[0].Events))
-		if info, err := os.Stat(filepath.Join(dir, p.Visualization)); err != nil || p.Visualization == "" || info.Size() > maxVisualKB<<10 {
+		if info, err := os.Stat(filepath.Join(dir, p.Visualization)); err != nil || p.Visualization == "" || info.Size() > linear.MaxVisualKB<<10 {
 			t.Errorf("visualization %q: %v", p.Visualization, err)
 		}
 	}
@@ -243,7 +245,7 @@ func TestVisualization(t *testing.T) {
 		t.Fatalf("%s: %s", r.Verdict, r.Summary)
 	}
 	for _, id := range []string{"P2", "P4"} {
-		name := property(r, id).Visualization
+		name := propertyOf(r, id).Visualization
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatalf("%s: %v", id, err)
@@ -253,7 +255,7 @@ func TestVisualization(t *testing.T) {
 			t.Errorf("%s: %d bytes, fault window missing: %v", name, len(b), !strings.Contains(string(b), "f1 partition"))
 		}
 	}
-	if p := property(Check(context.Background(), simulate(small(1)), Options{}), "P2"); p.Visualization != "" {
+	if p := propertyOf(Check(context.Background(), simulate(small(1)), Options{}), "P2"); p.Visualization != "" {
 		t.Errorf("visualization %q without a directory", p.Visualization)
 	}
 }

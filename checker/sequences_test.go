@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -42,9 +43,9 @@ func (y *sequenceStory) step(s sequenceStep) {
 		}
 		switch c.Do {
 		case history.DoEnqueue:
-			row = history.JobRow{State: statePending, DueMS: c.DueMS}
+			row = history.JobRow{State: past.StatePending, DueMS: c.DueMS}
 		case history.DoClaim:
-			row.State, row.Run, row.Attempt = stateRunning, c.Run, c.Attempt
+			row.State, row.Run, row.Attempt = past.StateRunning, c.Run, c.Attempt
 			y.note(s.at+10, s.proc+"/r1", history.Event{Op: history.NoteStart, Key: c.Job, Issuer: storyShard, Token: c.Run, DecidedAt: (s.at+9)*1e6 + 1e9, Details: &history.Details{Attempt: c.Attempt, DueMS: row.DueMS, WallMS: storyWall(s.at + 9)}})
 			err := ""
 			if c.Job == y.failing {
@@ -52,9 +53,9 @@ func (y *sequenceStory) step(s sequenceStep) {
 			}
 			y.note(s.at+20, s.proc+"/r1", history.Event{Op: history.NoteFinish, Key: c.Job, Issuer: storyShard, Token: c.Run, Error: err})
 		case history.DoComplete:
-			row.State = stateCompleted
+			row.State = past.StateCompleted
 		case history.DoDLQ:
-			row.State = stateDLQ
+			row.State = past.StateDLQ
 		}
 		y.states[c.Job] = row
 	}
@@ -95,25 +96,25 @@ func (y *sequenceStory) tell(steps []sequenceStep) *history.History {
 	spec := history.Job{Queue: "jobs", Shard: storyShard, Kind: "k", Resource: "job/jobs/", MaxAttempts: 1, GoOn: y.goOn}
 	first := spec
 	first.Resource, first.Then = "job/jobs/0-a", []history.Job{spec, spec}
-	y.op(10, 30, "w2.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: "0-a", Details: &history.Details{Job: &first}}, history.Event{Result: resultApplied})
+	y.op(10, 30, "w2.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: "0-a", Details: &history.Details{Job: &first}}, history.Event{Result: past.ResultApplied})
 	for _, s := range steps {
 		y.step(s)
 	}
-	y.note(2500, harness, history.Event{Op: history.NoteCrash, Error: "SIGKILL"})
+	y.note(2500, history.Harness, history.Event{Op: history.NoteCrash, Error: "SIGKILL"})
 	y.h.Events[len(y.h.Events)-1].Proc = "w1.1"
 	y.note(5700, "w2.1", history.Event{Op: history.NoteExit})
 	from, to := y.head, history.Version{Fence: y.head.Fence + 1, Beat: y.head.Beat + 1, Attempt: "seal"}
-	y.op(5800, 5810, harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
-	y.op(5820, 5830, harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
+	y.op(5800, 5810, history.Harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
+	y.op(5820, 5830, history.Harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
 	for _, id := range y.order {
 		if slices.Contains(y.gone, id) {
 			continue
 		}
 		row := y.states[id]
 		place := row
-		row.Kind, place.Kind, place.State = history.RowJob, placeOf(row.State), ""
+		row.Kind, place.Kind, place.State = history.RowJob, past.RowKindOf(row.State), ""
 		for _, r := range []history.JobRow{row, place} {
-			y.note(5840, harness, history.Event{Op: history.NoteRow, Key: id, Issuer: storyShard, Details: &history.Details{JobRow: &r}})
+			y.note(5840, history.Harness, history.Event{Op: history.NoteRow, Key: id, Issuer: storyShard, Details: &history.Details{JobRow: &r}})
 		}
 	}
 	slices.SortStableFunc(y.h.Events, func(a, b history.Event) int { return int(a.TS - b.TS) })
@@ -183,7 +184,7 @@ func TestSequences(t *testing.T) {
 			y := newSequence()
 			h := y.tell(c.change(y, sequenceSteps()))
 			r := Check(context.Background(), h, Options{})
-			p := property(r, "P5")
+			p := propertyOf(r, "P5")
 			said := c.says == ""
 			for _, v := range p.Violations {
 				said = said || strings.Contains(v.Message, c.says)
@@ -206,7 +207,7 @@ func TestSequenceCounts(t *testing.T) {
 	if n := r.Counts.Jobs; n.Followed != 1 || n.Stopped != 1 || r.Counts.Points["follow"] != 1 || r.Counts.Points["stop"] != 1 {
 		t.Errorf("%+v, %v", n, r.Counts.Points)
 	}
-	if d := property(r, "P5").Detail; !strings.Contains(d, "1 job that follows another, 1 sequence that ended") {
+	if d := propertyOf(r, "P5").Detail; !strings.Contains(d, "1 job that follows another, 1 sequence that ended") {
 		t.Error(d)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -70,11 +71,15 @@ type timer struct {
 type timers []timer
 
 func (t timers) Len() int { return len(t) }
+
 func (t timers) Less(i, j int) bool {
 	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].seq < t[j].seq
 }
+
 func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
+
+func (t *timers) Push(x any) { *t = append(*t, x.(timer)) }
+
 func (t *timers) Pop() any {
 	old := *t
 	x := old[len(old)-1]
@@ -119,7 +124,7 @@ func simulate(cfg simConfig) *history.History {
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.seed, 1)), now: int64(time.Hour),
 		rows: map[string]history.Version{}, sinks: map[string]*simSink{}, back: make(chan struct{}), planted: newPlanted(),
 	}
-	w.host = w.file(harness)
+	w.host = w.file(history.Harness)
 	for i := range cfg.locks {
 		name := fmt.Sprintf("lock-%d", i)
 		w.rows[name] = history.Version{Absent: true}
@@ -218,7 +223,7 @@ func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
 // harness is the run itself: phases, workers, one fault, seals, ledger.
 func (w *world) harness(t *task) {
 	note := func(e history.Event) {
-		e.Proc, e.Type = harness, history.Note
+		e.Proc, e.Type = history.Harness, history.Note
 		w.record(w.host, e)
 	}
 	slice := w.cfg.length / 10
@@ -281,11 +286,11 @@ func (w *world) seal(t *task) {
 	for _, name := range names {
 		from := w.row(name) // absent: the seal is an insert
 		to := history.Version{Fence: from.Fence + 1, Attempt: w.uuid()}
-		e := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpSeal, Key: name, From: &from, To: &to}
+		e := history.Event{Proc: history.Harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpSeal, Key: name, From: &from, To: &to}
 		w.record(w.host, e)
 		w.rows[name] = to
-		w.record(w.host, history.Event{Proc: harness, ID: e.ID, Type: history.OK, Op: history.OpSeal, Key: name})
-		r := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpRead, Key: name}
+		w.record(w.host, history.Event{Proc: history.Harness, ID: e.ID, Type: history.OK, Op: history.OpSeal, Key: name})
+		r := history.Event{Proc: history.Harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpRead, Key: name}
 		w.record(w.host, r)
 		r.Type, r.Row = history.OK, &to
 		w.record(w.host, r)
@@ -331,10 +336,10 @@ func (s *simSink) call(b bug, req history.Event) (result string, seen, seq int64
 		s.seen = 0
 	}
 	if _, dup := s.applied[effectKey(b, req)]; dup && b != bugNoDedupe && b != bugNoKey {
-		return resultDuplicate, s.seen, s.seq
+		return past.ResultDuplicate, s.seen, s.seq
 	}
 	if b == bugSilentRaise && req.EffectKey == "" {
-		return resultApplied, req.Token, s.seq
+		return past.ResultApplied, req.Token, s.seq
 	}
 	stale := req.Token < s.seen || b == bugRefuseEqual && req.EffectKey != "" && req.Token <= s.seen
 	life := history.Life(req.Proc)
@@ -349,7 +354,7 @@ func (s *simSink) call(b bug, req history.Event) (result string, seen, seq int64
 	}
 	s.sent[life] = max(s.sent[life], req.Token)
 	if stale && b != bugNoToken {
-		return resultStale, s.seen, 0
+		return past.ResultStale, s.seen, 0
 	}
 	raised := req.Token > s.seen
 	s.seen = max(s.seen, req.Token)
@@ -357,10 +362,10 @@ func (s *simSink) call(b bug, req history.Event) (result string, seen, seq int64
 		if raised {
 			s.log(history.LedgerEntry{Kind: history.LedgerRaise, Issuer: req.Issuer, Token: req.Token})
 		}
-		return resultApplied, s.seen, s.seq
+		return past.ResultApplied, s.seen, s.seq
 	}
 	s.value = *req.Value
 	s.log(history.LedgerEntry{Kind: history.LedgerAccept, Issuer: req.Issuer, Token: req.Token, EffectKey: req.EffectKey, Value: req.Value})
 	s.applied[effectKey(b, req)] = req.Token
-	return resultApplied, s.seen, s.seq
+	return past.ResultApplied, s.seen, s.seq
 }

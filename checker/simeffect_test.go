@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -11,7 +12,7 @@ import (
 func (c *simClient) critical(t *task, lock string, l *lease) {
 	w, res, token := c.w, "res-"+lock, l.token
 	if w.cfg.bug != bugNoRaise {
-		if r, ok := c.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: lock, Token: token}); !ok || r != resultApplied {
+		if r, ok := c.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: lock, Token: token}); !ok || r != past.ResultApplied {
 			return
 		}
 	}
@@ -65,7 +66,7 @@ func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
 	w.record(c.f, e)
 	if w.cfg.bug == bugAckEffect && e.Op == history.OpEffect {
 		c.lazily(e)
-		return resultApplied, true
+		return past.ResultApplied, true
 	}
 	tries := 4
 	if w.cfg.bug == bugNoKey {
@@ -73,8 +74,8 @@ func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
 	}
 	req := e
 	type answer struct {
-		result    string
-		seen, seq int64
+		Result    string
+		Seen, Seq int64
 	}
 	sent := w.now
 	r := c.request(t, tries, w.cfg.ttl/6, func() any {
@@ -87,7 +88,7 @@ func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
 		said := req
 		said.Result, said.Seen, said.Seq = result, seen, seq
 		w.answered(said, sent)
-		return answer{result, seen, seq}
+		return answer{Result: result, Seen: seen, Seq: seq}
 	})
 	e.DecidedAt, e.Value = 0, nil
 	switch {
@@ -97,8 +98,8 @@ func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
 		e.Type, e.Error, e.ServerTimeout = history.Unknown, "timeout", r.server
 	default:
 		a := r.result.(answer)
-		e.Type, e.Result, e.Seen, e.Seq = history.OK, a.result, a.seen, a.seq
-		if a.result == resultStale {
+		e.Type, e.Result, e.Seen, e.Seq = history.OK, a.Result, a.Seen, a.Seq
+		if a.Result == past.ResultStale {
 			e.Type = history.Fail
 			if r.copies > 1 {
 				e.Type = history.Unknown
@@ -141,7 +142,7 @@ func (w *world) answered(e history.Event, sent int64) {
 		return
 	}
 	w.record(w.host, history.Event{
-		Proc: harness, Type: history.Note, Op: history.NoteAnswer, Key: e.Key, Issuer: e.Issuer, Token: e.Token, EffectKey: e.EffectKey, Value: e.Value,
+		Proc: history.Harness, Type: history.Note, Op: history.NoteAnswer, Key: e.Key, Issuer: e.Issuer, Token: e.Token, EffectKey: e.EffectKey, Value: e.Value,
 		Result: e.Result, Seen: e.Seen, Seq: e.Seq, Details: &history.Details{Asked: &history.Asked{Op: e.Op, Worker: history.Worker(e.Proc), Sent: sent}},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -118,7 +119,7 @@ func (s *simShard) commit(w *world, op history.Op, from, to history.Version, cha
 	s.head, s.free = to, op == history.OpHandOver || s.actor != nil && s.actor.left
 	for _, c := range changes {
 		s.apply(w, c)
-		if r := s.rows[c.Job]; r != nil && r.state == statePending {
+		if r := s.rows[c.Job]; r != nil && r.state == past.StatePending {
 			r.said = to.Fence
 		}
 	}
@@ -126,7 +127,7 @@ func (s *simShard) commit(w *world, op history.Op, from, to history.Version, cha
 }
 
 func (s *simShard) apply(w *world, c history.Change) {
-	if pauses(&c) {
+	if past.Pauses(&c) {
 		s.paused, s.pausedBy = c.Do == history.DoPause, s.head.Fence
 		return
 	}
@@ -140,30 +141,30 @@ func (s *simShard) apply(w *world, c history.Change) {
 	end := func(state string) { r.state, r.ended = state, w.now }
 	switch c.Do {
 	case history.DoEnqueue:
-		s.rows[c.Job] = &simRow{state: statePending, due: c.DueMS, by: s.actor}
+		s.rows[c.Job] = &simRow{state: past.StatePending, due: c.DueMS, by: s.actor}
 	case history.DoClaim:
-		r.state, r.run, r.attempt, r.ghost = stateRunning, c.Run, c.Attempt, w.cfg.bug == bugClaimLeaves && !r.ghost
+		r.state, r.run, r.attempt, r.ghost = past.StateRunning, c.Run, c.Attempt, w.cfg.bug == bugClaimLeaves && !r.ghost
 	case history.DoComplete:
-		end(stateCompleted)
+		end(past.StateCompleted)
 	case history.DoRedrive:
-		r.state, r.due, r.attempt, r.spared, r.redriven = statePending, c.DueMS, 0, 0, true
+		r.state, r.due, r.attempt, r.spared, r.redriven = past.StatePending, c.DueMS, 0, 0, true
 	case history.DoHasten:
 		r.due, r.hastened = c.DueMS, true
 	case history.DoRetry:
-		r.state, r.due = statePending, c.DueMS
+		r.state, r.due = past.StatePending, c.DueMS
 	case history.DoRescue:
-		r.state, r.due = statePending, c.DueMS
+		r.state, r.due = past.StatePending, c.DueMS
 		r.spared++
 	case history.DoDLQ:
 		if w.cfg.bug == bugDLQLost {
 			r.run, r.attempt = 1<<32, 0 // so that nobody rescues it
 			return
 		}
-		end(stateDLQ)
+		end(past.StateDLQ)
 	case history.DoCancel:
-		end(stateCancelled)
+		end(past.StateCancelled)
 	case history.DoAbandon:
-		end(stateAbandoned)
+		end(past.StateAbandoned)
 	case history.DoSweep:
 		delete(s.rows, c.Job)
 	}
@@ -172,7 +173,7 @@ func (s *simShard) apply(w *world, c history.Change) {
 // idle: nothing is left to do.
 func (s *simShard) idle() bool {
 	for _, r := range s.rows {
-		if !ended(r.state) {
+		if !past.Ended(r.state) {
 			return false
 		}
 	}
@@ -236,10 +237,10 @@ func (c *simClient) enqueue(t *task, j *simJob) {
 	}
 	r := c.request(t, 3, w.cfg.ttl/6, func() any {
 		if _, there := s.inbox[j.id]; there {
-			return resultDuplicate
+			return past.ResultDuplicate
 		}
 		s.inbox[j.id] = j.DueMS
-		return resultInbox
+		return past.ResultInbox
 	})
 	e.Sends = r.sends
 	switch {
@@ -278,26 +279,26 @@ func (w *world) sealShards() {
 	for _, s := range w.shards {
 		from := s.head
 		to := history.Version{Fence: from.Fence + 1, Beat: from.Beat + 1, Attempt: w.uuid()}
-		e := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpSeal, Key: s.name, From: &from, To: &to}
+		e := history.Event{Proc: history.Harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpSeal, Key: s.name, From: &from, To: &to}
 		w.record(w.host, e)
 		s.head = to
-		w.record(w.host, history.Event{Proc: harness, ID: e.ID, Type: history.OK, Op: history.OpSeal, Key: s.name})
-		r := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpRead, Key: s.name}
+		w.record(w.host, history.Event{Proc: history.Harness, ID: e.ID, Type: history.OK, Op: history.OpSeal, Key: s.name})
+		r := history.Event{Proc: history.Harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpRead, Key: s.name}
 		w.record(w.host, r)
 		r.Type, r.Row = history.OK, &to
 		w.record(w.host, r)
 		for _, id := range slices.Sorted(maps.Keys(s.rows)) {
 			r := s.rows[id]
 			row := func(x history.JobRow) {
-				w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, Details: &history.Details{JobRow: &x}})
+				w.record(w.host, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, Details: &history.Details{JobRow: &x}})
 			}
 			row(history.JobRow{Kind: history.RowJob, State: r.state, Attempt: r.attempt, Run: r.run})
-			row(history.JobRow{Kind: placeOf(r.state), Attempt: r.attempt, Run: r.run, DueMS: r.due})
+			row(history.JobRow{Kind: past.RowKindOf(r.state), Attempt: r.attempt, Run: r.run, DueMS: r.due})
 		}
 		for _, id := range slices.Sorted(maps.Keys(s.inbox)) {
-			w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, Details: &history.Details{JobRow: &history.JobRow{Kind: history.RowInbox, DueMS: s.inbox[id]}}})
+			w.record(w.host, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: id, Issuer: s.name, Details: &history.Details{JobRow: &history.JobRow{Kind: history.RowInbox, DueMS: s.inbox[id]}}})
 		}
-		w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteRowsEnd, Issuer: s.name})
+		w.record(w.host, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteRowsEnd, Issuer: s.name})
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
 		w.finalRead(w.jobs[id].Resource)

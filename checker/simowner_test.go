@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -143,7 +144,7 @@ func (o *simOwner) own(t *task, head history.Version, first int64) {
 func (o *simOwner) rescue() {
 	for _, id := range slices.Sorted(maps.Keys(o.s.rows)) {
 		r, j := o.s.rows[id], o.w.jobs[id]
-		if r.state != stateRunning || runFence(r.run) >= o.head.Fence || o.w.cfg.bug == bugNoRescue {
+		if r.state != past.StateRunning || past.RunFence(r.run) >= o.head.Fence || o.w.cfg.bug == bugNoRescue {
 			continue
 		}
 		c := history.Change{Job: id, Do: history.DoRescue, Run: r.run, Attempt: o.counts(r), DueMS: max(r.own(j), o.w.wall(o.proc))}
@@ -153,7 +154,7 @@ func (o *simOwner) rescue() {
 		switch {
 		case j.AtMostOnce && o.w.cfg.bug != bugTwoOnce:
 			c.Do, c.DueMS = history.DoAbandon, 0
-		case r.spared == mostSpared, o.w.cfg.bug == bugCountsCut && r.attempt >= j.MaxAttempts:
+		case r.spared == past.MostSpared, o.w.cfg.bug == bugCountsCut && r.attempt >= j.MaxAttempts:
 			c.Do, c.DueMS = history.DoDLQ, 0
 		case o.w.cfg.bug == bugDueNow && r.own(j) > 0:
 			c.DueMS = j.DueMS - 1
@@ -183,7 +184,7 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 		add(history.Change{Job: q.j.id, Do: history.DoEnqueue, DueMS: max(q.j.DueMS, wall)})
 		riding = append(riding, q)
 		if w.cfg.bug == bugAckEarly {
-			q.outcome, q.result = history.OK, resultApplied
+			q.outcome, q.result = history.OK, past.ResultApplied
 		}
 	}
 	o.queue = wait
@@ -219,19 +220,19 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 		if w.cfg.bug == bugEarly {
 			early = 400
 		}
-		claimable := r.state == statePending && o.due(w.jobs[id], r) <= wall+early || w.cfg.bug == bugDoubleClaim && r.state == stateRunning && w.chance(0.05)
+		claimable := r.state == past.StatePending && o.due(w.jobs[id], r) <= wall+early || w.cfg.bug == bugDoubleClaim && r.state == past.StateRunning && w.chance(0.05)
 		switch {
-		case used[id], w.cfg.bug == bugBehindMark && r.by != nil && r.by != o && r.state == statePending && w.jobs[id].DueMS > 0:
-		case r.ghost && r.state != stateRunning && w.chance(0.02):
+		case used[id], w.cfg.bug == bugBehindMark && r.by != nil && r.by != o && r.state == past.StatePending && w.jobs[id].DueMS > 0:
+		case r.ghost && r.state != past.StateRunning && w.chance(0.02):
 			add(o.claim(id, &simRow{}))
 			o.running[id] = true
-		case r.state == stateDLQ && !w.draining && !r.redriven && !w.jobs[id].poison && w.chance(0.02):
+		case r.state == past.StateDLQ && !w.draining && !r.redriven && !w.jobs[id].poison && w.chance(0.02):
 			add(history.Change{Job: id, Do: history.DoRedrive, DueMS: max(r.own(w.jobs[id]), wall)})
-		case r.state == statePending && r.due > wall+100 && w.chance(0.002):
+		case r.state == past.StatePending && r.due > wall+100 && w.chance(0.002):
 			add(history.Change{Job: id, Do: history.DoCancel, Run: r.run, Attempt: r.attempt})
-		case r.state == statePending && r.due > wall+100 && w.chance(0.004):
+		case r.state == past.StatePending && r.due > wall+100 && w.chance(0.004):
 			add(history.Change{Job: id, Do: history.DoHasten, Run: r.run, Attempt: r.attempt, DueMS: wall})
-		case w.cfg.bug == bugNotRead && r.by != nil && r.by != o && r.state == statePending && w.chance(0.1):
+		case w.cfg.bug == bugNotRead && r.by != nil && r.by != o && r.state == past.StatePending && w.chance(0.1):
 			add(history.Change{Job: id, Do: history.DoDLQ, Run: r.run, Attempt: r.attempt})
 		case claimable && w.jobs[id].poison:
 			if o.refused[id] < 2 {
@@ -246,7 +247,7 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 		case claimable && len(o.running) < 4:
 			add(o.claim(id, r))
 			o.running[id] = true
-		case r.state == stateCompleted && (w.now-r.ended > simDedupe*int64(w.cfg.ttl) || w.cfg.bug == bugSweepEarly) && s.inbox[id] == 0:
+		case r.state == past.StateCompleted && (w.now-r.ended > simDedupe*int64(w.cfg.ttl) || w.cfg.bug == bugSweepEarly) && s.inbox[id] == 0:
 			add(history.Change{Job: id, Do: history.DoSweep})
 		}
 	}
@@ -307,7 +308,7 @@ func (o *simOwner) tick(t *task, op history.Op, changes []history.Change, riding
 			return slices.ContainsFunc(changes, func(x history.Change) bool { return x.Job == c.Job && x.Do == c.Do })
 		})
 		for _, q := range riding {
-			q.outcome, q.result = history.OK, resultApplied
+			q.outcome, q.result = history.OK, past.ResultApplied
 		}
 		if w.cfg.bug != bugStartUnsettled {
 			o.started(changes)
@@ -321,7 +322,7 @@ func (o *simOwner) tick(t *task, op history.Op, changes []history.Change, riding
 		}
 		for _, q := range riding {
 			if o.s.rows[q.j.id] != nil {
-				q.outcome, q.result = history.OK, resultDuplicate
+				q.outcome, q.result = history.OK, past.ResultDuplicate
 			} else {
 				o.queue = append(o.queue, q)
 			}

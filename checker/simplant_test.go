@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -253,7 +254,7 @@ func (c *simClient) lazily(e history.Event) {
 			w.sinks[req.Key].call(w.cfg.bug, req)
 		}
 	})
-	e.Type, e.Result, e.Seen, e.DecidedAt, e.Value = history.OK, resultApplied, e.Token, 0, nil
+	e.Type, e.Result, e.Seen, e.DecidedAt, e.Value = history.OK, past.ResultApplied, e.Token, 0, nil
 	w.record(c.f, e)
 }
 

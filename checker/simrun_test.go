@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -80,7 +81,7 @@ func (x *simRun) work(t *task) string {
 	if w.cfg.bug == bugNoEffect && w.chance(0.1) {
 		return ""
 	}
-	if r, ok := x.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: x.issuer(), Token: x.token()}); !ok || r != resultApplied {
+	if r, ok := x.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: x.issuer(), Token: x.token()}); !ok || r != past.ResultApplied {
 		return "raise: " + r
 	}
 	value, ok := x.get(t, res)
@@ -163,7 +164,7 @@ func (x *simRun) done(why string) {
 		return
 	case w.cfg.bug == bugPlainComplete && c.Do == history.DoComplete && w.chance(0.2):
 		if r := o.s.rows[x.j.id]; r != nil {
-			r.state, r.ended = stateCompleted, w.now
+			r.state, r.ended = past.StateCompleted, w.now
 			if w.cfg.noted {
 				x.plainStatement("BEGIN UNLOGGED BATCH INSERT INTO shards (queue, shard, id, state) VALUES (?, ?, ?, ?); DELETE FROM shards WHERE queue = ? AND shard = ? AND id = ?; APPLY BATCH")
 			}
@@ -176,12 +177,12 @@ func (x *simRun) done(why string) {
 // finalRead is the harness's last look at a resource.
 func (w *world) finalRead(res string) {
 	s := w.sinks[res]
-	g := history.Event{Proc: harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpGet, Key: res}
+	g := history.Event{Proc: history.Harness, ID: w.host.id(), Type: history.Invoke, Op: history.OpGet, Key: res}
 	w.record(w.host, g)
 	value := s.value
 	g.Type, g.Value, g.Seen, g.Seq = history.OK, &value, s.seen, s.seq
 	w.record(w.host, g)
 	for i := range s.ledger {
-		w.record(w.host, history.Event{Proc: harness, Type: history.Note, Op: history.NoteLedger, Key: res, Details: &history.Details{Ledger: &s.ledger[i]}})
+		w.record(w.host, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLedger, Key: res, Details: &history.Details{Ledger: &s.ledger[i]}})
 	}
 }

@@ -1,6 +1,9 @@
 package checker
 
-import "fencepost/harness/record/history"
+import (
+	"fencepost/checker/past"
+	"fencepost/harness/record/history"
+)
 
 // sinkMutations change the sink's ledger and answers.
 var sinkMutations = []mutation{
@@ -102,7 +105,7 @@ var sinkMutations = []mutation{
 		"P4": "Porcupine finds no state of the sink that gives this answer",
 	}, func(e *edit) bool {
 		for _, p := range e.some(history.OpEffect, history.Fail) {
-			if p.end.Result == resultStale {
+			if p.end.Result == past.ResultStale {
 				p.end.Seen = p.inv.Token
 				return true
 			}
@@ -113,7 +116,7 @@ var sinkMutations = []mutation{
 		"P4": "Porcupine finds no state of the sink that gives this answer",
 	}, func(e *edit) bool {
 		for _, p := range e.some(history.OpEffect, history.Fail) {
-			if p.end.Result == resultStale {
+			if p.end.Result == past.ResultStale {
 				p.end.Seen += 10_000
 				return true
 			}
@@ -124,7 +127,7 @@ var sinkMutations = []mutation{
 		"P4": "Porcupine finds no state of the sink that gives this answer",
 	}, func(e *edit) bool {
 		for _, p := range e.some(history.OpEffect, history.Fail) {
-			if f := e.final(p.inv.Key); p.end.Result == resultStale && f.Seen > p.end.Seen+3 {
+			if f := e.final(p.inv.Key); p.end.Result == past.ResultStale && f.Seen > p.end.Seen+3 {
 				p.end.Seen = f.Seen
 				return true
 			}
@@ -133,8 +136,8 @@ var sinkMutations = []mutation{
 	}},
 	{"conflict without an effect of that key", "P10", nil, func(e *edit) bool {
 		for _, p := range e.some(history.OpEffect, history.Fail) {
-			if p.end.Result == resultStale {
-				p.end.Result = resultConflict
+			if p.end.Result == past.ResultStale {
+				p.end.Result = past.ResultConflict
 				return true
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -54,19 +55,19 @@ func statementsExpecting(x history.Expect, noted bool, stmts ...history.Statemen
 
 // witness notes that the harness reads something on the links, or why it cannot.
 func (y *tiny) witness(of, unread string) {
-	y.note(1, harness, history.Event{Op: history.NoteWitness, Key: of, Error: unread})
+	y.note(1, history.Harness, history.Event{Op: history.NoteWitness, Key: of, Error: unread})
 }
 
 // sent is a statement that a worker's link carried.
 func (y *tiny) sent(worker string, st history.Statement) {
-	y.note(1, harness, history.Event{Op: history.NoteStatement, Key: worker, Details: &history.Details{Statement: &st}})
+	y.note(1, history.Harness, history.Event{Op: history.NoteStatement, Key: worker, Details: &history.Details{Statement: &st}})
 }
 
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	for _, noted := range []bool{true, false} {
 		r := tinyCheck(t, statementsRun(noted, append(slices.Clone(real), real...)...), "")
-		if p := property(r, "P13"); p.Status != StatusPass || p.Checked != len(real) {
+		if p := propertyOf(r, "P13"); p.Status != StatusPass || p.Checked != len(real) {
 			t.Errorf("%s, %d checked: %s", p.Status, p.Checked, p.Detail)
 		}
 	}
@@ -130,7 +131,7 @@ func TestStatements(t *testing.T) {
 			}
 			for _, noted := range []bool{true, false} {
 				r := tinyCheck(t, statementsRun(noted, append(slices.Clone(real), c.st)...), c.message, want...)
-				if n := property(r, "P13").Count; n > 1 {
+				if n := propertyOf(r, "P13").Count; n > 1 {
 					t.Errorf("%d findings for one mistake", n)
 				}
 			}
@@ -249,7 +250,7 @@ func TestNoStatements(t *testing.T) {
 				bad = []string{"P13"}
 			}
 			r := tinyCheck(t, h, "", bad...)
-			if p := property(r, "P13"); p.Status != c.want || !strings.Contains(p.Detail, c.detail) {
+			if p := propertyOf(r, "P13"); p.Status != c.want || !strings.Contains(p.Detail, c.detail) {
 				t.Errorf("%s: %s", p.Status, p.Detail)
 			}
 		})
@@ -291,13 +292,13 @@ func TestNothingCheckedIsNothingShown(t *testing.T) {
 				h.Headers[i].Promises = c.promises
 			}
 			r := Check(context.Background(), h, Options{})
-			p := property(r, "P13")
+			p := propertyOf(r, "P13")
 			if r.Verdict != c.want || len(c.stmts) == 0 != (p.Status == StatusNA) {
 				t.Errorf("%s: %s; P13 is %s", r.Verdict, r.Summary, p.Status)
 			}
-			said := slices.ContainsFunc(property(r, validity).Violations, func(v Violation) bool { return strings.HasPrefix(v.Message, "nothing of P13") })
+			said := slices.ContainsFunc(propertyOf(r, property.Validity).Violations, func(v Violation) bool { return strings.HasPrefix(v.Message, "nothing of P13") })
 			if said != (c.want == Invalid) {
-				t.Errorf("P14: %+v", property(r, validity).Violations)
+				t.Errorf("P14: %+v", propertyOf(r, property.Validity).Violations)
 			}
 		})
 	}
@@ -312,7 +313,7 @@ func FuzzParseCQL(f *testing.F) {
 	f.Add("$$")
 	f.Add("BEGIN BATCH USING APPLY BATCH")
 	f.Fuzz(func(t *testing.T, cql string) {
-		if stmts, err := parseCQL(cql); err == nil && len(stmts) == 0 {
+		if stmts, err := property.ParseCQL(cql); err == nil && len(stmts) == 0 {
 			t.Errorf("%q: no statement and no error", cql)
 		}
 	})

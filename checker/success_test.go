@@ -12,9 +12,9 @@ import (
 func windows(s history.Success, targets []string, change func(*tiny)) *history.History {
 	y := newTiny("w1.1", "w2.1")
 	y.expect(history.Expect{Success: []history.Success{s}})
-	y.note(1, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
-	y.note(990, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "fault"}})
-	y.note(2010, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "recover"}})
+	y.note(1, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
+	y.note(990, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "fault"}})
+	y.note(2010, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "recover"}})
 	cycle(y, 100, 200, "w1.1/c1", 1)
 	y.fault("f1", "partition-client", 1000, 2000, targets...)
 	cycle(y, 1100, 1200, "w2.1/c1", 2)

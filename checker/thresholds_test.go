@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -24,7 +25,7 @@ func measured(n, times int64, th history.Threshold, change func(*tiny)) *history
 	}
 	at := int64(100)
 	for i, phase := range []string{history.PhaseBefore, history.PhaseFault} {
-		y.note(at, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phase}})
+		y.note(at, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phase}})
 		factor := int64(1)
 		if i == 1 {
 			factor = times
@@ -36,12 +37,12 @@ func measured(n, times int64, th history.Threshold, change func(*tiny)) *history
 			at += (k+1)*factor + 1
 		}
 	}
-	y.note(50_000, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "recover"}})
+	y.note(50_000, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: "recover"}})
 	wait(50_090, 10)
 	if change != nil {
 		change(y)
 	}
-	y.note(50_400, harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: phaseSettle}})
+	y.note(50_400, history.Harness, history.Event{Op: history.NotePhase, Details: &history.Details{Phase: past.PhaseSettle}})
 	return y.end(50_500)
 }
 
@@ -65,7 +66,7 @@ func TestThresholds(t *testing.T) {
 		held, free := history.Version{Fence: 1, Attempt: "x", Holder: "w1.1/c3", TTLMS: tinyTTL}, history.Version{Fence: 1, Beat: 1, Attempt: "y"}
 		y.op(101, 102, "w1.1/c3", history.OK, history.Event{Op: history.OpAcquire, Key: "b", From: &history.Version{Absent: true}, To: &held}, history.Event{Sends: []int64{101e6 + 1e9}})
 		y.op(103, 104, "w1.1/c3", history.OK, history.Event{Op: history.OpRelease, Key: "b", From: &held, To: &free}, history.Event{})
-		y.op(50_510, 50_520, harness, history.OK, history.Event{Op: history.OpSeal, Key: "b", From: &free, To: &history.Version{Fence: 2, Attempt: "z"}}, history.Event{})
+		y.op(50_510, 50_520, history.Harness, history.OK, history.Event{Op: history.OpSeal, Key: "b", From: &free, To: &history.Version{Fence: 2, Attempt: "z"}}, history.Event{})
 	}
 	for name, c := range map[string]struct {
 		n, times int64
@@ -117,7 +118,7 @@ func TestThresholds(t *testing.T) {
 				message = ""
 			}
 			r := tinyCheck(t, measured(c.n, c.times, c.th, c.change), message, want...)
-			p := property(r, "P15")
+			p := propertyOf(r, "P15")
 			if p.Status != c.status || !strings.Contains(p.Detail, c.says) || len(r.Thresholds) != 1 || r.Thresholds[0].Status != c.status {
 				t.Errorf("%s: %q, %+v", p.Status, p.Detail, r.Thresholds)
 			}
@@ -139,7 +140,7 @@ func TestThresholdsTogether(t *testing.T) {
 		y.expect(history.Expect{Thresholds: []history.Threshold{{Lateness: "max", MaxMS: 1}}})
 	})
 	r := tinyCheck(t, h, "could not be measured", "P15")
-	if r.Verdict != Fail || property(r, "P15").Count != 2 {
+	if r.Verdict != Fail || propertyOf(r, "P15").Count != 2 {
 		t.Errorf("%s: %s", r.Verdict, r.Summary)
 	}
 	none := measured(3, 1, history.Threshold{}, nil)
@@ -149,7 +150,7 @@ func TestThresholdsTogether(t *testing.T) {
 		}
 	}
 	r = tinyCheck(t, none, "")
-	if p := property(r, "P15"); p.Status != StatusNA || strings.Contains(r.Summary, "P15") || !strings.Contains(r.Summary, "P12") {
+	if p := propertyOf(r, "P15"); p.Status != StatusNA || strings.Contains(r.Summary, "P15") || !strings.Contains(r.Summary, "P12") {
 		t.Errorf("%s: %s", p.Status, r.Summary)
 	}
 }
@@ -163,7 +164,7 @@ func TestThresholdsOfJobs(t *testing.T) {
 		x := *e.notes(history.NoteExpect)[0].Expect()
 		x.Thresholds = th
 		e.notes(history.NoteExpect)[0].OwnDetails().Expect = &x
-		return property(Check(t.Context(), e.h, Options{}), "P15")
+		return propertyOf(Check(t.Context(), e.h, Options{}), "P15")
 	}
 	all := []history.Threshold{
 		{Lateness: "p99", MaxMS: 3_600_000}, {Latency: "start", Quantile: "p95", Phase: "recover", MaxMS: 3_600_000},

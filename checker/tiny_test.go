@@ -23,7 +23,7 @@ const tinyTTL = 1000
 
 func newTiny(lives ...string) *tiny {
 	y := &tiny{h: &history.History{}, ids: map[string]int64{}, row: history.Version{Absent: true}}
-	for _, life := range append([]string{harness}, lives...) {
+	for _, life := range append([]string{history.Harness}, lives...) {
 		y.h.Headers = append(y.h.Headers, history.Header{
 			Format: history.Format, Version: history.FormatVersion, Run: "tiny", Proc: life, BootID: "b", WallTime: "2025-01-02T03:04:05Z", TS: 1e9, DriftBound: 0.01, MarginBaseMS: 10,
 		})
@@ -47,7 +47,7 @@ func (y *tiny) expect(x history.Expect) {
 	if x.Exempt == nil {
 		x.Exempt = everything()
 	}
-	y.note(0, harness, history.Event{Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
+	y.note(0, history.Harness, history.Event{Op: history.NoteExpect, Details: &history.Details{Expect: &x}})
 }
 
 // everything is exempt.
@@ -65,7 +65,7 @@ func (y *tiny) fault(id, name string, from, to int64, targets ...string) {
 		at     int64
 		action string
 	}{{from, history.ActionInject}, {to - 1, history.ActionEvidence}, {to, history.ActionHeal}} {
-		y.note(f.at, harness, history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &history.Fault{ID: id, Name: name, Action: f.action, Targets: targets, Proven: f.action == history.ActionEvidence}}})
+		y.note(f.at, history.Harness, history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &history.Fault{ID: id, Name: name, Action: f.action, Targets: targets, Proven: f.action == history.ActionEvidence}}})
 	}
 }
 
@@ -118,7 +118,7 @@ func (y *tiny) cas(from, to int64, proc string, op history.Op, outcome history.T
 
 // end seals the lock and ends all lives but the crashed. Lives that did nothing never were.
 func (y *tiny) end(at int64) *history.History {
-	y.h.Headers = slices.DeleteFunc(y.h.Headers, func(h history.Header) bool { return h.Proc != harness && y.ids[h.Proc] == 0 })
+	y.h.Headers = slices.DeleteFunc(y.h.Headers, func(h history.Header) bool { return h.Proc != history.Harness && y.ids[h.Proc] == 0 })
 	crashed := map[string]bool{}
 	for _, e := range y.h.Events {
 		if e.Op == history.NoteCrash {
@@ -130,8 +130,8 @@ func (y *tiny) end(at int64) *history.History {
 			y.note(at, head.Proc, history.Event{Op: history.NoteExit})
 		}
 	}
-	y.cas(at+10, at+20, harness, history.OpSeal, history.OK)
-	y.op(at+30, at+40, harness, history.OK, history.Event{Op: history.OpRead, Key: "a"}, history.Event{Row: &y.row})
+	y.cas(at+10, at+20, history.Harness, history.OpSeal, history.OK)
+	y.op(at+30, at+40, history.Harness, history.OK, history.Event{Op: history.OpRead, Key: "a"}, history.Event{Row: &y.row})
 	sort.SliceStable(y.h.Events, func(i, j int) bool { return y.h.Events[i].TS < y.h.Events[j].TS })
 	for i := range y.h.Events {
 		y.h.Events[i].File, y.h.Events[i].Line = "tiny.jsonl", i+2

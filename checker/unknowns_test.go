@@ -30,12 +30,12 @@ const stormTTL = 6000 // ms
 
 func newStorm() *storm {
 	s := &storm{rng: rand.New(rand.NewPCG(1, 1)), now: int64(time.Hour), ids: map[string]int64{}}
-	for _, life := range []string{harness, "w1.1", "w2.1", "w3.1"} {
+	for _, life := range []string{history.Harness, "w1.1", "w2.1", "w3.1"} {
 		s.h.Headers = append(s.h.Headers, history.Header{
 			Format: history.Format, Version: history.FormatVersion, Run: "storm", Proc: life, BootID: "b", WallTime: "2025-01-02T03:04:05Z", TS: 1, DriftBound: simDrift, MarginBaseMS: 20,
 		})
 	}
-	s.event(history.Event{Proc: harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{Workers: 3, Exempt: everything()}}})
+	s.event(history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{Workers: 3, Exempt: everything()}}})
 	return s
 }
 
@@ -139,7 +139,7 @@ func (s *storm) lock(name string, n int, plant func(from history.Version)) {
 		row = free
 	}
 	seal := history.Version{Fence: row.Fence + 1, Attempt: name + "-seal"}
-	s.late = append(s.late, func() { s.ok(s.cas(harness, history.OpSeal, name, row, seal)) })
+	s.late = append(s.late, func() { s.ok(s.cas(history.Harness, history.OpSeal, name, row, seal)) })
 }
 
 // finish records the late ends, the seals and the death of all lives: what has no end
@@ -226,10 +226,10 @@ func TestManyUnknownsHideNothing(t *testing.T) {
 			if ids := failing(r); r.Verdict != Fail || !slices.Equal(ids, tc.fails) {
 				t.Errorf("%s, failing %v, want %v", r.Verdict, ids, tc.fails)
 			}
-			if !slices.ContainsFunc(property(r, "P2").Violations, func(v Violation) bool {
+			if !slices.ContainsFunc(propertyOf(r, "P2").Violations, func(v Violation) bool {
 				return v.Key == lock && strings.Contains(v.Message, tc.says) && slices.ContainsFunc(v.Events, func(ref EventRef) bool { return ref.Event.ID == planted.ID && ref.Event.Proc == planted.Proc })
 			}) {
-				t.Errorf("no violation of P2 shows id %d of %s: %+v", planted.ID, planted.Proc, property(r, "P2").Violations)
+				t.Errorf("no violation of P2 shows id %d of %s: %+v", planted.ID, planted.Proc, propertyOf(r, "P2").Violations)
 			}
 		})
 	}

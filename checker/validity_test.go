@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/internal/race"
 )
@@ -68,15 +69,15 @@ func TestInvalidRuns(t *testing.T) {
 		{"a worker that recorded nothing", "the scenario has 9", expect(func(x *history.Expect) { x.Workers = 9 })},
 		{"lock not sealed", "was not sealed", func(e *edit) {
 			e.drop(func(ev *history.Event) bool {
-				return ev.Op == history.OpSeal || ev.Op == history.OpRead && ev.Proc == harness
+				return ev.Op == history.OpSeal || ev.Op == history.OpRead && ev.Proc == history.Harness
 			})
-			e.renumber(harness)
+			e.renumber(history.Harness)
 		}},
 		{"no final value", "was not read after the run", func(e *edit) {
 			e.drop(func(ev *history.Event) bool {
-				return ev.Op == history.OpGet && ev.Proc == harness
+				return ev.Op == history.OpGet && ev.Proc == history.Harness
 			})
-			e.renumber(harness)
+			e.renumber(history.Harness)
 		}},
 		{"ledger entry missing", "is incomplete: entry", func(e *edit) {
 			l := e.ledger("res-lock-0")
@@ -109,7 +110,7 @@ func TestInvalidRuns(t *testing.T) {
 			e.renumber(life)
 		}},
 		{"every 50th operation lost", "missing", func(e *edit) {
-			e.drop(func(ev *history.Event) bool { return ev.ID%50 == 0 && ev.ID > 0 && ev.Proc != harness })
+			e.drop(func(ev *history.Event) bool { return ev.ID%50 == 0 && ev.ID > 0 && ev.Proc != history.Harness })
 		}},
 		{"end lost", "without an end although", func(e *edit) {
 			p := e.middle().get.end
@@ -191,7 +192,7 @@ func TestManyLossesAreInvalid(t *testing.T) {
 	for seed := range uint64(40) {
 		e := newEdit(simulate(small(seed)))
 		every := int64(10 + seed)
-		e.drop(func(ev *history.Event) bool { return ev.ID > 0 && ev.ID%every == 0 && ev.Proc != harness })
+		e.drop(func(ev *history.Event) bool { return ev.ID > 0 && ev.ID%every == 0 && ev.Proc != history.Harness })
 		if r := Check(context.Background(), e.h, Options{}); r.Verdict != Invalid {
 			for _, id := range failing(r) {
 				t.Log(id, firstViolation(r, id))
@@ -305,7 +306,7 @@ func TestNotJudged(t *testing.T) {
 	t.Parallel()
 	r := Check(context.Background(), simulate(small(2)), Options{})
 	for _, p := range r.Properties {
-		na := of(p.ID).of != "" || p.ID == "P13"
+		na := property.Of(p.ID).Of != "" || p.ID == "P13"
 		if na != (p.Status == StatusNA) || p.Detail == "" {
 			t.Errorf("%s: %s (%s)", p.ID, p.Status, p.Detail)
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/past"
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
 
@@ -23,14 +25,14 @@ func deleting(expires bool, promises []string) *history.History {
 		y.lock(at-5, at+30, proc, history.OK, token)
 		y.op(at, at+10, proc, history.OK, history.Event{Op: history.OpAcquire, Key: "a", From: &history.Version{Absent: true}, To: &row}, history.Event{Sends: []int64{at*1e6 + 1e9}})
 		y.note(at+41, proc, history.Event{Op: history.NoteStart, Key: "a", Token: token, DecidedAt: (at+40)*1e6 + 1e9})
-		y.op(at+50, at+60, proc, history.OK, history.Event{Op: history.OpEffect, Key: "r", Issuer: "a", Token: token, EffectKey: key, Value: &token, DecidedAt: (at+49)*1e6 + 1e9}, history.Event{Result: resultApplied, Seen: token, Seq: token})
-		y.note(9000+i, harness, history.Event{Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &history.LedgerEntry{Seq: token, Kind: history.LedgerAccept, Issuer: "a", Token: token, EffectKey: key, Value: &token}}})
+		y.op(at+50, at+60, proc, history.OK, history.Event{Op: history.OpEffect, Key: "r", Issuer: "a", Token: token, EffectKey: key, Value: &token, DecidedAt: (at+49)*1e6 + 1e9}, history.Event{Result: past.ResultApplied, Seen: token, Seq: token})
+		y.note(9000+i, history.Harness, history.Event{Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &history.LedgerEntry{Seq: token, Kind: history.LedgerAccept, Issuer: "a", Token: token, EffectKey: key, Value: &token}}})
 		if !expires || i == 3 {
 			y.op(at+100, at+110, proc, history.OK, history.Event{Op: history.OpRelease, Key: "a", From: &row, To: &history.Version{Absent: true}}, history.Event{Sends: []int64{(at+101)*1e6 + 1e9}})
 		}
 	}
 	last := int64(4)
-	y.op(8100, 8101, harness, history.OK, history.Event{Op: history.OpGet, Key: "r"}, history.Event{Value: &last, Seen: 4, Seq: 4})
+	y.op(8100, 8101, history.Harness, history.OK, history.Event{Op: history.OpGet, Key: "r"}, history.Event{Value: &last, Seen: 4, Seq: 4})
 	return y.end(9100)
 }
 
@@ -48,11 +50,13 @@ func TestRowsThatVanish(t *testing.T) {
 			if r.Verdict != Pass || strings.Contains(r.Summary+printed.String(), "settled") || !strings.Contains(printed.String(), "4 grants told of") {
 				t.Errorf("%s: %s\n%s", r.Verdict, r.Summary, printed.String())
 			}
-			if n := r.Counts.Points[pointTakeover]; n != map[bool]int{false: 0, true: 3}[expires] {
+			if n := r.Counts.Points[property.PointTakeover]; n != map[bool]int{false: 0, true: 3}[expires] {
 				t.Errorf("%d takeovers", n)
 			}
 			all := Check(t.Context(), deleting(expires, nil), Options{})
-			if p := property(all, validity); !slices.ContainsFunc(p.Violations, func(v Violation) bool { return strings.Contains(v.Message, "do not promise P2, P6, P9 and P11") }) {
+			if p := propertyOf(all, property.Validity); !slices.ContainsFunc(p.Violations, func(v Violation) bool {
+				return strings.Contains(v.Message, "do not promise P2, P6, P9 and P11")
+			}) {
 				t.Errorf("promises all: %s: %+v", all.Verdict, p.Violations)
 			}
 		})
@@ -78,7 +82,7 @@ func TestExplainNeedsPromises(t *testing.T) {
 				}
 			}
 			r := Check(t.Context(), h, Options{})
-			if p := property(r, "P4"); p.Status != StatusFail {
+			if p := propertyOf(r, "P4"); p.Status != StatusFail {
 				t.Fatalf("P4 is %s", p.Status)
 			}
 			named := slices.ContainsFunc(Explain(h, r, Options{}).Causes, func(x Cause) bool { return slices.Contains(chained, x.Mechanism) })
@@ -86,16 +90,6 @@ func TestExplainNeedsPromises(t *testing.T) {
 				t.Errorf("named %v", named)
 			}
 		})
-	}
-}
-
-// TestAgainst: an explanation says lower where it is lower.
-func TestAgainst(t *testing.T) {
-	t.Parallel()
-	for want, c := range map[string][2]int64{"lower": {1, 2}, "same": {2, 2}, "higher": {3, 2}} {
-		if got := against(c[0], c[1]); got != want {
-			t.Errorf("%v: %s", c, got)
-		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 )
@@ -155,7 +156,7 @@ func (w *watcher) look() ([]Finding, error) {
 	for _, p := range SoFar(context.Background(), h, w.opts) {
 		for _, v := range p.Violations {
 			at := [2]string{p.ID, v.Key}
-			if w.told[at] || w.shown[p.ID] == printed {
+			if w.told[at] || w.shown[p.ID] == property.Printed {
 				continue
 			}
 			w.told[at] = true

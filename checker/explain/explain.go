@@ -1,0 +1,213 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
+	"fencepost/checker/property"
+	"fencepost/harness/record/history"
+)
+
+// Explanation says why a run is not PASS, as far as its history can tell. It is
+// made of the history alone: neither the name of the system under test nor what a
+// scenario was meant to show plays a part.
+type Explanation struct {
+	Version int              `json:"version"` // of this format: 1
+	Run     string           `json:"run"`
+	Verdict property.Verdict `json:"verdict"`
+	Summary string           `json:"summary"`
+	// Causes are what fits, the most specific evidence first.
+	Causes []Cause `json:"causes"`
+	// Unexplained are findings of properties for which no cause accounts: the first
+	// of each.
+	Unexplained []string `json:"unexplained,omitempty"`
+	// Lacks are, beside a violation, what else makes the run a poor test (P14).
+	Lacks []string `json:"lacks,omitempty"`
+}
+
+// Cause is a mechanism that explains what was found.
+type Cause struct {
+	// Mechanism is its id; see Mechanisms.
+	Mechanism string `json:"mechanism"`
+	// Rank is 1 for the best supported; causes of one rank are equally supported.
+	Rank int `json:"rank"`
+	// Statement names the mistake in a sentence.
+	Statement string `json:"statement"`
+	// Evidence is what in this history shows it, with its numbers.
+	Evidence []string `json:"evidence"`
+	// Properties are those of the verdict for which it accounts.
+	Properties []string `json:"properties"`
+	// Count is how often it was seen.
+	Count int    `json:"count"`
+	Key   string `json:"key,omitempty"` // the lock, shard, resource or job of the case shown
+	// Alternatives are mechanisms that this history cannot tell from it, and Apart
+	// what would rule this one out.
+	Alternatives []string `json:"alternatives,omitempty"`
+	Apart        string   `json:"apart,omitempty"`
+	// Chain is how one case came about, in the order of time.
+	Chain []property.Step `json:"chain"`
+	// Logs are lines of the processes' logs around the mistake; see AddLogs.
+	Logs []LogLine `json:"logs,omitempty"`
+
+	At    int64    `json:"-"` // of the mistake, as TS
+	Procs []string `json:"-"` // whose logs matter
+}
+
+// Verdict looks for the mechanisms behind a verdict. Files are named relative to dir.
+func Verdict(h *history.History, r *property.Result, dir string) *Explanation {
+	e := &Explanation{Version: 1, Run: r.Run, Verdict: r.Verdict, Causes: []Cause{}}
+	if r.Verdict == property.Pass {
+		e.Summary = "nothing to explain: the verdict is PASS"
+		return e
+	}
+	x := property.Inquire(h, r, dir)
+	e.Causes = causes(x)
+	remainder(x, e)
+	e.Summary = e.summarize()
+	return e
+}
+
+// Best are the mechanisms of the first rank.
+func (e *Explanation) Best() []string {
+	var out []string
+	for _, c := range e.Causes {
+		if c.Rank == 1 {
+			out = append(out, c.Mechanism)
+		}
+	}
+	return out
+}
+
+// causes ranks the suspects. One that is less specific than another stays only if it
+// accounts for a property that no better one does.
+func causes(x *property.Inquiry) []Cause {
+	slices.SortStableFunc(x.Suspects, func(s, t *property.Suspect) int { return cmp.Compare(t.Weight, s.Weight) })
+	out := []Cause{}
+	done := map[string]bool{}
+	rank, last := 0, property.Weight(0)
+	for i, s := range x.Suspects {
+		props := accounted(x, s.ID)
+		if s.Weight != last {
+			for _, t := range x.Suspects[:i] {
+				for _, id := range accounted(x, t.ID) {
+					done[id] = true
+				}
+			}
+		}
+		if len(out) > 0 && s.Weight < property.Fits && s.Weight != last || !slices.ContainsFunc(props, func(id string) bool { return !done[id] }) {
+			continue
+		}
+		if s.Weight != last {
+			rank, last = rank+1, s.Weight
+		}
+		out = append(out, cause(x, s, rank, props))
+	}
+	return out
+}
+
+// accounted are the properties of the verdict for which a mechanism accounts.
+func accounted(x *property.Inquiry, id string) []string {
+	var out []string
+	for _, p := range x.Result.Properties {
+		if x.Red[p.ID] && slices.Contains(property.MechanismByID[id].Accounts, p.ID) {
+			out = append(out, p.ID)
+		}
+	}
+	return out
+}
+
+func cause(x *property.Inquiry, s *property.Suspect, rank int, props []string) Cause {
+	c := Cause{
+		Mechanism: s.ID, Rank: rank, Statement: property.MechanismByID[s.ID].Statement, Evidence: s.Evidence, Properties: props, Count: max(s.Count, 1), Key: s.Key,
+		Chain: withFaults(x, s), At: s.At, Procs: s.Procs,
+	}
+	for _, t := range x.Suspects {
+		if t != s && s.Group != "" && t.Group == s.Group && t.Weight == s.Weight {
+			c.Alternatives = append(c.Alternatives, t.ID)
+			c.Apart = property.MechanismByID[s.ID].Apart
+		}
+	}
+	return c
+}
+
+// remainder notes the properties for which nothing accounts, and what a violated run
+// lacks as a test.
+func remainder(x *property.Inquiry, e *Explanation) {
+	done := map[string]bool{}
+	for _, c := range e.Causes {
+		for _, id := range c.Properties {
+			done[id] = true
+		}
+	}
+	for _, p := range x.Result.Properties {
+		switch {
+		case x.Red[p.ID] && !done[p.ID]:
+			why := p.Detail
+			if len(p.Violations) > 0 {
+				why = p.Violations[0].Message
+			}
+			e.Unexplained = append(e.Unexplained, p.ID+": "+why)
+		case p.Status == property.StatusInvalid && x.Result.Verdict == property.Fail:
+			for _, v := range p.Violations[:min(len(p.Violations), property.Printed)] {
+				e.Lacks = append(e.Lacks, v.Message)
+			}
+		}
+	}
+}
+
+func (e *Explanation) summarize() string {
+	var best []string // statements
+	for _, c := range e.Causes {
+		if c.Rank == 1 {
+			best = append(best, c.Statement)
+		}
+	}
+	switch {
+	case len(best) == 0:
+		return "no mechanism that is known here fits; what was found stands below"
+	case len(best) == 1:
+		return best[0]
+	case len(e.Causes[0].Alternatives) > 0:
+		return "one of: " + strings.Join(best, "; or ")
+	}
+	return strings.Join(best, "; and ")
+}
+
+// maxChainFaults bounds the faults of a chain.
+const maxChainFaults = 3
+
+// withFaults is the chain in order, with the faults that were in force: those aimed at
+// a worker of the chain, or at no worker, before the harm.
+func withFaults(x *property.Inquiry, s *property.Suspect) []property.Step {
+	chain := slices.Clone(s.Chain)
+	if len(chain) == 0 {
+		return []property.Step{}
+	}
+	from, to := chain[0].TS, chain[0].TS
+	for _, st := range chain {
+		from = min(from, st.TS)
+		if st.Role != property.RoleHarm {
+			to = max(to, st.TS)
+		}
+	}
+	var faults []property.Step
+	for _, f := range x.Judgement.Faults {
+		aimed := past.WorkersIn(f.Fault.Targets)
+		concerned := len(aimed) == 0 || slices.ContainsFunc(s.Procs, func(p string) bool { return slices.Contains(aimed, history.Worker(p)) })
+		if f.From > to || f.To < from || !concerned {
+			continue
+		}
+		st := x.Instant(property.RoleFault, f.From, "%s %s (%s) was in force until +%.3f s", f.Fault.ID, f.Fault.Name, strings.Join(f.Fault.Targets, ", "), float64(f.To-x.Begin)/1e9)
+		if note := x.Judgement.FaultEvents(f.Fault.ID); len(note) > 0 {
+			st.File, st.Line = phrase.File(x.Judgement.Dir, note[0].File), note[0].Line
+		}
+		faults = append(faults, st)
+	}
+	// The last ones before the mistake matter most.
+	chain = append(chain, faults[max(0, len(faults)-maxChainFaults):]...)
+	slices.SortStableFunc(chain, func(a, b property.Step) int { return cmp.Compare(a.TS, b.TS) })
+	return chain
+}

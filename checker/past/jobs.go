@@ -1,0 +1,245 @@
+package past
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fencepost/harness/record/history"
+)
+
+// Jobs is what the history says about jobs: what clients asked for, what the
+// batches of the shards did, what workers ran, and the rows that were left.
+type Jobs struct {
+	at    map[jobRef]*Job
+	List  []*Job          // by shard and id, when all is read
+	rows  map[string]int  // by shard: row notes of its partition
+	Ends  map[string]bool // by shard, "" of jobs with a lock each: its rows were read to the end
+	Found map[string][]Finding
+	// Schedules by shard and key.
+	Schedules map[jobRef]*Schedule
+	// Unread are the shards with jobs whose rows were not noted.
+	Unread []string
+	Counts JobCounts
+	// Locked counts the jobs that have a lock each, lockedRows the notes of their rows.
+	Locked, lockedRows int
+}
+
+type jobRef struct{ Shard, ID string }
+
+// Job is everything about one job.
+type Job struct {
+	jobRef                // shard is its lock, if it has one of its own; see lockedjobs.go
+	Calls    []*Op        // enqueues
+	Updates  []*Op        // of a job with a lock of its own
+	Spec     *history.Job // as first asked for; nil if nobody did
+	Schedule *Schedule    // the schedule that enqueued it, or nil
+	// After is the job that it follows in a sequence, next the one that follows it.
+	After, next *Job
+	Starts      []*history.Event
+	Finishes    map[int64]*history.Event // by run
+	Rows        []*history.Event
+	// By the replay: what was done to it, in order, and where that led.
+	Steps   []JobStep
+	Now     JobState
+	sure    int    // the stretch of the shard's chain in which now is known
+	EndedAs string // the state in which it ended, also when it is swept since
+}
+
+// JobState is a job's place at one point of its shard's chain.
+type JobState struct {
+	Name    string // "": not in the shard
+	Attempt int
+	Run     int64
+	Due     int64
+	// Since is when the change that made it so was asked for.
+	Since int64
+	// hastened: it was brought forward, and has no time of its own any more.
+	hastened bool
+}
+
+// The names of states, as in a job's row.
+const (
+	StatePending   = "pending"
+	StateRunning   = "running"
+	StateCompleted = "completed"
+	StateDLQ       = "dlq"
+	StateCancelled = "cancelled"
+	StateAbandoned = "abandoned"
+)
+
+func Ended(state string) bool {
+	return state != "" && state != StatePending && state != StateRunning
+}
+
+// JobStep is one change that took effect.
+type JobStep struct {
+	Write  *Write
+	Change *history.Change
+}
+
+// Claim is a claim that took effect.
+type Claim struct {
+	Job    *Job
+	Write  *Write
+	Change *history.Change
+	Was    JobState // before it
+}
+
+// Finding is a violation found by the replay, before its property is checked.
+type Finding struct {
+	Key, Message string
+	Events       []*history.Event
+}
+
+func newJobs() Jobs {
+	return Jobs{at: map[jobRef]*Job{}, rows: map[string]int{}, Ends: map[string]bool{}, Found: map[string][]Finding{}, Schedules: map[jobRef]*Schedule{}}
+}
+
+func (x *Jobs) of(shard, id string) *Job {
+	r := jobRef{shard, id}
+	j := x.at[r]
+	if j == nil {
+		j = &Job{jobRef: r}
+		x.at[r] = j
+	}
+	return j
+}
+
+// call files an enqueue.
+func (x *Jobs) call(o *Op) {
+	j := x.of(o.Invoke.Job().Shard, o.Invoke.Key)
+	j.Calls = append(j.Calls, o)
+	if j.Spec == nil {
+		j.Spec = o.Invoke.Job()
+	}
+}
+
+// note files a start, a finish or a row.
+func (x *Jobs) note(e *history.Event) {
+	j := x.of(e.Issuer, e.Key)
+	switch e.Op {
+	case history.NoteStart:
+		j.Starts = append(j.Starts, e)
+	case history.NoteFinish:
+		if j.Finishes == nil {
+			j.Finishes = map[int64]*history.Event{}
+		}
+		if j.Finishes[e.Token] == nil {
+			j.Finishes[e.Token] = e
+		}
+	case history.NoteRow:
+		if e.JobRow() == nil {
+			return
+		}
+		j.Rows = append(j.Rows, e)
+		switch {
+		case j.Locked():
+			x.lockedRows++
+		case e.JobRow().Kind != history.RowInbox:
+			x.rows[e.Issuer]++
+		}
+	}
+}
+
+// sorted is all jobs in order.
+func (x *Jobs) sorted() []*Job {
+	return slices.SortedFunc(maps.Values(x.at), func(i, j *Job) int {
+		return cmp.Or(cmp.Compare(i.Shard, j.Shard), cmp.Compare(i.ID, j.ID))
+	})
+}
+
+func (x *Jobs) add(property, key string, events []*history.Event, format string, args ...any) {
+	x.Found[property] = append(x.Found[property], Finding{key, fmt.Sprintf(format, args...), events})
+}
+
+// Any says whether the run is about jobs.
+func (x *Jobs) Any() bool { return len(x.at)+x.Counts.Shards > 0 }
+
+// Last is the operation that made the job what it is, or nil.
+func (j *Job) Last() *Op {
+	if n := len(j.Steps); n > 0 {
+		return &j.Steps[n-1].Write.Main().Op
+	}
+	if n := len(j.Updates); n > 0 {
+		return j.Updates[n-1]
+	}
+	return nil
+}
+
+// Row is the note of a kind of row, or nil.
+func (j *Job) Row(kind string) *history.Event {
+	if rows := j.rowsOf(kind); len(rows) > 0 {
+		return rows[0]
+	}
+	return nil
+}
+
+func (j *Job) rowsOf(kind string) (out []*history.Event) {
+	for _, e := range j.Rows {
+		if e.JobRow().Kind == kind {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// ClaimOf is the claim of a run, or nil.
+func (l *Row) ClaimOf(run int64) *Claim {
+	if l == nil || l.Replayed == nil {
+		return nil
+	}
+	return l.Replayed.Claims[run]
+}
+
+// Entered counts how often the job came into its shard, and gives the first batch.
+func (j *Job) Entered() (first *Op, n int) {
+	for _, s := range j.Steps {
+		if s.Change.Do == history.DoEnqueue || s.Change.Do == history.DoDLQ && s.Change.Run == 0 && s.Change.Attempt == 0 && n == 0 {
+			if n++; n == 1 {
+				first = &s.Write.Main().Op
+			}
+		}
+	}
+	return first, n
+}
+
+// waits: a client was told that the job is in the inbox.
+func (j *Job) Waits() bool {
+	for _, o := range j.Calls {
+		if o.Outcome == history.OK && o.End.Result == ResultInbox {
+			return true
+		}
+	}
+	return false
+}
+
+// findTwice finds runs that were started twice: one claim, one start (P6).
+func (x *Jobs) findTwice() {
+	for _, j := range x.List {
+		first := map[int64]*history.Event{}
+		for _, e := range j.Starts {
+			if twin := first[e.Token]; twin != nil {
+				x.add("P6", j.ID, []*history.Event{twin, e}, "run %d of job %s was started twice", e.Token, j.ID)
+				continue
+			}
+			first[e.Token] = e
+		}
+	}
+}
+
+// Completion is the last operation that may have completed the job, and after which run.
+func (j *Job) Completion() (last *Op, run int64) {
+	for _, s := range j.Steps {
+		if s.Change.Do == history.DoComplete {
+			last, run = &s.Write.Main().Op, s.Change.Run
+		}
+	}
+	for _, o := range j.Updates {
+		if c := o.Invoke.Changes()[0]; o.Outcome != history.Fail && c.Do == history.DoComplete {
+			last, run = o, c.Run
+		}
+	}
+	return last, run
+}

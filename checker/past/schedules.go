@@ -1,0 +1,254 @@
+package past
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fencepost/harness/record/history"
+)
+
+// Schedule is everything about one recurring schedule.
+type Schedule struct {
+	Shard, Key string
+	Calls      []*Op
+	spec       *history.Schedule // as first put; nil if nobody did
+	Other      bool              // somebody put it in another form
+	// By the replay: whether it is there and fires, its first nominal time, and up to
+	// where they are decided, in ms since 1970.
+	Put, Off    bool
+	first, last int64
+	sure        int            // the stretch of the shard's chain in which that is known
+	Done        map[string]int // batches that changed it, by what they did
+	Gaps        []scheduleGap
+	by          *Write // the last of them
+	Jobs        map[int64]*Job
+}
+
+// scheduleGap is a batch that passes over nominal times without counting them as missed.
+type scheduleGap struct {
+	Write       *Write
+	Before      *Write // the batch before, that changed the schedule
+	From, Until int64  // in ms since 1970
+	Count       int64
+}
+
+func (x *Jobs) scheduleOf(shard, key string) *Schedule {
+	r := jobRef{shard, key}
+	s := x.Schedules[r]
+	if s == nil {
+		s = &Schedule{Shard: shard, Key: key, Done: map[string]int{}, Jobs: map[int64]*Job{}}
+		x.Schedules[r] = s
+	}
+	return s
+}
+
+// command files a client's call about a schedule.
+func (x *Jobs) command(o *Op) {
+	c := o.Invoke.Schedule()
+	s := x.scheduleOf(c.Shard, o.Invoke.Key)
+	s.Calls = append(s.Calls, o)
+	switch {
+	case c.Do != history.DoPut || c.Job == nil || c.EveryMS <= 0:
+	case s.spec == nil:
+		s.spec = c
+	case c.EveryMS != s.spec.EveryMS || c.WindowMS != s.spec.WindowMS:
+		s.Other = true
+	}
+}
+
+// ordinal is the number of the last nominal time up to t, the first being 0.
+func (s *Schedule) ordinal(t int64) int64 {
+	n := (t - s.first) / s.spec.EveryMS
+	if (t-s.first)%s.spec.EveryMS < 0 {
+		n--
+	}
+	return n
+}
+
+// next is the n-th nominal time, from 0, of those that are not decided.
+func (s *Schedule) next(n int64) int64 {
+	return s.first + (s.ordinal(s.last)+1+n)*s.spec.EveryMS
+}
+
+// adopt gives a job that a schedule enqueues what the schedule asks for.
+func (r *shardReplay) adopt(j *Job, c *history.Change) {
+	s := r.a.Jobs.scheduleOf(r.l.Name, c.Schedule)
+	if s.spec == nil || j.Spec != nil {
+		return // nobody asked for it
+	}
+	spec := *s.spec.Job
+	spec.Resource += j.ID
+	j.Spec, j.Schedule = &spec, s
+}
+
+// fires is what a batch enqueues by schedule, in the order of the nominal times.
+func (r *shardReplay) fires(changes []history.Change) map[string][]*history.Change {
+	var out map[string][]*history.Change
+	for i := range changes {
+		c := &changes[i]
+		if c.Do != history.DoEnqueue || c.Schedule == "" {
+			continue
+		}
+		if out == nil {
+			out = map[string][]*history.Change{}
+		}
+		out[c.Schedule] = append(out[c.Schedule], c)
+		r.adopt(r.a.Jobs.of(r.l.Name, c.Job), c)
+	}
+	for _, list := range out {
+		slices.SortFunc(list, func(a, b *history.Change) int { return cmp.Compare(a.NominalMS, b.NominalMS) })
+	}
+	return out
+}
+
+// recur applies what a batch does to a schedule. What is left in fired afterwards was
+// enqueued for schedules that the batch does not fire.
+func (r *shardReplay) recur(w *Write, c *history.Change, fired map[string][]*history.Change) {
+	s := r.a.Jobs.scheduleOf(r.l.Name, c.Schedule)
+	list := fired[c.Schedule]
+	switch {
+	case s.spec == nil:
+		r.badTime(s, w, "is one that nobody put")
+		return
+	case s.Other: // checkSchedules says so
+	case s.sure == r.stretch || r.stretch == 1:
+		r.judgeStep(s, w, c, list)
+	}
+	switch c.Do {
+	case history.DoPut:
+		s.Put, s.Off, s.first = true, false, c.LastMS+1
+	case history.DoDisable:
+		s.Off = true
+	case history.DoFire:
+		delete(fired, c.Schedule)
+		for _, x := range list {
+			if twin := s.Jobs[x.NominalMS]; twin != nil {
+				r.badTime(s, w, "fires its nominal time %d again, which had job %s", x.NominalMS, twin.ID)
+			}
+			s.Jobs[x.NominalMS] = r.a.Jobs.of(r.l.Name, x.Job)
+		}
+		r.a.Jobs.Counts.Fired += len(list)
+		r.a.Jobs.Counts.Missed += int(c.Missed)
+	}
+	s.last, s.sure, s.by = c.LastMS, r.stretch, w
+	s.Done[c.Do]++
+}
+
+// readingSlack bounds by how much the two clocks of a header may be read apart on a
+// busy machine, in ms.
+const readingSlack = 1000
+
+// judgeStep is the part of P12 that a batch decides: from where the schedule stood to
+// where it stands each nominal time is fired, unless it is too late for that.
+func (r *shardReplay) judgeStep(s *Schedule, w *Write, c *history.Change, list []*history.Change) {
+	inv := w.Main().Invoke
+	wall := inv.WallMS()
+	if shown := r.a.shownAt(w); shown > 0 && wall > shown+readingSlack {
+		r.badTime(s, w, "was planned when its owner's clock showed %d; %d ms before that", wall, wall-shown)
+	}
+	switch {
+	case c.Do == history.DoPut && s.Put:
+		r.badTime(s, w, "is put, though it is there as it was asked for")
+	case c.Do == history.DoPut && c.LastMS+1 != wall:
+		r.badTime(s, w, "begins at %d, but was put at %d", c.LastMS+1, wall)
+	case c.Do != history.DoPut && (!s.Put || s.Off):
+		r.badTime(s, w, "changes, though it is disabled or was never put")
+	case c.Do == history.DoDisable:
+		if c.LastMS != s.last {
+			r.badTime(s, w, "is disabled and stands at %d, but stood at %d", c.LastMS, s.last)
+		}
+		if f := r.a.JudgeLeft(s, wall); f != nil {
+			r.a.Jobs.Found["P12"] = append(r.a.Jobs.Found["P12"], *f)
+		}
+	case c.Do == history.DoFire:
+		r.judgeFire(s, w, c, list)
+	case c.Do != history.DoPut:
+		r.badTime(s, w, "is changed by %q, which no schedule can be", c.Do)
+	}
+}
+
+func (r *shardReplay) judgeFire(s *Schedule, w *Write, c *history.Change, list []*history.Change) {
+	wall := w.Main().Invoke.WallMS()
+	all := s.ordinal(c.LastMS) - s.ordinal(s.last)
+	switch {
+	case c.LastMS > wall:
+		r.badTime(s, w, "fires up to %d, %d ms early by its owner's own clock", c.LastMS, c.LastMS-wall)
+	case c.LastMS < s.last:
+		r.badTime(s, w, "goes back from %d to %d", s.last, c.LastMS)
+	case c.Missed > 0 && wall-s.next(c.Missed-1) <= s.spec.WindowMS:
+		r.badTime(s, w, "misses its nominal time %d, which was late by %d ms only", s.next(c.Missed-1), wall-s.next(c.Missed-1))
+	case int64(len(list))+c.Missed != all:
+		if left := all - int64(len(list)) - c.Missed; left > 0 {
+			s.Gaps = append(s.Gaps, scheduleGap{w, s.by, s.next(0), c.LastMS, left})
+		}
+		r.badTime(s, w, "has %d nominal times from %d to %d, of which it fires %d and misses %d", all, s.last+1, c.LastMS, len(list), c.Missed)
+	}
+	if len(list) > 0 && wall-list[0].NominalMS > s.spec.WindowMS {
+		r.badTime(s, w, "fires its nominal time %d, which was late by %d ms: more than %d are to be missed", list[0].NominalMS, wall-list[0].NominalMS, s.spec.WindowMS)
+	}
+	for i, x := range list {
+		if want := s.next(c.Missed + int64(i)); x.NominalMS != want {
+			r.badTime(s, w, "fires a nominal time %d, but the next one is %d", x.NominalMS, want)
+			return
+		}
+	}
+}
+
+func (r *shardReplay) badTime(s *Schedule, w *Write, format string, args ...any) {
+	events := Events(&w.Main().Op)
+	if s.by != nil {
+		events = append(events, Events(&s.by.Main().Op)...)
+	}
+	r.a.Jobs.add("P12", s.Key, events, "schedule %s, by the %s of %s to %s, %s", s.Key, w.Main().Kind(), r.l.Name, r.l.Text(w.To), fmt.Sprintf(format, args...))
+}
+
+// unfired reports jobs that were enqueued for schedules which the batch does not fire.
+func (r *shardReplay) unfired(w *Write, fired map[string][]*history.Change) {
+	for _, key := range slices.Sorted(maps.Keys(fired)) {
+		x := fired[key][0]
+		r.badTime(r.a.Jobs.scheduleOf(r.l.Name, key), w, "does not change, but its nominal time %d gets job %s", x.NominalMS, x.Job)
+	}
+}
+
+// shownAt is the most that the wall clock of a batch's owner had shown lately when the
+// batch was recorded, in ms since 1970; 0: not known.
+func (a *Past) shownAt(w *Write) int64 {
+	e := w.Main().Invoke
+	right := a.WallAt(e.TS)
+	if right == 0 {
+		return 0
+	}
+	life := history.Life(e.Proc)
+	offset := max(a.OffsetAt(life, e.TS), a.OffsetAt(life, e.TS-w.Main().Row.ClockSlack()))
+	for _, n := range a.Clocks[life] {
+		if n.TS <= e.TS && n.TS > e.TS-w.Main().Row.ClockSlack() {
+			offset = max(offset, n.Clock().OffsetMS)
+		}
+	}
+	return right + offset
+}
+
+// judgeLeft: when a schedule ends, or the run does, its next nominal time has not been
+// due for longer than a takeover takes.
+func (a *Past) JudgeLeft(s *Schedule, end int64) *Finding {
+	l := a.RowOf[s.Shard]
+	late := end - s.next(0)
+	if a.wallsSet() || late*1e6 <= a.TakeoverBound(l.ClockSlack()) {
+		return nil
+	}
+	return &Finding{s.Key, fmt.Sprintf("the nominal time %d of schedule %s was never fired, and it was %d ms ago when the schedule or the run ended", s.next(0), s.Key, late), Events(&s.by.Main().Op)}
+}
+
+// wallsSet says whether a fault set any wall clock.
+func (a *Past) wallsSet() bool {
+	for _, notes := range a.Clocks {
+		for _, n := range notes {
+			if n.Clock().OffsetMS != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

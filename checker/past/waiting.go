@@ -1,0 +1,186 @@
+package past
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"fencepost/harness/record/history"
+)
+
+// Wait is the time for which a client waited for a lock.
+type Wait struct {
+	Call     *Op // nil: a life contends for shards without being asked
+	Who      string
+	Life     string
+	From, To int64
+}
+
+// Waiters are a lock's waits in the order of their beginning; longest[i] is the
+// latest end among the first i+1, so that a look back knows where to stop.
+type Waiters struct {
+	waits   []Wait
+	longest []int64
+}
+
+// Waiting finds who waited for a row: the calls of a lock's clients, and for a shard
+// every process that contends.
+func (a *Past) Waiting(l *Row) Waiters {
+	if l.Shard {
+		return a.contenders(l)
+	}
+	w := Waiters{waits: make([]Wait, 0, len(l.Calls))}
+	for _, c := range l.Calls { // in the order of invocation
+		life := history.Life(c.Invoke.Proc)
+		to := a.Died(life)
+		if c.End != nil {
+			to = c.End.TS
+		}
+		w.add(Wait{c, c.Invoke.Proc, life, c.Invoke.TS, to})
+	}
+	return w
+}
+
+func (w *Waiters) add(x Wait) {
+	longest := x.To
+	if n := len(w.longest); n > 0 {
+		longest = max(w.longest[n-1], x.To)
+	}
+	w.waits, w.longest = append(w.waits, x), append(w.longest, longest)
+}
+
+// contenders are the lives that take any shard that nobody keeps: those of the
+// workers that took one in any of their lives. Each contends from its first take, or
+// else its first event, until it ends, hands a shard over, as it does only when it stops, or the run
+// tells its processes to stop. A take that got no answer makes it begin anew.
+func (a *Past) contenders(l *Row) Waiters {
+	tries := map[string][]int64{} // ends of such takes, by life
+	for _, c := range l.CAS {
+		if c.Kind() == history.OpTake && c.End != nil && c.Outcome != history.OK && (c.Shown == nil || c.Shown == c.From) {
+			life := history.Life(c.Invoke.Proc)
+			tries[life] = append(tries[life], c.End.TS)
+		}
+	}
+	var waits []Wait
+	for _, x := range a.shardLives {
+		ends := tries[x.Life]
+		slices.Sort(ends)
+		for _, t := range ends {
+			if t > x.From && t < x.To {
+				waits = append(waits, Wait{Who: x.Who, Life: x.Life, From: x.From, To: t})
+				x.From = t
+			}
+		}
+		waits = append(waits, x)
+	}
+	slices.SortFunc(waits, func(x, y Wait) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.Life, y.Life)) })
+	var w Waiters
+	for _, x := range waits {
+		w.add(x)
+	}
+	return w
+}
+
+// contending are the lives that contend for shards, with their times.
+func (a *Past) contending() (out []Wait) {
+	takes, begins, stops := map[string]bool{}, map[string]int64{}, map[string]int64{}
+	first := func(m map[string]int64, life string, t int64) {
+		if old, known := m[life]; !known || t < old {
+			m[life] = t
+		}
+	}
+	for _, l := range a.Rows {
+		for _, c := range l.CAS {
+			life := history.Life(c.Invoke.Proc)
+			switch c.Kind() {
+			case history.OpTake:
+				takes[history.Worker(life)] = true
+				first(begins, life, c.Invoke.TS)
+			case history.OpHandOver:
+				first(stops, life, c.Invoke.TS)
+			}
+		}
+	}
+	for name, l := range a.Lives {
+		if !l.Recording || !takes[history.Worker(name)] {
+			continue
+		}
+		from, to := l.first, min(a.Died(name), a.Stopped)
+		if t, known := begins[name]; known {
+			from = t
+		}
+		if t, known := stops[name]; known {
+			to = min(to, t)
+		}
+		out = append(out, Wait{Who: name, Life: name, From: from, To: to})
+	}
+	return out
+}
+
+// stopping is when the run begins to stop its processes.
+func (a *Past) stopping() int64 {
+	for _, ph := range a.History.Phases() {
+		if ph.Name == PhaseSettle || ph.Name == phaseSeal {
+			return ph.From
+		}
+	}
+	return history.Forever
+}
+
+// Phases that mean something to the checks of jobs.
+const (
+	phaseWarmup = "warmup"
+	PhaseDrain  = "drain"
+	PhaseSettle = "settle"
+	phaseSeal   = "seal"
+)
+
+// During calls f for every wait that overlaps [from, to], until f returns false.
+func (w *Waiters) During(from, to int64, f func(Wait) bool) {
+	i := sort.Search(len(w.waits), func(i int) bool { return w.waits[i].From > to })
+	for i--; i >= 0 && w.longest[i] >= from; i-- {
+		if w.waits[i].To >= from && !f(w.waits[i]) {
+			return
+		}
+	}
+}
+
+// Died is the last instant at which a life can have been waiting for anything.
+func (a *Past) Died(life string) int64 {
+	if t, ok := a.deaths[life]; ok {
+		return t
+	}
+	return a.Lives[life].last
+}
+
+// BehindSilences moves the beginning of an observation of length d behind every silence that
+// falls into it, as long as that began before end.
+func BehindSilences(at, d, end int64, silences []history.Span) int64 {
+	for _, s := range silences {
+		if s.To <= at {
+			continue
+		}
+		if s.From >= min(at+d, end) {
+			break
+		}
+		at = s.To
+	}
+	return at
+}
+
+// defaultBound is what P11 allows beyond ttl + ttl/8, in which the waiting and one
+// polling interval are: three copies of a request, of ttl/6 each, and the hiccups
+// of a busy machine.
+func defaultBound(ttl int64) int64 { return 5e9 + ttl/2 }
+
+// TakeoverBound is the time within which a lock must be taken over.
+func (a *Past) TakeoverBound(ttl int64) int64 {
+	bound := int64(0)
+	for _, e := range a.Expects {
+		bound = max(bound, e.Expect().RecoveryBoundMS*1e6)
+	}
+	if bound == 0 {
+		bound = defaultBound(ttl)
+	}
+	return ttl + ttl/8 + bound
+}

@@ -1,0 +1,70 @@
+package phrase
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// MS says a duration in ns as milliseconds.
+func MS(ns int64) string { return fmt.Sprintf("%.1f ms", float64(ns)/1e6) }
+
+// Plural says "1 gap", "2 gaps".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Are says " is" of one, " are" of several.
+func Are(n int) string {
+	if n == 1 {
+		return " is"
+	}
+	return " are"
+}
+
+// Were says "1 gap was", "2 gaps were".
+func Were(n int, noun string) string {
+	if n == 1 {
+		return Plural(n, noun) + " was"
+	}
+	return Plural(n, noun) + " were"
+}
+
+// FirstFew are the first five of some texts, in order.
+func FirstFew(texts []string) string {
+	sort.Strings(texts)
+	if len(texts) > 5 {
+		texts = append(texts[:5:5], "…")
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Number is a number that may be missing, or "none".
+func Number(v *int64) string {
+	if v == nil {
+		return "none"
+	}
+	return fmt.Sprint(*v)
+}
+
+// Times says "never", "once", "3 times".
+func Times(n int) string {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// OrNone is a text, or "(none)" for the empty one.
+func OrNone(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return s
+}

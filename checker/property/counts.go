@@ -1,0 +1,199 @@
+package property
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"fencepost/checker/past"
+	"fencepost/harness/record/history"
+)
+
+// The reach points that the checker derives itself; see history.Expect.
+const (
+	PointTakeover  = "takeover"
+	PointStale     = "stale-refused"
+	PointSettled   = "unknown-settled"
+	PointLost      = "lease-lost"
+	PointResend    = "resend"
+	PointDuplicate = "duplicate"
+	pointLate      = "late-answer" // a grant or renewal confirmed after its deadline: what must not revive a lease
+)
+
+// count sums up what the run exercised. It is computed once.
+func (a *Judgement) count() Counts {
+	if a.counts != nil {
+		return *a.counts
+	}
+	c := Counts{
+		Events: len(a.History.Events), Operations: len(a.Ops), Torn: a.History.Torn,
+		PhaseCycles: map[string]int{}, Points: maps.Clone(a.Points),
+	}
+	for _, l := range a.Lives {
+		if l.Recording {
+			c.Procs++
+		}
+	}
+	for _, l := range a.Rows {
+		if len(l.CAS) > 0 && !l.Shard {
+			c.Locks++
+		}
+		if a.Chained() {
+			countChain(l, &c)
+		} else {
+			countTold(l, &c)
+		}
+		countRow(l, &c)
+	}
+	for _, s := range a.Successes {
+		c.Cycles += s.Count
+	}
+	for _, k := range All {
+		if k.count != nil {
+			k.count(a, &c)
+		}
+	}
+	for _, s := range a.Sinks {
+		countSink(s, &c)
+	}
+	for _, f := range a.Faults {
+		c.Faults++
+		if f.Proven {
+			c.FaultsProven++
+		}
+	}
+	for i := range a.Ops {
+		if o := &a.Ops[i]; o.End != nil && len(o.End.Sends) > 1 {
+			c.Resends += len(o.End.Sends) - 1
+		}
+	}
+	a.countPhases(&c)
+	for point, n := range map[string]int{
+		PointTakeover: c.Takeovers, PointStale: c.StaleRefused, PointSettled: c.UnknownSettled,
+		PointLost: c.LeasesLost, PointResend: c.Resends, PointDuplicate: c.Duplicates,
+		pointLate: a.lateAnswers(),
+	} {
+		if n > 0 {
+			c.Points[point] += n
+		}
+	}
+	a.counts = &c
+	return c
+}
+
+// countChain counts what the chain of a row's versions shows.
+func countChain(l *past.Row, c *Counts) {
+	for _, x := range l.CAS {
+		if x.Outcome == history.Unknown && l.Fate(x.Write) != past.Open {
+			c.UnknownSettled++
+		}
+	}
+	for _, w := range l.Chain {
+		if past.IsGrant(w.Main().Kind()) {
+			c.Grants++
+		}
+		if l.Takeover(w) {
+			c.Takeovers++
+		}
+	}
+}
+
+// countTold counts the grants that clients were told of. One is a takeover if its acquire
+// says so, or if the client that was told before it had not begun to give the lock back.
+func countTold(l *past.Row, c *Counts) {
+	var told []*past.CAS
+	for _, x := range l.CAS {
+		if past.IsGrant(x.Kind()) && x.Outcome == history.OK {
+			told = append(told, x)
+		}
+	}
+	slices.SortStableFunc(told, func(x, y *past.CAS) int { return cmp.Compare(x.End.TS, y.End.TS) })
+	for i, x := range told {
+		c.Grants++
+		kept := i > 0 && told[i-1].Invoke.Proc != x.Invoke.Proc && !givenBack(l, told[i-1], x.End.TS)
+		if x.Invoke.Takeover || kept {
+			c.Takeovers++
+		}
+	}
+}
+
+// givenBack says whether the client of a grant began to release the lock by then.
+func givenBack(l *past.Row, g *past.CAS, by int64) bool {
+	return slices.ContainsFunc(l.CAS, func(x *past.CAS) bool {
+		return past.IsRelease(x.Kind()) && x.Invoke.Proc == g.Invoke.Proc && x.Invoke.TS >= g.End.TS && x.Invoke.TS <= by
+	})
+}
+
+func countRow(l *past.Row, c *Counts) {
+	for _, x := range l.CAS {
+		if x.Outcome == history.Unknown {
+			c.Unknowns++
+		}
+	}
+	for _, e := range l.Marks {
+		if e.Op == history.NoteLeaseLost {
+			c.LeasesLost++
+		}
+	}
+	for _, g := range l.Grants {
+		c.LateSends += g.LateSends
+	}
+}
+
+// lateAnswers counts the answers that came when the lease that they granted or
+// renewed had run out.
+func (a *Judgement) lateAnswers() int {
+	n := 0
+	for _, l := range a.Rows {
+		for _, g := range l.Grants {
+			for _, r := range g.Renews {
+				if r.End.TS > g.Deadline {
+					n++
+				}
+			}
+			if g.Acquire.Outcome == history.OK && g.Acquire.End.TS > g.Deadline {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func countSink(s *past.Sink, c *Counts) {
+	for _, e := range s.Ledger {
+		if e.Kind == history.LedgerAccept {
+			c.Effects++
+		}
+	}
+	for _, o := range append(append([]*past.Op{}, s.Raises...), s.Effects...) {
+		if o.Outcome == history.Unknown {
+			c.Unknowns++
+			if s.Settled(o) {
+				c.UnknownSettled++
+			}
+		}
+		if o.End == nil {
+			continue
+		}
+		switch o.End.Result {
+		case past.ResultStale:
+			c.StaleRefused++
+		case past.ResultDuplicate:
+			c.Duplicates++
+		}
+	}
+}
+
+func (a *Judgement) countPhases(c *Counts) {
+	phases := a.History.Phases()
+	for _, ph := range phases {
+		c.PhaseCycles[ph.Name] += 0
+	}
+	for _, s := range a.Successes {
+		for _, ph := range phases {
+			if at := s.Op.End.TS; at >= ph.From && at < ph.To {
+				c.PhaseCycles[ph.Name] += s.Count
+			}
+		}
+	}
+}

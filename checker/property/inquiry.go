@@ -1,0 +1,160 @@
+package property
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"fencepost/harness/record/history"
+)
+
+// Roles of a Step.
+const (
+	RoleBefore  = "before"  // what made it possible
+	RoleFault   = "fault"   // a fault in force
+	RoleMistake = "mistake" // what should not have been done
+	RoleHarm    = "harm"    // what came of it
+)
+
+// Step is one link of a chain.
+type Step struct {
+	Role string  `json:"role"`
+	TS   int64   `json:"ts"`
+	At   float64 `json:"at_s"` // seconds of the run
+	Text string  `json:"text"`
+	// File and Line are where the event is recorded; "" for what has no single event.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+// Weight is how specific evidence is.
+type Weight int
+
+const (
+	symptom  Weight = iota + 1 // a consequence that many mistakes have
+	possible                   // nothing contradicts it
+	Fits                       // a pattern that few mistakes leave
+	shown                      // the record shows the mistake itself
+	written                    // the text of a statement says it
+)
+
+// Suspect is a mechanism that fits, with what it rests on.
+type Suspect struct {
+	ID       string
+	Weight   Weight
+	Evidence []string
+	Count    int
+	Key      string
+	Chain    []Step
+	At       int64
+	Procs    []string
+	Group    string // suspects of one group are alternatives for the same findings
+}
+
+// Inquiry is what the rules look at, and what they have found.
+type Inquiry struct {
+	Judgement *Judgement
+	Result    *Result
+	Red       map[string]bool // properties that are not well
+	Suspects  []*Suspect
+	Begin     int64 // of the run, for people
+}
+
+// inquired is the order in which the properties' rules are asked, and so in which causes of
+// one rank are told: the record first, then the statements, the rows, the holders, the sink,
+// the jobs. Properties that are not named come last.
+var inquired = []string{"P14", "P15", "P13", "P1", "P9", "P2", "P8", "P11", "P7", "P3", "P10", "P4", "P5", "P12", "P6"}
+
+// inquiries are all properties in that order.
+func inquiries() []Check {
+	place := func(c Check) int {
+		if i := slices.Index(inquired, c.ID); i >= 0 {
+			return i
+		}
+		return len(inquired)
+	}
+	return slices.SortedStableFunc(slices.Values(All), func(c, d Check) int { return cmp.Compare(place(c), place(d)) })
+}
+
+// Inquire asks the rules of all properties for the mechanisms behind a verdict.
+func Inquire(h *history.History, r *Result, dir string) *Inquiry {
+	x := &Inquiry{Judgement: New(h, false, dir, 0), Result: r, Red: map[string]bool{}, Begin: Begun(h)}
+	want := map[Verdict]Status{Fail: StatusFail, Invalid: StatusInvalid, Unknown: StatusUnknown}[r.Verdict]
+	for _, p := range r.Properties {
+		if p.Status == want {
+			x.Red[p.ID] = true
+		}
+	}
+	for _, c := range inquiries() {
+		for _, r := range c.rules {
+			if r.needs == "" || x.Judgement.Promised(r.needs) {
+				r.find(x)
+			}
+		}
+	}
+	x.weigh()
+	return x
+}
+
+// Begun is when a run's first phase began.
+func Begun(h *history.History) int64 {
+	if ph := h.Phases(); len(ph) > 0 {
+		return ph[0].From
+	}
+	if len(h.Events) > 0 {
+		return h.Events[0].TS
+	}
+	return 0
+}
+
+// failed says whether one of the properties is violated.
+func (x *Inquiry) failed(ids ...string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool { return x.Red[id] })
+}
+
+// scratch runs a check again for what it finds on the way.
+func (x *Inquiry) scratch(run func(context.Context, *Judgement, *Property)) *Property {
+	p := &Property{}
+	run(context.Background(), x.Judgement, p)
+	return p
+}
+
+// maxEvidence bounds what is said for one mechanism.
+const maxEvidence = 3
+
+// suspect files one, or adds to what is filed of the mechanism. nil if it accounts
+// for nothing that was found.
+func (x *Inquiry) suspect(id string, w Weight, n int, format string, args ...any) *Suspect {
+	m, known := MechanismByID[id]
+	if !known {
+		panic("checker: unknown mechanism " + id)
+	}
+	if !x.failed(m.Accounts...) {
+		return &Suspect{} // filed nowhere
+	}
+	i := slices.IndexFunc(x.Suspects, func(s *Suspect) bool { return s.ID == id })
+	if i < 0 {
+		i = len(x.Suspects)
+		x.Suspects = append(x.Suspects, &Suspect{ID: id})
+	}
+	s := x.Suspects[i]
+	s.Weight, s.Count = max(s.Weight, w), max(s.Count, n)
+	if text := fmt.Sprintf(format, args...); len(s.Evidence) < maxEvidence && !slices.Contains(s.Evidence, text) {
+		s.Evidence = append(s.Evidence, text)
+	}
+	return s
+}
+
+// weigh takes from the weight of what an incomplete record can feign.
+func (x *Inquiry) weigh() {
+	late := slices.ContainsFunc(x.Judgement.Record.Remarks, func(r history.Remark) bool { return r.Kind == history.Late })
+	if !x.Judgement.Incomplete() && !late {
+		return
+	}
+	for _, s := range x.Suspects {
+		if !MechanismByID[s.ID].OfRecord && s.Weight < written {
+			s.Weight = min(s.Weight, possible)
+		}
+	}
+}

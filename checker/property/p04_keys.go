@@ -1,0 +1,207 @@
+package property
+
+import (
+	"maps"
+	"slices"
+
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
+	"fencepost/harness/record/history"
+)
+
+// lostEffects: effects that were answered as applied and are not in the ledger. Either
+// they were never done, or the ledger was emptied since.
+func (x *Inquiry) lostEffects() {
+	var undone, gone []*past.Op
+	numbered, answered := 0, 0
+	where := map[*past.Op]*past.Sink{}
+	for _, s := range x.Judgement.Sinks {
+		if !s.WasRead() {
+			continue
+		}
+		for _, o := range s.Effects {
+			if o.Outcome != history.OK || o.End.Result != past.ResultApplied {
+				continue
+			}
+			if answered++; o.End.Seq > 0 {
+				numbered++
+			}
+			where[o] = s
+			switch {
+			case s.EntryOf(o) >= 0:
+			case o.End.Seq > 0 && slices.ContainsFunc(s.Ledger, func(e past.Entry) bool { return e.Seq == o.End.Seq }):
+				gone = append(gone, o) // its number was given again
+			default:
+				undone = append(undone, o)
+			}
+		}
+	}
+	if len(gone) > 0 {
+		o := gone[0]
+		s := where[o]
+		sus := x.suspect("ledger-emptied", shown, len(gone), "%s of %s missing from the ledger, and their numbers were given again: entry %d is another", phrase.Plural(len(gone), "effect")+phrase.Are(len(gone)), s.Name, o.End.Seq)
+		chain := []Step{x.step(RoleBefore, o.End, "effect %s of %s is applied as entry %d", o.Invoke.EffectKey, o.Invoke.Proc, o.End.Seq)}
+		for i := range s.Ledger {
+			if e := &s.Ledger[i]; e.Seq == o.End.Seq && len(e.By) > 0 {
+				chain = append(chain, x.step(RoleMistake, e.By[0].Invoke, "the entry of that number is of %s by %s", e.By[0].Invoke.Op, e.By[0].Invoke.Proc))
+			}
+		}
+		sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, chain...)
+	}
+	if len(undone) == 0 {
+		return
+	}
+	died := 0
+	for _, o := range undone {
+		if _, crashed := x.Judgement.deathOf(history.Life(o.Invoke.Proc)); crashed {
+			died++
+		}
+	}
+	o, w := undone[0], possible
+	if died*2 > len(undone) {
+		w = Fits
+	}
+	if numbered == 0 {
+		w = shown
+	}
+	sus := x.suspect("acknowledged-before-done", w, len(undone), "%s answered as applied and never in the ledger; the processes of %d of them died afterwards", phrase.Were(len(undone), "effect"), died)
+	if numbered == 0 {
+		x.suspect("acknowledged-before-done", w, len(undone), "none of %s names its entry in the ledger: it was not there yet", phrase.Plural(answered, "answer"))
+	}
+	chain := []Step{x.step(RoleMistake, o.End, "effect %s of %s is answered as applied", o.Invoke.EffectKey, o.Invoke.Proc)}
+	if e, crashed := x.Judgement.deathOf(history.Life(o.Invoke.Proc)); crashed {
+		chain = append(chain, x.step(RoleBefore, e, "%s dies: %s", e.Proc, phrase.OrNone(e.Error)))
+	}
+	chain = append(chain, x.Instant(RoleHarm, o.End.TS, "the ledger of %s has no such entry", where[o].Name))
+	sus.show(where[o].Name, o.End.TS, []string{o.Invoke.Proc}, chain...)
+}
+
+// deathOf is the note of a life's end by force.
+func (a *Judgement) deathOf(life string) (*history.Event, bool) {
+	for _, e := range a.Crashes {
+		if history.Life(e.Proc) == life {
+			return e, true
+		}
+	}
+	return nil, false
+}
+
+// repeatedEffects: keys that were applied several times. Under one token or under
+// several, by one request or by several, tells what the key lacks.
+func (x *Inquiry) repeatedEffects() {
+	oneSend, oneToken, attempts, n := 0, 0, 0, 0
+	duplicates := x.repeatsKnown()
+	var firstSend, firstToken, firstAttempt *repeat
+	for _, s := range x.Judgement.Sinks {
+		for _, key := range slices.Sorted(maps.Keys(s.Accepts)) {
+			is := s.Accepts[key]
+			if len(is) < 2 {
+				continue
+			}
+			n++
+			r := x.repeat(s, key, is)
+			switch {
+			case r.sameToken && r.requests == 1:
+				oneSend++
+				firstSend = orRepeat(firstSend, r)
+			case r.sameToken:
+				oneToken++
+				firstToken = orRepeat(firstToken, r)
+			default:
+				attempts++
+				firstAttempt = orRepeat(firstAttempt, r)
+			}
+		}
+	}
+	if oneSend > 0 {
+		s := x.suspect("resend-is-another-effect", shown, oneSend, "%s applied twice under one token by one recorded request", phrase.Were(oneSend, "effect"))
+		x.showRepeat(s, firstSend)
+	}
+	if oneToken > 0 {
+		s := x.suspect("effects-without-key", shown, oneToken, "%s applied twice under one token: not even a request that is sent again is known", phrase.Were(oneToken, "effect"))
+		x.showRepeat(s, firstToken)
+	}
+	if attempts == 0 || oneToken > 0 {
+		return
+	}
+	text := "%s applied under several tokens, each time by another run; %d repetitions under one token were answered as duplicates"
+	s := x.suspect("key-of-the-attempt", Fits, attempts, text, phrase.Were(attempts, "effect"), duplicates)
+	x.showRepeat(s, firstAttempt)
+	if duplicates == 0 {
+		other := x.suspect("effects-without-key", Fits, attempts, text, phrase.Were(attempts, "effect"), duplicates)
+		s.Group, other.Group = "keys", "keys"
+		x.showRepeat(other, firstAttempt)
+	}
+}
+
+// repeat is one key that was applied several times.
+type repeat struct {
+	s         *past.Sink
+	key       string
+	a, b      *past.Entry // with one token if there are such two
+	sameToken bool
+	requests  int // recorded, of that key and token
+}
+
+func orRepeat(old *repeat, r repeat) *repeat {
+	if old != nil {
+		return old
+	}
+	return &r
+}
+
+func (x *Inquiry) repeat(s *past.Sink, key string, is []int) repeat {
+	r := repeat{s: s, key: key, a: &s.Ledger[is[0]], b: &s.Ledger[is[1]]}
+	byToken := map[int64]*past.Entry{}
+	for _, i := range is {
+		e := &s.Ledger[i]
+		if old := byToken[e.Token]; old != nil && !r.sameToken {
+			r.a, r.b, r.sameToken = old, e, true
+		}
+		byToken[e.Token] = e
+	}
+	for _, o := range s.Effects {
+		if o.Invoke.EffectKey == key && o.Invoke.Token == r.b.Token {
+			r.requests++
+		}
+	}
+	return r
+}
+
+// repeatsKnown counts the effects that were answered as duplicates though their key was
+// applied under several tokens: under their own it was known.
+func (x *Inquiry) repeatsKnown() int {
+	n := 0
+	for _, s := range x.Judgement.Sinks {
+		for _, o := range s.Effects {
+			if o.End != nil && o.End.Result == past.ResultDuplicate && slices.ContainsFunc(s.Accepts[o.Invoke.EffectKey], func(i int) bool { return s.Ledger[i].Token == o.Invoke.Token }) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (x *Inquiry) showRepeat(s *Suspect, r *repeat) {
+	var chain []Step
+	procs := []string{}
+	for i, e := range []*past.Entry{r.a, r.b} {
+		role := []string{RoleBefore, RoleMistake}[i]
+		found := false
+		for _, o := range r.s.Effects {
+			if o.Invoke.EffectKey == r.key && o.Invoke.Token == e.Token && !found {
+				found = true
+				procs = append(procs, o.Invoke.Proc)
+				chain = append(chain, x.step(role, o.Invoke, "%s sends effect %s under token %d, %s; it is applied as entry %d", o.Invoke.Proc, r.key, e.Token, sent(o), e.Seq))
+			}
+		}
+		if !found {
+			chain = append(chain, x.step(role, e.Event, "entry %d of the ledger: effect %s under token %d", e.Seq, r.key, e.Token))
+		}
+	}
+	at := int64(0)
+	for _, st := range chain {
+		at = max(at, st.TS)
+	}
+	s.show(r.s.Name, at, procs, chain...)
+}

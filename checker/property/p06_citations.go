@@ -1,0 +1,183 @@
+package property
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
+	"fencepost/harness/record/history"
+)
+
+func init() {
+	register(Check{
+		ID:    "P6",
+		title: "every effect attempt cites a grant that the store made",
+		by:    "the chain; the claims in it",
+		run:   checkCitations,
+		whole: true,
+		rules: []rule{
+			{find: (*Inquiry).foreignIssuers},
+			{find: (*Inquiry).foreignRuns},
+		},
+		mechanisms: []mechanism{
+			{id: "issuer-of-another-shard", Accounts: []string{"P3", "P4", "P5", "P6", "P10"},
+				Statement: "effects name another shard as the issuer of their tokens than their job's"},
+			{id: "one-token-for-all-shards", Accounts: []string{"P3", "P4", "P6", "P10"},
+				Statement: "effects carry the highest run id of their process, of whatever shard"},
+		},
+	})
+}
+
+// checkCitations is P6: whoever calls the sink, starts work or was handed a
+// token shows a grant that the store really made, to it, before, and that it
+// could know of.
+func checkCitations(_ context.Context, a *Judgement, p *Property) {
+	for _, l := range a.Rows {
+		for _, call := range l.Orphans {
+			p.Checked++
+			p.add(l.Name, past.Events(call), "token %d was handed out to %s by a lock call without any acquire", call.End.Token, call.Invoke.Proc)
+		}
+		for _, g := range l.Grants {
+			if g.Call != nil {
+				a.checkCitation(g.Call.End, l.Name, g.Call.End.Token, g, p)
+			}
+		}
+	}
+	for _, d := range a.Decisions {
+		if l := a.RowOf[d.Issuer]; l != nil && l.Shard {
+			a.checkClaim(d.Event, l, p)
+			continue
+		}
+		a.checkCitation(d.Event, d.Issuer, d.Event.Token, d.Grant, p)
+	}
+	for _, s := range a.Sinks {
+		for _, o := range s.Raises {
+			if o.Invoke.Proc == history.Harness {
+				continue // its seal of the resource, after the last worker
+			}
+			var g *past.Grant
+			l := a.RowOf[o.Invoke.Issuer]
+			if l != nil && l.Shard {
+				a.checkClaim(o.Invoke, l, p)
+				continue
+			}
+			if l != nil {
+				g = l.Find(o.Invoke.Token, o.Invoke.Proc)
+			}
+			a.checkCitation(o.Invoke, o.Invoke.Issuer, o.Invoke.Token, g, p)
+		}
+	}
+	report(&a.Jobs, "P6", p)
+	p.Detail = "raises, starts, effects and handed-out tokens against the row's chain"
+}
+
+func (a *Judgement) checkCitation(e *history.Event, lock string, token int64, g *past.Grant, p *Property) {
+	p.Checked++
+	if g == nil {
+		p.add(lock, []*history.Event{e}, "%s by %s shows token %d of %s, which was never granted", e.Op, e.Proc, token, lock)
+		return
+	}
+	wrong := func(format string, args ...any) {
+		text := fmt.Sprintf("%s by %s shows token %d of %s, ", e.Op, e.Proc, token, lock) + fmt.Sprintf(format, args...)
+		p.add(lock, append(past.Events(&g.Acquire.Op, g.Call), e), "%s", text)
+	}
+	switch {
+	case !g.Made():
+		how := "was refused"
+		if g.Acquire.Outcome != history.Fail {
+			how = "never took effect"
+		}
+		wrong("but the acquire behind it %s", how)
+	case g.Acquire.Invoke.Proc != e.Proc:
+		wrong("which was granted to %s", g.Acquire.Invoke.Proc)
+	case g.Acquire.Invoke.TS > e.TS:
+		wrong("%s before it asked for it", phrase.MS(g.Acquire.Invoke.TS-e.TS))
+	case g.Confirmed > e.TS && g.Acquire.End != nil:
+		wrong("but no answer had told it that the grant took effect")
+	}
+}
+
+// foreignRuns: sink calls that show the run of another job. If the tokens of a process
+// never fall, from shard to shard, there is one for all.
+func (x *Inquiry) foreignRuns() {
+	if !x.failed("P6") {
+		return
+	}
+	type call struct {
+		O *past.Op
+		S *past.Sink
+	}
+	calls := map[string][]call{} // by life
+	for _, s := range x.Judgement.Sinks {
+		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+			if l := x.Judgement.RowOf[o.Invoke.Issuer]; l != nil && l.Shard && o.Invoke.Proc != history.Harness {
+				life := history.Life(o.Invoke.Proc)
+				calls[life] = append(calls[life], call{O: o, S: s})
+			}
+		}
+	}
+	wrong, highest := 0, 0
+	var first *past.Op
+	for _, life := range slices.Sorted(maps.Keys(calls)) {
+		cs := calls[life]
+		slices.SortStableFunc(cs, func(a, b call) int { return cmp.Compare(a.O.Invoke.TS, b.O.Invoke.TS) })
+		top := int64(0)
+		for _, c := range cs {
+			k := x.Judgement.RowOf[c.O.Invoke.Issuer].ClaimOf(c.O.Invoke.Token)
+			if k == nil || k.Job.Spec != nil && k.Job.Spec.Resource != c.S.Name {
+				if wrong++; c.O.Invoke.Token >= top {
+					highest++
+					if first == nil || c.O.Invoke.TS < first.Invoke.TS {
+						first = c.O
+					}
+				}
+			}
+			top = max(top, c.O.Invoke.Token)
+		}
+	}
+	if wrong == 0 || highest*10 < wrong*8 {
+		return
+	}
+	s := x.suspect("one-token-for-all-shards", shown, wrong, "%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard", phrase.Plural(wrong, "sink call"), highest)
+	chain := []Step{x.step(RoleMistake, first.Invoke, "%s by %s to %s shows run %d", first.Invoke.Op, first.Invoke.Proc, first.Invoke.Key, first.Invoke.Token)}
+	procs := []string{first.Invoke.Proc}
+	for _, l := range x.Judgement.Rows {
+		if k := l.ClaimOf(first.Invoke.Token); k != nil && history.Life(k.Write.Main().Invoke.Proc) == history.Life(first.Invoke.Proc) {
+			chain = append(chain, x.change(RoleBefore, past.JobStep{Write: k.Write, Change: k.Change}))
+		}
+	}
+	s.show(first.Invoke.Key, first.Invoke.TS, procs, chain...)
+}
+
+// foreignIssuers: sink calls for a run of a job that name another issuer than the shard
+// that it was claimed from.
+func (x *Inquiry) foreignIssuers() {
+	n := 0
+	var call *past.Op
+	var of *past.Claim
+	for _, j := range x.Judgement.Jobs.List {
+		if j.Spec == nil || x.Judgement.SinkOf[j.Spec.Resource] == nil {
+			continue
+		}
+		s := x.Judgement.SinkOf[j.Spec.Resource]
+		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+			k := x.Judgement.RowOf[j.Shard].ClaimOf(o.Invoke.Token)
+			if k == nil || k.Job != j || o.Invoke.Issuer == j.Shard || history.Life(o.Invoke.Proc) == history.Harness {
+				continue
+			}
+			if n++; call == nil || o.Invoke.TS < call.Invoke.TS {
+				call, of = o, k
+			}
+		}
+	}
+	if n == 0 {
+		return
+	}
+	s := x.suspect("issuer-of-another-shard", written, n, "%s with another issuer than the shard that their run was claimed from; the first has %s for a job in %s", phrase.Plural(n, "sink call"), call.Invoke.Issuer, of.Job.Shard)
+	s.show(of.Job.ID, call.Invoke.TS, []string{call.Invoke.Proc}, x.change(RoleBefore, past.JobStep{Write: of.Write, Change: of.Change}),
+		x.step(RoleMistake, call.Invoke, "%s by %s to %s names the issuer %s", call.Invoke.Op, call.Invoke.Proc, call.Invoke.Key, call.Invoke.Issuer))
+}

@@ -1,0 +1,253 @@
+package property
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
+	"fencepost/harness/record/history"
+)
+
+// Progress is what was got done while faults of one name were in force.
+type Progress struct {
+	Fault string `json:"fault"` // as the scenario names it
+	// Cycles are the successes between inject and heal, MinCycles the least.
+	Cycles    int `json:"cycles"`
+	MinCycles int `json:"min_cycles"`
+	// GapMS is the longest time for which a lock or shard, Key, was asked for without a
+	// success; "": all of them together. MostMS is what is allowed.
+	GapMS  float64 `json:"gap_ms"`
+	MostMS float64 `json:"most_ms"`
+	Key    string  `json:"key,omitempty"`
+}
+
+// checkProgress is the part of P11 that the scenario asks for: those who can reach a
+// quorum get things done while a fault is in force.
+func (a *Judgement) checkProgress(p *Property) {
+	a.progress = nil
+	for _, e := range a.Expects {
+		for _, want := range e.Expect().Progress {
+			if windows := a.injections(want.Fault); len(windows) > 0 && want.Check() == nil {
+				p.Checked++
+				a.judgeProgress(e, want, windows, p)
+			}
+		}
+	}
+}
+
+// injections are those of a fault by its name or id, or all.
+func (a *Judgement) injections(fault string) []history.FaultWindow {
+	var out []history.FaultWindow
+	for _, f := range a.Faults {
+		if fault == history.AnyFault || f.Fault.ID == fault || f.Fault.Name == fault {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// hull is from the first inject to the last heal. Between two injections nothing is in
+// force, which is no excuse.
+func hull(windows []history.FaultWindow) (from, to int64) {
+	from = windows[0].From
+	for _, w := range windows {
+		from, to = min(from, w.From), max(to, w.To)
+	}
+	return from, to
+}
+
+func (a *Judgement) judgeProgress(e *history.Event, want history.Progress, windows []history.FaultWindow, p *Property) {
+	from, to := hull(windows)
+	out := Progress{Fault: want.Fault, MinCycles: want.MinCycles, MostMS: float64(want.LongestGapMS), Cycles: a.cyclesIn(want, windows)}
+	ds := a.Demands()
+	for i := range ds {
+		g := ds[i].Longest(from, to)
+		if g.Demand == nil {
+			continue
+		}
+		if took := float64(g.Length()) / 1e6; took > out.GapMS || out.Key == "" && took == out.GapMS {
+			out.GapMS, out.Key = took, g.Demand.Key
+		}
+		if g.Length() > want.LongestGapMS*1e6 {
+			a.stalled(e, want, windows, g, p)
+		}
+	}
+	a.idleClients(e, want, windows, p)
+	if out.Cycles < want.MinCycles && a.timeFor(want, windows) {
+		p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force, for %s in all, %s of %s succeeded although a quorum could be reached: at least %d are demanded",
+			want.Fault, phrase.MS(inForce(windows)), phrase.Plural(out.Cycles, a.Cycle()), groupText(history.Success{Group: want.Group}), want.MinCycles)
+	}
+	a.progress = append(a.progress, out)
+}
+
+// cyclesIn counts the successes in the windows of those who are meant.
+func (a *Judgement) cyclesIn(want history.Progress, windows []history.FaultWindow) int {
+	var in []stretchOfRun
+	for _, w := range windows {
+		in = append(in, stretchOfRun{from: w.From, to: w.To, inside: true, member: members(history.Success{Group: want.Group}, past.WorkersIn(w.Fault.Targets))})
+	}
+	_, n := a.succeeded(in)
+	return n
+}
+
+func inForce(windows []history.FaultWindow) (total int64) {
+	for _, w := range windows {
+		total += w.To - w.From
+	}
+	return total
+}
+
+// timeFor says whether a system that keeps the gap bound must have come to the cycles
+// demanded: each lock or shard once in a gap. In less time the run tested too little.
+func (a *Judgement) timeFor(want history.Progress, windows []history.FaultWindow) bool {
+	rows := int64(max(len(a.Demands())-1, 1))
+	rounds := (int64(want.MinCycles) + rows - 1) / rows
+	open := []history.Span{}
+	for _, w := range windows {
+		open = append(open, history.Span{From: w.From, To: w.To})
+	}
+	total := int64(0)
+	for _, s := range past.Without(past.Merge(open, 0), a.QuorumAway) {
+		total += s.To - s.From
+	}
+	return total >= rounds*want.LongestGapMS*1e6
+}
+
+// stalled reports a gap that is too long.
+func (a *Judgement) stalled(e *history.Event, want history.Progress, windows []history.FaultWindow, g past.Gap, p *Property) {
+	p.add(g.Demand.Key, append(append(faultEdges(a, windows), witnesses(g)...), e),
+		"no %s of %s succeeded for %s although it was asked for and a quorum could be reached, with %s in force meanwhile: at most %s are allowed",
+		a.Work(), a.NameOf(g.Demand), phrase.MS(g.Length()), want.Fault, phrase.MS(want.LongestGapMS*1e6))
+}
+
+// witnesses are the successes around a gap and a call that waited in it.
+func witnesses(g past.Gap) []*history.Event {
+	var before, after *past.Op
+	for _, o := range g.Demand.Done {
+		if o.End.TS <= g.From {
+			before = o
+		} else if o.End.TS >= g.To && after == nil {
+			after = o
+		}
+	}
+	out := append(past.Events(before), past.Events(after)...)
+	for _, c := range g.Demand.Calls {
+		if c.Invoke.TS < g.To && (c.End == nil || c.End.TS > g.From) {
+			return append(out, past.Events(c)...)
+		}
+	}
+	return out
+}
+
+// faultEdges are the first inject and the last heal.
+func faultEdges(a *Judgement, windows []history.FaultWindow) []*history.Event {
+	first := a.FaultEvents(windows[0].Fault.ID)
+	last := a.FaultEvents(windows[len(windows)-1].Fault.ID)
+	if len(first) == 0 || len(last) == 0 {
+		return nil
+	}
+	return []*history.Event{first[0], last[len(last)-1]}
+}
+
+// idleClients: a client of locks that asks for nothing makes no demand, and waiting by
+// not asking is a way to stand still too.
+func (a *Judgement) idleClients(e *history.Event, want history.Progress, windows []history.FaultWindow, p *Property) {
+	if a.Jobs.Any() {
+		return // the harness enqueues, whatever the answers
+	}
+	from, to := hull(windows)
+	for _, idle := range a.idle() {
+		for _, g := range past.Without([]history.Span{idle.Span}, a.Silences(history.Life(idle.Name))) {
+			if g.To-g.From > want.LongestGapMS*1e6 && g.From < to && g.To > from {
+				p.add(idle.Name, append(append(faultEdges(a, windows), past.Events(idle.last)...), e),
+					"%s asked for nothing for %s although a quorum could be reached, with %s in force meanwhile: at most %s are allowed",
+					idle.Name, phrase.MS(g.To-g.From), want.Fault, phrase.MS(want.LongestGapMS*1e6))
+			}
+		}
+	}
+}
+
+// idleSpan is a time in which a client of locks, Name, had no call under way.
+type idleSpan struct {
+	history.Span
+	last *past.Op // before it
+}
+
+// idle are those of all clients: from the end of a cycle to the next call.
+func (a *Judgement) idle() []idleSpan {
+	last := map[string]*past.Op{} // what each client did last
+	for _, l := range a.Rows {
+		for _, c := range l.Calls {
+			last[c.Invoke.Proc] = nil
+		}
+	}
+	var out []idleSpan
+	over := func(proc string, to int64) {
+		o := last[proc]
+		if o == nil || o.End == nil || o.End.TS >= to || o.Invoke.Op != history.OpRelease && (o.Invoke.Op != history.OpLock || o.Outcome == history.OK) {
+			return // it never asked, or has something under way
+		}
+		out = append(out, idleSpan{history.Span{Name: proc, From: o.End.TS, To: to}, o})
+	}
+	for i := range a.Ops { // by invocation
+		o := &a.Ops[i]
+		switch _, client := last[o.Invoke.Proc]; {
+		case !client:
+		case o.Invoke.Op == history.OpLock:
+			over(o.Invoke.Proc, o.Invoke.TS)
+			last[o.Invoke.Proc] = o
+		case o.Invoke.Op == history.OpRelease || o.Invoke.Op == history.OpRaise || o.Invoke.Op == history.OpGet || o.Invoke.Op == history.OpEffect:
+			last[o.Invoke.Proc] = o
+		}
+	}
+	stop := a.Stopped
+	for _, proc := range slices.Sorted(maps.Keys(last)) {
+		over(proc, min(stop, a.Died(history.Life(proc))))
+	}
+	return out
+}
+
+// checkProgressShown is the part of P14 about progress: what is demanded must be able to
+// fail. A fault that is over sooner than a gap may last shows nothing.
+func (a *Judgement) checkProgressShown(e *history.Event, p *Property) {
+	for _, want := range e.Expect().Progress {
+		if err := want.Check(); err != nil {
+			p.add(want.Fault, []*history.Event{e}, "the expect note is malformed: %v", err)
+			continue
+		}
+		windows := a.injections(want.Fault)
+		if len(windows) == 0 {
+			p.add(want.Fault, []*history.Event{e}, "the scenario demands progress under fault %s, which was not injected", want.Fault)
+			continue
+		}
+		if want.Fault != history.AnyFault {
+			from, to := hull(windows)
+			longest := int64(0)
+			for _, s := range a.WithWay() {
+				longest = max(longest, min(s.To, to)-max(s.From, from))
+			}
+			if longest <= want.LongestGapMS*1e6 {
+				p.add(want.Fault, append(faultEdges(a, windows), e), "%s was in force for %s in which anybody could reach a quorum, and a gap may last %s: nothing could have been shown by it", want.Fault, phrase.MS(longest), phrase.MS(want.LongestGapMS*1e6))
+			}
+		}
+		if n := a.cyclesIn(want, windows); n < want.MinCycles && !a.timeFor(want, windows) {
+			p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force %s succeeded, the scenario demands %d", want.Fault, phrase.Plural(n, a.Cycle()), want.MinCycles)
+		}
+	}
+}
+
+// ProgressText says what was got done, for people; "" without expectations.
+func ProgressText(ps []Progress, work string) string {
+	var texts []string
+	for _, x := range ps {
+		of := ""
+		if x.Key != "" {
+			of = " of " + x.Key
+		}
+		texts = append(texts, fmt.Sprintf("under %s %s, longest gap%s %.1f s of %.1f s", x.Fault, phrase.Plural(x.Cycles, work), of, x.GapMS/1e3, x.MostMS/1e3))
+	}
+	return strings.Join(slices.Compact(texts), "; ")
+}

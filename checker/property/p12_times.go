@@ -1,0 +1,189 @@
+package property
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
+	"fencepost/harness/record/history"
+)
+
+func init() {
+	register(Check{
+		ID:    "P12",
+		title: "nothing fires early or is missed",
+		by:    "the wall clock of the worker that starts a run or fires; the batches of shards and their rows",
+		Of:    "jobs",
+		run:   checkTimes,
+		whole: true,
+		rules: []rule{
+			{find: (*Inquiry).scheduleGaps},
+			{find: (*Inquiry).jobTimes},
+		},
+		mechanisms: []mechanism{
+			{id: "schedule-ahead-of-job", Accounts: append([]string{"P12"}, ofJobs...),
+				Statement: "a schedule is marked as fired, and the job of that nominal time is not in its shard: one batch does not do " +
+					"both"},
+			{id: "schedule-counted-anew", Accounts: []string{"P12"},
+				Statement: "whoever takes a shard over counts the times of its schedules from then on: those that came before are " +
+					"forgotten"},
+			{id: "fires-by-a-fast-clock", Accounts: []string{"P12"},
+				Statement: "jobs fire by a clock that runs ahead of their worker's own"},
+		},
+	})
+}
+
+func spread(xs []float64) *past.Spread {
+	if len(xs) == 0 {
+		return nil
+	}
+	slices.Sort(xs)
+	at := func(q int) float64 { return xs[(len(xs)*q+99)/100-1] }
+	return &past.Spread{N: len(xs), P50: at(50), P99: at(99), Max: xs[len(xs)-1]}
+}
+
+// checkTimes is P12: no run starts before its job was due by the wall clock of
+// the worker that started it.
+func checkTimes(_ context.Context, a *Judgement, p *Property) {
+	if !a.Jobs.Any() {
+		p.Status, p.Detail = StatusNA, "not judged: the lock workload has no schedules"
+		return
+	}
+	report(&a.Jobs, "P12", p)
+	others := a.checkSchedules(p)
+	var late []float64
+	warm := a.WarmSince()
+	undated, moved := 0, 0
+	for _, j := range a.Jobs.List {
+		for _, e := range j.Starts {
+			x, ok := a.dueOf(j, e)
+			switch {
+			case !ok:
+				continue // P6
+			case e.WallMS() == 0 || e.DueMS() == 0:
+				undated++
+				continue
+			case e.WallMS() < e.DueMS() && x.wasDue():
+				moved++
+				continue
+			}
+			p.Checked++
+			switch {
+			case x.exact && e.DueMS() != x.due, e.DueMS() < x.due:
+				p.add(j.ID, x.events, "run %d of job %s started as due at %d, but the job was due at %d", e.Token, j.ID, e.DueMS(), x.due)
+			case e.WallMS() < x.own:
+				p.add(j.ID, x.events, "run %d of job %s started %d ms before its own time, by its worker's own clock", e.Token, j.ID, x.own-e.WallMS())
+			case e.WallMS() < e.DueMS():
+				p.add(j.ID, x.events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.ID, e.DueMS()-e.WallMS())
+			case a.PausedDuring(j, e.TS-(e.WallMS()-e.DueMS())*1e6, e.TS), e.TS-(e.WallMS()-e.DueMS())*1e6 < warm:
+			case !a.FaultDuring(e.TS-(e.WallMS()-e.DueMS())*1e6, e.TS):
+				late = append(late, float64(e.WallMS()-e.DueMS()))
+			}
+		}
+	}
+	a.lateness = spread(late)
+	p.Detail = "every start by the wall clock of its worker"
+	if s := a.lateness; s != nil {
+		p.Detail += fmt.Sprintf("; outside of faults and the warmup %s were late by %.0f ms (p50), %.0f ms (p99), %.0f ms at most", phrase.Plural(s.N, "start"), s.P50, s.P99, s.Max)
+	}
+	if moved > 0 {
+		p.Detail += fmt.Sprintf("; %s of jobs that had been due before their worker's clock was set back", phrase.Plural(moved, "start"))
+	}
+	if n := len(a.Jobs.Schedules); n > 0 {
+		p.Detail += fmt.Sprintf("; %s of %s replayed, %d missed", phrase.Plural(a.Jobs.Counts.Fired, "fired nominal time"), phrase.Plural(n, "schedule"), a.Jobs.Counts.Missed)
+	}
+	if others > 0 && p.Count == 0 {
+		p.Status, p.Detail = StatusUnknown, phrase.Plural(others, "schedule")+" put in more than one form: which one counts is not known"
+	}
+	if undated > 0 && p.Count == 0 {
+		p.Status, p.Detail = StatusUnknown, phrase.Plural(undated, "start")+" without due_ms or wall_ms"
+	}
+}
+
+// dueness is what the record says of when the job of a start was due.
+type dueness struct {
+	due    int64            // at the earliest, in ms; 0: nothing is said
+	own    int64            // the job's own time; 0: it has none
+	exact  bool             // and at no other time
+	events []*history.Event // that say so
+	// wasDue says whether it had been due by its worker's wall clock, which a fault has
+	// set back since.
+	wasDue func() bool
+}
+
+// dueOf is when the job of a start was due; ok is false if nothing says so.
+func (a *Judgement) dueOf(j *past.Job, start *history.Event) (x dueness, ok bool) {
+	if j.Locked() {
+		if len(j.Calls) == 0 {
+			return x, false // P5
+		}
+		asked := j.Calls[0]
+		return dueness{due: j.OwnMS(), own: j.OwnMS(), events: append(past.Events(asked), start), wasDue: func() bool {
+			top, _ := a.HighestWall(start, asked.Invoke.TS-past.LeastSlack)
+			return top >= start.DueMS()
+		}}, true
+	}
+	k := a.RowOf[j.Shard].ClaimOf(start.Token)
+	if k == nil || k.Job != j {
+		return x, false
+	}
+	x = dueness{own: j.OwnIn(k.Was), events: append(past.Events(&k.Write.Main().Op), start), wasDue: func() bool { return a.wasDue(start, k) }}
+	if k.Was.Name == past.StatePending {
+		x.due, x.exact = k.DueMS(), true
+	}
+	return x, true
+}
+
+// wasDue says whether a run that starts before it is due by its worker's wall clock had
+// been due, as a fault has set that clock back since the job became pending: its own
+// time had come by it, and what it had to wait for had passed by the lease clock.
+func (a *Judgement) wasDue(start *history.Event, k *past.Claim) bool {
+	since, own := k.Was.Since-k.Write.Main().Row.ClockSlack(), k.Job.OwnIn(k.Was)
+	top, unset := a.HighestWall(start, since)
+	if own > 0 && k.Was.Run == 0 {
+		return top >= max(start.DueMS(), own)
+	}
+	_, fast := a.Rates(history.Life(start.Proc), since, start.TS)
+	return top >= own && unset+int64(fast*float64(start.TS-since)/1e6) >= start.DueMS()
+}
+
+// scheduleGaps: nominal times that the first batch of another owner passes over.
+func (x *Inquiry) scheduleGaps() {
+	n := 0
+	for _, s := range slices.SortedFunc(maps.Values(x.Judgement.Jobs.Schedules), func(s, t *past.Schedule) int { return cmp.Compare(s.Shard, t.Shard) }) {
+		for _, g := range s.Gaps {
+			if g.Before == nil || g.Before.To.Fence == g.Write.To.Fence || !x.sound(x.Judgement.RowOf[s.Shard]) {
+				continue
+			}
+			n++
+			inv, before := g.Write.Main().Invoke, g.Before.Main().Invoke
+			sus := x.suspect("schedule-counted-anew", shown, n, "the owner of fence %d passes over %s of schedule %s, from %d on, and counts none of them as missed; the one of fence %d had stood before them", g.Write.To.Fence, phrase.Plural(int(g.Count), "nominal time"), s.Key, g.From, g.Before.To.Fence)
+			sus.show(s.Key, inv.TS, []string{before.Proc, inv.Proc}, x.step(RoleBefore, before, "%s decides the nominal times of schedule %s up to %d", before.Proc, s.Key, g.From-1),
+				x.step(RoleMistake, inv, "%s, who took the shard over, goes on from %d: %s between them have no job", inv.Proc, g.Until, phrase.Plural(int(g.Count), "nominal time")))
+		}
+	}
+}
+
+// jobTimes: jobs that fire or are forgotten before their time.
+func (x *Inquiry) jobTimes() {
+	early, most := 0, int64(0)
+	for _, j := range x.Judgement.Jobs.List {
+		for _, e := range j.Starts {
+			if due, ok := x.Judgement.dueOf(j, e); !ok || len(j.Steps) == 0 || e.WallMS() == 0 || e.WallMS() >= e.DueMS() || due.wasDue() {
+				continue
+			}
+			early++
+			most = max(most, e.DueMS()-e.WallMS())
+			s := x.suspect("fires-by-a-fast-clock", shown, early, "run %d of job %s started %d ms before it was due, by its worker's own wall clock", e.Token, j.ID, e.DueMS()-e.WallMS())
+			s.show(j.ID, e.TS, []string{e.Proc}, x.change(RoleBefore, j.Steps[0]), x.step(RoleMistake, e, "it starts %d ms early", e.DueMS()-e.WallMS()))
+		}
+		x.forgotten(j)
+	}
+	if early > 1 {
+		x.suspect("fires-by-a-fast-clock", shown, early, "%s were early, by %d ms at most", phrase.Plural(early, "start"), most)
+	}
+}

@@ -1,0 +1,169 @@
+package property
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
+	"fencepost/harness/record/history"
+)
+
+func init() {
+	register(Check{
+		ID:     "P14",
+		title:  "the run could have shown a violation",
+		by:     "the scenario's expectations, completeness of the record",
+		run:    checkValidity,
+		always: true,
+		rules: []rule{
+			{find: (*Inquiry).record},
+			{find: (*Inquiry).demands},
+		},
+		mechanisms: []mechanism{
+			{id: "calls-missing", Accounts: []string{"P2", "P4", "P6", "P14"}, OfRecord: true,
+				Statement: "recorded calls are missing: the recorder loses operations"},
+			{id: "calls-dated-late", Accounts: []string{"P2", "P14"}, OfRecord: true,
+				Statement: "calls are dated after their requests had left: the recorder writes them down too late"},
+			{id: "unknown-recorded-as-failed", Accounts: []string{"P2", "P4", "P5", "P6"}, OfRecord: true,
+				Statement: "the recorder writes down unknown outcomes as failures",
+				Apart:     "an operation that is recorded as unknown would rule it out"},
+			{id: "record-cut-off", Accounts: []string{"P14"}, OfRecord: true,
+				Statement: "the record of a process ends before the process did"},
+			{id: "point-not-kept", Accounts: []string{"P14"}, OfRecord: true,
+				Statement: "a client says that it stands before a request which has left already, or which it never sends"},
+			{id: "worker-missing", Accounts: []string{"P14"}, OfRecord: true,
+				Statement: "a worker that the scenario has never took part"},
+			{id: "links-not-cut", Accounts: []string{"P14"}, OfRecord: true,
+				Statement: "links were reported as disturbed and never were"},
+			{id: "process-undisturbed", Accounts: []string{"P14"}, OfRecord: true,
+				Statement: "a process was reported as killed or stopped and went on working"},
+			{id: "fault-never-came", Accounts: []string{"P14"}, OfRecord: true,
+				Statement: "a fault of the plan was never injected: what should set it off did not happen"},
+			{id: "fault-did-not-bite", Accounts: []string{"P14"}, OfRecord: true,
+				Statement: "a fault was injected and is not proven to have bitten"},
+			{id: "too-little-work", Accounts: []string{"P14"}, OfRecord: true,
+				Statement: "too little succeeded, or what must not have succeeded did"},
+			{id: "point-not-reached", Accounts: []string{"P14"}, OfRecord: true,
+				Statement: "the run did not reach what it was made for"},
+			{id: "end-not-read", Accounts: []string{"P14"}, OfRecord: true,
+				Statement: "locks, shards or the sink were not sealed and read after the run, so its unknown outcomes stay open"},
+			{id: "no-expectation", Accounts: []string{"P14"}, OfRecord: true,
+				Statement: "nothing says what the run must contain to count as a test"},
+			{id: "check-unfinished", Accounts: []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P15"}, OfRecord: true,
+				Statement: "a check did not finish: what it had to find is not known"},
+		},
+	})
+}
+
+// checkValidity is P14: the record is complete, and the run contained what its
+// scenario demands. What it finds makes the run INVALID, not failed.
+func checkValidity(_ context.Context, a *Judgement, p *Property) {
+	counts := a.count()
+	p.Checked = counts.Operations
+	for _, r := range a.Record.Remarks { // the rules of `fencepost lint`
+		p.add(r.Life, r.Events, "%s", r.Message())
+	}
+	for _, name := range a.unnoted() {
+		p.add(name, nil, "how %s ended was not noted, and of other lives it was", name)
+	}
+	if len(a.Expects) == 0 {
+		p.add("", nil, "the history has no expect note: nothing says what it must contain to count as a test")
+	}
+	for _, e := range a.Expects {
+		a.checkExpect(e, counts, p)
+	}
+	for _, v := range a.vacuous {
+		p.add(v.ID, nil, "nothing of %s (%s) was checked, so nothing of it was shown: the system must not promise it, or the scenario says why its workload cannot exercise it (expect: exempt)", v.ID, v.Title)
+	}
+	a.checkSealed(p)
+	a.checkLedgers(p)
+	a.reportLies(p)
+	a.checkHits(p)
+	for _, e := range a.Witness.Gaps[history.WitnessAnswers] {
+		p.add("", []*history.Event{e}, "what was asked of the sink cannot be compared with what it answered: %s", e.Error)
+	}
+	a.checkRowsEnd(p)
+	for _, s := range a.Stray { // last, as one lost event can leave many
+		p.add(s.Key, s.Events, "%s", s.Message)
+	}
+	if p.Count > 0 {
+		p.Status = StatusInvalid
+		return
+	}
+	sealed, cycle := phrase.Plural(counts.Locks, "lock"), "cycle"
+	if counts.Jobs != nil {
+		sealed, cycle = a.CountRows(counts.Locks, counts.Jobs.Shards), a.Cycle()
+	}
+	p.Detail = fmt.Sprintf("%s, %d of %s proven, %s sealed, no gap in the records of %d process lives",
+		phrase.Plural(counts.Cycles, cycle), counts.FaultsProven, phrase.Plural(counts.Faults, "fault"), sealed, counts.Procs)
+}
+
+func (a *Judgement) checkSealed(p *Property) {
+	for _, l := range a.Rows {
+		if l.Sealed == nil && slices.ContainsFunc(l.Writes, (*past.Write).Possible) {
+			p.add(l.Name, nil, "%s %s was not sealed after the run, so its unknown outcomes cannot be settled", l.Noun(), l.Name)
+		}
+	}
+}
+
+func (a *Judgement) checkLedgers(p *Property) {
+	for _, s := range a.Sinks {
+		if s.Final == nil && len(s.Raises)+len(s.Effects)+len(s.Ledger) > 0 {
+			p.add(s.Name, nil, "the sink's final value of %s was not read after the run", s.Name)
+		}
+		if s.Hole != "" {
+			p.add(s.Name, s.HoleEvents, "the sink's ledger of %s is incomplete: %s", s.Name, s.Hole)
+		}
+	}
+}
+
+// checkExpect compares with the scenario's demands.
+func (a *Judgement) checkExpect(e *history.Event, counts Counts, p *Property) {
+	want := e.Expect()
+	for _, phase := range slices.Sorted(maps.Keys(want.MinCycles)) {
+		if got, n := counts.PhaseCycles[phase], want.MinCycles[phase]; got < n {
+			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, phrase.Plural(got, a.Cycle()), n)
+		}
+	}
+	faults := map[string]history.FaultWindow{}
+	for _, f := range a.Faults {
+		faults[f.Fault.ID] = f
+	}
+	for _, id := range want.Faults {
+		f, injected := faults[id]
+		switch {
+		case !injected:
+			p.add(id, []*history.Event{e}, "fault %s was not injected", id)
+		case !f.Proven:
+			p.add(id, a.FaultEvents(id), "fault %s (%s) is not proven to have bitten: %s", id, f.Fault.Name, past.Evidence(f))
+		}
+	}
+	a.checkSuccess(e, p)
+	a.checkProgressShown(e, p)
+	for _, point := range want.Must {
+		if counts.Points[point] == 0 {
+			p.add(point, []*history.Event{e}, "the scenario must reach %q, and the run did not", point)
+		}
+	}
+	if n := len(a.WorkerNames()); n < want.Workers {
+		p.add("", []*history.Event{e}, "%s recorded operations, the scenario has %d", phrase.Plural(n, "worker"), want.Workers)
+	}
+}
+
+// checkRowsEnd is the part of P14 that says which rows were not read.
+func (a *Judgement) checkRowsEnd(p *Property) {
+	if !a.EndsRows() {
+		return
+	}
+	for _, l := range a.Rows {
+		if l.Shard && !a.Jobs.Ends[l.Name] {
+			p.add(l.Name, nil, "the rows of shard %s were not read to their end after the run (no rows-end note)", l.Name)
+		}
+	}
+	if a.Jobs.Locked > 0 && !a.Jobs.Ends[""] {
+		p.add("", nil, "the rows of the jobs were not read to their end after the run (no rows-end note)")
+	}
+}

@@ -1,0 +1,183 @@
+package property
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
+	"fencepost/harness/record/history"
+)
+
+func init() {
+	register(Check{
+		ID:    "P16",
+		title: "every order ends paid once and shipped, or not paid at all",
+		by:    "the shop's tables, the clients' calls",
+		Of:    "orders",
+		run:   checkMoney,
+		whole: true,
+		count: (*Judgement).countOrders,
+		tell:  tellOrders,
+		blind: blindToOrders,
+		rules: []rule{
+			{find: (*Inquiry).payments},
+		},
+		mechanisms: []mechanism{
+			{id: "paid-before-the-fence", Accounts: []string{"P16", "P17"},
+				Statement: "an order is paid before the fence is asked, not with it: a run that was fenced off has taken the money",
+				Apart:     "a payment by a run that the fence let pass would rule it out"},
+			{id: "paid-by-run", Accounts: []string{"P4", "P16"},
+				Statement: "the idempotency key of a payment is the run's, not the order's: what an earlier run has paid is paid again",
+				Apart:     "two payments under one key would rule it out"},
+		},
+	})
+}
+
+// checkMoney is P16: by the shop's tables each order that was accepted has come to an
+// end, and is paid once, in full, and shipped once, or neither.
+func checkMoney(_ context.Context, a *Judgement, p *Property) {
+	if a.unread(p) {
+		return
+	}
+	open := 0
+	drained := a.Drained().Name != ""
+	for _, o := range a.Orders.Sorted() {
+		p.Checked++
+		a.checkOrder(o, p)
+		if c := o.Acknowledged(); (c != nil || o.Row != nil) && !past.OrderEnded(o.State()) {
+			if !drained {
+				open++
+				continue
+			}
+			p.add(o.ID, append(past.Events(c), o.Row), "order %s was taken and has not come to an end: it is %s", o.ID, stateText(o.State()))
+		}
+	}
+	n := a.count().Orders
+	p.Detail = fmt.Sprintf("by the shop's tables: %s over %d cents", phrase.Plural(n.Payments, "payment"), n.Cents)
+	if open > 0 {
+		p.Status, p.Detail = StatusUnknown, fmt.Sprintf("%s not at an end, and the run did not wait for them", phrase.Were(open, "order"))
+	}
+}
+
+func stateText(state string) string {
+	if state == "" {
+		return "in no table"
+	}
+	return state
+}
+
+// checkOrder holds what was charged and shipped against what the order is.
+func (a *Judgement) checkOrder(o *past.Order, p *Property) {
+	bad := func(events []*history.Event, format string, args ...any) {
+		rows := slices.Concat(o.Payments, o.Shipments, []*history.Event{o.Row})
+		p.add(o.ID, slices.Concat(events, rows), "order %s "+format, append([]any{o.ID}, args...)...)
+	}
+	pays := func() []*history.Event { return past.Events(a.EffectsOf(o.ID, history.OrderPay)...) }
+	state, paid, shipped := o.State(), len(o.Payments), len(o.Shipments)
+	switch {
+	case o.Row == nil && paid+shipped == 0:
+		return
+	case o.Asked == nil:
+		bad(nil, "is in the shop's tables, but nobody placed it")
+		return
+	case o.Row != nil && (o.Row.Book().Item != o.Asked.Item || o.Row.Book().Quantity != o.Asked.Quantity || o.Row.Book().Cents != o.Asked.Cents):
+		bad(past.Events(o.Calls[0]), "is of %d %s for %d cents, but %d %s for %d cents were asked for", o.Row.Book().Quantity, o.Row.Book().Item, o.Row.Book().Cents, o.Asked.Quantity, o.Asked.Item, o.Asked.Cents)
+	}
+	if len(o.Twins) > 0 {
+		bad(o.Twins, "has %d rows in the table of orders", 1+len(o.Twins))
+	}
+	for _, e := range o.Payments {
+		if token := e.Book().Token; !a.Claimed(o, token) {
+			bad(append(pays(), e), "was paid by run %d, and no job that pays it was ever claimed as that", token)
+		}
+	}
+	due := state == history.OrderPaid || state == history.OrderShipped
+	switch {
+	case paid > 1:
+		bad(pays(), "was paid %d times (by runs %s): its customer has lost %d cents", paid, tokensOf(o.Payments), int64(paid-1)*o.Asked.Cents)
+	case due && paid == 0:
+		bad(pays(), "is %s, but it was never paid", state)
+	case !due && paid > 0:
+		bad(pays(), "was paid (by run %s), but it is %s: its customer has lost %d cents", tokensOf(o.Payments), stateText(state), o.Payments[0].Book().Cents)
+	case paid == 1 && o.Payments[0].Book().Cents != o.Asked.Cents:
+		bad(pays(), "costs %d cents, but %d were charged", o.Asked.Cents, o.Payments[0].Book().Cents)
+	}
+	switch {
+	case shipped > 1:
+		bad(past.Events(a.EffectsOf(o.ID, history.OrderFulfil)...), "was shipped %d times", shipped)
+	case state == history.OrderShipped && shipped == 0:
+		bad(nil, "counts as shipped, but never was")
+	case state != history.OrderShipped && shipped > 0:
+		bad(past.Events(a.EffectsOf(o.ID, history.OrderFulfil)...), "was shipped, but it is %s", stateText(state))
+	}
+}
+
+func tokensOf(payments []*history.Event) string {
+	text := ""
+	for i, e := range payments {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprint(e.Book().Token)
+	}
+	return text
+}
+
+// payments: an order that was paid by a run to which the fence said no, or by two runs
+// under keys of their own.
+func (x *Inquiry) payments() {
+	if !x.Judgement.Orders.Read {
+		return
+	}
+	for _, o := range x.Judgement.Orders.Sorted() {
+		if len(o.Payments) == 0 {
+			continue
+		}
+		acts := x.Judgement.EffectsOf(o.ID, history.OrderPay)
+		x.fencedOff(o, acts)
+		if len(o.Payments) > 1 {
+			x.keyedByRun(o, acts)
+		}
+	}
+}
+
+// fencedOff looks for a payment by a run that the sink refused.
+func (x *Inquiry) fencedOff(o *past.Order, acts []*past.Op) {
+	for _, pay := range o.Payments {
+		by := func(a *past.Op) bool { return a.Invoke.Token == pay.Book().Token && a.Outcome != history.Unknown }
+		passed := slices.ContainsFunc(acts, func(a *past.Op) bool { return by(a) && a.Outcome == history.OK })
+		i := slices.IndexFunc(acts, func(a *past.Op) bool { return by(a) && a.End.Result == past.ResultStale })
+		if i < 0 || passed {
+			continue
+		}
+		s := x.suspect("paid-before-the-fence", shown, 1, "order %s was paid by run %d, whose payment the sink refused as stale: token %d had been seen", o.ID, pay.Book().Token, acts[i].End.Seen)
+		chain := []Step{x.step(RoleMistake, acts[i].End, "the sink refuses the payment of run %d; it was made before", pay.Book().Token)}
+		for _, a := range acts {
+			if a.Invoke.Token != pay.Book().Token && a.Outcome == history.OK {
+				chain = append(chain, x.step(RoleBefore, a.End, "run %d by %s decides on the order: %s", a.Invoke.Token, a.Invoke.Proc, a.Invoke.EffectKey))
+			}
+		}
+		s.show(o.ID, acts[i].End.TS, []string{acts[i].Invoke.Proc}, append(chain, x.step(RoleHarm, pay, "the order is %s, and was paid", stateText(o.State())))...)
+	}
+}
+
+// keyedByRun looks for payments of one order under different keys.
+func (x *Inquiry) keyedByRun(o *past.Order, acts []*past.Op) {
+	var keys []string
+	var done []*past.Op
+	for _, a := range acts {
+		if a.Outcome != history.Fail && slices.ContainsFunc(o.Payments, func(e *history.Event) bool { return e.Book().Token == a.Invoke.Token }) && !slices.Contains(keys, a.Invoke.EffectKey) {
+			keys, done = append(keys, a.Invoke.EffectKey), append(done, a)
+		}
+	}
+	if len(keys) < 2 {
+		return
+	}
+	s := x.suspect("paid-by-run", shown, 1, "order %s was paid %d times, under the keys %q and %q", o.ID, len(o.Payments), keys[0], keys[1])
+	s.show(o.ID, done[1].Invoke.TS, []string{done[0].Invoke.Proc, done[1].Invoke.Proc},
+		x.step(RoleBefore, done[0].Invoke, "run %d by %s pays under the key %q", done[0].Invoke.Token, done[0].Invoke.Proc, keys[0]),
+		x.step(RoleMistake, done[1].Invoke, "run %d by %s pays under the key %q", done[1].Invoke.Token, done[1].Invoke.Proc, keys[1]),
+		x.step(RoleHarm, o.Payments[1], "the order is paid %d times", len(o.Payments)))
+}
