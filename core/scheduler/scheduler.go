@@ -19,6 +19,7 @@ import (
 	"fencepost/core/runlog"
 	"fencepost/core/sink"
 	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
 )
 
@@ -69,15 +70,25 @@ type Scheduler struct {
 	client *forward.Client
 	server *http.Server
 	listen net.Listener
+	secret string
 	runs   *runlog.Log // nil: none
 	group  *member.Group
 
 	newID func() string
 	clock clock.Clock
 	pause time.Duration // before what was not done, or is not known to be, is asked for again
+
+	// Of one that was opened.
+	db    *cassandra.DB
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error // when it has ended
 }
 
-// New makes a scheduler; Run starts it.
+// Secret is what it shows to other schedulers and asks of them; "": none.
+func (s *Scheduler) Secret() string { return s.secret }
+
+// New makes a scheduler from its parts; Run starts it. Open makes the parts too.
 func New(o Options) (*Scheduler, error) {
 	pool := worker.New(worker.Options{Slots: o.Slots, Handlers: o.Handlers, Sink: o.Sink, Clock: o.Engine.Clock, Logger: o.Engine.Logger})
 	if o.Secret != "" && len(o.Secret) < leastSecret {
@@ -116,7 +127,7 @@ func New(o Options) (*Scheduler, error) {
 		peers.Handle("/", o.Beside)
 	}
 	server := forward.NewServer(forward.Guard(o.Secret, peers))
-	s := &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs, group: o.Members,
+	s := &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, secret: o.Secret, runs: runs, group: o.Members,
 		queues: o.Engine.Queues, newID: o.NewID, clock: o.Engine.Clock, pause: o.Engine.TTL / 100}
 	if s.newID == nil {
 		s.newID = uuid.NewString

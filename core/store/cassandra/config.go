@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -82,6 +83,30 @@ type Config struct {
 	Wall func() time.Time
 	// Logger takes the driver's own messages at debug level; default slog.Default().
 	Logger *slog.Logger
+}
+
+// Resolve looks up the host names among the contact points: all of their addresses, whose
+// certificates have those names unless TLSNames has others. It fails if there is no address.
+func (c Config) Resolve(ctx context.Context) (Config, error) {
+	points, names := c.ContactPoints, c.TLSNames
+	c.ContactPoints, c.TLSNames = nil, map[string]string{}
+	var errs []error
+	for _, point := range points {
+		if net.ParseIP(point) != nil {
+			c.ContactPoints = append(c.ContactPoints, point)
+			continue
+		}
+		ips, err := net.DefaultResolver.LookupHost(ctx, point)
+		errs = append(errs, err)
+		for _, ip := range ips {
+			c.ContactPoints, c.TLSNames[ip] = append(c.ContactPoints, ip), point
+		}
+	}
+	maps.Copy(c.TLSNames, names)
+	if len(c.ContactPoints) == 0 {
+		return c, fmt.Errorf("cassandra: no contact point has an address: %w", errors.Join(errs...))
+	}
+	return c, nil
 }
 
 // StatementInfo is the shape of a statement, for linting.
