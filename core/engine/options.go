@@ -20,6 +20,7 @@ const (
 	DefaultTTL          = 30 * time.Second
 	DefaultDriftBound   = 0.01
 	DefaultMarginBase   = 100 * time.Millisecond
+	DefaultDrainTimeout = 30 * time.Second
 	DefaultMaxOps       = 100
 	DefaultMaxRunning   = 100
 	DefaultMaxWaiting   = 1000
@@ -27,8 +28,9 @@ const (
 	DefaultPendingBytes = 256 << 20
 	DefaultHorizon      = time.Minute
 	DefaultMaxLoaded    = 10000
+	DefaultPageSize     = 200
+	DefaultTrimEvery    = 100
 	DefaultDedupeWindow = 24 * time.Hour
-	DefaultDrainTimeout = 30 * time.Second
 	DefaultLateAfter    = 4 * time.Second
 )
 
@@ -67,7 +69,8 @@ type Executor interface {
 	Start(ctx context.Context, x Execution, done func(error))
 }
 
-// Options configure an Engine. Name, Queues and Executor are needed.
+// Options configure an Engine. Name, Queues and Executor are needed. The zero value of each
+// other field is its default.
 type Options struct {
 	// Name is this life of the process, unique for ever; Addr is where other
 	// processes forward enqueues to, "" for nowhere.
@@ -81,6 +84,17 @@ type Options struct {
 	// RequestTimeout.
 	Forward func(ctx context.Context, addr string, j job.Job) (Receipt, error)
 
+	Ownership
+	Limits
+	Reads
+	Retention
+	Reports
+	World
+	planted
+}
+
+// Ownership is how shards are owned.
+type Ownership struct {
 	// TTL is how long a contender must see an owner's ticks stand still, in
 	// whole milliseconds; default 30 s. An owner ticks every third of it.
 	TTL time.Duration
@@ -90,41 +104,55 @@ type Options struct {
 	// 2 x drift x ttl + base; defaults 0.01 and 100 ms.
 	DriftBound float64
 	MarginBase time.Duration
-	// Clock defaults to clock.System(), Wall to time.Now. Wall decides only when
-	// a job is due, never who owns what.
-	Clock clock.Clock
-	Wall  func() time.Time
-	// Rand gives jitter; default: randomly seeded. Used while New runs only.
-	Rand *rand.Rand
-	// NewID returns globally unique nonces; default: random UUIDs.
-	NewID func() string
 	// Rank is this process's place among those that should own the shard, from
 	// 0: it waits that many eighths of the ttl longer. It is advice only, and may
 	// change at any time. Default: 0 everywhere.
 	Rank func(store.ShardID) int
+	// DrainTimeout is how long runs may go on when the engine stops, before
+	// their contexts end with job.ErrInterrupted; default 30 s.
+	DrainTimeout time.Duration
+}
 
-	// MaxOps bounds a batch, MaxRunning the runs of a shard, MaxWaiting the
-	// enqueues that wait for a tick, and likewise the commands; more are refused with ErrBusy.
+// Limits bound what is at work and in memory.
+type Limits struct {
+	// MaxOps bounds a batch, in changes of rows (default 100), MaxRunning the runs of a
+	// shard (100), MaxWaiting the enqueues that wait for a tick, and likewise the commands
+	// (1000); more are refused with ErrBusy.
 	MaxOps, MaxRunning, MaxWaiting int
 	// MaxBytes bounds the rows of a batch, as store.Batch measures them; default
 	// store.MaxBytes, which is also the most. A job that could not be in a batch
 	// alone is refused with a *job.InvalidError.
 	MaxBytes int
-	// MaxPending bounds the jobs of a shard that are in memory: with more,
+	// MaxPending bounds the jobs of a shard that are in memory (default 100,000): with more,
 	// enqueues are refused with ErrBusy and the inbox is left as it is.
 	MaxPending int
 	// MaxPendingBytes bounds the bodies of the jobs that are in memory, of all shards
 	// together, likewise; default 256 MiB. What runs and what was asked for when
 	// memory was full may come on top.
 	MaxPendingBytes int
-	// Horizon is how far ahead pending jobs are read, at most MaxLoaded of them, unless
-	// deleted rows pile up behind them.
+}
+
+// Reads are what is read of a shard, and how its reads stay short.
+type Reads struct {
+	// Horizon is how far ahead pending jobs are read (default 1 min), at most MaxLoaded of
+	// them (10,000), unless deleted rows pile up behind them.
 	Horizon   time.Duration
 	MaxLoaded int
 	// PageSize is the most rows that a read asks for; default 200. After a read that
 	// failed the next one asks for half as many.
 	PageSize int
-	// DedupeWindow is how long a job's id is remembered after its end. It must
+	// InboxPoll is how often the inbox is read; default TTL/6.
+	InboxPoll time.Duration
+	// TrimEvery is the number of deleted rows after which a range deletion
+	// follows, so that reads pass few tombstones; default 100. If five times as many lie
+	// behind rows that stay, those are moved; reads pass less than 1000 times
+	// TrimEvery, of which Cassandra allows 100,000 (tombstone_failure_threshold).
+	TrimEvery int
+}
+
+// Retention is for how long ended jobs are remembered.
+type Retention struct {
+	// DedupeWindow is how long a job's id is remembered after its end; default 24 h. It must
 	// be longer than any request can stay on its way and any client retries.
 	DedupeWindow time.Duration
 	// Retire, if set, is told of jobs of a shard whose ids are about to be forgotten, so
@@ -135,39 +163,44 @@ type Options struct {
 	// InboxPoll. It may be asked for a job more than once, also after that was done. A run
 	// of longer than DedupeWindow keeps what was claimed after it from being forgotten.
 	Retire func(ctx context.Context, shard store.ShardID, below job.RunID, ended []job.ID) error
-	// InboxPoll is how often the inbox is read; default TTL/6.
-	InboxPoll time.Duration
-	// DrainTimeout is how long runs may go on when the engine stops, before
-	// their contexts end with job.ErrInterrupted; default 30 s.
-	DrainTimeout time.Duration
-	// TrimEvery is the number of deleted rows after which a range deletion
-	// follows, so that reads pass few tombstones; default 100. If five times as many lie
-	// behind rows that stay, those are moved; reads pass less than 1000 times
-	// TrimEvery, of which Cassandra allows 100,000 (tombstone_failure_threshold).
-	TrimEvery int
+}
 
+// Reports are who is told what. Late and LateJob must not block.
+type Reports struct {
+	// Observer, if set, is told of every batch and every step.
+	Observer Observer
 	// Late, if set, is told of what schedules did not do in time, when that is settled.
-	// It must not block. An occurrence is late that is fired LateAfter after its
-	// nominal time; default 4 s.
+	// An occurrence is late that is fired LateAfter after its nominal time; default 4 s.
 	Late      func(Lateness)
 	LateAfter time.Duration
 	// LateJob, if set, is told of each attempt of a job that is late by LateAfter, once: as
-	// it still waits, or as its run starts. It must not block. An owner knows nothing of
-	// what the one before has told (core/service/late tells once a process). A job that waits is
-	// noticed with its shard's next batch, within TTL/3.
+	// it still waits, or as its run starts. An owner knows nothing of what the one before
+	// has told (core/service/late tells once a process). A job that waits is noticed with
+	// its shard's next batch, within TTL/3.
 	LateJob func(LateJob)
-
-	// Observer, if set, is told of every batch and every step.
-	Observer Observer
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
+}
 
-	// anchor is the instant from which trust counts: the first send of the
-	// batch. Tests put a wrong one in its place.
+// World is what a process has of clocks and chance.
+type World struct {
+	// Clock defaults to clock.System(), Wall to time.Now. Wall decides only when
+	// a job is due, never who owns what.
+	Clock clock.Clock
+	Wall  func() time.Time
+	// Rand gives jitter; default: randomly seeded. Used while New runs only.
+	Rand *rand.Rand
+	// NewID returns globally unique nonces; default: random UUIDs.
+	NewID func() string
+}
+
+// planted are places where tests put mistakes.
+type planted struct {
+	// anchor is the instant from which trust counts: the first send of the batch.
 	anchor func(firstSend, answered time.Duration) time.Duration
-	// decide is what a schedule does; the same.
+	// decide is what a schedule does.
 	decide func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision
-	// oneRoom lets commands wait among enqueues; the same.
+	// oneRoom lets commands wait among enqueues.
 	oneRoom bool
 }
 
@@ -194,27 +227,21 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.DedupeWindow, DefaultDedupeWindow)
 	orDefault(&o.InboxPoll, o.TTL/6)
 	orDefault(&o.DrainTimeout, DefaultDrainTimeout)
-	orDefault(&o.TrimEvery, 100)
+	orDefault(&o.TrimEvery, DefaultTrimEvery)
 	orDefault(&o.LateAfter, DefaultLateAfter)
-	orDefault(&o.PageSize, 200)
-	if o.Clock == nil {
-		o.Clock = clock.System()
-	}
+	orDefault(&o.PageSize, DefaultPageSize)
+	orDefault(&o.Clock, clock.System())
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
-	if o.Rand == nil {
-		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	}
+	orDefault(&o.Rand, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
 	if o.Rank == nil {
 		o.Rank = func(store.ShardID) int { return 0 }
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	orDefault(&o.Logger, slog.Default())
 	if o.Late == nil {
 		o.Late = func(Lateness) {}
 	}

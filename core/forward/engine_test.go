@@ -50,7 +50,8 @@ func start(t *testing.T, s *sim.Store, w wires, name string, h worker.Handler) *
 	session := s.Connect(name, 1)
 	session.SetFaults(sim.Faults{Latency: time.Millisecond})
 	eng, err := engine.New(session, engine.Options{Name: name, Addr: name + ":80", Queues: []engine.Queue{{Name: "q", Shards: 1}},
-		Executor: pool, TTL: 6 * time.Second, Clock: clock.Go(), Logger: quiet, Forward: forward.NewClient(w).Enqueue})
+		Executor: pool, Forward: forward.NewClient(w).Enqueue,
+		Ownership: engine.Ownership{TTL: 6 * time.Second}, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet}})
 	if err != nil {
 		t.Fatal(err)
 	}
