@@ -57,7 +57,7 @@ func (b Inbox) Enqueue(ctx context.Context, j job.Job, shards int) (Receipt, err
 		default:
 			unsure++
 		}
-		if ctx.Err() != nil || refused >= refusalsToBisect {
+		if ctx.Err() != nil || refused >= refusalsToSplit {
 			outcome := store.Fail
 			if unsure > 0 {
 				outcome = store.Unknown
