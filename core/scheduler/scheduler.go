@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,9 +133,7 @@ func New(o Options) (*Scheduler, error) {
 	if s.newID == nil {
 		s.newID = uuid.NewString
 	}
-	if s.clock == nil {
-		s.clock = clock.System()
-	}
+	s.clock = cmp.Or(s.clock, clock.System())
 	if s.pause <= 0 {
 		s.pause = engine.DefaultTTL / 100
 	}
@@ -223,31 +222,27 @@ func (s *Scheduler) Schedule(ctx context.Context, c engine.ScheduleCommand) (eng
 // Cancel ends a job as cancelled, here or by the process that owns its shard; see
 // engine.Engine.Cancel. It waits as Schedule does.
 func (s *Scheduler) Cancel(ctx context.Context, queue string, id job.ID) error {
-	_, err := s.byOwner(ctx, func() string { return s.ownerOf(queue, id) },
-		func() (engine.Receipt, error) { return engine.Receipt{}, s.engine.Cancel(ctx, queue, id) },
-		func(addr string) (engine.Receipt, error) {
-			return engine.Receipt{}, s.client.Cancel(ctx, addr, queue, id)
-		})
+	_, err := s.command(ctx, engine.CancelJob, queue, id)
 	return err
 }
 
 // Redrive makes a job in the dead letter queue pending again, here or by the process
 // that owns its shard; see engine.Engine.Redrive. It waits as Schedule does.
 func (s *Scheduler) Redrive(ctx context.Context, queue string, id job.ID) error {
-	_, err := s.byOwner(ctx, func() string { return s.ownerOf(queue, id) },
-		func() (engine.Receipt, error) { return engine.Receipt{}, s.engine.Redrive(ctx, queue, id) },
-		func(addr string) (engine.Receipt, error) {
-			return engine.Receipt{}, s.client.Redrive(ctx, addr, queue, id)
-		})
+	_, err := s.command(ctx, engine.RedriveJob, queue, id)
 	return err
 }
 
 // Hasten makes a pending job due at once, here or by the process that owns its shard;
 // see engine.Engine.Hasten. It waits as Schedule does.
 func (s *Scheduler) Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error) {
+	return s.command(ctx, engine.HastenJob, queue, id)
+}
+
+func (s *Scheduler) command(ctx context.Context, c engine.Command, queue string, id job.ID) (engine.Receipt, error) {
 	return s.byOwner(ctx, func() string { return s.ownerOf(queue, id) },
-		func() (engine.Receipt, error) { return s.engine.Hasten(ctx, queue, id) },
-		func(addr string) (engine.Receipt, error) { return s.client.Hasten(ctx, addr, queue, id) })
+		func() (engine.Receipt, error) { return s.engine.Command(ctx, c, queue, id) },
+		func(addr string) (engine.Receipt, error) { return s.client.Command(ctx, addr, c, queue, id) })
 }
 
 // ownerWait is for how long a command waits until its shard has an owner that this process
