@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -204,44 +205,37 @@ type planted struct {
 	oneRoom bool
 }
 
-func orDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
-}
-
 func (o Options) withDefaults() (Options, error) {
-	orDefault(&o.TTL, DefaultTTL)
-	orDefault(&o.RequestTimeout, o.TTL/6)
-	orDefault(&o.DriftBound, DefaultDriftBound)
-	orDefault(&o.MarginBase, DefaultMarginBase)
-	orDefault(&o.MaxOps, DefaultMaxOps)
-	orDefault(&o.MaxBytes, store.MaxBytes)
-	orDefault(&o.MaxRunning, DefaultMaxRunning)
-	orDefault(&o.MaxWaiting, DefaultMaxWaiting)
-	orDefault(&o.MaxPending, DefaultMaxPending)
-	orDefault(&o.MaxPendingBytes, DefaultPendingBytes)
-	orDefault(&o.Horizon, DefaultHorizon)
-	orDefault(&o.MaxLoaded, DefaultMaxLoaded)
-	orDefault(&o.DedupeWindow, DefaultDedupeWindow)
-	orDefault(&o.InboxPoll, o.TTL/6)
-	orDefault(&o.DrainTimeout, DefaultDrainTimeout)
-	orDefault(&o.TrimEvery, DefaultTrimEvery)
-	orDefault(&o.LateAfter, DefaultLateAfter)
-	orDefault(&o.PageSize, DefaultPageSize)
-	orDefault(&o.Clock, clock.System())
+	o.TTL = cmp.Or(o.TTL, DefaultTTL)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, o.TTL/6)
+	o.DriftBound = cmp.Or(o.DriftBound, DefaultDriftBound)
+	o.MarginBase = cmp.Or(o.MarginBase, DefaultMarginBase)
+	o.MaxOps = cmp.Or(o.MaxOps, DefaultMaxOps)
+	o.MaxBytes = cmp.Or(o.MaxBytes, store.MaxBytes)
+	o.MaxRunning = cmp.Or(o.MaxRunning, DefaultMaxRunning)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
+	o.MaxPending = cmp.Or(o.MaxPending, DefaultMaxPending)
+	o.MaxPendingBytes = cmp.Or(o.MaxPendingBytes, DefaultPendingBytes)
+	o.Horizon = cmp.Or(o.Horizon, DefaultHorizon)
+	o.MaxLoaded = cmp.Or(o.MaxLoaded, DefaultMaxLoaded)
+	o.DedupeWindow = cmp.Or(o.DedupeWindow, DefaultDedupeWindow)
+	o.InboxPoll = cmp.Or(o.InboxPoll, o.TTL/6)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
+	o.TrimEvery = cmp.Or(o.TrimEvery, DefaultTrimEvery)
+	o.LateAfter = cmp.Or(o.LateAfter, DefaultLateAfter)
+	o.PageSize = cmp.Or(o.PageSize, DefaultPageSize)
+	o.Clock = cmp.Or(o.Clock, clock.System())
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
-	orDefault(&o.Rand, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	o.Rand = cmp.Or(o.Rand, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
 	if o.Rank == nil {
 		o.Rank = func(store.ShardID) int { return 0 }
 	}
-	orDefault(&o.Logger, slog.Default())
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Late == nil {
 		o.Late = func(Lateness) {}
 	}

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -74,33 +75,17 @@ func Margin(ttl time.Duration, drift float64, base time.Duration) time.Duration 
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.TTL == 0 {
-		o.TTL = DefaultTTL
-	}
-	if o.DriftBound == 0 {
-		o.DriftBound = DefaultDriftBound
-	}
-	if o.MarginBase == 0 {
-		o.MarginBase = DefaultMarginBase
-	}
-	if o.Clock == nil {
-		o.Clock = clock.System()
-	}
-	if o.Rand == nil {
-		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	}
+	o.TTL = cmp.Or(o.TTL, DefaultTTL)
+	o.DriftBound = cmp.Or(o.DriftBound, DefaultDriftBound)
+	o.MarginBase = cmp.Or(o.MarginBase, DefaultMarginBase)
+	o.Clock = cmp.Or(o.Clock, clock.System())
+	o.Rand = cmp.Or(o.Rand, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Backoff.Min == 0 {
-		o.Backoff.Min = DefaultBackoffMin
-	}
-	if o.Backoff.Max == 0 {
-		o.Backoff.Max = DefaultBackoffMax
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Backoff.Min = cmp.Or(o.Backoff.Min, DefaultBackoffMin)
+	o.Backoff.Max = cmp.Or(o.Backoff.Max, DefaultBackoffMax)
 	switch {
 	case o.DriftBound < 0 || o.DriftBound >= 0.25:
 		return o, fmt.Errorf("lock: DriftBound is %v: it is a relative error of a clock's rate and must be in [0, 0.25)", o.DriftBound)

@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -122,30 +123,16 @@ type StatementInfo struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Port == 0 {
-		c.Port = DefaultPort
-	}
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = DefaultConnectTimeout
-	}
-	if c.RequestTimeout == 0 {
-		c.RequestTimeout = DefaultRequestTimeout
-	}
+	c.Port = cmp.Or(c.Port, DefaultPort)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, DefaultConnectTimeout)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, DefaultRequestTimeout)
 	if c.Wall == nil {
 		c.Wall = time.Now
 	}
-	if c.NumConns == 0 {
-		c.NumConns = DefaultNumConns
-	}
-	if c.Serial == "" {
-		c.Serial = Serial
-	}
-	if c.Consistency == "" {
-		c.Consistency = Quorum
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.NumConns = cmp.Or(c.NumConns, DefaultNumConns)
+	c.Serial = cmp.Or(c.Serial, Serial)
+	c.Consistency = cmp.Or(c.Consistency, Quorum)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Pin != "" {
 		c.ContactPoints = []string{c.Pin}
 	}
@@ -176,9 +163,7 @@ func (c Config) withDefaults() (Config, error) {
 // TLSFor is the configuration of a connection to the node with this IP, nil for none.
 func (c Config) TLSFor(ip string) *tls.Config {
 	name := c.TLSNames[ip]
-	if name == "" {
-		name = ip
-	}
+	name = cmp.Or(name, ip)
 	if c.TLS == nil || c.TLS.ServerName != "" {
 		return c.TLS
 	}
