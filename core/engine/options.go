@@ -19,8 +19,8 @@ import (
 // Defaults of Options.
 const (
 	DefaultTTL          = 30 * time.Second
-	DefaultDriftBound   = 0.01
-	DefaultMarginBase   = 100 * time.Millisecond
+	DefaultDriftBound   = clock.DefaultDriftBound
+	DefaultMarginBase   = clock.DefaultMarginBase
 	DefaultDrainTimeout = 30 * time.Second
 	DefaultMaxOps       = 100
 	DefaultMaxRunning   = 100
@@ -101,7 +101,7 @@ type Ownership struct {
 	TTL time.Duration
 	// RequestTimeout bounds the wait for the answer to one copy; default TTL/6.
 	RequestTimeout time.Duration
-	// DriftBound and MarginBase are the owner's safety margin,
+	// DriftBound and MarginBase are the owner's safety margin (clock.Drift),
 	// 2 x drift x ttl + base; defaults 0.01 and 100 ms.
 	DriftBound float64
 	MarginBase time.Duration
@@ -260,17 +260,14 @@ func (o Options) check() error {
 		}
 		named[q.Name] = true
 	}
+	if err := o.drift().Check(o.TTL); err != nil {
+		return bad("%w", err)
+	}
 	switch {
 	case o.Name == "":
 		return bad("Name is empty: every life of a process needs a name of its own")
 	case o.Executor == nil:
 		return bad("Executor is missing")
-	case o.TTL <= 0 || o.TTL%time.Millisecond != 0:
-		return bad("TTL is %s: it must be positive and whole milliseconds", o.TTL)
-	case o.DriftBound < 0 || o.DriftBound >= 0.25:
-		return bad("DriftBound is %v: it must be in [0, 0.25)", o.DriftBound)
-	case o.margin() > o.TTL/2 || o.MarginBase < 0:
-		return bad("TTL %s leaves too little beside a margin of %s: use a longer TTL or a smaller MarginBase", o.TTL, o.margin())
 	case o.MaxOps < minOps || o.MaxOps > store.MaxOps:
 		return bad("MaxOps is %d: want %d to %d", o.MaxOps, minOps, store.MaxOps)
 	case o.MaxBytes < minBytes || o.MaxBytes > store.MaxBytes:
@@ -283,6 +280,8 @@ func (o Options) check() error {
 	return nil
 }
 
-func (o Options) margin() time.Duration {
-	return time.Duration(2*o.DriftBound*float64(o.TTL)) + o.MarginBase
-}
+// drift is how wrong clocks may be.
+func (o Ownership) drift() clock.Drift { return clock.Drift{Bound: o.DriftBound, Base: o.MarginBase} }
+
+// margin is the part of the ttl for which an owner does not trust its shard.
+func (o Ownership) margin() time.Duration { return o.drift().Margin(o.TTL) }
