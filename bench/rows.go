@@ -93,7 +93,7 @@ func (r *Result) row(a Arm) (Row, error) {
 		}
 	}
 	row.Rate, row.Plain, row.Jain = stat.SpreadOf(rates), stat.SpreadOf(plain), stat.SpreadOf(fair)
-	row.LWTs, row.AllLWTs = stat.EstimateOf(lwts, r.Plan.Seed), stat.EstimateOf(all, r.Plan.Seed)
+	row.LWTs, row.AllLWTs = stat.EstimateOf(lwts), stat.EstimateOf(all)
 	row.Client, row.Nodes = stat.SpreadOf(client), stat.SpreadOf(nodes)
 	if sent > 0 {
 		row.Rejected = float64(rejected) / float64(sent)
@@ -174,7 +174,7 @@ func (r *Result) Ratio(a, b string, of func(Sample) float64) stat.Estimate {
 // RatioOf compares a value of one arm with a value of another round by round.
 func (r *Result) RatioOf(a string, ofA func(Sample) float64, b string, ofB func(Sample) float64) stat.Estimate {
 	ratios, _ := stat.Ratios(r.byRound(a, ofA), r.byRound(b, ofB))
-	return stat.EstimateOf(ratios, r.Plan.Seed)
+	return stat.EstimateOf(ratios)
 }
 
 // changesRatio compares two arms' row changes a second.

@@ -92,14 +92,14 @@ func (b BenchResult) numbers() ([]armNumbers, error) {
 			if err != nil {
 				return nil, err
 			}
-			n.ceiling = compare(*n, c, b.Seed, perOp(n.arm)/perOp(c.arm))
+			n.ceiling = compare(*n, c, perOp(n.arm)/perOp(c.arm))
 		}
 		if id := n.arm.Baseline; id != "" {
 			c, err := other("baseline", id)
 			if err != nil {
 				return nil, err
 			}
-			n.baseline = compare(*n, c, b.Seed, 1)
+			n.baseline = compare(*n, c, 1)
 		}
 	}
 	return out, nil
@@ -151,7 +151,7 @@ var errNoLatency = errors.New("it has none")
 
 // compare makes the ratios to another arm, round by round: what disturbs the
 // machine disturbs both arms of a round, and so cancels.
-func compare(n, other armNumbers, seed uint64, factor float64) comparison {
+func compare(n, other armNumbers, factor float64) comparison {
 	at := map[int]float64{}
 	for _, r := range other.rates {
 		at[r.Round] = r.Value
@@ -165,7 +165,7 @@ func compare(n, other armNumbers, seed uint64, factor float64) comparison {
 			c.ratios = append(c.ratios, chart.RoundValue{Round: r.Round, Value: v})
 		}
 	}
-	c.ci = stat.EstimateOf(vs, seed)
+	c.ci = stat.EstimateOf(vs)
 	return c
 }
 

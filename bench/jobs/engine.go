@@ -28,7 +28,7 @@ func startEngine(ctx context.Context, env *bench.Env, b *book, handler worker.Ha
 		Shards: m, Sink: env.Sink, Handlers: map[string]worker.Handler{Kind: handler}, Slots: slots,
 		Engine: engine.Options{
 			Name: "bench-" + b.queue, Queues: []engine.Queue{{Name: b.queue, Shards: b.shards}},
-			Clock: env.Clock, Rand: env.Rand(stream), Observer: w, Logger: env.Logger,
+			World: engine.World{Clock: env.Clock, Rand: env.Rand(stream)}, Reports: engine.Reports{Observer: w, Logger: env.Logger},
 		},
 	})
 	if err != nil {

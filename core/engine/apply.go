@@ -155,9 +155,7 @@ func (m *machine) rejected(p *plan, exists []store.Key) bool {
 func (m *machine) undo(p *plan, intents []*intent) {
 	m.freeSlots(p)
 	if p.alone {
-		if len(intents) > 0 {
-			m.groups = append([][]*intent{intents}, m.groups...)
-		}
+		m.singles = append(intents, m.singles...)
 		return
 	}
 	var queued []*intent
@@ -195,29 +193,23 @@ const strikesToCondemn = 3
 
 // refused: the store has refused each of several copies of the plan with certainty.
 // Either it refuses everything at the moment, or a row in the plan is poison: an
-// empty batch that is applied tells them apart, and halving finds the row.
+// empty batch that is applied tells them apart, and then each change goes alone.
 func (m *machine) refused(p *plan, why error) {
 	m.freeSlots(p)
-	switch n := len(p.intents); {
-	case n == 0:
-		m.probe = true
-		return
-	case n == 1 && p.alone:
-		i := p.intents[0]
-		strikes := i.counter()
-		*strikes++
-		if *strikes < strikesToCondemn {
-			m.groups = append(m.groups, p.intents)
-			break
-		}
-		*strikes = 0
-		m.condemn(i, why)
-	case n == 1:
-		m.groups = append(m.groups, p.intents)
-	default:
-		m.groups = append([][]*intent{p.intents[:n/2], p.intents[n/2:]}, m.groups...)
-	}
 	m.probe = true
+	if !p.alone || len(p.intents) == 0 {
+		m.singles = append(p.intents, m.singles...)
+		return
+	}
+	i := p.intents[0]
+	strikes := i.counter()
+	*strikes++
+	if *strikes < strikesToCondemn {
+		m.singles = append(m.singles, i)
+		return
+	}
+	*strikes = 0
+	m.condemn(i, why)
 }
 
 // counter is of strikes. A claim's outlives it: it may lose its slot between two of them.
@@ -245,7 +237,7 @@ func (m *machine) condemn(i *intent, why error) {
 		return
 	case i.readable:
 		i.readable = false
-		m.groups = append(m.groups, []*intent{i})
+		m.singles = append(m.singles, i)
 		return
 	case i.condemned != "" || i.kind == doSweep:
 		// Even the shortest form is refused; the row stays as it is, and a
@@ -262,5 +254,5 @@ func (m *machine) condemn(i *intent, why error) {
 		return
 	}
 	i.condemned = "the store refuses its row: " + note(why)
-	m.groups = append(m.groups, []*intent{i})
+	m.singles = append(m.singles, i)
 }

@@ -56,7 +56,7 @@ func TestMostOfCommands(t *testing.T) {
 		i := r.command(kind, j.ID)
 		r.next(0)
 		_, l := r.answers()
-		state, row := r.rowsOf(j, finds[kind], r.now.wall+5000)
+		state, row := r.rowsOf(j, commands[kind].finds, r.now.wall+5000)
 		r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 		if got := r.tick(0).batch.Bytes(); got > i.most() {
 			t.Errorf("%s: %d bytes, reckoned at %d", stepOf(i), got, i.most())

@@ -8,6 +8,27 @@ import (
 	"fencepost/core/store"
 )
 
+// Command is what is asked for about a job.
+type Command string
+
+// The commands; Cancel, Redrive and Hasten tell what they do.
+const (
+	CancelJob  Command = "cancel"
+	RedriveJob Command = "redrive"
+	HastenJob  Command = "hasten"
+)
+
+// commands are what they leave in their jobs' rows, and the state in which they find them.
+var commands = map[intentKind]struct {
+	name  Command
+	note  string
+	finds job.State
+}{
+	doCancel:  {name: CancelJob, note: "cancelled while it was pending", finds: job.Pending},
+	doRedrive: {name: RedriveJob, note: "redriven", finds: job.DLQ},
+	doHasten:  {name: HastenJob, note: "brought forward", finds: job.Pending},
+}
+
 // Cancel ends a job as cancelled. A pending job is in one tick. The run of a running
 // one is told to end (the cause of its context's end is job.ErrCancelled), and its job
 // is cancelled when it has ended, whatever it returned; but if it succeeded the job is
@@ -20,7 +41,8 @@ import (
 // *CommandError, or a *job.InvalidError. If the shard is lost before the run has
 // ended, the job is rescued as if nobody had cancelled it, and the error says that.
 func (e *Engine) Cancel(ctx context.Context, queue string, id job.ID) error {
-	return e.command(ctx, doCancel, queue, id)
+	_, err := e.Command(ctx, CancelJob, queue, id)
+	return err
 }
 
 // Redrive makes a job in the dead letter queue pending again, at once, in one tick.
@@ -31,7 +53,8 @@ func (e *Engine) Cancel(ctx context.Context, queue string, id job.ID) error {
 // This process must own the job's shard, else the cause is ErrNotOwner. The error is a
 // *CommandError, or a *job.InvalidError.
 func (e *Engine) Redrive(ctx context.Context, queue string, id job.ID) error {
-	return e.command(ctx, doRedrive, queue, id)
+	_, err := e.Command(ctx, RedriveJob, queue, id)
+	return err
 }
 
 // Hasten makes a pending job due at once, in one tick: it need not wait any more for a
@@ -44,28 +67,28 @@ func (e *Engine) Redrive(ctx context.Context, queue string, id job.ID) error {
 // This process must own the job's shard, else the cause is ErrNotOwner. The error is a
 // *CommandError, or a *job.InvalidError.
 func (e *Engine) Hasten(ctx context.Context, queue string, id job.ID) (Receipt, error) {
-	a, err := e.commandAck(ctx, doHasten, queue, id)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return Receipt{ID: id, Duplicate: a.duplicate}, nil
+	return e.Command(ctx, HastenJob, queue, id)
 }
 
-func (e *Engine) command(ctx context.Context, kind intentKind, queue string, id job.ID) error {
-	_, err := e.commandAck(ctx, kind, queue, id)
-	return err
-}
-
-func (e *Engine) commandAck(ctx context.Context, kind intentKind, queue string, id job.ID) (ack, error) {
+// Command carries a command out: see the method of its name. Only HastenJob has Duplicates.
+func (e *Engine) Command(ctx context.Context, c Command, queue string, id job.ID) (Receipt, error) {
 	shards, ok := e.queues[queue]
 	if !ok {
-		return ack{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", queue)}
+		return Receipt{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", queue)}
 	}
 	if err := id.Check(shards); err != nil {
-		return ack{}, err
+		return Receipt{}, err
 	}
-	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: notes[kind], wait: newWaiter()}
-	return e.ask(ctx, e.shardOf(queue, id), i)
+	for kind, does := range commands {
+		if does.name == c {
+			a, err := e.ask(ctx, e.shardOf(queue, id), &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: does.note, wait: newWaiter()})
+			if err != nil {
+				return Receipt{}, err
+			}
+			return Receipt{ID: id, Duplicate: a.duplicate}, nil
+		}
+	}
+	return Receipt{}, &job.InvalidError{Field: "command", Reason: fmt.Sprintf("%q is none", c)}
 }
 
 // ask has a command carried out by the shard's owner, if that is this process.

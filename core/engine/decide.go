@@ -40,12 +40,6 @@ const (
 	over // its caller has been answered, or will be when its job's run has ended
 )
 
-// notes are what commands leave in their jobs' rows.
-var notes = map[intentKind]string{doCancel: "cancelled while it was pending", doRedrive: "redriven", doHasten: "brought forward"}
-
-// finds are the states in which commands find their jobs.
-var finds = map[intentKind]job.State{doCancel: job.Pending, doRedrive: job.DLQ, doHasten: job.Pending}
-
 // decide looks at the job of a command when a batch is planned, so that nothing can
 // happen to it between the look and the batch.
 func (m *machine) decide(i *intent, now moment) turn {
@@ -114,7 +108,7 @@ func (m *machine) decideByRows(i *intent, now moment) turn {
 		return m.refuse(i, ErrUnknownJob)
 	}
 	state := job.State(l.state.State)
-	if state != finds[i.kind] {
+	if state != commands[i.kind].finds {
 		return m.refuse(i, &StateError{Job: id, State: state})
 	}
 	e, err := m.read(*l.row, now)

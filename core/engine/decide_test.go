@@ -11,7 +11,7 @@ import (
 
 // command gives the machine a command, plans, and returns the lookup that it asks for.
 func (r *machineRig) command(kind intentKind, id job.ID) *intent {
-	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: notes[kind], wait: newWaiter()}
+	i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: commands[kind].note, wait: newWaiter()}
 	r.m.push(i)
 	return i
 }

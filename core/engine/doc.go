@@ -214,8 +214,8 @@
 //
 // A refusal is about the batch only if the store takes others. After three copies in
 // a row were refused, all with certainty, an empty batch is tried until one is
-// applied or trust ends; then halves of the batch, each alone, down to the one change
-// that is refused three times, each time after an empty batch was applied. An enqueue
+// applied or trust ends; then each change of the batch goes alone. One that is refused three
+// times, each time after an empty batch was applied, is at fault. An enqueue
 // fails with that reason. A job that was acknowledged before ends in the dead letter queue with it.
 // A schedule whose jobs are refused stops, and Options.Late is told: it is tried again
 // by the next owner, or when it is put anew.

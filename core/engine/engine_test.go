@@ -29,7 +29,8 @@ type rig struct {
 }
 
 func options(name string, pool *worker.Pool) engine.Options {
-	return engine.Options{Name: name, Queues: []engine.Queue{{Name: "q", Shards: 1}}, Executor: pool, Clock: clock.Go(), Logger: quiet, TTL: 6 * time.Second}
+	return engine.Options{Name: name, Queues: []engine.Queue{{Name: "q", Shards: 1}}, Executor: pool,
+		Ownership: engine.Ownership{TTL: 6 * time.Second}, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet}}
 }
 
 // run starts an engine whose jobs are handled by h, and waits until it owns its shard.

@@ -116,14 +116,10 @@ func (e *CommandError) Unwrap() error {
 // failed is what the caller is told of an intent that was not done.
 func (i *intent) failed(outcome store.Outcome, cause error) error {
 	switch i.kind {
-	case doCancel:
-		return &CommandError{Command: "cancel", Job: i.job(), Outcome: outcome, Cause: cause}
-	case doRedrive:
-		return &CommandError{Command: "redrive", Job: i.job(), Outcome: outcome, Cause: cause}
-	case doHasten:
-		return &CommandError{Command: "hasten", Job: i.job(), Outcome: outcome, Cause: cause}
+	case doCancel, doRedrive, doHasten:
+		return &CommandError{Command: string(commands[i.kind].name), Job: i.job(), Outcome: outcome, Cause: cause}
 	case doPause:
-		return &CommandError{Command: pauseName(i.pause), Shard: i.shard.String(), Outcome: outcome, Cause: cause}
+		return &CommandError{Command: PauseName(i.pause), Shard: i.shard.String(), Outcome: outcome, Cause: cause}
 	case doSchedule:
 		var invalid *schedule.InvalidError
 		if errors.As(cause, &invalid) {

@@ -31,9 +31,9 @@ func (f *flight) left() store.Outcome {
 	return store.Fail
 }
 
-// refusalsToBisect is how many copies in a row a store must refuse before its word
+// refusalsToSplit is how many copies in a row a store must refuse before its word
 // is about the batch.
-const refusalsToBisect = 3
+const refusalsToSplit = 3
 
 func (o *owner) launch(kind OpKind, p *plan) {
 	b := &p.batch
@@ -98,7 +98,7 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 	case refused:
 		f.refusals++
 		final := f.permanent.Final(err)
-		if f.refusals < refusalsToBisect {
+		if f.refusals < refusalsToSplit {
 			o.resendLater(f)
 			return
 		}

@@ -48,9 +48,7 @@ func (o *owner) refuse(cause error, meant func(*intent) bool) {
 	for _, l := range o.m.queue.all() {
 		l.keep(stays)
 	}
-	for n, g := range o.m.groups {
-		o.m.groups[n] = slices.DeleteFunc(g, func(i *intent) bool { return !stays(i) })
-	}
+	o.m.singles = slices.DeleteFunc(o.m.singles, func(i *intent) bool { return !stays(i) })
 }
 
 // staying refuses what is meant as it comes by, and reports of the rest that it stays.

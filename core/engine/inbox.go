@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,8 @@ type Inbox struct {
 // answer settles the insert or ctx ends. The error is an *EnqueueError, or a
 // *job.InvalidError.
 func (b Inbox) Enqueue(ctx context.Context, j job.Job, shards int) (Receipt, error) {
-	orDefault(&b.Timeout, 2*time.Second)
-	if b.Clock == nil {
-		b.Clock = clock.System()
-	}
+	b.Timeout = cmp.Or(b.Timeout, 2*time.Second)
+	b.Clock = cmp.Or(b.Clock, clock.System())
 	if b.NewID == nil {
 		b.NewID = uuid.NewString
 	}
@@ -57,7 +56,7 @@ func (b Inbox) Enqueue(ctx context.Context, j job.Job, shards int) (Receipt, err
 		default:
 			unsure++
 		}
-		if ctx.Err() != nil || refused >= refusalsToBisect {
+		if ctx.Err() != nil || refused >= refusalsToSplit {
 			outcome := store.Fail
 			if unsure > 0 {
 				outcome = store.Unknown

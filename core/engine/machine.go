@@ -26,10 +26,10 @@ type machine struct {
 	// bytes is what the bodies take of jobs, and of enqueues that wait or ride.
 	bytes int
 	queue lines
-	// groups are parts of a batch that was refused, each to be tried alone;
+	// singles are the changes of a batch that was refused, each to be tried alone;
 	// probe asks for an empty batch first.
-	groups [][]*intent
-	probe  bool
+	singles []*intent
+	probe   bool
 	// turn is what the next batch plans first.
 	turn turnOf
 
@@ -350,7 +350,7 @@ func (m *machine) read(row store.Row, now moment) (*entry, error) {
 
 // idle reports that nothing waits for a batch and nothing runs.
 func (m *machine) idle() bool {
-	return m.queue.len() == 0 && len(m.groups) == 0 && m.running == 0
+	return m.queue.len() == 0 && len(m.singles) == 0 && m.running == 0
 }
 
 // keep takes a job into memory.

@@ -195,7 +195,7 @@ func TestNoKeyTwiceAndOneChangeAJob(t *testing.T) {
 	}
 }
 
-func TestBisection(t *testing.T) {
+func TestOneByOne(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for n := 1; n <= 4; n++ {
@@ -236,7 +236,7 @@ func TestAClaimThatAlwaysLosesItsSlot(t *testing.T) {
 	bad, good := r.job(1).ID, r.job(2).ID
 	for n := range 40 {
 		free := 1
-		if len(r.m.groups) > 0 {
+		if len(r.m.singles) > 0 {
 			free = 0
 		}
 		p := r.m.next(tickInput{now: r.now, free: free, owner: "w", nonce: fmt.Sprint("x", n), beat: true})

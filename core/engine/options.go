@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -18,8 +19,9 @@ import (
 // Defaults of Options.
 const (
 	DefaultTTL          = 30 * time.Second
-	DefaultDriftBound   = 0.01
-	DefaultMarginBase   = 100 * time.Millisecond
+	DefaultDriftBound   = clock.DefaultDriftBound
+	DefaultMarginBase   = clock.DefaultMarginBase
+	DefaultDrainTimeout = 30 * time.Second
 	DefaultMaxOps       = 100
 	DefaultMaxRunning   = 100
 	DefaultMaxWaiting   = 1000
@@ -27,8 +29,9 @@ const (
 	DefaultPendingBytes = 256 << 20
 	DefaultHorizon      = time.Minute
 	DefaultMaxLoaded    = 10000
+	DefaultPageSize     = 200
+	DefaultTrimEvery    = 100
 	DefaultDedupeWindow = 24 * time.Hour
-	DefaultDrainTimeout = 30 * time.Second
 	DefaultLateAfter    = 4 * time.Second
 )
 
@@ -67,7 +70,8 @@ type Executor interface {
 	Start(ctx context.Context, x Execution, done func(error))
 }
 
-// Options configure an Engine. Name, Queues and Executor are needed.
+// Options configure an Engine. Name, Queues and Executor are needed. The zero value of each
+// other field is its default.
 type Options struct {
 	// Name is this life of the process, unique for ever; Addr is where other
 	// processes forward enqueues to, "" for nowhere.
@@ -81,50 +85,75 @@ type Options struct {
 	// RequestTimeout.
 	Forward func(ctx context.Context, addr string, j job.Job) (Receipt, error)
 
+	Ownership
+	Limits
+	Reads
+	Retention
+	Reports
+	World
+	planted
+}
+
+// Ownership is how shards are owned.
+type Ownership struct {
 	// TTL is how long a contender must see an owner's ticks stand still, in
 	// whole milliseconds; default 30 s. An owner ticks every third of it.
 	TTL time.Duration
 	// RequestTimeout bounds the wait for the answer to one copy; default TTL/6.
 	RequestTimeout time.Duration
-	// DriftBound and MarginBase are the owner's safety margin,
+	// DriftBound and MarginBase are the owner's safety margin (clock.Drift),
 	// 2 x drift x ttl + base; defaults 0.01 and 100 ms.
 	DriftBound float64
 	MarginBase time.Duration
-	// Clock defaults to clock.System(), Wall to time.Now. Wall decides only when
-	// a job is due, never who owns what.
-	Clock clock.Clock
-	Wall  func() time.Time
-	// Rand gives jitter; default: randomly seeded. Used while New runs only.
-	Rand *rand.Rand
-	// NewID returns globally unique nonces; default: random UUIDs.
-	NewID func() string
 	// Rank is this process's place among those that should own the shard, from
 	// 0: it waits that many eighths of the ttl longer. It is advice only, and may
 	// change at any time. Default: 0 everywhere.
 	Rank func(store.ShardID) int
+	// DrainTimeout is how long runs may go on when the engine stops, before
+	// their contexts end with job.ErrInterrupted; default 30 s.
+	DrainTimeout time.Duration
+}
 
-	// MaxOps bounds a batch, MaxRunning the runs of a shard, MaxWaiting the
-	// enqueues that wait for a tick, and likewise the commands; more are refused with ErrBusy.
+// Limits bound what is at work and in memory.
+type Limits struct {
+	// MaxOps bounds a batch, in changes of rows (default 100), MaxRunning the runs of a
+	// shard (100), MaxWaiting the enqueues that wait for a tick, and likewise the commands
+	// (1000); more are refused with ErrBusy.
 	MaxOps, MaxRunning, MaxWaiting int
 	// MaxBytes bounds the rows of a batch, as store.Batch measures them; default
 	// store.MaxBytes, which is also the most. A job that could not be in a batch
 	// alone is refused with a *job.InvalidError.
 	MaxBytes int
-	// MaxPending bounds the jobs of a shard that are in memory: with more,
+	// MaxPending bounds the jobs of a shard that are in memory (default 100,000): with more,
 	// enqueues are refused with ErrBusy and the inbox is left as it is.
 	MaxPending int
 	// MaxPendingBytes bounds the bodies of the jobs that are in memory, of all shards
 	// together, likewise; default 256 MiB. What runs and what was asked for when
 	// memory was full may come on top.
 	MaxPendingBytes int
-	// Horizon is how far ahead pending jobs are read, at most MaxLoaded of them, unless
-	// deleted rows pile up behind them.
+}
+
+// Reads are what is read of a shard, and how its reads stay short.
+type Reads struct {
+	// Horizon is how far ahead pending jobs are read (default 1 min), at most MaxLoaded of
+	// them (10,000), unless deleted rows pile up behind them.
 	Horizon   time.Duration
 	MaxLoaded int
 	// PageSize is the most rows that a read asks for; default 200. After a read that
 	// failed the next one asks for half as many.
 	PageSize int
-	// DedupeWindow is how long a job's id is remembered after its end. It must
+	// InboxPoll is how often the inbox is read; default TTL/6.
+	InboxPoll time.Duration
+	// TrimEvery is the number of deleted rows after which a range deletion
+	// follows, so that reads pass few tombstones; default 100. If five times as many lie
+	// behind rows that stay, those are moved; reads pass less than 1000 times
+	// TrimEvery, of which Cassandra allows 100,000 (tombstone_failure_threshold).
+	TrimEvery int
+}
+
+// Retention is for how long ended jobs are remembered.
+type Retention struct {
+	// DedupeWindow is how long a job's id is remembered after its end; default 24 h. It must
 	// be longer than any request can stay on its way and any client retries.
 	DedupeWindow time.Duration
 	// Retire, if set, is told of jobs of a shard whose ids are about to be forgotten, so
@@ -135,86 +164,78 @@ type Options struct {
 	// InboxPoll. It may be asked for a job more than once, also after that was done. A run
 	// of longer than DedupeWindow keeps what was claimed after it from being forgotten.
 	Retire func(ctx context.Context, shard store.ShardID, below job.RunID, ended []job.ID) error
-	// InboxPoll is how often the inbox is read; default TTL/6.
-	InboxPoll time.Duration
-	// DrainTimeout is how long runs may go on when the engine stops, before
-	// their contexts end with job.ErrInterrupted; default 30 s.
-	DrainTimeout time.Duration
-	// TrimEvery is the number of deleted rows after which a range deletion
-	// follows, so that reads pass few tombstones; default 100. If five times as many lie
-	// behind rows that stay, those are moved; reads pass less than 1000 times
-	// TrimEvery, of which Cassandra allows 100,000 (tombstone_failure_threshold).
-	TrimEvery int
+}
 
+// Reports are who is told what. Late and LateJob must not block.
+type Reports struct {
+	// Observer, if set, is told of every batch and every step.
+	Observer Observer
 	// Late, if set, is told of what schedules did not do in time, when that is settled.
-	// It must not block. An occurrence is late that is fired LateAfter after its
-	// nominal time; default 4 s.
+	// An occurrence is late that is fired LateAfter after its nominal time; default 4 s.
 	Late      func(Lateness)
 	LateAfter time.Duration
 	// LateJob, if set, is told of each attempt of a job that is late by LateAfter, once: as
-	// it still waits, or as its run starts. It must not block. An owner knows nothing of
-	// what the one before has told (core/service/late tells once a process). A job that waits is
-	// noticed with its shard's next batch, within TTL/3.
+	// it still waits, or as its run starts. An owner knows nothing of what the one before
+	// has told (core/service/late tells once a process). A job that waits is noticed with
+	// its shard's next batch, within TTL/3.
 	LateJob func(LateJob)
-
-	// Observer, if set, is told of every batch and every step.
-	Observer Observer
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
+}
 
-	// anchor is the instant from which trust counts: the first send of the
-	// batch. Tests put a wrong one in its place.
+// World is what a process has of clocks and chance.
+type World struct {
+	// Clock defaults to clock.System(), Wall to time.Now. Wall decides only when
+	// a job is due, never who owns what.
+	Clock clock.Clock
+	Wall  func() time.Time
+	// Rand gives jitter; default: randomly seeded. Used while New runs only.
+	Rand *rand.Rand
+	// NewID returns globally unique nonces; default: random UUIDs.
+	NewID func() string
+}
+
+// planted are places where tests put mistakes.
+type planted struct {
+	// anchor is the instant from which trust counts: the first send of the batch.
 	anchor func(firstSend, answered time.Duration) time.Duration
-	// decide is what a schedule does; the same.
+	// decide is what a schedule does.
 	decide func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision
-	// oneRoom lets commands wait among enqueues; the same.
+	// oneRoom lets commands wait among enqueues.
 	oneRoom bool
 }
 
-func orDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
-}
-
 func (o Options) withDefaults() (Options, error) {
-	orDefault(&o.TTL, DefaultTTL)
-	orDefault(&o.RequestTimeout, o.TTL/6)
-	orDefault(&o.DriftBound, DefaultDriftBound)
-	orDefault(&o.MarginBase, DefaultMarginBase)
-	orDefault(&o.MaxOps, DefaultMaxOps)
-	orDefault(&o.MaxBytes, store.MaxBytes)
-	orDefault(&o.MaxRunning, DefaultMaxRunning)
-	orDefault(&o.MaxWaiting, DefaultMaxWaiting)
-	orDefault(&o.MaxPending, DefaultMaxPending)
-	orDefault(&o.MaxPendingBytes, DefaultPendingBytes)
-	orDefault(&o.Horizon, DefaultHorizon)
-	orDefault(&o.MaxLoaded, DefaultMaxLoaded)
-	orDefault(&o.DedupeWindow, DefaultDedupeWindow)
-	orDefault(&o.InboxPoll, o.TTL/6)
-	orDefault(&o.DrainTimeout, DefaultDrainTimeout)
-	orDefault(&o.TrimEvery, 100)
-	orDefault(&o.LateAfter, DefaultLateAfter)
-	orDefault(&o.PageSize, 200)
-	if o.Clock == nil {
-		o.Clock = clock.System()
-	}
+	o.TTL = cmp.Or(o.TTL, DefaultTTL)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, o.TTL/6)
+	o.DriftBound = cmp.Or(o.DriftBound, DefaultDriftBound)
+	o.MarginBase = cmp.Or(o.MarginBase, DefaultMarginBase)
+	o.MaxOps = cmp.Or(o.MaxOps, DefaultMaxOps)
+	o.MaxBytes = cmp.Or(o.MaxBytes, store.MaxBytes)
+	o.MaxRunning = cmp.Or(o.MaxRunning, DefaultMaxRunning)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
+	o.MaxPending = cmp.Or(o.MaxPending, DefaultMaxPending)
+	o.MaxPendingBytes = cmp.Or(o.MaxPendingBytes, DefaultPendingBytes)
+	o.Horizon = cmp.Or(o.Horizon, DefaultHorizon)
+	o.MaxLoaded = cmp.Or(o.MaxLoaded, DefaultMaxLoaded)
+	o.DedupeWindow = cmp.Or(o.DedupeWindow, DefaultDedupeWindow)
+	o.InboxPoll = cmp.Or(o.InboxPoll, o.TTL/6)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
+	o.TrimEvery = cmp.Or(o.TrimEvery, DefaultTrimEvery)
+	o.LateAfter = cmp.Or(o.LateAfter, DefaultLateAfter)
+	o.PageSize = cmp.Or(o.PageSize, DefaultPageSize)
+	o.Clock = cmp.Or(o.Clock, clock.System())
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
-	if o.Rand == nil {
-		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	}
+	o.Rand = cmp.Or(o.Rand, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
 	if o.Rank == nil {
 		o.Rank = func(store.ShardID) int { return 0 }
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Late == nil {
 		o.Late = func(Lateness) {}
 	}
@@ -239,17 +260,14 @@ func (o Options) check() error {
 		}
 		named[q.Name] = true
 	}
+	if err := o.drift().Check(o.TTL); err != nil {
+		return bad("%w", err)
+	}
 	switch {
 	case o.Name == "":
 		return bad("Name is empty: every life of a process needs a name of its own")
 	case o.Executor == nil:
 		return bad("Executor is missing")
-	case o.TTL <= 0 || o.TTL%time.Millisecond != 0:
-		return bad("TTL is %s: it must be positive and whole milliseconds", o.TTL)
-	case o.DriftBound < 0 || o.DriftBound >= 0.25:
-		return bad("DriftBound is %v: it must be in [0, 0.25)", o.DriftBound)
-	case o.margin() > o.TTL/2 || o.MarginBase < 0:
-		return bad("TTL %s leaves too little beside a margin of %s: use a longer TTL or a smaller MarginBase", o.TTL, o.margin())
 	case o.MaxOps < minOps || o.MaxOps > store.MaxOps:
 		return bad("MaxOps is %d: want %d to %d", o.MaxOps, minOps, store.MaxOps)
 	case o.MaxBytes < minBytes || o.MaxBytes > store.MaxBytes:
@@ -262,6 +280,8 @@ func (o Options) check() error {
 	return nil
 }
 
-func (o Options) margin() time.Duration {
-	return time.Duration(2*o.DriftBound*float64(o.TTL)) + o.MarginBase
-}
+// drift is how wrong clocks may be.
+func (o Ownership) drift() clock.Drift { return clock.Drift{Bound: o.DriftBound, Base: o.MarginBase} }
+
+// margin is the part of the ttl for which an owner does not trust its shard.
+func (o Ownership) margin() time.Duration { return o.drift().Margin(o.TTL) }

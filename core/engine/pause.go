@@ -24,8 +24,8 @@ func (e *Engine) SetPaused(ctx context.Context, id store.ShardID, on bool) (dupl
 	return a.duplicate, err
 }
 
-// pauseName is what the command is called.
-func pauseName(on bool) string {
+// PauseName is what the command is called.
+func PauseName(on bool) string {
 	if on {
 		return "pause"
 	}

@@ -31,7 +31,7 @@ type plan struct {
 	trims []store.Op
 	// slots is how many of the executor's free slots its claims take.
 	slots int
-	// alone: it is a part of a batch that was refused.
+	// alone: it is one change of a batch that was refused.
 	alone bool
 	bytes int
 
@@ -53,14 +53,12 @@ func (m *machine) next(in tickInput) *plan {
 	}
 	switch {
 	case m.probe:
-	case len(m.groups) > 0:
+	case len(m.singles) > 0:
 		p.alone = true
-		for _, i := range m.groups[0] {
-			if m.again(p, i, in.now) {
-				m.add(p, i, in.now)
-			}
+		if i := m.singles[0]; m.again(p, i, in.now) {
+			m.add(p, i, in.now)
 		}
-		m.groups = m.groups[1:]
+		m.singles = m.singles[1:]
 	default:
 		m.fill(p, in)
 		if len(p.intents) == 0 && len(p.batch.Ops) == 0 && !in.beat {
@@ -75,34 +73,16 @@ func (m *machine) next(in tickInput) *plan {
 // needsSlot: it is a claim that starts a run.
 func (i *intent) needsSlot() bool { return i.kind == doClaim && i.condemned == "" }
 
-// giveBack takes the claims for which the executor has no room out of the groups that
-// are next. Nothing may wait behind them: who has the slots may keep them for hours.
+// giveBack takes the claims that are next out of the singles while the executor has no room.
+// Nothing may wait behind them: who has the slots may keep them for hours.
 // When there are slots again each is tried alone.
 func (m *machine) giveBack(free int) {
-	for len(m.groups) > 0 && count(m.groups[0]) > free {
-		var left []*intent
-		for _, i := range m.groups[0] {
-			if i.needsSlot() {
-				i.e.suspect = true
-				m.waiting.add(i.e)
-			} else {
-				left = append(left, i)
-			}
-		}
-		if m.groups[0] = left; len(left) == 0 {
-			m.groups = m.groups[1:]
-		}
+	for free < 1 && len(m.singles) > 0 && m.singles[0].needsSlot() {
+		e := m.singles[0].e
+		e.suspect = true
+		m.waiting.add(e)
+		m.singles = m.singles[1:]
 	}
-}
-
-// count is how many of a group need a slot.
-func count(group []*intent) (n int) {
-	for _, i := range group {
-		if i.needsSlot() {
-			n++
-		}
-	}
-	return n
 }
 
 // again decides anew about a change of a schedule that was refused, and reports
@@ -189,10 +169,13 @@ func (m *machine) claimable(now moment, free int) int {
 
 // wanted is how many slots a plan could use now.
 func (m *machine) wanted(now moment) int {
-	if len(m.groups) > 0 {
-		return count(m.groups[0])
+	switch {
+	case len(m.singles) == 0:
+		return max(0, m.claimable(now, m.cfg.maxRunning))
+	case m.singles[0].needsSlot():
+		return 1
 	}
-	return max(0, m.claimable(now, m.cfg.maxRunning))
+	return 0
 }
 
 func (m *machine) add(p *plan, i *intent, now moment) {

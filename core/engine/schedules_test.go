@@ -35,7 +35,7 @@ func (r *machineRig) every(key string, change ...func(*schedule.Definition)) sch
 
 func (r *machineRig) order(c ScheduleCommand) *intent {
 	r.t.Helper()
-	e := &Engine{queues: map[string]int{"q": 1}, o: Options{MaxBytes: store.MaxBytes}}
+	e := &Engine{queues: map[string]int{"q": 1}, o: Options{Limits: Limits{MaxBytes: store.MaxBytes}}}
 	if c.Queue == "" && c.Definition == nil {
 		c.Queue = "q"
 	}

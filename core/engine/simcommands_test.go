@@ -71,19 +71,10 @@ func (w *world) command(ctx context.Context, j *simJob, r *rand.Rand, c *simComm
 func (p *process) command(ctx context.Context, name string, id job.ID) (duplicate bool, err error) {
 	addr := p.eng.OwnerAddr(p.w.shardOf(id))
 	var rec engine.Receipt
-	switch {
-	case name == "cancel" && addr == "":
-		err = p.eng.Cancel(ctx, "q", id)
-	case name == "cancel":
-		err = p.client.Cancel(ctx, addr, "q", id)
-	case name == "hasten" && addr == "":
-		rec, err = p.eng.Hasten(ctx, "q", id)
-	case name == "hasten":
-		rec, err = p.client.Hasten(ctx, addr, "q", id)
-	case addr == "":
-		err = p.eng.Redrive(ctx, "q", id)
-	default:
-		err = p.client.Redrive(ctx, addr, "q", id)
+	if addr == "" {
+		rec, err = p.eng.Command(ctx, engine.Command(name), "q", id)
+	} else {
+		rec, err = p.client.Command(ctx, addr, engine.Command(name), "q", id)
 	}
 	return rec.Duplicate, err
 }

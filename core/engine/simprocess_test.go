@@ -93,16 +93,21 @@ func (w *world) start(n int) *process {
 		Slots: w.cfg.slots, Handlers: map[string]worker.Handler{"sim": p.timed(p.handle), "recurring": p.timed(p.recur)}, Sink: snk, Clock: p.clock, Logger: quiet,
 	})
 	o := engine.Options{
-		Name: p.name, Addr: p.name, Queues: []engine.Queue{{Name: "q", Shards: w.cfg.shards}}, Executor: p.pool,
-		TTL: w.cfg.ttl, DriftBound: w.cfg.drift, MarginBase: 10 * time.Millisecond,
-		Clock: p.clock, Wall: func() time.Time { return w.wall(n) },
-		Rand:  rand.New(rand.NewPCG(w.cfg.seed, uint64(life)+100)),
-		NewID: func() string { return fmt.Sprintf("%s/%d", p.name, p.ids.Add(1)) },
-		Rank:  func(s store.ShardID) int { return (s.Shard + n) % w.cfg.nodes },
+		Name: p.name, Addr: p.name, Queues: []engine.Queue{{Name: "q", Shards: w.cfg.shards}}, Executor: p.pool, Forward: p.forward,
+		Ownership: engine.Ownership{
+			TTL: w.cfg.ttl, DriftBound: w.cfg.drift, MarginBase: 10 * time.Millisecond, DrainTimeout: w.cfg.ttl,
+			Rank: func(s store.ShardID) int { return (s.Shard + n) % w.cfg.nodes },
+		},
+		World: engine.World{
+			Clock: p.clock, Wall: func() time.Time { return w.wall(n) },
+			Rand:  rand.New(rand.NewPCG(w.cfg.seed, uint64(life)+100)),
+			NewID: func() string { return fmt.Sprintf("%s/%d", p.name, p.ids.Add(1)) },
+		},
 		// Small numbers, so that everything overflows now and then.
-		MaxOps: w.cfg.maxOps, MaxBytes: w.cfg.maxBytes, MaxRunning: w.cfg.slots, MaxLoaded: w.cfg.maxLoaded, PageSize: w.cfg.page, TrimEvery: w.cfg.trimEvery,
-		Horizon: w.cfg.horizon, DedupeWindow: w.cfg.dedupe, InboxPoll: w.cfg.ttl / 3, DrainTimeout: w.cfg.ttl,
-		Observer: p, Logger: quiet, Forward: p.forward,
+		Limits:    engine.Limits{MaxOps: w.cfg.maxOps, MaxBytes: w.cfg.maxBytes, MaxRunning: w.cfg.slots},
+		Reads:     engine.Reads{Horizon: w.cfg.horizon, MaxLoaded: w.cfg.maxLoaded, PageSize: w.cfg.page, InboxPoll: w.cfg.ttl / 3, TrimEvery: w.cfg.trimEvery},
+		Retention: engine.Retention{DedupeWindow: w.cfg.dedupe},
+		Reports:   engine.Reports{Observer: p, Logger: quiet},
 	}
 	if w.cfg.retires {
 		o.Retire = worker.Retire(snk)

@@ -145,7 +145,8 @@ func TestInboxInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowded{Shards: sim.New().Connect("a", 1)}
-		e, err := engine.New(c, engine.Options{Name: "a", Queues: []engine.Queue{{Name: "q", Shards: 1}}, Executor: worker.New(worker.Options{}), TTL: 12 * time.Second, Clock: clock.Go()})
+		e, err := engine.New(c, engine.Options{Name: "a", Queues: []engine.Queue{{Name: "q", Shards: 1}}, Executor: worker.New(worker.Options{}),
+			Ownership: engine.Ownership{TTL: 12 * time.Second}, World: engine.World{Clock: clock.Go()}})
 		if err != nil {
 			t.Fatal(err)
 		}

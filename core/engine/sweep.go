@@ -29,7 +29,7 @@ func newSweeps(low int64, page int) sweeps {
 func (m *machine) sweepRange(inboxSeen int64) (store.Range, bool) {
 	s := &m.sweeps
 	target := inboxSeen - m.cfg.dedupe
-	if s.loading || s.left > 0 || target <= s.upTo || len(m.groups) > 0 || inboxSeen == s.waits {
+	if s.loading || s.left > 0 || target <= s.upTo || len(m.singles) > 0 || inboxSeen == s.waits {
 		return store.Range{}, false
 	}
 	s.loading, s.target, s.asked = true, target, inboxSeen

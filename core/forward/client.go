@@ -68,73 +68,48 @@ func (c *Client) Enqueue(ctx context.Context, addr string, j job.Job) (engine.Re
 	return engine.Receipt{}, &engine.EnqueueError{Job: j.ID, Outcome: outcome(certain), Cause: err}
 }
 
-// Cancel cancels a job by the process at addr. The error is an *engine.CommandError.
-func (c *Client) Cancel(ctx context.Context, addr, queue string, id job.ID) error {
-	_, err := c.command(ctx, "cancel", addr+pathCancel, queue, id)
-	return err
-}
-
-// Redrive redrives a job by the process at addr. The error is an *engine.CommandError.
-func (c *Client) Redrive(ctx context.Context, addr, queue string, id job.ID) error {
-	_, err := c.command(ctx, "redrive", addr+pathRedrive, queue, id)
-	return err
-}
-
-// Hasten makes a pending job due by the process at addr. The error is an
+// Command gives a command on a job by the process at addr. The error is an
 // *engine.CommandError.
-func (c *Client) Hasten(ctx context.Context, addr, queue string, id job.ID) (engine.Receipt, error) {
-	rec, err := c.command(ctx, "hasten", addr+pathHasten, queue, id)
-	return engine.Receipt{ID: rec.ID, Duplicate: rec.Duplicate}, err
-}
-
-func (c *Client) command(ctx context.Context, name, url, queue string, id job.ID) (rec receipt, err error) {
-	body, err := json.Marshal(target{Queue: queue, ID: id})
-	certain := true
-	if err == nil {
-		rec, certain, err = c.post(ctx, url, id, body, names(id))
-	}
-	if err == nil {
-		return rec, nil
-	}
-	return receipt{}, &engine.CommandError{Command: name, Job: id, Outcome: outcome(certain), Cause: err}
+func (c *Client) Command(ctx context.Context, addr string, what engine.Command, queue string, id job.ID) (engine.Receipt, error) {
+	return c.ask(ctx, addr+pathCommand+string(what), target{Queue: queue, ID: id}, names(id), engine.CommandError{Command: string(what), Job: id})
 }
 
 // Schedule gives a command on a schedule by the process at addr. The error is an
 // *engine.CommandError, or a *schedule.InvalidError or *job.InvalidError.
 func (c *Client) Schedule(ctx context.Context, addr string, cmd engine.ScheduleCommand) (engine.Receipt, error) {
-	body, err := json.Marshal(cmd)
-	if err != nil {
-		return engine.Receipt{}, &schedule.InvalidError{Field: "body", Reason: err.Error()}
-	}
-	rec, certain, err := c.post(ctx, addr+pathSchedule, "", body, func(r receipt) bool { return r.Schedule == cmd.Name() })
+	rec, err := c.ask(ctx, addr+pathSchedule, cmd, func(r receipt) bool { return r.Schedule == cmd.Name() },
+		engine.CommandError{Command: string(cmd.Verb), Schedule: cmd.Name()})
 	var invalid *job.InvalidError
 	var badSchedule *schedule.InvalidError
-	switch {
-	case err == nil:
-		return engine.Receipt{ID: rec.ID, Duplicate: rec.Duplicate}, nil
-	case errors.As(err, &invalid), errors.As(err, &badSchedule):
-		return engine.Receipt{}, err
+	if errors.As(err, &invalid) {
+		return rec, invalid
+	} else if errors.As(err, &badSchedule) {
+		return rec, badSchedule
 	}
-	return engine.Receipt{}, &engine.CommandError{Command: string(cmd.Verb), Schedule: cmd.Name(), Outcome: outcome(certain), Cause: err}
+	return rec, err
 }
 
 // SetPaused pauses or resumes a shard by the process at addr. The error is an
 // *engine.CommandError.
 func (c *Client) SetPaused(ctx context.Context, addr string, id store.ShardID, on bool) (duplicate bool, err error) {
-	name := "resume"
-	if on {
-		name = "pause"
-	}
-	body, err := json.Marshal(pauseCommand{Queue: id.Queue, Shard: id.Shard, Paused: on})
+	rec, err := c.ask(ctx, addr+pathPause, pauseCommand{Queue: id.Queue, Shard: id.Shard, Paused: on}, func(r receipt) bool { return r.Shard == id.String() },
+		engine.CommandError{Command: engine.PauseName(on), Shard: id.String()})
+	return rec.Duplicate, err
+}
+
+// ask makes the request of a command. An error completes failed.
+func (c *Client) ask(ctx context.Context, url string, what any, meant func(receipt) bool, failed engine.CommandError) (engine.Receipt, error) {
+	body, err := json.Marshal(what)
 	var rec receipt
 	certain := true
 	if err == nil {
-		rec, certain, err = c.post(ctx, addr+pathPause, "", body, func(r receipt) bool { return r.Shard == id.String() })
+		rec, certain, err = c.post(ctx, url, failed.Job, body, meant)
 	}
 	if err != nil {
-		return false, &engine.CommandError{Command: name, Shard: id.String(), Outcome: outcome(certain), Cause: err}
+		failed.Outcome, failed.Cause = outcome(certain), err
+		return engine.Receipt{}, &failed
 	}
-	return rec.Duplicate, nil
+	return engine.Receipt{ID: rec.ID, Duplicate: rec.Duplicate}, nil
 }
 
 func outcome(certain bool) store.Outcome {

@@ -50,7 +50,8 @@ func start(t *testing.T, s *sim.Store, w wires, name string, h worker.Handler) *
 	session := s.Connect(name, 1)
 	session.SetFaults(sim.Faults{Latency: time.Millisecond})
 	eng, err := engine.New(session, engine.Options{Name: name, Addr: name + ":80", Queues: []engine.Queue{{Name: "q", Shards: 1}},
-		Executor: pool, TTL: 6 * time.Second, Clock: clock.Go(), Logger: quiet, Forward: forward.NewClient(w).Enqueue})
+		Executor: pool, Forward: forward.NewClient(w).Enqueue,
+		Ownership: engine.Ownership{TTL: 6 * time.Second}, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,13 +91,13 @@ func TestForwarding(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		client := forward.NewClient(w)
-		if err := client.Cancel(t.Context(), "b:80", "q", j.ID); !errors.Is(err, engine.ErrNotOwner) {
+		if err := second(client.Command(t.Context(), "b:80", engine.CancelJob, "q", j.ID)); !errors.Is(err, engine.ErrNotOwner) {
 			t.Errorf("cancelled by b: %v", err)
 		}
-		if err := client.Cancel(t.Context(), b.eng.OwnerAddr(shard), "q", j.ID); err != nil {
+		if err := second(client.Command(t.Context(), b.eng.OwnerAddr(shard), engine.CancelJob, "q", j.ID)); err != nil {
 			t.Errorf("cancelled by a: %v", err)
 		}
-		if err := client.Redrive(t.Context(), "a:80", "q", j.ID); stateOf(err) != job.Cancelled {
+		if err := second(client.Command(t.Context(), "a:80", engine.RedriveJob, "q", j.ID)); stateOf(err) != job.Cancelled {
 			t.Errorf("redriven: %v", err)
 		}
 

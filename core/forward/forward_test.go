@@ -28,18 +28,8 @@ func (s *stub) Enqueue(_ context.Context, j job.Job) (engine.Receipt, error) {
 	return s.rec, s.err
 }
 
-func (s *stub) Cancel(_ context.Context, queue string, id job.ID) error {
-	s.got = append(s.got, "cancel", queue, id)
-	return s.err
-}
-
-func (s *stub) Redrive(_ context.Context, queue string, id job.ID) error {
-	s.got = append(s.got, "redrive", queue, id)
-	return s.err
-}
-
-func (s *stub) Hasten(_ context.Context, queue string, id job.ID) (engine.Receipt, error) {
-	s.got = append(s.got, "hasten", queue, id)
+func (s *stub) Command(_ context.Context, c engine.Command, queue string, id job.ID) (engine.Receipt, error) {
+	s.got = append(s.got, string(c), queue, id)
 	return s.rec, s.err
 }
 
@@ -98,7 +88,7 @@ func TestSecret(t *testing.T) {
 			client, addr := serve(t, forward.Guard(secret, forward.Handler(s)))
 			client = client.WithSecret(c.shown)
 			_, err := client.Enqueue(t.Context(), addr, aJob())
-			cancelled := client.Cancel(t.Context(), addr, "q", aJob().ID)
+			cancelled := second(client.Command(t.Context(), addr, engine.CancelJob, "q", aJob().ID))
 			for _, err := range []error{err, cancelled} {
 				if c.ok && err != nil || !c.ok && (!errors.Is(err, forward.ErrSecret) || store.OutcomeOf(err) != store.Fail) {
 					t.Errorf("%v", err)
@@ -177,9 +167,9 @@ func TestCommandErrors(t *testing.T) {
 			s := &stub{err: c.err}
 			client, addr := serve(t, forward.Handler(s))
 			for _, err := range []error{
-				client.Cancel(t.Context(), addr, "q", aJob().ID),
-				client.Redrive(t.Context(), addr, "q", aJob().ID),
-				second(client.Hasten(t.Context(), addr, "q", aJob().ID)),
+				second(client.Command(t.Context(), addr, engine.CancelJob, "q", aJob().ID)),
+				second(client.Command(t.Context(), addr, engine.RedriveJob, "q", aJob().ID)),
+				second(client.Command(t.Context(), addr, engine.HastenJob, "q", aJob().ID)),
 				second(client.SetPaused(t.Context(), addr, aShard, true)),
 			} {
 				if store.OutcomeOf(err) != c.outcome || !c.like(err) {
@@ -285,7 +275,7 @@ func TestAnswersThatMeanNothing(t *testing.T) {
 			if _, err := client.Enqueue(t.Context(), addr, aJob()); err == nil || store.OutcomeOf(err) != store.Unknown {
 				t.Errorf("Enqueue: %v, outcome %s", err, store.OutcomeOf(err))
 			}
-			if err := client.Cancel(t.Context(), addr, "q", aJob().ID); err == nil || store.OutcomeOf(err) != store.Unknown {
+			if err := second(client.Command(t.Context(), addr, engine.CancelJob, "q", aJob().ID)); err == nil || store.OutcomeOf(err) != store.Unknown {
 				t.Errorf("Cancel: %v, outcome %s", err, store.OutcomeOf(err))
 			}
 		})
@@ -305,7 +295,7 @@ func TestNothingWasSent(t *testing.T) {
 		"refused connection": second(client.Enqueue(t.Context(), strings.TrimPrefix(gone.URL, "http://"), aJob())),
 		"no address":         second(client.Enqueue(t.Context(), "%", aJob())),
 		"over before":        second(client.Enqueue(over, addr, aJob())),
-		"command":            client.Redrive(over, addr, "q", aJob().ID),
+		"command":            second(client.Command(over, addr, engine.RedriveJob, "q", aJob().ID)),
 	} {
 		if err == nil || store.OutcomeOf(err) != store.Fail {
 			t.Errorf("%s: %v, outcome %s", name, err, store.OutcomeOf(err))

@@ -19,9 +19,7 @@ import (
 // Engine is the part of an *engine.Engine that is reached from elsewhere.
 type Engine interface {
 	Enqueue(ctx context.Context, j job.Job) (engine.Receipt, error)
-	Cancel(ctx context.Context, queue string, id job.ID) error
-	Redrive(ctx context.Context, queue string, id job.ID) error
-	Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error)
+	Command(ctx context.Context, c engine.Command, queue string, id job.ID) (engine.Receipt, error)
 	Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error)
 	SetPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error)
 }
@@ -39,15 +37,12 @@ func Handler(e Engine) http.Handler {
 		rec, err := e.Enqueue(ctx, j)
 		return receipt{ID: rec.ID, Duplicate: rec.Duplicate}, err
 	})
-	for path, do := range map[string]func(context.Context, string, job.ID) error{pathCancel: e.Cancel, pathRedrive: e.Redrive} {
-		handle(mux, path, maxTarget, decode[target], func(ctx context.Context, t target) (receipt, error) {
-			return receipt{ID: t.ID}, do(ctx, t.Queue, t.ID)
+	for _, c := range []engine.Command{engine.CancelJob, engine.RedriveJob, engine.HastenJob} {
+		handle(mux, pathCommand+string(c), maxTarget, decode[target], func(ctx context.Context, t target) (receipt, error) {
+			rec, err := e.Command(ctx, c, t.Queue, t.ID)
+			return receipt{ID: t.ID, Duplicate: rec.Duplicate}, err
 		})
 	}
-	handle(mux, pathHasten, maxTarget, decode[target], func(ctx context.Context, t target) (receipt, error) {
-		rec, err := e.Hasten(ctx, t.Queue, t.ID)
-		return receipt{ID: t.ID, Duplicate: rec.Duplicate}, err
-	})
 	handle(mux, pathSchedule, store.MaxBytes, decodeCommand, func(ctx context.Context, c engine.ScheduleCommand) (receipt, error) {
 		rec, err := e.Schedule(ctx, c)
 		return receipt{ID: rec.ID, Schedule: c.Name(), Duplicate: rec.Duplicate}, err

@@ -14,9 +14,7 @@ import (
 // Paths of the requests.
 const (
 	pathEnqueue  = "/internal/v1/enqueue"
-	pathCancel   = "/internal/v1/cancel"
-	pathRedrive  = "/internal/v1/redrive"
-	pathHasten   = "/internal/v1/hasten"
+	pathCommand  = "/internal/v1/" // with the engine.Command behind it
 	pathSchedule = "/internal/v1/schedule"
 	pathPause    = "/internal/v1/pause"
 )

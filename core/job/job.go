@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -72,15 +73,9 @@ type Job struct {
 
 // WithDefaults fills in what is not set.
 func (j Job) WithDefaults() Job {
-	if j.MaxAttempts == 0 {
-		j.MaxAttempts = DefaultMaxAttempts
-	}
-	if j.MaxDuration == 0 {
-		j.MaxDuration = DefaultMaxDuration
-	}
-	if j.Rescue == "" {
-		j.Rescue = AtLeastOnce
-	}
+	j.MaxAttempts = cmp.Or(j.MaxAttempts, DefaultMaxAttempts)
+	j.MaxDuration = cmp.Or(j.MaxDuration, DefaultMaxDuration)
+	j.Rescue = cmp.Or(j.Rescue, AtLeastOnce)
 	return j
 }
 

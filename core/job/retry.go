@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -46,12 +47,8 @@ func (p RetryPolicy) Delay(attempt int, u float64) time.Duration {
 		d = p.Delays[min(attempt, n)-1]
 	} else {
 		factor, limit := p.Factor, p.Max
-		if factor == 0 {
-			factor = 2
-		}
-		if limit == 0 {
-			limit = 30 * time.Minute
-		}
+		factor = cmp.Or(factor, 2)
+		limit = cmp.Or(limit, 30*time.Minute)
 		wait := float64(p.Base) * math.Pow(factor, float64(attempt-1))
 		d = time.Duration(min(wait, float64(limit)))
 	}

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,7 @@ func (c *Client) TryAcquire(ctx context.Context, req Request) (*Lease, error) {
 }
 
 func (c *Client) acquire(ctx context.Context, req Request, try bool) (*Lease, error) {
-	if req.TTL == 0 {
-		req.TTL = c.opt.TTL
-	}
+	req.TTL = cmp.Or(req.TTL, c.opt.TTL)
 	if req.Timeout == 0 && try {
 		req.Timeout = req.TTL
 	}
@@ -207,9 +206,7 @@ func (a *acquisition) read(ctx context.Context) {
 
 // pause waits after a failure: 50 ms doubling to 2 s.
 func (a *acquisition) pause(ctx context.Context) {
-	if a.retry == 0 {
-		a.retry = a.c.opt.Backoff.Min
-	}
+	a.retry = cmp.Or(a.retry, a.c.opt.Backoff.Min)
 	_ = a.c.clock.Sleep(ctx, a.c.jitter(a.retry))
 	a.retry = min(2*a.retry, a.c.opt.Backoff.Max)
 }

@@ -62,7 +62,7 @@ type Lease struct {
 func (c *Client) newLease(ctx context.Context, r *resource, g grant) *Lease {
 	l := &Lease{
 		c: c, r: r, g: g, token: g.version.Fence, ttl: g.version.TTL,
-		margin: Margin(g.version.TTL, c.opt.DriftBound, c.opt.MarginBase),
+		margin: c.opt.drift().Margin(g.version.TTL),
 		sem:    make(chan struct{}, 1),
 	}
 	now := c.clock.Now()

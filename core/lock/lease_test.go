@@ -48,7 +48,7 @@ func TestDeadline(t *testing.T) {
 		start := time.Now()
 		l := r.acquire(c, "h")
 		<-l.Context().Done()
-		want := testTTL - lock.Margin(testTTL, 0.01, 100*time.Millisecond)
+		want := testTTL - clock.Drift{Bound: 0.01, Base: 100 * time.Millisecond}.Margin(testTTL)
 		if got := time.Since(start).Round(5 * time.Millisecond); got != want {
 			t.Errorf("lost after %s, want %s", got, want)
 		}

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -14,8 +15,8 @@ import (
 // Defaults of Options.
 const (
 	DefaultTTL        = 30 * time.Second
-	DefaultDriftBound = 0.01
-	DefaultMarginBase = 100 * time.Millisecond
+	DefaultDriftBound = clock.DefaultDriftBound
+	DefaultMarginBase = clock.DefaultMarginBase
 	DefaultBackoffMin = 50 * time.Millisecond
 	DefaultBackoffMax = 2 * time.Second
 )
@@ -65,47 +66,22 @@ type Options struct {
 	Backoff Backoff
 }
 
-// Margin is the part of a lease's ttl that its holder does not trust:
-// 2 x drift x ttl + base. With clock rates wrong by at most drift, a holder that
-// counts ttl-margin from before its request was sent ends before a contender
-// that counts ttl from after it saw the row.
-func Margin(ttl time.Duration, drift float64, base time.Duration) time.Duration {
-	return time.Duration(2*drift*float64(ttl)) + base
-}
+// drift is how wrong clocks may be.
+func (o Options) drift() clock.Drift { return clock.Drift{Bound: o.DriftBound, Base: o.MarginBase} }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.TTL == 0 {
-		o.TTL = DefaultTTL
-	}
-	if o.DriftBound == 0 {
-		o.DriftBound = DefaultDriftBound
-	}
-	if o.MarginBase == 0 {
-		o.MarginBase = DefaultMarginBase
-	}
-	if o.Clock == nil {
-		o.Clock = clock.System()
-	}
-	if o.Rand == nil {
-		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	}
+	o.TTL = cmp.Or(o.TTL, DefaultTTL)
+	o.DriftBound = cmp.Or(o.DriftBound, DefaultDriftBound)
+	o.MarginBase = cmp.Or(o.MarginBase, DefaultMarginBase)
+	o.Clock = cmp.Or(o.Clock, clock.System())
+	o.Rand = cmp.Or(o.Rand, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Backoff.Min == 0 {
-		o.Backoff.Min = DefaultBackoffMin
-	}
-	if o.Backoff.Max == 0 {
-		o.Backoff.Max = DefaultBackoffMax
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Backoff.Min = cmp.Or(o.Backoff.Min, DefaultBackoffMin)
+	o.Backoff.Max = cmp.Or(o.Backoff.Max, DefaultBackoffMax)
 	switch {
-	case o.DriftBound < 0 || o.DriftBound >= 0.25:
-		return o, fmt.Errorf("lock: DriftBound is %v: it is a relative error of a clock's rate and must be in [0, 0.25)", o.DriftBound)
-	case o.MarginBase < 0:
-		return o, fmt.Errorf("lock: MarginBase is %s: it must not be negative", o.MarginBase)
 	case o.RequestTimeout < 0:
 		return o, fmt.Errorf("lock: RequestTimeout is %s: it must not be negative", o.RequestTimeout)
 	case o.Backoff.Min <= 0 || o.Backoff.Max < o.Backoff.Min:
@@ -119,16 +95,8 @@ func (o Options) withDefaults() (Options, error) {
 
 // checkTTL refuses a ttl that leaves less than half of itself to work with.
 func (o Options) checkTTL(ttl time.Duration) error {
-	if ttl <= 0 || ttl%time.Millisecond != 0 {
-		return fmt.Errorf("lock: ttl is %s: it must be positive and whole milliseconds", ttl)
-	}
-	if m := Margin(ttl, o.DriftBound, o.MarginBase); m > ttl/2 {
-		return fmt.Errorf("lock: ttl %s is too short for a safety margin of %s (2 x drift bound %v x ttl + %s): use a ttl of at least %s, or a smaller MarginBase",
-			ttl, m, o.DriftBound, o.MarginBase, minTTL(o.DriftBound, o.MarginBase))
+	if err := o.drift().Check(ttl); err != nil {
+		return fmt.Errorf("lock: %w", err)
 	}
 	return nil
-}
-
-func minTTL(drift float64, base time.Duration) time.Duration {
-	return (time.Duration(float64(base)/(0.5-2*drift)) + time.Millisecond).Round(time.Millisecond)
 }

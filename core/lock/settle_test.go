@@ -65,23 +65,6 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-func TestMargin(t *testing.T) {
-	t.Parallel()
-	if got := Margin(30*time.Second, 0.01, 100*time.Millisecond); got != 700*time.Millisecond {
-		t.Errorf("margin %s", got)
-	}
-	// The margin is enough: the holder's clock at the slowest, the contender's
-	// at the fastest.
-	for _, drift := range []float64{0, 0.001, 0.01, 0.1, 0.2} {
-		ttl := 10 * time.Second
-		holder := float64(ttl-Margin(ttl, drift, 0)) / (1 - drift)
-		contender := float64(ttl) / (1 + drift)
-		if holder > contender+1 {
-			t.Errorf("drift %v: the holder trusts %v, the contender waits %v", drift, time.Duration(holder), time.Duration(contender))
-		}
-	}
-}
-
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -106,12 +89,5 @@ func TestOptions(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
-	}
-	// The remedy that the error names must work.
-	for _, o := range []Options{{}, {DriftBound: 0.1}, {MarginBase: time.Second}} {
-		o, _ = o.withDefaults()
-		if err := o.checkTTL(minTTL(o.DriftBound, o.MarginBase)); err != nil {
-			t.Errorf("the least ttl: %v", err)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,18 +55,12 @@ func New(o Options) (*Group, error) {
 	if o.Store == nil || o.Cell == "" || o.Name == "" {
 		return nil, errors.New("member: Store, Cell and Name are needed")
 	}
-	if o.TTL == 0 {
-		o.TTL = DefaultTTL
-	}
+	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	if o.TTL < time.Second {
 		return nil, fmt.Errorf("member: TTL is %s: a second is the least", o.TTL)
 	}
-	if o.Clock == nil {
-		o.Clock = clock.System()
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Clock = cmp.Or(o.Clock, clock.System())
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	w := NewWatch(o.TTL, o.Clock.Now(), o.Expected...)
 	return &Group{o: o, watch: w, present: w.Present()}, nil
 }

@@ -1,6 +1,7 @@
 package runlog
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -95,15 +96,11 @@ func New(o Options) *Log {
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Second
 	}
-	if o.Clock == nil {
-		o.Clock = clock.System()
-	}
+	o.Clock = cmp.Or(o.Clock, clock.System())
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return &Log{o: o, reigns: map[reign]atWork{}, lost: map[store.ShardID]int64{}}
 }
 

@@ -271,8 +271,8 @@ func TestOfAnEngine(t *testing.T) {
 			}
 			return nil
 		}}})
-		e, err := engine.New(r.s, engine.Options{Name: "w1", Queues: []engine.Queue{{Name: "q", Shards: 1}}, Executor: pool, Clock: clock.Go(), Logger: quiet,
-			Observer: engine.Watch(nil, r.log.Step)})
+		e, err := engine.New(r.s, engine.Options{Name: "w1", Queues: []engine.Queue{{Name: "q", Shards: 1}}, Executor: pool,
+			World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Observer: engine.Watch(nil, r.log.Step), Logger: quiet}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -109,18 +110,12 @@ func (e *InvalidError) Error() string { return "schedule: " + e.Field + " " + e.
 
 // WithDefaults fills in what is not set.
 func (d Definition) WithDefaults() Definition {
-	if d.Misfire == "" {
-		d.Misfire = MisfireOnce
-	}
-	if d.Grace == 0 {
-		d.Grace = DefaultGrace
-	}
+	d.Misfire = cmp.Or(d.Misfire, MisfireOnce)
+	d.Grace = cmp.Or(d.Grace, DefaultGrace)
 	if d.Misfire == MisfireAll && d.Window == 0 {
 		d.Window = DefaultWindow
 	}
-	if d.Overlap == "" {
-		d.Overlap = OverlapSkip
-	}
+	d.Overlap = cmp.Or(d.Overlap, OverlapSkip)
 	if d.Kind == Cron && d.Zone == "" {
 		d.Zone = "UTC"
 	}

@@ -1,7 +1,7 @@
 // Package scheduler is a whole scheduler process without its network face: an
 // engine that owns shards (core/engine), the pool that runs its jobs (core/worker),
-// and the fenced sink of their effects (core/sink). Whatever hosts it, a daemon, a
-// process under test or a program of yours, brings the stores, the handlers and the clock.
+// and the fenced sink of their effects (core/sink). A daemon, a process under test or a
+// program of yours has it inside.
 //
 // # In a program of yours
 //
@@ -10,23 +10,22 @@
 //
 //	const SendInvoice scheduler.Kind[Invoice] = "send-invoice"
 //
-// The program opens a store, registers a handler for each kind that it runs, makes a
-// scheduler and lets it run until it is to stop:
+// The program registers a handler for each kind that it runs, and opens a scheduler, which
+// works until it is closed:
 //
-//	cfg := cassandra.Config{ContactPoints: []string{"10.0.0.1"}, Keyspace: "billing"}
-//	_, err := cassandra.Prepare(ctx, cfg, cassandra.Replication{Factor: 3})
-//	db, err := cassandra.Open(ctx, cfg)
 //	handlers := scheduler.Handlers{}
-//	err = SendInvoice.Register(handlers, sendInvoice)
-//	s, err := scheduler.New(scheduler.Options{
-//		Shards:   cassandra.NewShards(db),
-//		Sink:     cassandrasink.New(db, cassandrasink.Options{}),
-//		Handlers: handlers,
-//		Engine:   engine.Options{Name: name, Queues: []engine.Queue{{Name: "invoices", Shards: 8}}},
+//	err := SendInvoice.Register(handlers, sendInvoice)
+//	s, err := scheduler.Open(ctx, scheduler.Config{
+//		Database: cassandra.Config{ContactPoints: []string{"10.0.0.1"}, Keyspace: "billing"},
+//		Options:  scheduler.Options{Handlers: handlers},
 //	})
-//	go s.Run(ctx)
+//	defer s.Close()
 //	_, err = SendInvoice.Enqueue(ctx, s, Invoice{Customer: "acme", Cents: 1999}, scheduler.Key("invoice-17"))
 //
+// Open prepares the keyspace and wires the parts: the engine on its store, the sink of the
+// keyspace, the history of runs, the other processes with whom shards are shared, the listener
+// where they hand jobs on, and the secret that they share. schedulerd is wired by it too.
+// New is for other parts, as in tests: Run then starts it.
 // examples/embedded is such a program, whole. Every process of a queue registers all of the
 // queue's kinds, as any of them may own any of its shards; a process that only enqueues
 // asks one of these (core/service/api), or is one.

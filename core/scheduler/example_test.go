@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"fencepost/core/engine"
@@ -12,6 +13,7 @@ import (
 	"fencepost/core/scheduler"
 	"fencepost/core/scheduler/schedulertest"
 	"fencepost/core/sink"
+	"fencepost/core/store/cassandra"
 )
 
 // Invoice is what jobs of kind SendInvoice are given.
@@ -46,6 +48,26 @@ func Example() {
 	// a duplicate: true <nil>
 	// <nil>
 	// 08:00, attempt 1: globex owes 500 cents
+}
+
+// A program with a scheduler inside needs the addresses of the database and its handlers.
+func ExampleOpen() {
+	ctx, handlers := context.Background(), scheduler.Handlers{}
+	err := SendInvoice.Register(handlers, func(context.Context, *scheduler.Task, Invoice) error { return nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	s, err := scheduler.Open(ctx, scheduler.Config{
+		Database: cassandra.Config{ContactPoints: []string{"10.0.0.1"}, Keyspace: "billing"},
+		Options:  scheduler.Options{Handlers: handlers},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	_, err = SendInvoice.Enqueue(ctx, s, Invoice{Customer: "acme", Cents: 1999}, scheduler.Key("invoice-17"))
+	fmt.Println(err)
 }
 
 // A job whose attempts are used up waits in the dead letter queue, with the reason, until

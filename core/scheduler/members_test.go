@@ -34,7 +34,8 @@ func TestMembersShareTheShards(t *testing.T) {
 				t.Fatal(err)
 			}
 			sch, err := scheduler.New(scheduler.Options{Shards: s.Connect(name, 1), Members: group, Engine: engine.Options{
-				Name: name + ".1", Queues: []engine.Queue{{Name: "q", Shards: 16}}, TTL: ttl, Clock: clock.Go(), Logger: quiet,
+				Name: name + ".1", Queues: []engine.Queue{{Name: "q", Shards: 16}},
+				Ownership: engine.Ownership{TTL: ttl}, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet},
 			}})
 			if err != nil {
 				t.Fatal(err)

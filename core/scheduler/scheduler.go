@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"fencepost/core/runlog"
 	"fencepost/core/sink"
 	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
 	"fencepost/core/worker"
 )
 
@@ -69,15 +71,25 @@ type Scheduler struct {
 	client *forward.Client
 	server *http.Server
 	listen net.Listener
+	secret string
 	runs   *runlog.Log // nil: none
 	group  *member.Group
 
 	newID func() string
 	clock clock.Clock
 	pause time.Duration // before what was not done, or is not known to be, is asked for again
+
+	// Of one that was opened.
+	db    *cassandra.DB
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error // when it has ended
 }
 
-// New makes a scheduler; Run starts it.
+// Secret is what it shows to other schedulers and asks of them; "": none.
+func (s *Scheduler) Secret() string { return s.secret }
+
+// New makes a scheduler from its parts; Run starts it. Open makes the parts too.
 func New(o Options) (*Scheduler, error) {
 	pool := worker.New(worker.Options{Slots: o.Slots, Handlers: o.Handlers, Sink: o.Sink, Clock: o.Engine.Clock, Logger: o.Engine.Logger})
 	if o.Secret != "" && len(o.Secret) < leastSecret {
@@ -116,14 +128,12 @@ func New(o Options) (*Scheduler, error) {
 		peers.Handle("/", o.Beside)
 	}
 	server := forward.NewServer(forward.Guard(o.Secret, peers))
-	s := &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, runs: runs, group: o.Members,
+	s := &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, secret: o.Secret, runs: runs, group: o.Members,
 		queues: o.Engine.Queues, newID: o.NewID, clock: o.Engine.Clock, pause: o.Engine.TTL / 100}
 	if s.newID == nil {
 		s.newID = uuid.NewString
 	}
-	if s.clock == nil {
-		s.clock = clock.System()
-	}
+	s.clock = cmp.Or(s.clock, clock.System())
 	if s.pause <= 0 {
 		s.pause = engine.DefaultTTL / 100
 	}
@@ -212,31 +222,27 @@ func (s *Scheduler) Schedule(ctx context.Context, c engine.ScheduleCommand) (eng
 // Cancel ends a job as cancelled, here or by the process that owns its shard; see
 // engine.Engine.Cancel. It waits as Schedule does.
 func (s *Scheduler) Cancel(ctx context.Context, queue string, id job.ID) error {
-	_, err := s.byOwner(ctx, func() string { return s.ownerOf(queue, id) },
-		func() (engine.Receipt, error) { return engine.Receipt{}, s.engine.Cancel(ctx, queue, id) },
-		func(addr string) (engine.Receipt, error) {
-			return engine.Receipt{}, s.client.Cancel(ctx, addr, queue, id)
-		})
+	_, err := s.command(ctx, engine.CancelJob, queue, id)
 	return err
 }
 
 // Redrive makes a job in the dead letter queue pending again, here or by the process
 // that owns its shard; see engine.Engine.Redrive. It waits as Schedule does.
 func (s *Scheduler) Redrive(ctx context.Context, queue string, id job.ID) error {
-	_, err := s.byOwner(ctx, func() string { return s.ownerOf(queue, id) },
-		func() (engine.Receipt, error) { return engine.Receipt{}, s.engine.Redrive(ctx, queue, id) },
-		func(addr string) (engine.Receipt, error) {
-			return engine.Receipt{}, s.client.Redrive(ctx, addr, queue, id)
-		})
+	_, err := s.command(ctx, engine.RedriveJob, queue, id)
 	return err
 }
 
 // Hasten makes a pending job due at once, here or by the process that owns its shard;
 // see engine.Engine.Hasten. It waits as Schedule does.
 func (s *Scheduler) Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error) {
+	return s.command(ctx, engine.HastenJob, queue, id)
+}
+
+func (s *Scheduler) command(ctx context.Context, c engine.Command, queue string, id job.ID) (engine.Receipt, error) {
 	return s.byOwner(ctx, func() string { return s.ownerOf(queue, id) },
-		func() (engine.Receipt, error) { return s.engine.Hasten(ctx, queue, id) },
-		func(addr string) (engine.Receipt, error) { return s.client.Hasten(ctx, addr, queue, id) })
+		func() (engine.Receipt, error) { return s.engine.Command(ctx, c, queue, id) },
+		func(addr string) (engine.Receipt, error) { return s.client.Command(ctx, addr, c, queue, id) })
 }
 
 // ownerWait is for how long a command waits until its shard has an owner that this process

@@ -50,8 +50,8 @@ func start(t *testing.T, s *sim.Store, name string, prefers int, ran chan<- stri
 		}},
 		Engine: engine.Options{
 			Name: name, Addr: l.Addr().String(), Queues: []engine.Queue{{Name: "q", Shards: shards}},
-			Rank:   func(id store.ShardID) int { return (id.Shard + prefers) % 2 * 8 },
-			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Ownership: engine.Ownership{Rank: func(id store.ShardID) int { return (id.Shard + prefers) % 2 * 8 }},
+			Reports:   engine.Reports{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
 		},
 	}
 	for _, c := range change {

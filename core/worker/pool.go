@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,12 +53,8 @@ func New(o Options) *Pool {
 	if o.Slots <= 0 {
 		o.Slots = 100
 	}
-	if o.Clock == nil {
-		o.Clock = clock.System()
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Clock = cmp.Or(o.Clock, clock.System())
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return &Pool{o: o, free: o.Slots}
 }
 

@@ -9,19 +9,14 @@ import (
 	"context"
 	"errors"
 	"log"
-	"net"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
-	"github.com/google/uuid"
-
-	"fencepost/core/engine"
 	"fencepost/core/schedule"
 	"fencepost/core/scheduler"
 	"fencepost/core/sink"
-	cassandrasink "fencepost/core/sink/cassandra"
 	"fencepost/core/store/cassandra"
 )
 
@@ -56,34 +51,20 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	cfg := cassandra.Config{ContactPoints: []string{os.Getenv("CASSANDRA_CONTACT_POINT")}, Keyspace: "embedded"}
-	agreed, err := cassandra.Prepare(ctx, cfg, cassandra.Replication{Factor: 3})
-	if err != nil {
-		return err
-	}
-	db, err := cassandra.Open(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
 	kinds, err := handlers()
 	if err != nil {
 		return err
 	}
-	peers, err := net.Listen("tcp", "127.0.0.1:0") // where others hand jobs on: an address that they reach
-	if err != nil {
-		return err
-	}
-	s, err := scheduler.New(scheduler.Options{
-		Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Sink: cassandrasink.New(db, cassandrasink.Options{}),
-		Handlers: kinds, Listener: peers, Secret: agreed.PeerSecret,
-		Engine: engine.Options{Name: uuid.NewString(), Addr: peers.Addr().String(), Queues: []engine.Queue{{Name: "signups", Shards: 8}}},
+	s, err := scheduler.Open(ctx, scheduler.Config{
+		Database: cassandra.Config{ContactPoints: []string{os.Getenv("CASSANDRA_CONTACT_POINT")}, Keyspace: "embedded"},
+		Options:  scheduler.Options{Handlers: kinds},
 	})
 	if err != nil {
 		return err
 	}
 	go enqueue(ctx, s)
-	return s.Run(ctx) // until a signal comes; then its jobs may end, and others take its shards
+	_ = s.Wait() // until a signal comes; then its jobs may end, and others take its shards
+	return s.Close()
 }
 
 func enqueue(ctx context.Context, s *scheduler.Scheduler) {

@@ -22,7 +22,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"fencepost/core/engine"
-	"fencepost/core/member"
 	"fencepost/core/scheduler"
 	postgressink "fencepost/core/sink/postgres"
 	"fencepost/core/store/cassandra"
@@ -55,14 +54,6 @@ func main() {
 }
 
 func run(ctx context.Context, cfg cassandra.Config, replicas int, books string, n int, stock int64, hold time.Duration) error {
-	if _, err := cassandra.Prepare(ctx, cfg, cassandra.Replication{Factor: replicas}); err != nil {
-		return err
-	}
-	db, err := cassandra.Open(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
 	pool, err := pgxpool.New(ctx, books)
 	if err != nil {
 		return err
@@ -71,32 +62,18 @@ func run(ctx context.Context, cfg cassandra.Config, replicas int, books string, 
 	if err := errors.Join(postgressink.Migrate(ctx, pool), shop.Migrate(ctx, pool)); err != nil {
 		return err
 	}
-	s, err := newScheduler(db, pool, hold)
+	// Any number of such processes share the work.
+	fenced := postgressink.New(pool, postgressink.Options{})
+	floor := &shop.Shop{DB: pool, Sink: fenced, Hold: hold}
+	c := scheduler.Config{Database: cfg, Replicas: replicas, Options: scheduler.Options{Sink: fenced, Handlers: floor.Handlers()}}
+	c.Name = "shop-" + uuid.NewString()[:8]
+	c.Engine.Queues, c.Engine.TTL = []engine.Queue{{Name: queue, Shards: shards}}, 6*time.Second
+	s, err := scheduler.Open(ctx, c)
 	if err != nil {
 		return err
 	}
-	work, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(work) }()
 	err = trade(ctx, s, pool, n, stock)
-	stop() // it lets its runs end and hands its shards over
-	return errors.Join(err, <-ended)
-}
-
-// newScheduler is a scheduler process of the shop; any number of them share the work.
-func newScheduler(db *cassandra.DB, pool *pgxpool.Pool, hold time.Duration) (*scheduler.Scheduler, error) {
-	name := "shop-" + uuid.NewString()[:8]
-	group, err := member.New(member.Options{Store: cassandra.NewMembers(db), Cell: "shop", Name: name, TTL: 6 * time.Second})
-	if err != nil {
-		return nil, err
-	}
-	fenced := postgressink.New(pool, postgressink.Options{})
-	floor := &shop.Shop{DB: pool, Sink: fenced, Hold: hold}
-	return scheduler.New(scheduler.Options{
-		Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Members: group, Sink: fenced, Handlers: floor.Handlers(),
-		Engine: engine.Options{Name: name, Queues: []engine.Queue{{Name: queue, Shards: shards}}, TTL: 6 * time.Second},
-	})
+	return errors.Join(err, s.Close()) // its runs may end, and its shards are handed over
 }
 
 // trade delivers, places orders, waits for them and looks at the books.

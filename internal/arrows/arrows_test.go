@@ -38,7 +38,6 @@ var floors = map[string][]string{
 	"harness/fault":                {"harness/env", "harness/record", "harness/target", "internal"},
 	"harness/scenario":             {"core", "harness/env", "harness/fault", "harness/record", "harness/target", "internal", "scenarios"},
 	"harness/run":                  {"core", "harness/env", "harness/fault", "harness/record", "harness/scenario", "harness/target"},
-	"harness/sizing":               {},
 	"reports":                      {"checker", "harness/record", "harness/target", "internal"},
 	"bench":                        {"core", "harness/env", "harness/record", "harness/target", "reports"},
 	"cmd":                          {"bench", "checker", "core", "harness/env", "harness/fault", "harness/record", "harness/run", "harness/scenario", "harness/target", "internal", "reports", "scripts"},

@@ -5,19 +5,22 @@
 // round share its weather (a collector's pause, a neighbour's build) and are not
 // independent. What is compared ran in the same round, so that drift and noise
 // that last longer than a round cancel in the ratio.
+//
+// Intervals are of the median, between two order statistics: their confidence is at least the
+// one asked for, and nothing is assumed of how the values are distributed. It is the method of
+// golang.org/x/perf/benchmath, with two differences for which that is not used here. Its
+// interval is unbounded for less than six values, and five rounds are usual. And it takes one
+// of two equally good intervals (of eight values the 1st to the 7th), so that the interval of a
+// ratio would not be that of its inverse.
 package stat
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 )
 
-// Confidence is that of every interval.
+// Confidence is that of every interval, at least.
 const Confidence = 0.95
-
-// Resamples is how many bootstrap samples an interval is taken from.
-const Resamples = 10_000
 
 // Spread is a value over rounds: its median and range. N is the number of
 // rounds; all is 0 when it is.
@@ -36,7 +39,7 @@ func SpreadOf(values []float64) Spread {
 	return Spread{N: len(values), Median: Median(values), Min: slices.Min(values), Max: slices.Max(values)}
 }
 
-// Estimate is a Spread with a bootstrap confidence interval of the median.
+// Estimate is a Spread with a confidence interval of the median.
 type Estimate struct {
 	Spread
 	// Low and High bound the interval of Confidence. With five rounds or fewer
@@ -45,11 +48,25 @@ type Estimate struct {
 	High float64 `json:"high"`
 }
 
-// EstimateOf summarizes values; the same seed gives the same interval.
-func EstimateOf(values []float64, seed uint64) Estimate {
+// EstimateOf summarizes values. The order does not matter.
+func EstimateOf(values []float64) Estimate {
 	e := Estimate{Spread: SpreadOf(values)}
-	e.Low, e.High = BootstrapMedian(values, Resamples, Confidence, rand.New(rand.NewPCG(seed, uint64(len(values)))))
+	if e.N > 0 {
+		sorted, k := slices.Sorted(slices.Values(values)), max(order(e.N), 1)
+		e.Low, e.High = sorted[k-1], sorted[e.N-k]
+	}
 	return e
+}
+
+// order is the greatest k for which the kth to the kth last of n values hold the median with
+// Confidence, 0 if none does: they miss it with probability 2 P(Bin(n, 1/2) < k).
+func order(n int) (k int) {
+	p := math.Pow(0.5, float64(n)) // P(Bin(n, 1/2) = k)
+	for missed := 2 * p; missed <= 1-Confidence && k < n/2; missed += 2 * p {
+		k++
+		p *= float64(n-k+1) / float64(k)
+	}
+	return k
 }
 
 // Excludes says that the whole interval lies further from 1 than the factor
@@ -65,40 +82,8 @@ func Median(values []float64) float64 {
 	if n == 0 {
 		return 0
 	}
-	return medianSorted(slices.Sorted(slices.Values(values)))
-}
-
-func medianSorted(s []float64) float64 {
-	n := len(s)
-	if n%2 == 1 {
-		return s[n/2]
-	}
-	return (s[n/2-1] + s[n/2]) / 2
-}
-
-// BootstrapMedian returns the percentile bootstrap interval of the median:
-// values are drawn with replacement, as many as there are, resamples times.
-func BootstrapMedian(values []float64, resamples int, confidence float64, rng *rand.Rand) (low, high float64) {
-	n := len(values)
-	if n == 0 || resamples < 1 {
-		return 0, 0
-	}
-	medians := make([]float64, resamples)
-	sample := make([]float64, n)
-	for i := range medians {
-		for j := range sample {
-			sample[j] = values[rng.IntN(n)]
-		}
-		slices.Sort(sample)
-		medians[i] = medianSorted(sample)
-	}
-	slices.Sort(medians)
-	tail := (1 - confidence) / 2
-	at := func(q float64) float64 {
-		i := int(math.Ceil(q*float64(resamples))) - 1
-		return medians[min(max(i, 0), resamples-1)]
-	}
-	return at(tail), at(1 - tail)
+	s := slices.Sorted(slices.Values(values))
+	return (s[(n-1)/2] + s[n/2]) / 2
 }
 
 // Ratios divides a by b round by round. Rounds that only one of them has, and

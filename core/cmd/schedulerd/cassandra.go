@@ -7,65 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"time"
-
-	"github.com/google/uuid"
 
 	"fencepost/core/engine"
 	"fencepost/core/store/cassandra"
 )
-
-// session is the configuration of sessions with the cluster.
-func (c *config) session(ctx context.Context, log *slog.Logger) (cassandra.Config, error) {
-	cfg := c.db
-	cfg.ContactPoints, cfg.TLSNames, cfg.Logger = nil, map[string]string{}, log
-	if c.db.LocalDC != "" {
-		cfg.Serial, cfg.Consistency = cassandra.LocalSerial, cassandra.LocalQuorum
-	}
-	var errs []error
-	for _, point := range c.db.ContactPoints {
-		if net.ParseIP(point) != nil {
-			cfg.ContactPoints = append(cfg.ContactPoints, point)
-			continue
-		}
-		ips, err := net.DefaultResolver.LookupHost(ctx, point)
-		errs = append(errs, err)
-		for _, ip := range ips {
-			cfg.ContactPoints = append(cfg.ContactPoints, ip)
-			cfg.TLSNames[ip] = point
-		}
-	}
-	if len(cfg.ContactPoints) == 0 {
-		return cfg, fmt.Errorf("no contact point has an address: %w", errors.Join(errs...))
-	}
-	return cfg, nil
-}
-
-// replication is that of a keyspace that is created.
-func (c *config) replication() cassandra.Replication {
-	if c.db.LocalDC == "" {
-		return cassandra.Replication{Factor: c.replicas}
-	}
-	return cassandra.Replication{DCs: map[string]int{c.db.LocalDC: c.replicas}}
-}
-
-// prepare makes the keyspace ready.
-func prepare(ctx context.Context, c *config, log *slog.Logger) (cassandra.Config, cassandra.Settings, error) {
-	cfg, err := c.session(ctx, log)
-	if err != nil {
-		return cfg, cassandra.Settings{}, err
-	}
-	got, err := cassandra.Prepare(ctx, cfg, c.replication())
-	if err != nil {
-		return cfg, got, c.explain(ctx, cfg, err)
-	}
-	if got.Created {
-		log.Info("the keyspace and its tables are created or upgraded", "keyspace", c.db.Keyspace, "schema_version", got.Version)
-	} else {
-		log.Info("the keyspace and its tables are there", "keyspace", c.db.Keyspace, "schema_version", got.Version, "known_version", cassandra.SchemaVersion)
-	}
-	return cfg, got, nil
-}
 
 // fencesRaised is by how much fences are raised: more than a shard is taken over between a
 // snapshot and its restore, and little of job.MaxFence.
@@ -73,42 +18,38 @@ const fencesRaised = 1_000_000
 
 // raiseFences makes a keyspace ready that was restored from a snapshot.
 func raiseFences(ctx context.Context, c *config, log *slog.Logger) error {
-	cfg, _, err := prepare(ctx, c, log)
+	cfg, _, err := c.scheduler.Prepare(ctx)
 	if err != nil {
-		return err
+		return c.explain(ctx, err)
 	}
 	db, err := cassandra.Open(ctx, cfg)
 	if err != nil {
-		return c.explain(ctx, cfg, err)
+		return c.explain(ctx, err)
 	}
 	defer db.Close()
 	for _, q := range c.scheduler.Engine.Queues {
 		if err := engine.RaiseFences(ctx, cassandra.NewShards(db), q, fencesRaised); err != nil {
-			return c.explain(ctx, cfg, err)
+			return c.explain(ctx, err)
 		}
 		log.Info("fences are raised", "queue", q.Name, "shards", q.Shards, "by", fencesRaised)
 	}
 	return nil
 }
 
-// mayWrite reports a role that may not. All else that can go wrong passes, as the
-// scheduler waits until it is over.
-func mayWrite(ctx context.Context, db *cassandra.DB, c *config) error {
-	err := cassandra.NewMembers(db).Beat(ctx, "start", c.name, uuid.NewString(), time.Minute)
-	if cassandra.Refused(err) == cassandra.Unauthorized {
-		return err
-	}
-	return nil
-}
-
 // explain says what to do about a connection that was not made, or a request that was
 // refused.
-func (c *config) explain(ctx context.Context, cfg cassandra.Config, err error) error {
+func (c *config) explain(ctx context.Context, err error) error {
+	var listening *net.OpError
+	if errors.As(err, &listening) && listening.Op == "listen" {
+		return fmt.Errorf("%w; see WORKER_PEER_PORT", err)
+	}
+	db := &c.scheduler.Database
 	// The driver's error for a session that cannot be opened does not say why.
-	if cassandra.Refused(err) == cassandra.Other {
+	if err != nil && cassandra.Refused(err) == cassandra.Other {
+		cfg, _ := db.Resolve(ctx) // without an address err says so
 		for _, ip := range cfg.ContactPoints {
 			one := cfg
-			one.ContactPoints, one.Keyspace = []string{ip}, ""
+			one.ContactPoints, one.Keyspace, one.Logger = []string{ip}, "", c.scheduler.Engine.Logger
 			if _, why := cassandra.Discover(ctx, one); why != nil {
 				if h := c.connecting(why); h != "" {
 					return fmt.Errorf("no session with Cassandra at %s, port %d: %s (%w)", ip, cfg.Port, h, why)
@@ -118,8 +59,8 @@ func (c *config) explain(ctx context.Context, cfg cassandra.Config, err error) e
 	}
 	switch cassandra.Refused(err) {
 	case cassandra.Unauthorized:
-		role := cmp.Or(c.db.Username, "anonymous")
-		return fmt.Errorf("the role %s lacks a permission: run schedulerd migrate with a role that may create keyspaces and tables; then, as a superuser, GRANT SELECT ON KEYSPACE %s TO %s, and GRANT MODIFY ON KEYSPACE %s TO %s (%w)", role, c.db.Keyspace, role, c.db.Keyspace, role, err)
+		role := cmp.Or(db.Username, "anonymous")
+		return fmt.Errorf("the role %s lacks a permission: run schedulerd migrate with a role that may create keyspaces and tables; then, as a superuser, GRANT SELECT ON KEYSPACE %s TO %s, and GRANT MODIFY ON KEYSPACE %s TO %s (%w)", role, db.Keyspace, role, db.Keyspace, role, err)
 	case cassandra.NoQuorum:
 		return fmt.Errorf("too few replicas answer: see nodetool status, and --replication-factor when the keyspace was created (%w)", err)
 	}
@@ -128,7 +69,8 @@ func (c *config) explain(ctx context.Context, cfg cassandra.Config, err error) e
 
 // connecting is what is wrong with a connection, and the remedy; "" if that is not known.
 func (c *config) connecting(err error) string {
-	switch cassandra.Diagnose(err, c.tls.on) {
+	user := c.scheduler.Database.Username
+	switch cassandra.Diagnose(err, c.login.tls) {
 	case cassandra.Unreachable:
 		return "it cannot be reached: see CASSANDRA_CONTACT_POINT and CASSANDRA_PORT, that the node runs, and firewalls between here and there"
 	case cassandra.WantsLogin:
@@ -136,7 +78,7 @@ func (c *config) connecting(err error) string {
 	case cassandra.WrongLogin:
 		return "the user name or the password is wrong: see CASSANDRA_USERNAME and CASSANDRA_PASSWORD_FILE"
 	case cassandra.MayNotLogin:
-		return "the role " + c.db.Username + " may not log in: as a superuser ALTER ROLE " + c.db.Username + " WITH LOGIN = true"
+		return "the role " + user + " may not log in: as a superuser ALTER ROLE " + user + " WITH LOGIN = true"
 	case cassandra.NotTrusted:
 		return "its certificate is signed by an authority that is not trusted: name the file with the authority's certificate (PEM) by CASSANDRA_TLS_CA"
 	case cassandra.OtherName:

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -23,15 +24,16 @@ type report func(flag, format string, args ...any)
 func (c *config) check(named bool) error {
 	var errs []error
 	bad := report(func(flag, format string, args ...any) { errs = append(errs, fmt.Errorf("--"+flag+" "+format, args...)) })
-	if c.ports.peer == c.ports.http {
+	if c.web.peerPort == c.web.port {
 		bad("peer-port", "is the same as --http-port: use two")
 	}
-	if c.name == "" {
+	if c.scheduler.Name == "" {
 		bad("name", "is empty, and this machine has no name either")
 	}
 	if !named {
-		c.name += "-" + strconv.Itoa(c.ports.http)
+		c.scheduler.Name += "-" + strconv.Itoa(c.web.port)
 	}
+	c.scheduler.Listen, c.scheduler.NoPeers = net.JoinHostPort("", strconv.Itoa(c.web.peerPort)), c.web.peerPort == 0
 	c.readBackoff(bad)
 	c.scheduler.Engine.Queues = c.parseQueues(bad)
 	for n, h := range c.http.Hosts {
@@ -44,13 +46,14 @@ func (c *config) check(named bool) error {
 		if err := tracing.CheckEndpoint(c.traces.Endpoint); err != nil {
 			bad("otlp-endpoint", "%v", err)
 		}
-		if c.otlpProtocol != otlpProtocol {
-			bad("otlp-protocol", "is %q: want %s, at a port of the collector that takes it (4318 as a rule)", c.otlpProtocol, otlpProtocol)
+		if c.log.otlpProtocol != otlpProtocol {
+			bad("otlp-protocol", "is %q: want %s, at a port of the collector that takes it (4318 as a rule)", c.log.otlpProtocol, otlpProtocol)
 		}
 	}
-	c.api.Token = secret(bad, "api-token-file", c.tokenFile, c.api.Token)
-	c.db.Password = secret(bad, "cassandra-password-file", c.passwordFile, c.db.Password)
-	if c.db.Username == "" && c.db.Password != "" {
+	c.api.Token = secret(bad, "api-token-file", c.web.tokenFile, c.api.Token)
+	db := &c.scheduler.Database
+	db.Password = secret(bad, "cassandra-password-file", c.login.passwordFile, db.Password)
+	if db.Username == "" && db.Password != "" {
 		bad("cassandra-username", "is missing: there is a password")
 	}
 	c.readTLS(bad)
@@ -59,7 +62,7 @@ func (c *config) check(named bool) error {
 
 // readBackoff makes the waits between attempts of jobs that do not say.
 func (c *config) readBackoff(bad report) {
-	base, longest := c.backoff.base, c.backoff.max
+	base, longest := c.jobs.base, c.jobs.longest
 	switch {
 	case base < 0 || longest < 0:
 		bad("backoff-base-ms", "and --backoff-max-ms are %d and %d: want at least 0", base.Milliseconds(), longest.Milliseconds())
@@ -78,9 +81,9 @@ func (c *config) readBackoff(bad report) {
 
 func (c *config) parseQueues(bad report) (out []engine.Queue) {
 	seen := map[string]bool{}
-	for _, q := range c.queues {
+	for _, q := range c.jobs.queues {
 		name, number, given := strings.Cut(q, "=")
-		n := c.buckets
+		n := c.jobs.buckets
 		if given {
 			var err error
 			if n, err = strconv.Atoi(number); err != nil || n < 1 {
@@ -94,7 +97,7 @@ func (c *config) parseQueues(bad report) (out []engine.Queue) {
 		seen[name] = true
 		out = append(out, engine.Queue{Name: name, Shards: n})
 	}
-	if len(c.queues) == 0 {
+	if len(c.jobs.queues) == 0 {
 		bad("queues", "is empty")
 	}
 	return out
@@ -122,8 +125,8 @@ func secret(bad report, flag, file, value string) string {
 
 // readTLS makes the configuration of TLS, nil without.
 func (c *config) readTLS(bad report) {
-	t := c.tls
-	if !t.on {
+	t := c.login
+	if !t.tls {
 		if t.ca != "" || t.cert != "" || t.key != "" || t.serverName != "" || t.insecure {
 			bad("cassandra-tls", "is missing, and there are other settings of TLS")
 		}
@@ -146,5 +149,5 @@ func (c *config) readTLS(bad report) {
 		}
 		out.Certificates = []tls.Certificate{pair}
 	}
-	c.db.TLS = out
+	c.scheduler.Database.TLS = out
 }

@@ -49,22 +49,18 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.ports.http != 80 || fmt.Sprint(c.scheduler.Engine.Queues) != "[{mail 5} {slow 3}]" || len(c.db.ContactPoints) != 2 || c.api.Token != "sesam" ||
-		c.http.Hosts[0] != "example.com" || c.name != "w" || c.db.TLS == nil {
+	if c.web.port != 80 || fmt.Sprint(c.scheduler.Engine.Queues) != "[{mail 5} {slow 3}]" || len(c.scheduler.Database.ContactPoints) != 2 || c.api.Token != "sesam" ||
+		c.http.Hosts[0] != "example.com" || c.scheduler.Name != "w" || c.scheduler.Database.TLS == nil || !c.scheduler.NoPeers {
 		t.Errorf("%+v", c)
 	}
 	if got := c.api.Retry.Delay(9, 0.5); got != time.Second {
 		t.Errorf("the ninth wait is %s", got)
 	}
-	cfg, err := c.session(t.Context(), nil)
-	if err != nil || cfg.Serial != "LOCAL_SERIAL" || cfg.Consistency != "LOCAL_QUORUM" || cfg.Username != "u" || cfg.Password != "p" {
-		t.Errorf("%v", err)
-	}
-	if cql, err := c.replication().CQL(); err != nil || cql != "{'class': 'NetworkTopologyStrategy', 'dc1': 3}" {
-		t.Errorf("%s, %v", cql, err)
+	if db := c.scheduler.Database; db.LocalDC != "dc1" || db.Username != "u" || db.Password != "p" {
+		t.Errorf("%+v", db)
 	}
 	c, err = parse(t, nil)
-	if err != nil || !strings.HasSuffix(c.name, "-8080") || c.listen.pprof != "" || !isDefault(c.api.Retry) {
+	if err != nil || !strings.HasSuffix(c.scheduler.Name, "-8080") || c.web.pprof != "" || !isDefault(c.api.Retry) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

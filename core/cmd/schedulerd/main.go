@@ -79,7 +79,8 @@ func newRootCmd(getenv func(string) string, logs io.Writer) *cobra.Command {
 		if err = errors.Join(err, c.check(s.flags.Changed("name"))); err != nil {
 			return nil, nil, usageError{fmt.Errorf("the settings cannot be used:\n%w", err)}
 		}
-		log := slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: c.log.level})).With("worker", c.name)
+		log := slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: c.log.level})).With("worker", c.scheduler.Name)
+		c.scheduler.Engine.Logger = log
 		for _, name := range s.unknown(os.Environ()) {
 			log.Warn("this variable of the environment is no setting, and has no effect", "name", name)
 		}
@@ -103,8 +104,8 @@ func newRootCmd(getenv func(string) string, logs io.Writer) *cobra.Command {
 			}
 			ctx, stop := stopOnSignal(log)
 			defer stop()
-			_, _, err = prepare(ctx, cfg, log)
-			return err
+			_, _, err = cfg.scheduler.Prepare(ctx)
+			return cfg.explain(ctx, err)
 		},
 	}, &cobra.Command{
 		Use: "raise-fences", Short: "After the keyspace was restored from a snapshot, before any scheduler starts: raise the fences of all shards, and end", Args: cobra.NoArgs,

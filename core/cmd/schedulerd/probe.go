@@ -17,13 +17,13 @@ const probeTimeout = 8 * time.Second
 // probe asks the process with these settings, on this machine, whether it is ready: for
 // containers that have no other program to ask with.
 func probe(ctx context.Context, c *config) error {
-	host := c.listen.host
+	host := c.web.host
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, strconv.Itoa(c.ports.http))+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, strconv.Itoa(c.web.port))+"/readyz", nil)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/forward"
-	"fencepost/core/member"
 	"fencepost/core/scheduler"
 	"fencepost/core/service/api"
 	"fencepost/core/service/handlers"
@@ -32,24 +31,20 @@ const lastAnswers = 5 * time.Second
 
 // serve runs the scheduler and its API until ctx ends and everything is handed over.
 func serve(ctx context.Context, c *config, log *slog.Logger) error {
-	cfg, agreed, err := prepare(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	if c.replicas == 1 {
+	if c.scheduler.Replicas == 1 {
 		log.Warn("a keyspace with one replica loses jobs with that replica's disk: for trying out only")
 	}
-	db, err := cassandra.Open(ctx, cfg)
-	if err != nil {
-		return c.explain(ctx, cfg, err)
-	}
-	defer db.Close()
-	if err := mayWrite(ctx, db, c); err != nil {
-		return c.explain(ctx, cfg, err)
-	}
-	web, err := net.Listen("tcp", net.JoinHostPort(c.listen.host, strconv.Itoa(c.ports.http)))
+	web, err := net.Listen("tcp", net.JoinHostPort(c.web.host, strconv.Itoa(c.web.port)))
 	if err != nil {
 		return fmt.Errorf("the API cannot be served: %w; see WORKER_HTTP_PORT", err)
+	}
+	var servers []*http.Server
+	if c.web.pprof != "" {
+		p, err := profiles(c.web.pprof, log)
+		if err != nil {
+			return errors.Join(err, web.Close())
+		}
+		servers = append(servers, p)
 	}
 	m := metrics.New(nil)
 	traces, err := openTraces(ctx, c, log)
@@ -63,23 +58,26 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 	m.Shards(shards)
 	c.http.Client = handlers.NewClient(traces.Transport)
 	kinds := handlers.New(&c.http, log)
-	live := livepage.NewRecorder(c.name+"."+uuid.NewString()[:8], nil)
-	c.late.Worker, c.late.Counter, c.late.Logger = c.name, m, log
+	live := livepage.NewRecorder(c.scheduler.Name+"."+uuid.NewString()[:8], nil)
+	c.late.Worker, c.late.Counter, c.late.Logger = c.scheduler.Name, m, log
 	notifier := late.New(c.late)
 	o := c.scheduler
-	o.Secret, o.Beside, o.Handlers = agreed.PeerSecret, live.Peer(), traces.Handlers(kinds.Handlers())
+	o.Beside, o.Handlers = live.Peer(), traces.Handlers(kinds.Handlers())
 	o.Engine.Name, o.Engine.Observer, o.Engine.LateJob = live.Name(), traces.Observer(engine.Watch(m, live.Step)), notifier.Job
 	o.Engine.Late = func(l engine.Lateness) {
 		m.Late(l)
 		notifier.Schedule(l)
 	}
-	s, err := newScheduler(c, o, cfg, db, log)
+	run, stop := context.WithCancel(ctx)
+	defer stop()
+	s, err := scheduler.Open(run, o)
 	if err != nil {
-		return errors.Join(err, web.Close())
+		return errors.Join(c.explain(ctx, err), web.Close())
 	}
+	defer func() { _ = s.Close() }()
 	live.CountBy(s.Depths)
-	reader := query.New(query.Options{Shards: cassandra.NewShards(db), Runs: cassandra.NewRuns(db), Queues: c.scheduler.Engine.Queues})
-	page := livepage.New(livepage.Options{Recorder: live, Reader: livepage.Stored(reader), Secret: agreed.PeerSecret, Token: c.api.Token, Stop: ctx})
+	reader := query.New(query.Options{Shards: cassandra.NewShards(s.DB()), Runs: cassandra.NewRuns(s.DB()), Queues: c.scheduler.Engine.Queues})
+	page := livepage.New(livepage.Options{Recorder: live, Reader: livepage.Stored(reader), Secret: s.Secret(), Token: c.api.Token, Stop: ctx})
 	c.api.Scheduler, c.api.Reader, c.api.Check, c.api.Why = traces.Scheduler(s), reader, kinds.Check, cassandra.Why
 	c.api.Metrics, c.api.Observe, c.api.Logger = m.Handler(), m.Request, log
 	c.api.Ready = func() error {
@@ -89,21 +87,12 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 		return nil
 	}
 	server := forward.NewServer(traces.Requests(page.Before(api.Handler(c.api))))
-	servers := []*http.Server{server}
-	failed := make(chan error, 2)
+	servers = append(servers, server)
+	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(web) }()
-	if c.listen.pprof != "" {
-		p, err := profiles(c.listen.pprof, log)
-		if err != nil {
-			return errors.Join(err, server.Close())
-		}
-		servers = append(servers, p)
-	}
-	log.Info("it serves", "api", web.Addr().String(), "queues", c.queues, "keyspace", cfg.Keyspace)
-	run, stop := context.WithCancel(ctx)
-	defer stop()
+	log.Info("it serves", "api", web.Addr().String(), "queues", c.jobs.queues, "keyspace", c.scheduler.Database.Keyspace)
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run(run) }()
+	go func() { ended <- s.Wait() }()
 	told := tell(notifier)
 	select {
 	case err = <-ended:
@@ -144,48 +133,12 @@ func openTraces(ctx context.Context, c *config, log *slog.Logger) (*tracing.Trac
 	if c.traces.Endpoint == "" {
 		return nil, nil
 	}
-	c.traces.Instance, c.traces.Logger = c.name, log
+	c.traces.Instance, c.traces.Logger = c.scheduler.Name, log
 	t, err := tracing.Open(ctx, c.traces)
 	if err == nil {
 		log.Info("traces are sent", "endpoint", c.traces.Endpoint)
 	}
 	return t, err
-}
-
-// newScheduler wires a scheduler with these options to the cluster.
-func newScheduler(c *config, o scheduler.Options, cfg cassandra.Config, db *cassandra.DB, log *slog.Logger) (*scheduler.Scheduler, error) {
-	group, err := member.New(member.Options{Store: cassandra.NewMembers(db), Cell: "schedulers", Name: c.name, TTL: o.Engine.TTL, Logger: log})
-	if err != nil {
-		return nil, err
-	}
-	if c.ports.peer > 0 {
-		if o.Listener, err = net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(c.ports.peer))); err != nil {
-			return nil, fmt.Errorf("other schedulers cannot be served: %w; see WORKER_PEER_PORT", err)
-		}
-		if o.Engine.Addr = c.listen.advertise; o.Engine.Addr == "" {
-			o.Engine.Addr = net.JoinHostPort(ownAddress(cfg), strconv.Itoa(c.ports.peer))
-		}
-		log.Info("others reach it", "at", o.Engine.Addr)
-	}
-	o.Shards, o.Runs, o.Members = cassandra.NewShards(db), cassandra.NewRuns(db), group
-	o.Engine.MaxRunning, o.Engine.Logger = o.Slots, log
-	s, err := scheduler.New(o)
-	if err != nil && o.Listener != nil {
-		_ = o.Listener.Close()
-	}
-	return s, err
-}
-
-// ownAddress is the address by which this machine reaches Cassandra: others that reach
-// it too are likely to reach this machine there. Nothing is sent.
-func ownAddress(cfg cassandra.Config) string {
-	conn, err := net.Dial("udp", net.JoinHostPort(cfg.ContactPoints[0], strconv.Itoa(cfg.Port)))
-	if err != nil {
-		return "127.0.0.1"
-	}
-	defer func() { _ = conn.Close() }()
-	host, _, _ := net.SplitHostPort(conn.LocalAddr().String())
-	return host
 }
 
 // profiles serves net/http/pprof, at an address of its own.

@@ -48,9 +48,10 @@ func (h *Harness) start() *process {
 	p.o = scheduler.Options{
 		Shards: p.session, Sink: h.Sink, Slots: 1, Handlers: scheduler.Handlers{}, NewID: h.newID,
 		Engine: engine.Options{
-			Name: name, Queues: []engine.Queue{{Name: DefaultQueue, Shards: 1}}, Clock: clock.Go(),
-			InboxPoll: time.Minute, Horizon: time.Hour, // fewer reads: a day takes a third of the time
-			Rand: rand.New(rand.NewPCG(1, uint64(life))), NewID: p.nonce, Logger: slog.New(slog.DiscardHandler),
+			Name: name, Queues: []engine.Queue{{Name: DefaultQueue, Shards: 1}},
+			Reads:   engine.Reads{InboxPoll: time.Minute, Horizon: time.Hour}, // fewer of them: a day takes a third of the time
+			World:   engine.World{Clock: clock.Go(), Rand: rand.New(rand.NewPCG(1, uint64(life))), NewID: p.nonce},
+			Reports: engine.Reports{Logger: slog.New(slog.DiscardHandler)},
 		},
 	}
 	for _, change := range h.change {

@@ -36,8 +36,8 @@ func TestMetrics(t *testing.T) {
 				"good": func(context.Context, *worker.Task) error { time.Sleep(2 * time.Second); return nil },
 				"bad":  func(context.Context, *worker.Task) error { return errors.New("on purpose") },
 			},
-			Engine: engine.Options{Name: "a", Queues: []engine.Queue{{Name: "q", Shards: 2}}, Clock: clock.Go(), Observer: m, Late: m.Late,
-				Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
+			Engine: engine.Options{Name: "a", Queues: []engine.Queue{{Name: "q", Shards: 2}}, World: engine.World{Clock: clock.Go()},
+				Reports: engine.Reports{Observer: m, Late: m.Late, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}},
 		})
 		if err != nil {
 			t.Fatal(err)

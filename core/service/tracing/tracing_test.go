@@ -106,7 +106,8 @@ func start(t *testing.T, tr *tracing.Tracer) (h http.Handler, stop func()) {
 	queues := []engine.Queue{{Name: "q", Shards: 1}}
 	kinds := handlers.New(&handlers.HTTP{Hosts: []string{handlers.AnyHost}, Client: handlers.NewClient(tr.Transport)}, quiet())
 	s, err := scheduler.New(scheduler.Options{Shards: session, Runs: session, Handlers: tr.Handlers(kinds.Handlers()),
-		Engine: engine.Options{Name: "a", Queues: queues, TTL: 2 * time.Second, Clock: clock.Go(), Observer: tr.Observer(nil), Logger: quiet()}})
+		Engine: engine.Options{Name: "a", Queues: queues, Ownership: engine.Ownership{TTL: 2 * time.Second},
+			World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Observer: tr.Observer(nil), Logger: quiet()}}})
 	if err != nil {
 		t.Fatal(err)
 	}

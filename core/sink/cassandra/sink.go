@@ -3,11 +3,9 @@ package cassandrasink
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
-	"fencepost/core/clock"
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
@@ -25,12 +23,6 @@ type Options struct {
 	// over for a new one. Default: no floor is read, and Retire is refused.
 	Retires bool
 }
-
-// Pauses between copies that were answered by an error before their time limit.
-const (
-	pauseMin = 20 * time.Millisecond
-	pauseMax = time.Second
-)
 
 // maxCached bounds the headers that a Sink remembers.
 const maxCached = 4096
@@ -138,7 +130,7 @@ func (s *Sink) decide(ctx context.Context, of sink.Call) (sink.Answer, error) {
 // send sends copies of one batch until one is answered. With an error, ctx ended or the
 // nodes refuse the batch for good.
 func (s *Sink) send(ctx context.Context, c *call, batch []store.Statement) (rows []map[string]any, applied bool, err error) {
-	pause := pauseMin
+	var pause sink.Pause
 	var last error
 	var refused store.Refusals
 	for copyNo := 0; ; copyNo++ {
@@ -155,8 +147,7 @@ func (s *Sink) send(ctx context.Context, c *call, batch []store.Statement) (rows
 		last = err
 		c.note(err)
 		if spent := time.Since(start); spent < s.timeout {
-			_ = clock.Go().Sleep(ctx, jitter(pause))
-			pause = min(2*pause, pauseMax)
+			pause.Wait(ctx)
 		}
 	}
 }
@@ -164,7 +155,7 @@ func (s *Sink) send(ctx context.Context, c *call, batch []store.Statement) (rows
 // read runs a query, by one node after another, until it is answered, refused for good
 // or ctx ends.
 func (s *Sink) read(ctx context.Context, serial bool, stmt store.Statement) ([]map[string]any, error) {
-	pause := pauseMin
+	var pause sink.Pause
 	var last error
 	var refused store.Refusals
 	for copyNo := 0; ; copyNo++ {
@@ -179,8 +170,7 @@ func (s *Sink) read(ctx context.Context, serial bool, stmt store.Statement) ([]m
 			return rows, nil
 		}
 		last = err
-		_ = clock.Go().Sleep(ctx, jitter(pause))
-		pause = min(2*pause, pauseMax)
+		pause.Wait(ctx)
 	}
 }
 
@@ -232,8 +222,6 @@ func (s *Sink) forget(resource string) {
 	defer s.mu.Unlock()
 	delete(s.headers, resource)
 }
-
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // ended is the error of a call that was not answered: its context ended, or the nodes
 // refuse it for good.

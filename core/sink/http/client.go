@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -17,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"fencepost/core/clock"
 	"fencepost/core/sink"
 	"fencepost/core/store"
 )
@@ -36,12 +34,6 @@ type Options struct {
 	// Header is sent with every request: Authorization, say.
 	Header http.Header
 }
-
-// Pauses between copies that were answered by an error before their time limit.
-const (
-	pauseMin = 20 * time.Millisecond
-	pauseMax = time.Second
-)
 
 // Sink is a client of a remote sink. Safe for concurrent use. Close it.
 type Sink struct {
@@ -239,7 +231,7 @@ func said(body []byte) string {
 
 // settle sends copies of a call until read takes an answer or ctx ends.
 func (s *Sink) settle(ctx context.Context, c *call, read func(*http.Response, []byte) error) error {
-	pause := pauseMin
+	var pause sink.Pause
 	var last error
 	for {
 		if ctx.Err() != nil {
@@ -269,8 +261,7 @@ func (s *Sink) settle(ctx context.Context, c *call, read func(*http.Response, []
 			c.uncertain++
 		}
 		if time.Since(start) < s.timeout {
-			_ = clock.Go().Sleep(ctx, pause/2+rand.N(pause))
-			pause = min(2*pause, pauseMax)
+			pause.Wait(ctx)
 		}
 	}
 }

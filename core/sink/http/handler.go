@@ -2,6 +2,7 @@ package httpsink
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,9 +60,7 @@ func claimOf(h http.Header) (c claim, err error) {
 	if c.issuer, err = one(h, HeaderIssuer); err != nil {
 		return c, err
 	}
-	if c.issuer == "" {
-		c.issuer = c.resource
-	}
+	c.issuer = cmp.Or(c.issuer, c.resource)
 	return c, checkName(HeaderIssuer, c.issuer)
 }
 

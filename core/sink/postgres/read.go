@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"fencepost/core/clock"
 	"fencepost/core/sink"
 	"fencepost/core/store"
 )
@@ -59,7 +58,7 @@ var errStandby = errors.New("a standby answered, which may be behind: add target
 
 // read queries until it is answered or ctx ends.
 func read[R interface{ fromStandby() bool }](ctx context.Context, s *Sink, op, query string, args ...any) ([]R, error) {
-	pause := pauseMin
+	var pause sink.Pause
 	var last error
 	for n := 0; ; n++ {
 		if ctx.Err() != nil {
@@ -76,8 +75,7 @@ func read[R interface{ fromStandby() bool }](ctx context.Context, s *Sink, op, q
 			return nil, &store.Error{Op: op, Outcome: store.Fail, Cause: err}
 		}
 		last = err
-		_ = clock.Go().Sleep(ctx, jitter(pause))
-		pause = min(2*pause, pauseMax)
+		pause.Wait(ctx)
 	}
 }
 

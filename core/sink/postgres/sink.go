@@ -1,16 +1,15 @@
 package postgressink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"fencepost/core/clock"
 	"fencepost/core/sink"
 	"fencepost/core/store"
 )
@@ -26,12 +25,6 @@ type Options struct {
 	// again. Default: DefaultRequestTimeout; at least 1 ms.
 	RequestTimeout time.Duration
 }
-
-// Pauses between tries.
-const (
-	pauseMin = 20 * time.Millisecond
-	pauseMax = time.Second
-)
 
 // Sink implements sink.Sink. Safe for concurrent use.
 type Sink struct {
@@ -89,9 +82,7 @@ func Open(ctx context.Context, conn string, o Options) (*Sink, error) {
 // (connect_timeout): pgx's two minutes keep a connection's place in the pool for as long
 // after a partition. For pools that New is given.
 func BoundConnects(cfg *pgxpool.Config, d time.Duration) {
-	if cfg.ConnConfig.ConnectTimeout == 0 {
-		cfg.ConnConfig.ConnectTimeout = d
-	}
+	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, d)
 }
 
 // Close closes the connections of a sink that Open made, after the calls that are
@@ -201,7 +192,7 @@ type work func(ctx context.Context, tx pgx.Tx) (change bool, err error)
 
 // try runs transactions until one is answered, or ends in a final error, or ctx ends.
 func (s *Sink) try(ctx context.Context, c *call, do work) error {
-	pause := pauseMin
+	var pause sink.Pause
 	var last error
 	for {
 		if ctx.Err() != nil {
@@ -222,8 +213,7 @@ func (s *Sink) try(ctx context.Context, c *call, do work) error {
 			return c.ended(ctx, err)
 		}
 		last = err
-		_ = clock.Go().Sleep(ctx, jitter(pause))
-		pause = min(2*pause, pauseMax)
+		pause.Wait(ctx)
 	}
 }
 
@@ -277,5 +267,3 @@ var errNotYours = errors.New("sink: the transaction is the sink's to end: return
 
 func (callersTx) Commit(context.Context) error   { return errNotYours }
 func (callersTx) Rollback(context.Context) error { return errNotYours }
-
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }

@@ -1,11 +1,13 @@
 package cassandra
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -84,6 +86,30 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Resolve looks up the host names among the contact points: all of their addresses, whose
+// certificates have those names unless TLSNames has others. It fails if there is no address.
+func (c Config) Resolve(ctx context.Context) (Config, error) {
+	points, names := c.ContactPoints, c.TLSNames
+	c.ContactPoints, c.TLSNames = nil, map[string]string{}
+	var errs []error
+	for _, point := range points {
+		if net.ParseIP(point) != nil {
+			c.ContactPoints = append(c.ContactPoints, point)
+			continue
+		}
+		ips, err := net.DefaultResolver.LookupHost(ctx, point)
+		errs = append(errs, err)
+		for _, ip := range ips {
+			c.ContactPoints, c.TLSNames[ip] = append(c.ContactPoints, ip), point
+		}
+	}
+	maps.Copy(c.TLSNames, names)
+	if len(c.ContactPoints) == 0 {
+		return c, fmt.Errorf("cassandra: no contact point has an address: %w", errors.Join(errs...))
+	}
+	return c, nil
+}
+
 // StatementInfo is the shape of a statement, for linting.
 type StatementInfo struct {
 	// CQL is the statement as sent; of a batch, all distinct statements
@@ -97,30 +123,16 @@ type StatementInfo struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Port == 0 {
-		c.Port = DefaultPort
-	}
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = DefaultConnectTimeout
-	}
-	if c.RequestTimeout == 0 {
-		c.RequestTimeout = DefaultRequestTimeout
-	}
+	c.Port = cmp.Or(c.Port, DefaultPort)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, DefaultConnectTimeout)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, DefaultRequestTimeout)
 	if c.Wall == nil {
 		c.Wall = time.Now
 	}
-	if c.NumConns == 0 {
-		c.NumConns = DefaultNumConns
-	}
-	if c.Serial == "" {
-		c.Serial = Serial
-	}
-	if c.Consistency == "" {
-		c.Consistency = Quorum
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.NumConns = cmp.Or(c.NumConns, DefaultNumConns)
+	c.Serial = cmp.Or(c.Serial, Serial)
+	c.Consistency = cmp.Or(c.Consistency, Quorum)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Pin != "" {
 		c.ContactPoints = []string{c.Pin}
 	}
@@ -151,9 +163,7 @@ func (c Config) withDefaults() (Config, error) {
 // TLSFor is the configuration of a connection to the node with this IP, nil for none.
 func (c Config) TLSFor(ip string) *tls.Config {
 	name := c.TLSNames[ip]
-	if name == "" {
-		name = ip
-	}
+	name = cmp.Or(name, ip)
 	if c.TLS == nil || c.TLS.ServerName != "" {
 		return c.TLS
 	}

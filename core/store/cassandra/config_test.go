@@ -49,6 +49,18 @@ func TestConfig(t *testing.T) {
 }
 
 // TestDriverSettings: the settings that correctness rests on.
+// TestResolve: certificates of a name's addresses have that name, unless another is given.
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	c, err := Config{ContactPoints: []string{"10.0.0.1", "localhost"}, TLSNames: map[string]string{"10.0.0.1": "a"}}.Resolve(t.Context())
+	if err != nil || len(c.ContactPoints) < 2 || c.TLSNames["10.0.0.1"] != "a" || c.TLSNames[c.ContactPoints[1]] != "localhost" {
+		t.Errorf("%v, %v, %v", c.ContactPoints, c.TLSNames, err)
+	}
+	if _, err := (Config{ContactPoints: []string{"nobody.invalid"}}).Resolve(t.Context()); err == nil || !strings.Contains(err.Error(), "nobody.invalid") {
+		t.Errorf("a name without an address: %v", err)
+	}
+}
+
 func TestDriverSettings(t *testing.T) {
 	t.Parallel()
 	cfg, err := Config{ContactPoints: []string{"10.0.0.1"}, Serial: LocalSerial, Consistency: LocalQuorum, LocalDC: "dc1"}.withDefaults()

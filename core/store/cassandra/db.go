@@ -37,38 +37,41 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	policy := newCoordinators(cfg)
 	log := &driverLog{log: cfg.Logger}
-	type opened struct {
-		session *gocql.Session
-		err     error
+	op := "connect to " + strings.Join(cfg.ContactPoints, ", ")
+	session, err := createSession(ctx, cfg.cluster(&hostDialer{cfg}, policy, log))
+	if err != nil {
+		if last := log.lastMessage(); last != "" && ctx.Err() == nil {
+			err = fmt.Errorf("%w; the driver's last message: %s", err, last)
+		}
+		return nil, &store.Error{Op: op, Outcome: store.Fail, Cause: err}
 	}
-	// The driver takes no context here. If ctx ends first, the session is
-	// closed when it comes.
-	ch := make(chan opened, 1)
+	if err := policy.nobody(); err != nil {
+		session.Close()
+		return nil, &store.Error{Op: op, Outcome: store.Fail, Permanent: true, Cause: err}
+	}
+	return &DB{cfg: cfg, session: session, policy: policy, domain: newDomain(cfg), seen: map[StatementInfo]struct{}{}}, nil
+}
+
+// createSession opens a session of the driver, which takes no context for that: if ctx ends
+// first, the session is closed when it comes.
+func createSession(ctx context.Context, g *gocql.ClusterConfig) (*gocql.Session, error) {
+	var s *gocql.Session
+	var err error
+	made := make(chan struct{})
 	go func() {
-		s, err := cfg.cluster(&hostDialer{cfg}, policy, log).CreateSession()
-		ch <- opened{s, err}
+		defer close(made)
+		s, err = g.CreateSession()
 	}()
 	select {
-	case o := <-ch:
-		if o.err != nil {
-			err := o.err
-			if last := log.lastMessage(); last != "" {
-				err = fmt.Errorf("%w; the driver's last message: %s", err, last)
-			}
-			return nil, &store.Error{Op: "connect to " + strings.Join(cfg.ContactPoints, ", "), Outcome: store.Fail, Cause: err}
-		}
-		if err := policy.nobody(); err != nil {
-			o.session.Close()
-			return nil, &store.Error{Op: "connect to " + strings.Join(cfg.ContactPoints, ", "), Outcome: store.Fail, Permanent: true, Cause: err}
-		}
-		return &DB{cfg: cfg, session: o.session, policy: policy, domain: newDomain(cfg), seen: map[StatementInfo]struct{}{}}, nil
+	case <-made:
+		return s, err
 	case <-ctx.Done():
 		go func() {
-			if o := <-ch; o.session != nil {
-				o.session.Close()
+			if <-made; s != nil {
+				s.Close()
 			}
 		}()
-		return nil, &store.Error{Op: "connect to " + strings.Join(cfg.ContactPoints, ", "), Outcome: store.Fail, Cause: context.Cause(ctx)}
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -49,34 +49,18 @@ func Discover(ctx context.Context, cfg Config) (*Ring, error) {
 	g.DisableInitialHostLookup = true
 	g.NumConns = 1
 	g.ConnectObserver = seen
-	type opened struct {
-		session *gocql.Session
-		err     error
+	session, err := createSession(ctx, g)
+	if err != nil {
+		if ctx.Err() == nil {
+			err = seen.instead(err)
+		}
+		return nil, &store.Error{Op: "discover", Outcome: store.Fail, Cause: err}
 	}
-	ch := make(chan opened, 1)
-	go func() {
-		s, err := g.CreateSession()
-		ch <- opened{s, err}
-	}()
-	var o opened
-	select {
-	case o = <-ch:
-	case <-ctx.Done():
-		go func() {
-			if o := <-ch; o.session != nil {
-				o.session.Close()
-			}
-		}()
-		return nil, &store.Error{Op: "discover", Outcome: store.Fail, Cause: context.Cause(ctx)}
-	}
-	if o.err != nil {
-		return nil, &store.Error{Op: "discover", Outcome: store.Fail, Cause: seen.instead(o.err)}
-	}
-	defer o.session.Close()
+	defer session.Close()
 	read := func(table string) ([]map[string]any, error) {
 		ctx, cancel := context.WithTimeout(ctx, cfg.RequestTimeout)
 		defer cancel()
-		rows, err := readRows(o.session.Query("SELECT * FROM "+table).WithContext(ctx).Consistency(gocql.One).Iter(), nullZero)
+		rows, err := readRows(session.Query("SELECT * FROM "+table).WithContext(ctx).Consistency(gocql.One).Iter(), nullZero)
 		if err != nil {
 			return nil, classify(ctx, "read "+table, err)
 		}

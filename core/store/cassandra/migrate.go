@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -37,9 +38,7 @@ type Replication struct {
 
 // CQL is the value of the keyspace's replication option.
 func (r Replication) CQL() (string, error) {
-	if r.Factor == 0 {
-		r.Factor = 3
-	}
+	r.Factor = cmp.Or(r.Factor, 3)
 	switch r.Class {
 	case "SimpleStrategy":
 		if len(r.DCs) > 0 {

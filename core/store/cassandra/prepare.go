@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -116,9 +117,7 @@ func prepare(ctx context.Context, cfg Config, r Replication, k knowledge) (Setti
 func (k knowledge) agree(keyspace string, found, own map[string]string) error {
 	if v := found[settingVersion]; v != "" {
 		oldest := found[settingOldest]
-		if oldest == "" {
-			oldest = "1"
-		}
+		oldest = cmp.Or(oldest, "1")
 		if number(v) == 0 || number(oldest) == 0 || number(oldest) > k.version() {
 			return &VersionError{Keyspace: keyspace, Found: v, Oldest: oldest, Known: k.version()}
 		}

@@ -93,7 +93,8 @@ func TestOrders(t *testing.T) {
 	}
 	s, err := scheduler.New(scheduler.Options{
 		Shards: session, Sink: postgressink.New(pool, postgressink.Options{}), Handlers: handlers,
-		Engine: engine.Options{Name: "shop", Queues: []engine.Queue{{Name: queue, Shards: shards}}, TTL: 5 * time.Second, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		Engine: engine.Options{Name: "shop", Queues: []engine.Queue{{Name: queue, Shards: shards}},
+			Ownership: engine.Ownership{TTL: 5 * time.Second}, Reports: engine.Reports{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}},
 	})
 	if err != nil {
 		t.Fatal(err)

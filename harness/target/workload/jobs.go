@@ -93,10 +93,10 @@ func (w *jobs) shardScheduler(ctx context.Context, handlers map[string]worker.Ha
 	}
 	o := engine.Options{
 		Name: p.cfg.Life, Addr: j.Advertise, Queues: []engine.Queue{{Name: j.Queue, Shards: j.Shards}},
-		TTL: p.cfg.TTL, DriftBound: p.cfg.DriftBound, MarginBase: p.cfg.MarginBase,
-		Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/engine"),
-		DedupeWindow: dedupeWindow, DrainTimeout: drainTimeout / 2,
-		Observer: &shardObserver{ctx: ctx, process: p, lanes: w.lanes}, Logger: p.log,
+		Ownership: engine.Ownership{TTL: p.cfg.TTL, DriftBound: p.cfg.DriftBound, MarginBase: p.cfg.MarginBase, DrainTimeout: drainTimeout / 2},
+		World:     engine.World{Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/engine")},
+		Retention: engine.Retention{DedupeWindow: dedupeWindow},
+		Reports:   engine.Reports{Observer: &shardObserver{ctx: ctx, process: p, lanes: w.lanes}, Logger: p.log},
 	}
 	if p.hooks.Engine != nil {
 		p.hooks.Engine(p.cfg, &o)

@@ -78,8 +78,9 @@ func newRecordedShop(t *testing.T, ctx context.Context, session *sim.Session) *r
 	s.scheduler, err = scheduler.New(scheduler.Options{
 		Shards: session, Slots: cfg.Jobs.Slots, Sink: &laneSink{Sink: client, process: p}, Handlers: handlers,
 		Engine: engine.Options{
-			Name: cfg.Life, Queues: []engine.Queue{{Name: cfg.Jobs.Queue, Shards: cfg.Jobs.Shards}}, TTL: cfg.TTL, DriftBound: 0.01, MarginBase: 50 * time.Millisecond,
-			Clock: p.leases, Wall: p.clock.Wall, DedupeWindow: dedupeWindow, Observer: &shardObserver{ctx: ctx, process: p, lanes: s.lanes}, Logger: p.log,
+			Name: cfg.Life, Queues: []engine.Queue{{Name: cfg.Jobs.Queue, Shards: cfg.Jobs.Shards}}, Ownership: engine.Ownership{TTL: cfg.TTL, MarginBase: 50 * time.Millisecond},
+			World: engine.World{Clock: p.leases, Wall: p.clock.Wall}, Retention: engine.Retention{DedupeWindow: dedupeWindow},
+			Reports: engine.Reports{Observer: &shardObserver{ctx: ctx, process: p, lanes: s.lanes}, Logger: p.log},
 		},
 	})
 	if err != nil {

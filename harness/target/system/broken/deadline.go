@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"fencepost/core/clock"
-	"fencepost/core/lock"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/target/workload"
 )
@@ -27,7 +26,7 @@ func trustFromAnswer() workload.Hooks {
 	return workload.Hooks{
 		Observer: t.observer,
 		Locker: func(cfg workload.Config, _ *cassandra.DB, inner workload.Locker) workload.Locker {
-			trusted := cfg.TTL - lock.Margin(cfg.TTL, cfg.DriftBound, cfg.MarginBase)
+			trusted := cfg.TTL - clock.Drift{Bound: cfg.DriftBound, Base: cfg.MarginBase}.Margin(cfg.TTL)
 			return locker{inner, func(_ context.Context, l workload.Lease) (workload.Lease, error) {
 				ctx, cancel := context.WithCancel(context.Background())
 				a := &answerLease{Lease: l, t: t, trusted: trusted, ctx: ctx}

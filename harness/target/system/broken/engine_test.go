@@ -111,9 +111,10 @@ func (p *play) start(variant, name string, rank int) (e *engine.Engine, s *sim.S
 	pool := worker.New(worker.Options{Logger: quiet, Clock: clock.Go(), Handlers: map[string]worker.Handler{
 		"ok": takes(50*time.Millisecond, nil), "long": takes(3*time.Second, nil), "bad": takes(0, errors.New("bad"))}})
 	o := engine.Options{
-		Name: name, Queues: []engine.Queue{{Name: "q", Shards: 1}}, TTL: config.TTL, Clock: clock.Go(), Wall: time.Now,
-		Rand: rand.New(rand.NewPCG(1, 2)), Rank: func(store.ShardID) int { return rank }, Executor: pool, Logger: quiet,
-		Observer: watcher{p, name, s},
+		Name: name, Queues: []engine.Queue{{Name: "q", Shards: 1}}, Executor: pool,
+		Ownership: engine.Ownership{TTL: config.TTL, Rank: func(store.ShardID) int { return rank }},
+		World:     engine.World{Clock: clock.Go(), Wall: time.Now, Rand: rand.New(rand.NewPCG(1, 2))},
+		Reports:   engine.Reports{Observer: watcher{p, name, s}, Logger: quiet},
 	}
 	shards := store.Shards(s)
 	if variant != "" {

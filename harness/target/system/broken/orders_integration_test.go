@@ -82,7 +82,8 @@ func startShop(t *testing.T, store *sim.Store, name string, db shopDB, s *shop.S
 	var err error
 	p.Scheduler, err = scheduler.New(scheduler.Options{
 		Shards: p.session, Sink: db.Sink, Handlers: handlers,
-		Engine: engine.Options{Name: name, Queues: []engine.Queue{{Name: "orders", Shards: 1}}, TTL: shopTTL, DrainTimeout: time.Second, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		Engine: engine.Options{Name: name, Queues: []engine.Queue{{Name: "orders", Shards: 1}},
+			Ownership: engine.Ownership{TTL: shopTTL, DrainTimeout: time.Second}, Reports: engine.Reports{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -154,7 +154,7 @@ func TestClockReadOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		offset := time.Duration(0)
-		o := engine.Options{Clock: clock.Go(), Wall: func() time.Time { return time.Now().Add(offset) }}
+		o := engine.Options{World: engine.World{Clock: clock.Go(), Wall: func() time.Time { return time.Now().Add(offset) }}}
 		clockReadOnce(config, &o)
 		offset = -10 * time.Second
 		time.Sleep(3 * time.Second)
