@@ -131,6 +131,7 @@ type memoryRecorder struct {
 	events []history.Event
 }
 
+func (m *memoryRecorder) Now() int64   { return 1 }
 func (m *memoryRecorder) NewID() int64 { m.id++; return m.id }
 func (m *memoryRecorder) Record(e history.Event) int64 {
 	m.events = append(m.events, e)
