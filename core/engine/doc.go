@@ -280,9 +280,9 @@
 //
 // # Simulation
 //
-// The tests run whole clusters in synctest bubbles over store/sim: lost and late
+// Package enginetest runs whole clusters in synctest bubbles over store/sim: lost and late
 // requests, crashes at every step of the Observer, pauses, cut links, clocks wrong
 // within and beyond the bound. The store's own history is replayed batch by batch and
-// judges what everybody reported. Each mutant in mutants_test.go is a scheduler with
-// one mistake that a named rule must find.
+// judges what everybody reported. Each of its mutants is a scheduler with one mistake
+// that a named rule must find; package mistake has those that real runs plant too.
 package engine

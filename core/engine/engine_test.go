@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +18,8 @@ import (
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
 )
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // rig is one engine in a bubble over a perfect store.
 type rig struct {

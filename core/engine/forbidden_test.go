@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fencepost/core/engine"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
@@ -149,7 +150,7 @@ func TestUnreadableRows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runOver(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, over(func(s store.Shards) store.Shards {
-			return altered{Shards: s, row: func(context.Context, store.ShardID, store.Key) (*store.Row, error) { return nil, errForbidden }}
+			return mistake.Shards{Shards: s, OnRow: func(context.Context, store.ShardID, store.Key) (*store.Row, error) { return nil, errForbidden }}
 		}))
 		refusedFor(t, "a cancel", func(ctx context.Context) error { return r.eng.Cancel(ctx, "q", aJob("none").ID) })
 		if _, err := r.eng.Enqueue(t.Context(), aJob("a")); err != nil {

@@ -12,6 +12,7 @@ import (
 	"fencepost/core/clock"
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
@@ -27,9 +28,9 @@ func TestAClaimWithoutARunIsNoAttempt(t *testing.T) {
 		h := func(context.Context, *worker.Task) error { runs.Add(1); return nil }
 		var died atomic.Bool
 		a := runOver(t, s, "a", h, over(func(st store.Shards) store.Shards {
-			return altered{Shards: st, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
-				res, err := st.Commit(ctx, id, b, n)
-				if has(b, func(op store.Op) bool { return op.Kind == store.Put && op.Row.Kind == store.KindRunning }) && died.CompareAndSwap(false, true) {
+			return mistake.Shards{Shards: st, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+				res, err := c.Send()
+				if mistake.Has(c.Batch, mistake.Claims) && died.CompareAndSwap(false, true) {
 					st.(*sim.Session).Crash()
 					return store.CommitResult{}, &store.Error{Outcome: store.Unknown, Cause: sim.ErrCrashed}
 				}

@@ -39,41 +39,64 @@ func (l *lateJobs) take() []string {
 	return out
 }
 
-// TestLateJobs: a job that waits for a slot is told of once, when it is late, and not
-// again when it starts; one that is in time never.
+// TestLateJobs: of three jobs with two slots the one that waits is told of once, when it is
+// late, and not again when it starts. For how long it has waited does not depend on what
+// becomes of the wall clock, and in a paused shard nothing waits.
 func TestLateJobs(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var told lateJobs
-		length := 20 * time.Second
-		r := run(t, sim.New(), "w", func(ctx context.Context, _ *worker.Task) error {
-			time.Sleep(length)
-			return nil
-		}, func(o *engine.Options) { o.LateJob, o.LateAfter = told.tell, 5*time.Second })
-		for _, key := range []string{"a", "b", "c"} { // two slots
-			if _, err := r.eng.Enqueue(t.Context(), aJob(key)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(4 * time.Second)
-		if got := told.take(); len(got) != 0 {
-			t.Errorf("after 4 s: %v", got)
-		}
-		time.Sleep(4 * time.Second)
-		told.mu.Lock()
-		if len(told.list) != 1 || told.list[0].By < 5*time.Second || told.list[0].By > 8*time.Second || told.list[0].Shard != shard0 || told.list[0].Kind != "k" || told.list[0].Due.IsZero() {
-			t.Errorf("after 8 s: %+v", told.list)
-		}
-		told.mu.Unlock()
-		if got := told.take(); !slices.Equal(got, []string{"c/1 waiting true"}) {
-			t.Errorf("after 8 s: %v", got)
-		}
-		time.Sleep(time.Minute)
-		if got := told.take(); len(got) != 0 {
-			t.Errorf("when it had started: %v", got)
-		}
-		r.end(t)
-	})
+	for name, c := range map[string]struct {
+		paused time.Duration
+		back   time.Duration
+	}{"as it is": {}, "a clock is set back": {back: time.Hour}, "after a pause": {paused: time.Minute}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var told lateJobs
+				var back atomic.Int64
+				r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error {
+					time.Sleep(20 * time.Second)
+					return nil
+				}, func(o *engine.Options) {
+					o.LateJob, o.LateAfter = told.tell, 5*time.Second
+					o.Wall = func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }
+				})
+				pause := func(on bool) {
+					if _, err := r.eng.SetPaused(t.Context(), shard0, on); err != nil {
+						t.Fatal(err)
+					}
+				}
+				pause(c.paused > 0)
+				for _, key := range []string{"a", "b", "c"} {
+					if _, err := r.eng.Enqueue(t.Context(), aJob(key)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				back.Store(int64(c.back))
+				time.Sleep(c.paused)
+				pause(false)
+				time.Sleep(4 * time.Second)
+				if got := told.take(); len(got) != 0 {
+					t.Errorf("after 4 s: %v", got)
+				}
+				time.Sleep(4 * time.Second)
+				told.mu.Lock()
+				for _, x := range told.list {
+					if x.By < 5*time.Second || x.By > 8*time.Second || x.Shard != shard0 || x.Kind != "k" || x.Due.IsZero() {
+						t.Errorf("after 8 s: %+v", x)
+					}
+				}
+				told.mu.Unlock()
+				if got := told.take(); len(got) != 1 || got[0][1:] != "/1 waiting true" || c.paused == 0 && got[0][0] != 'c' {
+					t.Errorf("after 8 s: %v", got)
+				}
+				time.Sleep(time.Minute)
+				if got := told.take(); len(got) != 0 {
+					t.Errorf("when it had started: %v", got)
+				}
+				r.end(t)
+			})
+		})
+	}
 }
 
 // TestLateAfterAnOutage: what came due while nobody owned its shard starts late, at once
@@ -105,69 +128,6 @@ func TestLateAfterAnOutage(t *testing.T) {
 		told.mu.Unlock()
 		if got := told.take(); len(got) != 1 || got[0][:8] != "early/1 " {
 			t.Errorf("told of %v", got)
-		}
-		r.end(t)
-	})
-}
-
-// TestLateWhenAClockIsSetBack: for how long a job has waited does not depend on what
-// becomes of the wall clock.
-func TestLateWhenAClockIsSetBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var told lateJobs
-		var offset atomic.Int64
-		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error {
-			time.Sleep(20 * time.Second)
-			return nil
-		}, func(o *engine.Options) {
-			o.LateJob, o.LateAfter = told.tell, 5*time.Second
-			o.Wall = func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
-		})
-		for _, key := range []string{"a", "b", "c"} {
-			if _, err := r.eng.Enqueue(t.Context(), aJob(key)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		offset.Store(-int64(time.Hour))
-		time.Sleep(8 * time.Second)
-		if got := told.take(); !slices.Equal(got, []string{"c/1 waiting true"}) {
-			t.Errorf("after 8 s: %v", got)
-		}
-		r.end(t)
-	})
-}
-
-// TestPausedIsNotLate: jobs that wait in a paused shard are not late; those that wait
-// when it goes on are, if they have to wait for long then.
-func TestPausedIsNotLate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var told lateJobs
-		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error {
-			time.Sleep(20 * time.Second)
-			return nil
-		}, func(o *engine.Options) { o.LateJob, o.LateAfter = told.tell, 5*time.Second })
-		pause := func(on bool) {
-			if _, err := r.eng.SetPaused(t.Context(), shard0, on); err != nil {
-				t.Fatal(err)
-			}
-		}
-		pause(true)
-		for _, key := range []string{"a", "b", "c"} { // two slots
-			if _, err := r.eng.Enqueue(t.Context(), aJob(key)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(time.Minute)
-		pause(false)
-		time.Sleep(4 * time.Second)
-		if got := told.take(); len(got) != 0 {
-			t.Errorf("4 s after the pause: %v", got)
-		}
-		time.Sleep(4 * time.Second)
-		if got := told.take(); len(got) != 1 || got[0][1:] != "/1 waiting true" {
-			t.Errorf("8 s after the pause: %v", got)
 		}
 		r.end(t)
 	})

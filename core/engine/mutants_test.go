@@ -1,255 +1,225 @@
 package engine_test
 
 import (
-	"context"
-	"errors"
-	"math/rand/v2"
+	"slices"
+	"testing"
 	"time"
 
 	"fencepost/core/engine"
+	"fencepost/core/engine/enginetest"
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
-	"fencepost/core/store/sim"
+	"fencepost/internal/race"
 )
 
-// mutant is a scheduler with one mistake, and the rules of which one must find it.
-type mutant struct {
-	name  string
-	rules []string
-	plant func(c *simConfig)
-}
-
-type planter func(w *world, p *process, s store.Shards, o engine.Options) (store.Shards, engine.Options)
-
-func with(f planter) func(*simConfig) { return func(c *simConfig) { c.plant = f } }
-
-// apart plants a mistake that shows when wall clocks are far apart.
-func apart(f planter) func(*simConfig) {
-	return func(c *simConfig) {
-		c.plant = f
-		c.wrongClocks(rand.New(rand.NewPCG(c.seed, 5)))
+// TestSimulationFindsMutants: a test that cannot fail proves nothing. Each broken
+// variant must be found, by a rule that is about its mistake.
+func TestSimulationFindsMutants(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	for _, m := range slices.Concat(enginetest.Mutants(), deciders) {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			others := map[string]bool{}
+			for seed := uint64(1); seed <= m.Seeds(*mutantSeeds); seed++ {
+				cfg, ok := m.Draw(seed)
+				if !ok {
+					continue
+				}
+				for rule, what := range enginetest.Run(t, cfg).Violations {
+					if slices.Contains(m.Rules, rule) {
+						t.Logf("found with seed %d by %q: %s", seed, rule, what)
+						return
+					}
+					others[rule] = true
+				}
+			}
+			t.Errorf("not found by any of %v within %d seeds; found by %v", m.Rules, m.Seeds(*mutantSeeds), others)
+		})
 	}
 }
 
-var mutants = []mutant{
-	{"tick condition without the tick", []string{"chain"}, func(c *simConfig) {
-		c.setup = func(s *sim.Store) {
-			s.MatchStamp = func(row, from store.Stamp) bool { return row.Fence == from.Fence }
-		}
-	}},
-	{"new batch after an unknown", []string{"fail", "acked-lost", "claim"}, with(newBatchAfterUnknown)},
-	{"rescue of dead workers' runs only", []string{"liveness"}, with(rescueOfTheDead)},
-	{"run before the claim is settled", []string{"claim"}, with(earlyAnswers(func(_ *world, _ store.ShardID, b store.Batch) bool {
-		return has(b, func(op store.Op) bool { return op.Kind == store.Put && op.Row.Kind == store.KindRunning })
-	}))},
-	{"ack before the tick is settled", []string{"acked-lost"}, with(earlyAnswers(func(w *world, id store.ShardID, b store.Batch) bool {
-		return has(b, func(op store.Op) bool { return op.Kind == store.PutNew && !inInbox(w, id, op.Row.ID) })
-	}))},
-	{"inbox row deleted before its copy is settled", []string{"acked-lost"}, with(earlyAnswers(func(w *world, id store.ShardID, b store.Batch) bool {
-		return has(b, func(op store.Op) bool { return op.Kind == store.PutNew && inInbox(w, id, op.Row.ID) })
-	}))},
-	{"no dedupe", []string{"twice"}, with(noDedupe)},
-	{"all enqueues of a rejected batch taken as duplicates", []string{"acked-lost"}, with(allDuplicates)},
-	{"retry counter in memory", []string{"attempts"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return altered{Shards: s, scaned: func(_ store.ShardID, rows []store.Row) []store.Row {
-			for n := range rows {
-				rows[n].Attempt = 0
-			}
-			return rows
-		}}, o
-	})},
-	{"jobs-attempt-without-run", []string{"end-state"}, directed("crash", rewrite(func(_ *store.Batch, op *store.Op) {
-		if op.Row.Kind == store.KindPending {
-			op.Row.Place = 0
-		}
-	}))},
-	{"a failed attempt that is not counted", []string{"attempts"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		o.Executor = results{o.Executor, func(err error) error {
-			if err != nil && !job.IsCancel(err) {
-				err = errors.Join(job.ErrInterrupted, err)
-			}
-			return err
-		}}
-		return s, o
-	})},
-	{"hand-over before effects are drained", []string{"handover", "exclusive"}, directed("stop", func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		o.Executor, o.DrainTimeout = &hasty{o.Executor}, time.Millisecond
-		return s, o
-	})},
-	{"job rows swept too early", []string{"sweep"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return altered{Shards: s, scan: func(_ store.ShardID, r store.Range) store.Range {
-			if r.Kind == store.KindEnded {
-				r.UpTo = o.Wall().UnixMilli()
-			}
-			return r
-		}}, o
-	})},
-	{"trust counted from the answer", []string{"exclusive"}, directed("cut", func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return s, o.WithAnchor(func(_, answered time.Duration) time.Duration { return answered })
-	})},
-	{"takeover settled without its nonce", []string{"owner"}, with(misread(func(b store.Batch, s store.Stamp) bool {
-		return b.From.Fence < b.To.Fence && s.Fence == b.To.Fence && s.Tick == b.To.Tick
-	}))},
-	{"a takeover's tick read as one's own", []string{"ok"}, func(c *simConfig) {
-		directed("cut", misread(func(b store.Batch, s store.Stamp) bool {
-			return b.From.Fence == b.To.Fence && s.Tick == b.To.Tick
-		}))(c)
-		// While clocks are right the owner gives up before it can see this.
-		c.beyond, c.rates = true, []float64{0.4, 2, 1}
-	}},
-	{"a rejection by a row read as applied", []string{"acked-lost"}, with(misread(func(b store.Batch, s store.Stamp) bool { return s == b.From }))},
-	{"jobs fire when they are read", []string{"early"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return altered{Shards: s, scaned: func(_ store.ShardID, rows []store.Row) []store.Row {
-			for n := range rows {
-				rows[n].Due, rows[n].Body = 0, undated(rows[n].Body)
-			}
-			return rows
-		}}, o
-	})},
-	{"due times of other clocks taken as they are", []string{"liveness"}, apart(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return altered{Shards: s, scaned: func(_ store.ShardID, rows []store.Row) []store.Row {
-			for n := range rows {
-				rows[n].Wait = 1 << 40
-			}
-			return rows
-		}}, o
-	})},
-	{"nobody knows how far clocks were ahead", []string{"liveness"}, apart(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return altered{Shards: s, look: func(h *store.Header) { h.Wall = 0 }}, o
-	})},
-	{"retries without their waits", []string{"liveness"}, apart(rewrite(func(_ *store.Batch, op *store.Op) {
-		if op.Row.Wait > 0 {
-			op.Row.Wait <<= 20
-		}
-	}))},
-	{"takeover without waiting", []string{"exclusive"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return altered{Shards: s, look: func(h *store.Header) { h.TTL = 0 }}, o
-	})},
-	{"no margin", []string{"exclusive"}, func(c *simConfig) {
-		directed("cut", nil)(c)
-		c.drift, c.rates = 0.0001, []float64{0.9, 1.1}
-	}},
-	{"insert at the due time, whatever the read mark", []string{"behind"}, with(insertAtDue)},
-	{"a range deletion beyond the low mark", []string{"trim"}, with(rewrite(func(b *store.Batch, op *store.Op) {
-		if op.Kind == store.DeleteUpTo {
-			op.Row.At += 1 << 40
-		}
-	}))},
-	{"a mark that falls", []string{"marks"}, with(rewrite(func(b *store.Batch, _ *store.Op) { b.To.LowPending = -b.To.Tick }))},
-	{"a claim leaves its pending row", []string{"state"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
-		if op.Kind == store.Delete && op.Row.Kind == store.KindPending {
-			op.Row.ID = "none"
-		}
-	}))},
-	{"run ids without the fence", []string{"tokens"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
-		if op.Kind == store.Put {
-			op.Row.Run &= job.MaxSeq
-		}
-	}))},
-	{"batches of any size", []string{"bytes"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		o.MaxBytes = store.MaxBytes
-		return s, o
-	})},
-	{"an observer that is not told of sweeps", []string{"changes"}, with(liar(func(c *engine.Change) bool { return c.Kind != engine.StepSweep }))},
-	{"an observer that is told of a rescue as a retry", []string{"changes"}, with(liar(func(c *engine.Change) bool {
-		if c.Kind == engine.StepRescue {
-			c.Kind = engine.StepRetry
-		}
-		return true
-	}))},
-	{"an observer that is told of the attempt before", []string{"changes"}, with(liar(func(c *engine.Change) bool {
-		c.Attempt = max(c.Attempt-1, 0)
-		return true
-	}))},
-	{"an observer that is told another due time", []string{"changes"}, with(liar(func(c *engine.Change) bool {
-		c.Due = min(c.Due, 1)
-		return true
-	}))},
-	{"an unknown forward taken as failed", []string{"fail"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		send := o.Forward
-		o.Forward = func(ctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
-			rec, err := send(ctx, addr, j)
-			if err != nil {
-				err = &store.Error{Op: "forward", Outcome: store.Fail, Cause: err}
-			}
-			return rec, err
-		}
-		return s, o
-	})},
-	{"a forward that is not answered taken as done", []string{"acked-lost"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		send := o.Forward
-		o.Forward = func(ctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
-			rec, err := send(ctx, addr, j)
-			if store.OutcomeOf(err) == store.Unknown {
-				return engine.Receipt{ID: j.ID}, nil
-			}
-			return rec, err
-		}
-		return s, o
-	})},
-	{"a cancellation is told before it is settled", []string{"command"}, with(earlyAnswers(func(_ *world, _ store.ShardID, b store.Batch) bool {
-		return has(b, func(op store.Op) bool { return op.Kind == store.Put && op.Row.State == string(job.Cancelled) })
-	}))},
-	{"a cancellation beats success", []string{"end-state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		o.Executor = spoiler{o.Executor}
-		return s, o
-	})},
-	{"a cancellation is told and forgotten", []string{"command"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
-		if op.Row.Kind == store.KindJob && op.Row.State == string(job.Cancelled) {
-			op.Row.State = string(job.Completed)
-		}
-	}))},
-	{"a job that is brought forward is told so before it is settled", []string{"command"}, with(earlyAnswers(hastens))},
-	{"a job that is brought forward keeps its own time", []string{"liveness"}, apart(keepsItsTime)},
-	{"a job that is brought forward begins anew", []string{"attempts", "changes"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
-			return s.Commit(ctx, id, eachOf(b, hastened(b), func(op *store.Op) { op.Row.Attempt = 0 }), n)
-		}}, o
-	})},
-	{"a job that is brought forward waits twice", []string{"state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
-			return s.Commit(ctx, id, eachOf(b, hastened(b), func(op *store.Op) {
-				if op.Kind == store.Delete {
-					op.Row.ID = "none"
+// TestConditions: what mutants run under is no mistake by itself, and is there.
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	must := map[string]struct {
+		what string
+		n    int
+	}{"sweeps": {"swept", 80}, "retires": {"retired", 150 / 4}, "claims": {"tick-ok", 300}}
+	for _, name := range enginetest.Conditions() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := uint64(1); seed <= 2; seed++ {
+				cfg, ok := enginetest.Mutant{Under: name}.Draw(seed)
+				if !ok {
+					continue
 				}
-			}), n)
-		}}, o
-	})},
-	{"an observer that is not told what is brought forward", []string{"changes"}, with(liar(func(c *engine.Change) bool { return c.Kind != engine.StepHasten }))},
-	{"a redrive is told before it is settled", []string{"command"}, with(earlyAnswers(redrives))},
-	{"a redriven job keeps its attempts", []string{"attempts"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
-			again := redrives(nil, id, b)
-			b.Ops = append([]store.Op(nil), b.Ops...)
-			for n := range b.Ops {
-				if again && b.Ops[n].Row.Kind == store.KindPending && b.Ops[n].Row.Attempt == 0 && b.Ops[n].Row.Run > 0 {
-					b.Ops[n].Row.Attempt = 2
+				r := enginetest.Run(t, cfg)
+				if m := must[name]; len(r.Violations) > 0 || r.Counts[m.what] < m.n {
+					t.Errorf("seed %d: %v; %s %d times, want %d", seed, r.Violations, m.what, r.Counts[m.what], m.n)
 				}
 			}
-			return s.Commit(ctx, id, b, n)
-		}}, o
-	})},
-	{"a redriven job stays in the dead letter queue", []string{"state"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
-		if op.Kind == store.Delete && op.Row.Kind == store.KindDLQ {
-			op.Row.ID = "none"
+		})
+	}
+}
+
+// TestShrink: a red run becomes smaller and stays red by the same rule.
+func TestShrink(t *testing.T) {
+	t.Parallel()
+	all := enginetest.Mutants()
+	m := all[slices.IndexFunc(all, func(m enginetest.Mutant) bool { return m.Name == "ack before the tick is settled" })]
+	cfg, _ := m.Draw(1)
+	small := enginetest.Shrink(t, cfg, m.Rules[0], 60)
+	if _, red := enginetest.Run(t, small).Violations[m.Rules[0]]; !red {
+		t.Error("the shrunk run is not red")
+	}
+	if len(small.String()) >= len(cfg.String()) {
+		t.Errorf("not smaller: %s, was %s", small, cfg)
+	}
+	t.Logf("from %s\nto %s", cfg, small)
+}
+
+// changed makes a mistake in the engine's own parts.
+func changed(f func(o engine.Options) engine.Options) enginetest.Plant {
+	return func(_ *enginetest.World, s store.Shards, o *engine.Options) store.Shards {
+		*o = f(*o)
+		return s
+	}
+}
+
+// question is what a schedule is asked to decide.
+type question struct {
+	st    schedule.State
+	now   int64
+	limit int
+	void  []job.Occurrence
+}
+
+func (q question) of(s schedule.Schedule) schedule.Decision {
+	return s.Decide(q.st, q.now, q.limit, q.void...)
+}
+
+// deciding plants another decision of schedules.
+func deciding(f func(s schedule.Schedule, q question) schedule.Decision) enginetest.Plant {
+	return changed(func(o engine.Options) engine.Options {
+		return o.WithDecide(func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision {
+			return f(*s, question{st, now, limit, void})
+		})
+	})
+}
+
+// redefined asks the schedule as it would be with another definition.
+func redefined(f func(d *schedule.Definition)) enginetest.Plant {
+	return deciding(func(s schedule.Schedule, q question) schedule.Decision {
+		d := s.Definition
+		f(&d)
+		other, err := schedule.New(d, 2)
+		if err != nil {
+			other = &s
 		}
-	}))},
-	{"a command that does not look into the inbox", []string{"command"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		return altered{Shards: s, inbox: func(*store.InboxRow) *store.InboxRow { return nil }}, o
-	})},
-	{"rows are read once and remembered", []string{"twice", "command"}, with(remembered)},
-	{"a claim forgets what was asked for", []string{"request"}, with(rewrite(func(_ *store.Batch, op *store.Op) {
-		if op.Row.Kind == store.KindJob && op.Row.State == string(job.Running) {
-			op.Row.Body = nil
-		}
-	}))},
-	{"every result is a success", []string{"end-state"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		o.Executor = results{o.Executor, func(error) error { return nil }}
-		return s, o
-	})},
-	{"slots that are not given back", []string{"slots"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
-		o.Executor = miser{o.Executor}
-		return s, o
-	})},
-	{"effects that are not accepted", []string{"effects"}, func(c *simConfig) { c.deafSink = true }},
+		return q.of(*other)
+	})
+}
+
+// deciders are the mutants that the engine's own parts must be changed for.
+var deciders = []enginetest.Mutant{
+	{Name: "trust counted from the answer", Rules: []string{"exclusive"}, Under: "cut",
+		Plant: changed(func(o engine.Options) engine.Options {
+			return o.WithAnchor(func(_, answered time.Duration) time.Duration { return answered })
+		})},
+	{Name: "a rate counted from now", Rules: []string{"schedule"}, Under: "schedules",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			d := q.of(s)
+			if n := len(d.Fire); n > 0 && s.Kind == schedule.FixedRate {
+				d.State.Created = q.now
+			}
+			return d
+		})},
+	{Name: "an occurrence by the time it is fired", Rules: []string{"schedule"}, Under: "schedules",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			d := q.of(s)
+			for n := range d.Fire {
+				d.Fire[n].Nominal = q.now
+			}
+			return d
+		})},
+	{Name: "no misfire is too late", Rules: []string{"schedule"}, Under: "schedules",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			s.Misfire, s.Window = schedule.MisfireAll, schedule.MaxSpan
+			return q.of(s)
+		})},
+	{Name: "a window of half its length", Rules: []string{"schedule"}, Under: "schedules",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			s.Window, s.Grace = s.Window/2, s.Grace/2
+			return q.of(s)
+		})},
+	{Name: "misfires are dropped", Rules: []string{"schedule"}, Under: "schedules",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			s.Misfire = schedule.MisfireSkip
+			return q.of(s)
+		})},
+	{Name: "misses that are not counted", Rules: []string{"schedule"}, Under: "schedules",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			d := q.of(s)
+			d.State.Missed, d.Missed = q.st.Missed, 0
+			return d
+		})},
+	{Name: "occurrences overlap", Rules: []string{"schedule", "overlap"}, Under: "schedules",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			s.Overlap = schedule.OverlapAllow
+			return q.of(s)
+		})},
+	{Name: "what should wait is skipped", Rules: []string{"schedule"}, Under: "schedules",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			if s.Overlap == schedule.OverlapQueue && len(q.st.Queue) == 0 {
+				s.Overlap = schedule.OverlapSkip
+			}
+			return q.of(s)
+		})},
+	{Name: "half a second early", Rules: []string{"schedule"}, Under: "schedules",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			return question{q.st, q.now + 500, q.limit, q.void}.of(s)
+		})},
+	// Over days in which clocks are changed.
+	{Name: "nothing fires in a gap", Rules: []string{"schedule", "calendar"}, Under: "days",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			d := q.of(s)
+			zone, err := time.LoadLocation(s.Zone)
+			if err != nil || s.Kind != schedule.Cron {
+				return d
+			}
+			d.Fire = slices.DeleteFunc(d.Fire, func(o job.Occurrence) bool {
+				_, before := time.UnixMilli(o.Nominal - 1).In(zone).Zone()
+				_, after := time.UnixMilli(o.Nominal).In(zone).Zone()
+				return after > before
+			})
+			return d
+		})},
+	{Name: "a crash is an outage", Rules: []string{"schedule", "calendar"}, Under: "days",
+		Plant: redefined(func(d *schedule.Definition) { d.Grace = time.Second })},
+	{Name: "the last day alone is made up for", Rules: []string{"schedule", "calendar"}, Under: "days",
+		Plant: redefined(func(d *schedule.Definition) {
+			if d.Misfire == schedule.MisfireAll {
+				d.Window = max(d.Grace, d.Window/3)
+			}
+		})},
+	{Name: "a scheduler that sleeps at night", Rules: []string{"calendar-late"}, Under: "days",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			if h := time.UnixMilli(q.now).UTC().Hour(); h < 4 {
+				return schedule.Decision{State: q.st, Next: q.now + time.Minute.Milliseconds()}
+			}
+			return q.of(s)
+		})},
+	{Name: "an occurrence whose job is lost", Rules: []string{"schedule", "calendar"}, Under: "days",
+		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
+			d := q.of(s)
+			if len(d.Fire) > 0 && d.Fire[0].Nominal%7 == 0 {
+				d.Fire = d.Fire[1:]
+				if s.Overlap != schedule.OverlapAllow {
+					d.State.Active = job.Occurrence{}
+				}
+			}
+			return d
+		})},
 }

@@ -15,6 +15,7 @@ import (
 	"fencepost/core/clock"
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
@@ -33,9 +34,9 @@ func TestARefusedBatchDoesNotWaitForSlots(t *testing.T) {
 		var refusals atomic.Int64
 		var r *rig
 		r = runOver(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, over(func(s store.Shards) store.Shards {
-			return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
-				if !has(b, func(op store.Op) bool { return op.Row.Kind == store.KindRunning }) || refusals.Add(1) > 3 {
-					return s.Commit(ctx, id, b, n)
+			return mistake.Shards{Shards: s, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+				if !mistake.Has(c.Batch, func(op store.Op) bool { return op.Row.Kind == store.KindRunning }) || refusals.Add(1) > 3 {
+					return c.Send()
 				}
 				if refusals.Load() == 3 {
 					// When this answer has come the slots are free for a moment.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fencepost/core/engine"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
@@ -36,12 +37,12 @@ func TestNobodyWaitsForAStalledShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bad atomic.Bool
 		r := runOver(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, over(func(s store.Shards) store.Shards {
-			return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
+			return mistake.Shards{Shards: s, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
 				if bad.Load() {
-					<-ctx.Done()
-					return store.CommitResult{}, &store.Error{Op: "commit", Outcome: store.Unknown, Cause: context.Cause(ctx)}
+					<-c.Ctx.Done()
+					return store.CommitResult{}, &store.Error{Op: "commit", Outcome: store.Unknown, Cause: context.Cause(c.Ctx)}
 				}
-				return s.Commit(ctx, id, b, n)
+				return c.Send()
 			}}
 		}))
 		bad.Store(true)

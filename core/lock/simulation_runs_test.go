@@ -1,7 +1,6 @@
 package lock_test
 
 import (
-	"context"
 	"flag"
 	"io"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"fencepost/core/lock"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 )
@@ -77,30 +77,15 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// decorated changes single calls of a store.
-type decorated struct {
-	store.Locks
-	cas func(ctx context.Context, res store.CASResult, err error) (store.CASResult, error)
-}
-
-func (d decorated) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, n int) (store.CASResult, error) {
-	res, err := d.Locks.CAS(ctx, resource, from, to, n)
-	return d.cas(ctx, res, err)
-}
-
-func (w *world) withCAS(f func(ctx context.Context, res store.CASResult, err error) (store.CASResult, error)) func(*world, *process, *lock.Options, store.Locks) store.Locks {
-	return func(_ *world, _ *process, _ *lock.Options, s store.Locks) store.Locks { return decorated{s, f} }
-}
-
 // TestSimulationFindsPlantedBugs: a test that cannot fail proves nothing. Each
 // planted bug must be found, by the rule that is about it, within some seeds.
 func TestSimulationFindsPlantedBugs(t *testing.T) {
 	t.Parallel()
-	var none *world
-	bugs := map[string]struct {
+	type bug struct {
 		rules []string
 		plant func(cfg *simConfig)
-	}{
+	}
+	bugs := map[string]bug{
 		"condition without the beat": {[]string{"exclusive"}, func(c *simConfig) {
 			c.setup = func(s *sim.Store) {
 				s.Match = func(row, from *store.Version) bool {
@@ -142,26 +127,13 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 				}
 			}
 		}},
-		"unknown taken as failed": {[]string{"fail"}, func(c *simConfig) {
-			c.plant = none.withCAS(func(_ context.Context, res store.CASResult, err error) (store.CASResult, error) {
-				if err != nil {
-					err = &store.Error{Outcome: store.Fail, Cause: err}
-				}
-				return res, err
-			})
-		}},
-		"unknown taken as applied": {[]string{"ok"}, func(c *simConfig) {
-			c.plant = none.withCAS(func(_ context.Context, res store.CASResult, err error) (store.CASResult, error) {
-				if err != nil && store.OutcomeOf(err) == store.Unknown {
-					return store.CASResult{Applied: true}, nil
-				}
-				return res, err
-			})
-		}},
 		"applied answer read as rejected": {[]string{"fail"}, func(c *simConfig) {
-			c.plant = none.withCAS(func(_ context.Context, res store.CASResult, err error) (store.CASResult, error) {
-				return store.CASResult{Row: res.Row}, err
-			})
+			c.plant = func(_ *world, _ *process, o *lock.Options, s store.Locks) store.Locks {
+				return mistake.Locks{Locks: s, Do: func(c mistake.CAS) (store.CASResult, error) {
+					res, err := c.Send()
+					return store.CASResult{Row: res.Row}, err
+				}}
+			}
 		}},
 		"attempt ids repeat": {[]string{"ok", "exclusive"}, func(c *simConfig) {
 			c.plant = func(_ *world, _ *process, o *lock.Options, s store.Locks) store.Locks {
@@ -175,6 +147,15 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		"no margin": {[]string{"exclusive"}, func(c *simConfig) {
 			c.drift, c.rates = 0.0001, []float64{0.9, 1.1}
 		}},
+	}
+	for _, m := range mistake.All {
+		if m.Locks != nil {
+			bugs[m.ID] = bug{m.Rules, func(c *simConfig) {
+				c.plant = func(_ *world, _ *process, _ *lock.Options, s store.Locks) store.Locks {
+					return m.Locks(mistake.Process{TTL: c.ttl}, s)
+				}
+			}}
+		}
 	}
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {

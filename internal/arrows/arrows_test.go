@@ -22,6 +22,8 @@ var floors = map[string][]string{
 	"scripts":                      {},
 	"compose":                      {},
 	"core":                         {},
+	"core/mistake":                 {"core"}, // and enginetest: for tests and bin/worker-broken alone
+	"core/engine/enginetest":       {"core", "core/mistake"},
 	"core/service":                 {"core"},
 	"core/scheduler/schedulertest": {"core", "core/service"},
 	"core/cmd":                     {"core", "core/service"},
@@ -35,6 +37,7 @@ var floors = map[string][]string{
 	"checker":                      {"checker/explain", "checker/linear", "checker/phrase", "checker/property", "harness/record"},
 	"harness/env":                  {"core", "harness/record", "scripts"},
 	"harness/target":               {"core", "examples", "harness/env", "harness/record", "internal"},
+	"harness/target/system/broken": {"core", "core/mistake", "harness/record", "harness/target"}, // for bin/worker-broken alone
 	"harness/fault":                {"harness/env", "harness/record", "harness/target", "internal"},
 	"harness/scenario":             {"core", "harness/env", "harness/fault", "harness/record", "harness/target", "internal", "scenarios"},
 	"harness/run":                  {"core", "harness/env", "harness/fault", "harness/record", "harness/scenario", "harness/target"},

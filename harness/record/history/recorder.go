@@ -56,6 +56,9 @@ func NewRecorder(path string, h Header) (*Recorder, error) {
 	return r, nil
 }
 
+// Now is the function Now: the time by which this recorder stamps.
+func (r *Recorder) Now() int64 { return Now() }
+
 // NewID returns an operation id, unique within this recorder's process life.
 func (r *Recorder) NewID() int64 { return r.nextID.Add(1) }
 

@@ -140,7 +140,7 @@ func (c *client) critical(lease Lease) {
 		c.count(a, err)
 		return
 	}
-	decided := history.Now() // before Valid: never later than the check
+	decided := c.rec.Now() // before Valid: never later than the check
 	if !lease.Valid() {
 		return
 	}
@@ -154,7 +154,7 @@ func (c *client) critical(lease Lease) {
 		hold = c.around(c.cfg.Hold)
 	}
 	sleep(lease.Context(), hold)
-	decided = history.Now()
+	decided = c.rec.Now()
 	if !lease.Valid() {
 		return
 	}

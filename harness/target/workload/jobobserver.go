@@ -120,7 +120,7 @@ type shardSpan struct {
 // Sending dates the copy before an armed point may stop the shard, as the owner's
 // own clock was read before it too.
 func (s *shardSpan) Sending(copyNo int) {
-	s.sends = append(s.sends, history.Now())
+	s.sends = append(s.sends, s.o.rec.Now())
 	if copyNo > 0 {
 		return
 	}
@@ -176,7 +176,7 @@ func (o *shardObserver) Step(s engine.Step) {
 
 // look dates a run's decision to start.
 func (p *process) look(l *lane) {
-	l.decided, l.wallMS = history.Now(), p.clock.Wall().UnixMilli()
+	l.decided, l.wallMS = p.rec.Now(), p.clock.Wall().UnixMilli()
 }
 
 // start records that a run's handler is called.

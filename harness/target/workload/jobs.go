@@ -236,7 +236,7 @@ func (w *jobs) count(err error) {
 // as nothing else may be done under the token before.
 func (w *jobs) step(ctx context.Context, t *worker.Task, l *lane, key string, value int64) error {
 	for {
-		l.decided = history.Now() // before Valid: never later than the check
+		l.decided = w.rec.Now() // before Valid: never later than the check
 		if !t.Valid() || ctx.Err() != nil {
 			return fmt.Errorf("workload: the run ended before its step %s: %w", key, context.Cause(ctx))
 		}

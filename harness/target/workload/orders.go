@@ -12,7 +12,6 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/worker"
-	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
 	"fencepost/harness/target/orders"
 )
@@ -88,7 +87,7 @@ func (s *tablesSink) ApplyTx(ctx context.Context, resource, issuer string, token
 	if !ok {
 		return sink.Answer{}, &store.Error{Outcome: store.Fail, Cause: errors.New("workload: an effect of no run")}
 	}
-	l.decided = history.Now() // before Valid: never later than the check
+	l.decided = s.rec.Now() // before Valid: never later than the check
 	if !l.task.Valid() {
 		return sink.Answer{}, &store.Error{Op: e.Key, Outcome: store.Fail, Cause: errLate}
 	}

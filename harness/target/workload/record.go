@@ -13,6 +13,8 @@ import (
 
 // Recorder is what the workload needs of history.Recorder.
 type Recorder interface {
+	// Now is the time by which events are stamped, in ns.
+	Now() int64
 	NewID() int64
 	Record(history.Event) int64
 }
@@ -88,7 +90,7 @@ func (s *lockSpan) Sending(copyNo int) {
 	// The send is dated before an armed point may stop the client: the holder's
 	// own clock was read before it too, and a copy sent later than its date only
 	// makes the derived deadline earlier than the truth, never later.
-	s.sends = append(s.sends, history.Now())
+	s.sends = append(s.sends, s.o.rec.Now())
 	if p, ok := s.o.points[s.op.Kind]; ok && copyNo == 0 {
 		s.o.gate.Reach(s.o.ctx, p, s.op.Holder, s.op.Resource)
 	}

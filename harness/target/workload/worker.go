@@ -190,7 +190,7 @@ type locks struct {
 }
 
 func loadLocks(ctx context.Context, p *process) (load, error) {
-	locker, err := p.newLocker(ctx)
+	locker, err := p.newLocker(ctx, cassandra.NewLocks(p.lockDB))
 	return &locks{process: p, locker: locker}, err
 }
 
@@ -229,9 +229,8 @@ func ClientNumber(cfg Config, i int) int {
 	return (w-1)*cfg.Clients + i
 }
 
-func (p *process) newLocker(ctx context.Context) (Locker, error) {
+func (p *process) newLocker(ctx context.Context, rows store.Locks) (Locker, error) {
 	cfg, hooks := p.cfg, p.hooks
-	rows := store.Locks(cassandra.NewLocks(p.lockDB))
 	if hooks.Locks != nil {
 		rows = hooks.Locks(cfg, p.lockDB, rows)
 	}

@@ -7,8 +7,11 @@
 // the property by which it must be found. The package is linked into
 // bin/worker-broken only (build tag broken).
 //
+// Mistakes of schedulers that the simulated world can plant too are rows of package mistake
+// (core/mistake); they are planted here from its table.
+//
 // To add a mistake: write its row in variants_….go of package system, with the scenario and
-// the property that must find it, and here its hook, planted by the row's name in init of
-// the file that holds it. docs/lock-safety.md names it beside the step that it refutes; then
-// make docs.
+// the property that must find it. Plant it by the same name: as a row of mistake.All, or by
+// a hook in init of the file here that holds it. docs/lock-safety.md names it beside the
+// step that it refutes; then make docs.
 package broken

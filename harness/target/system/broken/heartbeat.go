@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fencepost/core/lock"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/target/workload"
@@ -38,7 +39,7 @@ type mortalBeats struct {
 }
 
 func (m *mortalBeats) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
-	if kindOf(from, to) != lock.Renew {
+	if mistake.KindOf(from, to) != lock.Renew {
 		return m.Locks.CAS(ctx, resource, from, to, copyNo)
 	}
 	m.mu.Lock()

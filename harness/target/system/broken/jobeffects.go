@@ -19,7 +19,6 @@ import (
 
 func init() {
 	plant("jobs-complete-outside", only(workload.Hooks{Handler: completeOutside}))
-	plant("jobs-early-bird", only(workload.Hooks{Engine: earlyBird}))
 	plant("jobs-ack-before-effect", only(workload.Hooks{Sink: ackBeforeEffect}))
 	plant("jobs-effect-no-key", only(workload.Hooks{Sink: effectNoKey}))
 	plant("jobs-key-with-attempt", only(workload.Hooks{Sink: keyWithAttempt}))
@@ -180,10 +179,4 @@ func plainCompletion(inner worker.Handler, write writeFunc) worker.Handler {
 			{Kind: store.Delete, Row: store.Row{Key: store.Key{Kind: store.KindRunning, At: run, ID: id}}},
 		})
 	}
-}
-
-// earlyBird fires jobs by a clock that runs ahead of the worker's own.
-func earlyBird(cfg workload.Config, o *engine.Options) {
-	wall := o.Wall
-	o.Wall = func() time.Time { return wall().Add(cfg.TTL / 3) }
 }

@@ -185,21 +185,3 @@ func TestCompleteOutside(t *testing.T) {
 		})
 	}
 }
-
-func TestSweptEarly(t *testing.T) {
-	t.Parallel()
-	o := engine.Options{Retention: engine.Retention{DedupeWindow: time.Hour}}
-	if sweptEarly(config, &o); o.DedupeWindow != time.Millisecond {
-		t.Errorf("jobs are remembered for %s", o.DedupeWindow)
-	}
-}
-
-func TestEarlyBird(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1000, 0)
-	o := engine.Options{World: engine.World{Wall: func() time.Time { return now }}}
-	earlyBird(config, &o)
-	if ahead := o.Wall().Sub(now); ahead != 2*time.Second {
-		t.Errorf("the engine's wall clock is ahead by %s", ahead)
-	}
-}

@@ -4,9 +4,13 @@ import (
 	"context"
 	"strings"
 
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/target/workload"
 )
+
+func init() { plant("jobs-plain-header", only(workload.Hooks{Shards: plainHeader})) }
 
 // writeFunc changes a shard's rows, and its header unless that is nil, without any
 // condition.
@@ -58,3 +62,24 @@ func plainBatch(id store.ShardID, h *store.Header, ops []store.Op) (string, []an
 	}
 	return "BEGIN UNLOGGED BATCH " + strings.Join(stmts, "; ") + "; APPLY BATCH", args
 }
+
+// plainHeader writes ticks without a condition. What an owner has begun to send
+// leaves its process whatever it has come to know meanwhile.
+func plainHeader(cfg workload.Config, db *cassandra.DB, inner store.Shards) store.Shards {
+	return plainTicks(cfg, inner, plainWriter(db))
+}
+
+func plainTicks(cfg workload.Config, inner store.Shards, write writeFunc) store.Shards {
+	return mistake.Shards{Shards: inner, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+		if c.Takeover() || mistake.Has(c.Batch, enqueues) {
+			return c.Send()
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Ctx), cfg.TTL/6)
+		defer cancel()
+		err := write(ctx, c.Shard, &c.Batch.To, c.Batch.Ops)
+		return store.CommitResult{Applied: err == nil}, err
+	}}
+}
+
+// enqueues: the operation must find out whether its job is there.
+func enqueues(op store.Op) bool { return op.Kind == store.PutNew }

@@ -22,7 +22,7 @@ type dropping struct{ workload.Recorder }
 
 func (d dropping) Record(e history.Event) int64 {
 	if e.ID > 0 && e.ID%50 == 0 {
-		return history.Now()
+		return d.Now()
 	}
 	return d.Recorder.Record(e)
 }
@@ -62,7 +62,7 @@ func (l *lateRecorder) Record(e history.Event) int64 {
 	}
 	if e.Type == history.Invoke {
 		l.open[e.ID] = e
-		return history.Now()
+		return l.Now()
 	}
 	if inv, ok := l.open[e.ID]; ok {
 		delete(l.open, e.ID)

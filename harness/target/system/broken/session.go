@@ -10,6 +10,7 @@ import (
 	"github.com/gocql/gocql"
 
 	"fencepost/core/lock"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/record/history"
@@ -85,9 +86,9 @@ func localSerial() workload.Hooks {
 	o := &ownSession{}
 	return workload.Hooks{
 		Recorder: o.recorder,
-		Locks: func(cfg workload.Config, db *cassandra.DB, inner store.Locks) store.Locks {
+		Locks: func(cfg workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
 			l := &localReleases{ownSession: o}
-			return casLocks{inner, db, cfg.TTL, lock.Release, l.do}
+			return mistake.Locks{Locks: inner, TTL: cfg.TTL, Kind: lock.Release, Do: l.do}
 		},
 	}
 }
@@ -99,7 +100,7 @@ type localReleases struct {
 
 const releaseLocalCQL = `UPDATE locks SET beat = ?, attempt = ?, holder = '' WHERE resource = ? IF fence = ? AND beat = ? AND attempt = ? AND holder = ? AND ttl_ms = ?`
 
-func (l *localReleases) do(r casRequest) (store.CASResult, error) {
+func (l *localReleases) do(c mistake.CAS) (store.CASResult, error) {
 	l.once.Do(func() {
 		if l.session, l.err = l.connect(gocql.LocalQuorum); l.err == nil {
 			l.note(releaseLocalCQL, "LOCAL_QUORUM", "LOCAL_SERIAL")
@@ -108,9 +109,9 @@ func (l *localReleases) do(r casRequest) (store.CASResult, error) {
 	if l.err != nil {
 		return store.CASResult{}, notOpened(l.err)
 	}
-	q := l.session.Query(releaseLocalCQL, r.to.Beat, r.to.Attempt, r.resource, r.from.Fence, r.from.Beat, r.from.Attempt, r.from.Holder, r.from.TTL.Milliseconds())
+	q := l.session.Query(releaseLocalCQL, c.To.Beat, c.To.Attempt, c.Resource, c.From.Fence, c.From.Beat, c.From.Attempt, c.From.Holder, c.From.TTL.Milliseconds())
 	row := map[string]any{}
-	applied, err := q.WithContext(r.ctx).SerialConsistency(gocql.LocalSerial).MapScanCAS(row)
+	applied, err := q.WithContext(c.Ctx).SerialConsistency(gocql.LocalSerial).MapScanCAS(row)
 	switch {
 	case err != nil:
 		return store.CASResult{}, &store.Error{Op: "release at LOCAL_SERIAL", Outcome: store.Unknown, Cause: err}

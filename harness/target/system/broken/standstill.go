@@ -9,6 +9,7 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/lock"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/target/workload"
@@ -154,8 +155,8 @@ func noClaimsInFault() workload.Hooks {
 	t := &trouble{}
 	return workload.Hooks{
 		Shards: func(_ workload.Config, _ *cassandra.DB, inner store.Shards) store.Shards {
-			return shards{Shards: inner, commit: func(r commitRequest) (store.CommitResult, error) {
-				res, err := r.send()
+			return mistake.Shards{Shards: inner, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+				res, err := c.Send()
 				if store.OutcomeOf(err) == store.Unknown {
 					t.seen.Store(time.Now().UnixNano())
 				}

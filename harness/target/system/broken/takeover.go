@@ -3,10 +3,10 @@ package broken
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"fencepost/core/lock"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/target/workload"
@@ -15,7 +15,6 @@ import (
 func init() {
 	plant("takeover-plain-write", only(workload.Hooks{Locks: takeoverPlainWrite}))
 	plant("takeover-ignores-beat", only(workload.Hooks{Locks: takeoverIgnoresBeat}))
-	plant("takeover-never", only(workload.Hooks{Locks: takeoverNever}))
 }
 
 // takeoverPlainWrite reads the row and, if nothing has changed, writes it
@@ -83,7 +82,7 @@ func (b *beatBlind) Read(ctx context.Context, resource string, serial bool) (*st
 }
 
 func (b *beatBlind) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
-	if from.Free() || kindOf(from, to) != lock.Acquire {
+	if from.Free() || mistake.KindOf(from, to) != lock.Acquire {
 		return b.Locks.CAS(ctx, resource, from, to, copyNo)
 	}
 	applied, _, err := b.db.CAS(ctx, copyNo, store.Statement{
@@ -99,23 +98,4 @@ func (b *beatBlind) CAS(ctx context.Context, resource string, from *store.Versio
 		err = &store.Error{Op: "refused; read " + resource, Outcome: store.Fail, Cause: err}
 	}
 	return store.CASResult{Row: row}, err
-}
-
-// takeoverNever takes every held row that it sees for one that has just been
-// renewed: a lock whose holder is dead is never had again.
-func takeoverNever(_ workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
-	return &patient{Locks: inner}
-}
-
-type patient struct {
-	store.Locks
-	looks atomic.Int64
-}
-
-func (p *patient) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
-	row, err := p.Locks.Read(ctx, resource, serial)
-	if err == nil && !row.Free() && !serial {
-		row.TTL += time.Duration(p.looks.Add(1)%2) * time.Millisecond // another version than last time
-	}
-	return row, err
 }

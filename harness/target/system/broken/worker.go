@@ -6,8 +6,37 @@ import (
 	"slices"
 	"strings"
 
+	"fencepost/core/engine"
+	"fencepost/core/mistake"
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
 	"fencepost/harness/target/workload"
 )
+
+func init() {
+	for _, m := range mistake.All {
+		plant(m.ID, only(shared(m)))
+	}
+}
+
+// shared plants a mistake that the simulated world has too.
+func shared(m mistake.Mistake) (h workload.Hooks) {
+	if m.Shards != nil {
+		h.Shards = func(cfg workload.Config, db *cassandra.DB, inner store.Shards) store.Shards {
+			p := mistake.Process{TTL: cfg.TTL, Members: cassandra.NewMembers(db), Cell: cfg.Jobs.Queue}
+			return m.Shards(p, inner)
+		}
+	}
+	if m.Locks != nil {
+		h.Locks = func(cfg workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
+			return m.Locks(mistake.Process{TTL: cfg.TTL}, inner)
+		}
+	}
+	if m.Engine != nil {
+		h.Engine = func(cfg workload.Config, o *engine.Options) { m.Engine(mistake.Process{TTL: cfg.TTL}, o) }
+	}
+	return h
+}
 
 // variants make the hooks of a process; those of one variant may share state.
 var variants = map[string]func() workload.Hooks{}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"fencepost/core/lock"
 	"fencepost/core/store"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/system"
@@ -84,64 +83,6 @@ var (
 	theirs = store.Version{Fence: 5, Attempt: "b", Holder: "other", TTL: 6 * second}
 )
 
-func TestKindOf(t *testing.T) {
-	t.Parallel()
-	beat := mine
-	beat.Beat++
-	for _, c := range []struct {
-		from *store.Version
-		to   store.Version
-		want lock.OpKind
-	}{
-		{nil, mine, lock.Acquire}, {&freed, theirs, lock.Acquire}, {&mine, theirs, lock.Acquire},
-		{&mine, beat, lock.Renew}, {&mine, freed, lock.Release}, {&theirs, freed, lock.Release},
-	} {
-		if got := kindOf(c.from, c.to); got != c.want {
-			t.Errorf("%s to %s: %s, want %s", c.from, &c.to, got, c.want)
-		}
-	}
-}
-
-// Each decorator does its harm where it should, and nothing where all is well.
-func TestCASVariants(t *testing.T) {
-	t.Parallel()
-	do := func(f *fakeLocks, kind lock.OpKind, v func(casRequest) (store.CASResult, error), from *store.Version, to store.Version) (store.CASResult, error) {
-		l := casLocks{Locks: f, ttl: 60 * time.Millisecond, kind: kind, do: v}
-		return l.CAS(context.Background(), "l", from, to, 0)
-	}
-	grant := mine
-	grant.Fence, grant.Attempt = 5, "c"
-
-	for _, c := range []struct {
-		name    string
-		do      func(casRequest) (store.CASResult, error)
-		kind    lock.OpKind
-		store   fakeLocks
-		from    *store.Version
-		to      store.Version
-		applied bool
-		outcome store.Outcome
-		row     store.Version // afterwards
-	}{
-		{"token-reset", tokenReset, lock.Release, fakeLocks{row: &mine}, &mine, freed, true, store.OK, store.Version{Fence: 1, Beat: 1, Attempt: "r", TTL: 6 * second}},
-		{"token-reset leaves acquires alone", tokenReset, lock.Release, fakeLocks{row: &freed}, &freed, grant, true, store.OK, grant},
-		{"release-anyone frees another's", releaseAnyone, lock.Release, fakeLocks{row: &theirs}, &mine, freed, true, store.OK, store.Version{Fence: 5, Beat: 1, Attempt: "r", TTL: 6 * second}},
-		{"release-anyone frees its own", releaseAnyone, lock.Release, fakeLocks{row: &mine}, &mine, freed, true, store.OK, freed},
-		{"unknown-acquire-ok", unknownAcquireOK, lock.Acquire, fakeLocks{row: &freed, dropped: 1}, &freed, grant, true, store.OK, freed},
-		{"unknown-acquire-ok takes a no for a no", unknownAcquireOK, lock.Acquire, fakeLocks{row: &theirs}, &freed, grant, false, store.OK, theirs},
-		{"unknown-acquire-fails", unknownAcquireFails, lock.Acquire, fakeLocks{row: &freed, lost: 1}, &freed, grant, false, store.Fail, grant},
-		{"driver-reexecutes", driverReexecutes, 0, fakeLocks{row: &freed, lost: 1}, &freed, grant, false, store.OK, grant},
-		{"driver-reexecutes with answers", driverReexecutes, 0, fakeLocks{row: &freed}, &freed, grant, true, store.OK, grant},
-		{"applied-ignored", appliedIgnored, lock.Acquire, fakeLocks{row: &theirs}, &freed, grant, true, store.OK, theirs},
-		{"applied-ignored leaves releases alone", appliedIgnored, lock.Acquire, fakeLocks{row: &theirs}, &mine, freed, false, store.OK, theirs},
-	} {
-		res, err := do(&c.store, c.kind, c.do, c.from, c.to)
-		if res.Applied != c.applied || store.OutcomeOf(err) != c.outcome || !store.Same(c.store.row, &c.row) {
-			t.Errorf("%s: applied %t, %v, row %s; want %t, %s, %s", c.name, res.Applied, err, c.store.row, c.applied, c.outcome, &c.row)
-		}
-	}
-}
-
 func TestHeartbeatDiesOnce(t *testing.T) {
 	t.Parallel()
 	f := &fakeLocks{row: &mine, dropped: 1}
@@ -182,16 +123,6 @@ func TestBlindToBeats(t *testing.T) {
 	if v := read(); !store.Same(v, &theirs) {
 		t.Errorf("another's lease is not seen: %s", v)
 	}
-	p := takeoverNever(workload.Config{}, nil, f)
-	a, _ := p.Read(t.Context(), "l", false)
-	b, _ := p.Read(t.Context(), "l", false)
-	if store.Same(a, b) {
-		t.Error("a held row stands still")
-	}
-	f.row = &freed
-	if v, _ := p.Read(t.Context(), "l", false); !store.Same(v, &freed) {
-		t.Errorf("a free row: %s", v)
-	}
 }
 
 // memoryRecorder keeps events.
@@ -200,6 +131,7 @@ type memoryRecorder struct {
 	events []history.Event
 }
 
+func (m *memoryRecorder) Now() int64   { return 1 }
 func (m *memoryRecorder) NewID() int64 { m.id++; return m.id }
 func (m *memoryRecorder) Record(e history.Event) int64 {
 	m.events = append(m.events, e)

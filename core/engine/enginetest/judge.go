@@ -1,0 +1,187 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+
+	"fencepost/core/job"
+	"fencepost/core/sink"
+	"fencepost/core/store"
+	"fencepost/core/worker"
+)
+
+// unfinished names jobs of those asked about that are or may be in the store and have
+// not ended, by the store's own rows. Asked about nil it is about schedules' jobs.
+func (w *World) unfinished(asked func(*simJob) bool) string {
+	var out []string
+	about := func(id string) bool { return asked(w.byID[job.ID(id)]) }
+	for n := range w.cfg.shards {
+		id := store.ShardID{Queue: "q", Shard: n}
+		_, rows := w.store.ShardRows(id)
+		for _, r := range rows {
+			if (r.Kind == store.KindPending || r.Kind == store.KindRunning) && about(r.ID) {
+				out = append(out, fmt.Sprintf("%s %s", id, r.Key))
+			}
+		}
+		for _, r := range w.store.InboxRows(id) {
+			if about(r.ID) {
+				out = append(out, fmt.Sprintf("%s inbox %s", id, r.ID))
+			}
+		}
+	}
+	sort.Strings(out)
+	if len(out) > 4 {
+		out = append(out[:4], fmt.Sprintf("and %d more", len(out)-4))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return fmt.Sprint(out)
+}
+
+// judge compares what was reported with the store's and the sink's history.
+func (w *World) judge() {
+	t := w.replay()
+	for _, r := range w.ops {
+		w.judgeOp(r, t.nonces[r.op.To.Nonce])
+	}
+	for _, j := range w.jobs {
+		w.judgeJob(j, t.jobs[j.job.ID], t)
+	}
+	for _, s := range w.schedules {
+		w.judgeTold(s, t.stepsOf(s.key))
+	}
+	if w.calendar != nil {
+		w.judgeCalendar(t)
+	}
+	w.judgePauses(t)
+	for _, err := range w.store.Overrun() {
+		w.violate("dead", "%v", err)
+	}
+	for _, c := range w.store.InboxChanges() {
+		if !c.Deleted {
+			w.counts["inbox-insert"]++
+		}
+	}
+	for _, j := range t.jobs {
+		w.counts["job-"+string(j.state())]++
+		if j.swept {
+			w.counts["swept"]++
+		}
+	}
+}
+
+func (w *World) judgeOp(r *recordedOp, applied int) {
+	name := fmt.Sprintf("%s: %s of %s from %s to %s", r.p.name, r.op.Kind, r.op.Shard, r.op.From, r.op.To)
+	switch {
+	case r.result == nil:
+		if !r.p.crashed {
+			w.violate("end", "%s never ended", name)
+		}
+	case r.result.Outcome == store.OK && applied != 1:
+		w.violate("ok", "%s was reported ok and applied %d times", name, applied)
+	case r.result.Outcome == store.Fail && applied != 0:
+		w.violate("fail", "%s was reported fail and applied", name)
+	}
+}
+
+func (w *World) judgeJob(j *simJob, t *jobTruth, all *truth) {
+	id := j.job.ID
+	if t == nil || t.inserted == 0 {
+		if j.acked {
+			w.violate("acked-lost", "job %s was acknowledged and never was in its shard", id)
+		}
+		return
+	}
+	first := w.firstSeen(id, t)
+	if !slices.ContainsFunc(j.enqueues, func(e simEnqueue) bool { return e.outcome != store.Fail && !e.begun.After(first) }) {
+		w.violate("fail", "job %s was in the store at %s, and every enqueue that had begun by then was reported fail", id, first.Sub(w.begun))
+	}
+	if !t.state().Ended() {
+		w.violate("acked-lost", "job %s ends as %s", id, t.state())
+	}
+	w.judgeEnd(j, t)
+	w.judgeRuns(j, all)
+	w.judgeCommands(j, t)
+	w.judgeEffects(j, t)
+	w.judgeLeft(j, t)
+}
+
+// judgeEnd checks that the job came to the right end.
+func (w *World) judgeEnd(j *simJob, t *jobTruth) {
+	bad := func(format string, args ...any) {
+		w.violate("end-state", "job %s ended as %s: %s", j.job.ID, t.state(), fmt.Sprintf(format, args...))
+	}
+	worked, cancelled := false, false
+	for _, r := range j.runs {
+		if int64(r.run) == t.run && !r.returned.IsZero() {
+			worked = worked || r.err == nil
+			cancelled = cancelled || job.IsCancel(r.err)
+		}
+	}
+	switch t.state() {
+	case job.Completed:
+		if !worked {
+			bad("its last run %d did not succeed", t.run)
+		}
+	case job.Cancelled:
+		if t.states[len(t.states)-2] == job.Running && (worked || !cancelled && j.cancels.asked == 0) {
+			bad("its last run %d did not cancel it; it succeeded: %v", t.run, worked)
+		}
+	case job.Abandoned:
+		if j.job.Rescue != job.AtMostOnce {
+			bad("its policy is %s", j.job.Rescue)
+		}
+	case job.DLQ:
+		if n := t.attempt - t.spared; n < j.job.MaxAttempts && t.spared < job.MaxInterruptions && j.poison == "" {
+			bad("after %d of %d attempts", n, j.job.MaxAttempts)
+		}
+	}
+	if t.claims-t.spared > j.job.MaxAttempts {
+		w.violate("attempts", "job %s was claimed %d times, of which %d do not count; at most %d are allowed", j.job.ID, t.claims,
+			t.spared, j.job.MaxAttempts)
+	}
+}
+
+// judgeRuns checks that handlers ran under committed claims, one a claim.
+func (w *World) judgeRuns(j *simJob, t *truth) {
+	started := map[job.RunID]bool{}
+	hastened := t.jobs[j.job.ID].hastened
+	for _, r := range j.runs {
+		if r.early > 0 && (len(hastened) == 0 || hastened[0].After(r.begun)) {
+			w.violate("early", "job %s: started %s before it was due, by %s's own clock", j.job.ID, r.early, r.p.name)
+		}
+		at, ok := t.claims[r.run][w.shardOf(j.job.ID)]
+		if !ok || at.After(r.begun) {
+			w.violate("claim", "job %s: run %s started before its claim was committed", j.job.ID, r.run)
+		}
+		if started[r.run] {
+			w.violate("claim", "job %s: run %s was started twice", j.job.ID, r.run)
+		}
+		started[r.run] = true
+	}
+}
+
+// judgeEffects checks the sink's ledger.
+func (w *World) judgeEffects(j *simJob, t *jobTruth) {
+	left, _ := w.sink.Ledger(context.Background(), worker.Resource(j.job))
+	ledger := append(slices.Clone(w.retired[worker.Resource(j.job)]), left...)
+	n := map[string]int{}
+	var highest int64
+	for _, e := range ledger {
+		if e.Token < highest {
+			w.violate("effects", "job %s: token %d was accepted after %d", j.job.ID, e.Token, highest)
+		}
+		highest = max(highest, e.Token)
+		if e.Kind == sink.KindAccept {
+			n[e.Key]++
+		}
+	}
+	for _, k := range j.keys {
+		if n[k] > 1 || t.state() == job.Completed && n[k] != 1 {
+			w.violate("effects", "job %s, %s: effect %s was accepted %d times", j.job.ID, t.state(), k, n[k])
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/engine"
+	"fencepost/core/forward"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+	"fencepost/core/worker"
+)
+
+// process is one life of a simulated worker process.
+type process struct {
+	w       *World
+	name    string
+	node    int
+	session *sim.Session // to the store
+	effects *sim.Session // to the sink
+	peers   *sim.Session // to other processes
+	clock   clock.Clock
+	eng     *engine.Engine
+	pool    *worker.Pool
+	client  *forward.Client
+	cancel  context.CancelFunc
+	done    chan struct{}
+
+	// Guarded by World.mu.
+	crashed  bool
+	steps    int
+	crashAt  int // at this step; 0: not at one
+	handing  map[store.ShardID]bool
+	ids      atomic.Int64
+	stopping bool
+}
+
+// simClock runs at a wrong rate, and stands still for its process while that is
+// paused: timers fire late.
+type simClock struct {
+	clock.Clock
+	rate   float64
+	origin time.Time
+	hold   func()
+}
+
+func (c simClock) scale(d time.Duration) time.Duration { return time.Duration(float64(d)/c.rate) + 1 }
+
+func (c simClock) Now() time.Duration { return time.Duration(float64(time.Since(c.origin)) * c.rate) }
+
+func (c simClock) AfterFunc(d time.Duration, f func()) func() bool {
+	return c.Clock.AfterFunc(c.scale(d), func() {
+		c.hold()
+		f()
+	})
+}
+
+func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
+	err := c.Clock.Sleep(ctx, c.scale(d))
+	c.hold()
+	return err
+}
+
+// start begins a life of node n.
+func (w *World) start(n int) *process {
+	w.mu.Lock()
+	w.lives++
+	life := w.lives
+	p := &process{w: w, name: fmt.Sprintf("w%d.%d", n, life), node: n, done: make(chan struct{}), handing: map[store.ShardID]bool{}}
+	if w.rndCrash.IntN(3) == 0 && w.crashes > 0 {
+		w.crashes--
+		p.crashAt = 1 + w.rndCrash.IntN(250)
+	}
+	w.mu.Unlock()
+	p.session = w.store.Connect(p.name, w.cfg.seed)
+	p.effects = w.store.Connect("sink/"+p.name, w.cfg.seed)
+	p.client = forward.NewClient(&simNet{p})
+	p.peers = w.store.Connect("peer/"+p.name, w.cfg.seed)
+	for _, s := range p.networks() {
+		s.SetFaults(w.faults())
+	}
+	rate := 1.0
+	if len(w.cfg.rates) > 0 {
+		rate = w.cfg.rates[n%len(w.cfg.rates)]
+	}
+	p.clock = simClock{clock.Go(), rate, time.Now().Add(-time.Hour), p.session.Hold}
+	snk := &simSink{w, p.effects, p.clock, w.cfg.ttl / 6}
+	p.pool = worker.New(worker.Options{
+		Slots: w.cfg.slots, Handlers: map[string]worker.Handler{"sim": p.timed(p.handle), "recurring": p.timed(p.recur)}, Sink: snk,
+		Clock: p.clock, Logger: quiet,
+	})
+	o := engine.Options{
+		Name: p.name, Addr: p.name, Queues: []engine.Queue{{Name: "q", Shards: w.cfg.shards}}, Executor: p.pool, Forward: p.forward,
+		Ownership: engine.Ownership{
+			TTL: w.cfg.ttl, DriftBound: w.cfg.drift, MarginBase: 10 * time.Millisecond, DrainTimeout: w.cfg.ttl,
+			Rank: func(s store.ShardID) int { return (s.Shard + n) % w.cfg.nodes },
+		},
+		World: engine.World{
+			Clock: p.clock, Wall: func() time.Time { return w.wall(n) },
+			Rand:  rand.New(rand.NewPCG(w.cfg.seed, uint64(life)+100)),
+			NewID: func() string { return fmt.Sprintf("%s/%d", p.name, p.ids.Add(1)) },
+		},
+		// Small numbers, so that everything overflows now and then.
+		Limits:    engine.Limits{MaxOps: w.cfg.maxOps, MaxBytes: w.cfg.maxBytes, MaxRunning: w.cfg.slots},
+		Reads:     engine.Reads{Horizon: w.cfg.horizon, MaxLoaded: w.cfg.maxLoaded, PageSize: w.cfg.page, InboxPoll: w.cfg.ttl / 3, TrimEvery: w.cfg.trimEvery},
+		Retention: engine.Retention{DedupeWindow: w.cfg.dedupe},
+		Reports:   engine.Reports{Observer: p, Logger: quiet},
+	}
+	if w.cfg.retires {
+		o.Retire = worker.Retire(snk)
+	}
+	var s store.Shards = p.session
+	if w.cfg.plant != nil {
+		s = w.cfg.plant(w, s, &o)
+	}
+	var err error
+	if p.eng, err = engine.New(s, o); err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	w.mu.Lock()
+	w.procs = append(w.procs, p)
+	w.live[n] = p
+	w.mu.Unlock()
+	go func() {
+		defer close(p.done)
+		if err := p.eng.Run(ctx); err != nil && !p.isCrashed() && ctx.Err() == nil {
+			w.violate("run", "%s: %v", p.name, err)
+		}
+		p.pool.Wait()
+	}()
+	return p
+}
+
+// timed adds up for how long handlers are at work.
+func (p *process) timed(h worker.Handler) worker.Handler {
+	return func(ctx context.Context, t *worker.Task) error {
+		begun := time.Now()
+		defer func() {
+			p.w.mu.Lock()
+			defer p.w.mu.Unlock()
+			p.w.worked += time.Since(begun)
+		}()
+		return h(ctx, t)
+	}
+}
+
+// answered reports whether what the process has just said was heard. A crash at the
+// same instant comes first: which of the two does is for the scheduler to say, and
+// would not replay.
+func (p *process) answered() bool {
+	time.Sleep(time.Nanosecond)
+	return !p.isCrashed()
+}
+
+func (p *process) isCrashed() bool {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	return p.crashed
+}
+
+// crash ends the life here and now: nothing that it does from now on is seen.
+func (p *process) crash() {
+	p.w.mu.Lock()
+	p.crashed = true
+	p.w.mu.Unlock()
+	p.w.count("crash")
+	for _, s := range p.networks() {
+		s.Crash()
+	}
+	p.cancel()
+}
+
+func (p *process) networks() []*sim.Session {
+	return []*sim.Session{p.session, p.effects, p.peers}
+}
+
+func (p *process) pause(d time.Duration) {
+	for _, s := range p.networks() {
+		s.Pause(d)
+	}
+}
+
+// Begin implements engine.Observer.
+func (p *process) Begin(op engine.Op) engine.Span {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	r := &recordedOp{p: p, op: op}
+	p.w.ops = append(p.w.ops, r)
+	if op.Kind == engine.OpHandover {
+		p.handing[op.Shard] = true
+	}
+	return r
+}
+
+type recordedOp struct {
+	p      *process
+	op     engine.Op
+	copies int
+	result *engine.Result
+}
+
+func (r *recordedOp) Sending(n int) {
+	r.p.w.mu.Lock()
+	defer r.p.w.mu.Unlock()
+	if n != r.copies {
+		r.p.w.violateLocked("copies", "copy %d of %v is sent after %d others", n, r.op, r.copies)
+	}
+	r.copies++
+	if n > 0 {
+		r.p.w.counts["resend"]++
+	}
+}
+
+func (r *recordedOp) End(res engine.Result) {
+	r.p.w.mu.Lock()
+	defer r.p.w.mu.Unlock()
+	if r.result != nil {
+		r.p.w.violateLocked("end", "%v ended twice", r.op)
+	}
+	r.result = &res
+	r.p.w.counts[string(r.op.Kind)+"-"+res.Outcome.String()]++
+}
+
+// Step implements engine.Observer: the place where processes crash and stand still.
+func (p *process) Step(s engine.Step) {
+	w := p.w
+	p.session.Hold()
+	w.mu.Lock()
+	p.steps++
+	crash := p.crashAt > 0 && p.steps == p.crashAt && !p.crashed
+	dead := p.crashed
+	w.mu.Unlock()
+	if crash {
+		w.count("crash-at-" + string(s.Kind))
+		p.crash()
+		return
+	}
+	if dead {
+		return
+	}
+	w.count("step-" + string(s.Kind))
+	if s.Kind == engine.StepStart && (s.Until <= 0 || s.Decided >= s.Until) {
+		w.violate("start", "%s: run %s was begun at %s, trusted until %s", p.name, s.Run, s.Decided, s.Until)
+	}
+	if s.Kind == engine.StepStart && s.Held > 0 {
+		w.count("held")
+	}
+	if s.Kind == engine.StepOwn {
+		w.owns(p, s)
+	}
+}

@@ -1,0 +1,281 @@
+// Package simrun makes the history of a whole run in virtual time and without a cluster: the
+// production lock client and the workload's own clients on the simulated store, recorded by
+// the recorder of real runs. One worker is away for a while, and requests are lost and late.
+//
+// So the checker's tests have legal histories whose author is the system itself, and wrong
+// ones from each mistake that can be planted in a lock's rows (package mistake).
+package simrun
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/sink/sinktest"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+	"fencepost/harness/record/history"
+	"fencepost/harness/target/workload"
+)
+
+// Config is one run. The seed decides how it goes.
+type Config struct {
+	Seed                    uint64
+	Workers, Clients, Locks int
+	TTL                     time.Duration
+	Length                  time.Duration // from the first worker's start to the settling
+	Faults                  sim.Faults    // of the network, while the first worker is away
+	Kill                    bool          // the first worker dies and comes back; else it is cut off
+	// Plant puts a mistake between a worker's lock client and its rows; nil: none.
+	Plant func(rows store.Locks, ttl time.Duration) store.Locks
+}
+
+// Draw is a run of some size in which the network does its worst.
+func Draw(seed uint64) Config {
+	r := rand.New(rand.NewPCG(seed, 6))
+	c := Config{Seed: seed, Workers: 2 + r.IntN(2), Clients: 1 + r.IntN(3), Locks: 1 + r.IntN(2),
+		TTL: time.Duration(1+r.IntN(3)) * time.Second, Length: 100 * time.Second, Kill: seed%2 == 1}
+	c.Faults = sim.Faults{Latency: time.Millisecond, LoseRequest: 0.1, LoseReply: 0.15, Late: 0.1, LateBy: 2 * c.TTL, StaleRead: 0.1}
+	return c
+}
+
+// margins are what the workers declare of their clocks.
+const (
+	driftBound = 0.01
+	marginBase = 20 * time.Millisecond
+)
+
+type run struct {
+	Config
+	t     *testing.T
+	dir   string
+	store *sim.Store
+	sink  *sinktest.Memory
+	begun time.Time
+	from  int64 // what stamps begin at: after those of the files' headers, which are real
+	mu    sync.Mutex
+	last  int64 // stamp
+	lives []*life
+	over  sync.WaitGroup
+}
+
+// Locks makes a run of the lock workload and returns what it recorded.
+func Locks(t *testing.T, c Config) *history.History {
+	t.Helper()
+	r := &run{Config: c, t: t, dir: t.TempDir(), store: sim.New(), sink: sinktest.NewMemory(), from: history.Now() + int64(time.Hour)}
+	synctest.Test(t, func(t *testing.T) {
+		r.t, r.begun = t, time.Now()
+		r.do()
+	})
+	h, err := history.ReadDir(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// do is the run itself, as package run does one on a cluster.
+func (r *run) do() {
+	host := r.recorder(history.Harness)
+	defer host.close()
+	host.note(history.Event{Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{
+		MinCycles: map[string]int{history.PhaseBefore: 1, "recover": 1}, Faults: []string{"f1"}, Workers: r.Workers,
+		Success: []history.Success{{Phase: "recover", Want: history.Some}}, RecoveryBoundMS: (5 * r.TTL).Milliseconds(),
+	}}})
+	host.phase("warmup")
+	ctx, stop := context.WithCancel(r.t.Context())
+	for n := range r.Workers {
+		r.start(ctx, fmt.Sprintf("w%d.1", n+1))
+	}
+	slice := r.Length / 10
+	time.Sleep(slice)
+	host.phase(history.PhaseBefore)
+	time.Sleep(3 * slice)
+	r.fault(ctx, host, 2*slice)
+	host.phase("recover")
+	time.Sleep(4 * slice)
+	host.phase("settle")
+	stop()
+	r.over.Wait()
+	time.Sleep(r.Faults.LateBy + time.Minute) // what is late has arrived
+	host.phase("seal")
+	for n := range r.Locks {
+		r.seal(host, lockName(n))
+	}
+}
+
+// fault cuts the first worker off or kills it, and spoils the network of all.
+func (r *run) fault(ctx context.Context, host *recorder, length time.Duration) {
+	f := history.Fault{ID: "f1", Name: "partition-client", Targets: []string{"w1"}}
+	if r.Kill {
+		f.Name = "kill-worker"
+	}
+	note := func(action string) {
+		f.Action = action
+		told := f
+		host.note(history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &told}})
+	}
+	first := r.lives[0]
+	host.phase(history.PhaseFault)
+	note(history.ActionInject)
+	for _, l := range r.lives {
+		l.network(r.Faults)
+	}
+	if r.Kill {
+		for !r.holds(first.name) {
+			time.Sleep(r.TTL / 100)
+		}
+		first.kill()
+		crash := history.Event{Proc: first.name, Type: history.Note, Op: history.NoteCrash}
+		host.Record(crash)
+	} else {
+		first.rows.Cut(true)
+	}
+	time.Sleep(length)
+	f.Proven, f.Text = true, "nothing of w1 came"
+	note(history.ActionEvidence)
+	f.Proven, f.Text = false, ""
+	host.phase("heal")
+	for _, l := range r.lives {
+		l.network(sim.Faults{Latency: r.Faults.Latency})
+	}
+	if r.Kill {
+		r.start(ctx, "w1.2")
+	} else {
+		first.rows.Cut(false)
+	}
+	note(history.ActionHeal)
+}
+
+// holds: a lock is a life's.
+func (r *run) holds(life string) bool {
+	holders := map[string]string{}
+	for _, c := range r.store.Changes() {
+		holders[c.Resource] = c.To.Holder
+	}
+	for _, h := range holders {
+		if history.Life(h) == life {
+			return true
+		}
+	}
+	return false
+}
+
+// life is one process of a worker.
+type life struct {
+	name          string
+	rec           *recorder
+	rows, effects *sim.Session
+	stop          context.CancelFunc
+}
+
+func (l *life) network(f sim.Faults) {
+	l.rows.SetFaults(f)
+	l.effects.SetFaults(f)
+}
+
+// kill ends it here and now: nothing that it does from now on is seen.
+func (l *life) kill() {
+	l.rec.r.mu.Lock()
+	l.rec.dead = true
+	l.rec.r.mu.Unlock()
+	l.rows.Crash()
+	l.effects.Crash()
+	l.stop()
+}
+
+// start begins a life, which lasts until ctx ends.
+func (r *run) start(ctx context.Context, name string) {
+	l := &life{name: name, rec: r.recorder(name), rows: r.store.Connect(name, r.Seed), effects: r.store.Connect("sink/"+name, r.Seed)}
+	ctx, l.stop = context.WithCancel(ctx)
+	l.network(sim.Faults{Latency: r.Faults.Latency})
+	r.lives = append(r.lives, l)
+	r.over.Go(func() { r.work(ctx, l) })
+}
+
+func lockName(n int) string { return fmt.Sprintf("lock-%d", n) }
+
+// work is what a life does.
+func (r *run) work(ctx context.Context, l *life) {
+	defer l.rec.close()
+	cfg := workload.Config{Run: "sim", Worker: history.Worker(l.name), Life: l.name, Seed: r.Seed, Clients: r.Clients, TTL: r.TTL,
+		Hold: r.TTL / 8, Think: r.TTL / 8, AcquireTimeout: 12 * r.TTL, DriftBound: driftBound, MarginBase: marginBase}
+	for n := range r.Config.Locks {
+		cfg.Locks = append(cfg.Locks, lockName(n))
+	}
+	rows := store.Locks(l.rows)
+	if r.Plant != nil {
+		rows = r.Plant(rows, r.TTL)
+	}
+	effects := &network{Sink: r.sink, session: l.effects, timeout: r.TTL / 6}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	if err := workload.Compete(ctx, cfg, l.rec, clock.Go(), rows, effects, quiet); err != nil {
+		r.t.Error(err)
+	}
+	l.rec.note(history.Event{Op: history.NoteExit})
+}
+
+// recorder is a life's own, in virtual time: no two events have one stamp.
+type recorder struct {
+	*history.Recorder
+	r    *run
+	life string
+	dead bool // guarded by run.mu
+}
+
+func (r *run) recorder(life string) *recorder {
+	rec, err := history.NewRecorder(filepath.Join(r.dir, life+".jsonl"), history.Header{
+		Run: "sim", Proc: life, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
+	})
+	if err != nil {
+		r.t.Error(err)
+	}
+	return &recorder{Recorder: rec, r: r, life: life}
+}
+
+// Now implements workload.Recorder.
+func (rec *recorder) Now() int64 {
+	r := rec.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = max(r.last+1, r.from+int64(time.Since(r.begun)))
+	return r.last
+}
+
+// Record implements workload.Recorder.
+func (rec *recorder) Record(e history.Event) int64 {
+	e.TS = rec.Now()
+	if rec.isDead() {
+		return e.TS
+	}
+	return rec.Recorder.Record(e)
+}
+
+func (rec *recorder) isDead() bool {
+	rec.r.mu.Lock()
+	defer rec.r.mu.Unlock()
+	return rec.dead
+}
+
+func (rec *recorder) note(e history.Event) {
+	e.Proc, e.Type = rec.life, history.Note
+	rec.Record(e)
+}
+
+func (rec *recorder) phase(name string) {
+	rec.note(history.Event{Op: history.NotePhase, Details: &history.Details{Phase: name}})
+}
+
+func (rec *recorder) close() {
+	if err := rec.Close(); err != nil {
+		rec.r.t.Error(err)
+	}
+}
