@@ -73,8 +73,8 @@ func TestWriteBench(t *testing.T) {
 	}
 	d := readPage(t, filepath.Join(dir, BenchPage))
 	d.selfContained()
-	if n := d.count("svg", "charts"); n != 4 {
-		t.Errorf("%d charts, want 4", n)
+	if n, curves := d.count("svg", "charts"), d.count("figure", "charts"); n != 2 || curves != 4 {
+		t.Errorf("%d drawings of %d charts, want 2 of 4", n, curves)
 	}
 	back, err := ReadBench(filepath.Join(dir, BenchFile))
 	if err != nil {

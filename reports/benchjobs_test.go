@@ -101,7 +101,7 @@ func TestWriteBenchOfJobs(t *testing.T) {
 	d.selfContained()
 	// Ratios to the ceiling and to the baseline, scaling, latencies, rounds; and over
 	// time two rates and a lateness.
-	if n, over := d.count("svg", "charts"), d.count("svg", "steady"); n != 5 || over != 3 {
+	if n, over := d.count("figure", "charts"), d.count("figure", "steady"); n != 5 || over != 3 {
 		t.Errorf("%d charts and %d over time, want 5 and 3", n, over)
 	}
 	page := text(d.root)

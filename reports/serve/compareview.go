@@ -2,12 +2,12 @@ package serve
 
 import (
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
 
 	"fencepost/checker"
+	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )
 
@@ -25,7 +25,7 @@ type comparePage struct {
 	Latencies  []latencyRow
 	Recovery   []cellRow
 	Faults     []faultRow
-	Chart      template.HTML
+	Chart      *chart.Curves
 	NoChart    string
 	Ops        []choice
 	Phases     []choice
@@ -111,7 +111,7 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) {
 
 // comparison makes all of the page but its chart.
 func comparison(sides []side) comparePage {
-	p := comparePage{frame: frame{Title: fmt.Sprintf("Comparison of %d runs", len(sides)), Tab: "compare"}}
+	p := comparePage{frame: frame{Title: fmt.Sprintf("Comparison of %d runs", len(sides)), Tab: "compare", Scripts: []string{"curves.js"}}}
 	for i, d := range sides {
 		h := runHead{Letter: letter(i), Entry: d.Entry}
 		if len(sides) > leastRuns {
