@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fencepost/harness/scenario"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,9 +17,11 @@ import (
 	"fencepost/harness/env/link"
 	"fencepost/harness/env/link/cqltap"
 	"fencepost/harness/fault"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/system"
 )
 
@@ -36,7 +37,7 @@ const stopTimeout = 25 * time.Second
 
 // Options say how a plan is carried out.
 type Options struct {
-	Plan    *scenario.Plan
+	Plan    *plan.Plan
 	System  system.System
 	Cluster cluster.Cluster
 	// Backend names how the cluster was had: local, up, external.
@@ -68,7 +69,7 @@ type Options struct {
 
 type runner struct {
 	opt      Options
-	plan     *scenario.Plan
+	plan     *plan.Plan
 	dir      string
 	info     rundir.Info
 	rec      *history.Recorder
@@ -104,7 +105,7 @@ type runner struct {
 func Run(ctx context.Context, opt Options) (dir string, err error) {
 	r := &runner{opt: opt, plan: opt.Plan, progress: newTeller(opt.Progress)}
 	defer r.progress.unwatch()
-	if err := r.plan.Spec.Suits(opt.System); err != nil {
+	if err := plan.Suits(&r.plan.Spec, opt.System); err != nil {
 		return "", err
 	}
 	r.target = targets[r.plan.Spec.Kind().Name][r.opt.System.Design()](r)

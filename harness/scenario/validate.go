@@ -4,20 +4,18 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
 	"fencepost/harness/target/sinks"
-	"fencepost/harness/target/system"
 	"fencepost/internal/choice"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Phase names, in order.
@@ -34,8 +32,8 @@ const (
 
 var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseDrain, PhaseSettle, PhaseSeal}
 
-// points that a scenario may demand, beside the armed ones.
-var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "missed", "follow", "stop",
+// MustPoints are the points that a scenario may demand, beside the armed ones.
+var MustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "missed", "follow", "stop",
 	history.PointMemberGone, history.PointMemberCame}
 
 // defaults are those of what is not given at all; what is given in part has its own.
@@ -71,41 +69,41 @@ var (
 func (w *Workload) UnmarshalYAML(n *yaml.Node) error {
 	type plain Workload
 	*w = defaultWorkload
-	return decodeKnown(n, (*plain)(w))
+	return Decode(n, (*plain)(w))
 }
 
 // UnmarshalYAML is as Workload's.
 func (j *Jobs) UnmarshalYAML(n *yaml.Node) error {
 	type plain Jobs
 	*j = defaultJobs
-	return decodeKnown(n, (*plain)(j))
+	return Decode(n, (*plain)(j))
 }
 
 // UnmarshalYAML is as Workload's.
 func (o *Orders) UnmarshalYAML(n *yaml.Node) error {
 	type plain Orders
 	*o = defaultOrders
-	return decodeKnown(n, (*plain)(o))
+	return Decode(n, (*plain)(o))
 }
 
 // UnmarshalYAML is as Workload's.
 func (p *Phases) UnmarshalYAML(n *yaml.Node) error {
 	type plain Phases
 	*p = defaultPhases
-	return decodeKnown(n, (*plain)(p))
+	return Decode(n, (*plain)(p))
 }
 
 // UnmarshalYAML is as Workload's.
 func (s *Swarm) UnmarshalYAML(n *yaml.Node) error {
 	type plain Swarm
 	*s = defaultSwarm
-	return decodeKnown(n, (*plain)(s))
+	return Decode(n, (*plain)(s))
 }
 
 var nameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
 // validate checks what single values cannot show.
-func (s *Spec) validate() error {
+func (s *Spec) Check() error {
 	if !nameRule.MatchString(s.Name) {
 		return within(fmt.Errorf("%q: lower-case letters, digits and - only", s.Name), "name")
 	}
@@ -221,8 +219,8 @@ func (s *Spec) validateExpect() error {
 		points []string
 	}{{"must", e.Must}, {"sometimes", e.Sometimes}} {
 		for _, m := range list.points {
-			if !slices.Contains(mustPoints, m) {
-				return within(choice.Unknown("point", m, mustPoints...), "expect", list.name)
+			if !slices.Contains(MustPoints, m) {
+				return within(choice.Unknown("point", m, MustPoints...), "expect", list.name)
 			}
 		}
 	}
@@ -292,34 +290,4 @@ func (s *Spec) validateSuccessFault(x history.Success) error {
 		return fmt.Errorf("group %q: no such fault of the scenario is aimed at a worker", x.Group)
 	}
 	return nil
-}
-
-// Demanded leaves out the points that a system does not come to, by design.
-func Demanded(x history.Expect, sys system.System) history.Expect {
-	unreached := func(point string) bool { return slices.Contains(sys.Unreached, point) }
-	x.Must, x.Sometimes = slices.DeleteFunc(slices.Clone(x.Must), unreached), slices.DeleteFunc(slices.Clone(x.Sometimes), unreached)
-	return x
-}
-
-// Expectation is the history's note of what contention and plan demand.
-func (p *Plan) Expectation() history.Expect {
-	x := history.Expect{
-		MinCycles: maps.Clone(p.Spec.Expect.MinCycles[p.Spec.Workload.Contention]),
-		Success:   p.Spec.Expect.Success,
-		Must:      p.Spec.Expect.Must,
-		Sometimes: p.Spec.Expect.Sometimes,
-
-		Exempt:          p.Spec.Expect.Exempt,
-		RecoveryBoundMS: p.Spec.Expect.RecoveryBoundMS,
-		Workers:         p.Spec.Workload.Workers,
-		Progress:        p.progress(),
-	}
-	for _, t := range p.Spec.Expect.Thresholds {
-		x.Thresholds = append(x.Thresholds, t.noted(p.Spec.Workload.TTL.D()))
-	}
-	for _, st := range p.Steps {
-		x.Faults = append(x.Faults, st.IDs...)
-	}
-	p.Spec.Kind().expect(p, &x)
-	return x
 }
