@@ -11,13 +11,13 @@ import (
 
 // benchDrawings are the page's main charts, which need no scripts: a row an arm. A chart
 // without data is empty.
-func benchDrawings(ns []armNumbers) []chart.SVG {
+func benchDrawings(ns []ArmNumbers) []chart.SVG {
 	var latencies []chart.BenchLatency
 	var ceilings, baselines []chart.BenchRatio
 	for _, n := range ns {
 		label := n.label(ns)
-		latencies = append(latencies, chart.BenchLatency{Label: label, P50: n.quantile(50), P95: n.quantile(95), P99: n.quantile(99), Top: n.quantile(100)})
-		ceilings, baselines = append(ceilings, n.ceiling.line(label)), append(baselines, n.baseline.line(label))
+		latencies = append(latencies, chart.BenchLatency{Label: label, P50: n.Quantile(50), P95: n.Quantile(95), P99: n.Quantile(99), Top: n.Quantile(100)})
+		ceilings, baselines = append(ceilings, n.ToCeiling.line(label)), append(baselines, n.ToBaseline.line(label))
 	}
 	return []chart.SVG{
 		chart.BenchRatios("ratios", "Ratio to the ceiling by round, with median and spread", "the ceiling", ceilings),
@@ -26,12 +26,12 @@ func benchDrawings(ns []armNumbers) []chart.SVG {
 	}
 }
 
-func (c comparison) line(label string) chart.BenchRatio {
-	return chart.BenchRatio{Label: label, Rounds: c.ratios, Median: c.ci.Median, Min: c.ci.Min, Max: c.ci.Max}
+func (c Comparison) line(label string) chart.BenchRatio {
+	return chart.BenchRatio{Label: label, Rounds: c.ratios, Median: c.Median, Min: c.Min, Max: c.Max}
 }
 
 // benchCurves are throughput by number of clients and by round, as far as there are several.
-func benchCurves(ns []armNumbers) (out []chart.Curves) {
+func benchCurves(ns []ArmNumbers) (out []chart.Curves) {
 	var rounds []chart.Curve
 	for _, n := range ns {
 		l := chart.Curve{Label: n.label(ns)}
@@ -53,23 +53,23 @@ func benchCurves(ns []armNumbers) (out []chart.Curves) {
 
 // scaling groups arms that differ in the number of clients alone. A queue's arms have as
 // many clients as its shards need.
-func scaling(ns []armNumbers) (out []chart.Curve) {
+func scaling(ns []ArmNumbers) (out []chart.Curve) {
 	ns = slices.Clone(ns)
-	slices.SortStableFunc(ns, func(a, b armNumbers) int { return a.arm.Threads - b.arm.Threads })
+	slices.SortStableFunc(ns, func(a, b ArmNumbers) int { return a.Arm.Threads - b.Arm.Threads })
 	for _, n := range ns {
-		label := n.arm.Scenario
-		if n.arm.Contention != "" {
-			label += ", " + n.arm.Contention
+		label := n.Arm.Scenario
+		if n.Arm.Contention != "" {
+			label += ", " + n.Arm.Contention
 		}
-		if n.arm.TTL > 0 {
-			label += ", ttl " + measure.FormatDuration(n.arm.TTL)
+		if n.Arm.TTL > 0 {
+			label += ", ttl " + measure.FormatDuration(n.Arm.TTL)
 		}
 		i := slices.IndexFunc(out, func(l chart.Curve) bool { return l.Label == label })
 		if i < 0 {
 			i, out = len(out), append(out, chart.Curve{Label: label})
 		}
 		l := &out[i]
-		l.X, l.Y, l.Bars = append(l.X, float64(n.arm.Threads)), append(l.Y, n.rate.median), append(l.Bars, [2]float64{n.rate.min, n.rate.max})
+		l.X, l.Y, l.Bars = append(l.X, float64(n.Arm.Threads)), append(l.Y, n.Rate.Median), append(l.Bars, [2]float64{n.Rate.Min, n.Rate.Max})
 	}
 	return out
 }

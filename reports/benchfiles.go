@@ -8,7 +8,7 @@ import (
 	"fencepost/reports/stat"
 )
 
-func writeBenchCSV(dir string, ns []armNumbers, loads []BenchSteady) error {
+func writeBenchCSV(dir string, ns []ArmNumbers, loads []BenchSteady) error {
 	num := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 	arms := [][]string{{
 		"arm", "scenario", "threads", "ttl_ms", "contention", "shards", "ok", "fail", "unknown", "ops_per_s", "ops_per_s_min", "ops_per_s_max",
@@ -18,37 +18,37 @@ func writeBenchCSV(dir string, ns []armNumbers, loads []BenchSteady) error {
 	rounds := [][]string{{"arm", "round", "seconds", "ok", "fail", "unknown", "ops_per_s", "ratio"}}
 	for _, n := range ns {
 		row := []string{
-			n.arm.ID, n.arm.Scenario, strconv.Itoa(n.arm.Threads), num(millis(n.arm.TTL)), n.arm.Contention, strconv.Itoa(n.arm.Shards),
-			strconv.FormatInt(n.ok, 10), strconv.FormatInt(n.fail, 10), strconv.FormatInt(n.unknown, 10), num(n.rate.median), num(n.rate.min), num(n.rate.max),
+			n.Arm.ID, n.Arm.Scenario, strconv.Itoa(n.Arm.Threads), num(millis(n.Arm.TTL)), n.Arm.Contention, strconv.Itoa(n.Arm.Shards),
+			strconv.FormatInt(n.OK, 10), strconv.FormatInt(n.Fail, 10), strconv.FormatInt(n.Unknown, 10), num(n.Rate.Median), num(n.Rate.Min), num(n.Rate.Max),
 		}
 		if n.hist.TotalCount() > 0 {
-			row = append(row, ms(n.quantile(50)), ms(n.quantile(95)), ms(n.quantile(99)), ms(n.quantile(100)))
+			row = append(row, ms(n.Quantile(50)), ms(n.Quantile(95)), ms(n.Quantile(99)), ms(n.Quantile(100)))
 		} else {
 			row = append(row, "", "", "", "")
 		}
-		row = append(row, strconv.FormatInt(n.hist.TotalCount(), 10), num(n.lwts.median), num(n.allLWTs.median), num(n.fair.median))
+		row = append(row, strconv.FormatInt(n.hist.TotalCount(), 10), num(n.LWTs.Median), num(n.AllLWTs.Median), num(n.Fair.Median))
 		for _, c := range []struct {
 			of string
 			ci stat.Estimate
-		}{{n.arm.Ceiling, n.ceiling.ci}, {n.arm.Baseline, n.baseline.ci}} {
+		}{{n.Arm.Ceiling, n.ToCeiling.Estimate}, {n.Arm.Baseline, n.ToBaseline.Estimate}} {
 			if e := c.ci; e.N > 0 {
 				row = append(row, c.of, num(e.Median), num(e.Min), num(e.Max), num(e.Low), num(e.High))
 			} else {
 				row = append(row, c.of, "", "", "", "", "")
 			}
 		}
-		arms = append(arms, append(row, strconv.Itoa(len(n.arm.Rounds))))
+		arms = append(arms, append(row, strconv.Itoa(len(n.Arm.Rounds))))
 		ratio := map[int]string{}
-		for _, r := range n.ceiling.ratios {
+		for _, r := range n.ToCeiling.ratios {
 			ratio[r.Round] = num(r.Value)
 		}
-		for _, r := range n.arm.Rounds {
+		for _, r := range n.Arm.Rounds {
 			rate := ""
 			if r.Seconds > 0 {
 				rate = num(float64(r.OK) / r.Seconds)
 			}
 			rounds = append(rounds, []string{
-				n.arm.ID, strconv.Itoa(r.Round), num(r.Seconds), strconv.FormatInt(r.OK, 10), strconv.FormatInt(r.Fail, 10), strconv.FormatInt(r.Unknown, 10), rate, ratio[r.Round],
+				n.Arm.ID, strconv.Itoa(r.Round), num(r.Seconds), strconv.FormatInt(r.OK, 10), strconv.FormatInt(r.Fail, 10), strconv.FormatInt(r.Unknown, 10), rate, ratio[r.Round],
 			})
 		}
 	}

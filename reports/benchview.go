@@ -62,7 +62,7 @@ func WriteBench(dir string, b BenchResult) error {
 	if b.Version == 0 {
 		b.Version = BenchVersion
 	}
-	ns, err := b.numbers()
+	ns, err := b.Numbers()
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func WriteBench(dir string, b BenchResult) error {
 	var rows [][]benchCell
 	p.Columns, rows = benchTable(ns)
 	for i, cells := range rows {
-		p.Rows = append(p.Rows, benchRow{cells, ns[i].arm.Ceiling == ""})
+		p.Rows = append(p.Rows, benchRow{cells, ns[i].Arm.Ceiling == ""})
 	}
 	for _, t := range b.Targets {
 		p.Targets = append(p.Targets, targetRow{t, t.badge()})

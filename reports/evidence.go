@@ -11,6 +11,7 @@ import (
 	"fencepost/checker"
 	"fencepost/reports/evidence"
 	"fencepost/reports/measure"
+	"fencepost/reports/stat"
 )
 
 // EvidencePage is the file that WriteEvidence writes.
@@ -308,7 +309,7 @@ func numbersOf(g []evidence.Result) numbersRow {
 		if len(vs) == 0 {
 			return "–"
 		}
-		return durationText(spreadOf(vs).median)
+		return durationText(stat.Median(vs))
 	}
 	return numbersRow{
 		Scenario: g[0].Job.Scenario, Contention: g[0].Job.Contention, System: systemName(g[0].Job), Verdicts: verdictsText(g), Runs: measure.FormatCount(len(g)),
