@@ -92,7 +92,6 @@ docs: build ## Write the generated pages and tables of docs/
 	@mv docs/scenarios.md.tmp docs/scenarios.md
 	@$(BIN)/schedulerd settings > docs/settings.md
 	@$(GO) test -count=1 ./core/service/metrics ./reports/serve ./harness/target/sinks -run '^Test(Metrics)?Page$$' -update
-	@$(GO) test -count=1 ./harness/sizing -run '^TestPage$$' -update
 	@$(GO) test -count=1 ./harness/record/history -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./checker -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./harness/target/system -run 'IsCurrent$$' -update

@@ -17,16 +17,21 @@ type benchCell struct {
 	// Beside is shown behind it, Below below it where there is room.
 	Beside string
 	Below  []string
+	// Range is over rounds, where a page has no room for it.
+	Range string
 	// Few marks what rests on less than ten operations.
 	Few, Muted bool
 }
 
-// line is the cell for a terminal: its range is below it, unless there is one beside it.
+// line is the cell for a terminal, with a range unless one is beside it.
 func (c benchCell) line() string {
-	if c.Beside == "" && len(c.Below) > 0 {
-		return fmt.Sprintf("%s (%s)", c.markdown(), c.Below[0])
+	if c.Range == "" && c.Beside == "" && len(c.Below) > 0 {
+		c.Range = c.Below[0]
 	}
-	return c.markdown()
+	if c.Range == "" {
+		return c.markdown()
+	}
+	return fmt.Sprintf("%s (%s)", c.markdown(), c.Range)
 }
 
 // markdown is the cell without what is below it.
@@ -154,7 +159,7 @@ func quantileCell(percent float64) func(ArmNumbers) benchCell {
 			}
 		}
 		if percent < 100 {
-			c.Below = []string{measure.FormatDuration(least) + "–" + measure.FormatDuration(most)}
+			c.Range = measure.FormatDuration(least) + "–" + measure.FormatDuration(most)
 		}
 		return c
 	}

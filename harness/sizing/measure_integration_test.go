@@ -1,6 +1,6 @@
 //go:build integration
 
-package sizing_test
+package sizing
 
 import (
 	"bytes"
@@ -27,7 +27,6 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/core/store/cassandra/cassandratest"
-	"fencepost/harness/sizing"
 )
 
 var (
@@ -36,6 +35,70 @@ var (
 )
 
 func TestMain(m *testing.M) { cassandratest.Main(m) }
+
+// Per is what one job costs at saturation, on average.
+type Per struct {
+	// Jobs is how many were run, in Seconds.
+	Jobs    int     `json:"jobs"`
+	Seconds float64 `json:"seconds"`
+	// LWTs are conditional batches on shards, SinkLWTs those on the sink; Changes are rows
+	// that the former put or delete, BatchBytes what those take (store.Batch.Bytes).
+	LWTs       float64 `json:"lwts"`
+	SinkLWTs   float64 `json:"sink_lwts"`
+	Changes    float64 `json:"changes"`
+	BatchBytes float64 `json:"batch_bytes"`
+	// Plain are all other requests, Scans those of them that read ranges of a shard.
+	Plain float64 `json:"plain"`
+	Scans float64 `json:"scans"`
+	// NetworkBytes are sent by all nodes together, to each other and to clients, above
+	// what they send when nothing happens.
+	NetworkBytes float64 `json:"network_bytes"`
+	// NodeCPU and OwnCPU are seconds of one core, of all nodes and of the scheduler with
+	// its client.
+	NodeCPU float64 `json:"node_cpu_seconds"`
+	OwnCPU  float64 `json:"own_cpu_seconds"`
+}
+
+// Disk is what one completed job takes on one replica until it is forgotten, in bytes.
+type Disk struct {
+	Shards float64 `json:"shards"`
+	Runs   float64 `json:"runs"`
+	// Sink is of a job with one effect.
+	Sink float64 `json:"sink"`
+}
+
+// Cost is a measurement.
+type Cost struct {
+	Version  int       `json:"version"`
+	Measured time.Time `json:"measured"`
+	// Nodes, Replicas and Cores are those of the machine that has all of the cluster.
+	Nodes    int `json:"nodes"`
+	Replicas int `json:"replicas"`
+	Cores    int `json:"cores"`
+	Shards   int `json:"shards"`
+	// Payload is in bytes.
+	Payload int `json:"payload_bytes"`
+	// Job has no effect, Effect one.
+	Job    Per  `json:"job"`
+	Effect Per  `json:"job_with_effect"`
+	Disk   Disk `json:"disk"`
+}
+
+// Check reports a measurement that cannot be right.
+func (c Cost) Check() error {
+	for name, p := range map[string]Per{"job": c.Job, "job_with_effect": c.Effect} {
+		switch {
+		case p.Jobs < 1 || p.Seconds <= 0:
+			return fmt.Errorf("sizing: %s: %d jobs in %.1f s", name, p.Jobs, p.Seconds)
+		case p.LWTs <= 0 || p.Changes < 8 || p.BatchBytes <= float64(c.Payload) || p.NetworkBytes <= p.BatchBytes || p.NodeCPU <= 0:
+			return fmt.Errorf("sizing: %s: a cost is missing, or too small to be true: %+v", name, p)
+		}
+	}
+	if c.Version != 1 || c.Effect.SinkLWTs < 1 || c.Job.SinkLWTs != 0 {
+		return fmt.Errorf("sizing: version %d, %.2f LWTs of the sink for a job with an effect, %.2f without", c.Version, c.Effect.SinkLWTs, c.Job.SinkLWTs)
+	}
+	return nil
+}
 
 // counting counts what an engine's batches consist of.
 type counting struct {
@@ -106,7 +169,7 @@ func read(t *testing.T, db *cassandra.DB) use {
 func TestMeasure(t *testing.T) {
 	cfg := cassandratest.Keyspace(t)
 	db, sinkDB := cassandratest.Open(t, cfg), cassandratest.Open(t, cfg)
-	got := sizing.Cost{Version: 1, Measured: time.Now().UTC().Truncate(time.Second), Nodes: len(cfg.ContactPoints), Replicas: replicas(cfg),
+	got := Cost{Version: 1, Measured: time.Now().UTC().Truncate(time.Second), Nodes: len(cfg.ContactPoints), Replicas: replicas(cfg),
 		Cores: runtime.NumCPU(), Shards: 8, Payload: 200}
 	idle := read(t, db)
 	time.Sleep(10 * time.Second)
@@ -142,7 +205,7 @@ type payload struct{ Text string }
 const kind scheduler.Kind[payload] = "cost"
 
 // measure runs jobs to their end and divides what was used by their number.
-func measure(t *testing.T, queue string, db, sinkDB *cassandra.DB, jobs, size, shards int, effects bool, background float64) sizing.Per {
+func measure(t *testing.T, queue string, db, sinkDB *cassandra.DB, jobs, size, shards int, effects bool, background float64) Per {
 	t.Helper()
 	counted := &counting{Shards: cassandra.NewShards(db)}
 	done := make(chan struct{}, jobs)
@@ -200,7 +263,7 @@ func measure(t *testing.T, queue string, db, sinkDB *cassandra.DB, jobs, size, s
 	after, sinkAfter := read(t, db), sinkDB.Sent()
 	seconds := after.at.Sub(before.at).Seconds()
 	per := func(n float64) float64 { return n / float64(jobs) }
-	m := sizing.Per{
+	m := Per{
 		Jobs: jobs, Seconds: seconds,
 		LWTs: per(float64(counted.commits.Load() - commits)), SinkLWTs: per(float64(sinkAfter.Conditional - sinkBefore.Conditional)),
 		Changes: per(float64(counted.changes.Load() - changes)), BatchBytes: per(float64(counted.bytes.Load() - batch)),
@@ -216,11 +279,11 @@ func measure(t *testing.T, queue string, db, sinkDB *cassandra.DB, jobs, size, s
 }
 
 // disk has everything flushed and looks how large a node's files are.
-func disk(t *testing.T, cfg cassandra.Config, jobs int) sizing.Disk {
+func disk(t *testing.T, cfg cassandra.Config, jobs int) Disk {
 	t.Helper()
 	db := cassandratest.Open(t, cfg)
 	n := float64(jobs) * 1.1
-	var d sizing.Disk
+	var d Disk
 	for table, of := range map[string]struct {
 		to   *float64
 		jobs float64
