@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/harness/record/history"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/paxos"
 )
@@ -51,7 +52,7 @@ func TestDrills(t *testing.T) {
 			t.Errorf("%s: rows %v for %d attempts and the cycles", name, p.Locks, n)
 		}
 		x := p.Expectation()
-		if len(x.Faults) == 0 || x.MinCycles[scenario.PhaseBefore] == 0 || x.MinCycles[scenario.PhaseRecover] == 0 {
+		if len(x.Faults) == 0 || x.MinCycles[history.PhaseBefore] == 0 || x.MinCycles[history.PhaseRecover] == 0 {
 			t.Errorf("%s: %+v could be met without testing anything", name, x)
 		}
 		if x.Workers != 0 {

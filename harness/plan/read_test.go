@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
+	"fencepost/harness/record/history"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/sinks"
 )
@@ -43,7 +44,7 @@ func TestPlanRoundTrip(t *testing.T) {
 		if spec.Drill != "" {
 			o = scenario.Overrides{}
 		} else if rapid.Bool().Draw(t, "thresholds") {
-			spec.Expect.Thresholds = []scenario.Threshold{{Latency: "effect", Quantile: "p95", Phase: scenario.PhaseFault, TimesBefore: 1.5}, {Latency: "get", Quantile: "max", Phase: scenario.PhaseBefore, Max: scenario.Bound{TTLs: 0.25, Plus: 1500 * time.Millisecond}}}
+			spec.Expect.Thresholds = []scenario.Threshold{{Latency: "effect", Quantile: "p95", Phase: history.PhaseFault, TimesBefore: 1.5}, {Latency: "get", Quantile: "max", Phase: history.PhaseBefore, Max: scenario.Bound{TTLs: 0.25, Plus: 1500 * time.Millisecond}}}
 		}
 		if err := spec.Apply(o); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
-	"fencepost/harness/scenario"
 	"fencepost/harness/target/control"
 	"fencepost/harness/target/fleet"
 )
@@ -132,7 +131,7 @@ func (r *runner) injectOnce(ctx context.Context, st *plan.Step, f fault.Fault, i
 	}
 	if waitErr == nil && st.On == nil && len(r.plan.Steps) == 1 && !st.InTurn {
 		// The phase's cycles are meant to happen under the fault.
-		waitErr = r.enough(ctx, scenario.PhaseFault, st.For.D())
+		waitErr = r.enough(ctx, history.PhaseFault, st.For.D())
 	}
 	if waitErr == nil {
 		waitErr = r.stay(ctx, st, id, in)

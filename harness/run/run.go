@@ -21,7 +21,6 @@ import (
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/scenario"
 	"fencepost/harness/target/system"
 )
 
@@ -188,7 +187,7 @@ func (r *runner) phases(ctx context.Context) error {
 		if r.fallen {
 			return nil
 		}
-		r.phase(scenario.PhaseWarmup)
+		r.phase(history.PhaseWarmup)
 		settled, err := r.warmUp(ctx, p.Warmup.D())
 		if err != nil {
 			return err
@@ -197,11 +196,11 @@ func (r *runner) phases(ctx context.Context) error {
 			return err
 		}
 		r.cold = !settled
-		r.phase(scenario.PhaseBefore)
-		if err := r.last(ctx, scenario.PhaseBefore, p.Before.D()); err != nil {
+		r.phase(history.PhaseBefore)
+		if err := r.last(ctx, history.PhaseBefore, p.Before.D()); err != nil {
 			return err
 		}
-		r.phase(scenario.PhaseFault)
+		r.phase(history.PhaseFault)
 		done := make(chan []error, 1)
 		go func() { done <- r.runSteps(ctx, max(2*p.Fault.D(), leastTrigger)) }()
 		err = pause(ctx, p.Fault.D())
@@ -209,10 +208,10 @@ func (r *runner) phases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.enough(ctx, scenario.PhaseFault, p.Fault.D()); err != nil {
+		if err := r.enough(ctx, history.PhaseFault, p.Fault.D()); err != nil {
 			return err
 		}
-		r.phase(scenario.PhaseHeal)
+		r.phase(history.PhaseHeal)
 		feed, err := history.NewFeed(r.historyDir())
 		if err != nil {
 			return err
@@ -222,8 +221,8 @@ func (r *runner) phases(ctx context.Context) error {
 				return err
 			}
 		}
-		r.phase(scenario.PhaseRecover)
-		if err := r.last(ctx, scenario.PhaseRecover, p.Recover.D()); err != nil {
+		r.phase(history.PhaseRecover)
+		if err := r.last(ctx, history.PhaseRecover, p.Recover.D()); err != nil {
 			return err
 		}
 		return r.target.finish(ctx, feed)
@@ -330,7 +329,7 @@ func (r *runner) watch() (stop func()) {
 // settle ends all worker processes and then seals what they left. Nobody looks at
 // the history any more when the sinks' ledgers come into it.
 func (r *runner) settle(ctx context.Context, unwatched func()) error {
-	r.phase(scenario.PhaseSettle)
+	r.phase(history.PhaseSettle)
 	stopCtx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	stopErr := r.env.Fleet.Stop(stopCtx)
@@ -341,7 +340,7 @@ func (r *runner) settle(ctx context.Context, unwatched func()) error {
 		r.progress.problem("%v", stopErr)
 	}
 	unwatched()
-	r.phase(scenario.PhaseSeal)
+	r.phase(history.PhaseSeal)
 	sealCtx, cancelSeal := context.WithTimeout(context.Background(), sealTimeout)
 	defer cancelSeal()
 	r.wakeSink(sealCtx)

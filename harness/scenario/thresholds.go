@@ -69,8 +69,8 @@ func (s *Spec) validateThresholds() error {
 			return bad("%s is a number of jobs: this workload has none", x)
 		case x.NeedsLocks() && jobs:
 			return bad("%s is a number of locks: this workload has none", x)
-		case x.Phase != "" && !slices.Contains(phaseNames, x.Phase):
-			return bad("unknown phase %q; the phases are %s", x.Phase, strings.Join(phaseNames, ", "))
+		case x.Phase != "" && !slices.Contains(history.Phases, x.Phase):
+			return bad("unknown phase %q; the phases are %s", x.Phase, strings.Join(history.Phases, ", "))
 		case x.Recovery != "" && len(s.Faults) == 0 && s.Swarm == nil:
 			return bad("recovery follows a fault: the scenario has none")
 		}

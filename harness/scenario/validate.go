@@ -18,20 +18,6 @@ import (
 	"fencepost/internal/choice"
 )
 
-// Phase names, in order.
-const (
-	PhaseWarmup  = "warmup"
-	PhaseBefore  = "before"
-	PhaseFault   = "fault"
-	PhaseHeal    = "heal"
-	PhaseRecover = "recover"
-	PhaseDrain   = "drain" // jobs only: nothing is enqueued any more, every job comes to its end
-	PhaseSettle  = "settle"
-	PhaseSeal    = "seal"
-)
-
-var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseDrain, PhaseSettle, PhaseSeal}
-
 // MustPoints are the points that a scenario may demand, beside the armed ones.
 var MustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "missed", "follow", "stop",
 	history.PointMemberGone, history.PointMemberCame}
@@ -204,8 +190,8 @@ func (s *Spec) validateExpect() error {
 			return within(err, "expect", "min_cycles")
 		}
 		for p, n := range phases {
-			if !slices.Contains(phaseNames, p) || n < 0 {
-				return within(fmt.Errorf("%q: %d: the phases are %s, the numbers not negative", p, n, strings.Join(phaseNames, ", ")), "expect", "min_cycles")
+			if !slices.Contains(history.Phases, p) || n < 0 {
+				return within(fmt.Errorf("%q: %d: the phases are %s, the numbers not negative", p, n, strings.Join(history.Phases, ", ")), "expect", "min_cycles")
 			}
 		}
 	}
@@ -254,8 +240,8 @@ func (s *Spec) validateSuccess(x history.Success) error {
 		return errors.New("it names neither a phase nor a fault")
 	case x.Phase != "" && x.Fault != "":
 		return fmt.Errorf("it names phase %q and fault %q: only one of them", x.Phase, x.Fault)
-	case x.Phase != "" && !slices.Contains(phaseNames, x.Phase):
-		return choice.Unknown("phase", x.Phase, phaseNames...)
+	case x.Phase != "" && !slices.Contains(history.Phases, x.Phase):
+		return choice.Unknown("phase", x.Phase, history.Phases...)
 	case x.Group != "" && len(x.Workers) > 0:
 		return fmt.Errorf("it names group %q and workers: only one of them", x.Group)
 	case x.Group != "" && x.Group != history.GroupTargets && x.Group != history.GroupOthers:

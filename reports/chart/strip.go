@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"fencepost/harness/record/history"
 	"fencepost/reports/measure"
 )
 
@@ -30,7 +31,7 @@ func Strip(a *measure.Analysis) SVG {
 			}
 			from, w := x(p.From), x(p.To)-x(p.From)
 			style := "fill:var(--sunken);stroke:var(--line)"
-			if p.Name == measure.PhaseFault {
+			if p.Name == history.PhaseFault {
 				style = "fill:var(--line);stroke:var(--line)"
 			}
 			d.rect(from, y, w, 20, "", style, fmt.Sprintf("%s: %s", p.Name, measure.FormatDuration(time.Duration(p.To-p.From))))

@@ -56,7 +56,7 @@ func ops(sides []side) (out []history.Op) {
 func latencyRows(sides []side) (out []latencyRow) {
 	for _, op := range ops(sides) {
 		have := func(p string) bool {
-			return p != "warmup" && p != "heal" && slices.ContainsFunc(sides, func(d side) bool { l, ok := d.latency(op, p); return ok && l.OK > 0 })
+			return p != history.PhaseWarmup && p != history.PhaseHeal && slices.ContainsFunc(sides, func(d side) bool { l, ok := d.latency(op, p); return ok && l.OK > 0 })
 		}
 		for _, phase := range phases(have) {
 			row := latencyRow{Op: measure.OpTitle(op), Phase: phaseLabel(phase)}
@@ -185,8 +185,8 @@ func (s *Server) distribution(p *comparePage, sides []side, v url.Values) {
 	phase := v.Get("phase")
 	if !slices.Contains(have, phase) {
 		phase = measure.AllPhases
-		if slices.Contains(have, measure.PhaseFault) {
-			phase = measure.PhaseFault
+		if slices.Contains(have, history.PhaseFault) {
+			phase = history.PhaseFault
 		}
 	}
 	for _, o := range all {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"fencepost/checker"
+	"fencepost/harness/record/history"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )
@@ -293,7 +294,7 @@ func ratio(b, a float64) string {
 
 // phases are those that runs are compared in, in order, as far as any run has them.
 func phases(have func(string) bool) (out []string) {
-	for _, p := range []string{"warmup", measure.PhaseBefore, measure.PhaseFault, "heal", "recover", "drain", measure.AllPhases} {
+	for _, p := range append(history.Phases[:6:6], measure.AllPhases) {
 		if have(p) {
 			out = append(out, p)
 		}
