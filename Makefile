@@ -12,24 +12,20 @@ COMMIT := $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev
 TREE := $(shell scripts/digest)
 BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-X main.builtFrom=$(COMMIT) -X main.builtOf=$(TREE)'
 
-cluster_flags = $(if $(CLUSTER),--cluster=$(CLUSTER)) $(if $(IMAGE),--image=$(IMAGE))
-# What a run needs: containers bring Java and Cassandra, and a cluster of somebody else has them.
-# A rolling upgrade needs the version before too.
-run_deps = build $(if $(or $(findstring mixed-versions,$(SCENARIO)$(SCENARIOS)),$(filter all,$(SCENARIO)),$(filter jobs,$(SET))),previous) $(if $(filter docker external,$(CLUSTER)),,deps)
-
-chaos_flags = $(if $(SEED),--seed=$(SEED)) $(if $(SYSTEM),'--system=$(SYSTEM)') $(if $(SINK),--sink=$(SINK)) $(cluster_flags) \
-	$(if $(CONTENTION),--contention=$(CONTENTION)) $(if $(WORKERS),--workers=$(WORKERS)) $(if $(CLIENTS),--clients=$(CLIENTS)) \
-	$(if $(TTL),--ttl=$(TTL)) $(if $(DURATION),--duration=$(DURATION)) $(if $(KEEP),--keep) \
-	$(if $(PAXOS),--paxos=$(PAXOS)) $(external_flags) $(gate_flags)
+# A variable is a flag: SEED=7 is --seed=7, TLS_CA=f is --tls-ca=f; any value switches a
+# switch on. ARGS goes to the tool as it is.
+variable = $(shell echo $1 | tr a-z- A-Z_)
+flags = $(foreach f,$1,$(if $($(call variable,$f)),--$f=$($(call variable,$f))))
+switches = $(foreach f,$1,$(if $($(call variable,$f)),--$f))
+cluster_flags = $(call flags,cluster image)
 # Where a cluster is that somebody else runs: docs/external-cluster.md. USERNAME counts
 # on the command line only: many systems have it in the environment. The password is in
 # FENCEPOST_PASSWORD or a file.
-external_flags = $(if $(filter external,$(CLUSTER)),$(if $(CONTACT_POINTS),--contact-points=$(CONTACT_POINTS)) $(if $(DATACENTER),--datacenter=$(DATACENTER)) \
-	$(if $(findstring command,$(origin USERNAME)),--username=$(USERNAME)) $(if $(PASSWORD_FILE),--password-file=$(PASSWORD_FILE)) \
-	$(if $(TLS),--tls) $(if $(TLS_CA),--tls-ca=$(TLS_CA)) $(if $(TLS_CERT),--tls-cert=$(TLS_CERT)) $(if $(TLS_KEY),--tls-key=$(TLS_KEY)) \
-	$(if $(TLS_SERVER_NAME),--tls-server-name=$(TLS_SERVER_NAME)) $(if $(TLS_INSECURE),--tls-insecure))
-# What a CI system is told: docs/ci.md.
-gate_flags = $(if $(JUNIT),--junit=$(JUNIT)) $(if $(SUMMARY),--summary=$(SUMMARY))
+external_flags = $(if $(filter external,$(CLUSTER)),$(if $(findstring command,$(origin USERNAME)),$(call flags,username)) \
+	$(call flags,contact-points datacenter password-file tls-ca tls-cert tls-key tls-server-name) $(call switches,tls tls-insecure))
+# What a run needs: containers bring Java and Cassandra, and a cluster of somebody else has them.
+# A rolling upgrade needs the version before too.
+run_deps = build $(if $(or $(findstring mixed-versions,$(SCENARIO)$(SCENARIOS)),$(filter all,$(SCENARIO)),$(filter jobs,$(SET))),previous) $(if $(filter docker external,$(CLUSTER)),,deps)
 
 .PHONY: help
 help: ## Show what can be made
@@ -45,6 +41,8 @@ help: ## Show what can be made
 	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
 	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [ROUNDS=8] [CLUSTER=auto|local|docker|up]'
 	@echo '  make bench subject=jobs [SHARDS=4,1,16] [STEADY=5m] [RATE=1000] [ROUNDS=8|0]'
+	@echo
+	@echo "  ARGS='--flag=…' goes to the tool as it is: bin/fencepost help"
 
 .PHONY: build
 build: ## Build the tools into bin/
@@ -71,15 +69,14 @@ $(if $(SCENARIO),,$(error SCENARIO is missing: make chaos SCENARIO=partition; th
 endif
 .PHONY: chaos
 chaos: $(run_deps) ## Run a scenario: make chaos SCENARIO=partition
-	@$(BIN)/fencepost chaos $(SCENARIO) $(chaos_flags)
+	@$(BIN)/fencepost chaos $(SCENARIO) $(if $(SYSTEM),'--system=$(SYSTEM)') $(call flags,seed sink contention workers clients ttl duration paxos junit summary) $(call switches,keep) $(cluster_flags) $(external_flags) $(ARGS)
 
-bench_flags = $(if $(or $(subject),$(SUBJECT)),--subject=$(or $(subject),$(SUBJECT))) $(if $(or $(contention),$(CONTENTION)),--contention=$(or $(contention),$(CONTENTION))) \
-	$(cluster_flags) $(external_flags) $(if $(SEED),--seed=$(SEED)) $(if $(ROUNDS),--rounds=$(ROUNDS)) \
-	$(if $(THREADS),--threads=$(THREADS)) $(if $(TTL),--ttl=$(TTL)) $(if $(SHARDS),--shards=$(SHARDS)) $(if $(STEADY),--steady=$(STEADY)) $(if $(RATE),--rate=$(RATE))
-
+# Of benchmarks in small letters too.
+SUBJECT := $(or $(subject),$(SUBJECT))
+CONTENTION := $(or $(contention),$(CONTENTION))
 .PHONY: bench
 bench: $(run_deps) ## Measure locks or jobs against the bare driver: make bench contention=high, make bench subject=jobs
-	@$(BIN)/fencepost bench $(bench_flags)
+	@$(BIN)/fencepost bench $(call flags,subject contention seed rounds threads ttl shards steady rate) $(cluster_flags) $(external_flags) $(ARGS)
 
 .PHONY: bench-checker
 bench-checker: ## Check a million events over 1,000 locks and over 10, and a hot lock, each in a child: cpu_s, peak_mb
@@ -102,7 +99,7 @@ docs: build ## Write the generated pages and tables of docs/
 
 .PHONY: up
 up: $(run_deps) ## Start a cluster and three schedulers on it, and keep them up: make up [SCHEDULERS=0] [PORT=8080] [DATACENTERS=3,1]
-	@$(BIN)/fencepost up --background --schedulers=$(or $(SCHEDULERS),$(if $(DATACENTERS),0,3)) $(if $(DATACENTERS),--datacenters=$(DATACENTERS)) $(if $(PORT),--port=$(PORT)) $(cluster_flags)
+	@$(BIN)/fencepost up --background --schedulers=$(or $(SCHEDULERS),$(if $(DATACENTERS),0,3)) $(call flags,datacenters port) $(cluster_flags) $(ARGS)
 
 .PHONY: down
 down: ## Stop the cluster that is kept up, and what runs beside it
@@ -183,28 +180,25 @@ lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives
 results: build ## Keep runs (RUNS="runs/…") in results/ and write RESULTS.md from all that are kept
 	@$(BIN)/fencepost results $(RUNS)
 
-evidence_flags = $(if $(SEEDS),--seeds=$(SEEDS)) $(if $(FIRST),--first=$(FIRST)) $(if $(CONTENTION),--contention=$(CONTENTION)) \
-	$(if $(SCENARIOS),--scenarios=$(SCENARIOS)) $(if $(SINK),--sink=$(SINK)) $(cluster_flags) $(if $(FRESH),--fresh) $(if $(RETRY),--retry) $(gate_flags)
-
 .PHONY: evidence
 evidence: $(run_deps) ## Run a set at several contentions under many seeds; goes on where it was stopped
-	@$(BIN)/fencepost evidence --set=$(or $(SET),locks) $(evidence_flags)
+	@$(BIN)/fencepost evidence --set=$(or $(SET),locks) $(call flags,seeds first contention scenarios sink junit summary) $(call switches,fresh retry) $(cluster_flags) $(ARGS)
 
 .PHONY: power
 power: $(if $(and $(MUTANT),$(if $(findstring jobs-format-unsaid,$(MUTANT)),,other)),,previous) $(run_deps) ## Run every known-broken variant under its directed scenario; goes on where it was stopped
-	@$(BIN)/fencepost power $(if $(MUTANT),--mutant=$(MUTANT)) $(if $(SINK),--sink=$(SINK)) $(if $(RUNS),--times=$(RUNS)) $(if $(SEEDS),--seeds=$(SEEDS)) $(cluster_flags) $(if $(FRESH),--fresh)
+	@$(BIN)/fencepost power $(call flags,mutant sink seeds) $(if $(RUNS),--times=$(RUNS)) $(call switches,fresh) $(cluster_flags) $(ARGS)
 
 .PHONY: soak
 soak: $(run_deps) ## Random runs for HOURS, until one is not PASS
-	@$(BIN)/fencepost soak --hours=$(or $(HOURS),$(error HOURS is missing: make soak HOURS=8)) $(if $(SET),--set=$(SET)) $(if $(SEED),--seed=$(SEED)) $(cluster_flags)
+	@$(BIN)/fencepost soak --hours=$(or $(HOURS),$(error HOURS is missing: make soak HOURS=8)) $(call flags,set seed) $(cluster_flags) $(ARGS)
 
 .PHONY: replay
 replay: $(run_deps) ## Carry out a run's plan again: make replay RUN=runs/… [TIMES=10]
-	@$(BIN)/fencepost replay $(or $(RUN),$(error RUN is missing: make replay RUN=runs/latest)) $(if $(TIMES),--times=$(TIMES)) $(cluster_flags) $(external_flags)
+	@$(BIN)/fencepost replay $(or $(RUN),$(error RUN is missing: make replay RUN=runs/latest)) $(call flags,times) $(cluster_flags) $(external_flags) $(ARGS)
 
 .PHONY: prune
 prune: build ## Delete the directories of PASS runs but the newest KEEP
-	@$(BIN)/fencepost runs prune $(if $(KEEP),--keep=$(KEEP)) $(if $(OLDER),--older=$(OLDER)) $(if $(DRY),--dry-run)
+	@$(BIN)/fencepost runs prune $(call flags,keep older) $(if $(DRY),--dry-run) $(ARGS)
 
 .PHONY: nightly
 nightly: build previous deps ## Every set with new seeds; goes on where it was stopped (runs/nightly/DATE)

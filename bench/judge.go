@@ -12,27 +12,27 @@ const controlMargin = 0.15
 
 // judge adds what speaks against the numbers. It never changes one.
 func (r *Result) judge() error {
-	rows, err := r.Rows()
+	numbers, err := r.Numbers()
 	if err != nil {
 		return err
 	}
-	for _, row := range rows {
-		a := row.Arm
-		if row.OK == 0 {
-			r.Problem("%s: not one operation ended ok within %d windows of %s (%d failed, %d unknown)%s", a.ID, row.Rate.N, r.Plan.Window, row.Fail, row.Unknown, because(row.Error))
-		} else if row.Rate.Min == 0 {
-			r.Note("%s: in at least one round no operation ended within the window%s", a.ID, because(row.Error))
+	for i, n := range numbers {
+		a := r.Plan.Arms[i]
+		if n.OK == 0 {
+			r.Problem("%s: not one operation ended ok within %d windows of %s (%d failed, %d unknown)%s", a.ID, n.Rate.N, r.Plan.Window, n.Fail, n.Unknown, because(r.firstError(a)))
+		} else if n.Rate.Min == 0 {
+			r.Note("%s: in at least one round no operation ended within the window%s", a.ID, because(r.firstError(a)))
 		}
-		if row.Rate.N < MinRounds {
-			r.Problem("%s: %d complete rounds, %d are needed", a.ID, row.Rate.N, MinRounds)
+		if n.Rate.N < MinRounds {
+			r.Problem("%s: %d complete rounds, %d are needed", a.ID, n.Rate.N, MinRounds)
 		}
 		if starved := r.starved(a); starved > 0 {
-			r.Note("%s: in %d of %d windows a thread got nothing through from beginning to end; such waits are in no percentile", a.ID, starved, row.Rate.N)
+			r.Note("%s: in %d of %d windows a thread got nothing through from beginning to end; such waits are in no percentile", a.ID, starved, n.Rate.N)
 		}
 		if a.Control == "" {
 			continue
 		}
-		e := row.ToCopied
+		e := n.ToCopied.Estimate
 		text := fmt.Sprintf("A/A control with %d threads: %.2f of the arm that it copies, 95 %% CI [%.2f, %.2f], range %.2f to %.2f", a.Threads, e.Median, e.Low, e.High, e.Min, e.Max)
 		if e.Excludes(controlMargin) {
 			r.Problem("%s: two equal things differ by more than %.0f %%, so the machine was too unsteady to compare different ones", text, 100*controlMargin)
@@ -41,8 +41,8 @@ func (r *Result) judge() error {
 		}
 	}
 	r.judgeWeather()
-	if s, ok := r.Suite.(Targeted); ok {
-		r.Targets, err = s.Targets(r)
+	if r.Targets != nil {
+		r.Met, err = r.Targets(r)
 	}
 	return err
 }
@@ -91,6 +91,16 @@ func (r *Result) judgeWeather() {
 		text += ": for steadier numbers run it alone"
 	}
 	r.Note("%s", text)
+}
+
+// firstError is one of those that the arm met.
+func (r *Result) firstError(a Arm) string {
+	for _, s := range r.samples(a.ID) {
+		if s.Error != "" {
+			return s.Error
+		}
+	}
+	return ""
 }
 
 func because(err string) string {

@@ -30,11 +30,11 @@ func (r *Result) Report(about About) (reports.BenchResult, error) {
 	out := reports.BenchResult{
 		Version: reports.BenchVersion, Name: about.Name,
 		About: strings.Join(slices.Concat([]string{upperFirst(r.setting())}, r.Suite.Headlines(r)), ". ") + ".",
-		Notes: slices.Concat(r.Suite.Legend(), []string{r.WarmUp.String()}, r.Notes),
+		Notes: slices.Concat(r.Legend, []string{r.Warmed.String()}, r.Notes),
 		Seed:  r.Plan.Seed, Cluster: about.Cluster, Started: r.Started, Ended: r.Ended,
 		Command: about.Command, Versions: about.Versions, Machine: about.Machine,
 		Problems: append(append([]string(nil), r.Violations...), r.Problems...),
-		Targets:  r.Targets, Steady: r.Steady,
+		Targets:  r.Met, Steady: r.Steady,
 	}
 	for _, a := range r.Plan.Arms {
 		arm, err := r.reportArm(a)

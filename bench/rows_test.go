@@ -20,18 +20,17 @@ import (
 // suite is one whose samples are made up.
 type suite struct {
 	Suite
-	plan    *Plan
-	targets []Target
+	plan *Plan
 }
 
-func (s *suite) Setting() string { return "setting" }
+func (s *suite) Design() Design {
+	return Design{Setting: "setting", Plan: s.plan, Legend: []string{"legend"}}
+}
 
 func (s *suite) Headlines(r *Result) []string {
 	a, _ := s.plan.Arm("L/2/6s")
 	return []string{r.Headline(a, " with 2 threads")}
 }
-
-func (s *suite) Targets(*Result) ([]Target, error) { return s.targets, nil }
 
 // made returns a result with one number of threads whose arms have these rates
 // in each round, and latencies of exactly 10 ms.
@@ -46,7 +45,7 @@ func made(t *testing.T, rates map[string][]int64) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Result{Suite: &suite{plan: p}, Plan: p, WarmUp: WarmUp{Took: 15 * time.Second, Window: warmUpWindow, Rates: []float64{100, 200, 201, 199, 200}, Stable: true}}
+	r := &Result{Suite: &suite{plan: p}, Design: (&suite{plan: p}).Design(), Warmed: WarmUp{Took: 15 * time.Second, Window: warmUpWindow, Rates: []float64{100, 200, 201, 199, 200}, Stable: true}}
 	for id, perRound := range rates {
 		for i, n := range perRound {
 			s := Sample{Arm: id, Round: i + 1, Seconds: 1, OK: n, Done: n, PerThread: []int64{n / 2, n - n/2}, Latency: measure.NewHistogram(), Sent: Traffic{LWTs: 2 * n}}
@@ -77,56 +76,39 @@ func steady() map[string][]int64 {
 	}
 }
 
-func find(t *testing.T, rows []Row, id string) Row {
-	t.Helper()
-	for _, r := range rows {
-		if r.Arm.ID == id {
-			return r
-		}
-	}
-	t.Fatalf("no row %s", id)
-	return Row{}
-}
-
-func TestRows(t *testing.T) {
+func TestNumbers(t *testing.T) {
 	t.Parallel()
-	r := made(t, steady())
-	rows, err := r.Rows()
+	all, err := made(t, steady()).Numbers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock := find(t, rows, "L/2/6s")
+	ceiling, write, lock, control := all[0], all[1], all[2], all[3]
 	// Two row changes a cycle: 80/100, 160/200, 100/100, 320/400, 60/100.
 	want := stat.Estimate{Spread: stat.Spread{N: 5, Median: 0.8, Min: 0.6, Max: 1}, Low: 0.6, High: 1}
-	if lock.Ratio != want {
-		t.Errorf("share %+v, want %+v", lock.Ratio, want)
+	if lock.ToCeiling.Estimate != want {
+		t.Errorf("share %+v, want %+v", lock.ToCeiling, want)
 	}
 	if got, want := lock.Rate, (stat.Spread{N: 5, Median: 50, Min: 30, Max: 160}); got != want {
 		t.Errorf("rate %+v, want %+v", got, want)
 	}
-	if lock.OK != 360 || !lock.Few || lock.LWTs.Median != 2 {
-		t.Errorf("%d ok, few %v, %v LWTs an operation; want 360, true, 2", lock.OK, lock.Few, lock.LWTs.Median)
+	if lock.OK != 360 || lock.LWTs.Median != 2 || lock.AllLWTs.Median != 3 {
+		t.Errorf("%d ok, %v LWTs an operation, %v with the sink; want 360, 2, 3", lock.OK, lock.LWTs.Median, lock.AllLWTs.Median)
 	}
 	// Three digits: 10 ms is recorded as 10.007 at most.
-	for _, q := range []Quantile{lock.P50, lock.P99} {
-		if math.Abs(q.All-10) > 0.01 || math.Abs(q.Min-10) > 0.01 || math.Abs(q.Max-10) > 0.01 {
-			t.Errorf("latency %+v, want 10 ms", q)
-		}
+	if d := lock.Quantile(99) - 10*time.Millisecond; d.Abs() > 10*time.Microsecond {
+		t.Errorf("p99 %s, want 10 ms", lock.Quantile(99))
+	}
+	if d := lock.Parts(50)["first half"] - 5*time.Millisecond; d.Abs() > 10*time.Microsecond {
+		t.Errorf("parts %v, want one of 5 ms", lock.Parts(50))
 	}
 	if got := lock.ToBaseline; math.Abs(got.Median-40./300) > 1e-9 || got.N != 5 {
 		t.Errorf("by the baseline %+v", got)
 	}
-	if len(lock.Parts) != 1 || math.Abs(lock.Parts[0].P50.All-5) > 0.01 || lock.AllLWTs.Median != 3 {
-		t.Errorf("parts %+v, %v LWTs with the sink; want one of 5 ms, 3", lock.Parts, lock.AllLWTs.Median)
+	if write.ToCeiling.Median != 3 || write.ToCeiling.Low != 3 {
+		t.Errorf("plain writes %+v, want 3 times the ceiling in every round", write.ToCeiling)
 	}
-	if w := find(t, rows, "W/2"); w.Ratio.Median != 3 || w.Ratio.Low != 3 || w.Few {
-		t.Errorf("plain writes %+v few %v, want 3 times the ceiling in every round", w.Ratio, w.Few)
-	}
-	if c := find(t, rows, "C/2"); c.Ratio.N != 0 {
-		t.Errorf("the ceiling has a share of itself: %+v", c.Ratio)
-	}
-	if c := find(t, rows, "L2/2/6s"); c.ToCopied.Median != 1 {
-		t.Errorf("control %+v, want 1", c.ToCopied)
+	if ceiling.ToCeiling.N != 0 || control.ToCopied.Median != 1 {
+		t.Errorf("the ceiling has a share of itself: %+v; control %+v, want 1", ceiling.ToCeiling, control.ToCopied)
 	}
 }
 
@@ -262,11 +244,15 @@ func TestPrint(t *testing.T) {
 	t.Parallel()
 	r := made(t, steady())
 	r.Problems, r.Violations = []string{"the problem"}, []string{"the violation"}
-	var b bytes.Buffer
-	if err := Print(&b, r); err != nil {
+	report, err := r.Report(About{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"setting, 5 rounds of 1s an arm", "L   lock cycle  ", "with sink", "by baseline", "L/2/6s, first half", "lock cycle with 2 threads: median 50.0/s, 0.80 [0.60, 1.00] times the row changes of the bare LWT", "50.0 [30.0..160]", "0.80 [0.60, 1.00]", "360/0/0", "INVALID  the problem", "VIOLATION  the violation", "~10.0"} {
+	var b bytes.Buffer
+	if err := Print(&b, r, report); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"setting, 5 rounds of 1s an arm", "L/2/6s              lock cycle  ", "with the sink", "Ratio to baseline", "L/2/6s, first half", "lock cycle with 2 threads: median 50.0/s, 0.80 [0.60, 1.00] times the row changes of the bare LWT", "50.0 (30.0–160)", "0.80 [0.60–1.00]", "360 / 0 / 0", "INVALID  the problem", "VIOLATION  the violation", "10 ms† (10 ms–10 ms)"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, &b)
 		}

@@ -31,15 +31,15 @@ type Target = reports.BenchTarget
 
 // Result is what a benchmark measured.
 type Result struct {
-	Suite          Suite
-	Plan           *Plan
+	Suite Suite
+	Design
 	Started, Ended time.Time
-	WarmUp         WarmUp
+	Warmed         WarmUp
 	Samples        []Sample // in the order in which they were taken
 	// Runs over time, beside the rounds.
 	Steady []reports.BenchSteady
-	// Targets, met or missed: neither changes the exit code.
-	Targets []Target
+	// Met are the targets, met or missed: neither changes the exit code.
+	Met []Target
 	// Violations of what is promised; the numbers of what is unsafe are void.
 	Violations []string
 	// Problems are reasons not to quote the numbers.
@@ -72,14 +72,14 @@ type bench struct {
 func Run(ctx context.Context, opt Options) (res *Result, err error) {
 	p := NewProgress(opt.Progress)
 	cfg := opt.Access.Config
-	cfg.Keyspace = fmt.Sprintf("fp_bench_%s_%s", time.Now().UTC().Format("20060102_150405"), opt.Suite.Name())
+	cfg.Keyspace = fmt.Sprintf("fp_bench_%s_%s", time.Now().UTC().Format("20060102_150405"), opt.Suite.Design().Name)
 	p.Line("setting up keyspace %s", cfg.Keyspace)
 	env, drop, err := setUp(ctx, cfg, opt.Access)
 	defer func() { err = errors.Join(err, drop()) }()
 	if err != nil {
 		return nil, err
 	}
-	env.Seed, env.PIDs = opt.Suite.Plan().Seed, opt.PIDs
+	env.Seed, env.PIDs = opt.Suite.Design().Plan.Seed, opt.PIDs
 	res, err = Measure(ctx, opt.Suite, env, p)
 	if res != nil {
 		res.Notes = append(res.Notes, opt.Access.Notes...)
@@ -141,19 +141,20 @@ func setUp(ctx context.Context, cfg cassandra.Config, access cluster.Access) (en
 
 // Measure measures a suite where env says; see Run.
 func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, error) {
+	d := suite.Design()
 	b := &bench{
-		suite: suite, plan: suite.Plan(), env: env, subjects: map[string]Subject{}, progress: p,
-		result: &Result{Suite: suite, Plan: suite.Plan(), Started: time.Now().UTC()},
+		suite: suite, plan: d.Plan, env: env, subjects: map[string]Subject{}, progress: p,
+		result: &Result{Suite: suite, Design: d, Started: time.Now().UTC()},
 	}
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.warmUp(ctx); err != nil && ctx.Err() == nil {
+	if err := b.warmUp(ctx, d.WarmUp); err != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("warm-up: %w", err)
 	}
 	b.rounds(ctx)
-	if s, ok := suite.(Sequel); ok && ctx.Err() == nil {
-		if err := s.Then(ctx, b.result, p); err != nil {
+	if d.Then != nil && ctx.Err() == nil {
+		if err := d.Then(ctx, b.result, p); err != nil {
 			b.result.Problem("after the rounds: %v", err)
 		}
 	}

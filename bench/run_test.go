@@ -27,14 +27,17 @@ func (f *fake) fail(what string) error {
 	return nil
 }
 
-func (f *fake) Plan() *Plan                                    { return f.plan }
-func (f *fake) WarmUp() []Arm                                  { return []Arm{{ID: "warmup", Threads: 1}} }
-func (f *fake) Open(context.Context, *Env) error               { return f.fail("open") }
-func (f *fake) Subject(a Arm, _ uint64) (Subject, error)       { return &fakeArm{f, a}, nil }
-func (f *fake) Round(samples []Sample) string                  { return "a round" }
-func (f *fake) Finish(context.Context, *Result) error          { return f.fail("finish") }
-func (f *fake) Then(context.Context, *Result, *Progress) error { f.then = true; return f.fail("then") }
-func (f *fake) Targets(*Result) ([]Target, error)              { return nil, nil }
+func (f *fake) Design() Design {
+	return Design{Plan: f.plan, WarmUp: []Arm{{ID: "warmup", Threads: 1}}, Then: func(context.Context, *Result, *Progress) error {
+		f.then = true
+		return f.fail("then")
+	}}
+}
+
+func (f *fake) Open(context.Context, *Env) error         { return f.fail("open") }
+func (f *fake) Subject(a Arm, _ uint64) (Subject, error) { return &fakeArm{f, a}, nil }
+func (f *fake) Round(samples []Sample) string            { return "a round" }
+func (f *fake) Finish(context.Context, *Result) error    { return f.fail("finish") }
 
 type fakeArm struct {
 	f *fake

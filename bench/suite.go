@@ -14,15 +14,7 @@ import (
 
 // Suite is what is measured: arms that are compared, and how each is run.
 type Suite interface {
-	// Name is short, and fit for a keyspace and a directory: "high", "jobs".
-	Name() string
-	// Setting says in some words what is measured: "contention high (1 key)".
-	Setting() string
-	// Plan is which arms are run in which order, Estimate about how long all takes.
-	Plan() *Plan
-	Estimate() time.Duration
-	// WarmUp are arms that together use every kind of code that the plan's do.
-	WarmUp() []Arm
+	Design() Design
 	// Open prepares what the arms share.
 	Open(ctx context.Context, env *Env) error
 	// Subject makes an arm; stream is that of its random numbers.
@@ -30,24 +22,29 @@ type Suite interface {
 	// Finish looks at everything once more when all subjects are closed, and adds
 	// what it found to r: violations, problems, notes.
 	Finish(ctx context.Context, r *Result) error
-	// Round says in a line how the samples of a round went.
+	// Round says in a line how the samples of a round went, Headlines in a sentence each
+	// what came out.
 	Round(samples []Sample) string
-	// Legend says what the arms do, Headlines in a sentence each what came out.
-	Legend() []string
 	Headlines(r *Result) []string
 }
 
-// Sequel is a Suite that measures something when the rounds are over.
-type Sequel interface {
-	Suite
-	// Then adds what it measured to r.
-	Then(ctx context.Context, r *Result, p *Progress) error
-}
-
-// Targeted is a Suite whose results have targets.
-type Targeted interface {
-	Suite
-	Targets(r *Result) ([]Target, error)
+// Design is what a suite is before it runs.
+type Design struct {
+	// Name is short, and fit for a keyspace and a directory: "high", "jobs".
+	Name string
+	// Setting says in some words what is measured: "contention high (1 key)".
+	Setting string
+	// Legend says what the arms do.
+	Legend []string
+	// Plan is which arms are run in which order, Estimate about how long all takes.
+	Plan     *Plan
+	Estimate time.Duration
+	// WarmUp are arms that together use every kind of code that the plan's do.
+	WarmUp []Arm
+	// Then adds to r what is measured when the rounds are over; nil: nothing.
+	Then func(ctx context.Context, r *Result, p *Progress) error
+	// Targets are what results are measured by; nil: there are none.
+	Targets func(r *Result) ([]Target, error)
 }
 
 // Subject is an arm at work.

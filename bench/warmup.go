@@ -68,8 +68,7 @@ func stable(rates []float64) bool {
 
 // warmUp runs all kinds of arms at once until throughput is stable or the limit is
 // reached.
-func (b *bench) warmUp(ctx context.Context) error {
-	arms := b.suite.WarmUp()
+func (b *bench) warmUp(ctx context.Context, arms []Arm) error {
 	subjects := make([]Subject, len(arms))
 	for i, a := range arms {
 		s, err := b.suite.Subject(a, 1<<16+uint64(i))
@@ -78,7 +77,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 		}
 		subjects[i] = s
 	}
-	w := &b.result.WarmUp
+	w := &b.result.Warmed
 	w.Window = warmUpWindow
 	begin := time.Now()
 	for n := 0; !w.Stable && time.Since(begin)+warmUpWindow <= warmUpLimit; n++ {

@@ -73,8 +73,8 @@ func TestWriteBench(t *testing.T) {
 	}
 	d := readPage(t, filepath.Join(dir, BenchPage))
 	d.selfContained()
-	if n := d.count("svg", "charts"); n != 4 {
-		t.Errorf("%d charts, want 4", n)
+	if n, curves := d.count("svg", "charts"), d.count("figure", "charts"); n != 2 || curves != 4 {
+		t.Errorf("%d drawings of %d charts, want 2 of 4", n, curves)
 	}
 	back, err := ReadBench(filepath.Join(dir, BenchFile))
 	if err != nil {
@@ -110,37 +110,23 @@ func TestWriteBench(t *testing.T) {
 func TestRatiosArePerRound(t *testing.T) {
 	t.Parallel()
 	for _, share := range []float64{0.5, 0.9} {
-		ns, err := benchSample(t, share).numbers()
+		ns, err := benchSample(t, share).Numbers()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range ns {
-			if n.arm.Ceiling == "" {
-				if n.ceiling.ci.N != 0 {
-					t.Errorf("%s is a ceiling and has a ratio", n.arm.ID)
+			if n.Arm.Ceiling == "" {
+				if n.ToCeiling.Estimate.N != 0 {
+					t.Errorf("%s is a ceiling and has a ratio", n.Arm.ID)
 				}
 				continue
 			}
-			if e := n.ceiling.ci; e.N != 12 || e.Median < share*0.93 || e.Median > share*1.07 {
-				t.Errorf("%s: ratio %+v, want about %.2f", n.arm.ID, e, share)
+			if e := n.ToCeiling.Estimate; e.N != 12 || e.Median < share*0.93 || e.Median > share*1.07 {
+				t.Errorf("%s: ratio %+v, want about %.2f", n.Arm.ID, e, share)
 			}
-			if n.rate.max < 1.3*n.rate.min {
-				t.Errorf("%s: rates %+v do not spread: the test shows nothing", n.arm.ID, n.rate)
+			if n.Rate.Max < 1.3*n.Rate.Min {
+				t.Errorf("%s: rates %+v do not spread: the test shows nothing", n.Arm.ID, n.Rate)
 			}
-		}
-	}
-}
-
-func TestSpread(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		in   []float64
-		want spread
-	}{
-		{nil, spread{}}, {[]float64{3}, spread{1, 3, 3, 3}}, {[]float64{9, 1, 2}, spread{3, 2, 1, 9}}, {[]float64{4, 1, 2, 9}, spread{4, 3, 1, 9}},
-	} {
-		if got := spreadOf(tc.in); got != tc.want {
-			t.Errorf("spreadOf(%v) = %+v, want %+v", tc.in, got, tc.want)
 		}
 	}
 }

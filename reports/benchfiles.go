@@ -3,95 +3,12 @@ package reports
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"time"
 
-	"fencepost/reports/chart"
-	"fencepost/reports/measure"
 	"fencepost/reports/stat"
 )
 
-// benchCharts draws what the arms allow: a chart without data is left out.
-func benchCharts(ns []armNumbers) ([]chart.SVG, error) {
-	var lines []chart.BenchLine
-	var ceilings, baselines []chart.BenchRatio
-	for _, n := range ns {
-		label := n.label(ns)
-		lines = append(lines, chart.BenchLine{Label: label, Rates: n.rates, P50: n.quantile(50), P95: n.quantile(95), P99: n.quantile(99), Top: n.quantile(100)})
-		ceilings, baselines = append(ceilings, n.ceiling.line(label)), append(baselines, n.baseline.line(label))
-	}
-	scaling, err := chart.BenchScaling(benchCurves(ns))
-	if err != nil {
-		return nil, err
-	}
-	rounds, err := chart.BenchRounds(lines)
-	if err != nil {
-		return nil, err
-	}
-	all := []chart.SVG{
-		chart.BenchRatios("ratios", "Ratio to the ceiling by round, with median and spread", "the ceiling", ceilings),
-		chart.BenchRatios("baselines", "Ratio to the baseline by round, with median and spread", "the baseline", baselines),
-		scaling, chart.BenchLatencies(lines), rounds,
-	}
-	return slices.DeleteFunc(all, chart.SVG.Empty), nil
-}
-
-func (c comparison) line(label string) chart.BenchRatio {
-	return chart.BenchRatio{Label: label, Rounds: c.ratios, Median: c.ci.Median, Min: c.ci.Min, Max: c.ci.Max}
-}
-
-// draw draws a load over time.
-func (s BenchSteady) draw() ([]chart.SVG, error) {
-	for _, encoded := range []string{s.Late, s.Ended} {
-		if _, err := DecodeHistogram(encoded); err != nil {
-			return nil, fmt.Errorf("bench result: load %s: lateness: %w", s.ID, err)
-		}
-	}
-	l := chart.SteadyLoad{ID: s.ID, Title: s.Scenario, Rate: s.Rate}
-	for _, b := range s.Buckets {
-		us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-		l.Buckets = append(l.Buckets, chart.SteadyBucket{Seconds: b.Seconds, Done: b.Done, P50: us(b.LateP50), P99: us(b.LateP99), Max: us(b.LateMax)})
-	}
-	rates, err := chart.SteadyRates(l)
-	if err != nil {
-		return nil, err
-	}
-	late, err := chart.SteadyLateness(l)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc([]chart.SVG{rates, late}, chart.SVG.Empty), nil
-}
-
-// benchCurves groups arms that differ in the number of clients alone. A queue's arms
-// have as many clients as its shards need.
-func benchCurves(ns []armNumbers) []chart.BenchCurve {
-	var out []chart.BenchCurve
-	at := map[string]int{}
-	for _, n := range ns {
-		label := n.arm.Scenario
-		if n.arm.Contention != "" {
-			label += ", " + n.arm.Contention
-		}
-		if n.arm.TTL > 0 {
-			label += ", ttl " + measure.FormatDuration(n.arm.TTL)
-		}
-		i, ok := at[label]
-		if !ok {
-			i = len(out)
-			at[label] = i
-			out = append(out, chart.BenchCurve{Label: label})
-		}
-		out[i].Points = append(out[i].Points, chart.BenchPoint{Threads: n.arm.Threads, Median: n.rate.median, Min: n.rate.min, Max: n.rate.max})
-	}
-	for i := range out {
-		slices.SortStableFunc(out[i].Points, func(a, b chart.BenchPoint) int { return a.Threads - b.Threads })
-	}
-	return out
-}
-
-func writeBenchCSV(dir string, ns []armNumbers, loads []BenchSteady) error {
+func writeBenchCSV(dir string, ns []ArmNumbers, loads []BenchSteady) error {
 	num := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 	arms := [][]string{{
 		"arm", "scenario", "threads", "ttl_ms", "contention", "shards", "ok", "fail", "unknown", "ops_per_s", "ops_per_s_min", "ops_per_s_max",
@@ -101,37 +18,37 @@ func writeBenchCSV(dir string, ns []armNumbers, loads []BenchSteady) error {
 	rounds := [][]string{{"arm", "round", "seconds", "ok", "fail", "unknown", "ops_per_s", "ratio"}}
 	for _, n := range ns {
 		row := []string{
-			n.arm.ID, n.arm.Scenario, strconv.Itoa(n.arm.Threads), num(millis(n.arm.TTL)), n.arm.Contention, strconv.Itoa(n.arm.Shards),
-			strconv.FormatInt(n.ok, 10), strconv.FormatInt(n.fail, 10), strconv.FormatInt(n.unknown, 10), num(n.rate.median), num(n.rate.min), num(n.rate.max),
+			n.Arm.ID, n.Arm.Scenario, strconv.Itoa(n.Arm.Threads), num(millis(n.Arm.TTL)), n.Arm.Contention, strconv.Itoa(n.Arm.Shards),
+			strconv.FormatInt(n.OK, 10), strconv.FormatInt(n.Fail, 10), strconv.FormatInt(n.Unknown, 10), num(n.Rate.Median), num(n.Rate.Min), num(n.Rate.Max),
 		}
 		if n.hist.TotalCount() > 0 {
-			row = append(row, ms(n.quantile(50)), ms(n.quantile(95)), ms(n.quantile(99)), ms(n.quantile(100)))
+			row = append(row, ms(n.Quantile(50)), ms(n.Quantile(95)), ms(n.Quantile(99)), ms(n.Quantile(100)))
 		} else {
 			row = append(row, "", "", "", "")
 		}
-		row = append(row, strconv.FormatInt(n.hist.TotalCount(), 10), num(n.lwts.median), num(n.allLWTs.median), num(n.fair.median))
+		row = append(row, strconv.FormatInt(n.hist.TotalCount(), 10), num(n.LWTs.Median), num(n.AllLWTs.Median), num(n.Fair.Median))
 		for _, c := range []struct {
 			of string
 			ci stat.Estimate
-		}{{n.arm.Ceiling, n.ceiling.ci}, {n.arm.Baseline, n.baseline.ci}} {
+		}{{n.Arm.Ceiling, n.ToCeiling.Estimate}, {n.Arm.Baseline, n.ToBaseline.Estimate}} {
 			if e := c.ci; e.N > 0 {
 				row = append(row, c.of, num(e.Median), num(e.Min), num(e.Max), num(e.Low), num(e.High))
 			} else {
 				row = append(row, c.of, "", "", "", "", "")
 			}
 		}
-		arms = append(arms, append(row, strconv.Itoa(len(n.arm.Rounds))))
+		arms = append(arms, append(row, strconv.Itoa(len(n.Arm.Rounds))))
 		ratio := map[int]string{}
-		for _, r := range n.ceiling.ratios {
+		for _, r := range n.ToCeiling.ratios {
 			ratio[r.Round] = num(r.Value)
 		}
-		for _, r := range n.arm.Rounds {
+		for _, r := range n.Arm.Rounds {
 			rate := ""
 			if r.Seconds > 0 {
 				rate = num(float64(r.OK) / r.Seconds)
 			}
 			rounds = append(rounds, []string{
-				n.arm.ID, strconv.Itoa(r.Round), num(r.Seconds), strconv.FormatInt(r.OK, 10), strconv.FormatInt(r.Fail, 10), strconv.FormatInt(r.Unknown, 10), rate, ratio[r.Round],
+				n.Arm.ID, strconv.Itoa(r.Round), num(r.Seconds), strconv.FormatInt(r.OK, 10), strconv.FormatInt(r.Fail, 10), strconv.FormatInt(r.Unknown, 10), rate, ratio[r.Round],
 			})
 		}
 	}

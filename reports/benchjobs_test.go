@@ -101,7 +101,7 @@ func TestWriteBenchOfJobs(t *testing.T) {
 	d.selfContained()
 	// Ratios to the ceiling and to the baseline, scaling, latencies, rounds; and over
 	// time two rates and a lateness.
-	if n, over := d.count("svg", "charts"), d.count("svg", "steady"); n != 5 || over != 3 {
+	if n, over := d.count("figure", "charts"), d.count("figure", "steady"); n != 5 || over != 3 {
 		t.Errorf("%d charts and %d over time, want 5 and 3", n, over)
 	}
 	page := text(d.root)
@@ -128,7 +128,7 @@ func TestWriteBenchOfJobs(t *testing.T) {
 	if len(back.Steady) != 2 || back.Steady[0].Buckets[7] != b.Steady[0].Buckets[7] || len(back.Targets) != 2 || back.Arms[2].Parts[1] != b.Arms[2].Parts[1] {
 		t.Error("bench.json does not read back")
 	}
-	ns, err := b.numbers()
+	ns, err := b.Numbers()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,12 +137,12 @@ func TestWriteBenchOfJobs(t *testing.T) {
 			of   string
 			got  float64
 			want float64
-		}{"ceiling": {n.arm.Ceiling, n.ceiling.ci.Median, 1500}, "baseline": {n.arm.Baseline, n.baseline.ci.Median, 180}} {
+		}{"ceiling": {n.Arm.Ceiling, n.ToCeiling.Estimate.Median, 1500}, "baseline": {n.Arm.Baseline, n.ToBaseline.Estimate.Median, 180}} {
 			if c.of == "" {
 				continue
 			}
-			if want := n.rate.median / c.want; c.got < 0.85*want || c.got > 1.15*want {
-				t.Errorf("%s by its %s: %v, want about %v", n.arm.ID, what, c.got, want)
+			if want := n.Rate.Median / c.want; c.got < 0.85*want || c.got > 1.15*want {
+				t.Errorf("%s by its %s: %v, want about %v", n.Arm.ID, what, c.got, want)
 			}
 		}
 	}

@@ -14,41 +14,29 @@ import (
 	"fencepost/reports/stat"
 )
 
-// spread is a median with the least and the greatest of its samples.
-type spread struct {
-	n                int
-	median, min, max float64
+// ArmNumbers are an arm's numbers over its rounds.
+type ArmNumbers struct {
+	Arm BenchArm
+	// Rate is ok operations a second.
+	Rate stat.Spread
+	// LWTs are those for each operation, AllLWTs with those of the sink.
+	LWTs, AllLWTs stat.Estimate
+	Fair          stat.Spread // Jain's index between clients
+	// ToCeiling compares row changes a second, ToBaseline and ToCopied operations a second,
+	// in the same round; N is 0 where there is nothing to compare with.
+	ToCeiling, ToBaseline, ToCopied Comparison
+	OK, Fail, Unknown               int64
+
+	rates  []chart.RoundValue
+	hist   *hdrhistogram.Histogram
+	rounds []*hdrhistogram.Histogram
+	parts  []partNumbers
 }
 
-func spreadOf(vs []float64) spread {
-	if len(vs) == 0 {
-		return spread{}
-	}
-	s := slices.Clone(vs)
-	slices.Sort(s)
-	m := s[len(s)/2]
-	if len(s)%2 == 0 {
-		m = (s[len(s)/2-1] + s[len(s)/2]) / 2
-	}
-	return spread{len(s), m, s[0], s[len(s)-1]}
-}
-
-// armNumbers are an arm's numbers over its rounds.
-type armNumbers struct {
-	arm                 BenchArm
-	rate                spread
-	lwts, allLWTs, fair spread
-	ceiling, baseline   comparison
-	rates               []chart.RoundValue
-	ok, fail, unknown   int64
-	hist                *hdrhistogram.Histogram
-	parts               []partNumbers
-}
-
-// comparison is an arm by another, round by round.
-type comparison struct {
+// Comparison is an arm by another, round by round.
+type Comparison struct {
+	stat.Estimate
 	ratios []chart.RoundValue
-	ci     stat.Estimate
 }
 
 // partNumbers is a part of an arm's latency.
@@ -61,8 +49,8 @@ type partNumbers struct {
 // rests on less than ten operations.
 const fewBench = 1000
 
-// numbers evaluates the arms. An error names what is wrong with b.
-func (b BenchResult) numbers() ([]armNumbers, error) {
+// Numbers evaluates the arms. An error names what is wrong with b.
+func (b BenchResult) Numbers() ([]ArmNumbers, error) {
 	byID := map[string]int{}
 	for i, a := range b.Arms {
 		if _, dup := byID[a.ID]; dup || a.ID == "" {
@@ -70,7 +58,7 @@ func (b BenchResult) numbers() ([]armNumbers, error) {
 		}
 		byID[a.ID] = i
 	}
-	var out []armNumbers
+	var out []ArmNumbers
 	for _, a := range b.Arms {
 		n, err := a.numbers()
 		if err != nil {
@@ -80,33 +68,26 @@ func (b BenchResult) numbers() ([]armNumbers, error) {
 	}
 	for i := range out {
 		n := &out[i]
-		other := func(what, id string) (armNumbers, error) {
-			at, ok := byID[id]
+		for _, c := range []struct {
+			what, id string
+			of       *Comparison
+			factor   func(BenchArm) float64
+		}{{"ceiling", n.Arm.Ceiling, &n.ToCeiling, perOp}, {"baseline", n.Arm.Baseline, &n.ToBaseline, one}, {"original", n.Arm.Control, &n.ToCopied, one}} {
+			if c.id == "" {
+				continue
+			}
+			at, ok := byID[c.id]
 			if !ok || at == i {
-				return armNumbers{}, fmt.Errorf("bench result: arm %s: there is no other arm %q to be its %s", n.arm.ID, id, what)
+				return nil, fmt.Errorf("bench result: arm %s: there is no other arm %q to be its %s", n.Arm.ID, c.id, c.what)
 			}
-			return out[at], nil
-		}
-		if id := n.arm.Ceiling; id != "" {
-			c, err := other("ceiling", id)
-			if err != nil {
-				return nil, err
-			}
-			n.ceiling = compare(*n, c, perOp(n.arm)/perOp(c.arm))
-		}
-		if id := n.arm.Baseline; id != "" {
-			c, err := other("baseline", id)
-			if err != nil {
-				return nil, err
-			}
-			n.baseline = compare(*n, c, 1)
+			*c.of = compare(*n, out[at], c.factor(n.Arm)/c.factor(out[at].Arm))
 		}
 	}
 	return out, nil
 }
 
-func (a BenchArm) numbers() (armNumbers, error) {
-	n := armNumbers{arm: a, hist: measure.NewHistogram()}
+func (a BenchArm) numbers() (ArmNumbers, error) {
+	n := ArmNumbers{Arm: a, hist: measure.NewHistogram()}
 	var rates, lwts, all, fair []float64
 	for _, r := range a.Rounds {
 		if r.LWTs > 0 && r.Done > 0 {
@@ -119,7 +100,7 @@ func (a BenchArm) numbers() (armNumbers, error) {
 		if r.Fair > 0 {
 			fair = append(fair, r.Fair)
 		}
-		n.ok, n.fail, n.unknown = n.ok+r.OK, n.fail+r.Fail, n.unknown+r.Unknown
+		n.OK, n.Fail, n.Unknown = n.OK+r.OK, n.Fail+r.Fail, n.Unknown+r.Unknown
 		if r.Seconds > 0 {
 			v := float64(r.OK) / r.Seconds
 			rates = append(rates, v)
@@ -132,11 +113,13 @@ func (a BenchArm) numbers() (armNumbers, error) {
 		if err != nil {
 			return n, fmt.Errorf("round %d: latency: %w", r.Round, err)
 		}
+		n.rounds = append(n.rounds, h)
 		if err := measure.Merge(n.hist, h); err != nil {
 			return n, fmt.Errorf("round %d: %w", r.Round, err)
 		}
 	}
-	n.rate, n.lwts, n.allLWTs, n.fair = spreadOf(rates), spreadOf(lwts), spreadOf(all), spreadOf(fair)
+	n.Rate, n.Fair = stat.SpreadOf(rates), stat.SpreadOf(fair)
+	n.LWTs, n.AllLWTs = stat.EstimateOf(lwts), stat.EstimateOf(all)
 	for _, p := range a.Parts {
 		h, err := DecodeHistogram(p.Latency)
 		if err != nil || h == nil {
@@ -151,12 +134,12 @@ var errNoLatency = errors.New("it has none")
 
 // compare makes the ratios to another arm, round by round: what disturbs the
 // machine disturbs both arms of a round, and so cancels.
-func compare(n, other armNumbers, factor float64) comparison {
+func compare(n, other ArmNumbers, factor float64) Comparison {
 	at := map[int]float64{}
 	for _, r := range other.rates {
 		at[r.Round] = r.Value
 	}
-	var c comparison
+	var c Comparison
 	var vs []float64
 	for _, r := range n.rates {
 		if o := at[r.Round]; o > 0 {
@@ -165,9 +148,11 @@ func compare(n, other armNumbers, factor float64) comparison {
 			c.ratios = append(c.ratios, chart.RoundValue{Round: r.Round, Value: v})
 		}
 	}
-	c.ci = stat.EstimateOf(vs)
+	c.Estimate = stat.EstimateOf(vs)
 	return c
 }
+
+func one(BenchArm) float64 { return 1 }
 
 func perOp(a BenchArm) float64 {
 	if a.LWTsPerOp > 0 {
@@ -177,27 +162,40 @@ func perOp(a BenchArm) float64 {
 }
 
 // label tells the arm from the others by what differs among them.
-func (n armNumbers) label(among []armNumbers) string {
+func (n ArmNumbers) label(among []ArmNumbers) string {
 	differs := func(of func(BenchArm) any) bool {
-		return slices.ContainsFunc(among, func(o armNumbers) bool { return of(o.arm) != of(n.arm) })
+		return slices.ContainsFunc(among, func(o ArmNumbers) bool { return of(o.Arm) != of(n.Arm) })
 	}
-	s := n.arm.Scenario
-	if n.arm.Contention != "" && differs(func(a BenchArm) any { return cmp.Or(a.Contention, n.arm.Contention) }) {
-		s += ", " + n.arm.Contention
+	s := n.Arm.Scenario
+	if n.Arm.Contention != "" && differs(func(a BenchArm) any { return cmp.Or(a.Contention, n.Arm.Contention) }) {
+		s += ", " + n.Arm.Contention
 	}
 	// Arms without leases say nothing about whether several TTLs are compared.
-	if n.arm.TTL > 0 && differs(func(a BenchArm) any { return cmp.Or(a.TTL, n.arm.TTL) }) {
-		s += ", ttl " + measure.FormatDuration(n.arm.TTL)
+	if n.Arm.TTL > 0 && differs(func(a BenchArm) any { return cmp.Or(a.TTL, n.Arm.TTL) }) {
+		s += ", ttl " + measure.FormatDuration(n.Arm.TTL)
 	}
-	if n.arm.Shards > 0 { // which say how many clients there are
-		return fmt.Sprintf("%s, %d %s", s, n.arm.Shards, plural(n.arm.Shards, "shard", "shards"))
+	if n.Arm.Shards > 0 { // which say how many clients there are
+		return fmt.Sprintf("%s, %d %s", s, n.Arm.Shards, plural(n.Arm.Shards, "shard", "shards"))
 	}
-	return fmt.Sprintf("%s, %d %s", s, n.arm.Threads, plural(n.arm.Threads, "client", "clients"))
+	return fmt.Sprintf("%s, %d %s", s, n.Arm.Threads, plural(n.Arm.Threads, "client", "clients"))
 }
 
-func (n armNumbers) quantile(p float64) time.Duration { return measure.Quantile(n.hist, p) }
+// Quantile is that of the latencies of all rounds together, 0 if there are none.
+func (n ArmNumbers) Quantile(percent float64) time.Duration {
+	return measure.Quantile(n.hist, percent)
+}
 
-func rateText(v float64) string {
+// Parts are quantiles of what the latencies consist of, by name.
+func (n ArmNumbers) Parts(percent float64) map[string]time.Duration {
+	out := map[string]time.Duration{}
+	for _, p := range n.parts {
+		out[p.name] = measure.Quantile(p.hist, percent)
+	}
+	return out
+}
+
+// RateText writes three significant digits at least, and no exponent.
+func RateText(v float64) string {
 	switch {
 	case v >= 1000:
 		return measure.FormatCount(int64(v + 0.5))

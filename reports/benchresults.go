@@ -22,7 +22,7 @@ func benchTables(md *strings.Builder, benches []BenchResult) error {
 }
 
 func (b BenchResult) markdown(md *strings.Builder) error {
-	ns, err := b.numbers()
+	ns, err := b.Numbers()
 	if err != nil {
 		return fmt.Errorf("benchmark %s: %w", b.Name, err)
 	}
@@ -61,7 +61,7 @@ func (b BenchResult) markdown(md *strings.Builder) error {
 	return nil
 }
 
-func armsTable(md *strings.Builder, ns []armNumbers) {
+func armsTable(md *strings.Builder, ns []ArmNumbers) {
 	columns, cells := benchTable(ns)
 	var heads []string
 	for _, c := range columns {

@@ -77,12 +77,12 @@ func perSecond(bs []BenchBucket) float64 {
 
 // Text is the outcome in a line.
 func (s BenchSteady) Text() string {
-	parts := []string{fmt.Sprintf("%s for %s: %s jobs/s", s.Scenario, measure.FormatDuration(s.For), rateText(perSecond(s.Buckets)))}
+	parts := []string{fmt.Sprintf("%s for %s: %s jobs/s", s.Scenario, measure.FormatDuration(s.For), RateText(perSecond(s.Buckets)))}
 	if d, ok := s.Decay(); ok {
 		parts = append(parts, fmt.Sprintf("%+.1f %% from the first to the last fifth", -100*d))
 	}
 	if s.Done > 0 {
-		parts = append(parts, fmt.Sprintf("%s LWTs a job", rateText(float64(s.LWTs)/float64(s.Done))))
+		parts = append(parts, fmt.Sprintf("%s LWTs a job", RateText(float64(s.LWTs)/float64(s.Done))))
 	}
 	if h, err := DecodeHistogram(s.Late); err == nil && h != nil {
 		parts = append(parts, fmt.Sprintf("late by p50 %s, p95 %s, p99 %s, at most %s", measure.FormatDuration(measure.Quantile(h, 50)),

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fencepost/harness/record/rundir"
+	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )
 
@@ -21,7 +22,7 @@ const (
 )
 
 type benchPage struct {
-	CSS, JS  template.HTML
+	head
 	Title    string
 	B        BenchResult
 	Facts    []fact
@@ -31,6 +32,7 @@ type benchPage struct {
 	Targets  []targetRow
 	Steady   []steadyView
 	Charts   []template.HTML
+	Curves   []chart.Curves
 	Versions []fact
 	Machine  []fact
 }
@@ -48,7 +50,7 @@ type targetRow struct {
 // steadyView is a load over time with its charts.
 type steadyView struct {
 	Text   string
-	Charts []template.HTML
+	Charts []chart.Curves
 }
 
 // WriteBench writes bench.html, bench.json, bench.csv (a line an arm),
@@ -60,22 +62,18 @@ func WriteBench(dir string, b BenchResult) error {
 	if b.Version == 0 {
 		b.Version = BenchVersion
 	}
-	ns, err := b.numbers()
+	ns, err := b.Numbers()
 	if err != nil {
 		return err
 	}
-	svgs, err := benchCharts(ns)
-	if err != nil {
-		return err
-	}
-	p := benchPage{B: b, Title: "Benchmark " + b.Name, Charts: inline(svgs), Versions: facts(b.Versions), Machine: facts(b.Machine), Facts: b.facts(), Parts: partRows(ns)}
+	svgs := benchDrawings(ns)
+	p := benchPage{B: b, Title: "Benchmark " + b.Name, Charts: inline(svgs), Curves: benchCurves(ns), head: newHead(true, ""), Versions: facts(b.Versions), Machine: facts(b.Machine), Facts: b.facts(), Parts: partRows(ns)}
 	for _, l := range b.Steady {
-		drawn, err := l.draw()
+		drawn, err := l.curves()
 		if err != nil {
 			return err
 		}
-		p.Steady = append(p.Steady, steadyView{l.Text(), inline(drawn)})
-		svgs = append(svgs, drawn...)
+		p.Steady = append(p.Steady, steadyView{l.Text(), drawn})
 	}
 	if err := rundir.WriteJSON(filepath.Join(dir, BenchFile), b); err != nil {
 		return err
@@ -83,27 +81,16 @@ func WriteBench(dir string, b BenchResult) error {
 	if err := writeBenchCSV(dir, ns, b.Steady); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, PlotDir), 0o755); err != nil {
+	if err := writePlots(dir, svgs); err != nil {
 		return err
-	}
-	for _, s := range svgs {
-		if err := writeFile(filepath.Join(dir, PlotDir, s.Name+".svg"), []byte(s.File())); err != nil {
-			return err
-		}
 	}
 	var rows [][]benchCell
 	p.Columns, rows = benchTable(ns)
 	for i, cells := range rows {
-		p.Rows = append(p.Rows, benchRow{cells, ns[i].arm.Ceiling == ""})
+		p.Rows = append(p.Rows, benchRow{cells, ns[i].Arm.Ceiling == ""})
 	}
 	for _, t := range b.Targets {
 		p.Targets = append(p.Targets, targetRow{t, t.badge()})
-	}
-	if p.CSS, err = css(); err != nil {
-		return err
-	}
-	if p.JS, err = js(); err != nil {
-		return err
 	}
 	html, err := render("bench.html", p)
 	if err != nil {

@@ -8,15 +8,16 @@
 //
 // The work is split by what may change for its own reasons: package measure
 // turns a history into numbers and knows no HTML; package chart turns numbers
-// into SVG and knows no history files; this package reads, lays out and writes.
+// into charts and knows no history files; this package reads, lays out and writes.
 //
-// A run's page has an interactive time line: this package puts the history into it
-// as columns of varints (timeline.go), and scripts draw them: timeline-data.js decodes,
-// filters and packs, timeline-draw.js draws lanes on a canvas, timeline-charts.js has
-// the curves by uPlot (vendored in templates/uplot), timeline.js is what a reader does.
-// With scripts off and on paper the drawings of package chart are there instead.
-// Package browser tests all that in Chromium.
+// Each chart is drawn once. Curves are drawn by the page's script (curves.js, by uPlot,
+// vendored in templates/uplot). So is a run's time line: this package puts the history
+// into the page as columns of varints (timeline.go), timeline-data.js decodes, filters
+// and packs them, timeline-draw.js draws lanes on a canvas, timeline-charts.js has the
+// rates and latencies of what is in sight, timeline.js is what a reader does. Drawings
+// that are there without scripts and on paper are SVG: a run's phases and faults, the
+// windows of violations, and a benchmark's arms. Package browser tests all that in Chromium.
 //
-// Pages load nothing from anywhere, can be read with scripts off, and are the
+// Pages load nothing from anywhere, say with scripts off what is not there, and are the
 // same bytes for the same input.
 package reports

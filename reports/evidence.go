@@ -3,7 +3,6 @@ package reports
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"fencepost/checker"
 	"fencepost/reports/evidence"
 	"fencepost/reports/measure"
+	"fencepost/reports/stat"
 )
 
 // EvidencePage is the file that WriteEvidence writes.
@@ -35,7 +35,7 @@ func WriteEvidence(dir string, all []evidence.Result, tree string) (string, erro
 
 // evidencePage is what the template shows.
 type evidencePage struct {
-	CSS, JS            template.HTML
+	head
 	Title, Set         string
 	Verdict            verdictWord
 	Lead               string
@@ -98,18 +98,10 @@ type pointsRow struct {
 }
 
 func newEvidencePage(set string, all []evidence.Result, tree string) (*evidencePage, error) {
-	style, err := css()
-	if err != nil {
-		return nil, err
-	}
-	script, err := js()
-	if err != nil {
-		return nil, err
-	}
 	older := slices.DeleteFunc(sortedResults(all), func(r evidence.Result) bool { return tree == "" || r.Tree() == tree })
 	all = evidence.OfTree(sortedResults(all), tree)
 	t := totalOf(all)
-	p := &evidencePage{CSS: style, JS: script, Set: set, Verdict: evidenceWord(t.worst), Lead: t.sentence(), Tiles: t.tiles(), Commits: evidence.Commits(all), Tree: tree}
+	p := &evidencePage{head: newHead(false, ""), Set: set, Verdict: evidenceWord(t.worst), Lead: t.sentence(), Tiles: t.tiles(), Commits: evidence.Commits(all), Tree: tree}
 	if len(all) == 0 {
 		p.Verdict, p.Lead = verdictWord{"NOTHING", "none", "dash", ""}, "No run of this code is kept."
 	}
@@ -317,7 +309,7 @@ func numbersOf(g []evidence.Result) numbersRow {
 		if len(vs) == 0 {
 			return "–"
 		}
-		return durationText(spreadOf(vs).median)
+		return durationText(stat.Median(vs))
 	}
 	return numbersRow{
 		Scenario: g[0].Job.Scenario, Contention: g[0].Job.Contention, System: systemName(g[0].Job), Verdicts: verdictsText(g), Runs: measure.FormatCount(len(g)),

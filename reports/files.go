@@ -10,6 +10,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/record/rundir"
+	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )
 
@@ -195,7 +196,7 @@ func writeFile(path string, b []byte) error {
 }
 
 // writeAll writes everything but the page itself.
-func (r *run) writeAll(d drawn) error {
+func (r *run) writeAll() error {
 	for _, f := range []struct {
 		name string
 		make func() ([]byte, error)
@@ -213,11 +214,22 @@ func (r *run) writeAll(d drawn) error {
 	if err := rundir.WriteJSON(filepath.Join(r.dir, JSONFile), r.report()); err != nil {
 		return err
 	}
-	plots := filepath.Join(r.dir, PlotDir)
+	return writePlots(r.dir, []chart.SVG{r.strip()})
+}
+
+// writePlots writes drawings that are not empty as files that can be seen alone.
+func writePlots(dir string, svgs []chart.SVG) error {
+	plots := filepath.Join(dir, PlotDir)
+	if err := os.RemoveAll(plots); err != nil { // of an earlier report
+		return err
+	}
 	if err := os.MkdirAll(plots, 0o755); err != nil {
 		return err
 	}
-	for _, s := range d.files() {
+	for _, s := range svgs {
+		if s.Empty() {
+			continue
+		}
 		if err := writeFile(filepath.Join(plots, s.Name+".svg"), []byte(s.File())); err != nil {
 			return err
 		}

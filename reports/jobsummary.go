@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"fencepost/checker"
+	"fencepost/harness/record/history"
 	"fencepost/reports/measure"
 )
 
@@ -185,7 +186,7 @@ func (g GateRun) numbers(md *strings.Builder) {
 	}
 	var rows [][]string
 	for _, l := range g.Report.Latencies {
-		if l.Phase != measure.PhaseBefore && l.Phase != measure.PhaseFault && l.Phase != measure.AllPhases {
+		if l.Phase != history.PhaseBefore && l.Phase != history.PhaseFault && l.Phase != measure.AllPhases {
 			continue
 		}
 		row := []string{measure.OpTitle(l.Op), l.Phase, fmt.Sprint(l.OK), fmt.Sprint(l.Fail), fmt.Sprint(l.Unknown), "–", "–", "–"}

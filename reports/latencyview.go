@@ -63,7 +63,7 @@ func worthShowing(rows []latencyView) []latencyView {
 		return rows[:1]
 	}
 	out := slices.DeleteFunc(slices.Clone(rows), func(v latencyView) bool {
-		return v.N < fewRow && !v.All && !slices.Contains([]string{measure.PhaseBefore, measure.PhaseFault, "recover"}, v.Phase)
+		return v.N < fewRow && !v.All && !slices.Contains([]string{history.PhaseBefore, history.PhaseFault, history.PhaseRecover}, v.Phase)
 	})
 	if len(out) == 1 { // few operations in all: then every row says something
 		return rows
@@ -73,7 +73,7 @@ func worthShowing(rows []latencyView) []latencyView {
 
 func (r *run) latencyRow(l measure.Latency, at func(time.Duration) float64) latencyView {
 	v := latencyView{
-		Phase: l.Phase, N: l.Count(), Fault: l.Phase == measure.PhaseFault && len(r.analysis.Faults) > 0, OK: measure.FormatCount(l.OK), Fail: measure.FormatCount(l.Fail), Unknown: measure.FormatCount(l.Unknown),
+		Phase: l.Phase, N: l.Count(), Fault: l.Phase == history.PhaseFault && len(r.analysis.Faults) > 0, OK: measure.FormatCount(l.OK), Fail: measure.FormatCount(l.Fail), Unknown: measure.FormatCount(l.Unknown),
 		P50: "–", P95: "–", P99: "–", Max: "–", Ratio: "", All: l.Phase == measure.AllPhases,
 	}
 	switch l.Phase {
@@ -93,7 +93,7 @@ func (r *run) latencyRow(l measure.Latency, at func(time.Duration) float64) late
 	v.Left, v.MaxAt = at(l.P50), at(l.Max)
 	v.Width = max(at(l.P99)-v.Left, 1)
 	v.RangeLabel = fmt.Sprintf("p50 %s to p99 %s, maximum %s", v.P50, v.P99, v.Max)
-	if b, ok := r.analysis.Latency(l.Op, measure.PhaseBefore); ok && b.OK > 0 && r.afterBefore(l.Phase) {
+	if b, ok := r.analysis.Latency(l.Op, history.PhaseBefore); ok && b.OK > 0 && r.afterBefore(l.Phase) {
 		ratio := measure.Ratio(l.P99, b.P99)
 		v.Ratio = times(ratio)
 		if ratio >= 2 {
@@ -107,7 +107,7 @@ func (r *run) latencyRow(l measure.Latency, at func(time.Duration) float64) late
 // comparison with it says something.
 func (r *run) afterBefore(phase string) bool {
 	names := r.analysis.PhaseNames()
-	return slices.Index(names, phase) > slices.Index(names, measure.PhaseBefore)
+	return slices.Index(names, phase) > slices.Index(names, history.PhaseBefore)
 }
 
 type slowView struct{ At, Phase, Op, Proc, Key, Latency, Outcome, Where, Link string }

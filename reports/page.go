@@ -3,7 +3,6 @@ package reports
 import (
 	"bytes"
 	"embed"
-	"errors"
 	"fmt"
 	"html/template"
 	"strings"
@@ -16,75 +15,73 @@ var assets embed.FS
 
 var templates = template.Must(template.ParseFS(assets, "templates/*.html"))
 
-// css is the style of every page.
-func css() (template.HTML, error) {
-	b, err := assets.ReadFile("templates/page.css")
-	return template.HTML("<style>" + chart.CSS() + chart.PlotCSS() + string(b) + "</style>"), err //nolint:gosec // our own files
-}
+var timelineScripts = []string{"timeline-data.js", "timeline-draw.js", "timeline-charts.js", "timeline-words.js", "timeline-violations.js", "timeline.js"}
 
-func js() (template.HTML, error) {
-	b, err := assets.ReadFile("templates/page.js")
-	return template.HTML("<script>" + string(b) + "</script>"), err //nolint:gosec // our own file
-}
-
-// timelineAssets are what the interactive time line needs: styles for the page's
-// head, scripts for its end.
-func timelineAssets() (styles, scripts template.HTML, err error) {
-	read := func(names ...string) string {
-		var b strings.Builder
-		for _, name := range names {
-			f, readErr := assets.ReadFile("templates/" + name)
-			err = errors.Join(err, readErr)
-			b.Write(f)
-			b.WriteByte('\n')
+// source is the text of templates, which are part of the program.
+func source(names ...string) string {
+	var b strings.Builder
+	for _, name := range names {
+		f, err := assets.ReadFile("templates/" + name)
+		if err != nil {
+			panic(err)
 		}
-		return b.String()
+		b.Write(f)
+		b.WriteByte('\n')
 	}
-	css := read("uplot/uPlot.min.css", "timeline.css")
-	js := "/*!\n" + read("uplot/LICENSE") + "*/\n" +
-		read("uplot/uPlot.iife.min.js", "timeline-data.js", "timeline-draw.js", "timeline-charts.js", "timeline-words.js",
-			"timeline-violations.js", "timeline.js")
-	return template.HTML("<style>" + css + "</style>"), template.HTML("<script>" + js + "</script>"), err //nolint:gosec // our own files and a vendored one
+	return b.String()
 }
 
-// runPage makes the view of a run.
-func (r *run) page(d drawn) (page, error) {
-	style, err := css()
-	if err != nil {
-		return page{}, err
+// Style is the style sheet of every page, with its colours for light and dark.
+func Style() string { return chart.CSS() + chart.PlotCSS() + source("page.css") }
+
+// Curves are style and script of the figures of the template "curves".
+func Curves() (style, script string) {
+	return source("uplot/uPlot.min.css", "curves.css"), "/*!\n" + source("uplot/LICENSE") + "*/\n" + source("uplot/uPlot.iife.min.js", "curves.js")
+}
+
+// Parts is the source of the templates that pages share: icons, icon, badge, facts,
+// command and curves.
+func Parts() string { return source("parts.html") }
+
+// head are the style and the script that a page carries; all of them are our own files
+// and a vendored one.
+type head struct{ CSS, JS template.HTML }
+
+// newHead is of a page with curves, or without.
+func newHead(curves bool, style string, scripts ...string) head {
+	css, js := Style(), source("page.js")
+	if curves {
+		s, d := Curves()
+		css, js = css+s, js+d
 	}
-	script, err := js()
-	if err != nil {
-		return page{}, err
-	}
+	return head{template.HTML("<style>" + css + style + "</style>"), template.HTML("<script>" + js + source(scripts...) + "</script>")} //nolint:gosec
+}
+
+// page makes the view of a run.
+func (r *run) page() page {
 	p := page{
-		CSS: style, JS: script, Run: r.info.Run, Verdict: verdictWords(r.word()), Problems: r.problems, Ended: r.info.Interrupted,
+		Run: r.info.Run, Verdict: verdictWords(r.word()), Problems: r.problems, Ended: r.info.Interrupted,
 		Facts: r.facts(), Tiles: r.tiles(), Unseen: r.unseen(), Notes: r.notes(), Why: r.why(), Todo: r.todo(), Command: r.info.Command,
-		Properties: r.properties(), Cause: r.cause(), Violations: r.violations(), Strip: svgHTML(d.strip), Rates: inline(d.rates),
-		Latencies: inline(d.latencies), Holders: svgHTML(d.holders), Slowest: r.slowest(), Faults: r.faults(), Recovery: r.recovery(),
-		Versions: facts(r.info.Versions), Machine: facts(r.info.Machine), Data: r.pointer(),
+		Properties: r.properties(), Cause: r.cause(), Violations: r.violations(), Strip: r.strip().Inline(),
+		Slowest: r.slowest(), Faults: r.faults(), Recovery: r.recovery(),
+		Versions: facts(r.info.Versions), Machine: facts(r.info.Machine),
 	}
 	p.Title = fmt.Sprintf("%s – %s", p.Verdict.Word, r.info.Run)
 	p.Summary, _ = r.summary()
-	for _, z := range d.zooms {
-		p.Zooms = append(p.Zooms, zoomView{z.Title, z.Inline()})
-	}
 	p.Takeovers, p.MoreTakes = r.takeovers()
 	p.Thresholds = r.thresholds()
 	p.Table, p.Headers = r.latencyTable()
 	p.Files, p.Logs = r.files()
+	p.head = newHead(false, "")
 	if data, ok := r.timeline(); ok {
-		styles, scripts, err := timelineAssets()
-		if err != nil {
-			return page{}, err
-		}
-		p.CSS, p.JS, p.Interactive = p.CSS+styles, p.JS+scripts, &data
+		p.Interactive, p.Latencies = &data, chart.Latencies(r.analysis)
+		p.head = newHead(true, source("timeline.css"), timelineScripts...)
 	}
 	p.Jumps = r.jumps()
 	if len(r.analysis.Ops) == 0 {
 		p.Short = "The history holds no operations, so there is nothing to draw or to measure."
 	}
-	return p, nil
+	return p
 }
 
 func render(name string, data any) ([]byte, error) {

@@ -11,6 +11,7 @@ import (
 
 	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
+	"fencepost/reports/stat"
 )
 
 // PowerRow is what the runs of one known-broken variant, or of one hole of a design,
@@ -92,10 +93,10 @@ func Power(systems []system.System, sink string, all []evidence.Result) []PowerR
 		}
 		row.Commits = evidence.Commits(mine)
 		if len(violations) > 0 {
-			row.Violation = time.Duration(spreadOf(violations).median)
+			row.Violation = time.Duration(stat.Median(violations))
 		}
 		if len(verdicts) > 0 {
-			row.Verdict = time.Duration(spreadOf(verdicts).median)
+			row.Verdict = time.Duration(stat.Median(verdicts))
 		}
 		rows = append(rows, row)
 	}

@@ -222,10 +222,10 @@ func TestRunPage(t *testing.T) {
 					t.Errorf("the page does not say %q", s)
 				}
 			}
-			if n := d.count("svg", "timeline"); n < 7 {
-				t.Errorf("%d charts in the timeline", n)
+			if n, curves := d.count("svg", "timeline"), strings.Count(d.raw, `<figure class="chart curves"`); n != 1 || curves < 3 || d.count("noscript", "timeline") != 1 {
+				t.Errorf("%d drawings and %d charts of curves in the timeline", n, curves)
 			}
-			for _, f := range []string{OperationsFile, LatencyFile, TimelineFile, JSONFile, "plots/cycles.svg", "plots/outcomes.svg", "plots/latency-lock.svg", "plots/holders.svg"} {
+			for _, f := range []string{OperationsFile, LatencyFile, TimelineFile, JSONFile, "plots/phases.svg"} {
 				if st, err := os.Stat(filepath.Join(dir, f)); err != nil || st.Size() == 0 {
 					t.Errorf("%s: %v", f, err)
 				}

@@ -16,6 +16,7 @@ import (
 	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
 	"fencepost/reports/measure"
+	"fencepost/reports/stat"
 )
 
 // Directories of what is kept, below that of all results.
@@ -288,13 +289,13 @@ func (g group) p99(of func(resultRun) float64, text func(float64) string) string
 			vs = append(vs, of(r))
 		}
 	}
-	switch s := spreadOf(vs); s.n {
+	switch s := stat.SpreadOf(vs); s.N {
 	case 0:
 		return "–"
 	case 1:
-		return text(s.median)
+		return text(s.Median)
 	default:
-		return fmt.Sprintf("%s (%s–%s)", text(s.median), text(s.min), text(s.max))
+		return fmt.Sprintf("%s (%s–%s)", text(s.Median), text(s.Min), text(s.Max))
 	}
 }
 

@@ -25,17 +25,10 @@ func WriteRun(ctx context.Context, dir string) (path string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	d, err := r.draw()
-	if err != nil {
-		r.problems = append(r.problems, fmt.Sprintf("charts are missing: %v", err))
-	}
-	if err := r.writeAll(d); err != nil {
+	if err := r.writeAll(); err != nil {
 		return "", fmt.Errorf("write the report's files: %w", err)
 	}
-	p, err := r.page(d)
-	if err != nil {
-		return "", err
-	}
+	p := r.page()
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}

@@ -19,7 +19,7 @@ import (
 // page is what the template of a run's report shows. All text in it is plain;
 // the template escapes it.
 type page struct {
-	CSS, JS    template.HTML
+	head
 	Title      string
 	Run        string
 	Verdict    verdictWord
@@ -36,10 +36,7 @@ type page struct {
 	Cause      *explanationView // nil: there is nothing to explain
 	Violations []violationView
 	Strip      template.HTML
-	Rates      []template.HTML
-	Latencies  []template.HTML
-	Holders    template.HTML
-	Zooms      []zoomView
+	Latencies  []chart.Curves
 	Takeovers  []takeoverView
 	MoreTakes  int
 	Thresholds []thresholdView
@@ -52,7 +49,6 @@ type page struct {
 	Machine    []fact
 	Files      []fileView
 	Logs       []fileView
-	Data       any
 	// Interactive is the time line that scripts draw; nil: there is nothing to draw.
 	Interactive *timelineData
 	Jumps       []jump // from the verdict to the violations

@@ -102,9 +102,9 @@ func (r *run) violation(p checker.Property, i int, v checker.Violation) violatio
 		view.Rows = append(view.Rows, row)
 	}
 	if i < maxDrawn && r.history != nil {
-		view.Drawing = svgHTML(chart.Window(r.analysis, chart.WindowInput{
+		view.Drawing = chart.Window(r.analysis, chart.WindowInput{
 			Name: view.ID, Title: fmt.Sprintf("%s: %s", view.Heading, v.Message), Events: events, From: v.From, To: v.To,
-		}))
+		}).Inline()
 	}
 	return view
 }
@@ -141,13 +141,6 @@ func (r *run) eventText(e history.Event) string {
 		}
 	}
 	return chart.EventText(e)
-}
-
-func svgHTML(s chart.SVG) template.HTML {
-	if s.Empty() {
-		return ""
-	}
-	return s.Inline()
 }
 
 // eventDetail is what an event says beyond its short text.

@@ -32,7 +32,7 @@ func (w *world) window(t *testing.T, kind string, length time.Duration) *bench.R
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &bench.Result{Suite: s, Plan: s.Plan(), Samples: []bench.Sample{sample}}
+	r := &bench.Result{Suite: s, Design: s.Design(), Samples: []bench.Sample{sample}}
 	if err := subject.Close(t.Context()); err != nil {
 		r.Problem("%v", err)
 	}

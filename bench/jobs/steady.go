@@ -27,8 +27,8 @@ const drainLimit = time.Minute
 // load is what goes on over time.
 type load func(context.Context, *process, *bench.Result) (reports.BenchSteady, error)
 
-// Then implements bench.Sequel: a load at a rate, and one at saturation.
-func (s *Suite) Then(ctx context.Context, r *bench.Result, p *bench.Progress) error {
+// then measures a load at a rate, and one at saturation.
+func (s *Suite) then(ctx context.Context, r *bench.Result, p *bench.Progress) error {
 	if s.Steady == 0 {
 		return nil
 	}

@@ -20,7 +20,7 @@ func steady(t *testing.T, w *world, c Config, run func(s *Suite, r *bench.Result
 	if err := s.Open(t.Context(), w.env); err != nil {
 		t.Fatal(err)
 	}
-	r := &bench.Result{Suite: s, Plan: s.Plan()}
+	r := &bench.Result{Suite: s, Design: s.Design()}
 	if err := run(s, r, bench.NewProgress(nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestLoadsOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, length = 100, 50 * time.Second
 		r := steady(t, newWorld(sim.Faults{Latency: 2 * oneWay}), Config{Steady: length, Rate: rate}, func(s *Suite, r *bench.Result, p *bench.Progress) error {
-			return s.Then(t.Context(), r, p)
+			return s.then(t.Context(), r, p)
 		})
 		if len(r.Steady) != 2 {
 			t.Fatalf("%d loads", len(r.Steady))
@@ -90,7 +90,7 @@ func TestLoadsOverTime(t *testing.T) {
 		if d, ok := saturated.Decay(); !ok || d > 0.05 || d < -0.05 || saturated.Done < 12_000 {
 			t.Errorf("decay %v, %v of a store that does not; %d done", d, ok, saturated.Done)
 		}
-		targets, err := (&Suite{}).Targets(r)
+		targets, err := (&Suite{}).targets(r)
 		if err != nil || len(targets) != 3 {
 			t.Fatalf("targets %v, %v", targets, err)
 		}
@@ -125,7 +125,7 @@ func TestStallMakesLate(t *testing.T) {
 		if b := offered.Buckets[1]; b.LateMax < 10*time.Second.Microseconds() {
 			t.Errorf("not late in the stall: %+v", b)
 		}
-		targets, err := (&Suite{}).Targets(r)
+		targets, err := (&Suite{}).targets(r)
 		if err != nil {
 			t.Fatal(err)
 		}

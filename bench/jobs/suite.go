@@ -117,10 +117,7 @@ type Suite struct {
 	books []kept
 }
 
-var (
-	_ bench.Sequel   = (*Suite)(nil)
-	_ bench.Targeted = (*Suite)(nil)
-)
+var _ bench.Suite = (*Suite)(nil)
 
 // kept is a book to look at in the end.
 type kept struct {
@@ -212,25 +209,26 @@ func rivalID(kind string) string {
 
 func ceilingID(threads int) string { return locks.CeilingArm(threads, locks.Low).ID }
 
-// Name implements bench.Suite.
-func (s *Suite) Name() string { return "jobs" }
-
-// Setting implements bench.Suite.
-func (s *Suite) Setting() string {
-	return fmt.Sprintf("jobs, %d in flight for each shard", s.InFlight)
-}
-
-// Plan implements bench.Suite.
-func (s *Suite) Plan() *bench.Plan { return s.plan }
-
-// Estimate implements bench.Suite.
-func (s *Suite) Estimate() time.Duration {
+// Design implements bench.Suite.
+func (s *Suite) Design() bench.Design {
 	const startAndDrain = 2 * time.Second
-	return s.plan.Estimate(startAndDrain) + 2*s.Steady
+	return bench.Design{
+		Name: "jobs", Setting: fmt.Sprintf("jobs, %d in flight for each shard", s.InFlight),
+		Plan: s.plan, Estimate: s.plan.Estimate(startAndDrain) + 2*s.Steady, WarmUp: s.warmUp(), Then: s.then, Targets: s.targets,
+		Legend: []string{
+			locks.LegendCeiling,
+			fmt.Sprintf("jobs: the production scheduler in one process, a new one on a new queue in every round, its handler does nothing; %d jobs are in flight for each shard, and the next is enqueued when one is completed; the A/A copy is the same once more and shows the noise", s.InFlight),
+			"jobs with a fenced effect: the handler has one effect in the Cassandra sink",
+			fmt.Sprintf("lock per job: a scheduler that takes a lock in the database for every job, %d slots in one process, %d jobs in flight in %d buckets (its shards here); its effects carry a token that nobody compares", rivalSlots, rivalInFlight, lockperjob.DefaultBuckets),
+			"one job at a time: the next is enqueued when the last is completed",
+			fmt.Sprintf("an arm is under load for %s before its window; its requests are counted within it, once by the store and once by the engine, which must agree", s.Lead),
+			"job rows outlive their jobs by the dedupe window (24 h); forgetting them takes two more of a batch's changes for each job, which is in no number here",
+		},
+	}
 }
 
-// WarmUp implements bench.Suite: every kind of arm at once, so with little in flight each.
-func (s *Suite) WarmUp() []bench.Arm {
+// warmUp is every kind of arm at once, so with little in flight each.
+func (s *Suite) warmUp() []bench.Arm {
 	out := []bench.Arm{locks.CeilingArm(bench.WarmUpThreads, locks.Low), s.arm(kindJobs, s.Shards[0]), s.arm(kindEffects, s.Shards[0])}
 	out[1].Threads, out[2].Threads = DefaultInFlight, bench.WarmUpThreads
 	if !s.withoutRival {

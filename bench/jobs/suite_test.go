@@ -42,21 +42,21 @@ func TestDefaultPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ids []string
-	for _, a := range s.Plan().Arms {
+	for _, a := range s.plan.Arms {
 		ids = append(ids, a.ID)
 	}
 	want := []string{"C/32", "P", "J/4", "J/1", "J/16", "J2/4", "PS", "JS/4", "JS/1", "JS/16", "C/1", "J1/4"}
 	if !slices.Equal(ids, want) {
 		t.Errorf("arms %v, want %v", ids, want)
 	}
-	for _, a := range s.Plan().Arms {
+	for _, a := range s.plan.Arms {
 		for _, ref := range []string{a.Ceiling, a.Baseline, a.Control} {
-			if _, err := s.Plan().Arm(ref); ref != "" && err != nil {
+			if _, err := s.plan.Arm(ref); ref != "" && err != nil {
 				t.Errorf("%s refers to %q", a.ID, ref)
 			}
 		}
 		if a.Control != "" {
-			copied, _ := s.Plan().Arm(a.Control)
+			copied, _ := s.plan.Arm(a.Control)
 			copied.ID, copied.Letter, copied.Name, copied.Control = a.ID, a.Letter, a.Name, a.Control
 			if !reflect.DeepEqual(copied, a) {
 				t.Errorf("the control %+v is no copy of %+v", a, copied)
@@ -64,13 +64,13 @@ func TestDefaultPlan(t *testing.T) {
 		}
 	}
 	// What is compared with one thread runs beside it.
-	for n, order := range s.Plan().Order {
+	for n, order := range s.plan.Order {
 		at := func(id string) int { return slices.Index(order, slices.Index(ids, id)) }
 		if d := at("C/1") - at("J1/4"); d != 1 && d != -1 {
 			t.Errorf("round %d: C/1 and J1/4 are %d apart", n, d)
 		}
 	}
-	if d := s.Estimate(); d > 10*time.Minute {
+	if d := s.Design().Estimate; d > 10*time.Minute {
 		t.Errorf("the default plan takes %s", d)
 	}
 }
@@ -88,64 +88,66 @@ func TestWholeBenchmark(t *testing.T) {
 		if r.ExitCode() != bench.ExitOK {
 			t.Errorf("problems %q, violations %q", r.Problems, r.Violations)
 		}
-		rows, err := r.Rows()
+		numbers, err := r.Numbers()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, row := range rows {
-			t.Logf("%-6s %5.0f/s  p50 %4.0f ms  LWTs/op %.3f, %.3f with the sink", row.Arm.ID, row.Rate.Median, row.P50.All, row.LWTs.Median, row.AllLWTs.Median)
-			checkRow(t, row)
+		for i, n := range numbers {
+			t.Logf("%-6s %5.0f/s  p50 %s  LWTs/op %.3f, %.3f with the sink", n.Arm.ID, n.Rate.Median, n.Quantile(50), n.LWTs.Median, n.AllLWTs.Median)
+			checkArm(t, r.Plan.Arms[i], n)
 		}
-		for _, x := range r.Targets {
+		for _, x := range r.Met {
 			t.Log(x.Text())
 			if !x.Met {
 				t.Error("a store without contention misses a target")
 			}
 		}
-		if len(r.Targets) != 2+2+2 {
-			t.Errorf("%d targets", len(r.Targets))
+		if len(r.Met) != 2+2+2 {
+			t.Errorf("%d targets", len(r.Met))
 		}
 		written(t, r)
 	})
 }
 
-// checkRow compares an arm with what follows from round trips of 40 ms and batches of
+// checkArm compares an arm with what follows from round trips of 40 ms and batches of
 // 100 changes, 8 for a job.
-func checkRow(t *testing.T, row bench.Row) {
+func checkArm(t *testing.T, a bench.Arm, n reports.ArmNumbers) {
 	t.Helper()
 	near := func(what string, got, low, high float64) {
 		if got < low || got > high {
-			t.Errorf("%s: %s %v, want %v to %v", row.Arm.ID, what, got, low, high)
+			t.Errorf("%s: %s %v, want %v to %v", a.ID, what, got, low, high)
 		}
 	}
-	shards := float64(row.Arm.Shards)
+	ms := func(d time.Duration) float64 { return d.Seconds() * 1000 }
+	shards := float64(a.Shards)
 	switch {
-	case row.Arm.Kind == "cas":
-		near("rate", row.Rate.Median, 23*float64(row.Arm.Threads), 26*float64(row.Arm.Threads))
+	case a.Kind == "cas":
+		near("rate", n.Rate.Median, 23*float64(a.Threads), 26*float64(a.Threads))
 		return
-	case row.Arm.Threads == 1:
+	case a.Threads == 1:
 		// Enqueue, claim and complete are a tick each.
-		near("latency", row.P50.All, 110, 130)
-		near("LWTs", row.LWTs.Median, 2.6, 3.4)
+		near("latency", ms(n.Quantile(50)), 110, 130)
+		near("LWTs", n.LWTs.Median, 2.6, 3.4)
 	default:
-		near("rate", row.Rate.Median, 270*shards, 330*shards)
-		near("LWTs", row.LWTs.Median, 0.075, 0.1) // a window cuts batches from their jobs
-		near("share of the ceiling", row.Ratio.Median, 270*shards/800, 330*shards/800)
+		near("rate", n.Rate.Median, 270*shards, 330*shards)
+		near("LWTs", n.LWTs.Median, 0.075, 0.1) // a window cuts batches from their jobs
+		near("share of the ceiling", n.ToCeiling.Median, 270*shards/800, 330*shards/800)
 	}
 	effects := 0.0
-	if row.Arm.Kind == kindEffects {
+	if a.Kind == kindEffects {
 		effects = 1
 	}
-	if got := row.AllLWTs.Median - row.LWTs.Median; got < effects-0.01 || got > effects+0.01 {
-		t.Errorf("%s: %v LWTs of the sink, want %v", row.Arm.ID, got, effects)
+	if got := n.AllLWTs.Median - n.LWTs.Median; got < effects-0.01 || got > effects+0.01 {
+		t.Errorf("%s: %v LWTs of the sink, want %v", a.ID, got, effects)
 	}
 	sum := 0.0
-	for _, p := range row.Parts {
-		sum += p.P50.All
+	parts := n.Parts(50)
+	for _, d := range parts {
+		sum += ms(d)
 	}
-	near("sum of parts by the whole", sum/row.P50.All, 0.9, 1.1)
-	if len(row.Parts) != len(partNames) {
-		t.Errorf("%s: parts %v", row.Arm.ID, row.Parts)
+	near("sum of parts by the whole", sum/ms(n.Quantile(50)), 0.9, 1.1)
+	if len(parts) != len(partNames) {
+		t.Errorf("%s: parts %v", a.ID, parts)
 	}
 }
 
@@ -171,10 +173,10 @@ func written(t *testing.T, r *bench.Result) {
 		}
 	}
 	var out bytes.Buffer
-	if err := bench.Print(&out, r); err != nil {
+	if err := bench.Print(&out, r, report); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"J2  jobs, A/A copy", "JS/2, start to done", "with sink", "PASS  LWTs a job at saturation, without a sink, 2 shards", "checked: "} {
+	for _, want := range []string{"jobs, A/A copy", "JS/2, start to done", "with the sink", "PASS  LWTs a job at saturation, without a sink, 2 shards", "checked: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, &out)
 		}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"fencepost/bench"
-	"fencepost/bench/locks"
-	"fencepost/harness/target/system/lockperjob"
 	"fencepost/reports"
 	"fencepost/reports/measure"
 	"fencepost/reports/stat"
@@ -23,15 +21,14 @@ const (
 	mostLate       = 2 * time.Second
 )
 
-// Targets implements bench.Targeted.
-func (s *Suite) Targets(r *bench.Result) ([]bench.Target, error) {
-	rows, err := r.Rows()
+func (s *Suite) targets(r *bench.Result) ([]bench.Target, error) {
+	numbers, err := r.Numbers()
 	if err != nil {
 		return nil, err
 	}
 	var out []bench.Target
-	for _, row := range rows {
-		a := row.Arm
+	for i, n := range numbers {
+		a := s.plan.Arms[i]
 		of := fmt.Sprintf("%d %s", a.Shards, bench.Plural(a.Shards, "shard", "shards"))
 		switch {
 		case a.Control != "":
@@ -41,12 +38,12 @@ func (s *Suite) Targets(r *bench.Result) ([]bench.Target, error) {
 				out = append(out, atMost(fmt.Sprintf("one job at a time, %s: p%g from enqueue to completed, by that of a bare LWT", of, percent), r.Ratio(a.ID, ceilingID(1), latency), mostUnits))
 			}
 		case a.Kind == kindJobs:
-			out = append(out, atMost("LWTs a job at saturation, without a sink, "+of, row.LWTs, mostLWTs))
+			out = append(out, atMost("LWTs a job at saturation, without a sink, "+of, n.LWTs, mostLWTs))
 		case a.Kind == kindEffects:
-			out = append(out, atMost("LWTs a job with one effect, all of them, "+of, row.AllLWTs, mostWithEffect))
+			out = append(out, atMost("LWTs a job with one effect, all of them, "+of, n.AllLWTs, mostWithEffect))
 		}
 		if a.Kind == kindJobs && a.Baseline != "" && a.Control == "" {
-			out = append(out, atLeast("jobs/s by those of a lock for every job, "+of, row.ToBaseline, leastToRival))
+			out = append(out, atLeast("jobs/s by those of a lock for every job, "+of, n.ToBaseline.Estimate, leastToRival))
 		}
 	}
 	for _, l := range r.Steady {
@@ -111,19 +108,6 @@ func (s *Suite) Round(samples []bench.Sample) string {
 		}
 	}
 	return fmt.Sprintf("%s; %d failed, %d unknown", strings.Join(parts, ", "), fail, unknown)
-}
-
-// Legend implements bench.Suite.
-func (s *Suite) Legend() []string {
-	return []string{
-		locks.LegendCeiling,
-		fmt.Sprintf("jobs: the production scheduler in one process, a new one on a new queue in every round, its handler does nothing; %d jobs are in flight for each shard, and the next is enqueued when one is completed; the A/A copy is the same once more and shows the noise", s.InFlight),
-		"jobs with a fenced effect: the handler has one effect in the Cassandra sink",
-		fmt.Sprintf("lock per job: a scheduler that takes a lock in the database for every job, %d slots in one process, %d jobs in flight in %d buckets (its shards here); its effects carry a token that nobody compares", rivalSlots, rivalInFlight, lockperjob.DefaultBuckets),
-		"one job at a time: the next is enqueued when the last is completed",
-		fmt.Sprintf("an arm is under load for %s before its window; its requests are counted within it, once by the store and once by the engine, which must agree", s.Lead),
-		"job rows outlive their jobs by the dedupe window (24 h); forgetting them takes two more of a batch's changes for each job, which is in no number here",
-	}
 }
 
 // Headlines implements bench.Suite.

@@ -24,8 +24,8 @@ func made(t *testing.T, what map[string]did) *bench.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &bench.Result{Suite: s, Plan: s.Plan()}
-	for _, a := range s.Plan().Arms {
+	r := &bench.Result{Suite: s, Design: s.Design()}
+	for _, a := range s.plan.Arms {
 		d := what[a.ID]
 		for round := 1; round <= 5; round++ {
 			x := bench.Sample{Arm: a.ID, Round: round, Seconds: 1, OK: int64(d.rate), Latency: measure.NewHistogram()}
@@ -94,7 +94,7 @@ func TestTargets(t *testing.T) {
 		c.change(m)
 		r := made(t, m)
 		r.Steady = c.loads
-		targets, err := r.Suite.(*Suite).Targets(r)
+		targets, err := r.Suite.(*Suite).targets(r)
 		if err != nil {
 			t.Fatal(err)
 		}

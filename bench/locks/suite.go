@@ -109,20 +109,21 @@ func lockArm(c Config, threads int, ttl time.Duration) bench.Arm {
 	}
 }
 
-// Name implements bench.Suite.
-func (s *Suite) Name() string { return string(s.Contention) }
+// Design implements bench.Suite.
+func (s *Suite) Design() bench.Design {
+	return bench.Design{
+		Name: string(s.Contention), Setting: "contention " + s.Contention.String(),
+		Plan: s.plan, Estimate: s.plan.Estimate(100 * time.Millisecond), WarmUp: s.warmUp(),
+		Legend: []string{
+			LegendCeiling,
+			"plain write: a write at QUORUM of the same columns, without a condition",
+			"lock cycle: acquire and release by core/lock, all threads through one client, nothing done in between; the A/A copy is the same once more and shows the noise",
+		},
+	}
+}
 
-// Setting implements bench.Suite.
-func (s *Suite) Setting() string { return "contention " + s.Contention.String() }
-
-// Plan implements bench.Suite.
-func (s *Suite) Plan() *bench.Plan { return s.plan }
-
-// Estimate implements bench.Suite.
-func (s *Suite) Estimate() time.Duration { return s.plan.Estimate(100 * time.Millisecond) }
-
-// WarmUp implements bench.Suite: every kind of arm, each on keys of its own.
-func (s *Suite) WarmUp() []bench.Arm {
+// warmUp is every kind of arm, each on keys of its own.
+func (s *Suite) warmUp() []bench.Arm {
 	threads := min(slices.Max(s.Threads), bench.WarmUpThreads)
 	var out []bench.Arm
 	for _, kind := range []string{"cas", "write", "lock"} {
@@ -187,15 +188,6 @@ func (s *Suite) Round(samples []bench.Sample) string {
 		text += "; ! " + found[0]
 	}
 	return text
-}
-
-// Legend implements bench.Suite.
-func (s *Suite) Legend() []string {
-	return []string{
-		LegendCeiling,
-		"plain write: a write at QUORUM of the same columns, without a condition",
-		"lock cycle: acquire and release by core/lock, all threads through one client, nothing done in between; the A/A copy is the same once more and shows the noise",
-	}
 }
 
 // LegendCeiling says what the ceiling does.

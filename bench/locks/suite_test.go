@@ -18,7 +18,7 @@ func layout(c Config) (*bench.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Plan(), nil
+	return s.plan, nil
 }
 
 func TestParseContentions(t *testing.T) {
@@ -99,7 +99,7 @@ func TestDefaultPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	const warmUp = time.Minute
-	if d := s.Estimate() + warmUp; d > 6*time.Minute {
+	if d := s.Design().Estimate + warmUp; d > 6*time.Minute {
 		t.Errorf("the default plan takes %s with its warm-up: more than 6 minutes", d)
 	}
 }

@@ -266,19 +266,20 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 		}
 	}
 	machine := rundir.Machine()
-	p, rounds := s.Plan(), ""
+	d, rounds := s.Design(), ""
+	p := d.Plan
 	if len(p.Arms) > 0 {
 		rounds = fmt.Sprintf("%d arms in %d rounds of %s each, ", len(p.Arms), p.Rounds, p.Window)
 	}
-	dir, err := benchDir(f.out, s.Name())
+	dir, err := benchDir(f.out, d.Name)
 	if err != nil {
 		return 0, err
 	}
 	log := progress.New(out.show)
 	defer func() { err = errors.Join(ended(log, err), log.Close()) }()
 	if err := log.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{
-		Name: filepath.Base(dir), Bench: s.Name(), Seed: p.Seed, Backend: backend, Dir: dir, Command: s.command,
-		About: fmt.Sprintf("%s: %sseed %d; about %s, after a warm-up of up to a minute", s.Setting(), rounds, p.Seed, s.Estimate().Round(10*time.Second)),
+		Name: filepath.Base(dir), Bench: d.Name, Seed: p.Seed, Backend: backend, Dir: dir, Command: s.command,
+		About: fmt.Sprintf("%s: %sseed %d; about %s, after a warm-up of up to a minute", d.Setting, rounds, p.Seed, d.Estimate.Round(10*time.Second)),
 	}); err != nil {
 		return 0, err
 	}
@@ -299,7 +300,7 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 	page := filepath.Join(dir, reports.BenchPage)
 	log.Emit(progress.Event{Kind: progress.KindVerdict, Verdict: &progress.Verdict{Verdict: benchVerdict(res.ExitCode()), Report: page}})
 	if out.text != nil {
-		if err := bench.Print(out, res); err != nil {
+		if err := bench.Print(out, res, report); err != nil {
 			return 0, err
 		}
 		fmt.Fprintf(out, "report: %s\nrepeat: %s\n", page, report.Command)

@@ -16,6 +16,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/record/verdict"
@@ -93,7 +94,7 @@ input; the worst of several (docs/ci.md).`,
 // job is one run to do.
 type job struct {
 	given string // the scenario as it was asked for: a name, or a path
-	plan  *scenario.Plan
+	plan  *plan.Plan
 	sys   system.System
 }
 
@@ -141,18 +142,18 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		if err := spec.Apply(override); err != nil {
 			return nil, usageError(fmt.Errorf("%s: %w", spec.Name, err))
 		}
-		if err := spec.Suits(sys); err != nil {
+		if err := plan.Suits(spec, sys); err != nil {
 			if names == "all" && sys.Design() != system.Core {
 				left = err
 				continue
 			}
 			return nil, usageError(err)
 		}
-		plan, err := scenario.NewPlan(*spec, f.seed, sys.Name)
+		drawn, err := plan.New(*spec, f.seed, sys.Name)
 		if err != nil {
 			return nil, usageError(err)
 		}
-		jobs = append(jobs, job{given: given, plan: plan, sys: sys})
+		jobs = append(jobs, job{given: given, plan: drawn, sys: sys})
 	}
 	if names == "all" {
 		jobs = inOrder(jobs, job.layout)

@@ -14,6 +14,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/plan"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/system"
 	"fencepost/reports"
@@ -246,7 +247,7 @@ func withSink(all []evidence.Scenario, sink string, named bool) ([]evidence.Scen
 		if err = s.Apply(scenario.Overrides{Sink: sink}); err != nil {
 			err = fmt.Errorf("%s: %w", s.Name, err)
 		} else {
-			err = s.Suits(core)
+			err = plan.Suits(s, core)
 		}
 		switch {
 		case err == nil:

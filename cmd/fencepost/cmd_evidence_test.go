@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fencepost/checker"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/reports/evidence"
@@ -111,11 +112,11 @@ func plannedRun(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := scenario.NewPlan(*spec, 7, "broken/sink-no-token-check")
+	drawn, err := plan.New(*spec, 7, "broken/sink-no-token-check")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := plan.Write(filepath.Join(dir, rundir.PlanFile)); err != nil {
+	if err := drawn.Write(filepath.Join(dir, rundir.PlanFile)); err != nil {
 		t.Fatal(err)
 	}
 	info := rundir.Info{Run: "run-7", Seed: 7, System: "broken/sink-no-token-check", Started: time.Now()}

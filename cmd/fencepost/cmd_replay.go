@@ -16,11 +16,11 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/record/verdict"
 	"fencepost/harness/run"
-	"fencepost/harness/scenario"
 	"fencepost/harness/target/system"
 	"fencepost/internal/terminal"
 	"fencepost/reports/evidence"
@@ -66,7 +66,7 @@ Exit code: as of chaos; the worst of several.`,
 type replayed struct {
 	dir     string
 	info    rundir.Info
-	plan    *scenario.Plan
+	plan    *plan.Plan
 	sys     system.System
 	verdict *checker.Result // nil if it was not checked
 }
@@ -81,7 +81,7 @@ func loadReplayed(dir string) (*replayed, error) {
 	if r.info, err = rundir.ReadInfo(dir); err != nil {
 		return nil, usageError(fmt.Errorf("%s is not the directory of a run: %w", dir, err))
 	}
-	if r.plan, err = scenario.ReadPlan(filepath.Join(dir, rundir.PlanFile)); err != nil {
+	if r.plan, err = plan.Read(filepath.Join(dir, rundir.PlanFile)); err != nil {
 		return nil, usageError(err)
 	}
 	if r.plan.System != r.info.System || r.plan.Seed != r.info.Seed {

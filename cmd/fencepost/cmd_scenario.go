@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fencepost/harness/plan"
 	"fencepost/harness/scenario"
 )
 
@@ -53,6 +54,6 @@ func checkedScenario(name string) (*scenario.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = scenario.NewPlan(*s, 1, "")
+	_, err = plan.New(*s, 1, "")
 	return s, err
 }

@@ -167,6 +167,11 @@ func shellWords(line string) []string {
 	return words
 }
 
+// passed says whether the Makefile hands a variable on as this flag.
+func passed(makefile, flag string) bool {
+	return regexp.MustCompile(`\$\(call (?:flags|switches),[^)]*\b` + regexp.QuoteMeta(flag) + `\b`).MatchString(makefile)
+}
+
 // makes checks a call of make, and the calls of the tool that make would make.
 func (c *docCheck) makes(words []string, whole bool) error {
 	args := []string{"-n", "COMMIT=c"}
@@ -180,7 +185,7 @@ func (c *docCheck) makes(words []string, whole bool) error {
 			args = append(args, w)
 			continue
 		}
-		if !strings.Contains(c.makefile, "$("+name+")") {
+		if flag := strings.ToLower(strings.ReplaceAll(name, "_", "-")); !strings.Contains(c.makefile, "$("+name+")") && !passed(c.makefile, flag) {
 			return fmt.Errorf("the Makefile reads no %s", name)
 		}
 		if placeholderRE.MatchString(value) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/run"
@@ -52,7 +53,7 @@ func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) 
 		if err := spec.Apply(override); err != nil {
 			return res, fmt.Errorf("%s: %w", j.Scenario, err)
 		}
-		plan, err := scenario.NewPlan(*spec, j.Seed, sys.Name)
+		drawn, err := plan.New(*spec, j.Seed, sys.Name)
 		if err != nil {
 			return res, err
 		}
@@ -67,8 +68,8 @@ func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) 
 		}
 		f := chaosFlags{}
 		dir, verdict, err := carryOut(ctx, run.Options{
-			Plan: plan, System: sys, Cluster: c, Backend: s.backend, BinDir: r.bin, RunsDir: r.runs,
-			Command: f.command(job{plan.Spec.Name, plan, sys}), Versions: versions(c),
+			Plan: drawn, System: sys, Cluster: c, Backend: s.backend, BinDir: r.bin, RunsDir: r.runs,
+			Command: f.command(job{drawn.Spec.Name, drawn, sys}), Versions: versions(c),
 		}, to)
 		res.Dir = dir
 		err = errors.Join(err, keepConsole(dir, &console))

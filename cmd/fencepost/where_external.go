@@ -31,23 +31,23 @@ type externalFlags struct {
 	ca, cert, key, serverName          string
 }
 
-// externalFlag is a flag of external clusters, and make's variable for it.
+// externalFlag is a flag of external clusters.
 type externalFlag struct {
-	name, variable, about string
-	toggle                bool
+	name, about string
+	toggle      bool
 }
 
 var externalFlagTable = []externalFlag{
-	{name: "contact-points", variable: "CONTACT_POINTS", about: "nodes, as host or host:port with commas between; the others are found by them"},
-	{name: "datacenter", variable: "DATACENTER", about: "data centre of the run's keyspace and clients (default: the only one)"},
-	{name: "username", variable: "USERNAME", about: "log in as; the password is in $" + external.PasswordEnv + " or --password-file, never on the command line"},
-	{name: "password-file", variable: "PASSWORD_FILE", about: "file with the password"},
-	{name: "tls", variable: "TLS", about: "speak TLS to the nodes", toggle: true},
-	{name: "tls-ca", variable: "TLS_CA", about: "authority that signed the nodes' certificates, PEM (default: the system's)"},
-	{name: "tls-cert", variable: "TLS_CERT", about: "client certificate, PEM"},
-	{name: "tls-key", variable: "TLS_KEY", about: "key of the client certificate, PEM"},
-	{name: "tls-server-name", variable: "TLS_SERVER_NAME", about: "name in the nodes' certificates (default: each node's contact point or IP)"},
-	{name: "tls-insecure", variable: "TLS_INSECURE", about: "verify no certificate: whoever is in between can read and change everything", toggle: true},
+	{name: "contact-points", about: "nodes, as host or host:port with commas between; the others are found by them"},
+	{name: "datacenter", about: "data centre of the run's keyspace and clients (default: the only one)"},
+	{name: "username", about: "log in as; the password is in $" + external.PasswordEnv + " or --password-file, never on the command line"},
+	{name: "password-file", about: "file with the password"},
+	{name: "tls", about: "speak TLS to the nodes", toggle: true},
+	{name: "tls-ca", about: "authority that signed the nodes' certificates, PEM (default: the system's)"},
+	{name: "tls-cert", about: "client certificate, PEM"},
+	{name: "tls-key", about: "key of the client certificate, PEM"},
+	{name: "tls-server-name", about: "name in the nodes' certificates (default: each node's contact point or IP)"},
+	{name: "tls-insecure", about: "verify no certificate: whoever is in between can read and change everything", toggle: true},
 }
 
 // addExternalFlags adds them to a command that can run on an external cluster.
@@ -74,7 +74,7 @@ func givenExternal(fl *pflag.FlagSet) (flags, variables []string) {
 		if f.toggle {
 			value = "1"
 		}
-		variables = append(variables, f.variable+"="+value)
+		variables = append(variables, strings.ToUpper(strings.ReplaceAll(f.name, "-", "_"))+"="+value)
 	}
 	return flags, variables
 }

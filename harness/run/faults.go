@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fencepost/harness/scenario"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/fault"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
 	"fencepost/harness/target/fleet"
@@ -46,8 +46,8 @@ func (r *runner) runSteps(ctx context.Context, deadline time.Duration) []error {
 }
 
 // lanes groups steps: a lane has one step, or all those that name it.
-func lanes(steps []scenario.PlannedStep) [][]*scenario.PlannedStep {
-	var out [][]*scenario.PlannedStep
+func lanes(steps []plan.Step) [][]*plan.Step {
+	var out [][]*plan.Step
 	named := map[string]int{}
 	for i := range steps {
 		st := &steps[i]
@@ -58,12 +58,12 @@ func lanes(steps []scenario.PlannedStep) [][]*scenario.PlannedStep {
 		if st.Lane != "" {
 			named[st.Lane] = len(out)
 		}
-		out = append(out, []*scenario.PlannedStep{st})
+		out = append(out, []*plan.Step{st})
 	}
 	return out
 }
 
-func (r *runner) runStep(ctx context.Context, st *scenario.PlannedStep, start time.Time, deadline time.Duration) error {
+func (r *runner) runStep(ctx context.Context, st *plan.Step, start time.Time, deadline time.Duration) error {
 	f, err := fault.New(st.Spec)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (r *runner) runStep(ctx context.Context, st *scenario.PlannedStep, start ti
 }
 
 // injectOnce is one injection: wait for the trigger, inject, let go, wait, probe, heal.
-func (r *runner) injectOnce(ctx context.Context, st *scenario.PlannedStep, f fault.Fault, id string, targets []string, deadline time.Duration) error {
+func (r *runner) injectOnce(ctx context.Context, st *plan.Step, f fault.Fault, id string, targets []string, deadline time.Duration) error {
 	hit, err := r.awaitTrigger(ctx, st, deadline)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (r *runner) injectOnce(ctx context.Context, st *scenario.PlannedStep, f fau
 	}
 	if waitErr == nil && st.On == nil && len(r.plan.Steps) == 1 && !st.InTurn {
 		// The phase's cycles are meant to happen under the fault.
-		waitErr = r.enough(ctx, scenario.PhaseFault, st.For.D())
+		waitErr = r.enough(ctx, history.PhaseFault, st.For.D())
 	}
 	if waitErr == nil {
 		waitErr = r.stay(ctx, st, id, in)
@@ -162,7 +162,7 @@ func (r *runner) injectOnce(ctx context.Context, st *scenario.PlannedStep, f fau
 }
 
 // hitOf is what a fault is told of the client that it comes to; nil for a fault at an instant.
-func hitOf(st *scenario.PlannedStep, h *fleet.Hit) *fault.Hit {
+func hitOf(st *plan.Step, h *fleet.Hit) *fault.Hit {
 	if h == nil {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (r *runner) heal(a fault.Active, note history.Fault) error {
 }
 
 // awaitTrigger arms the step's point and waits for the hit; nil for a step at an instant.
-func (r *runner) awaitTrigger(ctx context.Context, st *scenario.PlannedStep, deadline time.Duration) (*fleet.Hit, error) {
+func (r *runner) awaitTrigger(ctx context.Context, st *plan.Step, deadline time.Duration) (*fleet.Hit, error) {
 	if st.On == nil {
 		return nil, nil
 	}
@@ -234,7 +234,7 @@ var errNobodyElse = errors.New("nobody else came so far")
 
 // awaitOther waits until a client of a worker that is no target stands at the step's second
 // point, at the lock or resource where the first was.
-func (r *runner) awaitOther(ctx context.Context, st *scenario.PlannedStep, first *fleet.Hit, targets []string, deadline time.Duration) (*fleet.Hit, error) {
+func (r *runner) awaitOther(ctx context.Context, st *plan.Step, first *fleet.Hit, targets []string, deadline time.Duration) (*fleet.Hit, error) {
 	var others []string
 	for _, w := range r.env.Fleet.Workers() {
 		if !slices.Contains(targets, w.Name()) {

@@ -4,12 +4,13 @@ import (
 	"reflect"
 	"testing"
 
+	"fencepost/harness/plan"
 	"fencepost/harness/scenario"
 )
 
 func TestLanesKeepOrder(t *testing.T) {
 	t.Parallel()
-	steps := []scenario.PlannedStep{{Step: scenario.Step{Lane: "a", Repeat: 1}}, {Step: scenario.Step{Repeat: 2}}, {Step: scenario.Step{Lane: "b", Repeat: 3}}, {Step: scenario.Step{Lane: "a", Repeat: 4}}, {Step: scenario.Step{Repeat: 5}}}
+	steps := []plan.Step{{Step: scenario.Step{Lane: "a", Repeat: 1}}, {Step: scenario.Step{Repeat: 2}}, {Step: scenario.Step{Lane: "b", Repeat: 3}}, {Step: scenario.Step{Lane: "a", Repeat: 4}}, {Step: scenario.Step{Repeat: 5}}}
 	var got [][]int
 	for _, lane := range lanes(steps) {
 		var ids []int

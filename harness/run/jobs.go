@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fencepost/harness/scenario"
 	"fmt"
 	"math"
 	"time"
@@ -112,7 +111,7 @@ func (r jobsByShard) coordinator(ctx context.Context) (string, error) {
 // drain ends the enqueuing and waits until no job is left that may run (open), for as long
 // as the scenario says: what is left then is the checker's to judge.
 func (r *runner) drain(ctx context.Context, open func(context.Context) (bool, error)) error {
-	r.phase(scenario.PhaseDrain)
+	r.phase(history.PhaseDrain)
 	r.env.Fleet.Drain()
 	ctx, cancel := context.WithTimeoutCause(ctx, r.plan.Spec.Workload.Jobs.Drain.D(), errDrained)
 	defer cancel()

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fencepost/harness/scenario"
 	"fmt"
 	"maps"
 	"math"
@@ -16,8 +15,10 @@ import (
 	"fencepost/harness/env/link"
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/fault"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/control"
 	"fencepost/harness/target/fleet"
 	"fencepost/harness/target/own"
@@ -77,7 +78,7 @@ func (o *ownRun) prepare(ctx context.Context, cfg *fleet.Config) error {
 }
 
 // offered refuses a plan with points at which the program does not ask.
-func offered(p *scenario.Plan, o own.Offer, sys system.System) error {
+func offered(p *plan.Plan, o own.Offer, sys system.System) error {
 	for _, st := range p.Steps {
 		at := slices.IndexFunc(st.Points(), func(p control.Point) bool { return !slices.Contains(o.Points, p) })
 		if at < 0 {

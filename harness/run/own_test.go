@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fencepost/harness/scenario"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,8 +15,10 @@ import (
 
 	"fencepost/harness/env/link"
 	"fencepost/harness/fault"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/control"
 	"fencepost/harness/target/fleet"
 	"fencepost/harness/target/own"
@@ -58,7 +59,7 @@ func TestSuitsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Suits(sys); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if err := plan.Suits(s, sys); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
@@ -75,7 +76,7 @@ func TestOfferedPoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := scenario.NewPlan(*s, 1, sys.Name)
+	p, err := plan.New(*s, 1, sys.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestOfferedPoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = scenario.NewPlan(*steady, 1, sys.Name); err != nil || offered(p, own.Offer{}, sys) != nil {
+	if p, err = plan.New(*steady, 1, sys.Name); err != nil || offered(p, own.Offer{}, sys) != nil {
 		t.Errorf("a fault at an instant needs no point: %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fencepost/harness/scenario"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,7 +25,7 @@ func TestRatesAreToldEverySecondWithWhatIsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, told := listen()
 		cycles := int64(0)
-		r.begins(scenario.PhaseFault)
+		r.begins(history.PhaseFault)
 		r.fault(history.Fault{Name: "partition", Targets: []string{"n1", "n2"}, Action: history.ActionInject})
 		r.fault(history.Fault{Name: "kill-node", Targets: []string{"n3"}, Action: history.ActionInject})
 		r.watch(func() control.Stats { cycles += 30; return control.Stats{Cycles: cycles, Stale: 2} })
@@ -45,7 +44,7 @@ func TestRatesAreToldEverySecondWithWhatIsInForce(t *testing.T) {
 		if len(rates) != 2 {
 			t.Fatalf("told %+v", *told)
 		}
-		if a := rates[0]; a.Phase != scenario.PhaseFault || a.Cycles != 30 || a.PerSecond != 30 || a.Refused != 2 || strings.Join(a.Active, "; ") != "partition n1,n2; kill-node n3" || a.Detail != "" {
+		if a := rates[0]; a.Phase != history.PhaseFault || a.Cycles != 30 || a.PerSecond != 30 || a.Refused != 2 || strings.Join(a.Active, "; ") != "partition n1,n2; kill-node n3" || a.Detail != "" {
 			t.Errorf("first %+v", a)
 		}
 		if b := rates[1]; b.Cycles != 60 || strings.Join(b.Active, "; ") != "kill-node n3" || b.Detail != "1 of 2 locks sealed" {

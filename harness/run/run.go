@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fencepost/harness/scenario"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"fencepost/harness/env/link"
 	"fencepost/harness/env/link/cqltap"
 	"fencepost/harness/fault"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
@@ -36,7 +36,7 @@ const stopTimeout = 25 * time.Second
 
 // Options say how a plan is carried out.
 type Options struct {
-	Plan    *scenario.Plan
+	Plan    *plan.Plan
 	System  system.System
 	Cluster cluster.Cluster
 	// Backend names how the cluster was had: local, up, external.
@@ -68,7 +68,7 @@ type Options struct {
 
 type runner struct {
 	opt      Options
-	plan     *scenario.Plan
+	plan     *plan.Plan
 	dir      string
 	info     rundir.Info
 	rec      *history.Recorder
@@ -104,7 +104,7 @@ type runner struct {
 func Run(ctx context.Context, opt Options) (dir string, err error) {
 	r := &runner{opt: opt, plan: opt.Plan, progress: newTeller(opt.Progress)}
 	defer r.progress.unwatch()
-	if err := r.plan.Spec.Suits(opt.System); err != nil {
+	if err := plan.Suits(&r.plan.Spec, opt.System); err != nil {
 		return "", err
 	}
 	r.target = targets[r.plan.Spec.Kind().Name][r.opt.System.Design()](r)
@@ -187,7 +187,7 @@ func (r *runner) phases(ctx context.Context) error {
 		if r.fallen {
 			return nil
 		}
-		r.phase(scenario.PhaseWarmup)
+		r.phase(history.PhaseWarmup)
 		settled, err := r.warmUp(ctx, p.Warmup.D())
 		if err != nil {
 			return err
@@ -196,11 +196,11 @@ func (r *runner) phases(ctx context.Context) error {
 			return err
 		}
 		r.cold = !settled
-		r.phase(scenario.PhaseBefore)
-		if err := r.last(ctx, scenario.PhaseBefore, p.Before.D()); err != nil {
+		r.phase(history.PhaseBefore)
+		if err := r.last(ctx, history.PhaseBefore, p.Before.D()); err != nil {
 			return err
 		}
-		r.phase(scenario.PhaseFault)
+		r.phase(history.PhaseFault)
 		done := make(chan []error, 1)
 		go func() { done <- r.runSteps(ctx, max(2*p.Fault.D(), leastTrigger)) }()
 		err = pause(ctx, p.Fault.D())
@@ -208,10 +208,10 @@ func (r *runner) phases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.enough(ctx, scenario.PhaseFault, p.Fault.D()); err != nil {
+		if err := r.enough(ctx, history.PhaseFault, p.Fault.D()); err != nil {
 			return err
 		}
-		r.phase(scenario.PhaseHeal)
+		r.phase(history.PhaseHeal)
 		feed, err := history.NewFeed(r.historyDir())
 		if err != nil {
 			return err
@@ -221,8 +221,8 @@ func (r *runner) phases(ctx context.Context) error {
 				return err
 			}
 		}
-		r.phase(scenario.PhaseRecover)
-		if err := r.last(ctx, scenario.PhaseRecover, p.Recover.D()); err != nil {
+		r.phase(history.PhaseRecover)
+		if err := r.last(ctx, history.PhaseRecover, p.Recover.D()); err != nil {
 			return err
 		}
 		return r.target.finish(ctx, feed)
@@ -329,7 +329,7 @@ func (r *runner) watch() (stop func()) {
 // settle ends all worker processes and then seals what they left. Nobody looks at
 // the history any more when the sinks' ledgers come into it.
 func (r *runner) settle(ctx context.Context, unwatched func()) error {
-	r.phase(scenario.PhaseSettle)
+	r.phase(history.PhaseSettle)
 	stopCtx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	stopErr := r.env.Fleet.Stop(stopCtx)
@@ -340,7 +340,7 @@ func (r *runner) settle(ctx context.Context, unwatched func()) error {
 		r.progress.problem("%v", stopErr)
 	}
 	unwatched()
-	r.phase(scenario.PhaseSeal)
+	r.phase(history.PhaseSeal)
 	sealCtx, cancelSeal := context.WithTimeout(context.Background(), sealTimeout)
 	defer cancelSeal()
 	r.wakeSink(sealCtx)

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"fencepost/harness/scenario"
 	"path/filepath"
 	"slices"
 	"time"
@@ -101,9 +100,9 @@ func (r *runner) warmUp(ctx context.Context, d time.Duration) (bool, error) {
 		}
 	}
 	if !settled {
-		r.progress.problem("latencies had not settled %s after the start: nothing is compared with phase %s", d+warmMost, scenario.PhaseBefore)
+		r.progress.problem("latencies had not settled %s after the start: nothing is compared with phase %s", d+warmMost, history.PhaseBefore)
 	}
-	return settled, r.enough(ctx, scenario.PhaseWarmup, d)
+	return settled, r.enough(ctx, history.PhaseWarmup, d)
 }
 
 func (r *runner) historyDir() string { return filepath.Join(r.dir, rundir.HistoryDir) }

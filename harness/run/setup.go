@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"fencepost/harness/scenario"
 	"fmt"
 	"hash/crc32"
 	"maps"
@@ -14,8 +13,10 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/link"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/fleet"
 	"fencepost/harness/target/workload"
 )
@@ -44,7 +45,7 @@ func (r *runner) setUp(ctx context.Context) error {
 	if err := r.target.prepare(ctx, &cfg); err != nil {
 		return err
 	}
-	x := scenario.Demanded(r.plan.Expectation(), r.opt.System)
+	x := plan.Demanded(r.plan.Expectation(), r.opt.System)
 	x.Nodes, x.Agreement = len(nodes), r.agreement()
 	if err := r.record(ctx, cfg.Worker.Promises, x); err != nil {
 		return err

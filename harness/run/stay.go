@@ -2,11 +2,11 @@ package run
 
 import (
 	"context"
-	"fencepost/harness/scenario"
 	"slices"
 	"sync"
 	"time"
 
+	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 )
 
@@ -30,7 +30,7 @@ type injected struct {
 }
 
 // inForce notes that a fault is in force now.
-func (r *runner) inForce(st *scenario.PlannedStep, targets []string) injected {
+func (r *runner) inForce(st *plan.Step, targets []string) injected {
 	now := injected{began: time.Now(), targets: targets}
 	if p := r.plan.DemandOf(st.Fault); p != nil {
 		now.cycles = r.cyclesOf(p.Group, targets)
@@ -49,7 +49,7 @@ func (r *runner) inForce(st *scenario.PlannedStep, targets []string) injected {
 // stay lets the last injection of a fault stay in force until what the scenario demands
 // can be seen: for longer than work may stand still, counted from the first injection,
 // and until the cycles are there or its time is over, as in enough.
-func (r *runner) stay(ctx context.Context, st *scenario.PlannedStep, id string, in injected) error {
+func (r *runner) stay(ctx context.Context, st *plan.Step, id string, in injected) error {
 	p := r.plan.DemandOf(st.Fault)
 	if p == nil {
 		return nil

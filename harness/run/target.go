@@ -2,10 +2,11 @@ package run
 
 import (
 	"context"
-	"fencepost/harness/scenario"
 
+	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/fleet"
 	"fencepost/harness/target/system"
 )
@@ -51,7 +52,7 @@ var targets = map[string]map[string]func(*runner) target{
 // workers is what targets with workers have in common.
 type workers struct{ *runner }
 
-func (w workers) describe(i *rundir.Info)                      { i.Sink = w.plan.Spec.SinkName(w.opt.System) }
+func (w workers) describe(i *rundir.Info)                      { i.Sink = plan.SinkName(&w.plan.Spec, w.opt.System) }
 func (w workers) prepare(context.Context, *fleet.Config) error { return nil }
 func (w workers) begun(context.Context) error                  { return nil }
 func (w workers) close() error                                 { return nil }

@@ -1,10 +1,11 @@
 package run
 
 import (
-	"fencepost/harness/scenario"
 	"strings"
 	"testing"
 
+	"fencepost/harness/plan"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/system"
 )
 
@@ -21,7 +22,7 @@ func TestTargets(t *testing.T) {
 		}
 		for _, sys := range systems {
 			kind := s.Kind().Name
-			if s.Suits(sys) != nil {
+			if plan.Suits(s, sys) != nil {
 				continue
 			}
 			used[kind+" on "+sys.Design()] = true
@@ -50,7 +51,7 @@ func TestRunRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), Options{Plan: &scenario.Plan{Spec: *steady}, System: sys}); err == nil || !strings.Contains(err.Error(), "has no jobs") {
+	if _, err := Run(t.Context(), Options{Plan: &plan.Plan{Spec: *steady}, System: sys}); err == nil || !strings.Contains(err.Error(), "has no jobs") {
 		t.Errorf("Run: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ type Progress struct {
 // UnmarshalYAML keeps the line and checks what the demand itself can show.
 func (p *Progress) UnmarshalYAML(n *yaml.Node) error {
 	type plain Progress
-	if err := decodeKnown(n, (*plain)(p)); err != nil {
+	if err := Decode(n, (*plain)(p)); err != nil {
 		return err
 	}
 	p.line = n.Line
@@ -92,34 +92,4 @@ func aimsAtWorkers(st Step) bool {
 	return slices.ContainsFunc(st.Targets, func(t string) bool {
 		return t == fault.RandomWorker || t == fault.AllWorkers || strings.HasPrefix(t, "w")
 	})
-}
-
-// progress are the plan's demands, as the history's expect note has them.
-func (p *Plan) progress() (out []history.Progress) {
-	for _, x := range p.Spec.Expect.Progress {
-		if x.Exempt == "" {
-			out = append(out, x.Noted(p.Spec.Workload))
-		}
-	}
-	return out
-}
-
-// DemandOf is what must get done under a fault, nil if nothing is said of it by name.
-func (p *Plan) DemandOf(fault string) *Progress {
-	for i := range p.Spec.Expect.Progress {
-		if x := &p.Spec.Expect.Progress[i]; x.Fault == fault && x.Exempt == "" {
-			return x
-		}
-	}
-	return nil
-}
-
-// LastOf is the id of a fault's last injection in the plan.
-func (p *Plan) LastOf(fault string) (id string) {
-	for _, st := range p.Steps {
-		if st.Fault == fault {
-			id = st.IDs[len(st.IDs)-1]
-		}
-	}
-	return id
 }

@@ -137,7 +137,7 @@ func (s *Spec) seen(p Progress, gap Bound) error {
 	for _, c := range []string{Low, Medium, High} {
 		w := s.Workload
 		w.Contention = c
-		rows := w.locks()
+		rows := w.Locks()
 		if w.Jobs != nil {
 			rows = w.Shards()
 		}
@@ -161,30 +161,4 @@ func (s *Spec) seen(p Progress, gap Bound) error {
 		return fmt.Errorf("the fault phase of %s is shorter than %s", s.Phases.Fault.D(), to)
 	}
 	return nil
-}
-
-func TestDemandsOfAPlan(t *testing.T) {
-	t.Parallel()
-	s := loaded(t, "partition-client")
-	if err := s.Apply(Overrides{Contention: High, TTL: 8 * time.Second}); err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPlan(*s, 1, "core")
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := p.Expectation()
-	if want := []history.Progress{{Fault: "partition-client", Group: "others", MinCycles: 4, LongestGapMS: 18_000}}; !slices.Equal(x.Progress, want) {
-		t.Errorf("%+v, want %+v", x.Progress, want)
-	}
-	if want := []history.Threshold{{Recovery: "slowest", MaxMS: 23_000}}; !slices.Equal(x.Thresholds, want) {
-		t.Errorf("%+v, want %+v", x.Thresholds, want)
-	}
-	if p.DemandOf("partition-client") == nil || p.DemandOf("kill-node") != nil || p.LastOf("partition-client") != "f1" {
-		t.Error("the plan's demand is not found")
-	}
-	k, err := NewPlan(*loaded(t, "kill-nodes"), 1, "core")
-	if err != nil || len(k.Expectation().Progress) != 0 || k.DemandOf("kill-node") != nil {
-		t.Errorf("an exempt fault is demanded of: %+v, %v", k.Expectation().Progress, err)
-	}
 }

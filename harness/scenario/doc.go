@@ -1,10 +1,7 @@
-// Package scenario is the format of scenario files: what they may say, the defaults of what
-// they leave out, and the plan that a seed makes of one. It runs nothing; package run does.
-//
-// A Spec is what a person writes (YAML, data only). A Plan is the Spec with
-// every choice made: what was random is drawn from the seed, so that a plan
-// repeats, also from the file that a run keeps of it (ReadPlan). What differs between locks,
-// jobs, orders and drills is asked of the scenario's Kind.
+// Package scenario is the format of scenario files: what they may say, and the defaults of
+// what they leave out. A Spec is what a person writes (YAML, data only). Package plan makes
+// every choice that is left open in it; package run carries that out. What differs between
+// locks, jobs, orders and drills is asked of the scenario's Kind.
 //
 // Faults start at an instant of their phase or, so that a directed scenario does
 // its work in every run, at an event: a client standing at a named point of its

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"fencepost/harness/env/cluster"
-	"fencepost/harness/record/history"
 )
 
 // Kind is what a scenario has the system do. It answers whatever differs between locks, jobs,
@@ -27,9 +26,6 @@ type Kind struct {
 	of      func(*Spec) bool
 	section func(*Spec) error // checks what is its own in the file
 	load    func(Workload) string
-	name    func(p *Plan, place string) // what is competed for; place spreads it over the ring
-	named   func(*Plan) error           // checks that
-	expect  func(*Plan, *history.Expect)
 }
 
 // Names of kinds.
@@ -45,22 +41,22 @@ var kinds = []Kind{
 	{
 		Name: KindDrill, Control: "its drill cuts nodes off from each other", RedOn: cluster.PaxosV2UnsafeReadsRejects,
 		of:      func(s *Spec) bool { return s.Drill != "" },
-		section: checkDrill, name: nameRows, named: checkRows, expect: expectDrill,
+		section: checkDrill,
 	},
 	{
 		Name: KindOrders, Workers: true, Jobs: true, Sink: ordersSink,
 		of:      func(s *Spec) bool { return s.Workload.Jobs != nil && s.Workload.Jobs.Orders != nil },
-		section: checkOrders, load: jobLoad, name: nameQueue, named: checkQueue, expect: expectJobs,
+		section: checkOrders, load: jobLoad,
 	},
 	{
 		Name: KindJobs, Workers: true, Jobs: true,
 		of:      func(s *Spec) bool { return s.Workload.Jobs != nil },
-		section: checkJobs, load: jobLoad, name: nameQueue, named: checkQueue, expect: expectJobs,
+		section: checkJobs, load: jobLoad,
 	},
 	{
 		Name: KindLocks, Workers: true,
 		of:      func(*Spec) bool { return true },
-		section: checkClients, load: lockLoad, name: nameLocks, named: checkLocks, expect: expectLocks,
+		section: checkClients, load: lockLoad,
 	},
 }
 
@@ -86,8 +82,8 @@ func lockLoad(w Workload) string {
 	return fmt.Sprintf("%d workers with %d clients each, ttl %s", w.Workers, w.Clients, w.TTL.D())
 }
 
-// locks is how many locks the workload's clients compete for.
-func (w Workload) locks() int {
+// Locks is how many locks the workload's clients compete for.
+func (w Workload) Locks() int {
 	switch w.Contention {
 	case Low:
 		return w.Workers * w.Clients
@@ -96,18 +92,3 @@ func (w Workload) locks() int {
 	}
 	return mediumLocks
 }
-
-func nameLocks(p *Plan, place string) {
-	for i := range p.Spec.Workload.locks() {
-		p.Locks = append(p.Locks, fmt.Sprintf("lock-%02d.%s", i+1, place))
-	}
-}
-
-func checkLocks(p *Plan) error {
-	if want := p.Spec.Workload.locks(); len(p.Locks) != want {
-		return fmt.Errorf("%d locks, contention %s needs %d", len(p.Locks), p.Spec.Workload.Contention, want)
-	}
-	return nil
-}
-
-func expectLocks(*Plan, *history.Expect) {}

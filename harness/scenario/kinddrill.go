@@ -2,9 +2,7 @@ package scenario
 
 import (
 	"errors"
-	"fmt"
 
-	"fencepost/harness/record/history"
 	"fencepost/harness/target/paxos"
 )
 
@@ -19,21 +17,3 @@ func checkDrill(s *Spec) error {
 	}
 	return nil
 }
-
-// nameRows: one row an attempt and one more.
-func nameRows(p *Plan, place string) {
-	n, _ := paxos.Attempts(p.Spec.Drill) // checkDrill has looked
-	for i := range n + 1 {
-		p.Locks = append(p.Locks, fmt.Sprintf("row-%02d.%s", i+1, place))
-	}
-}
-
-func checkRows(p *Plan) error {
-	attempts, err := paxos.Attempts(p.Spec.Drill)
-	if want := attempts + 1; err == nil && len(p.Locks) != want {
-		err = fmt.Errorf("%d locks, drill %s needs %d", len(p.Locks), p.Spec.Drill, want)
-	}
-	return err
-}
-
-func expectDrill(_ *Plan, x *history.Expect) { *x = paxos.Expect() }

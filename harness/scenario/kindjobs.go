@@ -8,7 +8,6 @@ import (
 
 	"fencepost/core/job"
 	"fencepost/core/schedule"
-	"fencepost/harness/record/history"
 )
 
 func checkJobs(s *Spec) error { return within(s.Workload.Jobs.check(), "workload", "jobs") }
@@ -78,17 +77,4 @@ func jobLoad(w Workload) string {
 		}
 	}
 	return strings.Join(out, ", ")
-}
-
-func nameQueue(p *Plan, place string) { p.Queue = "jobs." + place }
-
-func checkQueue(p *Plan) error {
-	if len(p.Locks) > 0 || !lockRule.MatchString(p.Queue) {
-		return fmt.Errorf("%d locks and queue %q: the job workload has no locks, and a queue", len(p.Locks), p.Queue)
-	}
-	return nil
-}
-
-func expectJobs(p *Plan, x *history.Expect) {
-	x.DrainBoundMS, x.RowsEnd = p.Spec.Workload.Jobs.Drain.D().Milliseconds(), true
 }

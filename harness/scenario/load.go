@@ -64,7 +64,7 @@ func Parse(file string, b []byte) (*Spec, error) { return parse(file, b, nil) }
 
 func parse(file string, b []byte, chain []string) (*Spec, error) {
 	var doc yaml.Node
-	bad := func(err error) error { return &InputError{position(file, err)} }
+	bad := func(err error) error { return InFile(file, err) }
 	if err := yaml.NewDecoder(bytes.NewReader(b)).Decode(&doc); err != nil {
 		return nil, bad(err)
 	}
@@ -72,14 +72,14 @@ func parse(file string, b []byte, chain []string) (*Spec, error) {
 		return nil, bad(errors.New("line 1: empty file"))
 	}
 	s := Spec{file: file}
-	if err := decodeKnown(doc.Content[0], &s); err != nil {
+	if err := Decode(doc.Content[0], &s); err != nil {
 		return nil, bad(err)
 	}
-	if err := s.extend(file, chain, at(doc.Content[0], "extends")); err != nil {
+	if err := s.extend(file, chain, At(doc.Content[0], "extends")); err != nil {
 		return nil, bad(err)
 	}
 	s.defaults()
-	if err := cmp.Or(s.validate(), s.demands()); err != nil {
+	if err := cmp.Or(s.Check(), s.demands()); err != nil {
 		return nil, bad(placed(doc.Content[0], err))
 	}
 	return &s, nil
@@ -145,7 +145,7 @@ func placed(root *yaml.Node, err error) error {
 	var key *keyError
 	if errors.As(err, &key) {
 		for _, k := range key.keys {
-			n = at(n, k)
+			n = At(n, k)
 		}
 	}
 	return lineErr(n, "%v", err)
@@ -153,12 +153,12 @@ func placed(root *yaml.Node, err error) error {
 
 var lineOf = regexp.MustCompile(`(?s)^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): (.*)$`)
 
-// position turns "line 7: message" into "file:7: message".
-func position(file string, err error) string {
+// InFile is an *InputError that turns "line 7: message" into "file:7: message".
+func InFile(file string, err error) error {
 	if m := lineOf.FindStringSubmatch(strings.TrimSpace(err.Error())); m != nil {
-		return fmt.Sprintf("%s:%s: %s", file, m[1], m[2])
+		return &InputError{fmt.Sprintf("%s:%s: %s", file, m[1], m[2])}
 	}
-	return file + ": " + err.Error()
+	return &InputError{file + ": " + err.Error()}
 }
 
 // knownKeys refuses mapping keys that v's struct does not have, at every depth.
@@ -218,4 +218,14 @@ func fieldsOf(t reflect.Type, into map[string]reflect.Type) {
 			into[name] = f.Type
 		}
 	}
+}
+
+// At is the value of a mapping's key, or the mapping if it has none.
+func At(m *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			return m.Content[i+1]
+		}
+	}
+	return m
 }

@@ -4,15 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/paxos"
-	"fencepost/harness/target/system"
-	"fencepost/harness/target/system/lockperjob"
 )
 
 // TestEveryPropertyIsExercised: an exemption may not leave a property that no scenario
@@ -79,54 +76,6 @@ func TestBuiltInScenariosLoad(t *testing.T) {
 				t.Errorf("%s demands no cycles at %s contention: it could pass without testing", name, c)
 			}
 		}
-	}
-}
-
-// Every known-broken variant, and every hole of a design, names a scenario that exists
-// and that it can be run by; no two have the same runs.
-func TestVariantsNameScenarios(t *testing.T) {
-	t.Parallel()
-	for _, v := range system.Directed() {
-		s, err := Load(v.Red.Scenario)
-		if err == nil {
-			err = s.Suits(v)
-		}
-		if err != nil {
-			t.Errorf("%s: %v", v.Label(), err)
-		}
-		if found, _ := system.FindDirected(v.Name, v.Red.Scenario, v.Red.Contention); found.Label() != v.Label() {
-			t.Errorf("the runs of %s are those of %s", v.Label(), found.Label())
-		}
-	}
-}
-
-// The scheduler that a system names is the one that workers know, and what it does
-// not come to are points that a scenario may demand.
-func TestLockPerJob(t *testing.T) {
-	t.Parallel()
-	s, err := system.Find(lockperjob.Name)
-	if err != nil || s.Scheduler != lockperjob.Name || s.Binary != "worker" {
-		t.Errorf("%+v, %v", s, err)
-	}
-	for _, point := range s.Unreached {
-		if !slices.Contains(mustPoints, point) {
-			t.Errorf("%q is no point that a scenario can demand", point)
-		}
-	}
-	all := history.Expect{Must: []string{"retry", "rescue", "dlq"}, Sometimes: []string{"resend", "duplicate"}, Workers: 4}
-	if x := Demanded(all, s); !slices.Equal(x.Must, []string{"retry", "dlq"}) || !slices.Equal(x.Sometimes, []string{"duplicate"}) || x.Workers != 4 {
-		t.Errorf("demanded of it: %+v", x)
-	}
-	core, err := system.Find(system.Core)
-	if x := Demanded(all, core); err != nil || !reflect.DeepEqual(x, all) {
-		t.Errorf("demanded of the core: %+v, %v", x, err)
-	}
-	steady, err := Load("steady")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := steady.Suits(s); err == nil {
-		t.Error("it runs locks")
 	}
 }
 
@@ -255,82 +204,5 @@ func TestExtendsInARing(t *testing.T) {
 		if _, err := Load(path); err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), "comes back to this file: a scenario cannot extend itself") {
 			t.Errorf("got %v\nwant %s …", err, want)
 		}
-	}
-}
-
-// A seed is a plan: the same one draws the same, another one something else.
-func TestPlanIsDrawnFromTheSeed(t *testing.T) {
-	t.Parallel()
-	s, err := Load("kill-worker")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := func(seed uint64) *Plan {
-		p, err := NewPlan(*s, seed, "core")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	drawn := map[string]bool{}
-	for seed := range uint64(30) {
-		a, b := plan(seed), plan(seed)
-		if !reflect.DeepEqual(a, b) {
-			t.Fatalf("seed %d gives two plans:\n%+v\n%+v", seed, a, b)
-		}
-		drawn[a.Steps[0].Targets[0]] = true
-	}
-	if len(drawn) != 4 {
-		t.Errorf("30 seeds kill only %v", drawn)
-	}
-}
-
-func TestPlanNumbersInjections(t *testing.T) {
-	t.Parallel()
-	s, err := Load("lost-replies")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPlan(*s, 1, "core")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for _, st := range p.Steps {
-		if len(st.IDs) != st.Repeat {
-			t.Errorf("%s: %d ids for %d repetitions", st.Fault, len(st.IDs), st.Repeat)
-		}
-		for _, id := range st.IDs {
-			if seen[id] {
-				t.Errorf("id %s twice", id)
-			}
-			seen[id] = true
-		}
-	}
-	if x := p.Expectation(); len(x.Faults) != len(seen) || x.Workers != 4 {
-		t.Errorf("expectation %+v does not demand all %d injections of 4 workers", x, len(seen))
-	}
-}
-
-// What a scenario demands reaches the history's expect note.
-func TestExpectation(t *testing.T) {
-	t.Parallel()
-	s, err := Parse("f.yaml", []byte("name: mine\nabout: mine\nfaults: [{fault: kill-worker, targets: [random-worker], at: 0s, for: 1s}]\n"+
-		"expect: {min_cycles: {medium: {fault: 1}}, success: [{fault: kill-worker, group: targets, want: none}, {fault: kill-worker, group: others, want: some}, {phase: fault, workers: [w2], want: any}], must: [takeover], sometimes: [late-answer], recovery_bound_ms: 900, "+
-		"thresholds: [{latency: lock, phase: fault, times_before: 20}, {recovery: slowest, max: 8s}]}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPlan(*s, 1, "core")
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := p.Expectation()
-	if len(x.Success) != 3 || x.Success[0].Fault != "kill-worker" || x.Success[1].Group != "others" || x.RecoveryBoundMS != 900 ||
-		!slices.Equal(x.Sometimes, []string{"late-answer"}) || !slices.Equal(x.Must, []string{"takeover"}) {
-		t.Errorf("%+v", x)
-	}
-	if want := []history.Threshold{{Latency: "lock", Quantile: "p99", Phase: "fault", TimesBefore: 20}, {Recovery: "slowest", MaxMS: 8000}}; !slices.Equal(x.Thresholds, want) {
-		t.Errorf("thresholds %+v, want %+v", x.Thresholds, want)
 	}
 }

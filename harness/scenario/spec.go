@@ -45,6 +45,11 @@ type lineError struct {
 
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.msg) }
 
+// AtLine is an error of what stands in a line of a file.
+func AtLine(line int, format string, args ...any) error {
+	return &lineError{line, fmt.Sprintf(format, args...)}
+}
+
 func lineErr(n *yaml.Node, format string, args ...any) error {
 	return &lineError{line: n.Line, msg: fmt.Sprintf(format, args...)}
 }
@@ -81,6 +86,9 @@ type Cluster struct {
 // maxDatacenter is how many nodes of a data centre have replicas of every row. With more of
 // them, a majority of the nodes would not be one of the replicas.
 const maxDatacenter = 3
+
+// File is where it was read.
+func (s *Spec) File() string { return s.file }
 
 // Layout is that of the cluster that the scenario needs.
 func (s *Spec) Layout() cluster.Layout {
@@ -228,6 +236,17 @@ type Until struct {
 	Stay  Duration      `yaml:"stay"`
 }
 
+// Swarm draws a plan's faults from its seed: two lanes, one of faults of nodes and
+// one of faults of workers, each a sequence of faults with pauses between. Which
+// kinds may come is itself drawn (swarm testing: Groce et al., ISSTA 2012): a run
+// with some kinds left out reaches states that one with all of them does not. In
+// the node lane at least one fault takes the quorum away from everybody and at
+// least one pause leaves the cluster whole.
+type Swarm struct {
+	// For is the time that the lanes have; default 40s.
+	For Duration `yaml:"for"`
+}
+
 // Expect is what a run must contain to count; see history.Expect. MinCycles is
 // by contention, then by phase.
 type Expect struct {
@@ -251,14 +270,14 @@ type Expect struct {
 func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 	type plain Step
 	s.Repeat = 1
-	if err := decodeKnown(n, (*plain)(s)); err != nil {
+	if err := Decode(n, (*plain)(s)); err != nil {
 		return err
 	}
 	s.line = n.Line
 	if _, err := fault.New(s.Spec); err != nil {
 		return lineErr(n, "%v", err)
 	}
-	if at(n, "at") == n && at(n, "on") == n {
+	if At(n, "at") == n && At(n, "on") == n {
 		return lineErr(n, "fault %s never begins: give it an at (a time from the beginning of the fault phase, such as 500ms) or an on (a point, such as {point: %s})", s.Fault, control.Holding)
 	}
 	if s.Repeat < 1 {
@@ -289,6 +308,9 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
+// Line is where it stands in its file.
+func (s *Step) Line() int { return s.line }
+
 // Points are those that the step waits for.
 func (s *Step) Points() (out []control.Point) {
 	if s.On != nil {
@@ -309,9 +331,9 @@ func pointNames() []string {
 	return names
 }
 
-// decodeKnown decodes a node and refuses unknown keys with their line, which
+// Decode decodes a node and refuses unknown keys with their line, which
 // yaml.Node.Decode alone does not.
-func decodeKnown(n *yaml.Node, v any) error {
+func Decode(n *yaml.Node, v any) error {
 	if err := knownKeys(n, v); err != nil {
 		return err
 	}

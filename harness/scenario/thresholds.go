@@ -26,21 +26,21 @@ type Threshold struct {
 // UnmarshalYAML keeps the line and checks what the threshold itself can show.
 func (t *Threshold) UnmarshalYAML(n *yaml.Node) error {
 	type plain Threshold
-	if err := decodeKnown(n, (*plain)(t)); err != nil {
+	if err := Decode(n, (*plain)(t)); err != nil {
 		return err
 	}
 	t.line = n.Line
 	if t.Latency != "" && t.Quantile == "" {
 		t.Quantile = "p99"
 	}
-	if err := t.noted(time.Second).Check(); err != nil {
+	if err := t.Noted(time.Second).Check(); err != nil {
 		return lineErr(n, "%v", err)
 	}
 	return nil
 }
 
-// noted is the threshold as the history's expect note has it.
-func (t Threshold) noted(ttl time.Duration) history.Threshold {
+// Noted is the threshold as the history's expect note has it.
+func (t Threshold) Noted(ttl time.Duration) history.Threshold {
 	return history.Threshold{
 		Latency: t.Latency, Quantile: t.Quantile, Phase: t.Phase, Recovery: t.Recovery, Lateness: t.Lateness,
 		MaxMS: t.Max.D(ttl).Milliseconds(), TimesBefore: t.TimesBefore,
@@ -49,7 +49,7 @@ func (t Threshold) noted(ttl time.Duration) history.Threshold {
 
 // String is the threshold in words: "recovery of the slowest: at most 2.25 ttl + 5s".
 func (t Threshold) String() string {
-	name := t.noted(time.Second).String()
+	name := t.Noted(time.Second).String()
 	if t.TimesBefore > 0 {
 		return fmt.Sprintf("%s: at most %g times that of phase before", name, t.TimesBefore)
 	}
@@ -62,15 +62,15 @@ func (s *Spec) validateThresholds() error {
 		bad := func(format string, args ...any) error {
 			return &lineError{t.line, fmt.Sprintf("threshold: "+format, args...)}
 		}
-		x := t.noted(s.Workload.TTL.D())
+		x := t.Noted(s.Workload.TTL.D())
 		jobs := s.Kind().Jobs
 		switch {
 		case x.NeedsJobs() && !jobs:
 			return bad("%s is a number of jobs: this workload has none", x)
 		case x.NeedsLocks() && jobs:
 			return bad("%s is a number of locks: this workload has none", x)
-		case x.Phase != "" && !slices.Contains(phaseNames, x.Phase):
-			return bad("unknown phase %q; the phases are %s", x.Phase, strings.Join(phaseNames, ", "))
+		case x.Phase != "" && !slices.Contains(history.Phases, x.Phase):
+			return bad("unknown phase %q; the phases are %s", x.Phase, strings.Join(history.Phases, ", "))
 		case x.Recovery != "" && len(s.Faults) == 0 && s.Swarm == nil:
 			return bad("recovery follows a fault: the scenario has none")
 		}

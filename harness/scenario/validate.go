@@ -4,38 +4,22 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
 	"fencepost/harness/target/sinks"
-	"fencepost/harness/target/system"
 	"fencepost/internal/choice"
-
-	"go.yaml.in/yaml/v3"
 )
 
-// Phase names, in order.
-const (
-	PhaseWarmup  = "warmup"
-	PhaseBefore  = "before"
-	PhaseFault   = "fault"
-	PhaseHeal    = "heal"
-	PhaseRecover = "recover"
-	PhaseDrain   = "drain" // jobs only: nothing is enqueued any more, every job comes to its end
-	PhaseSettle  = "settle"
-	PhaseSeal    = "seal"
-)
-
-var phaseNames = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseDrain, PhaseSettle, PhaseSeal}
-
-// points that a scenario may demand, beside the armed ones.
-var mustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "missed", "follow", "stop",
+// MustPoints are the points that a scenario may demand, beside the armed ones.
+var MustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "missed", "follow", "stop",
 	history.PointMemberGone, history.PointMemberCame}
 
 // defaults are those of what is not given at all; what is given in part has its own.
@@ -71,41 +55,41 @@ var (
 func (w *Workload) UnmarshalYAML(n *yaml.Node) error {
 	type plain Workload
 	*w = defaultWorkload
-	return decodeKnown(n, (*plain)(w))
+	return Decode(n, (*plain)(w))
 }
 
 // UnmarshalYAML is as Workload's.
 func (j *Jobs) UnmarshalYAML(n *yaml.Node) error {
 	type plain Jobs
 	*j = defaultJobs
-	return decodeKnown(n, (*plain)(j))
+	return Decode(n, (*plain)(j))
 }
 
 // UnmarshalYAML is as Workload's.
 func (o *Orders) UnmarshalYAML(n *yaml.Node) error {
 	type plain Orders
 	*o = defaultOrders
-	return decodeKnown(n, (*plain)(o))
+	return Decode(n, (*plain)(o))
 }
 
 // UnmarshalYAML is as Workload's.
 func (p *Phases) UnmarshalYAML(n *yaml.Node) error {
 	type plain Phases
 	*p = defaultPhases
-	return decodeKnown(n, (*plain)(p))
+	return Decode(n, (*plain)(p))
 }
 
 // UnmarshalYAML is as Workload's.
 func (s *Swarm) UnmarshalYAML(n *yaml.Node) error {
 	type plain Swarm
 	*s = defaultSwarm
-	return decodeKnown(n, (*plain)(s))
+	return Decode(n, (*plain)(s))
 }
 
 var nameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
 // validate checks what single values cannot show.
-func (s *Spec) validate() error {
+func (s *Spec) Check() error {
 	if !nameRule.MatchString(s.Name) {
 		return within(fmt.Errorf("%q: lower-case letters, digits and - only", s.Name), "name")
 	}
@@ -206,8 +190,8 @@ func (s *Spec) validateExpect() error {
 			return within(err, "expect", "min_cycles")
 		}
 		for p, n := range phases {
-			if !slices.Contains(phaseNames, p) || n < 0 {
-				return within(fmt.Errorf("%q: %d: the phases are %s, the numbers not negative", p, n, strings.Join(phaseNames, ", ")), "expect", "min_cycles")
+			if !slices.Contains(history.Phases, p) || n < 0 {
+				return within(fmt.Errorf("%q: %d: the phases are %s, the numbers not negative", p, n, strings.Join(history.Phases, ", ")), "expect", "min_cycles")
 			}
 		}
 	}
@@ -221,8 +205,8 @@ func (s *Spec) validateExpect() error {
 		points []string
 	}{{"must", e.Must}, {"sometimes", e.Sometimes}} {
 		for _, m := range list.points {
-			if !slices.Contains(mustPoints, m) {
-				return within(choice.Unknown("point", m, mustPoints...), "expect", list.name)
+			if !slices.Contains(MustPoints, m) {
+				return within(choice.Unknown("point", m, MustPoints...), "expect", list.name)
 			}
 		}
 	}
@@ -256,8 +240,8 @@ func (s *Spec) validateSuccess(x history.Success) error {
 		return errors.New("it names neither a phase nor a fault")
 	case x.Phase != "" && x.Fault != "":
 		return fmt.Errorf("it names phase %q and fault %q: only one of them", x.Phase, x.Fault)
-	case x.Phase != "" && !slices.Contains(phaseNames, x.Phase):
-		return choice.Unknown("phase", x.Phase, phaseNames...)
+	case x.Phase != "" && !slices.Contains(history.Phases, x.Phase):
+		return choice.Unknown("phase", x.Phase, history.Phases...)
 	case x.Group != "" && len(x.Workers) > 0:
 		return fmt.Errorf("it names group %q and workers: only one of them", x.Group)
 	case x.Group != "" && x.Group != history.GroupTargets && x.Group != history.GroupOthers:
@@ -292,34 +276,4 @@ func (s *Spec) validateSuccessFault(x history.Success) error {
 		return fmt.Errorf("group %q: no such fault of the scenario is aimed at a worker", x.Group)
 	}
 	return nil
-}
-
-// Demanded leaves out the points that a system does not come to, by design.
-func Demanded(x history.Expect, sys system.System) history.Expect {
-	unreached := func(point string) bool { return slices.Contains(sys.Unreached, point) }
-	x.Must, x.Sometimes = slices.DeleteFunc(slices.Clone(x.Must), unreached), slices.DeleteFunc(slices.Clone(x.Sometimes), unreached)
-	return x
-}
-
-// Expectation is the history's note of what contention and plan demand.
-func (p *Plan) Expectation() history.Expect {
-	x := history.Expect{
-		MinCycles: maps.Clone(p.Spec.Expect.MinCycles[p.Spec.Workload.Contention]),
-		Success:   p.Spec.Expect.Success,
-		Must:      p.Spec.Expect.Must,
-		Sometimes: p.Spec.Expect.Sometimes,
-
-		Exempt:          p.Spec.Expect.Exempt,
-		RecoveryBoundMS: p.Spec.Expect.RecoveryBoundMS,
-		Workers:         p.Spec.Workload.Workers,
-		Progress:        p.progress(),
-	}
-	for _, t := range p.Spec.Expect.Thresholds {
-		x.Thresholds = append(x.Thresholds, t.noted(p.Spec.Workload.TTL.D()))
-	}
-	for _, st := range p.Steps {
-		x.Faults = append(x.Faults, st.IDs...)
-	}
-	p.Spec.Kind().expect(p, &x)
-	return x
 }

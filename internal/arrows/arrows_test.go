@@ -40,10 +40,11 @@ var floors = map[string][]string{
 	"harness/target/system/broken": {"core", "core/mistake", "harness/record", "harness/target"}, // for bin/worker-broken alone
 	"harness/fault":                {"harness/env", "harness/record", "harness/target", "internal"},
 	"harness/scenario":             {"core", "harness/env", "harness/fault", "harness/record", "harness/target", "internal", "scenarios"},
-	"harness/run":                  {"core", "harness/env", "harness/fault", "harness/record", "harness/scenario", "harness/target"},
+	"harness/plan":                 {"core", "harness/fault", "harness/record", "harness/scenario", "harness/target"},
+	"harness/run":                  {"core", "harness/env", "harness/fault", "harness/plan", "harness/record", "harness/scenario", "harness/target"},
 	"reports":                      {"checker", "harness/record", "harness/target", "internal"},
 	"bench":                        {"core", "harness/env", "harness/record", "harness/target", "reports"},
-	"cmd":                          {"bench", "checker", "core", "harness/env", "harness/fault", "harness/record", "harness/run", "harness/scenario", "harness/target", "internal", "reports", "scripts"},
+	"cmd":                          {"bench", "checker", "core", "harness/env", "harness/fault", "harness/plan", "harness/record", "harness/run", "harness/scenario", "harness/target", "internal", "reports", "scripts"},
 	"e2e":                          {},
 }
 

@@ -284,6 +284,18 @@ func TestEverywhere(t *testing.T) {
 	}
 }
 
+// TestCurves: every chart is drawn, and says the numbers at a place that keys choose.
+func TestCurves(t *testing.T) {
+	t.Parallel()
+	p := open(t, report(t, passing), pagetest.Wide)
+	p.timeline()
+	p.Until(`document.querySelectorAll('.curves').length > 4 && [].every.call(document.querySelectorAll('.curves'), function (f) { return f.querySelector('canvas'); })`)
+	p.Do(chromedp.Focus(".curves", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+	p.Until(`/at .* s · before/.test(document.querySelector('.curves .u-legend').textContent) && /p99.* ms/.test(document.querySelector('.curves .u-legend').textContent)`)
+	// The place is the same in all of them.
+	p.Until(`/p99.* ms/.test(document.querySelectorAll('.curves .u-legend')[2].textContent)`)
+}
+
 // TestStill: without scripts and on paper the drawings that need none are there.
 func TestStill(t *testing.T) {
 	t.Parallel()
@@ -292,12 +304,15 @@ func TestStill(t *testing.T) {
 	if shown := p.laidOut("#tl"); shown {
 		t.Error("without scripts the interactive time line is there")
 	}
-	if !p.laidOut("#timeline figure.still svg") {
-		t.Error("without scripts there is no drawing of the time line")
+	if !p.laidOut("#timeline figure.still svg") || !p.laidOut("#timeline noscript .note") {
+		t.Error("without scripts there is no drawing of the run's phases, or no word of what is not there")
+	}
+	if p.laidOut("#timeline .curves") {
+		t.Error("without scripts there are charts that nobody draws")
 	}
 	p = open(t, path, pagetest.Screen{W: 1280, H: 900, Print: true, Dark: true})
 	p.timeline()
-	if p.laidOut("#tl") || !p.laidOut("#timeline figure.still svg") {
+	if p.laidOut("#tl") || !p.laidOut("#timeline figure.still svg") || !p.laidOut("#timeline .curves canvas") {
 		t.Error("on paper the time line is the interactive one")
 	}
 	var pdf []byte

@@ -3,18 +3,15 @@ package chart
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"time"
-
-	"gonum.org/v1/plot/vg/draw"
 
 	"fencepost/reports/measure"
 )
 
-// BenchLine is one arm of a benchmark over its rounds.
-type BenchLine struct {
-	Label string
-	Rates []RoundValue // ops/s
-	// Latencies of the ok operations; all 0 if none were recorded.
+// BenchLatency is an arm's latencies of its ok operations; all 0 if none were recorded.
+type BenchLatency struct {
+	Label              string
 	P50, P95, P99, Top time.Duration
 }
 
@@ -32,31 +29,10 @@ type RoundValue struct {
 	Value float64
 }
 
-// BenchCurve is throughput by number of clients, everything else equal.
-type BenchCurve struct {
-	Label  string
-	Points []BenchPoint
-}
-
-// BenchPoint is a median with its spread over the rounds.
-type BenchPoint struct {
-	Threads          int
-	Median, Min, Max float64
-}
-
 const (
-	benchL    = 270.0
-	benchRow  = 26.0
-	maxCurves = 6
+	benchL   = 270.0
+	benchRow = 26.0
 )
-
-// curveStyles tell curves apart by colour and dash.
-var curveStyles = []struct {
-	c      Color
-	dashes []float64
-}{
-	{OKColor, nil}, {Tail, []float64{6, 3}}, {UnkColor, []float64{2, 2}}, {Good, []float64{8, 2, 2, 2}}, {BadColor, []float64{4, 2}}, {Entitled, []float64{1, 2}},
-}
 
 // BenchRatios draws each arm's ratio to another, which one names: a dot a round, a
 // bar from the least to the greatest, a tick at the median.
@@ -100,10 +76,10 @@ func BenchRatios(name, title, one string, lines []BenchRatio) SVG {
 }
 
 // BenchLatencies draws each arm's p50, p95, p99 and maximum on a log axis.
-func BenchLatencies(lines []BenchLine) SVG {
+func BenchLatencies(lines []BenchLatency) SVG {
 	s := SVG{Name: "latencies", Title: "Latency by arm: p50, p95, p99 and maximum, logarithmic", W: Width}
 	lo, hi := math.Inf(1), 0.0
-	var rows []BenchLine
+	var rows []BenchLatency
 	for _, l := range lines {
 		if l.P50 > 0 {
 			rows = append(rows, l)
@@ -144,73 +120,4 @@ func BenchLatencies(lines []BenchLine) SVG {
 	return s
 }
 
-// BenchRounds draws throughput by round: how steady the machine was.
-func BenchRounds(lines []BenchLine) (SVG, error) {
-	s := SVG{Name: "rounds", Title: "Operations per second by round"}
-	last, top := 0, 0.0
-	for _, l := range lines {
-		for _, r := range l.Rates {
-			last, top = max(last, r.Round), max(top, r.Value)
-		}
-	}
-	if last < 2 {
-		return s, nil
-	}
-	f := newFigure(s.Title, Width, 240).legendBelow()
-	f.plot.X.Min, f.plot.X.Max = 0.5, float64(last)+0.5
-	step := max(niceStep(float64(last), 20), 1)
-	for i := step; i <= float64(last); i += step {
-		f.xTicks = append(f.xTicks, tick{i, trimFloat(i)})
-	}
-	f.linearY(top, 4)
-	for i, l := range lines[:min(len(lines), maxCurves)] {
-		st := curveStyles[i%len(curveStyles)]
-		f.line(shortLabel(l.Label), lineStyle(st.c, 1.8, st.dashes...), len(l.Rates), func(i int) (float64, float64, bool) {
-			return float64(l.Rates[i].Round), l.Rates[i].Value, true
-		})
-	}
-	return f.draw(s)
-}
-
-// BenchScaling draws throughput by number of clients.
-func BenchScaling(curves []BenchCurve) (SVG, error) {
-	s := SVG{Name: "scaling", Title: "Operations per second by number of clients"}
-	top, most, fewest := 0.0, 0, math.MaxInt
-	for _, c := range curves {
-		for _, p := range c.Points {
-			top, most, fewest = max(top, p.Max), max(most, p.Threads), min(fewest, p.Threads)
-		}
-	}
-	if most <= fewest {
-		return s, nil
-	}
-	f := newFigure(s.Title+" (bars: least to greatest round)", Width, 270).legendBelow()
-	pad := float64(most-fewest) * 0.05
-	f.plot.X.Min, f.plot.X.Max = float64(fewest)-pad, float64(most)+pad
-	seen := map[int]bool{}
-	for _, c := range curves {
-		for _, p := range c.Points {
-			if !seen[p.Threads] {
-				seen[p.Threads] = true
-				f.xTicks = append(f.xTicks, tick{float64(p.Threads), fmt.Sprint(p.Threads)})
-			}
-		}
-	}
-	f.linearY(top, 5)
-	for i, c := range curves[:min(len(curves), maxCurves)] {
-		st := curveStyles[i%len(curveStyles)]
-		sty := lineStyle(st.c, 2, st.dashes...)
-		f.line(shortLabel(c.Label), sty, len(c.Points), func(i int) (float64, float64, bool) {
-			return float64(c.Points[i].Threads), c.Points[i].Median, true
-		})
-		for _, p := range c.Points {
-			f.line("", lineStyle(st.c, 1), 2, func(i int) (float64, float64, bool) {
-				return float64(p.Threads), []float64{p.Min, p.Max}[i], true
-			})
-			f.line("", draw.LineStyle{Color: st.c.rgba(1), Width: 3}, 1, func(int) (float64, float64, bool) { return float64(p.Threads), p.Median, true })
-		}
-	}
-	return f.draw(s)
-}
-
-func shortLabel(s string) string { return clip(s, 185, 11) }
+func trimFloat(v float64) string { return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64) }

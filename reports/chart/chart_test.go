@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
 
 	"fencepost/harness/record/history"
@@ -77,78 +78,79 @@ func ops() *measure.Analysis {
 	}
 	t.Ops[0].Slow = []measure.Slow{{At: 113 * sec, Latency: 9 * time.Second, Outcome: history.Unknown}, {At: 114 * sec, Latency: 0, Outcome: history.OK}}
 	a.Timeline = t
-	for i := range 4000 {
-		from := 100*sec + int64(i)*7e6
-		a.Grants = append(a.Grants, measure.Grant{Lock: "<lock&1>", Proc: "w1.1/c1", Token: int64(i + 1), Held: true, From: from, To: from + 5e6, RowUntil: from + 6e6, EndedBy: measure.EndedRelease, Takeover: i == 2000})
-	}
 	return a
 }
 
-func TestChartsAreSound(t *testing.T) {
+func TestStrip(t *testing.T) {
 	t.Parallel()
-	a := ops()
-	var all []SVG
-	for _, f := range []func(*measure.Analysis) (SVG, error){Cycles, Outcomes} {
-		s, err := f(a)
-		if err != nil {
+	s := Strip(ops())
+	sound(t, s)
+	for _, want := range []string{">before<", ">fault<", "kill-worker &lt;w1&gt;", ">30 s<"} {
+		if !strings.Contains(string(s.Inline()), want) {
+			t.Errorf("the strip lacks %q", want)
+		}
+	}
+	if Strip(ops()).File() != s.File() {
+		t.Error("two drawings of the same input differ")
+	}
+}
+
+// TestLatencies: one chart for what was measured, all on an axis that has room for all.
+func TestLatencies(t *testing.T) {
+	t.Parallel()
+	all := Latencies(ops())
+	if len(all) != 1 {
+		t.Fatalf("%d charts, want 1: get was never measured", len(all))
+	}
+	c := all[0]
+	if c.To != 30 || c.Low != 1e-6 || c.High != 10 || len(c.Bands) != 3 || len(c.Dots) != 1 || len(c.Crosses) != 1 {
+		t.Errorf("%+v", c)
+	}
+	if p50, p99 := c.Lines[0], c.Lines[1]; p50.X[5] != 5.5 || p50.Y[5] != 0.005 || p99.Y[5] != 0.2 || p99.Y[4] != 0 {
+		t.Errorf("p50 %v, p99 %v", p50.Y, p99.Y)
+	}
+}
+
+func TestDistribution(t *testing.T) {
+	t.Parallel()
+	many, one := measure.NewHistogram(), measure.NewHistogram()
+	for i := range 2000 {
+		if err := measure.Record(many, time.Duration(i+1)*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, s)
 	}
-	lat, err := Latencies(a)
-	if err != nil {
+	if err := measure.Record(one, time.Microsecond); err != nil {
 		t.Fatal(err)
 	}
-	if len(lat) != 1 {
-		t.Errorf("%d latency panels, want 1: get was never measured", len(lat))
+	c, ok := Distribution("Latency", []string{"A", "B", "none", "nil"}, []*hdrhistogram.Histogram{many, one, measure.NewHistogram(), nil})
+	if !ok || len(c.Lines) != 2 || c.Lines[1].Label != "B" || c.Low != 1e-6 {
+		t.Fatalf("%+v", c)
 	}
-	all = append(all, lat...)
-	all = append(all, Strip(a), Holders(a, "holders", "Who <held> it", a.Start, a.End))
-	for _, s := range all {
-		if s.Empty() {
-			t.Errorf("%s is empty", s.Name)
-		}
-		sound(t, s)
-		if s.X1 == 0 || s.T1 != 30 {
-			t.Errorf("%s has no time axis of 30 s: %+v", s.Name, []float64{s.X0, s.X1, s.T0, s.T1})
+	l := c.Lines[0]
+	for i := 1; i < len(l.X); i++ {
+		if l.X[i] <= l.X[i-1] || l.Y[i] < l.Y[i-1] {
+			t.Fatalf("from %v, %v to %v, %v: a curve rises", l.X[i-1], l.Y[i-1], l.X[i], l.Y[i])
 		}
 	}
-	if n := strings.Count(string(all[len(all)-1].Inline()), "<rect"); n > maxSpans+100 {
-		t.Errorf("the lane chart has %d boxes", n)
+	// It ends at the greatest latency, at the last percentile that an operation decides.
+	if n := len(l.X) - 1; l.Y[n] < 1.99 || l.X[n] != c.To || c.To < nines(99.94) || c.To > nines(99.96) {
+		t.Errorf("the curve ends at %v, %v", l.X[n], l.Y[n])
+	}
+	if _, ok := Distribution("Latency", []string{"nil"}, []*hdrhistogram.Histogram{nil}); ok {
+		t.Error("without latencies there is something to draw")
 	}
 }
 
 func TestChartsOfNothing(t *testing.T) {
 	t.Parallel()
 	a := &measure.Analysis{}
-	for _, f := range []func(*measure.Analysis) (SVG, error){Cycles, Outcomes} {
-		if s, err := f(a); err != nil || !s.Empty() {
-			t.Errorf("%s: %v, empty %v", s.Name, err, s.Empty())
-		}
+	if l := Latencies(a); len(l) != 0 {
+		t.Errorf("%d charts of latencies", len(l))
 	}
-	if l, err := Latencies(a); err != nil || len(l) != 0 {
-		t.Errorf("latencies: %d, %v", len(l), err)
-	}
-	for _, s := range []SVG{Strip(a), Holders(a, "h", "t", 0, 0), Window(a, WindowInput{}), BenchRatios("r", "t", "o", nil), BenchLatencies(nil)} {
-		if !s.Empty() {
+	for _, s := range []SVG{Strip(a), Window(a, WindowInput{}), BenchRatios("r", "t", "o", nil), BenchLatencies(nil)} {
+		if !s.Empty() || s.Inline() != "" {
 			t.Errorf("%s is drawn out of nothing", s.Name)
 		}
-	}
-}
-
-func TestSameInputSameBytes(t *testing.T) {
-	t.Parallel()
-	draw := func() string {
-		a := ops()
-		c, err := Cycles(a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.File() + Holders(a, "h", "t", a.Start, a.End).File() + Strip(a).File()
-	}
-	first := draw()
-	if draw() != first {
-		t.Error("two drawings of the same input differ")
 	}
 }
 
@@ -206,19 +208,21 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-func TestPaletteCanBeRecognised(t *testing.T) {
+func TestPaletteHasEachNameOnce(t *testing.T) {
 	t.Parallel()
-	p := Palette()
-	for i, a := range p {
-		for _, b := range p[i+1:] {
-			if near(a.Light, b.Light) || a.Name == b.Name {
-				t.Errorf("%s and %s cannot be told apart", a.Name, b.Name)
-			}
+	seen := map[string]bool{}
+	for _, c := range Palette() {
+		if seen[c.Name] || seen[c.Light] {
+			t.Errorf("%s %s is there twice", c.Name, c.Light)
 		}
+		seen[c.Name], seen[c.Light] = true, true
 	}
 }
 
-var xOf = regexp.MustCompile(`x="(-?[0-9.]+)"`)
+var (
+	hexColor = regexp.MustCompile(`#[0-9A-Fa-f]{6}\b`)
+	xOf      = regexp.MustCompile(`x="(-?[0-9.]+)"`)
+)
 
 // TestBrokenAxis: order is kept, everything lies inside, a break is used only if
 // it helps, and equal lengths outside breaks are equally wide.

@@ -3,230 +3,201 @@ package chart
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"fencepost/harness/record/history"
+	"fencepost/reports/measure"
 )
 
-// figure is a chart drawn with gonum's scales, plotters and canvas in a frame of
-// our own: gonum's makes room for its labels, so charts would not line up.
-type figure struct {
-	plot     *plot.Plot
-	w, h     float64
-	canvas   *vgsvg.Canvas
-	data     draw.Canvas
-	title    string
-	legend   []legendItem
-	yTicks   []plot.Tick
-	xTicks   []tick
-	behind   []plot.Plotter
-	plotters []plot.Plotter
-	below    bool // the legend has a row of its own below the title
-}
-
-type legendItem struct {
-	label string
-	line  *draw.LineStyle
-	glyph *draw.GlyphStyle
-}
-
-// Margins of curve charts: the title and legend above, tick labels below.
+// Kinds of what a curve runs over. The script labels them.
 const (
-	marginTop    = 34.0
-	marginBottom = 26.0
-	legendRow    = 20.0
+	OverTime        = "time" // seconds since the chart's begin
+	OverPercentiles = "percentile"
+	OverRounds      = "round"
+	OverClients     = "clients"
 )
 
-func newFigure(title string, w, h float64) *figure {
-	f := &figure{plot: plot.New(), w: w, h: h, title: title}
-	f.canvas = vgsvg.NewWith(vgsvg.UseWH(vg.Length(w), vg.Length(h)))
-	f.data = draw.Crop(draw.New(f.canvas), marginL, -marginR, marginBottom, -marginTop)
-	return f
+// Curves is a chart of lines that the page's script draws (templates/curves.js). Its
+// JSON is what that script reads.
+type Curves struct {
+	Title  string  `json:"title"`
+	Height int     `json:"height"` // in CSS pixels
+	Over   string  `json:"over"`
+	From   float64 `json:"from"` // bounds of x
+	To     float64 `json:"to"`
+	// Durations says that values are seconds on a logarithmic axis from Low to High, and
+	// that 0 is none. Others are numbers from 0.
+	Durations bool    `json:"durations,omitempty"`
+	Low       float64 `json:"low,omitempty"`
+	High      float64 `json:"high,omitempty"`
+
+	Lines   []Curve      `json:"lines"`
+	Dots    [][2]float64 `json:"dots,omitempty"`
+	Crosses [][2]float64 `json:"crosses,omitempty"`
+	Bands   []Band       `json:"bands,omitempty"`
 }
 
-// legendBelow gives the legend a row of its own.
-func (f *figure) legendBelow() *figure {
-	f.below = true
-	f.data = draw.Crop(f.data, 0, 0, 0, -legendRow)
-	return f
+// Curve is a line with its points in the order of X. Without a colour it takes one by its
+// place, and a dash.
+type Curve struct {
+	Label string    `json:"label"`
+	Color string    `json:"color,omitempty"` // a name of the palette
+	Dash  []float64 `json:"dash,omitempty"`
+	Fill  bool      `json:"fill,omitempty"`
+	X     []float64 `json:"x"`
+	Y     []float64 `json:"y"`
+	// Bars are the least and the greatest at each point.
+	Bars [][2]float64 `json:"bars,omitempty"`
 }
 
-func textStyle(size float64, c Color, bold bool, x text.XAlignment) text.Style {
-	fnt := font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Length(size)}
-	if bold {
-		fnt.Weight = 3 // bold, by golang.org/x/image/font
-	}
-	return text.Style{Color: c.rgba(1), Font: fnt, Handler: plot.DefaultTextHandler, XAlign: x, YAlign: draw.YCenter}
+// Band is a phase (without a colour) or a fault in force.
+type Band struct {
+	Name  string  `json:"name"`
+	Color string  `json:"color,omitempty"`
+	From  float64 `json:"from"`
+	To    float64 `json:"to"`
 }
 
-func lineStyle(c Color, width float64, dashes ...float64) draw.LineStyle {
-	s := draw.LineStyle{Color: c.rgba(1), Width: vg.Length(width)}
-	for _, d := range dashes {
-		s.Dashes = append(s.Dashes, vg.Length(d))
-	}
-	return s
-}
+// maxCurves bounds the lines of a chart that compares arms or runs.
+const maxCurves = 6
 
-// draw renders the figure. gonum panics on what it cannot plot; that becomes an error.
-func (f *figure) draw(s SVG) (out SVG, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("plot %s: %v", s.Name, r)
-		}
-	}()
-	for _, p := range f.behind {
-		p.Plot(f.data, f.plot)
-	}
-	f.drawGrid()
-	for _, p := range f.plotters {
-		p.Plot(f.data, f.plot)
-	}
-	f.drawHead()
-	var b strings.Builder
-	if _, err := f.canvas.WriteTo(&b); err != nil {
-		return SVG{}, err
-	}
-	s.W, s.H = f.w, f.h
-	return themed(b.String(), s), nil
-}
-
-func (f *figure) drawGrid() {
-	c := f.data
-	trX, trY := f.plot.Transforms(&c)
-	label := textStyle(11, Muted, false, draw.XRight)
-	for _, t := range f.yTicks {
-		y := trY(t.Value)
-		if !c.ContainsY(y) {
-			continue
-		}
-		c.StrokeLine2(lineStyle(Grid, 1), c.Min.X, y, c.Max.X, y)
-		if t.Label != "" {
-			c.FillText(label, vg.Point{X: c.Min.X - 8, Y: y}, t.Label)
+// Compare is a chart of lines that stand beside each other: the first maxCurves of them.
+func Compare(title, over string, height int, lines []Curve) Curves {
+	c := Curves{Title: title, Over: over, Height: height, From: math.Inf(1), To: math.Inf(-1), Lines: lines[:min(len(lines), maxCurves)]}
+	for _, l := range c.Lines {
+		for _, x := range l.X {
+			c.From, c.To = min(c.From, x), max(c.To, x)
 		}
 	}
-	label = textStyle(11, Muted, false, draw.XCenter)
-	for _, t := range f.xTicks {
-		x := trX(t.at)
-		if !c.ContainsX(x) {
-			continue
-		}
-		c.StrokeLine2(lineStyle(Line, 1), x, c.Min.Y, x, c.Min.Y-4)
-		c.FillText(label, vg.Point{X: x, Y: c.Min.Y - 14}, t.label)
-	}
-	c.StrokeLine2(lineStyle(Line, 1), c.Min.X, c.Min.Y, c.Max.X, c.Min.Y)
+	return c
 }
 
-func (f *figure) drawHead() {
-	c := draw.New(f.canvas)
-	y := vg.Length(f.h - 13)
-	c.FillText(textStyle(12.5, Ink, true, draw.XLeft), vg.Point{X: 2, Y: y}, f.title)
-	sty := textStyle(11, Muted, false, draw.XLeft)
-	var width vg.Length
-	for _, it := range f.legend {
-		width += sty.Width(it.label) + it.mark() + legendGap
+// Latencies are a chart for each operation that has latencies: p50 and p99 of each
+// bucket, and the slowest operations as points. All have one y axis, so that their
+// heights can be compared.
+func Latencies(a *measure.Analysis) (out []Curves) {
+	at := func(ts int64) float64 { return micro(float64(ts-a.Start) / 1e9) }
+	var bands []Band
+	for _, p := range a.Phases {
+		bands = append(bands, Band{Name: p.Name, From: at(p.From), To: at(p.To)})
 	}
-	x := vg.Length(f.w-marginR) - width + legendGap
-	if f.below {
-		x, y = marginL, y-legendRow
+	for _, f := range a.Faults {
+		bands = append(bands, Band{Name: f.Fault.ID + " " + f.Fault.Name, Color: FaultColor(f.Fault.Name).Name, From: at(f.From), To: at(f.To)})
 	}
-	for _, it := range f.legend {
-		if it.line != nil {
-			c.StrokeLine2(*it.line, x, y, x+20, y)
-		}
-		if it.glyph != nil {
-			c.DrawGlyph(*it.glyph, vg.Point{X: x + 5, Y: y})
-		}
-		x += it.mark()
-		c.FillText(sty, vg.Point{X: x, Y: y}, it.label)
-		x += sty.Width(it.label) + legendGap
-	}
-}
-
-const legendGap = 16
-
-// mark is the width of a legend's line or glyph with the space after it.
-func (it legendItem) mark() vg.Length {
-	if it.line != nil {
-		return 26
-	}
-	return 16
-}
-
-// line adds a curve that is broken where ok says there is no value; a value
-// between two gaps is a dot.
-func (f *figure) line(label string, sty draw.LineStyle, n int, at func(i int) (x, y float64, ok bool)) {
-	var run plotter.XYs
-	dot := draw.GlyphStyle{Color: sty.Color, Radius: sty.Width * 1.1, Shape: draw.CircleGlyph{}}
-	flush := func() {
-		switch {
-		case len(run) == 1:
-			f.plotters = append(f.plotters, &plotter.Scatter{XYs: run, GlyphStyle: dot})
-		case len(run) > 1:
-			f.plotters = append(f.plotters, &plotter.Line{XYs: run, LineStyle: sty})
-		}
-		run = nil
-	}
-	for i := range n {
-		x, y, ok := at(i)
-		if !ok {
-			flush()
-			continue
-		}
-		run = append(run, plotter.XY{X: x, Y: y})
-	}
-	flush()
-	if label != "" {
-		f.legend = append(f.legend, legendItem{label: label, line: &sty})
-	}
-}
-
-// points adds marks.
-func (f *figure) points(label string, sty draw.GlyphStyle, xys plotter.XYs) {
-	if len(xys) == 0 {
-		return
-	}
-	f.plotters = append(f.plotters, &plotter.Scatter{XYs: xys, GlyphStyle: sty})
-	if label != "" {
-		f.legend = append(f.legend, legendItem{label: label, glyph: &sty})
-	}
-}
-
-// linearY sets a y axis from 0 to a round value above top.
-func (f *figure) linearY(top float64, parts int) {
-	step := niceStep(max(top, 1e-9), parts)
-	n := max(math.Ceil(top/step-1e-9), 1)
-	f.plot.Y.Min, f.plot.Y.Max = 0, n*step
-	for i := 0.0; i <= n; i++ {
-		f.yTicks = append(f.yTicks, plot.Tick{Value: i * step, Label: trimFloat(i * step)})
-	}
-}
-
-func trimFloat(v float64) string {
-	s := fmt.Sprintf("%.3f", v)
-	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
-}
-
-// logY sets a logarithmic axis of durations in seconds. Both ends must be > 0.
-func (f *figure) logY(lo, hi float64) {
-	f.plot.Y.Scale = plot.LogScale{}
-	f.plot.Y.Min, f.plot.Y.Max = lo, hi
-	decades := math.Log10(hi / lo)
-	for e := math.Floor(math.Log10(lo) - 1e-9); e <= math.Ceil(math.Log10(hi)); e++ {
-		for _, m := range []float64{1, 2, 5} {
-			v := m * math.Pow(10, e)
-			if v < lo*0.999 || v > hi*1.001 || m != 1 && decades > 1.7 {
-				continue
+	lo, hi := math.Inf(1), 0.0
+	for _, of := range a.Timeline.Ops {
+		c := Curves{Title: measure.OpTitle(of.Op), Over: OverTime, Height: 176, To: at(a.End), Durations: true, Bands: bands}
+		p50, p99 := Curve{Label: "p50", Color: OKColor.Name}, Curve{Label: "p99", Color: Tail.Name, Dash: []float64{5, 2}}
+		seen := len(of.Slow) > 0
+		for i, cut := range of.Cuts {
+			b := a.Timeline.Buckets[i]
+			p50.add(at(b.From)+b.Seconds/2, cut.N > 0, cut.P50)
+			p99.add(at(b.From)+b.Seconds/2, cut.N > 0, cut.P99)
+			if cut.N > 0 {
+				seen, lo, hi = true, min(lo, plottable(cut.P50)), max(hi, plottable(cut.P99))
 			}
-			f.yTicks = append(f.yTicks, plot.Tick{Value: v, Label: secondsLabel(v)})
+		}
+		for _, s := range of.Slow {
+			p := [2]float64{at(s.At), plottable(s.Latency)}
+			lo, hi = min(lo, p[1]), max(hi, p[1])
+			if s.Outcome == history.OK {
+				c.Dots = append(c.Dots, p)
+			} else {
+				c.Crosses = append(c.Crosses, p)
+			}
+		}
+		if seen {
+			c.Lines = []Curve{p50, p99}
+			out = append(out, c)
 		}
 	}
+	for i := range out {
+		out[i].Low, out[i].High = roundDown(lo), max(roundUp(hi), 10*roundDown(lo))
+	}
+	return out
+}
+
+// add adds a duration; a 0 where there is none.
+func (l *Curve) add(x float64, have bool, d time.Duration) {
+	y := 0.0
+	if have {
+		y = plottable(d)
+	}
+	l.X, l.Y = append(l.X, micro(x)), append(l.Y, y)
+}
+
+// Lateness is a chart of percentiles over time. Buckets without a maximum have no value.
+func Lateness(title string, total float64, middle []float64, p50, p99, greatest []time.Duration) (c Curves, ok bool) {
+	lo, hi := time.Hour, time.Duration(0)
+	lines := []Curve{{Label: "p50", Color: OKColor.Name}, {Label: "p99", Color: Tail.Name, Dash: []float64{5, 2}}, {Label: "max", Color: Muted.Name, Dash: []float64{2, 2}}}
+	for i, top := range greatest {
+		for k, of := range [][]time.Duration{p50, p99, greatest} {
+			lines[k].add(middle[i], top > 0, of[i])
+		}
+		if top > 0 {
+			lo, hi = min(lo, p50[i]), max(hi, top)
+		}
+	}
+	low := roundDown(plottable(lo))
+	return Curves{Title: title, Over: OverTime, Height: 230, To: total, Durations: true, Low: low, High: max(roundUp(plottable(hi)), 10*low), Lines: lines}, hi > 0
+}
+
+// Distribution is latency by percentile, one curve a run: the percentiles are spread so
+// that each factor of ten towards 100 % takes the same room, because what tells runs apart
+// is at the end. A run without a latency is left out; ok is false if that leaves none.
+func Distribution(title string, names []string, latencies []*hdrhistogram.Histogram) (c Curves, ok bool) {
+	lo, hi := math.Inf(1), 0.0
+	var lines []Curve
+	for i, h := range latencies {
+		if h == nil || h.TotalCount() == 0 {
+			continue
+		}
+		l := Curve{Label: names[i]}
+		end := nines(100 - 100/float64(max(h.TotalCount(), 2)))
+		const steps = 160
+		for s := 0.0; s <= steps; s++ {
+			l.add(end*s/steps, true, measure.Quantile(h, 100-100*math.Pow(10, -end*s/steps)))
+		}
+		lines = append(lines, l)
+		lo, hi = min(lo, l.Y[0]), max(hi, l.Y[len(l.Y)-1])
+	}
+	if len(lines) == 0 {
+		return c, false
+	}
+	c = Compare(title, OverPercentiles, 320, lines)
+	c.Durations, c.Low, c.High = true, lo, max(hi, lo*1.5)
+	return c, true
+}
+
+// nines is how many factors of ten a percentile is from 100 %: 90 % is 1, 99 % is 2.
+func nines(percent float64) float64 { return -math.Log10(1 - min(percent, 100-1e-9)/100) }
+
+// micro keeps six decimals: more are bytes that nobody sees.
+func micro(v float64) float64 { return math.Round(v*1e6) / 1e6 }
+
+// plottable is a duration in seconds that a logarithmic axis takes: at least 1 µs.
+func plottable(d time.Duration) float64 { return micro(max(d, time.Microsecond).Seconds()) }
+
+func roundDown(v float64) float64 {
+	mag := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range []float64{5, 2} {
+		if m*mag <= v*1.0000001 {
+			return m * mag
+		}
+	}
+	return mag
+}
+
+func roundUp(v float64) float64 {
+	mag := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range []float64{1, 2, 5} {
+		if m*mag >= v*0.9999999 {
+			return m * mag
+		}
+	}
+	return 10 * mag
 }
 
 func secondsLabel(v float64) string {
@@ -237,5 +208,5 @@ func secondsLabel(v float64) string {
 	case d >= time.Millisecond:
 		return trimFloat(float64(d)/1e6) + " ms"
 	}
-	return trimFloat(float64(d)/1e3) + " µs"
+	return fmt.Sprintf("%d µs", d.Microseconds())
 }

@@ -1,9 +1,8 @@
-// Package chart draws a run's numbers as SVG.
+// Package chart makes charts of a run's numbers.
 //
-// Curves are drawn with gonum/plot, lanes (who held a lock, what happened in a
-// violation's window) by hand, because a lane chart is boxes and labels and not
-// a function of x. Both share one frame: the same margins and the same time axis,
-// so that charts under each other line up.
+// Curves (type Curves) are numbers that the page's script draws. What must be there without
+// a script is drawn here as SVG, by hand, because it is boxes and labels and not a function
+// of x: the strip of phases and faults, the window of a violation, the arms of a benchmark.
 //
 // Every colour is a name of the palette with a value for light and for dark.
 // The SVG refers to it as a CSS variable with the light value as its fallback:

@@ -13,25 +13,20 @@ type SVG struct {
 	Name  string // of its file, without extension
 	Title string // what it shows, also for a screen reader
 	W, H  float64
-	// X0, X1 bound the time axis in drawing units, T0 and T1 are its ends in
-	// seconds of the run; X1 is 0 for a chart without a straight time axis.
-	X0, X1, T0, T1 float64
-
-	body string
+	body  string
 }
 
 // Empty says that there was nothing to draw.
 func (s SVG) Empty() bool { return s.body == "" }
 
-// Inline is the chart as an element of the page.
+// Inline is the chart as an element of the page, "" if it is empty.
 func (s SVG) Inline() template.HTML {
-	axis := ""
-	if s.X1 > 0 {
-		axis = fmt.Sprintf(` data-x0="%s" data-x1="%s" data-t0="%s" data-t1="%s"`, num(s.X0), num(s.X1), num(s.T0), num(s.T1))
+	if s.Empty() {
+		return ""
 	}
 	// The text is made here from numbers, palette names and escaped strings only.
-	return template.HTML(fmt.Sprintf(`<svg class="plot" role="img" aria-label="%s" viewBox="0 0 %s %s"%s>%s</svg>`, //nolint:gosec
-		html.EscapeString(s.Title), num(s.W), num(s.H), axis, s.body))
+	return template.HTML(fmt.Sprintf(`<svg class="plot" role="img" aria-label="%s" viewBox="0 0 %s %s">%s</svg>`, //nolint:gosec
+		html.EscapeString(s.Title), num(s.W), num(s.H), s.body))
 }
 
 // File is the chart as a file by itself.
@@ -58,7 +53,6 @@ func PlotCSS() string {
 		`.plot .ent{fill:var(--entitled);opacity:.9}.plot .entbg{fill:var(--entitled);opacity:.13}` +
 		`.plot .clash{fill:var(--fail);opacity:.16}.plot .clashline{stroke:var(--fail);fill:none}` +
 		`.plot .mark{fill:var(--ink)}.plot .lead{stroke:var(--muted);stroke-width:.7;fill:none}` +
-		`.plot .tail{fill:none;stroke:var(--muted);stroke-width:.8;stroke-dasharray:2 2}` +
 		`.plot .many{fill:var(--muted);opacity:.45}` +
 		`.plot .halo{paint-order:stroke;stroke:var(--card);stroke-width:3px;stroke-linejoin:round}` +
 		`.plot .box{fill:var(--card);stroke:var(--line)}.plot .boxbad{fill:var(--card);stroke:var(--fail);stroke-width:1.6}` +

@@ -2,9 +2,6 @@ package chart
 
 import (
 	"fmt"
-	"image/color"
-	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -16,17 +13,7 @@ type Color struct {
 // Var is the colour as a CSS value.
 func (c Color) Var() string { return "var(--" + c.Name + "," + c.Light + ")" }
 
-// rgba is the light value for gonum, which themed later turns into Var.
-func (c Color) rgba(alpha float64) color.Color {
-	v, err := strconv.ParseUint(strings.TrimPrefix(c.Light, "#"), 16, 32)
-	if err != nil {
-		return color.Black // the palette is fixed; a test reads every value
-	}
-	return color.NRGBA{R: uint8(v >> 16), G: uint8(v >> 8), B: uint8(v), A: uint8(alpha*255 + 0.5)}
-}
-
-// The palette. Light values differ by more than rounding, since they are how a
-// drawn SVG's colours are recognised.
+// The palette.
 var (
 	Page     = Color{"page", "#F4F5F8", "#0F131B"}
 	Card     = Color{"card", "#FFFFFF", "#171C27"}
@@ -104,53 +91,4 @@ func FaultColor(name string) Color {
 	return faultOther
 }
 
-// fontStack has Liberation Sans's metrics first: gonum measures text with them.
 const fontStack = "'Liberation Sans',Arial,Helvetica,sans-serif"
-
-var (
-	hexColor  = regexp.MustCompile(`#[0-9A-Fa-f]{6}\b`)
-	fontStyle = regexp.MustCompile(`font-family:[^;"]*;font-variant:[^;"]*;font-weight:([^;"]*);font-style:[^;"]*;`)
-	svgOpen   = regexp.MustCompile(`(?s)^.*?<svg width="[^"]*" height="[^"]*" viewBox="([^"]*)"\s*xmlns="[^"]*"\s*xmlns:xlink="[^"]*">`)
-)
-
-// themed turns an SVG of gonum into one of the page: colours by variable, the
-// page's fonts, no fixed size.
-func themed(raw string, s SVG) SVG {
-	raw = hexColor.ReplaceAllStringFunc(raw, func(h string) string {
-		for _, c := range Palette() {
-			if near(h, c.Light) {
-				return c.Var()
-			}
-		}
-		return h
-	})
-	raw = fontStyle.ReplaceAllStringFunc(raw, func(m string) string {
-		if w := fontStyle.FindStringSubmatch(m)[1]; w != "normal" {
-			return "font-weight:" + w + ";"
-		}
-		return ""
-	})
-	raw = svgOpen.ReplaceAllString(raw, "")
-	raw = strings.TrimSuffix(strings.TrimSpace(raw), "</svg>")
-	s.body = strings.ReplaceAll(raw, "\n\t", " ")
-	return s
-}
-
-// near says that two colours are the same but for rounding: a colour with an
-// alpha comes back from gonum off by one.
-func near(a, b string) bool {
-	x, errX := strconv.ParseUint(a[1:], 16, 32)
-	y, errY := strconv.ParseUint(b[1:], 16, 32)
-	if errX != nil || errY != nil {
-		return false
-	}
-	for shift := 0; shift <= 16; shift += 8 {
-		d := int(x>>shift&0xFF) - int(y>>shift&0xFF)
-		if d < -nearBy || d > nearBy {
-			return false
-		}
-	}
-	return true
-}
-
-const nearBy = 1

@@ -9,13 +9,6 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// PhaseFault and PhaseBefore are the phases that are compared: the one in which
-// the faults are in force and the undisturbed one before it.
-const (
-	PhaseBefore = history.PhaseBefore
-	PhaseFault  = history.PhaseFault
-)
-
 // Analysis is what a history says in numbers. All instants are TS of events.
 type Analysis struct {
 	// Start is the first phase's begin (or the first event); End is when the

@@ -122,8 +122,8 @@ func (a *Analysis) Latency(op history.Op, phase string) (Latency, bool) {
 // has no latency of it.
 func (a *Analysis) Headline() (before, during Latency, ok bool) {
 	for _, op := range []history.Op{history.OpLock, history.OpAcquire, OpStart} {
-		before, ok1 := a.Latency(op, PhaseBefore)
-		during, ok2 := a.Latency(op, PhaseFault)
+		before, ok1 := a.Latency(op, history.PhaseBefore)
+		during, ok2 := a.Latency(op, history.PhaseFault)
 		if ok1 && ok2 && before.OK > 0 && during.OK > 0 {
 			return before, during, true
 		}

@@ -192,16 +192,16 @@ func TestLatenciesByPhaseAndOutcome(t *testing.T) {
 	t.Parallel()
 	s := newScript()
 	s.op(1*sec, 1*sec+5e6, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpGet, Key: "r"}) // before any phase
-	s.phase(2*sec, PhaseBefore)
+	s.phase(2*sec, history.PhaseBefore)
 	for i := range int64(200) {
 		s.op(2*sec+i*1e6, 2*sec+i*1e6+(i+1)*1e6, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpGet, Key: "r"})
 	}
 	s.op(3*sec, 9*sec, history.Unknown, history.Event{Proc: "w1.1/c1", Op: history.OpGet, Key: "r"})
 	s.op(3*sec, 3*sec+1, history.Fail, history.Event{Proc: "w1.1/c1", Op: history.OpGet, Key: "r"})
-	s.phase(10*sec, PhaseFault)
+	s.phase(10*sec, history.PhaseFault)
 	s.op(11*sec, 0, "", history.Event{Proc: "w1.1/c1", Op: history.OpGet, Key: "r"})
 	a := analyze(t, s)
-	before, ok := a.Latency(history.OpGet, PhaseBefore)
+	before, ok := a.Latency(history.OpGet, history.PhaseBefore)
 	if !ok || before.OK != 200 || before.Fail != 1 || before.Unknown != 1 || before.Few() {
 		t.Errorf("before: %+v", before)
 	}
@@ -213,7 +213,7 @@ func TestLatenciesByPhaseAndOutcome(t *testing.T) {
 			t.Errorf("quantile %s, want %s within 0.2 %%", q.got, q.want)
 		}
 	}
-	if fault, ok := a.Latency(history.OpGet, PhaseFault); !ok || fault.Unknown != 1 || fault.OK != 0 || fault.P99 != 0 {
+	if fault, ok := a.Latency(history.OpGet, history.PhaseFault); !ok || fault.Unknown != 1 || fault.OK != 0 || fault.P99 != 0 {
 		t.Errorf("fault: %+v", fault)
 	}
 	if all, _ := a.Latency(history.OpGet, AllPhases); all.Count() != 204 || all.OK != 201 {
@@ -226,13 +226,13 @@ func TestLatenciesByPhaseAndOutcome(t *testing.T) {
 
 func TestPhaseOfAnOperation(t *testing.T) {
 	t.Parallel()
-	phases := []history.Span{{Name: PhaseBefore, From: 10}, {Name: PhaseFault, From: 20}, {Name: "recover", From: 30}}
+	phases := []history.Span{{Name: history.PhaseBefore, From: 10}, {Name: history.PhaseFault, From: 20}, {Name: "recover", From: 30}}
 	for _, tc := range []struct {
 		from, to int64
 		want     string
 	}{
-		{5, 9, ""}, {10, 19, PhaseBefore}, {19, 20, PhaseBefore}, {19, 21, PhaseFault}, {5, 40, PhaseFault}, {12, 0, PhaseFault},
-		{20, 21, PhaseFault}, {29, 99, PhaseFault}, {30, 31, "recover"}, {31, 0, "recover"},
+		{5, 9, ""}, {10, 19, history.PhaseBefore}, {19, 20, history.PhaseBefore}, {19, 21, history.PhaseFault}, {5, 40, history.PhaseFault}, {12, 0, history.PhaseFault},
+		{20, 21, history.PhaseFault}, {29, 99, history.PhaseFault}, {30, 31, "recover"}, {31, 0, "recover"},
 	} {
 		op := history.Operation{Invoke: history.Event{TS: tc.from}, End: history.Event{TS: tc.to}}
 		if got := phaseOf(phases, op); got != tc.want {

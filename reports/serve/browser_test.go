@@ -135,7 +135,7 @@ func TestBrowserList(t *testing.T) {
 		t.Errorf("after the list has changed the button says %q", got)
 	}
 	p.Do(chromedp.Click("#compare-button", chromedp.ByQuery))
-	p.Until(`document.title.startsWith('Comparison of 2 runs') && document.querySelector('svg.plot') !== null`)
+	p.Until(`document.title.startsWith('Comparison of 2 runs') && document.querySelector('figure.curves canvas') !== null`)
 	accessible(p, "compare")
 }
 

@@ -26,7 +26,7 @@ func TestCompare(t *testing.T) {
 		`>100 ms</td><td class="n edge">10 ms</td>`, `<td class="n up">×2.00</td>`, // latencies
 		"900 ms", `1.8 s <span class="ratio">×2.00</span>`, // recovery
 		"w1 is gone", "at 500ms", // evidence
-		`<svg class="plot"`, "Latency of lock wait by percentile, fault",
+		`<figure class="chart curves"`, "Latency of lock wait by percentile, fault",
 	)
 	hasNot(t, text, "Not all could be read", `<th scope="row">workers</th>`) // the same settings are no rows
 	has(t, text, "<dt>workers</dt><dd>4</dd>")
@@ -54,7 +54,7 @@ func TestCompareIncomplete(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, reports.TimelineFile), "start_s,seconds,phase,cycles\n0,x,before,1\n")
 	text := page(t, handler(t, runs), "/compare?run=a&run=b")
-	has(t, text, "Not all could be read", "B: timeline.csv", "B: operations.csv", "B: report.json", "was not injected", "NOT CHECKED", `<svg class="plot"`)
+	has(t, text, "Not all could be read", "B: timeline.csv", "B: operations.csv", "B: report.json", "was not injected", "NOT CHECKED", `<figure class="chart curves"`)
 }
 
 func TestRatio(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"fencepost/checker"
 	"fencepost/harness/record/history"
 	"fencepost/reports/chart"
@@ -54,7 +56,7 @@ func ops(sides []side) (out []history.Op) {
 func latencyRows(sides []side) (out []latencyRow) {
 	for _, op := range ops(sides) {
 		have := func(p string) bool {
-			return p != "warmup" && p != "heal" && slices.ContainsFunc(sides, func(d side) bool { l, ok := d.latency(op, p); return ok && l.OK > 0 })
+			return p != history.PhaseWarmup && p != history.PhaseHeal && slices.ContainsFunc(sides, func(d side) bool { l, ok := d.latency(op, p); return ok && l.OK > 0 })
 		}
 		for _, phase := range phases(have) {
 			row := latencyRow{Op: measure.OpTitle(op), Phase: phaseLabel(phase)}
@@ -177,38 +179,36 @@ func (s *Server) distribution(p *comparePage, sides []side, v url.Values) {
 	if !slices.Contains(all, op) {
 		op = all[0]
 	}
-	names := phases(func(ph string) bool {
+	have := phases(func(ph string) bool {
 		return slices.ContainsFunc(sides, func(d side) bool { l, ok := d.latency(op, ph); return ok && l.OK > 0 })
 	})
 	phase := v.Get("phase")
-	if !slices.Contains(names, phase) {
+	if !slices.Contains(have, phase) {
 		phase = measure.AllPhases
-		if slices.Contains(names, measure.PhaseFault) {
-			phase = measure.PhaseFault
+		if slices.Contains(have, history.PhaseFault) {
+			phase = history.PhaseFault
 		}
 	}
 	for _, o := range all {
 		p.Ops = append(p.Ops, choice{string(o), measure.OpTitle(o), o == op})
 	}
-	for _, n := range names {
+	for _, n := range have {
 		p.Phases = append(p.Phases, choice{n, phaseLabel(n), n == phase})
 	}
-	var lines []chart.DistributionLine
+	var names []string
+	var latencies []*hdrhistogram.Histogram
 	for i, d := range sides {
 		h, err := s.latencies(d.Entry, string(op), phase)
 		if err != nil {
 			p.Notes = append(p.Notes, letter(i)+": "+d.local(err))
 			continue
 		}
-		lines = append(lines, chart.DistributionLine{Label: letter(i) + " " + d.Name, Latencies: h})
+		names, latencies = append(names, letter(i)+" "+d.Name), append(latencies, h)
 	}
-	svg, err := chart.Distribution(fmt.Sprintf("Latency of %s by percentile, %s", measure.OpTitle(op), phaseLabel(phase)), lines)
-	switch {
-	case err != nil:
-		p.NoChart = "The chart cannot be drawn: " + err.Error()
-	case svg.Empty():
+	title := fmt.Sprintf("Latency of %s by percentile, %s", measure.OpTitle(op), phaseLabel(phase))
+	if c, ok := chart.Distribution(title, names, latencies); ok {
+		p.Chart = &c
+	} else {
 		p.NoChart = "No run has such an operation that ended ok."
-	default:
-		p.Chart = svg.Inline()
 	}
 }

@@ -2,12 +2,13 @@ package serve
 
 import (
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
 
 	"fencepost/checker"
+	"fencepost/harness/record/history"
+	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )
 
@@ -25,7 +26,7 @@ type comparePage struct {
 	Latencies  []latencyRow
 	Recovery   []cellRow
 	Faults     []faultRow
-	Chart      template.HTML
+	Chart      *chart.Curves
 	NoChart    string
 	Ops        []choice
 	Phases     []choice
@@ -111,7 +112,7 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) {
 
 // comparison makes all of the page but its chart.
 func comparison(sides []side) comparePage {
-	p := comparePage{frame: frame{Title: fmt.Sprintf("Comparison of %d runs", len(sides)), Tab: "compare"}}
+	p := comparePage{frame: frame{Title: fmt.Sprintf("Comparison of %d runs", len(sides)), Tab: "compare", Scripts: []string{"curves.js"}}}
 	for i, d := range sides {
 		h := runHead{Letter: letter(i), Entry: d.Entry}
 		if len(sides) > leastRuns {
@@ -293,7 +294,7 @@ func ratio(b, a float64) string {
 
 // phases are those that runs are compared in, in order, as far as any run has them.
 func phases(have func(string) bool) (out []string) {
-	for _, p := range []string{"warmup", measure.PhaseBefore, measure.PhaseFault, "heal", "recover", "drain", measure.AllPhases} {
+	for _, p := range append(history.Phases[:6:6], measure.AllPhases) {
 		if have(p) {
 			out = append(out, p)
 		}

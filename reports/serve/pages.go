@@ -31,34 +31,32 @@ type asset struct {
 }
 
 func newPages() (*pages, error) {
-	parts, err := reports.Parts()
-	if err != nil {
-		return nil, err
-	}
-	style, err := reports.Style()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	p := &pages{assets: map[string]asset{}}
 	p.templates = template.New("").Funcs(template.FuncMap{
 		"asset": p.path, "badge": badgeOf, "status": statusBadge, "run": runPath, "bytes": measure.FormatSize, "took": took, "count": countAny, "clock": clock, "at": when,
 	})
-	if p.templates, err = p.templates.Parse(parts); err != nil {
+	if p.templates, err = p.templates.Parse(reports.Parts()); err != nil {
 		return nil, err
 	}
 	if p.templates, err = p.templates.ParseFS(embedded, "templates/*.html"); err != nil {
 		return nil, err
 	}
-	for name, before := range map[string]string{"serve.css": style, "list.js": "", "live.js": ""} {
+	style, script := reports.Curves()
+	p.add("curves.js", []byte(script))
+	for name, before := range map[string]string{"serve.css": reports.Style() + style, "list.js": "", "live.js": ""} {
 		b, err := embedded.ReadFile("templates/" + name)
 		if err != nil {
 			return nil, err
 		}
-		b = append([]byte(before), b...)
-		sum := sha256.Sum256(b)
-		p.assets[name] = asset{b, hex.EncodeToString(sum[:8])}
+		p.add(name, append([]byte(before), b...))
 	}
 	return p, nil
+}
+
+func (p *pages) add(name string, body []byte) {
+	sum := sha256.Sum256(body)
+	p.assets[name] = asset{body, hex.EncodeToString(sum[:8])}
 }
 
 // path is the address of an asset, which changes with its content.

@@ -76,8 +76,8 @@ func makeRun(t testing.TB, runs string, s spec) string {
 	write(t, filepath.Join(dir, reports.JSONFile), asJSON(t, reports.Report{
 		Version: 1, Info: info, Verdict: v.Verdict, Counts: v.Counts,
 		Latencies: []measure.Latency{
-			{Op: history.OpLock, Phase: measure.PhaseBefore, OK: 500, P50: ms(4), P95: ms(8), P99: ms(10), Max: ms(12)},
-			{Op: history.OpLock, Phase: measure.PhaseFault, OK: 500, P50: ms(5), P95: ms(80), P99: ms(100), Max: ms(900)},
+			{Op: history.OpLock, Phase: history.PhaseBefore, OK: 500, P50: ms(4), P95: ms(8), P99: ms(10), Max: ms(12)},
+			{Op: history.OpLock, Phase: history.PhaseFault, OK: 500, P50: ms(5), P95: ms(80), P99: ms(100), Max: ms(900)},
 			{Op: history.OpLock, Phase: measure.AllPhases, OK: 1000, P50: ms(4), P95: ms(60), P99: ms(90), Max: ms(900)},
 		},
 		Faults: []reports.ReportFault{{ID: "f1", Name: "kill-worker", Targets: []string{"w1"}, Trigger: "at 500ms", From: 8, To: 9.5, Proven: true, Evidence: []string{"w1 is gone"}}},

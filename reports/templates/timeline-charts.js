@@ -5,22 +5,9 @@ var timelineCharts = (function () {
   var D = timelineData, W = timelineDraw;
   var heights = { rate: 128, latency: 150 };
 
-  function seconds(u, splits) {
-    var by = splits.length > 1 ? splits[1] - splits[0] : 1;
-    var digits = Math.max(0, -Math.floor(Math.log10(by) + 1e-9));
-    return splits.map(function (s) { return s.toFixed(digits) + ' s'; });
-  }
-
-  function short(v) {
-    return v >= 1 ? v + ' s' : v >= 0.001 ? +(v * 1000).toPrecision(2) + ' ms' : +(v * 1e6).toPrecision(2) + ' µs';
-  }
-
   // make creates the charts anew: after a change of theme or of the gutter. get
   // returns the view: from, to, x0, violation.
   function make(m, rateBox, latencyBox, t, w, gutter, right, get) {
-    var axis = function (more) {
-      return Object.assign({ stroke: t.muted, font: '11px ' + W.font, grid: { stroke: t.grid, width: 1 }, ticks: { stroke: t.line, width: 1, size: 4 }, gap: 4 }, more);
-    };
     var x = { time: false, range: function () { var v = get(); return [v.from / 1e6, v.to / 1e6]; } };
     var hooks = {
       draw: [function (u) { // bands over the curves, in CSS pixels
@@ -38,7 +25,7 @@ var timelineCharts = (function () {
     rateBox.textContent = latencyBox.textContent = '';
     var rate = new uPlot(Object.assign({}, common, {
       height: heights.rate, padding: [26, right, 4, 0], scales: { x: x, y: { range: function (u, lo, hi) { return [0, Math.max(hi || 0, 1) * 1.08]; } } },
-      axes: [axis({ show: false }), axis({ size: gutter, space: 28 })],
+      axes: [curves.axis({ show: false }), curves.axis({ size: gutter, space: 28 })],
       series: [{}, area('unknown', t.unknown), area('fail', t.fail), area('ok', t.ok)]
     }), [[0, 1], [0, 0], [0, 0], [0, 0]], rateBox);
     var latency = new uPlot(Object.assign({}, common, {
@@ -52,15 +39,7 @@ var timelineCharts = (function () {
           }
         }
       },
-      axes: [axis({ size: 28, values: seconds, space: 70 }), axis({
-        size: gutter, splits: function (u, i, lo, hi) {
-          var out = [], few = hi / lo > 200;
-          for (var p = Math.pow(10, Math.floor(Math.log10(lo))); p <= hi * 1.0001; p *= 10) {
-            (few ? [1] : [1, 2, 5]).forEach(function (k) { if (k * p >= lo * 0.9999 && k * p <= hi * 1.0001) { out.push(k * p); } });
-          }
-          return out;
-        }, filter: function (u, s) { return s; }, values: function (u, s) { return s.map(short); }
-      })],
+      axes: [curves.axis({ size: 28, values: curves.seconds, space: 70 }), curves.durations({ size: gutter })],
       series: [{}, { label: 'p50', stroke: t.ok, width: 2, points: { show: true, size: 4, fill: t.ok } }, { label: 'p99', stroke: t.tail, width: 1.6, dash: [5, 3], points: { show: true, size: 4, fill: t.tail } }]
     }), [[0, 1], [0.01, 0.01], [0.01, 0.01]], latencyBox);
     return { rate: rate, latency: latency };

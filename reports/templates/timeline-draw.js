@@ -8,8 +8,7 @@ var timelineDraw = (function () {
 
   // theme reads the page's colours, which follow the reader's light or dark.
   function theme(raw) {
-    var css = getComputedStyle(document.documentElement);
-    var color = function (name) { return css.getPropertyValue('--' + name).trim() || '#888'; };
+    var color = curves.color;
     var t = { worker: raw.workers.map(function (w) { return color(w.color); }), fault: raw.faults.map(function (f) { return color(f.color); }) };
     ['page', 'card', 'sunken', 'ink', 'muted', 'line', 'grid', 'link', 'ok', 'fail', 'unknown', 'tail', 'entitled'].forEach(function (n) { t[n] = color(n); });
     t.pattern = {};

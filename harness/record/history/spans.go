@@ -9,12 +9,21 @@ const (
 	SpanRun Op = "run"
 )
 
-// PhaseFault is the phase in which the faults are in force, PhaseBefore the
-// undisturbed one before it.
+// Phases of a run, in order. PhaseFault is the one in which faults are in force, PhaseBefore
+// the undisturbed one before it.
 const (
-	PhaseBefore = "before"
-	PhaseFault  = "fault"
+	PhaseWarmup  = "warmup"
+	PhaseBefore  = "before"
+	PhaseFault   = "fault"
+	PhaseHeal    = "heal"
+	PhaseRecover = "recover"
+	PhaseDrain   = "drain" // jobs only: nothing is enqueued any more, every job comes to its end
+	PhaseSettle  = "settle"
+	PhaseSeal    = "seal"
 )
+
+// Phases are all of them.
+var Phases = []string{PhaseWarmup, PhaseBefore, PhaseFault, PhaseHeal, PhaseRecover, PhaseDrain, PhaseSettle, PhaseSeal}
 
 // JobSpans makes operations of the lives of jobs. What never started or never ended
 // has none: the verdict tells of it.

@@ -78,15 +78,6 @@ const LeaseTTL = 6 * time.Second
 // Promises are the properties that a drill's history can violate.
 func Promises() []string { return []string{"P1", "P2", "P8", "P9"} }
 
-// Phases of a drill in which plain lock cycles go through every node.
-const (
-	phaseBefore  = "before"
-	phaseFault   = "fault"
-	phaseHeal    = "heal"
-	phaseRecover = "recover"
-	phaseSeal    = "seal"
-)
-
 // armedID is the fault that stands for all attempts.
 const armedID = "f1"
 
@@ -94,7 +85,7 @@ const armedID = "f1"
 // after, and an attempt that was armed.
 func Expect() history.Expect {
 	return history.Expect{
-		MinCycles: map[string]int{phaseBefore: len(nodes), phaseRecover: len(nodes)},
+		MinCycles: map[string]int{history.PhaseBefore: len(nodes), history.PhaseRecover: len(nodes)},
 		Faults:    []string{armedID},
 	}
 }
@@ -140,7 +131,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	err = r.phases(ctx)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTimeout)
 	defer cancel()
-	cfg.Phase(phaseSeal)
+	cfg.Phase(history.PhaseSeal)
 	return errors.Join(err, r.cut.heal(end), r.seal(end))
 }
 
@@ -155,11 +146,11 @@ type run struct {
 }
 
 func (r *run) phases(ctx context.Context) error {
-	r.Phase(phaseBefore)
+	r.Phase(history.PhaseBefore)
 	if err := r.cycles(ctx); err != nil {
 		return err
 	}
-	r.Phase(phaseFault)
+	r.Phase(history.PhaseFault)
 	whole := history.Fault{ID: armedID, Name: "incomplete-write", Targets: []string{victim}, Trigger: "step by step, as the write proceeds"}
 	r.note(whole, history.ActionInject, false, "")
 	armed := 0
@@ -174,11 +165,11 @@ func (r *run) phases(ctx context.Context) error {
 	}
 	r.note(whole, history.ActionEvidence, armed > 0, fmt.Sprintf("%d of %d attempts armed on Paxos %s", armed, r.scene.attempts, r.Variant))
 	r.note(whole, history.ActionHeal, false, "")
-	r.Phase(phaseHeal)
+	r.Phase(history.PhaseHeal)
 	if err := r.Cluster.WaitHealthy(ctx); err != nil {
 		return fmt.Errorf("the cluster is not whole after healing: %w", err)
 	}
-	r.Phase(phaseRecover)
+	r.Phase(history.PhaseRecover)
 	return r.cycles(ctx)
 }
 

@@ -1,119 +1,53 @@
-package scenario
+package plan
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"fencepost/core/store"
 	"fencepost/harness/fault"
-	"fencepost/harness/target/sinks"
-	"fencepost/harness/target/system"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/workload"
 )
 
 // Plan is a scenario with every choice made.
 type Plan struct {
-	Version int           `yaml:"version"` // PlanVersion
+	Version int           `yaml:"version"` // Version
 	Seed    uint64        `yaml:"seed"`
 	System  string        `yaml:"system"`
-	Spec    Spec          `yaml:"scenario"`
-	Steps   []PlannedStep `yaml:"steps"`
+	Spec    scenario.Spec `yaml:"scenario"`
+	Steps   []Step        `yaml:"steps"`
 	Locks   []string      `yaml:"locks"`
 	Queue   string        `yaml:"queue,omitempty"` // of the job workload
 }
 
-// PlannedStep is a Step with its targets and times drawn.
-type PlannedStep struct {
-	Step `yaml:",inline"`
+// Step is a Step with its targets and times drawn.
+type Step struct {
+	scenario.Step `yaml:",inline"`
 	// IDs are the ids of its injections in the history, one a repetition.
 	IDs []string `yaml:"ids"`
 }
 
-// Overrides change a scenario from the command line; zero values change nothing.
-type Overrides struct {
-	Contention string
-	Workers    int
-	Clients    int
-	TTL        time.Duration
-	Sink       string        // see package sinks
-	Duration   time.Duration // of each of the phases before, fault, recover
-}
-
-// For is the overrides without those that a scenario of this kind cannot have.
-func (o Overrides) For(k Kind) Overrides {
-	if !k.Workers {
-		return Overrides{}
-	}
-	if k.Sink != "" {
-		o.Sink = ""
-	}
-	return o
-}
-
-// Apply checks and applies the overrides.
-func (s *Spec) Apply(o Overrides) error {
-	if !s.Kind().Workers && o != (Overrides{}) {
-		return errors.New("it has no workers and phases that contention, workers, clients, ttl, sink or duration could change")
-	}
-	if o.Contention != "" {
-		if err := ValidContention(o.Contention); err != nil {
-			return err
-		}
-		s.Workload.Contention = o.Contention
-	}
-	if o.Workers < 0 || o.Clients < 0 || o.TTL < 0 || o.Duration < 0 {
-		return fmt.Errorf("workers, clients, ttl and duration must not be negative")
-	}
-	if o.Workers > 0 {
-		s.Workload.Workers = o.Workers
-	}
-	if o.Clients > 0 {
-		s.Workload.Clients = o.Clients
-	}
-	if o.TTL > 0 {
-		s.Workload.TTL = Duration(o.TTL)
-	}
-	if o.Sink != "" {
-		if _, err := sinks.Find(o.Sink); err != nil {
-			return err
-		}
-		s.Workload.Sink = o.Sink
-	}
-	if o.Duration > 0 {
-		d := Duration(o.Duration)
-		s.Phases.Before, s.Phases.Fault, s.Phases.Recover = d, d, d
-	}
-	return s.validate()
-}
-
-// SinkName is the sink that a run of a system has.
-func (s *Spec) SinkName(sys system.System) string {
-	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
-	return k.Name
-}
-
-// NewPlan draws what is random in s from the seed. A target that there is not is an
-// *InputError with file and line.
-func NewPlan(s Spec, seed uint64, system string) (*Plan, error) {
-	p := &Plan{Version: PlanVersion, Seed: seed, System: system, Spec: s}
+// New draws what is random in s from the seed. A target that there is not is a
+// *scenario.InputError with file and line.
+func New(s scenario.Spec, seed uint64, system string) (*Plan, error) {
+	p := &Plan{Version: Version, Seed: seed, System: system, Spec: s}
 	nodes := s.Layout().Nodes()
 	rng := workload.Rand(seed, "plan")
 	steps := s.Faults
 	if s.Swarm != nil {
-		steps = append(slices.Clone(steps), s.Swarm.draw(workload.Rand(seed, "swarm"), nodes, s.Workload)...)
+		steps = append(slices.Clone(steps), drawSwarm(workload.Rand(seed, "swarm"), s.Swarm.For.D(), nodes, s.Workload)...)
 		p.Spec.Phases.Fault = max(p.Spec.Phases.Fault, s.Swarm.For)
 	}
 	n := 0
 	for _, st := range steps {
-		ps := PlannedStep{Step: st}
+		ps := Step{Step: st}
 		ps.Targets = nil
 		for _, t := range st.Targets {
 			ps.Targets = append(ps.Targets, draw(rng, t, nodes, s.Workload.Workers)...)
@@ -144,9 +78,9 @@ func NewPlan(s Spec, seed uint64, system string) (*Plan, error) {
 		p.Steps = append(p.Steps, ps)
 	}
 	if err := p.checkSteps(); err != nil {
-		return nil, &InputError{position(s.file, err)}
+		return nil, scenario.InFile(s.File(), err)
 	}
-	s.Kind().name(p, strconv.FormatUint(seed%(36*36*36), 36))
+	p.name(strconv.FormatUint(seed%(36*36*36), 36))
 	return p, nil
 }
 

@@ -1,4 +1,4 @@
-package scenario
+package plan
 
 import (
 	"maps"
@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"fencepost/harness/fault"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/control"
 )
 
 func swarmPlan(t *testing.T, seed uint64) *Plan {
 	t.Helper()
-	s, err := Load("swarm")
+	s, err := scenario.Load("swarm")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*s, seed, "core")
+	p, err := New(*s, seed, "core")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,13 +29,13 @@ func swarmPlan(t *testing.T, seed uint64) *Plan {
 // TestSwarmOfJobs: the job workload reaches every point that is drawn for it.
 func TestSwarmOfJobs(t *testing.T) {
 	t.Parallel()
-	s, err := Load("jobs-swarm")
+	s, err := scenario.Load("jobs-swarm")
 	if err != nil {
 		t.Fatal(err)
 	}
 	drawn := map[control.Point]bool{}
 	for seed := range uint64(200) {
-		p, err := NewPlan(*s, seed, "core")
+		p, err := New(*s, seed, "core")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,11 +99,11 @@ func TestSwarmPlans(t *testing.T) {
 
 func TestInTurnHasAnInjectionEach(t *testing.T) {
 	t.Parallel()
-	s, err := Load("rolling-restart")
+	s, err := scenario.Load("rolling-restart")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*s, 1, "core")
+	p, err := New(*s, 1, "core")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package scenario
+package plan
 
 import (
 	"bytes"
@@ -6,25 +6,28 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"fencepost/harness/scenario"
 )
 
-// PlanVersion is the version of plan.yaml that this tool writes and reads.
-const PlanVersion = 1
+// Version is the version of plan.yaml that this tool writes and reads.
+const Version = 1
 
-// ReadPlan reads a plan that Write stored. The
+// Read reads a plan that Write stored. The
 // plan is carried out as it stands: nothing is drawn again, so neither a changed
 // scenario nor a changed way of drawing makes it another one. Targets that are
 // found when the fault is injected stay symbolic: the coordinator follows from the
-// name of the run's first lock, which the plan holds. Errors are *InputError with
+// name of the run's first lock, which the plan holds. Errors are *scenario.InputError with
 // file and line.
-func ReadPlan(path string) (*Plan, error) {
+func Read(path string) (*Plan, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &InputError{err.Error()}
+		return nil, &scenario.InputError{Msg: err.Error()}
 	}
-	bad := func(err error) (*Plan, error) { return nil, &InputError{position(path, err)} }
+	bad := func(err error) (*Plan, error) { return nil, scenario.InFile(path, err) }
 	var doc yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader(b)).Decode(&doc); err != nil {
 		return bad(err)
@@ -40,38 +43,28 @@ func ReadPlan(path string) (*Plan, error) {
 	if err := root.Decode(&version); err != nil {
 		return bad(err)
 	}
-	if version.Version != PlanVersion {
-		return bad(lineErr(at(root, "version"), "version %d; this tool reads version %d: replay it with the tool that made the run, or repeat the run by its seed", version.Version, PlanVersion))
+	if version.Version != Version {
+		return bad(scenario.AtLine(scenario.At(root, "version").Line, "version %d; this tool reads version %d: replay it with the tool that made the run, or repeat the run by its seed", version.Version, Version))
 	}
 	var p Plan
-	if err := decodeKnown(root, &p); err != nil {
+	if err := scenario.Decode(root, &p); err != nil {
 		return bad(err)
 	}
-	if err := p.Spec.validate(); err != nil {
+	if err := p.Spec.Check(); err != nil {
 		return bad(err)
 	}
 	for _, key := range []string{"seed", "system", "scenario", "steps", "locks"} {
-		if at(root, key) == root {
-			return bad(lineErr(root, "%s is missing", key))
+		if scenario.At(root, key) == root {
+			return bad(scenario.AtLine(root.Line, "%s is missing", key))
 		}
 	}
 	if err := p.checkSteps(); err != nil {
 		return bad(err)
 	}
 	if err := p.checkNames(); err != nil {
-		return bad(lineErr(at(root, "locks"), "%v", err))
+		return bad(scenario.AtLine(scenario.At(root, "locks").Line, "%v", err))
 	}
 	return &p, nil
-}
-
-// at is the value of a mapping's key, or the mapping if it has none.
-func at(m *yaml.Node, key string) *yaml.Node {
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if m.Content[i].Value == key {
-			return m.Content[i+1]
-		}
-	}
-	return m
 }
 
 var targetRule = regexp.MustCompile(`^(?:[nw][1-9][0-9]?|coordinator|worker-at-point|sink)$`)
@@ -82,7 +75,7 @@ func (p *Plan) checkSteps() error {
 	ids := map[string]bool{}
 	for _, st := range p.Steps {
 		bad := func(format string, args ...any) error {
-			return &lineError{st.line, fmt.Sprintf("step %s: ", st.Fault) + fmt.Sprintf(format, args...)}
+			return scenario.AtLine(st.Line(), "step %s: %s", st.Fault, fmt.Sprintf(format, args...))
 		}
 		if st.For == 0 {
 			return bad("it lasts no time")
@@ -98,7 +91,7 @@ func (p *Plan) checkSteps() error {
 			if !targetRule.MatchString(t) {
 				return bad("target %q: a plan has drawn targets, such as n1, w2 or coordinator", t)
 			}
-			if t[0] == 'n' && atoi(t[1:]) > nodes || t[0] == 'w' && atoi(t[1:]) > p.Spec.Workload.Workers {
+			if t[0] == 'n' && number(t) > nodes || t[0] == 'w' && number(t) > p.Spec.Workload.Workers {
 				return bad("there is no %s among %d nodes and %d workers", t, nodes, p.Spec.Workload.Workers)
 			}
 		}
@@ -119,23 +112,10 @@ func (p *Plan) checkSteps() error {
 	return nil
 }
 
-var lockRule = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
-
-func (p *Plan) checkNames() error {
-	seen := map[string]bool{}
-	for _, l := range p.Locks {
-		if !lockRule.MatchString(l) || seen[l] {
-			return fmt.Errorf("the lock name %q is not usable or not unique", l)
-		}
-		seen[l] = true
-	}
-	return p.Spec.Kind().named(p)
-}
-
 // MarshalYAML writes the step with its ids. Left alone, yaml would write the ids
 // only: it takes an inlined type that reads itself to write itself too.
-func (s PlannedStep) MarshalYAML() (any, error) {
-	type plain Step
+func (s Step) MarshalYAML() (any, error) {
+	type plain scenario.Step
 	return struct {
 		Step plain    `yaml:",inline"`
 		IDs  []string `yaml:"ids"`
@@ -143,9 +123,9 @@ func (s PlannedStep) MarshalYAML() (any, error) {
 }
 
 // UnmarshalYAML reads the step and its ids, which are in one mapping.
-func (s *PlannedStep) UnmarshalYAML(n *yaml.Node) error {
+func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
-		return lineErr(n, "a step is a mapping")
+		return scenario.AtLine(n.Line, "a step is a mapping")
 	}
 	step := *n
 	step.Content = nil
@@ -157,4 +137,10 @@ func (s *PlannedStep) UnmarshalYAML(n *yaml.Node) error {
 		}
 	}
 	return s.Step.UnmarshalYAML(&step)
+}
+
+// number is that of a target such as n12.
+func number(target string) int {
+	n, _ := strconv.Atoi(target[1:]) // targetRule has looked
+	return n
 }

@@ -1,8 +1,7 @@
-package scenario
+package plan
 
 import (
 	"errors"
-	"fencepost/harness/target/sinks"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
+
+	"fencepost/harness/record/history"
+	"fencepost/harness/scenario"
+	"fencepost/harness/target/sinks"
 )
 
 func writePlan(t interface{ Fatal(...any) }, p *Plan, path string) string {
@@ -30,29 +33,29 @@ func TestPlanRoundTrip(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		spec, err := Load(rapid.SampledFrom(Names()).Draw(t, "scenario"))
+		spec, err := scenario.Load(rapid.SampledFrom(scenario.Names()).Draw(t, "scenario"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := Overrides{Contention: rapid.SampledFrom([]string{Low, Medium, High}).Draw(t, "contention"), Clients: rapid.IntRange(0, 9).Draw(t, "clients"), Sink: rapid.SampledFrom([]string{"", sinks.Cassandra, sinks.HTTP}).Draw(t, "sink")}
+		o := scenario.Overrides{Contention: rapid.SampledFrom([]string{scenario.Low, scenario.Medium, scenario.High}).Draw(t, "contention"), Clients: rapid.IntRange(0, 9).Draw(t, "clients"), Sink: rapid.SampledFrom([]string{"", sinks.Cassandra, sinks.HTTP}).Draw(t, "sink")}
 		if j := spec.Workload.Jobs; j != nil && j.Orders != nil {
 			o.Sink = spec.Workload.Sink // no other can change the shop's tables
 		}
 		if spec.Drill != "" {
-			o = Overrides{}
+			o = scenario.Overrides{}
 		} else if rapid.Bool().Draw(t, "thresholds") {
-			spec.Expect.Thresholds = []Threshold{{Latency: "effect", Quantile: "p95", Phase: PhaseFault, TimesBefore: 1.5}, {Latency: "get", Quantile: "max", Phase: PhaseBefore, Max: Bound{TTLs: 0.25, Plus: 1500 * time.Millisecond}}}
+			spec.Expect.Thresholds = []scenario.Threshold{{Latency: "effect", Quantile: "p95", Phase: history.PhaseFault, TimesBefore: 1.5}, {Latency: "get", Quantile: "max", Phase: history.PhaseBefore, Max: scenario.Bound{TTLs: 0.25, Plus: 1500 * time.Millisecond}}}
 		}
 		if err := spec.Apply(o); err != nil {
 			t.Fatal(err)
 		}
-		p, err := NewPlan(*spec, rapid.Uint64().Draw(t, "seed"), rapid.SampledFrom([]string{"core", "broken/hilo-tokens"}).Draw(t, "system"))
+		p, err := New(*spec, rapid.Uint64().Draw(t, "seed"), rapid.SampledFrom([]string{"core", "broken/hilo-tokens"}).Draw(t, "system"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, "plan.yaml")
 		first := writePlan(t, p, path)
-		read, err := ReadPlan(path)
+		read, err := Read(path)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, first)
 		}
@@ -77,11 +80,11 @@ func TestPlanRoundTrip(t *testing.T) {
 // lost without the round trip showing it.
 func TestPlanTextIsWhole(t *testing.T) {
 	t.Parallel()
-	spec, err := Load("pause-worker")
+	spec, err := scenario.Load("pause-worker")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*spec, 1, "core")
+	p, err := New(*spec, 1, "core")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +101,11 @@ func TestPlanTextIsWhole(t *testing.T) {
 
 func TestBadPlansAreRefused(t *testing.T) {
 	t.Parallel()
-	spec, err := Load("pause-worker")
+	spec, err := scenario.Load("pause-worker")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(*spec, 1, "core")
+	p, err := New(*spec, 1, "core")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,14 +156,14 @@ func TestBadPlansAreRefused(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			_, err := ReadPlan(path)
-			var bad *InputError
+			_, err := Read(path)
+			var bad *scenario.InputError
 			if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
 	}
-	if _, err := ReadPlan(filepath.Join(t.TempDir(), "no-such.yaml")); err == nil {
+	if _, err := Read(filepath.Join(t.TempDir(), "no-such.yaml")); err == nil {
 		t.Error("a missing file was read")
 	}
 }

@@ -1,4 +1,4 @@
-package scenario
+package plan
 
 import (
 	"path/filepath"
@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/harness/record/history"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/paxos"
 )
 
@@ -14,14 +16,14 @@ import (
 func TestDrills(t *testing.T) {
 	t.Parallel()
 	for _, name := range paxos.Names() {
-		s, err := Load(name)
+		s, err := scenario.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if s.Drill != name {
 			t.Errorf("%s: drill %q", name, s.Drill)
 		}
-		p, err := NewPlan(*s, 7, "core")
+		p, err := New(*s, 7, "core")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +35,7 @@ func TestDrills(t *testing.T) {
 		if err := p.Write(file); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ReadPlan(file)
+		again, err := Read(file)
 		if err != nil || again.Spec.Drill != name || !slices.Equal(again.Locks, p.Locks) {
 			t.Errorf("%s: the plan was read back as %+v, %v", name, again, err)
 		}
@@ -41,7 +43,7 @@ func TestDrills(t *testing.T) {
 		if err := p.Write(file); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadPlan(file); err == nil {
+		if _, err := Read(file); err == nil {
 			t.Errorf("%s: a plan without a row for each attempt was taken", name)
 		}
 		p.Locks = again.Locks
@@ -50,7 +52,7 @@ func TestDrills(t *testing.T) {
 			t.Errorf("%s: rows %v for %d attempts and the cycles", name, p.Locks, n)
 		}
 		x := p.Expectation()
-		if len(x.Faults) == 0 || x.MinCycles[PhaseBefore] == 0 || x.MinCycles[PhaseRecover] == 0 {
+		if len(x.Faults) == 0 || x.MinCycles[history.PhaseBefore] == 0 || x.MinCycles[history.PhaseRecover] == 0 {
 			t.Errorf("%s: %+v could be met without testing anything", name, x)
 		}
 		if x.Workers != 0 {
@@ -61,14 +63,14 @@ func TestDrills(t *testing.T) {
 
 func TestDrillTakesNoOverrides(t *testing.T) {
 	t.Parallel()
-	s, err := Load(paxos.Lease)
+	s, err := scenario.Load(paxos.Lease)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Apply(Overrides{}); err != nil {
+	if err := s.Apply(scenario.Overrides{}); err != nil {
 		t.Error(err)
 	}
-	for _, o := range []Overrides{{Contention: High}, {Workers: 2}, {Clients: 1}, {TTL: time.Second}, {Duration: time.Second}} {
+	for _, o := range []scenario.Overrides{{Contention: scenario.High}, {Workers: 2}, {Clients: 1}, {TTL: time.Second}, {Duration: time.Second}} {
 		if err := s.Apply(o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}

@@ -1,24 +1,15 @@
-package scenario
+package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"fencepost/harness/fault"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/control"
 )
-
-// Swarm draws a plan's faults from its seed: two lanes, one of faults of nodes and
-// one of faults of workers, each a sequence of faults with pauses between. Which
-// kinds may come is itself drawn (swarm testing: Groce et al., ISSTA 2012): a run
-// with some kinds left out reaches states that one with all of them does not. In
-// the node lane at least one fault takes the quorum away from everybody and at
-// least one pause leaves the cluster whole.
-type Swarm struct {
-	// For is the time that the lanes have; default 40s.
-	For Duration `yaml:"for"`
-}
 
 // Lengths of the faults and of the pauses between them, in ms.
 const (
@@ -33,23 +24,15 @@ const (
 // jobPoints are the points of the job workload that stand for those of locks.
 var jobPoints = map[control.Point]control.Point{control.AcquireSent: control.ClaimSent, control.ReleaseSent: control.CompleteSent}
 
-// point is a point that this workload reaches.
-func (w Workload) point(p control.Point) control.Point {
-	if of, ok := jobPoints[p]; ok && w.Jobs != nil {
-		return of
-	}
-	return p
-}
-
-// draw returns the steps; node targets are named, so that a plan shows them.
-func (s *Swarm) draw(rng *rand.Rand, nodes int, w Workload) []Step {
-	steps := s.lane(rng, "nodes", subset(rng, fault.Drawn(fault.Node), 2), func(fault.Kind) []string {
+// drawSwarm returns the steps for so long; node targets are named, so that a plan shows them.
+func drawSwarm(rng *rand.Rand, length time.Duration, nodes int, w scenario.Workload) []scenario.Step {
+	steps := lane(rng, length, "nodes", subset(rng, fault.Drawn(fault.Node), 2), func(fault.Kind) []string {
 		return []string{fmt.Sprintf("n%d", 1+rng.IntN(nodes))}
-	}, &Step{
+	}, &scenario.Step{
 		Spec: fault.Spec{Fault: "pause-node", Targets: majority(rng, nodes)},
-		For:  Duration(swarmQuorumLoss),
+		For:  scenario.Duration(swarmQuorumLoss),
 	})
-	steps = append(steps, s.lane(rng, "workers", subset(rng, fault.Drawn(fault.Worker), 3), func(k fault.Kind) []string {
+	steps = append(steps, lane(rng, length, "workers", subset(rng, fault.Drawn(fault.Worker), 3), func(k fault.Kind) []string {
 		if k.Swarm.All {
 			return []string{fault.AllWorkers}
 		}
@@ -61,8 +44,8 @@ func (s *Swarm) draw(rng *rand.Rand, nodes int, w Workload) []Step {
 		return targets
 	}, nil)...)
 	for _, st := range steps {
-		if st.On != nil {
-			st.On.Point = w.point(st.On.Point)
+		if st.On != nil && w.Jobs != nil {
+			st.On.Point = cmp.Or(jobPoints[st.On.Point], st.On.Point)
 		}
 	}
 	return steps
@@ -88,29 +71,29 @@ func majority(rng *rand.Rand, nodes int) []string {
 
 // lane draws faults until the time is full. One of them, at a drawn place, is the
 // one that must come.
-func (s *Swarm) lane(rng *rand.Rand, name string, kinds []fault.Kind, targets func(fault.Kind) []string, must *Step) []Step {
-	var steps []Step
-	at, end := time.Duration(0), s.For.D()
+func lane(rng *rand.Rand, end time.Duration, name string, kinds []fault.Kind, targets func(fault.Kind) []string, must *scenario.Step) []scenario.Step {
+	var steps []scenario.Step
+	at := time.Duration(0)
 	mustAt := time.Duration(rng.Int64N(int64(end / 3)))
 	for n := 0; ; n++ {
 		at += time.Duration(swarmPauseMin+rng.IntN(swarmPauseMax-swarmPauseMin)) * time.Millisecond
 		if must != nil && at >= mustAt {
 			st := *must
 			must = nil
-			st.Lane, st.At, st.Repeat = name, Duration(at), 1
+			st.Lane, st.At, st.Repeat = name, scenario.Duration(at), 1
 			steps = append(steps, st)
 			at += st.For.D() + time.Second
 			continue
 		}
 		k := kinds[n%len(kinds)]
-		st := Step{Spec: fault.Spec{Fault: k.Name, Targets: targets(k)}, Lane: name, Repeat: 1}
+		st := scenario.Step{Spec: fault.Spec{Fault: k.Name, Targets: targets(k)}, Lane: name, Repeat: 1}
 		if k.Swarm.Params != nil {
 			k.Swarm.Params(rng, &st.Spec)
 		}
-		st.For = Duration(time.Duration(swarmFaultMin+rng.IntN(swarmFaultMax-swarmFaultMin)) * time.Millisecond)
-		st.At = Duration(at)
+		st.For = scenario.Duration(time.Duration(swarmFaultMin+rng.IntN(swarmFaultMax-swarmFaultMin)) * time.Millisecond)
+		st.At = scenario.Duration(at)
 		if k.Swarm.Points != nil {
-			st.On = &Trigger{Point: k.Swarm.Points[rng.IntN(len(k.Swarm.Points))]}
+			st.On = &scenario.Trigger{Point: k.Swarm.Points[rng.IntN(len(k.Swarm.Points))]}
 		}
 		at += st.For.D()
 		if k.Swarm.Restart {

@@ -1,31 +1,32 @@
-package scenario
+package plan
 
 import (
 	"fmt"
 
 	"fencepost/harness/fault"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/sinks"
 	"fencepost/harness/target/system"
 )
 
 // suits says by design why a system cannot be run by a scenario.
-var suits = map[string]func(*Spec, system.System) error{
-	system.Core: (*Spec).suitsCore, system.LockPerJob: (*Spec).suitsLockPerJob, system.Exec: (*Spec).suitsOwn,
+var suits = map[string]func(*scenario.Spec, system.System) error{
+	system.Core: suitsCore, system.LockPerJob: suitsLockPerJob, system.Exec: suitsOwn,
 }
 
 // Suits says why a system cannot be run by the scenario, nil if it can.
-func (s *Spec) Suits(sys system.System) error {
+func Suits(s *scenario.Spec, sys system.System) error {
 	if _, err := sinks.Of(s.Workload.Sink, sys); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
-	if err := s.suitsSink(sys); err != nil {
+	if err := suitsSink(s, sys); err != nil {
 		return err
 	}
 	return suits[sys.Design()](s, sys)
 }
 
 // suitsSink: faults of the sink's process need a sink that has one.
-func (s *Spec) suitsSink(sys system.System) error {
+func suitsSink(s *scenario.Spec, sys system.System) error {
 	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
 	for _, st := range s.Faults {
 		if fault.Of(st.Fault).Needs.Service && (k.Start == nil || sys.Design() == system.Exec) {
@@ -35,14 +36,14 @@ func (s *Spec) suitsSink(sys system.System) error {
 	return nil
 }
 
-func (s *Spec) suitsCore(sys system.System) error {
+func suitsCore(s *scenario.Spec, sys system.System) error {
 	if sys.Variant != "" && !s.Kind().Workers {
 		return fmt.Errorf("%s: it has no workers, so system %s cannot be run by it", s.Name, sys.Name)
 	}
 	return nil
 }
 
-func (s *Spec) suitsLockPerJob(sys system.System) error {
+func suitsLockPerJob(s *scenario.Spec, sys system.System) error {
 	k := s.Kind()
 	switch {
 	case s.Workload.MixedVersions:
@@ -51,7 +52,7 @@ func (s *Spec) suitsLockPerJob(sys system.System) error {
 		return fmt.Errorf("%s: it has no jobs, and system %s runs nothing else: take one of jobs-…", s.Name, sys.Name)
 	case s.Workload.Jobs.Every > 0:
 		return fmt.Errorf("%s: it has recurring schedules, and system %s has none", s.Name, sys.Name)
-	case k.Name == KindOrders:
+	case k.Name == scenario.KindOrders:
 		return fmt.Errorf("%s: it takes orders, which are sequences of jobs, and system %s has none", s.Name, sys.Name)
 	case s.Workload.Jobs.Sequence > 0:
 		return fmt.Errorf("%s: its jobs follow each other, and system %s has no sequences", s.Name, sys.Name)
@@ -65,7 +66,7 @@ func (s *Spec) suitsLockPerJob(sys system.System) error {
 }
 
 // suitsOwn is of users' own programs.
-func (s *Spec) suitsOwn(sys system.System) error {
+func suitsOwn(s *scenario.Spec, sys system.System) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %s, so system %s cannot be run by it", s.Name, fmt.Sprintf(format, args...), sys.Name)
 	}
@@ -88,4 +89,10 @@ func (s *Spec) suitsOwn(sys system.System) error {
 		return refuse("it draws its faults from all, those of clocks among them")
 	}
 	return nil
+}
+
+// SinkName is the sink that a run of a system has.
+func SinkName(s *scenario.Spec, sys system.System) string {
+	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
+	return k.Name
 }
