@@ -181,7 +181,7 @@ lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives
 	$(GO) run ./cmd/fencepost results --check
 
 .PHONY: results
-results: build ## Keep runs (RUNS="runs/…") in results/ and write RESULTS.md from all that are kept
+results: build ## Keep runs (RUNS="runs/…") as lines in results/ and write RESULTS.md from all that are kept
 	@$(BIN)/fencepost results $(RUNS)
 
 evidence_flags = $(if $(SEEDS),--seeds=$(SEEDS)) $(if $(FIRST),--first=$(FIRST)) $(if $(CONTENTION),--contention=$(CONTENTION)) \
