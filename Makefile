@@ -172,13 +172,18 @@ screenshots: build ## Make the pictures in docs/img from a run's report: make sc
 TAGS := broken,integration,e2e,docker,browser,growth
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives
+lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives, no area beyond scripts/budget
 	@test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) tool staticcheck ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
 	$(GO) run ./cmd/fencepost results --check
+	$(GO) test -count=1 ./scripts -run '^TestBudget$$'
+
+.PHONY: budget
+budget: ## Write today's lines, and half a percent more, to scripts/budget
+	$(GO) test -count=1 ./scripts -run '^TestBudget$$' -budget.update
 
 .PHONY: results
 results: build ## Keep runs (RUNS="runs/…") as lines in results/ and write RESULTS.md from all that are kept
