@@ -1,17 +1,16 @@
 // Package sizing says what a load of jobs needs, from what one job was measured to cost.
 //
-// A Cost is measured on a real cluster by this package's integration test and kept in
-// results/cost. Plan is arithmetic: it multiplies the newest of them by a rate, with
+// A Cost is measured on a real cluster by this package's integration test and kept as a line of
+// results/cost.jsonl. Plan is arithmetic: it multiplies the newest of them by a rate, with
 // Assumptions where nothing was measured, and says of each number where it comes from.
 // The table in docs/core.md is written by it, and a test compares the two.
 package sizing
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -79,20 +78,15 @@ func (c Cost) Check() error {
 	return nil
 }
 
-// Latest reads the newest measurement in a directory, by the files' names.
-func Latest(dir string) (Cost, string, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil || len(files) == 0 {
-		return Cost{}, "", fmt.Errorf("sizing: no measurement in %s (%v)", dir, err)
-	}
-	file := slices.Max(files)
+// Latest reads the newest measurement of a file with a line each: the last.
+func Latest(file string) (c Cost, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return Cost{}, "", err
+		return c, err
 	}
-	var c Cost
-	if err := json.Unmarshal(b, &c); err != nil {
-		return Cost{}, "", fmt.Errorf("%s: %w", file, err)
+	lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
+	if err := json.Unmarshal(lines[len(lines)-1], &c); err != nil {
+		return c, fmt.Errorf("%s:%d: %w", file, len(lines), err)
 	}
-	return c, filepath.Base(file), c.Check()
+	return c, c.Check()
 }

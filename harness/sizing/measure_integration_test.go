@@ -31,7 +31,7 @@ import (
 )
 
 var (
-	out   = flag.String("cost.out", "", "write what is measured to this file")
+	out   = flag.String("cost.out", "", "add what is measured to this file, as a line")
 	count = flag.Int("cost.jobs", 300, "jobs without an effect; a tenth as many have one")
 )
 
@@ -102,7 +102,7 @@ func read(t *testing.T, db *cassandra.DB) use {
 
 // TestMeasure measures what a job costs. It is quick unless it is asked for more:
 //
-//	bin/fencepost exec -- go test -tags integration ./harness/sizing -run TestMeasure -v -cost.jobs=20000 -cost.out=…/results/cost/DATE.json
+//	bin/fencepost exec -- go test -tags integration ./harness/sizing -run TestMeasure -v -cost.jobs=20000 -cost.out=…/results/cost.jsonl
 func TestMeasure(t *testing.T) {
 	cfg := cassandratest.Keyspace(t)
 	db, sinkDB := cassandratest.Open(t, cfg), cassandratest.Open(t, cfg)
@@ -122,7 +122,7 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	got.Disk = disk(t, cfg, *count)
-	text, err := json.MarshalIndent(got, "", "  ")
+	text, err := json.Marshal(got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,12 @@ func TestMeasure(t *testing.T) {
 		t.Error(err)
 	}
 	if *out != "" {
-		if err := os.WriteFile(*out, append(text, '\n'), 0o644); err != nil {
+		f, err := os.OpenFile(*out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.Write(append(text, '\n')); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -93,11 +93,11 @@ var loads = []struct {
 }{{1e7, "10⁷", 24 * time.Hour}, {1e8, "10⁸", 24 * time.Hour}, {1e9, "10⁹", time.Hour}, {1e10, "10¹⁰", time.Hour}}
 
 // Markdown is the section of docs/core.md: the costs, the assumptions, the plan.
-func Markdown(c Cost, file string, a Assumptions) string {
+func Markdown(c Cost, a Assumptions) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("Measured (`results/cost/%s`): %d nodes and the scheduler on one machine with %d cores, %d replicas, %d shards, 100 jobs in flight for each, payloads of %d bytes; %d jobs",
-		file, c.Nodes, c.Cores, c.Replicas, c.Shards, c.Payload, c.Job.Jobs)
+	line("Measured on %s (`results/cost.jsonl`): %d nodes and the scheduler on one machine with %d cores, %d replicas, %d shards, 100 jobs in flight for each, payloads of %d bytes; %d jobs",
+		c.Measured.Format(time.DateOnly), c.Nodes, c.Cores, c.Replicas, c.Shards, c.Payload, c.Job.Jobs)
 	line("without an effect (%s a second), %d with one (%s a second). Nobody else was kept from the machine: times are upper bounds, counts and bytes are not touched by that.\n",
 		number(float64(c.Job.Jobs)/c.Job.Seconds), c.Effect.Jobs, number(float64(c.Effect.Jobs)/c.Effect.Seconds))
 	line("| a job at saturation | no effect | one effect |")

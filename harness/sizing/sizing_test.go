@@ -1,9 +1,12 @@
 package sizing_test
 
 import (
+	"errors"
 	"flag"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,14 +18,15 @@ var update = flag.Bool("update", false, "write the section of docs/core.md")
 
 const (
 	page  = "../../docs/core.md"
-	begin = "<!-- sizing: written by make docs from results/cost -->\n"
+	file  = "../../results/cost.jsonl"
+	begin = "<!-- sizing: written by make docs from results/cost.jsonl -->\n"
 	end   = "<!-- /sizing -->"
 )
 
 // TestPage: what docs/core.md says of costs is what was measured last, and what follows
 // from it.
 func TestPage(t *testing.T) {
-	c, file, err := sizing.Latest("../../results/cost")
+	c, err := sizing.Latest(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +39,7 @@ func TestPage(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s has no section between %q and %q", page, begin, end)
 	}
-	want := "\n" + sizing.Markdown(c, file, sizing.Usual()) + "\n"
+	want := "\n" + sizing.Markdown(c, sizing.Usual()) + "\n"
 	switch {
 	case old == want:
 	case *update:
@@ -51,7 +55,7 @@ func cost() sizing.Cost {
 	job := sizing.Per{Jobs: 100, Seconds: 1, LWTs: 0.08, Changes: 8, BatchBytes: 2000, NetworkBytes: 20_000, NodeCPU: 0.001, OwnCPU: 0.0002}
 	effect := job
 	effect.SinkLWTs, effect.NodeCPU, effect.OwnCPU, effect.NetworkBytes = 1, 0.003, 0.0003, 24_000
-	return sizing.Cost{Version: 1, Payload: 200, Job: job, Effect: effect, Disk: sizing.Disk{Shards: 500, Runs: 100, Sink: 300}}
+	return sizing.Cost{Version: 1, Measured: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Payload: 200, Job: job, Effect: effect, Disk: sizing.Disk{Shards: 500, Runs: 100, Sink: 300}}
 }
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want) }
@@ -94,14 +98,14 @@ func TestPlan(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	c := cost()
-	first := sizing.Markdown(c, "a.json", sizing.Usual())
+	first := sizing.Markdown(c, sizing.Usual())
 	c.Job.LWTs *= 20
-	for _, want := range []string{"| LWTs on shards | 0.080 | 0.080 |", "`results/cost/a.json`", "| 231 | 2 310 | 23 100 | 231 000 |"} {
+	for _, want := range []string{"| LWTs on shards | 0.080 | 0.080 |", "Measured on 2026-01-02 (`results/cost.jsonl`)", "| 231 | 2 310 | 23 100 | 231 000 |"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("it lacks %q:\n%s", want, first)
 		}
 	}
-	if sizing.Markdown(c, "a.json", sizing.Usual()) == first {
+	if sizing.Markdown(c, sizing.Usual()) == first {
 		t.Error("another cost makes the same page")
 	}
 }
@@ -125,7 +129,14 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: taken", name)
 		}
 	}
-	if _, _, err := sizing.Latest(t.TempDir()); err == nil {
-		t.Error("a measurement where there is none")
+	none := filepath.Join(t.TempDir(), "cost.jsonl")
+	if _, err := sizing.Latest(none); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a measurement where there is none: %v", err)
+	}
+	if err := os.WriteFile(none, []byte("{}\n{\"ver"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sizing.Latest(none); err == nil || !strings.Contains(err.Error(), "cost.jsonl:2: ") {
+		t.Errorf("a torn line: %v", err)
 	}
 }
