@@ -2,6 +2,12 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
+# PATH= of the command line is the module's new one; programs are found by that of the environment.
+ifeq ($(origin PATH),command line)
+MODULE := $(PATH)
+override PATH := $(shell while IFS= read -r -d '' v; do [[ $$v != PATH=* ]] || echo "$${v:5}"; done </proc/$$PPID/environ)
+endif
+
 GO ?= go
 BIN := bin
 # Binaries that run under chaos are built without cgo and without -race, which
@@ -115,7 +121,7 @@ doctor: build ## Say what this machine can run, and the remedy for what it canno
 
 # The race detector needs cgo and so a C compiler; everything else needs only Go.
 # Packages with tests that skip or do less there, and run again without it (internal/race).
-HEAVY = $(patsubst %/,./%,$(sort $(dir $(shell grep -rl --include='*_test.go' '"fencepost/internal/race"' *))))
+HEAVY = $(patsubst %/,./%,$(sort $(dir $(shell grep -rl --include='*_test.go' '/internal/race"$$' *))))
 RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
 
 .PHONY: test-unit
@@ -168,16 +174,21 @@ screenshots: build ## Make the pictures in docs/img from a run's report: make sc
 TAGS := broken,integration,e2e,docker,browser,growth
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives
+lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives, no area beyond scripts/budget
 	@test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) tool staticcheck ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
 	$(GO) run ./cmd/fencepost results --check
+	$(GO) test -count=1 ./scripts -run '^TestBudget$$'
+
+.PHONY: budget
+budget: ## Write today's lines, and half a percent more, to scripts/budget
+	$(GO) test -count=1 ./scripts -run '^TestBudget$$' -budget.update
 
 .PHONY: results
-results: build ## Keep runs (RUNS="runs/…") in results/ and write RESULTS.md from all that are kept
+results: build ## Keep runs (RUNS="runs/…") as lines in results/ and write RESULTS.md from all that are kept
 	@$(BIN)/fencepost results $(RUNS)
 
 .PHONY: evidence
@@ -203,6 +214,10 @@ prune: build ## Delete the directories of PASS runs but the newest KEEP
 .PHONY: nightly
 nightly: build previous deps ## Every set with new seeds; goes on where it was stopped (runs/nightly/DATE)
 	@SEEDS=$(or $(SEEDS),20) scripts/nightly
+
+.PHONY: module
+module: ## Give the module another path: make module PATH=example.org/x/fencepost
+	@GO="$(GO)" scripts/module $(or $(MODULE),$(error PATH is missing: make module PATH=example.org/x/fencepost))
 
 .PHONY: clean
 clean: ## Remove bin/ (runs/ stays)

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,11 +132,12 @@ func jobsRun(t *testing.T) sound {
 	return sound{"jobs-mixed-versions", "medium"}
 }
 
-// soundRuns returns three fixed runs and one of the other lock scenarios or of the
-// orders, whose turn it is, if it is not the turn of another sink.
-func soundRuns(t *testing.T, commit string) []sound {
+// soundRuns returns three fixed runs and, on odd days, one of the other lock scenarios or of
+// the orders; on even days another sink has its turn.
+func soundRuns(t *testing.T) []sound {
 	runs := []sound{{"partition", "medium"}, {"kill-worker", "medium"}, jobsRun(t)}
-	if _, turn := sinkRun(commit); turn {
+	day, all := turn(t)
+	if day%2 == 0 && !all {
 		return runs
 	}
 	var rest []sound
@@ -151,15 +151,12 @@ func soundRuns(t *testing.T, commit string) []sound {
 			}
 		}
 	}
-	h := fnv.New32a()
-	h.Write([]byte(commit))
-	at := int(h.Sum32() % uint32(len(rest)))
-	return append(runs, rest[at])
+	return append(runs, rest[day/2%len(rest)])
 }
 
 // TestSound runs scenarios on the core: only PASS will do.
 func TestSound(t *testing.T) {
-	for i, r := range soundRuns(t, commit(t)) {
+	for i, r := range soundRuns(t) {
 		t.Run(r.scenario+"-"+r.contention, func(t *testing.T) {
 			code, res, out := chaos(t, r.scenario, "--contention="+r.contention, fmt.Sprintf("--seed=%d", 100+i))
 			if code != 0 || res.Verdict != checker.Pass {
@@ -174,15 +171,13 @@ func TestSound(t *testing.T) {
 // jobs, and one that dies while all else is well.
 var canaries = []string{"broken/sink-no-token-check", "broken/jobs-key-with-attempt", "broken/dies-steady"}
 
-// rotating is how many of the other variants of locks take turns, by the commit. All
+// rotating is how many of the other variants of locks take turns by the date. All
 // variants are run by make power.
 const rotating = 2
 
 // chosen returns the canaries and the variants whose turn it is. The holes of whole
 // designs take longer: their jobs are waited for that never end.
-func chosen(t *testing.T, all []system.System, commit string) []system.System {
-	h := fnv.New32a()
-	h.Write([]byte(commit))
+func chosen(t *testing.T, all []system.System) []system.System {
 	var out, rest []system.System
 	for _, s := range all {
 		switch {
@@ -194,9 +189,9 @@ func chosen(t *testing.T, all []system.System, commit string) []system.System {
 		}
 	}
 	// Spread over the list, which is sorted by what is broken.
-	at := int(h.Sum32() % uint32(len(rest)))
+	day, _ := turn(t)
 	for i := range min(rotating, len(rest)) {
-		out = append(out, rest[(at+i*len(rest)/rotating)%len(rest)])
+		out = append(out, rest[(day+i*len(rest)/rotating)%len(rest)])
 	}
 	return out
 }
@@ -206,7 +201,7 @@ func chosen(t *testing.T, all []system.System, commit string) []system.System {
 // knows the history alone, must name the mistake that was planted: in nine of ten runs
 // (make power), so that of these few one may be missed.
 func TestKnownBroken(t *testing.T) {
-	variants := chosen(t, system.Broken(), commit(t))
+	variants := chosen(t, system.Broken())
 	var missed []string
 	if len(variants) != len(canaries)+rotating {
 		t.Fatalf("%d variants: every run must have the canaries %s", len(variants), strings.Join(canaries, ", "))
@@ -238,12 +233,4 @@ func TestKnownBroken(t *testing.T) {
 	if len(missed) > 1 {
 		t.Errorf("the mistake is not named for %s", strings.Join(missed, ", "))
 	}
-}
-
-func commit(t *testing.T) string {
-	out, err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD").Output()
-	if err != nil {
-		t.Logf("no commit to choose by: %v", err)
-	}
-	return string(out)
 }

@@ -2,17 +2,20 @@ package reports
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"fencepost/harness/target/system"
 	"fencepost/internal/race"
+	"fencepost/reports/evidence"
 	"fencepost/reports/reporttest"
 )
 
@@ -160,7 +163,7 @@ func TestResults(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
 	parent := t.TempDir()
-	var dirs []string
+	var runs []evidence.Result
 	for _, o := range []reporttest.Options{
 		{Seed: 1, Fault: "pause-worker", Verdict: "PASS"},
 		{Seed: 2, Fault: "pause-worker", Verdict: "PASS"},
@@ -168,27 +171,30 @@ func TestResults(t *testing.T) {
 		{Seed: 4, Fault: "pause-worker", Verdict: "INVALID", Unproven: true},
 		{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second},
 	} {
-		dir, err := reporttest.Write(filepath.Join(parent, fmt.Sprint(len(dirs))), o)
+		dir, err := reporttest.Write(filepath.Join(parent, fmt.Sprint(len(runs))), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		dirs = append(dirs, dir)
-	}
-	// One has its report.json, the others are measured from their histories.
-	if _, err := WriteRun(context.Background(), dirs[0]); err != nil {
-		t.Fatal(err)
+		if _, err := WriteRun(context.Background(), dir); err != nil {
+			t.Fatal(err)
+		}
+		r, err := ReadRunResult(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, r)
 	}
 	bench := t.TempDir()
 	if err := WriteBench(bench, benchSample(t, 0.9)); err != nil {
 		t.Fatal(err)
 	}
-	files := []string{filepath.Join(bench, BenchFile)}
-	md, err := Results(Kept{Runs: dirs, Benches: files})
+	benches := keptBench(t, filepath.Join(bench, BenchFile))
+	md, err := Results(Kept{Runs: runs, Benches: benches})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reversed := []string{dirs[4], dirs[3], dirs[2], dirs[1], dirs[0]}
-	again, err := Results(Kept{Runs: reversed, Benches: files})
+	slices.Reverse(runs)
+	again, err := Results(Kept{Runs: runs, Benches: benches})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,23 +227,47 @@ func TestResults(t *testing.T) {
 func TestResultsRefusesWhatHasNoResult(t *testing.T) {
 	t.Parallel()
 	unchecked := makeRun(t, reporttest.Options{Seed: 1})
-	if _, err := Results(Kept{Runs: []string{unchecked}}); err == nil || !strings.Contains(err.Error(), "check it first") {
+	if _, err := ReadRunResult(unchecked); err == nil || !strings.Contains(err.Error(), "check it first") {
 		t.Errorf("an unchecked run: %v", err)
 	}
-	if _, err := Results(Kept{Runs: []string{t.TempDir()}}); err == nil {
-		t.Error("an empty directory passed for a run")
+	unreported := makeRun(t, reporttest.Options{Seed: 1, Verdict: "PASS"})
+	if _, err := ReadRunResult(unreported); err == nil || !strings.Contains(err.Error(), "report it first") {
+		t.Errorf("a run without a report: %v", err)
 	}
-	if _, err := Results(Kept{Benches: []string{filepath.Join(t.TempDir(), "none.json")}}); err == nil {
-		t.Error("a missing benchmark passed")
+	if _, err := ReadRunResult(t.TempDir()); !errors.Is(err, ErrNoRun) {
+		t.Errorf("an empty directory: %v", err)
 	}
-	other := filepath.Join(t.TempDir(), BenchFile)
-	if err := os.WriteFile(other, []byte(`{"version":99}`), 0o644); err != nil {
+	file := filepath.Join(t.TempDir(), "bench.jsonl")
+	if all, err := ReadBenches(file); err != nil || len(all) > 0 {
+		t.Errorf("no benchmark is kept: %v, %v", all, err)
+	}
+	if err := os.WriteFile(file, []byte("{\"version\":99}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Results(Kept{Benches: []string{other}}); err == nil || !strings.Contains(err.Error(), "version 99") {
+	if _, err := ReadBenches(file); err == nil || !strings.Contains(err.Error(), "bench.jsonl:1: format version 99") {
 		t.Errorf("another format version: %v", err)
 	}
 	if md, err := Results(Kept{}); err != nil || !strings.Contains(md, "No run is kept") {
 		t.Errorf("nothing at all: %v", err)
 	}
+}
+
+// keptBench reads a benchmark as it is kept: once, though kept twice.
+func keptBench(t *testing.T, file string) []BenchResult {
+	t.Helper()
+	b, err := ReadBench(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(t.TempDir(), "bench.jsonl")
+	for range 2 {
+		if err := KeepBench(kept, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := ReadBenches(kept)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d benchmarks, %v", len(all), err)
+	}
+	return all
 }

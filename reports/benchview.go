@@ -117,16 +117,24 @@ func (b BenchResult) facts() []fact {
 
 // ReadBench reads a bench.json.
 func ReadBench(path string) (BenchResult, error) {
-	var b BenchResult
 	raw, err := os.ReadFile(path)
 	if err != nil {
+		return BenchResult{}, err
+	}
+	b, err := decodeBench(raw)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return b, err
+}
+
+func decodeBench(raw []byte) (BenchResult, error) {
+	var b BenchResult
+	if err := json.Unmarshal(raw, &b); err != nil {
 		return b, err
 	}
-	if err := json.Unmarshal(raw, &b); err != nil {
-		return b, fmt.Errorf("%s: %w", path, err)
-	}
 	if b.Version != BenchVersion {
-		return b, fmt.Errorf("%s: format version %d is not supported (this tool reads version %d)", path, b.Version, BenchVersion)
+		return b, fmt.Errorf("format version %d is not supported (this tool reads version %d)", b.Version, BenchVersion)
 	}
 	return b, nil
 }

@@ -14,14 +14,12 @@ import (
 	"fencepost/reports/stat"
 )
 
-// EvidencePage is the file that WriteEvidence writes.
-const EvidencePage = "index.html"
-
-// WriteEvidence writes the page of a set's results beside them, and returns its
-// path. The name of the directory is the set's. It is about the results that code with the
-// digest tree decided ("": all); others are listed below.
-func WriteEvidence(dir string, all []evidence.Result, tree string) (string, error) {
-	p, err := newEvidencePage(filepath.Base(dir), all, tree)
+// WriteEvidence writes the page of a set's results beside the store's file, which has the set's
+// name, and returns its path. It is about the results that code with the digest tree decided
+// ("": all); others are listed below.
+func WriteEvidence(file string, all []evidence.Result, tree string) (string, error) {
+	path := strings.TrimSuffix(file, evidence.Ending) + ".html"
+	p, err := newEvidencePage(strings.TrimSuffix(filepath.Base(file), evidence.Ending), all, tree)
 	if err != nil {
 		return "", err
 	}
@@ -29,7 +27,6 @@ func WriteEvidence(dir string, all []evidence.Result, tree string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, EvidencePage)
 	return path, writeFile(path, b)
 }
 

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -57,11 +56,8 @@ func sample() []evidence.Result {
 
 func TestEvidencePage(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "locks")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	path, err := WriteEvidence(dir, sample(), "")
+	file := filepath.Join(t.TempDir(), "locks.jsonl")
+	path, err := WriteEvidence(file, sample(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +93,7 @@ func TestEvidencePage(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	again, err := WriteEvidence(dir, sample(), "")
+	again, err := WriteEvidence(file, sample(), "")
 	if err != nil || readPage(t, again).raw != d.raw {
 		t.Errorf("not the same bytes for the same results (%v)", err)
 	}
@@ -170,11 +166,8 @@ func TestEvidenceOfATree(t *testing.T) {
 		"today":    {"PASS – evidence locks", "21 runs of 3 scenarios", "1 FAIL, 1 ERROR, 1 UNKNOWN", "Older results"},
 		"tomorrow": {"NOTHING – evidence locks", "No run of this code is kept", "1 FAIL, 1 ERROR, 1 UNKNOWN", "Older results"},
 	} {
-		dir := filepath.Join(t.TempDir(), "locks")
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		path, err := WriteEvidence(dir, all, tree)
+		file := filepath.Join(t.TempDir(), "locks.jsonl")
+		path, err := WriteEvidence(file, all, tree)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -117,7 +117,7 @@ func evidenceTable(md *strings.Builder, sets map[string][]evidence.Result) {
 	if len(sets) == 0 {
 		return
 	}
-	md.WriteString("\n## Evidence\n\nRuns of whole sets of scenarios under many seeds (`make evidence`). A set's page, with every run, is results/evidence/SET/index.html.\n")
+	md.WriteString("\n## Evidence\n\nRuns of whole sets of scenarios under many seeds (`make evidence`). `make results` writes a page of each set, with every run: results/evidence/SET.html.\n")
 	for _, name := range slices.Sorted(maps.Keys(sets)) {
 		all := sortedResults(sets[name])
 		t := totalOf(all)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"fencepost/checker"
-	"fencepost/harness/record/rundir"
 	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
 )
@@ -41,19 +40,14 @@ func (r results) unexpected() (out []unexpected) {
 			add(KeptPower, x)
 		}
 	}
-	for _, run := range r.runs {
-		if x := ChaosResult(run.info, &run.verdict); !AsExpected(x) {
+	for _, x := range r.runs {
+		if !AsExpected(x) {
 			add(KeptChaos, x)
-			out[len(out)-1].result = path.Join(KeptChaos, run.info.Run)
+			out[len(out)-1].result = path.Join(KeptChaos, x.Info.Run)
 		}
 	}
 	slices.SortFunc(out, func(a, b unexpected) int { return strings.Compare(a.result, b.result) })
 	return out
-}
-
-// ChaosResult is a kept chaos run as a result.
-func ChaosResult(i rundir.Info, v *checker.Result) evidence.Result {
-	return evidence.Result{Job: evidence.Job{Scenario: i.Scenario, Contention: i.Contention, Seed: i.Seed, System: i.System}, Verdict: v.Verdict, Check: v, Info: i}
 }
 
 // AsExpected: the core passes, and what is known to be broken turns red as it must where
@@ -85,13 +79,9 @@ func (e *NotesError) Error() string {
 // CheckNotes returns a *NotesError unless each kept run that did not end as it should has a
 // note, and each note such a run.
 func (k Kept) CheckNotes() error {
-	all, err := k.read()
-	if err != nil {
-		return err
-	}
 	var e NotesError
 	idle := maps.Clone(k.Notes)
-	for _, u := range all.unexpected() {
+	for _, u := range k.sorted().unexpected() {
 		if _, ok := k.Notes[u.result]; !ok {
 			e.Missing = append(e.Missing, u.result)
 		}

@@ -2,16 +2,12 @@ package reports
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
@@ -19,12 +15,13 @@ import (
 	"fencepost/reports/stat"
 )
 
-// Directories of what is kept, below that of all results.
+// What is kept, in the directory of all results: files with the ending of a store, and a line a
+// run.
 const (
-	KeptChaos    = "chaos"    // a directory a run: run.json, verdict.json, report.json
-	KeptBench    = "bench"    // a file a benchmark
-	KeptEvidence = "evidence" // a directory a set, with a file a run
-	KeptPower    = "power"    // a file a run
+	KeptChaos    = "chaos"
+	KeptBench    = "bench"
+	KeptEvidence = "evidence" // a directory with a file a set
+	KeptPower    = "power"
 )
 
 // Kept is what RESULTS.md is made of.
@@ -32,8 +29,9 @@ type Kept struct {
 	// Tree is the digest of what decides a verdict today; results of another one stand
 	// below. "": all count as today's.
 	Tree string
-	// Runs are directories of chaos runs, Benches files of benchmarks.
-	Runs, Benches []string
+	// Runs are single chaos runs.
+	Runs    []evidence.Result
+	Benches []BenchResult
 	// Sets are the stored results of whole sets, by name; Power those of `fencepost power`.
 	Sets  map[string][]evidence.Result
 	Power []evidence.Result
@@ -42,15 +40,10 @@ type Kept struct {
 }
 
 // Results returns RESULTS.md: tables of kept chaos runs, of what the known-broken
-// variants set off, and of benchmarks. It reads each run's run.json and
-// verdict.json, and its latencies from report.json, or from the history if there
-// is none. The text depends on what is kept and on the known-broken variants alone, not on
-// the order of anything. A run that was not checked is an error: it has no result.
+// variants set off, and of benchmarks. The text depends on what is kept and on the known-broken
+// variants alone, not on the order of anything.
 func Results(k Kept) (string, error) {
-	all, err := k.read()
-	if err != nil {
-		return "", err
-	}
+	all := k.sorted()
 	var md strings.Builder
 	md.WriteString("# Results\n\nGenerated from the files of kept runs; do not edit. How a verdict comes about and what the columns mean: docs/reading-a-report.md.\n")
 	if k.Tree != "" {
@@ -86,34 +79,21 @@ func ResultsTree(text string) string {
 
 // results are kept ones that stand together.
 type results struct {
-	runs    []resultRun
+	runs    []evidence.Result
 	benches []BenchResult
 	sets    map[string][]evidence.Result
 	power   []evidence.Result
 }
 
-func (k Kept) read() (results, error) {
-	out := results{sets: k.Sets, power: k.Power}
-	for _, dir := range k.Runs {
-		r, err := readResult(dir)
-		if err != nil {
-			return out, err
-		}
-		out.runs = append(out.runs, r)
-	}
-	slices.SortFunc(out.runs, func(a, b resultRun) int {
-		return cmp.Or(cmp.Compare(a.info.Scenario, b.info.Scenario), cmp.Compare(contentionRank(a.info.Contention), contentionRank(b.info.Contention)),
-			cmp.Compare(a.info.TTL, b.info.TTL), cmp.Compare(a.info.SystemText(), b.info.SystemText()), cmp.Compare(a.info.Seed, b.info.Seed), cmp.Compare(a.info.Run, b.info.Run))
+func (k Kept) sorted() results {
+	out := results{slices.Clone(k.Runs), slices.Clone(k.Benches), k.Sets, k.Power}
+	slices.SortFunc(out.runs, func(x, y evidence.Result) int {
+		a, b := x.Info, y.Info
+		return cmp.Or(cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(contentionRank(a.Contention), contentionRank(b.Contention)),
+			cmp.Compare(a.TTL, b.TTL), cmp.Compare(a.SystemText(), b.SystemText()), cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Run, b.Run))
 	})
-	for _, f := range k.Benches {
-		b, err := ReadBench(f)
-		if err != nil {
-			return out, err
-		}
-		out.benches = append(out.benches, b)
-	}
 	slices.SortFunc(out.benches, func(a, b BenchResult) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
+	return out
 }
 
 // of parts results of a tree from others; "": all are of it.
@@ -126,7 +106,7 @@ func (r results) of(tree string) (mine, others results) {
 		return &others
 	}
 	for _, x := range r.runs {
-		to := is(x.info.Versions)
+		to := is(x.Info.Versions)
 		to.runs = append(to.runs, x)
 	}
 	for _, x := range r.benches {
@@ -171,74 +151,23 @@ func (r results) write(md *strings.Builder, whole bool) error {
 	return nil
 }
 
-// resultRun is what Results needs of a run.
-type resultRun struct {
-	info    rundir.Info
-	verdict checker.Result
-	// before and during are the headline's p99; ok says that there are both.
-	before, during time.Duration
-	ok             bool
-}
-
-func readResult(dir string) (resultRun, error) {
-	var r resultRun
-	var err error
-	if r.info, err = rundir.ReadInfo(dir); err != nil {
-		return r, err
-	}
-	path := filepath.Join(dir, rundir.VerdictFile)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return r, fmt.Errorf("a run without a verdict has no result; check it first: %w", err)
-	}
-	if err := json.Unmarshal(b, &r.verdict); err != nil {
-		return r, fmt.Errorf("%s: %w", path, err)
-	}
-	a, err := latenciesOf(dir)
-	if err != nil {
-		return r, err
-	}
-	if before, during, ok := a.Headline(); ok && r.verdict.Cold == "" {
-		r.before, r.during, r.ok = before.P99, during.P99, true
-	}
-	return r, nil
-}
-
-// latenciesOf takes a run's latencies from report.json, or else from its history.
-func latenciesOf(dir string) (*measure.Analysis, error) {
-	path := filepath.Join(dir, JSONFile)
-	b, err := os.ReadFile(path)
-	if err == nil {
-		var rep Report
-		if err := json.Unmarshal(b, &rep); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		return &measure.Analysis{Latencies: rep.Latencies}, nil
-	}
-	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
-	if err != nil {
-		return nil, err
-	}
-	return measure.Analyze(h)
-}
-
 func contentionRank(c string) int { return slices.Index([]string{"low", "medium", "high"}, c) }
 
 // group is runs of the same kind.
 type group struct {
 	info rundir.Info
-	runs []resultRun
+	runs []evidence.Result
 }
 
 // groups joins neighbours with the same key; runs are sorted.
-func groups(runs []resultRun, key func(rundir.Info) string) []group {
+func groups(runs []evidence.Result, key func(rundir.Info) string) []group {
 	var out []group
 	for _, r := range runs {
-		if n := len(out); n > 0 && key(out[n-1].info) == key(r.info) {
+		if n := len(out); n > 0 && key(out[n-1].info) == key(r.Info) {
 			out[n-1].runs = append(out[n-1].runs, r)
 			continue
 		}
-		out = append(out, group{r.info, []resultRun{r}})
+		out = append(out, group{r.Info, []evidence.Result{r}})
 	}
 	return out
 }
@@ -246,7 +175,7 @@ func groups(runs []resultRun, key func(rundir.Info) string) []group {
 func (g group) sum(of func(checker.Counts) int) string {
 	n := 0
 	for _, r := range g.runs {
-		n += of(r.verdict.Counts)
+		n += of(r.Check.Counts)
 	}
 	return fmt.Sprint(n)
 }
@@ -254,7 +183,7 @@ func (g group) sum(of func(checker.Counts) int) string {
 func (g group) seeds() string {
 	var out []string
 	for _, r := range g.runs {
-		out = append(out, fmt.Sprint(r.info.Seed))
+		out = append(out, fmt.Sprint(r.Info.Seed))
 	}
 	return strings.Join(slices.Compact(out), ", ")
 }
@@ -265,7 +194,7 @@ func (g group) verdicts(want checker.Verdict) string {
 	for _, v := range []checker.Verdict{checker.Fail, checker.Invalid, checker.Unknown, checker.Pass} {
 		n := 0
 		for _, r := range g.runs {
-			if r.verdict.Verdict == v {
+			if r.Verdict == v {
 				n++
 			}
 		}
@@ -282,10 +211,10 @@ func (g group) verdicts(want checker.Verdict) string {
 }
 
 // p99 is the median over the runs with the least and the greatest.
-func (g group) p99(of func(resultRun) float64, text func(float64) string) string {
+func (g group) p99(of func(evidence.Result) float64, text func(float64) string) string {
 	var vs []float64
 	for _, r := range g.runs {
-		if r.ok {
+		if r.P99Before > 0 && r.P99During > 0 {
 			vs = append(vs, of(r))
 		}
 	}
@@ -324,8 +253,8 @@ func table(md *strings.Builder, head []string, rows [][]string) {
 	}
 }
 
-func coreTable(md *strings.Builder, runs []resultRun, whole bool) {
-	runs = slices.DeleteFunc(slices.Clone(runs), func(r resultRun) bool { return strings.HasPrefix(r.info.System, "broken/") })
+func coreTable(md *strings.Builder, runs []evidence.Result, whole bool) {
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r evidence.Result) bool { return strings.HasPrefix(r.Info.System, "broken/") })
 	if !whole && len(runs) == 0 {
 		return
 	}
@@ -343,8 +272,8 @@ func coreTable(md *strings.Builder, runs []resultRun, whole bool) {
 			g.info.Scenario, g.info.SystemText(), g.info.Contention, measure.FormatDuration(g.info.TTL), fmt.Sprint(len(g.runs)), g.seeds(), g.verdicts(checker.Pass),
 			g.sum(func(c checker.Counts) int { return c.Cycles }), g.sum(func(c checker.Counts) int { return c.Takeovers }),
 			g.sum(func(c checker.Counts) int { return c.StaleRefused }), g.sum(func(c checker.Counts) int { return c.UnknownSettled }),
-			g.p99(func(r resultRun) float64 { return float64(r.before) }, durationText), g.p99(func(r resultRun) float64 { return float64(r.during) }, durationText),
-			g.p99(func(r resultRun) float64 { return measure.Ratio(r.during, r.before) }, times),
+			g.p99(func(r evidence.Result) float64 { return float64(r.P99Before) }, durationText), g.p99(func(r evidence.Result) float64 { return float64(r.P99During) }, durationText),
+			g.p99(func(r evidence.Result) float64 { return measure.Ratio(r.P99During, r.P99Before) }, times),
 		})
 	}
 	table(md, []string{"Scenario", "System", "Contention", "TTL", "Runs", "Seeds", "Verdicts", "Cycles", "Takeovers", "Stale writes refused", "Unknowns settled", "p99 before", "p99 in fault phase", "Ratio"}, rows)
@@ -352,13 +281,13 @@ func coreTable(md *strings.Builder, runs []resultRun, whole bool) {
 
 // brokenTable shows what must catch known-broken variants and what did, and names those
 // that were not run. One that only has runs of make power is in that table.
-func brokenTable(md *strings.Builder, runs []resultRun, power []PowerRow, whole bool) {
+func brokenTable(md *strings.Builder, runs []evidence.Result, power []PowerRow, whole bool) {
 	const head = "\n## Known-broken variants\n\nA checker that finds nothing in a broken system proves nothing. Each variant must turn red by one of the properties named; a variant is caught in a run if its verdict is the one expected and one of these properties fired.\n"
 	var rows [][]string
 	var never []string
 	for _, v := range system.Directed() {
-		mine := slices.DeleteFunc(slices.Clone(runs), func(r resultRun) bool {
-			return r.info.System != v.Name || v.Case != "" && (r.info.Scenario != v.Red.Scenario || r.info.Contention != v.Red.Contention)
+		mine := slices.DeleteFunc(slices.Clone(runs), func(r evidence.Result) bool {
+			return r.Info.System != v.Name || v.Case != "" && (r.Info.Scenario != v.Red.Scenario || r.Info.Contention != v.Red.Contention)
 		})
 		if len(mine) == 0 {
 			if !slices.ContainsFunc(power, func(r PowerRow) bool { return r.name() == v.Label() && r.Runs > 0 }) {
@@ -390,22 +319,11 @@ func expected(v system.System) string {
 	return fmt.Sprintf("%s (%s)", strings.Join(v.Red.Properties, " or "), v.Red.Verdict)
 }
 
-// firedIn lists the properties that are violated, or invalid, in a run.
-func firedIn(r resultRun) []string {
-	var out []string
-	for _, p := range r.verdict.Properties {
-		if p.Status == checker.StatusFail || p.Status == checker.StatusInvalid {
-			out = append(out, p.ID)
-		}
-	}
-	return out
-}
-
 func (g group) fired() string {
 	n := map[string]int{}
 	var ids []string
 	for _, r := range g.runs {
-		for _, id := range firedIn(r) {
+		for _, id := range r.Fired() {
 			if n[id]++; n[id] == 1 {
 				ids = append(ids, id)
 			}
@@ -426,8 +344,8 @@ func (g group) fired() string {
 func (g group) caught(v system.System) string {
 	n := 0
 	for _, r := range g.runs {
-		hit := slices.ContainsFunc(firedIn(r), func(id string) bool { return slices.Contains(v.Red.Properties, id) })
-		if hit && r.verdict.Verdict == v.Red.Verdict {
+		hit := slices.ContainsFunc(r.Fired(), func(id string) bool { return slices.Contains(v.Red.Properties, id) })
+		if hit && r.Verdict == v.Red.Verdict {
 			n++
 		}
 	}
@@ -446,7 +364,7 @@ func pairs(m map[string]string) []string {
 	return out
 }
 
-func runList(md *strings.Builder, runs []resultRun) {
+func runList(md *strings.Builder, runs []evidence.Result) {
 	if len(runs) == 0 {
 		return
 	}
@@ -454,8 +372,8 @@ func runList(md *strings.Builder, runs []resultRun) {
 	var rows [][]string
 	for _, r := range runs {
 		rows = append(rows, []string{
-			r.info.Run, r.info.SystemText(), string(r.verdict.Verdict), fmt.Sprint(r.verdict.Counts.Operations),
-			r.info.Versions["fencepost"], r.info.Versions["cassandra"], "`" + strings.ReplaceAll(r.info.Command, "`", "'") + "`",
+			r.Info.Run, r.Info.SystemText(), string(r.Verdict), fmt.Sprint(r.Check.Counts.Operations),
+			r.Info.Versions["fencepost"], r.Info.Versions["cassandra"], "`" + strings.ReplaceAll(r.Info.Command, "`", "'") + "`",
 		})
 	}
 	table(md, []string{"Run", "System", "Verdict", "Operations", "fencepost", "Cassandra", "Command"}, rows)

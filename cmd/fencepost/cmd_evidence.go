@@ -38,7 +38,7 @@ func newEvidenceCmd() *cobra.Command {
 		Use:   "evidence",
 		Short: "Run a set of scenarios at several contentions under many seeds, and keep what they showed",
 		Long: `Runs scenarios x contentions x seeds on one cluster and stores each run's result in
-results/evidence/SET/. What is stored is not done again, so the same command goes on where
+results/evidence/SET.jsonl. What is stored is not done again, so the same command goes on where
 it was stopped. A result that is not PASS is kept for good: --retry runs it again and
 stores both. Directories of PASS runs are removed, others stay under runs/.
 ` + setsText() + `
@@ -117,7 +117,7 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 		loop := f.loop(store, s, out)
 		loop.Fresh, loop.Retry = f.fresh, f.retry
 		fmt.Fprintf(out, "evidence %s: %d runs: %d scenarios at %s, %d seeds from %d; results in %s\n",
-			f.set, len(jobs), len(scenarios), strings.Join(contentions, ", "), f.seeds, f.first, store.Dir())
+			f.set, len(jobs), len(scenarios), strings.Join(contentions, ", "), f.seeds, f.first, store.File())
 		tally, err := loop.Do(ctx, slices.Values(jobs), len(jobs))
 		err = finish(out, tally, len(jobs), store, err)
 		all, readErr := store.All()
@@ -162,7 +162,7 @@ func standing(jobs []evidence.Job, all []evidence.Result) []reports.GateRun {
 
 // finish says what came out and makes it the exit code.
 func finish(out io.Writer, t evidence.Tally, total int, store *evidence.Store, err error) error {
-	if page, pageErr := writeEvidencePage(store); pageErr != nil {
+	if page, pageErr := writeEvidencePage(store, today()); pageErr != nil {
 		err = errors.Join(err, pageErr)
 	} else if page != "" {
 		fmt.Fprintf(out, "page: %s\n", page)
@@ -296,7 +296,7 @@ func (r *runner) flags(cmd *cobra.Command, results string) {
 	fl.StringVar(&r.cluster, "cluster", "auto", clusterUsage)
 	dockerFlags(fl)
 	fl.StringVar(&r.runs, "runs", "runs", "directory for the runs' directories")
-	fl.StringVar(&r.results, "results", results, "directory of the results; each set has its own in it")
+	fl.StringVar(&r.results, "results", results, "directory of the results; each set has a file in it")
 	fl.StringVar(&r.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
 	jsonOutput(fl)
 	fl.BoolVar(&r.verbose, "verbose", false, "show every run as chaos does")
@@ -321,7 +321,7 @@ func (r runner) loop(store *evidence.Store, s *site, out *output) *evidence.Loop
 // resolve makes the paths absolute.
 func (r *runner) resolve(ctx context.Context, set string) error {
 	var err error
-	r.runs, r.results = within(ctx, r.runs), filepath.Join(within(ctx, r.results), set)
+	r.runs, r.results = within(ctx, r.runs), filepath.Join(within(ctx, r.results), set+evidence.Ending)
 	r.bin, err = binDir(ctx, r.bin)
 	return err
 }

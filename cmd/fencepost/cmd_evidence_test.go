@@ -79,10 +79,7 @@ func TestEvidenceRefuses(t *testing.T) {
 func TestEvidenceNamesATornResult(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "smoke", "steady-high-1.json")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	file := filepath.Join(dir, "smoke"+evidence.Ending)
 	if err := os.WriteFile(file, []byte(`{"version": 1, "job": {`), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +190,7 @@ func TestReplayConclusion(t *testing.T) {
 
 func TestFinish(t *testing.T) {
 	t.Parallel()
-	store := evidence.NewStore(filepath.Join(t.TempDir(), "smoke"))
+	store := evidence.NewStore(filepath.Join(t.TempDir(), "smoke"+evidence.Ending))
 	for _, c := range []struct {
 		worst checker.Verdict
 		err   error

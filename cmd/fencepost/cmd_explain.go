@@ -58,7 +58,7 @@ is not the directory of a run that was checked.`,
 // explain explains a run's directory from its files.
 func explain(dir string) (*checker.Explanation, error) {
 	var res checker.Result
-	switch err := readJSON(filepath.Join(dir, rundir.VerdictFile), &res); {
+	switch err := rundir.ReadJSON(filepath.Join(dir, rundir.VerdictFile), &res); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, usageError(notJudged(dir))
 	case err != nil:

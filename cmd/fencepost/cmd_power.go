@@ -41,7 +41,7 @@ func newPowerCmd() *cobra.Command {
 of system lock-per-job (see "fencepost list", docs/known-broken.md and
 docs/lock-per-job.md), runs under the scenario that must expose it, under several
 seeds. A run counts as a kill only if the verdict is the one expected and
-one of the properties expected fired. Results go to results/power/; what is stored is not
+one of the properties expected fired. Results go to results/power.jsonl; what is stored is not
 done again, so the same command goes on where it was stopped.
 
 With --explain nothing is run: every kept run of a variant under --runs that is red as it
@@ -64,7 +64,7 @@ there is no such run.`,
 	return cmd
 }
 
-// powerSet is the store's directory under --results.
+// powerSet is the store's name under --results.
 const powerSet = reports.KeptPower
 
 // jobs checks the flags.
@@ -149,7 +149,7 @@ func (f powerFlags) run(cmd *cobra.Command) error {
 		}
 		loop := f.loop(store, s, out)
 		loop.Fresh, loop.Run = f.fresh, timed(loop.Run)
-		fmt.Fprintf(out, "power: %d variants, %d runs; results in %s\n", len(mine), len(jobs), store.Dir())
+		fmt.Fprintf(out, "power: %d variants, %d runs; results in %s\n", len(mine), len(jobs), store.File())
 		tally, loopErr := loop.Do(ctx, slices.Values(jobs), len(jobs))
 		if tally.Repeated > 0 {
 			fmt.Fprintf(out, "%d runs repeated once: host too busy\n", tally.Repeated)
@@ -209,7 +209,7 @@ func detection(dir string, sys system.System, now int64) (*evidence.Detection, e
 	}
 	from := began.TS
 	var v checker.Result
-	if err := readJSON(filepath.Join(dir, rundir.VerdictFile), &v); err != nil {
+	if err := rundir.ReadJSON(filepath.Join(dir, rundir.VerdictFile), &v); err != nil {
 		return nil, err
 	}
 	e, err := explain(dir)

@@ -33,8 +33,8 @@ func newRecheckCmd() *cobra.Command {
 		Short: "Judge kept histories again with this checker, and say which verdicts changed",
 		Long: `Judges again what was judged before and says where the verdict, or what fired, is another
 one now. SET is a set of evidence, or power: its stored results name the histories, which are
-compared with their digests first. DIR is a directory of results, a run's directory, an archive
-(…` + rundir.ArchiveEnding + `), or a directory of runs with both. Nothing is changed: neither verdict.json nor
+compared with their digests first. DIR is a file of results (…` + evidence.Ending + `), a run's directory, an
+archive (…` + rundir.ArchiveEnding + `), or a directory of runs with both. Nothing is changed: neither verdict.json nor
 the stored results.
 
 Exit codes: 0 every verdict is as it was; 1 one is FAIL that was not; 2 a history is missing,
@@ -168,10 +168,10 @@ func (t *recheckTally) end() error {
 // records are what an argument names.
 func (f recheckFlags) records(ctx context.Context, arg string) ([]record, error) {
 	if _, err := evidence.FindSet(arg); err == nil {
-		return storedRecords(filepath.Join(f.results, reports.KeptEvidence, arg), f.runs)
+		return storedRecords(filepath.Join(f.results, reports.KeptEvidence, arg+evidence.Ending), f.runs)
 	}
 	if arg == powerSet {
-		return storedRecords(filepath.Join(f.results, powerSet), f.runs)
+		return storedRecords(filepath.Join(f.results, powerSet+evidence.Ending), f.runs)
 	}
 	path := relativeTo(workDir(ctx), arg)
 	st, err := os.Stat(path)
@@ -180,17 +180,12 @@ func (f recheckFlags) records(ctx context.Context, arg string) ([]record, error)
 		return nil, usageError(fmt.Errorf("%s is neither a set (%s, %s) nor a directory", arg, strings.Join(setNames(), ", "), powerSet))
 	case err != nil:
 		return nil, err
+	case filepath.Ext(path) == evidence.Ending:
+		return storedRecords(path, f.runs)
 	case !st.IsDir():
 		return archiveRecord(path)
 	case checker.RunDir(path) != "":
 		return []record{dirRecord(path)}, nil
-	}
-	stored, err := filepath.Glob(filepath.Join(path, "*.json"))
-	if err != nil {
-		return nil, usageError(err)
-	}
-	if len(stored) > 0 {
-		return storedRecords(path, f.runs)
 	}
 	all, err := runRecords(path)
 	slices.SortFunc(all, func(a, b record) int { return strings.Compare(a.name, b.name) })

@@ -211,7 +211,7 @@ func TestRecheckResults(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.spoil(t, runs, &r)
-			if _, err := evidence.NewStore(filepath.Join(results, reports.KeptEvidence, "smoke")).Put(r); err != nil {
+			if _, err := evidence.NewStore(filepath.Join(results, reports.KeptEvidence, "smoke"+evidence.Ending)).Put(r); err != nil {
 				t.Fatal(err)
 			}
 			code, out := runRecheck("--runs="+runs, "--results="+results, "smoke")
@@ -228,13 +228,13 @@ func TestRecheckKeptDirectory(t *testing.T) {
 	home := t.TempDir()
 	dir := recordedRun(t, home, "a", unreleased)
 	v := verdictOf(t, dir)
-	store := evidence.NewStore(filepath.Join(home, "mine"))
+	store := evidence.NewStore(filepath.Join(home, "mine"+evidence.Ending))
 	if _, err := store.Put(evidence.Result{
 		Job: evidence.Job{Scenario: "steady", Contention: "medium", Seed: 1, System: "core"}, Verdict: v.Verdict, Check: evidence.Condense(v), Info: rundir.Info{Run: "a"},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if code, out := runRecheck("--runs="+home, store.Dir()); code != 0 || !strings.Contains(out, "FAIL by P2") {
+	if code, out := runRecheck("--runs="+home, store.File()); code != 0 || !strings.Contains(out, "FAIL by P2") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	if code, out := runRecheck(); code != exitUsage || !strings.Contains(out, "recheck what?") {

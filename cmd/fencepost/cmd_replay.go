@@ -92,7 +92,7 @@ func loadReplayed(dir string) (*replayed, error) {
 		return nil, usageError(err)
 	}
 	var v checker.Result
-	switch err := readJSON(filepath.Join(dir, rundir.VerdictFile), &v); {
+	switch err := rundir.ReadJSON(filepath.Join(dir, rundir.VerdictFile), &v); {
 	case err == nil:
 		r.verdict = &v
 	case !errors.Is(err, fs.ErrNotExist):

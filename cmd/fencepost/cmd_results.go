@@ -1,18 +1,17 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"fencepost/checker"
 	"fencepost/harness/record/rundir"
 	"fencepost/reports"
 	"fencepost/reports/evidence"
@@ -31,11 +30,10 @@ func newResultsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "results [RUN…]",
 		Short: "Keep runs and benchmarks in the repository and write RESULTS.md from all that are kept",
-		Long: `Copies what RESULTS.md needs of each RUN (a directory under runs/, of a chaos run that
-was checked or of a benchmark) to results/, condensed to some kilobytes, and then writes
-RESULTS.md from everything in results/ and the list of known-broken variants: whoever has the
-repository can write it again. Without RUN it only does that. To forget a run, remove it from
-results/.
+		Long: `Keeps what RESULTS.md needs of each RUN (a directory under runs/, of a chaos run that
+was checked or of a benchmark) as a line of a file in results/, and then writes RESULTS.md from
+everything in results/ and the list of known-broken variants: whoever has the repository can
+write it again. Without RUN it only does that. To forget a run, remove its line.
 
 Results of code with this tool's digest (docs/evidence.md) come first, older ones below. What
 ended as it should, and a benchmark, is refused if a changed work tree made it, or a commit that
@@ -67,10 +65,7 @@ func (f resultsFlags) run(out io.Writer, args []string) error {
 	if err != nil {
 		return err
 	}
-	makers, err := f.makers(k)
-	if err != nil {
-		return err
-	}
+	makers := makersOf(k)
 	if f.check {
 		return errors.Join(f.compare(out, k), k.CheckNotes(), refuse(makers, nil))
 	}
@@ -93,19 +88,15 @@ func (f resultsFlags) run(out io.Writer, args []string) error {
 }
 
 // kept reads what is kept; results of today's code are those of this tool's.
-func (f resultsFlags) kept() (reports.Kept, error) {
-	k := reports.Kept{Tree: f.tree}
-	var err error
-	if k.Runs, err = filepath.Glob(filepath.Join(f.dir, reports.KeptChaos, "*", rundir.InfoFile)); err != nil {
-		return k, usageError(err)
+func (f resultsFlags) kept() (k reports.Kept, err error) {
+	k.Tree = f.tree
+	if k.Runs, err = f.store(reports.KeptChaos).All(); err != nil {
+		return k, err
 	}
-	for i, r := range k.Runs {
-		k.Runs[i] = filepath.Dir(r)
+	if k.Benches, err = reports.ReadBenches(f.store(reports.KeptBench).File()); err != nil {
+		return k, err
 	}
-	if k.Benches, err = filepath.Glob(filepath.Join(f.dir, reports.KeptBench, "*.json")); err != nil {
-		return k, usageError(err)
-	}
-	if k.Power, err = evidence.NewStore(filepath.Join(f.dir, powerSet)).All(); err != nil {
+	if k.Power, err = f.store(powerSet).All(); err != nil {
 		return k, err
 	}
 	if k.Sets, err = f.sets(); err != nil {
@@ -115,24 +106,30 @@ func (f resultsFlags) kept() (reports.Kept, error) {
 	return k, err
 }
 
+// store is a file of results by its name.
+func (f resultsFlags) store(name string) *evidence.Store {
+	return evidence.NewStore(filepath.Join(f.dir, name+evidence.Ending))
+}
+
 // sets reads the results of evidence and, unless it only checks, writes their pages.
 func (f resultsFlags) sets() (map[string][]evidence.Result, error) {
-	dirs, err := filepath.Glob(filepath.Join(f.dir, reports.KeptEvidence, "*"))
+	files, err := filepath.Glob(filepath.Join(f.dir, reports.KeptEvidence, "*"+evidence.Ending))
 	if err != nil {
 		return nil, usageError(err)
 	}
 	out := map[string][]evidence.Result{}
-	for _, dir := range dirs {
-		all, err := evidence.NewStore(dir).All()
+	for _, file := range files {
+		store := evidence.NewStore(file)
+		all, err := store.All()
 		if err != nil {
 			return nil, err
 		}
 		if len(all) == 0 {
 			continue
 		}
-		out[filepath.Base(dir)] = all
+		out[strings.TrimSuffix(filepath.Base(file), evidence.Ending)] = all
 		if !f.check {
-			if _, err := reports.WriteEvidence(dir, all, f.tree); err != nil {
+			if _, err := writeEvidencePage(store, f.tree); err != nil {
 				return nil, err
 			}
 		}
@@ -182,86 +179,33 @@ func (f resultsFlags) keepBench(path string) error {
 	if err != nil {
 		return err
 	}
-	name, err := keptName(b.Name)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if b.Name == "" {
+		return fmt.Errorf("%s: the benchmark has no name", path)
 	}
 	if err := refuse([]maker{{b.Name, b.Versions, true}}, repoAround(f.dir)); err != nil {
 		return err
 	}
-	to := filepath.Join(f.dir, reports.KeptBench)
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	return rundir.WriteJSON(filepath.Join(to, name+".json"), b)
+	return reports.KeepBench(f.store(reports.KeptBench).File(), b)
 }
 
+// keepChaos stores a run's result, in place of what was kept of it before.
 func (f resultsFlags) keepChaos(dir string) error {
-	info, err := rundir.ReadInfo(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	r, err := reports.ReadRunResult(dir)
+	if errors.Is(err, reports.ErrNoRun) {
 		return usageError(fmt.Errorf("%s holds neither a chaos run (%s) nor a benchmark (%s)", dir, rundir.InfoFile, reports.BenchFile))
 	}
 	if err != nil {
 		return err
 	}
-	name, err := keptName(info.Run)
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
-	}
-	var verdict checker.Result
-	if err := readJSON(filepath.Join(dir, rundir.VerdictFile), &verdict); err != nil {
-		return fmt.Errorf("keep %s (check it first: fencepost check %s): %w", name, dir, err)
-	}
-	var report reports.Report
-	if err := readJSON(filepath.Join(dir, reports.JSONFile), &report); err != nil {
-		return fmt.Errorf("keep %s (report it first: fencepost report %s): %w", name, dir, err)
-	}
-	if err := refuse([]maker{{name, info.Versions, reports.AsExpected(reports.ChaosResult(info, &verdict))}}, repoAround(f.dir)); err != nil {
+	if err := refuse([]maker{{r.Info.Run, r.Info.Versions, reports.AsExpected(r)}}, repoAround(f.dir)); err != nil {
 		return err
 	}
-	to := filepath.Join(f.dir, reports.KeptChaos, name)
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	return errors.Join(
-		rundir.WriteJSON(filepath.Join(to, rundir.InfoFile), info),
-		rundir.WriteJSON(filepath.Join(to, rundir.VerdictFile), condense(verdict)),
-		rundir.WriteJSON(filepath.Join(to, reports.JSONFile), condenseReport(report)),
-	)
-}
-
-// condense keeps of each property's violations the first; Count has them all.
-// Drawings are not kept.
-func condense(v checker.Result) checker.Result {
-	v.Properties = append([]checker.Property(nil), v.Properties...)
-	for i := range v.Properties {
-		p := &v.Properties[i]
-		p.Visualization = ""
-		p.Violations = p.Violations[:min(len(p.Violations), 1)]
-	}
-	return v
-}
-
-func condenseReport(r reports.Report) reports.Report {
-	r.Takeovers = nil
-	return r
-}
-
-// keptName makes sure that a name read from a file stays within the directory.
-func keptName(name string) (string, error) {
-	if name == "" || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) {
-		return "", fmt.Errorf("the name %q cannot be that of a file", name)
-	}
-	return name, nil
-}
-
-func readJSON(path string, into any) error {
-	b, err := os.ReadFile(path)
+	store := f.store(reports.KeptChaos)
+	have, err := store.All()
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	have = slices.DeleteFunc(have, func(h evidence.Result) bool { return h.Info.Run != r.Info.Run })
+	_, err = store.Put(r, have...)
+	return err
 }

@@ -31,7 +31,7 @@ func newSoakCmd() *cobra.Command {
 		Short: "Run random scenarios with new seeds until the time is over or one is not PASS",
 		Long: `Runs one random scenario of a set after the other, at random contentions and with new
 seeds, on one cluster, until the time is over. The first run that is not PASS ends it; its
-directory stays. Results go to runs/soak/DATE. Each run can be repeated alone.
+directory stays. Results go to runs/soak/TIME.jsonl. Each run can be repeated alone.
 Exit code: as of evidence.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,7 +73,7 @@ func (f soakFlags) run(cmd *cobra.Command) error {
 		loop.StopAtRed = true
 		until := time.Now().Add(time.Duration(f.hours * float64(time.Hour)))
 		fmt.Fprintf(out, "soak: random runs of %d scenarios at %s until %s, seed %d; results in %s\n",
-			len(scenarios), strings.Join(contentions, ", "), until.Format("2006-01-02 15:04"), f.seed, store.Dir())
+			len(scenarios), strings.Join(contentions, ", "), until.Format("2006-01-02 15:04"), f.seed, store.File())
 		tally, err := loop.Do(ctx, evidence.Random(scenarios, contentions, workload.Rand(f.seed, "soak"), until, time.Now), 0)
 		return finish(out, tally, 0, store, err)
 	})

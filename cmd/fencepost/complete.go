@@ -136,7 +136,7 @@ func runWords(typed string) (out []cobra.Completion) {
 		}
 		var v checker.Result
 		about := info.Scenario + " " + info.System
-		if readJSON(filepath.Join(dir, rundir.VerdictFile), &v) == nil {
+		if rundir.ReadJSON(filepath.Join(dir, rundir.VerdictFile), &v) == nil {
 			about = string(v.Verdict) + " " + about
 		}
 		out = append(out, cobra.CompletionWithDesc(dir, about))

@@ -20,7 +20,6 @@ import (
 	"fencepost/internal/terminal"
 	"fencepost/reports"
 	"fencepost/reports/evidence"
-	"fencepost/reports/measure"
 )
 
 // consoleFile keeps, in the directory of a run that stays, what the run printed.
@@ -96,20 +95,13 @@ func measured(dir string, res *evidence.Result) error {
 		res.Sometimes = x.Expect().Sometimes
 	}
 	var rep reports.Report
-	switch err := readJSON(filepath.Join(dir, reports.JSONFile), &rep); {
+	switch err := rundir.ReadJSON(filepath.Join(dir, reports.JSONFile), &rep); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
 	}
-	for _, t := range rep.Takeovers {
-		if t.TTLMS > 0 {
-			res.Orphan = max(res.Orphan, t.IdleMS/t.TTLMS)
-		}
-	}
-	if before, during, ok := (&measure.Analysis{Latencies: rep.Latencies}).Headline(); ok && res.Check.Cold == "" {
-		res.P99Before, res.P99During = before.P99, during.P99
-	}
+	rep.AddTo(res)
 	return nil
 }
 
@@ -135,11 +127,16 @@ func harnessEvent(dir string, wanted func(*history.Event) bool) (*history.Event,
 	}
 }
 
-// writeEvidencePage writes the set's page, "" if it has no results.
-func writeEvidencePage(store *evidence.Store) (string, error) {
+// writeEvidencePage writes the page of a set's results of this code, "" if it has none at all.
+func writeEvidencePage(store *evidence.Store, tree string) (string, error) {
 	all, err := store.All()
 	if err != nil || len(all) == 0 {
 		return "", err
 	}
-	return reports.WriteEvidence(store.Dir(), all, today())
+	for i, r := range all { // what a scenario is about is not stored with each run
+		if s, err := scenario.Load(r.Job.Scenario); err == nil {
+			all[i].Info.About = s.About
+		}
+	}
+	return reports.WriteEvidence(store.File(), all, tree)
 }

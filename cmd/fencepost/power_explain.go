@@ -60,7 +60,7 @@ func explainedRun(dir string, mine []system.System) (*reports.ExplainedRun, erro
 		return nil, nil
 	}
 	var res checker.Result
-	switch err := readJSON(filepath.Join(dir, rundir.VerdictFile), &res); {
+	switch err := rundir.ReadJSON(filepath.Join(dir, rundir.VerdictFile), &res); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && res.Verdict == checker.Pass:
 		return nil, nil
 	case err != nil:

@@ -24,13 +24,13 @@ type record struct {
 }
 
 // storedRecords are the runs of a store's results.
-func storedRecords(dir, runs string) ([]record, error) {
-	all, err := evidence.NewStore(dir).All()
+func storedRecords(file, runs string) ([]record, error) {
+	all, err := evidence.NewStore(file).All()
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, usageError(fmt.Errorf("%s has no results", dir))
+		return nil, usageError(fmt.Errorf("%s has no results", file))
 	}
 	var out []record
 	for _, r := range all {

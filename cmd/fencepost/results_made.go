@@ -25,25 +25,13 @@ type maker struct {
 	claims bool
 }
 
-// makers are those of all that is kept.
-func (f resultsFlags) makers(k reports.Kept) ([]maker, error) {
+// makersOf are those of all that is kept.
+func makersOf(k reports.Kept) []maker {
 	var out []maker
-	for _, dir := range k.Runs {
-		info, err := rundir.ReadInfo(dir)
-		if err != nil {
-			return nil, err
-		}
-		v, err := verdictIn(dir)
-		if err != nil || v == nil {
-			return nil, errors.Join(err, fmt.Errorf("%s has no verdict", dir))
-		}
-		out = append(out, maker{filepath.Join(reports.KeptChaos, info.Run), info.Versions, reports.AsExpected(reports.ChaosResult(info, v))})
+	for _, r := range k.Runs {
+		out = append(out, maker{filepath.Join(reports.KeptChaos, r.Info.Run), r.Info.Versions, reports.AsExpected(r)})
 	}
-	for _, file := range k.Benches {
-		b, err := reports.ReadBench(file)
-		if err != nil {
-			return nil, err
-		}
+	for _, b := range k.Benches {
 		out = append(out, maker{filepath.Join(reports.KeptBench, b.Name), b.Versions, true})
 	}
 	stored := func(dir string, all []evidence.Result) {
@@ -56,13 +44,13 @@ func (f resultsFlags) makers(k reports.Kept) ([]maker, error) {
 		stored(filepath.Join(reports.KeptEvidence, name), all)
 	}
 	slices.SortFunc(out, func(a, b maker) int { return strings.Compare(a.result, b.result) })
-	return out, nil
+	return out
 }
 
 // verdictIn is how a run was judged; nil if it was not.
 func verdictIn(dir string) (*checker.Result, error) {
 	var was checker.Result
-	switch err := readJSON(filepath.Join(dir, rundir.VerdictFile), &was); {
+	switch err := rundir.ReadJSON(filepath.Join(dir, rundir.VerdictFile), &was); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:

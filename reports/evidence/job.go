@@ -24,7 +24,7 @@ type Job struct {
 	Sink string `json:"sink,omitempty"`
 }
 
-// core is the system whose name is left out of file names and texts.
+// core is the system whose name is left out of names and texts.
 const core = "core"
 
 func (j Job) String() string {
@@ -38,7 +38,7 @@ func (j Job) String() string {
 	return s
 }
 
-// name is the job's file name without attempt and ending.
+// name is the job's in the notes, without the attempt.
 func (j Job) name() string {
 	s := fmt.Sprintf("%s-%s-%d", j.Scenario, j.Contention, j.Seed)
 	if j.System != core {
@@ -52,9 +52,12 @@ func (j Job) name() string {
 
 var part = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// check refuses a job whose name could not be a file's.
+// check refuses a job whose name would be no word. Of a program of a user's own that is any.
 func (j Job) check() error {
-	parts := append([]string{j.Scenario, j.Contention}, strings.Split(j.System, "/")...)
+	parts := []string{j.Scenario, j.Contention}
+	if !strings.HasPrefix(j.System, "exec:") {
+		parts = append(parts, strings.Split(j.System, "/")...)
+	}
 	if j.Sink != "" {
 		parts = append(parts, j.Sink)
 	}
@@ -106,7 +109,7 @@ const (
 )
 
 // Version of the format of a stored result.
-const Version = 1
+const Version = 2
 
 // Result is what a run showed.
 type Result struct {
@@ -154,8 +157,13 @@ type Detection struct {
 	Causes []string `json:"causes,omitempty"`
 }
 
-// Name is the name of the result's file, without its ending.
-func (r Result) Name() string { return strings.TrimSuffix(fileName(r.Job, r.Attempt), ".json") }
+// Name is the result's in the notes: NAME, and NAME.2 for the second attempt.
+func (r Result) Name() string {
+	if r.Attempt <= 1 {
+		return r.Job.name()
+	}
+	return fmt.Sprintf("%s.%d", r.Job.name(), r.Attempt)
+}
 
 // Tree is the digest of what decided the verdict, "" if it is not known.
 func (r Result) Tree() string { return r.Info.Versions[TreeKey] }
@@ -172,21 +180,6 @@ func (r Result) Fired() []string {
 		}
 	}
 	return out
-}
-
-// Condense drops from a verdict what only the run's directory can explain: the
-// events of violations, all violations but the first of each property, drawings.
-func Condense(v checker.Result) *checker.Result {
-	v.Properties = append([]checker.Property(nil), v.Properties...)
-	for i := range v.Properties {
-		p := &v.Properties[i]
-		p.Visualization = ""
-		p.Violations = append([]checker.Violation(nil), p.Violations[:min(len(p.Violations), 1)]...)
-		for k := range p.Violations {
-			p.Violations[k].Events = []checker.EventRef{}
-		}
-	}
-	return &v
 }
 
 // Standing is the verdict of a job with all its attempts: a violation stays one

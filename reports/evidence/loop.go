@@ -114,8 +114,7 @@ func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, er
 			// It was cut short and shows nothing; it is done again.
 			return t, errors.Join(ErrInterrupted, rundir.Remove(r.Dir))
 		}
-		file, err := l.keep(r, old)
-		if err != nil {
+		if r, err = l.keep(r, old); err != nil {
 			return t, err
 		}
 		t.Ran++
@@ -125,7 +124,7 @@ func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, er
 		t.count(Standing(append(current, r)))
 		e.done(r.Took)
 		if l.Show != nil {
-			l.Show(progress.Event{Kind: progress.KindResult, Result: told(t.Jobs, total, r, file, e)})
+			l.Show(progress.Event{Kind: progress.KindResult, Result: told(t.Jobs, total, r, l.Store.File(), e)})
 		}
 		healthy = r.Verdict == checker.Pass
 		switch {
@@ -153,31 +152,39 @@ func (l *Loop) one(ctx context.Context, j Job) (r Result, interrupted bool) {
 	return r, r.Info.Interrupted != "" || err != nil && ctx.Err() != nil
 }
 
-// keep stores the result, in a file that it names, and of a PASS the record in an archive;
-// only then the directory of a PASS goes, and with an older PASS its archive.
-func (l *Loop) keep(r Result, old []Result) (string, error) {
-	pass := r.Verdict == checker.Pass
-	if pass && r.Dir != "" {
+// keep stores the result, and of a PASS the record in an archive; only then the directory of a
+// PASS goes, and with the PASS that it replaces the archive of that.
+func (l *Loop) keep(r Result, old []Result) (Result, error) {
+	if r.Verdict != checker.Pass {
+		return l.put(r)
+	}
+	if r.Dir != "" {
 		a, err := rundir.Pack(r.Dir)
 		if err != nil {
-			return "", fmt.Errorf("keep the history of %s: %w", r.Job, err)
+			return r, fmt.Errorf("keep the history of %s: %w", r.Job, err)
 		}
 		r.History = &a
 	}
-	file, err := l.Store.Put(r)
+	old = slices.DeleteFunc(slices.Clone(old), func(o Result) bool { return o.Verdict != checker.Pass })
+	r, err := l.put(r, old...)
 	if err != nil {
-		return "", fmt.Errorf("store the result of %s (its run is in %s): %w", r.Job, r.Dir, err)
+		return r, err
 	}
-	if !pass {
-		return file, nil
-	}
-	err = errors.Join(rundir.Remove(r.Dir), l.Store.replace(old))
+	err = rundir.Remove(r.Dir)
 	for _, o := range old {
-		if o.Verdict == checker.Pass && o.History != nil && r.Dir != "" {
+		if o.History != nil && r.Dir != "" {
 			err = errors.Join(err, o.History.Remove(filepath.Dir(r.Dir)))
 		}
 	}
-	return file, err
+	return r, err
+}
+
+func (l *Loop) put(r Result, replaces ...Result) (Result, error) {
+	stored, err := l.Store.Put(r, replaces...)
+	if err != nil {
+		err = fmt.Errorf("store the result of %s (its run is in %s): %w", r.Job, r.Dir, err)
+	}
+	return stored, err
 }
 
 // told is one run of the progress.

@@ -19,8 +19,8 @@ const NotesFile = "notes.yaml"
 
 // Note is what is known of such a run.
 type Note struct {
-	// Result names it by its file below the directory of results, without the ending:
-	// evidence/SET/SCENARIO-CONTENTION-SEED, power/…; of a chaos run chaos/RUN.
+	// Result names it by its file below the directory of results, without the ending, and
+	// its own name: evidence/SET/SCENARIO-CONTENTION-SEED, power/…; of a chaos run chaos/RUN.
 	Result string `yaml:"result"`
 	// Cause says why it ended so, or that this is not known.
 	Cause string `yaml:"cause"`

@@ -1,149 +1,151 @@
 package evidence
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"maps"
 	"slices"
 
 	"fencepost/checker"
 )
 
-// Store keeps results as one JSON file each in a directory.
-type Store struct{ dir string }
+// Store keeps results in a file with a JSON line a run.
+type Store struct{ file string }
 
-// NewStore returns the store in dir, which need not exist yet.
-func NewStore(dir string) *Store { return &Store{dir} }
+// Ending is that of a store's file.
+const Ending = ".jsonl"
 
-// Dir is the store's directory.
-func (s *Store) Dir() string { return s.dir }
+// NewStore returns the store in file, which need not exist yet.
+func NewStore(file string) *Store { return &Store{file} }
 
-// FileError is a stored result that cannot be used.
-type FileError struct {
-	File string
-	Err  error
+// File is the store's file.
+func (s *Store) File() string { return s.file }
+
+// stored is a result with its line, so that what other builds wrote stays as it is.
+type stored struct {
+	Result
+	environment string // its digest
+	line        []byte
 }
 
-func (e *FileError) Error() string {
-	return fmt.Sprintf("%s: %v: restore the file, or remove it to have its run done again", e.File, e.Err)
-}
-
-func (e *FileError) Unwrap() error { return e.Err }
-
-// All returns every result, sorted by job and attempt. A file that is torn, not
-// a result or not named as its content demands is a *FileError.
+// All returns every result, sorted by job and attempt. A line that is torn, or no result, or of
+// a job and attempt that another has, is a *LineError.
 func (s *Store) All() ([]Result, error) {
-	files, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
+	have, _, err := s.read()
 	if err != nil {
 		return nil, err
 	}
 	var out []Result
-	for _, f := range files {
-		r, err := read(f)
-		if err != nil {
-			return nil, &FileError{f, err}
-		}
-		out = append(out, r)
+	for _, r := range have {
+		out = append(out, r.Result)
 	}
-	slices.SortFunc(out, func(a, b Result) int {
+	return out, nil
+}
+
+// read returns the results, sorted, and the lines of environments by their digests.
+func (s *Store) read() ([]stored, map[string][]byte, error) {
+	var out []stored
+	environments, lines := map[string]environment{}, map[string][]byte{}
+	seen := map[string]bool{}
+	err := ReadLines(s.file, func(text []byte) error {
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return fmt.Errorf("torn or edited: %w", err)
+		}
+		if l.Job == (Job{}) && l.Environment != "" {
+			var e environment
+			if err := json.Unmarshal(text, &e); err != nil {
+				return err
+			}
+			if digest, _, err := e.line(); err != nil || digest != l.Environment {
+				return fmt.Errorf("edited: the environment is %s (%v)", digest, err)
+			}
+			environments[l.Environment], lines[l.Environment] = e, text
+			return nil
+		}
+		r, err := l.result(environments)
+		if err != nil {
+			return err
+		}
+		if seen[r.Name()] {
+			return fmt.Errorf("%s is there twice", r.Name())
+		}
+		seen[r.Name()] = true
+		out = append(out, stored{r, l.Environment, text})
+		return nil
+	})
+	slices.SortStableFunc(out, func(a, b stored) int {
 		if c := compare(a.Job, b.Job); c != 0 {
 			return c
 		}
 		return a.Attempt - b.Attempt
 	})
-	return out, nil
+	return out, lines, err
 }
 
-func read(file string) (Result, error) {
-	var r Result
-	b, err := os.ReadFile(file)
-	if err != nil {
+// Put stores r as its job's next attempt, in place of those that it replaces, and returns it as
+// it is stored. All other lines stay as they are.
+func (s *Store) Put(r Result, replaces ...Result) (Result, error) {
+	if err := r.Job.check(); err != nil {
 		return r, err
 	}
-	if err := json.Unmarshal(b, &r); err != nil {
-		return r, fmt.Errorf("torn or edited: %w", err)
+	err := EditLines(s.file, func() ([][]byte, error) {
+		have, environments, err := s.read()
+		if err != nil {
+			return nil, err
+		}
+		have = slices.DeleteFunc(have, func(h stored) bool {
+			return slices.ContainsFunc(replaces, func(o Result) bool { return o.Job == h.Job && o.Attempt == h.Attempt })
+		})
+		at := 0 // behind the job's others
+		r.Version, r.Attempt = Version, 1
+		for i, h := range have {
+			if compare(h.Job, r.Job) <= 0 {
+				at = i + 1
+			}
+			if h.Job == r.Job {
+				r.Attempt = h.Attempt + 1
+			}
+		}
+		line, err := encode(r)
+		if err != nil {
+			return nil, err
+		}
+		digest, text, err := environmentOf(r).line()
+		environments[digest] = text
+		return linesOf(slices.Insert(have, at, stored{r, digest, line}), environments), err
+	})
+	return r, err
+}
+
+// linesOf are the lines of a file: the environments that are used, and the results.
+func linesOf(all []stored, environments map[string][]byte) [][]byte {
+	used := map[string]bool{}
+	var out [][]byte
+	for _, r := range all {
+		used[r.environment] = true
+		out = append(out, r.line)
 	}
-	if r.Version != Version {
-		return r, fmt.Errorf("it has version %d, this tool reads version %d", r.Version, Version)
+	var first [][]byte
+	for _, digest := range slices.Sorted(maps.Keys(used)) {
+		first = append(first, environments[digest])
 	}
+	return append(first, out...)
+}
+
+// check refuses a result that contradicts itself.
+func (r Result) check() error {
 	switch r.Verdict {
 	case checker.Pass, checker.Fail, checker.Invalid, checker.Unknown:
 		if r.Check == nil || r.Check.Verdict != r.Verdict {
-			return r, fmt.Errorf("the verdict %s is not that of its check", r.Verdict)
+			return fmt.Errorf("the verdict %s is not that of its check", r.Verdict)
 		}
 	case Error:
 	default:
-		return r, fmt.Errorf("unknown verdict %q", r.Verdict)
+		return fmt.Errorf("unknown verdict %q", r.Verdict)
 	}
-	if err := r.Job.check(); err != nil {
-		return r, err
+	if r.Attempt < 1 {
+		return fmt.Errorf("attempt %d", r.Attempt)
 	}
-	if want := fileName(r.Job, r.Attempt); filepath.Base(file) != want {
-		return r, fmt.Errorf("by its content it is %s", want)
-	}
-	return r, nil
-}
-
-// fileName is NAME.json, and NAME.2.json for the second attempt.
-func fileName(j Job, attempt int) string {
-	if attempt <= 1 {
-		return j.name() + ".json"
-	}
-	return fmt.Sprintf("%s.%d.json", j.name(), attempt)
-}
-
-// Put stores r as its job's next attempt and returns its file. It never touches
-// a file that is there.
-func (s *Store) Put(r Result) (string, error) {
-	if err := r.Job.check(); err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
-		return "", err
-	}
-	r.Version = Version
-	tmp, err := os.CreateTemp(s.dir, ".new-*")
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(tmp.Name())
-	for r.Attempt = 1; ; r.Attempt++ {
-		file := filepath.Join(s.dir, fileName(r.Job, r.Attempt))
-		if _, err := os.Lstat(file); err == nil {
-			continue
-		}
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetIndent("", " ")
-		if err := enc.Encode(r); err != nil {
-			return "", err
-		}
-		// Whole under its name or not at all, also after a power cut.
-		err := errors.Join(os.WriteFile(tmp.Name(), b.Bytes(), 0o644), tmp.Chmod(0o644), tmp.Sync())
-		if err != nil {
-			return "", errors.Join(err, tmp.Close())
-		}
-		if err := os.Link(tmp.Name(), file); errors.Is(err, fs.ErrExist) {
-			continue
-		} else if err != nil {
-			return "", errors.Join(err, tmp.Close())
-		}
-		return file, tmp.Close()
-	}
-}
-
-// replace removes the PASS results of a job that are older than the one just
-// stored; what was not PASS stays.
-func (s *Store) replace(old []Result) error {
-	var errs []error
-	for _, r := range old {
-		if r.Verdict == checker.Pass {
-			errs = append(errs, os.Remove(filepath.Join(s.dir, fileName(r.Job, r.Attempt))))
-		}
-	}
-	return errors.Join(errs...)
+	return r.Job.check()
 }

@@ -90,16 +90,21 @@ func WriteJSON(path string, v any) error {
 	return os.Rename(tmp, path)
 }
 
+// ReadJSON reads a file into v. Its errors name the file.
+func ReadJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
 // ReadInfo reads run.json of a run's directory.
 func ReadInfo(dir string) (Info, error) {
 	var info Info
-	path := filepath.Join(dir, InfoFile)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return info, err
-	}
-	if err := json.Unmarshal(b, &info); err != nil {
-		return info, fmt.Errorf("%s: %w", path, err)
-	}
-	return info, nil
+	err := ReadJSON(filepath.Join(dir, InfoFile), &info)
+	return info, err
 }
