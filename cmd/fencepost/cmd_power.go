@@ -36,18 +36,18 @@ func newPowerCmd() *cobra.Command {
 	var f powerFlags
 	cmd := &cobra.Command{
 		Use:   "power",
-		Short: "Run every known-broken variant under its directed scenario: does it turn red, and by what",
-		Long: `Measures the power of the checks to detect. Each known-broken variant, and each known hole
-of system lock-per-job (see "fencepost list", docs/known-broken.md and
-docs/lock-per-job.md), runs under the scenario that must expose it, under several
-seeds. A run counts as a kill only if the verdict is the one expected and
-one of the properties expected fired. Results go to results/power/; what is stored is not
-done again, so the same command goes on where it was stopped.
+		Short: "Run every mutant under its directed scenario: is each one caught, and by which property",
+		Long: `Measures how well the checks detect mistakes. Each mutant (a known-broken variant of the
+system), and each known hole of lock-per-job (see "fencepost list", docs/known-broken.md
+and docs/lock-per-job.md), runs under the scenario that must expose it, with several
+seeds. A run counts as a kill only if it has the expected verdict and one of the expected
+properties fired. Results go to results/power/; what is stored is not run again, so the
+same command resumes where it stopped.
 
-With --explain nothing is run: every kept run of a variant under --runs that is red as it
-must be is explained ("fencepost explain"), and counted is in how many the mechanism that
-was planted is named. The explanation knows the history alone.
-Exit code: 0 if every variant named was killed in every run, 1 if not, 2 if a run could not
+With --explain nothing is run: every kept run under --runs that turned red as it must is
+explained ("fencepost explain"), and the mechanisms that are named correctly are counted.
+The explanation knows only the history.
+Exit code: 0 if every mutant was killed in every run, 1 if not, 2 if a run could not
 be carried out, 64 bad input; with --explain 0 if nine of ten are named, 1 if not, 2 if
 there is no such run.`,
 		Args: cobra.NoArgs,

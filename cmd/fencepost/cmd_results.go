@@ -30,10 +30,10 @@ func newResultsCmd() *cobra.Command {
 	f := resultsFlags{tree: builtOf}
 	cmd := &cobra.Command{
 		Use:   "results [RUN…]",
-		Short: "Keep runs and benchmarks in the repository and write RESULTS.md from all that are kept",
+		Short: "Keep runs and benchmarks in the repository, and write RESULTS.md from all that are kept",
 		Long: `Copies what RESULTS.md needs of each RUN (a directory under runs/, of a chaos run that
 was checked or of a benchmark) to results/, condensed to some kilobytes, and then writes
-RESULTS.md from everything in results/ and the list of known-broken variants: whoever has the
+RESULTS.md from everything in results/ and the list of known-broken variants. Any clone of the
 repository can write it again. Without RUN it only does that. To forget a run, remove it from
 results/.
 
@@ -141,7 +141,7 @@ func (f resultsFlags) sets() (map[string][]evidence.Result, error) {
 }
 
 // compare reports a file that somebody edited or forgot to write. It may be of an older tree
-// than this tool, as whoever changes the code need not have made evidence yet.
+// than this tool, as a change of the code need not come with new evidence.
 func (f resultsFlags) compare(out io.Writer, k reports.Kept) error {
 	have, err := os.ReadFile(f.file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

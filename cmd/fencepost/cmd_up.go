@@ -39,12 +39,12 @@ func newUpCmd() *cobra.Command {
 	var datacenters string
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start a cluster and keep it for the following runs",
-		Long: `Starts three Cassandra nodes in a sandbox of their own and keeps them until
+		Short: "Start a cluster and leave it running for later runs",
+		Long: `Starts three Cassandra nodes in a sandbox and keeps them running until
 "fencepost down" or Ctrl-C. Meanwhile "fencepost exec -- CMD" runs a command
 beside them, and runs with CLUSTER=up use them instead of starting their own. With
 --cluster=docker the nodes are containers, and there is no sandbox. With --schedulers=3
-three schedulers run beside it, as "fencepost schedulers" would run them. With
+it also does what "fencepost schedulers" does. With
 --datacenters=3,1 there are four nodes in two data centres, for scenarios that need them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -289,7 +289,7 @@ func upBackground(o upOptions) error {
 			_, _ = io.Copy(os.Stdout, follow)
 			return &exitError{code: max(1, cmd.ProcessState.ExitCode()), err: fmt.Errorf("the cluster did not come up; its log is %s", paths.Log)}
 		case s := <-signals:
-			// Not up yet: whoever interrupts does not want it any more.
+			// Not up yet: an interrupt means that it is not wanted any more.
 			_ = cmd.Process.Signal(s)
 		}
 	}

@@ -201,7 +201,7 @@ var mutants = []mutant{
 	}))},
 	{"a job that is brought forward is told so before it is settled", []string{"command"}, with(earlyAnswers(hastens))},
 	{"a job that is brought forward keeps its own time", []string{"liveness"}, apart(keepsItsTime)},
-	{"a job that is brought forward begins anew", []string{"attempts", "changes"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
+	{"a job that is brought forward starts over", []string{"attempts", "changes"}, with(func(_ *world, _ *process, s store.Shards, o engine.Options) (store.Shards, engine.Options) {
 		return altered{Shards: s, commit: func(ctx context.Context, id store.ShardID, b store.Batch, n int) (store.CommitResult, error) {
 			return s.Commit(ctx, id, eachOf(b, hastened(b), func(op *store.Op) { op.Row.Attempt = 0 }), n)
 		}}, o

@@ -32,7 +32,7 @@ type Options struct {
 	Expected []string
 	// Clock defaults to clock.System().
 	Clock clock.Clock
-	// Changed, if set, is told of each change of those who are present, sorted.
+	// Changed, if set, is called after each change of the present members, sorted.
 	Changed func(came, went []string)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger

@@ -161,7 +161,7 @@ func (r *runner) injectOnce(ctx context.Context, st *scenario.PlannedStep, f fau
 	return err
 }
 
-// hitOf is what a fault is told of the client that it comes to; nil for a fault at an instant.
+// hitOf describes the client that a fault comes to; nil for a fault at an instant.
 func hitOf(st *scenario.PlannedStep, h *fleet.Hit) *fault.Hit {
 	if h == nil {
 		return nil

@@ -85,7 +85,7 @@ func (p *Plan) checkSteps() error {
 			return &lineError{st.line, fmt.Sprintf("step %s: ", st.Fault) + fmt.Sprintf(format, args...)}
 		}
 		if st.For == 0 {
-			return bad("it lasts no time")
+			return bad("its duration is zero")
 		}
 		if len(st.Targets) == 0 {
 			return bad("it has no targets")

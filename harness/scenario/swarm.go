@@ -14,7 +14,7 @@ import (
 // kinds may come is itself drawn (swarm testing: Groce et al., ISSTA 2012): a run
 // with some kinds left out reaches states that one with all of them does not. In
 // the node lane at least one fault takes the quorum away from everybody and at
-// least one pause leaves the cluster whole.
+// least one pause leaves the cluster healthy.
 type Swarm struct {
 	// For is the time that the lanes have; default 40s.
 	For Duration `yaml:"for"`

@@ -27,7 +27,7 @@ const (
 	PhaseFault   = "fault"
 	PhaseHeal    = "heal"
 	PhaseRecover = "recover"
-	PhaseDrain   = "drain" // jobs only: nothing is enqueued any more, every job comes to its end
+	PhaseDrain   = "drain" // jobs only: nothing is enqueued any more, every job finishes
 	PhaseSettle  = "settle"
 	PhaseSeal    = "seal"
 )
@@ -148,10 +148,10 @@ func (s *Spec) validate() error {
 			}
 		}
 		if !k.Jobs && fault.Of(st.Fault).Needs.Jobs {
-			return fmt.Errorf("line %d: fault %s is one of jobs: this workload has none", st.line, st.Fault)
+			return fmt.Errorf("line %d: fault %s requires a job workload", st.line, st.Fault)
 		}
 		if st.For == 0 {
-			return fmt.Errorf("line %d: fault %s lasts no time: give it a for", st.line, st.Fault)
+			return fmt.Errorf("line %d: fault %s: missing duration; set `for:`", st.line, st.Fault)
 		}
 		for _, t := range st.Targets {
 			if strings.HasPrefix(t, "w") && t != "w" && atoi(t[1:]) > w.Workers {

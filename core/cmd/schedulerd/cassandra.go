@@ -60,9 +60,9 @@ func prepare(ctx context.Context, c *config, log *slog.Logger) (cassandra.Config
 		return cfg, got, c.explain(ctx, cfg, err)
 	}
 	if got.Created {
-		log.Info("the keyspace and its tables are created or upgraded", "keyspace", c.db.Keyspace, "schema_version", got.Version)
+		log.Info("keyspace and tables created or upgraded", "keyspace", c.db.Keyspace, "schema_version", got.Version)
 	} else {
-		log.Info("the keyspace and its tables are there", "keyspace", c.db.Keyspace, "schema_version", got.Version, "known_version", cassandra.SchemaVersion)
+		log.Info("keyspace and tables up to date", "keyspace", c.db.Keyspace, "schema_version", got.Version, "known_version", cassandra.SchemaVersion)
 	}
 	return cfg, got, nil
 }
@@ -86,7 +86,7 @@ func raiseFences(ctx context.Context, c *config, log *slog.Logger) error {
 		if err := engine.RaiseFences(ctx, cassandra.NewShards(db), q, fencesRaised); err != nil {
 			return c.explain(ctx, cfg, err)
 		}
-		log.Info("fences are raised", "queue", q.Name, "shards", q.Shards, "by", fencesRaised)
+		log.Info("fences raised", "queue", q.Name, "shards", q.Shards, "by", fencesRaised)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 		return err
 	}
 	if c.replicas == 1 {
-		log.Warn("a keyspace with one replica loses jobs with that replica's disk: for trying out only")
+		log.Warn("keyspace has one replica: losing its disk loses jobs; only for trials")
 	}
 	db, err := cassandra.Open(ctx, cfg)
 	if err != nil {
@@ -99,7 +99,7 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 		}
 		servers = append(servers, p)
 	}
-	log.Info("it serves", "api", web.Addr().String(), "queues", c.queues, "keyspace", cfg.Keyspace)
+	log.Info("serving API", "api", web.Addr().String(), "queues", c.queues, "keyspace", cfg.Keyspace)
 	run, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
@@ -121,9 +121,9 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 		}
 	}
 	if e := traces.Close(last); e != nil {
-		log.Warn("the last traces could not be sent", "error", e)
+		log.Warn("sending the last traces failed", "error", e)
 	}
-	log.Info("it has stopped", "error", err)
+	log.Info("scheduler stopped", "error", err)
 	return err
 }
 
@@ -147,7 +147,7 @@ func openTraces(ctx context.Context, c *config, log *slog.Logger) (*tracing.Trac
 	c.traces.Instance, c.traces.Logger = c.name, log
 	t, err := tracing.Open(ctx, c.traces)
 	if err == nil {
-		log.Info("traces are sent", "endpoint", c.traces.Endpoint)
+		log.Info("sending traces", "endpoint", c.traces.Endpoint)
 	}
 	return t, err
 }
@@ -165,7 +165,7 @@ func newScheduler(c *config, o scheduler.Options, cfg cassandra.Config, db *cass
 		if o.Engine.Addr = c.listen.advertise; o.Engine.Addr == "" {
 			o.Engine.Addr = net.JoinHostPort(ownAddress(cfg), strconv.Itoa(c.ports.peer))
 		}
-		log.Info("others reach it", "at", o.Engine.Addr)
+		log.Info("advertising peer address", "addr", o.Engine.Addr)
 	}
 	o.Shards, o.Runs, o.Members = cassandra.NewShards(db), cassandra.NewRuns(db), group
 	o.Engine.MaxRunning, o.Engine.Logger = o.Slots, log
@@ -202,6 +202,6 @@ func profiles(addr string, log *slog.Logger) (*http.Server, error) {
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = s.Serve(l) }()
-	log.Warn("profiles are served to whoever reaches this address", "addr", l.Addr().String())
+	log.Warn("serving profiles without authentication", "addr", l.Addr().String())
 	return s, nil
 }

@@ -58,7 +58,7 @@ type Options struct {
 	Why func(error) string
 	// Metrics, if set, is served at /metrics.
 	Metrics http.Handler
-	// Observe, if set, is told of each request that was answered; route is its pattern,
+	// Observe, if set, is called for each request that was answered; route is its pattern,
 	// "" for none.
 	Observe func(method, route string, status int, took time.Duration)
 	// NewID returns unique ids of requests, jobs and triggers; default: random UUIDs.

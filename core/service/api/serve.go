@@ -44,7 +44,7 @@ func (s *server) outermost(mux *http.ServeMux) http.Handler {
 		seen := &seenWriter{ResponseWriter: w}
 		defer func() {
 			if p := recover(); p != nil {
-				s.o.Logger.Error("a request's handler panicked", "request_id", id, "panic", p, "stack", string(debug.Stack()))
+				s.o.Logger.Error("request handler panicked", "request_id", id, "panic", p, "stack", string(debug.Stack()))
 				s.refuse(seen, r, problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "a mistake of this program; its log has more under the request's id"})
 			}
 			took := s.o.Now().Sub(began)
@@ -98,7 +98,7 @@ func (s *server) serve(rt route) http.Handler {
 		if err != nil {
 			p := problemOf(err)
 			if p.Status >= http.StatusInternalServerError {
-				s.o.Logger.Warn("a request failed", "request_id", requestID(r), "route", r.Pattern, "code", p.Code, "error", cmp.Or(p.cause, err))
+				s.o.Logger.Warn("request failed", "request_id", requestID(r), "route", r.Pattern, "code", p.Code, "error", cmp.Or(p.cause, err))
 			}
 			s.refuse(w, r, p)
 			return

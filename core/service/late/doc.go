@@ -6,7 +6,7 @@
 // what finds its queue full is dropped, counted and said. So neither a slow receiver
 // nor one that is away ever delays a job, nor another way out.
 //
-// A job is told of once by a process, however many of its attempts are late, as long as
+// A process reports a job once, however many of its attempts are late, as long as
 // it is among the last Remembered jobs that were. A process that takes its shard over may tell
 // of it again.
 //

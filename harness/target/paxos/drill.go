@@ -176,7 +176,7 @@ func (r *run) phases(ctx context.Context) error {
 	r.note(whole, history.ActionHeal, false, "")
 	r.Phase(phaseHeal)
 	if err := r.Cluster.WaitHealthy(ctx); err != nil {
-		return fmt.Errorf("the cluster is not whole after healing: %w", err)
+		return fmt.Errorf("the cluster is not healthy after healing: %w", err)
 	}
 	r.Phase(phaseRecover)
 	return r.cycles(ctx)

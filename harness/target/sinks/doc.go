@@ -2,7 +2,7 @@
 // that its workers' locks and shards protect. SINK= chooses one, whatever the system
 // under test, and everything else about a run stays as it is.
 //
-// A Kind says how its sink is had for a run, how a process connects to it, and how a
+// A Kind says how its sink is started for a run, how a process connects to it, and how a
 // known-broken variant gets past its rules. A sink is one of two:
 //
 //   - on the run's nodes (cassandra): nothing is started, and each worker has a link of

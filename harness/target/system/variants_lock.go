@@ -82,7 +82,7 @@ var lockVariants = []System{
 	},
 	{
 		Name: broken + "release-anyone", Chapter: inLocks,
-		About: "a release frees the row whoever holds it",
+		About: "a release frees the row without checking who holds it",
 		Seen:  "DEL without comparing the owner; etcd's client mutex is unlocked by key, not by revision: etcd-io/etcd #22082",
 		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P9"}, Mechanism: "release-without-owner"},

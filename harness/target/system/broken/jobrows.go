@@ -115,8 +115,8 @@ func retriesInMemory(_ workload.Config, inner store.Shards) store.Shards {
 	}}
 }
 
-// claimedTwice leaves the pending row of a job that is claimed: whoever reads it next
-// claims the job again.
+// claimedTwice leaves the pending row of a job that is claimed: the next reader claims
+// the job again.
 func claimedTwice(_ workload.Config, inner store.Shards) store.Shards {
 	return shards{Shards: inner, commit: without(func(b store.Batch, op store.Op) bool {
 		return op.Kind == store.Delete && op.Row.Kind == store.KindPending && slices.ContainsFunc(b.Ops, func(o store.Op) bool {

@@ -80,7 +80,7 @@ func tokenReset(r casRequest) (store.CASResult, error) {
 	return r.send()
 }
 
-// releaseAnyone frees the row whoever holds it.
+// releaseAnyone frees the row without asking who holds it.
 func releaseAnyone(r casRequest) (store.CASResult, error) {
 	for {
 		row, err := r.inner.Read(r.ctx, r.resource, true)
