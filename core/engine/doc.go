@@ -120,7 +120,7 @@
 //
 // # Clocks
 //
-// A job with a time of its own runs when that has come by its owner's wall clock;
+// A job with a scheduled time runs when that has come by its owner's wall clock;
 // nothing else goes by it. What is asked for at once is due at once, and a retry when
 // its wait has passed by the owner's monotonic clock, whatever the wall clock does
 // meanwhile: what was due stays due when it is set back. A pending row says for how
@@ -238,7 +238,7 @@
 // DrainTimeout and are then interrupted, and when the last handler has returned and its
 // result is settled, one last tick sets the owner to "", after which a takeover
 // need not wait. A handler that does not return holds the hand-over up, ticks going
-// on, until the process is killed: handlers must heed their contexts.
+// on, until the process is killed: handlers must observe their contexts.
 //
 // # Parts
 //

@@ -90,7 +90,7 @@ func (m *machine) reckon(now moment, before job.RunID) {
 
 // resumed is the timing of a pending row. Its due time is by the clock of its
 // writer, which may be wrong: a job that was due at once is due now, a retry after
-// its wait at the latest, counted from the reckoning. A job with a time of its own
+// its wait at the latest, counted from the reckoning. A job with a scheduled time
 // keeps that, by this owner's clock.
 func (m *machine) resumed(row store.Row, j job.Job, now moment) timing {
 	left := row.Due - now.wall

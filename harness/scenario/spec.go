@@ -132,7 +132,7 @@ type Workload struct {
 	// Sink is what takes the effects (package sinks): "" is the system's own, cassandra.
 	Sink string `yaml:"sink,omitempty"`
 	// MixedVersions has workers run today's executable and that of the version before
-	// (make previous): the first lives by turns, and each next life the other one, as in a
+	// (make previous): the first lives alternate, and each next life the other one, as in a
 	// rolling upgrade that goes to and fro.
 	MixedVersions bool `yaml:"mixed_versions,omitempty"`
 	// Jobs makes it the job workload instead of the lock workload; clients, hold

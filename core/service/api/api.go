@@ -14,7 +14,7 @@ import (
 	"fencepost/core/service/query"
 )
 
-// Scheduler is what the API has changed (a *scheduler.Scheduler).
+// Scheduler makes the changes that the API is asked for; *scheduler.Scheduler implements it.
 type Scheduler interface {
 	Submit(ctx context.Context, j job.Job) (engine.Receipt, error)
 	Cancel(ctx context.Context, queue string, id job.ID) error
@@ -53,8 +53,8 @@ type Options struct {
 	Timeout time.Duration
 	// Ready reports why this process should be given no requests; nil: it always should.
 	Ready func() error
-	// Why says what the database failed of, for whoever may ask for the probes; "": not
-	// said. Nil: it never is.
+	// Why explains a database error in probe responses; it returns "" to omit the
+	// explanation. Nil: always omitted.
 	Why func(error) string
 	// Metrics, if set, is served at /metrics.
 	Metrics http.Handler

@@ -187,7 +187,7 @@ func (r *jobRequest) digest(due time.Time) ([]byte, error) {
 	return sum[:digestBytes], err
 }
 
-// timing reads when the job runs: a time of its own (zero: at once), or again and again.
+// timing reads when the job runs: a scheduled time (zero: at once), or again and again.
 func (r *jobRequest) timing() (due time.Time, recurring *schedule.Timing, err error) {
 	field, text := "schedule", r.Schedule
 	if r.Cron != "" {

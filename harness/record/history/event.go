@@ -162,7 +162,7 @@ const (
 	ActionEvidence = "evidence"
 )
 
-// Fault describes an injection, its end, or the proof that it bit.
+// Fault describes an injection, its end, or the proof that it took effect.
 type Fault struct {
 	ID     string `json:"id"`     // "f1": one injection of one fault of the plan
 	Name   string `json:"name"`   // "partition", "kill-worker" …

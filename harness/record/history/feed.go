@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Feed reads what is added to the histories of a run that goes on.
+// Feed reads what is added to the histories of a live run.
 type Feed struct {
 	dir string
 	at  map[string]int64 // by file

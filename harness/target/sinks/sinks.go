@@ -20,7 +20,7 @@ const (
 	Postgres  = "postgres"
 )
 
-// Kind is a sink that a run can have.
+// Kind is a type of sink that a run can use.
 type Kind struct {
 	// Name is also that of its package, below core/sink.
 	Name, About string

@@ -185,7 +185,7 @@ var lockVariants = []System{
 	},
 	{
 		Name: broken + "remote-coordinator", Chapter: inLocks,
-		About: "requests go to the other data centre's node when one of their own has not answered, and by turns",
+		About: "requests go to the other data centre's node when one of their own has not answered, and in turn",
 		Note:  "every fourth copy goes there",
 		Seen: "a DC-aware policy that falls back to remote hosts; a list of contact points over two regions; a load balancer " +
 			"that fails over",

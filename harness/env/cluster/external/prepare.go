@@ -109,7 +109,7 @@ func (c *Cluster) note(format string, args ...any) {
 }
 
 // tellStale tells of keyspaces of earlier runs. They are left alone: they may be of
-// runs that go on elsewhere, or kept for a look.
+// runs that are live elsewhere, or kept for a look.
 func (c *Cluster) tellStale(ctx context.Context, db *cassandra.DB) error {
 	rows, err := db.Query(ctx, false, "SELECT keyspace_name FROM system_schema.keyspaces")
 	if err != nil {
