@@ -94,8 +94,8 @@ targets are printed and do not change the exit code.`,
 	fl.DurationSliceVar(&f.ttls, "ttl", locks.DefaultTTLs, "locks: lease times; the control copies the first")
 	fl.IntSliceVar(&f.shards, "shards", jobs.DefaultShards, "jobs: numbers of shards; the control, the single job and the loads over time have as many as the first")
 	fl.IntVar(&f.inFlight, "in-flight", jobs.DefaultInFlight, "jobs: how many are enqueued and not completed at a time, for each shard")
-	fl.DurationVar(&f.steady, "steady", 0, "jobs: how long each load over time goes on (default: there is none)")
-	fl.Float64Var(&f.rate, "rate", jobs.DefaultRate, "jobs: jobs a second of the first load over time")
+	fl.DurationVar(&f.steady, "steady", 0, "jobs: duration of each load over time (default: none)")
+	fl.Float64Var(&f.rate, "rate", jobs.DefaultRate, "jobs: jobs per second of the first load over time")
 	return cmd
 }
 

@@ -97,7 +97,7 @@ little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 	gate.flags(f)
 	f.BoolVar(&child, "child", false, "be the process that checks")
 	_ = f.MarkHidden("child")
-	f.BoolVar(&watch, "watch", false, "be the process that looks at a run while it goes on")
+	f.BoolVar(&watch, "watch", false, "be the process that checks a live run")
 	_ = f.MarkHidden("watch")
 	return cmd
 }

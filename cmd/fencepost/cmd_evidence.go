@@ -54,8 +54,8 @@ input; the worst of all results of the set, old and new.`,
 	fl.StringVar(&f.sink, "sink", "", sinkUsage)
 	fl.IntVar(&f.seeds, "seeds", 5, "number of seeds")
 	fl.Uint64Var(&f.first, "first", 1, "the first seed")
-	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; a stored PASS is replaced, anything else stays beside the new result")
-	fl.BoolVar(&f.retry, "retry", false, "run again what is not PASS; the old result stays beside the new one")
+	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; a stored PASS is replaced, other results are kept with the new one")
+	fl.BoolVar(&f.retry, "retry", false, "run again what is not PASS; the old result is kept with the new one")
 	f.gate.flags(fl)
 	return cmd
 }
@@ -172,7 +172,7 @@ func finish(out io.Writer, t evidence.Tally, total int, store *evidence.Store, e
 		fmt.Fprintf(out, "%d runs: %s\n", t.Ran, t)
 	}
 	if err != nil {
-		err = fmt.Errorf("%w\n  what was done is stored; the same command (without --fresh) goes on from there", err)
+		err = fmt.Errorf("%w\n  finished runs are stored; the same command (without --fresh) resumes there", err)
 		code := evidence.ExitCode(evidence.Error)
 		if t.Worst == checker.Fail {
 			code = t.Worst.ExitCode() // a violation outweighs that the set is not complete

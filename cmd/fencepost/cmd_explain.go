@@ -75,7 +75,7 @@ func explain(dir string) (*checker.Explanation, error) {
 // notJudged says why there is no verdict in a directory.
 func notJudged(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no %s: the last run may not have been carried out", dir)
+		return fmt.Errorf("there is no %s: the last run may not have started", dir)
 	}
 	events, err := progress.Read(filepath.Join(dir, rundir.ProgressFile), 0)
 	if n := len(events); err == nil && n > 0 && events[n-1].Kind == progress.KindError {

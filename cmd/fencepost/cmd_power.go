@@ -60,7 +60,7 @@ there is no such run.`,
 	fl.StringVar(&f.seeds, "seeds", "", "these seeds instead, with commas between")
 	fl.StringVar(&f.sink, "sink", "", sinkUsage)
 	fl.BoolVar(&f.explain, "explain", false, "run nothing; say how well the kept red runs of the variants are explained")
-	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; old results stay beside the new ones, which count")
+	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; old results are kept, the new ones count")
 	return cmd
 }
 
@@ -167,7 +167,7 @@ func judgePower(out io.Writer, mine []system.System, sink string, all []evidence
 	rows := reports.Power(mine, sink, all)
 	reports.PrintPower(out, rows)
 	if loopErr != nil {
-		return &exitError{code: 2, err: fmt.Errorf("%w\n  what was done is stored; the same command (without --fresh) goes on from there", loopErr)}
+		return &exitError{code: 2, err: fmt.Errorf("%w\n  finished runs are stored; the same command (without --fresh) resumes there", loopErr)}
 	}
 	code := 0
 	for _, r := range rows {

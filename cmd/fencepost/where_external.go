@@ -167,7 +167,7 @@ func (f externalFlags) config(ctx context.Context, password string) (external.Co
 	case (f.cert == "") != (f.key == ""):
 		problem("--tls-cert and --tls-key belong together")
 	case f.insecure && (f.ca != "" || f.serverName != ""):
-		problem("--tls-insecure verifies nothing, so --tls-ca and --tls-server-name mean nothing beside it")
+		problem("--tls-insecure verifies nothing, so --tls-ca and --tls-server-name have no effect")
 	}
 	if f.tls {
 		l.TLS = &login.TLS{CA: ca, Cert: cert, Key: key, ServerName: f.serverName, Insecure: f.insecure}

@@ -119,7 +119,7 @@ func (r *runner) injectOnce(ctx context.Context, st *scenario.PlannedStep, f fau
 	if hit != nil {
 		// A killed worker cannot be told to go on; one that is stopped finds it later.
 		if err := hit.Go(env.Hold()); err != nil && !workerGone(r.env.Fleet, hit.Worker) {
-			err = fmt.Errorf("let %s go on: %w", hit.Proc, err)
+			err = fmt.Errorf("resume %s: %w", hit.Proc, err)
 			return errors.Join(err, r.heal(active, note))
 		}
 	}

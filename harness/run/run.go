@@ -315,7 +315,7 @@ func (r *runner) watch() (stop func()) {
 		defer close(done)
 		took, err := r.opt.Watch(ctx, r.dir, r.progress.violation)
 		if err != nil {
-			r.progress.problem("no more violations are told before the verdict: %v", err)
+			r.progress.problem("no more violations are reported before the verdict: %v", err)
 			return
 		}
 		r.progress.step("looking for violations so far took %.2f s of processor time", took.Seconds())

@@ -43,7 +43,7 @@ type Options struct {
 	Retry       job.RetryPolicy
 	// Token is asked for, as Authorization: Bearer TOKEN; "": none is.
 	Token string
-	// Rate is how many requests a second are answered, Burst how many of them may come
+	// Rate is how many requests per second are answered, Burst how many of them may come
 	// at once; 0: any number.
 	Rate  float64
 	Burst int

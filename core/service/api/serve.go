@@ -123,7 +123,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) *problem {
 		return &problem{Status: http.StatusForbidden, Code: "cross-site", Detail: "the request comes from a page of another site: set a token (WORKER_API_TOKEN) for those"}
 	}
 	if s.limit != nil && !s.limit.AllowN(s.o.Now(), 1) {
-		return &problem{Status: http.StatusTooManyRequests, Code: "rate", Detail: fmt.Sprintf("this process answers %g requests a second: try again later", s.o.Rate), retryAfter: 1}
+		return &problem{Status: http.StatusTooManyRequests, Code: "rate", Detail: fmt.Sprintf("this process answers %g requests per second: try again later", s.o.Rate), retryAfter: 1}
 	}
 	return nil
 }

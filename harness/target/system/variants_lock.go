@@ -97,14 +97,14 @@ var lockVariants = []System{
 	// What the holder believes.
 	{
 		Name: broken + "renew-failure-ignored", Chapter: inLocks,
-		About: "a holder whose renewals fail goes on as if it still held the lock",
+		About: "a holder whose renewals fail continues as if it still held the lock",
 		Seen:  "the keep-alive only logs",
 		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P7"}, Mechanism: "loss-ignored"},
 	},
 	{
 		Name: broken + "heartbeat-dies", Chapter: inLocks,
-		About: "renewing ends silently with the first renewal that is not answered; the holder goes on",
+		About: "renewing ends silently with the first renewal that is not answered; the holder continues",
 		Seen:  "an exception ends the keep-alive thread; Redisson's watchdog fails silently: redisson #775",
 		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P7"}, Mechanism: "keep-alive-died"},
