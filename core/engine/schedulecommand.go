@@ -215,7 +215,7 @@ func DecodeSchedule(def store.Row, state *store.Row) (d schedule.Definition, st 
 	return d, st, nil
 }
 
-// Lateness is what a schedule did not do in time.
+// Lateness reports what a schedule did not do in time.
 type Lateness struct {
 	Shard store.ShardID
 	// Schedule is its key, or its id if its row cannot be read.

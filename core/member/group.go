@@ -15,7 +15,7 @@ import (
 	"fencepost/core/store"
 )
 
-// DefaultTTL is for how long a member may be silent.
+// DefaultTTL is how long a member may be silent before it counts as gone.
 const DefaultTTL = 30 * time.Second
 
 // Options configure a Group. Store, Cell and Name are needed.

@@ -84,7 +84,7 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 	c.api.Metrics, c.api.Observe, c.api.Logger = m.Handler(), m.Request, log
 	c.api.Ready = func() error {
 		if ctx.Err() != nil {
-			return errors.New("this process stops")
+			return errors.New("shutting down")
 		}
 		return nil
 	}

@@ -27,7 +27,7 @@ const (
 	dropsSaid = time.Minute
 )
 
-// Event is what a receiver is told. Fields that say nothing are left out.
+// Event is a notification as a receiver gets it. Empty fields are left out.
 type Event struct {
 	// Event is job-late or schedule-late, Worker the process that tells.
 	Event  string `json:"event"`

@@ -18,7 +18,7 @@ const (
 	settingSecret    = "peer_secret"
 )
 
-// Settings are what all processes of a keyspace agree on.
+// Settings are shared by all processes of a keyspace.
 type Settings struct {
 	// Created: this call created or changed tables.
 	Created bool
