@@ -24,25 +24,25 @@ variable = $(shell echo $1 | tr a-z- A-Z_)
 flags = $(foreach f,$1,$(if $($(call variable,$f)),--$f=$($(call variable,$f))))
 switches = $(foreach f,$1,$(if $($(call variable,$f)),--$f))
 cluster_flags = $(call flags,cluster image)
-# Where a cluster is that somebody else runs: docs/external-cluster.md. USERNAME counts
+# How to reach an external cluster: docs/external-cluster.md. USERNAME counts
 # on the command line only: many systems have it in the environment. The password is in
 # FENCEPOST_PASSWORD or a file.
 external_flags = $(if $(filter external,$(CLUSTER)),$(if $(findstring command,$(origin USERNAME)),$(call flags,username)) \
 	$(call flags,contact-points datacenter password-file tls-ca tls-cert tls-key tls-server-name) $(call switches,tls tls-insecure))
-# What a run needs: containers bring Java and Cassandra, and a cluster of somebody else has them.
-# A rolling upgrade needs the version before too.
+# What a run needs: containers and external clusters bring Java and Cassandra. A rolling
+# upgrade needs the previous version too.
 run_deps = build $(if $(or $(findstring mixed-versions,$(SCENARIO)$(SCENARIOS)),$(filter all,$(SCENARIO)),$(filter jobs,$(SET))),previous) $(if $(filter docker external,$(CLUSTER)),,deps)
 
 .PHONY: help
-help: ## Show what can be made
+help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@echo
-	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME|exec:CMD] [SINK=NAME]'
+	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME|exec:CMD] [SINK=cassandra|http|postgres]'
 	@echo '             [CLUSTER=auto|local|docker|up|external] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s] [PAXOS=v1|v2|…]'
 	@echo '             [IMAGE=cassandra:5.0.6]     (of CLUSTER=docker: docs/docker.md)'
 	@echo '             [CONTACT_POINTS=host,host:port USERNAME= PASSWORD_FILE= DATACENTER= TLS=1 TLS_CA= …]     (of CLUSTER=external: docs/external-cluster.md)'
 	@echo '             [JUNIT=junit.xml] [SUMMARY=auto|FILE]     (of evidence too: docs/ci.md)'
-	@echo '  make evidence [SET=locks|smoke|paxos] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [SINK=] [RETRY=1] [FRESH=1]'
+	@echo '  make evidence [SET=locks|jobs|orders|smoke|paxos] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [SINK=] [RETRY=1] [FRESH=1]'
 	@echo '  make power [MUTANT=name,name] [SINK=] [RUNS=2] [SEEDS=1,2] [FRESH=1]'
 	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
 	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [ROUNDS=8] [CLUSTER=auto|local|docker|up]'
@@ -61,7 +61,7 @@ build: ## Build the tools into bin/
 	$(BUILD) -tags broken -o $(BIN)/worker-broken ./cmd/worker
 
 .PHONY: previous
-previous: ## Build the worker of the version before, for the scenario jobs-mixed-versions
+previous: ## Build the worker of the previous version, for the scenario jobs-mixed-versions
 	@scripts/build-previous
 
 .PHONY: deps
@@ -69,7 +69,7 @@ deps: ## Find or install Java and Maven, fetch Cassandra into the user's cache
 	@scripts/ensure-tools
 	@scripts/fetch-cassandra
 
-# Said before anything is built.
+# Fail before anything is built.
 ifneq ($(filter chaos,$(MAKECMDGOALS)),)
 $(if $(SCENARIO),,$(error SCENARIO is missing: make chaos SCENARIO=partition; the scenarios are $(basename $(notdir $(wildcard scenarios/*.yaml)))))
 endif
@@ -85,7 +85,7 @@ bench: $(run_deps) ## Measure locks or jobs against the bare driver: make bench 
 	@$(BIN)/fencepost bench $(call flags,subject contention seed rounds threads ttl shards steady rate) $(cluster_flags) $(external_flags) $(ARGS)
 
 .PHONY: bench-checker
-bench-checker: ## Check a million events over 1,000 locks and over 10, and a hot lock, each in a child: cpu_s, peak_mb
+bench-checker: ## Measure the checker: a million events over 1,000 locks, over 10, and over one hot lock (cpu_s, peak_mb)
 	$(GO) test -run '^$$' -bench 'Check/(1000k|hot)' -benchtime 1x ./checker
 
 .PHONY: list
@@ -104,19 +104,19 @@ docs: build ## Write the generated pages and tables of docs/
 	@$(GO) test -count=1 ./harness/fault -run 'IsCurrent$$' -update
 
 .PHONY: up
-up: $(run_deps) ## Start a cluster and three schedulers on it, and keep them up: make up [SCHEDULERS=0] [PORT=8080] [DATACENTERS=3,1]
+up: $(run_deps) ## Start a cluster and three schedulers, and leave them running: make up [SCHEDULERS=0] [PORT=8080] [DATACENTERS=3,1]
 	@$(BIN)/fencepost up --background --schedulers=$(or $(SCHEDULERS),$(if $(DATACENTERS),0,3)) $(call flags,datacenters port) $(cluster_flags) $(ARGS)
 
 .PHONY: down
-down: ## Stop the cluster that is kept up, and what runs beside it
+down: ## Stop what make up started
 	@$(BIN)/fencepost down
 
 .PHONY: serve
-serve: build ## Show the runs in a browser, those that go on as they go on
+serve: build ## Browse runs in a web page, including live ones
 	@$(BIN)/fencepost serve
 
 .PHONY: doctor
-doctor: build ## Say what this machine can run, and the remedy for what it cannot
+doctor: build ## Show what this machine can run, and how to fix what it cannot
 	@$(BIN)/fencepost doctor
 
 # The race detector needs cgo and so a C compiler; everything else needs only Go.
@@ -125,7 +125,7 @@ HEAVY = $(patsubst %/,./%,$(sort $(dir $(shell grep -rl --include='*_test.go' '/
 RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
 
 .PHONY: test-unit
-test-unit: ## Unit and property tests and simulation, with -race if there is a C compiler: needs nothing but Go
+test-unit: ## Run unit and property tests and simulation; needs only Go, uses -race if there is a C compiler
 	@$(if $(RACE),,echo 'test-unit: NO RACE DETECTOR: it needs a C compiler (apt-get install gcc libc6-dev)')
 	$(GO) test -timeout 20m $(RACE) ./...
 	$(if $(RACE),$(GO) test -timeout 20m $(HEAVY))
@@ -136,17 +136,17 @@ sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRS
 	$(GO) test ./core/engine -run 'TestCalendar$$' -count=1 -v -timeout 24h -sim.calendars $(or $(DAYS),50) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc)
 
 .PHONY: sink-growth
-sink-growth: deps ## What is left in the sinks of a million effects of short-lived resources (100,000 on Cassandra and PostgreSQL)
+sink-growth: deps ## Measure what sinks keep after a million effects of short-lived resources (100,000 on Cassandra and PostgreSQL)
 	$(GO) test -tags growth -run '^TestGrowth$$' -count=1 -v -timeout 60m ./core/sink/sinktest ./core/sink/bolt
 	$(GO) test -tags integration,growth -run '^TestGrowth$$' -count=1 -v -timeout 60m ./core/sink/cassandra ./harness/env/postgres
 
 .PHONY: test-browser
-test-browser: ## The pages in headless Chromium (FENCEPOST_NO_BROWSER=1: do without if there is none)
+test-browser: ## Test the pages in headless Chromium (FENCEPOST_NO_BROWSER=1 skips this)
 	@if [ "$$FENCEPOST_NO_BROWSER" = 1 ]; then echo "SKIPPED: no page is opened in a browser (FENCEPOST_NO_BROWSER=1)"; else scripts/ensure-tools --browser; fi
 	$(GO) test -tags browser -count=1 -timeout 5m ./core/service/livepage ./internal/pagetest ./reports/browser ./reports/serve
 
 .PHONY: test
-test: ## Everything, in 35 minutes: unit, pages in a browser, integration on a real cluster, chaos runs good and known-broken
+test: ## Run all tests, in 35 minutes: unit, pages in a browser, a real cluster, chaos runs good and known-broken
 	@GO="$(GO)" scripts/test-all
 
 .PHONY: test-tools
@@ -158,16 +158,16 @@ test-previous:
 	@scripts/build-previous || echo 'test: NOT TESTED: old and new schedulers side by side (the reason is above)'
 
 .PHONY: test-docker
-test-docker: build deps ## Runs on containers, where a Docker daemon can be had; says so where not
+test-docker: build deps ## Test runs on containers, if there is a Docker daemon
 	@scripts/test-docker
 	@scripts/with-dockerd "$(GO)" test -tags docker -count=1 -timeout 5m -v -run '^TestImage$$' ./compose; code=$$?; [ $$code = 69 ] || exit $$code
 
 .PHONY: fuzz-api
-fuzz-api: build deps ## Requests made up of the API's description, against schedulerd on a real cluster: make fuzz-api [FOR=600] [SEED=]
+fuzz-api: build deps ## Send requests made from the API's description to schedulerd on a real cluster: make fuzz-api [FOR=600] [SEED=]
 	@SEED=$(SEED) scripts/fuzz-api $(or $(FOR),60)
 
 .PHONY: screenshots
-screenshots: build ## Make the pictures in docs/img from a run's report: make screenshots RUN=runs/…
+screenshots: build ## Render docs/img from a run's report: make screenshots RUN=runs/…
 	@scripts/screenshots $(or $(RUN),$(error RUN is missing: make screenshots RUN=runs/latest))
 
 # Of tests that need more than Go, and of known-broken variants.
@@ -178,6 +178,7 @@ lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives, no area 
 	@test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags $(TAGS) ./...
+	@scripts/words
 	$(GO) tool staticcheck ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
 	$(GO) run ./cmd/fencepost results --check
@@ -192,11 +193,11 @@ results: build ## Keep runs (RUNS="runs/…") as lines in results/ and write RES
 	@$(BIN)/fencepost results $(RUNS)
 
 .PHONY: evidence
-evidence: $(run_deps) ## Run a set at several contentions under many seeds; goes on where it was stopped
+evidence: $(run_deps) ## Run a set at several contentions under many seeds; resumes where it stopped
 	@$(BIN)/fencepost evidence --set=$(or $(SET),locks) $(call flags,seeds first contention scenarios sink junit summary) $(call switches,fresh retry) $(cluster_flags) $(ARGS)
 
 .PHONY: power
-power: $(if $(and $(MUTANT),$(if $(findstring jobs-format-unsaid,$(MUTANT)),,other)),,previous) $(run_deps) ## Run every known-broken variant under its directed scenario; goes on where it was stopped
+power: $(if $(and $(MUTANT),$(if $(findstring jobs-format-unsaid,$(MUTANT)),,other)),,previous) $(run_deps) ## Run every known-broken variant under its directed scenario; resumes where it stopped
 	@$(BIN)/fencepost power $(call flags,mutant sink seeds) $(if $(RUNS),--times=$(RUNS)) $(call switches,fresh) $(cluster_flags) $(ARGS)
 
 .PHONY: soak
@@ -204,15 +205,15 @@ soak: $(run_deps) ## Random runs for HOURS, until one is not PASS
 	@$(BIN)/fencepost soak --hours=$(or $(HOURS),$(error HOURS is missing: make soak HOURS=8)) $(call flags,set seed) $(cluster_flags) $(ARGS)
 
 .PHONY: replay
-replay: $(run_deps) ## Carry out a run's plan again: make replay RUN=runs/… [TIMES=10]
+replay: $(run_deps) ## Repeat a run's plan: make replay RUN=runs/… [TIMES=10]
 	@$(BIN)/fencepost replay $(or $(RUN),$(error RUN is missing: make replay RUN=runs/latest)) $(call flags,times) $(cluster_flags) $(external_flags) $(ARGS)
 
 .PHONY: prune
-prune: build ## Delete the directories of PASS runs but the newest KEEP
+prune: build ## Delete the directories of PASS runs except the newest KEEP
 	@$(BIN)/fencepost runs prune $(call flags,keep older) $(if $(DRY),--dry-run) $(ARGS)
 
 .PHONY: nightly
-nightly: build previous deps ## Every set with new seeds; goes on where it was stopped (runs/nightly/DATE)
+nightly: build previous deps ## Run every set with new seeds; resumes where it stopped (runs/nightly/DATE)
 	@SEEDS=$(or $(SEEDS),20) scripts/nightly
 
 .PHONY: module

@@ -117,7 +117,7 @@ const (
 	ExitInvalid   = 3 // the numbers are not to be quoted
 )
 
-// ExitCode is what the result means to whoever waits for it.
+// ExitCode is the process's exit code for the result.
 func (r *Result) ExitCode() int {
 	switch {
 	case len(r.Violations) > 0:

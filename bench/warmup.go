@@ -109,7 +109,7 @@ func (b *bench) warmUp(ctx context.Context, arms []Arm) error {
 }
 
 // warmUpWindow is the n-th window of the warm-up. Its number goes below those of the
-// rounds, so that what a round makes anew is made anew here too.
+// rounds, so that what a round makes again is made again here too.
 func (b *bench) warmUpWindow(ctx context.Context, arms []Arm, subjects []Subject, n int) (rate float64, err error) {
 	var wg sync.WaitGroup
 	samples := make([]Sample, len(arms))

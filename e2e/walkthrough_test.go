@@ -19,7 +19,7 @@ import (
 )
 
 // walk are the sections of documents whose commands people type, in their order.
-var walk = []struct{ file, heading string }{{"README.md", "## The scheduler"}, {"docs/core.md", "## Try it"}}
+var walk = []struct{ file, heading string }{{"core/README.md", "## Try it"}, {"docs/core.md", "## Try it"}}
 
 // step is a command of a document, and what it says that it prints; "" for whatever.
 type step struct {

@@ -13,7 +13,7 @@ import (
 	"fencepost/harness/record/rundir"
 )
 
-// GateRun is a run as a CI system is told of it.
+// GateRun is a run as CI output shows it.
 type GateRun struct {
 	Name string // the run's or, if it has no directory, what was to be run
 	// Result is the verdict; nil if there is none, and Err says why.

@@ -54,7 +54,7 @@ func (r *run) latencyTable() (out []opView, scale []string) {
 	return out, []string{measure.FormatDuration(time.Duration(lo * 1e9)), measure.FormatDuration(time.Duration(hi * 1e9))}
 }
 
-// fewRow is the number of operations below which a phase's row stands in
+// fewRow is the number of operations below which a phase's row is in
 // latency.csv only, unless the phase is one that a reader looks for.
 const fewRow = 10
 

@@ -11,7 +11,7 @@ import (
 	"fencepost/checker"
 )
 
-// notChecked stands in for the verdict of a run without verdict.json.
+// notChecked replaces the verdict of a run without verdict.json.
 const notChecked checker.Verdict = "NOT CHECKED"
 
 // verdictWord is a verdict as a page shows it.

@@ -14,7 +14,7 @@
 //   - J1: one job at a time, beside C with one thread: how many round trips a job is.
 //
 // Every window has a process and a queue of its own, so that an arm that is not measured
-// does nothing, and which nodes lead its shards is drawn anew. An arm is under load for
+// does nothing, and which nodes lead its shards is drawn again. An arm is under load for
 // a lead before its window, as a pipeline of batches needs some round trips to fill.
 //
 // # What is counted

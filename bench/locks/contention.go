@@ -72,7 +72,7 @@ type keys struct {
 }
 
 // keysOf are other ones in every round: which node leads a key's partition is drawn
-// anew, so that a slow node shows as spread, not as a difference of arms.
+// again, so that a slow node shows as spread, not as a difference of arms.
 func keysOf(w bench.Window) keys {
 	k := keys{contention: Contention(w.Arm.Contention)}
 	for i := range k.contention.Keys(w.Arm.Threads) {

@@ -17,7 +17,7 @@
 // must agree) and shown beside it.
 //
 // Threads start on rows that exist. Each round uses rows of its own: which node leads
-// a partition is drawn anew.
+// a partition is drawn again.
 //
 // # The audit
 //

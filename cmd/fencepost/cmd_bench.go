@@ -49,19 +49,19 @@ func newBenchCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure locks or jobs beside the bare driver, in interleaved rounds of one run",
-		Long: `Measures what --subject says beside bare conditional updates (the ceiling) on a warm
+		Long: `Measures the --subject beside bare conditional updates (the ceiling) on a warm
 cluster. All arms run in every round, in random order, so that they can be compared on a
 machine whose speed changes; a copy of one arm shows how large the noise is.
 
 locks: acquire and release at several numbers of threads and lease times, and plain writes.
-jobs: the job scheduler at several numbers of shards, without and with a fenced effect a
-job, one job at a time, and a scheduler that takes a lock for every job. With --steady
-also a load at --rate and one at saturation, for as long, and how late and how steadily
-their jobs are done; with --rounds=0 nothing else.
+jobs: the job scheduler at several numbers of shards, with and without a fenced effect per
+job, one job at a time, and a scheduler that takes a lock for every job. --steady adds a
+load at --rate and one at saturation, of that duration each, and measures how late and how
+steadily their jobs are done; with --rounds=0 nothing else runs.
 
 Exit code: 0; 1 if what is measured broke a promise; 3 if the numbers are not to be quoted
-(the control differs from its original, or an arm did nothing); 64 bad input. A target
-that is missed is said, and changes none.`,
+(the control differs from its original, or an arm did nothing); 64 bad input. Missed
+targets are printed and do not change the exit code.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError(fmt.Errorf("bench takes no argument, only flags: %q (did you mean --contention=%s?)", args[0], args[0]))
@@ -94,8 +94,8 @@ that is missed is said, and changes none.`,
 	fl.DurationSliceVar(&f.ttls, "ttl", locks.DefaultTTLs, "locks: lease times; the control copies the first")
 	fl.IntSliceVar(&f.shards, "shards", jobs.DefaultShards, "jobs: numbers of shards; the control, the single job and the loads over time have as many as the first")
 	fl.IntVar(&f.inFlight, "in-flight", jobs.DefaultInFlight, "jobs: how many are enqueued and not completed at a time, for each shard")
-	fl.DurationVar(&f.steady, "steady", 0, "jobs: how long each load over time goes on (default: there is none)")
-	fl.Float64Var(&f.rate, "rate", jobs.DefaultRate, "jobs: jobs a second of the first load over time")
+	fl.DurationVar(&f.steady, "steady", 0, "jobs: duration of each load over time (default: none)")
+	fl.Float64Var(&f.rate, "rate", jobs.DefaultRate, "jobs: jobs per second of the first load over time")
 	return cmd
 }
 

@@ -222,7 +222,7 @@ func within(ctx context.Context, path string) string {
 var errNotRun = errors.New("not carried out: the command was interrupted before")
 
 // runAll does the jobs one after the other; the worst verdict decides the exit code.
-// After a run that could not be carried out none follows. All jobs are told of.
+// After a run that could not be carried out none follows. All jobs are reported.
 func (f chaosFlags) runAll(ctx context.Context, jobs []job, s *site, out *output) (told []reports.GateRun, err error) {
 	worst := checker.Pass
 	defer func() { sayRepeated(out, told) }()

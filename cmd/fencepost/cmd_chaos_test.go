@@ -32,9 +32,9 @@ func TestJobs(t *testing.T) {
 		"a sink, all":                 {"all", chaosFlags{override: scenario.Overrides{Sink: "http"}}, ""},
 		"unknown sink":                {"steady", chaosFlags{override: scenario.Overrides{Sink: "redis"}}, `unknown sink "redis"; there are: cassandra, http`},
 		"a sink, a drill":             {"paxos-lease", chaosFlags{override: scenario.Overrides{Sink: "http"}}, "sink or duration could change"},
-		"a sink, a lock for each job": {"jobs-steady", chaosFlags{system: "lock-per-job", override: scenario.Overrides{Sink: "http"}}, "cannot have the sink http"},
-		"a sink that none can have":   {"all", chaosFlags{system: "lock-per-job", override: scenario.Overrides{Sink: "http"}}, "cannot have the sink http"},
-		"a sink, a program":           {"steady", chaosFlags{system: "exec:true", override: scenario.Overrides{Sink: "cassandra"}}, "cannot have the sink cassandra"},
+		"a sink, a lock for each job": {"jobs-steady", chaosFlags{system: "lock-per-job", override: scenario.Overrides{Sink: "http"}}, "not http"},
+		"a sink that none can have":   {"all", chaosFlags{system: "lock-per-job", override: scenario.Overrides{Sink: "http"}}, "not http"},
+		"a sink, a program":           {"steady", chaosFlags{system: "exec:true", override: scenario.Overrides{Sink: "cassandra"}}, "not cassandra"},
 		"one of several is not known": {"paxos-lease,nonsense", chaosFlags{}, `unknown scenario "nonsense"`},
 	} {
 		t.Run(name, func(t *testing.T) {

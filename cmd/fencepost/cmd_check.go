@@ -28,10 +28,10 @@ func newCheckCmd() *cobra.Command {
 		Long: `Judge a recorded history: all properties of docs/properties.md.
 
 RUN_DIR is a run's directory (runs/latest), or a directory of *.jsonl files;
-FILE… are the history files of one run. Of a run's directory verdict.json and
-Porcupine's visualizations are written anew.
+FILE… are the history files of one run. For a run's directory, this rewrites
+verdict.json and Porcupine's visualizations.
 
-Exit codes: 0 PASS, 1 FAIL, 2 it could not be checked, 3 INVALID (the run tested too
+Exit codes: 0 PASS, 1 FAIL, 2 the check failed, 3 INVALID (the run tested too
 little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && !child && !watch {
@@ -97,7 +97,7 @@ little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 	gate.flags(f)
 	f.BoolVar(&child, "child", false, "be the process that checks")
 	_ = f.MarkHidden("child")
-	f.BoolVar(&watch, "watch", false, "be the process that looks at a run while it goes on")
+	f.BoolVar(&watch, "watch", false, "be the process that checks a live run")
 	_ = f.MarkHidden("watch")
 	return cmd
 }

@@ -32,8 +32,8 @@ type finding struct {
 func newDoctorCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine can run, and what to do about what it cannot",
-		Long: `Tries everything that the local cluster needs, and looks for the alternatives.
+		Short: "Show what this machine can run, and how to fix what it cannot",
+		Long: `Tries everything that the local cluster needs, and looks for alternatives.
 Exits with 0 if the local cluster can run here, else with 1.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -14,9 +14,9 @@ import (
 func newDownCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
-		Short: "End the cluster that is up",
-		Long: `Ends the cluster that "fencepost up" keeps, and whatever runs beside it, and
-returns when nothing of it is left. Without one it does nothing.`,
+		Short: "Stop the cluster that \"fencepost up\" started",
+		Long: `Stops the cluster of "fencepost up" and what runs beside it, and returns when nothing of
+it is left. Without such a cluster it does nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)

@@ -36,14 +36,14 @@ func newEvidenceCmd() *cobra.Command {
 	var f evidenceFlags
 	cmd := &cobra.Command{
 		Use:   "evidence",
-		Short: "Run a set of scenarios at several contentions under many seeds, and keep what they showed",
+		Short: "Run a set of scenarios at several contentions under many seeds, and store the results",
 		Long: `Runs scenarios x contentions x seeds on one cluster and stores each run's result in
-results/evidence/SET.jsonl. What is stored is not done again, so the same command goes on where
-it was stopped. A result that is not PASS is kept for good: --retry runs it again and
+results/evidence/SET.jsonl. What is stored is not run again, so the same command resumes where
+it stopped. A result that is not PASS is never deleted: --retry runs it again and
 stores both. Directories of PASS runs are removed, others stay under runs/.
 ` + setsText() + `
 Exit code: 0 PASS, 1 FAIL, 2 a run could not be carried out, 3 INVALID, 4 UNKNOWN, 64 bad
-input; of all results of the set, old and new, the worst.`,
+input; the worst of all results of the set, old and new.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -55,8 +55,8 @@ input; of all results of the set, old and new, the worst.`,
 	fl.StringVar(&f.sink, "sink", "", sinkUsage)
 	fl.IntVar(&f.seeds, "seeds", 5, "number of seeds")
 	fl.Uint64Var(&f.first, "first", 1, "the first seed")
-	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; a stored PASS is replaced, anything else stays beside the new result")
-	fl.BoolVar(&f.retry, "retry", false, "run again what is not PASS; the old result stays beside the new one")
+	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; a stored PASS is replaced, other results are kept with the new one")
+	fl.BoolVar(&f.retry, "retry", false, "run again what is not PASS; the old result is kept with the new one")
 	f.gate.flags(fl)
 	return cmd
 }
@@ -139,7 +139,7 @@ func layoutOf(j evidence.Job) cluster.Layout {
 
 func scenarioOf(j evidence.Job) string { return j.Scenario }
 
-// standing is what a CI system is told of each job: the attempt that decides its
+// standing is what CI output shows of each job: the attempt that decides its
 // standing verdict.
 func standing(jobs []evidence.Job, all []evidence.Result) []reports.GateRun {
 	attempts := map[evidence.Job][]evidence.Result{}
@@ -173,7 +173,7 @@ func finish(out io.Writer, t evidence.Tally, total int, store *evidence.Store, e
 		fmt.Fprintf(out, "%d runs: %s\n", t.Ran, t)
 	}
 	if err != nil {
-		err = fmt.Errorf("%w\n  what was done is stored; the same command (without --fresh) goes on from there", err)
+		err = fmt.Errorf("%w\n  finished runs are stored; the same command (without --fresh) resumes there", err)
 		code := evidence.ExitCode(evidence.Error)
 		if t.Worst == checker.Fail {
 			code = t.Worst.ExitCode() // a violation outweighs that the set is not complete
@@ -183,7 +183,7 @@ func finish(out io.Writer, t evidence.Tally, total int, store *evidence.Store, e
 	return exitWith(evidence.ExitCode(t.Worst))
 }
 
-// heal bounds the time to make a cluster whole.
+// heal bounds the time to make a cluster healthy.
 func heal(ctx context.Context, c cluster.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -302,7 +302,7 @@ func (r *runner) flags(cmd *cobra.Command, results string) {
 	fl.BoolVar(&r.verbose, "verbose", false, "show every run as chaos does")
 }
 
-// loop returns a loop that carries runs out at a site and keeps its cluster whole.
+// loop returns a loop that carries runs out at a site and keeps its cluster healthy.
 func (r runner) loop(store *evidence.Store, s *site, out *output) *evidence.Loop {
 	if why := (maker{versions: built()}).unknown(); why != "" {
 		fmt.Fprintf(out, "note: what is stored is %s, so fencepost results will refuse what of it is as it should be\n", why)

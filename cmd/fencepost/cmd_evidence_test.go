@@ -201,7 +201,7 @@ func TestFinish(t *testing.T) {
 	} {
 		var text bytes.Buffer
 		err := finish(io.Discard, evidence.Tally{Worst: c.worst}, 3, store, c.err)
-		if code := exitCode(err, &text); code != c.code || c.err != nil && !strings.Contains(text.String(), "goes on from there") {
+		if code := exitCode(err, &text); code != c.code || c.err != nil && !strings.Contains(text.String(), "resumes there") {
 			t.Errorf("%s, %v: exit code %d, %q, want %d", c.worst, c.err, code, text.String(), c.code)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 func newExecCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exec -- CMD [ARG...]",
-		Short: "Run a command beside the cluster that is up",
+		Short: "Run a command beside the cluster of \"fencepost up\"",
 		Long: `Runs a command inside the sandbox of the cluster that "fencepost up" keeps, with
 this terminal, directory and environment. It finds the nodes' addresses in
 FENCEPOST_CONTACT_POINTS and their port in FENCEPOST_CQL_PORT. There is no other

@@ -19,14 +19,14 @@ func newExplainCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain RUN_DIR",
-		Short: "Say why a run is not PASS: which mistake fits, and how it came about",
+		Short: "Explain why a run is not PASS: which mistake fits, and how it came about",
 		Long: `Looks in a checked run's history for the mechanism behind its verdict: which property,
-which operations (with file and line), which fault was in force, which earlier event
+which operations (with file and line), which fault was active, which earlier event
 made it possible, and what the processes' logs say around that instant. Where several
 mechanisms fit, all are named, with what would tell them apart (docs/explain.md).
 
-It reads the run's files alone, and neither the name of the system nor of the scenario.
-Nothing is judged again: that is "fencepost check".
+It reads only the run's files, and neither the name of the system nor of the scenario.
+It does not judge the run again: that is "fencepost check".
 
 Exit codes: 0, whatever the verdict; 2 if a file of the run cannot be read; 64 if RUN_DIR
 is not the directory of a run that was checked.`,
@@ -75,7 +75,7 @@ func explain(dir string) (*checker.Explanation, error) {
 // notJudged says why there is no verdict in a directory.
 func notJudged(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no %s: the last run may not have been carried out", dir)
+		return fmt.Errorf("there is no %s: the last run may not have started", dir)
 	}
 	events, err := progress.Read(filepath.Join(dir, rundir.ProgressFile), 0)
 	if n := len(events); err == nil && n > 0 && events[n-1].Kind == progress.KindError {

@@ -14,13 +14,13 @@ import (
 func newLintCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint RUN_DIR | FILE…",
-		Short: "Look at history files that a program of your own has written",
-		Long: `Reads history files as the checker does, and says what a check would hold against
-them: gaps in ids, operations without an end, times of a wrong clock. These are the rules
-by which P14 makes a run INVALID, as far as they need no whole run: one file of one process
-will do. See docs/own-system.md.
+		Short: "Find mistakes in history files that your own program has written",
+		Long: `Reads history files as the checker does, and reports what a check would object to:
+gaps in ids, operations without an end, times of a wrong clock. These are the rules
+by which P14 makes a run INVALID, as far as they need no complete run: one file of one
+process is enough. See docs/own-system.md.
 
-Exit codes: 0 nothing to remark, 3 remarks (runs would be INVALID, or properties not
+Exit codes: 0 no remarks, 3 remarks (runs would be INVALID, or properties not
 judged), 64 malformed: the message names file and line.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

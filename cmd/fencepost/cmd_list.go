@@ -51,7 +51,7 @@ func newListCmd() *cobra.Command {
 				}
 				fmt.Fprintf(w, "%s\t%s; %s by %s under %s, %s contention\n", name, s.About, s.Red.Verdict, strings.Join(s.Red.Properties, " or "), s.Red.Scenario, s.Red.Contention)
 			}
-			fmt.Fprintf(w, "%sCMD\ta program of your own, in whatever language (docs/own-system.md)\n", system.Exec)
+			fmt.Fprintf(w, "%sCMD\ta program of your own, in any language (docs/own-system.md)\n", system.Exec)
 			fmt.Fprintln(w, "\t\nSINK\tWHAT TAKES THE EFFECTS")
 			for _, k := range sinks.Kinds() {
 				fmt.Fprintf(w, "%s\t%s\n", k.Name, k.About)

@@ -36,18 +36,18 @@ func newPowerCmd() *cobra.Command {
 	var f powerFlags
 	cmd := &cobra.Command{
 		Use:   "power",
-		Short: "Run every known-broken variant under its directed scenario: does it turn red, and by what",
-		Long: `Measures the power of the checks to detect. Each known-broken variant, and each known hole
-of system lock-per-job (see "fencepost list", docs/known-broken.md and
-docs/lock-per-job.md), runs under the scenario that must expose it, under several
-seeds. A run counts as a kill only if the verdict is the one expected and
-one of the properties expected fired. Results go to results/power.jsonl; what is stored is not
-done again, so the same command goes on where it was stopped.
+		Short: "Run every mutant under its directed scenario: is each one caught, and by which property",
+		Long: `Measures how well the checks detect mistakes. Each mutant (a known-broken variant of the
+system), and each known hole of lock-per-job (see "fencepost list", docs/known-broken.md
+and docs/lock-per-job.md), runs under the scenario that must expose it, with several
+seeds. A run counts as a kill only if it has the expected verdict and one of the expected
+properties fired. Results go to results/power.jsonl; what is stored is not run again, so the
+same command resumes where it stopped.
 
-With --explain nothing is run: every kept run of a variant under --runs that is red as it
-must be is explained ("fencepost explain"), and counted is in how many the mechanism that
-was planted is named. The explanation knows the history alone.
-Exit code: 0 if every variant named was killed in every run, 1 if not, 2 if a run could not
+With --explain nothing is run: every kept run under --runs that turned red as it must is
+explained ("fencepost explain"), and the mechanisms that are named correctly are counted.
+The explanation knows only the history.
+Exit code: 0 if every mutant was killed in every run, 1 if not, 2 if a run could not
 be carried out, 64 bad input; with --explain 0 if nine of ten are named, 1 if not, 2 if
 there is no such run.`,
 		Args: cobra.NoArgs,
@@ -60,7 +60,7 @@ there is no such run.`,
 	fl.StringVar(&f.seeds, "seeds", "", "these seeds instead, with commas between")
 	fl.StringVar(&f.sink, "sink", "", sinkUsage)
 	fl.BoolVar(&f.explain, "explain", false, "run nothing; say how well the kept red runs of the variants are explained")
-	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; old results stay beside the new ones, which count")
+	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; old results are kept, the new ones count")
 	return cmd
 }
 
@@ -167,7 +167,7 @@ func judgePower(out io.Writer, mine []system.System, sink string, all []evidence
 	rows := reports.Power(mine, sink, all)
 	reports.PrintPower(out, rows)
 	if loopErr != nil {
-		return &exitError{code: 2, err: fmt.Errorf("%w\n  what was done is stored; the same command (without --fresh) goes on from there", loopErr)}
+		return &exitError{code: 2, err: fmt.Errorf("%w\n  finished runs are stored; the same command (without --fresh) resumes there", loopErr)}
 	}
 	code := 0
 	for _, r := range rows {

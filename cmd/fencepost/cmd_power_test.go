@@ -31,7 +31,7 @@ func TestPowerJobs(t *testing.T) {
 		"a sink":          {powerFlags{times: 1, mutants: "hilo-tokens", sink: "http"}, 1, ""},
 		"all with a sink": {powerFlags{times: 1, sink: "http"}, len(system.Broken()), ""},
 		"no such sink":    {powerFlags{times: 1, sink: "redis"}, 0, `unknown sink "redis"`},
-		"not its sink":    {powerFlags{times: 1, mutants: "lock-per-job/job-lost", sink: "http"}, 0, "cannot have the sink http"},
+		"not its sink":    {powerFlags{times: 1, mutants: "lock-per-job/job-lost", sink: "http"}, 0, "not http"},
 		"seeds":           {powerFlags{times: 2, mutants: "hilo-tokens", seeds: "7,8,9"}, 3, ""},
 		"unknown variant": {powerFlags{times: 1, mutants: "hilo"}, 0, `unknown variant "hilo"`},
 		"no runs":         {powerFlags{}, 0, "--times=0"},

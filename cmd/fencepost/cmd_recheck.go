@@ -30,9 +30,9 @@ func newRecheckCmd() *cobra.Command {
 	var f recheckFlags
 	cmd := &cobra.Command{
 		Use:   "recheck SET | DIR…",
-		Short: "Judge kept histories again with this checker, and say which verdicts changed",
-		Long: `Judges again what was judged before and says where the verdict, or what fired, is another
-one now. SET is a set of evidence, or power: its stored results name the histories, which are
+		Short: "Judge kept histories again with this checker, and report changed verdicts",
+		Long: `Judges kept histories again and reports each verdict, or set of fired properties, that
+changed. SET is a set of evidence, or power: its stored results name the histories, which are
 compared with their digests first. DIR is a file of results (…` + evidence.Ending + `), a run's directory, an
 archive (…` + rundir.ArchiveEnding + `), or a directory of runs with both. Nothing is changed: neither verdict.json nor
 the stored results.

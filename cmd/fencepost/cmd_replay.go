@@ -36,13 +36,12 @@ func newReplayCmd() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay RUN",
-		Short: "Carry out a run's plan again, and say whether it comes out the same",
-		Long: `Carries out the plan.yaml of RUN (a run's directory) again: the same steps, targets,
-triggers, locks, contention and system, even if the scenario has changed since. Each
-replay is a run with a directory of its own that names the replayed one. What a plan
-cannot fix is the interleaving of real processes, so a red run need not be red each time:
---times says how often it is.
-Exit code: as of chaos; the worst of several.`,
+		Short: "Repeat a run's plan, and report whether the verdict is the same",
+		Long: `Repeats the plan.yaml of RUN (a run's directory): the same steps, targets, triggers,
+locks, contention and system, even if the scenario has changed since. Each replay has its
+own run directory, which names the replayed run. A plan cannot fix the interleaving of
+real processes, so a red run need not be red each time: --times shows how often it is.
+Exit code: as for chaos; the worst of several.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError(errors.New("replay takes one argument: the directory of a run, such as runs/latest"))
@@ -136,7 +135,7 @@ func (f replayFlags) run(cmd *cobra.Command, arg string) error {
 			all = append(all, res)
 			if res.Verdict != checker.Pass && i+1 < f.times {
 				if err := heal(ctx, c); err != nil {
-					return fmt.Errorf("the cluster is not whole after replay %d: %w", i+1, err)
+					return fmt.Errorf("the cluster is not healthy after replay %d: %w", i+1, err)
 				}
 			}
 		}

@@ -21,7 +21,7 @@ func newReportCmd() *cobra.Command {
 		Short: "Make the report of a run or a benchmark again, from its files alone",
 		Long: `Make the report of a run or a benchmark again, from its files alone.
 
-RUN_DIR is a run's directory (runs/latest) or a benchmark's. Written anew are, for a
+RUN_DIR is a run's directory (runs/latest) or a benchmark's. This rewrites, for a
 run, report.html, plots/*.svg, operations.csv, latency.csv, timeline.csv and
 report.json; for a benchmark bench.html, plots/*.svg, bench.csv and bench_rounds.csv.
 Nothing is judged again: that is "fencepost check". How to read a report:

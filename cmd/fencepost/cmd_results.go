@@ -29,10 +29,10 @@ func newResultsCmd() *cobra.Command {
 	f := resultsFlags{tree: builtOf}
 	cmd := &cobra.Command{
 		Use:   "results [RUN…]",
-		Short: "Keep runs and benchmarks in the repository and write RESULTS.md from all that are kept",
+		Short: "Keep runs and benchmarks in the repository, and write RESULTS.md from all that are kept",
 		Long: `Keeps what RESULTS.md needs of each RUN (a directory under runs/, of a chaos run that
 was checked or of a benchmark) as a line of a file in results/, and then writes RESULTS.md from
-everything in results/ and the list of known-broken variants: whoever has the repository can
+everything in results/ and the list of known-broken variants. Any clone of the repository can
 write it again. Without RUN it only does that. To forget a run, remove its line.
 
 Results of code with this tool's digest (docs/evidence.md) come first, older ones below. What
@@ -138,7 +138,7 @@ func (f resultsFlags) sets() (map[string][]evidence.Result, error) {
 }
 
 // compare reports a file that somebody edited or forgot to write. It may be of an older tree
-// than this tool, as whoever changes the code need not have made evidence yet.
+// than this tool, as a change of the code need not come with new evidence.
 func (f resultsFlags) compare(out io.Writer, k reports.Kept) error {
 	have, err := os.ReadFile(f.file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -231,7 +231,7 @@ func TestResultsNotes(t *testing.T) {
 		{"of a PASS", "- {result: evidence/smoke/steady-medium-1, cause: x}\n- {result: evidence/smoke/steady-medium-2, cause: x}\n- {result: evidence/smoke/steady-medium-3, cause: x}\n",
 			"notes of no such run: evidence/smoke/steady-medium-1"},
 		{"twice", "- {result: a, cause: x}\n- {result: a, cause: x}\n", `the result "a" is not named, or twice`},
-		{"no cause", "- {result: a, mended: 0123456}\n", "a: the cause is missing"},
+		{"no cause", "- {result: a, mended: 0123456}\n", "a: missing cause"},
 		{"no commit", "- {result: a, cause: x, mended: later}\n", `"later" is not a commit`},
 		{"misspelt", "- {result: a, couse: x}\n", "couse"},
 	} {

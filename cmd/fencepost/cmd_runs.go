@@ -65,7 +65,7 @@ run, with a run.json that names it, is never touched. What "fencepost results" a
 	fl.IntVar(&p.Keep, "keep", 20, "keep the newest so many, whatever their verdict")
 	fl.StringVar(&older, "older", "", "delete only what is older than this, such as 36h or 7d")
 	fl.BoolVar(&p.All, "all", false, "delete also what is not PASS")
-	fl.BoolVar(&dry, "dry-run", false, "only say what would be deleted")
+	fl.BoolVar(&dry, "dry-run", false, "only print what would be deleted")
 	return cmd
 }
 

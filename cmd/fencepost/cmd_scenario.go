@@ -14,13 +14,13 @@ import (
 func newScenarioCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scenario",
-		Short: "Look at scenario files, without a cluster",
+		Short: "Check scenario files, without a cluster",
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "check FILE…",
-		Short: "Say what is wrong with scenario files, with file and line",
+		Short: "Report mistakes in scenario files, with file and line",
 		Long: `Reads scenario files (or shipped scenarios, by name) as "fencepost chaos" does, and draws a
-plan from each. No cluster is needed. Of each file the first mistake is told.
+plan from each. No cluster is needed. It reports the first mistake of each file.
 
 Exit codes: 0 all can be run, 64 something is wrong: the message names file and line.`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -51,7 +51,7 @@ func newSchedulersCmd() *cobra.Command {
 	var o schedulersOptions
 	cmd := &cobra.Command{
 		Use:   "schedulers",
-		Short: "Run schedulers beside the cluster that is up",
+		Short: "Run schedulers beside the cluster of \"fencepost up\"",
 		Long: `Runs schedulerd processes beside the cluster that "fencepost up" keeps, until Ctrl-C or
 "fencepost down", and lets this machine reach them at 127.0.0.1: the API, /metrics and a
 page that shows what they do. One that is killed is started again. What schedulerd reads

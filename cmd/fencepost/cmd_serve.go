@@ -21,14 +21,14 @@ func newServeCmd() *cobra.Command {
 	var o serve.Options
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Show the runs in a browser, those that go on as they go on",
+		Short: "Browse runs in a web page, including live ones",
 		Long: `Serves the directory of runs as web pages until Ctrl-C: a list with search, filters and
-sorting, each run's report and files, a comparison of several runs, and of a run that
-goes on its phases, rates, faults and violations as they come. It reads files and
-changes nothing; the runs may be anybody's on this machine. /metrics is for Prometheus.
+sorting, each run's report and files, a comparison of several runs, and the
+phases, rates, faults and violations of live runs. It reads files and changes nothing.
+/metrics is for Prometheus.
 
-It listens at loopback. Another address has to be given, and lets everybody who
-reaches it see everything: there is no login.`,
+It listens on loopback only. There is no login, so with another --listen address
+everybody who reaches it sees everything.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Runs = within(cmd.Context(), o.Runs)
@@ -57,7 +57,7 @@ func serveRuns(ctx context.Context, o serve.Options, out, warn io.Writer) error 
 		return fmt.Errorf("%w (--listen=127.0.0.1:0 takes a free port)", err)
 	}
 	if !serve.Loopback(l.Addr().String()) {
-		fmt.Fprintf(warn, "warning: whoever reaches %s sees every run, its logs and its command line: there is no login\n", l.Addr())
+		fmt.Fprintf(warn, "warning: no login: everybody who reaches %s sees every run, its logs and its command line\n", l.Addr())
 	}
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()

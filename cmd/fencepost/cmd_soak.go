@@ -28,11 +28,11 @@ func newSoakCmd() *cobra.Command {
 	var f soakFlags
 	cmd := &cobra.Command{
 		Use:   "soak --hours=N",
-		Short: "Run random scenarios with new seeds until the time is over or one is not PASS",
+		Short: "Run random scenarios with new seeds until the time is up or one is not PASS",
 		Long: `Runs one random scenario of a set after the other, at random contentions and with new
-seeds, on one cluster, until the time is over. The first run that is not PASS ends it; its
+seeds, on one cluster, until the time is up. The first run that is not PASS ends it; its
 directory stays. Results go to runs/soak/TIME.jsonl. Each run can be repeated alone.
-Exit code: as of evidence.`,
+Exit code: as for evidence.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("seed") {

@@ -39,12 +39,12 @@ func newUpCmd() *cobra.Command {
 	var datacenters string
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start a cluster and keep it for the following runs",
-		Long: `Starts three Cassandra nodes in a sandbox of their own and keeps them until
+		Short: "Start a cluster and leave it running for later runs",
+		Long: `Starts three Cassandra nodes in a sandbox and keeps them running until
 "fencepost down" or Ctrl-C. Meanwhile "fencepost exec -- CMD" runs a command
 beside them, and runs with CLUSTER=up use them instead of starting their own. With
 --cluster=docker the nodes are containers, and there is no sandbox. With --schedulers=3
-three schedulers run beside it, as "fencepost schedulers" would run them. With
+it also does what "fencepost schedulers" does. With
 --datacenters=3,1 there are four nodes in two data centres, for scenarios that need them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -72,7 +72,7 @@ three schedulers run beside it, as "fencepost schedulers" would run them. With
 	f := cmd.Flags()
 	f.BoolVar(&o.background, "background", false, "return when the cluster is ready, and leave it running")
 	f.StringVar(&o.paxos, "paxos", cluster.PaxosV2, "paxos_variant: "+strings.Join(cluster.PaxosVariants(), ", "))
-	f.StringVar(&datacenters, "datacenters", cluster.Plain().String(), "nodes of each data centre, with commas between: 3,1 is n1 to n3 in dc1 and n4 in dc2 (scenarios that need it say so)")
+	f.StringVar(&datacenters, "datacenters", cluster.Plain().String(), "nodes per data centre, comma-separated: 3,1 is n1 to n3 in dc1 and n4 in dc2 (for scenarios that need it)")
 	f.IntVar(&o.heapMiB, "heap", 512, "heap of a node, in MiB")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the links' random numbers")
 	f.StringVar(&o.cluster, "cluster", "auto", "local (three nodes in a sandbox; so does auto), docker (three containers)")
@@ -229,7 +229,7 @@ func upServe(ctx context.Context, paths kept.Paths, c cluster.Cluster, network *
 	for _, n := range c.Nodes() {
 		say(fmt.Sprintf("%s  %s:%d  log %s", n.Name(), n.IP(), c.CQLPort(), n.LogFile()))
 	}
-	say("up. `fencepost exec -- CMD` runs a command beside it, `fencepost down` ends it")
+	say("up. `fencepost exec -- CMD` runs a command beside it, `fencepost down` stops it")
 	return kept.Serve(ctx, paths, c, network, handleKept, nil)
 }
 
@@ -279,7 +279,7 @@ func upBackground(o upOptions) error {
 				if _, err := io.Copy(os.Stdout, follow); err != nil {
 					return fmt.Errorf("log: %w", err)
 				}
-				fmt.Println("`fencepost serve` shows runs on it in a browser while they go on")
+				fmt.Println("`fencepost serve` shows live runs in a browser")
 				if o.schedulers.count > 0 {
 					fmt.Println("schedulers: " + o.schedulers.urls())
 				}
@@ -289,7 +289,7 @@ func upBackground(o upOptions) error {
 			_, _ = io.Copy(os.Stdout, follow)
 			return &exitError{code: max(1, cmd.ProcessState.ExitCode()), err: fmt.Errorf("the cluster did not come up; its log is %s", paths.Log)}
 		case s := <-signals:
-			// Not up yet: whoever interrupts does not want it any more.
+			// Not up yet: an interrupt means that it is not wanted any more.
 			_ = cmd.Process.Signal(s)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	c := newDocCheck(t)
-	files := []string{"README.md", "CONTRIBUTING.md"}
+	files := []string{"README.md", "CONTRIBUTING.md", "core/README.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md"} {
 		found, err := filepath.Glob(filepath.Join(repository, pattern))
 		if err != nil || len(found) == 0 {

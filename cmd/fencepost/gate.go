@@ -18,7 +18,7 @@ import (
 	"fencepost/reports"
 )
 
-// gateFlags say where a CI system is told of runs.
+// gateFlags say where the output for CI systems goes.
 type gateFlags struct{ junit, summary string }
 
 // autoSummary asks for the summary page of the CI system's own; summaryEnv names it.
@@ -69,7 +69,7 @@ func writable(ctx context.Context, flag, path string) (string, error) {
 	return path, nil
 }
 
-// onSite is the function of that name for work that a CI system is told of: by the process that
+// onSite is the function of that name for work with output for CI systems: by the process that
 // does it, or by this one if it never came to that. todo are the names of the runs.
 func (g gateFlags) onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, more, todo []string, work func(*site) ([]reports.GateRun, error)) error {
 	here := false

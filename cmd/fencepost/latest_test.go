@@ -42,7 +42,7 @@ func TestLatest(t *testing.T) {
 	linkLatest(runs, "") // a run without a directory
 	is("")
 	code, out := runExplain(filepath.Join(runs, latest))
-	if code != exitUsage || !strings.Contains(out, "may not have been carried out") {
+	if code != exitUsage || !strings.Contains(out, "may not have started") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }

@@ -11,9 +11,10 @@ import (
 const faultsHead = `
 ## Faults
 
-What each fault does, and what a run must have seen of it to count (P14; else it is INVALID). The harness takes the proof itself: from the kernel, from the links, by
-connections and reads of its own, before the fault, during it and after it; never from the word of a process under test. *Not done by* names the known-broken harness
-that says that it did the fault and did not.
+What each fault does, and which proof a run needs to count (P14; without it the run is INVALID). The
+harness takes the proof itself, from the kernel, from the links, by its own connections and reads,
+before, during and after the fault; never from the word of a process under test. *Not done by* names
+the mutant of the harness that reports the fault without doing it.
 
 | fault | of | does | parameters | needs | proof | not done by |
 |---|---|---|---|---|---|---|

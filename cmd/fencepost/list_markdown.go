@@ -15,15 +15,17 @@ import (
 
 const pageHead = `# Scenarios and properties
 
-Generated from [the scenario files](../scenarios) and the list of known-broken variants by ` + "`make docs`" + `; do not edit.
+Generated from [the scenario files](../scenarios) and the list of mutants by ` + "`make docs`" + `; do not edit.
 
-Each scenario can be run alone, at each contention that it was made for, on the core and on the other systems that suit it. What the fields of a
-scenario file mean is told in the [tutorial](tutorial.md#6-a-scenario-of-your-own); the systems named here are explained in [known-broken.md](known-broken.md)
-and [lock-per-job.md](lock-per-job.md), the properties in [properties.md](properties.md).
+Each scenario runs alone, at each contention that it was made for, on the core and on the other
+systems that suit it. The [tutorial](tutorial.md#6-a-scenario-of-your-own) explains the fields of a
+scenario file, [known-broken.md](known-broken.md) and [lock-per-job.md](lock-per-job.md) the systems
+named here, [properties.md](properties.md) the properties.
 
-*Red by* names the systems with a known mistake that a run of the scenario must expose, with the verdict and the property: what shows that a green run of it
-means something. Where it says "–" no mistake is directed at the scenario; what it adds then is another way to come to states that the checks are proven on elsewhere.
-Read the other way round, [by property](#properties), it is what shows that each check can fail.
+*Red by* names the systems with a known mistake that a run of the scenario must expose, with the
+verdict and the property. They show that a green run means something. "–" means that no mistake is
+directed at the scenario; it reaches states on which other scenarios prove the checks.
+[By property](#properties) lists the same by property.
 
 `
 

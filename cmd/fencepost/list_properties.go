@@ -12,8 +12,10 @@ import (
 
 const propertiesHead = `## Properties
 
-What is checked in every run, how it is decided ([properties.md](properties.md)), and which systems with a known mistake it must be red for: alone, or
-beside another property that may be the first to show the same mistake. (The drills named paxos-… are red with Cassandra's own unsafe Paxos variant.) P15 is about thresholds, which a scenario file sets and unit tests exceed.
+What every run checks ([properties.md](properties.md)), and the systems with a known mistake for which
+it must be red: alone, or (*perhaps*) with another property that may show the same mistake first. (The
+scenarios named paxos-… are red with Cassandra's own unsafe Paxos variant.) P15 is about thresholds,
+which a scenario file sets and unit tests exceed.
 
 | id | property | must be red for |
 |---|---|---|
@@ -52,8 +54,10 @@ func writeProperties(b *strings.Builder, specs []*scenario.Spec) {
 const exemptHead = `
 ## Exemptions
 
-Of each property that the system promises something must be checked, or the run is INVALID: nothing checked is nothing shown. These scenarios cannot exercise a property, for the
-reason that their files give (` + "`expect: exempt:`" + `). Which are of jobs, orders or thresholds only [properties.md](properties.md) says; the drills named paxos-… promise P1, P2, P8 and P9 only.
+Something must be checked of each property that the system promises, or the run is INVALID. These
+scenarios cannot exercise a property, for the reason that their files give (` + "`expect: exempt:`" + `).
+[properties.md](properties.md) says which properties are only for jobs, orders or thresholds; the
+scenarios named paxos-… promise P1, P2, P8 and P9 only.
 
 | property | scenario | reason |
 |---|---|---|

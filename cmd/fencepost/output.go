@@ -27,7 +27,7 @@ const jsonFlag = "json"
 
 // jsonOutput adds --json to a command of runs.
 func jsonOutput(fl *pflag.FlagSet) {
-	fl.Bool(jsonFlag, false, "print how it goes on as JSON, one event a line (docs/cli.md), and no text")
+	fl.Bool(jsonFlag, false, "print progress as JSON, one event per line (docs/cli.md), and no text")
 }
 
 // outputOf is a command's output on its standard output.
@@ -65,7 +65,7 @@ func (w stepWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// environment is the environment of whoever typed the command: in the kept cluster's
+// environment is the environment of the user's shell: in the kept cluster's
 // daemon it is not the process's own.
 func environment(ctx context.Context) func(string) string {
 	if k, ok := ctx.Value(keptKey{}).(keptRun); ok {

@@ -65,7 +65,7 @@ func (s *site) has(l cluster.Layout) bool {
 	return has.Equal(l) || s.start == nil && s.backend != "up" && len(has) < 2 && len(l) < 2
 }
 
-// refusal says why a layout cannot be had here, and what to do.
+// refusal says why this site has no such layout, and what to do.
 func (s *site) refusal(l cluster.Layout) error {
 	if s.backend != "up" {
 		return oneDatacenter(s.backend, l)

@@ -47,7 +47,7 @@ var externalFlagTable = []externalFlag{
 	{name: "tls-cert", about: "client certificate, PEM"},
 	{name: "tls-key", about: "key of the client certificate, PEM"},
 	{name: "tls-server-name", about: "name in the nodes' certificates (default: each node's contact point or IP)"},
-	{name: "tls-insecure", about: "verify no certificate: whoever is in between can read and change everything", toggle: true},
+	{name: "tls-insecure", about: "do not verify certificates: anybody on the path can read and change everything", toggle: true},
 }
 
 // addExternalFlags adds them to a command that can run on an external cluster.
@@ -167,7 +167,7 @@ func (f externalFlags) config(ctx context.Context, password string) (external.Co
 	case (f.cert == "") != (f.key == ""):
 		problem("--tls-cert and --tls-key belong together")
 	case f.insecure && (f.ca != "" || f.serverName != ""):
-		problem("--tls-insecure verifies nothing, so --tls-ca and --tls-server-name mean nothing beside it")
+		problem("--tls-insecure verifies nothing, so --tls-ca and --tls-server-name have no effect")
 	}
 	if f.tls {
 		l.TLS = &login.TLS{CA: ca, Cert: cert, Key: key, ServerName: f.serverName, Insecure: f.insecure}
@@ -194,7 +194,7 @@ func startExternal(ctx context.Context, cfg external.Config, progress io.Writer)
 		cfg.Progress("! without --tls the password and all data cross the network as they are")
 	}
 	if cfg.Login.TLS != nil && cfg.Login.TLS.Insecure {
-		cfg.Progress("! --tls-insecure: no certificate is verified; whoever is in between can read and change everything, the password too")
+		cfg.Progress("! --tls-insecure: certificates are not verified; anybody on the path can read and change everything, also the password")
 	}
 	c, err := external.Connect(ctx, cfg)
 	if err != nil {

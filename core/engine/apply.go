@@ -105,7 +105,7 @@ func (m *machine) ended(p *plan, i *intent) {
 	m.runEnded(e.job.ID, i.to)
 }
 
-// acknowledge tells whoever asked for an enqueue that its job is in the shard.
+// acknowledge answers an enqueue: its job is in the shard.
 func (m *machine) acknowledge(i *intent, duplicate bool) {
 	m.over(i)
 	switch {

@@ -58,7 +58,7 @@ func (e *Engine) Redrive(ctx context.Context, queue string, id job.ID) error {
 }
 
 // Hasten makes a pending job due at once, in one tick: it need not wait any more for a
-// time of its own, or for its next attempt. Attempts count on. The receipt is a
+// scheduled time, or for its next attempt. Attempts count on. The receipt is a
 // Duplicate if the job was due already: nothing was done. A *StateError says that the
 // job is elsewhere. Hastening again after an unknown outcome is safe.
 //

@@ -196,8 +196,8 @@ func (m *machine) redriveOps(i *intent, now moment) []store.Op {
 	return append(m.pendingRows(i, i.then, e.tries, i.note), remove(e.key))
 }
 
-// hastenOps: what the job waited for is over for whoever owns the shard from now on, so
-// that its body has no time of its own any more.
+// hastenOps: every owner from now on treats the job as due, so its body has no scheduled
+// time any more.
 func (m *machine) hastenOps(i *intent, now moment) []store.Op {
 	e := i.e
 	i.waited = m.waiting.remove(e) || i.waited

@@ -8,7 +8,7 @@ import (
 	"fencepost/core/store"
 )
 
-// Depth is how many jobs a queue has in the shards that this process owns.
+// Depth counts a queue's jobs in the shards that this process owns.
 type Depth struct {
 	Queue string `json:"queue"`
 	// Shards is how many these are.

@@ -61,7 +61,7 @@
 // one place. An enqueue is acknowledged when its tick is settled as applied, or its own
 // row came back in a rejection: that alone makes it a duplicate, not the rejection. A
 // run starts when the tick that claims it is settled. After a takeover every running
-// row with a run id below fence<<32 is rescued, whoever seems alive: run again, or,
+// row with a run id below fence<<32 is rescued, even if its owner seems alive: run again, or,
 // with the policy at_most_once, ended as abandoned. Attempts are read from the rows
 // and count claims.
 //
@@ -120,7 +120,7 @@
 //
 // # Clocks
 //
-// A job with a time of its own runs when that has come by its owner's wall clock;
+// A job with a scheduled time runs when that has come by its owner's wall clock;
 // nothing else goes by it. What is asked for at once is due at once, and a retry when
 // its wait has passed by the owner's monotonic clock, whatever the wall clock does
 // meanwhile: what was due stays due when it is set back. A pending row says for how
@@ -134,8 +134,8 @@
 //
 // # Slots
 //
-// All shards of a process claim from one number of free slots. Whoever asks for some
-// leaves one for each other shard that asked in vain, and who has waited longest is
+// All shards of a process claim from one number of free slots. A shard that asks
+// leaves one for each other shard that asked in vain, and the one that waited longest is
 // served first: the shard whose run ends knows first that there is a slot, and a backlog
 // would have them all. Shards whose batch is on its way are not waited for.
 //
@@ -162,8 +162,8 @@
 // it did is not done again.
 //
 // To hasten a pending job is to make it due at once, in one tick; its attempts count on.
-// Its rows have no time of its own any more from then on, so that whoever owns the shard
-// later, with whatever clock, does not wait for it again. For one that is due nothing is
+// From then on its rows have no scheduled time, so that a later owner, whatever its
+// clock, does not wait for it again. For one that is due nothing is
 // done, and nothing is written down: an owner whose clock is behind may wait for its time.
 //
 // # Pause
@@ -218,7 +218,7 @@
 // times, each time after an empty batch was applied, is at fault. An enqueue
 // fails with that reason. A job that was acknowledged before ends in the dead letter queue with it.
 // A schedule whose jobs are refused stops, and Options.Late is told: it is tried again
-// by the next owner, or when it is put anew.
+// by the next owner, or when it is put again.
 //
 // What three nodes refuse for good (store.Refusals: no permission, no table) is not tried for
 // ever. If it is the empty batch, callers are refused with what to do, at once and until a
@@ -238,7 +238,7 @@
 // DrainTimeout and are then interrupted, and when the last handler has returned and its
 // result is settled, one last tick sets the owner to "", after which a takeover
 // need not wait. A handler that does not return holds the hand-over up, ticks going
-// on, until the process is killed: handlers must heed their contexts.
+// on, until the process is killed: handlers must observe their contexts.
 //
 // # Parts
 //

@@ -87,7 +87,7 @@ func (e *Engine) ensure(ctx context.Context, q Queue) error {
 		case err == nil:
 			return nil
 		}
-		e.o.Logger.Warn("a queue cannot be created yet", "queue", q.Name, "error", err)
+		e.o.Logger.Warn("cannot create queue yet", "queue", q.Name, "error", err)
 		if e.o.Clock.Sleep(ctx, e.o.TTL/8) != nil {
 			return fmt.Errorf("engine: creating queue %q: %w", q.Name, err)
 		}

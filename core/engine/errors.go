@@ -113,7 +113,7 @@ func (e *CommandError) Unwrap() error {
 	return &store.Error{Op: e.Command, Outcome: e.Outcome, Permanent: store.IsPermanent(e.Cause), Cause: e.Cause}
 }
 
-// failed is what the caller is told of an intent that was not done.
+// failed is the caller's error for an intent that was not done.
 func (i *intent) failed(outcome store.Outcome, cause error) error {
 	switch i.kind {
 	case doCancel, doRedrive, doHasten:

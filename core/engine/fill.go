@@ -11,7 +11,7 @@ const (
 )
 
 // fill plans all kinds of work. Each may have a third of the batch before any has more,
-// and each is first by turns, so that what is too large to go with others has its
+// and the kinds take turns going first, so that what is too large to go with others has its
 // time: under a flood of enqueues jobs run and end, and the other way round.
 func (m *machine) fill(p *plan, in tickInput) {
 	m.takePause(p, in.now)

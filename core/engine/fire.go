@@ -269,7 +269,7 @@ func (m *machine) existing(i *intent, exists map[job.ID]bool) (hit, again bool) 
 				i.r.exists[c.e.job.Occurrence] = true
 			}
 		}
-		return true, false // it is decided anew
+		return true, false // it is decided again
 	case i.kind == doSchedule:
 		m.acknowledge(i, true) // the trigger had fired before
 		return true, false

@@ -16,7 +16,7 @@ const refusedPause = time.Minute
 // refused tells once of what the store refuses for good, until it takes something again.
 func (e *Engine) refused(id store.ShardID, err error) {
 	if e.forbidden.CompareAndSwap(false, true) {
-		e.o.Logger.Error("the store refuses this process for good: no job runs here until that is mended", "shard", id.String(), "error", err)
+		e.o.Logger.Error("the store permanently refuses this process: no job runs here until this is fixed", "shard", id.String(), "error", err)
 	}
 }
 

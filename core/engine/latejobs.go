@@ -31,7 +31,7 @@ func lateJob(j job.Job, attempt int, due, by int64, waiting bool) LateJob {
 // lateWaiting tells of jobs that are due and have waited for too long. They are looked
 // at in the order in which they became due, the first one only as long as it is in time:
 // it costs next to nothing however many wait. One that was due long before, as its shard
-// had no owner, is told of when those that became due before it are late too.
+// had no owner, is reported when those that became due before it are late too.
 func (m *machine) lateWaiting(now moment) {
 	w := &m.waiting
 	for w.watched && len(w.ripened) > 0 {
@@ -55,7 +55,7 @@ func (w *waiting) isReady(e *entry) bool {
 	return e.place < len(w.ready.list) && w.ready.list[e.place] == e
 }
 
-// lateStart tells of a run that starts late, if its job was not told of as it waited.
+// lateStart reports a run that starts late, unless its job was reported while it waited.
 func (o *owner) lateStart(i *intent, run job.Run) {
 	e := i.e
 	told := e.toldLate

@@ -71,10 +71,10 @@ type machineConfig struct {
 	// dedupe is for how long job rows outlive their jobs, in ms.
 	dedupe int64
 	// shards is how many the queue has. lateAfter is how late, in ms, an occurrence
-	// is told of. decide is the schedule's own Decide.
+	// is reported. decide is the schedule's own Decide.
 	shards    int
 	lateAfter int64
-	// lateJobs: jobs that wait for longer than that are told of too.
+	// lateJobs: jobs that wait for longer than that are reported too.
 	lateJobs bool
 	decide   func(s *schedule.Schedule, st schedule.State, now int64, limit int, void ...job.Occurrence) schedule.Decision
 }
@@ -313,8 +313,8 @@ func (i *intent) spare() {
 	i.to, i.spared = job.Pending, true
 }
 
-// rescue takes a running row of an earlier ownership: every one of them, whoever
-// seems alive. Its job's own time had come by that owner's clock; by this one's it may
+// rescue takes a running row of an earlier ownership: every one of them, even if its
+// owner seems alive. Its job's own time had come by that owner's clock; by this one's it may
 // not have.
 func (m *machine) rescue(row store.Row, now moment) {
 	if job.RunID(row.Run) >= job.FirstRunID(m.head.Fence) || m.jobs[job.ID(row.ID)] != nil {

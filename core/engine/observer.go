@@ -198,7 +198,7 @@ type Step struct {
 }
 
 // Observer watches an engine. Its methods are called from many goroutines and
-// stand in the way of the work: a Step that does not return holds its shard (or
+// block the work: a Step that does not return holds its shard (or
 // its run) at that point, which is how a harness stops a process there.
 type Observer interface {
 	// Begin is called before the first copy of a batch is sent.

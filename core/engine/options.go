@@ -156,7 +156,7 @@ type Retention struct {
 	// DedupeWindow is how long a job's id is remembered after its end; default 24 h. It must
 	// be longer than any request can stay on its way and any client retries.
 	DedupeWindow time.Duration
-	// Retire, if set, is told of jobs of a shard whose ids are about to be forgotten, so
+	// Retire, if set, is called with jobs of a shard whose ids are about to be forgotten, so
 	// that what they have left elsewhere can be removed for good (worker.Retire); nil:
 	// nothing is. No run of them is at work any more or will be, nor is any of the shard
 	// below the run that is named. They are forgotten when it has returned without an error;
@@ -166,16 +166,16 @@ type Retention struct {
 	Retire func(ctx context.Context, shard store.ShardID, below job.RunID, ended []job.ID) error
 }
 
-// Reports are who is told what. Late and LateJob must not block.
+// Reports are the callbacks of an engine. Late and LateJob must not block.
 type Reports struct {
-	// Observer, if set, is told of every batch and every step.
+	// Observer, if set, is called for every batch and every step.
 	Observer Observer
-	// Late, if set, is told of what schedules did not do in time, when that is settled.
+	// Late, if set, is called with what schedules did not do in time, when that is settled.
 	// An occurrence is late that is fired LateAfter after its nominal time; default 4 s.
 	Late      func(Lateness)
 	LateAfter time.Duration
-	// LateJob, if set, is told of each attempt of a job that is late by LateAfter, once: as
-	// it still waits, or as its run starts. An owner knows nothing of what the one before
+	// LateJob, if set, is called once per attempt that is late by more than LateAfter, while
+	// the job waits or when its run starts. An owner knows nothing of what the one before
 	// has told (core/service/late tells once a process). A job that waits is noticed with
 	// its shard's next batch, within TTL/3.
 	LateJob func(LateJob)

@@ -52,7 +52,7 @@ type owner struct {
 	warned   bool
 	warnedAt time.Duration
 	runs     map[job.RunID]context.CancelCauseFunc
-	// ready: it could use slots now, as no batch of its own is on its way.
+	// ready: it could use slots now, as none of its batches is in flight.
 	ready atomic.Bool
 	// short: the executor had fewer slots than there is to claim, at shortAt.
 	short   bool
@@ -145,7 +145,7 @@ func (o *owner) loop(stop context.Context) {
 	}
 }
 
-// end closes the box; whoever posted too late is told.
+// end closes the box; what was posted too late is refused.
 func (o *owner) end() {
 	o.mu.Lock()
 	o.closed = true

@@ -10,7 +10,7 @@ import (
 
 // SetPaused pauses a shard, or resumes it, in one tick. While a shard is paused no run
 // of it is claimed; what runs goes on, jobs are taken and wait, schedules fire. It stays
-// so for whoever owns it next. duplicate: it was so already. Repeating is safe.
+// so for its next owner. duplicate: it was so already. Repeating is safe.
 //
 // This process must own the shard, else the cause is ErrNotOwner. The error is a
 // *CommandError, or a *job.InvalidError.
@@ -76,7 +76,7 @@ func (m *machine) paused() {
 	m.window.rewind(m.head.LowPending)
 }
 
-// rewind begins to read pending rows anew, from a low mark on.
+// rewind begins to read pending rows again, from a low mark on.
 func (w *window) rewind(low int64) {
 	w.cursor = store.Key{Kind: store.KindPending, At: low, ID: afterAll}
 	w.complete, w.void, w.left = false, w.loading, noneLeft

@@ -133,7 +133,7 @@ func (m *machine) holding(kind store.Kind) (out []*entry) {
 }
 
 // placeOps writes a job's row at a place above all others, as it is: but for the place
-// nothing changes, for whoever reads it.
+// nothing changes for its readers.
 func (m *machine) placeOps(i *intent) []store.Op {
 	e := i.e
 	if !e.running {

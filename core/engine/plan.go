@@ -85,7 +85,7 @@ func (m *machine) giveBack(free int) {
 	}
 }
 
-// again decides anew about a change of a schedule that was refused, and reports
+// again decides again about a change of a schedule that was refused, and reports
 // whether there is still one to make.
 func (m *machine) again(p *plan, i *intent, now moment) bool {
 	switch i.kind {

@@ -13,8 +13,8 @@ import (
 // RaiseFences raises the fences of a queue's shards by so much, for rows that were restored
 // from an old copy of the database: runs that were claimed since had higher ids, and theirs
 // must not be given out again. The next owners rescue the runs that the copy shows. A queue
-// that is younger than the copy is created. Nobody should own the shards meanwhile; whoever
-// does loses them.
+// that is younger than the copy is created. Nobody should own the shards meanwhile; an
+// owner loses them.
 //
 // With an error it may be called again: a fence that is raised twice is only higher. They
 // end at job.MaxFence.

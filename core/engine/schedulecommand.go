@@ -17,7 +17,7 @@ type Verb string
 
 // The verbs. Each may be repeated: what is done already is not done again.
 const (
-	// PutSchedule creates or changes a schedule. With another timing it begins anew;
+	// PutSchedule creates or changes a schedule. With another timing it starts over;
 	// what has begun goes on.
 	PutSchedule Verb = "put"
 	// RemoveSchedule forgets a schedule; what has begun goes on.
@@ -64,14 +64,14 @@ type scheduleCommand struct {
 var ErrUnknownSchedule = errors.New("there is no such schedule")
 
 // BrokenError is a schedule whose row cannot be read: it fires nothing, and can be
-// put anew or removed.
+// put again or removed.
 type BrokenError struct {
 	Schedule string
 	Cause    error
 }
 
 func (e *BrokenError) Error() string {
-	return fmt.Sprintf("schedule %s cannot be read, put it anew or remove it: %v", e.Schedule, e.Cause)
+	return fmt.Sprintf("schedule %s cannot be read, put it again or remove it: %v", e.Schedule, e.Cause)
 }
 
 // Unwrap returns the cause.
@@ -215,7 +215,7 @@ func DecodeSchedule(def store.Row, state *store.Row) (d schedule.Definition, st 
 	return d, st, nil
 }
 
-// Lateness is what a schedule did not do in time.
+// Lateness reports what a schedule did not do in time.
 type Lateness struct {
 	Shard store.ShardID
 	// Schedule is its key, or its id if its row cannot be read.
@@ -227,6 +227,6 @@ type Lateness struct {
 	// late, or as the occurrence before had not ended.
 	Missed, Skipped int64
 	// Err: the schedule cannot be read, or the store refuses its jobs. It does not fire
-	// until it is put anew, or another process owns the shard.
+	// until it is put again, or another process owns the shard.
 	Err error
 }

@@ -83,7 +83,7 @@ func readRecurring(row store.Row, shards int) *recurring {
 		return broken(err)
 	}
 	if def.ID() != job.ID(row.ID) {
-		return broken(fmt.Errorf("it is the row of %s and holds schedule %q", row.ID, d.Key))
+		return broken(fmt.Errorf("the row of %s holds schedule %q", row.ID, d.Key))
 	}
 	return newRecurring(def.ID(), def, row.Body)
 }

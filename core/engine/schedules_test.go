@@ -315,7 +315,7 @@ func TestReadingSchedules(t *testing.T) {
 			t.Errorf("%s: %+v", key, out)
 		}
 		if s := r.put(r.every(key)); s.broken != nil || s.next == schedule.Never {
-			t.Errorf("%s put anew: %+v", key, s)
+			t.Errorf("%s put again: %+v", key, s)
 		}
 	}
 }

@@ -16,7 +16,7 @@ type shard struct {
 	e   *Engine
 	id  store.ShardID
 	rnd *rand.Rand // used by the shard's goroutine only
-	// turn is held by whoever inserts into the inbox, inserts counts those who want to.
+	// turn is held during an insert into the inbox, inserts counts those who want to.
 	turn    chan struct{}
 	inserts atomic.Int64
 
@@ -105,7 +105,7 @@ func (s *shard) look(ctx context.Context) (*store.Header, error) {
 // that was seen.
 func (s *shard) takeOver(ctx context.Context, h store.Header) *owner {
 	if h.Fence >= job.MaxFence {
-		s.e.o.Logger.Error("a shard's fences are used up", "shard", s.id.String(), "fence", h.Fence)
+		s.e.o.Logger.Error("fences of a shard exhausted", "shard", s.id.String(), "fence", h.Fence)
 		_ = s.e.o.Clock.Sleep(ctx, s.e.o.TTL)
 		return nil
 	}

@@ -79,7 +79,7 @@ func (e *Engine) forward(ctx context.Context, j job.Job) (Receipt, error) {
 	rec, err := e.o.Forward(fctx, addr, j)
 	if err != nil && !errors.Is(err, ErrBusy) {
 		s.forgetAddr(addr)
-		e.o.Logger.Warn("an enqueue could not be handed on to the shard's owner", "shard", s.id.String(), "addr", addr, "error", err)
+		e.o.Logger.Warn("forwarding an enqueue to the shard's owner failed", "shard", s.id.String(), "addr", addr, "error", err)
 	}
 	return rec, err
 }

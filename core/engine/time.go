@@ -88,9 +88,9 @@ func (m *machine) reckon(now moment, before job.RunID) {
 	m.past = reckoning{at: now, lead: max(m.head.Wall-now.wall, 0), before: before, offset: now.wall - now.mono}
 }
 
-// resumed is the timing of a pending row. Its due time is by the clock of whoever
-// wrote it, which may be wrong: a job that was due at once is due now, a retry after
-// its wait at the latest, counted from the reckoning. A job with a time of its own
+// resumed is the timing of a pending row. Its due time is by the clock of its
+// writer, which may be wrong: a job that was due at once is due now, a retry after
+// its wait at the latest, counted from the reckoning. A job with a scheduled time
 // keeps that, by this owner's clock.
 func (m *machine) resumed(row store.Row, j job.Job, now moment) timing {
 	left := row.Due - now.wall

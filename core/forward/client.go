@@ -17,7 +17,7 @@ import (
 	"fencepost/core/store"
 )
 
-// DialTimeout bounds the attempt to connect: what stands in a header may be gone.
+// DialTimeout bounds the attempt to connect: the address in a header may be gone.
 const DialTimeout = time.Second
 
 // maxAnswer bounds what is read of an answer, in bytes.

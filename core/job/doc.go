@@ -4,7 +4,7 @@
 //
 // # Identity
 //
-// A job's id is chosen by whoever enqueues it, before the first request is sent,
+// A job's id is chosen by the caller that enqueues it, before the first request is sent,
 // so that a request without an answer can be repeated without making a second
 // job. With an idempotency key the id is a function of queue and key; without one
 // it is random. The id embeds its shard, "<shard>-<32 hex digits>", and the shard

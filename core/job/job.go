@@ -27,8 +27,7 @@ const (
 	MaxRequest         = 32
 )
 
-// Job is what a client enqueues. It does not change after that, but that one which is
-// brought forward loses its Due.
+// Job is what a client enqueues. It is immutable, except that running it early clears Due.
 type Job struct {
 	ID    ID     `json:"id,omitempty"`
 	Queue string `json:"queue,omitempty"`
@@ -36,17 +35,17 @@ type Job struct {
 	Kind string `json:"kind"`
 	// Key is the idempotency key, from which ID was made; "" for none.
 	Key string `json:"key,omitempty"`
-	// Request is a digest of what was asked for under Key, of MaxRequest bytes at most:
-	// it is kept with the job's state, so that another request with the same key can be
-	// told from the same one (core/service/query). Empty: it cannot.
+	// Request is a digest of the request that used Key, at most MaxRequest bytes. It is
+	// kept with the job's state, so that a different request with the same key is refused
+	// (core/service/query). Empty: nothing is compared.
 	Request []byte `json:"request,omitempty"`
 	Payload []byte `json:"payload,omitempty"`
 	// Due is when the job may first run, in whole milliseconds; zero: at once.
 	Due time.Time `json:"due,omitzero"`
 	// Priority: of the jobs that are due, higher ones are claimed first.
 	Priority int `json:"priority,omitempty"`
-	// MaxAttempts bounds the attempts; default 5. One that was interrupted, or that nobody
-	// knows the end of as its process died or lost the shard, is not counted (MaxInterruptions).
+	// MaxAttempts bounds the attempts; default 5. An attempt that was interrupted, or whose
+	// process died or lost the shard, is not counted (MaxInterruptions).
 	MaxAttempts int `json:"max_attempts"`
 	// MaxDuration bounds one run, in nanoseconds in JSON; default 1 min.
 	MaxDuration time.Duration `json:"max_duration"`
@@ -58,16 +57,16 @@ type Job struct {
 	// Then are the jobs that follow this one, each when the one before it has ended:
 	// at most MaxThen templates, jobs without ID, Queue, Key, Due and Then.
 	Then []Job `json:"then,omitempty"`
-	// OnFailure says whether the sequence goes on when this job fails; default stop.
+	// OnFailure says whether the sequence continues when this job fails; default stop.
 	OnFailure OnFailure `json:"on_failure,omitempty"`
 
-	// Occurrence is the time of a schedule that the job stands for, and After the job
-	// before it in its sequence. The scheduler sets them, with ID and Key.
+	// Occurrence is the nominal time of a schedule that made this job, and After the
+	// previous job of its sequence. The scheduler sets them, with ID and Key.
 	Occurrence Occurrence `json:"occurrence,omitzero"`
 	After      ID         `json:"after,omitempty"`
 
-	// Trace is the span of the enqueue (W3C traceparent), which the job's others follow
-	// (core/service/tracing); "" for none. It decides nothing.
+	// Trace is the span of the enqueue (W3C traceparent), the parent of the job's other
+	// spans (core/service/tracing); "" for none. It has no effect on the job.
 	Trace string `json:"trace,omitempty"`
 }
 
@@ -145,13 +144,13 @@ type Run struct {
 	Job Job `json:"job"`
 	// ID is the fencing token.
 	ID RunID `json:"run_id"`
-	// Attempt counts the job's claims from 1, those too that do not count against its
-	// MaxAttempts.
+	// Attempt counts all of the job's claims, from 1, also those that do not count against
+	// its MaxAttempts.
 	Attempt int `json:"attempt"`
 	// Due is when this attempt was due, in ms since 1970.
 	Due int64 `json:"due_ms"`
 	// First: no run of the job was ever claimed before this one, not even before a
-	// redrive. So none can be at work or have had an effect.
+	// redrive. So no other run can be executing or have had an effect.
 	First bool `json:"first"`
 }
 

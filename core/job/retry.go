@@ -148,9 +148,9 @@ func IsNotHere(err error) bool {
 	return errors.As(err, &n)
 }
 
-// MaxInterruptions is how often a job may be run again without spending an attempt: as its
-// process stopped, died or lost the shard while it ran, or could not run it. One more ends
-// it in the dead letter queue.
+// MaxInterruptions bounds the runs of a job that spend no attempt, because the process
+// stopped, died or lost the shard during the run, or could not run the job. One more sends
+// it to the dead letter queue.
 const MaxInterruptions = 20
 
 // ErrCancelled is the cause of the end of a run whose job was cancelled from outside.

@@ -101,7 +101,7 @@ func (a *acquisition) fail(reason error) error {
 	return &AcquireError{Resource: a.req.Resource, Reason: reason, Unsettled: a.unsettled, Row: row, Last: a.last}
 }
 
-// contend looks at the row and acts on it until the lock is had or ctx ends.
+// contend looks at the row and acts on it until the lock is granted or ctx ends.
 func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
 	c, r := a.c, a.r
 	if err := r.awaitPending(ctx); err != nil {
@@ -172,7 +172,7 @@ func (a *acquisition) await(ctx context.Context, d time.Duration) (passed bool) 
 }
 
 // pollPause is the pause before the next look at a row that another holds:
-// 50 ms, doubling up to pollLimit. It starts anew with each new fence: a lock that changes hands quickly is looked at
+// 50 ms, doubling up to pollLimit. It starts over with each new fence: a lock that changes hands quickly is looked at
 // often, one that is held for long is not.
 func (a *acquisition) pollPause(row *store.Version) time.Duration {
 	if a.poll == 0 || row.Fence != a.pollFence {

@@ -56,7 +56,7 @@
 //	release            ok: the row carries the release's attempt; else unknown
 //
 // A node that refuses to begin (it sees no quorum) is followed by the next one; if
-// three refuse, the operation has failed. An acquire is then begun anew, unless all
+// three refuse, the operation has failed. An acquire is then started over, unless all
 // three refused for good (store.Error.Permanent): a missing permission or table is
 // returned at once as ErrRefused. A renewal goes on until its deadline.
 //
@@ -74,7 +74,7 @@
 // tries at once without a read: stale knowledge only costs a rejected request. While
 // another process holds the lock the looker reads the row (plain QUORUM; the
 // compare-and-set decides) after 50 ms, then 100 ms, doubling to 2 s and an eighth of
-// the row's ttl at most, with jitter, and starts anew when the fence changes: a lock
+// the row's ttl at most, with jitter, and starts over when the fence changes: a lock
 // that changes hands quickly is looked at often, and a long lease costs little. A
 // rejected request is itself a look.
 //
@@ -87,5 +87,5 @@
 //
 // An uncontended acquire is one compare-and-set, plus a read if the row is not
 // cached; a renewal one, a quarter to a third of the ttl after the one before (drawn
-// anew, so that leases granted together are not renewed together); a release one.
+// again, so that leases granted together are not renewed together); a release one.
 package lock

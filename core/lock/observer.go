@@ -59,7 +59,7 @@ type Result struct {
 }
 
 // Observer watches a Client. Its methods are called from many goroutines and
-// stand in the way of the request: they should be quick.
+// block the request: they should be quick.
 type Observer interface {
 	// Begin is called before the first copy is sent. The Span's End is called
 	// exactly once, possibly long after the caller's own call returned, since

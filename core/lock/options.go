@@ -52,7 +52,7 @@ type Options struct {
 	// settlement of an unknown outcome rests on them. New calls it once, to
 	// refuse what returns something else.
 	NewID func() string
-	// Observer, if set, is told of every conditional request and every lost lease.
+	// Observer, if set, is called for every conditional request and every lost lease.
 	Observer Observer
 	// NoSingleFlight lets every caller contend alone instead of queueing the
 	// callers of a process behind one looker. For tests of the store under

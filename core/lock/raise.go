@@ -13,7 +13,7 @@ import (
 // RaiseFence raises the fence of a lock by so much and frees it, for rows that were restored
 // from an old copy of the database: tokens above theirs were given out since, and must not
 // be given out again. A lock without a row, as it is younger than the copy, gets one. Nobody
-// should use the lock meanwhile; whoever does loses it.
+// should use the lock meanwhile; a holder loses it.
 //
 // It returns the new fence: the next grant's token is one higher. With an error it may be
 // called again: a fence that is raised twice is only higher.

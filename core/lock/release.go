@@ -30,7 +30,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return l.relErr
 	case <-ctx.Done():
 		return &store.Error{Op: "release " + l.r.name, Outcome: store.Unknown,
-			Cause: fmt.Errorf("not settled yet, it goes on in the background: %w", context.Cause(ctx))}
+			Cause: fmt.Errorf("not settled yet, continuing in the background: %w", context.Cause(ctx))}
 	}
 }
 

@@ -25,7 +25,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 }
 
 // renewLoop renews a quarter to a third of the ttl after the last anchor. The instant is
-// drawn anew each time: else leases that were granted together would be renewed together
+// drawn again each time: else leases that were granted together would be renewed together
 // for ever. It ends with the lease.
 func (l *Lease) renewLoop() {
 	defer l.c.done()

@@ -10,7 +10,7 @@ import (
 
 // resource is what a process knows of one lock row, and its queue of callers.
 // Knowledge outlives calls: a cached row saves a read, and the time for which a
-// version has been seen to stand still counts for whoever is next. Stale
+// version has been seen to stand still counts for the next caller. Stale
 // knowledge is harmless: the compare-and-set that rests on it is rejected, and
 // its answer is the newest knowledge there is.
 type resource struct {

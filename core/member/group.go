@@ -16,7 +16,7 @@ import (
 	"fencepost/core/store"
 )
 
-// DefaultTTL is for how long a member may be silent.
+// DefaultTTL is how long a member may be silent before it counts as gone.
 const DefaultTTL = 30 * time.Second
 
 // Options configure a Group. Store, Cell and Name are needed.
@@ -33,7 +33,7 @@ type Options struct {
 	Expected []string
 	// Clock defaults to clock.System().
 	Clock clock.Clock
-	// Changed, if set, is told of each change of those who are present, sorted.
+	// Changed, if set, is called after each change of the present members, sorted.
 	Changed func(came, went []string)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger

@@ -64,7 +64,7 @@ func tokenReset(c CAS) (store.CASResult, error) {
 	return c.Send()
 }
 
-// releaseAnyone frees the row whoever holds it.
+// releaseAnyone frees the row without asking who holds it.
 func releaseAnyone(c CAS) (store.CASResult, error) {
 	for {
 		row, err := c.Inner.Read(c.Ctx, c.Resource, true)

@@ -79,8 +79,8 @@ func retriesInMemory(_ Process, inner store.Shards) store.Shards {
 	}}
 }
 
-// claimedTwice leaves the pending row of a job that is claimed: whoever reads it next
-// claims the job again.
+// claimedTwice leaves the pending row of a job that is claimed: the next reader claims
+// the job again.
 func claimedTwice(_ Process, inner store.Shards) store.Shards {
 	return Without(inner, func(b store.Batch, op store.Op) bool {
 		return op.Kind == store.Delete && op.Row.Kind == store.KindPending &&

@@ -209,7 +209,7 @@ func (l *Log) drop(n int, why error) {
 		return
 	}
 	l.warned, l.warnedAt = true, now
-	l.o.Logger.Warn("rows of the run history are dropped: the store does not keep up", "dropped", l.stats.Dropped, "waiting", l.kept, "error", why)
+	l.o.Logger.Warn("run history rows dropped: the store is too slow", "dropped", l.stats.Dropped, "waiting", l.kept, "error", why)
 }
 
 // Run writes until ctx ends, and then what is left.

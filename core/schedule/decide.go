@@ -64,7 +64,7 @@ func (s *Schedule) Start(now int64) State {
 
 // Replace is the state of a schedule that is put in the place of old, which is in
 // state st. What has begun goes on. With the same timing it goes on where it is; with
-// another it begins anew, but nominal times go on to rise.
+// another it starts over, but nominal times go on to rise.
 func (s *Schedule) Replace(old *Schedule, st State, now int64) State {
 	if !s.exclusive() {
 		st.Active = job.Occurrence{} // nobody will tell of its end

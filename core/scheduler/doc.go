@@ -1,12 +1,12 @@
-// Package scheduler is a whole scheduler process without its network face: an
+// Package scheduler is a complete scheduler process without its HTTP API: an
 // engine that owns shards (core/engine), the pool that runs its jobs (core/worker),
 // and the fenced sink of their effects (core/sink). A daemon, a process under test or a
 // program of yours has it inside.
 //
 // # In a program of yours
 //
-// A Kind is the name of a sort of jobs together with the type of their arguments. Who
-// enqueues such jobs and who runs them share it:
+// A Kind names a kind of job and the type of its arguments. The code that enqueues such
+// jobs and the code that runs them share it:
 //
 //	const SendInvoice scheduler.Kind[Invoice] = "send-invoice"
 //
@@ -34,12 +34,12 @@
 //
 // It returns nil, and the job is completed; or an error, and the job is tried again, as
 // its retry policy says, until it ends in the dead letter queue. An error made by
-// job.Permanent sends it there at once, one made by job.Cancel ends it for good. Its
+// job.Permanent sends it there at once, one made by job.Cancel cancels it. Its
 // context ends when the right to run is lost, when the job's max duration is over, or
 // when the process stops: then it returns soon.
 //
-// A job runs at least once, and in rare cases two of its runs are at work at once. What
-// must not happen twice is done through the task: Task.Do has an effect accepted at most
+// A job runs at least once, and in rare cases two of its runs execute at once. What
+// must not happen twice goes through the task: Task.Do gets an effect accepted at most
 // once over all runs, by a sink that refuses a run that was overtaken. A handler that
 // writes elsewhere shows the job's id, the same in every run, or Task.Token, which rises.
 //

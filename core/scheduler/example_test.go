@@ -186,7 +186,7 @@ func Example_fencedEffect() {
 	schedulertest.Example(func(h *schedulertest.Harness) {
 		schedulertest.Handle(h, SendInvoice, func(ctx context.Context, t *scheduler.Task, in Invoice) error {
 			fmt.Println("attempt", t.Run.Attempt)
-			// The key names the step, the intent what is done: never values that a second run could compute anew.
+			// The key names the step, the intent what is done: never values that a second run could compute again.
 			if err := t.Do(ctx, sink.Effect{Key: "charge", Intent: fmt.Sprint("charge ", in.Cents), Value: in.Cents}); err != nil {
 				return err
 			}

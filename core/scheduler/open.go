@@ -97,9 +97,9 @@ func (c Config) Prepare(ctx context.Context) (cassandra.Config, cassandra.Settin
 	if err != nil {
 		return cfg, agreed, err
 	}
-	said := "the keyspace and its tables are there"
+	said := "keyspace and tables up to date"
 	if agreed.Created {
-		said = "the keyspace and its tables are created or upgraded"
+		said = "keyspace and tables created or upgraded"
 	}
 	cfg.Logger.Info(said, "keyspace", cfg.Keyspace, "schema_version", agreed.Version, "known_version", cassandra.SchemaVersion)
 	return cfg, agreed, nil
@@ -179,7 +179,7 @@ func (c Config) listen(cfg cassandra.Config) (net.Listener, string, error) {
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		at = net.JoinHostPort(ownAddress(cfg), port)
 	}
-	cfg.Logger.Info("others reach it", "at", at)
+	cfg.Logger.Info("advertising peer address", "at", at)
 	return l, at, nil
 }
 

@@ -27,7 +27,7 @@ func (e *PartlyError) Error() string {
 // Unwrap returns the cause.
 func (e *PartlyError) Unwrap() error { return e.Cause }
 
-// SetPaused pauses a queue, or resumes it, by whoever own its shards; see
+// SetPaused pauses a queue, or resumes it, through the owners of its shards; see
 // engine.Engine.SetPaused. duplicate: all of them were so already. The error is a
 // *PartlyError, or a *job.InvalidError of the queue.
 func (s *Scheduler) SetPaused(ctx context.Context, queue string, on bool) (duplicate bool, err error) {

@@ -32,7 +32,7 @@ type Options struct {
 	Sink sink.Sink
 	// Retire removes what jobs have left in the Sink, which it is or a way to it, when they
 	// are forgotten (Engine.DedupeWindow): a job that is enqueued by the same id after that
-	// has its effects anew. nil: what they have left stays for ever.
+	// has its effects again. nil: what they have left stays for ever.
 	Retire sink.Retirer
 	// Handlers by kind of job; Kind.Register adds typed ones.
 	Handlers Handlers

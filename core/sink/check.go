@@ -34,7 +34,7 @@ func (c Call) String() string {
 	return fmt.Sprintf("accept %s on %s with token %d", c.Effect.Key, c.Resource, c.Token)
 }
 
-// Fingerprint is what is stored of the intent: two effects with one key and different
+// Fingerprint is the digest of the intent that a sink stores: two effects with one key and different
 // fingerprints are a Conflict.
 func (e *Effect) Fingerprint() []byte {
 	sum := sha256.Sum256([]byte(e.Intent))

@@ -258,7 +258,7 @@ type Shards interface {
 	// that row's nonce.
 	InboxPut(ctx context.Context, s ShardID, r InboxRow, copyNo int) (applied bool, existing string, err error)
 	// InboxDelete removes the row if its nonce is the named one. gone reports
-	// that no such row is there now, whoever removed it.
+	// that no such row is there now, whether this call removed it or another.
 	InboxDelete(ctx context.Context, s ShardID, id, nonce string, copyNo int) (gone bool, err error)
 	// InboxRow returns the row with an id, or nil; as current as InboxScan.
 	InboxRow(ctx context.Context, s ShardID, id string) (*InboxRow, error)

@@ -5,14 +5,14 @@
 // called, and is not begun when its shard is no longer trusted. Its context ends at
 // the first of: the end of the shard's trust (with the engine's *LostError as cause),
 // the job's own MaxDuration (ErrTooLong), and the end of the drain when the process
-// stops (job.ErrInterrupted). A handler that goes on after that does no harm that the
-// sink cannot refuse; but its slot stays taken until it returns, and its result is
-// reported only then, since a run that has not returned is not over.
+// stops (job.ErrInterrupted). A handler that continues after that does no harm that the
+// sink cannot refuse. But its slot stays taken until it returns, and its result is
+// reported only then.
 //
 // # Effects
 //
-// A Task carries the run id as fencing token. Its effects go to a sink resource of
-// the job's own, whose issuer is the job's shard, with a key for each step. Open
+// A Task carries the run id as fencing token. Its effects go to a sink resource
+// per job, whose issuer is the job's shard, with a key per step. Open
 // raises the token and waits for that before it reads what earlier runs did; after
 // it no earlier run of the job can have an effect any more. (Before the first claim of
 // a job there was none; then Open has nothing to do.) An effect whose outcome

@@ -122,7 +122,7 @@ func (p *Pool) run(ctx context.Context, x engine.Execution) error {
 func (p *Pool) call(ctx context.Context, h Handler, t *Task) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.o.Logger.Error("a handler panicked", "job", t.Run.Job.ID, "run", t.Run.ID, "panic", r, "stack", string(debug.Stack()))
+			p.o.Logger.Error("handler panicked", "job", t.Run.Job.ID, "run", t.Run.ID, "panic", r, "stack", string(debug.Stack()))
 			err = fmt.Errorf("worker: the handler panicked: %v", r)
 		}
 	}()

@@ -70,7 +70,7 @@ func (ev *Evidence) also(holds bool, format string, args ...any) {
 
 // Active is a fault in force.
 type Active interface {
-	// Probe looks whether the fault bites; called once, before Heal.
+	// Probe looks whether the fault takes effect; called once, before Heal.
 	Probe(ctx context.Context) Evidence
 	// Heal ends the fault and returns when it is over.
 	Heal(ctx context.Context) error

@@ -14,7 +14,7 @@ import (
 func init() {
 	register(Kind{
 		Name: "flaky-links", On: Worker, Family: FamilyLinks,
-		About: "workers' links stall, drop, close and slow down by turns, each for a fraction of a second",
+		About: "workers' links take turns to stall, drop, close and slow down, each for a fraction of a second",
 		Proof: "After each change a connection of the harness's own through that link behaves as the change says. " +
 			"Bytes of others were held or dropped, and some passed",
 		Swarm: &Draw{Place: 6},

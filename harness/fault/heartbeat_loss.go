@@ -10,7 +10,7 @@ import (
 func init() {
 	register(Kind{
 		Name: "heartbeat-loss", On: Worker, Family: FamilyLinks,
-		About:  "cut the heartbeats of workers, by which they see each other, and nothing else (job scenarios)",
+		About:  "cut only the heartbeats by which workers see each other (job scenarios)",
 		Proof:  "*cut*, *asked*; the links to the shards carry bytes",
 		Params: []string{"mode"},
 		Needs:  Needs{Jobs: true},

@@ -11,7 +11,7 @@ import (
 func init() {
 	register(Kind{
 		Name: "kill-sink", On: SinkService, Family: FamilySink,
-		About: "SIGKILL the sink's process, with all that it has started; started again at heal (sinks that are processes of their own)",
+		About: "SIGKILL the sink's process and its children; started again at heal (sinks that are separate processes)",
 		Proof: "*gone*; its port refuses connections",
 		Needs: Needs{Service: true},
 		Takes: history.TakesSink,

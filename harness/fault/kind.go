@@ -101,12 +101,12 @@ type Term struct{ Name, Text string }
 
 // Terms are those that proofs name.
 var Terms = []Term{
-	{"cut", "Into each end that is cut (a direction of a link) the harness sends a byte of its own, by a connection both ends of which it holds: it comes out before the fault, not while it is in force, and again when it is healed. " +
+	{"cut", "Into each end that is cut (a direction of a link) the harness sends its own byte, over a connection of which it holds both ends. The byte comes out before the fault, not while it is active, and again when it is healed. " +
 		"The end's counter shows 0 bytes passed of everybody else's. Over all ends something was held or dropped, so that somebody ran into the cut."},
-	{"asked", "Past the counters, as a client: what is behind each link answers a request through it before and after, and meanwhile one beside it but none through it."},
+	{"asked", "As a client, past the counters: what is behind each link answers a request through it before and after. Meanwhile it answers a request past the link, but none through it."},
 	{"reads", "A SERIAL read through each node is answered before and after. Meanwhile it is answered where there is a majority; elsewhere the coordinator itself says that there is none (unavailable, or its own timeout: no answer is no proof)."},
-	{"replies lost", "A *cut* of what is answered, *asked*. The other direction carries the harness's byte, and requests of the worker's. Of each worker at least one answer to a statement was lost, not one to a heartbeat of its driver."},
-	{"delayed", "Bytes of the harness's own are timed through each end, by connections both ends of which it holds, before, during and after; and requests through the links to nodes and sink, made as a client makes them. The median during the fault is longer by half the latency at least, whatever the jitter. Bytes of others were delayed too."},
+	{"replies lost", "A *cut* of the answers, *asked*. The other direction carries the harness's byte, and requests of the worker's. Of each worker at least one answer to a statement was lost, not one to a heartbeat of its driver."},
+	{"delayed", "The harness times its own bytes through each end, over connections of which it holds both ends, before, during and after; and requests through the links to nodes and sink, made as a client makes them. The median during the fault is longer by at least half the latency, whatever the jitter. Bytes of others were delayed too."},
 	{"gone", "The kernel no longer has the process: its id is free, or another process's."},
 	{"stands still", "Every thread of the process is stopped (state T in /proc)."},
 	{"silent", "It answers a request of the harness's before and after, and none meanwhile."},

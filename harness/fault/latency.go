@@ -12,7 +12,7 @@ import (
 func init() {
 	register(Kind{
 		Name: "latency", On: Worker, Family: FamilyLatency,
-		About:  "delay all that workers and nodes say to each other, each way",
+		About:  "delay all traffic between workers and nodes, each way",
 		Proof:  "*delayed*",
 		Params: []string{"latency", "jitter"},
 		Takes:  history.TakesTime,

@@ -9,7 +9,7 @@ import (
 func init() {
 	register(Kind{
 		Name: "partition-oneway", On: Node, Family: FamilyLinks,
-		About:  "cut one sense between nodes and the others: what the targets send is lost, or what they are sent",
+		About:  "cut one direction between nodes and the others: what the targets send is lost, or what they receive",
 		Proof:  "*cut*, *reads*; the other direction of each link carries bytes",
 		Params: []string{"mode", "sense"},
 		Swarm:  &Draw{Place: 2, Params: func(rng *rand.Rand, s *Spec) { s.Sense = []string{"out", "in"}[rng.IntN(2)] }},

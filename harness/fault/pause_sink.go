@@ -11,7 +11,7 @@ import (
 func init() {
 	register(Kind{
 		Name: "pause-sink", On: SinkService, Family: FamilySink,
-		About: "SIGSTOP the sink's process, with all that it has started; SIGCONT at heal (such sinks)",
+		About: "SIGSTOP the sink's process and its children; SIGCONT at heal (sinks that are separate processes)",
 		Proof: "*stands still*, *silent*",
 		Needs: Needs{Service: true},
 		Takes: history.TakesSink,

@@ -10,7 +10,7 @@ import (
 func init() {
 	register(Kind{
 		Name: "restart-node", On: Node, Family: FamilyNode,
-		About: "end Cassandra nodes in order (SIGTERM: they drain); started again at heal",
+		About: "stop Cassandra nodes cleanly (SIGTERM: they drain); started again at heal",
 		Proof: "*gone*; its port refuses connections",
 		New:   plain(restartNode{}),
 	})

@@ -20,4 +20,4 @@ type Service interface {
 	Resume(ctx context.Context) error
 }
 
-var errNoService = errors.New("the sink of this run is no process of its own")
+var errNoService = errors.New("this run's sink is not a separate process, so it cannot be killed or paused")

@@ -11,7 +11,7 @@ import (
 func init() {
 	register(Kind{
 		Name: "slow-node", On: Node, Family: FamilyLatency,
-		About:  "delay all that nodes and their peers and clients say to each other, each way",
+		About:  "delay all traffic between nodes and their peers and clients, each way",
 		Proof:  "*delayed*",
 		Params: []string{"latency", "jitter"},
 		New:    delaying(func(m link.Mode) Fault { return slowNode{m} }),

@@ -9,8 +9,8 @@ import (
 // stampsEvery is how often rows are read that show workers' wall clocks.
 const stampsEvery = 250 * time.Millisecond
 
-// stamps watches what workers write by their wall clocks. Rows of locks show only whoever
-// holds them just now.
+// stamps watches what workers write by their wall clocks. Rows of locks show only their
+// current holder.
 type stamps struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -18,7 +18,7 @@ type stamps struct {
 	mu   sync.Mutex
 	seen map[Stamp]bool
 	err  error         // of the last look
-	news chan struct{} // closed and made anew with each look
+	news chan struct{} // closed and made again with each look
 }
 
 func watchStamps(env *Env) *stamps {

@@ -11,7 +11,7 @@ import (
 func init() {
 	register(Kind{
 		Name: "stop-worker", On: Worker, Family: FamilyKill,
-		About: "end worker processes in order (SIGTERM: schedulers give their shards away); started again at heal",
+		About: "stop worker processes cleanly (SIGTERM: schedulers hand their shards over); started again at heal",
 		Proof: "*gone*",
 		New:   plain(stopWorker{}),
 	})

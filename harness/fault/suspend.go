@@ -15,7 +15,7 @@ import (
 func init() {
 	register(Kind{
 		Name: "suspend", On: Worker, Family: FamilySuspend,
-		About: "the workers' machine sleeps: processes and timers stand still, the lease clock goes on",
+		About: "the workers' machine sleeps: processes and timers stop, the lease clock continues",
 		Proof: "*stands still*. When the process runs again and its machine still sleeps, none of the ticks comes that it sends by its timers, " +
 			"which came before and come again once it is awake",
 		Needs: Needs{Clocks: true},

@@ -86,12 +86,12 @@ func (t *trial) returns(ctx context.Context, ends []link.End) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	anew, err := newTrial(t.links)
+	next, err := newTrial(t.links)
 	if err != nil {
 		return err
 	}
-	defer anew.close()
-	return anew.passes(ctx, ends)
+	defer next.close()
+	return next.passes(ctx, ends)
 }
 
 // Delays are measured by delaySamples bytes, delaySpacing apart, so that each is a

@@ -78,7 +78,7 @@ func (p *Plan) checkSteps() error {
 			return scenario.AtLine(st.Line(), "step %s: %s", st.Fault, fmt.Sprintf(format, args...))
 		}
 		if st.For == 0 {
-			return bad("it lasts no time")
+			return bad("its duration is zero")
 		}
 		if len(st.Targets) == 0 {
 			return bad("it has no targets")

@@ -144,7 +144,7 @@ func TestBadPlansAreRefused(t *testing.T) {
 		{"a watched worker beside worker-at-point", inSteps("worker: "+target, "worker: w2"), "its trigger watches all workers"},
 		{"ids", inSteps("- f1", "- f1\n        - f2"), "2 ids for 1 injections"},
 		{"unknown fault", inSteps("fault: pause-worker", "fault: meteor"), `unknown fault "meteor"`},
-		{"no time", inSteps("for: 10s", "for: 0s"), "it lasts no time"},
+		{"no time", inSteps("for: 10s", "for: 0s"), "its duration is zero"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -30,7 +30,7 @@ func suitsSink(s *scenario.Spec, sys system.System) error {
 	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
 	for _, st := range s.Faults {
 		if fault.Of(st.Fault).Needs.Service && (k.Start == nil || sys.Design() == system.Exec) {
-			return fmt.Errorf("%s: its fault %s needs a sink that is a process of its own, such as --sink=%s, and no program of a user's own as the system", s.Name, st.Fault, sinks.HTTP)
+			return fmt.Errorf("%s: its fault %s needs a sink that is a separate process, such as --sink=%s, and no external system", s.Name, st.Fault, sinks.HTTP)
 		}
 	}
 	return nil
@@ -75,7 +75,7 @@ func suitsOwn(s *scenario.Spec, sys system.System) error {
 		return refuse("it has no workers")
 	}
 	if len(s.Layout()) > 1 {
-		return refuse("it has several data centres, of which a program of your own is not told")
+		return refuse("it has several data centres, which a program of your own does not know")
 	}
 	if k.Jobs {
 		return refuse("it has jobs, and a program of your own competes for locks")

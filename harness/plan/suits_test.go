@@ -25,7 +25,7 @@ func TestSuitsSink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for sink, want := range map[string]string{sinks.HTTP: "", sinks.Postgres: "", sinks.Cassandra: "needs a sink that is a process of its own, such as --sink=http"} {
+		for sink, want := range map[string]string{sinks.HTTP: "", sinks.Postgres: "", sinks.Cassandra: "needs a sink that is a separate process, such as --sink=http"} {
 			s.Workload.Sink = sink
 			if err := Suits(s, core); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%s on %q: %v, want %q", name, sink, err, want)

@@ -4,8 +4,8 @@
 //
 // The runner makes what every run has: the directory, the keyspace, links, the sink, the
 // worker processes, the faults. What the work of a kind of scenario on a design of systems
-// needs beside that, or has otherwise, is its target's (target.go): what is made before, what
-// shows that faults took hold in it, when it is over, and how it is sealed. A drill is a
+// needs beyond that is its target's (target.go): what is made before, what shows that faults
+// took effect in it, when it is over, and how it is sealed. A drill is a
 // target without workers, which package paxos does step by step with the runner as client.
 //
 // To add a target: implement target in a file of its own, embedding workers or the target that

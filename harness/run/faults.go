@@ -119,7 +119,7 @@ func (r *runner) injectOnce(ctx context.Context, st *plan.Step, f fault.Fault, i
 	if hit != nil {
 		// A killed worker cannot be told to go on; one that is stopped finds it later.
 		if err := hit.Go(env.Hold()); err != nil && !workerGone(r.env.Fleet, hit.Worker) {
-			err = fmt.Errorf("let %s go on: %w", hit.Proc, err)
+			err = fmt.Errorf("resume %s: %w", hit.Proc, err)
 			return errors.Join(err, r.heal(active, note))
 		}
 	}
@@ -161,7 +161,7 @@ func (r *runner) injectOnce(ctx context.Context, st *plan.Step, f fault.Fault, i
 	return err
 }
 
-// hitOf is what a fault is told of the client that it comes to; nil for a fault at an instant.
+// hitOf describes the client that a fault comes to; nil for a fault at an instant.
 func hitOf(st *plan.Step, h *fleet.Hit) *fault.Hit {
 	if h == nil {
 		return nil

@@ -69,7 +69,7 @@ func (o *ownRun) firstSent(h *history.History, inv *history.Event, hit fleet.Hit
 
 // firstWrite finds a compare-and-set among the writes of a worker: by the lock's name and
 // what it alone sets, or, where that is kept in another form than recorded, by the name and
-// whoever holds the row or its fence, since the operation was recorded.
+// the row's holder or its fence, since the operation was recorded.
 func (o *ownRun) firstWrite(inv *history.Event, hit fleet.Hit) int64 {
 	name := forms(inv.Key)
 	own := [][][]byte{name, forms(inv.To.Attempt)}

@@ -117,7 +117,7 @@ func (r *runner) drain(ctx context.Context, open func(context.Context) (bool, er
 	defer cancel()
 	err := r.drained(ctx, open)
 	if errors.Is(context.Cause(ctx), errDrained) {
-		r.progress.problem("not all jobs came to an end within %s", r.plan.Spec.Workload.Jobs.Drain.D())
+		r.progress.problem("not all jobs finished within %s", r.plan.Spec.Workload.Jobs.Drain.D())
 		return nil
 	}
 	return err

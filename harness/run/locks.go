@@ -22,8 +22,8 @@ func (r locks) coordinator(ctx context.Context) (string, error) {
 }
 
 // finish waits until every lock has been released once since the feed began, for as
-// long as the scenario allows for it: else whoever still waits when the run ends could
-// not be told from one who waits for ever.
+// long as the scenario allows for it: else a client that still waits when the run ends
+// looks like one that waits for ever.
 func (r locks) finish(ctx context.Context, since *history.Feed) error {
 	if len(r.plan.Steps) == 0 {
 		return nil

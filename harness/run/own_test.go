@@ -53,7 +53,7 @@ func TestSuitsOwn(t *testing.T) {
 		"suspend":      "its fault suspend",
 		"swarm":        "it draws its faults from all",
 		"paxos-lease":  "it has no workers",
-		"kill-sink":    "no program of a user's own",
+		"kill-sink":    "no external system",
 	} {
 		s, err := scenario.Load(name)
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 	"fencepost/harness/record/rundir"
 )
 
-// record begins the harness's own file with what the run must reach. What the system
-// promises stands in it as in its workers' files: a header without promises would promise all.
+// record begins the harness's own file with what the run must reach. It has the
+// system's promises, as its workers' files have: a header without promises would promise all.
 func (r *runner) record(ctx context.Context, promises []string, x history.Expect) error {
 	rec, err := history.NewRecorder(filepath.Join(r.dir, rundir.HistoryDir, "harness.jsonl"), history.Header{
 		Run: r.info.Run, Proc: history.Harness, System: r.opt.System.Name, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),

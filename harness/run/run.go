@@ -39,7 +39,7 @@ type Options struct {
 	Plan    *plan.Plan
 	System  system.System
 	Cluster cluster.Cluster
-	// Backend names how the cluster was had: local, up, external.
+	// Backend names where the cluster came from: local, up, external.
 	Backend string
 	// BinDir holds the worker executables.
 	BinDir string
@@ -241,13 +241,13 @@ func (r *runner) phases(ctx context.Context) error {
 	return errors.Join(err, r.settle(ctx, unwatched))
 }
 
-// healthy waits until the cluster and every worker are whole again, but for what has ended
+// healthy waits until the cluster and every worker are healthy again, but for what has ended
 // by itself.
 func (r *runner) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fault.RestartTimeout)
 	defer cancel()
 	if err := r.opt.Cluster.WaitHealthy(ctx); err != nil {
-		if err = fmt.Errorf("the cluster is not whole after healing: %w", err); !r.nodeFell.Load() {
+		if err = fmt.Errorf("the cluster is not healthy after healing: %w", err); !r.nodeFell.Load() {
 			return err
 		}
 		r.progress.problem("%v", err)
@@ -315,7 +315,7 @@ func (r *runner) watch() (stop func()) {
 		defer close(done)
 		took, err := r.opt.Watch(ctx, r.dir, r.progress.violation)
 		if err != nil {
-			r.progress.problem("no more violations are told before the verdict: %v", err)
+			r.progress.problem("no more violations are reported before the verdict: %v", err)
 			return
 		}
 		r.progress.step("looking for violations so far took %.2f s of processor time", took.Seconds())

@@ -117,7 +117,7 @@ func (r *runner) notePrevious() error {
 	}
 	commit, err := os.ReadFile(filepath.Join(r.opt.BinDir, previousBinary+".commit"))
 	if err != nil {
-		return fmt.Errorf("%s runs the version before beside today's: make previous builds it: %w", r.plan.Spec.Name, err)
+		return fmt.Errorf("%s needs the previous version: run make previous: %w", r.plan.Spec.Name, err)
 	}
 	r.opt.Versions = maps.Clone(r.opt.Versions)
 	if r.opt.Versions == nil {

@@ -41,7 +41,7 @@ func (r *runner) startSink(ctx context.Context) error {
 			Ended:    r.ended,
 		})
 		if err != nil {
-			return fmt.Errorf("the sink %s cannot be had: %w", kind.Name, err)
+			return fmt.Errorf("start sink %s: %w", kind.Name, err)
 		}
 		r.env.Sink, r.env.SinkGreeting = r.sink.service, kind.Greeting
 		at.Addr, at.Secret = r.sink.service.Addr(), r.sink.service.Secret

@@ -5,7 +5,7 @@
 //
 // Faults start at an instant of their phase or, so that a directed scenario does
 // its work in every run, at an event: a client standing at a named point of its
-// life (see package control). Every fault must prove that it bit; what it demands
+// life (see package control). Every fault must prove that it took effect; what it demands
 // of the run (cycles, proven faults, successes, reach points) is written into the
 // history as one expect note, and a run that misses any of it is INVALID.
 //

@@ -16,7 +16,7 @@ func (j *Jobs) check() error {
 	part := func(f float64) bool { return f >= 0 && f <= 1 }
 	switch {
 	case j.Rate <= 0 || j.Rate > 100_000:
-		return fmt.Errorf("rate %v: jobs a second, up to 100000", j.Rate)
+		return fmt.Errorf("rate %v: jobs per second, up to 100000", j.Rate)
 	case j.Steps < 0 || j.Steps > 100 || j.Slots < 1 || j.MaxAttempts < 1 || j.MaxAttempts > job.MaxAttemptsLimit:
 		return fmt.Errorf("steps %d (0 to 100), slots %d (at least 1) and max_attempts %d (1 to %d) are out of range", j.Steps, j.Slots, j.MaxAttempts, job.MaxAttemptsLimit)
 	case j.Storm > 0 && j.Ahead > 0:
@@ -59,7 +59,7 @@ func (w Workload) checkOrders() error {
 
 func jobLoad(w Workload) string {
 	j := w.Jobs
-	out := []string{fmt.Sprintf("%d workers, %v jobs a second, effects of a job: %d, ttl %s", w.Workers, j.Rate, j.Steps, w.TTL.D())}
+	out := []string{fmt.Sprintf("%d workers, %v jobs per second, effects per job: %d, ttl %s", w.Workers, j.Rate, j.Steps, w.TTL.D())}
 	for _, part := range []struct {
 		format string
 		of     float64

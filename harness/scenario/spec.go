@@ -140,7 +140,7 @@ type Workload struct {
 	// Sink is what takes the effects (package sinks): "" is the system's own, cassandra.
 	Sink string `yaml:"sink,omitempty"`
 	// MixedVersions has workers run today's executable and that of the version before
-	// (make previous): the first lives by turns, and each next life the other one, as in a
+	// (make previous): the first lives alternate, and each next life the other one, as in a
 	// rolling upgrade that goes to and fro.
 	MixedVersions bool `yaml:"mixed_versions,omitempty"`
 	// Jobs makes it the job workload instead of the lock workload; clients, hold
@@ -241,7 +241,7 @@ type Until struct {
 // kinds may come is itself drawn (swarm testing: Groce et al., ISSTA 2012): a run
 // with some kinds left out reaches states that one with all of them does not. In
 // the node lane at least one fault takes the quorum away from everybody and at
-// least one pause leaves the cluster whole.
+// least one pause leaves the cluster healthy.
 type Swarm struct {
 	// For is the time that the lanes have; default 40s.
 	For Duration `yaml:"for"`

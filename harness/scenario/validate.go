@@ -132,10 +132,10 @@ func (s *Spec) Check() error {
 			}
 		}
 		if !k.Jobs && fault.Of(st.Fault).Needs.Jobs {
-			return fmt.Errorf("line %d: fault %s is one of jobs: this workload has none", st.line, st.Fault)
+			return fmt.Errorf("line %d: fault %s requires a job workload", st.line, st.Fault)
 		}
 		if st.For == 0 {
-			return fmt.Errorf("line %d: fault %s lasts no time: give it a for", st.line, st.Fault)
+			return fmt.Errorf("line %d: fault %s: missing duration; set `for:`", st.line, st.Fault)
 		}
 		for _, t := range st.Targets {
 			if strings.HasPrefix(t, "w") && t != "w" && atoi(t[1:]) > w.Workers {

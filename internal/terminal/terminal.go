@@ -1,5 +1,5 @@
 // Package terminal says what a person's terminal can show: a line that is redrawn,
-// colours, a width. Whoever prints asks it once and passes the answer on, since the
+// colours, a width. The printer asks it once and passes the answer on, since the
 // file and the environment may be those of another process.
 package terminal
 

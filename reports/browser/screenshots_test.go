@@ -25,7 +25,7 @@ var (
 // maxPicture bounds a picture's bytes: everybody who clones the project gets them.
 const maxPicture = 300_000
 
-// TestScreenshots makes the pictures of docs/img.
+// TestScreenshots makes the pictures of docs/img: the verdict, and the first violation in the time line.
 func TestScreenshots(t *testing.T) {
 	if *shotsRun == "" {
 		t.Skip("give -shots.run RUN_DIR and -shots.out DIR to make pictures")
@@ -41,11 +41,14 @@ func TestScreenshots(t *testing.T) {
 		look(t, report)
 		return
 	}
-	for name, dark := range map[string]bool{"report.png": false, "report-dark.png": true} {
+	for suffix, dark := range map[string]bool{".png": false, "-dark.png": true} {
+		top := open(t, report, pagetest.Screen{W: 1280, H: 830, Dark: dark})
+		top.timeline()
+		save(t, "verdict"+suffix, top.picture())
 		p := open(t, report, pagetest.Screen{W: 1280, H: 1180, Dark: dark})
 		p.timeline()
 		p.firstViolation()
-		save(t, name, p.picture())
+		save(t, "report"+suffix, p.picture())
 	}
 }
 

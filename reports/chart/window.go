@@ -10,7 +10,7 @@ import (
 	"fencepost/reports/measure"
 )
 
-// Bounds of a window's drawing: what is listed beyond them stands in the table.
+// Bounds of a window's drawing: the table has what is beyond them.
 const (
 	maxItems   = 60
 	maxContext = 80

@@ -22,10 +22,10 @@ type Loop struct {
 	// Run does a run. An error means that it could not be carried out or checked;
 	// the Result then holds what is known (Dir, Info).
 	Run func(ctx context.Context, j Job) (Result, error)
-	// Heal makes the cluster whole; it is called before a run that follows one
+	// Heal makes the cluster healthy; it is called before a run that follows one
 	// that was not PASS. An error ends the loop: what comes after would not count.
 	Heal func(ctx context.Context) error
-	// Show is told of each run that was done; nil: nobody.
+	// Show, if set, is called after each run.
 	Show func(progress.Event)
 	// Tree is the digest of what decides a verdict today. Results of another one are not
 	// done: they stay, and count for nothing here, until a PASS replaces a PASS. "": all count.
@@ -106,7 +106,7 @@ func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, er
 				if ctx.Err() != nil {
 					return t, ErrInterrupted
 				}
-				return t, fmt.Errorf("before %s: the cluster is not whole, so no run after this would count: %w", j, err)
+				return t, fmt.Errorf("before %s: the cluster is not healthy, so no run after this would count: %w", j, err)
 			}
 		}
 		r, interrupted := l.one(ctx, j)

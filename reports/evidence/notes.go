@@ -52,7 +52,7 @@ func ReadNotes(file string) (map[string]Note, error) {
 		case n.Result == "" || twice:
 			return nil, fmt.Errorf("%s: the result %q is not named, or twice", file, n.Result)
 		case n.Cause == "":
-			return nil, fmt.Errorf("%s: %s: the cause is missing; if it is not known, say so", file, n.Result)
+			return nil, fmt.Errorf("%s: %s: missing cause; write \"unknown\" if it is not known", file, n.Result)
 		case n.Mended != "" && !commitRule.MatchString(n.Mended):
 			return nil, fmt.Errorf("%s: %s: mended: %q is not a commit", file, n.Result, n.Mended)
 		}

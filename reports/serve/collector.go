@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// runsCollector reads the index at each scrape. What is told of single runs is of the
+// runsCollector reads the index at each scrape. Series about single runs are of the
 // newest one of each scenario, system and contention: so there are as many series as
 // kinds of runs, and a series goes on from run to run.
 type runsCollector struct{ index *Index }
@@ -21,25 +21,25 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descRuns       = desc("runs", "Runs in the directory by verdict; RUNNING, NOT CHECKED, BROKEN OFF and UNREADABLE are those without one.", "scenario", "verdict")
 	descBenchmarks = desc("benchmarks", "Benchmarks in the directory.")
-	descScan       = desc("serve_scan_duration_seconds", "How long the last look at the directory took.")
+	descScan       = desc("serve_scan_duration_seconds", "How long the last scan of the directory took.")
 	descReadable   = desc("serve_directory_readable", "Whether the directory of runs could be read: 1 or 0.")
 
-	descRunning    = desc("run_running", "Whether the newest run of its kind goes on: 1 or 0.", ofRun...)
+	descRunning    = desc("run_running", "Whether the newest run of its kind is live: 1 or 0.", ofRun...)
 	descStarted    = desc("run_start_timestamp_seconds", "When the newest run of its kind began.", ofRun...)
 	descVerdict    = desc("run_verdict", "The newest run's verdict, or why it has none; always 1.", append(slices.Clone(ofRun), "verdict")...)
-	descPhase      = desc("run_phase", "The phase that a run is in that goes on; always 1.", append(slices.Clone(ofRun), "phase")...)
-	descElapsed    = desc("run_elapsed_seconds", "How far a run is that goes on.", ofRun...)
+	descPhase      = desc("run_phase", "The phase of a live run; always 1.", append(slices.Clone(ofRun), "phase")...)
+	descElapsed    = desc("run_elapsed_seconds", "Time since a live run began.", ofRun...)
 	descOperations = desc("run_operations", "Operations in the newest run's history; known when it is checked.", ofRun...)
 	descCycles     = desc("run_cycles", "Lock cycles, or jobs completed, of the newest run so far.", ofRun...)
-	descCycleRate  = desc("run_cycles_per_second", "Cycles a second of a run that goes on.", ofRun...)
+	descCycleRate  = desc("run_cycles_per_second", "Cycles per second of a live run.", ofRun...)
 	descUnknown    = desc("run_unknown_outcomes", "Operations of the newest run whose outcome its clients could not know.", ofRun...)
 	descRefused    = desc("run_stale_writes_refused", "Writes of the newest run that were refused for a stale token.", ofRun...)
 	descLost       = desc("run_leases_lost", "Leases of the newest run that ended before their release.", ofRun...)
 	descTakeovers  = desc("run_takeovers", "Takeovers of the newest run; known when it is checked.", ofRun...)
 	descInjected   = desc("run_faults_injected", "Faults injected in the newest run so far.", ofRun...)
-	descProven     = desc("run_faults_proven", "Faults of the newest run that are proven to have bitten.", ofRun...)
+	descProven     = desc("run_faults_proven", "Faults of the newest run that are proven to have taken effect.", ofRun...)
 	descViolations = desc("run_violations", "Violations found in the newest run so far.", ofRun...)
-	descProblems   = desc("run_problems", "Problems that a run has told of that goes on.", ofRun...)
+	descProblems   = desc("run_problems", "Problems reported by a live run.", ofRun...)
 	descRecovery   = desc("run_recovery_seconds", "From a fault's end to the first success of the lock or shard for which it took longest, in the newest run.", ofRun...)
 	descCheck      = desc("run_check_duration_seconds", "How long checking the newest run took.", ofRun...)
 	descDuration   = desc("run_duration_seconds", "How long the newest run took, without its check.", ofRun...)

@@ -1,6 +1,6 @@
 // Package serve shows a directory of runs in a browser: a list with search, filters
-// and sorting, a page a run, a comparison of several, and runs that go on as they go
-// on. It also answers a Prometheus scrape.
+// and sorting, a page per run, a comparison of several, and live runs. It also answers
+// a Prometheus scrape.
 //
 // It needs nothing of the processes that run: all is read from files. A run writes
 // progress.jsonl (package progress), whose events are numbered and are passed on as

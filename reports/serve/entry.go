@@ -111,7 +111,7 @@ func (s stamp) still() stamp {
 	return s
 }
 
-// phase is what a run that goes on is at, "" for any other.
+// phase is the phase of a live run, "" for any other.
 func (e *Entry) phase() string {
 	if e.State != Running {
 		return ""

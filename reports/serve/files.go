@@ -131,7 +131,7 @@ func (s *Server) noFile(w http.ResponseWriter, e *Entry, name string, err error)
 	case errors.Is(err, errNotRegular):
 		why = name + " of run " + e.Name + " is not a regular file; links are not followed."
 	case name == rundir.ReportFile && e.State == Running:
-		why = "The run goes on; its report is written at its end."
+		why = "The run is live; its report is written at its end."
 	case name == rundir.ReportFile:
 		why += " Make it with: fencepost report RUN_DIR"
 	}

@@ -62,7 +62,7 @@ func (x *Index) Find(name string) (*Entry, bool) {
 	return list[i], true
 }
 
-// scan looks at the directory anew; x.mu is held.
+// scan looks at the directory again; x.mu is held.
 func (x *Index) scan() {
 	began := time.Now()
 	names, err := x.names()

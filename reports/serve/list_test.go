@@ -282,7 +282,7 @@ func TestLivePage(t *testing.T) {
 	text := page(t, s, "/runs/a/")
 	has(t, text, "RUNNING", `data-events="/events/a"`, `class="now" data-stage="fault" aria-current="step"`, `class="done" data-stage="before"`, "f1 injected: partition n2 (at 500ms)", `id="t-cycles">120<`, "0 of 1", "cband")
 	has(t, page(t, s, "/"), "RUNNING", "1 running now")
-	has(t, get(t, s, "/runs/a/report.html").Body.String(), "goes on")
+	has(t, get(t, s, "/runs/a/report.html").Body.String(), "is live")
 	l.Emit(progress.Event{Kind: progress.KindPhase, Phase: "drain"})
 	s.index.scanned = time.Time{}
 	has(t, page(t, s, "/runs/a/"), `data-stage="drain" aria-current="step"`)

@@ -47,7 +47,7 @@ type LiveRate struct{ T, PerSecond float64 }
 type LiveFault struct {
 	history.Fault
 	From, To float64
-	Judged   bool // whether it bit is known
+	Judged   bool // whether it took effect is known
 }
 
 // LiveText is a line of the log.

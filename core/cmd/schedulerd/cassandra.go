@@ -31,7 +31,7 @@ func raiseFences(ctx context.Context, c *config, log *slog.Logger) error {
 		if err := engine.RaiseFences(ctx, cassandra.NewShards(db), q, fencesRaised); err != nil {
 			return c.explain(ctx, err)
 		}
-		log.Info("fences are raised", "queue", q.Name, "shards", q.Shards, "by", fencesRaised)
+		log.Info("fences raised", "queue", q.Name, "shards", q.Shards, "by", fencesRaised)
 	}
 	return nil
 }

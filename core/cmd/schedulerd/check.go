@@ -92,7 +92,7 @@ func (c *config) parseQueues(bad report) (out []engine.Queue) {
 			}
 		}
 		if name == "" || seen[name] {
-			bad("queues", "has %q, which is empty or there twice", q)
+			bad("queues", "has the empty or duplicate queue name %q", q)
 		}
 		seen[name] = true
 		out = append(out, engine.Queue{Name: name, Shards: n})

@@ -56,48 +56,48 @@ func (c *config) define(s *settings) {
 
 	add := s.group("Process and API")
 	add("name", "WORKER_NAME", text(&c.scheduler.Name, hostname),
-		"this process's name, the same after a restart, unlike all others'; with the HTTP port behind it if it is not given")
-	add("http-host", "WORKER_HTTP_HOST", text(&c.web.host, ""), "address to serve the API at; empty: all")
+		"stable, unique process name; default: the host's name and the HTTP port")
+	add("http-host", "WORKER_HTTP_HOST", text(&c.web.host, ""), "listen address of the API; empty: all addresses")
 	add("http-port", "WORKER_HTTP_PORT", number(&c.web.port, 8080, portFrom(1)), "port of the API, metrics and probes")
-	add("api-token-file", "WORKER_API_TOKEN_FILE", text(&c.web.tokenFile, ""), "file with the token that requests must show")
-	add("", "WORKER_API_TOKEN", text(&c.api.Token, ""), "the token itself; empty and no file: none is asked for")
-	add("rate-limit", "WORKER_RATE_LIMIT", number(&c.api.Rate, 0, atLeast(0.)), "requests to the API a second; 0: no limit")
-	add("rate-burst", "WORKER_RATE_BURST", number(&c.api.Burst, 100, atLeast(1)), "how many of them may come at once")
+	add("api-token-file", "WORKER_API_TOKEN_FILE", text(&c.web.tokenFile, ""), "file with the token that API requests must carry")
+	add("", "WORKER_API_TOKEN", text(&c.api.Token, ""), "the token itself; empty and no file: no authentication")
+	add("rate-limit", "WORKER_RATE_LIMIT", number(&c.api.Rate, 0, atLeast(0.)), "API requests per second; 0: no limit")
+	add("rate-burst", "WORKER_RATE_BURST", number(&c.api.Burst, 100, atLeast(1)), "burst size of the rate limit, in requests")
 	add("max-body-bytes", "WORKER_MAX_BODY_BYTES",
-		number(&c.api.MaxBody, api.DefaultMaxBody, atLeast[int64](1), atMost[int64](store.MaxBytes, ", what a row can hold")), "largest body of a request")
+		number(&c.api.MaxBody, api.DefaultMaxBody, atLeast[int64](1), atMost[int64](store.MaxBytes, ", what a row can hold")), "maximum size of a request body, in bytes")
 	add("peer-port", "WORKER_PEER_PORT", number(&c.web.peerPort, 8081, portFrom(0)),
-		"port at which other schedulers hand jobs on; 0: they use the inboxes, and commands must come to a shard's owner")
+		"port for forwarding between schedulers; 0: they use inboxes, and commands must go to a shard's owner")
 	add("advertise", "WORKER_ADVERTISE", text(&c.scheduler.Advertise, "", hostPort),
-		"host:port at which others reach it; empty: the address by which this machine reaches Cassandra")
+		"host:port at which other schedulers reach this one; empty: the address from which this machine reaches Cassandra")
 
 	add = s.group("Queues and jobs")
 	add("queues", "WORKER_QUEUES", list(&c.jobs.queues, []string{"default"}),
-		"queues, as name or name=shards; the first is that of requests that name none")
-	add("buckets", "WORKER_BUCKETS", number(&c.jobs.buckets, 8, atLeast(1)), "shards of queues that do not say; fixed when a queue is created")
-	add("max-in-progress", "WORKER_MAX_IN_PROGRESS", number(&c.scheduler.Slots, 100, atLeast(1)), "handlers at work at once")
+		"queues, as name or name=shards; the first is the default queue")
+	add("buckets", "WORKER_BUCKETS", number(&c.jobs.buckets, 8, atLeast(1)), "default number of shards per queue; fixed when a queue is created")
+	add("max-in-progress", "WORKER_MAX_IN_PROGRESS", number(&c.scheduler.Slots, 100, atLeast(1)), "maximum number of handlers running at once")
 	add("max-attempts", "WORKER_MAX_ATTEMPTS", number(&c.api.MaxAttempts, job.DefaultMaxAttempts, atLeast(1), atMost(job.MaxAttemptsLimit, "")),
-		"attempts of jobs that do not say")
+		"default maximum attempts per job")
 	add("backoff-base-ms", "WORKER_BACKOFF_BASE_MS", number(&c.jobs.base, 0),
-		"wait after the first failed attempt, doubling from then on, of jobs that do not say; 0: 5 s, 15 s, 1 min, 5 min, 30 min")
-	add("backoff-max-ms", "WORKER_BACKOFF_MAX_MS", number(&c.jobs.longest, 0), "the longest such wait; 0: 30 min")
+		"default wait after the first failed attempt; doubles with each further one; 0: 5 s, 15 s, 1 min, 5 min, 30 min")
+	add("backoff-max-ms", "WORKER_BACKOFF_MAX_MS", number(&c.jobs.longest, 0), "maximum wait between attempts; 0: 30 min")
 	add("poll-interval-ms", "WORKER_POLL_INTERVAL_MS", number(&eng.InboxPoll, 5*time.Second, atLeast(time.Millisecond)),
-		"how often inboxes are read; jobs in shards are not polled for")
+		"inbox polling interval (jobs already in a shard need no polling)")
 	add("lease-ttl-ms", "WORKER_LEASE_TTL_MS", number(&eng.TTL, engine.DefaultTTL, atLeast(time.Second)),
-		"for how long a shard stands still after its owner died; the same for all processes")
+		"lease TTL: how long a dead owner's shard stays unowned; must be equal on all processes")
 	add("drain-ms", "WORKER_DRAIN_MS", number(&eng.DrainTimeout, engine.DefaultDrainTimeout, atLeast(time.Millisecond)),
-		"for how long handlers may go on after SIGTERM")
+		"how long handlers may continue after SIGTERM")
 	add("dedupe-window-ms", "WORKER_DEDUPE_WINDOW_MS", number(&eng.DedupeWindow, engine.DefaultDedupeWindow, atLeast(time.Minute)),
-		"for how long a job's id is remembered after its end")
+		"how long a job's id is remembered after its end")
 
-	add = s.group("What is late")
+	add = s.group("Lateness")
 	add("late-after-ms", "WORKER_LATE_AFTER_MS", number(&eng.LateAfter, engine.DefaultLateAfter, atLeast(time.Millisecond)),
-		"how late a job or an occurrence of a schedule is told of, in the log, the metrics and by the webhook")
-	add("late-webhook", "WORKER_LATE_WEBHOOK", text(&c.late.Webhook, "", secretURL), "URL that is told of what is late; empty: none")
+		"report jobs and occurrences of schedules later than this, in log, metrics and webhook")
+	add("late-webhook", "WORKER_LATE_WEBHOOK", text(&c.late.Webhook, "", secretURL), "URL that gets a request for each late job or occurrence; empty: none")
 	add("late-webhook-timeout-ms", "WORKER_LATE_WEBHOOK_TIMEOUT_MS", number(&c.late.Timeout, late.DefaultTimeout, atLeast(time.Millisecond)),
-		"for how long its answer is waited for")
+		"timeout of a webhook request")
 
 	add = s.group("Jobs of kind http")
-	add("http-target", "WORKER_HTTP_TARGET", text(&c.http.Target, "", aURL), "URL of jobs of kind http that name none")
+	add("http-target", "WORKER_HTTP_TARGET", text(&c.http.Target, "", aURL), "default URL for jobs of kind http")
 	add("http-hosts", "WORKER_HTTP_HOSTS", list(&c.http.Hosts, nil, host),
 		"hosts that jobs of kind http may name, as host or host:port; * for all")
 
@@ -105,26 +105,26 @@ func (c *config) define(s *settings) {
 	add("log-level", "WORKER_LOG_LEVEL", text(&c.log.name, "info"), "debug, info, warn or error")
 	add("pprof-addr", "WORKER_PPROF_ADDR", text(&c.web.pprof, ""), "host:port of profiles (net/http/pprof); empty: off")
 	add("otlp-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", text(&c.traces.Endpoint, ""),
-		"base URL of a collector of traces, such as http://localhost:4318; empty: none are made")
-	add("otlp-protocol", "OTEL_EXPORTER_OTLP_PROTOCOL", text(&c.log.otlpProtocol, otlpProtocol), "how traces are sent; no other way is known")
+		"base URL of a trace collector, such as http://localhost:4318; empty: no traces")
+	add("otlp-protocol", "OTEL_EXPORTER_OTLP_PROTOCOL", text(&c.log.otlpProtocol, otlpProtocol), "protocol for traces; the only one supported")
 
 	add = s.group("Cassandra")
 	add("cassandra-contact-point", "CASSANDRA_CONTACT_POINT", list(&db.ContactPoints, []string{"127.0.0.1"}),
-		"nodes, as IP addresses or names; one that answers is enough")
+		"nodes, as IP addresses or names; one reachable node is enough")
 	add("cassandra-port", "CASSANDRA_PORT", number(&db.Port, cassandra.DefaultPort, portFrom(1)), "CQL port of all nodes")
 	add("cassandra-keyspace", "CASSANDRA_KEYSPACE", text(&db.Keyspace, "scheduler"), "keyspace, created if it does not exist")
 	add("local-dc", "CASS_LOCAL_DC", text(&db.LocalDC, ""),
 		"the data centre with all replicas and schedulers: LOCAL_ consistencies, NetworkTopologyStrategy; empty: SERIAL and QUORUM over all")
 	add("replication-factor", "CASSANDRA_REPLICATION_FACTOR", number(&c.scheduler.Replicas, 3, atLeast(1)),
-		"replicas in the local data centre, or in each; of a keyspace that is created")
-	add("cassandra-username", "CASSANDRA_USERNAME", text(&db.Username, ""), "login; empty: none")
-	add("", "CASSANDRA_PASSWORD", text(&db.Password, ""), "its password")
-	add("cassandra-password-file", "CASSANDRA_PASSWORD_FILE", text(&c.login.passwordFile, ""), "file with its password")
-	add("cassandra-tls", "CASSANDRA_TLS", toggle(&c.login.tls), "speak TLS to Cassandra")
+		"replicas in the local data centre, or in each; used when the keyspace is created")
+	add("cassandra-username", "CASSANDRA_USERNAME", text(&db.Username, ""), "user name; empty: no login")
+	add("", "CASSANDRA_PASSWORD", text(&db.Password, ""), "password")
+	add("cassandra-password-file", "CASSANDRA_PASSWORD_FILE", text(&c.login.passwordFile, ""), "file with the password")
+	add("cassandra-tls", "CASSANDRA_TLS", toggle(&c.login.tls), "use TLS to Cassandra")
 	add("cassandra-tls-ca", "CASSANDRA_TLS_CA", text(&c.login.ca, ""), "file with the authorities' certificates (PEM); empty: the system's")
 	add("cassandra-tls-cert", "CASSANDRA_TLS_CERT", text(&c.login.cert, ""), "file with this client's certificate (PEM)")
-	add("cassandra-tls-key", "CASSANDRA_TLS_KEY", text(&c.login.key, ""), "file with its key (PEM)")
+	add("cassandra-tls-key", "CASSANDRA_TLS_KEY", text(&c.login.key, ""), "file with the client's key (PEM)")
 	add("cassandra-tls-server-name", "CASSANDRA_TLS_SERVER_NAME", text(&c.login.serverName, ""),
 		"name in every node's certificate; empty: the contact point's name, or the node's IP")
-	add("cassandra-tls-insecure", "CASSANDRA_TLS_INSECURE", toggle(&c.login.insecure), "verify nothing: for trying out only")
+	add("cassandra-tls-insecure", "CASSANDRA_TLS_INSECURE", toggle(&c.login.insecure), "do not verify certificates; only for trials")
 }

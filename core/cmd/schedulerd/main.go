@@ -82,7 +82,7 @@ func newRootCmd(getenv func(string) string, logs io.Writer) *cobra.Command {
 		log := slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: c.log.level})).With("worker", c.scheduler.Name)
 		c.scheduler.Engine.Logger = log
 		for _, name := range s.unknown(os.Environ()) {
-			log.Warn("this variable of the environment is no setting, and has no effect", "name", name)
+			log.Warn("environment variable is not a setting and has no effect", "name", name)
 		}
 		return &c, log, nil
 	}
@@ -146,10 +146,10 @@ func stopOnSignal(log *slog.Logger) (context.Context, func()) {
 			select {
 			case sig := <-signals:
 				if n > 0 {
-					log.Error("a second signal: it ends at once, and its shards are taken over when their ttl is over", "signal", sig.String())
+					log.Error("second signal: exiting at once; other processes take the shards over after their TTL", "signal", sig.String())
 					os.Exit(exitFailed)
 				}
-				log.Info("it stops: nothing is claimed any more, runs may end, then the shards are handed over", "signal", sig.String())
+				log.Info("stopping: claiming no more jobs, waiting for runs, then handing over shards", "signal", sig.String())
 				cancel()
 			case <-done:
 				return

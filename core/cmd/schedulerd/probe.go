@@ -34,7 +34,7 @@ func probe(ctx context.Context, c *config) error {
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(res.Body, 1000))
-		return fmt.Errorf("it is not ready: status %d: %s", res.StatusCode, strings.TrimSpace(string(text)))
+		return fmt.Errorf("not ready: status %d: %s", res.StatusCode, strings.TrimSpace(string(text)))
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func TestProbe(t *testing.T) {
 		{200, 0, "WORKER_HTTP_HOST=" + host, ""},
 		{200, 0, "WORKER_HTTP_HOST=0.0.0.0", ""},
 		{200, 0, "X=", ""}, // all addresses
-		{503, 1, "X=", "it is not ready: status 503: because"},
+		{503, 1, "X=", "not ready: status 503: because"},
 		{200, 64, "WORKER_BUCKETS=none", "WORKER_BUCKETS"},
 	} {
 		status = c.status

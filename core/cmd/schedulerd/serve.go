@@ -32,7 +32,7 @@ const lastAnswers = 5 * time.Second
 // serve runs the scheduler and its API until ctx ends and everything is handed over.
 func serve(ctx context.Context, c *config, log *slog.Logger) error {
 	if c.scheduler.Replicas == 1 {
-		log.Warn("a keyspace with one replica loses jobs with that replica's disk: for trying out only")
+		log.Warn("keyspace has one replica: losing its disk loses jobs; only for trials")
 	}
 	web, err := net.Listen("tcp", net.JoinHostPort(c.web.host, strconv.Itoa(c.web.port)))
 	if err != nil {
@@ -82,7 +82,7 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 	c.api.Metrics, c.api.Observe, c.api.Logger = m.Handler(), m.Request, log
 	c.api.Ready = func() error {
 		if ctx.Err() != nil {
-			return errors.New("this process stops")
+			return errors.New("shutting down")
 		}
 		return nil
 	}
@@ -110,9 +110,9 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 		}
 	}
 	if e := traces.Close(last); e != nil {
-		log.Warn("the last traces could not be sent", "error", e)
+		log.Warn("sending the last traces failed", "error", e)
 	}
-	log.Info("it has stopped", "error", err)
+	log.Info("scheduler stopped", "error", err)
 	return err
 }
 
@@ -136,7 +136,7 @@ func openTraces(ctx context.Context, c *config, log *slog.Logger) (*tracing.Trac
 	c.traces.Instance, c.traces.Logger = c.scheduler.Name, log
 	t, err := tracing.Open(ctx, c.traces)
 	if err == nil {
-		log.Info("traces are sent", "endpoint", c.traces.Endpoint)
+		log.Info("sending traces", "endpoint", c.traces.Endpoint)
 	}
 	return t, err
 }
@@ -155,6 +155,6 @@ func profiles(addr string, log *slog.Logger) (*http.Server, error) {
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = s.Serve(l) }()
-	log.Warn("profiles are served to whoever reaches this address", "addr", l.Addr().String())
+	log.Warn("serving profiles without authentication", "addr", l.Addr().String())
 	return s, nil
 }

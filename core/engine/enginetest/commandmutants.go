@@ -37,7 +37,7 @@ var commandMutants = []Mutant{
 				}
 			})
 		})},
-	{Name: "a job that is brought forward begins anew", Rules: []string{"attempts", "changes"},
+	{Name: "a job that is brought forward starts over", Rules: []string{"attempts", "changes"},
 		Plant: ofHastened(func(op *store.Op) { op.Row.Attempt = 0 })},
 	{Name: "a job that is brought forward waits twice", Rules: []string{"state"}, Plant: ofHastened(func(op *store.Op) {
 		if op.Kind == store.Delete {

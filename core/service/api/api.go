@@ -14,7 +14,7 @@ import (
 	"fencepost/core/service/query"
 )
 
-// Scheduler is what the API has changed (a *scheduler.Scheduler).
+// Scheduler makes the changes that the API is asked for; *scheduler.Scheduler implements it.
 type Scheduler interface {
 	Submit(ctx context.Context, j job.Job) (engine.Receipt, error)
 	Cancel(ctx context.Context, queue string, id job.ID) error
@@ -43,7 +43,7 @@ type Options struct {
 	Retry       job.RetryPolicy
 	// Token is asked for, as Authorization: Bearer TOKEN; "": none is.
 	Token string
-	// Rate is how many requests a second are answered, Burst how many of them may come
+	// Rate is how many requests per second are answered, Burst how many of them may come
 	// at once; 0: any number.
 	Rate  float64
 	Burst int
@@ -53,12 +53,12 @@ type Options struct {
 	Timeout time.Duration
 	// Ready reports why this process should be given no requests; nil: it always should.
 	Ready func() error
-	// Why says what the database failed of, for whoever may ask for the probes; "": not
-	// said. Nil: it never is.
+	// Why explains a database error in probe responses; it returns "" to omit the
+	// explanation. Nil: always omitted.
 	Why func(error) string
 	// Metrics, if set, is served at /metrics.
 	Metrics http.Handler
-	// Observe, if set, is told of each request that was answered; route is its pattern,
+	// Observe, if set, is called for each request that was answered; route is its pattern,
 	// "" for none.
 	Observe func(method, route string, status int, took time.Duration)
 	// NewID returns unique ids of requests, jobs and triggers; default: random UUIDs.

@@ -1,5 +1,5 @@
 // Package api is the scheduler's HTTP API: JSON over HTTP/1.1, described by openapi.yaml,
-// which it serves at /openapi.yaml and which a test holds against the code both ways.
+// which it serves at /openapi.yaml. A test compares that with the code in both directions.
 //
 // Any process answers any request. Reads go to the store (core/service/query); an enqueue goes
 // the best way there is (engine.Submit), a command to the process that owns the shard.

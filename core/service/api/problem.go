@@ -111,7 +111,7 @@ func problemOf(err error) problem {
 	case errors.Is(err, schedule.ErrOverlap):
 		return problem{Status: http.StatusConflict, Code: "overlap", Detail: "the occurrence before has not ended yet: try again later, or allow overlaps"}
 	case errors.As(err, &broken):
-		return problem{Status: http.StatusConflict, Code: "broken-schedule", Detail: "the schedule cannot be read: put it anew, or delete it"}
+		return problem{Status: http.StatusConflict, Code: "broken-schedule", Detail: "the schedule cannot be read: put it again, or delete it"}
 	case change && store.OutcomeOf(err) != store.Fail:
 		p = problem{Status: http.StatusGatewayTimeout, Code: "outcome-unknown", Detail: "it may or may not have been done: ask again, with the same idempotency key"}
 		if enqueue != nil {

@@ -94,7 +94,7 @@ func (r retryRequest) policy(field string) (job.RetryPolicy, error) {
 	return p, nil
 }
 
-// job makes the core's job of a template; at is where it stands in the request.
+// job makes the core's job of a template; at is its place in the request.
 func (s *server) job(t template, at string) (job.Job, error) {
 	j := job.Job{Kind: t.Kind, Priority: t.Priority, MaxAttempts: s.o.MaxAttempts, Rescue: t.Rescue, Retry: s.o.Retry, OnFailure: t.OnFailure}
 	if t.Kind == "" {
@@ -187,7 +187,7 @@ func (r *jobRequest) digest(due time.Time) ([]byte, error) {
 	return sum[:digestBytes], err
 }
 
-// timing reads when the job runs: a time of its own (zero: at once), or again and again.
+// timing reads when the job runs: a scheduled time (zero: at once), or again and again.
 func (r *jobRequest) timing() (due time.Time, recurring *schedule.Timing, err error) {
 	field, text := "schedule", r.Schedule
 	if r.Cron != "" {

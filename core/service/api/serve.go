@@ -44,7 +44,7 @@ func (s *server) outermost(mux *http.ServeMux) http.Handler {
 		seen := &seenWriter{ResponseWriter: w}
 		defer func() {
 			if p := recover(); p != nil {
-				s.o.Logger.Error("a request's handler panicked", "request_id", id, "panic", p, "stack", string(debug.Stack()))
+				s.o.Logger.Error("request handler panicked", "request_id", id, "panic", p, "stack", string(debug.Stack()))
 				s.refuse(seen, r, problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "a mistake of this program; its log has more under the request's id"})
 			}
 			took := s.o.Now().Sub(began)
@@ -98,7 +98,7 @@ func (s *server) serve(rt route) http.Handler {
 		if err != nil {
 			p := problemOf(err)
 			if p.Status >= http.StatusInternalServerError {
-				s.o.Logger.Warn("a request failed", "request_id", requestID(r), "route", r.Pattern, "code", p.Code, "error", cmp.Or(p.cause, err))
+				s.o.Logger.Warn("request failed", "request_id", requestID(r), "route", r.Pattern, "code", p.Code, "error", cmp.Or(p.cause, err))
 			}
 			s.refuse(w, r, p)
 			return
@@ -123,7 +123,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) *problem {
 		return &problem{Status: http.StatusForbidden, Code: "cross-site", Detail: "the request comes from a page of another site: set a token (WORKER_API_TOKEN) for those"}
 	}
 	if s.limit != nil && !s.limit.AllowN(s.o.Now(), 1) {
-		return &problem{Status: http.StatusTooManyRequests, Code: "rate", Detail: fmt.Sprintf("this process answers %g requests a second: try again later", s.o.Rate), retryAfter: 1}
+		return &problem{Status: http.StatusTooManyRequests, Code: "rate", Detail: fmt.Sprintf("this process answers %g requests per second: try again later", s.o.Rate), retryAfter: 1}
 	}
 	return nil
 }

@@ -21,6 +21,6 @@
 // A job whose host its process may not ask waits for a process that may (job.NotHere). A
 // payload of which no request can be made goes to the dead letter queue.
 //
-// Whoever may enqueue could have the scheduler ask anything that it can reach. So a job
-// may name hosts that are allowed only; nothing is allowed unless it is said so.
+// Any caller who may enqueue could make the scheduler send requests to anything that it
+// can reach. So a job may name allowed hosts only; none is allowed by default.
 package handlers

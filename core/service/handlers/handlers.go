@@ -46,7 +46,7 @@ func (s *Set) Check(kind string, payload []byte) error {
 
 // log writes the run into the log.
 func (s *Set) log(_ context.Context, t *worker.Task) error {
-	s.logger.Info("a job of kind log runs", "job", t.Run.Job.ID, "queue", t.Run.Job.Queue, "run", t.Run.ID.String(), "attempt", t.Run.Attempt,
+	s.logger.Info("running job of kind log", "job", t.Run.Job.ID, "queue", t.Run.Job.Queue, "run", t.Run.ID.String(), "attempt", t.Run.Attempt,
 		"payload", string(t.Run.Job.Payload), "schedule", t.Run.Job.Occurrence.Schedule)
 	return nil
 }

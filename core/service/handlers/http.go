@@ -105,7 +105,7 @@ func (h *HTTP) parse(payload []byte) (request, error) {
 func (h *HTTP) address(r request) (string, error) {
 	if r.URL == "" {
 		if h.Target == "" {
-			return "", bad(".url", "is missing, and this scheduler has no target of its own")
+			return "", bad(".url", "is missing, and this scheduler has no default target")
 		}
 		return h.Target, nil
 	}

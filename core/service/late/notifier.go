@@ -19,7 +19,7 @@ const (
 	DefaultTries   = 5
 	DefaultPause   = time.Second
 	DefaultQueue   = 1000
-	// Remembered is of how many jobs it is known that they were told of.
+	// Remembered is how many reported jobs are remembered.
 	Remembered = 10_000
 	// logged is how many events a second the log takes, and at once.
 	logged = 20
@@ -27,7 +27,7 @@ const (
 	dropsSaid = time.Minute
 )
 
-// Event is what a receiver is told. Fields that say nothing are left out.
+// Event is a notification as a receiver gets it. Empty fields are left out.
 type Event struct {
 	// Event is job-late or schedule-late, Worker the process that tells.
 	Event  string `json:"event"`
@@ -55,7 +55,7 @@ type Event struct {
 
 // Counter counts what became of events (core/service/metrics).
 type Counter interface {
-	// LateJob counts a job that was told of; state is waiting or started.
+	// LateJob counts a reported job; state is waiting or started.
 	LateJob(state string)
 	// Notified counts an event of a way out: sent, failed or dropped.
 	Notified(way, result string)
@@ -166,7 +166,7 @@ func (n *Notifier) Schedule(l engine.Lateness) {
 	n.tell(e)
 }
 
-// first reports whether a job was not told of yet.
+// first reports whether a job was not reported yet.
 func (n *Notifier) first(job string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -238,7 +238,7 @@ func (n *Notifier) send(ctx context.Context, w *way, e Event) {
 		return
 	}
 	if err := w.send(ctx, e); err != nil {
-		n.o.Logger.Warn("nobody could be told of what is late", "way", w.name, "event", e.Event, "job", e.Job, "schedule", e.Schedule, "error", err)
+		n.o.Logger.Warn("lateness notification failed", "channel", w.name, "event", e.Event, "job", e.Job, "schedule", e.Schedule, "error", err)
 		n.o.Counter.Notified(w.name, "failed")
 		return
 	}
@@ -247,7 +247,7 @@ func (n *Notifier) send(ctx context.Context, w *way, e Event) {
 
 func (n *Notifier) sayDropped(w *way) {
 	if d := w.dropped.Swap(0); d > 0 {
-		n.o.Logger.Warn("events of what is late were dropped: they came faster than they could be told", "way", w.name, "dropped", d)
+		n.o.Logger.Warn("lateness notifications dropped: queue full", "channel", w.name, "dropped", d)
 	}
 }
 
@@ -269,7 +269,7 @@ func (n *Notifier) logger() func(context.Context, Event) error {
 		if left > 0 {
 			args, left = append(args, "not_logged_before", left), 0
 		}
-		n.o.Logger.Warn(map[string]string{"job-late": "a job is late", "schedule-late": "a schedule is late"}[e.Event], args...)
+		n.o.Logger.Warn(map[string]string{"job-late": "job is late", "schedule-late": "schedule is late"}[e.Event], args...)
 		return nil
 	}
 }

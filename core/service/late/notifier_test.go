@@ -163,7 +163,7 @@ func TestEvents(t *testing.T) {
 	if got := hook.got(); len(got) != 2 || got[0] != want[0] || got[1] != want[1] || len(hook.bad) > 0 {
 		t.Errorf("the receiver got %+v, %v", got, hook.bad)
 	}
-	for _, line := range []string{`msg="a job is late"`, "job=3-a", "state=waiting", `msg="a schedule is late"`, "missed=4"} {
+	for _, line := range []string{`msg="job is late"`, "job=3-a", "state=waiting", `msg="schedule is late"`, "missed=4"} {
 		if !strings.Contains(r.log.String(), line) {
 			t.Errorf("the log lacks %s: %s", line, &r.log)
 		}
@@ -263,7 +263,7 @@ func TestASlowReceiverDelaysNobody(t *testing.T) {
 	close(free)
 	eventually(t, "the rest", func() bool { return r.counts.of("webhook sent") == queue+1 })
 	r.stop()
-	if !strings.Contains(r.log.String(), fmt.Sprintf("way=webhook dropped=%d", told-queue)) {
+	if !strings.Contains(r.log.String(), fmt.Sprintf("channel=webhook dropped=%d", told-queue)) {
 		t.Errorf("nobody says what was dropped: %s", &r.log)
 	}
 }
@@ -276,7 +276,7 @@ func TestAFloodIsNotLogged(t *testing.T) {
 		r.Job(lateJob(fmt.Sprint("3-", n), true))
 	}
 	eventually(t, "all", func() bool { return r.counts.of("log sent") == 1000 })
-	if n := strings.Count(r.log.String(), "a job is late"); n < 10 || n > 500 {
+	if n := strings.Count(r.log.String(), "job is late"); n < 10 || n > 500 {
 		t.Errorf("%d lines for 1000 jobs", n)
 	}
 	eventually(t, "what is left out", func() bool {

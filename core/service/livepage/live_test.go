@@ -176,7 +176,7 @@ func TestView(t *testing.T) {
 		return out
 	}
 	want := []string{"a.1 1 shards, 1 and 0: ", "b.1 2 shards, 0 and 1: ", "c.2 1 shards, 0 and 0: another process is at its address: c.1",
-		"d.1 1 shards, 0 and 0: it has no address for other processes (WORKER_PEER_PORT=0)", "e.1 1 shards, 0 and 0: it does not answer"}
+		"d.1 1 shards, 0 and 0: no address for other processes (WORKER_PEER_PORT=0)", "e.1 1 shards, 0 and 0: it does not answer"}
 	got := said()
 	for try := 0; try < 20 && (v.Queues == nil || !slices.Equal(got, want)); try++ { // a busy machine
 		got = said()

@@ -21,10 +21,10 @@ const (
 	longestError = 200
 )
 
-// PeerPath is where other processes ask for what a Recorder knows.
+// PeerPath is the path of the requests by which processes exchange what their Recorders know.
 const PeerPath = "/live"
 
-// Process is what one process did.
+// Process is the activity of one process.
 type Process struct {
 	// Name is the engine's: that which shards' headers name.
 	Name string `json:"name"`
@@ -227,7 +227,7 @@ func (r *Recorder) count(now time.Time, d Second) {
 	s.add(d)
 }
 
-// Now is what is known.
+// Now is a Recorder's current content.
 func (r *Recorder) Now() Process {
 	out, depths := r.history()
 	if depths != nil {

@@ -67,7 +67,7 @@ type QueueView struct {
 	Owners []string `json:"owners"`
 }
 
-// Reader is what is read from the store (a *query.Reader).
+// Reader reads the store; *query.Reader implements it.
 type Reader interface {
 	QueueNames() []string
 	ShardsOf(ctx context.Context, queue string) ([]query.Shard, error)
@@ -196,7 +196,7 @@ func (c *collector) ask(ctx context.Context) []answer {
 
 func (c *collector) fetch(ctx context.Context, addr string) (p Process, err error) {
 	if addr == "" {
-		return p, errors.New("it has no address for other processes (WORKER_PEER_PORT=0)")
+		return p, errors.New("no address for other processes (WORKER_PEER_PORT=0)")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+PeerPath, nil)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package metrics counts what a scheduler does, for Prometheus: it watches the engine as
-// an observer and is told of requests by the API.
+// an observer, and the API reports its requests to it.
 //
 // # What the names of locks mean here
 //

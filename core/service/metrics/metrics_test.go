@@ -68,7 +68,7 @@ func TestMetrics(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		expect("# HELP jobs_in_progress Handlers that are at work.\n# TYPE jobs_in_progress gauge\njobs_in_progress 2\n" +
+		expect("# HELP jobs_in_progress Running handlers.\n# TYPE jobs_in_progress gauge\njobs_in_progress 2\n" +
 			"# HELP shards_owned Shards that this process owns.\n# TYPE shards_owned gauge\nshards_owned 2\n")
 		if _, err := s.SetPaused(ctx, "q", true); err != nil {
 			t.Error(err)
@@ -90,9 +90,9 @@ func TestMetrics(t *testing.T) {
 		m.Request("GET", "GET /jobs/{id}", 200, time.Millisecond)
 		m.LateJob("started")
 		m.Notified("webhook", "dropped")
-		expect("# HELP jobs_late_total Jobs that were late, each once, by whether they still waited then or were started.\n# TYPE jobs_late_total counter\n" +
+		expect("# HELP jobs_late_total Late jobs, each counted once, by their state then: waiting or started.\n# TYPE jobs_late_total counter\n" +
 			"jobs_late_total{state=\"started\"} 1\njobs_late_total{state=\"waiting\"} 0\n")
-		expect(`# HELP jobs_processed_total Ends of runs, and of jobs that were pending, by what became of the job: completed, retry, rescue, dlq, cancelled, abandoned.
+		expect(`# HELP jobs_processed_total Ended runs, and ended pending jobs, by the job's new state: completed, retry, rescue, dlq, cancelled, abandoned.
 # TYPE jobs_processed_total counter
 jobs_processed_total{status="abandoned"} 0
 jobs_processed_total{status="cancelled"} 0
@@ -100,7 +100,7 @@ jobs_processed_total{status="completed"} 3
 jobs_processed_total{status="dlq"} 1
 jobs_processed_total{status="rescue"} 0
 jobs_processed_total{status="retry"} 1
-# HELP jobs_in_progress Handlers that are at work.
+# HELP jobs_in_progress Running handlers.
 # TYPE jobs_in_progress gauge
 jobs_in_progress 0
 # HELP jobs_dlq_total Jobs that went to the dead letter queue.
@@ -109,16 +109,16 @@ jobs_dlq_total 1
 # HELP jobs_enqueued_total Jobs that this process put into its shards, those of schedules and sequences included.
 # TYPE jobs_enqueued_total counter
 jobs_enqueued_total 4
-# HELP lock_acquire_attempt_total Takeovers of shards that were tried.
+# HELP lock_acquire_attempt_total Attempted shard takeovers.
 # TYPE lock_acquire_attempt_total counter
 lock_acquire_attempt_total 2
-# HELP lock_acquire_success_total Takeovers of shards that were done.
+# HELP lock_acquire_success_total Successful shard takeovers.
 # TYPE lock_acquire_success_total counter
 lock_acquire_success_total 2
 # HELP lock_release_success_total Shards that were handed over.
 # TYPE lock_release_success_total counter
 lock_release_success_total 2
-# HELP lock_renew_failure_total Ticks of shards that were rejected, failed, or whose outcome is not known.
+# HELP lock_renew_failure_total Ticks of shards that were rejected, failed, or have an unknown outcome.
 # TYPE lock_renew_failure_total counter
 lock_renew_failure_total 0
 # HELP shards_owned Shards that this process owns.

@@ -9,12 +9,11 @@
 //
 // # Lists
 //
-// There is no index over all jobs: a queue is so many partitions, and a list walks them one
-// after the other, each in its own order, by ranges that the store bounds. What is asked
-// for in one page is bounded, too: by the number of rows that are looked at, and by the
-// number of shards. So a page may have fewer rows than its limit, or none, and yet not be
-// the last: that is when Next is "". Jobs that come and go between two pages may be in
-// both or in none.
+// There is no index over all jobs. A queue consists of several partitions; a listing walks
+// them one after the other, each in its own order, in ranges that the store bounds. A page
+// is bounded by the number of rows that are read, and by the number of shards. So it may
+// have fewer rows than its limit, or none, and not be the last one: the last one has Next
+// "". Jobs that move between two pages may be in both or in none.
 //
 //	pending, running, dlq           one range of rows a shard, in the order in which they
 //	                                are scanned, claimed, ended
@@ -25,6 +24,6 @@
 //
 // A job in an inbox is in no list until the shard's owner has copied it.
 //
-// Nothing counts the jobs of a queue as they come and go: its depth is counted by reading
-// keys, up to MaxDepth of each state in each shard.
+// No counters are kept: the depth of a queue is counted by reading keys, up to MaxDepth of
+// each state in each shard.
 package query

@@ -216,7 +216,7 @@ func (r *Reader) Schedules(ctx context.Context, queue string, p Page) (out []Sch
 	return out, next, err
 }
 
-// MaxDays is for how many days the history of runs is kept.
+// MaxDays is how many days the history of runs is kept.
 const MaxDays = 14
 
 // Runs reads a job's runs that have ended within the last days, 1 to MaxDays, the

@@ -114,7 +114,7 @@ func (w *warning) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) err
 	defer w.mu.Unlock()
 	w.failed += len(spans)
 	if now := time.Now(); now.Sub(w.warned) >= time.Minute {
-		w.o.Logger.Warn("traces cannot be sent, and are dropped; nothing else depends on them", "endpoint", w.o.Endpoint, "spans_dropped", w.failed, "error", err)
+		w.o.Logger.Warn("sending traces failed, spans dropped; nothing else is affected", "endpoint", w.o.Endpoint, "spans_dropped", w.failed, "error", err)
 		w.warned, w.failed = now, 0
 	}
 	return nil

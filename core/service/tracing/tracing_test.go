@@ -271,10 +271,10 @@ func TestCollectorHangs(t *testing.T) {
 		if took := time.Since(closing); took > 5*time.Second {
 			t.Errorf("%s: Close took %s (%v)", name, took, err)
 		}
-		for deadline := time.Now().Add(10 * time.Second); !strings.Contains(log.String(), "traces cannot be sent") && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(10 * time.Second); !strings.Contains(log.String(), "sending traces failed") && time.Now().Before(deadline); {
 			time.Sleep(5 * time.Millisecond)
 		}
-		if n := strings.Count(log.String(), "traces cannot be sent"); n != 1 {
+		if n := strings.Count(log.String(), "sending traces failed"); n != 1 {
 			t.Errorf("%s: warned %d times: %s", name, n, log.String())
 		}
 		_ = tr.Close(t.Context())

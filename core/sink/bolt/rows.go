@@ -143,7 +143,7 @@ func (r *Rows) raise(d sink.Decision) error {
 	return r.log(entryRow{Kind: d.Kind, Token: r.Highest})
 }
 
-// Accept writes an effect down, whatever its token and key: whoever calls it has decided.
+// Accept writes an effect down, whatever its token and key: the caller has decided.
 func (r *Rows) Accept(token int64, e sink.Effect) error {
 	if token >= r.Highest {
 		r.Highest, r.Sealed = token, false

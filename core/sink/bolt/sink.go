@@ -47,7 +47,7 @@ func Open(path string) (*Sink, error) {
 func (s *Sink) Close() error { return s.db.Close() }
 
 // change changes a resource's rows in a transaction. change may be run again, if the
-// transaction is, and begins anew then.
+// transaction is, and starts over then.
 func (s *Sink) change(ctx context.Context, op, resource string, change func(r *Rows) error) error {
 	if ctx.Err() != nil {
 		return &store.Error{Op: op, Outcome: store.Fail, Cause: context.Cause(ctx)}

@@ -15,7 +15,7 @@
 // After a lost answer the identical batch is sent again through another node. When
 // it is rejected, the header has moved past the condition, so that no copy can be
 // applied any more; whether one was, shows the attempt id in the key's row. Then
-// the decision is made anew on the rows that came back.
+// the decision is made again on the rows that came back.
 //
 // What was retired leaves a floor, a header in a partition of its own (Retire). With
 // Options.Retires a decision on a resource that is not there reads it, after it has seen that.

@@ -67,7 +67,7 @@ func retire(ctx context.Context, tt T, s sink.Sink, resource string) {
 	accept(0, 7, "k", sink.Stale, 8)
 	accept(0, 9, "k", sink.Applied, 9)
 	if l, err := s.Ledger(ctx, name(0)); err != nil || len(l) != 1 || l[0].Seq != 1 || l[0].Token != 9 {
-		t.Errorf("the ledger begins anew: %+v, %v", l, err)
+		t.Errorf("the ledger starts over: %+v, %v", l, err)
 	}
 }
 

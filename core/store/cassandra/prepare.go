@@ -19,11 +19,11 @@ const (
 	settingSecret    = "peer_secret"
 )
 
-// Settings are what all processes of a keyspace agree on.
+// Settings are shared by all processes of a keyspace.
 type Settings struct {
 	// Created: this call created or changed tables.
 	Created bool
-	// PeerSecret is what processes show each other (core/forward): whoever may read
+	// PeerSecret is what processes show each other (core/forward): who may read
 	// this keyspace is one of them.
 	PeerSecret string
 	// Version is that of the tables: SchemaVersion, or a newer one that programs which
@@ -49,7 +49,7 @@ func (e *VersionError) Error() string {
 // tables unless they are there, upgrades those of an older version, and settles what all
 // processes must agree on. Each process calls it at its start. If all is as it should be
 // it only reads, and with a LocalDC asks that data centre alone; what was left half done is
-// done by whoever is next, and any number may be at it at once. The error may be a
+// done by the next process, and any number may do it at once. The error may be a
 // *VersionError, an *AgreementError, a *ReplicasError or a *ReplicationError; with each of
 // them nothing was changed.
 func Prepare(ctx context.Context, cfg Config, r Replication) (Settings, error) {

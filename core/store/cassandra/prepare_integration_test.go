@@ -212,7 +212,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(applied, err)
 	}
 	both(base+2, adds, breaks)
-	// A keyspace that is made anew by two programs of different versions has it all.
+	// A keyspace that is made again by two programs of different versions has it all.
 	fresh := keyspace()
 	var errs [2]error
 	var wg sync.WaitGroup

@@ -32,7 +32,7 @@ func (e *ReplicationError) Error() string {
 	return fmt.Sprintf("cassandra: keyspace %s %s: %s, or use another keyspace", e.Keyspace, e.Problem, e.Remedy)
 }
 
-// checkReplicas reports a keyspace whose quorum could not be had: one that is to be made
+// checkReplicas reports a keyspace that cannot have a quorum: one that is to be made
 // with this replication, or one that is there.
 func (db *DB) checkReplicas(ctx context.Context, keyspace string, cfg Config, r Replication) error {
 	up, err := db.awaitUp(ctx)

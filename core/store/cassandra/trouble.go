@@ -73,7 +73,7 @@ func Diagnose(err error, withTLS bool) Trouble {
 }
 
 // Why says in some words why a request was not answered, or refused; it tells of no
-// address and no statement, so that whoever may probe may read it. "" if there is
+// address and no statement, so that every client of the probes may read it. "" if there is
 // nothing to say but the error itself.
 func Why(err error) string {
 	switch Refused(err) {

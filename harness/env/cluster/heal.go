@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Heal makes a cluster whole that a run left in disorder: links pass, stopped
+// Heal makes a cluster healthy that a run left in disorder: links pass, stopped
 // nodes run, and all answer. The error names what could not be mended.
 func Heal(ctx context.Context, c Cluster) error {
 	errs := []error{c.Links().Heal(ctx)}

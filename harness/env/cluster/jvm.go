@@ -72,7 +72,7 @@ func jvmArgs(jars []string, heapMiB int, dir string, archive cds) ([]string, err
 		"-Dcassandra.logdir="+dir,
 		"-Dlogback.configurationFile=file://"+filepath.Join(dir, "logback.xml"),
 		fmt.Sprintf("-Dcassandra.jmx.local.port=%d", jmxPort),
-		// Else every start measures this anew, for two seconds at full load.
+		// Else every start measures this again, for two seconds at full load.
 		"-Dcassandra.memtable.row_overhead_size=180",
 		// What makes a start take seconds instead of minutes.
 		"-Dcassandra.ring_delay_ms=2000", "-Dcassandra.skip_wait_for_gossip_to_settle=0",

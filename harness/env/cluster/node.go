@@ -165,7 +165,7 @@ func (n *localNode) ended(p *process, l *history.ProcessLife) {
 		n.proc = nil
 		if n.state != Killed && n.state != Stopped {
 			n.state = Crashed
-			n.local.config.Logger.Error("a Cassandra node ended by itself", "node", n.name, "status", l.Ending(), "log", n.logFile)
+			n.local.config.Logger.Error("Cassandra node ended by itself", "node", n.name, "status", l.Ending(), "log", n.logFile)
 		}
 	}
 	n.mu.Unlock()

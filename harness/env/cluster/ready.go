@@ -26,7 +26,7 @@ const (
 	probePoll    = 50 * time.Millisecond
 )
 
-// Prober asks a node, and no other coordinator, what a node of a whole cluster can
+// Prober asks a node, and no other coordinator, what a node of a healthy cluster can
 // answer. Backends in packages of their own use it too.
 type Prober struct {
 	Name, IP string

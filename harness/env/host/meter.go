@@ -81,7 +81,7 @@ func (m *Meter) Stop() {
 	}
 }
 
-// spread weighs lags by the time that they took: whoever wanted the processor at some
+// spread weighs lags by the time that they took: a process that wanted the processor at some
 // instant of a pause would have waited for the rest of it. Else a pause of 3 s in a
 // phase of 10 were one sample among 700.
 func spread(lags []time.Duration) history.Host {

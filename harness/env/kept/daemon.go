@@ -21,7 +21,7 @@ import (
 const (
 	// helloTimeout bounds how long a client may take to say what it wants.
 	helloTimeout = 10 * time.Second
-	// restoreTimeout bounds making the cluster whole around a run.
+	// restoreTimeout bounds making the cluster healthy around a run.
 	restoreTimeout = 2 * time.Minute
 	// cancelGrace is how long cancelled work may take before it is given up.
 	cancelGrace = 45 * time.Second
@@ -44,7 +44,7 @@ type Request struct {
 // Handler carries out a run in the daemon's process, on the kept cluster, and
 // returns its exit code. The context ends when the client gets a signal or is
 // gone. Handlers are never called at the same time. What a handler breaks
-// (nodes, internode links) is made whole after it; what it starts besides, it
+// (nodes, internode links) is made healthy after it; what it starts besides, it
 // must end.
 type Handler func(ctx context.Context, r Request, c cluster.Cluster, n *sandbox.Network) int
 
@@ -188,7 +188,7 @@ func (d *daemon) status() *Status {
 	return s
 }
 
-// run calls the handler, with a whole cluster before and after. The daemon's own
+// run calls the handler, with a healthy cluster before and after. The daemon's own
 // context is ctx; that of the run ends with its client too.
 func (d *daemon) run(ctx context.Context, h hello, files []*os.File, in *json.Decoder) (int, error) {
 	if d.handler == nil {
@@ -211,8 +211,8 @@ func (d *daemon) run(ctx context.Context, h hello, files []*os.File, in *json.De
 	r := Request{Args: h.Args, Dir: h.Dir, Env: h.Env, Stdin: files[0], Stdout: files[1], Stderr: files[2]}
 	code := d.handler(runCtx, r, d.cluster, d.network)
 	if err := d.restore(ctx); err != nil && ctx.Err() == nil {
-		fmt.Fprintf(r.Stderr, "fencepost: the cluster that is up is not whole after this run: %v\n", err)
-		d.log.Error("the cluster is not whole after a run", "args", h.Args, "err", err)
+		fmt.Fprintf(r.Stderr, "fencepost: the cluster that is up is not healthy after this run: %v\n", err)
+		d.log.Error("cluster is not healthy after a run", "args", h.Args, "err", err)
 	}
 	return code, nil
 }
@@ -233,7 +233,7 @@ func (d *daemon) claim(args []string) (release func(), err error) {
 }
 
 // restore heals the internode links, brings every node back and waits until the
-// cluster is healthy. On a whole cluster it takes a fraction of a second.
+// cluster is healthy. On a healthy cluster it takes a fraction of a second.
 func (d *daemon) restore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 	defer cancel()

@@ -12,7 +12,7 @@
 //     stream has been interrupted, and a stream that is blocked on its receiver
 //     never answers: the proxy then hangs for good. So the toxic is installed before
 //     the first connection and stays; what changes is a mode behind an atomic
-//     pointer, with a channel that is closed to wake whoever waits under the old one.
+//     pointer, with a channel that is closed to wake those who wait under the old one.
 //   - The accept loop. It dials the upstream in the loop, without a timeout: one
 //     unreachable node stops the link for all its clients. Here each client is
 //     dialled for on its own, within Options.DialTimeout, and handed to

@@ -100,8 +100,8 @@ func (m Mode) String() string {
 // nothing.
 func (m Mode) swallows() bool { return m.Kind == Stall || m.Kind == Drop }
 
-// modeState is one mode in force. It is immutable; replaced is closed by
-// whoever swaps it out, exactly once, since a swap yields each state once.
+// modeState is one active mode. It is immutable; replaced is closed by the
+// goroutine that swaps it out, exactly once, since a swap yields each state once.
 type modeState struct {
 	Mode
 	replaced chan struct{}

@@ -13,7 +13,7 @@ import (
 // a byte that goes in at one end must come out at the other as the mode of that direction
 // says. It takes the way of every other connection - the same streams, modes and gates -
 // and is counted with none of them. So each direction of an idle link can be tested, and
-// timed, without a word from whoever uses the link.
+// timed, without a word from the link's users.
 type Probe struct {
 	link *Link
 	conn *conn
@@ -22,7 +22,7 @@ type Probe struct {
 	wg  sync.WaitGroup
 	mu  sync.Mutex
 	dir [2]passages
-	// news is closed and made anew with each byte that comes out, and with an end.
+	// news is closed and made again with each byte that comes out, and with an end.
 	news chan struct{}
 }
 

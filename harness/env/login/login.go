@@ -5,7 +5,7 @@
 // control channel: a socket pair that these two processes alone hold, and nothing is
 // left of what has been read. An environment can be read in /proc for as long as the
 // process lives and is handed on to whatever that starts; a file would have to be
-// removed by whoever survives.
+// removed by the process that survives.
 package login
 
 import (

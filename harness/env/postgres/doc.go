@@ -8,7 +8,7 @@
 //
 // # Whose process it is
 //
-// PostgreSQL refuses to run as root, and whoever is in the harness's sandbox is root
+// PostgreSQL refuses to run as root, and every process in the harness's sandbox is root
 // there. So each server has a user namespace in which the harness's own user appears
 // as nobody: on disk all stays the harness's, and no further user is needed. It also
 // has a PID namespace, of which the postmaster is the first process: with the

@@ -14,7 +14,7 @@ var ErrUnavailable = errors.New("this machine cannot run the sandbox")
 // network is never touched.
 var ErrOutside = errors.New("not inside the sandbox: start the tool through sandbox.Run")
 
-// UnavailableError says why the namespaces cannot be had, and what to do.
+// UnavailableError says why the namespaces are not available, and what to do.
 type UnavailableError struct {
 	// Step is what was refused, e.g. "mount /proc".
 	Step string

@@ -26,7 +26,7 @@ func Unmount(dir string) error {
 	if !Inside() {
 		return ErrOutside
 	}
-	// Detached: the directory is free at once, whoever still has a file open.
+	// Detached: the directory is free at once, even if somebody still has a file open.
 	err := unix.Unmount(dir, unix.MNT_DETACH)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("sandbox: unmount %s: %w", dir, err)

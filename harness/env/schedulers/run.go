@@ -100,7 +100,7 @@ func (p *process) command() *exec.Cmd {
 	cmd := exec.Command(p.o.Program, "--name="+p.name, "--http-host="+host, "--http-port="+httpPort,
 		fmt.Sprint("--peer-port=", p.peer), fmt.Sprint("--advertise=127.0.0.1:", p.peer),
 		"--cassandra-contact-point="+p.o.ContactPoints, "--cassandra-port="+p.o.CQLPort)
-	// There is nothing else in their network; and whoever kills one need not wait for long.
+	// There is nothing else in their network; and a test that kills one need not wait for long.
 	cmd.Env = append([]string{"WORKER_HTTP_HOSTS=*", fmt.Sprint("WORKER_DRAIN_MS=", drain.Milliseconds()), "WORKER_LEASE_TTL_MS=10000"}, p.o.Env...)
 	// A group of its own: a Ctrl-C for this program would be their second signal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

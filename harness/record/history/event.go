@@ -162,7 +162,7 @@ const (
 	ActionEvidence = "evidence"
 )
 
-// Fault describes an injection, its end, or the proof that it bit.
+// Fault describes an injection, its end, or the proof that it took effect.
 type Fault struct {
 	ID     string `json:"id"`     // "f1": one injection of one fault of the plan
 	Name   string `json:"name"`   // "partition", "kill-worker" …
@@ -290,7 +290,7 @@ type Expect struct {
 	// Workers is how many worker processes must have recorded operations.
 	Workers int `json:"workers,omitempty" yaml:"-"`
 	// DrainBoundMS is for how long the run waited, when nothing was enqueued any
-	// more, for every job to come to its end; 0: there are no jobs.
+	// more, for every job to finish; 0: there are no jobs.
 	DrainBoundMS int64 `json:"drain_bound_ms,omitempty" yaml:"drain_bound_ms"`
 	// RecoveryBoundMS is what P11 allows beyond ttl + ttl/8 until an orphaned lock
 	// is taken over; 0: the checker's default, 5 s + ttl/2.

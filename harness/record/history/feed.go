@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Feed reads what is added to the histories of a run that goes on.
+// Feed reads what is added to the histories of a live run.
 type Feed struct {
 	dir string
 	at  map[string]int64 // by file
@@ -37,7 +37,7 @@ func (f *Feed) names() ([]string, error) { return filepath.Glob(filepath.Join(f.
 
 // Next calls found with the events of the lines that are whole since the last call: by
 // file, and in each in the order in which they were written. A line that is no event is
-// passed over: whoever reads the whole history says what is wrong with it.
+// passed over: the reader of the whole history says what is wrong with it.
 func (f *Feed) Next(found func(*Event)) error {
 	names, err := f.names()
 	if err != nil {

@@ -47,7 +47,7 @@ func notesTable() string {
 	return b.String()
 }
 
-// code is shapes as they stand in a table, where a bar ends a cell.
+// code is shapes as a table shows them, where a bar ends a cell.
 func code(shapes string) string {
 	return "`" + strings.NewReplacer("|", `\|`, " or ", "` or `").Replace(shapes) + "`"
 }

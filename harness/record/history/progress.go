@@ -38,7 +38,7 @@ func (p Progress) Check() error {
 }
 
 // Host is how busy the machine was in a phase that ends, by the harness's own timer: a
-// sleep of 10 ms that lasts longer says that the processor was not to be had.
+// sleep of 10 ms that lasts longer says that the processor was busy.
 type Host struct {
 	Phase string `json:"phase"`
 	// LagP50MS, LagP99MS and LagMaxMS are how late the timer was, over the phase's time:

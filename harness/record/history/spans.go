@@ -17,7 +17,7 @@ const (
 	PhaseFault   = "fault"
 	PhaseHeal    = "heal"
 	PhaseRecover = "recover"
-	PhaseDrain   = "drain" // jobs only: nothing is enqueued any more, every job comes to its end
+	PhaseDrain   = "drain" // jobs only: nothing is enqueued any more, every job finishes
 	PhaseSettle  = "settle"
 	PhaseSeal    = "seal"
 )

@@ -8,7 +8,7 @@ type Verdict string
 // Verdicts, in the order in which they win: FAIL > INVALID > UNKNOWN > PASS.
 const (
 	Fail    Verdict = "FAIL"    // a property is violated
-	Invalid Verdict = "INVALID" // the run tested too little: a fault did not bite, too few operations
+	Invalid Verdict = "INVALID" // the run tested too little: a fault did not take effect, too few operations
 	Unknown Verdict = "UNKNOWN" // a check did not finish
 	Pass    Verdict = "PASS"    // no violation found in a run that could have shown one
 )

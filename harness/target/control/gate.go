@@ -34,7 +34,7 @@ func NewGate(send func(Message) error) *Gate {
 	return &Gate{send: send, by: map[Point][]arming{}, wait: map[int]chan Message{}, limit: GoTimeout}
 }
 
-// Arm arms a point for one hit, by whoever reaches it at a lock or resource; key "": at any.
+// Arm arms a point for the first client that reaches it at a lock or resource; key "": at any.
 func (g *Gate) Arm(id int, p Point, key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -52,7 +52,7 @@ func (c *Control) Attach(life, file string, points []control.Point, theirs *os.F
 	a.wg.Go(func() {
 		defer f.Close()
 		err := history.Follow(&tail{file: f, ended: a.ended}, file, a.count)
-		// Whatever else is wrong with a file that was opened anew follows from that.
+		// Whatever else is wrong with a file that was opened again follows from that.
 		if now, e := headerOf(file); e == nil && now != header {
 			err = &history.FormatError{File: file, Line: 1, Reason: "its header is gone, which the harness had written: open the file for appending"}
 		}

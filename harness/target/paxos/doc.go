@@ -17,7 +17,7 @@
 // # The recipe
 //
 // Nothing but links is touched (n1 coordinates the write; "n2 to n1" is all that
-// n2 sends to n1, on whoever's connections):
+// n2 sends to n1, on any connection):
 //
 //  1. Hold n2 to n1 and n3 to n1. Send the write to n1. Its PREPARE arrives, the
 //     promises are held.

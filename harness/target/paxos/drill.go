@@ -167,7 +167,7 @@ func (r *run) phases(ctx context.Context) error {
 	r.note(whole, history.ActionHeal, false, "")
 	r.Phase(history.PhaseHeal)
 	if err := r.Cluster.WaitHealthy(ctx); err != nil {
-		return fmt.Errorf("the cluster is not whole after healing: %w", err)
+		return fmt.Errorf("the cluster is not healthy after healing: %w", err)
 	}
 	r.Phase(history.PhaseRecover)
 	return r.cycles(ctx)

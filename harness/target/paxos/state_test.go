@@ -67,7 +67,7 @@ func TestPromisedSince(t *testing.T) {
 		want        bool
 	}{
 		"both":                 {nil, p("", "b1", "b1"), true},
-		"both, anew":           {p("b1", "b1", "b1"), p("b1", "b2", "b2"), true},
+		"both, again":          {p("b1", "b1", "b1"), p("b1", "b2", "b2"), true},
 		"one only":             {nil, p("b1", "b1", ""), false},
 		"the victim only":      {nil, p("b1", "", ""), false},
 		"an old promise alone": {p("b1", "b1", "b1"), p("b2", "b2", "b1"), false},

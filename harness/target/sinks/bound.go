@@ -7,18 +7,18 @@ import (
 	"fencepost/harness/target/system"
 )
 
-// bound are the systems that can have one kind of sink only, and why. The text is of the
-// system's name, and of the sink that it cannot have.
+// bound are the systems that can have one kind of sink only, and why. The text names the
+// system and the refused sink.
 var bound = []struct {
 	has       func(system.System) bool
 	kind, why string
 }{
 	{designed(system.Exec), HTTP, // which every language speaks
-		"system %s is a program of its own, which is given the sink " + HTTP + ": it cannot have the sink %s"},
+		"system %s supports only the sink " + HTTP + ", not %s"},
 	{func(s system.System) bool { return s.BrokenSink != "" }, HTTP,
-		"what is broken in system %s is the service of the sink " + HTTP + ": it cannot have the sink %s"},
+		"system %s is broken in the service of the sink " + HTTP + ", so it supports only that sink, not %s"},
 	{designed(system.LockPerJob), Cassandra,
-		"system %s writes its effects into rows of the sink " + Cassandra + " itself, so it cannot have the sink %s"},
+		"system %s writes its effects into rows of the sink " + Cassandra + " itself, so it supports only that sink, not %s"},
 }
 
 func designed(design string) func(system.System) bool {

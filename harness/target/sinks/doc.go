@@ -1,14 +1,14 @@
-// Package sinks is the table of the sinks that a run can have: what takes the effects
+// Package sinks is the table of the sinks that a run can use: they take the effects
 // that its workers' locks and shards protect. SINK= chooses one, whatever the system
 // under test, and everything else about a run stays as it is.
 //
-// A Kind says how its sink is had for a run, how a process connects to it, and how a
+// A Kind says how its sink is started for a run, how a process connects to it, and how a
 // known-broken variant gets past its rules. A sink is one of two:
 //
 //   - on the run's nodes (cassandra): nothing is started, and each worker has a link of
 //     its own to each node for it, apart from those of the lock store;
-//   - a service (all others): a process of its own in the run's sandbox, which the runner
-//     starts and ends, and to which each worker has one link. It can be killed and paused.
+//   - a service (all others): a separate process in the run's sandbox, which the runner
+//     starts and stops, and to which each worker has one link. It can be killed and paused.
 //
 // Either way links of a worker that lead to the sink have the purpose fleet.SinkPurpose, by
 // which faults find them; and what a service acknowledged has to outlive its process, so

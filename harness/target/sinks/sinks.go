@@ -20,7 +20,7 @@ const (
 	Postgres  = "postgres"
 )
 
-// Kind is a sink that a run can have.
+// Kind is a type of sink that a run can use.
 type Kind struct {
 	// Name is also that of its package, below core/sink.
 	Name, About string
@@ -78,15 +78,15 @@ type Client interface {
 var kinds = []Kind{
 	{
 		Name: Cassandra, Open: openCassandra,
-		About: "rows beside the locks, by lightweight transactions; workers reach it by links of their own to the nodes",
+		About: "rows beside the locks, by lightweight transactions; workers reach it by separate links to the nodes",
 	},
 	{
 		Name: HTTP, Start: startHTTP, Greeting: httpGreeting, Open: openHTTP, Answer: answerHTTP,
-		About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http), a process of its own",
+		About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http); a separate process",
 	},
 	{
 		Name: Postgres, Start: startPostgres, Greeting: postgresGreeting, Open: openPostgres,
-		About: "rows of a PostgreSQL database, by one transaction a decision; a server of its own",
+		About: "rows of a PostgreSQL database, by one transaction per decision; a separate server",
 		Find:  findPostgres, Remedy: "install PostgreSQL, or run scripts/fetch-postgres",
 	},
 }

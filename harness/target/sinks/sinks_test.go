@@ -338,11 +338,11 @@ func TestOf(t *testing.T) {
 		{HTTP, "broken/no-raise", HTTP, ""},
 		{HTTP, "exec:true", HTTP, ""},
 		{"", "broken/sink-forges-ledger", HTTP, ""},
-		{Cassandra, "broken/sink-forges-ledger", "", "cannot have the sink cassandra"},
-		{HTTP, "lock-per-job", "", "cannot have the sink http"},
-		{Cassandra, "exec:true", "", "cannot have the sink cassandra"},
+		{Cassandra, "broken/sink-forges-ledger", "", "not cassandra"},
+		{HTTP, "lock-per-job", "", "not http"},
+		{Cassandra, "exec:true", "", "not cassandra"},
 		{Postgres, "core", Postgres, ""},
-		{Postgres, "exec:true", "", "cannot have the sink postgres"},
+		{Postgres, "exec:true", "", "not postgres"},
 		{"redis", "core", "", `unknown sink "redis"; there are: cassandra, http`},
 	} {
 		sys, err := system.Find(c.system)

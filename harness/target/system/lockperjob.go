@@ -23,7 +23,7 @@ type hole struct {
 var holes = []hole{
 	{"tokens-fall", "fencing tokens come from Hi/Lo blocks, taken before the lock", Red{
 		Scenario: "jobs-steady", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P1"}}},
-	{"renewal-ignored", "a renewal that fails is only logged, the run goes on", Red{
+	{"renewal-ignored", "a renewal that fails is only logged, the run continues", Red{
 		Scenario: "jobs-partition-client", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P7"}}},
 	{"job-lost", "the pending row is deleted before the run, and nothing reconciles", Red{
 		Scenario: "jobs-kill-worker", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P5"}}},

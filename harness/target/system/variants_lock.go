@@ -82,7 +82,7 @@ var lockVariants = []System{
 	},
 	{
 		Name: broken + "release-anyone", Chapter: inLocks,
-		About: "a release frees the row whoever holds it",
+		About: "a release frees the row without checking who holds it",
 		Seen:  "DEL without comparing the owner; etcd's client mutex is unlocked by key, not by revision: etcd-io/etcd #22082",
 		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P9"}, Mechanism: "release-without-owner"},
@@ -97,14 +97,14 @@ var lockVariants = []System{
 	// What the holder believes.
 	{
 		Name: broken + "renew-failure-ignored", Chapter: inLocks,
-		About: "a holder whose renewals fail goes on as if it still held the lock",
+		About: "a holder whose renewals fail continues as if it still held the lock",
 		Seen:  "the keep-alive only logs",
 		Red: &Red{Scenario: "partition-client", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P7"}, Mechanism: "loss-ignored"},
 	},
 	{
 		Name: broken + "heartbeat-dies", Chapter: inLocks,
-		About: "renewing ends silently with the first renewal that is not answered; the holder goes on",
+		About: "renewing ends silently with the first renewal that is not answered; the holder continues",
 		Seen:  "an exception ends the keep-alive thread; Redisson's watchdog fails silently: redisson #775",
 		Red: &Red{Scenario: "lost-replies", Contention: "medium", Verdict: verdict.Fail,
 			Properties: []string{"P7"}, Mechanism: "keep-alive-died"},
@@ -185,7 +185,7 @@ var lockVariants = []System{
 	},
 	{
 		Name: broken + "remote-coordinator", Chapter: inLocks,
-		About: "requests go to the other data centre's node when one of their own has not answered, and by turns",
+		About: "requests go to the other data centre's node when one of their own has not answered, and in turn",
 		Note:  "every fourth copy goes there",
 		Seen: "a DC-aware policy that falls back to remote hosts; a list of contact points over two regions; a load balancer " +
 			"that fails over",

@@ -44,7 +44,7 @@ var sinkVariants = []System{
 	{
 		Name: broken + "no-raise", Chapter: inSinks,
 		About: "a holder does not raise its token before it reads what it acts on",
-		Note:  "whoever took a lease over is slow, 7/8 ttl",
+		Note:  "a client that took a lease over is slow, 7/8 ttl",
 		Seen:  "the fence is only compared on write",
 		Red: &Red{Scenario: "pause-worker", Contention: "high", Verdict: verdict.Fail,
 			Properties: []string{"P4"}, Mechanism: "raise-not-done"},

@@ -27,7 +27,7 @@ func NewMetronome(c clock.Clock, send func(control.Message) error) *Metronome {
 	return &Metronome{clock: c, send: send}
 }
 
-// Set begins to tick anew, or ends it (0).
+// Set begins to tick again, or ends it (0).
 func (m *Metronome) Set(every time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -215,7 +215,7 @@ func (l *locks) run(ctx context.Context, ready func() error) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	if err := l.locker.Close(closing); err != nil {
-		l.log.Warn("the lock client did not settle everything", "error", err)
+		l.log.Warn("lock client left requests unsettled", "error", err)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func daemonError(host string, err error) *DaemonError {
 	return e
 }
 
-// ImageError says that the nodes' image could not be had.
+// ImageError says that the nodes' image is missing and could not be pulled.
 type ImageError struct {
 	Image string
 	Err   error

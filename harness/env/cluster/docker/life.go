@@ -143,7 +143,7 @@ func (n *node) watch(l *life, log *os.File, started string) {
 	select {
 	case err := <-copied:
 		if err != nil {
-			n.cluster.config.Logger.Warn("the log of a node is incomplete", "node", n.name, "log", n.logFile, "error", err)
+			n.cluster.config.Logger.Warn("node log is incomplete", "node", n.name, "log", n.logFile, "error", err)
 		}
 	case <-time.After(logGrace):
 		cancel()
@@ -156,7 +156,7 @@ func (n *node) watch(l *life, log *os.File, started string) {
 		n.life = nil
 		if n.state != cluster.Killed && n.state != cluster.Stopped {
 			n.state = cluster.Crashed
-			n.cluster.config.Logger.Error("a Cassandra node ended by itself", "node", n.name, "status", l.end.Ending(), "log", n.logFile)
+			n.cluster.config.Logger.Error("Cassandra node ended by itself", "node", n.name, "status", l.end.Ending(), "log", n.logFile)
 		}
 	}
 	n.mu.Unlock()
@@ -190,7 +190,7 @@ func (n *node) exit(ctx context.Context) *int {
 	case err = <-w.Error:
 	}
 	if !cerrdefs.IsNotFound(err) { // it was removed
-		n.cluster.config.Logger.Warn("the Docker daemon cannot tell how a node ended", "node", n.name, "error", err)
+		n.cluster.config.Logger.Warn("Docker daemon does not report how a node ended", "node", n.name, "error", err)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (n *node) ProcessState() string {
 	}
 	letter, err := n.letter(context.Background(), l)
 	if err != nil {
-		n.cluster.config.Logger.Warn("the daemon does not tell a process's state", "node", n.name, "error", err)
+		n.cluster.config.Logger.Warn("Docker daemon does not report a process's state", "node", n.name, "error", err)
 	}
 	return letter
 }

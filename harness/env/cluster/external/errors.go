@@ -101,7 +101,7 @@ func using(where, what string, l login.Login, err error) *Error {
 		e.Remedy = "as a superuser: " + Grant(user)
 	case cassandra.NoQuorum:
 		e.Problem = what + ": too few replicas answer"
-		e.Remedy = "a run must begin on a whole cluster: see nodetool status, start what is down, or wait until it is less busy"
+		e.Remedy = "a run must begin on a healthy cluster: see nodetool status, start what is down, or wait until it is less busy"
 	case cassandra.Invalid:
 		e.Problem = what + ": the cluster refuses such statements"
 		e.Remedy = "fencepost needs conditional statements (IF) and reads at SERIAL, keyspaces and tables: use " + minVersion

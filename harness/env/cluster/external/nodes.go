@@ -54,7 +54,7 @@ func resolve(ctx context.Context, point string) ([]endpoint, error) {
 	}
 	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
 	if err != nil {
-		return nil, &Error{Where: point, Problem: "there is no such host", Remedy: "check the name in --contact-points, or use the node's IP address", Cause: err}
+		return nil, &Error{Where: point, Problem: "no such host", Remedy: "check the name in --contact-points, or use the node's IP address", Cause: err}
 	}
 	var out []endpoint
 	for _, ip := range ips {

@@ -71,7 +71,7 @@ const clockNote = 500 * time.Millisecond
 // judge notes what the nodes' settings and number mean for a verdict; a setting that
 // cannot be read is "".
 func (c *Cluster) judge(settings map[string][]string) {
-	c.note("the nodes, the links between them and their clocks are not under control: nothing here says what happens when a node dies or is cut off")
+	c.note("the nodes, their links and their clocks are not under control: this run shows nothing about dead or isolated nodes")
 	if n := len(c.nodes); n < 3 {
 		c.note("rows have %d of the usual three replicas: little can differ between them, so this run shows less than one on three nodes", n)
 	}
@@ -109,7 +109,7 @@ func (c *Cluster) note(format string, args ...any) {
 }
 
 // tellStale tells of keyspaces of earlier runs. They are left alone: they may be of
-// runs that go on elsewhere, or kept for a look.
+// runs that are live elsewhere, or kept for a look.
 func (c *Cluster) tellStale(ctx context.Context, db *cassandra.DB) error {
 	rows, err := db.Query(ctx, false, "SELECT keyspace_name FROM system_schema.keyspaces")
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *Cluster) tellStale(ctx context.Context, db *cassandra.DB) error {
 	}
 	if len(stale) > 0 {
 		slices.Sort(stale)
-		c.progress(fmt.Sprintf("! %d keyspaces of other runs are there and are left alone: %s. If none of them goes on or was kept: DROP KEYSPACE %s;", len(stale), strings.Join(stale, ", "), stale[0]))
+		c.progress(fmt.Sprintf("! found %d keyspaces of other runs, left alone: %s. If none of them is live or was kept: DROP KEYSPACE %s;", len(stale), strings.Join(stale, ", "), stale[0]))
 	}
 	return nil
 }

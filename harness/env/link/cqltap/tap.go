@@ -26,7 +26,7 @@ type Options struct {
 	// Place names where a link leads; uses in different places are told apart. Nil: nowhere
 	// in particular.
 	Place func(l *link.Link) string
-	// Shape is told of the first use of a shape by a side that opens connections (link.From).
+	// Shape is called at the first use of a shape by a side that opens connections (link.From).
 	Shape func(from string, s Shape)
 	// Unread is told once of a link and a reason for which some of what it carries cannot be
 	// read.

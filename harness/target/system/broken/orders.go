@@ -80,8 +80,8 @@ func (s runKeyShop) ApplyTx(ctx context.Context, resource, issuer string, token 
 	return s.Tables.ApplyTx(ctx, resource, issuer, token, e, apply)
 }
 
-// stockUnversioned writes the stock that it has computed from what it read, whoever
-// has changed it since. Between the two it takes its time, as a busy process does.
+// stockUnversioned writes the stock that it has computed from what it read, even if
+// somebody has changed it since. Between the two it takes its time, as a busy process does.
 func stockUnversioned(cfg workload.Config, t orders.Tables) orders.Sink {
 	return carelessShop{t, cfg.TTL / 40}
 }

@@ -20,7 +20,7 @@ func init() {
 
 // remoteCoordinator asks a node of the other data centre when one of its own has not
 // answered, as a policy does that falls back to remote nodes, and with every fourth copy of a
-// request, as one does that takes all nodes by turns. LOCAL_SERIAL there is another agreement.
+// request, as one does that takes all nodes in turn. LOCAL_SERIAL there is another agreement.
 func remoteCoordinator() workload.Hooks {
 	o := &ownSession{}
 	return workload.Hooks{

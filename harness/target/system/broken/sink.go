@@ -131,7 +131,7 @@ func (s *memorySink) Accept(ctx context.Context, resource, issuer string, token 
 }
 
 // noRaise leaves the raise on grant out: what the holder reads can still be
-// overwritten by the one before. Whoever has taken a lease over is slow, so that
+// overwritten by the one before. A client that has taken a lease over is slow, so that
 // the one before comes back in its critical section.
 func noRaise() workload.Hooks {
 	t := newTracker()

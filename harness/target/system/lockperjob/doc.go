@@ -31,14 +31,14 @@
 //
 //   - Tokens come from blocks: they are unique, but they do not rise. Who locks a
 //     job after somebody else may have the lower token.
-//   - A renewal that fails is logged, and that is all: the run goes on, whoever may
-//     have the lock by then.
+//   - A renewal that fails is logged, and that is all: the run goes on, even if
+//     somebody else has the lock by then.
 //   - The pending row is deleted before the run. If the process dies, nothing brings
 //     the job back: nobody looks for jobs that run for nobody.
 //   - The token is written down with each effect and compared with nothing (see Sink).
 //   - A lock expires by the wall clocks of those who write and read it.
 //
-// Two more follow from its plain writes: the last one wins, whoever had the lock; and
+// Two more follow from its plain writes: the last one wins, with the lock or without; and
 // an enqueue that is cut between its two writes leaves a job that never runs unless it
 // is enqueued again.
 //

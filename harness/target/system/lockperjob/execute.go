@@ -106,7 +106,7 @@ func (s *Scheduler) end(w *slot, r Row, u Update, j job.Job, err error) {
 		writes = append([]func(context.Context) error{func(ctx context.Context) error { return s.rows.addPending(ctx, again) }}, writes...)
 	}
 	if err := s.update(u, do, writes...); err != nil {
-		w.log.Error("nobody knows how a job ended", "job", r.ID, "run", u.Run, "state", r.State, "error", err)
+		w.log.Error("outcome of job unknown", "job", r.ID, "run", u.Run, "state", r.State, "error", err)
 	}
 }
 

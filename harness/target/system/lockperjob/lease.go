@@ -23,14 +23,14 @@ type lease struct {
 const tokenName = "lock_seq"
 
 // claim locks a job: nil if somebody else has it, or it could not be found out. The
-// token is taken first, whoever gets the lock. A request without an answer counts as
+// token is taken first, before the lock. A request without an answer counts as
 // refused: if it was done, the lock has to expire.
 func (s *Scheduler) claim(w *slot, p Pending) *lease {
 	ctx, cancel := context.WithTimeout(s.writes, s.o.TTL)
 	defer cancel()
 	token, err := s.ids.Next(ctx, tokenName)
 	if err != nil {
-		w.log.Warn("no token", "job", p.ID, "error", err)
+		w.log.Warn("taking a token failed", "job", p.ID, "error", err)
 		return nil
 	}
 	l := &lease{s: s, name: LockName(s.o.Queue, p.ID), run: job.RunID(token)}
@@ -42,7 +42,7 @@ func (s *Scheduler) claim(w *slot, p Pending) *lease {
 	}
 	switch {
 	case err != nil:
-		w.log.Warn("lock a job", "job", p.ID, "error", err)
+		w.log.Warn("locking job failed", "job", p.ID, "error", err)
 		return nil
 	case !res.Applied:
 		return nil
@@ -62,17 +62,17 @@ func (s *Scheduler) free(ctx context.Context, w *slot, p Pending, row *store.Ver
 			s.hand.leave(p, row.Beat)
 			return false
 		}
-		w.log.Info("a lock has expired", "job", p.ID, "holder", row.Holder, "token", row.Fence)
+		w.log.Info("lock expired", "job", p.ID, "holder", row.Holder, "token", row.Fence)
 		return true
 	}
 	r, err := s.rows.job(ctx, p.ID)
 	if err != nil {
-		w.log.Warn("read a job", "job", p.ID, "error", err)
+		w.log.Warn("reading job failed", "job", p.ID, "error", err)
 		return false
 	}
 	if r == nil || r.State.Ended() {
 		if err := s.rows.removePending(ctx, p); err != nil {
-			w.log.Warn("remove a row of a job that is over", "job", p.ID, "error", err)
+			w.log.Warn("removing row of ended job failed", "job", p.ID, "error", err)
 		}
 		return false
 	}
@@ -103,7 +103,7 @@ func (l *lease) keep(w *slot) (stop func()) {
 		defer close(done)
 		for l.s.o.Clock.Sleep(ctx, l.s.o.TTL/3) == nil {
 			if err := l.renew(); err != nil {
-				w.log.Warn("a lock was not renewed", "lock", l.name, "error", err)
+				w.log.Warn("renewing lock failed", "lock", l.name, "error", err)
 			}
 		}
 	}()

@@ -8,7 +8,7 @@ import (
 // Observer watches a Scheduler. Its methods are called from many goroutines and stand
 // in the way of the work: one that does not return holds its run at that point.
 //
-// Of lock.Observer, Begin is told of every conditional request on a lock row; LeaseLost
+// Of lock.Observer, Begin is called for every conditional request on a lock row; LeaseLost
 // is never called, since nobody here finds out.
 type Observer interface {
 	lock.Observer

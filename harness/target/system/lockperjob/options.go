@@ -63,7 +63,7 @@ type Options struct {
 	Handlers map[string]worker.Handler
 	// Sink takes the handlers' effects (see NewSink); nil if none has any.
 	Sink sink.Sink
-	// Observer, if set, is told of every conditional request and every step.
+	// Observer, if set, is called for every conditional request and every step.
 	Observer Observer
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger

@@ -129,7 +129,7 @@ func (s *Scheduler) look(ctx context.Context, bucket int) (more bool) {
 	cancel()
 	if err != nil {
 		if ctx.Err() == nil {
-			s.o.Logger.Warn("read a bucket", "bucket", bucket, "error", err)
+			s.o.Logger.Warn("reading bucket failed", "bucket", bucket, "error", err)
 		}
 		return false
 	}
@@ -164,7 +164,7 @@ func (s *Scheduler) serve(w *slot) {
 			s.execute(w, p, l)
 			stop()
 			if err := l.release(); err != nil {
-				w.log.Warn("a lock was not released", "lock", l.name, "error", err)
+				w.log.Warn("releasing lock failed", "lock", l.name, "error", err)
 			}
 		}
 		s.hand.drop(p)
