@@ -194,15 +194,15 @@ func withFaults(x *property.Inquiry, s *property.Suspect) []property.Step {
 		}
 	}
 	var faults []property.Step
-	for _, f := range x.Judgement.Faults {
+	for _, f := range x.Faults {
 		aimed := past.WorkersIn(f.Fault.Targets)
 		concerned := len(aimed) == 0 || slices.ContainsFunc(s.Procs, func(p string) bool { return slices.Contains(aimed, history.Worker(p)) })
 		if f.From > to || f.To < from || !concerned {
 			continue
 		}
 		st := x.Instant(property.RoleFault, f.From, "%s %s (%s) was in force until +%.3f s", f.Fault.ID, f.Fault.Name, strings.Join(f.Fault.Targets, ", "), float64(f.To-x.Begin)/1e9)
-		if note := x.Judgement.FaultEvents(f.Fault.ID); len(note) > 0 {
-			st.File, st.Line = phrase.File(x.Judgement.Dir, note[0].File), note[0].Line
+		if note := x.FaultEvents(f.Fault.ID); len(note) > 0 {
+			st.File, st.Line = phrase.File(x.Dir, note[0].File), note[0].Line
 		}
 		faults = append(faults, st)
 	}

@@ -142,7 +142,7 @@ type Found struct {
 // how busy the machine is must not change a verdict.
 type Budget struct {
 	Ctx    context.Context
-	End    time.Duration // as cpuTime
+	End    time.Duration // as CPUTime
 	Memory int           // of one search, in bytes
 }
 

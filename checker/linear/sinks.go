@@ -46,7 +46,7 @@ type sinkStep struct {
 	value int64
 	seen  int64 // stale and get: what was answered; 0 is not compared by get
 	seq   int64 // by the ledger; 0 if it has no entry
-	// optional: its answer is not known; see lockStep.
+	// optional: its answer is not known; see rows.go.
 	optional bool
 }
 

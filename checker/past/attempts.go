@@ -57,13 +57,13 @@ func (j *Job) Spent(step int, was JobState, w *Write) (attempts, spared int) {
 
 // Early says whether a step gives a job up that may be tried again, and that the store had
 // never refused.
-func (r *shardReplay) Early(j *Job, step int, was JobState, w *Write) bool {
+func (r *Replay) Early(j *Job, step int, was JobState, w *Write) bool {
 	attempts, spared := j.Spent(step, was, w)
 	return attempts < j.Spec.MaxAttempts && spared <= MostSpared && !r.poisoned(j, w.Main().Invoke.TS)
 }
 
 // judgeClaim: a job is tried as often as it may be.
-func (r *shardReplay) judgeClaim(j *Job, w *Write, c *history.Change) {
+func (r *Replay) judgeClaim(j *Job, w *Write, c *history.Change) {
 	most, spared := j.Spec.MaxAttempts, j.SparedBefore(len(j.Steps))
 	switch {
 	case most > 0 && c.Attempt > most+spared:

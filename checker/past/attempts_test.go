@@ -45,7 +45,7 @@ func TestAttempts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			last := int64(len(c.ends))
-			j := &Job{jobRef: jobRef{"shard/q/0", "a"}, Spec: &history.Job{MaxAttempts: 2}, Finishes: map[int64]*history.Event{}}
+			j := &Job{JobRef: JobRef{"shard/q/0", "a"}, Spec: &history.Job{MaxAttempts: 2}, Finishes: map[int64]*history.Event{}}
 			batch := func(at, fence int64) *Write {
 				return &Write{To: &Version{Version: &history.Version{Fence: fence}}, Ops: []*CAS{{Op: Op{Invoke: &history.Event{TS: 10 * at}, Outcome: history.OK}}}}
 			}
@@ -84,7 +84,7 @@ func TestAttempts(t *testing.T) {
 				{history.DoDLQ, steps[:len(steps)-1], JobState{Name: StateRunning, Attempt: int(last), Run: steps[len(steps)-1].Change.Run}, c.dlq},
 			} {
 				a := &Past{Jobs: newJobs()}
-				r := &shardReplay{a: a, l: &Row{Name: "shard/q/0"}, refusals: map[string]int64{}}
+				r := &Replay{a: a, l: &Row{Name: "shard/q/0"}, refusals: map[string]int64{}}
 				j.Steps = x.steps
 				change := *steps[len(steps)-1].Change
 				if change.Do = x.do; x.do == history.DoClaim {

@@ -67,8 +67,8 @@ func (w *Write) Answered() int64 {
 	return t
 }
 
-// chainBreak is a version that the row held and that no recorded CAS sets.
-type chainBreak struct {
+// Break is a version that the row held and that no recorded CAS sets.
+type Break struct {
 	Version *Version
 	Next    *Write // what was applied to it
 	Mixture bool   // of versions that recorded operations wrote: the store's doing
@@ -181,7 +181,7 @@ func older(x, y *Version) bool {
 
 // walk goes back from tip to the absent row, newest first. It marks what it
 // passes with pos 0; the final places are given by the caller.
-func (l *Row) walk(tip *Write) (segment []*Write, broken *chainBreak) {
+func (l *Row) walk(tip *Write) (segment []*Write, broken *Break) {
 	for w := tip; ; {
 		w.Pos = 0
 		segment = append(segment, w)
@@ -190,7 +190,7 @@ func (l *Row) walk(tip *Write) (segment []*Write, broken *chainBreak) {
 		}
 		prev := w.From.producer()
 		if prev == nil {
-			return segment, &chainBreak{Version: w.From, Next: w}
+			return segment, &Break{Version: w.From, Next: w}
 		}
 		w = prev
 	}
@@ -221,7 +221,7 @@ func (v *Version) producer() *Write {
 // operations wrote, but never together, is a row that the store made up. A
 // version that nobody recorded writing means that the record lacks events or
 // that someone else writes the rows: nothing can then be concluded.
-func (a *Past) explain(l *Row, b *chainBreak) {
+func (a *Past) explain(l *Row, b *Break) {
 	if len(b.Version.SetBy) > 0 {
 		b.Mixture = true // it comes round again: not a chain at all
 		return
@@ -243,18 +243,18 @@ func (a *Past) recorded(attempt string) bool {
 	return slices.ContainsFunc(a.Ops, func(o Op) bool { return o.Invoke.To != nil && o.Invoke.To.Attempt == attempt })
 }
 
-// fate is what the chain says about a CAS.
-type fate int
+// Fate is what the chain says about a CAS.
+type Fate int
 
 const (
-	Open    fate = iota // may have taken effect or not
+	Open    Fate = iota // may have taken effect or not
 	Applied             // is in the chain
 	Never               // is not and cannot come any more
 )
 
 // Fate settles a write: in the chain it took effect; outside of it it never
 // will, if the chain is whole or the version that it names has been used.
-func (l *Row) Fate(w *Write) fate {
+func (l *Row) Fate(w *Write) Fate {
 	switch {
 	case w.Pos >= 0:
 		return Applied

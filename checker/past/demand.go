@@ -10,9 +10,9 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// demand is what was asked of a lock or shard by those who could reach a quorum, and
+// Demand is what was asked of a lock or shard by those who could reach a quorum, and
 // what came of it.
-type demand struct {
+type Demand struct {
 	Key   string
 	jobs  bool           // they ask, not clients
 	spans []history.Span // in order, without overlap
@@ -21,7 +21,7 @@ type demand struct {
 }
 
 // NameOf says what a demand is of.
-func (a *Past) NameOf(d *demand) string { return cmp.Or(d.Key, "any "+a.RowNoun()) }
+func (a *Past) NameOf(d *Demand) string { return cmp.Or(d.Key, "any "+a.RowNoun()) }
 
 // breath is the time between two calls that are one wait: a client whose call fails
 // asks again.
@@ -30,12 +30,12 @@ const breath = int64(1e9)
 // findDemands finds those of each row, and last that of all rows together, with key "". Locks
 // are asked for by their clients without end: from its first call on a client is after
 // one lock or another. Shards are asked for by jobs that are due, and by enqueues.
-func (a *Past) findDemands() (out []demand) {
-	at := map[string]*demand{}
+func (a *Past) findDemands() (out []Demand) {
+	at := map[string]*Demand{}
 	for _, l := range a.Rows {
-		at[l.Name] = &demand{Key: l.Name, jobs: a.Jobs.Any()}
+		at[l.Name] = &Demand{Key: l.Name, jobs: a.Jobs.Any()}
 	}
-	all := &demand{jobs: a.Jobs.Any()}
+	all := &Demand{jobs: a.Jobs.Any()}
 	for _, s := range a.Successes {
 		all.Done = append(all.Done, s.Op)
 		if s.log != nil {
@@ -63,13 +63,13 @@ func (a *Past) findDemands() (out []demand) {
 	return append(out, *all)
 }
 
-func (d *demand) order() {
+func (d *Demand) order() {
 	slices.SortStableFunc(d.Done, func(x, y *Op) int { return cmp.Compare(x.End.TS, y.End.TS) })
 	slices.SortStableFunc(d.Calls, func(x, y *Op) int { return cmp.Compare(x.Invoke.TS, y.Invoke.TS) })
 }
 
 // lockDemands: a client is after a lock from its call for it to its next call.
-func (a *Past) lockDemands(at map[string]*demand) {
+func (a *Past) lockDemands(at map[string]*Demand) {
 	calls := map[string][]*Op{} // by client
 	for _, l := range a.Rows {
 		for _, c := range l.Calls {
@@ -129,7 +129,7 @@ func (a *Past) longJobs() map[string][]history.Span {
 // jobDemands: a shard is asked for by each of its jobs, from when it was acknowledged and
 // due until a run of it was settled, as long as anybody can do it; and by the calls that
 // enqueue, as long as their own worker can.
-func (a *Past) jobDemands(at map[string]*demand, all *demand) {
+func (a *Past) jobDemands(at map[string]*Demand, all *Demand) {
 	nobody, end := a.nobodyAtWork(), a.EndOfWork()
 	for _, j := range a.Jobs.List {
 		d := at[j.Shard]
@@ -251,7 +251,7 @@ func (a *Past) idleOwners(l *Row) []history.Span {
 // Gap is a time in which something was asked for and nothing was done.
 type Gap struct {
 	history.Span
-	Demand *demand
+	Demand *Demand
 }
 
 // Length is in ns.
@@ -259,7 +259,7 @@ func (g Gap) Length() int64 { return g.To - g.From }
 
 // gaps are those of a demand, in order: what lies between successes, where it was asked
 // for.
-func (d *demand) gaps(f func(Gap)) {
+func (d *Demand) gaps(f func(Gap)) {
 	for _, s := range d.spans {
 		i := sort.Search(len(d.Done), func(i int) bool { return d.Done[i].End.TS > s.From })
 		for ; i < len(d.Done) && d.Done[i].End.TS < s.To; i++ {
@@ -271,7 +271,7 @@ func (d *demand) gaps(f func(Gap)) {
 }
 
 // Longest is the longest gap that a stretch of the run has a part in, whole.
-func (d *demand) Longest(from, to int64) (out Gap) {
+func (d *Demand) Longest(from, to int64) (out Gap) {
 	d.gaps(func(g Gap) {
 		if g.From < to && g.To > from && (out.Demand == nil || g.Length() > out.Length()) {
 			out = g

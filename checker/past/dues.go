@@ -24,7 +24,7 @@ func (j *Job) saidBy() int64 { return j.Steps[len(j.Steps)-1].Write.To.Fence }
 // judgeDue is the part of P12 that a change decides. A job is never due before its own
 // time. Else an owner keeps to what it said itself, unless its clock was set; what
 // another said it may take for earlier, as that one's clock may have been ahead.
-func (r *shardReplay) judgeDue(j *Job, was JobState, w *Write, c *history.Change) {
+func (r *Replay) judgeDue(j *Job, was JobState, w *Write, c *history.Change) {
 	own := j.OwnIn(was)
 	set := len(r.a.Clocks[history.Life(w.Main().Invoke.Proc)]) > 0
 	switch c.Do {

@@ -62,7 +62,7 @@ func (a *Past) AfterHeals() []FaultRecovery {
 
 // add takes a lock's, or all locks', demand after the heal into account: the longest time
 // for which it was asked for until a success.
-func (f *FaultRecovery) add(d *demand) {
+func (f *FaultRecovery) add(d *Demand) {
 	took, ended := int64(0), false
 	i := sort.Search(len(d.Done), func(i int) bool { return d.Done[i].End.TS >= f.Healed })
 	over := f.Until

@@ -9,9 +9,9 @@ import (
 
 // judgeEnd is the part of P5 that a change decides: whether the job came to the
 // right end, or may be tried again.
-func (r *shardReplay) judgeEnd(j *Job, was JobState, w *Write, c *history.Change) {
+func (r *Replay) judgeEnd(j *Job, was JobState, w *Write, c *history.Change) {
 	if j.Spec == nil {
-		return // reported by checkJobs
+		return // P5 says so
 	}
 	finish := j.Finishes[c.Run]
 	begun := w.Main().Invoke.TS
@@ -66,7 +66,7 @@ func (r *shardReplay) judgeEnd(j *Job, was JobState, w *Write, c *history.Change
 
 // judgeSweep: a job's id is remembered for a declared time after its end, by its
 // owners' wall clocks, or an enqueue that comes again would run it again.
-func (r *shardReplay) judgeSweep(j *Job, w *Write) {
+func (r *Replay) judgeSweep(j *Job, w *Write) {
 	end := j.Last()
 	sweeper := history.Life(w.Main().Invoke.Proc)
 	if end == nil || len(r.a.Clocks[sweeper])+len(r.a.Clocks[history.Life(end.Invoke.Proc)]) > 0 {
@@ -85,7 +85,7 @@ func (j *Job) StartedBy(run, at int64) bool {
 
 // poisoned says whether the store had refused a batch with the job before: not
 // because of another row, but the batch itself.
-func (r *shardReplay) poisoned(j *Job, before int64) bool {
+func (r *Replay) poisoned(j *Job, before int64) bool {
 	t, ok := r.refusals[j.ID]
 	return ok && t < before
 }

@@ -12,13 +12,13 @@ import (
 // Jobs is what the history says about jobs: what clients asked for, what the
 // batches of the shards did, what workers ran, and the rows that were left.
 type Jobs struct {
-	at    map[jobRef]*Job
+	at    map[JobRef]*Job
 	List  []*Job          // by shard and id, when all is read
 	rows  map[string]int  // by shard: row notes of its partition
 	Ends  map[string]bool // by shard, "" of jobs with a lock each: its rows were read to the end
 	Found map[string][]Finding
 	// Schedules by shard and key.
-	Schedules map[jobRef]*Schedule
+	Schedules map[JobRef]*Schedule
 	// Unread are the shards with jobs whose rows were not noted.
 	Unread []string
 	Counts JobCounts
@@ -26,11 +26,11 @@ type Jobs struct {
 	Locked, lockedRows int
 }
 
-type jobRef struct{ Shard, ID string }
+type JobRef struct{ Shard, ID string }
 
 // Job is everything about one job.
 type Job struct {
-	jobRef                // shard is its lock, if it has one of its own; see lockedjobs.go
+	JobRef                // shard is its lock, if it has one of its own; see lockedjobs.go
 	Calls    []*Op        // enqueues
 	Updates  []*Op        // of a job with a lock of its own
 	Spec     *history.Job // as first asked for; nil if nobody did
@@ -94,14 +94,14 @@ type Finding struct {
 }
 
 func newJobs() Jobs {
-	return Jobs{at: map[jobRef]*Job{}, rows: map[string]int{}, Ends: map[string]bool{}, Found: map[string][]Finding{}, Schedules: map[jobRef]*Schedule{}}
+	return Jobs{at: map[JobRef]*Job{}, rows: map[string]int{}, Ends: map[string]bool{}, Found: map[string][]Finding{}, Schedules: map[JobRef]*Schedule{}}
 }
 
 func (x *Jobs) of(shard, id string) *Job {
-	r := jobRef{shard, id}
+	r := JobRef{shard, id}
 	j := x.at[r]
 	if j == nil {
-		j = &Job{jobRef: r}
+		j = &Job{JobRef: r}
 		x.at[r] = j
 	}
 	return j

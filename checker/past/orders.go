@@ -7,8 +7,8 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// shopBooks is what customers asked for and what the shop's tables show in the end.
-type shopBooks struct {
+// Books is what customers asked for and what the shop's tables show in the end.
+type Books struct {
 	ByID  map[string]*Order // by id
 	Items map[string]*Item
 	Read  bool // to the end
@@ -32,11 +32,11 @@ type Item struct {
 	Moves []*history.Event
 }
 
-func newBooks() shopBooks { return shopBooks{ByID: map[string]*Order{}, Items: map[string]*Item{}} }
+func newBooks() Books { return Books{ByID: map[string]*Order{}, Items: map[string]*Item{}} }
 
-func (x *shopBooks) Any() bool { return len(x.ByID)+len(x.Items) > 0 || x.Read }
+func (x *Books) Any() bool { return len(x.ByID)+len(x.Items) > 0 || x.Read }
 
-func (x *shopBooks) of(id string) *Order {
+func (x *Books) of(id string) *Order {
 	o := x.ByID[id]
 	if o == nil {
 		o = &Order{ID: id}
@@ -45,7 +45,7 @@ func (x *shopBooks) of(id string) *Order {
 	return o
 }
 
-func (x *shopBooks) item(name string) *Item {
+func (x *Books) item(name string) *Item {
 	k := x.Items[name]
 	if k == nil {
 		k = &Item{Name: name}
@@ -55,7 +55,7 @@ func (x *shopBooks) item(name string) *Item {
 }
 
 // call files an enqueue, if it is of an order.
-func (x *shopBooks) call(c *Op) {
+func (x *Books) call(c *Op) {
 	if c.Invoke.Job().Order == nil {
 		return
 	}
@@ -67,7 +67,7 @@ func (x *shopBooks) call(c *Op) {
 }
 
 // note files a row of the shop's tables.
-func (x *shopBooks) note(e *history.Event) {
+func (x *Books) note(e *history.Event) {
 	b := e.Book()
 	switch b.Table {
 	case history.BookStock:
@@ -156,7 +156,7 @@ func (a *Past) Claimed(o *Order, token int64) bool {
 }
 
 // Sorted is all orders by id.
-func (x *shopBooks) Sorted() (out []*Order) {
+func (x *Books) Sorted() (out []*Order) {
 	for _, id := range slices.Sorted(maps.Keys(x.ByID)) {
 		out = append(out, x.ByID[id])
 	}

@@ -11,7 +11,7 @@ import (
 // Op is an operation: its invoke joined with its end. The events are the
 // history's own, not copies: a large history is held in memory once.
 type Op struct {
-	Invoke, End *history.Event // end is nil without an end
+	Invoke, End *history.Event // End is nil without an end
 	Outcome     history.Type
 }
 
@@ -38,7 +38,7 @@ type Past struct {
 	Clocks  map[string][]*history.Event // clock notes by life
 	Shapes  []*history.Event            // statement notes: those of the links, then what workers say
 	Witness Witness
-	// Record is what is wrong with the record itself; lost counts what shows that it lacks
+	// Record is what is wrong with the record itself; Lost counts what shows that it lacks
 	// events. What is unexplained is then the record's fault and not the system's.
 	Record history.Findings
 	Lost   int
@@ -47,7 +47,7 @@ type Past struct {
 	Stray     []Stray
 	Lies      []Lie // see compareAnswers
 	Jobs      Jobs
-	Orders    shopBooks
+	Orders    Books
 	Decisions []Decision
 
 	Faults      []history.FaultWindow     // injections
@@ -56,9 +56,9 @@ type Past struct {
 	requestTime int64                     // see longestRequest
 	QuorumAway  []history.Span            // see withoutQuorum
 	silent      map[string][]history.Span // by life; see silences
-	Successes   []success
+	Successes   []Success
 	shardLives  []Wait          // see contending
-	Demands     func() []demand // see findDemands; only some checks need them
+	Demands     func() []Demand // see findDemands; only some checks need them
 }
 
 // Stray is something in the store that nobody recorded asking for.
@@ -93,12 +93,12 @@ type Row struct {
 	Chain     []*Write // that took effect, in order
 	Sealed    *Write
 	Whole     bool // the chain reaches from no row to the seal without a break
-	Breaks    []chainBreak
+	Breaks    []Break
 	Grants    []*Grant
 	ByToken   map[int64][]*Grant
 	ByAttempt map[string]*Grant
-	Orphans   []*Op        // lock calls that handed out a token without an acquire
-	Replayed  *shardReplay // of a shard
+	Orphans   []*Op   // lock calls that handed out a token without an acquire
+	Replayed  *Replay // of a shard
 }
 
 // CAS is one compare-and-set on a fenced row, all its resends included.

@@ -6,8 +6,8 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// pauseStep is a batch that paused or resumed a shard.
-type pauseStep struct {
+// Pause is a batch that paused or resumed a shard.
+type Pause struct {
 	w       *Write
 	on      bool
 	stretch int // of the chain, in which it is known
@@ -17,7 +17,7 @@ type pauseStep struct {
 func Pauses(c *history.Change) bool { return c.Do == history.DoPause || c.Do == history.DoResume }
 
 // paused is the pause that lasts, or nil.
-func (r *shardReplay) paused() *pauseStep {
+func (r *Replay) paused() *Pause {
 	if n := len(r.Pauses); n > 0 && r.Pauses[n-1].on && (r.stretch == 1 || r.Pauses[n-1].stretch == r.stretch) {
 		return &r.Pauses[n-1]
 	}
@@ -26,7 +26,7 @@ func (r *shardReplay) paused() *pauseStep {
 
 // pause applies what a batch does to its shard, before all else that it does: a claim
 // may ride with the end of a pause, not with its beginning.
-func (r *shardReplay) pause(w *Write) {
+func (r *Replay) pause(w *Write) {
 	changes := w.Main().Invoke.Changes()
 	for i := range changes {
 		c := &changes[i]
@@ -41,12 +41,12 @@ func (r *shardReplay) pause(w *Write) {
 		if on {
 			r.a.Jobs.Counts.Pauses++
 		}
-		r.Pauses = append(r.Pauses, pauseStep{w, on, r.stretch})
+		r.Pauses = append(r.Pauses, Pause{w, on, r.stretch})
 	}
 }
 
 // judgePaused is the part of P12 that a pause asks for: nothing is claimed while it lasts.
-func (r *shardReplay) judgePaused(j *Job, w *Write, c *history.Change) {
+func (r *Replay) judgePaused(j *Job, w *Write, c *history.Change) {
 	if p := r.paused(); p != nil && c.Do == history.DoClaim {
 		r.bad("P12", j, w, "claims it as run %d, though %s was paused by %s", c.Run, r.l.Name, r.l.Text(p.w.To))
 	}
@@ -72,7 +72,7 @@ func (a *Past) PausedDuring(j *Job, from, to int64) bool {
 	all := l.Replayed.Pauses
 	for i, p := range all {
 		over := to
-		if k := slices.IndexFunc(all[i:], func(q pauseStep) bool { return !q.on }); k >= 0 {
+		if k := slices.IndexFunc(all[i:], func(q Pause) bool { return !q.on }); k >= 0 {
 			over = all[i+k].w.Latest
 		}
 		if p.on && p.w.Main().Invoke.TS <= to && over >= from {

@@ -7,9 +7,9 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// shardReplay is the replay of one shard: its batches that took effect, in the chain's
+// Replay is the replay of one shard: its batches that took effect, in the chain's
 // order, are the life of every job in it. It is linear in the changes.
-type shardReplay struct {
+type Replay struct {
 	a      *Past
 	l      *Row
 	Claims map[int64]*Claim // by run
@@ -17,7 +17,7 @@ type shardReplay struct {
 	// stretch counts the breaks of the chain so far: what a job was before one
 	// is not known after it.
 	stretch int
-	Pauses  []pauseStep // in the chain's order
+	Pauses  []Pause // in the chain's order
 	// refusals are when the store first refused a batch with a job, by job; see poisoned.
 	refusals map[string]int64
 	// refused are the batches that a row in the shard kept from happening, by the
@@ -32,7 +32,7 @@ func (a *Past) replay() {
 			continue
 		}
 		a.Jobs.Counts.Shards++
-		r := &shardReplay{a: a, l: l, Claims: map[int64]*Claim{}, stretch: 1, refused: map[*Version][]*CAS{}, refusals: l.findRefusals()}
+		r := &Replay{a: a, l: l, Claims: map[int64]*Claim{}, stretch: 1, refused: map[*Version][]*CAS{}, refusals: l.findRefusals()}
 		l.Replayed = r
 		for _, c := range l.CAS {
 			if c.Shown == c.From && IsRenewal(c.Kind()) {
@@ -52,7 +52,7 @@ func (a *Past) replay() {
 	a.Jobs.findTwice()
 }
 
-func (r *shardReplay) run() {
+func (r *Replay) run() {
 	broken := map[*Write]bool{}
 	for _, b := range r.l.Breaks {
 		broken[b.Next] = true
@@ -67,7 +67,7 @@ func (r *shardReplay) run() {
 	}
 }
 
-func (r *shardReplay) batch(w *Write) {
+func (r *Replay) batch(w *Write) {
 	changes := w.Main().Invoke.Changes()
 	var seen map[string]bool
 	if len(changes) > 1 {
@@ -98,14 +98,14 @@ func (r *shardReplay) batch(w *Write) {
 }
 
 // bad reports a change that is against the rules.
-func (r *shardReplay) bad(property string, j *Job, w *Write, format string, args ...any) {
+func (r *Replay) bad(property string, j *Job, w *Write, format string, args ...any) {
 	c := w.Main()
 	events := Events(&c.Op, j.Last())
 	r.a.Jobs.add(property, j.ID, events, "job %s: the %s of %s by %s to %s %s", j.ID, c.Kind(), r.l.Name, c.Invoke.Proc, r.l.Text(w.To), fmt.Sprintf(format, args...))
 }
 
 // change applies one change to its job.
-func (r *shardReplay) change(j *Job, w *Write, c *history.Change) {
+func (r *Replay) change(j *Job, w *Write, c *history.Change) {
 	was := j.Now
 	r.judgePaused(j, w, c)
 	if known := j.sure == r.stretch || r.stretch == 1; known {
@@ -167,7 +167,7 @@ func (r *shardReplay) change(j *Job, w *Write, c *history.Change) {
 
 // claim files a claim. Run ids rise strictly in a shard, and carry the fence under
 // which they were made: that is what makes them fencing tokens.
-func (r *shardReplay) claim(j *Job, was JobState, w *Write, c *history.Change) {
+func (r *Replay) claim(j *Job, was JobState, w *Write, c *history.Change) {
 	k := &Claim{j, w, c, was}
 	twin := r.Claims[c.Run]
 	switch {
@@ -210,7 +210,7 @@ var Verbs = map[string]string{
 }
 
 // judge holds a change against the state in which it finds its job.
-func (r *shardReplay) judge(j *Job, was JobState, w *Write, c *history.Change) {
+func (r *Replay) judge(j *Job, was JobState, w *Write, c *history.Change) {
 	states, known := mayBe[c.Do]
 	fence := w.To.Fence
 	switch {
@@ -251,7 +251,7 @@ func (s JobState) String() string {
 
 // judgeRefused: a batch that was rejected although the header was as it named
 // must have found the row of a job that it wanted to insert.
-func (r *shardReplay) judgeRefused(at *Version) {
+func (r *Replay) judgeRefused(at *Version) {
 	for _, c := range r.refused[at] {
 		found := r.stretch > 1
 		for i := range c.Invoke.Changes() {

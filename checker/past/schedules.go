@@ -21,13 +21,13 @@ type Schedule struct {
 	first, last int64
 	sure        int            // the stretch of the shard's chain in which that is known
 	Done        map[string]int // batches that changed it, by what they did
-	Gaps        []scheduleGap
+	Gaps        []ScheduleGap
 	by          *Write // the last of them
 	Jobs        map[int64]*Job
 }
 
-// scheduleGap is a batch that passes over nominal times without counting them as missed.
-type scheduleGap struct {
+// ScheduleGap is a batch that passes over nominal times without counting them as missed.
+type ScheduleGap struct {
 	Write       *Write
 	Before      *Write // the batch before, that changed the schedule
 	From, Until int64  // in ms since 1970
@@ -35,7 +35,7 @@ type scheduleGap struct {
 }
 
 func (x *Jobs) scheduleOf(shard, key string) *Schedule {
-	r := jobRef{shard, key}
+	r := JobRef{shard, key}
 	s := x.Schedules[r]
 	if s == nil {
 		s = &Schedule{Shard: shard, Key: key, Done: map[string]int{}, Jobs: map[int64]*Job{}}
@@ -73,7 +73,7 @@ func (s *Schedule) next(n int64) int64 {
 }
 
 // adopt gives a job that a schedule enqueues what the schedule asks for.
-func (r *shardReplay) adopt(j *Job, c *history.Change) {
+func (r *Replay) adopt(j *Job, c *history.Change) {
 	s := r.a.Jobs.scheduleOf(r.l.Name, c.Schedule)
 	if s.spec == nil || j.Spec != nil {
 		return // nobody asked for it
@@ -84,7 +84,7 @@ func (r *shardReplay) adopt(j *Job, c *history.Change) {
 }
 
 // fires is what a batch enqueues by schedule, in the order of the nominal times.
-func (r *shardReplay) fires(changes []history.Change) map[string][]*history.Change {
+func (r *Replay) fires(changes []history.Change) map[string][]*history.Change {
 	var out map[string][]*history.Change
 	for i := range changes {
 		c := &changes[i]
@@ -105,14 +105,14 @@ func (r *shardReplay) fires(changes []history.Change) map[string][]*history.Chan
 
 // recur applies what a batch does to a schedule. What is left in fired afterwards was
 // enqueued for schedules that the batch does not fire.
-func (r *shardReplay) recur(w *Write, c *history.Change, fired map[string][]*history.Change) {
+func (r *Replay) recur(w *Write, c *history.Change, fired map[string][]*history.Change) {
 	s := r.a.Jobs.scheduleOf(r.l.Name, c.Schedule)
 	list := fired[c.Schedule]
 	switch {
 	case s.spec == nil:
 		r.badTime(s, w, "is one that nobody put")
 		return
-	case s.Other: // checkSchedules says so
+	case s.Other: // P12 says so
 	case s.sure == r.stretch || r.stretch == 1:
 		r.judgeStep(s, w, c, list)
 	}
@@ -142,7 +142,7 @@ const readingSlack = 1000
 
 // judgeStep is the part of P12 that a batch decides: from where the schedule stood to
 // where it stands each nominal time is fired, unless it is too late for that.
-func (r *shardReplay) judgeStep(s *Schedule, w *Write, c *history.Change, list []*history.Change) {
+func (r *Replay) judgeStep(s *Schedule, w *Write, c *history.Change, list []*history.Change) {
 	inv := w.Main().Invoke
 	wall := inv.WallMS()
 	if shown := r.a.shownAt(w); shown > 0 && wall > shown+readingSlack {
@@ -169,7 +169,7 @@ func (r *shardReplay) judgeStep(s *Schedule, w *Write, c *history.Change, list [
 	}
 }
 
-func (r *shardReplay) judgeFire(s *Schedule, w *Write, c *history.Change, list []*history.Change) {
+func (r *Replay) judgeFire(s *Schedule, w *Write, c *history.Change, list []*history.Change) {
 	wall := w.Main().Invoke.WallMS()
 	all := s.ordinal(c.LastMS) - s.ordinal(s.last)
 	switch {
@@ -181,7 +181,7 @@ func (r *shardReplay) judgeFire(s *Schedule, w *Write, c *history.Change, list [
 		r.badTime(s, w, "misses its nominal time %d, which was late by %d ms only", s.next(c.Missed-1), wall-s.next(c.Missed-1))
 	case int64(len(list))+c.Missed != all:
 		if left := all - int64(len(list)) - c.Missed; left > 0 {
-			s.Gaps = append(s.Gaps, scheduleGap{w, s.by, s.next(0), c.LastMS, left})
+			s.Gaps = append(s.Gaps, ScheduleGap{w, s.by, s.next(0), c.LastMS, left})
 		}
 		r.badTime(s, w, "has %d nominal times from %d to %d, of which it fires %d and misses %d", all, s.last+1, c.LastMS, len(list), c.Missed)
 	}
@@ -196,7 +196,7 @@ func (r *shardReplay) judgeFire(s *Schedule, w *Write, c *history.Change, list [
 	}
 }
 
-func (r *shardReplay) badTime(s *Schedule, w *Write, format string, args ...any) {
+func (r *Replay) badTime(s *Schedule, w *Write, format string, args ...any) {
 	events := Events(&w.Main().Op)
 	if s.by != nil {
 		events = append(events, Events(&s.by.Main().Op)...)
@@ -205,7 +205,7 @@ func (r *shardReplay) badTime(s *Schedule, w *Write, format string, args ...any)
 }
 
 // unfired reports jobs that were enqueued for schedules which the batch does not fire.
-func (r *shardReplay) unfired(w *Write, fired map[string][]*history.Change) {
+func (r *Replay) unfired(w *Write, fired map[string][]*history.Change) {
 	for _, key := range slices.Sorted(maps.Keys(fired)) {
 		x := fired[key][0]
 		r.badTime(r.a.Jobs.scheduleOf(r.l.Name, key), w, "does not change, but its nominal time %d gets job %s", x.NominalMS, x.Job)

@@ -4,7 +4,7 @@ import "fencepost/harness/record/history"
 
 // follows gives each job that a batch enqueues to follow another what its sequence asks
 // of it.
-func (r *shardReplay) follows(changes []history.Change) {
+func (r *Replay) follows(changes []history.Change) {
 	for i := range changes {
 		c := &changes[i]
 		if c.Do != history.DoEnqueue || c.After == "" {
@@ -31,7 +31,7 @@ func goesOn(j *history.Job, state string) bool {
 // sequences is the part of P5 that a batch decides: the batch that ends a job enqueues
 // the one that follows it, once; and nothing follows a job that has not ended, or whose
 // failure ends its sequence.
-func (r *shardReplay) sequences(w *Write, changes []history.Change) {
+func (r *Replay) sequences(w *Write, changes []history.Change) {
 	for i := range changes {
 		c := &changes[i]
 		if c.Do != history.DoEnqueue || c.After == "" {
@@ -66,7 +66,7 @@ func (r *shardReplay) sequences(w *Write, changes []history.Change) {
 
 // followed looks at a job that a batch has changed: whether it ended, and the next one of
 // its sequence came.
-func (r *shardReplay) followed(w *Write, j *Job) {
+func (r *Replay) followed(w *Write, j *Job) {
 	switch {
 	case j.Spec == nil || len(j.Spec.Then) == 0 || !Ended(j.Now.Name):
 	case !goesOn(j.Spec, j.Now.Name):

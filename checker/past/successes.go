@@ -2,16 +2,16 @@ package past
 
 import "fencepost/harness/record/history"
 
-// success is what a run counts as work done: the release of a lock, or, in a run
+// Success is what a run counts as work done: the release of a lock, or, in a run
 // with jobs, a batch that completes n of them. It was acknowledged.
-type success struct {
+type Success struct {
 	log   *Row // nil: of a job with a lock of its own
 	Op    *Op
 	Count int
 }
 
 // findSuccesses finds the run's, by row.
-func (a *Past) findSuccesses() (out []success) {
+func (a *Past) findSuccesses() (out []Success) {
 	for _, l := range a.Rows {
 		for _, c := range l.CAS {
 			if c.Outcome != history.OK {
@@ -29,14 +29,14 @@ func (a *Past) findSuccesses() (out []success) {
 				}
 			}
 			if n > 0 {
-				out = append(out, success{l, &c.Op, n})
+				out = append(out, Success{l, &c.Op, n})
 			}
 		}
 	}
 	for _, j := range a.Jobs.List {
 		for _, o := range j.Updates {
 			if o.Outcome == history.OK && o.Invoke.Changes()[0].Do == history.DoComplete {
-				out = append(out, success{nil, o, 1})
+				out = append(out, Success{nil, o, 1})
 			}
 		}
 	}

@@ -12,10 +12,10 @@ import (
 type Version struct {
 	*history.Version
 	Number int32    // among the row's, from 0, no row
-	Place  int32    // in the chain, of the write that set it; noRowPlace, notInChain
+	Place  int32    // in the chain, of the write that set it; noRowPlace, NotInChain
 	SetBy  []*Write // that set it
 	UsedBy []*Write // that name it
-	Next   *Write   // the chain's write among usedBy
+	Next   *Write   // the chain's write among UsedBy
 	Shown  []Observation
 	twin   *Version // another one with the same key
 }

@@ -54,11 +54,11 @@ type Suspect struct {
 
 // Inquiry is what the rules look at, and what they have found.
 type Inquiry struct {
-	Judgement *Judgement
-	Result    *Result
-	Red       map[string]bool // properties that are not well
-	Suspects  []*Suspect
-	Begin     int64 // of the run, for people
+	*Judgement
+	Result   *Result
+	Red      map[string]bool // properties that are not well
+	Suspects []*Suspect
+	Begin    int64 // of the run, for people
 }
 
 // inquired is the order in which the properties' rules are asked, and so in which causes of
@@ -88,7 +88,7 @@ func Inquire(h *history.History, r *Result, dir string) *Inquiry {
 	}
 	for _, c := range inquiries() {
 		for _, r := range c.rules {
-			if r.needs == "" || x.Judgement.Promised(r.needs) {
+			if r.needs == "" || x.Promised(r.needs) {
 				r.find(x)
 			}
 		}
@@ -148,8 +148,8 @@ func (x *Inquiry) suspect(id string, w Weight, n int, format string, args ...any
 
 // weigh takes from the weight of what an incomplete record can feign.
 func (x *Inquiry) weigh() {
-	late := slices.ContainsFunc(x.Judgement.Record.Remarks, func(r history.Remark) bool { return r.Kind == history.Late })
-	if !x.Judgement.Incomplete() && !late {
+	late := slices.ContainsFunc(x.Record.Remarks, func(r history.Remark) bool { return r.Kind == history.Late })
+	if !x.Incomplete() && !late {
 		return
 	}
 	for _, s := range x.Suspects {

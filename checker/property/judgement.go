@@ -17,7 +17,7 @@ type Judgement struct {
 	Dir       string        // of the run; "": nothing is drawn, and files are named in full
 	Search    time.Duration // CPU time that all Porcupine searches together may take
 	begin     time.Time
-	searchEnd time.Duration // of all Porcupine searches, as cpuTime; set by the first
+	searchEnd time.Duration // of all Porcupine searches, as CPUTime; set by the first
 	counts    *Counts       // see count
 	open      int           // jobs that have not come to an end, by P5
 	lateness  *past.Spread  // of jobs, by P12

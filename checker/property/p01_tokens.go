@@ -161,7 +161,7 @@ const tokenSlack = 2_000 // ms
 func (x *Inquiry) handedOutTokens() {
 	var odd []*past.Grant
 	lives := map[string][]int64{}
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		for _, g := range l.Grants {
 			if !l.Shard && g.Call != nil && g.Token != g.Fence {
 				odd = append(odd, g)
@@ -177,7 +177,7 @@ func (x *Inquiry) handedOutTokens() {
 	wall := 0
 	for _, g := range odd {
 		at := g.Call.End.TS
-		if d := x.Judgement.WallAt(at) + x.Judgement.offset(history.Life(g.Acquire.Invoke.Proc), at) - g.Token; d > -tokenSlack && d < tokenSlack {
+		if d := x.WallAt(at) + x.offset(history.Life(g.Acquire.Invoke.Proc), at) - g.Token; d > -tokenSlack && d < tokenSlack {
 			wall++
 		}
 	}
@@ -217,7 +217,7 @@ func (x *Inquiry) showFalling(s *Suspect, odd []*past.Grant) {
 		name := g.Row.Name
 		if t := top[name]; t != nil && g.Token <= t.Token {
 			chain := []Step{x.handed(RoleBefore, t), x.handed(RoleMistake, g)}
-			for _, sk := range x.Judgement.Sinks {
+			for _, sk := range x.Sinks {
 				for _, o := range append(slices.Clone(sk.Raises), sk.Effects...) {
 					if len(chain) == 2 && o.Invoke.Issuer == name && o.Invoke.Token == g.Token && o.End != nil && o.End.Result == past.ResultStale {
 						chain = append(chain, x.step(RoleHarm, o.End, "the sink refuses its holder's %s: it has seen token %d", o.Invoke.Op, o.End.Seen))
@@ -276,7 +276,7 @@ func seen(l *past.Row) []sighting {
 // rowsThatChange: a row that carries the mark of a recorded release and another fence
 // than that release wrote.
 func (x *Inquiry) rowsThatChange() {
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		releases := map[string]*past.CAS{}
 		for _, c := range l.CAS {
 			if c.Kind() == history.OpRelease {
@@ -320,7 +320,7 @@ func (x *Inquiry) again(l *past.Row, v sighting) []Step {
 // there since its last write tells expiry from deletion.
 func (x *Inquiry) vanishedRows() {
 	expired, deleted := 0, 0
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		if l.Shard {
 			continue
 		}

@@ -147,7 +147,7 @@ func explained(p *Property, key string) bool {
 func (x *Inquiry) falseGrants() {
 	var overdue, answered []*past.CAS
 	recorded := true // as applied: the client was told so, or told itself so
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		for _, g := range l.Grants {
 			c := g.Acquire
 			if c.Kind() != history.OpAcquire || c.Write.Pos >= 0 && c.Write.Main() == c || l.Fate(c.Write) != past.Never && c.Outcome == history.OK {
@@ -158,7 +158,7 @@ func (x *Inquiry) falseGrants() {
 				overdue, recorded = append(overdue, c), false
 			case c.Outcome == history.Fail && g.Call != nil:
 				answered, recorded = append(answered, c), false
-			case c.Outcome == history.OK && (c.End.TS-past.FirstSend(&c.Op))*5 >= 4*x.Judgement.patience(c.TTL()):
+			case c.Outcome == history.OK && (c.End.TS-past.FirstSend(&c.Op))*5 >= 4*x.patience(c.TTL()):
 				overdue = append(overdue, c)
 			case c.Outcome == history.OK:
 				answered = append(answered, c)
@@ -197,7 +197,7 @@ func (x *Inquiry) falseGrants() {
 // falseFailures: operations that were reported as failed and took effect.
 func (x *Inquiry) falseFailures() {
 	var again, misread, lost []*past.CAS
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		for _, w := range l.Chain {
 			if c := w.Main(); !w.Possible() && c.End != nil {
 				switch {
@@ -230,8 +230,8 @@ func (x *Inquiry) falseFailures() {
 		return
 	}
 	unknowns := 0
-	for i := range x.Judgement.Ops {
-		if o := &x.Judgement.Ops[i]; o.Invoke.Proc != history.Harness && o.End != nil && o.Outcome == history.Unknown {
+	for i := range x.Ops {
+		if o := &x.Ops[i]; o.Invoke.Proc != history.Harness && o.End != nil && o.Outcome == history.Unknown {
 			unknowns++
 		}
 	}
@@ -276,7 +276,7 @@ func (x *Inquiry) oldStamps() {
 		return // a plain write sets versions of its own back
 	}
 	n := 0
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		if !l.Shard {
 			continue
 		}

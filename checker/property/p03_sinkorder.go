@@ -109,7 +109,7 @@ type inversion struct {
 
 func (x *Inquiry) inversions() []inversion {
 	var out []inversion
-	for _, s := range x.Judgement.Sinks {
+	for _, s := range x.Sinks {
 		var top *past.Entry
 		for i := range s.Ledger {
 			e := &s.Ledger[i]
@@ -137,7 +137,7 @@ func (x *Inquiry) acceptedTokens() {
 	}
 	none, read, sent := true, true, true
 	refused := 0
-	for _, s := range x.Judgement.Sinks {
+	for _, s := range x.Sinks {
 		for _, o := range s.Effects {
 			if o.End == nil || o.End.Result != past.ResultStale {
 				continue
@@ -194,7 +194,7 @@ func (x *Inquiry) showInversion(s *Suspect, v inversion) {
 		return
 	}
 	var chain []Step
-	if l := x.Judgement.RowOf[v.o.Invoke.Issuer]; l != nil && !l.Shard {
+	if l := x.RowOf[v.o.Invoke.Issuer]; l != nil && !l.Shard {
 		for _, c := range []struct {
 			token int64
 			proc  string

@@ -216,8 +216,8 @@ func effectsSoFar(_ context.Context, a *Judgement, p *Property) {
 
 // madeUpAnswers are those that no link carried.
 func (x *Inquiry) madeUpAnswers() {
-	for i := range x.Judgement.Lies {
-		l := &x.Judgement.Lies[i]
+	for i := range x.Lies {
+		l := &x.Lies[i]
 		s := x.suspect("answer-made-up", shown, i+1, "%s", l.Message)
 		chain := []Step{x.step(RoleMistake, l.Op.End, "%s records that its %s was answered %s", l.Op.Invoke.Proc, l.Op.Invoke.Op, past.AnswerText(l.Op.End))}
 		for _, e := range l.Events[2:] {
@@ -230,7 +230,7 @@ func (x *Inquiry) madeUpAnswers() {
 // forgedEntries are those that show another token than their effect was sent with.
 func (x *Inquiry) forgedEntries() {
 	n := 0
-	for _, s := range x.Judgement.Sinks {
+	for _, s := range x.Sinks {
 		for i := range s.Ledger {
 			e := &s.Ledger[i]
 			if e.Kind != history.LedgerAccept || len(e.By) != 1 || e.By[0].Invoke.Token == e.Token {
@@ -249,7 +249,7 @@ func (x *Inquiry) forgedEntries() {
 // the state was read, though the sink said so if it was asked.
 func (x *Inquiry) missingRaises() {
 	told, silent := 0, 0
-	for _, s := range x.Judgement.Sinks {
+	for _, s := range x.Sinks {
 		if !s.WasRead() || s.Hole != "" {
 			continue
 		}

@@ -15,7 +15,7 @@ func (x *Inquiry) lostEffects() {
 	var undone, gone []*past.Op
 	numbered, answered := 0, 0
 	where := map[*past.Op]*past.Sink{}
-	for _, s := range x.Judgement.Sinks {
+	for _, s := range x.Sinks {
 		if !s.WasRead() {
 			continue
 		}
@@ -53,7 +53,7 @@ func (x *Inquiry) lostEffects() {
 	}
 	died := 0
 	for _, o := range undone {
-		if _, crashed := x.Judgement.deathOf(history.Life(o.Invoke.Proc)); crashed {
+		if _, crashed := x.deathOf(history.Life(o.Invoke.Proc)); crashed {
 			died++
 		}
 	}
@@ -69,7 +69,7 @@ func (x *Inquiry) lostEffects() {
 		x.suspect("acknowledged-before-done", w, len(undone), "none of %s names its entry in the ledger: it was not there yet", phrase.Plural(answered, "answer"))
 	}
 	chain := []Step{x.step(RoleMistake, o.End, "effect %s of %s is answered as applied", o.Invoke.EffectKey, o.Invoke.Proc)}
-	if e, crashed := x.Judgement.deathOf(history.Life(o.Invoke.Proc)); crashed {
+	if e, crashed := x.deathOf(history.Life(o.Invoke.Proc)); crashed {
 		chain = append(chain, x.step(RoleBefore, e, "%s dies: %s", e.Proc, phrase.OrNone(e.Error)))
 	}
 	chain = append(chain, x.Instant(RoleHarm, o.End.TS, "the ledger of %s has no such entry", where[o].Name))
@@ -92,7 +92,7 @@ func (x *Inquiry) repeatedEffects() {
 	oneSend, oneToken, attempts, n := 0, 0, 0, 0
 	duplicates := x.repeatsKnown()
 	var firstSend, firstToken, firstAttempt *repeat
-	for _, s := range x.Judgement.Sinks {
+	for _, s := range x.Sinks {
 		for _, key := range slices.Sorted(maps.Keys(s.Accepts)) {
 			is := s.Accepts[key]
 			if len(is) < 2 {
@@ -172,7 +172,7 @@ func (x *Inquiry) repeat(s *past.Sink, key string, is []int) repeat {
 // applied under several tokens: under their own it was known.
 func (x *Inquiry) repeatsKnown() int {
 	n := 0
-	for _, s := range x.Judgement.Sinks {
+	for _, s := range x.Sinks {
 		for _, o := range s.Effects {
 			if o.End != nil && o.End.Result == past.ResultDuplicate && slices.ContainsFunc(s.Accepts[o.Invoke.EffectKey], func(i int) bool { return s.Ledger[i].Token == o.Invoke.Token }) {
 				n++

@@ -11,7 +11,7 @@ import (
 // runs: rules of the life of jobs that are broken in plain sight.
 func (x *Inquiry) runs() {
 	unfinished, often := 0, 0
-	for _, j := range x.Judgement.Jobs.List {
+	for _, j := range x.Jobs.List {
 		for i, s := range j.Steps {
 			m := s.Write.Main()
 			switch s.Change.Do {
@@ -48,8 +48,8 @@ func (x *Inquiry) runs() {
 // lostJobs: enqueues that were acknowledged and are nowhere.
 func (x *Inquiry) lostJobs() {
 	n := 0
-	for _, j := range x.Judgement.Jobs.List {
-		l := x.Judgement.RowOf[j.Shard]
+	for _, j := range x.Jobs.List {
+		l := x.RowOf[j.Shard]
 		if _, entered := j.Entered(); entered > 0 || l == nil || !l.Whole || j.Row(history.RowInbox) != nil {
 			continue
 		}
@@ -73,8 +73,8 @@ func (x *Inquiry) lostJobs() {
 // unclaimedRuns: runs that start though their claim never took effect, or was not known to.
 func (x *Inquiry) unclaimedRuns() {
 	n := 0
-	for _, j := range x.Judgement.Jobs.List {
-		l := x.Judgement.RowOf[j.Shard]
+	for _, j := range x.Jobs.List {
+		l := x.RowOf[j.Shard]
 		for _, e := range j.Starts {
 			var claim *past.CAS
 			for _, c := range casOf(l, e.Token) {
@@ -112,11 +112,11 @@ func casOf(l *past.Row, run int64) []*past.CAS {
 // missingSteps: jobs that are completed though nobody sent one of their effects.
 func (x *Inquiry) missingSteps() {
 	n := 0
-	for _, j := range x.Judgement.Jobs.List {
+	for _, j := range x.Jobs.List {
 		if j.Spec == nil || j.EndedAs != past.StateCompleted {
 			continue
 		}
-		s := x.Judgement.SinkOf[j.Spec.Resource]
+		s := x.SinkOf[j.Spec.Resource]
 		if s == nil || !s.WasRead() || s.Hole != "" {
 			continue
 		}

@@ -22,7 +22,7 @@ func (x *Inquiry) sound(l *past.Row) bool {
 
 // ofJob lowers the weight of what a shard without a sound chain shows.
 func (x *Inquiry) ofJob(j *past.Job, w Weight) Weight {
-	if x.sound(x.Judgement.RowOf[j.Shard]) {
+	if x.sound(x.RowOf[j.Shard]) {
 		return w
 	}
 	return symptom
@@ -74,7 +74,7 @@ func (x *Inquiry) change(role string, s past.JobStep) Step {
 func (x *Inquiry) jobStates() {
 	fewer, claimed := 0, 0
 	early := map[string]int{}
-	for _, j := range x.Judgement.Jobs.List {
+	for _, j := range x.Jobs.List {
 		k := walk{j: j}
 		for k.step < len(j.Steps) {
 			s := j.Steps[k.step]
@@ -112,7 +112,7 @@ func (x *Inquiry) jobStates() {
 // is one.
 func (x *Inquiry) givenUpEarly(k *walk, s past.JobStep) (id, why string) {
 	was := past.JobState{Name: k.state, Attempt: k.attempt, Run: k.run}
-	r := x.Judgement.RowOf[k.j.Shard].Replayed
+	r := x.RowOf[k.j.Shard].Replayed
 	if k.step == 0 || k.j.Spec == nil || !r.Early(k.j, k.step, was, s.Write) {
 		return "", ""
 	}
@@ -130,9 +130,9 @@ func (x *Inquiry) givenUpEarly(k *walk, s past.JobStep) (id, why string) {
 // jobRows: rows that were left and are not what the batches made of them.
 func (x *Inquiry) jobRows() {
 	dlq, ahead, next, beside, other := 0, 0, 0, 0, 0
-	for _, j := range x.Judgement.Jobs.List {
-		l := x.Judgement.RowOf[j.Shard]
-		if l == nil || !l.Whole || !x.Judgement.RowsRead(j) {
+	for _, j := range x.Jobs.List {
+		l := x.RowOf[j.Shard]
+		if l == nil || !l.Whole || !x.RowsRead(j) {
 			continue
 		}
 		why := j.Differs()
@@ -144,9 +144,9 @@ func (x *Inquiry) jobRows() {
 		switch {
 		case j.Now.Name == past.StateDLQ && (row == nil || row.JobRow().State != past.StateDLQ || j.Row(history.RowDLQ) == nil):
 			id, n, w = "dlq-move-lost", &dlq, shown
-		case j.NeverCame(x.Judgement.Past) && j.After != nil:
+		case j.NeverCame(x.Past) && j.After != nil:
 			id, n, w = "end-ahead-of-next", &next, shown
-		case j.NeverCame(x.Judgement.Past) && j.Now.Name == past.StatePending:
+		case j.NeverCame(x.Past) && j.Now.Name == past.StatePending:
 			id, n, w = "schedule-ahead-of-job", &ahead, shown
 		case row != nil && row.JobRow().Run != 0 && past.RunFence(row.JobRow().Run) < past.RunFence(j.Now.Run):
 			id, n, w = "write-beside-the-tick", &beside, Fits // an earlier owner's doing
@@ -155,7 +155,7 @@ func (x *Inquiry) jobRows() {
 		s := x.suspect(id, x.ofJob(j, w), *n, "job %s is %s by its batches, and its rows say otherwise: %s", j.ID, j.Now, why)
 		var chain []Step
 		role := RoleBefore
-		if j.NeverCame(x.Judgement.Past) {
+		if j.NeverCame(x.Past) {
 			role = RoleMistake // the batch that did one of two things
 		}
 		for _, st := range j.Steps[max(0, len(j.Steps)-3):] {
@@ -178,21 +178,21 @@ func (x *Inquiry) stuckJobs() {
 		return
 	}
 	left, behind, other := 0, 0, 0
-	for _, j := range x.Judgement.judgeJobs(&Property{}).stuck {
-		l := x.Judgement.RowOf[j.Shard]
+	for _, j := range x.judgeJobs(&Property{}).stuck {
+		l := x.RowOf[j.Shard]
 		switch {
-		case j.NeverCame(x.Judgement.Past): // jobRows
+		case j.NeverCame(x.Past): // jobRows
 		case j.Now.Name == past.StateRunning && x.takenSince(l, j) != nil:
 			left++
 			g := x.takenSince(l, j)
 			s := x.suspect("rescue-left-out", x.ofJob(j, shown), left, "job %s is still %s, though %s took the shard with fence %d afterwards", j.ID, j.Now, g.Acquire.Invoke.Proc, g.Fence)
 			s.show(j.ID, g.Acquire.Invoke.TS, []string{j.Last().Invoke.Proc, g.Acquire.Invoke.Proc}, x.change(RoleBefore, j.Steps[len(j.Steps)-1]), x.granted(RoleMistake, g),
-				x.Instant(RoleHarm, x.Judgement.EndOfWork(), "at the end the job is still running"))
+				x.Instant(RoleHarm, x.EndOfWork(), "at the end the job is still running"))
 		case j.Now.Name == past.StatePending && x.passedOver(l, j) != nil:
 			behind++
 			k := x.passedOver(l, j)
 			s := x.suspect("row-behind-the-mark", x.ofJob(j, Fits), behind, "job %s is pending and due, and job %s, due later, was claimed after that", j.ID, k.Job.ID)
-			chain := []Step{x.change(RoleBefore, j.Steps[len(j.Steps)-1]), x.change(RoleMistake, past.JobStep{Write: k.Write, Change: k.Change}), x.Instant(RoleHarm, x.Judgement.EndOfWork(), "at the end the job is still pending")}
+			chain := []Step{x.change(RoleBefore, j.Steps[len(j.Steps)-1]), x.change(RoleMistake, past.JobStep{Write: k.Write, Change: k.Change}), x.Instant(RoleHarm, x.EndOfWork(), "at the end the job is still pending")}
 			if g := x.takenSince(l, j); g != nil {
 				chain = append(chain, x.granted(RoleBefore, g))
 			}
@@ -235,7 +235,7 @@ func (x *Inquiry) passedOver(l *past.Row, j *past.Job) *past.Claim {
 	last := j.Steps[len(j.Steps)-1].Write
 	var best *past.Claim
 	for _, k := range l.Replayed.Claims {
-		if k.Job != j && k.Write.Pos > last.Pos && k.Was.Due > j.Now.Due && x.Judgement.WallAt(k.Write.Main().Invoke.TS) > j.Now.Due && (best == nil || k.Write.Pos < best.Write.Pos || k.Write.Pos == best.Write.Pos && k.Change.Run < best.Change.Run) {
+		if k.Job != j && k.Write.Pos > last.Pos && k.Was.Due > j.Now.Due && x.WallAt(k.Write.Main().Invoke.TS) > j.Now.Due && (best == nil || k.Write.Pos < best.Write.Pos || k.Write.Pos == best.Write.Pos && k.Change.Run < best.Change.Run) {
 			best = k
 		}
 	}
@@ -249,8 +249,8 @@ func (x *Inquiry) forgotten(j *past.Job) {
 		}
 		end := j.Steps[i-1].Write.Main()
 		sweeper := history.Life(s.Write.Main().Invoke.Proc)
-		window := x.Judgement.HeaderOf(sweeper).DedupeMS * 1e6
-		if after := s.Write.Latest - end.Invoke.TS; after < window && len(x.Judgement.Clocks[sweeper]) == 0 {
+		window := x.HeaderOf(sweeper).DedupeMS * 1e6
+		if after := s.Write.Latest - end.Invoke.TS; after < window && len(x.Clocks[sweeper]) == 0 {
 			sus := x.suspect("forgotten-too-early", x.ofJob(j, shown), 1, "job %s is forgotten at most %s after its end; it must be remembered for %s", j.ID, phrase.MS(after), phrase.MS(window))
 			sus.show(j.ID, s.Write.Main().Invoke.TS, []string{s.Write.Main().Invoke.Proc}, x.change(RoleBefore, j.Steps[i-1]), x.change(RoleMistake, s))
 		}

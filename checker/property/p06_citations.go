@@ -112,9 +112,9 @@ func (x *Inquiry) foreignRuns() {
 		S *past.Sink
 	}
 	calls := map[string][]call{} // by life
-	for _, s := range x.Judgement.Sinks {
+	for _, s := range x.Sinks {
 		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
-			if l := x.Judgement.RowOf[o.Invoke.Issuer]; l != nil && l.Shard && o.Invoke.Proc != history.Harness {
+			if l := x.RowOf[o.Invoke.Issuer]; l != nil && l.Shard && o.Invoke.Proc != history.Harness {
 				life := history.Life(o.Invoke.Proc)
 				calls[life] = append(calls[life], call{O: o, S: s})
 			}
@@ -127,7 +127,7 @@ func (x *Inquiry) foreignRuns() {
 		slices.SortStableFunc(cs, func(a, b call) int { return cmp.Compare(a.O.Invoke.TS, b.O.Invoke.TS) })
 		top := int64(0)
 		for _, c := range cs {
-			k := x.Judgement.RowOf[c.O.Invoke.Issuer].ClaimOf(c.O.Invoke.Token)
+			k := x.RowOf[c.O.Invoke.Issuer].ClaimOf(c.O.Invoke.Token)
 			if k == nil || k.Job.Spec != nil && k.Job.Spec.Resource != c.S.Name {
 				if wrong++; c.O.Invoke.Token >= top {
 					highest++
@@ -145,7 +145,7 @@ func (x *Inquiry) foreignRuns() {
 	s := x.suspect("one-token-for-all-shards", shown, wrong, "%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard", phrase.Plural(wrong, "sink call"), highest)
 	chain := []Step{x.step(RoleMistake, first.Invoke, "%s by %s to %s shows run %d", first.Invoke.Op, first.Invoke.Proc, first.Invoke.Key, first.Invoke.Token)}
 	procs := []string{first.Invoke.Proc}
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		if k := l.ClaimOf(first.Invoke.Token); k != nil && history.Life(k.Write.Main().Invoke.Proc) == history.Life(first.Invoke.Proc) {
 			chain = append(chain, x.change(RoleBefore, past.JobStep{Write: k.Write, Change: k.Change}))
 		}
@@ -159,13 +159,13 @@ func (x *Inquiry) foreignIssuers() {
 	n := 0
 	var call *past.Op
 	var of *past.Claim
-	for _, j := range x.Judgement.Jobs.List {
-		if j.Spec == nil || x.Judgement.SinkOf[j.Spec.Resource] == nil {
+	for _, j := range x.Jobs.List {
+		if j.Spec == nil || x.SinkOf[j.Spec.Resource] == nil {
 			continue
 		}
-		s := x.Judgement.SinkOf[j.Spec.Resource]
+		s := x.SinkOf[j.Spec.Resource]
 		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
-			k := x.Judgement.RowOf[j.Shard].ClaimOf(o.Invoke.Token)
+			k := x.RowOf[j.Shard].ClaimOf(o.Invoke.Token)
 			if k == nil || k.Job != j || o.Invoke.Issuer == j.Shard || history.Life(o.Invoke.Proc) == history.Harness {
 				continue
 			}

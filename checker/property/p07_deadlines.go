@@ -170,7 +170,7 @@ func (x *Inquiry) late() []lateDecision {
 	if !x.failed("P7") {
 		return nil
 	}
-	for _, d := range x.Judgement.Decisions {
+	for _, d := range x.Decisions {
 		e, g := d.Event, d.Grant
 		if g == nil || !g.Mine(e.Proc) || g.ClockBeyond || e.DecidedAt == 0 {
 			continue
@@ -227,8 +227,8 @@ func (x *Inquiry) byAwakeClock(d lateDecision) (bool, []Step) {
 	life := history.Life(d.Event.Proc)
 	for _, c := range anchors(d.Grant) {
 		from := past.FirstSend(&c.Op)
-		if slept := x.Judgement.slept(life, from, d.Event.DecidedAt); slept > 0 && d.Event.DecidedAt-from-slept <= trusted(d.Grant)+leaseSlack {
-			for _, n := range x.Judgement.Clocks[life] {
+		if slept := x.slept(life, from, d.Event.DecidedAt); slept > 0 && d.Event.DecidedAt-from-slept <= trusted(d.Grant)+leaseSlack {
+			for _, n := range x.Clocks[life] {
 				if n.Clock().Suspended && n.TS >= from {
 					return true, []Step{x.step(RoleBefore, n, "the machine of %s sleeps, for %s before the decision", life, phrase.MS(slept))}
 				}
@@ -243,11 +243,11 @@ func (x *Inquiry) byWallClock(d lateDecision) (bool, []Step) {
 	life := history.Life(d.Event.Proc)
 	for _, c := range anchors(d.Grant) {
 		from := past.FirstSend(&c.Op)
-		set := (x.Judgement.offset(life, d.Event.DecidedAt) - x.Judgement.offset(life, from)) * 1e6
+		set := (x.offset(life, d.Event.DecidedAt) - x.offset(life, from)) * 1e6
 		if set >= 0 || d.Event.DecidedAt-from+set > trusted(d.Grant)+leaseSlack {
 			continue
 		}
-		for _, n := range x.Judgement.Clocks[life] {
+		for _, n := range x.Clocks[life] {
 			if n.TS >= from && n.TS <= d.Event.DecidedAt {
 				return true, []Step{x.step(RoleBefore, n, "the wall clock of %s is set by %s", life, phrase.MS(set))}
 			}
@@ -301,7 +301,7 @@ func (x *Inquiry) unrenewed(d lateDecision, until int64, demanded int) (bool, []
 	}
 	from := g.Acquire.Invoke.TS
 	if last != nil {
-		from = past.FirstSend(&last.Op) + x.Judgement.patience(g.Acquire.TTL()) // what is sent from now on is a resend
+		from = past.FirstSend(&last.Op) + x.patience(g.Acquire.TTL()) // what is sent from now on is a resend
 	}
 	if last != nil && last.Outcome == history.OK {
 		from = last.End.TS + g.Acquire.TTL()/2 // by now there should have been another
@@ -320,7 +320,7 @@ func (x *Inquiry) unrenewed(d lateDecision, until int64, demanded int) (bool, []
 // answered counts a life's requests on rows that were answered within a time.
 func (x *Inquiry) answered(life string, from, to int64) int {
 	n := 0
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		for _, c := range l.CAS {
 			if c.End != nil && history.Life(c.Invoke.Proc) == life && c.End.TS >= from && c.End.TS <= to && (c.Outcome == history.OK || c.Shown != nil) {
 				n++

@@ -93,7 +93,7 @@ type early struct {
 // earlyTakeovers: who took a lease over too soon, and what made it believe that it might.
 func (x *Inquiry) earlyTakeovers() {
 	var locks, shards []early
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		for _, g := range l.Grants {
 			e, ok := x.early(l, g)
 			switch {
@@ -127,7 +127,7 @@ func (x *Inquiry) early(l *past.Row, g *past.Grant) (early, bool) {
 	e := early{l: l, g: g, old: old, prev: prev, ttl: old.Acquire.TTL()}
 	e.stood = past.FirstSend(&c.Op) - prev.Invoke.TS
 	// A contender's clock may be wrong by the declared bound.
-	e.wanted = e.ttl - int64(2*x.Judgement.HeaderOf(history.Life(c.Invoke.Proc)).DriftBound*float64(e.ttl)) - e.stood
+	e.wanted = e.ttl - int64(2*x.HeaderOf(history.Life(c.Invoke.Proc)).DriftBound*float64(e.ttl)) - e.stood
 	return e, e.wanted > 0
 }
 
@@ -166,7 +166,7 @@ func (x *Inquiry) earlyLocks(es []early) {
 // ahead is by how much the taker's wall clock was ahead of what the holder's showed when
 // it wrote the version that was taken, in ms.
 func (x *Inquiry) ahead(e early) int64 {
-	return x.Judgement.offset(history.Life(e.g.Acquire.Invoke.Proc), e.g.Acquire.Invoke.TS) - x.Judgement.offset(history.Life(e.prev.Invoke.Proc), e.prev.Invoke.TS)
+	return x.offset(history.Life(e.g.Acquire.Invoke.Proc), e.g.Acquire.Invoke.TS) - x.offset(history.Life(e.prev.Invoke.Proc), e.prev.Invoke.TS)
 }
 
 // clocksOf are the notes that made the two clocks what they were.
@@ -177,7 +177,7 @@ func (x *Inquiry) clocksOf(e early) []Step {
 		at   int64
 	}{{e.prev.Invoke.Proc, e.prev.Invoke.TS}, {e.g.Acquire.Invoke.Proc, e.g.Acquire.Invoke.TS}} {
 		var last *history.Event
-		for _, n := range x.Judgement.Clocks[history.Life(who.proc)] {
+		for _, n := range x.Clocks[history.Life(who.proc)] {
 			if n.TS <= who.at {
 				last = n
 			}
@@ -245,8 +245,8 @@ func (x *Inquiry) earlyShards(es []early) {
 func (x *Inquiry) goneNote(e *early) *history.Event {
 	taker, owner := history.Life(e.g.Acquire.Invoke.Proc), history.Worker(e.old.Acquire.Invoke.Proc)
 	var last *history.Event
-	for i := range x.Judgement.History.Events {
-		n := &x.Judgement.History.Events[i]
+	for i := range x.History.Events {
+		n := &x.History.Events[i]
 		if n.TS > e.g.Acquire.Invoke.TS+e.ttl/4 {
 			break
 		}
@@ -263,7 +263,7 @@ func (x *Inquiry) goneNote(e *early) *history.Event {
 // runAtWork is a run of the old owner that had begun when the shard was taken, and not
 // ended when the owner sent its last batch: it may have been claimed by that batch.
 func (x *Inquiry) runAtWork(e *early) *history.Event {
-	for _, j := range x.Judgement.Jobs.List {
+	for _, j := range x.Jobs.List {
 		if j.Shard != e.l.Name {
 			continue
 		}

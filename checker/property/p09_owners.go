@@ -146,7 +146,7 @@ func (t takeovers) before(at int64) *past.Grant {
 // as its holder was told, before the takeover began.
 func (x *Inquiry) ignoredRenewals() {
 	n := 0
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		for _, c := range l.CAS {
 			if l.Shard || c.Kind() != history.OpAcquire || c.From.Holder == "" || c.Outcome != history.OK {
 				continue
@@ -174,7 +174,7 @@ func (x *Inquiry) ignoredRenewals() {
 func (x *Inquiry) shortCondition(s *Suspect, column string) {
 	full := map[string]bool{}
 	var parsed []statement
-	for _, e := range x.Judgement.Shapes {
+	for _, e := range x.Shapes {
 		stmts, err := ParseCQL(e.Statement().CQL)
 		if err != nil {
 			continue
@@ -196,7 +196,7 @@ func (x *Inquiry) shortCondition(s *Suspect, column string) {
 // What the row shows afterwards tells one without an owner's check from one without
 // any condition.
 func (x *Inquiry) wrongOwners() {
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		if l.Shard {
 			continue
 		}

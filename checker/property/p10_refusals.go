@@ -94,7 +94,7 @@ func checkStale(s *past.Sink, o *past.Op, p *Property) {
 // the ledger shows.
 func (x *Inquiry) refusedTokens() {
 	equal, odd := 0, 0
-	for _, s := range x.Judgement.Sinks {
+	for _, s := range x.Sinks {
 		if !s.WasRead() {
 			continue
 		}

@@ -16,17 +16,17 @@ func (x *Inquiry) missingTakeovers() {
 	}
 	late := map[string]bool{}
 	p := &Property{}
-	x.Judgement.checkStands(p)
+	x.checkStands(p)
 	for _, v := range p.Violations {
 		late[v.Key] = true
 	}
 	n := 0
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		if !late[l.Name] || !l.Whole {
 			continue
 		}
 		for _, s := range stands(l) {
-			limit := x.Judgement.TakeoverBound(s.ttl)
+			limit := x.TakeoverBound(s.ttl)
 			if s.to-s.from <= limit || s.w == nil && !s.held {
 				continue
 			}
@@ -42,14 +42,14 @@ func (x *Inquiry) missingTakeovers() {
 			}
 			n++
 			sus := x.suspect("no-takeover", Fits, n, "%s stood still for %s and nobody sent a takeover for %s (ttl %s)", l.Name, phrase.MS(s.to-s.from), phrase.MS(s.next.Earliest()-s.from), phrase.MS(s.ttl))
-			x.suspect("no-takeover", Fits, n, "in the whole run there were %s", phrase.Plural(x.Judgement.count().Takeovers, "takeover"))
+			x.suspect("no-takeover", Fits, n, "in the whole run there were %s", phrase.Plural(x.count().Takeovers, "takeover"))
 			var chain []Step
 			procs := []string{s.next.Main().Invoke.Proc}
 			if s.w != nil {
 				m := s.w.Main()
 				procs = append(procs, m.Invoke.Proc)
 				chain = append(chain, x.step(RoleBefore, m.Invoke, "the last write of %s: %s by %s to %s", l.Name, m.Kind(), m.Invoke.Proc, l.Text(s.w.To)))
-				for _, e := range x.Judgement.Crashes {
+				for _, e := range x.Crashes {
 					if history.Life(e.Proc) == history.Life(m.Invoke.Proc) && e.TS >= m.Invoke.TS && e.TS < s.to {
 						chain = append(chain, x.step(RoleBefore, e, "%s dies: %s", e.Proc, phrase.OrNone(e.Error)))
 					}
@@ -67,19 +67,19 @@ func (x *Inquiry) stalls() {
 	if !x.failed("P11") {
 		return
 	}
-	for _, e := range x.Judgement.Expects {
+	for _, e := range x.Expects {
 		for _, want := range e.Expect().Progress {
-			windows := x.Judgement.injections(want.Fault)
+			windows := x.injections(want.Fault)
 			if len(windows) == 0 {
 				continue
 			}
 			from, to := hull(windows)
-			for _, d := range x.Judgement.Demands() {
+			for _, d := range x.Demands() {
 				if g := d.Longest(from, to); g.Demand != nil && d.Key != "" && g.Length() > want.LongestGapMS*1e6 {
 					x.stalled(want, g)
 				}
 			}
-			for _, idle := range x.Judgement.idle() {
+			for _, idle := range x.idle() {
 				if idle.To-idle.From > want.LongestGapMS*1e6 && idle.From < to && idle.To > from {
 					s := x.suspect("work-stops-in-fault", Fits, 1, "%s asked for nothing for %s, with %s in force meanwhile", idle.Name, phrase.MS(idle.To-idle.From), want.Fault)
 					s.show(idle.Name, idle.From, []string{idle.Name}, x.step(RoleBefore, idle.last.End, "the last that %s did: %s of %s", idle.Name, idle.last.Invoke.Op, idle.last.Invoke.Key),
@@ -91,7 +91,7 @@ func (x *Inquiry) stalls() {
 }
 
 func (x *Inquiry) stalled(want history.Progress, g past.Gap) {
-	l := x.Judgement.RowOf[g.Demand.Key]
+	l := x.RowOf[g.Demand.Key]
 	var sent []*past.Op // meanwhile
 	for _, c := range l.CAS {
 		if c.Invoke.Proc != history.Harness && c.Invoke.TS < g.To && (c.End == nil || c.End.TS > g.From) {
@@ -100,7 +100,7 @@ func (x *Inquiry) stalled(want history.Progress, g past.Gap) {
 	}
 	bound := want.LongestGapMS * 1e6
 	chain := []Step{
-		x.Instant(RoleBefore, g.From, "from now on no %s of %s succeeds, though it is asked for", x.Judgement.Work(), l.Name),
+		x.Instant(RoleBefore, g.From, "from now on no %s of %s succeeds, though it is asked for", x.Work(), l.Name),
 		x.Instant(RoleMistake, g.From+bound, "by now one should have succeeded"),
 		x.Instant(RoleHarm, g.To, "it took %s", phrase.MS(g.Length())),
 	}
@@ -140,7 +140,7 @@ func duringGap(o *past.Op, g past.Gap) int64 {
 
 // busyHost: nothing that is judged by time can be held against the system.
 func (x *Inquiry) busyHost() {
-	if why, note := x.Judgement.Busy(); note != nil {
+	if why, note := x.Busy(); note != nil {
 		s := x.suspect("host-too-busy", written, 1, "%s", why)
 		s.show("", note.TS, nil, x.step(RoleMistake, note, "%s", why))
 	}

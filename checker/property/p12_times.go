@@ -154,9 +154,9 @@ func (a *Judgement) wasDue(start *history.Event, k *past.Claim) bool {
 // scheduleGaps: nominal times that the first batch of another owner passes over.
 func (x *Inquiry) scheduleGaps() {
 	n := 0
-	for _, s := range slices.SortedFunc(maps.Values(x.Judgement.Jobs.Schedules), func(s, t *past.Schedule) int { return cmp.Compare(s.Shard, t.Shard) }) {
+	for _, s := range slices.SortedFunc(maps.Values(x.Jobs.Schedules), func(s, t *past.Schedule) int { return cmp.Compare(s.Shard, t.Shard) }) {
 		for _, g := range s.Gaps {
-			if g.Before == nil || g.Before.To.Fence == g.Write.To.Fence || !x.sound(x.Judgement.RowOf[s.Shard]) {
+			if g.Before == nil || g.Before.To.Fence == g.Write.To.Fence || !x.sound(x.RowOf[s.Shard]) {
 				continue
 			}
 			n++
@@ -171,9 +171,9 @@ func (x *Inquiry) scheduleGaps() {
 // jobTimes: jobs that fire or are forgotten before their time.
 func (x *Inquiry) jobTimes() {
 	early, most := 0, int64(0)
-	for _, j := range x.Judgement.Jobs.List {
+	for _, j := range x.Jobs.List {
 		for _, e := range j.Starts {
-			if due, ok := x.Judgement.dueOf(j, e); !ok || len(j.Steps) == 0 || e.WallMS() == 0 || e.WallMS() >= e.DueMS() || due.wasDue() {
+			if due, ok := x.dueOf(j, e); !ok || len(j.Steps) == 0 || e.WallMS() == 0 || e.WallMS() >= e.DueMS() || due.wasDue() {
 				continue
 			}
 			early++

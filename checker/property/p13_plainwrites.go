@@ -13,7 +13,7 @@ import (
 // statements takes what the statements' texts say. Which operation a statement is of
 // shows where it is first used: within the operations that were under way then.
 func (x *Inquiry) statements() {
-	found, _ := x.Judgement.lint()
+	found, _ := x.lint()
 	for _, f := range found {
 		id := map[string]string{
 			lintUsing: "rows-expire", lintWeakRead: "weak-read", lintMixed: "mixed-serial", lintSerial: "weak-condition", lintCommit: "weak-condition",
@@ -75,7 +75,7 @@ func (x *Inquiry) plainWrite(f lintFinding) {
 // setsFence says whether a statement writes a column that the conditions on its table name.
 func (x *Inquiry) setsFence(stmts []statement) bool {
 	names := map[string]bool{}
-	for _, e := range x.Judgement.Shapes {
+	for _, e := range x.Shapes {
 		parsed, err := ParseCQL(e.Statement().CQL)
 		if err != nil {
 			continue
@@ -99,7 +99,7 @@ var plainKinds = map[string]history.Op{"unconditional-takeover": history.OpAcqui
 func (x *Inquiry) kindsBehind(f lintFinding) []string {
 	var left []string
 	first := true
-	for _, e := range x.Judgement.Shapes {
+	for _, e := range x.Shapes {
 		if *e.Statement() != *f.shape.ev.Statement() {
 			continue
 		}
@@ -126,7 +126,7 @@ func (x *Inquiry) kindsBehind(f lintFinding) []string {
 // underWay says whether a worker had an operation of a kind on a lock's row in flight;
 // of acquires, a takeover.
 func (x *Inquiry) underWay(worker string, kind history.Op, at int64) bool {
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		for _, c := range l.CAS {
 			if c.Kind() != kind || kind == history.OpAcquire && !c.Invoke.Takeover || history.Worker(c.Invoke.Proc) != worker || c.Invoke.TS > at {
 				continue
@@ -142,7 +142,7 @@ func (x *Inquiry) underWay(worker string, kind history.Op, at int64) bool {
 // overwritten finds an acknowledged write of a kind that cannot have found the version
 // that it names: the grant that had come between, and the write.
 func (x *Inquiry) overwritten(kind history.Op) (earlier *past.Grant, c *past.CAS) {
-	for _, l := range x.Judgement.Rows {
+	for _, l := range x.Rows {
 		if l.Shard {
 			continue
 		}

@@ -15,13 +15,13 @@ import (
 // record looks for mistakes of whoever wrote the history.
 func (x *Inquiry) record() {
 	x.missingCalls()
-	for _, r := range x.Judgement.Record.Remarks {
+	for _, r := range x.Record.Remarks {
 		if r.Kind == history.Late {
 			x.lateCalls(r.Events[0], r.Events[1], r.More+1)
 		}
 	}
-	have := x.Judgement.WorkerNames()
-	for _, e := range x.Judgement.Expects {
+	have := x.WorkerNames()
+	for _, e := range x.Expects {
 		if n := e.Expect().Workers; len(have) < n {
 			var missing []string
 			for i := range n {
@@ -53,13 +53,13 @@ func (x *Inquiry) missingCalls() {
 	lost, total, every := 0, 0, map[int64]int{}
 	var at *history.Event
 	gaps := map[string][]*history.Event{}
-	for _, r := range x.Judgement.Record.Remarks {
+	for _, r := range x.Record.Remarks {
 		if r.Kind == history.Lost {
 			gaps[r.Life] = nil
 		}
 	}
-	for i := range x.Judgement.Ops {
-		e := x.Judgement.Ops[i].Invoke
+	for i := range x.Ops {
+		e := x.Ops[i].Invoke
 		if of, lacks := gaps[history.Life(e.Proc)]; lacks {
 			gaps[history.Life(e.Proc)] = append(of, e)
 		}
@@ -83,11 +83,11 @@ func (x *Inquiry) missingCalls() {
 		}
 	}
 	if lost == 0 {
-		for _, r := range x.Judgement.Record.Remarks {
+		for _, r := range x.Record.Remarks {
 			if r.Kind != history.Lost {
 				continue
 			}
-			s := x.suspect("record-cut-off", shown, x.Judgement.Lost, "%s", r.Message())
+			s := x.suspect("record-cut-off", shown, x.Lost, "%s", r.Message())
 			if len(r.Events) > 0 {
 				s.show(r.Life, r.Events[0].TS, []string{r.Life}, x.step(RoleMistake, r.Events[0], "the last that is known to have been recorded about it in order"))
 			}
@@ -106,8 +106,8 @@ func (x *Inquiry) missingCalls() {
 // demands looks for what the scenario demanded of the run and did not get.
 func (x *Inquiry) demands() {
 	x.faultsOfThePlan()
-	counts := x.Judgement.count()
-	for _, e := range x.Judgement.Expects {
+	counts := x.count()
+	for _, e := range x.Expects {
 		for _, point := range e.Expect().Must {
 			if counts.Points[point] == 0 {
 				s := x.suspect("point-not-reached", possible, 1, "the scenario must reach %q, and the run did not", point)
@@ -116,26 +116,26 @@ func (x *Inquiry) demands() {
 		}
 		for _, phase := range slices.Sorted(maps.Keys(e.Expect().MinCycles)) {
 			if got, n := counts.PhaseCycles[phase], e.Expect().MinCycles[phase]; got < n {
-				x.tooLittle(e, fmt.Sprintf("phase %s has %s of the %d demanded", phase, phrase.Plural(got, x.Judgement.Cycle()), n), x.stretches(phase)...)
+				x.tooLittle(e, fmt.Sprintf("phase %s has %s of the %d demanded", phase, phrase.Plural(got, x.Cycle()), n), x.stretches(phase)...)
 			}
 		}
 	}
 	p := &Property{}
-	for _, e := range x.Judgement.Expects {
-		x.Judgement.checkSuccess(e, p)
+	for _, e := range x.Expects {
+		x.checkSuccess(e, p)
 	}
 	for _, v := range p.Violations {
-		x.tooLittle(x.Judgement.Expects[0], v.Message)
+		x.tooLittle(x.Expects[0], v.Message)
 	}
 	if counts.Operations == 0 || counts.Cycles == 0 {
 		x.tooLittle(nil, fmt.Sprintf("of %s nothing came to an end", phrase.Plural(counts.Operations, "operation")))
 	}
-	if len(x.Judgement.Expects) == 0 {
+	if len(x.Expects) == 0 {
 		x.suspect("no-expectation", shown, 1, "the history has no expect note")
 	}
 	open := &Property{}
-	x.Judgement.checkSealed(open)
-	x.Judgement.checkLedgers(open)
+	x.checkSealed(open)
+	x.checkLedgers(open)
 	for _, v := range open.Violations[:min(len(open.Violations), Printed)] {
 		x.suspect("end-not-read", Fits, open.Count, "%s", v.Message)
 	}
@@ -149,8 +149,8 @@ func (x *Inquiry) demands() {
 
 // points looks for clients that did not stand where they said.
 func (x *Inquiry) points() {
-	for i, e := range x.Judgement.Witness.Hits {
-		if what, _ := x.Judgement.missed(e); what != "" {
+	for i, e := range x.Witness.Hits {
+		if what, _ := x.missed(e); what != "" {
 			s := x.suspect("point-not-kept", shown, i+1, "%s", what)
 			s.show(e.Key, e.TS, []string{e.Hit().Proc}, x.step(RoleMistake, e, "%s", what))
 		}
@@ -171,14 +171,14 @@ func (x *Inquiry) tooLittle(e *history.Event, what string, more ...Step) {
 // stretches are where a phase's time went: the longest stretch in which nothing succeeded,
 // or that the run ended before.
 func (x *Inquiry) stretches(phase string) []Step {
-	phases := x.Judgement.History.Phases()
+	phases := x.History.Phases()
 	for _, ph := range phases {
 		if ph.Name != phase {
 			continue
 		}
 		last, longest, from := ph.From, int64(0), ph.From
 		var ends []int64
-		for _, s := range x.Judgement.Successes {
+		for _, s := range x.Successes {
 			if at := s.Op.End.TS; at >= ph.From && at < ph.To {
 				ends = append(ends, at)
 			}
@@ -190,7 +190,7 @@ func (x *Inquiry) stretches(phase string) []Step {
 			}
 			last = at
 		}
-		return []Step{x.Instant(RoleBefore, ph.From, "phase %s begins, for %s", phase, phrase.MS(ph.To-ph.From)), x.Instant(RoleBefore, from, "for %s no %s succeeds, the longest such stretch of the phase", phrase.MS(longest), x.Judgement.Work())}
+		return []Step{x.Instant(RoleBefore, ph.From, "phase %s begins, for %s", phase, phrase.MS(ph.To-ph.From)), x.Instant(RoleBefore, from, "for %s no %s succeeds, the longest such stretch of the phase", phrase.MS(longest), x.Work())}
 	}
 	if n := len(phases); n > 0 {
 		return []Step{x.Instant(RoleBefore, phases[n-1].To, "the run ends in phase %s: it never came to phase %s", phases[n-1].Name, phase)}
@@ -202,10 +202,10 @@ func (x *Inquiry) stretches(phase string) []Step {
 // links that were not disturbed the requests tell too: they went on as before.
 func (x *Inquiry) faultsOfThePlan() {
 	have := map[string]history.FaultWindow{}
-	for _, f := range x.Judgement.Faults {
+	for _, f := range x.Faults {
 		have[f.Fault.ID] = f
 	}
-	for _, e := range x.Judgement.Expects {
+	for _, e := range x.Expects {
 		for _, id := range e.Expect().Faults {
 			f, came := have[id]
 			switch {
@@ -220,7 +220,7 @@ func (x *Inquiry) faultsOfThePlan() {
 }
 
 func (x *Inquiry) unproven(f history.FaultWindow) {
-	notes := x.Judgement.FaultEvents(f.Fault.ID)
+	notes := x.FaultEvents(f.Fault.ID)
 	id, w := "fault-did-not-bite", shown
 	kind := history.KindOfFault(f.Fault.Name)
 	done, undecided := x.traffic(f)
@@ -253,8 +253,8 @@ func (x *Inquiry) traffic(f history.FaultWindow) (done, undecided int) {
 	if until, ok := f.Until(); ok {
 		to = until
 	}
-	for i := range x.Judgement.Ops {
-		o := &x.Judgement.Ops[i]
+	for i := range x.Ops {
+		o := &x.Ops[i]
 		if o.Invoke.Proc == history.Harness || o.End == nil || o.Invoke.TS < f.From || o.End.TS > to {
 			continue
 		}

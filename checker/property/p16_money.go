@@ -128,14 +128,14 @@ func tokensOf(payments []*history.Event) string {
 // payments: an order that was paid by a run to which the fence said no, or by two runs
 // under keys of their own.
 func (x *Inquiry) payments() {
-	if !x.Judgement.Orders.Read {
+	if !x.Orders.Read {
 		return
 	}
-	for _, o := range x.Judgement.Orders.Sorted() {
+	for _, o := range x.Orders.Sorted() {
 		if len(o.Payments) == 0 {
 			continue
 		}
-		acts := x.Judgement.EffectsOf(o.ID, history.OrderPay)
+		acts := x.EffectsOf(o.ID, history.OrderPay)
 		x.fencedOff(o, acts)
 		if len(o.Payments) > 1 {
 			x.keyedByRun(o, acts)

@@ -114,11 +114,11 @@ func (a *Judgement) checkTaken(o *past.Order, p *Property) {
 
 // overwrittenStock: two changes of an item's stock have one version.
 func (x *Inquiry) overwrittenStock() {
-	for _, name := range slices.Sorted(maps.Keys(x.Judgement.Orders.Items)) {
+	for _, name := range slices.Sorted(maps.Keys(x.Orders.Items)) {
 		n := 0
 		last := map[int64]*history.Event{}
 		var pair []*history.Event
-		for _, e := range x.Judgement.Orders.Items[name].Moves {
+		for _, e := range x.Orders.Items[name].Moves {
 			twin := last[e.Book().Version]
 			last[e.Book().Version] = e
 			if twin == nil {
@@ -135,7 +135,7 @@ func (x *Inquiry) overwrittenStock() {
 		chain := []Step{}
 		procs := []string{}
 		for i, role := range []string{RoleBefore, RoleMistake} {
-			for _, a := range x.Judgement.EffectsOf(pair[i].Book().Order, history.OrderReserve) {
+			for _, a := range x.EffectsOf(pair[i].Book().Order, history.OrderReserve) {
 				if a.Outcome == history.OK {
 					chain, procs = append(chain, x.step(role, a.End, "version %d is written for order %s by %s", pair[i].Book().Version, pair[i].Book().Order, a.Invoke.Proc)), append(procs, a.Invoke.Proc)
 				}

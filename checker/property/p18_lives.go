@@ -142,7 +142,7 @@ func (a *Judgement) unnoted() []string {
 // fallenLives: processes that ended otherwise than their plan says.
 func (x *Inquiry) fallenLives() {
 	n := map[string]int{}
-	for _, e := range x.Judgement.Ends {
+	for _, e := range x.Ends {
 		wrong := e.Life().Unplanned()
 		if wrong == "" {
 			continue
@@ -154,12 +154,12 @@ func (x *Inquiry) fallenLives() {
 			x.suspect(id, shown, n[id], "its stack: %s", stack)
 		}
 		var chain []Step
-		if last := x.Judgement.lastOf(e.Life().Name); last != nil {
+		if last := x.lastOf(e.Life().Name); last != nil {
 			chain = append(chain, x.step(RoleBefore, last, "the last that %s recorded: %s %s by %s", e.Life().Name, last.Op, last.Type, last.Proc))
 		}
 		s.show(e.Life().Name, e.TS, []string{e.Life().Name}, append(chain, x.step(RoleMistake, e, "%s %s", e.Life().Name, wrong))...)
 	}
-	if len(x.Judgement.Ends) > 0 {
+	if len(x.Ends) > 0 {
 		return
 	}
 	p := x.scratch(checkLives) // by crash notes, one of which comes last

@@ -12,7 +12,7 @@ import (
 // step is one link of a chain, at an event.
 func (x *Inquiry) step(role string, e *history.Event, format string, args ...any) Step {
 	s := x.Instant(role, e.TS, format, args...)
-	s.File, s.Line = phrase.File(x.Judgement.Dir, e.File), e.Line
+	s.File, s.Line = phrase.File(x.Dir, e.File), e.Line
 	return s
 }
 
@@ -101,7 +101,7 @@ func (a *Judgement) patience(ttl int64) int64 {
 // plainWrites says whether unconditional writes of fenced rows were noted, or may
 // have been made unseen.
 func (x *Inquiry) plainWrites() bool {
-	noted := slices.ContainsFunc(x.Judgement.Shapes, func(e *history.Event) bool {
+	noted := slices.ContainsFunc(x.Shapes, func(e *history.Event) bool {
 		stmts, err := ParseCQL(e.Statement().CQL)
 		return err == nil && slices.ContainsFunc(stmts, func(s statement) bool { return s.verb != "SELECT" })
 	})
