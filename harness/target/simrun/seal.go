@@ -60,7 +60,7 @@ func (rec *recorder) ask(e history.Event, do func(end *history.Event)) {
 	rec.Record(end)
 }
 
-// seal takes a lock for good, raises its resource above all tokens, and notes the ledger.
+// seal takes a lock for good, and its resource.
 func (r *run) seal(host *recorder, name string) {
 	ctx, rows := r.t.Context(), r.store.Connect("seal/"+name, r.Seed)
 	var from *store.Version
@@ -85,9 +85,14 @@ func (r *run) seal(host *recorder, name string) {
 		}
 	})
 	read()
-	resource := workload.Resource(name)
-	host.ask(history.Event{Op: history.OpRaise, Key: resource, Issuer: name, Token: to.Fence}, func(end *history.Event) {
-		a, err := r.sink.Raise(ctx, resource, name, to.Fence)
+	r.sealResource(host, workload.Resource(name), name, to.Fence)
+}
+
+// sealResource raises a resource above all tokens, reads its value, and notes its ledger.
+func (r *run) sealResource(host *recorder, resource, issuer string, token int64) {
+	ctx := r.t.Context()
+	host.ask(history.Event{Op: history.OpRaise, Key: resource, Issuer: issuer, Token: token}, func(end *history.Event) {
+		a, err := r.sink.Raise(ctx, resource, issuer, token)
 		if err != nil {
 			r.t.Error(err)
 		}

@@ -1,9 +1,9 @@
 // Package simrun makes the history of a whole run in virtual time and without a cluster: the
-// production lock client and the workload's own clients on the simulated store, recorded by
-// the recorder of real runs. One worker is away for a while, and requests are lost and late.
+// production core and the workload's own clients on the simulated store, recorded by the
+// recorder of real runs. One worker is away for a while, and requests are lost and late.
 //
 // So the checker's tests have legal histories whose author is the system itself, and wrong
-// ones from each mistake that can be planted in a lock's rows (package mistake).
+// ones from each mistake that can be planted in it (package mistake).
 package simrun
 
 import (
@@ -36,6 +36,10 @@ type Config struct {
 	Kill                    bool          // the first worker dies and comes back; else it is cut off
 	// Plant puts a mistake between a worker's lock client and its rows; nil: none.
 	Plant func(rows store.Locks, ttl time.Duration) store.Locks
+	// Shards is how many shards of jobs there are instead of locks, and PlantJobs the
+	// same for what runs them.
+	Shards    int
+	PlantJobs func(shards store.Shards, ttl time.Duration) (store.Shards, workload.Hooks)
 }
 
 // Draw is a run of some size in which the network does its worst.
@@ -64,11 +68,13 @@ type run struct {
 	mu    sync.Mutex
 	last  int64 // stamp
 	lives []*life
+	feed  context.Context // of jobs, until full
+	full  context.CancelFunc
 	over  sync.WaitGroup
 }
 
-// Locks makes a run of the lock workload and returns what it recorded.
-func Locks(t *testing.T, c Config) *history.History {
+// Make makes a run and returns what it recorded.
+func Make(t *testing.T, c Config) *history.History {
 	t.Helper()
 	r := &run{Config: c, t: t, dir: t.TempDir(), store: sim.New(), sink: sinktest.NewMemory(), from: history.Now() + int64(time.Hour)}
 	synctest.Test(t, func(t *testing.T) {
@@ -89,9 +95,11 @@ func (r *run) do() {
 	host.note(history.Event{Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{
 		MinCycles: map[string]int{history.PhaseBefore: 1, "recover": 1}, Faults: []string{"f1"}, Workers: r.Workers,
 		Success: []history.Success{{Phase: "recover", Want: history.Some}}, RecoveryBoundMS: (5 * r.TTL).Milliseconds(),
+		DrainBoundMS: drainBound.Milliseconds() * int64(min(r.Shards, 1)), RowsEnd: r.Shards > 0,
 	}}})
 	host.phase("warmup")
 	ctx, stop := context.WithCancel(r.t.Context())
+	r.feed, r.full = context.WithCancel(ctx)
 	for n := range r.Workers {
 		r.start(ctx, fmt.Sprintf("w%d.1", n+1))
 	}
@@ -102,6 +110,10 @@ func (r *run) do() {
 	r.fault(ctx, host, 2*slice)
 	host.phase("recover")
 	time.Sleep(4 * slice)
+	if r.Shards > 0 {
+		host.phase("drain")
+		r.drain()
+	}
 	host.phase("settle")
 	stop()
 	r.over.Wait()
@@ -110,6 +122,7 @@ func (r *run) do() {
 	for n := range r.Locks {
 		r.seal(host, lockName(n))
 	}
+	r.sealShards(host)
 }
 
 // fault cuts the first worker off or kills it, and spoils the network of all.
@@ -130,7 +143,7 @@ func (r *run) fault(ctx context.Context, host *recorder, length time.Duration) {
 		l.network(r.Faults)
 	}
 	if r.Kill {
-		for !r.holds(first.name) {
+		for end := time.Now().Add(5 * r.TTL); !r.holds(first.name) && time.Now().Before(end); {
 			time.Sleep(r.TTL / 100)
 		}
 		first.kill()
@@ -155,8 +168,13 @@ func (r *run) fault(ctx context.Context, host *recorder, length time.Duration) {
 	note(history.ActionHeal)
 }
 
-// holds: a lock is a life's.
+// holds: a lock or a shard is a life's.
 func (r *run) holds(life string) bool {
+	for n := range r.Shards {
+		if h, _ := r.store.ShardRows(store.ShardID{Queue: queue, Shard: n}); h.Owner == life {
+			return true
+		}
+	}
 	holders := map[string]string{}
 	for _, c := range r.store.Changes() {
 		holders[c.Resource] = c.To.Holder
@@ -208,19 +226,23 @@ func (r *run) work(ctx context.Context, l *life) {
 	defer l.rec.close()
 	cfg := workload.Config{Run: "sim", Worker: history.Worker(l.name), Life: l.name, Seed: r.Seed, Clients: r.Clients, TTL: r.TTL,
 		Hold: r.TTL / 8, Think: r.TTL / 8, AcquireTimeout: 12 * r.TTL, DriftBound: driftBound, MarginBase: marginBase}
-	for n := range r.Config.Locks {
+	for n := range r.Locks {
 		cfg.Locks = append(cfg.Locks, lockName(n))
+	}
+	effects := &network{Sink: r.sink, session: l.effects, timeout: r.TTL / 6}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	defer l.rec.note(history.Event{Op: history.NoteExit})
+	if r.Shards > 0 {
+		r.workJobs(ctx, l, cfg, effects, quiet)
+		return
 	}
 	rows := store.Locks(l.rows)
 	if r.Plant != nil {
 		rows = r.Plant(rows, r.TTL)
 	}
-	effects := &network{Sink: r.sink, session: l.effects, timeout: r.TTL / 6}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	if err := workload.Compete(ctx, cfg, l.rec, clock.Go(), rows, effects, quiet); err != nil {
 		r.t.Error(err)
 	}
-	l.rec.note(history.Event{Op: history.NoteExit})
 }
 
 // recorder is a life's own, in virtual time: no two events have one stamp.
@@ -233,7 +255,7 @@ type recorder struct {
 
 func (r *run) recorder(life string) *recorder {
 	rec, err := history.NewRecorder(filepath.Join(r.dir, life+".jsonl"), history.Header{
-		Run: "sim", Proc: life, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(),
+		Run: "sim", Proc: life, DriftBound: driftBound, MarginBaseMS: marginBase.Milliseconds(), DedupeMS: r.dedupe().Milliseconds(),
 	})
 	if err != nil {
 		r.t.Error(err)

@@ -84,13 +84,9 @@ func shardIssuer(j job.Job) (string, error) {
 	return engine.Issuer(store.ShardID{Queue: j.Queue, Shard: n}), err
 }
 
-// shardScheduler makes the production scheduler.
-func (w *jobs) shardScheduler(ctx context.Context, handlers map[string]worker.Handler) error {
+// engineOptions are those of an engine that records what it does.
+func (w *jobs) engineOptions(ctx context.Context) engine.Options {
 	p, j := w.process, w.cfg.Jobs
-	shards := store.Shards(cassandra.NewShards(p.lockDB))
-	if p.hooks.Shards != nil {
-		shards = p.hooks.Shards(p.cfg, p.lockDB, shards)
-	}
 	o := engine.Options{
 		Name: p.cfg.Life, Addr: j.Advertise, Queues: []engine.Queue{{Name: j.Queue, Shards: j.Shards}},
 		Ownership: engine.Ownership{TTL: p.cfg.TTL, DriftBound: p.cfg.DriftBound, MarginBase: p.cfg.MarginBase, DrainTimeout: drainTimeout / 2},
@@ -101,6 +97,17 @@ func (w *jobs) shardScheduler(ctx context.Context, handlers map[string]worker.Ha
 	if p.hooks.Engine != nil {
 		p.hooks.Engine(p.cfg, &o)
 	}
+	return o
+}
+
+// shardScheduler makes the production scheduler.
+func (w *jobs) shardScheduler(ctx context.Context, handlers map[string]worker.Handler) error {
+	p, j := w.process, w.cfg.Jobs
+	shards := store.Shards(cassandra.NewShards(p.lockDB))
+	if p.hooks.Shards != nil {
+		shards = p.hooks.Shards(p.cfg, p.lockDB, shards)
+	}
+	o := w.engineOptions(ctx)
 	tasks := sink.Sink(&laneSink{Sink: p.sink, process: p})
 	if p.hooks.Tasks != nil {
 		tasks = p.hooks.Tasks(p.cfg, tasks)
