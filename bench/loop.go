@@ -97,14 +97,6 @@ func (s Sample) perOp(n int64) float64 {
 // of the sink left out.
 func (s Sample) LWTsPerOp() float64 { return s.perOp(s.Sent.LWTs) }
 
-// AllLWTsPerOp is LWTsPerOp with those of the sink.
-func (s Sample) AllLWTsPerOp() float64 {
-	if s.Ended == 0 {
-		return s.LWTsPerOp()
-	}
-	return s.LWTsPerOp() + float64(s.SinkLWTs)/float64(s.Ended)
-}
-
 // Loop runs an operator for the window. Threads start together, a lead before it; each
 // does one operation after the other until the window is over, and then finishes the
 // one that it is at, so that nothing of it disturbs the next arm.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"fencepost/reports/measure"
 )
 
 // BenchVersion is the version of the BenchResult format.
@@ -97,17 +96,9 @@ type BenchRound struct {
 	// if one of n got all; 0: not known.
 	Fair float64 `json:"fair,omitempty"`
 	// Latency holds the latencies of the ok operations in µs: EncodeHistogram of
-	// a NewHistogram.
+	// a measure.NewHistogram.
 	Latency string `json:"latency,omitempty"`
 }
-
-// NewHistogram returns an empty latency histogram in µs (1 µs to 1 h, 3 digits).
-// Every histogram of the project has these bounds: merging others drops counts.
-func NewHistogram() *hdrhistogram.Histogram { return measure.NewHistogram() }
-
-// RecordLatency records d, rounded up to whole µs. The error says that it is out
-// of bounds, in which case nothing was recorded.
-func RecordLatency(h *hdrhistogram.Histogram, d time.Duration) error { return measure.Record(h, d) }
 
 // DecodeHistogram reads what EncodeHistogram wrote; nil for "".
 func DecodeHistogram(encoded string) (*hdrhistogram.Histogram, error) {

@@ -16,6 +16,7 @@ import (
 	"fencepost/harness/target/system"
 	"fencepost/internal/race"
 	"fencepost/reports/evidence"
+	"fencepost/reports/measure"
 	"fencepost/reports/reporttest"
 )
 
@@ -37,10 +38,10 @@ func benchSample(t testing.TB, share float64) BenchResult {
 	arm := func(id, scenario, ceiling string, threads int, lwts, rate float64, ttl time.Duration) {
 		a := BenchArm{ID: id, Scenario: scenario, About: "about " + scenario, Contention: "high", Threads: threads, TTL: ttl, Ceiling: ceiling, LWTsPerOp: lwts}
 		for i, s := range speed {
-			h := NewHistogram()
+			h := measure.NewHistogram()
 			n := int64(rate * s * 2)
 			for range n {
-				if err := RecordLatency(h, time.Duration(float64(threads)/rate/s*(0.5+rng.ExpFloat64()/2)*float64(time.Second))); err != nil {
+				if err := measure.Record(h, time.Duration(float64(threads)/rate/s*(0.5+rng.ExpFloat64()/2)*float64(time.Second))); err != nil {
 					t.Fatal(err)
 				}
 			}

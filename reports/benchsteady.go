@@ -30,7 +30,7 @@ type BenchSteady struct {
 	Drained time.Duration `json:"drained_ns"`
 	// Late is how late runs began, and Ended how late their jobs were completed,
 	// measured from the instant at which each job was meant to be asked for:
-	// EncodeHistogram of a NewHistogram. "" without a rate.
+	// EncodeHistogram of a measure.NewHistogram. "" without a rate.
 	Late  string `json:"late,omitempty"`
 	Ended string `json:"ended,omitempty"`
 }

@@ -5,68 +5,16 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"time"
 
-	"fencepost/core/clock"
+	"fencepost/bench"
 	"fencepost/core/job"
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/worker"
 )
 
-// readTimeout bounds a read of the audit, readTries how often it is repeated: it has no
-// effect. pageRows are read at once, readers work at the same time.
-const (
-	readTimeout = 10 * time.Second
-	readTries   = 5
-	pageRows    = 1000
-	readers     = 16
-)
-
-// read repeats a read that failed.
-func read[T any](ctx context.Context, f func(context.Context) (T, error)) (out T, err error) {
-	for range readTries {
-		rctx, cancel := context.WithTimeout(ctx, readTimeout)
-		out, err = f(rctx)
-		cancel()
-		if err == nil || clock.Go().Sleep(ctx, 200*time.Millisecond) != nil {
-			return out, err
-		}
-	}
-	return out, err
-}
-
-// each calls f for 0 to n-1, some at a time, until one fails.
-func each(n int, f func(i int) error) error {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var first error
-	next := 0
-	take := func() (int, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		next++
-		return next - 1, next <= n && first == nil
-	}
-	for range min(readers, n) {
-		wg.Go(func() {
-			for {
-				i, ok := take()
-				if !ok {
-					return
-				}
-				if err := f(i); err != nil {
-					mu.Lock()
-					first = err
-					mu.Unlock()
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return first
-}
+// pageRows are read at once.
+const pageRows = 1000
 
 // verifyRows reads all rows of the queue when its owner has stopped: each completed job
 // has its row and its place among the ended ones, what is not completed can be found by
@@ -74,7 +22,7 @@ func each(n int, f func(i int) error) error {
 func (b *book) verifyRows(ctx context.Context, s store.Shards, f *findings) error {
 	var mu sync.Mutex
 	doubts := b.doubts()
-	err := each(b.shards, func(i int) error {
+	err := bench.Each(b.shards, func(i int) error {
 		id := store.ShardID{Queue: b.queue, Shard: i}
 		rows, err := readShard(ctx, s, id)
 		if err != nil {
@@ -108,7 +56,7 @@ type jobRow struct {
 
 func readShard(ctx context.Context, s store.Shards, id store.ShardID) (out shardRows, err error) {
 	out.counts = map[store.Kind]int{}
-	if out.header, err = read(ctx, func(ctx context.Context) (*store.Header, error) { return s.Look(ctx, id, true) }); err != nil || out.header == nil {
+	if out.header, err = bench.Read(ctx, func(ctx context.Context) (*store.Header, error) { return s.Look(ctx, id, true) }); err != nil || out.header == nil {
 		return out, err
 	}
 	for kind := store.KindPending; kind <= store.KindDLQ; kind++ {
@@ -122,7 +70,7 @@ func readShard(ctx context.Context, s store.Shards, id store.ShardID) (out shard
 			return out, err
 		}
 	}
-	out.inbox, err = read(ctx, func(ctx context.Context) ([]store.InboxRow, error) {
+	out.inbox, err = bench.Read(ctx, func(ctx context.Context) ([]store.InboxRow, error) {
 		return s.InboxScan(ctx, id, "", store.AboveAll, pageRows)
 	})
 	return out, err
@@ -223,7 +171,7 @@ const afterAll = "\x7f"
 func scan(ctx context.Context, s store.Shards, id store.ShardID, kind store.Kind, above int64, f func(store.Row)) error {
 	r := store.Range{Kind: kind, AfterAt: above, AfterID: afterAll, UpTo: math.MaxInt64, Limit: pageRows}
 	for {
-		rows, err := read(ctx, func(ctx context.Context) ([]store.Row, error) { return s.Scan(ctx, id, r) })
+		rows, err := bench.Read(ctx, func(ctx context.Context) ([]store.Row, error) { return s.Scan(ctx, id, r) })
 		if err != nil {
 			return err
 		}
@@ -241,13 +189,13 @@ func scan(ctx context.Context, s store.Shards, id store.ShardID, kind store.Kind
 // verifyEffects reads the ledger of every completed job: its effect was accepted once.
 func (b *book) verifyEffects(ctx context.Context, s sink.Sink, issuer func(job.ID) string, f *findings) error {
 	var mu sync.Mutex
-	return each(len(b.entries), func(n int) error {
+	return bench.Each(len(b.entries), func(n int) error {
 		if b.entries[n].ends == 0 {
 			return nil
 		}
 		id := b.id(n)
 		resource := worker.Resource(job.Job{ID: id, Queue: b.queue})
-		ledger, err := read(ctx, func(ctx context.Context) ([]sink.Entry, error) { return s.Ledger(ctx, resource) })
+		ledger, err := bench.Read(ctx, func(ctx context.Context) ([]sink.Entry, error) { return s.Ledger(ctx, resource) })
 		if err != nil {
 			return fmt.Errorf("read the ledger of job %s: %w", id, err)
 		}

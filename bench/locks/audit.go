@@ -3,10 +3,11 @@ package locks
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
-	"time"
 
+	"fencepost/bench"
 	"fencepost/core/store"
 )
 
@@ -127,41 +128,22 @@ func (a *audit) counts() (rows int, changes int64) {
 	return len(a.keys), changes
 }
 
-// auditors is how many rows are read at once.
-const auditors = 8
-
 // verifyRows reads every row by a SERIAL read when nothing is on its way any
 // more. count tells how many changes a row shows: exactly those that were
 // acknowledged, and any of those whose outcome stayed unknown.
 func (a *audit) verifyRows(ctx context.Context, locks store.Locks, count func(*store.Version) int64) error {
 	a.mu.Lock()
-	keys := make(chan *keyAudit, len(a.keys))
-	for _, k := range a.keys {
-		keys <- k
-	}
+	keys := slices.Collect(maps.Values(a.keys))
 	a.mu.Unlock()
-	close(keys)
-	errs := make(chan error, auditors)
-	for range auditors {
-		go func() {
-			for k := range keys {
-				row, err := readRow(ctx, locks, k.name)
-				if err != nil {
-					errs <- fmt.Errorf("read %s at the end: %w", k.name, err)
-					return
-				}
-				k.verify(row, count)
-			}
-			errs <- nil
-		}()
-	}
-	var first error
-	for range auditors {
-		if err := <-errs; err != nil && first == nil {
-			first = err
+	return bench.Each(len(keys), func(i int) error {
+		k := keys[i]
+		row, err := bench.Read(ctx, func(ctx context.Context) (*store.Version, error) { return locks.Read(ctx, k.name, true) })
+		if err != nil {
+			return fmt.Errorf("read %s at the end: %w", k.name, err)
 		}
-	}
-	return first
+		k.verify(row, count)
+		return nil
+	})
 }
 
 // verify compares a row with what was acknowledged.
@@ -178,23 +160,4 @@ func (k *keyAudit) verify(row *store.Version, count func(*store.Version) int64) 
 	if n := len(k.tokens); n > 0 && (row == nil || k.tokens[n-1] > row.Fence) {
 		k.violate("token %d was handed out, the row is %s", k.tokens[n-1], row)
 	}
-}
-
-// readTries bounds the reads of one row: a read has no effect, so it is safe to repeat.
-const readTries = 3
-
-func readRow(ctx context.Context, locks store.Locks, key string) (row *store.Version, err error) {
-	for range readTries {
-		rctx, cancel := context.WithTimeout(ctx, requestTimeout)
-		row, err = locks.Read(rctx, key, true)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return row, err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return nil, err
 }

@@ -59,8 +59,6 @@ type Slow struct {
 	At      int64 // its end
 	Latency time.Duration
 	Outcome history.Type
-	Proc    string
-	Key     string
 }
 
 func timeline(a *Analysis) Timeline {
@@ -161,7 +159,7 @@ func slow(ops []history.Operation) []Slow {
 		if o.End.TS == 0 || o.Outcome == history.Fail || o.Outcome == history.OK && d < limit {
 			continue
 		}
-		out = append(out, Slow{At: o.End.TS, Latency: d, Outcome: o.Outcome, Proc: o.Invoke.Proc, Key: o.Invoke.Key})
+		out = append(out, Slow{At: o.End.TS, Latency: d, Outcome: o.Outcome})
 	}
 	slices.SortStableFunc(out, func(a, b Slow) int { return int(min(max(b.Latency-a.Latency, -1), 1)) })
 	if len(out) > maxSlow {

@@ -14,6 +14,7 @@ import (
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 	"fencepost/reports"
+	"fencepost/reports/measure"
 )
 
 // names are the runs that the list at path shows, in order.
@@ -227,8 +228,8 @@ func TestBenchmark(t *testing.T) {
 	runs := t.TempDir()
 	dir := filepath.Join(runs, "20261121-bench-low")
 	must(t, os.MkdirAll(dir, 0o755))
-	h := reports.NewHistogram()
-	must(t, reports.RecordLatency(h, time.Millisecond))
+	h := measure.NewHistogram()
+	must(t, measure.Record(h, time.Millisecond))
 	enc, err := reports.EncodeHistogram(h)
 	must(t, err)
 	must(t, reports.WriteBench(dir, reports.BenchResult{
