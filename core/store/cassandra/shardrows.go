@@ -205,7 +205,7 @@ func headerOf(row map[string]any) (*store.Header, bool) {
 func rowOf(row map[string]any) (store.Row, bool) {
 	key, ok := keyOf(row)
 	c := &columns{row: row}
-	r := store.Row{Key: key, State: column[string](c, "state"), Note: column[string](c, "note"), Run: column[int64](c, "run"), Due: column[int64](c, "due"),
-		Wait: column[int64](c, "wait"), Place: column[int64](c, "place"), Attempt: column[int](c, "attempt"), Body: column[[]byte](c, "body")}
+	r := store.Row{Key: key, State: column[string](c, "state"), Note: column[string](c, "note"), Run: column[int64](c, "run"),
+		Due: column[int64](c, "due"), Wait: column[int64](c, "wait"), Place: column[int64](c, "place"), Attempt: column[int](c, "attempt"), Body: column[[]byte](c, "body")}
 	return r, ok && !c.lacking && key.Kind >= store.KindPending
 }
