@@ -37,8 +37,8 @@ func (d Drift) Check(ttl time.Duration) error {
 	case ttl <= 0 || ttl%time.Millisecond != 0:
 		return fmt.Errorf("TTL is %s: it must be positive and whole milliseconds", ttl)
 	case m > ttl/2:
-		return fmt.Errorf("TTL %s is too short for a safety margin of %s (2 x drift bound %v x ttl + %s): use a TTL of at least %s, or a smaller MarginBase",
-			ttl, m, d.Bound, d.Base, d.least())
+		return fmt.Errorf("TTL %s is too short for a safety margin of %s (2 x drift bound %v x ttl + %s): "+
+			"use a TTL of at least %s, or a smaller MarginBase", ttl, m, d.Bound, d.Base, d.least())
 	}
 	return nil
 }

@@ -71,7 +71,8 @@ func (c *Client) Enqueue(ctx context.Context, addr string, j job.Job) (engine.Re
 // Command gives a command on a job by the process at addr. The error is an
 // *engine.CommandError.
 func (c *Client) Command(ctx context.Context, addr string, what engine.Command, queue string, id job.ID) (engine.Receipt, error) {
-	return c.ask(ctx, addr+pathCommand+string(what), target{Queue: queue, ID: id}, names(id), engine.CommandError{Command: string(what), Job: id})
+	return c.ask(ctx, addr+pathCommand+string(what), target{Queue: queue, ID: id}, names(id),
+		engine.CommandError{Command: string(what), Job: id})
 }
 
 // Schedule gives a command on a schedule by the process at addr. The error is an
@@ -92,7 +93,8 @@ func (c *Client) Schedule(ctx context.Context, addr string, cmd engine.ScheduleC
 // SetPaused pauses or resumes a shard by the process at addr. The error is an
 // *engine.CommandError.
 func (c *Client) SetPaused(ctx context.Context, addr string, id store.ShardID, on bool) (duplicate bool, err error) {
-	rec, err := c.ask(ctx, addr+pathPause, pauseCommand{Queue: id.Queue, Shard: id.Shard, Paused: on}, func(r receipt) bool { return r.Shard == id.String() },
+	rec, err := c.ask(ctx, addr+pathPause, pauseCommand{Queue: id.Queue, Shard: id.Shard, Paused: on},
+		func(r receipt) bool { return r.Shard == id.String() },
 		engine.CommandError{Command: engine.PauseName(on), Shard: id.String()})
 	return rec.Duplicate, err
 }

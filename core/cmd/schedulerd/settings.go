@@ -12,6 +12,10 @@ import (
 
 // settings are flags that the environment sets, too. A flag wins. Secrets have no flags,
 // as what is on a command line is seen by everybody on the machine.
+//
+// A library of flags and variables, such as github.com/peterbourgon/ff/v4, would take the
+// place of the first lines of read alone. Rules, milliseconds, secrets, all errors at once,
+// variables that are no setting and the page of docs would stay.
 type settings struct {
 	flags, secrets *pflag.FlagSet // by flag, and by variable
 	all            []setting

@@ -38,11 +38,28 @@ type Options struct {
 	// Check, if set, reports a job that no handler of this scheduler can run, as a
 	// *job.InvalidError of kind or payload.
 	Check func(kind string, payload []byte) error
-	// MaxAttempts and Retry are those of jobs that do not say; 0 and zero: the core's.
-	MaxAttempts int
-	Retry       job.RetryPolicy
 	// Token is asked for, as Authorization: Bearer TOKEN; "": none is.
 	Token string
+	JobDefaults
+	Limits
+	Probes
+	// NewID returns unique ids of requests, jobs and triggers; default: random UUIDs.
+	NewID func() uuid.UUID
+	// Now is the wall clock; default time.Now.
+	Now func() time.Time
+	// Logger takes a line for each request, at level debug for probes, metrics and the
+	// description; default slog.Default().
+	Logger *slog.Logger
+}
+
+// JobDefaults apply to jobs that set none; zero values: the core's defaults.
+type JobDefaults struct {
+	MaxAttempts int
+	Retry       job.RetryPolicy
+}
+
+// Limits bound requests.
+type Limits struct {
 	// Rate is how many requests per second are answered, Burst how many of them may come
 	// at once; 0: any number.
 	Rate  float64
@@ -51,6 +68,10 @@ type Options struct {
 	MaxBody int64
 	// Timeout bounds what a request waits for; default 20 s.
 	Timeout time.Duration
+}
+
+// Probes configure the probes and the metrics.
+type Probes struct {
 	// Ready reports why this process should be given no requests; nil: it always should.
 	Ready func() error
 	// Why explains a database error in probe responses; it returns "" to omit the
@@ -61,13 +82,6 @@ type Options struct {
 	// Observe, if set, is called for each request that was answered; route is its pattern,
 	// "" for none.
 	Observe func(method, route string, status int, took time.Duration)
-	// NewID returns unique ids of requests, jobs and triggers; default: random UUIDs.
-	NewID func() uuid.UUID
-	// Now is the wall clock; default time.Now.
-	Now func() time.Time
-	// Logger takes a line for each request, at level debug for probes, metrics and the
-	// description; default slog.Default().
-	Logger *slog.Logger
 }
 
 // server is the API.

@@ -78,13 +78,12 @@ func (s *Shards) readInbox(ctx context.Context, id store.ShardID, stmt store.Sta
 	}
 	out := make([]store.InboxRow, 0, len(rows))
 	for _, row := range rows {
-		job, ok1 := row["id"].(string)
-		nonce, ok2 := row["nonce"].(string)
-		body, ok3 := row["body"].([]byte)
-		if !ok1 || !ok2 || !ok3 || nonce == "" {
+		c := &columns{row: row}
+		r := store.InboxRow{ID: column[string](c, "id"), Nonce: column[string](c, "nonce"), Body: column[[]byte](c, "body")}
+		if c.lacking || r.Nonce == "" {
 			return nil, malformed("read the inbox of "+id.String(), []map[string]any{row})
 		}
-		out = append(out, store.InboxRow{ID: job, Nonce: nonce, Body: body})
+		out = append(out, r)
 	}
 	return out, nil
 }

@@ -91,14 +91,12 @@ func (l *Locks) CAS(ctx context.Context, resource string, from *store.Version, t
 // version reads a lock row. A row that lacks a column was not written by this
 // package; nothing may be concluded from it.
 func version(row map[string]any) (*store.Version, error) {
-	fence, ok1 := row["fence"].(int64)
-	beat, ok2 := row["beat"].(int64)
-	attempt, ok3 := row["attempt"].(string)
-	holder, ok4 := row["holder"].(string)
-	ttl, ok5 := row["ttl_ms"].(int64)
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || fence < 1 || ttl < 1 {
+	c := &columns{row: row}
+	v := store.Version{Fence: column[int64](c, "fence"), Beat: column[int64](c, "beat"), Attempt: column[string](c, "attempt"),
+		Holder: column[string](c, "holder"), TTL: time.Duration(column[int64](c, "ttl_ms")) * time.Millisecond}
+	if c.lacking || v.Fence < 1 || v.TTL < 1 {
 		return nil, &store.Error{Op: "read a lock row", Outcome: store.Unknown,
 			Cause: fmt.Errorf("the row is malformed: %v: it was written by something else than this program", row)}
 	}
-	return &store.Version{Fence: fence, Beat: beat, Attempt: attempt, Holder: holder, TTL: time.Duration(ttl) * time.Millisecond}, nil
+	return &v, nil
 }

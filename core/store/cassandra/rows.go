@@ -111,6 +111,18 @@ func splitApplied(all []map[string]any) (applied bool, rows []map[string]any, er
 	return applied, rows, nil
 }
 
+// columns reads a row's columns. lacking: one was null, or of another type.
+type columns struct {
+	row     map[string]any
+	lacking bool
+}
+
+func column[T any](c *columns, name string) T {
+	v, ok := c.row[name].(T)
+	c.lacking = c.lacking || !ok
+	return v
+}
+
 // recentOf reads the column recent of the table ids.
 func recentOf(row map[string]any) map[int64]string {
 	out := map[int64]string{}

@@ -175,56 +175,37 @@ func rejection(rows []map[string]any, b store.Batch) (store.CommitResult, bool) 
 }
 
 func keyOf(row map[string]any) (store.Key, bool) {
-	kind, ok1 := row["kind"].(int8)
-	at, ok2 := row["at"].(int64)
-	id, ok3 := row["id"].(string)
-	return store.Key{Kind: store.Kind(kind), At: at, ID: id}, ok1 && ok2 && ok3
+	c := &columns{row: row}
+	k := store.Key{Kind: store.Kind(column[int8](c, "kind")), At: column[int64](c, "at"), ID: column[string](c, "id")}
+	return k, !c.lacking
 }
 
 func stampOf(row map[string]any) (store.Stamp, bool) {
-	fence, ok1 := row["fence"].(int64)
-	tick, ok2 := row["tick"].(int64)
-	nonce, ok3 := row["nonce"].(string)
-	if nonce == noNonce {
-		nonce = ""
+	c := &columns{row: row}
+	s := store.Stamp{Fence: column[int64](c, "fence"), Tick: column[int64](c, "tick"), Nonce: column[string](c, "nonce")}
+	if s.Nonce == noNonce {
+		s.Nonce = ""
 	}
-	return store.Stamp{Fence: fence, Tick: tick, Nonce: nonce}, ok1 && ok2 && ok3 && fence >= 0 && tick >= 0
+	return s, !c.lacking && s.Fence >= 0 && s.Tick >= 0
 }
 
 func headerOf(row map[string]any) (*store.Header, bool) {
 	stamp, ok := stampOf(row)
-	h := &store.Header{Stamp: stamp}
-	for name, dest := range map[string]*string{"owner": &h.Owner, "addr": &h.Addr} {
-		v, is := row[name].(string)
-		*dest, ok = v, ok && is
-	}
-	var ttl int64
-	for name, dest := range map[string]*int64{"ttl_ms": &ttl, "read_mark": &h.Read,
-		"low_pending": &h.LowPending, "low_running": &h.LowRunning, "low_ended": &h.LowEnded, "wall": &h.Wall} {
-		v, is := row[name].(int64)
-		*dest, ok = v, ok && is
-	}
-	h.TTL = time.Duration(ttl) * time.Millisecond
+	c := &columns{row: row}
+	h := &store.Header{Stamp: stamp, Owner: column[string](c, "owner"), Addr: column[string](c, "addr"),
+		TTL: time.Duration(column[int64](c, "ttl_ms")) * time.Millisecond, Read: column[int64](c, "read_mark"), Wall: column[int64](c, "wall"),
+		LowPending: column[int64](c, "low_pending"), LowRunning: column[int64](c, "low_running"), LowEnded: column[int64](c, "low_ended")}
 	var known bool
 	h.Pause, known = pauseOf(row)
-	return h, ok && known
+	return h, ok && !c.lacking && known
 }
 
 // rowOf reads a job's row. A row that a deletion and a partial write have left
 // without some of its columns is none.
 func rowOf(row map[string]any) (store.Row, bool) {
 	key, ok := keyOf(row)
-	r := store.Row{Key: key}
-	for name, dest := range map[string]*string{"state": &r.State, "note": &r.Note} {
-		v, is := row[name].(string)
-		*dest, ok = v, ok && is
-	}
-	for name, dest := range map[string]*int64{"run": &r.Run, "due": &r.Due, "wait": &r.Wait, "place": &r.Place} {
-		v, is := row[name].(int64)
-		*dest, ok = v, ok && is
-	}
-	attempt, is1 := row["attempt"].(int)
-	body, is2 := row["body"].([]byte)
-	r.Attempt, r.Body = attempt, body
-	return r, ok && is1 && is2 && key.Kind >= store.KindPending
+	c := &columns{row: row}
+	r := store.Row{Key: key, State: column[string](c, "state"), Note: column[string](c, "note"), Run: column[int64](c, "run"),
+		Due: column[int64](c, "due"), Wait: column[int64](c, "wait"), Place: column[int64](c, "place"), Attempt: column[int](c, "attempt"), Body: column[[]byte](c, "body")}
+	return r, ok && !c.lacking && key.Kind >= store.KindPending
 }
