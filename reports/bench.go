@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-
 )
 
 // BenchVersion is the version of the BenchResult format.
