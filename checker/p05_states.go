@@ -200,8 +200,10 @@ func (x *inquiry) stuckJobs() {
 		default:
 			other++
 			s := x.suspect("job-never-ends", x.ofJob(j, possible), other, "job %s is still %s at the end", j.id, stuckAs(j, "in the inbox"))
-			if o := j.last(); o != nil {
+			if o := j.last(); o != nil && len(j.steps) > 0 {
 				s.show(j.id, o.inv.TS, []string{o.inv.Proc}, x.change(RoleMistake, j.steps[len(j.steps)-1]))
+			} else if o != nil { // a job with a lock of its own
+				s.show(j.id, o.inv.TS, []string{o.inv.Proc}, x.step(RoleMistake, o.inv, "%s by %s is the last that changes it", o.inv.Op, o.inv.Proc))
 			} else if len(j.calls) > 0 {
 				s.show(j.id, j.calls[0].inv.TS, []string{j.calls[0].inv.Proc}, x.step(RoleMistake, j.calls[0].inv, "it is enqueued, and nothing more"))
 			}
