@@ -80,7 +80,8 @@ func (a *analysis) check(ctx context.Context) *Result {
 	r.HostBusy, _ = a.busy()
 	r.Cold, _ = a.cold()
 	r.Verdict = overall(r.Properties)
-	r.Summary = summarize(r, a)
+	r.Answer = a.answer(r)
+	r.Summary = r.Answer.text()
 	r.Millis = millis(a.begin)
 	return r
 }

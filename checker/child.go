@@ -170,7 +170,10 @@ func (o Options) postMortem(err error, stderr string) string {
 
 // unfinished is the result of a check that came to no end.
 func unfinished(why string) *Result {
-	r := &Result{Version: 1, Verdict: Unknown, Summary: "nothing is known: " + why}
+	r := &Result{Version: 1, Verdict: Unknown, Answer: &Answer{
+		What: "nothing is known: " + why, Do: "check it again with more time or memory (fencepost check --limit --memory)",
+	}}
+	r.Summary = r.Answer.text()
 	for _, c := range checks {
 		r.Properties = append(r.Properties, Property{ID: c.id, Title: c.title, Status: StatusUnknown, Detail: why})
 	}

@@ -26,7 +26,7 @@ func (a *analysis) count() Counts {
 	}
 	c := Counts{
 		Events: len(a.h.Events), Operations: len(a.ops), Torn: a.h.Torn,
-		PhaseCycles: map[string]int{}, Points: maps.Clone(a.points),
+		PhaseCycles: map[string]int{}, FaultNames: map[string]int{}, Points: maps.Clone(a.points),
 	}
 	for _, l := range a.lives {
 		if l.recording {
@@ -57,6 +57,7 @@ func (a *analysis) count() Counts {
 	}
 	for _, f := range a.faults() {
 		c.Faults++
+		c.FaultNames[f.Fault.Name]++
 		if f.Proven {
 			c.FaultsProven++
 		}
@@ -64,6 +65,13 @@ func (a *analysis) count() Counts {
 	for i := range a.ops {
 		if o := &a.ops[i]; o.end != nil && len(o.end.Sends) > 1 {
 			c.Resends += len(o.end.Sends) - 1
+		}
+	}
+	for _, l := range a.rows {
+		for _, x := range l.cas {
+			if x.end != nil && x.end.ServerTimeout {
+				c.ServerTimeouts++
+			}
 		}
 	}
 	a.countPhases(&c)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"fencepost/harness/record/history"
 )
@@ -46,6 +45,9 @@ type Cause struct {
 	// what would rule this one out.
 	Alternatives []string `json:"alternatives,omitempty"`
 	Apart        string   `json:"apart,omitempty"`
+	// Occasion is what befell the worker of the case meanwhile, as a clause; "": nothing
+	// that a fault did to it.
+	Occasion string `json:"occasion,omitempty"`
 	// Chain is how one case came about, in the order of time.
 	Chain []Step `json:"chain"`
 	// Logs are lines of the processes' logs around the mistake; see AddLogs.
@@ -126,12 +128,16 @@ func inquiries() []check {
 // Explain looks for the mechanisms behind a verdict. Options.Dir is the run's
 // directory, to which files are relative.
 func Explain(h *history.History, r *Result, o Options) *Explanation {
-	e := &Explanation{Version: 1, Run: r.Run, Verdict: r.Verdict, Causes: []Cause{}}
 	if r.Verdict == Pass {
-		e.Summary = "nothing to explain: the verdict is PASS"
-		return e
+		return &Explanation{Version: 1, Run: r.Run, Verdict: r.Verdict, Summary: "nothing to explain: the verdict is PASS", Causes: []Cause{}}
 	}
-	x := &inquiry{a: analyse(h, o.withDefaults()), res: r, red: map[string]bool{}, start: begun(h)}
+	return analyse(h, o.withDefaults()).inquire(r)
+}
+
+// inquire looks for the mechanisms behind a verdict that is not PASS.
+func (a *analysis) inquire(r *Result) *Explanation {
+	e := &Explanation{Version: 1, Run: r.Run, Verdict: r.Verdict, Causes: []Cause{}}
+	x := &inquiry{a: a, res: r, red: map[string]bool{}, start: begun(a.h)}
 	want := map[Verdict]Status{Fail: StatusFail, Invalid: StatusInvalid, Unknown: StatusUnknown}[r.Verdict]
 	for _, p := range r.Properties {
 		if p.Status == want {
@@ -148,19 +154,45 @@ func Explain(h *history.History, r *Result, o Options) *Explanation {
 	x.weigh()
 	e.Causes = x.causes()
 	x.remainder(e)
-	e.Summary = e.summarize()
+	e.Summary = r.Told(e).Sentence()
 	return e
+}
+
+// best are the causes of the first rank.
+func (e *Explanation) best() []Cause {
+	n := slices.IndexFunc(e.Causes, func(c Cause) bool { return c.Rank > 1 })
+	if n < 0 {
+		n = len(e.Causes)
+	}
+	return e.Causes[:n]
 }
 
 // Best are the mechanisms of the first rank.
 func (e *Explanation) Best() []string {
 	var out []string
-	for _, c := range e.Causes {
-		if c.Rank == 1 {
-			out = append(out, c.Mechanism)
-		}
+	for _, c := range e.best() {
+		out = append(out, c.Mechanism)
 	}
 	return out
+}
+
+// Split is an explanation as it is read: the cause whose case is shown; with rivals, that
+// history cannot tell apart, all of them and it among them; and what else fits. It must have
+// a cause.
+func (e *Explanation) Split() (shown Cause, rivals, others []Cause) {
+	shown = e.Causes[0]
+	for i, c := range e.Causes {
+		rival := slices.Contains(shown.Alternatives, c.Mechanism)
+		if rival || i == 0 && len(shown.Alternatives) > 0 {
+			rivals = append(rivals, c)
+		} else if i > 0 {
+			others = append(others, c)
+		}
+	}
+	if len(rivals) == 1 {
+		rivals = nil
+	}
+	return shown, rivals, others
 }
 
 // begun is when a run's first phase began.
@@ -266,8 +298,10 @@ func (x *inquiry) accounted(id string) []string {
 func (x *inquiry) cause(s *suspect, rank int, props []string) Cause {
 	c := Cause{
 		Mechanism: s.id, Rank: rank, Statement: mechanisms[s.id].statement, Evidence: s.evidence, Properties: props, Count: max(s.count, 1), Key: s.key,
-		Chain: x.withFaults(s), at: s.at, procs: s.procs,
+		at: s.at, procs: s.procs,
 	}
+	faults := x.faultsOf(s)
+	c.Chain, c.Occasion = x.withFaults(s, faults), x.occasion(s, faults)
 	for _, t := range x.suspects {
 		if t != s && s.group != "" && t.group == s.group && t.weight == s.weight {
 			c.Alternatives = append(c.Alternatives, t.id)
@@ -300,22 +334,4 @@ func (x *inquiry) remainder(e *Explanation) {
 			}
 		}
 	}
-}
-
-func (e *Explanation) summarize() string {
-	var best []string // statements
-	for _, c := range e.Causes {
-		if c.Rank == 1 {
-			best = append(best, c.Statement)
-		}
-	}
-	switch {
-	case len(best) == 0:
-		return "no mechanism that is known here fits; what was found stands below"
-	case len(best) == 1:
-		return best[0]
-	case len(e.Causes[0].Alternatives) > 0:
-		return "one of: " + strings.Join(best, "; or ")
-	}
-	return strings.Join(best, "; and ")
 }

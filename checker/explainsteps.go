@@ -38,35 +38,40 @@ func (s *suspect) show(key string, at int64, procs []string, chain ...Step) {
 // maxChainFaults bounds the faults of a chain.
 const maxChainFaults = 3
 
-// withFaults is the chain in order, with the faults that were in force: those aimed at
-// a worker of the chain, or at no worker, before the harm.
-func (x *inquiry) withFaults(s *suspect) []Step {
-	chain := slices.Clone(s.chain)
-	if len(chain) == 0 {
-		return []Step{}
+// faultsOf are the faults that were in force while the case came about, the last ones
+// before the harm: those aimed at a worker of the chain, or at no worker.
+func (x *inquiry) faultsOf(s *suspect) []history.FaultWindow {
+	if len(s.chain) == 0 {
+		return nil
 	}
-	from, to := chain[0].TS, chain[0].TS
-	for _, st := range chain {
+	from, to := s.chain[0].TS, s.chain[0].TS
+	for _, st := range s.chain {
 		from = min(from, st.TS)
 		if st.Role != RoleHarm {
 			to = max(to, st.TS)
 		}
 	}
-	var faults []Step
+	var out []history.FaultWindow
 	for _, f := range x.a.faults() {
 		aimed := workersIn(f.Fault.Targets)
 		concerned := len(aimed) == 0 || slices.ContainsFunc(s.procs, func(p string) bool { return slices.Contains(aimed, history.Worker(p)) })
-		if f.From > to || f.To < from || !concerned {
-			continue
+		if f.From <= to && f.To >= from && concerned {
+			out = append(out, f)
 		}
+	}
+	return out[max(0, len(out)-maxChainFaults):]
+}
+
+// withFaults is the chain in order, with faults.
+func (x *inquiry) withFaults(s *suspect, faults []history.FaultWindow) []Step {
+	chain := append([]Step{}, s.chain...)
+	for _, f := range faults {
 		st := x.instant(RoleFault, f.From, "%s %s (%s) was in force until +%.3f s", f.Fault.ID, f.Fault.Name, strings.Join(f.Fault.Targets, ", "), float64(f.To-x.start)/1e9)
 		if note := x.a.faultEvents(f.Fault.ID); len(note) > 0 {
 			st.File, st.Line = relative(x.a.opts.Dir, note[0].File), note[0].Line
 		}
-		faults = append(faults, st)
+		chain = append(chain, st)
 	}
-	// The last ones before the mistake matter most.
-	chain = append(chain, faults[max(0, len(faults)-maxChainFaults):]...)
 	slices.SortStableFunc(chain, func(a, b Step) int { return cmp.Compare(a.TS, b.TS) })
 	return chain
 }

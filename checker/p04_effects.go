@@ -40,10 +40,10 @@ func init() {
 				statement: "a request that is sent again is another effect: its idempotency key does not cover resends"},
 			{id: "effects-without-key", accounts: []string{"P4"},
 				statement: "effects carry no idempotency key: what an earlier run did is done again",
-				apart:     "a repetition that is answered as a duplicate would rule it out"},
+				apart:     "a repetition that is answered as a duplicate"},
 			{id: "key-of-the-attempt", accounts: []string{"P4"},
 				statement: "the idempotency key contains the attempt: what an earlier one did is done again",
-				apart:     "an effect that is applied twice under one token would rule it out"},
+				apart:     "an effect that is applied twice under one token"},
 		},
 	})
 }

@@ -27,7 +27,7 @@ func init() {
 				statement: "a takeover names a version that was renewed since: it does not look whether the lease is alive"},
 			{id: "release-without-owner", accounts: ofRows,
 				statement: "a release frees the row whoever holds it",
-				apart:     "a release of a lost lease that is rejected would rule it out"},
+				apart:     "a release of a lost lease that is rejected"},
 			{id: "renewal-changes-more", accounts: ofRows,
 				statement: "a renewal changes more than the beat"},
 			{id: "foreign-writer", accounts: []string{"P9"},

@@ -27,7 +27,7 @@ func init() {
 				statement: "calls are dated after their requests had left: the recorder writes them down too late"},
 			{id: "unknown-recorded-as-failed", accounts: []string{"P2", "P4", "P5", "P6"}, ofRecord: true,
 				statement: "the recorder writes down unknown outcomes as failures",
-				apart:     "an operation that is recorded as unknown would rule it out"},
+				apart:     "an operation that is recorded as unknown"},
 			{id: "record-cut-off", accounts: []string{"P14"}, ofRecord: true,
 				statement: "the record of a process ends before the process did"},
 			{id: "point-not-kept", accounts: []string{"P14"}, ofRecord: true,

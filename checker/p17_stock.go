@@ -22,7 +22,7 @@ func init() {
 		mechanisms: []mechanism{
 			{id: "stock-overwritten", accounts: []string{"P17"},
 				statement: "stock is written as computed from what was read, though another has changed it since: its sale is lost",
-				apart:     "a write that is refused as the stock has moved would rule it out"},
+				apart:     "a write that is refused as the stock has moved"},
 		},
 	})
 }
