@@ -114,10 +114,16 @@ func turn(id string) int {
 	return len(telling) + number(id)
 }
 
-// because is the reason that the best causes give for a violation of a property: what befell
-// the worker, and the mistake if it is known. Mistakes that are no rivals may each have their
-// part in it, so they give none.
-func because(best []Cause, property string) string {
+// because is the reason that the causes which account for a property give for its violation:
+// what befell the worker, and the mistake if it is known. Mistakes that are no rivals may each
+// have their part in it, so they give none.
+func because(causes []Cause, property string) string {
+	var best []Cause
+	for _, c := range causes {
+		if slices.Contains(c.Properties, property) {
+			best = append(best, c)
+		}
+	}
 	if len(best) == 0 || len(best) > 1 && len(best[0].Alternatives) != len(best)-1 {
 		return ""
 	}

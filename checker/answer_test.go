@@ -24,6 +24,8 @@ func TestFailIsToldInOneSentence(t *testing.T) {
 	general, rows, weaker := none, none, none
 	general.Mechanism = "sink-forgets-tokens"
 	rows.Properties = []string{"P2"}
+	elsewhere := rows
+	elsewhere.Mechanism = "rows-expire"
 	weaker.Rank = 2
 	for name, c := range map[string]struct {
 		causes []Cause
@@ -34,6 +36,7 @@ func TestFailIsToldInOneSentence(t *testing.T) {
 		"a mistake in general":       {[]Cause{general}, "the sink accepted token 65 after 90, because " + paused},
 		"delays do not explain it":   {[]Cause{rows}, "two writes, because the sink does not compare tokens"},
 		"mistakes beside each other": {[]Cause{none, general}, "the sink accepted token 65 after 90"},
+		"mistakes elsewhere":         {[]Cause{none, elsewhere}, "the sink accepted token 65 after 90, because " + paused + ", and the sink does not compare tokens"},
 		"nothing explains it":        {nil, "the sink accepted token 2 after 3"},
 	} {
 		if got := r.Told(&Explanation{Causes: c.causes}).Sentence(); got != c.want {

@@ -260,7 +260,7 @@ func redOf(r evidence.Result, later []evidence.Result) redView {
 		Command: r.Info.Command, Verdict: evidenceWord(r.Verdict),
 	}
 	if r.Check != nil {
-		v.Text = sentenceCase(r.Check.Summary)
+		v.Text = sentenceCase(r.Check.Told(nil).Sentence())
 	}
 	var words []string
 	for _, l := range later {

@@ -61,7 +61,7 @@ type page struct {
 // answerView is the answer as the verdict's card shows it.
 type answerView struct {
 	Sentence                string
-	Rivals                  int // mistakes that fit equally well; 0: there is one, or none
+	Mistakes                int // how many fit equally well; 0: one does, or none
 	Exercised, NotExercised []string
 }
 
@@ -69,7 +69,7 @@ func (r *run) answerView() answerView {
 	a := r.answer()
 	v := answerView{Sentence: sentenceCase(a.Sentence()), Exercised: sentences(a.Exercised), NotExercised: sentences(a.NotExercised)}
 	if len(a.Mechanisms) > 1 {
-		v.Rivals = len(a.Mechanisms)
+		v.Mistakes = len(a.Mechanisms)
 	}
 	return v
 }

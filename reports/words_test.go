@@ -26,7 +26,7 @@ func TestAnswerOfARun(t *testing.T) {
 		t.Error("the verdict was changed")
 	}
 	r := &run{verdict: &checker.Result{Verdict: checker.Fail, Answer: &checker.Answer{What: "it broke", Because: "it was wet", Mechanisms: []string{"a", "b"}}}}
-	if v := r.answerView(); v.Sentence != "It broke, because it was wet." || v.Rivals != 2 || v.NotExercised != nil {
+	if v := r.answerView(); v.Sentence != "It broke, because it was wet." || v.Mistakes != 2 || v.NotExercised != nil {
 		t.Errorf("%+v", v)
 	}
 	if v := (&run{}).answerView(); !strings.HasPrefix(v.Sentence, "The history has not been checked") {
