@@ -58,14 +58,13 @@ func (r *run) page(d drawn) (page, error) {
 		return page{}, err
 	}
 	p := page{
-		CSS: style, JS: script, Run: r.info.Run, Verdict: verdictWords(r.word()), Problems: r.problems, Ended: r.info.Interrupted,
-		Facts: r.facts(), Tiles: r.tiles(), Unseen: r.unseen(), Notes: r.notes(), Why: r.why(), Todo: r.todo(), Command: r.info.Command,
+		CSS: style, JS: script, Run: r.info.Run, Verdict: verdictWords(r.word()), Answer: r.answerView(), Problems: r.problems, Ended: r.info.Interrupted,
+		Facts: r.facts(), Tiles: r.tiles(), Notes: r.notes(), Why: r.why(), Todo: r.todo(), Command: r.info.Command,
 		Properties: r.properties(), Cause: r.cause(), Violations: r.violations(), Strip: svgHTML(d.strip), Rates: inline(d.rates),
 		Latencies: inline(d.latencies), Holders: svgHTML(d.holders), Slowest: r.slowest(), Faults: r.faults(), Recovery: r.recovery(),
 		Versions: facts(r.info.Versions), Machine: facts(r.info.Machine), Data: r.pointer(),
 	}
 	p.Title = fmt.Sprintf("%s – %s", p.Verdict.Word, r.info.Run)
-	p.Summary, _ = r.summary()
 	for _, z := range d.zooms {
 		p.Zooms = append(p.Zooms, zoomView{z.Title, z.Inline()})
 	}
