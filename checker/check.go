@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"fencepost/checker/explain"
 	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 )
@@ -48,5 +49,14 @@ func (o Options) withDefaults() Options {
 // a cancelled ctx ends the searches and leaves what they had to find unknown.
 func Check(ctx context.Context, h *history.History, o Options) *Result {
 	o = o.withDefaults()
-	return property.New(h, false, o.Dir, o.Search).Check(ctx)
+	return judge(ctx, property.New(h, false, o.Dir, o.Search))
+}
+
+// judge checks a judgement's properties, and tells in words what came of it.
+func judge(ctx context.Context, j *property.Judgement) *Result {
+	r := j.Check(ctx)
+	a := explain.Answer(j, r)
+	r.Answer, r.Summary = &a, a.Text()
+	r.Millis = j.Millis()
+	return r
 }

@@ -172,7 +172,10 @@ func (o Options) postMortem(err error, stderr string) string {
 
 // unfinished is the result of a check that came to no end.
 func unfinished(why string) *Result {
-	r := &Result{Version: 1, Verdict: Unknown, Summary: "nothing is known: " + why}
+	r := &Result{Version: 1, Verdict: Unknown, Answer: &Answer{
+		What: "nothing is known: " + why, Do: "check it again with more time or memory (fencepost check --limit --memory)",
+	}}
+	r.Summary = r.Answer.Text()
 	for _, p := range Catalogue() {
 		p.Status, p.Detail = StatusUnknown, why
 		r.Properties = append(r.Properties, p)
@@ -217,7 +220,7 @@ func ChildMain(stdout io.Writer) int {
 		sorted := property.New(h, false, o.Dir, o.Search)
 		debug.SetGCPercent(gcPercent)
 		runtime.GC() // and wait for it: one that runs beside the check starts too late
-		a.Result = sorted.Check(context.Background())
+		a.Result = judge(context.Background(), sorted)
 	}
 	a.Peak = peakMemory()
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {

@@ -40,6 +40,10 @@
 // What a process says of itself is compared with what the harness read on its links, where
 // it did (witness notes): the statements that were sent, and what the sink answered.
 //
+// A result's [Answer] is the verdict in words: for a FAIL what happened and, from the mechanisms
+// that fit (see [Explain]), because of what; else what was missing, or what a PASS rests on.
+// Everything that shows a verdict prints it first, and nothing else makes such a sentence.
+//
 // [CheckInChild] runs the check in a process of its own with a limit on memory
 // and time, since the search can exceed either. [Watch] looks at a run that still goes on.
 //

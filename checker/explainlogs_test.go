@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"fencepost/checker/explain"
-	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 )
@@ -94,26 +93,42 @@ func TestUnreadableLog(t *testing.T) {
 	}
 }
 
-// TestPrintExplanation: what a person reads names mechanism, evidence, chain with places,
-// and what is not explained.
+// TestPrintExplanation: what a person reads is the answer, one chain with its places, the
+// mistakes with what would tell them apart, and what is not explained.
 func TestPrintExplanation(t *testing.T) {
 	t.Parallel()
-	e := &Explanation{
-		Verdict: Fail, Summary: "it did this", Unexplained: []string{"P3: odd"}, Lacks: []string{"no takeover"},
-		Causes: []Cause{
-			{Mechanism: "a", Rank: 1, Statement: "it did this", Evidence: []string{"seen here"}, Properties: []string{"P1", "P2"}, Count: 3, Key: "lock-1", Alternatives: []string{"b"}, Apart: "c would rule it out",
-				Chain: []property.Step{{Role: RoleMistake, At: 1.5, Text: "here", File: "history/w1.1.jsonl", Line: 7}}, Logs: []LogLine{{File: "logs/w1.1.log", Line: 9, At: 1.25, Text: "warned"}}},
-			{Mechanism: "d", Rank: 2, Statement: "or that", Properties: []string{"P4"}, Count: 1},
-		},
+	chain := []Step{{Role: RoleMistake, At: 1.5, Text: "here", File: "history/w1.1.jsonl", Line: 7}}
+	a := Cause{
+		Mechanism: "a", Rank: 1, Statement: "it did this", Evidence: []string{"seen here"}, Properties: []string{"P1", "P2"}, Count: 3, Key: "lock-1",
+		Chain: chain, Logs: []LogLine{{File: "logs/w1.1.log", Line: 9, At: -1.25, Text: "warned"}},
 	}
-	var b strings.Builder
-	PrintExplanation(&b, e, "runs/x")
-	for _, want := range []string{
-		"FAIL  it did this\n", "1. It did this\n", "[a] accounts for P1, P2; seen 3 times; the case below is of lock-1", "- seen here", "cannot tell it from: b. C would rule it out.",
-		"+1.500 s  mistake  here  runs/x/history/w1.1.jsonl:7", "+1.250 s  runs/x/logs/w1.1.log:9: warned", "2. Or that\n   [d] with less evidence; accounts for P4; seen once\n", "Not explained: P3: odd", "also lacks: no takeover",
+	weaker := Cause{Mechanism: "d", Rank: 2, Statement: "or that", Properties: []string{"P4"}, Count: 1, Evidence: []string{"so it seems"}, Chain: chain}
+	rivals := []Cause{a, {Mechanism: "b", Rank: 1, Statement: "it did that", Apart: "an e", Alternatives: []string{"a"}, Chain: chain}, weaker}
+	rivals[0].Alternatives, rivals[0].Apart = []string{"b"}, "a c"
+	for name, c := range map[string]struct {
+		causes []Cause
+		want   []string
+	}{
+		"one": {[]Cause{a, weaker}, []string{
+			"FAIL  it was so\n\nHow it came about on lock-1:\n", "  +1.500 s  mistake  here  runs/x/history/w1.1.jsonl:7\n", "  -1.250 s  runs/x/logs/w1.1.log:9: warned\n",
+			"\nThe mistake: it did this\n  [a] accounts for P1, P2; seen 3 times\n  - seen here\n",
+			"  d        or that     P4            weaker: so it seems\n", "Not explained: P3: odd", "also lacks: no takeover",
+		}},
+		"rivals": {rivals, []string{
+			"One of 2 mistakes, which this history cannot tell apart; they account for P1, P2, seen 3 times:\n",
+			"  a        it did this  a c\n  b        it did that  an e\n  - seen here\n", "  d        or that     P4            weaker: so it seems\n",
+		}},
+		"none": {nil, []string{"FAIL  it was so\n\nNot explained: P3: odd\n"}},
 	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("it lacks %q:\n%s", want, b.String())
+		var b strings.Builder
+		PrintExplanation(&b, &Explanation{Verdict: Fail, Summary: "it was so", Causes: c.causes, Unexplained: []string{"P3: odd"}, Lacks: []string{"no takeover"}}, "runs/x")
+		for _, want := range c.want {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s: it lacks %q:\n%s", name, want, b.String())
+			}
+		}
+		if strings.Count(b.String(), "+1.500 s") > 1 {
+			t.Errorf("%s: more than one chain:\n%s", name, b.String())
 		}
 	}
 }

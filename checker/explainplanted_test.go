@@ -3,6 +3,7 @@ package checker
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -147,6 +148,11 @@ func (n *tally) explain(t *testing.T, seed uint64, h *history.History, r *Result
 		t.Logf("seed %d: %s by %v: %v", seed, r.Verdict, failing(r), got)
 	}
 	checkChains(t, h, e)
+	bare := *r
+	bare.Answer = nil
+	if a := Told(&bare, e); !reflect.DeepEqual(a, *r.Answer) || a.What == "" || len(e.Causes) > 0 && len(a.Properties) == 0 {
+		t.Errorf("seed %d: the result is told as %+v, the explanation as %+v", seed, r.Answer, a)
+	}
 }
 
 // precise says whether nothing is named but the mistake and what may stand beside it.

@@ -12,6 +12,7 @@ import (
 type (
 	Verdict       = property.Verdict
 	Result        = property.Result
+	Answer        = property.Answer
 	Property      = property.Property
 	Status        = property.Status
 	Violation     = property.Violation
@@ -71,5 +72,13 @@ func Explain(h *history.History, r *Result, o Options) *Explanation {
 	return explain.Verdict(h, r, o.Dir)
 }
 
-// PrintExplanation writes an explanation for people. Files are named relative to dir.
+// Told is the answer of a result: the one in it, or for results of older versions one made
+// of the rest and of its explanation, if there is one (nil: none).
+func Told(r *Result, e *Explanation) Answer { return explain.Told(r, e) }
+
+// FaultTold says whether an answer has words for what a fault does to workers.
+func FaultTold(name string) bool { return explain.FaultTold(name) }
+
+// PrintExplanation writes an explanation for people: the answer, how one case came about, and
+// the mistakes that fit. Files are named relative to dir.
 func PrintExplanation(w io.Writer, e *Explanation, dir string) { explain.Print(w, e, dir) }

@@ -283,7 +283,7 @@ func TestLockedJobs(t *testing.T) {
 		"a job lost with its process": {lost(history.OK), "is stuck: it is still running as run 7, attempt 1", []string{"P5"}},
 		"the same, not acknowledged":  {lost(history.Unknown), "", nil},
 		"a late effect, token above":  {late(1100, 107, 7, true), "was applied 2 times", []string{"P1", "P4"}},
-		"a late effect, token below":  {late(1100, 7, 107, true), "the sink took token 7", []string{"P3", "P4"}},
+		"a late effect, token below":  {late(1100, 7, 107, true), "the sink accepted token 7", []string{"P3", "P4"}},
 		"taken over, no late effect":  {late(1100, 7, 107, false), "", nil},
 		"taken over before its time":  {late(500, 7, 107, false), "was entitled until", []string{"P8"}},
 		"completed without its effect": {once(func(y *lockedRun) {

@@ -22,7 +22,7 @@ func Print(w io.Writer, r *Result) {
 // PrintPainted is Print with texts painted as the verdict or status says. What paint
 // adds must be of one length, or the table is not straight.
 func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string) {
-	fmt.Fprintf(w, "%s  %s\n\n", paint(string(r.Verdict), string(r.Verdict)), r.Summary)
+	printAnswer(w, r, paint)
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, p := range r.Properties {
 		status := strings.ToUpper(string(p.Status))
@@ -66,6 +66,23 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 			fmt.Fprintf(w, "%s: %s\n", line.name, line.text)
 		}
 	}
+}
+
+// printAnswer writes what comes first: the answer in one sentence, and below it what it rests
+// on.
+func printAnswer(w io.Writer, r *Result, paint func(status, text string) string) {
+	a := Told(r, nil)
+	fmt.Fprintf(w, "%s  %s\n", paint(string(r.Verdict), string(r.Verdict)), a.Sentence())
+	if len(a.Mechanisms) > 1 {
+		fmt.Fprintf(w, "  mistakes that fit: %s (fencepost explain tells more)\n", strings.Join(a.Mechanisms, ", "))
+	}
+	for _, line := range a.Exercised {
+		fmt.Fprintf(w, "  exercised      %s\n", line)
+	}
+	for _, line := range a.NotExercised {
+		fmt.Fprintf(w, "  not exercised  %s\n", line)
+	}
+	fmt.Fprintln(w)
 }
 
 func printViolations(w io.Writer, r *Result, p *Property, paint func(status, text string) string) {

@@ -146,7 +146,7 @@ func TestProgressOfABusyMachine(t *testing.T) {
 		y.note(6002, "w1.1", history.Event{Op: history.NoteHost, Details: &history.Details{Host: &history.Host{Phase: "fault", LagP99MS: 9000, LagMaxMS: 9000}}})
 	}
 	r := Check(context.Background(), g.history(), Options{})
-	if r.Verdict != Invalid || r.HostBusy == "" || r.Summary != "the run proves nothing: "+r.HostBusy {
+	if r.Verdict != Invalid || r.HostBusy == "" || r.Summary != "the run proves nothing: "+r.HostBusy+"; run it again with nothing else at work on this machine" {
 		t.Errorf("%s: %s", r.Verdict, r.Summary)
 	}
 	if e := Explain(g.history(), r, Options{}); !slices.Equal(e.Best(), []string{"host-too-busy"}) {

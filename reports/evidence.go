@@ -100,7 +100,7 @@ func newEvidencePage(set string, all []evidence.Result, tree string) (*evidenceP
 	t := totalOf(all)
 	p := &evidencePage{head: newHead(false, ""), Set: set, Verdict: evidenceWord(t.worst), Lead: t.sentence(), Tiles: t.tiles(), Commits: evidence.Commits(all), Tree: tree}
 	if len(all) == 0 {
-		p.Verdict, p.Lead = verdictWord{"NOTHING", "none", "dash", ""}, "No run of this code is kept."
+		p.Verdict, p.Lead = verdictWord{"NOTHING", "none", "dash"}, "No run of this code is kept."
 	}
 	for _, g := range evidenceGroups(older, byLevel) {
 		p.Older = append(p.Older, olderRow{scenarioName(g[0].Job), g[0].Job.Contention, verdictsText(g), strings.Join(evidence.Commits(g), ", ")})
@@ -143,7 +143,7 @@ func sortedResults(all []evidence.Result) []evidence.Result {
 // evidenceWord is a verdict over many runs.
 func evidenceWord(v checker.Verdict) verdictWord {
 	if v == evidence.Error {
-		return verdictWord{"ERROR", "none", "dash", "A run could not be carried out."}
+		return verdictWord{"ERROR", "none", "dash"}
 	}
 	return verdictWords(v)
 }
@@ -249,7 +249,7 @@ func redOf(r evidence.Result, later []evidence.Result) redView {
 		Command: r.Info.Command, Verdict: evidenceWord(r.Verdict),
 	}
 	if r.Check != nil {
-		v.Text = sentenceCase(r.Check.Summary)
+		v.Text = sentenceCase(checker.Told(r.Check, nil).Sentence())
 	}
 	var words []string
 	for _, l := range later {

@@ -9,12 +9,13 @@ import (
 	"fencepost/reports/measure"
 )
 
-// explanationView is why the run is not PASS.
+// explanationView is why the run is not PASS: one case, and the mistakes that fit.
 type explanationView struct {
-	Lead        string
-	Causes      []causeView
-	Unexplained []string
-	Lacks       []string
+	Lead           string
+	Shown          *causeView // nil: nothing that is known here fits
+	Rivals, Others []causeView
+	Unexplained    []string
+	Lacks          []string
 }
 
 type causeView struct {
@@ -55,36 +56,38 @@ func (r *run) cause() *explanationView {
 	if e == nil {
 		return nil
 	}
-	v := &explanationView{Unexplained: sentences(e.Unexplained), Lacks: sentences(e.Lacks)}
-	switch first := 0; {
-	case len(e.Causes) == 0:
-		v.Lead = "No mechanism that is known here fits what was found."
-	default:
-		for _, c := range e.Causes {
-			if c.Rank == 1 {
-				first++
-			}
-		}
-		v.Lead = "One mechanism fits best."
-		if first > 1 && len(e.Causes[0].Alternatives) > 0 {
-			v.Lead = "Several mechanisms fit, and this history cannot tell them apart."
-		} else if first > 1 {
-			v.Lead = "Several mechanisms fit equally well; there may be more than one mistake."
-		}
+	v := &explanationView{Lead: "No mechanism that is known here fits what was found.", Unexplained: sentences(e.Unexplained), Lacks: sentences(e.Lacks)}
+	if len(e.Causes) == 0 {
+		return v
 	}
-	for _, c := range e.Causes {
-		v.Causes = append(v.Causes, r.causeView(c))
+	shown, rivals, others := e.Split()
+	first := r.causeView(shown)
+	v.Shown, v.Rivals, v.Others = &first, r.causeViews(rivals), r.causeViews(others)
+	switch {
+	case len(rivals) > 0:
+		v.Lead = "Several mechanisms fit, and this history cannot tell them apart."
+	case len(e.Best()) > 1:
+		v.Lead = "Several mechanisms fit equally well; there may be more than one mistake."
+	default:
+		v.Lead = "One mechanism fits best."
 	}
 	return v
 }
 
+func (r *run) causeViews(causes []checker.Cause) (out []causeView) {
+	for _, c := range causes {
+		out = append(out, r.causeView(c))
+	}
+	return out
+}
+
 func (r *run) causeView(c checker.Cause) causeView {
-	v := causeView{Statement: sentenceCase(c.Statement), Mechanism: c.Mechanism, Key: c.Key, Weaker: c.Rank > 1, Evidence: sentences(c.Evidence), Seen: "seen once"}
+	v := causeView{
+		Statement: sentenceCase(c.Statement), Mechanism: c.Mechanism, Key: c.Key, Weaker: c.Rank > 1, Evidence: sentences(c.Evidence),
+		Apart: sentenceCase(c.Apart), Seen: "seen once",
+	}
 	if c.Count > 1 {
 		v.Seen = fmt.Sprintf("seen %s times", measure.FormatCount(c.Count))
-	}
-	if len(c.Alternatives) > 0 {
-		v.Apart = fmt.Sprintf("This history cannot tell it from %s. %s", join(c.Alternatives), sentenceCase(c.Apart))
 	}
 	for _, p := range c.Properties {
 		v.Properties = append(v.Properties, propertyLink{p, r.propertyLink(p)})

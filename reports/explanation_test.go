@@ -20,7 +20,7 @@ func TestCauseOnThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := readPage(t, page).raw
-	for _, want := range []string{`<section id="cause"`, "The sink accepted an effect with a token lower than one it had seen", "sink-checks-no-token", `<li class="r-mistake">`, `<li class="r-fault">`, `href="#violation-P3-1"`, "cannot tell it from"} {
+	for _, want := range []string{`<section id="cause"`, "The sink does not compare tokens.", "sink-checks-no-token", `<li class="r-mistake">`, `<li class="r-fault">`, `href="#violation-P3-1"`, "Ruled out by</th>", `<a href="#cause">what would tell them apart</a>`, ", because worker w2 was paused for "} {
 		if !strings.Contains(raw, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -44,7 +44,7 @@ func TestCauseOnThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := summaryOf(t, g); !strings.Contains(got, "### Likely cause") || !strings.Contains(got, "(sink-checks-no-token)") {
+	if got := summaryOf(t, g); !strings.Contains(got, "### Likely cause") || !strings.Contains(got, "| The sink does not compare tokens. (sink-checks-no-token) | Any effect that is refused as stale. |") {
 		t.Errorf("the summary lacks the cause:\n%s", got)
 	}
 	good := makeRun(t, reporttest.Options{Seed: 1, Verdict: "PASS"})

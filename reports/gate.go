@@ -59,6 +59,20 @@ func (g GateRun) word() string {
 	return string(g.Result.Verdict)
 }
 
+// answer is what the run's outcome means. A run that was not carried out lacks what its error
+// names.
+func (g GateRun) answer() checker.Answer {
+	if g.Result == nil {
+		first, _, _ := strings.Cut(g.Err, "\n")
+		return checker.Answer{What: "the run was not carried out, or not checked: " + strings.TrimRight(first, ":. "), Do: "mend that and run it again (fencepost doctor says what this machine lacks)"}
+	}
+	var e *checker.Explanation
+	if g.Report != nil {
+		e = g.Report.Explanation
+	}
+	return checker.Told(g.Result, e)
+}
+
 // setting is what tells a run from others of its scenario.
 func (g GateRun) setting() string {
 	i := g.Info

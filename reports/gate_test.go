@@ -27,7 +27,7 @@ func gateRun() GateRun {
 		Name: "run-1", Page: "runs/run-1/report.html",
 		Info: rundir.Info{Scenario: "partition", Seed: 7, System: "core", Contention: "high", Started: at, Ended: at.Add(61500 * time.Millisecond), Command: "make chaos SCENARIO=partition"},
 		Result: &checker.Result{
-			Verdict: checker.Fail, Summary: "3 violations of P1 | P15",
+			Verdict: checker.Fail, Answer: &checker.Answer{What: "the sink took 5 | 4", Because: "w1 was paused", Properties: []string{"P1"}},
 			Properties: []checker.Property{
 				{ID: "P1", Title: "tokens <rise>", Status: checker.StatusFail, Count: 3, Violations: v("token 5 & token 4 \x01"), Millis: 1500},
 				{ID: "P2", Title: "rows", Status: checker.StatusUnknown, Count: 1, Detail: "no time", Violations: v("not conclusive")},
@@ -126,7 +126,7 @@ func TestJUnit(t *testing.T) {
 		}
 	}
 	for id, want := range map[string]struct{ element, typ, message, text string }{
-		"P1": {"failure", "FAIL", "token 5 & token 4 \uFFFD", "history/w1.1.jsonl:7\n2 more"}, "P2": {"error", "UNKNOWN", "no time", ""},
+		"P1": {"failure", "FAIL", "the sink took 5 | 4, because w1 was paused", "token 5 & token 4 \uFFFD\n  history/w1.1.jsonl:7\n2 more"}, "P2": {"error", "UNKNOWN", "no time", ""},
 		"P5": {"skipped", "", "no jobs", ""}, "P14": {"error", "INVALID", "fault f1 | not proven", "history/w1.1.jsonl:7"},
 	} {
 		c := cases[id]
@@ -137,7 +137,7 @@ func TestJUnit(t *testing.T) {
 	if len(cases["P6"].Nodes) != 0 || cases["P1"].attr("time") != "1.500" {
 		t.Errorf("%+v", cases)
 	}
-	if none.attr("errors") != "1" || none.attr("tests") != "1" || none.Nodes[0].Nodes[0].attr("message") != "no cluster:" {
+	if none.attr("errors") != "1" || none.attr("tests") != "1" || !strings.HasPrefix(none.Nodes[0].Nodes[0].attr("message"), "the run was not carried out, or not checked: no cluster; mend that") {
 		t.Errorf("%+v", none)
 	}
 	if p := junit(t); p.attr("tests") != "0" {
@@ -158,7 +158,7 @@ func TestJobSummary(t *testing.T) {
 	t.Parallel()
 	one := summaryOf(t, gateRun())
 	for _, want := range []string{
-		"## fencepost: FAIL", "**partition, high contention, seed 7, system core**", `3 violations of P1 \| P15`, "- **P1** token 5", `- **P14** fault f1 \| not proven`,
+		"## fencepost: FAIL", "**partition, high contention, seed 7, system core**", `The sink took 5 \| 4, because w1 was paused.`, "- **P1** token 5", `- **P14** fault f1 \| not proven`,
 		"| P1 | tokens &lt;rise&gt; | **FAIL** | 0 | 3 found |", "| P2 | rows | **UNKNOWN** | 0 | no time |", "| P5 | jobs | n/a | 0 | no jobs |", "| P6 | citations | pass | 9 | all of them |",
 		"| p99 of lock in phase fault | PASS | 12.0 ms, of 300", "[runs/run-1/report.html](runs/run-1/report.html)", "`make chaos SCENARIO=partition`",
 	} {
@@ -166,19 +166,35 @@ func TestJobSummary(t *testing.T) {
 			t.Errorf("it lacks %q:\n%s", want, one)
 		}
 	}
+	if strings.Index(one, "because w1 was paused") > strings.Index(one, "### Properties") {
+		t.Error("the answer does not come first")
+	}
 	if strings.Contains(one, "not conclusive") {
 		t.Error("what is not conclusive is shown as found")
 	}
 	good := gateRun()
-	good.Name, good.Result = "run-2", &checker.Result{Verdict: checker.Pass, Summary: "no violation"}
+	good.Name, good.Result = "run-2", &checker.Result{Verdict: checker.Pass, Counts: checker.Counts{Operations: 9, Takeovers: 1, Grants: 2}}
+	for _, want := range []string{"\nNo violation in 9 operations.\n\nExercised:\n\n- 1 takeover of 2 grants\n\nNot exercised:\n\n- faults: none was injected\n"} {
+		if got := summaryOf(t, good); !strings.Contains(got, want) {
+			t.Errorf("a PASS lacks %q:\n%s", want, got)
+		}
+	}
+	vacuous := gateRun()
+	vacuous.Result = &checker.Result{Verdict: checker.Invalid, Properties: gateRun().Result.Properties[4:]}
+	if got := summaryOf(t, vacuous); !strings.Contains(got, `The run proves nothing: fault f1 \| not proven; run it again.`) {
+		t.Errorf("an INVALID run lacks what to do:\n%s", got)
+	}
+	if got := junit(t, vacuous).Nodes[0]; got.attr("errors") != "1" || got.Nodes[1].Nodes[0].attr("message") != "the run proves nothing: fault f1 | not proven; run it again" {
+		t.Errorf("%+v", got)
+	}
 	lost := GateRun{Name: "steady", Err: "no cluster"}
 	all := summaryOf(t, good, lost, gateRun())
-	for _, want := range []string{"## fencepost: 1 FAIL, 1 NOT CARRIED OUT, 1 PASS", "| run-2 | PASS | – | 0 |", "| run-1 | FAIL | P1, P2, P14 | 0 |", "| steady | NOT CARRIED OUT |", "```\nno cluster\n```", "## fencepost: FAIL"} {
+	for _, want := range []string{"## fencepost: 1 FAIL, 1 NOT CARRIED OUT, 1 PASS", "| run-2 | PASS | – | 9 |", "| run-1 | FAIL | P1, P2, P14 | 0 |", "| steady | NOT CARRIED OUT |", "The run was not carried out, or not checked: no cluster; mend that and run it again", "```\nno cluster\n```", "## fencepost: FAIL"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("several lack %q:\n%s", want, all)
 		}
 	}
-	if strings.Contains(all, "no violation") {
+	if strings.Contains(all, "No violation") {
 		t.Error("a PASS among several is shown in full")
 	}
 	if !strings.Contains(summaryOf(t), "nothing was run") {

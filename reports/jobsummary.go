@@ -80,11 +80,13 @@ func (g GateRun) section(md *strings.Builder) {
 		name = g.Name
 	}
 	fmt.Fprintf(md, "**%s**\n", cell(name))
+	answer := g.answer()
+	fmt.Fprintf(md, "\n%s\n", cell(sentenceCase(answer.Sentence())))
 	if g.Result == nil {
-		fmt.Fprintf(md, "\nIt was not carried out, or not checked:\n\n```\n%s\n```\n", strings.ReplaceAll(g.Err, "```", "'''"))
+		fmt.Fprintf(md, "\n```\n%s\n```\n", strings.ReplaceAll(g.Err, "```", "'''"))
 		return
 	}
-	fmt.Fprintf(md, "\n%s\n", cell(g.Result.Summary))
+	coverage(md, answer)
 	g.findings(md)
 	g.causes(md)
 	var rows [][]string
@@ -111,6 +113,21 @@ func (g GateRun) section(md *strings.Builder) {
 	}
 }
 
+// coverage is what a PASS rests on, a line each.
+func coverage(md *strings.Builder, a checker.Answer) {
+	for _, list := range []struct {
+		name  string
+		items []string
+	}{{"Exercised", a.Exercised}, {"Not exercised", a.NotExercised}} {
+		if len(list.items) > 0 {
+			fmt.Fprintf(md, "\n%s:\n\n", list.name)
+		}
+		for _, item := range list.items {
+			fmt.Fprintf(md, "- %s\n", cell(item))
+		}
+	}
+}
+
 // findings are the first violations of what is red.
 func (g GateRun) findings(md *strings.Builder) {
 	for _, p := range g.Result.Properties {
@@ -130,26 +147,25 @@ func (g GateRun) findings(md *strings.Builder) {
 	}
 }
 
-// causes are the mechanisms that fit best, with their evidence.
+// causes are the mechanisms that fit best, with the evidence for the case that is shown.
 func (g GateRun) causes(md *strings.Builder) {
-	if g.Report == nil || g.Report.Explanation == nil {
+	if g.Report == nil || g.Report.Explanation == nil || len(g.Report.Explanation.Causes) == 0 {
 		return
 	}
-	for i, c := range g.Report.Explanation.Causes {
-		if c.Rank > 1 {
-			break
+	shown, rivals, _ := g.Report.Explanation.Split()
+	md.WriteString("\n### Likely cause\n\n")
+	if len(rivals) == 0 {
+		fmt.Fprintf(md, "**%s** (%s)\n\n", cell(sentenceCase(shown.Statement)), shown.Mechanism)
+	} else {
+		var rows [][]string
+		for _, c := range rivals {
+			rows = append(rows, []string{fmt.Sprintf("%s (%s)", sentenceCase(c.Statement), c.Mechanism), sentenceCase(c.Apart)})
 		}
-		if i == 0 {
-			md.WriteString("\n### Likely cause\n\n")
-		}
-		fmt.Fprintf(md, "- **%s** (%s)", cell(sentenceCase(c.Statement)), c.Mechanism)
-		if len(c.Alternatives) > 0 {
-			fmt.Fprintf(md, " This history cannot tell it from %s.", join(c.Alternatives))
-		}
+		table(md, []string{"One of these", "Ruled out by"}, rows)
 		md.WriteString("\n")
-		for _, e := range c.Evidence {
-			fmt.Fprintf(md, "  - %s\n", cell(e))
-		}
+	}
+	for _, e := range shown.Evidence {
+		fmt.Fprintf(md, "- %s\n", cell(e))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,8 @@ type junitText struct {
 }
 
 // WriteJUnit writes the runs as JUnit XML: a suite a run, a test case a property.
-// A violated property is a failure; one that is invalid or unknown is an error,
+// A violated property is a failure, whose message is what happened in one sentence; one that
+// is invalid or unknown is an error,
 // as neither says that the system is well; one that is n/a is skipped. A run
 // without a verdict is a suite with one error.
 func WriteJUnit(w io.Writer, runs []GateRun) error {
@@ -104,12 +106,13 @@ func (g GateRun) suite() (s junitSuite, took float64) {
 		}
 	}
 	if g.Result == nil {
-		s.Cases = []junitTestCase{{Name: "the run is carried out and checked", Class: class, Time: seconds(took), Error: &junitText{Message: firstLine(g.Err), Type: "NOT CARRIED OUT", Text: g.Err}}}
+		s.Cases = []junitTestCase{{Name: "the run is carried out and checked", Class: class, Time: seconds(took), Error: &junitText{Message: g.answer().Sentence(), Type: "NOT CARRIED OUT", Text: g.Err}}}
 	} else {
-		s.Out = g.Result.Summary
+		answer := g.answer()
+		s.Out = sentenceCase(answer.Sentence())
 		took = max(took, g.Result.Millis/1e3)
 		for _, p := range g.Result.Properties {
-			s.Cases = append(s.Cases, testCase(p, class))
+			s.Cases = append(s.Cases, testCase(p, class, answer))
 		}
 	}
 	for _, c := range s.Cases {
@@ -126,11 +129,16 @@ func (g GateRun) suite() (s junitSuite, took float64) {
 	return s, took
 }
 
-func testCase(p checker.Property, class string) junitTestCase {
+// testCase is a property. What the answer tells of has its sentence as the message, and what
+// was found of the property itself below.
+func testCase(p checker.Property, class string, answer checker.Answer) junitTestCase {
 	c := junitTestCase{Name: p.ID + " " + p.Title, Class: class, Time: seconds(p.Millis * float64(time.Millisecond) / float64(time.Second))}
 	text := &junitText{Type: strings.ToUpper(string(p.Status)), Message: p.Detail}
 	if len(p.Violations) > 0 && p.Status != checker.StatusUnknown { // of an unknown property none is conclusive
 		text.Message, text.Text = p.Violations[0].Message, violationsText(p)
+	}
+	if slices.Contains(answer.Properties, p.ID) {
+		text.Message = answer.Sentence()
 	}
 	switch p.Status {
 	case checker.StatusPass:
@@ -157,9 +165,4 @@ func violationsText(p checker.Property) string {
 		fmt.Fprintf(&b, "%d more\n", more)
 	}
 	return b.String()
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }

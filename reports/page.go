@@ -60,14 +60,13 @@ func newHead(curves bool, style string, scripts ...string) head {
 // page makes the view of a run.
 func (r *run) page() page {
 	p := page{
-		Run: r.info.Run, Verdict: verdictWords(r.word()), Problems: r.problems, Ended: r.info.Interrupted,
-		Facts: r.facts(), Tiles: r.tiles(), Unseen: r.unseen(), Notes: r.notes(), Why: r.why(), Todo: r.todo(), Command: r.info.Command,
+		Run: r.info.Run, Verdict: verdictWords(r.word()), Answer: r.answerView(), Problems: r.problems, Ended: r.info.Interrupted,
+		Facts: r.facts(), Tiles: r.tiles(), Notes: r.notes(), Why: r.why(), Todo: r.todo(), Command: r.info.Command,
 		Properties: r.properties(), Cause: r.cause(), Violations: r.violations(), Strip: r.strip().Inline(),
 		Slowest: r.slowest(), Faults: r.faults(), Recovery: r.recovery(),
 		Versions: facts(r.info.Versions), Machine: facts(r.info.Machine),
 	}
 	p.Title = fmt.Sprintf("%s – %s", p.Verdict.Word, r.info.Run)
-	p.Summary, _ = r.summary()
 	p.Takeovers, p.MoreTakes = r.takeovers()
 	p.Thresholds = r.thresholds()
 	p.Table, p.Headers = r.latencyTable()

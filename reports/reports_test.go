@@ -188,13 +188,13 @@ func TestRunPage(t *testing.T) {
 		says     []string
 	}{
 		{"pass", reporttest.Options{Seed: 1, Fault: "pause-worker", Verdict: "PASS"}, "PASS", []string{"properties", "timeline", "latency", "faults", "environment"}, []string{"violations"},
-			[]string{"No violation in", "stale writes refused", "Faults other than pause-worker", "proven", "p99 lock wait"}},
-		{"steady", reporttest.Options{Seed: 2, Verdict: "PASS", Locks: 1}, "PASS", []string{"timeline"}, nil, []string{"This run injected no fault", "Faults other than steady."}},
+			[]string{"No violation in", "stale writes refused", "What this run exercised", "Other faults, other timing", "all processes ran on one host", "proven", "p99 lock wait"}},
+		{"steady", reporttest.Options{Seed: 2, Verdict: "PASS", Locks: 1}, "PASS", []string{"timeline"}, nil, []string{"This run injected no fault", "Faults: none was injected."}},
 		{"fail", reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second, Verdict: "FAIL"}, "FAIL", []string{"violations", "violation-P3-1"}, nil,
-			[]string{"after it had seen token", "The sink's ledger", "broken/sink-no-token-check", "Start at the first violation"}},
-		{"invalid", reporttest.Options{Seed: 4, Fault: "pause-worker", Unproven: true, Verdict: "INVALID"}, "INVALID", []string{"why"}, []string{"violations"}, []string{"is not proven to have taken hold", "not proven", "Repeat the run"}},
-		{"unknown", reporttest.Options{Seed: 5, Fault: "kill-worker", Verdict: "UNKNOWN"}, "UNKNOWN", nil, nil, []string{"P2 did not finish", "Porcupine’s view"}},
-		{"not checked", reporttest.Options{Seed: 7, Fault: "lost-replies"}, "NOT CHECKED", nil, []string{"violations"}, []string{"fencepost check runs/", "judge nothing", "no lease was taken over"}},
+			[]string{"The sink accepted token ", "The sink's ledger", "broken/sink-no-token-check", "because worker w2 was paused for", "Read the likely cause, then the first violation"}},
+		{"invalid", reporttest.Options{Seed: 4, Fault: "pause-worker", Unproven: true, Verdict: "INVALID"}, "INVALID", nil, []string{"violations", "why"}, []string{"The run proves nothing: fault f1 (pause-worker) is not proven to have taken hold; ", "run it again."}},
+		{"unknown", reporttest.Options{Seed: 5, Fault: "kill-worker", Verdict: "UNKNOWN"}, "UNKNOWN", nil, nil, []string{"not everything was checked: P2: the search", "check it again", "Porcupine’s view"}},
+		{"not checked", reporttest.Options{Seed: 7, Fault: "lost-replies"}, "NOT CHECKED", nil, []string{"violations"}, []string{"fencepost check runs/", "judge nothing"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

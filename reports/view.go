@@ -23,12 +23,11 @@ type page struct {
 	Title      string
 	Run        string
 	Verdict    verdictWord
-	Summary    string
+	Answer     answerView
 	Problems   []string
 	Ended      string // why the run ended early
 	Facts      []fact
 	Tiles      []tile
-	Unseen     []string
 	Notes      []string // what weakens the verdict, of a cluster that is not the harness's own
 	Why, Todo  []string
 	Command    string
@@ -53,6 +52,22 @@ type page struct {
 	Interactive *timelineData
 	Jumps       []jump // from the verdict to the violations
 	Short       string // why there are no charts, "" if there are
+}
+
+// answerView is the answer as the verdict's card shows it.
+type answerView struct {
+	Sentence                string
+	Mistakes                int // how many fit equally well; 0: one does, or none
+	Exercised, NotExercised []string
+}
+
+func (r *run) answerView() answerView {
+	a := r.answer()
+	v := answerView{Sentence: sentenceCase(a.Sentence()), Exercised: sentences(a.Exercised), NotExercised: sentences(a.NotExercised)}
+	if len(a.Mechanisms) > 1 {
+		v.Mistakes = len(a.Mechanisms)
+	}
+	return v
 }
 
 type fact struct{ Name, Value string }

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -19,21 +18,20 @@ type verdictWord struct {
 	Word  string
 	Class string // of CSS: pass, fail, invalid, unknown, none
 	Icon  string // the name of an icon of the page
-	Means string // what the word means in general
 }
 
 func verdictWords(v checker.Verdict) verdictWord {
 	switch v {
 	case checker.Pass:
-		return verdictWord{"PASS", "pass", "check", "No violation found in a run that could have shown one."}
+		return verdictWord{"PASS", "pass", "check"}
 	case checker.Fail:
-		return verdictWord{"FAIL", "fail", "cross", "At least one property is violated; the counterexample is below."}
+		return verdictWord{"FAIL", "fail", "cross"}
 	case checker.Invalid:
-		return verdictWord{"INVALID", "invalid", "warn", "The run tested too little to count, so it says nothing about the system."}
+		return verdictWord{"INVALID", "invalid", "warn"}
 	case checker.Unknown:
-		return verdictWord{"UNKNOWN", "unknown", "question", "A check did not finish, so a violation may have gone unseen."}
+		return verdictWord{"UNKNOWN", "unknown", "question"}
 	}
-	return verdictWord{"NOT CHECKED", "none", "dash", "The history has not been checked yet; the numbers below judge nothing."}
+	return verdictWord{"NOT CHECKED", "none", "dash"}
 }
 
 // statusWord is a property's status as a page shows it.
@@ -53,7 +51,7 @@ func statusWord(s checker.Status) verdictWord {
 	return verdictWord{Word: string(s), Class: "none", Icon: "dash"}
 }
 
-// todo is what a person does next, given the verdict.
+// todo is what a person does next, beside what the answer says.
 func (r *run) todo() []string {
 	switch r.word() {
 	case checker.Pass:
@@ -64,25 +62,41 @@ func (r *run) todo() []string {
 		return out
 	case checker.Fail:
 		return []string{
-			"Start at the first violation below: its drawing is the shortest stretch of the history in which the rule is broken.",
+			"Read the likely cause, then the first violation: its drawing is the shortest stretch of the history in which the rule is broken.",
 			"Keep this directory. It holds all that is needed to check and report the run again.",
 			"Repeat the run with the same seed after a change; timing differs between runs, so repeat it several times before believing a PASS.",
 		}
 	case checker.Invalid:
-		return []string{"Repeat the run. If it stays INVALID, give it more time or a quieter machine, and see the evidence of the faults below."}
+		return nil // the answer says it
 	case checker.Unknown:
-		return []string{"Check the run again with nothing else running on the machine. If it stays UNKNOWN, repeat it shorter or at lower contention: the search grows with what is undecided in one lock's history."}
+		return []string{"If it stays UNKNOWN, repeat it shorter or at lower contention: the search grows with what is undecided in one lock's history."}
 	}
 	return []string{"Check it: fencepost check " + r.dirName(), "Then make this report again: fencepost report " + r.dirName()}
 }
 
-// why says what made a verdict that is neither PASS nor FAIL.
+// answer is the verdict in words, and of a run that was not checked what that means.
+func (r *run) answer() checker.Answer {
+	if r.verdict == nil {
+		return checker.Answer{What: "the history has not been checked yet: the numbers below judge nothing"}
+	}
+	a := checker.Told(r.verdict, r.explanation)
+	if len(a.NotExercised) > 0 {
+		host := "clocks and networks of several machines: all processes ran on one host"
+		if r.info.Cluster == "external" {
+			host = "clocks and networks of several machines between workers: all of them ran on one host"
+		}
+		a.NotExercised = append(slices.Clone(a.NotExercised), host)
+	}
+	return a
+}
+
+// why are all reasons of an INVALID verdict, where the answer names one of several.
 func (r *run) why() []string {
-	switch r.word() {
-	case checker.Invalid:
-		return r.invalidReasons()
-	case checker.Unknown:
-		return r.unfinished()
+	if r.word() != checker.Invalid {
+		return nil
+	}
+	if all := r.invalidReasons(); len(all) > 1 {
+		return all
 	}
 	return nil
 }
@@ -117,61 +131,6 @@ func (r *run) invalidReasons() []string {
 	return out
 }
 
-func (r *run) unfinished() []string {
-	var out []string
-	for _, p := range r.verdict.Properties {
-		if p.Status == checker.StatusUnknown {
-			out = append(out, fmt.Sprintf("%s did not finish. %s", p.ID, p.Detail))
-		}
-	}
-	return out
-}
-
-// unseenMark is where a verdict's summary turns from what was seen to what could
-// not have been.
-const unseenMark = "; this run could not have seen "
-
-// summary is the verdict's sentence, and the list into which its second half is
-// taken apart: a list is read, a sentence of ten clauses is not. Without that
-// half the list is nil.
-func (r *run) summary() (sentence string, unseen []string) {
-	if r.verdict == nil || r.verdict.Summary == "" {
-		return verdictWords(r.word()).Means, nil
-	}
-	seen, rest, found := strings.Cut(r.verdict.Summary, unseenMark)
-	if found {
-		for _, item := range clauses(rest) {
-			unseen = append(unseen, sentenceCase(item))
-		}
-	}
-	return sentenceCase(seen), unseen
-}
-
-// clauses splits a list at its commas, but not within brackets nor between the
-// ids of properties.
-func clauses(s string) []string {
-	var out []string
-	depth, start := 0, 0
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '(':
-			depth++
-		case ')':
-			depth--
-		case ',':
-			rest := strings.TrimSpace(s[i+1:])
-			if depth > 0 || propertyID.MatchString(rest) || strings.HasPrefix(rest, "other ") {
-				continue
-			}
-			out = append(out, strings.TrimSpace(s[start:i]))
-			start = i + 1
-		}
-	}
-	return append(out, strings.TrimSpace(s[start:]))
-}
-
-var propertyID = regexp.MustCompile(`^P\d+\b`)
-
 // sentenceCase begins s with a capital, unless its first word is a name such as
 // w1.2/c3 or P3, and ends it with a full stop.
 func sentenceCase(s string) string {
@@ -196,75 +155,6 @@ func (r *run) notes() []string {
 		out = append(out, sentenceCase(n))
 	}
 	return out
-}
-
-// unseen lists what the run could not have shown: by the verdict if it says so,
-// else by the counts.
-func (r *run) unseen() []string {
-	if r.history == nil {
-		return []string{"Anything: its history could not be read."}
-	}
-	host := "Clocks and networks of several machines: all processes ran on one host."
-	if r.info.Cluster == "external" {
-		host = "Clocks and networks of several machines between workers: all of them ran on one host."
-	}
-	if _, told := r.summary(); told != nil {
-		return append(told, host)
-	}
-	c := r.counts()
-	var out []string
-	if len(r.analysis.Faults) == 0 {
-		out = append(out, "How the system behaves under faults: none was injected.")
-	} else {
-		var kinds []string
-		unproven := 0
-		for _, f := range r.analysis.Faults {
-			if !slices.Contains(kinds, f.Fault.Name) {
-				kinds = append(kinds, f.Fault.Name)
-			}
-			if !f.Proven {
-				unproven++
-			}
-		}
-		out = append(out, fmt.Sprintf("Faults other than %s.", join(kinds)))
-		if unproven > 0 {
-			out = append(out, fmt.Sprintf("What %d of %d injections would have shown: there is no proof that they took hold.", unproven, len(r.analysis.Faults)))
-		}
-	}
-	for _, m := range []struct {
-		n    int
-		what string
-	}{
-		{c.Takeovers, "A wrong takeover: no lease was taken over."},
-		{c.StaleRefused, "Whether the sink refuses a stale token: no stale write reached it."},
-		{c.Unknowns, "A wrong reading of an unknown outcome: every operation was answered."},
-		{c.LeasesLost, "A holder that goes on after losing its lease: none lost it."},
-	} {
-		if m.n == 0 {
-			out = append(out, m.what)
-		}
-	}
-	if r.verdict != nil {
-		if left := c.Unknowns - c.UnknownSettled; left > 0 {
-			out = append(out, fmt.Sprintf("What became of %d %s that stayed unknown.", left, plural(left, "operation", "operations")))
-		}
-		var na, empty []string
-		for _, p := range r.verdict.Properties {
-			switch {
-			case p.Status == checker.StatusNA:
-				na = append(na, p.ID)
-			case p.Status == checker.StatusPass && p.Checked == 0:
-				empty = append(empty, p.ID)
-			}
-		}
-		if len(na) > 0 {
-			out = append(out, fmt.Sprintf("Violations of %s: not promised by the system, or not decidable from this history.", join(na)))
-		}
-		if len(empty) > 0 {
-			out = append(out, fmt.Sprintf("Violations of %s: there was nothing to check.", join(empty)))
-		}
-	}
-	return append(out, host)
 }
 
 func join(words []string) string {

@@ -6,32 +6,31 @@ import (
 	"testing"
 
 	"fencepost/checker"
-	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 	"fencepost/reports/measure"
 )
 
-func TestSummaryIsTakenApart(t *testing.T) {
+// The page's answer is the verdict's; only the page knows on how many hosts the run was.
+func TestAnswerOfARun(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name, in, sentence string
-		unseen             []string
-	}{
-		{"a pass", "no violation in 1558 operations, 0 takeovers; this run could not have seen what only happens under faults (none, not one, was injected), a faulty takeover (there was none), violations of P5, P11, P12 (not judged), what needs more time, other faults or other timing",
-			"No violation in 1558 operations, 0 takeovers.", []string{
-				"What only happens under faults (none, not one, was injected).", "A faulty takeover (there was none).", "Violations of P5, P11, P12 (not judged).", "What needs more time, other faults or other timing.",
-			}},
-		{"no second half", "P3 is violated. See it.", "P3 is violated. See it.", nil},
-		{"empty", "", "No violation found in a run that could have shown one.", nil},
-	} {
-		r := &run{verdict: &checker.Result{Verdict: checker.Pass, Summary: tc.in}, history: &history.History{}, analysis: &measure.Analysis{}}
-		s, unseen := r.summary()
-		if s != tc.sentence || !slices.Equal(unseen, tc.unseen) {
-			t.Errorf("%s: %q, %q", tc.name, s, unseen)
+	told := &checker.Answer{What: "no violation in 9 operations", Exercised: []string{"1 fault, proven: clock"}, NotExercised: []string{"takeovers: no lease was taken over"}}
+	for cluster, host := range map[string]string{"local": "All processes ran on one host", "external": "workers: all of them ran on one host"} {
+		r := &run{verdict: &checker.Result{Verdict: checker.Pass, Answer: told}, info: rundir.Info{Cluster: cluster}}
+		v := r.answerView()
+		if v.Sentence != "No violation in 9 operations." || !slices.Equal(v.Exercised, []string{"1 fault, proven: clock."}) || len(v.NotExercised) != 2 ||
+			!strings.Contains(strings.ToLower(v.NotExercised[1]), strings.ToLower(host)) {
+			t.Errorf("%s: %+v", cluster, v)
 		}
-		if u := r.unseen(); len(u) < 2 || !strings.Contains(u[len(u)-1], "one host") {
-			t.Errorf("%s: unseen %q", tc.name, u)
-		}
+	}
+	if len(told.NotExercised) != 1 {
+		t.Error("the verdict was changed")
+	}
+	r := &run{verdict: &checker.Result{Verdict: checker.Fail, Answer: &checker.Answer{What: "it broke", Because: "it was wet", Mechanisms: []string{"a", "b"}}}}
+	if v := r.answerView(); v.Sentence != "It broke, because it was wet." || v.Mistakes != 2 || v.NotExercised != nil {
+		t.Errorf("%+v", v)
+	}
+	if v := (&run{}).answerView(); !strings.HasPrefix(v.Sentence, "The history has not been checked") {
+		t.Errorf("%+v", v)
 	}
 }
 
@@ -68,7 +67,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	for _, v := range []checker.Verdict{checker.Pass, checker.Fail, checker.Invalid, checker.Unknown, notChecked} {
-		if w := verdictWords(v); w.Word != string(v) || w.Icon == "" || w.Means == "" {
+		if w := verdictWords(v); w.Word != string(v) || w.Icon == "" {
 			t.Errorf("%s has no words: %+v", v, w)
 		}
 	}

@@ -47,6 +47,9 @@ type Cause struct {
 	// what would rule this one out.
 	Alternatives []string `json:"alternatives,omitempty"`
 	Apart        string   `json:"apart,omitempty"`
+	// Occasion is what befell the worker of the case meanwhile, as a clause; "": nothing
+	// that a fault did to it.
+	Occasion string `json:"occasion,omitempty"`
 	// Chain is how one case came about, in the order of time.
 	Chain []property.Step `json:"chain"`
 	// Logs are lines of the processes' logs around the mistake; see AddLogs.
@@ -58,27 +61,56 @@ type Cause struct {
 
 // Verdict looks for the mechanisms behind a verdict. Files are named relative to dir.
 func Verdict(h *history.History, r *property.Result, dir string) *Explanation {
-	e := &Explanation{Version: 1, Run: r.Run, Verdict: r.Verdict, Causes: []Cause{}}
 	if r.Verdict == property.Pass {
-		e.Summary = "nothing to explain: the verdict is PASS"
-		return e
+		return &Explanation{Version: 1, Run: r.Run, Verdict: r.Verdict, Summary: "nothing to explain: the verdict is PASS", Causes: []Cause{}}
 	}
-	x := property.Inquire(h, r, dir)
-	e.Causes = causes(x)
+	return explain(property.New(h, false, dir, 0), r)
+}
+
+// explain looks for the mechanisms behind a verdict that is not PASS.
+func explain(j *property.Judgement, r *property.Result) *Explanation {
+	x := j.Inquire(r)
+	e := &Explanation{Version: 1, Run: r.Run, Verdict: r.Verdict, Causes: causes(x)}
 	remainder(x, e)
-	e.Summary = e.summarize()
+	e.Summary = Told(r, e).Sentence()
 	return e
+}
+
+// best are the causes of the first rank.
+func (e *Explanation) best() []Cause {
+	n := slices.IndexFunc(e.Causes, func(c Cause) bool { return c.Rank > 1 })
+	if n < 0 {
+		n = len(e.Causes)
+	}
+	return e.Causes[:n]
 }
 
 // Best are the mechanisms of the first rank.
 func (e *Explanation) Best() []string {
 	var out []string
-	for _, c := range e.Causes {
-		if c.Rank == 1 {
-			out = append(out, c.Mechanism)
-		}
+	for _, c := range e.best() {
+		out = append(out, c.Mechanism)
 	}
 	return out
+}
+
+// Split is an explanation as it is read: the cause whose case is shown; with rivals, that
+// history cannot tell apart, all of them and it among them; and what else fits. It must have
+// a cause.
+func (e *Explanation) Split() (shown Cause, rivals, others []Cause) {
+	shown = e.Causes[0]
+	for i, c := range e.Causes {
+		rival := slices.Contains(shown.Alternatives, c.Mechanism)
+		if rival || i == 0 && len(shown.Alternatives) > 0 {
+			rivals = append(rivals, c)
+		} else if i > 0 {
+			others = append(others, c)
+		}
+	}
+	if len(rivals) == 1 {
+		rivals = nil
+	}
+	return shown, rivals, others
 }
 
 // causes ranks the suspects. One that is less specific than another stays only if it
@@ -122,8 +154,10 @@ func accounted(x *property.Inquiry, id string) []string {
 func cause(x *property.Inquiry, s *property.Suspect, rank int, props []string) Cause {
 	c := Cause{
 		Mechanism: s.ID, Rank: rank, Statement: property.MechanismByID[s.ID].Statement, Evidence: s.Evidence, Properties: props, Count: max(s.Count, 1), Key: s.Key,
-		Chain: withFaults(x, s), At: s.At, Procs: s.Procs,
+		At: s.At, Procs: s.Procs,
 	}
+	faults := faultsOf(x, s)
+	c.Chain, c.Occasion = withFaults(x, s, faults), occasion(x, s, faults)
 	for _, t := range x.Suspects {
 		if t != s && s.Group != "" && t.Group == s.Group && t.Weight == s.Weight {
 			c.Alternatives = append(c.Alternatives, t.ID)
@@ -158,56 +192,43 @@ func remainder(x *property.Inquiry, e *Explanation) {
 	}
 }
 
-func (e *Explanation) summarize() string {
-	var best []string // statements
-	for _, c := range e.Causes {
-		if c.Rank == 1 {
-			best = append(best, c.Statement)
-		}
-	}
-	switch {
-	case len(best) == 0:
-		return "no mechanism that is known here fits; what was found stands below"
-	case len(best) == 1:
-		return best[0]
-	case len(e.Causes[0].Alternatives) > 0:
-		return "one of: " + strings.Join(best, "; or ")
-	}
-	return strings.Join(best, "; and ")
-}
-
 // maxChainFaults bounds the faults of a chain.
 const maxChainFaults = 3
 
-// withFaults is the chain in order, with the faults that were in force: those aimed at
-// a worker of the chain, or at no worker, before the harm.
-func withFaults(x *property.Inquiry, s *property.Suspect) []property.Step {
-	chain := slices.Clone(s.Chain)
-	if len(chain) == 0 {
-		return []property.Step{}
+// faultsOf are the faults that were in force while the case came about, the last ones
+// before the harm: those aimed at a worker of the chain, or at no worker.
+func faultsOf(x *property.Inquiry, s *property.Suspect) []history.FaultWindow {
+	if len(s.Chain) == 0 {
+		return nil
 	}
-	from, to := chain[0].TS, chain[0].TS
-	for _, st := range chain {
+	from, to := s.Chain[0].TS, s.Chain[0].TS
+	for _, st := range s.Chain {
 		from = min(from, st.TS)
 		if st.Role != property.RoleHarm {
 			to = max(to, st.TS)
 		}
 	}
-	var faults []property.Step
+	var out []history.FaultWindow
 	for _, f := range x.Faults {
 		aimed := past.WorkersIn(f.Fault.Targets)
 		concerned := len(aimed) == 0 || slices.ContainsFunc(s.Procs, func(p string) bool { return slices.Contains(aimed, history.Worker(p)) })
-		if f.From > to || f.To < from || !concerned {
-			continue
+		if f.From <= to && f.To >= from && concerned {
+			out = append(out, f)
 		}
+	}
+	return out[max(0, len(out)-maxChainFaults):]
+}
+
+// withFaults is the chain in order, with faults.
+func withFaults(x *property.Inquiry, s *property.Suspect, faults []history.FaultWindow) []property.Step {
+	chain := append([]property.Step{}, s.Chain...)
+	for _, f := range faults {
 		st := x.Instant(property.RoleFault, f.From, "%s %s (%s) was in force until +%.3f s", f.Fault.ID, f.Fault.Name, strings.Join(f.Fault.Targets, ", "), float64(f.To-x.Begin)/1e9)
 		if note := x.FaultEvents(f.Fault.ID); len(note) > 0 {
 			st.File, st.Line = phrase.File(x.Dir, note[0].File), note[0].Line
 		}
-		faults = append(faults, st)
+		chain = append(chain, st)
 	}
-	// The last ones before the mistake matter most.
-	chain = append(chain, faults[max(0, len(faults)-maxChainFaults):]...)
 	slices.SortStableFunc(chain, func(a, b property.Step) int { return cmp.Compare(a.TS, b.TS) })
 	return chain
 }

@@ -6,33 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
-
-	"fencepost/checker/property"
 )
 
-// Print writes an explanation for people. Files are named relative to dir.
+// Print writes an explanation for people: the answer, how one case came about, and
+// the mistakes that fit. Files are named relative to dir.
 func Print(w io.Writer, e *Explanation, dir string) {
 	fmt.Fprintf(w, "%s  %s\n", e.Verdict, e.Summary)
-	for i, c := range e.Causes {
-		fmt.Fprintf(w, "\n%d. %s\n   [%s] %s; seen %s", i+1, upperFirst(c.Statement), c.Mechanism, support(c), seenTimes(c.Count))
-		if c.Key != "" {
-			fmt.Fprintf(w, "; the case below is of %s", c.Key)
-		}
-		fmt.Fprintln(w)
-		for _, t := range c.Evidence {
-			fmt.Fprintf(w, "   - %s\n", t)
-		}
-		if len(c.Alternatives) > 0 {
-			fmt.Fprintf(w, "   This history cannot tell it from: %s. %s.\n", strings.Join(c.Alternatives, ", "), upperFirst(c.Apart))
-		}
-		fmt.Fprintln(w, "   How it came about:")
-		printChain(w, c.Chain, dir)
-		if len(c.Logs) > 0 {
-			fmt.Fprintln(w, "   Logs around the mistake:")
-			for _, l := range c.Logs {
-				fmt.Fprintf(w, "     +%.3f s  %s:%d: %s\n", l.At, filepath.Join(dir, l.File), l.Line, l.Text)
-			}
-		}
+	if len(e.Causes) > 0 {
+		shown, rivals, others := e.Split()
+		printCase(w, shown, dir)
+		printMistakes(w, shown, rivals)
+		printOthers(w, others)
 	}
 	for _, u := range e.Unexplained {
 		fmt.Fprintf(w, "\nNot explained: %s\n", u)
@@ -42,28 +26,73 @@ func Print(w io.Writer, e *Explanation, dir string) {
 	}
 }
 
-func printChain(w io.Writer, chain []property.Step, dir string) {
+func printCase(w io.Writer, c Cause, dir string) {
+	if len(c.Chain) == 0 {
+		return
+	}
+	fmt.Fprint(w, "\nHow it came about")
+	if c.Key != "" {
+		fmt.Fprintf(w, " on %s", c.Key)
+	}
+	fmt.Fprintln(w, ":")
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	for _, s := range chain {
+	for _, s := range c.Chain {
 		where := ""
 		if s.File != "" {
-			name := s.File
-			if dir != "" && !filepath.IsAbs(name) {
-				name = filepath.Join(dir, name)
-			}
-			where = fmt.Sprintf("%s:%d", name, s.Line)
+			where = place(dir, s.File, s.Line)
 		}
-		fmt.Fprintf(t, "     +%.3f s\t%s\t%s\t%s\n", s.At, s.Role, s.Text, where)
+		fmt.Fprintf(t, "  %+.3f s\t%s\t%s\t%s\n", s.At, s.Role, s.Text, where)
 	}
 	t.Flush()
+	if len(c.Logs) > 0 {
+		fmt.Fprintln(w, "\nLogs around the mistake:")
+		for _, l := range c.Logs {
+			fmt.Fprintf(w, "  %+.3f s  %s: %s\n", l.At, place(dir, l.File, l.Line), l.Text)
+		}
+	}
 }
 
-// support says which properties a cause accounts for.
-func support(c Cause) string {
-	if c.Rank == 1 {
-		return "accounts for " + strings.Join(c.Properties, ", ")
+func place(dir, file string, line int) string {
+	if dir != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
 	}
-	return "with less evidence; accounts for " + strings.Join(c.Properties, ", ")
+	return fmt.Sprintf("%s:%d", file, line)
+}
+
+// printMistakes writes the mistake of which a case is shown or, of rivals, what would tell
+// them apart.
+func printMistakes(w io.Writer, c Cause, rivals []Cause) {
+	if len(rivals) == 0 {
+		fmt.Fprintf(w, "\nThe mistake: %s\n  [%s] accounts for %s; seen %s\n", c.Statement, c.Mechanism, strings.Join(c.Properties, ", "), seenTimes(c.Count))
+	} else {
+		fmt.Fprintf(w, "\nOne of %d mistakes, which this history cannot tell apart; they account for %s, seen %s:\n", len(rivals), strings.Join(c.Properties, ", "), seenTimes(c.Count))
+		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(t, "  MISTAKE\tWHAT IT IS\tRULED OUT BY")
+		for _, r := range rivals {
+			fmt.Fprintf(t, "  %s\t%s\t%s\n", r.Mechanism, r.Statement, r.Apart)
+		}
+		t.Flush()
+	}
+	for _, text := range c.Evidence {
+		fmt.Fprintf(w, "  - %s\n", text)
+	}
+}
+
+func printOthers(w io.Writer, others []Cause) {
+	if len(others) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nWhat fits too (--json has how each came about):")
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "  MISTAKE\tWHAT IT IS\tACCOUNTS FOR\tEVIDENCE")
+	for _, c := range others {
+		evidence := strings.Join(c.Evidence[:min(1, len(c.Evidence))], "")
+		if c.Rank > 1 {
+			evidence = "weaker: " + evidence
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", c.Mechanism, c.Statement, strings.Join(c.Properties, ", "), evidence)
+	}
+	t.Flush()
 }
 
 func seenTimes(n int) string {
@@ -71,11 +100,4 @@ func seenTimes(n int) string {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
-}
-
-func upperFirst(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }

@@ -27,7 +27,7 @@ func (a *Judgement) count() Counts {
 	}
 	c := Counts{
 		Events: len(a.History.Events), Operations: len(a.Ops), Torn: a.History.Torn,
-		PhaseCycles: map[string]int{}, Points: maps.Clone(a.Points),
+		PhaseCycles: map[string]int{}, FaultNames: map[string]int{}, Points: maps.Clone(a.Points),
 	}
 	for _, l := range a.Lives {
 		if l.Recording {
@@ -58,6 +58,7 @@ func (a *Judgement) count() Counts {
 	}
 	for _, f := range a.Faults {
 		c.Faults++
+		c.FaultNames[f.Fault.Name]++
 		if f.Proven {
 			c.FaultsProven++
 		}
@@ -65,6 +66,13 @@ func (a *Judgement) count() Counts {
 	for i := range a.Ops {
 		if o := &a.Ops[i]; o.End != nil && len(o.End.Sends) > 1 {
 			c.Resends += len(o.End.Sends) - 1
+		}
+	}
+	for _, l := range a.Rows {
+		for _, x := range l.CAS {
+			if x.End != nil && x.End.ServerTimeout {
+				c.ServerTimeouts++
+			}
 		}
 	}
 	a.countPhases(&c)

@@ -78,8 +78,8 @@ func inquiries() []Check {
 }
 
 // Inquire asks the rules of all properties for the mechanisms behind a verdict.
-func Inquire(h *history.History, r *Result, dir string) *Inquiry {
-	x := &Inquiry{Judgement: New(h, false, dir, 0), Result: r, Red: map[string]bool{}, Begin: Begun(h)}
+func (a *Judgement) Inquire(r *Result) *Inquiry {
+	x := &Inquiry{Judgement: a, Result: r, Red: map[string]bool{}, Begin: Begun(a.History)}
 	want := map[Verdict]Status{Fail: StatusFail, Invalid: StatusInvalid, Unknown: StatusUnknown}[r.Verdict]
 	for _, p := range r.Properties {
 		if p.Status == want {

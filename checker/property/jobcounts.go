@@ -21,8 +21,8 @@ func tellJobs(c *Counts) string {
 
 func blindToJobs(c *Counts, name func(bool, string)) {
 	if n := c.Jobs; n != nil {
-		name(n.Rescued+n.Abandoned == 0, "a faulty rescue (no run was cut short)")
-		name(n.Retried+n.DLQ == 0, "a failed run that is forgotten (none failed)")
+		name(n.Rescued+n.Abandoned == 0, "rescues: no run was cut short")
+		name(n.Retried+n.DLQ == 0, "failed runs: none failed")
 	}
 }
 

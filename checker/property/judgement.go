@@ -33,7 +33,8 @@ func New(h *history.History, soFar bool, dir string, search time.Duration) *Judg
 	return &Judgement{Past: past.New(h, soFar), Dir: dir, Search: search, begin: begin}
 }
 
-// Check judges all properties, those last that look at what the others have checked.
+// Check judges all properties, those last that look at what the others have checked. The result
+// has no answer yet, which takes an explanation (package explain).
 func (a *Judgement) Check(ctx context.Context) *Result {
 	r := &Result{Version: 1}
 	if heads := a.History.Headers; len(heads) > 0 {
@@ -57,8 +58,6 @@ func (a *Judgement) Check(ctx context.Context) *Result {
 	r.HostBusy, _ = a.Busy()
 	r.Cold, _ = a.Cold()
 	r.Verdict = overall(r.Properties)
-	r.Summary = summarize(r, a)
-	r.Millis = millis(a.begin)
 	return r
 }
 
@@ -123,6 +122,9 @@ func overall(ps []Property) Verdict {
 	}
 	return v
 }
+
+// Millis is the time since the judgement began.
+func (a *Judgement) Millis() float64 { return millis(a.begin) }
 
 func millis(since time.Time) float64 { return float64(time.Since(since).Microseconds()) / 1000 }
 

@@ -45,8 +45,8 @@ func tellOrders(c *Counts) string {
 
 func blindToOrders(c *Counts, name func(bool, string)) {
 	if n := c.Orders; n != nil {
-		name(n.Rejected == 0, "items sold that are not there (the stock was never too small)")
-		name(n.Cancelled == 0, "money taken for a cancelled order (none was cancelled)")
+		name(n.Rejected == 0, "rejected orders: the stock was never too small")
+		name(n.Cancelled == 0, "cancelled orders: none was cancelled")
 	}
 }
 

@@ -22,16 +22,14 @@ func init() {
 		},
 		mechanisms: []mechanism{
 			{id: "sink-checks-no-token", Accounts: ofEffects,
-				Statement: "the sink accepted an effect with a token lower than one it had seen: it does not compare tokens",
-				Apart:     "any effect that is refused as stale would rule it out"},
+				Statement: "the sink does not compare tokens",
+				Apart:     "any effect that is refused as stale"},
 			{id: "sink-checks-what-was-read", Accounts: ofEffects,
-				Statement: "the sink accepted an effect with a token lower than one it had seen: it compares with what the holder's " +
-					"process had read before",
-				Apart: "one that is accepted after its own process had read a higher token would rule it out"},
+				Statement: "the sink compares a token with what its holder's process had read before",
+				Apart:     "one that is accepted after its own process had read a higher token"},
 			{id: "sink-remembers-per-process", Accounts: ofEffects,
-				Statement: "the sink accepted an effect with a token lower than one it had seen: each process knows only the tokens that" +
-					" it sent itself",
-				Apart: "one that is accepted after its own process had sent a higher token would rule it out"},
+				Statement: "the sink compares a token only with those that the same process sent",
+				Apart:     "one that is accepted after its own process had sent a higher token"},
 			{id: "sink-forgets-tokens", Accounts: ofEffects,
 				Statement: "the sink accepts a token lower than one it has seen, now and then"},
 		},
@@ -55,7 +53,7 @@ func checkSinkOrder(_ context.Context, a *Judgement, p *Property) {
 				p.add(s.Name, events, "ledger entry %d of %s is a token of %s; the resource belongs to %s, and tokens of two issuers cannot be compared", e.Seq, s.Name, e.Issuer, top.Issuer)
 				continue
 			case e.Token < top.Token:
-				p.add(s.Name, events, "the sink took token %d of %s (%s, entry %d) after it had seen token %d (entry %d)", e.Token, s.Name, e.Kind, e.Seq, top.Token, top.Seq)
+				p.add(s.Name, events, "the sink %s token %d after %d on %s (entries %d and %d of its ledger)", accepted[e.Kind], e.Token, top.Token, s.Name, e.Seq, top.Seq)
 				continue
 			}
 			if e.Token > top.Token {
@@ -68,6 +66,9 @@ func checkSinkOrder(_ context.Context, a *Judgement, p *Property) {
 		a.checkTraced(p)
 	}
 }
+
+// accepted are the words for what the sink did with a token.
+var accepted = map[string]string{history.LedgerAccept: "accepted", history.LedgerRaise: "was raised to"}
 
 // checkTraced: a token of nobody's fences nobody. Where P6 does not judge whose a token is,
 // the client that shows it must have been handed it by a call of its own.

@@ -204,7 +204,7 @@ func (x *Inquiry) stuckJobs() {
 			case len(j.Steps) > 0:
 				s.show(j.ID, o.Invoke.TS, []string{o.Invoke.Proc}, x.change(RoleMistake, j.Steps[len(j.Steps)-1]))
 			case o != nil: // it has a lock of its own
-				s.show(j.ID, o.Invoke.TS, []string{o.Invoke.Proc}, x.step(RoleMistake, o.Invoke, "the last that was written down of it"))
+				s.show(j.ID, o.Invoke.TS, []string{o.Invoke.Proc}, x.step(RoleMistake, o.Invoke, "%s by %s is the last that changes it", o.Invoke.Op, o.Invoke.Proc))
 			case len(j.Calls) > 0:
 				s.show(j.ID, j.Calls[0].Invoke.TS, []string{j.Calls[0].Invoke.Proc}, x.step(RoleMistake, j.Calls[0].Invoke, "it is enqueued, and nothing more"))
 			}

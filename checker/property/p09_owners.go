@@ -29,7 +29,7 @@ func init() {
 				Statement: "a takeover names a version that was renewed since: it does not look whether the lease is alive"},
 			{id: "release-without-owner", Accounts: ofRows,
 				Statement: "a release frees the row whoever holds it",
-				Apart:     "a release of a lost lease that is rejected would rule it out"},
+				Apart:     "a release of a lost lease that is rejected"},
 			{id: "renewal-changes-more", Accounts: ofRows,
 				Statement: "a renewal changes more than the beat"},
 			{id: "foreign-writer", Accounts: []string{"P9"},

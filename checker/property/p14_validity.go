@@ -29,7 +29,7 @@ func init() {
 				Statement: "calls are dated after their requests had left: the recorder writes them down too late"},
 			{id: "unknown-recorded-as-failed", Accounts: []string{"P2", "P4", "P5", "P6"}, OfRecord: true,
 				Statement: "the recorder writes down unknown outcomes as failures",
-				Apart:     "an operation that is recorded as unknown would rule it out"},
+				Apart:     "an operation that is recorded as unknown"},
 			{id: "record-cut-off", Accounts: []string{"P14"}, OfRecord: true,
 				Statement: "the record of a process ends before the process did"},
 			{id: "point-not-kept", Accounts: []string{"P14"}, OfRecord: true,

@@ -27,10 +27,10 @@ func init() {
 		mechanisms: []mechanism{
 			{id: "paid-before-the-fence", Accounts: []string{"P16", "P17"},
 				Statement: "an order is paid before the fence is asked, not with it: a run that was fenced off has taken the money",
-				Apart:     "a payment by a run that the fence let pass would rule it out"},
+				Apart:     "a payment by a run that the fence let pass"},
 			{id: "paid-by-run", Accounts: []string{"P4", "P16"},
 				Statement: "the idempotency key of a payment is the run's, not the order's: what an earlier run has paid is paid again",
-				Apart:     "two payments under one key would rule it out"},
+				Apart:     "two payments under one key"},
 		},
 	})
 }

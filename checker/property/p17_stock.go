@@ -25,7 +25,7 @@ func init() {
 		mechanisms: []mechanism{
 			{id: "stock-overwritten", Accounts: []string{"P17"},
 				Statement: "stock is written as computed from what was read, though another has changed it since: its sale is lost",
-				Apart:     "a write that is refused as the stock has moved would rule it out"},
+				Apart:     "a write that is refused as the stock has moved"},
 		},
 	})
 }

@@ -93,6 +93,9 @@ type Counts struct {
 	Faults         int `json:"faults"`
 	FaultsProven   int `json:"faults_proven"`
 	Torn           int `json:"torn"`
+	ServerTimeouts int `json:"server_timeouts"` // compare-and-sets that their coordinator gave up
+	// FaultNames are the injections by the name of their fault.
+	FaultNames map[string]int `json:"fault_names,omitempty"`
 	// PhaseCycles are the cycles by phase.
 	PhaseCycles map[string]int `json:"phase_cycles,omitempty"`
 	// Jobs is nil without jobs.
@@ -108,9 +111,11 @@ type Result struct {
 	Version int     `json:"version"` // of this format: 1
 	Run     string  `json:"run"`
 	Verdict Verdict `json:"verdict"`
-	// Summary says in a sentence or two what the verdict means for this run,
-	// with its numbers and with what the run could not have seen.
-	Summary    string     `json:"summary"`
+	// Summary is the answer in a line.
+	Summary string `json:"summary"`
+	// Answer says what the verdict means for this run; nil in results of older versions,
+	// for which explain.Told makes one.
+	Answer     *Answer    `json:"answer,omitempty"`
 	Properties []Property `json:"properties"`
 	Counts     Counts     `json:"counts"`
 	Recovery   *Recovery  `json:"recovery,omitempty"`

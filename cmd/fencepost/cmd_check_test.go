@@ -114,12 +114,12 @@ func TestCheckExitCodes(t *testing.T) {
 		args   []string
 		change func(w, h []history.Event) ([]history.Event, []history.Event)
 	}{
-		{"legal", 0, "PASS  no violation", nil, nil},
+		{"legal", 0, "operations\n  not exercised  faults: none was injected\n", nil, nil},
 		{"violation", 1, "history/w1.1.jsonl:", nil, func(w, h []history.Event) ([]history.Event, []history.Event) {
 			w[11].Type = history.Fail // the release, which the seal found applied
 			return w, h
 		}},
-		{"vacuous", 3, "no expect note", nil, func(w, h []history.Event) ([]history.Event, []history.Event) { return w, h[1:] }},
+		{"vacuous", 3, "INVALID  the run proves nothing: the history has no expect note: nothing says what it must contain to count as a test (the first of 2 reasons); give the history an expect note", nil, func(w, h []history.Event) ([]history.Event, []history.Event) { return w, h[1:] }},
 		{"unfinished", 4, "time for searching", []string{"--search=1ns"}, nil},
 		{"malformed", 64, `w1.1.jsonl:2: not a valid event: type: unknown type "perhaps"`, nil, func(w, h []history.Event) ([]history.Event, []history.Event) {
 			w[0].Type = "perhaps"

@@ -28,7 +28,7 @@ func TestExplainCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, out := runExplain(red); code != 0 || !strings.Contains(out, "[sink-checks-no-token]") || !strings.Contains(out, red+"/history/w2.1.jsonl:") {
+	if code, out := runExplain(red); code != 0 || !strings.Contains(out, "\n  sink-checks-no-token        the sink does not compare tokens ") || !strings.Contains(out, ", because worker w2 was paused for ") || !strings.Contains(out, red+"/history/w2.1.jsonl:") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	code, out := runExplain("--json", red)

@@ -35,13 +35,13 @@ func TestCheckTellsCI(t *testing.T) {
 		junit   string
 		summary string
 	}{
-		"legal": {0, nil, `failures="0" errors="0"`, "## fencepost: PASS"},
+		"legal": {0, nil, `failures="0" errors="0"`, "\n- faults: none was injected\n"},
 		"violation": {1, func(w, h []history.Event) ([]history.Event, []history.Event) {
 			w[11].Type = history.Fail
 			return w, h
-		}, `<failure message="release by w1.1/c1`, "**P2** release by w1.1/c1"},
+		}, `<failure message="release by w1.1/c1`, "\nRelease by w1.1/c1"},
 		"vacuous": {3, func(w, h []history.Event) ([]history.Event, []history.Event) { return w, h[1:] },
-			`<error message="the history has no expect note`, "## fencepost: INVALID"},
+			`<error message="the run proves nothing: the history has no expect note: nothing says what it must contain to count as a test (the first of 2 reasons); give the history`, "give the history an expect note (docs/history-format.md)."},
 		"malformed": {64, func(w, h []history.Event) ([]history.Event, []history.Event) {
 			w[0].Type = "perhaps"
 			return w, h

@@ -43,7 +43,7 @@ func TestWithJSONEverythingIsAnEvent(t *testing.T) {
 
 func TestTextOfAVerdictIsPainted(t *testing.T) {
 	t.Parallel()
-	res := &checker.Result{Verdict: checker.Fail, Summary: "1 violation", Properties: []checker.Property{
+	res := &checker.Result{Verdict: checker.Fail, Answer: &checker.Answer{What: "1 violation"}, Properties: []checker.Property{
 		{ID: "P1", Status: checker.StatusFail, Count: 1, Violations: []checker.Violation{{Message: "twice"}}}, {ID: "P2", Status: checker.StatusPass},
 	}}
 	var plain, painted strings.Builder

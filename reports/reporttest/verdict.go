@@ -45,7 +45,7 @@ func (s *sim) writeVerdict(name string) error {
 		case "P2":
 			p.Encodings = map[string]string{"open": "Ok", "bounded": "Ok"}
 			if s.o.Verdict == "UNKNOWN" {
-				p.Status, p.Detail = checker.StatusUnknown, "The search over lock-03 did not end within 60 s."
+				p.Status, p.Detail = checker.StatusUnknown, "the search over lock-03 did not end within 60 s"
 				p.Encodings["open"], p.Visualization = "Unknown", "porcupine-P2.html"
 			}
 		case "P3":
@@ -53,7 +53,7 @@ func (s *sim) writeVerdict(name string) error {
 		case "P8":
 			s.fail(&p, s.o.Broken == TwoHolders, overlaps(h))
 		case "P12":
-			p.Status, p.Detail, p.Checked = checker.StatusNA, "The system under test fires no schedules.", 0
+			p.Status, p.Detail, p.Checked = checker.StatusNA, "the system under test fires no schedules", 0
 		case "P14":
 			p.Checked = 6
 			if s.o.Verdict == "INVALID" {
@@ -63,15 +63,7 @@ func (s *sim) writeVerdict(name string) error {
 		}
 		res.Properties = append(res.Properties, p)
 	}
-	res.Summary = fmt.Sprintf("No violation in %d operations, %d takeovers, %d stale writes refused and %d unknowns settled; this run could not have seen faults other than %s.", c.Operations, c.Takeovers, c.StaleRefused, c.UnknownSettled, scenarioName(s.o))
-	switch s.o.Verdict {
-	case "FAIL":
-		res.Summary = fmt.Sprintf("A property is violated: see the counterexample. %d operations and %d takeovers were checked.", c.Operations, c.Takeovers)
-	case "INVALID":
-		res.Summary = "The run says nothing about the system: a fault is not proven to have taken hold."
-	case "UNKNOWN":
-		res.Summary = "No violation was found, but one check did not finish: P2 (linearizability) of lock-03."
-	}
+	res.Summary = checker.Told(&res, nil).Sentence()
 	return rundir.WriteJSON(filepath.Join(s.dir, rundir.VerdictFile), res)
 }
 
@@ -135,7 +127,7 @@ func staleAccepts(h *history.History) []checker.Violation {
 		}
 		top, ok := highest[e.Key]
 		if ok && e.Ledger().Token < top.e.Ledger().Token && e.Ledger().Kind == history.LedgerAccept {
-			v := checker.Violation{Key: e.Key, Message: fmt.Sprintf("The sink accepted token %d at seq %d after it had seen token %d at seq %d.", e.Ledger().Token, e.Ledger().Seq, top.e.Ledger().Token, top.e.Ledger().Seq)}
+			v := checker.Violation{Key: e.Key, Message: fmt.Sprintf("the sink accepted token %d after %d on %s (entries %d and %d of its ledger)", e.Ledger().Token, top.e.Ledger().Token, e.Key, e.Ledger().Seq, top.e.Ledger().Seq)}
 			for _, tok := range []int64{e.Ledger().Token, top.e.Ledger().Token} {
 				for _, op := range ends[e.Ledger().Issuer] {
 					if op.Invoke.To != nil && op.Invoke.To.Fence == tok && op.Outcome == history.OK {
@@ -178,7 +170,7 @@ func overlaps(h *history.History) []checker.Violation {
 		if op.End.TS < deadline {
 			out = append(out, checker.Violation{
 				Key: op.Invoke.Key, From: prev.Invoke.TS, To: deadline,
-				Message: fmt.Sprintf("%s (token %d) and %s (token %d) were both entitled to %s for %d ms.", prev.Invoke.Proc, prev.Invoke.To.Fence, op.Invoke.Proc, op.Invoke.To.Fence, op.Invoke.Key, (deadline-op.End.TS)/1e6),
+				Message: fmt.Sprintf("%s (token %d) and %s (token %d) were both entitled to %s for %d ms", prev.Invoke.Proc, prev.Invoke.To.Fence, op.Invoke.Proc, op.Invoke.To.Fence, op.Invoke.Key, (deadline-op.End.TS)/1e6),
 				Events:  []checker.EventRef{ref(prev.Invoke), ref(prev.End), ref(op.Invoke), ref(op.End)},
 			})
 		}

@@ -177,6 +177,7 @@ func (e *Entry) without() State {
 type verdictSummary struct {
 	Verdict    checker.Verdict `json:"verdict"`
 	Summary    string          `json:"summary"`
+	Answer     *checker.Answer `json:"answer"`
 	Properties []struct {
 		ID     string         `json:"id"`
 		Status checker.Status `json:"status"`
@@ -202,6 +203,9 @@ func (e *Entry) readVerdict() error {
 		return fmt.Errorf("%s: unknown verdict %q", rundir.VerdictFile, v.Verdict)
 	}
 	e.State, e.Summary, e.Counts = State(v.Verdict), v.Summary, v.Counts
+	if v.Answer != nil { // older results have none
+		e.Summary = v.Answer.Sentence()
+	}
 	e.Checked = milliseconds(v.Millis)
 	for _, p := range v.Properties {
 		if p.Status == checker.StatusFail {
