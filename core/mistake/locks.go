@@ -140,7 +140,7 @@ type patient struct {
 func (p *patient) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
 	row, err := p.Locks.Read(ctx, resource, serial)
 	if err == nil && !row.Free() && !serial {
-		row.Beat += p.looks.Add(1) // another version than last time, whoever asks
+		row.Beat += p.looks.Add(1) // another version than last time, no matter who asks
 	}
 	return row, err
 }

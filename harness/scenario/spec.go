@@ -45,7 +45,7 @@ type lineError struct {
 
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.msg) }
 
-// AtLine is an error of what stands in a line of a file.
+// AtLine is an error of what is in a line of a file.
 func AtLine(line int, format string, args ...any) error {
 	return &lineError{line, fmt.Sprintf(format, args...)}
 }
@@ -308,7 +308,7 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Line is where it stands in its file.
+// Line is where it is in its file.
 func (s *Step) Line() int { return s.line }
 
 // Points are those that the step waits for.

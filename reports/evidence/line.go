@@ -164,7 +164,7 @@ func with(own, common map[string]string) map[string]string {
 	return own
 }
 
-// sparse is v as JSON without members that are zero: whoever reads it has them again.
+// sparse is v as JSON without members that are zero: reading sets them again.
 func sparse(v any) (json.RawMessage, error) {
 	b, err := json.Marshal(v)
 	if err != nil {

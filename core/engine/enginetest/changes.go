@@ -7,7 +7,7 @@ import (
 	"fencepost/core/store/sim"
 )
 
-// changes compares what the Observer was told of a batch with what the batch does to
+// changes compares what was reported to the Observer about a batch with what the batch does to
 // the rows as they were before it: every change, and nothing else.
 func (t *truth) changes(s *shardTruth, c sim.ShardChange) {
 	v := t.w.violate
@@ -16,7 +16,7 @@ func (t *truth) changes(s *shardTruth, c sim.ShardChange) {
 	}
 	r := t.told[c.To.Nonce]
 	if r == nil {
-		v("changes", "%s: the batch to %s was applied and nobody was told of it", c.Shard, c.To.Stamp)
+		v("changes", "%s: the batch to %s was applied and was not reported", c.Shard, c.To.Stamp)
 		return
 	}
 	told := map[job.ID]engine.Change{}
@@ -31,7 +31,7 @@ func (t *truth) changes(s *shardTruth, c sim.ShardChange) {
 			continue // of a schedule, or of the shard
 		}
 		if _, twice := told[x.Job]; twice {
-			v("changes", "%s at %s: job %s is told of twice", c.Shard, c.To.Stamp, x.Job)
+			v("changes", "%s at %s: job %s is reported twice", c.Shard, c.To.Stamp, x.Job)
 		}
 		told[x.Job] = x
 	}
@@ -57,7 +57,7 @@ func (t *truth) changes(s *shardTruth, c sim.ShardChange) {
 		v("changes", "%s at %s: told %+v, and the batch does nothing to that job", c.Shard, c.To.Stamp, x)
 	}
 	if ops := len(c.Ops); r.op.Rows != ops {
-		v("changes", "%s at %s: told of %d rows, and there are %d", c.Shard, c.To.Stamp, r.op.Rows, ops)
+		v("changes", "%s at %s: %d rows reported, and there are %d", c.Shard, c.To.Stamp, r.op.Rows, ops)
 	}
 }
 

@@ -117,7 +117,7 @@ func (w *World) client(ctx context.Context, j *simJob, r *rand.Rand) {
 	sleep(ctx, j.after+time.Duration(r.Int64N(int64(w.cfg.ttl/10)+1)))
 	for try := 0; ctx.Err() == nil && try < 12; try++ {
 		p := w.at(r.IntN(w.cfg.nodes))
-		if r.IntN(3) > 0 { // usually whoever owns the shard can be reached
+		if r.IntN(3) > 0 { // usually the shard's owner can be reached
 			if owner := w.ownerOf(j); owner != nil {
 				p = owner
 			}
@@ -237,7 +237,7 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 	return nil
 }
 
-// mended: whoever redrives a job has mended what made it fail.
+// mended: the caller who redrives a job has mended what made it fail.
 func (w *World) mended(j *simJob) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

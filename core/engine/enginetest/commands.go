@@ -67,7 +67,7 @@ func (w *World) command(ctx context.Context, j *simJob, r *rand.Rand, c *simComm
 	}
 }
 
-// command gives a command to whoever owns the shard, as far as this process knows.
+// command gives a command to the owner of the shard, as far as this process knows.
 func (p *process) command(ctx context.Context, name string, id job.ID) (duplicate bool, err error) {
 	addr := p.eng.OwnerAddr(p.w.shardOf(id))
 	var rec engine.Receipt

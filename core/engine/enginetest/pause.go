@@ -32,7 +32,7 @@ func (w *World) pauser(ctx context.Context, s store.ShardID, r *rand.Rand) {
 	}
 }
 
-// resumeAll ends all pauses, as whoever mends the world would.
+// resumeAll ends all pauses, as an operator would.
 func (w *World) resumeAll() {
 	r := rand.New(rand.NewPCG(w.cfg.seed, 10))
 	for n := range w.cfg.shards {
@@ -86,8 +86,8 @@ type appliedPause struct {
 	on bool
 }
 
-// pause follows the pauses of a shard by what was told of its batches: the header must
-// say the same, whoever writes it, and nothing is claimed meanwhile.
+// pause follows the pauses of a shard by what was reported of its batches: the header must
+// say the same, no matter who writes it, and nothing is claimed meanwhile.
 func (t *truth) pause(s *shardTruth, c sim.ShardChange) {
 	v := t.w.violate
 	if r := t.told[c.To.Nonce]; r != nil {
@@ -128,7 +128,7 @@ func (t *truth) pause(s *shardTruth, c sim.ShardChange) {
 
 func (s *shardTruth) paused() bool { n := len(s.pauses); return n > 0 && s.pauses[n-1].on }
 
-// judgePauses compares what was told of pauses with what was done.
+// judgePauses compares what was reported of pauses with what was done.
 func (w *World) judgePauses(t *truth) {
 	maybe := map[store.ShardID]map[bool]int{}
 	for _, c := range w.pauses {

@@ -40,7 +40,7 @@ var scheduleMutants = []Mutant{
 	{Name: "schedules as they were when they were first read", Rules: []string{"schedule"}, Under: "schedules", Plant: firstRead},
 	{Name: "a trigger is told before it is settled", Rules: []string{"told"}, Under: "schedules",
 		Plant: earlyAnswers(func(_ *World, c mistake.Copy) bool { return mistake.Has(c.Batch, isState) && fires(c.Batch) })},
-	{Name: "a schedule is told of before it is settled", Rules: []string{"told"}, Under: "schedules",
+	{Name: "a schedule is reported before it is settled", Rules: []string{"told"}, Under: "schedules",
 		Plant: earlyAnswers(func(_ *World, c mistake.Copy) bool { return mistake.Has(c.Batch, isState) && !fires(c.Batch) })},
 	// Over days in which clocks are changed.
 	{Name: "time zones that nobody looks at", Rules: []string{"calendar"}, Under: "days", World: zoned("UTC")},

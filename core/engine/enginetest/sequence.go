@@ -7,7 +7,7 @@ import (
 )
 
 // sequences checks that the next job of a sequence is inserted by the very batch that
-// ends the one before it, and that a schedule is told of the end of what it waits for.
+// ends the one before it, and that a schedule learns of the end of what it waits for.
 func (t *truth) sequences(s *shardTruth, c sim.ShardChange, after func() map[store.Key]store.Row) {
 	v := t.w.violate
 	follows := map[job.ID]bool{}

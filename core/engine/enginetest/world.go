@@ -286,7 +286,7 @@ func (w *World) strike(ctx context.Context, e event) {
 	}
 }
 
-// heal ends all faults; every job must come to its end within a bound.
+// heal ends all faults; every job must finish within a bound.
 func (w *World) heal() {
 	w.mu.Lock()
 	w.healed = true
@@ -320,7 +320,7 @@ func (w *World) heal() {
 		time.Sleep(w.cfg.ttl + 17)
 		passed := time.Since(begun)
 		late := w.unfinished(func(j *simJob) bool {
-			// What has a time of its own waits for its owner's clock.
+			// What is scheduled waits for its owner's clock.
 			if j == nil {
 				return passed >= w.scheduleBound()+w.bound()
 			}
