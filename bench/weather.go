@@ -2,13 +2,18 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"fencepost/harness/record/progress"
 )
 
 // weather is how much processor time has been used by whom, so that a reader
@@ -111,4 +116,120 @@ func parsePIDStat(b []byte) (time.Duration, error) {
 	}
 	s, err := strconv.ParseInt(f[stime], 10, 64)
 	return time.Duration(u+s) * tick, err
+}
+
+// Warm-up: a JVM that has just started does a third to a fifth of what it does
+// some minutes later, while its code is compiled.
+const (
+	warmUpWindow = 3 * time.Second
+	// warmUpLimit bounds the whole of it, with what lies between the windows.
+	warmUpLimit = time.Minute
+	// Throughput is stable when, of the last stableWindows windows, the later
+	// half is better by less than stableGrowth, and best and worst differ by less
+	// than stableWithin.
+	stableWindows = 6
+	stableGrowth  = 0.05
+	stableWithin  = 0.15
+	// WarmUpThreads of each kind of arm are enough to use all processors.
+	WarmUpThreads = 12
+)
+
+// WarmUp is how the load before the first round went.
+type WarmUp struct {
+	Took   time.Duration `json:"took_ns"`
+	Window time.Duration `json:"window_ns"`
+	// Rates of all operations together, a second, by window.
+	Rates  []float64 `json:"rates"`
+	Stable bool      `json:"stable"`
+}
+
+func (w WarmUp) String() string {
+	rates := make([]string, len(w.Rates))
+	for i, r := range w.Rates {
+		rates[i] = fmt.Sprintf("%.0f", r)
+	}
+	s := fmt.Sprintf("warm-up %.0f s, operations/s by %.0f s: %s: ", w.Took.Seconds(), w.Window.Seconds(), strings.Join(rates, " "))
+	if w.Stable {
+		return s + "stable at last"
+	}
+	return s + "not stable yet, so absolute numbers still rise from round to round; read the ratios within a round"
+}
+
+// stable reports whether the last windows are close to each other and do not rise.
+func stable(rates []float64) bool {
+	if len(rates) < stableWindows {
+		return false
+	}
+	last := rates[len(rates)-stableWindows:]
+	var early, late float64
+	for i, r := range last {
+		if i < stableWindows/2 {
+			early += r
+		} else {
+			late += r
+		}
+	}
+	low := slices.Min(last)
+	return low > 0 && slices.Max(last)/low < 1+stableWithin && late/early < 1+stableGrowth
+}
+
+// warmUp runs all kinds of arms at once until throughput is stable or the limit is
+// reached.
+func (b *bench) warmUp(ctx context.Context, arms []Arm) error {
+	subjects := make([]Subject, len(arms))
+	for i, a := range arms {
+		s, err := b.suite.Subject(a, 1<<16+uint64(i))
+		if err != nil {
+			return err
+		}
+		subjects[i] = s
+	}
+	w := &b.result.Warmed
+	w.Window = warmUpWindow
+	begin := time.Now()
+	for n := 0; !w.Stable && time.Since(begin)+warmUpWindow <= warmUpLimit; n++ {
+		rate, err := b.warmUpWindow(ctx, arms, subjects, n)
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		w.Rates = append(w.Rates, rate)
+		w.Stable = stable(w.Rates)
+		w.Took = time.Since(begin)
+		b.progress.window(progress.Window{
+			Rounds: b.plan.Rounds, Arm: "warm-up", PerSecond: rate,
+			Text: fmt.Sprintf("warm-up: %.0f operations/s after %.0f s", rate, w.Took.Seconds()),
+		})
+	}
+	for _, s := range subjects {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		err := s.Close(closing)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	b.progress.Line("%s", w)
+	return nil
+}
+
+// warmUpWindow is the n-th window of the warm-up. Its number goes below those of the
+// rounds, so that what a round makes again is made again here too.
+func (b *bench) warmUpWindow(ctx context.Context, arms []Arm, subjects []Subject, n int) (rate float64, err error) {
+	var wg sync.WaitGroup
+	samples := make([]Sample, len(arms))
+	errs := make([]error, len(arms))
+	for i, a := range arms {
+		wg.Go(func() { samples[i], errs[i] = subjects[i].Window(ctx, b.window(a, -1-n, warmUpWindow)) })
+	}
+	wg.Wait()
+	for i := range arms {
+		if errs[i] != nil {
+			return 0, errs[i]
+		}
+		rate += samples[i].Rate()
+	}
+	return rate, nil
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -232,5 +233,61 @@ func TestKnownBroken(t *testing.T) {
 	}
 	if len(missed) > 1 {
 		t.Errorf("the mistake is not named for %s", strings.Join(missed, ", "))
+	}
+}
+
+// TestBadInput: exit code 64 and an error that names what is wrong and where.
+func TestBadInput(t *testing.T) {
+	file := func(t *testing.T, body string) string {
+		name := filepath.Join(t.TempDir(), "mine.yaml")
+		if err := os.WriteFile(name, []byte("name: mine\nabout: mine\n"+body), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for name, c := range map[string]struct {
+		args func(t *testing.T) []string
+		want string
+	}{
+		"misspelt key": {func(t *testing.T) []string { return []string{"chaos", file(t, "fauls: []\n")} }, `mine.yaml:3: unknown key "fauls"`},
+		"unknown fault": {func(t *testing.T) []string {
+			return []string{"chaos", file(t, "faults:\n  - fault: meteor\n    targets: [n1]\n    for: 1s\n")}
+		}, `mine.yaml:4: unknown fault "meteor"`},
+		"negative duration": {func(t *testing.T) []string { return []string{"chaos", file(t, "phases: {before: -3s}\n")} }, `mine.yaml:3: duration -3s is negative`},
+		"unknown scenario":  {func(*testing.T) []string { return []string{"chaos", "no-such"} }, `unknown scenario "no-such"`},
+		"unknown system":    {func(*testing.T) []string { return []string{"chaos", "steady", "--system=broken/no-such"} }, `unknown system`},
+		"no such program":   {func(*testing.T) []string { return []string{"chaos", "steady", "--system=exec:./no-such --fast"} }, `exec:./no-such --fast: the program cannot be started`},
+		"clocks of others":  {func(*testing.T) []string { return []string{"chaos", "clock-jump", "--system=exec:sh mine"} }, `its fault clock changes the clocks`},
+		"unknown variant":   {func(*testing.T) []string { return []string{"chaos", "steady", "--paxos=v3"} }, `unknown Paxos variant "v3"`},
+		"other variant": {func(*testing.T) []string {
+			return []string{"chaos", "paxos-lease", "--cluster=up", "--paxos=v1"}
+		}, `kept up has Paxos v2, not v1: use --cluster=local`},
+		"unknown flag": {func(*testing.T) []string { return []string{"chaos", "steady", "--sede=3"} }, `unknown flag`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out := fencepost(t, c.args(t)...)
+			if code != 64 || !strings.Contains(out, c.want) {
+				t.Errorf("exit code %d, want 64; output %q, want %q in it", code, out, c.want)
+			}
+		})
+	}
+}
+
+// turn is the day, counted from 1970-01-01 (UTC), that decides which of a long list a run has:
+// TURN, or today. With TURN=all, what differs between even and odd days is all wanted.
+func turn(t *testing.T) (day int, all bool) {
+	t.Helper()
+	today := int(time.Now().Unix() / (24 * 60 * 60))
+	switch s := os.Getenv("TURN"); s {
+	case "":
+		return today, false
+	case "all":
+		return today, true
+	default:
+		day, err := strconv.Atoi(s)
+		if err != nil || day < 0 {
+			t.Fatalf("TURN=%s is neither a number nor all", s)
+		}
+		return day, false
 	}
 }

@@ -1,6 +1,9 @@
 package reports
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 	"fencepost/reports/measure"
+	"fencepost/reports/reporttest"
 )
 
 // TestJobRun: the first screen of a run with jobs speaks of jobs and shards, and that
@@ -63,5 +67,91 @@ func TestJobRun(t *testing.T) {
 		if n := len(tiles); n != 6 || !slices.ContainsFunc(tiles, func(t tile) bool { return t.Name == "faults proven" }) {
 			t.Errorf("%d tiles:\n%s", n, all)
 		}
+	}
+}
+
+// A process that died is shown with what it printed, from the first line that tells of an
+// error, and with its log.
+func TestDeadProcessIsShownWithItsStack(t *testing.T) {
+	t.Parallel()
+	dir, err := reporttest.Write(t.TempDir(), reporttest.Options{Seed: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := 2
+	note, err := json.Marshal(history.Event{TS: h.Events[len(h.Events)-1].TS, Proc: history.Harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: &history.ProcessLife{
+		Kind: history.LifeWorker, Name: "w2.1", PID: 41, Code: &code, Log: []string{"panic: index <41> out of range", "goroutine 7 [running]:"}, LogFile: "w2.1.log",
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, rundir.HistoryDir, "harness.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(append(note, '\n')); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if h, err = history.ReadDir(filepath.Join(dir, rundir.HistoryDir)); err != nil {
+		t.Fatal(err)
+	}
+	res := checker.Check(t.Context(), h, checker.Options{Dir: dir})
+	if err := rundir.WriteJSON(filepath.Join(dir, rundir.VerdictFile), res); err != nil {
+		t.Fatal(err)
+	}
+	page, err := WriteRun(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := readPage(t, page)
+	d.selfContained()
+	shown := text(d.byID("violation-P18-1"))
+	for _, want := range []string{"ended by itself (exit status 2): nobody had asked it to", "w2.1: exit status 2", "What it printed (w2.1.log)", "panic: index <41> out of range goroutine 7 [running]:"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%q is not in: %s", want, shown)
+		}
+	}
+	if cause := text(d.byID("cause")); !strings.Contains(cause, "A process panics while it works") {
+		t.Errorf("the cause is %s", cause)
+	}
+}
+
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	none := &run{}
+	if v := none.recovery(); v.Orphans != "" || v.Rows != nil {
+		t.Errorf("not checked: %+v", v)
+	}
+	r := &run{verdict: &checker.Result{Recovery: &checker.Recovery{
+		Orphans: 3, Judged: 2, NotJudged: map[string]int{"nobody waited": 1}, MaxTTL: 1.5, P50TTL: 1.1,
+		Faults: []checker.FaultRecovery{{ID: "f1", Name: "partition", FirstMS: 12, SlowestMS: 3400, SlowestLock: "lock-<7>", Locks: 4}, {ID: "f2", Name: "kill-worker"}},
+	}}}
+	v := r.recovery()
+	for _, want := range []string{"3 grants ended without a release; 2 could", "1.10 TTL (p50), 1.50 TTL at most", "Not judged 1: nobody waited."} {
+		if !strings.Contains(v.Orphans, want) {
+			t.Errorf("%q lacks %q", v.Orphans, want)
+		}
+	}
+	if len(v.Rows) != 2 || v.Rows[0].Lock != "lock-<7>" || v.Rows[0].First == v.Rows[0].Slowest || v.Rows[1].First != "none followed" {
+		t.Errorf("%+v", v.Rows)
+	}
+	html, err := render("run.html", page{Recovery: v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<h3>Recovery</h3>", "lock-&lt;7&gt;", "none followed"} {
+		if !strings.Contains(string(html), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if html, err = render("run.html", page{}); err != nil || strings.Contains(string(html), "<h3>Recovery</h3>") {
+		t.Errorf("a page without recovery: %v", err)
 	}
 }

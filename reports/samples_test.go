@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"fencepost/reports/reporttest"
 )
 
@@ -49,3 +51,5 @@ func TestSamples(t *testing.T) {
 		t.Logf("%s: %d kB in %s", filepath.Base(dir), st.Size()/1000, time.Since(began).Round(time.Millisecond))
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"fencepost/checker"
 	"fencepost/harness/fault"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/sinks"
@@ -70,4 +72,104 @@ func newListCmd() *cobra.Command {
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the page docs/scenarios.md: the scenarios, their faults, and what turns them red")
 	cmd.Flags().BoolVar(&names, "sinks", false, "print the names of the sinks alone, without the default, for scripts")
 	return cmd
+}
+
+const faultsHead = `
+## Faults
+
+What each fault does, and which proof a run needs to count (P14; without it the run is INVALID). The
+harness takes the proof itself, from the kernel, from the links, by its own connections and reads,
+before, during and after the fault; never from the word of a process under test. *Not done by* names
+the mutant of the harness that reports the fault without doing it.
+
+| fault | of | does | parameters | needs | proof | not done by |
+|---|---|---|---|---|---|---|
+`
+
+// writeFaults writes the table of all faults with their proofs.
+func writeFaults(b *strings.Builder) {
+	b.WriteString(faultsHead)
+	inert := map[string]system.System{}
+	for _, v := range system.Broken() {
+		inert[v.Name] = v
+	}
+	for _, k := range fault.Kinds() {
+		v := inert[k.Family.Inert()]
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | [%s](#%s) |\n",
+			k.Name, k.On, k.About, orDash(k.Params, ", "), orDash(k.Needs.Words(), ", "), k.Proof, v.Label(), v.Red.Scenario)
+	}
+	b.WriteString("\nTheir parameters:\n\n")
+	for _, p := range fault.Params {
+		fmt.Fprintf(b, "- `%s`: %s\n", p.Name, p.Means)
+	}
+	b.WriteString("\nThe words in italics:\n\n")
+	for _, t := range fault.Terms {
+		fmt.Fprintf(b, "- *%s*: %s\n", t.Name, t.Text)
+	}
+}
+
+const propertiesHead = `## Properties
+
+What every run checks ([properties.md](properties.md)), and the systems with a known mistake for which
+it must be red: alone, or (*perhaps*) with another property that may show the same mistake first. (The
+scenarios named paxos-… are red with Cassandra's own unsafe Paxos variant.) P15 is about thresholds,
+which a scenario file sets and unit tests exceed.
+
+| id | property | must be red for |
+|---|---|---|
+`
+
+// writeProperties writes the properties, each with what proves that it can fail.
+func writeProperties(b *strings.Builder, specs []*scenario.Spec) {
+	b.WriteString(propertiesHead)
+	for _, p := range checker.Catalogue() {
+		var alone, beside []string
+		for _, s := range system.Directed() {
+			link := fmt.Sprintf("[%s](#%s)", s.Label(), s.Red.Scenario)
+			switch {
+			case !slices.Contains(s.Red.Properties, p.ID):
+			case len(s.Red.Properties) == 1:
+				alone = append(alone, link)
+			default:
+				beside = append(beside, link)
+			}
+		}
+		if p.ID == "P2" {
+			for _, s := range specs {
+				if s.Kind().RedOn != "" {
+					alone = append(alone, fmt.Sprintf("[%s](#%[1]s)", s.Name))
+				}
+			}
+		}
+		if len(beside) > 0 {
+			alone = append(alone, "perhaps "+strings.Join(beside, ", "))
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", p.ID, p.Title, orDash(alone, ", "))
+	}
+	writeExemptions(b, specs)
+}
+
+const exemptHead = `
+## Exemptions
+
+Something must be checked of each property that the system promises, or the run is INVALID. These
+scenarios cannot exercise a property, for the reason that their files give (` + "`expect: exempt:`" + `).
+[properties.md](properties.md) says which properties are only for jobs, orders or thresholds; the
+scenarios named paxos-… promise P1, P2, P8 and P9 only.
+
+| property | scenario | reason |
+|---|---|---|
+`
+
+// writeExemptions writes what no run of a scenario can show.
+func writeExemptions(b *strings.Builder, specs []*scenario.Spec) {
+	b.WriteString(exemptHead)
+	for _, p := range checker.Catalogue() {
+		for _, s := range specs {
+			if why := s.Expect.Exempt[p.ID]; why != "" {
+				fmt.Fprintf(b, "| %s | [%s](#%[2]s) | %s |\n", p.ID, s.Name, why)
+			}
+		}
+	}
+	b.WriteByte('\n')
 }

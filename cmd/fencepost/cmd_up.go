@@ -294,3 +294,63 @@ func upBackground(o upOptions) error {
 		}
 	}
 }
+
+func newDownCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Stop the cluster that \"fencepost up\" started",
+		Long: `Stops the cluster of "fencepost up" and what runs beside it, and returns when nothing of
+it is left. Without such a cluster it does nothing.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			paths, err := kept.DefaultPaths()
+			if err != nil {
+				return err
+			}
+			err = kept.Down(ctx, paths, func(s string) { fmt.Fprintln(cmd.ErrOrStderr(), s) })
+			if errors.Is(err, kept.ErrNotUp) {
+				fmt.Fprintln(cmd.OutOrStdout(), "no cluster is up")
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "the cluster is down")
+			return nil
+		},
+	}
+}
+
+func newExecCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exec -- CMD [ARG...]",
+		Short: "Run a command beside the cluster of \"fencepost up\"",
+		Long: `Runs a command inside the sandbox of the cluster that "fencepost up" keeps, with
+this terminal, directory and environment. It finds the nodes' addresses in
+FENCEPOST_CONTACT_POINTS and their port in FENCEPOST_CQL_PORT. There is no other
+network inside. The exit code is the command's.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError(errors.New("exec: name a command: fencepost exec -- CMD"))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			paths, err := kept.DefaultPaths()
+			if err != nil {
+				return err
+			}
+			// Signals go to the command, and end this one with it.
+			code, err := kept.Exec(context.Background(), paths, args)
+			if err != nil {
+				return err
+			}
+			if code != 0 {
+				return &exitError{code: code}
+			}
+			return nil
+		},
+	}
+}

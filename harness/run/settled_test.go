@@ -1,9 +1,17 @@
 package run
 
 import (
+	"os"
+	"reflect"
+	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
+	"fencepost/harness/env/osproc"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
+	"fencepost/harness/scenario"
 )
 
 // TestWarm: latencies that fall are not settled, those that stay are.
@@ -48,4 +56,47 @@ func TestWarm(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLanesKeepOrder(t *testing.T) {
+	t.Parallel()
+	steps := []plan.Step{{Step: scenario.Step{Lane: "a", Repeat: 1}}, {Step: scenario.Step{Repeat: 2}}, {Step: scenario.Step{Lane: "b", Repeat: 3}}, {Step: scenario.Step{Lane: "a", Repeat: 4}}, {Step: scenario.Step{Repeat: 5}}}
+	var got [][]int
+	for _, lane := range lanes(steps) {
+		var ids []int
+		for _, st := range lane {
+			ids = append(ids, st.Repeat)
+		}
+		got = append(got, ids)
+	}
+	if want := [][]int{{1, 4}, {2}, {3}, {5}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestKeyspaceOf: Cassandra takes it, and runs that differ at their ends only have two.
+func TestKeyspaceOf(t *testing.T) {
+	t.Parallel()
+	long := "20261123-010203-" + strings.Repeat("my-scenario-", 4)
+	for run, want := range map[string]string{
+		"20261123-010203-partition-1": "fp_20261123_010203_partition_1",
+		"20261123-010203-It's mine-1": "fp_20261123_010203_it_s_mine_1",
+		long + "1":                    "",
+	} {
+		if got := keyspaceOf(run); len(got) > 48 || notIdent.ReplaceAllString(got, "_") != got || want != "" && got != want {
+			t.Errorf("keyspaceOf(%s) = %s, want %s", run, got, want)
+		}
+	}
+	if a, b := keyspaceOf(long+"1"), keyspaceOf(long+"2"); a == b {
+		t.Errorf("two runs share %s", a)
+	}
+}
+
+// TestMain doubles as a program of a user's own.
+func TestMain(m *testing.M) {
+	osproc.Init()
+	if os.Getenv("FENCEPOST_TASK") != "" {
+		os.Exit(muteProgram())
+	}
+	goleak.VerifyTestMain(m)
 }

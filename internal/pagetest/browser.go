@@ -4,6 +4,7 @@ package pagetest
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -84,4 +85,22 @@ func find() (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no Chromium: none of %s is in PATH; as root on Debian or Ubuntu: scripts/ensure-tools --browser, elsewhere install it with the system's package manager; or set %s=1 to do without", strings.Join(names, ", "), noBrowser)
+}
+
+// axe-core 4.14.1, as npm has it.
+//
+//go:embed testdata/axe-core/axe.min.js
+var axeSource string
+
+// Axe lists what axe-core finds serious or critical on the page.
+func (p *Tab) Axe() []string {
+	p.T.Helper()
+	p.Do(chromedp.Evaluate(axeSource+";true", nil))
+	return Eval[[]string](p, `axe.run(document, {resultTypes: ['violations']}).then(function (r) {
+		return r.violations.filter(function (v) { return v.impact === 'serious' || v.impact === 'critical'; }).map(function (v) {
+			return v.impact + ': ' + v.help + ' (' + v.id + '): ' + v.nodes.slice(0, 3).map(function (n) {
+				return n.target.join(' ') + ' ' + n.html.slice(0, 160) + ' ' + n.failureSummary;
+			}).join(' | ');
+		});
+	})`)
 }

@@ -1,9 +1,13 @@
 package evidence
 
 import (
-	"fencepost/internal/choice"
+	"iter"
+	"math/rand/v2"
 	"path"
 	"slices"
+	"time"
+
+	"fencepost/internal/choice"
 )
 
 // Scenario is what a set needs to know of one.
@@ -81,4 +85,19 @@ func Jobs(scenarios []Scenario, contentions []string, first uint64, seeds int) [
 		}
 	}
 	return out
+}
+
+// Random yields jobs of random scenarios, contentions and seeds until the time
+// is over: each run has a seed of its own and can be repeated alone.
+func Random(scenarios []Scenario, contentions []string, rng *rand.Rand, until time.Time, now func() time.Time) iter.Seq[Job] {
+	return func(yield func(Job) bool) {
+		for len(scenarios) > 0 && now().Before(until) {
+			s := scenarios[rng.IntN(len(scenarios))]
+			levels := s.levels(contentions)
+			j := Job{Scenario: s.Name, Contention: levels[rng.IntN(len(levels))], Seed: rng.Uint64N(1_000_000_000), System: core}
+			if !yield(j) {
+				return
+			}
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"fencepost/harness/record/history"
 )
 
@@ -50,3 +52,5 @@ func TestJobSpans(t *testing.T) {
 		t.Errorf("enqueues: %+v", enq)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 	"fencepost/internal/race"
@@ -81,3 +83,5 @@ func TestJobs(t *testing.T) {
 		t.Errorf("%v", n)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

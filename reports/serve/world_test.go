@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"fencepost/checker"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/progress"
@@ -183,4 +185,18 @@ func hasNot(t *testing.T, text string, parts ...string) {
 			t.Errorf("there is a %q", p)
 		}
 	}
+}
+
+// runTests runs the tests, and ends what they share, such as a browser.
+var runTests = (*testing.M).Run
+
+func TestMain(m *testing.M) {
+	code := runTests(m)
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			println(err.Error())
+			code = 1
+		}
+	}
+	os.Exit(code)
 }

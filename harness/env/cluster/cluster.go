@@ -2,8 +2,15 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
 
+	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/link"
+	"fencepost/harness/env/login"
 )
 
 // State is what the harness has done to a node, or found out about it.
@@ -75,4 +82,114 @@ type Cluster interface {
 	// Close ends all nodes and links and removes their data. It is idempotent.
 	// Everything is dead when it returns, whatever ctx says.
 	Close(ctx context.Context) error
+}
+
+// Access is how the harness reaches a cluster, and how it makes keyspaces there.
+type Access struct {
+	// Config is a session's past all links, without a keyspace.
+	Config cassandra.Config
+	// Login is what workers have to show or to know; nil: nothing.
+	Login *login.Login
+	// Replication is that of a keyspace of the harness's own.
+	Replication cassandra.Replication
+	// Shared: others have keyspaces there too, so one that exists is not ours.
+	Shared bool
+	// Notes are what weakens a verdict that is found there.
+	Notes []string
+}
+
+// accessible is a Cluster that is not simply reached at its nodes' IPs.
+type accessible interface {
+	Access() Access
+	Addr(node string) string
+}
+
+// AccessTo says how a cluster is reached.
+func AccessTo(c Cluster) Access {
+	if a, ok := c.(accessible); ok {
+		return a.Access()
+	}
+	return direct(c)
+}
+
+// maxReplicas is the number of replicas of a row in a data centre that has so many nodes.
+const maxReplicas = 3
+
+// direct is the access to a cluster at its nodes' IPs.
+func direct(c Cluster) Access {
+	var ips []string
+	for _, n := range c.Nodes() {
+		ips = append(ips, n.IP())
+	}
+	return Access{
+		Config:      cassandra.Config{ContactPoints: ips, Port: c.CQLPort()},
+		Replication: Layout{len(ips)}.replication(maxReplicas),
+	}
+}
+
+// AddrOf is host:port at which a node's native protocol is reached.
+func AddrOf(c Cluster, n Node) string {
+	if a, ok := c.(accessible); ok {
+		return a.Addr(n.Name())
+	}
+	return net.JoinHostPort(n.IP(), strconv.Itoa(c.CQLPort()))
+}
+
+// ErrState is what every [StateError] is.
+var ErrState = errors.New("the node's state does not allow this")
+
+// StateError says that an operation does not fit a node's state.
+type StateError struct {
+	Node  string
+	Op    string // e.g. "pause"
+	State State
+}
+
+func (e *StateError) Error() string {
+	hint := ""
+	if e.State == Paused {
+		hint = "; resume it first"
+	}
+	return fmt.Sprintf("cluster: cannot %s %s: it is %s%s", e.Op, e.Node, e.State, hint)
+}
+
+// Is reports whether target is ErrState.
+func (e *StateError) Is(target error) bool { return target == ErrState }
+
+// ExitError says that a node's process ended when it should not have.
+type ExitError struct {
+	Node string
+	// Status is how it ended, e.g. "exit status 3" or "signal: killed".
+	Status string
+	// LogFile holds its whole output; Tail is the end of it, errors first.
+	LogFile string
+	Tail    []string
+}
+
+func (e *ExitError) Error() string {
+	msg := fmt.Sprintf("cluster: %s ended by itself (%s); its log is %s", e.Node, e.Status, e.LogFile)
+	if len(e.Tail) > 0 {
+		msg += "\n    " + strings.Join(e.Tail, "\n    ")
+	}
+	return msg
+}
+
+// ConfigError says that a LocalConfig is not usable.
+type ConfigError struct {
+	Field string
+	Err   error
+}
+
+func (e *ConfigError) Error() string { return fmt.Sprintf("cluster: %s: %v", e.Field, e.Err) }
+
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// MemoryError says that the machine has too little free memory for the nodes.
+type MemoryError struct {
+	NeedMiB, AvailableMiB int
+}
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("cluster: %d MiB of memory are available, the nodes need about %d MiB: end other programs, or use a smaller heap or an external cluster",
+		e.AvailableMiB, e.NeedMiB)
 }

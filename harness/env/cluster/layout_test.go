@@ -1,11 +1,15 @@
 package cluster
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/env/sandbox"
 )
 
 func TestLayout(t *testing.T) {
@@ -106,4 +110,18 @@ func TestOneDatacenter(t *testing.T) {
 	if got, err := a.Replication.CQL(); err != nil || got != "{'class': 'SimpleStrategy', 'replication_factor': 3}" {
 		t.Errorf("%s, %v", got, err)
 	}
+}
+
+// acts are what this test binary does instead of running tests, by the
+// environment variable that asks for it; its value is the argument.
+var acts = map[string]func(string) int{fakeNodeEnv: fakeNode}
+
+func TestMain(m *testing.M) {
+	sandbox.Init()
+	for env, act := range acts {
+		if arg := os.Getenv(env); arg != "" {
+			os.Exit(act(arg))
+		}
+	}
+	goleak.VerifyTestMain(m)
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 // server makes a directory with programs that say they are a server of a version.
@@ -85,4 +87,17 @@ func TestEnviron(t *testing.T) {
 	if strings.Contains(env, "PGDATA") || strings.Contains(env, "tr_TR") || !strings.Contains(env, "LC_ALL=C") || !strings.Contains(env, "PATH=") {
 		t.Error(env)
 	}
+}
+
+// acts are what this test binary does instead of running tests, by the environment
+// variable that asks for it.
+var acts = map[string]func() int{}
+
+func TestMain(m *testing.M) {
+	for env, act := range acts {
+		if os.Getenv(env) != "" {
+			os.Exit(act())
+		}
+	}
+	goleak.VerifyTestMain(m)
 }

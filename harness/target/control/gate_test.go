@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 func newTestGate() (*Gate, chan Message) {
@@ -147,3 +149,5 @@ func TestLateGoIsTold(t *testing.T) {
 		t.Errorf("then %+v", m)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

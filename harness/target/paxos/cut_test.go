@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"fencepost/harness/env/link"
 )
 
@@ -145,3 +147,5 @@ func TestAwaitHeld(t *testing.T) {
 		t.Errorf("%d bytes are still under way after healing", n)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

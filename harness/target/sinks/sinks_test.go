@@ -18,6 +18,7 @@ import (
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/sinks/lab"
 	"fencepost/harness/target/system"
+	"fencepost/internal/docpage"
 )
 
 // TestMain is a service if the executable is called as one.
@@ -357,4 +358,25 @@ func TestOf(t *testing.T) {
 	if names := Names(); names[0] != Cassandra || !slices.Contains(names, HTTP) {
 		t.Errorf("%v", names)
 	}
+}
+
+// TestPage: docs/cli.md lists the kinds, and each leads to its package.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	table := "| sink | what it is | a worker's way to it | if it is missing |\n|---|---|---|---|\n"
+	for n, k := range Kinds() {
+		pkg := "../core/sink/" + k.Name + "/doc.go"
+		if _, err := os.Stat("../../" + pkg); err != nil {
+			t.Error(err)
+		}
+		way, name := "one link to it", "[`"+k.Name+"`]("+pkg+")"
+		if k.Start == nil {
+			way = "a link of its own to each node, apart from those of the lock store"
+		}
+		if n == 0 {
+			name += " (the default)"
+		}
+		table += docpage.Row(name, k.About, way, k.Remedy)
+	}
+	docpage.Check(t, "cli.md", "sinks", table)
 }

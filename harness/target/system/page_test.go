@@ -5,8 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	"fencepost/checker"
+	"fencepost/harness/record/verdict"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/known-broken.md")
@@ -60,4 +64,24 @@ func table(chapter string) string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s, %s | %s by %s |\n", v.Label(), about, cmp.Or(v.Seen, "–"), r.Scenario, r.Contention, r.Verdict, strings.Join(r.Properties, ", "))
 	}
 	return b.String() + "\n"
+}
+
+// Every variant says what must find it, and by what name it must be explained.
+func TestVariantsAreComplete(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, v := range Broken() {
+		r := v.Red
+		if r == nil || r.Scenario == "" || r.Contention == "" || len(r.Properties) == 0 || r.Verdict != verdict.Fail && r.Verdict != verdict.Invalid {
+			t.Errorf("%s: %+v", v.Name, r)
+			continue
+		}
+		if !slices.Contains(checker.Mechanisms(), r.Mechanism) {
+			t.Errorf("%s: no mechanism %q", v.Name, r.Mechanism)
+		}
+		if seen[v.Name] || v.About == "" || v.Chapter == "" {
+			t.Errorf("%s: twice, or without a word", v.Name)
+		}
+		seen[v.Name] = true
+	}
 }

@@ -2,11 +2,17 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
+
+	"fencepost/harness/env/sandbox"
 )
 
 // firstNode is the last number of n1's address, as in the local backend.
@@ -75,4 +81,47 @@ func plan(name string, ranges []network.IPAMConfig) (*bridge, error) {
 		ip = ip.Next()
 	}
 	return b, nil
+}
+
+const (
+	// holdEnv tells this program that it is a holder, and which redirects to make.
+	holdEnv = "FENCEPOST_DOCKER_HOLD"
+	// holding is what it prints when they are made.
+	holding = "fencepost: redirects are made"
+	// holdPath is where the program is in the holder.
+	holdPath = "/fencepost-hold"
+)
+
+// redirect turns connections to port 7000 of To to Proxy.
+type redirect struct {
+	To        string `json:"to"`
+	Proxy     string `json:"proxy"`
+	ProxyPort int    `json:"port"`
+}
+
+// Init must be called first in main: in a node's holder it never returns.
+func Init() {
+	if text := os.Getenv(holdEnv); text != "" && os.Args[0] == holdPath {
+		os.Exit(hold(text))
+	}
+}
+
+// hold makes the redirects and keeps the network namespace until it is told to end.
+func hold(text string) int {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
+	var redirects []redirect
+	if err := json.Unmarshal([]byte(text), &redirects); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	for i, r := range redirects {
+		if err := sandbox.RedirectHere(i == 0, r.To, internodePort, r.Proxy, r.ProxyPort); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	fmt.Println(holding)
+	<-ended
+	return 0
 }
