@@ -279,7 +279,7 @@ func (p *Process) ask(ctx context.Context, sig syscall.Signal) error {
 	}
 	p.life.Asked, p.life.By, p.asked = unix.SignalName(sig), By(ctx), time.Now()
 	if at, ok := ctx.Deadline(); ok && sig != syscall.SIGKILL {
-		p.life.BoundMS = time.Until(at).Round(100 * time.Millisecond).Milliseconds()
+		p.life.BoundMS = max(1, time.Until(at).Round(100*time.Millisecond).Milliseconds()) // 0 would say nothing
 	}
 	return nil
 }

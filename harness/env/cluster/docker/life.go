@@ -50,7 +50,7 @@ func (l *life) ask(ctx context.Context, signal string, send func() error) error 
 	if l.end.Asked == "" {
 		l.end.Asked, l.end.By, l.asked = signal, osproc.By(ctx), time.Now()
 		if at, ok := ctx.Deadline(); ok && signal != sigKill {
-			l.end.BoundMS = time.Until(at).Round(100 * time.Millisecond).Milliseconds()
+			l.end.BoundMS = max(1, time.Until(at).Round(100*time.Millisecond).Milliseconds()) // 0 would say nothing
 		}
 	}
 	return nil
