@@ -157,17 +157,6 @@ func (r *run) notes() []string {
 	return out
 }
 
-func join(words []string) string {
-	switch n := len(words); n {
-	case 0:
-		return ""
-	case 1:
-		return words[0]
-	default:
-		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
-	}
-}
-
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return one
