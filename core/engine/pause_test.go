@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,11 +22,14 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New()
+		var mu sync.Mutex
 		var late []int64
 		watch := func(o *engine.Options) {
 			o.PageSize, o.MaxPending, o.MaxPendingBytes = 7, 20, 1<<20
 			o.Observer = engine.Watch(nil, func(s engine.Step) {
-				if s.Kind == engine.StepStart {
+				if s.Kind == engine.StepStart { // each in its goroutine
+					mu.Lock()
+					defer mu.Unlock()
 					late = append(late, time.Now().UnixMilli()-s.Due-s.Held)
 				}
 			})
@@ -52,6 +56,8 @@ func TestPause(t *testing.T) {
 		time.Sleep(time.Minute)
 		set(b, false)
 		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		if len(late) != 100 || late[0] > 200 || late[1] > 200 {
 			t.Errorf("%d jobs ran, late by %v ms", len(late), late)
 		}
