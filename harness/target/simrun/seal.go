@@ -19,9 +19,12 @@ type network struct {
 	timeout time.Duration
 }
 
-func (n *network) call(ctx context.Context, name string, f func() (sink.Answer, error)) (a sink.Answer, err error) {
+func (n *network) call(ctx context.Context, name string, f func() (sink.Answer, error)) (sink.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
+	// Not the results: a late request writes them after the return.
+	var a sink.Answer
+	var err error
 	if lost := n.session.Call(ctx, name, func() { a, err = f() }); lost != nil {
 		return sink.Answer{}, lost
 	}
@@ -40,13 +43,14 @@ func (n *network) Accept(ctx context.Context, resource, issuer string, token int
 	})
 }
 
-func (n *network) Read(ctx context.Context, resource string, keys ...string) (st sink.State, err error) {
-	_, lost := n.call(ctx, "read "+resource, func() (sink.Answer, error) {
+func (n *network) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
+	var st sink.State
+	_, err := n.call(ctx, "read "+resource, func() (_ sink.Answer, err error) {
 		st, err = n.Sink.Read(context.Background(), resource, keys...)
 		return sink.Answer{}, err
 	})
-	if lost != nil {
-		return sink.State{}, lost
+	if err != nil {
+		return sink.State{}, err
 	}
 	return st, nil
 }
