@@ -72,7 +72,7 @@ func TestRefusals(t *testing.T) {
 	do(1, migrate, []string{"CASS_LOCAL_DC=mars"}, "mars")
 	do(64, migrate, []string{"CASSANDRA_PORT=0", "WORKER_BUCKETS=0"}, "--cassandra-port", "--buckets")
 	do(0, migrate, nil, "created or upgraded")
-	do(0, migrate, nil, "are there")
+	do(0, migrate, nil, "up to date")
 	do(1, migrate, []string{"CASS_LOCAL_DC=datacenter1"}, "give all of them the same local data centre")
 	db := cassandratest.Open(t, cfg)
 	for _, cql := range []string{"UPDATE settings SET value = '9' WHERE name = 'schema_version'", "INSERT INTO settings (name, value) VALUES ('schema_oldest', '9')"} {
