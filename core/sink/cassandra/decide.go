@@ -14,10 +14,8 @@ import (
 type view struct {
 	header sink.Header
 	key    *sink.Accepted // nil: does not exist, or was not looked for
-	// dropped is up to which entry the ledger was dropped; was, the same as it is stored: nil
-	// for a ledger that never was.
+	// dropped is up to which entry the ledger was dropped.
 	dropped int64
-	was     any
 	// serial: header and key are of one linearizable look, so that the key's
 	// absence is a fact.
 	serial bool

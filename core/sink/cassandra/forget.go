@@ -98,8 +98,12 @@ func (s *Sink) trim(ctx context.Context, resource string, before time.Time) erro
 		if err != nil || upTo <= v.dropped || upTo >= h.Seq { // or it was retired since
 			return err
 		}
+		var old any // null, until the first trim
+		if v.dropped > 0 {
+			old = v.dropped
+		}
 		_, applied, err := s.send(ctx, c, []store.Statement{
-			{CQL: dropUpTo, Args: []any{upTo, resource, h.Issuer, h.Highest, h.Seq, v.was}, Partition: []any{resource}},
+			{CQL: dropUpTo, Args: []any{upTo, resource, h.Issuer, h.Highest, h.Seq, old}, Partition: []any{resource}},
 			{CQL: deleteUpTo, Args: []any{resource, upTo}},
 		})
 		if err != nil || applied {

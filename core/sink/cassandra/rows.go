@@ -47,8 +47,7 @@ func viewOf(rows []map[string]any, c *call) (view, error) {
 				return view{}, err
 			}
 			v.header = h
-			v.was = row["fence"]
-			v.dropped, _ = v.was.(int64)
+			v.dropped, _ = row["fence"].(int64)
 		case kind == kindKey && c.Effect != nil && row["key"] == c.Effect.Key:
 			k, err := keyOf(row, c.attempt)
 			if err != nil {

@@ -2,6 +2,7 @@ package cassandra
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"fencepost/core/clock"
@@ -22,21 +23,13 @@ func (db *DB) awaitHints(ctx context.Context, nodes []string) {
 	const pause = 200 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, hintsWait)
 	defer cancel()
+	up := func(hints map[string]any) bool { return hints["status"] == "UP" }
 	for _, ip := range nodes {
 		for {
 			rows, err := db.queryOn(ctx, ip, selectHints)
-			if err != nil || !anyUp(rows) || clock.Go().Sleep(ctx, pause) != nil {
+			if err != nil || !slices.ContainsFunc(rows, up) || clock.Go().Sleep(ctx, pause) != nil {
 				break
 			}
 		}
 	}
-}
-
-func anyUp(hints []map[string]any) bool {
-	for _, h := range hints {
-		if h["status"] == "UP" {
-			return true
-		}
-	}
-	return false
 }

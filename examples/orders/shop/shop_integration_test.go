@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,27 +21,14 @@ import (
 	postgressink "fencepost/core/sink/postgres"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
-	"fencepost/harness/env/postgres"
+	"fencepost/harness/env/postgres/postgrestest"
 )
 
 // database is one of a server that ends with the test, with the shop's tables.
 func database(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	s, err := postgres.Start(t.Context(), postgres.Options{Log: filepath.Join(t.TempDir(), "postgres.log")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	pool, err := pgxpool.New(t.Context(), postgres.ConnString(s.Addr(), s.Secret))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	if err := errors.Join(postgressink.Migrate(t.Context(), pool), Migrate(t.Context(), pool)); err != nil {
+	pool := postgrestest.Pool(t)
+	if err := Migrate(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 	return pool

@@ -310,10 +310,13 @@ func (l *Local) killAfterWrites(ctx context.Context, t *testing.T) (acked, lost 
 	patience, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for i, k := range rows {
-		got, err := db.Query(patience, false, "SELECT k FROM written WHERE k = ?", k)
+		read := func() ([]map[string]any, error) {
+			return db.Query(patience, false, "SELECT k FROM written WHERE k = ?", k)
+		}
+		got, err := read()
 		for err != nil && patience.Err() == nil {
 			time.Sleep(100 * time.Millisecond)
-			got, err = db.Query(patience, false, "SELECT k FROM written WHERE k = ?", k)
+			got, err = read()
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -140,6 +140,18 @@ func newRig(t *testing.T, workers int, variant string) *rig {
 	return r
 }
 
+// arm holds the next client that holds its lock, of the workers named or of all, to the
+// end of the test.
+func (r *rig) arm(t *testing.T, workers ...string) <-chan Hit {
+	t.Helper()
+	hits, cancel, err := r.Arm(control.Holding, workers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cancel)
+	return hits
+}
+
 // A login comes to every life of a worker, by the control channel and no other way.
 func TestLoginIsHandedOver(t *testing.T) {
 	t.Parallel()
@@ -293,11 +305,7 @@ func TestArmedPointIsHitOnce(t *testing.T) {
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	hits, cancel, err := r.Arm(control.Holding)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cancel()
+	hits := r.arm(t)
 	hit := <-hits
 	if hit.Point != control.Holding || hit.Key != "lock-01" || hit.Proc != hit.Worker+".1/c1" {
 		t.Errorf("hit %+v", hit)

@@ -10,7 +10,6 @@ import (
 
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
-	"fencepost/harness/target/control"
 )
 
 // ended checks the notes of how a life ended: what is wrong with it, and the crash note.
@@ -85,11 +84,7 @@ func TestLateGo(t *testing.T) {
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	hits, cancel, err := r.Arm(control.Holding)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cancel()
+	hits := r.arm(t)
 	for hit := <-hits; !hit.Late(); {
 		time.Sleep(time.Millisecond)
 	}

@@ -180,11 +180,7 @@ func TestOwnProgram(t *testing.T) {
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	hits, cancel, err := r.Arm(control.Holding, "w2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cancel()
+	hits := r.arm(t, "w2")
 	hit := <-hits
 	if hit.Worker != "w2" || hit.Proc != "w2.1/c1" || hit.Key != "l" {
 		t.Errorf("hit %+v", hit)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +23,7 @@ import (
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
 	"fencepost/examples/orders/shop"
-	"fencepost/harness/env/postgres"
+	"fencepost/harness/env/postgres/postgrestest"
 	"fencepost/harness/target/orders"
 	"fencepost/harness/target/workload"
 )
@@ -39,21 +38,8 @@ func (d shopDB) Pool() *pgxpool.Pool { return d.pool }
 
 func startShopDB(t *testing.T) shopDB {
 	t.Helper()
-	s, err := postgres.Start(t.Context(), postgres.Options{Log: filepath.Join(t.TempDir(), "postgres.log")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	pool, err := pgxpool.New(t.Context(), postgres.ConnString(s.Addr(), s.Secret))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	if err := errors.Join(postgressink.Migrate(t.Context(), pool), shop.Migrate(t.Context(), pool)); err != nil {
+	pool := postgrestest.Pool(t)
+	if err := shop.Migrate(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 	return shopDB{postgressink.New(pool, postgressink.Options{}), pool}
