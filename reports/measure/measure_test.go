@@ -9,6 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -18,6 +19,7 @@ const sec = int64(time.Second)
 type script struct {
 	h   history.History
 	ids map[string]int64
+	row *history.Version // what the last acquire sets
 }
 
 func newScript() *script {
@@ -52,10 +54,12 @@ func ver(fence, beat int64, attempt, holder string) *history.Version {
 }
 
 func (s *script) acquire(from, end int64, typ history.Type, proc string, fence int64, takeover bool) {
-	s.op(from, end, typ, history.Event{
-		Proc: proc, Op: history.OpAcquire, Key: "a", Takeover: takeover, Sends: []int64{from + 1},
-		From: ver(fence-1, 0, fmt.Sprint("v", fence-1), "x"), To: ver(fence, 0, fmt.Sprint("v", fence), proc),
-	})
+	was := s.row
+	if was == nil || was.Fence != fence-1 {
+		was = ver(fence-1, 0, fmt.Sprint("v", fence-1), "x")
+	}
+	s.row = ver(fence, 0, fmt.Sprint("v", fence), proc)
+	s.op(from, end, typ, history.Event{Proc: proc, Op: history.OpAcquire, Key: "a", Takeover: takeover, Sends: []int64{from + 1}, From: was, To: s.row})
 }
 
 func analyze(t *testing.T, s *script) *Analysis {
@@ -129,8 +133,9 @@ func TestGrantEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			end := h.Events[len(h.Events)-1].TS
-			gs := grants(h, h.Operations(), end, lockLease)
+			a := Analysis{End: h.Events[len(h.Events)-1].TS}
+			a.grants(past.New(h, false))
+			gs := a.Grants
 			if len(gs) != 1 {
 				t.Fatalf("%d grants, want 1", len(gs))
 			}
@@ -320,7 +325,10 @@ func TestTimelineCountsEverything(t *testing.T) {
 			if typ == "" {
 				end = 0
 			}
-			s.op(from, end, typ, history.Event{Proc: "w1.1/c1", Op: rapid.SampledFrom(order).Draw(t, "op"), Key: "k", From: ver(1, 0, "a", ""), To: ver(2, 0, "b", "w")})
+			s.op(from, end, typ, history.Event{
+				Proc: "w1.1/c1", Op: rapid.SampledFrom(order).Draw(t, "op"), Key: "k", From: ver(1, 0, "a", ""), To: ver(2, 0, "b", "w"),
+				Details: &history.Details{Changes: []history.Change{{Job: "j"}}}, // the reader refuses an update without
+			})
 		}
 		h, err := history.Merge(&s.h)
 		if err != nil {
