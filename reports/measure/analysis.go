@@ -44,11 +44,10 @@ func Analyze(h *history.History) (*Analysis, error) {
 		in := &a.Ops[i].Invoke
 		a.byID[opRef{history.Life(in.Proc), in.ID}] = i
 	}
-	lat, err := latencies(append(h.JobSpans(), a.Ops...), a.Phases)
-	if err != nil {
+	var err error
+	if a.Latencies, err = a.latencies(h.JobSpans()); err != nil {
 		return nil, err
 	}
-	a.Latencies = lat
 	a.Timeline = timeline(a)
 	return a, nil
 }
@@ -101,10 +100,8 @@ func (a *Analysis) PhaseAt(ts int64) string { return history.PhaseAt(a.Phases, t
 // Phase returns the phase that an operation counts for: the one in which it was
 // invoked, except that what was under way when the fault phase began counts for
 // that. A wait that a fault struck would else be the slowest of "before".
-func (a *Analysis) Phase(op history.Operation) string { return phaseOf(a.Phases, op) }
-
-func phaseOf(phases []history.Span, op history.Operation) string {
-	return history.PhaseOf(phases, op.Invoke.TS, op.End.TS)
+func (a *Analysis) Phase(op history.Operation) string {
+	return history.PhaseOf(a.Phases, op.Invoke.TS, op.End.TS)
 }
 
 // PhaseNames returns the names of the phases in order, each once.

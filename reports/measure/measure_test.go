@@ -231,7 +231,7 @@ func TestLatenciesByPhaseAndOutcome(t *testing.T) {
 
 func TestPhaseOfAnOperation(t *testing.T) {
 	t.Parallel()
-	phases := []history.Span{{Name: history.PhaseBefore, From: 10}, {Name: history.PhaseFault, From: 20}, {Name: "recover", From: 30}}
+	a := Analysis{Phases: []history.Span{{Name: history.PhaseBefore, From: 10}, {Name: history.PhaseFault, From: 20}, {Name: "recover", From: 30}}}
 	for _, tc := range []struct {
 		from, to int64
 		want     string
@@ -240,7 +240,7 @@ func TestPhaseOfAnOperation(t *testing.T) {
 		{20, 21, history.PhaseFault}, {29, 99, history.PhaseFault}, {30, 31, "recover"}, {31, 0, "recover"},
 	} {
 		op := history.Operation{Invoke: history.Event{TS: tc.from}, End: history.Event{TS: tc.to}}
-		if got := phaseOf(phases, op); got != tc.want {
+		if got := a.Phase(op); got != tc.want {
 			t.Errorf("%d to %d counts for %q, want %q", tc.from, tc.to, got, tc.want)
 		}
 	}
