@@ -42,7 +42,7 @@ var floors = map[string][]string{
 	"harness/scenario":             {"core", "harness/env", "harness/fault", "harness/record", "harness/target", "internal", "scenarios"},
 	"harness/plan":                 {"core", "harness/fault", "harness/record", "harness/scenario", "harness/target"},
 	"harness/run":                  {"core", "harness/env", "harness/fault", "harness/plan", "harness/record", "harness/scenario", "harness/target"},
-	"reports":                      {"checker", "harness/record", "harness/target", "internal"},
+	"reports":                      {"checker", "checker/past", "harness/record", "harness/target", "internal"},
 	"bench":                        {"core", "harness/env", "harness/record", "harness/target", "reports"},
 	"cmd":                          {"bench", "checker", "core", "harness/env", "harness/fault", "harness/plan", "harness/record", "harness/run", "harness/scenario", "harness/target", "internal", "reports", "scripts"},
 	"e2e":                          {},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -34,21 +35,20 @@ type opRef struct {
 // Analyze measures h. An error means that numbers would be wrong (a latency out
 // of bounds), never that there are few.
 func Analyze(h *history.History) (*Analysis, error) {
-	a := &Analysis{Ops: h.Operations(), Phases: h.Phases(), Faults: h.Faults()}
-	a.byID = make(map[opRef]int, len(a.Ops))
-	for i, op := range a.Ops {
-		a.byID[opRef{history.Life(op.Invoke.Proc), op.Invoke.ID}] = i
-	}
+	a := &Analysis{Phases: h.Phases(), Faults: h.Faults()}
 	a.bounds(h)
-	lat, err := latencies(append(h.JobSpans(), a.Ops...), a.Phases)
-	if err != nil {
+	a.grants(past.New(h, false)) // not kept: it is garbage before the operations are joined
+	a.Ops = h.Operations()
+	a.byID = make(map[opRef]int, len(a.Ops))
+	for i := range a.Ops {
+		in := &a.Ops[i].Invoke
+		a.byID[opRef{history.Life(in.Proc), in.ID}] = i
+	}
+	var err error
+	if a.Latencies, err = a.latencies(h.JobSpans()); err != nil {
 		return nil, err
 	}
-	a.Latencies = lat
 	a.Timeline = timeline(a)
-	a.Grants = grants(h, a.Ops, a.End, lockLease)
-	a.Owners = grants(h, a.Ops, a.End, shardLease)
-	a.Takeovers = takeovers(a.Grants)
 	return a, nil
 }
 
@@ -63,12 +63,11 @@ func (a *Analysis) bounds(h *history.History) {
 		a.Start = a.Phases[0].From
 	}
 	clients := false
-	for _, op := range a.Ops {
-		if !Client(op.Invoke.Proc) {
-			continue
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Type != history.Note && Client(e.Proc) {
+			clients = true
+			a.End = max(a.End, e.TS)
 		}
-		clients = true
-		a.End = max(a.End, op.Invoke.TS, op.End.TS)
 	}
 	for _, f := range a.Faults {
 		a.End = max(a.End, f.From)
@@ -101,10 +100,8 @@ func (a *Analysis) PhaseAt(ts int64) string { return history.PhaseAt(a.Phases, t
 // Phase returns the phase that an operation counts for: the one in which it was
 // invoked, except that what was under way when the fault phase began counts for
 // that. A wait that a fault struck would else be the slowest of "before".
-func (a *Analysis) Phase(op history.Operation) string { return phaseOf(a.Phases, op) }
-
-func phaseOf(phases []history.Span, op history.Operation) string {
-	return history.PhaseOf(phases, op.Invoke.TS, op.End.TS)
+func (a *Analysis) Phase(op history.Operation) string {
+	return history.PhaseOf(a.Phases, op.Invoke.TS, op.End.TS)
 }
 
 // PhaseNames returns the names of the phases in order, each once.

@@ -1,10 +1,11 @@
 package measure
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 	"time"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -18,32 +19,28 @@ const (
 	EndedRun      = "end of run"
 )
 
-// Grant is one holding of a lock (or of a shard): an acquire (or a take) that took effect.
+// Grant is one holding of a lock (or of a shard): a [past.Grant] as it is drawn.
 type Grant struct {
 	Lock     string // or the shard
 	Proc     string
 	Token    int64
-	Attempt  string
 	TTL      time.Duration
 	Takeover bool
-	// Held is false for an acquire of unknown outcome that later rows prove to
-	// have been applied: its client never learnt of it in time.
+	// Held is false for an acquire without the answer that it was applied, which later rows
+	// prove to have been: its client never learnt of it in time.
 	Held bool
 	// From is the return of the granting acquire and To the end of the holder's
-	// entitlement, by EndedBy. From == To if it was over when it became known.
+	// entitlement, by EndedBy. From == To if it was over when it became known. The
+	// checker's grants do not end with their process: it judges what was done, and the dead do
+	// nothing.
 	From, To int64
 	EndedBy  string
-	// Deadline is the holder's own: the first send of the last compare-and-set
-	// known applied (its invocation if sends were not recorded) + TTL - margin.
-	Deadline int64
 	// RowUntil is when the lock's row is known to name another: the return of
 	// the release, or of the next grant. The row shows the holder until then,
 	// though it may have lost its right long before.
 	RowUntil int64
-	// LastBeat is the return of the last compare-and-set of this grant that is ok.
-	LastBeat int64
-	// Acquire is the granting operation.
-	Acquire history.Operation
+
+	lastSign int64 // the return of its last compare-and-set that is ok
 }
 
 // Takeover is a grant that replaced a holder that had not released.
@@ -51,238 +48,100 @@ type Takeover struct {
 	Grant Grant
 	// From is the grant that it replaced; nil if the history does not have it.
 	From *Grant
-	// Idle is the time from the replaced holder's last sign of life (LastBeat)
-	// until the new grant; 0 without From.
+	// Idle is the time from the replaced holder's last sign of life (the return of its last
+	// compare-and-set that is ok) until the new grant; 0 without From.
 	Idle time.Duration
 }
 
-// margins is 2 x drift x ttl + base by the history's header.
-type margins struct {
-	drift float64
-	base  time.Duration
-}
-
-func (m margins) of(ttl time.Duration) time.Duration {
-	return time.Duration(2*m.drift*float64(ttl)) + m.base
-}
-
-func headerMargins(h *history.History) margins {
-	var m margins
-	for _, head := range h.Headers {
-		m.drift = max(m.drift, head.DriftBound)
-		m.base = max(m.base, time.Duration(head.MarginBaseMS)*time.Millisecond)
-	}
-	return m
-}
-
-type holding struct {
-	life, lock string
-	token      int64
-}
-
-// lease names the operations on a kind of fenced row.
-type lease struct {
-	take, extend, give history.Op
-	// shared says that a holding is a process's, whichever part of it acts.
-	shared bool
-}
-
-var (
-	lockLease  = lease{take: history.OpAcquire, extend: history.OpRenew, give: history.OpRelease}
-	shardLease = lease{take: history.OpTake, extend: history.OpTick, give: history.OpHandOver, shared: true}
-)
-
-func (l lease) same(a, b string) bool {
-	if l.shared {
-		return history.Life(a) == history.Life(b)
-	}
-	return a == b
-}
-
-// grants finds every taking of a row that took effect and how long it entitled its holder.
-func grants(h *history.History, ops []history.Operation, end int64, l lease) []Grant {
-	seen := provenAttempts(ops)
-	m := headerMargins(h)
-	var out []Grant
-	at := map[holding][]int{}
-	for _, op := range ops {
-		inv := op.Invoke
-		if inv.Op != l.take || inv.To == nil || op.Outcome == history.Fail {
-			continue
-		}
-		held := op.Outcome == history.OK
-		if !held && !seen[version{inv.To.Fence, inv.To.Attempt}] {
-			continue
-		}
-		g := Grant{
-			Lock: inv.Key, Proc: inv.Proc, Token: inv.To.Fence, Attempt: inv.To.Attempt, Takeover: inv.Takeover,
-			TTL: time.Duration(inv.To.TTLMS+inv.TTLMS()) * time.Millisecond, Held: held, Acquire: op,
-			From: op.End.TS, LastBeat: op.End.TS, RowUntil: end, EndedBy: EndedRun,
-		}
-		if op.End.TS == 0 {
-			g.From, g.LastBeat = inv.TS, inv.TS
-		}
-		g.Deadline = firstSend(op) + int64(g.TTL-m.of(g.TTL))
-		k := holding{history.Life(inv.Proc), inv.Key, g.Token}
-		at[k] = append(at[k], len(out))
-		out = append(out, g)
-	}
-	changes(out, at, ops, m, l)
-	stops(out, at, h, end, l)
-	finish(out)
-	if l.shared { // a take does not say whether it is a takeover
-		for i := 1; i < len(out); i++ {
-			out[i].Takeover = out[i].Lock == out[i-1].Lock && out[i-1].EndedBy != EndedRelease
-		}
-	}
-	return out
-}
-
-type version struct {
-	fence   int64
-	attempt string
-}
-
-// provenAttempts are the versions that somebody has seen in a row.
-func provenAttempts(ops []history.Operation) map[version]bool {
-	seen := map[version]bool{}
-	for _, op := range ops {
-		for _, v := range []*history.Version{op.Invoke.From, op.End.Row} {
-			if v != nil && !v.Absent {
-				seen[version{v.Fence, v.Attempt}] = true
+// grants sets Grants, Owners and Takeovers.
+func (a *Analysis) grants(p *past.Past) {
+	gone := exits(p.History)
+	for _, row := range p.Rows {
+		made := slices.Clone(row.Grants)
+		made = slices.DeleteFunc(made, func(g *past.Grant) bool { return g.Acquire.Outcome != history.OK && !g.Made() })
+		slices.SortStableFunc(made, func(x, y *past.Grant) int { return cmp.Compare(answered(x), answered(y)) })
+		out := make([]Grant, len(made))
+		for i, g := range made {
+			out[i] = a.grant(g, gone[history.Life(g.Acquire.Invoke.Proc)])
+			if i > 0 {
+				out[i-1].RowUntil = max(min(out[i-1].RowUntil, out[i].From), out[i-1].From)
 			}
 		}
-	}
-	return seen
-}
-
-func firstSend(op history.Operation) int64 {
-	if len(op.End.Sends) > 0 {
-		return op.End.Sends[0]
-	}
-	return op.Invoke.TS
-}
-
-// changes applies renewals and releases to the grants.
-func changes(gs []Grant, at map[holding][]int, ops []history.Operation, m margins, l lease) {
-	for _, op := range ops {
-		inv := op.Invoke
-		if inv.From == nil || inv.Op != l.extend && inv.Op != l.give {
+		if row.Shard {
+			a.Owners = append(a.Owners, out...)
 			continue
 		}
-		for _, i := range at[holding{history.Life(inv.Proc), inv.Key, inv.From.Fence}] {
-			g := &gs[i]
-			if !l.same(g.Proc, inv.Proc) {
+		a.Grants = append(a.Grants, out...)
+		for i, g := range made {
+			if !out[i].Takeover {
 				continue
 			}
-			switch {
-			case inv.Op == l.give:
-				if g.To == 0 || inv.TS < g.To {
-					g.To, g.EndedBy = inv.TS, EndedRelease
-				}
-				if op.Outcome == history.OK {
-					g.RowUntil, g.LastBeat = op.End.TS, op.End.TS
-				}
-			case op.Outcome == history.OK:
-				g.LastBeat = max(g.LastBeat, op.End.TS)
-				// A renewal known only after the deadline revives nothing.
-				if op.End.TS < g.Deadline {
-					g.Deadline = max(g.Deadline, firstSend(op)+int64(g.TTL-m.of(g.TTL)))
-				}
+			t := Takeover{Grant: out[i]}
+			if j := slices.Index(made[:i], row.Under(g.Acquire.From, "")); j >= 0 {
+				t.From, t.Idle = &out[j], time.Duration(out[i].From-out[j].lastSign)
 			}
+			a.Takeovers = append(a.Takeovers, t)
 		}
 	}
+	slices.SortStableFunc(a.Takeovers, func(x, y Takeover) int { return cmp.Compare(x.Grant.From, y.Grant.From) })
 }
 
-// stops applies what ends a right besides a release.
-func stops(gs []Grant, at map[holding][]int, h *history.History, end int64, l lease) {
-	gone := map[string]history.Event{}
-	for _, e := range h.Events {
-		if e.Type != history.Note {
-			continue
-		}
-		switch e.Op {
-		case history.NoteLeaseLost:
-			for _, i := range at[holding{history.Life(e.Proc), e.Key, e.Token}] {
-				if g := &gs[i]; l.same(g.Proc, e.Proc) && (g.To == 0 || e.TS < g.To) {
-					g.To, g.EndedBy = e.TS, EndedLost
-				}
-			}
-		case history.NoteCrash, history.NoteExit:
-			if _, known := gone[history.Life(e.Proc)]; !known {
-				gone[history.Life(e.Proc)] = e
-			}
+// exits are the ends of process lives: the first crash or exit of each.
+func exits(h *history.History) map[string]*history.Event {
+	gone := map[string]*history.Event{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Type == history.Note && (e.Op == history.NoteCrash || e.Op == history.NoteExit) && gone[history.Life(e.Proc)] == nil {
+			gone[history.Life(e.Proc)] = e
 		}
 	}
-	for i := range gs {
-		g := &gs[i]
-		if e, ok := gone[history.Life(g.Proc)]; ok && (g.To == 0 || e.TS < g.To) {
-			g.To, g.EndedBy = e.TS, EndedExit
-			if e.Op == history.NoteCrash {
-				g.EndedBy = EndedCrash
-			}
-		}
-		if g.To == 0 || g.Deadline < g.To {
-			if g.Deadline < end || g.To != 0 {
-				g.To, g.EndedBy = g.Deadline, EndedDeadline
-			} else {
-				g.To, g.EndedBy = end, EndedRun
-			}
-		}
-		if !g.Held {
-			g.To = g.From
-		}
-		g.To = max(g.To, g.From)
-	}
+	return gone
 }
 
-// finish sorts the grants and bounds each one's row by the next grant.
-func finish(gs []Grant) {
-	slices.SortStableFunc(gs, func(a, b Grant) int {
-		if c := strings.Compare(a.Lock, b.Lock); c != 0 {
-			return c
-		}
-		return int(min(max(a.From-b.From, -1), 1))
-	})
-	for i := range gs {
-		if i+1 < len(gs) && gs[i+1].Lock == gs[i].Lock {
-			gs[i].RowUntil = min(gs[i].RowUntil, gs[i+1].From)
-		}
-		gs[i].RowUntil = max(gs[i].RowUntil, gs[i].From)
+// answered is when the granting acquire returned; its invocation if it never did.
+func answered(g *past.Grant) int64 {
+	if g.Acquire.End == nil {
+		return g.Acquire.Invoke.TS
 	}
+	return g.Acquire.End.TS
 }
 
-// takeovers pairs each takeover with the grant that it replaced: the one whose
-// token its compare-and-set named.
-func takeovers(gs []Grant) []Takeover {
-	var out []Takeover
-	for i := range gs {
-		g := gs[i]
-		if !g.Takeover {
-			continue
-		}
-		t := Takeover{Grant: g}
-		from := g.Acquire.Invoke.From
-		for j := i - 1; j >= 0 && gs[j].Lock == g.Lock && from != nil; j-- {
-			if gs[j].Token == from.Fence && gs[j].Attempt == from.Attempt {
-				prev := gs[j]
-				t.From, t.Idle = &prev, time.Duration(g.From-prev.LastBeat)
-				break
-			}
-		}
-		out = append(out, t)
+// grant is g as it is drawn; gone is the end of its process, or nil.
+func (a *Analysis) grant(g *past.Grant, gone *history.Event) Grant {
+	from := answered(g)
+	out := Grant{
+		Lock: g.Row.Name, Proc: g.Acquire.Invoke.Proc, Token: g.Fence, TTL: time.Duration(g.Acquire.TTL()),
+		Takeover: g.Row.Takeover(g.Acquire.Write), Held: g.Acquire.Outcome == history.OK,
+		From: from, EndedBy: EndedDeadline, RowUntil: max(a.End, from), lastSign: from,
 	}
-	slices.SortStableFunc(out, func(a, b Takeover) int { return int(min(max(a.Grant.From-b.Grant.From, -1), 1)) })
-	return out
-}
-
-// Locks returns the locks that were granted, by name.
-func (a *Analysis) Locks() []string {
-	var out []string
-	for _, g := range a.Grants {
-		if len(out) == 0 || out[len(out)-1] != g.Lock {
-			out = append(out, g.Lock)
+	if n := len(g.Renews); n > 0 {
+		out.lastSign = max(from, g.Renews[n-1].End.TS)
+	}
+	if g.Release != nil {
+		if at := g.Release.Write.Answered(); at < history.Forever {
+			out.RowUntil, out.lastSign = at, at
 		}
+	}
+	to, by := g.Until()
+	switch {
+	case by == nil:
+	case by.Op == history.NoteLeaseLost:
+		out.EndedBy = EndedLost
+	default:
+		out.EndedBy = EndedRelease
+	}
+	switch {
+	case gone != nil && gone.TS < to:
+		to, out.EndedBy = gone.TS, EndedExit
+		if gone.Op == history.NoteCrash {
+			out.EndedBy = EndedCrash
+		}
+	case gone == nil && by == nil && to >= a.End:
+		to, out.EndedBy = a.End, EndedRun
+	}
+	out.To = max(to, from)
+	if !out.Held {
+		out.To = from
 	}
 	return out
 }

@@ -40,46 +40,36 @@ type cell struct {
 }
 
 // latencies makes the rows of the clients' operations (the harness's own are no
-// measure of the system), by operation, then phase in order, then AllPhases.
-func latencies(ops []history.Operation, phases []history.Span) ([]Latency, error) {
+// measure of the system) and of the spans of jobs, by operation, then phase in order, then
+// AllPhases.
+func (a *Analysis) latencies(spans []history.Operation) ([]Latency, error) {
 	type key struct {
 		op    history.Op
 		phase string
 	}
 	cells := map[key]*cell{}
 	var names []history.Op
-	for _, op := range ops {
-		if !Client(op.Invoke.Proc) {
-			continue
-		}
-		k := key{op.Invoke.Op, phaseOf(phases, op)}
-		c := cells[k]
-		if c == nil {
-			c = &cell{hist: NewHistogram()}
-			cells[k] = c
-		}
-		if !slices.Contains(names, k.op) {
-			names = append(names, k.op)
-		}
-		switch op.Outcome {
-		case history.OK:
-			c.ok++
-			if err := Record(c.hist, time.Duration(op.End.TS-op.Invoke.TS)); err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", op.End.File, op.End.Line, err)
+	for _, ops := range [][]history.Operation{spans, a.Ops} {
+		for i := range ops {
+			op := &ops[i]
+			if !Client(op.Invoke.Proc) {
+				continue
 			}
-		case history.Fail:
-			c.fail++
-		default:
-			c.unknown++
+			k := key{op.Invoke.Op, a.Phase(*op)}
+			if cells[k] == nil {
+				cells[k] = &cell{hist: NewHistogram()}
+			}
+			if !slices.Contains(names, k.op) {
+				names = append(names, k.op)
+			}
+			if err := cells[k].add(op); err != nil {
+				return nil, err
+			}
 		}
 	}
 	slices.SortFunc(names, CompareOps)
-	order := []string{""} // operations before the first phase
-	for _, p := range phases {
-		if !slices.Contains(order, p.Name) {
-			order = append(order, p.Name)
-		}
-	}
+	order := slices.DeleteFunc(a.PhaseNames(), func(p string) bool { return p == "" })
+	order = slices.Insert(order, 0, "") // operations before the first phase, and of one without a name
 	var out []Latency
 	for _, op := range names {
 		all := &cell{hist: NewHistogram()}
@@ -97,6 +87,21 @@ func latencies(ops []history.Operation, phases []history.Span) ([]Latency, error
 		out = append(out, all.row(op, AllPhases))
 	}
 	return out, nil
+}
+
+func (c *cell) add(op *history.Operation) error {
+	switch op.Outcome {
+	case history.OK:
+		c.ok++
+		if err := Record(c.hist, time.Duration(op.End.TS-op.Invoke.TS)); err != nil {
+			return fmt.Errorf("%s:%d: %w", op.End.File, op.End.Line, err)
+		}
+	case history.Fail:
+		c.fail++
+	default:
+		c.unknown++
+	}
+	return nil
 }
 
 func (c *cell) row(op history.Op, phase string) Latency {

@@ -9,6 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"pgregory.net/rapid"
 
+	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
 
@@ -18,6 +19,7 @@ const sec = int64(time.Second)
 type script struct {
 	h   history.History
 	ids map[string]int64
+	row *history.Version // what the last acquire sets
 }
 
 func newScript() *script {
@@ -52,10 +54,12 @@ func ver(fence, beat int64, attempt, holder string) *history.Version {
 }
 
 func (s *script) acquire(from, end int64, typ history.Type, proc string, fence int64, takeover bool) {
-	s.op(from, end, typ, history.Event{
-		Proc: proc, Op: history.OpAcquire, Key: "a", Takeover: takeover, Sends: []int64{from + 1},
-		From: ver(fence-1, 0, fmt.Sprint("v", fence-1), "x"), To: ver(fence, 0, fmt.Sprint("v", fence), proc),
-	})
+	was := s.row
+	if was == nil || was.Fence != fence-1 {
+		was = ver(fence-1, 0, fmt.Sprint("v", fence-1), "x")
+	}
+	s.row = ver(fence, 0, fmt.Sprint("v", fence), proc)
+	s.op(from, end, typ, history.Event{Proc: proc, Op: history.OpAcquire, Key: "a", Takeover: takeover, Sends: []int64{from + 1}, From: was, To: s.row})
 }
 
 func analyze(t *testing.T, s *script) *Analysis {
@@ -129,8 +133,9 @@ func TestGrantEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			end := h.Events[len(h.Events)-1].TS
-			gs := grants(h, h.Operations(), end, lockLease)
+			a := Analysis{End: h.Events[len(h.Events)-1].TS}
+			a.grants(past.New(h, false))
+			gs := a.Grants
 			if len(gs) != 1 {
 				t.Fatalf("%d grants, want 1", len(gs))
 			}
@@ -226,7 +231,7 @@ func TestLatenciesByPhaseAndOutcome(t *testing.T) {
 
 func TestPhaseOfAnOperation(t *testing.T) {
 	t.Parallel()
-	phases := []history.Span{{Name: history.PhaseBefore, From: 10}, {Name: history.PhaseFault, From: 20}, {Name: "recover", From: 30}}
+	a := Analysis{Phases: []history.Span{{Name: history.PhaseBefore, From: 10}, {Name: history.PhaseFault, From: 20}, {Name: "recover", From: 30}}}
 	for _, tc := range []struct {
 		from, to int64
 		want     string
@@ -235,7 +240,7 @@ func TestPhaseOfAnOperation(t *testing.T) {
 		{20, 21, history.PhaseFault}, {29, 99, history.PhaseFault}, {30, 31, "recover"}, {31, 0, "recover"},
 	} {
 		op := history.Operation{Invoke: history.Event{TS: tc.from}, End: history.Event{TS: tc.to}}
-		if got := phaseOf(phases, op); got != tc.want {
+		if got := a.Phase(op); got != tc.want {
 			t.Errorf("%d to %d counts for %q, want %q", tc.from, tc.to, got, tc.want)
 		}
 	}
@@ -320,7 +325,10 @@ func TestTimelineCountsEverything(t *testing.T) {
 			if typ == "" {
 				end = 0
 			}
-			s.op(from, end, typ, history.Event{Proc: "w1.1/c1", Op: rapid.SampledFrom(order).Draw(t, "op"), Key: "k", From: ver(1, 0, "a", ""), To: ver(2, 0, "b", "w")})
+			s.op(from, end, typ, history.Event{
+				Proc: "w1.1/c1", Op: rapid.SampledFrom(order).Draw(t, "op"), Key: "k", From: ver(1, 0, "a", ""), To: ver(2, 0, "b", "w"),
+				Details: &history.Details{Changes: []history.Change{{Job: "j"}}}, // the reader refuses an update without
+			})
 		}
 		h, err := history.Merge(&s.h)
 		if err != nil {

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -75,8 +76,9 @@ func timeline(a *Analysis) Timeline {
 		t.Buckets[i].Seconds = time.Duration(min(int64(t.Width), a.End-from)).Seconds()
 	}
 	at := func(ts int64) int { return min(max(int((ts-a.Start)/int64(t.Width)), 0), n-1) }
-	byOp := map[history.Op][]history.Operation{}
-	for _, op := range a.Ops {
+	byOp := map[history.Op][]*history.Operation{}
+	for i := range a.Ops {
+		op := &a.Ops[i]
 		if !Client(op.Invoke.Proc) {
 			continue
 		}
@@ -94,12 +96,7 @@ func timeline(a *Analysis) Timeline {
 			b.Unknown++
 		}
 	}
-	var names []history.Op
-	for op := range byOp {
-		names = append(names, op)
-	}
-	slices.SortFunc(names, CompareOps)
-	for _, op := range names {
+	for _, op := range slices.SortedFunc(maps.Keys(byOp), CompareOps) {
 		line := OpLine{Op: op, Cuts: make([]Cut, n)}
 		samples := make([][]time.Duration, n)
 		for _, o := range byOp[op] {
@@ -144,7 +141,7 @@ func rank(sorted []time.Duration, percent float64) time.Duration {
 }
 
 // slow picks the slowest percent and what ended unknown, the slowest first kept.
-func slow(ops []history.Operation) []Slow {
+func slow(ops []*history.Operation) []Slow {
 	var oks []time.Duration
 	for _, o := range ops {
 		if o.Outcome == history.OK {
