@@ -126,11 +126,11 @@ func TestShop(t *testing.T) {
 		"shipped twice":            {func(y *shopStory) { y.add(history.Book{Table: history.BookShipment, Order: "a"}) }, "P16", "was shipped 2 times"},
 		"shipped though cancelled": {func(y *shopStory) { y.add(history.Book{Table: history.BookShipment, Order: "c"}) }, "P16", "was shipped, but it is cancelled"},
 		"counts as shipped":        {func(y *shopStory) { y.drop(history.BookShipment, "a") }, "P16", "counts as shipped, but never was"},
-		"accepted and lost":        {func(y *shopStory) { y.drop(history.BookOrder, "d") }, "P16", "order d was taken and has not come to an end: it is in no table"},
+		"accepted and lost":        {func(y *shopStory) { y.drop(history.BookOrder, "d") }, "P16", "order d was taken and has not finished: it is in no table"},
 		"taken and left": {func(y *shopStory) {
 			y.find(history.BookOrder, "d").State = history.OrderPaid
 			y.lost = "d"
-		}, "P16", "order d was taken and has not come to an end: it is paid"},
+		}, "P16", "order d was taken and has not finished: it is paid"},
 		"of another item":                   {func(y *shopStory) { y.books[3].Item = "coffee" }, "P17", "and has taken of coffee"},
 		"accepted and left":                 {func(y *shopStory) { y.find(history.BookOrder, "d").State = history.OrderReserved }, "P16", "it is reserved"},
 		"a lost update":                     {func(y *shopStory) { y.books[4].Version, y.books[4].Quantity = 3, 5 }, "P17", "version 3 was written twice, for order c and for order b"},

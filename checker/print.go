@@ -47,7 +47,7 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 	c := r.Counts
 	grants, unknown := fmt.Sprintf("%d grants", c.Grants), fmt.Sprintf("%d unknown (%d settled)", c.Unknowns, c.UnknownSettled)
 	if !r.Chained() {
-		grants, unknown = grants+" told of", fmt.Sprintf("%d unknown", c.Unknowns)
+		grants, unknown = grants+" reported", fmt.Sprintf("%d unknown", c.Unknowns)
 	}
 	fmt.Fprintf(w, "\n%s in %s of %d process lives: %d cycles, %s, %d takeovers, %d effects, %d stale refused, %d duplicates, %s, %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",
 		phrase.Plural(c.Events, "event"), phrase.Plural(c.Operations, "operation"), c.Procs,

@@ -47,7 +47,7 @@ func TestRowsThatVanish(t *testing.T) {
 			r := Check(t.Context(), deleting(expires, can), Options{})
 			var printed strings.Builder
 			Print(&printed, r)
-			if r.Verdict != Pass || strings.Contains(r.Summary+printed.String(), "settled") || !strings.Contains(printed.String(), "4 grants told of") {
+			if r.Verdict != Pass || strings.Contains(r.Summary+printed.String(), "settled") || !strings.Contains(printed.String(), "4 grants reported") {
 				t.Errorf("%s: %s\n%s", r.Verdict, r.Summary, printed.String())
 			}
 			if n := r.Counts.Points[property.PointTakeover]; n != map[bool]int{false: 0, true: 3}[expires] {

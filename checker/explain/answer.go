@@ -42,8 +42,8 @@ func answer(r *property.Result, e *Explanation) property.Answer {
 	return r.Passed()
 }
 
-// telling is the order in which violated properties are told of: what was done to the
-// outside first, the rows last. What is not named comes after them.
+// telling is the order in which violated properties are reported: what was done to the outside
+// first, the rows last. A property that is not named here comes after them.
 var telling = []string{"P3", "P4", "P16", "P17", "P8", "P7", "P12", "P5", "P1", "P9", "P6", "P10", "P11", "P2"}
 
 // failed tells of one violation: one for which the best cause accounts, of the case that its

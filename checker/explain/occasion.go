@@ -9,8 +9,8 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// befell says what a fault does to the worker that it is aimed at. Others are told of by
-// their names.
+// befell says what a fault does to the worker that it is aimed at. Other faults are
+// reported by name.
 var befell = map[string]string{
 	"clock":             "had a wrong clock",
 	"flaky-links":       "had flaky links",

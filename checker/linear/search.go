@@ -196,7 +196,7 @@ func (b Budget) search(m porcupine.Model, ops []porcupine.Operation) (porcupine.
 			stop = b.spent()
 		}
 		if stop != "" {
-			return false, state // so that it comes to its end
+			return false, state // so that the search ends
 		}
 		ok, next := apply(state, input, output)
 		if ok {

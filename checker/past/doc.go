@@ -1,7 +1,7 @@
 // Package past says what happened in a run, as its history shows it. It judges no property and
 // imports none of the checker's other packages.
 //
-// [New] builds a [Past] from the history alone, in one go, each part from those before it:
+// [New] builds a [Past] from the history alone, at once, each part from those before it:
 //
 //   - operations: every invoke joined with its end, filed by row, resource, job and order;
 //   - chains: the writes of each row (a lock, or a shard's header) that took effect, walked back

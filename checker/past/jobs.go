@@ -55,7 +55,7 @@ type JobState struct {
 	Due     int64
 	// Since is when the change that made it so was asked for.
 	Since int64
-	// hastened: it was brought forward, and has no time of its own any more.
+	// hastened: it was expedited: its scheduled time no longer counts.
 	hastened bool
 }
 

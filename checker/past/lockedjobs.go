@@ -2,11 +2,10 @@ package past
 
 import "fencepost/harness/record/history"
 
-// Where each job has a lock of its own there is no shard whose batches could be
-// replayed: a job's rows are written by plain writes, which have no order of their own.
-// Its lock is a fenced row like any other, its runs show the lock's tokens, and what
-// became of it is what its row says when everybody has ended. What was written down
-// meanwhile (update) is counted, and shown with violations.
+// A system with one lock per job has no shard whose batches could be replayed. A job's rows are
+// written by plain writes, which no batch orders. Its lock is a fenced row like any other, and its
+// runs show the lock's tokens. The job's row after the run says how it ended. Earlier updates are
+// counted, and shown with violations.
 
 // Locked says whether the job has a lock of its own.
 func (j *Job) Locked() bool { return !IsShard(j.Shard) }

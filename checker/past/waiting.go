@@ -51,8 +51,9 @@ func (w *Waiters) add(x Wait) {
 
 // contenders are the lives that take any shard that nobody keeps: those of the
 // workers that took one in any of their lives. Each contends from its first take, or
-// else its first event, until it ends, hands a shard over, as it does only when it stops, or the run
-// tells its processes to stop. A take that got no answer makes it begin anew.
+// else its first event, until it ends, until it hands a shard over (which it does only when it
+// stops), or until the run tells its processes to stop. After a take without an answer it begins
+// again.
 func (a *Past) contenders(l *Row) Waiters {
 	tries := map[string][]int64{} // ends of such takes, by life
 	for _, c := range l.CAS {

@@ -106,8 +106,8 @@ func countChain(l *past.Row, c *Counts) {
 	}
 }
 
-// countTold counts the grants that clients were told of. One is a takeover if its acquire
-// says so, or if the client that was told before it had not begun to give the lock back.
+// countTold counts the grants whose answers reached a client. One is a takeover if its acquire says so,
+// or if the client of the grant before had not begun to give the lock back.
 func countTold(l *past.Row, c *Counts) {
 	var told []*past.CAS
 	for _, x := range l.CAS {

@@ -19,7 +19,7 @@ type Judgement struct {
 	begin     time.Time
 	searchEnd time.Duration // of all Porcupine searches, as CPUTime; set by the first
 	counts    *Counts       // see count
-	open      int           // jobs that have not come to an end, by P5
+	open      int           // jobs that have not finished, by P5
 	lateness  *past.Spread  // of jobs, by P12
 	recovered *Recovery     // see recovery
 	progress  []Progress    // by P11

@@ -50,7 +50,7 @@ func init() {
 			{id: "row-not-read", Accounts: []string{"P5"},
 				Statement: "an owner cannot read the row of a job that another has written, and gives the job up"},
 			{id: "job-never-ends", Accounts: []string{"P5"},
-				Statement: "a job that was acknowledged does not come to an end"},
+				Statement: "a job that was acknowledged does not finish"},
 			{id: "forgotten-too-early", Accounts: ofJobs,
 				Statement: "a job's id is forgotten before its time: an enqueue that comes again runs it again"},
 			{id: "completed-before-finish", Accounts: ofJobs,
@@ -67,7 +67,7 @@ func init() {
 	})
 }
 
-// checkJobs is P5: what was acknowledged is in its shard and comes to an end.
+// checkJobs is P5: what was acknowledged is in its shard and finishes.
 func checkJobs(_ context.Context, a *Judgement, p *Property) {
 	if !a.Jobs.Any() {
 		p.Status, p.Detail = StatusNA, "not judged: the lock workload enqueues no jobs"
@@ -84,7 +84,7 @@ func checkJobs(_ context.Context, a *Judgement, p *Property) {
 	open.tell(p)
 }
 
-// judgeJobs judges each job, and returns those that have not come to an end.
+// judgeJobs judges each job, and returns those that have not finished.
 func (a *Judgement) judgeJobs(p *Property) openJobs {
 	open := openJobs{drained: a.Drained(), end: a.WallAt(a.EndOfWork()), why: map[string]int{}}
 	for _, j := range a.Jobs.List {
@@ -102,7 +102,7 @@ func (a *Judgement) judgeJobs(p *Property) openJobs {
 	return open
 }
 
-// tell says in P5's detail what became of the jobs that have not come to an end.
+// tell says in P5's detail what became of the jobs that have not finished.
 func (open *openJobs) tell(p *Property) {
 	if open.later > 0 {
 		p.Detail += fmt.Sprintf("; %s due after the end of the run", phrase.Plural(open.later, "job"))
@@ -182,7 +182,7 @@ func before(j *past.Job, o *past.Op, first *past.Op) bool {
 	return false
 }
 
-// openJobs are the jobs that have not come to an end.
+// openJobs are the jobs that have not finished.
 type openJobs struct {
 	drained  history.Span // From 0: the run had no such phase
 	end      int64        // of the work, ms since 1970; 0: not known
@@ -192,7 +192,7 @@ type openJobs struct {
 	why      map[string]int // why they cannot be judged
 }
 
-// checkOpen judges a job that has not come to an end: it may be due later, or the
+// checkOpen judges a job that has not finished: it may be due later, or the
 // run did not wait; else it is stuck.
 func (a *Judgement) checkOpen(j *past.Job, open *openJobs, p *Property) {
 	l := a.RowOf[j.Shard]
@@ -251,9 +251,9 @@ func (a *Judgement) checkOpen(j *past.Job, open *openJobs, p *Property) {
 	}
 }
 
-// dueBy is when a job is due as its owner said, by a right wall clock: that an owner's
-// was ahead is no excuse for a job that is not run. Its own time is by the clock of
-// whoever runs it.
+// dueBy is when a job is due according to its owner, on a correct wall clock: an owner's fast
+// clock does not excuse a job that is not run. Its scheduled time is by the clock of the worker
+// that runs it.
 func (a *Judgement) dueBy(j *past.Job, said *past.Write, due int64) int64 {
 	inv := said.Main().Invoke
 	return max(due-max(a.OffsetAt(history.Life(inv.Proc), inv.TS), 0), j.OwnIn(j.Now))

@@ -8,8 +8,7 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// checkLockedCalls holds what clients were told of a job with a lock of its own against
-// its row.
+// checkLockedCalls compares the answers about a job that has its own lock with the job's row.
 func (a *Judgement) checkLockedCalls(j *past.Job, open *openJobs, p *Property) {
 	row, told := j.Row(history.RowJob), j.Acknowledged()
 	possible := false

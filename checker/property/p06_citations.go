@@ -32,9 +32,8 @@ func init() {
 	})
 }
 
-// checkCitations is P6: whoever calls the sink, starts work or was handed a
-// token shows a grant that the store really made, to it, before, and that it
-// could know of.
+// checkCitations is P6: a process that calls the sink, starts work or was given a token shows
+// a grant that the store made to this process before, and that the process could know of.
 func checkCitations(_ context.Context, a *Judgement, p *Property) {
 	for _, l := range a.Rows {
 		for _, call := range l.Orphans {

@@ -6,9 +6,9 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// checkClaim is P6 for a shard: whoever starts a run or calls the sink for one shows
-// the run id of a claim that took effect, of that very job, made by its own
-// process, and of which it had been told.
+// checkClaim is P6 for a shard: a process that starts a run or calls the sink for one shows the
+// run id of a claim of that job. The claim took effect, the same process made it, and the answer
+// had reached it.
 func (a *Judgement) checkClaim(e *history.Event, l *past.Row, p *Property) {
 	p.Checked++
 	k := l.ClaimOf(e.Token)

@@ -28,7 +28,7 @@ func init() {
 			{id: "takeover-ignores-renewals", Accounts: ofRows,
 				Statement: "a takeover names a version that was renewed since: it does not look whether the lease is alive"},
 			{id: "release-without-owner", Accounts: ofRows,
-				Statement: "a release frees the row whoever holds it",
+				Statement: "a release frees the row no matter who holds it",
 				Apart:     "a release of a lost lease that is rejected"},
 			{id: "renewal-changes-more", Accounts: ofRows,
 				Statement: "a renewal changes more than the beat"},

@@ -29,7 +29,7 @@ func init() {
 				Statement: "a schedule is marked as fired, and the job of that nominal time is not in its shard: one batch does not do " +
 					"both"},
 			{id: "schedule-counted-anew", Accounts: []string{"P12"},
-				Statement: "whoever takes a shard over counts the times of its schedules from then on: those that came before are " +
+				Statement: "a process that takes a shard over counts the times of its schedules from then on: those that came before are " +
 					"forgotten"},
 			{id: "fires-by-a-fast-clock", Accounts: []string{"P12"},
 				Statement: "jobs fire by a clock that runs ahead of their worker's own"},

@@ -12,7 +12,7 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// record looks for mistakes of whoever wrote the history.
+// record looks for mistakes of the programs that wrote the history.
 func (x *Inquiry) record() {
 	x.missingCalls()
 	for _, r := range x.Record.Remarks {
@@ -128,7 +128,7 @@ func (x *Inquiry) demands() {
 		x.tooLittle(x.Expects[0], v.Message)
 	}
 	if counts.Operations == 0 || counts.Cycles == 0 {
-		x.tooLittle(nil, fmt.Sprintf("of %s nothing came to an end", phrase.Plural(counts.Operations, "operation")))
+		x.tooLittle(nil, fmt.Sprintf("of %s nothing finished", phrase.Plural(counts.Operations, "operation")))
 	}
 	if len(x.Expects) == 0 {
 		x.suspect("no-expectation", shown, 1, "the history has no expect note")

@@ -43,7 +43,7 @@ func init() {
 			{id: "fault-never-came", Accounts: []string{"P14"}, OfRecord: true,
 				Statement: "a fault of the plan was never injected: what should set it off did not happen"},
 			{id: "fault-did-not-bite", Accounts: []string{"P14"}, OfRecord: true,
-				Statement: "a fault was injected and is not proven to have bitten"},
+				Statement: "a fault was injected and is not proven to have taken effect"},
 			{id: "too-little-work", Accounts: []string{"P14"}, OfRecord: true,
 				Statement: "too little succeeded, or what must not have succeeded did"},
 			{id: "point-not-reached", Accounts: []string{"P14"}, OfRecord: true,
@@ -138,7 +138,7 @@ func (a *Judgement) checkExpect(e *history.Event, counts Counts, p *Property) {
 		case !injected:
 			p.add(id, []*history.Event{e}, "fault %s was not injected", id)
 		case !f.Proven:
-			p.add(id, a.FaultEvents(id), "fault %s (%s) is not proven to have bitten: %s", id, f.Fault.Name, past.Evidence(f))
+			p.add(id, a.FaultEvents(id), "fault %s (%s) is not proven to have taken effect: %s", id, f.Fault.Name, past.Evidence(f))
 		}
 	}
 	a.checkSuccess(e, p)

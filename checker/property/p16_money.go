@@ -51,7 +51,7 @@ func checkMoney(_ context.Context, a *Judgement, p *Property) {
 				open++
 				continue
 			}
-			p.add(o.ID, append(past.Events(c), o.Row), "order %s was taken and has not come to an end: it is %s", o.ID, stateText(o.State()))
+			p.add(o.ID, append(past.Events(c), o.Row), "order %s was taken and has not finished: it is %s", o.ID, stateText(o.State()))
 		}
 	}
 	n := a.count().Orders

@@ -27,7 +27,7 @@ func init() {
 			{id: "process-panics", Accounts: []string{"P18"},
 				Statement: "a process panics while it works: an error that nobody handles ends it"},
 			{id: "process-panics-ending", Accounts: []string{"P18"},
-				Statement: "a process panics while it ends: an error that nobody handles cuts off what it has to bring to an end"},
+				Statement: "a process panics while it ends: an error that nobody handles cuts off what it has to finish"},
 			{id: "process-exits", Accounts: []string{"P18"},
 				Statement: "a process ends with an error, or though nobody asked it to"},
 			{id: "process-never-ends", Accounts: []string{"P18"},

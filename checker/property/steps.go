@@ -16,7 +16,7 @@ func (x *Inquiry) step(role string, e *history.Event, format string, args ...any
 	return s
 }
 
-// Instant is one link of a chain that has no event of its own.
+// Instant is a link of a chain that no event shows: an instant alone.
 func (x *Inquiry) Instant(role string, ts int64, format string, args ...any) Step {
 	return Step{Role: role, TS: ts, At: float64(ts-x.Begin) / 1e9, Text: fmt.Sprintf(format, args...)}
 }
