@@ -42,7 +42,6 @@ func TestProtocolBugsAreFound(t *testing.T) {
 		{bugRenewAttempt, "P9", []string{"P2", "P6", "P7", "P8"}, nil},
 		{bugRefuseEqual, "P10", []string{"P4"}, nil},
 		{bugSlowTakeover, "P11", nil, nil},
-		{bugNoTakeover, "P11", nil, nil},
 		{bugOneNode, "P11", nil, goingOn},
 		{bugStopsInFault, "P11", nil, goingOn},
 	} {

@@ -45,7 +45,6 @@ func TestEngineBugsAreFound(t *testing.T) {
 		{bugSlowTakeover, "P11", nil, nil},
 		{bugNoTakeover, "P11", []string{"P5"}, nil},
 		{bugNoClaims, "P11", nil, goingOn},
-		{bugEarly, "P12", nil, nil},
 		{bugDueNow, "P12", nil, nil},
 		{bugNoOwnTime, "P12", nil, nil},
 		{bugClaimPaused, "P12", nil, func(c *simConfig) { c.pauses, c.crash = true, 1 }},

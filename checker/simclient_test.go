@@ -177,16 +177,15 @@ func (c *simClient) cas(t *task, op history.Op, lock string, from, to history.Ve
 	inv := e
 	inv.From, inv.To, inv.Takeover = &from, &to, takeover
 	w.record(c.f, inv)
-	tries, sent := 3, 0
+	tries := 3
 	switch b := w.cfg.bug; {
-	case op == history.OpAcquire && (b == bugUnknownFail || b == bugUnknownGranted), op == history.OpRenew && b == bugHeartbeatDies:
+	case op == history.OpAcquire && b == bugUnknownFail, op == history.OpRenew && b == bugHeartbeatDies:
 		tries = 1
 	case takeover && b == bugPlainTakeover:
 		c.sleep(t, w.cfg.ttl/7)
 	}
 	r := c.requestOf(t, tries, w.cfg.ttl/6, true, func() any {
-		sent++
-		return c.execute(op, lock, from, to, sent == 1)
+		return c.execute(op, lock, from, to)
 	})
 	if op == history.OpRenew && w.cfg.bug == bugHeartbeatDies && !r.answered && !r.refused {
 		for range 3 { // what is recorded as sent again is not
@@ -212,8 +211,8 @@ func (c *simClient) cas(t *task, op history.Op, lock string, from, to history.Ve
 	if w.cfg.bug == bugUnknownFail && op == history.OpAcquire && e.Type == history.Unknown {
 		e.Type = history.Fail
 	}
-	if op == history.OpAcquire && (w.cfg.bug == bugUnknownGranted && e.Type == history.Unknown || w.cfg.bug == bugAppliedIgnored && e.Row != nil) {
-		e.Type, e.Row, e.Error, e.ServerTimeout = history.OK, nil, "", false
+	if op == history.OpAcquire && w.cfg.bug == bugAppliedIgnored && e.Row != nil {
+		e.Type, e.Row = history.OK, nil
 	}
 	w.record(c.f, e)
 	return e.Type, row, r.sends[0]
@@ -286,7 +285,7 @@ func (c *simClient) cycle(t *task) {
 	for l.renewing {
 		c.sleep(t, time.Millisecond)
 	}
-	if (!c.valid(lock, l) || l.unsure || l.lost) && w.cfg.bug != bugReleaseAnyone || l.released {
+	if !c.valid(lock, l) || l.unsure || l.lost || l.released {
 		return
 	}
 	free := history.Version{Fence: l.row.Fence, Beat: l.row.Beat + 1, Attempt: w.uuid()}

@@ -21,7 +21,6 @@ const (
 	bugFreshKeys      bug = "a key of its own for each run"
 	bugExtraEffect    bug = "an effect that the job does not list"
 	bugNoEffect       bug = "a run that ends without its effects"
-	bugEarly          bug = "jobs fire before they are due"
 	bugZombie         bug = "an owner goes on under the fence of the next"
 	bugReuseRuns      bug = "run ids without the fence"
 	bugStartUnsettled bug = "a run starts before its claim is settled"
@@ -156,10 +155,6 @@ func (s *simShard) apply(w *world, c history.Change) {
 		r.state, r.due = past.StatePending, c.DueMS
 		r.spared++
 	case history.DoDLQ:
-		if w.cfg.bug == bugDLQLost {
-			r.run, r.attempt = 1<<32, 0 // so that nobody rescues it
-			return
-		}
 		end(past.StateDLQ)
 	case history.DoCancel:
 		end(past.StateCancelled)

@@ -148,9 +148,6 @@ func (o *simOwner) rescue() {
 			continue
 		}
 		c := history.Change{Job: id, Do: history.DoRescue, Run: r.run, Attempt: o.counts(r), DueMS: max(r.own(j), o.w.wall(o.proc))}
-		if o.w.cfg.bug == bugDLQLost && r.run == 1<<32 {
-			continue
-		}
 		switch {
 		case j.AtMostOnce && o.w.cfg.bug != bugTwoOnce:
 			c.Do, c.DueMS = history.DoAbandon, 0
@@ -216,11 +213,7 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
 		r := s.rows[id]
-		early := int64(0)
-		if w.cfg.bug == bugEarly {
-			early = 400
-		}
-		claimable := r.state == past.StatePending && o.due(w.jobs[id], r) <= wall+early || w.cfg.bug == bugDoubleClaim && r.state == past.StateRunning && w.chance(0.05)
+		claimable := r.state == past.StatePending && o.due(w.jobs[id], r) <= wall || w.cfg.bug == bugDoubleClaim && r.state == past.StateRunning && w.chance(0.05)
 		switch {
 		case used[id], w.cfg.bug == bugBehindMark && r.by != nil && r.by != o && r.state == past.StatePending && w.jobs[id].DueMS > 0:
 		case r.ghost && r.state != past.StateRunning && w.chance(0.02):
@@ -366,9 +359,6 @@ func (o *simOwner) batch(t *task, op history.Op, from, to history.Version, chang
 		if op != history.OpTake {
 			tries = 5 // as long as there is trust
 		}
-		if w.cfg.bug == bugBatchFail {
-			tries = 1
-		}
 		r = o.request(t, tries, w.cfg.ttl/6, func() any {
 			s.actor = o
 			return s.commit(w, op, from, to, changes)
@@ -379,8 +369,6 @@ func (o *simOwner) batch(t *task, op history.Op, from, to history.Version, chang
 	switch {
 	case r.refused:
 		e.Type, e.Error = history.Fail, "refused"
-	case !r.answered && w.cfg.bug == bugBatchFail:
-		e.Type, e.Error = history.Fail, "no answer"
 	case !r.answered:
 		e.Type, e.Error, e.ServerTimeout = history.Unknown, "timeout", r.server
 	default:

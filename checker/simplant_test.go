@@ -13,33 +13,27 @@ import (
 const (
 	bugHiLo           bug = "tokens from blocks of each process"
 	bugWallTokens     bug = "tokens are wall clock readings"
-	bugResetFence     bug = "a release sets the fence to 1"
 	bugRowTTL         bug = "rows expire"
 	bugPlainTakeover  bug = "a takeover has no condition"
 	bugIgnoreBeat     bug = "a takeover does not look at the beat"
 	bugWallExpiry     bug = "expiry by wall clocks"
 	bugPlainRenew     bug = "a renewal has no condition"
-	bugReleaseAnyone  bug = "a release frees whoever holds the row"
 	bugIgnoreLoss     bug = "a holder goes on after its lease is lost"
 	bugHeartbeatDies  bug = "renewing ends with the first that is not answered"
 	bugWallLease      bug = "leases by the wall clock"
 	bugAwakeLease     bug = "leases by a clock that sleeps"
 	bugEarlyRelease   bug = "a release when the work has begun"
-	bugUnknownGranted bug = "an acquire without an answer is recorded as applied"
 	bugAppliedIgnored bug = "a refused acquire is recorded as applied"
-	bugReexecute      bug = "a request is executed again"
 	bugCheckRead      bug = "the sink compares with what the process has read"
 	bugProcessMemory  bug = "the sink compares with what the process has sent"
 	bugSilentRaise    bug = "a raise is answered and not done"
 	bugTickBlind      bug = "a tick names the fence only"
-	bugBatchFail      bug = "a batch without an answer counts as failed"
 	bugPlainTick      bug = "a tick has no condition"
 	bugEarlyHandOver  bug = "a shard is given away while runs are at work"
 	bugSilentDead     bug = "an owner that is not seen is taken for dead"
 	bugOneNode        bug = "requests wait for the node that is away"
 	bugStopsInFault   bug = "nothing is asked while a node is away"
 	bugNoClaims       bug = "nothing is claimed while a node is away"
-	bugDLQLost        bug = "the move to the dead letter queue is lost"
 	bugAttempts       bug = "attempts are counted in memory"
 	bugClaimLeaves    bug = "a claim leaves the pending row"
 	bugNotRead        bug = "rows of another owner are not read"
@@ -98,7 +92,7 @@ func (w *world) disturb(from bool) {
 			}
 			w.at(until, func() { set(history.Clock{}) })
 		}
-	case bugIgnoreLoss, bugUnknownGranted:
+	case bugIgnoreLoss:
 		w.planted.cut = map[bool]string{true: "w1"}[from]
 	case bugSilentDead:
 		w.planted.gone = map[bool]string{true: "w1"}[from]
@@ -134,9 +128,9 @@ func (c *simClient) plainStatement(cql string) {
 const plainLockCQL = "UPDATE locks SET fence = ?, beat = ?, attempt = ?, holder = ?, ttl_ms = ? WHERE resource = ?"
 
 // execute carries out one copy of a compare-and-set.
-func (c *simClient) execute(op history.Op, lock string, from, to history.Version, sole bool) casReply {
+func (c *simClient) execute(op history.Op, lock string, from, to history.Version) casReply {
 	w := c.w
-	row, set := w.row(lock), to
+	row := w.row(lock)
 	ok := row == from
 	takes := op == history.OpAcquire && from.Holder != ""
 	plain := false
@@ -147,19 +141,8 @@ func (c *simClient) execute(op history.Op, lock string, from, to history.Version
 		plain = takes
 	case bugPlainRenew:
 		plain = op == history.OpRenew
-	case bugResetFence:
-		if op == history.OpRelease {
-			set.Fence = 1
-		}
 	case bugIgnoreBeat:
 		ok = ok || takes && row.Fence == from.Fence && row.Holder == from.Holder
-	case bugReleaseAnyone:
-		if op == history.OpRelease {
-			if row.Holder == "" {
-				return casReply{true, row}
-			}
-			ok, set = true, history.Version{Fence: row.Fence, Beat: row.Beat + 1, Attempt: to.Attempt}
-		}
 	}
 	if plain && w.cfg.noted {
 		c.plainStatement(plainLockCQL)
@@ -167,11 +150,8 @@ func (c *simClient) execute(op history.Op, lock string, from, to history.Version
 	if !ok && !plain {
 		return casReply{false, row}
 	}
-	w.rows[lock], w.planted.written[lock] = set, w.now
+	w.rows[lock], w.planted.written[lock] = to, w.now
 	w.planted.expires[lock] = w.now + int64(w.cfg.ttl) + w.planted.offset[history.Worker(c.proc)]*1e6
-	if w.cfg.bug == bugReexecute && sole && w.chance(0.05) {
-		return casReply{false, set}
-	}
 	return casReply{true, row}
 }
 
@@ -197,8 +177,6 @@ func (c *simClient) waits(lock string, row history.Version, since int64) (histor
 		patience = 0
 	case bugSlowTakeover:
 		patience *= 3
-	case bugNoTakeover:
-		patience *= 1000
 	}
 	return row, w.now-since < patience
 }

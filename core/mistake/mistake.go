@@ -5,9 +5,10 @@
 // A mistake is planted twice. The simulations of the engine (package enginetest) and of the
 // lock (the tests of package lock) plant each row of All that is about them, and must find it
 // by one of the row's rules. A real run plants it as the known-broken variant broken/ID, and
-// package system says by which property it must be found there. So the rules of the
-// simulations and the checker are known to see the same mistakes. Mistakes that only one of
-// them can plant stand there.
+// package system says by which property it must be found there. The tests of package checker
+// do the same in runs without a cluster (package simrun), with the mistakes that such runs
+// show. So the rules of the simulations and the checker are known to see the same mistakes.
+// Mistakes that only one of them can plant stand there.
 //
 // Nothing else imports the package; it is in no production binary.
 package mistake

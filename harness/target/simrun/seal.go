@@ -101,6 +101,9 @@ func (r *run) sealResource(host *recorder, resource, issuer string, token int64)
 			r.t.Error(err)
 		}
 		end.Result, end.Seen, end.Seq = a.Result.String(), a.Seen, a.Seq
+		if a.Result == sink.Stale { // a mistake has handed out tokens above the row's
+			end.Type = history.Fail
+		}
 	})
 	host.ask(history.Event{Op: history.OpGet, Key: resource}, func(end *history.Event) {
 		st, err := r.sink.Read(ctx, resource)
