@@ -20,7 +20,7 @@ type lockStep struct {
 	of       *past.Op
 	kind     lockKind
 	from, to *past.Version // read and reject: from is not used, to is the row seen
-	// rows: its condition was not on the row alone; see jobs.rejected.
+	// rows: its condition was not on the row alone; see [past.CAS.Enqueues].
 	rows bool
 	// optional: outcome unknown. It is applied if its condition holds and left
 	// out otherwise; as it may be placed last, no other case is needed.

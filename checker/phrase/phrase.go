@@ -2,6 +2,7 @@ package phrase
 
 import (
 	"fmt"
+	"path/filepath"
 	"sort"
 	"strings"
 )
@@ -67,4 +68,16 @@ func OrNone(s string) string {
 		return "(none)"
 	}
 	return s
+}
+
+// File makes name relative to dir if it lies below it.
+func File(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	rel, err := filepath.Rel(dir, name)
+	if err != nil || strings.HasPrefix(rel, "..") {
+		return name
+	}
+	return rel
 }

@@ -1,7 +1,6 @@
 package property
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -214,92 +213,75 @@ func effectsSoFar(_ context.Context, a *Judgement, p *Property) {
 	}
 }
 
-// madeUpAnswers are those that no link carried.
-func (x *Inquiry) madeUpAnswers() {
-	for i := range x.Lies {
-		l := &x.Lies[i]
-		s := x.suspect("answer-made-up", shown, i+1, "%s", l.Message)
-		chain := []Step{x.step(RoleMistake, l.Op.End, "%s records that its %s was answered %s", l.Op.Invoke.Proc, l.Op.Invoke.Op, past.AnswerText(l.Op.End))}
-		for _, e := range l.Events[2:] {
-			chain = append(chain, x.step(RoleBefore, e, "its link carries another answer: %s", past.AnswerText(e)))
-		}
-		s.show(l.Resource, l.Op.End.TS, []string{l.Op.Invoke.Proc}, chain...)
+// propertyOf is where a lie counts: a refusal that never happened where refusals are judged.
+func propertyOf(l *past.Lie) string {
+	switch l.Op.End.Result {
+	case past.ResultStale, past.ResultConflict:
+		return "P10"
 	}
+	return "P4"
 }
 
-// forgedEntries are those that show another token than their effect was sent with.
-func (x *Inquiry) forgedEntries() {
-	n := 0
-	for _, s := range x.Sinks {
-		for i := range s.Ledger {
-			e := &s.Ledger[i]
-			if e.Kind != history.LedgerAccept || len(e.By) != 1 || e.By[0].Invoke.Token == e.Token {
-				continue
-			}
-			n++
-			o := e.By[0]
-			sus := x.suspect("ledger-forged", shown, n, "effect %s was sent with token %d, and entry %d of the ledger has token %d", e.EffectKey, o.Invoke.Token, e.Seq, e.Token)
-			sus.show(s.Name, e.Event.TS, []string{o.Invoke.Proc}, x.step(RoleBefore, o.Invoke, "%s sends its effect under token %d", o.Invoke.Proc, o.Invoke.Token),
-				x.step(RoleMistake, e.Event, "the ledger says that it came with token %d (entry %d)", e.Token, e.Seq))
+// reportLies adds the lies that count for a property. No event that was lost can excuse one.
+func (a *Judgement) reportLies(p *Property) {
+	for i := range a.Lies {
+		if l := &a.Lies[i]; propertyOf(l) == p.ID || p.ID == "P14" && !a.Promised(propertyOf(l)) {
+			p.add(l.Resource, l.Events, "%s", l.Message)
+			p.certain = true
 		}
 	}
 }
 
-// missingRaises: effects that were accepted under a token that nobody had raised before
-// the state was read, though the sink said so if it was asked.
-func (x *Inquiry) missingRaises() {
-	told, silent := 0, 0
-	for _, s := range x.Sinks {
-		if !s.WasRead() || s.Hole != "" {
+// checkSteps is the part of P4 that jobs add: a job that is completed has had each of
+// its effects exactly once, and no job any that it does not list.
+func (a *Judgement) checkSteps(p *Property) {
+	owners := map[string][]*past.Job{}
+	for _, j := range a.Jobs.List {
+		if j.Spec == nil || j.Spec.Resource == "" {
 			continue
 		}
-		for i := range s.Ledger {
-			e := &s.Ledger[i]
-			if _, raised := s.Raised[past.GrantRef{Issuer: e.Issuer, Token: e.Token}]; e.Kind != history.LedgerAccept || raised || len(e.By) == 0 {
+		owners[j.Spec.Resource] = append(owners[j.Spec.Resource], j)
+		if j.EndedAs != past.StateCompleted {
+			continue
+		}
+		s := a.SinkOf[j.Spec.Resource]
+		if s != nil && (!s.WasRead() || s.Hole != "") {
+			continue // P14
+		}
+		for _, step := range j.Spec.Steps {
+			p.Checked++
+			if s == nil || len(s.Accepts[step]) == 0 {
+				p.add(j.ID, append(past.Events(j.Last()), j.Starts...), "job %s is completed, but its effect %s on %s was never applied", j.ID, step, j.Spec.Resource)
 				continue
 			}
-			o := e.By[0]
-			var raise *past.Op
-			for _, r := range s.Raises {
-				if r.Invoke.Token == e.Token && r.Invoke.Proc == o.Invoke.Proc && r.Outcome == history.OK {
-					raise = r
-				}
+			if o, run := j.Completion(); o != nil && !s.DecidedBy(step, run, o.Invoke.TS) {
+				p.add(j.ID, append(past.Events(o), j.Starts...), "job %s was completed by %s before its effect %s on %s was decided", j.ID, o.Invoke.Proc, step, j.Spec.Resource)
 			}
-			if raise != nil {
-				told++
-			} else {
-				silent++
-			}
-			x.showUnraised(s, o, raise, e, told+silent)
+		}
+	}
+	for _, res := range slices.Sorted(maps.Keys(owners)) {
+		if s := a.SinkOf[res]; s != nil {
+			checkListed(s, owners[res], p)
 		}
 	}
 }
 
-func (x *Inquiry) showUnraised(s *past.Sink, o, raise *past.Op, e *past.Entry, n int) {
-	what := "nobody sent a raise of it"
-	if raise != nil {
-		what = "its raise was answered and is not in the ledger"
-	}
-	prev := s.EntryBefore(e)
-	if prev == nil || prev.Value == nil || e.Value == nil || *e.Value == *prev.Value+1 || len(prev.By) == 0 {
-		return // it did no harm
-	}
-	sus := x.suspect("raise-not-done", shown, n, "the first that the ledger has of a token is an effect: token %d of %s, entry %d; %s", e.Token, s.Name, e.Seq, what)
-	chain := []Step{}
-	if raise != nil {
-		chain = append(chain, x.step(RoleBefore, raise.End, "%s is told that token %d is raised, and the ledger has no such entry", raise.Invoke.Proc, e.Token))
-	}
-	for _, g := range s.Gets {
-		if g.Invoke.Proc == o.Invoke.Proc && g.Outcome == history.OK && g.End.TS < o.Invoke.TS && g.End.Value != nil && *g.End.Value+1 == *e.Value {
-			chain = append(chain, x.step(RoleMistake, g.End, "%s reads %d to act on", g.Invoke.Proc, *g.End.Value))
+func checkListed(s *past.Sink, owners []*past.Job, p *Property) {
+	listed := map[string]bool{}
+	for _, j := range owners {
+		specs := []*history.Job{j.Spec} // asked for by a schedule, or in a sequence
+		for _, o := range j.Calls {
+			specs = append(specs, o.Invoke.Job())
+		}
+		for _, spec := range specs {
+			for _, step := range slices.Concat(spec.Steps, spec.May) {
+				listed[step] = true
+			}
 		}
 	}
-	p := prev.By[0]
-	chain = append(chain, x.step(RoleBefore, p.Invoke, "%s, with the %s token %d, writes %d", p.Invoke.Proc, against(prev.Token, e.Token), prev.Token, *prev.Value), x.step(RoleHarm, o.Invoke, "%s writes %d over it", o.Invoke.Proc, *e.Value))
-	sus.show(s.Name, o.Invoke.TS, []string{o.Invoke.Proc, p.Invoke.Proc}, chain...)
-}
-
-// against says how a token compares with another.
-func against(token, other int64) string {
-	return [...]string{"lower", "same", "higher"}[1+cmp.Compare(token, other)]
+	for _, key := range slices.Sorted(maps.Keys(s.Accepts)) {
+		if e := &s.Ledger[s.Accepts[key][0]]; !listed[key] {
+			p.add(s.Name, append([]*history.Event{e.Event}, past.FirstEvents(e.By)...), "effect %s was applied to %s, which belongs to job %s, and no job lists it", key, s.Name, owners[0].ID)
+		}
+	}
 }

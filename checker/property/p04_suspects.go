@@ -1,6 +1,7 @@
 package property
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -8,6 +9,96 @@ import (
 	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
+
+// madeUpAnswers are those that no link carried.
+func (x *Inquiry) madeUpAnswers() {
+	for i := range x.Lies {
+		l := &x.Lies[i]
+		s := x.suspect("answer-made-up", shown, i+1, "%s", l.Message)
+		chain := []Step{x.step(RoleMistake, l.Op.End, "%s records that its %s was answered %s", l.Op.Invoke.Proc, l.Op.Invoke.Op, past.AnswerText(l.Op.End))}
+		for _, e := range l.Events[2:] {
+			chain = append(chain, x.step(RoleBefore, e, "its link carries another answer: %s", past.AnswerText(e)))
+		}
+		s.show(l.Resource, l.Op.End.TS, []string{l.Op.Invoke.Proc}, chain...)
+	}
+}
+
+// forgedEntries are those that show another token than their effect was sent with.
+func (x *Inquiry) forgedEntries() {
+	n := 0
+	for _, s := range x.Sinks {
+		for i := range s.Ledger {
+			e := &s.Ledger[i]
+			if e.Kind != history.LedgerAccept || len(e.By) != 1 || e.By[0].Invoke.Token == e.Token {
+				continue
+			}
+			n++
+			o := e.By[0]
+			sus := x.suspect("ledger-forged", shown, n, "effect %s was sent with token %d, and entry %d of the ledger has token %d", e.EffectKey, o.Invoke.Token, e.Seq, e.Token)
+			sus.show(s.Name, e.Event.TS, []string{o.Invoke.Proc}, x.step(RoleBefore, o.Invoke, "%s sends its effect under token %d", o.Invoke.Proc, o.Invoke.Token),
+				x.step(RoleMistake, e.Event, "the ledger says that it came with token %d (entry %d)", e.Token, e.Seq))
+		}
+	}
+}
+
+// missingRaises: effects that were accepted under a token that nobody had raised before
+// the state was read, though the sink said so if it was asked.
+func (x *Inquiry) missingRaises() {
+	told, silent := 0, 0
+	for _, s := range x.Sinks {
+		if !s.WasRead() || s.Hole != "" {
+			continue
+		}
+		for i := range s.Ledger {
+			e := &s.Ledger[i]
+			if _, raised := s.Raised[past.GrantRef{Issuer: e.Issuer, Token: e.Token}]; e.Kind != history.LedgerAccept || raised || len(e.By) == 0 {
+				continue
+			}
+			o := e.By[0]
+			var raise *past.Op
+			for _, r := range s.Raises {
+				if r.Invoke.Token == e.Token && r.Invoke.Proc == o.Invoke.Proc && r.Outcome == history.OK {
+					raise = r
+				}
+			}
+			if raise != nil {
+				told++
+			} else {
+				silent++
+			}
+			x.showUnraised(s, o, raise, e, told+silent)
+		}
+	}
+}
+
+func (x *Inquiry) showUnraised(s *past.Sink, o, raise *past.Op, e *past.Entry, n int) {
+	what := "nobody sent a raise of it"
+	if raise != nil {
+		what = "its raise was answered and is not in the ledger"
+	}
+	prev := s.EntryBefore(e)
+	if prev == nil || prev.Value == nil || e.Value == nil || *e.Value == *prev.Value+1 || len(prev.By) == 0 {
+		return // it did no harm
+	}
+	sus := x.suspect("raise-not-done", shown, n, "the first that the ledger has of a token is an effect: token %d of %s, entry %d; %s", e.Token, s.Name, e.Seq, what)
+	chain := []Step{}
+	if raise != nil {
+		chain = append(chain, x.step(RoleBefore, raise.End, "%s is told that token %d is raised, and the ledger has no such entry", raise.Invoke.Proc, e.Token))
+	}
+	for _, g := range s.Gets {
+		if g.Invoke.Proc == o.Invoke.Proc && g.Outcome == history.OK && g.End.TS < o.Invoke.TS && g.End.Value != nil && *g.End.Value+1 == *e.Value {
+			chain = append(chain, x.step(RoleMistake, g.End, "%s reads %d to act on", g.Invoke.Proc, *g.End.Value))
+		}
+	}
+	p := prev.By[0]
+	chain = append(chain, x.step(RoleBefore, p.Invoke, "%s, with the %s token %d, writes %d", p.Invoke.Proc, against(prev.Token, e.Token), prev.Token, *prev.Value), x.step(RoleHarm, o.Invoke, "%s writes %d over it", o.Invoke.Proc, *e.Value))
+	sus.show(s.Name, o.Invoke.TS, []string{o.Invoke.Proc, p.Invoke.Proc}, chain...)
+}
+
+// against says how a token compares with another.
+func against(token, other int64) string {
+	return [...]string{"lower", "same", "higher"}[1+cmp.Compare(token, other)]
+}
 
 // lostEffects: effects that were answered as applied and are not in the ledger. Either
 // they were never done, or the ledger was emptied since.
