@@ -126,12 +126,12 @@ func Explain(h *history.History, r *Result, o Options) *Explanation {
 	return explain.Verdict(h, r, o.Dir)
 }
 
-// Told is the answer of a result: the one in it, or for results of older versions one made
+// AnswerOf is the answer of a result: the one in it, or for results of older versions one made
 // of the rest and of its explanation, if there is one (nil: none).
-func Told(r *Result, e *Explanation) Answer { return explain.Told(r, e) }
+func AnswerOf(r *Result, e *Explanation) Answer { return explain.AnswerOf(r, e) }
 
-// FaultTold says whether an answer has words for what a fault does to workers.
-func FaultTold(name string) bool { return explain.FaultTold(name) }
+// DescribesFault says whether an answer has words for what a fault does to workers.
+func DescribesFault(name string) bool { return explain.DescribesFault(name) }
 
 // PrintExplanation writes an explanation for people: the answer, how one case came about, and
 // the mistakes that fit. Files are named relative to dir.

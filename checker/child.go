@@ -30,7 +30,7 @@ const ChildEnv = "FENCEPOST_CHECK_CHILD"
 // ChildArgs make the tool's executable a checking child; it then calls ChildMain.
 var ChildArgs = []string{"check", "--child"}
 
-type orders struct {
+type childRequest struct {
 	Options Options  `json:"options"`
 	Inputs  []string `json:"inputs"`
 }
@@ -100,7 +100,7 @@ func RunDir(inputs ...string) string {
 
 // command is a child with these orders, which dies with the thread that starts it, and
 // the head of what it says on standard error.
-func (d orders) command(ctx context.Context, exe string, args []string) (*exec.Cmd, *headBuffer, error) {
+func (d childRequest) command(ctx context.Context, exe string, args []string) (*exec.Cmd, *headBuffer, error) {
 	env, err := json.Marshal(d)
 	if err != nil {
 		return nil, nil, err
@@ -116,7 +116,7 @@ func (d orders) command(ctx context.Context, exe string, args []string) (*exec.C
 func (o Options) spawn(ctx context.Context, exe string, inputs []string) (*Result, error) {
 	limited, cancel := context.WithTimeout(ctx, o.Limit)
 	defer cancel()
-	cmd, stderr, err := orders{o, inputs}.command(limited, exe, ChildArgs)
+	cmd, stderr, err := childRequest{o, inputs}.command(limited, exe, ChildArgs)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (b *headBuffer) Write(p []byte) (int, error) {
 // ChildMain is a checking child: it takes its orders from the environment, sets
 // its own limits, and prints its answer. It returns the exit code.
 func ChildMain(stdout io.Writer) int {
-	var do orders
+	var do childRequest
 	if err := json.Unmarshal([]byte(os.Getenv(ChildEnv)), &do); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v (a checking child is started by the tool, not by hand)\n", ChildEnv, err)
 		return 2

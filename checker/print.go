@@ -60,7 +60,7 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 		fmt.Fprintf(w, "recovery: %s\n", line)
 	}
 	for _, line := range []struct{ name, text string }{
-		{"progress", property.ProgressText(r.Progress, property.WorkOf(r.Counts))}, {"machine", r.HostBusy}, {"baseline", r.Cold},
+		{"progress", property.ProgressText(r.Progress, property.SuccessNoun(r.Counts))}, {"machine", r.HostBusy}, {"baseline", r.Cold},
 	} {
 		if line.text != "" {
 			fmt.Fprintf(w, "%s: %s\n", line.name, line.text)
@@ -71,7 +71,7 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 // printAnswer writes what comes first: the answer in one sentence, and below it what it rests
 // on.
 func printAnswer(w io.Writer, r *Result, paint func(status, text string) string) {
-	a := Told(r, nil)
+	a := AnswerOf(r, nil)
 	fmt.Fprintf(w, "%s  %s\n", paint(string(r.Verdict), string(r.Verdict)), a.Sentence())
 	if len(a.Mechanisms) > 1 {
 		fmt.Fprintf(w, "  mistakes that fit: %s (fencepost explain tells more)\n", strings.Join(a.Mechanisms, ", "))

@@ -73,7 +73,7 @@ func explain(j *property.Judgement, r *property.Result) *Explanation {
 	x := j.Inquire(r)
 	e := &Explanation{Version: 1, Run: r.Run, Verdict: r.Verdict, Causes: causes(x)}
 	remainder(x, e)
-	e.Summary = Told(r, e).Sentence()
+	e.Summary = AnswerOf(r, e).Sentence()
 	return e
 }
 
@@ -130,7 +130,7 @@ func causes(x *property.Inquiry) []Cause {
 				}
 			}
 		}
-		if len(out) > 0 && s.Weight < property.Fits && s.Weight != last || !slices.ContainsFunc(props, func(id string) bool { return !done[id] }) {
+		if len(out) > 0 && s.Weight < property.WeightFits && s.Weight != last || !slices.ContainsFunc(props, func(id string) bool { return !done[id] }) {
 			continue
 		}
 		if s.Weight != last {
@@ -234,9 +234,9 @@ func withFaults(x *property.Inquiry, s *property.Suspect, faults []history.Fault
 	return chain
 }
 
-// befell says what a fault does to the worker that it is aimed at. Other faults are
+// faultEffects says what a fault does to the worker that it is aimed at. Other faults are
 // reported by name.
-var befell = map[string]string{
+var faultEffects = map[string]string{
 	"clock":             "had a wrong clock",
 	"flaky-links":       "had flaky links",
 	"heartbeat-loss":    "was not seen by the others",
@@ -254,8 +254,8 @@ var befell = map[string]string{
 	"suspend":           "was suspended",
 }
 
-// FaultTold says whether an answer has words for what a fault does to workers.
-func FaultTold(name string) bool { return befell[name] != "" }
+// DescribesFault says whether an answer has words for what a fault does to workers.
+func DescribesFault(name string) bool { return faultEffects[name] != "" }
 
 // occasion is what befell the first worker of a case, by the last fault that was aimed at it.
 func occasion(x *property.Inquiry, s *property.Suspect, faults []history.FaultWindow) string {
@@ -267,7 +267,7 @@ func occasion(x *property.Inquiry, s *property.Suspect, faults []history.FaultWi
 		if !slices.Contains(past.WorkersIn(f.Fault.Targets), worker) {
 			continue
 		}
-		did := befell[f.Fault.Name]
+		did := faultEffects[f.Fault.Name]
 		if did == "" {
 			did = "was under " + f.Fault.Name
 		}

@@ -39,7 +39,7 @@ func printCase(w io.Writer, c Cause, dir string) {
 	for _, s := range c.Chain {
 		where := ""
 		if s.File != "" {
-			where = place(dir, s.File, s.Line)
+			where = fileLine(dir, s.File, s.Line)
 		}
 		fmt.Fprintf(t, "  %+.3f s\t%s\t%s\t%s\n", s.At, s.Role, s.Text, where)
 	}
@@ -47,12 +47,12 @@ func printCase(w io.Writer, c Cause, dir string) {
 	if len(c.Logs) > 0 {
 		fmt.Fprintln(w, "\nLogs around the mistake:")
 		for _, l := range c.Logs {
-			fmt.Fprintf(w, "  %+.3f s  %s: %s\n", l.At, place(dir, l.File, l.Line), l.Text)
+			fmt.Fprintf(w, "  %+.3f s  %s: %s\n", l.At, fileLine(dir, l.File, l.Line), l.Text)
 		}
 	}
 }
 
-func place(dir, file string, line int) string {
+func fileLine(dir, file string, line int) string {
 	if dir != "" && !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}

@@ -25,7 +25,7 @@ var anySink = sinkState{seen: -1, blank: true}
 
 func hashSink(state any) uint64 {
 	s := state.(sinkState)
-	return mix(uint64(s.seen)<<40 ^ uint64(s.value)<<20 ^ uint64(s.seq))
+	return hashInt(uint64(s.seen)<<40 ^ uint64(s.value)<<20 ^ uint64(s.seq))
 }
 
 type sinkKind uint8
@@ -136,8 +136,8 @@ func OfSink(s *past.Sink, clean bool) *Partition {
 	}
 }
 
-// ledgered is an operation with its place in the ledger, -1 if it changes nothing.
-type ledgered struct {
+// placedOperation is an operation with its place in the ledger, -1 if it changes nothing.
+type placedOperation struct {
 	porcupine.Operation
 	place int
 }
@@ -166,11 +166,11 @@ func segments(s *past.Sink, clean bool, yield func(segment) bool) {
 }
 
 // encode makes the operations of a resource, by call.
-func encode(s *past.Sink) []ledgered {
-	out := make([]ledgered, 0, len(s.Raises)+len(s.Effects)+len(s.Gets))
+func encode(s *past.Sink) []placedOperation {
+	out := make([]placedOperation, 0, len(s.Raises)+len(s.Effects)+len(s.Gets))
 	by := bounds(s)
 	add := func(x *sinkStep, call, ret int64, place int) {
-		out = append(out, ledgered{operation(x, call, ret), place})
+		out = append(out, placedOperation{operation(x, call, ret), place})
 	}
 	for _, o := range s.Raises {
 		encodeRaise(s, add, o, by)
@@ -183,7 +183,7 @@ func encode(s *past.Sink) []ledgered {
 			add(&sinkStep{of: o, kind: sinkGet, value: *o.End.Value, seen: o.End.Seen}, o.Invoke.TS, o.End.TS, -1)
 		}
 	}
-	slices.SortStableFunc(out, func(x, y ledgered) int { return cmp.Compare(x.Call, y.Call) })
+	slices.SortStableFunc(out, func(x, y placedOperation) int { return cmp.Compare(x.Call, y.Call) })
 	return out
 }
 

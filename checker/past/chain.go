@@ -103,7 +103,7 @@ func (a *Past) buildChain(l *Row) {
 		w.From.Next, w.To.Place = w, int32(w.Pos)
 		l.Chain = append(l.Chain, w)
 	}
-	l.Whole = l.Sealed != nil && len(l.Breaks) == 0
+	l.Complete = l.Sealed != nil && len(l.Breaks) == 0
 	by := int64(history.Forever)
 	for i := len(l.Chain) - 1; i >= 0; i-- {
 		by = min(by, l.Chain[i].Answered())
@@ -231,7 +231,7 @@ func (a *Past) explain(l *Row, b *Break) {
 		b.Mixture = true
 		return
 	}
-	a.Stray = append(a.Stray, Stray{
+	a.Unrecorded = append(a.Unrecorded, Unrecorded{
 		Key:     l.Name,
 		Message: fmt.Sprintf("the row of %s was at %s, which no recorded operation sets: the record lacks events, or something unrecorded writes the rows", l.Name, l.Text(b.Version)),
 		Events:  Events(&b.Next.Main().Op),
@@ -258,7 +258,7 @@ func (l *Row) Fate(w *Write) Fate {
 	switch {
 	case w.Pos >= 0:
 		return Applied
-	case l.Whole || w.From.Next != nil:
+	case l.Complete || w.From.Next != nil:
 		return Never
 	}
 	return Open

@@ -83,12 +83,12 @@ func (a *Past) judgeClock(g *Grant) {
 	g.ClockBeyond = a.beyond(life, slow, fast)
 }
 
-// excuseOvertaken marks the grants that were taken over by one whose clock is
+// markOvertaken marks the grants that were taken over by one whose clock is
 // beyond the bound: their holders may find others entitled beside them.
-func (l *Row) excuseOvertaken() {
+func (l *Row) markOvertaken() {
 	for _, g := range l.Grants {
 		if g.ClockBeyond && g.Acquire.Invoke.Takeover {
-			if old := l.Under(g.Acquire.From, ""); old != nil {
+			if old := l.GrantAt(g.Acquire.From, ""); old != nil {
 				old.Overtaken = true
 			}
 		}
@@ -194,15 +194,15 @@ func (a *Past) FaultDuring(from, to int64) bool {
 	return slices.ContainsFunc(a.Faults, func(f history.FaultWindow) bool { return f.From <= to && f.To >= from })
 }
 
-// loaded are the phases in which what is judged by time happens.
-var loaded = map[string]bool{"before": true, "fault": true, "heal": true, "recover": true, PhaseDrain: true}
+// judgedPhases are the phases in which what is judged by time happens.
+var judgedPhases = map[string]bool{"before": true, "fault": true, "heal": true, "recover": true, PhaseDrain: true}
 
 // Busy says that the machine was too busy for times to say anything about the system, and
 // by which note; "" if it was not, or nobody looked.
 func (a *Past) Busy() (string, *history.Event) {
 	var worst *history.Event
 	for _, e := range a.hosts {
-		if loaded[e.Host().Phase] && e.Host().LagP99MS > history.MaxLagMS && (worst == nil || e.Host().LagP99MS > worst.Host().LagP99MS) {
+		if judgedPhases[e.Host().Phase] && e.Host().LagP99MS > history.MaxLagMS && (worst == nil || e.Host().LagP99MS > worst.Host().LagP99MS) {
 			worst = e
 		}
 	}

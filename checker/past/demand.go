@@ -51,16 +51,16 @@ func (a *Past) findSuccesses() (out []Success) {
 	return out
 }
 
-// Cycle is what a success is called.
-func (a *Past) Cycle() string {
+// CycleNoun is what a success is called.
+func (a *Past) CycleNoun() string {
 	if a.Jobs.Any() {
 		return "completed job"
 	}
 	return "lock cycle"
 }
 
-// Work is the same for groups of workers.
-func (a *Past) Work() string {
+// SuccessNoun is the same for groups of workers.
+func (a *Past) SuccessNoun() string {
 	if a.Jobs.Any() {
 		return "completed job"
 	}
@@ -80,9 +80,9 @@ type Demand struct {
 // NameOf says what a demand is of.
 func (a *Past) NameOf(d *Demand) string { return cmp.Or(d.Key, "any "+a.RowNoun()) }
 
-// breath is the time between two calls that are one wait: a client whose call fails
+// retryPause is the time between two calls that are one wait: a client whose call fails
 // asks again.
-const breath = int64(1e9)
+const retryPause = int64(1e9)
 
 // findDemands finds those of each row, and last that of all rows together, with key "". Locks
 // are asked for by their clients without end: from its first call on a client is after
@@ -107,7 +107,7 @@ func (a *Past) findDemands() (out []Demand) {
 	long := a.longJobs()
 	for _, l := range a.Rows {
 		d := at[l.Name]
-		d.spans = Merge(d.spans, breath)
+		d.spans = Merge(d.spans, retryPause)
 		d.spans = Without(d.spans, long[l.Name])
 		d.order()
 		all.spans, all.Calls = append(all.spans, d.spans...), append(all.Calls, d.Calls...)
@@ -115,7 +115,7 @@ func (a *Past) findDemands() (out []Demand) {
 			out = append(out, *d)
 		}
 	}
-	all.spans = Merge(all.spans, breath)
+	all.spans = Merge(all.spans, retryPause)
 	all.order()
 	return append(out, *all)
 }
@@ -206,7 +206,7 @@ func (a *Past) jobDemands(at map[string]*Demand, all *Demand) {
 			}
 		}
 		from, to := j.asked(from), j.settledAt()
-		if due := j.OwnMS(); due > 0 {
+		if due := j.ScheduledMS(); due > 0 {
 			from = max(from, a.instantOf(due))
 		}
 		if from < to {

@@ -21,11 +21,11 @@ func (a *Past) compareRows() {
 			}
 			continue
 		case l == nil:
-			if j.left() {
+			if j.hasRows() {
 				a.Jobs.add("P2", j.ID, j.Rows, "%s holds rows of job %s, but no operation on it is recorded", j.Shard, j.ID)
 			}
 			continue
-		case !l.Whole:
+		case !l.Complete:
 			continue // what is missing is P14's
 		case !a.RowsRead(j):
 			if j.Now.Name != "" && !unread[j.Shard] {
@@ -47,16 +47,16 @@ func (a *Past) RowsRead(j *Job) bool {
 	if j.Locked() {
 		of = ""
 	}
-	return a.Jobs.Ends[of] || !a.EndsRows() && (a.Jobs.rows[of] > 0 || j.Locked() && a.Jobs.lockedRows > 0)
+	return a.Jobs.Ends[of] || !a.NotesRowsEnd() && (a.Jobs.rows[of] > 0 || j.Locked() && a.Jobs.lockedRows > 0)
 }
 
-// EndsRows says whether the harness notes where the rows of a shard end.
-func (a *Past) EndsRows() bool {
+// NotesRowsEnd says whether the harness notes where the rows of a shard end.
+func (a *Past) NotesRowsEnd() bool {
 	return slices.ContainsFunc(a.Expects, func(e *history.Event) bool { return e.Expect().RowsEnd })
 }
 
-// left says whether the partition of its shard has rows of the job.
-func (j *Job) left() bool {
+// hasRows says whether the partition of its shard has rows of the job.
+func (j *Job) hasRows() bool {
 	for _, e := range j.Rows {
 		if e.JobRow().Kind != history.RowInbox {
 			return true

@@ -58,8 +58,8 @@ func (r *Replay) judgeEnd(j *Job, was JobState, w *Write, c *history.Change) {
 			r.bad("P5", j, w, "gives it up although run %d had not finished", c.Run)
 		case own && finish != nil && finish.Error == "":
 			r.bad("P5", j, w, "gives it up although run %d had finished well", c.Run)
-		case r.Early(j, len(j.Steps), was, w):
-			attempts, spared := j.Spent(len(j.Steps), was, w)
+		case r.GivenUpEarly(j, len(j.Steps), was, w):
+			attempts, spared := j.AttemptsSpent(len(j.Steps), was, w)
 			r.bad("P5", j, w, "gives it up after %d of %d attempts and %s that spent none, and the store had never refused it", attempts, j.Spec.MaxAttempts, phrase.Plural(spared, "run"))
 		}
 	}
@@ -110,16 +110,16 @@ func (l *Row) findRefusals() map[string]int64 {
 
 // How the errors of runs begin that were stopped with their worker, or not carried out by it.
 const (
-	Interrupted = "job: interrupted"
-	NotHere     = "not to be run by this process"
+	InterruptedPrefix = "job: interrupted"
+	NotHerePrefix     = "not to be run by this process"
 )
 
-// MostSpared is how many runs of a job may end without having spent an attempt. After one
+// MaxUncounted is how many runs of a job may end without having spent an attempt. After one
 // more it may be given up, and must not be claimed again.
-const MostSpared = 20
+const MaxUncounted = 20
 
-// spares says whether a change lets a job run again without having spent an attempt.
-func (j *Job) spares(c *history.Change) bool {
+// uncounted says whether a change lets a job run again without having spent an attempt.
+func (j *Job) uncounted(c *history.Change) bool {
 	return c.Do == history.DoRescue || c.Do == history.DoRetry && j.unspent(c.Run)
 }
 
@@ -127,77 +127,77 @@ func (j *Job) spares(c *history.Change) bool {
 // interrupted, or never began. One that began and has no known end has spent an attempt.
 func (j *Job) unspent(run int64) bool {
 	if f := j.Finishes[run]; f != nil {
-		return strings.HasPrefix(f.Error, Interrupted) || strings.HasPrefix(f.Error, NotHere)
+		return strings.HasPrefix(f.Error, InterruptedPrefix) || strings.HasPrefix(f.Error, NotHerePrefix)
 	}
 	return !j.StartedBy(run, history.Forever)
 }
 
-// SparedBefore counts the claims before a step that did not count as attempts, since the
+// UncountedBefore counts the claims before a step that did not count as attempts, since the
 // job was enqueued or redriven.
-func (j *Job) SparedBefore(step int) (n int) {
+func (j *Job) UncountedBefore(step int) (n int) {
 	for _, s := range j.Steps[:step] {
 		switch {
 		case s.Change.Do == history.DoRedrive, s.Change.Do == history.DoEnqueue:
 			n = 0
-		case j.spares(s.Change):
+		case j.uncounted(s.Change):
 			n++
 		}
 	}
 	return n
 }
 
-// Spent is how many attempts a job has spent when a step gives it up that found it so, and
+// AttemptsSpent is how many attempts a job has spent when a step gives it up that found it so, and
 // how many of its runs have spent none.
-func (j *Job) Spent(step int, was JobState, w *Write) (attempts, spared int) {
-	spared = j.SparedBefore(step)
+func (j *Job) AttemptsSpent(step int, was JobState, w *Write) (attempts, spared int) {
+	spared = j.UncountedBefore(step)
 	if was.Name == StateRunning && (RunFence(was.Run) != w.To.Fence || j.unspent(was.Run)) {
 		spared++
 	}
 	return was.Attempt - spared, spared
 }
 
-// Early says whether a step gives a job up that may be tried again, and that the store had
+// GivenUpEarly says whether a step gives a job up that may be tried again, and that the store had
 // never refused.
-func (r *Replay) Early(j *Job, step int, was JobState, w *Write) bool {
-	attempts, spared := j.Spent(step, was, w)
-	return attempts < j.Spec.MaxAttempts && spared <= MostSpared && !r.poisoned(j, w.Main().Invoke.TS)
+func (r *Replay) GivenUpEarly(j *Job, step int, was JobState, w *Write) bool {
+	attempts, spared := j.AttemptsSpent(step, was, w)
+	return attempts < j.Spec.MaxAttempts && spared <= MaxUncounted && !r.poisoned(j, w.Main().Invoke.TS)
 }
 
 // judgeClaim: a job is tried as often as it may be.
 func (r *Replay) judgeClaim(j *Job, w *Write, c *history.Change) {
-	most, spared := j.Spec.MaxAttempts, j.SparedBefore(len(j.Steps))
+	most, spared := j.Spec.MaxAttempts, j.UncountedBefore(len(j.Steps))
 	switch {
 	case most > 0 && c.Attempt > most+spared:
 		r.bad("P5", j, w, "claims it for attempt %d of at most %d, and %d of those before do not count", c.Attempt, most, spared)
-	case spared > MostSpared:
-		r.bad("P5", j, w, "claims it again after %s that spent no attempt: at most %d may", phrase.Plural(spared, "run"), MostSpared)
+	case spared > MaxUncounted:
+		r.bad("P5", j, w, "claims it again after %s that spent no attempt: at most %d may", phrase.Plural(spared, "run"), MaxUncounted)
 	}
 }
 
-// OwnMS is the job's own time, 0 if it was asked for at once.
-func (j *Job) OwnMS() int64 {
+// ScheduledMS is the job's own time, 0 if it was asked for at once.
+func (j *Job) ScheduledMS() int64 {
 	if j.Spec == nil {
 		return 0
 	}
 	return j.Spec.DueMS
 }
 
-// OwnIn is the job's own time in a state that it was in.
-func (j *Job) OwnIn(s JobState) int64 {
-	if s.hastened {
+// ScheduledIn is the job's own time in a state that it was in.
+func (j *Job) ScheduledIn(s JobState) int64 {
+	if s.expedited {
 		return 0
 	}
-	return j.OwnMS()
+	return j.ScheduledMS()
 }
 
-// saidBy is the fence of the owner that said last when the job is due.
-func (j *Job) saidBy() int64 { return j.Steps[len(j.Steps)-1].Write.To.Fence }
+// dueSetBy is the fence of the owner that said last when the job is due.
+func (j *Job) dueSetBy() int64 { return j.Steps[len(j.Steps)-1].Write.To.Fence }
 
 // judgeDue is the part of P12 that a change decides. A job is never due before its own
 // time. Else an owner keeps to what it said itself, unless its clock was set; what
 // another said it may take for earlier, as that one's clock may have been ahead.
 func (r *Replay) judgeDue(j *Job, was JobState, w *Write, c *history.Change) {
-	own := j.OwnIn(was)
+	own := j.ScheduledIn(was)
 	set := len(r.a.Clocks[history.Life(w.Main().Invoke.Proc)]) > 0
 	switch c.Do {
 	case history.DoEnqueue, history.DoRedrive, history.DoRescue, history.DoRetry:
@@ -208,11 +208,11 @@ func (r *Replay) judgeDue(j *Job, was JobState, w *Write, c *history.Change) {
 			r.bad("P12", j, w, "makes it due at %d, %d ms before it was due in the first place", c.DueMS, was.Due-c.DueMS)
 		}
 	case history.DoHasten:
-		if c.DueMS > was.Due+readingSlack && j.saidBy() == w.To.Fence && !set {
+		if c.DueMS > was.Due+readingSlack && j.dueSetBy() == w.To.Fence && !set {
 			r.bad("P12", j, w, "brings it forward to %d, but it was due at %d", c.DueMS, was.Due)
 		}
 	case history.DoClaim:
-		said := j.saidBy()
+		said := j.dueSetBy()
 		switch {
 		case c.DueMS == 0 || c.DueMS == was.Due: // 0: it is not said
 		case c.DueMS > was.Due:
@@ -270,8 +270,8 @@ func (r *Replay) follows(changes []history.Change) {
 	}
 }
 
-// goesOn says whether the next job of a sequence follows one that has ended.
-func goesOn(j *history.Job, state string) bool {
+// continues says whether the next job of a sequence follows one that has ended.
+func continues(j *history.Job, state string) bool {
 	return state == StateCompleted || j.GoOn && (state == StateDLQ || state == StateAbandoned)
 }
 
@@ -294,7 +294,7 @@ func (r *Replay) sequences(w *Write, changes []history.Change) {
 			r.bad("P5", j, w, "enqueues it to follow job %s, which nothing follows", c.After)
 		case len(last) == 0 || last[0].Write != w || !Ended(before.Now.Name):
 			r.bad("P5", j, w, "enqueues it to follow job %s, which does not end by that batch: it is %s", c.After, before.Now)
-		case !goesOn(before.Spec, before.Now.Name):
+		case !continues(before.Spec, before.Now.Name):
 			r.bad("P5", j, w, "enqueues it to follow job %s, which ends as %s: its sequence ends there", c.After, before.Now)
 		case before.next != nil && before.next != j:
 			r.bad("P5", j, w, "enqueues it to follow job %s, which job %s follows already", c.After, before.next.ID)
@@ -316,7 +316,7 @@ func (r *Replay) sequences(w *Write, changes []history.Change) {
 func (r *Replay) followed(w *Write, j *Job) {
 	switch {
 	case j.Spec == nil || len(j.Spec.Then) == 0 || !Ended(j.Now.Name):
-	case !goesOn(j.Spec, j.Now.Name):
+	case !continues(j.Spec, j.Now.Name):
 		r.a.Jobs.Counts.Stopped++
 	case j.next != nil, r.stretch > 1, j.Now.Name == StateDLQ && r.poisoned(j, w.Main().Invoke.TS):
 	default:
@@ -326,6 +326,6 @@ func (r *Replay) followed(w *Write, j *Job) {
 
 // neverCame: a batch enqueued a job for a schedule or to follow another, and its row is
 // not there.
-func (j *Job) NeverCame(a *Past) bool {
+func (j *Job) RowMissing(a *Past) bool {
 	return (j.Schedule != nil || j.After != nil) && a.RowsRead(j) && j.Now.Name != "" && j.Row(history.RowJob) == nil
 }

@@ -56,8 +56,8 @@ type JobState struct {
 	Due     int64
 	// Since is when the change that made it so was asked for.
 	Since int64
-	// hastened: it was expedited: its scheduled time no longer counts.
-	hastened bool
+	// expedited: it was run at once on request: its scheduled time no longer counts.
+	expedited bool
 }
 
 // The names of states, as in a job's row.
@@ -207,7 +207,7 @@ func (j *Job) Entered() (first *Op, n int) {
 }
 
 // waits: a client was told that the job is in the inbox.
-func (j *Job) Waits() bool {
+func (j *Job) AcknowledgedByInbox() bool {
 	for _, o := range j.Calls {
 		if o.Outcome == history.OK && o.End.Result == ResultInbox {
 			return true

@@ -42,27 +42,27 @@ type Past struct {
 	// events. What is unexplained is then the record's fault and not the system's.
 	Record history.Findings
 	Lost   int
-	// Stray are versions and ledger entries that no recorded operation explains
+	// Unrecorded are versions and ledger entries that no recorded operation explains
 	// and that no known operation can have caused.
-	Stray     []Stray
-	Lies      []Lie // see compareAnswers
-	Jobs      Jobs
-	Orders    Books
-	Decisions []Decision
+	Unrecorded   []Unrecorded
+	FalseAnswers []FalseAnswer // see compareAnswers
+	Jobs         Jobs
+	Orders       OrderTables
+	Decisions    []Decision
 
-	Faults      []history.FaultWindow     // injections
-	Stopped     int64                     // when the run begins to stop its processes
-	deaths      map[string]int64          // of crashed lives; see died
-	requestTime int64                     // see longestRequest
-	QuorumAway  []history.Span            // see withoutQuorum
-	silent      map[string][]history.Span // by life; see silences
-	Successes   []Success
-	shardLives  []Wait          // see contending
-	Demands     func() []Demand // see findDemands; only some checks need them
+	Faults        []history.FaultWindow     // injections
+	Stopped       int64                     // when the run begins to stop its processes
+	deaths        map[string]int64          // of crashed lives; see died
+	requestTime   int64                     // see longestRequest
+	WithoutQuorum []history.Span            // see withoutQuorum
+	silent        map[string][]history.Span // by life; see silences
+	Successes     []Success
+	shardLives    []Wait          // see contending
+	Demands       func() []Demand // see findDemands; only some checks need them
 }
 
-// Stray is something in the store that nobody recorded asking for.
-type Stray struct {
+// Unrecorded is something in the store that nobody recorded asking for.
+type Unrecorded struct {
 	Key, Message string
 	Events       []*history.Event
 }
@@ -92,7 +92,7 @@ type Row struct {
 	Writes    []*Write
 	Chain     []*Write // that took effect, in order
 	Sealed    *Write
-	Whole     bool // the chain reaches from no row to the seal without a break
+	Complete  bool // the chain reaches from no row to the seal without a break
 	Breaks    []Break
 	Grants    []*Grant
 	ByToken   map[int64][]*Grant
@@ -116,7 +116,7 @@ func (c *CAS) Kind() history.Op { return c.Invoke.Op }
 func New(h *history.History, soFar bool) *Past {
 	a := &Past{
 		History: h, soFar: soFar, Lives: map[string]*Life{}, RowOf: map[string]*Row{}, SinkOf: map[string]*Sink{},
-		Points: map[string]int{}, Clocks: map[string][]*history.Event{}, Jobs: newJobs(), Orders: newBooks(),
+		Points: map[string]int{}, Clocks: map[string][]*history.Event{}, Jobs: newJobs(), Orders: newOrderTables(),
 	}
 	for _, head := range h.Headers {
 		a.life(head.Proc).header = head
@@ -130,7 +130,7 @@ func New(h *history.History, soFar bool) *Past {
 			a.note(e)
 		}
 	}
-	a.Shapes = slices.Concat(a.Witness.Sent, a.Witness.Said)
+	a.Shapes = slices.Concat(a.Witness.OnLinks, a.Witness.ByWorkers)
 	a.Record = history.Lint(h)
 	for _, r := range a.Record.Remarks {
 		if r.Kind == history.Lost {
@@ -169,7 +169,7 @@ func (a *Past) derive() {
 		a.deaths[history.Life(e.Proc)] = e.TS
 	}
 	a.requestTime = a.longestRequest()
-	a.QuorumAway = a.withoutQuorum()
+	a.WithoutQuorum = a.withoutQuorum()
 	a.silent = map[string][]history.Span{}
 	for name := range a.Lives {
 		a.silent[name] = a.silencesOf(name)
@@ -228,7 +228,7 @@ func (a *Past) join() {
 	}
 }
 
-func (a *Past) rowLog(name string) *Row {
+func (a *Past) row(name string) *Row {
 	l := a.RowOf[name]
 	if l == nil {
 		l = &Row{Name: name, Shard: IsShard(name), byKey: map[versionKey]*Version{}}
@@ -238,7 +238,7 @@ func (a *Past) rowLog(name string) *Row {
 	return l
 }
 
-func (a *Past) sinkLog(name string) *Sink {
+func (a *Past) sink(name string) *Sink {
 	s := a.SinkOf[name]
 	if s == nil {
 		s = &Sink{Name: name}
@@ -255,13 +255,13 @@ func (a *Past) sort(o *Op) {
 		if e.From == nil || e.To == nil {
 			return // the reader refuses these
 		}
-		a.rowLog(e.Key).file(o)
+		a.row(e.Key).file(o)
 	case history.OpRead:
 		if o.Outcome == history.OK && o.End.Row != nil {
-			a.rowLog(e.Key).fileRead(o)
+			a.row(e.Key).fileRead(o)
 		}
 	case history.OpLock:
-		l := a.rowLog(e.Key)
+		l := a.row(e.Key)
 		l.Calls = append(l.Calls, o)
 	case history.OpEnqueue:
 		if e.Job() != nil {
@@ -275,13 +275,13 @@ func (a *Past) sort(o *Op) {
 			a.Jobs.command(o)
 		}
 	case history.OpRaise:
-		s := a.sinkLog(e.Key)
+		s := a.sink(e.Key)
 		s.Raises = append(s.Raises, o)
 	case history.OpEffect:
-		s := a.sinkLog(e.Key)
+		s := a.sink(e.Key)
 		s.Effects = append(s.Effects, o)
 	case history.OpGet:
-		s := a.sinkLog(e.Key)
+		s := a.sink(e.Key)
 		s.Gets = append(s.Gets, o)
 	}
 }
@@ -300,16 +300,16 @@ func (a *Past) note(e *history.Event) {
 			a.Orders.note(e)
 		}
 	case history.NoteLeaseLost:
-		l := a.rowLog(e.Key)
+		l := a.row(e.Key)
 		l.Marks = append(l.Marks, e)
 	case history.NoteLedger:
 		if e.Ledger() != nil {
-			s := a.sinkLog(e.Key)
+			s := a.sink(e.Key)
 			s.Ledger = append(s.Ledger, Entry{LedgerEntry: e.Ledger(), Event: e})
 		}
 	case history.NoteAnswer:
 		if e.Asked() != nil && history.Life(e.Proc) == history.Harness {
-			s := a.sinkLog(e.Key)
+			s := a.sink(e.Key)
 			s.answers = append(s.answers, e)
 		}
 	case history.NoteExpect:
@@ -350,7 +350,7 @@ func (a *Past) note(e *history.Event) {
 }
 
 // Incomplete says that the record provably lacks events.
-func (a *Past) Incomplete() bool { return a.Lost+len(a.Stray) > 0 }
+func (a *Past) Incomplete() bool { return a.Lost+len(a.Unrecorded) > 0 }
 
 // Promised says whether any header claims the property: what one life promises, the run
 // is judged by. One without a list promises all.

@@ -103,7 +103,7 @@ func (a *Past) withoutQuorum() (away []history.Span) {
 func (a *Past) Silences(life string) []history.Span { return a.silent[life] }
 
 func (a *Past) silencesOf(life string) []history.Span {
-	out := slices.Clone(a.QuorumAway)
+	out := slices.Clone(a.WithoutQuorum)
 	for _, f := range a.Faults {
 		if slices.Contains(WorkersIn(f.Fault.Targets), history.Worker(life)) && cutsOff(&f.Fault, a.requestTime) {
 			out = append(out, history.Span{Name: f.Fault.ID, From: f.From, To: f.To})
@@ -123,8 +123,8 @@ func (a *Past) silencesOf(life string) []history.Span {
 	return Merge(out, 0)
 }
 
-// WithWay are the times in which at least one worker had a way to a quorum.
-func (a *Past) WithWay() []history.Span {
+// QuorumReachable are the times in which at least one worker had a way to a quorum.
+func (a *Past) QuorumReachable() []history.Span {
 	var open []history.Span
 	for name, l := range a.Lives {
 		if l.Recording && name != history.Harness {

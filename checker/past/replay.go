@@ -73,7 +73,7 @@ func (r *Replay) batch(w *Write) {
 	if len(changes) > 1 {
 		seen = make(map[string]bool, len(changes))
 	}
-	fired := r.fires(changes)
+	fired := r.firedBy(changes)
 	r.follows(changes)
 	r.pause(w)
 	for i := range changes {
@@ -82,7 +82,7 @@ func (r *Replay) batch(w *Write) {
 			continue
 		}
 		if c.Job == "" {
-			r.recur(w, c, fired)
+			r.applySchedule(w, c, fired)
 			continue
 		}
 		j := r.a.Jobs.of(r.l.Name, c.Job)
@@ -114,7 +114,7 @@ func (r *Replay) change(j *Job, w *Write, c *history.Change) {
 		was = JobState{Name: "?"} // whatever it was
 	}
 	n := &r.a.Jobs.Counts
-	next := JobState{Name: was.Name, Attempt: c.Attempt, Run: c.Run, Due: was.Due, hastened: was.hastened}
+	next := JobState{Name: was.Name, Attempt: c.Attempt, Run: c.Run, Due: was.Due, expedited: was.expedited}
 	switch c.Do {
 	case history.DoEnqueue:
 		next = JobState{Name: StatePending, Due: c.DueMS}
@@ -145,10 +145,10 @@ func (r *Replay) change(j *Job, w *Write, c *history.Change) {
 		next.Name = StateAbandoned
 		n.Abandoned++
 	case history.DoRedrive:
-		next = JobState{Name: StatePending, Run: was.Run, Due: c.DueMS, hastened: was.hastened}
+		next = JobState{Name: StatePending, Run: was.Run, Due: c.DueMS, expedited: was.expedited}
 		n.Redriven++
 	case history.DoHasten:
-		next = JobState{Name: StatePending, Attempt: was.Attempt, Run: was.Run, Due: c.DueMS, hastened: true}
+		next = JobState{Name: StatePending, Attempt: was.Attempt, Run: was.Run, Due: c.DueMS, expedited: true}
 		n.Hastened++
 	case history.DoSweep:
 		next = JobState{}
@@ -186,8 +186,8 @@ func (r *Replay) claim(j *Job, was JobState, w *Write, c *history.Change) {
 	}
 }
 
-// mayBe are the states in which a change finds its job.
-var mayBe = map[string][]string{
+// validStates are the states in which a change finds its job.
+var validStates = map[string][]string{
 	history.DoEnqueue:  {""},
 	history.DoClaim:    {StatePending},
 	history.DoComplete: {StateRunning},
@@ -211,7 +211,7 @@ var Verbs = map[string]string{
 
 // judge holds a change against the state in which it finds its job.
 func (r *Replay) judge(j *Job, was JobState, w *Write, c *history.Change) {
-	states, known := mayBe[c.Do]
+	states, known := validStates[c.Do]
 	fence := w.To.Fence
 	switch {
 	case !known:
@@ -220,9 +220,9 @@ func (r *Replay) judge(j *Job, was JobState, w *Write, c *history.Change) {
 		r.bad("P2", j, w, "%s it, but it was %s", Verbs[c.Do], was)
 	case c.Do == history.DoClaim && c.Attempt != was.Attempt+1:
 		r.bad("P2", j, w, "claims it as attempt %d after attempt %d", c.Attempt, was.Attempt)
-	case shows(was, c) && c.Run != was.Run:
+	case namesRun(was, c) && c.Run != was.Run:
 		r.bad("P2", j, w, "%s it after run %d, but it was %s", Verbs[c.Do], c.Run, was)
-	case shows(was, c) && c.Attempt != was.Attempt:
+	case namesRun(was, c) && c.Attempt != was.Attempt:
 		r.bad("P2", j, w, "%s it after attempt %d, but it was %s", Verbs[c.Do], c.Attempt, was)
 	case was.Name == StateRunning && slices.Contains([]string{history.DoComplete, history.DoRetry, history.DoCancel}, c.Do) && RunFence(c.Run) != fence:
 		r.bad("P2", j, w, "%s it after run %d, whose fence is %d: only the owner under whom it ran may", Verbs[c.Do], c.Run, RunFence(c.Run))
@@ -234,8 +234,8 @@ func (r *Replay) judge(j *Job, was JobState, w *Write, c *history.Change) {
 	}
 }
 
-// shows says whether a change names the last run of the job that it finds.
-func shows(was JobState, c *history.Change) bool {
+// namesRun says whether a change names the last run of the job that it finds.
+func namesRun(was JobState, c *history.Change) bool {
 	return was.Name == StateRunning || c.Do == history.DoDLQ || c.Do == history.DoCancel || c.Do == history.DoHasten
 }
 

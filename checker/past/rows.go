@@ -36,7 +36,7 @@ func (l *Row) Text(v *Version) string {
 	if l.Shard && !v.Absent {
 		return fmt.Sprintf("fence %d tick %d (nonce %s)", v.Fence, v.Beat, ShortID(v.Attempt))
 	}
-	return text(v.Version)
+	return versionText(v.Version)
 }
 
 // RunFence is the fence under which a run was claimed.
@@ -58,17 +58,17 @@ func (c *CAS) TTL() int64 {
 	return c.To.TTLMS * 1e6
 }
 
-// Mine says whether the grant is proc's. A shard is a process's, whatever the part
+// OwnedBy says whether the grant is proc's. A shard is a process's, whatever the part
 // of it that acts.
-func (g *Grant) Mine(proc string) bool {
+func (g *Grant) OwnedBy(proc string) bool {
 	if g.Row.Shard {
 		return history.Life(g.Acquire.Invoke.Proc) == history.Life(proc)
 	}
 	return g.Acquire.Invoke.Proc == proc
 }
 
-// Under is the grant under which the row is at v, as proc sees it.
-func (l *Row) Under(v *Version, proc string) *Grant {
+// GrantAt is the grant under which the row is at v, as proc sees it.
+func (l *Row) GrantAt(v *Version, proc string) *Grant {
 	if l.Shard {
 		return l.Find(v.Fence, proc)
 	}
@@ -140,7 +140,7 @@ type versionKey struct {
 
 // version is the row's for v.
 func (l *Row) version(v *history.Version) *Version {
-	v = plain(v)
+	v = canonical(v)
 	key := versionKey{v.Attempt, v.Beat}
 	for x := l.byKey[key]; x != nil; x = x.twin {
 		if *x.Version == *v {
@@ -159,7 +159,7 @@ func (l *Row) version(v *history.Version) *Version {
 // file files a CAS.
 func (l *Row) file(o *Op) {
 	c := &CAS{Op: *o, Row: l, From: l.version(o.Invoke.From), To: l.version(o.Invoke.To)}
-	if row, ok := observed(o.End); ok {
+	if row, ok := shownRow(o.End); ok {
 		c.Shown = l.version(row)
 		if o.Outcome == history.Fail {
 			c.Shown.Shown = append(c.Shown.Shown, Observation{&c.Op, c})
@@ -170,7 +170,7 @@ func (l *Row) file(o *Op) {
 
 // fileRead files a SERIAL read.
 func (l *Row) fileRead(o *Op) {
-	if row, ok := observed(o.End); ok {
+	if row, ok := shownRow(o.End); ok {
 		v := l.version(row)
 		v.Shown = append(v.Shown, Observation{o, nil})
 		l.Reads = append(l.Reads, Read{o, v})
@@ -185,26 +185,26 @@ func (v *Version) inOrder() {
 // NoRow is the version of a row that is not there.
 var NoRow = history.Version{Absent: true}
 
-// plain is v in the one form that compares: all absent rows are equal, and so is a
+// canonical is v in the one form that compares: all absent rows are equal, and so is a
 // header that no batch has changed.
-func plain(v *history.Version) *history.Version {
+func canonical(v *history.Version) *history.Version {
 	if v.Absent || *v == (history.Version{Attempt: v.Attempt}) {
 		return &NoRow
 	}
 	return v
 }
 
-// observed is the row that an end shows, if it shows one. A fail for another
+// shownRow is the row that an end shows, if it shows one. A fail for another
 // reason than a rejection (not sent, unavailable) names the reason and shows none.
-func observed(e *history.Event) (row *history.Version, ok bool) {
+func shownRow(e *history.Event) (row *history.Version, ok bool) {
 	if e == nil || e.Row == nil || (e.Row.Absent && e.Error != "") {
 		return nil, false
 	}
 	return e.Row, true
 }
 
-// text says a version in words.
-func text(v *history.Version) string {
+// versionText says a version in words.
+func versionText(v *history.Version) string {
 	switch {
 	case v.Absent:
 		return "no row"

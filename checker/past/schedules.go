@@ -83,8 +83,8 @@ func (r *Replay) adopt(j *Job, c *history.Change) {
 	j.Spec, j.Schedule = &spec, s
 }
 
-// fires is what a batch enqueues by schedule, in the order of the nominal times.
-func (r *Replay) fires(changes []history.Change) map[string][]*history.Change {
+// firedBy is what a batch enqueues by schedule, in the order of the nominal times.
+func (r *Replay) firedBy(changes []history.Change) map[string][]*history.Change {
 	var out map[string][]*history.Change
 	for i := range changes {
 		c := &changes[i]
@@ -103,14 +103,14 @@ func (r *Replay) fires(changes []history.Change) map[string][]*history.Change {
 	return out
 }
 
-// recur applies what a batch does to a schedule. What is left in fired afterwards was
+// applySchedule applies what a batch does to a schedule. What is left in fired afterwards was
 // enqueued for schedules that the batch does not fire.
-func (r *Replay) recur(w *Write, c *history.Change, fired map[string][]*history.Change) {
+func (r *Replay) applySchedule(w *Write, c *history.Change, fired map[string][]*history.Change) {
 	s := r.a.Jobs.scheduleOf(r.l.Name, c.Schedule)
 	list := fired[c.Schedule]
 	switch {
 	case s.spec == nil:
-		r.badTime(s, w, "is one that nobody put")
+		r.badSchedule(s, w, "is one that nobody put")
 		return
 	case s.Other: // P12 says so
 	case s.sure == r.stretch || r.stretch == 1:
@@ -125,7 +125,7 @@ func (r *Replay) recur(w *Write, c *history.Change, fired map[string][]*history.
 		delete(fired, c.Schedule)
 		for _, x := range list {
 			if twin := s.Jobs[x.NominalMS]; twin != nil {
-				r.badTime(s, w, "fires its nominal time %d again, which had job %s", x.NominalMS, twin.ID)
+				r.badSchedule(s, w, "fires its nominal time %d again, which had job %s", x.NominalMS, twin.ID)
 			}
 			s.Jobs[x.NominalMS] = r.a.Jobs.of(r.l.Name, x.Job)
 		}
@@ -146,26 +146,26 @@ func (r *Replay) judgeStep(s *Schedule, w *Write, c *history.Change, list []*his
 	inv := w.Main().Invoke
 	wall := inv.WallMS()
 	if shown := r.a.shownAt(w); shown > 0 && wall > shown+readingSlack {
-		r.badTime(s, w, "was planned when its owner's clock showed %d; %d ms before that", wall, wall-shown)
+		r.badSchedule(s, w, "was planned when its owner's clock showed %d; %d ms before that", wall, wall-shown)
 	}
 	switch {
 	case c.Do == history.DoPut && s.Put:
-		r.badTime(s, w, "is put, though it is there as it was asked for")
+		r.badSchedule(s, w, "is put, though it is there as it was asked for")
 	case c.Do == history.DoPut && c.LastMS+1 != wall:
-		r.badTime(s, w, "begins at %d, but was put at %d", c.LastMS+1, wall)
+		r.badSchedule(s, w, "begins at %d, but was put at %d", c.LastMS+1, wall)
 	case c.Do != history.DoPut && (!s.Put || s.Off):
-		r.badTime(s, w, "changes, though it is disabled or was never put")
+		r.badSchedule(s, w, "changes, though it is disabled or was never put")
 	case c.Do == history.DoDisable:
 		if c.LastMS != s.last {
-			r.badTime(s, w, "is disabled and stands at %d, but stood at %d", c.LastMS, s.last)
+			r.badSchedule(s, w, "is disabled and stands at %d, but stood at %d", c.LastMS, s.last)
 		}
-		if f := r.a.JudgeLeft(s, wall); f != nil {
+		if f := r.a.JudgeUnfired(s, wall); f != nil {
 			r.a.Jobs.Found["P12"] = append(r.a.Jobs.Found["P12"], *f)
 		}
 	case c.Do == history.DoFire:
 		r.judgeFire(s, w, c, list)
 	case c.Do != history.DoPut:
-		r.badTime(s, w, "is changed by %q, which no schedule can be", c.Do)
+		r.badSchedule(s, w, "is changed by %q, which no schedule can be", c.Do)
 	}
 }
 
@@ -174,29 +174,29 @@ func (r *Replay) judgeFire(s *Schedule, w *Write, c *history.Change, list []*his
 	all := s.ordinal(c.LastMS) - s.ordinal(s.last)
 	switch {
 	case c.LastMS > wall:
-		r.badTime(s, w, "fires up to %d, %d ms early by its owner's own clock", c.LastMS, c.LastMS-wall)
+		r.badSchedule(s, w, "fires up to %d, %d ms early by its owner's own clock", c.LastMS, c.LastMS-wall)
 	case c.LastMS < s.last:
-		r.badTime(s, w, "goes back from %d to %d", s.last, c.LastMS)
+		r.badSchedule(s, w, "goes back from %d to %d", s.last, c.LastMS)
 	case c.Missed > 0 && wall-s.next(c.Missed-1) <= s.spec.WindowMS:
-		r.badTime(s, w, "misses its nominal time %d, which was late by %d ms only", s.next(c.Missed-1), wall-s.next(c.Missed-1))
+		r.badSchedule(s, w, "misses its nominal time %d, which was late by %d ms only", s.next(c.Missed-1), wall-s.next(c.Missed-1))
 	case int64(len(list))+c.Missed != all:
 		if left := all - int64(len(list)) - c.Missed; left > 0 {
 			s.Gaps = append(s.Gaps, ScheduleGap{w, s.by, s.next(0), c.LastMS, left})
 		}
-		r.badTime(s, w, "has %d nominal times from %d to %d, of which it fires %d and misses %d", all, s.last+1, c.LastMS, len(list), c.Missed)
+		r.badSchedule(s, w, "has %d nominal times from %d to %d, of which it fires %d and misses %d", all, s.last+1, c.LastMS, len(list), c.Missed)
 	}
 	if len(list) > 0 && wall-list[0].NominalMS > s.spec.WindowMS {
-		r.badTime(s, w, "fires its nominal time %d, which was late by %d ms: more than %d are to be missed", list[0].NominalMS, wall-list[0].NominalMS, s.spec.WindowMS)
+		r.badSchedule(s, w, "fires its nominal time %d, which was late by %d ms: more than %d are to be missed", list[0].NominalMS, wall-list[0].NominalMS, s.spec.WindowMS)
 	}
 	for i, x := range list {
 		if want := s.next(c.Missed + int64(i)); x.NominalMS != want {
-			r.badTime(s, w, "fires a nominal time %d, but the next one is %d", x.NominalMS, want)
+			r.badSchedule(s, w, "fires a nominal time %d, but the next one is %d", x.NominalMS, want)
 			return
 		}
 	}
 }
 
-func (r *Replay) badTime(s *Schedule, w *Write, format string, args ...any) {
+func (r *Replay) badSchedule(s *Schedule, w *Write, format string, args ...any) {
 	events := Events(&w.Main().Op)
 	if s.by != nil {
 		events = append(events, Events(&s.by.Main().Op)...)
@@ -208,7 +208,7 @@ func (r *Replay) badTime(s *Schedule, w *Write, format string, args ...any) {
 func (r *Replay) unfired(w *Write, fired map[string][]*history.Change) {
 	for _, key := range slices.Sorted(maps.Keys(fired)) {
 		x := fired[key][0]
-		r.badTime(r.a.Jobs.scheduleOf(r.l.Name, key), w, "does not change, but its nominal time %d gets job %s", x.NominalMS, x.Job)
+		r.badSchedule(r.a.Jobs.scheduleOf(r.l.Name, key), w, "does not change, but its nominal time %d gets job %s", x.NominalMS, x.Job)
 	}
 }
 
@@ -232,7 +232,7 @@ func (a *Past) shownAt(w *Write) int64 {
 
 // judgeLeft: when a schedule ends, or the run does, its next nominal time has not been
 // due for longer than a takeover takes.
-func (a *Past) JudgeLeft(s *Schedule, end int64) *Finding {
+func (a *Past) JudgeUnfired(s *Schedule, end int64) *Finding {
 	l := a.RowOf[s.Shard]
 	late := end - s.next(0)
 	if a.wallsSet() || late*1e6 <= a.TakeoverBound(l.ClockSlack()) {

@@ -11,11 +11,11 @@ import (
 // Witness is what the harness itself read on the links of workers, beside what workers say
 // of themselves.
 type Witness struct {
-	Reads map[string]bool             // what it reads, by the key of its note
-	Gaps  map[string][]*history.Event // what of it cannot be read
-	Sent  []*history.Event            // statement notes of the links
-	Said  []*history.Event            // and of the workers
-	Hits  []*history.Event            // clients at points before requests
+	Reads     map[string]bool             // what it reads, by the key of its note
+	Gaps      map[string][]*history.Event // what of it cannot be read
+	OnLinks   []*history.Event            // statement notes of the links
+	ByWorkers []*history.Event            // and of the workers
+	Hits      []*history.Event            // clients at points before requests
 }
 
 func (w *Witness) note(e *history.Event) {
@@ -34,9 +34,9 @@ func (w *Witness) note(e *history.Event) {
 
 func (w *Witness) statement(e *history.Event) {
 	if history.Life(e.Proc) == history.Harness && e.Key != "" {
-		w.Sent = append(w.Sent, e)
+		w.OnLinks = append(w.OnLinks, e)
 	} else {
-		w.Said = append(w.Said, e)
+		w.ByWorkers = append(w.ByWorkers, e)
 	}
 }
 
@@ -70,8 +70,8 @@ func exchangeOf(e *history.Event) exchange {
 	return x
 }
 
-// Lie is an answer that a worker recorded and the sink never gave it.
-type Lie struct {
+// FalseAnswer is an answer that a worker recorded and the sink never gave it.
+type FalseAnswer struct {
 	Op       *Op
 	Resource string
 	Message  string
@@ -99,19 +99,19 @@ func (a *Past) compareAnswers() {
 		for _, e := range s.answers {
 			x := exchangeOf(e)
 			given[x] = append(given[x], e)
-			a.unasked(s, e, ops[x])
+			a.reportUnasked(s, e, ops[x])
 		}
 		for _, list := range [][]*Op{s.Raises, s.Effects, s.Gets} {
 			for _, o := range list {
-				a.given(s, o, given[exchangeOf(o.Invoke)])
+				a.findAnswer(s, o, given[exchangeOf(o.Invoke)])
 			}
 		}
-		a.uncarried(s, given)
+		a.reportUncarried(s, given)
 	}
 }
 
-// given looks for the answer that an operation says it got, among those to its like.
-func (a *Past) given(s *Sink, o *Op, answers []*history.Event) {
+// findAnswer looks for the answer that an operation says it got, among those to its like.
+func (a *Past) findAnswer(s *Sink, o *Op, answers []*history.Event) {
 	if o.Invoke.Proc == history.Harness || o.End == nil || o.End.Result == "" && (o.Invoke.Op != history.OpGet || o.Outcome != history.OK) {
 		return // it claims none
 	}
@@ -124,18 +124,18 @@ func (a *Past) given(s *Sink, o *Op, answers []*history.Event) {
 			other = e
 		}
 	}
-	l := Lie{Op: o, Resource: s.Name, Events: Events(o)}
-	l.Message = fmt.Sprintf("%s says that its %s%s was answered %s, and its link carried no such answer", o.Invoke.Proc, o.Invoke.Op, OfToken(o.Invoke), AnswerText(o.End))
+	l := FalseAnswer{Op: o, Resource: s.Name, Events: Events(o)}
+	l.Message = fmt.Sprintf("%s says that its %s%s was answered %s, and its link carried no such answer", o.Invoke.Proc, o.Invoke.Op, TokenText(o.Invoke), AnswerText(o.End))
 	if other != nil {
 		l.Events = append(l.Events, other)
 		l.Message += ": the sink said " + AnswerText(other)
 	}
-	a.Lies = append(a.Lies, l)
+	a.FalseAnswers = append(a.FalseAnswers, l)
 }
 
-// unasked: what a link carried and nobody recorded asking for. A copy of a request may come
+// reportUnasked: what a link carried and nobody recorded asking for. A copy of a request may come
 // to the link when another one was answered long ago.
-func (a *Past) unasked(s *Sink, e *history.Event, ops []*Op) {
+func (a *Past) reportUnasked(s *Sink, e *history.Event, ops []*Op) {
 	for _, o := range ops {
 		if o.Invoke.TS <= e.Asked().Sent && (e.Asked().Op != history.OpGet || o.End == nil || e.Asked().Sent <= o.End.TS+lateCopy) {
 			return
@@ -145,16 +145,16 @@ func (a *Past) unasked(s *Sink, e *history.Event, ops []*Op) {
 	if e.Error == "" {
 		what = "answered " + AnswerText(e)
 	}
-	a.Stray = append(a.Stray, Stray{s.Name, fmt.Sprintf("the link of %s carried the %s%s to %s, %s, which no operation of it recorded: the record lacks events, or something unrecorded asks the sink", e.Asked().Worker, e.Asked().Op, OfToken(e), s.Name, what), []*history.Event{e}})
+	a.Unrecorded = append(a.Unrecorded, Unrecorded{s.Name, fmt.Sprintf("the link of %s carried the %s%s to %s, %s, which no operation of it recorded: the record lacks events, or something unrecorded asks the sink", e.Asked().Worker, e.Asked().Op, TokenText(e), s.Name, what), []*history.Event{e}})
 }
 
 // lateCopy is for how long after a read another copy of it may come to the link: a read has
 // nothing that tells it from the next one.
 const lateCopy = int64(2e9)
 
-// uncarried finds entries of the ledger that no link carried a request for. The harness's own
+// reportUncarried finds entries of the ledger that no link carried a request for. The harness's own
 // requests take no link.
-func (a *Past) uncarried(s *Sink, given map[exchange][]*history.Event) {
+func (a *Past) reportUncarried(s *Sink, given map[exchange][]*history.Event) {
 	tokens, keys := map[GrantRef]bool{}, map[string]bool{}
 	for x := range given {
 		tokens[GrantRef{x.issuer, x.token}] = true
@@ -168,7 +168,7 @@ func (a *Past) uncarried(s *Sink, given map[exchange][]*history.Event) {
 	for i := range s.Ledger {
 		e := &s.Ledger[i]
 		if !tokens[GrantRef{e.Issuer, e.Token}] || e.Kind == history.LedgerAccept && !keys[e.EffectKey] {
-			a.Stray = append(a.Stray, Stray{s.Name, fmt.Sprintf("entry %d of the ledger of %s (%s of token %d%s) was asked for on no link: something reaches the sink past the links", e.Seq, s.Name, e.Kind, e.Token, KeyText(e.EffectKey)), append([]*history.Event{e.Event}, FirstEvents(e.By)...)})
+			a.Unrecorded = append(a.Unrecorded, Unrecorded{s.Name, fmt.Sprintf("entry %d of the ledger of %s (%s of token %d%s) was asked for on no link: something reaches the sink past the links", e.Seq, s.Name, e.Kind, e.Token, KeyText(e.EffectKey)), append([]*history.Event{e.Event}, FirstEvents(e.By)...)})
 		}
 	}
 }
@@ -185,7 +185,7 @@ func claims(o *Op, e *history.Event) bool {
 		(value == nil || e.Value != nil && *value == *e.Value) && e.Error == ""
 }
 
-func OfToken(e *history.Event) string {
+func TokenText(e *history.Event) string {
 	if e.Token == 0 {
 		return ""
 	}
@@ -195,7 +195,7 @@ func OfToken(e *history.Event) string {
 func AnswerText(e *history.Event) string {
 	s := e.Result
 	if s == "" {
-		s = "value " + phrase.Number(e.Value)
+		s = "value " + phrase.NumberOrNone(e.Value)
 	}
 	if e.Error != "" {
 		return e.Error

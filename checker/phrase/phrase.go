@@ -26,16 +26,16 @@ func Are(n int) string {
 	return " are"
 }
 
-// Were says "1 gap was", "2 gaps were".
-func Were(n int, noun string) string {
+// PluralWas says "1 gap was", "2 gaps were".
+func PluralWas(n int, noun string) string {
 	if n == 1 {
 		return Plural(n, noun) + " was"
 	}
 	return Plural(n, noun) + " were"
 }
 
-// FirstFew are the first five of some texts, in order.
-func FirstFew(texts []string) string {
+// FirstFive are the first five of some texts, in order.
+func FirstFive(texts []string) string {
 	sort.Strings(texts)
 	if len(texts) > 5 {
 		texts = append(texts[:5:5], "…")
@@ -43,8 +43,8 @@ func FirstFew(texts []string) string {
 	return strings.Join(texts, "; ")
 }
 
-// Number is a number that may be missing, or "none".
-func Number(v *int64) string {
+// NumberOrNone is a number that may be missing, or "none".
+func NumberOrNone(v *int64) string {
 	if v == nil {
 		return "none"
 	}

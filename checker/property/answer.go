@@ -52,8 +52,8 @@ func (a Answer) Text() string {
 	return s
 }
 
-// Undecided is the answer of an UNKNOWN result: what was not checked.
-func (r *Result) Undecided() Answer {
+// UnknownAnswer is the answer of an UNKNOWN result: what was not checked.
+func (r *Result) UnknownAnswer() Answer {
 	out := Answer{
 		What: "no violation found, but not everything was checked: " + strings.Join(r.reasons(StatusUnknown), "; "),
 		Do:   "check it again on an idle machine or with more time (fencepost check --search)",
@@ -72,7 +72,7 @@ func (r *Result) reasons(s Status) []string {
 	var details []string
 	ids := map[string][]string{}
 	for _, p := range r.Properties {
-		if p.Status != s || s == StatusNA && Of(p.ID).always {
+		if p.Status != s || s == StatusNA && CheckByID(p.ID).always {
 			continue
 		}
 		if ids[p.Detail] == nil {
@@ -86,8 +86,8 @@ func (r *Result) reasons(s Status) []string {
 	return details
 }
 
-// Passed is the answer of a PASS: what was exercised, and what was not.
-func (r *Result) Passed() Answer {
+// PassAnswer is the answer of a PASS: what was exercised, and what was not.
+func (r *Result) PassAnswer() Answer {
 	return Answer{What: "no violation in " + phrase.Plural(r.Counts.Operations, "operation"), Exercised: exercised(r), NotExercised: notExercised(r)}
 }
 
@@ -105,8 +105,8 @@ func exercised(r *Result) []string {
 	}
 	had(c.Faults, "%s, %s%s", phrase.Plural(c.Faults, "fault"), proven, c.faults())
 	for _, k := range All {
-		if k.tell != nil {
-			text := k.tell(&c)
+		if k.summary != nil {
+			text := k.summary(&c)
 			had(len(text), "%s", text)
 		}
 	}
@@ -151,8 +151,8 @@ func notExercised(r *Result) []string {
 	blind(c.Resends == 0, "resent requests: none was sent again")
 	blind(c.LeasesLost == 0, "lost leases: none was lost")
 	for _, k := range All {
-		if k.blind != nil {
-			k.blind(&c, blind)
+		if k.unexercised != nil {
+			k.unexercised(&c, blind)
 		}
 	}
 	blind(c.ServerTimeouts == 0, "writes that surface late: no coordinator gave one up")

@@ -209,8 +209,8 @@ func (a *Judgement) countPhases(c *Counts) {
 	}
 }
 
-// tellJobs says what became of the jobs; "" without any.
-func tellJobs(c *Counts) string {
+// summarizeJobs says what became of the jobs; "" without any.
+func summarizeJobs(c *Counts) string {
 	n := c.Jobs
 	if n == nil {
 		return ""
@@ -218,7 +218,7 @@ func tellJobs(c *Counts) string {
 	return fmt.Sprintf("%s, %d starts for %d accepted effects", n.Text(), n.Starts, c.Effects)
 }
 
-func blindToJobs(c *Counts, name func(bool, string)) {
+func unexercisedJobs(c *Counts, name func(bool, string)) {
 	if n := c.Jobs; n != nil {
 		name(n.Rescued+n.Abandoned == 0, "rescues: no run was cut short")
 		name(n.Retried+n.DLQ == 0, "failed runs: none failed")
@@ -265,7 +265,7 @@ func (a *Judgement) countJobs(c *Counts) {
 				}
 			case o.Outcome == history.Unknown:
 				c.Unknowns++
-				if l := a.RowOf[j.Shard]; len(j.Steps) > 0 || l != nil && l.Whole && a.RowsRead(j) {
+				if l := a.RowOf[j.Shard]; len(j.Steps) > 0 || l != nil && l.Complete && a.RowsRead(j) {
 					c.UnknownSettled++
 				}
 			case o.Outcome == history.OK && o.End.Result == past.ResultDuplicate:
@@ -320,8 +320,8 @@ func (a *Judgement) overlaps(j *past.Job) int {
 	return n
 }
 
-// WorkOf is work of a result.
-func WorkOf(c Counts) string {
+// SuccessNoun is work of a result.
+func SuccessNoun(c Counts) string {
 	if c.Jobs != nil {
 		return "completed job"
 	}

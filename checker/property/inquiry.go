@@ -34,11 +34,11 @@ type Step struct {
 type Weight int
 
 const (
-	symptom  Weight = iota + 1 // a consequence that many mistakes have
-	possible                   // nothing contradicts it
-	Fits                       // a pattern that few mistakes leave
-	shown                      // the record shows the mistake itself
-	written                    // the text of a statement says it
+	symptom    Weight = iota + 1 // a consequence that many mistakes have
+	possible                     // nothing contradicts it
+	WeightFits                   // a pattern that few mistakes leave
+	shown                        // the record shows the mistake itself
+	written                      // the text of a statement says it
 )
 
 // Suspect is a mechanism that fits, with what it rests on.
@@ -63,44 +63,44 @@ type Inquiry struct {
 	Begin    int64 // of the run, for people
 }
 
-// inquired is the order in which the properties' rules are asked, and so in which causes of
+// inquiryOrder is the order in which the properties' rules are asked, and so in which causes of
 // one rank are told: the record first, then the statements, the rows, the holders, the sink,
 // the jobs. Properties that are not named come last.
-var inquired = []string{"P14", "P15", "P13", "P1", "P9", "P2", "P8", "P11", "P7", "P3", "P10", "P4", "P5", "P12", "P6"}
+var inquiryOrder = []string{"P14", "P15", "P13", "P1", "P9", "P2", "P8", "P11", "P7", "P3", "P10", "P4", "P5", "P12", "P6"}
 
-// inquiries are all properties in that order.
-func inquiries() []Check {
+// checksToInquire are all properties in that order.
+func checksToInquire() []Check {
 	place := func(c Check) int {
-		if i := slices.Index(inquired, c.ID); i >= 0 {
+		if i := slices.Index(inquiryOrder, c.ID); i >= 0 {
 			return i
 		}
-		return len(inquired)
+		return len(inquiryOrder)
 	}
 	return slices.SortedStableFunc(slices.Values(All), func(c, d Check) int { return cmp.Compare(place(c), place(d)) })
 }
 
 // Inquire asks the rules of all properties for the mechanisms behind a verdict.
 func (a *Judgement) Inquire(r *Result) *Inquiry {
-	x := &Inquiry{Judgement: a, Result: r, Red: map[string]bool{}, Begin: Begun(a.History)}
+	x := &Inquiry{Judgement: a, Result: r, Red: map[string]bool{}, Begin: RunStart(a.History)}
 	want := map[Verdict]Status{Fail: StatusFail, Invalid: StatusInvalid, Unknown: StatusUnknown}[r.Verdict]
 	for _, p := range r.Properties {
 		if p.Status == want {
 			x.Red[p.ID] = true
 		}
 	}
-	for _, c := range inquiries() {
+	for _, c := range checksToInquire() {
 		for _, r := range c.rules {
 			if r.needs == "" || x.Promised(r.needs) {
 				r.find(x)
 			}
 		}
 	}
-	x.weigh()
+	x.capWeights()
 	return x
 }
 
-// Begun is when a run's first phase began.
-func Begun(h *history.History) int64 {
+// RunStart is when a run's first phase began.
+func RunStart(h *history.History) int64 {
 	if ph := h.Phases(); len(ph) > 0 {
 		return ph[0].From
 	}
@@ -115,8 +115,8 @@ func (x *Inquiry) failed(ids ...string) bool {
 	return slices.ContainsFunc(ids, func(id string) bool { return x.Red[id] })
 }
 
-// scratch runs a check again for what it finds on the way.
-func (x *Inquiry) scratch(run func(context.Context, *Judgement, *Property)) *Property {
+// recheck runs a check again for what it finds on the way.
+func (x *Inquiry) recheck(run func(context.Context, *Judgement, *Property)) *Property {
 	p := &Property{}
 	run(context.Background(), x.Judgement, p)
 	return p
@@ -148,8 +148,8 @@ func (x *Inquiry) suspect(id string, w Weight, n int, format string, args ...any
 	return s
 }
 
-// weigh takes from the weight of what an incomplete record can feign.
-func (x *Inquiry) weigh() {
+// capWeights takes from the weight of what an incomplete record can feign.
+func (x *Inquiry) capWeights() {
 	late := slices.ContainsFunc(x.Record.Remarks, func(r history.Remark) bool { return r.Kind == history.Late })
 	if !x.Incomplete() && !late {
 		return
@@ -200,8 +200,8 @@ func (x *Inquiry) granted(role string, g *past.Grant) Step {
 	return x.step(role, e, "%s %s %s with token %d", g.Acquire.Invoke.Proc, verb, g.Row.Name, g.Token)
 }
 
-// sent says how an operation was sent and answered.
-func sent(o *past.Op) string {
+// sendText says how an operation was sent and answered.
+func sendText(o *past.Op) string {
 	switch {
 	case o.End == nil:
 		return "never answered"
@@ -211,8 +211,8 @@ func sent(o *past.Op) string {
 	return fmt.Sprintf("%s after %s", o.End.Type, phrase.MS(o.End.TS-past.FirstSend(o)))
 }
 
-// slept is for how long a life's machine slept between two instants.
-func (a *Judgement) slept(life string, from, to int64) int64 {
+// sleepTime is for how long a life's machine slept between two instants.
+func (a *Judgement) sleepTime(life string, from, to int64) int64 {
 	total, since := int64(0), int64(-1)
 	for _, e := range a.Clocks[life] {
 		switch {

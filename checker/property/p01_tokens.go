@@ -191,7 +191,7 @@ func (x *Inquiry) handedOutTokens() {
 			}
 		}
 	}
-	id, w := "tokens-not-from-row", Fits
+	id, w := "tokens-not-from-row", WeightFits
 	switch {
 	case wall*20 >= len(odd)*19:
 		id, w = "tokens-from-wall-clock", shown
@@ -216,7 +216,7 @@ func (x *Inquiry) showFalling(s *Suspect, odd []*past.Grant) {
 	for _, g := range odd {
 		name := g.Row.Name
 		if t := top[name]; t != nil && g.Token <= t.Token {
-			chain := []Step{x.handed(RoleBefore, t), x.handed(RoleMistake, g)}
+			chain := []Step{x.handedStep(RoleBefore, t), x.handedStep(RoleMistake, g)}
 			for _, sk := range x.Sinks {
 				for _, o := range append(slices.Clone(sk.Raises), sk.Effects...) {
 					if len(chain) == 2 && o.Invoke.Issuer == name && o.Invoke.Token == g.Token && o.End != nil && o.End.Result == past.ResultStale {
@@ -231,10 +231,10 @@ func (x *Inquiry) showFalling(s *Suspect, odd []*past.Grant) {
 			top[name] = g
 		}
 	}
-	s.show(odd[0].Row.Name, odd[0].Call.End.TS, []string{odd[0].Acquire.Invoke.Proc}, x.handed(RoleMistake, odd[0]))
+	s.show(odd[0].Row.Name, odd[0].Call.End.TS, []string{odd[0].Acquire.Invoke.Proc}, x.handedStep(RoleMistake, odd[0]))
 }
 
-func (x *Inquiry) handed(role string, g *past.Grant) Step {
+func (x *Inquiry) handedStep(role string, g *past.Grant) Step {
 	return x.step(role, g.Call.End, "token %d of %s was handed out to %s; the row's fence is %d", g.Token, g.Row.Name, g.Acquire.Invoke.Proc, g.Fence)
 }
 
@@ -257,8 +257,8 @@ type sighting struct {
 	ok bool           // an acknowledged write replaced it
 }
 
-// seen are a row's sightings in the order of time.
-func seen(l *past.Row) []sighting {
+// sightingsOf are a row's sightings in the order of time.
+func sightingsOf(l *past.Row) []sighting {
 	var out []sighting
 	for _, c := range l.CAS {
 		out = append(out, sighting{c.From, c.Invoke, c.Outcome == history.OK})
@@ -284,7 +284,7 @@ func (x *Inquiry) rowsThatChange() {
 			}
 		}
 		told := map[string]bool{}
-		for _, v := range seen(l) {
+		for _, v := range sightingsOf(l) {
 			c := releases[v.v.Attempt]
 			if c == nil || v.v.Absent || v.v.Fence == c.To.Fence || told[v.v.Attempt] {
 				continue
@@ -293,12 +293,12 @@ func (x *Inquiry) rowsThatChange() {
 			if v.v.Fence < c.To.Fence {
 				s := x.suspect("release-resets-counter", shown, len(told), "after a release of fence %d the row of %s shows fence %d", c.To.Fence, l.Name, v.v.Fence)
 				chain := []Step{x.step(RoleBefore, c.Invoke, "%s releases %s with fence %d", c.Invoke.Proc, l.Name, c.To.Fence), x.step(RoleMistake, v.e, "%s finds it at %s", v.e.Proc, l.Text(v.v))}
-				s.show(l.Name, v.e.TS, []string{c.Invoke.Proc, v.e.Proc}, append(chain, x.again(l, v)...)...)
+				s.show(l.Name, v.e.TS, []string{c.Invoke.Proc, v.e.Proc}, append(chain, x.tokenReissued(l, v)...)...)
 				continue
 			}
 			s := x.suspect("release-without-owner", shown, len(told), "a release of fence %d has freed the row of %s when it was at fence %d", c.To.Fence, l.Name, v.v.Fence)
 			chain := []Step{x.step(RoleBefore, c.Invoke, "%s releases its lease of fence %d", c.Invoke.Proc, c.To.Fence), x.step(RoleMistake, v.e, "the row bears its mark at fence %d, which was another's", v.v.Fence)}
-			if g := takenBy(l).before(c.Invoke.TS); g != nil {
+			if g := takeoversOf(l).before(c.Invoke.TS); g != nil {
 				chain = append(chain, x.granted(RoleBefore, g))
 			}
 			s.show(l.Name, v.e.TS, []string{c.Invoke.Proc, v.e.Proc}, chain...)
@@ -306,8 +306,8 @@ func (x *Inquiry) rowsThatChange() {
 	}
 }
 
-// again is the grant that gets a token for the second time after a row was set back.
-func (x *Inquiry) again(l *past.Row, v sighting) []Step {
+// tokenReissued is the grant that gets a token for the second time after a row was set back.
+func (x *Inquiry) tokenReissued(l *past.Row, v sighting) []Step {
 	for _, g := range l.Grants {
 		if g.Acquire.Invoke.TS >= v.e.TS && g.Acquire.Outcome == history.OK && len(l.ByToken[g.Token]) > 1 {
 			return []Step{x.step(RoleHarm, g.Acquire.End, "%s is granted token %d, which had been given before", g.Acquire.Invoke.Proc, g.Token)}
@@ -344,11 +344,11 @@ func (x *Inquiry) vanishedRows() {
 			}
 			if gap*10 >= ttl*9 {
 				expired++
-				s := x.suspect("rows-expire", Fits, expired, "the row of %s was gone %s after its last write (ttl %s)", l.Name, phrase.MS(gap), phrase.MS(ttl))
+				s := x.suspect("rows-expire", WeightFits, expired, "the row of %s was gone %s after its last write (ttl %s)", l.Name, phrase.MS(gap), phrase.MS(ttl))
 				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, chain...)
 			} else {
 				deleted++
-				s := x.suspect("row-deleted", Fits, deleted, "the row of %s was gone %s after its last write, long before its ttl of %s", l.Name, phrase.MS(gap), phrase.MS(ttl))
+				s := x.suspect("row-deleted", WeightFits, deleted, "the row of %s was gone %s after its last write, long before its ttl of %s", l.Name, phrase.MS(gap), phrase.MS(ttl))
 				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, chain...)
 			}
 		}

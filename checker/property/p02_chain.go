@@ -109,14 +109,14 @@ func checkWriteOrder(l *past.Row, p *Property) {
 // the chain, at a time when the row can have held it, and later answers do not go back.
 func checkObservations(l *past.Row, p *Property) {
 	for _, v := range l.Versions {
-		if v.Place == past.NotInChain && l.Whole {
+		if v.Place == past.NotInChain && l.Complete {
 			for _, o := range v.Shown {
-				p.add(l.Name, past.Events(o.Op), "%s %s, which the row never held", says(o), l.Text(v))
+				p.add(l.Name, past.Events(o.Op), "%s %s, which the row never held", observationText(o), l.Text(v))
 			}
 		}
 	}
-	var newest *past.Write // invoked last of those before the observation's place
-	var older glimpsed     // invoked last of the observations of an older version
+	var newest *past.Write    // invoked last of those before the observation's place
+	var older observedVersion // invoked last of the observations of an older version
 	for i := -1; i < len(l.Chain); i++ {
 		at := l.Versions[0]
 		if i >= 0 {
@@ -127,7 +127,7 @@ func checkObservations(l *past.Row, p *Property) {
 		}
 		last := older
 		for _, o := range at.Shown {
-			g := glimpsed{o, at}
+			g := observedVersion{o, at}
 			// One that is wrong by itself would make all others wrong that contradict it.
 			if checkObservation(l, g, newest, older, p) && (last.Op == nil || g.Invoke.TS > last.Invoke.TS) {
 				last = g
@@ -137,64 +137,64 @@ func checkObservations(l *past.Row, p *Property) {
 	}
 }
 
-// glimpsed is an observation with what it showed.
-type glimpsed struct {
+// observedVersion is an observation with what it showed.
+type observedVersion struct {
 	past.Observation
 	row *past.Version
 }
 
-func checkObservation(l *past.Row, o glimpsed, newest *past.Write, older glimpsed, p *Property) (ok bool) {
+func checkObservation(l *past.Row, o observedVersion, newest *past.Write, older observedVersion, p *Property) (ok bool) {
 	// A batch of a shard can be rejected for another row's sake; see judgeRefused.
 	if c := o.CAS; c != nil && c.From == o.row && !c.Enqueues() && !(l.Shard && past.IsRenewal(c.Kind())) {
-		p.add(l.Name, past.Events(o.Op), "%s %s: that is what it named, and yet it was rejected", says(o.Observation), l.Text(o.row))
+		p.add(l.Name, past.Events(o.Op), "%s %s: that is what it named, and yet it was rejected", observationText(o.Observation), l.Text(o.row))
 		return false
 	}
 	if newest != nil && newest.Earliest() > o.End.TS {
 		c := newest.Main()
-		p.add(l.Name, past.Events(o.Op, &c.Op), "%s %s, %s before %s by %s to %s, which came before it, was invoked", says(o.Observation), l.Text(o.row), phrase.MS(newest.Earliest()-o.End.TS), c.Kind(), c.Invoke.Proc, l.Text(newest.To))
+		p.add(l.Name, past.Events(o.Op, &c.Op), "%s %s, %s before %s by %s to %s, which came before it, was invoked", observationText(o.Observation), l.Text(o.row), phrase.MS(newest.Earliest()-o.End.TS), c.Kind(), c.Invoke.Proc, l.Text(newest.To))
 		return false
 	}
 	if next := endedBefore(l, int(o.row.Place)+1, o.Invoke.TS); next != nil {
 		c := next.Main()
-		p.add(l.Name, past.Events(o.Op, &c.Op), "stale %s %s, but %s by %s to %s had been answered applied %s before the %s was invoked", stale(o.Observation), l.Text(o.row), c.Kind(), c.Invoke.Proc, l.Text(next.To), phrase.MS(o.Invoke.TS-next.Answered()), o.Invoke.Op)
+		p.add(l.Name, past.Events(o.Op, &c.Op), "stale %s %s, but %s by %s to %s had been answered applied %s before the %s was invoked", staleText(o.Observation), l.Text(o.row), c.Kind(), c.Invoke.Proc, l.Text(next.To), phrase.MS(o.Invoke.TS-next.Answered()), o.Invoke.Op)
 		return false
 	}
 	if older.Op != nil && older.Invoke.TS > o.End.TS {
-		p.add(l.Name, past.Events(o.Op, older.Op), "%s went back: %s %s, and %s after its end %s was invoked, which showed the older %s", wentBack(o, older), says(o.Observation), l.Text(o.row), phrase.MS(older.Invoke.TS-o.End.TS), name(older.Observation), l.Text(older.row))
+		p.add(l.Name, past.Events(o.Op, older.Op), "%s went back: %s %s, and %s after its end %s was invoked, which showed the older %s", wentBack(o, older), observationText(o.Observation), l.Text(o.row), phrase.MS(older.Invoke.TS-o.End.TS), observationNoun(older.Observation), l.Text(older.row))
 		return false
 	}
 	return true
 }
 
-func wentBack(o, older glimpsed) string {
+func wentBack(o, older observedVersion) string {
 	if o.CAS == nil && older.CAS == nil {
 		return "SERIAL reads"
 	}
 	return "answers"
 }
 
-// stale begins a sentence that ends with the version.
-func stale(o past.Observation) string {
+// staleText begins a sentence that ends with the version.
+func staleText(o past.Observation) string {
 	if o.CAS == nil {
 		return "SERIAL read: " + o.Invoke.Proc + " read"
 	}
 	return "rejection: " + o.Invoke.Proc + " was shown"
 }
 
-// name is whose it is.
-func name(o past.Observation) string {
+// observationNoun says whose it is.
+func observationNoun(o past.Observation) string {
 	if o.CAS == nil {
 		return "a SERIAL read by " + o.Invoke.Proc
 	}
 	return "a rejected " + string(o.Invoke.Op) + " by " + o.Invoke.Proc
 }
 
-// says begins one too.
-func says(o past.Observation) string {
+// observationText begins one too.
+func observationText(o past.Observation) string {
 	if o.CAS == nil {
-		return name(o) + " returned"
+		return observationNoun(o) + " returned"
 	}
-	return name(o) + " showed"
+	return observationNoun(o) + " showed"
 }
 
 // endedBefore is a write at pos or later that had ended before t, or nil. by

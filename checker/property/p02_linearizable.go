@@ -57,7 +57,7 @@ func checkLinearizable(ctx context.Context, a *Judgement, p *Property) {
 	for _, l := range a.Rows {
 		before := p.Count
 		CheckChain(a.Past, l, p)
-		dirty[l.Name] = p.Count > before || !l.Whole
+		dirty[l.Name] = p.Count > before || !l.Complete
 		p.Checked += len(l.CAS) + len(l.Reads)
 	}
 	report(&a.Jobs, "P2", p)
@@ -124,11 +124,11 @@ func (a *Judgement) report(b linear.Budget, p *Property, fs []linear.Found, enco
 		}
 	}
 	if len(second) > 0 {
-		p.Detail += fmt.Sprintf("; Porcupine, the second opinion, was not finished on %s (%s)", phrase.Plural(len(second), "row"), phrase.FirstFew(second))
+		p.Detail += fmt.Sprintf("; Porcupine, the second opinion, was not finished on %s (%s)", phrase.Plural(len(second), "row"), phrase.FirstFive(second))
 	}
 	if len(unfinished) > 0 {
 		p.Status = StatusUnknown
-		p.Detail = fmt.Sprintf("Porcupine reached no conclusion on %s%s (%s)", phrase.Plural(len(unfinished), "partition"), encoding, phrase.FirstFew(unfinished))
+		p.Detail = fmt.Sprintf("Porcupine reached no conclusion on %s%s (%s)", phrase.Plural(len(unfinished), "partition"), encoding, phrase.FirstFive(unfinished))
 	}
 }
 
@@ -170,12 +170,12 @@ func (x *Inquiry) falseGrants() {
 		if len(cs)*5 < n || n == 0 {
 			return // a few are noise: a slow refusal, a quick failure
 		}
-		w := Fits
+		w := WeightFits
 		if !recorded {
 			w = shown
 		}
 		c := cs[0]
-		s := x.suspect(id, w, len(cs), "%s of %s that %s %s: %s", phrase.Plural(len(cs), "acquire"), phrase.Plural(n, "false one"), "count as granted", what, sent(&c.Op))
+		s := x.suspect(id, w, len(cs), "%s of %s that %s %s: %s", phrase.Plural(len(cs), "acquire"), phrase.Plural(n, "false one"), "count as granted", what, sendText(&c.Op))
 		if len(cs)*5 <= 4*n {
 			s.Group = "false grants"
 		}
@@ -183,7 +183,7 @@ func (x *Inquiry) falseGrants() {
 		if told == nil {
 			told = c.Invoke
 		}
-		chain := []Step{x.step(RoleBefore, c.Invoke, "%s asks for %s from %s", c.Invoke.Proc, c.Row.Name, c.Row.Text(c.From)), x.step(RoleMistake, told, "it counts as granted, %s", sent(&c.Op))}
+		chain := []Step{x.step(RoleBefore, c.Invoke, "%s asks for %s from %s", c.Invoke.Proc, c.Row.Name, c.Row.Text(c.From)), x.step(RoleMistake, told, "it counts as granted, %s", sendText(&c.Op))}
 		if next := c.From.Next; next != nil && next.Main() != c {
 			o := next.Main()
 			chain = append(chain, x.step(RoleBefore, o.Invoke, "what really came next: %s by %s to %s", o.Kind(), o.Invoke.Proc, c.Row.Text(next.To)))
@@ -213,7 +213,7 @@ func (x *Inquiry) falseFailures() {
 	}
 	show := func(s *Suspect, c *past.CAS, what string) {
 		l := c.Row
-		chain := []Step{x.step(RoleBefore, c.Invoke, "%s sends %s of %s from %s", c.Invoke.Proc, c.Kind(), l.Name, l.Text(c.From)), x.step(RoleMistake, c.End, "%s: %s", what, sent(&c.Op))}
+		chain := []Step{x.step(RoleBefore, c.Invoke, "%s sends %s of %s from %s", c.Invoke.Proc, c.Kind(), l.Name, l.Text(c.From)), x.step(RoleMistake, c.End, "%s: %s", what, sendText(&c.Op))}
 		if next := c.To.FirstProof(); next != nil {
 			chain = append(chain, x.step(RoleHarm, next.Invoke, "%s by %s finds the row as it was set", next.Invoke.Op, next.Invoke.Proc))
 		}
@@ -221,10 +221,10 @@ func (x *Inquiry) falseFailures() {
 	}
 	if len(again) > 0 {
 		c := again[0]
-		show(x.suspect("request-executed-again", shown, len(again), "%s sent once and refused, though it had taken effect: it was refused by what it had done itself", phrase.Were(len(again), "request")), c, "it is refused, and the row that comes back is its own or a later one")
+		show(x.suspect("request-executed-again", shown, len(again), "%s sent once and refused, though it had taken effect: it was refused by what it had done itself", phrase.PluralWas(len(again), "request")), c, "it is refused, and the row that comes back is its own or a later one")
 	}
 	if len(misread) > 0 {
-		show(x.suspect("resend-misread", Fits, len(misread), "%s sent several times, refused, and had taken effect", phrase.Were(len(misread), "request")), misread[0], "it is taken for failed")
+		show(x.suspect("resend-misread", WeightFits, len(misread), "%s sent several times, refused, and had taken effect", phrase.PluralWas(len(misread), "request")), misread[0], "it is taken for failed")
 	}
 	if len(lost) == 0 {
 		return
@@ -246,7 +246,7 @@ func (x *Inquiry) falseFailures() {
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		names = append(names, fmt.Sprintf("%d %s", kinds[k], k))
 	}
-	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s", phrase.Were(len(lost), "operation"), strings.Join(names, ", "))
+	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s", phrase.PluralWas(len(lost), "operation"), strings.Join(names, ", "))
 	var ids []string
 	alone := len(kinds) == 1 && resent == 0
 	switch {
@@ -286,7 +286,7 @@ func (x *Inquiry) oldStamps() {
 				left[c.From] = c
 			}
 		}
-		for _, v := range seen(l) {
+		for _, v := range sightingsOf(l) {
 			by := left[v.v]
 			if by == nil || !v.ok || v.e == by.Invoke || v.e.TS <= by.End.TS || !x.after(l, v, by) {
 				continue
@@ -296,7 +296,7 @@ func (x *Inquiry) oldStamps() {
 			var chain []Step
 			for _, w := range v.v.SetBy {
 				c := w.Main()
-				chain = append(chain, x.step(RoleBefore, c.Invoke, "%s sends the batch to %s, %s", c.Invoke.Proc, l.Text(v.v), sent(&c.Op)))
+				chain = append(chain, x.step(RoleBefore, c.Invoke, "%s sends the batch to %s, %s", c.Invoke.Proc, l.Text(v.v), sendText(&c.Op)))
 			}
 			chain = append(chain, x.step(RoleBefore, by.End, "%s by %s replaces it by %s", by.Kind(), by.Invoke.Proc, l.Text(by.To)), x.step(RoleMistake, v.e, "%s finds the header at %s again", v.e.Proc, l.Text(v.v)))
 			s.show(l.Name, v.e.TS, []string{by.Invoke.Proc, v.e.Proc}, chain...)
@@ -329,7 +329,7 @@ func (x *Inquiry) surfacingWrites() {
 			continue
 		}
 		v := p.Violations[0]
-		s := x.suspect("given-up-write-surfaces", Fits, p.Count, "an order of the operations exists only if a write can take effect after its coordinator's timeout")
+		s := x.suspect("given-up-write-surfaces", WeightFits, p.Count, "an order of the operations exists only if a write can take effect after its coordinator's timeout")
 		var chain []Step
 		for _, ref := range v.Events {
 			e := ref.Event
@@ -356,7 +356,7 @@ func (a *Judgement) searchSinks(ctx context.Context, p *Property) {
 	var parts []*linear.Partition
 	skipped := 0
 	for _, s := range a.Sinks {
-		if s.Hole != "" || !s.WasRead() {
+		if s.Missing != "" || !s.WasRead() {
 			skipped++ // P14
 			continue
 		}

@@ -53,7 +53,7 @@ func checkSinkOrder(_ context.Context, a *Judgement, p *Property) {
 				p.add(s.Name, events, "ledger entry %d of %s is a token of %s; the resource belongs to %s, and tokens of two issuers cannot be compared", e.Seq, s.Name, e.Issuer, top.Issuer)
 				continue
 			case e.Token < top.Token:
-				p.add(s.Name, events, "the sink %s token %d after %d on %s (entries %d and %d of its ledger)", accepted[e.Kind], e.Token, top.Token, s.Name, e.Seq, top.Seq)
+				p.add(s.Name, events, "the sink %s token %d after %d on %s (entries %d and %d of its ledger)", acceptedWords[e.Kind], e.Token, top.Token, s.Name, e.Seq, top.Seq)
 				continue
 			}
 			if e.Token > top.Token {
@@ -67,8 +67,8 @@ func checkSinkOrder(_ context.Context, a *Judgement, p *Property) {
 	}
 }
 
-// accepted are the words for what the sink did with a token.
-var accepted = map[string]string{history.LedgerAccept: "accepted", history.LedgerRaise: "was raised to"}
+// acceptedWords are the words for what the sink did with a token.
+var acceptedWords = map[string]string{history.LedgerAccept: "accepted", history.LedgerRaise: "was raised to"}
 
 // checkTraced: a token of nobody's fences nobody. Where P6 does not judge whose a token is,
 // the client that shows it must have been handed it by a call of its own.
@@ -77,7 +77,7 @@ func (a *Judgement) checkTraced(p *Property) {
 	for _, s := range a.Sinks {
 		for _, o := range slices.Concat(s.Raises, s.Effects) {
 			l := a.RowOf[o.Invoke.Issuer]
-			if o.Invoke.Proc == history.Harness || l != nil && (l.Shard || handed(l, o.Invoke)) {
+			if o.Invoke.Proc == history.Harness || l != nil && (l.Shard || wasHanded(l, o.Invoke)) {
 				continue
 			}
 			p.add(s.Name, past.Events(o), "%s by %s shows token %d of %s, which no lock call had handed to it", o.Invoke.Op, o.Invoke.Proc, o.Invoke.Token, o.Invoke.Issuer)
@@ -85,9 +85,9 @@ func (a *Judgement) checkTraced(p *Property) {
 	}
 }
 
-// handed says whether a client had been handed the token that it shows.
-func handed(l *past.Row, e *history.Event) bool {
-	if g := l.Find(e.Token, e.Proc); g != nil && g.Mine(e.Proc) && (g.Made() || g.Call != nil) && g.From() <= e.TS {
+// wasHanded says whether a client had been handed the token that it shows.
+func wasHanded(l *past.Row, e *history.Event) bool {
+	if g := l.Find(e.Token, e.Proc); g != nil && g.OwnedBy(e.Proc) && (g.TookEffect() || g.Call != nil) && g.From() <= e.TS {
 		return true
 	}
 	// In the order of their invocations, and of one client one after the other.
@@ -165,7 +165,7 @@ func (x *Inquiry) acceptedTokens() {
 			continue
 		}
 		v := vs[0]
-		s := x.suspect(t.id, Fits, len(vs), "%s accepted with a token lower than one in the ledger before it, such as %d after %d; %s refused as stale in the run", phrase.Were(len(vs), "effect"), v.e.Token, v.top.Token, phrase.Were(refused, "effect"))
+		s := x.suspect(t.id, WeightFits, len(vs), "%s accepted with a token lower than one in the ledger before it, such as %d after %d; %s refused as stale in the run", phrase.PluralWas(len(vs), "effect"), v.e.Token, v.top.Token, phrase.PluralWas(refused, "effect"))
 		s.Group = "what the sink compares with"
 		x.showInversion(s, v)
 	}

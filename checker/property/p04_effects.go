@@ -100,9 +100,9 @@ func checkAnswer(s *past.Sink, o *past.Op, p *Property) {
 	e := &s.Ledger[i]
 	switch {
 	case o.Outcome == history.Fail && len(e.By) == 1:
-		p.add(s.Name, append(past.Events(o), e.Event), "effect %s was reported as failed (%s), but the ledger of %s shows it as applied (entry %d)", key, why(o.End), s.Name, e.Seq)
+		p.add(s.Name, append(past.Events(o), e.Event), "effect %s was reported as failed (%s), but the ledger of %s shows it as applied (entry %d)", key, refusalText(o.End), s.Name, e.Seq)
 	case e.Token != o.Invoke.Token && len(e.By) == 1, o.Invoke.Value != nil && e.Value != nil && *e.Value != *o.Invoke.Value && len(e.By) == 1:
-		p.add(s.Name, append(past.Events(o), e.Event), "effect %s was sent with token %d and value %s, but entry %d of the ledger has token %d and value %s", key, o.Invoke.Token, phrase.Number(o.Invoke.Value), e.Seq, e.Token, phrase.Number(e.Value))
+		p.add(s.Name, append(past.Events(o), e.Event), "effect %s was sent with token %d and value %s, but entry %d of the ledger has token %d and value %s", key, o.Invoke.Token, phrase.NumberOrNone(o.Invoke.Value), e.Seq, e.Token, phrase.NumberOrNone(e.Value))
 	case o.Outcome == history.OK && o.End.Result == past.ResultApplied && o.End.Seq != 0 && !hasSeq(s, key, o.End.Seq):
 		p.add(s.Name, append(past.Events(o), e.Event), "effect %s was answered applied as entry %d, but the ledger has it as entry %d", key, o.End.Seq, e.Seq)
 	}
@@ -139,7 +139,7 @@ func checkDecided(s *past.Sink, p *Property, whole bool) {
 				asked = o
 			}
 			if o.Outcome == history.OK && o.Invoke.Token == e.Token && e.At > o.End.TS && (o.Invoke.Op == history.OpEffect) == (e.Kind == history.LedgerAccept) {
-				p.add(s.Name, append(past.Events(o), e.Event), "%s%s was answered %s %s before the sink decided it (entry %d)", o.Invoke.Op, past.OfToken(o.Invoke), o.End.Result, phrase.MS(e.At-o.End.TS), e.Seq)
+				p.add(s.Name, append(past.Events(o), e.Event), "%s%s was answered %s %s before the sink decided it (entry %d)", o.Invoke.Op, past.TokenText(o.Invoke), o.End.Result, phrase.MS(e.At-o.End.TS), e.Seq)
 			}
 		}
 		if e.At < asked.Invoke.TS && whole { // a call that is lost may have asked before
@@ -158,7 +158,7 @@ func neighbour(s *past.Sink, seq int64) *history.Event {
 	return nil
 }
 
-func why(e *history.Event) string {
+func refusalText(e *history.Event) string {
 	if e.Result != "" {
 		return e.Result
 	}
@@ -190,7 +190,7 @@ func checkValues(s *past.Sink, p *Property) {
 
 // checkFinal compares the final value with the number of applied effects.
 func checkFinal(s *past.Sink, p *Property) {
-	if s.Final == nil || s.Hole != "" {
+	if s.Final == nil || s.Missing != "" {
 		return
 	}
 	n := int64(0)
@@ -214,7 +214,7 @@ func effectsSoFar(_ context.Context, a *Judgement, p *Property) {
 }
 
 // propertyOf is where a lie counts: a refusal that never happened where refusals are judged.
-func propertyOf(l *past.Lie) string {
+func propertyOf(l *past.FalseAnswer) string {
 	switch l.Op.End.Result {
 	case past.ResultStale, past.ResultConflict:
 		return "P10"
@@ -224,8 +224,8 @@ func propertyOf(l *past.Lie) string {
 
 // reportLies adds the lies that count for a property. No event that was lost can excuse one.
 func (a *Judgement) reportLies(p *Property) {
-	for i := range a.Lies {
-		if l := &a.Lies[i]; propertyOf(l) == p.ID || p.ID == "P14" && !a.Promised(propertyOf(l)) {
+	for i := range a.FalseAnswers {
+		if l := &a.FalseAnswers[i]; propertyOf(l) == p.ID || p.ID == "P14" && !a.Promised(propertyOf(l)) {
 			p.add(l.Resource, l.Events, "%s", l.Message)
 			p.certain = true
 		}
@@ -245,7 +245,7 @@ func (a *Judgement) checkSteps(p *Property) {
 			continue
 		}
 		s := a.SinkOf[j.Spec.Resource]
-		if s != nil && (!s.WasRead() || s.Hole != "") {
+		if s != nil && (!s.WasRead() || s.Missing != "") {
 			continue // P14
 		}
 		for _, step := range j.Spec.Steps {

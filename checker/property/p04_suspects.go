@@ -12,8 +12,8 @@ import (
 
 // madeUpAnswers are those that no link carried.
 func (x *Inquiry) madeUpAnswers() {
-	for i := range x.Lies {
-		l := &x.Lies[i]
+	for i := range x.FalseAnswers {
+		l := &x.FalseAnswers[i]
 		s := x.suspect("answer-made-up", shown, i+1, "%s", l.Message)
 		chain := []Step{x.step(RoleMistake, l.Op.End, "%s records that its %s was answered %s", l.Op.Invoke.Proc, l.Op.Invoke.Op, past.AnswerText(l.Op.End))}
 		for _, e := range l.Events[2:] {
@@ -46,7 +46,7 @@ func (x *Inquiry) forgedEntries() {
 func (x *Inquiry) missingRaises() {
 	told, silent := 0, 0
 	for _, s := range x.Sinks {
-		if !s.WasRead() || s.Hole != "" {
+		if !s.WasRead() || s.Missing != "" {
 			continue
 		}
 		for i := range s.Ledger {
@@ -91,12 +91,12 @@ func (x *Inquiry) showUnraised(s *past.Sink, o, raise *past.Op, e *past.Entry, n
 		}
 	}
 	p := prev.By[0]
-	chain = append(chain, x.step(RoleBefore, p.Invoke, "%s, with the %s token %d, writes %d", p.Invoke.Proc, against(prev.Token, e.Token), prev.Token, *prev.Value), x.step(RoleHarm, o.Invoke, "%s writes %d over it", o.Invoke.Proc, *e.Value))
+	chain = append(chain, x.step(RoleBefore, p.Invoke, "%s, with the %s token %d, writes %d", p.Invoke.Proc, comparedText(prev.Token, e.Token), prev.Token, *prev.Value), x.step(RoleHarm, o.Invoke, "%s writes %d over it", o.Invoke.Proc, *e.Value))
 	sus.show(s.Name, o.Invoke.TS, []string{o.Invoke.Proc, p.Invoke.Proc}, chain...)
 }
 
-// against says how a token compares with another.
-func against(token, other int64) string {
+// comparedText says how a token compares with another.
+func comparedText(token, other int64) string {
 	return [...]string{"lower", "same", "higher"}[1+cmp.Compare(token, other)]
 }
 
@@ -150,12 +150,12 @@ func (x *Inquiry) lostEffects() {
 	}
 	o, w := undone[0], possible
 	if died*2 > len(undone) {
-		w = Fits
+		w = WeightFits
 	}
 	if numbered == 0 {
 		w = shown
 	}
-	sus := x.suspect("acknowledged-before-done", w, len(undone), "%s answered as applied and never in the ledger; the processes of %d of them died afterwards", phrase.Were(len(undone), "effect"), died)
+	sus := x.suspect("acknowledged-before-done", w, len(undone), "%s answered as applied and never in the ledger; the processes of %d of them died afterwards", phrase.PluralWas(len(undone), "effect"), died)
 	if numbered == 0 {
 		x.suspect("acknowledged-before-done", w, len(undone), "none of %s names its entry in the ledger: it was not there yet", phrase.Plural(answered, "answer"))
 	}
@@ -205,21 +205,21 @@ func (x *Inquiry) repeatedEffects() {
 		}
 	}
 	if oneSend > 0 {
-		s := x.suspect("resend-is-another-effect", shown, oneSend, "%s applied twice under one token by one recorded request", phrase.Were(oneSend, "effect"))
+		s := x.suspect("resend-is-another-effect", shown, oneSend, "%s applied twice under one token by one recorded request", phrase.PluralWas(oneSend, "effect"))
 		x.showRepeat(s, firstSend)
 	}
 	if oneToken > 0 {
-		s := x.suspect("effects-without-key", shown, oneToken, "%s applied twice under one token: not even a request that is sent again is known", phrase.Were(oneToken, "effect"))
+		s := x.suspect("effects-without-key", shown, oneToken, "%s applied twice under one token: not even a request that is sent again is known", phrase.PluralWas(oneToken, "effect"))
 		x.showRepeat(s, firstToken)
 	}
 	if attempts == 0 || oneToken > 0 {
 		return
 	}
 	text := "%s applied under several tokens, each time by another run; %d repetitions under one token were answered as duplicates"
-	s := x.suspect("key-of-the-attempt", Fits, attempts, text, phrase.Were(attempts, "effect"), duplicates)
+	s := x.suspect("key-of-the-attempt", WeightFits, attempts, text, phrase.PluralWas(attempts, "effect"), duplicates)
 	x.showRepeat(s, firstAttempt)
 	if duplicates == 0 {
-		other := x.suspect("effects-without-key", Fits, attempts, text, phrase.Were(attempts, "effect"), duplicates)
+		other := x.suspect("effects-without-key", WeightFits, attempts, text, phrase.PluralWas(attempts, "effect"), duplicates)
 		s.Group, other.Group = "keys", "keys"
 		x.showRepeat(other, firstAttempt)
 	}
@@ -283,7 +283,7 @@ func (x *Inquiry) showRepeat(s *Suspect, r *repeat) {
 			if o.Invoke.EffectKey == r.key && o.Invoke.Token == e.Token && !found {
 				found = true
 				procs = append(procs, o.Invoke.Proc)
-				chain = append(chain, x.step(role, o.Invoke, "%s sends effect %s under token %d, %s; it is applied as entry %d", o.Invoke.Proc, r.key, e.Token, sent(o), e.Seq))
+				chain = append(chain, x.step(role, o.Invoke, "%s sends effect %s under token %d, %s; it is applied as entry %d", o.Invoke.Proc, r.key, e.Token, sendText(o), e.Seq))
 			}
 		}
 		if !found {

@@ -14,15 +14,15 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P5",
-		title: "every acknowledged job comes to an end",
-		by:    "the replay, the clients' calls, the rows that were left",
-		Of:    "jobs",
-		run:   checkJobs,
-		whole: true,
-		count: (*Judgement).countJobs,
-		tell:  tellJobs,
-		blind: blindToJobs,
+		ID:             "P5",
+		title:          "every acknowledged job comes to an end",
+		by:             "the replay, the clients' calls, the rows that were left",
+		Of:             "jobs",
+		run:            checkJobs,
+		completeRecord: true,
+		count:          (*Judgement).countJobs,
+		summary:        summarizeJobs,
+		unexercised:    unexercisedJobs,
 		rules: []rule{
 			{find: (*Inquiry).jobStates},
 			{find: (*Inquiry).jobRows},
@@ -81,7 +81,7 @@ func checkJobs(_ context.Context, a *Judgement, p *Property) {
 		p.Detail = "every acknowledged job by the row that it has at the end" + lockedText(&a.Jobs)
 	}
 	p.Detail += a.Jobs.Counts.SequenceText()
-	open.tell(p)
+	open.describe(p)
 }
 
 // judgeJobs judges each job, and returns those that have not finished.
@@ -102,8 +102,8 @@ func (a *Judgement) judgeJobs(p *Property) openJobs {
 	return open
 }
 
-// tell says in P5's detail what became of the jobs that have not finished.
-func (open *openJobs) tell(p *Property) {
+// describe says in P5's detail what became of the jobs that have not finished.
+func (open *openJobs) describe(p *Property) {
 	if open.later > 0 {
 		p.Detail += fmt.Sprintf("; %s due after the end of the run", phrase.Plural(open.later, "job"))
 	}
@@ -139,7 +139,7 @@ func (a *Judgement) checkCalls(j *past.Job, p *Property) {
 		return
 	case entered > 0 && !possible:
 		p.add(j.ID, past.Events(j.Calls[0], first), "the enqueue of job %s was reported as failed (%s), but the job is in %s", j.ID, j.Calls[0].End.Error, j.Shard)
-	case entered == 0 && l != nil && !l.Whole:
+	case entered == 0 && l != nil && !l.Complete:
 		return // P14
 	case applied > entered:
 		p.add(j.ID, past.Events(j.Calls...), "the enqueue of job %s was acknowledged as applied %s, but its shard %s took it %s: an acknowledged job is lost", j.ID, phrase.Times(applied), j.Shard, phrase.Times(entered))
@@ -152,7 +152,7 @@ func (a *Judgement) checkCalls(j *past.Job, p *Property) {
 func checkDuplicates(j *past.Job, p *Property) {
 	first, _ := j.Entered()
 	for _, o := range j.Calls {
-		if o.Outcome == history.OK && o.End.Result == past.ResultDuplicate && !before(j, o, first) {
+		if o.Outcome == history.OK && o.End.Result == past.ResultDuplicate && !enqueuedBefore(j, o, first) {
 			p.add(j.ID, past.Events(o, first), "the enqueue of job %s was acknowledged as a duplicate, but nothing had been enqueued under its id before", j.ID)
 		}
 	}
@@ -168,9 +168,9 @@ func (a *Judgement) checkInbox(j *past.Job, p *Property) {
 	}
 }
 
-// before says whether the job can have been enqueued before o was answered: by the
+// enqueuedBefore says whether the job can have been enqueued before o was answered: by the
 // shard, by another call, or by an earlier copy of this one.
-func before(j *past.Job, o *past.Op, first *past.Op) bool {
+func enqueuedBefore(j *past.Job, o *past.Op, first *past.Op) bool {
 	if first != nil && first.Invoke.TS < o.End.TS || len(o.End.Sends) > 1 {
 		return true
 	}
@@ -199,13 +199,13 @@ func (a *Judgement) checkOpen(j *past.Job, open *openJobs, p *Property) {
 	inbox := j.Row(history.RowInbox)
 	state, due := j.Now.Name, j.Now.Due
 	switch {
-	case past.Ended(state), state == "" && (len(j.Steps) > 0 || inbox == nil && !j.Waits()):
+	case past.Ended(state), state == "" && (len(j.Steps) > 0 || inbox == nil && !j.AcknowledgedByInbox()):
 		return
 	case j.Locked():
 		if j.Acknowledged() == nil {
 			return // nobody was promised anything
 		}
-	case l != nil && !l.Whole:
+	case l != nil && !l.Complete:
 		open.why["the record of its shard is not whole"]++
 		return
 	case state == "" && inbox == nil && !a.RowsRead(j):
@@ -223,7 +223,7 @@ func (a *Judgement) checkOpen(j *past.Job, open *openJobs, p *Property) {
 	asked := int64(0) // when it was due first
 	switch n := len(j.Steps); {
 	case j.Locked():
-		asked = j.OwnMS()
+		asked = j.ScheduledMS()
 	case n > 0:
 		asked, due = a.dueBy(j, j.Steps[0].Write, j.Steps[0].Change.DueMS), a.dueBy(j, j.Steps[n-1].Write, due)
 	}
@@ -256,7 +256,7 @@ func (a *Judgement) checkOpen(j *past.Job, open *openJobs, p *Property) {
 // that runs it.
 func (a *Judgement) dueBy(j *past.Job, said *past.Write, due int64) int64 {
 	inv := said.Main().Invoke
-	return max(due-max(a.OffsetAt(history.Life(inv.Proc), inv.TS), 0), j.OwnIn(j.Now))
+	return max(due-max(a.OffsetAt(history.Life(inv.Proc), inv.TS), 0), j.ScheduledIn(j.Now))
 }
 
 // tooLate says whether the run cannot be expected to have ended a job that was first
@@ -294,7 +294,7 @@ func replayText(x *past.Jobs) string {
 
 // checkNext: a job that was enqueued to follow another exists.
 func (a *Judgement) checkNext(j *past.Job, p *Property) {
-	if l := a.RowOf[j.Shard]; j.After != nil && l != nil && l.Whole && j.NeverCame(a.Past) {
+	if l := a.RowOf[j.Shard]; j.After != nil && l != nil && l.Complete && j.RowMissing(a.Past) {
 		p.add(j.ID, append(past.Events(j.Last()), j.Rows...), "job %s ended by a batch that took effect, and the job that was to follow it, %s, is not in %s: the rest of its sequence is lost", j.After.ID, j.ID, j.Shard)
 	}
 }

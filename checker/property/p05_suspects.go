@@ -9,10 +9,10 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// sound says whether a shard's own chain contradicts nothing: what happens to jobs by
+// chainConsistent says whether a shard's own chain contradicts nothing: what happens to jobs by
 // batches that are lost, done twice or written over tells nothing about jobs.
-func (x *Inquiry) sound(l *past.Row) bool {
-	if l == nil || !l.Whole {
+func (x *Inquiry) chainConsistent(l *past.Row) bool {
+	if l == nil || !l.Complete {
 		return false
 	}
 	return !slices.ContainsFunc(l.Writes, func(w *past.Write) bool {
@@ -20,16 +20,16 @@ func (x *Inquiry) sound(l *past.Row) bool {
 	})
 }
 
-// ofJob lowers the weight of what a shard without a sound chain shows.
-func (x *Inquiry) ofJob(j *past.Job, w Weight) Weight {
-	if x.sound(x.RowOf[j.Shard]) {
+// jobWeight lowers the weight of what a shard without a sound chain shows.
+func (x *Inquiry) jobWeight(j *past.Job, w Weight) Weight {
+	if x.chainConsistent(x.RowOf[j.Shard]) {
 		return w
 	}
 	return symptom
 }
 
-// walk is a job's state as its batches make it, change by change.
-type walk struct {
+// jobWalk is a job's state as its batches make it, change by change.
+type jobWalk struct {
 	j       *past.Job
 	state   string
 	attempt int
@@ -37,7 +37,7 @@ type walk struct {
 	step    int // of the next change
 }
 
-func (k *walk) next() {
+func (k *jobWalk) next() {
 	c := k.j.Steps[k.step].Change
 	k.step++
 	switch c.Do {
@@ -75,7 +75,7 @@ func (x *Inquiry) jobStates() {
 	fewer, claimed := 0, 0
 	early := map[string]int{}
 	for _, j := range x.Jobs.List {
-		k := walk{j: j}
+		k := jobWalk{j: j}
 		for k.step < len(j.Steps) {
 			s := j.Steps[k.step]
 			before := func() []Step {
@@ -87,12 +87,12 @@ func (x *Inquiry) jobStates() {
 			switch c := s.Change; {
 			case c.Do == history.DoClaim && k.state != past.StatePending && k.state != "":
 				claimed++
-				sus := x.suspect("claim-leaves-row", x.ofJob(j, shown), claimed, "job %s is claimed as run %d when it is %s", j.ID, c.Run, k.state)
+				sus := x.suspect("claim-leaves-row", x.jobWeight(j, shown), claimed, "job %s is claimed as run %d when it is %s", j.ID, c.Run, k.state)
 				sus.show(j.ID, s.Write.Main().Invoke.TS, []string{s.Write.Main().Invoke.Proc}, append(before(), x.change(RoleMistake, s))...)
 			case c.Do == history.DoClaim && k.state == past.StatePending && c.Attempt <= k.attempt,
 				slices.Contains([]string{history.DoRescue, history.DoRetry, history.DoComplete, history.DoAbandon, history.DoDLQ}, c.Do) && k.state == past.StateRunning && c.Attempt < k.attempt:
 				fewer++
-				sus := x.suspect("attempts-in-memory", x.ofJob(j, shown), fewer, "job %s: after attempt %d the owner that %s it counts %d", j.ID, k.attempt, past.Verbs[c.Do], c.Attempt)
+				sus := x.suspect("attempts-in-memory", x.jobWeight(j, shown), fewer, "job %s: after attempt %d the owner that %s it counts %d", j.ID, k.attempt, past.Verbs[c.Do], c.Attempt)
 				sus.show(j.ID, s.Write.Main().Invoke.TS, []string{s.Write.Main().Invoke.Proc}, append(before(), x.change(RoleMistake, s))...)
 			case c.Do == history.DoDLQ && x.failed("P5"):
 				id, why := x.givenUpEarly(&k, s)
@@ -100,7 +100,7 @@ func (x *Inquiry) jobStates() {
 					break
 				}
 				early[id]++
-				sus := x.suspect(id, x.ofJob(j, shown), early[id], "job %s is given up by %s, and the store had never refused it: %s", j.ID, s.Write.Main().Invoke.Proc, why)
+				sus := x.suspect(id, x.jobWeight(j, shown), early[id], "job %s is given up by %s, and the store had never refused it: %s", j.ID, s.Write.Main().Invoke.Proc, why)
 				sus.show(j.ID, s.Write.Main().Invoke.TS, []string{s.Write.Main().Invoke.Proc}, append(before(), x.change(RoleMistake, s))...)
 			}
 			k.next()
@@ -110,13 +110,13 @@ func (x *Inquiry) jobStates() {
 
 // givenUpEarly is the mechanism by which a job is given up that may be tried again, if there
 // is one.
-func (x *Inquiry) givenUpEarly(k *walk, s past.JobStep) (id, why string) {
+func (x *Inquiry) givenUpEarly(k *jobWalk, s past.JobStep) (id, why string) {
 	was := past.JobState{Name: k.state, Attempt: k.attempt, Run: k.run}
 	r := x.RowOf[k.j.Shard].Replayed
-	if k.step == 0 || k.j.Spec == nil || !r.Early(k.j, k.step, was, s.Write) {
+	if k.step == 0 || k.j.Spec == nil || !r.GivenUpEarly(k.j, k.step, was, s.Write) {
 		return "", ""
 	}
-	attempts, spared := k.j.Spent(k.step, was, s.Write)
+	attempts, spared := k.j.AttemptsSpent(k.step, was, s.Write)
 	wrote := k.j.Steps[k.step-1].Write.Main().Invoke.Proc
 	switch {
 	case k.attempt >= k.j.Spec.MaxAttempts:
@@ -132,7 +132,7 @@ func (x *Inquiry) jobRows() {
 	dlq, ahead, next, beside, other := 0, 0, 0, 0, 0
 	for _, j := range x.Jobs.List {
 		l := x.RowOf[j.Shard]
-		if l == nil || !l.Whole || !x.RowsRead(j) {
+		if l == nil || !l.Complete || !x.RowsRead(j) {
 			continue
 		}
 		why := j.Differs()
@@ -144,18 +144,18 @@ func (x *Inquiry) jobRows() {
 		switch {
 		case j.Now.Name == past.StateDLQ && (row == nil || row.JobRow().State != past.StateDLQ || j.Row(history.RowDLQ) == nil):
 			id, n, w = "dlq-move-lost", &dlq, shown
-		case j.NeverCame(x.Past) && j.After != nil:
+		case j.RowMissing(x.Past) && j.After != nil:
 			id, n, w = "end-ahead-of-next", &next, shown
-		case j.NeverCame(x.Past) && j.Now.Name == past.StatePending:
+		case j.RowMissing(x.Past) && j.Now.Name == past.StatePending:
 			id, n, w = "schedule-ahead-of-job", &ahead, shown
 		case row != nil && row.JobRow().Run != 0 && past.RunFence(row.JobRow().Run) < past.RunFence(j.Now.Run):
-			id, n, w = "write-beside-the-tick", &beside, Fits // an earlier owner's doing
+			id, n, w = "write-beside-the-tick", &beside, WeightFits // an earlier owner's doing
 		}
 		*n++
-		s := x.suspect(id, x.ofJob(j, w), *n, "job %s is %s by its batches, and its rows say otherwise: %s", j.ID, j.Now, why)
+		s := x.suspect(id, x.jobWeight(j, w), *n, "job %s is %s by its batches, and its rows say otherwise: %s", j.ID, j.Now, why)
 		var chain []Step
 		role := RoleBefore
-		if j.NeverCame(x.Past) {
+		if j.RowMissing(x.Past) {
 			role = RoleMistake // the batch that did one of two things
 		}
 		for _, st := range j.Steps[max(0, len(j.Steps)-3):] {
@@ -181,17 +181,17 @@ func (x *Inquiry) stuckJobs() {
 	for _, j := range x.judgeJobs(&Property{}).stuck {
 		l := x.RowOf[j.Shard]
 		switch {
-		case j.NeverCame(x.Past): // jobRows
+		case j.RowMissing(x.Past): // jobRows
 		case j.Now.Name == past.StateRunning && x.takenSince(l, j) != nil:
 			left++
 			g := x.takenSince(l, j)
-			s := x.suspect("rescue-left-out", x.ofJob(j, shown), left, "job %s is still %s, though %s took the shard with fence %d afterwards", j.ID, j.Now, g.Acquire.Invoke.Proc, g.Fence)
+			s := x.suspect("rescue-left-out", x.jobWeight(j, shown), left, "job %s is still %s, though %s took the shard with fence %d afterwards", j.ID, j.Now, g.Acquire.Invoke.Proc, g.Fence)
 			s.show(j.ID, g.Acquire.Invoke.TS, []string{j.Last().Invoke.Proc, g.Acquire.Invoke.Proc}, x.change(RoleBefore, j.Steps[len(j.Steps)-1]), x.granted(RoleMistake, g),
 				x.Instant(RoleHarm, x.EndOfWork(), "at the end the job is still running"))
 		case j.Now.Name == past.StatePending && x.passedOver(l, j) != nil:
 			behind++
 			k := x.passedOver(l, j)
-			s := x.suspect("row-behind-the-mark", x.ofJob(j, Fits), behind, "job %s is pending and due, and job %s, due later, was claimed after that", j.ID, k.Job.ID)
+			s := x.suspect("row-behind-the-mark", x.jobWeight(j, WeightFits), behind, "job %s is pending and due, and job %s, due later, was claimed after that", j.ID, k.Job.ID)
 			chain := []Step{x.change(RoleBefore, j.Steps[len(j.Steps)-1]), x.change(RoleMistake, past.JobStep{Write: k.Write, Change: k.Change}), x.Instant(RoleHarm, x.EndOfWork(), "at the end the job is still pending")}
 			if g := x.takenSince(l, j); g != nil {
 				chain = append(chain, x.granted(RoleBefore, g))
@@ -199,7 +199,7 @@ func (x *Inquiry) stuckJobs() {
 			s.show(j.ID, k.Write.Main().Invoke.TS, []string{j.Last().Invoke.Proc, k.Write.Main().Invoke.Proc}, chain...)
 		default:
 			other++
-			s := x.suspect("job-never-ends", x.ofJob(j, possible), other, "job %s is still %s at the end", j.ID, stuckAs(j, "in the inbox"))
+			s := x.suspect("job-never-ends", x.jobWeight(j, possible), other, "job %s is still %s at the end", j.ID, stuckAs(j, "in the inbox"))
 			switch o := j.Last(); {
 			case len(j.Steps) > 0:
 				s.show(j.ID, o.Invoke.TS, []string{o.Invoke.Proc}, x.change(RoleMistake, j.Steps[len(j.Steps)-1]))
@@ -251,7 +251,7 @@ func (x *Inquiry) forgotten(j *past.Job) {
 		sweeper := history.Life(s.Write.Main().Invoke.Proc)
 		window := x.HeaderOf(sweeper).DedupeMS * 1e6
 		if after := s.Write.Latest - end.Invoke.TS; after < window && len(x.Clocks[sweeper]) == 0 {
-			sus := x.suspect("forgotten-too-early", x.ofJob(j, shown), 1, "job %s is forgotten at most %s after its end; it must be remembered for %s", j.ID, phrase.MS(after), phrase.MS(window))
+			sus := x.suspect("forgotten-too-early", x.jobWeight(j, shown), 1, "job %s is forgotten at most %s after its end; it must be remembered for %s", j.ID, phrase.MS(after), phrase.MS(window))
 			sus.show(j.ID, s.Write.Main().Invoke.TS, []string{s.Write.Main().Invoke.Proc}, x.change(RoleBefore, j.Steps[i-1]), x.change(RoleMistake, s))
 		}
 	}
@@ -270,7 +270,7 @@ func (x *Inquiry) runs() {
 					continue
 				}
 				unfinished++
-				sus := x.suspect("completed-before-finish", x.ofJob(j, Fits), unfinished, "job %s is completed by a batch that was sent before run %d had finished", j.ID, s.Change.Run)
+				sus := x.suspect("completed-before-finish", x.jobWeight(j, WeightFits), unfinished, "job %s is completed by a batch that was sent before run %d had finished", j.ID, s.Change.Run)
 				chain := []Step{x.change(RoleMistake, s)}
 				if i > 0 {
 					chain = append(chain, x.change(RoleBefore, j.Steps[i-1]))
@@ -280,11 +280,11 @@ func (x *Inquiry) runs() {
 				}
 				sus.show(j.ID, m.Invoke.TS, []string{m.Invoke.Proc}, chain...)
 			case history.DoClaim:
-				if j.Spec == nil || j.Spec.MaxAttempts == 0 || s.Change.Attempt <= j.Spec.MaxAttempts+j.SparedBefore(i) {
+				if j.Spec == nil || j.Spec.MaxAttempts == 0 || s.Change.Attempt <= j.Spec.MaxAttempts+j.UncountedBefore(i) {
 					continue
 				}
 				often++
-				sus := x.suspect("tried-too-often", x.ofJob(j, Fits), often, "job %s is claimed for attempt %d of at most %d", j.ID, s.Change.Attempt, j.Spec.MaxAttempts)
+				sus := x.suspect("tried-too-often", x.jobWeight(j, WeightFits), often, "job %s is claimed for attempt %d of at most %d", j.ID, s.Change.Attempt, j.Spec.MaxAttempts)
 				sus.show(j.ID, m.Invoke.TS, []string{m.Invoke.Proc}, x.change(RoleMistake, s))
 			}
 		}
@@ -299,7 +299,7 @@ func (x *Inquiry) lostJobs() {
 	n := 0
 	for _, j := range x.Jobs.List {
 		l := x.RowOf[j.Shard]
-		if _, entered := j.Entered(); entered > 0 || l == nil || !l.Whole || j.Row(history.RowInbox) != nil {
+		if _, entered := j.Entered(); entered > 0 || l == nil || !l.Complete || j.Row(history.RowInbox) != nil {
 			continue
 		}
 		for _, o := range j.Calls {
@@ -307,11 +307,11 @@ func (x *Inquiry) lostJobs() {
 				continue
 			}
 			n++
-			s := x.suspect("acknowledged-and-lost", x.ofJob(j, Fits), n, "the enqueue of job %s was acknowledged (%s), and no batch that took effect has it", j.ID, o.End.Result)
+			s := x.suspect("acknowledged-and-lost", x.jobWeight(j, WeightFits), n, "the enqueue of job %s was acknowledged (%s), and no batch that took effect has it", j.ID, o.End.Result)
 			chain := []Step{x.step(RoleBefore, o.Invoke, "%s enqueues job %s", o.Invoke.Proc, j.ID), x.step(RoleMistake, o.End, "it is acknowledged: %s", o.End.Result)}
 			for _, c := range l.CAS {
 				if l.Fate(c.Write) == past.Never && slices.ContainsFunc(c.Invoke.Changes(), func(x history.Change) bool { return x.Job == j.ID }) {
-					chain = append(chain, x.step(RoleHarm, c.Invoke, "the batch by %s that has it never takes effect, %s", c.Invoke.Proc, sent(&c.Op)))
+					chain = append(chain, x.step(RoleHarm, c.Invoke, "the batch by %s that has it never takes effect, %s", c.Invoke.Proc, sendText(&c.Op)))
 				}
 			}
 			s.show(j.ID, o.End.TS, []string{o.Invoke.Proc}, chain...)
@@ -335,8 +335,8 @@ func (x *Inquiry) unclaimedRuns() {
 				continue
 			}
 			n++
-			s := x.suspect("run-not-settled", x.ofJob(j, Fits), n, "run %d of job %s starts before its claim is known to have taken effect", e.Token, j.ID)
-			s.show(j.ID, e.TS, []string{e.Proc}, x.step(RoleBefore, claim.Invoke, "%s claims it, %s", claim.Invoke.Proc, sent(&claim.Op)), x.step(RoleMistake, e, "%s starts it", e.Proc))
+			s := x.suspect("run-not-settled", x.jobWeight(j, WeightFits), n, "run %d of job %s starts before its claim is known to have taken effect", e.Token, j.ID)
+			s.show(j.ID, e.TS, []string{e.Proc}, x.step(RoleBefore, claim.Invoke, "%s claims it, %s", claim.Invoke.Proc, sendText(&claim.Op)), x.step(RoleMistake, e, "%s starts it", e.Proc))
 		}
 	}
 }
@@ -366,7 +366,7 @@ func (x *Inquiry) missingSteps() {
 			continue
 		}
 		s := x.SinkOf[j.Spec.Resource]
-		if s == nil || !s.WasRead() || s.Hole != "" {
+		if s == nil || !s.WasRead() || s.Missing != "" {
 			continue
 		}
 		for _, step := range j.Spec.Steps {
@@ -374,7 +374,7 @@ func (x *Inquiry) missingSteps() {
 				continue
 			}
 			n++
-			sus := x.suspect("step-left-out", Fits, n, "job %s is completed and nobody sent its effect %s", j.ID, step)
+			sus := x.suspect("step-left-out", WeightFits, n, "job %s is completed and nobody sent its effect %s", j.ID, step)
 			var chain []Step
 			for _, st := range j.Steps {
 				if st.Change.Do == history.DoComplete {

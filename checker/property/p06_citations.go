@@ -14,11 +14,11 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P6",
-		title: "every effect attempt cites a grant that the store made",
-		by:    "the chain; the claims in it",
-		run:   checkCitations,
-		whole: true,
+		ID:             "P6",
+		title:          "every effect attempt cites a grant that the store made",
+		by:             "the chain; the claims in it",
+		run:            checkCitations,
+		completeRecord: true,
 		rules: []rule{
 			{find: (*Inquiry).foreignIssuers},
 			{find: (*Inquiry).foreignRuns},
@@ -85,7 +85,7 @@ func (a *Judgement) checkCitation(e *history.Event, lock string, token int64, g 
 		p.add(lock, append(past.Events(&g.Acquire.Op, g.Call), e), "%s", text)
 	}
 	switch {
-	case !g.Made():
+	case !g.TookEffect():
 		how := "was refused"
 		if g.Acquire.Outcome != history.Fail {
 			how = "never took effect"
@@ -230,7 +230,7 @@ func (a *Judgement) checkUnclaimed(e *history.Event, l *past.Row, p *Property) {
 			return
 		}
 	}
-	if l.Whole {
+	if l.Complete {
 		p.add(l.Name, []*history.Event{e}, "%s by %s shows run %d of %s, which no batch claims", e.Op, e.Proc, e.Token, l.Name)
 	}
 }

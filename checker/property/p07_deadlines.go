@@ -11,11 +11,11 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P7",
-		title: "everything was decided before the holder's own deadline",
-		by:    "deadlines derived from the recorded sends",
-		run:   checkDeadlines,
-		whole: true,
+		ID:             "P7",
+		title:          "everything was decided before the holder's own deadline",
+		by:             "deadlines derived from the recorded sends",
+		run:            checkDeadlines,
+		completeRecord: true,
 		rules: []rule{
 			{needs: "P7", find: (*Inquiry).lateDecisions},
 		},
@@ -49,7 +49,7 @@ func checkDeadlines(_ context.Context, a *Judgement, p *Property) {
 	undated, beyond := 0, 0
 	for _, d := range a.Decisions {
 		e, g := d.Event, d.Grant
-		if g == nil || !g.Mine(e.Proc) {
+		if g == nil || !g.OwnedBy(e.Proc) {
 			continue // P6
 		}
 		if g.ClockBeyond {
@@ -62,7 +62,7 @@ func checkDeadlines(_ context.Context, a *Judgement, p *Property) {
 			continue
 		}
 		end, by := g.Until()
-		told := told(g, e)
+		told := firstAnswer(g, e)
 		switch {
 		case told != nil && e.DecidedAt < told.TS:
 			p.add(g.Row.Name, append(windowOf(g, e), told), "%s by %s under token %d of %s was decided %s before it was granted", e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(told.TS-e.DecidedAt))
@@ -78,9 +78,9 @@ func checkDeadlines(_ context.Context, a *Judgement, p *Property) {
 	}
 }
 
-// told is the first answer that told the client of e that it may decide: of a lock that it is
+// firstAnswer is the first answer that told the client of e that it may decide: of a lock that it is
 // held, of a shard that the run is claimed. nil: none did, which is P6's to judge.
-func told(g *past.Grant, e *history.Event) *history.Event {
+func firstAnswer(g *past.Grant, e *history.Event) *history.Event {
 	if !g.Row.Shard {
 		return g.Answer
 	}
@@ -125,7 +125,7 @@ var beliefs = []belief{
 	{"lease-by-wall-clock", shown, (*Inquiry).byWallClock},
 	{"lapsed-lease-revived", shown, (*Inquiry).byRevival},
 	{"lease-counted-from-answer", shown, (*Inquiry).byAnswer},
-	{"keep-alive-died", Fits, (*Inquiry).withoutRenewals},
+	{"keep-alive-died", WeightFits, (*Inquiry).withoutRenewals},
 	{"keep-alive-died", possible, (*Inquiry).perhapsWithoutRenewals},
 	{"loss-ignored", possible, (*Inquiry).inSpiteOfLoss},
 }
@@ -133,7 +133,7 @@ var beliefs = []belief{
 // lateDecisions: a belief explains them if it holds for each. Those that demand most
 // count; without any the holder simply went on.
 func (x *Inquiry) lateDecisions() {
-	late := x.late()
+	late := x.decidedLate()
 	if len(late) == 0 {
 		return
 	}
@@ -157,7 +157,7 @@ func (x *Inquiry) lateDecisions() {
 		}
 		best = b.weight
 		d := first
-		s := x.suspect(b.id, max(b.weight, Fits), n, "%s decided when their right was over, the first by %s; this explains %d", phrase.Were(len(late), "start or effect"), phrase.MS(d.Event.DecidedAt-d.end), n)
+		s := x.suspect(b.id, max(b.weight, WeightFits), n, "%s decided when their right was over, the first by %s; this explains %d", phrase.PluralWas(len(late), "start or effect"), phrase.MS(d.Event.DecidedAt-d.end), n)
 		s.Group = "beliefs"
 		chain := append([]Step{x.granted(RoleBefore, d.Grant), x.Instant(RoleBefore, d.end, "%s", x.endText(*d))}, steps...)
 		chain = append(chain, x.step(RoleMistake, d.Event, "%s decides on its %s, %s later", d.Event.Proc, d.Event.Op, phrase.MS(d.Event.DecidedAt-d.end)))
@@ -165,19 +165,19 @@ func (x *Inquiry) lateDecisions() {
 	}
 }
 
-func (x *Inquiry) late() []lateDecision {
+func (x *Inquiry) decidedLate() []lateDecision {
 	var out []lateDecision
 	if !x.failed("P7") {
 		return nil
 	}
 	for _, d := range x.Decisions {
 		e, g := d.Event, d.Grant
-		if g == nil || !g.Mine(e.Proc) || g.ClockBeyond || e.DecidedAt == 0 {
+		if g == nil || !g.OwnedBy(e.Proc) || g.ClockBeyond || e.DecidedAt == 0 {
 			continue
 		}
 		mine := 0
 		for _, other := range g.Row.ByToken[g.Token] {
-			if other.Mine(e.Proc) {
+			if other.OwnedBy(e.Proc) {
 				mine++
 			}
 		}
@@ -201,7 +201,7 @@ func (x *Inquiry) endText(d lateDecision) string {
 
 // takenMeanwhile is who had it by then.
 func (x *Inquiry) takenMeanwhile(d lateDecision) []Step {
-	if g := takenBy(d.Grant.Row).before(d.Event.DecidedAt); g != nil && g.Fence > d.Grant.Fence {
+	if g := takeoversOf(d.Grant.Row).before(d.Event.DecidedAt); g != nil && g.Fence > d.Grant.Fence {
 		return []Step{x.granted(RoleHarm, g)}
 	}
 	return nil
@@ -227,10 +227,10 @@ func (x *Inquiry) byAwakeClock(d lateDecision) (bool, []Step) {
 	life := history.Life(d.Event.Proc)
 	for _, c := range anchors(d.Grant) {
 		from := past.FirstSend(&c.Op)
-		if slept := x.slept(life, from, d.Event.DecidedAt); slept > 0 && d.Event.DecidedAt-from-slept <= trusted(d.Grant)+leaseSlack {
+		if sleepTime := x.sleepTime(life, from, d.Event.DecidedAt); sleepTime > 0 && d.Event.DecidedAt-from-sleepTime <= trusted(d.Grant)+leaseSlack {
 			for _, n := range x.Clocks[life] {
 				if n.Clock().Suspended && n.TS >= from {
-					return true, []Step{x.step(RoleBefore, n, "the machine of %s sleeps, for %s before the decision", life, phrase.MS(slept))}
+					return true, []Step{x.step(RoleBefore, n, "the machine of %s sleeps, for %s before the decision", life, phrase.MS(sleepTime))}
 				}
 			}
 			return true, nil
@@ -260,7 +260,7 @@ func (x *Inquiry) byWallClock(d lateDecision) (bool, []Step) {
 func (x *Inquiry) byRevival(d lateDecision) (bool, []Step) {
 	for _, r := range d.Grant.Renews {
 		if r.End.TS > d.Grant.Deadline && r.End.TS <= d.Event.DecidedAt && d.Event.DecidedAt <= past.FirstSend(&r.Op)+trusted(d.Grant)+leaseSlack {
-			return true, []Step{x.step(RoleBefore, r.End, "a renewal is answered, %s after the deadline: %s", phrase.MS(r.End.TS-d.Grant.Deadline), sent(&r.Op))}
+			return true, []Step{x.step(RoleBefore, r.End, "a renewal is answered, %s after the deadline: %s", phrase.MS(r.End.TS-d.Grant.Deadline), sendText(&r.Op))}
 		}
 	}
 	return false, nil
@@ -272,7 +272,7 @@ func (x *Inquiry) byAnswer(d lateDecision) (bool, []Step) {
 		took := c.End.TS - past.FirstSend(&c.Op)
 		over := d.Event.DecidedAt - past.FirstSend(&c.Op) - trusted(d.Grant)
 		if c.End.TS <= d.Event.DecidedAt && over > 0 && over <= took+leaseSlack && took > leaseSlack {
-			return true, []Step{x.step(RoleBefore, c.End, "%s is answered %s after its first send: %s", c.Kind(), phrase.MS(took), sent(&c.Op))}
+			return true, []Step{x.step(RoleBefore, c.End, "%s is answered %s after its first send: %s", c.Kind(), phrase.MS(took), sendText(&c.Op))}
 		}
 	}
 	return false, nil
@@ -295,7 +295,7 @@ func (x *Inquiry) unrenewed(d lateDecision, until int64, demanded int) (bool, []
 	g := d.Grant
 	var last *past.CAS
 	for _, c := range g.Row.CAS {
-		if past.IsRenewal(c.Kind()) && c.From.Fence == g.Fence && g.Mine(c.Invoke.Proc) && c.Invoke.TS < d.Event.DecidedAt && (last == nil || c.Invoke.TS > last.Invoke.TS) {
+		if past.IsRenewal(c.Kind()) && c.From.Fence == g.Fence && g.OwnedBy(c.Invoke.Proc) && c.Invoke.TS < d.Event.DecidedAt && (last == nil || c.Invoke.TS > last.Invoke.TS) {
 			last = c
 		}
 	}
@@ -312,7 +312,7 @@ func (x *Inquiry) unrenewed(d lateDecision, until int64, demanded int) (bool, []
 	}
 	var steps []Step
 	if last != nil {
-		steps = append(steps, x.step(RoleBefore, last.Invoke, "its last renewal, %s", sent(&last.Op)))
+		steps = append(steps, x.step(RoleBefore, last.Invoke, "its last renewal, %s", sendText(&last.Op)))
 	}
 	return true, append(steps, x.Instant(RoleBefore, from, "from here on %s of its process on other rows were answered in %s", phrase.Plural(answered, "request"), phrase.MS(until-from)))
 }
@@ -334,11 +334,11 @@ func (x *Inquiry) inSpiteOfLoss(d lateDecision) (bool, []Step) {
 	g := d.Grant
 	var steps []Step
 	i := slices.IndexFunc(g.Row.CAS, func(c *past.CAS) bool {
-		return past.IsRenewal(c.Kind()) && g.Mine(c.Invoke.Proc) && c.From.Fence == g.Fence && c.Outcome != history.OK && c.Invoke.TS < d.Event.DecidedAt
+		return past.IsRenewal(c.Kind()) && g.OwnedBy(c.Invoke.Proc) && c.From.Fence == g.Fence && c.Outcome != history.OK && c.Invoke.TS < d.Event.DecidedAt
 	})
 	if i >= 0 {
 		c := g.Row.CAS[i]
-		steps = append(steps, x.step(RoleBefore, c.Invoke, "a renewal is %s", sent(&c.Op)))
+		steps = append(steps, x.step(RoleBefore, c.Invoke, "a renewal is %s", sendText(&c.Op)))
 	}
 	if g.Lost != nil && g.Lost.TS <= d.Event.DecidedAt {
 		steps = append(steps, x.step(RoleBefore, g.Lost, "the loss is noted: %s", phrase.OrNone(g.Lost.Error)))

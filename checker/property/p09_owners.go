@@ -41,7 +41,7 @@ func init() {
 // checkOwnership is P9.
 func checkOwnership(_ context.Context, a *Judgement, p *Property) {
 	for _, l := range a.Rows {
-		taken := takenBy(l)
+		taken := takeoversOf(l)
 		for _, c := range l.CAS {
 			if c.Write.Pos < 0 && c.Outcome != history.OK {
 				continue // had no effect
@@ -61,14 +61,14 @@ func checkOwnership(_ context.Context, a *Judgement, p *Property) {
 // laterGrant says whether c is under a grant that came after g in the row's chain, in
 // spite of its lower fence (P1): then the lock had not passed on from it.
 func laterGrant(l *past.Row, c *past.CAS, g *past.Grant) bool {
-	own := l.Under(c.From, c.Invoke.Proc)
+	own := l.GrantAt(c.From, c.Invoke.Proc)
 	return own != nil && own.Acquire.Write.Pos > g.Acquire.Write.Pos && g.Acquire.Write.Pos >= 0
 }
 
 func checkOwner(l *past.Row, c *past.CAS, p *Property) {
 	bad := func(format string, args ...any) {
 		events := past.Events(&c.Op)
-		if g := l.Under(c.From, c.Invoke.Proc); g != nil {
+		if g := l.GrantAt(c.From, c.Invoke.Proc); g != nil {
 			events = append(past.Events(&g.Acquire.Op), events...)
 		}
 		p.add(l.Name, events, "%s by %s "+format, append([]any{c.Kind(), c.Invoke.Proc}, args...)...)
@@ -90,10 +90,10 @@ func checkOwner(l *past.Row, c *past.CAS, p *Property) {
 			bad("did not set the next tick: from %s to %s", l.Text(c.From), l.Text(c.To))
 		}
 	case history.OpTick, history.OpHandOver:
-		switch g := l.Under(c.From, c.Invoke.Proc); {
+		switch g := l.GrantAt(c.From, c.Invoke.Proc); {
 		case g == nil:
 			bad("is under fence %d, which nobody took", c.From.Fence)
-		case !g.Mine(c.Invoke.Proc):
+		case !g.OwnedBy(c.Invoke.Proc):
 			bad("is under fence %d, which %s took", c.From.Fence, g.Acquire.Invoke.Proc)
 		case c.To.Fence != c.From.Fence || c.To.Beat != c.From.Beat+1 || c.To.Attempt == c.From.Attempt:
 			bad("did not set the next tick of its fence: from %s to %s", l.Text(c.From), l.Text(c.To))
@@ -114,7 +114,7 @@ type takeovers struct {
 	top  []*past.Grant
 }
 
-func takenBy(l *past.Row) takeovers {
+func takeoversOf(l *past.Row) takeovers {
 	var t takeovers
 	gs := make([]*past.Grant, 0, len(l.Grants))
 	for _, g := range l.Grants {
@@ -200,13 +200,13 @@ func (x *Inquiry) wrongOwners() {
 		if l.Shard {
 			continue
 		}
-		taken := takenBy(l)
+		taken := takeoversOf(l)
 		for _, c := range l.CAS {
 			switch {
 			case c.Outcome != history.OK || !past.IsRenewal(c.Kind()) && !past.IsRelease(c.Kind()):
 				continue
 			case c.From.Holder != c.Invoke.Proc:
-				s := x.suspect("foreign-writer", Fits, 1, "%s by %s names the lease of %s", c.Kind(), c.Invoke.Proc, l.Text(c.From))
+				s := x.suspect("foreign-writer", WeightFits, 1, "%s by %s names the lease of %s", c.Kind(), c.Invoke.Proc, l.Text(c.From))
 				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, x.step(RoleMistake, c.Invoke, "%s by %s from %s", c.Kind(), c.Invoke.Proc, l.Text(c.From)))
 			case past.IsRenewal(c.Kind()) && (c.To.Attempt != c.From.Attempt || c.To.Fence != c.From.Fence || c.To.Holder != c.From.Holder):
 				s := x.suspect("renewal-changes-more", shown, 1, "a renewal goes from %s to %s", l.Text(c.From), l.Text(c.To))
@@ -221,21 +221,21 @@ func (x *Inquiry) wrongOwners() {
 				chain = append(chain, x.granted(RoleBefore, own))
 			}
 			id, group := "", ""
-			switch shows := shows(l, c.To, c.End.TS); {
+			switch found := foundAfter(l, c.To, c.End.TS); {
 			case past.IsRenewal(c.Kind()):
 				id = "unconditional-renewal"
 			case !x.plainWrites():
 				id = "release-without-owner"
-			case shows:
+			case found:
 				id = "unconditional-release"
 			default:
 				id, group = "release-without-owner", "release"
 			}
-			s := x.suspect(id, Fits, 1, "the row of %s had passed to fence %d when a %s of fence %d was applied", l.Name, g.Fence, c.Kind(), c.To.Fence)
+			s := x.suspect(id, WeightFits, 1, "the row of %s had passed to fence %d when a %s of fence %d was applied", l.Name, g.Fence, c.Kind(), c.To.Fence)
 			s.Group = cmp.Or(s.Group, group)
 			s.show(l.Name, c.End.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, chain...)
 			if group != "" {
-				other := x.suspect("unconditional-release", Fits, 1, "the row of %s had passed to fence %d when a release of fence %d was applied", l.Name, g.Fence, c.To.Fence)
+				other := x.suspect("unconditional-release", WeightFits, 1, "the row of %s had passed to fence %d when a release of fence %d was applied", l.Name, g.Fence, c.To.Fence)
 				other.Group = group
 				other.show(l.Name, c.End.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, chain...)
 			}
@@ -243,7 +243,7 @@ func (x *Inquiry) wrongOwners() {
 	}
 }
 
-// shows says whether anybody found the row at v after an instant.
-func shows(l *past.Row, v *past.Version, after int64) bool {
-	return slices.ContainsFunc(seen(l), func(s sighting) bool { return s.v == v && s.e.TS > after })
+// foundAfter says whether anybody found the row at v after an instant.
+func foundAfter(l *past.Row, v *past.Version, after int64) bool {
+	return slices.ContainsFunc(sightingsOf(l), func(s sighting) bool { return s.v == v && s.e.TS > after })
 }

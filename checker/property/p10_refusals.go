@@ -12,11 +12,11 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P10",
-		title: "the sink refuses only what it must",
-		by:    "the ledger",
-		run:   checkRefusals,
-		whole: true,
+		ID:             "P10",
+		title:          "the sink refuses only what it must",
+		by:             "the ledger",
+		run:            checkRefusals,
+		completeRecord: true,
 		rules: []rule{
 			{find: (*Inquiry).refusedTokens},
 		},
@@ -56,7 +56,7 @@ func checkRefusals(_ context.Context, a *Judgement, p *Property) {
 		}
 	}
 	a.reportLies(p)
-	p.Detail = fmt.Sprintf("%s of the sink, of which %s, against its ledger", phrase.Plural(p.Checked, "answer"), phrase.Were(refused, "refusal"))
+	p.Detail = fmt.Sprintf("%s of the sink, of which %s, against its ledger", phrase.Plural(p.Checked, "answer"), phrase.PluralWas(refused, "refusal"))
 	if a.Witness.Reads[history.WitnessAnswers] {
 		p.Detail += " and the links"
 	}
@@ -118,7 +118,7 @@ func (x *Inquiry) refusedTokens() {
 				continue
 			}
 			odd++
-			sus := x.suspect("sink-refuses-wrongly", Fits, odd, "%s", p.Violations[0].Message)
+			sus := x.suspect("sink-refuses-wrongly", WeightFits, odd, "%s", p.Violations[0].Message)
 			sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, x.step(RoleMistake, o.End, "%s", p.Violations[0].Message))
 		}
 	}

@@ -49,9 +49,9 @@ func (a *Judgement) injections(fault string) []history.FaultWindow {
 	return out
 }
 
-// hull is from the first inject to the last heal. Between two injections nothing is in
+// windowsHull is from the first inject to the last heal. Between two injections nothing is in
 // force, which is no excuse.
-func hull(windows []history.FaultWindow) (from, to int64) {
+func windowsHull(windows []history.FaultWindow) (from, to int64) {
 	from = windows[0].From
 	for _, w := range windows {
 		from, to = min(from, w.From), max(to, w.To)
@@ -60,7 +60,7 @@ func hull(windows []history.FaultWindow) (from, to int64) {
 }
 
 func (a *Judgement) judgeProgress(e *history.Event, want history.Progress, windows []history.FaultWindow, p *Property) {
-	from, to := hull(windows)
+	from, to := windowsHull(windows)
 	out := Progress{Fault: want.Fault, MinCycles: want.MinCycles, MostMS: float64(want.LongestGapMS), Cycles: a.cyclesIn(want, windows)}
 	ds := a.Demands()
 	for i := range ds {
@@ -78,16 +78,16 @@ func (a *Judgement) judgeProgress(e *history.Event, want history.Progress, windo
 	a.idleClients(e, want, windows, p)
 	if out.Cycles < want.MinCycles && a.timeFor(want, windows) {
 		p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force, for %s in all, %s of %s succeeded although a quorum could be reached: at least %d are demanded",
-			want.Fault, phrase.MS(inForce(windows)), phrase.Plural(out.Cycles, a.Cycle()), groupText(history.Success{Group: want.Group}), want.MinCycles)
+			want.Fault, phrase.MS(inForce(windows)), phrase.Plural(out.Cycles, a.CycleNoun()), groupText(history.Success{Group: want.Group}), want.MinCycles)
 	}
 	a.progress = append(a.progress, out)
 }
 
 // cyclesIn counts the successes in the windows of those who are meant.
 func (a *Judgement) cyclesIn(want history.Progress, windows []history.FaultWindow) int {
-	var in []stretchOfRun
+	var in []successWindow
 	for _, w := range windows {
-		in = append(in, stretchOfRun{from: w.From, to: w.To, inside: true, member: members(history.Success{Group: want.Group}, past.WorkersIn(w.Fault.Targets))})
+		in = append(in, successWindow{from: w.From, to: w.To, inside: true, member: members(history.Success{Group: want.Group}, past.WorkersIn(w.Fault.Targets))})
 	}
 	_, n := a.succeeded(in)
 	return n
@@ -110,7 +110,7 @@ func (a *Judgement) timeFor(want history.Progress, windows []history.FaultWindow
 		open = append(open, history.Span{From: w.From, To: w.To})
 	}
 	total := int64(0)
-	for _, s := range past.Without(past.Merge(open, 0), a.QuorumAway) {
+	for _, s := range past.Without(past.Merge(open, 0), a.WithoutQuorum) {
 		total += s.To - s.From
 	}
 	return total >= rounds*want.LongestGapMS*1e6
@@ -120,7 +120,7 @@ func (a *Judgement) timeFor(want history.Progress, windows []history.FaultWindow
 func (a *Judgement) stalled(e *history.Event, want history.Progress, windows []history.FaultWindow, g past.Gap, p *Property) {
 	p.add(g.Demand.Key, append(append(faultEdges(a, windows), witnesses(g)...), e),
 		"no %s of %s succeeded for %s although it was asked for and a quorum could be reached, with %s in force meanwhile: at most %s are allowed",
-		a.Work(), a.NameOf(g.Demand), phrase.MS(g.Length()), want.Fault, phrase.MS(want.LongestGapMS*1e6))
+		a.SuccessNoun(), a.NameOf(g.Demand), phrase.MS(g.Length()), want.Fault, phrase.MS(want.LongestGapMS*1e6))
 }
 
 // witnesses are the successes around a gap and a call that waited in it.
@@ -158,7 +158,7 @@ func (a *Judgement) idleClients(e *history.Event, want history.Progress, windows
 	if a.Jobs.Any() {
 		return // the harness enqueues, whatever the answers
 	}
-	from, to := hull(windows)
+	from, to := windowsHull(windows)
 	for _, idle := range a.idle() {
 		for _, g := range past.Without([]history.Span{idle.Span}, a.Silences(history.Life(idle.Name))) {
 			if g.To-g.From > want.LongestGapMS*1e6 && g.From < to && g.To > from {
@@ -224,9 +224,9 @@ func (a *Judgement) checkProgressShown(e *history.Event, p *Property) {
 			continue
 		}
 		if want.Fault != history.AnyFault {
-			from, to := hull(windows)
+			from, to := windowsHull(windows)
 			longest := int64(0)
-			for _, s := range a.WithWay() {
+			for _, s := range a.QuorumReachable() {
 				longest = max(longest, min(s.To, to)-max(s.From, from))
 			}
 			if longest <= want.LongestGapMS*1e6 {
@@ -234,7 +234,7 @@ func (a *Judgement) checkProgressShown(e *history.Event, p *Property) {
 			}
 		}
 		if n := a.cyclesIn(want, windows); n < want.MinCycles && !a.timeFor(want, windows) {
-			p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force %s succeeded, the scenario demands %d", want.Fault, phrase.Plural(n, a.Cycle()), want.MinCycles)
+			p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force %s succeeded, the scenario demands %d", want.Fault, phrase.Plural(n, a.CycleNoun()), want.MinCycles)
 		}
 	}
 }
@@ -260,16 +260,16 @@ func (x *Inquiry) missingTakeovers() {
 	}
 	late := map[string]bool{}
 	p := &Property{}
-	x.checkStands(p)
+	x.checkStandstills(p)
 	for _, v := range p.Violations {
 		late[v.Key] = true
 	}
 	n := 0
 	for _, l := range x.Rows {
-		if !late[l.Name] || !l.Whole {
+		if !late[l.Name] || !l.Complete {
 			continue
 		}
-		for _, s := range stands(l) {
+		for _, s := range standstills(l) {
 			limit := x.TakeoverBound(s.ttl)
 			if s.to-s.from <= limit || s.w == nil && !s.held {
 				continue
@@ -285,8 +285,8 @@ func (x *Inquiry) missingTakeovers() {
 				continue // they tried: it is the store that did not answer
 			}
 			n++
-			sus := x.suspect("no-takeover", Fits, n, "%s stood still for %s and nobody sent a takeover for %s (ttl %s)", l.Name, phrase.MS(s.to-s.from), phrase.MS(s.next.Earliest()-s.from), phrase.MS(s.ttl))
-			x.suspect("no-takeover", Fits, n, "in the whole run there were %s", phrase.Plural(x.count().Takeovers, "takeover"))
+			sus := x.suspect("no-takeover", WeightFits, n, "%s stood still for %s and nobody sent a takeover for %s (ttl %s)", l.Name, phrase.MS(s.to-s.from), phrase.MS(s.next.Earliest()-s.from), phrase.MS(s.ttl))
+			x.suspect("no-takeover", WeightFits, n, "in the whole run there were %s", phrase.Plural(x.count().Takeovers, "takeover"))
 			var chain []Step
 			procs := []string{s.next.Main().Invoke.Proc}
 			if s.w != nil {
@@ -317,7 +317,7 @@ func (x *Inquiry) stalls() {
 			if len(windows) == 0 {
 				continue
 			}
-			from, to := hull(windows)
+			from, to := windowsHull(windows)
 			for _, d := range x.Demands() {
 				if g := d.Longest(from, to); g.Demand != nil && d.Key != "" && g.Length() > want.LongestGapMS*1e6 {
 					x.stalled(want, g)
@@ -325,7 +325,7 @@ func (x *Inquiry) stalls() {
 			}
 			for _, idle := range x.idle() {
 				if idle.To-idle.From > want.LongestGapMS*1e6 && idle.From < to && idle.To > from {
-					s := x.suspect("work-stops-in-fault", Fits, 1, "%s asked for nothing for %s, with %s in force meanwhile", idle.Name, phrase.MS(idle.To-idle.From), want.Fault)
+					s := x.suspect("work-stops-in-fault", WeightFits, 1, "%s asked for nothing for %s, with %s in force meanwhile", idle.Name, phrase.MS(idle.To-idle.From), want.Fault)
 					s.show(idle.Name, idle.From, []string{idle.Name}, x.step(RoleBefore, idle.last.End, "the last that %s did: %s of %s", idle.Name, idle.last.Invoke.Op, idle.last.Invoke.Key),
 						x.Instant(RoleMistake, idle.From+want.LongestGapMS*1e6, "by now it should have asked again"), x.Instant(RoleHarm, idle.To, "until now it asked for nothing"))
 				}
@@ -344,7 +344,7 @@ func (x *Inquiry) stalled(want history.Progress, g past.Gap) {
 	}
 	bound := want.LongestGapMS * 1e6
 	chain := []Step{
-		x.Instant(RoleBefore, g.From, "from now on no %s of %s succeeds, though it is asked for", x.Work(), l.Name),
+		x.Instant(RoleBefore, g.From, "from now on no %s of %s succeeds, though it is asked for", x.SuccessNoun(), l.Name),
 		x.Instant(RoleMistake, g.From+bound, "by now one should have succeeded"),
 		x.Instant(RoleHarm, g.To, "it took %s", phrase.MS(g.Length())),
 	}
@@ -364,12 +364,12 @@ func (x *Inquiry) stalled(want history.Progress, g past.Gap) {
 	idle = max(idle, g.To-claimed)
 	switch {
 	case hung != nil:
-		s := x.suspect("waits-for-one-node", Fits, 1, "a request for %s was under way for %s with %s in force, and other nodes could have answered it", l.Name, phrase.MS(duringGap(hung, g)), want.Fault)
+		s := x.suspect("waits-for-one-node", WeightFits, 1, "a request for %s was under way for %s with %s in force, and other nodes could have answered it", l.Name, phrase.MS(duringGap(hung, g)), want.Fault)
 		s.show(l.Name, g.From, []string{hung.Invoke.Proc}, append(chain, x.step(RoleMistake, hung.Invoke, "%s by %s waits for its answer for %s", hung.Invoke.Op, hung.Invoke.Proc, phrase.MS(duringGap(hung, g))))...)
 	case l.Shard && ticks > 0 && idle > g.Length()/2:
-		x.suspect("claims-stop", Fits, 1, "%s of %s took effect in %s, and none claimed a job for %s of them", phrase.Plural(ticks, "tick"), l.Name, phrase.MS(g.Length()), phrase.MS(idle)).show(l.Name, g.From, nil, chain...)
+		x.suspect("claims-stop", WeightFits, 1, "%s of %s took effect in %s, and none claimed a job for %s of them", phrase.Plural(ticks, "tick"), l.Name, phrase.MS(g.Length()), phrase.MS(idle)).show(l.Name, g.From, nil, chain...)
 	default:
-		x.suspect("work-stops-in-fault", Fits, 1, "nothing came of %s for %s: %s were under way meanwhile, with %s in force", l.Name, phrase.MS(g.Length()), phrase.Plural(len(sent), "request"), want.Fault).show(l.Name, g.From, nil, chain...)
+		x.suspect("work-stops-in-fault", WeightFits, 1, "nothing came of %s for %s: %s were under way meanwhile, with %s in force", l.Name, phrase.MS(g.Length()), phrase.Plural(len(sent), "request"), want.Fault).show(l.Name, g.From, nil, chain...)
 	}
 }
 

@@ -14,12 +14,12 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P12",
-		title: "nothing fires early or is missed",
-		by:    "the wall clock of the worker that starts a run or fires; the batches of shards and their rows",
-		Of:    "jobs",
-		run:   checkTimes,
-		whole: true,
+		ID:             "P12",
+		title:          "nothing fires early or is missed",
+		by:             "the wall clock of the worker that starts a run or fires; the batches of shards and their rows",
+		Of:             "jobs",
+		run:            checkTimes,
+		completeRecord: true,
 		rules: []rule{
 			{find: (*Inquiry).scheduleGaps},
 			{find: (*Inquiry).jobTimes},
@@ -37,7 +37,7 @@ func init() {
 	})
 }
 
-func spread(xs []float64) *past.Spread {
+func spreadOf(xs []float64) *past.Spread {
 	if len(xs) == 0 {
 		return nil
 	}
@@ -85,7 +85,7 @@ func checkTimes(_ context.Context, a *Judgement, p *Property) {
 			}
 		}
 	}
-	a.lateness = spread(late)
+	a.lateness = spreadOf(late)
 	p.Detail = "every start by the wall clock of its worker"
 	if s := a.lateness; s != nil {
 		p.Detail += fmt.Sprintf("; outside of faults and the warmup %s were late by %.0f ms (p50), %.0f ms (p99), %.0f ms at most", phrase.Plural(s.N, "start"), s.P50, s.P99, s.Max)
@@ -104,8 +104,8 @@ func checkTimes(_ context.Context, a *Judgement, p *Property) {
 	}
 }
 
-// dueness is what the record says of when the job of a start was due.
-type dueness struct {
+// dueEvidence is what the record says of when the job of a start was due.
+type dueEvidence struct {
 	due    int64            // at the earliest, in ms; 0: nothing is said
 	own    int64            // the job's own time; 0: it has none
 	exact  bool             // and at no other time
@@ -116,13 +116,13 @@ type dueness struct {
 }
 
 // dueOf is when the job of a start was due; ok is false if nothing says so.
-func (a *Judgement) dueOf(j *past.Job, start *history.Event) (x dueness, ok bool) {
+func (a *Judgement) dueOf(j *past.Job, start *history.Event) (x dueEvidence, ok bool) {
 	if j.Locked() {
 		if len(j.Calls) == 0 {
 			return x, false // P5
 		}
 		asked := j.Calls[0]
-		return dueness{due: j.OwnMS(), own: j.OwnMS(), events: append(past.Events(asked), start), wasDue: func() bool {
+		return dueEvidence{due: j.ScheduledMS(), own: j.ScheduledMS(), events: append(past.Events(asked), start), wasDue: func() bool {
 			top, _ := a.HighestWall(start, asked.Invoke.TS-past.LeastSlack)
 			return top >= start.DueMS()
 		}}, true
@@ -131,7 +131,7 @@ func (a *Judgement) dueOf(j *past.Job, start *history.Event) (x dueness, ok bool
 	if k == nil || k.Job != j {
 		return x, false
 	}
-	x = dueness{own: j.OwnIn(k.Was), events: append(past.Events(&k.Write.Main().Op), start), wasDue: func() bool { return a.wasDue(start, k) }}
+	x = dueEvidence{own: j.ScheduledIn(k.Was), events: append(past.Events(&k.Write.Main().Op), start), wasDue: func() bool { return a.wasDue(start, k) }}
 	if k.Was.Name == past.StatePending {
 		x.due, x.exact = k.DueMS(), true
 	}
@@ -142,7 +142,7 @@ func (a *Judgement) dueOf(j *past.Job, start *history.Event) (x dueness, ok bool
 // been due, as a fault has set that clock back since the job became pending: its own
 // time had come by it, and what it had to wait for had passed by the lease clock.
 func (a *Judgement) wasDue(start *history.Event, k *past.Claim) bool {
-	since, own := k.Was.Since-k.Write.Main().Row.ClockSlack(), k.Job.OwnIn(k.Was)
+	since, own := k.Was.Since-k.Write.Main().Row.ClockSlack(), k.Job.ScheduledIn(k.Was)
 	top, unset := a.HighestWall(start, since)
 	if own > 0 && k.Was.Run == 0 {
 		return top >= max(start.DueMS(), own)
@@ -156,7 +156,7 @@ func (x *Inquiry) scheduleGaps() {
 	n := 0
 	for _, s := range slices.SortedFunc(maps.Values(x.Jobs.Schedules), func(s, t *past.Schedule) int { return cmp.Compare(s.Shard, t.Shard) }) {
 		for _, g := range s.Gaps {
-			if g.Before == nil || g.Before.To.Fence == g.Write.To.Fence || !x.sound(x.RowOf[s.Shard]) {
+			if g.Before == nil || g.Before.To.Fence == g.Write.To.Fence || !x.chainConsistent(x.RowOf[s.Shard]) {
 				continue
 			}
 			n++
@@ -199,7 +199,7 @@ func (a *Judgement) checkSchedules(p *Property) (others int) {
 			others++
 			continue
 		}
-		if l == nil || !l.Whole {
+		if l == nil || !l.Complete {
 			continue // P14
 		}
 		p.Checked += len(s.Jobs)
@@ -209,12 +209,12 @@ func (a *Judgement) checkSchedules(p *Property) (others int) {
 			if end == 0 {
 				end = a.EndOfWork()
 			}
-			if f := a.JudgeLeft(s, a.WallAt(end)); f != nil {
+			if f := a.JudgeUnfired(s, a.WallAt(end)); f != nil {
 				p.add(f.Key, f.Events, "%s", f.Message)
 			}
 		}
 		for _, t := range slices.Sorted(maps.Keys(s.Jobs)) {
-			if j := s.Jobs[t]; j.NeverCame(a.Past) {
+			if j := s.Jobs[t]; j.RowMissing(a.Past) {
 				p.add(s.Key, past.Events(j.Last()), "the nominal time %d of schedule %s has no job: %s was fired by a batch that took effect, and is not in %s", t, s.Key, j.ID, s.Shard)
 			}
 		}

@@ -146,7 +146,7 @@ func (x *Inquiry) overwritten(kind history.Op) (earlier *past.Grant, c *past.CAS
 		if l.Shard {
 			continue
 		}
-		taken := takenBy(l)
+		taken := takeoversOf(l)
 		for _, c := range l.CAS {
 			if c.Kind() != kind || c.Outcome != history.OK {
 				continue
@@ -169,7 +169,7 @@ func (x *Inquiry) showPlain(s *Suspect, id string, f lintFinding) {
 	if kind, ok := plainKinds[id]; ok {
 		if g, c := x.overwritten(kind); g != nil {
 			s.show(g.Row.Name, c.End.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, note, x.granted(RoleBefore, g),
-				x.step(RoleMistake, c.End, "%s by %s to %s was applied all the same, %s", c.Kind(), c.Invoke.Proc, g.Row.Text(c.To), sent(&c.Op)))
+				x.step(RoleMistake, c.End, "%s by %s to %s was applied all the same, %s", c.Kind(), c.Invoke.Proc, g.Row.Text(c.To), sendText(&c.Op)))
 			return
 		}
 	}

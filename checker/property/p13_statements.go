@@ -163,7 +163,7 @@ func (a *Judgement) unseenStatements(p *Property) {
 		p.Detail = "not judged: " + gaps[0].Error
 	case !reads:
 		p.Detail = "not judged: nobody but the workers says what they sent"
-	case len(a.Witness.Sent) == 0: // nothing was checked
+	case len(a.Witness.OnLinks) == 0: // nothing was checked
 		p.Checked, p.Detail = 0, "no statement was sent on the links"
 		return
 	default:
@@ -226,14 +226,14 @@ func newShape(e *history.Event) (*shape, error) {
 func (a *Judgement) misstatements() (out []lintFinding) {
 	type use struct{ Worker, Cql string }
 	said := map[use][]*shape{}
-	for _, e := range a.Witness.Said {
+	for _, e := range a.Witness.ByWorkers {
 		if s, err := newShape(e); err == nil {
-			u := use{Worker: past.Sender(e), Cql: blank(e.Statement().CQL)}
+			u := use{Worker: past.Sender(e), Cql: withoutLiterals(e.Statement().CQL)}
 			said[u] = append(said[u], s)
 		}
 	}
-	for _, e := range a.Witness.Sent {
-		claims := said[use{Worker: e.Key, Cql: blank(e.Statement().CQL)}]
+	for _, e := range a.Witness.OnLinks {
+		claims := said[use{Worker: e.Key, Cql: withoutLiterals(e.Statement().CQL)}]
 		s, err := newShape(e)
 		if len(claims) == 0 || err != nil || slices.ContainsFunc(claims, s.sentAs) {
 			continue

@@ -116,7 +116,7 @@ func (x *Inquiry) demands() {
 		}
 		for _, phase := range slices.Sorted(maps.Keys(e.Expect().MinCycles)) {
 			if got, n := counts.PhaseCycles[phase], e.Expect().MinCycles[phase]; got < n {
-				x.tooLittle(e, fmt.Sprintf("phase %s has %s of the %d demanded", phase, phrase.Plural(got, x.Cycle()), n), x.stretches(phase)...)
+				x.tooLittle(e, fmt.Sprintf("phase %s has %s of the %d demanded", phase, phrase.Plural(got, x.CycleNoun()), n), x.stretches(phase)...)
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func (x *Inquiry) demands() {
 	x.checkSealed(open)
 	x.checkLedgers(open)
 	for _, v := range open.Violations[:min(len(open.Violations), Printed)] {
-		x.suspect("end-not-read", Fits, open.Count, "%s", v.Message)
+		x.suspect("end-not-read", WeightFits, open.Count, "%s", v.Message)
 	}
 	x.points()
 	for _, p := range x.Result.Properties {
@@ -150,7 +150,7 @@ func (x *Inquiry) demands() {
 // points looks for clients that did not stand where they said.
 func (x *Inquiry) points() {
 	for i, e := range x.Witness.Hits {
-		if what, _ := x.missed(e); what != "" {
+		if what, _ := x.missedPoint(e); what != "" {
 			s := x.suspect("point-not-kept", shown, i+1, "%s", what)
 			s.show(e.Key, e.TS, []string{e.Hit().Proc}, x.step(RoleMistake, e, "%s", what))
 		}
@@ -158,7 +158,7 @@ func (x *Inquiry) points() {
 }
 
 func (x *Inquiry) tooLittle(e *history.Event, what string, more ...Step) {
-	s := x.suspect("too-little-work", Fits, 1, "%s", what)
+	s := x.suspect("too-little-work", WeightFits, 1, "%s", what)
 	if e != nil {
 		at := e.TS
 		if len(more) > 0 {
@@ -190,7 +190,7 @@ func (x *Inquiry) stretches(phase string) []Step {
 			}
 			last = at
 		}
-		return []Step{x.Instant(RoleBefore, ph.From, "phase %s begins, for %s", phase, phrase.MS(ph.To-ph.From)), x.Instant(RoleBefore, from, "for %s no %s succeeds, the longest such stretch of the phase", phrase.MS(longest), x.Work())}
+		return []Step{x.Instant(RoleBefore, ph.From, "phase %s begins, for %s", phase, phrase.MS(ph.To-ph.From)), x.Instant(RoleBefore, from, "for %s no %s succeeds, the longest such stretch of the phase", phrase.MS(longest), x.SuccessNoun())}
 	}
 	if n := len(phases); n > 0 {
 		return []Step{x.Instant(RoleBefore, phases[n-1].To, "the run ends in phase %s: it never came to phase %s", phases[n-1].Name, phase)}

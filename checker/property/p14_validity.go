@@ -76,7 +76,7 @@ func checkValidity(_ context.Context, a *Judgement, p *Property) {
 	for _, e := range a.Expects {
 		a.checkExpect(e, counts, p)
 	}
-	for _, v := range a.vacuous {
+	for _, v := range a.unchecked {
 		p.add(v.ID, nil, "nothing of %s (%s) was checked, so nothing of it was shown: the system must not promise it, or the scenario says why its workload cannot exercise it (expect: exempt)", v.ID, v.Title)
 	}
 	a.checkSealed(p)
@@ -87,7 +87,7 @@ func checkValidity(_ context.Context, a *Judgement, p *Property) {
 		p.add("", []*history.Event{e}, "what was asked of the sink cannot be compared with what it answered: %s", e.Error)
 	}
 	a.checkRowsEnd(p)
-	for _, s := range a.Stray { // last, as one lost event can leave many
+	for _, s := range a.Unrecorded { // last, as one lost event can leave many
 		p.add(s.Key, s.Events, "%s", s.Message)
 	}
 	if p.Count > 0 {
@@ -96,7 +96,7 @@ func checkValidity(_ context.Context, a *Judgement, p *Property) {
 	}
 	sealed, cycle := phrase.Plural(counts.Locks, "lock"), "cycle"
 	if counts.Jobs != nil {
-		sealed, cycle = a.CountRows(counts.Locks, counts.Jobs.Shards), a.Cycle()
+		sealed, cycle = a.CountRows(counts.Locks, counts.Jobs.Shards), a.CycleNoun()
 	}
 	p.Detail = fmt.Sprintf("%s, %d of %s proven, %s sealed, no gap in the records of %d process lives",
 		phrase.Plural(counts.Cycles, cycle), counts.FaultsProven, phrase.Plural(counts.Faults, "fault"), sealed, counts.Procs)
@@ -115,8 +115,8 @@ func (a *Judgement) checkLedgers(p *Property) {
 		if s.Final == nil && len(s.Raises)+len(s.Effects)+len(s.Ledger) > 0 {
 			p.add(s.Name, nil, "the sink's final value of %s was not read after the run", s.Name)
 		}
-		if s.Hole != "" {
-			p.add(s.Name, s.HoleEvents, "the sink's ledger of %s is incomplete: %s", s.Name, s.Hole)
+		if s.Missing != "" {
+			p.add(s.Name, s.MissingEvents, "the sink's ledger of %s is incomplete: %s", s.Name, s.Missing)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (a *Judgement) checkExpect(e *history.Event, counts Counts, p *Property) {
 	want := e.Expect()
 	for _, phase := range slices.Sorted(maps.Keys(want.MinCycles)) {
 		if got, n := counts.PhaseCycles[phase], want.MinCycles[phase]; got < n {
-			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, phrase.Plural(got, a.Cycle()), n)
+			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, phrase.Plural(got, a.CycleNoun()), n)
 		}
 	}
 	faults := map[string]history.FaultWindow{}
@@ -156,7 +156,7 @@ func (a *Judgement) checkExpect(e *history.Event, counts Counts, p *Property) {
 
 // checkRowsEnd is the part of P14 that says which rows were not read.
 func (a *Judgement) checkRowsEnd(p *Property) {
-	if !a.EndsRows() {
+	if !a.NotesRowsEnd() {
 		return
 	}
 	for _, l := range a.Rows {
@@ -169,9 +169,9 @@ func (a *Judgement) checkRowsEnd(p *Property) {
 	}
 }
 
-// stretchOfRun is a window in which a group of workers is expected to succeed or
+// successWindow is a window in which a group of workers is expected to succeed or
 // not to.
-type stretchOfRun struct {
+type successWindow struct {
 	from, to int64
 	// inside: the whole operation must lie within it, not its end alone. For a
 	// fault's window: a release that was under way when the fault came or when it
@@ -180,7 +180,7 @@ type stretchOfRun struct {
 	member func(worker string) bool
 }
 
-func (w stretchOfRun) has(o *past.Op) bool {
+func (w successWindow) has(o *past.Op) bool {
 	if !w.member(history.Worker(o.Invoke.Proc)) {
 		return false
 	}
@@ -212,9 +212,9 @@ func (a *Judgement) checkSuccess(e *history.Event, p *Property) {
 		found, n := a.succeeded(windows)
 		switch {
 		case s.Want == history.Some && n == 0:
-			bad("in %s no %s of %s succeeded, the scenario demands some", where, a.Work(), groupText(s))
+			bad("in %s no %s of %s succeeded, the scenario demands some", where, a.SuccessNoun(), groupText(s))
 		case s.Want == history.None && n > 0:
-			p.add(key, append(past.Events(found), e), "in %s %s of %s succeeded, the scenario demands none: the fault did not cut them off", where, phrase.Plural(n, a.Work()), groupText(s))
+			p.add(key, append(past.Events(found), e), "in %s %s of %s succeeded, the scenario demands none: the fault did not cut them off", where, phrase.Plural(n, a.SuccessNoun()), groupText(s))
 		}
 	}
 }
@@ -232,9 +232,9 @@ func groupText(s history.Success) string {
 }
 
 // succeeded counts the successes in the windows, and returns one.
-func (a *Judgement) succeeded(windows []stretchOfRun) (found *past.Op, n int) {
+func (a *Judgement) succeeded(windows []successWindow) (found *past.Op, n int) {
 	for _, s := range a.Successes {
-		if slices.ContainsFunc(windows, func(w stretchOfRun) bool { return w.has(s.Op) }) {
+		if slices.ContainsFunc(windows, func(w successWindow) bool { return w.has(s.Op) }) {
 			found, n = s.Op, n+s.Count
 		}
 	}
@@ -242,7 +242,7 @@ func (a *Judgement) succeeded(windows []stretchOfRun) (found *past.Op, n int) {
 }
 
 // windows are what an expectation is about, or why it is about nothing.
-func (a *Judgement) windows(s history.Success) ([]stretchOfRun, error) {
+func (a *Judgement) windows(s history.Success) ([]successWindow, error) {
 	if (s.Phase == "") == (s.Fault == "") {
 		return nil, fmt.Errorf("an expectation of success names phase %q and fault %q: it must name one of them", s.Phase, s.Fault)
 	}
@@ -266,7 +266,7 @@ func (a *Judgement) windows(s history.Success) ([]stretchOfRun, error) {
 	return a.phaseWindows(s)
 }
 
-func (a *Judgement) phaseWindows(s history.Success) ([]stretchOfRun, error) {
+func (a *Judgement) phaseWindows(s history.Success) ([]successWindow, error) {
 	var aimed []string
 	for _, f := range a.Faults {
 		aimed = append(aimed, past.WorkersIn(f.Fault.Targets)...)
@@ -274,10 +274,10 @@ func (a *Judgement) phaseWindows(s history.Success) ([]stretchOfRun, error) {
 	if s.Group != "" && len(aimed) == 0 {
 		return nil, fmt.Errorf("the scenario expects something of the group %q in phase %s, but no fault was aimed at a worker", s.Group, s.Phase)
 	}
-	var out []stretchOfRun
+	var out []successWindow
 	for _, ph := range a.History.Phases() {
 		if ph.Name == s.Phase {
-			out = append(out, stretchOfRun{from: ph.From, to: ph.To, member: members(s, aimed)})
+			out = append(out, successWindow{from: ph.From, to: ph.To, member: members(s, aimed)})
 		}
 	}
 	if len(out) == 0 {
@@ -286,8 +286,8 @@ func (a *Judgement) phaseWindows(s history.Success) ([]stretchOfRun, error) {
 	return out, nil
 }
 
-func (a *Judgement) faultWindows(s history.Success) ([]stretchOfRun, error) {
-	var out []stretchOfRun
+func (a *Judgement) faultWindows(s history.Success) ([]successWindow, error) {
+	var out []successWindow
 	for _, f := range a.Faults {
 		if f.Fault.ID != s.Fault && f.Fault.Name != s.Fault {
 			continue
@@ -296,7 +296,7 @@ func (a *Judgement) faultWindows(s history.Success) ([]stretchOfRun, error) {
 		if s.Group != "" && len(aimed) == 0 {
 			return nil, fmt.Errorf("the scenario expects something of the group %q of fault %s, which was aimed at %s: at no worker", s.Group, s.Fault, strings.Join(f.Fault.Targets, ", "))
 		}
-		w := stretchOfRun{from: f.From, to: f.To, inside: true, member: members(s, aimed)}
+		w := successWindow{from: f.From, to: f.To, inside: true, member: members(s, aimed)}
 		if until, ok := f.Until(); ok && s.Want == history.None {
 			w.to = until
 		}
@@ -324,7 +324,7 @@ func members(s history.Success, aimed []string) func(string) bool {
 // checkHits: a point before a request stands before that request.
 func (a *Judgement) checkHits(p *Property) {
 	for _, e := range a.Witness.Hits {
-		if what, o := a.missed(e); what != "" {
+		if what, o := a.missedPoint(e); what != "" {
 			events := []*history.Event{e}
 			if o != nil {
 				events = append(events, past.Events(o)...)
@@ -334,9 +334,9 @@ func (a *Judgement) checkHits(p *Property) {
 	}
 }
 
-// missed says why a client did not stand where it said, "" if it did: its links tell whether
+// missedPoint says why a client did not stand where it said, "" if it did: its links tell whether
 // the request had left when it asked, and whether it left at all.
-func (a *Judgement) missed(e *history.Event) (what string, o *past.Op) {
+func (a *Judgement) missedPoint(e *history.Event) (what string, o *past.Op) {
 	h := e.Hit()
 	at := fmt.Sprintf("the point %s of %s", e.Point(), e.Key)
 	switch o = a.Operation(h.Proc, h.ID); {

@@ -15,13 +15,13 @@ import (
 
 func init() {
 	register(Check{
-		ID:     "P15",
-		title:  "the run stayed within the scenario's thresholds",
-		by:     "latencies, recoveries and lateness of the record",
-		Of:     "thresholds",
-		run:    checkThresholds,
-		whole:  true,
-		always: true,
+		ID:             "P15",
+		title:          "the run stayed within the scenario's thresholds",
+		by:             "latencies, recoveries and lateness of the record",
+		Of:             "thresholds",
+		run:            checkThresholds,
+		completeRecord: true,
+		always:         true,
 		rules: []rule{
 			{find: (*Inquiry).thresholds},
 		},

@@ -12,15 +12,15 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P16",
-		title: "every order ends paid once and shipped, or not paid at all",
-		by:    "the shop's tables, the clients' calls",
-		Of:    "orders",
-		run:   checkMoney,
-		whole: true,
-		count: (*Judgement).countOrders,
-		tell:  tellOrders,
-		blind: blindToOrders,
+		ID:             "P16",
+		title:          "every order ends paid once and shipped, or not paid at all",
+		by:             "the shop's tables, the clients' calls",
+		Of:             "orders",
+		run:            checkMoney,
+		completeRecord: true,
+		count:          (*Judgement).countOrders,
+		summary:        summarizeOrders,
+		unexercised:    unexercisedOrders,
 		rules: []rule{
 			{find: (*Inquiry).payments},
 		},
@@ -38,7 +38,7 @@ func init() {
 // checkMoney is P16: by the shop's tables each order that was accepted has come to an
 // end, and is paid once, in full, and shipped once, or neither.
 func checkMoney(_ context.Context, a *Judgement, p *Property) {
-	if a.unread(p) {
+	if a.ordersUnread(p) {
 		return
 	}
 	open := 0
@@ -57,7 +57,7 @@ func checkMoney(_ context.Context, a *Judgement, p *Property) {
 	n := a.count().Orders
 	p.Detail = fmt.Sprintf("by the shop's tables: %s over %d cents", phrase.Plural(n.Payments, "payment"), n.Cents)
 	if open > 0 {
-		p.Status, p.Detail = StatusUnknown, fmt.Sprintf("%s not at an end, and the run did not wait for them", phrase.Were(open, "order"))
+		p.Status, p.Detail = StatusUnknown, fmt.Sprintf("%s not at an end, and the run did not wait for them", phrase.PluralWas(open, "order"))
 	}
 }
 
@@ -85,8 +85,8 @@ func (a *Judgement) checkOrder(o *past.Order, p *Property) {
 	case o.Row != nil && (o.Row.Book().Item != o.Asked.Item || o.Row.Book().Quantity != o.Asked.Quantity || o.Row.Book().Cents != o.Asked.Cents):
 		bad(past.Events(o.Calls[0]), "is of %d %s for %d cents, but %d %s for %d cents were asked for", o.Row.Book().Quantity, o.Row.Book().Item, o.Row.Book().Cents, o.Asked.Quantity, o.Asked.Item, o.Asked.Cents)
 	}
-	if len(o.Twins) > 0 {
-		bad(o.Twins, "has %d rows in the table of orders", 1+len(o.Twins))
+	if len(o.Duplicated) > 0 {
+		bad(o.Duplicated, "has %d rows in the table of orders", 1+len(o.Duplicated))
 	}
 	for _, e := range o.Payments {
 		if token := e.Book().Token; !a.Claimed(o, token) {
@@ -182,9 +182,9 @@ func (x *Inquiry) keyedByRun(o *past.Order, acts []*past.Op) {
 		x.step(RoleHarm, o.Payments[1], "the order is paid %d times", len(o.Payments)))
 }
 
-// unread gives a property the status of a run without orders, or whose tables were
+// ordersUnread gives a property the status of a run without orders, or whose tables were
 // not read, and reports that it is one.
-func (a *Judgement) unread(p *Property) bool {
+func (a *Judgement) ordersUnread(p *Property) bool {
 	switch {
 	case !a.Orders.Any():
 		p.Status, p.Detail = StatusNA, "not judged: the run takes no orders"
@@ -209,8 +209,8 @@ type OrderCounts struct {
 	Left      int64 `json:"left"`  // items in stock
 }
 
-// tellOrders says what became of the orders; "" without any.
-func tellOrders(c *Counts) string {
+// summarizeOrders says what became of the orders; "" without any.
+func summarizeOrders(c *Counts) string {
 	n := c.Orders
 	if n == nil {
 		return ""
@@ -218,7 +218,7 @@ func tellOrders(c *Counts) string {
 	return fmt.Sprintf("%s: %d paid and shipped, %d rejected, %d cancelled", phrase.Plural(n.Placed, "order"), n.Shipped, n.Rejected, n.Cancelled)
 }
 
-func blindToOrders(c *Counts, name func(bool, string)) {
+func unexercisedOrders(c *Counts, name func(bool, string)) {
 	if n := c.Orders; n != nil {
 		name(n.Rejected == 0, "rejected orders: the stock was never too small")
 		name(n.Cancelled == 0, "cancelled orders: none was cancelled")

@@ -34,7 +34,7 @@ func init() {
 // begins with what the one before had left, none leaves less than nothing, the stock
 // is what the last one left, and each order has taken what it is of, or nothing.
 func checkStock(_ context.Context, a *Judgement, p *Property) {
-	if a.unread(p) {
+	if a.ordersUnread(p) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Orders.Items)) {
@@ -79,8 +79,8 @@ func (a *Judgement) checkItem(k *past.Item, p *Property) {
 		}
 		last = e
 	}
-	if len(k.Twins) > 0 {
-		p.add(k.Name, append([]*history.Event{k.Row}, k.Twins...), "%s has %d rows in the table of stock", k.Name, 1+len(k.Twins))
+	if len(k.Duplicated) > 0 {
+		p.add(k.Name, append([]*history.Event{k.Row}, k.Duplicated...), "%s has %d rows in the table of stock", k.Name, 1+len(k.Duplicated))
 	}
 	switch {
 	case k.Row == nil:
@@ -131,7 +131,7 @@ func (x *Inquiry) overwrittenStock() {
 		if n == 0 {
 			continue
 		}
-		s := x.suspect("stock-overwritten", shown, n, "%s: %s written a second time, the first for order %s and then for order %s", name, phrase.Were(n, "version"), pair[0].Book().Order, pair[1].Book().Order)
+		s := x.suspect("stock-overwritten", shown, n, "%s: %s written a second time, the first for order %s and then for order %s", name, phrase.PluralWas(n, "version"), pair[0].Book().Order, pair[1].Book().Order)
 		chain := []Step{}
 		procs := []string{}
 		for i, role := range []string{RoleBefore, RoleMistake} {

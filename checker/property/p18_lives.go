@@ -162,7 +162,7 @@ func (x *Inquiry) fallenLives() {
 	if len(x.Ends) > 0 {
 		return
 	}
-	p := x.scratch(checkLives) // by crash notes, one of which comes last
+	p := x.recheck(checkLives) // by crash notes, one of which comes last
 	for _, v := range p.Violations {
 		ref := v.Events[len(v.Events)-1]
 		e := ref.Event
@@ -175,7 +175,7 @@ func (x *Inquiry) fallenLives() {
 			id = "process-panics"
 		}
 		n[id]++
-		s := x.suspect(id, Fits, n[id], "%s", v.Message)
+		s := x.suspect(id, WeightFits, n[id], "%s", v.Message)
 		s.show(v.Key, e.TS, []string{e.Proc}, x.step(RoleMistake, &e, "%s", v.Message))
 	}
 }
