@@ -197,16 +197,10 @@ func (b *headBuffer) Write(p []byte) (int, error) {
 // ChildMain is a checking child: it takes its orders from the environment, sets
 // its own limits, and prints its answer. It returns the exit code.
 func ChildMain(stdout io.Writer) int {
-	var do childRequest
-	if err := json.Unmarshal([]byte(os.Getenv(ChildEnv)), &do); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v (a checking child is started by the tool, not by hand)\n", ChildEnv, err)
+	do, err := readRequest("checking")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 2
-	}
-	if do.Options.Memory > 0 {
-		if err := limitMemory(do.Options.Memory); err != nil {
-			fmt.Fprintf(os.Stderr, "memory limit: %v\n", err)
-			return 2
-		}
 	}
 	var a childAnswer
 	debug.SetGCPercent(-1) // most of what reading and sorting allocate is kept
@@ -228,6 +222,19 @@ func ChildMain(stdout io.Writer) int {
 		return 2
 	}
 	return 0
+}
+
+// readRequest takes a child's orders from the environment, and limits its memory as they say.
+func readRequest(kind string) (do childRequest, err error) {
+	if err := json.Unmarshal([]byte(os.Getenv(ChildEnv)), &do); err != nil {
+		return do, fmt.Errorf("%s: %v (a %s child is started by the tool, not by hand)", ChildEnv, err, kind)
+	}
+	if do.Options.Memory > 0 {
+		if err := limitMemory(do.Options.Memory); err != nil {
+			return do, fmt.Errorf("memory limit: %w", err)
+		}
+	}
+	return do, nil
 }
 
 // peakMemory is this process's largest resident memory so far in kB, 0 if

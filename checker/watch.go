@@ -96,17 +96,12 @@ func WatchMain(stdout io.Writer) int {
 
 // watch returns why it cannot go on.
 func watch(stdout io.Writer) error {
-	var do childRequest
-	if err := json.Unmarshal([]byte(os.Getenv(ChildEnv)), &do); err != nil || len(do.Inputs) != 1 {
-		return fmt.Errorf("%s: %v (a watching child is started by the tool, not by hand)", ChildEnv, err)
+	do, err := readRequest("watching")
+	if err != nil {
+		return err
 	}
 	if err := lowerPriority(); err != nil {
 		return fmt.Errorf("cannot let others go first: %w", err)
-	}
-	if do.Options.Memory > 0 {
-		if err := limitMemory(do.Options.Memory); err != nil {
-			return fmt.Errorf("memory limit: %w", err)
-		}
 	}
 	w := newWatcher(do.Inputs[0], do.Options)
 	enc := json.NewEncoder(stdout)

@@ -225,15 +225,10 @@ func (e *RowEncoder) encodeWrite(w *past.Write, at *past.Version) {
 	}
 	e.add(s, w.Earliest(), ret, at)
 	// Each further acknowledgement is a write of its own, and cannot be placed.
-	first := true
-	for _, c := range w.Ops {
-		if c.Outcome != history.OK {
-			continue
+	if acks := w.Acknowledged(); len(acks) > 1 {
+		for _, o := range acks[1:] {
+			e.add(&lockStep{row: e.Row, of: o, from: s.from, to: s.to}, o.Invoke.TS, o.End.TS, at)
 		}
-		if !first {
-			e.add(&lockStep{row: e.Row, of: &c.Op, from: s.from, to: s.to}, c.Invoke.TS, c.End.TS, at)
-		}
-		first = false
 	}
 }
 

@@ -172,11 +172,8 @@ func encode(s *past.Sink) []placedOperation {
 	add := func(x *sinkStep, call, ret int64, place int) {
 		out = append(out, placedOperation{operation(x, call, ret), place})
 	}
-	for _, o := range s.Raises {
-		encodeRaise(s, add, o, by)
-	}
-	for _, o := range s.Effects {
-		encodeEffect(s, add, o, by)
+	for _, o := range s.Calls() {
+		encodeCall(s, add, o, by)
 	}
 	for _, o := range s.Gets {
 		if o.Outcome == history.OK && o.End.Value != nil {
@@ -187,36 +184,21 @@ func encode(s *past.Sink) []placedOperation {
 	return out
 }
 
-type addStep func(x *sinkStep, call, ret int64, place int)
-
-func encodeRaise(s *past.Sink, add addStep, o *past.Op, by []int64) {
+func encodeCall(s *past.Sink, add func(x *sinkStep, call, ret int64, place int), o *past.Op, by []int64) {
 	i := s.EntryOf(o)
 	x := &sinkStep{of: o, kind: sinkRaise, token: o.Invoke.Token}
-	if i >= 0 {
-		x.seq = s.Ledger[i].Seq
+	effect := o.Invoke.Op == history.OpEffect
+	if effect {
+		x.kind = sinkApply
 	}
-	switch {
-	case o.Outcome == history.OK:
-		add(x, o.Invoke.TS, o.End.TS, i)
-	case o.Outcome == history.Fail && o.End.Result == past.ResultStale:
-		x.kind, x.seen = sinkStale, o.End.Seen
-		add(x, o.Invoke.TS, o.End.TS, -1)
-	case o.Outcome == history.Unknown && i >= 0 && maker(s, i) == o:
-		add(x, o.Invoke.TS, by[i], i)
-	}
-}
-
-func encodeEffect(s *past.Sink, add addStep, o *past.Op, by []int64) {
-	i := s.EntryOf(o)
-	x := &sinkStep{of: o, kind: sinkApply, token: o.Invoke.Token}
-	if o.Invoke.Value != nil {
+	if effect && o.Invoke.Value != nil {
 		x.value = *o.Invoke.Value
 	}
 	if i >= 0 {
 		x.seq = s.Ledger[i].Seq
 	}
 	switch {
-	case o.Outcome == history.OK && o.End.Result == past.ResultDuplicate && (i < 0 || maker(s, i) != o):
+	case effect && o.Outcome == history.OK && o.End.Result == past.ResultDuplicate && (i < 0 || maker(s, i) != o):
 		x.kind = sinkDuplicate
 		add(x, o.Invoke.TS, o.End.TS, -1)
 	case o.Outcome == history.OK:

@@ -56,6 +56,16 @@ func (w *Write) Earliest() int64 {
 	return t
 }
 
+// Acknowledged are the members that were answered applied.
+func (w *Write) Acknowledged() (out []*Op) {
+	for _, c := range w.Ops {
+		if c.Outcome == history.OK {
+			out = append(out, &c.Op)
+		}
+	}
+	return out
+}
+
 // Answered is the instant by which its own answer says that it had taken effect.
 func (w *Write) Answered() int64 {
 	t := int64(history.Forever)

@@ -36,9 +36,9 @@ func (r *Replay) judgeEnd(j *Job, was JobState, w *Write, c *history.Change) {
 		switch {
 		case was.Name == StatePending: // cancelled from outside
 		case finish == nil && j.StartedBy(c.Run, history.Forever), finish != nil && finish.TS > begun:
-			r.bad("P5", j, w, "%s it although run %d had not finished", Verbs[c.Do], c.Run)
+			r.bad("P5", j, w, "%s it although run %d had not finished", Verb(c.Do), c.Run)
 		case finish != nil && finish.Error == "":
-			r.bad("P5", j, w, "%s it although run %d had finished well", Verbs[c.Do], c.Run)
+			r.bad("P5", j, w, "%s it although run %d had finished well", Verb(c.Do), c.Run)
 		}
 	case history.DoRescue:
 		if j.Spec.AtMostOnce {

@@ -100,12 +100,7 @@ func newJobs() Jobs {
 
 func (x *Jobs) of(shard, id string) *Job {
 	r := JobRef{shard, id}
-	j := x.at[r]
-	if j == nil {
-		j = &Job{JobRef: r}
-		x.at[r] = j
-	}
-	return j
+	return entry(x.at, r, Job{JobRef: r})
 }
 
 // call files an enqueue.

@@ -47,6 +47,9 @@ type GrantRef struct {
 	Token  int64
 }
 
+// Calls are those that show a token: raises, then effects.
+func (s *Sink) Calls() []*Op { return slices.Concat(s.Raises, s.Effects) }
+
 // buildLedger orders the ledger and joins it with the operations.
 func (a *Past) buildLedger(s *Sink) {
 	sort.SliceStable(s.Ledger, func(i, j int) bool { return s.Ledger[i].Seq < s.Ledger[j].Seq })

@@ -39,21 +39,11 @@ func newOrderTables() OrderTables {
 func (x *OrderTables) Any() bool { return len(x.ByID)+len(x.Items) > 0 || x.Read }
 
 func (x *OrderTables) of(id string) *Order {
-	o := x.ByID[id]
-	if o == nil {
-		o = &Order{ID: id}
-		x.ByID[id] = o
-	}
-	return o
+	return entry(x.ByID, id, Order{ID: id})
 }
 
 func (x *OrderTables) item(name string) *Item {
-	k := x.Items[name]
-	if k == nil {
-		k = &Item{Name: name}
-		x.Items[name] = k
-	}
-	return k
+	return entry(x.Items, name, Item{Name: name})
 }
 
 // call files an enqueue, if it is of an order.

@@ -180,12 +180,18 @@ func (a *Past) derive() {
 }
 
 func (a *Past) life(name string) *Life {
-	l := a.Lives[name]
-	if l == nil {
-		l = &Life{name: name}
-		a.Lives[name] = l
+	return entry(a.Lives, name, Life{name: name})
+}
+
+// entry is what m has for key; if that is nothing yet, as it is when it is new.
+func entry[K comparable, V any](m map[K]*V, key K, fresh V) *V {
+	v := m[key]
+	if v == nil {
+		made := fresh // fresh itself would be allocated by every call
+		v = &made
+		m[key] = v
 	}
-	return l
+	return v
 }
 
 // join pairs invokes with ends, per process life.
@@ -239,12 +245,7 @@ func (a *Past) row(name string) *Row {
 }
 
 func (a *Past) sink(name string) *Sink {
-	s := a.SinkOf[name]
-	if s == nil {
-		s = &Sink{Name: name}
-		a.SinkOf[name] = s
-	}
-	return s
+	return entry(a.SinkOf, name, Sink{Name: name})
 }
 
 // sort files one operation.

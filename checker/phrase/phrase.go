@@ -18,12 +18,12 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Are says " is" of one, " are" of several.
-func Are(n int) string {
+// PluralIs says "1 gap is", "2 gaps are".
+func PluralIs(n int, noun string) string {
 	if n == 1 {
-		return " is"
+		return Plural(n, noun) + " is"
 	}
-	return " are"
+	return Plural(n, noun) + " are"
 }
 
 // PluralWas says "1 gap was", "2 gaps were".
@@ -80,4 +80,12 @@ func File(dir, name string) string {
 		return name
 	}
 	return rel
+}
+
+// FileLine says "file:line", with the file below dir unless it has a path of its own.
+func FileLine(dir, file string, line int) string {
+	if dir != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	return fmt.Sprintf("%s:%d", file, line)
 }

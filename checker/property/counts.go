@@ -79,17 +79,22 @@ func (a *Judgement) count() Counts {
 		}
 	}
 	a.countPhases(&c)
-	for point, n := range map[string]int{
+	c.reach(map[string]int{
 		PointTakeover: c.Takeovers, PointStale: c.StaleRefused, PointSettled: c.UnknownSettled,
 		PointLost: c.LeasesLost, PointResend: c.Resends, PointDuplicate: c.Duplicates,
 		pointLate: a.lateAnswers(),
-	} {
+	})
+	a.counts = &c
+	return c
+}
+
+// reach adds to the points that were hit.
+func (c *Counts) reach(hits map[string]int) {
+	for point, n := range hits {
 		if n > 0 {
 			c.Points[point] += n
 		}
 	}
-	a.counts = &c
-	return c
 }
 
 // countChain counts what the chain of a row's versions shows.
@@ -176,7 +181,7 @@ func countSink(s *past.Sink, c *Counts) {
 			c.Effects++
 		}
 	}
-	for _, o := range append(append([]*past.Op{}, s.Raises...), s.Effects...) {
+	for _, o := range s.Calls() {
 		if o.Outcome == history.Unknown {
 			c.Unknowns++
 			if s.Settled(o) {
@@ -291,14 +296,10 @@ func (a *Judgement) countJobs(c *Counts) {
 			}
 		}
 	}
-	for point, hits := range map[string]int{
+	c.reach(map[string]int{
 		PointRetry: n.Retried, PointRescue: n.Rescued, PointDLQ: n.DLQ, PointCancel: n.Cancelled, PointAbandon: n.Abandoned,
 		PointRedrive: n.Redriven, PointHasten: n.Hastened, PointPause: n.Pauses, PointSweep: n.Swept, PointHandOver: handed, PointInbox: inbox, PointOverlap: n.Overlaps, pointFire: n.Fired, pointMissed: n.Missed, pointFollow: n.Followed, pointStop: n.Stopped,
-	} {
-		if hits > 0 {
-			c.Points[point] += hits
-		}
-	}
+	})
 	c.Jobs = &n
 }
 

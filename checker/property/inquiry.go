@@ -60,7 +60,8 @@ type Inquiry struct {
 	Result   *Result
 	Red      map[string]bool // properties that are not well
 	Suspects []*Suspect
-	Begin    int64 // of the run, for people
+	Begin    int64          // of the run, for people
+	cases    map[string]int // by mechanism; see found
 }
 
 // inquiryOrder is the order in which the properties' rules are asked, and so in which causes of
@@ -81,7 +82,7 @@ func checksToInquire() []Check {
 
 // Inquire asks the rules of all properties for the mechanisms behind a verdict.
 func (a *Judgement) Inquire(r *Result) *Inquiry {
-	x := &Inquiry{Judgement: a, Result: r, Red: map[string]bool{}, Begin: RunStart(a.History)}
+	x := &Inquiry{Judgement: a, Result: r, Red: map[string]bool{}, Begin: RunStart(a.History), cases: map[string]int{}}
 	want := map[Verdict]Status{Fail: StatusFail, Invalid: StatusInvalid, Unknown: StatusUnknown}[r.Verdict]
 	for _, p := range r.Properties {
 		if p.Status == want {
@@ -148,6 +149,12 @@ func (x *Inquiry) suspect(id string, w Weight, n int, format string, args ...any
 	return s
 }
 
+// found files one more case of a mechanism.
+func (x *Inquiry) found(id string, w Weight, format string, args ...any) *Suspect {
+	x.cases[id]++
+	return x.suspect(id, w, x.cases[id], format, args...)
+}
+
 // capWeights takes from the weight of what an incomplete record can feign.
 func (x *Inquiry) capWeights() {
 	late := slices.ContainsFunc(x.Record.Remarks, func(r history.Remark) bool { return r.Kind == history.Late })
@@ -168,6 +175,19 @@ func (x *Inquiry) step(role string, e *history.Event, format string, args ...any
 	return s
 }
 
+// before, mistake and harm are steps by their roles.
+func (x *Inquiry) before(e *history.Event, format string, args ...any) Step {
+	return x.step(RoleBefore, e, format, args...)
+}
+
+func (x *Inquiry) mistake(e *history.Event, format string, args ...any) Step {
+	return x.step(RoleMistake, e, format, args...)
+}
+
+func (x *Inquiry) harm(e *history.Event, format string, args ...any) Step {
+	return x.step(RoleHarm, e, format, args...)
+}
+
 // Instant is a link of a chain that no event shows: an instant alone.
 func (x *Inquiry) Instant(role string, ts int64, format string, args ...any) Step {
 	return Step{Role: role, TS: ts, At: float64(ts-x.Begin) / 1e9, Text: fmt.Sprintf(format, args...)}
@@ -185,6 +205,11 @@ func (s *Suspect) show(key string, at int64, procs []string, chain ...Step) {
 			s.Procs = append(s.Procs, life)
 		}
 	}
+}
+
+// showAt shows a case of one process, at one of its events.
+func (s *Suspect) showAt(key string, e *history.Event, chain ...Step) {
+	s.show(key, e.TS, []string{e.Proc}, chain...)
 }
 
 // granted is the step of a grant.
@@ -253,9 +278,6 @@ func (a *Judgement) patience(ttl int64) int64 {
 // plainWrites says whether unconditional writes of fenced rows were noted, or may
 // have been made unseen.
 func (x *Inquiry) plainWrites() bool {
-	noted := slices.ContainsFunc(x.Shapes, func(e *history.Event) bool {
-		stmts, err := ParseCQL(e.Statement().CQL)
-		return err == nil && slices.ContainsFunc(stmts, func(s statement) bool { return s.verb != "SELECT" })
-	})
+	noted := slices.ContainsFunc(x.parsed(), func(s statement) bool { return s.verb != "SELECT" })
 	return !noted || x.failed("P13")
 }

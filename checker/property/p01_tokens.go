@@ -30,10 +30,8 @@ func init() {
 				Statement: "fencing tokens are not the row's but readings of a wall clock"},
 			{id: "tokens-not-from-row", Accounts: []string{"P1", "P4", "P6", "P10"},
 				Statement: "fencing tokens are handed out that the lock's row does not carry"},
-			{id: "release-resets-counter", Accounts: ofRows,
-				Statement: "a release sets the row's token counter back"},
-			{id: "grant-keeps-token", Accounts: ofRows,
-				Statement: "a grant does not raise the row's token"},
+			{id: "release-resets-counter", Accounts: ofRows, Statement: "a release sets the row's token counter back"},
+			{id: "grant-keeps-token", Accounts: ofRows, Statement: "a grant does not raise the row's token"},
 		},
 	})
 }
@@ -177,7 +175,7 @@ func (x *Inquiry) handedOutTokens() {
 	wall := 0
 	for _, g := range odd {
 		at := g.Call.End.TS
-		if d := x.WallAt(at) + x.offset(history.Life(g.Acquire.Invoke.Proc), at) - g.Token; d > -tokenSlack && d < tokenSlack {
+		if d := x.WallAt(at) + x.OffsetAt(history.Life(g.Acquire.Invoke.Proc), at) - g.Token; d > -tokenSlack && d < tokenSlack {
 			wall++
 		}
 	}
@@ -218,9 +216,9 @@ func (x *Inquiry) showFalling(s *Suspect, odd []*past.Grant) {
 		if t := top[name]; t != nil && g.Token <= t.Token {
 			chain := []Step{x.handedStep(RoleBefore, t), x.handedStep(RoleMistake, g)}
 			for _, sk := range x.Sinks {
-				for _, o := range append(slices.Clone(sk.Raises), sk.Effects...) {
+				for _, o := range sk.Calls() {
 					if len(chain) == 2 && o.Invoke.Issuer == name && o.Invoke.Token == g.Token && o.End != nil && o.End.Result == past.ResultStale {
-						chain = append(chain, x.step(RoleHarm, o.End, "the sink refuses its holder's %s: it has seen token %d", o.Invoke.Op, o.End.Seen))
+						chain = append(chain, x.harm(o.End, "the sink refuses its holder's %s: it has seen token %d", o.Invoke.Op, o.End.Seen))
 					}
 				}
 			}
@@ -245,7 +243,7 @@ func (x *Inquiry) keptTokens(l *past.Row) {
 		if c := w.Main(); past.IsGrant(c.Kind()) && !w.From.Absent && w.To.Fence <= w.From.Fence {
 			n++
 			s := x.suspect("grant-keeps-token", shown, n, "a grant of %s leaves fence %d as it was", l.Name, w.From.Fence)
-			s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, x.step(RoleMistake, c.Invoke, "%s by %s goes from %s to %s", c.Kind(), c.Invoke.Proc, l.Text(w.From), l.Text(w.To)))
+			s.showAt(l.Name, c.Invoke, x.mistake(c.Invoke, "%s by %s goes from %s to %s", c.Kind(), c.Invoke.Proc, l.Text(w.From), l.Text(w.To)))
 		}
 	}
 }
@@ -292,12 +290,12 @@ func (x *Inquiry) rowsThatChange() {
 			told[v.v.Attempt] = true
 			if v.v.Fence < c.To.Fence {
 				s := x.suspect("release-resets-counter", shown, len(told), "after a release of fence %d the row of %s shows fence %d", c.To.Fence, l.Name, v.v.Fence)
-				chain := []Step{x.step(RoleBefore, c.Invoke, "%s releases %s with fence %d", c.Invoke.Proc, l.Name, c.To.Fence), x.step(RoleMistake, v.e, "%s finds it at %s", v.e.Proc, l.Text(v.v))}
+				chain := []Step{x.before(c.Invoke, "%s releases %s with fence %d", c.Invoke.Proc, l.Name, c.To.Fence), x.mistake(v.e, "%s finds it at %s", v.e.Proc, l.Text(v.v))}
 				s.show(l.Name, v.e.TS, []string{c.Invoke.Proc, v.e.Proc}, append(chain, x.tokenReissued(l, v)...)...)
 				continue
 			}
 			s := x.suspect("release-without-owner", shown, len(told), "a release of fence %d has freed the row of %s when it was at fence %d", c.To.Fence, l.Name, v.v.Fence)
-			chain := []Step{x.step(RoleBefore, c.Invoke, "%s releases its lease of fence %d", c.Invoke.Proc, c.To.Fence), x.step(RoleMistake, v.e, "the row bears its mark at fence %d, which was another's", v.v.Fence)}
+			chain := []Step{x.before(c.Invoke, "%s releases its lease of fence %d", c.Invoke.Proc, c.To.Fence), x.mistake(v.e, "the row bears its mark at fence %d, which was another's", v.v.Fence)}
 			if g := takeoversOf(l).before(c.Invoke.TS); g != nil {
 				chain = append(chain, x.granted(RoleBefore, g))
 			}
@@ -310,7 +308,7 @@ func (x *Inquiry) rowsThatChange() {
 func (x *Inquiry) tokenReissued(l *past.Row, v sighting) []Step {
 	for _, g := range l.Grants {
 		if g.Acquire.Invoke.TS >= v.e.TS && g.Acquire.Outcome == history.OK && len(l.ByToken[g.Token]) > 1 {
-			return []Step{x.step(RoleHarm, g.Acquire.End, "%s is granted token %d, which had been given before", g.Acquire.Invoke.Proc, g.Token)}
+			return []Step{x.harm(g.Acquire.End, "%s is granted token %d, which had been given before", g.Acquire.Invoke.Proc, g.Token)}
 		}
 	}
 	return nil
@@ -319,7 +317,6 @@ func (x *Inquiry) tokenReissued(l *past.Row, v sighting) []Step {
 // vanishedRows: acquires that found no row where there had been one. How long it was
 // there since its last write tells expiry from deletion.
 func (x *Inquiry) vanishedRows() {
-	expired, deleted := 0, 0
 	for _, l := range x.Rows {
 		if l.Shard {
 			continue
@@ -339,17 +336,15 @@ func (x *Inquiry) vanishedRows() {
 			}
 			gap, ttl := c.Invoke.TS-last.End.TS, c.TTL()
 			chain := []Step{
-				x.step(RoleBefore, last.End, "the last write before: %s by %s to %s", last.Kind(), last.Invoke.Proc, l.Text(last.To)),
-				x.step(RoleMistake, c.Invoke, "%s finds no row, %s later", c.Invoke.Proc, phrase.MS(gap)), x.step(RoleHarm, c.End, "and is granted fence %d", c.To.Fence),
+				x.before(last.End, "the last write before: %s by %s to %s", last.Kind(), last.Invoke.Proc, l.Text(last.To)),
+				x.mistake(c.Invoke, "%s finds no row, %s later", c.Invoke.Proc, phrase.MS(gap)), x.harm(c.End, "and is granted fence %d", c.To.Fence),
 			}
 			if gap*10 >= ttl*9 {
-				expired++
-				s := x.suspect("rows-expire", WeightFits, expired, "the row of %s was gone %s after its last write (ttl %s)", l.Name, phrase.MS(gap), phrase.MS(ttl))
-				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, chain...)
+				s := x.found("rows-expire", WeightFits, "the row of %s was gone %s after its last write (ttl %s)", l.Name, phrase.MS(gap), phrase.MS(ttl))
+				s.showAt(l.Name, c.Invoke, chain...)
 			} else {
-				deleted++
-				s := x.suspect("row-deleted", WeightFits, deleted, "the row of %s was gone %s after its last write, long before its ttl of %s", l.Name, phrase.MS(gap), phrase.MS(ttl))
-				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, chain...)
+				s := x.found("row-deleted", WeightFits, "the row of %s was gone %s after its last write, long before its ttl of %s", l.Name, phrase.MS(gap), phrase.MS(ttl))
+				s.showAt(l.Name, c.Invoke, chain...)
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package property
 import (
 	"fencepost/checker/past"
 	"fencepost/checker/phrase"
-	"fencepost/harness/record/history"
 )
 
 // CheckChain is the linear-time half of P2: the acknowledged writes of a lock
@@ -29,8 +28,9 @@ func checkWrite(a *past.Past, l *past.Row, w *past.Write, p *Property) {
 	if w.Pos >= 0 && !w.Possible() && a.Lost == 0 {
 		p.add(l.Name, past.Events(&c.Op), "%s by %s to %s was reported as failed, but it took effect: the row's chain contains it", c.Kind(), c.Invoke.Proc, l.Text(w.To))
 	}
-	if n := countOK(w); n > 1 {
-		p.add(l.Name, okEvents(w), "%s to %s was answered applied %d times; a version can be left only once", c.Kind(), l.Text(w.To), n)
+	if acks := w.Acknowledged(); len(acks) > 1 {
+		p.add(l.Name, past.Events(acks...), "%s to %s was answered applied %d times; a version can be left only once",
+			c.Kind(), l.Text(w.To), len(acks))
 	}
 	if w.Pos >= 0 || w.OK() == nil {
 		return
@@ -49,26 +49,6 @@ func checkWrite(a *past.Past, l *past.Row, w *past.Write, p *Property) {
 		p.add(l.Name, events, "%s by %s from %s to %s was answered applied, but the row's chain does not contain it: an acknowledged write is lost",
 			c.Kind(), c.Invoke.Proc, l.Text(w.From), l.Text(w.To))
 	}
-}
-
-func countOK(w *past.Write) int {
-	n := 0
-	for _, c := range w.Ops {
-		if c.Outcome == history.OK {
-			n++
-		}
-	}
-	return n
-}
-
-func okEvents(w *past.Write) []*history.Event {
-	var out []*history.Event
-	for _, c := range w.Ops {
-		if c.Outcome == history.OK {
-			out = append(out, past.Events(&c.Op)...)
-		}
-	}
-	return out
 }
 
 // checkSetOnce finds versions that were reached twice from different ones.

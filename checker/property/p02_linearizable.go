@@ -45,7 +45,7 @@ func init() {
 				Statement: "a request is executed again when its answer is late, and the second answer is taken for the first"},
 			{id: "late-copy-done-again", Accounts: ofRows,
 				Statement: "a late copy of a batch is done again: its condition does not name the version that it replaces"},
-			{id: "given-up-write-surfaces", Accounts: []string{"P2"},
+			{id: "given-up-write-surfaces",
 				Statement: "a write that its coordinator gave up took effect later, after reads that did not show it"},
 		},
 	})
@@ -183,10 +183,10 @@ func (x *Inquiry) falseGrants() {
 		if told == nil {
 			told = c.Invoke
 		}
-		chain := []Step{x.step(RoleBefore, c.Invoke, "%s asks for %s from %s", c.Invoke.Proc, c.Row.Name, c.Row.Text(c.From)), x.step(RoleMistake, told, "it counts as granted, %s", sendText(&c.Op))}
+		chain := []Step{x.before(c.Invoke, "%s asks for %s from %s", c.Invoke.Proc, c.Row.Name, c.Row.Text(c.From)), x.mistake(told, "it counts as granted, %s", sendText(&c.Op))}
 		if next := c.From.Next; next != nil && next.Main() != c {
 			o := next.Main()
-			chain = append(chain, x.step(RoleBefore, o.Invoke, "what really came next: %s by %s to %s", o.Kind(), o.Invoke.Proc, c.Row.Text(next.To)))
+			chain = append(chain, x.before(o.Invoke, "what really came next: %s by %s to %s", o.Kind(), o.Invoke.Proc, c.Row.Text(next.To)))
 		}
 		s.show(c.Row.Name, told.TS, []string{c.Invoke.Proc}, chain...)
 	}
@@ -213,9 +213,9 @@ func (x *Inquiry) falseFailures() {
 	}
 	show := func(s *Suspect, c *past.CAS, what string) {
 		l := c.Row
-		chain := []Step{x.step(RoleBefore, c.Invoke, "%s sends %s of %s from %s", c.Invoke.Proc, c.Kind(), l.Name, l.Text(c.From)), x.step(RoleMistake, c.End, "%s: %s", what, sendText(&c.Op))}
+		chain := []Step{x.before(c.Invoke, "%s sends %s of %s from %s", c.Invoke.Proc, c.Kind(), l.Name, l.Text(c.From)), x.mistake(c.End, "%s: %s", what, sendText(&c.Op))}
 		if next := c.To.FirstProof(); next != nil {
-			chain = append(chain, x.step(RoleHarm, next.Invoke, "%s by %s finds the row as it was set", next.Invoke.Op, next.Invoke.Proc))
+			chain = append(chain, x.harm(next.Invoke, "%s by %s finds the row as it was set", next.Invoke.Op, next.Invoke.Proc))
 		}
 		s.show(l.Name, c.End.TS, []string{c.Invoke.Proc}, chain...)
 	}
@@ -275,7 +275,6 @@ func (x *Inquiry) oldStamps() {
 	if x.failed("P13") {
 		return // a plain write sets versions of its own back
 	}
-	n := 0
 	for _, l := range x.Rows {
 		if !l.Shard {
 			continue
@@ -291,14 +290,13 @@ func (x *Inquiry) oldStamps() {
 			if by == nil || !v.ok || v.e == by.Invoke || v.e.TS <= by.End.TS || !x.after(l, v, by) {
 				continue
 			}
-			n++
-			s := x.suspect("late-copy-done-again", shown, n, "%s was at %s again, %s after a batch had replaced that", l.Name, l.Text(v.v), phrase.MS(v.e.TS-by.End.TS))
+			s := x.found("late-copy-done-again", shown, "%s was at %s again, %s after a batch had replaced that", l.Name, l.Text(v.v), phrase.MS(v.e.TS-by.End.TS))
 			var chain []Step
 			for _, w := range v.v.SetBy {
 				c := w.Main()
-				chain = append(chain, x.step(RoleBefore, c.Invoke, "%s sends the batch to %s, %s", c.Invoke.Proc, l.Text(v.v), sendText(&c.Op)))
+				chain = append(chain, x.before(c.Invoke, "%s sends the batch to %s, %s", c.Invoke.Proc, l.Text(v.v), sendText(&c.Op)))
 			}
-			chain = append(chain, x.step(RoleBefore, by.End, "%s by %s replaces it by %s", by.Kind(), by.Invoke.Proc, l.Text(by.To)), x.step(RoleMistake, v.e, "%s finds the header at %s again", v.e.Proc, l.Text(v.v)))
+			chain = append(chain, x.before(by.End, "%s by %s replaces it by %s", by.Kind(), by.Invoke.Proc, l.Text(by.To)), x.mistake(v.e, "%s finds the header at %s again", v.e.Proc, l.Text(v.v)))
 			s.show(l.Name, v.e.TS, []string{by.Invoke.Proc, v.e.Proc}, chain...)
 			break
 		}
@@ -334,7 +332,7 @@ func (x *Inquiry) surfacingWrites() {
 		for _, ref := range v.Events {
 			e := ref.Event
 			e.File, e.Line = ref.File, ref.Line
-			chain = append(chain, x.step(RoleMistake, &e, "%s %s by %s", e.Op, e.Type, e.Proc))
+			chain = append(chain, x.mistake(&e, "%s %s by %s", e.Op, e.Type, e.Proc))
 		}
 		s.show(v.Key, v.To, nil, chain...)
 	}

@@ -12,26 +12,20 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P3",
-		title: "the sink accepts no token lower than one it has seen",
-		by:    "the sink's ledger; whose the tokens are",
-		run:   checkSinkOrder,
-		soFar: checkSinkOrder,
-		rules: []rule{
-			{find: (*Inquiry).acceptedTokens},
-		},
+		ID:       "P3",
+		title:    "the sink accepts no token lower than one it has seen",
+		by:       "the sink's ledger; whose the tokens are",
+		run:      checkSinkOrder,
+		soFar:    checkSinkOrder,
+		rules:    []rule{{find: (*Inquiry).acceptedTokens}},
+		accounts: ofEffects,
 		mechanisms: []mechanism{
-			{id: "sink-checks-no-token", Accounts: ofEffects,
-				Statement: "the sink does not compare tokens",
-				Apart:     "any effect that is refused as stale"},
-			{id: "sink-checks-what-was-read", Accounts: ofEffects,
-				Statement: "the sink compares a token with what its holder's process had read before",
-				Apart:     "one that is accepted after its own process had read a higher token"},
-			{id: "sink-remembers-per-process", Accounts: ofEffects,
-				Statement: "the sink compares a token only with those that the same process sent",
-				Apart:     "one that is accepted after its own process had sent a higher token"},
-			{id: "sink-forgets-tokens", Accounts: ofEffects,
-				Statement: "the sink accepts a token lower than one it has seen, now and then"},
+			{id: "sink-checks-no-token", Statement: "the sink does not compare tokens", Apart: "any effect that is refused as stale"},
+			{id: "sink-checks-what-was-read", Statement: "the sink compares a token with what its holder's process had read before",
+				Apart: "one that is accepted after its own process had read a higher token"},
+			{id: "sink-remembers-per-process", Statement: "the sink compares a token only with those that the same process sent",
+				Apart: "one that is accepted after its own process had sent a higher token"},
+			{id: "sink-forgets-tokens", Statement: "the sink accepts a token lower than one it has seen, now and then"},
 		},
 	})
 }
@@ -75,7 +69,7 @@ var acceptedWords = map[string]string{history.LedgerAccept: "accepted", history.
 func (a *Judgement) checkTraced(p *Property) {
 	p.Detail += ", of tokens that lock calls handed out, as P6 is not promised"
 	for _, s := range a.Sinks {
-		for _, o := range slices.Concat(s.Raises, s.Effects) {
+		for _, o := range s.Calls() {
 			l := a.RowOf[o.Invoke.Issuer]
 			if o.Invoke.Proc == history.Harness || l != nil && (l.Shard || wasHanded(l, o.Invoke)) {
 				continue
@@ -184,14 +178,14 @@ func (x *Inquiry) hadRead(s *past.Sink, o *past.Op) bool {
 
 // hadSent says whether a process had sent a higher token to the resource before o.
 func (x *Inquiry) hadSent(s *past.Sink, o *past.Op) bool {
-	return slices.ContainsFunc(append(slices.Clone(s.Raises), s.Effects...), func(p *past.Op) bool {
+	return slices.ContainsFunc(s.Calls(), func(p *past.Op) bool {
 		return history.Life(p.Invoke.Proc) == history.Life(o.Invoke.Proc) && p.Invoke.Token > o.Invoke.Token && p.Invoke.TS < o.Invoke.TS
 	})
 }
 
 func (x *Inquiry) showInversion(s *Suspect, v inversion) {
 	if v.o == nil {
-		s.show(v.s.Name, v.e.Event.TS, nil, x.step(RoleMistake, v.e.Event, "entry %d of the ledger accepts token %d after token %d", v.e.Seq, v.e.Token, v.top.Token))
+		s.show(v.s.Name, v.e.Event.TS, nil, x.mistake(v.e.Event, "entry %d of the ledger accepts token %d after token %d", v.e.Seq, v.e.Token, v.top.Token))
 		return
 	}
 	var chain []Step
@@ -207,15 +201,15 @@ func (x *Inquiry) showInversion(s *Suspect, v inversion) {
 	}
 	if len(v.top.By) > 0 {
 		t := v.top.By[0]
-		chain = append(chain, x.step(RoleBefore, t.Invoke, "the sink sees token %d (%s by %s, entry %d)", v.top.Token, t.Invoke.Op, t.Invoke.Proc, v.top.Seq))
+		chain = append(chain, x.before(t.Invoke, "the sink sees token %d (%s by %s, entry %d)", v.top.Token, t.Invoke.Op, t.Invoke.Proc, v.top.Seq))
 	}
 	at, end := v.o.Invoke, v.o.End
 	if end == nil {
 		end = at
 	}
-	chain = append(chain, x.step(RoleBefore, at, "%s sends its effect under token %d", at.Proc, at.Token), x.step(RoleMistake, end, "the sink accepts it as entry %d", v.e.Seq))
+	chain = append(chain, x.before(at, "%s sends its effect under token %d", at.Proc, at.Token), x.mistake(end, "the sink accepts it as entry %d", v.e.Seq))
 	if before := v.s.EntryBefore(v.e); before != nil && before.Value != nil && v.e.Value != nil && *v.e.Value != *before.Value+1 {
-		chain = append(chain, x.step(RoleHarm, v.e.Event, "it writes %d over %d", *v.e.Value, *before.Value))
+		chain = append(chain, x.harm(v.e.Event, "it writes %d over %d", *v.e.Value, *before.Value))
 	}
 	s.show(v.s.Name, end.TS, []string{at.Proc}, chain...)
 }

@@ -14,10 +14,10 @@ import (
 func (x *Inquiry) madeUpAnswers() {
 	for i := range x.FalseAnswers {
 		l := &x.FalseAnswers[i]
-		s := x.suspect("answer-made-up", shown, i+1, "%s", l.Message)
-		chain := []Step{x.step(RoleMistake, l.Op.End, "%s records that its %s was answered %s", l.Op.Invoke.Proc, l.Op.Invoke.Op, past.AnswerText(l.Op.End))}
+		s := x.found("answer-made-up", shown, "%s", l.Message)
+		chain := []Step{x.mistake(l.Op.End, "%s records that its %s was answered %s", l.Op.Invoke.Proc, l.Op.Invoke.Op, past.AnswerText(l.Op.End))}
 		for _, e := range l.Events[2:] {
-			chain = append(chain, x.step(RoleBefore, e, "its link carries another answer: %s", past.AnswerText(e)))
+			chain = append(chain, x.before(e, "its link carries another answer: %s", past.AnswerText(e)))
 		}
 		s.show(l.Resource, l.Op.End.TS, []string{l.Op.Invoke.Proc}, chain...)
 	}
@@ -25,18 +25,16 @@ func (x *Inquiry) madeUpAnswers() {
 
 // forgedEntries are those that show another token than their effect was sent with.
 func (x *Inquiry) forgedEntries() {
-	n := 0
 	for _, s := range x.Sinks {
 		for i := range s.Ledger {
 			e := &s.Ledger[i]
 			if e.Kind != history.LedgerAccept || len(e.By) != 1 || e.By[0].Invoke.Token == e.Token {
 				continue
 			}
-			n++
 			o := e.By[0]
-			sus := x.suspect("ledger-forged", shown, n, "effect %s was sent with token %d, and entry %d of the ledger has token %d", e.EffectKey, o.Invoke.Token, e.Seq, e.Token)
-			sus.show(s.Name, e.Event.TS, []string{o.Invoke.Proc}, x.step(RoleBefore, o.Invoke, "%s sends its effect under token %d", o.Invoke.Proc, o.Invoke.Token),
-				x.step(RoleMistake, e.Event, "the ledger says that it came with token %d (entry %d)", e.Token, e.Seq))
+			sus := x.found("ledger-forged", shown, "effect %s was sent with token %d, and entry %d of the ledger has token %d", e.EffectKey, o.Invoke.Token, e.Seq, e.Token)
+			sus.show(s.Name, e.Event.TS, []string{o.Invoke.Proc}, x.before(o.Invoke, "%s sends its effect under token %d", o.Invoke.Proc, o.Invoke.Token),
+				x.mistake(e.Event, "the ledger says that it came with token %d (entry %d)", e.Token, e.Seq))
 		}
 	}
 }
@@ -83,15 +81,15 @@ func (x *Inquiry) showUnraised(s *past.Sink, o, raise *past.Op, e *past.Entry, n
 	sus := x.suspect("raise-not-done", shown, n, "the first that the ledger has of a token is an effect: token %d of %s, entry %d; %s", e.Token, s.Name, e.Seq, what)
 	chain := []Step{}
 	if raise != nil {
-		chain = append(chain, x.step(RoleBefore, raise.End, "%s is told that token %d is raised, and the ledger has no such entry", raise.Invoke.Proc, e.Token))
+		chain = append(chain, x.before(raise.End, "%s is told that token %d is raised, and the ledger has no such entry", raise.Invoke.Proc, e.Token))
 	}
 	for _, g := range s.Gets {
 		if g.Invoke.Proc == o.Invoke.Proc && g.Outcome == history.OK && g.End.TS < o.Invoke.TS && g.End.Value != nil && *g.End.Value+1 == *e.Value {
-			chain = append(chain, x.step(RoleMistake, g.End, "%s reads %d to act on", g.Invoke.Proc, *g.End.Value))
+			chain = append(chain, x.mistake(g.End, "%s reads %d to act on", g.Invoke.Proc, *g.End.Value))
 		}
 	}
 	p := prev.By[0]
-	chain = append(chain, x.step(RoleBefore, p.Invoke, "%s, with the %s token %d, writes %d", p.Invoke.Proc, comparedText(prev.Token, e.Token), prev.Token, *prev.Value), x.step(RoleHarm, o.Invoke, "%s writes %d over it", o.Invoke.Proc, *e.Value))
+	chain = append(chain, x.before(p.Invoke, "%s, with the %s token %d, writes %d", p.Invoke.Proc, comparedText(prev.Token, e.Token), prev.Token, *prev.Value), x.harm(o.Invoke, "%s writes %d over it", o.Invoke.Proc, *e.Value))
 	sus.show(s.Name, o.Invoke.TS, []string{o.Invoke.Proc, p.Invoke.Proc}, chain...)
 }
 
@@ -130,11 +128,11 @@ func (x *Inquiry) lostEffects() {
 	if len(gone) > 0 {
 		o := gone[0]
 		s := where[o]
-		sus := x.suspect("ledger-emptied", shown, len(gone), "%s of %s missing from the ledger, and their numbers were given again: entry %d is another", phrase.Plural(len(gone), "effect")+phrase.Are(len(gone)), s.Name, o.End.Seq)
-		chain := []Step{x.step(RoleBefore, o.End, "effect %s of %s is applied as entry %d", o.Invoke.EffectKey, o.Invoke.Proc, o.End.Seq)}
+		sus := x.suspect("ledger-emptied", shown, len(gone), "%s of %s missing from the ledger, and their numbers were given again: entry %d is another", phrase.PluralIs(len(gone), "effect"), s.Name, o.End.Seq)
+		chain := []Step{x.before(o.End, "effect %s of %s is applied as entry %d", o.Invoke.EffectKey, o.Invoke.Proc, o.End.Seq)}
 		for i := range s.Ledger {
 			if e := &s.Ledger[i]; e.Seq == o.End.Seq && len(e.By) > 0 {
-				chain = append(chain, x.step(RoleMistake, e.By[0].Invoke, "the entry of that number is of %s by %s", e.By[0].Invoke.Op, e.By[0].Invoke.Proc))
+				chain = append(chain, x.mistake(e.By[0].Invoke, "the entry of that number is of %s by %s", e.By[0].Invoke.Op, e.By[0].Invoke.Proc))
 			}
 		}
 		sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, chain...)
@@ -159,9 +157,9 @@ func (x *Inquiry) lostEffects() {
 	if numbered == 0 {
 		x.suspect("acknowledged-before-done", w, len(undone), "none of %s names its entry in the ledger: it was not there yet", phrase.Plural(answered, "answer"))
 	}
-	chain := []Step{x.step(RoleMistake, o.End, "effect %s of %s is answered as applied", o.Invoke.EffectKey, o.Invoke.Proc)}
+	chain := []Step{x.mistake(o.End, "effect %s of %s is answered as applied", o.Invoke.EffectKey, o.Invoke.Proc)}
 	if e, crashed := x.deathOf(history.Life(o.Invoke.Proc)); crashed {
-		chain = append(chain, x.step(RoleBefore, e, "%s dies: %s", e.Proc, phrase.OrNone(e.Error)))
+		chain = append(chain, x.before(e, "%s dies: %s", e.Proc, phrase.OrNone(e.Error)))
 	}
 	chain = append(chain, x.Instant(RoleHarm, o.End.TS, "the ledger of %s has no such entry", where[o].Name))
 	sus.show(where[o].Name, o.End.TS, []string{o.Invoke.Proc}, chain...)

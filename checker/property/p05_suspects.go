@@ -40,30 +40,21 @@ type jobWalk struct {
 func (k *jobWalk) next() {
 	c := k.j.Steps[k.step].Change
 	k.step++
+	if c.Do != history.DoHasten {
+		k.state = past.StateAfter(c.Do, k.state)
+	}
 	switch c.Do {
-	case history.DoEnqueue, history.DoRedrive:
-		k.state, k.attempt = past.StatePending, 0
+	case history.DoEnqueue, history.DoRedrive, history.DoSweep:
+		k.attempt = 0
 	case history.DoClaim:
-		k.state, k.attempt, k.run = past.StateRunning, c.Attempt, c.Run
-	case history.DoComplete:
-		k.state = past.StateCompleted
-	case history.DoRetry, history.DoRescue:
-		k.state = past.StatePending
-	case history.DoDLQ:
-		k.state = past.StateDLQ
-	case history.DoCancel:
-		k.state = past.StateCancelled
-	case history.DoAbandon:
-		k.state = past.StateAbandoned
-	case history.DoSweep:
-		k.state, k.attempt = "", 0
+		k.attempt, k.run = c.Attempt, c.Run
 	}
 }
 
 // change is the step of a chain that shows what a batch does to a job.
 func (x *Inquiry) change(role string, s past.JobStep) Step {
 	m := s.Write.Main()
-	text := fmt.Sprintf("%s %s job %s", m.Invoke.Proc, past.Verbs[s.Change.Do], s.Change.Job)
+	text := fmt.Sprintf("%s %s job %s", m.Invoke.Proc, past.Verb(s.Change.Do), s.Change.Job)
 	if s.Change.Run != 0 {
 		text += fmt.Sprintf(": run %d, attempt %d", s.Change.Run, s.Change.Attempt)
 	}
@@ -72,8 +63,6 @@ func (x *Inquiry) change(role string, s past.JobStep) Step {
 
 // jobStates: attempts that begin again, and claims of what is not pending.
 func (x *Inquiry) jobStates() {
-	fewer, claimed := 0, 0
-	early := map[string]int{}
 	for _, j := range x.Jobs.List {
 		k := jobWalk{j: j}
 		for k.step < len(j.Steps) {
@@ -86,22 +75,19 @@ func (x *Inquiry) jobStates() {
 			}
 			switch c := s.Change; {
 			case c.Do == history.DoClaim && k.state != past.StatePending && k.state != "":
-				claimed++
-				sus := x.suspect("claim-leaves-row", x.jobWeight(j, shown), claimed, "job %s is claimed as run %d when it is %s", j.ID, c.Run, k.state)
-				sus.show(j.ID, s.Write.Main().Invoke.TS, []string{s.Write.Main().Invoke.Proc}, append(before(), x.change(RoleMistake, s))...)
+				sus := x.found("claim-leaves-row", x.jobWeight(j, shown), "job %s is claimed as run %d when it is %s", j.ID, c.Run, k.state)
+				sus.showAt(j.ID, s.Write.Main().Invoke, append(before(), x.change(RoleMistake, s))...)
 			case c.Do == history.DoClaim && k.state == past.StatePending && c.Attempt <= k.attempt,
 				slices.Contains([]string{history.DoRescue, history.DoRetry, history.DoComplete, history.DoAbandon, history.DoDLQ}, c.Do) && k.state == past.StateRunning && c.Attempt < k.attempt:
-				fewer++
-				sus := x.suspect("attempts-in-memory", x.jobWeight(j, shown), fewer, "job %s: after attempt %d the owner that %s it counts %d", j.ID, k.attempt, past.Verbs[c.Do], c.Attempt)
-				sus.show(j.ID, s.Write.Main().Invoke.TS, []string{s.Write.Main().Invoke.Proc}, append(before(), x.change(RoleMistake, s))...)
+				sus := x.found("attempts-in-memory", x.jobWeight(j, shown), "job %s: after attempt %d the owner that %s it counts %d", j.ID, k.attempt, past.Verb(c.Do), c.Attempt)
+				sus.showAt(j.ID, s.Write.Main().Invoke, append(before(), x.change(RoleMistake, s))...)
 			case c.Do == history.DoDLQ && x.failed("P5"):
 				id, why := x.givenUpEarly(&k, s)
 				if id == "" {
 					break
 				}
-				early[id]++
-				sus := x.suspect(id, x.jobWeight(j, shown), early[id], "job %s is given up by %s, and the store had never refused it: %s", j.ID, s.Write.Main().Invoke.Proc, why)
-				sus.show(j.ID, s.Write.Main().Invoke.TS, []string{s.Write.Main().Invoke.Proc}, append(before(), x.change(RoleMistake, s))...)
+				sus := x.found(id, x.jobWeight(j, shown), "job %s is given up by %s, and the store had never refused it: %s", j.ID, s.Write.Main().Invoke.Proc, why)
+				sus.showAt(j.ID, s.Write.Main().Invoke, append(before(), x.change(RoleMistake, s))...)
 			}
 			k.next()
 		}
@@ -129,7 +115,6 @@ func (x *Inquiry) givenUpEarly(k *jobWalk, s past.JobStep) (id, why string) {
 
 // jobRows: rows that were left and are not what the batches made of them.
 func (x *Inquiry) jobRows() {
-	dlq, ahead, next, beside, other := 0, 0, 0, 0, 0
 	for _, j := range x.Jobs.List {
 		l := x.RowOf[j.Shard]
 		if l == nil || !l.Complete || !x.RowsRead(j) {
@@ -140,19 +125,18 @@ func (x *Inquiry) jobRows() {
 			continue
 		}
 		row := j.Row(history.RowJob)
-		id, n, w := "rows-differ", &other, possible
+		id, w := "rows-differ", possible
 		switch {
 		case j.Now.Name == past.StateDLQ && (row == nil || row.JobRow().State != past.StateDLQ || j.Row(history.RowDLQ) == nil):
-			id, n, w = "dlq-move-lost", &dlq, shown
+			id, w = "dlq-move-lost", shown
 		case j.RowMissing(x.Past) && j.After != nil:
-			id, n, w = "end-ahead-of-next", &next, shown
+			id, w = "end-ahead-of-next", shown
 		case j.RowMissing(x.Past) && j.Now.Name == past.StatePending:
-			id, n, w = "schedule-ahead-of-job", &ahead, shown
+			id, w = "schedule-ahead-of-job", shown
 		case row != nil && row.JobRow().Run != 0 && past.RunFence(row.JobRow().Run) < past.RunFence(j.Now.Run):
-			id, n, w = "write-beside-the-tick", &beside, WeightFits // an earlier owner's doing
+			id, w = "write-beside-the-tick", WeightFits // an earlier owner's doing
 		}
-		*n++
-		s := x.suspect(id, x.jobWeight(j, w), *n, "job %s is %s by its batches, and its rows say otherwise: %s", j.ID, j.Now, why)
+		s := x.found(id, x.jobWeight(j, w), "job %s is %s by its batches, and its rows say otherwise: %s", j.ID, j.Now, why)
 		var chain []Step
 		role := RoleBefore
 		if j.RowMissing(x.Past) {
@@ -162,7 +146,7 @@ func (x *Inquiry) jobRows() {
 			chain = append(chain, x.change(role, st))
 		}
 		for _, e := range j.Rows {
-			chain = append(chain, x.step(RoleMistake, e, "after the run there is a row of kind %s: %s, attempt %d, run %d", e.JobRow().Kind, phrase.OrNone(e.JobRow().State), e.JobRow().Attempt, e.JobRow().Run))
+			chain = append(chain, x.mistake(e, "after the run there is a row of kind %s: %s, attempt %d, run %d", e.JobRow().Kind, phrase.OrNone(e.JobRow().State), e.JobRow().Attempt, e.JobRow().Run))
 		}
 		at, procs := int64(0), []string{}
 		if o := j.Last(); o != nil {
@@ -177,36 +161,32 @@ func (x *Inquiry) stuckJobs() {
 	if !x.failed("P5") {
 		return
 	}
-	left, behind, other := 0, 0, 0
 	for _, j := range x.judgeJobs(&Property{}).stuck {
 		l := x.RowOf[j.Shard]
 		switch {
 		case j.RowMissing(x.Past): // jobRows
 		case j.Now.Name == past.StateRunning && x.takenSince(l, j) != nil:
-			left++
 			g := x.takenSince(l, j)
-			s := x.suspect("rescue-left-out", x.jobWeight(j, shown), left, "job %s is still %s, though %s took the shard with fence %d afterwards", j.ID, j.Now, g.Acquire.Invoke.Proc, g.Fence)
+			s := x.found("rescue-left-out", x.jobWeight(j, shown), "job %s is still %s, though %s took the shard with fence %d afterwards", j.ID, j.Now, g.Acquire.Invoke.Proc, g.Fence)
 			s.show(j.ID, g.Acquire.Invoke.TS, []string{j.Last().Invoke.Proc, g.Acquire.Invoke.Proc}, x.change(RoleBefore, j.Steps[len(j.Steps)-1]), x.granted(RoleMistake, g),
 				x.Instant(RoleHarm, x.EndOfWork(), "at the end the job is still running"))
 		case j.Now.Name == past.StatePending && x.passedOver(l, j) != nil:
-			behind++
 			k := x.passedOver(l, j)
-			s := x.suspect("row-behind-the-mark", x.jobWeight(j, WeightFits), behind, "job %s is pending and due, and job %s, due later, was claimed after that", j.ID, k.Job.ID)
+			s := x.found("row-behind-the-mark", x.jobWeight(j, WeightFits), "job %s is pending and due, and job %s, due later, was claimed after that", j.ID, k.Job.ID)
 			chain := []Step{x.change(RoleBefore, j.Steps[len(j.Steps)-1]), x.change(RoleMistake, past.JobStep{Write: k.Write, Change: k.Change}), x.Instant(RoleHarm, x.EndOfWork(), "at the end the job is still pending")}
 			if g := x.takenSince(l, j); g != nil {
 				chain = append(chain, x.granted(RoleBefore, g))
 			}
 			s.show(j.ID, k.Write.Main().Invoke.TS, []string{j.Last().Invoke.Proc, k.Write.Main().Invoke.Proc}, chain...)
 		default:
-			other++
-			s := x.suspect("job-never-ends", x.jobWeight(j, possible), other, "job %s is still %s at the end", j.ID, stuckAs(j, "in the inbox"))
+			s := x.found("job-never-ends", x.jobWeight(j, possible), "job %s is still %s at the end", j.ID, stuckAs(j, "in the inbox"))
 			switch o := j.Last(); {
 			case len(j.Steps) > 0:
-				s.show(j.ID, o.Invoke.TS, []string{o.Invoke.Proc}, x.change(RoleMistake, j.Steps[len(j.Steps)-1]))
+				s.showAt(j.ID, o.Invoke, x.change(RoleMistake, j.Steps[len(j.Steps)-1]))
 			case o != nil: // it has a lock of its own
-				s.show(j.ID, o.Invoke.TS, []string{o.Invoke.Proc}, x.step(RoleMistake, o.Invoke, "%s by %s is the last that changes it", o.Invoke.Op, o.Invoke.Proc))
+				s.showAt(j.ID, o.Invoke, x.mistake(o.Invoke, "%s by %s is the last that changes it", o.Invoke.Op, o.Invoke.Proc))
 			case len(j.Calls) > 0:
-				s.show(j.ID, j.Calls[0].Invoke.TS, []string{j.Calls[0].Invoke.Proc}, x.step(RoleMistake, j.Calls[0].Invoke, "it is enqueued, and nothing more"))
+				s.showAt(j.ID, j.Calls[0].Invoke, x.mistake(j.Calls[0].Invoke, "it is enqueued, and nothing more"))
 			}
 		}
 	}
@@ -252,14 +232,13 @@ func (x *Inquiry) forgotten(j *past.Job) {
 		window := x.HeaderOf(sweeper).DedupeMS * 1e6
 		if after := s.Write.Latest - end.Invoke.TS; after < window && len(x.Clocks[sweeper]) == 0 {
 			sus := x.suspect("forgotten-too-early", x.jobWeight(j, shown), 1, "job %s is forgotten at most %s after its end; it must be remembered for %s", j.ID, phrase.MS(after), phrase.MS(window))
-			sus.show(j.ID, s.Write.Main().Invoke.TS, []string{s.Write.Main().Invoke.Proc}, x.change(RoleBefore, j.Steps[i-1]), x.change(RoleMistake, s))
+			sus.showAt(j.ID, s.Write.Main().Invoke, x.change(RoleBefore, j.Steps[i-1]), x.change(RoleMistake, s))
 		}
 	}
 }
 
 // runs: rules of the life of jobs that are broken in plain sight.
 func (x *Inquiry) runs() {
-	unfinished, often := 0, 0
 	for _, j := range x.Jobs.List {
 		for i, s := range j.Steps {
 			m := s.Write.Main()
@@ -269,23 +248,21 @@ func (x *Inquiry) runs() {
 				if f != nil && f.TS <= m.Invoke.TS {
 					continue
 				}
-				unfinished++
-				sus := x.suspect("completed-before-finish", x.jobWeight(j, WeightFits), unfinished, "job %s is completed by a batch that was sent before run %d had finished", j.ID, s.Change.Run)
+				sus := x.found("completed-before-finish", x.jobWeight(j, WeightFits), "job %s is completed by a batch that was sent before run %d had finished", j.ID, s.Change.Run)
 				chain := []Step{x.change(RoleMistake, s)}
 				if i > 0 {
 					chain = append(chain, x.change(RoleBefore, j.Steps[i-1]))
 				}
 				if f != nil {
-					chain = append(chain, x.step(RoleHarm, f, "only %s later run %d is noted as finished", phrase.MS(f.TS-m.Invoke.TS), s.Change.Run))
+					chain = append(chain, x.harm(f, "only %s later run %d is noted as finished", phrase.MS(f.TS-m.Invoke.TS), s.Change.Run))
 				}
-				sus.show(j.ID, m.Invoke.TS, []string{m.Invoke.Proc}, chain...)
+				sus.showAt(j.ID, m.Invoke, chain...)
 			case history.DoClaim:
 				if j.Spec == nil || j.Spec.MaxAttempts == 0 || s.Change.Attempt <= j.Spec.MaxAttempts+j.UncountedBefore(i) {
 					continue
 				}
-				often++
-				sus := x.suspect("tried-too-often", x.jobWeight(j, WeightFits), often, "job %s is claimed for attempt %d of at most %d", j.ID, s.Change.Attempt, j.Spec.MaxAttempts)
-				sus.show(j.ID, m.Invoke.TS, []string{m.Invoke.Proc}, x.change(RoleMistake, s))
+				sus := x.found("tried-too-often", x.jobWeight(j, WeightFits), "job %s is claimed for attempt %d of at most %d", j.ID, s.Change.Attempt, j.Spec.MaxAttempts)
+				sus.showAt(j.ID, m.Invoke, x.change(RoleMistake, s))
 			}
 		}
 	}
@@ -296,7 +273,6 @@ func (x *Inquiry) runs() {
 
 // lostJobs: enqueues that were acknowledged and are nowhere.
 func (x *Inquiry) lostJobs() {
-	n := 0
 	for _, j := range x.Jobs.List {
 		l := x.RowOf[j.Shard]
 		if _, entered := j.Entered(); entered > 0 || l == nil || !l.Complete || j.Row(history.RowInbox) != nil {
@@ -306,12 +282,11 @@ func (x *Inquiry) lostJobs() {
 			if o.Outcome != history.OK || o.End.Result == past.ResultDuplicate {
 				continue
 			}
-			n++
-			s := x.suspect("acknowledged-and-lost", x.jobWeight(j, WeightFits), n, "the enqueue of job %s was acknowledged (%s), and no batch that took effect has it", j.ID, o.End.Result)
-			chain := []Step{x.step(RoleBefore, o.Invoke, "%s enqueues job %s", o.Invoke.Proc, j.ID), x.step(RoleMistake, o.End, "it is acknowledged: %s", o.End.Result)}
+			s := x.found("acknowledged-and-lost", x.jobWeight(j, WeightFits), "the enqueue of job %s was acknowledged (%s), and no batch that took effect has it", j.ID, o.End.Result)
+			chain := []Step{x.before(o.Invoke, "%s enqueues job %s", o.Invoke.Proc, j.ID), x.mistake(o.End, "it is acknowledged: %s", o.End.Result)}
 			for _, c := range l.CAS {
 				if l.Fate(c.Write) == past.Never && slices.ContainsFunc(c.Invoke.Changes(), func(x history.Change) bool { return x.Job == j.ID }) {
-					chain = append(chain, x.step(RoleHarm, c.Invoke, "the batch by %s that has it never takes effect, %s", c.Invoke.Proc, sendText(&c.Op)))
+					chain = append(chain, x.harm(c.Invoke, "the batch by %s that has it never takes effect, %s", c.Invoke.Proc, sendText(&c.Op)))
 				}
 			}
 			s.show(j.ID, o.End.TS, []string{o.Invoke.Proc}, chain...)
@@ -321,7 +296,6 @@ func (x *Inquiry) lostJobs() {
 
 // unclaimedRuns: runs that start though their claim never took effect, or was not known to.
 func (x *Inquiry) unclaimedRuns() {
-	n := 0
 	for _, j := range x.Jobs.List {
 		l := x.RowOf[j.Shard]
 		for _, e := range j.Starts {
@@ -334,9 +308,8 @@ func (x *Inquiry) unclaimedRuns() {
 			if claim == nil || claim.Outcome == history.OK && claim.End.TS <= e.TS {
 				continue
 			}
-			n++
-			s := x.suspect("run-not-settled", x.jobWeight(j, WeightFits), n, "run %d of job %s starts before its claim is known to have taken effect", e.Token, j.ID)
-			s.show(j.ID, e.TS, []string{e.Proc}, x.step(RoleBefore, claim.Invoke, "%s claims it, %s", claim.Invoke.Proc, sendText(&claim.Op)), x.step(RoleMistake, e, "%s starts it", e.Proc))
+			s := x.found("run-not-settled", x.jobWeight(j, WeightFits), "run %d of job %s starts before its claim is known to have taken effect", e.Token, j.ID)
+			s.showAt(j.ID, e, x.before(claim.Invoke, "%s claims it, %s", claim.Invoke.Proc, sendText(&claim.Op)), x.mistake(e, "%s starts it", e.Proc))
 		}
 	}
 }
@@ -360,7 +333,6 @@ func casOf(l *past.Row, run int64) []*past.CAS {
 
 // missingSteps: jobs that are completed though nobody sent one of their effects.
 func (x *Inquiry) missingSteps() {
-	n := 0
 	for _, j := range x.Jobs.List {
 		if j.Spec == nil || j.EndedAs != past.StateCompleted {
 			continue
@@ -373,15 +345,14 @@ func (x *Inquiry) missingSteps() {
 			if len(s.Accepts[step]) > 0 || slices.ContainsFunc(s.Effects, func(o *past.Op) bool { return o.Invoke.EffectKey == step }) {
 				continue
 			}
-			n++
-			sus := x.suspect("step-left-out", WeightFits, n, "job %s is completed and nobody sent its effect %s", j.ID, step)
+			sus := x.found("step-left-out", WeightFits, "job %s is completed and nobody sent its effect %s", j.ID, step)
 			var chain []Step
 			for _, st := range j.Steps {
 				if st.Change.Do == history.DoComplete {
 					chain = append(chain, x.change(RoleMistake, st))
 				}
 			}
-			sus.show(j.ID, j.Last().Invoke.TS, []string{j.Last().Invoke.Proc}, chain...)
+			sus.showAt(j.ID, j.Last().Invoke, chain...)
 		}
 	}
 }

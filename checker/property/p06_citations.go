@@ -112,7 +112,7 @@ func (x *Inquiry) foreignRuns() {
 	}
 	calls := map[string][]call{} // by life
 	for _, s := range x.Sinks {
-		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+		for _, o := range s.Calls() {
 			if l := x.RowOf[o.Invoke.Issuer]; l != nil && l.Shard && o.Invoke.Proc != history.Harness {
 				life := history.Life(o.Invoke.Proc)
 				calls[life] = append(calls[life], call{O: o, S: s})
@@ -142,7 +142,7 @@ func (x *Inquiry) foreignRuns() {
 		return
 	}
 	s := x.suspect("one-token-for-all-shards", shown, wrong, "%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard", phrase.Plural(wrong, "sink call"), highest)
-	chain := []Step{x.step(RoleMistake, first.Invoke, "%s by %s to %s shows run %d", first.Invoke.Op, first.Invoke.Proc, first.Invoke.Key, first.Invoke.Token)}
+	chain := []Step{x.mistake(first.Invoke, "%s by %s to %s shows run %d", first.Invoke.Op, first.Invoke.Proc, first.Invoke.Key, first.Invoke.Token)}
 	procs := []string{first.Invoke.Proc}
 	for _, l := range x.Rows {
 		if k := l.ClaimOf(first.Invoke.Token); k != nil && history.Life(k.Write.Main().Invoke.Proc) == history.Life(first.Invoke.Proc) {
@@ -163,7 +163,7 @@ func (x *Inquiry) foreignIssuers() {
 			continue
 		}
 		s := x.SinkOf[j.Spec.Resource]
-		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+		for _, o := range s.Calls() {
 			k := x.RowOf[j.Shard].ClaimOf(o.Invoke.Token)
 			if k == nil || k.Job != j || o.Invoke.Issuer == j.Shard || history.Life(o.Invoke.Proc) == history.Harness {
 				continue
@@ -177,8 +177,8 @@ func (x *Inquiry) foreignIssuers() {
 		return
 	}
 	s := x.suspect("issuer-of-another-shard", written, n, "%s with another issuer than the shard that their run was claimed from; the first has %s for a job in %s", phrase.Plural(n, "sink call"), call.Invoke.Issuer, of.Job.Shard)
-	s.show(of.Job.ID, call.Invoke.TS, []string{call.Invoke.Proc}, x.change(RoleBefore, past.JobStep{Write: of.Write, Change: of.Change}),
-		x.step(RoleMistake, call.Invoke, "%s by %s to %s names the issuer %s", call.Invoke.Op, call.Invoke.Proc, call.Invoke.Key, call.Invoke.Issuer))
+	s.showAt(of.Job.ID, call.Invoke, x.change(RoleBefore, past.JobStep{Write: of.Write, Change: of.Change}),
+		x.mistake(call.Invoke, "%s by %s to %s names the issuer %s", call.Invoke.Op, call.Invoke.Proc, call.Invoke.Key, call.Invoke.Issuer))
 }
 
 // checkClaim is P6 for a shard: a process that starts a run or calls the sink for one shows the

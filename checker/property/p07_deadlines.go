@@ -16,30 +16,22 @@ func init() {
 		by:             "deadlines derived from the recorded sends",
 		run:            checkDeadlines,
 		completeRecord: true,
-		rules: []rule{
-			{needs: "P7", find: (*Inquiry).lateDecisions},
-		},
+		rules:          []rule{{needs: "P7", find: (*Inquiry).lateDecisions}},
+		accounts:       ofLeases,
 		mechanisms: []mechanism{
-			{id: "lease-by-wall-clock", Accounts: ofLeases,
-				Statement: "a holder measures its lease by the wall clock, which was set",
-				Apart:     "a decision beyond what the wall clock allowed"},
-			{id: "lease-by-awake-clock", Accounts: ofLeases,
-				Statement: "a holder measures its lease by a clock that stands still while the machine sleeps",
-				Apart:     "a decision later than the sleep explains"},
-			{id: "lease-counted-from-answer", Accounts: ofLeases,
+			{id: "lease-by-wall-clock", Statement: "a holder measures its lease by the wall clock, which was set",
+				Apart: "a decision beyond what the wall clock allowed"},
+			{id: "lease-by-awake-clock", Statement: "a holder measures its lease by a clock that stands still while the machine sleeps",
+				Apart: "a decision later than the sleep explains"},
+			{id: "lease-counted-from-answer",
 				Statement: "a holder counts its lease from the answer of a resent request, not from its first send",
 				Apart:     "a decision later than answer + ttl - margin"},
-			{id: "lapsed-lease-revived", Accounts: ofLeases,
-				Statement: "a renewal that was answered after the deadline revives the lease",
-				Apart:     "a decision later than that renewal's first send + ttl - margin"},
-			{id: "keep-alive-died", Accounts: ofLeases,
-				Statement: "renewing ended silently, though the store could be reached, and the holder went on",
-				Apart:     "renewals that are still sent"},
-			{id: "loss-ignored", Accounts: ofLeases,
-				Statement: "a holder goes on after its lease is lost",
-				Apart:     "a loss that nobody notes"},
-			{id: "released-before-done", Accounts: ofLeases,
-				Statement: "the lock is released when the work has begun, not when it is done"},
+			{id: "lapsed-lease-revived", Statement: "a renewal that was answered after the deadline revives the lease",
+				Apart: "a decision later than that renewal's first send + ttl - margin"},
+			{id: "keep-alive-died", Statement: "renewing ended silently, though the store could be reached, and the holder went on",
+				Apart: "renewals that are still sent"},
+			{id: "loss-ignored", Statement: "a holder goes on after its lease is lost", Apart: "a loss that nobody notes"},
+			{id: "released-before-done", Statement: "the lock is released when the work has begun, not when it is done"},
 		},
 	})
 }
@@ -160,7 +152,7 @@ func (x *Inquiry) lateDecisions() {
 		s := x.suspect(b.id, max(b.weight, WeightFits), n, "%s decided when their right was over, the first by %s; this explains %d", phrase.PluralWas(len(late), "start or effect"), phrase.MS(d.Event.DecidedAt-d.end), n)
 		s.Group = "beliefs"
 		chain := append([]Step{x.granted(RoleBefore, d.Grant), x.Instant(RoleBefore, d.end, "%s", x.endText(*d))}, steps...)
-		chain = append(chain, x.step(RoleMistake, d.Event, "%s decides on its %s, %s later", d.Event.Proc, d.Event.Op, phrase.MS(d.Event.DecidedAt-d.end)))
+		chain = append(chain, x.mistake(d.Event, "%s decides on its %s, %s later", d.Event.Proc, d.Event.Op, phrase.MS(d.Event.DecidedAt-d.end)))
 		s.show(d.Grant.Row.Name, d.Event.DecidedAt, []string{d.Event.Proc}, append(chain, x.takenMeanwhile(*d)...)...)
 	}
 }
@@ -230,7 +222,7 @@ func (x *Inquiry) byAwakeClock(d lateDecision) (bool, []Step) {
 		if sleepTime := x.sleepTime(life, from, d.Event.DecidedAt); sleepTime > 0 && d.Event.DecidedAt-from-sleepTime <= trusted(d.Grant)+leaseSlack {
 			for _, n := range x.Clocks[life] {
 				if n.Clock().Suspended && n.TS >= from {
-					return true, []Step{x.step(RoleBefore, n, "the machine of %s sleeps, for %s before the decision", life, phrase.MS(sleepTime))}
+					return true, []Step{x.before(n, "the machine of %s sleeps, for %s before the decision", life, phrase.MS(sleepTime))}
 				}
 			}
 			return true, nil
@@ -243,13 +235,13 @@ func (x *Inquiry) byWallClock(d lateDecision) (bool, []Step) {
 	life := history.Life(d.Event.Proc)
 	for _, c := range anchors(d.Grant) {
 		from := past.FirstSend(&c.Op)
-		set := (x.offset(life, d.Event.DecidedAt) - x.offset(life, from)) * 1e6
+		set := (x.OffsetAt(life, d.Event.DecidedAt) - x.OffsetAt(life, from)) * 1e6
 		if set >= 0 || d.Event.DecidedAt-from+set > trusted(d.Grant)+leaseSlack {
 			continue
 		}
 		for _, n := range x.Clocks[life] {
 			if n.TS >= from && n.TS <= d.Event.DecidedAt {
-				return true, []Step{x.step(RoleBefore, n, "the wall clock of %s is set by %s", life, phrase.MS(set))}
+				return true, []Step{x.before(n, "the wall clock of %s is set by %s", life, phrase.MS(set))}
 			}
 		}
 	}
@@ -260,7 +252,7 @@ func (x *Inquiry) byWallClock(d lateDecision) (bool, []Step) {
 func (x *Inquiry) byRevival(d lateDecision) (bool, []Step) {
 	for _, r := range d.Grant.Renews {
 		if r.End.TS > d.Grant.Deadline && r.End.TS <= d.Event.DecidedAt && d.Event.DecidedAt <= past.FirstSend(&r.Op)+trusted(d.Grant)+leaseSlack {
-			return true, []Step{x.step(RoleBefore, r.End, "a renewal is answered, %s after the deadline: %s", phrase.MS(r.End.TS-d.Grant.Deadline), sendText(&r.Op))}
+			return true, []Step{x.before(r.End, "a renewal is answered, %s after the deadline: %s", phrase.MS(r.End.TS-d.Grant.Deadline), sendText(&r.Op))}
 		}
 	}
 	return false, nil
@@ -272,7 +264,7 @@ func (x *Inquiry) byAnswer(d lateDecision) (bool, []Step) {
 		took := c.End.TS - past.FirstSend(&c.Op)
 		over := d.Event.DecidedAt - past.FirstSend(&c.Op) - trusted(d.Grant)
 		if c.End.TS <= d.Event.DecidedAt && over > 0 && over <= took+leaseSlack && took > leaseSlack {
-			return true, []Step{x.step(RoleBefore, c.End, "%s is answered %s after its first send: %s", c.Kind(), phrase.MS(took), sendText(&c.Op))}
+			return true, []Step{x.before(c.End, "%s is answered %s after its first send: %s", c.Kind(), phrase.MS(took), sendText(&c.Op))}
 		}
 	}
 	return false, nil
@@ -312,7 +304,7 @@ func (x *Inquiry) unrenewed(d lateDecision, until int64, demanded int) (bool, []
 	}
 	var steps []Step
 	if last != nil {
-		steps = append(steps, x.step(RoleBefore, last.Invoke, "its last renewal, %s", sendText(&last.Op)))
+		steps = append(steps, x.before(last.Invoke, "its last renewal, %s", sendText(&last.Op)))
 	}
 	return true, append(steps, x.Instant(RoleBefore, from, "from here on %s of its process on other rows were answered in %s", phrase.Plural(answered, "request"), phrase.MS(until-from)))
 }
@@ -338,22 +330,10 @@ func (x *Inquiry) inSpiteOfLoss(d lateDecision) (bool, []Step) {
 	})
 	if i >= 0 {
 		c := g.Row.CAS[i]
-		steps = append(steps, x.step(RoleBefore, c.Invoke, "a renewal is %s", sendText(&c.Op)))
+		steps = append(steps, x.before(c.Invoke, "a renewal is %s", sendText(&c.Op)))
 	}
 	if g.Lost != nil && g.Lost.TS <= d.Event.DecidedAt {
-		steps = append(steps, x.step(RoleBefore, g.Lost, "the loss is noted: %s", phrase.OrNone(g.Lost.Error)))
+		steps = append(steps, x.before(g.Lost, "the loss is noted: %s", phrase.OrNone(g.Lost.Error)))
 	}
 	return true, steps
-}
-
-// offset is by how much a life's wall clock was wrong at an instant, in ms.
-func (a *Judgement) offset(life string, at int64) int64 {
-	off := int64(0)
-	for _, e := range a.Clocks[life] {
-		if e.TS > at {
-			break
-		}
-		off = e.Clock().OffsetMS
-	}
-	return off
 }

@@ -18,18 +18,13 @@ func init() {
 		by:             "derived intervals",
 		run:            checkExclusion,
 		completeRecord: true,
-		rules: []rule{
-			{needs: "P2", find: (*Inquiry).earlyTakeovers},
-		},
+		rules:          []rule{{needs: "P2", find: (*Inquiry).earlyTakeovers}},
+		accounts:       []string{"P4", "P7", "P8"},
 		mechanisms: []mechanism{
-			{id: "expiry-by-wall-clock", Accounts: []string{"P4", "P7", "P8"},
-				Statement: "a lease's expiry, written by one wall clock, is compared with another"},
-			{id: "takeover-without-waiting", Accounts: []string{"P4", "P7", "P8"},
-				Statement: "a lease is taken over before it has stood still for its ttl"},
-			{id: "silent-owner-is-dead", Accounts: []string{"P4", "P7", "P8"},
-				Statement: "a shard is taken from an owner whose heartbeats are not seen, though it ticks"},
-			{id: "given-away-with-runs", Accounts: []string{"P4", "P7", "P8"},
-				Statement: "a shard is given away while its owner's runs are at work"},
+			{id: "expiry-by-wall-clock", Statement: "a lease's expiry, written by one wall clock, is compared with another"},
+			{id: "takeover-without-waiting", Statement: "a lease is taken over before it has stood still for its ttl"},
+			{id: "silent-owner-is-dead", Statement: "a shard is taken from an owner whose heartbeats are not seen, though it ticks"},
+			{id: "given-away-with-runs", Statement: "a shard is given away while its owner's runs are at work"},
 		},
 	})
 }
@@ -166,7 +161,7 @@ func (x *Inquiry) earlyLocks(es []earlyTakeover) {
 // ahead is by how much the taker's wall clock was ahead of what the holder's showed when
 // it wrote the version that was taken, in ms.
 func (x *Inquiry) ahead(e earlyTakeover) int64 {
-	return x.offset(history.Life(e.g.Acquire.Invoke.Proc), e.g.Acquire.Invoke.TS) - x.offset(history.Life(e.prev.Invoke.Proc), e.prev.Invoke.TS)
+	return x.OffsetAt(history.Life(e.g.Acquire.Invoke.Proc), e.g.Acquire.Invoke.TS) - x.OffsetAt(history.Life(e.prev.Invoke.Proc), e.prev.Invoke.TS)
 }
 
 // clocksOf are the notes that made the two clocks what they were.
@@ -183,7 +178,7 @@ func (x *Inquiry) clocksOf(e earlyTakeover) []Step {
 			}
 		}
 		if last != nil {
-			out = append(out, x.step(RoleBefore, last, "the wall clock of %s is made wrong by %d ms", history.Life(who.proc), last.Clock().OffsetMS))
+			out = append(out, x.before(last, "the wall clock of %s is made wrong by %d ms", history.Life(who.proc), last.Clock().OffsetMS))
 		}
 	}
 	return out
@@ -192,8 +187,8 @@ func (x *Inquiry) clocksOf(e earlyTakeover) []Step {
 func (x *Inquiry) showEarly(s *Suspect, e earlyTakeover, more ...Step) {
 	c := e.g.Acquire
 	chain := append([]Step{
-		x.granted(RoleBefore, e.old), x.step(RoleBefore, e.prev.Invoke, "its last sign of life: %s by %s to %s", e.prev.Kind(), e.prev.Invoke.Proc, e.l.Text(e.prev.To)),
-		x.step(RoleMistake, c.Invoke, "%s takes %s over: it stood still for at most %s of %s", c.Invoke.Proc, e.l.Name, phrase.MS(e.stood), phrase.MS(e.ttl)),
+		x.granted(RoleBefore, e.old), x.before(e.prev.Invoke, "its last sign of life: %s by %s to %s", e.prev.Kind(), e.prev.Invoke.Proc, e.l.Text(e.prev.To)),
+		x.mistake(c.Invoke, "%s takes %s over: it stood still for at most %s of %s", c.Invoke.Proc, e.l.Name, phrase.MS(e.stood), phrase.MS(e.ttl)),
 	}, more...)
 	if end, _ := e.old.Until(); end > e.g.From() {
 		chain = append(chain, x.Instant(RoleHarm, e.g.From(), "both are entitled, for %s", phrase.MS(end-e.g.From())))
@@ -230,10 +225,10 @@ func (x *Inquiry) earlyShards(es []earlyTakeover) {
 	switch n := len(es); {
 	case gone > 0 && gone >= given:
 		s := x.suspect("silent-owner-is-dead", shown, gone, "%d of %d shards that were taken too soon had an owner that the taker had noted as gone, while it ticked", gone, n)
-		x.showEarly(s, *firstGone, x.step(RoleBefore, note, "%s no longer sees the heartbeats of %s", history.Life(note.Proc), note.Key))
+		x.showEarly(s, *firstGone, x.before(note, "%s no longer sees the heartbeats of %s", history.Life(note.Proc), note.Key))
 	case 2*given >= n:
 		s := x.suspect("given-away-with-runs", WeightFits, given, "%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards", phrase.PluralWas(given, "shard"))
-		x.showEarly(s, *firstGiven, x.step(RoleBefore, runs, "%s begins run %d of job %s, which is at work after the owner's last batch", runs.Proc, runs.Token, runs.Key))
+		x.showEarly(s, *firstGiven, x.before(runs, "%s begins run %d of job %s, which is at work after the owner's last batch", runs.Proc, runs.Token, runs.Key))
 	default:
 		s := x.suspect("takeover-without-waiting", WeightFits, n, "%s taken over after at most %s (ttl %s)", phrase.PluralWas(n, "shard"), phrase.MS(es[0].stood), phrase.MS(es[0].ttl))
 		x.showEarly(s, es[0])

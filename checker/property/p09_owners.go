@@ -27,13 +27,10 @@ func init() {
 		mechanisms: []mechanism{
 			{id: "takeover-ignores-renewals", Accounts: ofRows,
 				Statement: "a takeover names a version that was renewed since: it does not look whether the lease is alive"},
-			{id: "release-without-owner", Accounts: ofRows,
-				Statement: "a release frees the row no matter who holds it",
-				Apart:     "a release of a lost lease that is rejected"},
-			{id: "renewal-changes-more", Accounts: ofRows,
-				Statement: "a renewal changes more than the beat"},
-			{id: "foreign-writer", Accounts: []string{"P9"},
-				Statement: "a row is renewed or released by somebody who does not hold it"},
+			{id: "release-without-owner", Accounts: ofRows, Statement: "a release frees the row no matter who holds it",
+				Apart: "a release of a lost lease that is rejected"},
+			{id: "renewal-changes-more", Accounts: ofRows, Statement: "a renewal changes more than the beat"},
+			{id: "foreign-writer", Statement: "a row is renewed or released by somebody who does not hold it"},
 		},
 	})
 }
@@ -145,7 +142,6 @@ func (t takeovers) before(at int64) *past.Grant {
 // ignoredRenewals: a takeover that names a version of a lease that had been renewed,
 // as its holder was told, before the takeover began.
 func (x *Inquiry) ignoredRenewals() {
-	n := 0
 	for _, l := range x.Rows {
 		for _, c := range l.CAS {
 			if l.Shard || c.Kind() != history.OpAcquire || c.From.Holder == "" || c.Outcome != history.OK {
@@ -157,10 +153,9 @@ func (x *Inquiry) ignoredRenewals() {
 			}
 			for _, r := range g.Renews {
 				if r.To.Beat > c.From.Beat && r.End.TS <= c.Invoke.TS {
-					n++
-					s := x.suspect("takeover-ignores-renewals", shown, n, "%s took %s over from %s, which had been renewed to beat %d %s before", c.Invoke.Proc, l.Name, l.Text(c.From), r.To.Beat, phrase.MS(c.Invoke.TS-r.End.TS))
+					s := x.found("takeover-ignores-renewals", shown, "%s took %s over from %s, which had been renewed to beat %d %s before", c.Invoke.Proc, l.Name, l.Text(c.From), r.To.Beat, phrase.MS(c.Invoke.TS-r.End.TS))
 					s.show(l.Name, c.Invoke.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, x.granted(RoleBefore, g),
-						x.step(RoleBefore, r.End, "%s renews it: %s", r.Invoke.Proc, l.Text(r.To)), x.step(RoleMistake, c.Invoke, "%s takes it over from %s", c.Invoke.Proc, l.Text(c.From)), x.step(RoleHarm, c.End, "and is told that it holds it"))
+						x.before(r.End, "%s renews it: %s", r.Invoke.Proc, l.Text(r.To)), x.mistake(c.Invoke, "%s takes it over from %s", c.Invoke.Proc, l.Text(c.From)), x.harm(c.End, "and is told that it holds it"))
 					x.shortCondition(s, "beat")
 					break
 				}
@@ -173,16 +168,9 @@ func (x *Inquiry) ignoredRenewals() {
 // table name.
 func (x *Inquiry) shortCondition(s *Suspect, column string) {
 	full := map[string]bool{}
-	var parsed []statement
-	for _, e := range x.Shapes {
-		stmts, err := ParseCQL(e.Statement().CQL)
-		if err != nil {
-			continue
-		}
-		for _, st := range stmts {
-			full[st.table] = full[st.table] || slices.Contains(st.names, column)
-		}
-		parsed = append(parsed, stmts...)
+	parsed := x.parsed()
+	for _, st := range parsed {
+		full[st.table] = full[st.table] || slices.Contains(st.names, column)
 	}
 	for _, st := range parsed {
 		if len(st.names) > 0 && full[st.table] && !slices.Contains(st.names, column) && len(s.Evidence) < maxEvidence {
@@ -207,16 +195,16 @@ func (x *Inquiry) wrongOwners() {
 				continue
 			case c.From.Holder != c.Invoke.Proc:
 				s := x.suspect("foreign-writer", WeightFits, 1, "%s by %s names the lease of %s", c.Kind(), c.Invoke.Proc, l.Text(c.From))
-				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, x.step(RoleMistake, c.Invoke, "%s by %s from %s", c.Kind(), c.Invoke.Proc, l.Text(c.From)))
+				s.showAt(l.Name, c.Invoke, x.mistake(c.Invoke, "%s by %s from %s", c.Kind(), c.Invoke.Proc, l.Text(c.From)))
 			case past.IsRenewal(c.Kind()) && (c.To.Attempt != c.From.Attempt || c.To.Fence != c.From.Fence || c.To.Holder != c.From.Holder):
 				s := x.suspect("renewal-changes-more", shown, 1, "a renewal goes from %s to %s", l.Text(c.From), l.Text(c.To))
-				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, x.step(RoleMistake, c.Invoke, "%s renews %s to %s", c.Invoke.Proc, l.Text(c.From), l.Text(c.To)))
+				s.showAt(l.Name, c.Invoke, x.mistake(c.Invoke, "%s renews %s to %s", c.Invoke.Proc, l.Text(c.From), l.Text(c.To)))
 			}
 			g := taken.before(c.Invoke.TS)
 			if g == nil || g.Fence <= c.To.Fence {
 				continue
 			}
-			chain := []Step{x.granted(RoleBefore, g), x.step(RoleMistake, c.End, "%s by %s of fence %d was applied, %s after the lock had passed to fence %d", c.Kind(), c.Invoke.Proc, c.To.Fence, phrase.MS(c.Invoke.TS-g.Acquire.End.TS), g.Fence)}
+			chain := []Step{x.granted(RoleBefore, g), x.mistake(c.End, "%s by %s of fence %d was applied, %s after the lock had passed to fence %d", c.Kind(), c.Invoke.Proc, c.To.Fence, phrase.MS(c.Invoke.TS-g.Acquire.End.TS), g.Fence)}
 			if own := l.ByAttempt[c.From.Attempt]; own != nil {
 				chain = append(chain, x.granted(RoleBefore, own))
 			}

@@ -3,7 +3,6 @@ package property
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"fencepost/checker/past"
 	"fencepost/checker/phrase"
@@ -17,14 +16,12 @@ func init() {
 		by:             "the ledger",
 		run:            checkRefusals,
 		completeRecord: true,
-		rules: []rule{
-			{find: (*Inquiry).refusedTokens},
-		},
+		rules:          []rule{{find: (*Inquiry).refusedTokens}},
+		accounts:       ofEffects,
 		mechanisms: []mechanism{
-			{id: "sink-refuses-equal", Accounts: ofEffects,
+			{id: "sink-refuses-equal",
 				Statement: "the sink refuses a token that is equal to the highest seen: a holder is refused its own write"},
-			{id: "sink-refuses-wrongly", Accounts: ofEffects,
-				Statement: "the sink refuses with a reason that its ledger does not show"},
+			{id: "sink-refuses-wrongly", Statement: "the sink refuses with a reason that its ledger does not show"},
 		},
 	})
 }
@@ -38,7 +35,7 @@ func checkRefusals(_ context.Context, a *Judgement, p *Property) {
 		if !s.WasRead() {
 			continue // P14
 		}
-		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+		for _, o := range s.Calls() {
 			if o.End == nil || o.End.Result == "" {
 				continue
 			}
@@ -93,12 +90,11 @@ func checkStale(s *past.Sink, o *past.Op, p *Property) {
 // refusedTokens: effects refused because of a token that is no higher, or of nothing that
 // the ledger shows.
 func (x *Inquiry) refusedTokens() {
-	equal, odd := 0, 0
 	for _, s := range x.Sinks {
 		if !s.WasRead() {
 			continue
 		}
-		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+		for _, o := range s.Calls() {
 			p := &Property{}
 			if o.End != nil && o.End.Result == past.ResultStale {
 				checkStale(s, o, p)
@@ -107,19 +103,17 @@ func (x *Inquiry) refusedTokens() {
 				continue
 			}
 			if o.End.Seen == o.Invoke.Token {
-				equal++
-				sus := x.suspect("sink-refuses-equal", shown, equal, "%s with token %d was refused because token %d had been seen", o.Invoke.Op, o.Invoke.Token, o.End.Seen)
+				sus := x.found("sink-refuses-equal", shown, "%s with token %d was refused because token %d had been seen", o.Invoke.Op, o.Invoke.Token, o.End.Seen)
 				var chain []Step
 				if i, ok := s.Raised[past.GrantRef{Issuer: o.Invoke.Issuer, Token: o.Invoke.Token}]; ok && len(s.Ledger[i].By) > 0 {
 					r := s.Ledger[i].By[0]
-					chain = append(chain, x.step(RoleBefore, r.Invoke, "%s raises the token to its own, %d", r.Invoke.Proc, r.Invoke.Token))
+					chain = append(chain, x.before(r.Invoke, "%s raises the token to its own, %d", r.Invoke.Proc, r.Invoke.Token))
 				}
-				sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, append(chain, x.step(RoleMistake, o.End, "its %s is refused as stale: token %d, seen %d", o.Invoke.Op, o.Invoke.Token, o.End.Seen))...)
+				sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, append(chain, x.mistake(o.End, "its %s is refused as stale: token %d, seen %d", o.Invoke.Op, o.Invoke.Token, o.End.Seen))...)
 				continue
 			}
-			odd++
-			sus := x.suspect("sink-refuses-wrongly", WeightFits, odd, "%s", p.Violations[0].Message)
-			sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, x.step(RoleMistake, o.End, "%s", p.Violations[0].Message))
+			sus := x.found("sink-refuses-wrongly", WeightFits, "%s", p.Violations[0].Message)
+			sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, x.mistake(o.End, "%s", p.Violations[0].Message))
 		}
 	}
 }

@@ -264,7 +264,6 @@ func (x *Inquiry) missingTakeovers() {
 	for _, v := range p.Violations {
 		late[v.Key] = true
 	}
-	n := 0
 	for _, l := range x.Rows {
 		if !late[l.Name] || !l.Complete {
 			continue
@@ -284,22 +283,21 @@ func (x *Inquiry) missingTakeovers() {
 			if tries {
 				continue // they tried: it is the store that did not answer
 			}
-			n++
-			sus := x.suspect("no-takeover", WeightFits, n, "%s stood still for %s and nobody sent a takeover for %s (ttl %s)", l.Name, phrase.MS(s.to-s.from), phrase.MS(s.next.Earliest()-s.from), phrase.MS(s.ttl))
-			x.suspect("no-takeover", WeightFits, n, "in the whole run there were %s", phrase.Plural(x.count().Takeovers, "takeover"))
+			sus := x.found("no-takeover", WeightFits, "%s stood still for %s and nobody sent a takeover for %s (ttl %s)", l.Name, phrase.MS(s.to-s.from), phrase.MS(s.next.Earliest()-s.from), phrase.MS(s.ttl))
+			x.suspect("no-takeover", WeightFits, 0, "in the whole run there were %s", phrase.Plural(x.count().Takeovers, "takeover"))
 			var chain []Step
 			procs := []string{s.next.Main().Invoke.Proc}
 			if s.w != nil {
 				m := s.w.Main()
 				procs = append(procs, m.Invoke.Proc)
-				chain = append(chain, x.step(RoleBefore, m.Invoke, "the last write of %s: %s by %s to %s", l.Name, m.Kind(), m.Invoke.Proc, l.Text(s.w.To)))
+				chain = append(chain, x.before(m.Invoke, "the last write of %s: %s by %s to %s", l.Name, m.Kind(), m.Invoke.Proc, l.Text(s.w.To)))
 				for _, e := range x.Crashes {
 					if history.Life(e.Proc) == history.Life(m.Invoke.Proc) && e.TS >= m.Invoke.TS && e.TS < s.to {
-						chain = append(chain, x.step(RoleBefore, e, "%s dies: %s", e.Proc, phrase.OrNone(e.Error)))
+						chain = append(chain, x.before(e, "%s dies: %s", e.Proc, phrase.OrNone(e.Error)))
 					}
 				}
 			}
-			chain = append(chain, x.Instant(RoleMistake, s.from+limit, "by now it should have been taken over (ttl + ttl/8 + bound)"), x.step(RoleHarm, s.next.Main().Invoke, "the next to write it: %s by %s", s.next.Main().Kind(), s.next.Main().Invoke.Proc))
+			chain = append(chain, x.Instant(RoleMistake, s.from+limit, "by now it should have been taken over (ttl + ttl/8 + bound)"), x.harm(s.next.Main().Invoke, "the next to write it: %s by %s", s.next.Main().Kind(), s.next.Main().Invoke.Proc))
 			sus.show(l.Name, s.from+limit, procs, chain...)
 		}
 	}
@@ -326,7 +324,7 @@ func (x *Inquiry) stalls() {
 			for _, idle := range x.idle() {
 				if idle.To-idle.From > want.LongestGapMS*1e6 && idle.From < to && idle.To > from {
 					s := x.suspect("work-stops-in-fault", WeightFits, 1, "%s asked for nothing for %s, with %s in force meanwhile", idle.Name, phrase.MS(idle.To-idle.From), want.Fault)
-					s.show(idle.Name, idle.From, []string{idle.Name}, x.step(RoleBefore, idle.last.End, "the last that %s did: %s of %s", idle.Name, idle.last.Invoke.Op, idle.last.Invoke.Key),
+					s.show(idle.Name, idle.From, []string{idle.Name}, x.before(idle.last.End, "the last that %s did: %s of %s", idle.Name, idle.last.Invoke.Op, idle.last.Invoke.Key),
 						x.Instant(RoleMistake, idle.From+want.LongestGapMS*1e6, "by now it should have asked again"), x.Instant(RoleHarm, idle.To, "until now it asked for nothing"))
 				}
 			}
@@ -365,7 +363,7 @@ func (x *Inquiry) stalled(want history.Progress, g past.Gap) {
 	switch {
 	case hung != nil:
 		s := x.suspect("waits-for-one-node", WeightFits, 1, "a request for %s was under way for %s with %s in force, and other nodes could have answered it", l.Name, phrase.MS(duringGap(hung, g)), want.Fault)
-		s.show(l.Name, g.From, []string{hung.Invoke.Proc}, append(chain, x.step(RoleMistake, hung.Invoke, "%s by %s waits for its answer for %s", hung.Invoke.Op, hung.Invoke.Proc, phrase.MS(duringGap(hung, g))))...)
+		s.show(l.Name, g.From, []string{hung.Invoke.Proc}, append(chain, x.mistake(hung.Invoke, "%s by %s waits for its answer for %s", hung.Invoke.Op, hung.Invoke.Proc, phrase.MS(duringGap(hung, g))))...)
 	case l.Shard && ticks > 0 && idle > g.Length()/2:
 		x.suspect("claims-stop", WeightFits, 1, "%s of %s took effect in %s, and none claimed a job for %s of them", phrase.Plural(ticks, "tick"), l.Name, phrase.MS(g.Length()), phrase.MS(idle)).show(l.Name, g.From, nil, chain...)
 	default:
@@ -386,6 +384,6 @@ func duringGap(o *past.Op, g past.Gap) int64 {
 func (x *Inquiry) busyHost() {
 	if why, note := x.Busy(); note != nil {
 		s := x.suspect("host-too-busy", written, 1, "%s", why)
-		s.show("", note.TS, nil, x.step(RoleMistake, note, "%s", why))
+		s.show("", note.TS, nil, x.mistake(note, "%s", why))
 	}
 }

@@ -28,11 +28,10 @@ func init() {
 			{id: "schedule-ahead-of-job", Accounts: append([]string{"P12"}, ofJobs...),
 				Statement: "a schedule is marked as fired, and the job of that nominal time is not in its shard: one batch does not do " +
 					"both"},
-			{id: "schedule-counted-anew", Accounts: []string{"P12"},
+			{id: "schedule-counted-anew",
 				Statement: "a process that takes a shard over counts the times of its schedules from then on: those that came before are " +
 					"forgotten"},
-			{id: "fires-by-a-fast-clock", Accounts: []string{"P12"},
-				Statement: "jobs fire by a clock that runs ahead of their worker's own"},
+			{id: "fires-by-a-fast-clock", Statement: "jobs fire by a clock that runs ahead of their worker's own"},
 		},
 	})
 }
@@ -153,17 +152,15 @@ func (a *Judgement) wasDue(start *history.Event, k *past.Claim) bool {
 
 // scheduleGaps: nominal times that the first batch of another owner passes over.
 func (x *Inquiry) scheduleGaps() {
-	n := 0
 	for _, s := range slices.SortedFunc(maps.Values(x.Jobs.Schedules), func(s, t *past.Schedule) int { return cmp.Compare(s.Shard, t.Shard) }) {
 		for _, g := range s.Gaps {
 			if g.Before == nil || g.Before.To.Fence == g.Write.To.Fence || !x.chainConsistent(x.RowOf[s.Shard]) {
 				continue
 			}
-			n++
 			inv, before := g.Write.Main().Invoke, g.Before.Main().Invoke
-			sus := x.suspect("schedule-counted-anew", shown, n, "the owner of fence %d passes over %s of schedule %s, from %d on, and counts none of them as missed; the one of fence %d had stood before them", g.Write.To.Fence, phrase.Plural(int(g.Count), "nominal time"), s.Key, g.From, g.Before.To.Fence)
-			sus.show(s.Key, inv.TS, []string{before.Proc, inv.Proc}, x.step(RoleBefore, before, "%s decides the nominal times of schedule %s up to %d", before.Proc, s.Key, g.From-1),
-				x.step(RoleMistake, inv, "%s, who took the shard over, goes on from %d: %s between them have no job", inv.Proc, g.Until, phrase.Plural(int(g.Count), "nominal time")))
+			sus := x.found("schedule-counted-anew", shown, "the owner of fence %d passes over %s of schedule %s, from %d on, and counts none of them as missed; the one of fence %d had stood before them", g.Write.To.Fence, phrase.Plural(int(g.Count), "nominal time"), s.Key, g.From, g.Before.To.Fence)
+			sus.show(s.Key, inv.TS, []string{before.Proc, inv.Proc}, x.before(before, "%s decides the nominal times of schedule %s up to %d", before.Proc, s.Key, g.From-1),
+				x.mistake(inv, "%s, who took the shard over, goes on from %d: %s between them have no job", inv.Proc, g.Until, phrase.Plural(int(g.Count), "nominal time")))
 		}
 	}
 }
@@ -179,7 +176,7 @@ func (x *Inquiry) jobTimes() {
 			early++
 			most = max(most, e.DueMS()-e.WallMS())
 			s := x.suspect("fires-by-a-fast-clock", shown, early, "run %d of job %s started %d ms before it was due, by its worker's own wall clock", e.Token, j.ID, e.DueMS()-e.WallMS())
-			s.show(j.ID, e.TS, []string{e.Proc}, x.change(RoleBefore, j.Steps[0]), x.step(RoleMistake, e, "it starts %d ms early", e.DueMS()-e.WallMS()))
+			s.showAt(j.ID, e, x.change(RoleBefore, j.Steps[0]), x.mistake(e, "it starts %d ms early", e.DueMS()-e.WallMS()))
 		}
 		x.forgotten(j)
 	}

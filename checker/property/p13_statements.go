@@ -18,9 +18,7 @@ func init() {
 		by:    "the statements that the links carried",
 		run:   checkStatements,
 		soFar: checkStatements,
-		rules: []rule{
-			{find: (*Inquiry).statements},
-		},
+		rules: []rule{{find: (*Inquiry).statements}},
 		mechanisms: []mechanism{
 			{id: "unconditional-takeover", Accounts: ofTexts,
 				Statement: "a takeover writes the row without a condition: a process that took it meanwhile is overwritten",
@@ -35,29 +33,22 @@ func init() {
 				Statement: "an owner's batch writes the shard's header without a condition: a late one overwrites the next owner's"},
 			{id: "write-beside-the-tick", Accounts: ofTexts,
 				Statement: "rows of jobs are written outside of their owner's conditional batch"},
-			{id: "unconditional-write", Accounts: ofTexts,
-				Statement: "a fenced table is written without a condition"},
-			{id: "rows-expire", Accounts: ofTexts,
-				Statement: "rows that carry fencing tokens expire: the counter begins again at 1"},
-			{id: "row-deleted", Accounts: ofRows,
-				Statement: "rows that carry fencing tokens are deleted: the counter begins again at 1"},
+			{id: "unconditional-write", Accounts: ofTexts, Statement: "a fenced table is written without a condition"},
+			{id: "rows-expire", Accounts: ofTexts, Statement: "rows that carry fencing tokens expire: the counter begins again at 1"},
+			{id: "row-deleted", Accounts: ofRows, Statement: "rows that carry fencing tokens are deleted: the counter begins again at 1"},
 			{id: "client-timestamps", Accounts: ofTexts,
 				Statement: "fenced rows are written with a client's timestamps: the later write can lose"},
-			{id: "weak-read", Accounts: []string{"P13"},
-				Statement: "fenced rows are read from too few replicas: what was decided may be missed"},
-			{id: "mixed-serial", Accounts: []string{"P13"},
+			{id: "weak-read", Statement: "fenced rows are read from too few replicas: what was decided may be missed"},
+			{id: "mixed-serial",
 				Statement: "one table is used at SERIAL and at LOCAL_SERIAL: two groups decide that do not see each other"},
-			{id: "weak-condition", Accounts: []string{"P13"},
-				Statement: "a conditional statement is decided or committed at too weak a consistency"},
-			{id: "statement-unfit", Accounts: []string{"P13"},
-				Statement: "a statement scans the table or cannot be understood"},
+			{id: "weak-condition", Statement: "a conditional statement is decided or committed at too weak a consistency"},
+			{id: "statement-unfit", Statement: "a statement scans the table or cannot be understood"},
 			{id: "remote-coordinator", Accounts: ofTexts,
 				Statement: "rows are asked for through a node of another data centre than the one in which all processes are to agree: " +
 					"what is decided there this one does not see"},
 			{id: "other-agreement", Accounts: ofTexts,
 				Statement: "a statement is decided or read by another quorum than the one by which all processes are to agree"},
-			{id: "statement-misstated", Accounts: []string{"P13"},
-				Statement: "a worker records its statements at other consistencies than it sends them"},
+			{id: "statement-misstated", Statement: "a worker records its statements at other consistencies than it sends them"},
 		},
 	})
 }
@@ -214,6 +205,16 @@ func (a *Judgement) lint() (out []lintFinding, n int) {
 		}
 	}
 	return append(out, a.misstatements()...), n
+}
+
+// parsed are the statements of all shapes that are understood.
+func (a *Judgement) parsed() (out []statement) {
+	for _, e := range a.Shapes {
+		if stmts, err := ParseCQL(e.Statement().CQL); err == nil {
+			out = append(out, stmts...)
+		}
+	}
+	return out
 }
 
 func newShape(e *history.Event) (*shape, error) {

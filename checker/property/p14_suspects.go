@@ -30,7 +30,7 @@ func (x *Inquiry) record() {
 				}
 			}
 			s := x.suspect("worker-missing", shown, n-len(have), "%s of %d recorded operations; there is nothing of %s", phrase.Plural(len(have), "worker"), n, strings.Join(missing, ", "))
-			s.show("", e.TS, nil, x.step(RoleMistake, e, "the scenario has %s", phrase.Plural(n, "worker")))
+			s.show("", e.TS, nil, x.mistake(e, "the scenario has %s", phrase.Plural(n, "worker")))
 		}
 	}
 }
@@ -44,7 +44,7 @@ func (x *Inquiry) lateCalls(inv, end *history.Event, n int) {
 	s := x.suspect("calls-dated-late", written, n, "%s of %s with a send outside of its recorded interval; the first was sent %s before it was recorded", phrase.Plural(n, "operation"), history.Life(inv.Proc), phrase.MS(early))
 	s.show(inv.Key, inv.TS, []string{inv.Proc},
 		x.Instant(RoleBefore, end.Sends[0], "%s sends %s", inv.Proc, inv.Op),
-		x.step(RoleMistake, inv, "only now the call is recorded (id %d)", inv.ID), x.step(RoleHarm, end, "its answer: %s", end.Type))
+		x.mistake(inv, "only now the call is recorded (id %d)", inv.ID), x.harm(end, "its answer: %s", end.Type))
 }
 
 // missingCalls finds the ids that each life's record lacks: a recorder numbers its
@@ -89,18 +89,18 @@ func (x *Inquiry) missingCalls() {
 			}
 			s := x.suspect("record-cut-off", shown, x.Lost, "%s", r.Message())
 			if len(r.Events) > 0 {
-				s.show(r.Life, r.Events[0].TS, []string{r.Life}, x.step(RoleMistake, r.Events[0], "the last that is known to have been recorded about it in order"))
+				s.show(r.Life, r.Events[0].TS, []string{r.Life}, x.mistake(r.Events[0], "the last that is known to have been recorded about it in order"))
 			}
 		}
 		return
 	}
-	s := x.suspect("calls-missing", written, lost, "%s missing in the records of %s (%s of operations)", phrase.Plural(lost, "number")+phrase.Are(lost), strings.Join(slices.Sorted(maps.Keys(gaps)), ", "), phrase.Plural(total, "number"))
+	s := x.suspect("calls-missing", written, lost, "%s missing in the records of %s (%s of operations)", phrase.PluralIs(lost, "number"), strings.Join(slices.Sorted(maps.Keys(gaps)), ", "), phrase.Plural(total, "number"))
 	for step, n := range every {
 		if n > 2 && n > lost*3/4 {
 			x.suspect("calls-missing", written, lost, "they are every %d numbers: nothing that happens to a process is so regular", step)
 		}
 	}
-	s.show(history.Life(at.Proc), at.TS, []string{at.Proc}, x.step(RoleMistake, at, "the first number after a missing one: %s by %s, id %d", at.Op, at.Proc, at.ID))
+	s.showAt(history.Life(at.Proc), at, x.mistake(at, "the first number after a missing one: %s by %s, id %d", at.Op, at.Proc, at.ID))
 }
 
 // demands looks for what the scenario demanded of the run and did not get.
@@ -111,7 +111,7 @@ func (x *Inquiry) demands() {
 		for _, point := range e.Expect().Must {
 			if counts.Points[point] == 0 {
 				s := x.suspect("point-not-reached", possible, 1, "the scenario must reach %q, and the run did not", point)
-				s.show("", e.TS, nil, x.step(RoleMistake, e, "the scenario demands %q", point))
+				s.show("", e.TS, nil, x.mistake(e, "the scenario demands %q", point))
 			}
 		}
 		for _, phase := range slices.Sorted(maps.Keys(e.Expect().MinCycles)) {
@@ -152,7 +152,7 @@ func (x *Inquiry) points() {
 	for i, e := range x.Witness.Hits {
 		if what, _ := x.missedPoint(e); what != "" {
 			s := x.suspect("point-not-kept", shown, i+1, "%s", what)
-			s.show(e.Key, e.TS, []string{e.Hit().Proc}, x.step(RoleMistake, e, "%s", what))
+			s.show(e.Key, e.TS, []string{e.Hit().Proc}, x.mistake(e, "%s", what))
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (x *Inquiry) tooLittle(e *history.Event, what string, more ...Step) {
 		if len(more) > 0 {
 			at = more[0].TS
 		}
-		s.show("", at, nil, append(more, x.step(RoleMistake, e, "%s", what))...)
+		s.show("", at, nil, append(more, x.mistake(e, "%s", what))...)
 	}
 }
 
@@ -211,7 +211,7 @@ func (x *Inquiry) faultsOfThePlan() {
 			switch {
 			case !came:
 				s := x.suspect("fault-never-came", shown, 1, "fault %s was not injected", id)
-				s.show(id, e.TS, nil, x.step(RoleMistake, e, "the plan has %s, and nothing in the history injects it", strings.Join(e.Expect().Faults, ", ")))
+				s.show(id, e.TS, nil, x.mistake(e, "the plan has %s, and nothing in the history injects it", strings.Join(e.Expect().Faults, ", ")))
 			case !f.Proven:
 				x.unproven(f)
 			}

@@ -22,14 +22,11 @@ func init() {
 		run:            checkThresholds,
 		completeRecord: true,
 		always:         true,
-		rules: []rule{
-			{find: (*Inquiry).thresholds},
-		},
+		rules:          []rule{{find: (*Inquiry).thresholds}},
+		ofRecord:       true,
 		mechanisms: []mechanism{
-			{id: "threshold-exceeded", Accounts: []string{"P15"}, OfRecord: true,
-				Statement: "the run is beyond a threshold of its scenario"},
-			{id: "threshold-not-measured", Accounts: []string{"P15"}, OfRecord: true,
-				Statement: "a threshold of the scenario could not be measured"},
+			{id: "threshold-exceeded", Statement: "the run is beyond a threshold of its scenario"},
+			{id: "threshold-not-measured", Statement: "a threshold of the scenario could not be measured"},
 		},
 	})
 }
@@ -260,7 +257,7 @@ func (x *Inquiry) thresholds() {
 						for _, ref := range v.Events {
 							e := ref.Event
 							e.File, e.Line = ref.File, ref.Line
-							chain = append(chain, x.step(RoleMistake, &e, "%s %s %s by %s", e.Op, e.Type, e.Key, e.Proc))
+							chain = append(chain, x.mistake(&e, "%s %s %s by %s", e.Op, e.Type, e.Key, e.Proc))
 						}
 						s.show(b.Name, v.To, nil, chain...)
 					}

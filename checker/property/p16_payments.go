@@ -21,9 +21,7 @@ func init() {
 		count:          (*Judgement).countOrders,
 		summary:        summarizeOrders,
 		unexercised:    unexercisedOrders,
-		rules: []rule{
-			{find: (*Inquiry).payments},
-		},
+		rules:          []rule{{find: (*Inquiry).payments}},
 		mechanisms: []mechanism{
 			{id: "paid-before-the-fence", Accounts: []string{"P16", "P17"},
 				Statement: "an order is paid before the fence is asked, not with it: a run that was fenced off has taken the money",
@@ -153,13 +151,13 @@ func (x *Inquiry) fencedOff(o *past.Order, acts []*past.Op) {
 			continue
 		}
 		s := x.suspect("paid-before-the-fence", shown, 1, "order %s was paid by run %d, whose payment the sink refused as stale: token %d had been seen", o.ID, pay.Book().Token, acts[i].End.Seen)
-		chain := []Step{x.step(RoleMistake, acts[i].End, "the sink refuses the payment of run %d; it was made before", pay.Book().Token)}
+		chain := []Step{x.mistake(acts[i].End, "the sink refuses the payment of run %d; it was made before", pay.Book().Token)}
 		for _, a := range acts {
 			if a.Invoke.Token != pay.Book().Token && a.Outcome == history.OK {
-				chain = append(chain, x.step(RoleBefore, a.End, "run %d by %s decides on the order: %s", a.Invoke.Token, a.Invoke.Proc, a.Invoke.EffectKey))
+				chain = append(chain, x.before(a.End, "run %d by %s decides on the order: %s", a.Invoke.Token, a.Invoke.Proc, a.Invoke.EffectKey))
 			}
 		}
-		s.show(o.ID, acts[i].End.TS, []string{acts[i].Invoke.Proc}, append(chain, x.step(RoleHarm, pay, "the order is %s, and was paid", stateText(o.State())))...)
+		s.show(o.ID, acts[i].End.TS, []string{acts[i].Invoke.Proc}, append(chain, x.harm(pay, "the order is %s, and was paid", stateText(o.State())))...)
 	}
 }
 
@@ -177,9 +175,9 @@ func (x *Inquiry) keyedByRun(o *past.Order, acts []*past.Op) {
 	}
 	s := x.suspect("paid-by-run", shown, 1, "order %s was paid %d times, under the keys %q and %q", o.ID, len(o.Payments), keys[0], keys[1])
 	s.show(o.ID, done[1].Invoke.TS, []string{done[0].Invoke.Proc, done[1].Invoke.Proc},
-		x.step(RoleBefore, done[0].Invoke, "run %d by %s pays under the key %q", done[0].Invoke.Token, done[0].Invoke.Proc, keys[0]),
-		x.step(RoleMistake, done[1].Invoke, "run %d by %s pays under the key %q", done[1].Invoke.Token, done[1].Invoke.Proc, keys[1]),
-		x.step(RoleHarm, o.Payments[1], "the order is paid %d times", len(o.Payments)))
+		x.before(done[0].Invoke, "run %d by %s pays under the key %q", done[0].Invoke.Token, done[0].Invoke.Proc, keys[0]),
+		x.mistake(done[1].Invoke, "run %d by %s pays under the key %q", done[1].Invoke.Token, done[1].Invoke.Proc, keys[1]),
+		x.harm(o.Payments[1], "the order is paid %d times", len(o.Payments)))
 }
 
 // ordersUnread gives a property the status of a run without orders, or whose tables were
@@ -262,11 +260,7 @@ func (a *Judgement) countOrders(c *Counts) {
 			n.Left += k.Row.Book().Quantity
 		}
 	}
-	for point, hits := range map[string]int{pointShipped: n.Shipped, pointRejected: n.Rejected, PointCancelled: n.Cancelled} {
-		if hits > 0 {
-			c.Points[point] += hits
-		}
-	}
+	c.reach(map[string]int{pointShipped: n.Shipped, pointRejected: n.Rejected, PointCancelled: n.Cancelled})
 	c.Orders = n
 }
 

@@ -19,11 +19,9 @@ func init() {
 		by:    "every change of the stock",
 		Of:    "orders",
 		run:   checkStock,
-		rules: []rule{
-			{find: (*Inquiry).overwrittenStock},
-		},
+		rules: []rule{{find: (*Inquiry).overwrittenStock}},
 		mechanisms: []mechanism{
-			{id: "stock-overwritten", Accounts: []string{"P17"},
+			{id: "stock-overwritten",
 				Statement: "stock is written as computed from what was read, though another has changed it since: its sale is lost",
 				Apart:     "a write that is refused as the stock has moved"},
 		},
@@ -142,8 +140,8 @@ func (x *Inquiry) overwrittenStock() {
 			}
 		}
 		if !slices.ContainsFunc(chain, func(st Step) bool { return st.Role == RoleMistake }) {
-			chain = append(chain, x.step(RoleMistake, pair[1], "version %d is there for order %s too", pair[1].Book().Version, pair[1].Book().Order))
+			chain = append(chain, x.mistake(pair[1], "version %d is there for order %s too", pair[1].Book().Version, pair[1].Book().Order))
 		}
-		s.show(name, pair[1].TS, procs, append(chain, x.step(RoleHarm, pair[1], "the stock is %d, as if only the second had been sold", pair[1].Book().Quantity))...)
+		s.show(name, pair[1].TS, procs, append(chain, x.harm(pair[1], "the stock is %d, as if only the second had been sold", pair[1].Book().Quantity))...)
 	}
 }

@@ -39,6 +39,8 @@ type Check struct {
 
 	rules      []rule      // find suspects where it is violated; in this order
 	mechanisms []mechanism // that these rules can name
+	accounts   []string    // what they can violate where they do not say; none: this property
+	ofRecord   bool        // they are mistakes of the record and the run, not of the system
 }
 
 // rule finds suspects. It demands its evidence, and does not know what was planted.
@@ -84,6 +86,13 @@ func register(c Check) {
 	for _, m := range c.mechanisms {
 		if _, taken := MechanismByID[m.id]; taken {
 			panic("checker: mechanism " + m.id + " is taken")
+		}
+		m.OfRecord = m.OfRecord || c.ofRecord
+		if m.Accounts == nil {
+			m.Accounts = c.accounts
+		}
+		if m.Accounts == nil {
+			m.Accounts = []string{c.ID}
 		}
 		MechanismByID[m.id] = m
 	}
