@@ -160,10 +160,12 @@ func (o Options) postMortem(err error, stderr string) string {
 	switch {
 	case strings.Contains(stderr, "out of memory") || strings.Contains(stderr, "cannot allocate memory"):
 		return fmt.Sprintf("the check needed more than its %d MB of memory", o.Memory>>20)
-	case strings.HasPrefix(first, "SIGSEGV: "), strings.HasPrefix(first, "runtime/cgo: pthread_create failed"), strings.HasPrefix(first, "runtime: failed to create new OS thread"):
+	case strings.HasPrefix(first, "SIGSEGV: "), strings.HasPrefix(first, "runtime/cgo: pthread_create failed"),
+		strings.HasPrefix(first, "runtime: failed to create new OS thread"):
 		// A mistake of the checker's own is a panic; this is Go's runtime, which does
 		// not survive every refusal of memory: a thread needs some for its stack.
-		return fmt.Sprintf("the checker's runtime died (%s), as a rule because the check needed more than its %d MB of memory", first, o.Memory>>20)
+		return fmt.Sprintf("the checker's runtime died (%s), as a rule because the check needed more than its %d MB of memory",
+			first, o.Memory>>20)
 	case errors.As(err, &exit) && exit.ExitCode() < 0:
 		return fmt.Sprintf("the checker was killed (%s), perhaps for lack of memory", exit)
 	}

@@ -49,7 +49,9 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 	if !r.Chained() {
 		grants, unknown = grants+" reported", fmt.Sprintf("%d unknown", c.Unknowns)
 	}
-	fmt.Fprintf(w, "\n%s in %s of %d process lives: %d cycles, %s, %d takeovers, %d effects, %d stale refused, %d duplicates, %s, %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",
+	fmt.Fprintf(w,
+		"\n%s in %s of %d process lives: %d cycles, %s, %d takeovers, %d effects, %d stale refused, %d duplicates, %s, %d resends, %d leases "+
+			"lost, %d late sends, %d of %d faults proven, %d torn lines\n",
 		phrase.Plural(c.Events, "event"), phrase.Plural(c.Operations, "operation"), c.Procs,
 		c.Cycles, grants, c.Takeovers, c.Effects, c.StaleRefused, c.Duplicates, unknown, c.Resends, c.LeasesLost, c.LateSends,
 		c.FaultsProven, c.Faults, c.Torn)

@@ -130,7 +130,8 @@ func causes(x *property.Inquiry) []Cause {
 				}
 			}
 		}
-		if len(out) > 0 && s.Weight < property.WeightFits && s.Weight != last || !slices.ContainsFunc(props, func(id string) bool { return !done[id] }) {
+		if len(out) > 0 && s.Weight < property.WeightFits && s.Weight != last ||
+			!slices.ContainsFunc(props, func(id string) bool { return !done[id] }) {
 			continue
 		}
 		if s.Weight != last {
@@ -154,7 +155,8 @@ func accounted(x *property.Inquiry, id string) []string {
 
 func cause(x *property.Inquiry, s *property.Suspect, rank int, props []string) Cause {
 	c := Cause{
-		Mechanism: s.ID, Rank: rank, Statement: property.MechanismByID[s.ID].Statement, Evidence: s.Evidence, Properties: props, Count: max(s.Count, 1), Key: s.Key,
+		Mechanism: s.ID, Rank: rank, Statement: property.MechanismByID[s.ID].Statement, Evidence: s.Evidence, Properties: props,
+		Count: max(s.Count, 1), Key: s.Key,
 		At: s.At, Procs: s.Procs,
 	}
 	faults := faultsOf(x, s)
@@ -224,7 +226,8 @@ func faultsOf(x *property.Inquiry, s *property.Suspect) []history.FaultWindow {
 func withFaults(x *property.Inquiry, s *property.Suspect, faults []history.FaultWindow) []property.Step {
 	chain := append([]property.Step{}, s.Chain...)
 	for _, f := range faults {
-		st := x.Instant(property.RoleFault, f.From, "%s %s (%s) was in force until +%.3f s", f.Fault.ID, f.Fault.Name, strings.Join(f.Fault.Targets, ", "), float64(f.To-x.Begin)/1e9)
+		st := x.Instant(property.RoleFault, f.From, "%s %s (%s) was in force until +%.3f s",
+			f.Fault.ID, f.Fault.Name, strings.Join(f.Fault.Targets, ", "), float64(f.To-x.Begin)/1e9)
 		if note := x.FaultEvents(f.Fault.ID); len(note) > 0 {
 			st.File, st.Line = phrase.File(x.Dir, note[0].File), note[0].Line
 		}

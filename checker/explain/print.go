@@ -57,9 +57,11 @@ func printCase(w io.Writer, c Cause, dir string) {
 // them apart.
 func printMistakes(w io.Writer, c Cause, rivals []Cause) {
 	if len(rivals) == 0 {
-		fmt.Fprintf(w, "\nThe mistake: %s\n  [%s] accounts for %s; seen %s\n", c.Statement, c.Mechanism, strings.Join(c.Properties, ", "), phrase.Times(c.Count))
+		fmt.Fprintf(w, "\nThe mistake: %s\n  [%s] accounts for %s; seen %s\n",
+			c.Statement, c.Mechanism, strings.Join(c.Properties, ", "), phrase.Times(c.Count))
 	} else {
-		fmt.Fprintf(w, "\nOne of %d mistakes, which this history cannot tell apart; they account for %s, seen %s:\n", len(rivals), strings.Join(c.Properties, ", "), phrase.Times(c.Count))
+		fmt.Fprintf(w, "\nOne of %d mistakes, which this history cannot tell apart; they account for %s, seen %s:\n",
+			len(rivals), strings.Join(c.Properties, ", "), phrase.Times(c.Count))
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(t, "  MISTAKE\tWHAT IT IS\tRULED OUT BY")
 		for _, r := range rivals {

@@ -242,9 +242,10 @@ func (a *Past) explain(l *Row, b *Break) {
 		return
 	}
 	a.Unrecorded = append(a.Unrecorded, Unrecorded{
-		Key:     l.Name,
-		Message: fmt.Sprintf("the row of %s was at %s, which no recorded operation sets: the record lacks events, or something unrecorded writes the rows", l.Name, l.Text(b.Version)),
-		Events:  Events(&b.Next.Main().Op),
+		Key: l.Name,
+		Message: fmt.Sprintf("the row of %s was at %s, which no recorded operation sets: the record lacks events, or "+
+			"something unrecorded writes the rows", l.Name, l.Text(b.Version)),
+		Events: Events(&b.Next.Main().Op),
 	})
 }
 

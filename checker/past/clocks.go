@@ -210,7 +210,8 @@ func (a *Past) Busy() (string, *history.Event) {
 		return "", nil
 	}
 	h := worst.Host()
-	return fmt.Sprintf("host too busy: in phase %s the harness's own timer was late by %.0f ms (p99) and %.0f ms at most; up to %d ms are allowed; %.0f %% of the processors' time was stolen",
+	return fmt.Sprintf("host too busy: in phase %s the harness's own timer was late by %.0f ms (p99) and %.0f ms at most; up to %d ms are "+
+		"allowed; %.0f %% of the processors' time was stolen",
 		h.Phase, h.LagP99MS, h.LagMaxMS, history.MaxLagMS, 100*h.Steal), worst
 }
 

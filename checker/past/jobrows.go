@@ -35,7 +35,8 @@ func (a *Past) compareRows() {
 			continue
 		}
 		if why := j.Differs(); why != "" {
-			a.Jobs.add("P2", j.ID, append(Events(j.Last()), j.Rows...), "by the batches that took effect job %s is %s, but the rows of %s say otherwise: %s", j.ID, j.Now, j.Shard, why)
+			a.Jobs.add("P2", j.ID, append(Events(j.Last()), j.Rows...),
+				"by the batches that took effect job %s is %s, but the rows of %s say otherwise: %s", j.ID, j.Now, j.Shard, why)
 		}
 	}
 }
@@ -115,7 +116,8 @@ func (j *Job) rowDiffers(r *history.JobRow) string {
 	switch r.Kind {
 	case history.RowJob:
 		if r.State != s.Name || r.Attempt != s.Attempt || r.Run != s.Run {
-			return fmt.Sprintf("its job row says %s, attempt %d, run %d; it should say %s, attempt %d, run %d", r.State, r.Attempt, r.Run, s.Name, s.Attempt, s.Run)
+			return fmt.Sprintf("its job row says %s, attempt %d, run %d; it should say %s, attempt %d, run %d",
+				r.State, r.Attempt, r.Run, s.Name, s.Attempt, s.Run)
 		}
 	case history.RowRunning:
 		if r.Run != s.Run || r.Attempt != s.Attempt {

@@ -60,7 +60,8 @@ func (r *Replay) judgeEnd(j *Job, was JobState, w *Write, c *history.Change) {
 			r.bad("P5", j, w, "gives it up although run %d had finished well", c.Run)
 		case r.GivenUpEarly(j, len(j.Steps), was, w):
 			attempts, spared := j.AttemptsSpent(len(j.Steps), was, w)
-			r.bad("P5", j, w, "gives it up after %d of %d attempts and %s that spent none, and the store had never refused it", attempts, j.Spec.MaxAttempts, phrase.Plural(spared, "run"))
+			r.bad("P5", j, w, "gives it up after %d of %d attempts and %s that spent none, and the store had never refused it",
+				attempts, j.Spec.MaxAttempts, phrase.Plural(spared, "run"))
 		}
 	}
 }

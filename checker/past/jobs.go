@@ -95,7 +95,8 @@ type Finding struct {
 }
 
 func newJobs() Jobs {
-	return Jobs{at: map[JobRef]*Job{}, rows: map[string]int{}, Ends: map[string]bool{}, Found: map[string][]Finding{}, Schedules: map[JobRef]*Schedule{}}
+	return Jobs{at: map[JobRef]*Job{}, rows: map[string]int{}, Ends: map[string]bool{}, Found: map[string][]Finding{},
+		Schedules: map[JobRef]*Schedule{}}
 }
 
 func (x *Jobs) of(shard, id string) *Job {
@@ -291,7 +292,8 @@ func (n *JobCounts) SequenceText() string {
 	if n.Followed+n.Stopped == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s that %s another, %s that ended with a failure", phrase.Plural(n.Followed, "job"), map[bool]string{true: "follows", false: "follow"}[n.Followed == 1], phrase.Plural(n.Stopped, "sequence"))
+	return fmt.Sprintf("; %s that %s another, %s that ended with a failure", phrase.Plural(n.Followed, "job"),
+		map[bool]string{true: "follows", false: "follow"}[n.Followed == 1], phrase.Plural(n.Stopped, "sequence"))
 }
 
 // A system with one lock per job has no shard whose batches could be replayed. A job's rows are

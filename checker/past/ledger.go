@@ -85,7 +85,9 @@ func (a *Past) buildLedger(s *Sink) {
 	s.findMissing()
 	for i := range s.Ledger {
 		if e := &s.Ledger[i]; len(e.By) == 0 && (e.Kind == history.LedgerAccept || s.Raised[GrantRef{e.Issuer, e.Token}] == i) {
-			a.Unrecorded = append(a.Unrecorded, Unrecorded{s.Name, fmt.Sprintf("ledger entry %d of %s (%s of token %d%s) is explained by no recorded operation: the record lacks events, or something unrecorded writes to the sink", e.Seq, s.Name, e.Kind, e.Token, KeyText(e.EffectKey)), []*history.Event{e.Event}})
+			a.Unrecorded = append(a.Unrecorded, Unrecorded{s.Name,
+				fmt.Sprintf("ledger entry %d of %s (%s of token %d%s) is explained by no recorded operation: the record lacks events, or something "+
+					"unrecorded writes to the sink", e.Seq, s.Name, e.Kind, e.Token, KeyText(e.EffectKey)), []*history.Event{e.Event}})
 		}
 	}
 }

@@ -101,7 +101,8 @@ func (r *Replay) batch(w *Write) {
 func (r *Replay) bad(property string, j *Job, w *Write, format string, args ...any) {
 	c := w.Main()
 	events := Events(&c.Op, j.Last())
-	r.a.Jobs.add(property, j.ID, events, "job %s: the %s of %s by %s to %s %s", j.ID, c.Kind(), r.l.Name, c.Invoke.Proc, r.l.Text(w.To), fmt.Sprintf(format, args...))
+	r.a.Jobs.add(property, j.ID, events, "job %s: the %s of %s by %s to %s %s",
+		j.ID, c.Kind(), r.l.Name, c.Invoke.Proc, r.l.Text(w.To), fmt.Sprintf(format, args...))
 }
 
 // change applies one change to its job.
@@ -217,7 +218,8 @@ func (r *Replay) judge(j *Job, was JobState, w *Write, c *history.Change) {
 		r.bad("P2", j, w, "%s it after run %d, but it was %s", kind.verb, c.Run, was)
 	case namesRun(was, c) && c.Attempt != was.Attempt:
 		r.bad("P2", j, w, "%s it after attempt %d, but it was %s", kind.verb, c.Attempt, was)
-	case was.Name == StateRunning && slices.Contains([]string{history.DoComplete, history.DoRetry, history.DoCancel}, c.Do) && RunFence(c.Run) != fence:
+	case was.Name == StateRunning && slices.Contains([]string{history.DoComplete, history.DoRetry, history.DoCancel}, c.Do) &&
+		RunFence(c.Run) != fence:
 		r.bad("P2", j, w, "%s it after run %d, whose fence is %d: only the owner under whom it ran may", kind.verb, c.Run, RunFence(c.Run))
 	case slices.Contains([]string{history.DoRescue, history.DoAbandon}, c.Do) && RunFence(c.Run) >= fence:
 		r.bad("P2", j, w, "%s it after run %d of its own fence: only runs of earlier owners are rescued", kind.verb, c.Run)
@@ -252,7 +254,9 @@ func (r *Replay) judgeRefused(at *Version) {
 			found = found || inserts(x) && r.a.Jobs.of(r.l.Name, x.Job).Now.Name != ""
 		}
 		if !found {
-			r.a.Jobs.add("P2", r.l.Name, Events(&c.Op), "%s of %s by %s was rejected although the header was as it named, at %s, and no job that it enqueues was in the shard", c.Kind(), r.l.Name, c.Invoke.Proc, r.l.Text(at))
+			r.a.Jobs.add("P2", r.l.Name, Events(&c.Op),
+				"%s of %s by %s was rejected although the header was as it named, at %s, and no job that it enqueues was in the shard",
+				c.Kind(), r.l.Name, c.Invoke.Proc, r.l.Text(at))
 		}
 	}
 }

@@ -183,10 +183,12 @@ func (r *Replay) judgeFire(s *Schedule, w *Write, c *history.Change, list []*his
 		if left := all - int64(len(list)) - c.Missed; left > 0 {
 			s.Gaps = append(s.Gaps, ScheduleGap{w, s.by, s.next(0), c.LastMS, left})
 		}
-		r.badSchedule(s, w, "has %d nominal times from %d to %d, of which it fires %d and misses %d", all, s.last+1, c.LastMS, len(list), c.Missed)
+		r.badSchedule(s, w, "has %d nominal times from %d to %d, of which it fires %d and misses %d",
+			all, s.last+1, c.LastMS, len(list), c.Missed)
 	}
 	if len(list) > 0 && wall-list[0].NominalMS > s.spec.WindowMS {
-		r.badSchedule(s, w, "fires its nominal time %d, which was late by %d ms: more than %d are to be missed", list[0].NominalMS, wall-list[0].NominalMS, s.spec.WindowMS)
+		r.badSchedule(s, w, "fires its nominal time %d, which was late by %d ms: more than %d are to be missed",
+			list[0].NominalMS, wall-list[0].NominalMS, s.spec.WindowMS)
 	}
 	for i, x := range list {
 		if want := s.next(c.Missed + int64(i)); x.NominalMS != want {
@@ -201,7 +203,8 @@ func (r *Replay) badSchedule(s *Schedule, w *Write, format string, args ...any) 
 	if s.by != nil {
 		events = append(events, Events(&s.by.Main().Op)...)
 	}
-	r.a.Jobs.add("P12", s.Key, events, "schedule %s, by the %s of %s to %s, %s", s.Key, w.Main().Kind(), r.l.Name, r.l.Text(w.To), fmt.Sprintf(format, args...))
+	r.a.Jobs.add("P12", s.Key, events, "schedule %s, by the %s of %s to %s, %s",
+		s.Key, w.Main().Kind(), r.l.Name, r.l.Text(w.To), fmt.Sprintf(format, args...))
 }
 
 // unfired reports jobs that were enqueued for schedules which the batch does not fire.
@@ -238,7 +241,9 @@ func (a *Past) JudgeUnfired(s *Schedule, end int64) *Finding {
 	if a.wallsSet() || late*1e6 <= a.TakeoverBound(l.ClockSlack()) {
 		return nil
 	}
-	return &Finding{s.Key, fmt.Sprintf("the nominal time %d of schedule %s was never fired, and it was %d ms ago when the schedule or the run ended", s.next(0), s.Key, late), Events(&s.by.Main().Op)}
+	return &Finding{s.Key,
+		fmt.Sprintf("the nominal time %d of schedule %s was never fired, and it was %d ms ago when the schedule or the run ended",
+			s.next(0), s.Key, late), Events(&s.by.Main().Op)}
 }
 
 // wallsSet says whether a fault set any wall clock.
@@ -283,7 +288,8 @@ func (r *Replay) pause(w *Write) {
 		on := c.Do == history.DoPause
 		if r.stretch == 1 && on == (r.paused() != nil) {
 			m := w.Main()
-			r.a.Jobs.add("P2", r.l.Name, Events(&m.Op), "the %s of %s by %s to %s does %q to it, though it was so before", m.Kind(), r.l.Name, m.Invoke.Proc, r.l.Text(w.To), c.Do)
+			r.a.Jobs.add("P2", r.l.Name, Events(&m.Op), "the %s of %s by %s to %s does %q to it, though it was so before",
+				m.Kind(), r.l.Name, m.Invoke.Proc, r.l.Text(w.To), c.Do)
 		}
 		if on {
 			r.a.Jobs.Counts.Pauses++

@@ -116,7 +116,8 @@ func (a *Past) findAnswer(s *Sink, o *Op, answers []*history.Event) {
 		return // it claims none
 	}
 	var other *history.Event
-	for i := sort.Search(len(answers), func(i int) bool { return answers[i].TS >= o.Invoke.TS }); i < len(answers) && answers[i].TS <= o.End.TS; i++ {
+	for i := sort.Search(len(answers), func(i int) bool { return answers[i].TS >= o.Invoke.TS }); i < len(answers) &&
+		answers[i].TS <= o.End.TS; i++ {
 		if e := answers[i]; e.Asked().Sent >= o.Invoke.TS {
 			if claims(o, e) {
 				return
@@ -125,7 +126,8 @@ func (a *Past) findAnswer(s *Sink, o *Op, answers []*history.Event) {
 		}
 	}
 	l := FalseAnswer{Op: o, Resource: s.Name, Events: Events(o)}
-	l.Message = fmt.Sprintf("%s says that its %s%s was answered %s, and its link carried no such answer", o.Invoke.Proc, o.Invoke.Op, TokenText(o.Invoke), AnswerText(o.End))
+	l.Message = fmt.Sprintf("%s says that its %s%s was answered %s, and its link carried no such answer",
+		o.Invoke.Proc, o.Invoke.Op, TokenText(o.Invoke), AnswerText(o.End))
 	if other != nil {
 		l.Events = append(l.Events, other)
 		l.Message += ": the sink said " + AnswerText(other)
@@ -145,7 +147,9 @@ func (a *Past) reportUnasked(s *Sink, e *history.Event, ops []*Op) {
 	if e.Error == "" {
 		what = "answered " + AnswerText(e)
 	}
-	a.Unrecorded = append(a.Unrecorded, Unrecorded{s.Name, fmt.Sprintf("the link of %s carried the %s%s to %s, %s, which no operation of it recorded: the record lacks events, or something unrecorded asks the sink", e.Asked().Worker, e.Asked().Op, TokenText(e), s.Name, what), []*history.Event{e}})
+	a.Unrecorded = append(a.Unrecorded, Unrecorded{s.Name,
+		fmt.Sprintf("the link of %s carried the %s%s to %s, %s, which no operation of it recorded: the record lacks events, or "+
+			"something unrecorded asks the sink", e.Asked().Worker, e.Asked().Op, TokenText(e), s.Name, what), []*history.Event{e}})
 }
 
 // lateCopy is for how long after a read another copy of it may come to the link: a read has
@@ -168,7 +172,9 @@ func (a *Past) reportUncarried(s *Sink, given map[exchange][]*history.Event) {
 	for i := range s.Ledger {
 		e := &s.Ledger[i]
 		if !tokens[GrantRef{e.Issuer, e.Token}] || e.Kind == history.LedgerAccept && !keys[e.EffectKey] {
-			a.Unrecorded = append(a.Unrecorded, Unrecorded{s.Name, fmt.Sprintf("entry %d of the ledger of %s (%s of token %d%s) was asked for on no link: something reaches the sink past the links", e.Seq, s.Name, e.Kind, e.Token, KeyText(e.EffectKey)), append([]*history.Event{e.Event}, FirstEvents(e.By)...)})
+			a.Unrecorded = append(a.Unrecorded, Unrecorded{s.Name,
+				fmt.Sprintf("entry %d of the ledger of %s (%s of token %d%s) was asked for on no link: something reaches the sink past the links",
+					e.Seq, s.Name, e.Kind, e.Token, KeyText(e.EffectKey)), append([]*history.Event{e.Event}, FirstEvents(e.By)...)})
 		}
 	}
 }

@@ -88,7 +88,8 @@ func (r *Result) reasons(s Status) []string {
 
 // PassAnswer is the answer of a PASS: what was exercised, and what was not.
 func (r *Result) PassAnswer() Answer {
-	return Answer{What: "no violation in " + phrase.Plural(r.Counts.Operations, "operation"), Exercised: exercised(r), NotExercised: notExercised(r)}
+	return Answer{What: "no violation in " + phrase.Plural(r.Counts.Operations, "operation"), Exercised: exercised(r),
+		NotExercised: notExercised(r)}
 }
 
 func exercised(r *Result) []string {

@@ -64,9 +64,11 @@ func checkFences(l *past.Row, p *Property) {
 		if last != nil {
 			switch granting := past.IsGrant(c.Kind()) || c.Kind() == history.OpSeal; {
 			case granting && w.To.Fence <= last.To.Fence:
-				p.add(l.Name, past.Events(&last.Main().Op, &c.Op), "%s by %s took fence %d after fence %d had been used: tokens must rise strictly", c.Kind(), c.Invoke.Proc, w.To.Fence, last.To.Fence)
+				p.add(l.Name, past.Events(&last.Main().Op, &c.Op), "%s by %s took fence %d after fence %d had been used: tokens must rise strictly",
+					c.Kind(), c.Invoke.Proc, w.To.Fence, last.To.Fence)
 			case w.To.Fence < last.To.Fence:
-				p.add(l.Name, past.Events(&last.Main().Op, &c.Op), "%s by %s set the fence back from %d to %d", c.Kind(), c.Invoke.Proc, last.To.Fence, w.To.Fence)
+				p.add(l.Name, past.Events(&last.Main().Op, &c.Op), "%s by %s set the fence back from %d to %d",
+					c.Kind(), c.Invoke.Proc, last.To.Fence, w.To.Fence)
 			}
 		}
 		if last == nil || w.To.Fence > last.To.Fence {
@@ -79,7 +81,8 @@ func checkFences(l *past.Row, p *Property) {
 func checkHandedOut(l *past.Row, p *Property) {
 	for _, g := range l.Grants {
 		if g.Token != g.Fence {
-			p.add(l.Name, past.Events(&g.Acquire.Op, g.Call), "token %d was handed out to %s for a grant whose fence in the row is %d", g.Token, g.Acquire.Invoke.Proc, g.Fence)
+			p.add(l.Name, past.Events(&g.Acquire.Op, g.Call), "token %d was handed out to %s for a grant whose fence in the row is %d",
+				g.Token, g.Acquire.Invoke.Proc, g.Fence)
 		}
 	}
 	var chained []*past.Grant
@@ -92,7 +95,9 @@ func checkHandedOut(l *past.Row, p *Property) {
 	var top *past.Grant
 	for _, g := range chained {
 		if top != nil && g.Token <= top.Token && (g.Token != g.Fence || top.Token != top.Fence) {
-			p.add(l.Name, past.Events(top.Call, g.Call, &top.Acquire.Op, &g.Acquire.Op), "token %d was handed out to %s after token %d to %s: tokens must rise strictly", g.Token, g.Acquire.Invoke.Proc, top.Token, top.Acquire.Invoke.Proc)
+			p.add(l.Name, past.Events(top.Call, g.Call, &top.Acquire.Op, &g.Acquire.Op),
+				"token %d was handed out to %s after token %d to %s: tokens must rise strictly",
+				g.Token, g.Acquire.Invoke.Proc, top.Token, top.Acquire.Invoke.Proc)
 		}
 		if top == nil || g.Token > top.Token {
 			top = g
@@ -146,7 +151,9 @@ func checkTokenTimes(l *past.Row, p *Property) {
 		}
 		first[g.token] = g
 		if top.token > g.token {
-			p.add(l.Name, past.Events(slices.Concat(top.ops, g.ops)...), "token %d was granted to %s, which asked for it %s after %s had been granted token %d", g.token, g.proc, phrase.MS(g.asked-top.from), top.proc, top.token)
+			p.add(l.Name, past.Events(slices.Concat(top.ops, g.ops)...),
+				"token %d was granted to %s, which asked for it %s after %s had been granted token %d",
+				g.token, g.proc, phrase.MS(g.asked-top.from), top.proc, top.token)
 		}
 	}
 }
@@ -196,12 +203,14 @@ func (x *Inquiry) handedOutTokens() {
 	case steps > 0 && runs*10 >= steps*9:
 		id, w = "tokens-from-blocks", shown
 	}
-	s := x.suspect(id, w, len(odd), "%s for which the row has another fence, such as token %d for fence %d", phrase.Plural(len(odd), "token"), odd[0].Token, odd[0].Fence)
+	s := x.suspect(id, w, len(odd), "%s for which the row has another fence, such as token %d for fence %d",
+		phrase.Plural(len(odd), "token"), odd[0].Token, odd[0].Fence)
 	switch id {
 	case "tokens-from-wall-clock":
 		x.suspect(id, w, len(odd), "%d of %d are their worker's wall clock in milliseconds when the lock was handed out", wall, len(odd))
 	case "tokens-from-blocks":
-		x.suspect(id, w, len(odd), "within a process they rise by one from lock to lock (%d of %d times), between processes they have nothing in common", runs, steps)
+		x.suspect(id, w, len(odd),
+			"within a process they rise by one from lock to lock (%d of %d times), between processes they have nothing in common", runs, steps)
 	}
 	x.showFalling(s, odd)
 }
@@ -233,7 +242,8 @@ func (x *Inquiry) showFalling(s *Suspect, odd []*past.Grant) {
 }
 
 func (x *Inquiry) handedStep(role string, g *past.Grant) Step {
-	return x.step(role, g.Call.End, "token %d of %s was handed out to %s; the row's fence is %d", g.Token, g.Row.Name, g.Acquire.Invoke.Proc, g.Fence)
+	return x.step(role, g.Call.End, "token %d of %s was handed out to %s; the row's fence is %d",
+		g.Token, g.Row.Name, g.Acquire.Invoke.Proc, g.Fence)
 }
 
 // keptTokens: grants of the chain that do not raise the fence that they found.
@@ -289,13 +299,17 @@ func (x *Inquiry) rowsThatChange() {
 			}
 			told[v.v.Attempt] = true
 			if v.v.Fence < c.To.Fence {
-				s := x.suspect("release-resets-counter", shown, len(told), "after a release of fence %d the row of %s shows fence %d", c.To.Fence, l.Name, v.v.Fence)
-				chain := []Step{x.before(c.Invoke, "%s releases %s with fence %d", c.Invoke.Proc, l.Name, c.To.Fence), x.mistake(v.e, "%s finds it at %s", v.e.Proc, l.Text(v.v))}
+				s := x.suspect("release-resets-counter", shown, len(told), "after a release of fence %d the row of %s shows fence %d",
+					c.To.Fence, l.Name, v.v.Fence)
+				chain := []Step{x.before(c.Invoke, "%s releases %s with fence %d", c.Invoke.Proc, l.Name, c.To.Fence),
+					x.mistake(v.e, "%s finds it at %s", v.e.Proc, l.Text(v.v))}
 				s.show(l.Name, v.e.TS, []string{c.Invoke.Proc, v.e.Proc}, append(chain, x.tokenReissued(l, v)...)...)
 				continue
 			}
-			s := x.suspect("release-without-owner", shown, len(told), "a release of fence %d has freed the row of %s when it was at fence %d", c.To.Fence, l.Name, v.v.Fence)
-			chain := []Step{x.before(c.Invoke, "%s releases its lease of fence %d", c.Invoke.Proc, c.To.Fence), x.mistake(v.e, "the row bears its mark at fence %d, which was another's", v.v.Fence)}
+			s := x.suspect("release-without-owner", shown, len(told), "a release of fence %d has freed the row of %s when it was at fence %d",
+				c.To.Fence, l.Name, v.v.Fence)
+			chain := []Step{x.before(c.Invoke, "%s releases its lease of fence %d", c.Invoke.Proc, c.To.Fence),
+				x.mistake(v.e, "the row bears its mark at fence %d, which was another's", v.v.Fence)}
 			if g := takeoversOf(l).before(c.Invoke.TS); g != nil {
 				chain = append(chain, x.granted(RoleBefore, g))
 			}
@@ -340,10 +354,12 @@ func (x *Inquiry) vanishedRows() {
 				x.mistake(c.Invoke, "%s finds no row, %s later", c.Invoke.Proc, phrase.MS(gap)), x.harm(c.End, "and is granted fence %d", c.To.Fence),
 			}
 			if gap*10 >= ttl*9 {
-				s := x.found("rows-expire", WeightFits, "the row of %s was gone %s after its last write (ttl %s)", l.Name, phrase.MS(gap), phrase.MS(ttl))
+				s := x.found("rows-expire", WeightFits, "the row of %s was gone %s after its last write (ttl %s)",
+					l.Name, phrase.MS(gap), phrase.MS(ttl))
 				s.showAt(l.Name, c.Invoke, chain...)
 			} else {
-				s := x.found("row-deleted", WeightFits, "the row of %s was gone %s after its last write, long before its ttl of %s", l.Name, phrase.MS(gap), phrase.MS(ttl))
+				s := x.found("row-deleted", WeightFits, "the row of %s was gone %s after its last write, long before its ttl of %s",
+					l.Name, phrase.MS(gap), phrase.MS(ttl))
 				s.showAt(l.Name, c.Invoke, chain...)
 			}
 		}

@@ -11,7 +11,8 @@ import (
 func CheckChain(a *past.Past, l *past.Row, p *Property) {
 	for _, b := range l.Breaks {
 		if b.Mixture {
-			p.add(l.Name, past.Events(&b.Next.Main().Op), "the row of %s was at %s, a version that no operation ever set as a whole", l.Name, l.Text(b.Version))
+			p.add(l.Name, past.Events(&b.Next.Main().Op), "the row of %s was at %s, a version that no operation ever set as a whole",
+				l.Name, l.Text(b.Version))
 		}
 	}
 	for _, w := range l.Writes {
@@ -26,7 +27,8 @@ func checkWrite(a *past.Past, l *past.Row, w *past.Write, p *Property) {
 	c := w.Main()
 	// Its second try, which took effect, may be what the record has lost.
 	if w.Pos >= 0 && !w.Possible() && a.Lost == 0 {
-		p.add(l.Name, past.Events(&c.Op), "%s by %s to %s was reported as failed, but it took effect: the row's chain contains it", c.Kind(), c.Invoke.Proc, l.Text(w.To))
+		p.add(l.Name, past.Events(&c.Op), "%s by %s to %s was reported as failed, but it took effect: the row's chain contains it",
+			c.Kind(), c.Invoke.Proc, l.Text(w.To))
 	}
 	if acks := w.Acknowledged(); len(acks) > 1 {
 		p.add(l.Name, past.Events(acks...), "%s to %s was answered applied %d times; a version can be left only once",
@@ -39,14 +41,17 @@ func checkWrite(a *past.Past, l *past.Row, w *past.Write, p *Property) {
 	switch {
 	case next != nil:
 		n := next.Main()
-		p.add(l.Name, past.Events(&c.Op, &n.Op), "two writes took effect on one version: from %s, %s by %s set %s and was answered applied, but the row's chain goes on with %s by %s to %s",
+		p.add(l.Name, past.Events(&c.Op, &n.Op),
+			"two writes took effect on one version: from %s, %s by %s set %s and was answered applied, but the row's chain "+
+				"goes on with %s by %s to %s",
 			l.Text(w.From), c.Kind(), c.Invoke.Proc, l.Text(w.To), n.Kind(), n.Invoke.Proc, l.Text(next.To))
 	default:
 		events := past.Events(&c.Op)
 		if l.Sealed != nil {
 			events = append(events, past.Events(&l.Sealed.Main().Op)...)
 		}
-		p.add(l.Name, events, "%s by %s from %s to %s was answered applied, but the row's chain does not contain it: an acknowledged write is lost",
+		p.add(l.Name, events,
+			"%s by %s from %s to %s was answered applied, but the row's chain does not contain it: an acknowledged write is lost",
 			c.Kind(), c.Invoke.Proc, l.Text(w.From), l.Text(w.To))
 	}
 }
@@ -65,7 +70,8 @@ func checkSetOnce(l *past.Row, p *Property) {
 			}
 		}
 		if len(made) > 1 {
-			p.add(l.Name, past.Events(&made[0].Main().Op, &made[1].Main().Op), "%s was set %d times; a version must be set once", l.Text(w.To), len(made))
+			p.add(l.Name, past.Events(&made[0].Main().Op, &made[1].Main().Op), "%s was set %d times; a version must be set once",
+				l.Text(w.To), len(made))
 		}
 	}
 }
@@ -76,7 +82,8 @@ func checkWriteOrder(l *past.Row, p *Property) {
 	for _, w := range l.Chain {
 		if latest != nil && w.Answered() < latest.Earliest() {
 			c, o := w.Main(), latest.Main()
-			p.add(l.Name, past.Events(&c.Op, &o.Op), "%s to %s had been answered %s before %s to %s was invoked, yet in the row's chain it comes after it",
+			p.add(l.Name, past.Events(&c.Op, &o.Op),
+				"%s to %s had been answered %s before %s to %s was invoked, yet in the row's chain it comes after it",
 				c.Kind(), l.Text(w.To), phrase.MS(latest.Earliest()-w.Answered()), o.Kind(), l.Text(latest.To))
 		}
 		if latest == nil || w.Earliest() > latest.Earliest() {
@@ -131,16 +138,20 @@ func checkObservation(l *past.Row, o observedVersion, newest *past.Write, older 
 	}
 	if newest != nil && newest.Earliest() > o.End.TS {
 		c := newest.Main()
-		p.add(l.Name, past.Events(o.Op, &c.Op), "%s %s, %s before %s by %s to %s, which came before it, was invoked", observationText(o.Observation), l.Text(o.row), phrase.MS(newest.Earliest()-o.End.TS), c.Kind(), c.Invoke.Proc, l.Text(newest.To))
+		p.add(l.Name, past.Events(o.Op, &c.Op), "%s %s, %s before %s by %s to %s, which came before it, was invoked",
+			observationText(o.Observation), l.Text(o.row), phrase.MS(newest.Earliest()-o.End.TS), c.Kind(), c.Invoke.Proc, l.Text(newest.To))
 		return false
 	}
 	if next := endedBefore(l, int(o.row.Place)+1, o.Invoke.TS); next != nil {
 		c := next.Main()
-		p.add(l.Name, past.Events(o.Op, &c.Op), "stale %s %s, but %s by %s to %s had been answered applied %s before the %s was invoked", staleText(o.Observation), l.Text(o.row), c.Kind(), c.Invoke.Proc, l.Text(next.To), phrase.MS(o.Invoke.TS-next.Answered()), o.Invoke.Op)
+		p.add(l.Name, past.Events(o.Op, &c.Op), "stale %s %s, but %s by %s to %s had been answered applied %s before the %s was invoked",
+			staleText(o.Observation), l.Text(o.row), c.Kind(), c.Invoke.Proc, l.Text(next.To), phrase.MS(o.Invoke.TS-next.Answered()), o.Invoke.Op)
 		return false
 	}
 	if older.Op != nil && older.Invoke.TS > o.End.TS {
-		p.add(l.Name, past.Events(o.Op, older.Op), "%s went back: %s %s, and %s after its end %s was invoked, which showed the older %s", wentBack(o, older), observationText(o.Observation), l.Text(o.row), phrase.MS(older.Invoke.TS-o.End.TS), observationNoun(older.Observation), l.Text(older.row))
+		p.add(l.Name, past.Events(o.Op, older.Op), "%s went back: %s %s, and %s after its end %s was invoked, which showed the older %s",
+			wentBack(o, older), observationText(o.Observation), l.Text(o.row), phrase.MS(older.Invoke.TS-o.End.TS),
+			observationNoun(older.Observation), l.Text(older.row))
 		return false
 	}
 	return true

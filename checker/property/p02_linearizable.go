@@ -79,9 +79,11 @@ func checkLinearizable(ctx context.Context, a *Judgement, p *Property) {
 	if p.Encodings["bounded"] == string(porcupine.Ok) {
 		p.Encodings["bounded"] = p.Encodings["open"]
 	}
-	p.Detail = fmt.Sprintf("chain of versions in linear time, Porcupine on %s, %d of them with timeouts of a coordinator%s", rowNouns(a.Past, open), len(bounded), replayText(&a.Jobs))
+	p.Detail = fmt.Sprintf("chain of versions in linear time, Porcupine on %s, %d of them with timeouts of a coordinator%s",
+		rowNouns(a.Past, open), len(bounded), replayText(&a.Jobs))
 	a.report(budget, p, openFound, "")
-	a.report(budget, p, boundedFound, " (bounded encoding: a write that its coordinator answered with a timeout took effect before that answer or never)")
+	a.report(budget, p, boundedFound,
+		" (bounded encoding: a write that its coordinator answered with a timeout took effect before that answer or never)")
 	a.visualize(budget, p, "lock", append(openFound, boundedFound...))
 }
 
@@ -120,15 +122,18 @@ func (a *Judgement) report(b linear.Budget, p *Property, fs []linear.Found, enco
 		default:
 			w := linear.Shrink(b, f)
 			events, proof := w.Proof()
-			p.add(f.Part.Name, append(w.Events(), events...), "no order of the operations on %s explains %s%s; up to then there is one%s", f.Part.Name, w.Last, encoding, proof)
+			p.add(f.Part.Name, append(w.Events(), events...), "no order of the operations on %s explains %s%s; up to then there is one%s",
+				f.Part.Name, w.Last, encoding, proof)
 		}
 	}
 	if len(second) > 0 {
-		p.Detail += fmt.Sprintf("; Porcupine, the second opinion, was not finished on %s (%s)", phrase.Plural(len(second), "row"), phrase.FirstFive(second))
+		p.Detail += fmt.Sprintf("; Porcupine, the second opinion, was not finished on %s (%s)",
+			phrase.Plural(len(second), "row"), phrase.FirstFive(second))
 	}
 	if len(unfinished) > 0 {
 		p.Status = StatusUnknown
-		p.Detail = fmt.Sprintf("Porcupine reached no conclusion on %s%s (%s)", phrase.Plural(len(unfinished), "partition"), encoding, phrase.FirstFive(unfinished))
+		p.Detail = fmt.Sprintf("Porcupine reached no conclusion on %s%s (%s)",
+			phrase.Plural(len(unfinished), "partition"), encoding, phrase.FirstFive(unfinished))
 	}
 }
 
@@ -175,7 +180,8 @@ func (x *Inquiry) falseGrants() {
 			w = shown
 		}
 		c := cs[0]
-		s := x.suspect(id, w, len(cs), "%s of %s that %s %s: %s", phrase.Plural(len(cs), "acquire"), phrase.Plural(n, "false one"), "count as granted", what, sendText(&c.Op))
+		s := x.suspect(id, w, len(cs), "%s of %s that %s %s: %s",
+			phrase.Plural(len(cs), "acquire"), phrase.Plural(n, "false one"), "count as granted", what, sendText(&c.Op))
 		if len(cs)*5 <= 4*n {
 			s.Group = "false grants"
 		}
@@ -183,7 +189,8 @@ func (x *Inquiry) falseGrants() {
 		if told == nil {
 			told = c.Invoke
 		}
-		chain := []Step{x.before(c.Invoke, "%s asks for %s from %s", c.Invoke.Proc, c.Row.Name, c.Row.Text(c.From)), x.mistake(told, "it counts as granted, %s", sendText(&c.Op))}
+		chain := []Step{x.before(c.Invoke, "%s asks for %s from %s", c.Invoke.Proc, c.Row.Name, c.Row.Text(c.From)),
+			x.mistake(told, "it counts as granted, %s", sendText(&c.Op))}
 		if next := c.From.Next; next != nil && next.Main() != c {
 			o := next.Main()
 			chain = append(chain, x.before(o.Invoke, "what really came next: %s by %s to %s", o.Kind(), o.Invoke.Proc, c.Row.Text(next.To)))
@@ -213,7 +220,8 @@ func (x *Inquiry) falseFailures() {
 	}
 	show := func(s *Suspect, c *past.CAS, what string) {
 		l := c.Row
-		chain := []Step{x.before(c.Invoke, "%s sends %s of %s from %s", c.Invoke.Proc, c.Kind(), l.Name, l.Text(c.From)), x.mistake(c.End, "%s: %s", what, sendText(&c.Op))}
+		chain := []Step{x.before(c.Invoke, "%s sends %s of %s from %s", c.Invoke.Proc, c.Kind(), l.Name, l.Text(c.From)),
+			x.mistake(c.End, "%s: %s", what, sendText(&c.Op))}
 		if next := c.To.FirstProof(); next != nil {
 			chain = append(chain, x.harm(next.Invoke, "%s by %s finds the row as it was set", next.Invoke.Op, next.Invoke.Proc))
 		}
@@ -221,10 +229,13 @@ func (x *Inquiry) falseFailures() {
 	}
 	if len(again) > 0 {
 		c := again[0]
-		show(x.suspect("request-executed-again", shown, len(again), "%s sent once and refused, though it had taken effect: it was refused by what it had done itself", phrase.PluralWas(len(again), "request")), c, "it is refused, and the row that comes back is its own or a later one")
+		show(x.suspect("request-executed-again",
+			shown, len(again), "%s sent once and refused, though it had taken effect: it was refused by what it had done itself",
+			phrase.PluralWas(len(again), "request")), c, "it is refused, and the row that comes back is its own or a later one")
 	}
 	if len(misread) > 0 {
-		show(x.suspect("resend-misread", WeightFits, len(misread), "%s sent several times, refused, and had taken effect", phrase.PluralWas(len(misread), "request")), misread[0], "it is taken for failed")
+		show(x.suspect("resend-misread", WeightFits, len(misread), "%s sent several times, refused, and had taken effect",
+			phrase.PluralWas(len(misread), "request")), misread[0], "it is taken for failed")
 	}
 	if len(lost) == 0 {
 		return
@@ -246,7 +257,8 @@ func (x *Inquiry) falseFailures() {
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		names = append(names, fmt.Sprintf("%d %s", kinds[k], k))
 	}
-	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s", phrase.PluralWas(len(lost), "operation"), strings.Join(names, ", "))
+	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s",
+		phrase.PluralWas(len(lost), "operation"), strings.Join(names, ", "))
 	var ids []string
 	alone := len(kinds) == 1 && resent == 0
 	switch {
@@ -261,7 +273,8 @@ func (x *Inquiry) falseFailures() {
 	for _, id := range ids {
 		s := x.suspect(id, shown, len(lost), "%s", what)
 		if id == "unknown-recorded-as-failed" {
-			x.suspect(id, shown, len(lost), "not one operation of the workers is recorded as unknown; of these %d were sent again, as is done with what is not known", resent)
+			x.suspect(id, shown, len(lost),
+				"not one operation of the workers is recorded as unknown; of these %d were sent again, as is done with what is not known", resent)
 		}
 		if len(ids) > 1 {
 			s.Group = "false failures"
@@ -290,13 +303,15 @@ func (x *Inquiry) oldStamps() {
 			if by == nil || !v.ok || v.e == by.Invoke || v.e.TS <= by.End.TS || !x.after(l, v, by) {
 				continue
 			}
-			s := x.found("late-copy-done-again", shown, "%s was at %s again, %s after a batch had replaced that", l.Name, l.Text(v.v), phrase.MS(v.e.TS-by.End.TS))
+			s := x.found("late-copy-done-again", shown, "%s was at %s again, %s after a batch had replaced that",
+				l.Name, l.Text(v.v), phrase.MS(v.e.TS-by.End.TS))
 			var chain []Step
 			for _, w := range v.v.SetBy {
 				c := w.Main()
 				chain = append(chain, x.before(c.Invoke, "%s sends the batch to %s, %s", c.Invoke.Proc, l.Text(v.v), sendText(&c.Op)))
 			}
-			chain = append(chain, x.before(by.End, "%s by %s replaces it by %s", by.Kind(), by.Invoke.Proc, l.Text(by.To)), x.mistake(v.e, "%s finds the header at %s again", v.e.Proc, l.Text(v.v)))
+			chain = append(chain, x.before(by.End, "%s by %s replaces it by %s", by.Kind(), by.Invoke.Proc, l.Text(by.To)),
+				x.mistake(v.e, "%s finds the header at %s again", v.e.Proc, l.Text(v.v)))
 			s.show(l.Name, v.e.TS, []string{by.Invoke.Proc, v.e.Proc}, chain...)
 			break
 		}
@@ -323,11 +338,13 @@ func (x *Inquiry) after(l *past.Row, v sighting, by *past.CAS) bool {
 // that its coordinator gave up cannot.
 func (x *Inquiry) surfacingWrites() {
 	for _, p := range x.Result.Properties {
-		if p.ID != "P2" || len(p.Violations) == 0 || !strings.EqualFold(p.Encodings["open"], "ok") || !strings.EqualFold(p.Encodings["bounded"], "illegal") {
+		if p.ID != "P2" || len(p.Violations) == 0 || !strings.EqualFold(p.Encodings["open"], "ok") ||
+			!strings.EqualFold(p.Encodings["bounded"], "illegal") {
 			continue
 		}
 		v := p.Violations[0]
-		s := x.suspect("given-up-write-surfaces", WeightFits, p.Count, "an order of the operations exists only if a write can take effect after its coordinator's timeout")
+		s := x.suspect("given-up-write-surfaces",
+			WeightFits, p.Count, "an order of the operations exists only if a write can take effect after its coordinator's timeout")
 		var chain []Step
 		for _, ref := range v.Events {
 			e := ref.Event

@@ -44,10 +44,13 @@ func checkSinkOrder(_ context.Context, a *Judgement, p *Property) {
 			events := append(append([]*history.Event{top.Event, e.Event}, past.FirstEvents(top.By)...), past.FirstEvents(e.By)...)
 			switch {
 			case e.Issuer != top.Issuer:
-				p.add(s.Name, events, "ledger entry %d of %s is a token of %s; the resource belongs to %s, and tokens of two issuers cannot be compared", e.Seq, s.Name, e.Issuer, top.Issuer)
+				p.add(s.Name, events,
+					"ledger entry %d of %s is a token of %s; the resource belongs to %s, and tokens of two issuers cannot be compared",
+					e.Seq, s.Name, e.Issuer, top.Issuer)
 				continue
 			case e.Token < top.Token:
-				p.add(s.Name, events, "the sink %s token %d after %d on %s (entries %d and %d of its ledger)", acceptedWords[e.Kind], e.Token, top.Token, s.Name, e.Seq, top.Seq)
+				p.add(s.Name, events, "the sink %s token %d after %d on %s (entries %d and %d of its ledger)",
+					acceptedWords[e.Kind], e.Token, top.Token, s.Name, e.Seq, top.Seq)
 				continue
 			}
 			if e.Token > top.Token {
@@ -74,7 +77,8 @@ func (a *Judgement) checkTraced(p *Property) {
 			if o.Invoke.Proc == history.Harness || l != nil && (l.Shard || wasHanded(l, o.Invoke)) {
 				continue
 			}
-			p.add(s.Name, past.Events(o), "%s by %s shows token %d of %s, which no lock call had handed to it", o.Invoke.Op, o.Invoke.Proc, o.Invoke.Token, o.Invoke.Issuer)
+			p.add(s.Name, past.Events(o), "%s by %s shows token %d of %s, which no lock call had handed to it",
+				o.Invoke.Op, o.Invoke.Proc, o.Invoke.Token, o.Invoke.Issuer)
 		}
 	}
 }
@@ -153,13 +157,16 @@ func (x *Inquiry) acceptedTokens() {
 	theories := []struct {
 		id   string
 		left bool
-	}{{"sink-checks-no-token", none}, {"sink-checks-what-was-read", read}, {"sink-remembers-per-process", sent}, {"sink-forgets-tokens", !none && !read && !sent}}
+	}{{"sink-checks-no-token", none}, {"sink-checks-what-was-read", read}, {"sink-remembers-per-process", sent}, {"sink-forgets-tokens",
+		!none && !read && !sent}}
 	for _, t := range theories {
 		if !t.left {
 			continue
 		}
 		v := vs[0]
-		s := x.suspect(t.id, WeightFits, len(vs), "%s accepted with a token lower than one in the ledger before it, such as %d after %d; %s refused as stale in the run", phrase.PluralWas(len(vs), "effect"), v.e.Token, v.top.Token, phrase.PluralWas(refused, "effect"))
+		s := x.suspect(t.id, WeightFits, len(vs),
+			"%s accepted with a token lower than one in the ledger before it, such as %d after %d; %s refused as stale in the run",
+			phrase.PluralWas(len(vs), "effect"), v.e.Token, v.top.Token, phrase.PluralWas(refused, "effect"))
 		s.Group = "what the sink compares with"
 		x.showInversion(s, v)
 	}
@@ -169,7 +176,8 @@ func (x *Inquiry) acceptedTokens() {
 func (x *Inquiry) hadRead(s *past.Sink, o *past.Op) bool {
 	var last *past.Op
 	for _, g := range s.Gets {
-		if g.Outcome == history.OK && history.Life(g.Invoke.Proc) == history.Life(o.Invoke.Proc) && g.End.TS < o.Invoke.TS && (last == nil || g.End.TS > last.End.TS) {
+		if g.Outcome == history.OK && history.Life(g.Invoke.Proc) == history.Life(o.Invoke.Proc) && g.End.TS < o.Invoke.TS &&
+			(last == nil || g.End.TS > last.End.TS) {
 			last = g
 		}
 	}
@@ -185,7 +193,8 @@ func (x *Inquiry) hadSent(s *past.Sink, o *past.Op) bool {
 
 func (x *Inquiry) showInversion(s *Suspect, v inversion) {
 	if v.o == nil {
-		s.show(v.s.Name, v.e.Event.TS, nil, x.mistake(v.e.Event, "entry %d of the ledger accepts token %d after token %d", v.e.Seq, v.e.Token, v.top.Token))
+		s.show(v.s.Name, v.e.Event.TS, nil,
+			x.mistake(v.e.Event, "entry %d of the ledger accepts token %d after token %d", v.e.Seq, v.e.Token, v.top.Token))
 		return
 	}
 	var chain []Step
@@ -201,13 +210,15 @@ func (x *Inquiry) showInversion(s *Suspect, v inversion) {
 	}
 	if len(v.top.By) > 0 {
 		t := v.top.By[0]
-		chain = append(chain, x.before(t.Invoke, "the sink sees token %d (%s by %s, entry %d)", v.top.Token, t.Invoke.Op, t.Invoke.Proc, v.top.Seq))
+		chain = append(chain,
+			x.before(t.Invoke, "the sink sees token %d (%s by %s, entry %d)", v.top.Token, t.Invoke.Op, t.Invoke.Proc, v.top.Seq))
 	}
 	at, end := v.o.Invoke, v.o.End
 	if end == nil {
 		end = at
 	}
-	chain = append(chain, x.before(at, "%s sends its effect under token %d", at.Proc, at.Token), x.mistake(end, "the sink accepts it as entry %d", v.e.Seq))
+	chain = append(chain, x.before(at, "%s sends its effect under token %d", at.Proc, at.Token),
+		x.mistake(end, "the sink accepts it as entry %d", v.e.Seq))
 	if before := v.s.EntryBefore(v.e); before != nil && before.Value != nil && v.e.Value != nil && *v.e.Value != *before.Value+1 {
 		chain = append(chain, x.harm(v.e.Event, "it writes %d over %d", *v.e.Value, *before.Value))
 	}

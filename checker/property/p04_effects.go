@@ -77,7 +77,8 @@ func checkOnce(s *past.Sink, p *Property) {
 		for _, i := range is {
 			events = append(events, s.Ledger[i].Event)
 		}
-		p.add(s.Name, append(events, past.FirstEvents(s.Ledger[is[0]].By)...), "effect %s was applied %d times (ledger entries %d and %d)", key, len(is), s.Ledger[is[0]].Seq, s.Ledger[is[1]].Seq)
+		p.add(s.Name, append(events, past.FirstEvents(s.Ledger[is[0]].By)...), "effect %s was applied %d times (ledger entries %d and %d)",
+			key, len(is), s.Ledger[is[0]].Seq, s.Ledger[is[1]].Seq)
 	}
 }
 
@@ -90,18 +91,24 @@ func checkAnswer(s *past.Sink, o *past.Op, p *Property) {
 	i := s.EntryOf(o)
 	if i < 0 {
 		if o.Outcome == history.OK {
-			p.add(s.Name, append(past.Events(o), neighbour(s, o.End.Seq)), "effect %s was answered %s (entry %d), but the ledger of %s does not contain it: an acknowledged effect is lost", key, o.End.Result, o.End.Seq, s.Name)
+			p.add(s.Name, append(past.Events(o), neighbour(s, o.End.Seq)),
+				"effect %s was answered %s (entry %d), but the ledger of %s does not contain it: an acknowledged effect is lost",
+				key, o.End.Result, o.End.Seq, s.Name)
 		}
 		return
 	}
 	e := &s.Ledger[i]
 	switch {
 	case o.Outcome == history.Fail && len(e.By) == 1:
-		p.add(s.Name, append(past.Events(o), e.Event), "effect %s was reported as failed (%s), but the ledger of %s shows it as applied (entry %d)", key, refusalText(o.End), s.Name, e.Seq)
+		p.add(s.Name, append(past.Events(o), e.Event),
+			"effect %s was reported as failed (%s), but the ledger of %s shows it as applied (entry %d)", key, refusalText(o.End), s.Name, e.Seq)
 	case e.Token != o.Invoke.Token && len(e.By) == 1, o.Invoke.Value != nil && e.Value != nil && *e.Value != *o.Invoke.Value && len(e.By) == 1:
-		p.add(s.Name, append(past.Events(o), e.Event), "effect %s was sent with token %d and value %s, but entry %d of the ledger has token %d and value %s", key, o.Invoke.Token, phrase.NumberOrNone(o.Invoke.Value), e.Seq, e.Token, phrase.NumberOrNone(e.Value))
+		p.add(s.Name, append(past.Events(o), e.Event),
+			"effect %s was sent with token %d and value %s, but entry %d of the ledger has token %d and value %s",
+			key, o.Invoke.Token, phrase.NumberOrNone(o.Invoke.Value), e.Seq, e.Token, phrase.NumberOrNone(e.Value))
 	case o.Outcome == history.OK && o.End.Result == past.ResultApplied && o.End.Seq != 0 && !hasSeq(s, key, o.End.Seq):
-		p.add(s.Name, append(past.Events(o), e.Event), "effect %s was answered applied as entry %d, but the ledger has it as entry %d", key, o.End.Seq, e.Seq)
+		p.add(s.Name, append(past.Events(o), e.Event), "effect %s was answered applied as entry %d, but the ledger has it as entry %d",
+			key, o.End.Seq, e.Seq)
 	}
 }
 
@@ -124,7 +131,8 @@ func checkDecided(s *past.Sink, p *Property, whole bool) {
 			continue
 		}
 		if last != nil && e.At < last.At {
-			p.add(s.Name, []*history.Event{last.Event, e.Event}, "entry %d of the ledger of %s was decided %s before entry %d, which it follows", e.Seq, s.Name, phrase.MS(last.At-e.At), last.Seq)
+			p.add(s.Name, []*history.Event{last.Event, e.Event}, "entry %d of the ledger of %s was decided %s before entry %d, which it follows",
+				e.Seq, s.Name, phrase.MS(last.At-e.At), last.Seq)
 		}
 		last = e
 		if len(e.By) == 0 || e.Kind == history.LedgerAccept && len(s.Accepts[e.EffectKey]) > 1 {
@@ -135,12 +143,15 @@ func checkDecided(s *past.Sink, p *Property, whole bool) {
 			if o.Invoke.TS < asked.Invoke.TS {
 				asked = o
 			}
-			if o.Outcome == history.OK && o.Invoke.Token == e.Token && e.At > o.End.TS && (o.Invoke.Op == history.OpEffect) == (e.Kind == history.LedgerAccept) {
-				p.add(s.Name, append(past.Events(o), e.Event), "%s%s was answered %s %s before the sink decided it (entry %d)", o.Invoke.Op, past.TokenText(o.Invoke), o.End.Result, phrase.MS(e.At-o.End.TS), e.Seq)
+			if o.Outcome == history.OK && o.Invoke.Token == e.Token && e.At > o.End.TS &&
+				(o.Invoke.Op == history.OpEffect) == (e.Kind == history.LedgerAccept) {
+				p.add(s.Name, append(past.Events(o), e.Event), "%s%s was answered %s %s before the sink decided it (entry %d)",
+					o.Invoke.Op, past.TokenText(o.Invoke), o.End.Result, phrase.MS(e.At-o.End.TS), e.Seq)
 			}
 		}
 		if e.At < asked.Invoke.TS && whole { // a call that is lost may have asked before
-			p.add(s.Name, append(past.Events(asked), e.Event), "the sink decided entry %d (%s of token %d%s) %s before anybody asked for it", e.Seq, e.Kind, e.Token, past.KeyText(e.EffectKey), phrase.MS(asked.Invoke.TS-e.At))
+			p.add(s.Name, append(past.Events(asked), e.Event), "the sink decided entry %d (%s of token %d%s) %s before anybody asked for it",
+				e.Seq, e.Kind, e.Token, past.KeyText(e.EffectKey), phrase.MS(asked.Invoke.TS-e.At))
 		}
 	}
 }
@@ -179,7 +190,8 @@ func checkValues(s *past.Sink, p *Property) {
 			if last != nil {
 				events = append(append(events, last.Event), past.FirstEvents(last.By)...)
 			}
-			p.add(s.Name, events, "lost update: effect %s (entry %d, token %d) wrote %d over %d, so it had read an older value", e.EffectKey, e.Seq, e.Token, *e.Value, prev)
+			p.add(s.Name, events, "lost update: effect %s (entry %d, token %d) wrote %d over %d, so it had read an older value",
+				e.EffectKey, e.Seq, e.Token, *e.Value, prev)
 		}
 		prev, last, gap = *e.Value, e, false
 	}
@@ -248,11 +260,13 @@ func (a *Judgement) checkSteps(p *Property) {
 		for _, step := range j.Spec.Steps {
 			p.Checked++
 			if s == nil || len(s.Accepts[step]) == 0 {
-				p.add(j.ID, append(past.Events(j.Last()), j.Starts...), "job %s is completed, but its effect %s on %s was never applied", j.ID, step, j.Spec.Resource)
+				p.add(j.ID, append(past.Events(j.Last()), j.Starts...), "job %s is completed, but its effect %s on %s was never applied",
+					j.ID, step, j.Spec.Resource)
 				continue
 			}
 			if o, run := j.Completion(); o != nil && !s.DecidedBy(step, run, o.Invoke.TS) {
-				p.add(j.ID, append(past.Events(o), j.Starts...), "job %s was completed by %s before its effect %s on %s was decided", j.ID, o.Invoke.Proc, step, j.Spec.Resource)
+				p.add(j.ID, append(past.Events(o), j.Starts...), "job %s was completed by %s before its effect %s on %s was decided",
+					j.ID, o.Invoke.Proc, step, j.Spec.Resource)
 			}
 		}
 	}
@@ -278,7 +292,8 @@ func checkListed(s *past.Sink, owners []*past.Job, p *Property) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Accepts)) {
 		if e := &s.Ledger[s.Accepts[key][0]]; !listed[key] {
-			p.add(s.Name, append([]*history.Event{e.Event}, past.FirstEvents(e.By)...), "effect %s was applied to %s, which belongs to job %s, and no job lists it", key, s.Name, owners[0].ID)
+			p.add(s.Name, append([]*history.Event{e.Event}, past.FirstEvents(e.By)...),
+				"effect %s was applied to %s, which belongs to job %s, and no job lists it", key, s.Name, owners[0].ID)
 		}
 	}
 }

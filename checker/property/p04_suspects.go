@@ -15,7 +15,8 @@ func (x *Inquiry) madeUpAnswers() {
 	for i := range x.FalseAnswers {
 		l := &x.FalseAnswers[i]
 		s := x.found("answer-made-up", shown, "%s", l.Message)
-		chain := []Step{x.mistake(l.Op.End, "%s records that its %s was answered %s", l.Op.Invoke.Proc, l.Op.Invoke.Op, past.AnswerText(l.Op.End))}
+		chain := []Step{x.mistake(l.Op.End, "%s records that its %s was answered %s",
+			l.Op.Invoke.Proc, l.Op.Invoke.Op, past.AnswerText(l.Op.End))}
 		for _, e := range l.Events[2:] {
 			chain = append(chain, x.before(e, "its link carries another answer: %s", past.AnswerText(e)))
 		}
@@ -32,8 +33,10 @@ func (x *Inquiry) forgedEntries() {
 				continue
 			}
 			o := e.By[0]
-			sus := x.found("ledger-forged", shown, "effect %s was sent with token %d, and entry %d of the ledger has token %d", e.EffectKey, o.Invoke.Token, e.Seq, e.Token)
-			sus.show(s.Name, e.Event.TS, []string{o.Invoke.Proc}, x.before(o.Invoke, "%s sends its effect under token %d", o.Invoke.Proc, o.Invoke.Token),
+			sus := x.found("ledger-forged", shown, "effect %s was sent with token %d, and entry %d of the ledger has token %d",
+				e.EffectKey, o.Invoke.Token, e.Seq, e.Token)
+			sus.show(s.Name, e.Event.TS, []string{o.Invoke.Proc},
+				x.before(o.Invoke, "%s sends its effect under token %d", o.Invoke.Proc, o.Invoke.Token),
 				x.mistake(e.Event, "the ledger says that it came with token %d (entry %d)", e.Token, e.Seq))
 		}
 	}
@@ -78,18 +81,22 @@ func (x *Inquiry) showUnraised(s *past.Sink, o, raise *past.Op, e *past.Entry, n
 	if prev == nil || prev.Value == nil || e.Value == nil || *e.Value == *prev.Value+1 || len(prev.By) == 0 {
 		return // it did no harm
 	}
-	sus := x.suspect("raise-not-done", shown, n, "the first that the ledger has of a token is an effect: token %d of %s, entry %d; %s", e.Token, s.Name, e.Seq, what)
+	sus := x.suspect("raise-not-done", shown, n, "the first that the ledger has of a token is an effect: token %d of %s, entry %d; %s",
+		e.Token, s.Name, e.Seq, what)
 	chain := []Step{}
 	if raise != nil {
-		chain = append(chain, x.before(raise.End, "%s is told that token %d is raised, and the ledger has no such entry", raise.Invoke.Proc, e.Token))
+		chain = append(chain,
+			x.before(raise.End, "%s is told that token %d is raised, and the ledger has no such entry", raise.Invoke.Proc, e.Token))
 	}
 	for _, g := range s.Gets {
-		if g.Invoke.Proc == o.Invoke.Proc && g.Outcome == history.OK && g.End.TS < o.Invoke.TS && g.End.Value != nil && *g.End.Value+1 == *e.Value {
+		if g.Invoke.Proc == o.Invoke.Proc && g.Outcome == history.OK && g.End.TS < o.Invoke.TS && g.End.Value != nil &&
+			*g.End.Value+1 == *e.Value {
 			chain = append(chain, x.mistake(g.End, "%s reads %d to act on", g.Invoke.Proc, *g.End.Value))
 		}
 	}
 	p := prev.By[0]
-	chain = append(chain, x.before(p.Invoke, "%s, with the %s token %d, writes %d", p.Invoke.Proc, comparedText(prev.Token, e.Token), prev.Token, *prev.Value), x.harm(o.Invoke, "%s writes %d over it", o.Invoke.Proc, *e.Value))
+	chain = append(chain, x.before(p.Invoke, "%s, with the %s token %d, writes %d", p.Invoke.Proc, comparedText(prev.Token, e.Token),
+		prev.Token, *prev.Value), x.harm(o.Invoke, "%s writes %d over it", o.Invoke.Proc, *e.Value))
 	sus.show(s.Name, o.Invoke.TS, []string{o.Invoke.Proc, p.Invoke.Proc}, chain...)
 }
 
@@ -128,7 +135,9 @@ func (x *Inquiry) lostEffects() {
 	if len(gone) > 0 {
 		o := gone[0]
 		s := where[o]
-		sus := x.suspect("ledger-emptied", shown, len(gone), "%s of %s missing from the ledger, and their numbers were given again: entry %d is another", phrase.PluralIs(len(gone), "effect"), s.Name, o.End.Seq)
+		sus := x.suspect("ledger-emptied",
+			shown, len(gone), "%s of %s missing from the ledger, and their numbers were given again: entry %d is another",
+			phrase.PluralIs(len(gone), "effect"), s.Name, o.End.Seq)
 		chain := []Step{x.before(o.End, "effect %s of %s is applied as entry %d", o.Invoke.EffectKey, o.Invoke.Proc, o.End.Seq)}
 		for i := range s.Ledger {
 			if e := &s.Ledger[i]; e.Seq == o.End.Seq && len(e.By) > 0 {
@@ -153,9 +162,12 @@ func (x *Inquiry) lostEffects() {
 	if numbered == 0 {
 		w = shown
 	}
-	sus := x.suspect("acknowledged-before-done", w, len(undone), "%s answered as applied and never in the ledger; the processes of %d of them died afterwards", phrase.PluralWas(len(undone), "effect"), died)
+	sus := x.suspect("acknowledged-before-done",
+		w, len(undone), "%s answered as applied and never in the ledger; the processes of %d of them died afterwards",
+		phrase.PluralWas(len(undone), "effect"), died)
 	if numbered == 0 {
-		x.suspect("acknowledged-before-done", w, len(undone), "none of %s names its entry in the ledger: it was not there yet", phrase.Plural(answered, "answer"))
+		x.suspect("acknowledged-before-done", w, len(undone), "none of %s names its entry in the ledger: it was not there yet",
+			phrase.Plural(answered, "answer"))
 	}
 	chain := []Step{x.mistake(o.End, "effect %s of %s is answered as applied", o.Invoke.EffectKey, o.Invoke.Proc)}
 	if e, crashed := x.deathOf(history.Life(o.Invoke.Proc)); crashed {
@@ -203,11 +215,13 @@ func (x *Inquiry) repeatedEffects() {
 		}
 	}
 	if oneSend > 0 {
-		s := x.suspect("resend-is-another-effect", shown, oneSend, "%s applied twice under one token by one recorded request", phrase.PluralWas(oneSend, "effect"))
+		s := x.suspect("resend-is-another-effect", shown, oneSend, "%s applied twice under one token by one recorded request",
+			phrase.PluralWas(oneSend, "effect"))
 		x.showRepeat(s, firstSend)
 	}
 	if oneToken > 0 {
-		s := x.suspect("effects-without-key", shown, oneToken, "%s applied twice under one token: not even a request that is sent again is known", phrase.PluralWas(oneToken, "effect"))
+		s := x.suspect("effects-without-key", shown, oneToken, "%s applied twice under one token: not even a request that is sent again is known",
+			phrase.PluralWas(oneToken, "effect"))
 		x.showRepeat(s, firstToken)
 	}
 	if attempts == 0 || oneToken > 0 {
@@ -263,7 +277,8 @@ func (x *Inquiry) repeatsKnown() int {
 	n := 0
 	for _, s := range x.Sinks {
 		for _, o := range s.Effects {
-			if o.End != nil && o.End.Result == past.ResultDuplicate && slices.ContainsFunc(s.Accepts[o.Invoke.EffectKey], func(i int) bool { return s.Ledger[i].Token == o.Invoke.Token }) {
+			if o.End != nil && o.End.Result == past.ResultDuplicate &&
+				slices.ContainsFunc(s.Accepts[o.Invoke.EffectKey], func(i int) bool { return s.Ledger[i].Token == o.Invoke.Token }) {
 				n++
 			}
 		}
@@ -281,7 +296,8 @@ func (x *Inquiry) showRepeat(s *Suspect, r *repeat) {
 			if o.Invoke.EffectKey == r.key && o.Invoke.Token == e.Token && !found {
 				found = true
 				procs = append(procs, o.Invoke.Proc)
-				chain = append(chain, x.step(role, o.Invoke, "%s sends effect %s under token %d, %s; it is applied as entry %d", o.Invoke.Proc, r.key, e.Token, sendText(o), e.Seq))
+				chain = append(chain, x.step(role, o.Invoke, "%s sends effect %s under token %d, %s; it is applied as entry %d",
+					o.Invoke.Proc, r.key, e.Token, sendText(o), e.Seq))
 			}
 		}
 		if !found {

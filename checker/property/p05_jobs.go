@@ -126,11 +126,14 @@ func (a *Judgement) checkCalls(j *past.Job, p *Property) {
 	case len(j.Calls) == 0:
 		return
 	case entered > 0 && !possible:
-		p.add(j.ID, past.Events(j.Calls[0], first), "the enqueue of job %s was reported as failed (%s), but the job is in %s", j.ID, j.Calls[0].End.Error, j.Shard)
+		p.add(j.ID, past.Events(j.Calls[0], first), "the enqueue of job %s was reported as failed (%s), but the job is in %s",
+			j.ID, j.Calls[0].End.Error, j.Shard)
 	case entered == 0 && l != nil && !l.Complete:
 		return // P14
 	case applied > entered:
-		p.add(j.ID, past.Events(j.Calls...), "the enqueue of job %s was acknowledged as applied %s, but its shard %s took it %s: an acknowledged job is lost", j.ID, phrase.Times(applied), j.Shard, phrase.Times(entered))
+		p.add(j.ID, past.Events(j.Calls...),
+			"the enqueue of job %s was acknowledged as applied %s, but its shard %s took it %s: an acknowledged job is lost",
+			j.ID, phrase.Times(applied), j.Shard, phrase.Times(entered))
 	case entered == 0:
 		a.checkInbox(j, p)
 	}
@@ -141,7 +144,8 @@ func checkDuplicates(j *past.Job, p *Property) {
 	first, _ := j.Entered()
 	for _, o := range j.Calls {
 		if o.Outcome == history.OK && o.End.Result == past.ResultDuplicate && !enqueuedBefore(j, o, first) {
-			p.add(j.ID, past.Events(o, first), "the enqueue of job %s was acknowledged as a duplicate, but nothing had been enqueued under its id before", j.ID)
+			p.add(j.ID, past.Events(o, first),
+				"the enqueue of job %s was acknowledged as a duplicate, but nothing had been enqueued under its id before", j.ID)
 		}
 	}
 }
@@ -150,7 +154,9 @@ func checkDuplicates(j *past.Job, p *Property) {
 func (a *Judgement) checkInbox(j *past.Job, p *Property) {
 	for _, o := range j.Calls {
 		if o.Outcome == history.OK && j.Row(history.RowInbox) == nil && (o.End.Result == past.ResultApplied || a.RowsRead(j)) {
-			p.add(j.ID, past.Events(o), "the enqueue of job %s was acknowledged (%s), but neither its shard %s nor the inbox has it: an acknowledged job is lost", j.ID, o.End.Result, j.Shard)
+			p.add(j.ID, past.Events(o),
+				"the enqueue of job %s was acknowledged (%s), but neither its shard %s nor the inbox has it: an acknowledged job is lost",
+				j.ID, o.End.Result, j.Shard)
 			return
 		}
 	}
@@ -235,7 +241,9 @@ func (a *Judgement) checkOpen(j *past.Job, open *openJobs, p *Property) {
 		for _, o := range j.Calls {
 			events = append(events, past.Events(o)...)
 		}
-		p.add(j.ID, append(events, inbox, j.Row(history.RowJob)), "job %s is stuck: it is still %s at the end, %s after the last job was enqueued", j.ID, stuckAs(j, state), phrase.MS(open.drained.To-open.drained.From))
+		p.add(j.ID, append(events, inbox, j.Row(history.RowJob)),
+			"job %s is stuck: it is still %s at the end, %s after the last job was enqueued",
+			j.ID, stuckAs(j, state), phrase.MS(open.drained.To-open.drained.From))
 	}
 }
 
@@ -283,7 +291,9 @@ func replayText(x *past.Jobs) string {
 // checkNext: a job that was enqueued to follow another exists.
 func (a *Judgement) checkNext(j *past.Job, p *Property) {
 	if l := a.RowOf[j.Shard]; j.After != nil && l != nil && l.Complete && j.RowMissing(a.Past) {
-		p.add(j.ID, append(past.Events(j.Last()), j.Rows...), "job %s ended by a batch that took effect, and the job that was to follow it, %s, is not in %s: the rest of its sequence is lost", j.After.ID, j.ID, j.Shard)
+		p.add(j.ID, append(past.Events(j.Last()), j.Rows...),
+			"job %s ended by a batch that took effect, and the job that was to follow it, %s, is not in %s: the rest of its sequence is lost",
+			j.After.ID, j.ID, j.Shard)
 	}
 }
 
@@ -298,11 +308,13 @@ func (a *Judgement) checkLockedCalls(j *past.Job, open *openJobs, p *Property) {
 	case row != nil && len(j.Calls) == 0:
 		p.add(j.ID, []*history.Event{row}, "job %s has a row, but nobody enqueued it", j.ID)
 	case row != nil && !possible:
-		p.add(j.ID, append(past.Events(j.Calls[0]), row), "the enqueue of job %s was reported as failed (%s), but the job has a row", j.ID, j.Calls[0].End.Error)
+		p.add(j.ID, append(past.Events(j.Calls[0]), row), "the enqueue of job %s was reported as failed (%s), but the job has a row",
+			j.ID, j.Calls[0].End.Error)
 	case row == nil && told != nil && !a.RowsRead(j):
 		open.why["the rows of the jobs were not read"]++
 	case row == nil && told != nil:
-		p.add(j.ID, past.Events(told), "the enqueue of job %s was acknowledged (%s), but the job has no row: an acknowledged job is lost", j.ID, told.End.Result)
+		p.add(j.ID, past.Events(told), "the enqueue of job %s was acknowledged (%s), but the job has no row: an acknowledged job is lost",
+			j.ID, told.End.Result)
 	}
 }
 
@@ -336,5 +348,6 @@ func lockedText(x *past.Jobs) string {
 	if x.Locked == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s with a lock each not replayed: their rows are written by plain writes, which have no order to check", phrase.Plural(x.Locked, "job"))
+	return fmt.Sprintf("; %s with a lock each not replayed: their rows are written by plain writes, which have no order to check",
+		phrase.Plural(x.Locked, "job"))
 }

@@ -78,15 +78,18 @@ func (x *Inquiry) jobStates() {
 				sus := x.found("claim-leaves-row", x.jobWeight(j, shown), "job %s is claimed as run %d when it is %s", j.ID, c.Run, k.state)
 				sus.showAt(j.ID, s.Write.Main().Invoke, append(before(), x.change(RoleMistake, s))...)
 			case c.Do == history.DoClaim && k.state == past.StatePending && c.Attempt <= k.attempt,
-				slices.Contains([]string{history.DoRescue, history.DoRetry, history.DoComplete, history.DoAbandon, history.DoDLQ}, c.Do) && k.state == past.StateRunning && c.Attempt < k.attempt:
-				sus := x.found("attempts-in-memory", x.jobWeight(j, shown), "job %s: after attempt %d the owner that %s it counts %d", j.ID, k.attempt, past.Verb(c.Do), c.Attempt)
+				slices.Contains([]string{history.DoRescue, history.DoRetry, history.DoComplete, history.DoAbandon, history.DoDLQ}, c.Do) &&
+					k.state == past.StateRunning && c.Attempt < k.attempt:
+				sus := x.found("attempts-in-memory", x.jobWeight(j, shown), "job %s: after attempt %d the owner that %s it counts %d",
+					j.ID, k.attempt, past.Verb(c.Do), c.Attempt)
 				sus.showAt(j.ID, s.Write.Main().Invoke, append(before(), x.change(RoleMistake, s))...)
 			case c.Do == history.DoDLQ && x.failed("P5"):
 				id, why := x.givenUpEarly(&k, s)
 				if id == "" {
 					break
 				}
-				sus := x.found(id, x.jobWeight(j, shown), "job %s is given up by %s, and the store had never refused it: %s", j.ID, s.Write.Main().Invoke.Proc, why)
+				sus := x.found(id, x.jobWeight(j, shown), "job %s is given up by %s, and the store had never refused it: %s",
+					j.ID, s.Write.Main().Invoke.Proc, why)
 				sus.showAt(j.ID, s.Write.Main().Invoke, append(before(), x.change(RoleMistake, s))...)
 			}
 			k.next()
@@ -107,7 +110,8 @@ func (x *Inquiry) givenUpEarly(k *jobWalk, s past.JobStep) (id, why string) {
 	switch {
 	case k.attempt >= k.j.Spec.MaxAttempts:
 		return "cut-runs-counted", fmt.Sprintf("of its %s %d spent no attempt", phrase.Plural(k.attempt, "run"), spared)
-	case was.Name == past.StateRunning && past.RunFence(was.Run) == s.Write.To.Fence, history.Life(wrote) == history.Life(s.Write.Main().Invoke.Proc):
+	case was.Name == past.StateRunning && past.RunFence(was.Run) == s.Write.To.Fence,
+		history.Life(wrote) == history.Life(s.Write.Main().Invoke.Proc):
 		return "", ""
 	}
 	return "row-not-read", fmt.Sprintf("%s wrote its row, and it has spent %d of %d attempts", wrote, attempts, k.j.Spec.MaxAttempts)
@@ -146,7 +150,8 @@ func (x *Inquiry) jobRows() {
 			chain = append(chain, x.change(role, st))
 		}
 		for _, e := range j.Rows {
-			chain = append(chain, x.mistake(e, "after the run there is a row of kind %s: %s, attempt %d, run %d", e.JobRow().Kind, phrase.OrNone(e.JobRow().State), e.JobRow().Attempt, e.JobRow().Run))
+			chain = append(chain, x.mistake(e, "after the run there is a row of kind %s: %s, attempt %d, run %d",
+				e.JobRow().Kind, phrase.OrNone(e.JobRow().State), e.JobRow().Attempt, e.JobRow().Run))
 		}
 		at, procs := int64(0), []string{}
 		if o := j.Last(); o != nil {
@@ -167,13 +172,17 @@ func (x *Inquiry) stuckJobs() {
 		case j.RowMissing(x.Past): // jobRows
 		case j.Now.Name == past.StateRunning && x.takenSince(l, j) != nil:
 			g := x.takenSince(l, j)
-			s := x.found("rescue-left-out", x.jobWeight(j, shown), "job %s is still %s, though %s took the shard with fence %d afterwards", j.ID, j.Now, g.Acquire.Invoke.Proc, g.Fence)
-			s.show(j.ID, g.Acquire.Invoke.TS, []string{j.Last().Invoke.Proc, g.Acquire.Invoke.Proc}, x.change(RoleBefore, j.Steps[len(j.Steps)-1]), x.granted(RoleMistake, g),
+			s := x.found("rescue-left-out", x.jobWeight(j, shown), "job %s is still %s, though %s took the shard with fence %d afterwards",
+				j.ID, j.Now, g.Acquire.Invoke.Proc, g.Fence)
+			s.show(j.ID, g.Acquire.Invoke.TS, []string{j.Last().Invoke.Proc, g.Acquire.Invoke.Proc}, x.change(RoleBefore, j.Steps[len(j.Steps)-1]),
+				x.granted(RoleMistake, g),
 				x.Instant(RoleHarm, x.EndOfWork(), "at the end the job is still running"))
 		case j.Now.Name == past.StatePending && x.passedOver(l, j) != nil:
 			k := x.passedOver(l, j)
-			s := x.found("row-behind-the-mark", x.jobWeight(j, WeightFits), "job %s is pending and due, and job %s, due later, was claimed after that", j.ID, k.Job.ID)
-			chain := []Step{x.change(RoleBefore, j.Steps[len(j.Steps)-1]), x.change(RoleMistake, past.JobStep{Write: k.Write, Change: k.Change}), x.Instant(RoleHarm, x.EndOfWork(), "at the end the job is still pending")}
+			s := x.found("row-behind-the-mark",
+				x.jobWeight(j, WeightFits), "job %s is pending and due, and job %s, due later, was claimed after that", j.ID, k.Job.ID)
+			chain := []Step{x.change(RoleBefore, j.Steps[len(j.Steps)-1]), x.change(RoleMistake, past.JobStep{Write: k.Write, Change: k.Change}),
+				x.Instant(RoleHarm, x.EndOfWork(), "at the end the job is still pending")}
 			if g := x.takenSince(l, j); g != nil {
 				chain = append(chain, x.granted(RoleBefore, g))
 			}
@@ -215,7 +224,8 @@ func (x *Inquiry) passedOver(l *past.Row, j *past.Job) *past.Claim {
 	last := j.Steps[len(j.Steps)-1].Write
 	var best *past.Claim
 	for _, k := range l.Replayed.Claims {
-		if k.Job != j && k.Write.Pos > last.Pos && k.Was.Due > j.Now.Due && x.WallAt(k.Write.Main().Invoke.TS) > j.Now.Due && (best == nil || k.Write.Pos < best.Write.Pos || k.Write.Pos == best.Write.Pos && k.Change.Run < best.Change.Run) {
+		if k.Job != j && k.Write.Pos > last.Pos && k.Was.Due > j.Now.Due && x.WallAt(k.Write.Main().Invoke.TS) > j.Now.Due &&
+			(best == nil || k.Write.Pos < best.Write.Pos || k.Write.Pos == best.Write.Pos && k.Change.Run < best.Change.Run) {
 			best = k
 		}
 	}
@@ -231,7 +241,8 @@ func (x *Inquiry) forgotten(j *past.Job) {
 		sweeper := history.Life(s.Write.Main().Invoke.Proc)
 		window := x.HeaderOf(sweeper).DedupeMS * 1e6
 		if after := s.Write.Latest - end.Invoke.TS; after < window && len(x.Clocks[sweeper]) == 0 {
-			sus := x.suspect("forgotten-too-early", x.jobWeight(j, shown), 1, "job %s is forgotten at most %s after its end; it must be remembered for %s", j.ID, phrase.MS(after), phrase.MS(window))
+			sus := x.suspect("forgotten-too-early", x.jobWeight(j, shown), 1,
+				"job %s is forgotten at most %s after its end; it must be remembered for %s", j.ID, phrase.MS(after), phrase.MS(window))
 			sus.showAt(j.ID, s.Write.Main().Invoke, x.change(RoleBefore, j.Steps[i-1]), x.change(RoleMistake, s))
 		}
 	}
@@ -248,7 +259,8 @@ func (x *Inquiry) runs() {
 				if f != nil && f.TS <= m.Invoke.TS {
 					continue
 				}
-				sus := x.found("completed-before-finish", x.jobWeight(j, WeightFits), "job %s is completed by a batch that was sent before run %d had finished", j.ID, s.Change.Run)
+				sus := x.found("completed-before-finish",
+					x.jobWeight(j, WeightFits), "job %s is completed by a batch that was sent before run %d had finished", j.ID, s.Change.Run)
 				chain := []Step{x.change(RoleMistake, s)}
 				if i > 0 {
 					chain = append(chain, x.change(RoleBefore, j.Steps[i-1]))
@@ -261,7 +273,8 @@ func (x *Inquiry) runs() {
 				if j.Spec == nil || j.Spec.MaxAttempts == 0 || s.Change.Attempt <= j.Spec.MaxAttempts+j.UncountedBefore(i) {
 					continue
 				}
-				sus := x.found("tried-too-often", x.jobWeight(j, WeightFits), "job %s is claimed for attempt %d of at most %d", j.ID, s.Change.Attempt, j.Spec.MaxAttempts)
+				sus := x.found("tried-too-often", x.jobWeight(j, WeightFits), "job %s is claimed for attempt %d of at most %d",
+					j.ID, s.Change.Attempt, j.Spec.MaxAttempts)
 				sus.showAt(j.ID, m.Invoke, x.change(RoleMistake, s))
 			}
 		}
@@ -282,7 +295,8 @@ func (x *Inquiry) lostJobs() {
 			if o.Outcome != history.OK || o.End.Result == past.ResultDuplicate {
 				continue
 			}
-			s := x.found("acknowledged-and-lost", x.jobWeight(j, WeightFits), "the enqueue of job %s was acknowledged (%s), and no batch that took effect has it", j.ID, o.End.Result)
+			s := x.found("acknowledged-and-lost",
+				x.jobWeight(j, WeightFits), "the enqueue of job %s was acknowledged (%s), and no batch that took effect has it", j.ID, o.End.Result)
 			chain := []Step{x.before(o.Invoke, "%s enqueues job %s", o.Invoke.Proc, j.ID), x.mistake(o.End, "it is acknowledged: %s", o.End.Result)}
 			for _, c := range l.CAS {
 				if l.Fate(c.Write) == past.Never && slices.ContainsFunc(c.Invoke.Changes(), func(x history.Change) bool { return x.Job == j.ID }) {
@@ -308,8 +322,10 @@ func (x *Inquiry) unclaimedRuns() {
 			if claim == nil || claim.Outcome == history.OK && claim.End.TS <= e.TS {
 				continue
 			}
-			s := x.found("run-not-settled", x.jobWeight(j, WeightFits), "run %d of job %s starts before its claim is known to have taken effect", e.Token, j.ID)
-			s.showAt(j.ID, e, x.before(claim.Invoke, "%s claims it, %s", claim.Invoke.Proc, sendText(&claim.Op)), x.mistake(e, "%s starts it", e.Proc))
+			s := x.found("run-not-settled", x.jobWeight(j, WeightFits), "run %d of job %s starts before its claim is known to have taken effect",
+				e.Token, j.ID)
+			s.showAt(j.ID, e, x.before(claim.Invoke, "%s claims it, %s", claim.Invoke.Proc, sendText(&claim.Op)),
+				x.mistake(e, "%s starts it", e.Proc))
 		}
 	}
 }

@@ -141,8 +141,11 @@ func (x *Inquiry) foreignRuns() {
 	if wrong == 0 || highest*10 < wrong*8 {
 		return
 	}
-	s := x.suspect("one-token-for-all-shards", shown, wrong, "%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard", phrase.Plural(wrong, "sink call"), highest)
-	chain := []Step{x.mistake(first.Invoke, "%s by %s to %s shows run %d", first.Invoke.Op, first.Invoke.Proc, first.Invoke.Key, first.Invoke.Token)}
+	s := x.suspect("one-token-for-all-shards",
+		shown, wrong, "%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard",
+		phrase.Plural(wrong, "sink call"), highest)
+	chain := []Step{x.mistake(first.Invoke, "%s by %s to %s shows run %d",
+		first.Invoke.Op, first.Invoke.Proc, first.Invoke.Key, first.Invoke.Token)}
 	procs := []string{first.Invoke.Proc}
 	for _, l := range x.Rows {
 		if k := l.ClaimOf(first.Invoke.Token); k != nil && history.Life(k.Write.Main().Invoke.Proc) == history.Life(first.Invoke.Proc) {
@@ -176,7 +179,9 @@ func (x *Inquiry) foreignIssuers() {
 	if n == 0 {
 		return
 	}
-	s := x.suspect("issuer-of-another-shard", written, n, "%s with another issuer than the shard that their run was claimed from; the first has %s for a job in %s", phrase.Plural(n, "sink call"), call.Invoke.Issuer, of.Job.Shard)
+	s := x.suspect("issuer-of-another-shard",
+		written, n, "%s with another issuer than the shard that their run was claimed from; the first has %s for a job in %s",
+		phrase.Plural(n, "sink call"), call.Invoke.Issuer, of.Job.Shard)
 	s.showAt(of.Job.ID, call.Invoke, x.change(RoleBefore, past.JobStep{Write: of.Write, Change: of.Change}),
 		x.mistake(call.Invoke, "%s by %s to %s names the issuer %s", call.Invoke.Op, call.Invoke.Proc, call.Invoke.Key, call.Invoke.Issuer))
 }
@@ -226,7 +231,8 @@ func (a *Judgement) checkUnclaimed(e *history.Event, l *past.Row, p *Property) {
 			if l.Fate(c.Write) == past.Open && c.Outcome != history.Fail {
 				return // it may have
 			}
-			p.add(x.Job, append(past.Events(&c.Op), e), "%s by %s shows run %d of %s, but the batch that claims it for job %s never took effect", e.Op, e.Proc, e.Token, l.Name, x.Job)
+			p.add(x.Job, append(past.Events(&c.Op), e), "%s by %s shows run %d of %s, but the batch that claims it for job %s never took effect",
+				e.Op, e.Proc, e.Token, l.Name, x.Job)
 			return
 		}
 	}

@@ -57,14 +57,18 @@ func checkDeadlines(_ context.Context, a *Judgement, p *Property) {
 		told := firstAnswer(g, e)
 		switch {
 		case told != nil && e.DecidedAt < told.TS:
-			p.add(g.Row.Name, append(windowOf(g, e), told), "%s by %s under token %d of %s was decided %s before it was granted", e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(told.TS-e.DecidedAt))
+			p.add(g.Row.Name, append(windowOf(g, e), told), "%s by %s under token %d of %s was decided %s before it was granted",
+				e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(told.TS-e.DecidedAt))
 		case e.DecidedAt > g.Deadline:
-			p.add(g.Row.Name, windowOf(g, e), "%s by %s under token %d of %s was decided %s after the holder's own deadline", e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-g.Deadline))
+			p.add(g.Row.Name, windowOf(g, e), "%s by %s under token %d of %s was decided %s after the holder's own deadline",
+				e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-g.Deadline))
 		case e.DecidedAt > end:
-			p.add(g.Row.Name, append(windowOf(g, e), by), "%s by %s under token %d of %s was decided %s after its %s", e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-end), by.Op)
+			p.add(g.Row.Name, append(windowOf(g, e), by), "%s by %s under token %d of %s was decided %s after its %s",
+				e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-end), by.Op)
 		}
 	}
-	p.Detail = "not before the grant was known; deadlines derived from the recorded sends: first send + ttl - margin" + notJudgedClocks(beyond, "start or effect")
+	p.Detail = "not before the grant was known; deadlines derived from the recorded sends: first send + ttl - margin" + notJudgedClocks(beyond,
+		"start or effect")
 	if undated > 0 && p.Count == 0 {
 		p.Status, p.Detail = StatusUnknown, phrase.Plural(undated, "start or effect")+" without decided_at"
 	}
@@ -149,7 +153,8 @@ func (x *Inquiry) lateDecisions() {
 		}
 		best = b.weight
 		d := first
-		s := x.suspect(b.id, max(b.weight, WeightFits), n, "%s decided when their right was over, the first by %s; this explains %d", phrase.PluralWas(len(late), "start or effect"), phrase.MS(d.Event.DecidedAt-d.end), n)
+		s := x.suspect(b.id, max(b.weight, WeightFits), n, "%s decided when their right was over, the first by %s; this explains %d",
+			phrase.PluralWas(len(late), "start or effect"), phrase.MS(d.Event.DecidedAt-d.end), n)
 		s.Group = "beliefs"
 		chain := append([]Step{x.granted(RoleBefore, d.Grant), x.Instant(RoleBefore, d.end, "%s", x.endText(*d))}, steps...)
 		chain = append(chain, x.mistake(d.Event, "%s decides on its %s, %s later", d.Event.Proc, d.Event.Op, phrase.MS(d.Event.DecidedAt-d.end)))
@@ -219,7 +224,8 @@ func (x *Inquiry) byAwakeClock(d lateDecision) (bool, []Step) {
 	life := history.Life(d.Event.Proc)
 	for _, c := range anchors(d.Grant) {
 		from := past.FirstSend(&c.Op)
-		if sleepTime := x.sleepTime(life, from, d.Event.DecidedAt); sleepTime > 0 && d.Event.DecidedAt-from-sleepTime <= trusted(d.Grant)+leaseSlack {
+		if sleepTime := x.sleepTime(life, from, d.Event.DecidedAt); sleepTime > 0 &&
+			d.Event.DecidedAt-from-sleepTime <= trusted(d.Grant)+leaseSlack {
 			for _, n := range x.Clocks[life] {
 				if n.Clock().Suspended && n.TS >= from {
 					return true, []Step{x.before(n, "the machine of %s sleeps, for %s before the decision", life, phrase.MS(sleepTime))}
@@ -251,8 +257,10 @@ func (x *Inquiry) byWallClock(d lateDecision) (bool, []Step) {
 // byRevival: a renewal whose answer came when the lease had run out.
 func (x *Inquiry) byRevival(d lateDecision) (bool, []Step) {
 	for _, r := range d.Grant.Renews {
-		if r.End.TS > d.Grant.Deadline && r.End.TS <= d.Event.DecidedAt && d.Event.DecidedAt <= past.FirstSend(&r.Op)+trusted(d.Grant)+leaseSlack {
-			return true, []Step{x.before(r.End, "a renewal is answered, %s after the deadline: %s", phrase.MS(r.End.TS-d.Grant.Deadline), sendText(&r.Op))}
+		if r.End.TS > d.Grant.Deadline && r.End.TS <= d.Event.DecidedAt &&
+			d.Event.DecidedAt <= past.FirstSend(&r.Op)+trusted(d.Grant)+leaseSlack {
+			return true, []Step{x.before(r.End, "a renewal is answered, %s after the deadline: %s",
+				phrase.MS(r.End.TS-d.Grant.Deadline), sendText(&r.Op))}
 		}
 	}
 	return false, nil
@@ -287,7 +295,8 @@ func (x *Inquiry) unrenewed(d lateDecision, until int64, demanded int) (bool, []
 	g := d.Grant
 	var last *past.CAS
 	for _, c := range g.Row.CAS {
-		if past.IsRenewal(c.Kind()) && c.From.Fence == g.Fence && g.OwnedBy(c.Invoke.Proc) && c.Invoke.TS < d.Event.DecidedAt && (last == nil || c.Invoke.TS > last.Invoke.TS) {
+		if past.IsRenewal(c.Kind()) && c.From.Fence == g.Fence && g.OwnedBy(c.Invoke.Proc) && c.Invoke.TS < d.Event.DecidedAt &&
+			(last == nil || c.Invoke.TS > last.Invoke.TS) {
 			last = c
 		}
 	}
@@ -306,7 +315,8 @@ func (x *Inquiry) unrenewed(d lateDecision, until int64, demanded int) (bool, []
 	if last != nil {
 		steps = append(steps, x.before(last.Invoke, "its last renewal, %s", sendText(&last.Op)))
 	}
-	return true, append(steps, x.Instant(RoleBefore, from, "from here on %s of its process on other rows were answered in %s", phrase.Plural(answered, "request"), phrase.MS(until-from)))
+	return true, append(steps, x.Instant(RoleBefore, from, "from here on %s of its process on other rows were answered in %s",
+		phrase.Plural(answered, "request"), phrase.MS(until-from)))
 }
 
 // answered counts a life's requests on rows that were answered within a time.
@@ -314,7 +324,8 @@ func (x *Inquiry) answered(life string, from, to int64) int {
 	n := 0
 	for _, l := range x.Rows {
 		for _, c := range l.CAS {
-			if c.End != nil && history.Life(c.Invoke.Proc) == life && c.End.TS >= from && c.End.TS <= to && (c.Outcome == history.OK || c.Shown != nil) {
+			if c.End != nil && history.Life(c.Invoke.Proc) == life && c.End.TS >= from && c.End.TS <= to &&
+				(c.Outcome == history.OK || c.Shown != nil) {
 				n++
 			}
 		}
@@ -326,7 +337,8 @@ func (x *Inquiry) inSpiteOfLoss(d lateDecision) (bool, []Step) {
 	g := d.Grant
 	var steps []Step
 	i := slices.IndexFunc(g.Row.CAS, func(c *past.CAS) bool {
-		return past.IsRenewal(c.Kind()) && g.OwnedBy(c.Invoke.Proc) && c.From.Fence == g.Fence && c.Outcome != history.OK && c.Invoke.TS < d.Event.DecidedAt
+		return past.IsRenewal(c.Kind()) && g.OwnedBy(c.Invoke.Proc) && c.From.Fence == g.Fence && c.Outcome != history.OK &&
+			c.Invoke.TS < d.Event.DecidedAt
 	})
 	if i >= 0 {
 		c := g.Row.CAS[i]

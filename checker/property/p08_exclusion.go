@@ -50,7 +50,8 @@ func checkExclusion(_ context.Context, a *Judgement, p *Property) {
 			if longest != nil {
 				if end, by := longest.Until(); g.From() < end {
 					events := append(windowOf(longest, by), past.Events(&g.Acquire.Op, g.Call)...)
-					p.add(l.Name, events, "%s was entitled until %s after %s was granted the %s too (tokens %d and %d)", longest.Acquire.Invoke.Proc, phrase.MS(end-g.From()), g.Acquire.Invoke.Proc, l.Noun(), longest.Token, g.Token)
+					p.add(l.Name, events, "%s was entitled until %s after %s was granted the %s too (tokens %d and %d)",
+						longest.Acquire.Invoke.Proc, phrase.MS(end-g.From()), g.Acquire.Invoke.Proc, l.Noun(), longest.Token, g.Token)
 				}
 			}
 			if longest == nil || entitledUntil(g) > entitledUntil(longest) {
@@ -149,19 +150,24 @@ func (x *Inquiry) earlyLocks(es []earlyTakeover) {
 				break
 			}
 		}
-		s := x.suspect("expiry-by-wall-clock", shown, len(es), "%s taken over after less than their ttl, each by a worker whose wall clock was ahead of the holder's by at least what was missing", phrase.PluralWas(len(es), "lease"))
-		x.suspect("expiry-by-wall-clock", shown, len(es), "the first stood still for at most %s of %s; the taker's wall clock was %d ms ahead", phrase.MS(first.stood), phrase.MS(first.ttl), x.ahead(first))
+		s := x.suspect("expiry-by-wall-clock", shown, len(es),
+			"%s taken over after less than their ttl, each by a worker whose wall clock was ahead of the holder's by at least what was missing",
+			phrase.PluralWas(len(es), "lease"))
+		x.suspect("expiry-by-wall-clock", shown, len(es), "the first stood still for at most %s of %s; the taker's wall clock was %d ms ahead",
+			phrase.MS(first.stood), phrase.MS(first.ttl), x.ahead(first))
 		x.showEarly(s, first, x.clocksOf(first)...)
 		return
 	}
-	s := x.suspect("takeover-without-waiting", WeightFits, len(es), "%s taken over after at most %s (ttl %s), and no clock explains it", phrase.PluralWas(len(es), "lease"), phrase.MS(first.stood), phrase.MS(first.ttl))
+	s := x.suspect("takeover-without-waiting", WeightFits, len(es), "%s taken over after at most %s (ttl %s), and no clock explains it",
+		phrase.PluralWas(len(es), "lease"), phrase.MS(first.stood), phrase.MS(first.ttl))
 	x.showEarly(s, first)
 }
 
 // ahead is by how much the taker's wall clock was ahead of what the holder's showed when
 // it wrote the version that was taken, in ms.
 func (x *Inquiry) ahead(e earlyTakeover) int64 {
-	return x.OffsetAt(history.Life(e.g.Acquire.Invoke.Proc), e.g.Acquire.Invoke.TS) - x.OffsetAt(history.Life(e.prev.Invoke.Proc), e.prev.Invoke.TS)
+	return x.OffsetAt(history.Life(e.g.Acquire.Invoke.Proc), e.g.Acquire.Invoke.TS) - x.OffsetAt(history.Life(e.prev.Invoke.Proc),
+		e.prev.Invoke.TS)
 }
 
 // clocksOf are the notes that made the two clocks what they were.
@@ -187,8 +193,10 @@ func (x *Inquiry) clocksOf(e earlyTakeover) []Step {
 func (x *Inquiry) showEarly(s *Suspect, e earlyTakeover, more ...Step) {
 	c := e.g.Acquire
 	chain := append([]Step{
-		x.granted(RoleBefore, e.old), x.before(e.prev.Invoke, "its last sign of life: %s by %s to %s", e.prev.Kind(), e.prev.Invoke.Proc, e.l.Text(e.prev.To)),
-		x.mistake(c.Invoke, "%s takes %s over: it stood still for at most %s of %s", c.Invoke.Proc, e.l.Name, phrase.MS(e.stood), phrase.MS(e.ttl)),
+		x.granted(RoleBefore, e.old), x.before(e.prev.Invoke, "its last sign of life: %s by %s to %s",
+			e.prev.Kind(), e.prev.Invoke.Proc, e.l.Text(e.prev.To)),
+		x.mistake(c.Invoke, "%s takes %s over: it stood still for at most %s of %s",
+			c.Invoke.Proc, e.l.Name, phrase.MS(e.stood), phrase.MS(e.ttl)),
 	}, more...)
 	if end, _ := e.old.Until(); end > e.g.From() {
 		chain = append(chain, x.Instant(RoleHarm, e.g.From(), "both are entitled, for %s", phrase.MS(end-e.g.From())))
@@ -224,13 +232,18 @@ func (x *Inquiry) earlyShards(es []earlyTakeover) {
 	}
 	switch n := len(es); {
 	case gone > 0 && gone >= given:
-		s := x.suspect("silent-owner-is-dead", shown, gone, "%d of %d shards that were taken too soon had an owner that the taker had noted as gone, while it ticked", gone, n)
+		s := x.suspect("silent-owner-is-dead",
+			shown, gone, "%d of %d shards that were taken too soon had an owner that the taker had noted as gone, while it ticked", gone, n)
 		x.showEarly(s, *firstGone, x.before(note, "%s no longer sees the heartbeats of %s", history.Life(note.Proc), note.Key))
 	case 2*given >= n:
-		s := x.suspect("given-away-with-runs", WeightFits, given, "%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards", phrase.PluralWas(given, "shard"))
-		x.showEarly(s, *firstGiven, x.before(runs, "%s begins run %d of job %s, which is at work after the owner's last batch", runs.Proc, runs.Token, runs.Key))
+		s := x.suspect("given-away-with-runs",
+			WeightFits, given, "%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards",
+			phrase.PluralWas(given, "shard"))
+		x.showEarly(s, *firstGiven,
+			x.before(runs, "%s begins run %d of job %s, which is at work after the owner's last batch", runs.Proc, runs.Token, runs.Key))
 	default:
-		s := x.suspect("takeover-without-waiting", WeightFits, n, "%s taken over after at most %s (ttl %s)", phrase.PluralWas(n, "shard"), phrase.MS(es[0].stood), phrase.MS(es[0].ttl))
+		s := x.suspect("takeover-without-waiting", WeightFits, n, "%s taken over after at most %s (ttl %s)",
+			phrase.PluralWas(n, "shard"), phrase.MS(es[0].stood), phrase.MS(es[0].ttl))
 		x.showEarly(s, es[0])
 	}
 }
@@ -245,7 +258,8 @@ func (x *Inquiry) goneNote(e *earlyTakeover) *history.Event {
 		if n.TS > e.g.Acquire.Invoke.TS+e.ttl/4 {
 			break
 		}
-		if n.Op == history.NotePoint && n.Key == owner && history.Life(n.Proc) == taker && (n.Point() == history.PointMemberGone || n.Point() == history.PointMemberCame) {
+		if n.Op == history.NotePoint && n.Key == owner && history.Life(n.Proc) == taker &&
+			(n.Point() == history.PointMemberGone || n.Point() == history.PointMemberCame) {
 			last = n
 		}
 	}
@@ -263,7 +277,8 @@ func (x *Inquiry) runAtWork(e *earlyTakeover) *history.Event {
 			continue
 		}
 		for _, st := range j.Starts {
-			if history.Life(st.Proc) != history.Life(e.old.Acquire.Invoke.Proc) || st.TS > e.g.Acquire.Invoke.TS || past.RunFence(st.Token) != e.old.Fence {
+			if history.Life(st.Proc) != history.Life(e.old.Acquire.Invoke.Proc) || st.TS > e.g.Acquire.Invoke.TS ||
+				past.RunFence(st.Token) != e.old.Fence {
 				continue
 			}
 			if f := j.Finishes[st.Token]; f == nil || f.TS > e.prev.Invoke.TS {
@@ -278,6 +293,7 @@ func (x *Inquiry) runAtWork(e *earlyTakeover) *history.Event {
 // another's: then it had not given it away.
 func (x *Inquiry) refusedAfter(e *earlyTakeover) bool {
 	return slices.ContainsFunc(e.l.CAS, func(c *past.CAS) bool {
-		return c.Shown != nil && past.IsRenewal(c.Kind()) && c.From == e.g.Acquire.From && c.Shown.Fence > c.From.Fence && e.old.OwnedBy(c.Invoke.Proc)
+		return c.Shown != nil && past.IsRenewal(c.Kind()) && c.From == e.g.Acquire.From && c.Shown.Fence > c.From.Fence &&
+			e.old.OwnedBy(c.Invoke.Proc)
 	})
 }

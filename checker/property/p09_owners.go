@@ -47,7 +47,9 @@ func checkOwnership(_ context.Context, a *Judgement, p *Property) {
 			checkOwner(l, c, p)
 			if past.IsRenewal(c.Kind()) || past.IsRelease(c.Kind()) {
 				if g := taken.before(c.Invoke.TS); g != nil && c.Outcome == history.OK && g.Fence > c.To.Fence && !laterGrant(l, c, g) {
-					p.add(l.Name, past.Events(&g.Acquire.Op, &c.Op), "%s by %s of fence %d was answered applied, but the %s had passed to %s with fence %d %s before", c.Kind(), c.Invoke.Proc, c.To.Fence, l.Noun(), g.Acquire.Invoke.Proc, g.Fence, phrase.MS(c.Invoke.TS-g.Acquire.End.TS))
+					p.add(l.Name, past.Events(&g.Acquire.Op, &c.Op),
+						"%s by %s of fence %d was answered applied, but the %s had passed to %s with fence %d %s before",
+						c.Kind(), c.Invoke.Proc, c.To.Fence, l.Noun(), g.Acquire.Invoke.Proc, g.Fence, phrase.MS(c.Invoke.TS-g.Acquire.End.TS))
 				}
 			}
 		}
@@ -153,9 +155,11 @@ func (x *Inquiry) ignoredRenewals() {
 			}
 			for _, r := range g.Renews {
 				if r.To.Beat > c.From.Beat && r.End.TS <= c.Invoke.TS {
-					s := x.found("takeover-ignores-renewals", shown, "%s took %s over from %s, which had been renewed to beat %d %s before", c.Invoke.Proc, l.Name, l.Text(c.From), r.To.Beat, phrase.MS(c.Invoke.TS-r.End.TS))
+					s := x.found("takeover-ignores-renewals", shown, "%s took %s over from %s, which had been renewed to beat %d %s before",
+						c.Invoke.Proc, l.Name, l.Text(c.From), r.To.Beat, phrase.MS(c.Invoke.TS-r.End.TS))
 					s.show(l.Name, c.Invoke.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, x.granted(RoleBefore, g),
-						x.before(r.End, "%s renews it: %s", r.Invoke.Proc, l.Text(r.To)), x.mistake(c.Invoke, "%s takes it over from %s", c.Invoke.Proc, l.Text(c.From)), x.harm(c.End, "and is told that it holds it"))
+						x.before(r.End, "%s renews it: %s", r.Invoke.Proc, l.Text(r.To)), x.mistake(c.Invoke, "%s takes it over from %s",
+							c.Invoke.Proc, l.Text(c.From)), x.harm(c.End, "and is told that it holds it"))
 					x.shortCondition(s, "beat")
 					break
 				}
@@ -204,7 +208,8 @@ func (x *Inquiry) wrongOwners() {
 			if g == nil || g.Fence <= c.To.Fence {
 				continue
 			}
-			chain := []Step{x.granted(RoleBefore, g), x.mistake(c.End, "%s by %s of fence %d was applied, %s after the lock had passed to fence %d", c.Kind(), c.Invoke.Proc, c.To.Fence, phrase.MS(c.Invoke.TS-g.Acquire.End.TS), g.Fence)}
+			chain := []Step{x.granted(RoleBefore, g), x.mistake(c.End, "%s by %s of fence %d was applied, %s after the lock had passed to fence %d",
+				c.Kind(), c.Invoke.Proc, c.To.Fence, phrase.MS(c.Invoke.TS-g.Acquire.End.TS), g.Fence)}
 			if own := l.ByAttempt[c.From.Attempt]; own != nil {
 				chain = append(chain, x.granted(RoleBefore, own))
 			}
@@ -219,11 +224,13 @@ func (x *Inquiry) wrongOwners() {
 			default:
 				id, group = "release-without-owner", "release"
 			}
-			s := x.suspect(id, WeightFits, 1, "the row of %s had passed to fence %d when a %s of fence %d was applied", l.Name, g.Fence, c.Kind(), c.To.Fence)
+			s := x.suspect(id, WeightFits, 1, "the row of %s had passed to fence %d when a %s of fence %d was applied",
+				l.Name, g.Fence, c.Kind(), c.To.Fence)
 			s.Group = cmp.Or(s.Group, group)
 			s.show(l.Name, c.End.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, chain...)
 			if group != "" {
-				other := x.suspect("unconditional-release", WeightFits, 1, "the row of %s had passed to fence %d when a release of fence %d was applied", l.Name, g.Fence, c.To.Fence)
+				other := x.suspect("unconditional-release",
+					WeightFits, 1, "the row of %s had passed to fence %d when a release of fence %d was applied", l.Name, g.Fence, c.To.Fence)
 				other.Group = group
 				other.show(l.Name, c.End.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, chain...)
 			}

@@ -53,7 +53,8 @@ func checkRefusals(_ context.Context, a *Judgement, p *Property) {
 		}
 	}
 	a.reportLies(p)
-	p.Detail = fmt.Sprintf("%s of the sink, of which %s, against its ledger", phrase.Plural(p.Checked, "answer"), phrase.PluralWas(refused, "refusal"))
+	p.Detail = fmt.Sprintf("%s of the sink, of which %s, against its ledger",
+		phrase.Plural(p.Checked, "answer"), phrase.PluralWas(refused, "refusal"))
 	if a.Witness.Reads[history.WitnessAnswers] {
 		p.Detail += " and the links"
 	}
@@ -62,7 +63,8 @@ func checkRefusals(_ context.Context, a *Judgement, p *Property) {
 func checkStale(s *past.Sink, o *past.Op, p *Property) {
 	token, seen := o.Invoke.Token, o.End.Seen
 	if seen <= token {
-		p.add(s.Name, past.Events(o), "%s with token %d was refused as stale although the sink had seen no higher token than %d", o.Invoke.Op, token, seen)
+		p.add(s.Name, past.Events(o), "%s with token %d was refused as stale although the sink had seen no higher token than %d",
+			o.Invoke.Op, token, seen)
 		return
 	}
 	var found *past.Entry // the first that shows it
@@ -79,11 +81,16 @@ func checkStale(s *past.Sink, o *past.Op, p *Property) {
 	}
 	switch {
 	case found == nil:
-		p.add(s.Name, past.Events(o), "%s with token %d was refused as stale because of token %d, which the ledger does not show", o.Invoke.Op, token, seen)
+		p.add(s.Name, past.Events(o), "%s with token %d was refused as stale because of token %d, which the ledger does not show",
+			o.Invoke.Op, token, seen)
 	case found.At > o.End.TS:
-		p.add(s.Name, append(past.Events(o), found.Event), "%s with token %d was refused as stale because of token %d, which the sink took only %s later", o.Invoke.Op, token, seen, phrase.MS(found.At-o.End.TS))
+		p.add(s.Name, append(past.Events(o), found.Event),
+			"%s with token %d was refused as stale because of token %d, which the sink took only %s later",
+			o.Invoke.Op, token, seen, phrase.MS(found.At-o.End.TS))
 	case len(found.By) > 0:
-		p.add(s.Name, append(past.Events(o), past.FirstEvents(found.By)...), "%s with token %d was refused as stale because of token %d, which was sent only %s later", o.Invoke.Op, token, seen, phrase.MS(found.By[0].Invoke.TS-o.End.TS))
+		p.add(s.Name, append(past.Events(o), past.FirstEvents(found.By)...),
+			"%s with token %d was refused as stale because of token %d, which was sent only %s later",
+			o.Invoke.Op, token, seen, phrase.MS(found.By[0].Invoke.TS-o.End.TS))
 	}
 }
 
@@ -103,13 +110,15 @@ func (x *Inquiry) refusedTokens() {
 				continue
 			}
 			if o.End.Seen == o.Invoke.Token {
-				sus := x.found("sink-refuses-equal", shown, "%s with token %d was refused because token %d had been seen", o.Invoke.Op, o.Invoke.Token, o.End.Seen)
+				sus := x.found("sink-refuses-equal", shown, "%s with token %d was refused because token %d had been seen",
+					o.Invoke.Op, o.Invoke.Token, o.End.Seen)
 				var chain []Step
 				if i, ok := s.Raised[past.GrantRef{Issuer: o.Invoke.Issuer, Token: o.Invoke.Token}]; ok && len(s.Ledger[i].By) > 0 {
 					r := s.Ledger[i].By[0]
 					chain = append(chain, x.before(r.Invoke, "%s raises the token to its own, %d", r.Invoke.Proc, r.Invoke.Token))
 				}
-				sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, append(chain, x.mistake(o.End, "its %s is refused as stale: token %d, seen %d", o.Invoke.Op, o.Invoke.Token, o.End.Seen))...)
+				sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc},
+					append(chain, x.mistake(o.End, "its %s is refused as stale: token %d, seen %d", o.Invoke.Op, o.Invoke.Token, o.End.Seen))...)
 				continue
 			}
 			sus := x.found("sink-refuses-wrongly", WeightFits, "%s", p.Violations[0].Message)

@@ -77,8 +77,10 @@ func (a *Judgement) judgeProgress(e *history.Event, want history.Progress, windo
 	}
 	a.idleClients(e, want, windows, p)
 	if out.Cycles < want.MinCycles && a.timeFor(want, windows) {
-		p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force, for %s in all, %s of %s succeeded although a quorum could be reached: at least %d are demanded",
-			want.Fault, phrase.MS(inForce(windows)), phrase.Plural(out.Cycles, a.CycleNoun()), groupText(history.Success{Group: want.Group}), want.MinCycles)
+		p.add(want.Fault, append(faultEdges(a, windows), e),
+			"while %s was in force, for %s in all, %s of %s succeeded although a quorum could be reached: at least %d are demanded",
+			want.Fault, phrase.MS(inForce(windows)), phrase.Plural(out.Cycles,
+				a.CycleNoun()), groupText(history.Success{Group: want.Group}), want.MinCycles)
 	}
 	a.progress = append(a.progress, out)
 }
@@ -87,7 +89,8 @@ func (a *Judgement) judgeProgress(e *history.Event, want history.Progress, windo
 func (a *Judgement) cyclesIn(want history.Progress, windows []history.FaultWindow) int {
 	var in []successWindow
 	for _, w := range windows {
-		in = append(in, successWindow{from: w.From, to: w.To, inside: true, member: members(history.Success{Group: want.Group}, past.WorkersIn(w.Fault.Targets))})
+		in = append(in, successWindow{from: w.From, to: w.To, inside: true,
+			member: members(history.Success{Group: want.Group}, past.WorkersIn(w.Fault.Targets))})
 	}
 	_, n := a.succeeded(in)
 	return n
@@ -119,7 +122,8 @@ func (a *Judgement) timeFor(want history.Progress, windows []history.FaultWindow
 // stalled reports a gap that is too long.
 func (a *Judgement) stalled(e *history.Event, want history.Progress, windows []history.FaultWindow, g past.Gap, p *Property) {
 	p.add(g.Demand.Key, append(append(faultEdges(a, windows), witnesses(g)...), e),
-		"no %s of %s succeeded for %s although it was asked for and a quorum could be reached, with %s in force meanwhile: at most %s are allowed",
+		"no %s of %s succeeded for %s although it was asked for and a quorum could be reached, with %s in force "+
+			"meanwhile: at most %s are allowed",
 		a.SuccessNoun(), a.NameOf(g.Demand), phrase.MS(g.Length()), want.Fault, phrase.MS(want.LongestGapMS*1e6))
 }
 
@@ -187,7 +191,8 @@ func (a *Judgement) idle() []idleSpan {
 	var out []idleSpan
 	over := func(proc string, to int64) {
 		o := last[proc]
-		if o == nil || o.End == nil || o.End.TS >= to || o.Invoke.Op != history.OpRelease && (o.Invoke.Op != history.OpLock || o.Outcome == history.OK) {
+		if o == nil || o.End == nil || o.End.TS >= to || o.Invoke.Op != history.OpRelease &&
+			(o.Invoke.Op != history.OpLock || o.Outcome == history.OK) {
 			return // it never asked, or has something under way
 		}
 		out = append(out, idleSpan{history.Span{Name: proc, From: o.End.TS, To: to}, o})
@@ -199,7 +204,8 @@ func (a *Judgement) idle() []idleSpan {
 		case o.Invoke.Op == history.OpLock:
 			over(o.Invoke.Proc, o.Invoke.TS)
 			last[o.Invoke.Proc] = o
-		case o.Invoke.Op == history.OpRelease || o.Invoke.Op == history.OpRaise || o.Invoke.Op == history.OpGet || o.Invoke.Op == history.OpEffect:
+		case o.Invoke.Op == history.OpRelease || o.Invoke.Op == history.OpRaise || o.Invoke.Op == history.OpGet ||
+			o.Invoke.Op == history.OpEffect:
 			last[o.Invoke.Proc] = o
 		}
 	}
@@ -230,11 +236,14 @@ func (a *Judgement) checkProgressShown(e *history.Event, p *Property) {
 				longest = max(longest, min(s.To, to)-max(s.From, from))
 			}
 			if longest <= want.LongestGapMS*1e6 {
-				p.add(want.Fault, append(faultEdges(a, windows), e), "%s was in force for %s in which anybody could reach a quorum, and a gap may last %s: nothing could have been shown by it", want.Fault, phrase.MS(longest), phrase.MS(want.LongestGapMS*1e6))
+				p.add(want.Fault, append(faultEdges(a, windows), e),
+					"%s was in force for %s in which anybody could reach a quorum, and a gap may last %s: nothing could have been shown by it",
+					want.Fault, phrase.MS(longest), phrase.MS(want.LongestGapMS*1e6))
 			}
 		}
 		if n := a.cyclesIn(want, windows); n < want.MinCycles && !a.timeFor(want, windows) {
-			p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force %s succeeded, the scenario demands %d", want.Fault, phrase.Plural(n, a.CycleNoun()), want.MinCycles)
+			p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force %s succeeded, the scenario demands %d",
+				want.Fault, phrase.Plural(n, a.CycleNoun()), want.MinCycles)
 		}
 	}
 }
@@ -247,7 +256,8 @@ func ProgressText(ps []Progress, work string) string {
 		if x.Key != "" {
 			of = " of " + x.Key
 		}
-		texts = append(texts, fmt.Sprintf("under %s %s, longest gap%s %.1f s of %.1f s", x.Fault, phrase.Plural(x.Cycles, work), of, x.GapMS/1e3, x.MostMS/1e3))
+		texts = append(texts,
+			fmt.Sprintf("under %s %s, longest gap%s %.1f s of %.1f s", x.Fault, phrase.Plural(x.Cycles, work), of, x.GapMS/1e3, x.MostMS/1e3))
 	}
 	return strings.Join(slices.Compact(texts), "; ")
 }
@@ -283,7 +293,8 @@ func (x *Inquiry) missingTakeovers() {
 			if tries {
 				continue // they tried: it is the store that did not answer
 			}
-			sus := x.found("no-takeover", WeightFits, "%s stood still for %s and nobody sent a takeover for %s (ttl %s)", l.Name, phrase.MS(s.to-s.from), phrase.MS(s.next.Earliest()-s.from), phrase.MS(s.ttl))
+			sus := x.found("no-takeover", WeightFits, "%s stood still for %s and nobody sent a takeover for %s (ttl %s)",
+				l.Name, phrase.MS(s.to-s.from), phrase.MS(s.next.Earliest()-s.from), phrase.MS(s.ttl))
 			x.suspect("no-takeover", WeightFits, 0, "in the whole run there were %s", phrase.Plural(x.count().Takeovers, "takeover"))
 			var chain []Step
 			procs := []string{s.next.Main().Invoke.Proc}
@@ -297,7 +308,8 @@ func (x *Inquiry) missingTakeovers() {
 					}
 				}
 			}
-			chain = append(chain, x.Instant(RoleMistake, s.from+limit, "by now it should have been taken over (ttl + ttl/8 + bound)"), x.harm(s.next.Main().Invoke, "the next to write it: %s by %s", s.next.Main().Kind(), s.next.Main().Invoke.Proc))
+			chain = append(chain, x.Instant(RoleMistake, s.from+limit, "by now it should have been taken over (ttl + ttl/8 + bound)"),
+				x.harm(s.next.Main().Invoke, "the next to write it: %s by %s", s.next.Main().Kind(), s.next.Main().Invoke.Proc))
 			sus.show(l.Name, s.from+limit, procs, chain...)
 		}
 	}
@@ -323,9 +335,12 @@ func (x *Inquiry) stalls() {
 			}
 			for _, idle := range x.idle() {
 				if idle.To-idle.From > want.LongestGapMS*1e6 && idle.From < to && idle.To > from {
-					s := x.suspect("work-stops-in-fault", WeightFits, 1, "%s asked for nothing for %s, with %s in force meanwhile", idle.Name, phrase.MS(idle.To-idle.From), want.Fault)
-					s.show(idle.Name, idle.From, []string{idle.Name}, x.before(idle.last.End, "the last that %s did: %s of %s", idle.Name, idle.last.Invoke.Op, idle.last.Invoke.Key),
-						x.Instant(RoleMistake, idle.From+want.LongestGapMS*1e6, "by now it should have asked again"), x.Instant(RoleHarm, idle.To, "until now it asked for nothing"))
+					s := x.suspect("work-stops-in-fault", WeightFits, 1, "%s asked for nothing for %s, with %s in force meanwhile",
+						idle.Name, phrase.MS(idle.To-idle.From), want.Fault)
+					s.show(idle.Name, idle.From, []string{idle.Name},
+						x.before(idle.last.End, "the last that %s did: %s of %s", idle.Name, idle.last.Invoke.Op, idle.last.Invoke.Key),
+						x.Instant(RoleMistake, idle.From+want.LongestGapMS*1e6, "by now it should have asked again"), x.Instant(RoleHarm, idle.To,
+							"until now it asked for nothing"))
 				}
 			}
 		}
@@ -362,12 +377,17 @@ func (x *Inquiry) stalled(want history.Progress, g past.Gap) {
 	idle = max(idle, g.To-claimed)
 	switch {
 	case hung != nil:
-		s := x.suspect("waits-for-one-node", WeightFits, 1, "a request for %s was under way for %s with %s in force, and other nodes could have answered it", l.Name, phrase.MS(duringGap(hung, g)), want.Fault)
-		s.show(l.Name, g.From, []string{hung.Invoke.Proc}, append(chain, x.mistake(hung.Invoke, "%s by %s waits for its answer for %s", hung.Invoke.Op, hung.Invoke.Proc, phrase.MS(duringGap(hung, g))))...)
+		s := x.suspect("waits-for-one-node",
+			WeightFits, 1, "a request for %s was under way for %s with %s in force, and other nodes could have answered it",
+			l.Name, phrase.MS(duringGap(hung, g)), want.Fault)
+		s.show(l.Name, g.From, []string{hung.Invoke.Proc}, append(chain,
+			x.mistake(hung.Invoke, "%s by %s waits for its answer for %s", hung.Invoke.Op, hung.Invoke.Proc, phrase.MS(duringGap(hung, g))))...)
 	case l.Shard && ticks > 0 && idle > g.Length()/2:
-		x.suspect("claims-stop", WeightFits, 1, "%s of %s took effect in %s, and none claimed a job for %s of them", phrase.Plural(ticks, "tick"), l.Name, phrase.MS(g.Length()), phrase.MS(idle)).show(l.Name, g.From, nil, chain...)
+		x.suspect("claims-stop", WeightFits, 1, "%s of %s took effect in %s, and none claimed a job for %s of them",
+			phrase.Plural(ticks, "tick"), l.Name, phrase.MS(g.Length()), phrase.MS(idle)).show(l.Name, g.From, nil, chain...)
 	default:
-		x.suspect("work-stops-in-fault", WeightFits, 1, "nothing came of %s for %s: %s were under way meanwhile, with %s in force", l.Name, phrase.MS(g.Length()), phrase.Plural(len(sent), "request"), want.Fault).show(l.Name, g.From, nil, chain...)
+		x.suspect("work-stops-in-fault", WeightFits, 1, "nothing came of %s for %s: %s were under way meanwhile, with %s in force",
+			l.Name, phrase.MS(g.Length()), phrase.Plural(len(sent), "request"), want.Fault).show(l.Name, g.From, nil, chain...)
 	}
 }
 

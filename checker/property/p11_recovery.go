@@ -260,11 +260,15 @@ func (a *Judgement) reportLate(s standstill, w past.Wait, from int64, p *Propert
 	limit := a.TakeoverBound(s.ttl)
 	if s.held {
 		m := s.w.Main()
-		p.add(s.l.Name, append(past.Events(&m.Op), events...), "%s stood still under %s for %s although %s waited and nothing kept it from taking over: at most %s are allowed (ttl %s + ttl/8 + bound)",
+		p.add(s.l.Name, append(past.Events(&m.Op), events...),
+			"%s stood still under %s for %s although %s waited and nothing kept it from taking over: at most %s are "+
+				"allowed (ttl %s + ttl/8 + bound)",
 			s.l.Name, m.Invoke.Proc, phrase.MS(s.to-from), w.Who, phrase.MS(limit), phrase.MS(s.ttl))
 		return
 	}
-	p.add(s.l.Name, events, "%s was free and nobody took it for %s although %s waited and nothing kept it from taking it: at most %s are allowed", s.l.Name, phrase.MS(s.to-from), w.Who, phrase.MS(limit))
+	p.add(s.l.Name, events,
+		"%s was free and nobody took it for %s although %s waited and nothing kept it from taking it: at most %s are allowed",
+		s.l.Name, phrase.MS(s.to-from), w.Who, phrase.MS(limit))
 }
 
 // recovery is the run's, computed as far as it does not need P11.

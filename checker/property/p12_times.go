@@ -77,7 +77,8 @@ func checkTimes(_ context.Context, a *Judgement, p *Property) {
 			case e.WallMS() < x.own:
 				p.add(j.ID, x.events, "run %d of job %s started %d ms before its own time, by its worker's own clock", e.Token, j.ID, x.own-e.WallMS())
 			case e.WallMS() < e.DueMS():
-				p.add(j.ID, x.events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.ID, e.DueMS()-e.WallMS())
+				p.add(j.ID, x.events, "run %d of job %s started %d ms before the job was due, by its worker's own clock",
+					e.Token, j.ID, e.DueMS()-e.WallMS())
 			case a.PausedDuring(j, e.TS-(e.WallMS()-e.DueMS())*1e6, e.TS), e.TS-(e.WallMS()-e.DueMS())*1e6 < warm:
 			case !a.FaultDuring(e.TS-(e.WallMS()-e.DueMS())*1e6, e.TS):
 				late = append(late, float64(e.WallMS()-e.DueMS()))
@@ -87,13 +88,15 @@ func checkTimes(_ context.Context, a *Judgement, p *Property) {
 	a.lateness = spreadOf(late)
 	p.Detail = "every start by the wall clock of its worker"
 	if s := a.lateness; s != nil {
-		p.Detail += fmt.Sprintf("; outside of faults and the warmup %s were late by %.0f ms (p50), %.0f ms (p99), %.0f ms at most", phrase.Plural(s.N, "start"), s.P50, s.P99, s.Max)
+		p.Detail += fmt.Sprintf("; outside of faults and the warmup %s were late by %.0f ms (p50), %.0f ms (p99), %.0f ms at most",
+			phrase.Plural(s.N, "start"), s.P50, s.P99, s.Max)
 	}
 	if moved > 0 {
 		p.Detail += fmt.Sprintf("; %s of jobs that had been due before their worker's clock was set back", phrase.Plural(moved, "start"))
 	}
 	if n := len(a.Jobs.Schedules); n > 0 {
-		p.Detail += fmt.Sprintf("; %s of %s replayed, %d missed", phrase.Plural(a.Jobs.Counts.Fired, "fired nominal time"), phrase.Plural(n, "schedule"), a.Jobs.Counts.Missed)
+		p.Detail += fmt.Sprintf("; %s of %s replayed, %d missed",
+			phrase.Plural(a.Jobs.Counts.Fired, "fired nominal time"), phrase.Plural(n, "schedule"), a.Jobs.Counts.Missed)
 	}
 	if others > 0 && p.Count == 0 {
 		p.Status, p.Detail = StatusUnknown, phrase.Plural(others, "schedule")+" put in more than one form: which one counts is not known"
@@ -130,7 +133,8 @@ func (a *Judgement) dueOf(j *past.Job, start *history.Event) (x dueEvidence, ok 
 	if k == nil || k.Job != j {
 		return x, false
 	}
-	x = dueEvidence{own: j.ScheduledIn(k.Was), events: append(past.Events(&k.Write.Main().Op), start), wasDue: func() bool { return a.wasDue(start, k) }}
+	x = dueEvidence{own: j.ScheduledIn(k.Was), events: append(past.Events(&k.Write.Main().Op), start),
+		wasDue: func() bool { return a.wasDue(start, k) }}
 	if k.Was.Name == past.StatePending {
 		x.due, x.exact = k.DueMS(), true
 	}
@@ -152,15 +156,20 @@ func (a *Judgement) wasDue(start *history.Event, k *past.Claim) bool {
 
 // scheduleGaps: nominal times that the first batch of another owner passes over.
 func (x *Inquiry) scheduleGaps() {
-	for _, s := range slices.SortedFunc(maps.Values(x.Jobs.Schedules), func(s, t *past.Schedule) int { return cmp.Compare(s.Shard, t.Shard) }) {
+	for _, s := range slices.SortedFunc(maps.Values(x.Jobs.Schedules),
+		func(s, t *past.Schedule) int { return cmp.Compare(s.Shard, t.Shard) }) {
 		for _, g := range s.Gaps {
 			if g.Before == nil || g.Before.To.Fence == g.Write.To.Fence || !x.chainConsistent(x.RowOf[s.Shard]) {
 				continue
 			}
 			inv, before := g.Write.Main().Invoke, g.Before.Main().Invoke
-			sus := x.found("schedule-counted-anew", shown, "the owner of fence %d passes over %s of schedule %s, from %d on, and counts none of them as missed; the one of fence %d had stood before them", g.Write.To.Fence, phrase.Plural(int(g.Count), "nominal time"), s.Key, g.From, g.Before.To.Fence)
-			sus.show(s.Key, inv.TS, []string{before.Proc, inv.Proc}, x.before(before, "%s decides the nominal times of schedule %s up to %d", before.Proc, s.Key, g.From-1),
-				x.mistake(inv, "%s, who took the shard over, goes on from %d: %s between them have no job", inv.Proc, g.Until, phrase.Plural(int(g.Count), "nominal time")))
+			sus := x.found("schedule-counted-anew", shown,
+				"the owner of fence %d passes over %s of schedule %s, from %d on, and counts none of them as missed; the one of "+
+					"fence %d had stood before them", g.Write.To.Fence, phrase.Plural(int(g.Count), "nominal time"), s.Key, g.From, g.Before.To.Fence)
+			sus.show(s.Key, inv.TS, []string{before.Proc, inv.Proc},
+				x.before(before, "%s decides the nominal times of schedule %s up to %d", before.Proc, s.Key, g.From-1),
+				x.mistake(inv, "%s, who took the shard over, goes on from %d: %s between them have no job",
+					inv.Proc, g.Until, phrase.Plural(int(g.Count), "nominal time")))
 		}
 	}
 }
@@ -175,7 +184,8 @@ func (x *Inquiry) jobTimes() {
 			}
 			early++
 			most = max(most, e.DueMS()-e.WallMS())
-			s := x.suspect("fires-by-a-fast-clock", shown, early, "run %d of job %s started %d ms before it was due, by its worker's own wall clock", e.Token, j.ID, e.DueMS()-e.WallMS())
+			s := x.suspect("fires-by-a-fast-clock", shown, early, "run %d of job %s started %d ms before it was due, by its worker's own wall clock",
+				e.Token, j.ID, e.DueMS()-e.WallMS())
 			s.showAt(j.ID, e, x.change(RoleBefore, j.Steps[0]), x.mistake(e, "it starts %d ms early", e.DueMS()-e.WallMS()))
 		}
 		x.forgotten(j)
@@ -212,7 +222,8 @@ func (a *Judgement) checkSchedules(p *Property) (others int) {
 		}
 		for _, t := range slices.Sorted(maps.Keys(s.Jobs)) {
 			if j := s.Jobs[t]; j.RowMissing(a.Past) {
-				p.add(s.Key, past.Events(j.Last()), "the nominal time %d of schedule %s has no job: %s was fired by a batch that took effect, and is not in %s", t, s.Key, j.ID, s.Shard)
+				p.add(s.Key, past.Events(j.Last()),
+					"the nominal time %d of schedule %s has no job: %s was fired by a batch that took effect, and is not in %s", t, s.Key, j.ID, s.Shard)
 			}
 		}
 	}
@@ -229,7 +240,8 @@ func checkCommands(s *past.Schedule, p *Property) {
 	}
 	for _, do := range slices.Sorted(maps.Keys(told)) {
 		if n := s.Done[do]; len(told[do]) > n {
-			p.add(s.Key, past.Events(told[do]...), "to %s schedule %s was acknowledged %s, and done %s: what it asks for is lost", do, s.Key, phrase.Times(len(told[do])), phrase.Times(n))
+			p.add(s.Key, past.Events(told[do]...), "to %s schedule %s was acknowledged %s, and done %s: what it asks for is lost",
+				do, s.Key, phrase.Times(len(told[do])), phrase.Times(n))
 		}
 	}
 }

@@ -16,7 +16,8 @@ func (x *Inquiry) statements() {
 	found, _ := x.lint()
 	for _, f := range found {
 		id := map[string]string{
-			lintUsing: "rows-expire", lintWeakRead: "weak-read", lintMixed: "mixed-serial", lintSerial: "weak-condition", lintCommit: "weak-condition",
+			lintUsing: "rows-expire", lintWeakRead: "weak-read", lintMixed: "mixed-serial", lintSerial: "weak-condition",
+			lintCommit:    "weak-condition",
 			lintFiltering: "statement-unfit", lintUnparsed: "statement-unfit", lintMisstated: "statement-misstated",
 			lintRemote: "remote-coordinator", lintDomain: "other-agreement",
 		}[f.kind]
@@ -86,7 +87,8 @@ func (x *Inquiry) setsFence(stmts []statement) bool {
 }
 
 // plainKinds are the mechanisms of plain writes to a lock's row.
-var plainKinds = map[string]history.Op{"unconditional-takeover": history.OpAcquire, "unconditional-renewal": history.OpRenew, "unconditional-release": history.OpRelease}
+var plainKinds = map[string]history.Op{"unconditional-takeover": history.OpAcquire, "unconditional-renewal": history.OpRenew,
+	"unconditional-release": history.OpRelease}
 
 // kindsBehind are the mechanisms whose operations were under way at every first use of
 // a statement. If they are several, those that contradict the row's chain count.

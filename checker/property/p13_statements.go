@@ -138,7 +138,8 @@ func checkStatements(_ context.Context, a *Judgement, p *Property) {
 		p.add(f.table, f.events, "%s", f.message)
 	}
 	p.Checked = shapes
-	p.Detail = phrase.Plural(p.Checked, "statement shape") + " as sent: consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
+	p.Detail = phrase.Plural(p.Checked,
+		"statement shape") + " as sent: consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
 	if p.Count == 0 {
 		a.unseenStatements(p)
 	}
@@ -189,7 +190,8 @@ func (a *Judgement) lint() (out []lintFinding, n int) {
 		seen[u] = true
 		n++
 		if err != nil {
-			out = append(out, lintFinding{kind: lintUnparsed, message: fmt.Sprintf("a statement is not understood, so it cannot be judged: %v: %s", err, e.Statement().CQL), events: []*history.Event{e}})
+			out = append(out, lintFinding{kind: lintUnparsed, message: fmt.Sprintf("a statement is not understood, so it cannot be judged: %v: %s",
+				err, e.Statement().CQL), events: []*history.Event{e}})
 			continue
 		}
 		shapes = append(shapes, s)
@@ -239,7 +241,8 @@ func (a *Judgement) misstatements() (out []lintFinding) {
 		if len(claims) == 0 || err != nil || slices.ContainsFunc(claims, s.sentAs) {
 			continue
 		}
-		message := fmt.Sprintf("%s sent a statement at %s, and says that it sends it at %s: %s", e.Key, s.setting(), claims[0].setting(), e.Statement().CQL)
+		message := fmt.Sprintf("%s sent a statement at %s, and says that it sends it at %s: %s",
+			e.Key, s.setting(), claims[0].setting(), e.Statement().CQL)
 		out = append(out, lintFinding{lintMisstated, s.stmts[0].table, message, s, []*history.Event{e, claims[0].ev}})
 	}
 	return out
@@ -273,7 +276,8 @@ func (s *shape) lint(fenced map[string]bool) (out []lintFinding) {
 			continue
 		}
 		if st.using != "" {
-			bad(lintUsing, st, "a statement on the fenced table "+st.table+" uses a "+st.using+": its rows must neither expire nor be ordered by a client's clock")
+			bad(lintUsing, st,
+				"a statement on the fenced table "+st.table+" uses a "+st.using+": its rows must neither expire nor be ordered by a client's clock")
 		}
 		switch st.verb {
 		case "SELECT":
@@ -282,7 +286,8 @@ func (s *shape) lint(fenced map[string]bool) (out []lintFinding) {
 			}
 		case "INSERT", "UPDATE", "DELETE", "TRUNCATE":
 			if !s.conditional {
-				bad(lintPlainWrite, st, "an unconditional "+st.verb+" on the fenced table "+st.table+": it overwrites what conditional statements decide")
+				bad(lintPlainWrite, st,
+					"an unconditional "+st.verb+" on the fenced table "+st.table+": it overwrites what conditional statements decide")
 			}
 		}
 	}
@@ -303,7 +308,8 @@ func (s *shape) lintMixing(serialOf map[string]*shape) []lintFinding {
 		}
 		for _, o := range other.stmts {
 			if o.table == st.table && other.serialUse(o) != mine {
-				message := fmt.Sprintf("table %s is used at %s and at %s in one run: they do not see each other's undecided rounds", st.table, other.serialUse(o), mine)
+				message := fmt.Sprintf("table %s is used at %s and at %s in one run: they do not see each other's undecided rounds",
+					st.table, other.serialUse(o), mine)
 				return []lintFinding{{lintMixed, st.table, message, s, []*history.Event{other.ev, s.ev}}}
 			}
 		}
@@ -343,16 +349,20 @@ func (s *shape) lintAgreement(in *history.Agreement, fenced map[string]bool) (ou
 	}
 	table := s.stmts[at].table
 	if dc := s.ev.Statement().Datacenter; dc != "" && dc != in.Datacenter {
-		bad(lintRemote, table, fmt.Sprintf("%s asked a node of data centre %s, and the run's processes agree in %s", past.Sender(s.ev), dc, in.Datacenter))
+		bad(lintRemote, table,
+			fmt.Sprintf("%s asked a node of data centre %s, and the run's processes agree in %s", past.Sender(s.ev), dc, in.Datacenter))
 	}
 	if !slices.ContainsFunc(s.stmts, func(st statement) bool { return fenced[st.table] }) {
 		return out
 	}
 	if use := s.serialUse(s.stmts[at]); use != "" && use != in.Serial {
-		bad(lintDomain, table, fmt.Sprintf("a statement on the fenced table %s takes part in consensus at %s, and the run's processes agree by %s in %s", table, use, in.Serial, in.Datacenter))
+		bad(lintDomain, table,
+			fmt.Sprintf("a statement on the fenced table %s takes part in consensus at %s, and the run's processes agree by %s in %s",
+				table, use, in.Serial, in.Datacenter))
 	}
 	if in.Serial == "LOCAL_SERIAL" && slices.Contains(quorums, s.consistency()) && !slices.Contains(localQuorums, s.consistency()) {
-		bad(lintDomain, table, fmt.Sprintf("a statement on the fenced table %s at %s, which may miss what a quorum of %s alone decided", table, s.consistency(), in.Datacenter))
+		bad(lintDomain, table, fmt.Sprintf("a statement on the fenced table %s at %s, which may miss what a quorum of %s alone decided",
+			table, s.consistency(), in.Datacenter))
 	}
 	return out
 }
@@ -360,5 +370,6 @@ func (s *shape) lintAgreement(in *history.Agreement, fenced map[string]bool) (ou
 // rows says that a statement is about rows of the run: not of the database's own keyspaces,
 // and not about tables.
 func (s statement) rows() bool {
-	return slices.Contains([]string{"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE"}, s.verb) && s.keyspace != "system" && !strings.HasPrefix(s.keyspace, "system_")
+	return slices.Contains([]string{"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE"}, s.verb) && s.keyspace != "system" &&
+		!strings.HasPrefix(s.keyspace, "system_")
 }

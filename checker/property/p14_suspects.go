@@ -29,7 +29,8 @@ func (x *Inquiry) record() {
 					missing = append(missing, w)
 				}
 			}
-			s := x.suspect("worker-missing", shown, n-len(have), "%s of %d recorded operations; there is nothing of %s", phrase.Plural(len(have), "worker"), n, strings.Join(missing, ", "))
+			s := x.suspect("worker-missing", shown, n-len(have), "%s of %d recorded operations; there is nothing of %s",
+				phrase.Plural(len(have), "worker"), n, strings.Join(missing, ", "))
 			s.show("", e.TS, nil, x.mistake(e, "the scenario has %s", phrase.Plural(n, "worker")))
 		}
 	}
@@ -41,7 +42,9 @@ func (x *Inquiry) lateCalls(inv, end *history.Event, n int) {
 	for _, s := range end.Sends {
 		early = max(early, inv.TS-s)
 	}
-	s := x.suspect("calls-dated-late", written, n, "%s of %s with a send outside of its recorded interval; the first was sent %s before it was recorded", phrase.Plural(n, "operation"), history.Life(inv.Proc), phrase.MS(early))
+	s := x.suspect("calls-dated-late",
+		written, n, "%s of %s with a send outside of its recorded interval; the first was sent %s before it was recorded",
+		phrase.Plural(n, "operation"), history.Life(inv.Proc), phrase.MS(early))
 	s.show(inv.Key, inv.TS, []string{inv.Proc},
 		x.Instant(RoleBefore, end.Sends[0], "%s sends %s", inv.Proc, inv.Op),
 		x.mistake(inv, "only now the call is recorded (id %d)", inv.ID), x.harm(end, "its answer: %s", end.Type))
@@ -89,12 +92,14 @@ func (x *Inquiry) missingCalls() {
 			}
 			s := x.suspect("record-cut-off", shown, x.Lost, "%s", r.Message())
 			if len(r.Events) > 0 {
-				s.show(r.Life, r.Events[0].TS, []string{r.Life}, x.mistake(r.Events[0], "the last that is known to have been recorded about it in order"))
+				s.show(r.Life, r.Events[0].TS, []string{r.Life},
+					x.mistake(r.Events[0], "the last that is known to have been recorded about it in order"))
 			}
 		}
 		return
 	}
-	s := x.suspect("calls-missing", written, lost, "%s missing in the records of %s (%s of operations)", phrase.PluralIs(lost, "number"), strings.Join(slices.Sorted(maps.Keys(gaps)), ", "), phrase.Plural(total, "number"))
+	s := x.suspect("calls-missing", written, lost, "%s missing in the records of %s (%s of operations)",
+		phrase.PluralIs(lost, "number"), strings.Join(slices.Sorted(maps.Keys(gaps)), ", "), phrase.Plural(total, "number"))
 	for step, n := range every {
 		if n > 2 && n > lost*3/4 {
 			x.suspect("calls-missing", written, lost, "they are every %d numbers: nothing that happens to a process is so regular", step)
@@ -190,7 +195,8 @@ func (x *Inquiry) stretches(phase string) []Step {
 			}
 			last = at
 		}
-		return []Step{x.Instant(RoleBefore, ph.From, "phase %s begins, for %s", phase, phrase.MS(ph.To-ph.From)), x.Instant(RoleBefore, from, "for %s no %s succeeds, the longest such stretch of the phase", phrase.MS(longest), x.SuccessNoun())}
+		return []Step{x.Instant(RoleBefore, ph.From, "phase %s begins, for %s", phase, phrase.MS(ph.To-ph.From)),
+			x.Instant(RoleBefore, from, "for %s no %s succeeds, the longest such stretch of the phase", phrase.MS(longest), x.SuccessNoun())}
 	}
 	if n := len(phases); n > 0 {
 		return []Step{x.Instant(RoleBefore, phases[n-1].To, "the run ends in phase %s: it never came to phase %s", phases[n-1].Name, phase)}
@@ -227,10 +233,12 @@ func (x *Inquiry) unproven(f history.FaultWindow) {
 	switch {
 	case kind.Links && done > 0 && undecided*100 <= done:
 		id, w = "links-not-cut", written
-		x.suspect(id, w, 1, "while %s was said to be in force %s were answered at once and %d were not", f.Fault.ID, phrase.Plural(done, "operation"), undecided)
+		x.suspect(id, w, 1, "while %s was said to be in force %s were answered at once and %d were not",
+			f.Fault.ID, phrase.Plural(done, "operation"), undecided)
 	case kind.Still && done > 0:
 		id, w = "process-undisturbed", written
-		x.suspect(id, w, 1, "while %s was said to be in force %s of %s began and ended", f.Fault.ID, phrase.Plural(done, "operation"), strings.Join(f.Fault.Targets, ", "))
+		x.suspect(id, w, 1, "while %s was said to be in force %s of %s began and ended",
+			f.Fault.ID, phrase.Plural(done, "operation"), strings.Join(f.Fault.Targets, ", "))
 	}
 	s := x.suspect(id, w, 1, "%s (%s): %s", f.Fault.ID, f.Fault.Name, past.Evidence(f))
 	var chain []Step

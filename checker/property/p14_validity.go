@@ -68,7 +68,9 @@ func checkValidity(_ context.Context, a *Judgement, p *Property) {
 		a.checkExpect(e, counts, p)
 	}
 	for _, v := range a.unchecked {
-		p.add(v.ID, nil, "nothing of %s (%s) was checked, so nothing of it was shown: the system must not promise it, or the scenario says why its workload cannot exercise it (expect: exempt)", v.ID, v.Title)
+		p.add(v.ID, nil,
+			"nothing of %s (%s) was checked, so nothing of it was shown: the system must not promise it, or the scenario says why its workload "+
+				"cannot exercise it (expect: exempt)", v.ID, v.Title)
 	}
 	a.checkSealed(p)
 	a.checkLedgers(p)
@@ -205,7 +207,8 @@ func (a *Judgement) checkSuccess(e *history.Event, p *Property) {
 		case s.Want == history.Some && n == 0:
 			bad("in %s no %s of %s succeeded, the scenario demands some", where, a.SuccessNoun(), groupText(s))
 		case s.Want == history.None && n > 0:
-			p.add(key, append(past.Events(found), e), "in %s %s of %s succeeded, the scenario demands none: the fault did not cut them off", where, phrase.Plural(n, a.SuccessNoun()), groupText(s))
+			p.add(key, append(past.Events(found), e), "in %s %s of %s succeeded, the scenario demands none: the fault did not cut them off",
+				where, phrase.Plural(n, a.SuccessNoun()), groupText(s))
 		}
 	}
 }
@@ -243,7 +246,8 @@ func (a *Judgement) windows(s history.Success) ([]successWindow, error) {
 	switch s.Group {
 	case "", history.GroupTargets, history.GroupOthers:
 	default:
-		return nil, fmt.Errorf("an expectation of success is about the group %q; known are %s and %s", s.Group, history.GroupTargets, history.GroupOthers)
+		return nil, fmt.Errorf("an expectation of success is about the group %q; known are %s and %s",
+			s.Group, history.GroupTargets, history.GroupOthers)
 	}
 	known := a.WorkerNames()
 	for _, w := range s.Workers {
@@ -285,7 +289,8 @@ func (a *Judgement) faultWindows(s history.Success) ([]successWindow, error) {
 		}
 		aimed := past.WorkersIn(f.Fault.Targets)
 		if s.Group != "" && len(aimed) == 0 {
-			return nil, fmt.Errorf("the scenario expects something of the group %q of fault %s, which was aimed at %s: at no worker", s.Group, s.Fault, strings.Join(f.Fault.Targets, ", "))
+			return nil, fmt.Errorf("the scenario expects something of the group %q of fault %s, which was aimed at %s: at no worker",
+				s.Group, s.Fault, strings.Join(f.Fault.Targets, ", "))
 		}
 		w := successWindow{from: f.From, to: f.To, inside: true, member: members(s, aimed)}
 		if until, ok := f.Until(); ok && s.Want == history.None {

@@ -164,7 +164,8 @@ func (a *Judgement) readLatency(t history.Threshold) reading {
 		of += fmt.Sprintf(", %d without success", never)
 	}
 	if n < share.need {
-		return reading{why: fmt.Sprintf("%s of %s in phase %s, the %s needs %d", phrase.Plural(n, "operation"), t.Latency, t.Phase, t.Quantile, share.need)}
+		return reading{why: fmt.Sprintf("%s of %s in phase %s, the %s needs %d",
+			phrase.Plural(n, "operation"), t.Latency, t.Phase, t.Quantile, share.need)}
 	}
 	slices.SortStableFunc(done, func(x, y *past.Op) int { return cmp.Compare(x.End.TS-x.Invoke.TS, y.End.TS-y.Invoke.TS) })
 	i := int(math.Ceil(share.of*float64(n))) - 1
@@ -217,7 +218,8 @@ func (a *Judgement) readRecovery(t history.Threshold) reading {
 				took = math.Inf(1)
 				out.of = fmt.Sprintf("%s after the heal of %s (%s)", a.NameOf(g.Demand), f.ID, f.Name)
 			case f.Until == a.EndOfWork():
-				return reading{why: fmt.Sprintf("none followed of %s after %s (%s) was healed %.1f ms before the end", a.NameOf(g.Demand), f.ID, f.Name, float64(f.Until-f.Healed)/1e6)}
+				return reading{why: fmt.Sprintf("none followed of %s after %s (%s) was healed %.1f ms before the end",
+					a.NameOf(g.Demand), f.ID, f.Name, float64(f.Until-f.Healed)/1e6)}
 			}
 		}
 		if took >= out.ms {

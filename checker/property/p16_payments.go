@@ -80,8 +80,10 @@ func (a *Judgement) checkOrder(o *past.Order, p *Property) {
 	case o.Asked == nil:
 		bad(nil, "is in the shop's tables, but nobody placed it")
 		return
-	case o.Row != nil && (o.Row.Book().Item != o.Asked.Item || o.Row.Book().Quantity != o.Asked.Quantity || o.Row.Book().Cents != o.Asked.Cents):
-		bad(past.Events(o.Calls[0]), "is of %d %s for %d cents, but %d %s for %d cents were asked for", o.Row.Book().Quantity, o.Row.Book().Item, o.Row.Book().Cents, o.Asked.Quantity, o.Asked.Item, o.Asked.Cents)
+	case o.Row != nil &&
+		(o.Row.Book().Item != o.Asked.Item || o.Row.Book().Quantity != o.Asked.Quantity || o.Row.Book().Cents != o.Asked.Cents):
+		bad(past.Events(o.Calls[0]), "is of %d %s for %d cents, but %d %s for %d cents were asked for",
+			o.Row.Book().Quantity, o.Row.Book().Item, o.Row.Book().Cents, o.Asked.Quantity, o.Asked.Item, o.Asked.Cents)
 	}
 	if len(o.Duplicated) > 0 {
 		bad(o.Duplicated, "has %d rows in the table of orders", 1+len(o.Duplicated))
@@ -98,7 +100,8 @@ func (a *Judgement) checkOrder(o *past.Order, p *Property) {
 	case due && paid == 0:
 		bad(pays(), "is %s, but it was never paid", state)
 	case !due && paid > 0:
-		bad(pays(), "was paid (by run %s), but it is %s: its customer has lost %d cents", tokensOf(o.Payments), stateText(state), o.Payments[0].Book().Cents)
+		bad(pays(), "was paid (by run %s), but it is %s: its customer has lost %d cents",
+			tokensOf(o.Payments), stateText(state), o.Payments[0].Book().Cents)
 	case paid == 1 && o.Payments[0].Book().Cents != o.Asked.Cents:
 		bad(pays(), "costs %d cents, but %d were charged", o.Asked.Cents, o.Payments[0].Book().Cents)
 	}
@@ -150,14 +153,16 @@ func (x *Inquiry) fencedOff(o *past.Order, acts []*past.Op) {
 		if i < 0 || passed {
 			continue
 		}
-		s := x.suspect("paid-before-the-fence", shown, 1, "order %s was paid by run %d, whose payment the sink refused as stale: token %d had been seen", o.ID, pay.Book().Token, acts[i].End.Seen)
+		s := x.suspect("paid-before-the-fence", shown, 1,
+			"order %s was paid by run %d, whose payment the sink refused as stale: token %d had been seen", o.ID, pay.Book().Token, acts[i].End.Seen)
 		chain := []Step{x.mistake(acts[i].End, "the sink refuses the payment of run %d; it was made before", pay.Book().Token)}
 		for _, a := range acts {
 			if a.Invoke.Token != pay.Book().Token && a.Outcome == history.OK {
 				chain = append(chain, x.before(a.End, "run %d by %s decides on the order: %s", a.Invoke.Token, a.Invoke.Proc, a.Invoke.EffectKey))
 			}
 		}
-		s.show(o.ID, acts[i].End.TS, []string{acts[i].Invoke.Proc}, append(chain, x.harm(pay, "the order is %s, and was paid", stateText(o.State())))...)
+		s.show(o.ID, acts[i].End.TS, []string{acts[i].Invoke.Proc},
+			append(chain, x.harm(pay, "the order is %s, and was paid", stateText(o.State())))...)
 	}
 }
 
@@ -166,7 +171,8 @@ func (x *Inquiry) keyedByRun(o *past.Order, acts []*past.Op) {
 	var keys []string
 	var done []*past.Op
 	for _, a := range acts {
-		if a.Outcome != history.Fail && slices.ContainsFunc(o.Payments, func(e *history.Event) bool { return e.Book().Token == a.Invoke.Token }) && !slices.Contains(keys, a.Invoke.EffectKey) {
+		if a.Outcome != history.Fail && slices.ContainsFunc(o.Payments,
+			func(e *history.Event) bool { return e.Book().Token == a.Invoke.Token }) && !slices.Contains(keys, a.Invoke.EffectKey) {
 			keys, done = append(keys, a.Invoke.EffectKey), append(done, a)
 		}
 	}
@@ -213,7 +219,8 @@ func summarizeOrders(c *Counts) string {
 	if n == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s: %d paid and shipped, %d rejected, %d cancelled", phrase.Plural(n.Placed, "order"), n.Shipped, n.Rejected, n.Cancelled)
+	return fmt.Sprintf("%s: %d paid and shipped, %d rejected, %d cancelled",
+		phrase.Plural(n.Placed, "order"), n.Shipped, n.Rejected, n.Cancelled)
 }
 
 func unexercisedOrders(c *Counts, name func(bool, string)) {

@@ -92,7 +92,8 @@ const (
 
 // checkDeaths judges a history without life notes by its crash notes.
 func (a *Judgement) checkDeaths(p *Property) {
-	p.Detail = "by crash and exit notes: how long lives took to end, and how those ended that are neither of workers nor of programs, is not known"
+	p.Detail = "by crash and exit notes: how long lives took to end, and how those ended that are neither of workers " +
+		"nor of programs, is not known"
 	for _, l := range a.Lives {
 		if l.Exited && !l.Crashed {
 			p.Checked++
