@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"fencepost/checker/linear"
 	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
@@ -106,7 +107,7 @@ func watch(stdout io.Writer) error {
 	w := newWatcher(do.Inputs[0], do.Options)
 	enc := json.NewEncoder(stdout)
 	for {
-		before := processorTime()
+		before := linear.CPUTime()
 		fs, err := w.poll()
 		if err != nil {
 			return err
@@ -117,7 +118,7 @@ func watch(stdout io.Writer) error {
 			}
 		}
 		// Not by the time that passed: on a busy machine a look is waiting for the most.
-		time.Sleep(max(watchPause, watchShare*(processorTime()-before)))
+		time.Sleep(max(watchPause, watchShare*(linear.CPUTime()-before)))
 	}
 }
 
@@ -160,15 +161,6 @@ func (w *watcher) poll() ([]Finding, error) {
 		}
 	}
 	return out, nil
-}
-
-// processorTime is what this process has used so far.
-func processorTime() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0 // it cannot fail for this process
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // lowerPriority gives every thread of this process, and so those to come, the lowest priority

@@ -85,12 +85,7 @@ func reportPlace(id string) int {
 // what befell the worker, and the mistake if it is known. Mistakes that are no rivals may each
 // have their part in it, so they give none.
 func reason(causes []Cause, property string) string {
-	var best []Cause
-	for _, c := range causes {
-		if slices.Contains(c.Properties, property) {
-			best = append(best, c)
-		}
-	}
+	best := slices.DeleteFunc(slices.Clone(causes), func(c Cause) bool { return !slices.Contains(c.Properties, property) })
 	if len(best) == 0 || len(best) > 1 && len(best[0].Alternatives) != len(best)-1 {
 		return ""
 	}

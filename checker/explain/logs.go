@@ -46,8 +46,7 @@ func (e *Explanation) AddLogs(dir string, h *history.History) error {
 	slices.Sort(files)
 	a := &past.Past{History: h}
 	start := property.RunStart(h)
-	for i := range e.Causes {
-		c := &e.Causes[i]
+	for c := range past.Each(e.Causes) {
 		at := time.UnixMilli(a.WallAt(c.At))
 		if c.At == 0 || a.WallAt(c.At) == 0 {
 			continue

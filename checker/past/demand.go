@@ -162,8 +162,7 @@ func (a *Past) longJobs() map[string][]history.Span {
 			continue
 		}
 		began := map[string]int64{} // by client
-		for i := range a.History.Events {
-			e := &a.History.Events[i]
+		for e := range Each(a.History.Events) {
 			if e.Type != history.Note || e.Issuer != "" || !slices.Contains(f.Fault.Targets, history.Worker(e.Proc)) {
 				continue
 			}

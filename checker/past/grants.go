@@ -246,8 +246,7 @@ func (a *Past) findDecisions() {
 		}
 	}
 	a.Decisions = make([]Decision, 0, n)
-	for i := range a.History.Events {
-		e := &a.History.Events[i]
+	for e := range Each(a.History.Events) {
 		if !decides(e) {
 			continue
 		}

@@ -58,12 +58,7 @@ func (a *Past) NotesRowsEnd() bool {
 
 // hasRows says whether the partition of its shard has rows of the job.
 func (j *Job) hasRows() bool {
-	for _, e := range j.Rows {
-		if e.JobRow().Kind != history.RowInbox {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.Rows, func(e *history.Event) bool { return e.JobRow().Kind != history.RowInbox })
 }
 
 // RowKindOf is the kind of row that a job in a state has beside its job row.

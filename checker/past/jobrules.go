@@ -253,8 +253,7 @@ func (k *Claim) DueMS() int64 {
 // follows gives each job that a batch enqueues to follow another what its sequence asks
 // of it.
 func (r *Replay) follows(changes []history.Change) {
-	for i := range changes {
-		c := &changes[i]
+	for c := range Each(changes) {
 		if c.Do != history.DoEnqueue || c.After == "" {
 			continue
 		}
@@ -280,8 +279,7 @@ func continues(j *history.Job, state string) bool {
 // the one that follows it, once; and nothing follows a job that has not ended, or whose
 // failure ends its sequence.
 func (r *Replay) sequences(w *Write, changes []history.Change) {
-	for i := range changes {
-		c := &changes[i]
+	for c := range Each(changes) {
 		if c.Do != history.DoEnqueue || c.After == "" {
 			continue
 		}
@@ -305,8 +303,8 @@ func (r *Replay) sequences(w *Write, changes []history.Change) {
 			r.a.Jobs.Counts.Followed++
 		}
 	}
-	for i := range changes {
-		if c := &changes[i]; c.Job != "" {
+	for c := range Each(changes) {
+		if c.Job != "" {
 			r.followed(w, r.a.Jobs.of(r.l.Name, c.Job))
 		}
 	}

@@ -204,12 +204,7 @@ func (j *Job) Entered() (first *Op, n int) {
 
 // waits: a client was told that the job is in the inbox.
 func (j *Job) AcknowledgedByInbox() bool {
-	for _, o := range j.Calls {
-		if o.Outcome == history.OK && o.End.Result == ResultInbox {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.Calls, func(o *Op) bool { return o.Outcome == history.OK && o.End.Result == ResultInbox })
 }
 
 // findTwice finds runs that were started twice: one claim, one start (P6).
@@ -317,17 +312,8 @@ func (x *Jobs) settle(j *Job) {
 		if o.Outcome != history.OK {
 			continue
 		}
-		switch o.Invoke.Changes()[0].Do {
-		case history.DoClaim:
-			n.Claimed++
-		case history.DoComplete:
-			n.Completed++
-		case history.DoRetry:
-			n.Retried++
-		case history.DoDLQ:
-			n.DLQ++
-		case history.DoCancel:
-			n.Cancelled++
+		if kind, known := jobChanges[o.Invoke.Changes()[0].Do]; known {
+			*kind.count(n)++
 		}
 	}
 	e := j.Row(history.RowJob)

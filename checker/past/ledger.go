@@ -103,8 +103,7 @@ func KeyText(key string) string {
 // the one that the final read shows.
 func (s *Sink) findMissing() {
 	prev := int64(0)
-	for i := range s.Ledger {
-		e := &s.Ledger[i]
+	for e := range Each(s.Ledger) {
 		if s.Missing == "" && e.Seq != prev+1 {
 			s.Missing, s.MissingEvents = fmt.Sprintf("entry %d follows entry %d", e.Seq, prev), []*history.Event{e.Event}
 		}
@@ -143,8 +142,8 @@ func (s *Sink) Settled(o *Op) bool {
 // EntryBefore is the accepted effect before an entry, or nil.
 func (s *Sink) EntryBefore(e *Entry) *Entry {
 	var prev *Entry
-	for i := range s.Ledger {
-		if x := &s.Ledger[i]; x.Kind == history.LedgerAccept && x.Seq < e.Seq {
+	for x := range Each(s.Ledger) {
+		if x.Kind == history.LedgerAccept && x.Seq < e.Seq {
 			prev = x
 		}
 	}

@@ -1,6 +1,7 @@
 package past
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -125,8 +126,8 @@ func New(h *history.History, soFar bool) *Past {
 	for i := range a.Ops {
 		a.sort(&a.Ops[i])
 	}
-	for i := range h.Events {
-		if e := &h.Events[i]; e.Type == history.Note {
+	for e := range Each(h.Events) {
+		if e.Type == history.Note {
 			a.note(e)
 		}
 	}
@@ -183,6 +184,17 @@ func (a *Past) life(name string) *Life {
 	return entry(a.Lives, name, Life{name: name})
 }
 
+// Each are pointers to the elements of a slice.
+func Each[T any](list []T) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for i := range list {
+			if !yield(&list[i]) {
+				return
+			}
+		}
+	}
+}
+
 // entry is what m has for key; if that is nothing yet, as it is when it is new.
 func entry[K comparable, V any](m map[K]*V, key K, fresh V) *V {
 	v := m[key]
@@ -204,8 +216,7 @@ func (a *Past) join() {
 	}
 	a.Ops = make([]Op, 0, n) // never grows: pointers into it stay valid
 	at := map[string]map[int64]int32{}
-	for i := range a.History.Events {
-		e := &a.History.Events[i]
+	for e := range Each(a.History.Events) {
 		if e.Op == history.NoteCrash || e.Op == history.NoteClock {
 			continue // written by the harness about another life
 		}
@@ -381,8 +392,8 @@ func Events(ops ...*Op) []*history.Event {
 
 // Operation is the one of a life with an id, or nil.
 func (a *Past) Operation(proc string, id int64) *Op {
-	for i := range a.Ops {
-		if o := &a.Ops[i]; o.Invoke.ID == id && history.Life(o.Invoke.Proc) == history.Life(proc) {
+	for o := range Each(a.Ops) {
+		if o.Invoke.ID == id && history.Life(o.Invoke.Proc) == history.Life(proc) {
 			return o
 		}
 	}

@@ -61,8 +61,7 @@ func (a *Past) withoutQuorum() (away []history.Span) {
 		By   int
 	}
 	var changes []change
-	for i := range a.Faults {
-		f := &a.Faults[i]
+	for f := range Each(a.Faults) {
 		nodes := nodesIn(&f.Fault)
 		if len(WorkersIn(f.Fault.Targets)) > 0 || cutsSink(&f.Fault) {
 			continue // aimed at workers or the sink, whatever the links are called
@@ -259,8 +258,8 @@ type FaultRecovery struct {
 // in force is followed by none: the last of those that overlap says how the run came back.
 func (a *Past) AfterHeals() []FaultRecovery {
 	healed := map[string]bool{}
-	for i := range a.History.Events {
-		if e := &a.History.Events[i]; e.Op == history.NoteFault && e.Fault() != nil && e.Fault().Action == history.ActionHeal {
+	for e := range Each(a.History.Events) {
+		if e.Op == history.NoteFault && e.Fault() != nil && e.Fault().Action == history.ActionHeal {
 			healed[e.Fault().ID] = true
 		}
 	}
@@ -346,8 +345,8 @@ func Evidence(f history.FaultWindow) string {
 
 func (a *Past) FaultEvents(id string) []*history.Event {
 	var out []*history.Event
-	for i := range a.History.Events {
-		if e := &a.History.Events[i]; e.Op == history.NoteFault && e.Fault() != nil && e.Fault().ID == id {
+	for e := range Each(a.History.Events) {
+		if e.Op == history.NoteFault && e.Fault() != nil && e.Fault().ID == id {
 			out = append(out, e)
 		}
 	}

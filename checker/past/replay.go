@@ -76,8 +76,7 @@ func (r *Replay) batch(w *Write) {
 	fired := r.firedBy(changes)
 	r.follows(changes)
 	r.pause(w)
-	for i := range changes {
-		c := &changes[i]
+	for c := range Each(changes) {
 		if Pauses(c) {
 			continue
 		}
@@ -249,8 +248,7 @@ func (s JobState) String() string {
 func (r *Replay) judgeRefused(at *Version) {
 	for _, c := range r.refused[at] {
 		found := r.stretch > 1
-		for i := range c.Invoke.Changes() {
-			x := &c.Invoke.Changes()[i]
+		for x := range Each(c.Invoke.Changes()) {
 			found = found || inserts(x) && r.a.Jobs.of(r.l.Name, x.Job).Now.Name != ""
 		}
 		if !found {

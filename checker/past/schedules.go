@@ -86,8 +86,7 @@ func (r *Replay) adopt(j *Job, c *history.Change) {
 // firedBy is what a batch enqueues by schedule, in the order of the nominal times.
 func (r *Replay) firedBy(changes []history.Change) map[string][]*history.Change {
 	var out map[string][]*history.Change
-	for i := range changes {
-		c := &changes[i]
+	for c := range Each(changes) {
 		if c.Do != history.DoEnqueue || c.Schedule == "" {
 			continue
 		}
@@ -280,8 +279,7 @@ func (r *Replay) paused() *Pause {
 // may ride with the end of a pause, not with its beginning.
 func (r *Replay) pause(w *Write) {
 	changes := w.Main().Invoke.Changes()
-	for i := range changes {
-		c := &changes[i]
+	for c := range Each(changes) {
 		if !Pauses(c) {
 			continue
 		}

@@ -169,8 +169,7 @@ func (a *Past) reportUncarried(s *Sink, given map[exchange][]*history.Event) {
 			tokens[GrantRef{o.Invoke.Issuer, o.Invoke.Token}] = true
 		}
 	}
-	for i := range s.Ledger {
-		e := &s.Ledger[i]
+	for e := range Each(s.Ledger) {
 		if !tokens[GrantRef{e.Issuer, e.Token}] || e.Kind == history.LedgerAccept && !keys[e.EffectKey] {
 			a.Unrecorded = append(a.Unrecorded, Unrecorded{s.Name,
 				fmt.Sprintf("entry %d of the ledger of %s (%s of token %d%s) was asked for on no link: something reaches the sink past the links",

@@ -1,6 +1,7 @@
 package phrase
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"sort"
@@ -63,12 +64,7 @@ func Times(n int) string {
 }
 
 // OrNone is a text, or "(none)" for the empty one.
-func OrNone(s string) string {
-	if s == "" {
-		return "(none)"
-	}
-	return s
-}
+func OrNone(s string) string { return cmp.Or(s, "(none)") }
 
 // File makes name relative to dir if it lies below it.
 func File(dir, name string) string {

@@ -66,8 +66,8 @@ func (a *Judgement) count() Counts {
 			c.FaultsProven++
 		}
 	}
-	for i := range a.Ops {
-		if o := &a.Ops[i]; o.End != nil && len(o.End.Sends) > 1 {
+	for o := range past.Each(a.Ops) {
+		if o.End != nil && len(o.End.Sends) > 1 {
 			c.Resends += len(o.End.Sends) - 1
 		}
 	}
@@ -117,12 +117,7 @@ func countChain(l *past.Row, c *Counts) {
 // countTold counts the grants whose answers reached a client. One is a takeover if its acquire says so,
 // or if the client of the grant before had not begun to give the lock back.
 func countTold(l *past.Row, c *Counts) {
-	var told []*past.CAS
-	for _, x := range l.CAS {
-		if past.IsGrant(x.Kind()) && x.Outcome == history.OK {
-			told = append(told, x)
-		}
-	}
+	told := slices.DeleteFunc(slices.Clone(l.CAS), func(x *past.CAS) bool { return !past.IsGrant(x.Kind()) || x.Outcome != history.OK })
 	slices.SortStableFunc(told, func(x, y *past.CAS) int { return cmp.Compare(x.End.TS, y.End.TS) })
 	for i, x := range told {
 		c.Grants++

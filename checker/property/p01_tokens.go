@@ -85,12 +85,9 @@ func checkHandedOut(l *past.Row, p *Property) {
 				g.Token, g.Acquire.Invoke.Proc, g.Fence)
 		}
 	}
-	var chained []*past.Grant
-	for _, g := range l.Grants {
-		if g.Acquire.Write.Pos >= 0 && g.Acquire.Write.Main() == g.Acquire {
-			chained = append(chained, g)
-		}
-	}
+	chained := slices.DeleteFunc(slices.Clone(l.Grants), func(g *past.Grant) bool {
+		return g.Acquire.Write.Pos < 0 || g.Acquire.Write.Main() != g.Acquire
+	})
 	sort.Slice(chained, func(i, j int) bool { return chained[i].Acquire.Write.Pos < chained[j].Acquire.Write.Pos })
 	var top *past.Grant
 	for _, g := range chained {

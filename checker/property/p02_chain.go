@@ -3,6 +3,7 @@ package property
 import (
 	"fencepost/checker/past"
 	"fencepost/checker/phrase"
+	"slices"
 )
 
 // CheckChain is the linear-time half of P2: the acknowledged writes of a lock
@@ -63,12 +64,8 @@ func checkSetOnce(l *past.Row, p *Property) {
 		if len(others) < 2 || others[0] != w {
 			continue
 		}
-		var made []*past.Write // by their answer or by the chain
-		for _, o := range others {
-			if o.OK() != nil || o.Pos >= 0 {
-				made = append(made, o)
-			}
-		}
+		// By their answer or by the chain.
+		made := slices.DeleteFunc(slices.Clone(others), func(o *past.Write) bool { return o.OK() == nil && o.Pos < 0 })
 		if len(made) > 1 {
 			p.add(l.Name, past.Events(&made[0].Main().Op, &made[1].Main().Op), "%s was set %d times; a version must be set once",
 				l.Text(w.To), len(made))

@@ -241,8 +241,8 @@ func (x *Inquiry) falseFailures() {
 		return
 	}
 	unknowns := 0
-	for i := range x.Ops {
-		if o := &x.Ops[i]; o.Invoke.Proc != history.Harness && o.End != nil && o.Outcome == history.Unknown {
+	for o := range past.Each(x.Ops) {
+		if o.Invoke.Proc != history.Harness && o.End != nil && o.Outcome == history.Unknown {
 			unknowns++
 		}
 	}

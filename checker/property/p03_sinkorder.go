@@ -34,28 +34,17 @@ func init() {
 func checkSinkOrder(_ context.Context, a *Judgement, p *Property) {
 	for _, s := range a.Sinks {
 		p.Checked += len(s.Ledger)
-		var top *past.Entry
-		for i := range s.Ledger {
-			e := &s.Ledger[i]
-			if top == nil {
-				top = e
-				continue
-			}
+		for _, v := range inversions(s) {
+			e, top := v.e, v.top
 			events := append(append([]*history.Event{top.Event, e.Event}, past.FirstEvents(top.By)...), past.FirstEvents(e.By)...)
-			switch {
-			case e.Issuer != top.Issuer:
+			if e.Issuer != top.Issuer {
 				p.add(s.Name, events,
 					"ledger entry %d of %s is a token of %s; the resource belongs to %s, and tokens of two issuers cannot be compared",
 					e.Seq, s.Name, e.Issuer, top.Issuer)
 				continue
-			case e.Token < top.Token:
-				p.add(s.Name, events, "the sink %s token %d after %d on %s (entries %d and %d of its ledger)",
-					acceptedWords[e.Kind], e.Token, top.Token, s.Name, e.Seq, top.Seq)
-				continue
 			}
-			if e.Token > top.Token {
-				top = e
-			}
+			p.add(s.Name, events, "the sink %s token %d after %d on %s (entries %d and %d of its ledger)",
+				acceptedWords[e.Kind], e.Token, top.Token, s.Name, e.Seq, top.Seq)
 		}
 	}
 	p.Detail = "by the sink's ledger"
@@ -98,7 +87,8 @@ func wasHanded(l *past.Row, e *history.Event) bool {
 	return false
 }
 
-// inversion is an accepted effect whose token is lower than one that the sink had seen.
+// inversion is an entry of a ledger whose token is lower than one that the sink had seen, or
+// another issuer's.
 type inversion struct {
 	s   *past.Sink
 	e   *past.Entry
@@ -106,22 +96,18 @@ type inversion struct {
 	o   *past.Op // that made it; nil if nobody recorded it
 }
 
-func (x *Inquiry) inversions() []inversion {
-	var out []inversion
-	for _, s := range x.Sinks {
-		var top *past.Entry
-		for i := range s.Ledger {
-			e := &s.Ledger[i]
-			switch {
-			case top == nil || e.Issuer == top.Issuer && e.Token > top.Token:
-				top = e
-			case e.Issuer == top.Issuer && e.Token < top.Token && e.Kind == history.LedgerAccept:
-				v := inversion{s: s, e: e, top: top}
-				if len(e.By) > 0 {
-					v.o = e.By[0]
-				}
-				out = append(out, v)
+func inversions(s *past.Sink) (out []inversion) {
+	var top *past.Entry
+	for e := range past.Each(s.Ledger) {
+		switch {
+		case top == nil || e.Issuer == top.Issuer && e.Token > top.Token:
+			top = e
+		case e.Issuer != top.Issuer || e.Token < top.Token:
+			v := inversion{s: s, e: e, top: top}
+			if len(e.By) > 0 {
+				v.o = e.By[0]
 			}
+			out = append(out, v)
 		}
 	}
 	return out
@@ -130,7 +116,12 @@ func (x *Inquiry) inversions() []inversion {
 // acceptedTokens: what the sink must be comparing with, if anything. Each theory is
 // held against every effect that was accepted or refused.
 func (x *Inquiry) acceptedTokens() {
-	vs := x.inversions()
+	var vs []inversion
+	for _, s := range x.Sinks {
+		vs = append(vs, slices.DeleteFunc(inversions(s), func(v inversion) bool {
+			return v.e.Issuer != v.top.Issuer || v.e.Kind != history.LedgerAccept
+		})...)
+	}
 	if len(vs) == 0 {
 		return
 	}

@@ -1,6 +1,7 @@
 package property
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -101,7 +102,8 @@ func checkAnswer(s *past.Sink, o *past.Op, p *Property) {
 	switch {
 	case o.Outcome == history.Fail && len(e.By) == 1:
 		p.add(s.Name, append(past.Events(o), e.Event),
-			"effect %s was reported as failed (%s), but the ledger of %s shows it as applied (entry %d)", key, refusalText(o.End), s.Name, e.Seq)
+			"effect %s was reported as failed (%s), but the ledger of %s shows it as applied (entry %d)", key, cmp.Or(o.End.Result,
+				o.End.Error), s.Name, e.Seq)
 	case e.Token != o.Invoke.Token && len(e.By) == 1, o.Invoke.Value != nil && e.Value != nil && *e.Value != *o.Invoke.Value && len(e.By) == 1:
 		p.add(s.Name, append(past.Events(o), e.Event),
 			"effect %s was sent with token %d and value %s, but entry %d of the ledger has token %d and value %s",
@@ -113,20 +115,14 @@ func checkAnswer(s *past.Sink, o *past.Op, p *Property) {
 }
 
 func hasSeq(s *past.Sink, key string, seq int64) bool {
-	for _, i := range s.Accepts[key] {
-		if s.Ledger[i].Seq == seq {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Accepts[key], func(i int) bool { return s.Ledger[i].Seq == seq })
 }
 
 // checkDecided compares when the sink decided, by its own clock, with when it was asked and
 // when it answered.
 func checkDecided(s *past.Sink, p *Property, whole bool) {
 	var last *past.Entry
-	for i := range s.Ledger {
-		e := &s.Ledger[i]
+	for e := range past.Each(s.Ledger) {
 		if e.At == 0 {
 			continue
 		}
@@ -166,20 +162,12 @@ func neighbour(s *past.Sink, seq int64) *history.Event {
 	return nil
 }
 
-func refusalText(e *history.Event) string {
-	if e.Result != "" {
-		return e.Result
-	}
-	return e.Error
-}
-
 // checkValues: every effect wrote the value that the one before had left, plus
 // one. Otherwise its holder acted on a state that was no longer current.
 func checkValues(s *past.Sink, p *Property) {
 	prev, seq, gap := int64(0), int64(0), false
 	var last *past.Entry
-	for i := range s.Ledger {
-		e := &s.Ledger[i]
+	for e := range past.Each(s.Ledger) {
 		gap = gap || e.Seq != seq+1
 		seq = e.Seq
 		if e.Kind != history.LedgerAccept || e.Value == nil {
@@ -233,8 +221,8 @@ func propertyOf(l *past.FalseAnswer) string {
 
 // reportLies adds the lies that count for a property. No event that was lost can excuse one.
 func (a *Judgement) reportLies(p *Property) {
-	for i := range a.FalseAnswers {
-		if l := &a.FalseAnswers[i]; propertyOf(l) == p.ID || p.ID == "P14" && !a.Promised(propertyOf(l)) {
+	for l := range past.Each(a.FalseAnswers) {
+		if propertyOf(l) == p.ID || p.ID == "P14" && !a.Promised(propertyOf(l)) {
 			p.add(l.Resource, l.Events, "%s", l.Message)
 			p.certain = true
 		}

@@ -12,8 +12,7 @@ import (
 
 // madeUpAnswers are those that no link carried.
 func (x *Inquiry) madeUpAnswers() {
-	for i := range x.FalseAnswers {
-		l := &x.FalseAnswers[i]
+	for l := range past.Each(x.FalseAnswers) {
 		s := x.found("answer-made-up", shown, "%s", l.Message)
 		chain := []Step{x.mistake(l.Op.End, "%s records that its %s was answered %s",
 			l.Op.Invoke.Proc, l.Op.Invoke.Op, past.AnswerText(l.Op.End))}
@@ -27,8 +26,7 @@ func (x *Inquiry) madeUpAnswers() {
 // forgedEntries are those that show another token than their effect was sent with.
 func (x *Inquiry) forgedEntries() {
 	for _, s := range x.Sinks {
-		for i := range s.Ledger {
-			e := &s.Ledger[i]
+		for e := range past.Each(s.Ledger) {
 			if e.Kind != history.LedgerAccept || len(e.By) != 1 || e.By[0].Invoke.Token == e.Token {
 				continue
 			}
@@ -50,8 +48,7 @@ func (x *Inquiry) missingRaises() {
 		if !s.WasRead() || s.Missing != "" {
 			continue
 		}
-		for i := range s.Ledger {
-			e := &s.Ledger[i]
+		for e := range past.Each(s.Ledger) {
 			if _, raised := s.Raised[past.GrantRef{Issuer: e.Issuer, Token: e.Token}]; e.Kind != history.LedgerAccept || raised || len(e.By) == 0 {
 				continue
 			}
@@ -139,8 +136,8 @@ func (x *Inquiry) lostEffects() {
 			shown, len(gone), "%s of %s missing from the ledger, and their numbers were given again: entry %d is another",
 			phrase.PluralIs(len(gone), "effect"), s.Name, o.End.Seq)
 		chain := []Step{x.before(o.End, "effect %s of %s is applied as entry %d", o.Invoke.EffectKey, o.Invoke.Proc, o.End.Seq)}
-		for i := range s.Ledger {
-			if e := &s.Ledger[i]; e.Seq == o.End.Seq && len(e.By) > 0 {
+		for e := range past.Each(s.Ledger) {
+			if e.Seq == o.End.Seq && len(e.By) > 0 {
 				chain = append(chain, x.mistake(e.By[0].Invoke, "the entry of that number is of %s by %s", e.By[0].Invoke.Op, e.By[0].Invoke.Proc))
 			}
 		}

@@ -168,12 +168,9 @@ func enqueuedBefore(j *past.Job, o *past.Op, first *past.Op) bool {
 	if first != nil && first.Invoke.TS < o.End.TS || len(o.End.Sends) > 1 {
 		return true
 	}
-	for _, other := range j.Calls {
-		if other != o && other.Outcome != history.Fail && other.Invoke.TS < o.End.TS {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.Calls, func(other *past.Op) bool {
+		return other != o && other.Outcome != history.Fail && other.Invoke.TS < o.End.TS
+	})
 }
 
 // openJobs are the jobs that have not finished.

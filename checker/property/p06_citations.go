@@ -223,8 +223,7 @@ func (a *Judgement) checkClaim(e *history.Event, l *past.Row, p *Property) {
 // checkUnclaimed judges a run that no batch of the chain claims.
 func (a *Judgement) checkUnclaimed(e *history.Event, l *past.Row, p *Property) {
 	for _, c := range l.CAS {
-		for i := range c.Invoke.Changes() {
-			x := &c.Invoke.Changes()[i]
+		for x := range past.Each(c.Invoke.Changes()) {
 			if x.Do != history.DoClaim || x.Run != e.Token {
 				continue
 			}

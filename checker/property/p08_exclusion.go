@@ -214,8 +214,7 @@ func (x *Inquiry) earlyShards(es []earlyTakeover) {
 	var runs *history.Event
 	var firstGone, firstGiven *earlyTakeover
 	var note *history.Event
-	for i := range es {
-		e := &es[i]
+	for e := range past.Each(es) {
 		if n := x.goneNote(e); n != nil {
 			gone++
 			if firstGone == nil {
@@ -253,8 +252,7 @@ func (x *Inquiry) earlyShards(es []earlyTakeover) {
 func (x *Inquiry) goneNote(e *earlyTakeover) *history.Event {
 	taker, owner := history.Life(e.g.Acquire.Invoke.Proc), history.Worker(e.old.Acquire.Invoke.Proc)
 	var last *history.Event
-	for i := range x.History.Events {
-		n := &x.History.Events[i]
+	for n := range past.Each(x.History.Events) {
 		if n.TS > e.g.Acquire.Invoke.TS+e.ttl/4 {
 			break
 		}

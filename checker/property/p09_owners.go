@@ -115,12 +115,7 @@ type takeovers struct {
 
 func takeoversOf(l *past.Row) takeovers {
 	var t takeovers
-	gs := make([]*past.Grant, 0, len(l.Grants))
-	for _, g := range l.Grants {
-		if g.Acquire.Outcome == history.OK {
-			gs = append(gs, g)
-		}
-	}
+	gs := slices.DeleteFunc(slices.Clone(l.Grants), func(g *past.Grant) bool { return g.Acquire.Outcome != history.OK })
 	sort.SliceStable(gs, func(i, j int) bool { return gs[i].Acquire.End.TS < gs[j].Acquire.End.TS })
 	var top *past.Grant
 	for _, g := range gs {

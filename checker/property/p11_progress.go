@@ -40,13 +40,9 @@ func (a *Judgement) checkProgress(p *Property) {
 
 // injections are those of a fault by its name or id, or all.
 func (a *Judgement) injections(fault string) []history.FaultWindow {
-	var out []history.FaultWindow
-	for _, f := range a.Faults {
-		if fault == history.AnyFault || f.Fault.ID == fault || f.Fault.Name == fault {
-			out = append(out, f)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(a.Faults), func(f history.FaultWindow) bool {
+		return fault != history.AnyFault && f.Fault.ID != fault && f.Fault.Name != fault
+	})
 }
 
 // windowsHull is from the first inject to the last heal. Between two injections nothing is in

@@ -197,18 +197,10 @@ func sightings(l *past.Row) map[*past.Version]int64 {
 	if len(unsure) == 0 {
 		return seen
 	}
-	look := func(v *past.Version, at int64) {
-		if t, known := seen[v]; unsure[v] && (!known || at < t) {
-			seen[v] = at
+	for _, s := range sightingsOf(l) {
+		if _, known := seen[s.v]; unsure[s.v] && !known && s.e.Type != history.Invoke {
+			seen[s.v] = s.e.TS
 		}
-	}
-	for _, c := range l.CAS {
-		if c.Shown != nil {
-			look(c.Shown, c.End.TS)
-		}
-	}
-	for _, r := range l.Reads {
-		look(r.Version, r.End.TS)
 	}
 	return seen
 }
@@ -304,8 +296,7 @@ func (r *Recovery) Text() string {
 		out += fmt.Sprintf("; taken over after %.2f ttl (p50), %.2f ttl at most", r.P50TTL, r.MaxTTL)
 	}
 	var first, slowest *past.FaultRecovery
-	for i := range r.Faults {
-		f := &r.Faults[i]
+	for f := range past.Each(r.Faults) {
 		if f.Locks == 0 {
 			continue
 		}

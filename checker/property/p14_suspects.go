@@ -261,8 +261,7 @@ func (x *Inquiry) traffic(f history.FaultWindow) (done, undecided int) {
 	if until, ok := f.Until(); ok {
 		to = until
 	}
-	for i := range x.Ops {
-		o := &x.Ops[i]
+	for o := range past.Each(x.Ops) {
 		if o.Invoke.Proc == history.Harness || o.End == nil || o.Invoke.TS < f.From || o.End.TS > to {
 			continue
 		}

@@ -186,8 +186,8 @@ func (a *Judgement) timed(kind history.Op, f func(*past.Op)) {
 		}
 		return
 	}
-	for i := range a.Ops {
-		if o := &a.Ops[i]; o.Invoke.Op == kind {
+	for o := range past.Each(a.Ops) {
+		if o.Invoke.Op == kind {
 			f(o)
 		}
 	}

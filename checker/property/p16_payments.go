@@ -1,9 +1,11 @@
 package property
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"fencepost/checker/past"
 	"fencepost/checker/phrase"
@@ -59,12 +61,7 @@ func checkMoney(_ context.Context, a *Judgement, p *Property) {
 	}
 }
 
-func stateText(state string) string {
-	if state == "" {
-		return "in no table"
-	}
-	return state
-}
+func stateText(state string) string { return cmp.Or(state, "in no table") }
 
 // checkOrder holds what was charged and shipped against what the order is.
 func (a *Judgement) checkOrder(o *past.Order, p *Property) {
@@ -116,14 +113,11 @@ func (a *Judgement) checkOrder(o *past.Order, p *Property) {
 }
 
 func tokensOf(payments []*history.Event) string {
-	text := ""
-	for i, e := range payments {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprint(e.Book().Token)
+	var out []string
+	for _, e := range payments {
+		out = append(out, fmt.Sprint(e.Book().Token))
 	}
-	return text
+	return strings.Join(out, ", ")
 }
 
 // payments: an order that was paid by a run to which the fence said no, or by two runs

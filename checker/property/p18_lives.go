@@ -124,13 +124,9 @@ func (a *Judgement) unnoted() []string {
 	for _, e := range a.Ends {
 		noted[e.Life().Name] = true
 	}
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(a.Lives)) {
-		if a.Lives[name].Recording && !noted[name] {
-			out = append(out, name)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.Lives)), func(name string) bool {
+		return noted[name] || !a.Lives[name].Recording
+	})
 }
 
 // fallenLives: processes that ended otherwise than their plan says.
