@@ -116,8 +116,8 @@ func (a *Past) findAnswer(s *Sink, o *Op, answers []*history.Event) {
 		return // it claims none
 	}
 	var other *history.Event
-	for i := sort.Search(len(answers), func(i int) bool { return answers[i].TS >= o.Invoke.TS }); i < len(answers) &&
-		answers[i].TS <= o.End.TS; i++ {
+	first := sort.Search(len(answers), func(i int) bool { return answers[i].TS >= o.Invoke.TS })
+	for i := first; i < len(answers) && answers[i].TS <= o.End.TS; i++ {
 		if e := answers[i]; e.Asked().Sent >= o.Invoke.TS {
 			if claims(o, e) {
 				return

@@ -229,8 +229,8 @@ func (x *Inquiry) falseFailures() {
 	}
 	if len(again) > 0 {
 		c := again[0]
-		show(x.suspect("request-executed-again",
-			shown, len(again), "%s sent once and refused, though it had taken effect: it was refused by what it had done itself",
+		show(x.suspect("request-executed-again", shown, len(again),
+			"%s sent once and refused, though it had taken effect: it was refused by what it had done itself",
 			phrase.PluralWas(len(again), "request")), c, "it is refused, and the row that comes back is its own or a later one")
 	}
 	if len(misread) > 0 {
@@ -343,8 +343,8 @@ func (x *Inquiry) surfacingWrites() {
 			continue
 		}
 		v := p.Violations[0]
-		s := x.suspect("given-up-write-surfaces",
-			WeightFits, p.Count, "an order of the operations exists only if a write can take effect after its coordinator's timeout")
+		s := x.suspect("given-up-write-surfaces", WeightFits, p.Count,
+			"an order of the operations exists only if a write can take effect after its coordinator's timeout")
 		var chain []Step
 		for _, ref := range v.Events {
 			e := ref.Event

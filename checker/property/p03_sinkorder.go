@@ -148,8 +148,10 @@ func (x *Inquiry) acceptedTokens() {
 	theories := []struct {
 		id   string
 		left bool
-	}{{"sink-checks-no-token", none}, {"sink-checks-what-was-read", read}, {"sink-remembers-per-process", sent}, {"sink-forgets-tokens",
-		!none && !read && !sent}}
+	}{
+		{"sink-checks-no-token", none}, {"sink-checks-what-was-read", read}, {"sink-remembers-per-process", sent},
+		{"sink-forgets-tokens", !none && !read && !sent},
+	}
 	for _, t := range theories {
 		if !t.left {
 			continue

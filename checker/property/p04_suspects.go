@@ -132,8 +132,8 @@ func (x *Inquiry) lostEffects() {
 	if len(gone) > 0 {
 		o := gone[0]
 		s := where[o]
-		sus := x.suspect("ledger-emptied",
-			shown, len(gone), "%s of %s missing from the ledger, and their numbers were given again: entry %d is another",
+		sus := x.suspect("ledger-emptied", shown, len(gone),
+			"%s of %s missing from the ledger, and their numbers were given again: entry %d is another",
 			phrase.PluralIs(len(gone), "effect"), s.Name, o.End.Seq)
 		chain := []Step{x.before(o.End, "effect %s of %s is applied as entry %d", o.Invoke.EffectKey, o.Invoke.Proc, o.End.Seq)}
 		for e := range past.Each(s.Ledger) {
@@ -159,8 +159,8 @@ func (x *Inquiry) lostEffects() {
 	if numbered == 0 {
 		w = shown
 	}
-	sus := x.suspect("acknowledged-before-done",
-		w, len(undone), "%s answered as applied and never in the ledger; the processes of %d of them died afterwards",
+	sus := x.suspect("acknowledged-before-done", w, len(undone),
+		"%s answered as applied and never in the ledger; the processes of %d of them died afterwards",
 		phrase.PluralWas(len(undone), "effect"), died)
 	if numbered == 0 {
 		x.suspect("acknowledged-before-done", w, len(undone), "none of %s names its entry in the ledger: it was not there yet",

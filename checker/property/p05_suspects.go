@@ -61,36 +61,37 @@ func (x *Inquiry) change(role string, s past.JobStep) Step {
 	return x.step(role, m.Invoke, "%s (%s of %s)", text, m.Kind(), m.Invoke.Key)
 }
 
+func (x *Inquiry) changes(role string, steps []past.JobStep) (out []Step) {
+	for _, s := range steps {
+		out = append(out, x.change(role, s))
+	}
+	return out
+}
+
 // jobStates: attempts that begin again, and claims of what is not pending.
 func (x *Inquiry) jobStates() {
 	for _, j := range x.Jobs.List {
 		k := jobWalk{j: j}
 		for k.step < len(j.Steps) {
 			s := j.Steps[k.step]
-			before := func() []Step {
-				if k.step == 0 {
-					return nil
-				}
-				return []Step{x.change(RoleBefore, j.Steps[k.step-1])}
-			}
+			var sus *Suspect
 			switch c := s.Change; {
 			case c.Do == history.DoClaim && k.state != past.StatePending && k.state != "":
-				sus := x.found("claim-leaves-row", x.jobWeight(j, shown), "job %s is claimed as run %d when it is %s", j.ID, c.Run, k.state)
-				sus.showAt(j.ID, s.Write.Main().Invoke, append(before(), x.change(RoleMistake, s))...)
+				sus = x.found("claim-leaves-row", x.jobWeight(j, shown), "job %s is claimed as run %d when it is %s", j.ID, c.Run, k.state)
 			case c.Do == history.DoClaim && k.state == past.StatePending && c.Attempt <= k.attempt,
 				slices.Contains([]string{history.DoRescue, history.DoRetry, history.DoComplete, history.DoAbandon, history.DoDLQ}, c.Do) &&
 					k.state == past.StateRunning && c.Attempt < k.attempt:
-				sus := x.found("attempts-in-memory", x.jobWeight(j, shown), "job %s: after attempt %d the owner that %s it counts %d",
+				sus = x.found("attempts-in-memory", x.jobWeight(j, shown), "job %s: after attempt %d the owner that %s it counts %d",
 					j.ID, k.attempt, past.Verb(c.Do), c.Attempt)
-				sus.showAt(j.ID, s.Write.Main().Invoke, append(before(), x.change(RoleMistake, s))...)
 			case c.Do == history.DoDLQ && x.failed("P5"):
-				id, why := x.givenUpEarly(&k, s)
-				if id == "" {
-					break
+				if id, why := x.givenUpEarly(&k, s); id != "" {
+					sus = x.found(id, x.jobWeight(j, shown), "job %s is given up by %s, and the store had never refused it: %s",
+						j.ID, s.Write.Main().Invoke.Proc, why)
 				}
-				sus := x.found(id, x.jobWeight(j, shown), "job %s is given up by %s, and the store had never refused it: %s",
-					j.ID, s.Write.Main().Invoke.Proc, why)
-				sus.showAt(j.ID, s.Write.Main().Invoke, append(before(), x.change(RoleMistake, s))...)
+			}
+			if sus != nil {
+				before := x.changes(RoleBefore, j.Steps[max(0, k.step-1):k.step])
+				sus.showAt(j.ID, s.Write.Main().Invoke, append(before, x.change(RoleMistake, s))...)
 			}
 			k.next()
 		}
@@ -141,14 +142,11 @@ func (x *Inquiry) jobRows() {
 			id, w = "write-beside-the-tick", WeightFits // an earlier owner's doing
 		}
 		s := x.found(id, x.jobWeight(j, w), "job %s is %s by its batches, and its rows say otherwise: %s", j.ID, j.Now, why)
-		var chain []Step
 		role := RoleBefore
 		if j.RowMissing(x.Past) {
 			role = RoleMistake // the batch that did one of two things
 		}
-		for _, st := range j.Steps[max(0, len(j.Steps)-3):] {
-			chain = append(chain, x.change(role, st))
-		}
+		chain := x.changes(role, j.Steps[max(0, len(j.Steps)-3):])
 		for _, e := range j.Rows {
 			chain = append(chain, x.mistake(e, "after the run there is a row of kind %s: %s, attempt %d, run %d",
 				e.JobRow().Kind, phrase.OrNone(e.JobRow().State), e.JobRow().Attempt, e.JobRow().Run))
@@ -179,8 +177,8 @@ func (x *Inquiry) stuckJobs() {
 				x.Instant(RoleHarm, x.EndOfWork(), "at the end the job is still running"))
 		case j.Now.Name == past.StatePending && x.passedOver(l, j) != nil:
 			k := x.passedOver(l, j)
-			s := x.found("row-behind-the-mark",
-				x.jobWeight(j, WeightFits), "job %s is pending and due, and job %s, due later, was claimed after that", j.ID, k.Job.ID)
+			s := x.found("row-behind-the-mark", x.jobWeight(j, WeightFits),
+				"job %s is pending and due, and job %s, due later, was claimed after that", j.ID, k.Job.ID)
 			chain := []Step{x.change(RoleBefore, j.Steps[len(j.Steps)-1]), x.change(RoleMistake, past.JobStep{Write: k.Write, Change: k.Change}),
 				x.Instant(RoleHarm, x.EndOfWork(), "at the end the job is still pending")}
 			if g := x.takenSince(l, j); g != nil {
@@ -259,8 +257,8 @@ func (x *Inquiry) runs() {
 				if f != nil && f.TS <= m.Invoke.TS {
 					continue
 				}
-				sus := x.found("completed-before-finish",
-					x.jobWeight(j, WeightFits), "job %s is completed by a batch that was sent before run %d had finished", j.ID, s.Change.Run)
+				sus := x.found("completed-before-finish", x.jobWeight(j, WeightFits),
+					"job %s is completed by a batch that was sent before run %d had finished", j.ID, s.Change.Run)
 				chain := []Step{x.change(RoleMistake, s)}
 				if i > 0 {
 					chain = append(chain, x.change(RoleBefore, j.Steps[i-1]))
@@ -295,8 +293,8 @@ func (x *Inquiry) lostJobs() {
 			if o.Outcome != history.OK || o.End.Result == past.ResultDuplicate {
 				continue
 			}
-			s := x.found("acknowledged-and-lost",
-				x.jobWeight(j, WeightFits), "the enqueue of job %s was acknowledged (%s), and no batch that took effect has it", j.ID, o.End.Result)
+			s := x.found("acknowledged-and-lost", x.jobWeight(j, WeightFits),
+				"the enqueue of job %s was acknowledged (%s), and no batch that took effect has it", j.ID, o.End.Result)
 			chain := []Step{x.before(o.Invoke, "%s enqueues job %s", o.Invoke.Proc, j.ID), x.mistake(o.End, "it is acknowledged: %s", o.End.Result)}
 			for _, c := range l.CAS {
 				if l.Fate(c.Write) == past.Never && slices.ContainsFunc(c.Invoke.Changes(), func(x history.Change) bool { return x.Job == j.ID }) {

@@ -42,46 +42,44 @@ func checkCitations(_ context.Context, a *Judgement, p *Property) {
 		}
 		for _, g := range l.Grants {
 			if g.Call != nil {
-				a.checkCitation(g.Call.End, l.Name, g.Call.End.Token, g, p)
+				checkCitation(g.Call.End, l.Name, g, p)
 			}
 		}
 	}
 	for _, d := range a.Decisions {
-		if l := a.RowOf[d.Issuer]; l != nil && l.Shard {
-			a.checkClaim(d.Event, l, p)
-			continue
-		}
-		a.checkCitation(d.Event, d.Issuer, d.Event.Token, d.Grant, p)
+		a.checkShown(d.Event, d.Issuer, p)
 	}
 	for _, s := range a.Sinks {
 		for _, o := range s.Raises {
-			if o.Invoke.Proc == history.Harness {
-				continue // its seal of the resource, after the last worker
+			if o.Invoke.Proc != history.Harness { // not its seal of the resource, after the last worker
+				a.checkShown(o.Invoke, o.Invoke.Issuer, p)
 			}
-			var g *past.Grant
-			l := a.RowOf[o.Invoke.Issuer]
-			if l != nil && l.Shard {
-				a.checkClaim(o.Invoke, l, p)
-				continue
-			}
-			if l != nil {
-				g = l.Find(o.Invoke.Token, o.Invoke.Proc)
-			}
-			a.checkCitation(o.Invoke, o.Invoke.Issuer, o.Invoke.Token, g, p)
 		}
 	}
 	report(&a.Jobs, "P6", p)
 	p.Detail = "raises, starts, effects and handed-out tokens against the row's chain"
 }
 
-func (a *Judgement) checkCitation(e *history.Event, lock string, token int64, g *past.Grant, p *Property) {
+// checkShown judges an event that shows a token of a lock, or a run of a shard.
+func (a *Judgement) checkShown(e *history.Event, issuer string, p *Property) {
+	switch l := a.RowOf[issuer]; {
+	case l == nil:
+		checkCitation(e, issuer, nil, p)
+	case l.Shard:
+		a.checkClaim(e, l, p)
+	default:
+		checkCitation(e, issuer, l.Find(e.Token, e.Proc), p)
+	}
+}
+
+func checkCitation(e *history.Event, lock string, g *past.Grant, p *Property) {
 	p.Checked++
 	if g == nil {
-		p.add(lock, []*history.Event{e}, "%s by %s shows token %d of %s, which was never granted", e.Op, e.Proc, token, lock)
+		p.add(lock, []*history.Event{e}, "%s by %s shows token %d of %s, which was never granted", e.Op, e.Proc, e.Token, lock)
 		return
 	}
 	wrong := func(format string, args ...any) {
-		text := fmt.Sprintf("%s by %s shows token %d of %s, ", e.Op, e.Proc, token, lock) + fmt.Sprintf(format, args...)
+		text := fmt.Sprintf("%s by %s shows token %d of %s, ", e.Op, e.Proc, e.Token, lock) + fmt.Sprintf(format, args...)
 		p.add(lock, append(past.Events(&g.Acquire.Op, g.Call), e), "%s", text)
 	}
 	switch {
@@ -141,8 +139,8 @@ func (x *Inquiry) foreignRuns() {
 	if wrong == 0 || highest*10 < wrong*8 {
 		return
 	}
-	s := x.suspect("one-token-for-all-shards",
-		shown, wrong, "%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard",
+	s := x.suspect("one-token-for-all-shards", shown, wrong,
+		"%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard",
 		phrase.Plural(wrong, "sink call"), highest)
 	chain := []Step{x.mistake(first.Invoke, "%s by %s to %s shows run %d",
 		first.Invoke.Op, first.Invoke.Proc, first.Invoke.Key, first.Invoke.Token)}
@@ -179,8 +177,8 @@ func (x *Inquiry) foreignIssuers() {
 	if n == 0 {
 		return
 	}
-	s := x.suspect("issuer-of-another-shard",
-		written, n, "%s with another issuer than the shard that their run was claimed from; the first has %s for a job in %s",
+	s := x.suspect("issuer-of-another-shard", written, n,
+		"%s with another issuer than the shard that their run was claimed from; the first has %s for a job in %s",
 		phrase.Plural(n, "sink call"), call.Invoke.Issuer, of.Job.Shard)
 	s.showAt(of.Job.ID, call.Invoke, x.change(RoleBefore, past.JobStep{Write: of.Write, Change: of.Change}),
 		x.mistake(call.Invoke, "%s by %s to %s names the issuer %s", call.Invoke.Op, call.Invoke.Proc, call.Invoke.Key, call.Invoke.Issuer))

@@ -67,8 +67,8 @@ func checkDeadlines(_ context.Context, a *Judgement, p *Property) {
 				e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-end), by.Op)
 		}
 	}
-	p.Detail = "not before the grant was known; deadlines derived from the recorded sends: first send + ttl - margin" + notJudgedClocks(beyond,
-		"start or effect")
+	p.Detail = "not before the grant was known; deadlines derived from the recorded sends: first send + ttl - margin" +
+		notJudgedClocks(beyond, "start or effect")
 	if undated > 0 && p.Count == 0 {
 		p.Status, p.Detail = StatusUnknown, phrase.Plural(undated, "start or effect")+" without decided_at"
 	}

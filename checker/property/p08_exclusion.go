@@ -231,12 +231,12 @@ func (x *Inquiry) earlyShards(es []earlyTakeover) {
 	}
 	switch n := len(es); {
 	case gone > 0 && gone >= given:
-		s := x.suspect("silent-owner-is-dead",
-			shown, gone, "%d of %d shards that were taken too soon had an owner that the taker had noted as gone, while it ticked", gone, n)
+		s := x.suspect("silent-owner-is-dead", shown, gone,
+			"%d of %d shards that were taken too soon had an owner that the taker had noted as gone, while it ticked", gone, n)
 		x.showEarly(s, *firstGone, x.before(note, "%s no longer sees the heartbeats of %s", history.Life(note.Proc), note.Key))
 	case 2*given >= n:
-		s := x.suspect("given-away-with-runs",
-			WeightFits, given, "%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards",
+		s := x.suspect("given-away-with-runs", WeightFits, given,
+			"%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards",
 			phrase.PluralWas(given, "shard"))
 		x.showEarly(s, *firstGiven,
 			x.before(runs, "%s begins run %d of job %s, which is at work after the owner's last batch", runs.Proc, runs.Token, runs.Key))

@@ -224,8 +224,8 @@ func (x *Inquiry) wrongOwners() {
 			s.Group = cmp.Or(s.Group, group)
 			s.show(l.Name, c.End.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, chain...)
 			if group != "" {
-				other := x.suspect("unconditional-release",
-					WeightFits, 1, "the row of %s had passed to fence %d when a release of fence %d was applied", l.Name, g.Fence, c.To.Fence)
+				other := x.suspect("unconditional-release", WeightFits, 1,
+					"the row of %s had passed to fence %d when a release of fence %d was applied", l.Name, g.Fence, c.To.Fence)
 				other.Group = group
 				other.show(l.Name, c.End.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, chain...)
 			}

@@ -75,8 +75,8 @@ func (a *Judgement) judgeProgress(e *history.Event, want history.Progress, windo
 	if out.Cycles < want.MinCycles && a.timeFor(want, windows) {
 		p.add(want.Fault, append(faultEdges(a, windows), e),
 			"while %s was in force, for %s in all, %s of %s succeeded although a quorum could be reached: at least %d are demanded",
-			want.Fault, phrase.MS(inForce(windows)), phrase.Plural(out.Cycles,
-				a.CycleNoun()), groupText(history.Success{Group: want.Group}), want.MinCycles)
+			want.Fault, phrase.MS(inForce(windows)), phrase.Plural(out.Cycles, a.CycleNoun()),
+			groupText(history.Success{Group: want.Group}), want.MinCycles)
 	}
 	a.progress = append(a.progress, out)
 }
@@ -335,8 +335,8 @@ func (x *Inquiry) stalls() {
 						idle.Name, phrase.MS(idle.To-idle.From), want.Fault)
 					s.show(idle.Name, idle.From, []string{idle.Name},
 						x.before(idle.last.End, "the last that %s did: %s of %s", idle.Name, idle.last.Invoke.Op, idle.last.Invoke.Key),
-						x.Instant(RoleMistake, idle.From+want.LongestGapMS*1e6, "by now it should have asked again"), x.Instant(RoleHarm, idle.To,
-							"until now it asked for nothing"))
+						x.Instant(RoleMistake, idle.From+want.LongestGapMS*1e6, "by now it should have asked again"),
+						x.Instant(RoleHarm, idle.To, "until now it asked for nothing"))
 				}
 			}
 		}
@@ -373,8 +373,8 @@ func (x *Inquiry) stalled(want history.Progress, g past.Gap) {
 	idle = max(idle, g.To-claimed)
 	switch {
 	case hung != nil:
-		s := x.suspect("waits-for-one-node",
-			WeightFits, 1, "a request for %s was under way for %s with %s in force, and other nodes could have answered it",
+		s := x.suspect("waits-for-one-node", WeightFits, 1,
+			"a request for %s was under way for %s with %s in force, and other nodes could have answered it",
 			l.Name, phrase.MS(duringGap(hung, g)), want.Fault)
 		s.show(l.Name, g.From, []string{hung.Invoke.Proc}, append(chain,
 			x.mistake(hung.Invoke, "%s by %s waits for its answer for %s", hung.Invoke.Op, hung.Invoke.Proc, phrase.MS(duringGap(hung, g))))...)

@@ -138,8 +138,8 @@ func checkStatements(_ context.Context, a *Judgement, p *Property) {
 		p.add(f.table, f.events, "%s", f.message)
 	}
 	p.Checked = shapes
-	p.Detail = phrase.Plural(p.Checked,
-		"statement shape") + " as sent: consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
+	p.Detail = phrase.Plural(p.Checked, "statement shape") +
+		" as sent: consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
 	if p.Count == 0 {
 		a.unseenStatements(p)
 	}

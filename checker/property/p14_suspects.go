@@ -42,8 +42,8 @@ func (x *Inquiry) lateCalls(inv, end *history.Event, n int) {
 	for _, s := range end.Sends {
 		early = max(early, inv.TS-s)
 	}
-	s := x.suspect("calls-dated-late",
-		written, n, "%s of %s with a send outside of its recorded interval; the first was sent %s before it was recorded",
+	s := x.suspect("calls-dated-late", written, n,
+		"%s of %s with a send outside of its recorded interval; the first was sent %s before it was recorded",
 		phrase.Plural(n, "operation"), history.Life(inv.Proc), phrase.MS(early))
 	s.show(inv.Key, inv.TS, []string{inv.Proc},
 		x.Instant(RoleBefore, end.Sends[0], "%s sends %s", inv.Proc, inv.Op),

@@ -165,8 +165,8 @@ func (x *Inquiry) keyedByRun(o *past.Order, acts []*past.Op) {
 	var keys []string
 	var done []*past.Op
 	for _, a := range acts {
-		if a.Outcome != history.Fail && slices.ContainsFunc(o.Payments,
-			func(e *history.Event) bool { return e.Book().Token == a.Invoke.Token }) && !slices.Contains(keys, a.Invoke.EffectKey) {
+		paid := slices.ContainsFunc(o.Payments, func(e *history.Event) bool { return e.Book().Token == a.Invoke.Token })
+		if a.Outcome != history.Fail && paid && !slices.Contains(keys, a.Invoke.EffectKey) {
 			keys, done = append(keys, a.Invoke.EffectKey), append(done, a)
 		}
 	}
