@@ -81,7 +81,7 @@ func TestQuorumOfTheAgreement(t *testing.T) {
 			f := history.Fault{ID: "f" + n, Name: "pause-node", Action: history.ActionInject, Targets: []string{n}}
 			y.note(int64(10+i), history.Harness, history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &f}})
 		}
-		if away := past.New(y.end(300), false).QuorumAway; (len(away) > 0) != c.away {
+		if away := past.New(y.end(300), false).WithoutQuorum; (len(away) > 0) != c.away {
 			t.Errorf("%+v: away %v, want %t", c, away, c.away)
 		}
 	}

@@ -34,7 +34,7 @@ func TestPassTellsWhatItRestsOn(t *testing.T) {
 	r = &Result{Verdict: Pass, Counts: c, Properties: []Property{
 		{ID: "P5", Status: StatusNA, Detail: "no jobs"}, {ID: "P8", Status: StatusNA, Detail: "not promised"}, {ID: "P12", Status: StatusNA, Detail: "no jobs"}, {ID: "P14", Status: StatusNA},
 	}}
-	a2 := Told(r, nil)
+	a2 := AnswerOf(r, nil)
 	if want := []string{
 		"3 faults, proven: clock, pause-worker (2)", "1 takeover of 9 grants", "5 unknown outcomes, 4 settled by the final rows", "2 writes given up by a coordinator",
 	}; !slices.Equal(a2.Exercised, want) {

@@ -15,19 +15,19 @@ import (
 // TestCoreMeansTheSame: the checker reads what core's words say, without being a part of it.
 func TestCoreMeansTheSame(t *testing.T) {
 	t.Parallel()
-	for prefix, err := range map[string]error{past.Interrupted: job.ErrInterrupted, past.NotHere: job.NotHere(errors.New("x"))} {
+	for prefix, err := range map[string]error{past.InterruptedPrefix: job.ErrInterrupted, past.NotHerePrefix: job.NotHere(errors.New("x"))} {
 		if !strings.HasPrefix(err.Error(), prefix) {
 			t.Errorf("%q does not begin with %q", err, prefix)
 		}
 	}
-	if past.MostSpared != job.MaxInterruptions {
-		t.Errorf("%d runs may spend no attempt, core says %d", past.MostSpared, job.MaxInterruptions)
+	if past.MaxUncounted != job.MaxInterruptions {
+		t.Errorf("%d runs may spend no attempt, core says %d", past.MaxUncounted, job.MaxInterruptions)
 	}
 }
 
 // lastTry fits the ends of jobs whose own run was the last that they may have.
 func lastTry(p jobPlace) bool {
-	return ownRun(p) && p.j.Spec != nil && p.c().Attempt-p.j.SparedBefore(p.i) == p.j.Spec.MaxAttempts
+	return ownRun(p) && p.j.Spec != nil && p.c().Attempt-p.j.UncountedBefore(p.i) == p.j.Spec.MaxAttempts
 }
 
 // attemptMutations are about what counts as an attempt.
@@ -40,7 +40,7 @@ var attemptMutations = []mutation{
 		return ok
 	}},
 	{"job given up when runs that were cut short are counted", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoDLQ, func(p jobPlace) bool { return lastTry(p) && p.j.SparedBefore(p.i) > 0 })
+		p, ok := e.jobs().step(history.DoDLQ, func(p jobPlace) bool { return lastTry(p) && p.j.UncountedBefore(p.i) > 0 })
 		if ok {
 			respec(p.j, func(j *history.Job) { j.MaxAttempts = p.c().Attempt })
 		}
@@ -55,7 +55,7 @@ var attemptMutations = []mutation{
 // interruptedRetry makes the first run of a job that is given up one that was interrupted.
 func interruptedRetry(e *edit) (jobPlace, bool) {
 	p, ok := e.jobs().step(history.DoDLQ, func(p jobPlace) bool {
-		return lastTry(p) && p.c().Attempt > 1 && p.j.Steps[2].Change.Do == history.DoRetry && p.j.SparedBefore(p.i) == 0
+		return lastTry(p) && p.c().Attempt > 1 && p.j.Steps[2].Change.Do == history.DoRetry && p.j.UncountedBefore(p.i) == 0
 	})
 	if ok {
 		p.j.Finishes[p.j.Steps[2].Change.Run].Error = job.ErrInterrupted.Error()

@@ -68,7 +68,7 @@ func benchCheck(b *testing.B, made func() *history.History) {
 // time, which CheckInChild does not tell.
 func benchChild(b *testing.B, files []string) (childAnswer, time.Duration) {
 	b.Helper()
-	env, err := json.Marshal(orders{Options{}.withDefaults(), files})
+	env, err := json.Marshal(childRequest{Options{}.withDefaults(), files})
 	if err != nil {
 		b.Fatal(err)
 	}

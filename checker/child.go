@@ -30,7 +30,7 @@ const ChildEnv = "FENCEPOST_CHECK_CHILD"
 // ChildArgs make the tool's executable a checking child; it then calls ChildMain.
 var ChildArgs = []string{"check", "--child"}
 
-type orders struct {
+type childRequest struct {
 	Options Options  `json:"options"`
 	Inputs  []string `json:"inputs"`
 }
@@ -100,7 +100,7 @@ func RunDir(inputs ...string) string {
 
 // command is a child with these orders, which dies with the thread that starts it, and
 // the head of what it says on standard error.
-func (d orders) command(ctx context.Context, exe string, args []string) (*exec.Cmd, *headBuffer, error) {
+func (d childRequest) command(ctx context.Context, exe string, args []string) (*exec.Cmd, *headBuffer, error) {
 	env, err := json.Marshal(d)
 	if err != nil {
 		return nil, nil, err
@@ -116,7 +116,7 @@ func (d orders) command(ctx context.Context, exe string, args []string) (*exec.C
 func (o Options) spawn(ctx context.Context, exe string, inputs []string) (*Result, error) {
 	limited, cancel := context.WithTimeout(ctx, o.Limit)
 	defer cancel()
-	cmd, stderr, err := orders{o, inputs}.command(limited, exe, ChildArgs)
+	cmd, stderr, err := childRequest{o, inputs}.command(limited, exe, ChildArgs)
 	if err != nil {
 		return nil, err
 	}
@@ -160,10 +160,12 @@ func (o Options) postMortem(err error, stderr string) string {
 	switch {
 	case strings.Contains(stderr, "out of memory") || strings.Contains(stderr, "cannot allocate memory"):
 		return fmt.Sprintf("the check needed more than its %d MB of memory", o.Memory>>20)
-	case strings.HasPrefix(first, "SIGSEGV: "), strings.HasPrefix(first, "runtime/cgo: pthread_create failed"), strings.HasPrefix(first, "runtime: failed to create new OS thread"):
+	case strings.HasPrefix(first, "SIGSEGV: "), strings.HasPrefix(first, "runtime/cgo: pthread_create failed"),
+		strings.HasPrefix(first, "runtime: failed to create new OS thread"):
 		// A mistake of the checker's own is a panic; this is Go's runtime, which does
 		// not survive every refusal of memory: a thread needs some for its stack.
-		return fmt.Sprintf("the checker's runtime died (%s), as a rule because the check needed more than its %d MB of memory", first, o.Memory>>20)
+		return fmt.Sprintf("the checker's runtime died (%s), as a rule because the check needed more than its %d MB of memory",
+			first, o.Memory>>20)
 	case errors.As(err, &exit) && exit.ExitCode() < 0:
 		return fmt.Sprintf("the checker was killed (%s), perhaps for lack of memory", exit)
 	}
@@ -197,16 +199,10 @@ func (b *headBuffer) Write(p []byte) (int, error) {
 // ChildMain is a checking child: it takes its orders from the environment, sets
 // its own limits, and prints its answer. It returns the exit code.
 func ChildMain(stdout io.Writer) int {
-	var do orders
-	if err := json.Unmarshal([]byte(os.Getenv(ChildEnv)), &do); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v (a checking child is started by the tool, not by hand)\n", ChildEnv, err)
+	do, err := readRequest("checking")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 2
-	}
-	if do.Options.Memory > 0 {
-		if err := limitMemory(do.Options.Memory); err != nil {
-			fmt.Fprintf(os.Stderr, "memory limit: %v\n", err)
-			return 2
-		}
 	}
 	var a childAnswer
 	debug.SetGCPercent(-1) // most of what reading and sorting allocate is kept
@@ -228,6 +224,19 @@ func ChildMain(stdout io.Writer) int {
 		return 2
 	}
 	return 0
+}
+
+// readRequest takes a child's orders from the environment, and limits its memory as they say.
+func readRequest(kind string) (do childRequest, err error) {
+	if err := json.Unmarshal([]byte(os.Getenv(ChildEnv)), &do); err != nil {
+		return do, fmt.Errorf("%s: %v (a %s child is started by the tool, not by hand)", ChildEnv, err, kind)
+	}
+	if do.Options.Memory > 0 {
+		if err := limitMemory(do.Options.Memory); err != nil {
+			return do, fmt.Errorf("memory limit: %w", err)
+		}
+	}
+	return do, nil
 }
 
 // peakMemory is this process's largest resident memory so far in kB, 0 if

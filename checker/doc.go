@@ -47,7 +47,8 @@
 // [CheckInChild] runs the check in a process of its own with a limit on memory
 // and time, since the search can exceed either. [Watch] looks at a run that still goes on.
 //
-// This package is the face of the others, each of which knows only those after it: explain
+// This package is the face of the others: some seventy files import it alone, so its parts can move
+// without them. Each of these knows only those after it: explain
 // (ranking what explains a verdict), property (one file a property), linear (the search by
 // Porcupine), past (what happened, derived once and then only read) and phrase (numbers in
 // sentences). CONTRIBUTING.md tells how to add a property.

@@ -142,7 +142,7 @@ func (n *tally) explain(t *testing.T, seed uint64, h *history.History, r *Result
 	checkChains(t, h, e)
 	bare := *r
 	bare.Answer = nil
-	if a := Told(&bare, e); !reflect.DeepEqual(a, *r.Answer) || a.What == "" || len(e.Causes) > 0 && len(a.Properties) == 0 {
+	if a := AnswerOf(&bare, e); !reflect.DeepEqual(a, *r.Answer) || a.What == "" || len(e.Causes) > 0 && len(a.Properties) == 0 {
 		t.Errorf("seed %d: the result is told as %+v, the explanation as %+v", seed, r.Answer, a)
 	}
 }

@@ -71,7 +71,7 @@ var jobRunMutations = []mutation{
 		return ok
 	}},
 	{"job tried too often", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return p.c().Attempt > 1+p.j.SparedBefore(p.i) })
+		p, ok := e.jobs().step(history.DoClaim, func(p jobPlace) bool { return p.c().Attempt > 1+p.j.UncountedBefore(p.i) })
 		if ok {
 			respec(p.j, func(j *history.Job) { j.MaxAttempts = 1 })
 		}

@@ -124,7 +124,7 @@ func TestCutsChangeNothing(t *testing.T) {
 				switch {
 				case whole == porcupine.Illegal && cut != porcupine.Illegal:
 					t.Fatalf("bounded %v: illegal as a whole, in segments of %d %s", enc, size, cut)
-				case !l.Whole || p.Count > 0:
+				case !l.Complete || p.Count > 0:
 				case whole != cut:
 					t.Fatalf("bounded %v: %s as a whole, in segments of %d %s", enc, whole, size, cut)
 				case !enc && whole != porcupine.Ok:

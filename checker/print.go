@@ -49,9 +49,12 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 	if !r.Chained() {
 		grants, unknown = grants+" reported", fmt.Sprintf("%d unknown", c.Unknowns)
 	}
-	fmt.Fprintf(w, "\n%s in %s of %d process lives: %d cycles, %s, %d takeovers, %d effects, %d stale refused, %d duplicates, %s, %d resends, %d leases lost, %d late sends, %d of %d faults proven, %d torn lines\n",
+	fmt.Fprintf(w,
+		"\n%s in %s of %d process lives: %d cycles, %s, %d takeovers, %d effects, %d stale refused, %d duplicates, %s, %d resends, %d leases "+
+			"lost, %d late sends, %d of %d faults proven, %d torn lines\n",
 		phrase.Plural(c.Events, "event"), phrase.Plural(c.Operations, "operation"), c.Procs,
-		c.Cycles, grants, c.Takeovers, c.Effects, c.StaleRefused, c.Duplicates, unknown, c.Resends, c.LeasesLost, c.LateSends, c.FaultsProven, c.Faults, c.Torn)
+		c.Cycles, grants, c.Takeovers, c.Effects, c.StaleRefused, c.Duplicates, unknown, c.Resends, c.LeasesLost, c.LateSends,
+		c.FaultsProven, c.Faults, c.Torn)
 	if n := c.Jobs; n != nil {
 		fmt.Fprintf(w, "jobs: %s, %d cancelled, %d abandoned, %d open; %s, %d at once with another of the job, %d duplicate enqueues\n",
 			n.Text(), n.Cancelled, n.Abandoned, n.Open, phrase.Plural(n.Starts, "start"), n.Overlaps, n.Duplicates)
@@ -60,7 +63,7 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 		fmt.Fprintf(w, "recovery: %s\n", line)
 	}
 	for _, line := range []struct{ name, text string }{
-		{"progress", property.ProgressText(r.Progress, property.WorkOf(r.Counts))}, {"machine", r.HostBusy}, {"baseline", r.Cold},
+		{"progress", property.ProgressText(r.Progress, property.SuccessNoun(r.Counts))}, {"machine", r.HostBusy}, {"baseline", r.Cold},
 	} {
 		if line.text != "" {
 			fmt.Fprintf(w, "%s: %s\n", line.name, line.text)
@@ -71,7 +74,7 @@ func PrintPainted(w io.Writer, r *Result, paint func(status, text string) string
 // printAnswer writes what comes first: the answer in one sentence, and below it what it rests
 // on.
 func printAnswer(w io.Writer, r *Result, paint func(status, text string) string) {
-	a := Told(r, nil)
+	a := AnswerOf(r, nil)
 	fmt.Fprintf(w, "%s  %s\n", paint(string(r.Verdict), string(r.Verdict)), a.Sentence())
 	if len(a.Mechanisms) > 1 {
 		fmt.Fprintf(w, "  mistakes that fit: %s (fencepost explain tells more)\n", strings.Join(a.Mechanisms, ", "))
@@ -93,11 +96,7 @@ func printViolations(w io.Writer, r *Result, p *Property, paint func(status, tex
 		}
 		fmt.Fprintf(w, "\n%s: %s\n", paint(string(p.Status), p.ID), v.Message)
 		for _, e := range v.Events {
-			name := e.File
-			if r.Dir != "" && !filepath.IsAbs(name) {
-				name = filepath.Join(r.Dir, name)
-			}
-			fmt.Fprintf(w, "  %s:%d: +%.3f ms %s\n", name, e.Line, float64(e.Event.TS-v.From)/1e6, eventText(e.Event))
+			fmt.Fprintf(w, "  %s: +%.3f ms %s\n", phrase.FileLine(r.Dir, e.File, e.Line), float64(e.Event.TS-v.From)/1e6, eventText(e.Event))
 			if l := e.Event.Life(); l != nil {
 				for _, line := range l.Log {
 					fmt.Fprintf(w, "    | %s\n", line)

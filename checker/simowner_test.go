@@ -151,7 +151,7 @@ func (o *simOwner) rescue() {
 		switch {
 		case j.AtMostOnce && o.w.cfg.bug != bugTwoOnce:
 			c.Do, c.DueMS = history.DoAbandon, 0
-		case r.spared == past.MostSpared, o.w.cfg.bug == bugCountsCut && r.attempt >= j.MaxAttempts:
+		case r.spared == past.MaxUncounted, o.w.cfg.bug == bugCountsCut && r.attempt >= j.MaxAttempts:
 			c.Do, c.DueMS = history.DoDLQ, 0
 		case o.w.cfg.bug == bugDueNow && r.own(j) > 0:
 			c.DueMS = j.DueMS - 1

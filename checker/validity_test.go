@@ -306,7 +306,7 @@ func TestNotJudged(t *testing.T) {
 	t.Parallel()
 	r := Check(context.Background(), simulate(small(2)), Options{})
 	for _, p := range r.Properties {
-		na := property.Of(p.ID).Of != "" || p.ID == "P13"
+		na := property.CheckByID(p.ID).Of != "" || p.ID == "P13"
 		if na != (p.Status == StatusNA) || p.Detail == "" {
 			t.Errorf("%s: %s (%s)", p.ID, p.Status, p.Detail)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"fencepost/checker/linear"
 	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
@@ -45,7 +46,7 @@ func Watch(ctx context.Context, exe, dir string, found func(Finding)) (time.Dura
 
 func (o Options) watch(ctx context.Context, exe, dir string, found func(Finding)) (time.Duration, error) {
 	o.Dir = dir
-	cmd, stderr, err := orders{o, []string{dir}}.command(ctx, exe, WatchArgs)
+	cmd, stderr, err := childRequest{o, []string{dir}}.command(ctx, exe, WatchArgs)
 	if err != nil {
 		return 0, err
 	}
@@ -81,9 +82,9 @@ func (o Options) watch(ctx context.Context, exe, dir string, found func(Finding)
 const (
 	watchPause = 2 * time.Second // between two looks, at least
 	watchShare = 10              // and so many times the processor time of the last
-	// watchMost and watchMemory bound the memory: about 2 kB an event.
-	watchMost   = 300_000
-	watchMemory = 1 << 30
+	// watchMaxEvents and watchMemory bound the memory: about 2 kB an event.
+	watchMaxEvents = 300_000
+	watchMemory    = 1 << 30
 )
 
 // WatchMain is a watching child: it takes its orders from the environment, prints
@@ -96,23 +97,18 @@ func WatchMain(stdout io.Writer) int {
 
 // watch returns why it cannot go on.
 func watch(stdout io.Writer) error {
-	var do orders
-	if err := json.Unmarshal([]byte(os.Getenv(ChildEnv)), &do); err != nil || len(do.Inputs) != 1 {
-		return fmt.Errorf("%s: %v (a watching child is started by the tool, not by hand)", ChildEnv, err)
+	do, err := readRequest("watching")
+	if err != nil {
+		return err
 	}
-	if err := yield(); err != nil {
+	if err := lowerPriority(); err != nil {
 		return fmt.Errorf("cannot let others go first: %w", err)
-	}
-	if do.Options.Memory > 0 {
-		if err := limitMemory(do.Options.Memory); err != nil {
-			return fmt.Errorf("memory limit: %w", err)
-		}
 	}
 	w := newWatcher(do.Inputs[0], do.Options)
 	enc := json.NewEncoder(stdout)
 	for {
-		before := processorTime()
-		fs, err := w.look()
+		before := linear.CPUTime()
+		fs, err := w.poll()
 		if err != nil {
 			return err
 		}
@@ -122,7 +118,7 @@ func watch(stdout io.Writer) error {
 			}
 		}
 		// Not by the time that passed: on a busy machine a look is waiting for the most.
-		time.Sleep(max(watchPause, watchShare*(processorTime()-before)))
+		time.Sleep(max(watchPause, watchShare*(linear.CPUTime()-before)))
 	}
 }
 
@@ -139,14 +135,14 @@ func newWatcher(dir string, o Options) *watcher {
 	return &watcher{tail: history.NewTail(filepath.Join(dir, rundir.HistoryDir)), opts: o, told: map[[2]string]bool{}, shown: map[string]int{}}
 }
 
-// look returns what is new.
-func (w *watcher) look() ([]Finding, error) {
+// poll returns what is new.
+func (w *watcher) poll() ([]Finding, error) {
 	h, err := w.tail.SoFar()
 	if err != nil {
 		return nil, err
 	}
-	if len(h.Events) > watchMost {
-		return nil, fmt.Errorf("the history has more than %d events: looking at it again and again takes too much", watchMost)
+	if len(h.Events) > watchMaxEvents {
+		return nil, fmt.Errorf("the history has more than %d events: looking at it again and again takes too much", watchMaxEvents)
 	}
 	if len(h.Events) == w.events {
 		return nil, nil
@@ -167,19 +163,10 @@ func (w *watcher) look() ([]Finding, error) {
 	return out, nil
 }
 
-// processorTime is what this process has used so far.
-func processorTime() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0 // it cannot fail for this process
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// yield gives every thread of this process, and so those to come, the lowest priority
+// lowerPriority gives every thread of this process, and so those to come, the lowest priority
 // of ordinary ones. That of SCHED_IDLE is lower, but on a busy machine nothing would
 // be seen before the end.
-func yield() error {
+func lowerPriority() error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return err

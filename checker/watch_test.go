@@ -58,12 +58,12 @@ func TestWatcherTellsEachOnce(t *testing.T) {
 	cfg.bug = bugNoToken
 	dir := writeRun(t, recorded(simulate(cfg)))
 	w := newWatcher(dir, Options{})
-	first, err := w.look()
+	first, err := w.poll()
 	if err != nil || len(first) == 0 {
 		t.Fatalf("found %v, error %v", first, err)
 	}
 	w.events = 0 // as if there were more
-	if again, err := w.look(); err != nil || len(again) != 0 {
+	if again, err := w.poll(); err != nil || len(again) != 0 {
 		t.Errorf("told again: %v, %v", again, err)
 	}
 }

@@ -249,7 +249,7 @@ func redOf(r evidence.Result, later []evidence.Result) redView {
 		Command: r.Info.Command, Verdict: evidenceWord(r.Verdict),
 	}
 	if r.Check != nil {
-		v.Text = sentenceCase(checker.Told(r.Check, nil).Sentence())
+		v.Text = sentenceCase(checker.AnswerOf(r.Check, nil).Sentence())
 	}
 	var words []string
 	for _, l := range later {

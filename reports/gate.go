@@ -74,7 +74,7 @@ func (g GateRun) answer() checker.Answer {
 	if g.Report != nil {
 		e = g.Report.Explanation
 	}
-	return checker.Told(g.Result, e)
+	return checker.AnswerOf(g.Result, e)
 }
 
 // setting is what tells a run from others of its scenario.

@@ -79,7 +79,7 @@ func (r *run) answer() checker.Answer {
 	if r.verdict == nil {
 		return checker.Answer{What: "the history has not been checked yet: the numbers below judge nothing"}
 	}
-	a := checker.Told(r.verdict, r.explanation)
+	a := checker.AnswerOf(r.verdict, r.explanation)
 	if len(a.NotExercised) > 0 {
 		host := "clocks and networks of several machines: all processes ran on one host"
 		if r.info.Cluster == "external" {

@@ -18,9 +18,9 @@ func Answer(j *property.Judgement, r *property.Result) property.Answer {
 	return answer(r, nil)
 }
 
-// Told is the answer of a result: the one in it, or for results of older versions one made
+// AnswerOf is the answer of a result: the one in it, or for results of older versions one made
 // of the rest and of its explanation, if there is one (nil: none).
-func Told(r *property.Result, e *Explanation) property.Answer {
+func AnswerOf(r *property.Result, e *Explanation) property.Answer {
 	if r.Answer != nil {
 		return *r.Answer
 	}
@@ -33,22 +33,22 @@ func answer(r *property.Result, e *Explanation) property.Answer {
 	}
 	switch r.Verdict {
 	case property.Fail:
-		return failed(r, e)
+		return failAnswer(r, e)
 	case property.Invalid:
-		return lacking(r, e)
+		return invalidAnswer(r, e)
 	case property.Unknown:
-		return r.Undecided()
+		return r.UnknownAnswer()
 	}
-	return r.Passed()
+	return r.PassAnswer()
 }
 
-// telling is the order in which violated properties are reported: what was done to the outside
+// reportOrder is the order in which violated properties are reported: what was done to the outside
 // first, the rows last. A property that is not named here comes after them.
-var telling = []string{"P3", "P4", "P16", "P17", "P8", "P7", "P12", "P5", "P1", "P9", "P6", "P10", "P11", "P2"}
+var reportOrder = []string{"P3", "P4", "P16", "P17", "P8", "P7", "P12", "P5", "P1", "P9", "P6", "P10", "P11", "P2"}
 
-// failed tells of one violation: one for which the best cause accounts, of the case that its
+// failAnswer tells of one violation: one for which the best cause accounts, of the case that its
 // chain shows if there is one.
-func failed(r *property.Result, e *Explanation) property.Answer {
+func failAnswer(r *property.Result, e *Explanation) property.Answer {
 	best := e.best()
 	accounted, key := []string(nil), ""
 	if len(best) > 0 {
@@ -64,63 +64,58 @@ func failed(r *property.Result, e *Explanation) property.Answer {
 	if len(red) == 0 {
 		return property.Answer{What: "a property is violated", Mechanisms: e.Best()}
 	}
-	p := slices.MinFunc(red, func(p, q *property.Property) int { return cmp.Compare(turn(p.ID), turn(q.ID)) })
+	p := slices.MinFunc(red, func(p, q *property.Property) int { return cmp.Compare(reportPlace(p.ID), reportPlace(q.ID)) })
 	at := max(0, slices.IndexFunc(p.Violations, func(v property.Violation) bool { return v.Key == key }))
-	out := property.Answer{What: p.Violations[at].Message, Because: because(best, p.ID), Properties: accounted, Mechanisms: e.Best()}
+	out := property.Answer{What: p.Violations[at].Message, Because: reason(best, p.ID), Properties: accounted, Mechanisms: e.Best()}
 	if len(best) == 0 {
 		out.Properties = []string{p.ID}
 	}
 	return out
 }
 
-// turn is a property's place in telling.
-func turn(id string) int {
-	if i := slices.Index(telling, id); i >= 0 {
+// reportPlace is a property's place in reportOrder.
+func reportPlace(id string) int {
+	if i := slices.Index(reportOrder, id); i >= 0 {
 		return i
 	}
-	return len(telling)
+	return len(reportOrder)
 }
 
-// because is the reason that the causes which account for a property give for its violation:
+// reason is the reason that the causes which account for a property give for its violation:
 // what befell the worker, and the mistake if it is known. Mistakes that are no rivals may each
 // have their part in it, so they give none.
-func because(causes []Cause, property string) string {
-	var best []Cause
-	for _, c := range causes {
-		if slices.Contains(c.Properties, property) {
-			best = append(best, c)
-		}
-	}
+func reason(causes []Cause, property string) string {
+	best := slices.DeleteFunc(slices.Clone(causes), func(c Cause) bool { return !slices.Contains(c.Properties, property) })
 	if len(best) == 0 || len(best) > 1 && len(best[0].Alternatives) != len(best)-1 {
 		return ""
 	}
 	var out []string
-	if c := best[0]; c.Occasion != "" && slices.Contains(late, property) {
+	if c := best[0]; c.Occasion != "" && slices.Contains(delayed, property) {
 		out = append(out, c.Occasion)
 	}
-	if c := best[0]; len(best) == 1 && !restating[c.Mechanism] && !slices.Contains(stating, property) {
+	if c := best[0]; len(best) == 1 && !general[c.Mechanism] && !slices.Contains(selfExplaining, property) {
 		out = append(out, c.Statement)
 	}
 	return strings.Join(out, ", and ")
 }
 
-// late are the properties that forbid what comes too late: what delays a worker leads to it.
-// stating are those whose violations name the mistake themselves.
+// delayed are the properties that forbid what comes too late: what delays a worker leads to it.
+// selfExplaining are those whose violations name the mistake themselves.
 var (
-	late    = []string{"P3", "P4", "P7", "P8", "P9"}
-	stating = []string{"P13", "P14", "P15", "P18"}
+	delayed        = []string{"P3", "P4", "P7", "P8", "P9"}
+	selfExplaining = []string{"P13", "P14", "P15", "P18"}
 )
 
-// restating are the mechanisms that say in general what a violation says of one case: they
+// general are the mechanisms that say in general what a violation says of one case: they
 // are no reason for it.
-var restating = map[string]bool{
+var general = map[string]bool{
 	"tokens-not-from-row": true, "sink-forgets-tokens": true, "ledger-forged": true, "answer-made-up": true, "rows-differ": true,
 	"job-never-ends": true, "completed-before-finish": true, "tried-too-often": true, "step-left-out": true, "run-not-settled": true,
 	"no-takeover": true, "foreign-writer": true, "sink-refuses-wrongly": true, "work-stops-in-fault": true,
 }
 
-// lacking tells what an INVALID run lacks.
-func lacking(r *property.Result, e *Explanation) property.Answer {
+// invalidAnswer tells what an INVALID run lacks.
+func invalidAnswer(r *property.Result, e *Explanation) property.Answer {
 	out := property.Answer{What: "the run proves nothing", Do: "run it again", Mechanisms: e.Best()}
 	for _, m := range out.Mechanisms {
 		if do := remedies[m]; do != "" {

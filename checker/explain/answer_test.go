@@ -40,14 +40,14 @@ func TestFailIsToldInOneSentence(t *testing.T) {
 		"mistakes elsewhere":         {[]Cause{none, elsewhere}, "the sink accepted token 65 after 90, because " + paused + ", and the sink does not compare tokens"},
 		"nothing explains it":        {nil, "the sink accepted token 2 after 3"},
 	} {
-		if got := Told(r, &Explanation{Causes: c.causes}).Sentence(); got != c.want {
+		if got := AnswerOf(r, &Explanation{Causes: c.causes}).Sentence(); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	if got := Told(r, nil); got.What != inverted[0].Message || !slices.Equal(got.Properties, []string{"P3"}) {
+	if got := AnswerOf(r, nil); got.What != inverted[0].Message || !slices.Equal(got.Properties, []string{"P3"}) {
 		t.Errorf("without an explanation: %+v", got)
 	}
-	if r.Answer = (&property.Answer{What: "as it was told"}); Told(r, nil).Sentence() != "as it was told" {
+	if r.Answer = (&property.Answer{What: "as it was told"}); AnswerOf(r, nil).Sentence() != "as it was told" {
 		t.Error("an answer is made again")
 	}
 }
@@ -58,14 +58,14 @@ func TestWhatIsNoVerdictSaysWhatToDo(t *testing.T) {
 	late := property.Property{ID: "P14", Status: property.StatusInvalid, Count: 2, Violations: []property.Violation{{Message: "fault f9 was not injected"}, {Message: "x"}}}
 	r := &property.Result{Verdict: property.Invalid, Properties: []property.Property{late}}
 	e := &Explanation{Causes: []Cause{{Mechanism: "fault-never-came", Rank: 1, Properties: []string{"P14"}}}}
-	if got, want := Told(r, e).Sentence(), "the run proves nothing: fault f9 was not injected (the first of 2 reasons); "+remedies["fault-never-came"]; got != want {
+	if got, want := AnswerOf(r, e).Sentence(), "the run proves nothing: fault f9 was not injected (the first of 2 reasons); "+remedies["fault-never-came"]; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := Told(r, nil); got.Do != "run it again" || !slices.Equal(got.Properties, []string{"P14"}) {
+	if got := AnswerOf(r, nil); got.Do != "run it again" || !slices.Equal(got.Properties, []string{"P14"}) {
 		t.Errorf("%+v", got)
 	}
 	r = &property.Result{Verdict: property.Unknown, Properties: []property.Property{{ID: "P2", Status: property.StatusUnknown, Detail: "no time"}, {ID: "P4", Status: property.StatusUnknown, Detail: "no time"}}}
-	if got := Told(r, nil).Sentence(); !strings.HasPrefix(got, "no violation found, but not everything was checked: P2, P4: no time; check it again ") {
+	if got := AnswerOf(r, nil).Sentence(); !strings.HasPrefix(got, "no violation found, but not everything was checked: P2, P4: no time; check it again ") {
 		t.Error(got)
 	}
 }
@@ -73,7 +73,7 @@ func TestWhatIsNoVerdictSaysWhatToDo(t *testing.T) {
 // TestAnswersKnowWhatThereIs: no list of an answer names what is not there.
 func TestAnswersKnowWhatThereIs(t *testing.T) {
 	t.Parallel()
-	for id := range restating {
+	for id := range general {
 		if _, known := property.MechanismByID[id]; !known {
 			t.Errorf("there is no mechanism %s", id)
 		}
@@ -83,7 +83,7 @@ func TestAnswersKnowWhatThereIs(t *testing.T) {
 			t.Errorf("%s: %+v, %q", id, m, do)
 		}
 	}
-	for _, id := range slices.Concat(telling, late, stating) {
+	for _, id := range slices.Concat(reportOrder, delayed, selfExplaining) {
 		if !slices.ContainsFunc(property.All, func(c property.Check) bool { return c.ID == id }) {
 			t.Errorf("there is no property %s", id)
 		}

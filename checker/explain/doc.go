@@ -6,7 +6,7 @@
 // what this history cannot tell from it. [Explanation.AddLogs] adds what the processes' logs say
 // around the mistake; [Print] writes all of it for people.
 //
-// [Answer] is the verdict in words, made of the best causes; [Told] makes it for older results too.
+// [Answer] is the verdict in words, made of the best causes; [AnswerOf] makes it for older results too.
 //
 // Neither the name of the system under test nor what a scenario was meant to show plays a part.
 package explain

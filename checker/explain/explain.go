@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -72,7 +73,7 @@ func explain(j *property.Judgement, r *property.Result) *Explanation {
 	x := j.Inquire(r)
 	e := &Explanation{Version: 1, Run: r.Run, Verdict: r.Verdict, Causes: causes(x)}
 	remainder(x, e)
-	e.Summary = Told(r, e).Sentence()
+	e.Summary = AnswerOf(r, e).Sentence()
 	return e
 }
 
@@ -129,7 +130,8 @@ func causes(x *property.Inquiry) []Cause {
 				}
 			}
 		}
-		if len(out) > 0 && s.Weight < property.Fits && s.Weight != last || !slices.ContainsFunc(props, func(id string) bool { return !done[id] }) {
+		if len(out) > 0 && s.Weight < property.WeightFits && s.Weight != last ||
+			!slices.ContainsFunc(props, func(id string) bool { return !done[id] }) {
 			continue
 		}
 		if s.Weight != last {
@@ -153,7 +155,8 @@ func accounted(x *property.Inquiry, id string) []string {
 
 func cause(x *property.Inquiry, s *property.Suspect, rank int, props []string) Cause {
 	c := Cause{
-		Mechanism: s.ID, Rank: rank, Statement: property.MechanismByID[s.ID].Statement, Evidence: s.Evidence, Properties: props, Count: max(s.Count, 1), Key: s.Key,
+		Mechanism: s.ID, Rank: rank, Statement: property.MechanismByID[s.ID].Statement, Evidence: s.Evidence, Properties: props,
+		Count: max(s.Count, 1), Key: s.Key,
 		At: s.At, Procs: s.Procs,
 	}
 	faults := faultsOf(x, s)
@@ -223,7 +226,8 @@ func faultsOf(x *property.Inquiry, s *property.Suspect) []history.FaultWindow {
 func withFaults(x *property.Inquiry, s *property.Suspect, faults []history.FaultWindow) []property.Step {
 	chain := append([]property.Step{}, s.Chain...)
 	for _, f := range faults {
-		st := x.Instant(property.RoleFault, f.From, "%s %s (%s) was in force until +%.3f s", f.Fault.ID, f.Fault.Name, strings.Join(f.Fault.Targets, ", "), float64(f.To-x.Begin)/1e9)
+		st := x.Instant(property.RoleFault, f.From, "%s %s (%s) was in force until +%.3f s",
+			f.Fault.ID, f.Fault.Name, strings.Join(f.Fault.Targets, ", "), float64(f.To-x.Begin)/1e9)
 		if note := x.FaultEvents(f.Fault.ID); len(note) > 0 {
 			st.File, st.Line = phrase.File(x.Dir, note[0].File), note[0].Line
 		}
@@ -232,3 +236,62 @@ func withFaults(x *property.Inquiry, s *property.Suspect, faults []history.Fault
 	slices.SortStableFunc(chain, func(a, b property.Step) int { return cmp.Compare(a.TS, b.TS) })
 	return chain
 }
+
+// faultEffects says what a fault does to the worker that it is aimed at. Other faults are
+// reported by name.
+var faultEffects = map[string]string{
+	"clock":             "had a wrong clock",
+	"flaky-links":       "had flaky links",
+	"heartbeat-loss":    "was not seen by the others",
+	"kill-worker":       "was dead",
+	"latency":           "had slow links",
+	"lost-replies":      "got no answers from the lock store",
+	"partition-client":  "was cut off from the lock store",
+	"partition-peers":   "was cut off from the other workers",
+	"partition-ring":    "was cut off from one node",
+	"pause-worker":      "was paused",
+	"sink-lost-replies": "got no answers from the sink",
+	"sink-outage":       "was cut off from the sink",
+	"slow-job":          "was slow in its critical section",
+	"stop-worker":       "was stopped",
+	"suspend":           "was suspended",
+}
+
+// DescribesFault says whether an answer has words for what a fault does to workers.
+func DescribesFault(name string) bool { return faultEffects[name] != "" }
+
+// occasion is what befell the first worker of a case, by the last fault that was aimed at it.
+func occasion(x *property.Inquiry, s *property.Suspect, faults []history.FaultWindow) string {
+	if len(s.Procs) == 0 {
+		return ""
+	}
+	worker := history.Worker(s.Procs[0])
+	for _, f := range slices.Backward(faults) {
+		if !slices.Contains(past.WorkersIn(f.Fault.Targets), worker) {
+			continue
+		}
+		did := faultEffects[f.Fault.Name]
+		if did == "" {
+			did = "was under " + f.Fault.Name
+		}
+		text := fmt.Sprintf("worker %s %s for %s", worker, did, inSeconds(f.To-f.From))
+		if ttl := longestLease(x.Past); ttl > 0 && f.To-f.From > ttl {
+			text += fmt.Sprintf(", past its lease of %s", inSeconds(ttl))
+		}
+		return text
+	}
+	return ""
+}
+
+// longestLease is the longest ttl of a lock or shard, 0 if there is none.
+func longestLease(a *past.Past) int64 {
+	longest := int64(0)
+	for _, l := range a.Rows {
+		for _, c := range l.CAS {
+			longest = max(longest, c.TTL())
+		}
+	}
+	return longest
+}
+
+func inSeconds(ns int64) string { return fmt.Sprintf("%.1f s", float64(ns)/1e9) }

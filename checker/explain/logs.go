@@ -45,9 +45,8 @@ func (e *Explanation) AddLogs(dir string, h *history.History) error {
 	}
 	slices.Sort(files)
 	a := &past.Past{History: h}
-	start := property.Begun(h)
-	for i := range e.Causes {
-		c := &e.Causes[i]
+	start := property.RunStart(h)
+	for c := range past.Each(e.Causes) {
 		at := time.UnixMilli(a.WallAt(c.At))
 		if c.At == 0 || a.WallAt(c.At) == 0 {
 			continue
@@ -58,7 +57,7 @@ func (e *Explanation) AddLogs(dir string, h *history.History) error {
 			if worker && !slices.Contains(c.Procs, name) {
 				continue
 			}
-			lines, err := around(file, at, !worker)
+			lines, err := linesAround(file, at, !worker)
 			if err != nil {
 				return fmt.Errorf("log %s: %w", file, err)
 			}
@@ -84,9 +83,9 @@ func (e *Explanation) AddLogs(dir string, h *history.History) error {
 // dated finds a line's date: RFC 3339 of the workers, or the database's, which is in UTC.
 var dated = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d+(Z|[+-]\d\d:\d\d)?`)
 
-// around are the lines of a log near an instant, with their distance from it in At.
+// linesAround are the lines of a log near an instant, with their distance from it in At.
 // Lines without a date belong to the one before.
-func around(file string, at time.Time, warningsOnly bool) ([]LogLine, error) {
+func linesAround(file string, at time.Time, warningsOnly bool) ([]LogLine, error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -3,9 +3,10 @@ package explain
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
+
+	"fencepost/checker/phrase"
 )
 
 // Print writes an explanation for people: the answer, how one case came about, and
@@ -39,7 +40,7 @@ func printCase(w io.Writer, c Cause, dir string) {
 	for _, s := range c.Chain {
 		where := ""
 		if s.File != "" {
-			where = place(dir, s.File, s.Line)
+			where = phrase.FileLine(dir, s.File, s.Line)
 		}
 		fmt.Fprintf(t, "  %+.3f s\t%s\t%s\t%s\n", s.At, s.Role, s.Text, where)
 	}
@@ -47,25 +48,20 @@ func printCase(w io.Writer, c Cause, dir string) {
 	if len(c.Logs) > 0 {
 		fmt.Fprintln(w, "\nLogs around the mistake:")
 		for _, l := range c.Logs {
-			fmt.Fprintf(w, "  %+.3f s  %s: %s\n", l.At, place(dir, l.File, l.Line), l.Text)
+			fmt.Fprintf(w, "  %+.3f s  %s: %s\n", l.At, phrase.FileLine(dir, l.File, l.Line), l.Text)
 		}
 	}
-}
-
-func place(dir, file string, line int) string {
-	if dir != "" && !filepath.IsAbs(file) {
-		file = filepath.Join(dir, file)
-	}
-	return fmt.Sprintf("%s:%d", file, line)
 }
 
 // printMistakes writes the mistake of which a case is shown or, of rivals, what would tell
 // them apart.
 func printMistakes(w io.Writer, c Cause, rivals []Cause) {
 	if len(rivals) == 0 {
-		fmt.Fprintf(w, "\nThe mistake: %s\n  [%s] accounts for %s; seen %s\n", c.Statement, c.Mechanism, strings.Join(c.Properties, ", "), seenTimes(c.Count))
+		fmt.Fprintf(w, "\nThe mistake: %s\n  [%s] accounts for %s; seen %s\n",
+			c.Statement, c.Mechanism, strings.Join(c.Properties, ", "), phrase.Times(c.Count))
 	} else {
-		fmt.Fprintf(w, "\nOne of %d mistakes, which this history cannot tell apart; they account for %s, seen %s:\n", len(rivals), strings.Join(c.Properties, ", "), seenTimes(c.Count))
+		fmt.Fprintf(w, "\nOne of %d mistakes, which this history cannot tell apart; they account for %s, seen %s:\n",
+			len(rivals), strings.Join(c.Properties, ", "), phrase.Times(c.Count))
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(t, "  MISTAKE\tWHAT IT IS\tRULED OUT BY")
 		for _, r := range rivals {
@@ -93,11 +89,4 @@ func printOthers(w io.Writer, others []Cause) {
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", c.Mechanism, c.Statement, strings.Join(c.Properties, ", "), evidence)
 	}
 	t.Flush()
-}
-
-func seenTimes(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }

@@ -114,7 +114,7 @@ func (d Drawing) pageOf(b Budget, f Found, path string, n int) error {
 	if err != nil {
 		return err
 	}
-	err = porcupine.Visualize(model, info, &limited{file: file, left: MaxVisualKB << 10})
+	err = porcupine.Visualize(model, info, &limitedWriter{file: file, left: MaxVisualKB << 10})
 	if e := file.Close(); err == nil {
 		err = e
 	}
@@ -124,13 +124,13 @@ func (d Drawing) pageOf(b Budget, f Found, path string, n int) error {
 	return err
 }
 
-// limited refuses to write more than left bytes.
-type limited struct {
+// limitedWriter refuses to write more than left bytes.
+type limitedWriter struct {
 	file *os.File
 	left int
 }
 
-func (l *limited) Write(b []byte) (int, error) {
+func (l *limitedWriter) Write(b []byte) (int, error) {
 	if l.left -= len(b); l.left < 0 {
 		return 0, errTooLarge
 	}

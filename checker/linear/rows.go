@@ -20,7 +20,7 @@ type lockStep struct {
 	of       *past.Op
 	kind     lockKind
 	from, to *past.Version // read and reject: from is not used, to is the row seen
-	// rows: its condition was not on the row alone; see jobs.rejected.
+	// rows: its condition was not on the row alone; see [past.CAS.Enqueues].
 	rows bool
 	// optional: outcome unknown. It is applied if its condition holds and left
 	// out otherwise; as it may be placed last, no other case is needed.
@@ -63,7 +63,7 @@ func (s *lockStep) pending() step {
 
 func hashVersion(state any) uint64 {
 	if v := state.(*past.Version); v != anyVersion {
-		return mix(uint64(v.Number) + 1)
+		return hashInt(uint64(v.Number) + 1)
 	}
 	return 0
 }
@@ -72,19 +72,19 @@ func (s *lockStep) String() string {
 	proc := s.of.Invoke.Proc
 	switch s.kind {
 	case kindRead:
-		return fmt.Sprintf("%s: read %s", proc, brief(s.row, s.to))
+		return fmt.Sprintf("%s: read %s", proc, shortVersion(s.row, s.to))
 	case kindReject:
-		return fmt.Sprintf("%s: %s rejected by %s", proc, s.of.Invoke.Op, brief(s.row, s.to))
+		return fmt.Sprintf("%s: %s rejected by %s", proc, s.of.Invoke.Op, shortVersion(s.row, s.to))
 	}
 	mark := ""
 	if s.of.Outcome == history.Unknown {
 		mark = " ?"
 	}
-	return fmt.Sprintf("%s: %s %s > %s%s", proc, s.of.Invoke.Op, brief(s.row, s.from), brief(s.row, s.to), mark)
+	return fmt.Sprintf("%s: %s %s > %s%s", proc, s.of.Invoke.Op, shortVersion(s.row, s.from), shortVersion(s.row, s.to), mark)
 }
 
-// brief says a version in a few characters.
-func brief(l *past.Row, v *past.Version) string {
+// shortVersion says a version in a few characters.
+func shortVersion(l *past.Row, v *past.Version) string {
 	if v == anyVersion {
 		return "any"
 	}
@@ -106,8 +106,8 @@ func brief(l *past.Row, v *past.Version) string {
 // write that the coordinator itself gave up with that answer.
 func OfRow(l *past.Row, bounded, clean bool) *Partition {
 	return &Partition{
-		Name: l.Name, any: anyVersion, Size: len(l.CAS) + len(l.Reads), clean: clean, Decided: l.Whole && !bounded, hash: hashVersion,
-		show:     func(s any) string { return brief(l, s.(*past.Version)) },
+		Name: l.Name, any: anyVersion, Size: len(l.CAS) + len(l.Reads), clean: clean, Decided: l.Complete && !bounded, hash: hashVersion,
+		show:     func(s any) string { return shortVersion(l, s.(*past.Version)) },
 		Segments: RowEncoder{Row: l, Bounded: bounded, Size: SegmentOps}.Segments,
 	}
 }
@@ -116,7 +116,7 @@ func OfRow(l *past.Row, bounded, clean bool) *Partition {
 func Timeouts(l *past.Row) int {
 	n := 0
 	for _, w := range l.Writes {
-		if _, all := givenUp(w); all && w.OK() == nil && w.Possible() && l.Fate(w) != past.Never {
+		if _, all := timedOut(w); all && w.OK() == nil && w.Possible() && l.Fate(w) != past.Never {
 			n++
 		}
 	}
@@ -136,7 +136,7 @@ type RowEncoder struct {
 // is not whole. See docs/decisions/0012-segments.md.
 func (e RowEncoder) Segments(yield func(segment) bool) {
 	e.encode()
-	if !e.Row.Whole {
+	if !e.Row.Complete {
 		e.Size = max(1, len(e.ops))
 	}
 	ends := firstEnds(e.ops, e.Size)
@@ -219,21 +219,16 @@ func (e *RowEncoder) encodeWrite(w *past.Write, at *past.Version) {
 		if fate == past.Applied {
 			ret = w.Latest
 		}
-		if until, all := givenUp(w); all && e.Bounded {
+		if until, all := timedOut(w); all && e.Bounded {
 			ret = min(ret, until)
 		}
 	}
 	e.add(s, w.Earliest(), ret, at)
 	// Each further acknowledgement is a write of its own, and cannot be placed.
-	first := true
-	for _, c := range w.Ops {
-		if c.Outcome != history.OK {
-			continue
+	if acks := w.Acknowledged(); len(acks) > 1 {
+		for _, o := range acks[1:] {
+			e.add(&lockStep{row: e.Row, of: o, from: s.from, to: s.to}, o.Invoke.TS, o.End.TS, at)
 		}
-		if !first {
-			e.add(&lockStep{row: e.Row, of: &c.Op, from: s.from, to: s.to}, c.Invoke.TS, c.End.TS, at)
-		}
-		first = false
 	}
 }
 
@@ -241,9 +236,9 @@ func (e *RowEncoder) add(s *lockStep, call, ret int64, at *past.Version) {
 	e.ops, e.at = append(e.ops, operation(s, call, ret)), append(e.at, at)
 }
 
-// givenUp says whether every unknown member was ended by its coordinator's own
+// timedOut says whether every unknown member was ended by its coordinator's own
 // timeout, and when the last was.
-func givenUp(w *past.Write) (until int64, all bool) {
+func timedOut(w *past.Write) (until int64, all bool) {
 	all = true
 	for _, c := range w.Ops {
 		if c.Outcome != history.Unknown {

@@ -267,8 +267,8 @@ func Worst(fs []Found) porcupine.CheckResult {
 	return r
 }
 
-// mix is a hash of an integer (the finalizer of splitmix64).
-func mix(x uint64) uint64 {
+// hashInt is a hash of an integer (the finalizer of splitmix64).
+func hashInt(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
 	x ^= x >> 27

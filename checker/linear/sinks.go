@@ -25,7 +25,7 @@ var anySink = sinkState{seen: -1, blank: true}
 
 func hashSink(state any) uint64 {
 	s := state.(sinkState)
-	return mix(uint64(s.seen)<<40 ^ uint64(s.value)<<20 ^ uint64(s.seq))
+	return hashInt(uint64(s.seen)<<40 ^ uint64(s.value)<<20 ^ uint64(s.seq))
 }
 
 type sinkKind uint8
@@ -136,8 +136,8 @@ func OfSink(s *past.Sink, clean bool) *Partition {
 	}
 }
 
-// ledgered is an operation with its place in the ledger, -1 if it changes nothing.
-type ledgered struct {
+// placedOperation is an operation with its place in the ledger, -1 if it changes nothing.
+type placedOperation struct {
 	porcupine.Operation
 	place int
 }
@@ -166,57 +166,39 @@ func segments(s *past.Sink, clean bool, yield func(segment) bool) {
 }
 
 // encode makes the operations of a resource, by call.
-func encode(s *past.Sink) []ledgered {
-	out := make([]ledgered, 0, len(s.Raises)+len(s.Effects)+len(s.Gets))
+func encode(s *past.Sink) []placedOperation {
+	out := make([]placedOperation, 0, len(s.Raises)+len(s.Effects)+len(s.Gets))
 	by := bounds(s)
 	add := func(x *sinkStep, call, ret int64, place int) {
-		out = append(out, ledgered{operation(x, call, ret), place})
+		out = append(out, placedOperation{operation(x, call, ret), place})
 	}
-	for _, o := range s.Raises {
-		encodeRaise(s, add, o, by)
-	}
-	for _, o := range s.Effects {
-		encodeEffect(s, add, o, by)
+	for _, o := range s.Calls() {
+		encodeCall(s, add, o, by)
 	}
 	for _, o := range s.Gets {
 		if o.Outcome == history.OK && o.End.Value != nil {
 			add(&sinkStep{of: o, kind: sinkGet, value: *o.End.Value, seen: o.End.Seen}, o.Invoke.TS, o.End.TS, -1)
 		}
 	}
-	slices.SortStableFunc(out, func(x, y ledgered) int { return cmp.Compare(x.Call, y.Call) })
+	slices.SortStableFunc(out, func(x, y placedOperation) int { return cmp.Compare(x.Call, y.Call) })
 	return out
 }
 
-type addStep func(x *sinkStep, call, ret int64, place int)
-
-func encodeRaise(s *past.Sink, add addStep, o *past.Op, by []int64) {
+func encodeCall(s *past.Sink, add func(x *sinkStep, call, ret int64, place int), o *past.Op, by []int64) {
 	i := s.EntryOf(o)
 	x := &sinkStep{of: o, kind: sinkRaise, token: o.Invoke.Token}
-	if i >= 0 {
-		x.seq = s.Ledger[i].Seq
+	effect := o.Invoke.Op == history.OpEffect
+	if effect {
+		x.kind = sinkApply
 	}
-	switch {
-	case o.Outcome == history.OK:
-		add(x, o.Invoke.TS, o.End.TS, i)
-	case o.Outcome == history.Fail && o.End.Result == past.ResultStale:
-		x.kind, x.seen = sinkStale, o.End.Seen
-		add(x, o.Invoke.TS, o.End.TS, -1)
-	case o.Outcome == history.Unknown && i >= 0 && maker(s, i) == o:
-		add(x, o.Invoke.TS, by[i], i)
-	}
-}
-
-func encodeEffect(s *past.Sink, add addStep, o *past.Op, by []int64) {
-	i := s.EntryOf(o)
-	x := &sinkStep{of: o, kind: sinkApply, token: o.Invoke.Token}
-	if o.Invoke.Value != nil {
+	if effect && o.Invoke.Value != nil {
 		x.value = *o.Invoke.Value
 	}
 	if i >= 0 {
 		x.seq = s.Ledger[i].Seq
 	}
 	switch {
-	case o.Outcome == history.OK && o.End.Result == past.ResultDuplicate && (i < 0 || maker(s, i) != o):
+	case effect && o.Outcome == history.OK && o.End.Result == past.ResultDuplicate && (i < 0 || maker(s, i) != o):
 		x.kind = sinkDuplicate
 		add(x, o.Invoke.TS, o.End.TS, -1)
 	case o.Outcome == history.OK:

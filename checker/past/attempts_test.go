@@ -13,8 +13,8 @@ func TestAttempts(t *testing.T) {
 	t.Parallel()
 	const (
 		failed  = "boom"
-		stopped = Interrupted + ": its worker stops"
-		foreign = NotHere + ": no handler"
+		stopped = InterruptedPrefix + ": its worker stops"
+		foreign = NotHerePrefix + ": no handler"
 		cut     = "cut short by a takeover"
 		never   = "never began"
 		open    = "began, and its end is not known"

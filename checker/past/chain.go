@@ -56,6 +56,16 @@ func (w *Write) Earliest() int64 {
 	return t
 }
 
+// Acknowledged are the members that were answered applied.
+func (w *Write) Acknowledged() (out []*Op) {
+	for _, c := range w.Ops {
+		if c.Outcome == history.OK {
+			out = append(out, &c.Op)
+		}
+	}
+	return out
+}
+
 // Answered is the instant by which its own answer says that it had taken effect.
 func (w *Write) Answered() int64 {
 	t := int64(history.Forever)
@@ -103,7 +113,7 @@ func (a *Past) buildChain(l *Row) {
 		w.From.Next, w.To.Place = w, int32(w.Pos)
 		l.Chain = append(l.Chain, w)
 	}
-	l.Whole = l.Sealed != nil && len(l.Breaks) == 0
+	l.Complete = l.Sealed != nil && len(l.Breaks) == 0
 	by := int64(history.Forever)
 	for i := len(l.Chain) - 1; i >= 0; i-- {
 		by = min(by, l.Chain[i].Answered())
@@ -231,10 +241,11 @@ func (a *Past) explain(l *Row, b *Break) {
 		b.Mixture = true
 		return
 	}
-	a.Stray = append(a.Stray, Stray{
-		Key:     l.Name,
-		Message: fmt.Sprintf("the row of %s was at %s, which no recorded operation sets: the record lacks events, or something unrecorded writes the rows", l.Name, l.Text(b.Version)),
-		Events:  Events(&b.Next.Main().Op),
+	a.Unrecorded = append(a.Unrecorded, Unrecorded{
+		Key: l.Name,
+		Message: fmt.Sprintf("the row of %s was at %s, which no recorded operation sets: the record lacks events, or "+
+			"something unrecorded writes the rows", l.Name, l.Text(b.Version)),
+		Events: Events(&b.Next.Main().Op),
 	})
 }
 
@@ -258,7 +269,7 @@ func (l *Row) Fate(w *Write) Fate {
 	switch {
 	case w.Pos >= 0:
 		return Applied
-	case l.Whole || w.From.Next != nil:
+	case l.Complete || w.From.Next != nil:
 		return Never
 	}
 	return Open

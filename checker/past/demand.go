@@ -10,6 +10,63 @@ import (
 	"fencepost/harness/record/history"
 )
 
+// Success is what a run counts as work done: the release of a lock, or, in a run
+// with jobs, a batch that completes n of them. It was acknowledged.
+type Success struct {
+	log   *Row // nil: of a job with a lock of its own
+	Op    *Op
+	Count int
+}
+
+// findSuccesses finds the run's, by row.
+func (a *Past) findSuccesses() (out []Success) {
+	for _, l := range a.Rows {
+		for _, c := range l.CAS {
+			if c.Outcome != history.OK {
+				continue
+			}
+			n := 0
+			switch {
+			case !a.Jobs.Any() && c.Kind() == history.OpRelease:
+				n = 1
+			case a.Jobs.Any():
+				for i := range c.Invoke.Changes() {
+					if c.Invoke.Changes()[i].Do == history.DoComplete {
+						n++
+					}
+				}
+			}
+			if n > 0 {
+				out = append(out, Success{l, &c.Op, n})
+			}
+		}
+	}
+	for _, j := range a.Jobs.List {
+		for _, o := range j.Updates {
+			if o.Outcome == history.OK && o.Invoke.Changes()[0].Do == history.DoComplete {
+				out = append(out, Success{nil, o, 1})
+			}
+		}
+	}
+	return out
+}
+
+// CycleNoun is what a success is called.
+func (a *Past) CycleNoun() string {
+	if a.Jobs.Any() {
+		return "completed job"
+	}
+	return "lock cycle"
+}
+
+// SuccessNoun is the same for groups of workers.
+func (a *Past) SuccessNoun() string {
+	if a.Jobs.Any() {
+		return "completed job"
+	}
+	return "release"
+}
+
 // Demand is what was asked of a lock or shard by those who could reach a quorum, and
 // what came of it.
 type Demand struct {
@@ -23,9 +80,9 @@ type Demand struct {
 // NameOf says what a demand is of.
 func (a *Past) NameOf(d *Demand) string { return cmp.Or(d.Key, "any "+a.RowNoun()) }
 
-// breath is the time between two calls that are one wait: a client whose call fails
+// retryPause is the time between two calls that are one wait: a client whose call fails
 // asks again.
-const breath = int64(1e9)
+const retryPause = int64(1e9)
 
 // findDemands finds those of each row, and last that of all rows together, with key "". Locks
 // are asked for by their clients without end: from its first call on a client is after
@@ -50,7 +107,7 @@ func (a *Past) findDemands() (out []Demand) {
 	long := a.longJobs()
 	for _, l := range a.Rows {
 		d := at[l.Name]
-		d.spans = Merge(d.spans, breath)
+		d.spans = Merge(d.spans, retryPause)
 		d.spans = Without(d.spans, long[l.Name])
 		d.order()
 		all.spans, all.Calls = append(all.spans, d.spans...), append(all.Calls, d.Calls...)
@@ -58,7 +115,7 @@ func (a *Past) findDemands() (out []Demand) {
 			out = append(out, *d)
 		}
 	}
-	all.spans = Merge(all.spans, breath)
+	all.spans = Merge(all.spans, retryPause)
 	all.order()
 	return append(out, *all)
 }
@@ -105,8 +162,7 @@ func (a *Past) longJobs() map[string][]history.Span {
 			continue
 		}
 		began := map[string]int64{} // by client
-		for i := range a.History.Events {
-			e := &a.History.Events[i]
+		for e := range Each(a.History.Events) {
 			if e.Type != history.Note || e.Issuer != "" || !slices.Contains(f.Fault.Targets, history.Worker(e.Proc)) {
 				continue
 			}
@@ -149,7 +205,7 @@ func (a *Past) jobDemands(at map[string]*Demand, all *Demand) {
 			}
 		}
 		from, to := j.asked(from), j.settledAt()
-		if due := j.OwnMS(); due > 0 {
+		if due := j.ScheduledMS(); due > 0 {
 			from = max(from, a.instantOf(due))
 		}
 		if from < to {

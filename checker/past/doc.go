@@ -5,7 +5,7 @@
 //
 //   - operations: every invoke joined with its end, filed by row, resource, job and order;
 //   - chains: the writes of each row (a lock, or a shard's header) that took effect, walked back
-//     from the sealed row (chain.go), with what each version was shown by (version.go);
+//     from the sealed row (chain.go), with what each version was shown by (rows.go);
 //   - grants: who held a row from when to when, by which answer, with which deadline (grants.go);
 //   - jobs: the batches of each shard in the order of its chain are the life of every job in it
 //     (replay.go). What breaks the rules of that life is a [Finding], with the property for which

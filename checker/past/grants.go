@@ -50,9 +50,9 @@ func (g *Grant) Until() (int64, *history.Event) {
 	return t, by
 }
 
-// Made says whether the store really made the grant; when its lock's record is
+// TookEffect says whether the store really made the grant; when its lock's record is
 // not whole, it may have.
-func (g *Grant) Made() bool {
+func (g *Grant) TookEffect() bool {
 	f := g.Row.Fate(g.Acquire.Write)
 	return f == Applied || f == Open && g.Acquire.Outcome != history.Fail
 }
@@ -91,7 +91,7 @@ func (a *Past) buildGrants(l *Row) {
 	for _, g := range l.Grants {
 		a.deadline(g)
 	}
-	l.excuseOvertaken()
+	l.markOvertaken()
 }
 
 // matchCalls finds, for each lock call that handed out a token, the acquire in it.
@@ -138,7 +138,7 @@ func (l *Row) matchCalls() map[*CAS]*Op {
 // attach files renewals, releases, confirmations and losses with their grants.
 func (l *Row) attach() {
 	confirm := func(g *Grant, end *history.Event) {
-		if g == nil || !g.Mine(end.Proc) {
+		if g == nil || !g.OwnedBy(end.Proc) {
 			return
 		}
 		g.Confirmed = min(g.Confirmed, end.TS)
@@ -154,14 +154,14 @@ func (l *Row) attach() {
 	for _, c := range l.CAS {
 		if c.End != nil {
 			if c.Outcome == history.OK && !IsRelease(c.Kind()) {
-				confirm(l.Under(c.To, c.Invoke.Proc), c.End)
+				confirm(l.GrantAt(c.To, c.Invoke.Proc), c.End)
 			}
-			if row, ok := observed(c.End); ok {
+			if row, ok := shownRow(c.End); ok {
 				confirm(l.ByAttempt[row.Attempt], c.End)
 			}
 		}
-		g := l.Under(c.From, c.Invoke.Proc)
-		if g == nil || !g.Mine(c.Invoke.Proc) {
+		g := l.GrantAt(c.From, c.Invoke.Proc)
+		if g == nil || !g.OwnedBy(c.Invoke.Proc) {
 			continue
 		}
 		switch {
@@ -172,7 +172,7 @@ func (l *Row) attach() {
 		}
 	}
 	for _, r := range l.Reads {
-		if row, ok := observed(r.End); ok {
+		if row, ok := shownRow(r.End); ok {
 			confirm(l.ByAttempt[row.Attempt], r.End)
 		}
 	}
@@ -189,12 +189,12 @@ func (l *Row) attach() {
 func (l *Row) Find(token int64, proc string) *Grant {
 	gs := l.ByToken[token]
 	for _, g := range gs {
-		if g.Mine(proc) && g.Made() {
+		if g.OwnedBy(proc) && g.TookEffect() {
 			return g
 		}
 	}
 	for _, g := range gs {
-		if g.Mine(proc) {
+		if g.OwnedBy(proc) {
 			return g
 		}
 	}
@@ -246,8 +246,7 @@ func (a *Past) findDecisions() {
 		}
 	}
 	a.Decisions = make([]Decision, 0, n)
-	for i := range a.History.Events {
-		e := &a.History.Events[i]
+	for e := range Each(a.History.Events) {
 		if !decides(e) {
 			continue
 		}

@@ -21,11 +21,11 @@ func (a *Past) compareRows() {
 			}
 			continue
 		case l == nil:
-			if j.left() {
+			if j.hasRows() {
 				a.Jobs.add("P2", j.ID, j.Rows, "%s holds rows of job %s, but no operation on it is recorded", j.Shard, j.ID)
 			}
 			continue
-		case !l.Whole:
+		case !l.Complete:
 			continue // what is missing is P14's
 		case !a.RowsRead(j):
 			if j.Now.Name != "" && !unread[j.Shard] {
@@ -35,7 +35,8 @@ func (a *Past) compareRows() {
 			continue
 		}
 		if why := j.Differs(); why != "" {
-			a.Jobs.add("P2", j.ID, append(Events(j.Last()), j.Rows...), "by the batches that took effect job %s is %s, but the rows of %s say otherwise: %s", j.ID, j.Now, j.Shard, why)
+			a.Jobs.add("P2", j.ID, append(Events(j.Last()), j.Rows...),
+				"by the batches that took effect job %s is %s, but the rows of %s say otherwise: %s", j.ID, j.Now, j.Shard, why)
 		}
 	}
 }
@@ -47,22 +48,17 @@ func (a *Past) RowsRead(j *Job) bool {
 	if j.Locked() {
 		of = ""
 	}
-	return a.Jobs.Ends[of] || !a.EndsRows() && (a.Jobs.rows[of] > 0 || j.Locked() && a.Jobs.lockedRows > 0)
+	return a.Jobs.Ends[of] || !a.NotesRowsEnd() && (a.Jobs.rows[of] > 0 || j.Locked() && a.Jobs.lockedRows > 0)
 }
 
-// EndsRows says whether the harness notes where the rows of a shard end.
-func (a *Past) EndsRows() bool {
+// NotesRowsEnd says whether the harness notes where the rows of a shard end.
+func (a *Past) NotesRowsEnd() bool {
 	return slices.ContainsFunc(a.Expects, func(e *history.Event) bool { return e.Expect().RowsEnd })
 }
 
-// left says whether the partition of its shard has rows of the job.
-func (j *Job) left() bool {
-	for _, e := range j.Rows {
-		if e.JobRow().Kind != history.RowInbox {
-			return true
-		}
-	}
-	return false
+// hasRows says whether the partition of its shard has rows of the job.
+func (j *Job) hasRows() bool {
+	return slices.ContainsFunc(j.Rows, func(e *history.Event) bool { return e.JobRow().Kind != history.RowInbox })
 }
 
 // RowKindOf is the kind of row that a job in a state has beside its job row.
@@ -115,7 +111,8 @@ func (j *Job) rowDiffers(r *history.JobRow) string {
 	switch r.Kind {
 	case history.RowJob:
 		if r.State != s.Name || r.Attempt != s.Attempt || r.Run != s.Run {
-			return fmt.Sprintf("its job row says %s, attempt %d, run %d; it should say %s, attempt %d, run %d", r.State, r.Attempt, r.Run, s.Name, s.Attempt, s.Run)
+			return fmt.Sprintf("its job row says %s, attempt %d, run %d; it should say %s, attempt %d, run %d",
+				r.State, r.Attempt, r.Run, s.Name, s.Attempt, s.Run)
 		}
 	case history.RowRunning:
 		if r.Run != s.Run || r.Attempt != s.Attempt {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -30,7 +31,7 @@ type JobRef struct{ Shard, ID string }
 
 // Job is everything about one job.
 type Job struct {
-	JobRef                // shard is its lock, if it has one of its own; see lockedjobs.go
+	JobRef                // shard is its lock, if it has one of its own; see Locked
 	Calls    []*Op        // enqueues
 	Updates  []*Op        // of a job with a lock of its own
 	Spec     *history.Job // as first asked for; nil if nobody did
@@ -55,8 +56,8 @@ type JobState struct {
 	Due     int64
 	// Since is when the change that made it so was asked for.
 	Since int64
-	// hastened: it was expedited: its scheduled time no longer counts.
-	hastened bool
+	// expedited: it was run at once on request: its scheduled time no longer counts.
+	expedited bool
 }
 
 // The names of states, as in a job's row.
@@ -94,17 +95,13 @@ type Finding struct {
 }
 
 func newJobs() Jobs {
-	return Jobs{at: map[JobRef]*Job{}, rows: map[string]int{}, Ends: map[string]bool{}, Found: map[string][]Finding{}, Schedules: map[JobRef]*Schedule{}}
+	return Jobs{at: map[JobRef]*Job{}, rows: map[string]int{}, Ends: map[string]bool{}, Found: map[string][]Finding{},
+		Schedules: map[JobRef]*Schedule{}}
 }
 
 func (x *Jobs) of(shard, id string) *Job {
 	r := JobRef{shard, id}
-	j := x.at[r]
-	if j == nil {
-		j = &Job{JobRef: r}
-		x.at[r] = j
-	}
-	return j
+	return entry(x.at, r, Job{JobRef: r})
 }
 
 // call files an enqueue.
@@ -206,13 +203,8 @@ func (j *Job) Entered() (first *Op, n int) {
 }
 
 // waits: a client was told that the job is in the inbox.
-func (j *Job) Waits() bool {
-	for _, o := range j.Calls {
-		if o.Outcome == history.OK && o.End.Result == ResultInbox {
-			return true
-		}
-	}
-	return false
+func (j *Job) AcknowledgedByInbox() bool {
+	return slices.ContainsFunc(j.Calls, func(o *Op) bool { return o.Outcome == history.OK && o.End.Result == ResultInbox })
 }
 
 // findTwice finds runs that were started twice: one claim, one start (P6).
@@ -242,4 +234,105 @@ func (j *Job) Completion() (last *Op, run int64) {
 		}
 	}
 	return last, run
+}
+
+// JobCounts sum up what became of the jobs, by the batches that took effect.
+type JobCounts struct {
+	Shards    int `json:"shards"`
+	Enqueued  int `json:"enqueued"`
+	Claimed   int `json:"claimed"`
+	Completed int `json:"completed"`
+	Retried   int `json:"retried"` // pending again as their run failed
+	Rescued   int `json:"rescued"` // pending again as their run's owner lost the shard
+	DLQ       int `json:"dlq"`
+	Cancelled int `json:"cancelled"`
+	Abandoned int `json:"abandoned"`
+	Redriven  int `json:"redriven"`           // from the dead letter queue
+	Hastened  int `json:"hastened,omitempty"` // brought forward while they were pending
+	Swept     int `json:"swept"`
+	Pauses    int `json:"pauses,omitempty"` // of shards
+	Fired     int `json:"fired,omitempty"`  // nominal times of schedules that got a job
+	Missed    int `json:"missed,omitempty"` // that were passed over, as they came too late
+	// Followed are the jobs that followed another, Stopped the sequences that ended with a
+	// failure.
+	Followed int `json:"followed,omitempty"`
+	Stopped  int `json:"stopped,omitempty"`
+	Open     int `json:"open"` // not at an end when the run was over
+	Starts   int `json:"starts"`
+	// Overlaps are the starts of a job while another run of it was at work:
+	// allowed where a process was stopped, counted.
+	Overlaps int `json:"overlaps"`
+	// Duplicates are the enqueues that were told that their job was there.
+	Duplicates int `json:"duplicates"`
+	// Lateness is by how much runs started later than they were due, by their
+	// worker's wall clock and outside of faults, in ms.
+	Lateness *Spread `json:"lateness_ms,omitempty"`
+}
+
+func (n *JobCounts) Text() string {
+	return fmt.Sprintf("%s enqueued, %d completed, %d retried, %d rescued, %d in the dead letter queue",
+		phrase.Plural(n.Enqueued, "job"), n.Completed, n.Retried, n.Rescued, n.DLQ)
+}
+
+// Spread is a distribution in ms.
+type Spread struct {
+	N   int     `json:"n"`
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// SequenceText says in P5's detail what was seen of sequences, "" without any.
+func (n *JobCounts) SequenceText() string {
+	if n.Followed+n.Stopped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s that %s another, %s that ended with a failure", phrase.Plural(n.Followed, "job"),
+		map[bool]string{true: "follows", false: "follow"}[n.Followed == 1], phrase.Plural(n.Stopped, "sequence"))
+}
+
+// A system with one lock per job has no shard whose batches could be replayed. A job's rows are
+// written by plain writes, which no batch orders. Its lock is a fenced row like any other, and its
+// runs show the lock's tokens. The job's row after the run says how it ended. Earlier updates are
+// counted, and shown with violations.
+
+// Locked says whether the job has a lock of its own.
+func (j *Job) Locked() bool { return !IsShard(j.Shard) }
+
+// update files a change of a job's row.
+func (x *Jobs) update(o *Op) {
+	j := x.of(o.Invoke.Key, o.Invoke.Changes()[0].Job)
+	j.Updates = append(j.Updates, o)
+}
+
+// settle takes the state of a job with a lock of its own from its row.
+func (x *Jobs) settle(j *Job) {
+	n := &x.Counts
+	for _, o := range j.Updates {
+		if o.Outcome != history.OK {
+			continue
+		}
+		if kind, known := jobChanges[o.Invoke.Changes()[0].Do]; known {
+			*kind.count(n)++
+		}
+	}
+	e := j.Row(history.RowJob)
+	if e == nil {
+		return
+	}
+	n.Enqueued++
+	j.Now = JobState{Name: e.JobRow().State, Attempt: e.JobRow().Attempt, Run: e.JobRow().Run, Due: e.JobRow().DueMS}
+	if Ended(j.Now.Name) {
+		j.EndedAs = j.Now.Name
+	}
+}
+
+// Acknowledged is an enqueue that was, or nil.
+func (j *Job) Acknowledged() *Op {
+	for _, o := range j.Calls {
+		if o.Outcome == history.OK {
+			return o
+		}
+	}
+	return nil
 }

@@ -36,16 +36,19 @@ type Sink struct {
 	Accepts map[string][]int // by key, indices into ledger
 	Raised  map[GrantRef]int // by issuer and token, the first raise
 	Tokens  map[GrantRef][]int
-	// Hole says what is missing from the ledger; "" if it is complete.
-	Hole       string
-	HoleEvents []*history.Event
-	top        map[string]int64 // highest token by issuer
+	// Missing says what is missing from the ledger; "" if it is complete.
+	Missing       string
+	MissingEvents []*history.Event
+	top           map[string]int64 // highest token by issuer
 }
 
 type GrantRef struct {
 	Issuer string
 	Token  int64
 }
+
+// Calls are those that show a token: raises, then effects.
+func (s *Sink) Calls() []*Op { return slices.Concat(s.Raises, s.Effects) }
 
 // buildLedger orders the ledger and joins it with the operations.
 func (a *Past) buildLedger(s *Sink) {
@@ -79,10 +82,12 @@ func (a *Past) buildLedger(s *Sink) {
 			s.Ledger[i].By = append(s.Ledger[i].By, o)
 		}
 	}
-	s.findHole()
+	s.findMissing()
 	for i := range s.Ledger {
 		if e := &s.Ledger[i]; len(e.By) == 0 && (e.Kind == history.LedgerAccept || s.Raised[GrantRef{e.Issuer, e.Token}] == i) {
-			a.Stray = append(a.Stray, Stray{s.Name, fmt.Sprintf("ledger entry %d of %s (%s of token %d%s) is explained by no recorded operation: the record lacks events, or something unrecorded writes to the sink", e.Seq, s.Name, e.Kind, e.Token, KeyText(e.EffectKey)), []*history.Event{e.Event}})
+			a.Unrecorded = append(a.Unrecorded, Unrecorded{s.Name,
+				fmt.Sprintf("ledger entry %d of %s (%s of token %d%s) is explained by no recorded operation: the record lacks events, or something "+
+					"unrecorded writes to the sink", e.Seq, s.Name, e.Kind, e.Token, KeyText(e.EffectKey)), []*history.Event{e.Event}})
 		}
 	}
 }
@@ -94,19 +99,18 @@ func KeyText(key string) string {
 	return ", key " + key
 }
 
-// findHole looks for missing entries: the sequence numbers are 1, 2, 3 … up to
+// findMissing looks for missing entries: the sequence numbers are 1, 2, 3 … up to
 // the one that the final read shows.
-func (s *Sink) findHole() {
+func (s *Sink) findMissing() {
 	prev := int64(0)
-	for i := range s.Ledger {
-		e := &s.Ledger[i]
-		if s.Hole == "" && e.Seq != prev+1 {
-			s.Hole, s.HoleEvents = fmt.Sprintf("entry %d follows entry %d", e.Seq, prev), []*history.Event{e.Event}
+	for e := range Each(s.Ledger) {
+		if s.Missing == "" && e.Seq != prev+1 {
+			s.Missing, s.MissingEvents = fmt.Sprintf("entry %d follows entry %d", e.Seq, prev), []*history.Event{e.Event}
 		}
 		prev = e.Seq
 	}
-	if s.Hole == "" && s.Final != nil && s.Final.End.Seq > prev {
-		s.Hole, s.HoleEvents = fmt.Sprintf("it ends with entry %d, the final read shows %d", prev, s.Final.End.Seq), Events(s.Final)
+	if s.Missing == "" && s.Final != nil && s.Final.End.Seq > prev {
+		s.Missing, s.MissingEvents = fmt.Sprintf("it ends with entry %d, the final read shows %d", prev, s.Final.End.Seq), Events(s.Final)
 	}
 }
 
@@ -138,8 +142,8 @@ func (s *Sink) Settled(o *Op) bool {
 // EntryBefore is the accepted effect before an entry, or nil.
 func (s *Sink) EntryBefore(e *Entry) *Entry {
 	var prev *Entry
-	for i := range s.Ledger {
-		if x := &s.Ledger[i]; x.Kind == history.LedgerAccept && x.Seq < e.Seq {
+	for x := range Each(s.Ledger) {
+		if x.Kind == history.LedgerAccept && x.Seq < e.Seq {
 			prev = x
 		}
 	}

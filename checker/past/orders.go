@@ -7,8 +7,8 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// Books is what customers asked for and what the shop's tables show in the end.
-type Books struct {
+// OrderTables is what customers asked for and what the shop's tables show in the end.
+type OrderTables struct {
 	ByID  map[string]*Order // by id
 	Items map[string]*Item
 	Read  bool // to the end
@@ -20,42 +20,34 @@ type Order struct {
 	Asked                      *history.Order // as first asked for; nil if nobody did
 	Calls                      []*Op
 	Row                        *history.Event
-	Twins                      []*history.Event // more rows of it, which there must not be
+	Duplicated                 []*history.Event // more rows of it, which there must not be
 	Payments, Shipments, Moves []*history.Event
 }
 
 // Item is what happened to the stock of one item.
 type Item struct {
-	Name  string
-	Row   *history.Event
-	Twins []*history.Event // more rows of it, which there must not be
-	Moves []*history.Event
+	Name       string
+	Row        *history.Event
+	Duplicated []*history.Event // more rows of it, which there must not be
+	Moves      []*history.Event
 }
 
-func newBooks() Books { return Books{ByID: map[string]*Order{}, Items: map[string]*Item{}} }
-
-func (x *Books) Any() bool { return len(x.ByID)+len(x.Items) > 0 || x.Read }
-
-func (x *Books) of(id string) *Order {
-	o := x.ByID[id]
-	if o == nil {
-		o = &Order{ID: id}
-		x.ByID[id] = o
-	}
-	return o
+func newOrderTables() OrderTables {
+	return OrderTables{ByID: map[string]*Order{}, Items: map[string]*Item{}}
 }
 
-func (x *Books) item(name string) *Item {
-	k := x.Items[name]
-	if k == nil {
-		k = &Item{Name: name}
-		x.Items[name] = k
-	}
-	return k
+func (x *OrderTables) Any() bool { return len(x.ByID)+len(x.Items) > 0 || x.Read }
+
+func (x *OrderTables) of(id string) *Order {
+	return entry(x.ByID, id, Order{ID: id})
+}
+
+func (x *OrderTables) item(name string) *Item {
+	return entry(x.Items, name, Item{Name: name})
 }
 
 // call files an enqueue, if it is of an order.
-func (x *Books) call(c *Op) {
+func (x *OrderTables) call(c *Op) {
 	if c.Invoke.Job().Order == nil {
 		return
 	}
@@ -67,12 +59,12 @@ func (x *Books) call(c *Op) {
 }
 
 // note files a row of the shop's tables.
-func (x *Books) note(e *history.Event) {
+func (x *OrderTables) note(e *history.Event) {
 	b := e.Book()
 	switch b.Table {
 	case history.BookStock:
 		k := x.item(b.Item)
-		k.Row, k.Twins = only(k.Row, e, k.Twins)
+		k.Row, k.Duplicated = only(k.Row, e, k.Duplicated)
 	case history.BookMove:
 		k := x.item(b.Item)
 		k.Moves = append(k.Moves, e)
@@ -82,7 +74,7 @@ func (x *Books) note(e *history.Event) {
 		}
 	case history.BookOrder:
 		o := x.of(b.Order)
-		o.Row, o.Twins = only(o.Row, e, o.Twins)
+		o.Row, o.Duplicated = only(o.Row, e, o.Duplicated)
 	case history.BookPayment:
 		o := x.of(b.Order)
 		o.Payments = append(o.Payments, e)
@@ -137,13 +129,13 @@ func (a *Past) EffectsOf(id, kind string) (out []*Op) {
 // claim gave it to a job that pays. Where no whole record of claims is, nothing is known.
 func (a *Past) Claimed(o *Order, token int64) bool {
 	l := a.RowOf[o.Calls[0].Invoke.Job().Shard]
-	unknown := l == nil || !l.Whole
+	unknown := l == nil || !l.Complete
 	for _, j := range a.Jobs.List {
 		if j.Spec == nil || j.Spec.Order == nil || j.Spec.Order.ID != o.ID || j.Spec.Kind != history.OrderPay {
 			continue
 		}
 		l := a.RowOf[j.Shard]
-		if l == nil || !l.Whole {
+		if l == nil || !l.Complete {
 			return true
 		}
 		k := l.ClaimOf(token)
@@ -156,7 +148,7 @@ func (a *Past) Claimed(o *Order, token int64) bool {
 }
 
 // Sorted is all orders by id.
-func (x *Books) Sorted() (out []*Order) {
+func (x *OrderTables) Sorted() (out []*Order) {
 	for _, id := range slices.Sorted(maps.Keys(x.ByID)) {
 		out = append(out, x.ByID[id])
 	}

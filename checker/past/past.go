@@ -1,6 +1,7 @@
 package past
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -42,27 +43,27 @@ type Past struct {
 	// events. What is unexplained is then the record's fault and not the system's.
 	Record history.Findings
 	Lost   int
-	// Stray are versions and ledger entries that no recorded operation explains
+	// Unrecorded are versions and ledger entries that no recorded operation explains
 	// and that no known operation can have caused.
-	Stray     []Stray
-	Lies      []Lie // see compareAnswers
-	Jobs      Jobs
-	Orders    Books
-	Decisions []Decision
+	Unrecorded   []Unrecorded
+	FalseAnswers []FalseAnswer // see compareAnswers
+	Jobs         Jobs
+	Orders       OrderTables
+	Decisions    []Decision
 
-	Faults      []history.FaultWindow     // injections
-	Stopped     int64                     // when the run begins to stop its processes
-	deaths      map[string]int64          // of crashed lives; see died
-	requestTime int64                     // see longestRequest
-	QuorumAway  []history.Span            // see withoutQuorum
-	silent      map[string][]history.Span // by life; see silences
-	Successes   []Success
-	shardLives  []Wait          // see contending
-	Demands     func() []Demand // see findDemands; only some checks need them
+	Faults        []history.FaultWindow     // injections
+	Stopped       int64                     // when the run begins to stop its processes
+	deaths        map[string]int64          // of crashed lives; see died
+	requestTime   int64                     // see longestRequest
+	WithoutQuorum []history.Span            // see withoutQuorum
+	silent        map[string][]history.Span // by life; see silences
+	Successes     []Success
+	shardLives    []Wait          // see contending
+	Demands       func() []Demand // see findDemands; only some checks need them
 }
 
-// Stray is something in the store that nobody recorded asking for.
-type Stray struct {
+// Unrecorded is something in the store that nobody recorded asking for.
+type Unrecorded struct {
 	Key, Message string
 	Events       []*history.Event
 }
@@ -92,7 +93,7 @@ type Row struct {
 	Writes    []*Write
 	Chain     []*Write // that took effect, in order
 	Sealed    *Write
-	Whole     bool // the chain reaches from no row to the seal without a break
+	Complete  bool // the chain reaches from no row to the seal without a break
 	Breaks    []Break
 	Grants    []*Grant
 	ByToken   map[int64][]*Grant
@@ -116,7 +117,7 @@ func (c *CAS) Kind() history.Op { return c.Invoke.Op }
 func New(h *history.History, soFar bool) *Past {
 	a := &Past{
 		History: h, soFar: soFar, Lives: map[string]*Life{}, RowOf: map[string]*Row{}, SinkOf: map[string]*Sink{},
-		Points: map[string]int{}, Clocks: map[string][]*history.Event{}, Jobs: newJobs(), Orders: newBooks(),
+		Points: map[string]int{}, Clocks: map[string][]*history.Event{}, Jobs: newJobs(), Orders: newOrderTables(),
 	}
 	for _, head := range h.Headers {
 		a.life(head.Proc).header = head
@@ -125,12 +126,12 @@ func New(h *history.History, soFar bool) *Past {
 	for i := range a.Ops {
 		a.sort(&a.Ops[i])
 	}
-	for i := range h.Events {
-		if e := &h.Events[i]; e.Type == history.Note {
+	for e := range Each(h.Events) {
+		if e.Type == history.Note {
 			a.note(e)
 		}
 	}
-	a.Shapes = slices.Concat(a.Witness.Sent, a.Witness.Said)
+	a.Shapes = slices.Concat(a.Witness.OnLinks, a.Witness.ByWorkers)
 	a.Record = history.Lint(h)
 	for _, r := range a.Record.Remarks {
 		if r.Kind == history.Lost {
@@ -169,7 +170,7 @@ func (a *Past) derive() {
 		a.deaths[history.Life(e.Proc)] = e.TS
 	}
 	a.requestTime = a.longestRequest()
-	a.QuorumAway = a.withoutQuorum()
+	a.WithoutQuorum = a.withoutQuorum()
 	a.silent = map[string][]history.Span{}
 	for name := range a.Lives {
 		a.silent[name] = a.silencesOf(name)
@@ -180,12 +181,29 @@ func (a *Past) derive() {
 }
 
 func (a *Past) life(name string) *Life {
-	l := a.Lives[name]
-	if l == nil {
-		l = &Life{name: name}
-		a.Lives[name] = l
+	return entry(a.Lives, name, Life{name: name})
+}
+
+// Each are pointers to the elements of a slice.
+func Each[T any](list []T) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for i := range list {
+			if !yield(&list[i]) {
+				return
+			}
+		}
 	}
-	return l
+}
+
+// entry is what m has for key; if that is nothing yet, as it is when it is new.
+func entry[K comparable, V any](m map[K]*V, key K, fresh V) *V {
+	v := m[key]
+	if v == nil {
+		made := fresh // fresh itself would be allocated by every call
+		v = &made
+		m[key] = v
+	}
+	return v
 }
 
 // join pairs invokes with ends, per process life.
@@ -198,8 +216,7 @@ func (a *Past) join() {
 	}
 	a.Ops = make([]Op, 0, n) // never grows: pointers into it stay valid
 	at := map[string]map[int64]int32{}
-	for i := range a.History.Events {
-		e := &a.History.Events[i]
+	for e := range Each(a.History.Events) {
 		if e.Op == history.NoteCrash || e.Op == history.NoteClock {
 			continue // written by the harness about another life
 		}
@@ -228,7 +245,7 @@ func (a *Past) join() {
 	}
 }
 
-func (a *Past) rowLog(name string) *Row {
+func (a *Past) row(name string) *Row {
 	l := a.RowOf[name]
 	if l == nil {
 		l = &Row{Name: name, Shard: IsShard(name), byKey: map[versionKey]*Version{}}
@@ -238,13 +255,8 @@ func (a *Past) rowLog(name string) *Row {
 	return l
 }
 
-func (a *Past) sinkLog(name string) *Sink {
-	s := a.SinkOf[name]
-	if s == nil {
-		s = &Sink{Name: name}
-		a.SinkOf[name] = s
-	}
-	return s
+func (a *Past) sink(name string) *Sink {
+	return entry(a.SinkOf, name, Sink{Name: name})
 }
 
 // sort files one operation.
@@ -255,13 +267,13 @@ func (a *Past) sort(o *Op) {
 		if e.From == nil || e.To == nil {
 			return // the reader refuses these
 		}
-		a.rowLog(e.Key).file(o)
+		a.row(e.Key).file(o)
 	case history.OpRead:
 		if o.Outcome == history.OK && o.End.Row != nil {
-			a.rowLog(e.Key).fileRead(o)
+			a.row(e.Key).fileRead(o)
 		}
 	case history.OpLock:
-		l := a.rowLog(e.Key)
+		l := a.row(e.Key)
 		l.Calls = append(l.Calls, o)
 	case history.OpEnqueue:
 		if e.Job() != nil {
@@ -275,13 +287,13 @@ func (a *Past) sort(o *Op) {
 			a.Jobs.command(o)
 		}
 	case history.OpRaise:
-		s := a.sinkLog(e.Key)
+		s := a.sink(e.Key)
 		s.Raises = append(s.Raises, o)
 	case history.OpEffect:
-		s := a.sinkLog(e.Key)
+		s := a.sink(e.Key)
 		s.Effects = append(s.Effects, o)
 	case history.OpGet:
-		s := a.sinkLog(e.Key)
+		s := a.sink(e.Key)
 		s.Gets = append(s.Gets, o)
 	}
 }
@@ -300,16 +312,16 @@ func (a *Past) note(e *history.Event) {
 			a.Orders.note(e)
 		}
 	case history.NoteLeaseLost:
-		l := a.rowLog(e.Key)
+		l := a.row(e.Key)
 		l.Marks = append(l.Marks, e)
 	case history.NoteLedger:
 		if e.Ledger() != nil {
-			s := a.sinkLog(e.Key)
+			s := a.sink(e.Key)
 			s.Ledger = append(s.Ledger, Entry{LedgerEntry: e.Ledger(), Event: e})
 		}
 	case history.NoteAnswer:
 		if e.Asked() != nil && history.Life(e.Proc) == history.Harness {
-			s := a.sinkLog(e.Key)
+			s := a.sink(e.Key)
 			s.answers = append(s.answers, e)
 		}
 	case history.NoteExpect:
@@ -350,7 +362,7 @@ func (a *Past) note(e *history.Event) {
 }
 
 // Incomplete says that the record provably lacks events.
-func (a *Past) Incomplete() bool { return a.Lost+len(a.Stray) > 0 }
+func (a *Past) Incomplete() bool { return a.Lost+len(a.Unrecorded) > 0 }
 
 // Promised says whether any header claims the property: what one life promises, the run
 // is judged by. One without a list promises all.
@@ -380,8 +392,8 @@ func Events(ops ...*Op) []*history.Event {
 
 // Operation is the one of a life with an id, or nil.
 func (a *Past) Operation(proc string, id int64) *Op {
-	for i := range a.Ops {
-		if o := &a.Ops[i]; o.Invoke.ID == id && history.Life(o.Invoke.Proc) == history.Life(proc) {
+	for o := range Each(a.Ops) {
+		if o.Invoke.ID == id && history.Life(o.Invoke.Proc) == history.Life(proc) {
 			return o
 		}
 	}

@@ -73,21 +73,20 @@ func (r *Replay) batch(w *Write) {
 	if len(changes) > 1 {
 		seen = make(map[string]bool, len(changes))
 	}
-	fired := r.fires(changes)
+	fired := r.firedBy(changes)
 	r.follows(changes)
 	r.pause(w)
-	for i := range changes {
-		c := &changes[i]
+	for c := range Each(changes) {
 		if Pauses(c) {
 			continue
 		}
 		if c.Job == "" {
-			r.recur(w, c, fired)
+			r.applySchedule(w, c, fired)
 			continue
 		}
 		j := r.a.Jobs.of(r.l.Name, c.Job)
 		if seen[c.Job] {
-			r.bad("P2", j, w, "%s it, and changes it twice", Verbs[c.Do])
+			r.bad("P2", j, w, "%s it, and changes it twice", Verb(c.Do))
 		} else if seen != nil {
 			seen[c.Job] = true
 		}
@@ -101,58 +100,41 @@ func (r *Replay) batch(w *Write) {
 func (r *Replay) bad(property string, j *Job, w *Write, format string, args ...any) {
 	c := w.Main()
 	events := Events(&c.Op, j.Last())
-	r.a.Jobs.add(property, j.ID, events, "job %s: the %s of %s by %s to %s %s", j.ID, c.Kind(), r.l.Name, c.Invoke.Proc, r.l.Text(w.To), fmt.Sprintf(format, args...))
+	r.a.Jobs.add(property, j.ID, events, "job %s: the %s of %s by %s to %s %s",
+		j.ID, c.Kind(), r.l.Name, c.Invoke.Proc, r.l.Text(w.To), fmt.Sprintf(format, args...))
 }
 
 // change applies one change to its job.
 func (r *Replay) change(j *Job, w *Write, c *history.Change) {
 	was := j.Now
 	r.judgePaused(j, w, c)
-	if known := j.sure == r.stretch || r.stretch == 1; known {
+	if j.sure == r.stretch || r.stretch == 1 {
 		r.judge(j, was, w, c)
 	} else if was.Name == "" {
 		was = JobState{Name: "?"} // whatever it was
 	}
-	n := &r.a.Jobs.Counts
-	next := JobState{Name: was.Name, Attempt: c.Attempt, Run: c.Run, Due: was.Due, hastened: was.hastened}
+	next := JobState{Name: StateAfter(c.Do, was.Name), Attempt: c.Attempt, Run: c.Run, Due: was.Due, expedited: was.expedited}
 	switch c.Do {
 	case history.DoEnqueue:
 		next = JobState{Name: StatePending, Due: c.DueMS}
-		n.Enqueued++
 	case history.DoClaim:
 		r.claim(j, was, w, c)
-		next.Name = StateRunning
 		if c.DueMS > 0 {
 			next.Due = c.DueMS
 		}
-		n.Claimed++
-	case history.DoComplete:
-		next.Name = StateCompleted
-		n.Completed++
-	case history.DoRetry:
-		next.Name, next.Due = StatePending, c.DueMS
-		n.Retried++
-	case history.DoRescue:
-		next.Name, next.Due = StatePending, c.DueMS
-		n.Rescued++
+	case history.DoRetry, history.DoRescue:
+		next.Due = c.DueMS
 	case history.DoDLQ:
-		next.Name, next.Attempt, next.Run = StateDLQ, was.Attempt, was.Run
-		n.DLQ++
-	case history.DoCancel:
-		next.Name = StateCancelled
-		n.Cancelled++
-	case history.DoAbandon:
-		next.Name = StateAbandoned
-		n.Abandoned++
+		next.Attempt, next.Run = was.Attempt, was.Run
 	case history.DoRedrive:
-		next = JobState{Name: StatePending, Run: was.Run, Due: c.DueMS, hastened: was.hastened}
-		n.Redriven++
+		next = JobState{Name: StatePending, Run: was.Run, Due: c.DueMS, expedited: was.expedited}
 	case history.DoHasten:
-		next = JobState{Name: StatePending, Attempt: was.Attempt, Run: was.Run, Due: c.DueMS, hastened: true}
-		n.Hastened++
+		next = JobState{Name: StatePending, Attempt: was.Attempt, Run: was.Run, Due: c.DueMS, expedited: true}
 	case history.DoSweep:
 		next = JobState{}
-		n.Swept++
+	}
+	if kind, known := jobChanges[c.Do]; known {
+		*kind.count(&r.a.Jobs.Counts)++
 	}
 	if Ended(next.Name) {
 		j.EndedAs = next.Name
@@ -186,56 +168,68 @@ func (r *Replay) claim(j *Job, was JobState, w *Write, c *history.Change) {
 	}
 }
 
-// mayBe are the states in which a change finds its job.
-var mayBe = map[string][]string{
-	history.DoEnqueue:  {""},
-	history.DoClaim:    {StatePending},
-	history.DoComplete: {StateRunning},
-	history.DoRetry:    {StateRunning},
-	history.DoRescue:   {StateRunning},
-	history.DoCancel:   {StatePending, StateRunning},
-	history.DoAbandon:  {StateRunning},
+// jobChanges are what a batch can do to a job, by history.Change.Do.
+var jobChanges = map[string]struct {
+	verb  string
+	from  []string // the states in which it finds its job
+	to    string   // and the one in which it leaves it
+	count func(*JobCounts) *int
+}{
+	history.DoEnqueue:  {"enqueues", []string{""}, StatePending, func(n *JobCounts) *int { return &n.Enqueued }},
+	history.DoClaim:    {"claims", []string{StatePending}, StateRunning, func(n *JobCounts) *int { return &n.Claimed }},
+	history.DoComplete: {"completes", []string{StateRunning}, StateCompleted, func(n *JobCounts) *int { return &n.Completed }},
+	history.DoRetry:    {"retries", []string{StateRunning}, StatePending, func(n *JobCounts) *int { return &n.Retried }},
+	history.DoRescue:   {"rescues", []string{StateRunning}, StatePending, func(n *JobCounts) *int { return &n.Rescued }},
+	history.DoCancel:   {"cancels", []string{StatePending, StateRunning}, StateCancelled, func(n *JobCounts) *int { return &n.Cancelled }},
+	history.DoAbandon:  {"abandons", []string{StateRunning}, StateAbandoned, func(n *JobCounts) *int { return &n.Abandoned }},
 	// A job whose row the store refuses goes to the dead letter queue from
 	// wherever it is, the inbox included.
-	history.DoDLQ:     {"", StatePending, StateRunning},
-	history.DoRedrive: {StateDLQ},
-	history.DoHasten:  {StatePending},
-	history.DoSweep:   {StateCompleted, StateCancelled, StateAbandoned},
+	history.DoDLQ:     {"gives up", []string{"", StatePending, StateRunning}, StateDLQ, func(n *JobCounts) *int { return &n.DLQ }},
+	history.DoRedrive: {"redrives", []string{StateDLQ}, StatePending, func(n *JobCounts) *int { return &n.Redriven }},
+	history.DoHasten:  {"brings forward", []string{StatePending}, StatePending, func(n *JobCounts) *int { return &n.Hastened }},
+	history.DoSweep: {"sweeps", []string{StateCompleted, StateCancelled, StateAbandoned}, "",
+		func(n *JobCounts) *int { return &n.Swept }},
 }
 
-// Verbs says a change in words.
-var Verbs = map[string]string{
-	history.DoEnqueue: "enqueues", history.DoClaim: "claims", history.DoComplete: "completes", history.DoRetry: "retries",
-	history.DoRescue: "rescues", history.DoCancel: "cancels", history.DoAbandon: "abandons", history.DoDLQ: "gives up", history.DoRedrive: "redrives", history.DoHasten: "brings forward", history.DoSweep: "sweeps",
+// Verb says a change in words.
+func Verb(do string) string { return jobChanges[do].verb }
+
+// StateAfter is the state in which a change leaves its job.
+func StateAfter(do, state string) string {
+	if kind, known := jobChanges[do]; known {
+		return kind.to
+	}
+	return state
 }
 
 // judge holds a change against the state in which it finds its job.
 func (r *Replay) judge(j *Job, was JobState, w *Write, c *history.Change) {
-	states, known := mayBe[c.Do]
+	kind, known := jobChanges[c.Do]
 	fence := w.To.Fence
 	switch {
 	case !known:
 		r.bad("P2", j, w, "does %q to it, which is no change that a job can have", c.Do)
-	case !slices.Contains(states, was.Name):
-		r.bad("P2", j, w, "%s it, but it was %s", Verbs[c.Do], was)
+	case !slices.Contains(kind.from, was.Name):
+		r.bad("P2", j, w, "%s it, but it was %s", kind.verb, was)
 	case c.Do == history.DoClaim && c.Attempt != was.Attempt+1:
 		r.bad("P2", j, w, "claims it as attempt %d after attempt %d", c.Attempt, was.Attempt)
-	case shows(was, c) && c.Run != was.Run:
-		r.bad("P2", j, w, "%s it after run %d, but it was %s", Verbs[c.Do], c.Run, was)
-	case shows(was, c) && c.Attempt != was.Attempt:
-		r.bad("P2", j, w, "%s it after attempt %d, but it was %s", Verbs[c.Do], c.Attempt, was)
-	case was.Name == StateRunning && slices.Contains([]string{history.DoComplete, history.DoRetry, history.DoCancel}, c.Do) && RunFence(c.Run) != fence:
-		r.bad("P2", j, w, "%s it after run %d, whose fence is %d: only the owner under whom it ran may", Verbs[c.Do], c.Run, RunFence(c.Run))
+	case namesRun(was, c) && c.Run != was.Run:
+		r.bad("P2", j, w, "%s it after run %d, but it was %s", kind.verb, c.Run, was)
+	case namesRun(was, c) && c.Attempt != was.Attempt:
+		r.bad("P2", j, w, "%s it after attempt %d, but it was %s", kind.verb, c.Attempt, was)
+	case was.Name == StateRunning && slices.Contains([]string{history.DoComplete, history.DoRetry, history.DoCancel}, c.Do) &&
+		RunFence(c.Run) != fence:
+		r.bad("P2", j, w, "%s it after run %d, whose fence is %d: only the owner under whom it ran may", kind.verb, c.Run, RunFence(c.Run))
 	case slices.Contains([]string{history.DoRescue, history.DoAbandon}, c.Do) && RunFence(c.Run) >= fence:
-		r.bad("P2", j, w, "%s it after run %d of its own fence: only runs of earlier owners are rescued", Verbs[c.Do], c.Run)
+		r.bad("P2", j, w, "%s it after run %d of its own fence: only runs of earlier owners are rescued", kind.verb, c.Run)
 	default:
 		r.judgeEnd(j, was, w, c)
 		r.judgeDue(j, was, w, c)
 	}
 }
 
-// shows says whether a change names the last run of the job that it finds.
-func shows(was JobState, c *history.Change) bool {
+// namesRun says whether a change names the last run of the job that it finds.
+func namesRun(was JobState, c *history.Change) bool {
 	return was.Name == StateRunning || c.Do == history.DoDLQ || c.Do == history.DoCancel || c.Do == history.DoHasten
 }
 
@@ -254,12 +248,13 @@ func (s JobState) String() string {
 func (r *Replay) judgeRefused(at *Version) {
 	for _, c := range r.refused[at] {
 		found := r.stretch > 1
-		for i := range c.Invoke.Changes() {
-			x := &c.Invoke.Changes()[i]
+		for x := range Each(c.Invoke.Changes()) {
 			found = found || inserts(x) && r.a.Jobs.of(r.l.Name, x.Job).Now.Name != ""
 		}
 		if !found {
-			r.a.Jobs.add("P2", r.l.Name, Events(&c.Op), "%s of %s by %s was rejected although the header was as it named, at %s, and no job that it enqueues was in the shard", c.Kind(), r.l.Name, c.Invoke.Proc, r.l.Text(at))
+			r.a.Jobs.add("P2", r.l.Name, Events(&c.Op),
+				"%s of %s by %s was rejected although the header was as it named, at %s, and no job that it enqueues was in the shard",
+				c.Kind(), r.l.Name, c.Invoke.Proc, r.l.Text(at))
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package phrase
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
 	"sort"
 	"strings"
 )
@@ -17,24 +19,24 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Are says " is" of one, " are" of several.
-func Are(n int) string {
+// PluralIs says "1 gap is", "2 gaps are".
+func PluralIs(n int, noun string) string {
 	if n == 1 {
-		return " is"
+		return Plural(n, noun) + " is"
 	}
-	return " are"
+	return Plural(n, noun) + " are"
 }
 
-// Were says "1 gap was", "2 gaps were".
-func Were(n int, noun string) string {
+// PluralWas says "1 gap was", "2 gaps were".
+func PluralWas(n int, noun string) string {
 	if n == 1 {
 		return Plural(n, noun) + " was"
 	}
 	return Plural(n, noun) + " were"
 }
 
-// FirstFew are the first five of some texts, in order.
-func FirstFew(texts []string) string {
+// FirstFive are the first five of some texts, in order.
+func FirstFive(texts []string) string {
 	sort.Strings(texts)
 	if len(texts) > 5 {
 		texts = append(texts[:5:5], "…")
@@ -42,8 +44,8 @@ func FirstFew(texts []string) string {
 	return strings.Join(texts, "; ")
 }
 
-// Number is a number that may be missing, or "none".
-func Number(v *int64) string {
+// NumberOrNone is a number that may be missing, or "none".
+func NumberOrNone(v *int64) string {
 	if v == nil {
 		return "none"
 	}
@@ -62,9 +64,24 @@ func Times(n int) string {
 }
 
 // OrNone is a text, or "(none)" for the empty one.
-func OrNone(s string) string {
-	if s == "" {
-		return "(none)"
+func OrNone(s string) string { return cmp.Or(s, "(none)") }
+
+// File makes name relative to dir if it lies below it.
+func File(dir, name string) string {
+	if dir == "" {
+		return name
 	}
-	return s
+	rel, err := filepath.Rel(dir, name)
+	if err != nil || strings.HasPrefix(rel, "..") {
+		return name
+	}
+	return rel
+}
+
+// FileLine says "file:line", with the file below dir unless it has a path of its own.
+func FileLine(dir, file string, line int) string {
+	if dir != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	return fmt.Sprintf("%s:%d", file, line)
 }

@@ -2,8 +2,11 @@ package property
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"sort"
 
 	"fencepost/checker/past"
 	"fencepost/harness/record/history"
@@ -63,8 +66,8 @@ func (a *Judgement) count() Counts {
 			c.FaultsProven++
 		}
 	}
-	for i := range a.Ops {
-		if o := &a.Ops[i]; o.End != nil && len(o.End.Sends) > 1 {
+	for o := range past.Each(a.Ops) {
+		if o.End != nil && len(o.End.Sends) > 1 {
 			c.Resends += len(o.End.Sends) - 1
 		}
 	}
@@ -76,17 +79,22 @@ func (a *Judgement) count() Counts {
 		}
 	}
 	a.countPhases(&c)
-	for point, n := range map[string]int{
+	c.reach(map[string]int{
 		PointTakeover: c.Takeovers, PointStale: c.StaleRefused, PointSettled: c.UnknownSettled,
 		PointLost: c.LeasesLost, PointResend: c.Resends, PointDuplicate: c.Duplicates,
 		pointLate: a.lateAnswers(),
-	} {
+	})
+	a.counts = &c
+	return c
+}
+
+// reach adds to the points that were hit.
+func (c *Counts) reach(hits map[string]int) {
+	for point, n := range hits {
 		if n > 0 {
 			c.Points[point] += n
 		}
 	}
-	a.counts = &c
-	return c
 }
 
 // countChain counts what the chain of a row's versions shows.
@@ -109,12 +117,7 @@ func countChain(l *past.Row, c *Counts) {
 // countTold counts the grants whose answers reached a client. One is a takeover if its acquire says so,
 // or if the client of the grant before had not begun to give the lock back.
 func countTold(l *past.Row, c *Counts) {
-	var told []*past.CAS
-	for _, x := range l.CAS {
-		if past.IsGrant(x.Kind()) && x.Outcome == history.OK {
-			told = append(told, x)
-		}
-	}
+	told := slices.DeleteFunc(slices.Clone(l.CAS), func(x *past.CAS) bool { return !past.IsGrant(x.Kind()) || x.Outcome != history.OK })
 	slices.SortStableFunc(told, func(x, y *past.CAS) int { return cmp.Compare(x.End.TS, y.End.TS) })
 	for i, x := range told {
 		c.Grants++
@@ -173,7 +176,7 @@ func countSink(s *past.Sink, c *Counts) {
 			c.Effects++
 		}
 	}
-	for _, o := range append(append([]*past.Op{}, s.Raises...), s.Effects...) {
+	for _, o := range s.Calls() {
 		if o.Outcome == history.Unknown {
 			c.Unknowns++
 			if s.Settled(o) {
@@ -204,4 +207,120 @@ func (a *Judgement) countPhases(c *Counts) {
 			}
 		}
 	}
+}
+
+// summarizeJobs says what became of the jobs; "" without any.
+func summarizeJobs(c *Counts) string {
+	n := c.Jobs
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, %d starts for %d accepted effects", n.Text(), n.Starts, c.Effects)
+}
+
+func unexercisedJobs(c *Counts, name func(bool, string)) {
+	if n := c.Jobs; n != nil {
+		name(n.Rescued+n.Abandoned == 0, "rescues: no run was cut short")
+		name(n.Retried+n.DLQ == 0, "failed runs: none failed")
+	}
+}
+
+// Points of the life of jobs that the checker derives; see history.Expect.
+const (
+	PointRedrive  = "redrive"
+	PointHasten   = "hasten"
+	PointPause    = "pause"
+	PointRetry    = "retry"
+	PointRescue   = "rescue"
+	PointDLQ      = "dlq"
+	PointCancel   = "cancel"
+	PointAbandon  = "abandon"
+	PointSweep    = "sweep"
+	PointHandOver = "hand-over"
+	PointInbox    = "inbox"
+	pointFire     = "fire"
+	pointMissed   = "missed"
+	pointFollow   = "follow"
+	pointStop     = "stop"
+	PointOverlap  = "overlap"
+)
+
+// countJobs completes what the replay has counted.
+func (a *Judgement) countJobs(c *Counts) {
+	if !a.Jobs.Any() {
+		return
+	}
+	n := a.Jobs.Counts
+	n.Open, n.Lateness = a.open, a.lateness
+	inbox := 0
+	for _, j := range a.Jobs.List {
+		n.Starts += len(j.Starts)
+		n.Overlaps += a.overlaps(j)
+		for _, o := range j.Calls {
+			switch {
+			case o.Outcome == history.Unknown && j.Locked():
+				c.Unknowns++
+				if a.RowsRead(j) {
+					c.UnknownSettled++
+				}
+			case o.Outcome == history.Unknown:
+				c.Unknowns++
+				if l := a.RowOf[j.Shard]; len(j.Steps) > 0 || l != nil && l.Complete && a.RowsRead(j) {
+					c.UnknownSettled++
+				}
+			case o.Outcome == history.OK && o.End.Result == past.ResultDuplicate:
+				n.Duplicates++
+			case o.Outcome == history.OK && o.End.Result == past.ResultInbox:
+				inbox++
+			}
+		}
+	}
+	for _, j := range a.Jobs.List {
+		for _, o := range j.Updates {
+			if o.Outcome == history.Unknown {
+				c.Unknowns++
+			}
+		}
+	}
+	c.Duplicates += n.Duplicates
+	handed := 0
+	for _, l := range a.Rows {
+		for _, w := range l.Chain {
+			if w.Main().Kind() == history.OpHandOver {
+				handed++
+			}
+		}
+	}
+	c.reach(map[string]int{
+		PointRetry: n.Retried, PointRescue: n.Rescued, PointDLQ: n.DLQ, PointCancel: n.Cancelled, PointAbandon: n.Abandoned,
+		PointRedrive: n.Redriven, PointHasten: n.Hastened, PointPause: n.Pauses, PointSweep: n.Swept, PointHandOver: handed, PointInbox: inbox,
+		PointOverlap: n.Overlaps, pointFire: n.Fired, pointMissed: n.Missed, pointFollow: n.Followed, pointStop: n.Stopped,
+	})
+	c.Jobs = &n
+}
+
+// overlaps counts the starts of a job while another run of it had not finished.
+func (a *Judgement) overlaps(j *past.Job) int {
+	n, until := 0, int64(math.MinInt64)
+	starts := slices.Clone(j.Starts)
+	sort.SliceStable(starts, func(i, k int) bool { return starts[i].TS < starts[k].TS })
+	for _, e := range starts {
+		if e.TS < until {
+			n++
+		}
+		end := a.Died(history.Life(e.Proc))
+		if f := j.Finishes[e.Token]; f != nil {
+			end = f.TS
+		}
+		until = max(until, end)
+	}
+	return n
+}
+
+// SuccessNoun is work of a result.
+func SuccessNoun(c Counts) string {
+	if c.Jobs != nil {
+		return "completed job"
+	}
+	return "release"
 }

@@ -62,9 +62,9 @@ func ParseCQL(cql string) ([]statement, error) {
 	return out, nil
 }
 
-// blank is a text without its literals. On a link texts that differ in nothing else are one
+// withoutLiterals is a text without its literals. On a link texts that differ in nothing else are one
 // shape, shown as it was first sent.
-func blank(cql string) string {
+func withoutLiterals(cql string) string {
 	toks, err := tokenize(cql)
 	if err != nil {
 		return cql

@@ -3,8 +3,9 @@
 //
 // Each property is a row, a [Check]: the function that judges it, the part of that which holds
 // before the end, the rules that explain its violations with the mechanisms that they can name,
-// and what a run without it cannot show. Its file, pNN_name.go, registers the row in init.
-// Everything that lists properties is made of these rows ([All]).
+// and what a run without it cannot show. Its file, pNN_name.go, registers the row in init. Rules
+// that need room of their own stand in pNN_suspects.go. Everything that lists properties is made
+// of these rows ([All]).
 //
 // A [Judgement] is one check of one history. It holds the run's past, which it cannot change, and
 // the few results that one property has for another: the jobs that P5 found open, the lateness of

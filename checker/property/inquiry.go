@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 )
 
@@ -32,11 +34,11 @@ type Step struct {
 type Weight int
 
 const (
-	symptom  Weight = iota + 1 // a consequence that many mistakes have
-	possible                   // nothing contradicts it
-	Fits                       // a pattern that few mistakes leave
-	shown                      // the record shows the mistake itself
-	written                    // the text of a statement says it
+	symptom    Weight = iota + 1 // a consequence that many mistakes have
+	possible                     // nothing contradicts it
+	WeightFits                   // a pattern that few mistakes leave
+	shown                        // the record shows the mistake itself
+	written                      // the text of a statement says it
 )
 
 // Suspect is a mechanism that fits, with what it rests on.
@@ -58,47 +60,48 @@ type Inquiry struct {
 	Result   *Result
 	Red      map[string]bool // properties that are not well
 	Suspects []*Suspect
-	Begin    int64 // of the run, for people
+	Begin    int64          // of the run, for people
+	cases    map[string]int // by mechanism; see found
 }
 
-// inquired is the order in which the properties' rules are asked, and so in which causes of
+// inquiryOrder is the order in which the properties' rules are asked, and so in which causes of
 // one rank are told: the record first, then the statements, the rows, the holders, the sink,
 // the jobs. Properties that are not named come last.
-var inquired = []string{"P14", "P15", "P13", "P1", "P9", "P2", "P8", "P11", "P7", "P3", "P10", "P4", "P5", "P12", "P6"}
+var inquiryOrder = []string{"P14", "P15", "P13", "P1", "P9", "P2", "P8", "P11", "P7", "P3", "P10", "P4", "P5", "P12", "P6"}
 
-// inquiries are all properties in that order.
-func inquiries() []Check {
+// checksToInquire are all properties in that order.
+func checksToInquire() []Check {
 	place := func(c Check) int {
-		if i := slices.Index(inquired, c.ID); i >= 0 {
+		if i := slices.Index(inquiryOrder, c.ID); i >= 0 {
 			return i
 		}
-		return len(inquired)
+		return len(inquiryOrder)
 	}
 	return slices.SortedStableFunc(slices.Values(All), func(c, d Check) int { return cmp.Compare(place(c), place(d)) })
 }
 
 // Inquire asks the rules of all properties for the mechanisms behind a verdict.
 func (a *Judgement) Inquire(r *Result) *Inquiry {
-	x := &Inquiry{Judgement: a, Result: r, Red: map[string]bool{}, Begin: Begun(a.History)}
+	x := &Inquiry{Judgement: a, Result: r, Red: map[string]bool{}, Begin: RunStart(a.History), cases: map[string]int{}}
 	want := map[Verdict]Status{Fail: StatusFail, Invalid: StatusInvalid, Unknown: StatusUnknown}[r.Verdict]
 	for _, p := range r.Properties {
 		if p.Status == want {
 			x.Red[p.ID] = true
 		}
 	}
-	for _, c := range inquiries() {
+	for _, c := range checksToInquire() {
 		for _, r := range c.rules {
 			if r.needs == "" || x.Promised(r.needs) {
 				r.find(x)
 			}
 		}
 	}
-	x.weigh()
+	x.capWeights()
 	return x
 }
 
-// Begun is when a run's first phase began.
-func Begun(h *history.History) int64 {
+// RunStart is when a run's first phase began.
+func RunStart(h *history.History) int64 {
 	if ph := h.Phases(); len(ph) > 0 {
 		return ph[0].From
 	}
@@ -113,8 +116,8 @@ func (x *Inquiry) failed(ids ...string) bool {
 	return slices.ContainsFunc(ids, func(id string) bool { return x.Red[id] })
 }
 
-// scratch runs a check again for what it finds on the way.
-func (x *Inquiry) scratch(run func(context.Context, *Judgement, *Property)) *Property {
+// recheck runs a check again for what it finds on the way.
+func (x *Inquiry) recheck(run func(context.Context, *Judgement, *Property)) *Property {
 	p := &Property{}
 	run(context.Background(), x.Judgement, p)
 	return p
@@ -146,8 +149,14 @@ func (x *Inquiry) suspect(id string, w Weight, n int, format string, args ...any
 	return s
 }
 
-// weigh takes from the weight of what an incomplete record can feign.
-func (x *Inquiry) weigh() {
+// found files one more case of a mechanism.
+func (x *Inquiry) found(id string, w Weight, format string, args ...any) *Suspect {
+	x.cases[id]++
+	return x.suspect(id, w, x.cases[id], format, args...)
+}
+
+// capWeights takes from the weight of what an incomplete record can feign.
+func (x *Inquiry) capWeights() {
 	late := slices.ContainsFunc(x.Record.Remarks, func(r history.Remark) bool { return r.Kind == history.Late })
 	if !x.Incomplete() && !late {
 		return
@@ -157,4 +166,118 @@ func (x *Inquiry) weigh() {
 			s.Weight = min(s.Weight, possible)
 		}
 	}
+}
+
+// step is one link of a chain, at an event.
+func (x *Inquiry) step(role string, e *history.Event, format string, args ...any) Step {
+	s := x.Instant(role, e.TS, format, args...)
+	s.File, s.Line = phrase.File(x.Dir, e.File), e.Line
+	return s
+}
+
+// before, mistake and harm are steps by their roles.
+func (x *Inquiry) before(e *history.Event, format string, args ...any) Step {
+	return x.step(RoleBefore, e, format, args...)
+}
+
+func (x *Inquiry) mistake(e *history.Event, format string, args ...any) Step {
+	return x.step(RoleMistake, e, format, args...)
+}
+
+func (x *Inquiry) harm(e *history.Event, format string, args ...any) Step {
+	return x.step(RoleHarm, e, format, args...)
+}
+
+// Instant is a link of a chain that no event shows: an instant alone.
+func (x *Inquiry) Instant(role string, ts int64, format string, args ...any) Step {
+	return Step{Role: role, TS: ts, At: float64(ts-x.Begin) / 1e9, Text: fmt.Sprintf(format, args...)}
+}
+
+// case gives a suspect the case to show, unless it has one: its place, its instant
+// and how it came about.
+func (s *Suspect) show(key string, at int64, procs []string, chain ...Step) {
+	if s.Chain != nil {
+		return
+	}
+	s.Key, s.At, s.Chain = key, at, chain
+	for _, p := range procs {
+		if life := history.Life(p); life != history.Harness && !slices.Contains(s.Procs, life) {
+			s.Procs = append(s.Procs, life)
+		}
+	}
+}
+
+// showAt shows a case of one process, at one of its events.
+func (s *Suspect) showAt(key string, e *history.Event, chain ...Step) {
+	s.show(key, e.TS, []string{e.Proc}, chain...)
+}
+
+// granted is the step of a grant.
+func (x *Inquiry) granted(role string, g *past.Grant) Step {
+	e := g.Acquire.End
+	if e == nil {
+		e = g.Acquire.Invoke
+	}
+	verb := "was granted"
+	if g.Acquire.Invoke.Takeover || g.Row.Shard && g.Acquire.Write.Pos > 0 && g.Row.Chain[g.Acquire.Write.Pos-1].Held() {
+		verb = "took over"
+	}
+	return x.step(role, e, "%s %s %s with token %d", g.Acquire.Invoke.Proc, verb, g.Row.Name, g.Token)
+}
+
+// sendText says how an operation was sent and answered.
+func sendText(o *past.Op) string {
+	switch {
+	case o.End == nil:
+		return "never answered"
+	case len(o.End.Sends) > 1:
+		return fmt.Sprintf("sent %d times in %s, then %s", len(o.End.Sends), phrase.MS(o.End.TS-past.FirstSend(o)), o.End.Type)
+	}
+	return fmt.Sprintf("%s after %s", o.End.Type, phrase.MS(o.End.TS-past.FirstSend(o)))
+}
+
+// sleepTime is for how long a life's machine slept between two instants.
+func (a *Judgement) sleepTime(life string, from, to int64) int64 {
+	total, since := int64(0), int64(-1)
+	for _, e := range a.Clocks[life] {
+		switch {
+		case e.Clock().Suspended && since < 0:
+			since = e.TS
+		case !e.Clock().Suspended && since >= 0:
+			total += max(0, min(e.TS, to)-max(since, from))
+			since = -1
+		}
+	}
+	if since >= 0 {
+		total += max(0, to-max(since, from))
+	}
+	return total
+}
+
+// patience is how long clients wait before they send a copy again: the median of the
+// gaps between sends, or ttl/6 if nothing was sent twice.
+func (a *Judgement) patience(ttl int64) int64 {
+	var gaps []int64
+	for _, l := range a.Rows {
+		for _, c := range l.CAS {
+			if c.End == nil {
+				continue
+			}
+			for i := 1; i < len(c.End.Sends); i++ {
+				gaps = append(gaps, c.End.Sends[i]-c.End.Sends[i-1])
+			}
+		}
+	}
+	if len(gaps) == 0 {
+		return ttl / 6
+	}
+	slices.Sort(gaps)
+	return gaps[len(gaps)/2]
+}
+
+// plainWrites says whether unconditional writes of fenced rows were noted, or may
+// have been made unseen.
+func (x *Inquiry) plainWrites() bool {
+	noted := slices.ContainsFunc(x.parsed(), func(s statement) bool { return s.verb != "SELECT" })
+	return !noted || x.failed("P13")
 }

@@ -2,6 +2,8 @@ package property
 
 import (
 	"context"
+	"fmt"
+	"sort"
 	"time"
 
 	"fencepost/checker/past"
@@ -24,7 +26,7 @@ type Judgement struct {
 	recovered *Recovery     // see recovery
 	progress  []Progress    // by P11
 	bounds    []Bound       // by P15
-	vacuous   []Property    // see shown
+	unchecked []Property    // see requireChecked
 }
 
 // New sorts what a history shows; see [past.New].
@@ -44,7 +46,7 @@ func (a *Judgement) Check(ctx context.Context) *Result {
 	for i, c := range All {
 		if c.ID != Validity {
 			r.Properties[i] = a.Judge(ctx, c)
-			a.shown(&r.Properties[i])
+			a.requireChecked(&r.Properties[i])
 		}
 	}
 	for i, c := range All { // it looks at what the others have checked
@@ -73,7 +75,7 @@ func (a *Judgement) Judge(ctx context.Context, c Check) Property {
 	c.run(ctx, a, &p)
 	switch {
 	case p.Count == 0 || p.Status == StatusInvalid:
-	case c.whole && a.Incomplete() && !p.certain:
+	case c.completeRecord && a.Incomplete() && !p.certain:
 		p.Status, p.Detail = StatusUnknown, "not conclusive, as the record has lost events (P14): "+p.Detail
 	default:
 		p.Status = StatusFail
@@ -94,10 +96,10 @@ func (a *Judgement) Judge(ctx context.Context, c Check) Property {
 // Validity is the property that the run could have shown a violation of any other.
 const Validity = "P14"
 
-// shown: nothing checked is nothing shown. A property that was judged by nothing has not
+// requireChecked: nothing checked is nothing shown. A property that was judged by nothing has not
 // passed, and the run is INVALID for it, unless the scenario says that its workload
 // cannot exercise it.
-func (a *Judgement) shown(p *Property) {
+func (a *Judgement) requireChecked(p *Property) {
 	if p.Status != StatusPass || p.Checked > 0 {
 		return
 	}
@@ -108,7 +110,7 @@ func (a *Judgement) shown(p *Property) {
 			return
 		}
 	}
-	a.vacuous = append(a.vacuous, *p)
+	a.unchecked = append(a.unchecked, *p)
 }
 
 // overall is the worst of the properties'.
@@ -134,10 +136,56 @@ func (a *Judgement) SoFar(ctx context.Context) (out []Property) {
 		if c.soFar == nil {
 			continue
 		}
-		c.run, c.whole = c.soFar, false
+		c.run, c.completeRecord = c.soFar, false
 		if p := a.Judge(ctx, c); p.Status == StatusFail {
 			out = append(out, p)
 		}
 	}
 	return out
 }
+
+const (
+	MaxWindow     = 12 // events of one violation
+	maxViolations = 20 // a property lists at most so many
+)
+
+// add records a violation shown by the given events; nil events are skipped.
+func (p *Property) add(key string, events []*history.Event, format string, args ...any) {
+	p.Count++
+	if len(p.Violations) >= maxViolations {
+		return
+	}
+	v := Violation{Key: key, Message: fmt.Sprintf(format, args...), Events: []EventRef{}}
+	seen := map[*history.Event]bool{nil: true}
+	for _, e := range events {
+		if !seen[e] && len(v.Events) < MaxWindow {
+			seen[e] = true
+			v.Events = append(v.Events, EventRef{File: e.File, Line: e.Line, Event: *e})
+		}
+	}
+	sort.SliceStable(v.Events, func(i, j int) bool { return v.Events[i].Event.TS < v.Events[j].Event.TS })
+	if n := len(v.Events); n > 0 {
+		v.From, v.To = v.Events[0].Event.TS, v.Events[n-1].Event.TS
+	}
+	p.Violations = append(p.Violations, v)
+}
+
+// invalidate makes what was found invalid: something else than the system may have caused it.
+func (p *Property) invalidate(why string, note *history.Event) {
+	found, n := p.Violations, p.Count
+	p.Violations = nil
+	p.add("", []*history.Event{note}, "%s", why)
+	p.Violations = append(p.Violations, found[:min(len(found), maxViolations-1)]...)
+	p.Status, p.Count, p.Detail = StatusInvalid, n+1, why+"; "+p.Detail
+}
+
+// report gives a property what the replay found for it.
+func report(x *past.Jobs, property string, p *Property) {
+	for _, f := range x.Found[property] {
+		p.add(f.Key, f.Events, "%s", f.Message)
+	}
+}
+
+// Printed bounds the violations of a property that Print shows; verdict.json
+// has up to 20.
+const Printed = 3

@@ -30,10 +30,8 @@ func init() {
 				Statement: "fencing tokens are not the row's but readings of a wall clock"},
 			{id: "tokens-not-from-row", Accounts: []string{"P1", "P4", "P6", "P10"},
 				Statement: "fencing tokens are handed out that the lock's row does not carry"},
-			{id: "release-resets-counter", Accounts: ofRows,
-				Statement: "a release sets the row's token counter back"},
-			{id: "grant-keeps-token", Accounts: ofRows,
-				Statement: "a grant does not raise the row's token"},
+			{id: "release-resets-counter", Accounts: ofRows, Statement: "a release sets the row's token counter back"},
+			{id: "grant-keeps-token", Accounts: ofRows, Statement: "a grant does not raise the row's token"},
 		},
 	})
 }
@@ -66,9 +64,11 @@ func checkFences(l *past.Row, p *Property) {
 		if last != nil {
 			switch granting := past.IsGrant(c.Kind()) || c.Kind() == history.OpSeal; {
 			case granting && w.To.Fence <= last.To.Fence:
-				p.add(l.Name, past.Events(&last.Main().Op, &c.Op), "%s by %s took fence %d after fence %d had been used: tokens must rise strictly", c.Kind(), c.Invoke.Proc, w.To.Fence, last.To.Fence)
+				p.add(l.Name, past.Events(&last.Main().Op, &c.Op), "%s by %s took fence %d after fence %d had been used: tokens must rise strictly",
+					c.Kind(), c.Invoke.Proc, w.To.Fence, last.To.Fence)
 			case w.To.Fence < last.To.Fence:
-				p.add(l.Name, past.Events(&last.Main().Op, &c.Op), "%s by %s set the fence back from %d to %d", c.Kind(), c.Invoke.Proc, last.To.Fence, w.To.Fence)
+				p.add(l.Name, past.Events(&last.Main().Op, &c.Op), "%s by %s set the fence back from %d to %d",
+					c.Kind(), c.Invoke.Proc, last.To.Fence, w.To.Fence)
 			}
 		}
 		if last == nil || w.To.Fence > last.To.Fence {
@@ -81,20 +81,20 @@ func checkFences(l *past.Row, p *Property) {
 func checkHandedOut(l *past.Row, p *Property) {
 	for _, g := range l.Grants {
 		if g.Token != g.Fence {
-			p.add(l.Name, past.Events(&g.Acquire.Op, g.Call), "token %d was handed out to %s for a grant whose fence in the row is %d", g.Token, g.Acquire.Invoke.Proc, g.Fence)
+			p.add(l.Name, past.Events(&g.Acquire.Op, g.Call), "token %d was handed out to %s for a grant whose fence in the row is %d",
+				g.Token, g.Acquire.Invoke.Proc, g.Fence)
 		}
 	}
-	var chained []*past.Grant
-	for _, g := range l.Grants {
-		if g.Acquire.Write.Pos >= 0 && g.Acquire.Write.Main() == g.Acquire {
-			chained = append(chained, g)
-		}
-	}
+	chained := slices.DeleteFunc(slices.Clone(l.Grants), func(g *past.Grant) bool {
+		return g.Acquire.Write.Pos < 0 || g.Acquire.Write.Main() != g.Acquire
+	})
 	sort.Slice(chained, func(i, j int) bool { return chained[i].Acquire.Write.Pos < chained[j].Acquire.Write.Pos })
 	var top *past.Grant
 	for _, g := range chained {
 		if top != nil && g.Token <= top.Token && (g.Token != g.Fence || top.Token != top.Fence) {
-			p.add(l.Name, past.Events(top.Call, g.Call, &top.Acquire.Op, &g.Acquire.Op), "token %d was handed out to %s after token %d to %s: tokens must rise strictly", g.Token, g.Acquire.Invoke.Proc, top.Token, top.Acquire.Invoke.Proc)
+			p.add(l.Name, past.Events(top.Call, g.Call, &top.Acquire.Op, &g.Acquire.Op),
+				"token %d was handed out to %s after token %d to %s: tokens must rise strictly",
+				g.Token, g.Acquire.Invoke.Proc, top.Token, top.Acquire.Invoke.Proc)
 		}
 		if top == nil || g.Token > top.Token {
 			top = g
@@ -148,7 +148,9 @@ func checkTokenTimes(l *past.Row, p *Property) {
 		}
 		first[g.token] = g
 		if top.token > g.token {
-			p.add(l.Name, past.Events(slices.Concat(top.ops, g.ops)...), "token %d was granted to %s, which asked for it %s after %s had been granted token %d", g.token, g.proc, phrase.MS(g.asked-top.from), top.proc, top.token)
+			p.add(l.Name, past.Events(slices.Concat(top.ops, g.ops)...),
+				"token %d was granted to %s, which asked for it %s after %s had been granted token %d",
+				g.token, g.proc, phrase.MS(g.asked-top.from), top.proc, top.token)
 		}
 	}
 }
@@ -177,7 +179,7 @@ func (x *Inquiry) handedOutTokens() {
 	wall := 0
 	for _, g := range odd {
 		at := g.Call.End.TS
-		if d := x.WallAt(at) + x.offset(history.Life(g.Acquire.Invoke.Proc), at) - g.Token; d > -tokenSlack && d < tokenSlack {
+		if d := x.WallAt(at) + x.OffsetAt(history.Life(g.Acquire.Invoke.Proc), at) - g.Token; d > -tokenSlack && d < tokenSlack {
 			wall++
 		}
 	}
@@ -191,19 +193,21 @@ func (x *Inquiry) handedOutTokens() {
 			}
 		}
 	}
-	id, w := "tokens-not-from-row", Fits
+	id, w := "tokens-not-from-row", WeightFits
 	switch {
 	case wall*20 >= len(odd)*19:
 		id, w = "tokens-from-wall-clock", shown
 	case steps > 0 && runs*10 >= steps*9:
 		id, w = "tokens-from-blocks", shown
 	}
-	s := x.suspect(id, w, len(odd), "%s for which the row has another fence, such as token %d for fence %d", phrase.Plural(len(odd), "token"), odd[0].Token, odd[0].Fence)
+	s := x.suspect(id, w, len(odd), "%s for which the row has another fence, such as token %d for fence %d",
+		phrase.Plural(len(odd), "token"), odd[0].Token, odd[0].Fence)
 	switch id {
 	case "tokens-from-wall-clock":
 		x.suspect(id, w, len(odd), "%d of %d are their worker's wall clock in milliseconds when the lock was handed out", wall, len(odd))
 	case "tokens-from-blocks":
-		x.suspect(id, w, len(odd), "within a process they rise by one from lock to lock (%d of %d times), between processes they have nothing in common", runs, steps)
+		x.suspect(id, w, len(odd),
+			"within a process they rise by one from lock to lock (%d of %d times), between processes they have nothing in common", runs, steps)
 	}
 	x.showFalling(s, odd)
 }
@@ -216,11 +220,11 @@ func (x *Inquiry) showFalling(s *Suspect, odd []*past.Grant) {
 	for _, g := range odd {
 		name := g.Row.Name
 		if t := top[name]; t != nil && g.Token <= t.Token {
-			chain := []Step{x.handed(RoleBefore, t), x.handed(RoleMistake, g)}
+			chain := []Step{x.handedStep(RoleBefore, t), x.handedStep(RoleMistake, g)}
 			for _, sk := range x.Sinks {
-				for _, o := range append(slices.Clone(sk.Raises), sk.Effects...) {
+				for _, o := range sk.Calls() {
 					if len(chain) == 2 && o.Invoke.Issuer == name && o.Invoke.Token == g.Token && o.End != nil && o.End.Result == past.ResultStale {
-						chain = append(chain, x.step(RoleHarm, o.End, "the sink refuses its holder's %s: it has seen token %d", o.Invoke.Op, o.End.Seen))
+						chain = append(chain, x.harm(o.End, "the sink refuses its holder's %s: it has seen token %d", o.Invoke.Op, o.End.Seen))
 					}
 				}
 			}
@@ -231,11 +235,12 @@ func (x *Inquiry) showFalling(s *Suspect, odd []*past.Grant) {
 			top[name] = g
 		}
 	}
-	s.show(odd[0].Row.Name, odd[0].Call.End.TS, []string{odd[0].Acquire.Invoke.Proc}, x.handed(RoleMistake, odd[0]))
+	s.show(odd[0].Row.Name, odd[0].Call.End.TS, []string{odd[0].Acquire.Invoke.Proc}, x.handedStep(RoleMistake, odd[0]))
 }
 
-func (x *Inquiry) handed(role string, g *past.Grant) Step {
-	return x.step(role, g.Call.End, "token %d of %s was handed out to %s; the row's fence is %d", g.Token, g.Row.Name, g.Acquire.Invoke.Proc, g.Fence)
+func (x *Inquiry) handedStep(role string, g *past.Grant) Step {
+	return x.step(role, g.Call.End, "token %d of %s was handed out to %s; the row's fence is %d",
+		g.Token, g.Row.Name, g.Acquire.Invoke.Proc, g.Fence)
 }
 
 // keptTokens: grants of the chain that do not raise the fence that they found.
@@ -245,7 +250,7 @@ func (x *Inquiry) keptTokens(l *past.Row) {
 		if c := w.Main(); past.IsGrant(c.Kind()) && !w.From.Absent && w.To.Fence <= w.From.Fence {
 			n++
 			s := x.suspect("grant-keeps-token", shown, n, "a grant of %s leaves fence %d as it was", l.Name, w.From.Fence)
-			s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, x.step(RoleMistake, c.Invoke, "%s by %s goes from %s to %s", c.Kind(), c.Invoke.Proc, l.Text(w.From), l.Text(w.To)))
+			s.showAt(l.Name, c.Invoke, x.mistake(c.Invoke, "%s by %s goes from %s to %s", c.Kind(), c.Invoke.Proc, l.Text(w.From), l.Text(w.To)))
 		}
 	}
 }
@@ -257,8 +262,8 @@ type sighting struct {
 	ok bool           // an acknowledged write replaced it
 }
 
-// seen are a row's sightings in the order of time.
-func seen(l *past.Row) []sighting {
+// sightingsOf are a row's sightings in the order of time.
+func sightingsOf(l *past.Row) []sighting {
 	var out []sighting
 	for _, c := range l.CAS {
 		out = append(out, sighting{c.From, c.Invoke, c.Outcome == history.OK})
@@ -284,21 +289,25 @@ func (x *Inquiry) rowsThatChange() {
 			}
 		}
 		told := map[string]bool{}
-		for _, v := range seen(l) {
+		for _, v := range sightingsOf(l) {
 			c := releases[v.v.Attempt]
 			if c == nil || v.v.Absent || v.v.Fence == c.To.Fence || told[v.v.Attempt] {
 				continue
 			}
 			told[v.v.Attempt] = true
 			if v.v.Fence < c.To.Fence {
-				s := x.suspect("release-resets-counter", shown, len(told), "after a release of fence %d the row of %s shows fence %d", c.To.Fence, l.Name, v.v.Fence)
-				chain := []Step{x.step(RoleBefore, c.Invoke, "%s releases %s with fence %d", c.Invoke.Proc, l.Name, c.To.Fence), x.step(RoleMistake, v.e, "%s finds it at %s", v.e.Proc, l.Text(v.v))}
-				s.show(l.Name, v.e.TS, []string{c.Invoke.Proc, v.e.Proc}, append(chain, x.again(l, v)...)...)
+				s := x.suspect("release-resets-counter", shown, len(told), "after a release of fence %d the row of %s shows fence %d",
+					c.To.Fence, l.Name, v.v.Fence)
+				chain := []Step{x.before(c.Invoke, "%s releases %s with fence %d", c.Invoke.Proc, l.Name, c.To.Fence),
+					x.mistake(v.e, "%s finds it at %s", v.e.Proc, l.Text(v.v))}
+				s.show(l.Name, v.e.TS, []string{c.Invoke.Proc, v.e.Proc}, append(chain, x.tokenReissued(l, v)...)...)
 				continue
 			}
-			s := x.suspect("release-without-owner", shown, len(told), "a release of fence %d has freed the row of %s when it was at fence %d", c.To.Fence, l.Name, v.v.Fence)
-			chain := []Step{x.step(RoleBefore, c.Invoke, "%s releases its lease of fence %d", c.Invoke.Proc, c.To.Fence), x.step(RoleMistake, v.e, "the row bears its mark at fence %d, which was another's", v.v.Fence)}
-			if g := takenBy(l).before(c.Invoke.TS); g != nil {
+			s := x.suspect("release-without-owner", shown, len(told), "a release of fence %d has freed the row of %s when it was at fence %d",
+				c.To.Fence, l.Name, v.v.Fence)
+			chain := []Step{x.before(c.Invoke, "%s releases its lease of fence %d", c.Invoke.Proc, c.To.Fence),
+				x.mistake(v.e, "the row bears its mark at fence %d, which was another's", v.v.Fence)}
+			if g := takeoversOf(l).before(c.Invoke.TS); g != nil {
 				chain = append(chain, x.granted(RoleBefore, g))
 			}
 			s.show(l.Name, v.e.TS, []string{c.Invoke.Proc, v.e.Proc}, chain...)
@@ -306,11 +315,11 @@ func (x *Inquiry) rowsThatChange() {
 	}
 }
 
-// again is the grant that gets a token for the second time after a row was set back.
-func (x *Inquiry) again(l *past.Row, v sighting) []Step {
+// tokenReissued is the grant that gets a token for the second time after a row was set back.
+func (x *Inquiry) tokenReissued(l *past.Row, v sighting) []Step {
 	for _, g := range l.Grants {
 		if g.Acquire.Invoke.TS >= v.e.TS && g.Acquire.Outcome == history.OK && len(l.ByToken[g.Token]) > 1 {
-			return []Step{x.step(RoleHarm, g.Acquire.End, "%s is granted token %d, which had been given before", g.Acquire.Invoke.Proc, g.Token)}
+			return []Step{x.harm(g.Acquire.End, "%s is granted token %d, which had been given before", g.Acquire.Invoke.Proc, g.Token)}
 		}
 	}
 	return nil
@@ -319,7 +328,6 @@ func (x *Inquiry) again(l *past.Row, v sighting) []Step {
 // vanishedRows: acquires that found no row where there had been one. How long it was
 // there since its last write tells expiry from deletion.
 func (x *Inquiry) vanishedRows() {
-	expired, deleted := 0, 0
 	for _, l := range x.Rows {
 		if l.Shard {
 			continue
@@ -339,17 +347,17 @@ func (x *Inquiry) vanishedRows() {
 			}
 			gap, ttl := c.Invoke.TS-last.End.TS, c.TTL()
 			chain := []Step{
-				x.step(RoleBefore, last.End, "the last write before: %s by %s to %s", last.Kind(), last.Invoke.Proc, l.Text(last.To)),
-				x.step(RoleMistake, c.Invoke, "%s finds no row, %s later", c.Invoke.Proc, phrase.MS(gap)), x.step(RoleHarm, c.End, "and is granted fence %d", c.To.Fence),
+				x.before(last.End, "the last write before: %s by %s to %s", last.Kind(), last.Invoke.Proc, l.Text(last.To)),
+				x.mistake(c.Invoke, "%s finds no row, %s later", c.Invoke.Proc, phrase.MS(gap)), x.harm(c.End, "and is granted fence %d", c.To.Fence),
 			}
 			if gap*10 >= ttl*9 {
-				expired++
-				s := x.suspect("rows-expire", Fits, expired, "the row of %s was gone %s after its last write (ttl %s)", l.Name, phrase.MS(gap), phrase.MS(ttl))
-				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, chain...)
+				s := x.found("rows-expire", WeightFits, "the row of %s was gone %s after its last write (ttl %s)",
+					l.Name, phrase.MS(gap), phrase.MS(ttl))
+				s.showAt(l.Name, c.Invoke, chain...)
 			} else {
-				deleted++
-				s := x.suspect("row-deleted", Fits, deleted, "the row of %s was gone %s after its last write, long before its ttl of %s", l.Name, phrase.MS(gap), phrase.MS(ttl))
-				s.show(l.Name, c.Invoke.TS, []string{c.Invoke.Proc}, chain...)
+				s := x.found("row-deleted", WeightFits, "the row of %s was gone %s after its last write, long before its ttl of %s",
+					l.Name, phrase.MS(gap), phrase.MS(ttl))
+				s.showAt(l.Name, c.Invoke, chain...)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func init() {
 				Statement: "a request is executed again when its answer is late, and the second answer is taken for the first"},
 			{id: "late-copy-done-again", Accounts: ofRows,
 				Statement: "a late copy of a batch is done again: its condition does not name the version that it replaces"},
-			{id: "given-up-write-surfaces", Accounts: []string{"P2"},
+			{id: "given-up-write-surfaces",
 				Statement: "a write that its coordinator gave up took effect later, after reads that did not show it"},
 		},
 	})
@@ -57,7 +57,7 @@ func checkLinearizable(ctx context.Context, a *Judgement, p *Property) {
 	for _, l := range a.Rows {
 		before := p.Count
 		CheckChain(a.Past, l, p)
-		dirty[l.Name] = p.Count > before || !l.Whole
+		dirty[l.Name] = p.Count > before || !l.Complete
 		p.Checked += len(l.CAS) + len(l.Reads)
 	}
 	report(&a.Jobs, "P2", p)
@@ -79,9 +79,11 @@ func checkLinearizable(ctx context.Context, a *Judgement, p *Property) {
 	if p.Encodings["bounded"] == string(porcupine.Ok) {
 		p.Encodings["bounded"] = p.Encodings["open"]
 	}
-	p.Detail = fmt.Sprintf("chain of versions in linear time, Porcupine on %s, %d of them with timeouts of a coordinator%s", rowNouns(a.Past, open), len(bounded), replayText(&a.Jobs))
+	p.Detail = fmt.Sprintf("chain of versions in linear time, Porcupine on %s, %d of them with timeouts of a coordinator%s",
+		rowNouns(a.Past, open), len(bounded), replayText(&a.Jobs))
 	a.report(budget, p, openFound, "")
-	a.report(budget, p, boundedFound, " (bounded encoding: a write that its coordinator answered with a timeout took effect before that answer or never)")
+	a.report(budget, p, boundedFound,
+		" (bounded encoding: a write that its coordinator answered with a timeout took effect before that answer or never)")
 	a.visualize(budget, p, "lock", append(openFound, boundedFound...))
 }
 
@@ -120,15 +122,18 @@ func (a *Judgement) report(b linear.Budget, p *Property, fs []linear.Found, enco
 		default:
 			w := linear.Shrink(b, f)
 			events, proof := w.Proof()
-			p.add(f.Part.Name, append(w.Events(), events...), "no order of the operations on %s explains %s%s; up to then there is one%s", f.Part.Name, w.Last, encoding, proof)
+			p.add(f.Part.Name, append(w.Events(), events...), "no order of the operations on %s explains %s%s; up to then there is one%s",
+				f.Part.Name, w.Last, encoding, proof)
 		}
 	}
 	if len(second) > 0 {
-		p.Detail += fmt.Sprintf("; Porcupine, the second opinion, was not finished on %s (%s)", phrase.Plural(len(second), "row"), phrase.FirstFew(second))
+		p.Detail += fmt.Sprintf("; Porcupine, the second opinion, was not finished on %s (%s)",
+			phrase.Plural(len(second), "row"), phrase.FirstFive(second))
 	}
 	if len(unfinished) > 0 {
 		p.Status = StatusUnknown
-		p.Detail = fmt.Sprintf("Porcupine reached no conclusion on %s%s (%s)", phrase.Plural(len(unfinished), "partition"), encoding, phrase.FirstFew(unfinished))
+		p.Detail = fmt.Sprintf("Porcupine reached no conclusion on %s%s (%s)",
+			phrase.Plural(len(unfinished), "partition"), encoding, phrase.FirstFive(unfinished))
 	}
 }
 
@@ -170,12 +175,13 @@ func (x *Inquiry) falseGrants() {
 		if len(cs)*5 < n || n == 0 {
 			return // a few are noise: a slow refusal, a quick failure
 		}
-		w := Fits
+		w := WeightFits
 		if !recorded {
 			w = shown
 		}
 		c := cs[0]
-		s := x.suspect(id, w, len(cs), "%s of %s that %s %s: %s", phrase.Plural(len(cs), "acquire"), phrase.Plural(n, "false one"), "count as granted", what, sent(&c.Op))
+		s := x.suspect(id, w, len(cs), "%s of %s that %s %s: %s",
+			phrase.Plural(len(cs), "acquire"), phrase.Plural(n, "false one"), "count as granted", what, sendText(&c.Op))
 		if len(cs)*5 <= 4*n {
 			s.Group = "false grants"
 		}
@@ -183,10 +189,11 @@ func (x *Inquiry) falseGrants() {
 		if told == nil {
 			told = c.Invoke
 		}
-		chain := []Step{x.step(RoleBefore, c.Invoke, "%s asks for %s from %s", c.Invoke.Proc, c.Row.Name, c.Row.Text(c.From)), x.step(RoleMistake, told, "it counts as granted, %s", sent(&c.Op))}
+		chain := []Step{x.before(c.Invoke, "%s asks for %s from %s", c.Invoke.Proc, c.Row.Name, c.Row.Text(c.From)),
+			x.mistake(told, "it counts as granted, %s", sendText(&c.Op))}
 		if next := c.From.Next; next != nil && next.Main() != c {
 			o := next.Main()
-			chain = append(chain, x.step(RoleBefore, o.Invoke, "what really came next: %s by %s to %s", o.Kind(), o.Invoke.Proc, c.Row.Text(next.To)))
+			chain = append(chain, x.before(o.Invoke, "what really came next: %s by %s to %s", o.Kind(), o.Invoke.Proc, c.Row.Text(next.To)))
 		}
 		s.show(c.Row.Name, told.TS, []string{c.Invoke.Proc}, chain...)
 	}
@@ -213,25 +220,29 @@ func (x *Inquiry) falseFailures() {
 	}
 	show := func(s *Suspect, c *past.CAS, what string) {
 		l := c.Row
-		chain := []Step{x.step(RoleBefore, c.Invoke, "%s sends %s of %s from %s", c.Invoke.Proc, c.Kind(), l.Name, l.Text(c.From)), x.step(RoleMistake, c.End, "%s: %s", what, sent(&c.Op))}
+		chain := []Step{x.before(c.Invoke, "%s sends %s of %s from %s", c.Invoke.Proc, c.Kind(), l.Name, l.Text(c.From)),
+			x.mistake(c.End, "%s: %s", what, sendText(&c.Op))}
 		if next := c.To.FirstProof(); next != nil {
-			chain = append(chain, x.step(RoleHarm, next.Invoke, "%s by %s finds the row as it was set", next.Invoke.Op, next.Invoke.Proc))
+			chain = append(chain, x.harm(next.Invoke, "%s by %s finds the row as it was set", next.Invoke.Op, next.Invoke.Proc))
 		}
 		s.show(l.Name, c.End.TS, []string{c.Invoke.Proc}, chain...)
 	}
 	if len(again) > 0 {
 		c := again[0]
-		show(x.suspect("request-executed-again", shown, len(again), "%s sent once and refused, though it had taken effect: it was refused by what it had done itself", phrase.Were(len(again), "request")), c, "it is refused, and the row that comes back is its own or a later one")
+		show(x.suspect("request-executed-again", shown, len(again),
+			"%s sent once and refused, though it had taken effect: it was refused by what it had done itself",
+			phrase.PluralWas(len(again), "request")), c, "it is refused, and the row that comes back is its own or a later one")
 	}
 	if len(misread) > 0 {
-		show(x.suspect("resend-misread", Fits, len(misread), "%s sent several times, refused, and had taken effect", phrase.Were(len(misread), "request")), misread[0], "it is taken for failed")
+		show(x.suspect("resend-misread", WeightFits, len(misread), "%s sent several times, refused, and had taken effect",
+			phrase.PluralWas(len(misread), "request")), misread[0], "it is taken for failed")
 	}
 	if len(lost) == 0 {
 		return
 	}
 	unknowns := 0
-	for i := range x.Ops {
-		if o := &x.Ops[i]; o.Invoke.Proc != history.Harness && o.End != nil && o.Outcome == history.Unknown {
+	for o := range past.Each(x.Ops) {
+		if o.Invoke.Proc != history.Harness && o.End != nil && o.Outcome == history.Unknown {
 			unknowns++
 		}
 	}
@@ -246,7 +257,8 @@ func (x *Inquiry) falseFailures() {
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		names = append(names, fmt.Sprintf("%d %s", kinds[k], k))
 	}
-	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s", phrase.Were(len(lost), "operation"), strings.Join(names, ", "))
+	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s",
+		phrase.PluralWas(len(lost), "operation"), strings.Join(names, ", "))
 	var ids []string
 	alone := len(kinds) == 1 && resent == 0
 	switch {
@@ -261,7 +273,8 @@ func (x *Inquiry) falseFailures() {
 	for _, id := range ids {
 		s := x.suspect(id, shown, len(lost), "%s", what)
 		if id == "unknown-recorded-as-failed" {
-			x.suspect(id, shown, len(lost), "not one operation of the workers is recorded as unknown; of these %d were sent again, as is done with what is not known", resent)
+			x.suspect(id, shown, len(lost),
+				"not one operation of the workers is recorded as unknown; of these %d were sent again, as is done with what is not known", resent)
 		}
 		if len(ids) > 1 {
 			s.Group = "false failures"
@@ -275,7 +288,6 @@ func (x *Inquiry) oldStamps() {
 	if x.failed("P13") {
 		return // a plain write sets versions of its own back
 	}
-	n := 0
 	for _, l := range x.Rows {
 		if !l.Shard {
 			continue
@@ -286,19 +298,20 @@ func (x *Inquiry) oldStamps() {
 				left[c.From] = c
 			}
 		}
-		for _, v := range seen(l) {
+		for _, v := range sightingsOf(l) {
 			by := left[v.v]
 			if by == nil || !v.ok || v.e == by.Invoke || v.e.TS <= by.End.TS || !x.after(l, v, by) {
 				continue
 			}
-			n++
-			s := x.suspect("late-copy-done-again", shown, n, "%s was at %s again, %s after a batch had replaced that", l.Name, l.Text(v.v), phrase.MS(v.e.TS-by.End.TS))
+			s := x.found("late-copy-done-again", shown, "%s was at %s again, %s after a batch had replaced that",
+				l.Name, l.Text(v.v), phrase.MS(v.e.TS-by.End.TS))
 			var chain []Step
 			for _, w := range v.v.SetBy {
 				c := w.Main()
-				chain = append(chain, x.step(RoleBefore, c.Invoke, "%s sends the batch to %s, %s", c.Invoke.Proc, l.Text(v.v), sent(&c.Op)))
+				chain = append(chain, x.before(c.Invoke, "%s sends the batch to %s, %s", c.Invoke.Proc, l.Text(v.v), sendText(&c.Op)))
 			}
-			chain = append(chain, x.step(RoleBefore, by.End, "%s by %s replaces it by %s", by.Kind(), by.Invoke.Proc, l.Text(by.To)), x.step(RoleMistake, v.e, "%s finds the header at %s again", v.e.Proc, l.Text(v.v)))
+			chain = append(chain, x.before(by.End, "%s by %s replaces it by %s", by.Kind(), by.Invoke.Proc, l.Text(by.To)),
+				x.mistake(v.e, "%s finds the header at %s again", v.e.Proc, l.Text(v.v)))
 			s.show(l.Name, v.e.TS, []string{by.Invoke.Proc, v.e.Proc}, chain...)
 			break
 		}
@@ -325,16 +338,18 @@ func (x *Inquiry) after(l *past.Row, v sighting, by *past.CAS) bool {
 // that its coordinator gave up cannot.
 func (x *Inquiry) surfacingWrites() {
 	for _, p := range x.Result.Properties {
-		if p.ID != "P2" || len(p.Violations) == 0 || !strings.EqualFold(p.Encodings["open"], "ok") || !strings.EqualFold(p.Encodings["bounded"], "illegal") {
+		if p.ID != "P2" || len(p.Violations) == 0 || !strings.EqualFold(p.Encodings["open"], "ok") ||
+			!strings.EqualFold(p.Encodings["bounded"], "illegal") {
 			continue
 		}
 		v := p.Violations[0]
-		s := x.suspect("given-up-write-surfaces", Fits, p.Count, "an order of the operations exists only if a write can take effect after its coordinator's timeout")
+		s := x.suspect("given-up-write-surfaces", WeightFits, p.Count,
+			"an order of the operations exists only if a write can take effect after its coordinator's timeout")
 		var chain []Step
 		for _, ref := range v.Events {
 			e := ref.Event
 			e.File, e.Line = ref.File, ref.Line
-			chain = append(chain, x.step(RoleMistake, &e, "%s %s by %s", e.Op, e.Type, e.Proc))
+			chain = append(chain, x.mistake(&e, "%s %s by %s", e.Op, e.Type, e.Proc))
 		}
 		s.show(v.Key, v.To, nil, chain...)
 	}
@@ -356,7 +371,7 @@ func (a *Judgement) searchSinks(ctx context.Context, p *Property) {
 	var parts []*linear.Partition
 	skipped := 0
 	for _, s := range a.Sinks {
-		if s.Hole != "" || !s.WasRead() {
+		if s.Missing != "" || !s.WasRead() {
 			skipped++ // P14
 			continue
 		}

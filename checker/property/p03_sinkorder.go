@@ -12,26 +12,20 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P3",
-		title: "the sink accepts no token lower than one it has seen",
-		by:    "the sink's ledger; whose the tokens are",
-		run:   checkSinkOrder,
-		soFar: checkSinkOrder,
-		rules: []rule{
-			{find: (*Inquiry).acceptedTokens},
-		},
+		ID:       "P3",
+		title:    "the sink accepts no token lower than one it has seen",
+		by:       "the sink's ledger; whose the tokens are",
+		run:      checkSinkOrder,
+		soFar:    checkSinkOrder,
+		rules:    []rule{{find: (*Inquiry).acceptedTokens}},
+		accounts: ofEffects,
 		mechanisms: []mechanism{
-			{id: "sink-checks-no-token", Accounts: ofEffects,
-				Statement: "the sink does not compare tokens",
-				Apart:     "any effect that is refused as stale"},
-			{id: "sink-checks-what-was-read", Accounts: ofEffects,
-				Statement: "the sink compares a token with what its holder's process had read before",
-				Apart:     "one that is accepted after its own process had read a higher token"},
-			{id: "sink-remembers-per-process", Accounts: ofEffects,
-				Statement: "the sink compares a token only with those that the same process sent",
-				Apart:     "one that is accepted after its own process had sent a higher token"},
-			{id: "sink-forgets-tokens", Accounts: ofEffects,
-				Statement: "the sink accepts a token lower than one it has seen, now and then"},
+			{id: "sink-checks-no-token", Statement: "the sink does not compare tokens", Apart: "any effect that is refused as stale"},
+			{id: "sink-checks-what-was-read", Statement: "the sink compares a token with what its holder's process had read before",
+				Apart: "one that is accepted after its own process had read a higher token"},
+			{id: "sink-remembers-per-process", Statement: "the sink compares a token only with those that the same process sent",
+				Apart: "one that is accepted after its own process had sent a higher token"},
+			{id: "sink-forgets-tokens", Statement: "the sink accepts a token lower than one it has seen, now and then"},
 		},
 	})
 }
@@ -40,25 +34,17 @@ func init() {
 func checkSinkOrder(_ context.Context, a *Judgement, p *Property) {
 	for _, s := range a.Sinks {
 		p.Checked += len(s.Ledger)
-		var top *past.Entry
-		for i := range s.Ledger {
-			e := &s.Ledger[i]
-			if top == nil {
-				top = e
-				continue
-			}
+		for _, v := range inversions(s) {
+			e, top := v.e, v.top
 			events := append(append([]*history.Event{top.Event, e.Event}, past.FirstEvents(top.By)...), past.FirstEvents(e.By)...)
-			switch {
-			case e.Issuer != top.Issuer:
-				p.add(s.Name, events, "ledger entry %d of %s is a token of %s; the resource belongs to %s, and tokens of two issuers cannot be compared", e.Seq, s.Name, e.Issuer, top.Issuer)
-				continue
-			case e.Token < top.Token:
-				p.add(s.Name, events, "the sink %s token %d after %d on %s (entries %d and %d of its ledger)", accepted[e.Kind], e.Token, top.Token, s.Name, e.Seq, top.Seq)
+			if e.Issuer != top.Issuer {
+				p.add(s.Name, events,
+					"ledger entry %d of %s is a token of %s; the resource belongs to %s, and tokens of two issuers cannot be compared",
+					e.Seq, s.Name, e.Issuer, top.Issuer)
 				continue
 			}
-			if e.Token > top.Token {
-				top = e
-			}
+			p.add(s.Name, events, "the sink %s token %d after %d on %s (entries %d and %d of its ledger)",
+				acceptedWords[e.Kind], e.Token, top.Token, s.Name, e.Seq, top.Seq)
 		}
 	}
 	p.Detail = "by the sink's ledger"
@@ -67,27 +53,28 @@ func checkSinkOrder(_ context.Context, a *Judgement, p *Property) {
 	}
 }
 
-// accepted are the words for what the sink did with a token.
-var accepted = map[string]string{history.LedgerAccept: "accepted", history.LedgerRaise: "was raised to"}
+// acceptedWords are the words for what the sink did with a token.
+var acceptedWords = map[string]string{history.LedgerAccept: "accepted", history.LedgerRaise: "was raised to"}
 
 // checkTraced: a token of nobody's fences nobody. Where P6 does not judge whose a token is,
 // the client that shows it must have been handed it by a call of its own.
 func (a *Judgement) checkTraced(p *Property) {
 	p.Detail += ", of tokens that lock calls handed out, as P6 is not promised"
 	for _, s := range a.Sinks {
-		for _, o := range slices.Concat(s.Raises, s.Effects) {
+		for _, o := range s.Calls() {
 			l := a.RowOf[o.Invoke.Issuer]
-			if o.Invoke.Proc == history.Harness || l != nil && (l.Shard || handed(l, o.Invoke)) {
+			if o.Invoke.Proc == history.Harness || l != nil && (l.Shard || wasHanded(l, o.Invoke)) {
 				continue
 			}
-			p.add(s.Name, past.Events(o), "%s by %s shows token %d of %s, which no lock call had handed to it", o.Invoke.Op, o.Invoke.Proc, o.Invoke.Token, o.Invoke.Issuer)
+			p.add(s.Name, past.Events(o), "%s by %s shows token %d of %s, which no lock call had handed to it",
+				o.Invoke.Op, o.Invoke.Proc, o.Invoke.Token, o.Invoke.Issuer)
 		}
 	}
 }
 
-// handed says whether a client had been handed the token that it shows.
-func handed(l *past.Row, e *history.Event) bool {
-	if g := l.Find(e.Token, e.Proc); g != nil && g.Mine(e.Proc) && (g.Made() || g.Call != nil) && g.From() <= e.TS {
+// wasHanded says whether a client had been handed the token that it shows.
+func wasHanded(l *past.Row, e *history.Event) bool {
+	if g := l.Find(e.Token, e.Proc); g != nil && g.OwnedBy(e.Proc) && (g.TookEffect() || g.Call != nil) && g.From() <= e.TS {
 		return true
 	}
 	// In the order of their invocations, and of one client one after the other.
@@ -100,7 +87,8 @@ func handed(l *past.Row, e *history.Event) bool {
 	return false
 }
 
-// inversion is an accepted effect whose token is lower than one that the sink had seen.
+// inversion is an entry of a ledger whose token is lower than one that the sink had seen, or
+// another issuer's.
 type inversion struct {
 	s   *past.Sink
 	e   *past.Entry
@@ -108,22 +96,18 @@ type inversion struct {
 	o   *past.Op // that made it; nil if nobody recorded it
 }
 
-func (x *Inquiry) inversions() []inversion {
-	var out []inversion
-	for _, s := range x.Sinks {
-		var top *past.Entry
-		for i := range s.Ledger {
-			e := &s.Ledger[i]
-			switch {
-			case top == nil || e.Issuer == top.Issuer && e.Token > top.Token:
-				top = e
-			case e.Issuer == top.Issuer && e.Token < top.Token && e.Kind == history.LedgerAccept:
-				v := inversion{s: s, e: e, top: top}
-				if len(e.By) > 0 {
-					v.o = e.By[0]
-				}
-				out = append(out, v)
+func inversions(s *past.Sink) (out []inversion) {
+	var top *past.Entry
+	for e := range past.Each(s.Ledger) {
+		switch {
+		case top == nil || e.Issuer == top.Issuer && e.Token > top.Token:
+			top = e
+		case e.Issuer != top.Issuer || e.Token < top.Token:
+			v := inversion{s: s, e: e, top: top}
+			if len(e.By) > 0 {
+				v.o = e.By[0]
 			}
+			out = append(out, v)
 		}
 	}
 	return out
@@ -132,7 +116,12 @@ func (x *Inquiry) inversions() []inversion {
 // acceptedTokens: what the sink must be comparing with, if anything. Each theory is
 // held against every effect that was accepted or refused.
 func (x *Inquiry) acceptedTokens() {
-	vs := x.inversions()
+	var vs []inversion
+	for _, s := range x.Sinks {
+		vs = append(vs, slices.DeleteFunc(inversions(s), func(v inversion) bool {
+			return v.e.Issuer != v.top.Issuer || v.e.Kind != history.LedgerAccept
+		})...)
+	}
 	if len(vs) == 0 {
 		return
 	}
@@ -159,13 +148,18 @@ func (x *Inquiry) acceptedTokens() {
 	theories := []struct {
 		id   string
 		left bool
-	}{{"sink-checks-no-token", none}, {"sink-checks-what-was-read", read}, {"sink-remembers-per-process", sent}, {"sink-forgets-tokens", !none && !read && !sent}}
+	}{
+		{"sink-checks-no-token", none}, {"sink-checks-what-was-read", read}, {"sink-remembers-per-process", sent},
+		{"sink-forgets-tokens", !none && !read && !sent},
+	}
 	for _, t := range theories {
 		if !t.left {
 			continue
 		}
 		v := vs[0]
-		s := x.suspect(t.id, Fits, len(vs), "%s accepted with a token lower than one in the ledger before it, such as %d after %d; %s refused as stale in the run", phrase.Were(len(vs), "effect"), v.e.Token, v.top.Token, phrase.Were(refused, "effect"))
+		s := x.suspect(t.id, WeightFits, len(vs),
+			"%s accepted with a token lower than one in the ledger before it, such as %d after %d; %s refused as stale in the run",
+			phrase.PluralWas(len(vs), "effect"), v.e.Token, v.top.Token, phrase.PluralWas(refused, "effect"))
 		s.Group = "what the sink compares with"
 		x.showInversion(s, v)
 	}
@@ -175,7 +169,8 @@ func (x *Inquiry) acceptedTokens() {
 func (x *Inquiry) hadRead(s *past.Sink, o *past.Op) bool {
 	var last *past.Op
 	for _, g := range s.Gets {
-		if g.Outcome == history.OK && history.Life(g.Invoke.Proc) == history.Life(o.Invoke.Proc) && g.End.TS < o.Invoke.TS && (last == nil || g.End.TS > last.End.TS) {
+		if g.Outcome == history.OK && history.Life(g.Invoke.Proc) == history.Life(o.Invoke.Proc) && g.End.TS < o.Invoke.TS &&
+			(last == nil || g.End.TS > last.End.TS) {
 			last = g
 		}
 	}
@@ -184,14 +179,15 @@ func (x *Inquiry) hadRead(s *past.Sink, o *past.Op) bool {
 
 // hadSent says whether a process had sent a higher token to the resource before o.
 func (x *Inquiry) hadSent(s *past.Sink, o *past.Op) bool {
-	return slices.ContainsFunc(append(slices.Clone(s.Raises), s.Effects...), func(p *past.Op) bool {
+	return slices.ContainsFunc(s.Calls(), func(p *past.Op) bool {
 		return history.Life(p.Invoke.Proc) == history.Life(o.Invoke.Proc) && p.Invoke.Token > o.Invoke.Token && p.Invoke.TS < o.Invoke.TS
 	})
 }
 
 func (x *Inquiry) showInversion(s *Suspect, v inversion) {
 	if v.o == nil {
-		s.show(v.s.Name, v.e.Event.TS, nil, x.step(RoleMistake, v.e.Event, "entry %d of the ledger accepts token %d after token %d", v.e.Seq, v.e.Token, v.top.Token))
+		s.show(v.s.Name, v.e.Event.TS, nil,
+			x.mistake(v.e.Event, "entry %d of the ledger accepts token %d after token %d", v.e.Seq, v.e.Token, v.top.Token))
 		return
 	}
 	var chain []Step
@@ -207,15 +203,17 @@ func (x *Inquiry) showInversion(s *Suspect, v inversion) {
 	}
 	if len(v.top.By) > 0 {
 		t := v.top.By[0]
-		chain = append(chain, x.step(RoleBefore, t.Invoke, "the sink sees token %d (%s by %s, entry %d)", v.top.Token, t.Invoke.Op, t.Invoke.Proc, v.top.Seq))
+		chain = append(chain,
+			x.before(t.Invoke, "the sink sees token %d (%s by %s, entry %d)", v.top.Token, t.Invoke.Op, t.Invoke.Proc, v.top.Seq))
 	}
 	at, end := v.o.Invoke, v.o.End
 	if end == nil {
 		end = at
 	}
-	chain = append(chain, x.step(RoleBefore, at, "%s sends its effect under token %d", at.Proc, at.Token), x.step(RoleMistake, end, "the sink accepts it as entry %d", v.e.Seq))
+	chain = append(chain, x.before(at, "%s sends its effect under token %d", at.Proc, at.Token),
+		x.mistake(end, "the sink accepts it as entry %d", v.e.Seq))
 	if before := v.s.EntryBefore(v.e); before != nil && before.Value != nil && v.e.Value != nil && *v.e.Value != *before.Value+1 {
-		chain = append(chain, x.step(RoleHarm, v.e.Event, "it writes %d over %d", *v.e.Value, *before.Value))
+		chain = append(chain, x.harm(v.e.Event, "it writes %d over %d", *v.e.Value, *before.Value))
 	}
 	s.show(v.s.Name, end.TS, []string{at.Proc}, chain...)
 }

@@ -11,7 +11,7 @@ import (
 func TestAgainst(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string][2]int64{"lower": {1, 2}, "same": {2, 2}, "higher": {3, 2}} {
-		if got := against(c[0], c[1]); got != want {
+		if got := comparedText(c[0], c[1]); got != want {
 			t.Errorf("%v: %s", c, got)
 		}
 	}

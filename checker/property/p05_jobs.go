@@ -14,15 +14,15 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P5",
-		title: "every acknowledged job comes to an end",
-		by:    "the replay, the clients' calls, the rows that were left",
-		Of:    "jobs",
-		run:   checkJobs,
-		whole: true,
-		count: (*Judgement).countJobs,
-		tell:  tellJobs,
-		blind: blindToJobs,
+		ID:             "P5",
+		title:          "every acknowledged job comes to an end",
+		by:             "the replay, the clients' calls, the rows that were left",
+		Of:             "jobs",
+		run:            checkJobs,
+		completeRecord: true,
+		count:          (*Judgement).countJobs,
+		summary:        summarizeJobs,
+		unexercised:    unexercisedJobs,
 		rules: []rule{
 			{find: (*Inquiry).jobStates},
 			{find: (*Inquiry).jobRows},
@@ -30,39 +30,27 @@ func init() {
 			{find: (*Inquiry).runs},
 		},
 		mechanisms: []mechanism{
-			{id: "attempts-in-memory", Accounts: ofJobs,
-				Statement: "attempts are counted in an owner's memory: the next one begins again"},
-			{id: "claim-leaves-row", Accounts: ofJobs,
-				Statement: "a claim leaves the job's pending row, and the job is claimed again"},
+			{id: "attempts-in-memory", Accounts: ofJobs, Statement: "attempts are counted in an owner's memory: the next one begins again"},
+			{id: "claim-leaves-row", Accounts: ofJobs, Statement: "a claim leaves the job's pending row, and the job is claimed again"},
 			{id: "dlq-move-lost", Accounts: ofJobs,
 				Statement: "a job that moves to the dead letter queue leaves its old place and does not come to the new one"},
-			{id: "rows-differ", Accounts: ofJobs,
-				Statement: "rows of jobs are not what the batches that took effect made of them"},
-			{id: "rescue-left-out", Accounts: []string{"P5"},
-				Statement: "a takeover leaves runs of the owner before alone: their jobs stay running for ever"},
+			{id: "rows-differ", Accounts: ofJobs, Statement: "rows of jobs are not what the batches that took effect made of them"},
+			{id: "rescue-left-out", Statement: "a takeover leaves runs of the owner before alone: their jobs stay running for ever"},
 			{id: "end-ahead-of-next", Accounts: ofJobs,
 				Statement: "a job of a sequence has ended, and the one that follows it is not in its shard: one batch does not do both"},
-			{id: "row-behind-the-mark", Accounts: []string{"P5"},
-				Statement: "a job's row lies behind the mark from which its owner reads on: it is never seen"},
-			{id: "cut-runs-counted", Accounts: []string{"P5"},
+			{id: "row-behind-the-mark", Statement: "a job's row lies behind the mark from which its owner reads on: it is never seen"},
+			{id: "cut-runs-counted",
 				Statement: "runs that were cut short or never began count as attempts: a job is given up before it has failed as often " +
 					"as it may"},
-			{id: "row-not-read", Accounts: []string{"P5"},
-				Statement: "an owner cannot read the row of a job that another has written, and gives the job up"},
-			{id: "job-never-ends", Accounts: []string{"P5"},
-				Statement: "a job that was acknowledged does not finish"},
+			{id: "row-not-read", Statement: "an owner cannot read the row of a job that another has written, and gives the job up"},
+			{id: "job-never-ends", Statement: "a job that was acknowledged does not finish"},
 			{id: "forgotten-too-early", Accounts: ofJobs,
 				Statement: "a job's id is forgotten before its time: an enqueue that comes again runs it again"},
-			{id: "completed-before-finish", Accounts: ofJobs,
-				Statement: "a job is completed before its run has finished"},
-			{id: "tried-too-often", Accounts: ofJobs,
-				Statement: "a job is tried more often than it may be"},
-			{id: "acknowledged-and-lost", Accounts: ofJobs,
-				Statement: "an enqueue is acknowledged before the job is where it must be"},
-			{id: "run-not-settled", Accounts: ofJobs,
-				Statement: "a run starts before its claim is known to have taken effect"},
-			{id: "step-left-out", Accounts: ofJobs,
-				Statement: "a job is completed without one of its effects"},
+			{id: "completed-before-finish", Accounts: ofJobs, Statement: "a job is completed before its run has finished"},
+			{id: "tried-too-often", Accounts: ofJobs, Statement: "a job is tried more often than it may be"},
+			{id: "acknowledged-and-lost", Accounts: ofJobs, Statement: "an enqueue is acknowledged before the job is where it must be"},
+			{id: "run-not-settled", Accounts: ofJobs, Statement: "a run starts before its claim is known to have taken effect"},
+			{id: "step-left-out", Accounts: ofJobs, Statement: "a job is completed without one of its effects"},
 		},
 	})
 }
@@ -81,7 +69,7 @@ func checkJobs(_ context.Context, a *Judgement, p *Property) {
 		p.Detail = "every acknowledged job by the row that it has at the end" + lockedText(&a.Jobs)
 	}
 	p.Detail += a.Jobs.Counts.SequenceText()
-	open.tell(p)
+	open.describe(p)
 }
 
 // judgeJobs judges each job, and returns those that have not finished.
@@ -102,8 +90,8 @@ func (a *Judgement) judgeJobs(p *Property) openJobs {
 	return open
 }
 
-// tell says in P5's detail what became of the jobs that have not finished.
-func (open *openJobs) tell(p *Property) {
+// describe says in P5's detail what became of the jobs that have not finished.
+func (open *openJobs) describe(p *Property) {
 	if open.later > 0 {
 		p.Detail += fmt.Sprintf("; %s due after the end of the run", phrase.Plural(open.later, "job"))
 	}
@@ -138,11 +126,14 @@ func (a *Judgement) checkCalls(j *past.Job, p *Property) {
 	case len(j.Calls) == 0:
 		return
 	case entered > 0 && !possible:
-		p.add(j.ID, past.Events(j.Calls[0], first), "the enqueue of job %s was reported as failed (%s), but the job is in %s", j.ID, j.Calls[0].End.Error, j.Shard)
-	case entered == 0 && l != nil && !l.Whole:
+		p.add(j.ID, past.Events(j.Calls[0], first), "the enqueue of job %s was reported as failed (%s), but the job is in %s",
+			j.ID, j.Calls[0].End.Error, j.Shard)
+	case entered == 0 && l != nil && !l.Complete:
 		return // P14
 	case applied > entered:
-		p.add(j.ID, past.Events(j.Calls...), "the enqueue of job %s was acknowledged as applied %s, but its shard %s took it %s: an acknowledged job is lost", j.ID, phrase.Times(applied), j.Shard, phrase.Times(entered))
+		p.add(j.ID, past.Events(j.Calls...),
+			"the enqueue of job %s was acknowledged as applied %s, but its shard %s took it %s: an acknowledged job is lost",
+			j.ID, phrase.Times(applied), j.Shard, phrase.Times(entered))
 	case entered == 0:
 		a.checkInbox(j, p)
 	}
@@ -152,8 +143,9 @@ func (a *Judgement) checkCalls(j *past.Job, p *Property) {
 func checkDuplicates(j *past.Job, p *Property) {
 	first, _ := j.Entered()
 	for _, o := range j.Calls {
-		if o.Outcome == history.OK && o.End.Result == past.ResultDuplicate && !before(j, o, first) {
-			p.add(j.ID, past.Events(o, first), "the enqueue of job %s was acknowledged as a duplicate, but nothing had been enqueued under its id before", j.ID)
+		if o.Outcome == history.OK && o.End.Result == past.ResultDuplicate && !enqueuedBefore(j, o, first) {
+			p.add(j.ID, past.Events(o, first),
+				"the enqueue of job %s was acknowledged as a duplicate, but nothing had been enqueued under its id before", j.ID)
 		}
 	}
 }
@@ -162,24 +154,23 @@ func checkDuplicates(j *past.Job, p *Property) {
 func (a *Judgement) checkInbox(j *past.Job, p *Property) {
 	for _, o := range j.Calls {
 		if o.Outcome == history.OK && j.Row(history.RowInbox) == nil && (o.End.Result == past.ResultApplied || a.RowsRead(j)) {
-			p.add(j.ID, past.Events(o), "the enqueue of job %s was acknowledged (%s), but neither its shard %s nor the inbox has it: an acknowledged job is lost", j.ID, o.End.Result, j.Shard)
+			p.add(j.ID, past.Events(o),
+				"the enqueue of job %s was acknowledged (%s), but neither its shard %s nor the inbox has it: an acknowledged job is lost",
+				j.ID, o.End.Result, j.Shard)
 			return
 		}
 	}
 }
 
-// before says whether the job can have been enqueued before o was answered: by the
+// enqueuedBefore says whether the job can have been enqueued before o was answered: by the
 // shard, by another call, or by an earlier copy of this one.
-func before(j *past.Job, o *past.Op, first *past.Op) bool {
+func enqueuedBefore(j *past.Job, o *past.Op, first *past.Op) bool {
 	if first != nil && first.Invoke.TS < o.End.TS || len(o.End.Sends) > 1 {
 		return true
 	}
-	for _, other := range j.Calls {
-		if other != o && other.Outcome != history.Fail && other.Invoke.TS < o.End.TS {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.Calls, func(other *past.Op) bool {
+		return other != o && other.Outcome != history.Fail && other.Invoke.TS < o.End.TS
+	})
 }
 
 // openJobs are the jobs that have not finished.
@@ -199,13 +190,13 @@ func (a *Judgement) checkOpen(j *past.Job, open *openJobs, p *Property) {
 	inbox := j.Row(history.RowInbox)
 	state, due := j.Now.Name, j.Now.Due
 	switch {
-	case past.Ended(state), state == "" && (len(j.Steps) > 0 || inbox == nil && !j.Waits()):
+	case past.Ended(state), state == "" && (len(j.Steps) > 0 || inbox == nil && !j.AcknowledgedByInbox()):
 		return
 	case j.Locked():
 		if j.Acknowledged() == nil {
 			return // nobody was promised anything
 		}
-	case l != nil && !l.Whole:
+	case l != nil && !l.Complete:
 		open.why["the record of its shard is not whole"]++
 		return
 	case state == "" && inbox == nil && !a.RowsRead(j):
@@ -223,7 +214,7 @@ func (a *Judgement) checkOpen(j *past.Job, open *openJobs, p *Property) {
 	asked := int64(0) // when it was due first
 	switch n := len(j.Steps); {
 	case j.Locked():
-		asked = j.OwnMS()
+		asked = j.ScheduledMS()
 	case n > 0:
 		asked, due = a.dueBy(j, j.Steps[0].Write, j.Steps[0].Change.DueMS), a.dueBy(j, j.Steps[n-1].Write, due)
 	}
@@ -247,7 +238,9 @@ func (a *Judgement) checkOpen(j *past.Job, open *openJobs, p *Property) {
 		for _, o := range j.Calls {
 			events = append(events, past.Events(o)...)
 		}
-		p.add(j.ID, append(events, inbox, j.Row(history.RowJob)), "job %s is stuck: it is still %s at the end, %s after the last job was enqueued", j.ID, stuckAs(j, state), phrase.MS(open.drained.To-open.drained.From))
+		p.add(j.ID, append(events, inbox, j.Row(history.RowJob)),
+			"job %s is stuck: it is still %s at the end, %s after the last job was enqueued",
+			j.ID, stuckAs(j, state), phrase.MS(open.drained.To-open.drained.From))
 	}
 }
 
@@ -256,7 +249,7 @@ func (a *Judgement) checkOpen(j *past.Job, open *openJobs, p *Property) {
 // that runs it.
 func (a *Judgement) dueBy(j *past.Job, said *past.Write, due int64) int64 {
 	inv := said.Main().Invoke
-	return max(due-max(a.OffsetAt(history.Life(inv.Proc), inv.TS), 0), j.OwnIn(j.Now))
+	return max(due-max(a.OffsetAt(history.Life(inv.Proc), inv.TS), 0), j.ScheduledIn(j.Now))
 }
 
 // tooLate says whether the run cannot be expected to have ended a job that was first
@@ -294,7 +287,64 @@ func replayText(x *past.Jobs) string {
 
 // checkNext: a job that was enqueued to follow another exists.
 func (a *Judgement) checkNext(j *past.Job, p *Property) {
-	if l := a.RowOf[j.Shard]; j.After != nil && l != nil && l.Whole && j.NeverCame(a.Past) {
-		p.add(j.ID, append(past.Events(j.Last()), j.Rows...), "job %s ended by a batch that took effect, and the job that was to follow it, %s, is not in %s: the rest of its sequence is lost", j.After.ID, j.ID, j.Shard)
+	if l := a.RowOf[j.Shard]; j.After != nil && l != nil && l.Complete && j.RowMissing(a.Past) {
+		p.add(j.ID, append(past.Events(j.Last()), j.Rows...),
+			"job %s ended by a batch that took effect, and the job that was to follow it, %s, is not in %s: the rest of its sequence is lost",
+			j.After.ID, j.ID, j.Shard)
 	}
+}
+
+// checkLockedCalls compares the answers about a job that has its own lock with the job's row.
+func (a *Judgement) checkLockedCalls(j *past.Job, open *openJobs, p *Property) {
+	row, told := j.Row(history.RowJob), j.Acknowledged()
+	possible := false
+	for _, o := range j.Calls {
+		possible = possible || o.Outcome != history.Fail
+	}
+	switch {
+	case row != nil && len(j.Calls) == 0:
+		p.add(j.ID, []*history.Event{row}, "job %s has a row, but nobody enqueued it", j.ID)
+	case row != nil && !possible:
+		p.add(j.ID, append(past.Events(j.Calls[0]), row), "the enqueue of job %s was reported as failed (%s), but the job has a row",
+			j.ID, j.Calls[0].End.Error)
+	case row == nil && told != nil && !a.RowsRead(j):
+		open.why["the rows of the jobs were not read"]++
+	case row == nil && told != nil:
+		p.add(j.ID, past.Events(told), "the enqueue of job %s was acknowledged (%s), but the job has no row: an acknowledged job is lost",
+			j.ID, told.End.Result)
+	}
+}
+
+// checkLockedEnds holds what was written down about the ends of a job's runs against the
+// runs themselves.
+func checkLockedEnds(j *past.Job, p *Property) {
+	for _, o := range j.Updates {
+		c := o.Invoke.Changes()[0]
+		finish := j.Finishes[c.Run]
+		well := finish != nil && finish.TS <= o.Invoke.TS && finish.Error == ""
+		bad := func(format string, args ...any) {
+			p.add(j.ID, append(past.Events(o), finish), "job %s: %s "+format, append([]any{j.ID, o.Invoke.Proc}, args...)...)
+		}
+		switch {
+		case o.Outcome == history.Fail:
+		case c.Do == history.DoComplete && !j.StartedBy(c.Run, o.Invoke.TS):
+			bad("completes it although run %d had not started", c.Run)
+		case c.Do == history.DoComplete && (finish == nil || finish.TS > o.Invoke.TS):
+			bad("completes it although run %d had not finished", c.Run)
+		case c.Do == history.DoComplete && !well:
+			bad("completes it although run %d failed: %s", c.Run, finish.Error)
+		case c.Do == history.DoDLQ && well:
+			bad("gives it up although run %d had finished well", c.Run)
+		}
+	}
+}
+
+// lockedText says in P2's and P5's details what could not be done about jobs that have
+// locks of their own, "" if there are none.
+func lockedText(x *past.Jobs) string {
+	if x.Locked == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s with a lock each not replayed: their rows are written by plain writes, which have no order to check",
+		phrase.Plural(x.Locked, "job"))
 }

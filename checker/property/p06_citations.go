@@ -14,11 +14,11 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P6",
-		title: "every effect attempt cites a grant that the store made",
-		by:    "the chain; the claims in it",
-		run:   checkCitations,
-		whole: true,
+		ID:             "P6",
+		title:          "every effect attempt cites a grant that the store made",
+		by:             "the chain; the claims in it",
+		run:            checkCitations,
+		completeRecord: true,
 		rules: []rule{
 			{find: (*Inquiry).foreignIssuers},
 			{find: (*Inquiry).foreignRuns},
@@ -42,50 +42,48 @@ func checkCitations(_ context.Context, a *Judgement, p *Property) {
 		}
 		for _, g := range l.Grants {
 			if g.Call != nil {
-				a.checkCitation(g.Call.End, l.Name, g.Call.End.Token, g, p)
+				checkCitation(g.Call.End, l.Name, g, p)
 			}
 		}
 	}
 	for _, d := range a.Decisions {
-		if l := a.RowOf[d.Issuer]; l != nil && l.Shard {
-			a.checkClaim(d.Event, l, p)
-			continue
-		}
-		a.checkCitation(d.Event, d.Issuer, d.Event.Token, d.Grant, p)
+		a.checkShown(d.Event, d.Issuer, p)
 	}
 	for _, s := range a.Sinks {
 		for _, o := range s.Raises {
-			if o.Invoke.Proc == history.Harness {
-				continue // its seal of the resource, after the last worker
+			if o.Invoke.Proc != history.Harness { // not its seal of the resource, after the last worker
+				a.checkShown(o.Invoke, o.Invoke.Issuer, p)
 			}
-			var g *past.Grant
-			l := a.RowOf[o.Invoke.Issuer]
-			if l != nil && l.Shard {
-				a.checkClaim(o.Invoke, l, p)
-				continue
-			}
-			if l != nil {
-				g = l.Find(o.Invoke.Token, o.Invoke.Proc)
-			}
-			a.checkCitation(o.Invoke, o.Invoke.Issuer, o.Invoke.Token, g, p)
 		}
 	}
 	report(&a.Jobs, "P6", p)
 	p.Detail = "raises, starts, effects and handed-out tokens against the row's chain"
 }
 
-func (a *Judgement) checkCitation(e *history.Event, lock string, token int64, g *past.Grant, p *Property) {
+// checkShown judges an event that shows a token of a lock, or a run of a shard.
+func (a *Judgement) checkShown(e *history.Event, issuer string, p *Property) {
+	switch l := a.RowOf[issuer]; {
+	case l == nil:
+		checkCitation(e, issuer, nil, p)
+	case l.Shard:
+		a.checkClaim(e, l, p)
+	default:
+		checkCitation(e, issuer, l.Find(e.Token, e.Proc), p)
+	}
+}
+
+func checkCitation(e *history.Event, lock string, g *past.Grant, p *Property) {
 	p.Checked++
 	if g == nil {
-		p.add(lock, []*history.Event{e}, "%s by %s shows token %d of %s, which was never granted", e.Op, e.Proc, token, lock)
+		p.add(lock, []*history.Event{e}, "%s by %s shows token %d of %s, which was never granted", e.Op, e.Proc, e.Token, lock)
 		return
 	}
 	wrong := func(format string, args ...any) {
-		text := fmt.Sprintf("%s by %s shows token %d of %s, ", e.Op, e.Proc, token, lock) + fmt.Sprintf(format, args...)
+		text := fmt.Sprintf("%s by %s shows token %d of %s, ", e.Op, e.Proc, e.Token, lock) + fmt.Sprintf(format, args...)
 		p.add(lock, append(past.Events(&g.Acquire.Op, g.Call), e), "%s", text)
 	}
 	switch {
-	case !g.Made():
+	case !g.TookEffect():
 		how := "was refused"
 		if g.Acquire.Outcome != history.Fail {
 			how = "never took effect"
@@ -112,7 +110,7 @@ func (x *Inquiry) foreignRuns() {
 	}
 	calls := map[string][]call{} // by life
 	for _, s := range x.Sinks {
-		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+		for _, o := range s.Calls() {
 			if l := x.RowOf[o.Invoke.Issuer]; l != nil && l.Shard && o.Invoke.Proc != history.Harness {
 				life := history.Life(o.Invoke.Proc)
 				calls[life] = append(calls[life], call{O: o, S: s})
@@ -141,8 +139,11 @@ func (x *Inquiry) foreignRuns() {
 	if wrong == 0 || highest*10 < wrong*8 {
 		return
 	}
-	s := x.suspect("one-token-for-all-shards", shown, wrong, "%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard", phrase.Plural(wrong, "sink call"), highest)
-	chain := []Step{x.step(RoleMistake, first.Invoke, "%s by %s to %s shows run %d", first.Invoke.Op, first.Invoke.Proc, first.Invoke.Key, first.Invoke.Token)}
+	s := x.suspect("one-token-for-all-shards", shown, wrong,
+		"%s the run of another job; %d of them show the highest that their process had shown until then, of whatever shard",
+		phrase.Plural(wrong, "sink call"), highest)
+	chain := []Step{x.mistake(first.Invoke, "%s by %s to %s shows run %d",
+		first.Invoke.Op, first.Invoke.Proc, first.Invoke.Key, first.Invoke.Token)}
 	procs := []string{first.Invoke.Proc}
 	for _, l := range x.Rows {
 		if k := l.ClaimOf(first.Invoke.Token); k != nil && history.Life(k.Write.Main().Invoke.Proc) == history.Life(first.Invoke.Proc) {
@@ -163,7 +164,7 @@ func (x *Inquiry) foreignIssuers() {
 			continue
 		}
 		s := x.SinkOf[j.Spec.Resource]
-		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+		for _, o := range s.Calls() {
 			k := x.RowOf[j.Shard].ClaimOf(o.Invoke.Token)
 			if k == nil || k.Job != j || o.Invoke.Issuer == j.Shard || history.Life(o.Invoke.Proc) == history.Harness {
 				continue
@@ -176,7 +177,63 @@ func (x *Inquiry) foreignIssuers() {
 	if n == 0 {
 		return
 	}
-	s := x.suspect("issuer-of-another-shard", written, n, "%s with another issuer than the shard that their run was claimed from; the first has %s for a job in %s", phrase.Plural(n, "sink call"), call.Invoke.Issuer, of.Job.Shard)
-	s.show(of.Job.ID, call.Invoke.TS, []string{call.Invoke.Proc}, x.change(RoleBefore, past.JobStep{Write: of.Write, Change: of.Change}),
-		x.step(RoleMistake, call.Invoke, "%s by %s to %s names the issuer %s", call.Invoke.Op, call.Invoke.Proc, call.Invoke.Key, call.Invoke.Issuer))
+	s := x.suspect("issuer-of-another-shard", written, n,
+		"%s with another issuer than the shard that their run was claimed from; the first has %s for a job in %s",
+		phrase.Plural(n, "sink call"), call.Invoke.Issuer, of.Job.Shard)
+	s.showAt(of.Job.ID, call.Invoke, x.change(RoleBefore, past.JobStep{Write: of.Write, Change: of.Change}),
+		x.mistake(call.Invoke, "%s by %s to %s names the issuer %s", call.Invoke.Op, call.Invoke.Proc, call.Invoke.Key, call.Invoke.Issuer))
+}
+
+// checkClaim is P6 for a shard: a process that starts a run or calls the sink for one shows the
+// run id of a claim of that job. The claim took effect, the same process made it, and the answer
+// had reached it.
+func (a *Judgement) checkClaim(e *history.Event, l *past.Row, p *Property) {
+	p.Checked++
+	k := l.ClaimOf(e.Token)
+	if k == nil {
+		a.checkUnclaimed(e, l, p)
+		return
+	}
+	c := k.Write.Main()
+	if own := k.Write.RecordedBy(history.Life(e.Proc)); own != nil {
+		c = own
+	}
+	events := append(past.Events(&c.Op), e)
+	bad := func(format string, args ...any) {
+		p.add(k.Job.ID, events, "%s by %s shows run %d of %s"+format, append([]any{e.Op, e.Proc, e.Token, l.Name}, args...)...)
+	}
+	switch {
+	case e.Op == history.NoteStart && e.Key != k.Job.ID:
+		bad(" for job %s, but it is a run of job %s", e.Key, k.Job.ID)
+	case e.Op == history.NoteStart && e.Attempt() != 0 && e.Attempt() != k.Change.Attempt:
+		bad(" as attempt %d, but it is attempt %d", e.Attempt(), k.Change.Attempt)
+	case e.Op != history.NoteStart && k.Job.Spec != nil && k.Job.Spec.Resource != "" && e.Key != k.Job.Spec.Resource:
+		bad(" on resource %s, but it is a run of job %s, whose resource is %s", e.Key, k.Job.ID, k.Job.Spec.Resource)
+	case history.Life(c.Invoke.Proc) != history.Life(e.Proc):
+		bad(", which %s claimed", c.Invoke.Proc)
+	case c.Invoke.TS > e.TS:
+		bad(", %s before it was claimed", phrase.MS(c.Invoke.TS-e.TS))
+	case c.End != nil && (c.Outcome != history.OK || c.End.TS > e.TS):
+		bad(", but no answer had told it that the claim took effect")
+	}
+}
+
+// checkUnclaimed judges a run that no batch of the chain claims.
+func (a *Judgement) checkUnclaimed(e *history.Event, l *past.Row, p *Property) {
+	for _, c := range l.CAS {
+		for x := range past.Each(c.Invoke.Changes()) {
+			if x.Do != history.DoClaim || x.Run != e.Token {
+				continue
+			}
+			if l.Fate(c.Write) == past.Open && c.Outcome != history.Fail {
+				return // it may have
+			}
+			p.add(x.Job, append(past.Events(&c.Op), e), "%s by %s shows run %d of %s, but the batch that claims it for job %s never took effect",
+				e.Op, e.Proc, e.Token, l.Name, x.Job)
+			return
+		}
+	}
+	if l.Complete {
+		p.add(l.Name, []*history.Event{e}, "%s by %s shows run %d of %s, which no batch claims", e.Op, e.Proc, e.Token, l.Name)
+	}
 }

@@ -11,35 +11,27 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P7",
-		title: "everything was decided before the holder's own deadline",
-		by:    "deadlines derived from the recorded sends",
-		run:   checkDeadlines,
-		whole: true,
-		rules: []rule{
-			{needs: "P7", find: (*Inquiry).lateDecisions},
-		},
+		ID:             "P7",
+		title:          "everything was decided before the holder's own deadline",
+		by:             "deadlines derived from the recorded sends",
+		run:            checkDeadlines,
+		completeRecord: true,
+		rules:          []rule{{needs: "P7", find: (*Inquiry).lateDecisions}},
+		accounts:       ofLeases,
 		mechanisms: []mechanism{
-			{id: "lease-by-wall-clock", Accounts: ofLeases,
-				Statement: "a holder measures its lease by the wall clock, which was set",
-				Apart:     "a decision beyond what the wall clock allowed"},
-			{id: "lease-by-awake-clock", Accounts: ofLeases,
-				Statement: "a holder measures its lease by a clock that stands still while the machine sleeps",
-				Apart:     "a decision later than the sleep explains"},
-			{id: "lease-counted-from-answer", Accounts: ofLeases,
+			{id: "lease-by-wall-clock", Statement: "a holder measures its lease by the wall clock, which was set",
+				Apart: "a decision beyond what the wall clock allowed"},
+			{id: "lease-by-awake-clock", Statement: "a holder measures its lease by a clock that stands still while the machine sleeps",
+				Apart: "a decision later than the sleep explains"},
+			{id: "lease-counted-from-answer",
 				Statement: "a holder counts its lease from the answer of a resent request, not from its first send",
 				Apart:     "a decision later than answer + ttl - margin"},
-			{id: "lapsed-lease-revived", Accounts: ofLeases,
-				Statement: "a renewal that was answered after the deadline revives the lease",
-				Apart:     "a decision later than that renewal's first send + ttl - margin"},
-			{id: "keep-alive-died", Accounts: ofLeases,
-				Statement: "renewing ended silently, though the store could be reached, and the holder went on",
-				Apart:     "renewals that are still sent"},
-			{id: "loss-ignored", Accounts: ofLeases,
-				Statement: "a holder goes on after its lease is lost",
-				Apart:     "a loss that nobody notes"},
-			{id: "released-before-done", Accounts: ofLeases,
-				Statement: "the lock is released when the work has begun, not when it is done"},
+			{id: "lapsed-lease-revived", Statement: "a renewal that was answered after the deadline revives the lease",
+				Apart: "a decision later than that renewal's first send + ttl - margin"},
+			{id: "keep-alive-died", Statement: "renewing ended silently, though the store could be reached, and the holder went on",
+				Apart: "renewals that are still sent"},
+			{id: "loss-ignored", Statement: "a holder goes on after its lease is lost", Apart: "a loss that nobody notes"},
+			{id: "released-before-done", Statement: "the lock is released when the work has begun, not when it is done"},
 		},
 	})
 }
@@ -49,7 +41,7 @@ func checkDeadlines(_ context.Context, a *Judgement, p *Property) {
 	undated, beyond := 0, 0
 	for _, d := range a.Decisions {
 		e, g := d.Event, d.Grant
-		if g == nil || !g.Mine(e.Proc) {
+		if g == nil || !g.OwnedBy(e.Proc) {
 			continue // P6
 		}
 		if g.ClockBeyond {
@@ -62,25 +54,29 @@ func checkDeadlines(_ context.Context, a *Judgement, p *Property) {
 			continue
 		}
 		end, by := g.Until()
-		told := told(g, e)
+		told := firstAnswer(g, e)
 		switch {
 		case told != nil && e.DecidedAt < told.TS:
-			p.add(g.Row.Name, append(windowOf(g, e), told), "%s by %s under token %d of %s was decided %s before it was granted", e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(told.TS-e.DecidedAt))
+			p.add(g.Row.Name, append(windowOf(g, e), told), "%s by %s under token %d of %s was decided %s before it was granted",
+				e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(told.TS-e.DecidedAt))
 		case e.DecidedAt > g.Deadline:
-			p.add(g.Row.Name, windowOf(g, e), "%s by %s under token %d of %s was decided %s after the holder's own deadline", e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-g.Deadline))
+			p.add(g.Row.Name, windowOf(g, e), "%s by %s under token %d of %s was decided %s after the holder's own deadline",
+				e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-g.Deadline))
 		case e.DecidedAt > end:
-			p.add(g.Row.Name, append(windowOf(g, e), by), "%s by %s under token %d of %s was decided %s after its %s", e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-end), by.Op)
+			p.add(g.Row.Name, append(windowOf(g, e), by), "%s by %s under token %d of %s was decided %s after its %s",
+				e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-end), by.Op)
 		}
 	}
-	p.Detail = "not before the grant was known; deadlines derived from the recorded sends: first send + ttl - margin" + notJudgedClocks(beyond, "start or effect")
+	p.Detail = "not before the grant was known; deadlines derived from the recorded sends: first send + ttl - margin" +
+		notJudgedClocks(beyond, "start or effect")
 	if undated > 0 && p.Count == 0 {
 		p.Status, p.Detail = StatusUnknown, phrase.Plural(undated, "start or effect")+" without decided_at"
 	}
 }
 
-// told is the first answer that told the client of e that it may decide: of a lock that it is
+// firstAnswer is the first answer that told the client of e that it may decide: of a lock that it is
 // held, of a shard that the run is claimed. nil: none did, which is P6's to judge.
-func told(g *past.Grant, e *history.Event) *history.Event {
+func firstAnswer(g *past.Grant, e *history.Event) *history.Event {
 	if !g.Row.Shard {
 		return g.Answer
 	}
@@ -125,7 +121,7 @@ var beliefs = []belief{
 	{"lease-by-wall-clock", shown, (*Inquiry).byWallClock},
 	{"lapsed-lease-revived", shown, (*Inquiry).byRevival},
 	{"lease-counted-from-answer", shown, (*Inquiry).byAnswer},
-	{"keep-alive-died", Fits, (*Inquiry).withoutRenewals},
+	{"keep-alive-died", WeightFits, (*Inquiry).withoutRenewals},
 	{"keep-alive-died", possible, (*Inquiry).perhapsWithoutRenewals},
 	{"loss-ignored", possible, (*Inquiry).inSpiteOfLoss},
 }
@@ -133,7 +129,7 @@ var beliefs = []belief{
 // lateDecisions: a belief explains them if it holds for each. Those that demand most
 // count; without any the holder simply went on.
 func (x *Inquiry) lateDecisions() {
-	late := x.late()
+	late := x.decidedLate()
 	if len(late) == 0 {
 		return
 	}
@@ -157,27 +153,28 @@ func (x *Inquiry) lateDecisions() {
 		}
 		best = b.weight
 		d := first
-		s := x.suspect(b.id, max(b.weight, Fits), n, "%s decided when their right was over, the first by %s; this explains %d", phrase.Were(len(late), "start or effect"), phrase.MS(d.Event.DecidedAt-d.end), n)
+		s := x.suspect(b.id, max(b.weight, WeightFits), n, "%s decided when their right was over, the first by %s; this explains %d",
+			phrase.PluralWas(len(late), "start or effect"), phrase.MS(d.Event.DecidedAt-d.end), n)
 		s.Group = "beliefs"
 		chain := append([]Step{x.granted(RoleBefore, d.Grant), x.Instant(RoleBefore, d.end, "%s", x.endText(*d))}, steps...)
-		chain = append(chain, x.step(RoleMistake, d.Event, "%s decides on its %s, %s later", d.Event.Proc, d.Event.Op, phrase.MS(d.Event.DecidedAt-d.end)))
+		chain = append(chain, x.mistake(d.Event, "%s decides on its %s, %s later", d.Event.Proc, d.Event.Op, phrase.MS(d.Event.DecidedAt-d.end)))
 		s.show(d.Grant.Row.Name, d.Event.DecidedAt, []string{d.Event.Proc}, append(chain, x.takenMeanwhile(*d)...)...)
 	}
 }
 
-func (x *Inquiry) late() []lateDecision {
+func (x *Inquiry) decidedLate() []lateDecision {
 	var out []lateDecision
 	if !x.failed("P7") {
 		return nil
 	}
 	for _, d := range x.Decisions {
 		e, g := d.Event, d.Grant
-		if g == nil || !g.Mine(e.Proc) || g.ClockBeyond || e.DecidedAt == 0 {
+		if g == nil || !g.OwnedBy(e.Proc) || g.ClockBeyond || e.DecidedAt == 0 {
 			continue
 		}
 		mine := 0
 		for _, other := range g.Row.ByToken[g.Token] {
-			if other.Mine(e.Proc) {
+			if other.OwnedBy(e.Proc) {
 				mine++
 			}
 		}
@@ -201,7 +198,7 @@ func (x *Inquiry) endText(d lateDecision) string {
 
 // takenMeanwhile is who had it by then.
 func (x *Inquiry) takenMeanwhile(d lateDecision) []Step {
-	if g := takenBy(d.Grant.Row).before(d.Event.DecidedAt); g != nil && g.Fence > d.Grant.Fence {
+	if g := takeoversOf(d.Grant.Row).before(d.Event.DecidedAt); g != nil && g.Fence > d.Grant.Fence {
 		return []Step{x.granted(RoleHarm, g)}
 	}
 	return nil
@@ -227,10 +224,11 @@ func (x *Inquiry) byAwakeClock(d lateDecision) (bool, []Step) {
 	life := history.Life(d.Event.Proc)
 	for _, c := range anchors(d.Grant) {
 		from := past.FirstSend(&c.Op)
-		if slept := x.slept(life, from, d.Event.DecidedAt); slept > 0 && d.Event.DecidedAt-from-slept <= trusted(d.Grant)+leaseSlack {
+		if sleepTime := x.sleepTime(life, from, d.Event.DecidedAt); sleepTime > 0 &&
+			d.Event.DecidedAt-from-sleepTime <= trusted(d.Grant)+leaseSlack {
 			for _, n := range x.Clocks[life] {
 				if n.Clock().Suspended && n.TS >= from {
-					return true, []Step{x.step(RoleBefore, n, "the machine of %s sleeps, for %s before the decision", life, phrase.MS(slept))}
+					return true, []Step{x.before(n, "the machine of %s sleeps, for %s before the decision", life, phrase.MS(sleepTime))}
 				}
 			}
 			return true, nil
@@ -243,13 +241,13 @@ func (x *Inquiry) byWallClock(d lateDecision) (bool, []Step) {
 	life := history.Life(d.Event.Proc)
 	for _, c := range anchors(d.Grant) {
 		from := past.FirstSend(&c.Op)
-		set := (x.offset(life, d.Event.DecidedAt) - x.offset(life, from)) * 1e6
+		set := (x.OffsetAt(life, d.Event.DecidedAt) - x.OffsetAt(life, from)) * 1e6
 		if set >= 0 || d.Event.DecidedAt-from+set > trusted(d.Grant)+leaseSlack {
 			continue
 		}
 		for _, n := range x.Clocks[life] {
 			if n.TS >= from && n.TS <= d.Event.DecidedAt {
-				return true, []Step{x.step(RoleBefore, n, "the wall clock of %s is set by %s", life, phrase.MS(set))}
+				return true, []Step{x.before(n, "the wall clock of %s is set by %s", life, phrase.MS(set))}
 			}
 		}
 	}
@@ -259,8 +257,10 @@ func (x *Inquiry) byWallClock(d lateDecision) (bool, []Step) {
 // byRevival: a renewal whose answer came when the lease had run out.
 func (x *Inquiry) byRevival(d lateDecision) (bool, []Step) {
 	for _, r := range d.Grant.Renews {
-		if r.End.TS > d.Grant.Deadline && r.End.TS <= d.Event.DecidedAt && d.Event.DecidedAt <= past.FirstSend(&r.Op)+trusted(d.Grant)+leaseSlack {
-			return true, []Step{x.step(RoleBefore, r.End, "a renewal is answered, %s after the deadline: %s", phrase.MS(r.End.TS-d.Grant.Deadline), sent(&r.Op))}
+		if r.End.TS > d.Grant.Deadline && r.End.TS <= d.Event.DecidedAt &&
+			d.Event.DecidedAt <= past.FirstSend(&r.Op)+trusted(d.Grant)+leaseSlack {
+			return true, []Step{x.before(r.End, "a renewal is answered, %s after the deadline: %s",
+				phrase.MS(r.End.TS-d.Grant.Deadline), sendText(&r.Op))}
 		}
 	}
 	return false, nil
@@ -272,7 +272,7 @@ func (x *Inquiry) byAnswer(d lateDecision) (bool, []Step) {
 		took := c.End.TS - past.FirstSend(&c.Op)
 		over := d.Event.DecidedAt - past.FirstSend(&c.Op) - trusted(d.Grant)
 		if c.End.TS <= d.Event.DecidedAt && over > 0 && over <= took+leaseSlack && took > leaseSlack {
-			return true, []Step{x.step(RoleBefore, c.End, "%s is answered %s after its first send: %s", c.Kind(), phrase.MS(took), sent(&c.Op))}
+			return true, []Step{x.before(c.End, "%s is answered %s after its first send: %s", c.Kind(), phrase.MS(took), sendText(&c.Op))}
 		}
 	}
 	return false, nil
@@ -295,7 +295,8 @@ func (x *Inquiry) unrenewed(d lateDecision, until int64, demanded int) (bool, []
 	g := d.Grant
 	var last *past.CAS
 	for _, c := range g.Row.CAS {
-		if past.IsRenewal(c.Kind()) && c.From.Fence == g.Fence && g.Mine(c.Invoke.Proc) && c.Invoke.TS < d.Event.DecidedAt && (last == nil || c.Invoke.TS > last.Invoke.TS) {
+		if past.IsRenewal(c.Kind()) && c.From.Fence == g.Fence && g.OwnedBy(c.Invoke.Proc) && c.Invoke.TS < d.Event.DecidedAt &&
+			(last == nil || c.Invoke.TS > last.Invoke.TS) {
 			last = c
 		}
 	}
@@ -312,9 +313,10 @@ func (x *Inquiry) unrenewed(d lateDecision, until int64, demanded int) (bool, []
 	}
 	var steps []Step
 	if last != nil {
-		steps = append(steps, x.step(RoleBefore, last.Invoke, "its last renewal, %s", sent(&last.Op)))
+		steps = append(steps, x.before(last.Invoke, "its last renewal, %s", sendText(&last.Op)))
 	}
-	return true, append(steps, x.Instant(RoleBefore, from, "from here on %s of its process on other rows were answered in %s", phrase.Plural(answered, "request"), phrase.MS(until-from)))
+	return true, append(steps, x.Instant(RoleBefore, from, "from here on %s of its process on other rows were answered in %s",
+		phrase.Plural(answered, "request"), phrase.MS(until-from)))
 }
 
 // answered counts a life's requests on rows that were answered within a time.
@@ -322,7 +324,8 @@ func (x *Inquiry) answered(life string, from, to int64) int {
 	n := 0
 	for _, l := range x.Rows {
 		for _, c := range l.CAS {
-			if c.End != nil && history.Life(c.Invoke.Proc) == life && c.End.TS >= from && c.End.TS <= to && (c.Outcome == history.OK || c.Shown != nil) {
+			if c.End != nil && history.Life(c.Invoke.Proc) == life && c.End.TS >= from && c.End.TS <= to &&
+				(c.Outcome == history.OK || c.Shown != nil) {
 				n++
 			}
 		}
@@ -334,26 +337,15 @@ func (x *Inquiry) inSpiteOfLoss(d lateDecision) (bool, []Step) {
 	g := d.Grant
 	var steps []Step
 	i := slices.IndexFunc(g.Row.CAS, func(c *past.CAS) bool {
-		return past.IsRenewal(c.Kind()) && g.Mine(c.Invoke.Proc) && c.From.Fence == g.Fence && c.Outcome != history.OK && c.Invoke.TS < d.Event.DecidedAt
+		return past.IsRenewal(c.Kind()) && g.OwnedBy(c.Invoke.Proc) && c.From.Fence == g.Fence && c.Outcome != history.OK &&
+			c.Invoke.TS < d.Event.DecidedAt
 	})
 	if i >= 0 {
 		c := g.Row.CAS[i]
-		steps = append(steps, x.step(RoleBefore, c.Invoke, "a renewal is %s", sent(&c.Op)))
+		steps = append(steps, x.before(c.Invoke, "a renewal is %s", sendText(&c.Op)))
 	}
 	if g.Lost != nil && g.Lost.TS <= d.Event.DecidedAt {
-		steps = append(steps, x.step(RoleBefore, g.Lost, "the loss is noted: %s", phrase.OrNone(g.Lost.Error)))
+		steps = append(steps, x.before(g.Lost, "the loss is noted: %s", phrase.OrNone(g.Lost.Error)))
 	}
 	return true, steps
-}
-
-// offset is by how much a life's wall clock was wrong at an instant, in ms.
-func (a *Judgement) offset(life string, at int64) int64 {
-	off := int64(0)
-	for _, e := range a.Clocks[life] {
-		if e.TS > at {
-			break
-		}
-		off = e.Clock().OffsetMS
-	}
-	return off
 }

@@ -13,23 +13,18 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P8",
-		title: "no two holders of a lock or shard are entitled at once",
-		by:    "derived intervals",
-		run:   checkExclusion,
-		whole: true,
-		rules: []rule{
-			{needs: "P2", find: (*Inquiry).earlyTakeovers},
-		},
+		ID:             "P8",
+		title:          "no two holders of a lock or shard are entitled at once",
+		by:             "derived intervals",
+		run:            checkExclusion,
+		completeRecord: true,
+		rules:          []rule{{needs: "P2", find: (*Inquiry).earlyTakeovers}},
+		accounts:       []string{"P4", "P7", "P8"},
 		mechanisms: []mechanism{
-			{id: "expiry-by-wall-clock", Accounts: []string{"P4", "P7", "P8"},
-				Statement: "a lease's expiry, written by one wall clock, is compared with another"},
-			{id: "takeover-without-waiting", Accounts: []string{"P4", "P7", "P8"},
-				Statement: "a lease is taken over before it has stood still for its ttl"},
-			{id: "silent-owner-is-dead", Accounts: []string{"P4", "P7", "P8"},
-				Statement: "a shard is taken from an owner whose heartbeats are not seen, though it ticks"},
-			{id: "given-away-with-runs", Accounts: []string{"P4", "P7", "P8"},
-				Statement: "a shard is given away while its owner's runs are at work"},
+			{id: "expiry-by-wall-clock", Statement: "a lease's expiry, written by one wall clock, is compared with another"},
+			{id: "takeover-without-waiting", Statement: "a lease is taken over before it has stood still for its ttl"},
+			{id: "silent-owner-is-dead", Statement: "a shard is taken from an owner whose heartbeats are not seen, though it ticks"},
+			{id: "given-away-with-runs", Statement: "a shard is given away while its owner's runs are at work"},
 		},
 	})
 }
@@ -55,10 +50,11 @@ func checkExclusion(_ context.Context, a *Judgement, p *Property) {
 			if longest != nil {
 				if end, by := longest.Until(); g.From() < end {
 					events := append(windowOf(longest, by), past.Events(&g.Acquire.Op, g.Call)...)
-					p.add(l.Name, events, "%s was entitled until %s after %s was granted the %s too (tokens %d and %d)", longest.Acquire.Invoke.Proc, phrase.MS(end-g.From()), g.Acquire.Invoke.Proc, l.Noun(), longest.Token, g.Token)
+					p.add(l.Name, events, "%s was entitled until %s after %s was granted the %s too (tokens %d and %d)",
+						longest.Acquire.Invoke.Proc, phrase.MS(end-g.From()), g.Acquire.Invoke.Proc, l.Noun(), longest.Token, g.Token)
 				}
 			}
-			if longest == nil || endOf(g) > endOf(longest) {
+			if longest == nil || entitledUntil(g) > entitledUntil(longest) {
 				longest = g
 			}
 		}
@@ -74,13 +70,13 @@ func notJudgedClocks(n int, noun string) string {
 	return fmt.Sprintf("; not judged: %s, clock rate beyond the declared bound", phrase.Plural(n, noun))
 }
 
-func endOf(g *past.Grant) int64 {
+func entitledUntil(g *past.Grant) int64 {
 	end, _ := g.Until()
 	return end
 }
 
-// early is a takeover of a lease that cannot have stood still for its ttl.
-type early struct {
+// earlyTakeover is a takeover of a lease that cannot have stood still for its ttl.
+type earlyTakeover struct {
 	l      *past.Row
 	g      *past.Grant // that took it
 	old    *past.Grant // that it was taken from
@@ -92,10 +88,10 @@ type early struct {
 
 // earlyTakeovers: who took a lease over too soon, and what made it believe that it might.
 func (x *Inquiry) earlyTakeovers() {
-	var locks, shards []early
+	var locks, shards []earlyTakeover
 	for _, l := range x.Rows {
 		for _, g := range l.Grants {
-			e, ok := x.early(l, g)
+			e, ok := x.earlyTakeover(l, g)
 			switch {
 			case !ok:
 			case l.Shard:
@@ -109,11 +105,11 @@ func (x *Inquiry) earlyTakeovers() {
 	x.earlyShards(shards)
 }
 
-func (x *Inquiry) early(l *past.Row, g *past.Grant) (early, bool) {
+func (x *Inquiry) earlyTakeover(l *past.Row, g *past.Grant) (earlyTakeover, bool) {
 	c := g.Acquire
-	old := l.Under(c.From, "")
+	old := l.GrantAt(c.From, "")
 	if c.Outcome != history.OK || old == nil || g.ClockBeyond || c.From.Absent || !l.Shard && c.From.Holder == "" {
-		return early{}, false
+		return earlyTakeover{}, false
 	}
 	var prev *past.CAS // that set the version which was taken over
 	for _, w := range c.From.SetBy {
@@ -122,9 +118,9 @@ func (x *Inquiry) early(l *past.Row, g *past.Grant) (early, bool) {
 		}
 	}
 	if prev == nil || past.IsRelease(prev.Kind()) || prev.Kind() == history.OpSeal {
-		return early{}, false
+		return earlyTakeover{}, false
 	}
-	e := early{l: l, g: g, old: old, prev: prev, ttl: old.Acquire.TTL()}
+	e := earlyTakeover{l: l, g: g, old: old, prev: prev, ttl: old.Acquire.TTL()}
 	e.stood = past.FirstSend(&c.Op) - prev.Invoke.TS
 	// A contender's clock may be wrong by the declared bound.
 	e.wanted = e.ttl - int64(2*x.HeaderOf(history.Life(c.Invoke.Proc)).DriftBound*float64(e.ttl)) - e.stood
@@ -135,7 +131,7 @@ func (x *Inquiry) early(l *past.Row, g *past.Grant) (early, bool) {
 // uncertainty of when a version was written.
 const wallSlack = int64(1e9)
 
-func (x *Inquiry) earlyLocks(es []early) {
+func (x *Inquiry) earlyLocks(es []earlyTakeover) {
 	if len(es) == 0 {
 		return
 	}
@@ -154,23 +150,28 @@ func (x *Inquiry) earlyLocks(es []early) {
 				break
 			}
 		}
-		s := x.suspect("expiry-by-wall-clock", shown, len(es), "%s taken over after less than their ttl, each by a worker whose wall clock was ahead of the holder's by at least what was missing", phrase.Were(len(es), "lease"))
-		x.suspect("expiry-by-wall-clock", shown, len(es), "the first stood still for at most %s of %s; the taker's wall clock was %d ms ahead", phrase.MS(first.stood), phrase.MS(first.ttl), x.ahead(first))
+		s := x.suspect("expiry-by-wall-clock", shown, len(es),
+			"%s taken over after less than their ttl, each by a worker whose wall clock was ahead of the holder's by at least what was missing",
+			phrase.PluralWas(len(es), "lease"))
+		x.suspect("expiry-by-wall-clock", shown, len(es), "the first stood still for at most %s of %s; the taker's wall clock was %d ms ahead",
+			phrase.MS(first.stood), phrase.MS(first.ttl), x.ahead(first))
 		x.showEarly(s, first, x.clocksOf(first)...)
 		return
 	}
-	s := x.suspect("takeover-without-waiting", Fits, len(es), "%s taken over after at most %s (ttl %s), and no clock explains it", phrase.Were(len(es), "lease"), phrase.MS(first.stood), phrase.MS(first.ttl))
+	s := x.suspect("takeover-without-waiting", WeightFits, len(es), "%s taken over after at most %s (ttl %s), and no clock explains it",
+		phrase.PluralWas(len(es), "lease"), phrase.MS(first.stood), phrase.MS(first.ttl))
 	x.showEarly(s, first)
 }
 
 // ahead is by how much the taker's wall clock was ahead of what the holder's showed when
 // it wrote the version that was taken, in ms.
-func (x *Inquiry) ahead(e early) int64 {
-	return x.offset(history.Life(e.g.Acquire.Invoke.Proc), e.g.Acquire.Invoke.TS) - x.offset(history.Life(e.prev.Invoke.Proc), e.prev.Invoke.TS)
+func (x *Inquiry) ahead(e earlyTakeover) int64 {
+	return x.OffsetAt(history.Life(e.g.Acquire.Invoke.Proc), e.g.Acquire.Invoke.TS) - x.OffsetAt(history.Life(e.prev.Invoke.Proc),
+		e.prev.Invoke.TS)
 }
 
 // clocksOf are the notes that made the two clocks what they were.
-func (x *Inquiry) clocksOf(e early) []Step {
+func (x *Inquiry) clocksOf(e earlyTakeover) []Step {
 	var out []Step
 	for _, who := range []struct {
 		proc string
@@ -183,17 +184,19 @@ func (x *Inquiry) clocksOf(e early) []Step {
 			}
 		}
 		if last != nil {
-			out = append(out, x.step(RoleBefore, last, "the wall clock of %s is made wrong by %d ms", history.Life(who.proc), last.Clock().OffsetMS))
+			out = append(out, x.before(last, "the wall clock of %s is made wrong by %d ms", history.Life(who.proc), last.Clock().OffsetMS))
 		}
 	}
 	return out
 }
 
-func (x *Inquiry) showEarly(s *Suspect, e early, more ...Step) {
+func (x *Inquiry) showEarly(s *Suspect, e earlyTakeover, more ...Step) {
 	c := e.g.Acquire
 	chain := append([]Step{
-		x.granted(RoleBefore, e.old), x.step(RoleBefore, e.prev.Invoke, "its last sign of life: %s by %s to %s", e.prev.Kind(), e.prev.Invoke.Proc, e.l.Text(e.prev.To)),
-		x.step(RoleMistake, c.Invoke, "%s takes %s over: it stood still for at most %s of %s", c.Invoke.Proc, e.l.Name, phrase.MS(e.stood), phrase.MS(e.ttl)),
+		x.granted(RoleBefore, e.old), x.before(e.prev.Invoke, "its last sign of life: %s by %s to %s",
+			e.prev.Kind(), e.prev.Invoke.Proc, e.l.Text(e.prev.To)),
+		x.mistake(c.Invoke, "%s takes %s over: it stood still for at most %s of %s",
+			c.Invoke.Proc, e.l.Name, phrase.MS(e.stood), phrase.MS(e.ttl)),
 	}, more...)
 	if end, _ := e.old.Until(); end > e.g.From() {
 		chain = append(chain, x.Instant(RoleHarm, e.g.From(), "both are entitled, for %s", phrase.MS(end-e.g.From())))
@@ -203,16 +206,15 @@ func (x *Inquiry) showEarly(s *Suspect, e early, more ...Step) {
 
 // earlyShards: an owner that is not seen, one that left while it worked, or a taker that
 // does not wait.
-func (x *Inquiry) earlyShards(es []early) {
+func (x *Inquiry) earlyShards(es []earlyTakeover) {
 	if len(es) == 0 {
 		return
 	}
 	gone, given := 0, 0
 	var runs *history.Event
-	var firstGone, firstGiven *early
+	var firstGone, firstGiven *earlyTakeover
 	var note *history.Event
-	for i := range es {
-		e := &es[i]
+	for e := range past.Each(es) {
 		if n := x.goneNote(e); n != nil {
 			gone++
 			if firstGone == nil {
@@ -229,28 +231,33 @@ func (x *Inquiry) earlyShards(es []early) {
 	}
 	switch n := len(es); {
 	case gone > 0 && gone >= given:
-		s := x.suspect("silent-owner-is-dead", shown, gone, "%d of %d shards that were taken too soon had an owner that the taker had noted as gone, while it ticked", gone, n)
-		x.showEarly(s, *firstGone, x.step(RoleBefore, note, "%s no longer sees the heartbeats of %s", history.Life(note.Proc), note.Key))
+		s := x.suspect("silent-owner-is-dead", shown, gone,
+			"%d of %d shards that were taken too soon had an owner that the taker had noted as gone, while it ticked", gone, n)
+		x.showEarly(s, *firstGone, x.before(note, "%s no longer sees the heartbeats of %s", history.Life(note.Proc), note.Key))
 	case 2*given >= n:
-		s := x.suspect("given-away-with-runs", Fits, given, "%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards", phrase.Were(given, "shard"))
-		x.showEarly(s, *firstGiven, x.step(RoleBefore, runs, "%s begins run %d of job %s, which is at work after the owner's last batch", runs.Proc, runs.Token, runs.Key))
+		s := x.suspect("given-away-with-runs", WeightFits, given,
+			"%s taken at once after a batch of the owner, which had runs at work and was refused nothing afterwards",
+			phrase.PluralWas(given, "shard"))
+		x.showEarly(s, *firstGiven,
+			x.before(runs, "%s begins run %d of job %s, which is at work after the owner's last batch", runs.Proc, runs.Token, runs.Key))
 	default:
-		s := x.suspect("takeover-without-waiting", Fits, n, "%s taken over after at most %s (ttl %s)", phrase.Were(n, "shard"), phrase.MS(es[0].stood), phrase.MS(es[0].ttl))
+		s := x.suspect("takeover-without-waiting", WeightFits, n, "%s taken over after at most %s (ttl %s)",
+			phrase.PluralWas(n, "shard"), phrase.MS(es[0].stood), phrase.MS(es[0].ttl))
 		x.showEarly(s, es[0])
 	}
 }
 
 // goneNote is the taker's last word on the old owner's heartbeats when it took the
 // shard, if that was that they are gone. What it acts by may be noted a little later.
-func (x *Inquiry) goneNote(e *early) *history.Event {
+func (x *Inquiry) goneNote(e *earlyTakeover) *history.Event {
 	taker, owner := history.Life(e.g.Acquire.Invoke.Proc), history.Worker(e.old.Acquire.Invoke.Proc)
 	var last *history.Event
-	for i := range x.History.Events {
-		n := &x.History.Events[i]
+	for n := range past.Each(x.History.Events) {
 		if n.TS > e.g.Acquire.Invoke.TS+e.ttl/4 {
 			break
 		}
-		if n.Op == history.NotePoint && n.Key == owner && history.Life(n.Proc) == taker && (n.Point() == history.PointMemberGone || n.Point() == history.PointMemberCame) {
+		if n.Op == history.NotePoint && n.Key == owner && history.Life(n.Proc) == taker &&
+			(n.Point() == history.PointMemberGone || n.Point() == history.PointMemberCame) {
 			last = n
 		}
 	}
@@ -262,13 +269,14 @@ func (x *Inquiry) goneNote(e *early) *history.Event {
 
 // runAtWork is a run of the old owner that had begun when the shard was taken, and not
 // ended when the owner sent its last batch: it may have been claimed by that batch.
-func (x *Inquiry) runAtWork(e *early) *history.Event {
+func (x *Inquiry) runAtWork(e *earlyTakeover) *history.Event {
 	for _, j := range x.Jobs.List {
 		if j.Shard != e.l.Name {
 			continue
 		}
 		for _, st := range j.Starts {
-			if history.Life(st.Proc) != history.Life(e.old.Acquire.Invoke.Proc) || st.TS > e.g.Acquire.Invoke.TS || past.RunFence(st.Token) != e.old.Fence {
+			if history.Life(st.Proc) != history.Life(e.old.Acquire.Invoke.Proc) || st.TS > e.g.Acquire.Invoke.TS ||
+				past.RunFence(st.Token) != e.old.Fence {
 				continue
 			}
 			if f := j.Finishes[st.Token]; f == nil || f.TS > e.prev.Invoke.TS {
@@ -281,8 +289,9 @@ func (x *Inquiry) runAtWork(e *early) *history.Event {
 
 // refusedAfter says whether the old owner went on to tick and was told that the shard is
 // another's: then it had not given it away.
-func (x *Inquiry) refusedAfter(e *early) bool {
+func (x *Inquiry) refusedAfter(e *earlyTakeover) bool {
 	return slices.ContainsFunc(e.l.CAS, func(c *past.CAS) bool {
-		return c.Shown != nil && past.IsRenewal(c.Kind()) && c.From == e.g.Acquire.From && c.Shown.Fence > c.From.Fence && e.old.Mine(c.Invoke.Proc)
+		return c.Shown != nil && past.IsRenewal(c.Kind()) && c.From == e.g.Acquire.From && c.Shown.Fence > c.From.Fence &&
+			e.old.OwnedBy(c.Invoke.Proc)
 	})
 }

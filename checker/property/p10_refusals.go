@@ -3,7 +3,6 @@ package property
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"fencepost/checker/past"
 	"fencepost/checker/phrase"
@@ -12,19 +11,17 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P10",
-		title: "the sink refuses only what it must",
-		by:    "the ledger",
-		run:   checkRefusals,
-		whole: true,
-		rules: []rule{
-			{find: (*Inquiry).refusedTokens},
-		},
+		ID:             "P10",
+		title:          "the sink refuses only what it must",
+		by:             "the ledger",
+		run:            checkRefusals,
+		completeRecord: true,
+		rules:          []rule{{find: (*Inquiry).refusedTokens}},
+		accounts:       ofEffects,
 		mechanisms: []mechanism{
-			{id: "sink-refuses-equal", Accounts: ofEffects,
+			{id: "sink-refuses-equal",
 				Statement: "the sink refuses a token that is equal to the highest seen: a holder is refused its own write"},
-			{id: "sink-refuses-wrongly", Accounts: ofEffects,
-				Statement: "the sink refuses with a reason that its ledger does not show"},
+			{id: "sink-refuses-wrongly", Statement: "the sink refuses with a reason that its ledger does not show"},
 		},
 	})
 }
@@ -38,7 +35,7 @@ func checkRefusals(_ context.Context, a *Judgement, p *Property) {
 		if !s.WasRead() {
 			continue // P14
 		}
-		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+		for _, o := range s.Calls() {
 			if o.End == nil || o.End.Result == "" {
 				continue
 			}
@@ -56,7 +53,8 @@ func checkRefusals(_ context.Context, a *Judgement, p *Property) {
 		}
 	}
 	a.reportLies(p)
-	p.Detail = fmt.Sprintf("%s of the sink, of which %s, against its ledger", phrase.Plural(p.Checked, "answer"), phrase.Were(refused, "refusal"))
+	p.Detail = fmt.Sprintf("%s of the sink, of which %s, against its ledger",
+		phrase.Plural(p.Checked, "answer"), phrase.PluralWas(refused, "refusal"))
 	if a.Witness.Reads[history.WitnessAnswers] {
 		p.Detail += " and the links"
 	}
@@ -65,7 +63,8 @@ func checkRefusals(_ context.Context, a *Judgement, p *Property) {
 func checkStale(s *past.Sink, o *past.Op, p *Property) {
 	token, seen := o.Invoke.Token, o.End.Seen
 	if seen <= token {
-		p.add(s.Name, past.Events(o), "%s with token %d was refused as stale although the sink had seen no higher token than %d", o.Invoke.Op, token, seen)
+		p.add(s.Name, past.Events(o), "%s with token %d was refused as stale although the sink had seen no higher token than %d",
+			o.Invoke.Op, token, seen)
 		return
 	}
 	var found *past.Entry // the first that shows it
@@ -82,23 +81,27 @@ func checkStale(s *past.Sink, o *past.Op, p *Property) {
 	}
 	switch {
 	case found == nil:
-		p.add(s.Name, past.Events(o), "%s with token %d was refused as stale because of token %d, which the ledger does not show", o.Invoke.Op, token, seen)
+		p.add(s.Name, past.Events(o), "%s with token %d was refused as stale because of token %d, which the ledger does not show",
+			o.Invoke.Op, token, seen)
 	case found.At > o.End.TS:
-		p.add(s.Name, append(past.Events(o), found.Event), "%s with token %d was refused as stale because of token %d, which the sink took only %s later", o.Invoke.Op, token, seen, phrase.MS(found.At-o.End.TS))
+		p.add(s.Name, append(past.Events(o), found.Event),
+			"%s with token %d was refused as stale because of token %d, which the sink took only %s later",
+			o.Invoke.Op, token, seen, phrase.MS(found.At-o.End.TS))
 	case len(found.By) > 0:
-		p.add(s.Name, append(past.Events(o), past.FirstEvents(found.By)...), "%s with token %d was refused as stale because of token %d, which was sent only %s later", o.Invoke.Op, token, seen, phrase.MS(found.By[0].Invoke.TS-o.End.TS))
+		p.add(s.Name, append(past.Events(o), past.FirstEvents(found.By)...),
+			"%s with token %d was refused as stale because of token %d, which was sent only %s later",
+			o.Invoke.Op, token, seen, phrase.MS(found.By[0].Invoke.TS-o.End.TS))
 	}
 }
 
 // refusedTokens: effects refused because of a token that is no higher, or of nothing that
 // the ledger shows.
 func (x *Inquiry) refusedTokens() {
-	equal, odd := 0, 0
 	for _, s := range x.Sinks {
 		if !s.WasRead() {
 			continue
 		}
-		for _, o := range append(slices.Clone(s.Raises), s.Effects...) {
+		for _, o := range s.Calls() {
 			p := &Property{}
 			if o.End != nil && o.End.Result == past.ResultStale {
 				checkStale(s, o, p)
@@ -107,19 +110,19 @@ func (x *Inquiry) refusedTokens() {
 				continue
 			}
 			if o.End.Seen == o.Invoke.Token {
-				equal++
-				sus := x.suspect("sink-refuses-equal", shown, equal, "%s with token %d was refused because token %d had been seen", o.Invoke.Op, o.Invoke.Token, o.End.Seen)
+				sus := x.found("sink-refuses-equal", shown, "%s with token %d was refused because token %d had been seen",
+					o.Invoke.Op, o.Invoke.Token, o.End.Seen)
 				var chain []Step
 				if i, ok := s.Raised[past.GrantRef{Issuer: o.Invoke.Issuer, Token: o.Invoke.Token}]; ok && len(s.Ledger[i].By) > 0 {
 					r := s.Ledger[i].By[0]
-					chain = append(chain, x.step(RoleBefore, r.Invoke, "%s raises the token to its own, %d", r.Invoke.Proc, r.Invoke.Token))
+					chain = append(chain, x.before(r.Invoke, "%s raises the token to its own, %d", r.Invoke.Proc, r.Invoke.Token))
 				}
-				sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, append(chain, x.step(RoleMistake, o.End, "its %s is refused as stale: token %d, seen %d", o.Invoke.Op, o.Invoke.Token, o.End.Seen))...)
+				sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc},
+					append(chain, x.mistake(o.End, "its %s is refused as stale: token %d, seen %d", o.Invoke.Op, o.Invoke.Token, o.End.Seen))...)
 				continue
 			}
-			odd++
-			sus := x.suspect("sink-refuses-wrongly", Fits, odd, "%s", p.Violations[0].Message)
-			sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, x.step(RoleMistake, o.End, "%s", p.Violations[0].Message))
+			sus := x.found("sink-refuses-wrongly", WeightFits, "%s", p.Violations[0].Message)
+			sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, x.mistake(o.End, "%s", p.Violations[0].Message))
 		}
 	}
 }

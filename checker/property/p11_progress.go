@@ -40,18 +40,14 @@ func (a *Judgement) checkProgress(p *Property) {
 
 // injections are those of a fault by its name or id, or all.
 func (a *Judgement) injections(fault string) []history.FaultWindow {
-	var out []history.FaultWindow
-	for _, f := range a.Faults {
-		if fault == history.AnyFault || f.Fault.ID == fault || f.Fault.Name == fault {
-			out = append(out, f)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(a.Faults), func(f history.FaultWindow) bool {
+		return fault != history.AnyFault && f.Fault.ID != fault && f.Fault.Name != fault
+	})
 }
 
-// hull is from the first inject to the last heal. Between two injections nothing is in
+// windowsHull is from the first inject to the last heal. Between two injections nothing is in
 // force, which is no excuse.
-func hull(windows []history.FaultWindow) (from, to int64) {
+func windowsHull(windows []history.FaultWindow) (from, to int64) {
 	from = windows[0].From
 	for _, w := range windows {
 		from, to = min(from, w.From), max(to, w.To)
@@ -60,7 +56,7 @@ func hull(windows []history.FaultWindow) (from, to int64) {
 }
 
 func (a *Judgement) judgeProgress(e *history.Event, want history.Progress, windows []history.FaultWindow, p *Property) {
-	from, to := hull(windows)
+	from, to := windowsHull(windows)
 	out := Progress{Fault: want.Fault, MinCycles: want.MinCycles, MostMS: float64(want.LongestGapMS), Cycles: a.cyclesIn(want, windows)}
 	ds := a.Demands()
 	for i := range ds {
@@ -77,17 +73,20 @@ func (a *Judgement) judgeProgress(e *history.Event, want history.Progress, windo
 	}
 	a.idleClients(e, want, windows, p)
 	if out.Cycles < want.MinCycles && a.timeFor(want, windows) {
-		p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force, for %s in all, %s of %s succeeded although a quorum could be reached: at least %d are demanded",
-			want.Fault, phrase.MS(inForce(windows)), phrase.Plural(out.Cycles, a.Cycle()), groupText(history.Success{Group: want.Group}), want.MinCycles)
+		p.add(want.Fault, append(faultEdges(a, windows), e),
+			"while %s was in force, for %s in all, %s of %s succeeded although a quorum could be reached: at least %d are demanded",
+			want.Fault, phrase.MS(inForce(windows)), phrase.Plural(out.Cycles, a.CycleNoun()),
+			groupText(history.Success{Group: want.Group}), want.MinCycles)
 	}
 	a.progress = append(a.progress, out)
 }
 
 // cyclesIn counts the successes in the windows of those who are meant.
 func (a *Judgement) cyclesIn(want history.Progress, windows []history.FaultWindow) int {
-	var in []stretchOfRun
+	var in []successWindow
 	for _, w := range windows {
-		in = append(in, stretchOfRun{from: w.From, to: w.To, inside: true, member: members(history.Success{Group: want.Group}, past.WorkersIn(w.Fault.Targets))})
+		in = append(in, successWindow{from: w.From, to: w.To, inside: true,
+			member: members(history.Success{Group: want.Group}, past.WorkersIn(w.Fault.Targets))})
 	}
 	_, n := a.succeeded(in)
 	return n
@@ -110,7 +109,7 @@ func (a *Judgement) timeFor(want history.Progress, windows []history.FaultWindow
 		open = append(open, history.Span{From: w.From, To: w.To})
 	}
 	total := int64(0)
-	for _, s := range past.Without(past.Merge(open, 0), a.QuorumAway) {
+	for _, s := range past.Without(past.Merge(open, 0), a.WithoutQuorum) {
 		total += s.To - s.From
 	}
 	return total >= rounds*want.LongestGapMS*1e6
@@ -119,8 +118,9 @@ func (a *Judgement) timeFor(want history.Progress, windows []history.FaultWindow
 // stalled reports a gap that is too long.
 func (a *Judgement) stalled(e *history.Event, want history.Progress, windows []history.FaultWindow, g past.Gap, p *Property) {
 	p.add(g.Demand.Key, append(append(faultEdges(a, windows), witnesses(g)...), e),
-		"no %s of %s succeeded for %s although it was asked for and a quorum could be reached, with %s in force meanwhile: at most %s are allowed",
-		a.Work(), a.NameOf(g.Demand), phrase.MS(g.Length()), want.Fault, phrase.MS(want.LongestGapMS*1e6))
+		"no %s of %s succeeded for %s although it was asked for and a quorum could be reached, with %s in force "+
+			"meanwhile: at most %s are allowed",
+		a.SuccessNoun(), a.NameOf(g.Demand), phrase.MS(g.Length()), want.Fault, phrase.MS(want.LongestGapMS*1e6))
 }
 
 // witnesses are the successes around a gap and a call that waited in it.
@@ -158,7 +158,7 @@ func (a *Judgement) idleClients(e *history.Event, want history.Progress, windows
 	if a.Jobs.Any() {
 		return // the harness enqueues, whatever the answers
 	}
-	from, to := hull(windows)
+	from, to := windowsHull(windows)
 	for _, idle := range a.idle() {
 		for _, g := range past.Without([]history.Span{idle.Span}, a.Silences(history.Life(idle.Name))) {
 			if g.To-g.From > want.LongestGapMS*1e6 && g.From < to && g.To > from {
@@ -187,7 +187,8 @@ func (a *Judgement) idle() []idleSpan {
 	var out []idleSpan
 	over := func(proc string, to int64) {
 		o := last[proc]
-		if o == nil || o.End == nil || o.End.TS >= to || o.Invoke.Op != history.OpRelease && (o.Invoke.Op != history.OpLock || o.Outcome == history.OK) {
+		if o == nil || o.End == nil || o.End.TS >= to || o.Invoke.Op != history.OpRelease &&
+			(o.Invoke.Op != history.OpLock || o.Outcome == history.OK) {
 			return // it never asked, or has something under way
 		}
 		out = append(out, idleSpan{history.Span{Name: proc, From: o.End.TS, To: to}, o})
@@ -199,7 +200,8 @@ func (a *Judgement) idle() []idleSpan {
 		case o.Invoke.Op == history.OpLock:
 			over(o.Invoke.Proc, o.Invoke.TS)
 			last[o.Invoke.Proc] = o
-		case o.Invoke.Op == history.OpRelease || o.Invoke.Op == history.OpRaise || o.Invoke.Op == history.OpGet || o.Invoke.Op == history.OpEffect:
+		case o.Invoke.Op == history.OpRelease || o.Invoke.Op == history.OpRaise || o.Invoke.Op == history.OpGet ||
+			o.Invoke.Op == history.OpEffect:
 			last[o.Invoke.Proc] = o
 		}
 	}
@@ -224,17 +226,20 @@ func (a *Judgement) checkProgressShown(e *history.Event, p *Property) {
 			continue
 		}
 		if want.Fault != history.AnyFault {
-			from, to := hull(windows)
+			from, to := windowsHull(windows)
 			longest := int64(0)
-			for _, s := range a.WithWay() {
+			for _, s := range a.QuorumReachable() {
 				longest = max(longest, min(s.To, to)-max(s.From, from))
 			}
 			if longest <= want.LongestGapMS*1e6 {
-				p.add(want.Fault, append(faultEdges(a, windows), e), "%s was in force for %s in which anybody could reach a quorum, and a gap may last %s: nothing could have been shown by it", want.Fault, phrase.MS(longest), phrase.MS(want.LongestGapMS*1e6))
+				p.add(want.Fault, append(faultEdges(a, windows), e),
+					"%s was in force for %s in which anybody could reach a quorum, and a gap may last %s: nothing could have been shown by it",
+					want.Fault, phrase.MS(longest), phrase.MS(want.LongestGapMS*1e6))
 			}
 		}
 		if n := a.cyclesIn(want, windows); n < want.MinCycles && !a.timeFor(want, windows) {
-			p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force %s succeeded, the scenario demands %d", want.Fault, phrase.Plural(n, a.Cycle()), want.MinCycles)
+			p.add(want.Fault, append(faultEdges(a, windows), e), "while %s was in force %s succeeded, the scenario demands %d",
+				want.Fault, phrase.Plural(n, a.CycleNoun()), want.MinCycles)
 		}
 	}
 }
@@ -247,7 +252,154 @@ func ProgressText(ps []Progress, work string) string {
 		if x.Key != "" {
 			of = " of " + x.Key
 		}
-		texts = append(texts, fmt.Sprintf("under %s %s, longest gap%s %.1f s of %.1f s", x.Fault, phrase.Plural(x.Cycles, work), of, x.GapMS/1e3, x.MostMS/1e3))
+		texts = append(texts,
+			fmt.Sprintf("under %s %s, longest gap%s %.1f s of %.1f s", x.Fault, phrase.Plural(x.Cycles, work), of, x.GapMS/1e3, x.MostMS/1e3))
 	}
 	return strings.Join(slices.Compact(texts), "; ")
+}
+
+// missingTakeovers: a row that stood still under a silent holder, and nobody who waited
+// sent as much as a request.
+func (x *Inquiry) missingTakeovers() {
+	if !x.failed("P11") {
+		return
+	}
+	late := map[string]bool{}
+	p := &Property{}
+	x.checkStandstills(p)
+	for _, v := range p.Violations {
+		late[v.Key] = true
+	}
+	for _, l := range x.Rows {
+		if !late[l.Name] || !l.Complete {
+			continue
+		}
+		for _, s := range standstills(l) {
+			limit := x.TakeoverBound(s.ttl)
+			if s.to-s.from <= limit || s.w == nil && !s.held {
+				continue
+			}
+			at := l.Versions[0] // no row
+			if s.w != nil {
+				at = s.w.To
+			}
+			tries := slices.ContainsFunc(l.CAS, func(c *past.CAS) bool {
+				return past.IsGrant(c.Kind()) && c.From == at && c.Invoke.TS < s.from+limit
+			})
+			if tries {
+				continue // they tried: it is the store that did not answer
+			}
+			sus := x.found("no-takeover", WeightFits, "%s stood still for %s and nobody sent a takeover for %s (ttl %s)",
+				l.Name, phrase.MS(s.to-s.from), phrase.MS(s.next.Earliest()-s.from), phrase.MS(s.ttl))
+			x.suspect("no-takeover", WeightFits, 0, "in the whole run there were %s", phrase.Plural(x.count().Takeovers, "takeover"))
+			var chain []Step
+			procs := []string{s.next.Main().Invoke.Proc}
+			if s.w != nil {
+				m := s.w.Main()
+				procs = append(procs, m.Invoke.Proc)
+				chain = append(chain, x.before(m.Invoke, "the last write of %s: %s by %s to %s", l.Name, m.Kind(), m.Invoke.Proc, l.Text(s.w.To)))
+				for _, e := range x.Crashes {
+					if history.Life(e.Proc) == history.Life(m.Invoke.Proc) && e.TS >= m.Invoke.TS && e.TS < s.to {
+						chain = append(chain, x.before(e, "%s dies: %s", e.Proc, phrase.OrNone(e.Error)))
+					}
+				}
+			}
+			chain = append(chain, x.Instant(RoleMistake, s.from+limit, "by now it should have been taken over (ttl + ttl/8 + bound)"),
+				x.harm(s.next.Main().Invoke, "the next to write it: %s by %s", s.next.Main().Kind(), s.next.Main().Invoke.Proc))
+			sus.show(l.Name, s.from+limit, procs, chain...)
+		}
+	}
+}
+
+// stalls: a lock or shard that was asked for, a quorum, and nothing done for longer than
+// the scenario allows. What was sent meanwhile tells them apart.
+func (x *Inquiry) stalls() {
+	if !x.failed("P11") {
+		return
+	}
+	for _, e := range x.Expects {
+		for _, want := range e.Expect().Progress {
+			windows := x.injections(want.Fault)
+			if len(windows) == 0 {
+				continue
+			}
+			from, to := windowsHull(windows)
+			for _, d := range x.Demands() {
+				if g := d.Longest(from, to); g.Demand != nil && d.Key != "" && g.Length() > want.LongestGapMS*1e6 {
+					x.stalled(want, g)
+				}
+			}
+			for _, idle := range x.idle() {
+				if idle.To-idle.From > want.LongestGapMS*1e6 && idle.From < to && idle.To > from {
+					s := x.suspect("work-stops-in-fault", WeightFits, 1, "%s asked for nothing for %s, with %s in force meanwhile",
+						idle.Name, phrase.MS(idle.To-idle.From), want.Fault)
+					s.show(idle.Name, idle.From, []string{idle.Name},
+						x.before(idle.last.End, "the last that %s did: %s of %s", idle.Name, idle.last.Invoke.Op, idle.last.Invoke.Key),
+						x.Instant(RoleMistake, idle.From+want.LongestGapMS*1e6, "by now it should have asked again"),
+						x.Instant(RoleHarm, idle.To, "until now it asked for nothing"))
+				}
+			}
+		}
+	}
+}
+
+func (x *Inquiry) stalled(want history.Progress, g past.Gap) {
+	l := x.RowOf[g.Demand.Key]
+	var sent []*past.Op // meanwhile
+	for _, c := range l.CAS {
+		if c.Invoke.Proc != history.Harness && c.Invoke.TS < g.To && (c.End == nil || c.End.TS > g.From) {
+			sent = append(sent, &c.Op)
+		}
+	}
+	bound := want.LongestGapMS * 1e6
+	chain := []Step{
+		x.Instant(RoleBefore, g.From, "from now on no %s of %s succeeds, though it is asked for", x.SuccessNoun(), l.Name),
+		x.Instant(RoleMistake, g.From+bound, "by now one should have succeeded"),
+		x.Instant(RoleHarm, g.To, "it took %s", phrase.MS(g.Length())),
+	}
+	var hung *past.Op
+	ticks, claimed, idle := 0, g.From, int64(0) // batches that took effect, the last that claimed, the longest time between two
+	for _, o := range sent {
+		switch {
+		case duringGap(o, g) > g.Length()/2:
+			hung = o
+		case past.IsRenewal(o.Invoke.Op) && o.Outcome == history.OK:
+			ticks++
+			if slices.ContainsFunc(o.Invoke.Changes(), func(c history.Change) bool { return c.Do == history.DoClaim }) {
+				idle, claimed = max(idle, o.Invoke.TS-claimed), o.Invoke.TS
+			}
+		}
+	}
+	idle = max(idle, g.To-claimed)
+	switch {
+	case hung != nil:
+		s := x.suspect("waits-for-one-node", WeightFits, 1,
+			"a request for %s was under way for %s with %s in force, and other nodes could have answered it",
+			l.Name, phrase.MS(duringGap(hung, g)), want.Fault)
+		s.show(l.Name, g.From, []string{hung.Invoke.Proc}, append(chain,
+			x.mistake(hung.Invoke, "%s by %s waits for its answer for %s", hung.Invoke.Op, hung.Invoke.Proc, phrase.MS(duringGap(hung, g))))...)
+	case l.Shard && ticks > 0 && idle > g.Length()/2:
+		x.suspect("claims-stop", WeightFits, 1, "%s of %s took effect in %s, and none claimed a job for %s of them",
+			phrase.Plural(ticks, "tick"), l.Name, phrase.MS(g.Length()), phrase.MS(idle)).show(l.Name, g.From, nil, chain...)
+	default:
+		x.suspect("work-stops-in-fault", WeightFits, 1, "nothing came of %s for %s: %s were under way meanwhile, with %s in force",
+			l.Name, phrase.MS(g.Length()), phrase.Plural(len(sent), "request"), want.Fault).show(l.Name, g.From, nil, chain...)
+	}
+}
+
+// duringGap is for how long an operation was under way within a gap.
+func duringGap(o *past.Op, g past.Gap) int64 {
+	to := g.To
+	if o.End != nil {
+		to = min(to, o.End.TS)
+	}
+	return to - max(o.Invoke.TS, g.From)
+}
+
+// busyHost: nothing that is judged by time can be held against the system.
+func (x *Inquiry) busyHost() {
+	if why, note := x.Busy(); note != nil {
+		s := x.suspect("host-too-busy", written, 1, "%s", why)
+		s.show("", note.TS, nil, x.mistake(note, "%s", why))
+	}
 }

@@ -15,11 +15,11 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P11",
-		title: "work goes on where a quorum does: what is orphaned is taken over in time",
-		by:    "the chain, against everybody who waited meanwhile; what was asked for and done while faults were in force",
-		run:   checkRecovery,
-		whole: true,
+		ID:             "P11",
+		title:          "work goes on where a quorum does: what is orphaned is taken over in time",
+		by:             "the chain, against everybody who waited meanwhile; what was asked for and done while faults were in force",
+		run:            checkRecovery,
+		completeRecord: true,
 		rules: []rule{
 			{needs: "P11", find: (*Inquiry).missingTakeovers},
 			{needs: "P11", find: (*Inquiry).stalls},
@@ -28,12 +28,9 @@ func init() {
 		mechanisms: []mechanism{
 			{id: "no-takeover", Accounts: []string{"P5", "P11"},
 				Statement: "nobody takes over what a dead or silent holder leaves, or much too late"},
-			{id: "waits-for-one-node", Accounts: []string{"P11"},
-				Statement: "requests go to one node and wait for it, though others could be asked"},
-			{id: "work-stops-in-fault", Accounts: []string{"P11"},
-				Statement: "nothing is asked of the database while a part of it is away, though a quorum is there"},
-			{id: "claims-stop", Accounts: []string{"P5", "P11"},
-				Statement: "owners go on to tick and claim nothing, though jobs are due"},
+			{id: "waits-for-one-node", Statement: "requests go to one node and wait for it, though others could be asked"},
+			{id: "work-stops-in-fault", Statement: "nothing is asked of the database while a part of it is away, though a quorum is there"},
+			{id: "claims-stop", Accounts: []string{"P5", "P11"}, Statement: "owners go on to tick and claim nothing, though jobs are due"},
 			{id: "host-too-busy", Accounts: []string{"P11", "P15"}, OfRecord: true,
 				Statement: "the machine was too busy for times to say anything about the system"},
 		},
@@ -68,9 +65,9 @@ const (
 	whyRecord    = "the lock's record is not whole"
 )
 
-// stand is the time for which a row certainly stood still: from an instant at which
+// standstill is the time for which a row certainly stood still: from an instant at which
 // w had taken effect to the earliest at which next can have.
-type stand struct {
+type standstill struct {
 	l        *past.Row
 	w, next  *past.Write // w is nil before the first write
 	from, to int64
@@ -80,7 +77,7 @@ type stand struct {
 
 // checkRecovery is P11.
 func checkRecovery(_ context.Context, a *Judgement, p *Property) {
-	resumed := a.checkStands(p)
+	resumed := a.checkStandstills(p)
 	a.checkProgress(p)
 	r := a.recovery()
 	p.Checked += r.Judged + resumed
@@ -88,29 +85,29 @@ func checkRecovery(_ context.Context, a *Judgement, p *Property) {
 	if a.LastHeal() > 0 {
 		p.Detail += fmt.Sprintf("; %s went on after the last heal", phrase.Plural(resumed, a.RowNoun()))
 	}
-	if text := ProgressText(a.progress, a.Work()); text != "" {
+	if text := ProgressText(a.progress, a.SuccessNoun()); text != "" {
 		p.Detail += "; " + text
 	}
 	if why, note := a.Busy(); p.Count > 0 && why != "" {
-		p.excuse(why, note)
+		p.invalidate(why, note)
 	}
 }
 
-// checkStands is the part of P11 that asks for nothing but a history: no row stands still
+// checkStandstills is the part of P11 that asks for nothing but a history: no row stands still
 // for longer than it takes to take it over. It returns how many rows went on after the
 // last heal.
-func (a *Judgement) checkStands(p *Property) (resumed int) {
+func (a *Judgement) checkStandstills(p *Property) (resumed int) {
 	r := a.recovery()
 	lastHeal := a.LastHeal()
 	var times []float64
 	for _, l := range a.Rows {
-		if !l.Whole {
+		if !l.Complete {
 			a.countBroken(l, r)
 			continue
 		}
 		ws := a.Waiting(l)
 		again := false
-		for _, s := range stands(l) {
+		for _, s := range standstills(l) {
 			kind := s.next.Main().Kind()
 			orphaned := s.held && !past.IsRenewal(kind) && !past.IsRelease(kind)
 			if lastHeal > 0 && s.next.Latest > lastHeal && (past.IsGrant(kind) || l.Shard && past.IsRenewal(kind)) {
@@ -122,7 +119,7 @@ func (a *Judgement) checkStands(p *Property) (resumed int) {
 			if !orphaned && s.to-s.from <= a.TakeoverBound(s.ttl) {
 				continue
 			}
-			why := a.judgeStand(s, &ws, p)
+			why := a.judgeStandstill(s, &ws, p)
 			if !orphaned {
 				continue
 			}
@@ -157,17 +154,17 @@ func (a *Judgement) countBroken(l *past.Row, r *Recovery) {
 	}
 }
 
-// stands are the versions of the row with the times for which it had each.
-func stands(l *past.Row) []stand {
+// standstills are the versions of the row with the times for which it had each.
+func standstills(l *past.Row) []standstill {
 	seen := sightings(l)
 	longest := int64(0)
 	for _, w := range l.Chain {
 		longest = max(longest, w.Main().TTL())
 	}
-	out := make([]stand, 0, len(l.Chain))
+	out := make([]standstill, 0, len(l.Chain))
 	lease := int64(0) // the ttl of the last grant
 	for i, next := range l.Chain {
-		s := stand{l: l, next: next, to: next.Earliest(), ttl: longest}
+		s := standstill{l: l, next: next, to: next.Earliest(), ttl: longest}
 		if i > 0 {
 			s.w = l.Chain[i-1]
 			s.from = s.w.Latest
@@ -200,33 +197,25 @@ func sightings(l *past.Row) map[*past.Version]int64 {
 	if len(unsure) == 0 {
 		return seen
 	}
-	look := func(v *past.Version, at int64) {
-		if t, known := seen[v]; unsure[v] && (!known || at < t) {
-			seen[v] = at
+	for _, s := range sightingsOf(l) {
+		if _, known := seen[s.v]; unsure[s.v] && !known && s.e.Type != history.Invoke {
+			seen[s.v] = s.e.TS
 		}
-	}
-	for _, c := range l.CAS {
-		if c.Shown != nil {
-			look(c.Shown, c.End.TS)
-		}
-	}
-	for _, r := range l.Reads {
-		look(r.Version, r.End.TS)
 	}
 	return seen
 }
 
 // taken is when the row was known to have changed, or else can have.
-func (s *stand) taken() int64 {
+func (s *standstill) taken() int64 {
 	if c := s.next.OK(); c != nil {
 		return c.End.TS
 	}
 	return s.to
 }
 
-// judgeStand holds a stand against everybody who waited meanwhile. It returns why
+// judgeStandstill holds a stand against everybody who waited meanwhile. It returns why
 // it says nothing, "" if it was judged.
-func (a *Judgement) judgeStand(s stand, ws *past.Waiters, p *Property) (why string) {
+func (a *Judgement) judgeStandstill(s standstill, ws *past.Waiters, p *Property) (why string) {
 	if s.from >= s.to {
 		return WhyAmbiguous
 	}
@@ -247,7 +236,7 @@ func (a *Judgement) judgeStand(s stand, ws *past.Waiters, p *Property) (why stri
 				why = WhyFault
 			}
 		case s.to > due && w.To >= due:
-			a.late(s, w, due-limit, p)
+			a.reportLate(s, w, due-limit, p)
 			why = ""
 			return false
 		case s.to <= due && w.To >= s.to:
@@ -258,22 +247,26 @@ func (a *Judgement) judgeStand(s stand, ws *past.Waiters, p *Property) (why stri
 	return why
 }
 
-func (a *Judgement) late(s stand, w past.Wait, from int64, p *Property) {
+func (a *Judgement) reportLate(s standstill, w past.Wait, from int64, p *Property) {
 	events := append(past.Events(w.Call), past.Events(&s.next.Main().Op)...)
 	limit := a.TakeoverBound(s.ttl)
 	if s.held {
 		m := s.w.Main()
-		p.add(s.l.Name, append(past.Events(&m.Op), events...), "%s stood still under %s for %s although %s waited and nothing kept it from taking over: at most %s are allowed (ttl %s + ttl/8 + bound)",
+		p.add(s.l.Name, append(past.Events(&m.Op), events...),
+			"%s stood still under %s for %s although %s waited and nothing kept it from taking over: at most %s are "+
+				"allowed (ttl %s + ttl/8 + bound)",
 			s.l.Name, m.Invoke.Proc, phrase.MS(s.to-from), w.Who, phrase.MS(limit), phrase.MS(s.ttl))
 		return
 	}
-	p.add(s.l.Name, events, "%s was free and nobody took it for %s although %s waited and nothing kept it from taking it: at most %s are allowed", s.l.Name, phrase.MS(s.to-from), w.Who, phrase.MS(limit))
+	p.add(s.l.Name, events,
+		"%s was free and nobody took it for %s although %s waited and nothing kept it from taking it: at most %s are allowed",
+		s.l.Name, phrase.MS(s.to-from), w.Who, phrase.MS(limit))
 }
 
 // recovery is the run's, computed as far as it does not need P11.
 func (a *Judgement) recovery() *Recovery {
 	if a.recovered == nil {
-		a.recovered = &Recovery{NotJudged: map[string]int{}, Faults: a.AfterHeals(), work: a.Work(), uncounted: !a.Promised("P11")}
+		a.recovered = &Recovery{NotJudged: map[string]int{}, Faults: a.AfterHeals(), work: a.SuccessNoun(), uncounted: !a.Promised("P11")}
 	}
 	return a.recovered
 }
@@ -303,8 +296,7 @@ func (r *Recovery) Text() string {
 		out += fmt.Sprintf("; taken over after %.2f ttl (p50), %.2f ttl at most", r.P50TTL, r.MaxTTL)
 	}
 	var first, slowest *past.FaultRecovery
-	for i := range r.Faults {
-		f := &r.Faults[i]
+	for f := range past.Each(r.Faults) {
 		if f.Locks == 0 {
 			continue
 		}

@@ -14,12 +14,12 @@ import (
 
 func init() {
 	register(Check{
-		ID:    "P12",
-		title: "nothing fires early or is missed",
-		by:    "the wall clock of the worker that starts a run or fires; the batches of shards and their rows",
-		Of:    "jobs",
-		run:   checkTimes,
-		whole: true,
+		ID:             "P12",
+		title:          "nothing fires early or is missed",
+		by:             "the wall clock of the worker that starts a run or fires; the batches of shards and their rows",
+		Of:             "jobs",
+		run:            checkTimes,
+		completeRecord: true,
 		rules: []rule{
 			{find: (*Inquiry).scheduleGaps},
 			{find: (*Inquiry).jobTimes},
@@ -28,16 +28,15 @@ func init() {
 			{id: "schedule-ahead-of-job", Accounts: append([]string{"P12"}, ofJobs...),
 				Statement: "a schedule is marked as fired, and the job of that nominal time is not in its shard: one batch does not do " +
 					"both"},
-			{id: "schedule-counted-anew", Accounts: []string{"P12"},
+			{id: "schedule-counted-anew",
 				Statement: "a process that takes a shard over counts the times of its schedules from then on: those that came before are " +
 					"forgotten"},
-			{id: "fires-by-a-fast-clock", Accounts: []string{"P12"},
-				Statement: "jobs fire by a clock that runs ahead of their worker's own"},
+			{id: "fires-by-a-fast-clock", Statement: "jobs fire by a clock that runs ahead of their worker's own"},
 		},
 	})
 }
 
-func spread(xs []float64) *past.Spread {
+func spreadOf(xs []float64) *past.Spread {
 	if len(xs) == 0 {
 		return nil
 	}
@@ -78,23 +77,26 @@ func checkTimes(_ context.Context, a *Judgement, p *Property) {
 			case e.WallMS() < x.own:
 				p.add(j.ID, x.events, "run %d of job %s started %d ms before its own time, by its worker's own clock", e.Token, j.ID, x.own-e.WallMS())
 			case e.WallMS() < e.DueMS():
-				p.add(j.ID, x.events, "run %d of job %s started %d ms before the job was due, by its worker's own clock", e.Token, j.ID, e.DueMS()-e.WallMS())
+				p.add(j.ID, x.events, "run %d of job %s started %d ms before the job was due, by its worker's own clock",
+					e.Token, j.ID, e.DueMS()-e.WallMS())
 			case a.PausedDuring(j, e.TS-(e.WallMS()-e.DueMS())*1e6, e.TS), e.TS-(e.WallMS()-e.DueMS())*1e6 < warm:
 			case !a.FaultDuring(e.TS-(e.WallMS()-e.DueMS())*1e6, e.TS):
 				late = append(late, float64(e.WallMS()-e.DueMS()))
 			}
 		}
 	}
-	a.lateness = spread(late)
+	a.lateness = spreadOf(late)
 	p.Detail = "every start by the wall clock of its worker"
 	if s := a.lateness; s != nil {
-		p.Detail += fmt.Sprintf("; outside of faults and the warmup %s were late by %.0f ms (p50), %.0f ms (p99), %.0f ms at most", phrase.Plural(s.N, "start"), s.P50, s.P99, s.Max)
+		p.Detail += fmt.Sprintf("; outside of faults and the warmup %s were late by %.0f ms (p50), %.0f ms (p99), %.0f ms at most",
+			phrase.Plural(s.N, "start"), s.P50, s.P99, s.Max)
 	}
 	if moved > 0 {
 		p.Detail += fmt.Sprintf("; %s of jobs that had been due before their worker's clock was set back", phrase.Plural(moved, "start"))
 	}
 	if n := len(a.Jobs.Schedules); n > 0 {
-		p.Detail += fmt.Sprintf("; %s of %s replayed, %d missed", phrase.Plural(a.Jobs.Counts.Fired, "fired nominal time"), phrase.Plural(n, "schedule"), a.Jobs.Counts.Missed)
+		p.Detail += fmt.Sprintf("; %s of %s replayed, %d missed",
+			phrase.Plural(a.Jobs.Counts.Fired, "fired nominal time"), phrase.Plural(n, "schedule"), a.Jobs.Counts.Missed)
 	}
 	if others > 0 && p.Count == 0 {
 		p.Status, p.Detail = StatusUnknown, phrase.Plural(others, "schedule")+" put in more than one form: which one counts is not known"
@@ -104,8 +106,8 @@ func checkTimes(_ context.Context, a *Judgement, p *Property) {
 	}
 }
 
-// dueness is what the record says of when the job of a start was due.
-type dueness struct {
+// dueEvidence is what the record says of when the job of a start was due.
+type dueEvidence struct {
 	due    int64            // at the earliest, in ms; 0: nothing is said
 	own    int64            // the job's own time; 0: it has none
 	exact  bool             // and at no other time
@@ -116,13 +118,13 @@ type dueness struct {
 }
 
 // dueOf is when the job of a start was due; ok is false if nothing says so.
-func (a *Judgement) dueOf(j *past.Job, start *history.Event) (x dueness, ok bool) {
+func (a *Judgement) dueOf(j *past.Job, start *history.Event) (x dueEvidence, ok bool) {
 	if j.Locked() {
 		if len(j.Calls) == 0 {
 			return x, false // P5
 		}
 		asked := j.Calls[0]
-		return dueness{due: j.OwnMS(), own: j.OwnMS(), events: append(past.Events(asked), start), wasDue: func() bool {
+		return dueEvidence{due: j.ScheduledMS(), own: j.ScheduledMS(), events: append(past.Events(asked), start), wasDue: func() bool {
 			top, _ := a.HighestWall(start, asked.Invoke.TS-past.LeastSlack)
 			return top >= start.DueMS()
 		}}, true
@@ -131,7 +133,8 @@ func (a *Judgement) dueOf(j *past.Job, start *history.Event) (x dueness, ok bool
 	if k == nil || k.Job != j {
 		return x, false
 	}
-	x = dueness{own: j.OwnIn(k.Was), events: append(past.Events(&k.Write.Main().Op), start), wasDue: func() bool { return a.wasDue(start, k) }}
+	x = dueEvidence{own: j.ScheduledIn(k.Was), events: append(past.Events(&k.Write.Main().Op), start),
+		wasDue: func() bool { return a.wasDue(start, k) }}
 	if k.Was.Name == past.StatePending {
 		x.due, x.exact = k.DueMS(), true
 	}
@@ -142,7 +145,7 @@ func (a *Judgement) dueOf(j *past.Job, start *history.Event) (x dueness, ok bool
 // been due, as a fault has set that clock back since the job became pending: its own
 // time had come by it, and what it had to wait for had passed by the lease clock.
 func (a *Judgement) wasDue(start *history.Event, k *past.Claim) bool {
-	since, own := k.Was.Since-k.Write.Main().Row.ClockSlack(), k.Job.OwnIn(k.Was)
+	since, own := k.Was.Since-k.Write.Main().Row.ClockSlack(), k.Job.ScheduledIn(k.Was)
 	top, unset := a.HighestWall(start, since)
 	if own > 0 && k.Was.Run == 0 {
 		return top >= max(start.DueMS(), own)
@@ -153,17 +156,20 @@ func (a *Judgement) wasDue(start *history.Event, k *past.Claim) bool {
 
 // scheduleGaps: nominal times that the first batch of another owner passes over.
 func (x *Inquiry) scheduleGaps() {
-	n := 0
-	for _, s := range slices.SortedFunc(maps.Values(x.Jobs.Schedules), func(s, t *past.Schedule) int { return cmp.Compare(s.Shard, t.Shard) }) {
+	for _, s := range slices.SortedFunc(maps.Values(x.Jobs.Schedules),
+		func(s, t *past.Schedule) int { return cmp.Compare(s.Shard, t.Shard) }) {
 		for _, g := range s.Gaps {
-			if g.Before == nil || g.Before.To.Fence == g.Write.To.Fence || !x.sound(x.RowOf[s.Shard]) {
+			if g.Before == nil || g.Before.To.Fence == g.Write.To.Fence || !x.chainConsistent(x.RowOf[s.Shard]) {
 				continue
 			}
-			n++
 			inv, before := g.Write.Main().Invoke, g.Before.Main().Invoke
-			sus := x.suspect("schedule-counted-anew", shown, n, "the owner of fence %d passes over %s of schedule %s, from %d on, and counts none of them as missed; the one of fence %d had stood before them", g.Write.To.Fence, phrase.Plural(int(g.Count), "nominal time"), s.Key, g.From, g.Before.To.Fence)
-			sus.show(s.Key, inv.TS, []string{before.Proc, inv.Proc}, x.step(RoleBefore, before, "%s decides the nominal times of schedule %s up to %d", before.Proc, s.Key, g.From-1),
-				x.step(RoleMistake, inv, "%s, who took the shard over, goes on from %d: %s between them have no job", inv.Proc, g.Until, phrase.Plural(int(g.Count), "nominal time")))
+			sus := x.found("schedule-counted-anew", shown,
+				"the owner of fence %d passes over %s of schedule %s, from %d on, and counts none of them as missed; the one of "+
+					"fence %d had stood before them", g.Write.To.Fence, phrase.Plural(int(g.Count), "nominal time"), s.Key, g.From, g.Before.To.Fence)
+			sus.show(s.Key, inv.TS, []string{before.Proc, inv.Proc},
+				x.before(before, "%s decides the nominal times of schedule %s up to %d", before.Proc, s.Key, g.From-1),
+				x.mistake(inv, "%s, who took the shard over, goes on from %d: %s between them have no job",
+					inv.Proc, g.Until, phrase.Plural(int(g.Count), "nominal time")))
 		}
 	}
 }
@@ -178,12 +184,64 @@ func (x *Inquiry) jobTimes() {
 			}
 			early++
 			most = max(most, e.DueMS()-e.WallMS())
-			s := x.suspect("fires-by-a-fast-clock", shown, early, "run %d of job %s started %d ms before it was due, by its worker's own wall clock", e.Token, j.ID, e.DueMS()-e.WallMS())
-			s.show(j.ID, e.TS, []string{e.Proc}, x.change(RoleBefore, j.Steps[0]), x.step(RoleMistake, e, "it starts %d ms early", e.DueMS()-e.WallMS()))
+			s := x.suspect("fires-by-a-fast-clock", shown, early, "run %d of job %s started %d ms before it was due, by its worker's own wall clock",
+				e.Token, j.ID, e.DueMS()-e.WallMS())
+			s.showAt(j.ID, e, x.change(RoleBefore, j.Steps[0]), x.mistake(e, "it starts %d ms early", e.DueMS()-e.WallMS()))
 		}
 		x.forgotten(j)
 	}
 	if early > 1 {
 		x.suspect("fires-by-a-fast-clock", shown, early, "%s were early, by %d ms at most", phrase.Plural(early, "start"), most)
+	}
+}
+
+// checkSchedules is the part of P12 that is about whole schedules: what was put is
+// there, it fires to the end, and each nominal time that was fired has its job.
+func (a *Judgement) checkSchedules(p *Property) (others int) {
+	for _, s := range slices.SortedFunc(maps.Values(a.Jobs.Schedules), func(s, t *past.Schedule) int {
+		return cmp.Or(cmp.Compare(s.Shard, t.Shard), cmp.Compare(s.Key, t.Key))
+	}) {
+		l := a.RowOf[s.Shard]
+		if s.Other {
+			others++
+			continue
+		}
+		if l == nil || !l.Complete {
+			continue // P14
+		}
+		p.Checked += len(s.Jobs)
+		checkCommands(s, p)
+		if s.Put && !s.Off {
+			end := a.Drained().From
+			if end == 0 {
+				end = a.EndOfWork()
+			}
+			if f := a.JudgeUnfired(s, a.WallAt(end)); f != nil {
+				p.add(f.Key, f.Events, "%s", f.Message)
+			}
+		}
+		for _, t := range slices.Sorted(maps.Keys(s.Jobs)) {
+			if j := s.Jobs[t]; j.RowMissing(a.Past) {
+				p.add(s.Key, past.Events(j.Last()),
+					"the nominal time %d of schedule %s has no job: %s was fired by a batch that took effect, and is not in %s", t, s.Key, j.ID, s.Shard)
+			}
+		}
+	}
+	return others
+}
+
+// checkCommands: what was acknowledged was done.
+func checkCommands(s *past.Schedule, p *Property) {
+	told := map[string][]*past.Op{}
+	for _, o := range s.Calls {
+		if do := o.Invoke.Schedule().Do; o.Outcome == history.OK && o.End.Result == past.ResultApplied {
+			told[do] = append(told[do], o)
+		}
+	}
+	for _, do := range slices.Sorted(maps.Keys(told)) {
+		if n := s.Done[do]; len(told[do]) > n {
+			p.add(s.Key, past.Events(told[do]...), "to %s schedule %s was acknowledged %s, and done %s: what it asks for is lost",
+				do, s.Key, phrase.Times(len(told[do])), phrase.Times(n))
+		}
 	}
 }

@@ -18,9 +18,7 @@ func init() {
 		by:    "the statements that the links carried",
 		run:   checkStatements,
 		soFar: checkStatements,
-		rules: []rule{
-			{find: (*Inquiry).statements},
-		},
+		rules: []rule{{find: (*Inquiry).statements}},
 		mechanisms: []mechanism{
 			{id: "unconditional-takeover", Accounts: ofTexts,
 				Statement: "a takeover writes the row without a condition: a process that took it meanwhile is overwritten",
@@ -35,29 +33,22 @@ func init() {
 				Statement: "an owner's batch writes the shard's header without a condition: a late one overwrites the next owner's"},
 			{id: "write-beside-the-tick", Accounts: ofTexts,
 				Statement: "rows of jobs are written outside of their owner's conditional batch"},
-			{id: "unconditional-write", Accounts: ofTexts,
-				Statement: "a fenced table is written without a condition"},
-			{id: "rows-expire", Accounts: ofTexts,
-				Statement: "rows that carry fencing tokens expire: the counter begins again at 1"},
-			{id: "row-deleted", Accounts: ofRows,
-				Statement: "rows that carry fencing tokens are deleted: the counter begins again at 1"},
+			{id: "unconditional-write", Accounts: ofTexts, Statement: "a fenced table is written without a condition"},
+			{id: "rows-expire", Accounts: ofTexts, Statement: "rows that carry fencing tokens expire: the counter begins again at 1"},
+			{id: "row-deleted", Accounts: ofRows, Statement: "rows that carry fencing tokens are deleted: the counter begins again at 1"},
 			{id: "client-timestamps", Accounts: ofTexts,
 				Statement: "fenced rows are written with a client's timestamps: the later write can lose"},
-			{id: "weak-read", Accounts: []string{"P13"},
-				Statement: "fenced rows are read from too few replicas: what was decided may be missed"},
-			{id: "mixed-serial", Accounts: []string{"P13"},
+			{id: "weak-read", Statement: "fenced rows are read from too few replicas: what was decided may be missed"},
+			{id: "mixed-serial",
 				Statement: "one table is used at SERIAL and at LOCAL_SERIAL: two groups decide that do not see each other"},
-			{id: "weak-condition", Accounts: []string{"P13"},
-				Statement: "a conditional statement is decided or committed at too weak a consistency"},
-			{id: "statement-unfit", Accounts: []string{"P13"},
-				Statement: "a statement scans the table or cannot be understood"},
+			{id: "weak-condition", Statement: "a conditional statement is decided or committed at too weak a consistency"},
+			{id: "statement-unfit", Statement: "a statement scans the table or cannot be understood"},
 			{id: "remote-coordinator", Accounts: ofTexts,
 				Statement: "rows are asked for through a node of another data centre than the one in which all processes are to agree: " +
 					"what is decided there this one does not see"},
 			{id: "other-agreement", Accounts: ofTexts,
 				Statement: "a statement is decided or read by another quorum than the one by which all processes are to agree"},
-			{id: "statement-misstated", Accounts: []string{"P13"},
-				Statement: "a worker records its statements at other consistencies than it sends them"},
+			{id: "statement-misstated", Statement: "a worker records its statements at other consistencies than it sends them"},
 		},
 	})
 }
@@ -147,7 +138,8 @@ func checkStatements(_ context.Context, a *Judgement, p *Property) {
 		p.add(f.table, f.events, "%s", f.message)
 	}
 	p.Checked = shapes
-	p.Detail = phrase.Plural(p.Checked, "statement shape") + " as sent: consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
+	p.Detail = phrase.Plural(p.Checked, "statement shape") +
+		" as sent: consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
 	if p.Count == 0 {
 		a.unseenStatements(p)
 	}
@@ -163,7 +155,7 @@ func (a *Judgement) unseenStatements(p *Property) {
 		p.Detail = "not judged: " + gaps[0].Error
 	case !reads:
 		p.Detail = "not judged: nobody but the workers says what they sent"
-	case len(a.Witness.Sent) == 0: // nothing was checked
+	case len(a.Witness.OnLinks) == 0: // nothing was checked
 		p.Checked, p.Detail = 0, "no statement was sent on the links"
 		return
 	default:
@@ -198,7 +190,8 @@ func (a *Judgement) lint() (out []lintFinding, n int) {
 		seen[u] = true
 		n++
 		if err != nil {
-			out = append(out, lintFinding{kind: lintUnparsed, message: fmt.Sprintf("a statement is not understood, so it cannot be judged: %v: %s", err, e.Statement().CQL), events: []*history.Event{e}})
+			out = append(out, lintFinding{kind: lintUnparsed, message: fmt.Sprintf("a statement is not understood, so it cannot be judged: %v: %s",
+				err, e.Statement().CQL), events: []*history.Event{e}})
 			continue
 		}
 		shapes = append(shapes, s)
@@ -216,6 +209,16 @@ func (a *Judgement) lint() (out []lintFinding, n int) {
 	return append(out, a.misstatements()...), n
 }
 
+// parsed are the statements of all shapes that are understood.
+func (a *Judgement) parsed() (out []statement) {
+	for _, e := range a.Shapes {
+		if stmts, err := ParseCQL(e.Statement().CQL); err == nil {
+			out = append(out, stmts...)
+		}
+	}
+	return out
+}
+
 func newShape(e *history.Event) (*shape, error) {
 	stmts, err := ParseCQL(e.Statement().CQL)
 	return &shape{ev: e, stmts: stmts, conditional: err == nil && stmts[0].conditional}, err
@@ -226,19 +229,20 @@ func newShape(e *history.Event) (*shape, error) {
 func (a *Judgement) misstatements() (out []lintFinding) {
 	type use struct{ Worker, Cql string }
 	said := map[use][]*shape{}
-	for _, e := range a.Witness.Said {
+	for _, e := range a.Witness.ByWorkers {
 		if s, err := newShape(e); err == nil {
-			u := use{Worker: past.Sender(e), Cql: blank(e.Statement().CQL)}
+			u := use{Worker: past.Sender(e), Cql: withoutLiterals(e.Statement().CQL)}
 			said[u] = append(said[u], s)
 		}
 	}
-	for _, e := range a.Witness.Sent {
-		claims := said[use{Worker: e.Key, Cql: blank(e.Statement().CQL)}]
+	for _, e := range a.Witness.OnLinks {
+		claims := said[use{Worker: e.Key, Cql: withoutLiterals(e.Statement().CQL)}]
 		s, err := newShape(e)
 		if len(claims) == 0 || err != nil || slices.ContainsFunc(claims, s.sentAs) {
 			continue
 		}
-		message := fmt.Sprintf("%s sent a statement at %s, and says that it sends it at %s: %s", e.Key, s.setting(), claims[0].setting(), e.Statement().CQL)
+		message := fmt.Sprintf("%s sent a statement at %s, and says that it sends it at %s: %s",
+			e.Key, s.setting(), claims[0].setting(), e.Statement().CQL)
 		out = append(out, lintFinding{lintMisstated, s.stmts[0].table, message, s, []*history.Event{e, claims[0].ev}})
 	}
 	return out
@@ -272,7 +276,8 @@ func (s *shape) lint(fenced map[string]bool) (out []lintFinding) {
 			continue
 		}
 		if st.using != "" {
-			bad(lintUsing, st, "a statement on the fenced table "+st.table+" uses a "+st.using+": its rows must neither expire nor be ordered by a client's clock")
+			bad(lintUsing, st,
+				"a statement on the fenced table "+st.table+" uses a "+st.using+": its rows must neither expire nor be ordered by a client's clock")
 		}
 		switch st.verb {
 		case "SELECT":
@@ -281,7 +286,8 @@ func (s *shape) lint(fenced map[string]bool) (out []lintFinding) {
 			}
 		case "INSERT", "UPDATE", "DELETE", "TRUNCATE":
 			if !s.conditional {
-				bad(lintPlainWrite, st, "an unconditional "+st.verb+" on the fenced table "+st.table+": it overwrites what conditional statements decide")
+				bad(lintPlainWrite, st,
+					"an unconditional "+st.verb+" on the fenced table "+st.table+": it overwrites what conditional statements decide")
 			}
 		}
 	}
@@ -302,7 +308,8 @@ func (s *shape) lintMixing(serialOf map[string]*shape) []lintFinding {
 		}
 		for _, o := range other.stmts {
 			if o.table == st.table && other.serialUse(o) != mine {
-				message := fmt.Sprintf("table %s is used at %s and at %s in one run: they do not see each other's undecided rounds", st.table, other.serialUse(o), mine)
+				message := fmt.Sprintf("table %s is used at %s and at %s in one run: they do not see each other's undecided rounds",
+					st.table, other.serialUse(o), mine)
 				return []lintFinding{{lintMixed, st.table, message, s, []*history.Event{other.ev, s.ev}}}
 			}
 		}
@@ -324,4 +331,45 @@ func (s *shape) serialUse(st statement) string {
 		return ""
 	}
 	return use
+}
+
+// localQuorums are consistencies of which any two meet in a replica of one data centre.
+var localQuorums = []string{"LOCAL_QUORUM", "EACH_QUORUM", "ALL"}
+
+// lintAgreement judges one shape by where and how the system is to agree. A driver may ask
+// any node about the cluster itself, but what it asks about rows the node's own data centre
+// answers: LOCAL_SERIAL there is another agreement.
+func (s *shape) lintAgreement(in *history.Agreement, fenced map[string]bool) (out []lintFinding) {
+	bad := func(kind, table, what string) {
+		out = append(out, lintFinding{kind, table, what + ": " + s.ev.Statement().CQL, s, []*history.Event{s.ev}})
+	}
+	at := slices.IndexFunc(s.stmts, func(st statement) bool { return st.rows() })
+	if at < 0 {
+		return nil
+	}
+	table := s.stmts[at].table
+	if dc := s.ev.Statement().Datacenter; dc != "" && dc != in.Datacenter {
+		bad(lintRemote, table,
+			fmt.Sprintf("%s asked a node of data centre %s, and the run's processes agree in %s", past.Sender(s.ev), dc, in.Datacenter))
+	}
+	if !slices.ContainsFunc(s.stmts, func(st statement) bool { return fenced[st.table] }) {
+		return out
+	}
+	if use := s.serialUse(s.stmts[at]); use != "" && use != in.Serial {
+		bad(lintDomain, table,
+			fmt.Sprintf("a statement on the fenced table %s takes part in consensus at %s, and the run's processes agree by %s in %s",
+				table, use, in.Serial, in.Datacenter))
+	}
+	if in.Serial == "LOCAL_SERIAL" && slices.Contains(quorums, s.consistency()) && !slices.Contains(localQuorums, s.consistency()) {
+		bad(lintDomain, table, fmt.Sprintf("a statement on the fenced table %s at %s, which may miss what a quorum of %s alone decided",
+			table, s.consistency(), in.Datacenter))
+	}
+	return out
+}
+
+// rows says that a statement is about rows of the run: not of the database's own keyspaces,
+// and not about tables.
+func (s statement) rows() bool {
+	return slices.Contains([]string{"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE"}, s.verb) && s.keyspace != "system" &&
+		!strings.HasPrefix(s.keyspace, "system_")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"fencepost/checker/past"
 	"fencepost/checker/phrase"
@@ -22,37 +23,28 @@ func init() {
 			{find: (*Inquiry).record},
 			{find: (*Inquiry).demands},
 		},
+		ofRecord: true,
 		mechanisms: []mechanism{
-			{id: "calls-missing", Accounts: []string{"P2", "P4", "P6", "P14"}, OfRecord: true,
+			{id: "calls-missing", Accounts: []string{"P2", "P4", "P6", "P14"},
 				Statement: "recorded calls are missing: the recorder loses operations"},
-			{id: "calls-dated-late", Accounts: []string{"P2", "P14"}, OfRecord: true,
+			{id: "calls-dated-late", Accounts: []string{"P2", "P14"},
 				Statement: "calls are dated after their requests had left: the recorder writes them down too late"},
-			{id: "unknown-recorded-as-failed", Accounts: []string{"P2", "P4", "P5", "P6"}, OfRecord: true,
-				Statement: "the recorder writes down unknown outcomes as failures",
-				Apart:     "an operation that is recorded as unknown"},
-			{id: "record-cut-off", Accounts: []string{"P14"}, OfRecord: true,
-				Statement: "the record of a process ends before the process did"},
-			{id: "point-not-kept", Accounts: []string{"P14"}, OfRecord: true,
+			{id: "unknown-recorded-as-failed", Accounts: []string{"P2", "P4", "P5", "P6"},
+				Statement: "the recorder writes down unknown outcomes as failures", Apart: "an operation that is recorded as unknown"},
+			{id: "record-cut-off", Statement: "the record of a process ends before the process did"},
+			{id: "point-not-kept",
 				Statement: "a client says that it stands before a request which has left already, or which it never sends"},
-			{id: "worker-missing", Accounts: []string{"P14"}, OfRecord: true,
-				Statement: "a worker that the scenario has never took part"},
-			{id: "links-not-cut", Accounts: []string{"P14"}, OfRecord: true,
-				Statement: "links were reported as disturbed and never were"},
-			{id: "process-undisturbed", Accounts: []string{"P14"}, OfRecord: true,
-				Statement: "a process was reported as killed or stopped and went on working"},
-			{id: "fault-never-came", Accounts: []string{"P14"}, OfRecord: true,
-				Statement: "a fault of the plan was never injected: what should set it off did not happen"},
-			{id: "fault-did-not-bite", Accounts: []string{"P14"}, OfRecord: true,
-				Statement: "a fault was injected and is not proven to have taken effect"},
-			{id: "too-little-work", Accounts: []string{"P14"}, OfRecord: true,
-				Statement: "too little succeeded, or what must not have succeeded did"},
-			{id: "point-not-reached", Accounts: []string{"P14"}, OfRecord: true,
-				Statement: "the run did not reach what it was made for"},
-			{id: "end-not-read", Accounts: []string{"P14"}, OfRecord: true,
+			{id: "worker-missing", Statement: "a worker that the scenario has never took part"},
+			{id: "links-not-cut", Statement: "links were reported as disturbed and never were"},
+			{id: "process-undisturbed", Statement: "a process was reported as killed or stopped and went on working"},
+			{id: "fault-never-came", Statement: "a fault of the plan was never injected: what should set it off did not happen"},
+			{id: "fault-did-not-bite", Statement: "a fault was injected and is not proven to have taken effect"},
+			{id: "too-little-work", Statement: "too little succeeded, or what must not have succeeded did"},
+			{id: "point-not-reached", Statement: "the run did not reach what it was made for"},
+			{id: "end-not-read",
 				Statement: "locks, shards or the sink were not sealed and read after the run, so its unknown outcomes stay open"},
-			{id: "no-expectation", Accounts: []string{"P14"}, OfRecord: true,
-				Statement: "nothing says what the run must contain to count as a test"},
-			{id: "check-unfinished", Accounts: []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P15"}, OfRecord: true,
+			{id: "no-expectation", Statement: "nothing says what the run must contain to count as a test"},
+			{id: "check-unfinished", Accounts: []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P15"},
 				Statement: "a check did not finish: what it had to find is not known"},
 		},
 	})
@@ -75,8 +67,10 @@ func checkValidity(_ context.Context, a *Judgement, p *Property) {
 	for _, e := range a.Expects {
 		a.checkExpect(e, counts, p)
 	}
-	for _, v := range a.vacuous {
-		p.add(v.ID, nil, "nothing of %s (%s) was checked, so nothing of it was shown: the system must not promise it, or the scenario says why its workload cannot exercise it (expect: exempt)", v.ID, v.Title)
+	for _, v := range a.unchecked {
+		p.add(v.ID, nil,
+			"nothing of %s (%s) was checked, so nothing of it was shown: the system must not promise it, or the scenario says why its workload "+
+				"cannot exercise it (expect: exempt)", v.ID, v.Title)
 	}
 	a.checkSealed(p)
 	a.checkLedgers(p)
@@ -86,7 +80,7 @@ func checkValidity(_ context.Context, a *Judgement, p *Property) {
 		p.add("", []*history.Event{e}, "what was asked of the sink cannot be compared with what it answered: %s", e.Error)
 	}
 	a.checkRowsEnd(p)
-	for _, s := range a.Stray { // last, as one lost event can leave many
+	for _, s := range a.Unrecorded { // last, as one lost event can leave many
 		p.add(s.Key, s.Events, "%s", s.Message)
 	}
 	if p.Count > 0 {
@@ -95,7 +89,7 @@ func checkValidity(_ context.Context, a *Judgement, p *Property) {
 	}
 	sealed, cycle := phrase.Plural(counts.Locks, "lock"), "cycle"
 	if counts.Jobs != nil {
-		sealed, cycle = a.CountRows(counts.Locks, counts.Jobs.Shards), a.Cycle()
+		sealed, cycle = a.CountRows(counts.Locks, counts.Jobs.Shards), a.CycleNoun()
 	}
 	p.Detail = fmt.Sprintf("%s, %d of %s proven, %s sealed, no gap in the records of %d process lives",
 		phrase.Plural(counts.Cycles, cycle), counts.FaultsProven, phrase.Plural(counts.Faults, "fault"), sealed, counts.Procs)
@@ -114,8 +108,8 @@ func (a *Judgement) checkLedgers(p *Property) {
 		if s.Final == nil && len(s.Raises)+len(s.Effects)+len(s.Ledger) > 0 {
 			p.add(s.Name, nil, "the sink's final value of %s was not read after the run", s.Name)
 		}
-		if s.Hole != "" {
-			p.add(s.Name, s.HoleEvents, "the sink's ledger of %s is incomplete: %s", s.Name, s.Hole)
+		if s.Missing != "" {
+			p.add(s.Name, s.MissingEvents, "the sink's ledger of %s is incomplete: %s", s.Name, s.Missing)
 		}
 	}
 }
@@ -125,7 +119,7 @@ func (a *Judgement) checkExpect(e *history.Event, counts Counts, p *Property) {
 	want := e.Expect()
 	for _, phase := range slices.Sorted(maps.Keys(want.MinCycles)) {
 		if got, n := counts.PhaseCycles[phase], want.MinCycles[phase]; got < n {
-			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, phrase.Plural(got, a.Cycle()), n)
+			p.add("", []*history.Event{e}, "phase %s has %s, the scenario demands %d", phase, phrase.Plural(got, a.CycleNoun()), n)
 		}
 	}
 	faults := map[string]history.FaultWindow{}
@@ -155,7 +149,7 @@ func (a *Judgement) checkExpect(e *history.Event, counts Counts, p *Property) {
 
 // checkRowsEnd is the part of P14 that says which rows were not read.
 func (a *Judgement) checkRowsEnd(p *Property) {
-	if !a.EndsRows() {
+	if !a.NotesRowsEnd() {
 		return
 	}
 	for _, l := range a.Rows {
@@ -166,4 +160,195 @@ func (a *Judgement) checkRowsEnd(p *Property) {
 	if a.Jobs.Locked > 0 && !a.Jobs.Ends[""] {
 		p.add("", nil, "the rows of the jobs were not read to their end after the run (no rows-end note)")
 	}
+}
+
+// successWindow is a window in which a group of workers is expected to succeed or
+// not to.
+type successWindow struct {
+	from, to int64
+	// inside: the whole operation must lie within it, not its end alone. For a
+	// fault's window: a release that was under way when the fault came or when it
+	// was healed says nothing about it.
+	inside bool
+	member func(worker string) bool
+}
+
+func (w successWindow) has(o *past.Op) bool {
+	if !w.member(history.Worker(o.Invoke.Proc)) {
+		return false
+	}
+	if w.inside {
+		return o.Invoke.TS > w.from && o.End.TS < w.to
+	}
+	return o.End.TS >= w.from && o.End.TS < w.to
+}
+
+// checkSuccess judges the successes of groups of workers by phase or fault.
+func (a *Judgement) checkSuccess(e *history.Event, p *Property) {
+	for _, s := range e.Expect().Success {
+		where, key := "phase "+s.Phase, s.Phase
+		if s.Fault != "" {
+			where, key = "the windows of fault "+s.Fault, s.Fault
+		}
+		bad := func(format string, args ...any) {
+			p.add(key, []*history.Event{e}, format, args...)
+		}
+		if s.Want != history.Some && s.Want != history.None && s.Want != history.Any {
+			bad("the expect note wants %q of %s; known are some, none and any", s.Want, where)
+			continue
+		}
+		windows, err := a.windows(s)
+		if err != nil {
+			bad("%v", err)
+			continue
+		}
+		found, n := a.succeeded(windows)
+		switch {
+		case s.Want == history.Some && n == 0:
+			bad("in %s no %s of %s succeeded, the scenario demands some", where, a.SuccessNoun(), groupText(s))
+		case s.Want == history.None && n > 0:
+			p.add(key, append(past.Events(found), e), "in %s %s of %s succeeded, the scenario demands none: the fault did not cut them off",
+				where, phrase.Plural(n, a.SuccessNoun()), groupText(s))
+		}
+	}
+}
+
+func groupText(s history.Success) string {
+	switch {
+	case len(s.Workers) > 0:
+		return strings.Join(s.Workers, ", ")
+	case s.Group == history.GroupTargets:
+		return "the workers that it is aimed at"
+	case s.Group == history.GroupOthers:
+		return "the other workers"
+	}
+	return "all workers"
+}
+
+// succeeded counts the successes in the windows, and returns one.
+func (a *Judgement) succeeded(windows []successWindow) (found *past.Op, n int) {
+	for _, s := range a.Successes {
+		if slices.ContainsFunc(windows, func(w successWindow) bool { return w.has(s.Op) }) {
+			found, n = s.Op, n+s.Count
+		}
+	}
+	return found, n
+}
+
+// windows are what an expectation is about, or why it is about nothing.
+func (a *Judgement) windows(s history.Success) ([]successWindow, error) {
+	if (s.Phase == "") == (s.Fault == "") {
+		return nil, fmt.Errorf("an expectation of success names phase %q and fault %q: it must name one of them", s.Phase, s.Fault)
+	}
+	if len(s.Workers) > 0 && s.Group != "" {
+		return nil, fmt.Errorf("an expectation of success names workers and the group %q: only one of them may be named", s.Group)
+	}
+	switch s.Group {
+	case "", history.GroupTargets, history.GroupOthers:
+	default:
+		return nil, fmt.Errorf("an expectation of success is about the group %q; known are %s and %s",
+			s.Group, history.GroupTargets, history.GroupOthers)
+	}
+	known := a.WorkerNames()
+	for _, w := range s.Workers {
+		if !known[w] {
+			return nil, fmt.Errorf("the scenario expects something of worker %s, which recorded nothing", w)
+		}
+	}
+	if s.Fault != "" {
+		return a.faultWindows(s)
+	}
+	return a.phaseWindows(s)
+}
+
+func (a *Judgement) phaseWindows(s history.Success) ([]successWindow, error) {
+	var aimed []string
+	for _, f := range a.Faults {
+		aimed = append(aimed, past.WorkersIn(f.Fault.Targets)...)
+	}
+	if s.Group != "" && len(aimed) == 0 {
+		return nil, fmt.Errorf("the scenario expects something of the group %q in phase %s, but no fault was aimed at a worker", s.Group, s.Phase)
+	}
+	var out []successWindow
+	for _, ph := range a.History.Phases() {
+		if ph.Name == s.Phase {
+			out = append(out, successWindow{from: ph.From, to: ph.To, member: members(s, aimed)})
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("the scenario expects something of phase %s, which the run did not have", s.Phase)
+	}
+	return out, nil
+}
+
+func (a *Judgement) faultWindows(s history.Success) ([]successWindow, error) {
+	var out []successWindow
+	for _, f := range a.Faults {
+		if f.Fault.ID != s.Fault && f.Fault.Name != s.Fault {
+			continue
+		}
+		aimed := past.WorkersIn(f.Fault.Targets)
+		if s.Group != "" && len(aimed) == 0 {
+			return nil, fmt.Errorf("the scenario expects something of the group %q of fault %s, which was aimed at %s: at no worker",
+				s.Group, s.Fault, strings.Join(f.Fault.Targets, ", "))
+		}
+		w := successWindow{from: f.From, to: f.To, inside: true, member: members(s, aimed)}
+		if until, ok := f.Until(); ok && s.Want == history.None {
+			w.to = until
+		}
+		out = append(out, w)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("the scenario expects something of fault %s, which was not injected", s.Fault)
+	}
+	return out, nil
+}
+
+// members says who belongs to the group, given whom the faults are aimed at.
+func members(s history.Success, aimed []string) func(string) bool {
+	switch {
+	case len(s.Workers) > 0:
+		return func(w string) bool { return slices.Contains(s.Workers, w) }
+	case s.Group == history.GroupTargets:
+		return func(w string) bool { return slices.Contains(aimed, w) }
+	case s.Group == history.GroupOthers:
+		return func(w string) bool { return w != history.Harness && !slices.Contains(aimed, w) }
+	}
+	return func(string) bool { return true }
+}
+
+// checkHits: a point before a request stands before that request.
+func (a *Judgement) checkHits(p *Property) {
+	for _, e := range a.Witness.Hits {
+		if what, o := a.missedPoint(e); what != "" {
+			events := []*history.Event{e}
+			if o != nil {
+				events = append(events, past.Events(o)...)
+			}
+			p.add(e.Key, events, "%s", what)
+		}
+	}
+}
+
+// missedPoint says why a client did not stand where it said, "" if it did: its links tell whether
+// the request had left when it asked, and whether it left at all.
+func (a *Judgement) missedPoint(e *history.Event) (what string, o *past.Op) {
+	h := e.Hit()
+	at := fmt.Sprintf("the point %s of %s", e.Point(), e.Key)
+	switch o = a.Operation(h.Proc, h.ID); {
+	case o == nil:
+		return fmt.Sprintf("%s asked at %s and had recorded no operation that was about to be sent", h.Proc, at), nil
+	case h.Sent > 0 && h.Sent < e.TS:
+		return fmt.Sprintf("%s asked at %s %s after its request had left: the fault came too late", h.Proc, at, phrase.MS(e.TS-h.Sent)), o
+	case h.Sent > 0 && (h.Go == 0 || h.Sent < h.Go):
+		return fmt.Sprintf("%s stood at %s, and its request left before it was let go", h.Proc, at), o
+	case h.Sent == 0 && answered(o):
+		return fmt.Sprintf("%s asked at %s and says that its %s was answered; its links carried no such request", h.Proc, at, o.Invoke.Op), o
+	}
+	return "", o
+}
+
+// answered says whether an operation's end claims an answer.
+func answered(o *past.Op) bool {
+	return o.End != nil && (o.Outcome == history.OK || o.End.Result != "" || o.End.Row != nil)
 }

@@ -15,21 +15,18 @@ import (
 
 func init() {
 	register(Check{
-		ID:     "P15",
-		title:  "the run stayed within the scenario's thresholds",
-		by:     "latencies, recoveries and lateness of the record",
-		Of:     "thresholds",
-		run:    checkThresholds,
-		whole:  true,
-		always: true,
-		rules: []rule{
-			{find: (*Inquiry).thresholds},
-		},
+		ID:             "P15",
+		title:          "the run stayed within the scenario's thresholds",
+		by:             "latencies, recoveries and lateness of the record",
+		Of:             "thresholds",
+		run:            checkThresholds,
+		completeRecord: true,
+		always:         true,
+		rules:          []rule{{find: (*Inquiry).thresholds}},
+		ofRecord:       true,
 		mechanisms: []mechanism{
-			{id: "threshold-exceeded", Accounts: []string{"P15"}, OfRecord: true,
-				Statement: "the run is beyond a threshold of its scenario"},
-			{id: "threshold-not-measured", Accounts: []string{"P15"}, OfRecord: true,
-				Statement: "a threshold of the scenario could not be measured"},
+			{id: "threshold-exceeded", Statement: "the run is beyond a threshold of its scenario"},
+			{id: "threshold-not-measured", Statement: "a threshold of the scenario could not be measured"},
 		},
 	})
 }
@@ -167,7 +164,8 @@ func (a *Judgement) readLatency(t history.Threshold) reading {
 		of += fmt.Sprintf(", %d without success", never)
 	}
 	if n < share.need {
-		return reading{why: fmt.Sprintf("%s of %s in phase %s, the %s needs %d", phrase.Plural(n, "operation"), t.Latency, t.Phase, t.Quantile, share.need)}
+		return reading{why: fmt.Sprintf("%s of %s in phase %s, the %s needs %d",
+			phrase.Plural(n, "operation"), t.Latency, t.Phase, t.Quantile, share.need)}
 	}
 	slices.SortStableFunc(done, func(x, y *past.Op) int { return cmp.Compare(x.End.TS-x.Invoke.TS, y.End.TS-y.Invoke.TS) })
 	i := int(math.Ceil(share.of*float64(n))) - 1
@@ -188,8 +186,8 @@ func (a *Judgement) timed(kind history.Op, f func(*past.Op)) {
 		}
 		return
 	}
-	for i := range a.Ops {
-		if o := &a.Ops[i]; o.Invoke.Op == kind {
+	for o := range past.Each(a.Ops) {
+		if o.Invoke.Op == kind {
 			f(o)
 		}
 	}
@@ -220,7 +218,8 @@ func (a *Judgement) readRecovery(t history.Threshold) reading {
 				took = math.Inf(1)
 				out.of = fmt.Sprintf("%s after the heal of %s (%s)", a.NameOf(g.Demand), f.ID, f.Name)
 			case f.Until == a.EndOfWork():
-				return reading{why: fmt.Sprintf("none followed of %s after %s (%s) was healed %.1f ms before the end", a.NameOf(g.Demand), f.ID, f.Name, float64(f.Until-f.Healed)/1e6)}
+				return reading{why: fmt.Sprintf("none followed of %s after %s (%s) was healed %.1f ms before the end",
+					a.NameOf(g.Demand), f.ID, f.Name, float64(f.Until-f.Healed)/1e6)}
 			}
 		}
 		if took >= out.ms {
@@ -260,7 +259,7 @@ func (x *Inquiry) thresholds() {
 						for _, ref := range v.Events {
 							e := ref.Event
 							e.File, e.Line = ref.File, ref.Line
-							chain = append(chain, x.step(RoleMistake, &e, "%s %s %s by %s", e.Op, e.Type, e.Key, e.Proc))
+							chain = append(chain, x.mistake(&e, "%s %s %s by %s", e.Op, e.Type, e.Key, e.Proc))
 						}
 						s.show(b.Name, v.To, nil, chain...)
 					}

@@ -19,11 +19,9 @@ func init() {
 		by:    "every change of the stock",
 		Of:    "orders",
 		run:   checkStock,
-		rules: []rule{
-			{find: (*Inquiry).overwrittenStock},
-		},
+		rules: []rule{{find: (*Inquiry).overwrittenStock}},
 		mechanisms: []mechanism{
-			{id: "stock-overwritten", Accounts: []string{"P17"},
+			{id: "stock-overwritten",
 				Statement: "stock is written as computed from what was read, though another has changed it since: its sale is lost",
 				Apart:     "a write that is refused as the stock has moved"},
 		},
@@ -34,7 +32,7 @@ func init() {
 // begins with what the one before had left, none leaves less than nothing, the stock
 // is what the last one left, and each order has taken what it is of, or nothing.
 func checkStock(_ context.Context, a *Judgement, p *Property) {
-	if a.unread(p) {
+	if a.ordersUnread(p) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Orders.Items)) {
@@ -48,7 +46,8 @@ func checkStock(_ context.Context, a *Judgement, p *Property) {
 }
 
 func (a *Judgement) checkItem(k *past.Item, p *Property) {
-	moves := slices.SortedStableFunc(slices.Values(k.Moves), func(x, y *history.Event) int { return cmp.Compare(x.Book().Version, y.Book().Version) })
+	moves := slices.SortedStableFunc(slices.Values(k.Moves),
+		func(x, y *history.Event) int { return cmp.Compare(x.Book().Version, y.Book().Version) })
 	var last *history.Event
 	for _, e := range moves {
 		p.Checked++
@@ -68,7 +67,8 @@ func (a *Judgement) checkItem(k *past.Item, p *Property) {
 		}
 		switch {
 		case last != nil && b.Version == version:
-			bad("version %d was written twice, for order %s and for order %s: the second overwrote the first, and %d sold items are still in the stock", version, last.Book().Order, b.Order, -last.Book().Delta)
+			bad("version %d was written twice, for order %s and for order %s: the second overwrote the first, and %d sold "+
+				"items are still in the stock", version, last.Book().Order, b.Order, -last.Book().Delta)
 		case b.Version != version+1:
 			bad("version %d follows version %d: a change between them is missing", b.Version, version)
 		case b.Quantity != before+b.Delta:
@@ -79,8 +79,8 @@ func (a *Judgement) checkItem(k *past.Item, p *Property) {
 		}
 		last = e
 	}
-	if len(k.Twins) > 0 {
-		p.add(k.Name, append([]*history.Event{k.Row}, k.Twins...), "%s has %d rows in the table of stock", k.Name, 1+len(k.Twins))
+	if len(k.Duplicated) > 0 {
+		p.add(k.Name, append([]*history.Event{k.Row}, k.Duplicated...), "%s has %d rows in the table of stock", k.Name, 1+len(k.Duplicated))
 	}
 	switch {
 	case k.Row == nil:
@@ -88,9 +88,11 @@ func (a *Judgement) checkItem(k *past.Item, p *Property) {
 	case k.Row.Book().Quantity < 0:
 		p.add(k.Name, []*history.Event{k.Row}, "%s: there are %d in stock", k.Name, k.Row.Book().Quantity)
 	case last != nil && k.Row.Book().Version != last.Book().Version:
-		p.add(k.Name, []*history.Event{last, k.Row}, "%s: its stock has version %d, but the last change was version %d", k.Name, k.Row.Book().Version, last.Book().Version)
+		p.add(k.Name, []*history.Event{last, k.Row}, "%s: its stock has version %d, but the last change was version %d",
+			k.Name, k.Row.Book().Version, last.Book().Version)
 	case k.Row.Book().Quantity != sumOf(k.Moves):
-		p.add(k.Name, []*history.Event{last, k.Row}, "%s: there are %d in stock, but %d by what came and went", k.Name, k.Row.Book().Quantity, sumOf(k.Moves))
+		p.add(k.Name, []*history.Event{last, k.Row}, "%s: there are %d in stock, but %d by what came and went",
+			k.Name, k.Row.Book().Quantity, sumOf(k.Moves))
 	}
 }
 
@@ -107,7 +109,8 @@ func (a *Judgement) checkTaken(o *past.Order, p *Property) {
 		}
 	}
 	if got := -sumOf(o.Moves); got != want {
-		events := slices.Concat(past.Events(a.EffectsOf(o.ID, history.OrderReserve)...), past.Events(a.EffectsOf(o.ID, history.OrderPay)...), o.Moves, []*history.Event{o.Row})
+		events := slices.Concat(past.Events(a.EffectsOf(o.ID, history.OrderReserve)...), past.Events(a.EffectsOf(o.ID, history.OrderPay)...),
+			o.Moves, []*history.Event{o.Row})
 		p.add(o.ID, events, "order %s is %s and has taken %d from the stock, not %d", o.ID, stateText(o.State()), got, want)
 	}
 }
@@ -131,19 +134,22 @@ func (x *Inquiry) overwrittenStock() {
 		if n == 0 {
 			continue
 		}
-		s := x.suspect("stock-overwritten", shown, n, "%s: %s written a second time, the first for order %s and then for order %s", name, phrase.Were(n, "version"), pair[0].Book().Order, pair[1].Book().Order)
+		s := x.suspect("stock-overwritten", shown, n, "%s: %s written a second time, the first for order %s and then for order %s",
+			name, phrase.PluralWas(n, "version"), pair[0].Book().Order, pair[1].Book().Order)
 		chain := []Step{}
 		procs := []string{}
 		for i, role := range []string{RoleBefore, RoleMistake} {
 			for _, a := range x.EffectsOf(pair[i].Book().Order, history.OrderReserve) {
 				if a.Outcome == history.OK {
-					chain, procs = append(chain, x.step(role, a.End, "version %d is written for order %s by %s", pair[i].Book().Version, pair[i].Book().Order, a.Invoke.Proc)), append(procs, a.Invoke.Proc)
+					chain, procs = append(chain, x.step(role, a.End, "version %d is written for order %s by %s",
+						pair[i].Book().Version, pair[i].Book().Order, a.Invoke.Proc)), append(procs, a.Invoke.Proc)
 				}
 			}
 		}
 		if !slices.ContainsFunc(chain, func(st Step) bool { return st.Role == RoleMistake }) {
-			chain = append(chain, x.step(RoleMistake, pair[1], "version %d is there for order %s too", pair[1].Book().Version, pair[1].Book().Order))
+			chain = append(chain, x.mistake(pair[1], "version %d is there for order %s too", pair[1].Book().Version, pair[1].Book().Order))
 		}
-		s.show(name, pair[1].TS, procs, append(chain, x.step(RoleHarm, pair[1], "the stock is %d, as if only the second had been sold", pair[1].Book().Quantity))...)
+		s.show(name, pair[1].TS, procs,
+			append(chain, x.harm(pair[1], "the stock is %d, as if only the second had been sold", pair[1].Book().Quantity))...)
 	}
 }

@@ -20,22 +20,15 @@ func init() {
 		run:    checkLives,
 		soFar:  checkLives,
 		always: true,
-		rules: []rule{
-			{find: (*Inquiry).fallenLives},
-		},
+		rules:  []rule{{find: (*Inquiry).fallenLives}},
 		mechanisms: []mechanism{
-			{id: "process-panics", Accounts: []string{"P18"},
-				Statement: "a process panics while it works: an error that nobody handles ends it"},
-			{id: "process-panics-ending", Accounts: []string{"P18"},
+			{id: "process-panics", Statement: "a process panics while it works: an error that nobody handles ends it"},
+			{id: "process-panics-ending",
 				Statement: "a process panics while it ends: an error that nobody handles cuts off what it has to finish"},
-			{id: "process-exits", Accounts: []string{"P18"},
-				Statement: "a process ends with an error, or though nobody asked it to"},
-			{id: "process-never-ends", Accounts: []string{"P18"},
-				Statement: "a process that is asked to end does not: it hangs"},
-			{id: "process-never-ready", Accounts: []string{"P18"},
-				Statement: "a process is started and does not become ready: it hangs"},
-			{id: "process-killed-elsewhere", Accounts: []string{"P18"},
-				Statement: "a process is ended by a signal that this harness has not sent"},
+			{id: "process-exits", Statement: "a process ends with an error, or though nobody asked it to"},
+			{id: "process-never-ends", Statement: "a process that is asked to end does not: it hangs"},
+			{id: "process-never-ready", Statement: "a process is started and does not become ready: it hangs"},
+			{id: "process-killed-elsewhere", Statement: "a process is ended by a signal that this harness has not sent"},
 		},
 	})
 }
@@ -99,7 +92,8 @@ const (
 
 // checkDeaths judges a history without life notes by its crash notes.
 func (a *Judgement) checkDeaths(p *Property) {
-	p.Detail = "by crash and exit notes: how long lives took to end, and how those ended that are neither of workers nor of programs, is not known"
+	p.Detail = "by crash and exit notes: how long lives took to end, and how those ended that are neither of workers " +
+		"nor of programs, is not known"
 	for _, l := range a.Lives {
 		if l.Exited && !l.Crashed {
 			p.Checked++
@@ -130,39 +124,33 @@ func (a *Judgement) unnoted() []string {
 	for _, e := range a.Ends {
 		noted[e.Life().Name] = true
 	}
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(a.Lives)) {
-		if a.Lives[name].Recording && !noted[name] {
-			out = append(out, name)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.Lives)), func(name string) bool {
+		return noted[name] || !a.Lives[name].Recording
+	})
 }
 
 // fallenLives: processes that ended otherwise than their plan says.
 func (x *Inquiry) fallenLives() {
-	n := map[string]int{}
 	for _, e := range x.Ends {
 		wrong := e.Life().Unplanned()
 		if wrong == "" {
 			continue
 		}
 		id := mechanismOf(e.Life())
-		n[id]++
-		s := x.suspect(id, shown, n[id], "%s%s", lifeText(e.Life()), wrong+wordsOf(e.Life()))
+		s := x.found(id, shown, "%s%s", lifeText(e.Life()), wrong+wordsOf(e.Life()))
 		if stack := stackOf(e.Life()); stack != "" {
-			x.suspect(id, shown, n[id], "its stack: %s", stack)
+			x.suspect(id, shown, 0, "its stack: %s", stack)
 		}
 		var chain []Step
 		if last := x.lastOf(e.Life().Name); last != nil {
-			chain = append(chain, x.step(RoleBefore, last, "the last that %s recorded: %s %s by %s", e.Life().Name, last.Op, last.Type, last.Proc))
+			chain = append(chain, x.before(last, "the last that %s recorded: %s %s by %s", e.Life().Name, last.Op, last.Type, last.Proc))
 		}
-		s.show(e.Life().Name, e.TS, []string{e.Life().Name}, append(chain, x.step(RoleMistake, e, "%s %s", e.Life().Name, wrong))...)
+		s.show(e.Life().Name, e.TS, []string{e.Life().Name}, append(chain, x.mistake(e, "%s %s", e.Life().Name, wrong))...)
 	}
 	if len(x.Ends) > 0 {
 		return
 	}
-	p := x.scratch(checkLives) // by crash notes, one of which comes last
+	p := x.recheck(checkLives) // by crash notes, one of which comes last
 	for _, v := range p.Violations {
 		ref := v.Events[len(v.Events)-1]
 		e := ref.Event
@@ -174,9 +162,8 @@ func (x *Inquiry) fallenLives() {
 		case strings.Contains(e.Error, "panic: "):
 			id = "process-panics"
 		}
-		n[id]++
-		s := x.suspect(id, Fits, n[id], "%s", v.Message)
-		s.show(v.Key, e.TS, []string{e.Proc}, x.step(RoleMistake, &e, "%s", v.Message))
+		s := x.found(id, WeightFits, "%s", v.Message)
+		s.showAt(v.Key, &e, x.mistake(&e, "%s", v.Message))
 	}
 }
 

@@ -18,9 +18,9 @@ type Check struct {
 	// "": nothing.
 	Of  string
 	run func(context.Context, *Judgement, *Property)
-	// whole: a finding is conclusive only if the record has lost no events,
+	// completeRecord: a finding is conclusive only if the record has lost no events,
 	// since a lost renewal or release would look the same.
-	whole bool
+	completeRecord bool
 	// always: no system promises it, and it counts for each: what the scenario demands of
 	// the run, and that whatever runs keeps running.
 	always bool
@@ -30,15 +30,17 @@ type Check struct {
 	soFar func(context.Context, *Judgement, *Property)
 	part  string
 
-	// count adds to the counts what the property alone looks at, tell says it in the
-	// summary, and blind names what a run without certain events cannot show. All may be
-	// nil; tell returns "" for a run that has nothing of the kind.
-	count func(*Judgement, *Counts)
-	tell  func(*Counts) string
-	blind func(c *Counts, name func(missing bool, what string))
+	// count adds to the counts what the property alone looks at, summary says it in the
+	// answer, and unexercised names what a run without certain events cannot show. All may be
+	// nil; summary returns "" for a run that has nothing of the kind.
+	count       func(*Judgement, *Counts)
+	summary     func(*Counts) string
+	unexercised func(c *Counts, name func(missing bool, what string))
 
 	rules      []rule      // find suspects where it is violated; in this order
 	mechanisms []mechanism // that these rules can name
+	accounts   []string    // what they can violate where they do not say; none: this property
+	ofRecord   bool        // they are mistakes of the record and the run, not of the system
 }
 
 // rule finds suspects. It demands its evidence, and does not know what was planted.
@@ -85,6 +87,13 @@ func register(c Check) {
 		if _, taken := MechanismByID[m.id]; taken {
 			panic("checker: mechanism " + m.id + " is taken")
 		}
+		m.OfRecord = m.OfRecord || c.ofRecord
+		if m.Accounts == nil {
+			m.Accounts = c.accounts
+		}
+		if m.Accounts == nil {
+			m.Accounts = []string{c.ID}
+		}
 		MechanismByID[m.id] = m
 	}
 }
@@ -98,8 +107,8 @@ func number(id string) int {
 	return n
 }
 
-// Of returns the property of an id. It panics on one that there is not.
-func Of(id string) Check {
+// CheckByID returns the property of an id. It panics on one that there is not.
+func CheckByID(id string) Check {
 	return All[slices.IndexFunc(All, func(c Check) bool { return c.ID == id })]
 }
 

@@ -65,7 +65,7 @@ func TestRowsAreComplete(t *testing.T) {
 			t.Errorf("%s: history.Promisable has it: %t", c.ID, can)
 		}
 	}
-	for _, id := range inquired {
+	for _, id := range inquiryOrder {
 		if !slices.ContainsFunc(All, func(c Check) bool { return c.ID == id }) {
 			t.Errorf("inquired: there is no property %s", id)
 		}

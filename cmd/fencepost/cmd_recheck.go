@@ -134,7 +134,7 @@ func (t *recheckTally) count(name string, was, now *checker.Result, err error, t
 		t.failed++
 	}
 	line := fmt.Sprintf("%s  %s, was %s", name, after, before)
-	t.changed = append(t.changed, line+"\n  "+checker.Told(now, nil).Sentence())
+	t.changed = append(t.changed, line+"\n  "+checker.AnswerOf(now, nil).Sentence())
 	fmt.Fprintln(t.out, line)
 }
 

@@ -12,7 +12,7 @@ import (
 func TestAnswersHaveWordsForFaultsOfWorkers(t *testing.T) {
 	t.Parallel()
 	for _, k := range fault.Kinds() {
-		if k.On == fault.Worker && !checker.FaultTold(k.Name) {
+		if k.On == fault.Worker && !checker.DescribesFault(k.Name) {
 			t.Errorf("an answer has no words for what %s does to a worker", k.Name)
 		}
 	}

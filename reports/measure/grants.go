@@ -58,7 +58,7 @@ func (a *Analysis) grants(p *past.Past) {
 	gone := exits(p.History)
 	for _, row := range p.Rows {
 		made := slices.Clone(row.Grants)
-		made = slices.DeleteFunc(made, func(g *past.Grant) bool { return g.Acquire.Outcome != history.OK && !g.Made() })
+		made = slices.DeleteFunc(made, func(g *past.Grant) bool { return g.Acquire.Outcome != history.OK && !g.TookEffect() })
 		slices.SortStableFunc(made, func(x, y *past.Grant) int { return cmp.Compare(answered(x), answered(y)) })
 		out := make([]Grant, len(made))
 		for i, g := range made {
@@ -77,7 +77,7 @@ func (a *Analysis) grants(p *past.Past) {
 				continue
 			}
 			t := Takeover{Grant: out[i]}
-			if j := slices.Index(made[:i], row.Under(g.Acquire.From, "")); j >= 0 {
+			if j := slices.Index(made[:i], row.GrantAt(g.Acquire.From, "")); j >= 0 {
 				t.From, t.Idle = &out[j], time.Duration(out[i].From-out[j].lastSign)
 			}
 			a.Takeovers = append(a.Takeovers, t)

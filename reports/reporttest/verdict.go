@@ -63,7 +63,7 @@ func (s *sim) writeVerdict(name string) error {
 		}
 		res.Properties = append(res.Properties, p)
 	}
-	res.Summary = checker.Told(&res, nil).Sentence()
+	res.Summary = checker.AnswerOf(&res, nil).Sentence()
 	return rundir.WriteJSON(filepath.Join(s.dir, rundir.VerdictFile), res)
 }
 

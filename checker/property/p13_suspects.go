@@ -16,7 +16,8 @@ func (x *Inquiry) statements() {
 	found, _ := x.lint()
 	for _, f := range found {
 		id := map[string]string{
-			lintUsing: "rows-expire", lintWeakRead: "weak-read", lintMixed: "mixed-serial", lintSerial: "weak-condition", lintCommit: "weak-condition",
+			lintUsing: "rows-expire", lintWeakRead: "weak-read", lintMixed: "mixed-serial", lintSerial: "weak-condition",
+			lintCommit:    "weak-condition",
 			lintFiltering: "statement-unfit", lintUnparsed: "statement-unfit", lintMisstated: "statement-misstated",
 			lintRemote: "remote-coordinator", lintDomain: "other-agreement",
 		}[f.kind]
@@ -30,7 +31,7 @@ func (x *Inquiry) statements() {
 		s := x.suspect(id, written, 1, "%s", f.message)
 		var chain []Step
 		for _, e := range f.events {
-			chain = append(chain, x.step(RoleMistake, e, "%s", firstUse(e, "this statement")))
+			chain = append(chain, x.mistake(e, "%s", firstUse(e, "this statement")))
 		}
 		s.show(f.table, f.events[0].TS, nil, chain...)
 	}
@@ -75,15 +76,9 @@ func (x *Inquiry) plainWrite(f lintFinding) {
 // setsFence says whether a statement writes a column that the conditions on its table name.
 func (x *Inquiry) setsFence(stmts []statement) bool {
 	names := map[string]bool{}
-	for _, e := range x.Shapes {
-		parsed, err := ParseCQL(e.Statement().CQL)
-		if err != nil {
-			continue
-		}
-		for _, st := range parsed {
-			for _, n := range st.names {
-				names[st.table+"."+n] = true
-			}
+	for _, st := range x.parsed() {
+		for _, n := range st.names {
+			names[st.table+"."+n] = true
 		}
 	}
 	return slices.ContainsFunc(stmts, func(st statement) bool {
@@ -92,7 +87,8 @@ func (x *Inquiry) setsFence(stmts []statement) bool {
 }
 
 // plainKinds are the mechanisms of plain writes to a lock's row.
-var plainKinds = map[string]history.Op{"unconditional-takeover": history.OpAcquire, "unconditional-renewal": history.OpRenew, "unconditional-release": history.OpRelease}
+var plainKinds = map[string]history.Op{"unconditional-takeover": history.OpAcquire, "unconditional-renewal": history.OpRenew,
+	"unconditional-release": history.OpRelease}
 
 // kindsBehind are the mechanisms whose operations were under way at every first use of
 // a statement. If they are several, those that contradict the row's chain count.
@@ -146,7 +142,7 @@ func (x *Inquiry) overwritten(kind history.Op) (earlier *past.Grant, c *past.CAS
 		if l.Shard {
 			continue
 		}
-		taken := takenBy(l)
+		taken := takeoversOf(l)
 		for _, c := range l.CAS {
 			if c.Kind() != kind || c.Outcome != history.OK {
 				continue
@@ -165,11 +161,11 @@ func (x *Inquiry) overwritten(kind history.Op) (earlier *past.Grant, c *past.CAS
 
 func (x *Inquiry) showPlain(s *Suspect, id string, f lintFinding) {
 	e := f.events[0]
-	note := x.step(RoleBefore, e, "%s: %s", firstUse(e, "a statement without a condition"), shorten(e.Statement().CQL))
+	note := x.before(e, "%s: %s", firstUse(e, "a statement without a condition"), shorten(e.Statement().CQL))
 	if kind, ok := plainKinds[id]; ok {
 		if g, c := x.overwritten(kind); g != nil {
 			s.show(g.Row.Name, c.End.TS, []string{g.Acquire.Invoke.Proc, c.Invoke.Proc}, note, x.granted(RoleBefore, g),
-				x.step(RoleMistake, c.End, "%s by %s to %s was applied all the same, %s", c.Kind(), c.Invoke.Proc, g.Row.Text(c.To), sent(&c.Op)))
+				x.mistake(c.End, "%s by %s to %s was applied all the same, %s", c.Kind(), c.Invoke.Proc, g.Row.Text(c.To), sendText(&c.Op)))
 			return
 		}
 	}

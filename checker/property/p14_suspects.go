@@ -29,8 +29,9 @@ func (x *Inquiry) record() {
 					missing = append(missing, w)
 				}
 			}
-			s := x.suspect("worker-missing", shown, n-len(have), "%s of %d recorded operations; there is nothing of %s", phrase.Plural(len(have), "worker"), n, strings.Join(missing, ", "))
-			s.show("", e.TS, nil, x.step(RoleMistake, e, "the scenario has %s", phrase.Plural(n, "worker")))
+			s := x.suspect("worker-missing", shown, n-len(have), "%s of %d recorded operations; there is nothing of %s",
+				phrase.Plural(len(have), "worker"), n, strings.Join(missing, ", "))
+			s.show("", e.TS, nil, x.mistake(e, "the scenario has %s", phrase.Plural(n, "worker")))
 		}
 	}
 }
@@ -41,10 +42,12 @@ func (x *Inquiry) lateCalls(inv, end *history.Event, n int) {
 	for _, s := range end.Sends {
 		early = max(early, inv.TS-s)
 	}
-	s := x.suspect("calls-dated-late", written, n, "%s of %s with a send outside of its recorded interval; the first was sent %s before it was recorded", phrase.Plural(n, "operation"), history.Life(inv.Proc), phrase.MS(early))
+	s := x.suspect("calls-dated-late", written, n,
+		"%s of %s with a send outside of its recorded interval; the first was sent %s before it was recorded",
+		phrase.Plural(n, "operation"), history.Life(inv.Proc), phrase.MS(early))
 	s.show(inv.Key, inv.TS, []string{inv.Proc},
 		x.Instant(RoleBefore, end.Sends[0], "%s sends %s", inv.Proc, inv.Op),
-		x.step(RoleMistake, inv, "only now the call is recorded (id %d)", inv.ID), x.step(RoleHarm, end, "its answer: %s", end.Type))
+		x.mistake(inv, "only now the call is recorded (id %d)", inv.ID), x.harm(end, "its answer: %s", end.Type))
 }
 
 // missingCalls finds the ids that each life's record lacks: a recorder numbers its
@@ -89,18 +92,20 @@ func (x *Inquiry) missingCalls() {
 			}
 			s := x.suspect("record-cut-off", shown, x.Lost, "%s", r.Message())
 			if len(r.Events) > 0 {
-				s.show(r.Life, r.Events[0].TS, []string{r.Life}, x.step(RoleMistake, r.Events[0], "the last that is known to have been recorded about it in order"))
+				s.show(r.Life, r.Events[0].TS, []string{r.Life},
+					x.mistake(r.Events[0], "the last that is known to have been recorded about it in order"))
 			}
 		}
 		return
 	}
-	s := x.suspect("calls-missing", written, lost, "%s missing in the records of %s (%s of operations)", phrase.Plural(lost, "number")+phrase.Are(lost), strings.Join(slices.Sorted(maps.Keys(gaps)), ", "), phrase.Plural(total, "number"))
+	s := x.suspect("calls-missing", written, lost, "%s missing in the records of %s (%s of operations)",
+		phrase.PluralIs(lost, "number"), strings.Join(slices.Sorted(maps.Keys(gaps)), ", "), phrase.Plural(total, "number"))
 	for step, n := range every {
 		if n > 2 && n > lost*3/4 {
 			x.suspect("calls-missing", written, lost, "they are every %d numbers: nothing that happens to a process is so regular", step)
 		}
 	}
-	s.show(history.Life(at.Proc), at.TS, []string{at.Proc}, x.step(RoleMistake, at, "the first number after a missing one: %s by %s, id %d", at.Op, at.Proc, at.ID))
+	s.showAt(history.Life(at.Proc), at, x.mistake(at, "the first number after a missing one: %s by %s, id %d", at.Op, at.Proc, at.ID))
 }
 
 // demands looks for what the scenario demanded of the run and did not get.
@@ -111,12 +116,12 @@ func (x *Inquiry) demands() {
 		for _, point := range e.Expect().Must {
 			if counts.Points[point] == 0 {
 				s := x.suspect("point-not-reached", possible, 1, "the scenario must reach %q, and the run did not", point)
-				s.show("", e.TS, nil, x.step(RoleMistake, e, "the scenario demands %q", point))
+				s.show("", e.TS, nil, x.mistake(e, "the scenario demands %q", point))
 			}
 		}
 		for _, phase := range slices.Sorted(maps.Keys(e.Expect().MinCycles)) {
 			if got, n := counts.PhaseCycles[phase], e.Expect().MinCycles[phase]; got < n {
-				x.tooLittle(e, fmt.Sprintf("phase %s has %s of the %d demanded", phase, phrase.Plural(got, x.Cycle()), n), x.stretches(phase)...)
+				x.tooLittle(e, fmt.Sprintf("phase %s has %s of the %d demanded", phase, phrase.Plural(got, x.CycleNoun()), n), x.stretches(phase)...)
 			}
 		}
 	}
@@ -137,7 +142,7 @@ func (x *Inquiry) demands() {
 	x.checkSealed(open)
 	x.checkLedgers(open)
 	for _, v := range open.Violations[:min(len(open.Violations), Printed)] {
-		x.suspect("end-not-read", Fits, open.Count, "%s", v.Message)
+		x.suspect("end-not-read", WeightFits, open.Count, "%s", v.Message)
 	}
 	x.points()
 	for _, p := range x.Result.Properties {
@@ -150,21 +155,21 @@ func (x *Inquiry) demands() {
 // points looks for clients that did not stand where they said.
 func (x *Inquiry) points() {
 	for i, e := range x.Witness.Hits {
-		if what, _ := x.missed(e); what != "" {
+		if what, _ := x.missedPoint(e); what != "" {
 			s := x.suspect("point-not-kept", shown, i+1, "%s", what)
-			s.show(e.Key, e.TS, []string{e.Hit().Proc}, x.step(RoleMistake, e, "%s", what))
+			s.show(e.Key, e.TS, []string{e.Hit().Proc}, x.mistake(e, "%s", what))
 		}
 	}
 }
 
 func (x *Inquiry) tooLittle(e *history.Event, what string, more ...Step) {
-	s := x.suspect("too-little-work", Fits, 1, "%s", what)
+	s := x.suspect("too-little-work", WeightFits, 1, "%s", what)
 	if e != nil {
 		at := e.TS
 		if len(more) > 0 {
 			at = more[0].TS
 		}
-		s.show("", at, nil, append(more, x.step(RoleMistake, e, "%s", what))...)
+		s.show("", at, nil, append(more, x.mistake(e, "%s", what))...)
 	}
 }
 
@@ -190,7 +195,8 @@ func (x *Inquiry) stretches(phase string) []Step {
 			}
 			last = at
 		}
-		return []Step{x.Instant(RoleBefore, ph.From, "phase %s begins, for %s", phase, phrase.MS(ph.To-ph.From)), x.Instant(RoleBefore, from, "for %s no %s succeeds, the longest such stretch of the phase", phrase.MS(longest), x.Work())}
+		return []Step{x.Instant(RoleBefore, ph.From, "phase %s begins, for %s", phase, phrase.MS(ph.To-ph.From)),
+			x.Instant(RoleBefore, from, "for %s no %s succeeds, the longest such stretch of the phase", phrase.MS(longest), x.SuccessNoun())}
 	}
 	if n := len(phases); n > 0 {
 		return []Step{x.Instant(RoleBefore, phases[n-1].To, "the run ends in phase %s: it never came to phase %s", phases[n-1].Name, phase)}
@@ -211,7 +217,7 @@ func (x *Inquiry) faultsOfThePlan() {
 			switch {
 			case !came:
 				s := x.suspect("fault-never-came", shown, 1, "fault %s was not injected", id)
-				s.show(id, e.TS, nil, x.step(RoleMistake, e, "the plan has %s, and nothing in the history injects it", strings.Join(e.Expect().Faults, ", ")))
+				s.show(id, e.TS, nil, x.mistake(e, "the plan has %s, and nothing in the history injects it", strings.Join(e.Expect().Faults, ", ")))
 			case !f.Proven:
 				x.unproven(f)
 			}
@@ -227,10 +233,12 @@ func (x *Inquiry) unproven(f history.FaultWindow) {
 	switch {
 	case kind.Links && done > 0 && undecided*100 <= done:
 		id, w = "links-not-cut", written
-		x.suspect(id, w, 1, "while %s was said to be in force %s were answered at once and %d were not", f.Fault.ID, phrase.Plural(done, "operation"), undecided)
+		x.suspect(id, w, 1, "while %s was said to be in force %s were answered at once and %d were not",
+			f.Fault.ID, phrase.Plural(done, "operation"), undecided)
 	case kind.Still && done > 0:
 		id, w = "process-undisturbed", written
-		x.suspect(id, w, 1, "while %s was said to be in force %s of %s began and ended", f.Fault.ID, phrase.Plural(done, "operation"), strings.Join(f.Fault.Targets, ", "))
+		x.suspect(id, w, 1, "while %s was said to be in force %s of %s began and ended",
+			f.Fault.ID, phrase.Plural(done, "operation"), strings.Join(f.Fault.Targets, ", "))
 	}
 	s := x.suspect(id, w, 1, "%s (%s): %s", f.Fault.ID, f.Fault.Name, past.Evidence(f))
 	var chain []Step
@@ -253,8 +261,7 @@ func (x *Inquiry) traffic(f history.FaultWindow) (done, undecided int) {
 	if until, ok := f.Until(); ok {
 		to = until
 	}
-	for i := range x.Ops {
-		o := &x.Ops[i]
+	for o := range past.Each(x.Ops) {
 		if o.Invoke.Proc == history.Harness || o.End == nil || o.Invoke.TS < f.From || o.End.TS > to {
 			continue
 		}
