@@ -18,7 +18,7 @@ const page = "../../../docs/history-format.md"
 // TestSchemaIsCurrent: the schema is what the tables make of it.
 func TestSchemaIsCurrent(t *testing.T) {
 	have, err := os.ReadFile(schemaFile)
-	switch want := Schema(); {
+	switch want := schema(); {
 	case err != nil:
 		t.Fatal(err)
 	case bytes.Equal(have, want):
@@ -39,7 +39,7 @@ func TestPageIsCurrent(t *testing.T) {
 	}
 	have := string(b)
 	want := have
-	for name, table := range Tables() {
+	for name, table := range tables() {
 		begin, end := "<!-- "+name+": written by make docs from harness/record/history -->\n", "<!-- /"+name+" -->"
 		before, rest, ok := strings.Cut(want, begin)
 		_, after, ok2 := strings.Cut(rest, end)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 )
 
 // Feed reads what is added to the histories of a live run.
@@ -51,7 +52,7 @@ func (f *Feed) Next(found func(*Event)) error {
 		for line := range bytes.Lines(b) {
 			var e Event
 			f.dec.line(line)
-			if _, _, err := eventObject.decode(f.dec, &e); err == nil && e.Op != "" {
+			if _, _, err := eventObject.decode(f.dec, reflect.ValueOf(&e).Elem()); err == nil && e.Op != "" {
 				found(&e)
 			}
 		}

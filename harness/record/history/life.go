@@ -19,33 +19,41 @@ const (
 // ProcessLife is how one life of a process ended, as the harness that started it saw it, or that
 // it was still there.
 type ProcessLife struct {
-	Kind string `json:"kind"`
-	// Name is the life's: w1.2, sink, n1, seal.
-	Name string `json:"name"`
-	PID  int    `json:"pid,omitempty"` // 0 if it cannot be seen from here
-	// Asked is the signal by which the harness asked it to end, "" if it did not; By is
-	// for whom: the id of a fault, or runner. A process that was found dead when it was to
-	// be asked was not.
+	// worker, program: of a user's own, task: one of a user's that ends when it is done, sink,
+	// node
+	Kind string `json:"kind" of:"worker program task sink node"`
+	// the life's: w1.2, sink, n1, seal
+	Name string `json:"name" is:"name"`
+	// its process id; absent: it cannot be seen from the host
+	PID int `json:"pid,omitempty" is:"count"`
+	// the signal by which the harness asked it to end; a process that was found dead when it
+	// was to be asked was not
 	Asked string `json:"asked,omitempty"`
-	By    string `json:"by,omitempty"`
-	// Overdue is what it had not done in its time, for which it was killed; "" if nothing.
+	// for whom: the id of a fault, or runner
+	By string `json:"by,omitempty" is:"name"`
+	// what it had not done in its time, for which it was killed
 	Overdue string `json:"overdue,omitempty"`
-	// Running: it was there when the run was over. Else it has Code or Signal, or neither
-	// if nobody can tell how it ended.
-	Running bool   `json:"running,omitempty"`
-	Code    *int   `json:"code,omitempty"`
-	Signal  string `json:"signal,omitempty"` // SIGKILL …
-	// TookMS is the time from asking to the end, BoundMS how long that may take (0: not said).
-	TookMS  int64 `json:"took_ms,omitempty"`
-	BoundMS int64 `json:"bound_ms,omitempty"`
-	// Log are lines of what it printed, of a life that did not end as planned: the first
-	// that tells of an error with what follows it, such as a stack, and the last.
-	Log     []string `json:"log,omitempty"`
-	LogFile string   `json:"log_file,omitempty"` // in the logs of the run's directory
-	// File is the life's history file (its name without directories), "" if it has none,
-	// Bytes and SHA256 what was in it when the life ended.
-	File   string `json:"file,omitempty"`
-	Bytes  int64  `json:"bytes,omitempty"`
+	// it was there when the run was over; else it has code or signal, or neither if nobody can
+	// tell how it ended
+	Running bool `json:"running,omitempty"`
+	// its exit status
+	Code *int `json:"code,omitempty"`
+	// what ended it: SIGKILL …
+	Signal string `json:"signal,omitempty"`
+	// the time from asking to the end
+	TookMS int64 `json:"took_ms,omitempty" is:"span"`
+	// how long that may take; absent: not said
+	BoundMS int64 `json:"bound_ms,omitempty" is:"span"`
+	// if it did not end as planned: what it printed, from the first line that tells of an
+	// error with what follows it, such as a stack, and the last lines
+	Log []string `json:"log,omitempty"`
+	// in the logs of the run's directory
+	LogFile string `json:"log_file,omitempty"`
+	// its history file, by its name without directories
+	File string `json:"file,omitempty"`
+	// what was in it when the life had ended; a file that is another is malformed
+	Bytes int64 `json:"bytes,omitempty" is:"count"`
+	// of these bytes
 	SHA256 string `json:"sha256,omitempty"`
 }
 

@@ -202,10 +202,14 @@ func (h *History) order() {
 
 // Order is what a customer asks for; each of its jobs has it.
 type Order struct {
-	ID       string `json:"id"`
-	Item     string `json:"item"`
-	Quantity int64  `json:"quantity"`
-	Cents    int64  `json:"cents"` // for all of it
+	// the order
+	ID string `json:"id" is:"name"`
+	// what is bought
+	Item string `json:"item" is:"name"`
+	// how much of it
+	Quantity int64 `json:"quantity" is:"span"`
+	// the price of all of it
+	Cents int64 `json:"cents" is:"span"`
 }
 
 // Kinds of an order's jobs, in the order in which they follow each other.
@@ -236,13 +240,22 @@ const (
 
 // Book is a row of the shop's tables when all processes have ended.
 type Book struct {
-	Table    string `json:"table"`
-	Order    string `json:"order,omitempty"`
-	Item     string `json:"item,omitempty"`
-	Quantity int64  `json:"quantity,omitempty"`
-	Version  int64  `json:"version,omitempty"`
-	Delta    int64  `json:"delta,omitempty"`
-	Cents    int64  `json:"cents,omitempty"`
-	Token    int64  `json:"token,omitempty"` // of the run that paid
-	State    string `json:"state,omitempty"`
+	// which table; end is no row: all have been noted
+	Table string `json:"table" of:"stock move order payment shipment end"`
+	// the order; of a move none for a delivery
+	Order string `json:"order,omitempty" is:"name"`
+	// what is sold
+	Item string `json:"item,omitempty" is:"name"`
+	// how much of it: in stock, left after the move, ordered
+	Quantity int64 `json:"quantity,omitempty" is:"amount"`
+	// of the stock, one more with each move
+	Version int64 `json:"version,omitempty" is:"count"`
+	// by how much the move changed the stock
+	Delta int64 `json:"delta,omitempty" is:"amount"`
+	// the price, or what was charged
+	Cents int64 `json:"cents,omitempty" is:"amount"`
+	// of the run that paid
+	Token int64 `json:"token,omitempty" is:"count"`
+	// the order's
+	State string `json:"state,omitempty" of:"reserved paid shipped rejected cancelled"`
 }

@@ -3,38 +3,48 @@ package history
 import (
 	"fmt"
 	"math/bits"
+	"reflect"
 	"strings"
 )
 
-// object is a kind of JSON object of the format: how one becomes a T, and what it must
-// have. Reader, schema and docs are made from it.
-type object[T any] struct {
+// object is a kind of JSON object of the format. Its members are the fields of a struct: their
+// tags say their names and values (see valueOf), and the comments above them what they mean.
+// Reader, schema and docs are made from it.
+type object struct {
+	of          any // the struct
 	name, means string
-	members     []member[T]
-	// shapes are what it must and may have, "" for any of its members. If by is a member,
-	// that depends on its value: then kinds say it.
+	// shapes are what it must and may have, "" if that is the members that the encoder always
+	// writes, and all others. If by is a member, that depends on its value: then kinds say it.
 	shapes string
 	by     string
 	kinds  []objectKind
-	which  func(*T) string // the value of by
 
-	at     map[string]int // members by name
-	always []shape
-	byKind map[string][]shape
+	members []member
+	at      map[string]int // members by name
+	always  []shape
+	byKind  map[string][]shape
 }
 
 // objectKind is the shapes of objects whose by has one of the values.
 type objectKind struct{ values, shapes string }
 
 // member is a field of an object.
-type member[T any] struct {
-	name, means string
-	schema      string // of its value
-	// nonzero is what its value must be beside that where it is required: as a rule
-	// neither zero nor empty. "": required only means that it is there.
-	nonzero string
-	// read reads the value and reports whether it says anything: is not zero.
-	read func(d *lineDecoder, v *T) (said bool, err error)
+type member struct {
+	name string
+	path []int // of the struct's field; one of Details is behind a pointer
+	value
+}
+
+// in is the member of an object.
+func (m *member) in(v reflect.Value) reflect.Value {
+	if len(m.path) > 1 {
+		p := v.Field(m.path[0])
+		if p.IsNil() {
+			p.Set(reflect.New(p.Type().Elem()))
+		}
+		v = p.Elem()
+	}
+	return v.Field(m.path[len(m.path)-1])
 }
 
 // mask is a set of an object's members.
@@ -47,36 +57,59 @@ type shape struct {
 	results   []string // of the member result, if it has one
 }
 
-// newObject compiles what o says of itself.
-func newObject[T any](o object[T]) *object[T] {
-	o.at = make(map[string]int, len(o.members))
-	for i, m := range o.members {
-		o.at[m.name] = i
+// compile makes the members and shapes of objects, which may be parts of each other.
+func compile(objects ...*object) []*object {
+	byType := make(map[reflect.Type]*object, len(objects))
+	for _, o := range objects {
+		byType[reflect.TypeOf(o.of)] = o
 	}
-	if o.shapes == "" {
+	for _, o := range objects {
+		o.compile(byType)
+	}
+	return objects
+}
+
+func (o *object) compile(objects map[reflect.Type]*object) {
+	o.at, o.byKind = map[string]int{}, map[string][]shape{}
+	var must, may []string
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(o.of)) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous || name == "-":
+			continue
+		case options == "":
+			must = append(must, name)
+		default:
+			may = append(may, name)
+		}
+		o.at[name] = len(o.members)
+		o.members = append(o.members, member{name, f.Index, valueOf(name, f, objects)})
+	}
+	switch {
+	case o.by != "":
 		o.shapes = o.by + " [*]"
+	case o.shapes == "":
+		o.shapes = strings.Join(must, " ") + " [" + strings.Join(may, " ") + "]"
 	}
 	o.always = o.parse("", o.shapes)
-	o.byKind = map[string][]shape{}
 	for _, k := range o.kinds {
 		for _, value := range strings.Fields(k.values) {
 			o.byKind[value] = o.parse(o.by+" ", k.shapes)
 		}
 	}
-	return &o
 }
 
 // parse reads shapes with "or" between them, each of which begins with the fields of first.
 // A shape is names of members, those in brackets optional, * for all others, result with
 // the values that it may have: "key result=applied|inbox [sends]".
-func (o *object[T]) parse(first, text string) (out []shape) {
+func (o *object) parse(first, text string) (out []shape) {
 	for _, s := range strings.Split(text, " or ") {
 		out = append(out, o.parseOne(first+s))
 	}
 	return out
 }
 
-func (o *object[T]) parseOne(text string) shape {
+func (o *object) parseOne(text string) shape {
 	s := shape{text: text}
 	optional := false
 	for _, word := range strings.Fields(text) {
@@ -84,6 +117,8 @@ func (o *object[T]) parseOne(text string) shape {
 		name, values, listed := strings.Cut(strings.Trim(word, "[]"), "=")
 		if name == "*" {
 			s.all = 1<<len(o.members) - 1
+		}
+		if name == "*" || name == "" {
 			continue
 		}
 		i, known := o.at[name]
@@ -101,8 +136,8 @@ func (o *object[T]) parseOne(text string) shape {
 	return s
 }
 
-// decode reads an object: which members it has, and which of them say something.
-func (o *object[T]) decode(d *lineDecoder, v *T) (has, said mask, err error) {
+// decode reads an object into a struct: which members it has, and which of them say something.
+func (o *object) decode(d *lineDecoder, v reflect.Value) (has, said mask, err error) {
 	if err := d.open('{'); err != nil {
 		return 0, 0, err
 	}
@@ -120,7 +155,7 @@ func (o *object[T]) decode(d *lineDecoder, v *T) (has, said mask, err error) {
 		}
 		has |= 1 << i
 		m := &o.members[i]
-		ok, err := m.read(d, v)
+		ok, err := m.read(d, m.in(v))
 		if err != nil {
 			return 0, 0, fmt.Errorf("%s: %w", m.name, err)
 		}
@@ -131,23 +166,24 @@ func (o *object[T]) decode(d *lineDecoder, v *T) (has, said mask, err error) {
 }
 
 // read is decode for an object whose shape is known by itself.
-func (o *object[T]) read(d *lineDecoder, v *T) error {
-	has, said, err := o.decode(d, v)
+func (o *object) read(d *lineDecoder, v reflect.Value) (said bool, err error) {
+	has, some, err := o.decode(d, v)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if o.by == "" || said&(1<<o.at[o.by]) == 0 {
-		_, err := o.fits(o.always, has, said)
-		return err
+	if o.by == "" || some&(1<<o.at[o.by]) == 0 {
+		_, err := o.fits(o.always, has, some)
+		return true, err
 	}
-	if _, err := o.fits(o.byKind[o.which(v)], has, said); err != nil {
-		return fmt.Errorf("%s %w", o.which(v), err)
+	kind := o.members[o.at[o.by]].in(v).String()
+	if _, err := o.fits(o.byKind[kind], has, some); err != nil {
+		return false, fmt.Errorf("%s %w", kind, err)
 	}
-	return nil
+	return true, nil
 }
 
 // fits finds the shape that an object has, or says what is wrong by the nearest.
-func (o *object[T]) fits(shapes []shape, has, said mask) (*shape, error) {
+func (o *object) fits(shapes []shape, has, said mask) (*shape, error) {
 	nearest, far := &shapes[0], 2*len(o.members)
 	for i := range shapes {
 		s := &shapes[i]
@@ -168,7 +204,7 @@ func (o *object[T]) fits(shapes []shape, has, said mask) (*shape, error) {
 	return nil, fmt.Errorf("has no %s", o.names(missing))
 }
 
-func (o *object[T]) names(m mask) string {
+func (o *object) names(m mask) string {
 	var out []string
 	for ; m != 0; m &= m - 1 {
 		out = append(out, o.members[bits.TrailingZeros64(uint64(m))].name)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sort"
 	"time"
@@ -130,7 +131,7 @@ func (r *lineReader) add(line []byte, whole bool) error {
 	h.Events = append(h.Events, Event{})
 	e := &h.Events[len(h.Events)-1]
 	r.dec.line(line)
-	has, said, err := eventObject.decode(r.dec, e)
+	has, said, err := eventObject.decode(r.dec, reflect.ValueOf(e).Elem())
 	if err == nil {
 		err = r.dec.over()
 	}
@@ -156,7 +157,7 @@ func (r *lineReader) add(line []byte, whole bool) error {
 func (r *lineReader) header(line []byte) error {
 	var head Header
 	r.dec.line(line)
-	has, said, err := headerObject.decode(r.dec, &head)
+	has, said, err := headerObject.decode(r.dec, reflect.ValueOf(&head).Elem())
 	if err == nil {
 		err = r.dec.over()
 	}

@@ -11,22 +11,21 @@ import (
 // Threshold is a bound on a number of the run; a run beyond it fails P15.
 // Exactly one of Latency, Recovery and Lateness names the number.
 type Threshold struct {
-	// Latency is an operation (lock, acquire, renew, release, enqueue, take, tick,
-	// raise, get, effect), start (the wait for a job's first run) or run (a run of a
-	// job); bounded is its Quantile in Phase, by MaxMS or by TimesBefore.
-	Latency  string `json:"latency,omitempty"`
-	Quantile string `json:"quantile,omitempty"` // p50, p95, p99, max
-	Phase    string `json:"phase,omitempty"`
-	// Recovery is the time from each heal to the first success of any lock or shard
-	// ("first"), or of each ("slowest").
-	Recovery string `json:"recovery,omitempty"`
-	// Lateness is a quantile (p50, p99, max) of how late runs started outside of faults.
-	Lateness string `json:"lateness,omitempty"`
-	// MaxMS is the most that is allowed, in ms.
-	MaxMS int64 `json:"max_ms,omitempty"`
-	// TimesBefore is the most that is allowed, in multiples of the same quantile of
-	// the same operation in phase before.
-	TimesBefore float64 `json:"times_before,omitempty"`
+	// the operation whose latency is bounded; start: the wait for a job's first run; run: a
+	// run of a job
+	Latency string `json:"latency,omitempty" of:"lock acquire renew release enqueue take tick start run raise get effect"`
+	// which quantile of it
+	Quantile string `json:"quantile,omitempty" of:"p50 p95 p99 max"`
+	// in which phase
+	Phase string `json:"phase,omitempty" is:"name"`
+	// the time from each heal to the first success of any lock or shard, or of each
+	Recovery string `json:"recovery,omitempty" of:"first slowest"`
+	// a quantile of how late runs started outside of faults
+	Lateness string `json:"lateness,omitempty" of:"p50 p99 max"`
+	// the most that is allowed
+	MaxMS int64 `json:"max_ms,omitempty" is:"span"`
+	// the same as a multiple of the quantile in phase before
+	TimesBefore float64 `json:"times_before,omitempty" below:"1e9"`
 }
 
 // Recoveries that can be bounded.
@@ -119,17 +118,17 @@ func (t Threshold) String() string {
 // Progress is what must get done while a fault is in force, by those who can reach a
 // quorum then. A run that stays below it fails P11.
 type Progress struct {
-	// Fault is a fault's name ("partition") or id ("f1"), or AnyFault.
-	Fault string `json:"fault"`
-	// Group is whose successes MinCycles counts, relative to the fault's targets
-	// (GroupTargets, GroupOthers); "": everybody's.
-	Group string `json:"group,omitempty"`
-	// MinCycles is the least number of successes between inject and heal, over all of
-	// the fault's injections.
-	MinCycles int `json:"min_cycles,omitempty"`
-	// LongestGapMS is for how long a lock or shard may be asked for without a success,
-	// in ms. Only what somebody asks counts whose own way to a quorum is open.
-	LongestGapMS int64 `json:"longest_gap_ms"`
+	// the fault, by name or id; any: from the first fault to the last
+	Fault string `json:"fault" is:"name"`
+	// whose successes min_cycles counts: the fault's targets, or all others; absent:
+	// everybody's
+	Group string `json:"group,omitempty" of:"targets others"`
+	// the least number of successes between inject and heal, over all of the fault's
+	// injections
+	MinCycles int `json:"min_cycles,omitempty" is:"span"`
+	// for how long a lock or shard may be asked for without a success; only what somebody asks
+	// counts whose own way to a quorum is open
+	LongestGapMS int64 `json:"longest_gap_ms" is:"span"`
 }
 
 // AnyFault stands for all faults of a run, from the first to the last.
@@ -151,16 +150,18 @@ func (p Progress) Check() error {
 // Host is how busy the machine was in a phase that ends, by the harness's own timer: a
 // sleep of 10 ms that lasts longer says that the processor was busy.
 type Host struct {
-	Phase string `json:"phase"`
-	// LagP50MS, LagP99MS and LagMaxMS are how late the timer was, over the phase's time:
-	// one pause of 3 s counts as 3 s of lateness, not as one sample.
-	LagP50MS float64 `json:"lag_p50_ms"`
-	LagP99MS float64 `json:"lag_p99_ms"`
-	LagMaxMS float64 `json:"lag_max_ms"`
-	// Steal is the part of the processors' time that the host of this virtual machine
-	// gave to others, from 0 to 1.
-	Steal float64 `json:"steal,omitempty"`
-	// Cold, of the warmup only: latencies had not settled when its time was over.
+	// the phase
+	Phase string `json:"phase" is:"name"`
+	// how late a sleep of 10 ms was, over the phase's time: one pause of 3 s counts as 3 s of
+	// lateness, not as one sample
+	LagP50MS float64 `json:"lag_p50_ms" below:"1e9" is:"zero"`
+	// the same; above 500 bounds of time are not judged
+	LagP99MS float64 `json:"lag_p99_ms" below:"1e9" is:"zero"`
+	// the same
+	LagMaxMS float64 `json:"lag_max_ms" below:"1e9" is:"zero"`
+	// the part of the processors' time that the host gave to other virtual machines
+	Steal float64 `json:"steal,omitempty" below:"1.001"`
+	// of the warmup: latencies had not settled when its time was over
 	Cold bool `json:"cold,omitempty"`
 }
 

@@ -4,21 +4,64 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Schema is the JSON schema of a line: history.schema.json.
-func Schema() []byte {
+// meanings are the comments above the fields of this package's structs.
+var meanings = sync.OnceValue(func() map[string]string {
+	out := map[string]string{}
+	files, _ := filepath.Glob("*.go") // the pattern is sound
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			panic(err) // it has been compiled
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			typ, _ := n.(*ast.TypeSpec)
+			if typ == nil {
+				return true
+			}
+			if s, ok := typ.Type.(*ast.StructType); ok {
+				for _, f := range s.Fields.List {
+					if len(f.Names) == 1 {
+						out[typ.Name.Name+"."+f.Names[0].Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
+					}
+				}
+			}
+			return false
+		})
+	}
+	return out
+})
+
+// meaning is what the comment above a member's field says.
+func (o *object) meaning(m member) string {
+	typ := reflect.TypeOf(o.of)
+	field := typ.FieldByIndex(m.path)
+	if len(m.path) > 1 {
+		typ = typ.Field(m.path[0]).Type.Elem()
+	}
+	return meanings()[typ.Name()+"."+field.Name]
+}
+
+// schema is the JSON schema of a line: history.schema.json.
+func schema() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "urn:fencepost:history:%d",`, FormatVersion)
 	fmt.Fprintf(&b, `"title": "A line of a fencepost history file (format version %d)",`, FormatVersion)
 	b.WriteString(`"description": "The first line of a file is a header, every other one an event. docs/history-format.md says more.",
 		"if": {"required": ["format"]}, "then": {"$ref": "#/$defs/header"}, "else": {"$ref": "#/$defs/event"}, "$defs": {`)
 	fmt.Fprintf(&b, `"header": %s, "event": %s`, headerObject.def(headerRules), eventObject.def(eventRules()...))
-	for _, o := range described {
-		fmt.Fprintf(&b, `, %q: %s`, o.title(), o.def())
+	for _, o := range objects[2:] {
+		fmt.Fprintf(&b, `, %q: %s`, o.name, o.def())
 	}
 	b.WriteString("}}")
 	v := jsontext.Value(b.String())
@@ -54,27 +97,15 @@ func wrap(b []byte, v jsontext.Value, indent string) []byte {
 	return append(append(append(b, '\n'), indent...), v[len(v)-1])
 }
 
-// described are the objects within events, in the order in which the docs have them.
-var described = []interface {
-	title() string
-	def(rules ...string) string
-	page() string
-}{
-	versionObject, changeObject, jobObject, orderObject, scheduleObject, jobRowObject, bookObject, ledgerObject, faultObject, clockObject, lifeObject, hostObject, progressObject, askedObject, hitObject, statementObject,
-	expectObject, agreementObject, successObject, thresholdObject,
-}
-
-func (o *object[T]) title() string { return o.name }
-
 // def is the object's schema; rules are more of what must hold.
-func (o *object[T]) def(rules ...string) string {
+func (o *object) def(rules ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"type": "object", "description": %q, "additionalProperties": false, "properties": {`, o.means)
 	for i, m := range o.members {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, `%q: %s, "description": %q}`, m.name, strings.TrimSuffix(m.schema, "}"), m.means)
+		fmt.Fprintf(&b, `%q: %s, "description": %q}`, m.name, strings.TrimSuffix(m.schema, "}"), o.meaning(m))
 	}
 	b.WriteString("}")
 	if o.by == "" {
@@ -95,7 +126,7 @@ func (o *object[T]) def(rules ...string) string {
 }
 
 // fit is shapes as a schema, "" if they demand nothing.
-func (o *object[T]) fit(shapes []shape) string {
+func (o *object) fit(shapes []shape) string {
 	var any []string
 	for i := range shapes {
 		any = append(any, o.fitOne(&shapes[i]))
@@ -109,7 +140,7 @@ func (o *object[T]) fit(shapes []shape) string {
 	return any[0]
 }
 
-func (o *object[T]) fitOne(s *shape) string {
+func (o *object) fitOne(s *shape) string {
 	var need, all, narrow, parts []string
 	for i, m := range o.members {
 		if s.all&(1<<i) == 0 {
@@ -179,4 +210,113 @@ func eventRules() []string {
 		`{"if": {"properties": {"changes": {"contains": {"not": {"required": ["job"]}}}}, "required": ["changes"]}, "then": {"required": ["wall_ms"], "properties": {"wall_ms": {"minimum": 1}}}}`,
 		`{"properties": {"point": {"not": {"enum": `+quoted(derived)+`}}}}`,
 	)
+}
+
+// tables are the tables of docs/history-format.md by the name of their place on the page.
+func tables() map[string]string {
+	var inner strings.Builder
+	for _, o := range objects[2:] {
+		inner.WriteString(o.page())
+	}
+	return map[string]string{
+		"header":     headerObject.table(headerObject.always),
+		"operations": operationsTable(),
+		"notes":      notesTable(),
+		"fields":     eventObject.table(nil),
+		"objects":    inner.String(),
+	}
+}
+
+func operationsTable() string {
+	var b strings.Builder
+	b.WriteString("| op | file | line | what it is | invoke | ok | fail, unknown |\n|---|---|---|---|---|---|---|\n")
+	for i := range forms {
+		if f := &forms[i]; f.note == "" {
+			line := "beside"
+			if f.main {
+				line = "main"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` | %s | %s |\n", f.op, f.by, line, f.means, f.invoke, code(f.ok), code(f.fail))
+		}
+	}
+	return b.String()
+}
+
+func notesTable() string {
+	var b strings.Builder
+	b.WriteString("| op | file | what it says | fields |\n|---|---|---|---|\n")
+	for i := range forms {
+		if f := &forms[i]; f.note != "" {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.op, f.by, f.means, code(f.note))
+		}
+	}
+	return b.String()
+}
+
+// code is shapes as a table shows them, where a bar ends a cell.
+func code(shapes string) string {
+	return "`" + strings.NewReplacer("|", `\|`, " or ", "` or `").Replace(shapes) + "`"
+}
+
+// page is a heading and the object's table.
+func (o *object) page() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "#### `%s`\n\n%s.\n\n", o.name, strings.ToUpper(o.means[:1])+o.means[1:])
+	if len(o.always) > 1 {
+		fmt.Fprintf(&b, "It has %s.\n\n", code(o.shapes))
+	}
+	if o.by == "" {
+		return b.String() + o.table(o.always) + "\n"
+	}
+	fmt.Fprintf(&b, "| `%s` | beside it |\n|---|---|\n", o.by)
+	for _, k := range o.kinds {
+		fields := "nothing"
+		if k.shapes != "" {
+			fields = code(k.shapes)
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", strings.ReplaceAll(k.values, " ", ", "), fields)
+	}
+	return b.String() + "\n" + o.table(nil) + "\n"
+}
+
+// table has a row for each member; a single shape says which are required.
+func (o *object) table(shapes []shape) string {
+	var b strings.Builder
+	b.WriteString("| field | value | meaning |\n|---|---|---|\n")
+	for i, m := range o.members {
+		optional := ""
+		if len(shapes) == 1 && shapes[0].need&(1<<i) == 0 {
+			optional = "optional: "
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s%s |\n", m.name, valueWords([]byte(m.schema)), optional, o.meaning(m))
+	}
+	return b.String()
+}
+
+// valueWords says a value's schema in words.
+func valueWords(schema []byte) string {
+	var s struct {
+		Type       string
+		Enum       []string
+		Items      json.RawMessage
+		Additional json.RawMessage `json:"additionalProperties"`
+		Pointer    string          `json:"$ref"`
+	}
+	if err := json.Unmarshal(schema, &s); err != nil {
+		panic(fmt.Sprintf("history: %s: %v", schema, err)) // of a table in this package
+	}
+	switch {
+	case s.Pointer != "":
+		name := s.Pointer[strings.LastIndexByte(s.Pointer, '/')+1:]
+		return fmt.Sprintf("[%s](#%s)", name, name)
+	case s.Enum != nil:
+		return strings.Join(s.Enum, ", ")
+	case s.Type == "array":
+		return "list of " + valueWords(s.Items)
+	case s.Type == "object":
+		return valueWords(s.Additional) + " by name"
+	case s.Type == "string":
+		return "text"
+	}
+	return s.Type
 }
