@@ -84,7 +84,7 @@ func TestPipe(t *testing.T) {
 	if err := os.WriteFile(file, encode(t, header("r", "w2.1", "b"), Event{TS: 1, Proc: "w2.1", Type: Note, Op: NoteExit}), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	events := stamped(everyEvent("w1.1"))
+	events := everyEvent(t, "w1.1")
 	written := make(chan error, 1)
 	data := encode(t, header("r", "w1.1", "b"), events...)
 	go func() { written <- os.WriteFile(pipe, data, 0) }()

@@ -34,18 +34,11 @@ func encode(t testing.TB, head Header, events ...Event) []byte {
 	return b.Bytes()
 }
 
-func stamped(events []Event) []Event {
-	for i := range events {
-		events[i].TS = int64(i + 1)
-	}
-	return events
-}
-
 // TestTornLastLine: a file may end anywhere within its last line. Everything
 // before it is kept, and what is torn is counted, unless it is whole all the same.
 func TestTornLastLine(t *testing.T) {
 	t.Parallel()
-	events := stamped(everyEvent("w1.1"))[:6]
+	events := everyEvent(t, "w1.1")[:6]
 	whole := encode(t, header("r", "w1.1", "b"), events...)
 	lastLine := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1
 	for cut := lastLine; cut <= len(whole); cut++ {
