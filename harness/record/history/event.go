@@ -72,7 +72,7 @@ const (
 	NoteBook      Op = "book"       // one row of the shop's tables, read after the run: Book
 	NoteExpect    Op = "expect"     // what the scenario demands of the run: Expect
 	NoteStatement Op = "statement"  // first use of a CQL statement shape: Statement; the harness's have as Key whose link carried it
-	NoteAnswer    Op = "answer"     // what the sink answered a worker, as the harness read it on the link: Key, Asked, as a raise, get or effect
+	NoteAnswer    Op = "answer"     // what the sink answered a worker, as the harness read it: Key, Asked, and what a raise, get or effect has
 	NoteHit       Op = "hit"        // a client stood at an armed point before a request: Point, Key (the lock), Hit; TS is when it asked
 	NoteWitness   Op = "witness"    // Key is what the harness itself reads on the links from here on; with Error, what of it cannot be read
 	NoteCrash     Op = "crash"      // a process was killed: Error says by what
@@ -268,19 +268,6 @@ type Statement struct {
 	Datacenter string `json:"datacenter,omitempty" is:"name"`
 }
 
-// Agreement is where and how the processes of a run agree that runs on several data centres:
-// another one would decide apart.
-type Agreement struct {
-	// the data centre; no node of another may be asked
-	Datacenter string `json:"datacenter" is:"name"`
-	// its nodes: they alone may be asked, and they alone decide
-	Nodes []string `json:"nodes" is:"names"`
-	// the consistency of conditional statements, and of reads that take part in consensus
-	Serial string `json:"serial" of:"SERIAL LOCAL_SERIAL"`
-	// the consistency of commits and other reads
-	Consistency string `json:"consistency" of:"QUORUM LOCAL_QUORUM"`
-}
-
 // Clock is the state of a worker's clocks from the note's instant on, as a fault
 // made it. What the worker records (TS, DecidedAt) stays on the true clock.
 type Clock struct {
@@ -290,73 +277,6 @@ type Clock struct {
 	RatePPM int64 `json:"rate_ppm,omitempty" is:"rate"`
 	// the machine sleeps: the lease clock goes on, timers stand still
 	Suspended bool `json:"suspended,omitempty"`
-}
-
-// Expectations of success.
-const (
-	Some = "some" // at least one operation of the group must succeed in the phase
-	None = "none" // none may
-	Any  = "any"  // no demand
-)
-
-// Expect is what a run must contain to count as a test at all. A run that
-// misses any of it is INVALID.
-type Expect struct {
-	// by phase, the least number of releases that are ok, or of jobs completed
-	MinCycles map[string]int `json:"min_cycles,omitempty" yaml:"min_cycles"`
-	// ids of faults that must have been injected and proven
-	Faults []string `json:"faults,omitempty" yaml:"-" is:"names"`
-	// which workers must succeed when
-	Success []Success `json:"success,omitempty" yaml:"success"`
-	// what must get done while faults are in force (P11)
-	Progress []Progress `json:"progress,omitempty" yaml:"-"`
-	// how many nodes the lock store has; absent: 3
-	Nodes int `json:"nodes,omitempty" yaml:"-" is:"span"`
-	// of a cluster of several data centres, in which of them the system is to agree
-	Agreement *Agreement `json:"agreement,omitempty" yaml:"-"`
-	// points that must have been reached: noted by workers, or derived by the checker, such as
-	// takeover, stale-refused, unknown-settled, lease-lost, resend, duplicate, late-answer
-	Must []string `json:"must,omitempty" yaml:"must" is:"names"`
-	// points that need not be reached in every run, but in one of the last 20 of the scenario
-	// that are kept
-	Sometimes []string `json:"sometimes,omitempty" yaml:"sometimes" is:"names"`
-	// by property, why nothing of it can be checked in this run; of any other that is promised
-	// something must be
-	Exempt map[string]string `json:"exempt,omitempty" yaml:"exempt"`
-	// the rows of each shard, or of all jobs with a lock each, end with a rows-end note:
-	// without one they were not read
-	RowsEnd bool `json:"rows_end,omitempty" yaml:"-"`
-	// how many workers must have recorded operations
-	Workers int `json:"workers,omitempty" yaml:"-" is:"span"`
-	// for how long the run waited, when nothing was enqueued any more, for its jobs to end;
-	// absent: there are no jobs
-	DrainBoundMS int64 `json:"drain_bound_ms,omitempty" yaml:"drain_bound_ms" is:"span"`
-	// what P11 allows beyond ttl + ttl/8; absent: 5 s + ttl/2
-	RecoveryBoundMS int64 `json:"recovery_bound_ms,omitempty" yaml:"recovery_bound_ms" is:"span"`
-	// bounds on the run's numbers (P15)
-	Thresholds []Threshold `json:"thresholds,omitempty" yaml:"-"`
-}
-
-// Groups of workers, relative to the faults of the plan.
-const (
-	GroupTargets = "targets" // the workers that the fault (any fault, by phase) is aimed at
-	GroupOthers  = "others"  // all other workers
-)
-
-// Success is an expectation for the releases of a group of workers in a phase,
-// or while a fault is in force.
-type Success struct {
-	// the phase, or else
-	Phase string `json:"phase,omitempty" yaml:"phase" is:"name"`
-	// the fault, by name or id: all its windows from inject to heal
-	Fault string `json:"fault,omitempty" yaml:"fault" is:"name"`
-	// which workers, or else
-	Workers []string `json:"workers,omitempty" yaml:"workers" is:"names"`
-	// targets: those at which the fault (of a phase: any fault) is aimed; others: all other
-	// workers
-	Group string `json:"group,omitempty" yaml:"group" of:"targets others"`
-	// how many of their releases must be ok
-	Want string `json:"want" yaml:"want" of:"some none any"`
 }
 
 // Format and FormatVersion identify a history file in its header line.

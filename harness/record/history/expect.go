@@ -8,6 +8,86 @@ import (
 	"strings"
 )
 
+// Expectations of success.
+const (
+	Some = "some" // at least one operation of the group must succeed in the phase
+	None = "none" // none may
+	Any  = "any"  // no demand
+)
+
+// Expect is what a run must contain to count as a test at all. A run that
+// misses any of it is INVALID.
+type Expect struct {
+	// by phase, the least number of releases that are ok, or of jobs completed
+	MinCycles map[string]int `json:"min_cycles,omitempty" yaml:"min_cycles"`
+	// ids of faults that must have been injected and proven
+	Faults []string `json:"faults,omitempty" yaml:"-" is:"names"`
+	// which workers must succeed when
+	Success []Success `json:"success,omitempty" yaml:"success"`
+	// what must get done while faults are in force (P11)
+	Progress []Progress `json:"progress,omitempty" yaml:"-"`
+	// how many nodes the lock store has; absent: 3
+	Nodes int `json:"nodes,omitempty" yaml:"-" is:"span"`
+	// of a cluster of several data centres, in which of them the system is to agree
+	Agreement *Agreement `json:"agreement,omitempty" yaml:"-"`
+	// points that must have been reached: noted by workers, or derived by the checker, such as
+	// takeover, stale-refused, unknown-settled, lease-lost, resend, duplicate, late-answer
+	Must []string `json:"must,omitempty" yaml:"must" is:"names"`
+	// points that need not be reached in every run, but in one of the last 20 of the scenario
+	// that are kept
+	Sometimes []string `json:"sometimes,omitempty" yaml:"sometimes" is:"names"`
+	// by property, why nothing of it can be checked in this run; of any other that is promised
+	// something must be
+	Exempt map[string]string `json:"exempt,omitempty" yaml:"exempt"`
+	// the rows of each shard, or of all jobs with a lock each, end with a rows-end note:
+	// without one they were not read
+	RowsEnd bool `json:"rows_end,omitempty" yaml:"-"`
+	// how many workers must have recorded operations
+	Workers int `json:"workers,omitempty" yaml:"-" is:"span"`
+	// for how long the run waited, when nothing was enqueued any more, for its jobs to end;
+	// absent: there are no jobs
+	DrainBoundMS int64 `json:"drain_bound_ms,omitempty" yaml:"drain_bound_ms" is:"span"`
+	// what P11 allows beyond ttl + ttl/8; absent: 5 s + ttl/2
+	RecoveryBoundMS int64 `json:"recovery_bound_ms,omitempty" yaml:"recovery_bound_ms" is:"span"`
+	// bounds on the run's numbers (P15)
+	Thresholds []Threshold `json:"thresholds,omitempty" yaml:"-"`
+}
+
+// Groups of workers, relative to the faults of the plan.
+const (
+	GroupTargets = "targets" // the workers that the fault (any fault, by phase) is aimed at
+	GroupOthers  = "others"  // all other workers
+)
+
+// Success is an expectation for the releases of a group of workers in a phase,
+// or while a fault is in force.
+type Success struct {
+	// the phase, or else
+	Phase string `json:"phase,omitempty" yaml:"phase" is:"name"`
+	// the fault, by name or id: all its windows from inject to heal
+	Fault string `json:"fault,omitempty" yaml:"fault" is:"name"`
+	// which workers, or else
+	Workers []string `json:"workers,omitempty" yaml:"workers" is:"names"`
+	// targets: those at which the fault (of a phase: any fault) is aimed; others: all other
+	// workers
+	Group string `json:"group,omitempty" yaml:"group" of:"targets others"`
+	// how many of their releases must be ok
+	Want string `json:"want" yaml:"want" of:"some none any"`
+}
+
+// Agreement is where and how the processes of a run agree that runs on several data centres:
+// another one would decide apart.
+type Agreement struct {
+	// the data centre; no node of another may be asked
+	Datacenter string `json:"datacenter" is:"name"`
+	// its nodes: they alone may be asked, and they alone decide
+	Nodes []string `json:"nodes" is:"names"`
+	// the consistency of conditional statements, and of reads that take part in consensus
+	Serial string `json:"serial" of:"SERIAL LOCAL_SERIAL"`
+	// the consistency of commits and other reads
+	Consistency string `json:"consistency" of:"QUORUM LOCAL_QUORUM"`
+}
+
 // Threshold is a bound on a number of the run; a run beyond it fails P15.
 // Exactly one of Latency, Recovery and Lateness names the number.
 type Threshold struct {
