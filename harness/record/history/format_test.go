@@ -119,7 +119,7 @@ func (o *object) def(rules ...string) string {
 		rules = append(rules, fmt.Sprintf(`{"required": [%q]}`, o.by))
 		for _, k := range o.kinds {
 			values := strings.Fields(k.values)
-			rules = append(rules, fmt.Sprintf(`{"if": {"properties": {%q: {"enum": %s}}}, "then": %s}`, o.by, quoted(values), o.fit(o.byKind[values[0]])))
+			rules = append(rules, when(fmt.Sprintf(`%q: {"enum": %s}`, o.by, quoted(values)), o.fit(o.byKind[values[0]])))
 		}
 	}
 	if len(rules) > 0 {
@@ -181,7 +181,13 @@ func quoted(names []string) string {
 }
 
 // headerRules are what the reader demands of a header beside its shape.
-var headerRules = fmt.Sprintf(`{"properties": {"format": {"const": %q}, "version": {"const": %d}, "proc": {"pattern": "^[^/]+$"}, "wall_time": {"format": "date-time"}}}`, Format, FormatVersion)
+var headerRules = fmt.Sprintf(`{"properties": {"format": {"const": %q}, "version": {"const": %d}, `, Format, FormatVersion) +
+	`"proc": {"pattern": "^[^/]+$"}, "wall_time": {"format": "date-time"}}}`
+
+// when is a rule for objects with these values.
+func when(values, then string) string {
+	return `{"if": {"properties": {` + values + `}}, "then": ` + then + `}`
+}
 
 // eventRules are the forms, and what else the reader demands of an event by itself. In which
 // file it is a schema of one line cannot say.
@@ -194,7 +200,7 @@ func eventRules() []string {
 		for _, t := range types {
 			if f.compiled[t] != nil {
 				has = append(has, string(t))
-				rules = append(rules, fmt.Sprintf(`{"if": {"properties": {"op": {"const": %q}, "type": {"const": %q}}}, "then": %s}`, f.op, t, eventObject.fit(f.compiled[t])))
+				rules = append(rules, when(fmt.Sprintf(`"op": {"const": %q}, "type": {"const": %q}`, f.op, t), eventObject.fit(f.compiled[t])))
 			}
 		}
 		proc := `{}`
@@ -204,13 +210,17 @@ func eventRules() []string {
 		case f.by == harnessOnly:
 			proc = `{"pattern": "^harness(/|$)"}`
 		}
-		rules = append(rules, fmt.Sprintf(`{"if": {"properties": {"op": {"const": %q}}}, "then": {"properties": {"type": {"enum": %s}, "proc": %s}}}`, f.op, quoted(has), proc))
+		may := fmt.Sprintf(`{"properties": {"type": {"enum": %s}, "proc": %s}}`, quoted(has), proc)
+		rules = append(rules, when(fmt.Sprintf(`"op": {"const": %q}`, f.op), may))
 	}
 	return append(rules,
 		`{"properties": {"op": {"enum": `+quoted(ops)+`}}}`,
-		`{"if": {"properties": {"result": {"const": "stale"}}, "required": ["result"]}, "then": {"required": ["seen"], "properties": {"seen": {"minimum": 1}}}}`,
-		`{"if": {"properties": {"op": {"const": "update"}, "type": {"const": "invoke"}}}, "then": {"properties": {"changes": {"maxItems": 1, "items": {"required": ["job"]}}}}}`,
-		`{"if": {"properties": {"changes": {"contains": {"not": {"required": ["job"]}}}}, "required": ["changes"]}, "then": {"required": ["wall_ms"], "properties": {"wall_ms": {"minimum": 1}}}}`,
+		`{"if": {"properties": {"result": {"const": "stale"}}, "required": ["result"]},
+			"then": {"required": ["seen"], "properties": {"seen": {"minimum": 1}}}}`,
+		when(`"op": {"const": "update"}, "type": {"const": "invoke"}`,
+			`{"properties": {"changes": {"maxItems": 1, "items": {"required": ["job"]}}}}`),
+		`{"if": {"properties": {"changes": {"contains": {"not": {"required": ["job"]}}}}, "required": ["changes"]},
+			"then": {"required": ["wall_ms"], "properties": {"wall_ms": {"minimum": 1}}}}`,
 		`{"properties": {"point": {"not": {"enum": `+quoted(derived)+`}}}}`,
 	)
 }

@@ -139,7 +139,7 @@ func (l *ProcessLife) Ending() string {
 var (
 	unhandled = regexp.MustCompile(`^(panic|fatal error|runtime): |^SIG[A-Z]+: |^Traceback \(most recent|^Exception in thread|` +
 		`fatal error has been detected|java\.lang\.OutOfMemoryError|panicked at|^Uncaught `)
-	trouble   = regexp.MustCompile(`^(ERROR|FATAL)\b|level=ERROR|(?i:\berror\b)|Exception\b`)
+	trouble = regexp.MustCompile(`^(ERROR|FATAL)\b|level=ERROR|(?i:\berror\b)|Exception\b`)
 )
 
 // FirstError is the first line of what a program printed as it died of an error that it

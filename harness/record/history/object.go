@@ -283,7 +283,7 @@ var objects = compile(
 	&object{of: Expect{}, name: "expect", means: "what the run must contain to count as a test"},
 	&object{of: Agreement{}, name: "agreement", means: "in which of several data centres the system is to agree, and how (P13)"},
 	&object{of: Success{}, name: "success",
-		means: "an expectation for the releases (or completed jobs) of some workers in a phase, or while a fault is in force",
+		means:  "an expectation for the releases (or completed jobs) of some workers in a phase, or while a fault is in force",
 		shapes: "phase want [workers] or phase want [group] or fault want [workers] or fault want [group]"},
 	&object{of: Threshold{}, name: "threshold", means: "a bound on a number of the run",
 		shapes: "latency quantile phase max_ms or latency quantile phase times_before or recovery max_ms or lateness max_ms"},

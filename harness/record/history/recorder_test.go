@@ -133,8 +133,10 @@ func TestPhasesAndFaults(t *testing.T) {
 		fault(21, "f1", ActionInject, false), fault(22, "f2", ActionInject, false),
 		fault(23, "f1", ActionEvidence, true), fault(24, "f2", ActionEvidence, false),
 		fault(25, "f1", ActionHeal, false), fault(26, "f9", ActionHeal, false),
-		fault(27, "f3", ActionInject, false), fault(28, "f3", ActionEvidence, true), fault(29, "f3", ActionHeal, false), fault(29, "f3", ActionEvidence, true),
-		fault(27, "f4", ActionInject, false), fault(28, "f4", ActionEvidence, true), fault(29, "f4", ActionHeal, false), fault(30, "f4", ActionEvidence, false),
+		fault(27, "f3", ActionInject, false), fault(28, "f3", ActionEvidence, true),
+		fault(29, "f3", ActionHeal, false), fault(29, "f3", ActionEvidence, true),
+		fault(27, "f4", ActionInject, false), fault(28, "f4", ActionEvidence, true),
+		fault(29, "f4", ActionHeal, false), fault(30, "f4", ActionEvidence, false),
 		phase(30, "recover"), note(40, NoteExit),
 	}}
 	if got := h.Phases(); len(got) != 3 || got[0] != (Span{"before", 10, 20}) || got[2] != (Span{"recover", 30, 41}) {
