@@ -80,8 +80,14 @@ func publish(t *testing.T, tree string) string {
 	return "file://" + proxy
 }
 
+// ofTheHarness are parts of modules' paths that no user of the core gets.
+var ofTheHarness = []string{
+	"docker", "moby", "testcontainers", "compose-spec", "toxiproxy", "chromedp", "netlink", "netns", "nftables",
+	"cobra", "porcupine", "honnef.co",
+}
+
 // TestModulePath: after make module, which may be done again, somebody else's module fetches
-// this one by its path and builds all of the core.
+// this one by its path and builds all of the core. It gets nothing that only the harness needs.
 func TestModulePath(t *testing.T) {
 	t.Parallel()
 	tree := copyTree(t)
@@ -121,6 +127,23 @@ func TestModulePath(t *testing.T) {
 	in(t, user, env, "go", "build", elsewhere.Path+"/core/...")
 	if _, err := fs.Stat(os.DirFS(cache), elsewhere.String()); err != nil {
 		t.Errorf("it was not fetched: %v", err)
+	}
+
+	in(t, user, env, "go", "mod", "tidy", "-e") // -e: what tests of others need may be missing here
+	required, err := os.ReadFile(filepath.Join(user, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := in(t, user, env, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")
+	for where, names := range map[string]string{"go.mod": string(required), "go list -deps": built} {
+		if !strings.Contains(names, "github.com/gocql/gocql") {
+			t.Errorf("%s lacks the driver:\n%s", where, names)
+		}
+		for _, name := range ofTheHarness {
+			if strings.Contains(names, name) {
+				t.Errorf("%s of the user names %s:\n%s", where, name, names)
+			}
+		}
 	}
 }
 

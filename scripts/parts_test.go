@@ -2,9 +2,12 @@ package scripts
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,9 +26,9 @@ func TestParts(t *testing.T) {
 	}{
 		{"all well", "part one true\n" + inner + "part 'two words' true\n", 0, "one|inner|two words|in all", ""},
 		{"one fails", "part one true\npart two bash -c 'exit 3'\npart three true\n", 3, "one|two|in all", "== two failed with exit code 3; timers late by"},
-		{"too long", "part one true\nSECONDS=2101\n", 1, "one|in all", "it took more than 35 minutes"},
+		{"too long", "part one true\nSECONDS=2160\n", 1, "one|in all", "it took more than 35 minutes"},
 		{"long, and not too long", "part one true\nSECONDS=2000\n", 0, "one|in all", ""},
-		{"too long, and failed", "SECONDS=2101\npart one bash -c 'exit 3'\n", 3, "one|in all", "it took more than 35 minutes"},
+		{"too long, and failed", "SECONDS=2160\npart one bash -c 'exit 3'\n", 3, "one|in all", "it took more than 35 minutes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -48,5 +51,100 @@ func TestParts(t *testing.T) {
 				t.Errorf("parts %q, want %q:\n%s", got, c.parts, &stdout)
 			}
 		})
+	}
+}
+
+// testReal runs scripts/test-real in a tree in which every program only prints its arguments.
+func testReal(t *testing.T, turn string) (code int, out string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"test-real", "parts.bash"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write("scripts/"+name, string(text))
+	}
+	const prints = "#!/bin/sh\necho \"ran ${0##*/} $*\"\n"
+	for _, name := range []string{"go", "bin/fencepost", "scripts/fetch-postgres", "scripts/test-docker"} {
+		write(name, prints)
+	}
+	write("core/a_integration_test.go", "//go:build integration\n")
+	write("harness/target/system/a_integration_test.go", "//go:build integration\n")
+	cmd := exec.Command(filepath.Join(dir, "scripts", "test-real"))
+	cmd.Env = append(os.Environ(), "GO="+filepath.Join(dir, "go"), "TURN="+turn, "TMPDIR="+t.TempDir(), "PARTS=")
+	b, err := cmd.CombinedOutput()
+	if ee := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ee) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(b)
+}
+
+// did are the parts that ran, and the end-to-end tests that were left out.
+func did(out string) (parts, skipped []string) {
+	for _, m := range regexp.MustCompile(`(?m)^== (.*)$`).FindAllStringSubmatch(out, -1) {
+		parts = append(parts, m[1])
+	}
+	for _, m := range regexp.MustCompile(`-skip \^\(none\|?(.*)\)\$`).FindAllStringSubmatch(out, -1) {
+		skipped = append(skipped, strings.FieldsFunc(m[1], func(r rune) bool { return r == '|' })...)
+	}
+	return parts, skipped
+}
+
+// TestTurns: two days after each other have all that TURN=all has, and each says how to have
+// it again.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	parts, skipped := map[string][]string{}, map[string][]string{}
+	for _, turn := range []string{"20780", "20781", "all"} {
+		code, out := testReal(t, turn)
+		if code != 0 || !strings.Contains(out, fmt.Sprintf("turn %s: repeat it with TURN=%[1]s make test", turn)) {
+			t.Errorf("TURN=%s: exit code %d\n%s", turn, code, out)
+		}
+		parts[turn], skipped[turn] = did(out)
+	}
+	if len(skipped["all"]) > 0 || len(skipped["20780"]) == 0 || len(skipped["20781"]) == 0 {
+		t.Errorf("left out: %v", skipped)
+	}
+	for _, name := range skipped["20780"] {
+		if slices.Contains(skipped["20781"], name) {
+			t.Errorf("%s has no turn", name)
+		}
+	}
+	for _, part := range parts["all"] {
+		if !slices.Contains(parts["20780"], part) && !slices.Contains(parts["20781"], part) {
+			t.Errorf("%s has no turn", part)
+		}
+	}
+	if len(parts["20780"]) == len(parts["all"]) || len(parts["20781"]) == len(parts["all"]) {
+		t.Errorf("nothing takes turns: %v", parts)
+	}
+	if slices.Contains(parts["20780"], "external clusters") || !slices.Contains(parts["20780"], "containers") {
+		t.Errorf("an even day has %v", parts["20780"])
+	}
+	for _, turn := range []string{"1.5", "-1", "some", "08"} {
+		if code, out := testReal(t, turn); code != 64 || !strings.Contains(out, "neither a number nor all") {
+			t.Errorf("TURN=%s: exit code %d\n%s", turn, code, out)
+		}
+	}
+}
+
+// TestTurnOfToday: without TURN it is the day's, whatever the commit.
+func TestTurnOfToday(t *testing.T) {
+	t.Parallel()
+	const script = `. ./parts.bash; date() { [[ $* == +%s ]] && echo "$NOW"; }; turn_begin; echo "TURN is $TURN"`
+	for now, want := range map[string]string{"86399": "0", "86400": "1", "1795219200": "20778"} {
+		cmd := exec.Command("bash", "-c", script)
+		cmd.Env = append(os.Environ(), "NOW="+now, "TURN=")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "\nTURN is "+want+"\n") {
+			t.Errorf("at %s s: %v\n%s", now, err, out)
+		}
 	}
 }

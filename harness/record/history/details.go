@@ -6,30 +6,54 @@ package history
 // event like all others. An event's methods of the same names read them and never panic.
 type Details struct {
 	// Shard operations. The key of a shard is the name of it as an issuer of tokens.
-	Changes []Change `json:"changes,omitempty"` // invoke: what the batch (or update) does to jobs
-	TTLMS   int64    `json:"ttl_ms,omitempty"`  // take: how long a contender must see the stamp stand still
+
+	// what a batch, or an update, does: one entry a job
+	Changes []Change `json:"changes,omitempty"`
+	// how long a contender must see a shard's stamp stand still
+	TTLMS int64 `json:"ttl_ms,omitempty" is:"span"`
 
 	// Jobs. A job's start and finish have Issuer, the shard (or lock) whose token they show.
-	Job      *Job      `json:"job,omitempty"`      // enqueue invoke
-	Schedule *Schedule `json:"schedule,omitempty"` // schedule invoke
-	Attempt  int       `json:"attempt,omitempty"`  // start: of the job's claims, from 1
-	DueMS    int64     `json:"due_ms,omitempty"`   // start: when the job was due, ms since 1970
-	WallMS   int64     `json:"wall_ms,omitempty"`  // start: the worker's own wall clock at DecidedAt; tick invoke: when it was planned
-	JobRow   *JobRow   `json:"job_row,omitempty"`  // row
-	Book     *Book     `json:"book,omitempty"`     // book
+
+	// the job that is enqueued
+	Job *Job `json:"job,omitempty"`
+	// what is asked for
+	Schedule *Schedule `json:"schedule,omitempty"`
+	// the run's number among the job's claims
+	Attempt int `json:"attempt,omitempty" is:"span"`
+	// when the run was due, ms since 1970
+	DueMS int64 `json:"due_ms,omitempty" is:"date"`
+	// what the worker's own wall clock showed: of a run at decided_at, of a batch when it was
+	// planned
+	WallMS int64 `json:"wall_ms,omitempty" is:"date"`
+	// the row
+	JobRow *JobRow `json:"job_row,omitempty"`
+	// the row
+	Book *Book `json:"book,omitempty"`
 
 	// Notes about the run.
-	Phase     string       `json:"phase,omitempty"`
-	Point     string       `json:"point,omitempty"`
-	Fault     *Fault       `json:"fault,omitempty"`
-	Ledger    *LedgerEntry `json:"ledger,omitempty"`
-	Asked     *Asked       `json:"asked,omitempty"` // answer
-	Hit       *Hit         `json:"hit,omitempty"`   // hit
-	Expect    *Expect      `json:"expect,omitempty"`
-	Statement *Statement   `json:"statement,omitempty"`
-	Clock     *Clock       `json:"clock,omitempty"`
-	Life      *ProcessLife `json:"life,omitempty"`
-	Host      *Host        `json:"machine,omitempty"`
+
+	// its name
+	Phase string `json:"phase,omitempty" is:"name"`
+	// its name
+	Point string `json:"point,omitempty" is:"name"`
+	// what happened to which fault
+	Fault *Fault `json:"fault,omitempty"`
+	// the entry
+	Ledger *LedgerEntry `json:"ledger,omitempty"`
+	// what was asked
+	Asked *Asked `json:"asked,omitempty"`
+	// who stood there
+	Hit *Hit `json:"hit,omitempty"`
+	// what is expected
+	Expect *Expect `json:"expect,omitempty"`
+	// the shape
+	Statement *Statement `json:"statement,omitempty"`
+	// the clocks' state
+	Clock *Clock `json:"clock,omitempty"`
+	// how the process ended
+	Life *ProcessLife `json:"life,omitempty"`
+	// how busy it was
+	Host *Host `json:"machine,omitempty"`
 }
 
 // Those of the event; zero if it has none.
@@ -67,14 +91,6 @@ var noDetails Details
 func (e *Event) details() *Details {
 	if e.Details == nil {
 		return &noDetails
-	}
-	return e.Details
-}
-
-// detail is for the reader to fill in.
-func (e *Event) detail() *Details {
-	if e.Details == nil {
-		e.Details = new(Details)
 	}
 	return e.Details
 }

@@ -8,9 +8,10 @@
 // time; that is why histories of two boots are refused.
 //
 // What a line may be is said once: by the forms (form.go), a table of every operation and
-// note with who may write it and the fields of its lines, and by the objects (members.go,
-// objects.go), the fields with their values and meanings. The reader judges each line by
-// them; the schema and the tables of docs/history-format.md are made from them.
+// note with who may write it and the fields of its lines, and by the structs of events: a
+// field's tags say its name and values (value.go), the comment above it what it means. The
+// reader judges each line by them (object.go); the schema and the tables of
+// docs/history-format.md are made from them (format_test.go).
 //
 // A file may end in a torn line, or be empty, because its writer may be killed at any
 // instant: the reader drops and counts it. Anything else malformed is refused

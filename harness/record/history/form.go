@@ -29,8 +29,8 @@ type form struct {
 	// the same client may be under way beside it.
 	main  bool
 	means string
-	// shapes by type.
-	invoke, ok, fail, unknown, note string
+	// shapes by type; other are those of fail and unknown.
+	invoke, ok, other, note string
 
 	compiled map[Type][]shape
 }
@@ -47,64 +47,85 @@ const (
 
 // forms is the format: each operation and note there is. Other lines are malformed.
 var forms = []form{
-	{op: OpLock, by: workers, main: true, means: "a client's whole call, from asking for the lock to holding it, or giving up; it contains the acquires",
-		invoke: "key", ok: "key token", fail: given, unknown: given},
+	{op: OpLock, by: workers, main: true,
+		means:  "a client's whole call, from asking for the lock to holding it, or giving up; it contains the acquires",
+		invoke: "key", ok: "key token", other: given},
 	{op: OpAcquire, means: "a compare-and-set that takes the lock, with all its resends",
-		invoke: "key from to [takeover]", ok: applied, fail: rejected, unknown: rejected},
+		invoke: "key from to [takeover]", ok: applied, other: rejected},
 	{op: OpRenew, means: "a compare-and-set of the holder: beat + 1",
-		invoke: "key from to", ok: applied, fail: rejected, unknown: rejected},
+		invoke: "key from to", ok: applied, other: rejected},
 	{op: OpRelease, means: "a compare-and-set of the holder: it leaves the lock free",
-		invoke: "key from to", ok: applied, fail: rejected, unknown: rejected},
+		invoke: "key from to", ok: applied, other: rejected},
 	{op: OpRead, means: "a SERIAL read of a lock's row, or of a shard's header",
-		invoke: "key", ok: "key row [sends]", fail: given, unknown: given},
-	{op: OpSeal, by: harnessOnly, means: "the last compare-and-set on a row or a shard, when all clients have ended: fence + 1, no holder",
-		invoke: "key from to", ok: applied, fail: rejected, unknown: rejected},
+		invoke: "key", ok: "key row [sends]", other: given},
+	{op: OpSeal, by: harnessOnly,
+		means:  "the last compare-and-set on a row or a shard, when all clients have ended: fence + 1, no holder",
+		invoke: "key from to", ok: applied, other: rejected},
 	{op: OpTake, by: workers, means: "a conditional batch that takes a shard over: fence + 1",
-		invoke: "key from to ttl_ms", ok: applied, fail: rejected, unknown: rejected},
+		invoke: "key from to ttl_ms", ok: applied, other: rejected},
 	{op: OpTick, by: workers, means: "a conditional batch of a shard's owner, with what it does to jobs",
-		invoke: committed, ok: applied, fail: rejected, unknown: rejected},
+		invoke: committed, ok: applied, other: rejected},
 	{op: OpHandOver, by: workers, means: "the owner's last batch",
-		invoke: committed, ok: applied, fail: rejected, unknown: rejected},
+		invoke: committed, ok: applied, other: rejected},
 	{op: OpEnqueue, by: workers, main: true, means: "a client's whole call that enqueues a job: key is its id",
-		invoke: "key job", ok: "key result=applied|duplicate|inbox [sends]", fail: given, unknown: given},
-	{op: OpUpdate, by: workers, main: true, means: "where each job has a lock: all plain writes that say what became of it; key is the lock",
-		invoke: "key changes", ok: applied, fail: given, unknown: given},
+		invoke: "key job", ok: "key result=applied|duplicate|inbox [sends]", other: given},
+	{op: OpUpdate, by: workers, main: true,
+		means:  "where each job has a lock: all plain writes that say what became of it; key is the lock",
+		invoke: "key changes", ok: applied, other: given},
 	{op: OpSchedule, by: workers, main: true, means: "a client's whole call that puts or disables a schedule: key is the schedule's",
-		invoke: "key schedule", ok: "key result=applied|duplicate [sends]", fail: given, unknown: given},
+		invoke: "key schedule", ok: "key result=applied|duplicate [sends]", other: given},
 	{op: OpRaise, main: true, means: "raises the highest token that a resource of the sink has seen; key is the resource",
-		invoke: "key issuer token", ok: "key result=applied seen [seq issuer token sends]", fail: unraised, unknown: unraised},
+		invoke: "key issuer token", ok: "key result=applied seen [seq issuer token sends]", other: unraised},
 	{op: OpGet, main: true, means: "reads a resource's value",
-		invoke: "key", ok: "key value [seen seq sends]", fail: given, unknown: given},
+		invoke: "key", ok: "key value [seen seq sends]", other: given},
 	{op: OpEffect, by: workers, main: true, means: "a fenced write to a resource",
-		invoke: "key issuer token effect_key value decided_at", ok: "key result=applied|duplicate seen [seq issuer token effect_key sends]", fail: refused, unknown: refused},
+		invoke: "key issuer token effect_key value decided_at",
+		ok:     "key result=applied|duplicate seen [seq issuer token effect_key sends]",
+		other:  refused},
 
-	{op: NoteStart, by: workers, means: "a critical section begins (key is the lock), or a job's run (key is the job, issuer its shard or lock, token the run)",
-		note: "key token decided_at or key issuer token decided_at attempt due_ms wall_ms"},
+	{op: NoteStart, by: workers,
+		means: "a critical section begins (key is the lock), or a job's run (key is the job, issuer its shard or lock, token the run)",
+		note:  "key token decided_at or key issuer token decided_at attempt due_ms wall_ms"},
 	{op: NoteFinish, by: workers, means: "it has ended; of a run, error says how if not well",
 		note: "key token or key issuer token [error]"},
 	{op: NoteLeaseLost, by: workers, means: "the holder's right ended before a release",
 		note: "key token [error]"},
-	{op: NotePoint, by: workers, means: "a reach point was passed, none of those that the checker derives; member-gone, member-came: a scheduler no longer sees, or sees, another's (key) heartbeats",
+	{op: NotePoint, by: workers,
+		means: "a reach point was passed, none of those that the checker derives; member-gone, member-came: a scheduler no longer " +
+			"sees, or sees, another's (key) heartbeats",
 		note: "point [key token]"},
-	{op: NoteStatement, means: "first use of a statement shape: the harness's are what a link carried, with its worker as key; a worker may note its own beside them",
+	{op: NoteStatement,
+		means: "first use of a statement shape: the harness's are what a link carried, with its worker as key; a worker may note its " +
+			"own beside them",
 		note: "statement [key]"},
 	{op: NoteExit, means: "a life ended in order: its last line",
 		note: "[error]"},
 	{op: NoteCrash, by: harnessOnly, means: "a process was killed; proc is its life",
 		note: "[error]"},
-	{op: NoteClock, by: harnessOnly, means: "a fault makes a worker's clocks so, from here to the life's next such note; proc is its life; written before a change that makes them wrong and after one that sets them right",
+	{op: NoteClock, by: harnessOnly,
+		means: "a fault makes a worker's clocks so, from here to the life's next such note; proc is its life; written before a change " +
+			"that makes them wrong and after one that sets them right",
 		note: "clock"},
-	{op: NoteLife, by: harnessOnly, means: "how a life of a process ended, as the harness saw it that started it, or that it was still there when the run was over",
-		note: "life"},
-	{op: NoteAnswer, by: harnessOnly, means: "what a worker asked the sink (key is the resource) and was answered, as the harness read it on the worker's link; ts is when the last byte of the answer had come from the sink; without a result it decided nothing, or no answer came",
+	{op: NoteLife, by: harnessOnly,
+		means: "how a life of a process ended, as the harness saw it that started it, or that it was still there when the run was over",
+		note:  "life"},
+	{op: NoteAnswer, by: harnessOnly,
+		means: "what a worker asked the sink (key is the resource) and was answered, as the harness read it on the worker's link; ts " +
+			"is when the last byte of the answer had come from the sink; without a result it decided nothing, or no answer came",
 		note: "key asked [issuer token effect_key value result=applied|duplicate|stale|conflict seen seq error]"},
-	{op: NoteHit, by: harnessOnly, means: "a client of a program of your own stood at a point before a request about a lock (key), for which a fault waited; ts is when it asked",
+	{op: NoteHit, by: harnessOnly,
+		means: "a client of a program of your own stood at a point before a request about a lock (key), for which a fault waited; ts " +
+			"is when it asked",
 		note: "key point hit"},
-	{op: NoteWitness, by: harnessOnly, means: "what the harness itself reads on the links from here on (key): statements or answers; with error, what of it cannot be read, and why",
+	{op: NoteWitness, by: harnessOnly,
+		means: "what the harness itself reads on the links from here on (key): statements or answers; with error, what of it cannot " +
+			"be read, and why",
 		note: "key [error]"},
 	{op: NoteHost, by: harnessOnly, means: "how busy the machine was in the phase that ends",
 		note: "machine"},
-	{op: NotePhase, by: harnessOnly, means: "a phase of the run begins: warmup, before, fault, heal, recover, drain (until every job has ended), settle (processes are told to stop), seal",
+	{op: NotePhase, by: harnessOnly,
+		means: "a phase of the run begins: warmup, before, fault, heal, recover, drain (until every job has ended), settle (processes " +
+			"are told to stop), seal",
 		note: "phase"},
 	{op: NoteFault, by: harnessOnly, means: "a fault is injected, healed, or proven to have taken effect",
 		note: "fault"},
@@ -114,8 +135,9 @@ var forms = []form{
 		note: "key ledger"},
 	{op: NoteRow, by: harnessOnly, means: "one row of a shard after it was sealed; key is the job, issuer its shard or lock",
 		note: "key issuer job_row"},
-	{op: NoteRowsEnd, by: harnessOnly, means: "all rows of a shard (issuer) have been noted; without issuer: of all jobs that have a lock each",
-		note: "[issuer]"},
+	{op: NoteRowsEnd, by: harnessOnly,
+		means: "all rows of a shard (issuer) have been noted; without issuer: of all jobs that have a lock each",
+		note:  "[issuer]"},
 	{op: NoteBook, by: harnessOnly, means: "one row of the shop's tables, in a run with orders",
 		note: "book"},
 }
@@ -153,10 +175,8 @@ func (f *form) text(t Type) string {
 		return f.invoke
 	case OK:
 		return f.ok
-	case Fail:
-		return f.fail
-	case Unknown:
-		return f.unknown
+	case Fail, Unknown:
+		return f.other
 	}
 	return f.note
 }
@@ -227,3 +247,14 @@ func more(e *Event) error {
 	}
 	return nil
 }
+
+// derived are the reach points that the checker derives itself from what happened.
+var derived = []string{
+	"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer",
+	"retry", "rescue", "redrive", "hasten", "pause", "dlq", "cancel", "abandon", "sweep", "hand-over", "inbox", "fire", "missed",
+	"follow", "stop", "overlap",
+	"order-shipped", "order-rejected", "order-cancelled",
+}
+
+// Derived says whether the checker derives a reach point: nobody may note it.
+func Derived(point string) bool { return slices.Contains(derived, point) }

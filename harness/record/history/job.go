@@ -31,65 +31,77 @@ const (
 // Change is one job's or one schedule's change in a shard's batch, or in an update, or
 // one of the shard itself.
 type Change struct {
-	// Job is "" if a schedule is changed, or the shard itself.
-	Job string `json:"job,omitempty"`
-	Do  string `json:"do"`
-	// Run is the run that is claimed or has ended, or of a job that ends or is
-	// hastened while it is pending its last one, Attempt its number among the job's claims since it
-	// was enqueued or redriven; 0 without one.
-	Run     int64 `json:"run,omitempty"`
-	Attempt int   `json:"attempt,omitempty"`
-	// DueMS is when the job is due from now on (enqueue, retry, rescue, redrive, hasten), or
-	// when it was (claim): earlier than said before, if another wall clock said that.
-	DueMS int64 `json:"due_ms,omitempty"`
-	// Schedule is the key of the schedule that is changed, or whose job is enqueued, for
-	// its nominal time NominalMS.
-	Schedule  string `json:"schedule,omitempty"`
-	NominalMS int64  `json:"nominal_ms,omitempty"`
-	// After is the job whose end enqueues this one, in its sequence; the same batch ends it.
-	After string `json:"after,omitempty"`
-	// LastMS is up to where the nominal times of the schedule are decided from now on, and
-	// Missed how many of them the batch passes over.
-	LastMS int64 `json:"last_ms,omitempty"`
-	Missed int64 `json:"missed,omitempty"`
+	// the job that is changed
+	Job string `json:"job,omitempty" is:"name"`
+	// of a job: enqueue (to pending), claim (to running, as run, its attempt-th), complete,
+	// retry (to pending: its run failed), rescue (to pending: its run's owner lost the shard),
+	// dlq, cancel, abandon, redrive (dlq to pending, attempts at 0), hasten (due at once),
+	// sweep (forgotten); of a schedule: put, fire, disable; of the shard: pause, resume
+	Do string `json:"do" of:"enqueue claim complete retry rescue dlq cancel abandon redrive hasten sweep put fire disable pause resume"`
+	// the run that is claimed or has ended; of a job that ends or is hastened while it is
+	// pending its last
+	Run int64 `json:"run,omitempty" is:"count"`
+	// the run's number among the job's claims since it was enqueued or redriven
+	Attempt int `json:"attempt,omitempty" is:"span"`
+	// when the job is due from now on, of a claim when it was: earlier than said before, if
+	// another wall clock said that; ms since 1970
+	DueMS int64 `json:"due_ms,omitempty" is:"date"`
+	// the schedule that is changed, or whose nominal time the job is of
+	Schedule string `json:"schedule,omitempty" is:"name"`
+	// that nominal time
+	NominalMS int64 `json:"nominal_ms,omitempty" is:"date"`
+	// the job that this one follows in a sequence: the same batch ends it
+	After string `json:"after,omitempty" is:"name"`
+	// up to where the schedule's nominal times are decided
+	LastMS int64 `json:"last_ms,omitempty" is:"date"`
+	// how many of them, the first ones, are passed over
+	Missed int64 `json:"missed,omitempty" is:"date"`
 }
 
 // Schedule is what is asked for of a recurring schedule: to fire at a fixed rate from
 // when it is put, whatever became of the occurrences before.
 type Schedule struct {
-	Queue string `json:"queue"`
-	Shard string `json:"shard"` // its shard's key
-	Do    string `json:"do"`    // put, disable
-	// EveryMS is the distance of nominal times, the first of which is the instant of the
-	// put. One that is late by more than WindowMS is missed, any other fires.
-	EveryMS  int64 `json:"every_ms,omitempty"`
-	WindowMS int64 `json:"window_ms,omitempty"`
-	// Job is the job of each nominal time; its Resource is the beginning of theirs, which
-	// ends with the job's id.
+	// its queue
+	Queue string `json:"queue" is:"name"`
+	// the key of its shard
+	Shard string `json:"shard" is:"name"`
+	// what is asked for
+	Do string `json:"do" of:"put disable"`
+	// the distance of nominal times, from the instant of the put on
+	EveryMS int64 `json:"every_ms,omitempty" is:"span"`
+	// by how much one may be late and still fires
+	WindowMS int64 `json:"window_ms,omitempty" is:"span"`
+	// what each nominal time's job is
 	Job *Job `json:"job,omitempty"`
 }
 
 // Job is what is enqueued, as far as it is checked.
 type Job struct {
-	Queue string `json:"queue"`
-	// Shard is the key of what issues the tokens of its runs: its shard, or its lock
-	// where each job has one.
-	Shard string `json:"shard"`
-	Kind  string `json:"kind"`
-	// Resource is the sink resource of the job's effects, Steps the keys of those that
-	// it has had exactly once when it is completed, and May of others that it may have had.
-	Resource    string   `json:"resource,omitempty"`
-	Steps       []string `json:"steps,omitempty"`
-	May         []string `json:"may,omitempty"`
-	Order       *Order   `json:"order,omitempty"`  // that it is a part of
-	DueMS       int64    `json:"due_ms,omitempty"` // 0: at once
-	MaxAttempts int      `json:"max_attempts"`
-	AtMostOnce  bool     `json:"at_most_once,omitempty"`
-	// Then are the jobs that follow it, one after the other, each when the one before has
-	// ended; their Resource is the beginning of theirs, which ends with the job's id. The
-	// next one follows a completed job, and with GoOn also one that has failed.
+	// its queue
+	Queue string `json:"queue" is:"name"`
+	// the issuer of its runs' tokens: its shard, or its lock
+	Shard string `json:"shard" is:"name"`
+	// its kind
+	Kind string `json:"kind" is:"name"`
+	// the sink resource of its effects; of a job that follows another, or is a schedule's, the
+	// beginning of it, which ends with the job's id
+	Resource string `json:"resource,omitempty" is:"name"`
+	// the keys of the effects that it has had exactly once when it is completed
+	Steps []string `json:"steps,omitempty" is:"names"`
+	// keys of effects that it may have had instead
+	May []string `json:"may,omitempty" is:"names"`
+	// the order that it is a part of
+	Order *Order `json:"order,omitempty"`
+	// when it is due, ms since 1970; absent: at once
+	DueMS int64 `json:"due_ms,omitempty" is:"date"`
+	// how often it is tried
+	MaxAttempts int `json:"max_attempts" is:"span"`
+	// a run that is cut short is not followed by another
+	AtMostOnce bool `json:"at_most_once,omitempty"`
+	// the jobs that follow it, one after the other, each when the one before has ended
 	Then []Job `json:"then,omitempty"`
-	GoOn bool  `json:"go_on,omitempty"`
+	// its failure does not end its sequence
+	GoOn bool `json:"go_on,omitempty"`
 }
 
 // Kinds of rows of a shard.
@@ -105,10 +117,77 @@ const (
 // JobRow is a row of a shard, or of a job with a lock of its own (kinds pending and
 // job), when all processes have ended.
 type JobRow struct {
-	Kind    string `json:"kind"`
-	State   string `json:"state,omitempty"` // kind job: pending, running, completed, dlq, cancelled, abandoned
-	Attempt int    `json:"attempt,omitempty"`
-	Run     int64  `json:"run,omitempty"`
-	DueMS   int64  `json:"due_ms,omitempty"`
-	EndedMS int64  `json:"ended_ms,omitempty"`
+	// which row: job (the job's state, found by its id), pending, running, ended (by which job
+	// rows are swept), dlq, inbox
+	Kind string `json:"kind" of:"job pending running ended dlq inbox"`
+	// the job's
+	State string `json:"state,omitempty" of:"pending running completed dlq cancelled abandoned"`
+	// the number of its last run among its claims
+	Attempt int `json:"attempt,omitempty" is:"span"`
+	// its last run
+	Run int64 `json:"run,omitempty" is:"count"`
+	// when it is due
+	DueMS int64 `json:"due_ms,omitempty" is:"date"`
+	// when it ended
+	EndedMS int64 `json:"ended_ms,omitempty" is:"date"`
+}
+
+// Order is what a customer asks for; each of its jobs has it.
+type Order struct {
+	// the order
+	ID string `json:"id" is:"name"`
+	// what is bought
+	Item string `json:"item" is:"name"`
+	// how much of it
+	Quantity int64 `json:"quantity" is:"span"`
+	// the price of all of it
+	Cents int64 `json:"cents" is:"span"`
+}
+
+// Kinds of an order's jobs, in the order in which they follow each other.
+const (
+	OrderReserve = "reserve" // takes the items from the stock, or rejects the order
+	OrderPay     = "pay"     // takes the money, or cancels the order
+	OrderFulfil  = "fulfil"
+)
+
+// The shop's tables, and BookEnd, which is no row but says that all have been noted.
+const (
+	BookStock    = "stock"    // Item, Quantity, Version: what is left
+	BookMove     = "move"     // Item, Version, Delta, Quantity (left after it), Order: "" for a delivery
+	BookOrder    = "order"    // Order, Item, Quantity, Cents, State
+	BookPayment  = "payment"  // Order, Cents, Token
+	BookShipment = "shipment" // Order
+	BookEnd      = "end"
+)
+
+// States of an order.
+const (
+	OrderReserved  = "reserved"
+	OrderPaid      = "paid"
+	OrderShipped   = "shipped"   // an end
+	OrderRejected  = "rejected"  // an end: there was not enough in stock
+	OrderCancelled = "cancelled" // an end: not paid in time
+)
+
+// Book is a row of the shop's tables when all processes have ended.
+type Book struct {
+	// which table; end is no row: all have been noted
+	Table string `json:"table" of:"stock move order payment shipment end"`
+	// the order; of a move none for a delivery
+	Order string `json:"order,omitempty" is:"name"`
+	// what is sold
+	Item string `json:"item,omitempty" is:"name"`
+	// how much of it: in stock, left after the move, ordered
+	Quantity int64 `json:"quantity,omitempty" is:"amount"`
+	// of the stock, one more with each move
+	Version int64 `json:"version,omitempty" is:"count"`
+	// by how much the move changed the stock
+	Delta int64 `json:"delta,omitempty" is:"amount"`
+	// the price, or what was charged
+	Cents int64 `json:"cents,omitempty" is:"amount"`
+	// of the run that paid
+	Token int64 `json:"token,omitempty" is:"count"`
+	// the order's
+	State string `json:"state,omitempty" of:"reserved paid shipped rejected cancelled"`
 }

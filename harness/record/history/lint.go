@@ -88,13 +88,15 @@ func Lint(h *History) Findings {
 		delete(idle, w)
 	}
 	for _, w := range slices.Sorted(maps.Keys(idle)) {
-		out.Remarks = append(out.Remarks, Remark{Life: idle[w].head.Proc, File: idle[w].name(), Text: fmt.Sprintf("worker %s has recorded no operation", w)})
+		out.Remarks = append(out.Remarks, Remark{Life: idle[w].head.Proc, File: idle[w].name(), Text: fmt.Sprintf(
+			"worker %s has recorded no operation", w)})
 	}
 	switch {
 	case jobs && completed == 0:
 		out.Remarks = append(out.Remarks, Remark{File: "the run", Text: fmt.Sprintf("no job was completed (%d operations)", operations)})
 	case !jobs && released == 0:
-		out.Remarks = append(out.Remarks, Remark{File: "the run", Text: fmt.Sprintf("no lock cycle was completed: no release is ok (%d operations)", operations)})
+		out.Remarks = append(out.Remarks, Remark{File: "the run", Text: fmt.Sprintf(
+			"no lock cycle was completed: no release is ok (%d operations)", operations)})
 	}
 	return out
 }
@@ -136,7 +138,9 @@ func (l *lint) end() {
 	l.ids()
 	l.ends()
 	if !l.exited && !l.crashed && l.head.Proc != Harness {
-		l.add(Lost, nil, "the record of %s has lost events: it ends neither with an exit note nor with the harness's crash note, so it may have been cut off", l.head.Proc)
+		l.add(Lost, nil,
+			"the record of %s has lost events: it ends neither with an exit note nor with the harness's crash note, so it may "+
+				"have been cut off", l.head.Proc)
 	}
 }
 
@@ -167,7 +171,9 @@ func (l *lint) ids() {
 	}
 	l.doubt = excused > 0
 	if missing > 0 {
-		l.add(Lost, at, "the record of %s has lost events: %s missing among %d operations, the first before id %d: ids are 1, 2, 3 … over all clients of a life", l.head.Proc, idsAre(missing), len(byID), at[0].ID)
+		l.add(Lost, at,
+			"the record of %s has lost events: %s missing among %d operations, the first before id %d: ids are 1, 2, 3 … over "+
+				"all clients of a life", l.head.Proc, idsAre(missing), len(byID), at[0].ID)
 	}
 }
 
@@ -184,15 +190,21 @@ func idsAre(n int) string {
 func (l *lint) ends() {
 	for _, c := range l.crossed {
 		if l.open[c.before.ID] == nil {
-			l.add(Wrong, []*Event{c.before, c.next}, "%s (id %d) of %s had not ended when it began %s (id %d): a client does one thing after the other", c.before.Op, c.before.ID, c.before.Proc, c.next.Op, c.next.ID)
+			l.add(Wrong, []*Event{c.before, c.next},
+				"%s (id %d) of %s had not ended when it began %s (id %d): a client does one thing after the other",
+				c.before.Op, c.before.ID, c.before.Proc, c.next.Op, c.next.ID)
 			continue
 		}
-		l.add(Lost, []*Event{c.before, c.next}, "the record of %s has lost events: %s (id %d) is without an end although its client went on", l.head.Proc, c.before.Op, c.before.ID)
+		l.add(Lost, []*Event{c.before, c.next},
+			"the record of %s has lost events: %s (id %d) is without an end although its client went on",
+			l.head.Proc, c.before.Op, c.before.ID)
 		delete(l.open, c.before.ID)
 	}
 	for _, c := range l.granted {
 		if l.open[c.before.ID] != nil {
-			l.add(Lost, []*Event{c.before, c.next}, "the record of %s has lost events: an acquire of %s (id %d) has no end although its lock call was answered", l.head.Proc, c.before.Key, c.before.ID)
+			l.add(Lost, []*Event{c.before, c.next},
+				"the record of %s has lost events: an acquire of %s (id %d) has no end although its lock call was answered",
+				l.head.Proc, c.before.Key, c.before.ID)
 			delete(l.open, c.before.ID)
 		}
 	}
@@ -201,7 +213,9 @@ func (l *lint) ends() {
 	}
 	for _, e := range l.invokes {
 		if l.open[e.ID] == e {
-			l.add(Lost, []*Event{e}, "the record of %s has lost events: %s (id %d) has no end, and the life ended in order: an operation ends with ok, fail or unknown", l.head.Proc, e.Op, e.ID)
+			l.add(Lost, []*Event{e},
+				"the record of %s has lost events: %s (id %d) has no end, and the life ended in order: an operation ends with ok, "+
+					"fail or unknown", l.head.Proc, e.Op, e.ID)
 		}
 	}
 }
@@ -210,8 +224,8 @@ func (l *lint) ends() {
 // taken from no row after it had one. All absent rows are equal, so that the chain of
 // versions, by which P2 and what rests on it are judged, ends there.
 func vanishing(h *History, lives map[string]*lint) {
-	promised := slices.ContainsFunc(h.Headers, func(head Header) bool { return len(head.Promises) == 0 || slices.Contains(head.Promises, "P2") })
-	if !promised {
+	promises := func(head Header) bool { return len(head.Promises) == 0 || slices.Contains(head.Promises, "P2") }
+	if !slices.ContainsFunc(h.Headers, promises) {
 		return
 	}
 	first := map[string]*Event{} // by lock, the acquire that was answered first
@@ -241,4 +255,5 @@ func vanishing(h *History, lives map[string]*lint) {
 	}
 }
 
-const keepRow = ", so that no chain of its versions can be judged: keep the row and empty its holder, or do not promise P2, P6, P9 and P11 (docs/own-system.md, Rows that vanish)"
+const keepRow = ", so that no chain of its versions can be judged: keep the row and empty its holder, " +
+	"or do not promise P2, P6, P9 and P11 (docs/own-system.md, Rows that vanish)"

@@ -68,7 +68,8 @@ func (l *lint) event(e *Event) {
 	}
 	l.file, l.last = e.File, max(l.last, e.TS)
 	if d := e.TS - l.head.TS; l.head.TS > 0 && (d < 0 || d > int64(longest)) {
-		l.add(Wrong, []*Event{e}, "ts %d is not within a week after the header's %d: times are ns on CLOCK_MONOTONIC, not on a wall clock", e.TS, l.head.TS)
+		l.add(Wrong, []*Event{e},
+			"ts %d is not within a week after the header's %d: times are ns on CLOCK_MONOTONIC, not on a wall clock", e.TS, l.head.TS)
 	}
 	if e.DecidedAt > e.TS {
 		l.add(Wrong, []*Event{e}, "%s was decided at %d, after it was recorded", e.Op, e.DecidedAt)
@@ -107,7 +108,8 @@ func (l *lint) invoke(e *Event) {
 		l.acquire[e.Proc] = e
 		l.fresh(e)
 		if e.To.Holder != e.Proc || e.To.TTLMS <= 0 {
-			l.add(Wrong, []*Event{e}, "acquire sets holder %q and ttl_ms %d: the holder is the proc, %s, and the ttl is positive", e.To.Holder, e.To.TTLMS, e.Proc)
+			l.add(Wrong, []*Event{e},
+				"acquire sets holder %q and ttl_ms %d: the holder is the proc, %s, and the ttl is positive", e.To.Holder, e.To.TTLMS, e.Proc)
 		}
 	case OpRelease:
 		if !e.To.Absent { // see vanishing
@@ -117,7 +119,9 @@ func (l *lint) invoke(e *Event) {
 		if at := l.effects[e.EffectKey]; at == nil {
 			l.effects[e.EffectKey] = e
 		} else if !l.jobs { // runs of a job share their keys
-			l.add(Wrong, []*Event{e, at}, "effect_key %q is that of line %d: each grant's is its own, and copies of one request are one operation", e.EffectKey, at.Line)
+			l.add(Wrong, []*Event{e, at},
+				"effect_key %q is that of line %d: each grant's is its own, and copies of one request are one operation",
+				e.EffectKey, at.Line)
 		}
 	}
 }
@@ -129,7 +133,8 @@ func (l *lint) fresh(e *Event) {
 	if at == nil {
 		l.attempts[e.To.Attempt] = e
 	} else if !l.jobs && (*at.From != *e.From || *at.To != *e.To) { // a job's lock has its token there
-		l.add(Wrong, []*Event{e, at}, "%s sets attempt %q, which line %d sets already: each acquire and release has a fresh one", e.Op, e.To.Attempt, at.Line)
+		l.add(Wrong, []*Event{e, at},
+			"%s sets attempt %q, which line %d sets already: each acquire and release has a fresh one", e.Op, e.To.Attempt, at.Line)
 	}
 }
 
@@ -142,7 +147,9 @@ func (l *lint) result(e *Event) {
 	at := inv.TS
 	for _, s := range e.Sends {
 		if s < at || s > e.TS {
-			l.add(Late, []*Event{inv, e}, "%s by %s, id %d, has a send outside of its recorded interval: invocations must be recorded before the request leaves", e.Op, e.Proc, e.ID)
+			l.add(Late, []*Event{inv, e},
+				"%s by %s, id %d, has a send outside of its recorded interval: invocations must be recorded before the request leaves",
+				e.Op, e.Proc, e.ID)
 			break
 		}
 		at = s

@@ -24,7 +24,9 @@ func TestFilesMerge(t *testing.T) {
 			proc := string(rune('a'+i)) + ".1"
 			var events []Event
 			for range rapid.IntRange(0, 8).Draw(rt, "events") {
-				events = append(events, Event{TS: rapid.Int64Range(1, 20).Draw(rt, "ts"), Proc: proc, Type: Note, Op: NotePoint, Details: &Details{Point: rapid.StringN(1, 9, -1).Draw(rt, "point")}})
+				point := Event{TS: rapid.Int64Range(1, 20).Draw(rt, "ts"), Proc: proc, Type: Note, Op: NotePoint}
+				point.Details = &Details{Point: rapid.StringN(1, 9, -1).Draw(rt, "point")}
+				events = append(events, point)
 			}
 			data := encode(t, header("r", proc, "b"), events...)
 			if rapid.Bool().Draw(rt, "torn") {
@@ -48,7 +50,8 @@ func TestFilesMerge(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if len(got.Events) != len(want.Events) || len(want.Events) > 0 && !reflect.DeepEqual(got.Events, want.Events) || got.Torn != want.Torn || !reflect.DeepEqual(got.Headers, want.Headers) {
+		if len(got.Events) != len(want.Events) || len(want.Events) > 0 && !reflect.DeepEqual(got.Events, want.Events) ||
+			got.Torn != want.Torn || !reflect.DeepEqual(got.Headers, want.Headers) {
 			rt.Fatalf("%+v, want %+v", got, want)
 		}
 	})
@@ -81,10 +84,11 @@ func TestPipe(t *testing.T) {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, encode(t, header("r", "w2.1", "b"), Event{TS: 1, Proc: "w2.1", Type: Note, Op: NoteExit}), 0o644); err != nil {
+	exit := Event{TS: 1, Proc: "w2.1", Type: Note, Op: NoteExit}
+	if err := os.WriteFile(file, encode(t, header("r", "w2.1", "b"), exit), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	events := stamped(everyEvent("w1.1"))
+	events := everyEvent(t, "w1.1")
 	written := make(chan error, 1)
 	data := encode(t, header("r", "w1.1", "b"), events...)
 	go func() { written <- os.WriteFile(pipe, data, 0) }()

@@ -2,14 +2,11 @@ package history
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"sort"
 	"time"
 )
@@ -130,7 +127,7 @@ func (r *lineReader) add(line []byte, whole bool) error {
 	h.Events = append(h.Events, Event{})
 	e := &h.Events[len(h.Events)-1]
 	r.dec.line(line)
-	has, said, err := eventObject.decode(r.dec, e)
+	has, said, err := eventObject.decode(r.dec, reflect.ValueOf(e).Elem())
 	if err == nil {
 		err = r.dec.over()
 	}
@@ -156,7 +153,7 @@ func (r *lineReader) add(line []byte, whole bool) error {
 func (r *lineReader) header(line []byte) error {
 	var head Header
 	r.dec.line(line)
-	has, said, err := headerObject.decode(r.dec, &head)
+	has, said, err := headerObject.decode(r.dec, reflect.ValueOf(&head).Elem())
 	if err == nil {
 		err = r.dec.over()
 	}
@@ -202,11 +199,16 @@ func (r *lineReader) join(e *Event) error {
 	inv := &r.h.Events[i]
 	switch {
 	case inv.Op != e.Op || inv.Key != e.Key || inv.Proc != e.Proc:
-		return fmt.Errorf("%s of id %d is (%s, %s, %s), its invoke on line %d was (%s, %s, %s)", e.Type, e.ID, e.Proc, e.Op, e.Key, inv.Line, inv.Proc, inv.Op, inv.Key)
+		return fmt.Errorf(
+			"%s of id %d is (%s, %s, %s), its invoke on line %d was (%s, %s, %s)",
+			e.Type, e.ID, e.Proc, e.Op, e.Key, inv.Line, inv.Proc, inv.Op, inv.Key)
 	case e.TS < inv.TS:
 		return fmt.Errorf("id %d ends at %d, before its invoke at %d", e.ID, e.TS, inv.TS)
-	case e.Op != OpLock && e.Token != 0 && e.Token != inv.Token, e.Issuer != "" && e.Issuer != inv.Issuer, e.EffectKey != "" && e.EffectKey != inv.EffectKey:
-		return fmt.Errorf("%s of id %d is of token %d of %q, key %q; its invoke on line %d was of token %d of %q, key %q", e.Type, e.ID, e.Token, e.Issuer, e.EffectKey, inv.Line, inv.Token, inv.Issuer, inv.EffectKey)
+	case e.Op != OpLock && e.Token != 0 && e.Token != inv.Token, e.Issuer != "" && e.Issuer != inv.Issuer,
+		e.EffectKey != "" && e.EffectKey != inv.EffectKey:
+		return fmt.Errorf(
+			"%s of id %d is of token %d of %q, key %q; its invoke on line %d was of token %d of %q, key %q",
+			e.Type, e.ID, e.Token, e.Issuer, e.EffectKey, inv.Line, inv.Token, inv.Issuer, inv.EffectKey)
 	}
 	delete(r.open, e.ID)
 	return nil
@@ -230,80 +232,5 @@ func readLine(br *bufio.Reader, line []byte) (_ []byte, whole bool, err error) {
 		default:
 			return nil, false, err
 		}
-	}
-}
-
-// Tail reads the history of a run that still goes on, each line once.
-type Tail struct {
-	dir   string
-	files map[string]*tailFile
-}
-
-type tailFile struct {
-	lines *lineReader
-	at    int64 // where the next line begins
-}
-
-// NewTail reads the *.jsonl files of dir, those that come later too.
-func NewTail(dir string) *Tail { return &Tail{dir: dir, files: map[string]*tailFile{}} }
-
-// SoFar returns all that was recorded until a moment ago, in the order of TS. It is
-// consistent: with an event it has all that led to it. For what led to it was written
-// before, and so is found by a look at the files that begins after it.
-func (t *Tail) SoFar() (*History, error) {
-	now := Now()
-	names, err := filepath.Glob(filepath.Join(t.dir, "*.jsonl"))
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(names)
-	total := 0
-	for _, name := range names {
-		f := t.files[name]
-		if f == nil {
-			f = &tailFile{lines: newLineReader(name, nil)}
-			t.files[name] = f
-		}
-		if err := f.read(); err != nil {
-			return nil, err
-		}
-		total += len(f.lines.h.Events)
-	}
-	out := &History{Events: make([]Event, 0, total)}
-	for _, name := range slices.Sorted(maps.Keys(t.files)) {
-		h := t.files[name].lines.h
-		if err := out.join(h); err != nil {
-			return nil, err
-		}
-		for i := range h.Events {
-			if h.Events[i].TS <= now {
-				out.Events = append(out.Events, h.Events[i])
-			}
-		}
-	}
-	out.order()
-	return out, nil
-}
-
-// read adds the lines that are whole by now.
-func (f *tailFile) read() error {
-	file, err := os.Open(f.lines.name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	b, err := io.ReadAll(io.NewSectionReader(file, f.at, 1<<62))
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.lines.name, err)
-	}
-	for {
-		end := bytes.IndexByte(b, '\n')
-		if end < 0 {
-			return nil
-		}
-		if err := f.lines.add(b[:end], true); err != nil {
-			return err
-		}
-		b, f.at = b[end+1:], f.at+int64(end)+1
 	}
 }

@@ -1,14 +1,17 @@
 package history
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -130,8 +133,10 @@ func TestPhasesAndFaults(t *testing.T) {
 		fault(21, "f1", ActionInject, false), fault(22, "f2", ActionInject, false),
 		fault(23, "f1", ActionEvidence, true), fault(24, "f2", ActionEvidence, false),
 		fault(25, "f1", ActionHeal, false), fault(26, "f9", ActionHeal, false),
-		fault(27, "f3", ActionInject, false), fault(28, "f3", ActionEvidence, true), fault(29, "f3", ActionHeal, false), fault(29, "f3", ActionEvidence, true),
-		fault(27, "f4", ActionInject, false), fault(28, "f4", ActionEvidence, true), fault(29, "f4", ActionHeal, false), fault(30, "f4", ActionEvidence, false),
+		fault(27, "f3", ActionInject, false), fault(28, "f3", ActionEvidence, true),
+		fault(29, "f3", ActionHeal, false), fault(29, "f3", ActionEvidence, true),
+		fault(27, "f4", ActionInject, false), fault(28, "f4", ActionEvidence, true),
+		fault(29, "f4", ActionHeal, false), fault(30, "f4", ActionEvidence, false),
 		phase(30, "recover"), note(40, NoteExit),
 	}}
 	if got := h.Phases(); len(got) != 3 || got[0] != (Span{"before", 10, 20}) || got[2] != (Span{"recover", 30, 41}) {
@@ -203,5 +208,36 @@ func TestRecorderThatCannotWrite(t *testing.T) {
 	}
 	if h, err := ReadFiles(file); err != nil || len(h.Events) == 0 {
 		t.Errorf("what was written before: %v", err)
+	}
+}
+
+// TestDetails: an event without details has all of them zero, a file tells nothing of how
+// they are held, and a copy's details can be set without changing the original's.
+func TestDetails(t *testing.T) {
+	t.Parallel()
+	var e Event
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Details]()) {
+		out := reflect.ValueOf(&e).MethodByName(f.Name).Call(nil)
+		if len(out) != 1 || out[0].Type() != f.Type || !out[0].IsZero() {
+			t.Errorf("%s of an event without details is %v", f.Name, out)
+		}
+	}
+	e = Event{TS: 1, Proc: "harness", Type: Note, Op: NotePhase, Details: &Details{Phase: "before"}}
+	b, err := json.Marshal(e)
+	if want := `{"ts":1,"proc":"harness","type":"note","op":"phase","phase":"before"}`; err != nil || string(b) != want {
+		t.Errorf("%s (%v), want %s", b, err, want)
+	}
+	next := e
+	next.OwnDetails().Phase = "fault"
+	if e.Phase() != "before" || next.Phase() != "fault" {
+		t.Errorf("original %q, copy %q", e.Phase(), next.Phase())
+	}
+}
+
+// TestEventIsSmall: a million events are held at once.
+func TestEventIsSmall(t *testing.T) {
+	t.Parallel()
+	if n := unsafe.Sizeof(Event{}); n > 288 {
+		t.Errorf("an event takes %d bytes: what few events have belongs into Details", n)
 	}
 }

@@ -146,7 +146,7 @@ func TestOnlyTheHarnessKnows(t *testing.T) {
 	}
 	seen := map[Op]bool{}
 	try := func(events []Event, from, to string, refused author, says string) {
-		for _, e := range stamped(events) {
+		for _, e := range events {
 			f := formOf[e.Op]
 			if f.by != refused || e.Type != Invoke && e.Type != Note {
 				continue
@@ -159,8 +159,8 @@ func TestOnlyTheHarnessKnows(t *testing.T) {
 			}
 		}
 	}
-	try(harnessEvent(), Harness, "w1.1", harnessOnly, "%s in the file of w1.1: only the harness can know it")
-	try(everyEvent("w1.1"), "w1.1", Harness, workers, "%s in the file of the harness: it is a worker's to record")
+	try(everyEvent(t, Harness), Harness, "w1.1", harnessOnly, "%s in the file of w1.1: only the harness can know it")
+	try(everyEvent(t, "w1.1"), "w1.1", Harness, workers, "%s in the file of the harness: it is a worker's to record")
 	for _, f := range forms {
 		if f.by != anyone && !seen[f.op] {
 			t.Errorf("%s was not tried", f.op)
@@ -185,8 +185,8 @@ func TestEmptyFile(t *testing.T) {
 
 // seeds are files of every kind: whole, torn, malformed, of the harness.
 func seeds(t testing.TB) [][]byte {
-	all := encode(t, header("r", "w1.1", "b"), stamped(everyEvent("w1.1"))...)
-	host := encode(t, header("r", Harness, "b"), stamped(harnessEvent())...)
+	all := encode(t, header("r", "w1.1", "b"), everyEvent(t, "w1.1")...)
+	host := encode(t, header("r", Harness, "b"), everyEvent(t, Harness)...)
 	lines := bytes.SplitAfter(all, []byte("\n"))
 	swapped := bytes.Join([][]byte{lines[0], lines[6], lines[5]}, nil)
 	return [][]byte{

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -19,48 +21,115 @@ const (
 	maxToken   = math.MaxInt64     // what a sink may have been shown
 )
 
-func text[T any](name, means string, at func(*T) *string) member[T] {
-	return member[T]{name, means, `{"type": "string"}`, `{"minLength": 1}`, func(d *lineDecoder, v *T) (bool, error) {
-		s, err := d.text()
-		*at(v) = string(s)
-		return len(s) > 0, err
-	}}
+// ranges are the least and largest of integers.
+var ranges = map[string][2]int64{
+	"instant": {0, maxInstant}, "span": {0, maxSpan}, "offset": {-maxSpan, maxSpan}, "date": {0, maxDate},
+	"rate": {-999_999, maxRate}, "count": {0, most}, "amount": {-most, most}, "token": {0, maxToken},
 }
 
-// word is a name, which is never empty. A history has few of them: each is kept once.
-func word[T any, S ~string](name, means string, at func(*T) *S) member[T] {
-	m := wordOrNone(name, means, at)
-	read := m.read
-	m.schema, m.nonzero = `{"type": "string", "minLength": 1}`, "true"
-	m.read = func(d *lineDecoder, v *T) (bool, error) {
-		said, err := read(d, v)
-		if err == nil && !said {
-			err = errEmpty
+// value is a kind of values.
+type value struct {
+	schema string
+	// nonzero is what the schema of a required one has beside that: as a rule it is neither
+	// zero nor empty. "": required only means that it is there.
+	nonzero string
+	// read reads a value and reports whether it says anything: is not zero.
+	read func(d *lineDecoder, v reflect.Value) (said bool, err error)
+}
+
+// valueOf is the kind of a field's values, by its type and tags:
+//
+//	of:"put disable"  a text that is one of these
+//	is:"name"         a text that is never empty. A history has few: each is kept once
+//	is:"names"        a list of names
+//	is:"properties"   a list of properties that can be promised
+//	is:"span"         an integer of one of the ranges
+//	below:"0.5"       a number of at least 0 and below this
+//	is:"zero"         beside another: it may be zero or empty where it is required
+//
+// A pointer to a number is to one that may be zero, and is another fact if it is not there.
+func valueOf(name string, f reflect.StructField, objects map[reflect.Type]*object) value {
+	is := strings.Fields(f.Tag.Get("is"))
+	v := value{}
+	switch of, is := f.Tag.Get("of"), append(is, "")[0]; f.Type.Kind() {
+	case reflect.String:
+		switch {
+		case of != "":
+			v = oneOf(name, strings.Fields(of))
+		case is == "name":
+			v = word
+		default:
+			v = text
 		}
-		return said, err
+	case reflect.Bool:
+		v = boolean
+	case reflect.Int, reflect.Int64:
+		r, known := ranges[is]
+		if !known {
+			panic(fmt.Sprintf("history: %s has no range", name)) // of a table in this package
+		}
+		v = whole(r[0], r[1])
+	case reflect.Float64:
+		below, err := strconv.ParseFloat(f.Tag.Get("below"), 64)
+		if err != nil {
+			panic(fmt.Sprintf("history: %s: %v", name, err)) // of a table in this package
+		}
+		v = real(below)
+	case reflect.Pointer:
+		v = pointer(objects[f.Type.Elem()])
+	case reflect.Map:
+		if v = byName(whole(0, maxSpan), nil); f.Type.Elem().Kind() == reflect.String {
+			v = byName(word, Promisable)
+		}
+	case reflect.Slice:
+		switch o := objects[f.Type.Elem()]; {
+		case o != nil:
+			v = list(o.value())
+		case f.Type.Elem().Kind() == reflect.Int64:
+			v = list(whole(1, maxInstant))
+		case is == "names":
+			v = list(word)
+		case is == "properties":
+			v = promises()
+		default:
+			v = list(text)
+		}
 	}
-	return m
+	if slices.Contains(is, "zero") {
+		v.nonzero = ""
+		if v.schema == word.schema {
+			v.schema, v.read = text.schema, readName
+		}
+	}
+	return v
 }
 
-var errEmpty = errors.New("is empty")
+var text = value{`{"type": "string"}`, `{"minLength": 1}`, func(d *lineDecoder, v reflect.Value) (bool, error) {
+	s, err := d.text()
+	v.SetString(string(s))
+	return len(s) > 0, err
+}}
 
-// wordOrNone is a name that may be empty, also where it is required.
-func wordOrNone[T any, S ~string](name, means string, at func(*T) *S) member[T] {
-	return member[T]{name, means, `{"type": "string"}`, "", func(d *lineDecoder, v *T) (bool, error) {
-		s, err := d.text()
-		*at(v) = S(d.names.one(s))
-		return len(s) > 0, err
-	}}
+var word = value{`{"type": "string", "minLength": 1}`, "true", func(d *lineDecoder, v reflect.Value) (bool, error) {
+	said, err := readName(d, v)
+	if err == nil && !said {
+		err = errors.New("is empty")
+	}
+	return said, err
+}}
+
+func readName(d *lineDecoder, v reflect.Value) (bool, error) {
+	s, err := d.text()
+	v.SetString(d.names.one(s))
+	return len(s) > 0, err
 }
 
-// oneOf is a text that is one of some.
-func oneOf[T any, S ~string](name, means, values string, at func(*T) *S) member[T] {
-	known := map[string]S{}
-	for _, s := range strings.Fields(values) {
-		known[s] = S(s)
+func oneOf(name string, values []string) value {
+	known := map[string]string{}
+	for _, s := range values {
+		known[s] = s
 	}
-	schema := `{"enum": ["` + strings.Join(strings.Fields(values), `", "`) + `"]}`
-	return member[T]{name, means, schema, "true", func(d *lineDecoder, v *T) (bool, error) {
+	return value{`{"enum": ["` + strings.Join(values, `", "`) + `"]}`, "true", func(d *lineDecoder, v reflect.Value) (bool, error) {
 		s, err := d.text()
 		if err != nil {
 			return false, err
@@ -69,194 +138,114 @@ func oneOf[T any, S ~string](name, means, values string, at func(*T) *S) member[
 		if !ok {
 			return false, fmt.Errorf("unknown %s %q", name, s)
 		}
-		*at(v) = one
+		v.SetString(one)
 		return true, nil
 	}}
 }
 
-// whole is an integer from lo to hi.
-func whole[T any, N ~int | ~int64](name string, lo, hi int64, means string, at func(*T) *N) member[T] {
+func whole(lo, hi int64) value {
 	nonzero := `{"minimum": 1}`
 	if lo < 0 {
 		nonzero = `{"not": {"const": 0}}`
 	}
-	return member[T]{name, means, wholeSchema(lo, hi), nonzero, func(d *lineDecoder, v *T) (bool, error) {
+	schema := fmt.Sprintf(`{"type": "integer", "minimum": %d, "maximum": %d}`, lo, hi)
+	return value{schema, nonzero, func(d *lineDecoder, v reflect.Value) (bool, error) {
 		n, err := d.whole(lo, hi)
-		*at(v) = N(n)
+		v.SetInt(n)
 		return n != 0, err
 	}}
 }
 
-func wholeSchema(lo, hi int64) string {
-	return fmt.Sprintf(`{"type": "integer", "minimum": %d, "maximum": %d}`, lo, hi)
-}
-
-// real is a number of at least 0 and below the bound.
-func real[T any](name string, below float64, means string, at func(*T) *float64) member[T] {
+func real(below float64) value {
 	schema := fmt.Sprintf(`{"type": "number", "minimum": 0, "exclusiveMaximum": %v}`, below)
-	return member[T]{name, means, schema, `{"exclusiveMinimum": 0}`, func(d *lineDecoder, v *T) (bool, error) {
+	return value{schema, `{"exclusiveMinimum": 0}`, func(d *lineDecoder, v reflect.Value) (bool, error) {
 		x, err := d.real(below)
-		*at(v) = x
+		v.SetFloat(x)
 		return x != 0, err
 	}}
 }
 
-func boolean[T any](name, means string, at func(*T) *bool) member[T] {
-	return member[T]{name, means, `{"type": "boolean"}`, `{"const": true}`, func(d *lineDecoder, v *T) (said bool, err error) {
-		said, err = d.truth()
-		*at(v) = said
-		return said, err
-	}}
-}
+var boolean = value{`{"type": "boolean"}`, `{"const": true}`, func(d *lineDecoder, v reflect.Value) (said bool, err error) {
+	said, err = d.truth()
+	v.SetBool(said)
+	return said, err
+}}
 
-// one is an object.
-func one[T, U any](name, means string, o *object[U], at func(*T) **U) member[T] {
-	return member[T]{name, means, reference(o.name), "true", func(d *lineDecoder, v *T) (bool, error) {
-		*at(v) = new(U)
-		return true, o.read(d, *at(v))
-	}}
-}
+// value is an object that stands in another.
+func (o *object) value() value { return value{`{"$ref": "#/$defs/` + o.name + `"}`, "true", o.read} }
 
-func reference(name string) string { return `{"$ref": "#/$defs/` + name + `"}` }
-
-// list is a list of what element reads.
-func list[T, U any](name, means, schema string, at func(*T) *[]U, element func(d *lineDecoder, u *U) error) member[T] {
-	return member[T]{name, means, `{"type": "array", "items": ` + schema + `}`, `{"minItems": 1}`, func(d *lineDecoder, v *T) (bool, error) {
-		l := at(v)
-		err := d.each(func() error {
-			*l = append(*l, *new(U))
-			return element(d, &(*l)[len(*l)-1])
-		})
-		return len(*l) > 0, err
-	}}
-}
-
-func objects[T, U any](name, means string, o *object[U], at func(*T) *[]U) member[T] {
-	return list(name, means, reference(o.name), at, o.read)
-}
-
-// words is a list of words that are not empty.
-func words[T any](name, means string, at func(*T) *[]string) member[T] {
-	return list(name, means, `{"type": "string", "minLength": 1}`, at, func(d *lineDecoder, s *string) error {
-		b, err := d.text()
-		if err == nil && len(b) == 0 {
-			err = errEmpty
-		}
-		*s = d.names.one(b)
-		return err
-	})
-}
-
-// lines are of a text, some of which may be empty.
-func lines[T any](name, means string, at func(*T) *[]string) member[T] {
-	return list(name, means, `{"type": "string"}`, at, func(d *lineDecoder, s *string) error {
-		b, err := d.text()
-		*s = string(b)
-		return err
-	})
-}
-
-// instants is a list of times.
-func instants[T any](name, means string, at func(*T) *[]int64) member[T] {
-	return list(name, means, wholeSchema(1, maxInstant), at, func(d *lineDecoder, n *int64) (err error) {
-		*n, err = d.whole(1, maxInstant)
-		return err
-	})
-}
-
-// bare is a member that may be zero or empty where it is required.
-func bare[T any](m member[T]) member[T] {
-	m.nonzero = ""
-	return m
-}
-
-// number is an integer that may be zero, and is another fact if it is not there.
-func number[T any, N int | int64](name, means string, at func(*T) **N) member[T] {
-	return member[T]{name, means, wholeSchema(math.MinInt64, math.MaxInt64), "", func(d *lineDecoder, v *T) (bool, error) {
-		i, err := d.whole(math.MinInt64, math.MaxInt64)
-		n := N(i)
-		*at(v) = &n
+// pointer is to an object, or without one to an integer.
+func pointer(o *object) value {
+	to := whole(math.MinInt64, math.MaxInt64)
+	to.nonzero = ""
+	if o != nil {
+		to = o.value()
+	}
+	return value{to.schema, to.nonzero, func(d *lineDecoder, v reflect.Value) (bool, error) {
+		v.Set(reflect.New(v.Type().Elem()))
+		_, err := to.read(d, v.Elem())
 		return true, err
 	}}
 }
 
-// byName is an object whose members are values by name.
-func byName[T, V any](name, means, schema string, at func(*T) *map[string]V, value func(d *lineDecoder) (V, error)) member[T] {
-	return member[T]{name, means, schema, `{"minProperties": 1}`, func(d *lineDecoder, v *T) (bool, error) {
-		m := map[string]V{}
-		*at(v) = m
+func list(element value) value {
+	return value{`{"type": "array", "items": ` + element.schema + `}`, `{"minItems": 1}`, func(d *lineDecoder, v reflect.Value) (bool, error) {
+		err := d.each(func() error {
+			n := v.Len()
+			v.Grow(1)
+			v.SetLen(n + 1)
+			_, err := element.read(d, v.Index(n))
+			return err
+		})
+		return v.Len() > 0, err
+	}}
+}
+
+// byName is an object whose members are values by name; known, if not nil, are the properties
+// that the names may be.
+func byName(element value, known []string) value {
+	schema := `{"type": "object", "additionalProperties": ` + element.schema + `}`
+	if known != nil {
+		schema = `{"type": "object", "propertyNames": ` + oneOf("", known).schema + `, "additionalProperties": ` + element.schema + `}`
+	}
+	return value{schema, `{"minProperties": 1}`, func(d *lineDecoder, v reflect.Value) (bool, error) {
+		v.Set(reflect.MakeMap(v.Type()))
 		if err := d.open('{'); err != nil {
 			return false, err
 		}
 		for {
 			b, more, err := d.name()
 			if err != nil || !more {
-				return len(m) > 0, err
+				return v.Len() > 0, err
 			}
-			key := d.names.one(b)
-			if _, twice := m[key]; twice {
-				return false, fmt.Errorf("%s is there twice", key)
+			name := d.names.one(b)
+			key, one := reflect.ValueOf(name), reflect.New(v.Type().Elem()).Elem()
+			switch _, err := element.read(d, one); {
+			case v.MapIndex(key).IsValid():
+				return false, fmt.Errorf("%s is there twice", name)
+			case err != nil:
+				return false, fmt.Errorf("%s: %w", name, err)
+			case known != nil && !slices.Contains(known, name):
+				return false, fmt.Errorf("unknown property %q", name)
 			}
-			if m[key], err = value(d); err != nil {
-				return false, fmt.Errorf("%s: %w", key, err)
-			}
+			v.SetMapIndex(key, one)
 		}
 	}}
-}
-
-// numbers are counts by name.
-func numbers[T any](name, means string, at func(*T) *map[string]int) member[T] {
-	schema := `{"type": "object", "additionalProperties": ` + wholeSchema(0, maxSpan) + `}`
-	return byName(name, means, schema, at, func(d *lineDecoder) (int, error) {
-		n, err := d.whole(0, maxSpan)
-		return int(n), err
-	})
-}
-
-// reasons are texts by property.
-func reasons[T any](name, means string, at func(*T) *map[string]string) member[T] {
-	schema := `{"type": "object", "propertyNames": ` + property.schema + `, "additionalProperties": {"type": "string", "minLength": 1}}`
-	m := byName(name, means, schema, at, func(d *lineDecoder) (string, error) {
-		s, err := d.text()
-		if err == nil && len(s) == 0 {
-			err = errEmpty
-		}
-		return string(s), err
-	})
-	read := m.read
-	m.read = func(d *lineDecoder, v *T) (bool, error) {
-		said, err := read(d, v)
-		for id := range *at(v) {
-			if err == nil && !slices.Contains(Promisable, id) {
-				err = fmt.Errorf("unknown property %q", id)
-			}
-		}
-		return said, err
-	}
-	return m
 }
 
 // Promisable are the properties that a system can promise; P14 and P15 count whatever it
 // promises.
 var Promisable = []string{"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9", "P10", "P11", "P12", "P13", "P14", "P16", "P17"}
 
-// property is one of them.
-var property = oneOf("property", "", strings.Join(Promisable, " "), func(s *string) *string { return s })
-
-// promised is a list of properties.
-func promised[T any](name, means string, at func(*T) *[]string) member[T] {
-	m := list(name, means, property.schema, at, func(d *lineDecoder, s *string) error {
-		_, err := property.read(d, s)
-		return err
-	})
-	read := m.read
-	m.read = func(d *lineDecoder, v *T) (bool, error) {
-		any, err := read(d, v)
+// promises is a list of properties.
+func promises() value {
+	all := list(oneOf("property", Promisable))
+	schema := strings.TrimSuffix(all.schema, "}") + `, "minItems": 1}`
+	return value{schema, all.nonzero, func(d *lineDecoder, v reflect.Value) (bool, error) {
+		any, err := all.read(d, v)
 		if err == nil && !any {
 			err = errors.New("is empty: leave it out to promise all")
 		}
 		return any, err
-	}
-	m.schema = strings.TrimSuffix(m.schema, "}") + `, "minItems": 1}`
-	return m
+	}}
 }

@@ -82,7 +82,9 @@ func (t *Text) line(e Event, text string) {
 
 func (t *Text) showRates(e Event) {
 	r := e.Rates
-	text := fmt.Sprintf("%6.1fs  %-8s %5d cycles  %4.0f/s  %d leases lost  %d refused  %d unknown", e.T, r.Phase, r.Cycles, r.PerSecond, r.LeasesLost, r.Refused, r.Unknown)
+	text := fmt.Sprintf(
+		"%6.1fs  %-8s %5d cycles  %4.0f/s  %d leases lost  %d refused  %d unknown",
+		e.T, r.Phase, r.Cycles, r.PerSecond, r.LeasesLost, r.Refused, r.Unknown)
 	if len(r.Active) > 0 {
 		text += "  [" + strings.Join(r.Active, "; ") + "]"
 	}

@@ -1,8 +1,8 @@
 package history
 
 import (
-	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -43,13 +43,12 @@ func TestThresholdCheck(t *testing.T) {
 // What Check takes is what the reader takes, name by name.
 func TestThresholdNames(t *testing.T) {
 	t.Parallel()
-	for field, known := range map[string][]string{
-		"quantile": quantiles, "lateness": ofLateness, "recovery": {RecoveryFirst, RecoverySlowest}, "latency": slices.Collect(maps.Keys(timed)),
+	for name, known := range map[string][]string{
+		"Quantile": quantiles, "Lateness": ofLateness, "Recovery": {RecoveryFirst, RecoverySlowest}, "Latency": slices.Collect(maps.Keys(timed)),
 	} {
-		var p struct{ Enum []string }
-		schema := thresholdObject.members[thresholdObject.at[field]].schema
-		if err := json.Unmarshal([]byte(schema), &p); err != nil || !sameSet(p.Enum, known) {
-			t.Errorf("%s: the reader has %v, the code %v (%v)", field, p.Enum, known, err)
+		field, _ := reflect.TypeFor[Threshold]().FieldByName(name)
+		if read := strings.Fields(field.Tag.Get("of")); !sameSet(read, known) {
+			t.Errorf("%s: the reader has %v, the code %v", name, read, known)
 		}
 	}
 	for _, name := range slices.Concat(ofJobs, ofLocks) {
