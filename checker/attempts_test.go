@@ -32,20 +32,12 @@ func lastTry(p jobPlace) bool {
 
 // attemptMutations are about what counts as an attempt.
 var attemptMutations = []mutation{
-	{"job given up whose last run was interrupted", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoDLQ, lastTry)
-		if ok {
-			p.j.Finishes[p.c().Run].Error = job.ErrInterrupted.Error()
-		}
-		return ok
-	}},
-	{"job given up when runs that were cut short are counted", "P5", nil, func(e *edit) bool {
-		p, ok := e.jobs().step(history.DoDLQ, func(p jobPlace) bool { return lastTry(p) && p.j.SparedBefore(p.i) > 0 })
-		if ok {
-			respec(p.j, func(j *history.Job) { j.MaxAttempts = p.c().Attempt })
-		}
-		return ok
-	}},
+	{"job given up whose last run was interrupted", "P5", nil, step(history.DoDLQ, lastTry, func(p jobPlace) {
+		p.j.Finishes[p.c().Run].Error = job.ErrInterrupted.Error()
+	})},
+	{"job given up when runs that were cut short are counted", "P5", nil,
+		step(history.DoDLQ, func(p jobPlace) bool { return lastTry(p) && p.j.SparedBefore(p.i) > 0 },
+			respec(func(p jobPlace, j *history.Job) { j.MaxAttempts = p.c().Attempt }))},
 	{"job given up after a retry that was interrupted", "P5", nil, func(e *edit) bool {
 		_, ok := interruptedRetry(e)
 		return ok
@@ -78,7 +70,7 @@ func TestInterruptedRetryIsLegal(t *testing.T) {
 			continue
 		}
 		done++
-		respec(p.j, func(j *history.Job) { j.MaxAttempts-- })
+		respec(func(_ jobPlace, j *history.Job) { j.MaxAttempts-- })(p)
 		if r := Check(context.Background(), e.h, Options{}); r.Verdict != Pass {
 			t.Errorf("seed %d: %s: %s", seed, r.Verdict, firstViolation(r, "P5"))
 		}

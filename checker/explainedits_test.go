@@ -210,27 +210,17 @@ var editedCases = []editedCase{
 		}
 		return true
 	}},
-	{name: "a row that is deleted", want: "row-deleted", tune: quiet, do: func(e *edit) bool {
-		h := e.middle()
-		if h == nil {
-			return false
-		}
+	{name: "a row that is deleted", want: "row-deleted", tune: quiet, do: inCycle(func(e *edit, h *held) {
 		for _, p := range e.ops {
 			if p.inv.From != nil && p.inv.Op == history.OpAcquire && *p.inv.From == *h.release.inv.To {
 				p.inv.From = &history.Version{Absent: true}
 			}
 		}
-		return true
-	}},
-	{name: "a resend whose refusal is believed", want: "resend-misread", tune: quiet, do: func(e *edit) bool {
-		h := e.middle()
-		if h == nil {
-			return false
-		}
+	})},
+	{name: "a resend whose refusal is believed", want: "resend-misread", tune: quiet, do: inCycle(func(e *edit, h *held) {
 		end := h.release.end
 		end.Type, end.Row, end.Sends = history.Fail, h.release.inv.To, []int64{h.release.inv.TS + 1, h.release.inv.TS + 2}
-		return true
-	}},
+	})},
 	planned("released by another client", "foreign-writer", "takeover-without-waiting"),
 	planned("refused by a token that nobody raised", "sink-refuses-wrongly"),
 	// Jobs.

@@ -9,30 +9,23 @@ import (
 // recordMutations take something out of the record or of the run itself: the
 // run is then INVALID (P14), and nothing fails.
 var recordMutations = []mutation{
-	{"invocation and end of a main-line operation lost", "P14", nil, func(e *edit) bool {
-		h := e.middle()
-		if h == nil || !e.exited(h.call.inv.Proc) {
+	{"invocation and end of a main-line operation lost", "P14", nil, inCycleIf(func(e *edit, h *held) bool {
+		if !e.exited(h.call.inv.Proc) {
 			return false
 		}
 		e.dropOp([]pair{h.raise, h.get, h.effect, h.call}[e.draw(4)])
 		return true
-	}},
-	{"operation on a lock row lost", "P14", nil, func(e *edit) bool {
-		h := e.middle()
-		if h == nil || !e.exited(h.call.inv.Proc) {
+	})},
+	{"operation on a lock row lost", "P14", nil, inCycleIf(func(e *edit, h *held) bool {
+		if !e.exited(h.call.inv.Proc) {
 			return false
 		}
 		e.dropOp([]pair{h.acquire, h.release}[e.draw(2)])
 		return true
-	}},
-	{"end of a main-line operation lost", "P14", nil, func(e *edit) bool {
-		h := e.middle()
-		if h == nil {
-			return false
-		}
+	})},
+	{"end of a main-line operation lost", "P14", nil, inCycle(func(e *edit, h *held) {
 		e.dropEvent(*[]pair{h.raise, h.get, h.effect, h.call}[e.draw(4)].end)
-		return true
-	}},
+	})},
 	{"raise missing from the ledger", "P14", companions{"P10": "what it made stale was refused for no reason"}, func(e *edit) bool {
 		var raises []*history.Event
 		for _, n := range e.notes(history.NoteLedger) {
@@ -71,14 +64,9 @@ var recordMutations = []mutation{
 		e.dropEvent(*ns[0])
 		return true
 	}},
-	{"send before the invocation was recorded", "P14", nil, func(e *edit) bool {
-		h := e.middle()
-		if h == nil {
-			return false
-		}
+	{"send before the invocation was recorded", "P14", nil, inCycle(func(e *edit, h *held) {
 		h.release.end.Sends = []int64{h.release.inv.TS - 1}
-		return true
-	}},
+	})},
 }
 
 // exited says that proc's life ended in order; of one that was killed, numbers
