@@ -61,9 +61,7 @@ func TestInterruptedRetryIsLegal(t *testing.T) {
 	t.Parallel()
 	done := 0
 	for seed := uint64(0); seed < 30 && done < 2; seed++ {
-		cfg := smallJobs(seed)
-		cfg.length /= 3
-		e := newEdit(simulate(cfg))
+		e := newEdit(simulate(shortJobs(seed)))
 		e.draw = rand.New(rand.NewPCG(seed, 2)).IntN
 		p, ok := interruptedRetry(e)
 		if !ok {

@@ -236,8 +236,7 @@ var editedCases = []editedCase{
 func (c editedCase) history(seed uint64) (*history.History, bool) {
 	cfg := small(seed)
 	if c.jobs {
-		cfg = smallJobs(seed)
-		cfg.length /= 3
+		cfg = shortJobs(seed)
 	}
 	if c.tune != nil {
 		c.tune(&cfg)
@@ -333,8 +332,8 @@ var namedAlone = map[string]bool{
 func TestEveryMechanismIsNamed(t *testing.T) {
 	t.Parallel()
 	named := maps.Clone(namedAlone)
-	for _, c := range plantedCases {
-		named[c.want] = true
+	for _, c := range bugCases {
+		named[c.named] = c.named != ""
 	}
 	for _, c := range editedCases {
 		named[c.want] = true
@@ -360,6 +359,7 @@ func TestEveryMechanismIsNamed(t *testing.T) {
 			}
 		}
 	}
+	delete(named, "")
 	for id := range named {
 		if _, known := property.MechanismByID[id]; !known {
 			t.Errorf("a test wants %s, which is none", id)
@@ -371,11 +371,10 @@ func TestEveryMechanismIsNamed(t *testing.T) {
 // does the order of anything that has none.
 func TestExplanationKnowsNoNames(t *testing.T) {
 	t.Parallel()
-	for _, b := range []bug{bugNoToken, bugHiLo, bugTickBlind} {
+	for _, b := range []bug{bugNoToken, bugHiLo, bugNotRead} {
 		cfg := small(3)
-		if b == bugTickBlind {
+		if b == bugNotRead {
 			cfg = smallJobs(3)
-			cfg.noise = 0.2
 		}
 		cfg.bug = b
 		h := simulate(cfg)

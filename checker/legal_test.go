@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"fencepost/checker/property"
 	"fencepost/internal/race"
 )
 
@@ -37,47 +38,81 @@ func small(seed uint64) simConfig {
 	}
 }
 
+func smallJobs(seed uint64) simConfig {
+	return simConfig{
+		seed: seed, workers: 3, clients: 1, shards: 2, ttl: 600 * time.Millisecond, length: 10 * time.Second,
+		noise: 0.1, pause: 0.05, crash: 0.7, pauses: seed%3 == 2,
+	}
+}
+
+// shortJobs is enough where many runs are made.
+func shortJobs(seed uint64) simConfig {
+	cfg := smallJobs(seed)
+	cfg.length /= 3
+	return cfg
+}
+
 // TestLegalHistoriesPass is the false-alarm test: histories of the correct
-// protocol pass, whatever happened to them.
+// protocols pass, whatever happened to them, and they show what there is to show.
 func TestLegalHistoriesPass(t *testing.T) {
 	t.Parallel()
-	var sum Counts
 	seeds := uint64(60)
 	if race.Enabled {
 		seeds = 10
 	}
-	for seed := range seeds {
-		cfg := small(seed)
-		cfg.witnessed = seed%2 == 0
-		r := Check(context.Background(), simulate(cfg), Options{})
-		if r.Verdict != Pass {
-			for _, p := range r.Properties {
-				for _, v := range p.Violations {
-					t.Logf("%s: %s", p.ID, v.Message)
+	ofLocks := []string{
+		property.PointTakeover, property.PointStale, property.PointSettled, property.PointLost, property.PointResend, property.PointDuplicate,
+	}
+	for name, c := range map[string]struct {
+		seeds  uint64
+		world  func(seed uint64) simConfig
+		points []string
+	}{
+		"locks": {seeds, func(seed uint64) simConfig {
+			cfg := small(seed)
+			cfg.witnessed = seed%2 == 0
+			return cfg
+		}, slices.Concat(ofLocks, []string{"late send"})},
+		"jobs": {8, func(seed uint64) simConfig {
+			cfg := smallJobs(seed)
+			cfg.apart = time.Duration(seed%2) * 700 * time.Millisecond
+			return cfg
+		}, append(ofLocks,
+			property.PointRetry, property.PointRescue, property.PointDLQ, property.PointCancel, property.PointAbandon, property.PointRedrive,
+			property.PointHasten, property.PointPause, property.PointSweep, property.PointHandOver, property.PointInbox, property.PointOverlap)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			points := map[string]int{}
+			for seed := range c.seeds {
+				r := Check(context.Background(), simulate(c.world(seed)), Options{})
+				if r.Verdict != Pass {
+					logFindings(t, r)
+					t.Fatalf("seed %d: %s: %s", seed, r.Verdict, r.Summary)
 				}
-				if p.Status == StatusUnknown {
-					t.Log(p.ID, p.Detail)
+				for point, n := range r.Counts.Points {
+					points[point] += n
+				}
+				points["late send"] += r.Counts.LateSends
+			}
+			t.Log(points)
+			for _, point := range c.points {
+				if points[point] == 0 {
+					t.Errorf("the simulation never reached %q", point)
 				}
 			}
-			t.Fatalf("seed %d: %s: %s", seed, r.Verdict, r.Summary)
-		}
-		sum.Operations += r.Counts.Operations
-		sum.Takeovers += r.Counts.Takeovers
-		sum.StaleRefused += r.Counts.StaleRefused
-		sum.Unknowns += r.Counts.Unknowns
-		sum.UnknownSettled += r.Counts.UnknownSettled
-		sum.LeasesLost += r.Counts.LeasesLost
-		sum.LateSends += r.Counts.LateSends
-		sum.Duplicates += r.Counts.Duplicates
-		sum.Resends += r.Counts.Resends
+		})
 	}
-	t.Logf("%+v", sum)
-	for name, n := range map[string]int{
-		"takeovers": sum.Takeovers, "stale": sum.StaleRefused, "unknowns": sum.Unknowns, "settled": sum.UnknownSettled,
-		"lost": sum.LeasesLost, "late": sum.LateSends, "duplicates": sum.Duplicates, "resends": sum.Resends,
-	} {
-		if n == 0 {
-			t.Errorf("the simulation produced no %s", name)
+}
+
+func logFindings(t *testing.T, r *Result) {
+	t.Helper()
+	for _, p := range r.Properties {
+		for _, v := range p.Violations {
+			t.Logf("%s: %s", p.ID, v.Message)
+		}
+		if p.Status == StatusUnknown {
+			t.Log(p.ID, p.Detail)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package checker
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"fencepost/checker/past"
@@ -62,11 +61,7 @@ func (x *simRun) run(t *task) {
 	if !x.valid() {
 		return
 	}
-	start := history.Event{Proc: x.proc, Type: history.Note, Op: history.NoteStart, Key: x.j.id, Issuer: x.o.s.name, Token: x.c.Run, DecidedAt: decided, Details: &history.Details{Attempt: x.c.Attempt, DueMS: x.due, WallMS: wall}}
-	w.record(x.f, start)
-	if w.cfg.bug == bugTwiceStarted && w.chance(0.1) {
-		w.record(x.f, start)
-	}
+	w.record(x.f, history.Event{Proc: x.proc, Type: history.Note, Op: history.NoteStart, Key: x.j.id, Issuer: x.o.s.name, Token: x.c.Run, DecidedAt: decided, Details: &history.Details{Attempt: x.c.Attempt, DueMS: x.due, WallMS: wall}})
 	if w.chance(w.cfg.pause) {
 		x.paused = w.now + int64(w.between(w.cfg.ttl/2, 2*w.cfg.ttl))
 	}
@@ -78,9 +73,6 @@ func (x *simRun) run(t *task) {
 // work has the job's effects, each once.
 func (x *simRun) work(t *task) string {
 	w, res := x.w, x.j.Resource
-	if w.cfg.bug == bugNoEffect && w.chance(0.1) {
-		return ""
-	}
 	if r, ok := x.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: x.issuer(), Token: x.token()}); !ok || r != past.ResultApplied {
 		return "raise: " + r
 	}
@@ -95,14 +87,7 @@ func (x *simRun) work(t *task) string {
 	if w.chance(0.03) {
 		return "cancel"
 	}
-	steps := slices.Clone(x.j.Steps)
-	if w.cfg.bug == bugExtraEffect && w.chance(0.1) {
-		steps = append(steps, "s9")
-	}
-	for _, step := range steps {
-		if w.cfg.bug == bugFreshKeys {
-			step = fmt.Sprintf("%s#%d", step, x.c.Attempt)
-		}
+	for _, step := range x.j.Steps {
 		if _, done := w.sinks[res].applied[step]; done && w.cfg.bug != bugNoKey {
 			continue
 		}
@@ -153,16 +138,13 @@ func (x *simRun) done(why string) {
 	switch {
 	case why == "cancel":
 		c.Do = history.DoCancel
-	case why != "" && x.spent() >= x.j.MaxAttempts && w.cfg.bug != bugNeverDLQ:
+	case why != "" && x.spent() >= x.j.MaxAttempts:
 		c.Do = history.DoDLQ
 	case why != "":
 		c.Do, c.DueMS = history.DoRetry, max(x.due, w.wall(x.proc)+int64(w.rng.IntN(300)))
 	}
 	delete(o.running, x.j.id)
-	switch {
-	case w.cfg.bug == bugDropFailed && c.Do == history.DoDLQ:
-		return
-	case w.cfg.bug == bugPlainComplete && c.Do == history.DoComplete && w.chance(0.2):
+	if w.cfg.bug == bugPlainComplete && c.Do == history.DoComplete && w.chance(0.2) {
 		if r := o.s.rows[x.j.id]; r != nil {
 			r.state, r.ended = past.StateCompleted, w.now
 			if w.cfg.noted {
