@@ -241,7 +241,8 @@ func (x *Inquiry) falseFailures() {
 		others := slices.ContainsFunc(misread, func(c *past.CAS) bool { return c.Kind() != history.OpAcquire })
 		if !others && acquires == 0 && unknowns > 0 { // the first copy may have been given up before the second was sent
 			s.Group = "believed refusals"
-			s = x.suspect("unknown-refused", Fits, n, "%s sent several times, refused, and had taken effect; no acquire is recorded as unknown, but %s",
+			s = x.suspect("unknown-refused", Fits, n,
+				"%s sent several times, refused, and had taken effect; no acquire is recorded as unknown, but %s",
 				phrase.Were(n, "acquire"), phrase.Were(unknowns, "other operation"))
 			s.Group = "believed refusals"
 			show(s, c, "its first copy is taken for failed, and so is the acquire")
