@@ -159,6 +159,54 @@ func (e *edit) middle() *held {
 	return &cs[len(cs)/4+e.draw(len(cs)/2)]
 }
 
+// inCycle changes a history in the middle.
+func inCycle(change func(*edit, *held)) func(*edit) bool {
+	return inCycleIf(func(e *edit, h *held) bool { change(e, h); return true })
+}
+
+// inCycleIf is inCycle with a change that may find nothing to change.
+func inCycleIf(change func(*edit, *held) bool) func(*edit) bool {
+	return func(e *edit) bool {
+		h := e.middle()
+		return h != nil && change(e, h)
+	}
+}
+
+// first changes the first operation that fits, from a drawn one on; nil fits all.
+func first(op history.Op, outcome history.Type, fits func(*edit, pair) bool, change func(*edit, pair)) func(*edit) bool {
+	return firstIf(op, outcome, func(e *edit, p pair) bool {
+		if fits != nil && !fits(e, p) {
+			return false
+		}
+		change(e, p)
+		return true
+	})
+}
+
+// firstIf is first with a change that may find nothing to change.
+func firstIf(op history.Op, outcome history.Type, change func(*edit, pair) bool) func(*edit) bool {
+	return func(e *edit) bool {
+		return slices.ContainsFunc(e.some(op, outcome), func(p pair) bool { return change(e, p) })
+	}
+}
+
+// stale fits what the sink refused for its token.
+func stale(_ *edit, p pair) bool { return p.end.Result == past.ResultStale }
+
+// revise changes every showing of the row's versions that fit.
+func (e *edit) revise(fits func(history.Version) bool, change func(*history.Version)) {
+	for i := range e.h.Events {
+		ev := &e.h.Events[i]
+		for _, v := range []**history.Version{&ev.From, &ev.To, &ev.Row} {
+			if *v != nil && fits(**v) {
+				other := **v
+				change(&other)
+				*v = &other
+			}
+		}
+	}
+}
+
 // ledger returns the ledger notes of a resource in order.
 func (e *edit) ledger(res string) []*history.Event {
 	var out []*history.Event

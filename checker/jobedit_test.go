@@ -18,6 +18,7 @@ func (e *edit) jobs() *jobEdit { return &jobEdit{e, past.New(e.h, false)} }
 
 // jobPlace is one step of a job.
 type jobPlace struct {
+	x *jobEdit
 	j *past.Job
 	i int // in its steps
 }
@@ -57,7 +58,7 @@ func (e *jobEdit) step(do string, fits func(jobPlace) bool) (jobPlace, bool) {
 	var all []jobPlace
 	for _, j := range e.a.Jobs.List {
 		for i, s := range j.Steps {
-			p := jobPlace{j, i}
+			p := jobPlace{e, j, i}
 			if s.Change.Do == do && s.Write.OK() != nil && (fits == nil || fits(p)) {
 				all = append(all, p)
 			}
@@ -84,15 +85,42 @@ func (p jobPlace) start() *history.Event {
 	return nil
 }
 
-// tickAfter is an acknowledged batch of the shard that comes well after w.
-func (e *jobEdit) tickAfter(w *past.Write) *past.Write {
-	l := w.Main().Row
-	for _, x := range l.Chain[min(w.Pos+3, len(l.Chain)):] {
-		if x.OK() != nil && x.Main().Kind() == history.OpTick && x.To.Fence == w.To.Fence {
-			return x
+// tickAfter is an acknowledged batch of the shard that comes well after the place.
+func (p jobPlace) tickAfter() *past.Write {
+	chain := p.w().Main().Row.Chain
+	for _, w := range chain[min(p.w().Pos+3, len(chain)):] {
+		if w.OK() != nil && w.Main().Kind() == history.OpTick && w.To.Fence == p.w().To.Fence {
+			return w
 		}
 	}
 	return nil
+}
+
+// step changes a history at a drawn change of a kind that fits.
+func step(do string, fits func(jobPlace) bool, change func(jobPlace)) func(*edit) bool {
+	return stepIf(do, fits, func(p jobPlace) bool { change(p); return true })
+}
+
+// stepIf is step with a change that may find nothing to change.
+func stepIf(do string, fits, change func(jobPlace) bool) func(*edit) bool {
+	return func(e *edit) bool {
+		p, ok := e.jobs().step(do, fits)
+		return ok && change(p)
+	}
+}
+
+func lastChange(p jobPlace) bool { return p.later() == nil }
+
+func lastChangeThenTick(p jobPlace) bool { return p.later() == nil && p.tickAfter() != nil }
+
+func thenClaimed(p jobPlace) bool { return p.later() != nil && p.later().Do == history.DoClaim }
+
+// onceAndLong fits the claim of such a job whose run lasted for several ticks.
+func onceAndLong(p jobPlace) bool { return once(p) && p.j.Steps[2].Write.Pos > p.w().Pos+1 }
+
+// follows: its batch comes later, of the same owner.
+func (p jobPlace) follows(o jobPlace) bool {
+	return p.j.Shard == o.j.Shard && p.w().To.Fence == o.w().To.Fence && p.w().Pos > o.w().Pos
 }
 
 // extend adds a change to a batch.
@@ -142,13 +170,15 @@ func (e *jobEdit) rerun(shard string, to func(int64) int64) {
 	}
 }
 
-// respec changes what a job was asked to be.
-func respec(j *past.Job, change func(*history.Job)) {
-	for _, o := range j.Calls {
-		spec := *o.Invoke.Job()
-		spec.Steps = slices.Clone(spec.Steps)
-		change(&spec)
-		o.Invoke.OwnDetails().Job = &spec
+// respec changes what a place's job was asked to be.
+func respec(change func(jobPlace, *history.Job)) func(jobPlace) {
+	return func(p jobPlace) {
+		for _, o := range p.j.Calls {
+			spec := *o.Invoke.Job()
+			spec.Steps = slices.Clone(spec.Steps)
+			change(p, &spec)
+			o.Invoke.OwnDetails().Job = &spec
+		}
 	}
 }
 

@@ -144,9 +144,7 @@ func TestJobVerdicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := smallJobs(3)
-			cfg.length /= 3
-			e := newEdit(simulate(cfg))
+			e := newEdit(simulate(shortJobs(3)))
 			c.change(e)
 			r := Check(context.Background(), e.h, Options{})
 			said := c.says == ""

@@ -18,25 +18,35 @@ func mutations() []mutation {
 // place of it, fails the property that it breaks and no unrelated one.
 func TestMutationsAreFound(t *testing.T) {
 	t.Parallel()
-	for _, m := range mutations() {
-		t.Run(m.want+" "+m.name, func(t *testing.T) {
-			t.Parallel()
-			done := 0
-			for seed := uint64(0); seed < 60 && done < 5; seed++ {
-				e := newEdit(simulate(small(seed)))
-				e.draw = rand.New(rand.NewPCG(seed, 2)).IntN
-				if m.do(e) {
-					done++
-					r := judgePlanted(t, m, e)
-					if done == 1 {
-						t.Logf("failing %v: %s", failing(r), firstViolation(r, m.want))
+	for _, c := range []struct {
+		mutations   []mutation
+		world       func(seed uint64) simConfig
+		seeds       uint64
+		least, most int // of histories that a mutation applies to
+	}{
+		{mutations(), small, 60, 3, 5},
+		{mutationsOfJobs(), shortJobs, 30, 1, 2},
+	} {
+		for _, m := range c.mutations {
+			t.Run(m.want+" "+m.name, func(t *testing.T) {
+				t.Parallel()
+				done := 0
+				for seed := uint64(0); seed < c.seeds && done < c.most; seed++ {
+					e := newEdit(simulate(c.world(seed)))
+					e.draw = rand.New(rand.NewPCG(seed, 2)).IntN
+					if m.do(e) {
+						done++
+						r := judgePlanted(t, m, e)
+						if done == 1 {
+							t.Logf("failing %v: %s", failing(r), firstViolation(r, m.want))
+						}
 					}
 				}
-			}
-			if done < 3 {
-				t.Errorf("applied to %d histories only", done)
-			}
-		})
+				if done < c.least {
+					t.Errorf("applied to %d histories only", done)
+				}
+			})
+		}
 	}
 }
 
@@ -61,18 +71,27 @@ func TestDrawnMutationsAreFound(t *testing.T) {
 	})
 }
 
-// TestEveryPropertyHasAMutation: what can be violated by a history is.
+// TestEveryPropertyHasAMutation: what can be violated by a history is, and so is what jobs add to
+// a property. P3, P10 and P11 of jobs are those of locks, and bugCases break them.
 func TestEveryPropertyHasAMutation(t *testing.T) {
 	t.Parallel()
-	for _, id := range []string{"P1", "P2", "P3", "P4", "P6", "P7", "P8", "P9", "P10", "P14"} {
-		if !slices.ContainsFunc(mutations(), func(m mutation) bool { return m.want == id }) {
-			t.Errorf("no mutation breaks %s", id)
+	for _, c := range []struct {
+		mutations  []mutation
+		properties string
+	}{
+		{mutations(), "P1 P2 P3 P4 P6 P7 P8 P9 P10 P14"},
+		{mutationsOfJobs(), "P1 P2 P4 P5 P6 P7 P8 P9 P12 P14"},
+	} {
+		for id := range strings.FieldsSeq(c.properties) {
+			if !slices.ContainsFunc(c.mutations, func(m mutation) bool { return m.want == id }) {
+				t.Errorf("no mutation breaks %s", id)
+			}
 		}
-	}
-	for _, m := range mutations() {
-		for id, why := range m.also {
-			if id == m.want || why == "" {
-				t.Errorf("%s: companion %s without a reason", m.name, id)
+		for _, m := range c.mutations {
+			for id, why := range m.also {
+				if id == m.want || why == "" {
+					t.Errorf("%s: companion %s without a reason", m.name, id)
+				}
 			}
 		}
 	}

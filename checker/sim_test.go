@@ -21,7 +21,6 @@ type bug string
 
 const (
 	bugFenceKept    bug = "grants do not raise the fence"
-	bugUnknownOK    bug = "an unknown acquire counts as success"
 	bugNoWait       bug = "takeover without waiting for the ttl"
 	bugRevive       bug = "a late answer revives a lapsed lease"
 	bugAnchorReply  bug = "trust counts from the answer"

@@ -211,9 +211,6 @@ func (c *simClient) cas(t *task, op history.Op, lock string, from, to history.Ve
 	if w.cfg.bug == bugUnknownFail && op == history.OpAcquire && e.Type == history.Unknown {
 		e.Type = history.Fail
 	}
-	if op == history.OpAcquire && w.cfg.bug == bugAppliedIgnored && e.Row != nil {
-		e.Type, e.Row = history.OK, nil
-	}
 	w.record(c.f, e)
 	return e.Type, row, r.sends[0]
 }
@@ -324,8 +321,7 @@ func (c *simClient) acquire(t *task, lock string) *lease {
 			l.deadline = c.trust(w.now)
 		}
 		switch {
-		case outcome == history.OK && w.now < l.deadline,
-			outcome == history.Unknown && w.cfg.bug == bugUnknownOK:
+		case outcome == history.OK && w.now < l.deadline:
 			return l
 		case outcome == history.OK: // known only after its deadline
 			c.lose(lock, l, "known too late")

@@ -12,28 +12,14 @@ import (
 
 // The rules of the job engine that a simulation can switch off.
 const (
-	bugDoubleClaim    bug = "a running job is claimed again"
-	bugPlainComplete  bug = "a completion is written outside of a batch"
-	bugAckEarly       bug = "an enqueue is acknowledged before its batch is settled"
-	bugDropFailed     bug = "a last failed attempt is forgotten"
-	bugNeverDLQ       bug = "a failed job is tried for ever"
-	bugOtherToken     bug = "the token of another shard"
-	bugFreshKeys      bug = "a key of its own for each run"
-	bugExtraEffect    bug = "an effect that the job does not list"
-	bugNoEffect       bug = "a run that ends without its effects"
-	bugZombie         bug = "an owner goes on under the fence of the next"
-	bugReuseRuns      bug = "run ids without the fence"
-	bugStartUnsettled bug = "a run starts before its claim is settled"
-	bugInboxLost      bug = "an inbox row is deleted and not copied"
-	bugOverwrite      bug = "an enqueue overwrites the job that is there"
-	bugTwoOnce        bug = "a job that may run once is rescued"
-	bugSweepEarly     bug = "job rows are swept at once"
-	bugNoRescue       bug = "running jobs of earlier owners are not rescued"
-	bugCountsCut      bug = "runs that were cut short count as attempts"
-	bugTwiceStarted   bug = "a run is started twice"
-	bugDueNow         bug = "a rescued job is due before its time"
-	bugClaimPaused    bug = "an owner does not know of the pause of the one before"
-	bugNoOwnTime      bug = "a job's own time is forgotten when its shard passes on"
+	bugDoubleClaim   bug = "a running job is claimed again"
+	bugPlainComplete bug = "a completion is written outside of a batch"
+	bugOtherToken    bug = "the token of another shard"
+	bugZombie        bug = "an owner goes on under the fence of the next"
+	bugOverwrite     bug = "an enqueue overwrites the job that is there"
+	bugSweepEarly    bug = "job rows are swept at once"
+	bugNoRescue      bug = "running jobs of earlier owners are not rescued"
+	bugCountsCut     bug = "runs that were cut short count as attempts"
 )
 
 // simRow is a job's rows in a shard.
@@ -62,16 +48,14 @@ func (r *simRow) own(j *simJob) int64 {
 
 // simShard is a perfect shard: header, rows and inbox.
 type simShard struct {
-	name string
-	head history.Version
-	free bool
-	// paused: no run is claimed; since under which fence.
-	paused   bool
-	pausedBy int64
-	rows     map[string]*simRow
-	inbox    map[string]int64
-	owner    *simOwner
-	actor    *simOwner // whose batch is being done
+	name   string
+	head   history.Version
+	free   bool
+	paused bool // no run is claimed
+	rows   map[string]*simRow
+	inbox  map[string]int64
+	owner  *simOwner
+	actor  *simOwner // whose batch is being done
 }
 
 // simJob is a job as it was asked for.
@@ -103,7 +87,7 @@ func (s *simShard) commit(w *world, op history.Op, from, to history.Version, cha
 	old := s.head
 	tick := op == history.OpTick
 	switch b := w.cfg.bug; {
-	case old == from, tick && b == bugTickBlind && old.Fence == from.Fence, tick && b == bugPlainTick:
+	case old == from, tick && b == bugPlainTick:
 	default:
 		return casReply{false, old}
 	}
@@ -127,7 +111,7 @@ func (s *simShard) commit(w *world, op history.Op, from, to history.Version, cha
 
 func (s *simShard) apply(w *world, c history.Change) {
 	if past.Pauses(&c) {
-		s.paused, s.pausedBy = c.Do == history.DoPause, s.head.Fence
+		s.paused = c.Do == history.DoPause
 		return
 	}
 	r := s.rows[c.Job]

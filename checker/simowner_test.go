@@ -149,12 +149,10 @@ func (o *simOwner) rescue() {
 		}
 		c := history.Change{Job: id, Do: history.DoRescue, Run: r.run, Attempt: o.counts(r), DueMS: max(r.own(j), o.w.wall(o.proc))}
 		switch {
-		case j.AtMostOnce && o.w.cfg.bug != bugTwoOnce:
+		case j.AtMostOnce:
 			c.Do, c.DueMS = history.DoAbandon, 0
 		case r.spared == past.MaxUncounted, o.w.cfg.bug == bugCountsCut && r.attempt >= j.MaxAttempts:
 			c.Do, c.DueMS = history.DoDLQ, 0
-		case o.w.cfg.bug == bugDueNow && r.own(j) > 0:
-			c.DueMS = j.DueMS - 1
 		}
 		o.finished = append(o.finished, c)
 	}
@@ -180,13 +178,10 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 		}
 		add(history.Change{Job: q.j.id, Do: history.DoEnqueue, DueMS: max(q.j.DueMS, wall)})
 		riding = append(riding, q)
-		if w.cfg.bug == bugAckEarly {
-			q.outcome, q.result = history.OK, past.ResultApplied
-		}
 	}
 	o.queue = wait
 	for _, id := range slices.Sorted(maps.Keys(s.inbox)) {
-		if s.rows[id] != nil || w.cfg.bug == bugInboxLost {
+		if s.rows[id] != nil {
 			delete(s.inbox, id) // copied before
 		} else if !used[id] && !w.done {
 			add(history.Change{Job: id, Do: history.DoEnqueue, DueMS: max(s.inbox[id], wall)})
@@ -207,9 +202,6 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 	}
 	if w.cfg.bug == bugNoClaims && w.away {
 		paused = true
-	}
-	if w.cfg.bug == bugClaimPaused && s.pausedBy != o.head.Fence {
-		paused = false
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
 		r := s.rows[id]
@@ -249,11 +241,7 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 
 func (o *simOwner) claim(id string, r *simRow) history.Change {
 	o.seq++
-	run := o.head.Fence<<32 | o.seq
-	if o.w.cfg.bug == bugReuseRuns {
-		run = 1<<32 | o.seq
-	}
-	return history.Change{Job: id, Do: history.DoClaim, Run: run, Attempt: o.counts(r) + 1, DueMS: o.due(o.w.jobs[id], r)}
+	return history.Change{Job: id, Do: history.DoClaim, Run: o.head.Fence<<32 | o.seq, Attempt: o.counts(r) + 1, DueMS: o.due(o.w.jobs[id], r)}
 }
 
 // due is when a job is due for this owner: what another's clock said counts for
@@ -262,11 +250,7 @@ func (o *simOwner) due(j *simJob, r *simRow) int64 {
 	if r.said == o.head.Fence {
 		return r.due
 	}
-	own := r.own(j)
-	if o.w.cfg.bug == bugNoOwnTime {
-		own = 0
-	}
-	return max(min(r.due, o.w.wall(o.proc)), own)
+	return max(min(r.due, o.w.wall(o.proc)), r.own(j))
 }
 
 // counts is how many attempts of a job its owner knows of.
@@ -280,9 +264,6 @@ func (o *simOwner) counts(r *simRow) int {
 // tick commits a batch and carries out what follows; false: the shard is lost.
 func (o *simOwner) tick(t *task, op history.Op, changes []history.Change, riding []*simEnqueue) bool {
 	w := o.w
-	if w.cfg.bug == bugStartUnsettled {
-		o.started(changes)
-	}
 	to := history.Version{Fence: o.head.Fence, Beat: o.head.Beat + 1, Attempt: w.uuid()}
 	o.left = w.cfg.bug == bugEarlyHandOver && len(o.running) > 1 && w.chance(0.05)
 	outcome, row, first := o.batch(t, op, o.head, to, changes)
@@ -303,9 +284,7 @@ func (o *simOwner) tick(t *task, op history.Op, changes []history.Change, riding
 		for _, q := range riding {
 			q.outcome, q.result = history.OK, past.ResultApplied
 		}
-		if w.cfg.bug != bugStartUnsettled {
-			o.started(changes)
-		}
+		o.started(changes)
 		return true
 	case row == o.head: // a job was there
 		for _, c := range changes {

@@ -2,7 +2,6 @@ package checker
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"fencepost/checker/past"
@@ -62,11 +61,7 @@ func (x *simRun) run(t *task) {
 	if !x.valid() {
 		return
 	}
-	start := history.Event{Proc: x.proc, Type: history.Note, Op: history.NoteStart, Key: x.j.id, Issuer: x.o.s.name, Token: x.c.Run, DecidedAt: decided, Details: &history.Details{Attempt: x.c.Attempt, DueMS: x.due, WallMS: wall}}
-	w.record(x.f, start)
-	if w.cfg.bug == bugTwiceStarted && w.chance(0.1) {
-		w.record(x.f, start)
-	}
+	w.record(x.f, history.Event{Proc: x.proc, Type: history.Note, Op: history.NoteStart, Key: x.j.id, Issuer: x.o.s.name, Token: x.c.Run, DecidedAt: decided, Details: &history.Details{Attempt: x.c.Attempt, DueMS: x.due, WallMS: wall}})
 	if w.chance(w.cfg.pause) {
 		x.paused = w.now + int64(w.between(w.cfg.ttl/2, 2*w.cfg.ttl))
 	}
@@ -78,9 +73,6 @@ func (x *simRun) run(t *task) {
 // work has the job's effects, each once.
 func (x *simRun) work(t *task) string {
 	w, res := x.w, x.j.Resource
-	if w.cfg.bug == bugNoEffect && w.chance(0.1) {
-		return ""
-	}
 	if r, ok := x.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: x.issuer(), Token: x.token()}); !ok || r != past.ResultApplied {
 		return "raise: " + r
 	}
@@ -95,14 +87,7 @@ func (x *simRun) work(t *task) string {
 	if w.chance(0.03) {
 		return "cancel"
 	}
-	steps := slices.Clone(x.j.Steps)
-	if w.cfg.bug == bugExtraEffect && w.chance(0.1) {
-		steps = append(steps, "s9")
-	}
-	for _, step := range steps {
-		if w.cfg.bug == bugFreshKeys {
-			step = fmt.Sprintf("%s#%d", step, x.c.Attempt)
-		}
+	for _, step := range x.j.Steps {
 		if _, done := w.sinks[res].applied[step]; done && w.cfg.bug != bugNoKey {
 			continue
 		}
@@ -153,16 +138,13 @@ func (x *simRun) done(why string) {
 	switch {
 	case why == "cancel":
 		c.Do = history.DoCancel
-	case why != "" && x.spent() >= x.j.MaxAttempts && w.cfg.bug != bugNeverDLQ:
+	case why != "" && x.spent() >= x.j.MaxAttempts:
 		c.Do = history.DoDLQ
 	case why != "":
 		c.Do, c.DueMS = history.DoRetry, max(x.due, w.wall(x.proc)+int64(w.rng.IntN(300)))
 	}
 	delete(o.running, x.j.id)
-	switch {
-	case w.cfg.bug == bugDropFailed && c.Do == history.DoDLQ:
-		return
-	case w.cfg.bug == bugPlainComplete && c.Do == history.DoComplete && w.chance(0.2):
+	if w.cfg.bug == bugPlainComplete && c.Do == history.DoComplete && w.chance(0.2) {
 		if r := o.s.rows[x.j.id]; r != nil {
 			r.state, r.ended = past.StateCompleted, w.now
 			if w.cfg.noted {
@@ -185,4 +167,143 @@ func (w *world) finalRead(res string) {
 	for i := range s.ledger {
 		w.record(w.host, history.Event{Proc: history.Harness, Type: history.Note, Op: history.NoteLedger, Key: res, Details: &history.Details{Ledger: &s.ledger[i]}})
 	}
+}
+
+// critical is the protected section.
+func (c *simClient) critical(t *task, lock string, l *lease) {
+	w, res, token := c.w, "res-"+lock, l.token
+	if w.cfg.bug != bugNoRaise {
+		if r, ok := c.send(t, history.Event{Op: history.OpRaise, Key: res, Issuer: lock, Token: token}); !ok || r != past.ResultApplied {
+			return
+		}
+	}
+	value, ok := c.get(t, res)
+	if !ok {
+		return
+	}
+	decided := w.stamp()
+	if !c.valid(lock, l) {
+		return
+	}
+	note := history.Event{Proc: c.proc, Type: history.Note, Op: history.NoteStart, Key: lock, Token: token, DecidedAt: decided}
+	w.record(c.f, note)
+	if w.chance(w.cfg.pause) {
+		c.paused = w.now + int64(w.between(w.cfg.ttl/2, 2*w.cfg.ttl))
+	}
+	c.sleep(t, w.between(time.Millisecond, w.cfg.ttl/4))
+	if long := c.stays(); long > 0 {
+		c.sleep(t, long)
+	}
+	if w.cfg.bug == bugEarlyRelease {
+		l.closing, l.released = true, true
+		for l.renewing {
+			c.sleep(t, time.Millisecond)
+		}
+		free := history.Version{Fence: l.row.Fence, Beat: l.row.Beat + 1, Attempt: w.uuid()}
+		c.cas(t, history.OpRelease, lock, l.row, free, false)
+	}
+	if w.chance(0.1) {
+		c.sleep(t, 2*w.cfg.ttl) // a long job, kept alive by renewals
+	}
+	decided = w.stamp()
+	if c.valid(lock, l) {
+		if w.chance(w.cfg.pause) {
+			c.paused = w.now + int64(w.between(w.cfg.ttl/2, 3*w.cfg.ttl))
+			c.sleep(t, 1)
+		}
+		value++
+		c.send(t, history.Event{
+			Op: history.OpEffect, Key: res, Issuer: lock, Token: token, DecidedAt: decided,
+			EffectKey: fmt.Sprintf("%s/%s#%d", lock, c.proc, c.grants), Value: &value,
+		})
+	}
+	w.record(c.f, history.Event{Proc: c.proc, Type: history.Note, Op: history.NoteFinish, Key: lock, Token: token})
+}
+
+// send makes a raise or an effect.
+func (c *simClient) send(t *task, e history.Event) (result string, ok bool) {
+	w := c.w
+	e.Proc, e.ID, e.Type = c.proc, c.f.id(), history.Invoke
+	w.record(c.f, e)
+	if w.cfg.bug == bugAckEffect && e.Op == history.OpEffect {
+		c.lazily(e)
+		return past.ResultApplied, true
+	}
+	tries := 4
+	if w.cfg.bug == bugNoKey {
+		tries = 1
+	}
+	req := e
+	type answer struct {
+		Result    string
+		Seen, Seq int64
+	}
+	sent := w.now
+	r := c.request(t, tries, w.cfg.ttl/6, func() any {
+		s := w.sinks[req.Key]
+		entries := len(s.ledger)
+		result, seen, seq := s.call(w.cfg.bug, req)
+		if w.cfg.witnessed && len(s.ledger) > entries {
+			s.ledger[entries].At = w.stamp()
+		}
+		said := req
+		said.Result, said.Seen, said.Seq = result, seen, seq
+		w.answered(said, sent)
+		return answer{Result: result, Seen: seen, Seq: seq}
+	})
+	e.DecidedAt, e.Value = 0, nil
+	switch {
+	case r.refused:
+		e.Type, e.Error = history.Fail, "not sent"
+	case !r.answered:
+		e.Type, e.Error, e.ServerTimeout = history.Unknown, "timeout", r.server
+	default:
+		a := r.result.(answer)
+		e.Type, e.Result, e.Seen, e.Seq = history.OK, a.Result, a.Seen, a.Seq
+		if a.Result == past.ResultStale {
+			e.Type = history.Fail
+			if r.copies > 1 {
+				e.Type = history.Unknown
+			}
+		}
+	}
+	w.record(c.f, e)
+	return e.Result, e.Type == history.OK
+}
+
+func (c *simClient) get(t *task, res string) (int64, bool) {
+	w := c.w
+	e := history.Event{Proc: c.proc, ID: c.f.id(), Type: history.Invoke, Op: history.OpGet, Key: res}
+	w.record(c.f, e)
+	sent := w.now
+	r := c.request(t, 2, w.cfg.ttl/6, func() any {
+		s := *w.sinks[res]
+		said := e
+		said.Value, said.Seen, said.Seq = &s.value, s.seen, s.seq
+		w.answered(said, sent)
+		return s
+	})
+	if !r.answered {
+		e.Type, e.Error = history.Unknown, "timeout"
+		w.record(c.f, e)
+		return 0, false
+	}
+	s := r.result.(simSink)
+	if at := w.sinks[res]; at.read != nil {
+		at.read[history.Life(c.proc)] = s.seen
+	}
+	e.Type, e.Value, e.Seen, e.Seq = history.OK, &s.value, s.seen, s.seq
+	w.record(c.f, e)
+	return s.value, true
+}
+
+// answered notes what the sink answered, as a link carried it. e is the request with its answer.
+func (w *world) answered(e history.Event, sent int64) {
+	if !w.cfg.witnessed {
+		return
+	}
+	w.record(w.host, history.Event{
+		Proc: history.Harness, Type: history.Note, Op: history.NoteAnswer, Key: e.Key, Issuer: e.Issuer, Token: e.Token, EffectKey: e.EffectKey, Value: e.Value,
+		Result: e.Result, Seen: e.Seen, Seq: e.Seq, Details: &history.Details{Asked: &history.Asked{Op: e.Op, Worker: history.Worker(e.Proc), Sent: sent}},
+	})
 }

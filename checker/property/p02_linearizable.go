@@ -38,13 +38,15 @@ func init() {
 				Statement: "an acquire that was not answered counts as refused: its grant is left behind",
 				Apart:     "another kind of operation that failed and took effect"},
 			{id: "resend-misread", Accounts: []string{"P2", "P5", "P6"},
-				Statement: "a refusal of a resent request is taken for one of the first copy, which may have been applied"},
+				Statement: "a refusal of a resent request is taken for one of the first copy, which may have been applied",
+				Apart:     "an acquire sent once that failed and took effect"},
 			{id: "batch-taken-for-lost", Accounts: []string{"P2", "P5", "P6"},
 				Statement: "a batch that was not answered counts as not done: what it did is done again or forgotten"},
 			{id: "request-executed-again", Accounts: []string{"P2", "P6", "P5"},
 				Statement: "a request is executed again when its answer is late, and the second answer is taken for the first"},
 			{id: "late-copy-done-again", Accounts: ofRows,
-				Statement: "a late copy of a batch is done again: its condition does not name the version that it replaces"},
+				Statement: "a late copy of a batch is done again: its condition does not name the version that it replaces",
+				Apart:     "a job claimed again whose batches were sent once"},
 			{id: "given-up-write-surfaces",
 				Statement: "a write that its coordinator gave up took effect later, after reads that did not show it"},
 		},
@@ -233,18 +235,31 @@ func (x *Inquiry) falseFailures() {
 			"%s sent once and refused, though it had taken effect: it was refused by what it had done itself",
 			phrase.PluralWas(len(again), "request")), c, "it is refused, and the row that comes back is its own or a later one")
 	}
-	if len(misread) > 0 {
-		show(x.suspect("resend-misread", WeightFits, len(misread), "%s sent several times, refused, and had taken effect",
-			phrase.PluralWas(len(misread), "request")), misread[0], "it is taken for failed")
-	}
-	if len(lost) == 0 {
-		return
-	}
-	unknowns := 0
+	unknowns, acquires := 0, 0
 	for o := range past.Each(x.Ops) {
 		if o.Invoke.Proc != history.Harness && o.End != nil && o.Outcome == history.Unknown {
 			unknowns++
+			if o.Invoke.Op == history.OpAcquire {
+				acquires++
+			}
 		}
+	}
+	if n := len(misread); n > 0 {
+		c := misread[0]
+		s := x.suspect("resend-misread", WeightFits, n, "%s sent several times, refused, and had taken effect", phrase.PluralWas(n, "request"))
+		show(s, c, "it is taken for failed")
+		others := slices.ContainsFunc(misread, func(c *past.CAS) bool { return c.Kind() != history.OpAcquire })
+		if !others && acquires == 0 && unknowns > 0 { // the first copy may have been given up before the second was sent
+			s.Group = "believed refusals"
+			s = x.suspect("unknown-refused", WeightFits, n,
+				"%s sent several times, refused, and had taken effect; no acquire is recorded as unknown, but %s",
+				phrase.PluralWas(n, "acquire"), phrase.PluralWas(unknowns, "other operation"))
+			s.Group = "believed refusals"
+			show(s, c, "its first copy is taken for failed, and so is the acquire")
+		}
+	}
+	if len(lost) == 0 {
+		return
 	}
 	kinds, resent := map[history.Op]int{}, 0
 	for _, c := range lost {

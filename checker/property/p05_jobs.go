@@ -31,7 +31,9 @@ func init() {
 		},
 		mechanisms: []mechanism{
 			{id: "attempts-in-memory", Accounts: ofJobs, Statement: "attempts are counted in an owner's memory: the next one begins again"},
-			{id: "claim-leaves-row", Accounts: ofJobs, Statement: "a claim leaves the job's pending row, and the job is claimed again"},
+			{id: "claim-leaves-row", Accounts: ofJobs,
+				Statement: "a claim leaves the job's pending row, and the job is claimed again",
+				Apart:     "a row that was left and is that of an earlier change"},
 			{id: "dlq-move-lost", Accounts: ofJobs,
 				Statement: "a job that moves to the dead letter queue leaves its old place and does not come to the new one"},
 			{id: "rows-differ", Accounts: ofJobs, Statement: "rows of jobs are not what the batches that took effect made of them"},

@@ -70,6 +70,7 @@ func (x *Inquiry) changes(role string, steps []past.JobStep) (out []Step) {
 
 // jobStates: attempts that begin again, and claims of what is not pending.
 func (x *Inquiry) jobStates() {
+	var claimed []reclaim
 	for _, j := range x.Jobs.List {
 		k := jobWalk{j: j}
 		for k.step < len(j.Steps) {
@@ -77,6 +78,7 @@ func (x *Inquiry) jobStates() {
 			var sus *Suspect
 			switch c := s.Change; {
 			case c.Do == history.DoClaim && k.state != past.StatePending && k.state != "":
+				claimed = append(claimed, reclaim{j, k.step})
 				sus = x.found("claim-leaves-row", x.jobWeight(j, shown), "job %s is claimed as run %d when it is %s", j.ID, c.Run, k.state)
 			case c.Do == history.DoClaim && k.state == past.StatePending && c.Attempt <= k.attempt,
 				slices.Contains([]string{history.DoRescue, history.DoRetry, history.DoComplete, history.DoAbandon, history.DoDLQ}, c.Do) &&
@@ -96,6 +98,63 @@ func (x *Inquiry) jobStates() {
 			k.next()
 		}
 	}
+	x.lateCopies(claimed)
+}
+
+// reclaim is a claim of a job that was not pending.
+type reclaim struct {
+	j *past.Job
+	i int // the claim, in its steps
+}
+
+// late is the change that made the job pending with the attempts that the claim goes on from,
+// if a copy of its batch may have come late.
+func (r reclaim) late() *past.JobStep {
+	for i := range r.j.Steps[:r.i] {
+		s := &r.j.Steps[i]
+		switch s.Change.Do {
+		case history.DoEnqueue, history.DoRedrive, history.DoRetry, history.DoRescue, history.DoHasten:
+			if s.Change.Attempt == r.j.Steps[r.i].Change.Attempt-1 && resent(s.Write) {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// resent: the batch was sent several times, or a copy of it was not answered.
+func resent(w *past.Write) bool {
+	c := w.Main()
+	return c.End == nil || c.Outcome == history.Unknown || len(c.End.Sends) > 1
+}
+
+// lateCopies: all jobs that are claimed again were made pending by a batch of which a late
+// copy may have done that again. That the claims left the row is the alternative.
+func (x *Inquiry) lateCopies(claimed []reclaim) {
+	if len(claimed) == 0 || slices.ContainsFunc(claimed, func(r reclaim) bool { return r.late() == nil }) {
+		return
+	}
+	for i, r := range claimed {
+		late, again := *r.late(), r.j.Steps[r.i]
+		s := x.suspect("late-copy-done-again", x.jobWeight(r.j, shown), i+1, "job %s is claimed again as attempt %d; the batch that %s it was %s",
+			r.j.ID, again.Change.Attempt, past.Verb(late.Change.Do), sendText(&late.Write.Main().Op))
+		s.Group = "pending again"
+		s.showAt(r.j.ID, again.Write.Main().Invoke, x.change(RoleMistake, late), x.change(RoleHarm, again))
+	}
+	for _, s := range x.Suspects {
+		if s.ID == "claim-leaves-row" {
+			s.Group = "pending again"
+		}
+	}
+}
+
+// redone: the job has ended, and has the row of a run again whose claim a late copy may have
+// done again.
+func redone(j *past.Job) bool {
+	row := j.Row(history.RowRunning)
+	return row != nil && j.Now.Name != past.StateRunning && slices.ContainsFunc(j.Steps, func(s past.JobStep) bool {
+		return s.Change.Do == history.DoClaim && s.Change.Run == row.JobRow().Run && s.Change.Run == j.Now.Run && resent(s.Write)
+	})
 }
 
 // givenUpEarly is the mechanism by which a job is given up that may be tried again, if there
@@ -140,6 +199,8 @@ func (x *Inquiry) jobRows() {
 			id, w = "schedule-ahead-of-job", shown
 		case row != nil && row.JobRow().Run != 0 && past.RunFence(row.JobRow().Run) < past.RunFence(j.Now.Run):
 			id, w = "write-beside-the-tick", WeightFits // an earlier owner's doing
+		case redone(j):
+			id, w = "late-copy-done-again", WeightFits
 		}
 		s := x.found(id, x.jobWeight(j, w), "job %s is %s by its batches, and its rows say otherwise: %s", j.ID, j.Now, why)
 		role := RoleBefore

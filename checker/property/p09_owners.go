@@ -144,6 +144,9 @@ func (x *Inquiry) ignoredRenewals() {
 			if l.Shard || c.Kind() != history.OpAcquire || c.From.Holder == "" || c.Outcome != history.OK {
 				continue
 			}
+			if c.To.FirstProof() == nil {
+				continue // the renewal may have stopped it: that it was told otherwise is falseGrants'
+			}
 			g := l.ByAttempt[c.From.Attempt]
 			if g == nil {
 				continue

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,9 +9,50 @@ import (
 	"testing"
 
 	"fencepost/checker/explain"
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 )
+
+// TestLateEffectIsTold: of a real history, with the fault that befell the worker.
+func TestLateEffectIsTold(t *testing.T) {
+	t.Parallel()
+	cfg := small(0)
+	cfg.bug = bugNoToken
+	r := Check(context.Background(), simulate(cfg), Options{})
+	if a := r.Answer; r.Verdict != Fail || !strings.HasPrefix(a.What, "the sink accepted token ") || !strings.HasSuffix(r.Summary, "the sink does not compare tokens") {
+		t.Errorf("%s: %s", r.Verdict, r.Summary)
+	}
+}
+
+// TestPassTellsWhatItRestsOn: a line each, and nothing that did not occur is claimed.
+func TestPassTellsWhatItRestsOn(t *testing.T) {
+	t.Parallel()
+	r := Check(context.Background(), simulate(small(1)), Options{})
+	a := r.Answer
+	if r.Verdict != Pass || a.What != "no violation in "+phrase.Plural(r.Counts.Operations, "operation") || a.Because+a.Do != "" {
+		t.Fatalf("%s: %+v", r.Verdict, a)
+	}
+	c := r.Counts
+	c.Faults, c.FaultsProven, c.FaultNames, c.Takeovers, c.Grants, c.StaleRefused, c.Unknowns, c.UnknownSettled = 3, 3, map[string]int{"pause-worker": 2, "clock": 1}, 1, 9, 0, 5, 4
+	c.Resends, c.LeasesLost, c.ServerTimeouts = 0, 0, 2
+	r = &Result{Verdict: Pass, Counts: c, Properties: []Property{
+		{ID: "P5", Status: StatusNA, Detail: "no jobs"}, {ID: "P8", Status: StatusNA, Detail: "not promised"}, {ID: "P12", Status: StatusNA, Detail: "no jobs"}, {ID: "P14", Status: StatusNA},
+	}}
+	a2 := AnswerOf(r, nil)
+	if want := []string{
+		"3 faults, proven: clock, pause-worker (2)", "1 takeover of 9 grants", "5 unknown outcomes, 4 settled by the final rows", "2 writes given up by a coordinator",
+	}; !slices.Equal(a2.Exercised, want) {
+		t.Errorf("exercised %q", a2.Exercised)
+	}
+	if want := []string{
+		"stale writes: none reached the sink", "resent requests: none was sent again", "lost leases: none was lost", "P5, P12: no jobs", "P8: not promised",
+		"other faults, other timing, and what needs more time",
+	}; !slices.Equal(a2.NotExercised, want) {
+		t.Errorf("not exercised %q", a2.NotExercised)
+	}
+}
 
 // logRun is a run whose clock stood at 10 s when it was 2025-01-02T03:04:05Z; the cause
 // is at 20 s, in w1.1 and w2.1.
@@ -130,5 +172,82 @@ func TestPrintExplanation(t *testing.T) {
 		if strings.Count(b.String(), "+1.500 s") > 1 {
 			t.Errorf("%s: more than one chain:\n%s", name, b.String())
 		}
+	}
+}
+
+// act is an effect of an order's job, asked for by a run.
+func act(h *tiny, at int64, kind, order, key string, run int64, outcome history.Type, end history.Event) {
+	id := kind + "-" + order
+	res := "job/q/" + id
+	if h.ids["asked "+id]++; h.ids["asked "+id] == 1 {
+		h.op(at-2, at-1, "w1.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: id, Details: &history.Details{Job: &history.Job{
+			Queue: "q", Shard: storyShard, Kind: kind, Resource: res, MaxAttempts: 5, Order: &history.Order{ID: order, Item: "tea", Quantity: 1, Cents: 1},
+		}}}, history.Event{Result: past.ResultApplied})
+	}
+	one := int64(1)
+	h.op(at, at+1, "w1.1/r1", outcome, history.Event{Op: history.OpEffect, Key: res, Issuer: storyShard, Token: run, EffectKey: key, Value: &one, DecidedAt: at*1e6 + 1e9}, end)
+}
+
+// TestShopMistakesAreNamed: what went wrong with an order is told from its effects and
+// rows, and nothing of the kind where they do not show it.
+func TestShopMistakesAreNamed(t *testing.T) {
+	t.Parallel()
+	applied, stale := history.Event{Result: past.ResultApplied}, history.Event{Result: past.ResultStale, Seen: 8}
+	for name, c := range map[string]struct {
+		change func(*shopStory)
+		want   string // "": none of them
+	}{
+		"the fence refused what was paid": {func(y *shopStory) {
+			y.add(history.Book{Table: history.BookPayment, Order: "c", Cents: 400, Token: 5})
+			y.more = func(h *tiny) {
+				act(h, 30, history.OrderPay, "c", "cancel c", 8, history.OK, applied)
+				act(h, 40, history.OrderPay, "c", "pay c", 5, history.Fail, stale)
+			}
+		}, "paid-before-the-fence"},
+		"the fence let it pass": {func(y *shopStory) {
+			y.add(history.Book{Table: history.BookPayment, Order: "c", Cents: 400, Token: 8})
+			y.more = func(h *tiny) {
+				act(h, 30, history.OrderPay, "c", "pay c", 8, history.OK, applied)
+				act(h, 40, history.OrderPay, "c", "pay c", 5, history.Fail, stale)
+			}
+		}, ""},
+		"two keys": {func(y *shopStory) {
+			y.add(history.Book{Table: history.BookPayment, Order: "a", Cents: 200, Token: 9})
+			y.more = func(h *tiny) {
+				act(h, 30, history.OrderPay, "a", "pay a by run 7", 7, history.OK, applied)
+				act(h, 40, history.OrderPay, "a", "pay a by run 9", 9, history.OK, applied)
+			}
+		}, "paid-by-run"},
+		"one key": {func(y *shopStory) {
+			y.add(history.Book{Table: history.BookPayment, Order: "a", Cents: 200, Token: 9})
+			y.more = func(h *tiny) {
+				act(h, 30, history.OrderPay, "a", "pay a", 7, history.OK, applied)
+				act(h, 40, history.OrderPay, "a", "pay a", 9, history.OK, applied)
+			}
+		}, ""},
+		"one version twice": {func(y *shopStory) { y.books[4].Version, y.books[4].Quantity = 3, 5 }, "stock-overwritten"},
+		"sold and there":    {func(y *shopStory) { y.find(history.BookStock, "tea").Quantity = 6 }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newShopStory()
+			c.change(y)
+			h := y.tell()
+			r := Check(t.Context(), h, Options{})
+			if r.Verdict != Fail {
+				t.Fatalf("%s: %s", r.Verdict, r.Summary)
+			}
+			e := Explain(h, r, Options{})
+			var got []string
+			for _, x := range e.Causes {
+				if slices.Contains([]string{"paid-before-the-fence", "paid-by-run", "stock-overwritten"}, x.Mechanism) {
+					got = append(got, x.Mechanism)
+				}
+			}
+			if want := []string{c.want}; c.want != "" && !slices.Equal(got, want) || c.want == "" && len(got) > 0 {
+				t.Errorf("%v, want %q (%s)", got, c.want, e.Summary)
+			}
+			checkChains(t, h, e)
+		})
 	}
 }
