@@ -181,7 +181,7 @@ func TestLocalCluster(t *testing.T) {
 		must(t, l.WaitHealthy(ctx))
 	})
 	step("an isolated node is not ready, the others are", func(t *testing.T) {
-		must(t, l.Links().SetBoth(ctx, l.Links().Of("n1"), link.Mode{Kind: link.Drop}))
+		must(t, link.SetEnds(ctx, link.Ends(l.Links().Of("n1")), link.Mode{Kind: link.Drop}))
 		unready(t, one)
 		must(t, two.WaitReady(ctx))
 		must(t, three.WaitReady(ctx))
@@ -199,7 +199,7 @@ func TestLocalCluster(t *testing.T) {
 		for _, n := range l.nodes {
 			n.mustBe(t, Killed, false)
 			if b, err := os.ReadFile(n.LogFile()); err != nil || !strings.Contains(string(b), "Startup complete") {
-				t.Errorf("the log of %s is gone or empty: %v", n.name, err)
+				t.Errorf("the log of %s is gone or empty: %v", n.Name(), err)
 			}
 		}
 		if _, err := os.Stat(l.scratch.Dir); !errors.Is(err, os.ErrNotExist) {

@@ -53,12 +53,6 @@ func TestSelectors(t *testing.T) {
 	if !ok || l.Purpose() != "sink" || l.From() != "w1" || l.To() != "n1" {
 		t.Errorf("Get: %v %v", l, ok)
 	}
-	if by, ok := f.ByAddr(l.Addr()); !ok || by != l {
-		t.Errorf("ByAddr(%s): %v %v", l.Addr(), by, ok)
-	}
-	if _, ok := f.ByAddr("127.0.0.1:1"); ok {
-		t.Error("ByAddr finds what is not there")
-	}
 	if _, ok := f.Get("n3->n1"); ok {
 		t.Error("Get finds what is not there")
 	}
@@ -101,38 +95,34 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-func TestRemoveAndClose(t *testing.T) {
+func TestClose(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, "127.0.0.3:0", Options{})
 	r.set(t, Up, Mode{Kind: Stall})
 	r.write(t, Up, "inside")
 	r.received(t, Up, 6)
 	addr := r.Addr()
-	must(t, r.fab.Remove(r.Name()))
+	must(t, r.fab.Close())
+	must(t, r.fab.Close())
 	if err := ended(t, r.recv[Down]); !wasReset(err) {
 		t.Errorf("the client sees %v, want a reset", err)
 	}
 	if c, err := net.Dial("tcp", addr); err == nil {
 		c.Close()
-		t.Error("a removed link still listens")
+		t.Error("a closed link still listens")
 	}
 	if c := r.Counters(); c.ConnsOpen != 0 || c.ConnsCut != 1 || c.Up.LostBytes != 6 {
 		t.Errorf("final counters: %+v", c)
 	}
-	if err := r.fab.Remove(r.Name()); !errors.Is(err, ErrUnknown) {
-		t.Errorf("remove again: %v", err)
-	}
 	if err := r.SetBoth(ctxOf(t), Mode{Kind: Pass}); !errors.Is(err, ErrClosed) {
-		t.Errorf("set on a removed link: %v", err)
+		t.Errorf("set on a closed link: %v", err)
 	}
-	// Name and address are free again.
-	l, err := r.fab.Add(Spec{From: "w1", To: "n1", Listen: addr, Upstream: r.srv.addr()})
+	// The address is free again.
+	l, err := newFabric(t, Options{}).Add(Spec{From: "w1", To: "n1", Listen: addr, Upstream: r.srv.addr()})
 	must(t, err)
 	if l.Addr() != addr {
 		t.Errorf("listens at %s, want %s", l.Addr(), addr)
 	}
-	must(t, r.fab.Close())
-	must(t, r.fab.Close())
 	if _, err := r.fab.Add(Spec{From: "w1", To: "n1", Listen: addr, Upstream: r.srv.addr()}); !errors.Is(err, ErrClosed) {
 		t.Errorf("add to a closed fabric: %v", err)
 	}

@@ -3,14 +3,11 @@ package link
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
-	"net"
 	"sync"
 	"testing"
 	"time"
 
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"pgregory.net/rapid"
 )
 
@@ -18,13 +15,11 @@ import (
 // directions in order and once, and the counters balance at each step.
 func TestModesLoseNothing(t *testing.T) {
 	t.Parallel()
-	f := newFabric(t, Options{MaxHeld: 64 << 10})
 	s := newServer(t)
-	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		n++
-		l := addLink(t, f, fmt.Sprintf("w%d", n), "n1", s.addr())
-		defer func() { must(t, f.Remove(l.Name())) }()
+		f := NewFabric(Options{MaxHeld: 64 << 10})
+		defer func() { must(t, f.Close()) }()
+		l := addLink(t, f, "w1", "n1", s.addr())
 		client := dial(t, l)
 		defer client.Close()
 		server := s.next(t)
@@ -63,7 +58,7 @@ func TestModesLoseNothing(t *testing.T) {
 				must(rt, l.Set(ctx, d, m))
 			case 3:
 				if l.Mode(d).Kind == Stall {
-					_, err := l.Flush(ctx, d)
+					_, err := Flush(ctx, End{l, d})
 					must(rt, err)
 				}
 			case 4:
@@ -156,88 +151,4 @@ func TestNothingFollowsALoss(t *testing.T) {
 			must(t, r.fab.Close())
 		}
 	})
-}
-
-var ways = []string{"direct", "toxiproxy", "link"}
-
-// BenchmarkRTT is a request and an answer of 64 bytes: the price of a link is
-// the difference to direct, of which most is that of any Toxiproxy.
-func BenchmarkRTT(b *testing.B) {
-	for _, way := range ways {
-		b.Run(way, func(b *testing.B) {
-			c := benchConn(b, way, echo)
-			buf := make([]byte, 64)
-			for b.Loop() {
-				if _, err := c.Write(buf); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := io.ReadFull(c, buf); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkBulk is one way, in writes of 32 KiB.
-func BenchmarkBulk(b *testing.B) {
-	for _, way := range ways {
-		b.Run(way, func(b *testing.B) {
-			done := make(chan struct{})
-			c := benchConn(b, way, func(c *net.TCPConn) {
-				defer close(done)
-				_, _ = io.Copy(onlyWriter{io.Discard}, c)
-			})
-			buf := make([]byte, 32<<10)
-			b.SetBytes(int64(len(buf)))
-			for b.Loop() {
-				if _, err := c.Write(buf); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if err := c.CloseWrite(); err != nil {
-				b.Fatal(err)
-			}
-			<-done
-		})
-	}
-}
-
-// BenchmarkSet60 switches sixty links with a connection each.
-func BenchmarkSet60(b *testing.B) {
-	up := handle(b, echo)
-	f := newFabric(b, Options{})
-	for i := range 60 {
-		c := dial(b, addLink(b, f, fmt.Sprintf("w%d", i), "n1", up))
-		_, err := c.Write([]byte("x"))
-		must(b, err)
-		expectOn(b, c, "x")
-	}
-	links := f.All()
-	modes := []Mode{{Kind: Stall}, {Kind: Pass}}
-	i := 0
-	for b.Loop() {
-		must(b, f.SetBoth(b.Context(), links, modes[i%2]))
-		i++
-	}
-}
-
-type onlyWriter struct{ io.Writer }
-
-func benchConn(b *testing.B, way string, f func(*net.TCPConn)) *net.TCPConn {
-	b.Helper()
-	addr := handle(b, f)
-	switch way {
-	case "link":
-		addr = addLink(b, newFabric(b, Options{}), "w1", "n1", addr).Addr()
-	case "toxiproxy": // as it comes
-		p := toxiproxy.NewProxy(NewFabric(Options{}).server, "bare", "127.0.0.1:0", addr)
-		must(b, p.Start())
-		b.Cleanup(p.Stop)
-		addr = p.Listen
-	}
-	c, err := net.Dial("tcp", addr)
-	must(b, err)
-	b.Cleanup(func() { c.Close() })
-	return c.(*net.TCPConn)
 }

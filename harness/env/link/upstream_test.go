@@ -99,7 +99,6 @@ func TestDialIsAbandoned(t *testing.T) {
 		end  func(*testing.T, *Fabric, *Link) error
 	}{
 		{"by close mode", func(t *testing.T, _ *Fabric, l *Link) error { return l.Set(ctxOf(t), Down, Mode{Kind: Close}) }},
-		{"by removal", func(t *testing.T, f *Fabric, l *Link) error { return f.Remove(l.Name()) }},
 		{"by the end", func(t *testing.T, f *Fabric, l *Link) error { return f.Close() }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
