@@ -32,8 +32,9 @@ func PaxosVariants() []string {
 }
 
 const (
-	cqlPort       = 9042
-	internodePort = 7000
+	cqlPort = 9042
+	// InternodePort is where nodes listen for each other.
+	InternodePort = 7000
 	jmxPort       = 7199
 
 	minHeapMiB = 256
@@ -105,7 +106,8 @@ func (c LocalConfig) neutral() LocalConfig {
 	return c
 }
 
-func (c LocalConfig) withDefaults() (LocalConfig, error) {
+// WithDefaults fills in what is not given, and says what is wrong.
+func (c LocalConfig) WithDefaults() (LocalConfig, error) {
 	if c.Layout == nil {
 		c.Layout = Plain()
 	}

@@ -15,7 +15,7 @@ import (
 func TestConfigDefaultsAndRefusals(t *testing.T) {
 	t.Parallel()
 	base := LocalConfig{CacheDir: "/cache"}
-	c, err := base.withDefaults()
+	c, err := base.WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestConfigDefaultsAndRefusals(t *testing.T) {
 		t.Errorf("defaults: %+v", c)
 	}
 	for _, v := range PaxosVariants() {
-		if _, err := (LocalConfig{CacheDir: "/cache", PaxosVariant: v}).withDefaults(); err != nil {
+		if _, err := (LocalConfig{CacheDir: "/cache", PaxosVariant: v}).WithDefaults(); err != nil {
 			t.Errorf("%s: %v", v, err)
 		}
 	}
@@ -31,7 +31,7 @@ func TestConfigDefaultsAndRefusals(t *testing.T) {
 		t.Errorf("commit log %q by default: a node killed would lose acknowledged writes", c.CommitLog)
 	}
 	for _, v := range CommitLogs() {
-		if _, err := (LocalConfig{CacheDir: "/cache", CommitLog: v}).withDefaults(); err != nil {
+		if _, err := (LocalConfig{CacheDir: "/cache", CommitLog: v}).WithDefaults(); err != nil {
 			t.Errorf("%s: %v", v, err)
 		}
 	}
@@ -55,7 +55,7 @@ func TestConfigDefaultsAndRefusals(t *testing.T) {
 		if bad.c.CacheDir == "" {
 			bad.c.CacheDir = "/cache"
 		}
-		_, err := bad.c.withDefaults()
+		_, err := bad.c.WithDefaults()
 		var ce *ConfigError
 		if !errors.As(err, &ce) || ce.Field != bad.field {
 			t.Errorf("%+v: %v, want a ConfigError of %s", bad.c, err, bad.field)
@@ -111,7 +111,7 @@ func TestTokens(t *testing.T) {
 
 func TestYAML(t *testing.T) {
 	t.Parallel()
-	c, err := LocalConfig{CacheDir: "/cache", PaxosVariant: PaxosV2UnsafeReads}.withDefaults()
+	c, err := LocalConfig{CacheDir: "/cache", PaxosVariant: PaxosV2UnsafeReads}.WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestYAML(t *testing.T) {
 	}
 	for key, want := range map[string]any{
 		"listen_address": "10.77.0.12", "rpc_address": "10.77.0.12", "paxos_variant": PaxosV2UnsafeReads,
-		"num_tokens": vnodes, "storage_port": internodePort, "native_transport_port": cqlPort,
+		"num_tokens": vnodes, "storage_port": InternodePort, "native_transport_port": cqlPort,
 		"commitlog_directory": "/cache/scratch/x/n2/data/commitlog", "initial_token": tokens(1, 3),
 	} {
 		if got[key] != want {
@@ -170,7 +170,7 @@ func TestTemplateKey(t *testing.T) {
 	java := Java{Path: "/java", Version: "17.0.1", Runtime: "VM 1"}
 	key := func(c LocalConfig, j Java) string {
 		c.CacheDir = "/cache"
-		c, err := c.withDefaults()
+		c, err := c.WithDefaults()
 		if err != nil {
 			t.Fatal(err)
 		}

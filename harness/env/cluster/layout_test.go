@@ -49,7 +49,7 @@ func TestLayout(t *testing.T) {
 // every keyspace names each.
 func TestDatacenters(t *testing.T) {
 	t.Parallel()
-	c, err := LocalConfig{CacheDir: "/cache", Layout: Layout{3, 1}}.withDefaults()
+	c, err := LocalConfig{CacheDir: "/cache", Layout: Layout{3, 1}}.WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestDatacenters(t *testing.T) {
 		if !strings.Contains(text, "endpoint_snitch: GossipingPropertyFileSnitch\n") || !strings.Contains(text, "initial_token: "+tokens(i, 4)+"\n") {
 			t.Errorf("node %d: %s", i, text)
 		}
-		l.nodes = append(l.nodes, &localNode{name: nodeName(i), ip: nodeIP(i)})
+		l.nodes = append(l.nodes, l.newNode(&localNode{}, MachineSpec{Name: nodeName(i), IP: nodeIP(i)}))
 	}
 	if got, want := c.Layout.rackdc(3), "dc=dc2\nrack=rack1\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -95,13 +95,13 @@ func must[T any](v T, err error) T {
 // A cluster of one data centre is as it was: nobody names any.
 func TestOneDatacenter(t *testing.T) {
 	t.Parallel()
-	c, err := LocalConfig{CacheDir: "/cache"}.withDefaults()
+	c, err := LocalConfig{CacheDir: "/cache"}.WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &Local{config: c}
 	for i := range c.Layout.Nodes() {
-		l.nodes = append(l.nodes, &localNode{name: nodeName(i), ip: nodeIP(i)})
+		l.nodes = append(l.nodes, l.newNode(&localNode{}, MachineSpec{Name: nodeName(i), IP: nodeIP(i)}))
 	}
 	a := AccessTo(l)
 	if a.Login != nil || a.Config.LocalDC != "" || a.Config.Serial != "" || c.Layout.rackdc(0) != "" || DatacenterOf(l, "n1") != "" {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -70,11 +69,9 @@ func newFakeNode(t *testing.T) *localNode {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	n := &localNode{
-		name: "n1", ip: "127.0.0.1", port: port, host: plainHost{l.Addr().String()}, java: "/proc/self/exe",
-		dir: t.TempDir(), logFile: filepath.Join(t.TempDir(), "n1.log"), state: Stopped,
-		local: &Local{config: LocalConfig{Logger: slog.New(slog.DiscardHandler)}},
-	}
+	local := &Local{config: LocalConfig{Logger: slog.New(slog.DiscardHandler), LogDir: t.TempDir()}}
+	n := local.newNode(&localNode{host: plainHost{l.Addr().String()}, java: "/proc/self/exe", dir: t.TempDir()},
+		MachineSpec{Name: "n1", IP: "127.0.0.1", port: port})
 	t.Cleanup(func() {
 		if err := n.Kill(context.Background()); err != nil && !errors.Is(err, ErrState) {
 			t.Error(err)
@@ -161,9 +158,7 @@ func TestNodeCrash(t *testing.T) {
 	if err := n.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	n.mu.Lock()
-	p := n.proc
-	n.mu.Unlock()
+	p := n.now()
 	// Not by way of the node: nobody asked for it.
 	if err := syscall.Kill(p.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -199,7 +194,7 @@ func TestNodeFailsToStart(t *testing.T) {
 func TestNodeStartGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t)
-	n.port++ // where nobody answers
+	n.is.port++ // where nobody answers
 	cause := errors.New("enough")
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, cause)
 	defer cancel()

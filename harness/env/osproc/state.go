@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"fencepost/harness/record/history"
@@ -16,19 +20,23 @@ import (
 // statePoll is how often /proc is asked while a signal takes effect.
 const statePoll = 2 * time.Millisecond
 
-// letter is the state letter of a process or of one of its threads, ""
-// if there is none. path is its directory in /proc.
-func letter(path string) string {
+// statOf are the fields that /proc shows of a process or of one of its threads, from the
+// state on: the third, fourth … of them. path is its directory in /proc.
+func statOf(path string) ([]string, error) {
 	b, err := os.ReadFile(filepath.Join(path, "stat"))
 	if err != nil {
-		return ""
+		return nil, err
 	}
 	// pid (name) S …: the name may hold spaces and brackets.
-	i := bytes.LastIndexByte(b, ')')
-	if i < 0 || i+2 >= len(b) {
-		return ""
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])), nil
+}
+
+// letter is the state letter of a process or of one of its threads, "" if there is none.
+func letter(path string) string {
+	if stat, err := statOf(path); err == nil && len(stat) > 0 {
+		return stat[0]
 	}
-	return string(b[i+2])
+	return ""
 }
 
 // Letter is the state letter of a process (R, S, T …), "" if there is none.
@@ -98,17 +106,15 @@ type Identity struct {
 
 // Identify tells a process from later ones with its id.
 func Identify(pid int) (Identity, error) {
-	b, err := os.ReadFile(procDir(pid) + "/stat")
+	stat, err := statOf(procDir(pid))
 	if err != nil {
 		return Identity{}, fmt.Errorf("process %d: %w", pid, err)
 	}
-	// pid (name) S ppid …: the name may hold spaces and brackets. The 22nd field is the start.
 	const started = 22 - 3
-	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(fields) <= started {
-		return Identity{}, fmt.Errorf("process %d: /proc shows %d fields of its state", pid, len(fields)+2)
+	if len(stat) <= started {
+		return Identity{}, fmt.Errorf("process %d: /proc shows %d fields of its state", pid, len(stat)+2)
 	}
-	at, err := strconv.ParseUint(string(fields[started]), 10, 64)
+	at, err := strconv.ParseUint(stat[started], 10, 64)
 	if err != nil {
 		return Identity{}, fmt.Errorf("process %d: its start: %w", pid, err)
 	}
@@ -120,6 +126,19 @@ func Identify(pid int) (Identity, error) {
 func (i Identity) Exists() bool {
 	now, err := Identify(i.PID)
 	return err == nil && now == i
+}
+
+// ExitCode is what a shell says of how a command ended, by its state and the error of
+// waiting for it.
+func ExitCode(state *os.ProcessState, err error) (int, error) {
+	var ee *exec.ExitError
+	if err != nil && !errors.As(err, &ee) {
+		return 0, err
+	}
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal()), nil
+	}
+	return state.ExitCode(), nil
 }
 
 type whoKey struct{}

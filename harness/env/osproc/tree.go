@@ -1,7 +1,6 @@
 package osproc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -164,15 +163,10 @@ func Standing(pid int) error {
 
 // parentOf is a process's parent, 0 if there is none.
 func parentOf(pid int) int {
-	b, err := os.ReadFile(procDir(pid) + "/stat")
-	if err != nil {
+	stat, err := statOf(procDir(pid))
+	if err != nil || len(stat) < 2 {
 		return 0
 	}
-	// pid (name) S ppid …: the name may hold spaces and brackets.
-	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(fields) < 2 {
-		return 0
-	}
-	parent, _ := strconv.Atoi(string(fields[1]))
+	parent, _ := strconv.Atoi(stat[1])
 	return parent
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,10 +16,8 @@ const (
 	// ImageEnv names another image.
 	ImageEnv = "FENCEPOST_IMAGE"
 
-	nodes         = 3
-	cqlPort       = 9042
-	internodePort = 7000
-	minHeapMiB    = 256
+	nodes   = 3
+	cqlPort = 9042
 )
 
 // Image is what ImageEnv says, or DefaultImage.
@@ -57,28 +54,16 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Image == "" {
 		c.Image = Image()
 	}
-	if c.PaxosVariant == "" {
-		c.PaxosVariant = cluster.PaxosV2
+	l, err := c.local().WithDefaults()
+	c.PaxosVariant, c.HeapMiB, c.StartTimeout, c.Progress, c.Logger = l.PaxosVariant, l.HeapMiB, l.StartTimeout, l.Progress, l.Logger
+	return c, err
+}
+
+// local is what it shares with the local backend.
+func (c Config) local() cluster.LocalConfig {
+	return cluster.LocalConfig{
+		PaxosVariant: c.PaxosVariant, HeapMiB: c.HeapMiB, LogDir: c.LogDir, StartTimeout: c.StartTimeout, Progress: c.Progress, Logger: c.Logger,
 	}
-	if c.HeapMiB == 0 {
-		c.HeapMiB = 512
-	}
-	if c.StartTimeout == 0 {
-		c.StartTimeout = 5 * time.Minute
-	}
-	if c.Progress == nil {
-		c.Progress = func(string) {}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if !slices.Contains(cluster.PaxosVariants(), c.PaxosVariant) {
-		return c, &cluster.ConfigError{Field: "PaxosVariant", Err: fmt.Errorf("unknown variant %q, want one of %s", c.PaxosVariant, strings.Join(cluster.PaxosVariants(), ", "))}
-	}
-	if c.HeapMiB < minHeapMiB {
-		return c, &cluster.ConfigError{Field: "HeapMiB", Err: fmt.Errorf("%d, want at least %d", c.HeapMiB, minHeapMiB)}
-	}
-	return c, nil
 }
 
 // Where the official image keeps its data and its configuration.

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
-	"os"
 	"runtime"
 	"strconv"
 	"sync"
@@ -58,7 +56,7 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	have, need, err := cluster.Memory(cluster.LocalConfig{HeapMiB: config.HeapMiB})
+	have, need, err := cluster.Memory(config.local())
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +79,7 @@ func connected(ctx context.Context, config Config) (*Cluster, owner, error) {
 	if err != nil {
 		return nil, owner{}, err
 	}
-	id, err := newID()
-	if err != nil {
-		return nil, owner{}, err
-	}
+	id := cluster.NewID()
 	cli, err := connect(ctx)
 	if err != nil {
 		return nil, owner{}, err
@@ -119,7 +114,7 @@ func (c *Cluster) start(ctx context.Context, me owner) error {
 	if err := c.nodes.Each(func(n *node) error { return n.Start(ctx) }); err != nil {
 		return err
 	}
-	first := c.nodes[0].prober()
+	first := c.nodes[0].Prober()
 	if err := first.Furnish(ctx, cluster.Layout{nodes}); err != nil {
 		return err
 	}
@@ -141,16 +136,12 @@ func (c *Cluster) start(ctx context.Context, me owner) error {
 
 // prepare makes the network, the links and the nodes' places in them; no container yet.
 func (c *Cluster) prepare(ctx context.Context) (err error) {
-	if c.config.LogDir == "" {
-		cache, err := cluster.CacheDir()
-		if err != nil {
-			return err
-		}
-		if c.config.LogDir, err = cluster.NewLogDir(cache, "docker-"+c.id); err != nil {
-			return err
-		}
-	} else if err := os.MkdirAll(c.config.LogDir, 0o755); err != nil {
-		return fmt.Errorf("docker: logs: %w", err)
+	local, err := c.config.local().WithDefaults()
+	if err != nil {
+		return err
+	}
+	if c.config.LogDir, err = local.MakeLogDir("docker-" + c.id); err != nil {
+		return err
 	}
 	if c.bridge, err = makeBridge(ctx, c.cli, "fencepost-"+c.id, c.labels); err != nil {
 		return err
@@ -158,38 +149,20 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 	for i, ip := range c.bridge.ips {
 		c.nodes = append(c.nodes, newNode(c, i, ip))
 	}
-	for _, from := range c.nodes {
-		for _, to := range c.nodes {
-			if from == to {
-				continue
-			}
-			if err := c.connect(from, to); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return c.connect()
 }
 
-// connect makes the link of an ordered pair.
-func (c *Cluster) connect(from, to *node) error {
-	lk, err := c.links.Add(link.Spec{
-		From: from.name, To: to.name, Seed: c.config.Seed,
-		Listen:   net.JoinHostPort(c.bridge.gateway.String(), "0"),
-		Upstream: net.JoinHostPort(to.ip, strconv.Itoa(internodePort)),
+// connect makes the links, and notes for each node which connections lead into them.
+func (c *Cluster) connect() error {
+	gateway := c.bridge.gateway.String()
+	err := c.nodes.Mesh(c.links, gateway, c.config.Seed, func(from *node, to string, proxy netip.AddrPort) error {
+		from.redirects = append(from.redirects, redirect{To: to, Proxy: proxy.Addr().String(), ProxyPort: int(proxy.Port())})
+		return nil
 	})
 	if errors.Is(err, syscall.EADDRNOTAVAIL) {
-		return &GatewayError{Gateway: c.bridge.gateway.String(), Err: syscall.EADDRNOTAVAIL}
+		return &GatewayError{Gateway: gateway, Err: syscall.EADDRNOTAVAIL}
 	}
-	if err != nil {
-		return fmt.Errorf("docker: link %s->%s: %w", from.name, to.name, err)
-	}
-	proxy, err := netip.ParseAddrPort(lk.Addr())
-	if err != nil {
-		return fmt.Errorf("docker: link %s: %w", lk.Name(), err)
-	}
-	from.redirects = append(from.redirects, redirect{To: to.ip, Proxy: proxy.Addr().String(), ProxyPort: int(proxy.Port())})
-	return nil
+	return err
 }
 
 // carry returns when every link has carried bytes both ways.
@@ -244,7 +217,7 @@ func (c *Cluster) Info() map[string]string { return maps.Clone(c.info) }
 
 // WaitHealthy returns when all nodes are ready and see each other.
 func (c *Cluster) WaitHealthy(ctx context.Context) error {
-	return c.nodes.Each(func(n *node) error { return n.prober().Healthy(ctx) })
+	return c.nodes.Each(func(n *node) error { return n.Healthy(ctx) })
 }
 
 // Close removes the containers, the network, the volumes and the links. The logs stay.
@@ -253,11 +226,11 @@ func (c *Cluster) Close(context.Context) error {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		for _, n := range c.nodes {
-			n.ending()
+			n.Abandon()
 		}
 		errs := []error{remove(ctx, c.cli, c.id)}
 		for _, n := range c.nodes {
-			errs = append(errs, n.await(ctx))
+			errs = append(errs, n.AwaitGone(ctx))
 		}
 		c.closeErr = errors.Join(append(errs, c.links.Close(), c.cli.Close())...)
 	})

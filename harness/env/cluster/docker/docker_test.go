@@ -269,9 +269,10 @@ func TestCarry(t *testing.T) {
 func TestGatewayElsewhere(t *testing.T) {
 	t.Parallel()
 	c := &Cluster{links: link.NewFabric(link.Options{}), bridge: &bridge{gateway: netip.MustParseAddr("203.0.113.1")}}
+	c.nodes = cluster.NodeSet[*node]{newNode(c, 0, "203.0.113.11"), newNode(c, 1, "203.0.113.12")}
 	defer c.links.Close()
 	var ge *GatewayError
-	if err := c.connect(newNode(c, 0, "203.0.113.11"), newNode(c, 1, "203.0.113.12")); !errors.As(err, &ge) {
+	if err := c.connect(); !errors.As(err, &ge) {
 		t.Errorf("%v", err)
 	}
 }

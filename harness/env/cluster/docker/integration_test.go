@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -166,10 +167,8 @@ func TestCluster(t *testing.T) {
 	step("one way", func(t *testing.T) { oneWay(ctx, t, c) })
 	step("pause", func(t *testing.T) {
 		for _, visible := range []bool{true, false} {
-			two.mu.Lock()
 			seen := two.life.visible
 			two.life.visible = seen && visible
-			two.mu.Unlock()
 			must(t, two.Pause(ctx))
 			if got := two.ProcessState(); got != "T" || two.State() != cluster.Paused {
 				t.Errorf("paused (seen in /proc: %v): state %q, %s", visible, got, two.State())
@@ -181,9 +180,7 @@ func TestCluster(t *testing.T) {
 			if got := two.ProcessState(); got == "T" || got == "" {
 				t.Errorf("resumed (seen in /proc: %v): state %q", visible, got)
 			}
-			two.mu.Lock()
 			two.life.visible = seen
-			two.mu.Unlock()
 		}
 		must(t, two.WaitReady(ctx))
 	})
@@ -192,7 +189,7 @@ func TestCluster(t *testing.T) {
 		if one.State() != cluster.Killed || one.PID() != 0 || one.ProcessState() != "" {
 			t.Errorf("killed: %s, pid %d, state %q", one.State(), one.PID(), one.ProcessState())
 		}
-		if conn, err := net.DialTimeout("tcp", net.JoinHostPort(one.ip, strconv.Itoa(cqlPort)), time.Second); err == nil {
+		if conn, err := net.DialTimeout("tcp", net.JoinHostPort(one.IP(), strconv.Itoa(cqlPort)), time.Second); err == nil {
 			conn.Close()
 			t.Error("a killed node accepts connections")
 		}
@@ -216,7 +213,7 @@ func TestCluster(t *testing.T) {
 		must(t, c.WaitHealthy(ctx))
 	})
 	step("crash", func(t *testing.T) {
-		must(t, two.signal(ctx, "SIGKILL"))
+		must(t, two.life.signal(ctx, syscall.SIGKILL))
 		eventually(t, "the node counts as crashed", func() bool { return two.State() == cluster.Crashed })
 		must(t, cluster.Heal(ctx, c))
 	})
@@ -259,7 +256,7 @@ func published(ctx context.Context, t *testing.T, c *Cluster) {
 func oneWay(ctx context.Context, t *testing.T, c *Cluster) {
 	open := func(n *node, keyspace string) *cassandra.DB {
 		db, err := cassandra.Open(ctx, cassandra.Config{
-			Pin: n.ip, Port: cqlPort, NumConns: 1, Keyspace: keyspace,
+			Pin: n.IP(), Port: cqlPort, NumConns: 1, Keyspace: keyspace,
 			ConnectTimeout: 10 * time.Second, RequestTimeout: 10 * time.Second,
 		})
 		must(t, err)
@@ -298,7 +295,7 @@ func ownedBy(ctx context.Context, t *testing.T, c *Cluster, db *cassandra.DB, in
 	}
 	var ring []token
 	for i, n := range c.nodes {
-		own, err := cassandra.Open(ctx, cassandra.Config{Pin: n.ip, Port: cqlPort, NumConns: 1})
+		own, err := cassandra.Open(ctx, cassandra.Config{Pin: n.IP(), Port: cqlPort, NumConns: 1})
 		must(t, err)
 		rows, err := own.Query(ctx, false, "SELECT tokens FROM system.local")
 		must(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/sandbox"
 )
 
@@ -116,7 +117,7 @@ func hold(text string) int {
 		return 1
 	}
 	for i, r := range redirects {
-		if err := sandbox.RedirectHere(i == 0, r.To, internodePort, r.Proxy, r.ProxyPort); err != nil {
+		if err := sandbox.RedirectHere(i == 0, r.To, cluster.InternodePort, r.Proxy, r.ProxyPort); err != nil {
 			fmt.Println(err)
 			return 1
 		}
