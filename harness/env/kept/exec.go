@@ -3,7 +3,7 @@ package kept
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fencepost/harness/env/osproc"
 	"fmt"
 	"os"
 	"os/exec"
@@ -54,14 +54,11 @@ func (d *daemon) exec(ctx context.Context, h hello, files []*os.File, in *json.D
 			err = <-exited
 		}
 	}
-	var ee *exec.ExitError
-	if err != nil && !errors.As(err, &ee) {
+	code, err := osproc.ExitCode(cmd.ProcessState, err)
+	if err != nil {
 		return 0, fmt.Errorf("wait for %s: %w", h.Args[0], err)
 	}
-	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal()), nil
-	}
-	return cmd.ProcessState.ExitCode(), nil
+	return code, nil
 }
 
 // lookPath finds a command as the client's own shell would: by the client's PATH

@@ -67,7 +67,7 @@ func TestExecWithFiles(t *testing.T) {
 		defer f.Close()
 		files = append(files, f)
 	}
-	code, err := workWith(context.Background(), p, opExec, []string{"sh", "-c", "echo third >&3; echo fourth >&4"}, files)
+	code, err := work(context.Background(), p, opExec, []string{"sh", "-c", "echo third >&3; echo fourth >&4"}, files)
 	if err != nil || code != 0 {
 		t.Fatalf("code %d, %v", code, err)
 	}
@@ -77,7 +77,7 @@ func TestExecWithFiles(t *testing.T) {
 		}
 	}
 	// A run is the daemon's own: it has no use for more, and must not lose them.
-	if _, err := workWith(context.Background(), p, opRun, []string{"chaos"}, files); err == nil {
+	if _, err := work(context.Background(), p, opRun, []string{"chaos"}, files); err == nil {
 		t.Error("a run took more files")
 	}
 }
@@ -206,7 +206,7 @@ func TestRunOneAtATime(t *testing.T) {
 
 func TestRunRefusals(t *testing.T) {
 	t.Parallel()
-	work := func(context.Context, Request, cluster.Cluster, *sandbox.Network) int { return 0 }
+	nothing := func(context.Context, Request, cluster.Cluster, *sandbox.Network) int { return 0 }
 	t.Run("no handler", func(t *testing.T) {
 		t.Parallel()
 		p := keep(t, newStub(), nil)
@@ -220,7 +220,7 @@ func TestRunRefusals(t *testing.T) {
 		t.Parallel()
 		c := newStub()
 		c.sick = errors.New("n2 does not answer")
-		p := keep(t, c, work)
+		p := keep(t, c, nothing)
 		_, _, _, err := call(context.Background(), t, p, opRun, "", "chaos")
 		if err == nil || !strings.Contains(err.Error(), "n2 does not answer") || !strings.Contains(err.Error(), "fencepost down") {
 			t.Errorf("%v", err)
@@ -228,7 +228,7 @@ func TestRunRefusals(t *testing.T) {
 	})
 	t.Run("another build", func(t *testing.T) {
 		t.Parallel()
-		d := &daemon{cluster: newStub(), handler: work, exe: "mine"}
+		d := &daemon{cluster: newStub(), handler: nothing, exe: "mine"}
 		_, err := d.do(context.Background(), hello{Version: protocolVersion, Op: opRun, Exe: "theirs", Args: []string{"chaos"}}, make([]*os.File, 3), nil)
 		var stale *StaleError
 		if !errors.As(err, &stale) || !errors.As(refusal(err).err(), &stale) {

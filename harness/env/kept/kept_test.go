@@ -52,11 +52,12 @@ func (n *stubNode) Resume(context.Context) error { n.set(cluster.Running); retur
 type stubCluster struct {
 	cluster.Cluster
 	nodes []*stubNode
+	links *link.Fabric
 	sick  error // what WaitHealthy says
 }
 
 func newStub() *stubCluster {
-	c := &stubCluster{}
+	c := &stubCluster{links: link.NewFabric(link.Options{})}
 	for _, name := range []string{"n1", "n2", "n3"} {
 		c.nodes = append(c.nodes, &stubNode{name: name, state: cluster.Running})
 	}
@@ -70,7 +71,7 @@ func (c *stubCluster) Nodes() []cluster.Node {
 	}
 	return out
 }
-func (c *stubCluster) Links() *link.Fabric               { return nil }
+func (c *stubCluster) Links() *link.Fabric               { return c.links }
 func (c *stubCluster) CQLPort() int                      { return 9042 }
 func (c *stubCluster) Info() map[string]string           { return map[string]string{"backend": "stub"} }
 func (c *stubCluster) WaitHealthy(context.Context) error { return c.sick }
@@ -146,7 +147,7 @@ func call(ctx context.Context, t *testing.T, p Paths, op operation, in string, a
 	if _, err := files[0].Seek(0, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
-	code, err = workWith(ctx, p, op, args, files)
+	code, err = work(ctx, p, op, args, files)
 	read := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"fencepost/harness/env/osproc"
 )
 
 const (
@@ -135,7 +137,11 @@ func supervise(ctx context.Context, stage string, args []string) (int, error) {
 	if err := <-setup; err != nil {
 		return 0, err
 	}
-	return exitCode(cmd.ProcessState, waitErr)
+	code, err := osproc.ExitCode(cmd.ProcessState, waitErr)
+	if err != nil {
+		return 0, fmt.Errorf("sandbox: wait: %w", err)
+	}
+	return code, nil
 }
 
 // attributes are those of the forked init.
@@ -211,17 +217,6 @@ func readStatus(r io.Reader) error {
 type setupStatus struct {
 	Step string `json:"step"` // that failed; "" if none
 	Err  string `json:"err"`
-}
-
-func exitCode(state *os.ProcessState, err error) (int, error) {
-	var ee *exec.ExitError
-	if err != nil && !errors.As(err, &ee) {
-		return 0, fmt.Errorf("sandbox: wait: %w", err)
-	}
-	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal()), nil
-	}
-	return state.ExitCode(), nil
 }
 
 // MountMemory mounts a file system in memory (tmpfs) of so many bytes on dir. It
