@@ -32,9 +32,8 @@ func PaxosVariants() []string {
 }
 
 const (
-	cqlPort = 9042
-	// InternodePort is where nodes listen for each other.
-	InternodePort = 7000
+	cqlPort       = 9042
+	internodePort = 7000
 	jmxPort       = 7199
 
 	minHeapMiB = 256

@@ -134,8 +134,8 @@ func newLocal(network *sandbox.Network, config LocalConfig, java Java, jars []st
 
 // connect makes the links, and turns the nodes' connections to each other through them.
 func (l *Local) connect() error {
-	return l.nodes.Mesh(l.links, sandbox.Gateway, l.config.Seed, func(from *localNode, to string, proxy netip.AddrPort) error {
-		return from.host.Redirect(to, InternodePort, proxy.Addr().String(), int(proxy.Port()))
+	return l.nodes.Mesh(l.links, sandbox.Gateway, l.config.Seed, func(from *localNode, to, proxy netip.AddrPort) error {
+		return from.host.Redirect(to, proxy)
 	})
 }
 

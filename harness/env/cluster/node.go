@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ const portPoll = 20 * time.Millisecond
 // host starts processes; *sandbox.Host is one.
 type host interface {
 	Start(cmd *exec.Cmd) error
-	Redirect(dstIP string, dstPort int, toIP string, toPort int) error
+	Redirect(dst, to netip.AddrPort) error
 	Close() error
 }
 
@@ -58,16 +59,10 @@ func (n *localNode) begin(_ context.Context, _ int64, ended func(*history.Proces
 // nodeEnv is the environment of a node: options in the person's own must not
 // reach its JVM.
 func nodeEnv() []string {
-	var env []string
-	for _, e := range os.Environ() {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
-		switch name {
-		case "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH":
-		default:
-			env = append(env, e)
-		}
-	}
-	return env
+		return slices.Contains([]string{"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH"}, name)
+	})
 }
 
 // NodeSet is the nodes of a backend, in order of their names.
@@ -104,8 +99,8 @@ func (s NodeSet[N]) Each(f func(N) error) error {
 }
 
 // Mesh makes a link for each ordered pair of nodes, which listens at gateway, and has turn
-// lead the first's connections to the second through it.
-func (s NodeSet[N]) Mesh(links *link.Fabric, gateway string, seed uint64, turn func(from N, to string, proxy netip.AddrPort) error) error {
+// lead the first's connections to the second's address to the link.
+func (s NodeSet[N]) Mesh(links *link.Fabric, gateway string, seed uint64, turn func(from N, to, proxy netip.AddrPort) error) error {
 	for _, from := range s {
 		for _, to := range s {
 			if from.Name() == to.Name() {
@@ -113,16 +108,17 @@ func (s NodeSet[N]) Mesh(links *link.Fabric, gateway string, seed uint64, turn f
 			}
 			l, err := links.Add(link.Spec{
 				From: from.Name(), To: to.Name(), Seed: seed, Listen: net.JoinHostPort(gateway, "0"),
-				Upstream: net.JoinHostPort(to.IP(), strconv.Itoa(InternodePort)),
+				Upstream: net.JoinHostPort(to.IP(), strconv.Itoa(internodePort)),
 			})
 			if err != nil {
 				return fmt.Errorf("cluster: link %s->%s: %w", from.Name(), to.Name(), err)
 			}
-			proxy, err := netip.ParseAddrPort(l.Addr())
-			if err != nil {
+			dst, err := netip.ParseAddrPort(l.Upstream())
+			proxy, err2 := netip.ParseAddrPort(l.Addr())
+			if err := errors.Join(err, err2); err != nil {
 				return fmt.Errorf("cluster: link %s: %w", l.Name(), err)
 			}
-			if err := turn(from, to.IP(), proxy); err != nil {
+			if err := turn(from, dst, proxy); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -57,16 +58,14 @@ func (h plainHost) Start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd.Start()
 }
-func (plainHost) Redirect(string, int, string, int) error { return nil }
-func (plainHost) Close() error                            { return nil }
+func (plainHost) Redirect(_, _ netip.AddrPort) error { return nil }
+func (plainHost) Close() error                       { return nil }
 
 // newFakeNode returns a node whose process is this test binary.
 func newFakeNode(t *testing.T) *localNode {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
 	local := &Local{config: LocalConfig{Logger: slog.New(slog.DiscardHandler), LogDir: t.TempDir()}}
@@ -142,9 +141,7 @@ func TestNodeLife(t *testing.T) {
 		}
 	}
 	b, err := os.ReadFile(n.LogFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := strings.Count(string(b), "starting n1"); got != 3 {
 		t.Errorf("the log tells of %d lives, want 3", got)
 	}
@@ -155,14 +152,10 @@ func TestNodeCrash(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	n := newFakeNode(t)
-	if err := n.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Start(ctx))
 	p := n.now()
 	// Not by way of the node: nobody asked for it.
-	if err := syscall.Kill(p.PID(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(p.PID(), syscall.SIGKILL))
 	<-p.Done()
 	n.mustBe(t, Crashed, false)
 	if err := n.Start(ctx); err != nil {

@@ -37,9 +37,7 @@ func TestExec(t *testing.T) {
 	t.Run("directory", func(t *testing.T) {
 		t.Parallel()
 		dir, err := os.Getwd()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, out, _, err := call(context.Background(), t, p, opExec, "", "pwd"); err != nil || out != dir+"\n" {
 			t.Errorf("%q, %v, want %s", out, err, dir)
 		}
@@ -61,9 +59,7 @@ func TestExecWithFiles(t *testing.T) {
 	var files []*os.File
 	for _, name := range []string{"in", "out", "err", "a", "b"} {
 		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		files = append(files, f)
 	}
@@ -108,21 +104,15 @@ func TestExecDiesWithItsClient(t *testing.T) {
 	p := keep(t, newStub(), nil)
 	mark := filepath.Join(t.TempDir(), "ended")
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer null.Close()
 	script := "trap 'echo >" + mark + "; exit' TERM; echo ready; while :; do sleep 0.01; done"
 	conn, err := ask(p, hello{Op: opExec, Args: []string{"sh", "-c", script}, Dir: "/", Env: os.Environ()}, []*os.File{null, w, w})
 	w.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := r.Read(make([]byte, 6)); err != nil {
 		t.Fatal(err)
 	}
@@ -154,9 +144,7 @@ func TestRun(t *testing.T) {
 		return 3
 	})
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	code, out, errOut, err := call(context.Background(), t, p, opRun, "input", "chaos", "kill")
 	if err != nil || code != 3 || out != "chaos kill: input" || errOut != dir {
 		t.Errorf("code %d, out %q, err %q, %v", code, out, errOut, err)

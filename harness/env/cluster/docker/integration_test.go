@@ -61,36 +61,24 @@ func left(t *testing.T, cli *client.Client, id string) (n int) {
 	t.Helper()
 	having := client.Filters{}.Add("label", labelCluster+"="+id)
 	containers, err := cli.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: having})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	networks, err := cli.NetworkList(t.Context(), client.NetworkListOptions{Filters: having})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	volumes, err := cli.VolumeList(t.Context(), client.VolumeListOptions{Filters: having})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(containers.Items) + len(networks.Items) + len(volumes.Items)
 }
 
 // What a killed owner has left is removed, what a living one has is not.
 func TestSweep(t *testing.T) {
 	living, err := halfMade(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer living.Close(context.Background())
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), hungEnv+"="+t.TempDir())
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	id := strings.TrimSpace(line)
 	if err != nil || len(id) != 8 {
@@ -100,9 +88,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("the other owner has made %d things, want a network, a volume and two containers", n)
 	}
 	me, err := thisProcess()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n, err := sweep(t.Context(), living.cli, me); n != 0 || err != nil {
 		t.Errorf("while both owners live, %d clusters are removed, %v", n, err)
 	}
@@ -144,9 +130,7 @@ func TestCluster(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	c, err := Start(ctx, Config{LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close(context.Background())
 	t.Logf("start: %s; %v", time.Since(began), c.Info())
 	if got := c.Info(); got["cassandra"] != cluster.CassandraVersion || got["backend"] != "docker" {
@@ -222,9 +206,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("the log of n1 does not tell of its two lives, once each: %v", err)
 	}
 	cli, err := connect(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cli.Close()
 	if err := c.Close(ctx); err != nil {
 		t.Error(err)
@@ -332,13 +314,6 @@ func ownedBy(ctx context.Context, t *testing.T, c *Cluster, db *cassandra.DB, in
 		t.Fatalf("n%d owns %v of 100 keys", index+1, keys)
 	}
 	return keys
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {
