@@ -98,11 +98,6 @@ func (f *Fabric) Get(name string) (*Link, bool) {
 // All returns every link, sorted by name, as do the other selectors.
 func (f *Fabric) All() []*Link { return f.where(func(*Link) bool { return true }) }
 
-// From returns the links whose connections node opens.
-func (f *Fabric) From(node string) []*Link {
-	return f.where(func(l *Link) bool { return l.From() == node })
-}
-
 // To returns the links whose connections node accepts.
 func (f *Fabric) To(node string) []*Link {
 	return f.where(func(l *Link) bool { return l.To() == node })
