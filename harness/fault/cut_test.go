@@ -50,13 +50,9 @@ func TestCutMustProveItself(t *testing.T) {
 				env.Inert = FamilyLinks
 			}
 			a, err := newCut(t.Context(), env.For("partition-client", nil), ends(all), link.Mode{Kind: c.mode})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, d := range c.let {
-				if err := all[1].Set(t.Context(), d, link.Mode{Kind: link.Pass}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, all[1].Set(t.Context(), d, link.Mode{Kind: link.Pass}))
 			}
 			if !c.quiet {
 				all[0].send(t)
@@ -89,9 +85,7 @@ func TestCutThatStays(t *testing.T) {
 	t.Parallel()
 	env, all := wires(t, 1)
 	a, err := newCut(t.Context(), env.For("partition-client", nil), ends(all), link.Mode{Kind: link.Stall})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := cancelled(t)
 	cancel()
 	shows(t, a.After(ctx), false, "does not pass")
@@ -104,27 +98,19 @@ func TestCutOneWay(t *testing.T) {
 	t.Parallel()
 	env, all := wires(t, 1)
 	a, err := newCut(t.Context(), env.For("lost-replies", nil), ends(all, link.Down), link.Mode{Kind: link.Drop})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.Equal(a.free, ends(all, link.Up)) {
 		t.Fatalf("free: %v", a.free)
 	}
 	all[0].send(t)
 	all[0].await(t, "dropped", func(n link.Counters) bool { return n.Down.DroppedBytes == 4 })
 	shows(t, a.Probe(t.Context()), true, "")
-	if err := all[0].Set(t.Context(), link.Up, link.Mode{Kind: link.Stall}); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.trial.send(a.free); err != nil {
-		t.Fatal(err)
-	}
+	must(t, all[0].Set(t.Context(), link.Up, link.Mode{Kind: link.Stall}))
+	must(t, a.trial.send(a.free))
 	ctx, cancel := cancelled(t)
 	cancel()
 	shows(t, a.stopped(ctx), false, "the other direction does not pass either")
-	if err := all[0].SetBoth(t.Context(), link.Mode{Kind: link.Pass}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, all[0].SetBoth(t.Context(), link.Mode{Kind: link.Pass}))
 	a.After(t.Context())
 }
 
@@ -134,9 +120,7 @@ func TestDoors(t *testing.T) {
 	addr, stop := echo(t)
 	env, all := wires(t, 2)
 	gone, err := env.WorkerLinks.Add(link.Spec{From: "w9", To: "sink", Listen: "127.0.0.1:0", Upstream: addr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	env.Inert = FamilyLinks
 	d := newDoors(t.Context(), env, []*link.Link{all[0].Link, all[1].Link, gone})
 	if len(d.opened) != 3 {
@@ -164,9 +148,7 @@ func TestLinksAreUnderOneFault(t *testing.T) {
 	env = env.For("lost-replies", nil)
 	env.SinkGreeting = nil // nobody is to be asked through a link that is cut
 	a, err := newCut(t.Context(), env, ends(all, link.Up), link.Mode{Kind: link.Stall})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := newCut(t.Context(), env, ends(all), link.Mode{Kind: link.Drop}); err == nil || !strings.Contains(err.Error(), "w1->sink/sink (up) is under another fault already") {
 		t.Errorf("the second fault: %v", err)
 	}

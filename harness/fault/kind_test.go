@@ -63,16 +63,12 @@ func TestCheckersKnowledgeIsCurrent(t *testing.T) {
 	}
 	b.WriteString("}\n")
 	want, err := format.Source(b.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := "../.." + strings.TrimPrefix(reflect.TypeFor[history.FaultKind]().PkgPath(), "fencepost") + "/faultkinds.go"
 	switch have, err := os.ReadFile(file); {
 	case err == nil && bytes.Equal(have, want):
 	case *update:
-		if err := os.WriteFile(file, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, want, 0o644))
 	default:
 		t.Errorf("%s is not what the faults say: make docs", file)
 	}

@@ -108,9 +108,7 @@ type wire struct {
 func echo(t *testing.T) (addr string, stop func()) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var conns []net.Conn
@@ -156,13 +154,9 @@ func wires(t *testing.T, n int) (*Env, []*wire) {
 	var out []*wire
 	for i := range n {
 		l, err := f.Add(link.Spec{From: "w" + string(rune('1'+i)), To: fleet.SinkHost, Purpose: fleet.SinkPurpose, Listen: "127.0.0.1:0", Upstream: addr})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		conn, err := net.Dial("tcp", l.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { conn.Close() })
 		w := &wire{l, conn}
 		w.send(t)
@@ -227,9 +221,7 @@ func shows(t *testing.T, ev Evidence, proven bool, text string) {
 
 func heal(t *testing.T, a Active) {
 	t.Helper()
-	if err := a.Heal(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Heal(t.Context()))
 }
 
 // proofs are what must be said of a fault while it is in force, and once it is healed. The
@@ -245,13 +237,9 @@ type proofs struct {
 func mustProve(t *testing.T, env *Env, s Spec, lasts time.Duration, want proofs) {
 	t.Helper()
 	f, err := New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a, err := f.Inject(t.Context(), env.For(s.Fault, nil), s.Targets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	time.Sleep(lasts) // the fault's own duration
 	shows(t, a.Probe(t.Context()), want.proven, want.probe)
 	heal(t, a)
@@ -259,5 +247,12 @@ func mustProve(t *testing.T, env *Env, s Spec, lasts time.Duration, want proofs)
 		shows(t, after.After(t.Context()), want.healed, want.after)
 	} else if want.after != "" {
 		t.Errorf("it has no second proof")
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -39,13 +39,9 @@ func TestDelayMustProveItself(t *testing.T) {
 				env.Inert = FamilyLatency
 			}
 			d, err := newDelay(t.Context(), env.For("latency", nil), ends(all), link.Mode{Kind: link.Latency, Latency: by, Jitter: c.jitter, Seed: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, dir := range c.let {
-				if err := all[1].Set(t.Context(), dir, link.Mode{Kind: link.Pass}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, all[1].Set(t.Context(), dir, link.Mode{Kind: link.Pass}))
 			}
 			if !c.quiet {
 				before := all[0].Counters().Up.PassedBytes
@@ -65,9 +61,7 @@ func TestDelayHeals(t *testing.T) {
 	t.Parallel()
 	env, all := wires(t, 1)
 	d, err := newDelay(t.Context(), env.For("latency", nil), ends(all), link.Mode{Kind: link.Latency, Latency: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	heal(t, d)
 	shows(t, d.After(t.Context()), true, "")
 }
@@ -100,9 +94,7 @@ func TestLostRepliesMustProveBoth(t *testing.T) {
 			env.Spoken = func(*link.Link) (int64, int64, bool) { return requests, answers, !c.unread }
 			env = env.For("sink-lost-replies", nil)
 			a, err := newCut(t.Context(), env, ends(all, link.Down), link.Mode{Kind: link.Drop})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			r := newRepliesLost(a, []string{"w1"})
 			if !c.quiet {
 				all[0].send(t)
@@ -124,16 +116,12 @@ func TestBehaves(t *testing.T) {
 	_, all := wires(t, 1)
 	l := all[0].Link
 	for _, m := range flakyModes {
-		if err := l.SetBoth(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.SetBoth(t.Context(), m))
 		if err := behaves(t.Context(), l, m); err != nil {
 			t.Errorf("%s: %v", m, err)
 		}
 	}
-	if err := l.SetBoth(t.Context(), link.Mode{Kind: link.Pass}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.SetBoth(t.Context(), link.Mode{Kind: link.Pass}))
 	for _, m := range flakyModes {
 		if err := behaves(t.Context(), l, m); (err == nil) != (m.Kind == link.Pass) {
 			t.Errorf("a link that passes, as %s: %v", m, err)

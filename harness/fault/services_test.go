@@ -21,13 +21,9 @@ import (
 func startService(t *testing.T) *osproc.Service {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	addr, err := osproc.FreeAddr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &osproc.Service{
 		Name: "the test's service", Address: addr, Log: filepath.Join(t.TempDir(), "log"), Dir: t.TempDir(),
 		Command: func() *exec.Cmd {
@@ -40,9 +36,7 @@ func startService(t *testing.T) *osproc.Service {
 			return err
 		},
 	}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Start(t.Context()))
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -139,9 +133,7 @@ func TestSinkLinkOfService(t *testing.T) {
 	t.Parallel()
 	links := link.NewFabric(link.Options{})
 	f, err := fleet.New(fleet.Config{Sink: "127.0.0.1:9", Workers: 2, Links: links})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	of, err := (&Env{Cluster: noNodes{}, Fleet: f, WorkerLinks: links}).workerLinks([]string{"w2"})
 	if err != nil || len(of.sink) != 1 || of.sink[0].Name() != "w2->sink/sink" || len(of.lock)+len(of.beat) > 0 {
 		t.Errorf("%+v, %v", of, err)

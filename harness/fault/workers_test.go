@@ -19,21 +19,15 @@ func workersOf(t *testing.T, n int, variant string) *Env {
 	t.Helper()
 	dir := t.TempDir()
 	rec, err := history.NewRecorder(filepath.Join(dir, "harness.jsonl"), history.Header{Run: "r", Proc: history.Harness})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	links := link.NewFabric(link.Options{})
 	f, err := fleet.New(fleet.Config{
 		Binaries: []string{exe}, Workers: n, Links: links, HistoryDir: dir, LogDir: dir, Recorder: rec,
 		Worker: workload.Config{Run: "r", Variant: variant, Clients: 1, Locks: []string{"lock-01"}, TTL: time.Second},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -47,9 +41,7 @@ func workersOf(t *testing.T, n int, variant string) *Env {
 			t.Error(err)
 		}
 	})
-	if err := f.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Start(t.Context()))
 	return (&Env{Fleet: f, WorkerLinks: links}).Ready()
 }
 
