@@ -124,7 +124,7 @@ func runSchedulers(ctx context.Context, paths kept.Paths, o schedulersOptions, f
 	if err != nil {
 		return err
 	}
-	code, err := kept.ExecWith(ctx, paths, []string{self, "schedulers", "--inside", "--count=" + strconv.Itoa(o.count), "--port=" + strconv.Itoa(o.port)}, files...)
+	code, err := kept.Exec(ctx, paths, []string{self, "schedulers", "--inside", "--count=" + strconv.Itoa(o.count), "--port=" + strconv.Itoa(o.port)}, files...)
 	if err != nil {
 		return err
 	}

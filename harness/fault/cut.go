@@ -22,12 +22,7 @@ type cut struct {
 // newCut cuts the ends; beside are links that are not cut and are watched too.
 func newCut(ctx context.Context, env *Env, ends []link.End, m link.Mode, beside ...*link.Link) (*cut, error) {
 	c := &cut{}
-	var links []*link.Link
-	for _, e := range ends {
-		if !slices.Contains(links, e.Link) {
-			links = append(links, e.Link)
-		}
-	}
+	links := linksOf(ends)
 	for _, e := range link.Ends(links) {
 		if !slices.Contains(ends, e) && e.Link.Mode(e.Dir).Kind == link.Pass {
 			c.free = append(c.free, e)
@@ -76,7 +71,8 @@ func (c *cut) stopped(ctx context.Context) Evidence {
 	if blocked == 0 {
 		return Evidence{Text: fmt.Sprintf("no byte was held or dropped on the %d links: nobody ran into the cut", len(c.links))}
 	}
-	ev := Evidence{Proven: true, Text: fmt.Sprintf("each of %d ends of %d links passed 0 bytes, and nothing that the harness sent into it; %d bytes held or dropped, %d new connections led nowhere",
+	ev := Evidence{Proven: true, Text: fmt.Sprintf("each of %d ends of %d links passed 0 bytes, and nothing that the harness sent into it; "+
+		"%d bytes held or dropped, %d new connections led nowhere",
 		len(c.ends), len(c.links), blocked, tried)}
 	if err := c.trial.await(ctx, c.free); err != nil {
 		ev.also(false, "the other direction does not pass either (%s)", firstLine(err))
@@ -94,4 +90,22 @@ func (c *cut) After(ctx context.Context) Evidence {
 	ev := Evidence{Proven: true, Text: fmt.Sprintf("healed: each of the %d ends passes what the harness sends", len(c.ends))}
 	c.doors.open(ctx, &ev, "again")
 	return ev
+}
+
+func cutMode(mode string) (link.Mode, error) {
+	switch mode {
+	case "", "stall":
+		return link.Mode{Kind: link.Stall}, nil
+	case "drop":
+		return link.Mode{Kind: link.Drop}, nil
+	}
+	return link.Mode{}, fmt.Errorf("unknown mode %q; the modes are stall, drop", mode)
+}
+
+// cutting makes a fault whose only parameter is the mode of its cut.
+func cutting(make func(link.Mode) Fault) func(Spec) (Fault, error) {
+	return func(s Spec) (Fault, error) {
+		m, err := cutMode(s.Mode)
+		return make(m), err
+	}
 }

@@ -50,13 +50,9 @@ func TestCutMustProveItself(t *testing.T) {
 				env.Inert = FamilyLinks
 			}
 			a, err := newCut(t.Context(), env.For("partition-client", nil), ends(all), link.Mode{Kind: c.mode})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, d := range c.let {
-				if err := all[1].Set(t.Context(), d, link.Mode{Kind: link.Pass}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, all[1].Set(t.Context(), d, link.Mode{Kind: link.Pass}))
 			}
 			if !c.quiet {
 				all[0].send(t)
@@ -75,12 +71,8 @@ func TestCutMustProveItself(t *testing.T) {
 				}
 				return n >= leaking
 			})
-			if ev := a.Probe(t.Context()); ev.Proven != c.proven || !strings.Contains(ev.Text, c.text) {
-				t.Errorf("got %+v, want proven %t with %q", ev, c.proven, c.text)
-			}
-			if err := a.Heal(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			shows(t, a.Probe(t.Context()), c.proven, c.text)
+			heal(t, a)
 			if after := a.After(t.Context()); !after.Proven || !strings.Contains(after.Text, "each of the 4 ends passes") || !strings.Contains(after.Text, "2 of 2 services answer through the links again") {
 				t.Errorf("afterwards: %+v", after)
 			}
@@ -93,17 +85,11 @@ func TestCutThatStays(t *testing.T) {
 	t.Parallel()
 	env, all := wires(t, 1)
 	a, err := newCut(t.Context(), env.For("partition-client", nil), ends(all), link.Mode{Kind: link.Stall})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := cancelled(t)
 	cancel()
-	if ev := a.After(ctx); ev.Proven || !strings.Contains(ev.Text, "does not pass") {
-		t.Errorf("%+v", ev)
-	}
-	if err := a.Heal(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	shows(t, a.After(ctx), false, "does not pass")
+	heal(t, a)
 }
 
 // The other direction of a link that is cut one way is tried too, and what is behind it is
@@ -112,31 +98,19 @@ func TestCutOneWay(t *testing.T) {
 	t.Parallel()
 	env, all := wires(t, 1)
 	a, err := newCut(t.Context(), env.For("lost-replies", nil), ends(all, link.Down), link.Mode{Kind: link.Drop})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.Equal(a.free, ends(all, link.Up)) {
 		t.Fatalf("free: %v", a.free)
 	}
 	all[0].send(t)
 	all[0].await(t, "dropped", func(n link.Counters) bool { return n.Down.DroppedBytes == 4 })
-	if ev := a.Probe(t.Context()); !ev.Proven {
-		t.Errorf("%+v", ev)
-	}
-	if err := all[0].Set(t.Context(), link.Up, link.Mode{Kind: link.Stall}); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.trial.send(a.free); err != nil {
-		t.Fatal(err)
-	}
+	shows(t, a.Probe(t.Context()), true, "")
+	must(t, all[0].Set(t.Context(), link.Up, link.Mode{Kind: link.Stall}))
+	must(t, a.trial.send(a.free))
 	ctx, cancel := cancelled(t)
 	cancel()
-	if ev := a.stopped(ctx); ev.Proven || !strings.Contains(ev.Text, "the other direction does not pass either") {
-		t.Errorf("with the other direction cut: %+v", ev)
-	}
-	if err := all[0].SetBoth(t.Context(), link.Mode{Kind: link.Pass}); err != nil {
-		t.Fatal(err)
-	}
+	shows(t, a.stopped(ctx), false, "the other direction does not pass either")
+	must(t, all[0].SetBoth(t.Context(), link.Mode{Kind: link.Pass}))
 	a.After(t.Context())
 }
 
@@ -146,9 +120,7 @@ func TestDoors(t *testing.T) {
 	addr, stop := echo(t)
 	env, all := wires(t, 2)
 	gone, err := env.WorkerLinks.Add(link.Spec{From: "w9", To: "sink", Listen: "127.0.0.1:0", Upstream: addr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	env.Inert = FamilyLinks
 	d := newDoors(t.Context(), env, []*link.Link{all[0].Link, all[1].Link, gone})
 	if len(d.opened) != 3 {
@@ -161,9 +133,8 @@ func TestDoors(t *testing.T) {
 		t.Errorf("of links that are not cut: %+v", ev)
 	}
 	ev = Evidence{Proven: true}
-	if d.open(t.Context(), &ev, "again"); !ev.Proven || !strings.Contains(ev.Text, "2 of 3 services answer") {
-		t.Errorf("with one service away: %+v", ev)
-	}
+	d.open(t.Context(), &ev, "again")
+	shows(t, ev, true, "2 of 3 services answer")
 	ev = Evidence{Proven: true}
 	if newDoors(t.Context(), env, nil).shut(t.Context(), &ev); !ev.Proven || ev.Text != "" {
 		t.Errorf("without services: %+v", ev)
@@ -177,9 +148,7 @@ func TestLinksAreUnderOneFault(t *testing.T) {
 	env = env.For("lost-replies", nil)
 	env.SinkGreeting = nil // nobody is to be asked through a link that is cut
 	a, err := newCut(t.Context(), env, ends(all, link.Up), link.Mode{Kind: link.Stall})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := newCut(t.Context(), env, ends(all), link.Mode{Kind: link.Drop}); err == nil || !strings.Contains(err.Error(), "w1->sink/sink (up) is under another fault already") {
 		t.Errorf("the second fault: %v", err)
 	}
@@ -188,17 +157,13 @@ func TestLinksAreUnderOneFault(t *testing.T) {
 		t.Fatalf("the other direction: %v", err)
 	}
 	for _, c := range []*cut{a, b} {
-		if err := c.Heal(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		heal(t, c)
 		c.After(t.Context())
 	}
 	c, err := newCut(t.Context(), env, ends(all), link.Mode{Kind: link.Stall})
 	if err != nil {
 		t.Fatalf("after healing: %v", err)
 	}
-	if err := c.Heal(t.Context()); err != nil {
-		t.Error(err)
-	}
+	heal(t, c)
 	c.After(t.Context())
 }

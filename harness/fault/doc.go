@@ -1,10 +1,10 @@
 // Package fault is the faults that a run can inject, as plain values.
 //
-// Each kind of fault is a file with its name, which registers its row (Kind): what it acts
-// on, the parameters it takes, what a run must have for it, how it is proven, how a swarm
-// draws it. Scenarios, their swarms, the lists and docs/scenarios.md read the rows. So does a
-// checker, by way of a table that is generated from them into package history: it has to
-// judge histories without the harness.
+// Each kind of fault is a row (Kind), registered by the file with its code: what it acts on,
+// the parameters it takes, what a run must have for it, how it is proven, how a swarm draws
+// it. Faults that act the same way share a file. Scenarios, their swarms, the lists and
+// docs/scenarios.md read the rows. So does a checker, by way of a table that is generated from
+// them into package history: it has to judge histories without the harness.
 //
 // A Spec (from a scenario file) names a fault with its targets; New makes the
 // value. Inject puts it in force and returns an Active, which proves that the
@@ -30,7 +30,8 @@
 // Every operation is bounded by a watchdog; the tool kills and signals only
 // processes that it started.
 //
-// To add a fault: write NAME.go with a register(Kind{…}) in its init and a Fault whose Inject
-// changes the world by Env.do alone, then make docs. A new Family needs a known-broken harness
-// that leaves it out (harness/target/system, variants.go); a new parameter is a field of Spec and a row of Params.
+// To add a fault: register a Kind in an init and write a Fault whose Inject changes the world
+// by Env.do alone, then make docs. A new Family needs a known-broken harness that leaves it out
+// (harness/target/system, variants_harness.go); a new parameter is a field of Spec and a row of
+// Params.
 package fault

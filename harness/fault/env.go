@@ -103,25 +103,21 @@ func (e *Env) held() time.Duration {
 }
 
 func (e *Env) nodes(names []string) ([]cluster.Node, error) {
-	var out []cluster.Node
-	for _, name := range names {
-		n, ok := e.Cluster.Node(name)
-		if !ok {
-			return nil, fmt.Errorf("no node %s in this cluster", name)
-		}
-		out = append(out, n)
-	}
-	return out, nil
+	return found(names, e.Cluster.Node, "no node %s in this cluster")
 }
 
 func (e *Env) workers(names []string) ([]*fleet.Worker, error) {
-	var out []*fleet.Worker
+	return found(names, e.Fleet.Worker, "no worker %s in this run")
+}
+
+func found[T any](names []string, get func(string) (T, bool), missing string) ([]T, error) {
+	var out []T
 	for _, name := range names {
-		w, ok := e.Fleet.Worker(name)
+		one, ok := get(name)
 		if !ok {
-			return nil, fmt.Errorf("no worker %s in this run", name)
+			return nil, fmt.Errorf(missing, name)
 		}
-		out = append(out, w)
+		out = append(out, one)
 	}
 	return out, nil
 }

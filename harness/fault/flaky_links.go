@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func (a *activeFlaky) flip(seed uint64) {
 		cancel()
 		a.mu.Lock()
 		a.flips++
-		a.err, a.differ = first(a.err, err), first(a.differ, differ)
+		a.err, a.differ = cmp.Or(a.err, err), cmp.Or(a.differ, differ)
 		a.mu.Unlock()
 		select {
 		case <-a.stop:
@@ -92,13 +93,6 @@ func (a *activeFlaky) flip(seed uint64) {
 		case <-t.C:
 		}
 	}
-}
-
-func first(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // Probe: each link behaved as it was switched, bytes were lost or held, and some passed.

@@ -17,53 +17,55 @@ func init() {
 		About: "SIGKILL Cassandra nodes; started again at heal",
 		Proof: "*gone*; its port refuses connections",
 		Swarm: &Draw{Place: 5, Restart: true},
-		New:   plain(killNode{}),
+		New:   plain(endNode{"SIGKILL", cluster.Node.Kill}),
+	}, Kind{
+		Name: "restart-node", On: Node, Family: FamilyNode,
+		About: "stop Cassandra nodes cleanly (SIGTERM: they drain); started again at heal",
+		Proof: "*gone*; its port refuses connections",
+		New:   plain(endNode{"SIGTERM", cluster.Node.Stop}),
 	})
 }
 
-type killNode struct{}
+// endNode ends nodes at once, or in order.
+type endNode struct {
+	signal string
+	end    func(cluster.Node, context.Context) error
+}
 
-func (killNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
+func (f endNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
 	nodes, err := env.nodes(targets)
 	if err != nil {
 		return nil, err
 	}
-	a := &activeKillNode{env: env, nodes: nodes}
-	return a, a.end(func(n cluster.Node) error { return n.Kill(ctx) })
-}
-
-type activeKillNode struct {
-	env     *Env
-	nodes   []cluster.Node
-	killed  []string
-	process []osproc.Identity // as far as /proc shows them: not in another machine's container
-}
-
-// end ends the nodes in one way or the other.
-func (a *activeKillNode) end(by func(cluster.Node) error) error {
-	for _, n := range a.nodes {
+	a := &endedNodes{env: env, signal: f.signal, nodes: nodes}
+	for _, n := range nodes {
 		pid := n.PID()
 		id, err := osproc.Identify(pid)
-		if err := a.env.do(func() error { return by(n) }); err != nil {
-			return err
+		if err := env.do(func() error { return f.end(n, ctx) }); err != nil {
+			return a, err
 		}
-		a.killed = append(a.killed, fmt.Sprintf("%s (pid %d)", n.Name(), pid))
+		a.ended = append(a.ended, fmt.Sprintf("%s (pid %d)", n.Name(), pid))
 		if err == nil {
 			a.process = append(a.process, id)
 		}
 	}
-	return nil
+	return a, nil
+}
+
+type endedNodes struct {
+	env     *Env
+	signal  string
+	nodes   []cluster.Node
+	ended   []string
+	process []osproc.Identity // as far as /proc shows them: not in another machine's container
 }
 
 // Probe looks for the processes, and dials the dead nodes.
-func (a *activeKillNode) Probe(ctx context.Context) Evidence {
-	return a.gone(ctx, "SIGKILL ended "+strings.Join(a.killed, ", "))
-}
-
-func (a *activeKillNode) gone(ctx context.Context, text string) Evidence {
+func (a *endedNodes) Probe(ctx context.Context) Evidence {
+	names := strings.Join(a.ended, ", ")
 	for _, p := range a.process {
 		if p.Exists() {
-			return Evidence{Text: fmt.Sprintf("of %s process %d still runs, in state %s", strings.Join(a.killed, ", "), p.PID, osproc.Letter(p.PID))}
+			return Evidence{Text: fmt.Sprintf("of %s process %d still runs, in state %s", names, p.PID, osproc.Letter(p.PID))}
 		}
 	}
 	for _, n := range a.nodes {
@@ -74,7 +76,7 @@ func (a *activeKillNode) gone(ctx context.Context, text string) Evidence {
 			return Evidence{Text: n.Name() + " " + firstLine(err)}
 		}
 	}
-	ev := Evidence{Proven: true, Text: text + "; their CQL ports refuse connections"}
+	ev := Evidence{Proven: true, Text: a.signal + " ended " + names + "; their CQL ports refuse connections"}
 	ev.rest(ctx, a.env, a.nodes)
 	return ev
 }
@@ -98,7 +100,7 @@ func (ev *Evidence) rest(ctx context.Context, env *Env, hit []cluster.Node) {
 	}
 }
 
-func (a *activeKillNode) Heal(ctx context.Context) error {
+func (a *endedNodes) Heal(ctx context.Context) error {
 	errs := make([]error, len(a.nodes))
 	var wg sync.WaitGroup
 	for i, n := range a.nodes {
@@ -118,7 +120,7 @@ func (a *activeKillNode) Heal(ctx context.Context) error {
 
 // ready waits until consensus works through a node again, unless so many nodes
 // are still away that it cannot: the last fault to heal waits for all.
-func (a *activeKillNode) ready(ctx context.Context, n cluster.Node) error {
+func (a *endedNodes) ready(ctx context.Context, n cluster.Node) error {
 	running := 0
 	for _, n := range a.env.Cluster.Nodes() {
 		if n.State() == cluster.Running {

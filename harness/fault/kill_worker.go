@@ -18,35 +18,49 @@ func init() {
 		About: "SIGKILL worker processes; started again as a new life at heal",
 		Proof: "*gone*",
 		Swarm: &Draw{Place: 7, Points: []control.Point{control.Holding, control.AcquireSent, control.ReleaseSent, control.EffectSent}},
-		New:   plain(killWorker{}),
+		New:   plain(endWorker{signal: "SIGKILL", shows: "the kernel has no such process any more", end: (*fleet.Worker).Kill}),
+	}, Kind{
+		Name: "stop-worker", On: Worker, Family: FamilyKill,
+		About: "stop worker processes cleanly (SIGTERM: schedulers hand their shards over); started again at heal",
+		Proof: "*gone*",
+		New:   plain(endWorker{signal: "SIGTERM", shows: "exit code 0", timed: true, end: (*fleet.Worker).Terminate}),
 	})
 }
 
-type killWorker struct{}
+// endWorker ends workers at once, or in order as a deployment does.
+type endWorker struct {
+	signal string
+	shows  string // what is known of all of them when they are gone
+	timed  bool   // how long they took is worth a word
+	end    func(*fleet.Worker, context.Context) error
+}
 
-func (killWorker) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
+func (f endWorker) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
 	workers, err := env.workers(targets)
 	if err != nil {
 		return nil, err
 	}
-	a := &activeKillWorker{env: env}
+	a := &endedWorkers{endWorker: f, env: env}
 	for _, w := range workers {
-		v, err := a.identify(w)
+		began := time.Now()
+		v, err := identify(w)
 		if err == nil {
-			err = env.do(func() error { return w.Kill(ctx) })
+			err = env.do(func() error { return f.end(w, ctx) })
 		}
 		if err != nil {
 			return nil, errors.Join(err, a.Heal(ctx))
 		}
-		a.workers, a.killed = append(a.workers, w), append(a.killed, v)
+		v.took = time.Since(began)
+		a.workers, a.ended = append(a.workers, w), append(a.ended, v)
 	}
 	return a, nil
 }
 
-type activeKillWorker struct {
+type endedWorkers struct {
+	endWorker
 	env     *Env
 	workers []*fleet.Worker
-	killed  []victim
+	ended   []victim
 }
 
 // victim is a process that is to end, as the kernel knew it before.
@@ -58,7 +72,7 @@ type victim struct {
 
 func (v victim) String() string { return fmt.Sprintf("%s (pid %d)", v.life, v.process.PID) }
 
-func (a *activeKillWorker) identify(w *fleet.Worker) (victim, error) {
+func identify(w *fleet.Worker) (victim, error) {
 	if w.PID() == 0 {
 		return victim{}, fmt.Errorf("%s does not run", w.Name())
 	}
@@ -66,34 +80,27 @@ func (a *activeKillWorker) identify(w *fleet.Worker) (victim, error) {
 	return victim{life: w.Life(), process: id}, err
 }
 
-// gone asks the kernel for each of them.
-func (a *activeKillWorker) gone() Evidence {
+// Probe asks the kernel for each of them.
+func (a *endedWorkers) Probe(context.Context) Evidence {
 	ev := Evidence{Proven: true}
-	for _, v := range a.killed {
+	var all []string
+	for _, v := range a.ended {
 		if v.process.Exists() {
 			ev.also(false, "%s still runs, in state %s", v, osproc.Letter(v.process.PID))
 		}
+		text := v.String()
+		if a.timed {
+			text += fmt.Sprintf(" after %.1f s", v.took.Seconds())
+		}
+		all = append(all, text)
 	}
-	return ev
-}
-
-func (a *activeKillWorker) Probe(context.Context) Evidence {
-	ev := a.gone()
 	if ev.Proven {
-		ev.Text = "SIGKILL ended " + joined(a.killed) + "; the kernel has no such process any more"
+		ev.Text = a.signal + " ended " + strings.Join(all, ", ") + "; " + a.shows
 	}
 	return ev
 }
 
-func joined(all []victim) string {
-	var out []string
-	for _, v := range all {
-		out = append(out, v.String())
-	}
-	return strings.Join(out, ", ")
-}
-
-func (a *activeKillWorker) Heal(ctx context.Context) error {
+func (a *endedWorkers) Heal(ctx context.Context) error {
 	var errs []error
 	for _, w := range a.workers {
 		errs = append(errs, a.env.do(func() error { return w.Start(ctx) }))

@@ -28,7 +28,8 @@ const (
 	FamilySink    Family = "sink"
 )
 
-// Kind is a kind of fault. Whatever else knows of it reads it here: its file registers it.
+// Kind is a kind of fault. Whatever else knows of it reads it here: the file with its code
+// registers it.
 type Kind struct {
 	Name   string
 	On     TargetKind
@@ -84,11 +85,13 @@ func (k Kind) Judged() history.FaultKind {
 
 var kinds = map[string]Kind{}
 
-func register(k Kind) {
-	if _, twice := kinds[k.Name]; twice {
-		panic("two faults " + k.Name)
+func register(all ...Kind) {
+	for _, k := range all {
+		if _, twice := kinds[k.Name]; twice {
+			panic("two faults " + k.Name)
+		}
+		kinds[k.Name] = k
 	}
-	kinds[k.Name] = k
 }
 
 // Kinds are all there are, by name.

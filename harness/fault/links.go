@@ -64,12 +64,7 @@ func newSwitched(ctx context.Context, env *Env, ends []link.End, m link.Mode, be
 	if err := env.claims.take(ends); err != nil {
 		return nil, err
 	}
-	s := &switched{env: env, ends: ends}
-	for _, e := range ends {
-		if !slices.Contains(s.links, e.Link) {
-			s.links = append(s.links, e.Link)
-		}
-	}
+	s := &switched{env: env, ends: ends, links: linksOf(ends)}
 	err := s.begin(ctx, m, before)
 	if err != nil {
 		err = errors.Join(err, s.Heal(ctx))
@@ -78,6 +73,15 @@ func newSwitched(ctx context.Context, env *Env, ends []link.End, m link.Mode, be
 	}
 	s.watch = link.NewWatch(slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(s.links, also)), byName)))
 	return s, nil
+}
+
+func linksOf(ends []link.End) (links []*link.Link) {
+	for _, e := range ends {
+		if !slices.Contains(links, e.Link) {
+			links = append(links, e.Link)
+		}
+	}
+	return links
 }
 
 func byName(a, b *link.Link) int { return strings.Compare(a.Name(), b.Name()) }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"fencepost/harness/env/link"
+	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
 )
 
@@ -14,6 +15,12 @@ func init() {
 		Proof: "*replies lost*",
 		Swarm: &Draw{Place: 4, Points: []control.Point{control.AcquireSent, control.ReleaseSent}},
 		New:   plain(lostReplies{}),
+	}, Kind{
+		Name: "sink-lost-replies", On: Worker, Family: FamilyReplies,
+		About: "requests of workers to the sink arrive and are executed, the answers are dropped",
+		Proof: "*replies lost*",
+		Takes: history.TakesSink,
+		New:   plain(lostReplies{sink: true}),
 	})
 }
 

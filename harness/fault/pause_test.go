@@ -64,9 +64,7 @@ func busy(t *testing.T) (*Env, int) {
 	t.Helper()
 	dir := t.TempDir()
 	sink, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -87,21 +85,15 @@ func busy(t *testing.T) (*Env, int) {
 		}
 	}()
 	rec, err := history.NewRecorder(filepath.Join(dir, "harness.jsonl"), history.Header{Run: "r", Proc: history.Harness})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	desk, err := own.NewControl("127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	links := link.NewFabric(link.Options{})
 	f, err := fleet.New(fleet.Config{
 		Own: &fleet.Own{Program: own.Program{Words: []string{"/proc/self/exe"}, Dir: dir}, Control: desk}, Sink: sink.Addr().String(),
 		Workers: 1, Links: links, Recorder: rec, HistoryDir: dir, LogDir: dir, Worker: workload.Config{Run: "r", Clients: 1, Locks: []string{"l"}, TTL: time.Second},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := f.Kill(context.Background()); err != nil {
 			t.Error(err)
@@ -113,17 +105,11 @@ func busy(t *testing.T) (*Env, int) {
 		}
 		<-gone
 	})
-	if err := f.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Start(t.Context()))
 	log, err := os.ReadFile(filepath.Join(dir, "w1.1.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	child, err := strconv.Atoi(string(regexp.MustCompile(`child (\d+)`).FindSubmatch(log)[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &Env{Fleet: f, WorkerLinks: links}, child
 }
 
@@ -146,9 +132,7 @@ func TestPauseMustProveItself(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			send(t, child, syscall.SIGSTOP)
-			if err := osproc.AwaitStopped(t.Context(), child, true); err != nil {
-				t.Fatal(err)
-			}
+			must(t, osproc.AwaitStopped(t.Context(), child, true))
 		}, "though stopped, "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,9 +141,7 @@ func TestPauseMustProveItself(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), OpTimeout)
 			defer cancel()
 			a, err := pauseWorker{}.Inject(ctx, env, []string{"w1"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			c.cheat(t, env, child)
 			ev := a.Probe(ctx)
 			if ev.Proven != (c.want == "") || !strings.Contains(ev.Text, c.want) {
@@ -168,9 +150,7 @@ func TestPauseMustProveItself(t *testing.T) {
 			if c.want == "" && !strings.Contains(ev.Text, "2 processes") {
 				t.Errorf("it does not speak of the child: %s", ev.Text)
 			}
-			if err := a.Heal(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.Heal(ctx))
 			w := env.Fleet.Workers()[0]
 			for before := w.Recorded(); w.Recorded() == before; { // it goes on
 				time.Sleep(time.Millisecond)
@@ -181,7 +161,5 @@ func TestPauseMustProveItself(t *testing.T) {
 
 func send(t *testing.T, pid int, sig syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, sig); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, sig))
 }

@@ -39,28 +39,20 @@ func TestDelayMustProveItself(t *testing.T) {
 				env.Inert = FamilyLatency
 			}
 			d, err := newDelay(t.Context(), env.For("latency", nil), ends(all), link.Mode{Kind: link.Latency, Latency: by, Jitter: c.jitter, Seed: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, dir := range c.let {
-				if err := all[1].Set(t.Context(), dir, link.Mode{Kind: link.Pass}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, all[1].Set(t.Context(), dir, link.Mode{Kind: link.Pass}))
 			}
 			if !c.quiet {
 				before := all[0].Counters().Up.PassedBytes
 				all[0].send(t)
 				all[0].await(t, "arrived", func(n link.Counters) bool { return n.Up.PassedBytes == before+4 })
 			}
-			if ev := d.Probe(t.Context()); ev.Proven != c.proven || !strings.Contains(ev.Text, c.text) {
-				t.Errorf("got %+v, want proven %t with %q", ev, c.proven, c.text)
-			}
+			shows(t, d.Probe(t.Context()), c.proven, c.text)
 			if ev := d.After(t.Context()); ev.Proven == !c.inert || !c.inert && !strings.Contains(ev.Text, "healed, but w1->sink/sink up still takes") {
 				t.Errorf("not healed: %+v", ev)
 			}
-			if err := d.Heal(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			heal(t, d)
 		})
 	}
 }
@@ -69,15 +61,9 @@ func TestDelayHeals(t *testing.T) {
 	t.Parallel()
 	env, all := wires(t, 1)
 	d, err := newDelay(t.Context(), env.For("latency", nil), ends(all), link.Mode{Kind: link.Latency, Latency: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Heal(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if ev := d.After(t.Context()); !ev.Proven {
-		t.Errorf("%+v", ev)
-	}
+	must(t, err)
+	heal(t, d)
+	shows(t, d.After(t.Context()), true, "")
 }
 
 // Lost replies need requests that passed as well as answers that did not, and answers to
@@ -108,9 +94,7 @@ func TestLostRepliesMustProveBoth(t *testing.T) {
 			env.Spoken = func(*link.Link) (int64, int64, bool) { return requests, answers, !c.unread }
 			env = env.For("sink-lost-replies", nil)
 			a, err := newCut(t.Context(), env, ends(all, link.Down), link.Mode{Kind: link.Drop})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			r := newRepliesLost(a, []string{"w1"})
 			if !c.quiet {
 				all[0].send(t)
@@ -119,15 +103,9 @@ func TestLostRepliesMustProveBoth(t *testing.T) {
 					return n.Down.DroppedBytes == 4 || c.inert && n.Down.PassedBytes == 4+5+4
 				})
 			}
-			if ev := r.Probe(t.Context()); ev.Proven != c.proven || !strings.Contains(ev.Text, c.text) {
-				t.Errorf("got %+v, want proven %t with %q", ev, c.proven, c.text)
-			}
-			if err := r.Heal(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if ev := r.After(t.Context()); !ev.Proven {
-				t.Errorf("afterwards: %+v", ev)
-			}
+			shows(t, r.Probe(t.Context()), c.proven, c.text)
+			heal(t, r)
+			shows(t, r.After(t.Context()), true, "")
 		})
 	}
 }
@@ -138,16 +116,12 @@ func TestBehaves(t *testing.T) {
 	_, all := wires(t, 1)
 	l := all[0].Link
 	for _, m := range flakyModes {
-		if err := l.SetBoth(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.SetBoth(t.Context(), m))
 		if err := behaves(t.Context(), l, m); err != nil {
 			t.Errorf("%s: %v", m, err)
 		}
 	}
-	if err := l.SetBoth(t.Context(), link.Mode{Kind: link.Pass}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.SetBoth(t.Context(), link.Mode{Kind: link.Pass}))
 	for _, m := range flakyModes {
 		if err := behaves(t.Context(), l, m); (err == nil) != (m.Kind == link.Pass) {
 			t.Errorf("a link that passes, as %s: %v", m, err)
@@ -209,9 +183,8 @@ func TestMinorityReads(t *testing.T) {
 			r := newReads(t.Context(), env, []string{"n1"})
 			next = 1
 			ev := Evidence{Proven: true}
-			if r.during(t.Context(), &ev, "n1", c.majority); ev.Proven != c.proven || !strings.Contains(ev.Text, c.text) {
-				t.Errorf("got %+v, want proven %t with %q", ev, c.proven, c.text)
-			}
+			r.during(t.Context(), &ev, "n1", c.majority)
+			shows(t, ev, c.proven, c.text)
 			next, err = 0, nil
 			ev = Evidence{Proven: true}
 			if r.after(t.Context(), &ev); !ev.Proven || (c.before == nil) != strings.Contains(ev.Text, "answered again") {
@@ -255,41 +228,5 @@ func TestEveryFamilyHasItsInertVariant(t *testing.T) {
 	}
 	for f := range left {
 		t.Errorf("no known-broken harness leaves out %q", f)
-	}
-}
-
-// proofs are what must be said of a fault while it is in force, and once it is healed. The
-// second is asked for only of faults that have one.
-type proofs struct {
-	proven bool
-	probe  string // part of the text
-	healed bool
-	after  string
-}
-
-// mustProve injects a fault that lasts so long, and compares what it shows with want.
-func mustProve(t *testing.T, env *Env, s Spec, lasts time.Duration, want proofs) {
-	t.Helper()
-	f, err := New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := f.Inject(t.Context(), env.For(s.Fault, nil), s.Targets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(lasts) // the fault's own duration
-	if ev := a.Probe(t.Context()); ev.Proven != want.proven || !strings.Contains(ev.Text, want.probe) {
-		t.Errorf("got %+v, want proven %t with %q", ev, want.proven, want.probe)
-	}
-	if err := a.Heal(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if after, ok := a.(Aftermath); ok {
-		if ev := after.After(t.Context()); ev.Proven != want.healed || !strings.Contains(ev.Text, want.after) {
-			t.Errorf("afterwards %+v, want proven %t with %q", ev, want.healed, want.after)
-		}
-	} else if want.after != "" {
-		t.Errorf("it has no second proof")
 	}
 }

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (a *activeSlowJob) Probe(ctx context.Context) Evidence {
 	case a.env.Stay == nil:
 		return Evidence{Text: fmt.Sprintf("nobody but %s itself can tell that it stayed in %s", who, what)}
 	case a.first.By == "" || !a.first.Anonymous && a.first.By != who:
-		return Evidence{Text: fmt.Sprintf("%s was hit inside %s, which the rows say %s had", who, what, orNobody(a.first.By))}
+		return Evidence{Text: fmt.Sprintf("%s was hit inside %s, which the rows say %s had", who, what, cmp.Or(a.first.By, "nobody"))}
 	}
 	kept := a.last.Sub(a.since)
 	text := fmt.Sprintf("%s had %s under token %d when it was hit, and by the rows for %.1f s of the %.1f s for which it was to stay, with %d renewals",
@@ -148,14 +149,7 @@ func (a *activeSlowJob) Probe(ctx context.Context) Evidence {
 	case a.latest.TTL > 0 && next.By != "" && next.Written.Sub(a.latest.Written) >= a.latest.TTL-a.latest.TTL/50:
 		return Evidence{Proven: true, Text: fmt.Sprintf("%s; it never gave it back: %s took it over %.1f s after the last renewal, when the lease had run out", text, next.By, next.Written.Sub(a.latest.Written).Seconds())}
 	}
-	return Evidence{Text: fmt.Sprintf("%s; then %s had it: it did not stay", text, orNobody(a.next.By))}
-}
-
-func orNobody(who string) string {
-	if who == "" {
-		return "nobody"
-	}
-	return who
+	return Evidence{Text: fmt.Sprintf("%s; then %s had it: it did not stay", text, cmp.Or(a.next.By, "nobody"))}
 }
 
 func (a *activeSlowJob) Heal(context.Context) error {

@@ -49,7 +49,7 @@ func NewScratch(cacheDir string) (*Scratch, error) {
 		return nil, fmt.Errorf("cluster: scratch: %w", err)
 	}
 	// One at a time, so that a directory is never seen without its lock.
-	guard, err := lockFile(filepath.Join(root, "guard"), true)
+	guard, err := LockFile(filepath.Join(root, "guard"), true)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: scratch: %w", err)
 	}
@@ -57,12 +57,8 @@ func NewScratch(cacheDir string) (*Scratch, error) {
 	if err := sweep(root); err != nil {
 		return nil, err
 	}
-	var b [4]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return nil, fmt.Errorf("cluster: scratch: %w", err)
-	}
-	dir := filepath.Join(root, time.Now().UTC().Format("20060102T150405")+"-"+hex.EncodeToString(b[:]))
-	lock, err := lockFile(dir+lockSuffix, false)
+	dir := filepath.Join(root, time.Now().UTC().Format("20060102T150405")+"-"+NewID())
+	lock, err := LockFile(dir+lockSuffix, false)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: scratch: %w", err)
 	}
@@ -70,6 +66,13 @@ func NewScratch(cacheDir string) (*Scratch, error) {
 		return nil, errors.Join(fmt.Errorf("cluster: scratch: %w", err), os.Remove(lock.Name()), lock.Close())
 	}
 	return &Scratch{Dir: dir, lock: lock}, nil
+}
+
+// NewID tells what is made here from what others make: 8 digits.
+func NewID() string {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
 }
 
 // Close removes the directory, its lock last.
@@ -90,7 +93,7 @@ func sweep(root string) error {
 			continue
 		}
 		path := filepath.Join(root, e.Name())
-		lock, err := lockFile(path, false)
+		lock, err := LockFile(path, false)
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			continue // its owner lives
 		}
@@ -105,9 +108,9 @@ func sweep(root string) error {
 	return nil
 }
 
-// lockFile opens path and takes its exclusive lock, which lasts until the file
+// LockFile opens path and takes its exclusive lock, which lasts until the file
 // is closed; unless wait is set, a lock that is held gives EWOULDBLOCK.
-func lockFile(path string, wait bool) (*os.File, error) {
+func LockFile(path string, wait bool) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

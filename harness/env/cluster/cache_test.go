@@ -36,26 +36,16 @@ func TestScratchSparesTheLiving(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()
 	alive, err := NewScratch(cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dead, err := NewScratch(cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range []*Scratch{alive, dead} {
-		if err := os.WriteFile(filepath.Join(s.Dir, "data"), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(s.Dir, "data"), []byte("x"), 0o600))
 	}
 	// As the kernel does when the owner dies.
-	if err := dead.lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dead.lock.Close())
 	third, err := NewScratch(cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for dir, want := range map[string]bool{alive.Dir: true, dead.Dir: false, third.Dir: true} {
 		if _, err := os.Stat(dir); (err == nil) != want {
 			t.Errorf("%s exists: %t, want %t", dir, err == nil, want)
@@ -67,9 +57,7 @@ func TestScratchSparesTheLiving(t *testing.T) {
 		}
 	}
 	left, err := os.ReadDir(filepath.Join(cache, "scratch"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(left) != 1 || left[0].Name() != "guard" {
 		t.Errorf("left behind: %v", left)
 	}
@@ -79,13 +67,9 @@ func TestTemplatesLock(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	unfinished := filepath.Join(root, "abc"+making)
-	if err := os.Mkdir(unfinished, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(unfinished, 0o700))
 	first, err := lockTemplates(context.Background(), root, func(string) { t.Error("waits although nobody holds it") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Stat(unfinished); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what a dead maker has left is still there: %v", err)
 	}
@@ -94,13 +78,9 @@ func TestTemplatesLock(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("while it is held: %v", err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 	second, err := lockTemplates(context.Background(), root, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second.Close()
 }
 
@@ -109,24 +89,14 @@ func TestKeepNewest(t *testing.T) {
 	root := t.TempDir()
 	for i, name := range []string{"oldest", "old", "new"} {
 		dir := filepath.Join(root, name)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(dir, 0o700))
 		at := time.Now().Add(time.Duration(i-10) * time.Hour)
-		if err := os.Chtimes(dir, at, at); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(dir, at, at))
 	}
-	if err := os.WriteFile(filepath.Join(root, "guard"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := keepNewest(root, 2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(root, "guard"), nil, 0o600))
+	must(t, keepNewest(root, 2))
 	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -139,15 +109,9 @@ func TestKeepNewest(t *testing.T) {
 func TestCopyTree(t *testing.T) {
 	t.Parallel()
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "to")
-	if err := os.MkdirAll(filepath.Join(from, "a", "b"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(from, "a", "b", "f"), []byte("text"), 0o444); err != nil {
-		t.Fatal(err)
-	}
-	if err := CopyTree(from, to); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(from, "a", "b"), 0o755))
+	must(t, os.WriteFile(filepath.Join(from, "a", "b", "f"), []byte("text"), 0o444))
+	must(t, CopyTree(from, to))
 	b, err := os.ReadFile(filepath.Join(to, "a", "b", "f"))
 	if err != nil || string(b) != "text" {
 		t.Errorf("%q, %v", b, err)
@@ -155,9 +119,7 @@ func TestCopyTree(t *testing.T) {
 	if err := CopyTree(from, to); err == nil {
 		t.Error("a second copy over the first is not refused")
 	}
-	if err := os.Symlink("f", filepath.Join(from, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("f", filepath.Join(from, "link")))
 	if err := CopyTree(from, filepath.Join(t.TempDir(), "to")); err == nil {
 		t.Error("a symbolic link is copied silently")
 	}
@@ -174,14 +136,10 @@ func TestCheckJarsSaysWhatIsWrong(t *testing.T) {
 	if !strings.Contains(err.Error(), "run scripts/fetch-cassandra") {
 		t.Errorf("%q does not say what to run", err)
 	}
-	if err := os.MkdirAll(LibDir(cache), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(LibDir(cache), 0o700))
 	first := je.Missing[0]
 	for name, text := range map[string]string{first: "not a jar", "evil.jar": "x"} {
-		if err := os.WriteFile(filepath.Join(LibDir(cache), name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(LibDir(cache), name), []byte(text), 0o600))
 	}
 	_, err = CheckJars(cache)
 	if !errors.As(err, &je) || !slices.Equal(je.Damaged, []string{first}) || !slices.Equal(je.Extra, []string{"evil.jar"}) {
@@ -192,13 +150,9 @@ func TestCheckJarsSaysWhatIsWrong(t *testing.T) {
 // fakeJava writes a program that answers as `java -version` does.
 func fakeJava(t *testing.T, home, version string, exit string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(home, "bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(home, "bin"), 0o755))
 	text := "#!/bin/sh\necho 'openjdk version \"" + version + "\" 2025-04-15' >&2\necho 'OpenJDK 64-Bit Server VM (build " + version + ")' >&2\nexit " + exit + "\n"
-	if err := os.WriteFile(filepath.Join(home, "bin", "java"), []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(home, "bin", "java"), []byte(text), 0o755))
 }
 
 func TestAskJava(t *testing.T) {

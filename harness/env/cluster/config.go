@@ -105,7 +105,8 @@ func (c LocalConfig) neutral() LocalConfig {
 	return c
 }
 
-func (c LocalConfig) withDefaults() (LocalConfig, error) {
+// WithDefaults fills in what is not given, and says what is wrong.
+func (c LocalConfig) WithDefaults() (LocalConfig, error) {
 	if c.Layout == nil {
 		c.Layout = Plain()
 	}

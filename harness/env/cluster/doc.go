@@ -6,8 +6,9 @@
 // the nodes run. The backend in this package, [StartLocal], runs them as child
 // processes inside the sandbox (package sandbox); package docker, below this one, runs
 // them in containers, and package external connects to a cluster that is there already.
-// How clients reach a cluster, and what they have to show to it, is [Access]. The local
-// backend:
+// How clients reach a cluster, and what they have to show to it, is [Access]. A [Machine]
+// is a node that a backend runs itself: its states over the lives of its process, each of
+// which is a [Life] that the backend brings. The local backend:
 //
 //   - a node is one JVM on a sandbox host of its own, with the address
 //     10.77.0.11, .12, .13 and the ordinary ports;

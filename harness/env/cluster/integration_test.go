@@ -82,15 +82,11 @@ func inSandbox(t *testing.T) bool {
 func startLocal(ctx context.Context, t *testing.T, config LocalConfig) *Local {
 	t.Helper()
 	network, err := sandbox.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { network.Close() })
 	config.LogDir, config.Progress = t.TempDir(), func(s string) { t.Log(s) }
 	l, err := StartLocal(ctx, network, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -119,12 +115,6 @@ func TestLocalCluster(t *testing.T) {
 			f(t)
 			t.Logf("%s", time.Since(began))
 		})
-	}
-	must := func(t *testing.T, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	// unready fails if the node becomes ready although it must not.
 	unready := func(t *testing.T, n *localNode) {
@@ -181,7 +171,7 @@ func TestLocalCluster(t *testing.T) {
 		must(t, l.WaitHealthy(ctx))
 	})
 	step("an isolated node is not ready, the others are", func(t *testing.T) {
-		must(t, l.Links().SetBoth(ctx, l.Links().Of("n1"), link.Mode{Kind: link.Drop}))
+		must(t, link.SetEnds(ctx, link.Ends(l.Links().Of("n1")), link.Mode{Kind: link.Drop}))
 		unready(t, one)
 		must(t, two.WaitReady(ctx))
 		must(t, three.WaitReady(ctx))
@@ -199,7 +189,7 @@ func TestLocalCluster(t *testing.T) {
 		for _, n := range l.nodes {
 			n.mustBe(t, Killed, false)
 			if b, err := os.ReadFile(n.LogFile()); err != nil || !strings.Contains(string(b), "Startup complete") {
-				t.Errorf("the log of %s is gone or empty: %v", n.name, err)
+				t.Errorf("the log of %s is gone or empty: %v", n.Name(), err)
 			}
 		}
 		if _, err := os.Stat(l.scratch.Dir); !errors.Is(err, os.ErrNotExist) {
@@ -243,23 +233,15 @@ func (l *Local) killAfterWrites(ctx context.Context, t *testing.T) (acked, lost 
 	for _, n := range l.nodes {
 		cfg.ContactPoints = append(cfg.ContactPoints, n.IP())
 	}
-	if err := cassandra.Migrate(ctx, cfg, cassandra.Replication{Class: "SimpleStrategy", Factor: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cassandra.Migrate(ctx, cfg, cassandra.Replication{Class: "SimpleStrategy", Factor: 1}))
 	all, err := cassandra.Open(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = all.Exec(ctx, "CREATE TABLE IF NOT EXISTS written (k bigint PRIMARY KEY)")
 	all.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg.ContactPoints, cfg.Pin = []string{three.IP()}, three.IP()
 	db, err := cassandra.Open(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	const writers, before = 8, 600 // rows before the kill, all writers together
 	var next, done atomic.Int64
@@ -298,14 +280,10 @@ func (l *Local) killAfterWrites(ctx context.Context, t *testing.T) (acked, lost 
 	err = one.Kill(ctx)
 	close(stop)
 	wg.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// n1 being ready says nothing of whether n3, through which the rows are read, has
 	// noticed that it is back: each row has one replica.
-	if err := errors.Join(one.Start(ctx), l.WaitHealthy(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(one.Start(ctx), l.WaitHealthy(ctx)))
 	// It may also notice only now that n1 was gone: what counts is the answer, not the first try.
 	patience, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -318,9 +296,7 @@ func (l *Local) killAfterWrites(ctx context.Context, t *testing.T) (acked, lost 
 			time.Sleep(100 * time.Millisecond)
 			got, err = read()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(got) == 0 {
 			t.Logf("lost: row %d, acknowledged as number %d", k, i+1)
 			lost++
@@ -341,12 +317,8 @@ func TestKilledToolLeavesNothing(t *testing.T) {
 	cmd.Env = append(os.Environ(), holdEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	ns, dir, ok := strings.Cut(strings.TrimSpace(line), " ")
 	if err != nil || !ok {
@@ -357,9 +329,7 @@ func TestKilledToolLeavesNothing(t *testing.T) {
 	if n := usersOf(t, ns); n != 5 { // init, tool, three nodes
 		t.Errorf("%d processes are in the sandbox, want 5", n)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	// The kernel takes a moment for three JVMs.
 	deadline := time.After(30 * time.Second)
@@ -374,13 +344,9 @@ func TestKilledToolLeavesNothing(t *testing.T) {
 	}
 	// Data has no owner any more, and the next start takes it away.
 	cache, err := CacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := NewScratch(cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is left: %v", dir, err)
@@ -391,9 +357,7 @@ func TestKilledToolLeavesNothing(t *testing.T) {
 func usersOf(t *testing.T, ns string) int {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/ns/mnt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for _, l := range links {
 		if got, err := os.Readlink(l); err == nil && got == ns {

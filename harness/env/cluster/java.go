@@ -13,8 +13,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"fencepost/scripts"
 )
@@ -157,16 +158,21 @@ func CheckJars(cacheDir string) ([]string, error) {
 			e.Extra = append(e.Extra, entry.Name())
 		}
 	}
-	sums := digests(dir, names)
-	paths := make([]string, len(names))
+	paths, sums, errs := make([]string, len(names)), make([]string, len(names)), make([]error, len(names))
+	var some errgroup.Group
+	some.SetLimit(4)
 	for i, name := range names {
 		paths[i] = filepath.Join(dir, name)
+		some.Go(func() error { sums[i], errs[i] = FileSum(paths[i]); return nil })
+	}
+	_ = some.Wait() // errs has them
+	for i, name := range names {
 		switch {
-		case errors.Is(sums[i].err, os.ErrNotExist):
+		case errors.Is(errs[i], os.ErrNotExist):
 			e.Missing = append(e.Missing, name)
-		case sums[i].err != nil:
-			return nil, fmt.Errorf("cluster: %w", sums[i].err)
-		case sums[i].hex != want[name]:
+		case errs[i] != nil:
+			return nil, fmt.Errorf("cluster: %w", errs[i])
+		case sums[i] != want[name]:
 			e.Damaged = append(e.Damaged, name)
 		}
 	}
@@ -176,42 +182,18 @@ func CheckJars(cacheDir string) ([]string, error) {
 	return paths, nil
 }
 
-type digest struct {
-	hex string
-	err error
-}
-
-// digests hashes the files with a few goroutines.
-func digests(dir string, names []string) []digest {
-	sums := make([]digest, len(names))
-	work := make(chan int)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for i := range work {
-				sums[i] = hashFile(filepath.Join(dir, names[i]))
-			}
-		})
-	}
-	for i := range names {
-		work <- i
-	}
-	close(work)
-	wg.Wait()
-	return sums
-}
-
-func hashFile(path string) digest {
+// FileSum is the SHA-256 of a file.
+func FileSum(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return digest{err: err}
+		return "", err
 	}
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return digest{err: err}
+		return "", err
 	}
-	return digest{hex: hex.EncodeToString(h.Sum(nil))}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // addOpens and addExports are what Cassandra 5.0 needs of Java 17's modules

@@ -46,7 +46,7 @@ var _ Cluster = (*Local)(nil)
 // Errors that a person can mend say how: *[JavaError], *[JarsError],
 // *[MemoryError], *[ConfigError], *[ExitError].
 func StartLocal(ctx context.Context, network *sandbox.Network, config LocalConfig) (*Local, error) {
-	config, err := config.withDefaults()
+	config, err := config.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func StartLocal(ctx context.Context, network *sandbox.Network, config LocalConfi
 // Memory returns the machine's available memory and what config's nodes need
 // (heap and what a JVM takes beside it), in MiB.
 func Memory(config LocalConfig) (available, needed int, err error) {
-	config, err = config.withDefaults()
+	config, err = config.WithDefaults()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -116,12 +116,8 @@ func newLocal(network *sandbox.Network, config LocalConfig, java Java, jars []st
 			err = errors.Join(err, l.Close(context.Background()))
 		}
 	}()
-	if config.LogDir == "" {
-		if l.config.LogDir, err = NewLogDir(config.CacheDir, filepath.Base(s.Dir)); err != nil {
-			return nil, err
-		}
-	} else if err = os.MkdirAll(config.LogDir, 0o755); err != nil {
-		return nil, fmt.Errorf("cluster: logs: %w", err)
+	if l.config.LogDir, err = config.MakeLogDir(filepath.Base(s.Dir)); err != nil {
+		return nil, err
 	}
 	for i := range config.Layout.Nodes() {
 		n, err := l.prepareNode(i, java, jars, tmpl, archive)
@@ -136,32 +132,11 @@ func newLocal(network *sandbox.Network, config LocalConfig, java Java, jars []st
 	return l, nil
 }
 
-// connect makes a link for each ordered pair of nodes, and turns the first's
-// connections to the second through it.
+// connect makes the links, and turns the nodes' connections to each other through them.
 func (l *Local) connect() error {
-	for _, from := range l.nodes {
-		for _, to := range l.nodes {
-			if from == to {
-				continue
-			}
-			lk, err := l.links.Add(link.Spec{
-				From: from.name, To: to.name, Seed: l.config.Seed,
-				Listen:   net.JoinHostPort(sandbox.Gateway, "0"),
-				Upstream: net.JoinHostPort(to.ip, strconv.Itoa(internodePort)),
-			})
-			if err != nil {
-				return fmt.Errorf("cluster: link %s->%s: %w", from.name, to.name, err)
-			}
-			proxy, err := netip.ParseAddrPort(lk.Addr())
-			if err != nil {
-				return fmt.Errorf("cluster: link %s: %w", lk.Name(), err)
-			}
-			if err := from.host.Redirect(to.ip, internodePort, proxy.Addr().String(), int(proxy.Port())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return l.nodes.Mesh(l.links, sandbox.Gateway, l.config.Seed, func(from *localNode, to, proxy netip.AddrPort) error {
+		return from.host.Redirect(to, proxy)
+	})
 }
 
 // dataDir is node i's data directory.
@@ -214,10 +189,7 @@ func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate,
 	if err != nil {
 		return nil, err
 	}
-	return &localNode{
-		name: name, ip: nodeIP(i), port: cqlPort, host: host, java: java.Path, args: args, dir: dir,
-		logFile: filepath.Join(l.config.LogDir, name+".log"), local: l, state: Stopped,
-	}, nil
+	return l.newNode(&localNode{host: host, java: java.Path, args: args, dir: dir}, MachineSpec{Name: name, IP: nodeIP(i)}), nil
 }
 
 // rackdcFile says where a node stands; the system property of its path is called alike.

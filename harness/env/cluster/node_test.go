@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -58,23 +58,19 @@ func (h plainHost) Start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd.Start()
 }
-func (plainHost) Redirect(string, int, string, int) error { return nil }
-func (plainHost) Close() error                            { return nil }
+func (plainHost) Redirect(_, _ netip.AddrPort) error { return nil }
+func (plainHost) Close() error                       { return nil }
 
 // newFakeNode returns a node whose process is this test binary.
 func newFakeNode(t *testing.T) *localNode {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	n := &localNode{
-		name: "n1", ip: "127.0.0.1", port: port, host: plainHost{l.Addr().String()}, java: "/proc/self/exe",
-		dir: t.TempDir(), logFile: filepath.Join(t.TempDir(), "n1.log"), state: Stopped,
-		local: &Local{config: LocalConfig{Logger: slog.New(slog.DiscardHandler)}},
-	}
+	local := &Local{config: LocalConfig{Logger: slog.New(slog.DiscardHandler), LogDir: t.TempDir()}}
+	n := local.newNode(&localNode{host: plainHost{l.Addr().String()}, java: "/proc/self/exe", dir: t.TempDir()},
+		MachineSpec{Name: "n1", IP: "127.0.0.1", port: port})
 	t.Cleanup(func() {
 		if err := n.Kill(context.Background()); err != nil && !errors.Is(err, ErrState) {
 			t.Error(err)
@@ -145,9 +141,7 @@ func TestNodeLife(t *testing.T) {
 		}
 	}
 	b, err := os.ReadFile(n.LogFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := strings.Count(string(b), "starting n1"); got != 3 {
 		t.Errorf("the log tells of %d lives, want 3", got)
 	}
@@ -158,16 +152,10 @@ func TestNodeCrash(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	n := newFakeNode(t)
-	if err := n.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	n.mu.Lock()
-	p := n.proc
-	n.mu.Unlock()
+	must(t, n.Start(ctx))
+	p := n.now()
 	// Not by way of the node: nobody asked for it.
-	if err := syscall.Kill(p.PID(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(p.PID(), syscall.SIGKILL))
 	<-p.Done()
 	n.mustBe(t, Crashed, false)
 	if err := n.Start(ctx); err != nil {
@@ -199,7 +187,7 @@ func TestNodeFailsToStart(t *testing.T) {
 func TestNodeStartGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t)
-	n.port++ // where nobody answers
+	n.is.port++ // where nobody answers
 	cause := errors.New("enough")
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, cause)
 	defer cancel()

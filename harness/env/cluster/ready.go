@@ -151,32 +151,14 @@ func (p Prober) open(ctx context.Context) (*cassandra.DB, error) {
 	return cassandra.Open(ctx, cfg)
 }
 
-func (n *localNode) prober() Prober {
-	return Prober{
-		Name: n.name, IP: n.ip, Port: n.port, LogFile: n.logFile, Logger: n.local.config.Logger, Login: n.local.config.login(),
-		Attempt: func() (func(), error) {
-			n.mu.Lock()
-			p, state := n.proc, n.state
-			n.mu.Unlock()
-			if state != Running && state != Starting {
-				return nil, &StateError{n.name, "probe", state}
-			}
-			return func() { n.answered(p) }, nil
-		},
-	}
-}
-
-// WaitReady returns when a conditional update through this node has an answer.
-func (n *localNode) WaitReady(ctx context.Context) error { return n.prober().Ready(ctx) }
-
 // WaitHealthy returns when all nodes are ready and see each other.
 func (l *Local) WaitHealthy(ctx context.Context) error {
-	return l.nodes.Each(func(n *localNode) error { return n.prober().Healthy(ctx) })
+	return l.nodes.Each(func(n *localNode) error { return n.Healthy(ctx) })
 }
 
 // furnish creates what the probes need. It is part of the template.
 func (l *Local) furnish(ctx context.Context) error {
-	if err := l.nodes[0].prober().Furnish(ctx, l.config.Layout); err != nil {
+	if err := l.nodes[0].Prober().Furnish(ctx, l.config.Layout); err != nil {
 		return err
 	}
 	// Also warms the classes of the request path into the class archive.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -113,7 +114,7 @@ func lockTemplates(ctx context.Context, root string, progress func(string)) (*os
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
 	for told := false; ; told = true {
-		lock, err := lockFile(filepath.Join(root, "guard"), false)
+		lock, err := LockFile(filepath.Join(root, "guard"), false)
 		if err == nil {
 			return lock, removeUnfinished(root)
 		}
@@ -180,7 +181,7 @@ func makeTemplate(ctx context.Context, network *sandbox.Network, config LocalCon
 		return err
 	}
 	for _, n := range l.nodes {
-		if err := CopyTree(filepath.Join(n.dir, "data"), filepath.Join(unfinished, n.name)); err != nil {
+		if err := CopyTree(filepath.Join(n.dir, "data"), filepath.Join(unfinished, n.Name())); err != nil {
 			return err
 		}
 	}
@@ -228,12 +229,15 @@ func copyFile(from, to string) (err error) {
 	return err
 }
 
-// NewLogDir makes a log directory in the cache and removes the oldest ones.
-func NewLogDir(cacheDir, id string) (string, error) {
-	root := filepath.Join(cacheDir, "logs")
-	dir := filepath.Join(root, id)
+// MakeLogDir makes LogDir, or else a directory in the cache, from which the oldest go.
+func (c LocalConfig) MakeLogDir(id string) (string, error) {
+	root := filepath.Join(c.CacheDir, "logs")
+	dir := cmp.Or(c.LogDir, filepath.Join(root, id))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("cluster: logs: %w", err)
+	}
+	if c.LogDir != "" {
+		return dir, nil
 	}
 	return dir, keepNewest(root, logDirsKept)
 }

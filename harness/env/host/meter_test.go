@@ -81,45 +81,34 @@ func TestSteal(t *testing.T) {
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), measureEnv+"=1")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	out := bufio.NewReader(pipe)
 	if _, err := out.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
 	const stopped = 800 * time.Millisecond
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGSTOP))
 	time.Sleep(stopped) // what is measured
-	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	if err := in.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGCONT))
+	must(t, in.Close())
 	var got history.Host
-	if err := json.NewDecoder(out).Decode(&got); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewDecoder(out).Decode(&got))
+	must(t, cmd.Wait())
 	if least := float64((stopped - every).Milliseconds()); got.LagMaxMS < least || got.LagP99MS <= history.MaxLagMS {
 		t.Errorf("%+v, want a lag of %v ms at least", got, least)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

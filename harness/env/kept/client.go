@@ -26,29 +26,23 @@ const (
 // Exec runs a command inside the kept sandbox, with this process's standard
 // files, directory and environment, and returns its exit code. Signals are
 // handed on. Without a kept cluster the error is [ErrNotUp].
-func Exec(ctx context.Context, p Paths, args []string) (int, error) {
-	return work(ctx, p, opExec, args)
+//
+// The command also gets extra files, as descriptors 3 and up, at most [MaxExtra]:
+// listeners, say, of the network that this process is in. The caller closes them.
+func Exec(ctx context.Context, p Paths, args []string, extra ...*os.File) (int, error) {
+	return work(ctx, p, opExec, args, append(standard(), extra...))
 }
 
-// ExecWith is Exec for a command that also gets extra files, as descriptors 3 and up,
-// at most [MaxExtra]: listeners, say, of the network that this process is in. The
-// caller closes them.
-func ExecWith(ctx context.Context, p Paths, args []string, extra ...*os.File) (int, error) {
-	return workWith(ctx, p, opExec, args, append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, extra...))
-}
+func standard() []*os.File { return []*os.File{os.Stdin, os.Stdout, os.Stderr} }
 
 // Run has the daemon carry out args in its own process, see [Handler]. Beside
 // the errors of [Exec], it returns *[StaleError] and *[BusyError].
 func Run(ctx context.Context, p Paths, args []string) (int, error) {
-	return work(ctx, p, opRun, args)
+	return work(ctx, p, opRun, args, standard())
 }
 
-func work(ctx context.Context, p Paths, op operation, args []string) (int, error) {
-	return workWith(ctx, p, op, args, []*os.File{os.Stdin, os.Stdout, os.Stderr})
-}
-
-// workWith is work with these standard files, and what more the command gets.
-func workWith(ctx context.Context, p Paths, op operation, args []string, files []*os.File) (int, error) {
+// work has the daemon do something with these standard files, and what more a command gets.
+func work(ctx context.Context, p Paths, op operation, args []string, files []*os.File) (int, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return 0, fmt.Errorf("kept: %w", err)

@@ -37,9 +37,7 @@ func TestExec(t *testing.T) {
 	t.Run("directory", func(t *testing.T) {
 		t.Parallel()
 		dir, err := os.Getwd()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, out, _, err := call(context.Background(), t, p, opExec, "", "pwd"); err != nil || out != dir+"\n" {
 			t.Errorf("%q, %v, want %s", out, err, dir)
 		}
@@ -61,13 +59,11 @@ func TestExecWithFiles(t *testing.T) {
 	var files []*os.File
 	for _, name := range []string{"in", "out", "err", "a", "b"} {
 		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		files = append(files, f)
 	}
-	code, err := workWith(context.Background(), p, opExec, []string{"sh", "-c", "echo third >&3; echo fourth >&4"}, files)
+	code, err := work(context.Background(), p, opExec, []string{"sh", "-c", "echo third >&3; echo fourth >&4"}, files)
 	if err != nil || code != 0 {
 		t.Fatalf("code %d, %v", code, err)
 	}
@@ -77,7 +73,7 @@ func TestExecWithFiles(t *testing.T) {
 		}
 	}
 	// A run is the daemon's own: it has no use for more, and must not lose them.
-	if _, err := workWith(context.Background(), p, opRun, []string{"chaos"}, files); err == nil {
+	if _, err := work(context.Background(), p, opRun, []string{"chaos"}, files); err == nil {
 		t.Error("a run took more files")
 	}
 }
@@ -108,21 +104,15 @@ func TestExecDiesWithItsClient(t *testing.T) {
 	p := keep(t, newStub(), nil)
 	mark := filepath.Join(t.TempDir(), "ended")
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer null.Close()
 	script := "trap 'echo >" + mark + "; exit' TERM; echo ready; while :; do sleep 0.01; done"
 	conn, err := ask(p, hello{Op: opExec, Args: []string{"sh", "-c", script}, Dir: "/", Env: os.Environ()}, []*os.File{null, w, w})
 	w.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := r.Read(make([]byte, 6)); err != nil {
 		t.Fatal(err)
 	}
@@ -154,9 +144,7 @@ func TestRun(t *testing.T) {
 		return 3
 	})
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	code, out, errOut, err := call(context.Background(), t, p, opRun, "input", "chaos", "kill")
 	if err != nil || code != 3 || out != "chaos kill: input" || errOut != dir {
 		t.Errorf("code %d, out %q, err %q, %v", code, out, errOut, err)
@@ -206,7 +194,7 @@ func TestRunOneAtATime(t *testing.T) {
 
 func TestRunRefusals(t *testing.T) {
 	t.Parallel()
-	work := func(context.Context, Request, cluster.Cluster, *sandbox.Network) int { return 0 }
+	nothing := func(context.Context, Request, cluster.Cluster, *sandbox.Network) int { return 0 }
 	t.Run("no handler", func(t *testing.T) {
 		t.Parallel()
 		p := keep(t, newStub(), nil)
@@ -220,7 +208,7 @@ func TestRunRefusals(t *testing.T) {
 		t.Parallel()
 		c := newStub()
 		c.sick = errors.New("n2 does not answer")
-		p := keep(t, c, work)
+		p := keep(t, c, nothing)
 		_, _, _, err := call(context.Background(), t, p, opRun, "", "chaos")
 		if err == nil || !strings.Contains(err.Error(), "n2 does not answer") || !strings.Contains(err.Error(), "fencepost down") {
 			t.Errorf("%v", err)
@@ -228,7 +216,7 @@ func TestRunRefusals(t *testing.T) {
 	})
 	t.Run("another build", func(t *testing.T) {
 		t.Parallel()
-		d := &daemon{cluster: newStub(), handler: work, exe: "mine"}
+		d := &daemon{cluster: newStub(), handler: nothing, exe: "mine"}
 		_, err := d.do(context.Background(), hello{Version: protocolVersion, Op: opRun, Exe: "theirs", Args: []string{"chaos"}}, make([]*os.File, 3), nil)
 		var stale *StaleError
 		if !errors.As(err, &stale) || !errors.As(refusal(err).err(), &stale) {

@@ -52,11 +52,12 @@ func (n *stubNode) Resume(context.Context) error { n.set(cluster.Running); retur
 type stubCluster struct {
 	cluster.Cluster
 	nodes []*stubNode
+	links *link.Fabric
 	sick  error // what WaitHealthy says
 }
 
 func newStub() *stubCluster {
-	c := &stubCluster{}
+	c := &stubCluster{links: link.NewFabric(link.Options{})}
 	for _, name := range []string{"n1", "n2", "n3"} {
 		c.nodes = append(c.nodes, &stubNode{name: name, state: cluster.Running})
 	}
@@ -70,7 +71,7 @@ func (c *stubCluster) Nodes() []cluster.Node {
 	}
 	return out
 }
-func (c *stubCluster) Links() *link.Fabric               { return nil }
+func (c *stubCluster) Links() *link.Fabric               { return c.links }
 func (c *stubCluster) CQLPort() int                      { return 9042 }
 func (c *stubCluster) Info() map[string]string           { return map[string]string{"backend": "stub"} }
 func (c *stubCluster) WaitHealthy(context.Context) error { return c.sick }
@@ -81,9 +82,7 @@ func keep(t *testing.T, c cluster.Cluster, h Handler) Paths {
 	dir := t.TempDir()
 	p := Paths{Dir: dir, Socket: filepath.Join(dir, "socket"), Lock: filepath.Join(dir, "lock"), State: filepath.Join(dir, "state.json"), Log: filepath.Join(dir, "log")}
 	lock, err := Lock(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
@@ -134,9 +133,7 @@ func call(ctx context.Context, t *testing.T, p Paths, op operation, in string, a
 	var files []*os.File
 	for _, name := range []string{"in", "out", "err"} {
 		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		files = append(files, f)
 	}
@@ -146,12 +143,10 @@ func call(ctx context.Context, t *testing.T, p Paths, op operation, in string, a
 	if _, err := files[0].Seek(0, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
-	code, err = workWith(ctx, p, op, args, files)
+	code, err = work(ctx, p, op, args, files)
 	read := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(b)
 	}
 	return code, read("out"), read("err"), err
@@ -161,9 +156,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	p := keep(t, newStub(), nil)
 	s, err := Query(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(s.Nodes) != 3 || s.Nodes[1] != (NodeStatus{"n2", "10.77.0.12", cluster.Running, 7, "/logs/n2.log"}) || s.Port != 9042 || s.Info["backend"] != "stub" || s.Exe == "" {
 		t.Errorf("%+v", s)
 	}
@@ -186,9 +179,7 @@ func TestDown(t *testing.T) {
 		_, _, _, _ = call(context.Background(), t, p, opRun, "", "chaos")
 	}()
 	<-inside
-	if err := Down(context.Background(), p, func(s string) { t.Error(s) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Down(context.Background(), p, func(s string) { t.Error(s) }))
 	select {
 	case <-ended:
 	default:
@@ -211,13 +202,9 @@ func TestLock(t *testing.T) {
 		t.Fatalf("before: %t, %v", held, err)
 	}
 	// What a dead owner has left must not matter.
-	if err := os.WriteFile(p.Socket, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(p.Socket, nil, 0o600))
 	first, err := Lock(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = Lock(p)
 	var up *UpError
 	if !errors.As(err, &up) || !errors.Is(err, ErrUp) || up.PID != os.Getpid() || up.Since.IsZero() {
@@ -226,31 +213,28 @@ func TestLock(t *testing.T) {
 	if held, err := Held(p); !held || err != nil {
 		t.Errorf("while held: %t, %v", held, err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 	second, err := Lock(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second.Close()
 }
 
 func TestLongPath(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long-", 40))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	p := Paths{Socket: filepath.Join(dir, "socket")}
 	l, err := listen(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	c, err := dial(p)
+	must(t, err)
+	c.Close()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Close()
 }

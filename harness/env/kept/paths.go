@@ -1,8 +1,6 @@
 package kept
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,16 +54,12 @@ type state struct {
 // Lock marks the user's kept cluster as owned by this process until it ends or
 // the result is closed. If it is owned already, the error is a *[UpError].
 func Lock(p Paths) (io.Closer, error) {
-	f, err := os.OpenFile(p.Lock, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := cluster.LockFile(p.Lock, false)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, upError(p)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kept: %w", err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, upError(p)
-		}
-		return nil, fmt.Errorf("kept: lock %s: %w", p.Lock, err)
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -164,14 +158,9 @@ func viaDir(path string, f func(string) error) error {
 
 // exeDigest is the SHA-256 of the running program.
 func exeDigest() (string, error) {
-	f, err := os.Open("/proc/self/exe")
+	sum, err := cluster.FileSum("/proc/self/exe")
 	if err != nil {
 		return "", fmt.Errorf("kept: %w", err)
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("kept: %w", err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return sum, nil
 }

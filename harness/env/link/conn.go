@@ -233,54 +233,43 @@ func (c Counters) Dir(d Dir) DirCounters {
 
 // Sub returns what happened since prev. The gauges keep their present value:
 // they say how it is, not what changed.
-func (c Counters) Sub(prev Counters) Counters {
-	c.Up = c.Up.Sub(prev.Up)
-	c.Down = c.Down.Sub(prev.Down)
-	c.ConnsAccepted -= prev.ConnsAccepted
-	c.ConnsOpened -= prev.ConnsOpened
-	c.ConnsClosed -= prev.ConnsClosed
-	c.ConnsCut -= prev.ConnsCut
-	c.ConnsRefused -= prev.ConnsRefused
-	c.ConnsUnreachable -= prev.ConnsUnreachable
-	c.ConnsBlackholed -= prev.ConnsBlackholed
-	return c
-}
+func (c Counters) Sub(prev Counters) Counters { return c.plus(prev, -1) }
 
 // Add returns the sum over two links.
 func (c Counters) Add(o Counters) Counters {
-	c.Up = c.Up.Add(o.Up)
-	c.Down = c.Down.Add(o.Down)
-	c.ConnsAccepted += o.ConnsAccepted
-	c.ConnsOpened += o.ConnsOpened
-	c.ConnsClosed += o.ConnsClosed
-	c.ConnsCut += o.ConnsCut
-	c.ConnsRefused += o.ConnsRefused
-	c.ConnsUnreachable += o.ConnsUnreachable
-	c.ConnsBlackholed += o.ConnsBlackholed
-	c.ConnsOpen += o.ConnsOpen
-	return c
+	sum := c.plus(o, 1)
+	sum.Up, sum.Down = c.Up.Add(o.Up), c.Down.Add(o.Down)
+	sum.ConnsOpen += o.ConnsOpen
+	return sum
 }
 
-// Sub returns what happened since prev; the gauges keep their present value.
-func (d DirCounters) Sub(prev DirCounters) DirCounters {
-	d.ReceivedBytes -= prev.ReceivedBytes
-	d.PassedBytes -= prev.PassedBytes
-	d.DroppedBytes -= prev.DroppedBytes
-	d.LostBytes -= prev.LostBytes
-	d.HeldTotalBytes -= prev.HeldTotalBytes
-	d.DelayedBytes -= prev.DelayedBytes
-	return d
+// plus adds all of o but its gauges, or takes it away.
+func (c Counters) plus(o Counters, sign int64) Counters {
+	c.Up, c.Down = c.Up.plus(o.Up, sign), c.Down.plus(o.Down, sign)
+	c.ConnsAccepted += sign * o.ConnsAccepted
+	c.ConnsOpened += sign * o.ConnsOpened
+	c.ConnsClosed += sign * o.ConnsClosed
+	c.ConnsCut += sign * o.ConnsCut
+	c.ConnsRefused += sign * o.ConnsRefused
+	c.ConnsUnreachable += sign * o.ConnsUnreachable
+	c.ConnsBlackholed += sign * o.ConnsBlackholed
+	return c
 }
 
 // Add returns the sum of two.
 func (d DirCounters) Add(o DirCounters) DirCounters {
-	d.ReceivedBytes += o.ReceivedBytes
-	d.PassedBytes += o.PassedBytes
-	d.DroppedBytes += o.DroppedBytes
-	d.LostBytes += o.LostBytes
-	d.PendingBytes += o.PendingBytes
-	d.HeldBytes += o.HeldBytes
-	d.HeldTotalBytes += o.HeldTotalBytes
-	d.DelayedBytes += o.DelayedBytes
+	sum := d.plus(o, 1)
+	sum.PendingBytes += o.PendingBytes
+	sum.HeldBytes += o.HeldBytes
+	return sum
+}
+
+func (d DirCounters) plus(o DirCounters, sign int64) DirCounters {
+	d.ReceivedBytes += sign * o.ReceivedBytes
+	d.PassedBytes += sign * o.PassedBytes
+	d.DroppedBytes += sign * o.DroppedBytes
+	d.LostBytes += sign * o.LostBytes
+	d.HeldTotalBytes += sign * o.HeldTotalBytes
+	d.DelayedBytes += sign * o.DelayedBytes
 	return d
 }

@@ -95,22 +95,8 @@ func (f *Fabric) Get(name string) (*Link, bool) {
 	return l, ok
 }
 
-// ByAddr finds the link that listens at addr ("ip:port").
-func (f *Fabric) ByAddr(addr string) (*Link, bool) {
-	ls := f.where(func(l *Link) bool { return l.Addr() == addr })
-	if len(ls) == 0 {
-		return nil, false
-	}
-	return ls[0], true
-}
-
 // All returns every link, sorted by name, as do the other selectors.
 func (f *Fabric) All() []*Link { return f.where(func(*Link) bool { return true }) }
-
-// From returns the links whose connections node opens.
-func (f *Fabric) From(node string) []*Link {
-	return f.where(func(l *Link) bool { return l.From() == node })
-}
 
 // To returns the links whose connections node accepts.
 func (f *Fabric) To(node string) []*Link {
@@ -148,20 +134,6 @@ func (f *Fabric) where(keep func(*Link) bool) []*Link {
 	return out
 }
 
-// Remove ends a link: listener and connections are closed and gone when it
-// returns nil. The error Is ErrUnknown or ErrWatchdog.
-func (f *Fabric) Remove(name string) error {
-	f.mu.Lock()
-	l, ok := f.links[name]
-	delete(f.links, name)
-	f.mu.Unlock()
-	if !ok {
-		return &OpError{Op: "remove", Link: name, Err: ErrUnknown}
-	}
-	l.shut()
-	return awaitAll(context.Background(), "remove", f.opt.Watchdog, []wait{l.ended()})
-}
-
 // Close ends all links; no goroutine is left when it returns nil. Closing again
 // does nothing.
 func (f *Fabric) Close() error {
@@ -197,6 +169,30 @@ type Stream interface {
 	Ended()
 }
 
+// Unread tells once of a link and a reason for which some of what it carries cannot be read.
+// Safe for concurrent use.
+type Unread struct {
+	Tell func(l *Link, reason error) // nil: nobody is told
+
+	mu   sync.Mutex
+	told map[[2]string]bool
+}
+
+// Note tells of a reason that is new.
+func (u *Unread) Note(l *Link, reason error) {
+	key := [2]string{l.Name(), reason.Error()}
+	u.mu.Lock()
+	old := u.told[key]
+	if u.told == nil {
+		u.told = map[[2]string]bool{}
+	}
+	u.told[key] = true
+	u.mu.Unlock()
+	if !old && u.Tell != nil {
+		u.Tell(l, reason)
+	}
+}
+
 // said hands on what was read from the sender.
 func (f *flow) said(b []byte) {
 	if s := f.conn.tap; s != nil && len(b) > 0 {
@@ -208,7 +204,6 @@ func (f *flow) said(b []byte) {
 // is injected, read it when the fault is healed. A stall that held no byte and a
 // drop that dropped none were never tested, whatever the run shows.
 type Watch struct {
-	since time.Time
 	links []*Link
 	base  map[string]Counters
 }
@@ -217,17 +212,14 @@ type Watch struct {
 // writes from before are counted then, so that a single byte passed under a cut is
 // a leak. A watch started earlier may show a write that was under way.
 func NewWatch(links []*Link) *Watch {
-	w := &Watch{since: time.Now(), links: links, base: make(map[string]Counters, len(links))}
+	w := &Watch{links: links, base: make(map[string]Counters, len(links))}
 	for _, l := range links {
 		w.base[l.Name()] = l.Counters()
 	}
 	return w
 }
 
-// Since is when the watch started.
-func (w *Watch) Since() time.Time { return w.since }
-
-// Delta is what happened on each link since, by name. A link that was removed
+// Delta is what happened on each link since, by name. A link that is closed
 // keeps its last counters.
 func (w *Watch) Delta() map[string]Counters {
 	out := make(map[string]Counters, len(w.links))

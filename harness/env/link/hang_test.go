@@ -75,7 +75,7 @@ func TestReceiverThatDoesNotRead(t *testing.T) {
 				_, err := io.WriteString(c, "hello")
 				must(t, err)
 				expectOn(t, r.srv.next(t), "hello")
-				prompt(t, "remove", func() error { return r.fab.Remove(r.Name()) })
+				prompt(t, "close", r.fab.Close)
 			})
 		}
 	})
@@ -134,14 +134,14 @@ func TestFlushWatchdog(t *testing.T) {
 	r := newRig(t, Options{Watchdog: 3 * time.Second, MaxHeld: 1 << 20})
 	full(t, r, Up)
 	r.set(t, Up, Mode{Kind: Stall})
-	_, err := r.Flush(context.Background(), Up)
+	_, err := Flush(context.Background(), End{r.Link, Up})
 	var w *WatchdogError
 	if !errors.As(err, &w) || !errors.Is(err, ErrWatchdog) || !errors.Is(err, context.DeadlineExceeded) || w.Link != "w1->n1" || w.Op != "flush" {
 		t.Fatalf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := r.Flush(ctx, Up); !errors.Is(err, context.Canceled) || errors.Is(err, ErrWatchdog) {
+	if _, err := Flush(ctx, End{r.Link, Up}); !errors.Is(err, context.Canceled) || errors.Is(err, ErrWatchdog) {
 		t.Errorf("with a cancelled context: %v", err)
 	}
 	// A cancelled context does not keep a link from healing.
@@ -230,7 +230,7 @@ func churn(t *testing.T, answer []byte, count int) {
 					return
 				}
 				if rng.IntN(4) == 0 {
-					if _, err := l.Flush(ctxOf(t), Dirs[rng.IntN(2)]); err != nil && !errors.Is(err, ErrNotStalled) {
+					if _, err := Flush(ctxOf(t), End{l, Dirs[rng.IntN(2)]}); err != nil && !errors.Is(err, ErrNotStalled) {
 						t.Errorf("flush: %v", err)
 						return
 					}

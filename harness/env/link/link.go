@@ -162,12 +162,7 @@ func (l *Link) SetBoth(ctx context.Context, m Mode) error {
 	return SetEnds(ctx, Ends([]*Link{l}), m)
 }
 
-// Flush delivers what a stalled direction holds: see package function Flush.
-func (l *Link) Flush(ctx context.Context, d Dir) (int64, error) {
-	return Flush(ctx, End{l, d})
-}
-
-// Counters takes a snapshot. Of a removed link it is the final one.
+// Counters takes a snapshot. Of a closed link it is the final one.
 func (l *Link) Counters() Counters {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -288,8 +283,6 @@ var (
 	ErrSpec = errors.New("invalid link spec")
 	// ErrExists: the fabric has a link of that name.
 	ErrExists = errors.New("link exists")
-	// ErrUnknown: the fabric has no link of that name.
-	ErrUnknown = errors.New("no such link")
 	// ErrClosed: the fabric or the link is closed.
 	ErrClosed = errors.New("link is closed")
 	// ErrRefused: the link closes connections, so none can be opened through it.
@@ -302,7 +295,7 @@ var (
 
 // OpError says which operation failed on which link. Err is the cause.
 type OpError struct {
-	Op   string // add, set, flush, probe, remove, close
+	Op   string // add, set, flush, probe, close
 	Link string // name; empty for the fabric
 	Err  error
 }

@@ -144,13 +144,13 @@ func TestFlushDeliversWhatIsHeldAndHoldsOn(t *testing.T) {
 	forDirs(t, func(t *testing.T, d Dir) {
 		r := newRig(t, Options{})
 		r.set(t, d, Mode{Kind: Stall})
-		n, err := r.Flush(ctxOf(t), d)
+		n, err := Flush(ctxOf(t), End{r.Link, d})
 		if n != 0 || err != nil {
 			t.Errorf("flush of nothing: %d, %v", n, err)
 		}
 		r.write(t, d, "one ")
 		r.received(t, d, 4)
-		n, err = r.Flush(ctxOf(t), d)
+		n, err = Flush(ctxOf(t), End{r.Link, d})
 		if n != 4 || err != nil {
 			t.Errorf("flush: %d, %v", n, err)
 		}
@@ -168,7 +168,7 @@ func TestFlushDeliversWhatIsHeldAndHoldsOn(t *testing.T) {
 			rest <- fmt.Sprint(string(b), err)
 		}()
 		eventually(t, "the end is flushed too", func() bool {
-			_, err := r.Flush(ctxOf(t), d)
+			_, err := Flush(ctxOf(t), End{r.Link, d})
 			must(t, err)
 			return len(rest) == 1
 		})
@@ -186,7 +186,7 @@ func TestFlushNeedsAStall(t *testing.T) {
 			r := newRig(t, Options{})
 			r.set(t, Up, m)
 			var op *OpError
-			if _, err := r.Flush(ctxOf(t), Up); !errors.Is(err, ErrNotStalled) || !errors.As(err, &op) || op.Link != "w1->n1" {
+			if _, err := Flush(ctxOf(t), End{r.Link, Up}); !errors.Is(err, ErrNotStalled) || !errors.As(err, &op) || op.Link != "w1->n1" {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -54,7 +54,7 @@ var errClosedProbe = errors.New("the probe was closed")
 // other connections does not depend on them.
 const probeIDs = 1 << 62
 
-// Probe opens a probe. The error Is ErrClosed for a link that is removed, and
+// Probe opens a probe. The error Is ErrClosed for a link that is closed, and
 // ErrRefused for one that closes connections.
 func (l *Link) Probe() (*Probe, error) {
 	fail := func(err error) (*Probe, error) { return nil, &OpError{Op: "probe", Link: l.name, Err: err} }

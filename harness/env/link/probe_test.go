@@ -104,7 +104,7 @@ func TestProbeAlone(t *testing.T) {
 		must(t, p.Send(d))
 		must(t, p.Await(ctxOf(t), d))
 	}
-	must(t, f.Remove(l.Name()))
+	must(t, f.Close())
 	for _, d := range Dirs {
 		eventually(t, "the probe ends with its link", func() bool {
 			_, err := p.Pending(d)

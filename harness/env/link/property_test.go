@@ -5,12 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"pgregory.net/rapid"
 )
 
@@ -18,13 +17,11 @@ import (
 // directions in order and once, and the counters balance at each step.
 func TestModesLoseNothing(t *testing.T) {
 	t.Parallel()
-	f := newFabric(t, Options{MaxHeld: 64 << 10})
 	s := newServer(t)
-	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		n++
-		l := addLink(t, f, fmt.Sprintf("w%d", n), "n1", s.addr())
-		defer func() { must(t, f.Remove(l.Name())) }()
+		f := NewFabric(Options{MaxHeld: 64 << 10})
+		defer func() { must(t, f.Close()) }()
+		l := addLink(t, f, "w1", "n1", s.addr())
 		client := dial(t, l)
 		defer client.Close()
 		server := s.next(t)
@@ -63,7 +60,7 @@ func TestModesLoseNothing(t *testing.T) {
 				must(rt, l.Set(ctx, d, m))
 			case 3:
 				if l.Mode(d).Kind == Stall {
-					_, err := l.Flush(ctx, d)
+					_, err := Flush(ctx, End{l, d})
 					must(rt, err)
 				}
 			case 4:
@@ -158,86 +155,88 @@ func TestNothingFollowsALoss(t *testing.T) {
 	})
 }
 
-var ways = []string{"direct", "toxiproxy", "link"}
-
-// BenchmarkRTT is a request and an answer of 64 bytes: the price of a link is
-// the difference to direct, of which most is that of any Toxiproxy.
-func BenchmarkRTT(b *testing.B) {
-	for _, way := range ways {
-		b.Run(way, func(b *testing.B) {
-			c := benchConn(b, way, echo)
-			buf := make([]byte, 64)
-			for b.Loop() {
-				if _, err := c.Write(buf); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := io.ReadFull(c, buf); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
+func TestLatencyDelaysEachChunkAndKeepsOrder(t *testing.T) {
+	t.Parallel()
+	forDirs(t, func(t *testing.T, d Dir) {
+		const n, latency, jitter = 100, 300 * time.Millisecond, 150 * time.Millisecond
+		r := newRig(t, Options{})
+		r.set(t, d, Mode{Kind: Latency, Latency: latency, Jitter: jitter, Seed: 3})
+		var want strings.Builder
+		start := time.Now()
+		for i := range n {
+			s := fmt.Sprintf("message %d;", i)
+			want.WriteString(s)
+			r.write(t, d, s)
+			// Separate chunks: the link has read one before the next is sent.
+			r.received(t, d, int64(want.Len()))
+		}
+		r.expect(t, d, want.String())
+		took := time.Since(start)
+		if took < latency-jitter {
+			t.Errorf("all arrived after %v, before the least delay", took)
+		}
+		// Served one after the other the delays add up to more than this.
+		if took > n*(latency-jitter) {
+			t.Errorf("%d chunks took %v: the delays do not overlap", n, took)
+		}
+		total := int64(want.Len())
+		r.settles(t, d, DirCounters{ReceivedBytes: total, PassedBytes: total, DelayedBytes: total})
+	})
 }
 
-// BenchmarkBulk is one way, in writes of 32 KiB.
-func BenchmarkBulk(b *testing.B) {
-	for _, way := range ways {
-		b.Run(way, func(b *testing.B) {
-			done := make(chan struct{})
-			c := benchConn(b, way, func(c *net.TCPConn) {
-				defer close(done)
-				_, _ = io.Copy(onlyWriter{io.Discard}, c)
+func TestLatencyEndsWithTheMode(t *testing.T) {
+	t.Parallel()
+	forDirs(t, func(t *testing.T, d Dir) {
+		for _, via := range []Mode{{Kind: Pass}, {Kind: Latency, Latency: time.Millisecond}, {Kind: Stall}} {
+			t.Run(via.String(), func(t *testing.T) {
+				r := newRig(t, Options{})
+				r.set(t, d, Mode{Kind: Latency, Latency: time.Hour})
+				r.write(t, d, "slow")
+				must(t, r.send[d].CloseWrite())
+				r.received(t, d, 4)
+				r.silent(t, d)
+				r.set(t, d, via)
+				if via.Kind == Stall {
+					r.silent(t, d)
+					check(t, "stalled", r.Counters().Dir(d), DirCounters{ReceivedBytes: 4, DelayedBytes: 4, PendingBytes: 4, HeldBytes: 4, HeldTotalBytes: 4})
+					r.set(t, d, Mode{Kind: Pass})
+				}
+				if b, err := io.ReadAll(r.recv[d]); string(b) != "slow" || err != nil {
+					t.Errorf("got %q, %v", b, err)
+				}
 			})
-			buf := make([]byte, 32<<10)
-			b.SetBytes(int64(len(buf)))
-			for b.Loop() {
-				if _, err := c.Write(buf); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if err := c.CloseWrite(); err != nil {
-				b.Fatal(err)
-			}
-			<-done
-		})
-	}
+		}
+	})
 }
 
-// BenchmarkSet60 switches sixty links with a connection each.
-func BenchmarkSet60(b *testing.B) {
-	up := handle(b, echo)
-	f := newFabric(b, Options{})
-	for i := range 60 {
-		c := dial(b, addLink(b, f, fmt.Sprintf("w%d", i), "n1", up))
-		_, err := c.Write([]byte("x"))
-		must(b, err)
-		expectOn(b, c, "x")
+func TestJitterIsSeeded(t *testing.T) {
+	t.Parallel()
+	delays := func(name string, linkSeed, modeSeed, id uint64, d Dir) string {
+		l := &Link{seed: seedOf(Spec{From: name, To: "n1", Seed: linkSeed})}
+		f := &flow{conn: &conn{link: l, id: id}, dir: d, ctl: newControl()}
+		st := &modeState{Mode: Mode{Kind: Latency, Latency: 50 * time.Millisecond, Jitter: 20 * time.Millisecond, Seed: modeSeed}}
+		var out []string
+		var zero time.Time
+		for range 50 {
+			k := f.delayed(st, &chunk{}, zero)
+			at := k.due.Sub(zero)
+			if at < 30*time.Millisecond || at > 70*time.Millisecond {
+				t.Fatalf("delay %v out of 50±20 ms", at)
+			}
+			out = append(out, at.String())
+		}
+		return strings.Join(out, " ")
 	}
-	links := f.All()
-	modes := []Mode{{Kind: Stall}, {Kind: Pass}}
-	i := 0
-	for b.Loop() {
-		must(b, f.SetBoth(b.Context(), links, modes[i%2]))
-		i++
+	base := delays("w1", 1, 1, 0, Up)
+	if again := delays("w1", 1, 1, 0, Up); again != base {
+		t.Error("the same seeds give other delays")
 	}
-}
-
-type onlyWriter struct{ io.Writer }
-
-func benchConn(b *testing.B, way string, f func(*net.TCPConn)) *net.TCPConn {
-	b.Helper()
-	addr := handle(b, f)
-	switch way {
-	case "link":
-		addr = addLink(b, newFabric(b, Options{}), "w1", "n1", addr).Addr()
-	case "toxiproxy": // as it comes
-		p := toxiproxy.NewProxy(NewFabric(Options{}).server, "bare", "127.0.0.1:0", addr)
-		must(b, p.Start())
-		b.Cleanup(p.Stop)
-		addr = p.Listen
+	for what, got := range map[string]string{
+		"link": delays("w2", 1, 1, 0, Up), "link seed": delays("w1", 2, 1, 0, Up), "mode seed": delays("w1", 1, 2, 0, Up),
+		"connection": delays("w1", 1, 1, 1, Up), "direction": delays("w1", 1, 1, 0, Down),
+	} {
+		if got == base {
+			t.Errorf("another %s gives the same delays", what)
+		}
 	}
-	c, err := net.Dial("tcp", addr)
-	must(b, err)
-	b.Cleanup(func() { c.Close() })
-	return c.(*net.TCPConn)
 }

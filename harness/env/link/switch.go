@@ -35,16 +35,6 @@ func Ends(links []*Link, dirs ...Dir) []End {
 	return out
 }
 
-// Set puts one direction of all the links into the mode: see Apply.
-func (f *Fabric) Set(ctx context.Context, links []*Link, d Dir, m Mode) error {
-	return SetEnds(ctx, Ends(links, d), m)
-}
-
-// SetBoth puts both directions of all the links into the mode: see Apply.
-func (f *Fabric) SetBoth(ctx context.Context, links []*Link, m Mode) error {
-	return SetEnds(ctx, Ends(links), m)
-}
-
 // Heal lets every link of the fabric pass.
 func (f *Fabric) Heal(ctx context.Context) error {
 	return SetEnds(ctx, Ends(f.All()), Mode{Kind: Pass})

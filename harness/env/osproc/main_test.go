@@ -88,3 +88,10 @@ func command(how string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), actEnv+"="+how)
 	return cmd
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -233,6 +233,9 @@ func (p *Process) finish() {
 // PID is the program's own process.
 func (p *Process) PID() int { return p.pid }
 
+// Letter is the state letter of that process (R, S, T …), "" if there is none.
+func (p *Process) Letter() string { return Letter(p.pid) }
+
 // Done is closed when nothing of it is left.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

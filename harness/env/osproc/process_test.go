@@ -26,9 +26,7 @@ func started(t *testing.T, how string, guarded bool) (*Process, string) {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")
 	p, err := Start(Spec{Kind: history.LifeProgram, Name: "p", Command: command(how), Log: log, Guarded: guarded, Traces: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if p.Running() {
 			_ = p.Kill(context.Background())
@@ -57,9 +55,7 @@ func printed(t *testing.T, log, want string) []string {
 func childOf(t *testing.T, log string) int {
 	t.Helper()
 	pid, err := strconv.Atoi(printed(t, log, `child (\d+)`)[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pid
 }
 
@@ -141,14 +137,10 @@ func TestLives(t *testing.T) {
 func TestLastWordsOfALife(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(log, []byte("panic: of the life before\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(log, []byte("panic: of the life before\n"), 0o644))
 	told := make(chan *history.ProcessLife, 1)
 	p, err := Start(Spec{Kind: history.LifeWorker, Name: "w1.1", Command: command("exits"), Log: log, Ended: func(l *history.ProcessLife) { told <- l }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	<-p.Done()
 	l := <-told
 	if l.Code == nil || *l.Code != 3 || strings.Join(l.Log, "|") != "a line before|panic: the table is gone||goroutine 1 [running]:|main.main()" {
@@ -186,9 +178,7 @@ func TestWholeFamilies(t *testing.T) {
 			if _, err := p.Standing(); err == nil {
 				t.Error("what runs is called standing")
 			}
-			if err := p.Pause(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Pause(ctx))
 			if n, err := p.Standing(); err != nil || n != c.n {
 				t.Errorf("%d processes stand, %v; want %d", n, err, c.n)
 			}
@@ -196,24 +186,16 @@ func TestWholeFamilies(t *testing.T) {
 				t.Errorf("states %s and %s", Letter(p.PID()), Letter(pid))
 			}
 			// One that is let go secretly is noticed.
-			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
-			if err := AwaitStopped(ctx, pid, false); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(pid, syscall.SIGCONT))
+			must(t, AwaitStopped(ctx, pid, false))
 			if _, err := p.Standing(); err == nil {
 				t.Error("one runs, and they are called standing")
 			}
-			if err := p.Resume(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Resume(ctx))
 			if stands(pid) || stands(p.PID()) {
 				t.Errorf("states %s and %s", Letter(p.PID()), Letter(pid))
 			}
-			if err := p.Kill(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Kill(ctx))
 			awaitGone(t, pid)
 		})
 	}
@@ -224,9 +206,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
 	p, err := Start(Spec{Kind: history.LifeProgram, Name: "p", Command: command("orphan"), Log: log, Guarded: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	<-p.Done()
 	if l := p.Life(); l.Code == nil || *l.Code != 0 || l.Unplanned() == "" {
 		t.Errorf("%+v", l)
@@ -244,29 +224,17 @@ func TestKilledHarness(t *testing.T) {
 	cmd := command("harness")
 	cmd.Env = append(cmd.Env, "FENCEPOST_OSPROC_LOG="+log)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	program, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "program ")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	orphan := childOf(t, log)
 	for _, pid := range []int{program, orphan} {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
 	awaitGone(t, program)
 	awaitGone(t, orphan)
@@ -312,9 +280,7 @@ func TestQuote(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "log")
 			earlier := "panic: of the life before\n"
-			if err := os.WriteFile(file, []byte(earlier+c.log), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(earlier+c.log), 0o644))
 			got := Quote(file, int64(len(earlier)))
 			text := strings.Join(got, "\n")
 			if len(got) != c.n {

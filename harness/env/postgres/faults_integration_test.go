@@ -286,9 +286,7 @@ func TestProcess(t *testing.T) {
 func namespace(t *testing.T, pid int) string {
 	t.Helper()
 	ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return ns
 }
 
@@ -296,9 +294,7 @@ func namespace(t *testing.T, pid int) string {
 func members(t *testing.T, ns string) (n int) {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/ns/pid")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, l := range links {
 		if got, err := os.Readlink(l); err == nil && got == ns {
 			n++

@@ -13,13 +13,9 @@ import (
 // server makes a directory with programs that say they are a server of a version.
 func server(t *testing.T, dir, says string, programs ...string) string {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o755))
 	for _, name := range programs {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+says+"'\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+says+"'\n"), 0o755))
 	}
 	return dir
 }
@@ -60,9 +56,7 @@ func TestLookFollowsLinks(t *testing.T) {
 	t.Parallel()
 	real := server(t, filepath.Join(t.TempDir(), "real"), "postgres (PostgreSQL) 17.6", "postgres", "initdb")
 	link := filepath.Join(t.TempDir(), "postgres")
-	if err := os.Symlink(filepath.Join(real, "postgres"), link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(filepath.Join(real, "postgres"), link))
 	p, err := look(t.Context(), filepath.Dir(link))
 	if err != nil || p.Dir != real {
 		t.Errorf("%+v, %v, want %s", p, err, real)
@@ -89,15 +83,11 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
-// acts are what this test binary does instead of running tests, by the environment
-// variable that asks for it.
-var acts = map[string]func() int{}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestMain(m *testing.M) {
-	for env, act := range acts {
-		if os.Getenv(env) != "" {
-			os.Exit(act())
-		}
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
-	goleak.VerifyTestMain(m)
 }

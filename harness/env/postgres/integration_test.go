@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -39,9 +40,7 @@ func start(t *testing.T) *Server {
 			t.Error(wrong)
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -54,9 +53,7 @@ func start(t *testing.T) *Server {
 func connect(t *testing.T, s *Server, addr string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), ConnString(addr, s.Secret))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -69,9 +66,7 @@ func TestConformance(t *testing.T) {
 	s := start(t)
 	t.Logf("%s: start %s", s.Program.Version, time.Since(began))
 	pool, other := connect(t, s, s.Addr()), connect(t, s, s.Addr())
-	if err := postgressink.Migrate(context.Background(), pool); err != nil {
-		t.Fatal(err)
-	}
+	must(t, postgressink.Migrate(context.Background(), pool))
 	one := postgressink.New(pool, postgressink.Options{})
 	t.Run("all", func(t *testing.T) {
 		t.Run("one sink", func(t *testing.T) {
@@ -91,24 +86,16 @@ func TestConformance(t *testing.T) {
 func certificate(t *testing.T, dir string) (cert, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "sink"}, NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.ParseIP(osproc.ServiceIP)}, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert, key = filepath.Join(dir, "sink.crt"), filepath.Join(dir, "sink.key")
 	for file, b := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(b), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, pem.EncodeToMemory(b), 0o600))
 	}
 	return cert, key
 }
@@ -263,5 +250,76 @@ func TestSlowFunction(t *testing.T) {
 			t.Errorf("%s: %+v, %v after %d calls", name, a, err, calls)
 		}
 		w.answered(sink.Applied)(s.ApplyTx(w.ctx(), name, issuer, 1, effect("k"), func(context.Context, pgx.Tx) error { return nil }))
+	}
+}
+
+// outside is a sink that decides outside of the transaction in which it writes: on what
+// it read before, and on the parts of it that are named.
+type outside struct {
+	*postgressink.Sink
+	pool         *pgxpool.Pool
+	tokens, keys bool
+}
+
+func (s outside) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	st, err := s.Read(ctx, resource, e.Key)
+	if err != nil {
+		return sink.Answer{}, err
+	}
+	if first, known := st.Applied[e.Key]; known && s.keys {
+		return sink.Answer{Result: sink.Duplicate, FirstToken: first, Seen: st.Seen, Seq: st.Seq}, nil
+	}
+	if s.tokens && token < st.Seen {
+		return sink.Answer{Result: sink.Stale, Seen: st.Seen, Seq: st.Seq}, nil
+	}
+	time.Sleep(20 * time.Millisecond) // what lies between a look and a write
+	a := sink.Answer{Result: sink.Applied, FirstToken: token}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `INSERT INTO fencepost_sink AS s VALUES ($1, $2, $3, 1, $4, '')
+			ON CONFLICT (resource) DO UPDATE SET last_seq = s.last_seq + 1, highest = greatest(s.highest, $3), value = $4
+			RETURNING last_seq, highest`, resource, issuer, token, e.Value).Scan(&a.Seq, &a.Seen)
+		if err != nil {
+			return err
+		}
+		if _, err = tx.Exec(ctx, `INSERT INTO fencepost_sink_ledger VALUES ($1, $2, 'accept', $3, $4, $5, $6, now())`, resource, a.Seq, issuer, token, e.Key, e.Value); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO fencepost_sink_keys VALUES ($1, $2, $3, $4, '', gen_random_uuid(), now()) ON CONFLICT DO NOTHING`, resource, e.Key, token, a.Seq)
+		return err
+	})
+	return a, err
+}
+
+// failures counts those of one case.
+type failures struct{ n atomic.Int64 }
+
+func (f *failures) Helper()               {}
+func (f *failures) Errorf(string, ...any) { f.n.Add(1) }
+
+// TestSuiteFindsBroken: each of them fails the case that is about its mistake.
+func TestSuiteFindsBroken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		sink outside
+		by   string
+	}{
+		"no token check":                        {outside{keys: true}, "a lower token than the highest seen is stale"},
+		"no key check":                          {outside{tokens: true}, "an applied key answers duplicate, whatever the token"},
+		"the checks are not in the transaction": {outside{tokens: true, keys: true}, "of many accepts of one key one is applied"},
+	} {
+		c.sink.Sink, c.sink.pool = w.near, w.direct
+		found := false
+		for _, rule := range sinktest.Cases() {
+			if rule.Name != c.by {
+				continue
+			}
+			var f failures
+			rule.Run(w.ctx(), &f, c.sink, name)
+			found = f.n.Load() > 0
+		}
+		if !found {
+			t.Errorf("%s: the case %q passes, or there is none", name, c.by)
+		}
 	}
 }

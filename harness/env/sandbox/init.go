@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/signal"
 	"runtime"
@@ -167,7 +168,7 @@ func probe() (step string, err error) {
 	if err != nil {
 		return "create a network namespace with a veth pair", err
 	}
-	if err := h.Redirect("10.77.0.251", 7000, Gateway, 1); err != nil {
+	if err := h.Redirect(netip.MustParseAddrPort("10.77.0.251:7000"), netip.MustParseAddrPort(Gateway+":1")); err != nil {
 		return "create an nftables NAT rule", errors.New(strings.TrimSpace(err.Error()))
 	}
 	return "", nil

@@ -128,9 +128,7 @@ func start(t *testing.T, act string) *tool {
 	t.Helper()
 	requireSandbox(t)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), actEnv+"="+act)
 	cmd.Stdout, cmd.Stderr = w, os.Stderr
@@ -138,9 +136,7 @@ func start(t *testing.T, act string) *tool {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	err = cmd.Start()
 	w.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tl := &tool{cmd: cmd, out: bufio.NewReader(r), pipe: r}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -153,9 +149,7 @@ func start(t *testing.T, act string) *tool {
 // line reads a line that the tool prints.
 func (tl *tool) line(t *testing.T) string {
 	t.Helper()
-	if err := tl.pipe.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tl.pipe.SetReadDeadline(time.Now().Add(30*time.Second)))
 	s, err := tl.out.ReadString('\n')
 	if err != nil {
 		t.Fatalf("the tool printed %q, then: %v", s, err)
@@ -166,9 +160,7 @@ func (tl *tool) line(t *testing.T) string {
 // rest reads until no process of the sandbox is left.
 func (tl *tool) rest(t *testing.T) string {
 	t.Helper()
-	if err := tl.pipe.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tl.pipe.SetReadDeadline(time.Now().Add(30*time.Second)))
 	b, err := io.ReadAll(tl.out)
 	if err != nil {
 		t.Fatalf("a process of the sandbox still holds its standard output: %v", err)
@@ -181,4 +173,11 @@ func (tl *tool) exit(t *testing.T) int {
 	t.Helper()
 	_ = tl.cmd.Wait()
 	return tl.cmd.ProcessState.ExitCode()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

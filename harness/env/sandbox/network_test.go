@@ -71,7 +71,7 @@ func tryNetwork() error {
 		return fmt.Errorf("direct: %w", err)
 	}
 	to := netip.MustParseAddrPort(proxy.Addr().String())
-	if err := a.Redirect("10.77.0.12", 7000, Gateway, int(to.Port())); err != nil {
+	if err := a.Redirect(netip.MustParseAddrPort("10.77.0.12:7000"), to); err != nil {
 		return err
 	}
 	if err := expect(a, "10.77.0.12:7000", "proxy"); err != nil {
@@ -81,14 +81,11 @@ func tryNetwork() error {
 	if err := expect(b, "10.77.0.12:7000", "b"); err != nil {
 		return fmt.Errorf("not redirected: %w", err)
 	}
-	if got, ok := n.Host("a"); !ok || got != a || a.Name() != "a" || a.IP() != "10.77.0.11" {
-		return errors.New("host a is not found by its name")
+	if a.Name() != "a" || a.IP() != "10.77.0.11" {
+		return errors.New("host a has another name or address")
 	}
 	if err := a.Close(); err != nil {
 		return err
-	}
-	if _, ok := n.Host("a"); ok {
-		return errors.New("a closed host is still found")
 	}
 	if err := a.Do(func() error { return nil }); !errors.Is(err, ErrHostClosed) {
 		return fmt.Errorf("Do on a closed host: %v", err)

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"fencepost/harness/env/osproc"
 )
 
 const (
@@ -135,7 +137,11 @@ func supervise(ctx context.Context, stage string, args []string) (int, error) {
 	if err := <-setup; err != nil {
 		return 0, err
 	}
-	return exitCode(cmd.ProcessState, waitErr)
+	code, err := osproc.ExitCode(cmd.ProcessState, waitErr)
+	if err != nil {
+		return 0, fmt.Errorf("sandbox: wait: %w", err)
+	}
+	return code, nil
 }
 
 // attributes are those of the forked init.
@@ -213,17 +219,6 @@ type setupStatus struct {
 	Err  string `json:"err"`
 }
 
-func exitCode(state *os.ProcessState, err error) (int, error) {
-	var ee *exec.ExitError
-	if err != nil && !errors.As(err, &ee) {
-		return 0, fmt.Errorf("sandbox: wait: %w", err)
-	}
-	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return 128 + int(ws.Signal()), nil
-	}
-	return state.ExitCode(), nil
-}
-
 // MountMemory mounts a file system in memory (tmpfs) of so many bytes on dir. It
 // goes with the sandbox, or with Unmount. The error is an [UnavailableError].
 func MountMemory(dir string, bytes int64) error {
@@ -249,4 +244,72 @@ func Unmount(dir string) error {
 		return fmt.Errorf("sandbox: unmount %s: %w", dir, err)
 	}
 	return nil
+}
+
+// ErrUnavailable is what every [UnavailableError] is.
+var ErrUnavailable = errors.New("this machine cannot run the sandbox")
+
+// ErrOutside is returned by what works only inside the sandbox: the host's own
+// network is never touched.
+var ErrOutside = errors.New("not inside the sandbox: start the tool through sandbox.Run")
+
+// UnavailableError says why the namespaces are not available, and what to do.
+type UnavailableError struct {
+	// Step is what was refused, e.g. "mount /proc".
+	Step string
+	// Cause is the system's own error.
+	Cause error
+	// Remedy is what a person can do about it, one way a line.
+	Remedy []string
+}
+
+// Error names the step, the cause and all remedies.
+func (e *UnavailableError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v: %s: %v", ErrUnavailable, e.Step, e.Cause)
+	for _, r := range e.Remedy {
+		b.WriteString("\n  - " + r)
+	}
+	return b.String()
+}
+
+// Is reports whether target is ErrUnavailable.
+func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
+
+// Unwrap returns the system's error.
+func (e *UnavailableError) Unwrap() error { return e.Cause }
+
+// unavailable builds the error for step, with the remedies that fit this machine.
+func unavailable(step string, cause error) *UnavailableError {
+	e := &UnavailableError{Step: step, Cause: cause}
+	for _, limit := range []struct {
+		file   string
+		bad    func(string) bool
+		remedy string
+	}{
+		{"kernel/apparmor_restrict_unprivileged_userns", func(v string) bool { return v != "0" },
+			"AppArmor restricts user namespaces here; lift it: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"},
+		{"kernel/unprivileged_userns_clone", func(v string) bool { return v == "0" },
+			"user namespaces are switched off here; switch them on: sudo sysctl -w kernel.unprivileged_userns_clone=1"},
+		{"user/max_user_namespaces", func(v string) bool { return v == "0" },
+			"no user namespaces are allowed here; allow some: sudo sysctl -w user.max_user_namespaces=10000"},
+	} {
+		b, err := os.ReadFile("/proc/sys/" + limit.file)
+		if err == nil && limit.bad(strings.TrimSpace(string(b))) && !privileged() {
+			e.Remedy = append(e.Remedy, limit.remedy)
+		}
+	}
+	switch {
+	case os.Geteuid() != 0:
+		e.Remedy = append(e.Remedy, "or run the same command as root")
+	case !privileged():
+		e.Remedy = append(e.Remedy, "root lacks CAP_SYS_ADMIN here; in a container: start it with --privileged "+
+			"(or --cap-add SYS_ADMIN --cap-add NET_ADMIN and without the default seccomp and AppArmor profiles)")
+	default:
+		e.Remedy = append(e.Remedy, "the kernel may lack namespaces, veth, bridge or nf_tables NAT: sudo modprobe -a veth bridge nf_tables nft_chain_nat")
+	}
+	e.Remedy = append(e.Remedy,
+		"or use Docker instead: CLUSTER=docker",
+		"or use a cluster of your own: CLUSTER=external")
+	return e
 }

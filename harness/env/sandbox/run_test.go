@@ -55,16 +55,12 @@ func TestSignalArrivesOnce(t *testing.T) {
 				t.Fatalf("the tool said %q", got)
 			}
 			pid := tl.cmd.Process.Pid
-			if err := syscall.Kill(tc.to(pid), tc.s); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(tc.to(pid), tc.s))
 			if got := tl.line(t); got != tc.s.String() {
 				t.Fatalf("the tool got %q, want %q", got, tc.s)
 			}
 			// It ends the tool: a second copy of the first would be printed before.
-			if err := syscall.Kill(pid, syscall.SIGUSR2); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(pid, syscall.SIGUSR2))
 			if rest := tl.rest(t); rest != "" {
 				t.Errorf("the tool got more: %q", rest)
 			}
@@ -113,9 +109,7 @@ func TestKillLeavesNothing(t *testing.T) {
 	if users := usersOf(t, ns); users < 4 { // init, tool, two sleeps
 		t.Fatalf("%d processes use %s: this test does not see into the sandbox", users, ns)
 	}
-	if err := tl.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tl.cmd.Process.Kill())
 	tl.rest(t) // until the last process is gone
 	if users := usersOf(t, ns); users != 0 {
 		t.Errorf("%d processes still use %s", users, ns)
@@ -126,9 +120,7 @@ func TestKillLeavesNothing(t *testing.T) {
 func usersOf(t *testing.T, ns string) int {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for _, l := range links {
 		if got, err := os.Readlink(l); err == nil && got == ns {

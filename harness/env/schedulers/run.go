@@ -14,6 +14,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"fencepost/harness/env/osproc"
+	"fencepost/harness/record/history"
 )
 
 const (
@@ -103,28 +106,21 @@ func (p *process) command() *exec.Cmd {
 		"--cassandra-contact-point="+p.o.ContactPoints, "--cassandra-port="+p.o.CQLPort)
 	// There is nothing else in their network; and a test that kills one need not wait for long.
 	cmd.Env = append([]string{"WORKER_HTTP_HOSTS=*", fmt.Sprint("WORKER_DRAIN_MS=", drain.Milliseconds()), "WORKER_LEASE_TTL_MS=10000"}, p.o.Env...)
-	// A group of its own: a Ctrl-C for this program would be their second signal.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
 // keep runs the process until ctx ends. It fails if the first one does not become ready.
 func (p *process) keep(ctx context.Context, ready func()) error {
-	log, err := os.Create(p.log)
-	if err != nil {
+	if err := os.WriteFile(p.log, nil, 0o644); err != nil {
 		return fmt.Errorf("schedulers: %w", err)
 	}
-	defer log.Close()
 	for first := true; ; first = false {
-		cmd := p.command()
-		cmd.Stdout, cmd.Stderr = log, log
-		if err := cmd.Start(); err != nil {
+		// A group of its own: a Ctrl-C for this program would be their second signal.
+		l, err := osproc.Start(osproc.Spec{Kind: history.LifeProgram, Name: p.name, Command: p.command(), Log: p.log})
+		if err != nil {
 			return fmt.Errorf("schedulers: %s: %w", p.name, err)
 		}
-		exited := make(chan error, 1)
-		go func() { exited <- cmd.Wait() }()
-		err := p.life(ctx, cmd, exited, first, ready)
-		if ctx.Err() != nil || err != nil {
+		if err := p.life(ctx, l, first, ready); err != nil || ctx.Err() != nil {
 			return err
 		}
 		select {
@@ -136,7 +132,7 @@ func (p *process) keep(ctx context.Context, ready func()) error {
 }
 
 // life sees one process through; an error ends all.
-func (p *process) life(ctx context.Context, cmd *exec.Cmd, exited <-chan error, first bool, ready func()) error {
+func (p *process) life(ctx context.Context, l *osproc.Process, first bool, ready func()) error {
 	up, late := make(chan struct{}), make(<-chan time.Time)
 	if first {
 		late = time.After(readyWithin)
@@ -150,43 +146,34 @@ func (p *process) life(ctx context.Context, cmd *exec.Cmd, exited <-chan error, 
 			up, late = nil, nil
 			ready()
 		case <-late:
-			return errors.Join(fmt.Errorf("schedulers: %s is not ready after %v: %s", p.name, readyWithin, p.lastWords()), p.stop(cmd, exited))
+			return errors.Join(fmt.Errorf("schedulers: %s is not ready after %v: %s", p.name, readyWithin, p.lastWords()), p.stop(l))
 		case <-ctx.Done():
-			return p.stop(cmd, exited)
-		case err := <-exited:
-			why := "exit code 0"
-			if err != nil {
-				why = err.Error()
-			}
+			return p.stop(l)
+		case <-l.Done():
+			end := l.Life()
 			if first && up != nil {
-				return fmt.Errorf("schedulers: %s ended before it was ready (%s): %s", p.name, why, p.lastWords())
+				return fmt.Errorf("schedulers: %s ended before it was ready (%s): %s", p.name, end.Ending(), p.lastWords())
 			}
-			p.o.Say(fmt.Sprintf("%s ended (%s); it is started again in %v", p.name, why, restartAfter))
+			p.o.Say(fmt.Sprintf("%s ended (%s); it is started again in %v", p.name, end.Ending(), restartAfter))
 			return nil
 		}
 	}
 }
 
 // stop ends the process by SIGTERM, or in the end by SIGKILL.
-func (p *process) stop(cmd *exec.Cmd, exited <-chan error) error {
-	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	select {
-	case err := <-exited:
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signal() == syscall.SIGTERM {
-				return nil // it had hardly begun
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("schedulers: %s did not end in order: %w: %s", p.name, err, p.lastWords())
-		}
-		return nil
-	case <-time.After(stopWithin):
-		_ = cmd.Process.Kill()
-		<-exited
+func (p *process) stop(l *osproc.Process) error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+	defer cancel()
+	err := l.End(ctx, syscall.SIGTERM)
+	if errors.Is(err, osproc.ErrOverdue) {
 		return fmt.Errorf("schedulers: %s did not end within %v, and was killed: %s", p.name, stopWithin, p.lastWords())
 	}
+	// By the signal itself: it had hardly begun.
+	end := l.Life()
+	if end.Signal == "SIGTERM" || end.Code != nil && *end.Code == 0 {
+		return nil
+	}
+	return fmt.Errorf("schedulers: %s did not end in order: %s: %s", p.name, end.Ending(), p.lastWords())
 }
 
 func (p *process) awaitReady(ctx context.Context, up chan<- struct{}) {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
-	"net"
 	"net/netip"
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -58,7 +59,7 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	have, need, err := cluster.Memory(cluster.LocalConfig{HeapMiB: config.HeapMiB})
+	have, need, err := cluster.Memory(config.local())
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +82,7 @@ func connected(ctx context.Context, config Config) (*Cluster, owner, error) {
 	if err != nil {
 		return nil, owner{}, err
 	}
-	id, err := newID()
-	if err != nil {
-		return nil, owner{}, err
-	}
+	id := cluster.NewID()
 	cli, err := connect(ctx)
 	if err != nil {
 		return nil, owner{}, err
@@ -119,7 +117,7 @@ func (c *Cluster) start(ctx context.Context, me owner) error {
 	if err := c.nodes.Each(func(n *node) error { return n.Start(ctx) }); err != nil {
 		return err
 	}
-	first := c.nodes[0].prober()
+	first := c.nodes[0].Prober()
 	if err := first.Furnish(ctx, cluster.Layout{nodes}); err != nil {
 		return err
 	}
@@ -141,16 +139,12 @@ func (c *Cluster) start(ctx context.Context, me owner) error {
 
 // prepare makes the network, the links and the nodes' places in them; no container yet.
 func (c *Cluster) prepare(ctx context.Context) (err error) {
-	if c.config.LogDir == "" {
-		cache, err := cluster.CacheDir()
-		if err != nil {
-			return err
-		}
-		if c.config.LogDir, err = cluster.NewLogDir(cache, "docker-"+c.id); err != nil {
-			return err
-		}
-	} else if err := os.MkdirAll(c.config.LogDir, 0o755); err != nil {
-		return fmt.Errorf("docker: logs: %w", err)
+	local, err := c.config.local().WithDefaults()
+	if err != nil {
+		return err
+	}
+	if c.config.LogDir, err = local.MakeLogDir("docker-" + c.id); err != nil {
+		return err
 	}
 	if c.bridge, err = makeBridge(ctx, c.cli, "fencepost-"+c.id, c.labels); err != nil {
 		return err
@@ -158,38 +152,20 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 	for i, ip := range c.bridge.ips {
 		c.nodes = append(c.nodes, newNode(c, i, ip))
 	}
-	for _, from := range c.nodes {
-		for _, to := range c.nodes {
-			if from == to {
-				continue
-			}
-			if err := c.connect(from, to); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return c.connect()
 }
 
-// connect makes the link of an ordered pair.
-func (c *Cluster) connect(from, to *node) error {
-	lk, err := c.links.Add(link.Spec{
-		From: from.name, To: to.name, Seed: c.config.Seed,
-		Listen:   net.JoinHostPort(c.bridge.gateway.String(), "0"),
-		Upstream: net.JoinHostPort(to.ip, strconv.Itoa(internodePort)),
+// connect makes the links, and notes for each node which connections lead into them.
+func (c *Cluster) connect() error {
+	gateway := c.bridge.gateway.String()
+	err := c.nodes.Mesh(c.links, gateway, c.config.Seed, func(from *node, to, proxy netip.AddrPort) error {
+		from.redirects = append(from.redirects, redirect{to, proxy})
+		return nil
 	})
 	if errors.Is(err, syscall.EADDRNOTAVAIL) {
-		return &GatewayError{Gateway: c.bridge.gateway.String(), Err: syscall.EADDRNOTAVAIL}
+		return &GatewayError{Gateway: gateway, Err: syscall.EADDRNOTAVAIL}
 	}
-	if err != nil {
-		return fmt.Errorf("docker: link %s->%s: %w", from.name, to.name, err)
-	}
-	proxy, err := netip.ParseAddrPort(lk.Addr())
-	if err != nil {
-		return fmt.Errorf("docker: link %s: %w", lk.Name(), err)
-	}
-	from.redirects = append(from.redirects, redirect{To: to.ip, Proxy: proxy.Addr().String(), ProxyPort: int(proxy.Port())})
-	return nil
+	return err
 }
 
 // carry returns when every link has carried bytes both ways.
@@ -244,7 +220,7 @@ func (c *Cluster) Info() map[string]string { return maps.Clone(c.info) }
 
 // WaitHealthy returns when all nodes are ready and see each other.
 func (c *Cluster) WaitHealthy(ctx context.Context) error {
-	return c.nodes.Each(func(n *node) error { return n.prober().Healthy(ctx) })
+	return c.nodes.Each(func(n *node) error { return n.Healthy(ctx) })
 }
 
 // Close removes the containers, the network, the volumes and the links. The logs stay.
@@ -253,13 +229,96 @@ func (c *Cluster) Close(context.Context) error {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		for _, n := range c.nodes {
-			n.ending()
+			n.Abandon()
 		}
 		errs := []error{remove(ctx, c.cli, c.id)}
 		for _, n := range c.nodes {
-			errs = append(errs, n.await(ctx))
+			errs = append(errs, n.AwaitGone(ctx))
 		}
 		c.closeErr = errors.Join(append(errs, c.links.Close(), c.cli.Close())...)
 	})
 	return c.closeErr
+}
+
+const (
+	// DefaultImage is the official image of the version that the project is tested with.
+	DefaultImage = "cassandra:" + cluster.CassandraVersion
+	// ImageEnv names another image.
+	ImageEnv = "FENCEPOST_IMAGE"
+
+	nodes   = 3
+	cqlPort = 9042
+)
+
+// Image is what ImageEnv says, or DefaultImage.
+func Image() string {
+	if image := os.Getenv(ImageEnv); image != "" {
+		return image
+	}
+	return DefaultImage
+}
+
+// Config says what Start starts. The zero value is three nodes of the official image
+// with Paxos v2.
+type Config struct {
+	// Image is the nodes' image; default Image(). It must be made as the official one is:
+	// configuration in /etc/cassandra, data in /var/lib/cassandra, CASSANDRA_SEEDS and so on.
+	Image string
+	// PaxosVariant is one of cluster.PaxosVariants; default v2.
+	PaxosVariant string
+	// HeapMiB is each node's heap; default 512, at least 256.
+	HeapMiB int
+	// LogDir receives n1.log …; default: a new directory in the cache's logs/.
+	LogDir string
+	// Seed seeds the links' random numbers.
+	Seed uint64
+	// StartTimeout bounds the start, without pulling the image; default 5 minutes.
+	StartTimeout time.Duration
+	// Progress is told, in words for a person, what is going on; nil: nobody is.
+	Progress func(string)
+	// Logger receives what goes wrong later, e.g. a crash; default slog.Default().
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Image == "" {
+		c.Image = Image()
+	}
+	l, err := c.local().WithDefaults()
+	c.PaxosVariant, c.HeapMiB, c.StartTimeout, c.Progress, c.Logger = l.PaxosVariant, l.HeapMiB, l.StartTimeout, l.Progress, l.Logger
+	return c, err
+}
+
+// local is what it shares with the local backend.
+func (c Config) local() cluster.LocalConfig {
+	return cluster.LocalConfig{
+		PaxosVariant: c.PaxosVariant, HeapMiB: c.HeapMiB, LogDir: c.LogDir, StartTimeout: c.StartTimeout, Progress: c.Progress, Logger: c.Logger,
+	}
+}
+
+// Where the official image keeps its data and its configuration.
+const (
+	dataDir   = "/var/lib/cassandra"
+	commitLog = dataDir + "/commitlog"
+	confDir   = "/etc/cassandra"
+)
+
+// environment is a node's: what the official image's entrypoint writes over
+// cassandra.yaml, and what Cassandra's own start script reads.
+func (c Config) environment(ip string, all []string) map[string]string {
+	return map[string]string{
+		"CASSANDRA_CLUSTER_NAME":          "fencepost",
+		"CASSANDRA_SEEDS":                 strings.Join(all, ","),
+		"CASSANDRA_LISTEN_ADDRESS":        ip,
+		"CASSANDRA_BROADCAST_ADDRESS":     ip,
+		"CASSANDRA_RPC_ADDRESS":           ip,
+		"CASSANDRA_BROADCAST_RPC_ADDRESS": ip,
+		"CASSANDRA_ENDPOINT_SNITCH":       "SimpleSnitch",
+		// In pairs; the second is heeded by CMS alone.
+		"MAX_HEAP_SIZE": fmt.Sprintf("%dM", c.HeapMiB),
+		"HEAP_NEWSIZE":  fmt.Sprintf("%dM", c.HeapMiB/4),
+		// What makes a start take seconds instead of minutes.
+		"JVM_EXTRA_OPTS": "-Dcassandra.ring_delay_ms=2000 -Dcassandra.skip_wait_for_gossip_to_settle=0 " +
+			"-Dcassandra.memtable.row_overhead_size=180 -Djava.net.preferIPv4Stack=true",
+	}
 }

@@ -24,17 +24,13 @@ import (
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	me, err := thisProcess()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again, ok := parseOwner(me.String())
 	if !ok || again != me {
 		t.Errorf("%q is read as %+v, %v", me, again, ok)
 	}
 	ended := exec.Command("true")
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ended.Run())
 	with := func(change func(*owner)) owner {
 		o := me
 		change(&o)
@@ -99,9 +95,7 @@ func daemon(t *testing.T, version string) string {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Api-Version", version)
 		w.Header().Set("Ostype", "linux")
@@ -116,9 +110,7 @@ func TestDaemonError(t *testing.T) {
 	t.Parallel()
 	dead := filepath.Join(t.TempDir(), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.SetUnlinkOnClose(false)
 	l.Close()
 	for _, tc := range []struct{ name, host, want, remedy string }{
@@ -127,9 +119,7 @@ func TestDaemonError(t *testing.T) {
 		{"too old", daemon(t, "1.30"), "1.30", "API 1.40"},
 	} {
 		cli, err := client.New(client.WithHost(tc.host))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = ask(t.Context(), cli)
 		if err == nil {
 			t.Errorf("%s: a daemon answers", tc.name)
@@ -145,9 +135,7 @@ func TestDaemonError(t *testing.T) {
 		t.Errorf("permission denied: %v", e)
 	}
 	cli, err := client.New(client.WithHost(daemon(t, "1.44")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := ask(t.Context(), cli); err != nil || cli.ClientVersion() != "1.44" {
 		t.Errorf("a daemon of today: API %s, %v", cli.ClientVersion(), err)
 	}
@@ -214,9 +202,7 @@ func TestHoldRefusesNonsense(t *testing.T) {
 func TestCarry(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	go func() {
 		for {
@@ -235,9 +221,7 @@ func TestCarry(t *testing.T) {
 			t.Fatalf("no link %s->%s", from, to)
 		}
 		conn, err := net.Dial("tcp", lk.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		if _, err := conn.Write([]byte("x")); err != nil {
 			t.Fatal(err)
@@ -269,9 +253,10 @@ func TestCarry(t *testing.T) {
 func TestGatewayElsewhere(t *testing.T) {
 	t.Parallel()
 	c := &Cluster{links: link.NewFabric(link.Options{}), bridge: &bridge{gateway: netip.MustParseAddr("203.0.113.1")}}
+	c.nodes = cluster.NodeSet[*node]{newNode(c, 0, "203.0.113.11"), newNode(c, 1, "203.0.113.12")}
 	defer c.links.Close()
 	var ge *GatewayError
-	if err := c.connect(newNode(c, 0, "203.0.113.11"), newNode(c, 1, "203.0.113.12")); !errors.As(err, &ge) {
+	if err := c.connect(); !errors.As(err, &ge) {
 		t.Errorf("%v", err)
 	}
 }
@@ -305,4 +290,11 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(m.Run())
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,36 +61,24 @@ func left(t *testing.T, cli *client.Client, id string) (n int) {
 	t.Helper()
 	having := client.Filters{}.Add("label", labelCluster+"="+id)
 	containers, err := cli.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: having})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	networks, err := cli.NetworkList(t.Context(), client.NetworkListOptions{Filters: having})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	volumes, err := cli.VolumeList(t.Context(), client.VolumeListOptions{Filters: having})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(containers.Items) + len(networks.Items) + len(volumes.Items)
 }
 
 // What a killed owner has left is removed, what a living one has is not.
 func TestSweep(t *testing.T) {
 	living, err := halfMade(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer living.Close(context.Background())
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), hungEnv+"="+t.TempDir())
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	id := strings.TrimSpace(line)
 	if err != nil || len(id) != 8 {
@@ -99,9 +88,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("the other owner has made %d things, want a network, a volume and two containers", n)
 	}
 	me, err := thisProcess()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n, err := sweep(t.Context(), living.cli, me); n != 0 || err != nil {
 		t.Errorf("while both owners live, %d clusters are removed, %v", n, err)
 	}
@@ -143,9 +130,7 @@ func TestCluster(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	c, err := Start(ctx, Config{LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close(context.Background())
 	t.Logf("start: %s; %v", time.Since(began), c.Info())
 	if got := c.Info(); got["cassandra"] != cluster.CassandraVersion || got["backend"] != "docker" {
@@ -166,10 +151,8 @@ func TestCluster(t *testing.T) {
 	step("one way", func(t *testing.T) { oneWay(ctx, t, c) })
 	step("pause", func(t *testing.T) {
 		for _, visible := range []bool{true, false} {
-			two.mu.Lock()
 			seen := two.life.visible
 			two.life.visible = seen && visible
-			two.mu.Unlock()
 			must(t, two.Pause(ctx))
 			if got := two.ProcessState(); got != "T" || two.State() != cluster.Paused {
 				t.Errorf("paused (seen in /proc: %v): state %q, %s", visible, got, two.State())
@@ -181,9 +164,7 @@ func TestCluster(t *testing.T) {
 			if got := two.ProcessState(); got == "T" || got == "" {
 				t.Errorf("resumed (seen in /proc: %v): state %q", visible, got)
 			}
-			two.mu.Lock()
 			two.life.visible = seen
-			two.mu.Unlock()
 		}
 		must(t, two.WaitReady(ctx))
 	})
@@ -192,7 +173,7 @@ func TestCluster(t *testing.T) {
 		if one.State() != cluster.Killed || one.PID() != 0 || one.ProcessState() != "" {
 			t.Errorf("killed: %s, pid %d, state %q", one.State(), one.PID(), one.ProcessState())
 		}
-		if conn, err := net.DialTimeout("tcp", net.JoinHostPort(one.ip, strconv.Itoa(cqlPort)), time.Second); err == nil {
+		if conn, err := net.DialTimeout("tcp", net.JoinHostPort(one.IP(), strconv.Itoa(cqlPort)), time.Second); err == nil {
 			conn.Close()
 			t.Error("a killed node accepts connections")
 		}
@@ -216,7 +197,7 @@ func TestCluster(t *testing.T) {
 		must(t, c.WaitHealthy(ctx))
 	})
 	step("crash", func(t *testing.T) {
-		must(t, two.signal(ctx, "SIGKILL"))
+		must(t, two.life.signal(ctx, syscall.SIGKILL))
 		eventually(t, "the node counts as crashed", func() bool { return two.State() == cluster.Crashed })
 		must(t, cluster.Heal(ctx, c))
 	})
@@ -225,9 +206,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("the log of n1 does not tell of its two lives, once each: %v", err)
 	}
 	cli, err := connect(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cli.Close()
 	if err := c.Close(ctx); err != nil {
 		t.Error(err)
@@ -259,7 +238,7 @@ func published(ctx context.Context, t *testing.T, c *Cluster) {
 func oneWay(ctx context.Context, t *testing.T, c *Cluster) {
 	open := func(n *node, keyspace string) *cassandra.DB {
 		db, err := cassandra.Open(ctx, cassandra.Config{
-			Pin: n.ip, Port: cqlPort, NumConns: 1, Keyspace: keyspace,
+			Pin: n.IP(), Port: cqlPort, NumConns: 1, Keyspace: keyspace,
 			ConnectTimeout: 10 * time.Second, RequestTimeout: 10 * time.Second,
 		})
 		must(t, err)
@@ -298,7 +277,7 @@ func ownedBy(ctx context.Context, t *testing.T, c *Cluster, db *cassandra.DB, in
 	}
 	var ring []token
 	for i, n := range c.nodes {
-		own, err := cassandra.Open(ctx, cassandra.Config{Pin: n.ip, Port: cqlPort, NumConns: 1})
+		own, err := cassandra.Open(ctx, cassandra.Config{Pin: n.IP(), Port: cqlPort, NumConns: 1})
 		must(t, err)
 		rows, err := own.Query(ctx, false, "SELECT tokens FROM system.local")
 		must(t, err)
@@ -335,13 +314,6 @@ func ownedBy(ctx context.Context, t *testing.T, c *Cluster, db *cassandra.DB, in
 		t.Fatalf("n%d owns %v of 100 keys", index+1, keys)
 	}
 	return keys
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {

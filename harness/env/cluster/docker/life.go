@@ -15,6 +15,7 @@ import (
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/osproc"
@@ -30,6 +31,7 @@ const (
 
 // life is one life of a node's process.
 type life struct {
+	node    *node
 	pid     int  // as the daemon sees it
 	visible bool // the same here, in /proc
 	logPos  int64
@@ -40,16 +42,18 @@ type life struct {
 	end    history.ProcessLife // under asking; whole after done
 }
 
-// ask asks the process to end by send, and notes it if there was a process to ask.
-func (l *life) ask(ctx context.Context, signal string, send func() error) error {
+var _ cluster.Life = (*life)(nil)
+
+// ask asks the process to end by a signal, and notes it if there was a process to ask.
+func (l *life) ask(ctx context.Context, sig syscall.Signal) error {
 	l.asking.Lock()
 	defer l.asking.Unlock()
-	if err := send(); err != nil {
+	if err := l.signal(ctx, sig); err != nil {
 		return err
 	}
 	if l.end.Asked == "" {
-		l.end.Asked, l.end.By, l.asked = signal, osproc.By(ctx), time.Now()
-		if at, ok := ctx.Deadline(); ok && signal != sigKill {
+		l.end.Asked, l.end.By, l.asked = unix.SignalName(sig), osproc.By(ctx), time.Now()
+		if at, ok := ctx.Deadline(); ok && sig != syscall.SIGKILL {
 			l.end.BoundMS = max(1, time.Until(at).Round(100*time.Millisecond).Milliseconds()) // 0 would say nothing
 		}
 	}
@@ -57,10 +61,10 @@ func (l *life) ask(ctx context.Context, signal string, send func() error) error 
 }
 
 // late notes that it did not end in time.
-func (l *life) late(signal string) {
+func (l *life) late(sig syscall.Signal) {
 	l.asking.Lock()
 	defer l.asking.Unlock()
-	l.end.Overdue = fmt.Sprintf("did not end within %s of %s", time.Duration(l.end.BoundMS)*time.Millisecond, signal)
+	l.end.Overdue = fmt.Sprintf("did not end within %s of %s", time.Duration(l.end.BoundMS)*time.Millisecond, unix.SignalName(sig))
 }
 
 // ended notes how the container ended.
@@ -68,7 +72,7 @@ func (l *life) ended(code *int, log string) {
 	l.asking.Lock()
 	defer l.asking.Unlock()
 	if l.end.Code = code; code != nil && *code == 128+int(syscall.SIGKILL) {
-		l.end.Code, l.end.Signal = nil, sigKill // so the daemon says it
+		l.end.Code, l.end.Signal = nil, unix.SignalName(syscall.SIGKILL) // so the daemon says it
 	}
 	if !l.asked.IsZero() {
 		l.end.TookMS = time.Since(l.asked).Milliseconds()
@@ -87,35 +91,23 @@ func (l *life) over() bool {
 	}
 }
 
-// spawn starts the container and what follows its log and waits for its end.
-func (n *node) spawn(ctx context.Context) (*life, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.life != nil || n.closed {
-		return nil, &cluster.StateError{Node: n.name, Op: "start", State: n.state}
-	}
-	log, err := os.OpenFile(n.logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+// begin starts the container and what follows its log and waits for its end.
+func (n *node) begin(ctx context.Context, from int64, ended func(*history.ProcessLife)) (cluster.Life, error) {
+	log, err := os.OpenFile(n.LogFile(), os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("docker: log of %s: %w", n.name, err)
+		return nil, err
 	}
-	l, started, err := n.launch(ctx, log)
+	l, started, err := n.launch(ctx, from)
 	if err != nil {
 		log.Close()
-		return nil, fmt.Errorf("docker: start %s: %w", n.name, err)
+		return nil, err
 	}
-	n.life, n.state = l, cluster.Starting
-	go n.watch(l, log, started)
+	n.life = l
+	go l.watch(log, started, ended)
 	return l, nil
 }
 
-func (n *node) launch(ctx context.Context, log *os.File) (l *life, started string, err error) {
-	if _, err := fmt.Fprintf(log, "INFO  %s [fencepost] starting %s\n", time.Now().UTC().Format("2006-01-02T15:04:05,000"), n.name); err != nil {
-		return nil, "", err
-	}
-	size, err := log.Stat()
-	if err != nil {
-		return nil, "", err
-	}
+func (n *node) launch(ctx context.Context, from int64) (l *life, started string, err error) {
 	if _, err := n.cluster.cli.ContainerStart(ctx, n.id, client.ContainerStartOptions{}); err != nil {
 		return nil, "", err
 	}
@@ -125,16 +117,17 @@ func (n *node) launch(ctx context.Context, log *os.File) (l *life, started strin
 		return nil, "", err
 	}
 	s := seen.Container.State
-	l = &life{pid: s.Pid, visible: runsHere(s.Pid, n.id), logPos: size.Size(), done: make(chan struct{}), end: history.ProcessLife{Kind: history.LifeNode, Name: n.name, LogFile: filepath.Base(n.logFile)}}
-	if l.visible {
-		l.end.PID = l.pid
+	l = &life{
+		node: n, pid: s.Pid, visible: runsHere(s.Pid, n.id), logPos: from, done: make(chan struct{}),
+		end: history.ProcessLife{Kind: history.LifeNode, Name: n.Name(), LogFile: filepath.Base(n.LogFile())},
 	}
+	l.end.PID = l.PID()
 	return l, s.StartedAt, nil
 }
 
-// watch follows the log and waits for the end, and tells a crash from an end that
-// was asked for. It ends with the container at the latest.
-func (n *node) watch(l *life, log *os.File, started string) {
+// watch follows the log and waits for the end. It ends with the container at the latest.
+func (l *life) watch(log *os.File, started string, ended func(*history.ProcessLife)) {
+	n := l.node
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	copied := make(chan error, 1)
@@ -143,24 +136,15 @@ func (n *node) watch(l *life, log *os.File, started string) {
 	select {
 	case err := <-copied:
 		if err != nil {
-			n.cluster.config.Logger.Warn("node log is incomplete", "node", n.name, "log", n.logFile, "error", err)
+			n.cluster.config.Logger.Warn("node log is incomplete", "node", n.Name(), "log", n.LogFile(), "error", err)
 		}
 	case <-time.After(logGrace):
 		cancel()
 		<-copied
 	}
 	log.Close()
-	l.ended(code, n.logFile)
-	n.mu.Lock()
-	if n.life == l {
-		n.life = nil
-		if n.state != cluster.Killed && n.state != cluster.Stopped {
-			n.state = cluster.Crashed
-			n.cluster.config.Logger.Error("Cassandra node ended by itself", "node", n.name, "status", l.end.Ending(), "log", n.logFile)
-		}
-	}
-	n.mu.Unlock()
-	n.cluster.Tell(&l.end)
+	l.ended(code, n.LogFile())
+	ended(&l.end)
 	close(l.done)
 }
 
@@ -190,7 +174,7 @@ func (n *node) exit(ctx context.Context) *int {
 	case err = <-w.Error:
 	}
 	if !cerrdefs.IsNotFound(err) { // it was removed
-		n.cluster.config.Logger.Warn("Docker daemon does not report how a node ended", "node", n.name, "error", err)
+		n.cluster.config.Logger.Warn("Docker daemon does not report how a node ended", "node", n.Name(), "error", err)
 	}
 	return nil
 }
@@ -203,37 +187,37 @@ func runsHere(pid int, containerID string) bool {
 }
 
 // PID is 0 also if the process cannot be seen from here.
-func (n *node) PID() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.life == nil || !n.life.visible {
+func (l *life) PID() int {
+	if !l.visible {
 		return 0
 	}
-	return n.life.pid
+	return l.pid
 }
 
-func (n *node) ProcessState() string {
-	n.mu.Lock()
-	l := n.life
-	n.mu.Unlock()
-	if l == nil {
-		return ""
-	}
-	letter, err := n.letter(context.Background(), l)
+func (l *life) Done() <-chan struct{} { return l.done }
+
+func (l *life) Life() history.ProcessLife {
+	l.asking.Lock()
+	defer l.asking.Unlock()
+	return l.end
+}
+
+func (l *life) Letter() string {
+	letter, err := l.letter(context.Background())
 	if err != nil {
-		n.cluster.config.Logger.Warn("Docker daemon does not report a process's state", "node", n.name, "error", err)
+		l.node.cluster.config.Logger.Warn("Docker daemon does not report a process's state", "node", l.node.Name(), "error", err)
 	}
 	return letter
 }
 
 // letter is the state of the process, from /proc or from the daemon's ps.
-func (n *node) letter(ctx context.Context, l *life) (string, error) {
+func (l *life) letter(ctx context.Context) (string, error) {
 	if l.visible {
 		return osproc.Letter(l.pid), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	top, err := n.cluster.cli.ContainerTop(ctx, n.id, client.ContainerTopOptions{Arguments: []string{"-eo", "pid,stat"}})
+	top, err := l.node.cluster.cli.ContainerTop(ctx, l.node.id, client.ContainerTopOptions{Arguments: []string{"-eo", "pid,stat"}})
 	if err != nil {
 		return "", err
 	}
@@ -251,14 +235,14 @@ func topLetter(rows [][]string, pid int) (string, error) {
 }
 
 // awaitStopped returns when the process is stopped (want true), or is not.
-func (n *node) awaitStopped(ctx context.Context, l *life, want bool) error {
+func (l *life) awaitStopped(ctx context.Context, want bool) error {
 	if l.visible {
 		return osproc.AwaitStopped(ctx, l.pid, want)
 	}
 	tick := time.NewTicker(statePoll)
 	defer tick.Stop()
 	for {
-		letter, err := n.letter(ctx, l)
+		letter, err := l.letter(ctx)
 		if err != nil {
 			return err
 		}
@@ -273,4 +257,64 @@ func (n *node) awaitStopped(ctx context.Context, l *life, want bool) error {
 			return fmt.Errorf("process %d is in state %q: %w", l.pid, letter, ctx.Err())
 		}
 	}
+}
+
+// signal has the daemon send a signal to the container's first process.
+func (l *life) signal(ctx context.Context, sig syscall.Signal) error {
+	_, err := l.node.cluster.cli.ContainerKill(ctx, l.node.id, client.ContainerKillOptions{Signal: unix.SignalName(sig)})
+	return err
+}
+
+func (l *life) Kill(ctx context.Context) error {
+	if err := l.ask(ctx, syscall.SIGKILL); err != nil && !l.over() {
+		return err
+	}
+	return l.await(ctx)
+}
+
+// End signals the process and waits until it is gone. One that does not end in time is
+// killed.
+func (l *life) End(ctx context.Context, sig syscall.Signal) error {
+	if err := l.ask(ctx, sig); err != nil && !l.over() {
+		return err
+	}
+	err := l.await(ctx)
+	if err == nil {
+		return nil
+	}
+	l.late(sig)
+	kill, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	defer cancel()
+	return errors.Join(err, l.Kill(kill))
+}
+
+// await returns when the process is gone.
+func (l *life) await(ctx context.Context) error {
+	select {
+	case <-l.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("its process has not ended yet: %w", context.Cause(ctx))
+	}
+}
+
+func (l *life) Pause(ctx context.Context) error { return l.freeze(ctx, syscall.SIGSTOP) }
+
+func (l *life) Resume(ctx context.Context) error { return l.freeze(ctx, syscall.SIGCONT) }
+
+func (l *life) freeze(ctx context.Context, sig syscall.Signal) error {
+	if err := l.signal(ctx, sig); err != nil {
+		return err
+	}
+	return l.awaitStopped(ctx, sig == syscall.SIGSTOP)
+}
+
+func (l *life) Standing() (int, error) {
+	if letter := l.Letter(); letter != "T" {
+		return 0, fmt.Errorf("%s: its process is in state %q, not stopped", l.node.Name(), letter)
+	}
+	if !l.visible {
+		return 1, nil // its threads cannot be seen from here
+	}
+	return 1, osproc.Standing(l.pid)
 }

@@ -92,11 +92,10 @@ const (
 	holdPath = "/fencepost-hold"
 )
 
-// redirect turns connections to port 7000 of To to Proxy.
+// redirect turns connections to To to Proxy.
 type redirect struct {
-	To        string `json:"to"`
-	Proxy     string `json:"proxy"`
-	ProxyPort int    `json:"port"`
+	To    netip.AddrPort `json:"to"`
+	Proxy netip.AddrPort `json:"proxy"`
 }
 
 // Init must be called first in main: in a node's holder it never returns.
@@ -116,7 +115,7 @@ func hold(text string) int {
 		return 1
 	}
 	for i, r := range redirects {
-		if err := sandbox.RedirectHere(i == 0, r.To, internodePort, r.Proxy, r.ProxyPort); err != nil {
+		if err := sandbox.RedirectHere(i == 0, r.To, r.Proxy); err != nil {
 			fmt.Println(err)
 			return 1
 		}

@@ -2,9 +2,8 @@ package docker
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
+	"fencepost/harness/env/osproc"
 	"fmt"
 	"maps"
 	"os"
@@ -45,11 +44,11 @@ func parseOwner(s string) (owner, bool) {
 }
 
 func thisProcess() (owner, error) {
-	o := owner{pid: os.Getpid()}
-	var err error
-	if o.start, err = startTime(o.pid); err != nil {
-		return o, fmt.Errorf("docker: %w", err)
+	me, err := osproc.Identify(os.Getpid())
+	if err != nil {
+		return owner{}, fmt.Errorf("docker: %w", err)
 	}
+	o := owner{pid: me.PID, start: fmt.Sprint(me.Started)}
 	if o.pidSpace, err = os.Readlink("/proc/self/ns/pid"); err != nil {
 		return o, fmt.Errorf("docker: %w", err)
 	}
@@ -61,36 +60,14 @@ func thisProcess() (owner, error) {
 	return o, nil
 }
 
-// startTime is field 22 of /proc/PID/stat.
-func startTime(pid int) (string, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return "", err
-	}
-	// The name, in brackets, may hold anything.
-	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(f) < 20 {
-		return "", fmt.Errorf("/proc/%d/stat: too short", pid)
-	}
-	return f[19], nil
-}
-
 // gone reports that the process has certainly ended, as seen by me. Of another boot
 // or PID namespace nothing is certain: a daemon may serve several.
 func (o owner) gone(me owner) bool {
 	if o.boot != me.boot || o.pidSpace != me.pidSpace {
 		return false
 	}
-	start, err := startTime(o.pid)
-	return errors.Is(err, os.ErrNotExist) || err == nil && start != o.start
-}
-
-func newID() (string, error) {
-	var b [4]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return "", fmt.Errorf("docker: %w", err)
-	}
-	return hex.EncodeToString(b[:]), nil
+	now, err := osproc.Identify(o.pid)
+	return errors.Is(err, os.ErrNotExist) || err == nil && fmt.Sprint(now.Started) != o.start
 }
 
 // sweep removes the clusters whose owners are gone, and returns how many there were.

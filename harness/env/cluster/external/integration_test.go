@@ -62,17 +62,13 @@ func TestLocalClusterSecured(t *testing.T) {
 	keystore, truststore := write(t, dir, "node.pem", append(slices.Clone(nodeKey), nodeCert...)), write(t, dir, "ca.pem", ca.pem)
 	right := login.TLS{CA: ca.pem, Cert: ownCert, Key: ownKey}
 	network, err := sandbox.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { network.Close() })
 	local, err := cluster.StartLocal(ctx, network, cluster.LocalConfig{
 		Layout: cluster.Layout{1}, Auth: true, LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) },
 		ClientTLS: &cluster.ClientTLS{Keystore: keystore, Truststore: truststore, Own: right},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := local.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -81,14 +77,14 @@ func TestLocalClusterSecured(t *testing.T) {
 	t.Logf("the cluster is there after %s", time.Since(began))
 
 	super := superuser(ctx, t, ip, right)
-	must := func(cql string) {
+	apply := func(cql string) {
 		t.Helper()
 		if err := super.Exec(ctx, cql); err != nil {
 			t.Fatalf("%s: %v", cql, err)
 		}
 	}
-	must("CREATE KEYSPACE theirs WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
-	must("CREATE ROLE " + user + " WITH PASSWORD = '" + password + "' AND LOGIN = true")
+	apply("CREATE KEYSPACE theirs WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	apply("CREATE ROLE " + user + " WITH PASSWORD = '" + password + "' AND LOGIN = true")
 
 	config := func(change func(*Config)) Config {
 		own := right
@@ -138,8 +134,8 @@ func TestLocalClusterSecured(t *testing.T) {
 	}
 
 	// The remedy is what it says.
-	must(strings.TrimSuffix(Grant(user), ";"))
-	must(strings.TrimSuffix(GrantSettings(user), ";"))
+	apply(strings.TrimSuffix(Grant(user), ";"))
+	apply(strings.TrimSuffix(GrantSettings(user), ";"))
 	before := keyspaces(ctx, t, super)
 	var c *Cluster
 	for { // permissions are cached, for 2 s
@@ -173,9 +169,7 @@ func TestLocalClusterSecured(t *testing.T) {
 	t.Run("behind a translation of addresses", func(t *testing.T) {
 		addr, conns := forward(t, ip+":9042")
 		c, err := Connect(ctx, config(func(c *Config) { c.ContactPoints, c.Login.TLS.ServerName = []string{addr}, ip }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close(ctx)
 		if n := c.Nodes()[0]; n.IP() != ip || c.Addr(n.Name()) != addr {
 			t.Errorf("%s at %s, want %s at %s", n.IP(), c.Addr(n.Name()), ip, addr)
@@ -201,13 +195,13 @@ func TestLocalClusterSecured(t *testing.T) {
 // schedulerd is refused by the same cluster, each time with the remedy, and runs with it.
 func schedulerd(ctx context.Context, t *testing.T, super *cassandra.DB, ip, ca, dir string, cert, key []byte, other *authority) {
 	role, other2 := "runner", write(t, dir, "other.pem", other.pem)
-	must := func(cql string) {
+	apply := func(cql string) {
 		t.Helper()
 		if err := super.Exec(ctx, cql); err != nil {
 			t.Fatalf("%s: %v", cql, err)
 		}
 	}
-	must("CREATE ROLE " + role + " WITH PASSWORD = '" + password + "' AND LOGIN = true")
+	apply("CREATE ROLE " + role + " WITH PASSWORD = '" + password + "' AND LOGIN = true")
 	env := func(more ...string) []string {
 		return append([]string{"CASSANDRA_CONTACT_POINT=" + ip, "CASSANDRA_KEYSPACE=daemon", "CASSANDRA_REPLICATION_FACTOR=1", "CASSANDRA_USERNAME=" + role, "CASSANDRA_PASSWORD=" + password,
 			"CASSANDRA_TLS=true", "CASSANDRA_TLS_CA=" + ca, "CASSANDRA_TLS_CERT=" + write(t, dir, "runner.pem", cert), "CASSANDRA_TLS_KEY=" + write(t, dir, "runner-key.pem", key)}, more...)
@@ -245,11 +239,11 @@ func schedulerd(ctx context.Context, t *testing.T, super *cassandra.DB, ip, ca, 
 	if code, out := do(time.Minute, env("CASSANDRA_USERNAME="+cluster.Superuser, "CASSANDRA_PASSWORD="+cluster.Superuser), "migrate"); code != 0 {
 		t.Fatalf("migrate: exit code %d: %s", code, out)
 	}
-	defer must("DROP KEYSPACE daemon")
-	must("GRANT SELECT ON KEYSPACE daemon TO " + role)
+	defer apply("DROP KEYSPACE daemon")
+	apply("GRANT SELECT ON KEYSPACE daemon TO " + role)
 	time.Sleep(3 * time.Second) // permissions are cached, for 2 s
 	refused(env(), "GRANT MODIFY ON KEYSPACE daemon TO runner")
-	must("GRANT MODIFY ON KEYSPACE daemon TO " + role)
+	apply("GRANT MODIFY ON KEYSPACE daemon TO " + role)
 	time.Sleep(3 * time.Second)
 	if code, out := do(5*time.Second, env()); code != 0 || !strings.Contains(out, "serving API") || !strings.Contains(out, "scheduler stopped") {
 		t.Errorf("with all permissions: exit code %d: %s", code, out)
@@ -294,9 +288,7 @@ func run(ctx context.Context, t *testing.T, args []string) {
 func forward(t *testing.T, addr string) (string, *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var conns atomic.Int64
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -325,13 +317,9 @@ func forward(t *testing.T, addr string) (string, *atomic.Int64) {
 func superuser(ctx context.Context, t *testing.T, ip string, own login.TLS) *cassandra.DB {
 	t.Helper()
 	cfg := cassandra.Config{ContactPoints: []string{ip}, RequestTimeout: 30 * time.Second}
-	if err := (login.Login{Username: cluster.Superuser, Password: cluster.Superuser, TLS: &own}).Apply(&cfg); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (login.Login{Username: cluster.Superuser, Password: cluster.Superuser, TLS: &own}).Apply(&cfg))
 	db, err := cassandra.Open(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(db.Close)
 	return db
 }
@@ -339,9 +327,7 @@ func superuser(ctx context.Context, t *testing.T, ip string, own login.TLS) *cas
 func keyspaces(ctx context.Context, t *testing.T, db *cassandra.DB) []string {
 	t.Helper()
 	rows, err := db.Query(ctx, false, "SELECT keyspace_name FROM system_schema.keyspaces")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out []string
 	for _, r := range rows {
 		out = append(out, r["keyspace_name"].(string))
@@ -353,9 +339,7 @@ func keyspaces(ctx context.Context, t *testing.T, db *cassandra.DB) []string {
 func write(t *testing.T, dir, name string, b []byte) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, b, 0o600))
 	return path
 }
 

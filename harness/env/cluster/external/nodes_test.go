@@ -47,9 +47,7 @@ func TestNodesAreChecked(t *testing.T) {
 		return member{NodeInfo: cassandra.NodeInfo{ID: id, IP: ip, Version: version}, addr: ip + ":9042"}
 	}
 	sorted := []member{at("c", "10.0.0.10", "5.0.6"), at("a", "10.0.0.9", "4.0"), at("b", "9.0.0.1", "5.1-beta")}
-	if err := check(sorted); err != nil {
-		t.Fatal(err)
-	}
+	must(t, check(sorted))
 	if got := sorted[0].ID + sorted[1].ID + sorted[2].ID; got != "bac" {
 		t.Errorf("order %s: addresses are not in their order", got)
 	}
@@ -93,9 +91,7 @@ func TestDatacenter(t *testing.T) {
 func serve(t *testing.T, f func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -116,9 +112,7 @@ func TestNoCassandra(t *testing.T) {
 	ca := newAuthority(t)
 	key, cert := ca.issueUntil(t, "node", "127.0.0.1", time.Now().Add(-time.Minute))
 	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expired := func(c net.Conn) { _ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}}).Handshake() }
 	hangUp := func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }
 	text := func(c net.Conn) {
@@ -191,9 +185,7 @@ func TestNotes(t *testing.T) {
 func TestGrantsOfTheDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/external-cluster.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{Grant("fencepost"), GrantSettings("fencepost")} {
 		if !strings.Contains(string(page), "\n"+want+"\n") {
 			t.Errorf("the page lacks %s", want)
@@ -228,9 +220,7 @@ func newAuthority(t *testing.T) *authority {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, draft, draft, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
@@ -250,21 +240,22 @@ func (a *authority) issueUntil(t *testing.T, name, ip string, until time.Time) (
 		draft.IPAddresses = []net.IP{net.ParseIP(ip)}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, draft, a.cert, own.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	return key
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key
 }

@@ -67,11 +67,7 @@ func first(cql string) string {
 
 // changing are the verbs of rows; the literals of all others are what they say.
 func changing(verb string) bool {
-	switch verb {
-	case "INSERT", "UPDATE", "DELETE", "BEGIN":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"INSERT", "UPDATE", "DELETE", "BEGIN"}, verb)
 }
 
 // get is the text of a statement. Of one without bound values the literals are taken for
@@ -183,7 +179,7 @@ func (t *Tap) batch(h head, in *body, values *values) (s statement, found bool) 
 		}
 		if p == nil {
 			found = false
-		} else if !contains(parts, p) {
+		} else if !slices.Contains(parts, p) {
 			parts = append(parts, p)
 		}
 		for v := in.short(); v > 0 && in.err == nil; v-- {
@@ -200,16 +196,6 @@ func (t *Tap) batch(h head, in *body, values *values) (s statement, found bool) 
 	s.text = t.texts.batch(kind, parts)
 	s.values = values.of(s.text)
 	return s, true
-}
-
-// contains is quick for the few distinct statements of a batch.
-func contains(parts []*text, p *text) bool {
-	for _, have := range parts {
-		if have == p {
-			return true
-		}
-	}
-	return false
 }
 
 // Flags of a request's parameters.

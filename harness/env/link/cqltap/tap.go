@@ -42,14 +42,14 @@ var errShapes = fmt.Errorf("it carries more than %d different statements", maxSh
 
 // Tap reads any number of links. Safe for concurrent use.
 type Tap struct {
-	opt Options
+	opt    Options
+	reason link.Unread
 
-	mu      sync.Mutex
-	texts   texts
-	shapes  map[use]struct{}
-	links   map[string]*account
-	reasons map[reason]struct{}
-	writes  writes
+	mu     sync.Mutex
+	texts  texts
+	shapes map[use]struct{}
+	links  map[string]*account
+	writes writes
 }
 
 var _ link.Tap = (*Tap)(nil)
@@ -61,13 +61,10 @@ type use struct {
 	level, serial uint16
 }
 
-type reason struct{ link, text string }
-
 // New returns a tap for links' Spec.
 func New(o Options) *Tap {
 	return &Tap{
-		opt: o, texts: newTexts(), shapes: map[use]struct{}{}, links: map[string]*account{}, reasons: map[reason]struct{}{},
-		writes: writes{},
+		opt: o, reason: link.Unread{Tell: o.Unread}, texts: newTexts(), shapes: map[use]struct{}{}, links: map[string]*account{}, writes: writes{},
 	}
 }
 
@@ -105,14 +102,7 @@ func (t *Tap) unread(l *link.Link, why error) {
 	if errors.Is(why, errForeign) {
 		why = errForeign
 	}
-	r := reason{l.Name(), why.Error()}
-	t.mu.Lock()
-	_, old := t.reasons[r]
-	t.reasons[r] = struct{}{}
-	t.mu.Unlock()
-	if !old && t.opt.Unread != nil {
-		t.opt.Unread(l, why)
-	}
+	t.reason.Note(l, why)
 }
 
 // levels are the protocol's consistencies by number.

@@ -55,32 +55,17 @@ var (
 
 // Tap reads any number of links. Safe for concurrent use.
 type Tap struct {
-	opt Options
-
-	mu   sync.Mutex
-	told map[reason]bool
+	opt    Options
+	unread link.Unread
 }
-
-type reason struct{ link, text string }
 
 var _ link.Tap = (*Tap)(nil)
 
 // New returns a tap for links' Spec.
-func New(o Options) *Tap { return &Tap{opt: o, told: map[reason]bool{}} }
+func New(o Options) *Tap { return &Tap{opt: o, unread: link.Unread{Tell: o.Unread}} }
 
 // Open implements link.Tap.
 func (t *Tap) Open(l *link.Link) link.Stream { return &conn{tap: t, link: l} }
-
-func (t *Tap) unread(l *link.Link, why error) {
-	r := reason{l.Name(), why.Error()}
-	t.mu.Lock()
-	old := t.told[r]
-	t.told[r] = true
-	t.mu.Unlock()
-	if !old && t.opt.Unread != nil {
-		t.opt.Unread(l, why)
-	}
-}
 
 // conn is one connection.
 type conn struct {
@@ -146,7 +131,7 @@ func (c *conn) Said(d link.Dir, b []byte) {
 	}
 	if err != nil {
 		c.dead = true
-		c.tap.unread(c.link, err)
+		c.tap.unread.Note(c.link, err)
 	}
 }
 
@@ -156,7 +141,7 @@ func (c *conn) Ended() {
 	defer c.mu.Unlock()
 	if !c.dead {
 		if err := c.read(true); err != nil {
-			c.tap.unread(c.link, err)
+			c.tap.unread.Note(c.link, err)
 		}
 	}
 	for _, e := range c.waiting {
