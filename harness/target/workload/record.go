@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"errors"
 
 	"fencepost/core/lock"
 	"fencepost/core/sink"
@@ -164,11 +163,7 @@ func (s *recordingSink) accept(resource, issuer string, token, decidedAt int64, 
 
 func (s *recordingSink) end(inv history.Event, a sink.Answer, err error) {
 	e := history.Event{Proc: inv.Proc, ID: inv.ID, Op: inv.Op, Key: inv.Key, Issuer: inv.Issuer, Token: inv.Token, EffectKey: inv.EffectKey}
-	e.Type, e.Error = endType(store.OutcomeOf(err)), errText(err)
-	var se *store.Error
-	if errors.As(err, &se) {
-		e.ServerTimeout = se.ServerTimeout
-	}
+	e.Type, e.Error, e.ServerTimeout = endType(store.OutcomeOf(err)), errText(err), store.IsServerTimeout(err)
 	if err == nil {
 		e.Result, e.Seen, e.Seq = a.Result.String(), a.Seen, a.Seq
 		if a.Result == sink.Stale || a.Result == sink.Conflict {

@@ -20,9 +20,7 @@ import (
 type recurrence struct {
 	*process
 	scheduler *scheduler.Scheduler
-
-	mu    sync.Mutex
-	names names
+	names     names
 }
 
 func newRecurrence(p *process, s *scheduler.Scheduler) *recurrence {
@@ -75,16 +73,12 @@ func (r *recurrence) all(ctx context.Context, verb engine.Verb) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for _, key := range r.cfg.Jobs.keys() {
-		r.mu.Lock()
 		proc := r.names.take()
-		r.mu.Unlock()
 		wg.Go(func() {
+			defer r.names.give(proc)
 			for ctx.Err() == nil && r.once(context.WithoutCancel(ctx), proc, verb, key) != nil {
 				sleep(ctx, r.cfg.TTL/10)
 			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.names.give(proc)
 		})
 	}
 }

@@ -1,16 +1,24 @@
 package broken
 
 import (
+	"bytes"
 	"context"
 	"strings"
+	"sync/atomic"
+	"time"
 
+	"fencepost/core/engine"
 	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/target/workload"
 )
 
-func init() { plant("jobs-plain-header", only(workload.Hooks{Shards: plainHeader})) }
+func init() {
+	plant("jobs-plain-header", only(workload.Hooks{Shards: plainHeader}))
+	plant("jobs-format-unsaid", only(workload.Hooks{Shards: formatUnsaid}))
+	plant("jobs-no-claims-in-fault", noClaimsInFault)
+}
 
 // writeFunc changes a shard's rows, and its header unless that is nil, without any
 // condition.
@@ -83,3 +91,63 @@ func plainTicks(cfg workload.Config, inner store.Shards, write writeFunc) store.
 
 // enqueues: the operation must find out whether its job is there.
 func enqueues(op store.Op) bool { return op.Kind == store.PutNew }
+
+// formatUnsaid writes jobs in a form of its own and tells nobody: who runs the version
+// before cannot read them.
+func formatUnsaid(_ workload.Config, _ *cassandra.DB, inner store.Shards) store.Shards {
+	const mark = "\x02"
+	return mistake.Shards{Shards: inner,
+		OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+			c.Each(func(op *store.Op) {
+				if row := &op.Row; row.Kind != store.KindJob && row.Kind != store.KindSchedule && len(row.Body) > 0 {
+					row.Body = append([]byte(mark), row.Body...)
+				}
+			})
+			return c.Send()
+		},
+		OnRows: func(_ store.ShardID, rows []store.Row) []store.Row {
+			for i := range rows {
+				rows[i].Body = bytes.TrimPrefix(rows[i].Body, []byte(mark))
+			}
+			return rows
+		},
+	}
+}
+
+// noClaimsInFault claims no job while batches go unanswered, as one does under a fault
+// of a node or of links every few seconds: what is not claimed cannot be lost.
+func noClaimsInFault() workload.Hooks {
+	t := &trouble{}
+	return workload.Hooks{
+		Shards: func(_ workload.Config, _ *cassandra.DB, inner store.Shards) store.Shards {
+			return mistake.Shards{Shards: inner, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+				res, err := c.Send()
+				if store.OutcomeOf(err) == store.Unknown {
+					t.seen.Store(time.Now().UnixNano())
+				}
+				return res, err
+			}}
+		},
+		Executor: func(_ workload.Config, inner engine.Executor) engine.Executor { return carefulExecutor{inner, t} },
+	}
+}
+
+// trouble remembers when a batch was not answered last. A node that does not answer is
+// asked again within 8 s.
+type trouble struct{ seen atomic.Int64 }
+
+const troubleLasts = 12 * time.Second
+
+func (t *trouble) lasts() bool { return time.Now().UnixNano()-t.seen.Load() < int64(troubleLasts) }
+
+type carefulExecutor struct {
+	engine.Executor
+	trouble *trouble
+}
+
+func (e carefulExecutor) Reserve(n int) int {
+	if e.trouble.lasts() {
+		return 0
+	}
+	return e.Executor.Reserve(n)
+}

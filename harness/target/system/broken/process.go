@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/record/history"
 	"fencepost/harness/target/workload"
 )
 
@@ -15,6 +17,9 @@ func init() {
 	plant("dies-draining", only(workload.Hooks{Locker: diesDraining}))
 	plant("exits-1", only(workload.Hooks{Locker: exitsOne}))
 	plant("never-ends", only(workload.Hooks{Locker: neverEnds}))
+	plant("recorder-drops", only(workload.Hooks{Recorder: recorderDrops}))
+	plant("recorder-late-calls", only(workload.Hooks{Recorder: lateCalls}))
+	plant("recorder-unknown-fail", only(workload.Hooks{Recorder: unknownAsFail}))
 }
 
 // fallenWorker is the one that dies at work; the others show that work goes on without it.
@@ -76,4 +81,62 @@ func diesDraining(_ workload.Config, _ *cassandra.DB, inner workload.Locker) wor
 func neverEnds(_ workload.Config, _ *cassandra.DB, inner workload.Locker) workload.Locker {
 	done := make(chan struct{})
 	return closing{inner, func() { <-done }}
+}
+
+// recorder records otherwise than the one inside.
+type recorder struct {
+	workload.Recorder
+	record func(inner workload.Recorder, e history.Event) int64
+}
+
+func (r recorder) Record(e history.Event) int64 { return r.record(r.Recorder, e) }
+
+// recorderDrops loses every 50th operation, invocation and end.
+func recorderDrops(_ workload.Config, inner workload.Recorder) workload.Recorder {
+	return recorder{inner, func(inner workload.Recorder, e history.Event) int64 {
+		if e.ID > 0 && e.ID%50 == 0 {
+			return inner.Now()
+		}
+		return inner.Record(e)
+	}}
+}
+
+// unknownAsFail records what nobody knows as what did not happen.
+func unknownAsFail(_ workload.Config, inner workload.Recorder) workload.Recorder {
+	return recorder{inner, func(inner workload.Recorder, e history.Event) int64 {
+		if e.Type == history.Unknown {
+			e.Type, e.ServerTimeout = history.Fail, false
+		}
+		return inner.Record(e)
+	}}
+}
+
+// lateCalls dates the calls of a lock operation when its answer is there.
+func lateCalls(_ workload.Config, inner workload.Recorder) workload.Recorder {
+	return &lateRecorder{Recorder: inner, open: map[int64]history.Event{}}
+}
+
+type lateRecorder struct {
+	workload.Recorder
+	mu   sync.Mutex
+	open map[int64]history.Event
+}
+
+func (l *lateRecorder) Record(e history.Event) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch e.Op {
+	case history.OpAcquire, history.OpRenew, history.OpRelease:
+	default:
+		return l.Recorder.Record(e)
+	}
+	if e.Type == history.Invoke {
+		l.open[e.ID] = e
+		return l.Now()
+	}
+	if inv, ok := l.open[e.ID]; ok {
+		delete(l.open, e.ID)
+		l.Recorder.Record(inv)
+	}
+	return l.Recorder.Record(e)
 }
