@@ -27,19 +27,22 @@ const sealTimeout = 2 * time.Minute
 
 // sealLock writes the version that next makes of the last one.
 func (r *runner) sealLock(ctx context.Context, locks store.Locks, name string, next func(from *store.Version) store.Version) (fence int64, err error) {
-	from, err := r.readSerial(ctx, locks, name)
-	if err != nil {
-		return 0, err
-	}
 	for {
+		from, err := r.readSerial(ctx, locks, name)
+		if err != nil {
+			return 0, err
+		}
 		to := next(from)
-		applied, row, err := r.sealOnce(ctx, locks, name, from, to)
+		e := history.Event{Key: name, From: workload.Version(from), To: workload.Version(&to)}
+		applied, err := r.sealing(ctx, e, func(ctx context.Context, n int) (bool, *history.Version, error) {
+			res, err := locks.CAS(ctx, name, from, to, n)
+			return res.Applied || res.Row != nil && *res.Row == to, workload.Version(res.Row), err
+		})
 		if err != nil {
 			return 0, err
 		}
 		if !applied {
-			from = row // a late copy of some request came between: seal what it left
-			continue
+			continue // a late copy of some request came between: seal what it left
 		}
 		last, err := r.readSerial(ctx, locks, name)
 		if err != nil {
@@ -53,22 +56,11 @@ func (r *runner) sealLock(ctx context.Context, locks store.Locks, name string, n
 	}
 }
 
-// sealOnce sends one CAS until its outcome is settled.
-func (r *runner) sealOnce(ctx context.Context, locks store.Locks, name string, from *store.Version, to store.Version) (applied bool, row *store.Version, err error) {
-	e := history.Event{Key: name, From: version(from), To: version(&to)}
-	applied, err = r.sealing(ctx, e, func(ctx context.Context, n int) (bool, *history.Version, error) {
-		res, err := locks.CAS(ctx, name, from, to, n)
-		row = res.Row
-		return res.Applied || res.Row != nil && *res.Row == to, version(res.Row), err
-	})
-	return applied, row, err
-}
-
 // sealing records one conditional request of the runner's own and sends copies of it
 // until its outcome is settled; what a rejection showed is row.
 func (r *runner) sealing(ctx context.Context, e history.Event, send func(ctx context.Context, n int) (done bool, row *history.Version, err error)) (bool, error) {
-	e.Proc, e.ID, e.Type, e.Op = history.Harness, r.rec.NewID(), history.Invoke, history.OpSeal
-	r.rec.Record(e)
+	e.Op = history.OpSeal
+	e = r.ask(e)
 	e.From, e.To = nil, nil
 	for n := 0; ; n++ {
 		e.Sends = append(e.Sends, history.Now())
@@ -99,6 +91,13 @@ func (r *runner) sealing(ctx context.Context, e history.Event, send func(ctx con
 	}
 }
 
+// ask records the invocation of an operation of the runner's own.
+func (r *runner) ask(e history.Event) history.Event {
+	e.Proc, e.ID, e.Type = history.Harness, r.rec.NewID(), history.Invoke
+	r.rec.Record(e)
+	return e
+}
+
 // abandon records the end of an operation that the runner gives up.
 func (r *runner) abandon(e history.Event, err error) error {
 	e.Type, e.Error = history.Unknown, err.Error()
@@ -112,7 +111,7 @@ func (r *runner) abandon(e history.Event, err error) error {
 func (r *runner) readSerial(ctx context.Context, locks store.Locks, name string) (row *store.Version, err error) {
 	err = r.reading(ctx, name, func(ctx context.Context) (*history.Version, error) {
 		row, err = locks.Read(ctx, name, true)
-		return version(row), err
+		return workload.Version(row), err
 	})
 	return row, err
 }
@@ -120,8 +119,7 @@ func (r *runner) readSerial(ctx context.Context, locks store.Locks, name string)
 // reading records SERIAL reads until one is answered.
 func (r *runner) reading(ctx context.Context, key string, read func(context.Context) (*history.Version, error)) error {
 	for {
-		e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRead, Key: key}
-		r.rec.Record(e)
+		e := r.ask(history.Event{Op: history.OpRead, Key: key})
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
 		row, err := read(try)
 		cancel()
@@ -141,8 +139,7 @@ func (r *runner) reading(ctx context.Context, key string, read func(context.Cont
 // and copies its ledger into the history.
 func (r *runner) sealResource(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) {
 	r.troubles.add("resources of the sink", r.raiseAbove(ctx, fenced, res, issuer, token))
-	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpGet, Key: res}
-	r.rec.Record(e)
+	e := r.ask(history.Event{Op: history.OpGet, Key: res})
 	st, err := fenced.Read(ctx, res)
 	if err != nil {
 		r.troubles.add("resources of the sink", fmt.Errorf("read %s: %w", res, r.abandon(e, err)))
@@ -201,8 +198,7 @@ func (r *runner) noteLedger(res string, en sink.Entry) {
 }
 
 func (r *runner) sealRaise(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) (sink.Answer, error) {
-	e := history.Event{Proc: history.Harness, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpRaise, Key: res, Issuer: issuer, Token: token}
-	r.rec.Record(e)
+	e := r.ask(history.Event{Op: history.OpRaise, Key: res, Issuer: issuer, Token: token})
 	a, err := fenced.Raise(ctx, res, issuer, token)
 	if err != nil {
 		return a, r.abandon(e, err)
@@ -214,5 +210,3 @@ func (r *runner) sealRaise(ctx context.Context, fenced sink.Sink, res, issuer st
 	r.rec.Record(e)
 	return a, nil
 }
-
-func version(v *store.Version) *history.Version { return workload.Version(v) }
