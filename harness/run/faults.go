@@ -146,7 +146,8 @@ func (r *runner) injectOnce(ctx context.Context, st *plan.Step, f fault.Fault, i
 		case late != nil:
 			ev = fault.Evidence{Text: late.Error() + "; " + ev.Text}
 		case hit != nil && hit.Late():
-			ev = fault.Evidence{Text: fmt.Sprintf("%s stood at its point for %s and then went on by itself, before it was told that the fault was in force", hit.Proc, control.GoTimeout)}
+			ev = fault.Evidence{Text: fmt.Sprintf("%s stood at its point for %s and then went on by itself, "+
+				"before it was told that the fault was in force", hit.Proc, control.GoTimeout)}
 		}
 		r.fault(note, history.ActionEvidence, ev)
 	}
@@ -252,7 +253,7 @@ func (r *runner) awaitOther(ctx context.Context, st *plan.Step, first *fleet.Hit
 
 // awaitHit arms a point, at a key ("": any) in workers (none: all), and waits for the hit.
 func (r *runner) awaitHit(ctx context.Context, p control.Point, key string, deadline time.Duration, workers []string) (*fleet.Hit, error) {
-	hits, cancel, err := r.env.Fleet.ArmAt(p, key, workers...)
+	hits, cancel, err := r.env.Fleet.Arm(p, key, workers...)
 	if err != nil {
 		return nil, err
 	}

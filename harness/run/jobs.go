@@ -199,7 +199,8 @@ func (r jobsByShard) seal(ctx context.Context) error {
 	g.SetLimit(sealsAtOnce)
 	for _, c := range claimed {
 		g.Go(func() error {
-			r.sealResource(ctx, r.sink.client, worker.Resource(job.Job{Queue: c.shard.Queue, ID: c.id}), engine.Issuer(c.shard), int64(job.FirstRunID(c.fence+1)))
+			res, token := worker.Resource(job.Job{Queue: c.shard.Queue, ID: c.id}), int64(job.FirstRunID(c.fence+1))
+			r.sealResource(ctx, r.sink.client, res, engine.Issuer(c.shard), token)
 			return nil
 		})
 	}
@@ -260,20 +261,15 @@ func (r *runner) lookSerial(ctx context.Context, shards store.Shards, id store.S
 	return head, err
 }
 
-var rowKinds = map[store.Kind]string{
-	store.KindPending: history.RowPending, store.KindRunning: history.RowRunning, store.KindJob: history.RowJob,
-	store.KindEnded: history.RowEnded, store.KindDLQ: history.RowDLQ,
-}
-
 // readShard writes every row of a sealed shard into the history, when all of them are read:
 // the absence of one means something. It returns the jobs that were ever claimed.
 func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.ShardID) (claimed []job.ID, err error) {
 	const page = 500
 	var notes []history.Event
-	note := func(key string, row history.JobRow) {
-		notes = append(notes, history.Event{Op: history.NoteRow, Key: key, Issuer: engine.Issuer(id), Details: &history.Details{JobRow: &row}})
+	note := func(key string, row *history.JobRow) {
+		notes = append(notes, history.Event{Op: history.NoteRow, Key: key, Issuer: engine.Issuer(id), Details: &history.Details{JobRow: row}})
 	}
-	for kind, name := range rowKinds {
+	for kind := range workload.RowKinds {
 		next := store.Range{Kind: kind, AfterAt: math.MinInt64, UpTo: math.MaxInt64, Limit: page}
 		for {
 			rows, err := shards.Scan(ctx, id, next)
@@ -281,14 +277,7 @@ func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.Sh
 				return nil, err
 			}
 			for _, row := range rows {
-				x := history.JobRow{Kind: name, State: row.State, Attempt: row.Attempt, DueMS: row.Due}
-				if kind != store.KindEnded { // an index, whose run its job row has too
-					x.Run = row.Run
-				}
-				if job.State(row.State).Ended() {
-					x.EndedMS = row.Place
-				}
-				note(row.ID, x)
+				note(row.ID, workload.JobRow(row))
 				if kind == store.KindJob && row.Run > 0 {
 					claimed = append(claimed, job.ID(row.ID))
 				}
@@ -305,7 +294,7 @@ func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.Sh
 			return nil, err
 		}
 		for _, row := range rows {
-			note(row.ID, history.JobRow{Kind: history.RowInbox})
+			note(row.ID, &history.JobRow{Kind: history.RowInbox})
 			after = row.ID
 		}
 		if len(rows) < page {

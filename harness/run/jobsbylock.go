@@ -140,10 +140,13 @@ func (r jobsByLock) noteRows(ctx context.Context) ([]lockperjob.Row, error) {
 		waiting = append(waiting, of...)
 	}
 	note := func(id job.ID, row history.JobRow) {
-		r.note(history.Event{Op: history.NoteRow, Key: string(id), Issuer: lockperjob.LockName(r.plan.Queue, id), Details: &history.Details{JobRow: &row}})
+		issuer := lockperjob.LockName(r.plan.Queue, id)
+		r.note(history.Event{Op: history.NoteRow, Key: string(id), Issuer: issuer, Details: &history.Details{JobRow: &row}})
 	}
 	for _, j := range jobs {
-		note(j.ID, history.JobRow{Kind: history.RowJob, State: string(j.State), Attempt: j.Attempt, Run: int64(j.Run), DueMS: j.Due, EndedMS: j.Ended})
+		note(j.ID, history.JobRow{
+			Kind: history.RowJob, State: string(j.State), Attempt: j.Attempt, Run: int64(j.Run), DueMS: j.Due, EndedMS: j.Ended,
+		})
 	}
 	for _, p := range waiting {
 		note(p.ID, history.JobRow{Kind: history.RowPending, DueMS: p.Due})

@@ -103,7 +103,8 @@ func (r locks) stamps(ctx context.Context) ([]fault.Stamp, error) {
 		holder, _ := row["holder"].(string)
 		ttl, _ := row["ttl_ms"].(int64)
 		if expires, ok := row["expires_hint"].(time.Time); ok && holder != "" {
-			out = append(out, fault.Stamp{Life: history.Life(holder), Wall: expires.Add(-time.Duration(ttl) * time.Millisecond), Written: written(row)})
+			began := expires.Add(-time.Duration(ttl) * time.Millisecond)
+			out = append(out, fault.Stamp{Life: history.Life(holder), Wall: began, Written: written(row)})
 		}
 	}
 	return out, nil

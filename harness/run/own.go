@@ -57,7 +57,8 @@ func broken(ctx context.Context) error {
 // prepare runs the program's task setup and makes what its workers need.
 func (o *ownRun) prepare(ctx context.Context, cfg *fleet.Config) error {
 	if cluster.AccessTo(o.opt.Cluster).Login != nil {
-		return &scenario.InputError{Msg: fmt.Sprintf("the cluster asks for a login or TLS, which %s would not be given: take a cluster without (--cluster=local)", o.opt.System.Name)}
+		return &scenario.InputError{Msg: fmt.Sprintf("the cluster asks for a login or TLS, which %s would not be given: "+
+			"take a cluster without (--cluster=local)", o.opt.System.Name)}
 	}
 	o.program, o.settings = own.Program{Words: o.opt.System.Command, Dir: o.opt.Dir}, cfg.Worker
 	o.links = link.NewFabric(link.Options{})
@@ -91,8 +92,10 @@ func offered(p *plan.Plan, o own.Offer, sys system.System) error {
 		if len(o.Points) > 0 {
 			offers = fmt.Sprintf("only %s", strings.Join(pointWords(o.Points), ", "))
 		}
-		return &scenario.InputError{Msg: fmt.Sprintf("%s: its fault %s comes when a client stands at the point %q, and the setup of %s offers %s: "+
-			"let its clients ask there (docs/own-system.md), or take a scenario whose faults come at instants", p.Spec.Name, st.Fault, st.Points()[at], sys.Name, offers)}
+		return &scenario.InputError{Msg: fmt.Sprintf(
+			"%s: its fault %s comes when a client stands at the point %q, and the setup of %s offers %s: "+
+				"let its clients ask there (docs/own-system.md), or take a scenario whose faults come at instants",
+			p.Spec.Name, st.Fault, st.Points()[at], sys.Name, offers)}
 	}
 	return nil
 }
@@ -108,7 +111,9 @@ func pointWords(points []control.Point) []string {
 // linksOf are the links of a task that is no worker's, on which its statements are read.
 func (o *ownRun) linksOf(t own.Task) (at own.Places, err error) {
 	for _, n := range o.opt.Cluster.Nodes() {
-		l, err := o.links.Add(link.Spec{From: string(t), To: n.Name(), Listen: "127.0.0.1:0", Upstream: cluster.AddrOf(o.opt.Cluster, n), Tap: o.nodeTap})
+		l, err := o.links.Add(link.Spec{
+			From: string(t), To: n.Name(), Listen: "127.0.0.1:0", Upstream: cluster.AddrOf(o.opt.Cluster, n), Tap: o.nodeTap,
+		})
 		if err != nil {
 			return at, fmt.Errorf("link %s->%s: %w", t, n.Name(), err)
 		}
@@ -215,7 +220,9 @@ func (o *ownRun) sealRows(ctx context.Context) (map[string]int64, error) {
 	logs := filepath.Join(o.dir, rundir.LogDir)
 	c := o.settings
 	c.Life, c.History = history.Harness, filepath.Join(logs, "seal.jsonl")
-	rec, err := history.NewRecorder(c.History, history.Header{Run: c.Run, Proc: c.Life, System: o.opt.System.Name, DriftBound: c.DriftBound, MarginBaseMS: c.MarginBase.Milliseconds()})
+	rec, err := history.NewRecorder(c.History, history.Header{
+		Run: c.Run, Proc: c.Life, System: o.opt.System.Name, DriftBound: c.DriftBound, MarginBaseMS: c.MarginBase.Milliseconds(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -323,10 +330,13 @@ func (o *ownRun) firstSent(h *history.History, inv *history.Event, hit fleet.Hit
 	}
 	sent := int64(0)
 	for i := range h.Events {
-		if e := &h.Events[i]; e.Op == history.NoteAnswer && e.Asked() != nil && e.Asked().Op == history.OpEffect && e.Asked().Worker == hit.Worker && e.EffectKey == inv.EffectKey {
-			if sent == 0 || e.Asked().Sent < sent {
-				sent = e.Asked().Sent
-			}
+		e := &h.Events[i]
+		asked := e.Asked()
+		if e.Op != history.NoteAnswer || asked == nil || asked.Op != history.OpEffect || asked.Worker != hit.Worker || e.EffectKey != inv.EffectKey {
+			continue
+		}
+		if sent == 0 || asked.Sent < sent {
+			sent = asked.Sent
 		}
 	}
 	return sent

@@ -133,15 +133,16 @@ func (r *runner) notePrevious() error {
 func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Config {
 	s := r.plan.Spec
 	return fleet.Config{
-		Binaries: r.binaries(), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
+		Binaries: r.binaries(), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links,
+		NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.at.Addr,
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir),
 		Unexpected: func(life string, err error) { r.progress.problem("%s %v", life, err) },
 		Broken:     func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) },
 		Worker: workload.Config{
-			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises, Seed: r.plan.Seed, Clients: s.Workload.Clients,
-			Locks: r.plan.Locks, Own: s.Workload.Contention == scenario.Low,
+			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises,
+			Seed: r.plan.Seed, Clients: s.Workload.Clients, Locks: r.plan.Locks, Own: s.Workload.Contention == scenario.Low,
 			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
-			Sink: r.sink.kind.Name, SinkSecret: r.sink.secret(),
+			Sink: r.sink.kind.Name, SinkSecret: r.sink.at.Secret,
 			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
 		},
 	}
@@ -217,6 +218,7 @@ const sinkLog = "sink.log"
 type runSink struct {
 	kind    sinks.Kind
 	service *osproc.Service // nil: on the nodes
+	at      sinks.Place
 	client  sinks.Client
 }
 
@@ -227,7 +229,7 @@ func (r *runner) startSink(ctx context.Context) error {
 		return &scenario.InputError{Msg: err.Error()}
 	}
 	r.sink.kind = kind
-	at := sinks.Place{Nodes: func(ctx context.Context) (*cassandra.DB, error) { return cassandra.Open(ctx, r.base) }}
+	r.sink.at = sinks.Place{Nodes: func(ctx context.Context) (*cassandra.DB, error) { return cassandra.Open(ctx, r.base) }}
 	if kind.Start != nil {
 		r.progress.step("starting the sink: %s", kind.Name)
 		r.sink.service, err = kind.Start(ctx, sinks.Options{
@@ -240,28 +242,12 @@ func (r *runner) startSink(ctx context.Context) error {
 			return fmt.Errorf("start sink %s: %w", kind.Name, err)
 		}
 		r.env.Sink, r.env.SinkGreeting = r.sink.service, kind.Greeting
-		at.Addr, at.Secret = r.sink.service.Addr(), r.sink.service.Secret
+		r.sink.at.Addr, r.sink.at.Secret = r.sink.service.Addr(), r.sink.service.Secret
 	}
-	if r.sink.client, err = kind.Open(ctx, at); err != nil {
+	if r.sink.client, err = kind.Open(ctx, r.sink.at); err != nil {
 		return fmt.Errorf("connect to the sink %s: %w", kind.Name, err)
 	}
 	return nil
-}
-
-// addr is where workers' links to a service lead, "" if the sink is on the nodes.
-func (s *runSink) addr() string {
-	if s.service == nil {
-		return ""
-	}
-	return s.service.Addr()
-}
-
-// secret is what workers show to a service, "" for nothing.
-func (s *runSink) secret() string {
-	if s.service == nil {
-		return ""
-	}
-	return s.service.Secret
 }
 
 // resources are those of a service that were ever called.

@@ -45,7 +45,7 @@ type Worker struct {
 // listen finds an address for the worker's processes, which all of its lives use
 // (nobody listens while none runs, so that others are refused), and makes the link to it.
 func (w *Worker) listen(cfg Config, number int) error {
-	free, err := net.Listen("tcp", ownIP(cfg.ListenIP, number)+":0")
+	free, err := net.Listen("tcp", ownIP(number)+":0")
 	if err != nil {
 		return fmt.Errorf("an address for %s: %w", w.name, err)
 	}
@@ -53,36 +53,18 @@ func (w *Worker) listen(cfg Config, number int) error {
 	if err := free.Close(); err != nil {
 		return fmt.Errorf("an address for %s: %w", w.name, err)
 	}
-	l, err := cfg.Links.Add(link.Spec{
-		From: Peers, To: w.name, Purpose: PeerPurpose, Listen: cfg.ListenIP + ":0", Upstream: w.serves, Seed: cfg.Worker.Seed,
-	})
-	if err != nil {
-		return fmt.Errorf("link %s->%s: %w", Peers, w.name, err)
-	}
-	w.peers = l.Addr()
-	return nil
-}
-
-// linkSink makes the worker's link to a sink that is a service.
-func (w *Worker) linkSink(cfg Config) error {
-	l, err := cfg.Links.Add(link.Spec{
-		From: w.name, To: SinkHost, Purpose: SinkPurpose, Listen: cfg.ListenIP + ":0", Upstream: cfg.Sink, Seed: cfg.Worker.Seed, Tap: cfg.SinkTap,
-	})
-	if err != nil {
-		return fmt.Errorf("link %s->%s: %w", w.name, SinkHost, err)
-	}
-	w.service = l.Addr()
-	return nil
+	w.peers, err = cfg.link(link.Spec{From: Peers, To: w.name, Purpose: PeerPurpose, Upstream: w.serves})
+	return err
 }
 
 // ownIP is the address at which the worker of a number listens. On the one from which
 // everybody connects, an outgoing connection may be given the worker's port while none
 // of its lives holds it; on loopback there are enough for one each.
-func ownIP(listen string, number int) string {
-	if listen == "127.0.0.1" && number < 255 {
+func ownIP(number int) string {
+	if number < 255 {
 		return fmt.Sprintf("127.0.1.%d", number)
 	}
-	return listen
+	return listenIP
 }
 
 // Name is "w1".
@@ -146,9 +128,7 @@ func (w *Worker) Fell() bool {
 }
 
 // Stats are the worker's totals.
-func (w *Worker) Stats() control.Stats { return w.stats() }
-
-func (w *Worker) stats() control.Stats {
+func (w *Worker) Stats() control.Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.past

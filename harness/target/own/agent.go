@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,8 +85,6 @@ func (a *Agent) Close() {
 	delete(a.control.lives, a.life)
 	a.control.mu.Unlock()
 }
-
-func (a *Agent) offers(p control.Point) bool { return slices.Contains(a.points, p) }
 
 // commands serves the runner until it closes the channel. Stopping is by signal, and
 // clocks are the program's own.

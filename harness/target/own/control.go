@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,7 +102,7 @@ func (c *Control) point(w http.ResponseWriter, req *http.Request) {
 	case err != nil:
 		refuse(w, http.StatusBadRequest, fmt.Errorf(`not a request such as {"point": "holding", "proc": "w1.1/c1", "key": "LOCK"}: %w`, err))
 		return
-	case !a.offers(at.Point):
+	case !slices.Contains(a.points, at.Point):
 		refuse(w, http.StatusBadRequest, fmt.Errorf("point %q was not among the points that setup offered", at.Point))
 		return
 	case history.Life(at.Proc) != a.life || at.Proc == a.life:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"fencepost/core/clock"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/record/history"
@@ -70,13 +71,19 @@ func renewed(held store.Version) store.Version {
 	return held
 }
 
+// begin records an invocation, and returns what its end repeats.
+func (c *client) begin(e history.Event) history.Event {
+	e.Proc, e.ID, e.Type = c.proc, c.rec.NewID(), history.Invoke
+	c.rec.Record(e)
+	e.From, e.To, e.Takeover = nil, nil, false
+	return e
+}
+
 // cas makes one compare-and-set, in one copy.
 func (c *client) cas(ctx context.Context, op history.Op, key string, from *store.Version, to store.Version) result {
-	e := history.Event{Proc: c.proc, ID: c.rec.NewID(), Type: history.Invoke, Op: op, Key: key}
-	inv := e
-	inv.From, inv.To = workload.Version(from), workload.Version(&to)
-	inv.Takeover = op == history.OpAcquire && !from.Free()
-	c.rec.Record(inv)
+	e := c.begin(history.Event{
+		Op: op, Key: key, From: workload.Version(from), To: workload.Version(&to), Takeover: op == history.OpAcquire && !from.Free(),
+	})
 	e.Sends = []int64{history.Now()}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -99,8 +106,7 @@ func (c *client) cas(ctx context.Context, op history.Op, key string, from *store
 // read makes a SERIAL read. One that is not answered is made again.
 func (c *client) read(ctx context.Context, key string) (*store.Version, error) {
 	for n := 0; ; n++ {
-		e := history.Event{Proc: c.proc, ID: c.rec.NewID(), Type: history.Invoke, Op: history.OpRead, Key: key}
-		c.rec.Record(e)
+		e := c.begin(history.Event{Op: history.OpRead, Key: key})
 		try, cancel := context.WithTimeout(ctx, requestTimeout)
 		row, err := c.locks.Read(try, key, true)
 		cancel()
@@ -142,10 +148,8 @@ func (c *client) seal(ctx context.Context, key string) error {
 // expiry records the end that the server gives a row with a TTL by itself: asked
 // for now, never answered.
 func (c *client) expiry(key string, v store.Version) {
-	e := history.Event{Proc: c.proc, ID: c.rec.NewID(), Type: history.Invoke, Op: history.OpRelease, Key: key}
-	inv, to := e, expired(v)
-	inv.From, inv.To = workload.Version(&v), workload.Version(&to)
-	c.rec.Record(inv)
+	to := expired(v)
+	e := c.begin(history.Event{Op: history.OpRelease, Key: key, From: workload.Version(&v), To: workload.Version(&to)})
 	e.Type, e.Error = history.Unknown, "the TTL ends the lease on the server; nobody answers when"
 	c.rec.Record(e)
 }
@@ -157,14 +161,10 @@ func expired(v store.Version) store.Version {
 }
 
 func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+	if clock.Go().Sleep(ctx, d) != nil {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // ttlTable holds leases that end by the database's TTL. The holder alone expires:

@@ -73,11 +73,6 @@ func (r *run) open() bool {
 	return false
 }
 
-var rowKinds = map[store.Kind]string{
-	store.KindPending: history.RowPending, store.KindRunning: history.RowRunning, store.KindJob: history.RowJob,
-	store.KindEnded: history.RowEnded, store.KindDLQ: history.RowDLQ,
-}
-
 // sealShards seals each shard as locks are, notes its rows, and reads what the sink has of
 // its jobs.
 func (r *run) sealShards(host *recorder) {
@@ -100,21 +95,14 @@ func (r *run) sealShards(host *recorder) {
 				}
 			})
 		look(to)
-		note := func(key string, x history.JobRow) {
-			host.note(history.Event{Op: history.NoteRow, Key: key, Issuer: issuer, Details: &history.Details{JobRow: &x}})
+		note := func(key string, x *history.JobRow) {
+			host.note(history.Event{Op: history.NoteRow, Key: key, Issuer: issuer, Details: &history.Details{JobRow: x}})
 		}
 		for _, row := range all {
-			x := history.JobRow{Kind: rowKinds[row.Kind], State: row.State, Attempt: row.Attempt, DueMS: row.Due}
-			if row.Kind != store.KindEnded { // an index, whose run its job row has too
-				x.Run = row.Run
-			}
-			if job.State(row.State).Ended() {
-				x.EndedMS = row.Place
-			}
-			note(row.ID, x)
+			note(row.ID, workload.JobRow(row))
 		}
 		for _, row := range r.store.InboxRows(id) {
-			note(row.ID, history.JobRow{Kind: history.RowInbox})
+			note(row.ID, &history.JobRow{Kind: history.RowInbox})
 		}
 		host.note(history.Event{Op: history.NoteRowsEnd, Issuer: issuer})
 		for _, row := range all {

@@ -191,28 +191,19 @@ func (e *enqueuer) once(ctx context.Context, proc string, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	ev := history.Event{Proc: proc, ID: e.rec.NewID(), Type: history.Invoke, Op: history.OpEnqueue, Key: string(j.ID)}
-	inv := ev
 	spec := specOf(j, issuer, j.Queue)
 	if !j.Due.IsZero() {
 		spec.DueMS = j.Due.UnixMilli()
 	}
-	inv.Details = &history.Details{Job: &spec}
-	e.rec.Record(inv)
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.TTL)
-	defer cancel()
-	r, err := e.scheduler.Submit(ctx, j)
-	ev.Type, ev.Error = endType(store.OutcomeOf(err)), errText(err)
-	if err == nil {
+	request := history.Event{Proc: proc, Op: history.OpEnqueue, Key: string(j.ID), Details: &history.Details{Job: &spec}}
+	return e.ask(ctx, request, func(ctx context.Context) (string, error) {
+		r, err := e.scheduler.Submit(ctx, j)
 		switch {
 		case r.Duplicate:
-			ev.Result = "duplicate"
+			return "duplicate", err
 		case r.Inbox:
-			ev.Result = "inbox"
-		default:
-			ev.Result = "applied"
+			return "inbox", err
 		}
-	}
-	e.rec.Record(ev)
-	return err
+		return "applied", err
+	})
 }

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 
+	"fencepost/core/job"
 	"fencepost/core/lock"
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -24,6 +25,24 @@ func Version(v *store.Version) *history.Version {
 		return &history.Version{Absent: true}
 	}
 	return &history.Version{Fence: v.Fence, Beat: v.Beat, Attempt: v.Attempt, Holder: v.Holder, TTLMS: v.TTL.Milliseconds()}
+}
+
+// RowKinds are the kinds of a shard's rows, as the history writes them.
+var RowKinds = map[store.Kind]string{
+	store.KindPending: history.RowPending, store.KindRunning: history.RowRunning, store.KindJob: history.RowJob,
+	store.KindEnded: history.RowEnded, store.KindDLQ: history.RowDLQ,
+}
+
+// JobRow is a row of a shard as the history writes it.
+func JobRow(row store.Row) *history.JobRow {
+	x := &history.JobRow{Kind: RowKinds[row.Kind], State: row.State, Attempt: row.Attempt, DueMS: row.Due}
+	if row.Kind != store.KindEnded { // an index, whose run its job row has too
+		x.Run = row.Run
+	}
+	if job.State(row.State).Ended() {
+		x.EndedMS = row.Place
+	}
+	return x
 }
 
 func endType(o store.Outcome) history.Type {

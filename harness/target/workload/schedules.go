@@ -90,22 +90,14 @@ func (r *recurrence) once(ctx context.Context, proc string, verb engine.Verb, ke
 		d := r.cfg.Jobs.definition(key)
 		cmd.Definition = &d
 	}
-	e := history.Event{Proc: proc, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpSchedule, Key: key}
-	inv := e
-	inv.Details = &history.Details{Schedule: r.cfg.Jobs.asked(verb, key)}
-	r.rec.Record(inv)
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.TTL)
-	defer cancel()
-	rec, err := r.scheduler.Schedule(ctx, cmd)
-	e.Type, e.Error = endType(store.OutcomeOf(err)), errText(err)
-	if err == nil {
-		e.Result = "applied"
+	request := history.Event{Proc: proc, Op: history.OpSchedule, Key: key, Details: &history.Details{Schedule: r.cfg.Jobs.asked(verb, key)}}
+	return r.ask(ctx, request, func(ctx context.Context) (string, error) {
+		rec, err := r.scheduler.Schedule(ctx, cmd)
 		if rec.Duplicate {
-			e.Result = "duplicate"
+			return "duplicate", err
 		}
-	}
-	r.rec.Record(e)
-	return err
+		return "applied", err
+	})
 }
 
 // doings are the verbs as the history writes them.

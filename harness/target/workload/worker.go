@@ -156,6 +156,22 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 	return conn.Send(control.Message{Cmd: control.CmdStopped, Stats: p.counts.stats()})
 }
 
+// ask records a request to the scheduler, and how it ended; send returns that in a word.
+func (p *process) ask(ctx context.Context, request history.Event, send func(context.Context) (string, error)) error {
+	e := request
+	e.ID, e.Type = p.rec.NewID(), history.Invoke
+	p.rec.Record(e)
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.TTL)
+	defer cancel()
+	result, err := send(ctx)
+	e.Type, e.Error, e.Details = endType(store.OutcomeOf(err)), errText(err), nil
+	if err == nil {
+		e.Result = result
+	}
+	p.rec.Record(e)
+	return err
+}
+
 // unrecorded tells the runner that this process's record is worth nothing.
 func unrecorded(conn *control.Conn, err error) {
 	_ = conn.Send(control.Message{Cmd: control.CmdUnrecorded, Error: err.Error()}) // a runner that is gone needs no telling
@@ -276,16 +292,9 @@ func setClock(conn *control.Conn, clk *Clock, to *history.Clock) error {
 
 // report sends totals five times a second.
 func report(ctx context.Context, conn *control.Conn, c *counters) {
-	t := time.NewTicker(200 * time.Millisecond)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	for clock.Go().Sleep(ctx, 200*time.Millisecond) == nil {
+		if err := conn.Send(control.Message{Cmd: control.CmdStats, Stats: c.stats()}); errors.Is(err, io.ErrClosedPipe) {
 			return
-		case <-t.C:
-			if err := conn.Send(control.Message{Cmd: control.CmdStats, Stats: c.stats()}); errors.Is(err, io.ErrClosedPipe) {
-				return
-			}
 		}
 	}
 }
