@@ -65,12 +65,12 @@ func (r locks) seal(ctx context.Context) error {
 	rows := cassandra.NewLocks(r.db)
 	for i, name := range r.plan.Locks {
 		r.progress.at("%d of %d locks sealed", i, len(r.plan.Locks))
-		fence, err := r.sealLock(ctx, rows, name, r.nextGrant)
+		fence, err := r.seals.Lock(ctx, rows, name, r.nextGrant)
 		if err != nil {
-			r.troubles.add("locks", fmt.Errorf("seal %s: %w", name, err))
+			r.seals.Trouble("locks", fmt.Errorf("seal %s: %w", name, err))
 			fence = 1 // below what the sink has seen, which is then raised
 		}
-		r.sealResource(ctx, r.sink.client, workload.Resource(name), name, fence)
+		r.seals.Resource(ctx, r.sink.client, workload.Resource(name), name, fence)
 	}
 	return nil
 }

@@ -189,17 +189,17 @@ func (o *ownRun) seal(ctx context.Context) error {
 		}
 	}
 	all, err := o.sink.resources(ctx) // recorded or not
-	o.troubles.add("resources of the sink", err)
+	o.seals.Trouble("resources of the sink", err)
 	for _, res := range all {
 		st, err := o.sink.client.Read(ctx, res)
 		if err != nil {
-			o.troubles.add("resources of the sink", fmt.Errorf("read %s: %w", res, err))
+			o.seals.Trouble("resources of the sink", fmt.Errorf("read %s: %w", res, err))
 			continue
 		}
 		issuers[res] = st.Issuer
 	}
 	for _, res := range slices.Sorted(maps.Keys(issuers)) {
-		o.sealResource(ctx, o.sink.client, res, issuers[res], max(fences[issuers[res]], 1))
+		o.seals.Resource(ctx, o.sink.client, res, issuers[res], max(fences[issuers[res]], 1))
 	}
 	return nil
 }
@@ -238,7 +238,7 @@ func (o *ownRun) sealRows(ctx context.Context) (map[string]int64, error) {
 	case life != nil:
 		o.ended(life)
 	case err != nil:
-		o.troubles.add("locks", err)
+		o.seals.Trouble("locks", err)
 	}
 	h, err := history.ReadFiles(c.History)
 	if err != nil {

@@ -182,7 +182,7 @@ func (r *runner) record(ctx context.Context, promises []string, x history.Expect
 // cannot be recorded ends at once.
 func (r *runner) keep(ctx context.Context, rec *history.Recorder) {
 	r.earlyMu.Lock()
-	r.rec = rec
+	r.rec, r.seals.Rec, r.seals.Problem = rec, rec, r.progress.problem
 	for _, e := range r.early {
 		rec.Record(e)
 	}
