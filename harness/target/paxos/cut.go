@@ -158,7 +158,8 @@ func (r *run) states(ctx context.Context, key string) (states, error) {
 			return nil, fmt.Errorf("read the Paxos state of %s: %w", name, err)
 		}
 		if len(rows) == 1 {
-			out[name] = paxosState{promised: text(rows[0], "in_progress_ballot"), accepted: text(rows[0], "proposal_ballot"), commit: text(rows[0], "most_recent_commit_at")}
+			row := rows[0]
+			out[name] = paxosState{text(row, "in_progress_ballot"), text(row, "proposal_ballot"), text(row, "most_recent_commit_at")}
 		}
 	}
 	return out, nil
@@ -207,7 +208,8 @@ func (s states) armed(before states, res result) (bool, string) {
 			return false, fmt.Sprintf("%s has accepted or committed the proposal too", name)
 		}
 	}
-	return true, fmt.Sprintf("%s accepted proposal %s, %s and %s did not; the coordinator answered: %s", victim, accepted(victim), witness, third, firstLine(res))
+	return true, fmt.Sprintf("%s accepted proposal %s, %s and %s did not; the coordinator answered: %s",
+		victim, accepted(victim), witness, third, firstLine(res))
 }
 
 // firstLine keeps evidence to one line; the driver repeats the server's text.

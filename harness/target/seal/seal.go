@@ -46,7 +46,8 @@ type Sealer struct {
 const patience, between = 5 * time.Second, 200 * time.Millisecond
 
 // Lock seals a lock with the version that next makes of the last one.
-func (s *Sealer) Lock(ctx context.Context, locks store.Locks, name string, next func(from *store.Version) store.Version) (fence int64, err error) {
+func (s *Sealer) Lock(ctx context.Context, locks store.Locks, name string, next func(from *store.Version) store.Version) (
+	fence int64, err error) {
 	for {
 		from, err := s.readSerial(ctx, locks, name)
 		if err != nil {
@@ -78,7 +79,8 @@ func (s *Sealer) Lock(ctx context.Context, locks store.Locks, name string, next 
 
 // sealing records one conditional request of the harness's own and sends copies of it
 // until its outcome is settled; what a rejection showed is row.
-func (s *Sealer) sealing(ctx context.Context, e history.Event, send func(ctx context.Context, n int) (done bool, row *history.Version, err error)) (bool, error) {
+func (s *Sealer) sealing(ctx context.Context, e history.Event,
+	send func(ctx context.Context, n int) (done bool, row *history.Version, err error)) (bool, error) {
 	e.Op = history.OpSeal
 	e = s.ask(e)
 	e.From, e.To = nil, nil

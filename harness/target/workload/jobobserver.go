@@ -73,7 +73,9 @@ var changePoints = map[engine.StepKind]control.Point{
 // Begin records the invocation; the batch is sent after it returns.
 func (o *shardObserver) Begin(op engine.Op) engine.Span {
 	s := &shardSpan{o: o}
-	s.event = history.Event{Proc: o.proc(op.Shard), ID: o.rec.NewID(), Type: history.Invoke, Op: batchOps[op.Kind], Key: engine.Issuer(op.Shard)}
+	s.event = history.Event{
+		Proc: o.proc(op.Shard), ID: o.rec.NewID(), Type: history.Invoke, Op: batchOps[op.Kind], Key: engine.Issuer(op.Shard),
+	}
 	switch op.Kind {
 	case engine.OpTakeover:
 		s.points = append(s.points, control.TakeSent)
@@ -104,7 +106,10 @@ func (o *shardObserver) Begin(op engine.Op) engine.Span {
 
 // change is what a batch does, as the history writes it.
 func change(c engine.Change) history.Change {
-	out := history.Change{Job: string(c.Job), Do: changeNames[c.Kind], Run: int64(c.Run), Attempt: c.Attempt, DueMS: c.Due, After: string(c.After), LastMS: c.Last, Missed: c.Missed}
+	out := history.Change{
+		Job: string(c.Job), Do: changeNames[c.Kind], Run: int64(c.Run), Attempt: c.Attempt, DueMS: c.Due, After: string(c.After),
+		LastMS: c.Last, Missed: c.Missed,
+	}
 	if c.After == "" {
 		out.Schedule, out.NominalMS = c.Occurrence.Schedule, c.Occurrence.Nominal
 	}
@@ -153,7 +158,9 @@ func (o *shardObserver) Step(s engine.Step) {
 		reach(control.TakeSettled)
 	case engine.StepLost:
 		o.counts.lost.Add(1)
-		o.rec.Record(history.Event{Proc: o.proc(s.Shard), Type: history.Note, Op: history.NoteLeaseLost, Key: key, Token: s.Fence, Error: errText(s.Err)})
+		o.rec.Record(history.Event{
+			Proc: o.proc(s.Shard), Type: history.Note, Op: history.NoteLeaseLost, Key: key, Token: s.Fence, Error: errText(s.Err),
+		})
 	case engine.StepEnqueue:
 		reach(control.EnqueueSettled)
 	case engine.StepFire:
@@ -190,7 +197,9 @@ func (p *process) start(l *lane, k runKey, id job.ID, attempt int, due int64) {
 // finish records that it has returned, if it was called, and ends the run's lane.
 func (p *process) finish(lanes *lanes, k runKey, id job.ID, err error) {
 	if l := lanes.of(k); l != nil && l.started {
-		p.rec.Record(history.Event{Proc: l.proc, Type: history.Note, Op: history.NoteFinish, Key: string(id), Issuer: k.issuer, Token: int64(k.run), Error: errText(err)})
+		p.rec.Record(history.Event{
+			Proc: l.proc, Type: history.Note, Op: history.NoteFinish, Key: string(id), Issuer: k.issuer, Token: int64(k.run), Error: errText(err),
+		})
 	}
 	lanes.end(k)
 }

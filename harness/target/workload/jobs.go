@@ -178,7 +178,9 @@ func (p *process) newMembers(db *cassandra.DB) (*member.Group, error) {
 		Changed: func(came, went []string) {
 			point := func(point string, names []string) {
 				for _, name := range names {
-					p.rec.Record(history.Event{Proc: p.cfg.Life, Type: history.Note, Op: history.NotePoint, Details: &history.Details{Point: point}, Key: name})
+					p.rec.Record(history.Event{
+						Proc: p.cfg.Life, Type: history.Note, Op: history.NotePoint, Details: &history.Details{Point: point}, Key: name,
+					})
 				}
 			}
 			point(history.PointMemberCame, came)

@@ -169,8 +169,12 @@ func (s *recordingSink) effect(resource, issuer string, token, decidedAt int64, 
 }
 
 // accept is effect by whatever call of the sink.
-func (s *recordingSink) accept(resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func(), send func(context.Context) (sink.Answer, error)) (sink.Answer, error) {
-	e := history.Event{Proc: s.proc, ID: s.rec.NewID(), Type: history.Invoke, Op: history.OpEffect, Key: resource, Issuer: issuer, Token: token, EffectKey: ef.Key, Value: &ef.Value, DecidedAt: decidedAt}
+func (s *recordingSink) accept(resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func(),
+	send func(context.Context) (sink.Answer, error)) (sink.Answer, error) {
+	e := history.Event{
+		Proc: s.proc, ID: s.rec.NewID(), Type: history.Invoke, Op: history.OpEffect, Key: resource, Issuer: issuer, Token: token,
+		EffectKey: ef.Key, Value: &ef.Value, DecidedAt: decidedAt,
+	}
 	s.rec.Record(e)
 	beforeSend()
 	ctx, cancel := context.WithTimeout(context.Background(), sinkTimeout)

@@ -114,7 +114,9 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 		case <-ctx.Done():
 		}
 	}()
-	p := &process{cfg: cfg, hooks: hooks, rec: file, clock: NewClock(clock.System()), counts: &counters{}, gate: control.NewGate(conn.Send), log: log}
+	p := &process{
+		cfg: cfg, hooks: hooks, rec: file, clock: NewClock(clock.System()), counts: &counters{}, gate: control.NewGate(conn.Send), log: log,
+	}
 	if hooks.Recorder != nil {
 		p.rec = hooks.Recorder(cfg, p.rec)
 	}
@@ -300,7 +302,9 @@ func report(ctx context.Context, conn *control.Conn, c *counters) {
 }
 
 func (c *counters) stats() *control.Stats {
-	return &control.Stats{Cycles: c.cycles.Load(), Stale: c.stale.Load(), Unknown: c.unknown.Load(), LeasesLost: c.lost.Load(), Enqueuing: c.enqueuing.Load()}
+	return &control.Stats{
+		Cycles: c.cycles.Load(), Stale: c.stale.Load(), Unknown: c.unknown.Load(), LeasesLost: c.lost.Load(), Enqueuing: c.enqueuing.Load(),
+	}
 }
 
 // simple is a process without a runner: nothing can be armed, and its clocks are right.

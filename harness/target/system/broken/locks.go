@@ -21,8 +21,11 @@ func init() {
 	plant("wall-expiry", wallExpiry)
 }
 
+// lockHook is workload.Hooks.Locks.
+type lockHook = func(workload.Config, *cassandra.DB, store.Locks) store.Locks
+
 // casHook has compare-and-sets of one kind carried out by do; 0: all.
-func casHook(kind lock.OpKind, do func(*cassandra.DB, mistake.CAS) (store.CASResult, error)) func(workload.Config, *cassandra.DB, store.Locks) store.Locks {
+func casHook(kind lock.OpKind, do func(*cassandra.DB, mistake.CAS) (store.CASResult, error)) lockHook {
 	return func(cfg workload.Config, db *cassandra.DB, inner store.Locks) store.Locks {
 		return mistake.Locks{Locks: inner, TTL: cfg.TTL, Kind: kind, Do: func(c mistake.CAS) (store.CASResult, error) { return do(db, c) }}
 	}

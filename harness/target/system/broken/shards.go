@@ -25,8 +25,11 @@ func init() {
 type writeFunc func(context.Context, store.ShardID, *store.Header, []store.Op) error
 
 const (
-	plainHeaderCQL  = `UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, low_pending = ?, low_running = ?, low_ended = ?, wall = ?, state = ?, due = ?, wait = ? WHERE queue = ? AND shard = ? AND kind = 0 AND at = 0 AND id = ''`
-	plainPutCQL     = `INSERT INTO shards (queue, shard, kind, at, id, state, attempt, run, due, wait, place, note, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	plainHeaderCQL = `UPDATE shards SET fence = ?, tick = ?, nonce = ?, owner = ?, addr = ?, ttl_ms = ?, read_mark = ?, ` +
+		`low_pending = ?, low_running = ?, low_ended = ?, wall = ?, state = ?, due = ?, wait = ? ` +
+		`WHERE queue = ? AND shard = ? AND kind = 0 AND at = 0 AND id = ''`
+	plainPutCQL = `INSERT INTO shards (queue, shard, kind, at, id, state, attempt, run, due, wait, place, note, body) ` +
+		`VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	plainDeleteCQL  = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at = ? AND id = ?`
 	plainTrimCQL    = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at <= ?`
 	plainBetweenCQL = `DELETE FROM shards WHERE queue = ? AND shard = ? AND kind = ? AND at = ? AND id > ? AND id < ?`
@@ -51,7 +54,8 @@ func plainBatch(id store.ShardID, h *store.Header, ops []store.Op) (string, []an
 		if h.Pause.On {
 			paused = "paused"
 		}
-		add(plainHeaderCQL, h.Fence, h.Tick, h.Nonce, h.Owner, h.Addr, h.TTL.Milliseconds(), h.Read, h.LowPending, h.LowRunning, h.LowEnded, h.Wall, paused, h.Pause.Since, h.Pause.Lasted, id.Queue, id.Shard)
+		add(plainHeaderCQL, h.Fence, h.Tick, h.Nonce, h.Owner, h.Addr, h.TTL.Milliseconds(), h.Read, h.LowPending, h.LowRunning, h.LowEnded,
+			h.Wall, paused, h.Pause.Since, h.Pause.Lasted, id.Queue, id.Shard)
 	}
 	for _, op := range ops {
 		r := op.Row
@@ -65,7 +69,8 @@ func plainBatch(id store.ShardID, h *store.Header, ops []store.Op) (string, []an
 		case store.DeleteWithin:
 			add(plainWithinCQL, id.Queue, id.Shard, int8(r.Kind), r.At, op.Below)
 		default:
-			add(plainPutCQL, id.Queue, id.Shard, int8(r.Kind), r.At, r.ID, r.State, r.Attempt, r.Run, r.Due, r.Wait, r.Place, r.Note, append([]byte{}, r.Body...))
+			add(plainPutCQL, id.Queue, id.Shard, int8(r.Kind), r.At, r.ID, r.State, r.Attempt, r.Run, r.Due, r.Wait, r.Place, r.Note,
+				append([]byte{}, r.Body...))
 		}
 	}
 	return "BEGIN UNLOGGED BATCH " + strings.Join(stmts, "; ") + "; APPLY BATCH", args
