@@ -2,8 +2,10 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +14,10 @@ import (
 
 	"fencepost/core/store"
 	"fencepost/harness/fault"
+	"fencepost/harness/record/history"
 	"fencepost/harness/scenario"
+	"fencepost/harness/target/paxos"
+	"fencepost/harness/target/system"
 	"fencepost/harness/target/workload"
 )
 
@@ -121,4 +126,113 @@ func (p *Plan) Write(path string) error {
 		return err
 	}
 	return os.WriteFile(path, b, 0o644)
+}
+
+// rows is how many rows are competed for, and what they are called; a queue has none.
+func rows(s *scenario.Spec) (n int, name string) {
+	switch k := s.Kind(); {
+	case k.Jobs:
+		return 0, ""
+	case k.Workers:
+		return s.Workload.Locks(), "lock"
+	}
+	attempts, _ := paxos.Attempts(s.Drill) // Check has looked
+	return attempts + 1, "row"
+}
+
+// name names what is competed for; place spreads it over the ring.
+func (p *Plan) name(place string) {
+	n, name := rows(&p.Spec)
+	if n == 0 {
+		p.Queue = "jobs." + place
+	}
+	for i := range n {
+		p.Locks = append(p.Locks, fmt.Sprintf("%s-%02d.%s", name, i+1, place))
+	}
+}
+
+var lockRule = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+
+func (p *Plan) checkNames() error {
+	seen := map[string]bool{}
+	for _, l := range p.Locks {
+		if !lockRule.MatchString(l) || seen[l] {
+			return fmt.Errorf("the lock name %q is not usable or not unique", l)
+		}
+		seen[l] = true
+	}
+	switch n, _ := rows(&p.Spec); {
+	case n == 0 && (len(seen) > 0 || !lockRule.MatchString(p.Queue)):
+		return fmt.Errorf("%d locks and queue %q: the job workload has no locks, and a queue", len(seen), p.Queue)
+	case len(seen) != n && p.Spec.Drill != "":
+		return fmt.Errorf("%d locks, drill %s needs %d", len(seen), p.Spec.Drill, n)
+	case len(seen) != n:
+		return fmt.Errorf("%d locks, contention %s needs %d", len(seen), p.Spec.Workload.Contention, n)
+	}
+	return nil
+}
+
+// Expectation is the history's note of what contention and plan demand.
+func (p *Plan) Expectation() history.Expect {
+	x := history.Expect{
+		MinCycles: maps.Clone(p.Spec.Expect.MinCycles[p.Spec.Workload.Contention]),
+		Success:   p.Spec.Expect.Success,
+		Must:      p.Spec.Expect.Must,
+		Sometimes: p.Spec.Expect.Sometimes,
+
+		Exempt:          p.Spec.Expect.Exempt,
+		RecoveryBoundMS: p.Spec.Expect.RecoveryBoundMS,
+		Workers:         p.Spec.Workload.Workers,
+		Progress:        p.progress(),
+	}
+	for _, t := range p.Spec.Expect.Thresholds {
+		x.Thresholds = append(x.Thresholds, t.Noted(p.Spec.Workload.TTL.D()))
+	}
+	for _, st := range p.Steps {
+		x.Faults = append(x.Faults, st.IDs...)
+	}
+	switch k := p.Spec.Kind(); {
+	case k.Jobs:
+		x.DrainBoundMS, x.RowsEnd = p.Spec.Workload.Jobs.Drain.D().Milliseconds(), true
+	case !k.Workers:
+		return paxos.Expect()
+	}
+	return x
+}
+
+// progress are the plan's demands, as the history's expect note has them.
+func (p *Plan) progress() (out []history.Progress) {
+	for _, x := range p.Spec.Expect.Progress {
+		if x.Exempt == "" {
+			out = append(out, x.Noted(p.Spec.Workload))
+		}
+	}
+	return out
+}
+
+// DemandOf is what must get done under a fault, nil if nothing is said of it by name.
+func (p *Plan) DemandOf(fault string) *scenario.Progress {
+	for i := range p.Spec.Expect.Progress {
+		if x := &p.Spec.Expect.Progress[i]; x.Fault == fault && x.Exempt == "" {
+			return x
+		}
+	}
+	return nil
+}
+
+// LastOf is the id of a fault's last injection in the plan.
+func (p *Plan) LastOf(fault string) (id string) {
+	for _, st := range p.Steps {
+		if st.Fault == fault {
+			id = st.IDs[len(st.IDs)-1]
+		}
+	}
+	return id
+}
+
+// Demanded leaves out the points that a system does not come to, by design.
+func Demanded(x history.Expect, sys system.System) history.Expect {
+	unreached := func(point string) bool { return slices.Contains(sys.Unreached, point) }
+	x.Must, x.Sometimes = slices.DeleteFunc(slices.Clone(x.Must), unreached), slices.DeleteFunc(slices.Clone(x.Sometimes), unreached)
+	return x
 }

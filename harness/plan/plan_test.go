@@ -1,13 +1,20 @@
 package plan
 
 import (
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/history"
 	"fencepost/harness/scenario"
+	"fencepost/harness/target/paxos"
+	"fencepost/harness/target/system"
 )
 
 func loaded(t *testing.T, name string) *scenario.Spec {
@@ -119,5 +126,112 @@ func TestDemandsOfAPlan(t *testing.T) {
 	k, err := New(*loaded(t, "kill-nodes"), 1, "core")
 	if err != nil || len(k.Expectation().Progress) != 0 || k.DemandOf("kill-node") != nil {
 		t.Errorf("an exempt fault is demanded of: %+v, %v", k.Expectation().Progress, err)
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What a scenario needs of the cluster goes into its plans, whose targets are there.
+func TestClusterOfAScenario(t *testing.T) {
+	t.Parallel()
+	s := loaded(t, "two-datacenters")
+	if !s.Layout().Equal(cluster.Layout{3, 1}) || !loaded(t, "steady").Layout().Equal(cluster.Plain()) {
+		t.Errorf("%s, and %s of a scenario that says nothing", s.Layout(), loaded(t, "steady").Layout())
+	}
+	p, err := New(*s, 1, system.Core)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "plan.yaml")
+	if err := p.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	read, err := Read(path)
+	if err != nil || !read.Spec.Layout().Equal(s.Layout()) {
+		t.Fatalf("%v, %v", read, err)
+	}
+	heir, err := scenario.Parse("f.yaml", []byte("name: mine\nabout: mine\nextends: two-datacenters\nexpect: {min_cycles: {medium: {before: 1}}}\n"))
+	if err != nil || !heir.Layout().Equal(s.Layout()) {
+		t.Errorf("what it extends has targets in two data centres: %v, %v", heir, err)
+	}
+	s.Cluster.Datacenters = cluster.Layout{2, 1}
+	if _, err := New(*s, 1, system.Core); err == nil || !strings.Contains(err.Error(), "there is no n4 among 3 nodes") {
+		t.Errorf("a target that there is not: %v", err)
+	}
+	if s.NeedsControl() == "" {
+		t.Error("somebody else's cluster has two data centres for it")
+	}
+	own, err := system.Find("exec:true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Suits(s, own); err == nil || !strings.Contains(err.Error(), "it has several data centres") {
+		t.Errorf("a program of a user's own: %v", err)
+	}
+}
+
+// Every drill has its scenario, which demands an armed attempt and cycles through
+// all nodes, and a row for each attempt.
+func TestDrills(t *testing.T) {
+	t.Parallel()
+	for _, name := range paxos.Names() {
+		s, err := scenario.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Drill != name {
+			t.Errorf("%s: drill %q", name, s.Drill)
+		}
+		p, err := New(*s, 7, "core")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := paxos.Attempts(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "plan.yaml")
+		if err := p.Write(file); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read(file)
+		if err != nil || again.Spec.Drill != name || !slices.Equal(again.Locks, p.Locks) {
+			t.Errorf("%s: the plan was read back as %+v, %v", name, again, err)
+		}
+		p.Locks = p.Locks[1:]
+		if err := p.Write(file); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(file); err == nil {
+			t.Errorf("%s: a plan without a row for each attempt was taken", name)
+		}
+		p.Locks = again.Locks
+		keys := slices.Compact(slices.Sorted(slices.Values(p.Locks)))
+		if len(keys) != n+1 || len(p.Locks) != n+1 {
+			t.Errorf("%s: rows %v for %d attempts and the cycles", name, p.Locks, n)
+		}
+		x := p.Expectation()
+		if len(x.Faults) == 0 || x.MinCycles[history.PhaseBefore] == 0 || x.MinCycles[history.PhaseRecover] == 0 {
+			t.Errorf("%s: %+v could be met without testing anything", name, x)
+		}
+		if x.Workers != 0 {
+			t.Errorf("%s demands %d workers and starts none", name, x.Workers)
+		}
+	}
+}
+
+func TestDrillTakesNoOverrides(t *testing.T) {
+	t.Parallel()
+	s, err := scenario.Load(paxos.Lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Apply(scenario.Overrides{}); err != nil {
+		t.Error(err)
+	}
+	for _, o := range []scenario.Overrides{{Contention: scenario.High}, {Workers: 2}, {Clients: 1}, {TTL: time.Second}, {Duration: time.Second}} {
+		if err := s.Apply(o); err == nil {
+			t.Errorf("%+v was taken", o)
+		}
 	}
 }

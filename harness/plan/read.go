@@ -44,7 +44,8 @@ func Read(path string) (*Plan, error) {
 		return bad(err)
 	}
 	if version.Version != Version {
-		return bad(scenario.AtLine(scenario.At(root, "version").Line, "version %d; this tool reads version %d: replay it with the tool that made the run, or repeat the run by its seed", version.Version, Version))
+		return bad(scenario.AtLine(scenario.At(root, "version").Line, "version %d; this tool reads version %d: "+
+			"replay it with the tool that made the run, or repeat the run by its seed", version.Version, Version))
 	}
 	var p Plan
 	if err := scenario.Decode(root, &p); err != nil {

@@ -30,7 +30,8 @@ func suitsSink(s *scenario.Spec, sys system.System) error {
 	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
 	for _, st := range s.Faults {
 		if fault.Of(st.Fault).Needs.Service && (k.Start == nil || sys.Design() == system.Exec) {
-			return fmt.Errorf("%s: its fault %s needs a sink that is a separate process, such as --sink=%s, and no external system", s.Name, st.Fault, sinks.HTTP)
+			return fmt.Errorf("%s: its fault %s needs a sink that is a separate process, such as --sink=%s, and no external system",
+				s.Name, st.Fault, sinks.HTTP)
 		}
 	}
 	return nil
@@ -59,7 +60,8 @@ func suitsLockPerJob(s *scenario.Spec, sys system.System) error {
 	}
 	for _, st := range s.Faults {
 		if fault.Of(st.Fault).Needs.Jobs {
-			return fmt.Errorf("%s: its fault %s has nothing to cut, as the processes of system %s know nothing of each other", s.Name, st.Fault, sys.Name)
+			return fmt.Errorf("%s: its fault %s has nothing to cut, as the processes of system %s know nothing of each other",
+				s.Name, st.Fault, sys.Name)
 		}
 	}
 	return nil

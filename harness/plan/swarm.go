@@ -71,8 +71,8 @@ func majority(rng *rand.Rand, nodes int) []string {
 
 // lane draws faults until the time is full. One of them, at a drawn place, is the
 // one that must come.
-func lane(rng *rand.Rand, end time.Duration, name string, kinds []fault.Kind, targets func(fault.Kind) []string, must *scenario.Step) []scenario.Step {
-	var steps []scenario.Step
+func lane(rng *rand.Rand, end time.Duration, name string, kinds []fault.Kind, targets func(fault.Kind) []string,
+	must *scenario.Step) (steps []scenario.Step) {
 	at := time.Duration(0)
 	mustAt := time.Duration(rng.Int64N(int64(end / 3)))
 	for n := 0; ; n++ {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"fencepost/core/clock"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/fault"
@@ -144,7 +146,8 @@ func (r *runner) injectOnce(ctx context.Context, st *plan.Step, f fault.Fault, i
 		case late != nil:
 			ev = fault.Evidence{Text: late.Error() + "; " + ev.Text}
 		case hit != nil && hit.Late():
-			ev = fault.Evidence{Text: fmt.Sprintf("%s stood at its point for %s and then went on by itself, before it was told that the fault was in force", hit.Proc, control.GoTimeout)}
+			ev = fault.Evidence{Text: fmt.Sprintf("%s stood at its point for %s and then went on by itself, "+
+				"before it was told that the fault was in force", hit.Proc, control.GoTimeout)}
 		}
 		r.fault(note, history.ActionEvidence, ev)
 	}
@@ -250,7 +253,7 @@ func (r *runner) awaitOther(ctx context.Context, st *plan.Step, first *fleet.Hit
 
 // awaitHit arms a point, at a key ("": any) in workers (none: all), and waits for the hit.
 func (r *runner) awaitHit(ctx context.Context, p control.Point, key string, deadline time.Duration, workers []string) (*fleet.Hit, error) {
-	hits, cancel, err := r.env.Fleet.ArmAt(p, key, workers...)
+	hits, cancel, err := r.env.Fleet.Arm(p, key, workers...)
 	if err != nil {
 		return nil, err
 	}
@@ -275,12 +278,90 @@ func (r *runner) fault(f history.Fault, action string, ev fault.Evidence) {
 }
 
 func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+	if clock.Go().Sleep(ctx, d) != nil {
 		return ctx.Err()
 	}
+	return nil
+}
+
+// stays is what the injections of each fault, by its name, have shown so far.
+type stays struct {
+	mu sync.Mutex
+	of map[string]stayed
+}
+
+type stayed struct {
+	first  time.Time // when the first injection was in force
+	cycles int64     // in those that are over
+}
+
+// add counts cycles of an injection that began then, and returns what there is.
+func (s *stays) add(fault string, began time.Time, cycles int64) stayed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	so, ok := s.of[fault]
+	if !ok {
+		so.first = began
+	}
+	so.cycles += cycles
+	if s.of == nil {
+		s.of = map[string]stayed{}
+	}
+	s.of[fault] = so
+	return so
+}
+
+// injected is one injection in force.
+type injected struct {
+	began   time.Time
+	targets []string
+	cycles  int64 // of those who count, when it began
+}
+
+// inForce notes that a fault is in force now.
+func (r *runner) inForce(st *plan.Step, targets []string) injected {
+	now := injected{began: time.Now(), targets: targets}
+	if p := r.plan.DemandOf(st.Fault); p != nil {
+		now.cycles = r.cyclesOf(p.Group, targets)
+	}
+	r.stays.add(st.Fault, now.began, 0)
+	return now
+}
+
+// stay lets the last injection of a fault stay in force until what the scenario demands
+// can be seen: for longer than work may stand still, counted from the first injection,
+// and until the cycles are there or its time is over, as in enough.
+func (r *runner) stay(ctx context.Context, st *plan.Step, id string, in injected) error {
+	p := r.plan.DemandOf(st.Fault)
+	if p == nil {
+		return nil
+	}
+	w := r.plan.Spec.Workload
+	demand := p.Noted(w)
+	so := r.stays.add(st.Fault, in.began, 0)
+	if id == r.plan.LastOf(st.Fault) {
+		over := so.first.Add(p.LongestGap.D(w.TTL.D()) + w.TTL.D()/6)
+		if err := pause(ctx, time.Until(over)); err != nil {
+			return err
+		}
+		want := int64(demand.MinCycles) + int64(demand.MinCycles)/8 // as in enough
+		deadline := in.began.Add(st.For.D() + max(stretch*st.For.D(), leastStretch))
+		for so.cycles+r.cyclesOf(p.Group, in.targets)-in.cycles < want && time.Now().Before(deadline) {
+			if err := pause(ctx, 100*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	r.stays.add(st.Fault, in.began, r.cyclesOf(p.Group, in.targets)-in.cycles)
+	return nil
+}
+
+// cyclesOf are the cycles so far of a group of workers.
+func (r *runner) cyclesOf(group string, targets []string) (n int64) {
+	for _, w := range r.env.Fleet.Workers() {
+		if group == "" || (group == history.GroupTargets) == slices.Contains(targets, w.Name()) {
+			n += w.Stats().Cycles
+		}
+	}
+	return n
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"fencepost/core/engine"
@@ -182,13 +181,13 @@ func (r jobsByShard) seal(ctx context.Context) error {
 	var claimed []claimedJob
 	for i, id := range ids {
 		r.progress.at("%d of %d shards sealed", i, len(ids))
-		fence, err := r.sealShard(ctx, shards, id)
+		fence, err := r.seals.Shard(ctx, shards, id)
 		if err != nil {
-			r.troubles.add("shards", fmt.Errorf("seal %s: %w", id, err))
+			r.seals.Trouble("shards", fmt.Errorf("seal %s: %w", id, err))
 		}
-		jobs, err := r.readShard(ctx, shards, id)
+		jobs, err := r.seals.Rows(ctx, shards, id)
 		if err != nil {
-			r.troubles.add("shards", fmt.Errorf("read %s: %w", id, err))
+			r.seals.Trouble("shards", fmt.Errorf("read %s: %w", id, err))
 		}
 		for _, j := range jobs {
 			claimed = append(claimed, claimedJob{id, j, fence})
@@ -199,7 +198,8 @@ func (r jobsByShard) seal(ctx context.Context) error {
 	g.SetLimit(sealsAtOnce)
 	for _, c := range claimed {
 		g.Go(func() error {
-			r.sealResource(ctx, r.sink.client, worker.Resource(job.Job{Queue: c.shard.Queue, ID: c.id}), engine.Issuer(c.shard), int64(job.FirstRunID(c.fence+1)))
+			res, token := worker.Resource(job.Job{Queue: c.shard.Queue, ID: c.id}), int64(job.FirstRunID(c.fence+1))
+			r.seals.Resource(ctx, r.sink.client, res, engine.Issuer(c.shard), token)
 			return nil
 		})
 	}
@@ -210,112 +210,6 @@ type claimedJob struct {
 	shard store.ShardID
 	id    job.ID
 	fence int64 // that the shard was sealed with
-}
-
-func (r *runner) sealShard(ctx context.Context, shards store.Shards, id store.ShardID) (fence int64, err error) {
-	for {
-		head, err := r.lookSerial(ctx, shards, id)
-		if err != nil {
-			return 0, err
-		}
-		if head == nil {
-			return 0, errors.New("it has no header: the queue was never made")
-		}
-		to := *head
-		to.Fence, to.Tick, to.Nonce, to.Owner, to.Addr = head.Fence+1, head.Tick+1, uuid.NewString(), "", ""
-		e := history.Event{Key: engine.Issuer(id), From: workload.Stamp(head.Stamp), To: workload.Stamp(to.Stamp)}
-		applied, err := r.sealing(ctx, e, func(ctx context.Context, n int) (bool, *history.Version, error) {
-			res, err := shards.Commit(ctx, id, store.Batch{From: head.Stamp, To: to}, n)
-			if err != nil || res.Stamp == nil {
-				return res.Applied, nil, err
-			}
-			return res.Applied || *res.Stamp == to.Stamp, workload.Stamp(*res.Stamp), nil
-		})
-		if err != nil {
-			return 0, err
-		}
-		if !applied {
-			continue // a late copy of some request came between: seal what it left
-		}
-		last, err := r.lookSerial(ctx, shards, id)
-		if err != nil {
-			return 0, err
-		}
-		if last == nil || last.Stamp != to.Stamp {
-			// Not for the runner to judge: the checker sees the read.
-			r.progress.problem("shard %s changed after it was sealed", id)
-		}
-		return to.Fence, nil
-	}
-}
-
-func (r *runner) lookSerial(ctx context.Context, shards store.Shards, id store.ShardID) (head *store.Header, err error) {
-	err = r.reading(ctx, engine.Issuer(id), func(ctx context.Context) (*history.Version, error) {
-		head, err = shards.Look(ctx, id, true)
-		if err != nil || head == nil {
-			return &history.Version{Absent: true}, err
-		}
-		return workload.Stamp(head.Stamp), nil
-	})
-	return head, err
-}
-
-var rowKinds = map[store.Kind]string{
-	store.KindPending: history.RowPending, store.KindRunning: history.RowRunning, store.KindJob: history.RowJob,
-	store.KindEnded: history.RowEnded, store.KindDLQ: history.RowDLQ,
-}
-
-// readShard writes every row of a sealed shard into the history, when all of them are read:
-// the absence of one means something. It returns the jobs that were ever claimed.
-func (r *runner) readShard(ctx context.Context, shards store.Shards, id store.ShardID) (claimed []job.ID, err error) {
-	const page = 500
-	var notes []history.Event
-	note := func(key string, row history.JobRow) {
-		notes = append(notes, history.Event{Op: history.NoteRow, Key: key, Issuer: engine.Issuer(id), Details: &history.Details{JobRow: &row}})
-	}
-	for kind, name := range rowKinds {
-		next := store.Range{Kind: kind, AfterAt: math.MinInt64, UpTo: math.MaxInt64, Limit: page}
-		for {
-			rows, err := shards.Scan(ctx, id, next)
-			if err != nil {
-				return nil, err
-			}
-			for _, row := range rows {
-				x := history.JobRow{Kind: name, State: row.State, Attempt: row.Attempt, DueMS: row.Due}
-				if kind != store.KindEnded { // an index, whose run its job row has too
-					x.Run = row.Run
-				}
-				if job.State(row.State).Ended() {
-					x.EndedMS = row.Place
-				}
-				note(row.ID, x)
-				if kind == store.KindJob && row.Run > 0 {
-					claimed = append(claimed, job.ID(row.ID))
-				}
-			}
-			if len(rows) < page {
-				break
-			}
-			next.AfterAt, next.AfterID = rows[len(rows)-1].At, rows[len(rows)-1].ID
-		}
-	}
-	for after := ""; ; {
-		rows, err := shards.InboxScan(ctx, id, after, store.AboveAll, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			note(row.ID, history.JobRow{Kind: history.RowInbox})
-			after = row.ID
-		}
-		if len(rows) < page {
-			break
-		}
-	}
-	for _, e := range append(notes, history.Event{Op: history.NoteRowsEnd, Issuer: engine.Issuer(id)}) {
-		r.note(e)
-	}
-	return claimed, nil
 }
 
 // byOrders are jobs of the core that are a shop's orders.
@@ -343,7 +237,7 @@ func (r byOrders) seal(ctx context.Context) error {
 		r.note(history.Event{Op: history.NoteBook, Details: &history.Details{Book: &b}})
 	})
 	if unread != nil {
-		r.troubles.add("the shop's tables", fmt.Errorf("read the shop's tables: %w", unread))
+		r.seals.Trouble("the shop's tables", fmt.Errorf("read the shop's tables: %w", unread))
 	}
 	return err
 }

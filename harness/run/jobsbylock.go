@@ -97,12 +97,12 @@ func (r jobsByLock) open(ctx context.Context) (bool, error) {
 func (r jobsByLock) seal(ctx context.Context) error {
 	top, err := lockperjob.TopToken(ctx, r.db)
 	if err != nil {
-		r.troubles.add("jobs", fmt.Errorf("read the counter of tokens: %w", err))
+		r.seals.Trouble("jobs", fmt.Errorf("read the counter of tokens: %w", err))
 		return nil
 	}
 	jobs, err := r.noteRows(ctx)
 	if err != nil {
-		r.troubles.add("jobs", fmt.Errorf("read their rows: %w", err))
+		r.seals.Trouble("jobs", fmt.Errorf("read their rows: %w", err))
 		return nil
 	}
 	r.progress.at("sealing %d jobs", len(jobs))
@@ -114,10 +114,10 @@ func (r jobsByLock) seal(ctx context.Context) error {
 	for _, j := range jobs {
 		g.Go(func() error {
 			name, res := lockperjob.LockName(r.plan.Queue, j.ID), worker.Resource(job.Job{Queue: r.plan.Queue, ID: j.ID})
-			if _, err := r.sealLock(ctx, locks, name, next); err != nil {
-				r.troubles.add("locks", fmt.Errorf("seal %s: %w", name, err))
+			if _, err := r.seals.Lock(ctx, locks, name, next); err != nil {
+				r.seals.Trouble("locks", fmt.Errorf("seal %s: %w", name, err))
 			}
-			r.sealResource(ctx, r.sink.client, res, name, top)
+			r.seals.Resource(ctx, r.sink.client, res, name, top)
 			return nil
 		})
 	}
@@ -140,10 +140,13 @@ func (r jobsByLock) noteRows(ctx context.Context) ([]lockperjob.Row, error) {
 		waiting = append(waiting, of...)
 	}
 	note := func(id job.ID, row history.JobRow) {
-		r.note(history.Event{Op: history.NoteRow, Key: string(id), Issuer: lockperjob.LockName(r.plan.Queue, id), Details: &history.Details{JobRow: &row}})
+		issuer := lockperjob.LockName(r.plan.Queue, id)
+		r.note(history.Event{Op: history.NoteRow, Key: string(id), Issuer: issuer, Details: &history.Details{JobRow: &row}})
 	}
 	for _, j := range jobs {
-		note(j.ID, history.JobRow{Kind: history.RowJob, State: string(j.State), Attempt: j.Attempt, Run: int64(j.Run), DueMS: j.Due, EndedMS: j.Ended})
+		note(j.ID, history.JobRow{
+			Kind: history.RowJob, State: string(j.State), Attempt: j.Attempt, Run: int64(j.Run), DueMS: j.Due, EndedMS: j.Ended,
+		})
 	}
 	for _, p := range waiting {
 		note(p.ID, history.JobRow{Kind: history.RowPending, DueMS: p.Due})

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
+	"fencepost/harness/target/paxos"
 	"fencepost/harness/target/workload"
 )
 
@@ -62,12 +65,12 @@ func (r locks) seal(ctx context.Context) error {
 	rows := cassandra.NewLocks(r.db)
 	for i, name := range r.plan.Locks {
 		r.progress.at("%d of %d locks sealed", i, len(r.plan.Locks))
-		fence, err := r.sealLock(ctx, rows, name, r.nextGrant)
+		fence, err := r.seals.Lock(ctx, rows, name, r.nextGrant)
 		if err != nil {
-			r.troubles.add("locks", fmt.Errorf("seal %s: %w", name, err))
+			r.seals.Trouble("locks", fmt.Errorf("seal %s: %w", name, err))
 			fence = 1 // below what the sink has seen, which is then raised
 		}
-		r.sealResource(ctx, r.sink.client, workload.Resource(name), name, fence)
+		r.seals.Resource(ctx, r.sink.client, workload.Resource(name), name, fence)
 	}
 	return nil
 }
@@ -100,7 +103,8 @@ func (r locks) stamps(ctx context.Context) ([]fault.Stamp, error) {
 		holder, _ := row["holder"].(string)
 		ttl, _ := row["ttl_ms"].(int64)
 		if expires, ok := row["expires_hint"].(time.Time); ok && holder != "" {
-			out = append(out, fault.Stamp{Life: history.Life(holder), Wall: expires.Add(-time.Duration(ttl) * time.Millisecond), Written: written(row)})
+			began := expires.Add(-time.Duration(ttl) * time.Millisecond)
+			out = append(out, fault.Stamp{Life: history.Life(holder), Wall: began, Written: written(row)})
 		}
 	}
 	return out, nil
@@ -115,4 +119,48 @@ func (r locks) claim(ctx context.Context, key string) (fault.Claim, error) {
 	fence, _ := rows[0]["fence"].(int64)
 	ttl, _ := rows[0]["ttl_ms"].(int64)
 	return fault.Claim{By: holder, Token: fence, Written: written(rows[0]), TTL: time.Duration(ttl) * time.Millisecond}, nil
+}
+
+// A drill is a scenario without workers, phases and faults of its own: package
+// paxos does it step by step, and the harness itself is the client.
+
+// drill is one of package paxos. Its rows are those of locks.
+type drill struct{ locks }
+
+func (drill) describe(*rundir.Info) {}
+
+func (r drill) setUp(ctx context.Context) error {
+	if err := r.record(ctx, paxos.Promises(), r.plan.Expectation()); err != nil {
+		return err
+	}
+	r.watchNodes()
+	r.progress.step("setting up: keyspace, a session with each node")
+	return r.openKeyspace(ctx)
+}
+
+// phases carries the drill out. An interrupted one goes on to its orderly end.
+func (r drill) phases(ctx context.Context) error {
+	err := paxos.Run(ctx, paxos.Config{
+		Drill: r.plan.Spec.Drill, Cluster: r.opt.Cluster, Variant: r.opt.Cluster.Info()["paxos_variant"],
+		DB: r.db, Base: r.base, Keys: r.plan.Locks, Inert: r.opt.System.Inert == string(fault.FamilyLinks), Recorder: r.rec,
+		Phase: func(name string) {
+			r.note(history.Event{Op: history.NotePhase, Details: &history.Details{Phase: name}})
+			r.progress.begins(name)
+		},
+		Fault: func(f history.Fault) {
+			r.note(history.Event{Op: history.NoteFault, Details: &history.Details{Fault: &f}})
+			r.progress.fault(f)
+		},
+		Problem: r.progress.problem,
+	})
+	r.noteNodes()
+	if broken := broken(ctx); broken != nil {
+		return broken
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		r.info.Interrupted = "stopped by a signal"
+		r.progress.problem("interrupted: ending in order, then checking what there is")
+		return nil
+	}
+	return err
 }

@@ -2,12 +2,15 @@ package run
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,7 +57,8 @@ func broken(ctx context.Context) error {
 // prepare runs the program's task setup and makes what its workers need.
 func (o *ownRun) prepare(ctx context.Context, cfg *fleet.Config) error {
 	if cluster.AccessTo(o.opt.Cluster).Login != nil {
-		return &scenario.InputError{Msg: fmt.Sprintf("the cluster asks for a login or TLS, which %s would not be given: take a cluster without (--cluster=local)", o.opt.System.Name)}
+		return &scenario.InputError{Msg: fmt.Sprintf("the cluster asks for a login or TLS, which %s would not be given: "+
+			"take a cluster without (--cluster=local)", o.opt.System.Name)}
 	}
 	o.program, o.settings = own.Program{Words: o.opt.System.Command, Dir: o.opt.Dir}, cfg.Worker
 	o.links = link.NewFabric(link.Options{})
@@ -88,8 +92,10 @@ func offered(p *plan.Plan, o own.Offer, sys system.System) error {
 		if len(o.Points) > 0 {
 			offers = fmt.Sprintf("only %s", strings.Join(pointWords(o.Points), ", "))
 		}
-		return &scenario.InputError{Msg: fmt.Sprintf("%s: its fault %s comes when a client stands at the point %q, and the setup of %s offers %s: "+
-			"let its clients ask there (docs/own-system.md), or take a scenario whose faults come at instants", p.Spec.Name, st.Fault, st.Points()[at], sys.Name, offers)}
+		return &scenario.InputError{Msg: fmt.Sprintf(
+			"%s: its fault %s comes when a client stands at the point %q, and the setup of %s offers %s: "+
+				"let its clients ask there (docs/own-system.md), or take a scenario whose faults come at instants",
+			p.Spec.Name, st.Fault, st.Points()[at], sys.Name, offers)}
 	}
 	return nil
 }
@@ -105,7 +111,9 @@ func pointWords(points []control.Point) []string {
 // linksOf are the links of a task that is no worker's, on which its statements are read.
 func (o *ownRun) linksOf(t own.Task) (at own.Places, err error) {
 	for _, n := range o.opt.Cluster.Nodes() {
-		l, err := o.links.Add(link.Spec{From: string(t), To: n.Name(), Listen: "127.0.0.1:0", Upstream: cluster.AddrOf(o.opt.Cluster, n), Tap: o.nodeTap})
+		l, err := o.links.Add(link.Spec{
+			From: string(t), To: n.Name(), Listen: "127.0.0.1:0", Upstream: cluster.AddrOf(o.opt.Cluster, n), Tap: o.nodeTap,
+		})
 		if err != nil {
 			return at, fmt.Errorf("link %s->%s: %w", t, n.Name(), err)
 		}
@@ -181,17 +189,17 @@ func (o *ownRun) seal(ctx context.Context) error {
 		}
 	}
 	all, err := o.sink.resources(ctx) // recorded or not
-	o.troubles.add("resources of the sink", err)
+	o.seals.Trouble("resources of the sink", err)
 	for _, res := range all {
 		st, err := o.sink.client.Read(ctx, res)
 		if err != nil {
-			o.troubles.add("resources of the sink", fmt.Errorf("read %s: %w", res, err))
+			o.seals.Trouble("resources of the sink", fmt.Errorf("read %s: %w", res, err))
 			continue
 		}
 		issuers[res] = st.Issuer
 	}
 	for _, res := range slices.Sorted(maps.Keys(issuers)) {
-		o.sealResource(ctx, o.sink.client, res, issuers[res], max(fences[issuers[res]], 1))
+		o.seals.Resource(ctx, o.sink.client, res, issuers[res], max(fences[issuers[res]], 1))
 	}
 	return nil
 }
@@ -212,7 +220,9 @@ func (o *ownRun) sealRows(ctx context.Context) (map[string]int64, error) {
 	logs := filepath.Join(o.dir, rundir.LogDir)
 	c := o.settings
 	c.Life, c.History = history.Harness, filepath.Join(logs, "seal.jsonl")
-	rec, err := history.NewRecorder(c.History, history.Header{Run: c.Run, Proc: c.Life, System: o.opt.System.Name, DriftBound: c.DriftBound, MarginBaseMS: c.MarginBase.Milliseconds()})
+	rec, err := history.NewRecorder(c.History, history.Header{
+		Run: c.Run, Proc: c.Life, System: o.opt.System.Name, DriftBound: c.DriftBound, MarginBaseMS: c.MarginBase.Milliseconds(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +238,7 @@ func (o *ownRun) sealRows(ctx context.Context) (map[string]int64, error) {
 	case life != nil:
 		o.ended(life)
 	case err != nil:
-		o.troubles.add("locks", err)
+		o.seals.Trouble("locks", err)
 	}
 	h, err := history.ReadFiles(c.History)
 	if err != nil {
@@ -271,4 +281,98 @@ func (o *ownRun) close() (err error) {
 		err = errors.Join(err, o.control.Close())
 	}
 	return err
+}
+
+// sentPoints are the points that stand before the first copy of a request, with what it is of.
+var sentPoints = map[control.Point]history.Op{
+	control.AcquireSent: history.OpAcquire, control.RenewSent: history.OpRenew, control.ReleaseSent: history.OpRelease,
+	control.EffectSent: history.OpEffect,
+}
+
+// noteHits records each client that stood at a point before a request, and when that
+// request came to its links: whether it was still to be sent is not the client's to say.
+// Nobody sends any more.
+func (o *ownRun) noteHits(h *history.History) {
+	for _, hit := range o.env.Fleet.Hits() {
+		op, before := sentPoints[hit.Point]
+		if !before {
+			continue
+		}
+		n := &history.Hit{Proc: hit.Proc, Go: hit.Went}
+		if inv := underWay(h, op, hit); inv != nil {
+			n.ID, n.Sent = inv.ID, o.firstSent(h, inv, hit)
+		}
+		o.note(history.Event{TS: hit.At, Op: history.NoteHit, Key: hit.Key, Details: &history.Details{Point: string(hit.Point), Hit: n}})
+	}
+}
+
+// underWay is the operation of a kind that a client had recorded and not ended when it asked.
+func underWay(h *history.History, op history.Op, hit fleet.Hit) (inv *history.Event) {
+	for i := range h.Events {
+		e := &h.Events[i]
+		switch {
+		case e.TS > hit.At:
+			return inv
+		case e.Proc != hit.Proc || e.Op != op || e.Key != hit.Key && e.Issuer != hit.Key:
+		case e.Type == history.Invoke:
+			inv = e
+		case inv != nil && e.ID == inv.ID:
+			inv = nil
+		}
+	}
+	return inv
+}
+
+// firstSent is when a request first came to its worker's links.
+func (o *ownRun) firstSent(h *history.History, inv *history.Event, hit fleet.Hit) int64 {
+	if inv.Op != history.OpEffect {
+		return o.firstWrite(inv, hit)
+	}
+	sent := int64(0)
+	for i := range h.Events {
+		e := &h.Events[i]
+		asked := e.Asked()
+		if e.Op != history.NoteAnswer || asked == nil || asked.Op != history.OpEffect || asked.Worker != hit.Worker || e.EffectKey != inv.EffectKey {
+			continue
+		}
+		if sent == 0 || asked.Sent < sent {
+			sent = asked.Sent
+		}
+	}
+	return sent
+}
+
+// firstWrite finds a compare-and-set among the writes of a worker: by the lock's name and
+// what it alone sets, or, where that is kept in another form than recorded, by the name and
+// the row's holder or its fence, since the operation was recorded.
+func (o *ownRun) firstWrite(inv *history.Event, hit fleet.Hit) int64 {
+	name := forms(inv.Key)
+	own := [][][]byte{name, forms(inv.To.Attempt)}
+	if inv.Op == history.OpRenew {
+		own = append(own, number(inv.To.Beat))
+	}
+	if sent := o.cql.FirstWrite(hit.Worker, 0, own...); sent > 0 {
+		return sent
+	}
+	return o.cql.FirstWrite(hit.Worker, inv.TS, name, append(forms(hit.Proc), number(inv.To.Fence)...))
+}
+
+// forms are those in which a text may be written into a row: as it is, or as a UUID, bytes or
+// a number.
+func forms(s string) [][]byte {
+	out := [][]byte{[]byte(s)}
+	if b, err := hex.DecodeString(strings.ReplaceAll(s, "-", "")); err == nil && len(b) > 0 {
+		out = append(out, b)
+	}
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		out = append(out, number(n)...)
+	}
+	return out
+}
+
+// number is a number as a bigint, an int and a literal.
+func number(n int64) [][]byte {
+	return [][]byte{
+		binary.BigEndian.AppendUint64(nil, uint64(n)), binary.BigEndian.AppendUint32(nil, uint32(n)), []byte(strconv.FormatInt(n, 10)),
+	}
 }

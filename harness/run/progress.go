@@ -1,13 +1,17 @@
 package run
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"fencepost/harness/env/host"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
@@ -29,8 +33,7 @@ type teller struct {
 	stats  func() control.Stats
 	last   control.Stats
 	lastAt time.Time
-	stop   chan struct{}
-	done   chan struct{}
+	stop   func() // ends what watch began; nil: nothing was begun
 }
 
 func newTeller(log *progress.Log) *teller {
@@ -44,7 +47,8 @@ func newTeller(log *progress.Log) *teller {
 func (t *teller) begin(dir string, info rundir.Info) error {
 	return t.log.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{
 		Name: info.Run, Scenario: info.Scenario, About: info.About, Seed: info.Seed, System: info.System, Sink: info.Sink,
-		Contention: info.Contention, Backend: info.Cluster, Paxos: info.Versions["paxos_variant"], Dir: dir, Command: info.Command, ReplayOf: info.ReplayOf,
+		Contention: info.Contention, Backend: info.Cluster, Paxos: info.Versions["paxos_variant"], Dir: dir,
+		Command: info.Command, ReplayOf: info.ReplayOf,
 	})
 }
 
@@ -87,20 +91,17 @@ func (t *teller) fault(f history.Fault) {
 // watch starts telling the rates.
 func (t *teller) watch(stats func() control.Stats) {
 	t.stats, t.lastAt = stats, time.Now()
-	t.stop, t.done = make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(t.done)
-		tick := time.NewTicker(ratesEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-t.stop:
-				return
-			case <-tick.C:
-				t.rates()
-			}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for pause(ctx, ratesEvery) == nil {
+			t.rates()
 		}
-	}()
+	})
+	t.stop = func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 func (t *teller) rates() {
@@ -119,8 +120,63 @@ func (t *teller) rates() {
 // unwatch ends what watch began. It may be called again, and without watch.
 func (t *teller) unwatch() {
 	if t.stop != nil {
-		close(t.stop)
-		<-t.done
+		t.stop()
 		t.stop = nil
+	}
+}
+
+// maxNodeLog is how much of the end of a node's log goes into a run's directory:
+// a cluster that is kept up writes one log for all its runs.
+const maxNodeLog = 1 << 20
+
+// keepNodeLogs copies the ends of the nodes' logs beside the workers'.
+func (r *runner) keepNodeLogs() error {
+	for _, n := range r.opt.Cluster.Nodes() {
+		if n.LogFile() == "" {
+			continue // a cluster that is not ours
+		}
+		if err := copyEnd(n.LogFile(), filepath.Join(r.dir, rundir.LogDir, n.Name()+".log")); err != nil {
+			return fmt.Errorf("log of node %s: %w", n.Name(), err)
+		}
+	}
+	return nil
+}
+
+func copyEnd(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := in.Seek(max(0, info.Size()-maxNodeLog), io.SeekStart); err != nil {
+		return err
+	}
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
+}
+
+// noteHost records how busy the machine was in the phase that ends.
+func (r *runner) noteHost() {
+	if r.meter == nil {
+		r.meter = host.Start()
+		return
+	}
+	h := r.meter.Take()
+	h.Phase, h.Cold = r.current, r.current == history.PhaseWarmup && r.cold
+	r.note(history.Event{Op: history.NoteHost, Details: &history.Details{Host: &h}})
+	if h.LagP99MS > history.MaxLagMS {
+		r.progress.problem("host too busy in phase %s: the harness's own timer was late by %.0f ms (p99), "+
+			"%.0f %% of the processors' time was stolen", h.Phase, h.LagP99MS, 100*h.Steal)
 	}
 }

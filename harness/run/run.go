@@ -21,6 +21,7 @@ import (
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/target/seal"
 	"fencepost/harness/target/system"
 )
 
@@ -31,8 +32,12 @@ const (
 	marginBase = lock.DefaultMarginBase
 )
 
-// stopTimeout bounds the orderly end of the workers.
-const stopTimeout = 25 * time.Second
+// stopTimeout bounds the orderly end of the workers, sealTimeout the sealing of all that they
+// wrote to.
+const (
+	stopTimeout = 25 * time.Second
+	sealTimeout = 2 * time.Minute
+)
 
 // Options say how a plan is carried out.
 type Options struct {
@@ -84,7 +89,7 @@ type runner struct {
 	target   target
 	abort    func(error) // ends the run: what it drives cannot be gone on with
 	probes   probes
-	troubles troubles // of the sealing
+	seals    seal.Sealer
 	progress *teller
 	// fallen: workers ended before they were ready, so that there is nothing to run.
 	fallen       bool
@@ -345,7 +350,7 @@ func (r *runner) settle(ctx context.Context, unwatched func()) error {
 	defer cancelSeal()
 	r.wakeSink(sealCtx)
 	err := r.target.seal(sealCtx)
-	r.troubles.tell(r.progress.problem)
+	r.seals.Tell()
 	r.noteNodes()
 	r.progress.unwatch()
 	return err

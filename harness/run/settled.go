@@ -2,12 +2,10 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 )
@@ -108,23 +106,3 @@ func (r *runner) warmUp(ctx context.Context, d time.Duration) (bool, error) {
 }
 
 func (r *runner) historyDir() string { return filepath.Join(r.dir, rundir.HistoryDir) }
-
-// rowProofs read from rows, by the harness's own session, what shows that a fault took hold
-// in a worker.
-type rowProofs struct {
-	// stamps are times that workers wrote by their wall clocks.
-	stamps func(ctx context.Context) ([]fault.Stamp, error)
-	// stay is who has a lock, or a job.
-	stay func(ctx context.Context, key string) (fault.Claim, error)
-}
-
-// written is what WRITETIME gives: microseconds since 1970, by the clock of the node that
-// coordinated the write.
-func written(row map[string]any) time.Time {
-	us, _ := row["written"].(int64)
-	return time.UnixMicro(us)
-}
-
-func runClaim(run int64) fault.Claim {
-	return fault.Claim{By: fmt.Sprintf("run %d", run), Token: run, Anonymous: true}
-}

@@ -13,11 +13,14 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/link"
+	"fencepost/harness/env/osproc"
 	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system"
 	"fencepost/harness/target/workload"
 )
 
@@ -130,15 +133,16 @@ func (r *runner) notePrevious() error {
 func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Config {
 	s := r.plan.Spec
 	return fleet.Config{
-		Binaries: r.binaries(), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links, NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.addr(),
+		Binaries: r.binaries(), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links,
+		NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.at.Addr,
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir),
 		Unexpected: func(life string, err error) { r.progress.problem("%s %v", life, err) },
 		Broken:     func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) },
 		Worker: workload.Config{
-			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises, Seed: r.plan.Seed, Clients: s.Workload.Clients,
-			Locks: r.plan.Locks, Own: s.Workload.Contention == scenario.Low,
+			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises,
+			Seed: r.plan.Seed, Clients: s.Workload.Clients, Locks: r.plan.Locks, Own: s.Workload.Contention == scenario.Low,
 			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
-			Sink: r.sink.kind.Name, SinkSecret: r.sink.secret(),
+			Sink: r.sink.kind.Name, SinkSecret: r.sink.at.Secret,
 			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
 		},
 	}
@@ -178,7 +182,7 @@ func (r *runner) record(ctx context.Context, promises []string, x history.Expect
 // cannot be recorded ends at once.
 func (r *runner) keep(ctx context.Context, rec *history.Recorder) {
 	r.earlyMu.Lock()
-	r.rec = rec
+	r.rec, r.seals.Rec, r.seals.Problem = rec, rec, r.progress.problem
 	for _, e := range r.early {
 		rec.Record(e)
 	}
@@ -204,4 +208,66 @@ func (r *runner) note(e history.Event) {
 		return
 	}
 	r.rec.Record(e)
+}
+
+// sinkLog is what a sink that is a service prints, in the run's logs.
+const sinkLog = "sink.log"
+
+// runSink is the sink of a run: its service, if it is one, and the runner's own
+// connection, past all links.
+type runSink struct {
+	kind    sinks.Kind
+	service *osproc.Service // nil: on the nodes
+	at      sinks.Place
+	client  sinks.Client
+}
+
+// startSink starts the sink and connects to it.
+func (r *runner) startSink(ctx context.Context) error {
+	kind, err := sinks.Of(r.plan.Spec.Workload.Sink, r.opt.System)
+	if err != nil {
+		return &scenario.InputError{Msg: err.Error()}
+	}
+	r.sink.kind = kind
+	r.sink.at = sinks.Place{Nodes: func(ctx context.Context) (*cassandra.DB, error) { return cassandra.Open(ctx, r.base) }}
+	if kind.Start != nil {
+		r.progress.step("starting the sink: %s", kind.Name)
+		r.sink.service, err = kind.Start(ctx, sinks.Options{
+			BinDir: r.opt.BinDir, Log: filepath.Join(r.dir, rundir.LogDir, sinkLog),
+			Broken:   r.opt.System.BrokenSink,
+			Unfenced: r.opt.System.Variant != "" || r.opt.System.Design() == system.Exec,
+			Ended:    r.ended,
+		})
+		if err != nil {
+			return fmt.Errorf("start sink %s: %w", kind.Name, err)
+		}
+		r.env.Sink, r.env.SinkGreeting = r.sink.service, kind.Greeting
+		r.sink.at.Addr, r.sink.at.Secret = r.sink.service.Addr(), r.sink.service.Secret
+	}
+	if r.sink.client, err = kind.Open(ctx, r.sink.at); err != nil {
+		return fmt.Errorf("connect to the sink %s: %w", kind.Name, err)
+	}
+	return nil
+}
+
+// resources are those of a service that were ever called.
+func (s *runSink) resources(ctx context.Context) ([]string, error) {
+	l, ok := s.client.(interface {
+		Resources(ctx context.Context) ([]string, error)
+	})
+	if !ok {
+		return nil, fmt.Errorf("the sink %s does not list its resources", s.kind.Name)
+	}
+	return l.Resources(ctx)
+}
+
+// close leaves nothing behind.
+func (s *runSink) close() error {
+	if s.client != nil {
+		s.client.Close()
+	}
+	if s.service != nil {
+		return s.service.Close()
+	}
+	return nil
 }

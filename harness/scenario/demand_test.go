@@ -109,7 +109,8 @@ func TestEveryFaultOfNodesAndLinksDemandsProgress(t *testing.T) {
 			if name == "jobs-late-effect" {
 				recovery.Plus += s.Workload.Jobs.Length.D()
 			}
-			if !slices.ContainsFunc(s.Expect.Thresholds, func(x Threshold) bool { return x.Recovery == history.RecoverySlowest && x.Max == recovery }) {
+			bound := func(x Threshold) bool { return x.Recovery == history.RecoverySlowest && x.Max == recovery }
+			if !slices.ContainsFunc(s.Expect.Thresholds, bound) {
 				t.Errorf("%s: the slowest recovery is not bounded by %s", name, recovery)
 			}
 		}
@@ -142,7 +143,8 @@ func (s *Spec) seen(p Progress, gap Bound) error {
 			rows = w.Shards()
 		}
 		if most := rows * int(leastRounds/longest); p.MinCycles[c] < 1 || p.MinCycles[c] > most {
-			return fmt.Errorf("%d cycles at %s under %s: from 1 to %d are what each of %d locks or shards has in a minute of gaps", p.MinCycles[c], c, p.Fault, most, rows)
+			return fmt.Errorf("%d cycles at %s under %s: from 1 to %d are what each of %d locks or shards has in a minute of gaps",
+				p.MinCycles[c], c, p.Fault, most, rows)
 		}
 	}
 	if p.Fault == history.AnyFault || p.Fault == "restart-node" { // drawn; nodes that take their time to start

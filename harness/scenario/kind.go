@@ -10,6 +10,7 @@ import (
 	"fencepost/core/job"
 	"fencepost/core/schedule"
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/fault"
 	"fencepost/harness/target/paxos"
 )
 
@@ -104,7 +105,8 @@ func checkDrill(s *Spec) error {
 		return within(err, "drill")
 	}
 	x := s.Expect
-	demands := len(x.MinCycles) + len(x.Success) + len(x.Must) + len(x.Sometimes) + len(x.Progress) + len(x.Thresholds) + len(x.Exempt) + int(x.RecoveryBoundMS)
+	demands := len(x.MinCycles) + len(x.Success) + len(x.Must) + len(x.Sometimes) + len(x.Progress) + len(x.Thresholds) + len(x.Exempt) +
+		int(x.RecoveryBoundMS)
 	if s.Workload != (Workload{}) || s.Phases != (Phases{}) || len(s.Faults) > 0 || s.Swarm != nil || demands != 0 {
 		return errors.New("a scenario with a drill has no workload, phases, faults or expect: the drill says what happens")
 	}
@@ -119,7 +121,8 @@ func (j *Jobs) check() error {
 	case j.Rate <= 0 || j.Rate > 100_000:
 		return fmt.Errorf("rate %v: jobs per second, up to 100000", j.Rate)
 	case j.Steps < 0 || j.Steps > 100 || j.Slots < 1 || j.MaxAttempts < 1 || j.MaxAttempts > job.MaxAttemptsLimit:
-		return fmt.Errorf("steps %d (0 to 100), slots %d (at least 1) and max_attempts %d (1 to %d) are out of range", j.Steps, j.Slots, j.MaxAttempts, job.MaxAttemptsLimit)
+		return fmt.Errorf("steps %d (0 to 100), slots %d (at least 1) and max_attempts %d (1 to %d) are out of range",
+			j.Steps, j.Slots, j.MaxAttempts, job.MaxAttemptsLimit)
 	case j.Storm > 0 && j.Ahead > 0:
 		return fmt.Errorf("storm %s and ahead %s: jobs are due at once, or spread out", j.Storm.D(), j.Ahead.D())
 	case j.Every > 0 && j.Every.D() < schedule.MinEvery || j.Every.D()%time.Millisecond != 0:
@@ -178,4 +181,41 @@ func jobLoad(w Workload) string {
 		}
 	}
 	return strings.Join(out, ", ")
+}
+
+// NeedsControl says why a scenario can run only on nodes that the harness may break,
+// "" if it leaves them alone: its faults are of workers and of their links.
+func (s *Spec) NeedsControl() string {
+	switch k := s.Kind(); {
+	case k.Control != "":
+		return k.Control
+	case len(s.Layout()) > 1:
+		return "it needs " + s.Layout().Words() + ", and faults of the other one"
+	case s.Swarm != nil:
+		return "its swarm draws faults of nodes"
+	}
+	for _, st := range s.Faults {
+		if _, err := fault.New(st.Spec); err != nil {
+			return err.Error()
+		}
+		if fault.Of(st.Fault).On == fault.Node {
+			return fmt.Sprintf("its fault %s is one of nodes", st.Fault)
+		}
+	}
+	return ""
+}
+
+// WithoutControl names the scenarios that leave nodes alone.
+func WithoutControl() ([]string, error) {
+	var out []string
+	for _, name := range Names() {
+		s, err := Load(name)
+		if err != nil {
+			return nil, err
+		}
+		if s.NeedsControl() == "" {
+			out = append(out, name)
+		}
+	}
+	return out, nil
 }

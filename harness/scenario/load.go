@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -55,7 +55,7 @@ func Names() []string {
 	for i, f := range files {
 		files[i] = strings.TrimSuffix(f, ".yaml")
 	}
-	sort.Strings(files)
+	slices.Sort(files)
 	return files
 }
 
@@ -161,13 +161,9 @@ func InFile(file string, err error) error {
 	return &InputError{file + ": " + err.Error()}
 }
 
-// knownKeys refuses mapping keys that v's struct does not have, at every depth.
-func knownKeys(n *yaml.Node, v any) error {
-	return known(n, reflect.TypeOf(v))
-}
-
 var unmarshaler = reflect.TypeFor[yaml.Unmarshaler]()
 
+// known refuses mapping keys that a type's struct does not have, at every depth.
 func known(n *yaml.Node, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -180,12 +176,7 @@ func known(n *yaml.Node, t reflect.Type) error {
 			key := n.Content[i]
 			ft, ok := fields[key.Value]
 			if !ok {
-				names := make([]string, 0, len(fields))
-				for f := range fields {
-					names = append(names, f)
-				}
-				slices.Sort(names)
-				return lineErr(key, "%v", choice.Unknown("key", key.Value, names...))
+				return lineErr(key, "%v", choice.Unknown("key", key.Value, slices.Sorted(maps.Keys(fields))...))
 			}
 			if reflect.PointerTo(ft).Implements(unmarshaler) {
 				continue // it checks itself

@@ -3,6 +3,8 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -156,11 +158,11 @@ type Jobs struct {
 	Flaky       float64  `yaml:"flaky"`        // part of the jobs whose first run fails
 	Poison      float64  `yaml:"poison"`       // part of the jobs whose every run fails
 	Ahead       Duration `yaml:"ahead"`        // jobs are due up to so far ahead; 0: at once
-	Storm       Duration `yaml:"storm"`        // jobs are due at the next multiple of it on the wall clock, all at once; not with ahead
+	Storm       Duration `yaml:"storm"`        // jobs are due at its next multiple on the wall clock, all at once; not with ahead
 	Every       Duration `yaml:"every"`        // each shard has a recurring schedule that fires so often; 0: none
 	Window      Duration `yaml:"window"`       // how late an occurrence of it may be and still fires; default 1h: none is missed
-	Sequence    int      `yaml:"sequence"`     // jobs that follow each, one after the other; every other sequence goes on when one of them fails
-	Orders      *Orders  `yaml:"orders"`       // the jobs are those of a shop's orders; rate is orders a second, and steps to sequence mean nothing
+	Sequence    int      `yaml:"sequence"`     // jobs that follow each; every other sequence goes on when one of them fails
+	Orders      *Orders  `yaml:"orders"`       // the jobs are a shop's orders; rate is of orders, and steps to sequence mean nothing
 	MaxAttempts int      `yaml:"max_attempts"` // default 8
 	Retry       Duration `yaml:"retry"`        // wait after the first failed run, doubling up to four times as long; default 500ms
 	Slots       int      `yaml:"slots"`        // runs at once in a worker; default 32
@@ -278,7 +280,8 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 		return lineErr(n, "%v", err)
 	}
 	if At(n, "at") == n && At(n, "on") == n {
-		return lineErr(n, "fault %s never begins: give it an at (a time from the beginning of the fault phase, such as 500ms) or an on (a point, such as {point: %s})", s.Fault, control.Holding)
+		return lineErr(n, "fault %s never begins: give it an at (a time from the beginning of the fault phase, such as 500ms) or an on "+
+			"(a point, such as {point: %s})", s.Fault, control.Holding)
 	}
 	if s.Repeat < 1 {
 		return lineErr(n, "repeat %d: at least 1", s.Repeat)
@@ -300,10 +303,8 @@ func (s *Step) UnmarshalYAML(n *yaml.Node) error {
 	case atPoint && (len(s.Targets) > 1 || t.Worker != "" && t.Worker != fault.WorkerAtPoint):
 		return lineErr(n, "the target %s stands alone, and its trigger watches all workers", fault.WorkerAtPoint)
 	}
-	if t := s.On; t != nil {
-		if t.Hold > 0 && t.Point != control.Holding {
-			return lineErr(n, "hold needs the point %q", control.Holding)
-		}
+	if t := s.On; t != nil && t.Hold > 0 && t.Point != control.Holding {
+		return lineErr(n, "hold needs the point %q", control.Holding)
 	}
 	return nil
 }
@@ -322,19 +323,17 @@ func (s *Step) Points() (out []control.Point) {
 	return out
 }
 
-func pointNames() []string {
-	var names []string
-	for p := range control.Points {
+func pointNames() (names []string) {
+	for _, p := range slices.Sorted(maps.Keys(control.Points)) {
 		names = append(names, string(p))
 	}
-	slices.Sort(names)
 	return names
 }
 
 // Decode decodes a node and refuses unknown keys with their line, which
 // yaml.Node.Decode alone does not.
 func Decode(n *yaml.Node, v any) error {
-	if err := knownKeys(n, v); err != nil {
+	if err := known(n, reflect.TypeOf(v)); err != nil {
 		return err
 	}
 	return n.Decode(v)

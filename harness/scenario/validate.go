@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,8 +20,11 @@ import (
 )
 
 // MustPoints are the points that a scenario may demand, beside the armed ones.
-var MustPoints = []string{"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq", "order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "missed", "follow", "stop",
-	history.PointMemberGone, history.PointMemberCame}
+var MustPoints = []string{
+	"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq",
+	"order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "missed", "follow", "stop",
+	history.PointMemberGone, history.PointMemberCame,
+}
 
 // defaults are those of what is not given at all; what is given in part has its own.
 func (s *Spec) defaults() {
@@ -47,8 +51,10 @@ var (
 		Drain: Duration(time.Minute), Window: Duration(time.Hour),
 	}
 	defaultOrders = Orders{Items: 4, Stock: 1000, Hold: Duration(time.Minute)}
-	defaultPhases = Phases{Warmup: Duration(3 * time.Second), Before: Duration(6 * time.Second), Fault: Duration(8 * time.Second), Recover: Duration(6 * time.Second)}
-	defaultSwarm  = Swarm{For: Duration(40 * time.Second)}
+	defaultPhases = Phases{
+		Warmup: Duration(3 * time.Second), Before: Duration(6 * time.Second), Fault: Duration(8 * time.Second), Recover: Duration(6 * time.Second),
+	}
+	defaultSwarm = Swarm{For: Duration(40 * time.Second)}
 )
 
 // UnmarshalYAML has the defaults of what is not given: a zero that is given stays one.
@@ -88,7 +94,7 @@ func (s *Swarm) UnmarshalYAML(n *yaml.Node) error {
 
 var nameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// validate checks what single values cannot show.
+// Check checks what single values cannot show.
 func (s *Spec) Check() error {
 	if !nameRule.MatchString(s.Name) {
 		return within(fmt.Errorf("%q: lower-case letters, digits and - only", s.Name), "name")
@@ -138,7 +144,7 @@ func (s *Spec) Check() error {
 			return fmt.Errorf("line %d: fault %s: missing duration; set `for:`", st.line, st.Fault)
 		}
 		for _, t := range st.Targets {
-			if strings.HasPrefix(t, "w") && t != "w" && atoi(t[1:]) > w.Workers {
+			if numberOf(t) > w.Workers {
 				return fmt.Errorf("line %d: there is no worker %s among %d", st.line, t, w.Workers)
 			}
 		}
@@ -146,15 +152,13 @@ func (s *Spec) Check() error {
 	return s.validateExpect()
 }
 
-func atoi(s string) int {
-	n := 0
-	for _, c := range s {
-		if c < '0' || c > '9' {
-			return 0
-		}
-		n = n*10 + int(c-'0')
+// numberOf is the number in the name of a worker, w3; 0 in another name.
+func numberOf(worker string) int {
+	if digits, ok := strings.CutPrefix(worker, "w"); ok {
+		n, _ := strconv.ParseUint(digits, 10, 16)
+		return int(n)
 	}
-	return n
+	return 0
 }
 
 // ValidContention says whether c is a contention level.
@@ -178,7 +182,8 @@ func (s *Spec) Contentions() []string {
 // demands refuses a scenario whose runs would count whatever they did.
 func (s *Spec) demands() error {
 	if s.Kind().Workers && len(s.Expect.MinCycles) == 0 {
-		return within(errors.New("min_cycles is missing: say by contention how many cycles each phase must have for a run to count, such as {high: {before: 30, fault: 5, recover: 30}}"), "expect")
+		return within(errors.New("min_cycles is missing: say by contention how many cycles each phase must have for a run to count, "+
+			"such as {high: {before: 30, fault: 5, recover: 30}}"), "expect")
 	}
 	return nil
 }
@@ -191,7 +196,8 @@ func (s *Spec) validateExpect() error {
 		}
 		for p, n := range phases {
 			if !slices.Contains(history.Phases, p) || n < 0 {
-				return within(fmt.Errorf("%q: %d: the phases are %s, the numbers not negative", p, n, strings.Join(history.Phases, ", ")), "expect", "min_cycles")
+				err := fmt.Errorf("%q: %d: the phases are %s, the numbers not negative", p, n, strings.Join(history.Phases, ", "))
+				return within(err, "expect", "min_cycles")
 			}
 		}
 	}
@@ -217,7 +223,8 @@ func (s *Spec) validateExpect() error {
 	}
 	for id, why := range e.Exempt {
 		if !slices.Contains(history.Promisable, id) || why == "" {
-			return within(fmt.Errorf("%q: %q: a property (%s) and the reason why the workload cannot exercise it", id, why, strings.Join(history.Promisable, ", ")), "expect", "exempt")
+			return within(fmt.Errorf("%q: %q: a property (%s) and the reason why the workload cannot exercise it",
+				id, why, strings.Join(history.Promisable, ", ")), "expect", "exempt")
 		}
 	}
 	if e.RecoveryBoundMS < 0 {
@@ -248,7 +255,7 @@ func (s *Spec) validateSuccess(x history.Success) error {
 		return choice.Unknown("group", x.Group, history.GroupTargets, history.GroupOthers)
 	}
 	for _, w := range x.Workers {
-		if n := atoi(strings.TrimPrefix(w, "w")); !strings.HasPrefix(w, "w") || n < 1 || n > s.Workload.Workers {
+		if n := numberOf(w); n < 1 || n > s.Workload.Workers {
 			return fmt.Errorf("there is no worker %s among %d", w, s.Workload.Workers)
 		}
 	}
@@ -276,4 +283,61 @@ func (s *Spec) validateSuccessFault(x history.Success) error {
 		return fmt.Errorf("group %q: no such fault of the scenario is aimed at a worker", x.Group)
 	}
 	return nil
+}
+
+// Overrides change a scenario from the command line; zero values change nothing.
+type Overrides struct {
+	Contention string
+	Workers    int
+	Clients    int
+	TTL        time.Duration
+	Sink       string        // see package sinks
+	Duration   time.Duration // of each of the phases before, fault, recover
+}
+
+// For is the overrides without those that a scenario of this kind cannot have.
+func (o Overrides) For(k Kind) Overrides {
+	if !k.Workers {
+		return Overrides{}
+	}
+	if k.Sink != "" {
+		o.Sink = ""
+	}
+	return o
+}
+
+// Apply checks and applies the overrides.
+func (s *Spec) Apply(o Overrides) error {
+	if !s.Kind().Workers && o != (Overrides{}) {
+		return errors.New("it has no workers and phases that contention, workers, clients, ttl, sink or duration could change")
+	}
+	if o.Contention != "" {
+		if err := ValidContention(o.Contention); err != nil {
+			return err
+		}
+		s.Workload.Contention = o.Contention
+	}
+	if o.Workers < 0 || o.Clients < 0 || o.TTL < 0 || o.Duration < 0 {
+		return fmt.Errorf("workers, clients, ttl and duration must not be negative")
+	}
+	if o.Workers > 0 {
+		s.Workload.Workers = o.Workers
+	}
+	if o.Clients > 0 {
+		s.Workload.Clients = o.Clients
+	}
+	if o.TTL > 0 {
+		s.Workload.TTL = Duration(o.TTL)
+	}
+	if o.Sink != "" {
+		if _, err := sinks.Find(o.Sink); err != nil {
+			return err
+		}
+		s.Workload.Sink = o.Sink
+	}
+	if o.Duration > 0 {
+		d := Duration(o.Duration)
+		s.Phases.Before, s.Phases.Fault, s.Phases.Recover = d, d, d
+	}
+	return s.Check()
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -41,17 +39,11 @@ const SinkHost = "sink"
 type Node struct {
 	Name string // "n1"
 	IP   string
-	Port int // CQL
-	// Addr is host:port where it is reached; "" for IP and Port.
-	Addr string
+	Addr string // host:port where it is reached
 }
 
-func (n Node) addr() string {
-	if n.Addr != "" {
-		return n.Addr
-	}
-	return net.JoinHostPort(n.IP, strconv.Itoa(n.Port))
-}
+// listenIP is where the links listen.
+const listenIP = "127.0.0.1"
 
 // Config describes a fleet.
 type Config struct {
@@ -66,7 +58,6 @@ type Config struct {
 	Links   *link.Fabric
 	// NodeTap reads the links to nodes, SinkTap those to a sink that is a service; nil: nobody does.
 	NodeTap, SinkTap link.Tap
-	ListenIP         string // where the links listen, default 127.0.0.1
 	HistoryDir       string
 	LogDir           string
 	// Login is what every worker is given to show to the cluster; nil: nothing.
@@ -128,9 +119,6 @@ type arming struct {
 
 // New makes the links of every worker; Start starts the processes.
 func New(cfg Config) (*Fleet, error) {
-	if cfg.ListenIP == "" {
-		cfg.ListenIP = "127.0.0.1"
-	}
 	if cfg.ReadyTimeout <= 0 {
 		cfg.ReadyTimeout = DefaultReadyTimeout
 	}
@@ -140,7 +128,9 @@ func New(cfg Config) (*Fleet, error) {
 		purposes := map[string]map[string]string{"": w.lock, SinkPurpose: w.sink}
 		if cfg.Sink != "" {
 			delete(purposes, SinkPurpose)
-			if err := w.linkSink(cfg); err != nil {
+			var err error
+			w.service, err = cfg.link(link.Spec{From: w.name, To: SinkHost, Purpose: SinkPurpose, Upstream: cfg.Sink, Tap: cfg.SinkTap})
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -149,14 +139,11 @@ func New(cfg Config) (*Fleet, error) {
 		}
 		for _, n := range cfg.Nodes {
 			for purpose, addrs := range purposes {
-				l, err := cfg.Links.Add(link.Spec{
-					From: w.name, To: n.Name, Purpose: purpose,
-					Listen: cfg.ListenIP + ":0", Upstream: n.addr(), Seed: cfg.Worker.Seed, Tap: cfg.NodeTap,
-				})
+				addr, err := cfg.link(link.Spec{From: w.name, To: n.Name, Purpose: purpose, Upstream: n.Addr, Tap: cfg.NodeTap})
 				if err != nil {
-					return nil, fmt.Errorf("link %s->%s: %w", w.name, n.Name, err)
+					return nil, err
 				}
-				addrs[n.IP] = l.Addr()
+				addrs[n.IP] = addr
 			}
 		}
 		if cfg.Worker.Peers() {
@@ -167,6 +154,16 @@ func New(cfg Config) (*Fleet, error) {
 		f.workers = append(f.workers, w)
 	}
 	return f, nil
+}
+
+// link makes a link of the workers' and returns its address.
+func (c Config) link(s link.Spec) (string, error) {
+	s.Listen, s.Seed = listenIP+":0", c.Worker.Seed
+	l, err := c.Links.Add(s)
+	if err != nil {
+		return "", fmt.Errorf("link %s->%s: %w", s.From, s.To, err)
+	}
+	return l.Addr(), nil
 }
 
 // Start starts every worker and waits until all are ready.
@@ -194,14 +191,10 @@ func (f *Fleet) Worker(name string) (*Worker, bool) {
 	return nil, false
 }
 
-// Arm arms a point in the named workers (none: in all that run) and returns a
-// channel that gets the one hit. Cancel takes the arming back.
-func (f *Fleet) Arm(p control.Point, workers ...string) (hits <-chan Hit, cancel func(), err error) {
-	return f.ArmAt(p, "", workers...)
-}
-
-// ArmAt is Arm for clients at one lock or resource; "": at any.
-func (f *Fleet) ArmAt(p control.Point, key string, workers ...string) (hits <-chan Hit, cancel func(), err error) {
+// Arm arms a point in the named workers (none: in all that run), for clients at one lock or
+// resource ("": at any), and returns a channel that gets the one hit. Cancel takes the
+// arming back.
+func (f *Fleet) Arm(p control.Point, key string, workers ...string) (hits <-chan Hit, cancel func(), err error) {
 	a := &arming{ch: make(chan Hit, 1)}
 	for _, w := range f.workers {
 		if l := w.current(); l != nil && l.running() && (len(workers) == 0 || slices.Contains(workers, w.name)) {
@@ -297,7 +290,7 @@ func (f *Fleet) Hits() []Hit {
 func (f *Fleet) Stats() control.Stats {
 	var sum control.Stats
 	for _, w := range f.workers {
-		add(&sum, w.stats())
+		add(&sum, w.Stats())
 	}
 	return sum
 }

@@ -15,6 +15,7 @@ import (
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
+	"fencepost/harness/target/own"
 	"fencepost/harness/target/workload"
 )
 
@@ -44,7 +45,7 @@ type Worker struct {
 // listen finds an address for the worker's processes, which all of its lives use
 // (nobody listens while none runs, so that others are refused), and makes the link to it.
 func (w *Worker) listen(cfg Config, number int) error {
-	free, err := net.Listen("tcp", ownIP(cfg.ListenIP, number)+":0")
+	free, err := net.Listen("tcp", ownIP(number)+":0")
 	if err != nil {
 		return fmt.Errorf("an address for %s: %w", w.name, err)
 	}
@@ -52,36 +53,18 @@ func (w *Worker) listen(cfg Config, number int) error {
 	if err := free.Close(); err != nil {
 		return fmt.Errorf("an address for %s: %w", w.name, err)
 	}
-	l, err := cfg.Links.Add(link.Spec{
-		From: Peers, To: w.name, Purpose: PeerPurpose, Listen: cfg.ListenIP + ":0", Upstream: w.serves, Seed: cfg.Worker.Seed,
-	})
-	if err != nil {
-		return fmt.Errorf("link %s->%s: %w", Peers, w.name, err)
-	}
-	w.peers = l.Addr()
-	return nil
-}
-
-// linkSink makes the worker's link to a sink that is a service.
-func (w *Worker) linkSink(cfg Config) error {
-	l, err := cfg.Links.Add(link.Spec{
-		From: w.name, To: SinkHost, Purpose: SinkPurpose, Listen: cfg.ListenIP + ":0", Upstream: cfg.Sink, Seed: cfg.Worker.Seed, Tap: cfg.SinkTap,
-	})
-	if err != nil {
-		return fmt.Errorf("link %s->%s: %w", w.name, SinkHost, err)
-	}
-	w.service = l.Addr()
-	return nil
+	w.peers, err = cfg.link(link.Spec{From: Peers, To: w.name, Purpose: PeerPurpose, Upstream: w.serves})
+	return err
 }
 
 // ownIP is the address at which the worker of a number listens. On the one from which
 // everybody connects, an outgoing connection may be given the worker's port while none
 // of its lives holds it; on loopback there are enough for one each.
-func ownIP(listen string, number int) string {
-	if listen == "127.0.0.1" && number < 255 {
+func ownIP(number int) string {
+	if number < 255 {
 		return fmt.Sprintf("127.0.1.%d", number)
 	}
-	return listen
+	return listenIP
 }
 
 // Name is "w1".
@@ -145,9 +128,7 @@ func (w *Worker) Fell() bool {
 }
 
 // Stats are the worker's totals.
-func (w *Worker) Stats() control.Stats { return w.stats() }
-
-func (w *Worker) stats() control.Stats {
+func (w *Worker) Stats() control.Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.past
@@ -246,4 +227,59 @@ func (l *life) startWorker(cfg workload.Config, theirs *os.File) (err error) {
 	cmd.ExtraFiles = []*os.File{theirs}
 	l.proc, err = osproc.Start(osproc.Spec{Kind: history.LifeWorker, Name: l.name, Command: cmd, Log: l.log, Traces: true})
 	return err
+}
+
+// startOwn starts a user's own program. Its history has its header, and its end of the
+// control channel is an agent's, before it runs.
+func (l *life) startOwn(cfg workload.Config, theirs *os.File) (err error) {
+	w, prog := l.worker, l.worker.fleet.cfg.Own
+	if err := w.writeHeader(cfg); err != nil {
+		theirs.Close()
+		return err
+	}
+	at := own.Places{Sink: "http://" + w.service, Control: prog.Control.URL(l.name)}
+	for _, n := range w.fleet.cfg.Nodes {
+		at.Nodes = append(at.Nodes, w.lock[n.IP])
+	}
+	if cfg.Own { // each of its clients has one
+		first := workload.ClientNumber(cfg, 0)
+		cfg.Locks = cfg.Locks[first : first+cfg.Clients]
+	}
+	cmd, err := prog.Program.Command(own.Variables(own.Work, cfg, at))
+	if err != nil {
+		theirs.Close()
+		return err
+	}
+	l.agent, err = prog.Control.Attach(l.name, cfg.History, prog.Offer.Points, theirs, func(err error) {
+		if w.fleet.cfg.Broken != nil {
+			w.fleet.cfg.Broken(l.name, fmt.Errorf("its history is malformed: %w%s", err, osproc.LastWords(l.log, 0)))
+		}
+	})
+	if err != nil {
+		theirs.Close()
+		return err
+	}
+	l.proc, err = osproc.Start(osproc.Spec{Kind: history.LifeProgram, Name: l.name, Command: cmd, Log: l.log, Guarded: true})
+	if err != nil {
+		l.conn.Close()
+		l.agent.Close()
+	}
+	return err
+}
+
+// writeHeader makes a life's history file with its header.
+func (w *Worker) writeHeader(cfg workload.Config) error {
+	rec, err := history.NewRecorder(cfg.History, history.Header{
+		Run: cfg.Run, Proc: cfg.Life, System: w.fleet.cfg.Own.Name, DriftBound: cfg.DriftBound, MarginBaseMS: cfg.MarginBase.Milliseconds(), Promises: w.fleet.cfg.Own.Offer.Promises,
+	})
+	if err != nil {
+		return err
+	}
+	return rec.Close()
+}
+
+// endOwn waits until all that a program that is gone has written is read.
+func (l *life) endOwn() {
+	l.conn.Close()
+	l.agent.Close()
 }

@@ -35,7 +35,8 @@ func (r *run) open(ctx context.Context) error {
 			return fmt.Errorf("create table %s: %w", ttlTable, err)
 		}
 	}
-	rows, err := r.DB.Query(ctx, false, "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?", r.Base.Keyspace, r.table)
+	const find = "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?"
+	rows, err := r.DB.Query(ctx, false, find, r.Base.Keyspace, r.table)
 	if err != nil {
 		return fmt.Errorf("find table %s: %w", r.table, err)
 	}
@@ -72,7 +73,9 @@ func (r *run) newAttempt(key string) *attempt {
 // attempt makes one try. It says whether it was armed; an error ends the run.
 func (r *run) attempt(ctx context.Context, i int) (armed bool, err error) {
 	a := r.newAttempt(r.Keys[i])
-	f := history.Fault{ID: fmt.Sprintf("%s.%d", armedID, i+1), Name: "incomplete-write", Targets: []string{victim}, Trigger: "attempt on " + a.key}
+	f := history.Fault{
+		ID: fmt.Sprintf("%s.%d", armedID, i+1), Name: "incomplete-write", Targets: []string{victim}, Trigger: "attempt on " + a.key,
+	}
 	if r.scene.prepare != nil {
 		if err := r.scene.prepare(ctx, a); err != nil {
 			if ctx.Err() != nil {

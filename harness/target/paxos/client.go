@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"fencepost/core/clock"
 	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/workload"
 )
@@ -69,13 +71,19 @@ func renewed(held store.Version) store.Version {
 	return held
 }
 
+// begin records an invocation, and returns what its end repeats.
+func (c *client) begin(e history.Event) history.Event {
+	e.Proc, e.ID, e.Type = c.proc, c.rec.NewID(), history.Invoke
+	c.rec.Record(e)
+	e.From, e.To, e.Takeover = nil, nil, false
+	return e
+}
+
 // cas makes one compare-and-set, in one copy.
 func (c *client) cas(ctx context.Context, op history.Op, key string, from *store.Version, to store.Version) result {
-	e := history.Event{Proc: c.proc, ID: c.rec.NewID(), Type: history.Invoke, Op: op, Key: key}
-	inv := e
-	inv.From, inv.To = workload.Version(from), workload.Version(&to)
-	inv.Takeover = op == history.OpAcquire && !from.Free()
-	c.rec.Record(inv)
+	e := c.begin(history.Event{
+		Op: op, Key: key, From: workload.Version(from), To: workload.Version(&to), Takeover: op == history.OpAcquire && !from.Free(),
+	})
 	e.Sends = []int64{history.Now()}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -98,8 +106,7 @@ func (c *client) cas(ctx context.Context, op history.Op, key string, from *store
 // read makes a SERIAL read. One that is not answered is made again.
 func (c *client) read(ctx context.Context, key string) (*store.Version, error) {
 	for n := 0; ; n++ {
-		e := history.Event{Proc: c.proc, ID: c.rec.NewID(), Type: history.Invoke, Op: history.OpRead, Key: key}
-		c.rec.Record(e)
+		e := c.begin(history.Event{Op: history.OpRead, Key: key})
 		try, cancel := context.WithTimeout(ctx, requestTimeout)
 		row, err := c.locks.Read(try, key, true)
 		cancel()
@@ -141,10 +148,8 @@ func (c *client) seal(ctx context.Context, key string) error {
 // expiry records the end that the server gives a row with a TTL by itself: asked
 // for now, never answered.
 func (c *client) expiry(key string, v store.Version) {
-	e := history.Event{Proc: c.proc, ID: c.rec.NewID(), Type: history.Invoke, Op: history.OpRelease, Key: key}
-	inv, to := e, expired(v)
-	inv.From, inv.To = workload.Version(&v), workload.Version(&to)
-	c.rec.Record(inv)
+	to := expired(v)
+	e := c.begin(history.Event{Op: history.OpRelease, Key: key, From: workload.Version(&v), To: workload.Version(&to)})
 	e.Type, e.Error = history.Unknown, "the TTL ends the lease on the server; nobody answers when"
 	c.rec.Record(e)
 }
@@ -156,12 +161,74 @@ func expired(v store.Version) store.Version {
 }
 
 func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+	if clock.Go().Sleep(ctx, d) != nil {
 		return ctx.Err()
 	}
+	return nil
+}
+
+// ttlTable holds leases that end by the database's TTL. The holder alone expires:
+// a row that expired is then told apart from one that never was.
+const ttlTable = "ttl_leases"
+
+const createTTL = "CREATE TABLE IF NOT EXISTS " + ttlTable + " (resource text PRIMARY KEY, fence bigint, beat bigint, attempt uuid, holder text)" +
+	" WITH comment = 'leases with a TTL, as one would write them without a fence'"
+
+// ttlLeases are the rows of ttlTable as lock rows.
+type ttlLeases struct{ db *cassandra.DB }
+
+var _ store.Locks = ttlLeases{}
+
+// Read implements store.Locks.
+func (l ttlLeases) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
+	rows, err := l.db.QueryBy(ctx, 0, serial, store.Statement{
+		CQL: "SELECT fence, beat, attempt, holder FROM " + ttlTable + " WHERE resource = ?", Args: []any{resource}, Partition: []any{resource},
+	})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return ttlVersion(rows[0])
+}
+
+// CAS implements store.Locks: one conditional batch, as a statement has one TTL
+// for all that it sets.
+func (l ttlLeases) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
+	part := []any{resource}
+	stay := store.Statement{Partition: part}
+	if from == nil {
+		stay.CQL = "INSERT INTO " + ttlTable + " (resource, fence, beat, attempt) VALUES (?, ?, ?, ?) IF NOT EXISTS"
+		stay.Args = []any{resource, to.Fence, to.Beat, to.Attempt}
+	} else {
+		stay.CQL = "UPDATE " + ttlTable + " SET fence = ?, beat = ?, attempt = ? WHERE resource = ? IF fence = ? AND beat = ? AND attempt = ? AND holder = ?"
+		stay.Args = []any{to.Fence, to.Beat, to.Attempt, resource, from.Fence, from.Beat, from.Attempt, orNull(from.Holder)}
+	}
+	expire := store.Statement{
+		CQL:  "UPDATE " + ttlTable + " USING TTL ? SET holder = ? WHERE resource = ?",
+		Args: []any{int32(to.TTL.Seconds()), orNull(to.Holder), resource}, Partition: part,
+	}
+	applied, rows, err := l.db.CAS(ctx, copyNo, stay, expire)
+	if err != nil || applied || len(rows) == 0 {
+		return store.CASResult{Applied: applied}, err
+	}
+	row, err := ttlVersion(rows[0])
+	return store.CASResult{Row: row}, err
+}
+
+// orNull: no holder is a null, which is also what an expired one is.
+func orNull(holder string) any {
+	if holder == "" {
+		return nil
+	}
+	return holder
+}
+
+func ttlVersion(row map[string]any) (*store.Version, error) {
+	fence, ok1 := row["fence"].(int64)
+	beat, ok2 := row["beat"].(int64)
+	attempt, ok3 := row["attempt"].(string)
+	if !ok1 || !ok2 || !ok3 || fence < 1 {
+		return nil, &store.Error{Op: "read a lease", Outcome: store.Unknown, Cause: fmt.Errorf("the row is malformed: %v", row)}
+	}
+	holder, _ := row["holder"].(string) // null: expired or free
+	return &store.Version{Fence: fence, Beat: beat, Attempt: attempt, Holder: holder, TTL: LeaseTTL}, nil
 }

@@ -3,8 +3,13 @@ package paxos
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/link"
 )
 
@@ -115,4 +120,100 @@ func wait(ctx context.Context, ended <-chan struct{}) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// The nodes: the victim coordinates the write that is made incomplete.
+const (
+	victim  = "n1"
+	witness = "n2"
+	third   = "n3"
+)
+
+var nodes = []string{victim, witness, third}
+
+// node is a node with a session that it alone coordinates.
+type node struct {
+	name string
+	db   *cassandra.DB
+}
+
+// paxosState is what a node's own table system.paxos knows of a row: ballots, or "".
+type paxosState struct {
+	promised string // the highest ballot promised to a write
+	accepted string // the proposal accepted and not known to be committed
+	commit   string // the last write committed
+}
+
+// states are the nodes' states by name.
+type states map[string]paxosState
+
+// states reads each node's state of a row. The table is local: what a node
+// answers needs no other node.
+func (r *run) states(ctx context.Context, key string) (states, error) {
+	out := states{}
+	for _, name := range nodes {
+		rows, err := r.nodes[name].db.Query(ctx, false,
+			"SELECT in_progress_ballot, proposal_ballot, most_recent_commit_at FROM system.paxos WHERE row_key = ? AND cf_id = ?", []byte(key), r.id)
+		if err != nil {
+			return nil, fmt.Errorf("read the Paxos state of %s: %w", name, err)
+		}
+		if len(rows) == 1 {
+			row := rows[0]
+			out[name] = paxosState{text(row, "in_progress_ballot"), text(row, "proposal_ballot"), text(row, "most_recent_commit_at")}
+		}
+	}
+	return out, nil
+}
+
+func text(row map[string]any, column string) string {
+	s, _ := row[column].(string)
+	return s
+}
+
+// promisedSince says whether every node but the victim has promised a new ballot.
+func (s states) promisedSince(before states) bool {
+	for _, name := range nodes {
+		if name != victim && (s[name].promised == "" || s[name].promised == before[name].promised) {
+			return false
+		}
+	}
+	return true
+}
+
+// committed says whether all nodes have the same last write and nothing under way.
+func (s states) committed() bool {
+	first := s[victim].commit
+	return first != "" && !slices.ContainsFunc(nodes, func(name string) bool { return s[name].commit != first || s[name].accepted != "" })
+}
+
+// armed says whether the write has become incomplete, with the numbers: accepted
+// by the victim alone, and given up by its coordinator.
+func (s states) armed(before states, res result) (bool, string) {
+	accepted := func(name string) string {
+		if s[name].accepted == before[name].accepted {
+			return ""
+		}
+		return s[name].accepted
+	}
+	switch {
+	case res.err == nil:
+		return false, fmt.Sprintf("the write was answered: %s", firstLine(res))
+	case !store.IsServerTimeout(res.err):
+		return false, fmt.Sprintf("the write was not ended by its coordinator's timeout: %s", firstLine(res))
+	case accepted(victim) == "":
+		return false, fmt.Sprintf("%s has accepted no proposal", victim)
+	}
+	for _, name := range nodes {
+		if name != victim && (accepted(name) != "" || s[name].commit != before[name].commit) {
+			return false, fmt.Sprintf("%s has accepted or committed the proposal too", name)
+		}
+	}
+	return true, fmt.Sprintf("%s accepted proposal %s, %s and %s did not; the coordinator answered: %s",
+		victim, accepted(victim), witness, third, firstLine(res))
+}
+
+// firstLine keeps evidence to one line; the driver repeats the server's text.
+func firstLine(what any) string {
+	s, _, _ := strings.Cut(fmt.Sprint(what), "\n")
+	return s
 }

@@ -8,9 +8,11 @@ import (
 	"fencepost/core/clock"
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/sink"
 	"fencepost/core/store"
+	"fencepost/core/store/sim"
 	"fencepost/core/worker"
-	"fencepost/harness/record/history"
+	"fencepost/harness/target/seal"
 	"fencepost/harness/target/workload"
 )
 
@@ -73,54 +75,85 @@ func (r *run) open() bool {
 	return false
 }
 
-var rowKinds = map[store.Kind]string{
-	store.KindPending: history.RowPending, store.KindRunning: history.RowRunning, store.KindJob: history.RowJob,
-	store.KindEnded: history.RowEnded, store.KindDLQ: history.RowDLQ,
-}
-
-// sealShards seals each shard as locks are, notes its rows, and reads what the sink has of
-// its jobs.
+// sealShards seals each shard, notes its rows, and seals what the sink has of its jobs.
 func (r *run) sealShards(host *recorder) {
-	ctx, rows := r.t.Context(), r.store.Connect("seal", r.Seed)
+	s, ctx, rows := r.sealing(host), r.t.Context(), r.store.Connect("seal", r.Seed)
 	for n := range r.Shards {
 		id := store.ShardID{Queue: queue, Shard: n}
-		issuer := engine.Issuer(id)
-		head, all := r.store.ShardRows(id)
-		look := func(h store.Header) {
-			host.ask(history.Event{Op: history.OpRead, Key: issuer}, func(end *history.Event) { end.Row = workload.Stamp(h.Stamp) })
-		}
-		look(head)
-		to := head
-		to.Fence, to.Tick, to.Nonce, to.Owner, to.Addr = head.Fence+1, head.Tick+1, "5ea1ed00-0000-4000-8000-000000000000", "", ""
-		host.ask(history.Event{Op: history.OpSeal, Key: issuer, From: workload.Stamp(head.Stamp), To: workload.Stamp(to.Stamp)},
-			func(end *history.Event) {
-				end.Sends = []int64{host.Now()}
-				if res, err := rows.Commit(ctx, id, store.Batch{From: head.Stamp, To: to}, 0); err != nil || !res.Applied {
-					r.t.Errorf("%s is not sealed: %+v, %v", id, res, err)
-				}
-			})
-		look(to)
-		note := func(key string, x history.JobRow) {
-			host.note(history.Event{Op: history.NoteRow, Key: key, Issuer: issuer, Details: &history.Details{JobRow: &x}})
-		}
-		for _, row := range all {
-			x := history.JobRow{Kind: rowKinds[row.Kind], State: row.State, Attempt: row.Attempt, DueMS: row.Due}
-			if row.Kind != store.KindEnded { // an index, whose run its job row has too
-				x.Run = row.Run
-			}
-			if job.State(row.State).Ended() {
-				x.EndedMS = row.Place
-			}
-			note(row.ID, x)
-		}
-		for _, row := range r.store.InboxRows(id) {
-			note(row.ID, history.JobRow{Kind: history.RowInbox})
-		}
-		host.note(history.Event{Op: history.NoteRowsEnd, Issuer: issuer})
-		for _, row := range all {
-			if row.Kind == store.KindJob && row.Run > 0 {
-				r.sealResource(host, worker.Resource(job.Job{Queue: queue, ID: job.ID(row.ID)}), issuer, int64(job.FirstRunID(to.Fence+1)))
-			}
+		fence, err := s.Shard(ctx, rows, id)
+		s.Trouble("shards", err)
+		claimed, err := s.Rows(ctx, rows, id)
+		s.Trouble("shards", err)
+		for _, j := range claimed {
+			s.Resource(ctx, r.sink, worker.Resource(job.Job{Queue: queue, ID: j}), engine.Issuer(id), int64(job.FirstRunID(fence+1)))
 		}
 	}
+	s.Tell()
+}
+
+// network carries what a worker asks of the sink. It sends once: who is not answered does
+// not know.
+type network struct {
+	sink.Sink
+	session *sim.Session
+	timeout time.Duration
+}
+
+func (n *network) call(ctx context.Context, name string, f func() (sink.Answer, error)) (sink.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
+	// Not the results: a late request writes them after the return.
+	var a sink.Answer
+	var err error
+	if lost := n.session.Call(ctx, name, func() { a, err = f() }); lost != nil {
+		return sink.Answer{}, lost
+	}
+	return a, err
+}
+
+func (n *network) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
+	return n.call(ctx, "raise "+resource, func() (sink.Answer, error) {
+		return n.Sink.Raise(context.Background(), resource, issuer, token)
+	})
+}
+
+func (n *network) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	return n.call(ctx, "accept "+e.Key, func() (sink.Answer, error) {
+		return n.Sink.Accept(context.Background(), resource, issuer, token, e)
+	})
+}
+
+func (n *network) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
+	var st sink.State
+	_, err := n.call(ctx, "read "+resource, func() (_ sink.Answer, err error) {
+		st, err = n.Sink.Read(context.Background(), resource, keys...)
+		return sink.Answer{}, err
+	})
+	if err != nil {
+		return sink.State{}, err
+	}
+	return st, nil
+}
+
+// sealing seals what the run leaves. What cannot be sealed is an error of the test.
+func (r *run) sealing(host *recorder) *seal.Sealer {
+	return &seal.Sealer{Rec: host, Problem: r.t.Errorf}
+}
+
+// sealLocks seals all locks, each with its resource of the sink.
+func (r *run) sealLocks(host *recorder) {
+	s, ctx, rows := r.sealing(host), r.t.Context(), r.store.Connect("seal", r.Seed)
+	for n := range r.Locks {
+		name := lockName(n)
+		fence, err := s.Lock(ctx, rows, name, func(from *store.Version) store.Version {
+			to := store.Version{Fence: 1, Attempt: "5ea1ed00-0000-4000-8000-000000000000"}
+			if from != nil {
+				to.Fence = from.Fence + 1
+			}
+			return to
+		})
+		s.Trouble("locks", err)
+		s.Resource(ctx, r.sink, workload.Resource(name), name, fence)
+	}
+	s.Tell()
 }

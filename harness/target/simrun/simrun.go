@@ -119,9 +119,7 @@ func (r *run) do() {
 	r.over.Wait()
 	time.Sleep(r.Faults.LateBy + time.Minute) // what is late has arrived
 	host.phase("seal")
-	for n := range r.Locks {
-		r.seal(host, lockName(n))
-	}
+	r.sealLocks(host)
 	r.sealShards(host)
 }
 

@@ -59,11 +59,8 @@ func text(e history.Event) string {
 // ledger's times lie between the request and the answer.
 func TestAnswer(t *testing.T) {
 	t.Parallel()
-	k, err := Find(HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, direct := started(t, k, true)
+	k := found(t, HTTP)
+	s, direct := started(t, k, Options{Unfenced: true})
 	n := &noted{}
 	c, err := k.Open(t.Context(), Place{Addr: n.through(t, k, s.Addr()).Addr()})
 	if err != nil {
@@ -130,11 +127,8 @@ func TestAnswer(t *testing.T) {
 // A request that the service does not answer, as it is killed, is noted without an answer.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
-	k, err := Find(HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, _ := started(t, k, false)
+	k := found(t, HTTP)
+	s, _ := started(t, k, Options{})
 	n := &noted{}
 	l := n.through(t, k, s.Addr())
 	if err := s.Pause(t.Context()); err != nil {
@@ -185,11 +179,8 @@ func TestNoAnswer(t *testing.T) {
 // What lacks a header is told which.
 func TestMissingHeaders(t *testing.T) {
 	t.Parallel()
-	k, err := Find(HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, _ := started(t, k, true)
+	k := found(t, HTTP)
+	s, _ := started(t, k, Options{Unfenced: true})
 	all := map[string]string{httpsink.HeaderResource: "r", httpsink.HeaderIssuer: "l", httpsink.HeaderToken: "3", httpsink.HeaderKey: "k", httpsink.HeaderValue: "9"}
 	for name := range all {
 		for _, bad := range []string{"", "x"} {

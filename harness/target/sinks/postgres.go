@@ -101,3 +101,6 @@ func (c *inPostgres) Empty(ctx context.Context, resource string) error {
 	}
 	return nil
 }
+
+// Pool is the database, where a program has tables of its own beside the sink's.
+func (c *inPostgres) Pool() *pgxpool.Pool { return c.pool }

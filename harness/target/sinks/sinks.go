@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"fencepost/core/sink"
+	cassandrasink "fencepost/core/sink/cassandra"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/link/httptap"
 	"fencepost/harness/env/osproc"
@@ -155,5 +154,20 @@ func Of(name string, sys system.System) (Kind, error) {
 	return Find(cmp.Or(name, only))
 }
 
-// Pool is the database, where a program has tables of its own beside the sink's.
-func (c *inPostgres) Pool() *pgxpool.Pool { return c.pool }
+// OnNodes is the sink that is on the run's nodes.
+type OnNodes struct {
+	*cassandrasink.Sink
+	unfenced.Writer
+	DB *cassandra.DB
+}
+
+func openCassandra(ctx context.Context, at Place) (Client, error) {
+	db, err := at.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &OnNodes{Sink: cassandrasink.New(db, cassandrasink.Options{RequestTimeout: at.Timeout}), Writer: unfenced.Rows(db), DB: db}, nil
+}
+
+// Close implements Client.
+func (c *OnNodes) Close() { c.DB.Close() }

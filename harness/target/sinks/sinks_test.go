@@ -48,14 +48,26 @@ func bin(t *testing.T) string {
 	return dir
 }
 
-// started is a service with a client.
-func started(t *testing.T, k Kind, unfenced bool) (*osproc.Service, Client) {
+// found is the kind of a name.
+func found(t *testing.T, name string) Kind {
 	t.Helper()
-	s, err := k.Start(t.Context(), Options{BinDir: bin(t), Log: filepath.Join(t.TempDir(), "sink.log"), Unfenced: unfenced, Ended: func(l *history.ProcessLife) {
+	k, err := Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// started is a service with a client.
+func started(t *testing.T, k Kind, o Options) (*osproc.Service, Client) {
+	t.Helper()
+	o.BinDir, o.Log = bin(t), filepath.Join(t.TempDir(), "sink.log")
+	o.Ended = func(l *history.ProcessLife) {
 		if wrong := l.Unplanned(); wrong != "" {
 			t.Error(wrong)
 		}
-	}})
+	}
+	s, err := k.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,14 +90,9 @@ func started(t *testing.T, k Kind, unfenced bool) (*osproc.Service, Client) {
 // tested are the services; PostgreSQL's, which has to be installed, is an integration test's.
 var tested = []string{HTTP}
 
-func services(t *testing.T) []Kind {
-	var out []Kind
+func services(t *testing.T) (out []Kind) {
 	for _, name := range tested {
-		k, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, k)
+		out = append(out, found(t, name))
 	}
 	return out
 }
@@ -96,7 +103,7 @@ func TestConformance(t *testing.T) {
 	for _, k := range services(t) {
 		t.Run(k.Name, func(t *testing.T) {
 			for _, unfenced := range []bool{false, true} {
-				_, c := started(t, k, unfenced)
+				_, c := started(t, k, Options{Unfenced: unfenced})
 				t.Run("all", func(t *testing.T) { sinktest.Run(t, "s", func(*testing.T) sink.Sink { return c }) })
 			}
 		})
@@ -109,7 +116,7 @@ func TestGreeting(t *testing.T) {
 	t.Parallel()
 	for _, k := range services(t) {
 		t.Run(k.Name, func(t *testing.T) {
-			s, _ := started(t, k, false)
+			s, _ := started(t, k, Options{})
 			conn, err := net.Dial("tcp", s.Addr())
 			if err != nil {
 				t.Fatal(err)
@@ -134,7 +141,7 @@ func TestUnfenced(t *testing.T) {
 	for _, k := range services(t) {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
-			_, c := started(t, k, true)
+			_, c := started(t, k, Options{Unfenced: true})
 			if _, err := c.Accept(t.Context(), "r", "l", 5, sink.Effect{Key: "a", Value: 1}); err != nil {
 				t.Fatal(err)
 			}
@@ -171,11 +178,8 @@ func TestUnfenced(t *testing.T) {
 // without the headers of an effect it is not.
 func TestUnchecked(t *testing.T) {
 	t.Parallel()
-	k, err := Find(HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, c := started(t, k, true)
+	k := found(t, HTTP)
+	s, c := started(t, k, Options{Unfenced: true})
 	if _, err := c.Raise(t.Context(), "r", "l", 5); err != nil {
 		t.Fatal(err)
 	}
@@ -215,29 +219,8 @@ func TestUnchecked(t *testing.T) {
 // A service that forges its ledger takes a stale effect, and its ledger is in order.
 func TestForgedLedger(t *testing.T) {
 	t.Parallel()
-	k, err := Find(HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	s, err := k.Start(t.Context(), Options{BinDir: bin(t), Log: filepath.Join(dir, "sink.log"), Broken: lab.ForgesLedger, Ended: func(l *history.ProcessLife) {
-		if wrong := l.Unplanned(); wrong != "" {
-			t.Error(wrong)
-		}
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	c, err := k.Open(t.Context(), Place{Addr: s.Addr()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	k := found(t, HTTP)
+	_, c := started(t, k, Options{Broken: lab.ForgesLedger})
 	if _, err := c.Raise(t.Context(), "r", "l", 5); err != nil {
 		t.Fatal(err)
 	}
@@ -252,11 +235,8 @@ func TestForgedLedger(t *testing.T) {
 // The reference service has no back door.
 func TestNoBackDoor(t *testing.T) {
 	t.Parallel()
-	k, err := Find(HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, c := started(t, k, false)
+	k := found(t, HTTP)
+	_, c := started(t, k, Options{})
 	if _, applied, err := c.WriteUnfenced(t.Context(), sink.State{}, "r", "l", 1, sink.Effect{Key: "k"}); err == nil || applied || !strings.Contains(err.Error(), "no back door") {
 		t.Errorf("applied %v, %v", applied, err)
 	}
@@ -268,7 +248,7 @@ func TestKillAndPause(t *testing.T) {
 	for _, k := range services(t) {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
-			s, c := started(t, k, false)
+			s, c := started(t, k, Options{})
 			if _, err := c.Raise(t.Context(), "r", "l", 5); err != nil {
 				t.Fatal(err)
 			}
@@ -310,12 +290,9 @@ func TestKillAndPause(t *testing.T) {
 // A service that cannot start says why.
 func TestCannotStart(t *testing.T) {
 	t.Parallel()
-	k, err := Find(HTTP)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := found(t, HTTP)
 	dir := t.TempDir()
-	_, err = k.Start(t.Context(), Options{BinDir: dir, Log: filepath.Join(dir, "sink.log")})
+	_, err := k.Start(t.Context(), Options{BinDir: dir, Log: filepath.Join(dir, "sink.log")})
 	if err == nil || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("no executable: %v", err)
 	}

@@ -2,7 +2,7 @@ package system
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	"fencepost/harness/record/verdict"
@@ -78,7 +78,7 @@ func (s System) Design() string {
 type Red struct {
 	Scenario   string
 	Contention string
-	Verdict    verdict.Verdict
+	Verdict    verdict.Verdict // in the rows here: none means FAIL
 	// Properties: at least one of them must fail (be invalid, for INVALID).
 	Properties []string
 	// Mechanism is what the explanation of such a run must name; see checker.Mechanisms.
@@ -88,17 +88,7 @@ type Red struct {
 var core = System{Name: Core, About: "the production lock client and fenced sink on Cassandra", Binary: "worker"}
 
 // Broken lists the known-broken variants.
-func Broken() []System {
-	out := make([]System, len(variants))
-	for i, v := range variants {
-		v.Binary = "worker"
-		if v.Inert == "" && v.MissingWorkers == 0 && v.BrokenSink == "" {
-			v.Binary, v.Variant = "worker-broken", strings.TrimPrefix(v.Name, broken)
-		}
-		out[i] = v
-	}
-	return out
-}
+func Broken() []System { return slices.Clone(variants) }
 
 // Directed lists everything that a directed run must find: the known-broken variants,
 // and each known hole of lock-per-job as a case of it.
@@ -106,7 +96,7 @@ func Directed() []System {
 	out := Broken()
 	for _, h := range holes {
 		s := lockPerJob
-		s.Case, s.About, s.Red = h.name, h.about, &h.red
+		s.Case, s.About, s.Red = h.Case, h.About, h.Red
 		out = append(out, s)
 	}
 	return out
@@ -141,13 +131,13 @@ func Find(name string) (System, error) {
 		return System{Name: Exec + strings.Join(words, " "), About: "a program of your own", Command: words}, nil
 	}
 	names := []string{Core, LockPerJob}
-	for _, v := range Broken() {
+	for _, v := range variants {
 		if v.Name == name {
 			return v, nil
 		}
 		names = append(names, v.Name)
 	}
-	sort.Strings(names[2:])
+	slices.Sort(names[2:])
 	return System{}, choice.Unknown("system", name, append(names, Exec+"CMD")...)
 }
 
@@ -163,21 +153,16 @@ var lockPerJob = System{
 	Unreached: []string{"rescue", "hand-over", "inbox", "lease-lost", "stale-refused", "resend", "takeover"},
 }
 
-// hole is one known hole of lock-per-job.
-type hole struct {
-	name, about string
-	red         Red
-}
-
-var holes = []hole{
-	{"tokens-fall", "fencing tokens come from Hi/Lo blocks, taken before the lock", Red{
-		Scenario: "jobs-steady", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P1"}}},
-	{"renewal-ignored", "a renewal that fails is only logged, the run continues", Red{
-		Scenario: "jobs-partition-client", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P7"}}},
-	{"job-lost", "the pending row is deleted before the run, and nothing reconciles", Red{
-		Scenario: "jobs-kill-worker", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P5"}}},
-	{"token-unchecked", "tokens are recorded with effects and never compared", Red{
-		Scenario: "jobs-pause-claim", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P3", "P4"}}},
-	{"wall-expiry", "locks expire by the wall clocks of those who want them", Red{
-		Scenario: "jobs-clock-ahead", Contention: "medium", Verdict: verdict.Fail, Properties: []string{"P8"}}},
-}
+// holes are its known ones.
+var holes = red([]System{
+	{Case: "tokens-fall", About: "fencing tokens come from Hi/Lo blocks, taken before the lock",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Properties: []string{"P1"}}},
+	{Case: "renewal-ignored", About: "a renewal that fails is only logged, the run continues",
+		Red: &Red{Scenario: "jobs-partition-client", Contention: "medium", Properties: []string{"P7"}}},
+	{Case: "job-lost", About: "the pending row is deleted before the run, and nothing reconciles",
+		Red: &Red{Scenario: "jobs-kill-worker", Contention: "medium", Properties: []string{"P5"}}},
+	{Case: "token-unchecked", About: "tokens are recorded with effects and never compared",
+		Red: &Red{Scenario: "jobs-pause-claim", Contention: "medium", Properties: []string{"P3", "P4"}}},
+	{Case: "wall-expiry", About: "locks expire by the wall clocks of those who want them",
+		Red: &Red{Scenario: "jobs-clock-ahead", Contention: "medium", Properties: []string{"P8"}}},
+})

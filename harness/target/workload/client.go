@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"fencepost/core/clock"
 	"fencepost/core/lock"
 	"fencepost/core/sink"
 	"fencepost/core/store"
+	"fencepost/core/store/cassandra"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
 )
@@ -182,11 +186,88 @@ func (c *client) count(a sink.Answer, err error) {
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
+func sleep(ctx context.Context, d time.Duration) { _ = clock.Go().Sleep(ctx, d) }
+
+// locks is the lock workload.
+type locks struct {
+	*process
+	locker Locker
+}
+
+func loadLocks(ctx context.Context, p *process) (load, error) {
+	locker, err := p.newLocker(ctx, cassandra.NewLocks(p.lockDB))
+	return &locks{process: p, locker: locker}, err
+}
+
+func (l *locks) drain() {}
+
+func (l *locks) run(ctx context.Context, ready func() error) error {
+	if err := ready(); err != nil {
+		return err
 	}
+	var wg sync.WaitGroup
+	for i := range l.cfg.Clients {
+		proc := fmt.Sprintf("%s/c%d", l.cfg.Life, i+1)
+		c := &client{
+			cfg: l.cfg, proc: proc, rec: l.rec, gate: l.gate, locker: l.locker, counts: l.counts,
+			number: ClientNumber(l.cfg, i),
+			sink:   &recordingSink{Sink: l.sink, rec: l.rec, proc: proc},
+			rng:    Rand(l.cfg.Seed, proc),
+		}
+		wg.Go(func() { c.run(ctx) })
+	}
+	wg.Wait()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := l.locker.Close(closing); err != nil {
+		l.log.Warn("lock client left requests unsettled", "error", err)
+	}
+	return nil
+}
+
+// ClientNumber numbers clients across workers ("w2", client 0 -> after w1's).
+func ClientNumber(cfg Config, i int) int {
+	var w int
+	if _, err := fmt.Sscanf(cfg.Worker, "w%d", &w); err != nil || w < 1 {
+		w = 1
+	}
+	return (w-1)*cfg.Clients + i
+}
+
+func (p *process) newLocker(ctx context.Context, rows store.Locks) (Locker, error) {
+	cfg, hooks := p.cfg, p.hooks
+	if hooks.Locks != nil {
+		rows = hooks.Locks(cfg, p.lockDB, rows)
+	}
+	obs := lock.Observer(&lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() { p.counts.lost.Add(1) }, points: sentPoints})
+	if hooks.Observer != nil {
+		obs = hooks.Observer(cfg, obs)
+	}
+	c, err := lock.New(rows, lock.Options{
+		TTL: cfg.TTL, DriftBound: cfg.DriftBound, MarginBase: cfg.MarginBase,
+		Clock: p.leases, Rand: Rand(cfg.Seed, cfg.Life+"/lock"),
+		Observer: obs, NoSingleFlight: cfg.NoSingleFlight, Logger: p.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	locker := Locker(coreLocker{c})
+	if hooks.Locker != nil {
+		locker = hooks.Locker(cfg, p.lockDB, locker)
+	}
+	return locker, nil
+}
+
+// Compete is the lock workload of one worker over rows and a sink that are there already:
+// its clients take locks until ctx ends, and then finish their cycles. Run does the same on
+// a cluster.
+func Compete(ctx context.Context, cfg Config, rec Recorder, base clock.Clock, rows store.Locks, effects sink.Sink,
+	log *slog.Logger) error {
+	p := simple(cfg, rec, base, effects, Hooks{}, log)
+	locker, err := p.newLocker(ctx, rows)
+	if err != nil {
+		return err
+	}
+	l := &locks{process: p, locker: locker}
+	return l.run(ctx, ready)
 }

@@ -11,7 +11,7 @@
 // The clients use the production lock client and sink through small interfaces
 // (Locker, Lease, sink.Sink), which is where known-broken variants decorate them.
 //
-// To add a workload: implement load in a file of its own, and give it a row in rows (rows.go)
+// To add a workload: implement load in a file of its own, and give it a row in rows (config.go)
 // with what it demands of its Config. Its settings are a field of Config. Orders are an
 // example: what is the shop's is in package target/orders.
 package workload

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fencepost/core/engine"
@@ -54,9 +55,8 @@ type enqueuer struct {
 	draw      draw
 	rng       *rand.Rand // used by run only
 
-	mu    sync.Mutex
 	names names
-	done  job.Job // one that was acknowledged
+	done  atomic.Pointer[job.Job] // one that was acknowledged
 }
 
 // draw draws the job with a key.
@@ -83,42 +83,23 @@ func (e *enqueuer) run(ctx context.Context) {
 			return
 		}
 		j := e.job(n)
-		proc := e.take()
-		if proc == "" {
+		if e.names.used() == maxEnqueuing {
 			continue
 		}
+		proc := e.names.take()
 		wg.Go(func() {
 			e.counts.enqueuing.Add(1)
 			defer e.counts.enqueuing.Add(-1)
-			defer e.give(proc)
+			defer e.names.give(proc)
 			e.enqueue(context.WithoutCancel(ctx), proc, j)
 		})
 	}
 }
 
-// take returns the proc of an enqueue, "" if as many as may be are under way.
-func (e *enqueuer) take() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.names.used() == maxEnqueuing {
-		return ""
-	}
-	return e.names.take()
-}
-
-func (e *enqueuer) give(proc string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.names.give(proc)
-}
-
 // job draws the n-th job, or takes one that was acknowledged.
 func (e *enqueuer) job(n int) job.Job {
-	e.mu.Lock()
-	done := e.done
-	e.mu.Unlock()
-	if e.rng.IntN(again) == 0 && done.ID != "" {
-		return done
+	if done := e.done.Load(); e.rng.IntN(again) == 0 && done != nil {
+		return *done
 	}
 	return e.draw(e, fmt.Sprintf("%s-%d", e.cfg.Life, n))
 }
@@ -194,9 +175,7 @@ func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job) {
 	for range enqueueTries {
 		err := e.once(ctx, proc, j)
 		if err == nil {
-			e.mu.Lock()
-			e.done = j
-			e.mu.Unlock()
+			e.done.Store(&j)
 			return
 		}
 		if store.OutcomeOf(err) == store.Fail && !errors.Is(err, engine.ErrBusy) {
@@ -212,28 +191,19 @@ func (e *enqueuer) once(ctx context.Context, proc string, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	ev := history.Event{Proc: proc, ID: e.rec.NewID(), Type: history.Invoke, Op: history.OpEnqueue, Key: string(j.ID)}
-	inv := ev
 	spec := specOf(j, issuer, j.Queue)
 	if !j.Due.IsZero() {
 		spec.DueMS = j.Due.UnixMilli()
 	}
-	inv.Details = &history.Details{Job: &spec}
-	e.rec.Record(inv)
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.TTL)
-	defer cancel()
-	r, err := e.scheduler.Submit(ctx, j)
-	ev.Type, ev.Error = endType(store.OutcomeOf(err)), errText(err)
-	if err == nil {
+	request := history.Event{Proc: proc, Op: history.OpEnqueue, Key: string(j.ID), Details: &history.Details{Job: &spec}}
+	return e.ask(ctx, request, func(ctx context.Context) (string, error) {
+		r, err := e.scheduler.Submit(ctx, j)
 		switch {
 		case r.Duplicate:
-			ev.Result = "duplicate"
+			return "duplicate", err
 		case r.Inbox:
-			ev.Result = "inbox"
-		default:
-			ev.Result = "applied"
+			return "inbox", err
 		}
-	}
-	e.rec.Record(ev)
-	return err
+		return "applied", err
+	})
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/sink"
 	"fencepost/core/store"
+	"fencepost/core/worker"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
 )
@@ -71,7 +73,9 @@ var changePoints = map[engine.StepKind]control.Point{
 // Begin records the invocation; the batch is sent after it returns.
 func (o *shardObserver) Begin(op engine.Op) engine.Span {
 	s := &shardSpan{o: o}
-	s.event = history.Event{Proc: o.proc(op.Shard), ID: o.rec.NewID(), Type: history.Invoke, Op: batchOps[op.Kind], Key: engine.Issuer(op.Shard)}
+	s.event = history.Event{
+		Proc: o.proc(op.Shard), ID: o.rec.NewID(), Type: history.Invoke, Op: batchOps[op.Kind], Key: engine.Issuer(op.Shard),
+	}
 	switch op.Kind {
 	case engine.OpTakeover:
 		s.points = append(s.points, control.TakeSent)
@@ -102,7 +106,10 @@ func (o *shardObserver) Begin(op engine.Op) engine.Span {
 
 // change is what a batch does, as the history writes it.
 func change(c engine.Change) history.Change {
-	out := history.Change{Job: string(c.Job), Do: changeNames[c.Kind], Run: int64(c.Run), Attempt: c.Attempt, DueMS: c.Due, After: string(c.After), LastMS: c.Last, Missed: c.Missed}
+	out := history.Change{
+		Job: string(c.Job), Do: changeNames[c.Kind], Run: int64(c.Run), Attempt: c.Attempt, DueMS: c.Due, After: string(c.After),
+		LastMS: c.Last, Missed: c.Missed,
+	}
 	if c.After == "" {
 		out.Schedule, out.NominalMS = c.Occurrence.Schedule, c.Occurrence.Nominal
 	}
@@ -132,11 +139,7 @@ func (s *shardSpan) Sending(copyNo int) {
 
 func (s *shardSpan) End(r engine.Result) {
 	e := s.event
-	e.Type, e.Sends, e.Error = endType(r.Outcome), s.sends, errText(r.Err)
-	var se *store.Error
-	if errors.As(r.Err, &se) {
-		e.ServerTimeout = se.ServerTimeout
-	}
+	e.Type, e.Sends, e.Error, e.ServerTimeout = endType(r.Outcome), s.sends, errText(r.Err), store.IsServerTimeout(r.Err)
 	if e.Type == history.Fail && r.Err == nil && r.Stamp != nil {
 		e.Row = Stamp(*r.Stamp)
 	}
@@ -155,7 +158,9 @@ func (o *shardObserver) Step(s engine.Step) {
 		reach(control.TakeSettled)
 	case engine.StepLost:
 		o.counts.lost.Add(1)
-		o.rec.Record(history.Event{Proc: o.proc(s.Shard), Type: history.Note, Op: history.NoteLeaseLost, Key: key, Token: s.Fence, Error: errText(s.Err)})
+		o.rec.Record(history.Event{
+			Proc: o.proc(s.Shard), Type: history.Note, Op: history.NoteLeaseLost, Key: key, Token: s.Fence, Error: errText(s.Err),
+		})
 	case engine.StepEnqueue:
 		reach(control.EnqueueSettled)
 	case engine.StepFire:
@@ -192,7 +197,9 @@ func (p *process) start(l *lane, k runKey, id job.ID, attempt int, due int64) {
 // finish records that it has returned, if it was called, and ends the run's lane.
 func (p *process) finish(lanes *lanes, k runKey, id job.ID, err error) {
 	if l := lanes.of(k); l != nil && l.started {
-		p.rec.Record(history.Event{Proc: l.proc, Type: history.Note, Op: history.NoteFinish, Key: string(id), Issuer: k.issuer, Token: int64(k.run), Error: errText(err)})
+		p.rec.Record(history.Event{
+			Proc: l.proc, Type: history.Note, Op: history.NoteFinish, Key: string(id), Issuer: k.issuer, Token: int64(k.run), Error: errText(err),
+		})
 	}
 	lanes.end(k)
 }
@@ -233,4 +240,110 @@ func (s *laneSink) Accept(ctx context.Context, resource, issuer string, token in
 	return r.effect(resource, issuer, token, l.decided, e, func() {
 		s.gate.Reach(context.Background(), control.EffectSent, l.proc, resource)
 	})
+}
+
+// lane is the line of one run: what it does follows one after the other.
+type lane struct {
+	proc string
+	// decided is when the run last looked whether its shard is trusted before it
+	// decided to act, wallMS what the worker's wall clock showed at its begin.
+	decided, wallMS int64
+	started         bool // its handler was called
+	lent            bool // proc is somebody else's to hand out
+	// task is the run itself, of an order.
+	task *worker.Task
+}
+
+// names hands out procs of a life, PREFIX1, PREFIX2 …, free ones again, so that there
+// are no more of them than are in use at once.
+type names struct {
+	prefix string // "w1.1/r"
+	mu     sync.Mutex
+	made   int
+	free   []string
+}
+
+func (n *names) take() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if last := len(n.free) - 1; last >= 0 {
+		name := n.free[last]
+		n.free = n.free[:last]
+		return name
+	}
+	n.made++
+	return fmt.Sprint(n.prefix, n.made)
+}
+
+func (n *names) give(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.free = append(n.free, name)
+}
+
+func (n *names) used() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.made - len(n.free)
+}
+
+// lanes hands out lanes to runs.
+type lanes struct {
+	mu    sync.Mutex
+	names names
+	runs  map[runKey]*lane
+}
+
+// runKey names a run: ids are unique within their shard.
+type runKey struct {
+	issuer string
+	run    job.RunID
+}
+
+func newLanes(life string) *lanes {
+	return &lanes{names: names{prefix: life + "/r"}, runs: map[runKey]*lane{}}
+}
+
+func (l *lanes) begin(run runKey) *lane { return l.set(run, &lane{proc: l.names.take()}) }
+
+// enter gives a run the lane of a proc that the scheduler has named itself.
+func (l *lanes) enter(run runKey, proc string) *lane {
+	return l.set(run, &lane{proc: proc, lent: true})
+}
+
+func (l *lanes) set(run runKey, to *lane) *lane {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs[run] = to
+	return to
+}
+
+// of returns a run's lane, nil if it has not begun.
+func (l *lanes) of(run runKey) *lane {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.runs[run]
+}
+
+// end gives a run's lane back, after its last event.
+func (l *lanes) end(run runKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := l.runs[run]; at != nil {
+		delete(l.runs, run)
+		if !at.lent {
+			l.names.give(at.proc)
+		}
+	}
+}
+
+type laneKey struct{}
+
+// in is the lane of a task, and its context with it.
+func (l *lanes) in(ctx context.Context, t *worker.Task) (context.Context, *lane, error) {
+	at := l.of(runKey{t.Issuer(), t.Run.ID})
+	if at == nil {
+		return nil, nil, errors.New("workload: a run that was never started")
+	}
+	return context.WithValue(ctx, laneKey{}, at), at, nil
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
 
+	"fencepost/core/clock"
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/member"
@@ -76,6 +78,31 @@ func loadOrders(ctx context.Context, p *process) (load, error) {
 		return nil, err
 	}
 	return w.feedFrom(ctx, shardIssuer, p.cfg.Jobs.Orders.draw), nil
+}
+
+// Schedule is the job workload of one worker likewise, without schedules and without links
+// to other workers: it enqueues until feed ends and runs jobs until ctx does. Of hooks it
+// has Engine.
+func Schedule(ctx, feed context.Context, cfg Config, rec Recorder, base clock.Clock, shards store.Shards, effects sink.Sink,
+	hooks Hooks, log *slog.Logger) error {
+	p := simple(cfg, rec, base, effects, hooks, log)
+	w := newJobs(p)
+	o := w.engineOptions(ctx)
+	pool := worker.New(worker.Options{
+		Slots: cfg.Jobs.Slots, Handlers: map[string]worker.Handler{JobKind: w.handle}, Sink: &laneSink{Sink: p.sink, process: p},
+		Clock: p.leases, Logger: log,
+	})
+	o.Executor = pool
+	e, err := engine.New(shards, o)
+	if err != nil {
+		return err
+	}
+	w.scheduler = e
+	l := w.feedFrom(ctx, shardIssuer, drawEffects)
+	defer context.AfterFunc(feed, l.drain)()
+	err = l.run(ctx, ready)
+	pool.Wait()
+	return err
 }
 
 // shardIssuer is who issues the tokens of a job's runs: its shard.
@@ -151,7 +178,9 @@ func (p *process) newMembers(db *cassandra.DB) (*member.Group, error) {
 		Changed: func(came, went []string) {
 			point := func(point string, names []string) {
 				for _, name := range names {
-					p.rec.Record(history.Event{Proc: p.cfg.Life, Type: history.Note, Op: history.NotePoint, Details: &history.Details{Point: point}, Key: name})
+					p.rec.Record(history.Event{
+						Proc: p.cfg.Life, Type: history.Note, Op: history.NotePoint, Details: &history.Details{Point: point}, Key: name,
+					})
 				}
 			}
 			point(history.PointMemberCame, came)
@@ -186,15 +215,14 @@ var errOnPurpose = errors.New("fails on purpose")
 // handle is a job's run: open its effects, which shows what earlier runs did, take
 // its time, and do what is left of its steps.
 func (w *jobs) handle(ctx context.Context, t *worker.Task) error {
-	l := w.lanes.of(runKey{t.Issuer(), t.Run.ID})
-	if l == nil {
-		return errors.New("workload: a run that was never started")
+	ctx, l, err := w.lanes.in(ctx, t)
+	if err != nil {
+		return err
 	}
 	p, err := decodePayload(t.Run.Job.Payload)
 	if err != nil {
 		return job.Cancel(err)
 	}
-	ctx = withLane(ctx, l)
 	opening, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
 	st, err := t.Open(opening, p.Steps...)

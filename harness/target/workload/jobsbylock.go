@@ -68,7 +68,9 @@ var updatePoints = map[lockperjob.Do]control.Point{
 func (o *jobLockObserver) Update(u lockperjob.Update) func(error) {
 	e := history.Event{Proc: u.Holder, ID: o.process.rec.NewID(), Type: history.Invoke, Op: history.OpUpdate, Key: u.Lock}
 	inv := e
-	inv.Details = &history.Details{Changes: []history.Change{{Job: string(u.Job), Do: updateNames[u.Do], Run: int64(u.Run), Attempt: u.Attempt, DueMS: u.Due}}}
+	inv.Details = &history.Details{Changes: []history.Change{
+		{Job: string(u.Job), Do: updateNames[u.Do], Run: int64(u.Run), Attempt: u.Attempt, DueMS: u.Due},
+	}}
 	o.process.rec.Record(inv)
 	if p, ok := updatePoints[u.Do]; ok {
 		o.reach(p, u.Holder, u.Lock)

@@ -49,14 +49,13 @@ func (w *jobs) orderHandlers() (map[string]worker.Handler, error) {
 	out := map[string]worker.Handler{}
 	for kind, h := range orders.Handlers(tables, sink, w.cfg.Jobs.Orders.Hold) {
 		out[kind] = func(ctx context.Context, t *worker.Task) error {
-			l := w.lanes.of(runKey{t.Issuer(), t.Run.ID})
-			if l == nil {
-				return errors.New("workload: a run that was never started")
+			ctx, l, err := w.lanes.in(ctx, t)
+			if err != nil {
+				return err
 			}
 			l.task = t
 			w.gate.Reach(ctx, control.Holding, l.proc, string(t.Run.Job.ID))
-			err := h(withLane(ctx, l), t)
-			if err != nil {
+			if err := h(ctx, t); err != nil {
 				w.count(err)
 				return err
 			}

@@ -2,8 +2,8 @@ package workload
 
 import (
 	"context"
-	"errors"
 
+	"fencepost/core/job"
 	"fencepost/core/lock"
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -25,6 +25,24 @@ func Version(v *store.Version) *history.Version {
 		return &history.Version{Absent: true}
 	}
 	return &history.Version{Fence: v.Fence, Beat: v.Beat, Attempt: v.Attempt, Holder: v.Holder, TTLMS: v.TTL.Milliseconds()}
+}
+
+// RowKinds are the kinds of a shard's rows, as the history writes them.
+var RowKinds = map[store.Kind]string{
+	store.KindPending: history.RowPending, store.KindRunning: history.RowRunning, store.KindJob: history.RowJob,
+	store.KindEnded: history.RowEnded, store.KindDLQ: history.RowDLQ,
+}
+
+// JobRow is a row of a shard as the history writes it.
+func JobRow(row store.Row) *history.JobRow {
+	x := &history.JobRow{Kind: RowKinds[row.Kind], State: row.State, Attempt: row.Attempt, DueMS: row.Due}
+	if row.Kind != store.KindEnded { // an index, whose run its job row has too
+		x.Run = row.Run
+	}
+	if job.State(row.State).Ended() {
+		x.EndedMS = row.Place
+	}
+	return x
 }
 
 func endType(o store.Outcome) history.Type {
@@ -151,8 +169,12 @@ func (s *recordingSink) effect(resource, issuer string, token, decidedAt int64, 
 }
 
 // accept is effect by whatever call of the sink.
-func (s *recordingSink) accept(resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func(), send func(context.Context) (sink.Answer, error)) (sink.Answer, error) {
-	e := history.Event{Proc: s.proc, ID: s.rec.NewID(), Type: history.Invoke, Op: history.OpEffect, Key: resource, Issuer: issuer, Token: token, EffectKey: ef.Key, Value: &ef.Value, DecidedAt: decidedAt}
+func (s *recordingSink) accept(resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func(),
+	send func(context.Context) (sink.Answer, error)) (sink.Answer, error) {
+	e := history.Event{
+		Proc: s.proc, ID: s.rec.NewID(), Type: history.Invoke, Op: history.OpEffect, Key: resource, Issuer: issuer, Token: token,
+		EffectKey: ef.Key, Value: &ef.Value, DecidedAt: decidedAt,
+	}
 	s.rec.Record(e)
 	beforeSend()
 	ctx, cancel := context.WithTimeout(context.Background(), sinkTimeout)
@@ -164,11 +186,7 @@ func (s *recordingSink) accept(resource, issuer string, token, decidedAt int64, 
 
 func (s *recordingSink) end(inv history.Event, a sink.Answer, err error) {
 	e := history.Event{Proc: inv.Proc, ID: inv.ID, Op: inv.Op, Key: inv.Key, Issuer: inv.Issuer, Token: inv.Token, EffectKey: inv.EffectKey}
-	e.Type, e.Error = endType(store.OutcomeOf(err)), errText(err)
-	var se *store.Error
-	if errors.As(err, &se) {
-		e.ServerTimeout = se.ServerTimeout
-	}
+	e.Type, e.Error, e.ServerTimeout = endType(store.OutcomeOf(err)), errText(err), store.IsServerTimeout(err)
 	if err == nil {
 		e.Result, e.Seen, e.Seq = a.Result.String(), a.Seen, a.Seq
 		if a.Result == sink.Stale || a.Result == sink.Conflict {

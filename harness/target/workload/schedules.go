@@ -20,9 +20,7 @@ import (
 type recurrence struct {
 	*process
 	scheduler *scheduler.Scheduler
-
-	mu    sync.Mutex
-	names names
+	names     names
 }
 
 func newRecurrence(p *process, s *scheduler.Scheduler) *recurrence {
@@ -75,16 +73,12 @@ func (r *recurrence) all(ctx context.Context, verb engine.Verb) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for _, key := range r.cfg.Jobs.keys() {
-		r.mu.Lock()
 		proc := r.names.take()
-		r.mu.Unlock()
 		wg.Go(func() {
+			defer r.names.give(proc)
 			for ctx.Err() == nil && r.once(context.WithoutCancel(ctx), proc, verb, key) != nil {
 				sleep(ctx, r.cfg.TTL/10)
 			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.names.give(proc)
 		})
 	}
 }
@@ -96,22 +90,14 @@ func (r *recurrence) once(ctx context.Context, proc string, verb engine.Verb, ke
 		d := r.cfg.Jobs.definition(key)
 		cmd.Definition = &d
 	}
-	e := history.Event{Proc: proc, ID: r.rec.NewID(), Type: history.Invoke, Op: history.OpSchedule, Key: key}
-	inv := e
-	inv.Details = &history.Details{Schedule: r.cfg.Jobs.asked(verb, key)}
-	r.rec.Record(inv)
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.TTL)
-	defer cancel()
-	rec, err := r.scheduler.Schedule(ctx, cmd)
-	e.Type, e.Error = endType(store.OutcomeOf(err)), errText(err)
-	if err == nil {
-		e.Result = "applied"
+	request := history.Event{Proc: proc, Op: history.OpSchedule, Key: key, Details: &history.Details{Schedule: r.cfg.Jobs.asked(verb, key)}}
+	return r.ask(ctx, request, func(ctx context.Context) (string, error) {
+		rec, err := r.scheduler.Schedule(ctx, cmd)
 		if rec.Duplicate {
-			e.Result = "duplicate"
+			return "duplicate", err
 		}
-	}
-	r.rec.Record(e)
-	return err
+		return "applied", err
+	})
 }
 
 // doings are the verbs as the history writes them.

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
-	"sync"
+	"slices"
 	"time"
 
 	"fencepost/core/clock"
@@ -113,7 +114,9 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 		case <-ctx.Done():
 		}
 	}()
-	p := &process{cfg: cfg, hooks: hooks, rec: file, clock: NewClock(clock.System()), counts: &counters{}, gate: control.NewGate(conn.Send), log: log}
+	p := &process{
+		cfg: cfg, hooks: hooks, rec: file, clock: NewClock(clock.System()), counts: &counters{}, gate: control.NewGate(conn.Send), log: log,
+	}
 	if hooks.Recorder != nil {
 		p.rec = hooks.Recorder(cfg, p.rec)
 	}
@@ -155,6 +158,22 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 	return conn.Send(control.Message{Cmd: control.CmdStopped, Stats: p.counts.stats()})
 }
 
+// ask records a request to the scheduler, and how it ended; send returns that in a word.
+func (p *process) ask(ctx context.Context, request history.Event, send func(context.Context) (string, error)) error {
+	e := request
+	e.ID, e.Type = p.rec.NewID(), history.Invoke
+	p.rec.Record(e)
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.TTL)
+	defer cancel()
+	result, err := send(ctx)
+	e.Type, e.Error, e.Details = endType(store.OutcomeOf(err)), errText(err), nil
+	if err == nil {
+		e.Result = result
+	}
+	p.rec.Record(e)
+	return err
+}
+
 // unrecorded tells the runner that this process's record is worth nothing.
 func unrecorded(conn *control.Conn, err error) {
 	_ = conn.Send(control.Message{Cmd: control.CmdUnrecorded, Error: err.Error()}) // a runner that is gone needs no telling
@@ -183,85 +202,22 @@ func (p *process) openSink(ctx context.Context, of row) (sinks.Client, error) {
 	return c, nil
 }
 
-// locks is the lock workload.
-type locks struct {
-	*process
-	locker Locker
-}
-
-func loadLocks(ctx context.Context, p *process) (load, error) {
-	locker, err := p.newLocker(ctx, cassandra.NewLocks(p.lockDB))
-	return &locks{process: p, locker: locker}, err
-}
-
-func (l *locks) drain() {}
-
-func (l *locks) run(ctx context.Context, ready func() error) error {
-	if err := ready(); err != nil {
-		return err
-	}
-	var wg sync.WaitGroup
-	for i := range l.cfg.Clients {
-		proc := fmt.Sprintf("%s/c%d", l.cfg.Life, i+1)
-		c := &client{
-			cfg: l.cfg, proc: proc, rec: l.rec, gate: l.gate, locker: l.locker, counts: l.counts,
-			number: ClientNumber(l.cfg, i),
-			sink:   &recordingSink{Sink: l.sink, rec: l.rec, proc: proc},
-			rng:    Rand(l.cfg.Seed, proc),
-		}
-		wg.Go(func() { c.run(ctx) })
-	}
-	wg.Wait()
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-	defer cancel()
-	if err := l.locker.Close(closing); err != nil {
-		l.log.Warn("lock client left requests unsettled", "error", err)
-	}
-	return nil
-}
-
-// ClientNumber numbers clients across workers ("w2", client 0 -> after w1's).
-func ClientNumber(cfg Config, i int) int {
-	var w int
-	if _, err := fmt.Sscanf(cfg.Worker, "w%d", &w); err != nil || w < 1 {
-		w = 1
-	}
-	return (w-1)*cfg.Clients + i
-}
-
-func (p *process) newLocker(ctx context.Context, rows store.Locks) (Locker, error) {
-	cfg, hooks := p.cfg, p.hooks
-	if hooks.Locks != nil {
-		rows = hooks.Locks(cfg, p.lockDB, rows)
-	}
-	obs := lock.Observer(&lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() { p.counts.lost.Add(1) }, points: sentPoints})
-	if hooks.Observer != nil {
-		obs = hooks.Observer(cfg, obs)
-	}
-	c, err := lock.New(rows, lock.Options{
-		TTL: cfg.TTL, DriftBound: cfg.DriftBound, MarginBase: cfg.MarginBase,
-		Clock: p.leases, Rand: Rand(cfg.Seed, cfg.Life+"/lock"),
-		Observer: obs, NoSingleFlight: cfg.NoSingleFlight, Logger: p.log,
-	})
+// open connects through this worker's own links.
+func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder, clk *Clock) (*cassandra.DB, error) {
+	c, err := cfg.Session(links, rec)
 	if err != nil {
 		return nil, err
 	}
-	locker := Locker(coreLocker{c})
-	if hooks.Locker != nil {
-		locker = hooks.Locker(cfg, p.lockDB, locker)
-	}
-	return locker, nil
+	c.Wall = clk.Wall
+	return cassandra.Open(ctx, c)
 }
 
-// open connects through this worker's own links, one a node; a node without a
-// link cannot be reached at all.
-func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder, clk *Clock) (*cassandra.DB, error) {
-	var ips []string
-	for ip := range links {
-		ips = append(ips, ip)
-	}
-	c := cassandra.Config{
-		ContactPoints: ips, Port: cfg.CQLPort, Keyspace: cfg.Keyspace, Wall: clk.Wall,
+// Session is the configuration of a session through this worker's own links, one a node,
+// with what the cluster wants to be shown; a node without a link cannot be reached at all.
+// Its statements are recorded.
+func (c Config) Session(links map[string]string, rec Recorder) (cassandra.Config, error) {
+	s := cassandra.Config{
+		ContactPoints: slices.Collect(maps.Keys(links)), Port: c.CQLPort, Keyspace: c.Keyspace,
 		Dial: func(ctx context.Context, ip string) (net.Conn, error) {
 			addr, ok := links[ip]
 			if !ok {
@@ -270,24 +226,19 @@ func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder
 			var d net.Dialer
 			return d.DialContext(ctx, "tcp", addr)
 		},
-		OnStatement: func(s cassandra.StatementInfo) {
-			rec.Record(history.Event{Proc: cfg.Life, Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &history.Statement{
-				CQL: s.CQL, Consistency: s.Consistency, SerialConsistency: s.SerialConsistency,
-			}}})
-		},
+		OnStatement: func(s cassandra.StatementInfo) { NoteStatement(rec, c.Life, s) },
 	}
-	if err := cfg.Introduce(&c); err != nil {
-		return nil, err
+	if c.Login == nil {
+		return s, nil
 	}
-	return cassandra.Open(ctx, c)
+	return s, c.Login.Apply(&s)
 }
 
-// Introduce adds what the cluster wants to be shown to a session's configuration.
-func (c Config) Introduce(db *cassandra.Config) error {
-	if c.Login == nil {
-		return nil
-	}
-	return c.Login.Apply(db)
+// NoteStatement records a shape of statements that a process sends.
+func NoteStatement(rec Recorder, proc string, s cassandra.StatementInfo) {
+	rec.Record(history.Event{Proc: proc, Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &history.Statement{
+		CQL: s.CQL, Consistency: s.Consistency, SerialConsistency: s.SerialConsistency,
+	}}})
 }
 
 // awaitLogin takes the login from the control channel.
@@ -343,20 +294,24 @@ func setClock(conn *control.Conn, clk *Clock, to *history.Clock) error {
 
 // report sends totals five times a second.
 func report(ctx context.Context, conn *control.Conn, c *counters) {
-	t := time.NewTicker(200 * time.Millisecond)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	for clock.Go().Sleep(ctx, 200*time.Millisecond) == nil {
+		if err := conn.Send(control.Message{Cmd: control.CmdStats, Stats: c.stats()}); errors.Is(err, io.ErrClosedPipe) {
 			return
-		case <-t.C:
-			if err := conn.Send(control.Message{Cmd: control.CmdStats, Stats: c.stats()}); errors.Is(err, io.ErrClosedPipe) {
-				return
-			}
 		}
 	}
 }
 
 func (c *counters) stats() *control.Stats {
-	return &control.Stats{Cycles: c.cycles.Load(), Stale: c.stale.Load(), Unknown: c.unknown.Load(), LeasesLost: c.lost.Load(), Enqueuing: c.enqueuing.Load()}
+	return &control.Stats{
+		Cycles: c.cycles.Load(), Stale: c.stale.Load(), Unknown: c.unknown.Load(), LeasesLost: c.lost.Load(), Enqueuing: c.enqueuing.Load(),
+	}
 }
+
+// simple is a process without a runner: nothing can be armed, and its clocks are right.
+func simple(cfg Config, rec Recorder, base clock.Clock, effects sink.Sink, hooks Hooks, log *slog.Logger) *process {
+	p := &process{cfg: cfg, rec: rec, clock: NewClock(base), sink: effects, hooks: hooks, counts: &counters{}, log: log}
+	p.leases, p.gate = p.clock, control.NewGate(func(control.Message) error { return nil })
+	return p
+}
+
+func ready() error { return nil }

@@ -10,7 +10,7 @@
 // Mistakes of schedulers that the simulated world can plant too are rows of package mistake
 // (core/mistake); they are planted here from its table.
 //
-// To add a mistake: write its row in variants_….go of package system, with the scenario and
+// To add a mistake: write its row in variants*.go of package system, with the scenario and
 // the property that must find it. Plant it by the same name: as a row of mistake.All, or by
 // a hook in init of the file here that holds it. docs/lock-safety.md names it beside the
 // step that it refutes; then make docs.

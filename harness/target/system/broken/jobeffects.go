@@ -107,55 +107,47 @@ func (s keylessSink) Accept(ctx context.Context, resource, issuer string, token 
 		if i := slices.IndexFunc(entries, func(x sink.Entry) bool { return s.same(x, token, e.Key) }); i >= 0 {
 			return sink.Answer{Result: sink.Duplicate, FirstToken: token, Seen: st.Seen, Seq: entries[i].Seq}, nil
 		}
-		if a, applied, err := s.write(ctx, st, resource, issuer, token, e); err != nil || applied {
+		if a, applied, err := s.past.WriteUnfenced(ctx, st, resource, issuer, token, e); err != nil || applied {
 			return a, err
 		}
 	}
 }
 
+// relabelled is a sink to which tokens come under another issuer or as another token.
+type relabelled struct {
+	sink.Sink
+	as func(issuer string, token int64) (string, int64)
+}
+
+func (s relabelled) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
+	issuer, token = s.as(issuer, token)
+	return s.Sink.Raise(ctx, resource, issuer, token)
+}
+
+func (s relabelled) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
+	issuer, token = s.as(issuer, token)
+	return s.Sink.Accept(ctx, resource, issuer, token, e)
+}
+
 // wrongIssuer has one token for a whole process, the highest that it was given for
 // any of its shards: effects carry run ids of other shards.
-func wrongIssuer(_ workload.Config, inner sink.Sink) sink.Sink { return &oneToken{Sink: inner} }
-
-type oneToken struct {
-	sink.Sink
-	top atomic.Int64
-}
-
-func (s *oneToken) highest(token int64) int64 {
-	for {
-		top := s.top.Load()
-		if token <= top || s.top.CompareAndSwap(top, token) {
-			return max(token, top)
+func wrongIssuer(_ workload.Config, inner sink.Sink) sink.Sink {
+	var top atomic.Int64
+	return relabelled{inner, func(issuer string, token int64) (string, int64) {
+		for {
+			old := top.Load()
+			if token <= old || top.CompareAndSwap(old, token) {
+				return issuer, max(token, old)
+			}
 		}
-	}
-}
-
-func (s *oneToken) Raise(ctx context.Context, resource, issuer string, token int64) (sink.Answer, error) {
-	return s.Sink.Raise(ctx, resource, issuer, s.highest(token))
-}
-
-func (s *oneToken) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
-	return s.Sink.Accept(ctx, resource, issuer, s.highest(token), e)
+	}}
 }
 
 // oneIssuer names one shard as the issuer of all run ids: the sink binds resources of
 // jobs in other shards to it, for good.
 func oneIssuer(cfg workload.Config, inner sink.Sink) sink.Sink {
-	return sameIssuer{inner, engine.Issuer(store.ShardID{Queue: cfg.Jobs.Queue})}
-}
-
-type sameIssuer struct {
-	sink.Sink
-	issuer string
-}
-
-func (s sameIssuer) Raise(ctx context.Context, resource, _ string, token int64) (sink.Answer, error) {
-	return s.Sink.Raise(ctx, resource, s.issuer, token)
-}
-
-func (s sameIssuer) Accept(ctx context.Context, resource, _ string, token int64, e sink.Effect) (sink.Answer, error) {
-	return s.Sink.Accept(ctx, resource, s.issuer, token, e)
+	first := engine.Issuer(store.ShardID{Queue: cfg.Jobs.Queue})
+	return relabelled{inner, func(_ string, token int64) (string, int64) { return first, token }}
 }
 
 // completeOutside has handlers write down that their job is completed, by a plain

@@ -3,7 +3,6 @@ package broken
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -18,6 +17,14 @@ import (
 func init() {
 	plant("hilo-tokens", only(workload.Hooks{Locker: hiloTokens}))
 	plant("wall-tokens", only(workload.Hooks{Locker: wallTokens}))
+	plant("renew-failure-ignored", only(workload.Hooks{Locker: renewFailureIgnored}))
+	plant("trust-from-answer", trustFromAnswer)
+	plant("wall-deadline", only(workload.Hooks{Clock: wallDeadline}))
+	plant("awake-deadline", only(workload.Hooks{Clock: awakeDeadline}))
+	plant("early-release", only(workload.Hooks{Locker: earlyRelease}))
+	plant("jobs-awake-deadline", only(workload.Hooks{Clock: awakeDeadline}))
+	plant("renew-unconditioned", renewUnconditioned)
+	plant("heartbeat-dies", heartbeatDies)
 }
 
 // locker decorates the leases that another locker hands out.
@@ -62,19 +69,10 @@ func wallTokens(_ workload.Config, db *cassandra.DB, inner workload.Locker) work
 	}}
 }
 
-func init() {
-	plant("renew-failure-ignored", only(workload.Hooks{Locker: renewFailureIgnored}))
-	plant("trust-from-answer", trustFromAnswer)
-	plant("wall-deadline", only(workload.Hooks{Clock: wallDeadline}))
-	plant("awake-deadline", only(workload.Hooks{Clock: awakeDeadline}))
-	plant("early-release", only(workload.Hooks{Locker: earlyRelease}))
-	plant("jobs-awake-deadline", only(workload.Hooks{Clock: awakeDeadline}))
-}
-
 // trustFromAnswer counts a lease from the answer of its last CAS: the request
 // may have been executed long before, when its first copy arrived.
 func trustFromAnswer() workload.Hooks {
-	t := newTracker()
+	t := &tracker{}
 	return workload.Hooks{
 		Observer: t.observer,
 		Locker: func(cfg workload.Config, _ *cassandra.DB, inner workload.Locker) workload.Locker {
@@ -170,175 +168,147 @@ type readClock struct {
 
 func (c readClock) Now() time.Duration { return c.now() }
 
-func init() {
-	plant("takeover-plain-write", only(workload.Hooks{Locks: takeoverPlainWrite}))
-	plant("takeover-ignores-beat", only(workload.Hooks{Locks: takeoverIgnoresBeat}))
+// errDead is why a renewal is not sent.
+var errDead = errors.New("the heartbeat has died")
+
+// heartbeatDies stops renewing a lease after the first renewal that is not
+// answered, and nobody notices.
+func heartbeatDies() workload.Hooks {
+	var dead table[string, bool] // by attempt
+	beat := func(_ *cassandra.DB, c mistake.CAS) (store.CASResult, error) {
+		if d, _ := dead.get(c.To.Attempt); d {
+			<-c.Ctx.Done()
+			return store.CASResult{}, &store.Error{Op: "renew " + c.Resource, Outcome: store.Fail, Cause: errDead}
+		}
+		res, err := c.Send()
+		if err != nil {
+			dead.set(c.To.Attempt, true)
+		}
+		return res, err
+	}
+	return workload.Hooks{Locks: casHook(lock.Renew, beat), Locker: renewFailureIgnored}
 }
 
-// takeoverPlainWrite reads the row and, if nothing has changed, writes it
-// without a condition. Between the two it stands still for longer than a
-// contender's polling interval (ttl/8), as a busy process may: two contenders
-// then both find the row unchanged, in every run.
-func takeoverPlainWrite(cfg workload.Config, db *cassandra.DB, inner store.Locks) store.Locks {
-	return plainTakeover{inner, db, cfg.TTL / 7}
-}
-
-type plainTakeover struct {
-	store.Locks
-	db     *cassandra.DB
-	window time.Duration
-}
-
-func (p plainTakeover) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
-	takeover := from != nil && from.Holder != "" && to.Holder != "" && to.Fence == from.Fence+1
-	if !takeover {
-		return p.Locks.CAS(ctx, resource, from, to, copyNo)
-	}
-	row, err := p.Read(ctx, resource, false)
-	if err != nil {
-		return store.CASResult{}, err
-	}
-	if !store.Same(row, from) {
-		return store.CASResult{Row: row}, nil
-	}
-	t := time.NewTimer(p.window)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	err = writeRow(ctx, p.db, resource, to)
-	return store.CASResult{Applied: err == nil}, err
-}
-
-// takeoverIgnoresBeat looks at whose lease it is and not at whether it was
-// renewed: a lease that is longer than its ttl is taken over while it is live.
-func takeoverIgnoresBeat(_ workload.Config, db *cassandra.DB, inner store.Locks) store.Locks {
-	return &beatBlind{Locks: inner, db: db, first: map[string]store.Version{}}
-}
-
-type beatBlind struct {
-	store.Locks
-	db    *cassandra.DB
-	mu    sync.Mutex
-	first map[string]store.Version // of each lease, as it was first seen
-}
-
-// Read shows a lease as it was first seen, whatever its beat is now.
-func (b *beatBlind) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
-	row, err := b.Locks.Read(ctx, resource, serial)
-	if err != nil || row.Free() || serial {
-		return row, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if f, ok := b.first[resource]; ok && f.Attempt == row.Attempt {
-		return &f, nil
-	}
-	b.first[resource] = *row
-	return row, nil
-}
-
-func (b *beatBlind) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
-	if from.Free() || mistake.KindOf(from, to) != lock.Acquire {
-		return b.Locks.CAS(ctx, resource, from, to, copyNo)
-	}
-	applied, _, err := b.db.CAS(ctx, copyNo, store.Statement{
-		CQL:       `UPDATE locks SET fence = ?, beat = ?, attempt = ?, holder = ?, ttl_ms = ? WHERE resource = ? IF fence = ? AND holder = ?`,
-		Args:      []any{to.Fence, to.Beat, to.Attempt, to.Holder, to.TTL.Milliseconds(), resource, from.Fence, from.Holder},
-		Partition: []any{resource},
-	})
-	if err != nil || applied {
-		return store.CASResult{Applied: applied}, err
-	}
-	row, err := b.Locks.Read(ctx, resource, true)
-	if err != nil {
-		err = &store.Error{Op: "refused; read " + resource, Outcome: store.Fail, Cause: err}
-	}
-	return store.CASResult{Row: row}, err
-}
-
-func init() {
-	plant("wall-expiry", wallExpiry)
-}
-
-// wallExpiry has contenders compare the row's expires_hint, which is by its
-// holder's wall clock, with their own wall clock: a lease that has expired by
-// it looks free.
-func wallExpiry() workload.Hooks {
-	w := &expiring{holder: map[string]string{}}
+// renewUnconditioned has a heartbeat of its own for each lease that writes the
+// next beat without asking whose the row is: after a long stop of the process it
+// revives a lease that has lapsed and been taken over.
+func renewUnconditioned() workload.Hooks {
+	t := &tracker{}
 	return workload.Hooks{
-		Locks: func(_ workload.Config, db *cassandra.DB, inner store.Locks) store.Locks {
-			w.Locks, w.db = inner, db
-			return w
+		Observer: t.observer,
+		Locker: func(cfg workload.Config, db *cassandra.DB, inner workload.Locker) workload.Locker {
+			return locker{inner, func(_ context.Context, l workload.Lease) (workload.Lease, error) {
+				b := &beating{Lease: l, t: t, db: db, every: cfg.TTL / 2, stop: make(chan struct{})}
+				go b.run()
+				return b, nil
+			}}
 		},
-		Observer: func(_ workload.Config, inner lock.Observer) lock.Observer { return expiryObserver{inner, w} },
 	}
 }
 
-type expiring struct {
-	store.Locks
-	db     *cassandra.DB
-	mu     sync.Mutex
-	holder map[string]string // of versions that were shown as free
+type beating struct {
+	workload.Lease
+	t     *tracker
+	db    *cassandra.DB
+	every time.Duration
+	stop  chan struct{}
+	once  sync.Once
 }
 
-func versionKey(v *store.Version) string { return fmt.Sprintf("%s/%d", v.Attempt, v.Beat) }
-
-// Read shows an expired lease as free.
-func (w *expiring) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
-	row, err := w.Locks.Read(ctx, resource, serial)
-	if err != nil || row.Free() || serial {
-		return row, err
-	}
-	rows, err := w.db.QueryBy(ctx, 0, false, store.Statement{
-		CQL: `SELECT attempt, beat, expires_hint FROM locks WHERE resource = ?`, Args: []any{resource}, Partition: []any{resource},
-	})
-	if err != nil {
-		return nil, err
-	}
-	if len(rows) == 0 || rows[0]["attempt"] != row.Attempt || rows[0]["beat"] != row.Beat {
-		return row, nil // it has just changed
-	}
-	if hint, ok := rows[0]["expires_hint"].(time.Time); !ok || w.db.Wall().Before(hint) {
-		return row, nil
-	}
-	w.mu.Lock()
-	w.holder[versionKey(row)] = row.Holder
-	w.mu.Unlock()
-	row.Holder = ""
-	return row, nil
+func (b *beating) Release(ctx context.Context) error {
+	b.once.Do(func() { close(b.stop) })
+	return b.Lease.Release(ctx)
 }
 
-// real is the version behind one that was shown as free.
-func (w *expiring) real(v *store.Version) *store.Version {
-	if !v.Free() || v == nil {
-		return v
+func (b *beating) run() {
+	tick := time.NewTicker(b.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-b.stop:
+			return
+		case <-tick.C:
+		}
+		// While the lease is sound its own client renews it.
+		if h, ok := b.t.get(b.Resource(), b.Holder()); ok && time.Since(h.answered) >= b.every {
+			b.beat(h.version)
+		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	holder, ok := w.holder[versionKey(v)]
-	if !ok {
-		return v
-	}
-	r := *v
-	r.Holder = holder
-	return &r
 }
 
-func (w *expiring) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
-	return w.Locks.CAS(ctx, resource, w.real(from), to, copyNo)
+func (b *beating) beat(from store.Version) {
+	to := from
+	to.Beat++
+	span := b.t.obs.Begin(lock.Op{Kind: lock.Renew, Resource: b.Resource(), Holder: b.Holder(), From: &from, To: to})
+	span.Sending(0)
+	err := writeRow(context.Background(), b.db, b.Resource(), to)
+	span.End(lock.Result{Outcome: store.OutcomeOf(err), Err: err})
+	if err == nil {
+		b.t.set(b.Resource(), b.Holder(), held{version: to, answered: time.Now()})
+	}
 }
 
-type expiryObserver struct {
+// tracker watches the lock client for variants that keep a lease's times or
+// version by themselves. Its hook observer must be among the variant's.
+type tracker struct {
+	obs  lock.Observer          // the workload's own, for requests that a variant makes itself
+	held table[[2]string, held] // by resource and holder
+}
+
+// held is what the last acknowledged acquire or renewal made of a lease.
+type held struct {
+	version  store.Version
+	takeover bool      // the acquire took another's lease over
+	answered time.Time // the answer to its last copy
+}
+
+func (t *tracker) observer(_ workload.Config, inner lock.Observer) lock.Observer {
+	t.obs = inner
+	return trackingObserver{inner, t}
+}
+
+func (t *tracker) get(resource, holder string) (held, bool) {
+	return t.held.get([2]string{resource, holder})
+}
+
+func (t *tracker) set(resource, holder string, h held) { t.held.set([2]string{resource, holder}, h) }
+
+// tookOver reports whether the lease with a token was taken over from another holder.
+func (t *tracker) tookOver(token int64) bool {
+	t.held.mu.Lock()
+	defer t.held.mu.Unlock()
+	for _, h := range t.held.m {
+		if h.takeover && h.version.Fence == token {
+			return true
+		}
+	}
+	return false
+}
+
+type trackingObserver struct {
 	lock.Observer
-	w *expiring
+	t *tracker
 }
 
-func (o expiryObserver) Begin(op lock.Op) lock.Span {
-	if op.Kind == lock.Acquire {
-		op.From = o.w.real(op.From)
-		op.Takeover = !op.From.Free()
+func (o trackingObserver) Begin(op lock.Op) lock.Span {
+	s := o.Observer.Begin(op)
+	if op.Kind == lock.Acquire || op.Kind == lock.Renew {
+		return trackingSpan{s, op, o.t}
 	}
-	return o.Observer.Begin(op)
+	return s
+}
+
+type trackingSpan struct {
+	lock.Span
+	op lock.Op
+	t  *tracker
+}
+
+func (s trackingSpan) End(r lock.Result) {
+	if r.Outcome == store.OK {
+		old, _ := s.t.get(s.op.Resource, s.op.Holder)
+		takeover := s.op.Takeover || s.op.Kind == lock.Renew && old.takeover
+		s.t.set(s.op.Resource, s.op.Holder, held{version: s.op.To, takeover: takeover, answered: time.Now()})
+	}
+	s.Span.End(r)
 }

@@ -40,7 +40,8 @@ func (s hastyShop) ApplyTx(ctx context.Context, resource, issuer string, token i
 		var paid bool
 		order := strings.TrimPrefix(e.Key, "pay ")
 		// The lock makes two that come at once follow each other.
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM payments p WHERE p.order_id = o.id) FROM orders o WHERE o.id = $1 FOR UPDATE`, order).Scan(&paid); err != nil || paid {
+		const look = `SELECT EXISTS (SELECT 1 FROM payments p WHERE p.order_id = o.id) FROM orders o WHERE o.id = $1 FOR UPDATE`
+		if err := tx.QueryRow(ctx, look, order).Scan(&paid); err != nil || paid {
 			return err
 		}
 		return apply(ctx, leavingOut{tx, "UPDATE orders "})

@@ -2,9 +2,14 @@ package broken
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocql/gocql"
@@ -13,7 +18,6 @@ import (
 	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
-	"fencepost/harness/record/history"
 	"fencepost/harness/target/workload"
 )
 
@@ -21,16 +25,18 @@ func init() {
 	plant("read-at-one", func() workload.Hooks { return readAtOne("ONE") })
 	plant("read-at-one-unsaid", func() workload.Hooks { return readAtOne("QUORUM") })
 	plant("local-serial", localSerial)
+	plant("remote-coordinator", remoteCoordinator)
 }
 
 // ownSession is a second session to the lock store, for statements with other
 // settings than the core's. It is opened at its first use and ends with the
 // process; its statements are recorded like the core's.
 type ownSession struct {
-	cfg  workload.Config
-	rec  workload.Recorder
-	once sync.Once
-	err  error
+	cfg     workload.Config
+	rec     workload.Recorder
+	once    sync.Once
+	session *gocql.Session
+	err     error
 }
 
 func (o *ownSession) recorder(cfg workload.Config, inner workload.Recorder) workload.Recorder {
@@ -38,46 +44,93 @@ func (o *ownSession) recorder(cfg workload.Config, inner workload.Recorder) work
 	return inner
 }
 
-func (o *ownSession) ips() []string {
-	var ips []string
-	for ip := range o.cfg.LockNodes {
-		ips = append(ips, ip)
-	}
-	return ips
-}
-
-func (o *ownSession) dial(ctx context.Context, ip string) (net.Conn, error) {
-	addr, ok := o.cfg.LockNodes[ip]
-	if !ok {
-		return nil, fmt.Errorf("no link to node %s", ip)
-	}
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", addr)
-}
-
 func (o *ownSession) note(cql, consistency, serial string) {
-	o.rec.Record(history.Event{Proc: o.cfg.Life, Type: history.Note, Op: history.NoteStatement, Details: &history.Details{Statement: &history.Statement{
-		CQL: cql, Consistency: consistency, SerialConsistency: serial,
-	}}})
+	workload.NoteStatement(o.rec, o.cfg.Life, cassandra.StatementInfo{CQL: cql, Consistency: consistency, SerialConsistency: serial})
 }
 
-// connect opens the driver's own session, through the worker's links.
-func (o *ownSession) connect(consistency gocql.Consistency) (*gocql.Session, error) {
-	c := gocql.NewCluster(o.ips()...)
-	c.Port, c.ProtoVersion, c.Keyspace, c.Consistency = o.cfg.CQLPort, 4, o.cfg.Keyspace, consistency
-	var shown cassandra.Config
-	if err := o.cfg.Introduce(&shown); err != nil {
-		return nil, err
-	}
-	if shown.Username != "" {
-		c.Authenticator = gocql.PasswordAuthenticator{Username: shown.Username, Password: shown.Password}
-	}
-	c.DefaultTimestamp, c.HostDialer = false, linkDialer{o, shown}
-	return c.CreateSession()
+// opened opens the session when it is first used.
+func (o *ownSession) opened(open func() (*gocql.Session, error)) error {
+	o.once.Do(func() {
+		if o.session, o.err = open(); o.err != nil {
+			o.err = notOpened(o.err)
+		}
+	})
+	return o.err
 }
 
 func notOpened(err error) error {
 	return &store.Error{Op: "open a session", Outcome: store.Fail, Cause: err}
+}
+
+// driver is the driver's own configuration of a session with nodes, through the worker's
+// links.
+func (o *ownSession) driver(nodes ...string) (*gocql.ClusterConfig, error) {
+	shown, err := o.cfg.Session(o.cfg.LockNodes, o.rec)
+	if err != nil {
+		return nil, err
+	}
+	c := gocql.NewCluster(nodes...)
+	c.Port, c.ProtoVersion, c.Keyspace = shown.Port, 4, shown.Keyspace
+	if shown.Username != "" {
+		c.Authenticator = gocql.PasswordAuthenticator{Username: shown.Username, Password: shown.Password}
+	}
+	c.DefaultTimestamp, c.HostDialer = false, linkDialer{shown}
+	return c, nil
+}
+
+// connect opens a session with all nodes.
+func (o *ownSession) connect(consistency gocql.Consistency) (*gocql.Session, error) {
+	c, err := o.driver(slices.Collect(maps.Keys(o.cfg.LockNodes))...)
+	if err != nil {
+		return nil, err
+	}
+	c.Consistency = consistency
+	return c.CreateSession()
+}
+
+// cas sends a compare-and-set of a lock row. op is what it is called in errors.
+func cas(ctx context.Context, op string, q *gocql.Query) (store.CASResult, error) {
+	row := map[string]any{}
+	applied, err := q.WithContext(ctx).MapScanCAS(row)
+	switch {
+	case err != nil:
+		return store.CASResult{}, &store.Error{Op: op, Outcome: store.Unknown, Cause: err}
+	case applied:
+		return store.CASResult{Applied: true}, nil
+	}
+	return store.CASResult{Row: versionOf(row)}, nil
+}
+
+const selectRow = `SELECT fence, beat, attempt, holder, ttl_ms FROM locks WHERE resource = ?`
+
+// read reads a lock row.
+func (o *ownSession) read(ctx context.Context, op, resource string, at gocql.Consistency) (*store.Version, error) {
+	row := map[string]any{}
+	err := o.session.Query(selectRow, resource).WithContext(ctx).Consistency(at).MapScan(row)
+	switch {
+	case errors.Is(err, gocql.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, &store.Error{Op: op, Outcome: store.Fail, Cause: err}
+	}
+	return versionOf(row), nil
+}
+
+// versionOf reads a lock row; nil if it is not there.
+func versionOf(row map[string]any) *store.Version {
+	fence, _ := row["fence"].(int64)
+	if fence == 0 {
+		return nil
+	}
+	v := &store.Version{Fence: fence}
+	v.Beat, _ = row["beat"].(int64)
+	v.Holder, _ = row["holder"].(string)
+	if id, ok := row["attempt"].(gocql.UUID); ok {
+		v.Attempt = id.String()
+	}
+	ms, _ := row["ttl_ms"].(int64)
+	v.TTL = time.Duration(ms) * time.Millisecond
+	return v
 }
 
 // localSerial releases with LOCAL_SERIAL while everything else is SERIAL: in two
@@ -87,45 +140,24 @@ func localSerial() workload.Hooks {
 	return workload.Hooks{
 		Recorder: o.recorder,
 		Locks: func(cfg workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
-			l := &localReleases{ownSession: o}
-			return mistake.Locks{Locks: inner, TTL: cfg.TTL, Kind: lock.Release, Do: l.do}
+			return mistake.Locks{Locks: inner, TTL: cfg.TTL, Kind: lock.Release, Do: o.releaseLocally}
 		},
 	}
 }
 
-type localReleases struct {
-	*ownSession
-	session *gocql.Session
-}
-
-const releaseLocalCQL = `UPDATE locks SET beat = ?, attempt = ?, holder = '' WHERE resource = ? IF fence = ? AND beat = ? AND attempt = ? AND holder = ? AND ttl_ms = ?`
-
-func (l *localReleases) do(c mistake.CAS) (store.CASResult, error) {
-	l.once.Do(func() {
-		if l.session, l.err = l.connect(gocql.LocalQuorum); l.err == nil {
-			l.note(releaseLocalCQL, "LOCAL_QUORUM", "LOCAL_SERIAL")
+func (o *ownSession) releaseLocally(c mistake.CAS) (store.CASResult, error) {
+	err := o.opened(func() (*gocql.Session, error) {
+		s, err := o.connect(gocql.LocalQuorum)
+		if err == nil {
+			o.note(updateRow, "LOCAL_QUORUM", "LOCAL_SERIAL")
 		}
+		return s, err
 	})
-	if l.err != nil {
-		return store.CASResult{}, notOpened(l.err)
+	if err != nil {
+		return store.CASResult{}, err
 	}
-	q := l.session.Query(releaseLocalCQL, c.To.Beat, c.To.Attempt, c.Resource, c.From.Fence, c.From.Beat, c.From.Attempt, c.From.Holder, c.From.TTL.Milliseconds())
-	row := map[string]any{}
-	applied, err := q.WithContext(c.Ctx).SerialConsistency(gocql.LocalSerial).MapScanCAS(row)
-	switch {
-	case err != nil:
-		return store.CASResult{}, &store.Error{Op: "release at LOCAL_SERIAL", Outcome: store.Unknown, Cause: err}
-	case applied || len(row) == 0:
-		return store.CASResult{Applied: applied}, nil
-	}
-	v := &store.Version{}
-	v.Fence, _ = row["fence"].(int64)
-	v.Beat, _ = row["beat"].(int64)
-	v.Holder, _ = row["holder"].(string)
-	attempt, _ := row["attempt"].(gocql.UUID)
-	ttl, _ := row["ttl_ms"].(int64)
-	v.Attempt, v.TTL = attempt.String(), time.Duration(ttl)*time.Millisecond
-	return store.CASResult{Row: v}, nil
+	args := append(append(columns(c.To), c.Resource), columns(*c.From)...)
+	return cas(c.Ctx, "release at LOCAL_SERIAL", o.session.Query(updateRow, args...).SerialConsistency(gocql.LocalSerial))
 }
 
 // readAtOne looks at lock rows through a single replica, and says that it does so at a
@@ -143,51 +175,152 @@ func readAtOne(said string) workload.Hooks {
 type oneReader struct {
 	store.Locks
 	*ownSession
-	session *gocql.Session
-	said    string
+	said string
 }
 
-const readOneCQL = `SELECT fence, beat, attempt, holder, ttl_ms FROM locks WHERE resource = ?`
-
-func (l *oneReader) open() {
-	if l.session, l.err = l.connect(gocql.One); l.err == nil {
-		l.note(readOneCQL, l.said, "")
+func (l *oneReader) open() (*gocql.Session, error) {
+	s, err := l.connect(gocql.One)
+	if err == nil {
+		l.note(selectRow, l.said, "")
 	}
+	return s, err
 }
 
 func (l *oneReader) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
 	if serial {
 		return l.Locks.Read(ctx, resource, serial)
 	}
-	l.once.Do(l.open)
-	if l.err != nil {
-		return nil, notOpened(l.err)
+	if err := l.opened(l.open); err != nil {
+		return nil, err
 	}
-	var v store.Version
-	var attempt gocql.UUID
-	var ttl int64
-	err := l.session.Query(readOneCQL, resource).WithContext(ctx).Scan(&v.Fence, &v.Beat, &attempt, &v.Holder, &ttl)
-	switch {
-	case err == gocql.ErrNotFound:
-		return nil, nil
-	case err != nil:
-		return nil, &store.Error{Op: "read at ONE", Outcome: store.Fail, Cause: err}
-	}
-	v.Attempt, v.TTL = attempt.String(), time.Duration(ttl)*time.Millisecond
-	return &v, nil
+	return l.read(ctx, "read at ONE", resource, gocql.One)
 }
 
-// linkDialer takes every connection through the worker's own links.
-type linkDialer struct {
-	o     *ownSession
-	shown cassandra.Config // login and TLS
+// remoteCoordinator asks a node of the other data centre when one of its own has not
+// answered, as a policy does that falls back to remote nodes, and with every fourth copy of a
+// request, as one does that takes all nodes in turn. LOCAL_SERIAL there is another agreement.
+func remoteCoordinator() workload.Hooks {
+	o := &ownSession{}
+	return workload.Hooks{
+		Recorder: o.recorder,
+		Locks: func(_ workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
+			return &roaming{Locks: inner, ownSession: o}
+		},
+	}
 }
 
-func (d linkDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (*gocql.DialedHost, error) {
-	ip := host.ConnectAddress().String()
-	conn, err := d.o.dial(ctx, ip)
+type roaming struct {
+	store.Locks
+	*ownSession
+	failed atomic.Int64 // when a request to the own data centre was last not answered, Unix ns
+}
+
+// awayFor is for how long requests go elsewhere after one without an answer, and turns is how
+// many nodes there are to take turns.
+const (
+	awayFor = 8 * time.Second
+	turns   = 4
+)
+
+func (l *roaming) leaves(copyNo int) bool {
+	return copyNo%turns == turns-1 || time.Now().UnixNano()-l.failed.Load() < int64(awayFor)
+}
+
+func (l *roaming) noted(err error) {
+	if err != nil {
+		l.failed.Store(time.Now().UnixNano())
+	}
+}
+
+// open opens the session with a node of another data centre than the own.
+func (l *roaming) open() (*gocql.Session, error) {
+	there, err := l.remote()
 	if err != nil {
 		return nil, err
 	}
-	return gocql.WrapTLS(ctx, conn, net.JoinHostPort(ip, fmt.Sprint(d.o.cfg.CQLPort)), d.shown.TLSFor(ip))
+	c, err := l.driver(there)
+	if err != nil {
+		return nil, err
+	}
+	c.Consistency, c.SerialConsistency = gocql.LocalQuorum, gocql.LocalSerial
+	c.DisableInitialHostLookup, c.HostFilter = true, gocql.WhiteListHostFilter(there)
+	s, err := c.CreateSession()
+	if err != nil {
+		return nil, err
+	}
+	for _, cql := range []string{insertRow, updateRow} {
+		l.note(cql, cassandra.LocalQuorum, cassandra.LocalSerial)
+	}
+	for _, at := range []string{cassandra.LocalQuorum, cassandra.LocalSerial} {
+		l.note(selectRow, at, "")
+	}
+	return s, nil
+}
+
+// remote is a node of another data centre.
+func (l *roaming) remote() (ip string, err error) {
+	cfg, err := l.cfg.Session(l.cfg.LockNodes, l.rec)
+	if err != nil {
+		return "", err
+	}
+	cfg.Keyspace, cfg.OnStatement = "", nil
+	for _, ip := range cfg.ContactPoints {
+		cfg.ContactPoints = []string{ip}
+		ring, e := cassandra.Discover(context.Background(), cfg)
+		if e != nil {
+			err = e // it does not answer: another one knows
+			continue
+		}
+		for _, n := range append(ring.Peers, ring.Self) {
+			if n.DC != cfg.LocalDC {
+				return n.IP, nil
+			}
+		}
+		return "", fmt.Errorf("there is no data centre but %q", ring.Self.DC)
+	}
+	return "", err
+}
+
+func (l *roaming) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
+	if !l.leaves(0) {
+		v, err := l.Locks.Read(ctx, resource, serial)
+		l.noted(err)
+		return v, err
+	}
+	if err := l.opened(l.open); err != nil {
+		return nil, err
+	}
+	at := gocql.LocalQuorum
+	if serial {
+		at = gocql.Consistency(gocql.LocalSerial)
+	}
+	return l.read(ctx, "read elsewhere", resource, at)
+}
+
+func (l *roaming) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
+	if !l.leaves(copyNo) {
+		res, err := l.Locks.CAS(ctx, resource, from, to, copyNo)
+		l.noted(err)
+		return res, err
+	}
+	if err := l.opened(l.open); err != nil {
+		return store.CASResult{}, err
+	}
+	cql, args := insertRow, append([]any{resource}, columns(to)...)
+	if from != nil {
+		cql, args = updateRow, append(append(columns(to), resource), columns(*from)...)
+	}
+	return cas(ctx, "compare and set elsewhere", l.session.Query(cql, args...))
+}
+
+// linkDialer takes every connection through the worker's own links.
+type linkDialer struct{ shown cassandra.Config }
+
+func (d linkDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (*gocql.DialedHost, error) {
+	ip := host.ConnectAddress().String()
+	conn, err := d.shown.Dial(ctx, ip)
+	if err != nil {
+		return nil, err
+	}
+	return gocql.WrapTLS(ctx, conn, net.JoinHostPort(ip, strconv.Itoa(d.shown.Port)), d.shown.TLSFor(ip))
 }

@@ -38,15 +38,10 @@ func (s uncheckedSink) Accept(ctx context.Context, resource, issuer string, toke
 		if err != nil {
 			return sink.Answer{}, err
 		}
-		if a, applied, err := s.write(ctx, st, resource, issuer, token, e); err != nil || applied {
+		if a, applied, err := s.past.WriteUnfenced(ctx, st, resource, issuer, token, e); err != nil || applied {
 			return a, err
 		}
 	}
-}
-
-// write accepts an effect if the ledger has not grown since st.
-func (s uncheckedSink) write(ctx context.Context, st sink.State, resource, issuer string, token int64, e sink.Effect) (a sink.Answer, applied bool, err error) {
-	return s.past.WriteUnfenced(ctx, st, resource, issuer, token, e)
 }
 
 // sinkRefusesEqual demands a token above the highest seen: a holder that has
@@ -68,34 +63,31 @@ func (s strictSink) Accept(ctx context.Context, resource, issuer string, token i
 	return s.Sink.Accept(ctx, resource, issuer, token, e)
 }
 
-// sinkCheckThenWrite compares the token with the state that the holder has read
-// before, and then writes without a condition: between the two others may write.
-func sinkCheckThenWrite(_ workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
-	return &gapSink{uncheckedSink: uncheckedSink{inner, past}, seen: map[string]int64{}}
-}
-
-type gapSink struct {
+// readingSink remembers what this process has last read of a resource.
+type readingSink struct {
 	uncheckedSink
-	mu   sync.Mutex
-	seen map[string]int64 // by resource, as last read by this process
+	seen table[string, sink.State]
 }
 
-func (s *gapSink) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
+func (s *readingSink) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
 	st, err := s.Sink.Read(ctx, resource, keys...)
 	if err == nil {
-		s.mu.Lock()
-		s.seen[resource] = st.Seen
-		s.mu.Unlock()
+		s.seen.set(resource, st)
 	}
 	return st, err
 }
 
+// sinkCheckThenWrite compares the token with the state that the holder has read
+// before, and then writes without a condition: between the two others may write.
+func sinkCheckThenWrite(_ workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
+	return &gapSink{readingSink{uncheckedSink: uncheckedSink{inner, past}}}
+}
+
+type gapSink struct{ readingSink }
+
 func (s *gapSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
-	s.mu.Lock()
-	seen := s.seen[resource]
-	s.mu.Unlock()
-	if token < seen {
-		return sink.Answer{Result: sink.Stale, Seen: seen}, nil
+	if st, _ := s.seen.get(resource); token < st.Seen {
+		return sink.Answer{Result: sink.Stale, Seen: st.Seen}, nil
 	}
 	return s.uncheckedSink.Accept(ctx, resource, issuer, token, e)
 }
@@ -134,11 +126,11 @@ func (s *memorySink) Accept(ctx context.Context, resource, issuer string, token 
 // overwritten by the one before. A client that has taken a lease over is slow, so that
 // the one before comes back in its critical section.
 func noRaise() workload.Hooks {
-	t := newTracker()
+	t := &tracker{}
 	return workload.Hooks{
 		Observer: t.observer,
 		Sink: func(cfg workload.Config, _ unfenced.Writer, inner sink.Sink) sink.Sink {
-			return &raiselessSink{Sink: inner, t: t, pause: cfg.TTL * 7 / 8, slow: map[string]bool{}}
+			return &raiselessSink{Sink: inner, t: t, pause: cfg.TTL * 7 / 8}
 		},
 	}
 }
@@ -147,29 +139,18 @@ type raiselessSink struct {
 	sink.Sink
 	t     *tracker
 	pause time.Duration
-	mu    sync.Mutex
-	slow  map[string]bool // by resource
+	slow  table[string, bool] // by resource
 }
 
 func (s *raiselessSink) Raise(_ context.Context, resource, issuer string, token int64) (sink.Answer, error) {
-	s.t.mu.Lock()
-	var tookOver bool
-	for _, h := range s.t.held {
-		tookOver = tookOver || h.takeover && h.version.Fence == token
-	}
-	s.t.mu.Unlock()
-	s.mu.Lock()
-	s.slow[resource] = tookOver
-	s.mu.Unlock()
+	s.slow.set(resource, s.t.tookOver(token))
 	return sink.Answer{Result: sink.Applied, Seen: token}, nil
 }
 
 func (s *raiselessSink) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
 	st, err := s.Sink.Read(ctx, resource, keys...)
-	s.mu.Lock()
-	slow := s.slow[resource]
-	s.slow[resource] = false
-	s.mu.Unlock()
+	slow, _ := s.slow.get(resource)
+	s.slow.set(resource, false)
 	if slow && err == nil {
 		time.Sleep(s.pause)
 	}
@@ -179,36 +160,22 @@ func (s *raiselessSink) Read(ctx context.Context, resource string, keys ...strin
 // keyPerSend makes the copy's number part of the idempotency key: a copy whose
 // answer is lost and the next are two effects.
 func keyPerSend(cfg workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
-	return &resendingSink{uncheckedSink: uncheckedSink{inner, past}, timeout: cfg.TTL / 12, seen: map[string]sink.State{}}
+	return &resendingSink{readingSink{uncheckedSink: uncheckedSink{inner, past}}, cfg.TTL / 12}
 }
 
 type resendingSink struct {
-	uncheckedSink
+	readingSink
 	timeout time.Duration
-	mu      sync.Mutex
-	seen    map[string]sink.State // by resource, as its holder read it
-}
-
-func (s *resendingSink) Read(ctx context.Context, resource string, keys ...string) (sink.State, error) {
-	st, err := s.Sink.Read(ctx, resource, keys...)
-	if err == nil {
-		s.mu.Lock()
-		s.seen[resource] = st
-		s.mu.Unlock()
-	}
-	return st, err
 }
 
 func (s *resendingSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
-	s.mu.Lock()
-	st := s.seen[resource]
-	s.mu.Unlock()
+	st, _ := s.seen.get(resource)
 	for {
 		if token < st.Seen {
 			return sink.Answer{Result: sink.Stale, Seen: st.Seen, Seq: st.Seq}, nil
 		}
 		try, cancel := context.WithTimeout(ctx, s.timeout)
-		a, applied, err := s.write(try, st, resource, issuer, token, e)
+		a, applied, err := s.past.WriteUnfenced(try, st, resource, issuer, token, e)
 		cancel()
 		if applied || ctx.Err() != nil {
 			return a, err

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"fencepost/core/engine"
 	"fencepost/core/mistake"
@@ -62,4 +63,26 @@ func Worker(name string) (workload.Hooks, error) {
 		return h(), nil
 	}
 	return workload.Hooks{}, fmt.Errorf("unknown variant %q; there are: %s", name, strings.Join(Names(), ", "))
+}
+
+// table is a map that several goroutines use.
+type table[K comparable, V any] struct {
+	mu sync.Mutex
+	m  map[K]V
+}
+
+func (t *table[K, V]) get(k K) (V, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v, ok := t.m[k]
+	return v, ok
+}
+
+func (t *table[K, V]) set(k K, v V) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.m == nil {
+		t.m = map[K]V{}
+	}
+	t.m[k] = v
 }

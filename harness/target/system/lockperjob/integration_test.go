@@ -18,6 +18,8 @@ import (
 	"fencepost/core/worker"
 )
 
+func TestMain(m *testing.M) { cassandratest.Main(m) }
+
 func openTables(t *testing.T) *cassandra.DB {
 	t.Helper()
 	db := cassandratest.Open(t, cassandratest.Keyspace(t))

@@ -1,4 +1,4 @@
-package run
+package seal
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// sealing is a runner that can seal the resources of a real sink.
-func sealing(t *testing.T) (r *runner, s *boltsink.Sink, recorded func() *history.History) {
+// sealing can seal the resources of a real sink.
+func sealing(t *testing.T) (r *Sealer, s *boltsink.Sink, recorded func() *history.History) {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := boltsink.Open(filepath.Join(dir, "sink.db"))
@@ -30,7 +30,7 @@ func sealing(t *testing.T) (r *runner, s *boltsink.Sink, recorded func() *histor
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &runner{rec: rec}, s, func() *history.History {
+	return &Sealer{Rec: rec}, s, func() *history.History {
 		t.Helper()
 		if err := rec.Close(); err != nil {
 			t.Fatal(err)
@@ -44,11 +44,11 @@ func sealing(t *testing.T) (r *runner, s *boltsink.Sink, recorded func() *histor
 }
 
 // problems are what the sealing tells.
-func (r *runner) told() []string {
-	var out []string
-	r.troubles.tell(func(_ string, args ...any) {
+func (s *Sealer) told() (out []string) {
+	s.Problem = func(_ string, args ...any) {
 		out = append(out, args[0].(string)+": "+args[2].(error).Error())
-	})
+	}
+	s.Tell()
 	return out
 }
 
@@ -78,7 +78,7 @@ func TestResourcesAreReadWhateverIsWrongWithThem(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r.sealResource(t.Context(), s, "res", own, 5)
+			r.Resource(t.Context(), s, "res", own, 5)
 			told := strings.Join(r.told(), "; ")
 			if (told == "") != (c.told == "") || !strings.Contains(told, c.told) {
 				t.Errorf("told %q, want %q", told, c.told)
@@ -113,16 +113,16 @@ func TestTroublesAreToldByKind(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {
-		r.sealResource(over, s, "r", "issuer", 1)
+		r.Resource(over, s, "r", "issuer", 1)
 	}
-	r.troubles.add("shards", errors.New("seal q/0: no answer"))
-	r.troubles.add("shards", nil)
+	r.Trouble("shards", errors.New("seal q/0: no answer"))
+	r.Trouble("shards", nil)
 	told := r.told()
 	if len(told) != 2 || !strings.HasPrefix(told[0], "resources of the sink: raise r: ") || told[1] != "shards: seal q/0: no answer" {
 		t.Errorf("%q", told)
 	}
 	recorded()
-	if r.troubles.kinds[0].n < 3 {
-		t.Errorf("%d times", r.troubles.kinds[0].n)
+	if r.troubles[0].n < 3 {
+		t.Errorf("%d times", r.troubles[0].n)
 	}
 }
