@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -54,13 +53,9 @@ little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 				return err
 			}
 			for i, name := range args {
-				if !filepath.IsAbs(name) {
-					args[i] = relativeTo(workDir(cmd.Context()), name)
-				}
+				args[i] = relativeTo(workDir(cmd.Context()), name)
 			}
-			if opts.Memory = memoryMB << 20; memoryMB <= 0 {
-				opts.Memory = -1
-			}
+			opts.Memory = inBytes(memoryMB)
 			res, err := opts.CheckInChild(cmd.Context(), exe, args...)
 			if err != nil {
 				return gate.end([]reports.GateRun{{Name: filepath.Base(args[0]), Err: err.Error()}}, checkError(err))
@@ -71,9 +66,7 @@ little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 				}
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				if err := enc.Encode(res); err != nil {
+				if err := printJSON(cmd.OutOrStdout(), res); err != nil {
 					return err
 				}
 			} else {
@@ -95,10 +88,8 @@ little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 	f.DurationVar(&opts.Limit, "limit", checker.DefaultLimit, "time for the whole check")
 	f.Int64Var(&memoryMB, "memory", checker.DefaultMemory>>20, "memory for the check in MB; 0: no limit")
 	gate.flags(f)
-	f.BoolVar(&child, "child", false, "be the process that checks")
-	_ = f.MarkHidden("child")
-	f.BoolVar(&watch, "watch", false, "be the process that checks a live run")
-	_ = f.MarkHidden("watch")
+	hidden(f, &child, "child")
+	hidden(f, &watch, "watch") // a live run
 	return cmd
 }
 
@@ -110,6 +101,14 @@ func checkError(err error) error {
 		return usageError(err)
 	}
 	return fmt.Errorf("check: %w", err)
+}
+
+// inBytes is the memory that --memory allows a check.
+func inBytes(mb int64) int64 {
+	if mb <= 0 {
+		return -1 // no limit
+	}
+	return mb << 20
 }
 
 // relativeTo resolves a path that the user named from dir.
@@ -135,12 +134,7 @@ process is enough. See docs/own-system.md.
 
 Exit codes: 0 no remarks, 3 remarks (runs would be INVALID, or properties not
 judged), 64 malformed: the message names file and line.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError(errors.New("lint what? Name a run's directory (runs/latest) or history files"))
-			}
-			return nil
-		},
+		Args: someArgs("lint what? Name a run's directory (runs/latest) or history files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for i, name := range args {
 				args[i] = relativeTo(workDir(cmd.Context()), name)
@@ -161,7 +155,7 @@ judged), 64 malformed: the message names file and line.`,
 				fmt.Fprintf(out, "torn last lines: %d (of killed processes; they are dropped)\n", h.Torn)
 			}
 			if len(remarks) > 0 {
-				return &exitError{code: checker.Invalid.ExitCode()}
+				return exitWith(checker.Invalid.ExitCode())
 			}
 			fmt.Fprintln(out, "nothing to remark")
 			return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
@@ -48,7 +49,7 @@ input; the worst of all results of the set, old and new.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fl := cmd.Flags()
-	f.flags(cmd, filepath.Join("results", "evidence"))
+	f.flags(fl, filepath.Join("results", "evidence"))
 	fl.StringVar(&f.set, "set", "locks", "the set: "+strings.Join(setNames(), ", "))
 	fl.StringVar(&f.scenarios, "scenarios", "", "of the set only these, with commas between")
 	fl.StringVar(&f.contention, "contention", "medium,high", "contentions, with commas between; a scenario that was not made for them runs at its own")
@@ -286,19 +287,15 @@ func catalog() ([]evidence.Scenario, error) {
 
 // runner is what evidence, power and soak share.
 type runner struct {
-	cluster, runs, results, bin string
-	verbose                     bool
+	place
+	results string
+	verbose bool
 }
 
 // flags adds the flags; results is the default of --results.
-func (r *runner) flags(cmd *cobra.Command, results string) {
-	fl := cmd.Flags()
-	fl.StringVar(&r.cluster, "cluster", "auto", clusterUsage)
-	dockerFlags(fl)
-	fl.StringVar(&r.runs, "runs", "runs", "directory for the runs' directories")
+func (r *runner) flags(fl *pflag.FlagSet, results string) {
+	r.place.flags(fl, clusterUsage, "runs")
 	fl.StringVar(&r.results, "results", results, "directory of the results; each set has a file in it")
-	fl.StringVar(&r.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
-	jsonOutput(fl)
 	fl.BoolVar(&r.verbose, "verbose", false, "show every run as chaos does")
 }
 
@@ -320,8 +317,6 @@ func (r runner) loop(store *evidence.Store, s *site, out *output) *evidence.Loop
 
 // resolve makes the paths absolute.
 func (r *runner) resolve(ctx context.Context, set string) error {
-	var err error
-	r.runs, r.results = within(ctx, r.runs), filepath.Join(within(ctx, r.results), set+evidence.Ending)
-	r.bin, err = binDir(ctx, r.bin)
-	return err
+	r.results = filepath.Join(within(ctx, r.results), set+evidence.Ending)
+	return r.place.resolve(ctx)
 }

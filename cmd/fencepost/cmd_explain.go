@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,12 +29,7 @@ It does not judge the run again: that is "fencepost check".
 
 Exit codes: 0, whatever the verdict; 2 if a file of the run cannot be read; 64 if RUN_DIR
 is not the directory of a run that was checked.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError(errors.New("explain takes one argument: the directory of a run, such as runs/latest"))
-			}
-			return nil
-		},
+		Args: oneArg("explain takes one argument: the directory of a run, such as runs/latest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := within(cmd.Context(), args[0])
 			e, err := explain(dir)
@@ -43,9 +37,7 @@ is not the directory of a run that was checked.`,
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				return enc.Encode(e)
+				return printJSON(cmd.OutOrStdout(), e)
 			}
 			checker.PrintExplanation(cmd.OutOrStdout(), e, args[0])
 			return nil
@@ -57,18 +49,18 @@ is not the directory of a run that was checked.`,
 
 // explain explains a run's directory from its files.
 func explain(dir string) (*checker.Explanation, error) {
-	var res checker.Result
-	switch err := rundir.ReadJSON(filepath.Join(dir, rundir.VerdictFile), &res); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, usageError(notJudged(dir))
+	res, err := verdictIn(dir)
+	switch {
 	case err != nil:
 		return nil, err
+	case res == nil:
+		return nil, usageError(notJudged(dir))
 	}
 	h, err := checker.Read(dir)
 	if err != nil {
 		return nil, checkError(err)
 	}
-	e := checker.Explain(h, &res, checker.Options{Dir: dir})
+	e := checker.Explain(h, res, checker.Options{Dir: dir})
 	return e, e.AddLogs(dir, h)
 }
 

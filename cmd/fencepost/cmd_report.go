@@ -29,12 +29,7 @@ docs/reading-a-report.md.
 
 Exit codes: 0, whatever the verdict; 2 if a file of the run cannot be read (the report
 is there and says which); 64 if RUN_DIR is neither a run's nor a benchmark's.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError(errors.New("report on what? Name a run's directory, such as runs/latest"))
-			}
-			return nil
-		},
+		Args: someArgs("report on what? Name a run's directory, such as runs/latest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var errs []error
 			for _, arg := range args {

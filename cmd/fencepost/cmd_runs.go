@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -93,7 +94,7 @@ func listRuns(out io.Writer, dir string) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	var total int64
 	for _, r := range runs {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Dir, verdictOr(r.Verdict), r.Info.Contention, r.Info.System, mib(r.Bytes))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Dir, cmp.Or(r.Verdict, notChecked), r.Info.Contention, r.Info.System, mib(r.Bytes))
 		total += r.Bytes
 	}
 	if err := w.Flush(); err != nil {
@@ -101,13 +102,6 @@ func listRuns(out io.Writer, dir string) error {
 	}
 	fmt.Fprintf(out, "%d runs, %s\n", len(runs), mib(total))
 	return nil
-}
-
-func verdictOr(v string) string {
-	if v == "" {
-		return "not checked"
-	}
-	return v
 }
 
 func mib(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
@@ -132,7 +126,7 @@ func pruneRuns(out io.Writer, dir string, p rundir.Pruning, dry bool) error {
 			}
 		}
 		n, freed = n+1, freed+r.Bytes
-		fmt.Fprintf(out, "%s %s  %s  %s\n", said, r.Dir, verdictOr(r.Verdict), mib(r.Bytes))
+		fmt.Fprintf(out, "%s %s  %s  %s\n", said, r.Dir, cmp.Or(r.Verdict, notChecked), mib(r.Bytes))
 	}
 	fmt.Fprintf(out, "%s %d of %d runs, %s\n", said, n, len(runs), mib(freed))
 	return errors.Join(errs...)

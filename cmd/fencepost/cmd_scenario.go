@@ -23,12 +23,7 @@ func newScenarioCmd() *cobra.Command {
 plan from each. No cluster is needed. It reports the first mistake of each file.
 
 Exit codes: 0 all can be run, 64 something is wrong: the message names file and line.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("check what? Name scenario files, such as scenarios/partition.yaml")
-			}
-			return nil
-		},
+		Args: someArgs("check what? Name scenario files, such as scenarios/partition.yaml"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var bad []error
 			for _, name := range args {

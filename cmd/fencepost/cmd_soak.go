@@ -42,7 +42,7 @@ Exit code: as for evidence.`,
 		},
 	}
 	fl := cmd.Flags()
-	f.flags(cmd, filepath.Join("runs", "soak"))
+	f.flags(fl, filepath.Join("runs", "soak"))
 	fl.StringVar(&f.set, "set", "locks", "the set to draw from: "+strings.Join(setNames(), ", "))
 	fl.StringVar(&f.scenarios, "scenarios", "", "of the set only these, with commas between")
 	fl.StringVar(&f.contention, "contention", "medium,high", "contentions to draw from, with commas between")

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"fencepost/harness/env/cluster/docker"
 	"fencepost/harness/env/osproc"
@@ -42,6 +44,42 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // usageError marks err as bad input.
 func usageError(err error) error { return &exitError{code: exitUsage, err: err} }
+
+// exitWith ends a command that has said all with an exit code.
+func exitWith(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return &exitError{code: code}
+}
+
+// exitOf ends a command as another process ended that did its work.
+func exitOf(code int, err error) error {
+	if err != nil {
+		return err
+	}
+	return exitWith(code)
+}
+
+// oneArg takes exactly one argument, someArgs at least one; otherwise says what is wanted.
+func oneArg(otherwise string) cobra.PositionalArgs { return argsFrom(1, 1, otherwise) }
+
+func someArgs(otherwise string) cobra.PositionalArgs { return argsFrom(1, math.MaxInt, otherwise) }
+
+func argsFrom(least, most int, otherwise string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return usageError(errors.New(otherwise))
+		}
+		return nil
+	}
+}
+
+// hidden adds a flag that only the tool itself sets.
+func hidden(fl *pflag.FlagSet, p *bool, name string) {
+	fl.BoolVar(p, name, false, "")
+	fl.Lookup(name).Hidden = true
+}
 
 func newRootCmd() *cobra.Command {
 	root := &cobra.Command{

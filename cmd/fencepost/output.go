@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,13 @@ func (o *output) verdict(res *checker.Result) {
 	if o.text != nil {
 		checker.PrintPainted(o.text, res, o.text.Style().Verdict)
 	}
+}
+
+// printJSON prints what --json asks a command that judges or explains for.
+func printJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
 }
 
 // stepWriter shows lines of text as events.
