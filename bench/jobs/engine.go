@@ -42,7 +42,7 @@ func startEngine(ctx context.Context, env *bench.Env, b *book, handler worker.Ha
 		book:   b,
 		submit: func(ctx context.Context, j job.Job) error { _, err := s.Submit(ctx, j); return err },
 		traffic: func() bench.Traffic {
-			t := m.traffic()
+			t := m.Traffic()
 			t.SinkLWTs = env.SinkLWTs()
 			return t
 		},

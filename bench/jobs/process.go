@@ -55,23 +55,16 @@ func effect(ctx context.Context, t *worker.Task) error {
 	return err
 }
 
-// operator enqueues a job, waits until it is completed, and enqueues the next: as many
-// jobs are open as there are threads.
-type operator struct {
-	book    *book
-	submit  func(context.Context, job.Job) error
-	traffic func() bench.Traffic
-}
-
 // errNotCompleted is a job that was acknowledged and is not completed in time.
 var errNotCompleted = errors.New("acknowledged, and not completed in time")
 
-// Operate implements bench.Operator.
-func (o *operator) Operate(ctx context.Context, _ *bench.Thread, _ func() bool) bench.End {
-	n, j := o.book.ask(time.Now())
-	done := o.book.await(n)
-	err := o.submit(ctx, j)
-	o.book.replied(n, replyOf(err))
+// Operate implements bench.Operator: it enqueues a job and waits until it is completed, so
+// that as many jobs are open as there are threads.
+func (p *process) Operate(ctx context.Context, _ *bench.Thread, _ func() bool) bench.End {
+	n, j := p.book.ask(time.Now())
+	done := p.book.await(n)
+	err := p.submit(ctx, j)
+	p.book.replied(n, replyOf(err))
 	if err != nil {
 		if replyOf(err) == refused {
 			calm(ctx)
@@ -80,7 +73,7 @@ func (o *operator) Operate(ctx context.Context, _ *bench.Thread, _ func() bool) 
 	}
 	select {
 	case <-done:
-		return bench.End{Outcome: store.OK, Parts: o.book.parts(n)}
+		return bench.End{Outcome: store.OK, Parts: p.book.parts(n)}
 	case <-ctx.Done():
 		return bench.End{Outcome: store.Unknown, Err: errNotCompleted}
 	}
@@ -106,78 +99,61 @@ func replyOf(err error) reply {
 }
 
 // Traffic implements bench.Operator.
-func (o *operator) Traffic() bench.Traffic { return o.traffic() }
+func (p *process) Traffic() bench.Traffic { return p.traffic() }
 
 // meter counts what passes through a store of shards. The creation of a queue is left
 // out.
 type meter struct {
 	store.Shards
-	// commits are part of lwts.
-	commits, lwts, rejected, unknown, reads atomic.Int64
-}
-
-func (m *meter) conditional(applied bool, err error) {
-	switch {
-	case store.OutcomeOf(err) == store.Unknown:
-		m.unknown.Add(1)
-	case err == nil && !applied:
-		m.rejected.Add(1)
-	}
+	bench.Meter
+	commits atomic.Int64
 }
 
 // Look implements store.Shards.
 func (m *meter) Look(ctx context.Context, s store.ShardID, serial bool) (*store.Header, error) {
-	if serial {
-		m.lwts.Add(1)
-	} else {
-		m.reads.Add(1)
-	}
+	m.Read(serial)
 	return m.Shards.Look(ctx, s, serial)
 }
 
 // Commit implements store.Shards.
 func (m *meter) Commit(ctx context.Context, s store.ShardID, b store.Batch, copyNo int) (store.CommitResult, error) {
 	m.commits.Add(1)
-	m.lwts.Add(1)
+	answered := m.Conditional()
 	res, err := m.Shards.Commit(ctx, s, b, copyNo)
-	m.conditional(res.Applied, err)
+	answered(res.Applied, err)
 	return res, err
 }
 
 // Scan implements store.Shards.
 func (m *meter) Scan(ctx context.Context, s store.ShardID, r store.Range) ([]store.Row, error) {
-	m.reads.Add(1)
+	m.Read(false)
 	return m.Shards.Scan(ctx, s, r)
 }
 
 // Row implements store.Shards.
 func (m *meter) Row(ctx context.Context, s store.ShardID, k store.Key) (*store.Row, error) {
-	m.reads.Add(1)
+	m.Read(false)
 	return m.Shards.Row(ctx, s, k)
 }
 
 // InboxPut implements store.Shards.
 func (m *meter) InboxPut(ctx context.Context, s store.ShardID, r store.InboxRow, copyNo int) (bool, string, error) {
-	m.lwts.Add(1)
+	answered := m.Conditional()
 	applied, existing, err := m.Shards.InboxPut(ctx, s, r, copyNo)
-	m.conditional(applied, err)
+	answered(applied, err)
 	return applied, existing, err
 }
 
 // InboxDelete implements store.Shards.
 func (m *meter) InboxDelete(ctx context.Context, s store.ShardID, id, nonce string, copyNo int) (bool, error) {
-	m.lwts.Add(1)
+	answered := m.Conditional()
 	gone, err := m.Shards.InboxDelete(ctx, s, id, nonce, copyNo)
-	m.conditional(gone, err)
+	answered(gone, err)
 	return gone, err
 }
 
 // InboxScan implements store.Shards.
 func (m *meter) InboxScan(ctx context.Context, s store.ShardID, after, upTo string, limit int) ([]store.InboxRow, error) {
-	m.reads.Add(1)
+	m.Read(false)
 	return m.Shards.InboxScan(ctx, s, after, upTo, limit)
-}
-
-func (m *meter) traffic() bench.Traffic {
-	return bench.Traffic{LWTs: m.lwts.Load(), Rejected: m.rejected.Load(), Unknown: m.unknown.Load(), Plain: m.reads.Load()}
 }
