@@ -86,38 +86,28 @@ func newRootCmd(getenv func(string) string, logs io.Writer) *cobra.Command {
 		}
 		return &c, log, nil
 	}
-	root.RunE = func(*cobra.Command, []string) error {
-		cfg, log, err := load()
-		if err != nil {
-			return err
+	// until has do work with the settings until it is done or a signal ends it.
+	until := func(do func(context.Context, *config, *slog.Logger) error) func(*cobra.Command, []string) error {
+		return func(*cobra.Command, []string) error {
+			cfg, log, err := load()
+			if err != nil {
+				return err
+			}
+			ctx, stop := stopOnSignal(log)
+			defer stop()
+			return do(ctx, cfg, log)
 		}
-		ctx, stop := stopOnSignal(log)
-		defer stop()
-		return serve(ctx, cfg, log)
 	}
+	root.RunE = until(serve)
 	root.AddCommand(&cobra.Command{
 		Use: "migrate", Short: "Create the keyspace and its tables, or check them, and end", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			cfg, log, err := load()
-			if err != nil {
-				return err
-			}
-			ctx, stop := stopOnSignal(log)
-			defer stop()
-			_, _, err = cfg.scheduler.Prepare(ctx)
-			return cfg.explain(ctx, err)
-		},
+		RunE: until(func(ctx context.Context, c *config, _ *slog.Logger) error {
+			_, _, err := c.scheduler.Prepare(ctx)
+			return c.explain(ctx, err)
+		}),
 	}, &cobra.Command{
 		Use: "raise-fences", Short: "After the keyspace was restored from a snapshot, before any scheduler starts: raise the fences of all shards, and end", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			cfg, log, err := load()
-			if err != nil {
-				return err
-			}
-			ctx, stop := stopOnSignal(log)
-			defer stop()
-			return raiseFences(ctx, cfg, log)
-		},
+		RunE: until(raiseFences),
 	}, &cobra.Command{
 		Use: "probe", Short: "Ask the process with these settings on this machine whether it is ready", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,6 +1,7 @@
 package late
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -105,18 +106,9 @@ func (nobody) Notified(string, string) {}
 
 // New makes a notifier; Run sends.
 func New(o Options) *Notifier {
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Tries <= 0 {
-		o.Tries = DefaultTries
-	}
-	if o.Pause <= 0 {
-		o.Pause = DefaultPause
-	}
-	if o.Queue <= 0 {
-		o.Queue = DefaultQueue
-	}
+	o.Timeout, o.Pause = cmp.Or(max(o.Timeout, 0), DefaultTimeout), cmp.Or(max(o.Pause, 0), DefaultPause)
+	o.Tries, o.Queue = cmp.Or(max(o.Tries, 0), DefaultTries), cmp.Or(max(o.Queue, 0), DefaultQueue)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Client == nil {
 		o.Client = &http.Client{
 			Transport: http.DefaultTransport.(*http.Transport).Clone(),
@@ -126,9 +118,6 @@ func New(o Options) *Notifier {
 	}
 	if o.Counter == nil {
 		o.Counter = nobody{}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
 	}
 	n := &Notifier{o: o, told: map[string]bool{}, ring: make([]string, Remembered)}
 	n.add("log", n.logger())

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,9 +32,7 @@ type Reader struct {
 
 // New makes a reader.
 func New(o Options) *Reader {
-	if o.Timeout <= 0 {
-		o.Timeout = 5 * time.Second
-	}
+	o.Timeout = cmp.Or(max(o.Timeout, 0), 5*time.Second)
 	r := &Reader{o: o, shards: map[string]int{}}
 	for _, q := range o.Queues {
 		r.shards[q.Name] = q.Shards

@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,12 +61,7 @@ func Open(ctx context.Context, o Options) (*Tracer, error) {
 	if err := CheckEndpoint(o.Endpoint); err != nil {
 		return nil, fmt.Errorf("tracing: the endpoint %w", err)
 	}
-	if o.Service == "" {
-		o.Service = "schedulerd"
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Service, o.Logger = cmp.Or(o.Service, "schedulerd"), cmp.Or(o.Logger, slog.Default())
 	target, err := url.JoinPath(o.Endpoint, "v1/traces")
 	if err != nil {
 		return nil, fmt.Errorf("tracing: the endpoint %w", err)
