@@ -17,9 +17,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	_ "golang.org/x/crypto/x509roots/fallback" // authorities of HTTPS, where the system has none
@@ -147,4 +152,32 @@ func stopOnSignal(log *slog.Logger) (context.Context, func()) {
 		}
 	}()
 	return ctx, func() { signal.Stop(signals); close(done); cancel() }
+}
+
+// probeTimeout bounds a probe.
+const probeTimeout = 8 * time.Second
+
+// probe asks the process with these settings, on this machine, whether it is ready: for
+// containers that have no other program to ask with.
+func probe(ctx context.Context, c *config) error {
+	host := c.web.host
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, strconv.Itoa(c.web.port))+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("it does not answer: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 1000))
+		return fmt.Errorf("not ready: status %d: %s", res.StatusCode, strings.TrimSpace(string(text)))
+	}
+	return nil
 }

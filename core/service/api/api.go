@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"log/slog"
 	"net/http"
 	"time"
@@ -191,4 +192,14 @@ func (s *server) routes() []route {
 		{method: "GET", path: "/metrics", id: "metrics", open: true, raw: s.o.Metrics},
 		{method: "GET", path: "/openapi.yaml", id: "describe", open: true, raw: http.HandlerFunc(describe)},
 	}
+}
+
+// Description is the API in OpenAPI 3.1.
+//
+//go:embed openapi.yaml
+var Description []byte
+
+func describe(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(Description)
 }
