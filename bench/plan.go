@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"fencepost/core/clock"
@@ -230,6 +231,37 @@ type Traffic struct {
 	Unknown  int64 // of them without a certain answer
 	Plain    int64 // requests without a condition, where they are counted
 	SinkLWTs int64 // conditional requests and SERIAL reads of the sink, beside LWTs
+}
+
+// Meter counts what passes through a store.
+type Meter struct{ lwts, rejected, unknown, plain atomic.Int64 }
+
+// Read counts a read that is sent.
+func (m *Meter) Read(serial bool) {
+	if serial {
+		m.lwts.Add(1)
+	} else {
+		m.plain.Add(1)
+	}
+}
+
+// Conditional counts a conditional request that is sent; the function that it returns
+// counts the answer.
+func (m *Meter) Conditional() (answered func(applied bool, err error)) {
+	m.lwts.Add(1)
+	return func(applied bool, err error) {
+		switch {
+		case store.OutcomeOf(err) == store.Unknown:
+			m.unknown.Add(1)
+		case err == nil && !applied:
+			m.rejected.Add(1)
+		}
+	}
+}
+
+// Traffic is what passed so far.
+func (m *Meter) Traffic() Traffic {
+	return Traffic{LWTs: m.lwts.Load(), Rejected: m.rejected.Load(), Unknown: m.unknown.Load(), Plain: m.plain.Load()}
 }
 
 // Minus is what was sent since u.

@@ -1,16 +1,14 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"fencepost/harness/record/progress"
@@ -33,10 +31,6 @@ type load struct {
 	Known                     bool // Nodes, Other and Stolen are known
 }
 
-// tick is the unit of processor times in /proc: USER_HZ is 100 on every Linux
-// that Go runs on.
-const tick = 10 * time.Millisecond
-
 // readWeather reads the processor times; pids are the database's processes.
 func readWeather(pids []int) weather {
 	w := weather{at: time.Now()}
@@ -44,23 +38,26 @@ func readWeather(pids []int) weather {
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) == nil {
 		w.own = time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
-	stat, err := os.ReadFile("/proc/stat")
+	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return w
 	}
-	if w.all, w.stole, err = parseStat(stat); err != nil {
+	stat, err := proc.Stat()
+	if err != nil {
 		return w
 	}
+	// Interrupts belong to nobody and are left out.
+	w.all, w.stole = seconds(stat.CPUTotal.User+stat.CPUTotal.Nice+stat.CPUTotal.System), seconds(stat.CPUTotal.Steal)
 	for _, pid := range pids {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		p, err := proc.Proc(pid)
 		if err != nil {
 			return w
 		}
-		d, err := parsePIDStat(b)
+		stat, err := p.Stat()
 		if err != nil {
 			return w
 		}
-		w.nodes += d
+		w.nodes += seconds(stat.CPUTime())
 	}
 	w.known = true
 	return w
@@ -68,11 +65,11 @@ func readWeather(pids []int) weather {
 
 // since returns the use between two readings.
 func (w weather) since(before weather) load {
-	seconds := w.at.Sub(before.at).Seconds()
-	if seconds <= 0 {
+	took := w.at.Sub(before.at).Seconds()
+	if took <= 0 {
 		return load{}
 	}
-	cores := func(a, b time.Duration) float64 { return (a - b).Seconds() / seconds }
+	cores := func(a, b time.Duration) float64 { return (a - b).Seconds() / took }
 	l := load{Own: cores(w.own, before.own), Known: w.known && before.known}
 	if l.Known {
 		l.Nodes = cores(w.nodes, before.nodes)
@@ -83,40 +80,7 @@ func (w weather) since(before weather) load {
 	return l
 }
 
-// parseStat reads the first line of /proc/stat: cpu user nice system idle iowait
-// irq softirq steal. Interrupts belong to nobody and are left out.
-func parseStat(b []byte) (all, stole time.Duration, err error) {
-	line, _, _ := bytes.Cut(b, []byte("\n"))
-	f := strings.Fields(string(line))
-	if len(f) < 9 || f[0] != "cpu" {
-		return 0, 0, fmt.Errorf("/proc/stat begins with %q", line)
-	}
-	at := func(i int) time.Duration {
-		n, e := strconv.ParseInt(f[i], 10, 64)
-		if e != nil {
-			err = fmt.Errorf("/proc/stat: %w", e)
-		}
-		return time.Duration(n) * tick
-	}
-	return at(1) + at(2) + at(3), at(8), err
-}
-
-// parsePIDStat reads utime and stime, fields 14 and 15 of /proc/PID/stat. The
-// second field is a name in parentheses that may itself hold blanks.
-func parsePIDStat(b []byte) (time.Duration, error) {
-	end := bytes.LastIndexByte(b, ')')
-	f := strings.Fields(string(b[end+1:]))
-	const utime, stime = 14 - 3, 15 - 3
-	if end < 0 || len(f) <= stime {
-		return 0, fmt.Errorf("malformed /proc/PID/stat: %q", b)
-	}
-	u, err := strconv.ParseInt(f[utime], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	s, err := strconv.ParseInt(f[stime], 10, 64)
-	return time.Duration(u+s) * tick, err
-}
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // Warm-up: a JVM that has just started does a third to a fifth of what it does
 // some minutes later, while its code is compiled.

@@ -93,7 +93,7 @@ func follow(p *bench.Progress, b *book) (quiet func()) {
 // saturated keeps as many jobs open as an arm does.
 func (s *Suite) saturated(ctx context.Context, p *process, _ *bench.Result) (reports.BenchSteady, error) {
 	w := bench.Window{Arm: s.arm(kindJobs, s.Shards[0]), Lead: s.Lead, Length: s.Steady, Seed: s.Seed}
-	sample, err := w.Loop(ctx, &operator{book: p.book, submit: p.submit, traffic: p.traffic})
+	sample, err := w.Loop(ctx, p)
 	if err != nil {
 		return reports.BenchSteady{}, err
 	}

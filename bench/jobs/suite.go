@@ -290,7 +290,7 @@ func (a *arm) Window(ctx context.Context, w bench.Window) (bench.Sample, error) 
 	if err != nil {
 		return bench.Sample{}, err
 	}
-	sample, err := w.Loop(ctx, &operator{book: p.book, submit: p.submit, traffic: p.traffic})
+	sample, err := w.Loop(ctx, p)
 	return sample, errors.Join(err, a.stop(p))
 }
 

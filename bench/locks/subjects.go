@@ -20,33 +20,19 @@ import (
 // meter counts what passes through a store.
 type meter struct {
 	store.Locks
-	lwts, rejected, unknown, reads atomic.Int64
+	bench.Meter
 }
 
 func (m *meter) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
-	m.lwts.Add(1)
+	answered := m.Conditional()
 	res, err := m.Locks.CAS(ctx, resource, from, to, copyNo)
-	switch {
-	case store.OutcomeOf(err) == store.Unknown:
-		m.unknown.Add(1)
-	case err == nil && !res.Applied:
-		m.rejected.Add(1)
-	}
+	answered(res.Applied, err)
 	return res, err
 }
 
 func (m *meter) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
-	if serial {
-		m.lwts.Add(1)
-	} else {
-		m.reads.Add(1)
-	}
+	m.Meter.Read(serial)
 	return m.Locks.Read(ctx, resource, serial)
-}
-
-// Traffic is what passed so far.
-func (m *meter) Traffic() bench.Traffic {
-	return bench.Traffic{LWTs: m.lwts.Load(), Rejected: m.rejected.Load(), Unknown: m.unknown.Load(), Plain: m.reads.Load()}
 }
 
 // plainTable has the columns of a lock row and is only ever written plainly:
@@ -138,7 +124,7 @@ func (s *locker) Traffic() bench.Traffic {
 // Close implements bench.Subject.
 func (s *locker) Close(ctx context.Context) error {
 	err := s.client.Close(ctx)
-	if sent, passed := s.sent.Load(), s.meter.lwts.Load(); err == nil && sent != passed {
+	if sent, passed := s.sent.Load(), s.meter.Traffic().LWTs; err == nil && sent != passed {
 		err = fmt.Errorf("the lock client reported %d conditional requests and the store saw %d: do not trust its count", sent, passed)
 	}
 	return err

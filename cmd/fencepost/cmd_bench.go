@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"fencepost/bench"
 	"fencepost/bench/jobs"
@@ -41,7 +42,9 @@ type benchFlags struct {
 	inFlight int
 	steady   time.Duration
 	rate     float64
-	repeat   string // the flags that lead to the same external cluster again
+	// given are the flags that are not as they are by default, to repeat the benchmark by;
+	// external those that lead to the same external cluster again.
+	given, external string
 }
 
 func newBenchCmd() *cobra.Command {
@@ -72,14 +75,18 @@ targets are printed and do not change the exit code.`,
 			if !cmd.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1_000_000)
 			}
-			if err := f.belong(cmd); err != nil {
+			if err := f.belong(cmd.Flags()); err != nil {
 				return err
 			}
-			f.repeat = toolExternal(cmd.Flags(), f.cluster)
+			f.external = toolExternal(cmd.Flags(), f.cluster)
 			return runBench(cmd, f)
 		},
 	}
-	fl := cmd.Flags()
+	f.flags(cmd.Flags())
+	return cmd
+}
+
+func (f *benchFlags) flags(fl *pflag.FlagSet) {
 	jsonOutput(fl)
 	fl.StringVar(&f.subject, "subject", subjectLocks, "locks or jobs")
 	fl.StringVar(&f.cluster, "cluster", "auto", clusterUsage+externalUsage)
@@ -96,7 +103,6 @@ targets are printed and do not change the exit code.`,
 	fl.IntVar(&f.inFlight, "in-flight", jobs.DefaultInFlight, "jobs: how many are enqueued and not completed at a time, for each shard")
 	fl.DurationVar(&f.steady, "steady", 0, "jobs: duration of each load over time (default: none)")
 	fl.Float64Var(&f.rate, "rate", jobs.DefaultRate, "jobs: jobs per second of the first load over time")
-	return cmd
 }
 
 // subjects of a benchmark, with the flags that are theirs alone.
@@ -111,12 +117,18 @@ var subjectFlags = map[string][]string{
 }
 
 // belong refuses flags of another subject: they would change nothing.
-func (f benchFlags) belong(cmd *cobra.Command) error {
+func (f *benchFlags) belong(fl *pflag.FlagSet) error {
 	for subject, names := range subjectFlags {
 		for _, name := range names {
-			if subject != f.subject && cmd.Flags().Changed(name) {
+			if subject != f.subject && fl.Changed(name) {
 				return usageError(fmt.Errorf("--%s is a flag of --subject=%s", name, subject))
 			}
+		}
+	}
+	for _, name := range slices.Concat(subjectFlags[f.subject], []string{"rounds", "arm"}) {
+		// The contention is said with each suite, as each has one of those that were given.
+		if x := fl.Lookup(name); name != "contention" && x.Value.String() != x.DefValue {
+			f.given += fmt.Sprintf(" --%s=%s", name, strings.Trim(x.Value.String(), "[]"))
 		}
 	}
 	return nil
@@ -164,14 +176,7 @@ func (f benchFlags) lockSuites() ([]benchSuite, error) {
 		if err != nil {
 			return nil, err
 		}
-		command := fmt.Sprintf("bin/fencepost bench --contention=%s --seed=%d", string(c), s.Seed)
-		if !slices.Equal(s.Threads, locks.DefaultThreads) {
-			command += " --threads=" + list(s.Threads)
-		}
-		if !slices.Equal(s.TTLs, locks.DefaultTTLs) {
-			command += " --ttl=" + list(s.TTLs)
-		}
-		out = append(out, benchSuite{s, command + roundFlags(s.Config.Config)})
+		out = append(out, benchSuite{s, f.command("contention", string(c))})
 	}
 	return out, nil
 }
@@ -186,41 +191,12 @@ func (f benchFlags) jobSuites() ([]benchSuite, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := fmt.Sprintf("bin/fencepost bench --subject=jobs --seed=%d", s.Seed)
-	if !slices.Equal(s.Shards, jobs.DefaultShards) {
-		command += " --shards=" + list(s.Shards)
-	}
-	if s.InFlight != jobs.DefaultInFlight {
-		command += fmt.Sprintf(" --in-flight=%d", s.InFlight)
-	}
-	if s.Steady != 0 {
-		command += fmt.Sprintf(" --steady=%s", s.Steady)
-	}
-	if s.Rate != jobs.DefaultRate {
-		command += fmt.Sprintf(" --rate=%g", s.Rate)
-	}
-	if s.NoRounds {
-		command += " --rounds=0"
-	}
-	return []benchSuite{{s, command + roundFlags(s.Config.Config)}}, nil
+	return []benchSuite{{s, f.command("subject", subjectJobs)}}, nil
 }
 
-func roundFlags(c bench.Config) (s string) {
-	if c.Rounds != bench.DefaultRounds {
-		s += fmt.Sprintf(" --rounds=%d", c.Rounds)
-	}
-	if c.Window != bench.DefaultWindow {
-		s += fmt.Sprintf(" --arm=%s", c.Window)
-	}
-	return s
-}
-
-func list[T any](values []T) string {
-	words := make([]string, len(values))
-	for i, v := range values {
-		words[i] = fmt.Sprint(v)
-	}
-	return strings.Join(words, ",")
+// command repeats a suite.
+func (f benchFlags) command(name, value string) string {
+	return fmt.Sprintf("bin/fencepost bench --%s=%s --seed=%d", name, value, f.seed) + f.given
 }
 
 // runBench decides where to run and runs.
@@ -230,9 +206,7 @@ func runBench(cmd *cobra.Command, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	if !filepath.IsAbs(f.out) {
-		f.out = filepath.Join(workDir(ctx), f.out)
-	}
+	f.out = within(ctx, f.out)
 	return onCluster(cmd, f.cluster, "", cluster.Plain(), f.seed, func(c cluster.Cluster, backend string) error {
 		return f.runAll(ctx, suites, c, backend, out)
 	})
@@ -289,7 +263,7 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 	}
 	problem := err // the result is there, the keyspace may be left
 	report, err := res.Report(bench.About{
-		Name: filepath.Base(dir), Cluster: backend, Command: s.command + f.repeat, Versions: versions(c), Machine: machine,
+		Name: filepath.Base(dir), Cluster: backend, Command: s.command + f.external, Versions: versions(c), Machine: machine,
 	})
 	if err != nil {
 		return 0, err

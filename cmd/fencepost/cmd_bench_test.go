@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func TestBenchUsage(t *testing.T) {
@@ -52,24 +53,10 @@ func TestBenchUsage(t *testing.T) {
 // benchFlagsOf parses a command line as newBenchCmd does.
 func benchFlagsOf(t *testing.T, line string) benchFlags {
 	t.Helper()
-	cmd := newBenchCmd()
-	if err := cmd.ParseFlags(strings.Fields(line)[2:]); err != nil {
-		t.Fatal(err)
-	}
 	var f benchFlags
-	fl := cmd.Flags()
-	f.subject, _ = fl.GetString("subject")
-	f.contention, _ = fl.GetString("contention")
-	f.threads, _ = fl.GetIntSlice("threads")
-	f.ttls, _ = fl.GetDurationSlice("ttl")
-	f.shards, _ = fl.GetIntSlice("shards")
-	f.inFlight, _ = fl.GetInt("in-flight")
-	f.steady, _ = fl.GetDuration("steady")
-	f.rate, _ = fl.GetFloat64("rate")
-	f.rounds, _ = fl.GetInt("rounds")
-	f.arm, _ = fl.GetDuration("arm")
-	f.seed, _ = fl.GetUint64("seed")
-	if err := f.belong(cmd); err != nil {
+	fl := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	f.flags(fl)
+	if err := errors.Join(fl.Parse(strings.Fields(line)[2:]), f.belong(fl)); err != nil {
 		t.Errorf("%q: %v", line, err)
 	}
 	return f

@@ -31,12 +31,10 @@ import (
 
 // chaosFlags are the flags of `fencepost chaos`.
 type chaosFlags struct {
+	place
 	seed     uint64
 	system   string
-	cluster  string
-	runs     string
 	keep     bool
-	bin      string
 	paxos    string
 	override scenario.Overrides
 	gate     gateFlags
@@ -56,12 +54,7 @@ func newChaosCmd() *cobra.Command {
 workers and a real Cassandra cluster, checks the recorded history and writes a report.
 Exit code: 0 PASS, 1 FAIL, 2 a run could not be carried out, 3 INVALID, 4 UNKNOWN, 64 bad
 input; the worst of several (docs/ci.md).`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError(errors.New("chaos takes one argument: a scenario, several with commas between, or all (see: fencepost list)"))
-			}
-			return nil
-		},
+		Args: oneArg("chaos takes one argument: a scenario, several with commas between, or all (see: fencepost list)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1_000_000)
@@ -73,12 +66,9 @@ input; the worst of several (docs/ci.md).`,
 	fl := cmd.Flags()
 	fl.Uint64Var(&f.seed, "seed", 0, "repeat the plan of this seed (default: a new one, printed)")
 	fl.StringVar(&f.system, "system", system.Core, "system under test: core, lock-per-job, broken/NAME (see: fencepost list), or exec:CMD, a program of your own (docs/own-system.md)")
-	fl.StringVar(&f.cluster, "cluster", "auto", clusterUsage+externalUsage)
-	dockerFlags(fl)
+	f.flags(fl, clusterUsage+externalUsage, "runs")
 	addExternalFlags(fl)
 	fl.StringVar(&f.paxos, "paxos", "", "Paxos variant of the cluster: "+strings.Join(cluster.PaxosVariants(), ", ")+" (default "+cluster.PaxosV2+", or what a kept cluster has)")
-	fl.StringVar(&f.runs, "runs", "runs", "directory for the runs' directories")
-	fl.StringVar(&f.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
 	fl.BoolVar(&f.keep, "keep", false, "keep the run's keyspace in a cluster that is kept up, or external")
 	fl.StringVar(&f.override.Contention, "contention", "", "low, medium or high (default: the scenario's)")
 	fl.IntVar(&f.override.Workers, "workers", 0, "number of worker processes (default: the scenario's)")
@@ -86,7 +76,6 @@ input; the worst of several (docs/ci.md).`,
 	fl.DurationVar(&f.override.TTL, "ttl", 0, "lease time (default: the scenario's)")
 	fl.StringVar(&f.override.Sink, "sink", "", sinkUsage)
 	f.gate.flags(fl)
-	jsonOutput(fl)
 	fl.DurationVar(&f.override.Duration, "duration", 0, "length of each of the phases before, fault, recover (default: the scenario's)")
 	return cmd
 }
@@ -177,8 +166,7 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) (err error) {
 			return err
 		}
 	}
-	f.runs = within(ctx, f.runs)
-	if f.bin, err = binDir(ctx, f.bin); err != nil {
+	if err := f.resolve(ctx); err != nil {
 		return err
 	}
 	if err := f.gate.resolve(ctx, out); err != nil {
@@ -199,23 +187,6 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) (err error) {
 		}
 		return f.runAll(ctx, jobs, s, out)
 	})
-}
-
-// binDir is where the worker executables are; "" means beside the tool.
-func binDir(ctx context.Context, bin string) (string, error) {
-	if bin != "" {
-		return within(ctx, bin), nil
-	}
-	exe, err := os.Executable()
-	return filepath.Dir(exe), err
-}
-
-// within makes a path that the user gave absolute.
-func within(ctx context.Context, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(workDir(ctx), path)
 }
 
 // errNotRun is why a run was not carried out when the command was stopped before.

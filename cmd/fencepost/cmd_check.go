@@ -1,9 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -11,6 +11,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/record/history"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 	"fencepost/reports"
 )
@@ -54,13 +55,9 @@ little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 				return err
 			}
 			for i, name := range args {
-				if !filepath.IsAbs(name) {
-					args[i] = relativeTo(workDir(cmd.Context()), name)
-				}
+				args[i] = relativeTo(workDir(cmd.Context()), name)
 			}
-			if opts.Memory = memoryMB << 20; memoryMB <= 0 {
-				opts.Memory = -1
-			}
+			opts.Memory = inBytes(memoryMB)
 			res, err := opts.CheckInChild(cmd.Context(), exe, args...)
 			if err != nil {
 				return gate.end([]reports.GateRun{{Name: filepath.Base(args[0]), Err: err.Error()}}, checkError(err))
@@ -71,9 +68,7 @@ little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 				}
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				if err := enc.Encode(res); err != nil {
+				if err := printJSON(cmd.OutOrStdout(), res); err != nil {
 					return err
 				}
 			} else {
@@ -95,10 +90,8 @@ little), 4 UNKNOWN (a check did not finish), 64 malformed input.`,
 	f.DurationVar(&opts.Limit, "limit", checker.DefaultLimit, "time for the whole check")
 	f.Int64Var(&memoryMB, "memory", checker.DefaultMemory>>20, "memory for the check in MB; 0: no limit")
 	gate.flags(f)
-	f.BoolVar(&child, "child", false, "be the process that checks")
-	_ = f.MarkHidden("child")
-	f.BoolVar(&watch, "watch", false, "be the process that checks a live run")
-	_ = f.MarkHidden("watch")
+	hidden(f, &child, "child")
+	hidden(f, &watch, "watch") // a live run
 	return cmd
 }
 
@@ -110,6 +103,14 @@ func checkError(err error) error {
 		return usageError(err)
 	}
 	return fmt.Errorf("check: %w", err)
+}
+
+// inBytes is the memory that --memory allows a check.
+func inBytes(mb int64) int64 {
+	if mb <= 0 {
+		return -1 // no limit
+	}
+	return mb << 20
 }
 
 // relativeTo resolves a path that the user named from dir.
@@ -135,12 +136,7 @@ process is enough. See docs/own-system.md.
 
 Exit codes: 0 no remarks, 3 remarks (runs would be INVALID, or properties not
 judged), 64 malformed: the message names file and line.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError(errors.New("lint what? Name a run's directory (runs/latest) or history files"))
-			}
-			return nil
-		},
+		Args: someArgs("lint what? Name a run's directory (runs/latest) or history files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for i, name := range args {
 				args[i] = relativeTo(workDir(cmd.Context()), name)
@@ -161,10 +157,72 @@ judged), 64 malformed: the message names file and line.`,
 				fmt.Fprintf(out, "torn last lines: %d (of killed processes; they are dropped)\n", h.Torn)
 			}
 			if len(remarks) > 0 {
-				return &exitError{code: checker.Invalid.ExitCode()}
+				return exitWith(checker.Invalid.ExitCode())
 			}
 			fmt.Fprintln(out, "nothing to remark")
 			return nil
 		},
 	}
+}
+
+func newExplainCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain RUN_DIR",
+		Short: "Explain why a run is not PASS: which mistake fits, and how it came about",
+		Long: `Looks in a checked run's history for the mechanism behind its verdict: which property,
+which operations (with file and line), which fault was active, which earlier event
+made it possible, and what the processes' logs say around that instant. Where several
+mechanisms fit, all are named, with what would tell them apart (docs/explain.md).
+
+It reads only the run's files, and neither the name of the system nor of the scenario.
+It does not judge the run again: that is "fencepost check".
+
+Exit codes: 0, whatever the verdict; 2 if a file of the run cannot be read; 64 if RUN_DIR
+is not the directory of a run that was checked.`,
+		Args: oneArg("explain takes one argument: the directory of a run, such as runs/latest"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := within(cmd.Context(), args[0])
+			e, err := explain(dir)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), e)
+			}
+			checker.PrintExplanation(cmd.OutOrStdout(), e, args[0])
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// explain explains a run's directory from its files.
+func explain(dir string) (*checker.Explanation, error) {
+	res, err := verdictIn(dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case res == nil:
+		return nil, usageError(notJudged(dir))
+	}
+	h, err := checker.Read(dir)
+	if err != nil {
+		return nil, checkError(err)
+	}
+	e := checker.Explain(h, res, checker.Options{Dir: dir})
+	return e, e.AddLogs(dir, h)
+}
+
+// notJudged says why there is no verdict in a directory.
+func notJudged(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no %s: the last run may not have started", dir)
+	}
+	events, err := progress.Read(filepath.Join(dir, rundir.ProgressFile), 0)
+	if n := len(events); err == nil && n > 0 && events[n-1].Kind == progress.KindError {
+		return fmt.Errorf("%s has no verdict, as the run could not be carried out: %s", dir, events[n-1].Text)
+	}
+	return fmt.Errorf("%s has no %s, so there is nothing to explain: check it first (fencepost check %s)", dir, rundir.VerdictFile, dir)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -72,7 +73,7 @@ func doctor(ctx context.Context, out io.Writer) error {
 	}
 	if !can {
 		fmt.Fprintln(out, "\nThe local cluster cannot run here yet: see MISSING above.")
-		return &exitError{code: 1}
+		return exitWith(1)
 	}
 	fmt.Fprintln(out, "\nThe local cluster can run here.")
 	return nil
@@ -167,12 +168,11 @@ func checkDisk(cache string) finding {
 	dir := cache
 	var fs unix.Statfs_t
 	for unix.Statfs(dir, &fs) != nil {
-		parent, _, ok := cutLast(dir)
-		if !ok {
+		if dir == filepath.Dir(dir) {
 			f.detail, f.remedy = "cannot tell how much is free in "+cache, "set FENCEPOST_CACHE to a directory that exists"
 			return f
 		}
-		dir = parent
+		dir = filepath.Dir(dir)
 	}
 	free := fs.Bavail * uint64(fs.Bsize) >> 20
 	f.detail = fmt.Sprintf("%d MiB free for %s, about %d MiB are used", free, cache, needMiB)
@@ -180,15 +180,6 @@ func checkDisk(cache string) finding {
 		f.remedy = "make room, or set FENCEPOST_CACHE to a larger disk"
 	}
 	return f
-}
-
-// cutLast cuts the last element off a path.
-func cutLast(path string) (parent, last string, ok bool) {
-	i := strings.LastIndexByte(strings.TrimRight(path, "/"), '/')
-	if i < 0 {
-		return "", path, false
-	}
-	return path[:max(i, 1)], path[i+1:], len(path) > 1
 }
 
 func checkCores() finding {

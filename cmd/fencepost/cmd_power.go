@@ -56,7 +56,7 @@ there is no such run.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fl := cmd.Flags()
-	f.flags(cmd, "results")
+	f.flags(fl, "results")
 	fl.StringVar(&f.mutants, "mutant", "", "only these variants, with commas between (default: all)")
 	fl.IntVar(&f.times, "times", 2, "runs of each variant, under the seeds 1, 2, …")
 	fl.StringVar(&f.seeds, "seeds", "", "these seeds instead, with commas between")
@@ -276,17 +276,14 @@ func explainedRun(dir string, mine []system.System) (*reports.ExplainedRun, erro
 	if i < 0 || info.Scenario != mine[i].Red.Scenario {
 		return nil, nil
 	}
-	var res checker.Result
-	switch err := rundir.ReadJSON(filepath.Join(dir, rundir.VerdictFile), &res); {
-	case errors.Is(err, fs.ErrNotExist), err == nil && res.Verdict == checker.Pass:
-		return nil, nil
-	case err != nil:
+	res, err := verdictIn(dir)
+	if err != nil || res == nil || res.Verdict == checker.Pass {
 		return nil, err
 	}
 	e, err := explain(dir)
 	if err != nil {
 		return nil, err
 	}
-	killed := reports.Killed(mine[i], evidence.Result{Verdict: res.Verdict, Check: &res})
+	killed := reports.Killed(mine[i], evidence.Result{Verdict: res.Verdict, Check: res})
 	return &reports.ExplainedRun{System: info.System, Run: info.Run, Killed: killed, Best: e.Best()}, nil
 }

@@ -40,12 +40,7 @@ the stored results.
 Exit codes: 0 every verdict is as it was; 1 one is FAIL that was not; 2 a history is missing,
 is not what was packed, is malformed or could not be checked, or there was nothing to judge;
 3 verdicts changed, none of them to FAIL; 64 bad input. The first of 1, 2, 3 that applies.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError(fmt.Errorf("recheck what? Name a set (%s, %s) or a directory", strings.Join(setNames(), ", "), powerSet))
-			}
-			return nil
-		},
+		Args: someArgs(fmt.Sprintf("recheck what? Name a set (%s, %s) or a directory", strings.Join(setNames(), ", "), powerSet)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			exe, err := os.Executable()
 			if err != nil {
@@ -63,10 +58,7 @@ is not what was packed, is malformed or could not be checked, or there was nothi
 
 func (f recheckFlags) run(ctx context.Context, out io.Writer, exe string, args []string) error {
 	f.results, f.runs = within(ctx, f.results), within(ctx, f.runs)
-	opts := checker.Options{Memory: f.memoryMB << 20}
-	if f.memoryMB <= 0 {
-		opts.Memory = -1
-	}
+	opts := checker.Options{Memory: inBytes(f.memoryMB)}
 	var all []record
 	for _, arg := range args {
 		some, err := f.records(ctx, arg)
@@ -125,7 +117,7 @@ func (t *recheckTally) count(name string, was, now *checker.Result, err error, t
 		return
 	}
 	t.judged++
-	before, after := says(was), says(now)
+	before, after := outcome(was), outcome(now)
 	if before == after {
 		fmt.Fprintf(t.out, "%s  %s  %.1fs\n", name, after, took.Seconds())
 		return
@@ -136,15 +128,6 @@ func (t *recheckTally) count(name string, was, now *checker.Result, err error, t
 	line := fmt.Sprintf("%s  %s, was %s", name, after, before)
 	t.changed = append(t.changed, line+"\n  "+checker.AnswerOf(now, nil).Sentence())
 	fmt.Fprintln(t.out, line)
-}
-
-// says is a verdict with what fired.
-func says(r *checker.Result) string {
-	fired := evidence.Result{Check: r}.Fired()
-	if len(fired) == 0 {
-		return string(r.Verdict)
-	}
-	return fmt.Sprintf("%s by %s", r.Verdict, strings.Join(fired, ", "))
 }
 
 // end says what came out and makes it the exit code.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,8 +27,8 @@ import (
 
 // replayFlags are the flags of `fencepost replay`.
 type replayFlags struct {
-	cluster, runs, bin string
-	times              int
+	place
+	times int
 }
 
 func newReplayCmd() *cobra.Command {
@@ -42,22 +41,13 @@ locks, contention and system, even if the scenario has changed since. Each repla
 own run directory, which names the replayed run. A plan cannot fix the interleaving of
 real processes, so a red run need not be red each time: --times shows how often it is.
 Exit code: as for chaos; the worst of several.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError(errors.New("replay takes one argument: the directory of a run, such as runs/latest"))
-			}
-			return nil
-		},
+		Args: oneArg("replay takes one argument: the directory of a run, such as runs/latest"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	fl := cmd.Flags()
 	fl.IntVar(&f.times, "times", 1, "how often")
-	fl.StringVar(&f.cluster, "cluster", "auto", clusterUsage+externalUsage)
-	dockerFlags(fl)
+	f.flags(fl, clusterUsage+externalUsage, "replays")
 	addExternalFlags(fl)
-	fl.StringVar(&f.runs, "runs", "runs", "directory for the replays' directories")
-	jsonOutput(fl)
-	fl.StringVar(&f.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
 	return cmd
 }
 
@@ -90,11 +80,7 @@ func loadReplayed(dir string) (*replayed, error) {
 	if r.sys, err = system.Find(r.plan.System); err != nil {
 		return nil, usageError(err)
 	}
-	var v checker.Result
-	switch err := rundir.ReadJSON(filepath.Join(dir, rundir.VerdictFile), &v); {
-	case err == nil:
-		r.verdict = &v
-	case !errors.Is(err, fs.ErrNotExist):
+	if r.verdict, err = verdictIn(dir); err != nil {
 		return nil, usageError(err)
 	}
 	return r, nil
@@ -114,8 +100,7 @@ func (f replayFlags) run(cmd *cobra.Command, arg string) error {
 			return err
 		}
 	}
-	f.runs = within(ctx, f.runs)
-	if f.bin, err = binDir(ctx, f.bin); err != nil {
+	if err := f.resolve(ctx); err != nil {
 		return err
 	}
 	// On the same Paxos variant: what a drill shows depends on it.
@@ -175,10 +160,13 @@ func shorter(ctx context.Context, path string) string {
 	return path
 }
 
+// notChecked stands for the verdict of a run that has none.
+const notChecked = "not checked"
+
 // outcome says a verdict with the properties that fired.
 func outcome(v *checker.Result) string {
 	if v == nil {
-		return "not checked"
+		return notChecked
 	}
 	s := string(v.Verdict)
 	if f := (evidence.Result{Check: v}).Fired(); len(f) > 0 {

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -93,7 +96,7 @@ func listRuns(out io.Writer, dir string) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	var total int64
 	for _, r := range runs {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Dir, verdictOr(r.Verdict), r.Info.Contention, r.Info.System, mib(r.Bytes))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Dir, cmp.Or(r.Verdict, notChecked), r.Info.Contention, r.Info.System, mib(r.Bytes))
 		total += r.Bytes
 	}
 	if err := w.Flush(); err != nil {
@@ -101,13 +104,6 @@ func listRuns(out io.Writer, dir string) error {
 	}
 	fmt.Fprintf(out, "%d runs, %s\n", len(runs), mib(total))
 	return nil
-}
-
-func verdictOr(v string) string {
-	if v == "" {
-		return "not checked"
-	}
-	return v
 }
 
 func mib(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
@@ -132,8 +128,45 @@ func pruneRuns(out io.Writer, dir string, p rundir.Pruning, dry bool) error {
 			}
 		}
 		n, freed = n+1, freed+r.Bytes
-		fmt.Fprintf(out, "%s %s  %s  %s\n", said, r.Dir, verdictOr(r.Verdict), mib(r.Bytes))
+		fmt.Fprintf(out, "%s %s  %s  %s\n", said, r.Dir, cmp.Or(r.Verdict, notChecked), mib(r.Bytes))
 	}
 	fmt.Fprintf(out, "%s %d of %d runs, %s\n", said, n, len(runs), mib(freed))
 	return errors.Join(errs...)
+}
+
+// latest is by which name people call the newest run in a directory of runs. It is a
+// convenience, so a failure to make it is no error.
+const latest = "latest"
+
+// latestRun is the newest run's name, "" if there is none.
+func latestRun(runs string) string {
+	name, err := os.Readlink(filepath.Join(runs, latest))
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// linkLatest calls a run's directory the newest. "" is a run that did not come to have
+// one: then nobody is, and not the one before.
+func linkLatest(runs, dir string) {
+	if dir == "" {
+		_ = os.Remove(filepath.Join(runs, latest))
+		return
+	}
+	link := filepath.Join(filepath.Dir(dir), latest)
+	tmp := link + ".tmp"
+	_ = os.Remove(tmp)
+	if os.Symlink(filepath.Base(dir), tmp) == nil {
+		_ = os.Rename(tmp, link)
+	}
+}
+
+// forgetLatest calls nobody the newest if a command could not carry out what it had to and
+// the newest is still the one from before it: it is not what was asked for.
+func forgetLatest(runs, before string, err error) {
+	if err == nil || exitCodeOf(err) != exitNotDone || latestRun(runs) != before {
+		return
+	}
+	linkLatest(runs, "")
 }

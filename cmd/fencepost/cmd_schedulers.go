@@ -78,10 +78,7 @@ from the environment (schedulerd --help) is handed on.`,
 		},
 	}
 	o.flags(cmd.Flags(), "count", "how many", 3)
-	cmd.Flags().BoolVar(&o.inside, "inside", false, "")
-	if err := cmd.Flags().MarkHidden("inside"); err != nil {
-		panic(err) // a misspelt name above
-	}
+	hidden(cmd.Flags(), &o.inside, "inside")
 	return cmd
 }
 
@@ -124,14 +121,8 @@ func runSchedulers(ctx context.Context, paths kept.Paths, o schedulersOptions, f
 	if err != nil {
 		return err
 	}
-	code, err := kept.Exec(ctx, paths, []string{self, "schedulers", "--inside", "--count=" + strconv.Itoa(o.count), "--port=" + strconv.Itoa(o.port)}, files...)
-	if err != nil {
-		return err
-	}
-	if code != 0 {
-		return &exitError{code: code}
-	}
-	return nil
+	return exitOf(kept.Exec(ctx, paths,
+		[]string{self, "schedulers", "--inside", "--count=" + strconv.Itoa(o.count), "--port=" + strconv.Itoa(o.port)}, files...))
 }
 
 // schedulersInside runs them in this process's network, for the listeners it was given.

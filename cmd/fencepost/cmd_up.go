@@ -78,10 +78,7 @@ it also does what "fencepost schedulers" does. With
 	f.StringVar(&o.cluster, "cluster", "auto", "local (three nodes in a sandbox; so does auto), docker (three containers)")
 	dockerFlags(f)
 	o.schedulers.flags(f, "schedulers", "how many schedulers run beside it", 0)
-	f.BoolVar(&o.inside, "inside", false, "")
-	if err := f.MarkHidden("inside"); err != nil {
-		panic(err) // a misspelt name above
-	}
+	hidden(f, &o.inside, "inside")
 	return cmd
 }
 
@@ -115,6 +112,14 @@ func (o upOptions) args(more ...string) []string {
 
 // upOutside owns the kept cluster: it holds the lock as long as the sandbox lives.
 func upOutside(ctx context.Context, o upOptions) error {
+	return owning(ctx, o.schedulers, func(ctx context.Context, _ kept.Paths) error {
+		return exitOf(sandbox.Run(ctx, o.args("--inside")))
+	})
+}
+
+// owning keeps a cluster by keep and holds the lock meanwhile. There are schedulers beside
+// it; if they cannot run, neither does the cluster.
+func owning(ctx context.Context, o schedulersOptions, keep func(context.Context, kept.Paths) error) error {
 	paths, err := kept.DefaultPaths()
 	if err != nil {
 		return err
@@ -124,20 +129,8 @@ func upOutside(ctx context.Context, o upOptions) error {
 		return err
 	}
 	defer lock.Close()
-	return beside(ctx, paths, o.schedulers, func(ctx context.Context) error {
-		code, err := sandbox.Run(ctx, o.args("--inside"))
-		if err == nil && code != 0 {
-			err = &exitError{code: code}
-		}
-		return err
-	})
-}
-
-// beside keeps a cluster by keep, with schedulers beside it. If they cannot run, neither
-// does the cluster.
-func beside(ctx context.Context, paths kept.Paths, o schedulersOptions, keep func(context.Context) error) error {
 	if o.count == 0 {
-		return keep(ctx)
+		return keep(ctx, paths)
 	}
 	files, err := o.listen() // before the cluster takes its half a minute
 	if err != nil {
@@ -154,7 +147,7 @@ func beside(ctx context.Context, paths kept.Paths, o schedulersOptions, keep fun
 		}
 		ended <- err
 	}()
-	err = keep(ctx)
+	err = keep(ctx, paths)
 	cancel()
 	if failed := <-ended; failed != nil {
 		return failed // the cause of the other, if there is one
@@ -195,16 +188,7 @@ func upInside(ctx context.Context, o upOptions) (err error) {
 func upDocker(ctx context.Context, o upOptions) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	paths, err := kept.DefaultPaths()
-	if err != nil {
-		return err
-	}
-	lock, err := kept.Lock(paths)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	return beside(ctx, paths, o.schedulers, func(ctx context.Context) error {
+	return owning(ctx, o.schedulers, func(ctx context.Context, paths kept.Paths) error {
 		say := sayer()
 		c, _, err := startDocker(ctx, docker.Config{Image: o.image, PaxosVariant: o.paxos, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say}, os.Stdout)
 		if err != nil {
@@ -331,26 +315,14 @@ func newExecCmd() *cobra.Command {
 this terminal, directory and environment. It finds the nodes' addresses in
 FENCEPOST_CONTACT_POINTS and their port in FENCEPOST_CQL_PORT. There is no other
 network inside. The exit code is the command's.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError(errors.New("exec: name a command: fencepost exec -- CMD"))
-			}
-			return nil
-		},
+		Args: someArgs("exec: name a command: fencepost exec -- CMD"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			paths, err := kept.DefaultPaths()
 			if err != nil {
 				return err
 			}
 			// Signals go to the command, and end this one with it.
-			code, err := kept.Exec(context.Background(), paths, args)
-			if err != nil {
-				return err
-			}
-			if code != 0 {
-				return &exitError{code: code}
-			}
-			return nil
+			return exitOf(kept.Exec(context.Background(), paths, args))
 		},
 	}
 }

@@ -20,7 +20,45 @@ import (
 	"fencepost/internal/terminal"
 	"fencepost/reports"
 	"fencepost/reports/evidence"
+
+	"github.com/spf13/pflag"
 )
+
+// runner is what evidence, power and soak share.
+type runner struct {
+	place
+	results string
+	verbose bool
+}
+
+// flags adds the flags; results is the default of --results.
+func (r *runner) flags(fl *pflag.FlagSet, results string) {
+	r.place.flags(fl, clusterUsage, "runs")
+	fl.StringVar(&r.results, "results", results, "directory of the results; each set has a file in it")
+	fl.BoolVar(&r.verbose, "verbose", false, "show every run as chaos does")
+}
+
+// loop returns a loop that carries runs out at a site and keeps its cluster healthy.
+func (r runner) loop(store *evidence.Store, s *site, out *output) *evidence.Loop {
+	if why := (maker{versions: built()}).unknown(); why != "" {
+		fmt.Fprintf(out, "note: what is stored is %s, so fencepost results will refuse what of it is as it should be\n", why)
+	}
+	return &evidence.Loop{
+		Store: store, Show: out.show, Run: r.runAt(s, out), Tree: today(),
+		Heal: func(ctx context.Context) error {
+			if s.cluster == nil {
+				return nil // the next run starts one
+			}
+			return heal(ctx, s.cluster)
+		},
+	}
+}
+
+// resolve makes the paths absolute.
+func (r *runner) resolve(ctx context.Context, set string) error {
+	r.results = filepath.Join(within(ctx, r.results), set+evidence.Ending)
+	return r.place.resolve(ctx)
+}
 
 // consoleFile keeps, in the directory of a run that stays, what the run printed.
 const consoleFile = "console.txt"

@@ -20,9 +20,13 @@ type site struct {
 	end   func() error
 }
 
-// given is work on a site with a cluster that is there already.
-func given(backend string, work func(*site) error) func(cluster.Cluster) error {
-	return func(c cluster.Cluster) error { return work(&site{backend: backend, cluster: c}) }
+// do does work on the site and ends what was started.
+func (s *site) do(work func(*site) error) error {
+	err := work(s)
+	if closeErr := s.close(); closeErr != nil {
+		return errors.Join(err, closeErr)
+	}
+	return err
 }
 
 // on returns a cluster of a layout. One of another layout is ended first.

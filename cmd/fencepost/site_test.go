@@ -59,7 +59,7 @@ func TestSiteRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := given(c.backend, func(s *site) error { _, err := s.on(c.need); return err })(laid{layout: c.has})
+			_, err := (&site{backend: c.backend, cluster: laid{layout: c.has}}).on(c.need)
 			if c.want == "" {
 				if err != nil {
 					t.Error(err)

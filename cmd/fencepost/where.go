@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -88,7 +89,7 @@ func onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, mo
 		return usageError(err)
 	}
 	if want == clusterExternal {
-		return onExternal(cmd, paxos, given(clusterExternal, work))
+		return onExternal(cmd, paxos, work)
 	}
 	if err := noExternalFlags(cmd, want); err != nil {
 		return err
@@ -97,7 +98,7 @@ func onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, mo
 		if has := c.Info()["paxos_variant"]; paxos != "" && has != paxos {
 			return usageError(fmt.Errorf("the cluster that is kept up has Paxos %s, not %s: use --cluster=local, or fencepost down and then fencepost up --paxos=%s", has, paxos, paxos))
 		}
-		return given("up", work)(c)
+		return work(&site{backend: "up", cluster: c})
 	}
 	if sandbox.Inside() {
 		if want == "docker" {
@@ -106,11 +107,7 @@ func onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, mo
 		s := &site{backend: "local", start: func(l cluster.Layout) (cluster.Cluster, func() error, error) {
 			return startLocal(ctx, paxos, l, cmd.ErrOrStderr())
 		}}
-		err := work(s)
-		if closeErr := s.close(); closeErr != nil {
-			return errors.Join(err, closeErr)
-		}
-		return err
+		return s.do(work)
 	}
 	where, why, err := chooseCluster(ctx, want)
 	if err != nil {
@@ -118,24 +115,18 @@ func onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, mo
 	}
 	fmt.Fprintf(outputOf(cmd), "cluster: %s (%s)\n", where, why)
 	if where == "docker" {
-		return onDocker(cmd, paxos, given("docker", work))
+		// The tool stays outside: the links listen where the containers reach them.
+		c, end, err := startDocker(ctx, docker.Config{PaxosVariant: paxos, Image: imageOf(cmd)}, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		return (&site{backend: where, cluster: c, end: end}).do(work)
 	}
 	args := append(slices.Clone(os.Args[1:]), more...)
 	if where == "up" {
 		return runInKept(ctx, args)
 	}
-	code, err := sandbox.Run(ctx, args)
-	if err != nil {
-		return err
-	}
-	return exitWith(code)
-}
-
-func exitWith(code int) error {
-	if code == 0 {
-		return nil
-	}
-	return &exitError{code: code}
+	return exitOf(sandbox.Run(ctx, args))
 }
 
 // chooseCluster resolves --cluster and says why.
@@ -177,11 +168,7 @@ func runInKept(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	code, err := kept.Run(ctx, paths, args)
-	if err != nil {
-		return err
-	}
-	return exitWith(code)
+	return exitOf(kept.Run(ctx, paths, args))
 }
 
 // startLocal starts the local cluster inside the sandbox.
@@ -235,6 +222,42 @@ func today() string {
 	return builtOf
 }
 
+// place is where the commands that make runs work.
+type place struct{ cluster, runs, bin string }
+
+// flags adds its flags; clusters says which there are, runs what is there.
+func (p *place) flags(fl *pflag.FlagSet, clusters, runs string) {
+	fl.StringVar(&p.cluster, "cluster", "auto", clusters)
+	dockerFlags(fl)
+	fl.StringVar(&p.runs, "runs", "runs", "directory for the "+runs+"' directories")
+	fl.StringVar(&p.bin, "bin", "", "directory of the worker executables (default: the tool's own)")
+	jsonOutput(fl)
+}
+
+// resolve makes the paths absolute.
+func (p *place) resolve(ctx context.Context) (err error) {
+	p.runs = within(ctx, p.runs)
+	p.bin, err = binDir(ctx, p.bin)
+	return err
+}
+
+// binDir is where the worker executables are; "" means beside the tool.
+func binDir(ctx context.Context, bin string) (string, error) {
+	if bin != "" {
+		return within(ctx, bin), nil
+	}
+	exe, err := os.Executable()
+	return filepath.Dir(exe), err
+}
+
+// within makes a path that the user gave absolute.
+func within(ctx context.Context, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(workDir(ctx), path)
+}
+
 // clusterUsage is the help of --cluster, wherever a run may be made.
 const clusterUsage = `auto, local (three nodes in a sandbox), docker (three containers), up (the cluster of "fencepost up")`
 
@@ -266,20 +289,6 @@ func insteadOfLocal(ctx context.Context, want string, cannot error) (where, why 
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
-}
-
-// onDocker does work on a cluster of containers. The tool stays outside: the links
-// listen where the containers reach them.
-func onDocker(cmd *cobra.Command, paxos string, work func(cluster.Cluster) error) error {
-	c, closeCluster, err := startDocker(cmd.Context(), docker.Config{PaxosVariant: paxos, Image: imageOf(cmd)}, cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	err = work(c)
-	if closeErr := closeCluster(); closeErr != nil {
-		return errors.Join(err, closeErr)
-	}
-	return err
 }
 
 // startDocker starts a cluster of containers; the function ends it.

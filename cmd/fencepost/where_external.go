@@ -207,7 +207,7 @@ func startExternal(ctx context.Context, cfg external.Config, progress io.Writer)
 }
 
 // onExternal does work on an external cluster, in this process.
-func onExternal(cmd *cobra.Command, paxos string, work func(cluster.Cluster) error) error {
+func onExternal(cmd *cobra.Command, paxos string, work func(*site) error) error {
 	ctx := cmd.Context()
 	if cmd.Flags().Lookup("contact-points") == nil {
 		return usageError(fmt.Errorf("%s does not run on an external cluster; chaos, bench and replay do", cmd.Name()))
@@ -225,15 +225,11 @@ func onExternal(cmd *cobra.Command, paxos string, work func(cluster.Cluster) err
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "cluster: external (as asked)\n")
-	c, closeCluster, err := startExternal(ctx, cfg, cmd.OutOrStdout())
+	c, end, err := startExternal(ctx, cfg, cmd.OutOrStdout())
 	if err != nil {
 		return err
 	}
-	err = work(c)
-	if closeErr := closeCluster(); closeErr != nil {
-		return errors.Join(err, closeErr)
-	}
-	return err
+	return (&site{backend: clusterExternal, cluster: c, end: end}).do(work)
 }
 
 // noExternalFlags refuses flags that would mean nothing on another cluster.

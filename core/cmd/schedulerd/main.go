@@ -17,9 +17,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	_ "golang.org/x/crypto/x509roots/fallback" // authorities of HTTPS, where the system has none
@@ -86,38 +91,28 @@ func newRootCmd(getenv func(string) string, logs io.Writer) *cobra.Command {
 		}
 		return &c, log, nil
 	}
-	root.RunE = func(*cobra.Command, []string) error {
-		cfg, log, err := load()
-		if err != nil {
-			return err
+	// until has do work with the settings until it is done or a signal ends it.
+	until := func(do func(context.Context, *config, *slog.Logger) error) func(*cobra.Command, []string) error {
+		return func(*cobra.Command, []string) error {
+			cfg, log, err := load()
+			if err != nil {
+				return err
+			}
+			ctx, stop := stopOnSignal(log)
+			defer stop()
+			return do(ctx, cfg, log)
 		}
-		ctx, stop := stopOnSignal(log)
-		defer stop()
-		return serve(ctx, cfg, log)
 	}
+	root.RunE = until(serve)
 	root.AddCommand(&cobra.Command{
 		Use: "migrate", Short: "Create the keyspace and its tables, or check them, and end", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			cfg, log, err := load()
-			if err != nil {
-				return err
-			}
-			ctx, stop := stopOnSignal(log)
-			defer stop()
-			_, _, err = cfg.scheduler.Prepare(ctx)
-			return cfg.explain(ctx, err)
-		},
+		RunE: until(func(ctx context.Context, c *config, _ *slog.Logger) error {
+			_, _, err := c.scheduler.Prepare(ctx)
+			return c.explain(ctx, err)
+		}),
 	}, &cobra.Command{
 		Use: "raise-fences", Short: "After the keyspace was restored from a snapshot, before any scheduler starts: raise the fences of all shards, and end", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			cfg, log, err := load()
-			if err != nil {
-				return err
-			}
-			ctx, stop := stopOnSignal(log)
-			defer stop()
-			return raiseFences(ctx, cfg, log)
-		},
+		RunE: until(raiseFences),
 	}, &cobra.Command{
 		Use: "probe", Short: "Ask the process with these settings on this machine whether it is ready", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -157,4 +152,32 @@ func stopOnSignal(log *slog.Logger) (context.Context, func()) {
 		}
 	}()
 	return ctx, func() { signal.Stop(signals); close(done); cancel() }
+}
+
+// probeTimeout bounds a probe.
+const probeTimeout = 8 * time.Second
+
+// probe asks the process with these settings, on this machine, whether it is ready: for
+// containers that have no other program to ask with.
+func probe(ctx context.Context, c *config) error {
+	host := c.web.host
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, strconv.Itoa(c.web.port))+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("it does not answer: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 1000))
+		return fmt.Errorf("not ready: status %d: %s", res.StatusCode, strings.TrimSpace(string(text)))
+	}
+	return nil
 }

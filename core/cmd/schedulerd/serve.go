@@ -77,7 +77,7 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 	defer func() { _ = s.Close() }()
 	live.CountBy(s.Depths)
 	reader := query.New(query.Options{Shards: cassandra.NewShards(s.DB()), Runs: cassandra.NewRuns(s.DB()), Queues: c.scheduler.Engine.Queues})
-	page := livepage.New(livepage.Options{Recorder: live, Reader: livepage.Stored(reader), Secret: s.Secret(), Token: c.api.Token, Stop: ctx})
+	page := livepage.New(livepage.Options{Recorder: live, Reader: reader, Secret: s.Secret(), Token: c.api.Token, Stop: ctx})
 	c.api.Scheduler, c.api.Reader, c.api.Check, c.api.Why = traces.Scheduler(s), reader, kinds.Check, cassandra.Why
 	c.api.Metrics, c.api.Observe, c.api.Logger = m.Handler(), m.Request, log
 	c.api.Ready = func() error {

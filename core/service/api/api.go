@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	_ "embed"
 	"log/slog"
 	"net/http"
 	"time"
@@ -116,20 +118,13 @@ type reply struct {
 
 // Handler serves the API.
 func Handler(o Options) http.Handler {
-	if o.MaxBody <= 0 {
-		o.MaxBody = DefaultMaxBody
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
+	o.MaxBody, o.Timeout = cmp.Or(max(o.MaxBody, 0), DefaultMaxBody), cmp.Or(max(o.Timeout, 0), DefaultTimeout)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.NewID == nil {
 		o.NewID = uuid.New
 	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
 	}
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
@@ -164,28 +159,28 @@ func (s *server) routes() []route {
 	const v1 = "/api/v1"
 	return []route{
 		{method: "POST", path: "/jobs", id: "createJobShort", do: s.createJob},
-		{method: "GET", path: "/jobs/{id}", id: "getJobShort", do: s.getJob},
-		{method: "POST", path: "/jobs/{id}/run", id: "runJobShort", do: s.runJob},
+		{method: "GET", path: "/jobs/{id}", id: "getJobShort", do: s.in(s.getJob)},
+		{method: "POST", path: "/jobs/{id}/run", id: "runJobShort", do: s.in(s.runJob)},
 
 		{method: "POST", path: v1 + "/jobs", id: "createJob", do: s.createJob},
-		{method: "GET", path: v1 + "/jobs", id: "listJobs", do: s.listJobs},
-		{method: "GET", path: v1 + "/jobs/{id}", id: "getJob", do: s.getJob},
-		{method: "POST", path: v1 + "/jobs/{id}/run", id: "runJob", do: s.runJob},
-		{method: "POST", path: v1 + "/jobs/{id}/cancel", id: "cancelJob", do: s.cancelJob},
-		{method: "POST", path: v1 + "/jobs/{id}/retry", id: "retryJob", do: s.redriveJob},
-		{method: "GET", path: v1 + "/jobs/{id}/runs", id: "listRuns", do: s.listRuns},
+		{method: "GET", path: v1 + "/jobs", id: "listJobs", do: s.in(s.listJobs, "state", "limit", "after")},
+		{method: "GET", path: v1 + "/jobs/{id}", id: "getJob", do: s.in(s.getJob)},
+		{method: "POST", path: v1 + "/jobs/{id}/run", id: "runJob", do: s.in(s.runJob)},
+		{method: "POST", path: v1 + "/jobs/{id}/cancel", id: "cancelJob", do: s.in(s.cancelJob)},
+		{method: "POST", path: v1 + "/jobs/{id}/retry", id: "retryJob", do: s.in(s.redrive)},
+		{method: "GET", path: v1 + "/jobs/{id}/runs", id: "listRuns", do: s.in(s.listRuns, "days")},
 
-		{method: "GET", path: v1 + "/dlq", id: "listDeadJobs", do: s.listDead},
+		{method: "GET", path: v1 + "/dlq", id: "listDeadJobs", do: s.in(s.listDead, "limit", "after")},
 		{method: "POST", path: v1 + "/dlq/redrive", id: "redriveDeadJobs", do: s.redriveDead},
-		{method: "POST", path: v1 + "/dlq/{id}/redrive", id: "redriveDeadJob", do: s.redriveJob},
+		{method: "POST", path: v1 + "/dlq/{id}/redrive", id: "redriveDeadJob", do: s.in(s.redrive)},
 
-		{method: "GET", path: v1 + "/schedules", id: "listSchedules", do: s.listSchedules},
+		{method: "GET", path: v1 + "/schedules", id: "listSchedules", do: s.in(s.listSchedules, "limit", "after")},
 		{method: "PUT", path: v1 + "/schedules/{key}", id: "putSchedule", do: s.putSchedule},
-		{method: "GET", path: v1 + "/schedules/{key}", id: "getSchedule", do: s.getSchedule},
-		{method: "DELETE", path: v1 + "/schedules/{key}", id: "deleteSchedule", do: s.command(engine.RemoveSchedule)},
-		{method: "POST", path: v1 + "/schedules/{key}/enable", id: "enableSchedule", do: s.command(engine.EnableSchedule)},
-		{method: "POST", path: v1 + "/schedules/{key}/disable", id: "disableSchedule", do: s.command(engine.DisableSchedule)},
-		{method: "POST", path: v1 + "/schedules/{key}/trigger", id: "triggerSchedule", do: s.command(engine.TriggerSchedule)},
+		{method: "GET", path: v1 + "/schedules/{key}", id: "getSchedule", do: s.in(s.getSchedule)},
+		{method: "DELETE", path: v1 + "/schedules/{key}", id: "deleteSchedule", do: s.in(s.command(engine.RemoveSchedule))},
+		{method: "POST", path: v1 + "/schedules/{key}/enable", id: "enableSchedule", do: s.in(s.command(engine.EnableSchedule))},
+		{method: "POST", path: v1 + "/schedules/{key}/disable", id: "disableSchedule", do: s.in(s.command(engine.DisableSchedule))},
+		{method: "POST", path: v1 + "/schedules/{key}/trigger", id: "triggerSchedule", do: s.in(s.trigger)},
 
 		{method: "GET", path: v1 + "/queues", id: "listQueues", do: s.listQueues},
 		{method: "GET", path: v1 + "/queues/{queue}", id: "getQueue", do: s.getQueue},
@@ -197,4 +192,14 @@ func (s *server) routes() []route {
 		{method: "GET", path: "/metrics", id: "metrics", open: true, raw: s.o.Metrics},
 		{method: "GET", path: "/openapi.yaml", id: "describe", open: true, raw: http.HandlerFunc(describe)},
 	}
+}
+
+// Description is the API in OpenAPI 3.1.
+//
+//go:embed openapi.yaml
+var Description []byte
+
+func describe(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(Description)
 }

@@ -2,12 +2,14 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
@@ -16,25 +18,37 @@ import (
 )
 
 // queueOf is the queue that a parameter or a body names, or else the first.
-func (s *server) queueOf(name string) (string, int, error) {
-	if name == "" {
-		name = s.queue
+func (s *server) queueOf(name string) (string, error) {
+	name = cmp.Or(name, s.queue)
+	if _, ok := s.shards[name]; !ok {
+		return "", invalid("queue", fmt.Sprintf("%q is not one of this scheduler's", name))
 	}
-	n, ok := s.shards[name]
-	if !ok {
-		return "", 0, invalid("queue", fmt.Sprintf("%q is not one of this scheduler's", name))
-	}
-	return name, n, nil
+	return name, nil
 }
 
-// target is the job or schedule that a path names, in the queue of the parameter.
-func (s *server) target(r *http.Request, more ...string) (string, url.Values, error) {
-	q, err := parameters(r, append(more, "queue")...)
-	if err != nil {
-		return "", nil, err
+// target is what a request is about: a queue, and in it the job or the schedule that the
+// path names, if it names one.
+type target struct {
+	queue string
+	id    job.ID
+	key   string // of a schedule
+	query url.Values
+}
+
+// in serves requests about a target, whose queue is a parameter; more are other parameters.
+func (s *server) in(do func(*http.Request, target) (reply, error), more ...string) func(*http.Request) (reply, error) {
+	known := append(more, "queue")
+	return func(r *http.Request) (reply, error) {
+		q, err := parameters(r, known...)
+		if err != nil {
+			return reply{}, err
+		}
+		queue, err := s.queueOf(q.Get("queue"))
+		if err != nil {
+			return reply{}, err
+		}
+		return do(r, target{queue, job.ID(r.PathValue("id")), r.PathValue("key"), q})
 	}
-	queue, _, err := s.queueOf(q.Get("queue"))
-	return queue, q, err
 }
 
 func (s *server) createJob(r *http.Request) (reply, error) {
@@ -95,7 +109,7 @@ func (s *server) read(in *jobRequest, header string) (job.Job, *schedule.Timing,
 	if err := in.names(); err != nil {
 		return job.Job{}, nil, err
 	}
-	queue, _, err := s.queueOf(in.Queue)
+	queue, err := s.queueOf(in.Queue)
 	if err != nil {
 		return job.Job{}, nil, err
 	}
@@ -133,149 +147,109 @@ func (s *server) keyOr(key string) string {
 }
 
 // find reads what an id names: a job, or a schedule.
-func (s *server) find(r *http.Request, queue string, id job.ID) (query.Job, *query.Schedule, error) {
-	j, err := s.o.Reader.Job(r.Context(), queue, id)
+func (s *server) find(r *http.Request, at target) (query.Job, *query.Schedule, error) {
+	j, err := s.o.Reader.Job(r.Context(), at.queue, at.id)
 	if !errors.Is(err, query.ErrNone) {
 		return j, nil, err
 	}
-	sc, err := s.o.Reader.Schedule(r.Context(), queue, id)
+	sc, err := s.o.Reader.Schedule(r.Context(), at.queue, at.id)
 	return j, &sc, err
 }
 
-func (s *server) getJob(r *http.Request) (reply, error) {
-	queue, _, err := s.target(r)
-	if err != nil {
-		return reply{}, err
-	}
-	j, sc, err := s.find(r, queue, job.ID(r.PathValue("id")))
+func (s *server) getJob(r *http.Request, at target) (reply, error) {
+	j, sc, err := s.find(r, at)
 	switch {
 	case err != nil:
 		return reply{}, err
 	case sc != nil:
-		return reply{body: s.scheduledView(queue, *sc)}, nil
+		return reply{body: s.scheduledView(at.queue, *sc)}, nil
 	}
 	return reply{body: viewOf(j)}, nil
 }
 
 // runJob runs what an id names now: a schedule is triggered, a job in the dead letter
 // queue redriven, a pending one brought forward; one that is due runs anyway.
-func (s *server) runJob(r *http.Request) (reply, error) {
-	queue, _, err := s.target(r)
-	if err != nil {
-		return reply{}, err
-	}
-	id := job.ID(r.PathValue("id"))
-	j, sc, err := s.find(r, queue, id)
+func (s *server) runJob(r *http.Request, at target) (reply, error) {
+	j, sc, err := s.find(r, at)
 	switch {
 	case err != nil:
 		return reply{}, err
 	case sc != nil:
-		return s.trigger(r, queue, sc.Definition.Key)
+		at.key = sc.Definition.Key
+		return s.trigger(r, at)
 	case j.State == job.DLQ:
-		return s.redrive(r, queue, id)
+		return s.redrive(r, at)
 	case j.State == job.Running:
-		return reply{body: receipt{ID: id, Queue: queue, Duplicate: true}}, nil
+		return at.done(true), nil
 	case j.State == job.Pending:
-		return s.hasten(r, queue, id)
+		return s.hasten(r, at)
 	}
-	return reply{}, &engine.StateError{Job: id, State: j.State}
+	return reply{}, &engine.StateError{Job: at.id, State: j.State}
+}
+
+// done answers a command on a job; duplicate: there was nothing to do.
+func (at target) done(duplicate bool) reply {
+	return reply{body: receipt{ID: at.id, Queue: at.queue, Duplicate: duplicate}}
 }
 
 // hasten brings a pending job forward; one that has been claimed meanwhile runs anyway.
-func (s *server) hasten(r *http.Request, queue string, id job.ID) (reply, error) {
-	rec, err := s.o.Scheduler.Hasten(r.Context(), queue, id)
+func (s *server) hasten(r *http.Request, at target) (reply, error) {
+	rec, err := s.o.Scheduler.Hasten(r.Context(), at.queue, at.id)
 	var state *engine.StateError
 	if errors.As(err, &state) && state.State == job.Running {
 		rec.Duplicate, err = true, nil
 	}
-	return reply{body: receipt{ID: id, Queue: queue, Duplicate: rec.Duplicate}}, err
+	return at.done(rec.Duplicate), err
 }
 
-func (s *server) cancelJob(r *http.Request) (reply, error) {
-	queue, _, err := s.target(r)
-	if err != nil {
-		return reply{}, err
-	}
-	id := job.ID(r.PathValue("id"))
-	if err := s.o.Scheduler.Cancel(r.Context(), queue, id); err != nil {
-		return reply{}, err
-	}
-	return reply{body: receipt{ID: id, Queue: queue}}, nil
+func (s *server) cancelJob(r *http.Request, at target) (reply, error) {
+	return at.done(false), s.o.Scheduler.Cancel(r.Context(), at.queue, at.id)
 }
 
-func (s *server) redriveJob(r *http.Request) (reply, error) {
-	queue, _, err := s.target(r)
-	if err != nil {
-		return reply{}, err
-	}
-	return s.redrive(r, queue, job.ID(r.PathValue("id")))
+func (s *server) redrive(r *http.Request, at target) (reply, error) {
+	return at.done(false), s.o.Scheduler.Redrive(r.Context(), at.queue, at.id)
 }
 
-func (s *server) redrive(r *http.Request, queue string, id job.ID) (reply, error) {
-	if err := s.o.Scheduler.Redrive(r.Context(), queue, id); err != nil {
-		return reply{}, err
-	}
-	return reply{body: receipt{ID: id, Queue: queue}}, nil
-}
-
-func (s *server) listJobs(r *http.Request) (reply, error) {
-	queue, q, err := s.target(r, "state", "limit", "after")
-	if err != nil {
-		return reply{}, err
-	}
-	if !q.Has("state") {
+func (s *server) listJobs(r *http.Request, at target) (reply, error) {
+	if !at.query.Has("state") {
 		return reply{}, invalid("state", "is missing: want pending, running, completed, dlq, cancelled or abandoned")
 	}
-	return s.list(r, queue, job.State(q.Get("state")), q)
+	return s.list(r, at, job.State(at.query.Get("state")))
 }
 
-func (s *server) listDead(r *http.Request) (reply, error) {
-	queue, q, err := s.target(r, "limit", "after")
+func (s *server) listDead(r *http.Request, at target) (reply, error) { return s.list(r, at, job.DLQ) }
+
+func (s *server) list(r *http.Request, at target, state job.State) (reply, error) {
+	p, err := at.page()
 	if err != nil {
 		return reply{}, err
 	}
-	return s.list(r, queue, job.DLQ, q)
+	jobs, next, err := s.o.Reader.Jobs(r.Context(), at.queue, state, p)
+	return listed(jobs, viewOf, next), err
 }
 
-func (s *server) list(r *http.Request, queue string, state job.State, q url.Values) (reply, error) {
-	p, err := pageOf(q)
-	if err != nil {
-		return reply{}, err
-	}
-	jobs, next, err := s.o.Reader.Jobs(r.Context(), queue, state, p)
-	if err != nil {
-		return reply{}, err
-	}
-	out := page[jobView]{Items: make([]jobView, 0, len(jobs)), Next: next}
-	for _, j := range jobs {
-		out.Items = append(out.Items, viewOf(j))
-	}
-	return reply{body: out}, nil
+// page is the part of a list that a request asks for.
+func (at target) page() (query.Page, error) {
+	limit, err := number(at.query, "limit")
+	return query.Page{Limit: limit, After: at.query.Get("after")}, err
 }
 
-func pageOf(q url.Values) (query.Page, error) {
-	limit, err := number(q, "limit")
-	return query.Page{Limit: limit, After: q.Get("after")}, err
+// listed answers with a part of a list.
+func listed[T, V any](items []T, view func(T) V, next string) reply {
+	out := page[V]{Items: make([]V, 0, len(items)), Next: next}
+	for _, item := range items {
+		out.Items = append(out.Items, view(item))
+	}
+	return reply{body: out}
 }
 
-func (s *server) listRuns(r *http.Request) (reply, error) {
-	queue, q, err := s.target(r, "days")
+func (s *server) listRuns(r *http.Request, at target) (reply, error) {
+	days, err := number(at.query, "days")
 	if err != nil {
 		return reply{}, err
 	}
-	days, err := number(q, "days")
-	if err != nil {
-		return reply{}, err
-	}
-	rows, err := s.o.Reader.Runs(r.Context(), queue, job.ID(r.PathValue("id")), s.o.Now(), max(days, 1))
-	if err != nil {
-		return reply{}, err
-	}
-	out := page[runView]{Items: make([]runView, 0, len(rows))}
-	for _, row := range rows {
-		out.Items = append(out.Items, runOf(row))
-	}
-	return reply{body: out}, nil
+	rows, err := s.o.Reader.Runs(r.Context(), at.queue, at.id, s.o.Now(), max(days, 1))
+	return listed(rows, runOf, ""), err
 }
 
 // redriveRequest is the body of a redrive of many.
@@ -297,7 +271,7 @@ func (s *server) redriveDead(r *http.Request) (reply, error) {
 	if err := bodyOf(r, &in); err != nil {
 		return reply{}, err
 	}
-	queue, _, err := s.queueOf(in.Queue)
+	queue, err := s.queueOf(in.Queue)
 	if err != nil {
 		return reply{}, err
 	}
@@ -309,15 +283,15 @@ func (s *server) redriveDead(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	results := make([]error, len(jobs))
-	slots, wg := make(chan struct{}, redriveAtOnce), sync.WaitGroup{}
+	var g errgroup.Group
+	g.SetLimit(redriveAtOnce)
 	for n, j := range jobs {
-		slots <- struct{}{}
-		wg.Go(func() {
+		g.Go(func() error {
 			results[n] = s.o.Scheduler.Redrive(r.Context(), queue, j.ID)
-			<-slots
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = g.Wait() // each has its own result
 	out := redriven{Redriven: []job.ID{}, Failed: []notRedriven{}, More: next != ""}
 	for n, err := range results {
 		if err != nil {

@@ -41,7 +41,7 @@ func (s *server) putSchedule(r *http.Request) (reply, error) {
 	if err := bodyOf(r, &in); err != nil {
 		return reply{}, err
 	}
-	queue, _, err := s.queueOf(in.Queue)
+	queue, err := s.queueOf(in.Queue)
 	if err != nil {
 		return reply{}, err
 	}
@@ -90,62 +90,37 @@ func (s *server) put(r *http.Request, d schedule.Definition) (receipt, error) {
 	return receipt{ID: rec.ID, Queue: d.Queue, Schedule: d.Key, Duplicate: rec.Duplicate}, err
 }
 
-func (s *server) getSchedule(r *http.Request) (reply, error) {
-	queue, _, err := s.target(r)
+func (s *server) getSchedule(r *http.Request, at target) (reply, error) {
+	id, err := s.o.Reader.ScheduleID(at.queue, at.key)
 	if err != nil {
 		return reply{}, err
 	}
-	id, err := s.o.Reader.ScheduleID(queue, r.PathValue("key"))
-	if err != nil {
-		return reply{}, err
-	}
-	sc, err := s.o.Reader.Schedule(r.Context(), queue, id)
+	sc, err := s.o.Reader.Schedule(r.Context(), at.queue, id)
 	if errors.Is(err, query.ErrNone) {
 		err = engine.ErrUnknownSchedule
 	}
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{body: s.scheduleOf(queue, sc)}, nil
+	return reply{body: s.scheduleOf(at.queue, sc)}, err
 }
 
-func (s *server) listSchedules(r *http.Request) (reply, error) {
-	queue, q, err := s.target(r, "limit", "after")
+func (s *server) listSchedules(r *http.Request, at target) (reply, error) {
+	p, err := at.page()
 	if err != nil {
 		return reply{}, err
 	}
-	p, err := pageOf(q)
-	if err != nil {
-		return reply{}, err
-	}
-	all, next, err := s.o.Reader.Schedules(r.Context(), queue, p)
-	if err != nil {
-		return reply{}, err
-	}
-	out := page[scheduleView]{Items: make([]scheduleView, 0, len(all)), Next: next}
-	for _, sc := range all {
-		out.Items = append(out.Items, s.scheduleOf(queue, sc))
-	}
-	return reply{body: out}, nil
+	all, next, err := s.o.Reader.Schedules(r.Context(), at.queue, p)
+	return listed(all, func(sc query.Schedule) scheduleView { return s.scheduleOf(at.queue, sc) }, next), err
 }
 
 // command serves what a path does to a schedule.
-func (s *server) command(verb engine.Verb) func(*http.Request) (reply, error) {
-	return func(r *http.Request) (reply, error) {
-		queue, _, err := s.target(r)
-		if err != nil {
-			return reply{}, err
-		}
-		if verb == engine.TriggerSchedule {
-			return s.trigger(r, queue, r.PathValue("key"))
-		}
-		return s.give(r, engine.ScheduleCommand{Verb: verb, Queue: queue, Key: r.PathValue("key")})
+func (s *server) command(verb engine.Verb) func(*http.Request, target) (reply, error) {
+	return func(r *http.Request, at target) (reply, error) {
+		return s.give(r, engine.ScheduleCommand{Verb: verb, Queue: at.queue, Key: at.key})
 	}
 }
 
 // trigger fires an occurrence by hand, which the idempotency key names.
-func (s *server) trigger(r *http.Request, queue, key string) (reply, error) {
-	return s.give(r, engine.ScheduleCommand{Verb: engine.TriggerSchedule, Queue: queue, Key: key, Trigger: s.keyOr(r.Header.Get(idempotencyHeader))})
+func (s *server) trigger(r *http.Request, at target) (reply, error) {
+	return s.give(r, engine.ScheduleCommand{Verb: engine.TriggerSchedule, Queue: at.queue, Key: at.key, Trigger: s.keyOr(r.Header.Get(idempotencyHeader))})
 }
 
 func (s *server) give(r *http.Request, c engine.ScheduleCommand) (reply, error) {

@@ -1,9 +1,16 @@
 package late
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,18 +112,9 @@ func (nobody) Notified(string, string) {}
 
 // New makes a notifier; Run sends.
 func New(o Options) *Notifier {
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Tries <= 0 {
-		o.Tries = DefaultTries
-	}
-	if o.Pause <= 0 {
-		o.Pause = DefaultPause
-	}
-	if o.Queue <= 0 {
-		o.Queue = DefaultQueue
-	}
+	o.Timeout, o.Pause = cmp.Or(max(o.Timeout, 0), DefaultTimeout), cmp.Or(max(o.Pause, 0), DefaultPause)
+	o.Tries, o.Queue = cmp.Or(max(o.Tries, 0), DefaultTries), cmp.Or(max(o.Queue, 0), DefaultQueue)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Client == nil {
 		o.Client = &http.Client{
 			Transport: http.DefaultTransport.(*http.Transport).Clone(),
@@ -126,9 +124,6 @@ func New(o Options) *Notifier {
 	}
 	if o.Counter == nil {
 		o.Counter = nobody{}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
 	}
 	n := &Notifier{o: o, told: map[string]bool{}, ring: make([]string, Remembered)}
 	n.add("log", n.logger())
@@ -272,4 +267,62 @@ func (n *Notifier) logger() func(context.Context, Event) error {
 		n.o.Logger.Warn(map[string]string{"job-late": "job is late", "schedule-late": "schedule is late"}[e.Event], args...)
 		return nil
 	}
+}
+
+// mostAnswer is how much of an answer is read, so that its connection can be used again.
+const mostAnswer = 64 << 10
+
+// post sends an event until it is taken, refused for good, or was tried often enough.
+func (n *Notifier) post(ctx context.Context, e Event) error {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	pause := n.o.Pause
+	for try := 1; ; try++ {
+		again, err := n.once(ctx, body)
+		if err == nil || !again {
+			return err
+		}
+		if try == n.o.Tries {
+			return fmt.Errorf("tried %d times: %w", try, err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("tried %d times before the process stopped: %w", try, err)
+		}
+		pause *= 2
+	}
+}
+
+// once sends an event, and reports whether it makes sense to try again if it failed.
+func (n *Notifier) once(ctx context.Context, body []byte) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, n.o.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.o.Webhook, bytes.NewReader(body))
+	if err != nil {
+		return false, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "schedulerd")
+	resp, err := n.o.Client.Do(req)
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return true, failed.Err // without the URL, which may be a secret
+	} else if err != nil {
+		return true, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, mostAnswer))
+	code := resp.StatusCode
+	switch {
+	case code >= 200 && code < 300:
+		return false, nil
+	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500:
+		return true, fmt.Errorf("the webhook answers %s", resp.Status)
+	}
+	return false, fmt.Errorf("the webhook answers %s", resp.Status)
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path"
 	"sync"
 	"time"
 
@@ -58,7 +57,7 @@ func New(o Options) *Page {
 	}
 	p := &Page{o: o, mux: http.NewServeMux(), watchers: map[chan []byte]bool{}}
 	for pattern, file := range map[string]string{"GET /{$}": "page.html", "GET /live/page.css": "page.css", "GET /live/page.js": "page.js"} {
-		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { p.asset(w, file) })
+		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, assets, file) })
 	}
 	p.mux.HandleFunc("GET /live/events", p.events)
 	return p
@@ -96,18 +95,6 @@ func (p *Page) admit(r *http.Request) bool {
 	_, password, _ := r.BasicAuth()
 	want, got := sha256.Sum256([]byte(p.o.Token)), sha256.Sum256([]byte(password))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
-}
-
-var types = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
-
-func (p *Page) asset(w http.ResponseWriter, file string) {
-	text, err := assets.ReadFile(file)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", types[path.Ext(file)])
-	_, _ = w.Write(text) // the browser is gone
 }
 
 // sendTimeout bounds the sending of one event.

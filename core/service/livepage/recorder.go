@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -266,5 +267,5 @@ func shortened(s string) string {
 		return s
 	}
 	// A character may have been cut in two.
-	return validUTF8(s[:longestError]) + "…"
+	return strings.ToValidUTF8(s[:longestError], "") + "…"
 }

@@ -69,7 +69,7 @@ type QueueView struct {
 
 // Reader reads the store; *query.Reader implements it.
 type Reader interface {
-	QueueNames() []string
+	Queues() []engine.Queue
 	ShardsOf(ctx context.Context, queue string) ([]query.Shard, error)
 }
 
@@ -141,12 +141,12 @@ func (c *collector) view(ctx context.Context) View {
 func (c *collector) read(ctx context.Context) func() {
 	var queues []QueueView
 	addrs := map[string]string{}
-	for _, name := range c.reader.QueueNames() {
-		shards, err := c.reader.ShardsOf(ctx, name)
+	for _, of := range c.reader.Queues() {
+		shards, err := c.reader.ShardsOf(ctx, of.Name)
 		if err != nil {
 			return func() { c.readErr = err }
 		}
-		q := QueueView{Name: name}
+		q := QueueView{Name: of.Name}
 		for _, s := range shards {
 			q.Owners = append(q.Owners, s.Owner)
 			if s.Owner != "" {
@@ -275,19 +275,4 @@ func (v *View) count(known []answer) {
 		n.More = n.More || v.Uncounted > 0
 		v.States[string(state)] = n
 	}
-}
-
-func validUTF8(s string) string { return strings.ToValidUTF8(s, "") }
-
-// stored reads by core/service/query.
-type stored struct{ *query.Reader }
-
-// Stored is what a query.Reader reads.
-func Stored(r *query.Reader) Reader { return stored{r} }
-
-func (s stored) QueueNames() (out []string) {
-	for _, q := range s.Queues() {
-		out = append(out, q.Name)
-	}
-	return out
 }

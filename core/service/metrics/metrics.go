@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"fencepost/core/engine"
@@ -61,28 +62,21 @@ func New(now func() time.Time) *Metrics {
 		now = time.Now
 	}
 	m := &Metrics{registry: prometheus.NewRegistry(), now: now, running: map[runKey]time.Time{}, mine: map[store.ShardID]bool{}}
+	register := promauto.With(m.registry)
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		m.registry.MustRegister(c)
-		return c
+		return register.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		m.registry.MustRegister(c)
-		return c
+		return register.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-		m.registry.MustRegister(g)
-		return g
+		return register.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	histograms := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-		m.registry.MustRegister(h)
-		return h
+		return register.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	}
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		return histograms(name, help, buckets).WithLabelValues().(prometheus.Histogram)
+		return register.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 	}
 
 	m.processed = counters("jobs_processed_total", "Ended runs, and ended pending jobs, by the job's new state: completed, retry, rescue, dlq, cancelled, abandoned.", "status")

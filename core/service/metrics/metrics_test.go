@@ -20,6 +20,7 @@ import (
 	"fencepost/core/service/metrics"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
+	"fencepost/internal/docpage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -152,4 +153,13 @@ shards_paused 0
 			}
 		}
 	})
+}
+
+// TestPage: docs/metrics.md lists what a scheduler exports. Metrics whose labels' values are
+// not known from the start are given one.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	m := metrics.New(nil)
+	m.Request("GET", "GET /jobs/{id}", 200, time.Millisecond)
+	docpage.Metrics(t, "metrics.md", m.Gatherer(), len(m.Defined()))
 }

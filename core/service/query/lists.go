@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
@@ -186,16 +187,15 @@ func (r *Reader) ended(ctx context.Context, s store.ShardID, rows []store.Row, s
 // each calls f for 0 to n-1, some at once.
 func each(n int, f func(int) error) error {
 	errs := make([]error, n)
-	slots := make(chan struct{}, atOnce)
-	var wg sync.WaitGroup
+	var g errgroup.Group
+	g.SetLimit(atOnce)
 	for i := range n {
-		slots <- struct{}{}
-		wg.Go(func() {
+		g.Go(func() error {
 			errs[i] = f(i)
-			<-slots
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = g.Wait() // all errors count, not the first alone
 	return errors.Join(errs...)
 }
 

@@ -1,10 +1,14 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/url"
 	"sync"
 	"time"
@@ -16,6 +20,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"fencepost/core/job"
 	"fencepost/core/store"
 )
 
@@ -60,12 +65,7 @@ func Open(ctx context.Context, o Options) (*Tracer, error) {
 	if err := CheckEndpoint(o.Endpoint); err != nil {
 		return nil, fmt.Errorf("tracing: the endpoint %w", err)
 	}
-	if o.Service == "" {
-		o.Service = "schedulerd"
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Service, o.Logger = cmp.Or(o.Service, "schedulerd"), cmp.Or(o.Logger, slog.Default())
 	target, err := url.JoinPath(o.Endpoint, "v1/traces")
 	if err != nil {
 		return nil, fmt.Errorf("tracing: the endpoint %w", err)
@@ -118,4 +118,39 @@ func (w *warning) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) err
 		w.warned, w.failed = now, 0
 	}
 	return nil
+}
+
+// TraceID is the trace of a job that carries none: the same in all processes, and for
+// all jobs of one occurrence of a schedule.
+func TraceID(j job.Job) trace.TraceID {
+	of := string(j.ID)
+	if !j.Occurrence.IsZero() {
+		of = j.Occurrence.Key()
+	}
+	sum := sha256.Sum256([]byte("fencepost trace\x00" + j.Queue + "\x00" + of))
+	return trace.TraceID(sum[:16])
+}
+
+type traceKey struct{}
+
+// withTrace makes the next span without a parent one of the job's own trace.
+func withTrace(ctx context.Context, j job.Job) context.Context {
+	return context.WithValue(ctx, traceKey{}, TraceID(j))
+}
+
+// ids are random, but for the traces that withTrace names.
+type ids struct{}
+
+func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	id, named := ctx.Value(traceKey{}).(trace.TraceID)
+	if !named {
+		binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
+		binary.NativeEndian.PutUint64(id[8:], rand.Uint64()|1) // all zeros are no id
+	}
+	return id, ids{}.NewSpanID(ctx, id)
+}
+
+func (ids) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
+	binary.NativeEndian.PutUint64(id[:], rand.Uint64()|1)
+	return id
 }
