@@ -5,11 +5,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"fencepost/core/clock"
 	"fencepost/core/engine"
@@ -341,4 +344,10 @@ func TestOptions(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestMain(m *testing.M) {
+	// Thousands of small worlds of a few megabytes: collecting them is half the time.
+	debug.SetGCPercent(1000)
+	goleak.VerifyTestMain(m)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/job"
@@ -373,3 +375,5 @@ func TestServerHasLimits(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

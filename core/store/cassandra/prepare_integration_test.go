@@ -229,3 +229,12 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("%v, %v", rows, err)
 	}
 }
+
+// TestHintsAreSeen: what DropKeyspace waits for can be read.
+func TestHintsAreSeen(t *testing.T) {
+	t.Parallel()
+	db := cassandratest.Open(t, cassandratest.Keyspace(t))
+	if _, err := db.Query(t.Context(), false, cassandra.SelectHints); err != nil {
+		t.Error(err)
+	}
+}
