@@ -114,33 +114,58 @@ func givenUp(op string, begun time.Time, leaving *time.Timer, cause error) error
 	return &store.Error{Op: op, Outcome: outcome, Cause: cause}
 }
 
+// ask sends a request through the network. find runs at the store, which it has for itself
+// then; an error of find is a refusal.
+func ask[T any](ctx context.Context, p *Session, op string, f fate, find func() (T, error)) (T, error) {
+	var got, none T
+	var refused error
+	err := p.call(ctx, op, f, func() {
+		p.store.mu.Lock()
+		defer p.store.mu.Unlock()
+		got, refused = find()
+	})
+	switch {
+	case err != nil:
+		return none, err
+	case refused != nil:
+		return none, &store.Error{Op: op, Outcome: store.Fail, Cause: refused}
+	}
+	return got, nil
+}
+
+// askNamed is ask for what has its fate by its name, and of a process that may stand still.
+func askNamed[T any](ctx context.Context, p *Session, op string, find func() (T, error)) (T, error) {
+	p.Hold()
+	got, err := ask(ctx, p, op, p.fateOf(op), find)
+	p.Hold()
+	return got, err
+}
+
 // Read implements store.Locks.
 func (p *Session) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
 	f := p.draw()
-	var row *store.Version
-	err := p.call(ctx, "read "+resource, f, func() { row = p.store.read(resource, f.stale && !serial) })
-	if err != nil {
-		return nil, err
-	}
-	return row, nil
+	return ask(ctx, p, "read "+resource, f, func() (*store.Version, error) { return p.store.read(resource, f.stale && !serial), nil })
 }
 
 // CAS implements store.Locks. Every copy takes its chances alone.
 func (p *Session) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
-	f := p.draw()
 	from = clone(from)
-	var res store.CASResult
-	err := p.call(ctx, "cas "+resource, f, func() { res = p.store.cas(p.name, resource, from, to) })
-	if err != nil {
-		return store.CASResult{}, err
-	}
-	return res, nil
+	return ask(ctx, p, "cas "+resource, p.draw(), func() (store.CASResult, error) { return p.store.cas(p.name, resource, from, to), nil })
 }
 
 var _ store.Shards = (*Session)(nil)
 
-// ErrInvalid is the cause of the refusal of a batch that Store.Refuses.
+// ErrInvalid is the cause of the refusal of a request that is too large, and of a batch
+// that Store.Refuses.
 var ErrInvalid = errors.New("sim: invalid request")
+
+// tooLarge is the error of a request that is larger than a store takes; nil: it is not.
+func tooLarge(op string, ops, size int) error {
+	if ops > store.MaxOps || size > store.MaxBytes {
+		return &store.Error{Op: op, Outcome: store.Fail, Cause: fmt.Errorf("%d operations of %d bytes: %w", ops, size, ErrInvalid)}
+	}
+	return nil
+}
 
 // fateOf decides the fate of a copy of a request by its name and by how often the
 // session has sent one of that name. Goroutines that wake at one instant run in no
@@ -195,11 +220,7 @@ func (p *Session) Call(ctx context.Context, name string, execute func()) error {
 
 // EnsureQueue implements store.Shards.
 func (p *Session) EnsureQueue(ctx context.Context, queue string, shards int) (int, error) {
-	n := 0
-	if err := p.Call(ctx, "queue "+queue, func() { n = p.store.ensureQueue(queue, shards) }); err != nil {
-		return 0, err
-	}
-	return n, nil
+	return askNamed(ctx, p, "queue "+queue, func() (int, error) { return p.store.ensureQueue(queue, shards), nil })
 }
 
 // Look implements store.Shards.
@@ -207,50 +228,30 @@ func (p *Session) Look(ctx context.Context, s store.ShardID, serial bool) (*stor
 	p.Hold()
 	name := "look " + s.String()
 	f := p.fateOf(name)
-	var h *store.Header
-	if err := p.call(ctx, name, f, func() { h = p.store.look(s, f.stale && !serial) }); err != nil {
-		return nil, err
+	h, err := ask(ctx, p, name, f, func() (*store.Header, error) { return p.store.look(s, f.stale && !serial), nil })
+	if err == nil {
+		p.Hold()
 	}
-	p.Hold()
-	return h, nil
+	return h, err
 }
 
 // Commit implements store.Shards.
 func (p *Session) Commit(ctx context.Context, s store.ShardID, b store.Batch, copyNo int) (store.CommitResult, error) {
-	if len(b.Ops) > store.MaxOps {
-		return store.CommitResult{}, &store.Error{Op: "commit", Outcome: store.Fail, Cause: fmt.Errorf("%d operations: %w", len(b.Ops), ErrInvalid)}
-	}
-	if size := b.Bytes(); size > store.MaxBytes {
-		return store.CommitResult{}, &store.Error{Op: "commit", Outcome: store.Fail, Cause: fmt.Errorf("%d bytes: %w", size, ErrInvalid)}
-	}
-	var res store.CommitResult
-	invalid := p.store.Refuses != nil && p.store.Refuses(b)
-	err := p.Call(ctx, fmt.Sprintf("commit %s %d-%d", s, b.To.Fence, b.To.Tick), func() {
-		if !invalid {
-			res = p.store.commit(p.name, s, b)
-		}
-	})
-	switch {
-	case err != nil:
+	if err := tooLarge("commit", len(b.Ops), b.Bytes()); err != nil {
 		return store.CommitResult{}, err
-	case invalid:
-		return store.CommitResult{}, &store.Error{Op: "commit", Outcome: store.Fail, Cause: ErrInvalid}
 	}
-	return res, nil
+	invalid := p.store.Refuses != nil && p.store.Refuses(b)
+	return askNamed(ctx, p, fmt.Sprintf("commit %s %d-%d", s, b.To.Fence, b.To.Tick), func() (store.CommitResult, error) {
+		if invalid {
+			return store.CommitResult{}, ErrInvalid
+		}
+		return p.store.commit(p.name, s, b), nil
+	})
 }
 
 // Scan implements store.Shards.
 func (p *Session) Scan(ctx context.Context, s store.ShardID, r store.Range) ([]store.Row, error) {
-	var got []store.Row
-	var failed error
-	err := p.Call(ctx, fmt.Sprintf("scan %s %d", s, r.Kind), func() { got, failed = p.store.scan(s, r) })
-	switch {
-	case err != nil:
-		return nil, err
-	case failed != nil:
-		return nil, &store.Error{Op: "scan", Outcome: store.Fail, Cause: failed}
-	}
-	return got, nil
+	return askNamed(ctx, p, fmt.Sprintf("scan %s %d", s, r.Kind), func() ([]store.Row, error) { return p.store.scan(s, r) })
 }
 
 // Count implements store.Shards.
@@ -261,63 +262,34 @@ func (p *Session) Count(ctx context.Context, s store.ShardID, r store.Range) (in
 
 // Row implements store.Shards.
 func (p *Session) Row(ctx context.Context, s store.ShardID, k store.Key) (*store.Row, error) {
-	var got *store.Row
-	if err := p.Call(ctx, fmt.Sprintf("row %s %s", s, k), func() { got = p.store.row(s, k) }); err != nil {
-		return nil, err
-	}
-	return got, nil
+	return askNamed(ctx, p, fmt.Sprintf("row %s %s", s, k), func() (*store.Row, error) { return p.store.row(s, k), nil })
 }
 
 // InboxPut implements store.Shards.
-func (p *Session) InboxPut(ctx context.Context, s store.ShardID, r store.InboxRow, _ int) (bool, string, error) {
-	if size := r.Bytes(); size > store.MaxBytes {
-		return false, "", &store.Error{Op: "inbox put", Outcome: store.Fail, Cause: fmt.Errorf("%d bytes: %w", size, ErrInvalid)}
-	}
-	var applied bool
-	var existing string
-	var failed error
-	err := p.Call(ctx, "inbox put "+r.ID, func() { applied, existing, failed = p.store.inboxPut(s, r) })
-	switch {
-	case err != nil:
+func (p *Session) InboxPut(ctx context.Context, s store.ShardID, r store.InboxRow, _ int) (applied bool, existing string, err error) {
+	if err := tooLarge("inbox put", 1, r.Bytes()); err != nil {
 		return false, "", err
-	case failed != nil:
-		return false, "", &store.Error{Op: "inbox put", Outcome: store.Fail, Cause: failed}
 	}
-	return applied, existing, nil
+	old, err := askNamed(ctx, p, "inbox put "+r.ID, func() (*store.InboxRow, error) { return p.store.inboxPut(s, r) })
+	if err != nil || old == nil {
+		return err == nil, "", err
+	}
+	return false, old.Nonce, nil
 }
 
 // InboxDelete implements store.Shards.
 func (p *Session) InboxDelete(ctx context.Context, s store.ShardID, id, nonce string, _ int) (bool, error) {
-	var gone bool
-	if err := p.Call(ctx, "inbox delete "+id, func() { gone = p.store.inboxDelete(s, id, nonce) }); err != nil {
-		return false, err
-	}
-	return gone, nil
+	return askNamed(ctx, p, "inbox delete "+id, func() (bool, error) { return p.store.inboxDelete(s, id, nonce), nil })
 }
 
 // InboxRow implements store.Shards.
 func (p *Session) InboxRow(ctx context.Context, s store.ShardID, id string) (*store.InboxRow, error) {
-	var got *store.InboxRow
-	if err := p.Call(ctx, "inbox row "+id, func() { got = p.store.inboxRow(s, id) }); err != nil {
-		return nil, err
-	}
-	return got, nil
+	return askNamed(ctx, p, "inbox row "+id, func() (*store.InboxRow, error) { return p.store.inboxRow(s, id), nil })
 }
 
 // InboxScan implements store.Shards.
 func (p *Session) InboxScan(ctx context.Context, s store.ShardID, after, upTo string, limit int) ([]store.InboxRow, error) {
-	var got []store.InboxRow
-	var failed error
-	err := p.Call(ctx, "inbox scan "+s.String(), func() {
-		p.store.mu.Lock()
-		defer p.store.mu.Unlock()
-		got, failed = p.store.inboxScan(s, after, upTo, limit)
+	return askNamed(ctx, p, "inbox scan "+s.String(), func() ([]store.InboxRow, error) {
+		return p.store.inboxScan(s, after, upTo, limit)
 	})
-	switch {
-	case err != nil:
-		return nil, err
-	case failed != nil:
-		return nil, &store.Error{Op: "inbox scan", Outcome: store.Fail, Cause: failed}
-	}
-	return got, nil
 }
