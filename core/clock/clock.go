@@ -45,6 +45,16 @@ var origin = time.Now()
 // only differences count.
 func goNow() time.Duration { return time.Since(origin) }
 
+// WithTimeout is context.WithTimeoutCause by a clock of ours.
+func WithTimeout(ctx context.Context, c Clock, d time.Duration, cause error) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := c.AfterFunc(d, func() { cancel(cause) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 type timers struct{ now func() time.Duration }
 
 func (t timers) Now() time.Duration { return t.now() }

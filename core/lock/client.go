@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -91,10 +93,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.cancelBase(ErrClosed)
 	c.mu.Lock()
 	left := c.work
-	leases := make([]*Lease, 0, len(c.leases))
-	for l := range c.leases {
-		leases = append(leases, l)
-	}
+	leases := slices.Collect(maps.Keys(c.leases))
 	c.mu.Unlock()
 	for _, l := range leases {
 		l.lose(ErrClosed)

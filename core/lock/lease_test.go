@@ -33,8 +33,7 @@ func TestRenewalKeepsTheLease(t *testing.T) {
 		if err := context.Cause(l.Context()); !errors.Is(err, lock.ErrReleased) {
 			t.Errorf("cause %v", err)
 		}
-		var lost *lock.LostError
-		if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrReleased) || errors.As(err, &lost) {
+		if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrReleased) || errors.As(err, new(*lock.LostError)) {
 			t.Errorf("renew after release: %v", err)
 		}
 		if l.Valid() || l.Release(t.Context()) != nil {
@@ -121,8 +120,7 @@ func TestTakenOverIsNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := l.Renew(t.Context())
-		var lost *lock.LostError
-		if !errors.As(err, &lost) || !errors.Is(err, lock.ErrTakenOver) {
+		if !errors.As(err, new(*lock.LostError)) || !errors.Is(err, lock.ErrTakenOver) {
 			t.Errorf("renew: %v", err)
 		}
 		if l.Valid() || l.Context().Err() == nil {
@@ -159,8 +157,7 @@ func TestServerTimeout(t *testing.T) {
 		c, s := r.client("a", noRenew)
 		l := r.acquire(c, "h")
 		s.SetFaults(sim.Faults{Latency: time.Millisecond, ServerTimeout: 1})
-		var lost *lock.LostError
-		if err := l.Renew(t.Context()); !errors.As(err, &lost) {
+		if err := l.Renew(t.Context()); !errors.As(err, new(*lock.LostError)) {
 			t.Errorf("renew: %v", err)
 		}
 		ops := r.rec.all()
@@ -207,12 +204,11 @@ func TestUnsettledAtTheDeadline(t *testing.T) {
 		c, s := r.client("a", noRenew)
 		l := r.acquire(c, "h")
 		s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseReply: 1})
-		var lost *lock.LostError
-		if err := l.Renew(t.Context()); !errors.As(err, &lost) || !errors.Is(err, lock.ErrDeadline) {
+		if err := l.Renew(t.Context()); !errors.As(err, new(*lock.LostError)) || !errors.Is(err, lock.ErrDeadline) {
 			t.Errorf("renew: %v", err)
 		}
 		s.SetFaults(sim.Faults{Latency: time.Millisecond})
-		if err := l.Release(t.Context()); !errors.As(err, &lost) {
+		if err := l.Release(t.Context()); !errors.As(err, new(*lock.LostError)) {
 			t.Errorf("release: %v", err)
 		}
 		if row := r.store.Row("r"); row.Holder != "" || row.Fence != 1 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"fencepost/core/clock"
 	"fencepost/core/store"
 )
 
@@ -167,13 +168,8 @@ func (c *Client) readSerial(ctx context.Context, resource, holder string, timeou
 }
 
 // withTimeout is context.WithTimeout by the client's clock.
-func (c *Client) withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := c.clock.AfterFunc(d, func() { cancel(errRequestTimeout) })
-	return ctx, func() {
-		stop()
-		cancel(context.Canceled)
-	}
+func (c *Client) withTimeout(ctx context.Context, d time.Duration) (context.Context, func()) {
+	return clock.WithTimeout(ctx, c.clock, d, errRequestTimeout)
 }
 
 // errRequestTimeout is the cause of a request's end at its own time limit. It is

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -156,15 +157,11 @@ func (r *resource) popLocked() {
 func (r *resource) remove(turn chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.queue[0] == turn {
+	switch at := slices.Index(r.queue, turn); at {
+	case 0:
 		r.popLocked()
-		return
-	}
-	for i, t := range r.queue {
-		if t == turn {
-			r.queue = append(r.queue[:i:i], r.queue[i+1:]...)
-			return
-		}
+	default:
+		r.queue = slices.Delete(r.queue, at, at+1)
 	}
 }
 

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"fencepost/core/clock"
 	"fencepost/core/engine"
@@ -136,7 +134,7 @@ func (l *Log) Step(s engine.Step) {
 		r := l.at(of, s)
 		r.row.Ended, r.finished = now, true
 		if s.Err != nil {
-			r.row.Error = shortened(s.Err.Error())
+			r.row.Error = store.NoteOf(s.Err)
 		}
 		if l.lost[of.shard] >= of.fence {
 			l.end(of, s.Run, Lost)
@@ -238,20 +236,8 @@ func (l *Log) Run(ctx context.Context) {
 // in the way of the others.
 const mostTries = 5
 
-// mostError is how many bytes of an error are kept.
-const mostError = 500
-
 // mostAtOnce is how many rows go into one request.
 const mostAtOnce = 100
-
-func shortened(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	for len(s) > mostError {
-		_, size := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-size]
-	}
-	return s
-}
 
 // write writes what waits, a request for each partition and so many rows, until one
 // fails. It reports whether all was written; what was not waits again.
@@ -321,12 +307,7 @@ func (l *Log) put(ctx context.Context, part []waitingRow) error {
 var errTimeout = errors.New("runlog: no answer in time")
 
 func (l *Log) timeout(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := l.o.Clock.AfterFunc(l.o.Timeout, func() { cancel(errTimeout) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
+	return clock.WithTimeout(ctx, l.o.Clock, l.o.Timeout, errTimeout)
 }
 
 // MostDays is how many days RunsOf looks through: rows are forgotten after two weeks.

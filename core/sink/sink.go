@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -33,16 +34,14 @@ const (
 	Conflict
 )
 
+var results = [...]string{Applied: "applied", Duplicate: "duplicate", Stale: "stale", Conflict: "conflict"}
+
+// ResultOf is the result with that name; 0: there is none.
+func ResultOf(name string) Result { return Result(max(slices.Index(results[:], name), 0)) }
+
 func (r Result) String() string {
-	switch r {
-	case Applied:
-		return "applied"
-	case Duplicate:
-		return "duplicate"
-	case Stale:
-		return "stale"
-	case Conflict:
-		return "conflict"
+	if r > 0 && int(r) < len(results) {
+		return results[r]
 	}
 	return fmt.Sprintf("result(%d)", int(r))
 }
@@ -74,18 +73,19 @@ type Effect struct {
 	Payload []byte
 }
 
-// State is what a holder reads before it acts.
+// State is what a holder reads before it acts; in JSON as core/sink/http sends it.
 type State struct {
-	Value   int64
-	Payload []byte
+	Value   int64  `json:"value"`
+	Payload []byte `json:"payload"`
 	// Seen is the highest token seen, Seq the last ledger sequence number.
-	Seen, Seq int64
+	Seen int64 `json:"seen"`
+	Seq  int64 `json:"seq"`
 	// Issuer is the lock or shard whose tokens the resource accepts; "" while
 	// it was never used.
-	Issuer string
+	Issuer string `json:"issuer"`
 	// Applied maps those of the asked keys that were accepted to the token of
 	// their acceptance.
-	Applied map[string]int64
+	Applied map[string]int64 `json:"applied"`
 }
 
 // Kinds of ledger entries.
@@ -98,15 +98,15 @@ const (
 // Entry is one line of a resource's ledger: the sink's decisions that changed
 // it, in the order in which they were made. Seq has no gaps.
 type Entry struct {
-	Seq    int64
-	Kind   string // KindRaise, KindAccept or KindSeal
-	Issuer string
-	Token  int64
-	Key    string // KindAccept only
-	Value  int64  // KindAccept only
+	Seq    int64  `json:"seq"`
+	Kind   string `json:"kind"` // KindRaise, KindAccept or KindSeal
+	Issuer string `json:"issuer"`
+	Token  int64  `json:"token"`
+	Key    string `json:"key,omitempty"`   // KindAccept only
+	Value  int64  `json:"value,omitempty"` // KindAccept only
 	// At is when the sink decided, in ns on the CLOCK_MONOTONIC of its own host, so within one
 	// boot; 0 where no one process decides, or as it was not written down.
-	At int64
+	At int64 `json:"at,omitempty"`
 }
 
 // Sink accepts fenced side effects. Implementations are safe for concurrent
@@ -217,12 +217,24 @@ func Unsettled(op string, a Answer) error {
 	return &store.Error{Op: op, Outcome: store.Unknown, Cause: ErrStaleAfterUnknown}
 }
 
+// Ended is the error of a call that ended without an answer: its context ended, or no other
+// copy would help. So many of its copies may have been carried out.
+func Ended(ctx context.Context, op string, last error, uncertain int) *store.Error {
+	e := &store.Error{Op: op, Outcome: store.Fail, Cause: last}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(last, cause) {
+		e.Cause = errors.Join(cause, last)
+	}
+	if uncertain > 0 {
+		e.Outcome = store.Unknown
+	}
+	return e
+}
+
 // OutcomeOf classifies a call: ok if the effect is in place (Applied,
 // Duplicate), fail if it is certainly not, else unknown.
 func OutcomeOf(a Answer, err error) store.Outcome {
-	var issuer *IssuerError
 	switch {
-	case errors.As(err, &issuer):
+	case errors.As(err, new(*IssuerError)):
 		return store.Fail
 	case err != nil:
 		return store.OutcomeOf(err)

@@ -58,14 +58,14 @@ func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.
 		}
 		c.header.Add(HeaderKey, k)
 	}
-	var st state
+	var st sink.State
 	if err := s.ask(ctx, c, &st); err != nil {
 		return sink.State{}, err
 	}
 	if st.Applied == nil {
 		st.Applied = map[string]int64{}
 	}
-	return sink.State(st), nil
+	return st, nil
 }
 
 // Ledger implements sink.Sink, page by page.
@@ -86,7 +86,7 @@ func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error
 				return nil, c.refused(fmt.Errorf("entry %d follows entry %d: the ledger has lost some", e.Seq, last))
 			}
 			last = e.Seq
-			out = append(out, sink.Entry(e))
+			out = append(out, e)
 		}
 		if !page.More || len(page.Entries) == 0 {
 			return out, nil

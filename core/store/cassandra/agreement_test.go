@@ -171,8 +171,7 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	var e *AgreementError
-	if err := known.agree("k", map[string]string{settingVersion: "1", settingAgreement: "LOCAL_SERIAL in a"}, own); !errors.As(err, &e) {
+	if err := known.agree("k", map[string]string{settingVersion: "1", settingAgreement: "LOCAL_SERIAL in a"}, own); !errors.As(err, new(*AgreementError)) {
 		t.Errorf("%v", err)
 	}
 }

@@ -59,8 +59,7 @@ func notSent(err error) bool {
 			return true
 		}
 	}
-	var marshal gocql.MarshalError
-	return errors.As(err, &marshal) || argumentCount(err)
+	return errors.As(err, new(gocql.MarshalError)) || argumentCount(err)
 }
 
 // argumentCount recognizes a wrong number of arguments, which has no type.
@@ -105,11 +104,10 @@ func remedy(err error) string {
 	case gocql.ErrCodeBootstrapping:
 		return ""
 	}
-	var marshal gocql.MarshalError
 	switch {
 	case errors.Is(err, gocql.ErrSessionClosed):
 		return "the session was closed: open another one"
-	case errors.Is(err, gocql.ErrTooManyStmts), errors.Is(err, gocql.ErrQueryArgLength), errors.As(err, &marshal), argumentCount(err):
+	case errors.Is(err, gocql.ErrTooManyStmts), errors.Is(err, gocql.ErrQueryArgLength), errors.As(err, new(gocql.MarshalError)), argumentCount(err):
 		return "the statement's arguments do not fit: this is a defect of the program that made it"
 	}
 	return ""
@@ -117,10 +115,8 @@ func remedy(err error) string {
 
 // serverTimeout reports the coordinator's own "ran out of time" and "do not know".
 func serverTimeout(err error) bool {
-	var write *gocql.RequestErrWriteTimeout
-	var read *gocql.RequestErrReadTimeout
-	var cas *gocql.RequestErrCASWriteUnknown
-	if errors.As(err, &write) || errors.As(err, &read) || errors.As(err, &cas) {
+	if errors.As(err, new(*gocql.RequestErrWriteTimeout)) || errors.As(err, new(*gocql.RequestErrReadTimeout)) ||
+		errors.As(err, new(*gocql.RequestErrCASWriteUnknown)) {
 		return true
 	}
 	switch code(err) {
@@ -162,21 +158,17 @@ const (
 // Diagnose says why a connection (see [Discover]) was not made; tls: it was to be one
 // with TLS.
 func Diagnose(err error, withTLS bool) Trouble {
-	var unknown x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var verify *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
 	var op *net.OpError
 	text := err.Error()
 	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 	switch {
-	case errors.As(err, &unknown):
+	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return NotTrusted
-	case errors.As(err, &host):
+	case errors.As(err, new(x509.HostnameError)):
 		return OtherName
-	case errors.As(err, &verify):
+	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return BadCertificate
-	case errors.As(err, &record):
+	case errors.As(err, new(tls.RecordHeaderError)):
 		return SpeaksNoTLS
 	case strings.Contains(text, "remote error: tls:"):
 		return RefusesTLS

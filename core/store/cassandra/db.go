@@ -22,8 +22,9 @@ type DB struct {
 	policy  *coordinators
 	domain  *domain
 
+	seen sync.Map // of StatementInfo
+
 	mu   sync.Mutex
-	seen map[StatementInfo]struct{}
 	sent Sent
 	// waited: definer has waited for the nodes.
 	waited bool
@@ -42,7 +43,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	op := "connect to " + strings.Join(cfg.ContactPoints, ", ")
 	session, err := createSession(ctx, cfg.cluster(&hostDialer{cfg}, policy, log))
 	if err != nil {
-		if last := log.lastMessage(); last != "" && ctx.Err() == nil {
+		if last, _ := log.last.Load().(string); last != "" && ctx.Err() == nil {
 			err = fmt.Errorf("%w; the driver's last message: %s", err, last)
 		}
 		return nil, &store.Error{Op: op, Outcome: store.Fail, Cause: err}
@@ -51,7 +52,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		session.Close()
 		return nil, &store.Error{Op: op, Outcome: store.Fail, Permanent: true, Cause: err}
 	}
-	return &DB{cfg: cfg, session: session, policy: policy, domain: newDomain(cfg), seen: map[StatementInfo]struct{}{}}, nil
+	return &DB{cfg: cfg, session: session, policy: policy, domain: newDomain(cfg)}, nil
 }
 
 // createSession opens a session of the driver, which takes no context for that: if ctx ends
@@ -251,11 +252,7 @@ func (db *DB) report(info StatementInfo) {
 	if db.cfg.OnStatement == nil {
 		return
 	}
-	db.mu.Lock()
-	_, known := db.seen[info]
-	db.seen[info] = struct{}{}
-	db.mu.Unlock()
-	if !known {
+	if _, known := db.seen.LoadOrStore(info, true); !known {
 		db.cfg.OnStatement(info)
 	}
 }

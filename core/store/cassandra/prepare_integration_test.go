@@ -108,8 +108,7 @@ func TestPrepareExisting(t *testing.T) {
 	}
 	local := cfg
 	local.Serial, local.Consistency, local.LocalDC = cassandra.LocalSerial, cassandra.LocalQuorum, "datacenter1"
-	var misfit *cassandra.ReplicationError
-	if _, err := cassandra.Prepare(ctx, local, cassandra.Replication{}); !errors.As(err, &misfit) {
+	if _, err := cassandra.Prepare(ctx, local, cassandra.Replication{}); !errors.As(err, new(*cassandra.ReplicationError)) {
 		t.Errorf("LOCAL_SERIAL with SimpleStrategy: %v", err)
 	}
 	var unsettled *cassandra.AgreementError

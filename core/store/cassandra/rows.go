@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -172,12 +173,7 @@ const (
 // condition on null could not be told from one on an absent column.
 const noNonce = "00000000-0000-0000-0000-000000000000"
 
-func nonceArg(nonce string) string {
-	if nonce == "" {
-		return noNonce
-	}
-	return nonce
-}
+func nonceArg(nonce string) string { return cmp.Or(nonce, noNonce) }
 
 func partitionOf(id store.ShardID) []any { return []any{id.Queue, int32(id.Shard)} }
 

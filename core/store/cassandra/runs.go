@@ -89,11 +89,9 @@ func (r *Runs) read(ctx context.Context, s store.Statement) ([]store.RunRow, err
 	}
 	out := make([]store.RunRow, 0, len(rows))
 	for _, row := range rows {
-		x := store.RunRow{}
-		var ok1, ok2 bool
-		x.Job, ok1 = row["job"].(string)
-		x.Run, ok2 = row["run"].(int64)
-		if !ok1 || !ok2 {
+		c := &columns{row: row}
+		x := store.RunRow{Job: column[string](c, "job"), Run: column[int64](c, "run")}
+		if c.lacking {
 			return nil, malformed("read runs", rows)
 		}
 		x.Attempt, _ = row["attempt"].(int)
@@ -142,12 +140,10 @@ func (m *Members) Members(ctx context.Context, cell string) (map[string]string, 
 	}
 	out := make(map[string]string, len(rows))
 	for _, row := range rows {
-		name, ok1 := row["name"].(string)
-		nonce, ok2 := row["nonce"].(string)
-		if !ok1 || !ok2 {
+		c := &columns{row: row}
+		if out[column[string](c, "name")] = column[string](c, "nonce"); c.lacking {
 			return nil, malformed("members of "+cell, []map[string]any{row})
 		}
-		out[name] = nonce
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,10 +52,8 @@ func (s *Shards) EnsureQueue(ctx context.Context, queue string, shards int) (int
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return 0, err
-		}
+	if err := cmp.Or(errs...); err != nil {
+		return 0, err
 	}
 	return n, nil
 }

@@ -242,8 +242,7 @@ func prepare(ctx context.Context, cfg Config, r Replication, k knowledge) (Setti
 // agree compares what was found with what this process would do.
 func (k knowledge) agree(keyspace string, found, own map[string]string) error {
 	if v := found[settingVersion]; v != "" {
-		oldest := found[settingOldest]
-		oldest = cmp.Or(oldest, "1")
+		oldest := cmp.Or(found[settingOldest], "1")
 		if number(v) == 0 || number(oldest) == 0 || number(oldest) > k.version() {
 			return &VersionError{Keyspace: keyspace, Found: v, Oldest: oldest, Known: k.version()}
 		}
