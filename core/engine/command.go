@@ -11,11 +11,31 @@ import (
 // Command is what is asked for about a job.
 type Command string
 
-// The commands; Cancel, Redrive and Hasten tell what they do.
+// The commands. This process must own the job's shard, else the cause is ErrNotOwner. The
+// error is a *CommandError, or a *job.InvalidError.
 const (
-	CancelJob  Command = "cancel"
+	// CancelJob ends a job as cancelled. A pending job is in one tick. The run of a running
+	// one is told to end (the cause of its context's end is job.ErrCancelled), and its job
+	// is cancelled when it has ended, whatever it returned; but if it succeeded the job is
+	// completed, and the error a *StateError that says so. It returns when that is
+	// settled. Cancelling again after an unknown outcome is safe.
+	//
+	// A job that waits in the inbox is taken from there first. If the shard is lost before
+	// the run has ended, the job is rescued as if nobody had cancelled it, and the error
+	// says that.
+	CancelJob Command = "cancel"
+	// RedriveJob makes a job in the dead letter queue pending again, at once, in one tick.
+	// Its attempts are counted from 0, while its run ids go on to rise. A *StateError says
+	// that the job is elsewhere, a *job.InvalidError that its row was not kept: the store
+	// or this program could not take it.
 	RedriveJob Command = "redrive"
-	HastenJob  Command = "hasten"
+	// HastenJob makes a pending job due at once, in one tick: it need not wait any more for a
+	// scheduled time, or for its next attempt. Attempts count on. The receipt is a
+	// Duplicate if the job was due already: nothing was done. A *StateError says that the
+	// job is elsewhere. Hastening again after an unknown outcome is safe.
+	//
+	// A job that waits in the inbox is taken from there first.
+	HastenJob Command = "hasten"
 )
 
 // commands are what they leave in their jobs' rows, and the state in which they find them.
@@ -29,48 +49,7 @@ var commands = map[intentKind]struct {
 	doHasten:  {name: HastenJob, note: "brought forward", finds: job.Pending},
 }
 
-// Cancel ends a job as cancelled. A pending job is in one tick. The run of a running
-// one is told to end (the cause of its context's end is job.ErrCancelled), and its job
-// is cancelled when it has ended, whatever it returned; but if it succeeded the job is
-// completed, and the error a *StateError that says so. It returns when that is
-// settled. Cancelling again after an unknown outcome is safe.
-//
-// A job that waits in the inbox is taken from there first.
-//
-// This process must own the job's shard, else the cause is ErrNotOwner. The error is a
-// *CommandError, or a *job.InvalidError. If the shard is lost before the run has
-// ended, the job is rescued as if nobody had cancelled it, and the error says that.
-func (e *Engine) Cancel(ctx context.Context, queue string, id job.ID) error {
-	_, err := e.Command(ctx, CancelJob, queue, id)
-	return err
-}
-
-// Redrive makes a job in the dead letter queue pending again, at once, in one tick.
-// Its attempts are counted from 0, while its run ids go on to rise. A *StateError says
-// that the job is elsewhere, a *job.InvalidError that its row was not kept: the store
-// or this program could not take it.
-//
-// This process must own the job's shard, else the cause is ErrNotOwner. The error is a
-// *CommandError, or a *job.InvalidError.
-func (e *Engine) Redrive(ctx context.Context, queue string, id job.ID) error {
-	_, err := e.Command(ctx, RedriveJob, queue, id)
-	return err
-}
-
-// Hasten makes a pending job due at once, in one tick: it need not wait any more for a
-// scheduled time, or for its next attempt. Attempts count on. The receipt is a
-// Duplicate if the job was due already: nothing was done. A *StateError says that the
-// job is elsewhere. Hastening again after an unknown outcome is safe.
-//
-// A job that waits in the inbox is taken from there first.
-//
-// This process must own the job's shard, else the cause is ErrNotOwner. The error is a
-// *CommandError, or a *job.InvalidError.
-func (e *Engine) Hasten(ctx context.Context, queue string, id job.ID) (Receipt, error) {
-	return e.Command(ctx, HastenJob, queue, id)
-}
-
-// Command carries a command out: see the method of its name. Only HastenJob has Duplicates.
+// Command carries a command out. Only HastenJob has Duplicates.
 func (e *Engine) Command(ctx context.Context, c Command, queue string, id job.ID) (Receipt, error) {
 	shards, ok := e.queues[queue]
 	if !ok {
@@ -210,7 +189,7 @@ func (m *machine) paused() {
 		m.window.behind = true
 		return
 	}
-	for _, h := range []*entryHeap{&m.waiting.resting, &m.waiting.dated, &m.waiting.ready} {
+	for _, h := range m.waiting.all() {
 		for _, e := range h.list {
 			m.forget(e.job.ID)
 		}

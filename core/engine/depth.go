@@ -267,10 +267,6 @@ func (m *machine) lateWaiting(now moment) {
 	}
 }
 
-func (w *waiting) isReady(e *entry) bool {
-	return e.place < len(w.ready.list) && w.ready.list[e.place] == e
-}
-
 // lateStart reports a run that starts late, unless its job was reported while it waited.
 func (o *owner) lateStart(i *intent, run job.Run) {
 	e := i.e

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fencepost/core/engine"
@@ -31,8 +30,7 @@ func (a asked) Count(ctx context.Context, id store.ShardID, r store.Range) (int,
 // TestDepths: an owner counts what it changes. What was there before is counted once in
 // the store, when somebody asks. Of a shard that it has lost it says nothing.
 func TestDepths(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		h := func(ctx context.Context, k *worker.Task) error {
 			if k.Run.Job.Key == "long" {
@@ -50,9 +48,7 @@ func TestDepths(t *testing.T) {
 			t.Helper()
 			j := aJob(key)
 			j.Due, j.MaxDuration = time.Now().Add(in), time.Hour
-			if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
-				t.Fatal(err)
-			}
+			r.put(t, j)
 		}
 		want := func(shards, pending, running, dlq int, more bool) {
 			t.Helper()
@@ -82,10 +78,10 @@ func TestDepths(t *testing.T) {
 			want(1, 1, 1, 1, false)
 			time.Sleep(time.Second)
 		}
-		if err := r.eng.Redrive(t.Context(), "q", aJob("dead").ID); err != nil {
+		if err := r.command(t.Context(), engine.RedriveJob, aJob("dead").ID); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.eng.Cancel(t.Context(), "q", aJob("tomorrow").ID); err != nil {
+		if err := r.command(t.Context(), engine.CancelJob, aJob("tomorrow").ID); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -100,12 +96,11 @@ func TestDepths(t *testing.T) {
 // TestDepthsOfABusyShard: rows that change while they are counted are counted again later,
 // and until then there may be more.
 func TestDepthsOfABusyShard(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var busy atomic.Bool
 		var counts atomic.Int64
 		var r *rig
-		r = runOver(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, over(func(st store.Shards) store.Shards {
+		r = runOver(t, sim.New(), "w", nothing, over(func(st store.Shards) store.Shards {
 			return counting{asked{st, &counts}, func() {
 				if busy.Load() {
 					j := aJob(fmt.Sprint(counts.Load()))
@@ -183,8 +178,7 @@ func TestLateJobs(t *testing.T) {
 		back   time.Duration
 	}{"as it is": {}, "a clock is set back": {back: time.Hour}, "after a pause": {paused: time.Minute}} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				var told lateJobs
 				var back atomic.Int64
 				r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error {
@@ -201,9 +195,7 @@ func TestLateJobs(t *testing.T) {
 				}
 				pause(c.paused > 0)
 				for _, key := range []string{"a", "b", "c"} {
-					if _, err := r.eng.Enqueue(t.Context(), aJob(key)); err != nil {
-						t.Fatal(err)
-					}
+					r.put(t, aJob(key))
 				}
 				back.Store(int64(c.back))
 				time.Sleep(c.paused)
@@ -236,18 +228,15 @@ func TestLateJobs(t *testing.T) {
 // TestLateAfterAnOutage: what came due while nobody owned its shard starts late, at once
 // when somebody does.
 func TestLateAfterAnOutage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var told lateJobs
 		s := sim.New()
-		done := func(context.Context, *worker.Task) error { return nil }
+		done := nothing
 		r := run(t, s, "a", done)
 		for n, key := range []string{"early", "later"} {
 			j := aJob(key)
 			j.Due = time.Now().Add(time.Duration(1+60*n) * time.Minute)
-			if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
-				t.Fatal(err)
-			}
+			r.put(t, j)
 		}
 		r.end(t)
 		time.Sleep(10 * time.Minute)

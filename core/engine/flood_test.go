@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fencepost/core/engine"
@@ -28,18 +27,15 @@ func TestCommandsInAFlood(t *testing.T) {
 		"jobs-commands-among-enqueues": {engine.Options.WithOneRoom, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, func(o *engine.Options) {
+			bubble(t, func(t *testing.T) {
+				r := run(t, sim.New(), "w", nothing, func(o *engine.Options) {
 					*o = c.plant(*o)
 					o.MaxWaiting = 20
 				})
 				r.session.SetFaults(sim.Faults{Latency: 200 * time.Millisecond})
 				waits := aJob("waits")
 				waits.Due = time.Now().Add(time.Hour)
-				if _, err := r.eng.Enqueue(t.Context(), waits); err != nil {
-					t.Fatal(err)
-				}
+				r.put(t, waits)
 				ctx, stop := context.WithCancel(t.Context())
 				var wg sync.WaitGroup
 				for lane := range 30 {
@@ -62,7 +58,7 @@ func TestCommandsInAFlood(t *testing.T) {
 					}
 					time.Sleep(50 * time.Millisecond)
 				}
-				if err := r.eng.Cancel(t.Context(), "q", waits.ID); errors.Is(err, engine.ErrBusy) {
+				if err := r.command(t.Context(), engine.CancelJob, waits.ID); errors.Is(err, engine.ErrBusy) {
 					refused++
 				} else if err != nil {
 					t.Error(err)
@@ -82,9 +78,8 @@ func TestCommandsInAFlood(t *testing.T) {
 // TestAnEnqueueThatNobodyTook: a caller who goes away before a batch has the job is told
 // that nothing was done, and the room is another's.
 func TestAnEnqueueThatNobodyTook(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, func(o *engine.Options) { o.MaxWaiting = 2 })
+	bubble(t, func(t *testing.T) {
+		r := run(t, sim.New(), "w", nothing, func(o *engine.Options) { o.MaxWaiting = 2 })
 		r.session.SetFaults(sim.Faults{Latency: 300 * time.Millisecond})
 		put := func(key string, limit time.Duration) store.Outcome {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -117,8 +112,7 @@ func TestABacklogOfOneShardDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	for _, slots := range []int{1, 2, 5} {
 		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { testTurns(t, slots) })
+			bubble(t, func(t *testing.T) { testTurns(t, slots) })
 		})
 	}
 }
@@ -146,9 +140,7 @@ func testTurns(t *testing.T, slots int) {
 			if at, _ := id.Shard(); at != shard {
 				continue
 			}
-			if _, err := r.eng.Enqueue(t.Context(), job.Job{ID: id, Queue: "q", Kind: "k", Key: key}); err != nil {
-				t.Fatal(err)
-			}
+			r.put(t, job.Job{ID: id, Queue: "q", Kind: "k", Key: key})
 			n--
 		}
 	}

@@ -99,7 +99,7 @@ func TestMostIsAnUpperBound(t *testing.T) {
 			measure := func(p *plan) {
 				t.Helper()
 				i := p.intents[0]
-				if got := p.batch.Bytes(); got > i.most() || got != p.bytes || i.most() > frame(j.ID, mostNote+mostWhy)+len(r.body(j))+job.MaxRequest {
+				if got := p.batch.Bytes(); got > i.most() || got != p.bytes || i.most() > frame(j.ID, mostNote)+len(r.body(j))+job.MaxRequest {
 					t.Errorf("%s: %d bytes, counted %d, reckoned at %d", stepOf(i), got, p.bytes, i.most())
 				}
 			}
@@ -107,7 +107,7 @@ func TestMostIsAnUpperBound(t *testing.T) {
 			measure(r.tick(1))
 			r.m.finished(j.ID, r.m.jobs[j.ID].run, c.err, r.now, 0)
 			if c.condemn {
-				r.m.queue.ends.next[0].condemned = "the store refuses its row: " + note(long)
+				r.m.queue.ends.next[0].condemned = "the store refuses its row: " + store.NoteOf(long)
 			}
 			measure(r.tick(1))
 		})
@@ -178,7 +178,7 @@ func TestEncodeRefusesWhatCannotFit(t *testing.T) {
 			if err != nil && (!errors.As(err, &invalid) || invalid.Field != "payload") {
 				t.Fatalf("%d bytes: %v", payload, err)
 			}
-			if i := (&intent{kind: doFinish, e: &entry{job: j, body: body}, note: strings.Repeat("x", mostNote+mostWhy)}); err == nil && i.most() > limit {
+			if i := (&intent{kind: doFinish, e: &entry{job: j, body: body}, note: strings.Repeat("x", mostNote)}); err == nil && i.most() > limit {
 				t.Errorf("%d bytes may become %d, the limit is %d", payload, i.most(), limit)
 			}
 			return err

@@ -10,36 +10,52 @@ import (
 	"fencepost/core/job"
 )
 
-// entryHeap orders entries; each knows its place, so that it can be removed.
-type entryHeap struct {
-	list []*entry
-	less func(a, b *entry) bool
+// placed is what knows where in its heap it is.
+type placed interface {
+	comparable
+	spot() *int
 }
 
-func (h *entryHeap) Len() int           { return len(h.list) }
-func (h *entryHeap) Less(i, j int) bool { return h.less(h.list[i], h.list[j]) }
-func (h *entryHeap) Push(x any) {
-	e := x.(*entry)
-	e.place = len(h.list)
+// places is a heap of what can be removed from the middle of it.
+type places[T placed] struct {
+	list []T
+	less func(a, b T) bool
+}
+
+func (h *places[T]) Len() int           { return len(h.list) }
+func (h *places[T]) Less(i, j int) bool { return h.less(h.list[i], h.list[j]) }
+
+// Push implements heap.Interface.
+func (h *places[T]) Push(x any) {
+	e := x.(T)
+	*e.spot() = len(h.list)
 	h.list = append(h.list, e)
 }
-func (h *entryHeap) Pop() any {
+
+// Pop implements heap.Interface.
+func (h *places[T]) Pop() any {
 	last := h.list[len(h.list)-1]
-	h.list[len(h.list)-1] = nil
-	h.list = h.list[:len(h.list)-1]
+	h.list = slices.Delete(h.list, len(h.list)-1, len(h.list))
 	return last
 }
 
 // Swap implements heap.Interface.
-func (h *entryHeap) Swap(i, j int) {
+func (h *places[T]) Swap(i, j int) {
 	h.list[i], h.list[j] = h.list[j], h.list[i]
-	h.list[i].place, h.list[j].place = i, j
+	*h.list[i].spot(), *h.list[j].spot() = i, j
 }
+
+func (h *places[T]) has(e T) bool {
+	at := *e.spot()
+	return at < len(h.list) && h.list[at] == e
+}
+
+func (e *entry) spot() *int { return &e.place }
 
 // waiting holds pending entries: those that wait by when that is over, those whose
 // own time has not come by that, those that are due by priority.
 type waiting struct {
-	resting, dated, ready entryHeap
+	resting, dated, ready places[*entry]
 	// ripened are those that became due, in that order, if somebody wants to know how long
 	// they wait then; some may be claimed since.
 	ripened []ripened
@@ -55,11 +71,11 @@ type ripened struct {
 }
 
 // waits reports whether the entry has not been claimed since.
-func (w *waiting) waits(r ripened) bool { return w.isReady(r.e) && r.e.attempt == r.attempt }
+func (w *waiting) waits(r ripened) bool { return w.ready.has(r.e) && r.e.attempt == r.attempt }
 
 func newWaiting() waiting {
-	by := func(at func(*entry) int64) entryHeap {
-		return entryHeap{less: func(a, b *entry) bool {
+	by := func(at func(*entry) int64) places[*entry] {
+		return places[*entry]{less: func(a, b *entry) bool {
 			if at(a) != at(b) {
 				return at(a) < at(b)
 			}
@@ -69,7 +85,7 @@ func newWaiting() waiting {
 	return waiting{
 		resting: by(func(e *entry) int64 { return e.ripe }),
 		dated:   by(func(e *entry) int64 { return e.own }),
-		ready: entryHeap{less: func(a, b *entry) bool {
+		ready: places[*entry]{less: func(a, b *entry) bool {
 			switch {
 			case a.job.Priority != b.job.Priority:
 				return a.job.Priority > b.job.Priority
@@ -80,6 +96,8 @@ func newWaiting() waiting {
 		}},
 	}
 }
+
+func (w *waiting) all() []*places[*entry] { return []*places[*entry]{&w.resting, &w.dated, &w.ready} }
 
 func (w *waiting) add(e *entry) { heap.Push(&w.resting, e) }
 
@@ -109,8 +127,8 @@ func (w *waiting) pop() *entry { return heap.Pop(&w.ready).(*entry) }
 
 // remove takes an entry out, and reports whether it was there.
 func (w *waiting) remove(e *entry) bool {
-	for _, h := range []*entryHeap{&w.resting, &w.dated, &w.ready} {
-		if e.place < len(h.list) && h.list[e.place] == e {
+	for _, h := range w.all() {
+		if h.has(e) {
 			heap.Remove(h, e.place)
 			return true
 		}

@@ -33,7 +33,7 @@ type recurring struct {
 // schedules are those of a shard.
 type schedules struct {
 	byID  map[job.ID]*recurring
-	wakes recurringHeap
+	wakes places[*recurring]
 	// loaded: every row has been read. Nothing that concerns a schedule is planned
 	// before.
 	loaded, loading bool
@@ -48,7 +48,14 @@ const (
 )
 
 func newSchedules() schedules {
-	return schedules{byID: map[job.ID]*recurring{}, cursor: store.Key{Kind: store.KindSchedule, At: -1, ID: afterAll}}
+	sooner := func(a, b *recurring) bool {
+		if a.next != b.next {
+			return a.next < b.next
+		}
+		return a.id < b.id
+	}
+	return schedules{byID: map[job.ID]*recurring{}, wakes: places[*recurring]{less: sooner},
+		cursor: store.Key{Kind: store.KindSchedule, At: -1, ID: afterAll}}
 }
 
 // newRecurring makes a schedule of its definition's row.
@@ -182,7 +189,7 @@ func (s *schedules) remove(r *recurring) {
 		return
 	}
 	delete(s.byID, r.id)
-	if r.place < len(s.wakes) && s.wakes[r.place] == r {
+	if s.wakes.has(r) {
 		heap.Remove(&s.wakes, r.place)
 	}
 }
@@ -191,7 +198,7 @@ func (s *schedules) remove(r *recurring) {
 // it.
 func (s *schedules) stop(r *recurring) {
 	r.next = schedule.Never
-	if r.place < len(s.wakes) && s.wakes[r.place] == r {
+	if s.wakes.has(r) {
 		heap.Fix(&s.wakes, r.place)
 	}
 }
@@ -200,7 +207,7 @@ func (s *schedules) stop(r *recurring) {
 // while take wants more.
 func (s *schedules) due(now int64, take func(*recurring) bool) {
 	var out []*recurring
-	for len(s.wakes) > 0 && s.wakes[0].next <= now {
+	for len(s.wakes.list) > 0 && s.wakes.list[0].next <= now {
 		r := heap.Pop(&s.wakes).(*recurring)
 		out = append(out, r)
 		if !take(r) {
@@ -214,44 +221,13 @@ func (s *schedules) due(now int64, take func(*recurring) bool) {
 
 // wake is when the next decision is due.
 func (s *schedules) wake() int64 {
-	if !s.loaded || len(s.wakes) == 0 {
+	if !s.loaded || len(s.wakes.list) == 0 {
 		return schedule.Never
 	}
-	return s.wakes[0].next
+	return s.wakes.list[0].next
 }
 
-// recurringHeap orders schedules by when they are to be decided.
-type recurringHeap []*recurring
-
-func (h recurringHeap) Len() int { return len(h) }
-
-func (h recurringHeap) Less(i, j int) bool {
-	if h[i].next != h[j].next {
-		return h[i].next < h[j].next
-	}
-	return h[i].id < h[j].id
-}
-
-// Swap implements heap.Interface.
-func (h recurringHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-
-// Push implements heap.Interface.
-func (h *recurringHeap) Push(x any) {
-	r := x.(*recurring)
-	r.place = len(*h)
-	*h = append(*h, r)
-}
-
-// Pop implements heap.Interface.
-func (h *recurringHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	(*h)[len(*h)-1] = nil
-	*h = (*h)[:len(*h)-1]
-	return last
-}
+func (r *recurring) spot() *int { return &r.place }
 
 // graves are the ids of removed schedules, in order, whose deleted rows a scan passes over
 // between two that are left: schedules have fixed places, so that no mark can rise over them.

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fencepost/core/clock"
@@ -26,8 +25,7 @@ func TestClocksApart(t *testing.T) {
 	const m = 10 * time.Minute
 	for _, c := range []struct{ first, second time.Duration }{{0, 0}, {m, 0}, {0, -m}, {m, -m}, {-m, m}, {0, m}} {
 		t.Run(fmt.Sprintf("%s then %s", c.first, c.second), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { clocksApart(t, c.first, c.second) })
+			bubble(t, func(t *testing.T) { clocksApart(t, c.first, c.second) })
 		})
 	}
 }
@@ -67,9 +65,7 @@ func clocksApart(t *testing.T, first, second time.Duration) {
 	enqueue := func(j job.Job) {
 		t.Helper()
 		j.MaxDuration = 2 * time.Hour
-		if _, err := a.eng.Enqueue(t.Context(), j); err != nil {
-			t.Fatal(err)
-		}
+		a.put(t, j)
 	}
 	retries := map[string]time.Duration{"short": 20 * time.Second, "long": 5 * time.Minute}
 	for key, wait := range retries {
@@ -128,14 +124,11 @@ func (s *starts) last(key string) time.Time {
 // TestRestoredShards: runs after fences were raised have ids above all that could have
 // been given out since the copy, and a run that it shows is rescued.
 func TestRestoredShards(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		var last atomic.Int64
 		a := run(t, s, "a", func(ctx context.Context, _ *worker.Task) error { <-ctx.Done(); return ctx.Err() })
-		if _, err := a.eng.Enqueue(t.Context(), aJob("running")); err != nil {
-			t.Fatal(err)
-		}
+		a.put(t, aJob("running"))
 		time.Sleep(time.Second)
 		a.crash(t)
 		before, _ := s.ShardRows(shard0)
@@ -167,8 +160,7 @@ func TestRestoredShards(t *testing.T) {
 // a run of before is at work. As long as that fails they are remembered, and it is tried
 // now and then.
 func TestRetire(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		over := make(chan struct{})
 		var failing atomic.Bool
 		var asked atomic.Int64
@@ -201,9 +193,7 @@ func TestRetire(t *testing.T) {
 			j := aJob(key)
 			j.MaxDuration = 9 * time.Hour
 			jobs[key] = j
-			if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
-				t.Fatal(err)
-			}
+			r.put(t, j)
 			time.Sleep(time.Minute)
 		}
 		check := func(when string, want ...string) {

@@ -27,14 +27,12 @@ import (
 func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 	j = j.WithDefaults()
 	rec, err := e.Enqueue(ctx, j)
-	var lost *LostError
-	elsewhere := errors.Is(err, ErrNotOwner) || errors.Is(err, ErrStopping) || errors.As(err, &lost)
+	elsewhere := errors.Is(err, ErrNotOwner) || errors.Is(err, ErrStopping) || errors.As(err, new(*LostError))
 	if !elsewhere || store.OutcomeOf(err) != store.Fail {
 		return rec, err
 	}
 	rec, err = e.forward(ctx, j)
-	var invalid *job.InvalidError
-	if err == nil || errors.As(err, &invalid) || errors.Is(err, ErrBusy) {
+	if err == nil || errors.As(err, new(*job.InvalidError)) || errors.Is(err, ErrBusy) {
 		return rec, err
 	}
 	unsure := store.OutcomeOf(err) != store.Fail
@@ -167,7 +165,7 @@ func (b Inbox) Enqueue(ctx context.Context, j job.Job, shards int) (Receipt, err
 	id, row := store.ShardID{Queue: j.Queue, Shard: n}, store.InboxRow{ID: string(j.ID), Nonce: b.NewID(), Body: body}
 	unsure, refused := 0, 0
 	for copyNo := 0; ; copyNo++ {
-		rctx, stop := timeout(ctx, b.Clock, b.Timeout)
+		rctx, stop := clock.WithTimeout(ctx, b.Clock, b.Timeout, errRequestTimeout)
 		applied, existing, err := b.Store.InboxPut(rctx, id, row, copyNo)
 		stop()
 		switch {
@@ -204,7 +202,7 @@ func encode(j job.Job, shards, most int) ([]byte, error) {
 	if err != nil {
 		return nil, &job.InvalidError{Field: "body", Reason: err.Error()}
 	}
-	if size := room(j, len(body), mostNote+mostWhy); size > most {
+	if size := room(j, len(body), mostNote); size > most {
 		return nil, &job.InvalidError{Field: "payload", Reason: fmt.Sprintf(
 			"of %d bytes makes the job too large: changes of up to %d bytes, at most %d fit into a batch; put what is large elsewhere and enqueue its name", len(j.Payload), size, most)}
 	}
@@ -213,13 +211,3 @@ func encode(j job.Job, shards, most int) ([]byte, error) {
 
 // errRequestTimeout is the cause of the end of a request that was not answered.
 var errRequestTimeout = errors.New("engine: no answer in time")
-
-// timeout is context.WithTimeout by a clock of our own.
-func timeout(ctx context.Context, c clock.Clock, d time.Duration) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := c.AfterFunc(d, func() { cancel(errRequestTimeout) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}

@@ -130,13 +130,9 @@ func New(o Options) (*Scheduler, error) {
 	}
 	server := forward.NewServer(forward.Guard(o.Secret, peers))
 	s := &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, secret: o.Secret, runs: runs, group: o.Members,
-		queues: o.Engine.Queues, newID: o.NewID, clock: o.Engine.Clock, pause: o.Engine.TTL / 100}
+		queues: o.Engine.Queues, newID: o.NewID, clock: cmp.Or(o.Engine.Clock, clock.System()), pause: cmp.Or(o.Engine.TTL, engine.DefaultTTL) / 100}
 	if s.newID == nil {
 		s.newID = uuid.NewString
-	}
-	s.clock = cmp.Or(s.clock, clock.System())
-	if s.pause <= 0 {
-		s.pause = engine.DefaultTTL / 100
 	}
 	return s, nil
 }
@@ -221,21 +217,21 @@ func (s *Scheduler) Schedule(ctx context.Context, c engine.ScheduleCommand) (eng
 }
 
 // Cancel ends a job as cancelled, here or by the process that owns its shard; see
-// engine.Engine.Cancel. It waits as Schedule does.
+// engine.CancelJob. It waits as Schedule does.
 func (s *Scheduler) Cancel(ctx context.Context, queue string, id job.ID) error {
 	_, err := s.command(ctx, engine.CancelJob, queue, id)
 	return err
 }
 
 // Redrive makes a job in the dead letter queue pending again, here or by the process
-// that owns its shard; see engine.Engine.Redrive. It waits as Schedule does.
+// that owns its shard; see engine.RedriveJob. It waits as Schedule does.
 func (s *Scheduler) Redrive(ctx context.Context, queue string, id job.ID) error {
 	_, err := s.command(ctx, engine.RedriveJob, queue, id)
 	return err
 }
 
 // Hasten makes a pending job due at once, here or by the process that owns its shard;
-// see engine.Engine.Hasten. It waits as Schedule does.
+// see engine.HastenJob. It waits as Schedule does.
 func (s *Scheduler) Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error) {
 	return s.command(ctx, engine.HastenJob, queue, id)
 }

@@ -147,8 +147,7 @@ func (w *World) client(ctx context.Context, j *simJob, r *rand.Rand) {
 			}
 			return
 		}
-		var ee *engine.EnqueueError
-		if !errors.As(err, &ee) {
+		if !errors.As(err, new(*engine.EnqueueError)) {
 			w.violate("error", "Enqueue returned %T: %v", err, err)
 		}
 		w.outcome(j, begun, store.OutcomeOf(err))

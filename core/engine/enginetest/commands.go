@@ -232,8 +232,7 @@ func (w *World) setPaused(ctx context.Context, s store.ShardID, on bool, r *rand
 	answered := p.answered()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var ce *engine.CommandError
-	if err != nil && !errors.As(err, &ce) {
+	if err != nil && !errors.As(err, new(*engine.CommandError)) {
 		w.violateLocked("error", "SetPaused returned %T: %v", err, err)
 	}
 	if !answered {
