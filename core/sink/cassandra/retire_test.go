@@ -13,6 +13,7 @@ import (
 
 	"fencepost/core/sink"
 	"fencepost/core/store"
+	"fencepost/core/store/sim"
 )
 
 // counting counts how often each key of each resource is accepted.
@@ -48,7 +49,7 @@ func retireSim(t *testing.T, seed uint64, plant func(*fakeDB)) (twice []string, 
 	const jobs, issuer = 40, "shard/q/0"
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(seed)
-		f.refuse, f.stale = 0.1, 0
+		f.faults(sim.Faults{Refuse: 0.1})
 		plant(f)
 		db := &counting{fakeDB: f, accepted: map[string]int{}}
 		rnd := rand.New(rand.NewPCG(seed, 70))

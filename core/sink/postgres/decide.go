@@ -50,14 +50,7 @@ func (c *call) refused(cause error) error {
 
 // ended is the error of a call whose context ended before it was answered.
 func (c *call) ended(ctx context.Context, last error) error {
-	e := &store.Error{Op: c.op(), Outcome: store.Fail, Cause: last}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(last, cause) {
-		e.Cause = errors.Join(cause, last)
-	}
-	if c.uncertain > 0 {
-		e.Outcome = store.Unknown
-	}
-	return e
+	return sink.Ended(ctx, c.op(), last, c.uncertain)
 }
 
 func (c *call) op() string {
