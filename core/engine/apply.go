@@ -253,6 +253,6 @@ func (m *machine) condemn(i *intent, why error) {
 		m.out = append(m.out, effect{kind: effDone, i: i, err: why})
 		return
 	}
-	i.condemned = "the store refuses its row: " + note(why)
+	i.condemned = "the store refuses its row: " + store.NoteOf(why)
 	m.singles = append(m.singles, i)
 }

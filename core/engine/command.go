@@ -11,11 +11,31 @@ import (
 // Command is what is asked for about a job.
 type Command string
 
-// The commands; Cancel, Redrive and Hasten tell what they do.
+// The commands. This process must own the job's shard, else the cause is ErrNotOwner. The
+// error is a *CommandError, or a *job.InvalidError.
 const (
-	CancelJob  Command = "cancel"
+	// CancelJob ends a job as cancelled. A pending job is in one tick. The run of a running
+	// one is told to end (the cause of its context's end is job.ErrCancelled), and its job
+	// is cancelled when it has ended, whatever it returned; but if it succeeded the job is
+	// completed, and the error a *StateError that says so. It returns when that is
+	// settled. Cancelling again after an unknown outcome is safe.
+	//
+	// A job that waits in the inbox is taken from there first. If the shard is lost before
+	// the run has ended, the job is rescued as if nobody had cancelled it, and the error
+	// says that.
+	CancelJob Command = "cancel"
+	// RedriveJob makes a job in the dead letter queue pending again, at once, in one tick.
+	// Its attempts are counted from 0, while its run ids go on to rise. A *StateError says
+	// that the job is elsewhere, a *job.InvalidError that its row was not kept: the store
+	// or this program could not take it.
 	RedriveJob Command = "redrive"
-	HastenJob  Command = "hasten"
+	// HastenJob makes a pending job due at once, in one tick: it need not wait any more for a
+	// scheduled time, or for its next attempt. Attempts count on. The receipt is a
+	// Duplicate if the job was due already: nothing was done. A *StateError says that the
+	// job is elsewhere. Hastening again after an unknown outcome is safe.
+	//
+	// A job that waits in the inbox is taken from there first.
+	HastenJob Command = "hasten"
 )
 
 // commands are what they leave in their jobs' rows, and the state in which they find them.
@@ -29,48 +49,7 @@ var commands = map[intentKind]struct {
 	doHasten:  {name: HastenJob, note: "brought forward", finds: job.Pending},
 }
 
-// Cancel ends a job as cancelled. A pending job is in one tick. The run of a running
-// one is told to end (the cause of its context's end is job.ErrCancelled), and its job
-// is cancelled when it has ended, whatever it returned; but if it succeeded the job is
-// completed, and the error a *StateError that says so. It returns when that is
-// settled. Cancelling again after an unknown outcome is safe.
-//
-// A job that waits in the inbox is taken from there first.
-//
-// This process must own the job's shard, else the cause is ErrNotOwner. The error is a
-// *CommandError, or a *job.InvalidError. If the shard is lost before the run has
-// ended, the job is rescued as if nobody had cancelled it, and the error says that.
-func (e *Engine) Cancel(ctx context.Context, queue string, id job.ID) error {
-	_, err := e.Command(ctx, CancelJob, queue, id)
-	return err
-}
-
-// Redrive makes a job in the dead letter queue pending again, at once, in one tick.
-// Its attempts are counted from 0, while its run ids go on to rise. A *StateError says
-// that the job is elsewhere, a *job.InvalidError that its row was not kept: the store
-// or this program could not take it.
-//
-// This process must own the job's shard, else the cause is ErrNotOwner. The error is a
-// *CommandError, or a *job.InvalidError.
-func (e *Engine) Redrive(ctx context.Context, queue string, id job.ID) error {
-	_, err := e.Command(ctx, RedriveJob, queue, id)
-	return err
-}
-
-// Hasten makes a pending job due at once, in one tick: it need not wait any more for a
-// scheduled time, or for its next attempt. Attempts count on. The receipt is a
-// Duplicate if the job was due already: nothing was done. A *StateError says that the
-// job is elsewhere. Hastening again after an unknown outcome is safe.
-//
-// A job that waits in the inbox is taken from there first.
-//
-// This process must own the job's shard, else the cause is ErrNotOwner. The error is a
-// *CommandError, or a *job.InvalidError.
-func (e *Engine) Hasten(ctx context.Context, queue string, id job.ID) (Receipt, error) {
-	return e.Command(ctx, HastenJob, queue, id)
-}
-
-// Command carries a command out: see the method of its name. Only HastenJob has Duplicates.
+// Command carries a command out. Only HastenJob has Duplicates.
 func (e *Engine) Command(ctx context.Context, c Command, queue string, id job.ID) (Receipt, error) {
 	shards, ok := e.queues[queue]
 	if !ok {
@@ -151,4 +130,84 @@ func (o *owner) rowsOf(id job.ID) (got lookup, err error) {
 		got.row, err = read(store.Key{Kind: store.KindDLQ, At: got.state.Place, ID: string(id)})
 	}
 	return got, err
+}
+
+// SetPaused pauses a shard, or resumes it, in one tick. While a shard is paused no run
+// of it is claimed; what runs goes on, jobs are taken and wait, schedules fire. It stays
+// so for its next owner. duplicate: it was so already. Repeating is safe.
+//
+// This process must own the shard, else the cause is ErrNotOwner. The error is a
+// *CommandError, or a *job.InvalidError.
+func (e *Engine) SetPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error) {
+	s := e.shards[id]
+	if s == nil {
+		return false, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", id)}
+	}
+	i := &intent{kind: doPause, pause: on, shard: id, wait: newWaiter()}
+	a, err := e.ask(ctx, s, i)
+	return a.duplicate, err
+}
+
+// PauseName is what the command is called.
+func PauseName(on bool) string {
+	if on {
+		return "pause"
+	}
+	return "resume"
+}
+
+// takePause plans the first pause or resumption that waits, before all else: it holds
+// for the claims of its own batch.
+func (m *machine) takePause(p *plan, now moment) {
+	taken := false
+	m.queue.commands.keep(func(i *intent) bool {
+		switch {
+		case i.kind != doPause || taken:
+			return true
+		case i.pause == m.head.Pause.On:
+			m.acknowledge(i, true)
+		case i.wait.rides():
+			taken = true
+			m.add(p, i, now)
+		}
+		return false
+	})
+}
+
+// after is what a header's pause is then.
+func (i *intent) after(was store.Pause, now moment) store.Pause {
+	if i.pause {
+		return store.Pause{On: true, Since: now.wall}
+	}
+	return store.Pause{Since: was.Since, Lasted: max(now.wall-was.Since, 0)}
+}
+
+// paused takes the consequences of a pause: what waits is left in the store, however
+// much more comes, and read again when it may run. Nothing is kept until then.
+func (m *machine) paused() {
+	if !m.head.Pause.On {
+		m.window.behind = true
+		return
+	}
+	for _, h := range m.waiting.all() {
+		for _, e := range h.list {
+			m.forget(e.job.ID)
+		}
+	}
+	watched := m.waiting.watched
+	m.waiting = newWaiting()
+	m.waiting.watched = watched
+	m.window.rewind(m.head.LowPending)
+}
+
+// rewind begins to read pending rows again, from a low mark on.
+func (w *window) rewind(low int64) {
+	w.cursor = store.Key{Kind: store.KindPending, At: low, ID: afterAll}
+	w.complete, w.void, w.left = false, w.loading, noneLeft
+}
+
+// held is for how much of the time since a job was due its shard was paused, in ms, as
+// far as the last pause goes.
+func held(p store.Pause, due int64) int64 {
+	return max(p.Since+p.Lasted-max(p.Since, due), 0)
 }

@@ -61,17 +61,13 @@ func (r *rig) crash(t *testing.T) {
 // TestSweepAfterALongTime: what was not swept for longer than the window is swept page
 // by page, each from where the one before ended.
 func TestSweepAfterALongTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := deadRows(t)
-		nothing := func(context.Context, *worker.Task) error { return nil }
 		const look = 10 * time.Second
 		short := func(_ *rig, o *engine.Options) { o.DedupeWindow, o.InboxPoll = time.Hour, look }
 		a := runOver(t, s, "a", nothing, slots(9, nothing), short)
 		for n := range 1500 {
-			if _, err := a.eng.Enqueue(t.Context(), aJob(fmt.Sprint(n))); err != nil {
-				t.Fatal(err)
-			}
+			a.put(t, aJob(fmt.Sprint(n)))
 		}
 		time.Sleep(time.Minute)
 		a.end(t)
@@ -88,10 +84,8 @@ func TestSweepAfterALongTime(t *testing.T) {
 // TestRemovedSchedules: many schedules come and go between two that stay, which the next
 // owner finds all the same.
 func TestRemovedSchedules(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := deadRows(t)
-		nothing := func(context.Context, *worker.Task) error { return nil }
 		a := runOver(t, s, "a", nothing, slots(9, nothing))
 		put := func(key string) {
 			t.Helper()
@@ -125,8 +119,7 @@ func TestRemovedSchedules(t *testing.T) {
 // TestALongRunDoesNotHideOthers: behind the row of a run that takes hours those of many
 // others come and go. The next owner finds what ran all the same.
 func TestALongRunDoesNotHideOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := deadRows(t)
 		h := func(ctx context.Context, k *worker.Task) error {
 			if k.Run.Job.MaxDuration > time.Hour {
@@ -138,9 +131,7 @@ func TestALongRunDoesNotHideOthers(t *testing.T) {
 		put := func(key string, most time.Duration) {
 			j := aJob(key)
 			j.MaxDuration = most
-			if _, err := a.eng.Enqueue(t.Context(), j); err != nil {
-				t.Fatal(err)
-			}
+			a.put(t, j)
 		}
 		put("long", 9*time.Hour)
 		for n := range 1000 {
@@ -182,8 +173,7 @@ func (r *rig) placed(t *testing.T) int {
 // TestAStarvedJobDoesNotHideOthers: the row of a job of low priority stays, and those of
 // urgent ones come and go behind it. The next owner finds all that waits.
 func TestAStarvedJobDoesNotHideOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := deadRows(t)
 		h := func(ctx context.Context, _ *worker.Task) error { return clock.Go().Sleep(ctx, 100*time.Millisecond) }
 		a := runOver(t, s, "a", h, slots(2, h))
@@ -203,9 +193,7 @@ func TestAStarvedJobDoesNotHideOthers(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		low := aJob("low")
-		if _, err := a.eng.Enqueue(t.Context(), low); err != nil {
-			t.Fatal(err)
-		}
+		a.put(t, low)
 		time.Sleep(5 * time.Minute)
 		stop()
 		wg.Wait()
@@ -213,7 +201,6 @@ func TestAStarvedJobDoesNotHideOthers(t *testing.T) {
 			t.Errorf("the low one is %s", st)
 		}
 		a.crash(t)
-		nothing := func(context.Context, *worker.Task) error { return nil }
 		b := runOver(t, s, "b", nothing, slots(2, nothing))
 		time.Sleep(time.Minute)
 		if n := b.count(store.KindPending, nil); n > 0 {
@@ -226,11 +213,9 @@ func TestAStarvedJobDoesNotHideOthers(t *testing.T) {
 // TestAnInboxOfMany: jobs by the thousand came through the inbox, whose deleted rows nothing
 // removes. What comes then is found all the same, and what has ended is forgotten.
 func TestAnInboxOfMany(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		s.MaxDead = 700
-		nothing := func(context.Context, *worker.Task) error { return nil }
 		const look = 10 * time.Second
 		short := func(_ *rig, o *engine.Options) { o.DedupeWindow, o.InboxPoll = time.Hour, look }
 		a := runOver(t, s, "a", nothing, slots(9, nothing), short)
@@ -282,9 +267,7 @@ func redriveAllBut(t *testing.T, stays int) {
 		}
 		a := runOver(t, s, "a", h, slots(9, h))
 		for n := range 1000 {
-			if _, err := a.eng.Enqueue(t.Context(), aJob(fmt.Sprint(n))); err != nil {
-				t.Fatal(err)
-			}
+			a.put(t, aJob(fmt.Sprint(n)))
 		}
 		time.Sleep(time.Minute)
 		mended.Store(true)
@@ -305,7 +288,7 @@ func redriveAllBut(t *testing.T, stays int) {
 					continue
 				}
 				redriven++
-				if err := a.eng.Redrive(t.Context(), "q", j.ID); err != nil {
+				if err := a.command(t.Context(), engine.RedriveJob, j.ID); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -238,8 +238,7 @@ func TestRedriveStartsAnew(t *testing.T) {
 	row.Body = nil
 	r.m.found(j.ID, l, &lookup{state: state, row: row}, false)
 	r.next(0)
-	var invalid *job.InvalidError
-	if out := r.m.take(); len(out) != 1 || !errors.As(out[0].err, &invalid) {
+	if out := r.m.take(); len(out) != 1 || !errors.As(out[0].err, new(*job.InvalidError)) {
 		t.Errorf("%+v", out)
 	}
 }

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"fencepost/core/job"
 	"fencepost/core/store"
 )
 
@@ -149,4 +151,132 @@ func (c *census) sends(b store.Batch) {
 	for _, op := range b.Ops {
 		c.moved[op.Row.Kind] = true
 	}
+}
+
+// deadLetters is what an owner knows of the dead letter queue, none of which is in its
+// memory.
+type deadLetters struct {
+	// low: no row is at or below it, and none is inserted at or below upTo.
+	low, upTo int64
+	loading   bool
+	// from is where the read on its way begins: at low, or, as the first dead letter may stay
+	// there for ever, at one that was taken out from behind it.
+	from int64
+	// below: no row lies within from and it; the range is to be deleted. 0: there is none.
+	below int64
+}
+
+// deadRange returns the range in which the first dead letter is, or the first one behind
+// some that were taken out, if so many were that what they have left should go. No batch
+// may be on its way: it could insert one.
+func (m *machine) deadRange(now moment) (store.Range, bool) {
+	d, p := &m.dead, &m.piles[store.KindDLQ]
+	if d.loading || d.below > 0 || len(p.dead) < max(m.cfg.trimEvery, p.look) {
+		return store.Range{}, false
+	}
+	d.loading, d.upTo = true, max(d.upTo, now.wall)
+	return store.Range{Kind: store.KindDLQ, AfterAt: d.from, AfterID: afterAll, UpTo: d.upTo, Limit: 1}, true
+}
+
+// deadRead takes the first dead letter of the range, if there is one.
+func (m *machine) deadRead(rows []store.Row, failed bool) {
+	d, p := &m.dead, &m.piles[store.KindDLQ]
+	d.loading = false
+	if failed {
+		return
+	}
+	end := d.upTo + 1
+	if len(rows) > 0 {
+		end = rows[0].At
+	}
+	switch {
+	case d.from == d.low:
+		d.low = max(d.low, end-1)
+	case p.below(end-1)-p.below(d.from) >= m.cfg.trimEvery:
+		d.below = end
+		return
+	default:
+		// So few may stay between two dead letters.
+		p.dead = slices.DeleteFunc(p.dead, func(at int64) bool { return at > d.low && at <= end })
+	}
+	m.deadBehind(end)
+}
+
+// deadBehind goes on behind a dead letter, or waits for more to be taken out.
+func (m *machine) deadBehind(at int64) {
+	d, p := &m.dead, &m.piles[store.KindDLQ]
+	slices.Sort(p.dead)
+	n := p.below(at)
+	if len(p.dead)-n > m.cfg.trimEvery {
+		d.from, p.look = p.dead[n], 0
+		return
+	}
+	d.from, p.look = d.low, len(p.dead)+m.cfg.trimEvery
+}
+
+// emptied: the range is deleted.
+func (m *machine) emptied() {
+	d, p := &m.dead, &m.piles[store.KindDLQ]
+	p.dead = slices.DeleteFunc(p.dead, func(at int64) bool { return at > d.from && at < d.below })
+	end := d.below
+	d.below = 0
+	m.deadBehind(end)
+}
+
+// LateJob is a job that was due a while ago by its owner's wall clock, or has waited for a
+// while by its monotonic one. The time for which its shard was paused does not count.
+type LateJob struct {
+	Shard store.ShardID
+	Job   job.ID
+	Kind  string
+	// Key is what its client calls it, or its schedule's occurrence; "" if it has none.
+	Key string
+	// Attempt is the number of the one that is late, from 1.
+	Attempt int
+	Due     time.Time
+	// By is how late it is, Waiting that it has not been claimed yet: for want of slots,
+	// or as nobody owned its shard.
+	By      time.Duration
+	Waiting bool
+}
+
+func lateJob(j job.Job, attempt int, due, by int64, waiting bool) LateJob {
+	return LateJob{Job: j.ID, Kind: j.Kind, Key: j.Key, Attempt: attempt, Due: time.UnixMilli(due).UTC(), By: ms(by), Waiting: waiting}
+}
+
+// lateWaiting tells of jobs that are due and have waited for too long. They are looked
+// at in the order in which they became due, the first one only as long as it is in time:
+// it costs next to nothing however many wait. One that was due long before, as its shard
+// had no owner, is reported when those that became due before it are late too.
+func (m *machine) lateWaiting(now moment) {
+	w := &m.waiting
+	for w.watched && len(w.ripened) > 0 {
+		e, at := w.ripened[0].e, w.ripened[0].at
+		if w.waits(w.ripened[0]) {
+			by := max(now.wall-e.due-held(m.head.Pause, e.due), now.mono-at) // the wall clock may have been set back
+			if by <= m.cfg.lateAfter {
+				return
+			}
+			if !e.toldLate {
+				e.toldLate = true
+				m.out = append(m.out, effect{kind: effLateJob, lateJob: lateJob(e.job, e.attempt+1, e.due, by, true)})
+			}
+		}
+		w.ripened[0] = ripened{}
+		w.ripened = w.ripened[1:]
+	}
+}
+
+// lateStart reports a run that starts late, unless its job was reported while it waited.
+func (o *owner) lateStart(i *intent, run job.Run) {
+	e := i.e
+	told := e.toldLate
+	e.toldLate = false // another attempt may be late again
+	by := o.moment().wall - run.Due - held(o.m.head.Pause, run.Due)
+	if o.e.o.LateJob == nil || told || by <= millis(o.e.o.LateAfter) {
+		return
+	}
+	l := lateJob(run.Job, run.Attempt, run.Due, by, false)
+	l.Shard = o.id
+	o.e.o.LateJob(l)
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fencepost/core/clock"
 	"fencepost/core/job"
 	"fencepost/core/store"
 )
@@ -96,7 +97,7 @@ func (e *Engine) ensure(ctx context.Context, q Queue) error {
 
 // timeout bounds a request by the engine's own clock.
 func (e *Engine) timeout(ctx context.Context, d time.Duration) (context.Context, func()) {
-	return timeout(ctx, e.o.Clock, d)
+	return clock.WithTimeout(ctx, e.o.Clock, d, errRequestTimeout)
 }
 
 func (e *Engine) step(s Step) {

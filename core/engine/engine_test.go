@@ -5,11 +5,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"fencepost/core/clock"
 	"fencepost/core/engine"
@@ -77,6 +80,28 @@ func (r *rig) end(t *testing.T) {
 	r.pool.Wait()
 }
 
+// put enqueues a job, which must be taken.
+func (r *rig) put(t *testing.T, j job.Job) {
+	t.Helper()
+	if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rig) command(ctx context.Context, c engine.Command, id job.ID) error {
+	_, err := r.eng.Command(ctx, c, "q", id)
+	return err
+}
+
+func nothing(context.Context, *worker.Task) error { return nil }
+
+// bubble runs a test beside others, with a clock of its own.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, f)
+}
+
 func aJob(key string) job.Job {
 	return job.Job{ID: job.KeyedID("q", key, 1), Queue: "q", Kind: "k", Key: key}
 }
@@ -84,8 +109,7 @@ func aJob(key string) job.Job {
 var shard0 = store.ShardID{Queue: "q"}
 
 func TestAJobRunsOnceAndAKeyIsSafe(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var runs atomic.Int64
 		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { runs.Add(1); return nil })
 		for n := range 3 {
@@ -112,10 +136,8 @@ func TestHandOverNeedsNoWait(t *testing.T) {
 	t.Parallel()
 	for name, crash := range map[string]bool{"stop": false, "crash": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				s := sim.New()
-				nothing := func(context.Context, *worker.Task) error { return nil }
 				a := run(t, s, "a", nothing)
 				b := run(t, s, "b", nothing)
 				if !a.eng.Owns(shard0) || b.eng.Owns(shard0) {
@@ -146,8 +168,7 @@ func TestHandOverNeedsNoWait(t *testing.T) {
 
 // TestStopWaitsForRuns: a run may end in peace; one that takes too long is interrupted.
 func TestStopWaitsForRuns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var causes []error
 		r := run(t, sim.New(), "w", func(ctx context.Context, t *worker.Task) error {
 			d := 10 * time.Second
@@ -192,8 +213,7 @@ func TestTooManyEnqueuesAreRefused(t *testing.T) {
 		"pending": func(o *engine.Options) { o.MaxPending = 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				r := run(t, sim.New(), "w", func(ctx context.Context, _ *worker.Task) error { return clock.Go().Sleep(ctx, time.Hour) }, change,
 					func(o *engine.Options) { o.DrainTimeout = time.Second })
 				results := make(chan error, 3)
@@ -221,8 +241,7 @@ func TestTooManyEnqueuesAreRefused(t *testing.T) {
 }
 
 func TestNotTheOwner(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		var runs atomic.Int64
 		a := run(t, s, "a", func(context.Context, *worker.Task) error { runs.Add(1); return nil })
@@ -239,8 +258,7 @@ func TestNotTheOwner(t *testing.T) {
 		}
 		wrong := aJob("x")
 		wrong.Queue = "other"
-		var invalid *job.InvalidError
-		if _, err := a.eng.Submit(t.Context(), wrong); !errors.As(err, &invalid) {
+		if _, err := a.eng.Submit(t.Context(), wrong); !errors.As(err, new(*job.InvalidError)) {
 			t.Errorf("a job of another queue: %v", err)
 		}
 		a.end(t)
@@ -250,9 +268,8 @@ func TestNotTheOwner(t *testing.T) {
 
 // TestATooLargeJobIsRefusedAtOnce: by whichever way it comes.
 func TestATooLargeJobIsRefusedAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil })
+	bubble(t, func(t *testing.T) {
+		r := run(t, sim.New(), "w", nothing)
 		inbox := engine.Inbox{Store: r.session, Clock: clock.Go()}
 		ways := map[string]func(job.Job) error{
 			"Enqueue": func(j job.Job) error { _, err := r.eng.Enqueue(t.Context(), j); return err },
@@ -287,8 +304,7 @@ func TestATooLargeJobIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestAnotherNumberOfShardsIsAnError(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		run(t, s, "a", nil).end(t)
 		o := options("b", worker.New(worker.Options{Clock: clock.Go()}))
@@ -341,4 +357,10 @@ func TestOptions(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestMain(m *testing.M) {
+	// Thousands of small worlds of a few megabytes: collecting them is half the time.
+	debug.SetGCPercent(1000)
+	goleak.VerifyTestMain(m)
 }

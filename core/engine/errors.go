@@ -3,8 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"fencepost/core/job"
 	"fencepost/core/schedule"
@@ -132,17 +130,5 @@ func (i *intent) failed(outcome store.Outcome, cause error) error {
 
 func isInterrupted(err error) bool { return errors.Is(err, job.ErrInterrupted) }
 
-// mostNote is how many bytes of an error's text are kept, and mostWhy what the
-// engine may put before it.
-const mostNote, mostWhy = 500, 60
-
-// note shortens an error to what a row holds: valid UTF-8, or the database refuses
-// the whole tick.
-func note(err error) string {
-	s := strings.ToValidUTF8(err.Error(), "\uFFFD")
-	for len(s) > mostNote {
-		_, size := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-size]
-	}
-	return s
-}
+// mostNote is how many bytes a row's note may have: the engine puts up to 60 before an error's.
+const mostNote = store.MostNote + 60

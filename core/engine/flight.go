@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"fencepost/core/job"
@@ -237,4 +239,143 @@ func (o *owner) start(run job.Run) {
 			o.m.finished(run.Job.ID, run.ID, err, o.moment(), jitter)
 		})
 	})
+}
+
+// verdict is what the owner of a shard concludes from the answer to a batch.
+type verdict int
+
+const (
+	// applied: the batch happened, by this copy or an earlier one.
+	applied verdict = iota + 1
+	// rejected: a row that must not exist exists; nothing happened and no
+	// copy that is still on its way can be applied before the tick moves.
+	rejected
+	// refused: no copy ever happened or will.
+	refused
+	// again: send the identical batch and nothing else.
+	again
+	// lost: the shard is another's, or the answer cannot be told apart.
+	lost
+)
+
+// answer is what came back for the last copy of a batch.
+type answer struct {
+	from, to store.Stamp
+	res      store.CommitResult
+	err      error
+	// unsure counts the earlier copies that ended without certainty.
+	unsure int
+	// rows: the batch has PutNew operations.
+	rows bool
+}
+
+// failed reads an error: "did not happen" is a property of the batch only if it is
+// one of every copy.
+func (a answer) failed() verdict {
+	if store.OutcomeOf(a.err) == store.Fail && a.unsure == 0 {
+		return refused
+	}
+	return again
+}
+
+// settle reads an answer, the fence first: a takeover moves the tick too.
+func settle(a answer) verdict {
+	if a.err != nil {
+		return a.failed()
+	}
+	if a.res.Applied {
+		return applied
+	}
+	switch s := a.res.Stamp; {
+	case s == nil || s.Fence != a.from.Fence:
+		return lost
+	case *s == a.to:
+		return applied
+	case *s == a.from && a.rows && len(a.res.Exists) > 0:
+		return rejected
+	}
+	return lost
+}
+
+// settleTakeover reads the answer to a takeover. The shard is mine only if the
+// header carries the nonce of this very try: a contender who was faster has set
+// the same fence and tick.
+func settleTakeover(a answer) verdict {
+	if a.err != nil {
+		return a.failed()
+	}
+	if a.res.Applied || a.res.Stamp != nil && *a.res.Stamp == a.to {
+		return applied
+	}
+	return lost
+}
+
+// refusedPause is how long a process leaves a shard alone of which the store refuses every
+// request for good: somebody has to change that, and is told once.
+const refusedPause = time.Minute
+
+// refused tells once of what the store refuses for good, until it takes something again.
+func (e *Engine) refused(id store.ShardID, err error) {
+	if e.forbidden.CompareAndSwap(false, true) {
+		e.o.Logger.Error("the store permanently refuses this process: no job runs here until this is fixed", "shard", id.String(), "error", err)
+	}
+}
+
+// taken: the store took a batch.
+func (e *Engine) taken() {
+	if e.forbidden.Load() {
+		e.forbidden.Store(false)
+	}
+}
+
+// forbid ends the requests that wait, and those that come, with what the store says: it
+// refuses even an empty batch for good. The ownership lasts as long as it is trusted, as
+// others may not take the shard before that, and batches are tried until then.
+func (o *owner) forbid(err error) {
+	o.e.refused(o.id, err)
+	o.forbidden = err
+	o.refuseCallers("", err)
+}
+
+// refuseCallers refuses those who wait for what rides in nothing: of one job, or of all if
+// that is "". What nobody waits for stays.
+func (o *owner) refuseCallers(of job.ID, cause error) {
+	o.refuse(cause, func(i *intent) bool { return i.wait != nil && (of == "" || i.job() == of) })
+}
+
+// refuse takes out what is meant of all that rides in nothing, and tells its callers why.
+func (o *owner) refuse(cause error, meant func(*intent) bool) {
+	stays := o.staying(cause, meant)
+	for _, l := range o.m.queue.all() {
+		l.keep(stays)
+	}
+	o.m.singles = slices.DeleteFunc(o.m.singles, func(i *intent) bool { return !stays(i) })
+}
+
+// staying refuses what is meant as it comes by, and reports of the rest that it stays.
+func (o *owner) staying(cause error, meant func(*intent) bool) func(*intent) bool {
+	return func(i *intent) bool {
+		if !meant(i) {
+			return true
+		}
+		o.m.over(i)
+		i.wait.tell(ack{err: i.failed(store.Fail, cause)})
+		return false
+	}
+}
+
+// expired is why an ownership ends that is not trusted any more.
+func (o *owner) expired() error {
+	if o.forbidden != nil {
+		return fmt.Errorf("%w: %w", ErrExpired, o.forbidden)
+	}
+	return ErrExpired
+}
+
+// stall refuses the enqueues that wait, and those that come, while a batch is not settled.
+func (o *owner) stall() {
+	o.stalled = true
+	rest := &o.m.queue.rest
+	rest.gone = 0
+	rest.keep(o.staying(ErrBusy, func(i *intent) bool { return i.kind == doEnqueue && i.wait != nil }))
 }

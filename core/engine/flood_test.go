@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fencepost/core/engine"
@@ -28,18 +27,15 @@ func TestCommandsInAFlood(t *testing.T) {
 		"jobs-commands-among-enqueues": {engine.Options.WithOneRoom, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, func(o *engine.Options) {
+			bubble(t, func(t *testing.T) {
+				r := run(t, sim.New(), "w", nothing, func(o *engine.Options) {
 					*o = c.plant(*o)
 					o.MaxWaiting = 20
 				})
 				r.session.SetFaults(sim.Faults{Latency: 200 * time.Millisecond})
 				waits := aJob("waits")
 				waits.Due = time.Now().Add(time.Hour)
-				if _, err := r.eng.Enqueue(t.Context(), waits); err != nil {
-					t.Fatal(err)
-				}
+				r.put(t, waits)
 				ctx, stop := context.WithCancel(t.Context())
 				var wg sync.WaitGroup
 				for lane := range 30 {
@@ -62,7 +58,7 @@ func TestCommandsInAFlood(t *testing.T) {
 					}
 					time.Sleep(50 * time.Millisecond)
 				}
-				if err := r.eng.Cancel(t.Context(), "q", waits.ID); errors.Is(err, engine.ErrBusy) {
+				if err := r.command(t.Context(), engine.CancelJob, waits.ID); errors.Is(err, engine.ErrBusy) {
 					refused++
 				} else if err != nil {
 					t.Error(err)
@@ -82,9 +78,8 @@ func TestCommandsInAFlood(t *testing.T) {
 // TestAnEnqueueThatNobodyTook: a caller who goes away before a batch has the job is told
 // that nothing was done, and the room is another's.
 func TestAnEnqueueThatNobodyTook(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, func(o *engine.Options) { o.MaxWaiting = 2 })
+	bubble(t, func(t *testing.T) {
+		r := run(t, sim.New(), "w", nothing, func(o *engine.Options) { o.MaxWaiting = 2 })
 		r.session.SetFaults(sim.Faults{Latency: 300 * time.Millisecond})
 		put := func(key string, limit time.Duration) store.Outcome {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -109,4 +104,66 @@ func TestAnEnqueueThatNobodyTook(t *testing.T) {
 		}
 		r.end(t)
 	})
+}
+
+// TestABacklogOfOneShardDoesNotStopTheOthers: with one slot and three shards, two of
+// them with hundreds of jobs, the third one's few are run by turns.
+func TestABacklogOfOneShardDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	for _, slots := range []int{1, 2, 5} {
+		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
+			bubble(t, func(t *testing.T) { testTurns(t, slots) })
+		})
+	}
+}
+
+func testTurns(t *testing.T, slots int) {
+	const shards = 3
+	var mu sync.Mutex
+	var order []int
+	handle := func(_ context.Context, task *worker.Task) error {
+		time.Sleep(100 * time.Millisecond)
+		n, err := task.Run.Job.ID.Shard()
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, n)
+		return err
+	}
+	r := run(t, sim.New(), "w", handle, func(o *engine.Options) {
+		o.Queues = []engine.Queue{{Name: "q", Shards: shards}}
+		o.Executor = worker.New(worker.Options{Slots: slots, Handlers: map[string]worker.Handler{"k": handle}, Logger: quiet})
+	})
+	enqueue := func(shard, n int) {
+		for i := 0; n > 0; i++ {
+			key := fmt.Sprint(shard, " ", i)
+			id := job.KeyedID("q", key, shards)
+			if at, _ := id.Shard(); at != shard {
+				continue
+			}
+			r.put(t, job.Job{ID: id, Queue: "q", Kind: "k", Key: key})
+			n--
+		}
+	}
+	enqueue(0, 60)
+	enqueue(1, 60)
+	mu.Lock()
+	before := len(order)
+	mu.Unlock()
+	enqueue(2, 10)
+	time.Sleep(time.Minute)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(order) != 130 {
+		t.Fatalf("%d of 130 jobs have run", len(order))
+	}
+	last := 0
+	for at, shard := range order {
+		if shard == 2 {
+			last = at
+		}
+	}
+	if after := last - before; after > 40+2*slots {
+		t.Errorf("the ten jobs of the third shard were done after %d others: %v", after, order)
+	}
+	r.end(t)
 }

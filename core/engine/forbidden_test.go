@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fencepost/core/engine"
@@ -73,8 +73,7 @@ func refusedFor(t *testing.T, what string, call func(context.Context) error) {
 // good, with the remedy. The owner tries until it is not trusted any more; then the shard
 // is left alone but for a try a minute. The log has it once.
 func TestARevokedPermission(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var on atomic.Bool
 		var requests, runs atomic.Int64
 		var log bytes.Buffer
@@ -85,14 +84,12 @@ func TestARevokedPermission(t *testing.T) {
 		})
 		later := aJob("later")
 		later.Due = time.Now().Add(time.Hour)
-		if _, err := r.eng.Enqueue(t.Context(), later); err != nil {
-			t.Fatal(err)
-		}
+		r.put(t, later)
 		on.Store(true)
 		put := func(ctx context.Context) error { _, err := r.eng.Submit(ctx, aJob("a")); return err }
 		refusedFor(t, "the first enqueue", put)
 		refusedFor(t, "the next one", put)
-		refusedFor(t, "a cancel", func(ctx context.Context) error { return r.eng.Cancel(ctx, "q", later.ID) })
+		refusedFor(t, "a cancel", func(ctx context.Context) error { return r.command(ctx, engine.CancelJob, later.ID) })
 		refusedFor(t, "a pause", func(ctx context.Context) error { _, err := r.eng.SetPaused(ctx, shard0, true); return err })
 		if !r.eng.Owns(shard0) {
 			t.Error("the shard was given up while it was trusted")
@@ -125,8 +122,7 @@ func TestARevokedPermission(t *testing.T) {
 
 // TestNoPermissionAtTheStart: the engine does not begin to wait.
 func TestNoPermissionAtTheStart(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var on atomic.Bool
 		var requests atomic.Int64
 		on.Store(true)
@@ -147,15 +143,97 @@ func TestNoPermissionAtTheStart(t *testing.T) {
 // TestUnreadableRows: a command whose job's rows may not be read is refused, others are
 // carried out.
 func TestUnreadableRows(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := runOver(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, over(func(s store.Shards) store.Shards {
+	bubble(t, func(t *testing.T) {
+		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards {
 			return mistake.Shards{Shards: s, OnRow: func(context.Context, store.ShardID, store.Key) (*store.Row, error) { return nil, errForbidden }}
 		}))
-		refusedFor(t, "a cancel", func(ctx context.Context) error { return r.eng.Cancel(ctx, "q", aJob("none").ID) })
+		refusedFor(t, "a cancel", func(ctx context.Context) error { return r.command(ctx, engine.CancelJob, aJob("none").ID) })
 		if _, err := r.eng.Enqueue(t.Context(), aJob("a")); err != nil {
 			t.Error(err)
 		}
 		r.end(t)
+	})
+}
+
+// outcomes counts what many callers are told, and when the last of them was.
+type outcomes struct{ ok, busy, other atomic.Int64 }
+
+func (o *outcomes) take(err error) {
+	switch {
+	case err == nil:
+		o.ok.Add(1)
+	case errors.Is(err, engine.ErrBusy) && store.OutcomeOf(err) == store.Fail:
+		o.busy.Add(1)
+	default:
+		o.other.Add(1)
+	}
+}
+
+// TestNobodyWaitsForAStalledShard: when a batch is not answered in time, those who wait for
+// the next one are told so, and those who come, until it is settled.
+func TestNobodyWaitsForAStalledShard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var bad atomic.Bool
+		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards {
+			return mistake.Shards{Shards: s, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+				if bad.Load() {
+					<-c.Ctx.Done()
+					return store.CommitResult{}, &store.Error{Op: "commit", Outcome: store.Unknown, Cause: context.Cause(c.Ctx)}
+				}
+				return c.Send()
+			}}
+		}))
+		bad.Store(true)
+		var told outcomes
+		put := func(n int) {
+			_, err := r.eng.Enqueue(t.Context(), aJob(fmt.Sprint(n)))
+			told.take(err)
+		}
+		for n := range 200 {
+			go put(n)
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(1200 * time.Millisecond) // a copy's time is a second
+		if n := told.busy.Load(); n != 199 {
+			t.Errorf("%d of 199 were told that the shard is busy", n)
+		}
+		put(1000)
+		if n := told.busy.Load(); n != 200 {
+			t.Error("who came later was not told at once")
+		}
+		bad.Store(false)
+		time.Sleep(5 * time.Second)
+		put(1001)
+		if told.ok.Load() != 2 || told.other.Load() != 0 {
+			t.Errorf("afterwards %d were enqueued, and %d told something else", told.ok.Load(), told.other.Load())
+		}
+		r.end(t)
+	})
+}
+
+// TestFewWaitForAnInbox: inserts go one by one, so that only a few may wait for theirs.
+func TestFewWaitForAnInbox(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := sim.New()
+		a := run(t, s, "a", nothing)
+		b := run(t, s, "b", nothing)
+		b.session.SetFaults(sim.Faults{Latency: 300 * time.Millisecond})
+		var told outcomes
+		for n := range 100 {
+			go func() {
+				_, err := b.eng.Submit(t.Context(), aJob(fmt.Sprint(n)))
+				told.take(err)
+			}()
+		}
+		time.Sleep(100 * time.Millisecond)
+		if n := told.busy.Load(); n != 84 {
+			t.Errorf("%d of 84 were told at once that the inbox is busy", n)
+		}
+		time.Sleep(time.Minute)
+		if told.ok.Load() != 16 || told.other.Load() != 0 {
+			t.Errorf("%d of 16 were enqueued, %d told something else", told.ok.Load(), told.other.Load())
+		}
+		a.end(t)
+		b.end(t)
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fencepost/core/clock"
@@ -21,8 +20,7 @@ import (
 // TestAClaimWithoutARunIsNoAttempt: the process dies when the claim is committed and its
 // handler has not been called. A job with one attempt has it still.
 func TestAClaimWithoutARunIsNoAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		var runs atomic.Int64
 		h := func(context.Context, *worker.Task) error { runs.Add(1); return nil }
@@ -39,9 +37,7 @@ func TestAClaimWithoutARunIsNoAttempt(t *testing.T) {
 		}))
 		j := aJob("once")
 		j.MaxAttempts = 1
-		if _, err := a.eng.Enqueue(t.Context(), j); err != nil {
-			t.Fatal(err)
-		}
+		a.put(t, j)
 		b := run(t, s, "b", h)
 		time.Sleep(time.Minute)
 		if st, n := b.state(j.ID); st != job.Completed || runs.Load() != 1 || n != 2 {
@@ -55,8 +51,7 @@ func TestAClaimWithoutARunIsNoAttempt(t *testing.T) {
 // TestStopsAreNoAttempts: a job that takes longer than the time between two deploys keeps
 // its attempts. A failure of its own is one.
 func TestStopsAreNoAttempts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		j := aJob("long")
 		j.MaxAttempts, j.MaxDuration = 2, 5*time.Hour
@@ -70,9 +65,7 @@ func TestStopsAreNoAttempts(t *testing.T) {
 		}
 		for n := range 8 {
 			a := run(t, s, fmt.Sprint("life ", n), h, func(o *engine.Options) { o.DrainTimeout = time.Second })
-			if _, err := a.eng.Enqueue(t.Context(), j); err != nil {
-				t.Fatal(err)
-			}
+			a.put(t, j)
 			time.Sleep(time.Hour)
 			a.end(t)
 		}
@@ -88,8 +81,7 @@ func TestStopsAreNoAttempts(t *testing.T) {
 // TestInterruptionsHaveAnEnd: a job that kills its process goes to the dead letter queue
 // at last.
 func TestInterruptionsHaveAnEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		var runs atomic.Int64
 		j := aJob("deadly")
@@ -103,9 +95,7 @@ func TestInterruptionsHaveAnEnd(t *testing.T) {
 			}
 			runOver(t, s, fmt.Sprint("life ", n), h, func(x *rig, _ *engine.Options) { r = x })
 			if n == 0 {
-				if _, err := r.eng.Enqueue(t.Context(), j); err != nil {
-					t.Fatal(err)
-				}
+				r.put(t, j)
 			}
 			time.Sleep(20 * time.Second)
 			r.end(t)
@@ -122,22 +112,19 @@ func TestInterruptionsHaveAnEnd(t *testing.T) {
 
 // TestAJobThatOnlyAnotherProcessCanRun waits for it, and keeps its attempts.
 func TestAJobThatOnlyAnotherProcessCanRun(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		j := aJob("x")
 		j.MaxAttempts = 1
 		j.Retry = job.Exponential(time.Second, 1, time.Second)
 		a := runOver(t, s, "a", nil, slots(1, nil))
-		if _, err := a.eng.Enqueue(t.Context(), j); err != nil {
-			t.Fatal(err)
-		}
+		a.put(t, j)
 		time.Sleep(5 * time.Second)
 		if st, n := a.state(j.ID); st != job.Pending || n < 3 {
 			t.Errorf("%s after %d claims", st, n)
 		}
 		a.end(t)
-		b := run(t, s, "b", func(context.Context, *worker.Task) error { return nil })
+		b := run(t, s, "b", nothing)
 		time.Sleep(10 * time.Second)
 		if st, _ := b.state(j.ID); st != job.Completed {
 			t.Errorf("then it is %s", st)

@@ -261,7 +261,7 @@ func (m *machine) enqueue(j job.Job, body []byte, now moment, wait *waiter, inbo
 func (m *machine) refuseRow(row store.InboxRow, why error) {
 	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body}
 	m.bytes += len(row.Body)
-	m.push(&intent{kind: doEnqueue, e: e, inbox: &row, condemned: "its row in the inbox is no job: " + note(why), readable: true})
+	m.push(&intent{kind: doEnqueue, e: e, inbox: &row, condemned: "its row in the inbox is no job: " + store.NoteOf(why), readable: true})
 }
 
 // over: an enqueue does not wait or ride any more.
@@ -279,7 +279,7 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, now moment, jitt
 	}
 	i := &intent{kind: doFinish, e: e, to: job.Completed, endedAt: now.wall}
 	if err != nil {
-		i.note = note(err)
+		i.note = store.NoteOf(err)
 		var wait time.Duration
 		switch {
 		case e.cancelled, job.IsCancel(err):
@@ -330,7 +330,7 @@ func (m *machine) rescue(row store.Row, now moment) {
 	i := &intent{kind: doFinish, e: e, then: now.after(0, ownTime(e.job)), endedAt: now.wall, rescue: true, note: "its owner lost the shard while it was running"}
 	switch {
 	case err != nil:
-		i.to, i.note = job.DLQ, note(err)
+		i.to, i.note = job.DLQ, store.NoteOf(err)
 	case e.job.Rescue == job.AtMostOnce:
 		i.to = job.Abandoned
 	default:

@@ -400,7 +400,7 @@ func TestRetriesAndEnds(t *testing.T) {
 func TestNoteIsShortText(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{"short", strings.Repeat("a", 499) + "é", strings.Repeat("語", 400), "broken \xff byte", strings.Repeat("\xff", 600)} {
-		got := note(errors.New(s))
+		got := store.NoteOf(errors.New(s))
 		if len(got) > 500 || !utf8.ValidString(got) {
 			t.Errorf("%d bytes, valid %t", len(got), utf8.ValidString(got))
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"time"
 
 	"fencepost/core/job"
@@ -242,44 +243,28 @@ type noSpan struct{}
 func (noSpan) Sending(int) {}
 func (noSpan) End(Result)  {}
 
+// stepsOf names what settled intents did that have but one name, and what became of a run.
+var (
+	stepsOf = [...]StepKind{doEnqueue: StepEnqueue, doClaim: StepClaim, doSweep: StepSweep, doCancel: StepCancel,
+		doRedrive: StepRedrive, doHasten: StepHasten, doFire: StepFire}
+	stepsTo = map[job.State]StepKind{job.Completed: StepComplete, job.DLQ: StepDLQ, job.Cancelled: StepCancel, job.Abandoned: StepAbandon}
+)
+
 // stepOf names what a settled intent did.
 func stepOf(i *intent) StepKind {
 	switch {
-	case i.kind == doFire:
-		return StepFire
 	case i.kind == doSchedule:
 		return scheduleSteps[i.command.Verb]
-	case i.kind == doSweep:
-		return StepSweep
 	case i.kind == doPause && i.pause:
 		return StepPause
 	case i.kind == doPause:
 		return StepResume
-	case i.condemned != "" && i.kind != doFinish:
+	case i.kind != doFinish && i.condemned != "":
 		return StepDLQ
-	case i.kind == doEnqueue:
-		return StepEnqueue
-	case i.kind == doClaim:
-		return StepClaim
-	case i.kind == doCancel:
-		return StepCancel
-	case i.kind == doRedrive:
-		return StepRedrive
-	case i.kind == doHasten:
-		return StepHasten
-	}
-	switch i.to {
-	case job.Completed:
-		return StepComplete
-	case job.DLQ:
-		return StepDLQ
-	case job.Cancelled:
-		return StepCancel
-	case job.Abandoned:
-		return StepAbandon
-	}
-	if i.rescue {
+	case i.kind != doFinish:
+		return stepsOf[i.kind]
+	case i.rescue && i.to == job.Pending:
 		return StepRescue
 	}
-	return StepRetry
+	return cmp.Or(stepsTo[i.to], StepRetry)
 }

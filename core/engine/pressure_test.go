@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fencepost/core/clock"
@@ -29,11 +28,10 @@ func over(wrap func(store.Shards) store.Shards) func(r *rig, o *engine.Options) 
 // TestARefusedBatchDoesNotWaitForSlots: claims of a batch that the store refused lose
 // their slots; others take these and keep them. Nothing else may wait behind.
 func TestARefusedBatchDoesNotWaitForSlots(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var refusals atomic.Int64
 		var r *rig
-		r = runOver(t, sim.New(), "w", func(context.Context, *worker.Task) error { return nil }, over(func(s store.Shards) store.Shards {
+		r = runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards {
 			return mistake.Shards{Shards: s, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
 				if !mistake.Has(c.Batch, func(op store.Op) bool { return op.Row.Kind == store.KindRunning }) || refusals.Add(1) > 3 {
 					return c.Send()
@@ -46,9 +44,7 @@ func TestARefusedBatchDoesNotWaitForSlots(t *testing.T) {
 			}}
 		}))
 		for _, key := range []string{"a", "b"} {
-			if _, err := r.eng.Enqueue(t.Context(), aJob(key)); err != nil {
-				t.Fatal(err)
-			}
+			r.put(t, aJob(key))
 		}
 		time.Sleep(3 * time.Second)
 		if refusals.Load() != 3 || r.pool.Free() != 0 {
@@ -109,8 +105,7 @@ func (s *slowStore) InboxScan(ctx context.Context, id store.ShardID, after, upTo
 // TestPagesThatAreTooMuch: a page of large jobs that the store does not answer in time
 // is not asked for again and again as it is.
 func TestPagesThatAreTooMuch(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		a := run(t, s, "a", func(ctx context.Context, _ *worker.Task) error { return clock.Go().Sleep(ctx, time.Hour) })
 		large := func(key string) job.Job {
@@ -119,9 +114,7 @@ func TestPagesThatAreTooMuch(t *testing.T) {
 			return j
 		}
 		for n := range 20 { // two of them run
-			if _, err := a.eng.Enqueue(t.Context(), large(fmt.Sprint("pending ", n))); err != nil {
-				t.Fatal(err)
-			}
+			a.put(t, large(fmt.Sprint("pending ", n)))
 		}
 		inbox := engine.Inbox{Store: a.session, Clock: clock.Go()}
 		a.session.Pause(time.Minute)
@@ -146,8 +139,7 @@ func TestPagesThatAreTooMuch(t *testing.T) {
 
 // TestInboxRowsAreDeletedOneAfterTheOther: deletions are conditional, on one partition.
 func TestInboxRowsAreDeletedOneAfterTheOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		var now, most, all atomic.Int64
 		inbox := engine.Inbox{Store: s.Connect("client", 1), Clock: clock.Go()}
@@ -159,7 +151,7 @@ func TestInboxRowsAreDeletedOneAfterTheOther(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r := runOver(t, s, "w", func(context.Context, *worker.Task) error { return nil }, over(func(s store.Shards) store.Shards {
+		r := runOver(t, s, "w", nothing, over(func(s store.Shards) store.Shards {
 			return deletions{s, func() func() {
 				all.Add(1)
 				most.Store(max(most.Load(), now.Add(1)))
@@ -188,8 +180,7 @@ func (d deletions) InboxDelete(ctx context.Context, id store.ShardID, job, nonce
 // TestMemoryIsBounded in bytes: enqueues are refused, and what is in the inbox stays
 // there, until there is room again.
 func TestMemoryIsBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		go_ := make(chan struct{})
 		r := run(t, sim.New(), "w", func(ctx context.Context, _ *worker.Task) error {
 			select {
@@ -261,8 +252,7 @@ func TestARowOfTheInboxThatIsNoJob(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error { t.Error("it ran"); return nil })
 				id, body := row(aJob("a").WithDefaults())
 				if ok, _, err := r.session.InboxPut(t.Context(), shard0, store.InboxRow{ID: id, Nonce: "n", Body: []byte(body)}, 0); err != nil || !ok {
@@ -286,8 +276,7 @@ func TestARowOfTheInboxThatIsNoJob(t *testing.T) {
 
 // TestWhatFailsAgainAndAgainIsSaid, and not too often.
 func TestWhatFailsAgainAndAgainIsSaid(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var said strings.Builder
 		log := slog.New(slog.NewTextHandler(writer(func(p []byte) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fencepost/core/engine"
@@ -61,8 +60,7 @@ func put(d schedule.Definition) engine.ScheduleCommand {
 // TestAScheduleEndToEnd: it fires each minute, on time; it can be stopped, triggered and
 // removed; and all that can be read.
 func TestAScheduleEndToEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var got ran
 		r := run(t, sim.New(), "w", got.handle)
 		do := func(c engine.ScheduleCommand) engine.Receipt {
@@ -119,8 +117,7 @@ func TestMisfiresAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	for misfire, want := range map[schedule.Misfire]int{schedule.MisfireSkip: 2, schedule.MisfireOnce: 2, schedule.MisfireAll: 31} {
 		t.Run(string(misfire), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				var got ran
 				s := sim.New()
 				r := run(t, s, "a", got.handle)
@@ -166,8 +163,7 @@ func TestMisfiresAfterAnOutage(t *testing.T) {
 }
 
 func TestSchedulesThatAreNotTaken(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var got ran
 		r := run(t, sim.New(), "w", got.handle, func(o *engine.Options) { o.MaxBytes = 8 << 10 })
 		large := minutely(schedule.OverlapAllow)
@@ -218,8 +214,7 @@ func TestSchedulesThatAreNotTaken(t *testing.T) {
 
 // TestSequencesOfPlainJobs: jobs may follow jobs without any schedule.
 func TestSequencesOfPlainJobs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var kinds []string
 		r := run(t, sim.New(), "w", func(_ context.Context, t *worker.Task) error {

@@ -142,7 +142,7 @@ func (e *Engine) check(c ScheduleCommand) (*scheduleCommand, error) {
 func (e *Engine) checkSize(c *scheduleCommand) error {
 	r := newRecurring(c.id, c.def, c.body)
 	j := longestJob(c.def)
-	size := max(c.most(nil), r.fireBytes+r.stateBytes, room(j, len(longestBody(c.def)), mostNote+mostWhy))
+	size := max(c.most(nil), r.fireBytes+r.stateBytes, room(j, len(longestBody(c.def)), mostNote))
 	if size > e.o.MaxBytes {
 		return &schedule.InvalidError{Field: "job", Reason: fmt.Sprintf(
 			"is too large: changes of up to %d bytes, at most %d fit into a batch; put what is large elsewhere and name it in the payload", size, e.o.MaxBytes)}

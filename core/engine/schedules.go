@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fencepost/core/job"
@@ -32,7 +33,7 @@ type recurring struct {
 // schedules are those of a shard.
 type schedules struct {
 	byID  map[job.ID]*recurring
-	wakes recurringHeap
+	wakes places[*recurring]
 	// loaded: every row has been read. Nothing that concerns a schedule is planned
 	// before.
 	loaded, loading bool
@@ -47,7 +48,14 @@ const (
 )
 
 func newSchedules() schedules {
-	return schedules{byID: map[job.ID]*recurring{}, cursor: store.Key{Kind: store.KindSchedule, At: -1, ID: afterAll}}
+	sooner := func(a, b *recurring) bool {
+		if a.next != b.next {
+			return a.next < b.next
+		}
+		return a.id < b.id
+	}
+	return schedules{byID: map[job.ID]*recurring{}, wakes: places[*recurring]{less: sooner},
+		cursor: store.Key{Kind: store.KindSchedule, At: -1, ID: afterAll}}
 }
 
 // newRecurring makes a schedule of its definition's row.
@@ -181,7 +189,7 @@ func (s *schedules) remove(r *recurring) {
 		return
 	}
 	delete(s.byID, r.id)
-	if r.place < len(s.wakes) && s.wakes[r.place] == r {
+	if s.wakes.has(r) {
 		heap.Remove(&s.wakes, r.place)
 	}
 }
@@ -190,7 +198,7 @@ func (s *schedules) remove(r *recurring) {
 // it.
 func (s *schedules) stop(r *recurring) {
 	r.next = schedule.Never
-	if r.place < len(s.wakes) && s.wakes[r.place] == r {
+	if s.wakes.has(r) {
 		heap.Fix(&s.wakes, r.place)
 	}
 }
@@ -199,7 +207,7 @@ func (s *schedules) stop(r *recurring) {
 // while take wants more.
 func (s *schedules) due(now int64, take func(*recurring) bool) {
 	var out []*recurring
-	for len(s.wakes) > 0 && s.wakes[0].next <= now {
+	for len(s.wakes.list) > 0 && s.wakes.list[0].next <= now {
 		r := heap.Pop(&s.wakes).(*recurring)
 		out = append(out, r)
 		if !take(r) {
@@ -213,41 +221,94 @@ func (s *schedules) due(now int64, take func(*recurring) bool) {
 
 // wake is when the next decision is due.
 func (s *schedules) wake() int64 {
-	if !s.loaded || len(s.wakes) == 0 {
+	if !s.loaded || len(s.wakes.list) == 0 {
 		return schedule.Never
 	}
-	return s.wakes[0].next
+	return s.wakes.list[0].next
 }
 
-// recurringHeap orders schedules by when they are to be decided.
-type recurringHeap []*recurring
+func (r *recurring) spot() *int { return &r.place }
 
-func (h recurringHeap) Len() int { return len(h) }
+// graves are the ids of removed schedules, in order, whose deleted rows a scan passes over
+// between two that are left: schedules have fixed places, so that no mark can rise over them.
+type graves struct {
+	ids []string
+	// fresh are those that were dug since it was last looked how many lie together.
+	fresh []string
+}
 
-func (h recurringHeap) Less(i, j int) bool {
-	if h[i].next != h[j].next {
-		return h[i].next < h[j].next
+func (g *graves) dig(id string) {
+	if at, there := slices.BinarySearch(g.ids, id); !there {
+		g.ids = slices.Insert(g.ids, at, id)
 	}
-	return h[i].id < h[j].id
+	g.fresh = append(g.fresh, id)
 }
 
-// Swap implements heap.Interface.
-func (h recurringHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
+// reopen: the schedule was put again.
+func (g *graves) reopen(id string) { g.clear(func(dead string) bool { return dead == id }) }
+
+func (g *graves) clear(which func(id string) bool) {
+	g.ids, g.fresh = slices.DeleteFunc(g.ids, which), slices.DeleteFunc(g.fresh, which)
 }
 
-// Push implements heap.Interface.
-func (h *recurringHeap) Push(x any) {
-	r := x.(*recurring)
-	r.place = len(*h)
-	*h = append(*h, r)
+// between counts those after one id and before another.
+func (g *graves) between(after, before string) int {
+	from, _ := slices.BinarySearch(g.ids, after)
+	to, _ := slices.BinarySearch(g.ids, before)
+	return to - from
 }
 
-// Pop implements heap.Interface.
-func (h *recurringHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	(*h)[len(*h)-1] = nil
-	*h = (*h)[:len(*h)-1]
-	return last
+// levels returns the range deletions of all places of schedules between two that are left,
+// if enough lie there.
+func (m *machine) levels(p *plan) []store.Op {
+	g := &m.schedules.graves
+	if !m.schedules.loaded {
+		return nil
+	}
+	for ; len(g.fresh) > 0; g.fresh = g.fresh[1:] {
+		after, before := m.schedules.beside(g.fresh[0])
+		if g.between(after, before) < m.cfg.trimEvery {
+			continue
+		}
+		var ops []store.Op
+		for _, at := range []int64{AtDefinition, AtState} {
+			ops = append(ops, store.Op{Kind: store.DeleteBetween, Row: store.Row{Key: store.Key{Kind: store.KindSchedule, At: at, ID: after}}, Before: before})
+		}
+		if slices.ContainsFunc(p.batch.Ops, func(op store.Op) bool {
+			return op.Kind != store.Delete && (ops[0].Takes(op.Row.Key) || ops[1].Takes(op.Row.Key))
+		}) {
+			return nil // one is put there at the same time: in the next batch
+		}
+		return ops
+	}
+	return nil
+}
+
+// beside are the ids of the schedules before and after the place of one that was removed.
+func (s *schedules) beside(id string) (after, before string) {
+	before = afterAll
+	for other := range s.byID {
+		switch other := string(other); {
+		case other < id:
+			after = max(after, other)
+		case other > id:
+			before = min(before, other)
+		}
+	}
+	return after, before
+}
+
+// buried takes note of what a settled batch has done to rows of schedules.
+func (s *schedules) buried(ops []store.Op) {
+	for _, op := range ops {
+		switch k := op.Row.Key; {
+		case k.Kind != store.KindSchedule || k.At != AtState:
+		case op.Kind == store.Delete:
+			s.graves.dig(k.ID)
+		case op.Kind == store.DeleteBetween:
+			s.graves.clear(func(id string) bool { return op.Takes(store.Key{Kind: k.Kind, At: k.At, ID: id}) })
+		case s.byID[job.ID(k.ID)] == nil:
+			s.graves.reopen(k.ID)
+		}
+	}
 }

@@ -237,7 +237,7 @@ func TestCommandsOfSchedules(t *testing.T) {
 			t.Errorf("%d, %s: duplicate %v, %v, want %v, %v", n, c.cmd.Verb, dup, err, c.duplicate, c.err)
 		}
 	}
-	if len(r.m.schedules.byID)+len(r.m.schedules.wakes) != 0 {
+	if len(r.m.schedules.byID)+len(r.m.schedules.wakes.list) != 0 {
 		t.Errorf("left: %+v", r.m.schedules)
 	}
 }
@@ -310,8 +310,7 @@ func TestReadingSchedules(t *testing.T) {
 	for _, key := range []string{"without state", "bad zone"} {
 		i := r.order(ScheduleCommand{Verb: EnableSchedule, Key: key})
 		r.next(0)
-		var be *BrokenError
-		if out := r.m.take(); len(out) != 1 || out[0].i != i || !errors.As(out[0].err, &be) {
+		if out := r.m.take(); len(out) != 1 || out[0].i != i || !errors.As(out[0].err, new(*BrokenError)) {
 			t.Errorf("%s: %+v", key, out)
 		}
 		if s := r.put(r.every(key)); s.broken != nil || s.next == schedule.Never {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"fencepost/core/clock"
@@ -39,8 +38,7 @@ func TestSubmitForwards(t *testing.T) {
 		"the owner finds it wrong": {&job.InvalidError{Field: "payload"}, false, store.Unknown, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				s := sim.New()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -63,9 +61,8 @@ func TestSubmitForwards(t *testing.T) {
 				later := aJob("a")
 				later.Due = time.Now().Add(time.Hour)
 				rec, err := b.eng.Submit(ctx, later)
-				var ee *engine.EnqueueError
 				var invalid *job.InvalidError
-				if errors.As(err, &invalid) != errors.As(c.answer, &invalid) || invalid == nil && store.OutcomeOf(err) != c.outcome || invalid == nil && err != nil && !errors.As(err, &ee) {
+				if errors.As(err, &invalid) != errors.As(c.answer, &invalid) || invalid == nil && store.OutcomeOf(err) != c.outcome || invalid == nil && err != nil && !errors.As(err, new(*engine.EnqueueError)) {
 					t.Errorf("Submit: %v, outcome %s", err, store.OutcomeOf(err))
 				}
 				if err == nil && (rec.ID != later.ID || rec.Duplicate != (c.answer == nil)) {
@@ -92,8 +89,7 @@ func TestSubmitForwards(t *testing.T) {
 
 // TestAddressComesBack: an owner that ticks is asked again, though it failed once.
 func TestAddressComesBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		a := run(t, s, "a", nil, func(o *engine.Options) { o.Addr = "at a" })
 		b := run(t, s, "b", nil, func(o *engine.Options) {
@@ -142,8 +138,7 @@ func (c *crowded) InboxPut(ctx context.Context, s store.ShardID, r store.InboxRo
 // TestInboxInTurn: inserts into one inbox wait for each other, and one whose turn
 // never comes certainly was not done.
 func TestInboxInTurn(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		c := &crowded{Shards: sim.New().Connect("a", 1)}
 		e, err := engine.New(c, engine.Options{Name: "a", Queues: []engine.Queue{{Name: "q", Shards: 1}}, Executor: worker.New(worker.Options{}),
 			Ownership: engine.Ownership{TTL: 12 * time.Second}, World: engine.World{Clock: clock.Go()}})

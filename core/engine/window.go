@@ -204,7 +204,7 @@ func (m *machine) loaded(rows []store.Row, failed bool, now moment) {
 func (m *machine) unreadable(row store.Row, err error) {
 	e := &entry{job: job.Job{ID: job.ID(row.ID)}, body: row.Body, key: row.Key, timing: timing{due: row.Due}, tries: triesOf(row)}
 	m.keep(e)
-	m.push(&intent{kind: doClaim, e: e, condemned: "its row cannot be read: " + note(err), readable: true})
+	m.push(&intent{kind: doClaim, e: e, condemned: "its row cannot be read: " + store.NoteOf(err), readable: true})
 }
 
 // runs returns the next range of running rows to rescue, if there is one.

@@ -127,7 +127,7 @@ func TestForwarding(t *testing.T) {
 		if !b.eng.Owns(shard) || len(s.InboxRows(shard)) != 0 {
 			t.Error("b has not taken the shard and its inbox over")
 		}
-		if err := b.eng.Cancel(t.Context(), "q", j.ID); err != nil {
+		if _, err := b.eng.Command(t.Context(), engine.CancelJob, "q", j.ID); err != nil {
 			t.Errorf("cancelled by b: %v", err)
 		}
 		a.stop()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"fencepost/core/engine"
 	"fencepost/core/forward"
 	"fencepost/core/job"
@@ -135,8 +137,7 @@ func TestEnqueueErrors(t *testing.T) {
 			if store.OutcomeOf(err) != c.outcome || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("%v arrived as %v, outcome %s", c.err, err, store.OutcomeOf(err))
 			}
-			var ee *engine.EnqueueError
-			if c.err == nil && rec != s.rec || c.err != nil && !errors.As(err, &ee) {
+			if c.err == nil && rec != s.rec || c.err != nil && !errors.As(err, new(*engine.EnqueueError)) {
 				t.Errorf("%+v, %T", rec, err)
 			}
 			if len(s.got) != 1 || !reflect.DeepEqual(s.got[0], aJob()) {
@@ -373,3 +374,5 @@ func TestServerHasLimits(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -97,18 +97,16 @@ func refusalOf(err error) refusal {
 	if errors.As(err, &invalid) {
 		r.Field, r.Reason = invalid.Field, invalid.Reason
 	}
-	var command *engine.CommandError
-	var lost *engine.LostError
 	var state *engine.StateError
 	var badSchedule *schedule.InvalidError
 	var broken *engine.BrokenError
 	switch {
 	case errors.As(err, &badSchedule):
 		r.Code, r.Field, r.Reason = codeInvalidSchedule, badSchedule.Field, badSchedule.Reason
-	case invalid != nil && !errors.As(err, &command):
+	case invalid != nil && !errors.As(err, new(*engine.CommandError)):
 		r.Code = codeInvalid
 	case store.OutcomeOf(err) != store.Fail:
-	case errors.Is(err, engine.ErrNotOwner), errors.Is(err, engine.ErrStopping), errors.As(err, &lost):
+	case errors.Is(err, engine.ErrNotOwner), errors.Is(err, engine.ErrStopping), errors.As(err, new(*engine.LostError)):
 		r.Code = codeNotOwner
 	case errors.Is(err, engine.ErrBusy):
 		r.Code = codeBusy

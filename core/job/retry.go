@@ -46,9 +46,7 @@ func (p RetryPolicy) Delay(attempt int, u float64) time.Duration {
 	if n := len(p.Delays); n > 0 {
 		d = p.Delays[min(attempt, n)-1]
 	} else {
-		factor, limit := p.Factor, p.Max
-		factor = cmp.Or(factor, 2)
-		limit = cmp.Or(limit, 30*time.Minute)
+		factor, limit := cmp.Or(p.Factor, 2), cmp.Or(p.Max, 30*time.Minute)
 		wait := float64(p.Base) * math.Pow(factor, float64(attempt-1))
 		d = time.Duration(min(wait, float64(limit)))
 	}
@@ -83,70 +81,56 @@ type InvalidError struct{ Field, Reason string }
 
 func (e *InvalidError) Error() string { return "job: " + e.Field + " " + e.Reason }
 
-// cancelError is a handler's word that its job will never work.
-type cancelError struct{ cause error }
+// word is what a handler says of its job by an error, beside the error's cause.
+type word struct {
+	says  string
+	cause error
+}
 
-func (e *cancelError) Error() string { return "job: cancelled by its handler: " + e.cause.Error() }
-func (e *cancelError) Unwrap() error { return e.cause }
+func (w *word) Error() string { return w.says + ": " + w.cause.Error() }
+func (w *word) Unwrap() error { return w.cause }
+
+// Is reports whether target is the same word, whatever its cause.
+func (w *word) Is(target error) bool {
+	other, ok := target.(*word)
+	return ok && other.says == w.says
+}
+
+var (
+	cancelled = &word{says: "job: cancelled by its handler"}
+	permanent = &word{says: "not to be tried again"}
+	notHere   = &word{says: "not to be run by this process"}
+)
+
+func (w word) about(cause error) error {
+	if w.cause = cause; cause == nil {
+		w.cause = errors.New("no reason given")
+	}
+	return &w
+}
 
 // Cancel makes an error that ends the job as cancelled when its handler returns it:
 // it is not tried again.
-func Cancel(cause error) error {
-	if cause == nil {
-		cause = errors.New("no reason given")
-	}
-	return &cancelError{cause}
-}
+func Cancel(cause error) error { return cancelled.about(cause) }
 
 // IsCancel reports whether err was made by Cancel.
-func IsCancel(err error) bool {
-	var c *cancelError
-	return errors.As(err, &c)
-}
-
-// permanentError is a handler's word that another attempt will not work either.
-type permanentError struct{ cause error }
-
-func (e *permanentError) Error() string { return "not to be tried again: " + e.cause.Error() }
-func (e *permanentError) Unwrap() error { return e.cause }
+func IsCancel(err error) bool { return errors.Is(err, cancelled) }
 
 // Permanent makes an error that ends the job in the dead letter queue when its handler
 // returns it, whatever attempts are left. It can be redriven from there, as when the
 // program that could not run it was mended; what is not to be kept ends by Cancel.
-func Permanent(cause error) error {
-	if cause == nil {
-		cause = errors.New("no reason given")
-	}
-	return &permanentError{cause}
-}
+func Permanent(cause error) error { return permanent.about(cause) }
 
 // IsPermanent reports whether err was made by Permanent.
-func IsPermanent(err error) bool {
-	var p *permanentError
-	return errors.As(err, &p)
-}
-
-// notHereError is a handler's word that its process cannot run the job.
-type notHereError struct{ cause error }
-
-func (e *notHereError) Error() string { return "not to be run by this process: " + e.cause.Error() }
-func (e *notHereError) Unwrap() error { return e.cause }
+func IsPermanent(err error) bool { return errors.Is(err, permanent) }
 
 // NotHere makes an error by which a handler says, before it did anything, that its process
 // cannot run the job, as it lacks something that another one may have. The job keeps its
 // attempts and waits as its policy says, MaxInterruptions times at most.
-func NotHere(cause error) error {
-	if cause == nil {
-		cause = errors.New("no reason given")
-	}
-	return &notHereError{cause}
-}
+func NotHere(cause error) error { return notHere.about(cause) }
 
 // IsNotHere reports whether err was made by NotHere.
-func IsNotHere(err error) bool {
-	var n *notHereError
-	return errors.As(err, &n)
-}
+func IsNotHere(err error) bool { return errors.Is(err, notHere) }
 
 // MaxInterruptions bounds the runs of a job that spend no attempt, because the process
 // stopped, died or lost the shard during the run, or could not run the job. One more sends

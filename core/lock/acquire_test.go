@@ -43,8 +43,7 @@ func TestTakeover(t *testing.T) {
 		if la.Valid() || lb.Token() != 2 {
 			t.Errorf("token %d, the old one valid: %v", lb.Token(), la.Valid())
 		}
-		var lost *lock.LostError
-		if err := la.Release(t.Context()); !errors.As(err, &lost) {
+		if err := la.Release(t.Context()); !errors.As(err, new(*lock.LostError)) {
 			t.Errorf("stale release: %v", err)
 		}
 		if row := r.store.Row("r"); row.Holder != "b" {
@@ -214,8 +213,7 @@ func TestRefusal(t *testing.T) {
 		r.release(r.acquire(c, "warm up"))
 		s.SetFaults(sim.Faults{Latency: time.Millisecond, Refuse: 1})
 		_, err := c.TryAcquire(t.Context(), lock.Request{Resource: "r", Holder: "h", Timeout: time.Second})
-		var ae *lock.AcquireError
-		if !errors.As(err, &ae) || !errors.Is(err, lock.ErrTimeout) || !errors.Is(err, sim.ErrRefused) {
+		if !errors.As(err, new(*lock.AcquireError)) || !errors.Is(err, lock.ErrTimeout) || !errors.Is(err, sim.ErrRefused) {
 			t.Errorf("error %v", err)
 		}
 		if ops := r.rec.all(); ops[:len("[acquire:ok/1 release:ok/1 acquire:fail/3")] != "[acquire:ok/1 release:ok/1 acquire:fail/3" {

@@ -187,11 +187,10 @@ func TestTakeoverOnCluster(t *testing.T) {
 		t.Errorf("tokens %d, %d", la.Token(), lb.Token())
 	}
 	t.Logf("taken over after %s", time.Since(start))
-	var lost *lock.LostError
-	if err := la.Renew(t.Context()); !errors.As(err, &lost) || !errors.Is(err, lock.ErrDeadline) {
+	if err := la.Renew(t.Context()); !errors.As(err, new(*lock.LostError)) || !errors.Is(err, lock.ErrDeadline) {
 		t.Errorf("stale renew: %v", err)
 	}
-	if err := la.Release(t.Context()); !errors.As(err, &lost) {
+	if err := la.Release(t.Context()); !errors.As(err, new(*lock.LostError)) {
 		t.Errorf("stale release: %v", err)
 	}
 	if !lb.Valid() {

@@ -18,15 +18,8 @@ const (
 )
 
 func (k OpKind) String() string {
-	switch k {
-	case Acquire:
-		return "acquire"
-	case Renew:
-		return "renew"
-	case Release:
-		return "release"
-	case Read:
-		return "read"
+	if names := [...]string{Acquire: "acquire", Renew: "renew", Release: "release", Read: "read"}; k > 0 && int(k) < len(names) {
+		return names[k]
 	}
 	return fmt.Sprintf("op(%d)", int(k))
 }

@@ -3,6 +3,8 @@ package member
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -154,4 +156,167 @@ func (g *Group) Rank(key string) int {
 		return Rank(key, g.o.Name, g.present)
 	}
 	return 1 + Rank(key, g.o.Name, without(g.present, []string{first}))
+}
+
+// Rank is self's place, from 0, among present for what is called key, by rendezvous
+// hashing (Thaler and Ravishankar, 1998): each key has an order of all names of its
+// own, so that when one goes, only what it was first for moves. Self counts whether it
+// is present or not.
+func Rank(key, self string, present []string) int {
+	k := hash(key)
+	rank, own := 0, score(k, hash(self))
+	for _, name := range present {
+		if name != self && score(k, hash(name)) > own {
+			rank++
+		}
+	}
+	return rank
+}
+
+// Share divides keys among names as evenly as it can be done, each key to a name that it
+// scores highly (see Rank; bounded loads: Mirrokni, Thorup and Zadimoghaddam, 2018). Of all
+// pairs of a key and a name the one with the highest score goes first; a name takes no more
+// than its share, and who has one key more than others is decided by the scores too. So
+// when a name comes or goes, few keys of others move. The result is the same for everybody
+// who knows the same keys and names.
+//
+// It takes about 10 ms for 1,000 keys and names.
+func Share(keys, names []string) map[string]string {
+	if len(names) == 0 {
+		return nil
+	}
+	d := division{least: len(keys) / len(names), more: len(keys) % len(names), load: make([]int, len(names))}
+	for _, name := range names {
+		d.names = append(d.names, hash(name))
+	}
+	open := make([]claim, len(keys))
+	for i, key := range keys {
+		open[i] = d.best(claim{key: i, hash: hash(key)})
+	}
+	out := make(map[string]string, len(keys))
+	for len(open) > 0 {
+		first := 0
+		for i := range open {
+			if !d.takes(open[i].name) {
+				open[i] = d.best(open[i])
+			}
+			if open[i].score > open[first].score {
+				first = i
+			}
+		}
+		c := open[first]
+		d.give(c.name)
+		out[keys[c.key]] = names[c.name]
+		open[first] = open[len(open)-1]
+		open = open[:len(open)-1]
+	}
+	return out
+}
+
+// division is what the names have got, in the order of names.
+type division struct {
+	names []uint64 // their hashes
+	load  []int
+	// Each takes at least so many keys; so many of them take one more.
+	least, more int
+}
+
+// claim is a key and the name that it scores highest of those that still take keys.
+type claim struct {
+	key   int
+	hash  uint64
+	name  int
+	score uint64
+}
+
+func (d *division) takes(name int) bool {
+	return d.load[name] < d.least || d.load[name] == d.least && d.more > 0
+}
+
+func (d *division) give(name int) {
+	if d.load[name] == d.least {
+		d.more--
+	}
+	d.load[name]++
+}
+
+func (d *division) best(c claim) claim {
+	c.name = -1
+	for i, name := range d.names {
+		if s := score(c.hash, name); d.takes(i) && (c.name < 0 || s > c.score) {
+			c.name, c.score = i, s
+		}
+	}
+	return c
+}
+
+// hash is one whose every bit depends on every byte: names differ in their last.
+func hash(s string) uint64 {
+	h := sha256.Sum256([]byte(s))
+	return binary.BigEndian.Uint64(h[:])
+}
+
+// score is how much a key wants a name: the finalizer of SplitMix64 over both hashes.
+func score(key, name uint64) uint64 {
+	x := key ^ name*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Watch tells who is present from what looks at the heartbeats showed, by its own
+// clock alone: a member is present until its heartbeat has been seen to stand still
+// for the ttl. Looks that fail teach nothing, and time counts up to the last one that
+// did not. Not safe for concurrent use.
+type Watch struct {
+	ttl  time.Duration
+	last time.Duration // the newest look
+	seen map[string]sighting
+}
+
+// sighting is the newest nonce of a member, and the first look that showed it.
+type sighting struct {
+	nonce string
+	since time.Duration
+}
+
+// NewWatch returns a watch that takes the expected members for present until they
+// have been silent for a ttl.
+func NewWatch(ttl, now time.Duration, expected ...string) *Watch {
+	w := &Watch{ttl: ttl, last: now, seen: map[string]sighting{}}
+	for _, name := range expected {
+		w.seen[name] = sighting{since: now}
+	}
+	return w
+}
+
+// Saw takes the answer to a look that returned at now.
+func (w *Watch) Saw(nonces map[string]string, now time.Duration) {
+	w.last = now
+	for name, nonce := range nonces {
+		if s, ok := w.seen[name]; !ok || s.nonce != nonce {
+			w.seen[name] = sighting{nonce, now}
+		}
+	}
+	for name, s := range w.seen {
+		_, there := nonces[name]
+		switch {
+		case now-s.since >= w.ttl && !there:
+			delete(w.seen, name) // forgotten, so that names do not pile up
+		case !there && s.nonce != "":
+			delete(w.seen, name) // it left
+		}
+	}
+}
+
+// Present returns the names of those that are present, sorted.
+func (w *Watch) Present() []string {
+	var out []string
+	for name, s := range w.seen {
+		if w.last-s.since < w.ttl {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }

@@ -245,12 +245,11 @@ func TestRunsOf(t *testing.T) {
 	if err != nil || len(rows) != 2 || rows[0].Run != 1 || rows[1].Run != 2 {
 		t.Errorf("%v, %v", rows, err)
 	}
-	var invalid *job.InvalidError
-	if _, err := runlog.RunsOf(t.Context(), s, "q", "x", day(0), day(1)); !errors.As(err, &invalid) {
+	if _, err := runlog.RunsOf(t.Context(), s, "q", "x", day(0), day(1)); !errors.As(err, new(*job.InvalidError)) {
 		t.Errorf("no id: %v", err)
 	}
 	for _, to := range []int{-1, 15} {
-		if _, err := runlog.RunsOf(t.Context(), s, "q", id, day(0), day(to)); !errors.As(err, &invalid) {
+		if _, err := runlog.RunsOf(t.Context(), s, "q", id, day(0), day(to)); !errors.As(err, new(*job.InvalidError)) {
 			t.Errorf("%d days: %v", to, err)
 		}
 	}

@@ -133,9 +133,7 @@ func (s *Scheduler) queueOf(name string) (engine.Queue, error) {
 
 // unknown reports an error after which nobody knows whether a request was carried out.
 func unknown(err error) bool {
-	var invalidJob *job.InvalidError
-	var invalid *schedule.InvalidError
-	return !errors.As(err, &invalidJob) && !errors.As(err, &invalid) && store.OutcomeOf(err) == store.Unknown
+	return !errors.As(err, new(*job.InvalidError)) && !errors.As(err, new(*schedule.InvalidError)) && store.OutcomeOf(err) == store.Unknown
 }
 
 // again repeats a request that may be repeated, after a pause, while it fails in such a

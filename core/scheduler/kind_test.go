@@ -153,10 +153,9 @@ func TestPutScheduleWaitsForAnOwner(t *testing.T) {
 		if _, err := SendInvoice.Schedule(t.Context(), h.Scheduler(), d, Invoice{}); err != nil || time.Since(begun) < 20*time.Second {
 			t.Errorf("%v after %s", err, time.Since(begun))
 		}
-		var wrong *schedule.InvalidError
 		var invalid *job.InvalidError
 		d.Every = time.Millisecond
-		if _, err := SendInvoice.Schedule(t.Context(), h.Scheduler(), d, Invoice{}); !errors.As(err, &wrong) {
+		if _, err := SendInvoice.Schedule(t.Context(), h.Scheduler(), d, Invoice{}); !errors.As(err, new(*schedule.InvalidError)) {
 			t.Errorf("a schedule that no store takes: %v", err)
 		}
 		if _, err := SendInvoice.Schedule(t.Context(), h.Scheduler(), d, Invoice{}, scheduler.Queue("other")); !errors.As(err, &invalid) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -129,13 +130,9 @@ func New(o Options) (*Scheduler, error) {
 	}
 	server := forward.NewServer(forward.Guard(o.Secret, peers))
 	s := &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, secret: o.Secret, runs: runs, group: o.Members,
-		queues: o.Engine.Queues, newID: o.NewID, clock: o.Engine.Clock, pause: o.Engine.TTL / 100}
+		queues: o.Engine.Queues, newID: o.NewID, clock: cmp.Or(o.Engine.Clock, clock.System()), pause: cmp.Or(o.Engine.TTL, engine.DefaultTTL) / 100}
 	if s.newID == nil {
 		s.newID = uuid.NewString
-	}
-	s.clock = cmp.Or(s.clock, clock.System())
-	if s.pause <= 0 {
-		s.pause = engine.DefaultTTL / 100
 	}
 	return s, nil
 }
@@ -220,21 +217,21 @@ func (s *Scheduler) Schedule(ctx context.Context, c engine.ScheduleCommand) (eng
 }
 
 // Cancel ends a job as cancelled, here or by the process that owns its shard; see
-// engine.Engine.Cancel. It waits as Schedule does.
+// engine.CancelJob. It waits as Schedule does.
 func (s *Scheduler) Cancel(ctx context.Context, queue string, id job.ID) error {
 	_, err := s.command(ctx, engine.CancelJob, queue, id)
 	return err
 }
 
 // Redrive makes a job in the dead letter queue pending again, here or by the process
-// that owns its shard; see engine.Engine.Redrive. It waits as Schedule does.
+// that owns its shard; see engine.RedriveJob. It waits as Schedule does.
 func (s *Scheduler) Redrive(ctx context.Context, queue string, id job.ID) error {
 	_, err := s.command(ctx, engine.RedriveJob, queue, id)
 	return err
 }
 
 // Hasten makes a pending job due at once, here or by the process that owns its shard;
-// see engine.Engine.Hasten. It waits as Schedule does.
+// see engine.HastenJob. It waits as Schedule does.
 func (s *Scheduler) Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error) {
 	return s.command(ctx, engine.HastenJob, queue, id)
 }
@@ -280,3 +277,71 @@ func (s *Scheduler) Owns(id store.ShardID) bool { return s.engine.Owns(id) }
 
 // Depths counts the jobs of the shards that this process owns; see engine.Engine.Depths.
 func (s *Scheduler) Depths() []engine.Depth { return s.engine.Depths() }
+
+// PartlyError says that some shards of a queue may not be as was asked for: their owners
+// could not be reached, or did not answer in time. Asking again is safe.
+type PartlyError struct {
+	Queue  string
+	Shards []int // in order
+	// Cause is the first one's.
+	Cause error
+}
+
+func (e *PartlyError) Error() string {
+	return fmt.Sprintf("scheduler: shards %v of queue %s: %v", e.Shards, e.Queue, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *PartlyError) Unwrap() error { return e.Cause }
+
+// SetPaused pauses a queue, or resumes it, through the owners of its shards; see
+// engine.Engine.SetPaused. duplicate: all of them were so already. The error is a
+// *PartlyError, or a *job.InvalidError of the queue.
+func (s *Scheduler) SetPaused(ctx context.Context, queue string, on bool) (duplicate bool, err error) {
+	at := slices.IndexFunc(s.queues, func(q engine.Queue) bool { return q.Name == queue })
+	if at < 0 {
+		return false, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this scheduler's", queue)}
+	}
+	n := s.queues[at].Shards
+	errs, had := make([]error, n), make([]bool, n)
+	slots := make(chan struct{}, pausesAtOnce)
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			had[i], errs[i] = s.setShardPaused(ctx, store.ShardID{Queue: queue, Shard: i}, on)
+			<-slots
+		})
+	}
+	wg.Wait()
+	var partly *PartlyError
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			continue
+		case partly == nil:
+			partly = &PartlyError{Queue: queue, Cause: err}
+		}
+		partly.Shards = append(partly.Shards, i)
+	}
+	if partly != nil {
+		return false, partly
+	}
+	return !slices.Contains(had, false), nil
+}
+
+// pausesAtOnce bounds the requests of one call.
+const pausesAtOnce = 8
+
+func (s *Scheduler) setShardPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error) {
+	rec, err := s.byOwner(ctx, func() string { return s.engine.OwnerAddr(id) },
+		func() (engine.Receipt, error) {
+			duplicate, err := s.engine.SetPaused(ctx, id, on)
+			return engine.Receipt{Duplicate: duplicate}, err
+		},
+		func(addr string) (engine.Receipt, error) {
+			duplicate, err := s.client.SetPaused(ctx, addr, id, on)
+			return engine.Receipt{Duplicate: duplicate}, err
+		})
+	return rec.Duplicate, err
+}

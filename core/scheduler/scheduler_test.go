@@ -111,8 +111,7 @@ func TestScheduleByWhoever(t *testing.T) {
 		}
 	}
 	bad := engine.ScheduleCommand{Verb: engine.RemoveSchedule, Queue: "other", Key: "s"}
-	var invalid *schedule.InvalidError
-	if _, err := ps[0].Schedule(ctx, bad); !errors.As(err, &invalid) {
+	if _, err := ps[0].Schedule(ctx, bad); !errors.As(err, new(*schedule.InvalidError)) {
 		t.Errorf("a queue that nobody has: %v", err)
 	}
 	for _, p := range ps {
@@ -242,8 +241,7 @@ func TestRefused(t *testing.T) {
 		t.Error("a scheduler without a name was made")
 	}
 	p := start(t, sim.New(), "a", 0, nil)
-	var invalid *job.InvalidError
-	if _, err := p.Submit(t.Context(), job.Job{Queue: "other"}); !errors.As(err, &invalid) {
+	if _, err := p.Submit(t.Context(), job.Job{Queue: "other"}); !errors.As(err, new(*job.InvalidError)) {
 		t.Errorf("a queue that is not its own: %v", err)
 	}
 	p.stop()
@@ -305,8 +303,7 @@ func TestCommandsByWhoever(t *testing.T) {
 			t.Errorf("%q ran, want %q now", got, waits.Key)
 		}
 	}
-	var invalid *job.InvalidError
-	if err := ps[0].Cancel(ctx, "q", "x"); !errors.As(err, &invalid) {
+	if err := ps[0].Cancel(ctx, "q", "x"); !errors.As(err, new(*job.InvalidError)) {
 		t.Errorf("cancel of no id: %v", err)
 	}
 	for _, p := range ps {
@@ -365,8 +362,7 @@ func TestPauseByWhoever(t *testing.T) {
 			}
 		}
 	}
-	var invalid *job.InvalidError
-	if _, err := ps[0].SetPaused(ctx, "other", true); !errors.As(err, &invalid) {
+	if _, err := ps[0].SetPaused(ctx, "other", true); !errors.As(err, new(*job.InvalidError)) {
 		t.Errorf("another queue: %v", err)
 	}
 	for _, p := range ps {

@@ -2,9 +2,18 @@ package sink
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"sort"
+	"strings"
 	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/store"
 )
 
 // Result is a sink's decision.
@@ -25,16 +34,14 @@ const (
 	Conflict
 )
 
+var results = [...]string{Applied: "applied", Duplicate: "duplicate", Stale: "stale", Conflict: "conflict"}
+
+// ResultOf is the result with that name; 0: there is none.
+func ResultOf(name string) Result { return Result(max(slices.Index(results[:], name), 0)) }
+
 func (r Result) String() string {
-	switch r {
-	case Applied:
-		return "applied"
-	case Duplicate:
-		return "duplicate"
-	case Stale:
-		return "stale"
-	case Conflict:
-		return "conflict"
+	if r > 0 && int(r) < len(results) {
+		return results[r]
 	}
 	return fmt.Sprintf("result(%d)", int(r))
 }
@@ -66,18 +73,19 @@ type Effect struct {
 	Payload []byte
 }
 
-// State is what a holder reads before it acts.
+// State is what a holder reads before it acts; in JSON as core/sink/http sends it.
 type State struct {
-	Value   int64
-	Payload []byte
+	Value   int64  `json:"value"`
+	Payload []byte `json:"payload"`
 	// Seen is the highest token seen, Seq the last ledger sequence number.
-	Seen, Seq int64
+	Seen int64 `json:"seen"`
+	Seq  int64 `json:"seq"`
 	// Issuer is the lock or shard whose tokens the resource accepts; "" while
 	// it was never used.
-	Issuer string
+	Issuer string `json:"issuer"`
 	// Applied maps those of the asked keys that were accepted to the token of
 	// their acceptance.
-	Applied map[string]int64
+	Applied map[string]int64 `json:"applied"`
 }
 
 // Kinds of ledger entries.
@@ -90,15 +98,15 @@ const (
 // Entry is one line of a resource's ledger: the sink's decisions that changed
 // it, in the order in which they were made. Seq has no gaps.
 type Entry struct {
-	Seq    int64
-	Kind   string // KindRaise, KindAccept or KindSeal
-	Issuer string
-	Token  int64
-	Key    string // KindAccept only
-	Value  int64  // KindAccept only
+	Seq    int64  `json:"seq"`
+	Kind   string `json:"kind"` // KindRaise, KindAccept or KindSeal
+	Issuer string `json:"issuer"`
+	Token  int64  `json:"token"`
+	Key    string `json:"key,omitempty"`   // KindAccept only
+	Value  int64  `json:"value,omitempty"` // KindAccept only
 	// At is when the sink decided, in ns on the CLOCK_MONOTONIC of its own host, so within one
 	// boot; 0 where no one process decides, or as it was not written down.
-	At int64
+	At int64 `json:"at,omitempty"`
 }
 
 // Sink accepts fenced side effects. Implementations are safe for concurrent
@@ -160,4 +168,136 @@ type IssuerError struct {
 
 func (e *IssuerError) Error() string {
 	return fmt.Sprintf("sink: resource %q accepts tokens of issuer %q only, not of %q: give each issuer a resource of its own", e.Resource, e.Bound, e.Used)
+}
+
+// MaxToken is the highest token that a sink takes: Forget must be able to refuse it.
+const MaxToken = math.MaxInt64 - 1
+
+// Check says what is wrong with a call that can never be carried out, for
+// implementations.
+func (c Call) Check() error {
+	switch {
+	case c.Resource == "" || c.Issuer == "":
+		return fmt.Errorf("sink: resource %q, issuer %q: both must be named", c.Resource, c.Issuer)
+	case IsFloor(c.Resource):
+		return fmt.Errorf("sink: resource %q: names that begin with %q are the sink's own", c.Resource, floorPrefix)
+	case c.Token < 1 || c.Token > MaxToken:
+		return fmt.Errorf("sink: token %d: tokens are between 1 and %d", c.Token, int64(MaxToken))
+	case c.Effect != nil && c.Effect.Key == "":
+		return errors.New("sink: the effect has no idempotency key: without one a resend could not be told from a second effect")
+	}
+	return nil
+}
+
+// String names the call for errors.
+func (c Call) String() string {
+	if c.Effect == nil {
+		return fmt.Sprintf("raise %s to %d", c.Resource, c.Token)
+	}
+	return fmt.Sprintf("accept %s on %s with token %d", c.Effect.Key, c.Resource, c.Token)
+}
+
+// Fingerprint is the digest of the intent that a sink stores: two effects with one key and different
+// fingerprints are a Conflict.
+func (e *Effect) Fingerprint() []byte {
+	sum := sha256.Sum256([]byte(e.Intent))
+	return sum[:]
+}
+
+// ErrStaleAfterUnknown is the cause of the unknown outcome of a call that was
+// answered Stale after an earlier copy of it had been lost from sight.
+var ErrStaleAfterUnknown = errors.New("refused as stale, but an earlier copy of the request may have been accepted")
+
+// Unsettled is the error of an answer to a call of which an earlier copy was lost from
+// sight: nil, unless that copy may have been accepted all the same.
+func Unsettled(op string, a Answer) error {
+	if a.Result != Stale {
+		return nil
+	}
+	return &store.Error{Op: op, Outcome: store.Unknown, Cause: ErrStaleAfterUnknown}
+}
+
+// Ended is the error of a call that ended without an answer: its context ended, or no other
+// copy would help. So many of its copies may have been carried out.
+func Ended(ctx context.Context, op string, last error, uncertain int) *store.Error {
+	e := &store.Error{Op: op, Outcome: store.Fail, Cause: last}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(last, cause) {
+		e.Cause = errors.Join(cause, last)
+	}
+	if uncertain > 0 {
+		e.Outcome = store.Unknown
+	}
+	return e
+}
+
+// OutcomeOf classifies a call: ok if the effect is in place (Applied,
+// Duplicate), fail if it is certainly not, else unknown.
+func OutcomeOf(a Answer, err error) store.Outcome {
+	switch {
+	case errors.As(err, new(*IssuerError)):
+		return store.Fail
+	case err != nil:
+		return store.OutcomeOf(err)
+	case a.Result == Applied || a.Result == Duplicate:
+		return store.OK
+	}
+	return store.Fail
+}
+
+// Pause is the time between copies of a request that was answered by an error: 20 ms at first,
+// doubling to 1 s, with jitter of half of it either way. The zero value is ready.
+type Pause struct{ next time.Duration }
+
+// Wait waits, or until ctx ends.
+func (p *Pause) Wait(ctx context.Context) {
+	d := max(p.next, 20*time.Millisecond)
+	_ = clock.Go().Sleep(ctx, d/2+rand.N(d))
+	p.next = min(2*d, time.Second)
+}
+
+// Retirer is a Sink whose resources can be removed for good, so that what is stored does
+// not grow with every resource that was ever used.
+type Retirer interface {
+	// Retire removes resources that nobody will use again, keys, value and ledger, and
+	// returns how many. below is a token of their issuer: no call with a lower one is at
+	// work any more, or will be. It is kept for the issuer, as its floor, and never falls:
+	// a resource that is not there takes no lower token of that issuer. A resource is
+	// removed only if its highest token is lower than below, so no fence falls by its
+	// removal, and a late Retire removes nothing that was used since; others are kept, and
+	// so are those of another issuer. What was removed reads as never used.
+	//
+	// Do not retire what may be used again: of a removed key nobody knows that it was
+	// accepted. Call it after the longest time for which anything may be retried, and again if it
+	// failed. Of an issuer that retires one row remains.
+	Retire(ctx context.Context, issuer string, below int64, resources ...string) (removed int, err error)
+}
+
+// floorPrefix begins the names under which sinks keep floors.
+const floorPrefix = "\x01floor/"
+
+// FloorOf is the name under which a sink keeps the floor of an issuer: as a header, whose
+// highest token it is. No call may have it for its resource.
+func FloorOf(issuer string) string { return floorPrefix + issuer }
+
+// IsFloor tells whether a name is one of FloorOf.
+func IsFloor(resource string) bool { return strings.HasPrefix(resource, floorPrefix) }
+
+// Fresh is the header, for Decide, of a resource that is not there; floor is that of the
+// call's issuer, 0 if it has none.
+func Fresh(floor int64) Header { return Header{Highest: floor, Sealed: floor > 0} }
+
+// CheckRetire says what is wrong with the arguments of a Retire, for implementations.
+func CheckRetire(issuer string, below int64, resources []string) error {
+	if issuer == "" {
+		return errors.New("sink: retire: the issuer must be named")
+	}
+	if below < 1 || below > MaxToken {
+		return fmt.Errorf("sink: retire below token %d: tokens are between 1 and %d", below, int64(MaxToken))
+	}
+	for _, r := range resources {
+		if r == "" || IsFloor(r) {
+			return fmt.Errorf("sink: retire %q: not the name of a resource", r)
+		}
+	}
+	return nil
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 )
 
 // Outcome says what is known of a request after it ended.
@@ -17,13 +19,8 @@ const (
 )
 
 func (o Outcome) String() string {
-	switch o {
-	case OK:
-		return "ok"
-	case Fail:
-		return "fail"
-	case Unknown:
-		return "unknown"
+	if names := [...]string{Unknown: "unknown", OK: "ok", Fail: "fail"}; o >= 0 && int(o) < len(names) {
+		return names[o]
 	}
 	return fmt.Sprintf("outcome(%d)", int(o))
 }
@@ -71,12 +68,8 @@ func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return OK
 	}
-	var e *Error
-	if errors.As(err, &e) {
-		if e.Outcome == Fail {
-			return Fail
-		}
-		return Unknown
+	if e, ok := errors.AsType[*Error](err); ok && e.Outcome == Fail {
+		return Fail
 	}
 	return Unknown
 }
@@ -85,6 +78,20 @@ func OutcomeOf(err error) Outcome {
 func IsPermanent(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Permanent
+}
+
+// MostNote is how many bytes of an error's text are kept.
+const MostNote = 500
+
+// NoteOf shortens an error to what a row holds: valid UTF-8, or the database refuses
+// the whole batch.
+func NoteOf(err error) string {
+	s := strings.ToValidUTF8(err.Error(), "\uFFFD")
+	for len(s) > MostNote {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	return s
 }
 
 // Refusals counts permanent refusals of one request. A single node can be wrong: one

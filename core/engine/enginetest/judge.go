@@ -2,13 +2,18 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
+	"time"
 
+	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/schedule"
 	"fencepost/core/sink"
 	"fencepost/core/store"
+	"fencepost/core/store/sim"
 	"fencepost/core/worker"
 )
 
@@ -182,6 +187,147 @@ func (w *World) judgeEffects(j *simJob, t *jobTruth) {
 	for _, k := range j.keys {
 		if n[k] > 1 || t.state() == job.Completed && n[k] != 1 {
 			w.violate("effects", "job %s, %s: effect %s was accepted %d times", j.job.ID, t.state(), k, n[k])
+		}
+	}
+}
+
+// appliedStep is a change of a schedule in the store, and what the schedule is from
+// then on.
+type appliedStep struct {
+	at       time.Time
+	kind     engine.StepKind
+	trigger  string
+	has      bool
+	body     string // of the definition
+	disabled bool
+}
+
+// during returns what a schedule was at any time in [from, to].
+func during(steps []appliedStep, from, to time.Time) (out []appliedStep) {
+	var last appliedStep
+	for _, s := range steps {
+		if s.at.After(to) {
+			break
+		}
+		if !s.at.Before(from) {
+			out = append(out, s)
+		} else {
+			last = s
+		}
+	}
+	return append([]appliedStep{last}, out...)
+}
+
+var verbSteps = map[engine.Verb]engine.StepKind{engine.PutSchedule: engine.StepPut, engine.RemoveSchedule: engine.StepRemove,
+	engine.EnableSchedule: engine.StepEnable, engine.DisableSchedule: engine.StepDisable, engine.TriggerSchedule: engine.StepTrigger}
+
+// judgeTold compares what operators of a schedule were told with what was done.
+func (w *World) judgeTold(s *simSchedule, steps []appliedStep) {
+	maybe := map[string]int{}
+	name := func(verb engine.StepKind, trigger string) string { return string(verb) + " " + trigger }
+	for _, told := range s.told {
+		kind := verbSteps[told.cmd.Verb]
+		if told.outcome != store.Fail && !told.duplicate {
+			maybe[name(kind, told.cmd.Trigger)]++
+		}
+		meanwhile := during(steps, told.begun, told.returned)
+		done := slices.ContainsFunc(meanwhile[1:], func(a appliedStep) bool { return a.kind == kind && a.trigger == told.cmd.Trigger })
+		was := func(f func(appliedStep) bool) bool { return slices.ContainsFunc(meanwhile, f) }
+		right := true
+		switch {
+		case errors.Is(told.err, engine.ErrUnknownSchedule):
+			right = was(func(a appliedStep) bool { return !a.has })
+		case told.outcome != store.OK:
+		case !told.duplicate:
+			right = done
+		case told.cmd.Verb == engine.PutSchedule:
+			right = was(func(a appliedStep) bool { return a.has && a.body == w.bodyOf(*told.cmd.Definition) })
+		case told.cmd.Verb == engine.TriggerSchedule:
+			right = slices.ContainsFunc(steps, func(a appliedStep) bool {
+				return a.kind == kind && a.trigger == told.cmd.Trigger && !a.at.After(told.returned)
+			})
+		default:
+			right = was(func(a appliedStep) bool { return a.has && a.disabled == (told.cmd.Verb == engine.DisableSchedule) })
+		}
+		if !right {
+			w.violate("told", "schedule %s: %s %s: told %s, duplicate %v, %v; it was %+v", s.key, told.cmd.Verb, told.cmd.Trigger,
+				told.outcome, told.duplicate, told.err, meanwhile)
+		}
+	}
+	for _, a := range steps {
+		n := name(a.kind, a.trigger)
+		if a.kind == engine.StepFire || a.kind == engine.StepOver {
+			continue
+		}
+		if maybe[n]--; maybe[n] < 0 {
+			w.violate("told", "schedule %s: %s was done more often than anybody may have asked for", s.key, n)
+		}
+	}
+}
+
+func (w *World) bodyOf(d schedule.Definition) string {
+	s, err := schedule.New(d, w.cfg.shards)
+	if err != nil {
+		return err.Error()
+	}
+	body, _ := s.Encode()
+	return string(body)
+}
+
+// stepsOf are the changes of a schedule.
+func (t *truth) stepsOf(key string) []appliedStep {
+	return t.steps[string(job.ScheduleID("q", key, t.w.cfg.shards))]
+}
+
+// sequences checks that the next job of a sequence is inserted by the very batch that
+// ends the one before it, and that a schedule learns of the end of what it waits for.
+func (t *truth) sequences(s *shardTruth, c sim.ShardChange, after func() map[store.Key]store.Row) {
+	v := t.w.violate
+	follows := map[job.ID]bool{}
+	for _, op := range c.Ops {
+		if op.Row.Kind == store.KindPending {
+			if j, err := job.Decode(op.Row.Body); err == nil && j.After != "" {
+				if _, old := s.rows[store.Key{Kind: store.KindJob, ID: op.Row.ID}]; !old {
+					follows[j.After] = true
+				}
+			}
+		}
+	}
+	for _, op := range c.Ops {
+		if op.Row.Kind != store.KindJob || op.Kind == store.Delete || !job.State(op.Row.State).Ended() {
+			continue
+		}
+		body, ok := t.bodies[op.Row.ID]
+		j, err := job.Decode(body)
+		if !ok || err != nil {
+			continue
+		}
+		// The rule, written out once more.
+		state := job.State(op.Row.State)
+		want := len(j.Then) > 0 && (state == job.Completed || state != job.Cancelled && j.OnFailure == job.GoOn)
+		if follows[j.ID] != want {
+			v("sequence", "%s: job %s ends as %s, is followed %v, want %v", c.To.Stamp, j.Key, state, follows[j.ID], want)
+		}
+		if want {
+			t.w.counts["followed-"+op.Row.State]++
+		} else if len(j.Then) > 0 {
+			t.w.counts["stopped-"+op.Row.State]++
+		}
+		delete(follows, j.ID)
+		if j.Occurrence.IsZero() || want {
+			continue
+		}
+		id := string(job.ScheduleID("q", j.Occurrence.Schedule, t.w.cfg.shards))
+		if r, ok := t.scheduleIn(after(), id); ok && r.state.Active == j.Occurrence {
+			v("schedule", "%s: %s has ended and its schedule still waits for it", c.To.Stamp, j.Key)
+		}
+	}
+	for id := range follows {
+		v("sequence", "%s: a job follows %s, which has not ended", c.To.Stamp, id)
+	}
+	for _, op := range c.Ops {
+		if op.Kind == store.Put && op.Row.Kind == store.KindPending {
+			t.bodies[op.Row.ID] = op.Row.Body
 		}
 	}
 }

@@ -1,13 +1,17 @@
 package enginetest
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"fencepost/core/engine"
+	"fencepost/core/job"
 	"fencepost/core/mistake"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 )
@@ -128,4 +132,199 @@ func struck(kind string) func(*Config) {
 			c.events = append(c.events, event{at: time.Duration(n+1) * c.duration / 10, length: 2 * c.ttl, node: n % c.nodes, kind: kind})
 		}
 	}
+}
+
+// commandMutants are wrong about what operators ask for.
+var commandMutants = []Mutant{
+	{Name: "a cancellation is told before it is settled", Rules: []string{"command"}, Plant: earlyAnswers(func(_ *World,
+		c mistake.Copy) bool {
+		return mistake.Has(c.Batch, func(op store.Op) bool { return op.Kind == store.Put && op.Row.State == string(job.Cancelled) })
+	})},
+	{Name: "a cancellation beats success", Rules: []string{"end-state"}, Plant: ends(func(ctx context.Context, err error) error {
+		if err == nil && errors.Is(context.Cause(ctx), job.ErrCancelled) {
+			err = job.ErrCancelled
+		}
+		return err
+	})},
+	{Name: "a cancellation is told and forgotten", Rules: []string{"command"}, Plant: operations(func(op *store.Op) {
+		if op.Row.Kind == store.KindJob && op.Row.State == string(job.Cancelled) {
+			op.Row.State = string(job.Completed)
+		}
+	})},
+	{Name: "a job that is brought forward is told so before it is settled", Rules: []string{"command"},
+		Plant: earlyAnswers(func(_ *World, c mistake.Copy) bool { return len(hastened(c.Batch)) > 0 })},
+	{Name: "a job that is brought forward keeps its own time", Rules: []string{"liveness"}, Under: "clocks",
+		Plant: batches(func(w *World, c *mistake.Copy) {
+			c.Each(func(op *store.Op) {
+				if j := w.byID[job.ID(op.Row.ID)]; j != nil && op.Row.Body != nil {
+					op.Row.Body, _ = j.job.Encode()
+				}
+			})
+		})},
+	{Name: "a job that is brought forward starts over", Rules: []string{"attempts", "changes"},
+		Plant: ofHastened(func(op *store.Op) { op.Row.Attempt = 0 })},
+	{Name: "a job that is brought forward waits twice", Rules: []string{"state"}, Plant: ofHastened(func(op *store.Op) {
+		if op.Kind == store.Delete {
+			op.Row.ID = "none"
+		}
+	})},
+	{Name: "a redrive is told before it is settled", Rules: []string{"command"},
+		Plant: earlyAnswers(func(_ *World, c mistake.Copy) bool { return mistake.Has(c.Batch, leavesDLQ) })},
+	{Name: "a redriven job keeps its attempts", Rules: []string{"attempts"}, Plant: batches(func(_ *World, c *mistake.Copy) {
+		again := mistake.Has(c.Batch, leavesDLQ)
+		c.Each(func(op *store.Op) {
+			if again && op.Row.Kind == store.KindPending && op.Row.Attempt == 0 && op.Row.Run > 0 {
+				op.Row.Attempt = 2
+			}
+		})
+	})},
+	{Name: "a redriven job stays in the dead letter queue", Rules: []string{"state"}, Plant: operations(func(op *store.Op) {
+		if leavesDLQ(*op) {
+			op.Row.ID = "none"
+		}
+	})},
+	{Name: "a command that does not look into the inbox", Rules: []string{"command"},
+		Plant: func(_ *World, s store.Shards, _ *engine.Options) store.Shards {
+			return mistake.Shards{Shards: s, OnInboxRow: func(*store.InboxRow) *store.InboxRow { return nil }}
+		}},
+	// Pauses of shards.
+	{Name: "a takeover forgets the pause", Rules: []string{"paused"}, Under: "pauses",
+		Plant: looks(func(h *store.Header) { h.Pause = store.Pause{} })},
+	{Name: "an owner that claims from a paused shard", Rules: []string{"paused"}, Under: "pauses", Plant: heedless},
+	{Name: "a pause is told before it is settled", Rules: []string{"told"}, Under: "pauses", Plant: earlyAnswers(func(w *World,
+		c mistake.Copy) bool {
+		h, _ := w.store.ShardRows(c.Shard)
+		return c.Batch.To.Fence == h.Fence && c.Batch.To.Pause != h.Pause
+	})},
+	{Name: "what came while a shard was paused is forgotten", Rules: []string{"liveness"}, Under: "pauses", Plant: forgetful},
+}
+
+// leavesDLQ: the operation takes a job out of the dead letter queue.
+func leavesDLQ(op store.Op) bool { return op.Kind == store.Delete && op.Row.Kind == store.KindDLQ }
+
+// hastened are the jobs that a batch brings forward, by the note that it leaves.
+func hastened(b store.Batch) map[string]bool {
+	ids := map[string]bool{}
+	for _, op := range b.Ops {
+		if op.Kind == store.Put && op.Row.Kind == store.KindJob && op.Row.State == string(job.Pending) && op.Row.Note == "brought forward" {
+			ids[op.Row.ID] = true
+		}
+	}
+	return ids
+}
+
+// ofHastened changes the operations on jobs that are brought forward.
+func ofHastened(f func(op *store.Op)) Plant {
+	return batches(func(_ *World, c *mistake.Copy) {
+		ids := hastened(c.Batch)
+		c.Each(func(op *store.Op) {
+			if ids[op.Row.ID] {
+				f(op)
+			}
+		})
+	})
+}
+
+// scheduleMutants are wrong about schedules and sequences; those that decide wrongly are in
+// the tests of the engine, which has the place for another decision.
+var scheduleMutants = []Mutant{
+	{Name: "an occurrence without the advance", Rules: []string{"schedule"}, Under: "schedules",
+		Plant: without(func(b store.Batch, op store.Op) bool { return isState(op) && fires(b) })},
+	{Name: "two owners that fire", Rules: []string{"twice"}, Under: "schedules", Plant: noDedupe, World: func(c *Config) {
+		c.setup = func(s *sim.Store) { s.MatchStamp = func(_, _ store.Stamp) bool { return true } }
+	}},
+	{Name: "the end of an occurrence is forgotten", Rules: []string{"schedule"}, Under: "schedules",
+		Plant: without(func(b store.Batch, op store.Op) bool {
+			return isState(op) && !fires(b) && mistake.Has(b, func(op store.Op) bool {
+				return op.Kind == store.Delete &&
+					op.Row.Kind == store.KindRunning
+			})
+		})},
+	{Name: "a removed schedule leaves a row", Rules: []string{"schedule-rows"}, Under: "schedules",
+		Plant: without(func(_ store.Batch, op store.Op) bool {
+			return op.Kind == store.Delete && op.Row.Kind == store.KindSchedule && op.Row.At == engine.AtState
+		})},
+	{Name: "schedules are forgotten by a takeover", Rules: []string{"liveness", "schedule"}, Under: "schedules",
+		Plant: func(_ *World, s store.Shards, _ *engine.Options) store.Shards {
+			return mistake.Shards{Shards: s, OnRows: func(_ store.ShardID, rows []store.Row) []store.Row {
+				return slices.DeleteFunc(rows, func(r store.Row) bool { return r.Kind == store.KindSchedule })
+			}}
+		}},
+	{Name: "schedules as they were when they were first read", Rules: []string{"schedule"}, Under: "schedules", Plant: firstRead},
+	{Name: "a trigger is told before it is settled", Rules: []string{"told"}, Under: "schedules",
+		Plant: earlyAnswers(func(_ *World, c mistake.Copy) bool { return mistake.Has(c.Batch, isState) && fires(c.Batch) })},
+	{Name: "a schedule is reported before it is settled", Rules: []string{"told"}, Under: "schedules",
+		Plant: earlyAnswers(func(_ *World, c mistake.Copy) bool { return mistake.Has(c.Batch, isState) && !fires(c.Batch) })},
+	// Over days in which clocks are changed.
+	{Name: "time zones that nobody looks at", Rules: []string{"calendar"}, Under: "days", World: zoned("UTC")},
+	{Name: "standard time all year", Rules: []string{"calendar"}, Under: "days", World: zoned("Etc/GMT-1")}, // east of Greenwich
+	{Name: "a minute early", Rules: []string{"schedule", "calendar"}, Under: "days", Plant: options(func(o *engine.Options) {
+		wall := o.Wall
+		o.Wall = func() time.Time { return wall().Add(time.Minute) }
+	})},
+}
+
+// madeBy is the job that the engine itself inserts with an operation.
+func madeBy(b store.Batch, op store.Op) (j job.Job, ok bool) {
+	for _, other := range b.Ops {
+		if other.Kind == store.Put && other.Row.Kind == store.KindPending && other.Row.ID == op.Row.ID {
+			j, err := job.Decode(other.Row.Body)
+			return j, err == nil && !j.Occurrence.IsZero()
+		}
+	}
+	return j, false
+}
+
+func fires(b store.Batch) bool {
+	return mistake.Has(b, func(op store.Op) bool {
+		j, ok := madeBy(b, op)
+		return op.Kind == store.PutNew && ok && j.After == ""
+	})
+}
+
+func isState(op store.Op) bool {
+	return op.Kind == store.Put && op.Row.Kind == store.KindSchedule && op.Row.At == engine.AtState
+}
+
+// zoned has cron schedules put with another zone, and nobody else knows.
+func zoned(zone string) func(*Config) {
+	return func(c *Config) {
+		c.twist = func(d *schedule.Definition) {
+			if d.Kind == schedule.Cron {
+				d.Zone = zone
+			}
+		}
+	}
+}
+
+// observerMutants tell their observers something else than they do.
+var observerMutants = []Mutant{
+	untold("of sweeps", "changes", "", engine.StepSweep),
+	untold("what is brought forward", "changes", "", engine.StepHasten),
+	untold("of a pause", "paused", "pauses", engine.StepPause),
+	untold("what fires", "changes", "schedules", engine.StepFire),
+	mistold("of a rescue as a retry", "changes", "", func(c *engine.Change) {
+		if c.Kind == engine.StepRescue {
+			c.Kind = engine.StepRetry
+		}
+	}),
+	mistold("of the attempt before", "changes", "", func(c *engine.Change) { c.Attempt = max(c.Attempt-1, 0) }),
+	mistold("another due time", "changes", "", func(c *engine.Change) { c.Due = min(c.Due, 1) }),
+	mistold("of other misses", "schedule", "schedules", func(c *engine.Change) {
+		if c.Kind == engine.StepFire {
+			c.Missed++
+		}
+	}),
+	{Name: "an observer that is not told the nominal time", Rules: []string{"changes"}, Under: "schedules",
+		Plant: liar(func(c *engine.Change) bool { c.Occurrence.Nominal = 0; return true })},
+}
+
+func untold(what, rule, under string, kind engine.StepKind) Mutant {
+	return Mutant{Name: "an observer that is not told " + what, Rules: []string{rule}, Under: under,
+		Plant: liar(func(c *engine.Change) bool { return c.Kind != kind })}
+}
+
+func mistold(what, rule, under string, f func(c *engine.Change)) Mutant {
+	return Mutant{Name: "an observer that is told " + what, Rules: []string{rule}, Under: under,
+		Plant: liar(func(c *engine.Change) bool { f(c); return true })}
 }

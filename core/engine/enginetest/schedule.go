@@ -197,10 +197,9 @@ func (w *World) order(ctx context.Context, s *simSchedule, c engine.ScheduleComm
 		rec, told.err = p.eng.Schedule(rctx, c)
 	}
 	told.returned, told.duplicate, told.outcome = time.Now(), rec.Duplicate, store.OutcomeOf(told.err)
-	var ce *engine.CommandError
 	if !p.answered() {
 		told.outcome, told.err = store.Unknown, errCrashed // nobody heard the answer
-	} else if told.err != nil && !errors.As(told.err, &ce) {
+	} else if told.err != nil && !errors.As(told.err, new(*engine.CommandError)) {
 		w.violate("error", "a command on a schedule returned %T: %v", told.err, told.err)
 	}
 	w.mu.Lock()

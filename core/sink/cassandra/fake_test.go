@@ -2,7 +2,6 @@ package cassandrasink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,19 +12,17 @@ import (
 
 	"fencepost/core/sink"
 	"fencepost/core/store"
+	"fencepost/core/store/sim"
 )
 
 // fakeDB executes exactly the statements of this package on partitions in
 // memory, over a network that loses requests and replies.
 type fakeDB struct {
-	mu      sync.Mutex
-	rnd     *rand.Rand
-	parts   map[string]*part
-	lose    float64 // of requests, of replies, of late copies: each
-	refuse  float64
-	stale   float64 // plain reads that show the partition before its last change
-	lateBy  time.Duration
-	latency time.Duration
+	mu    sync.Mutex
+	net   *sim.Session
+	rnd   *rand.Rand
+	parts map[string]*part
+	stale float64 // plain reads that show the partition before its last change
 
 	// noHeaderCheck plants a bug: the header's condition is ignored.
 	noHeaderCheck bool
@@ -51,7 +48,14 @@ type part struct {
 }
 
 func newFake(seed uint64) *fakeDB {
-	return &fakeDB{rnd: rand.New(rand.NewPCG(seed, 9)), parts: map[string]*part{}, latency: time.Millisecond}
+	f := &fakeDB{net: sim.New().Connect("sink", seed), rnd: rand.New(rand.NewPCG(seed, 9)), parts: map[string]*part{}}
+	f.faults(sim.Faults{})
+	return f
+}
+
+func (f *fakeDB) faults(faults sim.Faults) {
+	faults.Latency = 2 * time.Millisecond
+	f.net.SetFaults(faults)
 }
 
 func (f *fakeDB) part(resource string) *part {
@@ -66,46 +70,17 @@ func (f *fakeDB) part(resource string) *part {
 func (f *fakeDB) heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lose, f.refuse, f.stale = 0, 0, 0
+	f.stale = 0
+	f.faults(sim.Faults{})
 }
 
 // call runs do at the database, whatever becomes of the caller.
 func (f *fakeDB) call(ctx context.Context, do func()) error {
-	if ctx.Err() != nil {
-		return &store.Error{Outcome: store.Fail, Cause: context.Cause(ctx)}
-	}
-	f.mu.Lock()
-	what, lose, refuse := f.rnd.Float64(), f.lose, f.refuse
-	there := f.latency + time.Duration(f.rnd.Int64N(1000))
-	back := f.latency + time.Duration(f.rnd.Int64N(1000))
-	late := time.Duration(f.rnd.Float64() * float64(f.lateBy))
-	f.mu.Unlock()
-	answer := make(chan error, 1)
-	run := func() {
+	return f.net.Call(ctx, "sink", func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		do()
-	}
-	switch {
-	case what < lose:
-	case what < 2*lose:
-		time.AfterFunc(there, run)
-	case what < 3*lose:
-		time.AfterFunc(there+late, run)
-	case what < 3*lose+refuse:
-		time.AfterFunc(there+back, func() { answer <- &store.Error{Outcome: store.Fail, Cause: errors.New("refused")} })
-	default:
-		time.AfterFunc(there, func() {
-			run()
-			time.AfterFunc(back, func() { answer <- nil })
-		})
-	}
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return &store.Error{Outcome: store.Unknown, Cause: context.Cause(ctx)}
-	}
+	})
 }
 
 func (f *fakeDB) CAS(ctx context.Context, _ int, stmts ...store.Statement) (bool, []map[string]any, error) {

@@ -51,3 +51,5 @@ func TestManyKeysForgotten(t *testing.T) {
 		t.Errorf("%d ledger entries, %v", len(l), err)
 	}
 }
+
+func TestMain(m *testing.M) { cassandratest.Main(m) }

@@ -15,6 +15,7 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/sink/sinktest"
 	"fencepost/core/store"
+	"fencepost/core/store/sim"
 )
 
 // TestConformanceInMemory runs the suite on the statements, without a cluster.
@@ -108,11 +109,13 @@ const simResource, simIssuer = "r", "i"
 func runSinkSim(t *testing.T, seed uint64, change func(*sinkWorld)) *sinkWorld {
 	r := rand.New(rand.NewPCG(seed, 3))
 	w := &sinkWorld{seed: seed, db: newFake(seed), counts: map[string]int{}}
-	w.db.lose, w.db.refuse, w.db.stale = 0.12*r.Float64(), 0.1*r.Float64(), 0.3*r.Float64()
-	w.forgets = seed%2 == 0
-	w.db.lateBy = time.Duration(r.Int64N(int64(20 * time.Second)))
+	lose, refuse, stale := 0.12*r.Float64(), 0.1*r.Float64(), 0.3*r.Float64()
+	w.db.stale, w.forgets = stale, seed%2 == 0
+	faults := sim.Faults{LoseRequest: lose, LoseReply: lose, Late: lose, Refuse: refuse, LateBy: time.Duration(r.Int64N(int64(20 * time.Second)))}
 	change(w)
 	synctest.Test(t, func(t *testing.T) {
+		w.db.net = sim.New().Connect("sink", seed) // of the bubble
+		w.db.faults(faults)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		var wg sync.WaitGroup

@@ -226,13 +226,8 @@ func (s *Sink) forget(resource string) {
 // ended is the error of a call that was not answered: its context ended, or the nodes
 // refuse it for good.
 func (c *call) ended(ctx context.Context, last error) error {
-	e := &store.Error{Op: c.String(), Outcome: store.Fail, Permanent: store.IsPermanent(last), Cause: last}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(last, cause) {
-		e.Cause = errors.Join(cause, last)
-	}
-	if c.uncertain > 0 {
-		e.Outcome = store.Unknown
-		e.ServerTimeout = c.lastTimeout && !c.unanswered
-	}
+	e := sink.Ended(ctx, c.String(), last, c.uncertain)
+	e.Permanent = store.IsPermanent(last)
+	e.ServerTimeout = c.uncertain > 0 && c.lastTimeout && !c.unanswered
 	return e
 }

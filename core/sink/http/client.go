@@ -187,18 +187,12 @@ func noDecision(r *http.Response, body []byte, what string) error {
 func decision(r *http.Response, body []byte, resource, issuer string) (sink.Answer, error) {
 	var a sink.Answer
 	result := r.Header.Get(HeaderResult)
-	switch result {
-	case sink.Applied.String():
-		a.Result = sink.Applied
-	case sink.Duplicate.String():
-		a.Result = sink.Duplicate
-	case sink.Stale.String():
-		a.Result = sink.Stale
-	case sink.Conflict.String():
-		a.Result = sink.Conflict
-	case resultIssuer:
+	a.Result = sink.ResultOf(result)
+	switch {
+	case a.Result != 0:
+	case result == resultIssuer:
 		return a, &finalError{error: &sink.IssuerError{Resource: resource, Bound: r.Header.Get(HeaderIssuer), Used: issuer}}
-	case resultInvalid:
+	case result == resultInvalid:
 		return a, &finalError{error: errors.New(said(body))}
 	default:
 		return a, noDecision(r, body, " without "+HeaderResult+", which is no decision")

@@ -198,7 +198,7 @@ func (h handler) state(w http.ResponseWriter, req *http.Request) {
 		undecided(w, err)
 		return
 	}
-	reply(w, http.StatusOK, state(st))
+	reply(w, http.StatusOK, st)
 }
 
 func (h handler) ledger(w http.ResponseWriter, req *http.Request) {
@@ -218,10 +218,8 @@ func (h handler) ledger(w http.ResponseWriter, req *http.Request) {
 		undecided(w, err)
 		return
 	}
-	page := ledger{Entries: []entry{}, More: len(rest) > ledgerPage}
-	for _, e := range rest[:min(ledgerPage, len(rest))] {
-		page.Entries = append(page.Entries, entry(e))
-	}
+	entries := append([]sink.Entry{}, rest[:min(ledgerPage, len(rest))]...) // none is [], not null
+	page := ledger{Entries: entries, More: len(rest) > ledgerPage}
 	reply(w, http.StatusOK, page)
 }
 

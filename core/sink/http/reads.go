@@ -58,14 +58,14 @@ func (s *Sink) Read(ctx context.Context, resource string, keys ...string) (sink.
 		}
 		c.header.Add(HeaderKey, k)
 	}
-	var st state
+	var st sink.State
 	if err := s.ask(ctx, c, &st); err != nil {
 		return sink.State{}, err
 	}
 	if st.Applied == nil {
 		st.Applied = map[string]int64{}
 	}
-	return sink.State(st), nil
+	return st, nil
 }
 
 // Ledger implements sink.Sink, page by page.
@@ -86,7 +86,7 @@ func (s *Sink) Ledger(ctx context.Context, resource string) ([]sink.Entry, error
 				return nil, c.refused(fmt.Errorf("entry %d follows entry %d: the ledger has lost some", e.Seq, last))
 			}
 			last = e.Seq
-			out = append(out, sink.Entry(e))
+			out = append(out, e)
 		}
 		if !page.More || len(page.Entries) == 0 {
 			return out, nil
@@ -106,4 +106,63 @@ func (s *Sink) Forget(ctx context.Context, resource string, before time.Time) (i
 	var done forgotten
 	err = s.ask(ctx, c, &done)
 	return done.Dropped, err
+}
+
+// retire is the body of a request to remove resources, retired its answer.
+type (
+	retire struct {
+		Issuer    string   `json:"issuer"`
+		Below     int64    `json:"below"`
+		Resources []string `json:"resources"`
+	}
+	retired struct {
+		Removed int `json:"removed"`
+	}
+)
+
+var _ sink.Retirer = (*Sink)(nil)
+
+// Retire implements sink.Retirer, if the sink of the service does. After a lost answer the
+// number is of what the last copy removed.
+func (s *Sink) Retire(ctx context.Context, issuer string, below int64, resources ...string) (int, error) {
+	c := &call{op: "retire resources of " + issuer, method: http.MethodPost, path: PathRetire, header: http.Header{}}
+	if err := sink.CheckRetire(issuer, below, resources); err != nil {
+		return 0, c.refused(err)
+	}
+	var err error
+	if c.body, err = json.Marshal(retire{issuer, below, resources}); err != nil {
+		return 0, c.refused(err)
+	}
+	if len(c.body) > MaxPayload {
+		return 0, c.refused(fmt.Errorf("%d resources make a body of %d bytes, more than %d: retire them in parts", len(resources), len(c.body), MaxPayload))
+	}
+	var done retired
+	err = s.ask(ctx, c, &done)
+	return done.Removed, err
+}
+
+func (h handler) retire(w http.ResponseWriter, req *http.Request) {
+	body, ok := bodyOf(w, req, MaxPayload)
+	if !ok {
+		return
+	}
+	var in retire
+	err := json.Unmarshal(body, &in)
+	if err == nil {
+		err = sink.CheckRetire(in.Issuer, in.Below, in.Resources)
+	}
+	r, can := h.sink.(sink.Retirer)
+	if err == nil && !can {
+		err = errors.New("the sink of this service removes no resources")
+	}
+	if err != nil {
+		invalid(w, fmt.Errorf(`not {"issuer": …, "below": a token, "resources": […]}: %w`, err))
+		return
+	}
+	n, err := r.Retire(req.Context(), in.Issuer, in.Below, in.Resources...)
+	if err != nil {
+		undecided(w, err)
+		return
+	}
+	reply(w, http.StatusOK, retired{n})
 }

@@ -57,31 +57,10 @@ var statuses = map[string]int{
 	resultIssuer: http.StatusConflict, resultInvalid: http.StatusBadRequest,
 }
 
-// state is sink.State as JSON.
-type state struct {
-	Value   int64            `json:"value"`
-	Payload []byte           `json:"payload"` // base64
-	Seen    int64            `json:"seen"`
-	Seq     int64            `json:"seq"`
-	Issuer  string           `json:"issuer"`
-	Applied map[string]int64 `json:"applied"`
-}
-
-// entry is sink.Entry as JSON.
-type entry struct {
-	Seq    int64  `json:"seq"`
-	Kind   string `json:"kind"`
-	Issuer string `json:"issuer"`
-	Token  int64  `json:"token"`
-	Key    string `json:"key,omitempty"`
-	Value  int64  `json:"value,omitempty"`
-	At     int64  `json:"at,omitempty"`
-}
-
 // ledger is one page of entries; More says that others follow.
 type ledger struct {
-	Entries []entry `json:"entries"`
-	More    bool    `json:"more"`
+	Entries []sink.Entry `json:"entries"`
+	More    bool         `json:"more"`
 }
 
 // forget is the body of a request to drop keys, forgotten its answer.

@@ -249,8 +249,7 @@ func (s *Sink) once(ctx context.Context, do work) (out store.Outcome, err error)
 // leave ends what a transaction left open. A connection that showed an error which
 // may pass is closed: it may lead to a server that is a standby by now.
 func leave(ctx context.Context, conn *pgx.Conn, err error) {
-	var final finalError
-	sound := err == nil || errors.As(err, &final)
+	sound := err == nil || errors.As(err, new(finalError))
 	if sound && conn.PgConn().TxStatus() != 'I' {
 		_, err := conn.Exec(ctx, "rollback")
 		sound = err == nil

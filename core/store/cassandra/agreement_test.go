@@ -2,6 +2,7 @@ package cassandra
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,5 +80,98 @@ func TestUnansweredAgreement(t *testing.T) {
 	}
 	if err := newDomain(Config{Serial: Serial}).check(nil); err != nil {
 		t.Errorf("outside of a keyspace: %v", err)
+	}
+}
+
+// TestMisfit: which existing keyspaces carry which agreement.
+func TestMisfit(t *testing.T) {
+	t.Parallel()
+	type replication = map[string]string
+	simple := func(n string) replication {
+		return replication{"class": "org.apache.cassandra.locator.SimpleStrategy", "replication_factor": n}
+	}
+	byDC := func(dcs ...string) replication {
+		r := replication{"class": "org.apache.cassandra.locator.NetworkTopologyStrategy"}
+		for i := 0; i < len(dcs); i += 2 {
+			r[dcs[i]] = dcs[i+1]
+		}
+		return r
+	}
+	two := map[string]int{"dc1": 3, "dc2": 3}
+	one := map[string]int{"dc1": 3}
+	for name, c := range map[string]struct {
+		replication replication
+		local       string // data centre; "": SERIAL
+		nodes       map[string]int
+		want        string // "": it fits
+	}{
+		"one data centre":                        {byDC("dc1", "3"), "", one, ""},
+		"simple":                                 {simple("3"), "", one, ""},
+		"simple over two data centres":           {simple("3"), "", two, ""},
+		"a single node":                          {simple("1"), "", map[string]int{"dc1": 1}, ""},
+		"both":                                   {byDC("dc1", "3", "dc2", "3"), "", two, ""},
+		"local":                                  {byDC("dc1", "3"), "dc1", two, ""},
+		"local, both have replicas":              {byDC("dc1", "3", "dc2", "3"), "dc1", two, ""},
+		"local, the other one's nodes are few":   {byDC("dc1", "3", "dc2", "9"), "dc1", two, ""},
+		"more replicas than nodes, yet a quorum": {simple("3"), "", map[string]int{"dc1": 2}, ""},
+		"local and simple":                       {simple("3"), "dc1", two, "knows no data centres"},
+		"local, replicas elsewhere":              {byDC("dc2", "3"), "dc1", two, "no replica in data centre dc1"},
+		"local, no replicas here":                {byDC("dc1", "0", "dc2", "3"), "dc1", two, "no replica in data centre dc1"},
+		"no quorum":                              {simple("5"), "", map[string]int{"dc1": 2}, "no quorum"},
+		"no quorum over both":                    {byDC("dc1", "3", "dc3", "3"), "", two, "no quorum"},
+		"no quorum in the local one":             {byDC("dc1", "7", "dc2", "3"), "dc1", two, "no quorum"},
+		"transient replicas":                     {byDC("dc1", "3/1"), "", one, "transient"},
+		"another class":                          {replication{"class": "EverywhereStrategy"}, "", one, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := Config{Serial: Serial}
+			if c.local != "" {
+				cfg = Config{Serial: LocalSerial, Consistency: LocalQuorum, LocalDC: c.local}
+			}
+			problem, remedy := misfit(c.replication, true, cfg, c.nodes)
+			if c.want == "" && problem != "" || !strings.Contains(problem, c.want) || (problem == "") != (remedy == "") {
+				t.Errorf("%q, %q, want %q", problem, remedy, c.want)
+			}
+			if problem, _ := misfit(c.replication, false, cfg, c.nodes); !strings.Contains(problem, "durable_writes") {
+				t.Errorf("without durable writes: %q", problem)
+			}
+		})
+	}
+}
+
+// TestVersions: which programs may use which keyspaces.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	if known.version() != SchemaVersion {
+		t.Errorf("%d upgrades are known, and SchemaVersion is %d", len(known), SchemaVersion)
+	}
+	own := map[string]string{settingAgreement: "SERIAL"}
+	for _, c := range []struct {
+		name            string
+		known           int // version
+		version, oldest string
+		refused         bool
+	}{
+		{"none yet", 1, "", "", false},
+		{"the same", 2, "2", "", false},
+		{"older", 3, "1", "", false},
+		{"newer, and what was added need not be known", 1, "3", "", false},
+		{"newer, with a break that is known", 2, "3", "2", false},
+		{"newer, with a break", 2, "3", "3", true},
+		{"newer, with a break before", 1, "3", "2", true},
+		{"being upgraded with a break", 1, "1", "2", true},
+		{"no number", 1, "one", "", true},
+		{"no number", 1, "2", "two", true},
+		{"negative", 1, "-1", "", true},
+	} {
+		err := make(knowledge, c.known-1).agree("k", map[string]string{settingVersion: c.version, settingOldest: c.oldest}, own)
+		var e *VersionError
+		if errors.As(err, &e) != c.refused || c.refused && (e.Known != c.known || !strings.Contains(err.Error(), "use a newer program")) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if err := known.agree("k", map[string]string{settingVersion: "1", settingAgreement: "LOCAL_SERIAL in a"}, own); !errors.As(err, new(*AgreementError)) {
+		t.Errorf("%v", err)
 	}
 }

@@ -2,9 +2,14 @@ package cassandra
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"syscall"
 
 	"github.com/gocql/gocql"
 
@@ -54,8 +59,7 @@ func notSent(err error) bool {
 			return true
 		}
 	}
-	var marshal gocql.MarshalError
-	return errors.As(err, &marshal) || argumentCount(err)
+	return errors.As(err, new(gocql.MarshalError)) || argumentCount(err)
 }
 
 // argumentCount recognizes a wrong number of arguments, which has no type.
@@ -100,11 +104,10 @@ func remedy(err error) string {
 	case gocql.ErrCodeBootstrapping:
 		return ""
 	}
-	var marshal gocql.MarshalError
 	switch {
 	case errors.Is(err, gocql.ErrSessionClosed):
 		return "the session was closed: open another one"
-	case errors.Is(err, gocql.ErrTooManyStmts), errors.Is(err, gocql.ErrQueryArgLength), errors.As(err, &marshal), argumentCount(err):
+	case errors.Is(err, gocql.ErrTooManyStmts), errors.Is(err, gocql.ErrQueryArgLength), errors.As(err, new(gocql.MarshalError)), argumentCount(err):
 		return "the statement's arguments do not fit: this is a defect of the program that made it"
 	}
 	return ""
@@ -112,10 +115,8 @@ func remedy(err error) string {
 
 // serverTimeout reports the coordinator's own "ran out of time" and "do not know".
 func serverTimeout(err error) bool {
-	var write *gocql.RequestErrWriteTimeout
-	var read *gocql.RequestErrReadTimeout
-	var cas *gocql.RequestErrCASWriteUnknown
-	if errors.As(err, &write) || errors.As(err, &read) || errors.As(err, &cas) {
+	if errors.As(err, new(*gocql.RequestErrWriteTimeout)) || errors.As(err, new(*gocql.RequestErrReadTimeout)) ||
+		errors.As(err, new(*gocql.RequestErrCASWriteUnknown)) {
 		return true
 	}
 	switch code(err) {
@@ -132,4 +133,82 @@ func code(err error) int {
 		return r.Code()
 	}
 	return -1
+}
+
+// Trouble is why a connection was not made.
+type Trouble int
+
+// Troubles.
+const (
+	NoneKnown      Trouble = iota
+	Unreachable            // nobody answers at the address
+	NotTrusted             // the certificate's authority is not one that is trusted here
+	OtherName              // the certificate is for another name
+	BadCertificate         // the certificate does not hold for another reason
+	SpeaksNoTLS            // what answers there speaks no TLS
+	RefusesTLS             // it ends the handshake: it may want a client's certificate
+	EndsTLS                // it ends the connection before TLS is agreed on
+	SpeaksNoCQL            // it takes the connection, and does not answer: it may want TLS
+	WantsLogin             // and none was shown
+	WrongLogin             // user name or password
+	MayNotLogin            // the role may not
+	OtherProtocol          // no version 4 of the native protocol
+)
+
+// Diagnose says why a connection (see [Discover]) was not made; tls: it was to be one
+// with TLS.
+func Diagnose(err error, withTLS bool) Trouble {
+	var op *net.OpError
+	text := err.Error()
+	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return NotTrusted
+	case errors.As(err, new(x509.HostnameError)):
+		return OtherName
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return BadCertificate
+	case errors.As(err, new(tls.RecordHeaderError)):
+		return SpeaksNoTLS
+	case strings.Contains(text, "remote error: tls:"):
+		return RefusesTLS
+	case NeedsLogin(err):
+		return WantsLogin
+	case Refused(err) == Credentials:
+		return WrongLogin
+	case Refused(err) == Unauthorized:
+		return MayNotLogin
+	case Refused(err) == Invalid:
+		return OtherProtocol
+	case errors.As(err, &op) && op.Op == "dial":
+		return Unreachable
+	case !withTLS && (ended || strings.Contains(text, "no response to connection startup")):
+		return SpeaksNoCQL
+	case withTLS && ended:
+		return EndsTLS
+	}
+	return NoneKnown
+}
+
+// Why says in some words why a request was not answered, or refused; it tells of no
+// address and no statement, so that every client of the probes may read it. "" if there is
+// nothing to say but the error itself.
+func Why(err error) string {
+	switch Refused(err) {
+	case Credentials:
+		return "it refuses the login"
+	case Unauthorized:
+		return "it refuses the request, as the role lacks a permission"
+	case NoQuorum:
+		return "too few replicas are up, or answered its coordinator in time"
+	case Exists, Invalid:
+		return "it refuses the request"
+	}
+	switch {
+	case errors.Is(err, gocql.ErrNoConnections):
+		return "there is no connection to any of its nodes"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, gocql.ErrTimeoutNoResponse):
+		return "no node answered in time"
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -195,5 +196,26 @@ func TestSplitApplied(t *testing.T) {
 				t.Errorf("applied %v, %d rows, %v", applied, len(out), err)
 			}
 		})
+	}
+}
+
+func TestWhy(t *testing.T) {
+	t.Parallel()
+	for want, cause := range map[string]error{
+		"too few replicas":    frame{gocql.ErrCodeUnavailable},
+		"answered its":        frame{gocql.ErrCodeReadTimeout},
+		"no connection":       fmt.Errorf("pool: %w", gocql.ErrNoConnections),
+		"no node":             context.DeadlineExceeded,
+		"permission":          frame{gocql.ErrCodeUnauthorized},
+		"refuses the request": frame{gocql.ErrCodeInvalid},
+		"login":               frame{gocql.ErrCodeCredentials},
+	} {
+		got := Why(&store.Error{Op: "look", Outcome: store.Unknown, Cause: cause})
+		if !strings.Contains(got, want) {
+			t.Errorf("%v: %q, want %q", cause, got, want)
+		}
+	}
+	if got := Why(errors.New("SELECT secret FROM 10.0.0.1")); got != "" {
+		t.Errorf("%q", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"maps"
 	"net"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocql/gocql"
@@ -162,13 +162,11 @@ func (c Config) withDefaults() (Config, error) {
 
 // TLSFor is the configuration of a connection to the node with this IP, nil for none.
 func (c Config) TLSFor(ip string) *tls.Config {
-	name := c.TLSNames[ip]
-	name = cmp.Or(name, ip)
 	if c.TLS == nil || c.TLS.ServerName != "" {
 		return c.TLS
 	}
 	t := c.TLS.Clone()
-	t.ServerName = name
+	t.ServerName = cmp.Or(c.TLSNames[ip], ip)
 	return t
 }
 
@@ -226,10 +224,8 @@ func (c Config) cluster(dial *hostDialer, policy gocql.HostSelectionPolicy, log 
 // connections, which the core survives and reports by outcomes. The last one is
 // kept: the driver's error for a session that cannot be opened does not say why.
 type driverLog struct {
-	log *slog.Logger
-
-	mu   sync.Mutex
-	last string
+	log  *slog.Logger
+	last atomic.Value // string
 }
 
 func (l *driverLog) Print(v ...any)            { l.add(fmt.Sprint(v...)) }
@@ -239,13 +235,5 @@ func (l *driverLog) Println(v ...any)          { l.add(fmt.Sprint(v...)) }
 func (l *driverLog) add(s string) {
 	s = strings.TrimSpace(s)
 	l.log.Debug(s, "from", "gocql")
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = s
-}
-
-func (l *driverLog) lastMessage() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last
+	l.last.Store(s)
 }

@@ -161,9 +161,8 @@ func (c *twoDCs) live(ctx context.Context, name, dc string, rnd *rand.Rand) {
 	}
 	for ctx.Err() == nil {
 		l, err := cl.Acquire(ctx, lock.Request{Resource: "r", Holder: name})
-		var other *AgreementError
 		switch {
-		case errors.As(err, &other) && errors.Is(err, lock.ErrRefused):
+		case errors.As(err, new(*AgreementError)) && errors.Is(err, lock.ErrRefused):
 			c.mu.Lock()
 			c.counts["refused"]++
 			c.mu.Unlock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,8 +22,9 @@ type DB struct {
 	policy  *coordinators
 	domain  *domain
 
+	seen sync.Map // of StatementInfo
+
 	mu   sync.Mutex
-	seen map[StatementInfo]struct{}
 	sent Sent
 	// waited: definer has waited for the nodes.
 	waited bool
@@ -40,7 +43,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	op := "connect to " + strings.Join(cfg.ContactPoints, ", ")
 	session, err := createSession(ctx, cfg.cluster(&hostDialer{cfg}, policy, log))
 	if err != nil {
-		if last := log.lastMessage(); last != "" && ctx.Err() == nil {
+		if last, _ := log.last.Load().(string); last != "" && ctx.Err() == nil {
 			err = fmt.Errorf("%w; the driver's last message: %s", err, last)
 		}
 		return nil, &store.Error{Op: op, Outcome: store.Fail, Cause: err}
@@ -49,7 +52,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		session.Close()
 		return nil, &store.Error{Op: op, Outcome: store.Fail, Permanent: true, Cause: err}
 	}
-	return &DB{cfg: cfg, session: session, policy: policy, domain: newDomain(cfg), seen: map[StatementInfo]struct{}{}}, nil
+	return &DB{cfg: cfg, session: session, policy: policy, domain: newDomain(cfg)}, nil
 }
 
 // createSession opens a session of the driver, which takes no context for that: if ctx ends
@@ -249,11 +252,7 @@ func (db *DB) report(info StatementInfo) {
 	if db.cfg.OnStatement == nil {
 		return
 	}
-	db.mu.Lock()
-	_, known := db.seen[info]
-	db.seen[info] = struct{}{}
-	db.mu.Unlock()
-	if !known {
+	if _, known := db.seen.LoadOrStore(info, true); !known {
 		db.cfg.OnStatement(info)
 	}
 }
@@ -288,4 +287,60 @@ func isDDL(cql string) bool {
 		return true
 	}
 	return false
+}
+
+// hostDialer opens every connection of a session: control, discovery, pool and
+// reconnects. It looks at the node's IP only. The port in the driver's host
+// record cannot be used: for the control host it is taken from the connection's
+// remote address, which behind a proxy is the proxy's.
+type hostDialer struct{ cfg Config }
+
+func (d *hostDialer) DialHost(ctx context.Context, host *gocql.HostInfo) (*gocql.DialedHost, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.ConnectTimeout)
+	defer cancel()
+	ip := host.ConnectAddress().String()
+	conn, err := d.dial(ctx, ip)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := conn.RemoteAddr().(*net.TCPAddr); !ok {
+		conn.Close()
+		return nil, fmt.Errorf("cassandra: the connection to %s has a remote address of type %T; the driver needs TCP", ip, conn.RemoteAddr())
+	}
+	return gocql.WrapTLS(ctx, conn, net.JoinHostPort(ip, strconv.Itoa(d.cfg.Port)), d.cfg.TLSFor(ip))
+}
+
+func (d *hostDialer) dial(ctx context.Context, ip string) (net.Conn, error) {
+	if d.cfg.Dial != nil {
+		return d.cfg.Dial(ctx, ip)
+	}
+	var nd net.Dialer
+	return nd.DialContext(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(d.cfg.Port)))
+}
+
+// Sent counts the requests that were handed to the driver, whatever became of them.
+type Sent struct {
+	Conditional int64 // conditional statements and batches
+	Serial      int64 // SERIAL reads
+	Plain       int64 // the rest
+}
+
+// Sent returns what was sent so far.
+func (db *DB) Sent() Sent {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.sent
+}
+
+func (db *DB) count(info StatementInfo) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	switch {
+	case info.SerialConsistency != "":
+		db.sent.Conditional++
+	case info.Consistency == db.cfg.Serial:
+		db.sent.Serial++
+	default:
+		db.sent.Plain++
+	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/gocql/gocql"
 
@@ -113,24 +113,17 @@ func nodeInfo(row map[string]any) NodeInfo {
 
 // connectErrors keeps the last error of a connection: the driver's error for a
 // session that cannot be opened has it as text only.
-type connectErrors struct {
-	mu   sync.Mutex
-	last error
-}
+type connectErrors struct{ last atomic.Pointer[error] }
 
 func (c *connectErrors) ObserveConnect(o gocql.ObservedConnect) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if o.Err != nil {
-		c.last = o.Err
+		c.last.Store(&o.Err)
 	}
 }
 
 func (c *connectErrors) instead(err error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.last != nil {
-		return c.last
+	if last := c.last.Load(); last != nil {
+		return *last
 	}
 	return err
 }

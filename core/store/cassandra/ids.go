@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,12 +72,6 @@ func NewIDs(db *DB, blockSize int64) *IDs {
 // When ctx ends first, the allocation on its way is settled by the next call.
 func (i *IDs) Next(ctx context.Context, name string) (int64, error) {
 	return i.take(ctx, "id/"+name)
-}
-
-// NextSeq returns the next number of the resource's own sequence: unique, and
-// without gaps while no process dies.
-func (i *IDs) NextSeq(ctx context.Context, resource string) (int64, error) {
-	return i.take(ctx, "seq/"+resource)
 }
 
 func (i *IDs) take(ctx context.Context, name string) (int64, error) {
@@ -209,11 +204,7 @@ func (i *IDs) plan(name string, rows []map[string]any) *allocation {
 	}
 	recent[a.lo] = a.attempt
 	if len(recent) > recentBlocks {
-		los := make([]int64, 0, len(recent))
-		for lo := range recent {
-			los = append(los, lo)
-		}
-		sort.Slice(los, func(x, y int) bool { return los[x] < los[y] })
+		los := slices.Sorted(maps.Keys(recent))
 		for _, lo := range los[:len(los)-recentBlocks] {
 			delete(recent, lo)
 		}

@@ -3,7 +3,6 @@ package cassandra
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,52 +11,26 @@ import (
 	"github.com/gocql/gocql"
 
 	"fencepost/core/store"
+	"fencepost/core/store/sim"
 )
 
 // fakeIDs executes the statements on the table ids in memory, over a network
 // that loses requests and replies and delivers some late.
 type fakeIDs struct {
 	mu   sync.Mutex
-	rnd  *rand.Rand
-	lose float64 // of requests, of replies, of late copies: each
-	next int64   // 0: no row
+	net  *sim.Session
+	next int64 // 0: no row
 	last map[int64]string
 	// forgetful plants a bug: the row does not remember who took a block.
 	forgetful bool
 }
 
 func (f *fakeIDs) call(ctx context.Context, do func()) error {
-	if ctx.Err() != nil {
-		return &store.Error{Outcome: store.Fail, Cause: context.Cause(ctx)}
-	}
-	f.mu.Lock()
-	what, lose := f.rnd.Float64(), f.lose
-	delay := time.Duration(1 + f.rnd.Int64N(int64(5*time.Millisecond)))
-	late := time.Duration(f.rnd.Int64N(int64(5 * time.Second)))
-	f.mu.Unlock()
-	answer := make(chan error, 1)
-	run := func() {
+	return f.net.Call(ctx, "ids", func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		do()
-	}
-	switch {
-	case what < lose:
-	case what < 2*lose:
-		time.AfterFunc(delay, run)
-	case what < 3*lose:
-		time.AfterFunc(late, run)
-	case what < 4*lose:
-		answer <- &store.Error{Outcome: store.Fail, Cause: errors.New("refused")}
-	default:
-		time.AfterFunc(delay, func() { run(); answer <- nil })
-	}
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return &store.Error{Outcome: store.Unknown, Cause: context.Cause(ctx)}
-	}
+	})
 }
 
 func (f *fakeIDs) CAS(ctx context.Context, _ int, stmts ...store.Statement) (bool, []map[string]any, error) {
@@ -103,7 +76,8 @@ func (f *fakeIDs) QueryBy(ctx context.Context, _ int, _ bool, _ store.Statement)
 // twice and how many are missing.
 func runIDs(t *testing.T, seed uint64, forgetful bool) (twice, gaps int) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeIDs{rnd: rand.New(rand.NewPCG(seed, 1)), lose: 0.1, forgetful: forgetful}
+		f := &fakeIDs{net: sim.New().Connect("ids", seed), forgetful: forgetful}
+		f.net.SetFaults(sim.Faults{Latency: 3 * time.Millisecond, LoseRequest: 0.1, LoseReply: 0.1, Late: 0.1, Refuse: 0.1, LateBy: 5 * time.Second})
 		var mu sync.Mutex
 		got := map[int64]int{}
 		var all []*IDs
@@ -115,7 +89,7 @@ func runIDs(t *testing.T, seed uint64, forgetful bool) (twice, gaps int) {
 				wg.Go(func() {
 					for range 20 {
 						ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-						n, err := i.NextSeq(ctx, "s")
+						n, err := i.Next(ctx, "s")
 						cancel()
 						if err != nil {
 							continue
@@ -129,14 +103,12 @@ func runIDs(t *testing.T, seed uint64, forgetful bool) (twice, gaps int) {
 		}
 		wg.Wait()
 		time.Sleep(10 * time.Second) // the last copies land
-		f.mu.Lock()
-		f.lose = 0
-		f.mu.Unlock()
+		f.net.SetFaults(sim.Faults{Latency: 3 * time.Millisecond})
 		// What is on its way is settled by the next call of its process.
 		for _, i := range all {
-			b := i.names["seq/s"]
+			b := i.names["id/s"]
 			for b.pending != nil || b.next != b.end {
-				n, err := i.NextSeq(t.Context(), "s")
+				n, err := i.Next(t.Context(), "s")
 				if err != nil {
 					t.Error(err)
 					break

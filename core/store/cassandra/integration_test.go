@@ -377,7 +377,7 @@ func TestIDs(t *testing.T) {
 	// Without an end of a process there are no gaps: use every block up.
 	seen := map[int64]bool{}
 	for i := range 4 * block {
-		n, err := all[i%processes].NextSeq(t.Context(), "s")
+		n, err := all[i%processes].Next(t.Context(), "s")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,7 +385,7 @@ func TestIDs(t *testing.T) {
 	}
 	for _, ids := range all {
 		for len(seen)%block != 0 || int64(len(seen)) != maxOf(seen) {
-			n, err := ids.NextSeq(t.Context(), "s")
+			n, err := ids.Next(t.Context(), "s")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -156,11 +156,7 @@ func (c *coordinators) pick(q gocql.ExecutableQuery) gocql.NextHost {
 func (c *coordinators) up() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ips := make([]string, 0, len(c.hosts))
-	for ip := range c.hosts {
-		ips = append(ips, ip)
-	}
-	return ips
+	return slices.Collect(maps.Keys(c.hosts))
 }
 
 // Pick implements gocql.HostSelectionPolicy.
@@ -243,13 +239,11 @@ func (c *coordinators) answered(r *route) {
 
 // failed suspects the node that served r if the failure is its own or its links'.
 func (c *coordinators) failed(r *route, e *store.Error) {
-	var unavailable *gocql.RequestErrUnavailable
-	var other gocql.RequestError
 	switch {
 	case r.host == nil:
 		return
-	case e.ServerTimeout || errors.As(e.Cause, &unavailable):
-	case errors.As(e.Cause, &other):
+	case e.ServerTimeout || errors.As(e.Cause, new(*gocql.RequestErrUnavailable)):
+	case errors.As(e.Cause, new(gocql.RequestError)):
 		return // it answered
 	case e.Outcome == store.Fail, errors.Is(e.Cause, errCanceled):
 		return

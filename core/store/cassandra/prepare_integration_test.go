@@ -108,8 +108,7 @@ func TestPrepareExisting(t *testing.T) {
 	}
 	local := cfg
 	local.Serial, local.Consistency, local.LocalDC = cassandra.LocalSerial, cassandra.LocalQuorum, "datacenter1"
-	var misfit *cassandra.ReplicationError
-	if _, err := cassandra.Prepare(ctx, local, cassandra.Replication{}); !errors.As(err, &misfit) {
+	if _, err := cassandra.Prepare(ctx, local, cassandra.Replication{}); !errors.As(err, new(*cassandra.ReplicationError)) {
 		t.Errorf("LOCAL_SERIAL with SimpleStrategy: %v", err)
 	}
 	var unsettled *cassandra.AgreementError
@@ -227,5 +226,14 @@ func TestUpgrade(t *testing.T) {
 	}
 	if rows, err := db.Query(ctx, false, "SELECT column_name FROM system_schema.columns WHERE keyspace_name = ? AND table_name = 'queues'", fresh.Keyspace); err != nil || len(rows) != 3 {
 		t.Errorf("%v, %v", rows, err)
+	}
+}
+
+// TestHintsAreSeen: what DropKeyspace waits for can be read.
+func TestHintsAreSeen(t *testing.T) {
+	t.Parallel()
+	db := cassandratest.Open(t, cassandratest.Keyspace(t))
+	if _, err := db.Query(t.Context(), false, cassandra.SelectHints); err != nil {
+		t.Error(err)
 	}
 }

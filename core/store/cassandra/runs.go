@@ -89,11 +89,9 @@ func (r *Runs) read(ctx context.Context, s store.Statement) ([]store.RunRow, err
 	}
 	out := make([]store.RunRow, 0, len(rows))
 	for _, row := range rows {
-		x := store.RunRow{}
-		var ok1, ok2 bool
-		x.Job, ok1 = row["job"].(string)
-		x.Run, ok2 = row["run"].(int64)
-		if !ok1 || !ok2 {
+		c := &columns{row: row}
+		x := store.RunRow{Job: column[string](c, "job"), Run: column[int64](c, "run")}
+		if c.lacking {
 			return nil, malformed("read runs", rows)
 		}
 		x.Attempt, _ = row["attempt"].(int)
@@ -103,6 +101,49 @@ func (r *Runs) read(ctx context.Context, s store.Statement) ([]store.RunRow, err
 		x.Ended, _ = row["ended"].(time.Time)
 		x.Error, _ = row["error"].(string)
 		out = append(out, x)
+	}
+	return out, nil
+}
+
+var _ store.Members = (*Members)(nil)
+
+// Members is the table of heartbeats.
+type Members struct{ db *DB }
+
+// NewMembers returns the members of a keyspace that Migrate has made.
+func NewMembers(db *DB) *Members { return &Members{db} }
+
+const (
+	beatMember   = "INSERT INTO members (cell, name, nonce) VALUES (?, ?, ?) USING TTL ?"
+	removeMember = "DELETE FROM members WHERE cell = ? AND name = ?"
+	listMembers  = "SELECT name, nonce FROM members WHERE cell = ?"
+)
+
+// Beat implements store.Members.
+func (m *Members) Beat(ctx context.Context, cell, name, nonce string, keep time.Duration) error {
+	if keep < time.Second {
+		return failed("beat of "+name, fmt.Errorf("a row that is kept for %s: a second is the least", keep))
+	}
+	return m.db.Exec(ctx, beatMember, cell, name, nonce, int32(keep/time.Second))
+}
+
+// Leave implements store.Members.
+func (m *Members) Leave(ctx context.Context, cell, name string) error {
+	return m.db.Exec(ctx, removeMember, cell, name)
+}
+
+// Members implements store.Members.
+func (m *Members) Members(ctx context.Context, cell string) (map[string]string, error) {
+	rows, err := m.db.Query(ctx, false, listMembers, cell)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]string, len(rows))
+	for _, row := range rows {
+		c := &columns{row: row}
+		if out[column[string](c, "name")] = column[string](c, "nonce"); c.lacking {
+			return nil, malformed("members of "+cell, []map[string]any{row})
+		}
 	}
 	return out, nil
 }

@@ -3,16 +3,14 @@ package sim
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"fencepost/core/store"
 )
 
 var _ store.Runs = (*Session)(nil)
-
-var errTooMany = errors.New("sim: too many rows")
 
 type runKey struct {
 	job string
@@ -21,15 +19,19 @@ type runKey struct {
 
 // PutRuns implements store.Runs.
 func (p *Session) PutRuns(ctx context.Context, d store.RunsDay, rows []store.RunRow) error {
-	if len(rows) > store.MaxOps {
-		return &store.Error{Op: "put runs", Outcome: store.Fail, Cause: errTooMany}
+	if err := tooLarge("put runs", len(rows), 0); err != nil {
+		return err
 	}
-	return p.Call(ctx, fmt.Sprintf("put runs %s %d", d.Shard, d.Day), func() { p.store.putRuns(d, rows) })
+	return p.change(ctx, fmt.Sprintf("put runs %s %d", d.Shard, d.Day), func() { p.store.putRuns(d, rows) })
+}
+
+// change sends a request that cannot be refused.
+func (p *Session) change(ctx context.Context, op string, do func()) error {
+	_, err := askNamed(ctx, p, op, func() (any, error) { do(); return nil, nil })
+	return err
 }
 
 func (s *Store) putRuns(d store.RunsDay, rows []store.RunRow) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.runs[d] == nil {
 		s.runs[d] = map[runKey]store.RunRow{}
 	}
@@ -43,24 +45,21 @@ func (s *Store) putRuns(d store.RunsDay, rows []store.RunRow) {
 }
 
 // RunsOf implements store.Runs.
-func (p *Session) RunsOf(ctx context.Context, d store.RunsDay, job string) (out []store.RunRow, err error) {
-	err = p.Call(ctx, fmt.Sprintf("runs of %s %d", job, d.Day), func() {
-		out = p.store.runsWhere(d, func(k runKey) bool { return k.job == job })
+func (p *Session) RunsOf(ctx context.Context, d store.RunsDay, job string) ([]store.RunRow, error) {
+	return askNamed(ctx, p, fmt.Sprintf("runs of %s %d", job, d.Day), func() ([]store.RunRow, error) {
+		return p.store.runsWhere(d, func(k runKey) bool { return k.job == job }), nil
 	})
-	return out, err
 }
 
 // RunsOn implements store.Runs.
-func (p *Session) RunsOn(ctx context.Context, d store.RunsDay, afterJob string, afterRun int64, limit int) (out []store.RunRow, err error) {
-	err = p.Call(ctx, fmt.Sprintf("runs on %s %d", d.Shard, d.Day), func() {
-		out = p.store.runsWhere(d, func(k runKey) bool { return k.job > afterJob || k.job == afterJob && k.run > afterRun })
+func (p *Session) RunsOn(ctx context.Context, d store.RunsDay, afterJob string, afterRun int64, limit int) ([]store.RunRow, error) {
+	out, err := askNamed(ctx, p, fmt.Sprintf("runs on %s %d", d.Shard, d.Day), func() ([]store.RunRow, error) {
+		return p.store.runsWhere(d, func(k runKey) bool { return k.job > afterJob || k.job == afterJob && k.run > afterRun }), nil
 	})
 	return out[:min(len(out), max(limit, 0))], err
 }
 
 func (s *Store) runsWhere(d store.RunsDay, is func(runKey) bool) (out []store.RunRow) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for k, row := range s.runs[d] {
 		if is(k) {
 			out = append(out, row)
@@ -68,4 +67,38 @@ func (s *Store) runsWhere(d store.RunsDay, is func(runKey) bool) (out []store.Ru
 	}
 	slices.SortFunc(out, func(a, b store.RunRow) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Run, b.Run)) })
 	return out
+}
+
+var _ store.Members = (*Session)(nil)
+
+// memberKey is a heartbeat's place.
+type memberKey struct{ cell, name string }
+
+// beat is a heartbeat's row.
+type beat struct {
+	nonce string
+	until time.Time
+}
+
+// Beat implements store.Members.
+func (p *Session) Beat(ctx context.Context, cell, name, nonce string, keep time.Duration) error {
+	return p.change(ctx, "beat "+name, func() { p.store.members[memberKey{cell, name}] = beat{nonce, time.Now().Add(keep)} })
+}
+
+// Leave implements store.Members.
+func (p *Session) Leave(ctx context.Context, cell, name string) error {
+	return p.change(ctx, "leave "+name, func() { delete(p.store.members, memberKey{cell, name}) })
+}
+
+// Members implements store.Members.
+func (p *Session) Members(ctx context.Context, cell string) (map[string]string, error) {
+	return askNamed(ctx, p, "members "+cell, func() (map[string]string, error) {
+		out := map[string]string{}
+		for k, b := range p.store.members {
+			if k.cell == cell && time.Now().Before(b.until) {
+				out[k.name] = b.nonce
+			}
+		}
+		return out, nil
+	})
 }

@@ -90,3 +90,8 @@ func TestRunConformanceFindsBrokenStores(t *testing.T) {
 		})
 	}
 }
+
+func TestMembersConformance(t *testing.T) {
+	t.Parallel()
+	storetest.RunMembers(t, sim.New().Connect("p", 1), "conformance")
+}

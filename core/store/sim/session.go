@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -113,25 +114,182 @@ func givenUp(op string, begun time.Time, leaving *time.Timer, cause error) error
 	return &store.Error{Op: op, Outcome: outcome, Cause: cause}
 }
 
+// ask sends a request through the network. find runs at the store, which it has for itself
+// then; an error of find is a refusal.
+func ask[T any](ctx context.Context, p *Session, op string, f fate, find func() (T, error)) (T, error) {
+	var got, none T
+	var refused error
+	err := p.call(ctx, op, f, func() {
+		p.store.mu.Lock()
+		defer p.store.mu.Unlock()
+		got, refused = find()
+	})
+	switch {
+	case err != nil:
+		return none, err
+	case refused != nil:
+		return none, &store.Error{Op: op, Outcome: store.Fail, Cause: refused}
+	}
+	return got, nil
+}
+
+// askNamed is ask for what has its fate by its name, and of a process that may stand still.
+func askNamed[T any](ctx context.Context, p *Session, op string, find func() (T, error)) (T, error) {
+	p.Hold()
+	got, err := ask(ctx, p, op, p.fateOf(op), find)
+	p.Hold()
+	return got, err
+}
+
 // Read implements store.Locks.
 func (p *Session) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
 	f := p.draw()
-	var row *store.Version
-	err := p.call(ctx, "read "+resource, f, func() { row = p.store.read(resource, f.stale && !serial) })
-	if err != nil {
-		return nil, err
-	}
-	return row, nil
+	return ask(ctx, p, "read "+resource, f, func() (*store.Version, error) { return p.store.read(resource, f.stale && !serial), nil })
 }
 
 // CAS implements store.Locks. Every copy takes its chances alone.
 func (p *Session) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
-	f := p.draw()
 	from = clone(from)
-	var res store.CASResult
-	err := p.call(ctx, "cas "+resource, f, func() { res = p.store.cas(p.name, resource, from, to) })
-	if err != nil {
-		return store.CASResult{}, err
+	return ask(ctx, p, "cas "+resource, p.draw(), func() (store.CASResult, error) { return p.store.cas(p.name, resource, from, to), nil })
+}
+
+var _ store.Shards = (*Session)(nil)
+
+// ErrInvalid is the cause of the refusal of a request that is too large, and of a batch
+// that Store.Refuses.
+var ErrInvalid = errors.New("sim: invalid request")
+
+// tooLarge is the error of a request that is larger than a store takes; nil: it is not.
+func tooLarge(op string, ops, size int) error {
+	if ops > store.MaxOps || size > store.MaxBytes {
+		return &store.Error{Op: op, Outcome: store.Fail, Cause: fmt.Errorf("%d operations of %d bytes: %w", ops, size, ErrInvalid)}
 	}
-	return res, nil
+	return nil
+}
+
+// fateOf decides the fate of a copy of a request by its name and by how often the
+// session has sent one of that name. Goroutines that wake at one instant run in no
+// fixed order, so one stream for all requests would not replay.
+func (p *Session) fateOf(name string) fate {
+	p.mu.Lock()
+	p.sent[name]++
+	n := p.sent[name]
+	f, cut := p.faults, p.cut
+	p.mu.Unlock()
+	return f.draw(rand.New(rand.NewPCG(p.seed^hash(p.name), hash(name)+n)), cut)
+}
+
+// Pause makes the process stand still: what it sends leaves, and what it is
+// answered is heard, only after that long.
+func (p *Session) Pause(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paused = time.Now().Add(d)
+}
+
+// Hold waits until the process no longer stands still or has crashed.
+func (p *Session) Hold() {
+	for {
+		p.mu.Lock()
+		d := time.Until(p.paused)
+		p.mu.Unlock()
+		if d <= 0 {
+			return
+		}
+		timer := time.NewTimer(d)
+		select {
+		case <-timer.C:
+		case <-p.crashed:
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// Crashed is closed when the process crashes.
+func (p *Session) Crashed() <-chan struct{} { return p.crashed }
+
+// Call sends a request named name through the session's network; execute runs
+// where it arrives. For tests that have other servers than the store on it.
+func (p *Session) Call(ctx context.Context, name string, execute func()) error {
+	p.Hold()
+	err := p.call(ctx, name, p.fateOf(name), execute)
+	p.Hold()
+	return err
+}
+
+// EnsureQueue implements store.Shards.
+func (p *Session) EnsureQueue(ctx context.Context, queue string, shards int) (int, error) {
+	return askNamed(ctx, p, "queue "+queue, func() (int, error) { return p.store.ensureQueue(queue, shards), nil })
+}
+
+// Look implements store.Shards.
+func (p *Session) Look(ctx context.Context, s store.ShardID, serial bool) (*store.Header, error) {
+	p.Hold()
+	name := "look " + s.String()
+	f := p.fateOf(name)
+	h, err := ask(ctx, p, name, f, func() (*store.Header, error) { return p.store.look(s, f.stale && !serial), nil })
+	if err == nil {
+		p.Hold()
+	}
+	return h, err
+}
+
+// Commit implements store.Shards.
+func (p *Session) Commit(ctx context.Context, s store.ShardID, b store.Batch, copyNo int) (store.CommitResult, error) {
+	if err := tooLarge("commit", len(b.Ops), b.Bytes()); err != nil {
+		return store.CommitResult{}, err
+	}
+	invalid := p.store.Refuses != nil && p.store.Refuses(b)
+	return askNamed(ctx, p, fmt.Sprintf("commit %s %d-%d", s, b.To.Fence, b.To.Tick), func() (store.CommitResult, error) {
+		if invalid {
+			return store.CommitResult{}, ErrInvalid
+		}
+		return p.store.commit(p.name, s, b), nil
+	})
+}
+
+// Scan implements store.Shards.
+func (p *Session) Scan(ctx context.Context, s store.ShardID, r store.Range) ([]store.Row, error) {
+	return askNamed(ctx, p, fmt.Sprintf("scan %s %d", s, r.Kind), func() ([]store.Row, error) { return p.store.scan(s, r) })
+}
+
+// Count implements store.Shards.
+func (p *Session) Count(ctx context.Context, s store.ShardID, r store.Range) (int, error) {
+	rows, err := p.Scan(ctx, s, r)
+	return len(rows), err
+}
+
+// Row implements store.Shards.
+func (p *Session) Row(ctx context.Context, s store.ShardID, k store.Key) (*store.Row, error) {
+	return askNamed(ctx, p, fmt.Sprintf("row %s %s", s, k), func() (*store.Row, error) { return p.store.row(s, k), nil })
+}
+
+// InboxPut implements store.Shards.
+func (p *Session) InboxPut(ctx context.Context, s store.ShardID, r store.InboxRow, _ int) (applied bool, existing string, err error) {
+	if err := tooLarge("inbox put", 1, r.Bytes()); err != nil {
+		return false, "", err
+	}
+	old, err := askNamed(ctx, p, "inbox put "+r.ID, func() (*store.InboxRow, error) { return p.store.inboxPut(s, r) })
+	if err != nil || old == nil {
+		return err == nil, "", err
+	}
+	return false, old.Nonce, nil
+}
+
+// InboxDelete implements store.Shards.
+func (p *Session) InboxDelete(ctx context.Context, s store.ShardID, id, nonce string, _ int) (bool, error) {
+	return askNamed(ctx, p, "inbox delete "+id, func() (bool, error) { return p.store.inboxDelete(s, id, nonce), nil })
+}
+
+// InboxRow implements store.Shards.
+func (p *Session) InboxRow(ctx context.Context, s store.ShardID, id string) (*store.InboxRow, error) {
+	return askNamed(ctx, p, "inbox row "+id, func() (*store.InboxRow, error) { return p.store.inboxRow(s, id), nil })
+}
+
+// InboxScan implements store.Shards.
+func (p *Session) InboxScan(ctx context.Context, s store.ShardID, after, upTo string, limit int) ([]store.InboxRow, error) {
+	return askNamed(ctx, p, "inbox scan "+s.String(), func() ([]store.InboxRow, error) {
+		return p.store.inboxScan(s, after, upTo, limit)
+	})
 }

@@ -2,8 +2,11 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sort"
 	"time"
 
@@ -45,22 +48,23 @@ type tables struct {
 	inbox   []InboxChange
 }
 
+// partition returns a shard to read; one that does not exist is empty.
 func (s *Store) partition(id store.ShardID) *partition {
-	return s.tables.shards[id]
+	return cmp.Or(s.tables.shards[id], &partition{})
 }
 
 // ShardChanges returns the batches that were applied, in order.
 func (s *Store) ShardChanges() []ShardChange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]ShardChange(nil), s.tables.changes...)
+	return slices.Clone(s.tables.changes)
 }
 
 // InboxChanges returns what was applied to inboxes, in order.
 func (s *Store) InboxChanges() []InboxChange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]InboxChange(nil), s.tables.inbox...)
+	return slices.Clone(s.tables.inbox)
 }
 
 // ShardRows returns a shard's header and rows as they are now, in order.
@@ -68,10 +72,7 @@ func (s *Store) ShardRows(id store.ShardID) (store.Header, []store.Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.partition(id)
-	if p == nil {
-		return store.Header{}, nil
-	}
-	return p.header, p.sorted()
+	return p.header, p.pick(func(store.Key) bool { return true }, len(p.rows))
 }
 
 // InboxRows returns a shard's inbox as it is now.
@@ -80,10 +81,6 @@ func (s *Store) InboxRows(id store.ShardID) []store.InboxRow {
 	defer s.mu.Unlock()
 	rows, _ := s.inboxScan(id, "", store.AboveAll, 1<<30)
 	return rows
-}
-
-func (p *partition) sorted() []store.Row {
-	return p.pick(func(store.Key) bool { return true }, len(p.rows))
 }
 
 // pick returns the first rows that are wanted, in order.
@@ -109,8 +106,6 @@ func cloneRow(r store.Row) store.Row {
 }
 
 func (s *Store) ensureQueue(queue string, shards int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if n, ok := s.tables.queues[queue]; ok {
 		return n
 	}
@@ -123,9 +118,7 @@ func (s *Store) ensureQueue(queue string, shards int) int {
 }
 
 func (s *Store) look(id store.ShardID, stale bool) *store.Header {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.partition(id)
+	p := s.tables.shards[id]
 	if p == nil {
 		return nil
 	}
@@ -137,9 +130,7 @@ func (s *Store) look(id store.ShardID, stale bool) *store.Header {
 }
 
 func (s *Store) commit(session string, id store.ShardID, b store.Batch) store.CommitResult {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.partition(id)
+	p := s.tables.shards[id]
 	if p == nil {
 		return store.CommitResult{}
 	}
@@ -185,12 +176,7 @@ func (p *partition) apply(ops []store.Op) {
 }
 
 func (s *Store) scan(id store.ShardID, r store.Range) ([]store.Row, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	p := s.partition(id)
-	if p == nil {
-		return nil, nil
-	}
 	after := store.Key{Kind: r.Kind, At: r.AfterAt, ID: r.AfterID}
 	rows := p.pick(func(k store.Key) bool { return k.Kind == r.Kind && after.Less(k) && k.At <= r.UpTo }, max(r.Limit, 0))
 	last := store.Key{Kind: r.Kind, At: r.UpTo, ID: aboveAll}
@@ -201,41 +187,32 @@ func (s *Store) scan(id store.ShardID, r store.Range) ([]store.Row, error) {
 }
 
 func (s *Store) row(id store.ShardID, k store.Key) *store.Row {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.partition(id); p != nil {
-		if row, ok := p.rows[k]; ok {
-			row = cloneRow(row)
-			return &row
-		}
+	row, ok := s.partition(id).rows[k]
+	if !ok {
+		return nil
 	}
-	return nil
+	row = cloneRow(row)
+	return &row
 }
 
-func (s *Store) inboxPut(id store.ShardID, r store.InboxRow) (applied bool, existing string, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.partition(id)
+// inboxPut returns the row that was there before, if there was one.
+func (s *Store) inboxPut(id store.ShardID, r store.InboxRow) (existing *store.InboxRow, err error) {
+	p := s.tables.shards[id]
 	if p == nil {
-		return false, "", fmt.Errorf("sim: no shard %s", id)
+		return nil, fmt.Errorf("sim: no shard %s", id)
 	}
 	if old, ok := p.inbox[r.ID]; ok {
-		return false, old.Nonce, nil
+		return &old, nil
 	}
 	r.Body = bytes.Clone(r.Body)
 	p.inbox[r.ID] = r
 	delete(p.dead.inbox, r.ID)
 	s.tables.inbox = append(s.tables.inbox, InboxChange{Shard: id, Row: r, At: time.Now()})
-	return true, "", nil
+	return nil, nil
 }
 
 func (s *Store) inboxDelete(id store.ShardID, job, nonce string) (gone bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	p := s.partition(id)
-	if p == nil {
-		return true
-	}
 	row, ok := p.inbox[job]
 	if ok && row.Nonce == nonce {
 		delete(p.inbox, job)
@@ -247,22 +224,16 @@ func (s *Store) inboxDelete(id store.ShardID, job, nonce string) (gone bool) {
 }
 
 func (s *Store) inboxRow(id store.ShardID, job string) *store.InboxRow {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.partition(id); p != nil {
-		if row, ok := p.inbox[job]; ok {
-			row.Body = bytes.Clone(row.Body)
-			return &row
-		}
+	row, ok := s.partition(id).inbox[job]
+	if !ok {
+		return nil
 	}
-	return nil
+	row.Body = bytes.Clone(row.Body)
+	return &row
 }
 
 func (s *Store) inboxScan(id store.ShardID, after, upTo string, limit int) ([]store.InboxRow, error) {
 	p := s.partition(id)
-	if p == nil {
-		return nil, nil
-	}
 	var out []store.InboxRow
 	for _, r := range p.inbox {
 		if r.ID > after && r.ID <= upTo {
@@ -283,4 +254,48 @@ func (s *Store) inboxScan(id store.ShardID, after, upTo string, limit int) ([]st
 		}
 	}
 	return out, s.passed(id.String()+" inbox", passed)
+}
+
+// ErrDead is the cause of the failure of a scan that passes more than Store.MaxDead
+// deleted rows.
+var ErrDead = errors.New("sim: the scan passes too many deleted rows")
+
+// aboveAll is above any id.
+const aboveAll = "\U0010FFFF"
+
+// dead are the deleted rows of a partition that scans still pass over. Nothing ever
+// drops them but a range deletion, which stands for all that lie in it: a test does not
+// last for gc_grace_seconds.
+type dead struct {
+	rows  map[store.Key]bool
+	inbox map[string]bool
+}
+
+func newDead() dead { return dead{map[store.Key]bool{}, map[string]bool{}} }
+
+// between counts the deleted rows behind after, up to last.
+func (d dead) between(after, last store.Key) (n int) {
+	for k := range d.rows {
+		if k.Kind == after.Kind && after.Less(k) && !last.Less(k) {
+			n++
+		}
+	}
+	return n
+}
+
+// passed is the error of a scan that has passed so many deleted rows.
+func (s *Store) passed(what string, n int) error {
+	if s.MaxDead == 0 || n <= s.MaxDead {
+		return nil
+	}
+	err := fmt.Errorf("%w: %d after %s, at most %d are allowed", ErrDead, n, what, s.MaxDead)
+	s.overrun = append(s.overrun, err)
+	return err
+}
+
+// Overrun returns the scans that failed with ErrDead.
+func (s *Store) Overrun() []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.overrun)
 }

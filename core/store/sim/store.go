@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,7 +60,7 @@ func New() *Store {
 func (s *Store) Changes() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Change(nil), s.changes...)
+	return slices.Clone(s.changes)
 }
 
 // Row returns the current row.
@@ -69,8 +71,6 @@ func (s *Store) Row(resource string) *store.Version {
 }
 
 func (s *Store) cas(session, resource string, from *store.Version, to store.Version) store.CASResult {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	row := s.rows[resource]
 	match := s.Match
 	if match == nil {
@@ -93,8 +93,6 @@ func (s *Store) cas(session, resource string, from *store.Version, to store.Vers
 }
 
 func (s *Store) read(resource string, stale bool) *store.Version {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if stale {
 		return clone(s.before[resource])
 	}
@@ -150,11 +148,9 @@ func (s *Store) Connect(name string, seed uint64) *Session {
 
 // hash is FNV-1a.
 func hash(name string) uint64 {
-	var h uint64 = 14695981039346656037
-	for _, b := range []byte(name) {
-		h = (h ^ uint64(b)) * 1099511628211
-	}
-	return h
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return h.Sum64()
 }
 
 // SetFaults replaces the faults of requests that are sent from now on.
