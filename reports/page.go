@@ -15,7 +15,7 @@ var assets embed.FS
 
 var templates = template.Must(template.ParseFS(assets, "templates/*.html"))
 
-var timelineScripts = []string{"timeline-data.js", "timeline-draw.js", "timeline-charts.js", "timeline-words.js", "timeline-violations.js", "timeline.js"}
+var timelineScripts = []string{"timeline-data.js", "timeline-draw.js", "timeline-charts.js", "timeline-words.js", "timeline.js"}
 
 // source is the text of templates, which are part of the program.
 func source(names ...string) string {
@@ -89,4 +89,24 @@ func render(name string, data any) ([]byte, error) {
 		return nil, fmt.Errorf("page %s: %w", name, err)
 	}
 	return b.Bytes(), nil
+}
+
+// strip is the run's phases and faults: what is there of the time line without scripts
+// and on paper.
+func (r *run) strip() chart.SVG {
+	if r.history == nil || r.analysis.End <= r.analysis.Start {
+		return chart.SVG{}
+	}
+	return chart.Strip(r.analysis)
+}
+
+func round(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }
+
+func inline(svgs []chart.SVG) (out []template.HTML) {
+	for _, s := range svgs {
+		if !s.Empty() {
+			out = append(out, s.Inline())
+		}
+	}
+	return out
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"fencepost/harness/record/history"
@@ -338,3 +339,5 @@ func TestWindowDrawsWhatMatters(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -84,7 +84,7 @@ func TestMetricsPage(t *testing.T) {
 	s := metricsOf(t, t.TempDir())
 	defer s.metrics.stream("list")()
 	var defined int
-	for _, file := range []string{"metrics.go", "collector.go"} {
+	for _, file := range []string{"metrics.go"} {
 		source, err := os.ReadFile(file)
 		must(t, err)
 		defined += len(regexp.MustCompile(`Name: "fencepost_|= desc\("`).FindAll(source, -1))
