@@ -155,7 +155,7 @@ type benchRow struct {
 
 type targetRow struct {
 	BenchTarget
-	Badge verdictWord
+	Badge Badge
 }
 
 // steadyView is a load over time with its charts.

@@ -116,11 +116,10 @@ func (t BenchTarget) Text() string {
 }
 
 // badge is the verdict as a page shows it.
-func (t BenchTarget) badge() verdictWord {
-	if t.Met {
-		return verdictWord{Word: t.Verdict(), Class: "pass", Icon: "check"}
-	}
-	return verdictWord{Word: t.Verdict(), Class: "invalid", Icon: "warn"}
+func (t BenchTarget) badge() Badge {
+	b := Proven(t.Met)
+	b.Word = t.Verdict()
+	return b
 }
 
 // Verdict is PASS or MISS.

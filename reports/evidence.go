@@ -34,7 +34,7 @@ func WriteEvidence(file string, all []evidence.Result, tree string) (string, err
 type evidencePage struct {
 	head
 	Title, Set         string
-	Verdict            verdictWord
+	Verdict            Badge
 	Lead               string
 	Tiles              []tile
 	Contentions        []string
@@ -70,7 +70,7 @@ type chip struct {
 // redView is a result that is not PASS.
 type redView struct {
 	ID, Job, Run, Fired, Text, Command, File string
-	Verdict                                  verdictWord
+	Verdict                                  Badge
 	Later                                    string // verdicts of later attempts
 }
 
@@ -98,9 +98,9 @@ func newEvidencePage(set string, all []evidence.Result, tree string) (*evidenceP
 	older := slices.DeleteFunc(sortedResults(all), func(r evidence.Result) bool { return tree == "" || r.Tree() == tree })
 	all = evidence.OfTree(sortedResults(all), tree)
 	t := totalOf(all)
-	p := &evidencePage{head: newHead(false, ""), Set: set, Verdict: evidenceWord(t.worst), Lead: t.sentence(), Tiles: t.tiles(), Commits: evidence.Commits(all), Tree: tree}
+	p := &evidencePage{head: newHead(false, ""), Set: set, Verdict: BadgeOf(t.worst), Lead: t.sentence(), Tiles: t.tiles(), Commits: evidence.Commits(all), Tree: tree}
 	if len(all) == 0 {
-		p.Verdict, p.Lead = verdictWord{"NOTHING", "none", "dash"}, "No run of this code is kept."
+		p.Verdict, p.Lead = Badge{"NOTHING", "none", "dash"}, "No run of this code is kept."
 	}
 	for _, g := range evidenceGroups(older, byLevel) {
 		p.Older = append(p.Older, olderRow{scenarioName(g[0].Job), g[0].Job.Contention, verdictsText(g), strings.Join(evidence.Commits(g), ", ")})
@@ -140,14 +140,6 @@ func sortedResults(all []evidence.Result) []evidence.Result {
 	return all
 }
 
-// evidenceWord is a verdict over many runs.
-func evidenceWord(v checker.Verdict) verdictWord {
-	if v == evidence.Error {
-		return verdictWord{"ERROR", "none", "dash"}
-	}
-	return verdictWords(v)
-}
-
 func byScenario(r evidence.Result) string {
 	return r.Job.Scenario + "|" + r.Job.System + "|" + r.Job.Sink
 }
@@ -176,10 +168,10 @@ func matrixOf(g []evidence.Result, contentions []string) matrixRow {
 		}
 		cell := matrixCell{Text: verdictsText(mine)}
 		if w := worstOf(mine); w != checker.Pass {
-			cell.Bad = evidenceWord(w).Class
+			cell.Bad = BadgeOf(w).Class
 		}
 		for _, r := range mine {
-			w := evidenceWord(r.Verdict)
+			w := BadgeOf(r.Verdict)
 			ch := chip{Class: w.Class, Title: fmt.Sprintf("seed %d: %s", r.Job.Seed, w.Word)}
 			if r.Attempt > 1 {
 				ch.Title += fmt.Sprintf(" (attempt %d)", r.Attempt)
@@ -246,7 +238,7 @@ func redID(r evidence.Result) string {
 func redOf(r evidence.Result, later []evidence.Result) redView {
 	v := redView{
 		ID: redID(r), Job: r.Job.String(), Run: r.Info.Run, Fired: strings.Join(r.Fired(), ", "), Text: r.Error,
-		Command: r.Info.Command, Verdict: evidenceWord(r.Verdict),
+		Command: r.Info.Command, Verdict: BadgeOf(r.Verdict),
 	}
 	if r.Check != nil {
 		v.Text = sentenceCase(checker.Told(r.Check, nil).Sentence())

@@ -44,12 +44,12 @@ func TestJobRun(t *testing.T) {
 			checker.Counts{Cycles: 3, LeasesLost: 2}, "high (1 lock)|4 × 3 clients|hold time|3 lock cycles|2 leases lost", "shards|jobs",
 		},
 	} {
-		r := &run{info: c.info, haveInfo: true, analysis: a, verdict: &checker.Result{Counts: c.counts}}
+		r := &run{Info: c.info, haveInfo: true, Analysis: a, Verdict: &checker.Result{Counts: c.counts}}
 		var text []string
-		for _, f := range r.facts() {
+		for _, f := range r.Facts() {
 			text = append(text, f.Name+" "+f.Value)
 		}
-		tiles := r.tiles()
+		tiles := r.Tiles()
 		for _, t := range tiles {
 			text = append(text, t.Value+" "+t.Name+" "+t.Note)
 		}
@@ -125,33 +125,32 @@ func TestDeadProcessIsShownWithItsStack(t *testing.T) {
 
 func TestRecovery(t *testing.T) {
 	t.Parallel()
-	none := &run{}
-	if v := none.recovery(); v.Orphans != "" || v.Rows != nil {
-		t.Errorf("not checked: %+v", v)
+	const section = "<h3>Recovery</h3>"
+	show := func(verdict *checker.Result) string {
+		t.Helper()
+		info := rundir.Info{Notes: []string{"the nodes are not under control"}}
+		html, err := render("run.html", page{run: &run{Info: info, Verdict: verdict, Analysis: &measure.Analysis{}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(html)
 	}
-	r := &run{verdict: &checker.Result{Recovery: &checker.Recovery{
+	html := show(&checker.Result{Recovery: &checker.Recovery{
 		Orphans: 3, Judged: 2, NotJudged: map[string]int{"nobody waited": 1}, MaxTTL: 1.5, P50TTL: 1.1,
 		Faults: []checker.FaultRecovery{{ID: "f1", Name: "partition", FirstMS: 12, SlowestMS: 3400, SlowestLock: "lock-<7>", Locks: 4}, {ID: "f2", Name: "kill-worker"}},
-	}}}
-	v := r.recovery()
-	for _, want := range []string{"3 grants ended without a release; 2 could", "1.10 TTL (p50), 1.50 TTL at most", "Not judged 1: nobody waited."} {
-		if !strings.Contains(v.Orphans, want) {
-			t.Errorf("%q lacks %q", v.Orphans, want)
-		}
-	}
-	if len(v.Rows) != 2 || v.Rows[0].Lock != "lock-<7>" || v.Rows[0].First == v.Rows[0].Slowest || v.Rows[1].First != "none followed" {
-		t.Errorf("%+v", v.Rows)
-	}
-	html, err := render("run.html", page{Recovery: v})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"<h3>Recovery</h3>", "lock-&lt;7&gt;", "none followed"} {
-		if !strings.Contains(string(html), want) {
+	}})
+	for _, want := range []string{
+		"3 grants ended without a release; 2 could", "1.10 TTL (p50), 1.50 TTL at most", "Not judged 1: nobody waited.",
+		section, `<td class="n">12 ms</td><td class="n">3.4 s</td><td class="mono">lock-&lt;7&gt;</td>`, "none followed",
+		"<li>The nodes are not under control.</li>", // what to know of the cluster
+	} {
+		if !strings.Contains(html, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if html, err = render("run.html", page{}); err != nil || strings.Contains(string(html), "<h3>Recovery</h3>") {
-		t.Errorf("a page without recovery: %v", err)
+	for _, none := range []*checker.Result{nil, {}, {Recovery: &checker.Recovery{}}} {
+		if strings.Contains(show(none), section) {
+			t.Errorf("a page without recovery has the section: %+v", none)
+		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
-	"fencepost/reports/measure"
 )
 
 // unexpected is a kept run that did not end as it should: PASS, or of a known-broken
@@ -153,7 +152,7 @@ func (rep Report) AddTo(r *evidence.Result) {
 			r.Orphan = max(r.Orphan, t.IdleMS/t.TTLMS)
 		}
 	}
-	if before, during, ok := (&measure.Analysis{Latencies: rep.Latencies}).Headline(); ok && r.Check.Cold == "" {
+	if before, during, ok := rep.Latencies.Headline(); ok && r.Check.Cold == "" {
 		r.P99Before, r.P99During = before.P99, during.P99
 	}
 }

@@ -5,15 +5,29 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"fencepost/reports/chart"
+	"fencepost/reports/measure"
 )
 
 //go:embed templates/*.html templates/*.css templates/*.js templates/uplot
 var assets embed.FS
 
-var templates = template.Must(template.ParseFS(assets, "templates/*.html"))
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"badge":  func(word any) Badge { return BadgeOf(fmt.Sprint(word)) },
+	"proven": Proven, "sentence": sentenceCase, "facts": facts, "count": measure.FormatCount[int], "join": strings.Join,
+	"duration": measure.FormatDuration, "between": func(from, to int64) string { return measure.FormatDuration(time.Duration(to - from)) },
+	"millis": milliseconds, "checked": func(ms float64) string {
+		return measure.FormatDuration(time.Duration(ms * float64(time.Millisecond)).Round(10 * time.Microsecond))
+	},
+	"op": measure.OpTitle, "about": measure.OpAbout, "operation": chart.OperationText,
+	"file": relative, "base": filepath.Base, "link": safeLink, "violation": violationID,
+	"color": func(fault string) template.CSS { return template.CSS(chart.FaultColor(fault).Var()) }, // a constant of the palette
+	"role":  func(of string) string { return roleNames[of] },
+}).ParseFS(assets, "templates/*.html"))
 
 var timelineScripts = []string{"timeline-data.js", "timeline-draw.js", "timeline-charts.js", "timeline-words.js", "timeline.js"}
 
@@ -57,31 +71,28 @@ func newHead(curves bool, style string, scripts ...string) head {
 	return head{template.HTML("<style>" + css + style + "</style>"), template.HTML("<script>" + js + source(scripts...) + "</script>")} //nolint:gosec
 }
 
+// page is what the template of a run's report shows: it asks the run for each part. All text is
+// plain; the template escapes it.
+type page struct {
+	head
+	*run
+	// Interactive is the time line that scripts draw; nil: there is nothing to draw.
+	Interactive *timelineData
+	Latencies   []chart.Curves
+}
+
 // page makes the view of a run.
 func (r *run) page() page {
-	p := page{
-		Run: r.info.Run, Verdict: verdictWords(r.word()), Answer: r.answerView(), Problems: r.problems, Ended: r.info.Interrupted,
-		Facts: r.facts(), Tiles: r.tiles(), Notes: r.notes(), Why: r.why(), Todo: r.todo(), Command: r.info.Command,
-		Properties: r.properties(), Cause: r.cause(), Violations: r.violations(), Strip: r.strip().Inline(),
-		Slowest: r.slowest(), Faults: r.faults(), Recovery: r.recovery(),
-		Versions: facts(r.info.Versions), Machine: facts(r.info.Machine),
-	}
-	p.Title = fmt.Sprintf("%s – %s", p.Verdict.Word, r.info.Run)
-	p.Takeovers, p.MoreTakes = r.takeovers()
-	p.Thresholds = r.thresholds()
-	p.Table, p.Headers = r.latencyTable()
-	p.Files, p.Logs = r.files()
-	p.head = newHead(false, "")
+	p := page{run: r, head: newHead(false, "")}
 	if data, ok := r.timeline(); ok {
-		p.Interactive, p.Latencies = &data, chart.Latencies(r.analysis)
+		p.Interactive, p.Latencies = &data, chart.Latencies(r.Analysis)
 		p.head = newHead(true, source("timeline.css"), timelineScripts...)
-	}
-	p.Jumps = r.jumps()
-	if len(r.analysis.Ops) == 0 {
-		p.Short = "The history holds no operations, so there is nothing to draw or to measure."
 	}
 	return p
 }
+
+// Title is the page's.
+func (r *run) Title() string { return fmt.Sprintf("%s – %s", r.Word(), r.Info.Run) }
 
 func render(name string, data any) ([]byte, error) {
 	var b bytes.Buffer
@@ -94,11 +105,14 @@ func render(name string, data any) ([]byte, error) {
 // strip is the run's phases and faults: what is there of the time line without scripts
 // and on paper.
 func (r *run) strip() chart.SVG {
-	if r.history == nil || r.analysis.End <= r.analysis.Start {
+	if r.history == nil || r.Analysis.End <= r.Analysis.Start {
 		return chart.SVG{}
 	}
-	return chart.Strip(r.analysis)
+	return chart.Strip(r.Analysis)
 }
+
+// Strip is the same as an element of the page.
+func (r *run) Strip() template.HTML { return r.strip().Inline() }
 
 func round(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }
 

@@ -182,14 +182,14 @@ func digits(s string) int {
 
 // timeline makes the interactive time line's data; ok is false if there is nothing to draw.
 func (r *run) timeline() (timelineData, bool) {
-	if r.history == nil || r.analysis.End <= r.analysis.Start || len(r.analysis.Ops) == 0 {
+	if r.history == nil || r.Analysis.End <= r.Analysis.Start || len(r.Analysis.Ops) == 0 {
 		return timelineData{}, false
 	}
 	return newTimelineBuilder(r).build(), true
 }
 
 func (b *timelineBuilder) windows(d *timelineData) {
-	a := b.run.analysis
+	a := b.run.Analysis
 	d.Phases, d.Faults = []timelineWindow{}, []timelineWindow{}
 	for _, p := range a.Phases {
 		d.Phases = append(d.Phases, timelineWindow{Name: p.Name, From: b.us(p.From), To: min(b.us(p.To), b.end)})
@@ -231,7 +231,7 @@ func (b *timelineBuilder) marks() []timelineMark {
 
 // holds are the holdings, by lane.
 func (b *timelineBuilder) holds(d *timelineData) {
-	gs := slices.Concat(b.run.analysis.Grants, b.run.analysis.Owners)
+	gs := slices.Concat(b.run.Analysis.Grants, b.run.Analysis.Owners)
 	slices.SortStableFunc(gs, func(x, y measure.Grant) int { return b.laneOf(x.Lock) - b.laneOf(y.Lock) })
 	n, ended := len(gs), newIndex()
 	from := func(i int) int64 { return b.us(gs[i].From) }
@@ -288,10 +288,10 @@ type timelineEvent struct {
 // violations are those that the page tells, in the same order with the same ids.
 func (b *timelineBuilder) violations() []timelineViolation {
 	out := []timelineViolation{}
-	if b.run.verdict == nil {
+	if b.run.Verdict == nil {
 		return out
 	}
-	for _, p := range b.run.verdict.Properties {
+	for _, p := range b.run.Verdict.Properties {
 		if p.Status == checker.StatusInvalid {
 			continue
 		}

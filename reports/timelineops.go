@@ -49,7 +49,7 @@ func newTimelineBuilder(r *run) *timelineBuilder {
 }
 
 // us is an instant in µs of the run.
-func (b *timelineBuilder) us(ts int64) int64 { return (ts - b.run.analysis.Start) / 1000 }
+func (b *timelineBuilder) us(ts int64) int64 { return (ts - b.run.Analysis.Start) / 1000 }
 
 func (b *timelineBuilder) laneOf(name string) int {
 	if i, ok := b.lanes.at[name]; ok {
@@ -81,7 +81,7 @@ func (b *timelineBuilder) build() timelineData {
 	d := timelineData{
 		End: b.end, Noun: "lock", Lanes: b.lanes.list(), Left: left, Kinds: []timelineKind{},
 	}
-	if len(b.run.analysis.Owners) > 0 {
+	if len(b.run.Analysis.Owners) > 0 {
 		d.Noun = "shard"
 	}
 	b.holds(&d)
@@ -91,7 +91,7 @@ func (b *timelineBuilder) build() timelineData {
 	for i, k := range b.kinds.names {
 		op := history.Op(k)
 		d.Kinds = append(d.Kinds, timelineKind{Name: measure.OpTitle(op), About: measure.OpAbout(op), Off: calls[op]})
-		if h, _, ok := b.run.analysis.Headline(); ok && h.Op == op {
+		if h, _, ok := b.run.Analysis.Latencies.Headline(); ok && h.Op == op {
 			d.Headline = i
 		}
 	}
@@ -103,7 +103,7 @@ func (b *timelineBuilder) build() timelineData {
 
 // collect chooses the operations and the axis's end. What it leaves out it says.
 func (b *timelineBuilder) collect() (left string) {
-	a := b.run.analysis
+	a := b.run.Analysis
 	last := b.last()
 	for _, op := range slices.Concat(a.Ops, b.runs()) {
 		if op.End.TS != 0 && op.End.TS < a.Start || op.Invoke.TS > last {
@@ -126,11 +126,11 @@ func (b *timelineBuilder) collect() (left string) {
 
 // last is the axis's end: the run's, unless a violation has a later event.
 func (b *timelineBuilder) last() int64 {
-	last := b.run.analysis.End
-	if b.run.verdict == nil {
+	last := b.run.Analysis.End
+	if b.run.Verdict == nil {
 		return last
 	}
-	for _, p := range b.run.verdict.Properties {
+	for _, p := range b.run.Verdict.Properties {
 		for _, v := range p.Violations {
 			if p.Status != checker.StatusInvalid {
 				_, to := window(v)
@@ -180,7 +180,7 @@ func (b *timelineBuilder) number() {
 	for _, op := range b.ops {
 		rows[b.row(op.Invoke)], procs[op.Invoke.Proc], kinds[string(op.Invoke.Op)] = true, true, true
 	}
-	for _, g := range slices.Concat(b.run.analysis.Grants, b.run.analysis.Owners) {
+	for _, g := range slices.Concat(b.run.Analysis.Grants, b.run.Analysis.Owners) {
 		rows[g.Lock], procs[g.Proc] = true, true
 	}
 	delete(rows, "")

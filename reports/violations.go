@@ -29,19 +29,20 @@ type violationView struct {
 }
 
 type eventRow struct {
-	N                                       int
-	At, Since, Proc, Text, Detail, File, To string
-	Class, Outcome                          string
+	history.Event
+	N                       int
+	At, Since, Told, Detail string
 }
 
 // jump leads from the verdict to a property's first violation.
 type jump struct{ ID, Text string }
 
-func (r *run) jumps() (out []jump) {
-	if r.verdict == nil {
+// Jumps lead to the violations.
+func (r *run) Jumps() (out []jump) {
+	if r.Verdict == nil {
 		return nil
 	}
-	for _, p := range r.verdict.Properties {
+	for _, p := range r.Verdict.Properties {
 		if p.Status == checker.StatusInvalid || len(p.Violations) == 0 {
 			continue
 		}
@@ -51,13 +52,13 @@ func (r *run) jumps() (out []jump) {
 	return out
 }
 
-// violations makes the views, in the order of the properties.
-func (r *run) violations() []violationView {
-	if r.verdict == nil {
+// Violations makes the views, in the order of the properties.
+func (r *run) Violations() []violationView {
+	if r.Verdict == nil {
 		return nil
 	}
 	var out []violationView
-	for _, p := range r.verdict.Properties {
+	for _, p := range r.Verdict.Properties {
 		if p.Status == checker.StatusInvalid {
 			continue // reasons for INVALID stand at the top of the page
 		}
@@ -78,7 +79,7 @@ func (r *run) violation(p checker.Property, i int, v checker.Violation) violatio
 		Heading: violationHeading(p, i), Visualization: safeLink(p.Visualization),
 	}
 	if from, to := window(v); to > from {
-		view.Window = fmt.Sprintf("%s to %s of the run, %s long", r.clock(from), r.clock(to), measure.FormatDuration(time.Duration(to-from)))
+		view.Window = fmt.Sprintf("%s to %s of the run, %s long", r.Clock(from), r.Clock(to), measure.FormatDuration(time.Duration(to-from)))
 	}
 	var events []history.Event
 	var last int64
@@ -87,8 +88,7 @@ func (r *run) violation(p checker.Property, i int, v checker.Violation) violatio
 		e.File, e.Line = ref.File, ref.Line
 		events = append(events, e)
 		row := eventRow{
-			N: n + 1, At: r.clock(e.TS), Proc: e.Proc, Text: r.eventText(e), Detail: eventDetail(e),
-			File: fmt.Sprintf("%s:%d", relative(ref.File), ref.Line), To: relative(ref.File), Outcome: string(e.Type), Class: string(e.Type),
+			Event: e, N: n + 1, At: r.Clock(e.TS), Told: r.eventText(e), Detail: eventDetail(e),
 		}
 		if e.Op == history.NoteLedger {
 			row.At = "after the run"
@@ -102,7 +102,7 @@ func (r *run) violation(p checker.Property, i int, v checker.Violation) violatio
 		view.Rows = append(view.Rows, row)
 	}
 	if i < maxDrawn && r.history != nil {
-		view.Drawing = chart.Window(r.analysis, chart.WindowInput{
+		view.Drawing = chart.Window(r.Analysis, chart.WindowInput{
 			Name: view.ID, Title: fmt.Sprintf("%s: %s", view.Heading, v.Message), Events: events, From: v.From, To: v.To,
 		}).Inline()
 	}
@@ -135,7 +135,7 @@ func window(v checker.Violation) (from, to int64) {
 func (r *run) eventText(e history.Event) string {
 	switch e.Type {
 	case history.OK, history.Fail, history.Unknown:
-		if op, ok := r.analysis.Operation(e); ok {
+		if op, ok := r.Analysis.Operation(e); ok {
 			op.End, op.Outcome = e, e.Type
 			return chart.OperationText(op)
 		}

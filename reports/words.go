@@ -13,50 +13,36 @@ import (
 // notChecked replaces the verdict of a run without verdict.json.
 const notChecked checker.Verdict = "NOT CHECKED"
 
-// verdictWord is a verdict as a page shows it.
-type verdictWord struct {
+// Badge is a verdict, or another such word, with its colour and icon.
+type Badge struct {
 	Word  string
 	Class string // of CSS: pass, fail, invalid, unknown, none
 	Icon  string // the name of an icon of the page
 }
 
-func verdictWords(v checker.Verdict) verdictWord {
-	switch v {
-	case checker.Pass:
-		return verdictWord{"PASS", "pass", "check"}
-	case checker.Fail:
-		return verdictWord{"FAIL", "fail", "cross"}
-	case checker.Invalid:
-		return verdictWord{"INVALID", "invalid", "warn"}
-	case checker.Unknown:
-		return verdictWord{"UNKNOWN", "unknown", "question"}
+// BadgeOf is that of a verdict or of a property's status.
+func BadgeOf[S ~string](s S) Badge {
+	class := strings.ToLower(string(s))
+	if icon := map[string]string{"pass": "check", "fail": "cross", "invalid": "warn", "unknown": "question"}[class]; icon != "" {
+		return Badge{string(s), class, icon}
 	}
-	return verdictWord{"NOT CHECKED", "none", "dash"}
+	return Badge{string(s), "none", "dash"}
 }
 
-// statusWord is a property's status as a page shows it.
-func statusWord(s checker.Status) verdictWord {
-	switch s {
-	case checker.StatusPass:
-		return verdictWord{Word: "pass", Class: "pass", Icon: "check"}
-	case checker.StatusFail:
-		return verdictWord{Word: "fail", Class: "fail", Icon: "cross"}
-	case checker.StatusInvalid:
-		return verdictWord{Word: "invalid", Class: "invalid", Icon: "warn"}
-	case checker.StatusUnknown:
-		return verdictWord{Word: "unknown", Class: "unknown", Icon: "question"}
-	case checker.StatusNA:
-		return verdictWord{Word: "n/a", Class: "none", Icon: "dash"}
+// Proven is the badge of a fault that took hold, or did not for all that is known.
+func Proven(proven bool) Badge {
+	if proven {
+		return Badge{"proven", "pass", "check"}
 	}
-	return verdictWord{Word: string(s), Class: "none", Icon: "dash"}
+	return Badge{"not proven", "invalid", "warn"}
 }
 
-// todo is what a person does next, beside what the answer says.
-func (r *run) todo() []string {
-	switch r.word() {
+// Todo is what a person does next, beside what the answer says.
+func (r *run) Todo() []string {
+	switch r.Word() {
 	case checker.Pass:
 		out := []string{"One run is one sample: repeat it with other seeds, and at other contention, before relying on it."}
-		if len(r.analysis.Faults) > 0 {
+		if len(r.Analysis.Faults) > 0 {
 			out = append(out, "Compare latency before and during the fault below: safe is not the same as usable.")
 		}
 		return out
@@ -74,15 +60,15 @@ func (r *run) todo() []string {
 	return []string{"Check it: fencepost check " + r.dirName(), "Then make this report again: fencepost report " + r.dirName()}
 }
 
-// answer is the verdict in words, and of a run that was not checked what that means.
-func (r *run) answer() checker.Answer {
-	if r.verdict == nil {
+// Answer is the verdict in words, and of a run that was not checked what that means.
+func (r *run) Answer() checker.Answer {
+	if r.Verdict == nil {
 		return checker.Answer{What: "the history has not been checked yet: the numbers below judge nothing"}
 	}
-	a := checker.Told(r.verdict, r.explanation)
+	a := checker.Told(r.Verdict, r.explanation)
 	if len(a.NotExercised) > 0 {
 		host := "clocks and networks of several machines: all processes ran on one host"
-		if r.info.Cluster == "external" {
+		if r.Info.Cluster == "external" {
 			host = "clocks and networks of several machines between workers: all of them ran on one host"
 		}
 		a.NotExercised = append(slices.Clone(a.NotExercised), host)
@@ -90,9 +76,9 @@ func (r *run) answer() checker.Answer {
 	return a
 }
 
-// why are all reasons of an INVALID verdict, where the answer names one of several.
-func (r *run) why() []string {
-	if r.word() != checker.Invalid {
+// Why are all reasons of an INVALID verdict, where the answer names one of several.
+func (r *run) Why() []string {
+	if r.Word() != checker.Invalid {
 		return nil
 	}
 	if all := r.invalidReasons(); len(all) > 1 {
@@ -102,22 +88,23 @@ func (r *run) why() []string {
 }
 
 func (r *run) dirName() string {
-	if r.info.Run != "" {
-		return "runs/" + r.info.Run
+	if r.Info.Run != "" {
+		return "runs/" + r.Info.Run
 	}
 	return "RUN_DIR"
 }
 
-func (r *run) word() checker.Verdict {
-	if r.verdict == nil {
+// Word is the verdict.
+func (r *run) Word() checker.Verdict {
+	if r.Verdict == nil {
 		return notChecked
 	}
-	return r.verdict.Verdict
+	return r.Verdict.Verdict
 }
 
 func (r *run) invalidReasons() []string {
 	var out []string
-	for _, p := range r.verdict.Properties {
+	for _, p := range r.Verdict.Properties {
 		if p.Status != checker.StatusInvalid {
 			continue
 		}
@@ -146,15 +133,6 @@ func sentenceCase(s string) string {
 		s += "."
 	}
 	return s
-}
-
-// notes are those of the cluster, as sentences.
-func (r *run) notes() []string {
-	var out []string
-	for _, n := range r.info.Notes {
-		out = append(out, sentenceCase(n))
-	}
-	return out
 }
 
 func plural(n int, one, many string) string {

@@ -14,31 +14,22 @@ import (
 func TestAnswerOfARun(t *testing.T) {
 	t.Parallel()
 	told := &checker.Answer{What: "no violation in 9 operations", Exercised: []string{"1 fault, proven: clock"}, NotExercised: []string{"takeovers: no lease was taken over"}}
-	for cluster, host := range map[string]string{"local": "All processes ran on one host", "external": "workers: all of them ran on one host"} {
-		r := &run{verdict: &checker.Result{Verdict: checker.Pass, Answer: told}, info: rundir.Info{Cluster: cluster}}
-		v := r.answerView()
-		if v.Sentence != "No violation in 9 operations." || !slices.Equal(v.Exercised, []string{"1 fault, proven: clock."}) || len(v.NotExercised) != 2 ||
-			!strings.Contains(strings.ToLower(v.NotExercised[1]), strings.ToLower(host)) {
-			t.Errorf("%s: %+v", cluster, v)
+	for cluster, host := range map[string]string{"local": "all processes ran on one host", "external": "workers: all of them ran on one host"} {
+		r := &run{Verdict: &checker.Result{Verdict: checker.Pass, Answer: told}, Info: rundir.Info{Cluster: cluster}}
+		a := r.Answer()
+		if a.Sentence() != "no violation in 9 operations" || !slices.Equal(a.Exercised, told.Exercised) || len(a.NotExercised) != 2 || !strings.Contains(a.NotExercised[1], host) {
+			t.Errorf("%s: %+v", cluster, a)
 		}
 	}
 	if len(told.NotExercised) != 1 {
 		t.Error("the verdict was changed")
 	}
-	r := &run{verdict: &checker.Result{Verdict: checker.Fail, Answer: &checker.Answer{What: "it broke", Because: "it was wet", Mechanisms: []string{"a", "b"}}}}
-	if v := r.answerView(); v.Sentence != "It broke, because it was wet." || v.Mistakes != 2 || v.NotExercised != nil {
-		t.Errorf("%+v", v)
+	r := &run{Verdict: &checker.Result{Verdict: checker.Fail, Answer: &checker.Answer{What: "it broke", Because: "it was wet", Mechanisms: []string{"a", "b"}}}}
+	if a := r.Answer(); a.Sentence() != "it broke, because it was wet" || len(a.Mechanisms) != 2 || a.NotExercised != nil {
+		t.Errorf("%+v", a)
 	}
-	if v := (&run{}).answerView(); !strings.HasPrefix(v.Sentence, "The history has not been checked") {
-		t.Errorf("%+v", v)
-	}
-}
-
-func TestNotesOfTheCluster(t *testing.T) {
-	t.Parallel()
-	r := &run{info: rundir.Info{Notes: []string{"the nodes are not under control"}}}
-	if got := r.notes(); !slices.Equal(got, []string{"The nodes are not under control."}) {
-		t.Errorf("%q", got)
+	if a := (&run{}).Answer(); !strings.HasPrefix(a.Sentence(), "the history has not been checked") {
+		t.Errorf("%+v", a)
 	}
 }
 
@@ -67,7 +58,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	for _, v := range []checker.Verdict{checker.Pass, checker.Fail, checker.Invalid, checker.Unknown, notChecked} {
-		if w := verdictWords(v); w.Word != string(v) || w.Icon == "" {
+		if w := BadgeOf(v); w.Word != string(v) || w.Icon == "" {
 			t.Errorf("%s has no words: %+v", v, w)
 		}
 	}

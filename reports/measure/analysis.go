@@ -18,7 +18,7 @@ type Analysis struct {
 	Ops        []history.Operation // by invocation
 	Phases     []history.Span      // within Start and End or touching them
 	Faults     []history.FaultWindow
-	Latencies  []Latency
+	Latencies  Latencies
 	Timeline   Timeline
 	Grants     []Grant // by lock, then in the order of granting
 	Takeovers  []Takeover

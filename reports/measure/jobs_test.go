@@ -40,15 +40,15 @@ func TestJobSpans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start, _ := a.Latency(OpStart, AllPhases)
+	start := a.Latencies.Of(OpStart, AllPhases)
 	if start.OK != 1 || start.Count() != 1 || start.P50 < 30*time.Millisecond || start.P50 > 31*time.Millisecond {
 		t.Errorf("waits: %+v, want one of 30 ms", start)
 	}
-	run, _ := a.Latency(OpRun, AllPhases)
+	run := a.Latencies.Of(OpRun, AllPhases)
 	if run.OK != 1 || run.Fail != 1 || run.Unknown != 0 || run.P50 < 20*time.Millisecond || run.P50 > 21*time.Millisecond {
 		t.Errorf("runs: %+v, want one of 20 ms and one that failed", run)
 	}
-	if enq, _ := a.Latency(history.OpEnqueue, AllPhases); enq.OK != 3 {
+	if enq := a.Latencies.Of(history.OpEnqueue, AllPhases); enq.OK != 3 {
 		t.Errorf("enqueues: %+v", enq)
 	}
 }

@@ -42,7 +42,7 @@ type cell struct {
 // latencies makes the rows of the clients' operations (the harness's own are no
 // measure of the system) and of the spans of jobs, by operation, then phase in order, then
 // AllPhases.
-func (a *Analysis) latencies(spans []history.Operation) ([]Latency, error) {
+func (a *Analysis) latencies(spans []history.Operation) (Latencies, error) {
 	type key struct {
 		op    history.Op
 		phase string
@@ -70,7 +70,7 @@ func (a *Analysis) latencies(spans []history.Operation) ([]Latency, error) {
 	slices.SortFunc(names, CompareOps)
 	order := slices.DeleteFunc(a.PhaseNames(), func(p string) bool { return p == "" })
 	order = slices.Insert(order, 0, "") // operations before the first phase, and of one without a name
-	var out []Latency
+	var out Latencies
 	for _, op := range names {
 		all := &cell{hist: NewHistogram()}
 		for _, phase := range order {
@@ -111,25 +111,24 @@ func (c *cell) row(op history.Op, phase string) Latency {
 	}
 }
 
-// Latency returns the row of an operation and phase.
-func (a *Analysis) Latency(op history.Op, phase string) (Latency, bool) {
-	for _, l := range a.Latencies {
-		if l.Op == op && l.Phase == phase {
-			return l, true
-		}
+// Latencies are the rows of the table.
+type Latencies []Latency
+
+// Of returns the row of an operation and phase, without operations if there is none.
+func (ls Latencies) Of(op history.Op, phase string) Latency {
+	if i := slices.IndexFunc(ls, func(l Latency) bool { return l.Op == op && l.Phase == phase }); i >= 0 {
+		return ls[i]
 	}
-	return Latency{}, false
+	return Latency{Op: op, Phase: phase}
 }
 
 // Headline compares the run's main operation before and during the faults: the
 // lock wait, or the acquire in a history without it, or the wait for a job's first
-// run. ok is false if either phase
-// has no latency of it.
-func (a *Analysis) Headline() (before, during Latency, ok bool) {
+// run. ok is false if either phase has no latency of it.
+func (ls Latencies) Headline() (before, during Latency, ok bool) {
 	for _, op := range []history.Op{history.OpLock, history.OpAcquire, OpStart} {
-		before, ok1 := a.Latency(op, history.PhaseBefore)
-		during, ok2 := a.Latency(op, history.PhaseFault)
-		if ok1 && ok2 && before.OK > 0 && during.OK > 0 {
+		before, during = ls.Of(op, history.PhaseBefore), ls.Of(op, history.PhaseFault)
+		if before.OK > 0 && during.OK > 0 {
 			return before, during, true
 		}
 	}

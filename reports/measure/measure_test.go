@@ -206,8 +206,8 @@ func TestLatenciesByPhaseAndOutcome(t *testing.T) {
 	s.phase(10*sec, history.PhaseFault)
 	s.op(11*sec, 0, "", history.Event{Proc: "w1.1/c1", Op: history.OpGet, Key: "r"})
 	a := analyze(t, s)
-	before, ok := a.Latency(history.OpGet, history.PhaseBefore)
-	if !ok || before.OK != 200 || before.Fail != 1 || before.Unknown != 1 || before.Few() {
+	before := a.Latencies.Of(history.OpGet, history.PhaseBefore)
+	if before.OK != 200 || before.Fail != 1 || before.Unknown != 1 || before.Few() {
 		t.Errorf("before: %+v", before)
 	}
 	for _, q := range []struct {
@@ -218,13 +218,13 @@ func TestLatenciesByPhaseAndOutcome(t *testing.T) {
 			t.Errorf("quantile %s, want %s within 0.2 %%", q.got, q.want)
 		}
 	}
-	if fault, ok := a.Latency(history.OpGet, history.PhaseFault); !ok || fault.Unknown != 1 || fault.OK != 0 || fault.P99 != 0 {
+	if fault := a.Latencies.Of(history.OpGet, history.PhaseFault); fault.Unknown != 1 || fault.OK != 0 || fault.P99 != 0 {
 		t.Errorf("fault: %+v", fault)
 	}
-	if all, _ := a.Latency(history.OpGet, AllPhases); all.Count() != 204 || all.OK != 201 {
+	if all := a.Latencies.Of(history.OpGet, AllPhases); all.Count() != 204 || all.OK != 201 {
 		t.Errorf("all: %+v", all)
 	}
-	if _, _, ok := a.Headline(); ok {
+	if _, _, ok := a.Latencies.Headline(); ok {
 		t.Error("a headline without lock waits or acquires")
 	}
 }

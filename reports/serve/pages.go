@@ -34,7 +34,9 @@ func newPages() (*pages, error) {
 	var err error
 	p := &pages{assets: map[string]asset{}}
 	p.templates = template.New("").Funcs(template.FuncMap{
-		"asset": p.path, "badge": badgeOf, "status": statusBadge, "run": runPath, "bytes": measure.FormatSize, "took": took, "count": countAny, "clock": clock, "at": when,
+		"asset": p.path, "run": runPath, "badge": badgeOf, "status": reports.BadgeOf[checker.Status], "proven": reports.Proven,
+		"bytes": measure.FormatSize, "took": took, "duration": measure.FormatDuration, "count": countAny, "clock": clock, "at": when,
+		"title": measure.OpTitle, "phase": phaseLabel,
 	})
 	if p.templates, err = p.templates.Parse(reports.Parts()); err != nil {
 		return nil, err
@@ -105,43 +107,18 @@ func (s *Server) fail(w http.ResponseWriter, code int, title, text string) {
 	}{frame{Title: title}, text})
 }
 
-// badge is a word with its colour and icon, as the template of that name takes it.
-type badge struct{ Word, Class, Icon string }
-
-func badgeOf(s State) badge {
+// badgeOf is that of a state.
+func badgeOf(s State) reports.Badge {
+	b := reports.BadgeOf(s)
 	switch s {
-	case State(checker.Pass):
-		return badge{string(s), "pass", "check"}
-	case State(checker.Fail):
-		return badge{string(s), "fail", "cross"}
-	case State(checker.Invalid):
-		return badge{string(s), "invalid", "warn"}
-	case State(checker.Unknown):
-		return badge{string(s), "unknown", "question"}
 	case Running:
-		return badge{string(s), "running", "play"}
+		b.Class, b.Icon = "running", "play"
 	case BrokenOff, Unreadable:
-		return badge{string(s), "unknown", "warn"}
+		b.Class, b.Icon = "unknown", "warn"
 	case Measured:
-		return badge{string(s), "bench", "dash"}
+		b.Class = "bench"
 	}
-	return badge{string(s), "none", "dash"}
-}
-
-func statusBadge(s checker.Status) badge {
-	switch s {
-	case checker.StatusPass:
-		return badge{"pass", "pass", "check"}
-	case checker.StatusFail:
-		return badge{"fail", "fail", "cross"}
-	case checker.StatusInvalid:
-		return badge{"invalid", "invalid", "warn"}
-	case checker.StatusUnknown:
-		return badge{"unknown", "unknown", "question"}
-	case checker.StatusNA:
-		return badge{"n/a", "none", "dash"}
-	}
-	return badge{string(s), "none", "dash"}
+	return b
 }
 
 const none = "–"
