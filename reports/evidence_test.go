@@ -111,7 +111,7 @@ func TestEvidenceVerdict(t *testing.T) {
 		{checker.Pass, checker.Invalid, checker.Invalid}, {evidence.Error, checker.Pass, checker.Pass}, {checker.Pass, evidence.Error, evidence.Error},
 	} {
 		job := evidence.Job{Scenario: "steady", Contention: "high", Seed: 1, System: "core"}
-		got := totalOf([]evidence.Result{{Job: job, Attempt: 1, Verdict: c.first}, {Job: job, Attempt: 2, Verdict: c.then}}).worst
+		got := totalOf([]evidence.Result{{Job: job, Attempt: 1, Verdict: c.first}, {Job: job, Attempt: 2, Verdict: c.then}}).Worst
 		if got != c.want {
 			t.Errorf("%s then %s: %s, want %s", c.first, c.then, got, c.want)
 		}

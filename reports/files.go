@@ -3,6 +3,7 @@ package reports
 import (
 	"bytes"
 	"encoding/csv"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -128,12 +129,9 @@ func (r *run) operationsCSV() ([]byte, error) {
 		case token == 0 && in.To != nil:
 			token = in.To.Fence
 		}
-		rows = append(rows, []string{
-			in.Proc, strconv.FormatInt(in.ID, 10), string(in.Op), in.Key, r.Analysis.Phase(op),
-			strconv.FormatFloat(float64(in.TS-r.Analysis.Start)/1e9, 'f', 6, 64), lat, string(op.Outcome),
-			strconv.FormatInt(token, 10), end.Result, strconv.FormatBool(in.Takeover), strconv.Itoa(len(end.Sends)),
-			strconv.FormatBool(end.ServerTimeout), end.Error, relative(in.File), strconv.Itoa(in.Line),
-		})
+		start := strconv.FormatFloat(float64(in.TS-r.Analysis.Start)/1e9, 'f', 6, 64)
+		rows = append(rows, fields(in.Proc, in.ID, in.Op, in.Key, r.Analysis.Phase(op), start, lat, op.Outcome,
+			token, end.Result, in.Takeover, len(end.Sends), end.ServerTimeout, end.Error, relative(in.File), in.Line))
 	}
 	return csvBytes(rows)
 }
@@ -141,9 +139,7 @@ func (r *run) operationsCSV() ([]byte, error) {
 func (r *run) latencyCSV() ([]byte, error) {
 	rows := [][]string{{"op", "phase", "ok", "fail", "unknown", "p50_ms", "p95_ms", "p99_ms", "max_ms"}}
 	for _, l := range r.Analysis.Latencies {
-		rows = append(rows, []string{
-			string(l.Op), l.Phase, strconv.Itoa(l.OK), strconv.Itoa(l.Fail), strconv.Itoa(l.Unknown), ms(l.P50), ms(l.P95), ms(l.P99), ms(l.Max),
-		})
+		rows = append(rows, fields(l.Op, l.Phase, l.OK, l.Fail, l.Unknown, ms(l.P50), ms(l.P95), ms(l.P99), ms(l.Max)))
 	}
 	return csvBytes(rows)
 }
@@ -158,10 +154,8 @@ func (r *run) timelineCSV() ([]byte, error) {
 	}
 	rows := [][]string{head}
 	for i, b := range t.Buckets {
-		row := []string{
-			strconv.FormatFloat(float64(b.From-r.Analysis.Start)/1e9, 'f', 3, 64), strconv.FormatFloat(b.Seconds, 'f', 3, 64), r.Analysis.PhaseAt(b.From),
-			strconv.Itoa(b.Cycles), strconv.Itoa(b.OK), strconv.Itoa(b.Fail), strconv.Itoa(b.Unknown),
-		}
+		start := strconv.FormatFloat(float64(b.From-r.Analysis.Start)/1e9, 'f', 3, 64)
+		row := fields(start, strconv.FormatFloat(b.Seconds, 'f', 3, 64), r.Analysis.PhaseAt(b.From), b.Cycles, b.OK, b.Fail, b.Unknown)
 		for _, l := range t.Ops {
 			c := l.Cuts[i]
 			if c.N == 0 {
@@ -173,6 +167,15 @@ func (r *run) timelineCSV() ([]byte, error) {
 		rows = append(rows, row)
 	}
 	return csvBytes(rows)
+}
+
+// fields are values as they stand in a CSV file.
+func fields(values ...any) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = fmt.Sprint(v)
+	}
+	return out
 }
 
 func csvBytes(rows [][]string) ([]byte, error) {

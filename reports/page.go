@@ -27,6 +27,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"file": relative, "base": filepath.Base, "link": safeLink, "violation": violationID,
 	"color": func(fault string) template.CSS { return template.CSS(chart.FaultColor(fault).Var()) }, // a constant of the palette
 	"role":  func(of string) string { return roleNames[of] },
+	"red":   redID, "orphan": orphanText, "hours": hours,
 }).ParseFS(assets, "templates/*.html"))
 
 var timelineScripts = []string{"timeline-data.js", "timeline-draw.js", "timeline-charts.js", "timeline-words.js", "timeline.js"}

@@ -54,7 +54,7 @@ func TestPowerCountsKills(t *testing.T) {
 	if one.Runs != 3 || one.Kills != 2 || one.EndToEnd != 2 || one.Violation != 5*time.Second || one.Verdict != 20*time.Second {
 		t.Errorf("one: %+v", one)
 	}
-	if got := one.firedText(); got != "P4 (2 of 3), P7 (1 of 3), P8 (1 of 3)" {
+	if got := firedText(one.Fired, one.Runs); got != "P4 (2 of 3), P7 (1 of 3), P8 (1 of 3)" {
 		t.Errorf("fired: %s", got)
 	}
 	if two.Runs != 1 || two.Kills != 0 || two.Errors != 1 {

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -126,6 +127,16 @@ func varints(n int, f func(i int) int64) []byte {
 	return out
 }
 
+// steps is a column of n numbers, each since the one before.
+func steps(n int, f func(i int) int64) []byte {
+	last := int64(0)
+	return varints(n, func(i int) int64 {
+		before := last
+		last = f(i)
+		return last - before
+	})
+}
+
 // index numbers strings in the order in which they are first asked for.
 type index struct {
 	names []string
@@ -156,22 +167,21 @@ func (x *index) list() []string { return append([]string{}, x.names...) }
 func byNumber(a, b string) int {
 	for a != "" && b != "" {
 		da, db := digits(a), digits(b)
-		if da > 0 && db > 0 {
-			x, errX := strconv.ParseUint(a[:da], 10, 63)
-			y, errY := strconv.ParseUint(b[:db], 10, 63)
-			if errX == nil && errY == nil && x != y {
-				return int(min(max(int64(x)-int64(y), -1), 1))
+		if da == 0 || db == 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
 			}
-			if c := strings.Compare(a[:da], b[:db]); c != 0 {
-				return c
-			}
-			a, b = a[da:], b[db:]
-			continue
+			da, db = 1, 1
 		}
-		if a[0] != b[0] {
-			return int(a[0]) - int(b[0])
+		x, errX := strconv.ParseUint(a[:da], 10, 64)
+		y, errY := strconv.ParseUint(b[:db], 10, 64)
+		if errX == nil && errY == nil && x != y {
+			return cmp.Compare(x, y)
 		}
-		a, b = a[1:], b[1:]
+		if c := strings.Compare(a[:da], b[:db]); c != 0 {
+			return c
+		}
+		a, b = a[da:], b[db:]
 	}
 	return len(a) - len(b)
 }
@@ -238,14 +248,9 @@ func (b *timelineBuilder) holds(d *timelineData) {
 	d.Holds = timelineHolds{
 		N:     n,
 		Lane:  uvarints(n, func(i int) int64 { return int64(b.laneOf(gs[i].Lock)) }),
-		Proc:  uvarints(n, func(i int) int64 { return int64(b.procOf(gs[i].Proc)) }),
+		Proc:  uvarints(n, func(i int) int64 { return int64(b.procs.of(gs[i].Proc)) }),
 		Token: uvarints(n, func(i int) int64 { return gs[i].Token }),
-		From: varints(n, func(i int) int64 {
-			if i == 0 {
-				return from(i)
-			}
-			return from(i) - from(i-1)
-		}),
+		From:  steps(n, from),
 		To:    uvarints(n, func(i int) int64 { return max(b.us(gs[i].To)-from(i), 0) }),
 		Row:   varints(n, func(i int) int64 { return b.us(gs[i].RowUntil) - b.us(gs[i].To) }),
 		Ended: uvarints(n, func(i int) int64 { return int64(ended.of(gs[i].EndedBy)) }),

@@ -3,6 +3,7 @@ package reports
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,21 +29,17 @@ type timelineBuilder struct {
 	kinds *index
 
 	issuer map[string]string // by resource
-	gone   map[string]int64  // when a process life ended
 	at     map[string]int    // place among ops, by life and line of the invoke and of the end
 }
 
 func newTimelineBuilder(r *run) *timelineBuilder {
 	b := &timelineBuilder{
 		run: r, lanes: newIndex(), procs: newIndex(), files: newIndex(), names: newIndex(), says: newIndex(""), kinds: newIndex(),
-		issuer: map[string]string{}, gone: map[string]int64{}, at: map[string]int{},
+		issuer: map[string]string{}, at: map[string]int{},
 	}
 	for _, e := range r.history.Events {
 		if e.Issuer != "" && e.Key != "" && e.Type == history.Invoke {
 			b.issuer[e.Key] = e.Issuer
-		}
-		if e.Type == history.Note && (e.Op == history.NoteCrash || e.Op == history.NoteExit) {
-			b.gone[history.Life(e.Proc)] = e.TS
 		}
 	}
 	return b
@@ -57,8 +54,6 @@ func (b *timelineBuilder) laneOf(name string) int {
 	}
 	return -1
 }
-
-func (b *timelineBuilder) procOf(name string) int { return b.procs.of(name) }
 
 // row is the fenced row that an operation is about: what its token is of.
 func (b *timelineBuilder) row(e history.Event) string {
@@ -185,12 +180,7 @@ func (b *timelineBuilder) number() {
 	}
 	delete(rows, "")
 	fill := func(x *index, set map[string]bool, compare func(a, b string) int) {
-		var names []string
-		for n := range set {
-			names = append(names, n)
-		}
-		slices.SortFunc(names, compare)
-		for _, n := range names {
+		for _, n := range slices.SortedFunc(maps.Keys(set), compare) {
 			x.of(n)
 		}
 	}
@@ -211,13 +201,8 @@ func (b *timelineBuilder) columns(d *timelineData) {
 		}
 	}
 	d.Ops = timelineOps{
-		N: n,
-		At: varints(n, func(i int) int64 {
-			if i == 0 {
-				return b.us(in(i).TS)
-			}
-			return b.us(in(i).TS) - b.us(in(i-1).TS)
-		}),
+		N:  n,
+		At: steps(n, func(i int) int64 { return b.us(in(i).TS) }),
 		Dur: uvarints(n, func(i int) int64 {
 			if b.ops[i].End.TS == 0 {
 				return 0
@@ -225,8 +210,8 @@ func (b *timelineBuilder) columns(d *timelineData) {
 			return b.us(b.ops[i].End.TS) - b.us(in(i).TS) + 1
 		}),
 		Kind:    uvarints(n, func(i int) int64 { return int64(b.kinds.of(string(in(i).Op))) }),
-		Outcome: uvarints(n, func(i int) int64 { return outcomeNumber(b.ops[i].Outcome) }),
-		Proc:    uvarints(n, func(i int) int64 { return int64(b.procOf(in(i).Proc)) }),
+		Outcome: uvarints(n, func(i int) int64 { return int64(slices.Index(outcomes, b.ops[i].Outcome)) }),
+		Proc:    uvarints(n, func(i int) int64 { return int64(b.procs.of(in(i).Proc)) }),
 		Lane:    uvarints(n, func(i int) int64 { return int64(b.laneOf(b.row(in(i))) + 1) }),
 		Name: uvarints(n, func(i int) int64 {
 			if key := in(i).Key; key != "" && key != b.row(in(i)) {
@@ -248,15 +233,8 @@ func (b *timelineBuilder) columns(d *timelineData) {
 
 func place(e history.Event) string { return fmt.Sprintf("%s:%d", relative(e.File), e.Line) }
 
-func outcomeNumber(t history.Type) int64 {
-	switch t {
-	case history.OK:
-		return 0
-	case history.Fail:
-		return 1
-	}
-	return 2
-}
+// outcomes are numbered in this order.
+var outcomes = []history.Type{history.OK, history.Fail, history.Unknown}
 
 // tokenOf is the token that an operation is about: what it shows, sets, or gives back.
 func tokenOf(op history.Operation) int64 {

@@ -53,14 +53,19 @@ func (r *run) Facts() []fact {
 	if i.Shards == 0 {
 		out = append(out, fact{"hold time", ms(i.Hold)})
 	}
-	if !i.Started.IsZero() {
-		v := i.Started.UTC().Format("2006-01-02 15:04:05 UTC")
-		if d := i.Ended.Sub(i.Started); !i.Ended.IsZero() && d > 0 {
-			v += ", " + measure.FormatDuration(d.Round(time.Second))
-		}
-		out = append(out, fact{"started", v})
+	return append(out, startedFact(i.Started, i.Ended)...)
+}
+
+// startedFact says when something began and how long it took, as far as that is known.
+func startedFact(started, ended time.Time) []fact {
+	if started.IsZero() {
+		return nil
 	}
-	return out
+	v := started.UTC().Format("2006-01-02 15:04:05 UTC")
+	if d := ended.Sub(started); !ended.IsZero() && d > 0 {
+		v += ", " + measure.FormatDuration(d.Round(time.Second))
+	}
+	return []fact{{"started", v}}
 }
 
 func contention(i rundir.Info) string {

@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -200,13 +199,7 @@ func roundUp(v float64) float64 {
 	return 10 * mag
 }
 
+// secondsLabel is a tick of a logarithmic axis.
 func secondsLabel(v float64) string {
-	d := time.Duration(math.Round(v*1e6)) * time.Microsecond
-	switch {
-	case d >= time.Second:
-		return trimFloat(d.Seconds()) + " s"
-	case d >= time.Millisecond:
-		return trimFloat(float64(d)/1e6) + " ms"
-	}
-	return fmt.Sprintf("%d µs", d.Microseconds())
+	return measure.FormatDuration(time.Duration(math.Round(v*1e6)) * time.Microsecond)
 }

@@ -326,7 +326,7 @@ func TestTimelineCountsEverything(t *testing.T) {
 				end = 0
 			}
 			s.op(from, end, typ, history.Event{
-				Proc: "w1.1/c1", Op: rapid.SampledFrom(order).Draw(t, "op"), Key: "k", From: ver(1, 0, "a", ""), To: ver(2, 0, "b", "w"),
+				Proc: "w1.1/c1", Op: rapid.SampledFrom(kinds).Draw(t, "op").op, Key: "k", From: ver(1, 0, "a", ""), To: ver(2, 0, "b", "w"),
 				Details: &history.Details{Changes: []history.Change{{Job: "j"}}}, // the reader refuses an update without
 			})
 		}

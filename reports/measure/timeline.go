@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -158,10 +159,8 @@ func slow(ops []*history.Operation) []Slow {
 		}
 		out = append(out, Slow{At: o.End.TS, Latency: d, Outcome: o.Outcome})
 	}
-	slices.SortStableFunc(out, func(a, b Slow) int { return int(min(max(b.Latency-a.Latency, -1), 1)) })
-	if len(out) > maxSlow {
-		out = out[:maxSlow]
-	}
-	slices.SortStableFunc(out, func(a, b Slow) int { return int(min(max(a.At-b.At, -1), 1)) })
+	slices.SortStableFunc(out, func(a, b Slow) int { return cmp.Compare(b.Latency, a.Latency) })
+	out = out[:min(len(out), maxSlow)]
+	slices.SortStableFunc(out, func(a, b Slow) int { return cmp.Compare(a.At, b.At) })
 	return out
 }

@@ -107,9 +107,9 @@ func (e *Entry) facts() (out []setting) {
 func (l *Live) stages() (out []stage) {
 	names := []string{"setting up", "warmup", "before", "fault", "heal", "recover", "settle", "seal", "checking", "over"}
 	for _, p := range l.Phases {
-		if !slices.Contains(names, p.Name) {
+		if !slices.Contains(names, p.Phase) {
 			at := slices.Index(names, "settle")
-			names = slices.Insert(names, at, p.Name)
+			names = slices.Insert(names, at, p.Phase)
 		}
 	}
 	now := slices.Index(names, l.Phase())
@@ -150,7 +150,7 @@ func (l *Live) curve() curve {
 	}
 	top, end := 1.0, max(l.T, 1)
 	for _, r := range l.Seen {
-		top = max(top, r.PerSecond)
+		top = max(top, r.Rates.PerSecond)
 	}
 	var c curve
 	var b strings.Builder
@@ -159,7 +159,7 @@ func (l *Live) curve() curve {
 		if i == 0 {
 			op = "M"
 		}
-		fmt.Fprintf(&b, "%s%.1f %.1f", op, r.T/end*curveW, curveH-max(r.PerSecond, 0)/top*curveH)
+		fmt.Fprintf(&b, "%s%.1f %.1f", op, r.T/end*curveW, curveH-max(r.Rates.PerSecond, 0)/top*curveH)
 	}
 	for _, f := range l.Faults {
 		to := f.To
