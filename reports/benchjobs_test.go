@@ -16,14 +16,10 @@ func latencies(t testing.TB, rng *rand.Rand, n int, mean time.Duration) string {
 	t.Helper()
 	h := measure.NewHistogram()
 	for range n {
-		if err := measure.Record(h, time.Duration(float64(mean)*(0.5+rng.ExpFloat64()/2))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, measure.Record(h, time.Duration(float64(mean)*(0.5+rng.ExpFloat64()/2))))
 	}
 	enc, err := EncodeHistogram(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return enc
 }
 
@@ -89,14 +85,10 @@ func TestWriteBenchOfJobs(t *testing.T) {
 	dir := t.TempDir()
 	if *samples != "" {
 		dir = filepath.Join(*samples, "benchjobs")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(dir, 0o755))
 	}
 	b := jobSample(t)
-	if err := WriteBench(dir, b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteBench(dir, b))
 	d := readPage(t, filepath.Join(dir, BenchPage))
 	d.selfContained()
 	// Ratios to the ceiling and to the baseline, scaling, latencies, rounds; and over
@@ -122,16 +114,12 @@ func TestWriteBenchOfJobs(t *testing.T) {
 		t.Errorf("%d lines of buckets, want a head and 60", len(lines))
 	}
 	back, err := ReadBench(filepath.Join(dir, BenchFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(back.Steady) != 2 || back.Steady[0].Buckets[7] != b.Steady[0].Buckets[7] || len(back.Targets) != 2 || back.Arms[2].Parts[1] != b.Arms[2].Parts[1] {
 		t.Error("bench.json does not read back")
 	}
 	ns, err := b.Numbers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, n := range ns {
 		for what, c := range map[string]struct {
 			of   string
@@ -147,9 +135,7 @@ func TestWriteBenchOfJobs(t *testing.T) {
 		}
 	}
 	md, err := Results(Kept{Benches: keptBench(t, filepath.Join(dir, BenchFile))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{
 		"- **PASS** LWTs a job at saturation, without a sink, 4 shards: 0.083 [0.081, 0.085], wanted at most 0.10",
 		"- **MISS** jobs/s by those of a lock", "- Saturation, 400 jobs open for 5 min", "| Scenario | Shards | Threads | ops/s |",

@@ -59,9 +59,7 @@ func TestEvidencePage(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "locks.jsonl")
 	path, err := WriteEvidence(file, sample(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := readPage(t, path)
 	chips, links, ids := map[string]int{}, []string{}, map[string]bool{}
 	d.each("", func(n *html.Node) {
@@ -169,9 +167,7 @@ func TestEvidenceOfATree(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "locks.jsonl")
 		path, err := WriteEvidence(file, all, tree)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		raw := readPage(t, path).raw
 		for _, w := range want {
 			if !strings.Contains(raw, w) {
@@ -184,9 +180,7 @@ func TestEvidenceOfATree(t *testing.T) {
 func TestEvidenceTable(t *testing.T) {
 	t.Parallel()
 	md, err := Results(Kept{Sets: map[string][]evidence.Result{"locks": sample()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{"### Set locks", "| kill-worker | medium | 5 | 5 | – | 5000 | 10 |", "**1 FAIL, 1 ERROR, 1 UNKNOWN**", "Commits: 0123456789ab"} {
 		if !strings.Contains(md, want) {
 			t.Errorf("it lacks %q:\n%s", want, md)

@@ -35,9 +35,7 @@ func TestIncompleteRuns(t *testing.T) {
 		{"torn verdict.json", func(t *testing.T, dir string) { write(t, dir, rundir.VerdictFile, "{") }, "the verdict cannot be read"},
 		{"malformed history", func(t *testing.T, dir string) { write(t, dir, "history/w1.1.jsonl", "nonsense\n") }, "w1.1.jsonl:1"},
 		{"no history", func(t *testing.T, dir string) {
-			if err := os.RemoveAll(filepath.Join(dir, rundir.HistoryDir)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(filepath.Join(dir, rundir.HistoryDir)))
 		}, "the history cannot be read"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -63,16 +61,12 @@ func TestIncompleteRuns(t *testing.T) {
 
 func remove(t *testing.T, dir, name string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(dir, name)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, name)))
 }
 
 func write(t *testing.T, dir, name, s string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(s), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, name), []byte(s), 0o644))
 }
 
 func TestNoRun(t *testing.T) {
@@ -84,9 +78,7 @@ func TestNoRun(t *testing.T) {
 		t.Errorf("no directory: %v, want ErrNotExist", err)
 	}
 	file := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o644))
 	if _, err := WriteRun(context.Background(), file); err == nil {
 		t.Error("a file passed for a directory")
 	}
@@ -112,17 +104,11 @@ func TestShortHistories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := os.Mkdir(filepath.Join(dir, rundir.HistoryDir), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(filepath.Join(dir, rundir.HistoryDir), 0o755))
 			write(t, dir, "history/harness.jsonl", head+body)
-			if err := rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), rundir.Info{Run: "r"}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), rundir.Info{Run: "r"}))
 			path, err := WriteRun(context.Background(), dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			readPage(t, path).selfContained()
 		})
 	}
@@ -134,22 +120,14 @@ func TestHostileText(t *testing.T) {
 	evil := `</script><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "`"
 	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second})
 	info, err := rundir.ReadInfo(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	info.Scenario, info.Command, info.Run = evil, evil, evil
 	info.Versions = map[string]string{evil: evil}
-	if err := rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), info); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), info))
 	var res checker.Result
 	b, err := os.ReadFile(filepath.Join(dir, rundir.VerdictFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &res); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(b, &res))
 	res.Summary = evil
 	for i := range res.Properties {
 		p := &res.Properties[i]
@@ -163,13 +141,9 @@ func TestHostileText(t *testing.T) {
 			}
 		}
 	}
-	if err := rundir.WriteJSON(filepath.Join(dir, rundir.VerdictFile), res); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rundir.WriteJSON(filepath.Join(dir, rundir.VerdictFile), res))
 	path, err := WriteRun(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := readPage(t, path)
 	d.selfContained()
 	d.each("", func(n *html.Node) {
@@ -194,21 +168,15 @@ func TestCSVAndJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows := readCSV(t, filepath.Join(dir, OperationsFile))
 	if want := len(h.Operations()); len(rows)-1 != want {
 		t.Errorf("%s has %d operations, want %d", OperationsFile, len(rows)-1, want)
 	}
 	var rep Report
 	b, err := os.ReadFile(filepath.Join(dir, JSONFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &rep); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(b, &rep))
 	if rep.Verdict != checker.Pass || len(rep.Faults) != 1 || !rep.Faults[0].Proven || len(rep.Takeovers) == 0 {
 		t.Errorf("report.json: verdict %s, faults %+v, %d takeovers", rep.Verdict, rep.Faults, len(rep.Takeovers))
 	}
@@ -221,9 +189,7 @@ func TestCSVAndJSON(t *testing.T) {
 	col := slices.Index(tl[0], "cycles")
 	for _, r := range tl[1:] {
 		var n int
-		if err := json.Unmarshal([]byte(r[col]), &n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(r[col]), &n))
 		cycles += n
 	}
 	if cycles != rep.Counts.Cycles {
@@ -234,9 +200,7 @@ func TestCSVAndJSON(t *testing.T) {
 func readCSV(t *testing.T, path string) [][]string {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	r := csv.NewReader(f)
 	var out [][]string
@@ -245,9 +209,7 @@ func readCSV(t *testing.T, path string) [][]string {
 		if errors.Is(err, io.EOF) {
 			return out
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out = append(out, row)
 	}
 }
@@ -270,23 +232,15 @@ func TestSamples(t *testing.T) {
 	if *samples == "" {
 		t.Skip("give -samples DIR to write sample reports")
 	}
-	if err := os.MkdirAll(*samples, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(*samples, 0o755))
 	for _, o := range sampleRuns {
 		dir, err := reporttest.Write(*samples, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		began := time.Now()
 		path, err := WriteRun(context.Background(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		st, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Logf("%s: %d kB in %s", filepath.Base(dir), st.Size()/1000, time.Since(began).Round(time.Millisecond))
 	}
 }

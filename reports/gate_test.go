@@ -92,9 +92,7 @@ func (p parsed) check(t *testing.T) {
 func junit(t *testing.T, runs ...GateRun) parsed {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteJUnit(&b, runs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteJUnit(&b, runs))
 	var p parsed
 	if err := xml.Unmarshal(b.Bytes(), &p); err != nil {
 		t.Fatalf("%v\n%s", err, b.String())
@@ -148,9 +146,7 @@ func TestJUnit(t *testing.T) {
 func summaryOf(t *testing.T, runs ...GateRun) string {
 	t.Helper()
 	var b strings.Builder
-	if err := WriteSummary(&b, runs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteSummary(&b, runs))
 	return b.String()
 }
 
@@ -206,9 +202,7 @@ func TestJobSummary(t *testing.T) {
 func TestReadGateRun(t *testing.T) {
 	t.Parallel()
 	dir, err := reporttest.Write(t.TempDir(), reporttest.Options{Seed: 1, Fault: "pause-worker", Verdict: "PASS"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res := &checker.Result{Verdict: checker.Pass}
 	g, err := ReadGateRun(dir, res)
 	if err != nil || g.Report != nil || g.Page != "" || g.Info.Scenario != "pause-worker" {
@@ -226,9 +220,7 @@ func TestReadGateRun(t *testing.T) {
 			t.Errorf("it lacks %q:\n%s", want, got)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, JSONFile), []byte("{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, JSONFile), []byte("{"), 0o644))
 	if _, err := ReadGateRun(dir, res); err == nil || !strings.Contains(err.Error(), JSONFile) {
 		t.Errorf("a torn report: %v", err)
 	}
@@ -248,20 +240,12 @@ func TestThresholdsOnThePage(t *testing.T) {
 	var v checker.Result
 	path := filepath.Join(dir, rundir.VerdictFile)
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(b, &v))
 	v.Thresholds = []checker.Bound{{Name: "p99 of lock in phase fault", Status: checker.StatusFail, Detail: "30.0 ms, of 300 <operations>"}}
-	if err := rundir.WriteJSON(path, v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rundir.WriteJSON(path, v))
 	page, err := WriteRun(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raw := readPage(t, page).raw
 	for _, want := range []string{`<tr class="p-fail"><th scope="row">p99 of lock in phase fault</th>`, "30.0 ms, of 300 &lt;operations&gt;."} {
 		if !strings.Contains(raw, want) {

@@ -21,9 +21,7 @@ import (
 func TestJobRun(t *testing.T) {
 	t.Parallel()
 	a, err := measure.Analyze(&history.History{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		info       rundir.Info
 		counts     checker.Counts
@@ -75,41 +73,26 @@ func TestJobRun(t *testing.T) {
 func TestDeadProcessIsShownWithItsStack(t *testing.T) {
 	t.Parallel()
 	dir, err := reporttest.Write(t.TempDir(), reporttest.Options{Seed: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	code := 2
 	note, err := json.Marshal(history.Event{TS: h.Events[len(h.Events)-1].TS, Proc: history.Harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: &history.ProcessLife{
 		Kind: history.LifeWorker, Name: "w2.1", PID: 41, Code: &code, Log: []string{"panic: index <41> out of range", "goroutine 7 [running]:"}, LogFile: "w2.1.log",
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f, err := os.OpenFile(filepath.Join(dir, rundir.HistoryDir, "harness.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := f.Write(append(note, '\n')); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if h, err = history.ReadDir(filepath.Join(dir, rundir.HistoryDir)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
+	h, err = history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
+	must(t, err)
 	res := checker.Check(t.Context(), h, checker.Options{Dir: dir})
-	if err := rundir.WriteJSON(filepath.Join(dir, rundir.VerdictFile), res); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rundir.WriteJSON(filepath.Join(dir, rundir.VerdictFile), res))
 	page, err := WriteRun(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := readPage(t, page)
 	d.selfContained()
 	shown := text(d.byID("violation-P18-1"))
@@ -130,9 +113,7 @@ func TestRecovery(t *testing.T) {
 		t.Helper()
 		info := rundir.Info{Notes: []string{"the nodes are not under control"}}
 		html, err := render("run.html", page{run: &run{Info: info, Verdict: verdict, Analysis: &measure.Analysis{}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(html)
 	}
 	html := show(&checker.Result{Recovery: &checker.Recovery{

@@ -82,9 +82,7 @@ func TestCauseOnThePage(t *testing.T) {
 	t.Parallel()
 	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Verdict: "FAIL"})
 	page, err := WriteRun(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raw := readPage(t, page).raw
 	for _, want := range []string{`<section id="cause"`, "The sink does not compare tokens.", "sink-checks-no-token", `<li class="r-mistake">`, `<li class="r-fault">`, `href="#violation-P3-1"`, "Ruled out by</th>", `<a href="#cause">what would tell them apart</a>`, ", because worker w2 was paused for "} {
 		if !strings.Contains(raw, want) {
@@ -92,9 +90,7 @@ func TestCauseOnThePage(t *testing.T) {
 		}
 	}
 	b, err := os.ReadFile(filepath.Join(dir, JSONFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var rep Report
 	if err := json.Unmarshal(b, &rep); err != nil || rep.Explanation == nil || len(rep.Explanation.Causes) == 0 {
 		t.Fatalf("report.json: %v, %+v", err, rep.Explanation)
@@ -107,16 +103,13 @@ func TestCauseOnThePage(t *testing.T) {
 		}
 	}
 	g, err := ReadGateRun(dir, &checker.Result{Verdict: checker.Fail})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := summaryOf(t, g); !strings.Contains(got, "### Likely cause") || !strings.Contains(got, "| The sink does not compare tokens. (sink-checks-no-token) | Any effect that is refused as stale. |") {
 		t.Errorf("the summary lacks the cause:\n%s", got)
 	}
 	good := makeRun(t, reporttest.Options{Seed: 1, Verdict: "PASS"})
-	if page, err = WriteRun(t.Context(), good); err != nil {
-		t.Fatal(err)
-	}
+	page, err = WriteRun(t.Context(), good)
+	must(t, err)
 	if strings.Contains(readPage(t, page).raw, `id="cause"`) {
 		t.Error("a PASS is explained")
 	}

@@ -27,10 +27,16 @@ func makeRun(t *testing.T, o reporttest.Options) string {
 		o.TTL = 3 * time.Second
 	}
 	dir, err := reporttest.Write(t.TempDir(), o)
+	must(t, err)
+	return dir
+}
+
+// must ends the test at an error that it is not about.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
 }
 
 // doc is a page as a tree, with the questions that tests ask of it.
@@ -43,13 +49,9 @@ type doc struct {
 func readPage(t *testing.T, path string) doc {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	root, err := html.Parse(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return doc{t, root, string(b)}
 }
 
@@ -200,9 +202,7 @@ func TestRunPage(t *testing.T) {
 			t.Parallel()
 			dir := makeRun(t, tc.o)
 			path, err := WriteRun(context.Background(), dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			d := readPage(t, path)
 			d.selfContained()
 			if got := text(d.byID("h-verdict")); got != tc.word {
@@ -238,9 +238,7 @@ func TestFailingPropertyLinksToItsViolation(t *testing.T) {
 	t.Parallel()
 	dir := makeRun(t, reporttest.Options{Seed: 3, Fault: "pause-worker", Broken: reporttest.TwoHolders, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second, Verdict: "FAIL"})
 	path, err := WriteRun(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := readPage(t, path)
 	linked := false
 	doc{t, d.byID("properties"), ""}.each("a", func(n *html.Node) { linked = linked || attrOf(n, "href") == "#violation-P8-1" })
@@ -265,13 +263,9 @@ func TestSameRunSameBytes(t *testing.T) {
 	dir := makeRun(t, reporttest.Options{Seed: 1, Fault: "kill-worker", Verdict: "PASS"})
 	read := func() []byte {
 		path, err := WriteRun(context.Background(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b
 	}
 	if !bytes.Equal(read(), read()) {
@@ -284,20 +278,14 @@ func TestLargeRun(t *testing.T) {
 	t.Parallel()
 	dir := makeRun(t, reporttest.Options{Seed: 8, Fault: "pause-worker", Verdict: "PASS", Phase: 13 * time.Second, Workers: 8, Clients: 4, Locks: 32})
 	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(h.Events) < 100_000 {
 		t.Fatalf("%d events do not test much", len(h.Events))
 	}
 	path, err := WriteRun(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	st, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if st.Size() > 3_000_000 {
 		t.Errorf("the page has %d bytes, want less than 3 MB", st.Size())
 	}

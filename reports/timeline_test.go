@@ -42,17 +42,13 @@ func column(t *testing.T, b []byte, n int, signed bool) []int64 {
 func pageTimeline(t *testing.T, dir string) timelineData {
 	t.Helper()
 	path, err := WriteRun(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var d timelineData
 	found := false
 	readPage(t, path).each("script", func(n *html.Node) {
 		if attrOf(n, "id") == "tl-data" {
 			found = true
-			if err := json.Unmarshal([]byte(n.FirstChild.Data), &d); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(n.FirstChild.Data), &d))
 		}
 	})
 	if !found {
@@ -67,13 +63,9 @@ func TestTimelineHasTheHistory(t *testing.T) {
 	dir := makeRun(t, reporttest.Options{Seed: 1, Fault: "pause-worker", Verdict: "PASS", Locks: 3})
 	d := pageTimeline(t, dir)
 	h, err := history.ReadDir(filepath.Join(dir, "history"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a, err := measure.Analyze(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.Ops = slices.DeleteFunc(a.Ops, func(op history.Operation) bool { return op.Invoke.TS > a.End }) // read after the run
 	n := len(a.Ops)
 	if d.Ops.N != n || n == 0 {
@@ -146,9 +138,7 @@ func TestTimelineViolations(t *testing.T) {
 func TestTimelineOfJobs(t *testing.T) {
 	t.Parallel()
 	dir, err := reporttest.WriteJobs(t.TempDir(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := pageTimeline(t, dir)
 	if d.Noun != "shard" || strings.Join(d.Lanes, " ") != "shard/jobs/0 shard/jobs/1 shard/jobs/2 shard/jobs/3" {
 		t.Errorf("lanes: %s %v", d.Noun, d.Lanes)

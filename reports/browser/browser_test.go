@@ -19,6 +19,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pagetest.Main(m)) }
 
+// must ends the test at an error that it is not about.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // tab is a report.
 type tab struct{ *pagetest.Tab }
 
@@ -50,12 +58,8 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("give -shots.run RUN_DIR and -shots.out DIR to make pictures")
 	}
 	report, err := filepath.Abs(filepath.Join(*shotsRun, "report.html"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(*shotsOut, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.MkdirAll(*shotsOut, 0o755))
 	if *shotsAll {
 		look(t, report)
 		return
@@ -119,8 +123,6 @@ func save(t *testing.T, name string, b []byte) {
 	if len(b) > maxPicture && !*shotsAll {
 		t.Errorf("%s has %d bytes, want at most %d", name, len(b), maxPicture)
 	}
-	if err := os.WriteFile(filepath.Join(*shotsOut, name), b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(*shotsOut, name), b, 0o644))
 	fmt.Printf("%s: %d kB\n", name, len(b)/1000)
 }

@@ -25,13 +25,9 @@ import (
 func report(t *testing.T, o reporttest.Options) string {
 	t.Helper()
 	dir, err := reporttest.Write(t.TempDir(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path, err := reports.WriteRun(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 
@@ -43,13 +39,9 @@ var (
 func jobs(t *testing.T) string {
 	t.Helper()
 	dir, err := reporttest.WriteJobs(t.TempDir(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path, err := reports.WriteRun(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 

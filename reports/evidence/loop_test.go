@@ -254,9 +254,7 @@ func TestOtherCode(t *testing.T) {
 		t.Errorf("other code: tally %+v, error %v", tally, err)
 	}
 	all, err := store.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var have []string
 	for _, x := range all {
 		have = append(have, x.Name()+" "+string(x.Verdict)+" "+x.Tree())

@@ -17,6 +17,14 @@ import (
 	"fencepost/harness/record/rundir"
 )
 
+// must ends the test at an error that it is not about.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func pass(seed uint64) Result {
 	j := jobs(1)[0].with(seed)
 	check := checker.Result{Run: "run-1", Verdict: checker.Pass, Properties: checker.Catalogue()}
@@ -54,9 +62,7 @@ func aStore(t *testing.T) *Store {
 func names(t *testing.T, s *Store) []string {
 	t.Helper()
 	all, err := s.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out []string
 	for _, r := range all {
 		out = append(out, r.Name())
@@ -103,9 +109,7 @@ func TestBadLineIsReportedNotSkipped(t *testing.T) {
 			if err != nil || len(names(t, store)) != 2 {
 				t.Fatalf("the sound file: %v", err)
 			}
-			if err := os.WriteFile(store.File(), []byte(c.spoil(string(b))), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(store.File(), []byte(c.spoil(string(b))), 0o644))
 			r := newRuns(t)
 			_, err = (&Loop{Store: store, Run: r.run}).Do(t.Context(), slices.Values(jobs(2)), 2)
 			var bad *LineError
@@ -170,9 +174,7 @@ func TestPutTogether(t *testing.T) {
 			return err
 		})
 	}
-	if err := all.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, all.Wait())
 	if got := names(t, NewStore(file)); len(got) != 20 || !slices.Contains(got, "steady-medium-0.4") {
 		t.Errorf("results %v", got)
 	}
@@ -196,9 +198,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("%v\n%+v\n%+v", err, got, want)
 	}
 	before, err := os.ReadFile(store.File())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := strings.Count(string(before), "5.0.6"); n != 1 {
 		t.Errorf("the version of Cassandra is there %d times:\n%s", n, before)
 	}
@@ -223,9 +223,7 @@ func TestSets(t *testing.T) {
 	all := []Scenario{{Name: "contention-100", Contentions: []string{"high"}, Default: "high"}, {Name: "kill-worker", Default: "medium"}, {Name: "paxos-repair", Default: "medium"}, {Name: "orders-steady", Default: "medium"}, {Name: "pause-worker"}, {Name: "soak"}, {Name: "steady", Default: "medium"}}
 	for set, want := range map[string]string{"locks": "contention-100 kill-worker pause-worker steady", "smoke": "kill-worker pause-worker steady", "paxos": "paxos-repair", "orders": "orders-steady"} {
 		s, err := FindSet(set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var names []string
 		for _, c := range s.Of(all) {
 			names = append(names, c.Name)

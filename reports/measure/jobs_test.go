@@ -37,9 +37,7 @@ func TestJobSpans(t *testing.T) {
 		history.Event{TS: ms(80), Proc: "w3.1/c1", Type: history.Note, Op: history.NoteStart, Key: "lock", Token: 1},
 	)
 	a, err := Analyze(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	start := a.Latencies.Of(OpStart, AllPhases)
 	if start.OK != 1 || start.Count() != 1 || start.P50 < 30*time.Millisecond || start.P50 > 31*time.Millisecond {
 		t.Errorf("waits: %+v, want one of 30 ms", start)

@@ -62,16 +62,23 @@ func (s *script) acquire(from, end int64, typ history.Type, proc string, fence i
 	s.op(from, end, typ, history.Event{Proc: proc, Op: history.OpAcquire, Key: "a", Takeover: takeover, Sends: []int64{from + 1}, From: was, To: s.row})
 }
 
+// must ends the test at an error that it is not about.
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func analyze(t *testing.T, s *script) *Analysis {
 	t.Helper()
 	h, err := history.Merge(&s.h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a, err := Analyze(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 
@@ -130,9 +137,7 @@ func TestGrantEnds(t *testing.T) {
 			s.acquire(10*sec, 10*sec+1000, history.OK, "w1.1/c1", 5, false)
 			tc.more(s)
 			h, err := history.Merge(&s.h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			a := Analysis{End: h.Events[len(h.Events)-1].TS}
 			a.grants(past.New(h, false))
 			gs := a.Grants
@@ -266,9 +271,7 @@ func TestEmptyHistory(t *testing.T) {
 func TestMergeOfOtherBoundsIsAnError(t *testing.T) {
 	t.Parallel()
 	wide := hdrhistogram.New(1, int64(24*time.Hour/time.Microsecond), 3)
-	if err := wide.RecordValue(int64(20 * time.Hour / time.Microsecond)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, wide.RecordValue(int64(20*time.Hour/time.Microsecond)))
 	if err := Merge(NewHistogram(), wide); err == nil {
 		t.Error("counts were lost in silence")
 	}
@@ -331,13 +334,9 @@ func TestTimelineCountsEverything(t *testing.T) {
 			})
 		}
 		h, err := history.Merge(&s.h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a, err := Analyze(h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, seconds := 0, 0.0
 		for _, b := range a.Timeline.Buckets {
 			got += b.OK + b.Fail + b.Unknown
