@@ -87,11 +87,7 @@ func TestEvidencePage(t *testing.T) {
 	if len(links) != 4 {
 		t.Errorf("%d squares lead to an explanation, want 4", len(links))
 	}
-	for _, want := range []string{"FAIL – evidence locks", "25 runs of 3 scenarios", "0123456789ab", "no worker came up", "by P3", "run again: PASS", "1.07 ttl", "20 of 25", "Something &lt;b&gt;happens"} {
-		if !strings.Contains(d.raw, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
+	has(t, d.raw, "FAIL – evidence locks", "25 runs of 3 scenarios", "0123456789ab", "no worker came up", "by P3", "run again: PASS", "1.07 ttl", "20 of 25", "Something &lt;b&gt;happens")
 	again, err := WriteEvidence(file, sample(), "")
 	if err != nil || readPage(t, again).raw != d.raw {
 		t.Errorf("not the same bytes for the same results (%v)", err)
@@ -169,11 +165,7 @@ func TestEvidenceOfATree(t *testing.T) {
 		path, err := WriteEvidence(file, all, tree)
 		must(t, err)
 		raw := readPage(t, path).raw
-		for _, w := range want {
-			if !strings.Contains(raw, w) {
-				t.Errorf("%s: the page lacks %q", tree, w)
-			}
-		}
+		has(t, raw, want...)
 	}
 }
 
@@ -181,11 +173,7 @@ func TestEvidenceTable(t *testing.T) {
 	t.Parallel()
 	md, err := Results(Kept{Sets: map[string][]evidence.Result{"locks": sample()}})
 	must(t, err)
-	for _, want := range []string{"### Set locks", "| kill-worker | medium | 5 | 5 | – | 5000 | 10 |", "**1 FAIL, 1 ERROR, 1 UNKNOWN**", "Commits: 0123456789ab"} {
-		if !strings.Contains(md, want) {
-			t.Errorf("it lacks %q:\n%s", want, md)
-		}
-	}
+	has(t, md, "### Set locks", "| kill-worker | medium | 5 | 5 | – | 5000 | 10 |", "**1 FAIL, 1 ERROR, 1 UNKNOWN**", "Commits: 0123456789ab")
 	if md, err := Results(Kept{}); err != nil || strings.Contains(md, "## Evidence") {
 		t.Errorf("a section without evidence (%v)", err)
 	}

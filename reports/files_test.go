@@ -142,9 +142,7 @@ func TestHostileText(t *testing.T) {
 		}
 	}
 	must(t, rundir.WriteJSON(filepath.Join(dir, rundir.VerdictFile), res))
-	path, err := WriteRun(context.Background(), dir)
-	must(t, err)
-	d := readPage(t, path)
+	d := reported(t, dir)
 	d.selfContained()
 	d.each("", func(n *html.Node) {
 		switch {

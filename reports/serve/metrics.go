@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"fencepost/checker"
 )
 
 // metrics are what /metrics shows: of the server its own counters, of the runs what
@@ -94,50 +96,32 @@ func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 // kinds of runs, and a series goes on from run to run.
 type runsCollector struct{ index *Index }
 
-var ofRun = []string{"scenario", "system", "contention"}
-
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("fencepost_"+name, help, labels, nil)
-}
-
-var (
-	descRuns       = desc("runs", "Runs in the directory by verdict; RUNNING, NOT CHECKED, BROKEN OFF and UNREADABLE are those without one.", "scenario", "verdict")
-	descBenchmarks = desc("benchmarks", "Benchmarks in the directory.")
-	descScan       = desc("serve_scan_duration_seconds", "How long the last scan of the directory took.")
-	descReadable   = desc("serve_directory_readable", "Whether the directory of runs could be read: 1 or 0.")
-
-	descRunning    = desc("run_running", "Whether the newest run of its kind is live: 1 or 0.", ofRun...)
-	descStarted    = desc("run_start_timestamp_seconds", "When the newest run of its kind began.", ofRun...)
-	descVerdict    = desc("run_verdict", "The newest run's verdict, or why it has none; always 1.", append(slices.Clone(ofRun), "verdict")...)
-	descPhase      = desc("run_phase", "The phase of a live run; always 1.", append(slices.Clone(ofRun), "phase")...)
-	descElapsed    = desc("run_elapsed_seconds", "Time since a live run began.", ofRun...)
-	descOperations = desc("run_operations", "Operations in the newest run's history; known when it is checked.", ofRun...)
-	descCycles     = desc("run_cycles", "Lock cycles, or jobs completed, of the newest run so far.", ofRun...)
-	descCycleRate  = desc("run_cycles_per_second", "Cycles per second of a live run.", ofRun...)
-	descUnknown    = desc("run_unknown_outcomes", "Operations of the newest run whose outcome its clients could not know.", ofRun...)
-	descRefused    = desc("run_stale_writes_refused", "Writes of the newest run that were refused for a stale token.", ofRun...)
-	descLost       = desc("run_leases_lost", "Leases of the newest run that ended before their release.", ofRun...)
-	descTakeovers  = desc("run_takeovers", "Takeovers of the newest run; known when it is checked.", ofRun...)
-	descInjected   = desc("run_faults_injected", "Faults injected in the newest run so far.", ofRun...)
-	descProven     = desc("run_faults_proven", "Faults of the newest run that are proven to have taken effect.", ofRun...)
-	descViolations = desc("run_violations", "Violations found in the newest run so far.", ofRun...)
-	descProblems   = desc("run_problems", "Problems reported by a live run.", ofRun...)
-	descRecovery   = desc("run_recovery_seconds", "From a fault's end to the first success of the lock or shard for which it took longest, in the newest run.", ofRun...)
-	descCheck      = desc("run_check_duration_seconds", "How long checking the newest run took.", ofRun...)
-	descDuration   = desc("run_duration_seconds", "How long the newest run took, without its check.", ofRun...)
-)
-
 // Describe sends nothing: which series there are depends on the runs.
 func (c *runsCollector) Describe(chan<- *prometheus.Desc) {}
 
+// gauges sends gauges, with labels that all of them have.
+type gauges struct {
+	to     chan<- prometheus.Metric
+	names  []string
+	values []string
+}
+
+func (g gauges) send(name, help string, v float64) {
+	desc := prometheus.NewDesc("fencepost_"+name, help, g.names, nil)
+	g.to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, g.values...)
+}
+
+// with is the gauges with a label more.
+func (g gauges) with(name, value string) gauges {
+	return gauges{g.to, append(slices.Clone(g.names), name), append(slices.Clone(g.values), value)}
+}
+
 // Collect sends what the index knows now.
 func (c *runsCollector) Collect(to chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
+	all := gauges{to: to}
 	list, _, err := c.index.List()
-	gauge(descScan, c.index.Took().Seconds())
-	gauge(descReadable, number(err == nil))
+	all.send("serve_scan_duration_seconds", "How long the last scan of the directory took.", c.index.Took().Seconds())
+	all.send("serve_directory_readable", "Whether the directory of runs could be read: 1 or 0.", number(err == nil))
 	type kind struct{ scenario, verdict string }
 	n, benchmarks := map[kind]int{}, 0
 	seen := map[[3]string]bool{}
@@ -147,57 +131,71 @@ func (c *runsCollector) Collect(to chan<- prometheus.Metric) {
 			continue
 		}
 		n[kind{label(e.Info.Scenario), string(e.State)}]++
-		if k := [3]string{label(e.Info.Scenario), label(e.Info.System), label(e.Info.Contention)}; !seen[k] {
+		k := [3]string{label(e.Info.Scenario), label(e.Info.System), label(e.Info.Contention)}
+		if !seen[k] {
 			seen[k] = true
-			e.collect(func(d *prometheus.Desc, v float64, more ...string) { gauge(d, v, append(k[:], more...)...) })
+			e.collect(all.with("scenario", k[0]).with("system", k[1]).with("contention", k[2]))
 		}
 	}
 	for k, n := range n {
-		gauge(descRuns, float64(n), k.scenario, k.verdict)
+		all.with("scenario", k.scenario).with("verdict", k.verdict).
+			send("runs", "Runs in the directory by verdict; RUNNING, NOT CHECKED, BROKEN OFF and UNREADABLE are those without one.", float64(n))
 	}
-	gauge(descBenchmarks, float64(benchmarks))
+	all.send("benchmarks", "Benchmarks in the directory.", float64(benchmarks))
 }
 
 // collect sends what is known of a run. What is not known has no series.
-func (e *Entry) collect(gauge func(d *prometheus.Desc, v float64, labels ...string)) {
-	gauge(descRunning, number(e.State == Running))
-	gauge(descVerdict, 1, string(e.State))
+func (e *Entry) collect(g gauges) {
+	g.send("run_running", "Whether the newest run of its kind is live: 1 or 0.", number(e.State == Running))
+	g.with("verdict", string(e.State)).send("run_verdict", "The newest run's verdict, or why it has none; always 1.", 1)
 	if !e.Info.Started.IsZero() {
-		gauge(descStarted, float64(e.Info.Started.UnixMilli())/1000)
+		g.send("run_start_timestamp_seconds", "When the newest run of its kind began.", float64(e.Info.Started.UnixMilli())/1000)
 	}
 	if d := e.Took(); d > 0 {
-		gauge(descDuration, d.Seconds())
+		g.send("run_duration_seconds", "How long the newest run took, without its check.", d.Seconds())
 	}
+	c, violations := e.Counts, e.Violations
 	if l := e.Live; l != nil {
-		gauge(descCycles, float64(l.Rates.Cycles))
-		gauge(descUnknown, float64(l.Rates.Unknown))
-		gauge(descRefused, float64(l.Rates.Refused))
-		gauge(descLost, float64(l.Rates.LeasesLost))
-		gauge(descInjected, float64(len(l.Faults)))
-		gauge(descProven, float64(l.Proven()))
-		gauge(descViolations, float64(len(l.Violations)))
+		c, violations = l.counts(), len(l.Violations)
 		if e.State == Running {
-			gauge(descPhase, 1, l.Phase())
-			gauge(descElapsed, l.T)
-			gauge(descCycleRate, l.Rates.PerSecond)
-			gauge(descProblems, float64(len(l.Problems)))
+			g.with("phase", l.Phase()).send("run_phase", "The phase of a live run; always 1.", 1)
+			g.send("run_elapsed_seconds", "Time since a live run began.", l.T)
+			g.send("run_cycles_per_second", "Cycles per second of a live run.", l.Rates.PerSecond)
+			g.send("run_problems", "Problems reported by a live run.", float64(len(l.Problems)))
 		}
-		return
+	} else if c.Events > 0 {
+		g.send("run_operations", "Operations in the newest run's history; known when it is checked.", float64(c.Operations))
+		g.send("run_takeovers", "Takeovers of the newest run; known when it is checked.", float64(c.Takeovers))
+		g.send("run_check_duration_seconds", "How long checking the newest run took.", e.Checked.Seconds())
 	}
-	if c := e.Counts; c.Events > 0 {
-		gauge(descOperations, float64(c.Operations))
-		gauge(descCycles, float64(c.Cycles))
-		gauge(descUnknown, float64(c.Unknowns))
-		gauge(descRefused, float64(c.StaleRefused))
-		gauge(descLost, float64(c.LeasesLost))
-		gauge(descTakeovers, float64(c.Takeovers))
-		gauge(descInjected, float64(c.Faults))
-		gauge(descProven, float64(c.FaultsProven))
-		gauge(descViolations, float64(e.Violations))
-		gauge(descCheck, e.Checked.Seconds())
+	if e.Live != nil || c.Events > 0 {
+		for _, x := range []struct {
+			name, help string
+			n          int
+		}{
+			{"cycles", "Lock cycles, or jobs completed, of the newest run so far.", c.Cycles},
+			{"unknown_outcomes", "Operations of the newest run whose outcome its clients could not know.", c.Unknowns},
+			{"stale_writes_refused", "Writes of the newest run that were refused for a stale token.", c.StaleRefused},
+			{"leases_lost", "Leases of the newest run that ended before their release.", c.LeasesLost},
+			{"faults_injected", "Faults injected in the newest run so far.", c.Faults},
+			{"faults_proven", "Faults of the newest run that are proven to have taken effect.", c.FaultsProven},
+			{"violations", "Violations found in the newest run so far.", violations},
+		} {
+			g.send("run_"+x.name, x.help, float64(x.n))
+		}
 	}
-	if e.Recovery > 0 {
-		gauge(descRecovery, e.Recovery.Seconds())
+	if e.Recovery > 0 && e.Live == nil {
+		const help = "From a fault's end to the first success of the lock or shard for which it took longest, in the newest run."
+		g.send("run_recovery_seconds", help, e.Recovery.Seconds())
+	}
+}
+
+// counts are those of a run that nobody has checked.
+func (l *Live) counts() checker.Counts {
+	r := l.Rates
+	return checker.Counts{
+		Cycles: int(r.Cycles), Unknowns: int(r.Unknown), StaleRefused: int(r.Refused), LeasesLost: int(r.LeasesLost),
+		Faults: len(l.Faults), FaultsProven: l.Proven(),
 	}
 }
 
