@@ -176,7 +176,8 @@ func WriteBench(dir string, b BenchResult) error {
 		return err
 	}
 	svgs := benchDrawings(ns)
-	p := benchPage{B: b, Title: "Benchmark " + b.Name, Charts: inline(svgs), Curves: benchCurves(ns), head: newHead(true, ""), Versions: facts(b.Versions), Machine: facts(b.Machine), Facts: b.facts(), Parts: partRows(ns)}
+	p := benchPage{B: b, Title: "Benchmark " + b.Name, Charts: inline(svgs), Curves: benchCurves(ns), head: newHead(true, ""),
+		Versions: facts(b.Versions), Machine: facts(b.Machine), Facts: b.facts(), Parts: partRows(ns)}
 	for _, l := range b.Steady {
 		drawn, err := l.curves()
 		if err != nil {
@@ -213,7 +214,8 @@ func (b BenchResult) facts() []fact {
 	for _, a := range b.Arms {
 		rounds = max(rounds, len(a.Rounds))
 	}
-	out := []fact{{"arms", fmt.Sprint(len(b.Arms))}, {"rounds", fmt.Sprint(rounds)}, {"seed", fmt.Sprint(b.Seed)}, {"cluster", orNone(b.Cluster)}}
+	out := []fact{{"arms", fmt.Sprint(len(b.Arms))}, {"rounds", fmt.Sprint(rounds)}, {"seed", fmt.Sprint(b.Seed)},
+		{"cluster", orNone(b.Cluster)}}
 	return append(out, startedFact(b.Started, b.Ended)...)
 }
 

@@ -35,7 +35,8 @@ func benchSample(t testing.TB, share float64) BenchResult {
 		speed[i] = 0.6 + 0.8*rng.Float64()
 	}
 	arm := func(id, scenario, ceiling string, threads int, lwts, rate float64, ttl time.Duration) {
-		a := BenchArm{ID: id, Scenario: scenario, About: "about " + scenario, Contention: "high", Threads: threads, TTL: ttl, Ceiling: ceiling, LWTsPerOp: lwts}
+		a := BenchArm{ID: id, Scenario: scenario, About: "about " + scenario, Contention: "high", Threads: threads, TTL: ttl, Ceiling: ceiling,
+			LWTsPerOp: lwts}
 		for i, s := range speed {
 			n := int64(rate * s * 2)
 			enc := latencies(t, rng, int(n), time.Duration(float64(threads)/rate/s*float64(time.Second)))
@@ -81,7 +82,8 @@ func TestWriteBench(t *testing.T) {
 	}
 	b.Problems = []string{"the control differs <by> 20 %"}
 	must(t, WriteBench(dir, b))
-	if s := text(readPage(t, filepath.Join(dir, BenchPage)).root); !strings.Contains(s, "Do not quote these numbers") || !strings.Contains(s, "differs <by> 20 %") {
+	if s := text(readPage(t, filepath.Join(dir, BenchPage)).root); !strings.Contains(s, "Do not quote these numbers") ||
+		!strings.Contains(s, "differs <by> 20 %") {
 		t.Error("the page does not tell the problems")
 	}
 	if *samples != "" {
@@ -148,7 +150,8 @@ func TestResults(t *testing.T) {
 		{Seed: 2, Fault: "pause-worker", Verdict: "PASS"},
 		{Seed: 3, Verdict: "PASS", Locks: 1},
 		{Seed: 4, Fault: "pause-worker", Verdict: "INVALID", Unproven: true},
-		{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second},
+		{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond,
+			TTL: 4 * time.Second},
 	} {
 		dir, err := reporttest.Write(filepath.Join(parent, fmt.Sprint(len(runs))), o)
 		must(t, err)

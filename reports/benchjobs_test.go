@@ -65,15 +65,18 @@ func jobSample(t testing.TB) BenchResult {
 	}
 	offered := BenchSteady{
 		ID: "rate-1000", Scenario: "1000 jobs/s offered", Rate: 1000, Shards: 4, For: 5 * time.Minute, Bucket: 10 * time.Second,
-		Done: 299_000, LWTs: 60_000, Backlog: 31, Drained: 90 * time.Millisecond, Late: latencies(t, rng, 10_000, 20*time.Millisecond), Ended: latencies(t, rng, 10_000, 40*time.Millisecond),
+		Done: 299_000, LWTs: 60_000, Backlog: 31, Drained: 90 * time.Millisecond, Late: latencies(t, rng, 10_000, 20*time.Millisecond),
+		Ended: latencies(t, rng, 10_000, 40*time.Millisecond),
 	}
-	full := BenchSteady{ID: "saturation", Scenario: "Saturation, 400 jobs open", Shards: 4, For: 5 * time.Minute, Bucket: 10 * time.Second, Done: 600_000, LWTs: 50_000}
+	full := BenchSteady{ID: "saturation", Scenario: "Saturation, 400 jobs open", Shards: 4, For: 5 * time.Minute, Bucket: 10 * time.Second,
+		Done: 600_000, LWTs: 50_000}
 	for i := range 30 {
 		late := int64(20_000 * (1 + rng.Float64()))
 		if i == 12 {
 			late *= 40
 		}
-		offered.Buckets = append(offered.Buckets, BenchBucket{Seconds: 10, Done: 9900 + rng.Int64N(200), LateP50: late, LateP99: 4 * late, LateMax: 9 * late})
+		offered.Buckets = append(offered.Buckets, BenchBucket{Seconds: 10, Done: 9900 + rng.Int64N(200), LateP50: late, LateP99: 4 * late,
+			LateMax: 9 * late})
 		full.Buckets = append(full.Buckets, BenchBucket{Seconds: 10, Done: int64(21_000 - 100*float64(i) + 800*rng.Float64())})
 	}
 	b.Steady = []BenchSteady{offered, full}
@@ -111,7 +114,8 @@ func TestWriteBenchOfJobs(t *testing.T) {
 	}
 	back, err := ReadBench(filepath.Join(dir, BenchFile))
 	must(t, err)
-	if len(back.Steady) != 2 || back.Steady[0].Buckets[7] != b.Steady[0].Buckets[7] || len(back.Targets) != 2 || back.Arms[2].Parts[1] != b.Arms[2].Parts[1] {
+	if len(back.Steady) != 2 || back.Steady[0].Buckets[7] != b.Steady[0].Buckets[7] || len(back.Targets) != 2 ||
+		back.Arms[2].Parts[1] != b.Arms[2].Parts[1] {
 		t.Error("bench.json does not read back")
 	}
 	ns, err := b.Numbers()

@@ -72,7 +72,8 @@ func (b BenchResult) Numbers() ([]ArmNumbers, error) {
 			what, id string
 			of       *Comparison
 			factor   func(BenchArm) float64
-		}{{"ceiling", n.Arm.Ceiling, &n.ToCeiling, perOp}, {"baseline", n.Arm.Baseline, &n.ToBaseline, one}, {"original", n.Arm.Control, &n.ToCopied, one}} {
+		}{{"ceiling", n.Arm.Ceiling, &n.ToCeiling, perOp}, {"baseline", n.Arm.Baseline, &n.ToBaseline, one},
+			{"original", n.Arm.Control, &n.ToCopied, one}} {
 			if c.id == "" {
 				continue
 			}
@@ -216,7 +217,8 @@ func benchDrawings(ns []ArmNumbers) []chart.SVG {
 	var ceilings, baselines []chart.BenchRatio
 	for _, n := range ns {
 		label := n.label(ns)
-		latencies = append(latencies, chart.BenchLatency{Label: label, P50: n.Quantile(50), P95: n.Quantile(95), P99: n.Quantile(99), Top: n.Quantile(100)})
+		latencies = append(latencies, chart.BenchLatency{Label: label, P50: n.Quantile(50), P95: n.Quantile(95), P99: n.Quantile(99),
+			Top: n.Quantile(100)})
 		ceilings, baselines = append(ceilings, n.ToCeiling.line(label)), append(baselines, n.ToBaseline.line(label))
 	}
 	return []chart.SVG{
@@ -294,9 +296,11 @@ func (s BenchSteady) curves() ([]chart.Curves, error) {
 		total += b.Seconds
 		p50, p99, greatest = append(p50, us(b.LateP50)), append(p99, us(b.LateP99)), append(greatest, us(b.LateMax))
 	}
-	rates := chart.Curves{Title: s.Scenario + ": jobs completed per second over time", Over: chart.OverTime, Height: 210, To: total, Lines: []chart.Curve{done}}
+	rates := chart.Curves{Title: s.Scenario + ": jobs completed per second over time", Over: chart.OverTime, Height: 210, To: total,
+		Lines: []chart.Curve{done}}
 	if s.Rate > 0 {
-		rates.Lines = append(rates.Lines, chart.Curve{Label: "offered", Color: chart.Muted.Name, Dash: []float64{5, 3}, X: []float64{0, total}, Y: []float64{s.Rate, s.Rate}})
+		rates.Lines = append(rates.Lines, chart.Curve{Label: "offered", Color: chart.Muted.Name, Dash: []float64{5, 3}, X: []float64{0, total},
+			Y: []float64{s.Rate, s.Rate}})
 	}
 	out := []chart.Curves{rates}
 	title := s.Scenario + ": lateness of runs by the time at which their jobs were meant to be asked for, logarithmic"

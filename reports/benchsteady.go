@@ -86,7 +86,8 @@ func (s BenchSteady) Text() string {
 	}
 	if h, err := DecodeHistogram(s.Late); err == nil && h != nil {
 		parts = append(parts, fmt.Sprintf("late by p50 %s, p95 %s, p99 %s, at most %s", measure.FormatDuration(measure.Quantile(h, 50)),
-			measure.FormatDuration(measure.Quantile(h, 95)), measure.FormatDuration(measure.Quantile(h, 99)), measure.FormatDuration(measure.Quantile(h, 100))))
+			measure.FormatDuration(measure.Quantile(h, 95)), measure.FormatDuration(measure.Quantile(h, 99)),
+			measure.FormatDuration(measure.Quantile(h, 100))))
 	}
 	if s.Rate > 0 {
 		parts = append(parts, fmt.Sprintf("%s jobs open at its end, %s", measure.FormatCount(s.Backlog), s.drained()))

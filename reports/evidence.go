@@ -94,7 +94,8 @@ func newEvidencePage(set string, all []evidence.Result, tree string) *evidencePa
 	older := slices.DeleteFunc(sortedResults(all), func(r evidence.Result) bool { return tree == "" || r.Tree() == tree })
 	all = evidence.OfTree(sortedResults(all), tree)
 	t := totalOf(all)
-	p := &evidencePage{head: newHead(false, ""), Set: set, Verdict: BadgeOf(t.Worst), Lead: t.sentence(), Tiles: t.tiles(), Commits: evidence.Commits(all), Tree: tree}
+	p := &evidencePage{head: newHead(false, ""), Set: set, Verdict: BadgeOf(t.Worst), Lead: t.sentence(), Tiles: t.tiles(),
+		Commits: evidence.Commits(all), Tree: tree}
 	if len(all) == 0 {
 		p.Verdict, p.Lead = Badge{"NOTHING", "none", "dash"}, "No run of this code is kept."
 	}
@@ -130,7 +131,8 @@ func newEvidencePage(set string, all []evidence.Result, tree string) *evidencePa
 func sortedResults(all []evidence.Result) []evidence.Result {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b evidence.Result) int {
-		return cmp.Or(cmp.Compare(a.Job.Scenario, b.Job.Scenario), cmp.Compare(a.Job.System, b.Job.System), cmp.Compare(a.Job.Sink, b.Job.Sink), cmp.Compare(contentionRank(a.Job.Contention), contentionRank(b.Job.Contention)),
+		return cmp.Or(cmp.Compare(a.Job.Scenario, b.Job.Scenario), cmp.Compare(a.Job.System, b.Job.System),
+			cmp.Compare(a.Job.Sink, b.Job.Sink), cmp.Compare(contentionRank(a.Job.Contention), contentionRank(b.Job.Contention)),
 			cmp.Compare(a.Job.Seed, b.Job.Seed), cmp.Compare(a.Attempt, b.Attempt))
 	})
 	return all
@@ -186,7 +188,8 @@ func worstOf(rs []evidence.Result) checker.Verdict {
 }
 
 func redID(r evidence.Result) string {
-	return fmt.Sprintf("r-%s-%s%s-%s-%d-%d", r.Job.Scenario, strings.ReplaceAll(r.Job.System, "/", "_"), r.Job.Sink, r.Job.Contention, r.Job.Seed, r.Attempt)
+	return fmt.Sprintf("r-%s-%s%s-%s-%d-%d", r.Job.Scenario, strings.ReplaceAll(r.Job.System, "/", "_"), r.Job.Sink, r.Job.Contention,
+		r.Job.Seed, r.Attempt)
 }
 
 func redOf(r evidence.Result, later []evidence.Result) redView {

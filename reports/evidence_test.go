@@ -24,8 +24,10 @@ func sample() []evidence.Result {
 		r := evidence.Result{
 			Version: 1, Job: evidence.Job{Scenario: scenario, Contention: contention, Seed: seed, System: "core"}, Attempt: attempt, Verdict: v,
 			Info: rundir.Info{
-				Run: fmt.Sprintf("20260102-%s-%d", scenario, seed), Scenario: scenario, About: "Something <b>happens</b>.", Seed: seed, Started: start, Ended: start.Add(50 * time.Second),
-				Command: "make chaos SCENARIO=" + scenario, Versions: map[string]string{"fencepost": "0123456789ab", "cassandra": "5.0.6"}, Machine: map[string]string{"cores": "2", "load": fmt.Sprint(seed)},
+				Run: fmt.Sprintf("20260102-%s-%d", scenario, seed), Scenario: scenario, About: "Something <b>happens</b>.", Seed: seed,
+				Started: start, Ended: start.Add(50 * time.Second),
+				Command: "make chaos SCENARIO=" + scenario, Versions: map[string]string{"fencepost": "0123456789ab", "cassandra": "5.0.6"},
+				Machine: map[string]string{"cores": "2", "load": fmt.Sprint(seed)},
 			},
 			Took: 55 * time.Second, Sometimes: []string{"lease-lost", "takeover"}, Orphan: 1.07, P99Before: time.Second, P99During: 3 * time.Second,
 		}
@@ -36,8 +38,10 @@ func sample() []evidence.Result {
 			if v == checker.Fail {
 				status = checker.StatusFail
 			}
-			r.Check = &checker.Result{Verdict: v, Summary: "something in 1000 operations", Properties: []checker.Property{{ID: "P3", Status: status}},
-				Counts: checker.Counts{Operations: 1000, Cycles: 300, Takeovers: 2, StaleRefused: 1, Unknowns: 5, UnknownSettled: 4, Points: points}}
+			r.Check = &checker.Result{Verdict: v, Summary: "something in 1000 operations",
+				Properties: []checker.Property{{ID: "P3", Status: status}},
+				Counts: checker.Counts{Operations: 1000, Cycles: 300, Takeovers: 2, StaleRefused: 1, Unknowns: 5, UnknownSettled: 4,
+					Points: points}}
 		}
 		out = append(out, r)
 	}
@@ -87,7 +91,8 @@ func TestEvidencePage(t *testing.T) {
 	if len(links) != 4 {
 		t.Errorf("%d squares lead to an explanation, want 4", len(links))
 	}
-	has(t, d.raw, "FAIL – evidence locks", "25 runs of 3 scenarios", "0123456789ab", "no worker came up", "by P3", "run again: PASS", "1.07 ttl", "20 of 25", "Something &lt;b&gt;happens")
+	has(t, d.raw, "FAIL – evidence locks", "25 runs of 3 scenarios", "0123456789ab", "no worker came up", "by P3", "run again: PASS",
+		"1.07 ttl", "20 of 25", "Something &lt;b&gt;happens")
 	again, err := WriteEvidence(file, sample(), "")
 	if err != nil || readPage(t, again).raw != d.raw {
 		t.Errorf("not the same bytes for the same results (%v)", err)
@@ -102,7 +107,8 @@ func TestEvidenceVerdict(t *testing.T) {
 		first, then, want checker.Verdict
 	}{
 		{checker.Pass, checker.Pass, checker.Pass}, {checker.Invalid, checker.Pass, checker.Pass}, {checker.Fail, checker.Pass, checker.Fail},
-		{checker.Pass, checker.Invalid, checker.Invalid}, {evidence.Error, checker.Pass, checker.Pass}, {checker.Pass, evidence.Error, evidence.Error},
+		{checker.Pass, checker.Invalid, checker.Invalid}, {evidence.Error, checker.Pass, checker.Pass},
+		{checker.Pass, evidence.Error, evidence.Error},
 	} {
 		job := evidence.Job{Scenario: "steady", Contention: "high", Seed: 1, System: "core"}
 		got := totalOf([]evidence.Result{{Job: job, Attempt: 1, Verdict: c.first}, {Job: job, Attempt: 2, Verdict: c.then}}).Worst
@@ -184,7 +190,8 @@ func TestEvidenceTable(t *testing.T) {
 func TestUnexpected(t *testing.T) {
 	t.Parallel()
 	result := func(system, scenario string, seed uint64, v checker.Verdict, fired ...string) evidence.Result {
-		r := evidence.Result{Job: evidence.Job{Scenario: scenario, Contention: "high", Seed: seed, System: system}, Verdict: v, Check: &checker.Result{Verdict: v}}
+		r := evidence.Result{Job: evidence.Job{Scenario: scenario, Contention: "high", Seed: seed, System: system}, Verdict: v,
+			Check: &checker.Result{Verdict: v}}
 		for _, id := range fired {
 			r.Check.Properties = append(r.Check.Properties, checker.Property{ID: id, Status: checker.StatusFail})
 		}

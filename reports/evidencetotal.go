@@ -63,7 +63,8 @@ func totalOf(rs group) total {
 func (t total) sentence() string {
 	return fmt.Sprintf("%s %s of %d %s under %d %s: %s. %s operations were recorded and checked, %s of %s faults proven.",
 		measure.FormatCount(t.Runs), plural(t.Runs, "run", "runs"), t.scenarios, plural(t.scenarios, "scenario", "scenarios"),
-		t.seeds, plural(t.seeds, "seed", "seeds"), t.verdicts, measure.FormatCount(t.Operations), measure.FormatCount(t.FaultsProven), measure.FormatCount(t.Faults))
+		t.seeds, plural(t.seeds, "seed", "seeds"), t.verdicts, measure.FormatCount(t.Operations), measure.FormatCount(t.FaultsProven),
+		measure.FormatCount(t.Faults))
 }
 
 func (t total) tiles() []tile {
@@ -117,11 +118,13 @@ func evidenceTable(md *strings.Builder, sets map[string][]evidence.Result) {
 	if len(sets) == 0 {
 		return
 	}
-	md.WriteString("\n## Evidence\n\nRuns of whole sets of scenarios under many seeds (`make evidence`). `make results` writes a page of each set, with every run: results/evidence/SET.html.\n")
+	md.WriteString("\n## Evidence\n\nRuns of whole sets of scenarios under many seeds (`make evidence`). `make results` writes a page of " +
+		"each set, with every run: results/evidence/SET.html.\n")
 	for _, name := range slices.Sorted(maps.Keys(sets)) {
 		all := sortedResults(sets[name])
 		t := totalOf(all)
-		fmt.Fprintf(md, "\n### Set %s\n\n%s Time: %s. Longest orphan time: %s. Commits: %s.\n\n", cell(name), cell(t.sentence()), hours(t.Took), orphanText(t.Orphan), cell(strings.Join(evidence.Commits(all), ", ")))
+		fmt.Fprintf(md, "\n### Set %s\n\n%s Time: %s. Longest orphan time: %s. Commits: %s.\n\n", cell(name), cell(t.sentence()),
+			hours(t.Took), orphanText(t.Orphan), cell(strings.Join(evidence.Commits(all), ", ")))
 		var rows [][]string
 		for _, g := range groups(all, byLevel) {
 			n := totalOf(g)
@@ -131,10 +134,13 @@ func evidenceTable(md *strings.Builder, sets map[string][]evidence.Result) {
 				others = "**" + others + "**"
 			}
 			rows = append(rows, []string{
-				scenarioName(g[0].Job), g[0].Job.Contention, fmt.Sprint(len(g)), fmt.Sprint(g.count(passed)), others, fmt.Sprint(n.Operations), fmt.Sprint(n.Takeovers),
-				fmt.Sprint(n.StaleRefused), fmt.Sprintf("%d of %d", n.UnknownSettled, n.Unknowns), orphanText(n.Orphan), measure.FormatDuration(n.Took.Round(time.Second)),
+				scenarioName(g[0].Job), g[0].Job.Contention, fmt.Sprint(len(g)), fmt.Sprint(g.count(passed)), others, fmt.Sprint(n.Operations),
+				fmt.Sprint(n.Takeovers),
+				fmt.Sprint(n.StaleRefused), fmt.Sprintf("%d of %d", n.UnknownSettled, n.Unknowns), orphanText(n.Orphan),
+				measure.FormatDuration(n.Took.Round(time.Second)),
 			})
 		}
-		table(md, []string{"Scenario", "Contention", "Runs", "PASS", "Others", "Operations", "Takeovers", "Stale writes refused", "Unknowns settled", "Longest orphan time", "Time"}, rows)
+		table(md, []string{"Scenario", "Contention", "Runs", "PASS", "Others", "Operations", "Takeovers", "Stale writes refused",
+			"Unknowns settled", "Longest orphan time", "Time"}, rows)
 	}
 }

@@ -153,15 +153,20 @@ func PrintExplained(out io.Writer, rows []ExplainedRow) {
 			missing++
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", strings.TrimPrefix(r.System.Name, "broken/"), r.System.Red.Mechanism, r.Runs, r.Named, r.Alone, r.instead())
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", strings.TrimPrefix(r.System.Name, "broken/"), r.System.Red.Mechanism, r.Runs, r.Named,
+			r.Alone, r.instead())
 	}
 	_ = w.Flush()
 	share, variants := NamedShare(rows)
-	fmt.Fprintf(out, "\n%.0f %% of the planted mechanisms are named, over %d variants; %d variants have no kept run that is red as it must be, %d runs are red otherwise\n", 100*share, variants, missing, otherwise)
+	fmt.Fprintf(out, "\n%.0f %% of the planted mechanisms are named, over %d variants; %d variants have no kept run that is red as it must "+
+		"be, %d runs are red otherwise\n", 100*share, variants, missing, otherwise)
 }
 
 func (r ExplainedRow) instead() string {
-	ids := slices.SortedFunc(maps.Keys(r.Instead), func(a, b string) int { return cmp.Or(cmp.Compare(r.Instead[b], r.Instead[a]), cmp.Compare(a, b)) })
+	ids := slices.SortedFunc(maps.Keys(r.Instead), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Instead[b], r.Instead[a]),
+			cmp.Compare(a, b))
+	})
 	for i, id := range ids {
 		ids[i] = fmt.Sprintf("%s (%d)", id, r.Instead[id])
 	}

@@ -116,7 +116,8 @@ func ms(d time.Duration) string { return strconv.FormatFloat(millis(d), 'f', 3, 
 
 // operationsCSV has one line an operation, in the order of invocation.
 func (r *run) operationsCSV() ([]byte, error) {
-	rows := [][]string{{"proc", "id", "op", "key", "phase", "start_s", "latency_ms", "outcome", "token", "result", "takeover", "sends", "server_timeout", "error", "file", "line"}}
+	rows := [][]string{{"proc", "id", "op", "key", "phase", "start_s", "latency_ms", "outcome", "token", "result", "takeover", "sends",
+		"server_timeout", "error", "file", "line"}}
 	for _, op := range r.Analysis.Ops {
 		in, end := op.Invoke, op.End
 		lat, token := "", in.Token

@@ -94,11 +94,13 @@ func TestShortHistories(t *testing.T) {
 	t.Parallel()
 	head := `{"format":"fencepost-history","version":1,"run":"r","proc":"harness","pid":1,"host":"h","boot_id":"b","wall_time":"2025-01-01T00:00:00Z","ts":1,"drift_bound":0.01,"margin_base_ms":100}` + "\n"
 	for name, body := range map[string]string{
-		"header only":  "",
-		"one phase":    `{"ts":5,"proc":"harness","type":"note","op":"phase","phase":"warmup"}` + "\n",
-		"one invoke":   `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n",
-		"one instant":  `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" + `{"ts":5,"proc":"harness","id":1,"type":"ok","op":"get","key":"r","value":0}` + "\n",
-		"one ns":       `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" + `{"ts":6,"proc":"harness","id":1,"type":"ok","op":"get","key":"r","value":0}` + "\n",
+		"header only": "",
+		"one phase":   `{"ts":5,"proc":"harness","type":"note","op":"phase","phase":"warmup"}` + "\n",
+		"one invoke":  `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n",
+		"one instant": `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" +
+			`{"ts":5,"proc":"harness","id":1,"type":"ok","op":"get","key":"r","value":0}` + "\n",
+		"one ns": `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" +
+			`{"ts":6,"proc":"harness","id":1,"type":"ok","op":"get","key":"r","value":0}` + "\n",
 		"a fault only": `{"ts":5,"proc":"harness","type":"note","op":"fault","fault":{"id":"f1","name":"partition","action":"inject"}}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +120,8 @@ func TestShortHistories(t *testing.T) {
 func TestHostileText(t *testing.T) {
 	t.Parallel()
 	evil := `</script><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "`"
-	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second})
+	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3,
+		Hold: 200 * time.Millisecond, TTL: 4 * time.Second})
 	info, err := rundir.ReadInfo(dir)
 	must(t, err)
 	info.Scenario, info.Command, info.Run = evil, evil, evil
@@ -217,8 +220,10 @@ var samples = flag.String("samples", "", "write sample runs with their reports t
 // sampleRuns are the runs that the pages are looked at with.
 var sampleRuns = []reporttest.Options{
 	{Seed: 1, Fault: "pause-worker", Verdict: "PASS", Phase: 12 * time.Second, TTL: 4 * time.Second},
-	{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Phase: 10 * time.Second, TTL: 4 * time.Second, Hold: 200 * time.Millisecond},
-	{Seed: 3, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.TwoHolders, Locks: 3, Phase: 10 * time.Second, TTL: 4 * time.Second, Hold: 200 * time.Millisecond},
+	{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Phase: 10 * time.Second,
+		TTL: 4 * time.Second, Hold: 200 * time.Millisecond},
+	{Seed: 3, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.TwoHolders, Locks: 3, Phase: 10 * time.Second,
+		TTL: 4 * time.Second, Hold: 200 * time.Millisecond},
 	{Seed: 4, Fault: "pause-worker", Verdict: "INVALID", Unproven: true},
 	{Seed: 5, Fault: "kill-worker", Verdict: "UNKNOWN"},
 	{Seed: 6, Verdict: "PASS", Locks: 1},

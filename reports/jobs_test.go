@@ -30,7 +30,8 @@ func TestJobRun(t *testing.T) {
 		{
 			rundir.Info{Workers: 4, Contention: "medium", Shards: 8, JobRate: 40, TTL: time.Second},
 			checker.Counts{Cycles: 3, LeasesLost: 2, Effects: 7, Jobs: &checker.JobCounts{Completed: 5, Enqueued: 6, Rescued: 1, Starts: 9}},
-			"medium (8 shards)|4 schedulers, 40 jobs/s|5 jobs completed of 6 enqueued|7 effects accepted 9 starts|1 runs rescued, trust lost 2 times", "hold time|lock cycles|leases lost",
+			"medium (8 shards)|4 schedulers, 40 jobs/s|5 jobs completed of 6 enqueued|7 effects accepted 9 starts|1 runs rescued, trust lost " +
+				"2 times", "hold time|lock cycles|leases lost",
 		},
 		{
 			rundir.Info{System: "lock-per-job", Workers: 4, Contention: "medium", Shards: 8, JobRate: 40, TTL: time.Second},
@@ -77,9 +78,11 @@ func TestDeadProcessIsShownWithItsStack(t *testing.T) {
 	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
 	must(t, err)
 	code := 2
-	note, err := json.Marshal(history.Event{TS: h.Events[len(h.Events)-1].TS, Proc: history.Harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: &history.ProcessLife{
-		Kind: history.LifeWorker, Name: "w2.1", PID: 41, Code: &code, Log: []string{"panic: index <41> out of range", "goroutine 7 [running]:"}, LogFile: "w2.1.log",
-	}}})
+	note, err := json.Marshal(history.Event{TS: h.Events[len(h.Events)-1].TS, Proc: history.Harness, Type: history.Note,
+		Op: history.NoteLife, Details: &history.Details{Life: &history.ProcessLife{
+			Kind: history.LifeWorker, Name: "w2.1", PID: 41, Code: &code,
+			Log: []string{"panic: index <41> out of range", "goroutine 7 [running]:"}, LogFile: "w2.1.log",
+		}}})
 	must(t, err)
 	f, err := os.OpenFile(filepath.Join(dir, rundir.HistoryDir, "harness.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	must(t, err)
@@ -94,7 +97,8 @@ func TestDeadProcessIsShownWithItsStack(t *testing.T) {
 	d := reported(t, dir)
 	d.selfContained()
 	shown := text(d.byID("violation-P18-1"))
-	has(t, shown, "ended by itself (exit status 2): nobody had asked it to", "w2.1: exit status 2", "What it printed (w2.1.log)", "panic: index <41> out of range goroutine 7 [running]:")
+	has(t, shown, "ended by itself (exit status 2): nobody had asked it to", "w2.1: exit status 2", "What it printed (w2.1.log)",
+		"panic: index <41> out of range goroutine 7 [running]:")
 	if cause := text(d.byID("cause")); !strings.Contains(cause, "A process panics while it works") {
 		t.Errorf("the cause is %s", cause)
 	}
@@ -112,7 +116,8 @@ func TestRecovery(t *testing.T) {
 	}
 	html := show(&checker.Result{Recovery: &checker.Recovery{
 		Orphans: 3, Judged: 2, NotJudged: map[string]int{"nobody waited": 1}, MaxTTL: 1.5, P50TTL: 1.1,
-		Faults: []checker.FaultRecovery{{ID: "f1", Name: "partition", FirstMS: 12, SlowestMS: 3400, SlowestLock: "lock-<7>", Locks: 4}, {ID: "f2", Name: "kill-worker"}},
+		Faults: []checker.FaultRecovery{{ID: "f1", Name: "partition", FirstMS: 12, SlowestMS: 3400, SlowestLock: "lock-<7>", Locks: 4},
+			{ID: "f2", Name: "kill-worker"}},
 	}})
 	has(t, html,
 		"3 grants ended without a release; 2 could", "1.10 TTL (p50), 1.50 TTL at most", "Not judged 1: nobody waited.",

@@ -106,7 +106,8 @@ func notesTable(md *strings.Builder, all results, notes map[string]evidence.Note
 	if len(list) == 0 {
 		return
 	}
-	md.WriteString("\n## Not as expected\n\nEvery kept run that is not PASS, and of known-broken variants every one that was not caught: why, and the commit that mended it.\n\n")
+	md.WriteString("\n## Not as expected\n\nEvery kept run that is not PASS, and of known-broken variants every one that was not caught: " +
+		"why, and the commit that mended it.\n\n")
 	var rows [][]string
 	for _, u := range list {
 		n := notes[u.result]

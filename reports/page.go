@@ -55,7 +55,8 @@ func Style() string { return chart.CSS() + chart.PlotCSS() + source("page.css") 
 
 // Curves are style and script of the figures of the template "curves".
 func Curves() (style, script string) {
-	return source("uplot/uPlot.min.css", "curves.css"), "/*!\n" + source("uplot/LICENSE") + "*/\n" + source("uplot/uPlot.iife.min.js", "curves.js")
+	return source("uplot/uPlot.min.css", "curves.css"), "/*!\n" + source("uplot/LICENSE") + "*/\n" + source("uplot/uPlot.iife.min.js",
+		"curves.js")
 }
 
 // Parts is the source of the templates that pages share: icons, icon, badge, facts,
@@ -73,7 +74,8 @@ func newHead(curves bool, style string, scripts ...string) head {
 		s, d := Curves()
 		css, js = css+s, js+d
 	}
-	return head{template.HTML("<style>" + css + style + "</style>"), template.HTML("<script>" + js + source(scripts...) + "</script>")} //nolint:gosec
+	//nolint:gosec
+	return head{template.HTML("<style>" + css + style + "</style>"), template.HTML("<script>" + js + source(scripts...) + "</script>")}
 }
 
 // page is what the template of a run's report shows: it asks the run for each part. All text is
@@ -175,7 +177,8 @@ func (r *run) Todo() []string {
 	case checker.Invalid:
 		return nil // the answer says it
 	case checker.Unknown:
-		return []string{"If it stays UNKNOWN, repeat it shorter or at lower contention: the search grows with what is undecided in one lock's history."}
+		return []string{"If it stays UNKNOWN, repeat it shorter or at lower contention: the search grows with what is undecided in one lock's " +
+			"history."}
 	}
 	return []string{"Check it: fencepost check " + r.dirName(), "Then make this report again: fencepost report " + r.dirName()}
 }

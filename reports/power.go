@@ -196,13 +196,18 @@ func powerTables(md *strings.Builder, rows []PowerRow) {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	fmt.Fprintf(md, "Each variant under its directed scenario, from `make power` (fencepost %s). A kill is a run with the verdict and one of the properties expected. First violation and verdict are counted from the begin of the load; medians over the kills. Named: in how many kills the explanation, which knows the history alone, names the planted mechanism first.\n\n", strings.Join(names, ", "))
+	fmt.Fprintf(md, "Each variant under its directed scenario, from `make power` (fencepost %s). A kill is a run with the verdict and one of "+
+		"the properties expected. First violation and verdict are counted from the begin of the load; medians over the kills. Named: in how "+
+		"many kills the explanation, which knows the history alone, names the planted mechanism first.\n\n", strings.Join(names, ", "))
 	var cells [][]string
 	for _, r := range rows {
-		cells = append(cells, []string{r.name(), r.System.Red.Scenario + ", " + r.System.Red.Contention, expected(r.System), r.kills(), after(r.Violation), after(r.Verdict), r.named(), firedText(r.Fired, r.Runs)})
+		cells = append(cells, []string{r.name(), r.System.Red.Scenario + ", " + r.System.Red.Contention, expected(r.System), r.kills(),
+			after(r.Violation), after(r.Verdict), r.named(), firedText(r.Fired, r.Runs)})
 	}
-	table(md, []string{"Variant", "Scenario, contention", "Must turn red by", "Kills/runs", "First violation", "Verdict", "Named", "What fired"}, cells)
-	fmt.Fprintf(md, "\n**Masking.** In the same runs, what a check of the effects alone (%s: each applied once, none lost, the final value right) would have caught: %d of %d variants in every run, all properties together %d.\n\n", EndToEndProperty, end, ran, all)
+	table(md, []string{"Variant", "Scenario, contention", "Must turn red by", "Kills/runs", "First violation", "Verdict", "Named",
+		"What fired"}, cells)
+	fmt.Fprintf(md, "\n**Masking.** In the same runs, what a check of the effects alone (%s: each applied once, none lost, the final value "+
+		"right) would have caught: %d of %d variants in every run, all properties together %d.\n\n", EndToEndProperty, end, ran, all)
 	cells = nil
 	for _, r := range rows {
 		if r.Runs > 0 {

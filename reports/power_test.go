@@ -42,7 +42,8 @@ func TestPowerCountsKills(t *testing.T) {
 	elsewhere.Job.Scenario = "swarm"
 	failed := powerResult("two", 2, evidence.Error)
 	failed.Check, failed.Detection = nil, nil
-	rows := Power([]system.System{powerSystem("one", checker.Fail, "P7", "P8"), powerSystem("two", checker.Invalid, "P14"), powerSystem("three", checker.Fail, "P1")},
+	rows := Power([]system.System{powerSystem("one", checker.Fail, "P7", "P8"), powerSystem("two", checker.Invalid, "P14"),
+		powerSystem("three", checker.Fail, "P1")},
 		"", []evidence.Result{
 			powerResult("one", 1, checker.Fail, "P4", "P8"), // a kill
 			powerResult("one", 2, checker.Fail, "P4"),       // red by something else
@@ -65,7 +66,8 @@ func TestPowerCountsKills(t *testing.T) {
 	}
 	var md strings.Builder
 	powerTables(&md, rows)
-	has(t, md.String(), "| one | steady, high | P7 or P8 (FAIL) | 2/3 |", "| two | 0/1 | 0/1 |", "would have caught: 0 of 2 variants", "not run")
+	has(t, md.String(), "| one | steady, high | P7 or P8 (FAIL) | 2/3 |", "| two | 0/1 | 0/1 |", "would have caught: 0 of 2 variants",
+		"not run")
 	md.Reset()
 	powerTables(&md, Power([]system.System{powerSystem("one", checker.Fail, "P7")}, "", nil))
 	if !strings.Contains(md.String(), "No run") {
@@ -78,7 +80,9 @@ func TestCauseOnThePage(t *testing.T) {
 	t.Parallel()
 	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Verdict: "FAIL"})
 	raw := reported(t, dir).raw
-	has(t, raw, `<section id="cause"`, "The sink does not compare tokens.", "sink-checks-no-token", `<li class="r-mistake">`, `<li class="r-fault">`, `href="#violation-P3-1"`, "Ruled out by</th>", `<a href="#cause">what would tell them apart</a>`, ", because worker w2 was paused for ")
+	has(t, raw, `<section id="cause"`, "The sink does not compare tokens.", "sink-checks-no-token", `<li class="r-mistake">`,
+		`<li class="r-fault">`, `href="#violation-P3-1"`, "Ruled out by</th>", `<a href="#cause">what would tell them apart</a>`,
+		", because worker w2 was paused for ")
 	b, err := os.ReadFile(filepath.Join(dir, JSONFile))
 	must(t, err)
 	var rep Report
@@ -94,7 +98,8 @@ func TestCauseOnThePage(t *testing.T) {
 	}
 	g, err := ReadGateRun(dir, &checker.Result{Verdict: checker.Fail})
 	must(t, err)
-	if got := summaryOf(t, g); !strings.Contains(got, "### Likely cause") || !strings.Contains(got, "| The sink does not compare tokens. (sink-checks-no-token) | Any effect that is refused as stale. |") {
+	if got := summaryOf(t, g); !strings.Contains(got, "### Likely cause") ||
+		!strings.Contains(got, "| The sink does not compare tokens. (sink-checks-no-token) | Any effect that is refused as stale. |") {
 		t.Errorf("the summary lacks the cause:\n%s", got)
 	}
 	good := makeRun(t, reporttest.Options{Seed: 1, Verdict: "PASS"})
@@ -125,5 +130,6 @@ func TestExplained(t *testing.T) {
 	}
 	var out bytes.Buffer
 	PrintExplained(&out, rows)
-	has(t, out.String(), "75 % of the planted mechanisms are named, over 2 variants; 1 variants have no kept run", "nothing (1), "+right(1)+" (1)", "4     2      1")
+	has(t, out.String(), "75 % of the planted mechanisms are named, over 2 variants; 1 variants have no kept run",
+		"nothing (1), "+right(1)+" (1)", "4     2      1")
 }

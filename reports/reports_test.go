@@ -213,14 +213,23 @@ func TestRunPage(t *testing.T) {
 		lacks    []string
 		says     []string
 	}{
-		{"pass", reporttest.Options{Seed: 1, Fault: "pause-worker", Verdict: "PASS"}, "PASS", []string{"properties", "timeline", "latency", "faults", "environment"}, []string{"violations"},
-			[]string{"No violation in", "stale writes refused", "What this run exercised", "Other faults, other timing", "all processes ran on one host", "proven", "p99 lock wait"}},
-		{"steady", reporttest.Options{Seed: 2, Verdict: "PASS", Locks: 1}, "PASS", []string{"timeline"}, nil, []string{"This run injected no fault", "Faults: none was injected."}},
-		{"fail", reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second, Verdict: "FAIL"}, "FAIL", []string{"violations", "violation-P3-1"}, nil,
-			[]string{"The sink accepted token ", "The sink's ledger", "broken/sink-no-token-check", "because worker w2 was paused for", "Read the likely cause, then the first violation"}},
-		{"invalid", reporttest.Options{Seed: 4, Fault: "pause-worker", Unproven: true, Verdict: "INVALID"}, "INVALID", nil, []string{"violations", "why"}, []string{"The run proves nothing: fault f1 (pause-worker) is not proven to have taken hold; ", "run it again."}},
-		{"unknown", reporttest.Options{Seed: 5, Fault: "kill-worker", Verdict: "UNKNOWN"}, "UNKNOWN", nil, nil, []string{"not everything was checked: P2: the search", "check it again", "Porcupine’s view"}},
-		{"not checked", reporttest.Options{Seed: 7, Fault: "lost-replies"}, "NOT CHECKED", nil, []string{"violations"}, []string{"fencepost check runs/", "judge nothing"}},
+		{"pass", reporttest.Options{Seed: 1, Fault: "pause-worker", Verdict: "PASS"}, "PASS",
+			[]string{"properties", "timeline", "latency", "faults", "environment"}, []string{"violations"},
+			[]string{"No violation in", "stale writes refused", "What this run exercised", "Other faults, other timing",
+				"all processes ran on one host", "proven", "p99 lock wait"}},
+		{"steady", reporttest.Options{Seed: 2, Verdict: "PASS", Locks: 1}, "PASS", []string{"timeline"}, nil,
+			[]string{"This run injected no fault", "Faults: none was injected."}},
+		{"fail", reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Locks: 3,
+			Hold: 200 * time.Millisecond, TTL: 4 * time.Second, Verdict: "FAIL"}, "FAIL", []string{"violations", "violation-P3-1"}, nil,
+			[]string{"The sink accepted token ", "The sink's ledger", "broken/sink-no-token-check", "because worker w2 was paused for",
+				"Read the likely cause, then the first violation"}},
+		{"invalid", reporttest.Options{Seed: 4, Fault: "pause-worker", Unproven: true, Verdict: "INVALID"}, "INVALID", nil,
+			[]string{"violations", "why"}, []string{"The run proves nothing: fault f1 (pause-worker) is not proven to have taken hold; ",
+				"run it again."}},
+		{"unknown", reporttest.Options{Seed: 5, Fault: "kill-worker", Verdict: "UNKNOWN"}, "UNKNOWN", nil, nil,
+			[]string{"not everything was checked: P2: the search", "check it again", "Porcupine’s view"}},
+		{"not checked", reporttest.Options{Seed: 7, Fault: "lost-replies"}, "NOT CHECKED", nil, []string{"violations"},
+			[]string{"fencepost check runs/", "judge nothing"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -240,7 +249,8 @@ func TestRunPage(t *testing.T) {
 			}
 			all := text(d.root)
 			has(t, all, tc.says...)
-			if n, curves := d.count("svg", "timeline"), strings.Count(d.raw, `<figure class="chart curves"`); n != 1 || curves < 3 || d.count("noscript", "timeline") != 1 {
+			if n, curves := d.count("svg", "timeline"), strings.Count(d.raw, `<figure class="chart curves"`); n != 1 || curves < 3 ||
+				d.count("noscript", "timeline") != 1 {
 				t.Errorf("%d drawings and %d charts of curves in the timeline", n, curves)
 			}
 			for _, f := range []string{OperationsFile, LatencyFile, TimelineFile, JSONFile, "plots/phases.svg"} {
@@ -254,7 +264,8 @@ func TestRunPage(t *testing.T) {
 
 func TestFailingPropertyLinksToItsViolation(t *testing.T) {
 	t.Parallel()
-	dir := makeRun(t, reporttest.Options{Seed: 3, Fault: "pause-worker", Broken: reporttest.TwoHolders, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second, Verdict: "FAIL"})
+	dir := makeRun(t, reporttest.Options{Seed: 3, Fault: "pause-worker", Broken: reporttest.TwoHolders, Locks: 3,
+		Hold: 200 * time.Millisecond, TTL: 4 * time.Second, Verdict: "FAIL"})
 	d := reported(t, dir)
 	linked := false
 	doc{t, d.byID("properties"), ""}.each("a", func(n *html.Node) { linked = linked || attrOf(n, "href") == "#violation-P8-1" })
@@ -292,7 +303,8 @@ func TestSameRunSameBytes(t *testing.T) {
 func TestLargeRun(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
-	dir := makeRun(t, reporttest.Options{Seed: 8, Fault: "pause-worker", Verdict: "PASS", Phase: 13 * time.Second, Workers: 8, Clients: 4, Locks: 32})
+	dir := makeRun(t, reporttest.Options{Seed: 8, Fault: "pause-worker", Verdict: "PASS", Phase: 13 * time.Second, Workers: 8, Clients: 4,
+		Locks: 32})
 	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
 	must(t, err)
 	if len(h.Events) < 100_000 {
@@ -311,18 +323,22 @@ func TestLargeRun(t *testing.T) {
 // The page's answer is the verdict's; only the page knows on how many hosts the run was.
 func TestAnswerOfARun(t *testing.T) {
 	t.Parallel()
-	told := &checker.Answer{What: "no violation in 9 operations", Exercised: []string{"1 fault, proven: clock"}, NotExercised: []string{"takeovers: no lease was taken over"}}
-	for cluster, host := range map[string]string{"local": "all processes ran on one host", "external": "workers: all of them ran on one host"} {
+	told := &checker.Answer{What: "no violation in 9 operations", Exercised: []string{"1 fault, proven: clock"},
+		NotExercised: []string{"takeovers: no lease was taken over"}}
+	for cluster, host := range map[string]string{"local": "all processes ran on one host",
+		"external": "workers: all of them ran on one host"} {
 		r := &run{Verdict: &checker.Result{Verdict: checker.Pass, Answer: told}, Info: rundir.Info{Cluster: cluster}}
 		a := r.Answer()
-		if a.Sentence() != "no violation in 9 operations" || !slices.Equal(a.Exercised, told.Exercised) || len(a.NotExercised) != 2 || !strings.Contains(a.NotExercised[1], host) {
+		if a.Sentence() != "no violation in 9 operations" || !slices.Equal(a.Exercised, told.Exercised) || len(a.NotExercised) != 2 ||
+			!strings.Contains(a.NotExercised[1], host) {
 			t.Errorf("%s: %+v", cluster, a)
 		}
 	}
 	if len(told.NotExercised) != 1 {
 		t.Error("the verdict was changed")
 	}
-	r := &run{Verdict: &checker.Result{Verdict: checker.Fail, Answer: &checker.Answer{What: "it broke", Because: "it was wet", Mechanisms: []string{"a", "b"}}}}
+	r := &run{Verdict: &checker.Result{Verdict: checker.Fail, Answer: &checker.Answer{What: "it broke", Because: "it was wet",
+		Mechanisms: []string{"a", "b"}}}}
 	if a := r.Answer(); a.Sentence() != "it broke, because it was wet" || len(a.Mechanisms) != 2 || a.NotExercised != nil {
 		t.Errorf("%+v", a)
 	}
@@ -344,13 +360,15 @@ func TestWords(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"porcupine.html": "porcupine.html", "viz/a.html": "viz/a.html", "": "", "../x": "", "/etc/passwd": "", "javascript:alert(1)": "", "//host/x": "", "a/../../b": "",
+		"porcupine.html": "porcupine.html", "viz/a.html": "viz/a.html", "": "", "../x": "", "/etc/passwd": "", "javascript:alert(1)": "",
+		"//host/x": "", "a/../../b": "",
 	} {
 		if got := safeLink(in); got != want {
 			t.Errorf("safeLink(%q) = %q, want %q", in, got, want)
 		}
 	}
-	for in, want := range map[string]string{"": "", "/a/b/history/w1.1.jsonl": "history/w1.1.jsonl", "w1.1.jsonl": "history/w1.1.jsonl", "../../etc/x": "history/x"} {
+	for in, want := range map[string]string{"": "", "/a/b/history/w1.1.jsonl": "history/w1.1.jsonl", "w1.1.jsonl": "history/w1.1.jsonl",
+		"../../etc/x": "history/x"} {
 		if got := relative(in); got != want {
 			t.Errorf("relative(%q) = %q, want %q", in, got, want)
 		}

@@ -44,7 +44,8 @@ type Kept struct {
 func Results(k Kept) (string, error) {
 	all := k.sorted()
 	var md strings.Builder
-	md.WriteString("# Results\n\nGenerated from the files of kept runs; do not edit. How a verdict comes about and what the columns mean: docs/reading-a-report.md.\n")
+	md.WriteString("# Results\n\nGenerated from the files of kept runs; do not edit. How a verdict comes about and what the columns mean: " +
+		"docs/reading-a-report.md.\n")
 	if k.Tree != "" {
 		fmt.Fprintf(&md, "\n%s%s`: the digest of the code that decided these verdicts (docs/evidence.md).\n", treeLine, k.Tree)
 	}
@@ -263,7 +264,8 @@ func coreTable(md *strings.Builder, runs []evidence.Result, whole bool) {
 		md.WriteString("No run is kept.\n")
 		return
 	}
-	md.WriteString("Sums are over the runs of a row. Latencies are the p99 of waiting for a lock: the median over the runs, in brackets the least and the greatest.\n\n")
+	md.WriteString("Sums are over the runs of a row. Latencies are the p99 of waiting for a lock: the median over the runs, in brackets the " +
+		"least and the greatest.\n\n")
 	var rows [][]string
 	for _, g := range groups(runs, func(r evidence.Result) string {
 		return fmt.Sprint(r.Info.Scenario, "|", r.Info.Contention, "|", r.Info.TTL, "|", r.Info.SystemText())
@@ -276,13 +278,15 @@ func coreTable(md *strings.Builder, runs []evidence.Result, whole bool) {
 			spreadText(g.p99(func(r evidence.Result) float64 { return measure.Ratio(r.P99During, r.P99Before) }), times),
 		})
 	}
-	table(md, []string{"Scenario", "System", "Contention", "TTL", "Runs", "Seeds", "Verdicts", "Cycles", "Takeovers", "Stale writes refused", "Unknowns settled", "p99 before", "p99 in fault phase", "Ratio"}, rows)
+	table(md, []string{"Scenario", "System", "Contention", "TTL", "Runs", "Seeds", "Verdicts", "Cycles", "Takeovers",
+		"Stale writes refused", "Unknowns settled", "p99 before", "p99 in fault phase", "Ratio"}, rows)
 }
 
 // brokenTable shows what must catch known-broken variants and what did, and names those
 // that were not run. One that only has runs of make power is in that table.
 func brokenTable(md *strings.Builder, runs []evidence.Result, power []PowerRow, whole bool) {
-	const head = "\n## Known-broken variants\n\nA checker that finds nothing in a broken system proves nothing. Each variant must turn red by one of the properties named; a variant is caught in a run if its verdict is the one expected and one of these properties fired.\n"
+	const head = "\n## Known-broken variants\n\nA checker that finds nothing in a broken system proves nothing. Each variant must turn red " +
+		"by one of the properties named; a variant is caught in a run if its verdict is the one expected and one of these properties fired.\n"
 	var rows [][]string
 	var never []string
 	for _, v := range system.Directed() {
@@ -313,7 +317,8 @@ func brokenTable(md *strings.Builder, runs []evidence.Result, power []PowerRow, 
 		return
 	}
 	md.WriteString("\n")
-	table(md, []string{"Variant", "What is broken", "Scenario", "Contention", "Seeds", "Must turn red by", "Verdicts", "What fired", "Caught"}, rows)
+	table(md, []string{"Variant", "What is broken", "Scenario", "Contention", "Seeds", "Must turn red by", "Verdicts", "What fired",
+		"Caught"}, rows)
 }
 
 func expected(v system.System) string {

@@ -89,7 +89,8 @@ func worthShowing(rows []latencyRow) []latencyRow {
 		return rows[:1]
 	}
 	out := slices.DeleteFunc(slices.Clone(rows), func(v latencyRow) bool {
-		return v.Count() < fewRow && !v.Whole() && !slices.Contains([]string{history.PhaseBefore, history.PhaseFault, history.PhaseRecover}, v.Phase)
+		return v.Count() < fewRow && !v.Whole() && !slices.Contains([]string{history.PhaseBefore, history.PhaseFault, history.PhaseRecover},
+			v.Phase)
 	})
 	if len(out) == 1 { // few operations in all: then every row says something
 		return rows
@@ -123,7 +124,8 @@ func (r *run) Orphans() string {
 	if rec.Orphans == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d %s ended without a release; %d could be held against the bound of P11.", rec.Orphans, plural(rec.Orphans, "grant", "grants"), rec.Judged)
+	text := fmt.Sprintf("%d %s ended without a release; %d could be held against the bound of P11.", rec.Orphans,
+		plural(rec.Orphans, "grant", "grants"), rec.Judged)
 	if rec.MaxTTL > 0 {
 		text += fmt.Sprintf(" From the holder’s last write to the takeover: %.2f TTL (p50), %.2f TTL at most.", rec.P50TTL, rec.MaxTTL)
 	}
@@ -175,7 +177,8 @@ func (r *run) Jumps() (out []jump) {
 			continue
 		}
 		n := max(p.Count, len(p.Violations))
-		out = append(out, jump{violationID(p.ID, 0), fmt.Sprintf("%s: %s %s", p.ID, measure.FormatCount(n), plural(n, "violation", "violations"))})
+		out = append(out, jump{violationID(p.ID, 0), fmt.Sprintf("%s: %s %s", p.ID, measure.FormatCount(n),
+			plural(n, "violation", "violations"))})
 	}
 	return out
 }

@@ -227,7 +227,8 @@ func (b *timelineBuilder) marks() []timelineMark {
 		default:
 			continue
 		}
-		m := timelineMark{At: b.us(e.TS), Name: string(e.Op), Proc: e.Proc, Lane: -1, Text: b.run.eventText(e), File: relative(e.File), Line: e.Line}
+		m := timelineMark{At: b.us(e.TS), Name: string(e.Op), Proc: e.Proc, Lane: -1, Text: b.run.eventText(e), File: relative(e.File),
+			Line: e.Line}
 		if e.Op == history.NoteLeaseLost {
 			m.Lane = b.laneOf(e.Key)
 		}

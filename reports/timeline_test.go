@@ -72,7 +72,8 @@ func TestTimelineHasTheHistory(t *testing.T) {
 		t.Fatalf("%d operations, want %d", d.Ops.N, n)
 	}
 	u := func(b []byte) []int64 { return column(t, b, n, false) }
-	at, dur, kind, outcome, proc, lane := column(t, d.Ops.At, n, true), u(d.Ops.Dur), u(d.Ops.Kind), u(d.Ops.Outcome), u(d.Ops.Proc), u(d.Ops.Lane)
+	at, dur, kind, outcome, proc, lane := column(t, d.Ops.At, n, true), u(d.Ops.Dur), u(d.Ops.Kind), u(d.Ops.Outcome), u(d.Ops.Proc),
+		u(d.Ops.Lane)
 	line, end, token := column(t, d.Ops.Line, n, true), u(d.Ops.EndLine), u(d.Ops.Token)
 	lines, now := map[int]int64{}, int64(0)
 	for i, op := range a.Ops {
@@ -84,9 +85,11 @@ func TestTimelineHasTheHistory(t *testing.T) {
 			t.Fatalf("operation %d begins at %d µs, want %d", i, got, want)
 		}
 		if d.Procs[proc[i]].Name != in.Proc || d.Files[file] != relative(in.File) || lines[file] != int64(in.Line) {
-			t.Fatalf("operation %d is %s's at %s:%d, want %s's at %s:%d", i, d.Procs[proc[i]].Name, d.Files[file], lines[file], in.Proc, relative(in.File), in.Line)
+			t.Fatalf("operation %d is %s's at %s:%d, want %s's at %s:%d", i, d.Procs[proc[i]].Name, d.Files[file], lines[file], in.Proc,
+				relative(in.File), in.Line)
 		}
-		if d.Kinds[kind[i]].Name != measure.OpTitle(in.Op) || []history.Type{history.OK, history.Fail, history.Unknown}[outcome[i]] != op.Outcome {
+		if d.Kinds[kind[i]].Name != measure.OpTitle(in.Op) || []history.Type{history.OK, history.Fail,
+			history.Unknown}[outcome[i]] != op.Outcome {
 			t.Fatalf("operation %d is %s %d, want %s %s", i, d.Kinds[kind[i]].Name, outcome[i], in.Op, op.Outcome)
 		}
 		if (dur[i] == 0) != (op.End.TS == 0) || (end[i] == 0) != (op.End.TS == 0) {
@@ -111,7 +114,8 @@ func TestTimelineHasTheHistory(t *testing.T) {
 // TestTimelineViolations: each points at the page's element that tells it and at its operations.
 func TestTimelineViolations(t *testing.T) {
 	t.Parallel()
-	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second, Verdict: "FAIL"})
+	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Locks: 3,
+		Hold: 200 * time.Millisecond, TTL: 4 * time.Second, Verdict: "FAIL"})
 	d := pageTimeline(t, dir)
 	if len(d.Found) == 0 {
 		t.Fatal("no violation in the time line")

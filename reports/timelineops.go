@@ -113,7 +113,8 @@ func (b *timelineBuilder) collect() (left string) {
 			return op.Outcome == history.OK && op.Invoke.Op != history.OpAcquire && op.Invoke.Op != history.OpTake
 		})
 		b.ops = b.ops[:min(len(b.ops), maxTimelineOps)]
-		left = fmt.Sprintf("The run has %s operations, too many to draw: those that ended ok are left out, but for grants. operations.csv has all.", measure.FormatCount(n))
+		left = fmt.Sprintf("The run has %s operations, too many to draw: those that ended ok are left out, but for grants. operations.csv "+
+			"has all.", measure.FormatCount(n))
 	}
 	slices.SortStableFunc(b.ops, func(x, y history.Operation) int { return cmp.Compare(x.Invoke.TS, y.Invoke.TS) })
 	return left

@@ -49,7 +49,8 @@ func (r *run) Facts() []fact {
 	if i.Sink != "" { // older runs do not say
 		out = append(out, fact{"sink", i.Sink})
 	}
-	out = append(out, fact{"cluster", orNone(i.Cluster)}, fact{"contention", contention(i)}, fact{"workers", workers(i)}, fact{"lease TTL", ms(i.TTL)})
+	out = append(out, fact{"cluster", orNone(i.Cluster)}, fact{"contention", contention(i)}, fact{"workers", workers(i)},
+		fact{"lease TTL", ms(i.TTL)})
 	if i.Shards == 0 {
 		out = append(out, fact{"hold time", ms(i.Hold)})
 	}
@@ -108,15 +109,18 @@ func (r *run) Tiles() []tile {
 		{Value: fmt.Sprintf("%d/%d", c.FaultsProven, c.Faults), Name: "faults proven", Note: "to have taken hold"},
 	}
 	if n := c.Jobs; n != nil {
-		out[0] = tile{Value: count(n.Completed), Name: "jobs completed", Note: fmt.Sprintf("of %s enqueued, %s retried, %s dead", count(n.Enqueued), count(n.Retried), count(n.DLQ))}
+		out[0] = tile{Value: count(n.Completed), Name: "jobs completed",
+			Note: fmt.Sprintf("of %s enqueued, %s retried, %s dead", count(n.Enqueued), count(n.Retried), count(n.DLQ))}
 		if r.Info.System != system.LockPerJob { // it has no shards
 			out[1].Note = fmt.Sprintf("of shards; %s runs rescued, trust lost %s times", count(n.Rescued), count(c.LeasesLost))
 		}
 		out = slices.Delete(out, 4, 5) // leases lost
-		out = slices.Insert(out, 1, tile{Value: count(c.Effects), Name: "effects accepted", Note: fmt.Sprintf("%s starts, %s at once with another", count(n.Starts), count(n.Overlaps))})
+		out = slices.Insert(out, 1, tile{Value: count(c.Effects), Name: "effects accepted",
+			Note: fmt.Sprintf("%s starts, %s at once with another", count(n.Starts), count(n.Overlaps))})
 	}
 	if n := c.Orders; n != nil {
-		out = slices.Insert(out, 2, tile{Value: count(n.Shipped), Name: "orders paid and shipped", Note: fmt.Sprintf("of %s placed; %s rejected, %s cancelled", count(n.Placed), count(n.Rejected), count(n.Cancelled))})
+		out = slices.Insert(out, 2, tile{Value: count(n.Shipped), Name: "orders paid and shipped",
+			Note: fmt.Sprintf("of %s placed; %s rejected, %s cancelled", count(n.Placed), count(n.Rejected), count(n.Cancelled))})
 	}
 	if b, f, ok := r.Analysis.Latencies.Headline(); ok {
 		note := "before → fault phase, " + times(measure.Ratio(f.P99, b.P99))

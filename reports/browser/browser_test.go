@@ -88,7 +88,8 @@ func (p tab) firstViolation() {
 
 // look pictures a page as different readers have it.
 func look(t *testing.T, report string) {
-	for name, s := range map[string]pagetest.Screen{"wide": pagetest.Wide, "dark": {W: 1280, H: 900, Dark: true}, "narrow": {W: 390, H: 844, Density: 2}} {
+	for name, s := range map[string]pagetest.Screen{"wide": pagetest.Wide, "dark": {W: 1280, H: 900, Dark: true},
+		"narrow": {W: 390, H: 844, Density: 2}} {
 		p := open(t, report, s)
 		p.timeline()
 		p.Painted()
@@ -97,7 +98,8 @@ func look(t *testing.T, report string) {
 		p.Painted()
 		save(t, name+"-timeline.png", p.picture())
 		if !pagetest.Eval[bool](p.Tab, `!!document.querySelector('[data-show-violation]')`) {
-			p.Do(chromedp.Evaluate(`document.getElementById('tl-plot').focus()`, nil), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"), chromedp.KeyEvent("."))
+			p.Do(chromedp.Evaluate(`document.getElementById('tl-plot').focus()`, nil), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"),
+				chromedp.KeyEvent("+"), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"), chromedp.KeyEvent("."))
 			p.Painted()
 			save(t, name+"-zoomed.png", p.picture())
 			continue

@@ -83,7 +83,8 @@ func titled(tag, title string) string {
 }
 
 func (d *drawing) rect(x, y, w, h float64, class, style, title string) {
-	fmt.Fprintf(&d.b, `<rect x="%s" y="%s" width="%s" height="%s"%s%s%s`, num(x), num(y), num(max(w, 0)), num(max(h, 0)), attr("class", class), attr("style", style), titled("rect", title))
+	fmt.Fprintf(&d.b, `<rect x="%s" y="%s" width="%s" height="%s"%s%s%s`, num(x), num(y), num(max(w, 0)), num(max(h, 0)),
+		attr("class", class), attr("style", style), titled("rect", title))
 }
 
 func (d *drawing) line(x1, y1, x2, y2 float64, class, style string) {
@@ -183,7 +184,8 @@ func CSS() string {
 		fmt.Fprintf(&light, "--%s:%s;", c.Name, c.Light)
 		fmt.Fprintf(&dark, "--%s:%s;", c.Name, c.Dark)
 	}
-	return fmt.Sprintf(":root{color-scheme:light dark;%s}\n@media screen and (prefers-color-scheme:dark){:root{%s}}\n", light.String(), dark.String())
+	return fmt.Sprintf(":root{color-scheme:light dark;%s}\n@media screen and (prefers-color-scheme:dark){:root{%s}}\n", light.String(),
+		dark.String())
 }
 
 // FaultColor is the colour of a fault's class, by its name.

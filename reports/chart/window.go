@@ -104,7 +104,8 @@ func (w *lanes) collect(events []history.Event) {
 		}
 		if e.Type == history.Note {
 			text := noteText(e)
-			w.add(&item{proc: e.Proc, from: e.TS, to: e.TS, mark: true, class: "mark", label: fmt.Sprintf("#%d %s", n, text), title: e.Proc + ": " + text})
+			w.add(&item{proc: e.Proc, from: e.TS, to: e.TS, mark: true, class: "mark", label: fmt.Sprintf("#%d %s", n, text),
+				title: e.Proc + ": " + text})
 			continue
 		}
 		op, ok := w.a.Operation(e)

@@ -75,7 +75,8 @@ func (j Job) check() error {
 
 // compare sorts by scenario, contention, system, sink, seed.
 func compare(a, b Job) int {
-	return cmp.Or(cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(rank(a.Contention), rank(b.Contention)), cmp.Compare(a.Contention, b.Contention),
+	return cmp.Or(cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(rank(a.Contention), rank(b.Contention)),
+		cmp.Compare(a.Contention, b.Contention),
 		cmp.Compare(a.System, b.System), cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Seed, b.Seed))
 }
 

@@ -35,7 +35,8 @@ func pass(seed uint64) Result {
 		Job: j, Verdict: checker.Pass, Check: &check,
 		Info: rundir.Info{
 			Run: "run-1", Scenario: j.Scenario, Seed: j.Seed, System: j.System, Started: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
-			Versions: map[string]string{CommitKey: "0123456", TreeKey: "abc", "cassandra": "5.0.6"}, Machine: map[string]string{"cores": "2", "load": "1.0"},
+			Versions: map[string]string{CommitKey: "0123456", TreeKey: "abc", "cassandra": "5.0.6"},
+			Machine:  map[string]string{"cores": "2", "load": "1.0"},
 		},
 	}
 }
@@ -220,8 +221,11 @@ func TestLines(t *testing.T) {
 
 func TestSets(t *testing.T) {
 	t.Parallel()
-	all := []Scenario{{Name: "contention-100", Contentions: []string{"high"}, Default: "high"}, {Name: "kill-worker", Default: "medium"}, {Name: "paxos-repair", Default: "medium"}, {Name: "orders-steady", Default: "medium"}, {Name: "pause-worker"}, {Name: "soak"}, {Name: "steady", Default: "medium"}}
-	for set, want := range map[string]string{"locks": "contention-100 kill-worker pause-worker steady", "smoke": "kill-worker pause-worker steady", "paxos": "paxos-repair", "orders": "orders-steady"} {
+	all := []Scenario{{Name: "contention-100", Contentions: []string{"high"}, Default: "high"}, {Name: "kill-worker", Default: "medium"},
+		{Name: "paxos-repair", Default: "medium"}, {Name: "orders-steady", Default: "medium"}, {Name: "pause-worker"}, {Name: "soak"},
+		{Name: "steady", Default: "medium"}}
+	for set, want := range map[string]string{"locks": "contention-100 kill-worker pause-worker steady",
+		"smoke": "kill-worker pause-worker steady", "paxos": "paxos-repair", "orders": "orders-steady"} {
 		s, err := FindSet(set)
 		must(t, err)
 		var names []string
@@ -239,7 +243,8 @@ func TestSets(t *testing.T) {
 	for _, j := range Jobs(all[:2], []string{"medium", "low"}, 7, 2) {
 		got = append(got, j.name())
 	}
-	want := []string{"contention-100-high-7", "kill-worker-medium-7", "kill-worker-low-7", "contention-100-high-8", "kill-worker-medium-8", "kill-worker-low-8"}
+	want := []string{"contention-100-high-7", "kill-worker-medium-7", "kill-worker-low-7", "contention-100-high-8", "kill-worker-medium-8",
+		"kill-worker-low-8"}
 	if !slices.Equal(got, want) {
 		t.Errorf("jobs %v, want %v", got, want)
 	}
@@ -251,7 +256,8 @@ func TestRandomEndsWithTheTime(t *testing.T) {
 	clock := func() time.Time { now = now.Add(time.Minute); return now }
 	draw := func() []Job {
 		now = time.Unix(0, 0)
-		return slices.Collect(Random([]Scenario{{Name: "steady"}, {Name: "partition"}}, []string{"medium", "high"}, rand.New(rand.NewPCG(1, 2)), time.Unix(3600, 0), clock))
+		return slices.Collect(Random([]Scenario{{Name: "steady"}, {Name: "partition"}}, []string{"medium", "high"},
+			rand.New(rand.NewPCG(1, 2)), time.Unix(3600, 0), clock))
 	}
 	a := draw()
 	if len(a) != 59 || !slices.Equal(a, draw()) {

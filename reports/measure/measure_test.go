@@ -45,7 +45,8 @@ func (s *script) op(from, end int64, typ history.Type, e history.Event) {
 	if end == 0 {
 		return
 	}
-	fin := history.Event{TS: end, Type: typ, ID: inv.ID, Proc: e.Proc, Op: e.Op, Key: e.Key, Sends: e.Sends, Row: e.Row, Result: e.Result, Token: e.Token}
+	fin := history.Event{TS: end, Type: typ, ID: inv.ID, Proc: e.Proc, Op: e.Op, Key: e.Key, Sends: e.Sends, Row: e.Row, Result: e.Result,
+		Token: e.Token}
 	s.h.Events = append(s.h.Events, fin)
 }
 
@@ -59,7 +60,8 @@ func (s *script) acquire(from, end int64, typ history.Type, proc string, fence i
 		was = ver(fence-1, 0, fmt.Sprint("v", fence-1), "x")
 	}
 	s.row = ver(fence, 0, fmt.Sprint("v", fence), proc)
-	s.op(from, end, typ, history.Event{Proc: proc, Op: history.OpAcquire, Key: "a", Takeover: takeover, Sends: []int64{from + 1}, From: was, To: s.row})
+	s.op(from, end, typ, history.Event{Proc: proc, Op: history.OpAcquire, Key: "a", Takeover: takeover, Sends: []int64{from + 1}, From: was,
+		To: s.row})
 }
 
 // must ends the test at an error that it is not about.
@@ -95,24 +97,30 @@ func TestGrantEnds(t *testing.T) {
 		by    string
 		until int64 // of the row
 	}{
-		{"nothing more: the deadline", func(s *script) { s.note(30*sec, "harness", history.Event{Op: history.NotePhase}) }, deadline, EndedDeadline, 30 * sec},
+		{"nothing more: the deadline", func(s *script) { s.note(30*sec, "harness", history.Event{Op: history.NotePhase}) }, deadline,
+			EndedDeadline, 30 * sec},
 		{"released", func(s *script) {
-			s.op(12*sec, 13*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRelease, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"), To: ver(5, 1, "r", "")})
+			s.op(12*sec, 13*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRelease, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"),
+				To: ver(5, 1, "r", "")})
 		}, 12 * sec, EndedRelease, 13 * sec},
 		{"another's release ends nothing", func(s *script) {
-			s.op(12*sec, 13*sec, history.Fail, history.Event{Proc: "w1.1/c2", Op: history.OpRelease, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"), To: ver(5, 1, "r", "")})
+			s.op(12*sec, 13*sec, history.Fail, history.Event{Proc: "w1.1/c2", Op: history.OpRelease, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"),
+				To: ver(5, 1, "r", "")})
 			s.note(30*sec, "harness", history.Event{Op: history.NotePhase})
 		}, deadline, EndedDeadline, 30 * sec},
 		{"renewed in time", func(s *script) {
-			s.op(12*sec, 13*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"), To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12*sec + 5, 12*sec + 9}})
+			s.op(12*sec, 13*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"),
+				To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12*sec + 5, 12*sec + 9}})
 			s.note(30*sec, "harness", history.Event{Op: history.NotePhase})
 		}, 12*sec + 5 + 6*sec - margin, EndedDeadline, 30 * sec},
 		{"a renewal known too late revives nothing", func(s *script) {
-			s.op(12*sec, 16*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"), To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12 * sec}})
+			s.op(12*sec, 16*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"),
+				To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12 * sec}})
 			s.note(30*sec, "harness", history.Event{Op: history.NotePhase})
 		}, deadline, EndedDeadline, 30 * sec},
 		{"a renewal of unknown outcome extends nothing", func(s *script) {
-			s.op(12*sec, 13*sec, history.Unknown, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"), To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12 * sec}})
+			s.op(12*sec, 13*sec, history.Unknown, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"),
+				To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12 * sec}})
 			s.note(30*sec, "harness", history.Event{Op: history.NotePhase})
 		}, deadline, EndedDeadline, 30 * sec},
 		{"lease lost", func(s *script) {
@@ -218,7 +226,8 @@ func TestLatenciesByPhaseAndOutcome(t *testing.T) {
 	for _, q := range []struct {
 		got  time.Duration
 		want time.Duration
-	}{{before.P50, 100 * time.Millisecond}, {before.P95, 190 * time.Millisecond}, {before.P99, 198 * time.Millisecond}, {before.Max, 200 * time.Millisecond}} {
+	}{{before.P50, 100 * time.Millisecond}, {before.P95, 190 * time.Millisecond}, {before.P99, 198 * time.Millisecond},
+		{before.Max, 200 * time.Millisecond}} {
 		if d := q.got - q.want; d < -q.want/500 || d > q.want/500 {
 			t.Errorf("quantile %s, want %s within 0.2 %%", q.got, q.want)
 		}
@@ -236,12 +245,14 @@ func TestLatenciesByPhaseAndOutcome(t *testing.T) {
 
 func TestPhaseOfAnOperation(t *testing.T) {
 	t.Parallel()
-	a := Analysis{Phases: []history.Span{{Name: history.PhaseBefore, From: 10}, {Name: history.PhaseFault, From: 20}, {Name: "recover", From: 30}}}
+	a := Analysis{Phases: []history.Span{{Name: history.PhaseBefore, From: 10}, {Name: history.PhaseFault, From: 20},
+		{Name: "recover", From: 30}}}
 	for _, tc := range []struct {
 		from, to int64
 		want     string
 	}{
-		{5, 9, ""}, {10, 19, history.PhaseBefore}, {19, 20, history.PhaseBefore}, {19, 21, history.PhaseFault}, {5, 40, history.PhaseFault}, {12, 0, history.PhaseFault},
+		{5, 9, ""}, {10, 19, history.PhaseBefore}, {19, 20, history.PhaseBefore}, {19, 21, history.PhaseFault}, {5, 40, history.PhaseFault},
+		{12, 0, history.PhaseFault},
 		{20, 21, history.PhaseFault}, {29, 99, history.PhaseFault}, {30, 31, "recover"}, {31, 0, "recover"},
 	} {
 		op := history.Operation{Invoke: history.Event{TS: tc.from}, End: history.Event{TS: tc.to}}

@@ -105,16 +105,17 @@ func (s *Server) latencies(e *Entry, op, phase string) (*hdrhistogram.Histogram,
 	}
 	defer f.Close()
 	h := measure.NewHistogram()
-	err = eachRow(io.LimitReader(f, maxCSV), reports.OperationsFile, []string{"op", "phase", "outcome", "latency_ms", "proc"}, func(v []string) error {
-		if v[0] != op || v[2] != string(history.OK) || v[3] == "" || phase != measure.AllPhases && v[1] != phase || !measure.Client(v[4]) {
-			return nil
-		}
-		ms, err := strconv.ParseFloat(v[3], 64)
-		if err != nil {
-			return err
-		}
-		return measure.Record(h, milliseconds(ms))
-	})
+	err = eachRow(io.LimitReader(f, maxCSV), reports.OperationsFile, []string{"op", "phase", "outcome", "latency_ms", "proc"},
+		func(v []string) error {
+			if v[0] != op || v[2] != string(history.OK) || v[3] == "" || phase != measure.AllPhases && v[1] != phase || !measure.Client(v[4]) {
+				return nil
+			}
+			ms, err := strconv.ParseFloat(v[3], 64)
+			if err != nil {
+				return err
+			}
+			return measure.Record(h, milliseconds(ms))
+		})
 	return h, err
 }
 
@@ -197,8 +198,10 @@ func (e *Entry) told() []setting {
 		rate = fmt.Sprintf("%g jobs/s", i.JobRate)
 	}
 	return []setting{
-		{"scenario", i.Scenario}, {"system", i.System}, {"sink", i.Sink}, {"seed", strconv.FormatUint(i.Seed, 10)}, {"contention", i.Contention}, {"cluster", i.Cluster},
-		{"workers", num(i.Workers)}, {"clients a worker", num(i.Clients)}, {"locks", num(i.Locks)}, {"shards", num(i.Shards)}, {"jobs enqueued", rate},
+		{"scenario", i.Scenario}, {"system", i.System}, {"sink", i.Sink}, {"seed", strconv.FormatUint(i.Seed, 10)},
+		{"contention", i.Contention}, {"cluster", i.Cluster},
+		{"workers", num(i.Workers)}, {"clients a worker", num(i.Clients)}, {"locks", num(i.Locks)}, {"shards", num(i.Shards)},
+		{"jobs enqueued", rate},
 		{"lease TTL", dur(i.TTL)}, {"hold time", dur(i.Hold)}, {"replay of", i.ReplayOf}, {"interrupted", i.Interrupted},
 	}
 }

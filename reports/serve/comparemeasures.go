@@ -123,7 +123,8 @@ func faults(sides []side) (out []faultRow) {
 // distribution draws the chart that the address asks for: of the main operation in
 // the fault phase, if it does not say.
 func (s *Server) distribution(p *comparePage, sides []side, v url.Values) {
-	all := slices.DeleteFunc(ops(sides), func(op history.Op) bool { return op == measure.OpStart || op == measure.OpRun }) // not in operations.csv
+	// not in operations.csv
+	all := slices.DeleteFunc(ops(sides), func(op history.Op) bool { return op == measure.OpStart || op == measure.OpRun })
 	if len(all) == 0 {
 		p.NoChart = "No run has measured an operation."
 		return

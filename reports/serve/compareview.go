@@ -89,7 +89,8 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, http.StatusNotFound, "There is no such run", "The directory of runs has no "+printable(name)+".")
 			return
 		case e.Bench():
-			s.fail(w, http.StatusBadRequest, "Benchmarks are not compared here", e.Name+" is a benchmark: its arms are compared within it, since absolute numbers of two say little.")
+			s.fail(w, http.StatusBadRequest, "Benchmarks are not compared here",
+				e.Name+" is a benchmark: its arms are compared within it, since absolute numbers of two say little.")
 			return
 		case slices.Contains(names[:i], name):
 			continue
@@ -100,7 +101,8 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) {
 		sides = append(sides, s.load(e))
 	}
 	if len(sides) < leastRuns {
-		s.fail(w, http.StatusBadRequest, "Choose runs to compare", fmt.Sprintf("Choose %d to %d runs in the list, and then “Compare selected”.", leastRuns, mostRuns))
+		s.fail(w, http.StatusBadRequest, "Choose runs to compare",
+			fmt.Sprintf("Choose %d to %d runs in the list, and then “Compare selected”.", leastRuns, mostRuns))
 		return
 	}
 	p := comparison(sides)

@@ -65,7 +65,8 @@ func known(name string) (contentType string, ok bool) {
 // sandboxed is the policy for pages that a run's directory holds. They may be of
 // anybody, so they have an origin of their own: their inline script and style work,
 // and they can load nothing and read nothing.
-const sandboxed = "sandbox allow-scripts allow-downloads allow-popups; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const sandboxed = "sandbox allow-scripts allow-downloads allow-popups; default-src 'none'; script-src 'unsafe-inline'; style-src " +
+	"'unsafe-inline'; img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // file answers with a file of a run.
 func (s *Server) file(w http.ResponseWriter, r *http.Request, e *Entry, name string) {

@@ -40,7 +40,8 @@ func newMetrics(x *Index, version string) *metrics {
 		}),
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "fencepost_build_info", Help: "The commit that fencepost serve was built from; always 1.", ConstLabels: prometheus.Labels{"commit": version},
+		Name: "fencepost_build_info", Help: "The commit that fencepost serve was built from; always 1.",
+		ConstLabels: prometheus.Labels{"commit": version},
 	}, func() float64 { return 1 })
 	m.registry.MustRegister(m.requests, m.seconds, m.streams, m.refused, build, &runsCollector{x})
 	return m

@@ -57,7 +57,8 @@ func (s *Server) runPage(w http.ResponseWriter, _ *http.Request, e *Entry) {
 		}
 	}
 	for _, f := range s.files(e) {
-		if strings.HasPrefix(f.Path, rundir.HistoryDir+"/") || strings.HasPrefix(f.Path, rundir.LogDir+"/") || strings.HasPrefix(f.Path, reports.PlotDir+"/") {
+		if strings.HasPrefix(f.Path, rundir.HistoryDir+"/") || strings.HasPrefix(f.Path, rundir.LogDir+"/") ||
+			strings.HasPrefix(f.Path, reports.PlotDir+"/") {
 			p.More = append(p.More, f)
 		} else {
 			p.Data = append(p.Data, f)
@@ -226,7 +227,8 @@ func (s *Server) list(bench bool) http.HandlerFunc {
 
 // view makes the page of a query.
 func (q Query) view(all []*Entry) listPage {
-	p := listPage{frame: frame{Title: "Runs", Tab: "runs", Scripts: []string{"list.js"}}, Path: q.Path(), Clear: Query{Bench: q.Bench, Sort: q.Sort, Down: q.Down}.Path()}
+	p := listPage{frame: frame{Title: "Runs", Tab: "runs", Scripts: []string{"list.js"}}, Path: q.Path(),
+		Clear: Query{Bench: q.Bench, Sort: q.Sort, Down: q.Down}.Path()}
 	if q.Bench {
 		p.Title, p.Tab = "Benchmarks", "benchmarks"
 	}
